@@ -1,0 +1,115 @@
+package store
+
+import "time"
+
+// Batch is what an owner commits at once: events of many Sessions, Records, and the
+// moves of rows that belong to them. It is atomic and fenced.
+type Batch struct {
+	Replica string // the writer; the whole batch is refused when it is fenced
+	Events  []EventRow
+	Records []Record
+	Moves   []Move
+}
+
+// Move is one change of one row inside a Batch. Moves are applied in order after the
+// events. A compare-and-set that finds another status changes nothing and is reported
+// in Result.Lost; the rest of the Batch stands.
+type Move interface{ move() }
+
+// Result tells what became of a Batch.
+type Result struct {
+	Lost []int // indices of Moves whose compare-and-set found another status
+}
+
+// TurnMove moves a Turn. Zero members keep what the row has.
+type TurnMove struct {
+	ID           string
+	From         []TurnStatus
+	To           TurnStatus
+	StartedAt    time.Time
+	DispatchedAt time.Time
+	EndedAt      time.Time
+	TokenHash    []byte // empty, not nil, clears it
+	Usage        []byte
+	ErrorCode    string
+	ErrorMessage string
+}
+
+// RunMove moves a Run. Zero members keep what the row has.
+type RunMove struct {
+	ID        string
+	From      RunStatus
+	To        RunStatus
+	FirstSeq  int64
+	LastSeq   int64
+	ErrorCode string
+	StartedAt time.Time
+	EndedAt   time.Time
+}
+
+// ToolCallMove moves a ToolCall. Zero members keep what the row has.
+type ToolCallMove struct {
+	ID        string
+	From      ToolCallStatus
+	To        ToolCallStatus
+	RunID     string
+	Result    []byte
+	ErrorCode string
+	EndedAt   time.Time
+}
+
+// ApprovalMove moves an Approval from PENDING. Zero members keep what the row has.
+type ApprovalMove struct {
+	ID         string
+	To         ApprovalStatus
+	DecidedAt  time.Time
+	DecidedBy  string
+	DecidedVia string
+	Decision   []byte
+	Reason     string
+}
+
+// ApprovalDelivered stamps DeliveredAt, once, before the agent is told.
+type ApprovalDelivered struct {
+	ID string
+	At time.Time
+}
+
+// InsertRun, InsertToolCall, InsertApproval add a row of the owner's. An id that is
+// taken is ErrConflict for the whole Batch.
+type (
+	InsertRun      struct{ Run Run }
+	InsertToolCall struct{ ToolCall ToolCall }
+	InsertApproval struct{ Approval Approval }
+)
+
+// UpsertMessage adds a transcript entry or replaces the Data of the one with the same
+// Session and external id, keeping its place.
+type UpsertMessage struct{ Message Message }
+
+// SessionMove updates a Session at the end of a Run. Nil State and empty Title keep
+// what the row has; UpdatedAt is always set.
+type SessionMove struct {
+	ID        string
+	State     []byte
+	Title     string
+	UpdatedAt time.Time
+}
+
+// CommandDone marks a Command as carried out; lost when it was already.
+type CommandDone struct {
+	ID string
+	At time.Time
+}
+
+func (TurnMove) move()          {}
+func (RunMove) move()           {}
+func (ToolCallMove) move()      {}
+func (ApprovalMove) move()      {}
+func (ApprovalDelivered) move() {}
+func (InsertRun) move()         {}
+func (InsertToolCall) move()    {}
+func (InsertApproval) move()    {}
+func (UpsertMessage) move()     {}
+func (SessionMove) move()       {}
+func (CommandDone) move()       {}

@@ -1,0 +1,35 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// CommandKind is what somebody asks the owner of a Session to do.
+type CommandKind string
+
+// The kinds of Commands.
+const (
+	CommandCancel CommandKind = "cancel" // of TurnID
+)
+
+// Command is a request to the owner of a Session that no other row expresses.
+type Command struct {
+	ID        string
+	SessionID string
+	TurnID    string
+	Kind      CommandKind
+	Payload   []byte // JSON or nil
+	CreatedAt time.Time
+	DoneAt    time.Time
+}
+
+// CommandReader reads Commands that are not done, oldest first.
+type CommandReader interface {
+	PendingCommands(ctx context.Context, in Scope, sessionID string) ([]Command, error)
+}
+
+// CommandTx writes Commands.
+type CommandTx interface {
+	InsertCommand(ctx context.Context, c Command) error
+}

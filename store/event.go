@@ -1,0 +1,29 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// EventRow holds what one Session appended in one commit: N events, the last at
+// LastSeq, as compact JSON texts joined by "\n", "type" first in each.
+type EventRow struct {
+	SessionID string
+	LastSeq   int64
+	N         int
+	TS        time.Time
+	Data      []byte
+}
+
+// FirstSeq is the position of the row's first event.
+func (r EventRow) FirstSeq() int64 { return r.LastSeq - int64(r.N) + 1 }
+
+// EventReader reads a Session's log.
+type EventReader interface {
+	// Events returns whole rows, in order and without a hole, that hold events after
+	// the position, until maxBytes are passed (at least one row if there is one). A row
+	// may begin before the position; the caller skips.
+	Events(ctx context.Context, in Scope, sessionID string, after int64, maxBytes int) ([]EventRow, error)
+	// LastSeq is the position of the newest event, 0 for an empty log.
+	LastSeq(ctx context.Context, in Scope, sessionID string) (int64, error)
+}

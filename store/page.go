@@ -1,0 +1,23 @@
+package store
+
+// Page is a window of a listing. Before and After are ids of rows, "" for none.
+type Page struct {
+	Limit  int // 0 means DefaultPageLimit; capped at MaxPageLimit
+	Before string
+	After  string
+}
+
+const (
+	// DefaultPageLimit is what a listing gives when nobody says how much.
+	DefaultPageLimit = 50
+	// MaxPageLimit bounds one answer, so that no caller can make us hold a whole table.
+	MaxPageLimit = 1000
+)
+
+// Size is the number of rows a page asks for, within its bounds.
+func (p Page) Size() int {
+	if p.Limit <= 0 {
+		return DefaultPageLimit
+	}
+	return min(p.Limit, MaxPageLimit)
+}

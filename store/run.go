@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Run is the slice of a Session's log from one RUN_STARTED to its terminal event.
+// Runs of a Session never overlap and are driven in the order of their ids.
+type Run struct {
+	ID         string // UUIDv7, ours
+	SessionID  string
+	TurnID     string
+	ExternalID string // AG-UI runId, unique per Session
+	Status     RunStatus
+	Profile    []byte // JSON: the client's profile that decides how the Run ends
+	BodyHash   []byte // of the POST that named it; nil when nobody posted it
+	FirstSeq   int64  // 0 until RUN_STARTED is kept
+	LastSeq    int64  // 0 until the terminal event is kept
+	ErrorCode  string
+	CreatedAt  time.Time
+	StartedAt  time.Time
+	EndedAt    time.Time
+}
+
+// RunReader reads Runs.
+type RunReader interface {
+	Run(ctx context.Context, in Scope, id string) (Run, error)
+	RunByExternalID(ctx context.Context, in Scope, sessionID, externalID string) (Run, error)
+	// FindRun takes our id or a client's runId of any Session in the Scope; the newest wins.
+	FindRun(ctx context.Context, in Scope, idOrExternalID string) (Run, error)
+	// LastRun is the newest Run of the Session that has begun (not RESERVED).
+	LastRun(ctx context.Context, in Scope, sessionID string) (Run, error)
+	// ReservedRuns lists the Session's reserved Runs, oldest first.
+	ReservedRuns(ctx context.Context, in Scope, sessionID string) ([]Run, error)
+	// RunsOfTurn lists a Turn's Runs, oldest first.
+	RunsOfTurn(ctx context.Context, in Scope, turnID string) ([]Run, error)
+	// RunsAfter lists the Session's Runs with an id greater than afterID, oldest first.
+	RunsAfter(ctx context.Context, in Scope, sessionID, afterID string) ([]Run, error)
+}
+
+// RunTx changes Runs.
+type RunTx interface {
+	// InsertRun fails with ErrConflict when the external id is taken in the Session.
+	InsertRun(ctx context.Context, r Run) error
+}

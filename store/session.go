@@ -1,0 +1,48 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Session is one conversation: AG-UI's thread. Its Events are the truth; State is the
+// agent state as of the end of its last finished Run, kept so that a join need not
+// replay the whole log.
+type Session struct {
+	ID         string
+	Tenant     string
+	User       string
+	ExternalID string // the client's threadId, unique per tenant and user
+	AgentID    string
+	Title      string
+	State      []byte // JSON object, nil when no state was ever set
+	Owner      string // replica id of the one writer, "" when nobody drives it
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+}
+
+// SessionReader reads Sessions. A deleted Session is ErrNotFound.
+type SessionReader interface {
+	Session(ctx context.Context, in Scope, id string) (Session, error)
+	SessionByExternalID(ctx context.Context, in Scope, externalID string) (Session, error)
+	// Sessions lists newest UpdatedAt first.
+	Sessions(ctx context.Context, in Scope, page Page) ([]Session, error)
+	// SessionsWithWork lists ids of Sessions that have a reserved Run, a pending command
+	// or a Run left RUNNING, and whose owner is the given replica, nobody, or a fenced one.
+	SessionsWithWork(ctx context.Context, in Scope, replica string) ([]string, error)
+}
+
+// SessionTx changes Sessions.
+type SessionTx interface {
+	// InsertSession fails with ErrConflict when the external id is taken.
+	InsertSession(ctx context.Context, s Session) error
+	// LockSession reads the row and holds it against other transactions until the end.
+	// Every request against a Session begins with it, so requests are serial per Session.
+	LockSession(ctx context.Context, in Scope, id string) (Session, error)
+	// ClaimSession makes replica the owner if nobody, itself, or a fenced replica is;
+	// false when a living replica owns it.
+	ClaimSession(ctx context.Context, id, replica string) (bool, error)
+	SetSessionTitle(ctx context.Context, id, title string) error
+	// DeleteSession hides the Session and its rows from every read.
+	DeleteSession(ctx context.Context, id string, at time.Time) error
+}

@@ -1,0 +1,45 @@
+package store
+
+import "context"
+
+// Reader is every read. Inside InTx a Tx reads its own writes.
+type Reader interface {
+	SessionReader
+	TurnReader
+	RunReader
+	EventReader
+	RecordReader
+	MessageReader
+	ToolCallReader
+	ApprovalReader
+	CommandReader
+}
+
+// Tx is one transaction of a request. It has no append: events come in a Batch only.
+type Tx interface {
+	Reader
+	SessionTx
+	TurnTx
+	RunTx
+	RecordTx
+	MessageTx
+	ToolCallTx
+	ApprovalTx
+	CommandTx
+}
+
+// Store is a database. Its methods are safe for concurrent use.
+type Store interface {
+	Reader
+	Replicas
+	// Commit writes a Batch: all of it, or nothing and an error that is one of ErrFenced,
+	// ErrConflict, ErrData, ErrUnavailable, ErrUnknownOutcome. One caller at a time.
+	Commit(ctx context.Context, b *Batch) (Result, error)
+	// InTx runs fn in one transaction at READ COMMITTED or better; fn may run again when
+	// the database asks for it, so it has no effects of its own. An error of fn rolls back
+	// and is returned as it is.
+	InTx(ctx context.Context, fn func(Tx) error) error
+	// Ping says whether a write could be made now.
+	Ping(ctx context.Context) error
+	Close() error
+}
