@@ -36,7 +36,6 @@ type Approval struct {
 	DecidedVia     string // surface: chat, rest, expiry, cancel
 	Decision       []byte // JSON: what was decided, as the agent will hear it
 	Reason         string
-	DeliveredAt    time.Time // zero until committed before the agent is told
 }
 
 // ApprovalFilter narrows a listing; empty members do not.

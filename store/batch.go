@@ -55,7 +55,25 @@ type ToolCallMove struct {
 	RunID     string
 	Result    []byte
 	ErrorCode string
+	Told      bool // true sets it
 	EndedAt   time.Time
+}
+
+// ToolCallShown names the Run a waiting ToolCall is shown in; lost when it no longer
+// waits (is neither WAITING_APPROVAL nor WAITING_CLIENT).
+type ToolCallShown struct {
+	ID    string
+	RunID string
+}
+
+// ToolCallTold marks that the log holds the ToolCall's TOOL_CALL_RESULT; lost when it
+// was marked already.
+type ToolCallTold struct{ ID string }
+
+// ToolCallDelivered stamps DeliveredAt before the agent is told; lost when it is set.
+type ToolCallDelivered struct {
+	ID string
+	At time.Time
 }
 
 // ApprovalMove moves an Approval from PENDING. Zero members keep what the row has.
@@ -67,12 +85,6 @@ type ApprovalMove struct {
 	DecidedVia string
 	Decision   []byte
 	Reason     string
-}
-
-// ApprovalDelivered stamps DeliveredAt, once, before the agent is told.
-type ApprovalDelivered struct {
-	ID string
-	At time.Time
 }
 
 // InsertRun, InsertToolCall, InsertApproval add a row of the owner's. An id that is
@@ -106,7 +118,9 @@ func (TurnMove) move()          {}
 func (RunMove) move()           {}
 func (ToolCallMove) move()      {}
 func (ApprovalMove) move()      {}
-func (ApprovalDelivered) move() {}
+func (ToolCallShown) move()     {}
+func (ToolCallTold) move()      {}
+func (ToolCallDelivered) move() {}
 func (InsertRun) move()         {}
 func (InsertToolCall) move()    {}
 func (InsertApproval) move()    {}

@@ -29,9 +29,12 @@ type ToolCall struct {
 	Result     []byte // JSON; only SUCCEEDED has one
 	ErrorCode  string
 	UpstreamID string // the agent's own id of it
-	CreatedAt  time.Time
-	ExpiresAt  time.Time // zero: never
-	EndedAt    time.Time
+	// Told: the log (or the client that answered) already holds its TOOL_CALL_RESULT.
+	Told        bool
+	CreatedAt   time.Time
+	ExpiresAt   time.Time // zero: never
+	EndedAt     time.Time
+	DeliveredAt time.Time // zero until committed, before the agent is told the answer
 }
 
 // ToolCallReader reads ToolCalls.
