@@ -50,8 +50,6 @@ type ApprovalReader interface {
 	Approval(ctx context.Context, in Scope, id string) (Approval, error)
 	// Approvals lists newest first.
 	Approvals(ctx context.Context, in Scope, f ApprovalFilter, page Page) ([]Approval, error)
-	// ExpiringApprovals lists PENDING ones, soonest ExpiresAt first.
-	ExpiringApprovals(ctx context.Context, in Scope, limit int) ([]Approval, error)
 }
 
 // ApprovalTx changes Approvals.

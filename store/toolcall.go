@@ -43,6 +43,8 @@ type ToolCallReader interface {
 	// OpenToolCalls lists the Session's ToolCalls that wait (WAITING_APPROVAL or
 	// WAITING_CLIENT), oldest first.
 	OpenToolCalls(ctx context.Context, in Scope, sessionID string) ([]ToolCall, error)
+	// ExpiringToolCalls lists those that wait and have an ExpiresAt, soonest first.
+	ExpiringToolCalls(ctx context.Context, in Scope, limit int) ([]ToolCall, error)
 	// ToolCallsOfTurn lists a Turn's ToolCalls, oldest first.
 	ToolCallsOfTurn(ctx context.Context, in Scope, turnID string) ([]ToolCall, error)
 }

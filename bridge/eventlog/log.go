@@ -1,0 +1,134 @@
+// Package eventlog keeps events and lets anybody tail them. It deals in bytes: what an
+// event means is nobody's business here.
+//
+// One committer per replica turns what all Sessions appended while its last commit was
+// in flight into the next store.Batch. Only what is committed reaches a tail.
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"aqueduct/store"
+)
+
+// Config is what a Log needs.
+type Config struct {
+	Store   store.Store
+	Bell    *Bell
+	Replica string
+	Logger  *slog.Logger
+	// Observe hears of every commit that landed; it must be quick. May be nil.
+	Observe func(CommitStats)
+}
+
+// CommitStats describes one commit.
+type CommitStats struct {
+	Sessions, Events, Bytes int
+	Took                    time.Duration
+}
+
+// Log is the event log of one replica.
+type Log struct {
+	cfg  Config
+	ring *ring
+
+	mu    sync.Mutex
+	dirty []*Writer
+	fatal error         // set once; nothing is accepted any more
+	wake  chan struct{} // the committer's bell, capacity 1
+}
+
+// New makes a Log; Run must be running for anything to be kept.
+func New(cfg Config) *Log {
+	return &Log{cfg: cfg, ring: newRing(ringBudget), wake: make(chan struct{}, 1)}
+}
+
+// Open makes the one Writer of a Session, at the end of its log.
+func (l *Log) Open(ctx context.Context, sessionID string) (*Writer, error) {
+	last, err := l.cfg.Store.LastSeq(ctx, store.System(), sessionID)
+	if err != nil {
+		return nil, err
+	}
+	return &Writer{log: l, sessionID: sessionID, last: last, room: make(chan struct{}, 1)}, nil
+}
+
+// ErrStopped is what writers hear when the Log is stopping.
+var ErrStopped = errors.New("eventlog: stopped")
+
+// Run is the committer. It returns when ctx ends, after a last commit of what was
+// appended, or with store.ErrFenced when this replica has been replaced.
+func (l *Log) Run(ctx context.Context) error {
+	c := committer{log: l}
+	for {
+		select {
+		case <-l.wake:
+			if err := c.linger(ctx); err == nil {
+				c.commit(ctx, l.take())
+			}
+		case <-ctx.Done():
+			final, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastCommitWait)
+			c.commit(final, l.take())
+			cancel()
+			l.stop(ErrStopped)
+			return nil
+		}
+		if err := l.stopped(); err != nil {
+			return err
+		}
+	}
+}
+
+// lastCommitWait bounds the commit made while shutting down, so that a dead database
+// cannot hold the process.
+const lastCommitWait = 5 * time.Second
+
+func (l *Log) ringWake() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take hands over what has been appended, a part a Writer, in order of arrival.
+func (l *Log) take() []*part {
+	l.mu.Lock()
+	dirty := l.dirty
+	l.dirty = nil
+	l.mu.Unlock()
+	parts := make([]*part, 0, len(dirty))
+	for _, w := range dirty {
+		if p := w.takePart(); p != nil {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+func (l *Log) markDirty(w *Writer) {
+	l.mu.Lock()
+	l.dirty = append(l.dirty, w)
+	l.mu.Unlock()
+	l.ringWake()
+}
+
+// stop refuses all further appends with err and fails what is pending.
+func (l *Log) stop(err error) {
+	l.mu.Lock()
+	if l.fatal == nil {
+		l.fatal = err
+	}
+	l.mu.Unlock()
+	for _, p := range l.take() {
+		p.writer.settle(p, nil, err)
+	}
+}
+
+func (l *Log) stopped() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fatal
+}

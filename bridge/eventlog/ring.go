@@ -1,0 +1,73 @@
+package eventlog
+
+import (
+	"sync"
+
+	"aqueduct/store"
+)
+
+// ringBudget bounds the newest rows of all Sessions together that are held in memory
+// for live tails. Who is further behind reads the store.
+const ringBudget = 64 << 20
+
+// ring holds the newest committed rows of each Session. Rows leave in the order they
+// came, whatever Session they are of, so one budget serves all.
+type ring struct {
+	mu     sync.Mutex
+	budget int
+	bytes  int
+	rows   map[string][]store.EventRow
+	order  []string // the Session of each held row, oldest first
+	head   int      // of order
+}
+
+func newRing(budget int) *ring {
+	return &ring{budget: budget, rows: make(map[string][]store.EventRow)}
+}
+
+func (r *ring) publish(row store.EventRow) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rows[row.SessionID] = append(r.rows[row.SessionID], row)
+	r.order = append(r.order, row.SessionID)
+	r.bytes += len(row.Data)
+	for r.bytes > r.budget && r.head < len(r.order) {
+		r.dropOldest()
+	}
+	if r.head > len(r.order)/2 && r.head > 1024 {
+		r.order = append([]string(nil), r.order[r.head:]...)
+		r.head = 0
+	}
+}
+
+func (r *ring) dropOldest() {
+	session := r.order[r.head]
+	r.head++
+	rows := r.rows[session]
+	r.bytes -= len(rows[0].Data)
+	rows[0] = store.EventRow{}
+	if len(rows) == 1 {
+		delete(r.rows, session)
+		return
+	}
+	r.rows[session] = rows[1:]
+}
+
+// after returns the held rows with events past the position if they join it without a
+// hole. known is false when the ring cannot tell whether there are any.
+func (r *ring) after(session string, pos int64) (rows []store.EventRow, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held := r.rows[session]
+	if len(held) == 0 || held[0].FirstSeq() > pos+1 {
+		return nil, false
+	}
+	i := len(held)
+	for i > 0 && held[i-1].LastSeq > pos {
+		i--
+	}
+	if i == len(held) {
+		return nil, true
+	}
+	return append([]store.EventRow(nil), held[i:]...), true
+}

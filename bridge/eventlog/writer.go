@@ -1,0 +1,171 @@
+package eventlog
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"aqueduct/store"
+)
+
+// maxPartBytes is how much one Session may have waiting for a commit. Past it Put
+// blocks: the store stalls, so everybody stops reading their upstream.
+const maxPartBytes = 1 << 20
+
+// Entry is what a Session keeps in one piece: events, and the row changes and Records
+// that belong to them, all in one commit.
+type Entry struct {
+	Events  []byte // encoded events joined by "\n"
+	N       int    // how many
+	Moves   []store.Move
+	Records []store.Record
+}
+
+// Writer appends to one Session's log. Its owner's goroutine alone uses it.
+type Writer struct {
+	log       *Log
+	sessionID string
+	last      int64         // position of the newest event put
+	room      chan struct{} // rung when a part was taken, capacity 1
+
+	mu      sync.Mutex
+	pending *part
+	err     error // set once a part was refused; the Writer is of no use any more
+}
+
+// part is what one Writer hands to one commit.
+type part struct {
+	writer  *Writer
+	row     store.EventRow
+	records []store.Record
+	moves   []store.Move
+	done    chan struct{} // closed when settled; nil until somebody waits
+	lost    map[int]bool  // of moves
+	err     error
+}
+
+// Last is the position of the newest event put.
+func (w *Writer) Last() int64 { return w.last }
+
+// Put hands an Entry to the next commit. The events are copied. It blocks while too
+// much is waiting for the store.
+func (w *Writer) Put(ctx context.Context, e Entry) error {
+	_, _, err := w.put(ctx, e, false)
+	return err
+}
+
+// Keep is Put, then waits for the commit. It tells which of the Entry's Moves were lost.
+func (w *Writer) Keep(ctx context.Context, e Entry) (lost []int, err error) {
+	p, base, err := w.put(ctx, e, true)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for i := range e.Moves {
+		if p.lost[base+i] {
+			lost = append(lost, i)
+		}
+	}
+	return lost, p.err
+}
+
+func (w *Writer) put(ctx context.Context, e Entry, wait bool) (p *part, base int, err error) {
+	if err := w.waitForRoom(ctx); err != nil {
+		return nil, 0, err
+	}
+	if err := w.log.stopped(); err != nil {
+		return nil, 0, err
+	}
+	w.mu.Lock()
+	if w.err != nil {
+		w.mu.Unlock()
+		return nil, 0, w.err
+	}
+	p, fresh := w.pending, false
+	if p == nil {
+		p, fresh = &part{writer: w, row: store.EventRow{SessionID: w.sessionID}}, true
+		w.pending = p
+	}
+	base = len(p.moves)
+	p.add(e, &w.last)
+	if wait && p.done == nil {
+		p.done = make(chan struct{})
+	}
+	w.mu.Unlock()
+	if fresh {
+		w.log.markDirty(w)
+	}
+	return p, base, nil
+}
+
+// add appends an Entry; the Writer's lock is held.
+func (p *part) add(e Entry, last *int64) {
+	if e.N > 0 {
+		if p.row.N == 0 {
+			p.row.TS = time.Now()
+		} else {
+			p.row.Data = append(p.row.Data, '\n')
+		}
+		p.row.Data = append(p.row.Data, e.Events...)
+		p.row.N += e.N
+		*last += int64(e.N)
+		p.row.LastSeq = *last
+	}
+	p.moves = append(p.moves, e.Moves...)
+	p.records = append(p.records, e.Records...)
+}
+
+func (w *Writer) waitForRoom(ctx context.Context) error {
+	for {
+		w.mu.Lock()
+		full := w.pending != nil && len(w.pending.row.Data) > maxPartBytes
+		w.mu.Unlock()
+		if !full {
+			return nil
+		}
+		select {
+		case <-w.room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// takePart hands the pending part to the committer.
+func (w *Writer) takePart() *part {
+	w.mu.Lock()
+	p := w.pending
+	w.pending = nil
+	w.mu.Unlock()
+	select {
+	case w.room <- struct{}{}:
+	default:
+	}
+	return p
+}
+
+// settle tells a part's fate to those who wait for it. A refused part ends the Writer:
+// what came after it would stand behind a hole.
+func (w *Writer) settle(p *part, lost map[int]bool, err error) {
+	var after *part
+	w.mu.Lock()
+	if err != nil && w.err == nil {
+		w.err = err
+		after, w.pending = w.pending, nil
+	}
+	p.lost, p.err = lost, err
+	if p.done != nil {
+		close(p.done)
+	}
+	if after != nil {
+		after.err = err
+		if after.done != nil {
+			close(after.done)
+		}
+	}
+	w.mu.Unlock()
+}
