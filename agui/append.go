@@ -1,0 +1,165 @@
+package agui
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"unicode/utf8"
+)
+
+const hex = "0123456789abcdef"
+
+// open begins an event of type t.
+func open(dst []byte, t Type) []byte {
+	dst = append(dst, typePrefix...)
+	dst = append(dst, t...)
+	return append(dst, '"')
+}
+
+// appendKey begins a member, with a comma unless it is its object's first.
+func appendKey(dst []byte, key string) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, '"')
+	dst = append(dst, key...)
+	return append(dst, '"', ':')
+}
+
+func appendMember(dst []byte, key, s string) []byte {
+	return appendString(appendKey(dst, key), s)
+}
+
+// appendOptional writes nothing for "": AG-UI 1.0 wants optional members left
+// out, never null.
+func appendOptional(dst []byte, key, s string) []byte {
+	if s == "" {
+		return dst
+	}
+	return appendMember(dst, key, s)
+}
+
+func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }
+
+func appendOptionalInt(dst []byte, key string, n *int64) []byte {
+	if n == nil {
+		return dst
+	}
+	return appendInt(appendKey(dst, key), *n)
+}
+
+func appendOptionalRaw(dst []byte, key string, raw json.RawMessage) []byte {
+	if len(raw) == 0 {
+		return dst
+	}
+	return appendRaw(appendKey(dst, key), raw)
+}
+
+// appendRawMember writes a required JSON value; an absent one is null, which is
+// only right where the protocol allows any JSON.
+func appendRawMember(dst []byte, key string, raw json.RawMessage) []byte {
+	return appendRaw(appendKey(dst, key), raw)
+}
+
+func appendStrings(dst []byte, key string, list []string) []byte {
+	dst = append(appendKey(dst, key), '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, s)
+	}
+	return append(dst, ']')
+}
+
+// appendString appends s as a JSON string. What could end a line somewhere,
+// controls and U+2028/2029, is escaped, and bytes that are no UTF-8 become
+// U+FFFD, so that an event is one line of valid text whatever an agent wrote.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if c >= 0x20 && c != '"' && c != '\\' {
+				i++
+				continue
+			}
+			dst = append(dst, s[start:i]...)
+			dst = appendEscape(dst, c)
+			i++
+			start = i
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		bad := r == utf8.RuneError && size == 1
+		if !bad && r != '\u2028' && r != '\u2029' {
+			i += size
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		switch {
+		case bad:
+			dst = append(dst, "\uFFFD"...)
+		case r == '\u2028':
+			dst = append(dst, `\u2028`...)
+		default:
+			dst = append(dst, `\u2029`...)
+		}
+		i += size
+		start = i
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	}
+	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+}
+
+// appendRaw appends JSON that the protocol does not look into: white space
+// between tokens goes, so that the event stays one line, everything else stays
+// byte for byte. Text that is no JSON at all is kept as a JSON string of itself:
+// an event is never broken by what it carries.
+func appendRaw(dst []byte, raw json.RawMessage) []byte {
+	if len(raw) == 0 {
+		return append(dst, "null"...)
+	}
+	if !json.Valid(raw) {
+		return appendString(dst, string(raw))
+	}
+	if !utf8.Valid(raw) {
+		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
+	}
+	return appendCompact(dst, raw)
+}
+
+// appendCompact copies valid JSON without the white space between its tokens.
+func appendCompact(dst, raw []byte) []byte {
+	quoted, escaped := false, false
+	start := 0
+	for i, c := range raw {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted && c == '\\':
+			escaped = true
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ' ' || c == '\n' || c == '\r' || c == '\t'):
+			dst = append(dst, raw[start:i]...)
+			start = i + 1
+		}
+	}
+	return append(dst, raw[start:]...)
+}
