@@ -1,0 +1,46 @@
+// Package migrations holds the schema of both databases, as numbered pairs of SQL
+// files, and applies them.
+package migrations
+
+import (
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed sqlite/*.sql postgres/*.sql
+var files embed.FS
+
+// SQLite makes the provider that moves an SQLite database up and down.
+func SQLite(db *sql.DB) (*goose.Provider, error) {
+	return provider(goose.DialectSQLite3, db, "sqlite")
+}
+
+// Postgres makes the provider that moves a PostgreSQL database up and down. It takes
+// an advisory lock, so that replicas which start together migrate once.
+func Postgres(db *sql.DB) (*goose.Provider, error) {
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, lockTries))
+	if err != nil {
+		return nil, fmt.Errorf("migrations: %w", err)
+	}
+	return provider(goose.DialectPostgres, db, "postgres", goose.WithSessionLocker(locker))
+}
+
+// lockTries, a second apart, is how long a replica waits for another that migrates.
+const lockTries = 60
+
+func provider(d goose.Dialect, db *sql.DB, dir string, more ...goose.ProviderOption) (*goose.Provider, error) {
+	sub, err := fs.Sub(files, dir)
+	if err != nil {
+		return nil, fmt.Errorf("migrations: %w", err)
+	}
+	p, err := goose.NewProvider(d, db, sub, append(more, goose.WithDisableGlobalRegistry(true))...)
+	if err != nil {
+		return nil, fmt.Errorf("migrations: %w", err)
+	}
+	return p, nil
+}

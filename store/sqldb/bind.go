@@ -1,0 +1,46 @@
+package sqldb
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// millis binds a time as Unix milliseconds; the zero time is 0.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// jsonText binds a JSON payload as text, which both databases keep as it is; an empty
+// one is NULL.
+func jsonText(b []byte) any {
+	if len(b) == 0 {
+		return nil
+	}
+	return string(b)
+}
+
+// blob binds bytes; nil is NULL, empty is not.
+func blob(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+// clean replaces in every text what PostgreSQL refuses (NUL, and bytes that are no
+// UTF-8) by U+FFFD. Agents' free text reaches titles, reasons and messages, and one
+// such byte must not make a whole Batch unwritable, nor differ between the databases.
+func clean(args []any) []any {
+	for i, a := range args {
+		if s, ok := a.(string); ok && !fits(s) {
+			args[i] = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+		}
+	}
+	return args
+}
+
+func fits(s string) bool { return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) }

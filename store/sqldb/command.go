@@ -1,0 +1,39 @@
+package sqldb
+
+import (
+	"context"
+
+	"aqueduct/store"
+)
+
+const selectCommand = `SELECT c.command_id, c.session_id, c.turn_id, c.kind, c.payload, c.created_at, c.done_at
+	FROM commands c JOIN sessions s ON s.session_id = c.session_id`
+
+func scanCommand(at row) (store.Command, error) {
+	var c store.Command
+	err := at.Scan(&c.ID, &c.SessionID, &c.TurnID, &c.Kind, &c.Payload, timeInto{&c.CreatedAt}, timeInto{&c.DoneAt})
+	return c, err
+}
+
+// PendingCommands implements store.CommandReader.
+func (r *Reader) PendingCommands(ctx context.Context, in store.Scope, sessionID string) ([]store.Command, error) {
+	q := selecting(selectCommand, in).and("c.session_id = ", sessionID)
+	q.raw(" AND c.done_at = 0 ORDER BY c.command_id")
+	return list(ctx, r, scanCommand, q.sql.String(), q.args...)
+}
+
+// InsertCommand implements store.CommandTx.
+func (t *Tx) InsertCommand(ctx context.Context, c store.Command) error {
+	_, err := t.exec(ctx, `INSERT INTO commands (command_id, session_id, turn_id, kind, payload, created_at, done_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		c.ID, c.SessionID, c.TurnID, string(c.Kind), jsonText(c.Payload), millis(c.CreatedAt), millis(c.DoneAt))
+	return err
+}
+
+func commandDone(m store.CommandDone) Statement {
+	return Statement{
+		SQL:  "UPDATE commands SET done_at = $2 WHERE command_id = $1 AND done_at = 0",
+		Args: []any{m.ID, millis(m.At)},
+		CAS:  true,
+	}
+}

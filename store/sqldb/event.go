@@ -1,0 +1,75 @@
+package sqldb
+
+import (
+	"context"
+
+	"aqueduct/store"
+)
+
+const selectEvents = `SELECT e.last_seq, e.n, e.ts, e.data, e.session_id FROM events e
+	JOIN sessions s ON s.session_id = e.session_id`
+
+// rowsPerRead bounds one read of the log where the byte budget is part of the query:
+// sizes of more rows than this are not looked at.
+const rowsPerRead = 512
+
+func scanEvent(at row) (store.EventRow, error) {
+	var e store.EventRow
+	err := at.Scan(&e.LastSeq, &e.N, timeInto{&e.TS}, &e.Data, &e.SessionID)
+	return e, err
+}
+
+// Events implements store.EventReader. It stops before a hole: with two connections
+// that commit out of order, a later row can be visible before an earlier one.
+func (r *Reader) Events(ctx context.Context, in store.Scope, sessionID string, after int64, maxBytes int) ([]store.EventRow, error) {
+	q := r.eventsQuery(in, sessionID, after, maxBytes)
+	var got []store.EventRow
+	next, size := after+1, 0
+	err := each(ctx, r, q.sql.String(), q.args, func(at row) (bool, error) {
+		e, err := scanEvent(at)
+		if err != nil {
+			return false, err
+		}
+		// Only the first row may begin before the position.
+		if first := e.FirstSeq(); first > next || (len(got) > 0 && first < next) {
+			return false, nil
+		}
+		got = append(got, e)
+		next, size = e.LastSeq+1, size+len(e.Data)
+		return size < maxBytes, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+func (r *Reader) eventsQuery(in store.Scope, sessionID string, after int64, maxBytes int) *query {
+	q := selecting(selectEvents, in).and("e.session_id = ", sessionID).and("e.last_seq > ", after)
+	q.raw(" ORDER BY e.last_seq LIMIT ").bind(int64(rowsPerRead))
+	if r.d.StreamsRows {
+		return q
+	}
+	// The inner query hands on where the data lies, not the data, so only the rows
+	// within the budget are fetched and sent.
+	within := &query{args: q.args}
+	within.raw("SELECT last_seq, n, ts, data, session_id FROM (SELECT w.*, ")
+	within.raw("SUM(length(data)) OVER (ORDER BY last_seq) - length(data) AS passed FROM (")
+	within.raw(q.sql.String()).raw(") w) v WHERE passed < CAST(").bind(int64(max(maxBytes, 1)))
+	return within.raw(" AS BIGINT) ORDER BY last_seq")
+}
+
+// LastSeq implements store.EventReader.
+func (r *Reader) LastSeq(ctx context.Context, in store.Scope, sessionID string) (int64, error) {
+	q := selecting(`SELECT COALESCE((SELECT MAX(e.last_seq) FROM events e WHERE e.session_id = s.session_id), 0)
+		FROM sessions s`, in).and("s.session_id = ", sessionID)
+	return one(ctx, r, func(at row) (seq int64, err error) { return seq, at.Scan(&seq) }, q.sql.String(), q.args...)
+}
+
+// InsertEvent is the statement that appends one row.
+func InsertEvent(e store.EventRow) Statement {
+	return Statement{
+		SQL:  "INSERT INTO events (session_id, last_seq, n, ts, data) VALUES ($1, $2, $3, $4, $5)",
+		Args: []any{e.SessionID, e.LastSeq, int64(e.N), millis(e.TS), e.Data},
+	}
+}

@@ -1,0 +1,100 @@
+package sqldb
+
+import (
+	"context"
+
+	"aqueduct/store"
+)
+
+const selectRun = `SELECT x.run_id, x.session_id, x.turn_id, x.external_id, x.status, x.profile, x.body_hash,
+	x.first_seq, x.last_seq, x.error_code, x.created_at, x.started_at, x.ended_at
+	FROM runs x JOIN sessions s ON s.session_id = x.session_id`
+
+func scanRun(at row) (store.Run, error) {
+	var r store.Run
+	err := at.Scan(&r.ID, &r.SessionID, &r.TurnID, &r.ExternalID, &r.Status, &r.Profile, &r.BodyHash,
+		&r.FirstSeq, &r.LastSeq, &r.ErrorCode, timeInto{&r.CreatedAt}, timeInto{&r.StartedAt}, timeInto{&r.EndedAt})
+	return r, err
+}
+
+// Run implements store.RunReader.
+func (r *Reader) Run(ctx context.Context, in store.Scope, id string) (store.Run, error) {
+	q := selecting(selectRun, in).and("x.run_id = ", id)
+	return one(ctx, r, scanRun, q.sql.String(), q.args...)
+}
+
+// RunByExternalID implements store.RunReader.
+func (r *Reader) RunByExternalID(ctx context.Context, in store.Scope, sessionID, externalID string) (store.Run, error) {
+	q := selecting(selectRun, in).and("x.external_id = ", externalID).and("x.session_id = ", sessionID)
+	return one(ctx, r, scanRun, q.sql.String(), q.args...)
+}
+
+// FindRun implements store.RunReader.
+func (r *Reader) FindRun(ctx context.Context, in store.Scope, idOrExternalID string) (store.Run, error) {
+	q := selecting(selectRun, in).and("(x.run_id = ", idOrExternalID)
+	q.raw(" OR x.external_id = ").bind(idOrExternalID).raw(") ORDER BY x.run_id DESC LIMIT 1")
+	return one(ctx, r, scanRun, q.sql.String(), q.args...)
+}
+
+// LastRun implements store.RunReader.
+func (r *Reader) LastRun(ctx context.Context, in store.Scope, sessionID string) (store.Run, error) {
+	q := selecting(selectRun, in).and("x.session_id = ", sessionID)
+	q.raw(" AND x.status <> 'RESERVED' ORDER BY x.run_id DESC LIMIT 1")
+	return one(ctx, r, scanRun, q.sql.String(), q.args...)
+}
+
+// ReservedRuns implements store.RunReader.
+func (r *Reader) ReservedRuns(ctx context.Context, in store.Scope, sessionID string) ([]store.Run, error) {
+	q := selecting(selectRun, in).and("x.session_id = ", sessionID)
+	q.raw(" AND x.status = 'RESERVED' ORDER BY x.run_id")
+	return list(ctx, r, scanRun, q.sql.String(), q.args...)
+}
+
+// RunsOfTurn implements store.RunReader.
+func (r *Reader) RunsOfTurn(ctx context.Context, in store.Scope, turnID string) ([]store.Run, error) {
+	q := selecting(selectRun, in).and("x.turn_id = ", turnID).raw(" ORDER BY x.run_id")
+	return list(ctx, r, scanRun, q.sql.String(), q.args...)
+}
+
+// RunsAfter implements store.RunReader.
+func (r *Reader) RunsAfter(ctx context.Context, in store.Scope, sessionID, afterID string) ([]store.Run, error) {
+	q := selecting(selectRun, in).and("x.session_id = ", sessionID).and("x.run_id > ", afterID)
+	q.raw(" ORDER BY x.run_id")
+	return list(ctx, r, scanRun, q.sql.String(), q.args...)
+}
+
+// InsertRun implements store.RunTx.
+func (t *Tx) InsertRun(ctx context.Context, r store.Run) error {
+	s := insertRun(r)
+	_, err := t.exec(ctx, s.SQL, s.Args...)
+	return err
+}
+
+func insertRun(r store.Run) Statement {
+	return Statement{
+		SQL: `INSERT INTO runs (run_id, session_id, turn_id, external_id, status, profile, body_hash, first_seq,
+			last_seq, error_code, created_at, started_at, ended_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		Args: []any{r.ID, r.SessionID, r.TurnID, r.ExternalID, string(r.Status), jsonText(r.Profile), blob(r.BodyHash),
+			r.FirstSeq, r.LastSeq, r.ErrorCode, millis(r.CreatedAt), millis(r.StartedAt), millis(r.EndedAt)},
+	}
+}
+
+func runMove(m store.RunMove) (Statement, error) {
+	from := only(m.From)
+	if err := legal("RunMove", from, m.To); err != nil {
+		return Statement{}, err
+	}
+	return Statement{
+		SQL: `UPDATE runs SET status = COALESCE(NULLIF($2, ''), status),
+			first_seq = COALESCE(NULLIF(CAST($3 AS BIGINT), 0), first_seq),
+			last_seq = COALESCE(NULLIF(CAST($4 AS BIGINT), 0), last_seq),
+			error_code = COALESCE(NULLIF($5, ''), error_code),
+			started_at = COALESCE(NULLIF(CAST($6 AS BIGINT), 0), started_at),
+			ended_at = COALESCE(NULLIF(CAST($7 AS BIGINT), 0), ended_at)
+			WHERE run_id = $1 AND status IN ($8, $9, $10, $11, $12, $13)`,
+		Args: append([]any{m.ID, string(m.To), m.FirstSeq, m.LastSeq, m.ErrorCode, millis(m.StartedAt),
+			millis(m.EndedAt)}, padded(from, store.AllRunStatuses())...),
+		CAS: true,
+	}, nil
+}

@@ -1,0 +1,129 @@
+package sqldb
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"aqueduct/store"
+)
+
+const selectSession = `SELECT s.session_id, s.tenant, s.user_id, s.external_id, s.agent_id, s.title, s.state, s.owner,
+	s.created_at, s.updated_at FROM sessions s`
+
+func scanSession(at row) (store.Session, error) {
+	var s store.Session
+	err := at.Scan(&s.ID, &s.Tenant, &s.User, &s.ExternalID, &s.AgentID, &s.Title, &s.State, &s.Owner,
+		timeInto{&s.CreatedAt}, timeInto{&s.UpdatedAt})
+	return s, err
+}
+
+// Session implements store.SessionReader.
+func (r *Reader) Session(ctx context.Context, in store.Scope, id string) (store.Session, error) {
+	q := selecting(selectSession, in).and("s.session_id = ", id)
+	return one(ctx, r, scanSession, q.sql.String(), q.args...)
+}
+
+// SessionByExternalID implements store.SessionReader. Under a Scope that sees all, the
+// newest Session of that name is meant, for names are unique per tenant and user only.
+func (r *Reader) SessionByExternalID(ctx context.Context, in store.Scope, externalID string) (store.Session, error) {
+	q := selecting(selectSession, in).and("s.external_id = ", externalID)
+	if in.All() {
+		q.raw(" ORDER BY s.session_id DESC LIMIT 1")
+	}
+	return one(ctx, r, scanSession, q.sql.String(), q.args...)
+}
+
+// Sessions implements store.SessionReader.
+func (r *Reader) Sessions(ctx context.Context, in store.Scope, page store.Page) ([]store.Session, error) {
+	const place = "(s.updated_at, s.session_id)"
+	q := selecting(selectSession, in)
+	if page.After != "" {
+		q.raw(" AND " + place + " < ").placeOf(in, page.After)
+	}
+	if page.Before != "" {
+		q.raw(" AND " + place + " > ").placeOf(in, page.Before)
+	}
+	// Going back takes the rows nearest to the place, so the order is turned round.
+	back := page.Before != "" && page.After == ""
+	if back {
+		q.raw(" ORDER BY s.updated_at, s.session_id")
+	} else {
+		q.raw(" ORDER BY s.updated_at DESC, s.session_id DESC")
+	}
+	q.limit(page.Size())
+	got, err := list(ctx, r, scanSession, q.sql.String(), q.args...)
+	if back {
+		slices.Reverse(got)
+	}
+	return got, err
+}
+
+// placeOf is a Session's place in the listing. A deleted one still has it, else a page
+// that ended with it could not be gone on from.
+func (q *query) placeOf(in store.Scope, id string) *query {
+	q.raw("(SELECT c.updated_at, c.session_id FROM sessions c WHERE c.session_id = ").bind(id)
+	if !in.All() {
+		q.and("c.tenant = ", in.Tenant())
+		q.and("c.user_id = ", in.User())
+	}
+	return q.raw(")")
+}
+
+// free says that nobody who could still write owns the Session.
+const free = "NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = s.owner AND NOT r.fenced)"
+
+// SessionsWithWork implements store.SessionReader.
+func (r *Reader) SessionsWithWork(ctx context.Context, in store.Scope, replica string) ([]string, error) {
+	q := selecting("SELECT s.session_id FROM sessions s", in)
+	q.raw(` AND s.session_id IN (SELECT session_id FROM runs WHERE status IN ('RESERVED', 'RUNNING')
+		UNION SELECT session_id FROM commands WHERE done_at = 0)`)
+	q.and("("+free+" OR s.owner = ", replica).raw(") ORDER BY s.session_id")
+	return list(ctx, r, scanString, q.sql.String(), q.args...)
+}
+
+// InsertSession implements store.SessionTx.
+func (t *Tx) InsertSession(ctx context.Context, s store.Session) error {
+	_, err := t.exec(ctx, `INSERT INTO sessions (session_id, tenant, user_id, external_id, agent_id, title, state,
+		owner, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		s.ID, s.Tenant, s.User, s.ExternalID, s.AgentID, s.Title, jsonText(s.State), s.Owner,
+		millis(s.CreatedAt), millis(s.UpdatedAt))
+	return err
+}
+
+// LockSession implements store.SessionTx.
+func (t *Tx) LockSession(ctx context.Context, in store.Scope, id string) (store.Session, error) {
+	q := selecting(selectSession, in).and("s.session_id = ", id).raw(t.d.LockRow)
+	return one(ctx, t.Reader, scanSession, q.sql.String(), q.args...)
+}
+
+// ClaimSession implements store.SessionTx. A replica that is itself fenced gets
+// ErrFenced: nothing it claims could ever be driven.
+func (t *Tx) ClaimSession(ctx context.Context, id, replica string) (bool, error) {
+	n, err := t.exec(ctx, `UPDATE sessions AS s SET owner = $2 WHERE s.session_id = $1 AND s.deleted_at = 0
+		AND (`+free+` OR s.owner = $2)
+		AND EXISTS (SELECT 1 FROM replicas r WHERE r.id = $2 AND NOT r.fenced)`, id, replica)
+	if err != nil || n > 0 {
+		return n > 0, err
+	}
+	return false, t.living(ctx, replica)
+}
+
+// SetSessionTitle implements store.SessionTx.
+func (t *Tx) SetSessionTitle(ctx context.Context, id, title string) error {
+	return t.must(ctx, "UPDATE sessions SET title = $2 WHERE session_id = $1 AND deleted_at = 0", id, title)
+}
+
+// DeleteSession implements store.SessionTx.
+func (t *Tx) DeleteSession(ctx context.Context, id string, at time.Time) error {
+	return t.must(ctx, "UPDATE sessions SET deleted_at = $2 WHERE session_id = $1 AND deleted_at = 0",
+		id, millis(at))
+}
+
+func sessionMove(m store.SessionMove) Statement {
+	return Statement{
+		SQL: `UPDATE sessions SET state = COALESCE($2, state), title = COALESCE(NULLIF($3, ''), title),
+			updated_at = $4 WHERE session_id = $1`,
+		Args: []any{m.ID, jsonText(m.State), m.Title, millis(m.UpdatedAt)},
+	}
+}

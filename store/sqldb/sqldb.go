@@ -1,0 +1,62 @@
+// Package sqldb holds the SQL of the store once for both databases, over database/sql
+// with $n placeholders. What differs between them is in Dialect; opening, committing
+// and fencing belong to store/sqlite and store/postgres.
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"aqueduct/store"
+)
+
+// Queryer runs SQL: *sql.DB, *sql.Tx, *sql.Conn or a cache of prepared statements.
+type Queryer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Dialect is what the two databases do not share.
+type Dialect struct {
+	// LockRow ends a SELECT whose rows are held until the end of the transaction.
+	LockRow string
+	// StreamsRows: rows not read are never produced, so a reader that stops early costs
+	// nothing. Otherwise a byte budget must be part of the query.
+	StreamsRows bool
+	// Classify turns an error of the driver into one of store's, keeping it wrapped.
+	Classify func(error) error
+	// Now is the clock of Beat and Register; nil is time.Now.
+	Now func() time.Time
+}
+
+func (d *Dialect) now() time.Time {
+	if d.Now == nil {
+		return time.Now()
+	}
+	return d.Now()
+}
+
+// Reader is every read of the store.
+type Reader struct {
+	q Queryer
+	d *Dialect
+}
+
+var _ store.Reader = (*Reader)(nil)
+
+// NewReader reads through q.
+func NewReader(q Queryer, d *Dialect) *Reader { return &Reader{q: q, d: d} }
+
+// exec runs a change and tells how many rows it touched.
+func (r *Reader) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	res, err := r.q.ExecContext(ctx, query, clean(args)...)
+	if err != nil {
+		return 0, r.d.Classify(err)
+	}
+	n, err := res.RowsAffected()
+	if err != nil {
+		return 0, r.d.Classify(err)
+	}
+	return n, nil
+}

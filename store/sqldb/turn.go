@@ -1,0 +1,67 @@
+package sqldb
+
+import (
+	"context"
+
+	"aqueduct/store"
+)
+
+const selectTurn = `SELECT t.turn_id, t.session_id, t.root_agent_id, t.status, t.input, t.token_hash, t.usage,
+	t.error_code, t.error_message, t.created_at, t.started_at, t.dispatched_at, t.ended_at
+	FROM turns t JOIN sessions s ON s.session_id = t.session_id`
+
+func scanTurn(at row) (store.Turn, error) {
+	var t store.Turn
+	err := at.Scan(&t.ID, &t.SessionID, &t.AgentID, &t.Status, &t.Input, &t.TokenHash, &t.Usage,
+		&t.ErrorCode, &t.ErrorMessage, timeInto{&t.CreatedAt}, timeInto{&t.StartedAt},
+		timeInto{&t.DispatchedAt}, timeInto{&t.EndedAt})
+	if len(t.TokenHash) == 0 {
+		t.TokenHash = nil // cleared: stored empty, because NULL in a move means "keep"
+	}
+	return t, err
+}
+
+// Turn implements store.TurnReader.
+func (r *Reader) Turn(ctx context.Context, in store.Scope, id string) (store.Turn, error) {
+	q := selecting(selectTurn, in).and("t.turn_id = ", id)
+	return one(ctx, r, scanTurn, q.sql.String(), q.args...)
+}
+
+// ActiveTurn implements store.TurnReader.
+func (r *Reader) ActiveTurn(ctx context.Context, in store.Scope, sessionID string) (store.Turn, error) {
+	q := selecting(selectTurn, in).and("t.session_id = ", sessionID)
+	q.raw(` AND t.status IN ('QUEUED', 'RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')
+		ORDER BY t.status = 'QUEUED', t.turn_id LIMIT 1`)
+	return one(ctx, r, scanTurn, q.sql.String(), q.args...)
+}
+
+// InsertTurn implements store.TurnTx.
+func (t *Tx) InsertTurn(ctx context.Context, turn store.Turn) error {
+	_, err := t.exec(ctx, `INSERT INTO turns (turn_id, session_id, root_agent_id, status, input, token_hash, usage,
+		error_code, error_message, created_at, started_at, dispatched_at, ended_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		turn.ID, turn.SessionID, turn.AgentID, string(turn.Status), jsonText(turn.Input), blob(turn.TokenHash),
+		jsonText(turn.Usage), turn.ErrorCode, turn.ErrorMessage, millis(turn.CreatedAt), millis(turn.StartedAt),
+		millis(turn.DispatchedAt), millis(turn.EndedAt))
+	return err
+}
+
+func turnMove(m store.TurnMove) (Statement, error) {
+	if err := legal("TurnMove", m.From, m.To); err != nil {
+		return Statement{}, err
+	}
+	from := padded(m.From, store.AllTurnStatuses())
+	return Statement{
+		SQL: `UPDATE turns SET status = COALESCE(NULLIF($2, ''), status),
+			started_at = COALESCE(NULLIF(CAST($3 AS BIGINT), 0), started_at),
+			dispatched_at = COALESCE(NULLIF(CAST($4 AS BIGINT), 0), dispatched_at),
+			ended_at = COALESCE(NULLIF(CAST($5 AS BIGINT), 0), ended_at),
+			token_hash = COALESCE($6, token_hash), usage = COALESCE($7, usage),
+			error_code = COALESCE(NULLIF($8, ''), error_code),
+			error_message = COALESCE(NULLIF($9, ''), error_message)
+			WHERE turn_id = $1 AND status IN ($10, $11, $12, $13, $14, $15, $16)`,
+		Args: append([]any{m.ID, string(m.To), millis(m.StartedAt), millis(m.DispatchedAt), millis(m.EndedAt),
+			blob(m.TokenHash), jsonText(m.Usage), m.ErrorCode, m.ErrorMessage}, from...),
+		CAS: true,
+	}, nil
+}

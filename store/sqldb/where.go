@@ -1,0 +1,65 @@
+package sqldb
+
+import (
+	"strconv"
+	"strings"
+
+	"aqueduct/store"
+)
+
+// query builds a SELECT whose tables include sessions as s. Few shapes come out of
+// it, so a cache of prepared statements stays small.
+type query struct {
+	sql  strings.Builder
+	args []any
+}
+
+// selecting starts a query that sees only rows of living Sessions in the Scope. from
+// must join sessions as s and end before WHERE.
+func selecting(from string, in store.Scope) *query {
+	q := &query{}
+	q.sql.Grow(len(from) + 256)
+	q.sql.WriteString(from)
+	q.sql.WriteString(" WHERE s.deleted_at = 0")
+	q.seenBy(in)
+	return q
+}
+
+func (q *query) seenBy(in store.Scope) {
+	if !in.All() {
+		q.and("s.tenant = ", in.Tenant())
+		q.and("s.user_id = ", in.User())
+	}
+}
+
+// and adds a condition that ends in the value.
+func (q *query) and(cond string, value any) *query {
+	return q.raw(" AND ").raw(cond).bind(value)
+}
+
+// raw adds text.
+func (q *query) raw(text string) *query {
+	q.sql.WriteString(text)
+	return q
+}
+
+// bind adds a placeholder for the value.
+func (q *query) bind(value any) *query {
+	q.args = append(q.args, value)
+	q.sql.WriteByte('$')
+	q.sql.WriteString(strconv.Itoa(len(q.args)))
+	return q
+}
+
+// oldestFirst pages a listing whose order is its id, ascending.
+func (q *query) oldestFirst(id string, p store.Page) *query {
+	if p.After != "" {
+		q.and(id+" > ", p.After)
+	}
+	if p.Before != "" {
+		q.and(id+" < ", p.Before)
+	}
+	return q.raw(" ORDER BY " + id).limit(p.Size())
+}
+
+func (q *query) limit(n int) *query { return q.raw(" LIMIT ").bind(int64(n)) }

@@ -1,0 +1,56 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"aqueduct/store"
+	"aqueduct/store/sqldb"
+)
+
+// classify turns an error of the driver into one of store's.
+func classify(err error) error {
+	var failed *sqlite.Error
+	if err == nil || !errors.As(err, &failed) || sqldb.Classified(err) {
+		return err
+	}
+	switch code := failed.Code(); {
+	case code == sqlite3.SQLITE_CONSTRAINT_UNIQUE, code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
+		code == sqlite3.SQLITE_CONSTRAINT_ROWID:
+		return fmt.Errorf("%w: %w", store.ErrConflict, err)
+	case refused(code & 0xff):
+		return fmt.Errorf("%w: %w", store.ErrData, err)
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}
+
+// refused are the primary codes that speak about the content of a write.
+func refused(code int) bool {
+	return code == sqlite3.SQLITE_CONSTRAINT || code == sqlite3.SQLITE_MISMATCH ||
+		code == sqlite3.SQLITE_TOOBIG || code == sqlite3.SQLITE_RANGE
+}
+
+// classifyCommit is classify for COMMIT: when the disk fails while the log is being
+// written or synced, nobody knows what of it a restart will find.
+func classifyCommit(err error) error {
+	var failed *sqlite.Error
+	if errors.As(err, &failed) && failed.Code()&0xff == sqlite3.SQLITE_IOERR {
+		return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+	}
+	return classify(err)
+}
+
+// commitError makes sure that a Batch fails with an error of the contract.
+func commitError(err error) error {
+	if sqldb.Classified(err) {
+		return err
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: %w", store.ErrData, err)
+}

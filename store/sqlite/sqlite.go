@@ -1,0 +1,198 @@
+// Package sqlite is the store in one SQLite file, for one process: no cgo, nothing to
+// install. One connection writes, first come first served; others read beside it.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"aqueduct/migrations"
+	"aqueduct/store"
+	"aqueduct/store/sqldb"
+
+	_ "modernc.org/sqlite" // the driver
+)
+
+const (
+	// readers bounds the connections that read. SQLite reads are CPU work in our own
+	// process, so more than a few only wait for each other.
+	readers = 4
+	// busyTimeout is how long a statement waits for a lock of somebody who opened the file
+	// by hand (the sqlite3 shell, a backup); nobody of ours competes for it.
+	busyTimeout = 5 * time.Second
+	// DefaultLockWait is how long Open waits for a dying predecessor to let the file go.
+	DefaultLockWait = 10 * time.Second
+)
+
+// Options are what Open can be told; the zero value is right for a server.
+type Options struct {
+	// LockWait is how long to wait for the lock on the file; 0 is DefaultLockWait, less
+	// than 0 is not at all.
+	LockWait time.Duration
+	// NoMigrate leaves the schema as it is.
+	NoMigrate bool
+	// Now is the clock of heartbeats; nil is time.Now.
+	Now func() time.Time
+}
+
+// Store implements store.Store.
+type Store struct {
+	*sqldb.Reader
+	dialect *sqldb.Dialect
+	lock    *fileLock
+	writer  *writer
+	readDB  *sql.DB
+	reads   *prepared
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens or creates the database at path and brings its schema up to date. While
+// another process holds it, Open waits and then fails with store.ErrLocked.
+func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(abs), 0o700); err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
+	wait := o.LockWait
+	if wait == 0 {
+		wait = DefaultLockWait
+	}
+	lock, err := lockFile(ctx, abs+".lock", wait)
+	if err != nil {
+		return nil, err
+	}
+	if err := private(abs); err != nil {
+		return nil, errors.Join(err, lock.release())
+	}
+	s := &Store{lock: lock, dialect: &sqldb.Dialect{StreamsRows: true, Classify: classify, Now: o.Now}}
+	if err := s.open(ctx, abs, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, classify(err)), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, path string, o Options) error {
+	writeDB, err := sql.Open("sqlite", dsn(path, "synchronous(FULL)", "foreign_keys(1)"))
+	if err != nil {
+		return err
+	}
+	writeDB.SetMaxOpenConns(1)
+	s.writer = &writer{db: writeDB, turn: make(chan struct{}, 1)}
+	if !o.NoMigrate {
+		p, err := migrations.SQLite(writeDB)
+		if err != nil {
+			return err
+		}
+		if _, err := p.Up(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.writer.connect(ctx); err != nil {
+		return err
+	}
+	if s.readDB, err = sql.Open("sqlite", dsn(path, "query_only(1)")); err != nil {
+		return err
+	}
+	s.readDB.SetMaxOpenConns(readers)
+	s.readDB.SetMaxIdleConns(readers)
+	s.reads = &prepared{source: s.readDB}
+	s.Reader = sqldb.NewReader(s.reads, s.dialect)
+	return nil
+}
+
+// private creates the file readable by its owner only; it holds people's chats, and
+// SQLite gives its side files the same mode. It must come before SQLite opens the file.
+func private(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("sqlite: %w", err)
+	}
+	return f.Close()
+}
+
+// dsn names the file and what every connection to it is set to. The journal mode is
+// kept in the file, so whoever comes second only confirms it.
+func dsn(path string, pragmas ...string) string {
+	q := url.Values{"_pragma": append([]string{
+		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(WAL)",
+	}, pragmas...)}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
+	return u.String()
+}
+
+// InTx implements store.Store. fn runs once: with one writer nothing can collide.
+func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	return s.write(ctx, func(_ context.Context, tx *sqldb.Tx) error { return fn(tx) })
+}
+
+// Commit implements store.Store.
+func (s *Store) Commit(ctx context.Context, b *store.Batch) (store.Result, error) {
+	var res store.Result
+	err := s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		res, err = tx.Apply(ctx, b)
+		return err
+	})
+	if err != nil {
+		return store.Result{}, commitError(err)
+	}
+	return res, nil
+}
+
+// Register implements store.Replicas. No namesake can be in mid-commit: the file is
+// ours alone.
+func (s *Store) Register(ctx context.Context, r store.Replica) error {
+	return s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := tx.FenceNamesakes(ctx, r.Name, r.ID); err != nil {
+			return err
+		}
+		return tx.InsertReplica(ctx, r)
+	})
+}
+
+// Beat implements store.Replicas.
+func (s *Store) Beat(ctx context.Context, id string) error {
+	return s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return tx.Beat(ctx, id) })
+}
+
+// Fence implements store.Replicas.
+func (s *Store) Fence(ctx context.Context, id string) error {
+	return s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return tx.FenceReplica(ctx, id) })
+}
+
+// Ping implements store.Store: it takes its turn among the writers and the file's
+// write lock.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.write(ctx, func(context.Context, *sqldb.Tx) error { return nil })
+}
+
+func (s *Store) write(ctx context.Context, fn func(context.Context, *sqldb.Tx) error) error {
+	return s.writer.inTx(ctx, func(ctx context.Context, q sqldb.Queryer) error {
+		tx := sqldb.NewTx(q, s.dialect)
+		if err := fn(ctx, tx); err != nil {
+			return err
+		}
+		return tx.Err()
+	})
+}
+
+// Close implements store.Store.
+func (s *Store) Close() error {
+	var errs []error
+	if s.readDB != nil {
+		errs = append(errs, s.readDB.Close())
+	}
+	if s.writer != nil {
+		errs = append(errs, s.writer.close())
+	}
+	return errors.Join(append(errs, s.lock.release())...)
+}
