@@ -1,0 +1,91 @@
+package demoagent
+
+import "encoding/json"
+
+// Every question follows one pattern. Without its answer in the call, it is asked and the
+// stream ends with its id pending; with the answer, the agent goes on from there.
+
+func showAsk(s *stream, c invocation) {
+	const id = "ask_delete"
+	a, ok := c.answered(id)
+	if !ok {
+		s.say("I would like to clear the build folder. ")
+		s.send("ask", permission(id, "Delete the folder build?", "delete_folder", map[string]any{"path": "build", "recursive": true}))
+		s.done(c, id)
+		return
+	}
+	s.say(verdict("the folder build", a))
+	s.done(c)
+}
+
+func showAsks(s *stream, c invocation) {
+	mail, pay := "ask_mail", "ask_pay"
+	if len(c.Resume) == 0 {
+		s.say("Two things need your word. ")
+		s.send("ask", permission(mail, "Send the mail to Ada?", "send_mail", map[string]any{"to": "ada@example.com", "subject": "Minutes"}))
+		s.send("ask", permission(pay, "Pay the invoice of 120 euros?", "pay_invoice", map[string]any{"invoice": "2026-17", "amount": 120}))
+		s.done(c, mail, pay)
+		return
+	}
+	var open []string
+	for _, q := range []struct{ id, about string }{{mail, "the mail"}, {pay, "the invoice"}} {
+		a, ok := c.answered(q.id)
+		if !ok {
+			open = append(open, q.id)
+			continue
+		}
+		s.say(verdict(q.about, a) + " ")
+	}
+	s.done(c, open...)
+}
+
+func showPrefs(s *stream, c invocation) {
+	const id = "ask_prefs"
+	a, ok := c.answered(id)
+	if !ok {
+		s.say("One thing I need to know first. ")
+		s.send("ask", askFrame{
+			ID: id, Kind: "input", Name: "collect_preferences", Title: "How do you like to travel?",
+			Args:           map[string]any{"options": []string{"economy", "comfort"}},
+			ResponseSchema: json.RawMessage(prefsSchema),
+		})
+		s.done(c, id)
+		return
+	}
+	if a.cancelled() {
+		s.say("Then I will choose for you: economy.")
+	} else {
+		s.say("Noted: " + words(a.Payload))
+	}
+	s.done(c)
+}
+
+const prefsSchema = `{"type":"object","properties":{` +
+	`"choice":{"type":"string","title":"Class","enum":["economy","comfort"]},` +
+	`"days":{"type":"integer","title":"Days","minimum":1,"maximum":30},` +
+	`"note":{"type":"string","title":"Anything else?"}},"required":["choice"]}`
+
+// permission is a question with the usual three options.
+func permission(id, title, tool string, args any) askFrame {
+	return askFrame{
+		ID: id, Kind: "permission", Title: title, Tool: tool, Args: args, Risk: "medium",
+		Options: []option{
+			{"once", "Allow once", "allow_once"},
+			{"always", "Always allow", "allow_always"},
+			{"no", "Reject", "reject_once"},
+		},
+	}
+}
+
+// verdict says what came of a permission. Only the kind of the chosen option counts.
+func verdict(about string, a answer) string {
+	p := a.permission()
+	switch {
+	case a.cancelled():
+		return "Nobody decided about " + about + ", so I left it alone."
+	case p.Approved:
+		return "You allowed it, so I took care of " + about + "."
+	default:
+		return "You said no, so I left " + about + " alone."
+	}
+}
