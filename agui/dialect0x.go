@@ -1,0 +1,125 @@
+package agui
+
+import "bytes"
+
+// NewV0 is the dialect for peers from before 1.0, which send no protocolVersion.
+// Their parsers refuse what 1.0 has added, so it is left out or said in their
+// words; everything else passes as the same bytes, not even decoded.
+func NewV0() Dialect { return v0{} }
+
+type v0 struct{}
+
+func (v0) AppendFrames(dst []byte, id int64, event []byte) []byte {
+	if !newerThanV0(event) {
+		return AppendFrame(dst, id, event)
+	}
+	ev, err := Decode(event)
+	if err != nil {
+		return AppendFrame(dst, id, event)
+	}
+	return AppendFrame(dst, id, inV0(ev).AppendJSON(nil))
+}
+
+// newerThanV0 tells whether an event may hold what 0.x refuses, at the price of
+// a look at its type.
+func newerThanV0(event []byte) bool {
+	switch TypeOf(event) {
+	case TypeRunStarted:
+		return bytes.Contains(event, []byte(`"input":{`))
+	case TypeRunFinished:
+		return bytes.Contains(event, []byte(`"outcome":{`))
+	case TypeToolCallResult:
+		return bytes.Contains(event, []byte(`"content":[`))
+	case TypeMessagesSnapshot:
+		return true
+	}
+	return false
+}
+
+func inV0(ev Event) Event {
+	switch e := ev.(type) {
+	case *RunStarted:
+		e.Input = inputInV0(e.Input)
+	case *RunFinished:
+		e.Outcome = outcomeInV0(e.Outcome)
+	case *ToolCallResult:
+		e.Content = textOnly(e.Content)
+	case *MessagesSnapshot:
+		e.Messages = messagesInV0(e.Messages)
+	}
+	return ev
+}
+
+// inputInV0: the lists that 1.0 made optional are required in 0.x.
+func inputInV0(in *RunAgentInput) *RunAgentInput {
+	if in == nil {
+		return nil
+	}
+	old := *in
+	old.Messages = messagesInV0(in.Messages)
+	if old.Tools == nil {
+		old.Tools = []Tool{}
+	}
+	if old.Context == nil {
+		old.Context = []Context{}
+	}
+	return &old
+}
+
+// outcomeInV0: 0.x knows success without pending calls, and interrupts. A
+// cancelled run ends there like any other; frontend tools are found by looking
+// for calls without a result.
+func outcomeInV0(o *Outcome) *Outcome {
+	switch {
+	case o == nil:
+		return nil
+	case o.Type == OutcomeInterrupt:
+		return o
+	case o.Type == OutcomeSuccess:
+		return &Outcome{Type: OutcomeSuccess}
+	}
+	return nil
+}
+
+func messagesInV0(messages []Message) []Message {
+	old := make([]Message, len(messages))
+	for i, m := range messages {
+		switch m.Role {
+		case RoleTool:
+			m.Content = textOnly(m.Content)
+		case RoleUser:
+			m.Content = partsInV0(m.Content)
+		}
+		old[i] = m
+	}
+	return old
+}
+
+// textOnly says parts as a string. Where there is no text at all, the parts
+// themselves are the only thing to say.
+func textOnly(c Content) Content {
+	if c.Parts == nil {
+		return c
+	}
+	for i := range c.Parts {
+		if c.Parts[i].Type == PartText {
+			return Text(c.String())
+		}
+	}
+	return Text(string(c.AppendJSON(nil)))
+}
+
+// partsInV0 leaves out the parts that 0.x has no words for: unknown types, and
+// media a provider holds.
+func partsInV0(c Content) Content {
+	if c.Parts == nil {
+		return c
+	}
+	kept := make([]ContentPart, 0, len(c.Parts))
+	for _, p := range c.Parts {
+		if p.Raw == nil && (p.Source == nil || p.Source.Type != SourceFile) {
+			kept = append(kept, p)
+		}
+	}
+	return Content{Parts: kept}
+}

@@ -1,0 +1,112 @@
+package agui
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// members is a JSON object as it was written: keys in order, values untouched.
+type members struct {
+	keys []string
+	vals map[string]json.RawMessage
+	size int // about what appendJSON will write
+}
+
+// readMembers takes a valid JSON object apart. Values are not copied.
+func readMembers(raw json.RawMessage) (members, error) {
+	m := members{size: 2}
+	err := eachMember(raw, func(key, val []byte) error {
+		m.set(string(key), val)
+		return nil
+	})
+	return m, err
+}
+
+func (m *members) len() int { return len(m.keys) }
+
+func (m *members) get(k string) json.RawMessage { return m.vals[k] }
+
+func (m *members) set(k string, v json.RawMessage) {
+	if m.vals == nil {
+		m.vals = make(map[string]json.RawMessage)
+	}
+	if old, there := m.vals[k]; there {
+		m.size -= len(old)
+	} else {
+		m.keys = append(m.keys, k)
+		m.size += len(k) + 4
+	}
+	m.vals[k] = v
+	m.size += len(v)
+}
+
+func (m *members) remove(k string) {
+	old, there := m.vals[k]
+	if !there {
+		return
+	}
+	m.size -= len(old) + len(k) + 4
+	delete(m.vals, k)
+	m.keys = slices.DeleteFunc(m.keys, func(have string) bool { return have == k })
+}
+
+// put sets a value, or removes what has none.
+func (m *members) put(k string, v json.RawMessage) {
+	if v == nil {
+		m.remove(k)
+		return
+	}
+	m.set(k, v)
+}
+
+func (m *members) clone() members {
+	return members{keys: slices.Clone(m.keys), vals: maps.Clone(m.vals), size: m.size}
+}
+
+// only is the object with the named keys, as far as they are there.
+func (m *members) only(keys []string) *members {
+	part := new(members)
+	for _, k := range keys {
+		if v, there := m.vals[k]; there {
+			part.set(k, v)
+		}
+	}
+	return part
+}
+
+func (m *members) appendJSON(dst []byte) []byte {
+	dst = append(dst, '{')
+	for i, k := range m.keys {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendString(dst, k), ':')
+		dst = append(dst, m.vals[k]...)
+	}
+	return append(dst, '}')
+}
+
+// mergeObjects lays the members of one JSON object over another's; the later
+// value replaces the earlier one whole.
+func mergeObjects(under, over json.RawMessage) json.RawMessage {
+	if len(under) == 0 {
+		return bytes.Clone(over)
+	}
+	if !json.Valid(under) || !json.Valid(over) {
+		return under
+	}
+	merged, err := readMembers(under)
+	if err != nil {
+		return bytes.Clone(over)
+	}
+	upper, err := readMembers(over)
+	if err != nil {
+		return under
+	}
+	for _, k := range upper.keys {
+		merged.set(k, upper.vals[k])
+	}
+	return merged.appendJSON(nil)
+}

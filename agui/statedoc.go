@@ -1,0 +1,235 @@
+package agui
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+)
+
+// MaxStateBytes is how large a state may be, as JSON.
+const MaxStateBytes = 256 << 10
+
+// ErrStateTooLarge says that a state would exceed [MaxStateBytes].
+var ErrStateTooLarge = errors.New("agui: the state is larger than 256 KiB")
+
+// StateDoc is the shared state of a thread, kept by top-level key: a patch reads
+// and writes only the keys it names, so what an agent keeps beside them costs it
+// nothing and loses nothing, not even the digits of a large number.
+//
+// AG-UI allows a state to be any JSON. One that is no object has no keys: it is
+// kept whole, [StateDoc.Key] finds nothing in it, and [StateDoc.SetKey] replaces
+// it by an object. null is the empty object.
+type StateDoc struct {
+	root   json.RawMessage // a state that is no object
+	fields members
+}
+
+// NewStateDoc reads a state; none at all is the empty object.
+func NewStateDoc(raw json.RawMessage) (*StateDoc, error) {
+	d := new(StateDoc)
+	if len(raw) == 0 {
+		return d, nil
+	}
+	return d, d.Snapshot(raw)
+}
+
+// Snapshot replaces the whole state. On an error nothing has changed.
+func (d *StateDoc) Snapshot(raw json.RawMessage) error {
+	next, err := readState(raw)
+	if err != nil {
+		return err
+	}
+	*d = next
+	return nil
+}
+
+func readState(raw json.RawMessage) (StateDoc, error) {
+	if !json.Valid(raw) {
+		return StateDoc{}, wrong("the state is not valid JSON")
+	}
+	if tooDeep(raw) {
+		return StateDoc{}, wrong("the state is nested too deeply")
+	}
+	raw = appendRaw(make([]byte, 0, len(raw)), raw)
+	switch {
+	case isNull(raw):
+		return StateDoc{}, nil
+	case len(raw) > MaxStateBytes:
+		return StateDoc{}, ErrStateTooLarge
+	case raw[0] != '{':
+		return StateDoc{root: raw}, nil
+	}
+	fields, err := readMembers(raw)
+	return StateDoc{fields: fields}, err
+}
+
+// JSON is the state as one line of JSON.
+func (d *StateDoc) JSON() json.RawMessage {
+	if d.root != nil {
+		return d.root
+	}
+	return d.fields.appendJSON(nil)
+}
+
+// Key is the value under a top-level key, or nil.
+func (d *StateDoc) Key(k string) json.RawMessage { return d.fields.get(k) }
+
+// SetKey sets a top-level key; without a value it removes it.
+func (d *StateDoc) SetKey(k string, raw json.RawMessage) error {
+	next := StateDoc{fields: d.fields.clone()}
+	if len(raw) == 0 {
+		next.fields.remove(k)
+	} else {
+		val, err := readState(raw)
+		if err != nil {
+			return err
+		}
+		next.fields.set(k, val.orNull(raw))
+	}
+	return d.become(next)
+}
+
+func (d *StateDoc) orNull(raw json.RawMessage) json.RawMessage {
+	if d.root == nil && d.fields.len() == 0 && raw[0] != '{' {
+		return json.RawMessage("null")
+	}
+	return d.JSON()
+}
+
+func (d *StateDoc) become(next StateDoc) error {
+	if next.size() > MaxStateBytes {
+		return ErrStateTooLarge
+	}
+	*d = next
+	return nil
+}
+
+func (d *StateDoc) size() int {
+	if d.root != nil {
+		return len(d.root)
+	}
+	return d.fields.size
+}
+
+// Patch applies a JSON Patch (RFC 6902). A patch that fails in any operation
+// changes nothing.
+func (d *StateDoc) Patch(ops json.RawMessage) error {
+	touched, whole, err := patchedKeys(ops)
+	if err != nil {
+		return err
+	}
+	if whole || d.root != nil {
+		patched, err := applyPatch(d.JSON(), ops)
+		if err != nil {
+			return err
+		}
+		return d.Snapshot(patched)
+	}
+	patched, err := applyPatch(d.fields.only(touched).appendJSON(nil), ops)
+	if err != nil {
+		return err
+	}
+	changed, err := readState(patched)
+	if err != nil {
+		return err
+	}
+	next := StateDoc{fields: d.fields.clone()}
+	for _, k := range touched {
+		next.fields.put(k, changed.fields.get(k))
+	}
+	return d.become(next)
+}
+
+// operation is what a patch operation says about where.
+type operation struct{ op, path, from string }
+
+func (o *operation) member(key, raw []byte) error {
+	switch string(key) {
+	case "op":
+		return decodeOneOf(&o.op, raw, "add", "remove", "replace", "move", "copy", "test")
+	case "path":
+		return decodeString(&o.path, raw)
+	case "from":
+		return decodeString(&o.from, raw)
+	}
+	return nil
+}
+
+func (o *operation) complete() error {
+	for _, pointer := range [...]string{o.path, o.from} {
+		if pointer != "" && !strings.HasPrefix(pointer, "/") {
+			return wrong("a JSON Pointer begins with /")
+		}
+	}
+	if o.op == "" {
+		return within("op", wrong("is required"))
+	}
+	return nil
+}
+
+// patchedKeys lists the top-level keys a patch names, or says that it names the
+// whole document.
+func patchedKeys(ops json.RawMessage) (keys []string, whole bool, err error) {
+	if !json.Valid(ops) {
+		return nil, false, wrong("the patch is not valid JSON")
+	}
+	var list []operation
+	if err := decodeList(&list, ops[skipSpace(ops, 0):]); err != nil {
+		return nil, false, err
+	}
+	seen := make(map[string]bool)
+	note := func(pointer string) {
+		k, ok := firstSegment(pointer)
+		whole = whole || !ok
+		if ok && !seen[k] {
+			seen[k] = true
+			keys = append(keys, k)
+		}
+	}
+	for _, o := range list {
+		note(o.path)
+		if o.op == "move" || o.op == "copy" {
+			note(o.from)
+		}
+	}
+	return keys, whole, nil
+}
+
+// applyPatch lets the library do what RFC 6902 says and no more than that.
+func applyPatch(doc, ops json.RawMessage) (json.RawMessage, error) {
+	patch, err := jsonpatch.DecodePatch(ops)
+	if err != nil {
+		return nil, fmt.Errorf("agui: patch: %w", err)
+	}
+	options := jsonpatch.NewApplyOptions()
+	options.SupportNegativeIndices = false
+	options.EscapeHTML = false
+	options.AccumulatedCopySizeLimit = MaxStateBytes
+	patched, err := patch.ApplyWithOptions(doc, options)
+	if err != nil {
+		return nil, fmt.Errorf("agui: patch: %w", err)
+	}
+	return patched, nil
+}
+
+// tooDeep tells whether valid JSON nests deeper than is let in; patches could
+// otherwise build what no body may bring.
+func tooDeep(raw []byte) bool {
+	depth := 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			i = skipQuoted(raw, i) - 1
+		case '{', '[':
+			if depth++; depth > MaxJSONDepth {
+				return true
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return false
+}
