@@ -14,6 +14,9 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
+// Millis is how a time is stored, for those who bind without Statement.
+func Millis(t time.Time) int64 { return millis(t) }
+
 // jsonText binds a JSON payload as text, which both databases keep as it is; an empty
 // one is NULL.
 func jsonText(b []byte) any {
@@ -37,10 +40,18 @@ func blob(b []byte) any {
 func clean(args []any) []any {
 	for i, a := range args {
 		if s, ok := a.(string); ok && !fits(s) {
-			args[i] = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+			args[i] = Text(s)
 		}
 	}
 	return args
+}
+
+// Text is what is stored of a text; see clean.
+func Text(s string) string {
+	if fits(s) {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 func fits(s string) bool { return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) }

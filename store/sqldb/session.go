@@ -39,10 +39,10 @@ func (r *Reader) Sessions(ctx context.Context, in store.Scope, page store.Page) 
 	const place = "(s.updated_at, s.session_id)"
 	q := selecting(selectSession, in)
 	if page.After != "" {
-		q.raw(" AND " + place + " < ").placeOf(in, page.After)
+		q.raw(" AND "+place+" < ").placeOf(in, page.After)
 	}
 	if page.Before != "" {
-		q.raw(" AND " + place + " > ").placeOf(in, page.Before)
+		q.raw(" AND "+place+" > ").placeOf(in, page.Before)
 	}
 	// Going back takes the rows nearest to the place, so the order is turned round.
 	back := page.Before != "" && page.After == ""

@@ -1,0 +1,156 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"aqueduct/store"
+	"aqueduct/store/sqldb"
+)
+
+// closeWithin bounds the goodbye to a server that may be gone.
+const closeWithin = 2 * time.Second
+
+// committer owns the connection Batches are written through. It is made when the first
+// Batch comes and again after every failure that leaves its state in doubt.
+type committer struct {
+	cfg     *pgx.ConnConfig
+	turn    chan struct{} // holds a token while a Batch is written
+	conn    *pgx.Conn
+	replica string // whose name conn bears
+	closed  bool
+}
+
+func newCommitter(cfg *pgx.ConnConfig) *committer {
+	return &committer{cfg: cfg, turn: make(chan struct{}, 1)}
+}
+
+// Commit implements store.Store.
+func (s *Store) Commit(ctx context.Context, b *store.Batch) (store.Result, error) {
+	c := s.committer
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return store.Result{}, fmt.Errorf("%w: waiting to commit: %w", store.ErrUnavailable, ctx.Err())
+	}
+	if err := c.connect(ctx, b.Replica); err != nil {
+		return store.Result{}, err
+	}
+	res, err := write(ctx, c.conn, b)
+	if err != nil {
+		err = classifyCommit(err)
+		if c.conn.IsClosed() || errors.Is(err, store.ErrUnknownOutcome) {
+			c.drop()
+		}
+		return store.Result{}, err
+	}
+	return res, nil
+}
+
+func (c *committer) connect(ctx context.Context, replica string) error {
+	if c.closed {
+		return fmt.Errorf("%w: the store is closed", store.ErrUnavailable)
+	}
+	if c.conn != nil && c.replica == replica && !c.conn.IsClosed() {
+		return nil
+	}
+	c.drop()
+	cfg := c.cfg.Copy()
+	cfg.RuntimeParams["application_name"] = committerName(replica)
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	c.conn, c.replica = conn, replica
+	return nil
+}
+
+// drop ends the connection, so that a statement which may still run on the server is
+// told that nobody waits for it.
+func (c *committer) drop() {
+	if c.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	_ = c.conn.Close(ctx) // whatever it says, we are done with it
+	c.conn = nil
+}
+
+func (c *committer) close() error {
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	c.closed = true
+	c.drop()
+	return nil
+}
+
+// maxName is what PostgreSQL keeps of an application_name.
+const maxName = 63
+
+// committerName is the application_name of a replica's committer: how another replica
+// finds its backend when it has to be ended.
+func committerName(replica string) string {
+	name := committerPrefix + replica
+	return name[:min(len(name), maxName)]
+}
+
+const committerPrefix = "aqueduct commit "
+
+// write sends the Batch in one write and reads all answers. More than events makes it
+// a pipeline: one implicit transaction that the server ends with the last message, and
+// undoes when the pipeline breaks off, so nothing of ours can freeze in the middle with
+// a transaction open on purpose.
+func write(ctx context.Context, conn *pgx.Conn, b *store.Batch) (store.Result, error) {
+	if len(b.Records) == 0 && len(b.Moves) == 0 && len(b.Events) > 0 {
+		return store.Result{}, appendOnly(ctx, conn, b)
+	}
+	p := &pgx.Batch{}
+	p.Queue("SELECT aqueduct_fence($1)", b.Replica)
+	if ids := sqldb.LockedFirst(b.Moves); len(ids) > 0 {
+		p.Queue("SELECT 1 FROM sessions WHERE session_id = ANY($1) ORDER BY session_id FOR NO KEY UPDATE", ids)
+	}
+	if len(b.Events) > 0 {
+		p.Queue(insertEvents, eventArgs(b.Events)...)
+	}
+	if len(b.Records) > 0 {
+		p.Queue(insertRecords, recordArgs(b.Records)...)
+	}
+	before := p.Len()
+	cas := make([]bool, len(b.Moves))
+	for i, m := range b.Moves {
+		s, err := sqldb.MoveStatement(m)
+		if err != nil {
+			return store.Result{}, err
+		}
+		p.Queue(s.SQL, s.Args...)
+		cas[i] = s.CAS
+	}
+	return send(ctx, conn, p, before, cas)
+}
+
+// send reads an answer per statement; those after the first before are moves.
+func send(ctx context.Context, conn *pgx.Conn, p *pgx.Batch, before int, cas []bool) (res store.Result, err error) {
+	answers := conn.SendBatch(ctx, p)
+	// Only Close reads to the end, and so learns whether the transaction was committed.
+	defer func() {
+		if e := answers.Close(); err == nil {
+			err = e
+		}
+	}()
+	for i := range before + len(cas) {
+		tag, err := answers.Exec()
+		if err != nil {
+			return store.Result{}, err
+		}
+		if m := i - before; m >= 0 && cas[m] && tag.RowsAffected() == 0 {
+			res.Lost = append(res.Lost, m)
+		}
+	}
+	return res, nil
+}

@@ -1,0 +1,164 @@
+// Package postgres is the store in PostgreSQL, for any number of replicas. Reads and
+// requests go through a pool; the Batches of a replica go through one connection of
+// their own, in one write each, so that no transaction of ours is ever left open.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"aqueduct/migrations"
+	"aqueduct/store"
+	"aqueduct/store/sqldb"
+)
+
+const (
+	// DefaultMaxConns bounds the pool: more requests at once wait for a connection here
+	// rather than for a processor there.
+	DefaultMaxConns = 16
+	// maxTries is how often a transaction the database gave up on (a deadlock, a
+	// serialization failure) is run.
+	maxTries = 5
+
+	// idleInTransaction ends the transaction of a replica that froze inside it, which
+	// would otherwise hold a Session's row against everybody.
+	idleInTransaction = "5s"
+	// statementTimeout and lockTimeout bound what one statement may take.
+	statementTimeout = "30s"
+	lockTimeout      = "10s"
+)
+
+// Options are what Open can be told; the zero value is right for a server.
+type Options struct {
+	// MaxConns bounds the pool of reads and requests; 0 is DefaultMaxConns.
+	MaxConns int
+	// NoMigrate leaves the schema as it is.
+	NoMigrate bool
+	// Now is the clock of heartbeats; nil is time.Now.
+	Now func() time.Time
+}
+
+// Store implements store.Store.
+type Store struct {
+	*sqldb.Reader
+	dialect   *sqldb.Dialect
+	db        *sql.DB
+	committer *committer
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open connects to the database dsn names (a URL or keywords) and brings its schema up
+// to date.
+func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
+	cfg, err := config(dsn)
+	if err != nil {
+		return nil, err
+	}
+	db := stdlib.OpenDB(*cfg)
+	conns := o.MaxConns
+	if conns <= 0 {
+		conns = DefaultMaxConns
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	d := &sqldb.Dialect{LockRow: " FOR NO KEY UPDATE", Classify: classify, Now: o.Now}
+	s := &Store{Reader: sqldb.NewReader(db, d), dialect: d, db: db, committer: newCommitter(cfg)}
+	if err := s.prepare(ctx, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("postgres: open: %w", classify(err)), s.Close())
+	}
+	return s, nil
+}
+
+// config is the connection's settings. READ COMMITTED is set by us: the fence and the
+// compare-and-sets depend on seeing what others have just committed.
+func config(dsn string) (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err) // pgx leaves the password out of it
+	}
+	for name, value := range map[string]string{
+		"default_transaction_isolation":       "read committed",
+		"idle_in_transaction_session_timeout": idleInTransaction,
+		"statement_timeout":                   statementTimeout,
+		"lock_timeout":                        lockTimeout,
+		"application_name":                    "aqueduct",
+	} {
+		cfg.RuntimeParams[name] = value
+	}
+	return cfg, nil
+}
+
+func (s *Store) prepare(ctx context.Context, o Options) error {
+	if o.NoMigrate {
+		return s.db.PingContext(ctx)
+	}
+	p, err := migrations.Postgres(s.db)
+	if err != nil {
+		return err
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+// InTx implements store.Store.
+func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	return s.inTx(ctx, func(_ *sql.Tx, tx *sqldb.Tx) error { return fn(tx) })
+}
+
+// inTx runs fn, again when the database ended its transaction in favour of another.
+func (s *Store) inTx(ctx context.Context, fn func(*sql.Tx, *sqldb.Tx) error) error {
+	for try := 1; ; try++ {
+		again, err := s.tryTx(ctx, fn)
+		if !again || try == maxTries {
+			return err
+		}
+	}
+}
+
+func (s *Store) tryTx(ctx context.Context, fn func(*sql.Tx, *sqldb.Tx) error) (again bool, err error) {
+	raw, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return false, classifyIdle(err)
+	}
+	defer func() { _ = raw.Rollback() }() // after a commit it does nothing
+	tx := sqldb.NewTx(raw, s.dialect)
+	err = fn(raw, tx)
+	if failed := tx.Err(); failed != nil {
+		if err == nil {
+			err = failed
+		}
+		return collided(failed), err
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := raw.Commit(); err != nil {
+		return collided(err), classifyCommit(err)
+	}
+	return false, nil
+}
+
+// Ping implements store.Store.
+func (s *Store) Ping(ctx context.Context) error {
+	var readOnly bool
+	err := s.db.QueryRowContext(ctx, "SELECT current_setting('transaction_read_only')::boolean").Scan(&readOnly)
+	if err != nil {
+		return classifyIdle(err)
+	}
+	if readOnly {
+		return fmt.Errorf("%w: the database is read-only", store.ErrUnavailable)
+	}
+	return nil
+}
+
+// Close implements store.Store.
+func (s *Store) Close() error {
+	return errors.Join(s.committer.close(), s.db.Close())
+}

@@ -1,0 +1,58 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"aqueduct/store"
+	"aqueduct/store/postgres"
+	"aqueduct/store/storetest"
+)
+
+func open(t testing.TB) *postgres.Store {
+	t.Helper()
+	return openAt(t, storetest.Postgres(t))
+}
+
+func openAt(t testing.TB, dsn string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), dsn, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestSmoke(t *testing.T) {
+	ctx := context.Background()
+	s := open(t)
+	if err := s.Register(ctx, store.Replica{ID: "r1", Name: "here"}); err != nil {
+		t.Fatal(err)
+	}
+	now := time.UnixMilli(1_700_000_000_123).UTC()
+	err := s.InTx(ctx, func(tx store.Tx) error {
+		return tx.InsertSession(ctx, store.Session{ID: "s1", Tenant: "t", User: "u", ExternalID: "x", AgentID: "a",
+			CreatedAt: now, UpdatedAt: now})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &store.Batch{Replica: "r1", Events: []store.EventRow{{SessionID: "s1", LastSeq: 2, N: 2, TS: now, Data: []byte("{}\n{}")}}}
+	if _, err := s.Commit(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(ctx, b); !errors.Is(err, store.ErrConflict) {
+		t.Fatal(err)
+	}
+	got, err := s.Events(ctx, store.System(), "s1", 0, 1000)
+	if err != nil || len(got) != 1 || string(got[0].Data) != "{}\n{}" {
+		t.Fatal(got, err)
+	}
+}
