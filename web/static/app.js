@@ -1,0 +1,134 @@
+// Puts the page together: which thread is open is in the address after '#', everything
+// else comes from the server.
+
+import { cancelRun, chat, listThreads, newId } from './api.js';
+import { emptyThread, fold } from './fold.js';
+import { Follower } from './follow.js';
+import { Log } from './log.js';
+import { Talk } from './talk.js';
+import { drawThreads } from './threads.js';
+import { askToken } from './token.js';
+
+const $ = (id) => document.getElementById(id);
+
+const talk = new Talk($('talk'), answer);
+const log = new Log($('events'), $('seq'));
+const follower = new Follower(onEvent, onStatus);
+
+let threadId = '';
+let thread = emptyThread();
+let threads = [];
+let frame = 0;
+
+function onEvent(event, seq) {
+  fold(thread, event);
+  log.add(event, seq);
+  if (event.type === 'RUN_STARTED' || event.type === 'RUN_FINISHED' || event.type === 'RUN_ERROR') refreshThreads();
+  draw();
+}
+
+async function onStatus(status, error) {
+  $('connection').dataset.status = status;
+  $('connection').title = { live: 'connected', idle: 'nothing running', waiting: 'connection lost, coming back', failed: 'refused' }[status];
+  if (!error) return;
+  if (error.status === 401) {
+    await askToken($('token'));
+    return open(threadId);
+  }
+  thread.problem = error.message;
+  if (thread.run?.status === 'running') thread.run = null;
+  draw();
+}
+
+// draw waits for the next frame: a flood of events is drawn once, not once each.
+function draw() {
+  if (frame) return;
+  frame = requestAnimationFrame(() => {
+    frame = 0;
+    talk.draw(thread);
+    $('state').textContent = thread.state === undefined ? 'none yet' : JSON.stringify(thread.state, null, 2);
+    $('stop').hidden = thread.run?.status !== 'running';
+    $('empty').hidden = thread.messages.length > 0;
+  });
+}
+
+async function refreshThreads() {
+  try {
+    threads = await listThreads();
+  } catch (error) {
+    if (error.status !== 401) return; // the list can wait; the talk tells of trouble
+    await askToken($('token'));
+    return refreshThreads();
+  }
+  drawThreads($('threads'), threads, threadId);
+}
+
+function open(id) {
+  follower.leave();
+  threadId = id;
+  thread = emptyThread();
+  log.clear();
+  drawThreads($('threads'), threads, threadId);
+  $('connection').dataset.status = 'idle';
+  draw();
+  if (id) follower.join(id);
+}
+
+function send(text) {
+  if (!threadId) {
+    threadId = newId();
+    history.replaceState(null, '', `#${threadId}`);
+  }
+  const message = { id: newId(), role: 'user', content: text };
+  thread.messages.push({ ...message, calls: [] });
+  post({ messages: [message] });
+}
+
+function answer(entry) {
+  post({ resume: [entry] });
+}
+
+function post(input) {
+  thread.problem = '';
+  thread.run = { id: thread.run?.id, status: 'running' };
+  draw();
+  const id = threadId;
+  follower.post(id, (signal) => chat({ threadId: id, ...input }, signal));
+}
+
+$('prompt').addEventListener('keydown', (event) => {
+  if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  $('compose').requestSubmit();
+});
+
+$('compose').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const text = $('prompt').value.trim();
+  if (!text) return;
+  $('prompt').value = '';
+  send(text);
+});
+
+$('stop').addEventListener('click', () => {
+  if (!thread.run?.id) return;
+  cancelRun(thread.run.id).catch((error) => {
+    thread.problem = error.message;
+    draw();
+  });
+});
+
+$('new').addEventListener('click', () => {
+  location.hash = '';
+  $('prompt').focus();
+});
+
+window.addEventListener('hashchange', () => open(decodeURIComponent(location.hash.slice(1))));
+
+// A tab that was away may have missed a Turn somebody else started or answered.
+document.addEventListener('visibilitychange', () => {
+  if (document.visibilityState === 'visible' && threadId && $('connection').dataset.status === 'idle') follower.join(threadId);
+});
+
+refreshThreads();
+open(decodeURIComponent(location.hash.slice(1)));

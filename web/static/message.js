@@ -1,0 +1,81 @@
+// One message of the talk: words, thoughts, tool calls, an activity, or a note.
+
+import { el, pretty, reuse, setText } from './dom.js';
+
+/** messageBox makes the element a message is drawn in. */
+export function messageBox(message) {
+  const box = el('article', { className: `message ${message.role}` });
+  if (message.role === 'reasoning') {
+    box.append(el('details', { open: true }, el('summary', {}, 'Thoughts'), el('p', { className: 'words' })));
+  } else if (message.role === 'activity') {
+    box.append(el('h3'), el('div', { className: 'activity-body' }));
+  } else {
+    box.append(el('p', { className: 'words' }), el('div', { className: 'calls' }));
+  }
+  return box;
+}
+
+/** drawMessage brings a box up to date. Questions still open are left to the caller. */
+export function drawMessage(box, message, results, isOpenQuestion) {
+  if (message.role === 'activity') return drawActivity(box, message);
+  const words = box.querySelector('.words');
+  setText(words, message.content);
+  words.hidden = message.content === '';
+  if (message.role === 'reasoning') {
+    box.hidden = message.content === ''; // a join names thoughts before it replays them
+    return;
+  }
+  const calls = box.querySelector('.calls');
+  for (const call of message.calls) {
+    const item = reuse(calls, call.id, callBox);
+    item.hidden = isOpenQuestion(call.id);
+    drawCall(item, call, results.get(call.id));
+  }
+}
+
+function callBox() {
+  return el('details', { className: 'call' },
+    el('summary', {}, el('span', { className: 'mark' }), el('code', { className: 'name' }), el('span', { className: 'about' })),
+    el('h4', {}, 'Arguments'), el('pre', { className: 'args' }),
+    el('h4', { className: 'result-title' }, 'Result'), el('pre', { className: 'result' }));
+}
+
+function drawCall(box, call, result) {
+  box.dataset.done = String(result !== undefined);
+  setText(box.querySelector('.name'), call.name);
+  setText(box.querySelector('.about'), titleOf(call.args));
+  setText(box.querySelector('.args'), pretty(call.args));
+  box.querySelector('.result-title').hidden = result === undefined;
+  box.querySelector('.result').hidden = result === undefined;
+  if (result !== undefined) setText(box.querySelector('.result'), pretty(result));
+}
+
+// titleOf is a question's title; other tools have none, and half-streamed arguments neither.
+function titleOf(args) {
+  try {
+    const { title } = JSON.parse(args);
+    return typeof title === 'string' ? title : '';
+  } catch {
+    return '';
+  }
+}
+
+function drawActivity(box, message) {
+  const content = message.content ?? {};
+  setText(box.querySelector('h3'), String(content.title ?? message.type ?? 'Activity'));
+  const body = box.querySelector('.activity-body');
+  const drawn = JSON.stringify(content);
+  if (body.dataset.drawn === drawn) return;
+  body.dataset.drawn = drawn;
+  body.replaceChildren(Array.isArray(content.entries) ? planList(content.entries) : el('pre', {}, JSON.stringify(content, null, 2)));
+}
+
+function planList(entries) {
+  const list = el('ul', { className: 'plan' });
+  for (const entry of entries) {
+    const item = el('li', {}, String(entry?.content ?? JSON.stringify(entry)));
+    item.dataset.status = String(entry?.status ?? '');
+    list.append(item);
+  }
+  return list;
+}

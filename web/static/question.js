@@ -1,0 +1,127 @@
+// A question of the agent's: a permission's options as buttons, an input as buttons or a
+// small form made from its response schema.
+
+import { el } from './dom.js';
+
+/**
+ * questionCard draws an open question. answer(resume) is called with the entry of
+ * RunAgentInput.resume that the person's choice makes.
+ */
+export function questionCard(interrupt, args, answer) {
+  const card = el('section', { className: 'question' });
+  card.setAttribute('aria-label', 'Question');
+  card.append(el('h3', { textContent: args.title || interrupt.message || 'The agent asks' }));
+  const details = describe(args);
+  if (details) card.append(details);
+  const reply = (entry) => {
+    for (const control of card.querySelectorAll('button, input, select, textarea')) control.disabled = true;
+    answer({ interruptId: interrupt.id, ...entry });
+  };
+  const resolve = (payload) => reply({ status: 'resolved', payload });
+  card.append(Array.isArray(args.options) && args.options.every((o) => o?.id && o?.kind)
+    ? optionButtons(args.options, resolve)
+    : inputForm(interrupt.responseSchema ?? args.response_schema ?? {}, resolve, () => reply({ status: 'cancelled' })));
+  return card;
+}
+
+function describe(args) {
+  if (!args.tool) return null;
+  const facts = el('dl');
+  facts.append(el('dt', {}, 'Tool'), el('dd', {}, args.tool));
+  if (args.risk) facts.append(el('dt', {}, 'Risk'), el('dd', {}, args.risk));
+  if (args.args !== undefined) {
+    facts.append(el('dt', {}, 'With'), el('dd', {}, el('pre', { textContent: JSON.stringify(args.args, null, 2) })));
+  }
+  return facts;
+}
+
+function optionButtons(options, resolve) {
+  const row = el('div', { className: 'buttons' });
+  for (const option of options) {
+    const button = el('button', { type: 'button', textContent: option.label || option.id });
+    button.dataset.kind = option.kind;
+    button.addEventListener('click', () => resolve({ optionId: option.id }));
+    row.append(button);
+  }
+  return row;
+}
+
+function inputForm(schema, resolve, decline) {
+  const skip = el('button', { type: 'button', textContent: 'Skip', className: 'quiet' });
+  skip.addEventListener('click', decline);
+  const only = onlyChoice(schema);
+  if (only) {
+    const row = el('div', { className: 'buttons' });
+    for (const value of only.values) {
+      const button = el('button', { type: 'button', textContent: String(value) });
+      button.addEventListener('click', () => resolve(only.wrap(value)));
+      row.append(button);
+    }
+    row.append(skip);
+    return row;
+  }
+  const fields = fieldsOf(schema);
+  const form = el('form', {}, ...fields.map((f) => f.label), el('div', { className: 'buttons' },
+    el('button', { type: 'submit', textContent: 'Answer' }), skip));
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    resolve(valueOf(schema, fields));
+  });
+  return form;
+}
+
+// onlyChoice: a question that can only be answered in one of a few ways needs no form.
+function onlyChoice(schema) {
+  if (Array.isArray(schema.enum)) return { values: schema.enum, wrap: (v) => v };
+  const names = Object.keys(schema.properties ?? {});
+  const single = names.length === 1 ? schema.properties[names[0]] : undefined;
+  if (!Array.isArray(single?.enum)) return null;
+  return { values: single.enum, wrap: (v) => ({ [names[0]]: v }) };
+}
+
+function fieldsOf(schema) {
+  if (!schema.properties) return [field('answer', schema, true)];
+  const required = new Set(schema.required);
+  return Object.entries(schema.properties).map(([name, s]) => field(name, s, required.has(name)));
+}
+
+function field(name, schema, required) {
+  const control = controlOf(schema);
+  control.name = name;
+  if (control.type !== 'checkbox') control.required = required;
+  return { name, schema, control, label: el('label', {}, el('span', {}, schema.title || name), control) };
+}
+
+function controlOf(schema) {
+  if (Array.isArray(schema.enum)) {
+    const select = el('select', {}, ...schema.enum.map((v, i) => el('option', { value: String(i) }, String(v))));
+    return select;
+  }
+  switch (schema.type) {
+    case 'integer':
+    case 'number': {
+      const input = el('input', { type: 'number', step: schema.type === 'integer' ? '1' : 'any' });
+      if (schema.minimum !== undefined) input.min = schema.minimum;
+      if (schema.maximum !== undefined) input.max = schema.maximum;
+      return input;
+    }
+    case 'boolean':
+      return el('input', { type: 'checkbox' });
+    default:
+      return el('input', { type: 'text' });
+  }
+}
+
+// valueOf reads the form. Fields left empty are left out, not sent as "".
+function valueOf(schema, fields) {
+  if (!schema.properties) return read(fields[0]);
+  const entries = fields.map((f) => [f.name, read(f)]).filter(([, v]) => v !== undefined);
+  return Object.fromEntries(entries);
+}
+
+function read({ control, schema }) {
+  if (control.type === 'checkbox') return control.checked;
+  if (control.value === '') return undefined;
+  if (Array.isArray(schema.enum)) return schema.enum[Number(control.value)];
+  return control.type === 'number' ? Number(control.value) : control.value;
+}
