@@ -27,7 +27,7 @@ func appendKey(dst []byte, key string) []byte {
 }
 
 func appendMember(dst []byte, key, s string) []byte {
-	return appendString(appendKey(dst, key), s)
+	return AppendString(appendKey(dst, key), s)
 }
 
 // appendOptional writes nothing for "": AG-UI 1.0 wants optional members left
@@ -67,15 +67,15 @@ func appendStrings(dst []byte, key string, list []string) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendString(dst, s)
+		dst = AppendString(dst, s)
 	}
 	return append(dst, ']')
 }
 
-// appendString appends s as a JSON string. What could end a line somewhere,
+// AppendString appends s as a JSON string. What could end a line somewhere,
 // controls and U+2028/2029, is escaped, and bytes that are no UTF-8 become
 // U+FFFD, so that an event is one line of valid text whatever an agent wrote.
-func appendString(dst []byte, s string) []byte {
+func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
@@ -136,7 +136,7 @@ func appendRaw(dst []byte, raw json.RawMessage) []byte {
 		return append(dst, "null"...)
 	}
 	if !json.Valid(raw) {
-		return appendString(dst, string(raw))
+		return AppendString(dst, string(raw))
 	}
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))

@@ -76,7 +76,7 @@ func (c *checker) failure() error {
 			continue
 		}
 		if end := c.namesEnd(i); end > l.names {
-			path = append(append(path, '/'), escapePointer(string(c.names[end-1]))...)
+			path = append(append(path, '/'), EscapePointer(string(c.names[end-1]))...)
 		}
 	}
 	return &InputError{Path: string(path), Reason: c.reason}

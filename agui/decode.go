@@ -41,7 +41,7 @@ func typeName(event []byte) (Type, error) {
 		return t, nil
 	}
 	var s string
-	err := eachMember(event, func(key, raw []byte) error {
+	err := EachMember(event, func(key, raw []byte) error {
 		if string(key) == "type" {
 			return decodeString(&s, raw)
 		}

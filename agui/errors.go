@@ -35,5 +35,5 @@ func within(segment string, err error) error {
 	if !errors.As(err, &in) {
 		return err
 	}
-	return &InputError{Path: "/" + escapePointer(segment) + in.Path, Reason: in.Reason}
+	return &InputError{Path: "/" + EscapePointer(segment) + in.Path, Reason: in.Reason}
 }

@@ -321,7 +321,7 @@ func (f *Fold) patchActivity(e *ActivityDelta) {
 	if len(content) == 0 {
 		content = json.RawMessage("{}")
 	}
-	patched, err := applyPatch(content, e.Patch)
+	patched, err := ApplyPatch(content, e.Patch)
 	if err != nil || len(patched) == 0 || patched[0] != '{' {
 		return
 	}

@@ -17,7 +17,7 @@ type members struct {
 // readMembers takes a valid JSON object apart. Values are not copied.
 func readMembers(raw json.RawMessage) (members, error) {
 	m := members{size: 2}
-	err := eachMember(raw, func(key, val []byte) error {
+	err := EachMember(raw, func(key, val []byte) error {
 		m.set(string(key), val)
 		return nil
 	})
@@ -82,7 +82,7 @@ func (m *members) appendJSON(dst []byte) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, k), ':')
+		dst = append(AppendString(dst, k), ':')
 		dst = append(dst, m.vals[k]...)
 	}
 	return append(dst, '}')

@@ -69,7 +69,7 @@ func (c Content) String() string {
 // AppendJSON appends the content as a JSON string or an array of parts.
 func (c Content) AppendJSON(dst []byte) []byte {
 	if c.Parts == nil {
-		return appendString(dst, c.Text)
+		return AppendString(dst, c.Text)
 	}
 	dst = append(dst, '[')
 	for i := range c.Parts {
@@ -123,7 +123,7 @@ func (c *Content) decode(raw []byte) error {
 
 func decodeParts(dst *[]ContentPart, raw []byte) error {
 	list := []ContentPart{}
-	err := eachElement(raw, func(val []byte) error {
+	err := EachElement(raw, func(val []byte) error {
 		part, err := decodePart(val)
 		list = append(list, part)
 		return err
@@ -191,7 +191,7 @@ func decodePart(raw []byte) (ContentPart, error) {
 		return ContentPart{Type: kind, Raw: bytes.Clone(raw)}, nil
 	}
 	var p wirePart
-	if err := eachMember(raw, p.member); err != nil {
+	if err := EachMember(raw, p.member); err != nil {
 		return ContentPart{}, err
 	}
 	return p.upgraded()
@@ -199,7 +199,7 @@ func decodePart(raw []byte) (ContentPart, error) {
 
 func partType(raw []byte) (string, error) {
 	var kind string
-	err := eachMember(raw, func(key, val []byte) error {
+	err := EachMember(raw, func(key, val []byte) error {
 		if string(key) == "type" {
 			return decodeString(&kind, val)
 		}

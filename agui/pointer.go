@@ -2,9 +2,8 @@ package agui
 
 import "strings"
 
-// JSON Pointer (RFC 6901) segments: "~" is "~0" and "/" is "~1".
-
-func escapePointer(segment string) string {
+// EscapePointer writes a key as a segment of a JSON Pointer (RFC 6901).
+func EscapePointer(segment string) string {
 	if !strings.ContainsAny(segment, "~/") {
 		return segment
 	}

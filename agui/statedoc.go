@@ -122,13 +122,13 @@ func (d *StateDoc) Patch(ops json.RawMessage) error {
 		return err
 	}
 	if whole || d.root != nil {
-		patched, err := applyPatch(d.JSON(), ops)
+		patched, err := ApplyPatch(d.JSON(), ops)
 		if err != nil {
 			return err
 		}
 		return d.Snapshot(patched)
 	}
-	patched, err := applyPatch(d.fields.only(touched).appendJSON(nil), ops)
+	patched, err := ApplyPatch(d.fields.only(touched).appendJSON(nil), ops)
 	if err != nil {
 		return err
 	}
@@ -198,8 +198,9 @@ func patchedKeys(ops json.RawMessage) (keys []string, whole bool, err error) {
 	return keys, whole, nil
 }
 
-// applyPatch lets the library do what RFC 6902 says and no more than that.
-func applyPatch(doc, ops json.RawMessage) (json.RawMessage, error) {
+// ApplyPatch applies a JSON Patch (RFC 6902, and nothing beyond it) to a document.
+// What the patch does not name stays as it was written.
+func ApplyPatch(doc, ops json.RawMessage) (json.RawMessage, error) {
 	patch, err := jsonpatch.DecodePatch(ops)
 	if err != nil {
 		return nil, fmt.Errorf("agui: patch: %w", err)

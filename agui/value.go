@@ -43,7 +43,7 @@ func decodeStrings(dst *[]string, raw []byte) error {
 		return nil
 	}
 	list := []string{}
-	err := eachElement(raw, func(val []byte) error {
+	err := EachElement(raw, func(val []byte) error {
 		if val[0] != '"' {
 			return wrong("must be a string")
 		}
@@ -151,7 +151,7 @@ func decodeList[T any, P interface {
 		return nil
 	}
 	list := []T{}
-	err := eachElement(raw, func(val []byte) error {
+	err := EachElement(raw, func(val []byte) error {
 		list = append(list, *new(T))
 		return walk(val, P(&list[len(list)-1]))
 	})

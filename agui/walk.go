@@ -20,7 +20,7 @@ type completed interface {
 
 // walk gives every member of a valid JSON object to m.
 func walk(raw []byte, m membered) error {
-	if err := eachMember(raw, m.member); err != nil {
+	if err := EachMember(raw, m.member); err != nil {
 		return err
 	}
 	if c, ok := m.(completed); ok {
@@ -29,8 +29,10 @@ func walk(raw []byte, m membered) error {
 	return nil
 }
 
-// eachMember calls f with the members of a valid JSON object, keys unescaped.
-func eachMember(raw []byte, f func(key, val []byte) error) error {
+// EachMember calls f with the members of an object, in order, keys unescaped. The
+// JSON has to be valid; key and val are slices of it. The path of an [*InputError]
+// that f returns is completed with the key.
+func EachMember(raw []byte, f func(key, val []byte) error) error {
 	i := skipSpace(raw, 0)
 	if i == len(raw) || raw[i] != '{' {
 		return wrong("must be an object")
@@ -50,8 +52,8 @@ func eachMember(raw []byte, f func(key, val []byte) error) error {
 	return nil
 }
 
-// eachElement calls f with the elements of a valid JSON array.
-func eachElement(raw []byte, f func(val []byte) error) error {
+// EachElement calls f with the elements of an array, as [EachMember] does.
+func EachElement(raw []byte, f func(val []byte) error) error {
 	i := skipSpace(raw, 0)
 	if i == len(raw) || raw[i] != '[' {
 		return wrong("must be an array")

@@ -1,0 +1,122 @@
+package tdesign
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"aqueduct/agui"
+)
+
+// Body is what a TDesign page posts. The page makes it up itself, so nothing in
+// it is certain; an empty body is the page without an onRequest.
+type Body struct {
+	Prompt    string
+	HasPrompt bool // there is a prompt, though it may be ""
+	ThreadID  string
+	RunID     string
+	Answer    *Answer
+}
+
+// Answer is an answered tool call.
+type Answer struct {
+	ToolCallID   string // may be "": pages lose it
+	ToolCallName string
+	Result       json.RawMessage // unwrapped from the JSON string it usually is
+}
+
+// DecodeBody reads a body, and of what it does not know nothing. Wrong types are
+// an [*agui.InputError]. It trusts that [agui.CheckJSON] has seen the body.
+func DecodeBody(body []byte) (*Body, error) {
+	b := new(Body)
+	if len(bytes.TrimSpace(body)) == 0 {
+		return b, nil
+	}
+	if !json.Valid(body) {
+		return nil, &agui.InputError{Reason: "not valid JSON"}
+	}
+	if err := agui.EachMember(body, b.member); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *Body) member(key, val []byte) error {
+	switch string(key) {
+	case "prompt":
+		b.HasPrompt = string(val) != "null"
+		return readString(&b.Prompt, val)
+	case "threadId":
+		return readString(&b.ThreadID, val)
+	case "runId":
+		return readString(&b.RunID, val)
+	case "toolCallMessage":
+		return b.answer(val)
+	case "forwardedProps":
+		return b.forwarded(val)
+	}
+	return nil
+}
+
+// forwarded looks for an answer where a hand-made RunAgentInput would put it; one
+// that stands where TDesign's examples put it goes first.
+func (b *Body) forwarded(props []byte) error {
+	if props[0] != '{' || b.Answer != nil {
+		return nil
+	}
+	return agui.EachMember(props, func(key, val []byte) error {
+		if string(key) != "toolCallMessage" {
+			return nil
+		}
+		return b.answer(val)
+	})
+}
+
+func (b *Body) answer(val []byte) error {
+	if string(val) == "null" {
+		return nil
+	}
+	a := new(Answer)
+	b.Answer = a
+	return agui.EachMember(val, func(key, val []byte) error {
+		switch string(key) {
+		case "toolCallId":
+			return readString(&a.ToolCallID, val)
+		case "toolCallName":
+			return readString(&a.ToolCallName, val)
+		case "result":
+			return a.readResult(val)
+		}
+		return nil
+	})
+}
+
+// readResult: pages send JSON in a string. Words that are no JSON are a string
+// and nothing more, and what is in the string is looked at as a body is.
+func (a *Answer) readResult(val []byte) error {
+	if string(val) == "null" {
+		return nil
+	}
+	a.Result = bytes.Clone(val)
+	if val[0] != '"' {
+		return nil
+	}
+	var inner string
+	if err := readString(&inner, val); err != nil {
+		return err
+	}
+	if !json.Valid([]byte(inner)) {
+		return nil
+	}
+	a.Result = json.RawMessage(inner)
+	return agui.CheckJSON(a.Result, agui.MaxJSONDepth)
+}
+
+func readString(dst *string, val []byte) error {
+	if string(val) == "null" {
+		return nil
+	}
+	if val[0] != '"' || json.Unmarshal(val, dst) != nil {
+		return &agui.InputError{Reason: "must be a string"}
+	}
+	return nil
+}

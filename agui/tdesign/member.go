@@ -1,0 +1,42 @@
+package tdesign
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	"aqueduct/agui"
+)
+
+// member is one member of a JSON object, in the order it was written.
+type member struct {
+	key string
+	val json.RawMessage
+}
+
+// membersOf takes an object apart; anything else has no members.
+func membersOf(raw json.RawMessage) []member {
+	var list []member
+	if !json.Valid(raw) {
+		return nil
+	}
+	err := agui.EachMember(raw, func(key, val []byte) error {
+		list = append(list, member{string(key), bytes.Clone(val)})
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	return list
+}
+
+func indexIs(i int, segment string) bool { return strconv.Itoa(i) == segment }
+
+func find(list []member, key string) json.RawMessage {
+	for i := range list {
+		if list[i].key == key {
+			return list[i].val
+		}
+	}
+	return nil
+}
