@@ -26,7 +26,7 @@ type ToolCall struct {
 	Kind       ToolCallKind
 	Status     ToolCallStatus
 	Args       []byte // JSON
-	Result     []byte // JSON; only SUCCEEDED has one
+	Result     []byte // JSON: what the transcript shows as its result, however it ended
 	ErrorCode  string
 	UpstreamID string // the agent's own id of it
 	// Told: the log (or the client that answered) already holds its TOOL_CALL_RESULT.

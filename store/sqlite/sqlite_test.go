@@ -51,3 +51,11 @@ func TestSmoke(t *testing.T) {
 		t.Fatal(got, err)
 	}
 }
+
+func TestContract(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store { return open(t) })
+}
+
+func TestConcurrent(t *testing.T) {
+	storetest.RunConcurrent(t, func(t *testing.T) store.Store { return open(t) })
+}

@@ -1,0 +1,113 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"aqueduct/agui"
+)
+
+// Agent answers prompts. An implementation is safe for concurrent use.
+type Agent interface {
+	// Start gives the Agent a new prompt.
+	Start(ctx context.Context, call Call) (Turn, error)
+	// Resume goes on with a Turn whose upstream has ended to wait for answers, or, with no
+	// answers, takes up one that a restart interrupted. ErrCannotResume when that is not
+	// possible.
+	Resume(ctx context.Context, call Call, answers []Answer) (Turn, error)
+}
+
+// Turn is one prompt being answered upstream. Next is called from one goroutine; Answer,
+// Cancel and Release may be called beside it.
+type Turn interface {
+	// Next waits for what the upstream says next. After an Output with an End it is not
+	// called again. An error is a *Failure, or ctx's.
+	Next(ctx context.Context) ([]Output, error)
+	// Answer tells an upstream that still waits. ErrCannotResume when it does not.
+	Answer(ctx context.Context, a Answer) error
+	// Cancel asks the upstream to stop. Next then ends soon.
+	Cancel(ctx context.Context) error
+	// Release gives up everything held for the Turn. It returns when that is done.
+	Release()
+}
+
+// Call is what an Agent is called with.
+type Call struct {
+	SessionID   string
+	TurnID      string
+	AgentID     string
+	UserID      string
+	Traceparent string
+	RunToken    string
+	// Messages is the transcript, the prompt last.
+	Messages       []agui.Message
+	Tools          []agui.Tool
+	State          json.RawMessage
+	Context        []agui.Context
+	ForwardedProps json.RawMessage
+}
+
+// Input is the prompt: the newest message of a user.
+func (c Call) Input() agui.Message {
+	for i := len(c.Messages) - 1; i >= 0; i-- {
+		if c.Messages[i].Role == "user" {
+			return c.Messages[i]
+		}
+	}
+	return agui.Message{Role: "user"}
+}
+
+// Output is one thing a Turn gives. Exactly one member is set.
+type Output struct {
+	Event    agui.Event
+	Question *Question
+	End      *End
+}
+
+// QuestionKind is what a Question waits for.
+type QuestionKind string
+
+// The kinds of Questions.
+const (
+	AskPermission QuestionKind = "permission"
+	AskInput      QuestionKind = "input"
+	AskClientTool QuestionKind = "client_tool"
+)
+
+// Question is what an Agent wants to know from a person or a person's client.
+type Question struct {
+	UpstreamID     string
+	Kind           QuestionKind
+	ToolName       string // shown as toolCallName; permissions are always request_permission
+	Tool           string // the tool a permission is about
+	Title          string
+	Args           json.RawMessage
+	Options        []Option
+	ResponseSchema json.RawMessage
+	Risk           string
+	ExpiresIn      time.Duration // 0: the default
+}
+
+// Option is one way to answer a permission. Its Kind, not its Label, says what it does.
+type Option struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+	Kind  string `json:"kind"`
+}
+
+// Answer is what the Agent hears to a Question.
+type Answer struct {
+	UpstreamID string
+	Kind       QuestionKind
+	Status     string // resolved or cancelled, as AG-UI's resume has it
+	Payload    json.RawMessage
+}
+
+// End is the upstream's last word.
+type End struct {
+	Usage   []agui.TokenUsage
+	Result  json.RawMessage
+	Pending []string // upstream ids of Questions it waits for; nil when it did not say
+	Failure *Failure // set when the Agent itself reports an error
+}

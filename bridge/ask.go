@@ -1,0 +1,149 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/inbox"
+	"aqueduct/store"
+)
+
+// askedTitle bounds a title, in characters: it is shown in lists.
+const askedTitle = 500
+
+// ask keeps a Question and pauses the Turn. It is an Approval at once, in every inbox;
+// the chat shows it when the Run ends, which is as soon as the upstream is quiet.
+func (t *turn) ask(ctx context.Context, q *Question) error {
+	row, approval, failure := t.questionRows(q)
+	if failure != nil {
+		return failure
+	}
+	moves := []store.Move{store.InsertToolCall{ToolCall: row}}
+	pause := store.TurnPausedTool
+	var records []store.Record
+	if row.Kind == store.KindQuestion {
+		pause = store.TurnPausedApproval
+		moves = append(moves, store.InsertApproval{Approval: approval})
+		records = append(records, t.record("approval_created", mustJSON(map[string]string{
+			"approval_id": row.ID, "tool_name": approval.Tool, "title": approval.Title, "args_sha256": approval.ArgsSHA256,
+		})))
+	} else {
+		records = append(records, t.record("tool_call_created", mustJSON(map[string]string{"tool_call_id": row.ID, "tool_name": row.Name})))
+	}
+	if t.row.Status == store.TurnRunning {
+		moves = append(moves, store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{store.TurnRunning}, To: pause})
+	}
+	if err := t.keep(ctx, records, moves...); err != nil {
+		return err
+	}
+	if t.row.Status == store.TurnRunning {
+		t.row.Status = pause
+	}
+	t.s.m.deadlines.Arm(row.ID, time.Until(row.ExpiresAt))
+	if t.run != nil {
+		if !t.asked {
+			t.asked, t.askedAt = true, time.Now()
+		}
+		t.quiet.Reset(t.s.m.cfg.Limits.Quiet)
+	}
+	return nil
+}
+
+// keep commits moves behind all that was emitted, whether a Run is open or not.
+func (t *turn) keep(ctx context.Context, records []store.Record, moves ...store.Move) error {
+	if t.run != nil {
+		_, err := t.run.keep(ctx, records, moves...)
+		return err
+	}
+	_, err := t.s.log.Keep(ctx, eventlog.Entry{Moves: moves, Records: records})
+	return err
+}
+
+// questionRows is a Question as rows, or why it cannot be one.
+func (t *turn) questionRows(q *Question) (store.ToolCall, store.Approval, *Failure) {
+	ttl := t.s.m.cfg.Limits.ApprovalTTL
+	if q.ExpiresIn > 0 {
+		ttl = q.ExpiresIn
+	}
+	now := time.Now()
+	args := compact(q.Args)
+	row := store.ToolCall{
+		ID: newID(), SessionID: t.s.id, TurnID: t.row.ID, Name: t.shownName(q), Kind: store.KindQuestion,
+		Status: store.ToolWaitingApproval, Args: args, UpstreamID: q.UpstreamID, CreatedAt: now, ExpiresAt: now.Add(ttl),
+	}
+	if q.Kind == AskClientTool {
+		row.Kind, row.Status = store.KindClient, store.ToolWaitingClient
+		return row, store.Approval{}, nil
+	}
+	options, failure := offered(q)
+	if failure != nil {
+		return row, store.Approval{}, failure
+	}
+	sum := sha256.Sum256(args)
+	kind := store.ApprovalPermission
+	if q.Kind == AskInput {
+		kind = store.ApprovalInput
+	}
+	return row, store.Approval{
+		ID: row.ID, SessionID: t.s.id, TurnID: t.row.ID, Kind: kind, Status: store.ApprovalPending,
+		Tool: q.Tool, Title: plainTitle(q.Title), Args: args, ArgsSHA256: hex.EncodeToString(sum[:]), Options: options,
+		ResponseSchema: q.ResponseSchema, Risk: q.Risk, CreatedAt: now, ExpiresAt: row.ExpiresAt,
+	}, nil
+}
+
+// shownName is the tool name a Question is shown under. request_permission is ours; an
+// upstream's tool of that name is shown as what it is.
+func (t *turn) shownName(q *Question) string {
+	switch {
+	case q.Kind == AskPermission:
+		return inbox.PermissionTool
+	case q.ToolName == inbox.PermissionTool:
+		return "agent." + inbox.PermissionTool
+	case q.ToolName != "":
+		return q.ToolName
+	}
+	return "request_input"
+}
+
+// offered checks the options of a permission: an option of a kind we do not know could
+// not be told apart from its opposite.
+func offered(q *Question) (json.RawMessage, *Failure) {
+	if q.Kind != AskPermission {
+		return nil, nil
+	}
+	if len(q.Options) == 0 {
+		return mustJSON(inbox.DefaultOptions()), nil
+	}
+	for _, o := range q.Options {
+		if o.ID == "" || !inbox.KnownKind(o.Kind) {
+			return nil, &Failure{Code: CodeUpstreamProtocol, Message: "The agent offered an option of an unknown kind."}
+		}
+	}
+	return mustJSON(q.Options), nil
+}
+
+// plainTitle keeps a title on one line and short; the arguments show everything.
+func plainTitle(title string) string {
+	title = strings.Join(strings.Fields(strings.ReplaceAll(title, "\x00", "\uFFFD")), " ")
+	if runes := []rune(title); len(runes) > askedTitle {
+		return string(runes[:askedTitle]) + "…"
+	}
+	return title
+}
+
+func compact(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("{}")
+	}
+	var out bytes.Buffer
+	if json.Compact(&out, raw) != nil {
+		return mustJSON(string(raw))
+	}
+	return out.Bytes()
+}

@@ -1,0 +1,206 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/inbox"
+	"aqueduct/store"
+)
+
+// cancelWait bounds how long an upstream may take to hear that it is cancelled.
+const cancelWait = time.Second
+
+// Cancel asks for the end of the Turn a Run belongs to. It takes our run id or the
+// client's. A Turn that is over stays as it is.
+func (s *Sessions) Cancel(ctx context.Context, who store.Principal, runID string) (store.Run, error) {
+	run, err := s.cfg.Store.FindRun(ctx, store.As(who), runID)
+	if err != nil {
+		return store.Run{}, err
+	}
+	turn, err := s.cfg.Store.Turn(ctx, store.As(who), run.TurnID)
+	if err != nil || turn.Status.Terminal() {
+		return run, err
+	}
+	return run, s.requestCancel(ctx, turn)
+}
+
+func (s *Sessions) requestCancel(ctx context.Context, turn store.Turn) error {
+	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		return tx.InsertCommand(ctx, store.Command{
+			ID: newID(), SessionID: turn.SessionID, TurnID: turn.ID, Kind: store.CommandCancel, CreatedAt: time.Now(),
+		})
+	})
+	if err == nil {
+		s.cfg.Bell.Ring(turn.SessionID)
+	}
+	return err
+}
+
+// Left is called when a tail with on_leave=cancel has gone. If nobody tails the Session
+// by the end of the grace, the Turn is cancelled.
+func (s *Sessions) Left(sessionID, turnID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil || s.running.Err() != nil || s.leaving[sessionID] {
+		return
+	}
+	s.leaving[sessionID] = true
+	s.wg.Add(1)
+	go func() {
+		defer s.wg.Done()
+		s.leave(s.running, sessionID, turnID)
+	}()
+}
+
+func (s *Sessions) leave(ctx context.Context, sessionID, turnID string) {
+	sleep(ctx, s.cfg.Limits.LeaveGrace)
+	s.mu.Lock()
+	delete(s.leaving, sessionID)
+	s.mu.Unlock()
+	if ctx.Err() != nil || s.cfg.Bell.Listeners(sessionID) > 0 {
+		return
+	}
+	turn, err := s.cfg.Store.Turn(ctx, store.System(), turnID)
+	if err == nil && !turn.Status.Terminal() {
+		err = s.requestCancel(ctx, turn)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) && ctx.Err() == nil {
+		s.cfg.Logger.Error("turn not cancelled after its client left", "turn_id", turnID, "error", err)
+	}
+}
+
+// requests looks, while a Run is open, for what cannot wait until it has ended.
+func (t *turn) requests(ctx context.Context) error {
+	commands, err := t.s.m.cfg.Store.PendingCommands(ctx, store.System(), t.s.id)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(commands, func(c store.Command) bool { return c.TurnID == t.row.ID })
+	if i < 0 {
+		return nil
+	}
+	return t.cancel(ctx, commands[i])
+}
+
+// obey carries out a command while no Run is open.
+func (s *session) obey(ctx context.Context, c store.Command, reserved []store.Run) error {
+	row, err := s.m.cfg.Store.Turn(ctx, store.System(), c.TurnID)
+	if err != nil {
+		return err
+	}
+	if row.Status.Terminal() {
+		_, err := s.log.Keep(ctx, entryOf(store.CommandDone{ID: c.ID, At: time.Now()}))
+		return err
+	}
+	if s.turn == nil || s.turn.row.ID != row.ID {
+		s.release()
+		s.turn = newTurn(s, row)
+	}
+	return s.finish(ctx, s.turn.cancelParked(ctx, c, reserved))
+}
+
+// cancelParked ends a queued or parked Turn: in the Run that is reserved for it, or in one
+// of ours, because its open tool calls must get their results.
+func (t *turn) cancelParked(ctx context.Context, c store.Command, reserved []store.Run) error {
+	var insert []store.Move
+	i := slices.IndexFunc(reserved, func(r store.Run) bool { return r.TurnID == t.row.ID })
+	var row store.Run
+	if i >= 0 {
+		row = reserved[i]
+	} else {
+		runs, err := t.s.m.cfg.Store.RunsOfTurn(ctx, store.System(), t.row.ID)
+		if err != nil {
+			return err
+		}
+		row = nextRun(runs[len(runs)-1], "", nil)
+		insert = append(insert, store.InsertRun{Run: row})
+	}
+	if err := t.openRun(ctx, row); err != nil {
+		return err
+	}
+	begun, err := t.run.started(nil)
+	if err != nil {
+		return err
+	}
+	return t.cancel(ctx, c, append(insert, begun)...)
+}
+
+// cancel stops the upstream and ends the open Run and the Turn.
+func (t *turn) cancel(ctx context.Context, c store.Command, before ...store.Move) error {
+	if t.pump != nil {
+		patience, stop := context.WithTimeout(ctx, cancelWait)
+		t.pump.cancelUpstream(patience)
+		stop()
+	}
+	t.release()
+	t.back = nil
+	moves, err := t.withdraw(ctx)
+	if err != nil {
+		return err
+	}
+	moves = append(append(before, moves...), store.CommandDone{ID: c.ID, At: time.Now()})
+	return t.run.end(ctx, ending{
+		turn: store.TurnCancelled, outcome: &agui.Outcome{Type: agui.OutcomeCancelled}, moves: moves,
+		records: []store.Record{t.record("run_failed", mustJSON(map[string]string{"code": "cancelled"}))},
+	})
+}
+
+// withdraw takes back every open Question of the Turn: its moves, and the results for
+// those that were shown.
+func (t *turn) withdraw(ctx context.Context) ([]store.Move, error) {
+	open, err := t.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var moves []store.Move
+	for _, q := range open {
+		m, err := t.withdrawOne(q)
+		if err != nil {
+			return nil, err
+		}
+		moves = append(moves, m...)
+	}
+	return moves, nil
+}
+
+func (t *turn) withdrawOne(q inbox.Question) ([]store.Move, error) {
+	d, now := inbox.Withdrawn(), time.Now()
+	q.Call.Result = d.Result
+	if q.Call.RunID != "" {
+		if err := t.run.emitResult(q); err != nil {
+			return nil, err
+		}
+	}
+	moves := []store.Move{store.ToolCallMove{
+		ID: q.Call.ID, From: q.Call.Status, To: store.ToolFailed, ErrorCode: d.ErrorCode, Result: d.Result, Told: true, EndedAt: now,
+	}}
+	if !q.ClientTool() {
+		moves = append(moves, store.ApprovalMove{
+			ID: q.Call.ID, To: store.ApprovalCancelled, DecidedAt: now, DecidedBy: d.By, DecidedVia: d.Via,
+		})
+	}
+	return moves, nil
+}
+
+// withdrawAllBut takes back the open Questions an Agent did not list as pending.
+func (t *turn) withdrawAllBut(ctx context.Context, open []inbox.Question, pending []string) error {
+	var moves []store.Move
+	for _, q := range open {
+		if slices.Contains(pending, q.Call.UpstreamID) {
+			continue
+		}
+		m, err := t.withdrawOne(q)
+		if err != nil {
+			return err
+		}
+		moves = append(moves, m...)
+	}
+	if len(moves) == 0 {
+		return nil
+	}
+	return t.keep(ctx, nil, moves...)
+}

@@ -1,0 +1,7 @@
+// Package bridge drives Sessions: it takes what clients ask for in, runs Turns against
+// Agents, and keeps every event that comes out.
+//
+// Handlers write requests (a reserved Run, a decision, a command) and ring the Session's
+// bell; the one goroutine that drives the Session on its owning replica reads them and
+// appends. Nobody else appends, and nobody who only reads drives.
+package bridge

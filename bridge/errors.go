@@ -1,0 +1,56 @@
+package bridge
+
+import "errors"
+
+// Codes of RUN_ERROR that the bridge itself gives. They are stable; server's problem
+// table documents them all.
+const (
+	CodeServerRestarted  = "server_restarted"
+	CodeAgentUnknown     = "agent_unknown"
+	CodeUpstreamProtocol = "upstream_protocol_error"
+	CodeStorageRefused   = "storage_refused"
+	CodeStateInvalid     = "invalid_state"
+	CodeInternal         = "internal_error"
+	CodeOverloaded       = "overloaded"
+)
+
+// ErrCannotResume says that a Turn's upstream can not be taken up again.
+var ErrCannotResume = errors.New("bridge: turn cannot be resumed")
+
+// Failure is why a Turn failed, in words a user may read and with a stable code. Cause
+// is for the log only.
+type Failure struct {
+	Code    string
+	Message string
+	Cause   error
+}
+
+func (f *Failure) Error() string {
+	if f.Cause == nil {
+		return f.Code + ": " + f.Message
+	}
+	return f.Code + ": " + f.Message + ": " + f.Cause.Error()
+}
+
+func (f *Failure) Unwrap() error { return f.Cause }
+
+// Refusal is why a request was not taken. Nothing was stored.
+type Refusal struct {
+	Code    string
+	Message string
+}
+
+func (r *Refusal) Error() string { return r.Code + ": " + r.Message }
+
+// Codes of Refusals.
+const (
+	RefusedRunInProgress  = "run_in_progress"
+	RefusedRunIDConflict  = "run_id_conflict"
+	RefusedNothingToDo    = "nothing_to_do"
+	RefusedUnknownAgent   = "agent_unknown"
+	RefusedInvalidID      = "invalid_id"
+	RefusedDecided        = "already_decided"
+	RefusedUnknownOption  = "unknown_option"
+	RefusedInvalidAnswer  = "invalid_answer"
+	RefusedTooManyStreams = "too_many_streams"
+)

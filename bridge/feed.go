@@ -1,0 +1,185 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"time"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/eventlog"
+	"aqueduct/store"
+)
+
+// Item is one event as a response gives it. Seq 0 means that it is not kept: a frame of a
+// join. TS is when it was appended.
+type Item struct {
+	Seq   int64
+	TS    time.Time
+	Event []byte
+}
+
+// Feed is what one response streams. It reads the log and nothing else.
+type Feed struct {
+	s       *Sessions
+	in      store.Scope
+	session store.Session
+	tail    *eventlog.Tail
+
+	want    *store.Run // the Run whose RUN_STARTED is waited for; nil gives all there is
+	then    *store.Run // waited for next
+	join    *Reply     // the wanted Run begins with the frames of a join
+	follow  string     // go on with further Runs of this Turn
+	endless bool       // across Runs, without end
+	ended   bool
+
+	items []Item
+}
+
+// Feed gives what a chat response streams.
+func (s *Sessions) Feed(ctx context.Context, in store.Scope, r Reply, follow bool) (*Feed, error) {
+	f := &Feed{s: s, in: in, session: r.Session, then: r.Then}
+	f.tail = s.cfg.Log.Tail(in, r.Session.ID, r.After)
+	if r.Run.ID == "" {
+		items, err := s.atRest(ctx, in, r)
+		f.items, f.ended = items, true
+		return f, err
+	}
+	f.want = &r.Run
+	if r.Join {
+		f.join = &r
+	}
+	if follow {
+		f.follow = r.Run.TurnID
+	}
+	return f, nil
+}
+
+// RunFeed tails one Run's slice after a position, until its terminal event.
+func (s *Sessions) RunFeed(_ context.Context, in store.Scope, run store.Run, after int64) (*Feed, error) {
+	f := &Feed{s: s, in: in, session: store.Session{ID: run.SessionID}}
+	switch {
+	case run.FirstSeq == 0:
+		f.want = &run
+	case after < run.FirstSeq:
+		after = run.FirstSeq - 1
+	case run.LastSeq > 0 && after >= run.LastSeq:
+		f.ended = true
+	}
+	f.tail = s.cfg.Log.Tail(in, run.SessionID, after)
+	return f, nil
+}
+
+// ThreadFeed tails a thread across its Runs, without end.
+func (s *Sessions) ThreadFeed(_ context.Context, in store.Scope, session store.Session, after int64) (*Feed, error) {
+	return &Feed{s: s, in: in, session: session, endless: true, tail: s.cfg.Log.Tail(in, session.ID, after)}, nil
+}
+
+// Close releases the Feed.
+func (f *Feed) Close() { f.tail.Close() }
+
+// Next waits for events and gives all that are ready; io.EOF after the last. The Items
+// are valid until the next call.
+func (f *Feed) Next(ctx context.Context) ([]Item, error) {
+	for {
+		if len(f.items) > 0 {
+			items := f.items
+			f.items = f.items[len(f.items):]
+			return items, nil
+		}
+		if f.ended {
+			return nil, io.EOF
+		}
+		rows, err := f.tail.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		f.items = f.items[:0]
+		if err := f.takeRows(ctx, rows); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (f *Feed) takeRows(ctx context.Context, rows []store.EventRow) (err error) {
+	for _, row := range rows {
+		eventlog.Each([]store.EventRow{row}, func(seq int64, event []byte) bool {
+			err = f.take(ctx, Item{Seq: seq, TS: row.TS, Event: event})
+			return err == nil && !f.ended
+		})
+		if err != nil || f.ended {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Feed) take(ctx context.Context, i Item) error {
+	if f.want != nil {
+		if !startsRun(i.Event, f.want.ExternalID) {
+			return nil
+		}
+		return f.begin(ctx, i)
+	}
+	f.items = append(f.items, i)
+	if !f.endless && agui.IsTerminal(i.Event) {
+		return f.afterRun(ctx, i.Event)
+	}
+	return nil
+}
+
+// begin gives the first event of the Run that was waited for.
+func (f *Feed) begin(ctx context.Context, i Item) error {
+	run, join := *f.want, f.join
+	f.want, f.join = nil, nil
+	if join == nil {
+		f.items = append(f.items, i)
+		return nil
+	}
+	run.FirstSeq = i.Seq
+	items, err := f.s.joinRun(ctx, f.in, *join, run, i)
+	f.items = append(f.items, items...)
+	return err
+}
+
+// afterRun decides what follows a Run's terminal event.
+func (f *Feed) afterRun(ctx context.Context, terminal []byte) error {
+	if f.follow != "" {
+		turn, err := f.s.cfg.Store.Turn(ctx, f.in, f.follow)
+		if err != nil {
+			return err
+		}
+		if !turn.Status.Terminal() {
+			return nil // the Turn's next Run is the next thing in the log
+		}
+	}
+	if f.then != nil && !stopsToAsk(terminal) {
+		f.want, f.then = f.then, nil
+		if f.follow != "" {
+			f.follow = f.want.TurnID
+		}
+		return nil
+	}
+	f.ended = true
+	return nil
+}
+
+// startsRun reports whether the event is the RUN_STARTED of a runId.
+func startsRun(event []byte, runID string) bool {
+	if agui.TypeOf(event) != agui.TypeRunStarted || !bytes.Contains(event, []byte(runID)) {
+		return false
+	}
+	ev, err := agui.Decode(event)
+	started, ok := ev.(*agui.RunStarted)
+	return err == nil && ok && started.RunID == runID
+}
+
+// stopsToAsk reports whether a Run ended to wait for answers.
+func stopsToAsk(terminal []byte) bool {
+	ev, err := agui.Decode(terminal)
+	finished, ok := ev.(*agui.RunFinished)
+	if err != nil || !ok || finished.Outcome == nil {
+		return false
+	}
+	return finished.Outcome.Type == agui.OutcomeInterrupt || len(finished.Outcome.PendingToolCallIDs) > 0
+}

@@ -1,0 +1,328 @@
+package inbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"aqueduct/store"
+)
+
+// Decision is an Answer read against its Question: what is settled, and what the agent
+// and the transcript hear.
+type Decision struct {
+	Status    store.ApprovalStatus
+	Option    Option // of a permission
+	Payload   json.RawMessage
+	Result    json.RawMessage // content of the TOOL_CALL_RESULT
+	ErrorCode string          // of a ToolCall that failed
+	By        string
+	Via       string
+	Reason    string
+	Told      bool // the client's own tool message is the result
+}
+
+// Surfaces an answer comes through.
+const (
+	ViaChat   = "chat"
+	ViaREST   = "rest"
+	ViaExpiry = "expiry"
+	ViaCancel = "cancel"
+)
+
+// Unclear is why an Answer leaves its Question open.
+type Unclear struct {
+	Code    string
+	Message string
+}
+
+func (u *Unclear) Error() string { return u.Code + ": " + u.Message }
+
+// Codes of Unclear.
+const (
+	UnknownOption = "unknown_option"
+	InvalidAnswer = "invalid_answer"
+)
+
+// Read turns an Answer into a Decision. Only an option the Question offered counts, and
+// only its kind says what it does; whatever else comes is *Unclear and changes nothing.
+func Read(q Question, a Answer) (Decision, error) {
+	d := Decision{Reason: a.Reason, Told: a.MessageID != ""}
+	switch {
+	case a.Cancelled:
+		d.decline(store.ApprovalCancelled, "cancelled")
+		return d, nil
+	case q.ClientTool():
+		return readToolResult(d, a)
+	case q.Approval.Kind == store.ApprovalInput:
+		return readInput(d, q, a)
+	default:
+		return readPermission(d, q, a)
+	}
+}
+
+// Expired is the Decision nobody made: the agent hears its reject option, or nothing.
+func Expired(q Question) Decision {
+	d := Decision{By: "system", Via: ViaExpiry}
+	d.decline(store.ApprovalExpired, "expired")
+	if o, ok := first(q.Options(), RejectOnce); ok && !q.ClientTool() {
+		d.Option, d.Payload = o, permissionPayload(o)
+	}
+	return d
+}
+
+// Withdrawn is the Decision of a cancel: the Question is of no use any more.
+func Withdrawn() Decision {
+	d := Decision{By: "system", Via: ViaCancel}
+	d.decline(store.ApprovalCancelled, "cancelled")
+	return d
+}
+
+func (d *Decision) decline(to store.ApprovalStatus, code string) {
+	d.Status, d.ErrorCode = to, code
+	d.Result = json.RawMessage(`{"status":` + strconv.Quote(code) + `}`)
+}
+
+// ResumeStatus is how AG-UI's resume says it.
+func (d Decision) ResumeStatus() string {
+	if d.Payload == nil {
+		return "cancelled"
+	}
+	return "resolved"
+}
+
+func readToolResult(d Decision, a Answer) (Decision, error) {
+	if a.Error != "" {
+		d.Status, d.ErrorCode = store.ApprovalRejected, "client_tool_failed"
+		d.Payload = object("error", a.Error)
+		d.Result = d.Payload
+		return d, nil
+	}
+	if len(a.Payload) == 0 {
+		return d, &Unclear{InvalidAnswer, "a tool result needs content"}
+	}
+	d.Status = store.ApprovalApproved
+	d.Payload = object("content", textOf(a.Payload))
+	d.Result = a.Payload
+	return d, nil
+}
+
+func readInput(d Decision, q Question, a Answer) (Decision, error) {
+	value := unwrapText(a.Payload)
+	if len(value) == 0 || string(value) == "null" {
+		return d, &Unclear{InvalidAnswer, "the answer is empty"}
+	}
+	if err := checkSchema(q.Approval.ResponseSchema, value); err != nil {
+		return d, &Unclear{InvalidAnswer, err.Error()}
+	}
+	d.Status, d.Payload, d.Result = store.ApprovalApproved, value, value
+	return d, nil
+}
+
+func readPermission(d Decision, q Question, a Answer) (Decision, error) {
+	said, err := parsePermission(a.Payload)
+	if err != nil {
+		return d, err
+	}
+	if said.cancelled {
+		d.decline(store.ApprovalCancelled, "cancelled")
+		return d, nil
+	}
+	o, err := said.choose(q)
+	if err != nil {
+		return d, err
+	}
+	d.Option, d.Payload = o, permissionPayload(o)
+	d.Status, d.Result = store.ApprovalApproved, permissionResult("approved", o)
+	if !o.Allows() {
+		d.Status, d.ErrorCode, d.Result = store.ApprovalRejected, "rejected", permissionResult("rejected", o)
+	}
+	return d, nil
+}
+
+// saidPermission is what the spellings of a permission's answer have in common.
+type saidPermission struct {
+	optionID  string
+	approved  *bool
+	cancelled bool
+}
+
+// parsePermission accepts {optionId}, {option_id}, {choice}, {approved}, an ACP outcome
+// {outcome:{outcome,optionId}}, and a bare option string, as JSON or as text.
+func parsePermission(payload json.RawMessage) (saidPermission, error) {
+	payload = unwrapText(payload)
+	var bare string
+	if json.Unmarshal(payload, &bare) == nil && bare != "" {
+		return saidPermission{optionID: bare}, nil
+	}
+	var body struct {
+		OptionID  string          `json:"optionId"`
+		OptionID2 string          `json:"option_id"`
+		Choice    string          `json:"choice"`
+		Approved  *bool           `json:"approved"`
+		Outcome   json.RawMessage `json:"outcome"`
+	}
+	if err := json.Unmarshal(payload, &body); err != nil {
+		return saidPermission{}, &Unclear{InvalidAnswer, `expected {"optionId":…} or {"approved":true|false}`}
+	}
+	said := saidPermission{approved: body.Approved, optionID: firstOf(body.OptionID, body.OptionID2, body.Choice)}
+	if len(body.Outcome) > 0 {
+		var outcome struct{ Outcome, OptionID string }
+		if json.Unmarshal(body.Outcome, &outcome) != nil {
+			return said, &Unclear{InvalidAnswer, "outcome is not an ACP outcome"}
+		}
+		said.cancelled = outcome.Outcome == "cancelled"
+		said.optionID = firstOf(said.optionID, outcome.OptionID)
+	}
+	if said.optionID == "" && said.approved == nil && !said.cancelled {
+		return said, &Unclear{InvalidAnswer, `expected {"optionId":…} or {"approved":true|false}`}
+	}
+	return said, nil
+}
+
+// choose finds the one offered option that was meant.
+func (s saidPermission) choose(q Question) (Option, error) {
+	options := q.Options()
+	if s.optionID == "" {
+		kinds := []string{RejectOnce, RejectAlways}
+		if *s.approved {
+			kinds = []string{AllowOnce, AllowAlways}
+		}
+		if o, ok := first(options, kinds...); ok {
+			return o, nil
+		}
+		return Option{}, &Unclear{UnknownOption, "no option of that kind was offered"}
+	}
+	o, ok := find(q.Call.ID, options, s.optionID)
+	if !ok {
+		return Option{}, &Unclear{UnknownOption, fmt.Sprintf("%q is not an option of this question", s.optionID)}
+	}
+	if s.approved != nil && *s.approved != o.Allows() {
+		return Option{}, &Unclear{InvalidAnswer, "approved contradicts the option"}
+	}
+	return o, nil
+}
+
+// find takes an option's own id or the form <questionId>:<n> that TDesign pages get,
+// which cannot be mistaken for another Question's.
+func find(questionID string, options []Option, id string) (Option, bool) {
+	for _, o := range options {
+		if o.ID == id {
+			return o, true
+		}
+	}
+	if rest, ok := strings.CutPrefix(id, questionID+":"); ok {
+		if n, err := strconv.Atoi(rest); err == nil && n >= 0 && n < len(options) {
+			return options[n], true
+		}
+	}
+	return Option{}, false
+}
+
+// OptionNames reports whether the answer's option has the form <questionId>:<n>.
+func OptionNames(a Answer, questionID string) bool {
+	said, err := parsePermission(a.Payload)
+	return err == nil && strings.HasPrefix(said.optionID, questionID+":")
+}
+
+func first(options []Option, kinds ...string) (Option, bool) {
+	for _, kind := range kinds {
+		for _, o := range options {
+			if o.Kind == kind {
+				return o, true
+			}
+		}
+	}
+	return Option{}, false
+}
+
+func permissionPayload(o Option) json.RawMessage {
+	return mustJSON(struct {
+		OptionID string `json:"optionId"`
+		Approved bool   `json:"approved"`
+		Kind     string `json:"kind"`
+	}{o.ID, o.Allows(), o.Kind})
+}
+
+func permissionResult(status string, o Option) json.RawMessage {
+	return mustJSON(struct {
+		Status   string `json:"status"`
+		OptionID string `json:"optionId"`
+		Kind     string `json:"kind"`
+	}{status, o.ID, o.Kind})
+}
+
+// unwrapText opens a JSON string that itself holds JSON: tool messages and TDesign send
+// their results so.
+func unwrapText(payload json.RawMessage) json.RawMessage {
+	var text string
+	if json.Unmarshal(payload, &text) != nil {
+		return payload
+	}
+	inner := bytes.TrimSpace([]byte(text))
+	if len(inner) > 0 && json.Valid(inner) {
+		return inner
+	}
+	return payload
+}
+
+// textOf is the text a tool result carries: the string itself, or the JSON.
+func textOf(payload json.RawMessage) string {
+	var text string
+	if json.Unmarshal(payload, &text) == nil {
+		return text
+	}
+	return string(payload)
+}
+
+// checkSchema validates an input's value. A schema that is itself broken accepts all:
+// the person cannot mend it, and the agent sees the value anyway.
+func checkSchema(schema, value json.RawMessage) error {
+	if len(schema) == 0 {
+		return nil
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return nil
+	}
+	c := jsonschema.NewCompiler()
+	if c.AddResource("response.json", doc) != nil {
+		return nil
+	}
+	compiled, err := c.Compile("response.json")
+	if err != nil {
+		return nil
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return fmt.Errorf("the answer is not JSON")
+	}
+	if err := compiled.Validate(v); err != nil {
+		return fmt.Errorf("the answer does not fit the question's schema")
+	}
+	return nil
+}
+
+func object(key, value string) json.RawMessage { return mustJSON(map[string]string{key: value}) }
+
+// mustJSON encodes values that cannot fail to encode.
+func mustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic("inbox: " + err.Error())
+	}
+	return raw
+}
+
+func firstOf(ss ...string) string {
+	for _, s := range ss {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}

@@ -1,0 +1,85 @@
+package inbox
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+)
+
+// Deadlines calls back when Questions run out of time. It counts by the monotonic clock:
+// a wall clock that jumps makes nothing expire early or never.
+type Deadlines struct {
+	mu   sync.Mutex
+	due  dueHeap
+	wake chan struct{}
+}
+
+// NewDeadlines makes an empty set.
+func NewDeadlines() *Deadlines { return &Deadlines{wake: make(chan struct{}, 1)} }
+
+// Arm has the Question expire after the given span.
+func (d *Deadlines) Arm(questionID string, after time.Duration) {
+	d.mu.Lock()
+	heap.Push(&d.due, deadline{at: time.Now().Add(after), id: questionID})
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run calls expire for every Question whose time has come, one after the other, until
+// ctx ends. A Question settled meanwhile is expire's to notice.
+func (d *Deadlines) Run(ctx context.Context, expire func(ctx context.Context, questionID string)) {
+	for {
+		id, wait := d.next()
+		if id != "" {
+			expire(ctx, id)
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-d.wake:
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// idleWait is how long Run sleeps when nothing is armed; Arm wakes it.
+const idleWait = time.Hour
+
+// next takes the Question that is due, or tells how long to wait.
+func (d *Deadlines) next() (id string, wait time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.due) == 0 {
+		return "", idleWait
+	}
+	if wait = time.Until(d.due[0].at); wait > 0 {
+		return "", wait
+	}
+	return heap.Pop(&d.due).(deadline).id, 0
+}
+
+type deadline struct {
+	at time.Time
+	id string
+}
+
+type dueHeap []deadline
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)        { *h = append(*h, x.(deadline)) }
+func (h *dueHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,79 @@
+package inbox
+
+import (
+	"context"
+	"encoding/json"
+
+	"aqueduct/store"
+)
+
+// PermissionTool is the tool name every permission is shown under. It is reserved.
+const PermissionTool = "request_permission"
+
+// Option is one way to answer a permission, as the agent offered it.
+type Option struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+	Kind  string `json:"kind"`
+}
+
+// The kinds of Options. The kind decides what an option does, never its label.
+const (
+	AllowOnce    = "allow_once"
+	AllowAlways  = "allow_always"
+	RejectOnce   = "reject_once"
+	RejectAlways = "reject_always"
+)
+
+// Allows reports whether choosing the option lets the agent go on.
+func (o Option) Allows() bool { return o.Kind == AllowOnce || o.Kind == AllowAlways }
+
+// KnownKind reports whether kind is one of the four.
+func KnownKind(kind string) bool {
+	switch kind {
+	case AllowOnce, AllowAlways, RejectOnce, RejectAlways:
+		return true
+	}
+	return false
+}
+
+// DefaultOptions are offered when an agent asks for a permission and offers none.
+func DefaultOptions() []Option {
+	return []Option{{ID: AllowOnce, Label: "Allow once", Kind: AllowOnce}, {ID: RejectOnce, Label: "Reject", Kind: RejectOnce}}
+}
+
+// Question is one as kept: its ToolCall, and its Approval unless it is a client tool.
+type Question struct {
+	Call     store.ToolCall
+	Approval store.Approval
+}
+
+// Open reports whether the Question still waits.
+func (q Question) Open() bool {
+	return q.Call.Status == store.ToolWaitingApproval || q.Call.Status == store.ToolWaitingClient
+}
+
+// ClientTool reports whether a frontend, not a person, is asked.
+func (q Question) ClientTool() bool { return q.Call.Kind == store.KindClient }
+
+// Options are those this Question offered.
+func (q Question) Options() []Option {
+	var options []Option
+	if json.Unmarshal(q.Approval.Options, &options) != nil {
+		return nil
+	}
+	return options
+}
+
+// Load reads a Question. store.ErrNotFound when there is none in the Scope.
+func Load(ctx context.Context, r store.Reader, in store.Scope, id string) (Question, error) {
+	call, err := r.ToolCall(ctx, in, id)
+	if err != nil {
+		return Question{}, err
+	}
+	q := Question{Call: call}
+	if call.Kind == store.KindQuestion {
+		q.Approval, err = r.Approval(ctx, in, id)
+	}
+	return q, err
+}

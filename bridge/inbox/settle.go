@@ -1,0 +1,153 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"aqueduct/store"
+)
+
+// Settled is what became of an attempt to settle a Question.
+type Settled struct {
+	Question Question // as it stands now, whoever won
+	Won      bool     // this Decision took effect
+	Repeated bool     // it did not, but says the same as the one that did
+	// MessageID is the client's own tool message that answered, if that is how it came.
+	MessageID string
+}
+
+// Settle applies a Decision, once: a compare-and-set decides between contenders. The
+// caller holds the Session's lock and must go on as the Question's Turn demands.
+func Settle(ctx context.Context, tx store.Tx, q Question, d Decision, now time.Time) (Settled, error) {
+	if !q.Open() {
+		return lost(q, d), nil
+	}
+	won, err := tx.MoveToolCall(ctx, toolCallMove(q, d, now))
+	if err != nil {
+		return Settled{}, err
+	}
+	if won && !q.ClientTool() {
+		won, err = tx.MoveApproval(ctx, approvalMove(q, d, now))
+		if err != nil {
+			return Settled{}, err
+		}
+	}
+	now2, err := Load(ctx, tx, store.System(), q.Call.ID)
+	if err != nil {
+		return Settled{}, err
+	}
+	if !won {
+		return lost(now2, d), nil
+	}
+	return Settled{Question: now2, Won: true}, tx.InsertRecord(ctx, record(q, d, now))
+}
+
+func lost(q Question, d Decision) Settled {
+	return Settled{Question: q, Repeated: same(q, d)}
+}
+
+// same reports whether the Question was settled the way d would.
+func same(q Question, d Decision) bool {
+	if q.ClientTool() {
+		return q.Call.Status == store.ToolSucceeded && sameJSON(q.Call.Result, d.Result)
+	}
+	return q.Approval.Status == d.Status && sameJSON(q.Approval.Decision, heard(d))
+}
+
+func sameJSON(a, b []byte) bool {
+	var x, y bytes.Buffer
+	if json.Compact(&x, a) != nil || json.Compact(&y, b) != nil {
+		return bytes.Equal(a, b)
+	}
+	return bytes.Equal(x.Bytes(), y.Bytes())
+}
+
+// heard is a Decision as the agent will hear it, kept with the Approval.
+func heard(d Decision) json.RawMessage {
+	return mustJSON(struct {
+		Status  string          `json:"status"`
+		Payload json.RawMessage `json:"payload,omitempty"`
+	}{d.ResumeStatus(), d.Payload})
+}
+
+func toolCallMove(q Question, d Decision, now time.Time) store.ToolCallMove {
+	m := store.ToolCallMove{ID: q.Call.ID, From: q.Call.Status, ErrorCode: d.ErrorCode, Told: d.Told, EndedAt: now}
+	switch {
+	case d.Status == store.ApprovalExpired:
+		m.To = store.ToolTimeout
+	case d.Status != store.ApprovalApproved:
+		m.To = store.ToolFailed
+	case q.ClientTool():
+		m.To, m.Result = store.ToolSucceeded, d.Result
+	default:
+		m.To, m.EndedAt, m.Result = store.ToolDispatched, time.Time{}, d.Result
+	}
+	if m.Result == nil {
+		m.Result = d.Result
+	}
+	return m
+}
+
+func approvalMove(q Question, d Decision, now time.Time) store.ApprovalMove {
+	return store.ApprovalMove{
+		ID: q.Call.ID, To: d.Status, DecidedAt: now, DecidedBy: d.By, DecidedVia: d.Via,
+		Decision: heard(d), Reason: d.Reason,
+	}
+}
+
+// record is the platform contract's approval_decision or tool_result.
+func record(q Question, d Decision, now time.Time) store.Record {
+	kind := "approval_decision"
+	if q.ClientTool() {
+		kind = "tool_result"
+	}
+	return store.Record{
+		ID: uuid.Must(uuid.NewV7()).String(), SessionID: q.Call.SessionID, TurnID: q.Call.TurnID,
+		Source: store.SourcePlatform, Type: kind, TS: now,
+		Payload: mustJSON(struct {
+			ToolCallID string          `json:"tool_call_id"`
+			Status     string          `json:"status"`
+			Decision   json.RawMessage `json:"decision"`
+			By         string          `json:"decided_by"`
+			Via        string          `json:"decided_via"`
+			Reason     string          `json:"reason,omitempty"`
+		}{q.Call.ID, string(d.Status), heard(d), d.By, d.Via, d.Reason}),
+	}
+}
+
+// Answered is what the agent is told about a settled Question.
+func Answered(q Question) (status string, payload json.RawMessage) {
+	if q.ClientTool() {
+		if q.Call.Status == store.ToolSucceeded {
+			return "resolved", object("content", textOf(q.Call.Result))
+		}
+		if q.Call.ErrorCode == "client_tool_failed" {
+			return "resolved", q.Call.Result
+		}
+		return "cancelled", nil
+	}
+	var d struct {
+		Status  string          `json:"status"`
+		Payload json.RawMessage `json:"payload"`
+	}
+	if json.Unmarshal(q.Approval.Decision, &d) != nil || d.Status == "" {
+		return "cancelled", nil
+	}
+	return d.Status, d.Payload
+}
+
+// ChosenOption is the id of the option a settled permission was answered with.
+func ChosenOption(q Question) string {
+	_, payload := Answered(q)
+	var chosen struct {
+		OptionID string `json:"optionId"`
+	}
+	if json.Unmarshal(payload, &chosen) != nil {
+		return ""
+	}
+	return chosen.OptionID
+}

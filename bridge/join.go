@@ -1,0 +1,206 @@
+package bridge
+
+import (
+	"context"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/inbox"
+	"aqueduct/store"
+)
+
+// historyLimit bounds the messages of one snapshot: what a client can sensibly hold.
+const historyLimit = store.MaxPageLimit
+
+// atRest are the frames for somebody who joins a thread where nothing runs: the history,
+// the state, and an end that lists what is still asked. None of them is kept.
+func (s *Sessions) atRest(ctx context.Context, in store.Scope, r Reply) ([]Item, error) {
+	open, err := s.openShown(ctx, in, r.Session.ID)
+	if err != nil {
+		return nil, err
+	}
+	var events []agui.Event
+	if r.Dialect == DialectTDesign {
+		events = cardAgain(open, r.Notes)
+	} else {
+		history, err := s.history(ctx, in, r.Session.ID, "")
+		if err != nil {
+			return nil, err
+		}
+		events = append([]agui.Event{
+			&agui.MessagesSnapshot{Messages: history},
+			&agui.StateSnapshot{Snapshot: orEmpty(r.Session.State)},
+		}, r.Notes...)
+	}
+	events = append([]agui.Event{
+		&agui.RunStarted{ThreadID: r.Session.ExternalID, RunID: r.RunID, ProtocolVersion: protocolVersion},
+	}, events...)
+	events = append(events, &agui.RunFinished{ThreadID: r.Session.ExternalID, RunID: r.RunID, Outcome: restOutcome(open, r.Dialect)})
+	return unkept(events), nil
+}
+
+// joinRun are the frames for somebody who joins a Run that is open: its RUN_STARTED, the
+// history before it, and what must be known for the rest of its log to apply.
+func (s *Sessions) joinRun(ctx context.Context, in store.Scope, r Reply, run store.Run, started Item) ([]Item, error) {
+	if r.Dialect == DialectTDesign {
+		return append([]Item{started}, unkept(sentences(r.Notes))...), nil
+	}
+	history, err := s.history(ctx, in, r.Session.ID, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	begun, err := s.reasoningOf(ctx, in, r.Session.ID, run.FirstSeq)
+	if err != nil {
+		return nil, err
+	}
+	events := []agui.Event{&agui.MessagesSnapshot{Messages: append(history, begun...)}}
+	if !isEmptyObject(r.Session.State) {
+		events = append(events, &agui.StateSnapshot{Snapshot: r.Session.State})
+	}
+	items := []Item{{Event: started.Event}}
+	return append(items, unkept(append(events, r.Notes...))...), nil
+}
+
+// history is the transcript: whole, or as it was before a Run, with what began that Run.
+func (s *Sessions) history(ctx context.Context, in store.Scope, sessionID, beforeRun string) ([]agui.Message, error) {
+	rows, err := s.cfg.Store.Messages(ctx, in, sessionID, store.Page{Limit: historyLimit})
+	if err != nil {
+		return nil, err
+	}
+	history := make([]agui.Message, 0, len(rows))
+	for _, row := range rows {
+		if beforeRun != "" && (row.RunID > beforeRun || row.Output && row.RunID == beforeRun) {
+			continue
+		}
+		m, err := decodeMessage(row)
+		if err != nil {
+			return nil, err
+		}
+		history = append(history, m)
+	}
+	return history, nil
+}
+
+// reasoningOf are the reasoning messages the Run has begun, empty. Official clients keep
+// reasoning they have already when a snapshot has none, and would append the replay to it.
+func (s *Sessions) reasoningOf(ctx context.Context, in store.Scope, sessionID string, first int64) ([]agui.Message, error) {
+	tail := s.cfg.Log.Tail(in, sessionID, first-1)
+	defer tail.Close()
+	var begun []agui.Message
+	for {
+		rows, err := tail.Ready(ctx)
+		if err != nil || len(rows) == 0 {
+			return begun, err
+		}
+		eventlog.Each(rows, func(_ int64, event []byte) bool {
+			if agui.TypeOf(event) == agui.TypeReasoningMessageStart {
+				if ev, err := agui.Decode(event); err == nil {
+					id := ev.(*agui.ReasoningMessageStart).MessageID
+					begun = append(begun, agui.Message{ID: id, Role: "reasoning", Content: agui.Text("")})
+				}
+			}
+			return true
+		})
+	}
+}
+
+// openShown are the open Questions of a Session that some Run has shown.
+func (s *Sessions) openShown(ctx context.Context, in store.Scope, sessionID string) ([]inbox.Question, error) {
+	calls, err := s.cfg.Store.OpenToolCalls(ctx, in, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	var open []inbox.Question
+	for _, call := range calls {
+		if call.RunID == "" {
+			continue
+		}
+		q, err := inbox.Load(ctx, s.cfg.Store, in, call.ID)
+		if err != nil {
+			return nil, err
+		}
+		if q.Open() {
+			open = append(open, q)
+		}
+	}
+	return open, nil
+}
+
+// restOutcome ends a join at rest as the Run before ended: with what is open.
+func restOutcome(open []inbox.Question, dialect string) *agui.Outcome {
+	var asks, calls []inbox.Question
+	for _, q := range open {
+		if q.ClientTool() {
+			calls = append(calls, q)
+		} else {
+			asks = append(asks, q)
+		}
+	}
+	switch {
+	case len(asks) > 0 && dialect == DialectTDesign:
+		return interruptFor(asks[:1])
+	case len(asks) > 0:
+		return interruptFor(asks)
+	case len(calls) > 0 && dialect != DialectTDesign:
+		return pendingFor(calls)
+	}
+	return &agui.Outcome{Type: agui.OutcomeSuccess}
+}
+
+// cardAgain is what a TDesign page gets instead of a snapshot: a sentence, and the card
+// of the oldest open Question once more.
+func cardAgain(open []inbox.Question, notes []agui.Event) []agui.Event {
+	events := sentences(notes)
+	if len(open) == 0 {
+		return events
+	}
+	if len(notes) == 0 {
+		events = say("This conversation is waiting for your answer.")
+	}
+	return append(events, callEvents(open[0], "")...)
+}
+
+// sentences say notes in words, for pages that draw no CUSTOM events.
+func sentences(notes []agui.Event) []agui.Event {
+	var events []agui.Event
+	for _, n := range notes {
+		if c, ok := n.(*agui.Custom); ok {
+			events = append(events, say(noteSentence(c.Name))...)
+		}
+	}
+	return events
+}
+
+func noteSentence(name string) string {
+	switch name {
+	case "question_settled":
+		return "This question has been answered already."
+	case "question_open":
+		return "That answer was not one of the options, so the question is still open."
+	}
+	return "There is no such question in this conversation."
+}
+
+func say(text string) []agui.Event {
+	id := newID()
+	return []agui.Event{
+		&agui.TextMessageStart{MessageID: id, Role: "assistant"},
+		&agui.TextMessageContent{MessageID: id, Delta: text},
+		&agui.TextMessageEnd{MessageID: id},
+	}
+}
+
+func unkept(events []agui.Event) []Item {
+	items := make([]Item, 0, len(events))
+	for _, ev := range events {
+		items = append(items, Item{Event: ev.AppendJSON(nil)})
+	}
+	return items
+}
+
+func orEmpty(state []byte) []byte {
+	if len(state) == 0 {
+		return []byte("{}")
+	}
+	return state
+}

@@ -1,0 +1,37 @@
+package bridge
+
+import "time"
+
+// Limits are the bridge's settings. The zero value of a member means its default.
+type Limits struct {
+	// ApprovalTTL is how long a Question waits when the Agent does not say (contract §10).
+	ApprovalTTL time.Duration
+	// Quiet is how long a Turn that asked must say nothing before its Run ends; QuietMost
+	// is when it ends however much is said.
+	Quiet, QuietMost time.Duration
+	// LeaveGrace is how long ?on_leave=cancel waits after the last tail left, so that a
+	// reload does not cancel.
+	LeaveGrace time.Duration
+	// EventBytes bounds one event: longer text becomes several deltas, anything else is cut
+	// and says so.
+	EventBytes int
+	// Transcript is how many of a Session's newest messages an Agent is given.
+	Transcript int
+}
+
+func (l Limits) withDefaults() Limits {
+	setDefault(&l.ApprovalTTL, 10*time.Minute)
+	setDefault(&l.Quiet, 100*time.Millisecond)
+	setDefault(&l.QuietMost, time.Second)
+	setDefault(&l.LeaveGrace, 5*time.Second)
+	setDefault(&l.EventBytes, 1<<20)
+	setDefault(&l.Transcript, 1000)
+	return l
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}

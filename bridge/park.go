@@ -1,0 +1,249 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"time"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/inbox"
+	"aqueduct/store"
+)
+
+// park ends the Run of a Turn that asked: what is open is shown, and the client goes home
+// with it. When everything was settled meanwhile, the Turn goes on in the same Run.
+func (t *turn) park(ctx context.Context) error {
+	t.quiet.Stop()
+	moves, open, err := t.tell(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if len(open) == 0 {
+		return t.deliver(ctx, moves)
+	}
+	return t.show(ctx, open, moves)
+}
+
+// show ends the open Run with Questions of one kind: permissions and inputs as
+// interrupts, or calls of tools the client declared. The others wait for a later Run.
+func (t *turn) show(ctx context.Context, open []inbox.Question, moves []store.Move) error {
+	shown, outcome := t.choose(open)
+	for _, q := range shown {
+		if q.Call.RunID != "" {
+			continue // stands in an earlier Run
+		}
+		if err := t.run.emitCall(q); err != nil {
+			return err
+		}
+		moves = append(moves, store.ToolCallShown{ID: q.Call.ID, RunID: t.run.row.ID})
+	}
+	lost, err := t.run.endWith(ctx, ending{outcome: outcome, moves: moves})
+	if err != nil {
+		return err
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	// Somebody settled a Question while it was being shown, and could not know that a
+	// Run would end with it. Going on is up to us.
+	return t.s.m.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if _, err := tx.LockSession(ctx, store.System(), t.s.id); err != nil {
+			return err
+		}
+		_, err := reserveNext(ctx, tx, t.row.ID, "", nil)
+		return err
+	})
+}
+
+// choose picks what a Run ends with. A client that declared the tool gets a frontend tool
+// call; a TDesign page shows one open Question only, or it answers for the wrong one.
+func (t *turn) choose(open []inbox.Question) (shown []inbox.Question, outcome *agui.Outcome) {
+	var asks, calls []inbox.Question
+	for _, q := range open {
+		if q.ClientTool() || t.run.profile.declares(q.Call.Name) {
+			calls = append(calls, q)
+		} else {
+			asks = append(asks, q)
+		}
+	}
+	if t.run.profile.Dialect == DialectTDesign {
+		oldest := open[:1]
+		if len(asks) > 0 {
+			return asks[:1], interruptFor(asks[:1])
+		}
+		return oldest, interruptFor(oldest)
+	}
+	if len(asks) > 0 {
+		return asks, interruptFor(asks)
+	}
+	return calls, pendingFor(calls)
+}
+
+func pendingFor(calls []inbox.Question) *agui.Outcome {
+	o := &agui.Outcome{Type: agui.OutcomeSuccess}
+	for _, q := range calls {
+		o.PendingToolCallIDs = append(o.PendingToolCallIDs, q.Call.ID)
+	}
+	return o
+}
+
+func interruptFor(asks []inbox.Question) *agui.Outcome {
+	o := &agui.Outcome{Type: agui.OutcomeInterrupt}
+	for _, q := range asks {
+		o.Interrupts = append(o.Interrupts, interruptOf(q))
+	}
+	return o
+}
+
+// interruptOf is a Question in AG-UI's words. The reasons are the conventions of its
+// interrupts page.
+func interruptOf(q inbox.Question) agui.Interrupt {
+	i := agui.Interrupt{ID: q.Call.ID, Reason: "tool_call", Message: q.Approval.Title, ToolCallID: q.Call.ID}
+	if !q.Call.ExpiresAt.IsZero() {
+		i.ExpiresAt = q.Call.ExpiresAt.UTC().Format(time.RFC3339Nano)
+	}
+	if q.Approval.Kind == store.ApprovalInput {
+		i.Reason, i.ResponseSchema = "input_required", q.Approval.ResponseSchema
+	}
+	return i
+}
+
+// emitCall shows a Question as a tool call, its arguments in one delta.
+func (r *run) emitCall(q inbox.Question) error {
+	for _, ev := range callEvents(q, r.assistant) {
+		if err := r.emit(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func callEvents(q inbox.Question, parent string) []agui.Event {
+	return []agui.Event{
+		&agui.ToolCallStart{ToolCallID: q.Call.ID, ToolCallName: q.Call.Name, ParentMessageID: parent},
+		&agui.ToolCallArgs{ToolCallID: q.Call.ID, Delta: string(shownArgs(q))},
+		&agui.ToolCallEnd{ToolCallID: q.Call.ID},
+	}
+}
+
+// emitResult tells how a Question was settled.
+func (r *run) emitResult(q inbox.Question) error {
+	return r.emit(&agui.ToolCallResult{
+		MessageID: newID(), ToolCallID: q.Call.ID, Role: "tool", Content: agui.Text(resultText(q)),
+	})
+}
+
+// resultText is a result as tool messages carry it: text that is JSON, or plain text that
+// a client tool gave.
+func resultText(q inbox.Question) string {
+	var text string
+	if q.ClientTool() && json.Unmarshal(q.Call.Result, &text) == nil {
+		return text
+	}
+	return string(q.Call.Result)
+}
+
+// shownArgs is what a person sees before deciding (DESIGN's one form for permissions).
+func shownArgs(q inbox.Question) json.RawMessage {
+	if q.ClientTool() {
+		return q.Call.Args
+	}
+	a := q.Approval
+	if a.Kind == store.ApprovalPermission {
+		return mustJSON(struct {
+			Tool      string          `json:"tool"`
+			Title     string          `json:"title"`
+			Args      json.RawMessage `json:"args"`
+			SHA256    string          `json:"args_sha256"`
+			Risk      string          `json:"risk,omitempty"`
+			Options   json.RawMessage `json:"options"`
+			ExpiresAt string          `json:"expires_at"`
+		}{a.Tool, a.Title, a.Args, a.ArgsSHA256, a.Risk, a.Options, a.ExpiresAt.UTC().Format(time.RFC3339)})
+	}
+	args := map[string]json.RawMessage{}
+	_ = json.Unmarshal(a.Args, &args) // arguments that are no object are shown by the title alone
+	if args == nil {
+		args = map[string]json.RawMessage{}
+	}
+	setIfAbsent(args, "title", mustJSON(a.Title))
+	if len(a.ResponseSchema) > 0 {
+		setIfAbsent(args, "response_schema", a.ResponseSchema)
+	}
+	return mustJSON(args)
+}
+
+func setIfAbsent(m map[string]json.RawMessage, key string, v json.RawMessage) {
+	if m[key] == nil {
+		m[key] = v
+	}
+}
+
+// questions are all of this Turn, oldest first.
+func (t *turn) questions(ctx context.Context) ([]inbox.Question, error) {
+	return questionsOf(ctx, t.s.m.cfg.Store, t.row.ID)
+}
+
+// open are those that still wait.
+func (t *turn) open(ctx context.Context) ([]inbox.Question, error) {
+	if !t.asked && t.row.Status == store.TurnRunning {
+		return nil, nil
+	}
+	all, err := t.questions(ctx)
+	return slices.DeleteFunc(all, func(q inbox.Question) bool { return !q.Open() }), err
+}
+
+func questionsOf(ctx context.Context, r store.Reader, turnID string) ([]inbox.Question, error) {
+	calls, err := r.ToolCallsOfTurn(ctx, store.System(), turnID)
+	if err != nil {
+		return nil, err
+	}
+	var all []inbox.Question
+	for _, call := range calls {
+		q := inbox.Question{Call: call}
+		if call.Kind == store.KindQuestion {
+			if q.Approval, err = r.Approval(ctx, store.System(), call.ID); err != nil {
+				return nil, err
+			}
+		}
+		if call.Kind != store.KindServer {
+			all = append(all, q)
+		}
+	}
+	return all, nil
+}
+
+// keepBack keeps what a parked Turn's upstream says: as Records at once, and for the next
+// Run in memory. A Question among it is an Approval at once.
+func (t *turn) keepBack(ctx context.Context, b batch) error {
+	for _, o := range b.outputs {
+		switch {
+		case o.End != nil:
+			t.back = append(t.back, o)
+			t.release()
+		case o.Question != nil:
+			if err := t.ask(ctx, o.Question); err != nil {
+				return err
+			}
+		default:
+			t.back = append(t.back, o)
+			record := t.upstreamRecord(o.Event)
+			if err := t.s.log.Put(ctx, eventlog.Entry{Records: []store.Record{record}}); err != nil {
+				return err
+			}
+		}
+	}
+	if b.err != nil {
+		t.s.m.cfg.Logger.Warn("upstream of a parked turn ended", slog.String("turn_id", t.row.ID), slog.Any("error", b.err))
+		t.release()
+	}
+	return nil
+}
+
+func (t *turn) upstreamRecord(ev agui.Event) store.Record {
+	r := t.record(string(ev.EventType()), ev.AppendJSON(nil))
+	r.Source = store.SourceUpstream
+	return r
+}

@@ -1,0 +1,70 @@
+package bridge
+
+import (
+	"encoding/json"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/inbox"
+	"aqueduct/store"
+)
+
+// Dialects a client may speak; kept on the Run, because they decide how it ends.
+const (
+	DialectV1      = "agui-1.0"
+	DialectV0      = "agui-0.x"
+	DialectTDesign = "tdesign"
+)
+
+// ChatRequest is one POST to the chat, whatever body it came in.
+type ChatRequest struct {
+	Principal   store.Principal
+	Dialect     string
+	ThreadID    string // "" when the client named none
+	RunID       string // "" when the client named none
+	AgentID     string // "" means the Session's, or the default
+	Messages    []agui.Message
+	Answers     []inbox.Answer
+	Tools       []agui.Tool
+	Context     []agui.Context
+	State       json.RawMessage
+	Props       json.RawMessage
+	BodyHash    []byte
+	Traceparent string
+	JoinOnly    bool // POST /api/agui/connect: nothing is started or settled
+}
+
+// Profile is what a client's POST decides about a Run: how it is spoken to, and which
+// tools it says it has.
+type Profile struct {
+	Dialect string      `json:"dialect"`
+	Tools   []ToolBrief `json:"tools,omitempty"`
+}
+
+// ToolBrief is a declared tool as the Agent is told of it.
+type ToolBrief struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+}
+
+// declares reports whether the client said that it has the tool.
+func (p Profile) declares(name string) bool {
+	for _, t := range p.Tools {
+		if t.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Reply is what a ChatRequest came to: what the response tails.
+type Reply struct {
+	Session store.Session
+	Run     store.Run  // to tail from its first event; zero ID when nothing runs
+	Then    *store.Run // a further Run for the same response
+	Join    bool       // begin with the frames of a join
+	Dialect string
+	RunID   string // the client's runId or one of ours, for a join with nothing running
+	After   int64  // a position before the Run's first event
+	Notes   []agui.Event
+}

@@ -1,0 +1,181 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/eventlog"
+	"aqueduct/store"
+)
+
+// maxArmed is how many open Questions are read at once to arm their deadlines.
+const maxArmed = store.MaxPageLimit
+
+// restore takes up what an earlier process of this replica left: deadlines run on from
+// the span that remains, and every Session with work is driven.
+func (s *Sessions) restore(ctx context.Context) error {
+	waiting, err := s.cfg.Store.ExpiringToolCalls(ctx, store.System(), maxArmed)
+	if err != nil {
+		return err
+	}
+	for _, call := range waiting {
+		s.deadlines.Arm(call.ID, max(0, time.Until(call.ExpiresAt)))
+	}
+	ids, err := s.cfg.Store.SessionsWithWork(ctx, store.System(), s.cfg.Replica)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		s.rouse(id, true)
+	}
+	return nil
+}
+
+// restore looks for a Run that an earlier process left open and brings it to its end: the
+// Agent takes it up again, or it ends in one RUN_ERROR. A Turn that had asked is parked.
+func (s *session) restore(ctx context.Context) error {
+	last, err := s.m.cfg.Store.LastRun(ctx, store.System(), s.id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && last.Status != store.RunRunning {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.reopen(ctx, last); err != nil {
+		return err
+	}
+	t := s.turn
+	if t.row.Status.Paused() {
+		if err := t.park(ctx); err != nil {
+			return s.finish(ctx, err)
+		}
+		return s.finish(ctx, t.follow(ctx))
+	}
+	return s.finish(ctx, t.resumeInterrupted(ctx))
+}
+
+// reopen rebuilds an open Run from its slice of the log.
+func (s *session) reopen(ctx context.Context, row store.Run) error {
+	turnRow, err := s.m.cfg.Store.Turn(ctx, store.System(), row.TurnID)
+	if err != nil {
+		return err
+	}
+	s.release()
+	s.turn = newTurn(s, turnRow)
+	first := row.FirstSeq
+	if err := s.turn.openRun(ctx, row); err != nil {
+		return err
+	}
+	s.turn.run.row.FirstSeq = first
+	return s.turn.run.replay(ctx, first)
+}
+
+// replay folds what the log already has of the Run, without keeping it again.
+func (r *run) replay(ctx context.Context, first int64) error {
+	tail := r.t.s.m.cfg.Log.Tail(store.System(), r.t.s.id, first-1)
+	defer tail.Close()
+	for tail.Pos() < r.t.s.log.Last() {
+		rows, err := tail.Ready(ctx)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return errors.New("bridge: the log is shorter than its end")
+		}
+		var bad error
+		eventlog.Each(rows, func(_ int64, event []byte) bool {
+			bad = r.replayOne(event)
+			return bad == nil
+		})
+		if bad != nil {
+			return bad
+		}
+	}
+	return nil
+}
+
+func (r *run) replayOne(event []byte) error {
+	ev, err := agui.Decode(event)
+	if err != nil {
+		return err
+	}
+	if err := r.grammar.Check(ev); err != nil {
+		return err
+	}
+	switch e := ev.(type) {
+	case *agui.StateSnapshot:
+		err = r.state.Snapshot(e.Snapshot)
+	case *agui.StateDelta:
+		err = r.state.Patch(e.Delta)
+	}
+	r.spoke = true
+	r.fold.Apply(ev)
+	r.note(ev)
+	return err
+}
+
+// resumeInterrupted asks the Agent to take up a Turn that a restart interrupted.
+func (t *turn) resumeInterrupted(ctx context.Context) error {
+	broken := &Failure{Code: CodeServerRestarted, Message: "The server was restarted while the agent was answering. Please try again."}
+	agent := t.s.m.cfg.Agents.agent(t.row.AgentID)
+	if agent == nil {
+		return t.fail(ctx, broken)
+	}
+	call, err := t.call(ctx)
+	if err != nil {
+		return err
+	}
+	up, err := agent.Resume(ctx, call.Call, nil)
+	if cannotResume(err) {
+		return t.fail(ctx, broken)
+	}
+	if err != nil {
+		return t.fail(ctx, asFailure(err))
+	}
+	t.pump = startPump(ctx, func(context.Context) (Turn, error) { return up, nil })
+	return t.follow(ctx)
+}
+
+// endBroken ends the Run the log shows as open with an error.
+func (s *session) endBroken(ctx context.Context, f *Failure) error {
+	last, err := s.m.cfg.Store.LastRun(ctx, store.System(), s.id)
+	if err != nil {
+		return err
+	}
+	if last.Status != store.RunRunning {
+		return s.failReserved(ctx, f)
+	}
+	if err := s.reopen(ctx, last); err != nil {
+		return err
+	}
+	defer s.release()
+	return s.turn.fail(ctx, f)
+}
+
+// failReserved ends a Run that could not even begin.
+func (s *session) failReserved(ctx context.Context, f *Failure) error {
+	runs, err := s.m.cfg.Store.ReservedRuns(ctx, store.System(), s.id)
+	if err != nil {
+		return err
+	}
+	next, err := s.nextRun(ctx, runs)
+	if err != nil || next == nil {
+		return err
+	}
+	row, err := s.m.cfg.Store.Turn(ctx, store.System(), next.TurnID)
+	if err != nil {
+		return err
+	}
+	s.turn = newTurn(s, row)
+	defer s.release()
+	if err := s.turn.openRun(ctx, *next); err != nil {
+		return err
+	}
+	begun, err := s.turn.run.started(nil)
+	if err != nil {
+		return err
+	}
+	return s.turn.run.end(ctx, ending{turn: store.TurnFailed, failure: f, moves: []store.Move{begun}})
+}

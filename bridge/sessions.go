@@ -1,0 +1,167 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/redact"
+	"aqueduct/store"
+)
+
+// Config is what Sessions need.
+type Config struct {
+	Store   store.Store
+	Log     *eventlog.Log
+	Bell    *eventlog.Bell
+	Replica string
+	Agents  *Directory
+	Filter  redact.Filter
+	Limits  Limits
+	Logger  *slog.Logger
+	Meter   Meter
+}
+
+// Meter hears what happens, for metrics. Members may be nil; they must be quick.
+type Meter struct {
+	RunEnded   func(outcome string)
+	FirstToken func(since time.Duration)
+}
+
+// Sessions drives the Sessions this replica owns and takes requests for all.
+type Sessions struct {
+	cfg       Config
+	deadlines *inbox.Deadlines
+
+	mu      sync.Mutex
+	running context.Context // nil before Run and after it began to stop
+	active  map[string]*session
+	leaving map[string]bool // Sessions whose last tail with on_leave=cancel has gone
+	wg      sync.WaitGroup
+}
+
+// New makes Sessions; Run must be running for anything to be driven.
+func New(cfg Config) *Sessions {
+	cfg.Limits = cfg.Limits.withDefaults()
+	if cfg.Filter == nil {
+		cfg.Filter = redact.None{}
+	}
+	s := &Sessions{
+		cfg: cfg, deadlines: inbox.NewDeadlines(),
+		active: make(map[string]*session), leaving: make(map[string]bool),
+	}
+	cfg.Bell.OnRing(s.wake)
+	return s
+}
+
+// Agents is the Directory Sessions call.
+func (s *Sessions) Agents() *Directory { return s.cfg.Agents }
+
+// Run takes up what an earlier process left, then drives Sessions until ctx ends. When it
+// returns, every goroutine it started has ended; Turns that were running are left to the
+// next process.
+func (s *Sessions) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.mu.Lock()
+	s.running = ctx
+	s.mu.Unlock()
+	if err := s.restore(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
+	s.deadlines.Run(ctx, s.expire)
+	s.mu.Lock()
+	s.running = nil
+	s.mu.Unlock()
+	s.wg.Wait()
+	return nil
+}
+
+// wake sees to it that the Session's requests are read: by the goroutine that drives it,
+// or by a new one.
+func (s *Sessions) wake(sessionID string) { s.rouse(sessionID, false) }
+
+func (s *Sessions) rouse(sessionID string, restoring bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil || s.running.Err() != nil {
+		return
+	}
+	if a := s.active[sessionID]; a != nil {
+		a.rung = true
+		select {
+		case a.bell <- struct{}{}:
+		default:
+		}
+		return
+	}
+	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), restoring: restoring}
+	s.active[sessionID] = a
+	s.wg.Add(1)
+	go func() {
+		defer s.wg.Done()
+		a.drive(s.running)
+	}()
+}
+
+// retire ends a Session's goroutine unless its bell rang meanwhile.
+func (s *Sessions) retire(a *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.rung && s.running != nil && s.running.Err() == nil {
+		a.rung = false
+		return false
+	}
+	delete(s.active, a.id)
+	return true
+}
+
+// expire settles a Question whose time has come.
+func (s *Sessions) expire(ctx context.Context, questionID string) {
+	_, err := s.settle(ctx, store.System(), questionID, func(q inbox.Question) (inbox.Decision, error) {
+		return inbox.Expired(q), nil
+	})
+	if err != nil && !errors.Is(err, store.ErrNotFound) && ctx.Err() == nil {
+		s.cfg.Logger.Error("question not expired, trying again", slog.String("approval_id", questionID), slog.Any("error", err))
+		s.deadlines.Arm(questionID, time.Second)
+	}
+}
+
+// Delete hides a thread and all that belongs to it. A Turn under way is cancelled.
+func (s *Sessions) Delete(ctx context.Context, who store.Principal, threadID string) error {
+	session, err := s.cfg.Store.SessionByExternalID(ctx, store.As(who), threadID)
+	if err != nil {
+		return err
+	}
+	turn, err := s.cfg.Store.ActiveTurn(ctx, store.As(who), session.ID)
+	if err == nil {
+		err = s.requestCancel(ctx, turn)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if _, err := tx.LockSession(ctx, store.As(who), session.ID); err != nil {
+			return err
+		}
+		return tx.DeleteSession(ctx, session.ID, time.Now())
+	})
+}
+
+// Rename gives a thread a title of the user's.
+func (s *Sessions) Rename(ctx context.Context, who store.Principal, threadID, title string) error {
+	session, err := s.cfg.Store.SessionByExternalID(ctx, store.As(who), threadID)
+	if err != nil {
+		return err
+	}
+	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if _, err := tx.LockSession(ctx, store.As(who), session.ID); err != nil {
+			return err
+		}
+		return tx.SetSessionTitle(ctx, session.ID, plainTitle(title))
+	})
+}

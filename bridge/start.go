@@ -1,0 +1,201 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/inbox"
+	"aqueduct/store"
+)
+
+// start gives a queued Turn to its Agent. That it is dispatched is kept before the Agent
+// is called, so a crash in between can never call it twice.
+func (t *turn) start(ctx context.Context) error {
+	call, err := t.call(ctx)
+	if err != nil {
+		return err
+	}
+	token, hash := newRunToken()
+	call.RunToken = token
+	now := time.Now()
+	begun, err := t.run.started(startedInput(t.s.row.ExternalID, t.run.row, call.fresh))
+	if err != nil {
+		return err
+	}
+	if t.run.differs(t.input.State) {
+		t.run.emitState()
+	}
+	_, err = t.run.keep(ctx,
+		[]store.Record{t.record("run_started", nil), t.record("agent_invoke_started", nil)},
+		begun,
+		store.TurnMove{
+			ID: t.row.ID, From: []store.TurnStatus{store.TurnQueued}, To: store.TurnRunning,
+			StartedAt: now, DispatchedAt: now, TokenHash: hash,
+		})
+	if err != nil {
+		return err
+	}
+	t.row.Status = store.TurnRunning
+	agent := t.s.m.cfg.Agents.agent(t.row.AgentID)
+	if agent == nil {
+		return t.fail(ctx, &Failure{Code: CodeAgentUnknown, Message: "There is no agent of that name here."})
+	}
+	t.pump = startPump(ctx, func(ctx context.Context) (Turn, error) { return agent.Start(ctx, call.Call) })
+	return nil
+}
+
+// proceed writes the Run after an answer. If Questions are still open it is a short one
+// that ends with the rest; else the Agent is told and goes on.
+func (t *turn) proceed(ctx context.Context) error {
+	begun, err := t.run.started(nil)
+	if err != nil {
+		return err
+	}
+	moves, open, err := t.tell(ctx, []store.Move{begun})
+	if err != nil {
+		return err
+	}
+	if len(open) > 0 {
+		return t.show(ctx, open, moves)
+	}
+	return t.deliver(ctx, moves)
+}
+
+// tell emits the results of what was settled and not told yet, and finds what is open.
+func (t *turn) tell(ctx context.Context, moves []store.Move) ([]store.Move, []inbox.Question, error) {
+	questions, err := t.questions(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var open []inbox.Question
+	for _, q := range questions {
+		switch {
+		case q.Open():
+			open = append(open, q)
+		case !q.Call.Told:
+			if q.Call.RunID == "" { // settled before anybody was shown it
+				if err := t.run.emitCall(q); err != nil {
+					return nil, nil, err
+				}
+			}
+			if err := t.run.emitResult(q); err != nil {
+				return nil, nil, err
+			}
+			moves = append(moves, store.ToolCallTold{ID: q.Call.ID})
+		}
+	}
+	return moves, open, nil
+}
+
+// deliver tells the Agent every answer it has not heard. That it was told is kept first.
+func (t *turn) deliver(ctx context.Context, moves []store.Move) error {
+	questions, err := t.questions(ctx)
+	if err != nil {
+		return err
+	}
+	var answers []Answer
+	now := time.Now()
+	for _, q := range questions {
+		if q.Open() || !q.Call.DeliveredAt.IsZero() {
+			continue
+		}
+		answers = append(answers, answerTo(q))
+		moves = append(moves, store.ToolCallDelivered{ID: q.Call.ID, At: now})
+		if q.Call.Status == store.ToolDispatched {
+			moves = append(moves, store.ToolCallMove{ID: q.Call.ID, From: store.ToolDispatched, To: store.ToolSucceeded, EndedAt: now})
+		}
+	}
+	call, err := t.call(ctx)
+	if err != nil {
+		return err
+	}
+	token, hash := newRunToken()
+	call.RunToken = token
+	moves = append(moves, store.TurnMove{
+		ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning, DispatchedAt: now, TokenHash: hash,
+	})
+	if _, err := t.run.keep(ctx, []store.Record{t.record("agent_invoke_started", nil)}, moves...); err != nil {
+		return err
+	}
+	t.row.Status, t.asked = store.TurnRunning, false
+	return t.goOn(ctx, call.Call, answers)
+}
+
+// goOn lets the Agent go on: through the upstream that still waits, or by calling again.
+func (t *turn) goOn(ctx context.Context, call Call, answers []Answer) error {
+	back := t.back
+	t.back = nil
+	if t.pump != nil && !cannotResume(t.pump.answer(ctx, answers)) {
+		return t.take(ctx, batch{outputs: back})
+	}
+	t.release()
+	agent := t.s.m.cfg.Agents.agent(t.row.AgentID)
+	if agent == nil {
+		return t.fail(ctx, &Failure{Code: CodeAgentUnknown, Message: "There is no agent of that name here."})
+	}
+	t.pump = startPump(ctx, func(ctx context.Context) (Turn, error) { return agent.Resume(ctx, call, answers) })
+	return t.take(ctx, batch{outputs: back})
+}
+
+func answerTo(q inbox.Question) Answer {
+	status, payload := inbox.Answered(q)
+	a := Answer{UpstreamID: q.Call.UpstreamID, Kind: AskPermission, Status: status, Payload: payload}
+	switch {
+	case q.ClientTool():
+		a.Kind = AskClientTool
+	case q.Approval.Kind == store.ApprovalInput:
+		a.Kind = AskInput
+	}
+	return a
+}
+
+// callWithFresh is a Call and which of its messages began this Run.
+type callWithFresh struct {
+	Call
+	fresh []agui.Message
+}
+
+// call gathers what the Agent is called with.
+func (t *turn) call(ctx context.Context) (callWithFresh, error) {
+	rows, err := t.s.m.cfg.Store.Messages(ctx, store.System(), t.s.id, store.Page{Limit: t.s.m.cfg.Limits.Transcript})
+	if err != nil {
+		return callWithFresh{}, err
+	}
+	c := callWithFresh{Call: Call{
+		SessionID: t.s.id, TurnID: t.row.ID, AgentID: t.row.AgentID, UserID: t.s.row.User,
+		Traceparent: t.input.Traceparent, Context: t.input.Context, ForwardedProps: t.input.Props,
+		State: overlay(t.s.row.State, t.input.State), Tools: t.run.profile.tools(),
+	}}
+	for _, row := range rows {
+		if !row.Output && row.RunID > t.run.row.ID {
+			continue // waits for a later Turn
+		}
+		var m agui.Message
+		if err := json.Unmarshal(row.Data, &m); err != nil {
+			return c, err
+		}
+		c.Messages = append(c.Messages, m)
+		if !row.Output && row.RunID == t.run.row.ID {
+			c.fresh = append(c.fresh, m)
+		}
+	}
+	return c, nil
+}
+
+func (p Profile) tools() []agui.Tool {
+	tools := make([]agui.Tool, 0, len(p.Tools))
+	for _, t := range p.Tools {
+		tools = append(tools, agui.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
+	}
+	return tools
+}
+
+// startedInput puts what the user said into the log, for those who did not send it.
+func startedInput(threadID string, row store.Run, fresh []agui.Message) *agui.RunAgentInput {
+	if len(fresh) == 0 {
+		return nil
+	}
+	return &agui.RunAgentInput{ThreadID: threadID, RunID: row.ExternalID, Messages: fresh}
+}

@@ -1,0 +1,190 @@
+package storetest
+
+import (
+	"fmt"
+
+	"aqueduct/store"
+)
+
+// testBatchOrder: moves are applied in order and after the events.
+func testBatchOrder(w *world) {
+	s := w.session(alice())
+	r := store.Run{ID: w.id(), SessionID: s.ID, TurnID: "t", ExternalID: "x", Status: store.RunReserved, CreatedAt: at(1)}
+	lost := w.commit(store.Batch{
+		Events: []store.EventRow{row(s.ID, 2, 2)},
+		Moves: []store.Move{
+			store.RunMove{ID: r.ID, From: store.RunReserved, To: store.RunRunning}, // not there yet
+			store.InsertRun{Run: r},
+			store.RunMove{ID: r.ID, From: store.RunRunning, To: store.RunFinished}, // not running yet
+			store.RunMove{ID: r.ID, From: store.RunReserved, To: store.RunRunning, FirstSeq: 1},
+			store.RunMove{ID: r.ID, From: store.RunRunning, To: store.RunFinished, LastSeq: 2},
+		},
+	})
+	same(w, lost, []int{0, 2})
+	last := got[store.Run](w)(w.s.LastRun(w.ctx, store.System(), s.ID))
+	same(w, []int64{last.FirstSeq, last.LastSeq}, []int64{1, 2})
+	w.commit(store.Batch{}) // nothing at all is no error
+}
+
+// testBatchLost: a lost move changes nothing, and the rest stands.
+func testBatchLost(w *world) {
+	s := w.session(alice())
+	done := w.turn(s.ID, store.TurnDone)
+	call := w.toolCall(s.ID, "t", store.ToolDispatched)
+	lost := w.commit(store.Batch{
+		Events: []store.EventRow{row(s.ID, 1, 1)},
+		Moves: []store.Move{
+			store.ToolCallMove{ID: call.ID, From: store.ToolDispatched, To: store.ToolSucceeded},
+			store.TurnMove{ID: done.ID, From: []store.TurnStatus{store.TurnRunning}, To: store.TurnFailed, ErrorCode: "c"},
+			store.SessionMove{ID: s.ID, Title: "new", UpdatedAt: at(9)},
+			store.ToolCallMove{ID: "no such", From: store.ToolDispatched, To: store.ToolFailed},
+		},
+	})
+	same(w, lost, []int{1, 3})
+	same(w, got[store.Turn](w)(w.s.Turn(w.ctx, store.System(), done.ID)), done)
+	same(w, got[store.ToolCall](w)(w.s.ToolCall(w.ctx, store.System(), call.ID)).Status, store.ToolSucceeded)
+	same(w, got[store.Session](w)(w.s.Session(w.ctx, store.System(), s.ID)).Title, "new")
+	same(w, len(w.events(s.ID, 0, 1<<20)), 1)
+}
+
+// spoilers are Batches with a single offender, and the error each must give. The
+// offender stands last and first among what is good, by turns.
+func (w *world) spoilers(s store.Session) map[string]struct {
+	want error
+	b    store.Batch
+} {
+	taken := w.run(s.ID, "t", store.RunFinished)
+	event := row(s.ID, 1, 1)
+	w.commit(store.Batch{Events: []store.EventRow{event}})
+	noData := row(s.ID, 3, 2)
+	noData.N = 0
+	next := row(s.ID, 2, 1)
+	type spoiler = struct {
+		want error
+		b    store.Batch
+	}
+	record := store.Record{ID: w.id(), SessionID: s.ID, TurnID: "spoiled", Source: store.SourceACP, Type: "x", TS: at(1)}
+	bad := record
+	bad.ID, bad.Payload = w.id(), []byte(`{"half":`)
+	message := w.message(s.ID, "bad")
+	message.Data = []byte(`nonsense`)
+	return map[string]spoiler{
+		"position taken":   {store.ErrConflict, store.Batch{Events: []store.EventRow{next, event}}},
+		"no events in row": {store.ErrData, store.Batch{Events: []store.EventRow{next, noData}}},
+		"bad record":       {store.ErrData, store.Batch{Events: []store.EventRow{next}, Records: []store.Record{record, bad}}},
+		"run name taken": {store.ErrConflict, store.Batch{Events: []store.EventRow{next}, Records: []store.Record{record},
+			Moves: []store.Move{store.InsertRun{Run: store.Run{ID: w.id(), SessionID: s.ID, TurnID: "t",
+				ExternalID: taken.ExternalID, Status: store.RunReserved, CreatedAt: at(1)}}}}},
+		"no such session": {store.ErrData, store.Batch{Events: []store.EventRow{next},
+			Moves: []store.Move{store.InsertRun{Run: store.Run{ID: w.id(), SessionID: "none", TurnID: "t", ExternalID: "x",
+				Status: store.RunReserved, CreatedAt: at(1)}}}}},
+		"bad message":  {store.ErrData, store.Batch{Events: []store.EventRow{next}, Moves: []store.Move{store.UpsertMessage{Message: message}}}},
+		"bad state":    {store.ErrData, store.Batch{Events: []store.EventRow{next}, Moves: []store.Move{store.SessionMove{ID: s.ID, State: []byte("{"), UpdatedAt: at(1)}}}},
+		"illegal move": {store.ErrData, store.Batch{Events: []store.EventRow{next}, Moves: []store.Move{store.RunMove{ID: taken.ID, From: store.RunFinished, To: store.RunRunning}}}},
+	}
+}
+
+// testBatchAtomic: of a Batch with one bad row nothing is written, and the store is
+// as good as before.
+func testBatchAtomic(w *world) {
+	s := w.session(alice())
+	good := w.turn(s.ID, store.TurnQueued)
+	for name, x := range w.spoilers(s) {
+		w.Log(name)
+		x.b.Moves = append([]store.Move{store.TurnMove{ID: good.ID, From: []store.TurnStatus{store.TurnQueued},
+			To: store.TurnRunning}, store.SessionMove{ID: s.ID, Title: "spoiled", UpdatedAt: at(2)}}, x.b.Moves...)
+		w.refuse(x.want, x.b)
+		same(w, got[int64](w)(w.s.LastSeq(w.ctx, store.System(), s.ID)), 1)
+		same(w, got[store.Turn](w)(w.s.Turn(w.ctx, store.System(), good.ID)), good)
+		same(w, got[store.Session](w)(w.s.Session(w.ctx, store.System(), s.ID)).Title, "")
+		same(w, len(got[[]store.Record](w)(w.s.RecordsOfTurn(w.ctx, store.System(), "spoiled", store.Page{}))), 0)
+		same(w, len(got[[]store.Message](w)(w.s.Messages(w.ctx, store.System(), s.ID, store.Page{}))), 0)
+	}
+	w.commit(store.Batch{Events: []store.EventRow{row(s.ID, 2, 1)}})
+}
+
+// testBatchRepeated: after an unknown outcome the same Batch is sent again, and its
+// event rows tell that it had landed.
+func testBatchRepeated(w *world) {
+	s := w.session(alice())
+	turn := w.turn(s.ID, store.TurnQueued)
+	b := store.Batch{Events: []store.EventRow{row(s.ID, 2, 2)}, Moves: []store.Move{
+		store.TurnMove{ID: turn.ID, From: []store.TurnStatus{store.TurnQueued}, To: store.TurnRunning}}}
+	w.commit(b)
+	w.refuse(store.ErrConflict, b)
+	w.refuse(store.ErrConflict, store.Batch{Events: b.Events})
+	same(w, w.events(s.ID, 0, 1<<20), b.Events)
+}
+
+// testBatchPoison: one of a hundred Sessions has a row the database refuses. Halving,
+// as the committer does, finds it, and the other ninety-nine are whole.
+func testBatchPoison(w *world) {
+	const n, offender = 100, 37
+	sessions := make([]store.Session, n)
+	parts := make([]store.Batch, n)
+	for i := range sessions {
+		sessions[i] = w.session(alice())
+		parts[i] = store.Batch{Events: []store.EventRow{row(sessions[i].ID, 1, 1)},
+			Moves: []store.Move{store.SessionMove{ID: sessions[i].ID, Title: "done", UpdatedAt: at(3)}}}
+	}
+	parts[offender].Moves = append(parts[offender].Moves, store.SessionMove{ID: sessions[offender].ID,
+		State: []byte(`{"broken`), UpdatedAt: at(4)})
+	var alone []int
+	var commit func(from, to int)
+	commit = func(from, to int) {
+		b := store.Batch{Replica: w.replica}
+		for _, p := range parts[from:to] {
+			b.Events, b.Moves = append(b.Events, p.Events...), append(b.Moves, p.Moves...)
+		}
+		_, err := w.s.Commit(w.ctx, &b)
+		if err == nil {
+			return
+		}
+		w.is(err, store.ErrData)
+		if to-from == 1 {
+			alone = append(alone, from)
+			return
+		}
+		commit(from, (from+to)/2)
+		commit((from+to)/2, to)
+	}
+	commit(0, n)
+	same(w, alone, []int{offender})
+	for i, s := range sessions {
+		want := fmt.Sprint(1, "done")
+		if i == offender {
+			want = fmt.Sprint(0, "")
+		}
+		s = got[store.Session](w)(w.s.Session(w.ctx, store.System(), s.ID))
+		same(w, fmt.Sprint(got[int64](w)(w.s.LastSeq(w.ctx, store.System(), s.ID)), s.Title), want)
+	}
+}
+
+// testOddText: free text of an agent may hold what a database refuses in a text; it
+// must neither poison a Batch nor differ between the databases.
+func testOddText(w *world) {
+	const odd, kept = "a\x00b\xffc\u2028\U0001F600", "a\uFFFDb\uFFFDc\u2028\U0001F600"
+	s := w.session(alice())
+	turn := w.turn(s.ID, store.TurnRunning)
+	call := store.ToolCall{ID: w.id(), SessionID: s.ID, TurnID: "t", Name: odd, Kind: store.KindQuestion,
+		Status: store.ToolCreated, ErrorCode: odd, UpstreamID: odd, CreatedAt: at(1)}
+	a := store.Approval{ID: w.id(), SessionID: s.ID, TurnID: "t", Kind: store.ApprovalInput, Status: store.ApprovalPending,
+		Tool: odd, Title: odd, Risk: odd, CreatedAt: at(1)}
+	record := store.Record{ID: w.id(), SessionID: s.ID, TurnID: "t", Source: store.SourceACP, Type: odd, TS: at(1),
+		Payload: []byte(`{"text":"\u0000"}`)}
+	w.commit(store.Batch{Records: []store.Record{record}, Moves: []store.Move{
+		store.SessionMove{ID: s.ID, Title: odd, UpdatedAt: at(2)},
+		store.TurnMove{ID: turn.ID, From: []store.TurnStatus{store.TurnRunning}, To: store.TurnFailed, ErrorMessage: odd},
+		store.InsertToolCall{ToolCall: call}, store.InsertApproval{Approval: a},
+		store.ApprovalMove{ID: a.ID, To: store.ApprovalRejected, Reason: odd, DecidedBy: odd}}})
+	same(w, got[store.Session](w)(w.s.Session(w.ctx, store.System(), s.ID)).Title, kept)
+	same(w, got[store.Turn](w)(w.s.Turn(w.ctx, store.System(), turn.ID)).ErrorMessage, kept)
+	c := got[store.ToolCall](w)(w.s.ToolCall(w.ctx, store.System(), call.ID))
+	same(w, []string{c.Name, c.ErrorCode, c.UpstreamID}, []string{kept, kept, kept})
+	a = got[store.Approval](w)(w.s.Approval(w.ctx, store.System(), a.ID))
+	same(w, []string{a.Tool, a.Title, a.Risk, a.Reason, a.DecidedBy}, []string{kept, kept, kept, kept, kept})
+	record.Type = kept
+	same(w, got[[]store.Record](w)(w.s.RecordsOfTurn(w.ctx, store.System(), "t", store.Page{})), []store.Record{record})
+	_, err := w.s.SessionByExternalID(w.ctx, store.System(), odd)
+	w.is(err, store.ErrNotFound) // asked for, not stored
+}

@@ -1,0 +1,184 @@
+package storetest
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+
+	"aqueduct/store"
+)
+
+// full is a Session with a row of every kind.
+type full struct {
+	session  store.Session
+	turn     store.Turn
+	run      store.Run
+	toolCall store.ToolCall
+	approval store.Approval
+	message  store.Message
+	record   store.Record
+	command  store.Command
+}
+
+func (w *world) full(p store.Principal) full {
+	w.Helper()
+	f := full{session: w.session(p)}
+	f.turn = w.turn(f.session.ID, store.TurnRunning)
+	f.run = w.run(f.session.ID, f.turn.ID, store.RunRunning)
+	w.run(f.session.ID, f.turn.ID, store.RunReserved)
+	f.toolCall = store.ToolCall{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Name: "buy",
+		Kind: store.KindQuestion, Status: store.ToolWaitingApproval, CreatedAt: at(4), ExpiresAt: at(99)}
+	f.approval = w.approval(f.session.ID, f.turn.ID, store.ApprovalPending)
+	f.message = store.Message{ID: w.id(), SessionID: f.session.ID, ExternalID: "m1", Role: "user",
+		Data: []byte(`{"id":"m1"}`), CreatedAt: at(6)}
+	f.record = store.Record{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Source: store.SourceACP,
+		Type: "update", TS: at(7), Payload: []byte(`{}`)}
+	f.command = store.Command{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Kind: store.CommandCancel,
+		CreatedAt: at(8)}
+	w.tx(func(tx store.Tx) error {
+		return errors.Join(tx.InsertMessage(w.ctx, f.message), tx.InsertCommand(w.ctx, f.command))
+	})
+	w.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record},
+		Moves: []store.Move{store.InsertToolCall{ToolCall: f.toolCall}}})
+	return f
+}
+
+// sees is one read of the store: whether it shows a row of the Session.
+type sees func(r store.Reader, in store.Scope) (bool, error)
+
+// found reads one row, which is there or ErrNotFound.
+func found[T any](_ T, err error) (bool, error) {
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func some[T any](rows []T, err error) (bool, error) { return len(rows) > 0, err }
+
+// reads has an entry for every method of store.Reader.
+func (w *world) reads(f full) map[string]sees {
+	ctx, session, turn := w.ctx, f.session.ID, f.turn.ID
+	return map[string]sees{
+		"Session": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Session(ctx, in, session)) },
+		"SessionByExternalID": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.SessionByExternalID(ctx, in, f.session.ExternalID))
+		},
+		"Sessions": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.Sessions(ctx, in, store.Page{}))
+		},
+		"SessionsWithWork": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.SessionsWithWork(ctx, in, w.replica))
+		},
+		"Turn": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Turn(ctx, in, turn)) },
+		"ActiveTurn": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.ActiveTurn(ctx, in, session))
+		},
+		"Run": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Run(ctx, in, f.run.ID)) },
+		"RunByExternalID": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.RunByExternalID(ctx, in, session, f.run.ExternalID))
+		},
+		"FindRun": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.FindRun(ctx, in, f.run.ExternalID))
+		},
+		"LastRun": func(r store.Reader, in store.Scope) (bool, error) { return found(r.LastRun(ctx, in, session)) },
+		"ReservedRuns": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.ReservedRuns(ctx, in, session))
+		},
+		"RunsOfTurn": func(r store.Reader, in store.Scope) (bool, error) { return some(r.RunsOfTurn(ctx, in, turn)) },
+		"RunsAfter": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.RunsAfter(ctx, in, session, ""))
+		},
+		"Events": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.Events(ctx, in, session, 0, 1<<20))
+		},
+		"LastSeq": func(r store.Reader, in store.Scope) (bool, error) { return found(r.LastSeq(ctx, in, session)) },
+		"RecordsOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.RecordsOfTurn(ctx, in, turn, store.Page{}))
+		},
+		"Messages": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.Messages(ctx, in, session, store.Page{}))
+		},
+		"KnownMessageIDs": func(r store.Reader, in store.Scope) (bool, error) {
+			known, err := r.KnownMessageIDs(ctx, in, session, []string{"m1"})
+			return known["m1"], err
+		},
+		"ToolCall": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.ToolCall(ctx, in, f.toolCall.ID))
+		},
+		"OpenToolCalls": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.OpenToolCalls(ctx, in, session))
+		},
+		"ExpiringToolCalls": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.ExpiringToolCalls(ctx, in, 10))
+		},
+		"ToolCallsOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.ToolCallsOfTurn(ctx, in, turn))
+		},
+		"Approval": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.Approval(ctx, in, f.approval.ID))
+		},
+		"Approvals": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.Approvals(ctx, in, store.ApprovalFilter{}, store.Page{}))
+		},
+		"PendingCommands": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.PendingCommands(ctx, in, session))
+		},
+	}
+}
+
+// testScope asks every read for a row of alice's with everybody's eyes, beside
+// transactions and inside.
+func testScope(w *world) {
+	f := w.full(alice())
+	reads := w.reads(f)
+	reader := reflect.TypeFor[store.Reader]()
+	for i := range reader.NumMethod() {
+		if name := reader.Method(i).Name; reads[name] == nil {
+			w.Errorf("no entry for Reader.%s: a new read must be tried with foreign eyes", name)
+		}
+	}
+	w.everybody(w.s, reads, true)
+	w.tx(func(tx store.Tx) error { w.everybody(tx, reads, true); return nil })
+
+	lock := func(in store.Scope) (ok bool) {
+		w.tx(func(tx store.Tx) (err error) { ok, err = found(tx.LockSession(w.ctx, in, f.session.ID)); return err })
+		return ok
+	}
+	if !lock(store.As(alice())) || !lock(store.System()) {
+		w.Error("LockSession does not show a Session to its owner")
+	}
+	if lock(store.As(bob())) || lock(store.As(carol())) || lock(store.Scope{}) {
+		w.Error("LockSession shows a Session to others")
+	}
+}
+
+// everybody checks that the owner and the system see the row (or, when it is gone,
+// nobody), and nobody else ever.
+func (w *world) everybody(r store.Reader, reads map[string]sees, there bool) {
+	w.Helper()
+	eyes := []struct {
+		name string
+		in   store.Scope
+		want bool
+	}{
+		{"alice", store.As(alice()), there},
+		{"system", store.System(), there},
+		{"bob of the same tenant", store.As(bob()), false},
+		{"alice of another tenant", store.As(carol()), false},
+		{"nobody", store.Scope{}, false},
+		{"a tenant without user", store.As(store.Principal{Tenant: "acme"}), false},
+	}
+	for _, name := range slices.Sorted(maps.Keys(reads)) {
+		for _, e := range eyes {
+			seen, err := reads[name](r, e.in)
+			if err != nil {
+				w.Errorf("%s as %s: %v", name, e.name, err)
+			}
+			if seen != e.want {
+				w.Errorf("%s as %s: seen %t, want %t", name, e.name, seen, e.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package storetest
+
+import (
+	"testing"
+
+	"aqueduct/store"
+)
+
+// Run tries everything the contract says, each part on a database of its own that open
+// makes and closes with its test.
+func Run(t *testing.T, open func(t *testing.T) store.Store) {
+	parts := []struct {
+		name string
+		test func(*world)
+	}{
+		{"Scope", testScope},
+		{"Sessions", testSessions},
+		{"SessionListing", testSessionListing},
+		{"SessionNames", testSessionNames},
+		{"SessionDeletion", testSessionDeletion},
+		{"SessionClaim", testSessionClaim},
+		{"SessionsWithWork", testSessionsWithWork},
+		{"Turns", testTurns},
+		{"ActiveTurn", testActiveTurn},
+		{"TurnMoves", testTurnMoves},
+		{"TurnMembers", testTurnMembers},
+		{"Runs", testRuns},
+		{"RunMoves", testRunMoves},
+		{"RunMembers", testRunMembers},
+		{"Events", testEvents},
+		{"EventHole", testEventHole},
+		{"EventBudget", testEventBudget},
+		{"Records", testRecords},
+		{"Messages", testMessages},
+		{"MessageUpsert", testMessageUpsert},
+		{"KnownMessageIDs", testKnownMessageIDs},
+		{"ToolCalls", testToolCalls},
+		{"ToolCallMoves", testToolCallMoves},
+		{"ToolCallMembers", testToolCallMembers},
+		{"ToolCallStamps", testToolCallStamps},
+		{"Approvals", testApprovals},
+		{"ApprovalMoves", testApprovalMoves},
+		{"Commands", testCommands},
+		{"BatchOrder", testBatchOrder},
+		{"BatchLost", testBatchLost},
+		{"BatchAtomic", testBatchAtomic},
+		{"BatchRepeated", testBatchRepeated},
+		{"BatchPoison", testBatchPoison},
+		{"OddText", testOddText},
+		{"Tx", testTx},
+		{"TxBroken", testTxBroken},
+		{"Replicas", testReplicas},
+		{"Fenced", testFenced},
+		{"Ping", testPing},
+	}
+	for _, p := range parts {
+		t.Run(p.name, func(t *testing.T) { p.test(newWorld(t, open(t))) })
+	}
+}
