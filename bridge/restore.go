@@ -23,14 +23,7 @@ func (s *Sessions) restore(ctx context.Context) error {
 	for _, call := range waiting {
 		s.deadlines.Arm(call.ID, max(0, time.Until(call.ExpiresAt)))
 	}
-	ids, err := s.cfg.Store.SessionsWithWork(ctx, store.System(), s.cfg.Replica)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		s.rouse(id, true)
-	}
-	return nil
+	return s.rouseAll(ctx)
 }
 
 // restore looks for a Run that an earlier process left open and brings it to its end: the

@@ -73,12 +73,41 @@ func (s *Sessions) Run(ctx context.Context) error {
 	if err := s.restore(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
+	s.wg.Go(func() { s.poll(ctx) })
 	s.deadlines.Run(ctx, s.expire)
 	s.mu.Lock()
 	s.running = nil
 	s.mu.Unlock()
 	s.wg.Wait()
 	return nil
+}
+
+// pollEvery is how often this replica looks for work nobody rang for: what makes a lost
+// ring cost time and nothing else.
+const pollEvery = 2 * time.Second
+
+func (s *Sessions) poll(ctx context.Context) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := s.rouseAll(ctx); err != nil && ctx.Err() == nil {
+				s.cfg.Logger.Warn("could not look for work", slog.Any("error", err))
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// rouseAll wakes every Session that has work.
+func (s *Sessions) rouseAll(ctx context.Context) error {
+	ids, err := s.cfg.Store.SessionsWithWork(ctx, store.System(), s.cfg.Replica)
+	for _, id := range ids {
+		s.rouse(id, true)
+	}
+	return err
 }
 
 // wake sees to it that the Session's requests are read: by the goroutine that drives it,
@@ -137,11 +166,7 @@ func (s *Sessions) Delete(ctx context.Context, who store.Principal, threadID str
 	if err != nil {
 		return err
 	}
-	turn, err := s.cfg.Store.ActiveTurn(ctx, store.As(who), session.ID)
-	if err == nil {
-		err = s.requestCancel(ctx, turn)
-	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := s.quiesce(ctx, session.ID); err != nil {
 		return err
 	}
 	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
@@ -164,4 +189,27 @@ func (s *Sessions) Rename(ctx context.Context, who store.Principal, threadID, ti
 		}
 		return tx.SetSessionTitle(ctx, session.ID, plainTitle(title))
 	})
+}
+
+// quiesce cancels what a Session has under way and waits until nothing is.
+func (s *Sessions) quiesce(ctx context.Context, sessionID string) error {
+	bell, stop := s.cfg.Bell.Listen(sessionID)
+	defer stop()
+	for {
+		turn, err := s.cfg.Store.ActiveTurn(ctx, store.System(), sessionID)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err == nil {
+			err = s.requestCancel(ctx, turn)
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-bell:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }

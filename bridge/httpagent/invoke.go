@@ -1,0 +1,125 @@
+package httpagent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+
+	"aqueduct/bridge"
+)
+
+// invokeBody is the platform contract's body (§6.1), and below the line what we add.
+type invokeBody struct {
+	AgentID      string            `json:"agent_id"`
+	SessionID    string            `json:"session_id"`
+	RunID        string            `json:"run_id"`
+	InputMessage json.RawMessage   `json:"input_message"`
+	Messages     []json.RawMessage `json:"messages"`
+	Context      struct {
+		UserID string `json:"user_id"`
+	} `json:"context"`
+
+	Tools          []tool          `json:"tools"`
+	State          json.RawMessage `json:"state,omitempty"`
+	ClientContext  []clientContext `json:"client_context"`
+	ForwardedProps json.RawMessage `json:"forwarded_props,omitempty"`
+	Resume         []resume        `json:"resume,omitempty"`
+}
+
+type tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+}
+
+type clientContext struct {
+	Description string `json:"description"`
+	Value       string `json:"value"`
+}
+
+type resume struct {
+	ID      string          `json:"id"`
+	Status  string          `json:"status"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+}
+
+func bodyOf(call bridge.Call, answers []bridge.Answer) ([]byte, error) {
+	input := call.Input()
+	b := invokeBody{
+		AgentID: call.AgentID, SessionID: call.SessionID, RunID: call.TurnID,
+		InputMessage: input.AppendJSON(nil), Messages: make([]json.RawMessage, 0, len(call.Messages)),
+		Tools: make([]tool, 0, len(call.Tools)), State: call.State,
+		ClientContext: make([]clientContext, 0, len(call.Context)), ForwardedProps: call.ForwardedProps,
+	}
+	b.Context.UserID = call.UserID
+	for _, m := range call.Messages {
+		if m.Role != "activity" { // shown to people only
+			b.Messages = append(b.Messages, m.AppendJSON(nil))
+		}
+	}
+	for _, t := range call.Tools {
+		b.Tools = append(b.Tools, tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
+	}
+	for _, c := range call.Context {
+		b.ClientContext = append(b.ClientContext, clientContext{Description: c.Description, Value: c.Value})
+	}
+	for _, a := range answers {
+		b.Resume = append(b.Resume, resume{ID: a.UpstreamID, Status: a.Status, Payload: a.Payload})
+	}
+	return json.Marshal(b)
+}
+
+// invoke calls the agent and waits for the headers of its answer.
+func (a *Agent) invoke(ctx context.Context, call bridge.Call, answers []bridge.Answer) (bridge.Turn, error) {
+	body, err := bodyOf(call, answers)
+	if err != nil {
+		return nil, &bridge.Failure{Code: bridge.CodeInternal, Message: "The request to the agent could not be made.", Cause: err}
+	}
+	t := newTurn(ctx, a.cfg.Limits, call.TurnID)
+	req, err := http.NewRequestWithContext(t.ctx, http.MethodPost, a.cfg.URL+"/invoke", bytes.NewReader(body))
+	if err != nil {
+		t.Release()
+		return nil, &bridge.Failure{Code: CodeUnreachable, Message: "The agent's address is not valid.", Cause: err}
+	}
+	a.setHeaders(req.Header, call)
+	resp, err := a.client.Do(req)
+	if err != nil {
+		err = t.failure(err, CodeUnreachable, "The agent could not be reached.")
+		t.Release()
+		return nil, err
+	}
+	t.body = resp.Body
+	if f := refused(resp); f != nil {
+		t.Release()
+		return nil, f
+	}
+	t.reader = newFrameReader(resp.Body, a.cfg.Limits.FrameBytes)
+	t.watch.Reset(a.cfg.Limits.Idle)
+	return t, nil
+}
+
+func (a *Agent) setHeaders(h http.Header, call bridge.Call) {
+	h.Set("Content-Type", "application/json")
+	h.Set("Accept", "text/event-stream")
+	h.Set("traceparent", call.Traceparent)
+	h.Set("x-session-id", call.SessionID)
+	h.Set("x-run-id", call.TurnID)
+	h.Set("x-aqueduct-base-url", a.cfg.SelfURL)
+	h.Set("x-aqueduct-run-token", call.RunToken)
+}
+
+// refused tells why an answer is not a stream. Its body goes nowhere: it may hold what a
+// user must not see.
+func refused(resp *http.Response) *bridge.Failure {
+	if resp.StatusCode != http.StatusOK {
+		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // lets the connection be used again
+		return &bridge.Failure{Code: CodeStatus, Message: "The agent answered HTTP " + resp.Status + "."}
+	}
+	if mt, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || mt != "text/event-stream" {
+		return &bridge.Failure{Code: CodeNotStream, Message: "The agent did not answer with an event stream."}
+	}
+	return nil
+}

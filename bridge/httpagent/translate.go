@@ -1,0 +1,211 @@
+package httpagent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"aqueduct/agui"
+	"aqueduct/bridge"
+)
+
+// Names of the frames an agent may send: the platform contract's four, then ours.
+const (
+	frameDelta         = "delta"
+	frameState         = "state"
+	frameDone          = "done"
+	frameError         = "error"
+	frameThought       = "thought"
+	frameToolCall      = "tool_call"
+	frameToolResult    = "tool_result"
+	frameStateSnapshot = "state_snapshot"
+	frameStateDelta    = "state_delta"
+	frameActivity      = "activity"
+	frameStep          = "step"
+	frameCustom        = "custom"
+	frameAsk           = "ask"
+	frameClientTool    = "call_client_tool"
+)
+
+// translator turns frames into AG-UI events and Questions. It does no I/O and reads no
+// clock; ids it makes are random but for those that stand for the agent's own.
+type translator struct {
+	namespace uuid.UUID // of the Turn: an agent's id means the same in every invoke of it
+	ended     bool
+
+	text      string // id of the open text message
+	reasoning string // id of the open reasoning
+	parent    string // newest text message, which tool calls hang under
+}
+
+func newTranslator(turnID string) *translator {
+	namespace, err := uuid.Parse(turnID)
+	if err != nil {
+		namespace = uuid.NewSHA1(uuid.NameSpaceOID, []byte(turnID))
+	}
+	return &translator{namespace: namespace}
+}
+
+// translate appends what one frame means.
+func (t *translator) translate(dst []bridge.Output, f frame) ([]bridge.Output, error) {
+	switch f.event {
+	case frameDelta:
+		return t.delta(dst, f.data)
+	case frameThought:
+		return t.thought(dst, f.data)
+	}
+	dst = t.closeSpoken(dst)
+	switch f.event {
+	case frameDone:
+		return t.done(dst, f.data)
+	case frameError:
+		return t.error(dst, f.data)
+	case frameState:
+		return t.state(dst, f.data)
+	case frameToolCall:
+		return t.toolCall(dst, f.data)
+	case frameToolResult:
+		return t.toolResult(dst, f.data)
+	case frameStateSnapshot:
+		return t.stateSnapshot(dst, f.data)
+	case frameStateDelta:
+		return t.stateDelta(dst, f.data)
+	case frameActivity:
+		return t.activity(dst, f.data)
+	case frameStep:
+		return t.step(dst, f.data)
+	case frameCustom:
+		return t.custom(dst, f.data)
+	case frameAsk:
+		return t.ask(dst, f.data)
+	case frameClientTool:
+		return t.clientTool(dst, f.data)
+	}
+	return t.unknown(dst, f)
+}
+
+// id stands for an id of the agent's in the log: the same for the same, in every invoke
+// of the Turn.
+func (t *translator) id(upstream string) string {
+	return uuid.NewSHA1(t.namespace, []byte(upstream)).String()
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+func event(dst []bridge.Output, events ...agui.Event) []bridge.Output {
+	for _, ev := range events {
+		dst = append(dst, bridge.Output{Event: ev})
+	}
+	return dst
+}
+
+// decode reads a frame's data, which must be a JSON object.
+func decode(name string, data []byte, v any) error {
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("frame %s: %w", name, err)
+	}
+	return nil
+}
+
+func missing(frame, member string) error { return fmt.Errorf("frame %s: %s is missing", frame, member) }
+
+func (t *translator) delta(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
+	text, err := textOf(frameDelta, data)
+	if err != nil || text == "" {
+		return dst, err
+	}
+	if t.text == "" {
+		dst = t.closeReasoning(dst)
+		t.text = newID()
+		t.parent = t.text
+		dst = event(dst, &agui.TextMessageStart{MessageID: t.text, Role: "assistant"})
+	}
+	return event(dst, &agui.TextMessageContent{MessageID: t.text, Delta: text}), nil
+}
+
+func (t *translator) thought(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
+	text, err := textOf(frameThought, data)
+	if err != nil || text == "" {
+		return dst, err
+	}
+	if t.reasoning == "" {
+		dst = t.closeText(dst)
+		t.reasoning = newID()
+		dst = event(dst, &agui.ReasoningStart{MessageID: t.reasoning},
+			&agui.ReasoningMessageStart{MessageID: t.reasoning})
+	}
+	return event(dst, &agui.ReasoningMessageContent{MessageID: t.reasoning, Delta: text}), nil
+}
+
+// textOf reads {"text": …}. Most frames are this one, so the plain form is read without
+// reflection.
+func textOf(name string, data []byte) (string, error) {
+	const plain = `{"text":"`
+	if bytes.HasPrefix(data, []byte(plain)) {
+		rest := data[len(plain):]
+		if end := bytes.IndexByte(rest, '"'); end >= 0 && plainText(rest[:end]) && bytes.Equal(rest[end:], []byte(`"}`)) {
+			return string(rest[:end]), nil
+		}
+	}
+	var body struct {
+		Text *string `json:"text"`
+	}
+	if err := decode(name, data, &body); err != nil {
+		return "", err
+	}
+	if body.Text == nil {
+		return "", missing(name, "text")
+	}
+	return *body.Text, nil
+}
+
+// plainText reports whether a JSON string's inside stands for itself.
+func plainText(s []byte) bool {
+	for _, c := range s {
+		if c < ' ' || c == '\\' || c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// closeSpoken ends what is being said: a new message begins after anything else.
+func (t *translator) closeSpoken(dst []bridge.Output) []bridge.Output {
+	return t.closeText(t.closeReasoning(dst))
+}
+
+func (t *translator) closeText(dst []bridge.Output) []bridge.Output {
+	if t.text == "" {
+		return dst
+	}
+	id := t.text
+	t.text = ""
+	return event(dst, &agui.TextMessageEnd{MessageID: id})
+}
+
+func (t *translator) closeReasoning(dst []bridge.Output) []bridge.Output {
+	if t.reasoning == "" {
+		return dst
+	}
+	id := t.reasoning
+	t.reasoning = ""
+	return event(dst, &agui.ReasoningMessageEnd{MessageID: id}, &agui.ReasoningEnd{MessageID: id})
+}
+
+// unknown keeps a frame we have no name for where a page may still use it.
+func (t *translator) unknown(dst []bridge.Output, f frame) ([]bridge.Output, error) {
+	if !json.Valid(f.data) {
+		return dst, fmt.Errorf("frame %q: data is not JSON", f.event)
+	}
+	name := f.event
+	if name == "" {
+		name = "message"
+	}
+	return event(dst, &agui.Custom{Name: "agent." + name, Value: append(json.RawMessage(nil), f.data...)}), nil
+}
+
+// seconds is a span as agents give it.
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,0 +1,64 @@
+package bridge_test
+
+import (
+	"github.com/google/uuid"
+	"testing"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/inbox"
+	"aqueduct/store"
+)
+
+// helloScript says hello to anything.
+func helloScript(bridge.Call, []bridge.Answer) []bridge.Output {
+	return append(say("m1-"+newTestID(), "Hel", "lo"), done())
+}
+
+// permitScript asks once, and says what it was told.
+func permitScript(_ bridge.Call, answers []bridge.Answer) []bridge.Output {
+	if answers == nil {
+		return append(say("m-"+newTestID(), "one moment"), permission("q1"), bridge.Output{End: &bridge.End{Pending: []string{"q1"}}})
+	}
+	return append(say("m-"+newTestID(), "told: "+string(answers[0].Payload)), done())
+}
+
+func TestAPromptIsAnswered(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, &scripted{script: helloScript})
+	got := types(h.chat(ask("t1", "hi")))
+	want := "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED"
+	if got != want {
+		t.Fatalf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestAQuestionStopsTheRunAndAnAnswerGoesOn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, &scripted{script: permitScript})
+	first := h.chat(ask("t1", "hi"))
+	want := "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END RUN_FINISHED"
+	if got := types(first); got != want {
+		t.Fatalf("got  %s\nwant %s", got, want)
+	}
+	id := h.openQuestion()
+	second := h.chat(answer("t1", inbox.Answer{QuestionID: id, Payload: []byte(`{"optionId":"yes"}`)}))
+	want = "RUN_STARTED TOOL_CALL_RESULT TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED"
+	if got := types(second); got != want {
+		t.Fatalf("got  %s\nwant %s", got, want)
+	}
+	heard := h.agent.heard()
+	if len(heard) != 2 || string(heard[1][0].Payload) != `{"optionId":"yes","approved":true,"kind":"allow_once"}` {
+		t.Fatalf("agent heard %v", heard)
+	}
+}
+
+func (h *house) openQuestion() string {
+	h.t.Helper()
+	open, err := h.store.Approvals(h.t.Context(), store.As(h.who), store.ApprovalFilter{Status: store.ApprovalPending}, store.Page{})
+	if err != nil || len(open) != 1 {
+		h.t.Fatalf("open questions: %v, %v", open, err)
+	}
+	return open[0].ID
+}
+
+func newTestID() string { return uuid.NewString() }
