@@ -146,5 +146,10 @@ func (s ToolCallStatus) Terminal() bool {
 
 // CanBecome is the Approval machine.
 func (s ApprovalStatus) CanBecome(to ApprovalStatus) bool {
-	return s == ApprovalPending && to != ApprovalPending
+	return s == ApprovalPending && to.Terminal()
+}
+
+// Terminal reports whether the Approval is decided.
+func (s ApprovalStatus) Terminal() bool {
+	return s == ApprovalApproved || s == ApprovalRejected || s == ApprovalExpired || s == ApprovalCancelled
 }
