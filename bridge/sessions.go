@@ -195,12 +195,14 @@ func (s *Sessions) Rename(ctx context.Context, who store.Principal, threadID, ti
 func (s *Sessions) quiesce(ctx context.Context, sessionID string) error {
 	bell, stop := s.cfg.Bell.Listen(sessionID)
 	defer stop()
+	asked := ""
 	for {
 		turn, err := s.cfg.Store.ActiveTurn(ctx, store.System(), sessionID)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
-		if err == nil {
+		if err == nil && turn.ID != asked {
+			asked = turn.ID
 			err = s.requestCancel(ctx, turn)
 		}
 		if err != nil {
