@@ -56,7 +56,7 @@ func classOf(state string) error {
 // classifyIdle is classify where nothing has been written yet: any other failure than
 // the caller's own is the database being away.
 func classifyIdle(err error) error {
-	if ended(err) || sqldb.Classified(err) {
+	if err == nil || ended(err) || sqldb.Classified(err) {
 		return err
 	}
 	var told *pgconn.PgError
@@ -69,7 +69,7 @@ func classifyIdle(err error) error {
 // classifyCommit is classify where a transaction may have been committed: only a
 // server that answered, and lives, has told us that it was not.
 func classifyCommit(err error) error {
-	if sqldb.Classified(err) {
+	if err == nil || sqldb.Classified(err) {
 		return err
 	}
 	var told *pgconn.PgError
