@@ -47,23 +47,30 @@ func (d *StateDoc) Snapshot(raw json.RawMessage) error {
 }
 
 func readState(raw json.RawMessage) (StateDoc, error) {
-	if !json.Valid(raw) {
-		return StateDoc{}, wrong("the state is not valid JSON")
-	}
-	if tooDeep(raw) {
-		return StateDoc{}, wrong("the state is nested too deeply")
-	}
-	raw = appendRaw(make([]byte, 0, len(raw)), raw)
+	raw, err := readValue(raw)
 	switch {
-	case isNull(raw):
-		return StateDoc{}, nil
-	case len(raw) > MaxStateBytes:
-		return StateDoc{}, ErrStateTooLarge
+	case err != nil, isNull(raw):
+		return StateDoc{}, err
 	case raw[0] != '{':
 		return StateDoc{root: raw}, nil
 	}
 	fields, err := readMembers(raw)
 	return StateDoc{fields: fields}, err
+}
+
+// readValue is a value as a state keeps it: a copy, on one line, within bounds.
+func readValue(raw json.RawMessage) (json.RawMessage, error) {
+	if !json.Valid(raw) {
+		return nil, wrong("the state is not valid JSON")
+	}
+	if tooDeep(raw) {
+		return nil, wrong("the state is nested too deeply")
+	}
+	raw = appendRaw(make([]byte, 0, len(raw)), raw)
+	if len(raw) > MaxStateBytes {
+		return nil, ErrStateTooLarge
+	}
+	return raw, nil
 }
 
 // JSON is the state as one line of JSON.
@@ -82,21 +89,14 @@ func (d *StateDoc) SetKey(k string, raw json.RawMessage) error {
 	next := StateDoc{fields: d.fields.clone()}
 	if len(raw) == 0 {
 		next.fields.remove(k)
-	} else {
-		val, err := readState(raw)
-		if err != nil {
-			return err
-		}
-		next.fields.set(k, val.orNull(raw))
+		return d.become(next)
 	}
+	val, err := readValue(raw)
+	if err != nil {
+		return err
+	}
+	next.fields.set(k, val)
 	return d.become(next)
-}
-
-func (d *StateDoc) orNull(raw json.RawMessage) json.RawMessage {
-	if d.root == nil && d.fields.len() == 0 && raw[0] != '{' {
-		return json.RawMessage("null")
-	}
-	return d.JSON()
 }
 
 func (d *StateDoc) become(next StateDoc) error {
