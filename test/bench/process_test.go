@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The test binary is also the stub and the relay: each runs in a process of its own, so
+// that its CPU can be told apart.
+const (
+	roleEnv     = "AQUEDUCT_BENCH_ROLE"
+	upstreamEnv = "AQUEDUCT_BENCH_UPSTREAM"
+)
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(roleEnv)
+	if role == "" {
+		os.Exit(m.Run())
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		fmt.Printf("listening on http://%s\n", l.Addr())
+		if role == "stub" {
+			err = serveStub(l)
+		} else {
+			err = serveRelay(l, os.Getenv(upstreamEnv))
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// process is a server that runs beside the benchmark.
+type process struct {
+	url string
+	pid int
+}
+
+// startProcess runs a command and waits for its line "listening on URL".
+func startProcess(tb testing.TB, cmd *exec.Cmd) process {
+	tb.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if _, url, ok := strings.Cut(lines.Text(), "listening on "); ok {
+			go func() { // keeps the pipe empty; ends with the process
+				for lines.Scan() {
+				}
+			}()
+			return process{url: strings.Fields(url)[0], pid: cmd.Process.Pid}
+		}
+	}
+	tb.Fatal("the process ended before it listened: ", cmd.Args)
+	return process{}
+}
+
+func startRole(tb testing.TB, role, upstream string) process {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleEnv+"="+role, upstreamEnv+"="+upstream)
+	return startProcess(tb, cmd)
+}
+
+// buildServer builds aqueduct as it is shipped: without the race detector.
+func buildServer(tb testing.TB) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "aqueduct")
+	cmd := exec.Command("go", "build", "-o", path, "aqueduct/cmd/aqueduct")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tb.Fatalf("build: %v\n%s", err, out)
+	}
+	return path
+}
+
+func startServer(tb testing.TB, binary, upstream, database string) process {
+	return startProcess(tb, exec.Command(binary, "serve", "--listen", "127.0.0.1:0",
+		"--database", database, "--agent", "stub="+upstream))
+}
+
+// postmaster finds the PostgreSQL this process has started.
+func postmaster(tb testing.TB) int {
+	tb.Helper()
+	children, err := childrenOf(os.Getpid())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, pid := range children {
+		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && strings.HasPrefix(string(name), "postgres") {
+			return pid
+		}
+	}
+	tb.Fatal("no postgres among the children of the benchmark")
+	return 0
+}
+
+// settleDown lets what was begun in one round end in it: a checkpoint, a last commit.
+const settleDown = time.Second
