@@ -1,0 +1,69 @@
+# Everything this project does from the command line. "make" alone lists it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+# Go and npm keep their caches under HOME.
+ifeq ($(strip $(HOME)),)
+export HOME := $(shell mktemp -d)
+endif
+
+STATICCHECK_VERSION := v0.8.2
+FUZZTIME ?= 5s
+BENCHTIME ?= 1s
+
+.PHONY: help build run test test-go test-judges lint fuzz bench clean \
+	setup setup-postgres setup-chromium setup-judges setup-tdesign
+
+help: ## list the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+build: ## build bin/aqueduct, one static program
+	CGO_ENABLED=0 go build -trimpath -o bin/aqueduct ./cmd/aqueduct
+
+run: build ## build and start it with the demo agent on http://127.0.0.1:8080
+	bin/aqueduct serve --demo
+
+test: setup lint test-go test-judges fuzz ## install what is missing and run every test
+
+# The race detector is worth its price where goroutines meet; the judges below watch the
+# program as it ships.
+test-go: setup-postgres ## the Go tests, with the race detector
+	go test -race -count=1 -timeout 15m $$(go list ./... | grep -v '/test/')
+
+test-judges: setup-postgres setup-chromium setup-judges setup-tdesign ## the official clients, TDesign Chat and a browser, against the program
+	go test -count=1 -timeout 15m -v ./test/... | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+
+lint: ## gofmt, go vet, staticcheck
+	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \
+	if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted" >&2; exit 1; fi
+	go vet ./...
+	@scripts/need-staticcheck $(STATICCHECK_VERSION)
+	bin/tools/staticcheck-$(STATICCHECK_VERSION) ./...
+
+fuzz: ## every fuzz target for FUZZTIME (5s)
+	@scripts/fuzz $(FUZZTIME)
+
+bench: ## the benchmarks, without the race detector
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+setup: setup-postgres setup-chromium setup-judges setup-tdesign ## install what the tests need and is missing
+
+setup-postgres: ## a PostgreSQL server
+	@scripts/need-postgres
+
+setup-chromium: ## Chromium
+	@scripts/need-chromium
+
+setup-judges: ## the npm packages of test/judges
+	@scripts/need-npm test/judges
+
+setup-tdesign: examples/tdesign/dist/index.html ## examples/tdesign, installed and built
+
+examples/tdesign/dist/index.html: examples/tdesign/package-lock.json examples/tdesign/vite.config.js examples/tdesign/index.html $(wildcard examples/tdesign/src/*)
+	@scripts/need-npm examples/tdesign
+	npm run build --prefix examples/tdesign --loglevel=error -- --logLevel warn
+
+clean: ## remove what was built
+	rm -rf bin examples/tdesign/dist

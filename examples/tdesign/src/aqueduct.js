@@ -1,0 +1,53 @@
+// What this page asks of Aqueduct besides the chat itself.
+
+const endpoint = '/api/agui/chat';
+
+/**
+ * chatService is TDesign's configuration. TDesign builds no body of its own: onRequest
+ * says what is sent, a prompt or the answer to a question. The thread goes along, so that
+ * a reload finds it again; without it Aqueduct keeps one thread per browser by a cookie.
+ */
+export function chatService(threadId, onProblem) {
+  let runId = '';
+  return {
+    endpoint,
+    protocol: 'agui',
+    stream: true,
+    onRequest: ({ prompt, toolCallMessage }) => ({
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ threadId, prompt, toolCallMessage }),
+    }),
+    onStart: (chunk) => {
+      runId = JSON.parse(chunk).runId;
+      onProblem('');
+    },
+    // Closing the connection does not stop the agent: leaving a page must not. The stop
+    // button means it, so it says so.
+    onAbort: () => cancel(runId),
+    onError: (error) => onProblem(error?.message ?? String(error)),
+  };
+}
+
+async function cancel(runId) {
+  if (!runId) return;
+  await fetch(`/api/runs/${encodeURIComponent(runId)}/cancel`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: '{}',
+  });
+}
+
+/** loadThread gives a thread's history, and whether the agent is at work in it right now. */
+export async function loadThread(threadId) {
+  const path = `/api/threads/${encodeURIComponent(threadId)}`;
+  const [thread, messages] = await Promise.all([fetchJSON(path), fetchJSON(`${path}/messages`)]);
+  return { messages: messages?.messages ?? [], running: Boolean(thread?.running) };
+}
+
+// A thread nobody has written to yet is unknown to the server, and empty here.
+async function fetchJSON(path) {
+  const response = await fetch(path);
+  if (response.status === 404) return null;
+  if (!response.ok) throw new Error(`${path}: ${response.status}`);
+  return response.json();
+}

@@ -1,0 +1,109 @@
+// Package judges_test builds aqueduct, starts it with the demo agent, and lets programs
+// judge it that this project did not write: the official AG-UI clients, the real TDesign
+// Chat, and Chromium. The verdicts are in the *.test.mjs files; this only starts them.
+package judges_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestClients: both official clients run every part and every way to answer.
+func TestClients(t *testing.T) {
+	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	judge(t, serve(t, "2ms"), "parts.test.mjs", "answers.test.mjs")
+}
+
+// TestJoin: both official clients come back at every point of the travel example. The
+// agent is slow enough here for most of them to come back while it still talks.
+func TestJoin(t *testing.T) {
+	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	judge(t, serve(t, "10ms"), "join.test.mjs")
+}
+
+// TestJoinAfterwards is the same with an agent that has said everything at once.
+func TestJoinAfterwards(t *testing.T) {
+	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	judge(t, serve(t, "0s"), "join.test.mjs")
+}
+
+func TestTDesignBodies(t *testing.T) {
+	judge(t, serve(t, "2ms"), "tdesign-body.test.mjs")
+}
+
+func TestTDesignChat(t *testing.T) {
+	need(t, "../../examples/tdesign/dist/index.html", "make setup-tdesign")
+	browser(t)
+	judge(t, serve(t, "5ms"), "tdesign.test.mjs")
+}
+
+func TestPage(t *testing.T) {
+	browser(t)
+	judge(t, serve(t, "5ms"), "page.test.mjs")
+}
+
+// TestPageModules tests the page's modules that need no browser.
+func TestPageModules(t *testing.T) {
+	judge(t, "", "../../web/test/fold.test.js", "../../web/test/patch.test.js", "../../web/test/sse.test.js")
+}
+
+// need fails, rather than skips, without something a make target brings: a judge that
+// nobody notices to be absent judges nothing.
+func need(t *testing.T, path, target string) {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%s is missing; run %q", path, target)
+	}
+}
+
+func browser(t *testing.T) {
+	t.Helper()
+	need(t, "node_modules/playwright-core/package.json", "make setup-judges")
+	if os.Getenv("CHROMIUM") != "" {
+		return
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if _, err := exec.LookPath(name); err == nil {
+			return
+		}
+	}
+	t.Fatal(`no Chromium; run "make setup-chromium"`)
+}
+
+// judge runs test files under node, and shows its closing lines; all of them on failure.
+func judge(t *testing.T, url string, files ...string) {
+	t.Helper()
+	args := append([]string{"--test", "--test-reporter=spec", "--test-concurrency=1"}, files...)
+	cmd := exec.CommandContext(t.Context(), "node", args...)
+	cmd.Env = append(os.Environ(), "BASE_URL="+url, "FORCE_COLOR=0", "NO_COLOR=1")
+	cmd.WaitDelay = 5 * time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if err != nil {
+		t.Errorf("node --test %s: %v\n%s", strings.Join(files, " "), err, &out)
+		return
+	}
+	t.Logf("node --test %s\n%s", strings.Join(base(files), " "), closing(out.String()))
+}
+
+// closing is the part of node's report that counts: tests, passed, failed, skipped.
+func closing(report string) string {
+	if i := strings.LastIndex(report, "ℹ tests"); i >= 0 {
+		return report[i:]
+	}
+	return report
+}
+
+func base(files []string) []string {
+	out := make([]string, len(files))
+	for i, f := range files {
+		out[i] = filepath.Base(f)
+	}
+	return out
+}

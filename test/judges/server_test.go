@@ -1,0 +1,116 @@
+package judges_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// programs is the folder of what the tests build; TestMain makes and removes it.
+var programs string
+
+// build makes the program once for all judges, as "make build" does.
+var build = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(programs, "aqueduct")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "./cmd/aqueduct")
+	cmd.Dir = "../.."
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if programs, err = os.MkdirTemp("", "aqueduct-judges"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(programs)
+	return m.Run()
+}
+
+// serve starts the program on a free port and a database of its own, the demo agent
+// pausing that long between two words, and gives its URL.
+func serve(t *testing.T, pace string) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "serve", "--demo", "--listen", "127.0.0.1:0",
+		"--database", "sqlite:"+filepath.Join(t.TempDir(), "aqueduct.db"))
+	cmd.Env = append(os.Environ(), "AQUEDUCT_DEMO_PACE="+pace)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := &lines{}
+	url := make(chan string, 1)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		said.read(out, url)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		<-read
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("aqueduct did not end well when asked to: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("aqueduct said:\n%s", said)
+		}
+	})
+	select {
+	case u := <-url:
+		return u
+	case <-read:
+		t.Fatalf("aqueduct never said where it listens:\n%s", said)
+		return ""
+	}
+}
+
+// lines keeps what a program says.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// read finds the address the program listens on, wherever in a line it stands.
+func (l *lines) read(r io.Reader, url chan<- string) {
+	address := regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	found := false
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		l.mu.Lock()
+		l.text.WriteString(sc.Text() + "\n")
+		l.mu.Unlock()
+		if m := address.FindString(sc.Text()); m != "" && !found && strings.Contains(sc.Text(), "listen") {
+			found = true
+			url <- "http://" + m
+		}
+	}
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
