@@ -62,6 +62,8 @@ func (c *committer) connect(ctx context.Context, replica string) error {
 	c.drop()
 	cfg := c.cfg.Copy()
 	cfg.RuntimeParams["application_name"] = committerName(replica)
+	// Planning anew would copy the rows of every Batch into the plan, to find it the same.
+	cfg.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)

@@ -52,6 +52,9 @@ const template = "aqueduct_template"
 // server starts the one server of this process, on first use.
 var server = sync.OnceValues(startPostgres)
 
+// started says whether there is a server, for those who would not start one.
+var started atomic.Bool
+
 // postgres is a running server, reached through a socket in dir.
 type postgres struct {
 	dir       string
@@ -117,6 +120,7 @@ func startPostgres() (*postgres, error) {
 		return nil, err
 	}
 	p := &postgres{dir: dir, alive: alive}
+	started.Store(true)
 	return p, p.migrate()
 }
 
