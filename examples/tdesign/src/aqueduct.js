@@ -1,5 +1,7 @@
 // What this page asks of Aqueduct besides the chat itself.
 
+import { remember } from './thread.js';
+
 const endpoint = '/api/agui/chat';
 
 /**
@@ -13,13 +15,17 @@ export function chatService(threadId, onProblem) {
     endpoint,
     protocol: 'agui',
     stream: true,
-    onRequest: ({ prompt, toolCallMessage }) => ({
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ threadId, prompt, toolCallMessage }),
-    }),
-    onStart: (chunk) => {
-      runId = JSON.parse(chunk).runId;
+    onRequest: ({ prompt, toolCallMessage }) => {
+      remember(threadId);
       onProblem('');
+      return {
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ threadId, prompt, toolCallMessage }),
+      };
+    },
+    // Called twice: with the first bytes just as they came, and with RUN_STARTED as JSON.
+    onStart: (chunk) => {
+      if (chunk.startsWith('{')) runId = JSON.parse(chunk).runId;
     },
     // Closing the connection does not stop the agent: leaving a page must not. The stop
     // button means it, so it says so.

@@ -2,15 +2,20 @@
 
 const key = 'aqueduct-tdesign-thread';
 
-/** currentThread is kept over reloads. */
-export function currentThread() {
-  return localStorage.getItem(key) ?? newThread();
+/** rememberedThread is the thread of before the reload, or a new one. */
+export function rememberedThread() {
+  const id = localStorage.getItem(key);
+  return id ? { id, known: true } : newThread();
 }
 
-/** newThread leaves the old one on the server, where it stays readable. */
+/** newThread begins anew. The old thread stays on the server and readable there. */
 export function newThread() {
+  localStorage.removeItem(key);
   const bytes = crypto.getRandomValues(new Uint8Array(16));
-  const id = Array.from(bytes, (b) => b.toString(16).padStart(2, '0')).join('');
+  return { id: Array.from(bytes, (b) => b.toString(16).padStart(2, '0')).join(''), known: false };
+}
+
+/** remember is called when something is sent: before that the server does not know it. */
+export function remember(id) {
   localStorage.setItem(key, id);
-  return id;
 }
