@@ -1,52 +1,5 @@
 package agui
 
-import "strconv"
-
-// Rule names what a [GrammarError] found broken.
-type Rule string
-
-// The rules a stream obeys: those AG-UI 1.0's client enforces ("Event
-// ordering"), and the ones announced for the next version.
-const (
-	RuleFirstEvent   Rule = "first_event"     // a run begins with RUN_STARTED
-	RuleRunOpen      Rule = "run_open"        // RUN_STARTED inside a run
-	RuleRunFinished  Rule = "run_finished"    // an event after RUN_FINISHED
-	RuleRunFailed    Rule = "run_failed"      // an event after RUN_ERROR
-	RuleRunID        Rule = "run_id"          // RUN_FINISHED of another run or thread
-	RuleThreadID     Rule = "thread_id"       // a later run of another thread
-	RuleStillOpen    Rule = "still_open"      // RUN_FINISHED with something open
-	RuleOutcome      Rule = "outcome"         // an outcome that says nothing legal
-	RuleInterruptID  Rule = "interrupt_id"    // two interrupts of one id
-	RuleAlreadyOpen  Rule = "already_open"    // a start of what is open
-	RuleNotOpen      Rule = "not_open"        // content or end of what is not
-	RuleStepOwner    Rule = "step_owner"      // a step finished by another agent
-	RuleOwner        Rule = "owner"           // tagged unlike its opener or parent
-	RuleSubagentUsed Rule = "subagent_used"   // a subagent's id used again
-	RuleSubagentGone Rule = "subagent_gone"   // the end of a subagent not active
-	RuleParent       Rule = "subagent_orphan" // a parent that was never started
-	RuleChunkUnnamed Rule = "chunk_unnamed"   // a first chunk without its ids
-	RuleChunkChanged Rule = "chunk_changed"   // a chunk that contradicts its opener
-	RuleChunkEnded   Rule = "chunk_ended"     // an explicit event for a chunk's item
-	RuleChunkWhose   Rule = "chunk_whose"     // a chunk that fits several lanes
-	RuleTooMany      Rule = "too_many_open"   // more open at once than we follow
-)
-
-// GrammarError says which rule an event breaks.
-type GrammarError struct {
-	Rule Rule
-	Type Type
-	ID   string // the message, call, step, subagent or run it is about
-}
-
-// Error implements error.
-func (e *GrammarError) Error() string {
-	return "agui: " + string(e.Type) + " " + strconv.Quote(e.ID) + " breaks rule " + string(e.Rule)
-}
-
-func broken(rule Rule, ev Event, id string) error {
-	return &GrammarError{Rule: rule, Type: ev.EventType(), ID: id}
-}
-
 // maxOpen bounds what may be open at once, and what is remembered as closed
 // early. Agents open a handful of things; the lists are searched one by one.
 const maxOpen = 1024
@@ -273,24 +226,6 @@ func (g *Grammar) drop(i int) item {
 	return it
 }
 
-// own records who a thing belongs to. Owners outlive the end of the thing: what
-// comes late, such as an encrypted value, must still agree.
-func (g *Grammar) own(k kind, id, owner string) {
-	if g.owners == nil {
-		g.owners = make(map[entity]string)
-	}
-	g.owners[entity{k, id}] = owner
-}
-
-// checkOwner: an untagged event agrees with any owner, a tagged one only with
-// its own. Things of the run itself have an owner too, namely nobody.
-func (g *Grammar) checkOwner(ev Event, k kind, id, tag string) error {
-	if owner, known := g.owners[entity{k, id}]; known && tag != "" && tag != owner {
-		return broken(RuleOwner, ev, id)
-	}
-	return nil
-}
-
 func (g *Grammar) goOn(ev Event, k kind, id, tag string) error {
 	i := g.find(k, id)
 	if i < 0 {
@@ -320,15 +255,6 @@ func (g *Grammar) start(ev Event, it item) error {
 	}
 	g.open = append(g.open, it)
 	return nil
-}
-
-// ownerKind: a span and a message of one id share an owner, though they open
-// and close on their own.
-func ownerKind(k kind) kind {
-	if k == kindSpan {
-		return kindThought
-	}
-	return k
 }
 
 func (g *Grammar) end(ev Event, k kind, id, tag string) error {
@@ -405,34 +331,6 @@ func (g *Grammar) endAgent(ev Event, id string) error {
 	g.agents[id] = false
 	g.drop(g.find(kindAgent, id))
 	return nil
-}
-
-func (g *Grammar) checkEncrypted(e *ReasoningEncryptedValue) error {
-	if e.Subtype == "tool-call" {
-		return g.checkOwner(e, kindTool, e.EntityID, e.SubagentRunID)
-	}
-	if _, known := g.owners[entity{kindText, e.EntityID}]; known {
-		return g.checkOwner(e, kindText, e.EntityID, e.SubagentRunID)
-	}
-	return g.checkOwner(e, kindThought, e.EntityID, e.SubagentRunID)
-}
-
-// ownAll takes the owners of messages that are told rather than streamed.
-func (g *Grammar) ownAll(messages []Message) {
-	for i := range messages {
-		m := &messages[i]
-		switch m.Role {
-		case RoleReasoning:
-			g.own(kindThought, m.ID, m.SubagentRunID)
-		case RoleActivity:
-			g.own(kindActivity, m.ID, m.SubagentRunID)
-		default:
-			g.own(kindText, m.ID, m.SubagentRunID)
-		}
-		for j := range m.ToolCalls {
-			g.own(kindTool, m.ToolCalls[j].ID, m.SubagentRunID)
-		}
-	}
 }
 
 func (g *Grammar) startRun(e *RunStarted) error {

@@ -24,8 +24,6 @@ func readMembers(raw json.RawMessage) (members, error) {
 	return m, err
 }
 
-func (m *members) len() int { return len(m.keys) }
-
 func (m *members) get(k string) json.RawMessage { return m.vals[k] }
 
 func (m *members) set(k string, v json.RawMessage) {

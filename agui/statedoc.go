@@ -3,10 +3,6 @@ package agui
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
-
-	jsonpatch "github.com/evanphx/json-patch/v5"
 )
 
 // MaxStateBytes is how large a state may be, as JSON.
@@ -117,18 +113,19 @@ func (d *StateDoc) size() int {
 // Patch applies a JSON Patch (RFC 6902). A patch that fails in any operation
 // changes nothing.
 func (d *StateDoc) Patch(ops json.RawMessage) error {
-	touched, whole, err := patchedKeys(ops)
+	list, err := readPatch(ops)
 	if err != nil {
 		return err
 	}
+	touched, whole := patchedKeys(list)
 	if whole || d.root != nil {
-		patched, err := ApplyPatch(d.JSON(), ops)
+		patched, err := applyRead(d.JSON(), ops)
 		if err != nil {
 			return err
 		}
 		return d.Snapshot(patched)
 	}
-	patched, err := ApplyPatch(d.fields.only(touched).appendJSON(nil), ops)
+	patched, err := applyRead(d.fields.only(touched).appendJSON(nil), ops)
 	if err != nil {
 		return err
 	}
@@ -141,79 +138,6 @@ func (d *StateDoc) Patch(ops json.RawMessage) error {
 		next.fields.put(k, changed.fields.get(k))
 	}
 	return d.become(next)
-}
-
-// operation is what a patch operation says about where.
-type operation struct{ op, path, from string }
-
-func (o *operation) member(key, raw []byte) error {
-	switch string(key) {
-	case "op":
-		return decodeOneOf(&o.op, raw, "add", "remove", "replace", "move", "copy", "test")
-	case "path":
-		return decodeString(&o.path, raw)
-	case "from":
-		return decodeString(&o.from, raw)
-	}
-	return nil
-}
-
-func (o *operation) complete() error {
-	for _, pointer := range [...]string{o.path, o.from} {
-		if pointer != "" && !strings.HasPrefix(pointer, "/") {
-			return wrong("a JSON Pointer begins with /")
-		}
-	}
-	if o.op == "" {
-		return within("op", wrong("is required"))
-	}
-	return nil
-}
-
-// patchedKeys lists the top-level keys a patch names, or says that it names the
-// whole document.
-func patchedKeys(ops json.RawMessage) (keys []string, whole bool, err error) {
-	if !json.Valid(ops) {
-		return nil, false, wrong("the patch is not valid JSON")
-	}
-	var list []operation
-	if err := decodeList(&list, ops[skipSpace(ops, 0):]); err != nil {
-		return nil, false, err
-	}
-	seen := make(map[string]bool)
-	note := func(pointer string) {
-		k, ok := firstSegment(pointer)
-		whole = whole || !ok
-		if ok && !seen[k] {
-			seen[k] = true
-			keys = append(keys, k)
-		}
-	}
-	for _, o := range list {
-		note(o.path)
-		if o.op == "move" || o.op == "copy" {
-			note(o.from)
-		}
-	}
-	return keys, whole, nil
-}
-
-// ApplyPatch applies a JSON Patch (RFC 6902, and nothing beyond it) to a document.
-// What the patch does not name stays as it was written.
-func ApplyPatch(doc, ops json.RawMessage) (json.RawMessage, error) {
-	patch, err := jsonpatch.DecodePatch(ops)
-	if err != nil {
-		return nil, fmt.Errorf("agui: patch: %w", err)
-	}
-	options := jsonpatch.NewApplyOptions()
-	options.SupportNegativeIndices = false
-	options.EscapeHTML = false
-	options.AccumulatedCopySizeLimit = MaxStateBytes
-	patched, err := patch.ApplyWithOptions(doc, options)
-	if err != nil {
-		return nil, fmt.Errorf("agui: patch: %w", err)
-	}
-	return patched, nil
 }
 
 // tooDeep tells whether valid JSON nests deeper than is let in; patches could

@@ -142,3 +142,26 @@ func TestStateIsBounded(t *testing.T) {
 		t.Error("a patch built what no body may bring")
 	}
 }
+
+// FuzzPatch: a patch applies or changes nothing, whatever an agent sends, and
+// what is left is within bounds.
+func FuzzPatch(f *testing.F) {
+	f.Add([]byte(`{"a":{"l":[1,{"x":null}]},"":1}`), []byte(`[{"op":"test","path":""},{"op":"move","from":"/a/l/1","path":"/a/l/0"}]`))
+	f.Add([]byte(`[1]`), []byte(`[{"op":"copy","from":"","path":"/0"},{"op":"remove","path":"/-"}]`))
+	f.Add([]byte(`{}`), []byte(`[{"op":"add","path":"","value":null},{"op":"test","path":"/x","value":null}]`))
+	f.Fuzz(func(t *testing.T, state, ops []byte) {
+		d, err := agui.NewStateDoc(state)
+		if err != nil {
+			return
+		}
+		before := string(d.JSON())
+		err = d.Patch(ops)
+		after := d.JSON()
+		if err != nil && string(after) != before {
+			t.Fatalf("%v changed %s to %s", err, before, after)
+		}
+		if !json.Valid(after) || len(after) > agui.MaxStateBytes+2 {
+			t.Fatalf("%d bytes: %.200s", len(after), after)
+		}
+	})
+}
