@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
 
 import { asked, clients, finishedWell, noComplaints, Talk } from './lib/clients.mjs';
-import { cancelRun, decide, getJSON, newId, openApprovals, post, until } from './lib/server.mjs';
+import { atRest, cancelRun, decide, lastRun, newId, openApprovals, post, until } from './lib/server.mjs';
 import { frames, types } from './lib/stream.mjs';
 
 afterEach(noComplaints);
@@ -16,14 +16,6 @@ const frontendTools = ['request_permission', 'collect_preferences'].map((name) =
   description: 'Ask the person',
   parameters: { type: 'object', properties: {} },
 }));
-
-/** continuation waits until the thread is at rest with no open question. */
-function atRest(threadId) {
-  return until('the Turn goes on', async () => {
-    const thread = await getJSON(`/api/threads/${threadId}`);
-    return !thread.running && (await openApprovals(threadId)).length === 0;
-  });
-}
 
 for (const client of clients) {
   describe(client.name, () => {
@@ -103,8 +95,8 @@ for (const client of clients) {
       const gone = new Talk(client);
       const [question] = asked(await gone.say('ask'), 1);
       const [approval] = await openApprovals(gone.threadId);
-      assert.equal(approval.id, question.id);
-      const { status } = await decide(approval.id, { option_id: 'once' });
+      assert.equal(approval.approval_id, question.id);
+      const { status } = await decide(approval.approval_id, { option_id: 'once' });
       assert.equal(status, 200);
       await atRest(gone.threadId); // nobody listens, and it goes on
 
@@ -171,7 +163,7 @@ for (const client of clients) {
       const talk = new Talk(client, { tools: [{ name: 'pick', description: 'Pick', parameters: {} }] });
       await talk.say('client_tool');
       const [call] = talk.calls('pick');
-      const response = await post(`/api/tool_calls/${call.id}/result`, { content: 'by REST' });
+      const response = await post(`/api/tool_calls/${call.id}/result`, { ok: true, result: 'by REST' });
       assert.equal(response.status, 200, await response.text());
       const back = new Talk(client, { threadId: talk.threadId, tools: talk.tools });
       await until('the Turn goes on', async () => {
@@ -189,8 +181,7 @@ for (const client of clients) {
           if (e.type === 'TEXT_MESSAGE_CONTENT') talk.agent.abortRun();
         },
       });
-      const thread = await getJSON(`/api/threads/${talk.threadId}`);
-      assert.equal(thread.running, true, 'abort alone must leave the Turn running');
+      assert.equal((await lastRun(talk.threadId)).status, 'RUNNING', 'abort alone must leave the Turn running');
       await cancelRun(runId);
       await atRest(talk.threadId);
       const back = new Talk(client, { threadId: talk.threadId });
@@ -263,7 +254,7 @@ test('?follow=1 goes on past a question', async () => {
     const open = await openApprovals(threadId);
     return open.length > 0 && open;
   });
-  await decide(approval.id, { approved: true });
+  await decide(approval.approval_id, { approved: true });
   const list = types(await all);
   assert.equal(list.filter((t) => t === 'RUN_STARTED').length, 2, list.join(' '));
   assert.equal(list.at(-1), 'RUN_FINISHED');

@@ -152,7 +152,7 @@ test('an answer given elsewhere is followed', async () => {
   await chat.send('ask');
   await chat.shows('Delete the folder build?');
   const [approval] = await openApprovals(chat.threadId);
-  await decide(approval.id, { option_id: 'once' });
+  await decide(approval.approval_id, { option_id: 'once' });
   await chat.shows(/You allowed it/);
   await chat.close();
 });

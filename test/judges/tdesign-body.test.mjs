@@ -165,7 +165,7 @@ test('a repeated answer has no second effect', async () => {
   const first = await b.say(body);
   assert.match(text(first), /You allowed it/);
   finished(await b.say({ ...body, prompt: '' }));
-  const { messages } = await getJSON(`/api/threads/${first[0].threadId}/messages`);
+  const messages = await getJSON(`/api/threads/${first[0].threadId}/messages`);
   assert.equal(messages.filter((m) => /You allowed it/.test(m.content)).length, 1);
 });
 
@@ -265,7 +265,7 @@ test('history has the shape convertHistoryMessages takes', async () => {
   const threadId = newId('td');
   await b.say({ threadId, prompt: 'all' });
   await new Browser().say({ threadId: newId('other'), prompt: 'text' });
-  const { messages } = await getJSON(`/api/threads/${threadId}/messages`);
+  const messages = await getJSON(`/api/threads/${threadId}/messages`);
   assert.equal(messages[0].role, 'user');
   assert.equal(messages[0].content, 'all');
   assert.ok(messages.every((m) => ['user', 'assistant', 'tool', 'activity'].includes(m.role)), messages.map((m) => m.role).join(' '));

@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 import { launch, openPage } from './lib/chromium.mjs';
-import { base, cancelRun, getJSON, until } from './lib/server.mjs';
+import { base, cancelRun, lastRun, until } from './lib/server.mjs';
 import { serve } from './lib/static.mjs';
 
 const dist = fileURLToPath(new URL('../../examples/tdesign/dist', import.meta.url));
@@ -137,7 +137,7 @@ test('stop stops the agent too', async () => {
   await chat.shows(/^1 /);
   await chat.page.locator('t-chat-sender').getByRole('button').last().click();
   const threadId = await chat.threadId;
-  await until('the Turn ends', async () => !(await getJSON(`/api/threads/${threadId}`)).running);
+  await until('the Turn ends', async () => (await lastRun(threadId)).status === 'CANCELLED');
   await chat.idle();
   await chat.send('text');
   await chat.shows(/miss nothing/);
@@ -171,9 +171,7 @@ test('a reload while the agent works goes on live', async () => {
   await chat.page.reload();
   await chat.ready();
   await chat.shows(/^1 2 3 /);
-  const threadId = await chat.threadId;
-  const { run_id: runId } = await getJSON(`/api/threads/${threadId}`);
-  await cancelRun(runId);
+  await cancelRun((await lastRun(await chat.threadId)).id);
   await chat.idle();
   await chat.close();
 });

@@ -1,7 +1,5 @@
 // The public routes this page uses. Nothing here is made for the page alone.
 
-const tokenKey = 'aqueduct-token';
-
 /** Refused is an answer other than 2xx, with the server's own words where it gave some. */
 export class Refused extends Error {
   constructor(status, problem) {
@@ -11,16 +9,16 @@ export class Refused extends Error {
   }
 }
 
-/** setToken keeps the token for as long as this tab lives. It never gets into a URL. */
-export function setToken(token) {
-  sessionStorage.setItem(tokenKey, token);
+/** signIn trades the access token for a cookie that no script can read, this one included. */
+export function signIn(token) {
+  return call('POST', '/api/session', { token });
 }
 
 /** listThreads gives the newest threads first. */
 export async function listThreads() {
   const response = await call('GET', '/api/threads');
   const page = await response.json();
-  return page.threads ?? page.items ?? page;
+  return page.threads;
 }
 
 /** chat starts a Turn, or answers a question, and streams what comes of it. */
@@ -50,10 +48,7 @@ function runAgentInput({ threadId, messages = [], resume }) {
 }
 
 async function call(method, path, body, signal) {
-  const headers = {};
-  if (body) headers['Content-Type'] = 'application/json';
-  const token = sessionStorage.getItem(tokenKey);
-  if (token) headers.Authorization = `Bearer ${token}`;
+  const headers = body ? { 'Content-Type': 'application/json' } : {};
   const response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body) });
   if (!response.ok) throw new Refused(response.status, await problemOf(response));
   return response;

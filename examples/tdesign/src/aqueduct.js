@@ -47,7 +47,7 @@ async function cancel(runId) {
 export async function loadThread(threadId) {
   const path = `/api/threads/${encodeURIComponent(threadId)}`;
   const [thread, messages] = await Promise.all([fetchJSON(path), fetchJSON(`${path}/messages`)]);
-  return { messages: messages?.messages ?? [], running: Boolean(thread?.running) };
+  return { messages: messages ?? [], running: thread?.lastRun?.status === 'RUNNING' };
 }
 
 // A thread nobody has written to yet is unknown to the server, and empty here.

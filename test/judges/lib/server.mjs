@@ -43,6 +43,19 @@ export async function openApprovals(threadId) {
   return page.approvals;
 }
 
+/** lastRun is the newest Run of a thread, as GET /api/threads/{id} tells it. */
+export async function lastRun(threadId) {
+  return (await getJSON(`/api/threads/${encodeURIComponent(threadId)}`)).lastRun;
+}
+
+/** atRest waits until nothing runs on a thread and nobody is asked. */
+export function atRest(threadId) {
+  return until('the Turn goes on to its end', async () => {
+    const thread = await getJSON(`/api/threads/${encodeURIComponent(threadId)}`);
+    return thread.questions.length === 0 && ['FINISHED', 'CANCELLED', 'FAILED'].includes(thread.lastRun?.status);
+  });
+}
+
 /** decide answers a question over REST. */
 export async function decide(approvalId, decision) {
   const response = await post(`/api/approvals/${approvalId}/decision`, decision);
