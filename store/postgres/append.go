@@ -4,18 +4,20 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"aqueduct/store"
 	"aqueduct/store/sqldb"
 )
 
+// insertEvents takes the data of all rows as one value and cuts it there: an array of
+// long values would be copied several times over on the way.
 const insertEvents = `INSERT INTO events (session_id, last_seq, n, ts, data)
-	SELECT * FROM unnest($1::text[], $2::bigint[], $3::int[], $4::bigint[], $5::bytea[])`
+	SELECT session_id, last_seq, n, ts, substr($7::bytea, at, size)
+	FROM unnest($1::text[], $2::bigint[], $3::int[], $4::bigint[], $5::int[], $6::int[])
+	AS e (session_id, last_seq, n, ts, at, size)`
 
 // fencedInsertEvents is insertEvents that also asks whether the writer may still write,
 // and holds that answer true until it is committed, all in one statement.
-const fencedInsertEvents = `WITH f AS (SELECT 1 FROM replicas WHERE id = $6 AND NOT fenced FOR SHARE) ` +
+const fencedInsertEvents = `WITH f AS (SELECT 1 FROM replicas WHERE id = $8 AND NOT fenced FOR SHARE) ` +
 	insertEvents + ` WHERE EXISTS (SELECT 1 FROM f)`
 
 const insertRecords = `INSERT INTO records (id, session_id, turn_id, source, type, at_seq, ts, payload)
@@ -23,27 +25,52 @@ const insertRecords = `INSERT INTO records (id, session_id, turn_id, source, typ
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::text[])
 	AS e (id, session_id, turn_id, source, type, at_seq, ts, payload)`
 
-func appendOnly(ctx context.Context, conn *pgx.Conn, b *store.Batch) error {
-	tag, err := conn.Exec(ctx, fencedInsertEvents, append(eventArgs(b.Events), b.Replica)...)
+func (c *committer) appendOnly(ctx context.Context, b *store.Batch) error {
+	tag, err := c.conn.Exec(ctx, fencedInsertEvents, append(c.eventArgs(b.Events), b.Replica)...)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = fmt.Errorf("%w: %s", store.ErrFenced, b.Replica)
 	}
 	return err
 }
 
-func eventArgs(rows []store.EventRow) []any {
+func (c *committer) eventArgs(rows []store.EventRow) []any {
 	var (
 		sessions = make([]string, len(rows))
 		seqs     = make([]int64, len(rows))
 		counts   = make([]int32, len(rows))
 		times    = make([]int64, len(rows))
-		data     = make([][]byte, len(rows))
+		places   = make([]int32, len(rows))
+		sizes    = make([]int32, len(rows))
+		at       = int32(1) // SQL counts from 1
 	)
 	for i, e := range rows {
-		sessions[i], seqs[i], counts[i], data[i] = e.SessionID, e.LastSeq, int32(e.N), e.Data
-		times[i] = sqldb.Millis(e.TS)
+		sessions[i], seqs[i], counts[i], times[i] = e.SessionID, e.LastSeq, int32(e.N), sqldb.Millis(e.TS)
+		places[i], sizes[i] = at, int32(len(e.Data))
+		at += sizes[i]
 	}
-	return []any{sessions, seqs, counts, times, data}
+	return []any{sessions, seqs, counts, times, places, sizes, c.joined(rows)}
+}
+
+// maxKept bounds the buffer a committer keeps between Batches.
+const maxKept = 1 << 20
+
+// joined is the data of all rows in one piece, good until the next Batch.
+func (c *committer) joined(rows []store.EventRow) []byte {
+	if len(rows) == 1 && rows[0].Data != nil {
+		return rows[0].Data
+	}
+	all := c.buf[:0]
+	if all == nil {
+		all = []byte{} // nil would be NULL
+	}
+	for _, e := range rows {
+		all = append(all, e.Data...)
+	}
+	c.buf = all
+	if cap(all) > maxKept {
+		c.buf = nil
+	}
+	return all
 }
 
 // recordArgs turns the arguments of one INSERT each into one array a column.

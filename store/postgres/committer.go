@@ -22,6 +22,7 @@ type committer struct {
 	turn    chan struct{} // holds a token while a Batch is written
 	conn    *pgx.Conn
 	replica string // whose name conn bears
+	buf     []byte // of joined
 	closed  bool
 }
 
@@ -41,7 +42,7 @@ func (s *Store) Commit(ctx context.Context, b *store.Batch) (store.Result, error
 	if err := c.connect(ctx, b.Replica); err != nil {
 		return store.Result{}, err
 	}
-	res, err := write(ctx, c.conn, b)
+	res, err := c.write(ctx, b)
 	if err != nil {
 		err = classifyCommit(err)
 		if c.conn.IsClosed() || errors.Is(err, store.ErrUnknownOutcome) {
@@ -108,9 +109,9 @@ const committerPrefix = "aqueduct commit "
 // a pipeline: one implicit transaction that the server ends with the last message, and
 // undoes when the pipeline breaks off, so nothing of ours can freeze in the middle with
 // a transaction open on purpose.
-func write(ctx context.Context, conn *pgx.Conn, b *store.Batch) (store.Result, error) {
+func (c *committer) write(ctx context.Context, b *store.Batch) (store.Result, error) {
 	if len(b.Records) == 0 && len(b.Moves) == 0 && len(b.Events) > 0 {
-		return store.Result{}, appendOnly(ctx, conn, b)
+		return store.Result{}, c.appendOnly(ctx, b)
 	}
 	p := &pgx.Batch{}
 	p.Queue("SELECT aqueduct_fence($1)", b.Replica)
@@ -118,7 +119,7 @@ func write(ctx context.Context, conn *pgx.Conn, b *store.Batch) (store.Result, e
 		p.Queue("SELECT 1 FROM sessions WHERE session_id = ANY($1) ORDER BY session_id FOR NO KEY UPDATE", ids)
 	}
 	if len(b.Events) > 0 {
-		p.Queue(insertEvents, eventArgs(b.Events)...)
+		p.Queue(insertEvents, c.eventArgs(b.Events)...)
 	}
 	if len(b.Records) > 0 {
 		p.Queue(insertRecords, recordArgs(b.Records)...)
@@ -133,7 +134,7 @@ func write(ctx context.Context, conn *pgx.Conn, b *store.Batch) (store.Result, e
 		p.Queue(s.SQL, s.Args...)
 		cas[i] = s.CAS
 	}
-	return send(ctx, conn, p, before, cas)
+	return send(ctx, c.conn, p, before, cas)
 }
 
 // send reads an answer per statement; those after the first before are moves.
