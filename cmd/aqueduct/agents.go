@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/httpagent"
+	"aqueduct/examples/demoagent"
+)
+
+// agentFlag is id=URL.
+type agentFlag struct{ id, url string }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (a *agentFlag) UnmarshalText(text []byte) error {
+	id, endpoint, ok := strings.Cut(string(text), "=")
+	u, err := url.Parse(endpoint)
+	if !ok || err != nil || !bridge.ValidExternalID(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("expected id=http://…")
+	}
+	a.id, a.url = id, endpoint
+	return nil
+}
+
+// addAgents makes the directory; the first is the default.
+func addAgents(upstream *stage, agents []agentFlag, selfURL string) *bridge.Directory {
+	directory := bridge.NewDirectory()
+	for _, a := range agents {
+		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, SelfURL: selfURL})
+		directory.Add(a.id, agent)
+		upstream.run("agent "+a.id, func(ctx context.Context) error {
+			<-ctx.Done()
+			agent.Close()
+			return nil
+		})
+	}
+	return directory
+}
+
+// demoID is what the demo agent is called.
+const demoID = "demo"
+
+// startDemo serves the demo agent on a loopback port of its own: to the rest of the
+// program it is an HTTP agent like any other.
+func startDemo(upstream *stage, pace time.Duration) (agentFlag, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return agentFlag{}, err
+	}
+	speed := demoagent.Default()
+	speed.Pace = pace
+	srv := &http.Server{Handler: demoagent.New(speed), ReadHeaderTimeout: readHeaderTime}
+	upstream.run("demo agent", serveUntilDone(srv, ln, func() {}))
+	return agentFlag{demoID, "http://" + ln.Addr().String()}, nil
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+
+	"aqueduct/store"
+	"aqueduct/store/postgres"
+	"aqueduct/store/sqlite"
+)
+
+// databaseFlag names a database: sqlite:PATH or a postgres:// URL, which may hold a
+// password.
+type databaseFlag string
+
+// LogValue implements slog.LogValuer.
+func (d databaseFlag) LogValue() slog.Value { return slog.StringValue(d.String()) }
+
+// String is the flag without its password.
+func (d databaseFlag) String() string {
+	u, err := url.Parse(string(d))
+	switch {
+	case strings.HasPrefix(string(d), "sqlite:"):
+		return string(d)
+	case err != nil:
+		return "[unreadable]"
+	}
+	return u.Redacted()
+}
+
+// open opens the database and brings its schema up to date.
+func (d databaseFlag) open(ctx context.Context) (store.Store, error) {
+	kind, path, _ := strings.Cut(string(d), ":")
+	switch kind {
+	case "sqlite":
+		return sqlite.Open(ctx, strings.TrimPrefix(path, "//"), sqlite.Options{})
+	case "postgres", "postgresql":
+		return postgres.Open(ctx, string(d), postgres.Options{})
+	}
+	return nil, fmt.Errorf("--database: expected sqlite:PATH or postgres://…")
+}

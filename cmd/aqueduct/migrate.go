@@ -1,0 +1,24 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+// migrateCmd brings a database up to date, as serve does when it starts.
+type migrateCmd struct {
+	Database databaseFlag `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
+}
+
+// Run implements the command.
+func (m *migrateCmd) Run(ctx context.Context, to output) error {
+	st, err := m.Database.open(ctx)
+	if err != nil {
+		return err
+	}
+	if err := st.Close(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(to.out, m.Database.String(), "is up to date")
+	return err
+}

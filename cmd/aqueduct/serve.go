@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/eventlog"
+	"aqueduct/server"
+	"aqueduct/server/auth"
+	"aqueduct/store"
+	"aqueduct/store/broker/local"
+)
+
+// serveCmd is the server.
+type serveCmd struct {
+	Listen      string        `default:"127.0.0.1:8080" help:"Address to listen on. Off loopback a token is needed."`
+	Database    databaseFlag  `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
+	Demo        bool          `help:"Start the demo agent, which needs no model."`
+	DemoPace    time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
+	Agent       []agentFlag   `help:"An agent, as id=URL; repeatable, the first is the default." placeholder:"ID=URL"`
+	Auth        string        `enum:"none,token" default:"none" help:"Who may call: none or token."`
+	TokenFile   string        `help:"File that holds the token of --auth token." placeholder:"FILE"`
+	CORSOrigin  []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
+	AllowedHost []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
+	BaseURL     string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
+	Name        string        `default:"aqueduct" help:"Name of this replica. One that starts with a name takes over from the one before."`
+	LogFormat   string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+}
+
+// Run serves until ctx ends.
+func (s *serveCmd) Run(ctx context.Context, to output) error {
+	log := newLogger(s.LogFormat, to.log)
+	callers, err := s.auth()
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", s.Listen)
+	if err != nil {
+		return err
+	}
+	defer ln.Close() // again, when serving has closed it
+	if err := callers.CheckListener(ln.Addr()); err != nil {
+		return err
+	}
+	st, err := s.Database.open(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.serve(ctx, to, log, callers, ln, st)
+	return errors.Join(err, st.Close())
+}
+
+func (s *serveCmd) auth() (*auth.Auth, error) {
+	if s.Auth == "none" {
+		return auth.None(), nil
+	}
+	token, err := readToken(s.TokenFile)
+	if err != nil {
+		return nil, err
+	}
+	return auth.Static(token)
+}
+
+func readToken(path string) (auth.Secret, error) {
+	if path == "" {
+		return "", errors.New("--token-file is needed")
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	return auth.Secret(raw), nil
+}
+
+// serve starts the rooms from the ground up and ends them from the top down: first no more
+// requests and streams, then no more driving, then the last commit.
+func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, callers *auth.Auth, ln net.Listener, st store.Store) error {
+	replica, err := register(ctx, st, s.Name)
+	if err != nil {
+		return err
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	ground, upstream, driving, edge := newStage(ctx, fail), newStage(ctx, fail), newStage(ctx, fail), newStage(ctx, fail)
+	for _, stage := range []*stage{ground, upstream, driving, edge} {
+		defer stage.end() // edge first
+	}
+	metrics := server.NewMetrics()
+	bell := eventlog.NewBell(local.New())
+	events := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica.ID, Logger: log, Observe: metrics.Committed})
+	directory, err := s.agents(upstream, ln)
+	if err != nil {
+		return err
+	}
+	sessions := bridge.New(bridge.Config{
+		Store: st, Log: events, Bell: bell, Replica: replica.ID, Agents: directory, Logger: log, Meter: metrics.Meter(),
+	})
+	handler, err := server.New(server.Config{
+		Sessions: sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
+		Hosts: s.AllowedHost, Origins: s.CORSOrigin,
+	})
+	if err != nil {
+		return err
+	}
+	ground.run("event log", events.Run)
+	ground.run("bell", bell.Run)
+	ground.run("heartbeat", beat(st, replica.ID, log))
+	driving.run("sessions", sessions.Run)
+	srv := &http.Server{
+		Handler: handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	edge.run("http", serveUntilDone(srv, ln, handler.Drain))
+	log.Info("serving", slog.String("name", s.Name), slog.String("replica", replica.ID), slog.Any("database", s.Database), slog.Any("agents", directory.IDs()))
+	fmt.Fprintln(to.out, "listening on", reachable(ln.Addr()))
+	<-ctx.Done()
+	return s.why(context.Cause(ctx), log)
+}
+
+func (s *serveCmd) agents(upstream *stage, ln net.Listener) (*bridge.Directory, error) {
+	given := s.Agent
+	if s.Demo {
+		demo, err := startDemo(upstream, s.DemoPace)
+		if err != nil {
+			return nil, err
+		}
+		given = append(given[:len(given):len(given)], demo)
+	}
+	self := s.BaseURL
+	if self == "" {
+		self = reachable(ln.Addr())
+	}
+	return addAgents(upstream, given, self), nil
+}
+
+// why tells a wish to stop from a reason to.
+func (s *serveCmd) why(cause error, log *slog.Logger) error {
+	var f *failure
+	if !errors.As(cause, &f) {
+		log.Info("stopping")
+		return nil
+	}
+	if errors.Is(cause, store.ErrFenced) {
+		log.Error("replaced: another process has taken over; this one writes nothing more and leaves", slog.String("name", s.Name))
+		return fmt.Errorf("another process named %q has taken over: %w", s.Name, store.ErrFenced)
+	}
+	return cause
+}

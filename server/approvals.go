@@ -1,0 +1,227 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/inbox"
+	"aqueduct/server/auth"
+	"aqueduct/store"
+)
+
+// approvals is /api/approvals: what people are asked for. Its words are the platform
+// contract's.
+type approvals struct {
+	sessions *bridge.Sessions
+	store    store.Store
+	in       *intake
+}
+
+func (h *approvals) mount(_, callers *echo.Group) {
+	callers.GET("/api/approvals", h.list)
+	callers.GET("/api/approvals/:id", h.get)
+	callers.POST("/api/approvals/:id/decision", h.decide)
+}
+
+type approvalJSON struct {
+	ApprovalID     string     `json:"approval_id"`
+	ToolCallID     string     `json:"tool_call_id"`
+	RunID          string     `json:"run_id"` // the contract's run: our Turn
+	ThreadID       string     `json:"thread_id,omitempty"`
+	Kind           string     `json:"kind"`
+	Status         string     `json:"status"`
+	ToolName       string     `json:"tool_name,omitempty"`
+	Title          string     `json:"title,omitempty"`
+	Args           rawJSON    `json:"args,omitempty"`
+	ArgsSHA256     string     `json:"args_sha256,omitempty"`
+	Options        rawJSON    `json:"options,omitempty"`
+	ResponseSchema rawJSON    `json:"response_schema,omitempty"`
+	Risk           string     `json:"risk,omitempty"`
+	CreatedAt      time.Time  `json:"created_at"`
+	ExpiresAt      *time.Time `json:"expires_at,omitempty"`
+	DecidedAt      *time.Time `json:"decided_at,omitempty"`
+	DecidedBy      string     `json:"decided_by,omitempty"`
+	DecidedVia     string     `json:"decided_via,omitempty"`
+	Decision       rawJSON    `json:"decision,omitempty"`
+	Reason         string     `json:"reason,omitempty"`
+}
+
+func approvalOut(a store.Approval, threadID string) approvalJSON {
+	return approvalJSON{
+		ApprovalID: a.ID, ToolCallID: a.ID, RunID: a.TurnID, ThreadID: threadID, Kind: string(a.Kind), Status: string(a.Status),
+		ToolName: a.Tool, Title: a.Title, Args: a.Args, ArgsSHA256: a.ArgsSHA256, Options: a.Options,
+		ResponseSchema: a.ResponseSchema, Risk: a.Risk, CreatedAt: a.CreatedAt.UTC(), ExpiresAt: moment(a.ExpiresAt),
+		DecidedAt: moment(a.DecidedAt), DecidedBy: a.DecidedBy, DecidedVia: a.DecidedVia, Decision: a.Decision, Reason: a.Reason,
+	}
+}
+
+type approvalsQuery struct {
+	pageQuery
+	Status   string `query:"status" validate:"omitempty,oneof=PENDING APPROVED REJECTED EXPIRED CANCELLED"`
+	ThreadID string `query:"thread_id" validate:"max=128"`
+	RunID    string `query:"run_id" validate:"omitempty,uuid"`
+}
+
+// list gives the newest first; next goes into ?before= for more.
+func (h *approvals) list(c echo.Context) error {
+	var q approvalsQuery
+	if err := h.in.query(c, &q); err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	in := auth.From(ctx).Scope()
+	filter := store.ApprovalFilter{Status: store.ApprovalStatus(q.Status), TurnID: q.RunID}
+	if q.ThreadID != "" {
+		s, err := h.store.SessionByExternalID(ctx, in, q.ThreadID)
+		if err != nil {
+			return err
+		}
+		filter.SessionID = s.ID
+	}
+	page := store.Page{Limit: q.Limit, Before: q.Before}
+	rows, err := h.store.Approvals(ctx, in, filter, page)
+	if err != nil {
+		return err
+	}
+	return h.write(c, rows, page)
+}
+
+func (h *approvals) write(c echo.Context, rows []store.Approval, page store.Page) error {
+	out := struct {
+		Approvals []approvalJSON `json:"approvals"`
+		Next      string         `json:"next,omitempty"`
+	}{Approvals: make([]approvalJSON, 0, len(rows))}
+	names := make(map[string]string)
+	for _, a := range rows {
+		name, ok := names[a.SessionID]
+		if !ok {
+			var err error
+			if name, err = h.thread(c, a.SessionID); err != nil {
+				return err
+			}
+			names[a.SessionID] = name
+		}
+		out.Approvals = append(out.Approvals, approvalOut(a, name))
+	}
+	if len(rows) == page.Size() {
+		out.Next = rows[len(rows)-1].ID
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+// thread is what the client calls a Session; "" when it was deleted meanwhile.
+func (h *approvals) thread(c echo.Context, sessionID string) (string, error) {
+	ctx := c.Request().Context()
+	s, err := h.store.Session(ctx, auth.From(ctx).Scope(), sessionID)
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return s.ExternalID, err
+}
+
+func (h *approvals) find(c echo.Context) (store.Approval, error) {
+	id, err := pathID(c, "id")
+	if err != nil {
+		return store.Approval{}, err
+	}
+	ctx := c.Request().Context()
+	return h.store.Approval(ctx, auth.From(ctx).Scope(), id)
+}
+
+func (h *approvals) get(c echo.Context) error {
+	a, err := h.find(c)
+	if err != nil {
+		return err
+	}
+	name, err := h.thread(c, a.SessionID)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, approvalOut(a, name))
+}
+
+// decisionBody takes the contract's words (approve, reject), an option, or the value of an
+// input.
+type decisionBody struct {
+	Decision string  `json:"decision" validate:"omitempty,oneof=approve reject cancel"`
+	OptionID string  `json:"option_id" validate:"max=256"`
+	Approved *bool   `json:"approved" validate:"required_without_all=Decision OptionID Payload"`
+	Payload  rawJSON `json:"payload"`
+	Reason   string  `json:"reason" validate:"max=2000"`
+}
+
+// answer reads the body as every other surface's answer is read. To reject an input is to
+// give none.
+func (b decisionBody) answer(a store.Approval) (inbox.Answer, error) {
+	out := inbox.Answer{QuestionID: a.ID, Reason: b.Reason}
+	if there(b.Payload) {
+		out.Payload = b.Payload
+	}
+	approved := b.Approved
+	switch b.Decision {
+	case "approve", "reject":
+		yes := b.Decision == "approve"
+		if approved != nil && *approved != yes {
+			return out, refuse(bridge.RefusedInvalidAnswer, "decision and approved contradict each other.")
+		}
+		approved = &yes
+	}
+	refused := approved != nil && !*approved
+	out.Cancelled = b.Decision == "cancel" || refused && a.Kind == store.ApprovalInput
+	if out.Cancelled || out.Payload != nil {
+		return out, nil
+	}
+	if a.Kind == store.ApprovalInput {
+		return out, refuse(bridge.RefusedInvalidAnswer, "An input is answered with a payload.")
+	}
+	payload, err := json.Marshal(struct {
+		OptionID string `json:"optionId,omitempty"`
+		Approved *bool  `json:"approved,omitempty"`
+	}{b.OptionID, approved})
+	out.Payload = payload
+	return out, err
+}
+
+// settledJSON is what became of a decision.
+type settledJSON struct {
+	approvalJSON
+	Won      bool `json:"won"`
+	Repeated bool `json:"repeated"`
+}
+
+func (h *approvals) decide(c echo.Context) error {
+	var body decisionBody
+	if err := h.in.json(c, &body); err != nil {
+		return err
+	}
+	a, err := h.find(c)
+	if err != nil {
+		return err
+	}
+	answer, err := body.answer(a)
+	if err != nil {
+		return err
+	}
+	name, err := h.thread(c, a.SessionID)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	settled, err := h.sessions.Decide(ctx, auth.From(ctx).Principal, a.ID, answer, inbox.ViaREST)
+	out := approvalOut(settled.Question.Approval, name)
+	var refusal *bridge.Refusal
+	if errors.As(err, &refusal) && refusal.Code == bridge.RefusedDecided {
+		p := refuse(refusal.Code, refusal.Message)
+		p.Approval = &out
+		return p
+	}
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, settledJSON{approvalJSON: out, Won: settled.Won, Repeated: settled.Repeated})
+}

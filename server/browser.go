@@ -1,0 +1,44 @@
+package server
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+)
+
+// browserCookie tells one browser from another for TDesign pages, which send no thread id
+// and, as uid, a constant.
+const browserCookie = "aqueduct_browser"
+
+// browserThread stands for the browser's own thread where a path wants a thread's id. No
+// real id has an @.
+const browserThread = "@browser"
+
+// browserThreadID is the thread of the calling browser; "" when it has none yet.
+func browserThreadID(r *http.Request) string {
+	c, err := r.Cookie(browserCookie)
+	if err != nil || len(c.Value) < len(rand.Text()) || len(c.Value) > 128 {
+		return ""
+	}
+	return threadOf(c.Value)
+}
+
+// threadOf derives the thread's id, so that who sees the id (it is in every RUN_STARTED)
+// has not got the cookie.
+func threadOf(secret string) string {
+	sum := sha256.Sum256([]byte("aqueduct thread " + secret))
+	return "browser-" + hex.EncodeToString(sum[:16])
+}
+
+// newBrowserThread gives the browser a cookie and returns the thread that goes with it.
+func newBrowserThread(c echo.Context) string {
+	secret := rand.Text()
+	c.SetCookie(&http.Cookie{
+		Name: browserCookie, Value: secret, Path: "/api/", MaxAge: 365 * 24 * 60 * 60,
+		HttpOnly: true, Secure: c.IsTLS(), SameSite: http.SameSiteStrictMode,
+	})
+	return threadOf(secret)
+}

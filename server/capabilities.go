@@ -1,0 +1,78 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+
+	"aqueduct/bridge"
+)
+
+// capabilities is GET /api/agui/capabilities: AG-UI's AgentCapabilities of what a client
+// gets through Aqueduct. What depends on the agent alone is left undeclared, which is not
+// the same as absent.
+type capabilities struct {
+	agents  *bridge.Directory
+	version string
+}
+
+func (h *capabilities) mount(_, callers *echo.Group) {
+	callers.GET("/api/agui/capabilities", h.get)
+}
+
+type capabilitiesJSON struct {
+	Identity struct {
+		Name     string         `json:"name"`
+		Type     string         `json:"type"`
+		Provider string         `json:"provider"`
+		Version  string         `json:"version,omitempty"`
+		Metadata map[string]any `json:"metadata"`
+	} `json:"identity"`
+	Transport struct {
+		Streaming         bool `json:"streaming"`
+		Websocket         bool `json:"websocket"`
+		HTTPBinary        bool `json:"httpBinary"`
+		PushNotifications bool `json:"pushNotifications"`
+		Resumable         bool `json:"resumable"`
+	} `json:"transport"`
+	Tools struct {
+		Supported      bool `json:"supported"`
+		ParallelCalls  bool `json:"parallelCalls"`
+		ClientProvided bool `json:"clientProvided"`
+	} `json:"tools"`
+	State struct {
+		Snapshots       bool `json:"snapshots"`
+		Deltas          bool `json:"deltas"`
+		Memory          bool `json:"memory"`
+		PersistentState bool `json:"persistentState"`
+	} `json:"state"`
+	HumanInTheLoop struct {
+		Supported  bool `json:"supported"`
+		Approvals  bool `json:"approvals"`
+		Feedback   bool `json:"feedback"`
+		Interrupts bool `json:"interrupts"`
+	} `json:"humanInTheLoop"`
+	Custom map[string]any `json:"custom"`
+}
+
+func (h *capabilities) get(c echo.Context) error {
+	ids := h.agents.IDs()
+	name := firstOf(c.QueryParam("agent"), h.agents.Default())
+	if name != "" && !slices.Contains(ids, name) {
+		return refuse(bridge.RefusedUnknownAgent, "")
+	}
+	var caps capabilitiesJSON
+	caps.Identity.Name, caps.Identity.Type, caps.Identity.Provider = name, "aqueduct", "aqueduct"
+	caps.Identity.Version, caps.Identity.Metadata = h.version, map[string]any{"agents": ids}
+	caps.Transport.Streaming, caps.Transport.Resumable = true, true
+	caps.Tools.Supported, caps.Tools.ParallelCalls, caps.Tools.ClientProvided = true, true, true
+	caps.State.Snapshots, caps.State.Deltas, caps.State.Memory, caps.State.PersistentState = true, true, true, true
+	caps.HumanInTheLoop.Supported, caps.HumanInTheLoop.Approvals = true, true
+	caps.HumanInTheLoop.Feedback, caps.HumanInTheLoop.Interrupts = true, true
+	caps.Custom = map[string]any{
+		"dialects": []string{bridge.DialectV1, bridge.DialectV0, bridge.DialectTDesign},
+		"resume":   "GET /api/runs/{runId}/events with Last-Event-ID, or POST /api/agui/connect",
+	}
+	return c.JSON(http.StatusOK, caps)
+}

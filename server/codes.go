@@ -1,0 +1,93 @@
+package server
+
+import (
+	"net/http"
+
+	"aqueduct/bridge"
+)
+
+// Code is one thing that can go wrong, under a name that stays. The same name is the code
+// of a problem and of a RUN_ERROR.
+type Code struct {
+	Name    string
+	Status  int // of the HTTP answer; 0 when it only ever ends a stream
+	Meaning string
+}
+
+// Codes of the server itself. bridge and the agents' protocols have theirs.
+const (
+	codeInvalidBody     = "invalid_body"
+	codeInvalidQuery    = "invalid_query"
+	codeInvalidCursor   = "invalid_cursor"
+	codeInvalidVersion  = "unsupported_protocol_version"
+	codeUnauthorized    = "unauthorized"
+	codeForbiddenOrigin = "forbidden_origin"
+	codeNotFound        = "not_found"
+	codeMethod          = "method_not_allowed"
+	codeTooLarge        = "body_too_large"
+	codeTooSlow         = "body_too_slow"
+	codeMediaType       = "unsupported_media_type"
+	codeBeyondLog       = "beyond_log"
+	codeForeignHost     = "foreign_host"
+	codeUnavailable     = "storage_unavailable"
+	codeShuttingDown    = "shutting_down"
+)
+
+// Codes is the one table of everything that can go wrong. A failure that is not in it is
+// internal_error.
+func Codes() []Code {
+	return []Code{
+		{codeInvalidBody, http.StatusBadRequest, "The body is not what the route takes; the detail says where."},
+		{codeInvalidQuery, http.StatusBadRequest, "A query parameter is not what the route takes."},
+		{codeInvalidCursor, http.StatusBadRequest, "Last-Event-ID or ?after= is not a position."},
+		{codeInvalidVersion, http.StatusBadRequest, "The protocolVersion has a major version that is not spoken here."},
+		{bridge.RefusedInvalidID, http.StatusBadRequest, "An id has a form that is not accepted."},
+		{bridge.RefusedUnknownAgent, http.StatusBadRequest, "There is no agent of that name, or the thread belongs to another one."},
+		{bridge.RefusedNothingToDo, http.StatusBadRequest, "Neither a new message, nor an answer, nor a thread to join."},
+		{codeUnauthorized, http.StatusUnauthorized, "A token is needed, or the one given is not good."},
+		{codeForbiddenOrigin, http.StatusForbidden, "Pages of this origin may not call; see --cors-origin."},
+		{codeNotFound, http.StatusNotFound, "Nothing of that name is here for this caller."},
+		{codeMethod, http.StatusMethodNotAllowed, "The route does not take this method."},
+		{codeTooSlow, http.StatusRequestTimeout, "The body did not arrive in time."},
+		{bridge.RefusedRunInProgress, http.StatusConflict, "The thread is still answering."},
+		{bridge.RefusedRunIDConflict, http.StatusConflict, "The runId was used for another request."},
+		{bridge.RefusedDecided, http.StatusConflict, "Somebody decided otherwise before; the problem holds that decision."},
+		{codeTooLarge, http.StatusRequestEntityTooLarge, "The body is larger than is accepted."},
+		{codeMediaType, http.StatusUnsupportedMediaType, "Writes are application/json, uncompressed, in UTF-8."},
+		{codeBeyondLog, http.StatusRequestedRangeNotSatisfiable, "The position lies beyond the end of the log."},
+		{codeForeignHost, http.StatusMisdirectedRequest, "The Host is not one this server goes by; see --allowed-host."},
+		{bridge.RefusedUnknownOption, http.StatusUnprocessableEntity, "The question offered no such option."},
+		{bridge.RefusedInvalidAnswer, http.StatusUnprocessableEntity, "The answer does not fit the question."},
+		{bridge.RefusedTooManyStreams, http.StatusServiceUnavailable, "Too many streams are open."},
+		{codeUnavailable, http.StatusServiceUnavailable, "The database cannot be reached. Try again."},
+		{codeShuttingDown, http.StatusServiceUnavailable, "This server is going away. Try again."},
+		{bridge.CodeInternal, http.StatusInternalServerError, "A fault of the server; its log has the error id."},
+
+		{bridge.CodeServerRestarted, 0, "The server was restarted and the agent could not take the work up again."},
+		{bridge.CodeUpstreamProtocol, 0, "The agent broke its protocol."},
+		{bridge.CodeStorageRefused, 0, "The answer could not be kept."},
+		{bridge.CodeStateInvalid, 0, "The agent's state change did not apply."},
+		{bridge.CodeOverloaded, 0, "The agent sent faster than could be taken."},
+		{"agent_error", 0, "The agent reported an error and gave no code of its own."},
+		// bridge/httpagent's, which this room does not import; a test compares.
+		{"upstream_unreachable", 0, "The agent could not be reached."},
+		{"upstream_status", 0, "The agent answered with another status than 200."},
+		{"upstream_not_a_stream", 0, "The agent did not answer with an event stream."},
+		{"upstream_first_byte_timeout", 0, "The agent did not begin to answer in time."},
+		{"upstream_idle_timeout", 0, "The agent said nothing for too long."},
+		{"upstream_total_timeout", 0, "The agent took too long."},
+		{"upstream_truncated", 0, "The agent's answer ended before it was complete."},
+		{"upstream_malformed", 0, "The agent sent a frame that could not be read."},
+		{"upstream_event_too_large", 0, "The agent sent an event that is too large."},
+	}
+}
+
+// codeOf finds a code in the table.
+func codeOf(name string) (Code, bool) {
+	for _, c := range Codes() {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Code{}, false
+}

@@ -1,0 +1,174 @@
+package server
+
+import (
+	"fmt"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"aqueduct/server/auth"
+)
+
+// guard is what every request passes before any handler sees it. A browser runs pages of
+// strangers, so on loopback too a request proves where it comes from: by its Host (DNS
+// rebinding), its Origin, and a content type no HTML form can send.
+type guard struct {
+	auth      *auth.Auth
+	hosts     map[string]bool
+	origins   map[string]bool
+	writeTime time.Duration
+}
+
+func newGuard(cfg Config) (*guard, error) {
+	g := &guard{
+		auth: cfg.Auth, writeTime: cfg.Limits.WriteTime, origins: make(map[string]bool),
+		hosts: map[string]bool{"localhost": true},
+	}
+	for _, host := range cfg.Hosts {
+		g.hosts[strings.ToLower(host)] = true
+	}
+	for _, origin := range cfg.Origins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Host == "*" || strings.TrimRight(u.Path, "/") != "" {
+			return nil, fmt.Errorf("server: %q is not an origin such as https://app.example.com", origin)
+		}
+		g.origins[u.Scheme+"://"+strings.ToLower(u.Host)] = true
+	}
+	return g, nil
+}
+
+// check refuses what comes from where it may not, before it is routed.
+func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		h := c.Response().Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Add("Vary", "Origin")
+		// A reader that takes nothing cannot hold a connection; streams set their own.
+		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(g.writeTime))
+		if !g.knownHost(r) {
+			return refuse(codeForeignHost, "")
+		}
+		if origin := r.Header.Get("Origin"); origin != "" && !g.allowed(h, origin, r.Host) {
+			return refuse(codeForbiddenOrigin, "")
+		}
+		if r.Method == http.MethodOptions {
+			return preflight(c)
+		}
+		if writes(r) && !sendsJSON(r) {
+			return refuse(codeMediaType, "")
+		}
+		return next(c)
+	}
+}
+
+// authenticate lets callers through.
+func (g *guard) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		caller, err := g.auth.Caller(c.Request())
+		if err != nil {
+			return err
+		}
+		c.SetRequest(c.Request().WithContext(auth.With(c.Request().Context(), caller)))
+		return next(c)
+	}
+}
+
+// knownHost: a page of a stranger can point a name of its own at this address, but it can
+// neither choose a name of ours nor make its browser send an address as the name.
+func (g *guard) knownHost(r *http.Request) bool {
+	name := hostName(r.Host)
+	if g.hosts[name] {
+		return true
+	}
+	addr, err := netip.ParseAddr(name)
+	if err != nil {
+		return false
+	}
+	return addr.Unmap().IsLoopback() || !localOnly(r)
+}
+
+// hostName is a Host or authority without port and brackets, in lower case.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.Trim(host, "[]"))
+}
+
+// localOnly reports whether the request came in on a loopback listener.
+func localOnly(r *http.Request) bool {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return true
+	}
+	ap, err := netip.ParseAddrPort(addr.String())
+	return err != nil || ap.Addr().Unmap().IsLoopback()
+}
+
+// allowed lets this server's own pages and those of listed origins in.
+func (g *guard) allowed(h http.Header, origin, host string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" { // "null" among others
+		return false
+	}
+	if strings.EqualFold(u.Host, host) {
+		return true
+	}
+	if !g.origins[u.Scheme+"://"+strings.ToLower(u.Host)] {
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Allow-Credentials", "true")
+	h.Set("Access-Control-Expose-Headers", headerThread+", "+headerRun)
+	return true
+}
+
+// preflight names what pages of listed origins may send. TDesign always sends
+// Cache-Control, so every one of its calls from another origin asks here first.
+func preflight(c echo.Context) error {
+	h := c.Response().Header()
+	if h.Get("Access-Control-Allow-Origin") != "" {
+		h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
+		h.Set("Access-Control-Allow-Headers", "content-type, authorization, cache-control, last-event-id, x-requested-with, x-thread-id")
+		h.Set("Access-Control-Max-Age", "600")
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// writes reports whether the request may change something. DELETE is never sent by a form
+// and has no body, so its content type says nothing.
+func writes(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return false
+	case http.MethodDelete:
+		return r.ContentLength != 0
+	}
+	return true
+}
+
+// sendsJSON accepts application/json, said twice as well: TDesign pages that spell the
+// header in lower case send "application/json, application/json".
+func sendsJSON(r *http.Request) bool {
+	if r.Header.Get("Content-Encoding") != "" {
+		return false // a small body must not grow to a large one in here
+	}
+	types := strings.Split(strings.Join(r.Header.Values("Content-Type"), ","), ",")
+	for _, t := range types {
+		media, params, err := mime.ParseMediaType(t)
+		if err != nil || media != "application/json" {
+			return false
+		}
+		if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/go-playground/validator/v10"
+	"github.com/labstack/echo/v4"
+
+	"aqueduct/agui"
+	"aqueduct/bridge"
+)
+
+// intake reads bodies and queries: whole, within limits, and checked.
+type intake struct {
+	limits   Limits
+	validate *validator.Validate
+}
+
+func newIntake(limits Limits) *intake {
+	v := validator.New(validator.WithRequiredStructEnabled())
+	v.RegisterTagNameFunc(wireName)
+	return &intake{limits: limits, validate: v}
+}
+
+// wireName is what the client calls a member.
+func wireName(f reflect.StructField) string {
+	for _, tag := range []string{"json", "query"} {
+		if name, _, _ := strings.Cut(f.Tag.Get(tag), ","); name != "" && name != "-" {
+			return name
+		}
+	}
+	return f.Name
+}
+
+// body reads a request's body.
+func (in *intake) body(c echo.Context) ([]byte, error) {
+	r := c.Request()
+	tooLarge := &http.MaxBytesError{Limit: in.limits.Body}
+	if r.ContentLength > in.limits.Body {
+		return nil, tooLarge
+	}
+	rc := http.NewResponseController(c.Response())
+	_ = rc.SetReadDeadline(time.Now().Add(in.limits.BodyTime))
+	raw, err := io.ReadAll(http.MaxBytesReader(c.Response().Writer, r.Body, in.limits.Body))
+	if err != nil {
+		var known *http.MaxBytesError
+		if errors.As(err, &known) || problemOf(err).Code == codeTooSlow {
+			return nil, err
+		}
+		return nil, refuse(codeInvalidBody, "The body could not be read.")
+	}
+	// From here on a read only serves to notice that the client has gone.
+	_ = rc.SetReadDeadline(time.Time{})
+	return raw, nil
+}
+
+// json reads a body into v and checks v's rules. Unknown members are no fault.
+func (in *intake) json(c echo.Context, v any) error {
+	raw, err := in.body(c)
+	if err != nil {
+		return err
+	}
+	if err := agui.CheckJSON(raw, agui.MaxJSONDepth); err != nil {
+		return err
+	}
+	if len(raw) == 0 || bytes.TrimSpace(raw)[0] != '{' {
+		return refuse(codeInvalidBody, "The body must be an object.")
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return refuse(codeInvalidBody, fmt.Sprintf("At /%s: must be %s.", strings.ReplaceAll(wrong.Field, ".", "/"), kindName(wrong.Type)))
+		}
+		return refuse(codeInvalidBody, "")
+	}
+	return in.check(v, codeInvalidBody)
+}
+
+// query reads the query parameters into v and checks v's rules.
+func (in *intake) query(c echo.Context, v any) error {
+	if _, err := url.ParseQuery(c.Request().URL.RawQuery); err != nil {
+		return refuse(codeInvalidQuery, "")
+	}
+	if err := (&echo.DefaultBinder{}).BindQueryParams(c, v); err != nil {
+		return refuse(codeInvalidQuery, "")
+	}
+	return in.check(v, codeInvalidQuery)
+}
+
+func (in *intake) check(v any, code string) error {
+	err := in.validate.Struct(v)
+	var fields validator.ValidationErrors
+	if !errors.As(err, &fields) {
+		return err
+	}
+	f := fields[0]
+	rule := f.Tag()
+	if f.Param() != "" {
+		rule += " " + f.Param()
+	}
+	return refuse(code, fmt.Sprintf("%s: %s.", f.Field(), rule))
+}
+
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	}
+	return "a number"
+}
+
+// pathID reads an id from the path. An id of a form nobody can have is refused rather
+// than looked for, so it gets into no log line and no frame.
+func pathID(c echo.Context, name string) (string, error) {
+	id, err := url.PathUnescape(c.Param(name))
+	if err != nil || !bridge.ValidExternalID(id) {
+		return "", refuse(bridge.RefusedInvalidID, "")
+	}
+	return id, nil
+}
+
+// pageQuery is a window of a listing.
+type pageQuery struct {
+	Limit  int    `query:"limit" validate:"gte=0,lte=1000"`
+	Before string `query:"before" validate:"omitempty,uuid"`
+}

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/eventlog"
+)
+
+// Metrics counts what this replica does. It is made before the rooms it listens to.
+type Metrics struct {
+	registry    *prometheus.Registry
+	runs        *prometheus.CounterVec
+	firstToken  prometheus.Histogram
+	streams     prometheus.Gauge
+	streamsDone *prometheus.CounterVec
+	delivery    prometheus.Histogram
+	commitTime  prometheus.Histogram
+	commitSize  *prometheus.HistogramVec
+}
+
+// NewMetrics makes a set of its own, apart from any global one.
+func NewMetrics() *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aqueduct_runs_total", Help: "Runs that have ended, by outcome.",
+		}, []string{"outcome"}),
+		firstToken: histogram("aqueduct_first_token_seconds", "From a request to the first text of its Run.", 0.005, 2, 14),
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "aqueduct_open_streams", Help: "Streams that are open now.",
+		}),
+		streamsDone: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aqueduct_streams_total", Help: "Streams that have ended, by how.",
+		}, []string{"outcome"}),
+		delivery:   histogram("aqueduct_append_to_client_seconds", "From an event's append to its write to a client that was waiting.", 0.0005, 2, 16),
+		commitTime: histogram("aqueduct_commit_seconds", "How long a commit of events took.", 0.0005, 2, 14),
+		commitSize: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "aqueduct_commit_size", Help: "What one commit held, by unit.", Buckets: prometheus.ExponentialBuckets(1, 4, 12),
+		}, []string{"unit"}),
+	}
+	m.registry.MustRegister(m.runs, m.firstToken, m.streams, m.streamsDone, m.delivery, m.commitTime, m.commitSize,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func histogram(name, help string, start, factor float64, count int) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(start, factor, count),
+	})
+}
+
+// Meter is what bridge reports to.
+func (m *Metrics) Meter() bridge.Meter {
+	return bridge.Meter{
+		RunEnded:   func(outcome string) { m.runs.WithLabelValues(outcome).Inc() },
+		FirstToken: func(since time.Duration) { m.firstToken.Observe(since.Seconds()) },
+	}
+}
+
+// Committed is what eventlog reports to.
+func (m *Metrics) Committed(s eventlog.CommitStats) {
+	m.commitTime.Observe(s.Took.Seconds())
+	m.commitSize.WithLabelValues("sessions").Observe(float64(s.Sessions))
+	m.commitSize.WithLabelValues("events").Observe(float64(s.Events))
+	m.commitSize.WithLabelValues("bytes").Observe(float64(s.Bytes))
+}
+
+func (m *Metrics) streamOpened() { m.streams.Inc() }
+
+func (m *Metrics) streamClosed(how outcome) {
+	m.streams.Dec()
+	m.streamsDone.WithLabelValues(string(how)).Inc()
+}
+
+// replayAge is how old an event is that was read again rather than waited for; its age
+// says nothing about how fast we are.
+const replayAge = 10 * time.Second
+
+// delivered looks at each commit's events once: they share a time.
+func (m *Metrics) delivered(items []bridge.Item) {
+	var last time.Time
+	for i := range items {
+		if items[i].Seq == 0 || items[i].TS.Equal(last) {
+			continue
+		}
+		last = items[i].TS
+		if age := time.Since(last); age < replayAge {
+			m.delivery.Observe(age.Seconds())
+		}
+	}
+}
+
+// metricsPage is GET /metrics.
+type metricsPage struct{ metrics *Metrics }
+
+func (h *metricsPage) mount(_, callers *echo.Group) {
+	callers.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(h.metrics.registry, promhttp.HandlerOpts{})))
+}

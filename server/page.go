@@ -1,0 +1,27 @@
+package server
+
+import (
+	"io/fs"
+
+	"github.com/labstack/echo/v4"
+
+	"aqueduct/web"
+)
+
+// page is the page at "/". It needs no token to load; what it then asks for does.
+type page struct{}
+
+func (page) mount(open, _ *echo.Group) {
+	serve := echo.WrapHandler(web.Handler())
+	open.GET("/", serve)
+	// Each file by its name, so that everything else stays a plain 404.
+	err := fs.WalkDir(web.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			open.GET("/"+path, serve)
+		}
+		return err
+	})
+	if err != nil {
+		panic(err) // the files are part of the program
+	}
+}

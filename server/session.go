@@ -1,0 +1,43 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"aqueduct/server/auth"
+)
+
+// session is /api/session: a browser hands in the token once and has a cookie from then
+// on, because neither links nor an EventSource can carry a header.
+type session struct {
+	auth *auth.Auth
+	in   *intake
+}
+
+func (h *session) mount(open, callers *echo.Group) {
+	open.POST("/api/session", h.signIn)
+	callers.DELETE("/api/session", h.signOut)
+}
+
+type signInBody struct {
+	Token string `json:"token" validate:"required,max=4096"`
+}
+
+func (h *session) signIn(c echo.Context) error {
+	var body signInBody
+	if err := h.in.json(c, &body); err != nil {
+		return err
+	}
+	cookie, err := h.auth.SignIn(auth.Secret(body.Token), c.IsTLS())
+	if err != nil {
+		return err
+	}
+	c.SetCookie(cookie)
+	return c.NoContent(http.StatusNoContent)
+}
+
+func (h *session) signOut(c echo.Context) error {
+	c.SetCookie(h.auth.SignOut(c.IsTLS()))
+	return c.NoContent(http.StatusNoContent)
+}

@@ -1,0 +1,234 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"aqueduct/agui"
+	"aqueduct/bridge"
+	"aqueduct/server/auth"
+	"aqueduct/store"
+)
+
+// threads is /api/threads: what a caller talked about. Its words are AG-UI's.
+type threads struct {
+	sessions *bridge.Sessions
+	store    store.Store
+	in       *intake
+	out      *streams
+}
+
+func (h *threads) mount(_, callers *echo.Group) {
+	callers.GET("/api/threads", h.list)
+	callers.GET("/api/threads/:id", h.get)
+	callers.PATCH("/api/threads/:id", h.rename)
+	callers.DELETE("/api/threads/:id", h.remove)
+	callers.GET("/api/threads/:id/messages", h.messages)
+	callers.GET("/api/threads/:id/events", h.events)
+}
+
+type threadJSON struct {
+	ID        string    `json:"id"`
+	Title     string    `json:"title"`
+	AgentID   string    `json:"agentId"`
+	CreatedAt time.Time `json:"createdAt"`
+	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+func threadOut(s store.Session) threadJSON {
+	return threadJSON{ID: s.ExternalID, Title: s.Title, AgentID: s.AgentID, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC()}
+}
+
+// list gives the newest threads first; next goes into ?before= for more.
+func (h *threads) list(c echo.Context) error {
+	var q pageQuery
+	if err := h.in.query(c, &q); err != nil {
+		return err
+	}
+	page := store.Page{Limit: q.Limit, Before: q.Before}
+	rows, err := h.store.Sessions(c.Request().Context(), auth.From(c.Request().Context()).Scope(), page)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Threads []threadJSON `json:"threads"`
+		Next    string       `json:"next,omitempty"`
+	}{Threads: make([]threadJSON, 0, len(rows))}
+	for _, s := range rows {
+		out.Threads = append(out.Threads, threadOut(s))
+	}
+	if len(rows) == page.Size() {
+		out.Next = rows[len(rows)-1].ID
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+// find takes the client's thread id, ours, or @browser.
+func (h *threads) find(c echo.Context) (store.Session, error) {
+	ctx := c.Request().Context()
+	in := auth.From(ctx).Scope()
+	if c.Param("id") == browserThread {
+		return h.store.SessionByExternalID(ctx, in, browserThreadID(c.Request()))
+	}
+	id, err := pathID(c, "id")
+	if err != nil {
+		return store.Session{}, err
+	}
+	s, err := h.store.SessionByExternalID(ctx, in, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return h.store.Session(ctx, in, id)
+	}
+	return s, err
+}
+
+// get is one thread with what is under way in it.
+func (h *threads) get(c echo.Context) error {
+	s, err := h.find(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	in := auth.From(ctx).Scope()
+	out := struct {
+		threadJSON
+		State     rawJSON  `json:"state,omitempty"`
+		LastRun   *runJSON `json:"lastRun,omitempty"`
+		Questions []string `json:"questions"`
+	}{threadJSON: threadOut(s), State: s.State, Questions: []string{}}
+	switch run, err := h.store.LastRun(ctx, in, s.ID); {
+	case err == nil:
+		out.LastRun = runOut(run, s)
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	open, err := h.store.OpenToolCalls(ctx, in, s.ID)
+	if err != nil {
+		return err
+	}
+	for _, call := range open {
+		out.Questions = append(out.Questions, call.ID)
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+type renameBody struct {
+	Title string `json:"title" validate:"required,max=200"`
+}
+
+func (h *threads) rename(c echo.Context) error {
+	var body renameBody
+	if err := h.in.json(c, &body); err != nil {
+		return err
+	}
+	s, err := h.find(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	if err := h.sessions.Rename(ctx, auth.From(ctx).Principal, s.ExternalID, body.Title); err != nil {
+		return err
+	}
+	s.Title = body.Title
+	return c.JSON(http.StatusOK, threadOut(s))
+}
+
+func (h *threads) remove(c echo.Context) error {
+	s, err := h.find(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	if err := h.sessions.Delete(ctx, auth.From(ctx).Principal, s.ExternalID); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+type messagesQuery struct {
+	pageQuery
+	Format string `query:"format" validate:"omitempty,oneof=tdesign agui"`
+}
+
+// messages is the history, as a bare array so that a page can hand it on as it is. What a
+// Run that is still open has said is left out: its stream says it from the start.
+func (h *threads) messages(c echo.Context) error {
+	var q messagesQuery
+	if err := h.in.query(c, &q); err != nil {
+		return err
+	}
+	s, err := h.find(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	in := auth.From(ctx).Scope()
+	page := store.Page{Limit: q.Limit, Before: q.Before}
+	rows, err := h.store.Messages(ctx, in, s.ID, page)
+	if err != nil {
+		return err
+	}
+	if len(rows) == page.Size() {
+		c.Response().Header().Set("Link", nextLink(c.Request().URL, rows[0].ID))
+	}
+	last, err := h.store.LastRun(ctx, in, s.ID)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if last.Status == store.RunRunning {
+		rows = without(rows, last.ID)
+	}
+	if q.Format == "agui" {
+		return c.JSON(http.StatusOK, plainHistory(rows))
+	}
+	history, err := pageHistory(rows)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, history)
+}
+
+// nextLink points to the page of older entries (RFC 8288).
+func nextLink(u *url.URL, before string) string {
+	q := u.Query()
+	q.Set("before", before)
+	return "<" + u.EscapedPath() + "?" + q.Encode() + `>; rel=` + strconv.Quote("next")
+}
+
+// without leaves out what came out of a Run.
+func without(rows []store.Message, runID string) []store.Message {
+	kept := rows[:0]
+	for _, m := range rows {
+		if !m.Output || m.RunID != runID {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}
+
+// events tails a thread across its Runs, without end.
+func (h *threads) events(c echo.Context) error {
+	if err := h.out.admit(); err != nil {
+		return err
+	}
+	s, err := h.find(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	in := auth.From(ctx).Scope()
+	after, err := logCursor(c, h.store, in, s.ID)
+	if err != nil {
+		return err
+	}
+	feed, err := h.sessions.ThreadFeed(ctx, in, s, after)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(headerThread, s.ExternalID)
+	return h.out.serve(c, feed, agui.NewV1(), true, nil)
+}

@@ -1,0 +1,172 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"aqueduct/agui"
+	"aqueduct/bridge"
+	"aqueduct/server/auth"
+	"aqueduct/store"
+)
+
+// trace is GET /v1/runs/{run_id}/events of the platform contract (§9.2): the slices of a
+// Turn, which the contract calls a run, and its Records, as one series in time.
+type trace struct {
+	store store.Store
+	in    *intake
+}
+
+func (h *trace) mount(_, callers *echo.Group) {
+	callers.GET("/v1/runs/:id/events", h.get)
+}
+
+func (h *trace) get(c echo.Context) error {
+	id, err := pathID(c, "id")
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	in := auth.From(ctx).Scope()
+	turn, err := h.store.Turn(ctx, in, id)
+	if errors.Is(err, store.ErrNotFound) {
+		var run store.Run // a later Run of the Turn, or the client's own runId
+		if run, err = h.store.FindRun(ctx, in, id); err == nil {
+			return h.write(c, run.TurnID)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return h.write(c, turn.ID)
+}
+
+// entryJSON is one entry in the contract's shape.
+type entryJSON struct {
+	EventID string  `json:"event_id"`
+	RunID   string  `json:"run_id"`
+	TS      int64   `json:"ts"` // Unix milliseconds
+	Type    string  `json:"type"`
+	Payload rawJSON `json:"payload"`
+}
+
+type traceQuery struct {
+	Limit int    `query:"limit" validate:"gte=0,lte=1000"`
+	After string `query:"after" validate:"max=64"`
+}
+
+// traceCursor is where a page ended in each of the two series: "<seq>~<record id>".
+type traceCursor struct {
+	seq    int64
+	record string
+}
+
+func parseTraceCursor(s string) (traceCursor, error) {
+	if s == "" {
+		return traceCursor{}, nil
+	}
+	seq, record, ok := strings.Cut(s, "~")
+	n, err := strconv.ParseInt(seq, 10, 64)
+	if !ok || err != nil || n < 0 || record != "" && !bridge.ValidExternalID(record) {
+		return traceCursor{}, refuse(codeInvalidCursor, "")
+	}
+	return traceCursor{seq: n, record: record}, nil
+}
+
+func (t traceCursor) String() string { return strconv.FormatInt(t.seq, 10) + "~" + t.record }
+
+// write gives one page; next goes into ?after= for more.
+func (h *trace) write(c echo.Context, turnID string) error {
+	var q traceQuery
+	if err := h.in.query(c, &q); err != nil {
+		return err
+	}
+	at, err := parseTraceCursor(q.After)
+	if err != nil {
+		return err
+	}
+	size := store.Page{Limit: q.Limit}.Size()
+	events, err := h.events(c, turnID, at.seq, size)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	records, err := h.store.RecordsOfTurn(ctx, auth.From(ctx).Scope(), turnID, store.Page{Limit: size, After: at.record})
+	if err != nil {
+		return err
+	}
+	entries, next := merge(turnID, events, records, size, at)
+	out := struct {
+		RunID  string      `json:"run_id"`
+		Events []entryJSON `json:"events"`
+		Next   string      `json:"next,omitempty"`
+	}{RunID: turnID, Events: entries}
+	if len(entries) == size {
+		out.Next = next.String()
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+// placed is an event of a slice with its place.
+type placed struct {
+	row   store.EventRow
+	seq   int64
+	event []byte
+}
+
+// events reads up to n events of the Turn's slices after a position.
+func (h *trace) events(c echo.Context, turnID string, after int64, n int) ([]placed, error) {
+	ctx := c.Request().Context()
+	runs, err := h.store.RunsOfTurn(ctx, auth.From(ctx).Scope(), turnID)
+	if err != nil {
+		return nil, err
+	}
+	var out []placed
+	for _, run := range runs {
+		if run.FirstSeq == 0 || run.LastSeq > 0 && run.LastSeq <= after {
+			continue
+		}
+		err := eachEvent(c, h.store, run, max(after, run.FirstSeq-1), func(row store.EventRow, seq int64, event []byte) bool {
+			out = append(out, placed{row, seq, event})
+			return len(out) < n
+		})
+		if err != nil || len(out) >= n {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// merge joins the two series by time, each keeping its own order: positions, not clocks,
+// order the log.
+func merge(turnID string, events []placed, records []store.Record, n int, at traceCursor) ([]entryJSON, traceCursor) {
+	entries := make([]entryJSON, 0, min(n, len(events)+len(records)))
+	for len(entries) < n && len(events)+len(records) > 0 {
+		if len(events) == 0 || len(records) > 0 && !events[0].row.TS.Before(records[0].TS) {
+			r := records[0]
+			records, at.record = records[1:], r.ID
+			entries = append(entries, entryJSON{
+				EventID: r.ID, RunID: turnID, TS: r.TS.UnixMilli(), Type: r.Type, Payload: orNull(r.Payload),
+			})
+			continue
+		}
+		e := events[0]
+		events, at.seq = events[1:], e.seq
+		entries = append(entries, entryJSON{
+			EventID: e.row.SessionID + ":" + strconv.FormatInt(e.seq, 10), RunID: turnID,
+			TS: e.row.TS.UnixMilli(), Type: string(agui.TypeOf(e.event)), Payload: e.event,
+		})
+	}
+	return entries, at
+}
+
+func orNull(raw []byte) rawJSON {
+	if len(raw) == 0 {
+		return rawJSON("null")
+	}
+	return raw
+}
