@@ -68,6 +68,9 @@ type bookmark struct {
 	unnamed        unnamed
 }
 
+// Running tells whether a run has been started and not ended.
+func (g *Grammar) Running() bool { return g.phase == running }
+
 // Check verifies that ev may come next, and advances if so. A broken rule is a
 // [*GrammarError] and leaves the Grammar as it was.
 func (g *Grammar) Check(ev Event) error {

@@ -227,6 +227,16 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
+func TestRunning(t *testing.T) {
+	t.Parallel()
+	g := new(agui.Grammar)
+	for i, ev := range decodeAll(t, runStart, runFinish, runStart, runFail) {
+		if err := g.Check(ev); err != nil || g.Running() != (i%2 == 0) {
+			t.Errorf("event %d: running %v, %v", i, g.Running(), err)
+		}
+	}
+}
+
 func TestTooManyOpen(t *testing.T) {
 	t.Parallel()
 	g := runningGrammar(t)

@@ -10,6 +10,14 @@ func (g *Grammar) own(k kind, id, owner string) {
 		g.owners = make(map[entity]string)
 	}
 	g.owners[entity{k, id}] = owner
+	// A snapshot can give away what is open; its end must then agree.
+	for _, list := range [...][]item{g.open, g.away} {
+		for i := range list {
+			if ownerKind(list[i].kind) == k && list[i].id == id {
+				list[i].owner = owner
+			}
+		}
+	}
 }
 
 // checkOwner: an untagged event agrees with any owner, a tagged one only with

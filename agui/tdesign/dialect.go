@@ -75,11 +75,7 @@ func (d *dialect) send(ev agui.Event) {
 }
 
 // sendJSON sends an event AG-UI 1.0 has no type for.
-func (d *dialect) sendJSON(event string) {
-	d.flush()
-	d.last = append(d.last[:0], event...)
-	d.pending = true
-}
+func (d *dialect) sendJSON(event string) { d.pass([]byte(event)) }
 
 // flush appends the latest frame, without an id since another one follows.
 func (d *dialect) flush() {
@@ -136,13 +132,12 @@ func (d *dialect) translateElse(ev agui.Event, event []byte) {
 	case *agui.ActivityDelta:
 		d.activityDelta(e, event)
 	case *agui.MessagesSnapshot, *agui.ReasoningEncryptedValue,
-		*agui.SubagentStarted, *agui.SubagentFinished, *agui.SubagentError:
+		*agui.SubagentStarted, *agui.SubagentFinished, *agui.SubagentError,
+		*agui.TextMessageChunk, *agui.ToolCallChunk, *agui.ReasoningMessageChunk:
 		// A standard message snapshot does nothing in TDesign, one with content
-		// arrays breaks the bubble; subagents it does not know.
+		// arrays breaks the bubble; subagents it does not know; chunks a log has
+		// none of.
 	default:
-		if bytes.HasSuffix([]byte(ev.EventType()), []byte("_CHUNK")) {
-			return // a log has none
-		}
 		d.pass(event)
 	}
 }

@@ -3,7 +3,6 @@ package tdesign
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 
 	"aqueduct/agui"
 )
@@ -29,8 +28,6 @@ func membersOf(raw json.RawMessage) []member {
 	}
 	return list
 }
-
-func indexIs(i int, segment string) bool { return strconv.Itoa(i) == segment }
 
 func find(list []member, key string) json.RawMessage {
 	for i := range list {

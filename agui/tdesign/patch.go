@@ -3,6 +3,7 @@ package tdesign
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -71,10 +72,8 @@ func child(doc any, segment string) any {
 	case map[string]any:
 		return parent[segment]
 	case []any:
-		for i := range parent {
-			if indexIs(i, segment) {
-				return parent[i]
-			}
+		if i, err := strconv.Atoi(segment); err == nil && i >= 0 && i < len(parent) {
+			return parent[i]
 		}
 	}
 	return nil

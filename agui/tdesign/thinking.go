@@ -31,7 +31,7 @@ func (d *dialect) thinkingStart() {
 
 func (d *dialect) thoughtStart() {
 	d.thinkingStart()
-	d.endThought()
+	d.thoughtEnd()
 	d.thinking.message, d.thinking.free = true, false
 	d.sendJSON(`{"type":"THINKING_TEXT_MESSAGE_START"}`)
 }
@@ -43,7 +43,7 @@ func (d *dialect) thoughtContent(delta string) {
 		d.thoughtStart()
 	}
 	if d.thinking.free {
-		d.sendThought(delta)
+		d.sthoughtEnd(delta)
 		return
 	}
 	d.thinking.held = append(d.thinking.held, delta...)
@@ -57,11 +57,11 @@ func (d *dialect) releaseThought() {
 	if len(d.thinking.held) > 0 {
 		held := string(d.thinking.held)
 		d.thinking.held = d.thinking.held[:0]
-		d.sendThought(held)
+		d.sthoughtEnd(held)
 	}
 }
 
-func (d *dialect) sendThought(delta string) {
+func (d *dialect) sthoughtEnd(delta string) {
 	if delta == "" {
 		return
 	}
@@ -69,9 +69,7 @@ func (d *dialect) sendThought(delta string) {
 	d.sendJSON(string(append(event, '}')))
 }
 
-func (d *dialect) thoughtEnd() { d.endThought() }
-
-func (d *dialect) endThought() {
+func (d *dialect) thoughtEnd() {
 	if !d.thinking.message {
 		return
 	}
@@ -84,7 +82,7 @@ func (d *dialect) closeThinking() {
 	if !d.thinking.open {
 		return
 	}
-	d.endThought()
+	d.thoughtEnd()
 	d.thinking.open = false
 	d.sendJSON(`{"type":"THINKING_END"}`)
 }
