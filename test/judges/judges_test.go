@@ -47,6 +47,18 @@ func TestPage(t *testing.T) {
 	judge(t, serve(t, "5ms"), "page.test.mjs")
 }
 
+// TestPageSignsIn: the same page where the server wants a token.
+func TestPageSignsIn(t *testing.T) {
+	browser(t)
+	const token = "judges-token-0123456789"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TOKEN", token)
+	judge(t, serve(t, "2ms", "--auth", "token", "--token-file", file), "signin.test.mjs")
+}
+
 // TestPageModules tests the page's modules that need no browser.
 func TestPageModules(t *testing.T) {
 	judge(t, "", "../../web/test/fold.test.js", "../../web/test/patch.test.js", "../../web/test/sse.test.js")

@@ -43,14 +43,15 @@ func run(m *testing.M) int {
 
 // serve starts the program on a free port and a database of its own, the demo agent
 // pausing that long between two words, and gives its URL.
-func serve(t *testing.T, pace string) string {
+func serve(t *testing.T, pace string, args ...string) string {
 	t.Helper()
 	path, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, "serve", "--demo", "--listen", "127.0.0.1:0",
-		"--database", "sqlite:"+filepath.Join(t.TempDir(), "aqueduct.db"))
+	args = append([]string{"serve", "--demo", "--listen", "127.0.0.1:0",
+		"--database", "sqlite:" + filepath.Join(t.TempDir(), "aqueduct.db")}, args...)
+	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), "AQUEDUCT_DEMO_PACE="+pace)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
