@@ -6,6 +6,10 @@ import "time"
 // moves of rows that belong to them. It is atomic and fenced.
 type Batch struct {
 	Replica string // the writer; the whole batch is refused when it is fenced
+	// Seq numbers the Batches of a replica upwards, so that repeating one after
+	// ErrUnknownOutcome is ErrConflict if it had landed, even when it has no event rows to
+	// tell. 0: not numbered, and moves that landed would be reported as lost.
+	Seq     int64
 	Events  []EventRow
 	Records []Record
 	Moves   []Move

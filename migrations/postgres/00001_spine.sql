@@ -180,6 +180,7 @@ CREATE TABLE replicas (
     id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     name TEXT COLLATE "C" NOT NULL,
     beat BIGINT NOT NULL DEFAULT 0,
+    batch BIGINT NOT NULL DEFAULT 0,
     fenced BOOLEAN NOT NULL DEFAULT FALSE,
     seen_at BIGINT NOT NULL DEFAULT 0
 );
@@ -188,20 +189,29 @@ CREATE TABLE replicas (
 CREATE UNIQUE INDEX replicas_living ON replicas (name) WHERE NOT fenced;
 
 -- The first statement of every Batch with moves. It holds the replica's row until the commit, so that fencing waits
--- for a Batch in flight, and raises a state of its own when the writer has been replaced.
+-- for a Batch in flight, and raises a state of its own when the writer has been replaced. A numbered Batch leaves its
+-- number there, so that repeating it shows that it had landed.
 -- +goose StatementBegin
-CREATE FUNCTION aqueduct_fence(replica TEXT) RETURNS VOID LANGUAGE plpgsql AS $$
+CREATE FUNCTION aqueduct_fence(replica TEXT, seq BIGINT) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
+    IF seq > 0 THEN
+        UPDATE replicas SET batch = seq WHERE id = replica AND NOT fenced AND batch < seq;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
     PERFORM 1 FROM replicas WHERE id = replica AND NOT fenced FOR SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'replica % is fenced', replica USING ERRCODE = 'AQ001';
+    ELSIF seq > 0 THEN
+        RAISE EXCEPTION 'batch % of replica % has landed', seq, replica USING ERRCODE = 'unique_violation';
     END IF;
 END
 $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP FUNCTION aqueduct_fence(TEXT);
+DROP FUNCTION aqueduct_fence(TEXT, BIGINT);
 DROP TABLE replicas;
 DROP TABLE commands;
 DROP TABLE approvals;

@@ -114,7 +114,7 @@ func (c *committer) write(ctx context.Context, b *store.Batch) (store.Result, er
 		return store.Result{}, c.appendOnly(ctx, b)
 	}
 	p := &pgx.Batch{}
-	p.Queue("SELECT aqueduct_fence($1)", b.Replica)
+	p.Queue("SELECT aqueduct_fence($1, $2)", b.Replica, sqldb.Number(b))
 	if ids := sqldb.LockedFirst(b.Moves); len(ids) > 0 {
 		p.Queue("SELECT 1 FROM sessions WHERE session_id = ANY($1) ORDER BY session_id FOR NO KEY UPDATE", ids)
 	}

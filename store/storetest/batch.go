@@ -116,6 +116,28 @@ func testBatchRepeated(w *world) {
 	same(w, w.events(s.ID, 0, 1<<20), b.Events)
 }
 
+// testBatchNumbered: without event rows it is the number that tells, and a Batch that
+// was refused has not used it up.
+func testBatchNumbered(w *world) {
+	s := w.session(alice())
+	turn := w.turn(s.ID, store.TurnQueued)
+	move := func(seq int64, from, to store.TurnStatus) store.Batch {
+		return store.Batch{Seq: seq, Moves: []store.Move{store.TurnMove{ID: turn.ID, From: []store.TurnStatus{from}, To: to}}}
+	}
+	w.refuse(store.ErrData, move(7, store.TurnDone, store.TurnRunning))
+	b := move(7, store.TurnQueued, store.TurnRunning)
+	same(w, len(w.commit(b)), 0)
+	w.refuse(store.ErrConflict, b)
+	w.refuse(store.ErrConflict, move(6, store.TurnRunning, store.TurnDone))
+	same(w, len(w.commit(store.Batch{Seq: 8, Events: []store.EventRow{row(s.ID, 1, 1)}})), 0)
+	same(w, len(w.commit(move(9, store.TurnRunning, store.TurnPausedTool))), 0)
+	same(w, w.commit(move(0, store.TurnRunning, store.TurnDone)), []int{0})
+	w.ok(w.s.Fence(w.ctx, w.replica))
+	w.refuse(store.ErrFenced, move(9, store.TurnRunning, store.TurnPausedTool))
+	w.refuse(store.ErrFenced, move(10, store.TurnPausedTool, store.TurnRunning))
+	same(w, got[store.Turn](w)(w.s.Turn(w.ctx, store.System(), turn.ID)).Status, store.TurnPausedTool)
+}
+
 // testBatchPoison: one of a hundred Sessions has a row the database refuses. Halving,
 // as the committer does, finds it, and the other ninety-nine are whole.
 func testBatchPoison(w *world) {

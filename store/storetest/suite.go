@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"BatchLost", testBatchLost},
 		{"BatchAtomic", testBatchAtomic},
 		{"BatchRepeated", testBatchRepeated},
+		{"BatchNumbered", testBatchNumbered},
 		{"BatchPoison", testBatchPoison},
 		{"OddText", testOddText},
 		{"Tx", testTx},

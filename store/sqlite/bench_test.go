@@ -1,0 +1,12 @@
+package sqlite_test
+
+import (
+	"testing"
+
+	"aqueduct/store"
+	"aqueduct/store/storetest"
+)
+
+func BenchmarkStore(b *testing.B) {
+	storetest.Bench(b, func(b *testing.B) store.Store { return open(b) })
+}
