@@ -48,4 +48,10 @@ func lockFile(ctx context.Context, path string, wait time.Duration) (*fileLock, 
 	}
 }
 
-func (l *fileLock) release() error { return l.f.Close() }
+// release lets the next one in; doing it again does nothing.
+func (l *fileLock) release() error {
+	if err := l.f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
