@@ -52,8 +52,9 @@ func statCPU(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * clockTick, nil
 }
 
+// childrenOf looks through all processes for those whose parent is pid.
 func childrenOf(pid int) ([]int, error) {
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return nil, err
 	}
@@ -61,12 +62,15 @@ func childrenOf(pid int) ([]int, error) {
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
-			continue
+			continue // ended meanwhile
 		}
-		for _, f := range strings.Fields(string(raw)) {
-			if n, err := strconv.Atoi(f); err == nil {
-				children = append(children, n)
+		_, rest, _ := strings.Cut(string(raw), ") ")
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
+			child, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if err != nil {
+				return nil, err
 			}
+			children = append(children, child)
 		}
 	}
 	return children, nil

@@ -55,12 +55,13 @@ func BenchmarkFlood(b *testing.B) {
 	bare := startRole(b, "relay", stub.url)
 	file := filepath.Join(b.TempDir(), "bench.db")
 	lite := startServer(b, binary, stub.url, "sqlite:"+file)
+	b.Setenv("AQUEDUCT_TEST_FSYNC", "on") // a figure without it would be of another database
 	dsn := storetest.Postgres(b)
 	pg := startServer(b, binary, stub.url, dsn)
 	sides := []*side{
 		{name: "bare relay", url: bare.url, pids: []int{bare.pid}},
 		{name: "aqueduct, SQLite", url: lite.url, pids: []int{lite.pid}, kept: countKept("sqlite", file)},
-		{name: "aqueduct, PostgreSQL", url: pg.url, pids: []int{pg.pid, postmaster(b)}, kept: countKept("pgx", dsn)},
+		{name: "aqueduct, PostgreSQL", url: pg.url, pids: []int{pg.pid, postmaster(b, dsn)}, kept: countKept("pgx", dsn)},
 	}
 	for round := range rounds {
 		for _, s := range sides {

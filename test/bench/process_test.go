@@ -2,11 +2,13 @@ package bench
 
 import (
 	"bufio"
+	"database/sql"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -97,20 +99,29 @@ func startServer(tb testing.TB, binary, upstream, database string) process {
 		"--database", database, "--agent", "stub="+upstream))
 }
 
-// postmaster finds the PostgreSQL this process has started.
-func postmaster(tb testing.TB) int {
+// postmaster is the process id of the PostgreSQL behind dsn: the first line of the file
+// it keeps in its data folder.
+func postmaster(tb testing.TB, dsn string) int {
 	tb.Helper()
-	children, err := childrenOf(os.Getpid())
+	db, err := sql.Open("pgx", dsn)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for _, pid := range children {
-		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && strings.HasPrefix(string(name), "postgres") {
-			return pid
-		}
+	defer db.Close()
+	var dir string
+	if err := db.QueryRow("SHOW data_directory").Scan(&dir); err != nil {
+		tb.Fatal(err)
 	}
-	tb.Fatal("no postgres among the children of the benchmark")
-	return 0
+	raw, err := os.ReadFile(filepath.Join(dir, "postmaster.pid"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(raw), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return pid
 }
 
 // settleDown lets what was begun in one round end in it: a checkpoint, a last commit.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 )
@@ -33,7 +34,12 @@ type relayEvent struct {
 }
 
 func (r *relay) chat(w http.ResponseWriter, req *http.Request) {
-	resp, err := r.client.Post(r.upstream+"/invoke", "application/json", req.Body)
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	resp, err := r.client.Post(r.upstream+"/invoke", "application/json", bytes.NewReader(body))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
