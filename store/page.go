@@ -1,6 +1,8 @@
 package store
 
-// Page is a window of a listing. Before and After are ids of rows, "" for none.
+// Page is a window of a listing. Before and After are ids of rows, "" for none: what
+// comes before or after that row in the order the listing has. When there is more than
+// Limit, the rows nearest to it are given.
 type Page struct {
 	Limit  int // 0 means DefaultPageLimit; capped at MaxPageLimit
 	Before string

@@ -60,7 +60,7 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_external ON runs (external_id, session_id);
 CREATE INDEX runs_session ON runs (session_id, run_id);
 CREATE INDEX runs_turn ON runs (turn_id, run_id);
-CREATE INDEX runs_work ON runs (session_id) WHERE status IN ('RESERVED', 'RUNNING');
+CREATE INDEX runs_work ON runs (session_id, run_id) WHERE status IN ('RESERVED', 'RUNNING');
 
 -- No foreign key: the fence and the one writer guard this table, and a check per row is on the hottest path.
 CREATE TABLE events (

@@ -15,6 +15,10 @@ import (
 // closeWithin bounds the goodbye to a server that may be gone.
 const closeWithin = 2 * time.Second
 
+// commitWithin bounds one Batch. A server that vanished without a word would otherwise
+// be waited for until TCP gives up, which takes a quarter of an hour.
+const commitWithin = 20 * time.Second
+
 // committer owns the connection Batches are written through. It is made when the first
 // Batch comes and again after every failure that leaves its state in doubt.
 type committer struct {
@@ -39,6 +43,8 @@ func (s *Store) Commit(ctx context.Context, b *store.Batch) (store.Result, error
 	case <-ctx.Done():
 		return store.Result{}, fmt.Errorf("%w: waiting to commit: %w", store.ErrUnavailable, ctx.Err())
 	}
+	ctx, cancel := context.WithTimeout(ctx, commitWithin)
+	defer cancel()
 	if err := c.connect(ctx, b.Replica); err != nil {
 		return store.Result{}, err
 	}

@@ -25,7 +25,6 @@ type proxy struct {
 	conns   map[net.Conn]struct{}
 	budget  int  // bytes a committer may still send; less than 0 is any number
 	deaf    bool // answers to a committer are thrown away
-	closed  bool
 }
 
 // proxied gives a DSN that leads to the same database through a proxy.

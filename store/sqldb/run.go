@@ -46,7 +46,8 @@ func (r *Reader) LastRun(ctx context.Context, in store.Scope, sessionID string) 
 // ReservedRuns implements store.RunReader.
 func (r *Reader) ReservedRuns(ctx context.Context, in store.Scope, sessionID string) ([]store.Run, error) {
 	q := selecting(selectRun, in).and("x.session_id = ", sessionID)
-	q.raw(" AND x.status = 'RESERVED' ORDER BY x.run_id")
+	// The wider condition is what lets the partial index of work be used.
+	q.raw(" AND x.status IN ('RESERVED', 'RUNNING') AND x.status = 'RESERVED' ORDER BY x.run_id")
 	return list(ctx, r, scanRun, q.sql.String(), q.args...)
 }
 

@@ -1,0 +1,95 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+
+	"aqueduct/store"
+	"aqueduct/store/sqldb"
+)
+
+// planner runs every query as it is and keeps how SQLite would find the rows.
+type planner struct {
+	*testing.T
+	sqldb.Queryer
+	plans map[string]string // query → plan
+}
+
+func (p planner) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	rows, err := p.Queryer.QueryContext(ctx, "EXPLAIN QUERY PLAN "+query, args...)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			p.Fatal(err)
+		}
+		p.plans[query] += detail + "\n"
+	}
+	return p.Queryer.QueryContext(ctx, query, args...)
+}
+
+// TestNoScans: what a caller or a Session's owner asks is found through an index,
+// however much is kept. Only walks over a (partial) index are allowed.
+func TestNoScans(t *testing.T) {
+	s, ctx := openIn(t), context.Background()
+	p := planner{T: t, Queryer: s.reads, plans: map[string]string{}}
+	r := sqldb.NewReader(p, s.dialect)
+	ids := []string{"a", "b"}
+	for _, in := range []store.Scope{store.System(), store.As(store.LocalPrincipal())} {
+		_, _ = r.Session(ctx, in, "x")
+		_, _ = r.Turn(ctx, in, "x")
+		_, _ = r.ActiveTurn(ctx, in, "x")
+		_, _ = r.Run(ctx, in, "x")
+		_, _ = r.RunByExternalID(ctx, in, "x", "y")
+		_, _ = r.FindRun(ctx, in, "x")
+		_, _ = r.LastRun(ctx, in, "x")
+		_, _ = r.ReservedRuns(ctx, in, "x")
+		_, _ = r.RunsOfTurn(ctx, in, "x")
+		_, _ = r.RunsAfter(ctx, in, "x", "y")
+		_, _ = r.Events(ctx, in, "x", 0, 1)
+		_, _ = r.LastSeq(ctx, in, "x")
+		_, _ = r.RecordsOfTurn(ctx, in, "x", store.Page{})
+		_, _ = r.Messages(ctx, in, "x", store.Page{Before: "y"})
+		_, _ = r.KnownMessageIDs(ctx, in, "x", ids)
+		_, _ = r.ToolCall(ctx, in, "x")
+		_, _ = r.OpenToolCalls(ctx, in, "x")
+		_, _ = r.ExpiringToolCalls(ctx, in, 10)
+		_, _ = r.ToolCallsOfTurn(ctx, in, "x")
+		_, _ = r.Approval(ctx, in, "x")
+		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{SessionID: "x"}, store.Page{})
+		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{Status: store.ApprovalPending}, store.Page{})
+		_, _ = r.PendingCommands(ctx, in, "x")
+		_, _ = r.SessionsWithWork(ctx, in, "r")
+	}
+	mine := store.As(store.LocalPrincipal())
+	_, _ = r.SessionByExternalID(ctx, mine, "x")
+	_, _ = r.Sessions(ctx, mine, store.Page{After: "x"})
+	for query, plan := range p.plans {
+		for line := range strings.Lines(plan) {
+			scan := strings.HasPrefix(line, "SCAN") && !strings.Contains(line, "INDEX") && !strings.HasPrefix(line, "SCAN CONSTANT")
+			if scan || strings.Contains(line, "AUTOMATIC") {
+				t.Errorf("%s\n%s", query, plan)
+			}
+		}
+	}
+}
+
+// The work of a Session is found beside the index of all its Runs, which only grows.
+func TestReservedRunsByWork(t *testing.T) {
+	s := openIn(t)
+	p := planner{T: t, Queryer: s.reads, plans: map[string]string{}}
+	if _, err := sqldb.NewReader(p, s.dialect).ReservedRuns(t.Context(), store.System(), "x"); err != nil {
+		t.Fatal(err)
+	}
+	for query, plan := range p.plans {
+		if !strings.Contains(plan, "runs_work") {
+			t.Errorf("%s\n%s", query, plan)
+		}
+	}
+}
