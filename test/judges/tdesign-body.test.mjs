@@ -46,7 +46,7 @@ function judge(list) {
     else assert.ok(!thinking || e.type.startsWith('THINKING_'), `${e.type} inside thoughts`);
     assert.notEqual(e.delta, '', 'an empty delta');
     if (e.type === 'TOOL_CALL_RESULT') {
-      assert.ok(e.toolCallName && e.messageId, 'a result needs its call’s name and a message id');
+      assert.ok(e.messageId, 'a result without a message id');
       JSON.parse(e.content);
     }
     if (e.type === 'STATE_DELTA') {
@@ -244,11 +244,21 @@ test('a hand-made RunAgentInput without version gets thoughts it can show', asyn
   assert.match(thoughts(events), /^The question is short/);
 });
 
-test('an error ends in words', async () => {
-  const events = await new Browser().say({ prompt: 'error' });
-  const last = events.at(-1);
-  assert.equal(last.type, 'RUN_ERROR');
-  assert.equal(last.message, 'The demo agent failed on purpose.');
+test('every result carries its call’s name, a question’s too', async () => {
+  const b = new Browser();
+  const first = await b.say({ prompt: 'all' });
+  const second = await b.say({ toolCallMessage: answerOf(card(first), { choice: '舒适型' }) });
+  const names = [...first, ...second].filter((e) => e.type === 'TOOL_CALL_RESULT').map((e) => e.toolCallName);
+  assert.deepEqual(names, ['get_weather', 'collect_preferences']);
+});
+
+// RUN_ERROR would put its message in place of the bubble's first block, and leave every later
+// answer of the page marked as failed.
+test('an error in mid-answer ends in words, and keeps what was said', async () => {
+  const b = new Browser();
+  const events = await b.say({ prompt: 'error' });
+  assert.match(text(events), /^This begins well.*The demo agent failed on purpose\.$/);
+  finished(await b.say({ prompt: 'text' }));
 });
 
 test('two browsers with one uid never share a thread', async () => {

@@ -176,9 +176,13 @@ test('a reload while the agent works goes on live', async () => {
   await chat.close();
 });
 
-test('an error is told in words', async () => {
+test('an error is told in words, and the chat goes on', async () => {
   const chat = await Chat.open();
   await chat.send('error');
   await chat.shows('The demo agent failed on purpose.');
-  await chat.context.close(); // TDesign itself logs the error to the console
+  await chat.shows(/This begins well/);
+  await chat.idle();
+  await chat.send('text');
+  await chat.shows(/miss nothing/);
+  await chat.close();
 });
