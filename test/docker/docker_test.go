@@ -5,7 +5,6 @@ package docker_test
 
 import (
 	"bufio"
-	"context"
 	"debug/elf"
 	"net/http"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 const root = "../.."
@@ -143,9 +141,7 @@ func start(t *testing.T, s stage, image string) {
 	must(t, os.Chmod(image, 0o755))
 	must(t, os.Chmod(filepath.Dir(image), 0o755))
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = environment(s)
 	cmd.Dir = strings.Join(s.all("WORKDIR"), "")
 	if os.Getuid() == 0 {

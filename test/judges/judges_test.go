@@ -13,6 +13,12 @@ import (
 	"time"
 )
 
+// TestHarness judges the judges: what is wrong must not pass them.
+func TestHarness(t *testing.T) {
+	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	judge(t, "http://nobody.invalid", "harness.test.mjs")
+}
+
 // TestClients: both official clients run every part and every way to answer.
 func TestClients(t *testing.T) {
 	need(t, "node_modules/agui1/package.json", "make setup-judges")

@@ -26,10 +26,10 @@ test('the token is asked for, kept from scripts, and not asked for again', async
 
   await page.getByLabel('Message').fill('text');
   await page.getByRole('button', { name: 'Send' }).click();
-  await page.getByText(/miss nothing/).waitFor();
+  await page.locator('#talk').getByText(/miss nothing/).waitFor();
 
   await page.reload();
-  await page.getByText(/miss nothing/).waitFor();
+  await page.locator('#talk').getByText(/miss nothing/).waitFor();
   assert.equal(await field.isVisible(), false);
   const seen = await page.evaluate(() => JSON.stringify([document.cookie, { ...localStorage }, { ...sessionStorage }, location.href]));
   assert.equal(seen.includes(process.env.TOKEN), false, 'a script can read the token');

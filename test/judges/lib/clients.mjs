@@ -26,11 +26,11 @@ export function noComplaints() {
 
 /** Talk is one client on one thread. */
 export class Talk {
-  constructor(client, { threadId = newId('thread'), messages = [], tools, fetch } = {}) {
+  constructor(client, { threadId = newId('thread'), messages = [], tools, fetch, url = `${base}/api/agui/chat` } = {}) {
     this.client = client;
     this.threadId = threadId;
     this.tools = tools;
-    this.agent = new client.HttpAgent({ url: `${base}/api/agui/chat`, threadId, initialMessages: messages, ...(fetch && { fetch }) });
+    this.agent = new client.HttpAgent({ url, threadId, initialMessages: messages, ...(fetch && { fetch }) });
   }
 
   /** say sends a prompt and reads its Run to the end. */
