@@ -22,10 +22,10 @@ type approvals struct {
 	in       *intake
 }
 
-func (h *approvals) mount(_, callers *echo.Group) {
-	callers.GET("/api/approvals", h.list)
-	callers.GET("/api/approvals/:id", h.get)
-	callers.POST("/api/approvals/:id/decision", h.decide)
+func (h *approvals) mount(to *routes) {
+	to.callers(http.MethodGet, "/api/approvals", h.list)
+	to.callers(http.MethodGet, "/api/approvals/:id", h.get)
+	to.callers(http.MethodPost, "/api/approvals/:id/decision", h.decide)
 }
 
 type approvalJSON struct {

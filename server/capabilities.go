@@ -17,8 +17,8 @@ type capabilities struct {
 	version string
 }
 
-func (h *capabilities) mount(_, callers *echo.Group) {
-	callers.GET("/api/agui/capabilities", h.get)
+func (h *capabilities) mount(to *routes) {
+	to.callers(http.MethodGet, "/api/agui/capabilities", h.get)
 }
 
 type capabilitiesJSON struct {

@@ -28,9 +28,9 @@ type chat struct {
 	out      *streams
 }
 
-func (h *chat) mount(_, callers *echo.Group) {
-	callers.POST("/api/agui/chat", h.post)
-	callers.POST("/api/agui/connect", h.connect)
+func (h *chat) mount(to *routes) {
+	to.callers(http.MethodPost, "/api/agui/chat", h.post)
+	to.callers(http.MethodPost, "/api/agui/connect", h.connect)
 }
 
 func (h *chat) post(c echo.Context) error {

@@ -32,9 +32,9 @@ func newHealth(s store.Store, draining context.Context) *health {
 	return &health{store: s, draining: draining}
 }
 
-func (h *health) mount(open, _ *echo.Group) {
-	open.GET("/healthz", func(c echo.Context) error { return status(c, http.StatusOK, "ok") })
-	open.GET("/readyz", h.ready)
+func (h *health) mount(to *routes) {
+	to.open(http.MethodGet, "/healthz", func(c echo.Context) error { return status(c, http.StatusOK, "ok") })
+	to.open(http.MethodGet, "/readyz", h.ready)
 }
 
 func (h *health) ready(c echo.Context) error {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -99,6 +100,6 @@ func (m *Metrics) delivered(items []bridge.Item) {
 // metricsPage is GET /metrics.
 type metricsPage struct{ metrics *Metrics }
 
-func (h *metricsPage) mount(_, callers *echo.Group) {
-	callers.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(h.metrics.registry, promhttp.HandlerOpts{})))
+func (h *metricsPage) mount(to *routes) {
+	to.callers(http.MethodGet, "/metrics", echo.WrapHandler(promhttp.HandlerFor(h.metrics.registry, promhttp.HandlerOpts{})))
 }

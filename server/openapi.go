@@ -16,8 +16,8 @@ var openapiJSON []byte
 // openAPI is GET /openapi.json.
 type openAPI struct{}
 
-func (openAPI) mount(open, _ *echo.Group) {
-	open.GET("/openapi.json", func(c echo.Context) error {
+func (openAPI) mount(to *routes) {
+	to.open(http.MethodGet, "/openapi.json", func(c echo.Context) error {
 		return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, openapiJSON)
 	})
 }

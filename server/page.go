@@ -2,6 +2,7 @@ package server
 
 import (
 	"io/fs"
+	"net/http"
 
 	"github.com/labstack/echo/v4"
 
@@ -11,13 +12,13 @@ import (
 // page is the page at "/". It needs no token to load; what it then asks for does.
 type page struct{}
 
-func (page) mount(open, _ *echo.Group) {
+func (page) mount(to *routes) {
 	serve := echo.WrapHandler(web.Handler())
-	open.GET("/", serve)
+	to.open(http.MethodGet, "/", serve)
 	// Each file by its name, so that everything else stays a plain 404.
 	err := fs.WalkDir(web.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
-			open.GET("/"+path, serve)
+			to.open(http.MethodGet, "/"+path, serve)
 		}
 		return err
 	})

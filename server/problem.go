@@ -116,7 +116,7 @@ func (f *failures) handle(err error, c echo.Context) {
 		f.log.Error("failed after the answer began", slog.String("path", c.Path()), slog.Any("error", err))
 		return
 	}
-	if c.Request().Context().Err() != nil {
+	if errors.Is(err, context.Canceled) && c.Request().Context().Err() != nil {
 		return // nobody is there to hear it
 	}
 	p := *problemOf(err)

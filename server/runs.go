@@ -25,10 +25,10 @@ type runs struct {
 	trace    *trace
 }
 
-func (h *runs) mount(_, callers *echo.Group) {
-	callers.GET("/api/runs/:id", h.get)
-	callers.GET("/api/runs/:id/events", h.events)
-	callers.POST("/api/runs/:id/cancel", h.cancel)
+func (h *runs) mount(to *routes) {
+	to.callers(http.MethodGet, "/api/runs/:id", h.get)
+	to.callers(http.MethodGet, "/api/runs/:id/events", h.events)
+	to.callers(http.MethodPost, "/api/runs/:id/cancel", h.cancel)
 }
 
 type runJSON struct {

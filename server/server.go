@@ -34,9 +34,21 @@ type Server struct {
 	drain context.CancelFunc
 }
 
-// resource is a handler that knows its own routes: open ones, and ones for callers.
-type resource interface {
-	mount(open, callers *echo.Group)
+// resource is a handler that knows its own routes.
+type resource interface{ mount(to *routes) }
+
+// routes is where a resource mounts itself.
+type routes struct {
+	echo         *echo.Echo
+	authenticate echo.MiddlewareFunc
+}
+
+// open adds a route that anybody may call.
+func (r *routes) open(method, path string, h echo.HandlerFunc) { r.echo.Add(method, path, h) }
+
+// callers adds a route that wants to know who calls.
+func (r *routes) callers(method, path string, h echo.HandlerFunc) {
+	r.echo.Add(method, path, h, r.authenticate)
 }
 
 // New puts the resources together behind one guard.
@@ -53,9 +65,9 @@ func New(cfg Config) (*Server, error) {
 	e.IPExtractor = echo.ExtractIPDirect() // X-Forwarded-For is whatever the caller likes
 	e.HTTPErrorHandler = (&failures{log: cfg.Logger}).handle
 	e.Pre(recovered(e.HTTPErrorHandler), guard.check)
-	open, callers := e.Group(""), e.Group("", guard.authenticate)
+	to := &routes{echo: e, authenticate: guard.authenticate}
 	for _, r := range resources(cfg, draining) {
-		r.mount(open, callers)
+		r.mount(to)
 	}
 	return &Server{echo: e, drain: drain}, nil
 }
@@ -91,9 +103,7 @@ func (s *Server) Drain() { s.drain() }
 func (s *Server) Routes() []string {
 	var routes []string
 	for _, r := range s.echo.Routes() {
-		if r.Method != echo.RouteNotFound {
-			routes = append(routes, r.Method+" "+r.Path)
-		}
+		routes = append(routes, r.Method+" "+r.Path)
 	}
 	return routes
 }

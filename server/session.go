@@ -15,9 +15,9 @@ type session struct {
 	in   *intake
 }
 
-func (h *session) mount(open, callers *echo.Group) {
-	open.POST("/api/session", h.signIn)
-	callers.DELETE("/api/session", h.signOut)
+func (h *session) mount(to *routes) {
+	to.open(http.MethodPost, "/api/session", h.signIn)
+	to.callers(http.MethodDelete, "/api/session", h.signOut)
 }
 
 type signInBody struct {

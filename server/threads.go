@@ -23,13 +23,13 @@ type threads struct {
 	out      *streams
 }
 
-func (h *threads) mount(_, callers *echo.Group) {
-	callers.GET("/api/threads", h.list)
-	callers.GET("/api/threads/:id", h.get)
-	callers.PATCH("/api/threads/:id", h.rename)
-	callers.DELETE("/api/threads/:id", h.remove)
-	callers.GET("/api/threads/:id/messages", h.messages)
-	callers.GET("/api/threads/:id/events", h.events)
+func (h *threads) mount(to *routes) {
+	to.callers(http.MethodGet, "/api/threads", h.list)
+	to.callers(http.MethodGet, "/api/threads/:id", h.get)
+	to.callers(http.MethodPatch, "/api/threads/:id", h.rename)
+	to.callers(http.MethodDelete, "/api/threads/:id", h.remove)
+	to.callers(http.MethodGet, "/api/threads/:id/messages", h.messages)
+	to.callers(http.MethodGet, "/api/threads/:id/events", h.events)
 }
 
 type threadJSON struct {

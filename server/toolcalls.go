@@ -18,8 +18,8 @@ type toolCalls struct {
 	in       *intake
 }
 
-func (h *toolCalls) mount(_, callers *echo.Group) {
-	callers.POST("/api/tool_calls/:id/result", h.result)
+func (h *toolCalls) mount(to *routes) {
+	to.callers(http.MethodPost, "/api/tool_calls/:id/result", h.result)
 }
 
 // resultBody is the contract's tool_result: ok with a result, or an error.

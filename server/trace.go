@@ -21,8 +21,8 @@ type trace struct {
 	in    *intake
 }
 
-func (h *trace) mount(_, callers *echo.Group) {
-	callers.GET("/v1/runs/:id/events", h.get)
+func (h *trace) mount(to *routes) {
+	to.callers(http.MethodGet, "/v1/runs/:id/events", h.get)
 }
 
 func (h *trace) get(c echo.Context) error {

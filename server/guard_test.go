@@ -1,0 +1,279 @@
+package server_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"aqueduct/server"
+	"aqueduct/server/auth"
+)
+
+const goodToken = "a-token-of-some-length"
+
+func static(t *testing.T) *auth.Auth {
+	t.Helper()
+	a, err := auth.Static(goodToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestHost: DNS rebinding makes a stranger's page "same origin"; the Host gives it away.
+func TestHost(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, saysN(1), plan{hosts: []string{"Chat.Example"}})
+	for host, want := range map[string]int{
+		"localhost": 200, "LOCALHOST:99": 200, "127.0.0.1": 200, "127.0.0.1:8080": 200, "[::1]:8080": 200, "127.9.9.9": 200,
+		"chat.example": 200, "chat.example:443": 200,
+		"attacker.example": 421, "localhost.attacker.example": 421, "chat.example.attacker.example": 421,
+		"10.0.0.1": 421, "[::]": 421, "": 421, "127.0.0.1.nip.io": 421, "localhost/..": 421,
+	} {
+		req := httptest.NewRequest("GET", "/api/threads", nil)
+		req.Host = host
+		if got := h.direct(req); got.status != want {
+			t.Errorf("Host %q: %d, want %d", host, got.status, want)
+		}
+	}
+}
+
+// TestHostOffLoopback: addresses are fine there, names of strangers are not.
+func TestHostOffLoopback(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, saysN(1), plan{auth: static(t)})
+	for host, want := range map[string]int{"192.0.2.7:8080": 200, "localhost": 200, "attacker.example": 421} {
+		req := httptest.NewRequest("GET", "/api/threads", nil)
+		req.Host = host
+		req.Header.Set("Authorization", "Bearer "+goodToken)
+		if got := serve(h, req, net.IPv4(192, 0, 2, 7)); got != want {
+			t.Errorf("Host %q: %d, want %d", host, got, want)
+		}
+	}
+}
+
+// serve serves a request as if it had come in on an address.
+func serve(h *house, req *http.Request, at net.IP) int {
+	rec := httptest.NewRecorder()
+	ctx := context.WithValue(req.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: at, Port: 80})
+	h.server.ServeHTTP(rec, req.WithContext(ctx))
+	return rec.Code
+}
+
+// TestOrigin: pages of other origins may not call, listed ones may, and are told what they
+// may send and read.
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, saysN(1), plan{origins: []string{"https://app.example", "http://localhost:5173"}})
+	for origin, want := range map[string]struct {
+		status int
+		cors   bool
+	}{
+		"":                            {200, false},
+		"http://localhost:8080":       {200, false}, // the server's own page
+		"https://app.example":         {200, true},
+		"http://localhost:5173":       {200, true},
+		"https://app.example:444":     {403, false},
+		"http://app.example":          {403, false},
+		"https://evil.example":        {403, false},
+		"https://app.example.evil.io": {403, false},
+		"http://localhost:3000":       {403, false},
+		"null":                        {403, false},
+		"file://":                     {403, false},
+	} {
+		for _, method := range []string{"GET", "OPTIONS"} {
+			req := httptest.NewRequest(method, "/api/threads", nil)
+			req.Host = "localhost:8080"
+			if origin != "" {
+				req.Header.Set("Origin", origin)
+			}
+			got := h.direct(req)
+			if method == "OPTIONS" && want.status == 200 && got.status == 204 {
+				got.status = 200
+			}
+			allowed := got.header.Get("Access-Control-Allow-Origin")
+			if got.status != want.status || (allowed == origin && origin != "") != want.cors || allowed == "*" {
+				t.Errorf("%s from %q: %d, allowed %q", method, origin, got.status, allowed)
+			}
+			if got.header.Get("Vary") == "" {
+				t.Errorf("%s from %q: no Vary", method, origin)
+			}
+		}
+	}
+}
+
+// TestPreflight lists every header TDesign's and the official client's calls need.
+func TestPreflight(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, saysN(1), plan{origins: []string{"https://app.example"}})
+	req := httptest.NewRequest("OPTIONS", "/api/agui/chat", nil)
+	req.Header.Set("Origin", "https://app.example")
+	req.Header.Set("Access-Control-Request-Method", "POST")
+	got := h.direct(req)
+	for _, name := range []string{"content-type", "authorization", "cache-control", "last-event-id", "x-requested-with", "x-thread-id"} {
+		if !strings.Contains(got.header.Get("Access-Control-Allow-Headers"), name) {
+			t.Errorf("%s may not be sent", name)
+		}
+	}
+	if exposed := got.header.Get("Access-Control-Expose-Headers"); !strings.Contains(exposed, "X-Thread-Id") || !strings.Contains(exposed, "X-Run-Id") {
+		t.Errorf("exposed: %q", exposed)
+	}
+	if got.status != 204 || !strings.Contains(got.header.Get("Access-Control-Allow-Methods"), "PATCH") {
+		t.Errorf("%d %v", got.status, got.header)
+	}
+}
+
+// TestOriginsAreChecked: a wildcard would let every page in.
+func TestOriginsAreChecked(t *testing.T) {
+	t.Parallel()
+	for _, origin := range []string{"*", "https://*", "app.example", "https://app.example/path", "ftp://app.example", ""} {
+		_, err := server.New(server.Config{Auth: auth.None(), Origins: []string{origin}})
+		if err == nil {
+			t.Errorf("%q is taken for an origin", origin)
+		}
+	}
+}
+
+// TestContentType: only what no HTML form can send.
+func TestContentType(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, saysN(1))
+	body := inputBody("T", "R", "hi")
+	for given, want := range map[string]int{
+		"application/json": 200, "application/json; charset=utf-8": 200, "Application/JSON;charset=UTF-8": 200,
+		"application/json, application/json": 200, // TDesign's
+		"text/plain":                         415, "text/plain;application/json": 415, "application/x-www-form-urlencoded": 415,
+		"multipart/form-data; boundary=x": 415, "application/json, text/plain": 415, "": 415,
+		"application/json; charset=utf-16": 415, "application/jsonp": 415,
+	} {
+		req := httptest.NewRequest("POST", "/api/agui/chat", strings.NewReader(body))
+		if given != "" {
+			req.Header.Set("Content-Type", given)
+		}
+		if got := h.direct(req); got.status != want {
+			t.Errorf("%q: %d, want %d", given, got.status, want)
+		}
+	}
+	for _, route := range [][2]string{
+		{"POST", "/api/agui/chat"}, {"POST", "/api/agui/connect"}, {"PATCH", "/api/threads/T"}, {"POST", "/api/runs/R/cancel"},
+		{"POST", "/api/approvals/a/decision"}, {"POST", "/api/tool_calls/a/result"}, {"POST", "/api/session"}, {"DELETE", "/api/threads/T"},
+	} {
+		req := httptest.NewRequest(route[0], route[1], strings.NewReader(`{}`))
+		req.Header.Set("Content-Type", "text/plain")
+		if got := h.direct(req); got.status != 415 {
+			t.Errorf("%v as text/plain: %d", route, got.status)
+		}
+	}
+	req := httptest.NewRequest("POST", "/api/agui/chat", strings.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Encoding", "gzip")
+	if got := h.direct(req); got.status != 415 {
+		t.Errorf("compressed: %d", got.status)
+	}
+}
+
+// TestToken: every route for callers wants the token, whatever is wrong gets the same
+// answer, and nothing is done.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, saysN(1), plan{auth: static(t)})
+	for _, route := range h.server.Routes() {
+		method, path, _ := strings.Cut(route, " ")
+		if openRoute(path) && path != "/api/session" || method == "POST" && path == "/api/session" {
+			continue
+		}
+		path = strings.ReplaceAll(path, ":id", "x")
+		var bodies []string
+		for _, header := range [][]string{
+			nil, {"Authorization", ""}, {"Authorization", "Bearer "}, {"Authorization", "Bearer wrong-token-of-length"},
+			{"Authorization", "Basic " + goodToken}, {"Authorization", goodToken}, {"Cookie", "aqueduct_session=" + goodToken},
+		} {
+			got := h.do(method, path+"?token="+goodToken+"&access_token="+goodToken, "{}", header...)
+			if got.status != 401 || got.header.Get("WWW-Authenticate") == "" || got.header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s %s %v: %d", method, path, header, got.status)
+			}
+			bodies = append(bodies, got.body)
+		}
+		for _, b := range bodies[1:] {
+			if b != bodies[0] {
+				t.Errorf("%s: answers differ: %s", route, b)
+			}
+		}
+	}
+	if h.threads() != 0 {
+		t.Error("something was stored")
+	}
+	if got := h.do("GET", "/api/threads", "", "Authorization", "bearer "+goodToken); got.status != 200 {
+		t.Errorf("the token itself: %d", got.status)
+	}
+}
+
+// openRoute is what loads without a token.
+func openRoute(path string) bool {
+	switch path {
+	case "/healthz", "/readyz", "/openapi.json", "/api/session":
+		return true
+	}
+	return !strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/v1/") && path != "/metrics"
+}
+
+// TestBrowserSession: the cookie opens what the token opens, and holds something else.
+func TestBrowserSession(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, saysN(1), plan{auth: static(t)})
+	if got := h.do("POST", "/api/session", `{"token":"not the right token"}`); got.status != 401 {
+		t.Errorf("a wrong token: %d", got.status)
+	}
+	got := h.do("POST", "/api/session", `{"token":"`+goodToken+`"}`)
+	cookie := got.header.Get("Set-Cookie")
+	if got.status != 204 || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || strings.Contains(cookie, goodToken) {
+		t.Fatalf("%d %s", got.status, cookie)
+	}
+	value, _, _ := strings.Cut(cookie, ";")
+	if got := h.do("GET", "/api/threads", "", "Cookie", value); got.status != 200 {
+		t.Errorf("with the cookie: %d", got.status)
+	}
+	if got := h.do("GET", "/api/threads", "", "Cookie", value+"x"); got.status != 401 {
+		t.Errorf("with another: %d", got.status)
+	}
+	// A page on another port of this host is the same site to a browser, so it brings the
+	// cookie along; its origin stops it.
+	if got := h.do("POST", "/api/agui/chat", inputBody("T", "R", "hi"), "Cookie", value, "Origin", "http://localhost:3000"); got.status != 403 {
+		t.Errorf("from another port: %d", got.status)
+	}
+	if got := h.do("DELETE", "/api/session", "", "Cookie", value); got.status != 204 || !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("signing out: %d %s", got.status, got.header.Get("Set-Cookie"))
+	}
+}
+
+// TestNoTokenOffLoopback: also when somebody mounts the handler where he should not.
+func TestNoTokenOffLoopback(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, saysN(1))
+	req := httptest.NewRequest("GET", "/api/threads", nil)
+	req.Host = "localhost"
+	if got := serve(h, req, net.IPv4(192, 0, 2, 7)); got != 401 {
+		t.Errorf("off loopback: %d", got)
+	}
+	rec := httptest.NewRecorder()
+	h.server.ServeHTTP(rec, req)
+	if rec.Code != 401 {
+		t.Errorf("nobody knows where: %d", rec.Code)
+	}
+}
+
+// TestForwardedHeaders change nothing: anybody can send them.
+func TestForwardedHeaders(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, saysN(1))
+	got := h.do("GET", "/api/threads", "", "X-Forwarded-Host", "attacker.example", "X-Forwarded-For", "8.8.8.8", "Forwarded", "host=attacker.example")
+	if got.status != 200 {
+		t.Errorf("%d", got.status)
+	}
+	if got := h.do("GET", "/api/threads", "", "Host", "attacker.example", "X-Forwarded-Host", "localhost"); got.status != 421 {
+		t.Errorf("a foreign host that says it was forwarded: %d", got.status)
+	}
+}

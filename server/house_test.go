@@ -1,0 +1,219 @@
+package server_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/eventlog"
+	"aqueduct/server"
+	"aqueduct/server/auth"
+	"aqueduct/store"
+	"aqueduct/store/broker/local"
+	"aqueduct/store/sqlite"
+	"aqueduct/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// house is the whole server on a real database, with an agent that follows a script.
+type house struct {
+	t       *testing.T
+	URL     string
+	store   store.Store
+	server  *server.Server
+	metrics *server.Metrics
+	agent   *scripted
+	faults  *faulty
+}
+
+// plan is what a test wants otherwise than usual.
+type plan struct {
+	auth    *auth.Auth
+	hosts   []string
+	origins []string
+	limits  server.Limits
+	bridge  bridge.Limits
+	wrap    func(net.Listener) net.Listener
+}
+
+func newHouse(t *testing.T, script script) *house { return newHouseWith(t, script, plan{}) }
+
+func newHouseWith(t *testing.T, script script, p plan) *house {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica := uuid.NewString()
+	if err := st.Register(t.Context(), store.Replica{ID: replica, Name: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t, store: st, metrics: server.NewMetrics(), agent: &scripted{script: script}, faults: &faulty{Store: st}}
+	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	bell := eventlog.NewBell(local.New())
+	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger, Observe: h.metrics.Committed})
+	agents := bridge.NewDirectory()
+	agents.Add("scripted", h.agent)
+	if p.bridge.Quiet == 0 {
+		p.bridge.Quiet = time.Millisecond
+	}
+	sessions := bridge.New(bridge.Config{
+		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
+		Limits: p.bridge, Meter: h.metrics.Meter(),
+	})
+	if p.auth == nil {
+		p.auth = auth.None()
+	}
+	h.server, err = server.New(server.Config{
+		Sessions: sessions, Store: h.faults, Auth: p.auth, Metrics: h.metrics, Logger: slog.New(slog.DiscardHandler),
+		Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := h.run(bell, log, sessions)
+	web := httptest.NewUnstartedServer(h.server)
+	if p.wrap != nil {
+		web.Listener = p.wrap(web.Listener)
+	}
+	web.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	web.Start()
+	h.URL = web.URL
+	t.Cleanup(func() {
+		h.server.Drain()
+		http.DefaultClient.CloseIdleConnections()
+		web.Close()
+		stop()
+	})
+	return h
+}
+
+// run starts the rooms below; the function it returns ends them from the top down.
+func (h *house) run(bell *eventlog.Bell, log *eventlog.Log, sessions *bridge.Sessions) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	driving, stopDriving := context.WithCancel(ctx)
+	var upper, lower sync.WaitGroup
+	upper.Go(func() {
+		if err := sessions.Run(driving); err != nil {
+			h.t.Error(err)
+		}
+	})
+	lower.Go(func() { _ = bell.Run(ctx) })
+	lower.Go(func() { _ = log.Run(ctx) })
+	return func() {
+		stopDriving()
+		upper.Wait()
+		cancel()
+		lower.Wait()
+		if err := h.store.Close(); err != nil {
+			h.t.Error(err)
+		}
+	}
+}
+
+// faulty is a store whose listing of threads fails as a test wishes.
+type faulty struct {
+	store.Store
+	sessions func() error
+	ping     func() error
+}
+
+func (f *faulty) Sessions(ctx context.Context, in store.Scope, p store.Page) ([]store.Session, error) {
+	if f.sessions != nil {
+		return nil, f.sessions()
+	}
+	return f.Store.Sessions(ctx, in, p)
+}
+
+func (f *faulty) Ping(ctx context.Context) error {
+	if f.ping != nil {
+		return f.ping()
+	}
+	return f.Store.Ping(ctx)
+}
+
+// request makes one against the running server. header holds pairs.
+func (h *house) request(method, path, body string, header ...string) *http.Request {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(h.t.Context(), method, h.URL+path, strings.NewReader(body))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if method != http.MethodGet && body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+			continue
+		}
+		req.Header.Set(header[i], header[i+1])
+	}
+	return req
+}
+
+// answer is a response, read.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do makes a request and reads the whole response.
+func (h *house) do(method, path, body string, header ...string) answer {
+	h.t.Helper()
+	return h.send(h.request(method, path, body, header...))
+}
+
+func (h *house) send(req *http.Request) answer {
+	h.t.Helper()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		h.t.Fatalf("%s %s: after %d bytes: %v", req.Method, req.URL.Path, len(raw), err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(raw)}
+}
+
+// direct serves a request without a network, for what a client would not send.
+func (h *house) direct(req *http.Request) answer {
+	h.t.Helper()
+	local := context.WithValue(req.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80})
+	rec := httptest.NewRecorder()
+	if req.Host == "example.com" { // httptest's default
+		req.Host = "localhost"
+	}
+	h.server.ServeHTTP(rec, req.WithContext(local))
+	return answer{rec.Code, rec.Header(), rec.Body.String()}
+}
+
+// threads is how many threads are kept.
+func (h *house) threads() int {
+	h.t.Helper()
+	rows, err := h.store.Sessions(h.t.Context(), store.As(store.LocalPrincipal()), store.Page{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return len(rows)
+}
+
+func withHeader(req *http.Request, name, value string) *http.Request {
+	req.Header.Set(name, value)
+	return req
+}

@@ -1,0 +1,193 @@
+package server_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/httpagent"
+	"aqueduct/server"
+	"aqueduct/store"
+)
+
+// TestEveryCode: each code that has a status is what some request gets.
+func TestEveryCode(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, asks, plan{limits: server.Limits{BodyTime: 50 * time.Millisecond}})
+	h.chat("T", "R", "hi")
+	question := h.question()
+	gated := newHouse(t, waits(make(chan struct{})))
+	gated.open(gated.prompt("T", "R", "hi"))
+	full := newHouseWith(t, waits(make(chan struct{})), plan{limits: server.Limits{Streams: 1}})
+	full.open(full.prompt("T", "R", "hi"))
+	leaving := newHouse(t, saysN(1))
+	leaving.server.Drain()
+	secured := newHouseWith(t, saysN(1), plan{auth: static(t)})
+	broken := newHouse(t, saysN(1))
+	broken.faults.sessions = func() error { return errors.New("dsn=postgres://u:p@db at /srv/x.go:12") }
+	away := newHouse(t, saysN(1))
+	away.faults.sessions = func() error { return fmt.Errorf("dial: %w", store.ErrUnavailable) }
+
+	cases := map[string]func() answer{
+		"invalid_body":  func() answer { return h.do("POST", "/api/agui/chat", `{`) },
+		"invalid_query": func() answer { return h.do("GET", "/api/threads?limit=x", "") },
+		"invalid_cursor": func() answer {
+			return h.do("GET", "/api/runs/R/events?after=x", "")
+		},
+		"unsupported_protocol_version": func() answer { return h.do("POST", "/api/agui/chat", `{"protocolVersion":"2.0"}`) },
+		"invalid_id":                   func() answer { return h.do("GET", "/api/runs/a%20b", "") },
+		"agent_unknown":                func() answer { return h.do("POST", "/api/agui/chat?agent=x", inputBody("N", "R", "hi")) },
+		"nothing_to_do":                func() answer { return h.do("POST", "/api/agui/chat", `{"messages":[]}`) },
+		"unauthorized":                 func() answer { return secured.do("GET", "/api/threads", "") },
+		"forbidden_origin":             func() answer { return h.do("GET", "/api/threads", "", "Origin", "https://evil.example") },
+		"not_found":                    func() answer { return h.do("GET", "/api/threads/none", "") },
+		"method_not_allowed":           func() answer { return h.do("PATCH", "/api/threads", `{}`) },
+		"body_too_slow":                func() answer { return h.slowBody() },
+		"run_in_progress":              func() answer { return gated.do("POST", "/api/agui/chat", inputBody("T", "R2", "more")) },
+		"run_id_conflict":              func() answer { return h.do("POST", "/api/agui/chat", inputBody("T", "R", "another")) },
+		"unknown_option":               func() answer { return h.decide(question, `{"option_id":"perhaps"}`) },
+		"invalid_answer":               func() answer { return h.decide(question, `{"decision":"approve","approved":false}`) },
+		"already_decided": func() answer {
+			h.decide(question, `{"decision":"approve"}`)
+			return h.decide(question, `{"decision":"reject"}`)
+		},
+		"body_too_large": func() answer {
+			req := httptest.NewRequest("POST", "/api/agui/chat", new(endless))
+			req.Header.Set("Content-Type", "application/json")
+			return h.direct(req)
+		},
+		"unsupported_media_type": func() answer { return h.do("POST", "/api/agui/chat", `{}`, "Content-Type", "text/plain") },
+		"beyond_log":             func() answer { return h.do("GET", "/api/runs/R/events?after=9999", "") },
+		"foreign_host":           func() answer { return h.do("GET", "/api/threads", "", "Host", "evil.example") },
+		"too_many_streams":       func() answer { return full.do("POST", "/api/agui/chat", inputBody("T2", "R", "hi")) },
+		"storage_unavailable":    func() answer { return away.do("GET", "/api/threads", "") },
+		"shutting_down":          func() answer { return leaving.do("POST", "/api/agui/chat", inputBody("T", "R", "hi")) },
+		"internal_error":         func() answer { return broken.do("GET", "/api/threads", "") },
+	}
+	for _, code := range server.Codes() {
+		if code.Status == 0 {
+			continue
+		}
+		cause, ok := cases[code.Name]
+		if !ok {
+			t.Errorf("%s: no request gets it", code.Name)
+			continue
+		}
+		got := cause()
+		if p := isProblem(t, got, code.Status); p["code"] != code.Name {
+			t.Errorf("%s: got %v", code.Name, p)
+		}
+		if code.Status == 503 && got.header.Get("Retry-After") == "" {
+			t.Errorf("%s: when to come back?", code.Name)
+		}
+	}
+	if n := full.threads(); n != 1 {
+		t.Errorf("a prompt refused for want of streams was taken: %d threads", n)
+	}
+}
+
+// question is the one that is open.
+func (h *house) question() string {
+	h.t.Helper()
+	return h.questions()[0]
+}
+
+// questions are those that are open, oldest first.
+func (h *house) questions() []string {
+	h.t.Helper()
+	rows, err := h.store.Approvals(h.t.Context(), store.System(), store.ApprovalFilter{Status: store.ApprovalPending}, store.Page{})
+	if err != nil || len(rows) == 0 {
+		h.t.Fatalf("%d questions, %v", len(rows), err)
+	}
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[len(rows)-1-i] = row.ID
+	}
+	return ids
+}
+
+func (h *house) decide(id, body string) answer {
+	h.t.Helper()
+	return h.do("POST", "/api/approvals/"+id+"/decision", body)
+}
+
+// slowBody announces a body and does not send it.
+func (h *house) slowBody() answer {
+	h.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(h.URL, "http://"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "POST /api/agui/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, _ := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(raw)}
+}
+
+// TestNothingFromInside: an internal error has an id and general words.
+func TestNothingFromInside(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, saysN(1))
+	for name, fault := range map[string]func() error{
+		"error": func() error { return errors.New("dsn=postgres://u:secret@db /srv/x.go:12") },
+		"panic": func() error { panic("secret: nil map at /srv/x.go:12") },
+	} {
+		h.faults.sessions = fault
+		got := h.do("GET", "/api/threads", "")
+		p := isProblem(t, got, 500)
+		if id, _ := p["errorId"].(string); len(id) < 10 {
+			t.Errorf("%s: error id %q", name, id)
+		}
+		for _, inside := range []string{"secret", "postgres", "/srv", "panic", "goroutine", "nil map"} {
+			if strings.Contains(got.body, inside) {
+				t.Errorf("%s: %s", name, got.body)
+			}
+		}
+	}
+}
+
+// TestCodesAreComplete: what other rooms give is in the table, once.
+func TestCodesAreComplete(t *testing.T) {
+	t.Parallel()
+	known := make(map[string]bool)
+	for _, c := range server.Codes() {
+		if known[c.Name] || c.Meaning == "" {
+			t.Errorf("%s: twice, or without a meaning", c.Name)
+		}
+		known[c.Name] = true
+	}
+	for _, name := range []string{
+		bridge.CodeServerRestarted, bridge.CodeAgentUnknown, bridge.CodeUpstreamProtocol, bridge.CodeStorageRefused,
+		bridge.CodeStateInvalid, bridge.CodeInternal, bridge.CodeOverloaded, bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict,
+		bridge.RefusedNothingToDo, bridge.RefusedUnknownAgent, bridge.RefusedInvalidID, bridge.RefusedDecided,
+		bridge.RefusedUnknownOption, bridge.RefusedInvalidAnswer, bridge.RefusedTooManyStreams,
+		httpagent.CodeUnreachable, httpagent.CodeStatus, httpagent.CodeNotStream, httpagent.CodeFirstByte, httpagent.CodeIdle,
+		httpagent.CodeTotal, httpagent.CodeTruncated, httpagent.CodeMalformed, httpagent.CodeTooLarge,
+	} {
+		if !known[name] {
+			t.Errorf("%s is not in the table", name)
+		}
+	}
+}
+
+// TestUnknownRoutes are plain 404s, not the page.
+func TestUnknownRoutes(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, saysN(1))
+	for _, path := range []string{"/api", "/api/nothing", "/v1/nothing", "/nothing.js", "/../go.mod", "/api/threads/a/b/c"} {
+		isProblem(t, h.do("GET", path, ""), 404)
+	}
+}
