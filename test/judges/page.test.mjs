@@ -147,6 +147,18 @@ test('a reload at a question shows it again', async () => {
   await chat.close();
 });
 
+test('a reload lists the events of the last Run again', async () => {
+  const chat = await Chat.open();
+  await chat.send('text');
+  await chat.status('finished');
+  const seqs = () => chat.page.locator('#events li').evaluateAll((items) => items.map((i) => i.dataset.seq).filter(Boolean));
+  const before = await seqs();
+  await chat.page.reload();
+  await until('the events are back', async () => (await seqs()).length === before.length);
+  assert.deepEqual(await seqs(), before);
+  await chat.close();
+});
+
 test('an answer given elsewhere is followed', async () => {
   const chat = await Chat.open();
   await chat.send('ask');

@@ -16,9 +16,7 @@ export function signIn(token) {
 
 /** listThreads gives the newest threads first. */
 export async function listThreads() {
-  const response = await call('GET', '/api/threads');
-  const page = await response.json();
-  return page.threads;
+  return (await getJSON('/api/threads')).threads;
 }
 
 /** chat starts a Turn, or answers a question, and streams what comes of it. */
@@ -29,6 +27,16 @@ export function chat(input, signal) {
 /** connect streams what a thread has, and what still happens in it. It starts nothing. */
 export function connect(threadId, signal) {
   return call('POST', '/api/agui/connect?follow=1', runAgentInput({ threadId }), signal);
+}
+
+/**
+ * lastEvents gives {seq, event} of a thread's newest Run, if that is over: joining replays
+ * one that is not.
+ */
+export async function lastEvents(threadId) {
+  const { lastRun } = await getJSON(`/api/threads/${encodeURIComponent(threadId)}`);
+  if (!lastRun?.lastSeq) return [];
+  return (await getJSON(`/api/runs/${encodeURIComponent(lastRun.id)}/events`)).events;
 }
 
 /** cancelRun stops the Turn a Run belongs to. */
@@ -45,6 +53,10 @@ export function newId() {
 function runAgentInput({ threadId, messages = [], resume }) {
   const input = { threadId, runId: newId(), protocolVersion: '1.0', messages, tools: [], context: [], state: {}, forwardedProps: {} };
   return resume ? { ...input, resume } : input;
+}
+
+async function getJSON(path) {
+  return (await call('GET', path)).json();
 }
 
 async function call(method, path, body, signal) {

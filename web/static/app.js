@@ -1,7 +1,7 @@
 // Puts the page together: which thread is open is in the address after '#', everything
 // else comes from the server.
 
-import { cancelRun, chat, listThreads, newId } from './api.js';
+import { cancelRun, chat, lastEvents, listThreads, newId } from './api.js';
 import { emptyThread, fold } from './fold.js';
 import { Follower } from './follow.js';
 import { Log } from './log.js';
@@ -71,7 +71,19 @@ function open(id) {
   drawThreads($('threads'), threads, threadId);
   $('connection').dataset.status = 'idle';
   draw();
-  if (id) follower.join(id);
+  if (!id) return;
+  follower.join(id);
+  showPast(id);
+}
+
+// showPast lists what the newest Run said, for a page that was not there to hear it.
+async function showPast(id) {
+  try {
+    const events = await lastEvents(id);
+    if (id === threadId) for (const { seq, event } of events) log.add(event, String(seq));
+  } catch {
+    // the talk itself tells what is wrong
+  }
 }
 
 function send(text) {
