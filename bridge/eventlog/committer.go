@@ -1,8 +1,11 @@
 package eventlog
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -22,6 +25,7 @@ const (
 type committer struct {
 	log  *Log
 	last time.Time // when the last commit began
+	seq  int64     // of the last Batch
 }
 
 // linger waits until the next commit is due.
@@ -40,7 +44,8 @@ func (c *committer) commit(ctx context.Context, parts []*part) {
 		return
 	}
 	c.last = time.Now()
-	result, err := c.write(ctx, batchOf(c.log.cfg.Replica, parts))
+	c.seq++
+	result, err := c.write(ctx, batchOf(c.log.cfg.Replica, c.seq, parts))
 	switch {
 	case err == nil:
 		c.landed(parts, result, time.Since(c.last))
@@ -61,17 +66,20 @@ func refused(err error) bool {
 	return errors.Is(err, store.ErrData) || errors.Is(err, store.ErrConflict)
 }
 
-// write repeats a Batch until its fate is known. After an unknown outcome a conflict
-// means that the first try landed.
+// write repeats a Batch until its fate is known.
 func (c *committer) write(ctx context.Context, b *store.Batch) (store.Result, error) {
 	doubt, wait := false, retryFirst
 	for {
 		result, err := c.log.cfg.Store.Commit(ctx, b)
+		if doubt && errors.Is(err, store.ErrConflict) {
+			var landed bool
+			if landed, err = c.hasLanded(ctx, b, err); landed {
+				return store.Result{Lost: all(b.Moves)}, nil
+			}
+		}
 		switch {
 		case errors.Is(err, store.ErrUnknownOutcome):
 			doubt = true
-		case errors.Is(err, store.ErrConflict) && doubt:
-			return store.Result{}, nil
 		case errors.Is(err, store.ErrUnavailable):
 		default:
 			return result, err
@@ -82,6 +90,38 @@ func (c *committer) write(ctx context.Context, b *store.Batch) (store.Result, er
 		}
 		wait = min(2*wait, retryMost)
 	}
+}
+
+// hasLanded tells what a conflict after an unknown outcome means: that the first try
+// landed, or that the Batch meets a row of somebody else's, as it would have at first.
+// A Batch that holds events is known by them, another by its number.
+func (c *committer) hasLanded(ctx context.Context, b *store.Batch, conflict error) (bool, error) {
+	if len(b.Events) == 0 {
+		_, err := c.log.cfg.Store.Commit(ctx, &store.Batch{Replica: b.Replica, Seq: b.Seq})
+		if errors.Is(err, store.ErrConflict) {
+			return true, nil
+		}
+		return false, cmp.Or(err, conflict)
+	}
+	row := b.Events[0]
+	kept, err := c.log.cfg.Store.Events(ctx, store.System(), row.SessionID, row.FirstSeq()-1, 1)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	if len(kept) > 0 && kept[0].LastSeq == row.LastSeq && bytes.Equal(kept[0].Data, row.Data) {
+		return true, nil
+	}
+	return false, conflict
+}
+
+// all is the indices of moves that may have been lost: what the first try would have
+// told of them is not known.
+func all(moves []store.Move) []int {
+	lost := make([]int, len(moves))
+	for i := range lost {
+		lost[i] = i
+	}
+	return lost
 }
 
 // landed publishes what was kept: first to the rings, then the bells.
@@ -128,8 +168,8 @@ func lostOf(r store.Result, base, n int) map[int]bool {
 	return lost
 }
 
-func batchOf(replica string, parts []*part) *store.Batch {
-	b := &store.Batch{Replica: replica, Events: make([]store.EventRow, 0, len(parts))}
+func batchOf(replica string, seq int64, parts []*part) *store.Batch {
+	b := &store.Batch{Replica: replica, Seq: seq, Events: make([]store.EventRow, 0, len(parts))}
 	for _, p := range parts {
 		if p.row.N > 0 {
 			b.Events = append(b.Events, p.row)

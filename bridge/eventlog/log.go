@@ -53,7 +53,12 @@ func (l *Log) Open(ctx context.Context, sessionID string) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{log: l, sessionID: sessionID, last: last, room: make(chan struct{}, 1)}, nil
+	return l.OpenAt(sessionID, last), nil
+}
+
+// OpenAt is Open for an owner that knows where the log ends.
+func (l *Log) OpenAt(sessionID string, last int64) *Writer {
+	return &Writer{log: l, sessionID: sessionID, last: last, room: make(chan struct{}, 1)}
 }
 
 // ErrStopped is what writers hear when the Log is stopping.
@@ -108,11 +113,20 @@ func (l *Log) take() []*part {
 	return parts
 }
 
+// markDirty queues a Writer for the next commit, or, when there will be none, fails its
+// part: whoever waits for it would wait for ever.
 func (l *Log) markDirty(w *Writer) {
 	l.mu.Lock()
-	l.dirty = append(l.dirty, w)
+	err := l.fatal
+	if err == nil {
+		l.dirty = append(l.dirty, w)
+	}
 	l.mu.Unlock()
-	l.ringWake()
+	if err == nil {
+		l.ringWake()
+	} else if p := w.takePart(); p != nil {
+		w.settle(p, nil, err)
+	}
 }
 
 // stop refuses all further appends with err and fails what is pending.

@@ -54,7 +54,8 @@ func (w *Writer) Put(ctx context.Context, e Entry) error {
 	return err
 }
 
-// Keep is Put, then waits for the commit. It tells which of the Entry's Moves were lost.
+// Keep is Put, then waits for the commit. It tells which of the Entry's Moves were lost,
+// or, when the answer of a commit that landed never came, may have been: all of them.
 func (w *Writer) Keep(ctx context.Context, e Entry) (lost []int, err error) {
 	p, base, err := w.put(ctx, e, true)
 	if err != nil {
