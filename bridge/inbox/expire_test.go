@@ -16,6 +16,7 @@ import (
 type clock struct {
 	*inbox.Deadlines
 	begun time.Time
+	mu    sync.Mutex
 	fired []string
 	stop  func()
 }
@@ -27,6 +28,8 @@ func startClock(t *testing.T, armed func(*inbox.Deadlines)) *clock {
 	var ran sync.WaitGroup
 	ran.Go(func() {
 		c.Run(ctx, func(_ context.Context, id string) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
 			c.fired = append(c.fired, fmt.Sprint(id, " ", time.Since(c.begun)))
 		})
 	})
@@ -37,6 +40,8 @@ func startClock(t *testing.T, armed func(*inbox.Deadlines)) *clock {
 func (c *clock) is(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !slices.Equal(c.fired, want) {
 		t.Fatalf("expired %q, want %q", c.fired, want)
 	}
