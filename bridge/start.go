@@ -7,6 +7,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/internal/failpoint"
 	"aqueduct/store"
 )
 
@@ -42,7 +43,11 @@ func (t *turn) start(ctx context.Context) error {
 	if agent == nil {
 		return t.fail(ctx, &Failure{Code: CodeAgentUnknown, Message: "There is no agent of that name here."})
 	}
-	t.pump = startPump(ctx, func(ctx context.Context) (Turn, error) { return agent.Start(ctx, call.Call) })
+	failpoint.Here("before_dispatch")
+	t.pump = startPump(ctx, func(ctx context.Context) (Turn, error) {
+		defer failpoint.Here("after_dispatch")
+		return agent.Start(ctx, call.Call)
+	})
 	return nil
 }
 
@@ -120,6 +125,7 @@ func (t *turn) deliver(ctx context.Context, moves []store.Move) error {
 		return err
 	}
 	t.row.Status, t.asked = store.TurnRunning, false
+	failpoint.Here("before_delivery")
 	return t.goOn(ctx, call.Call, answers)
 }
 
@@ -135,7 +141,10 @@ func (t *turn) goOn(ctx context.Context, call Call, answers []Answer) error {
 	if agent == nil {
 		return t.fail(ctx, &Failure{Code: CodeAgentUnknown, Message: "There is no agent of that name here."})
 	}
-	t.pump = startPump(ctx, func(ctx context.Context) (Turn, error) { return agent.Resume(ctx, call, answers) })
+	t.pump = startPump(ctx, func(ctx context.Context) (Turn, error) {
+		defer failpoint.Here("after_delivery")
+		return agent.Resume(ctx, call, answers)
+	})
 	return t.take(ctx, batch{outputs: back})
 }
 

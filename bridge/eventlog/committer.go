@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"aqueduct/bridge/internal/failpoint"
 	"aqueduct/store"
 )
 
@@ -70,6 +71,7 @@ func refused(err error) bool {
 func (c *committer) write(ctx context.Context, b *store.Batch) (store.Result, error) {
 	doubt, wait := false, retryFirst
 	for {
+		failpoint.Here("before_commit")
 		result, err := c.log.cfg.Store.Commit(ctx, b)
 		if doubt && errors.Is(err, store.ErrConflict) {
 			var landed bool
@@ -126,6 +128,7 @@ func all(moves []store.Move) []int {
 
 // landed publishes what was kept: first to the rings, then the bells.
 func (c *committer) landed(parts []*part, result store.Result, took time.Duration) {
+	failpoint.Here("after_commit")
 	stats := CommitStats{Took: took}
 	sessions := make([]string, 0, len(parts))
 	for _, p := range parts {
