@@ -61,13 +61,14 @@ func approvalOut(a store.Approval, threadID string) approvalJSON {
 }
 
 type approvalsQuery struct {
-	pageQuery
+	Limit    int    `query:"limit" validate:"gte=0,lte=1000"`
+	After    string `query:"after" validate:"omitempty,uuid"`
 	Status   string `query:"status" validate:"omitempty,oneof=PENDING APPROVED REJECTED EXPIRED CANCELLED"`
 	ThreadID string `query:"thread_id" validate:"max=128"`
 	RunID    string `query:"run_id" validate:"omitempty,uuid"`
 }
 
-// list gives the newest first; next goes into ?before= for more.
+// list gives the newest first; next goes into ?after= for more.
 func (h *approvals) list(c echo.Context) error {
 	var q approvalsQuery
 	if err := h.in.query(c, &q); err != nil {
@@ -83,7 +84,7 @@ func (h *approvals) list(c echo.Context) error {
 		}
 		filter.SessionID = s.ID
 	}
-	page := store.Page{Limit: q.Limit, Before: q.Before}
+	page := store.Page{Limit: q.Limit, After: q.After}
 	rows, err := h.store.Approvals(ctx, in, filter, page)
 	if err != nil {
 		return err

@@ -153,7 +153,7 @@ func TestBadPaths(t *testing.T) {
 		method, path, _ := strings.Cut(fmt.Sprintf(route, "a.b_c:d-1"), " ")
 		isProblem(t, h.do(method, path, "{}", "Content-Type", "application/json"), 404)
 	}
-	for _, path := range []string{"/api/threads?limit=-1", "/api/threads?limit=9999", "/api/threads?limit=x", "/api/threads?before=%27",
+	for _, path := range []string{"/api/threads?limit=-1", "/api/threads?limit=9999", "/api/threads?limit=x", "/api/threads?after=%27",
 		"/api/approvals?status=MAYBE", "/api/approvals?run_id=1%3B", "/api/threads?limit=1;drop"} {
 		isProblem(t, h.do("GET", path, ""), 400)
 	}

@@ -36,6 +36,7 @@ type house struct {
 	metrics *server.Metrics
 	agent   *scripted
 	faults  *faulty
+	ended   chan string // the outcomes of Runs
 }
 
 // plan is what a test wants otherwise than usual.
@@ -60,7 +61,7 @@ func newHouseWith(t *testing.T, script script, p plan) *house {
 	if err := st.Register(t.Context(), store.Replica{ID: replica, Name: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, store: st, metrics: server.NewMetrics(), agent: &scripted{script: script}, faults: &faulty{Store: st}}
+	h := &house{t: t, store: st, metrics: server.NewMetrics(), agent: &scripted{script: script}, faults: &faulty{Store: st}, ended: make(chan string, 1000)}
 	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	bell := eventlog.NewBell(local.New())
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger, Observe: h.metrics.Committed})
@@ -71,7 +72,7 @@ func newHouseWith(t *testing.T, script script, p plan) *house {
 	}
 	sessions := bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: p.bridge, Meter: h.metrics.Meter(),
+		Limits: p.bridge, Meter: h.meter(),
 	})
 	if p.auth == nil {
 		p.auth = auth.None()
@@ -98,6 +99,17 @@ func newHouseWith(t *testing.T, script script, p plan) *house {
 		stop()
 	})
 	return h
+}
+
+// meter is the server's own and the test's.
+func (h *house) meter() bridge.Meter {
+	m := h.metrics.Meter()
+	count := m.RunEnded
+	m.RunEnded = func(outcome string) {
+		count(outcome)
+		h.ended <- outcome
+	}
+	return m
 }
 
 // run starts the rooms below; the function it returns ends them from the top down.
@@ -203,10 +215,13 @@ func (h *house) direct(req *http.Request) answer {
 	return answer{rec.Code, rec.Header(), rec.Body.String()}
 }
 
+// scope is what the caller of a server without tokens sees.
+func scope() store.Scope { return store.As(store.LocalPrincipal()) }
+
 // threads is how many threads are kept.
 func (h *house) threads() int {
 	h.t.Helper()
-	rows, err := h.store.Sessions(h.t.Context(), store.As(store.LocalPrincipal()), store.Page{})
+	rows, err := h.store.Sessions(h.t.Context(), scope(), store.Page{})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -133,9 +133,3 @@ func pathID(c echo.Context, name string) (string, error) {
 	}
 	return id, nil
 }
-
-// pageQuery is a window of a listing.
-type pageQuery struct {
-	Limit  int    `query:"limit" validate:"gte=0,lte=1000"`
-	Before string `query:"before" validate:"omitempty,uuid"`
-}

@@ -50,7 +50,11 @@ func (h *house) open(req *http.Request) *reader {
 		raw, _ := io.ReadAll(resp.Body)
 		h.t.Fatalf("no stream: %s %s", resp.Status, raw)
 	}
-	return &reader{t: h.t, resp: resp, in: bufio.NewReaderSize(resp.Body, 2<<20)}
+	return newReader(h.t, resp)
+}
+
+func newReader(t testing.TB, resp *http.Response) *reader {
+	return &reader{t: t, resp: resp, in: bufio.NewReaderSize(resp.Body, 64<<10)}
 }
 
 // next reads a frame; io.EOF after the last, another error when the stream was cut.

@@ -44,13 +44,18 @@ func threadOut(s store.Session) threadJSON {
 	return threadJSON{ID: s.ExternalID, Title: s.Title, AgentID: s.AgentID, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC()}
 }
 
-// list gives the newest threads first; next goes into ?before= for more.
+type threadsQuery struct {
+	Limit int    `query:"limit" validate:"gte=0,lte=1000"`
+	After string `query:"after" validate:"omitempty,uuid"`
+}
+
+// list gives the newest threads first; next goes into ?after= for more.
 func (h *threads) list(c echo.Context) error {
-	var q pageQuery
+	var q threadsQuery
 	if err := h.in.query(c, &q); err != nil {
 		return err
 	}
-	page := store.Page{Limit: q.Limit, Before: q.Before}
+	page := store.Page{Limit: q.Limit, After: q.After}
 	rows, err := h.store.Sessions(c.Request().Context(), auth.From(c.Request().Context()).Scope(), page)
 	if err != nil {
 		return err
@@ -150,7 +155,8 @@ func (h *threads) remove(c echo.Context) error {
 }
 
 type messagesQuery struct {
-	pageQuery
+	Limit  int    `query:"limit" validate:"gte=0,lte=1000"`
+	Before string `query:"before" validate:"omitempty,uuid"`
 	Format string `query:"format" validate:"omitempty,oneof=tdesign agui"`
 }
 

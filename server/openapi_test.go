@@ -1,0 +1,76 @@
+package server_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"aqueduct/web"
+)
+
+// TestOpenAPIParity: the document lists exactly what is mounted, but for the page's files.
+func TestOpenAPIParity(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, saysN(1))
+	var doc struct {
+		OpenAPI string
+		Paths   map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(h.do("GET", "/openapi.json", "").body), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	for path, methods := range doc.Paths {
+		for method := range methods {
+			listed = append(listed, strings.ToUpper(method)+" "+path)
+		}
+	}
+	var mounted []string
+	param := regexp.MustCompile(`:(\w+)`)
+	for _, route := range h.server.Routes() {
+		_, path, _ := strings.Cut(route, " /")
+		if _, err := fs.Stat(web.FS(), path); err == nil && path != "" {
+			continue
+		}
+		mounted = append(mounted, param.ReplaceAllString(route, "{$1}"))
+	}
+	slices.Sort(listed)
+	slices.Sort(mounted)
+	if !slices.Equal(listed, mounted) {
+		t.Errorf("listed:\n%s\nmounted:\n%s", strings.Join(listed, "\n"), strings.Join(mounted, "\n"))
+	}
+}
+
+// TestOpenAPIRefs: every reference leads somewhere.
+func TestOpenAPIRefs(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, saysN(1))
+	body := h.do("GET", "/openapi.json", "").body
+	var doc struct {
+		Components map[string]map[string]any
+	}
+	if err := json.Unmarshal([]byte(body), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`"#/components/(\w+)/(\w+)"`).FindAllStringSubmatch(body, -1) {
+		if doc.Components[m[1]][m[2]] == nil {
+			t.Errorf("%s leads nowhere", m[0])
+		}
+	}
+}
+
+// TestPage: it loads without a token, under a policy that lets nothing else run.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, saysN(1), plan{auth: static(t)})
+	got := h.do("GET", "/", "")
+	if got.status != 200 || !strings.Contains(got.body, "<html") || !strings.Contains(got.header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("%d %v", got.status, got.header)
+	}
+	if script := h.do("GET", "/app.js", ""); script.status != 200 || !strings.Contains(script.header.Get("Content-Type"), "javascript") {
+		t.Errorf("%d %v", script.status, script.header)
+	}
+}
