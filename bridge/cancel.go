@@ -87,7 +87,7 @@ func (t *turn) requests(ctx context.Context) error {
 }
 
 // obey carries out a command while no Run is open.
-func (s *session) obey(ctx context.Context, c store.Command, reserved []store.Run) error {
+func (s *session) obey(ctx context.Context, c store.Command, reserved *store.Run) error {
 	row, err := s.m.cfg.Store.Turn(ctx, store.System(), c.TurnID)
 	if err != nil {
 		return err
@@ -105,12 +105,11 @@ func (s *session) obey(ctx context.Context, c store.Command, reserved []store.Ru
 
 // cancelParked ends a queued or parked Turn: in the Run that is reserved for it, or in one
 // of ours, because its open tool calls must get their results.
-func (t *turn) cancelParked(ctx context.Context, c store.Command, reserved []store.Run) error {
+func (t *turn) cancelParked(ctx context.Context, c store.Command, reserved *store.Run) error {
 	var insert []store.Move
-	i := slices.IndexFunc(reserved, func(r store.Run) bool { return r.TurnID == t.row.ID })
 	var row store.Run
-	if i >= 0 {
-		row = reserved[i]
+	if reserved != nil && reserved.TurnID == t.row.ID {
+		row = *reserved
 	} else {
 		runs, err := t.s.m.cfg.Store.RunsOfTurn(ctx, store.System(), t.row.ID)
 		if err != nil {

@@ -49,6 +49,7 @@ func (t *turn) show(ctx context.Context, open []inbox.Question, moves []store.Mo
 	}
 	// Somebody settled a Question while it was being shown, and could not know that a
 	// Run would end with it. Going on is up to us.
+	t.s.more = true
 	return t.s.m.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if _, err := tx.LockSession(ctx, store.System(), t.s.id); err != nil {
 			return err

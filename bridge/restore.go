@@ -149,21 +149,13 @@ func (s *session) endBroken(ctx context.Context, f *Failure) error {
 
 // failReserved ends a Run that could not even begin.
 func (s *session) failReserved(ctx context.Context, f *Failure) error {
-	runs, err := s.m.cfg.Store.ReservedRuns(ctx, store.System(), s.id)
-	if err != nil {
+	todo, err := s.m.cfg.Store.Agenda(ctx, store.System(), s.id)
+	if err != nil || todo.Run == nil || todo.Turn == nil {
 		return err
 	}
-	next, err := s.nextRun(ctx, runs)
-	if err != nil || next == nil {
-		return err
-	}
-	row, err := s.m.cfg.Store.Turn(ctx, store.System(), next.TurnID)
-	if err != nil {
-		return err
-	}
-	s.turn = newTurn(s, row)
+	s.turn = newTurn(s, *todo.Turn)
 	defer s.release()
-	if err := s.turn.openRun(ctx, *next); err != nil {
+	if err := s.turn.openRun(ctx, *todo.Run); err != nil {
 		return err
 	}
 	begun, err := s.turn.run.started(nil)

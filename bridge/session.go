@@ -18,6 +18,7 @@ type session struct {
 	bell      chan struct{} // capacity 1
 	rung      bool          // guarded by m.mu
 	restoring bool          // an earlier process may have left a Run open
+	more      bool          // there is more to do than was done
 
 	row  store.Session
 	log  *eventlog.Writer
@@ -52,15 +53,16 @@ func (s *session) drive(ctx context.Context) {
 
 // work does everything there is to do now. It returns with a held Turn only when ctx ends.
 func (s *session) work(ctx context.Context) error {
-	if mine, err := s.open(ctx); err != nil || !mine {
-		return err
-	}
 	for {
-		did, err := s.step(ctx)
-		if err != nil || (!did && s.turn == nil) {
+		s.more = false
+		if err := s.step(ctx); err != nil {
 			return err
 		}
-		if !did {
+		switch {
+		case s.more:
+		case s.turn == nil:
+			return nil
+		default:
 			if err := s.turn.wait(ctx); err != nil {
 				return err
 			}
@@ -68,86 +70,67 @@ func (s *session) work(ctx context.Context) error {
 	}
 }
 
-// open claims the Session, reads its row and opens its log.
-func (s *session) open(ctx context.Context) (mine bool, err error) {
+// open claims the Session and opens its log at the end the Agenda tells.
+func (s *session) open(ctx context.Context, todo store.Agenda) (mine bool, err error) {
 	if s.log != nil {
 		return true, nil
 	}
-	st := s.m.cfg.Store
-	s.row, err = st.Session(ctx, store.System(), s.id)
+	s.row = todo.Session
+	if s.row.Owner == s.m.cfg.Replica {
+		s.log = s.m.cfg.Log.OpenAt(s.id, todo.LastSeq)
+		return true, nil
+	}
+	err = s.m.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		mine, err = tx.ClaimSession(ctx, s.id, s.m.cfg.Replica)
+		return err
+	})
+	if err == nil && mine { // the one before us may have written until now
+		s.log, err = s.m.cfg.Log.Open(ctx, s.id)
+	}
+	return mine, err
+}
+
+// step does one thing that is asked: a restore, a cancel, or the next reserved Run. It
+// sets more when there is more to do; what is asked meanwhile rings the bell.
+func (s *session) step(ctx context.Context) error {
+	todo, err := s.m.cfg.Store.Agenda(ctx, store.System(), s.id)
 	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
+		return nil // deleted
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
-	if s.row.Owner != s.m.cfg.Replica {
-		err = st.InTx(ctx, func(tx store.Tx) (err error) {
-			mine, err = tx.ClaimSession(ctx, s.id, s.m.cfg.Replica)
-			return err
-		})
-		if err != nil || !mine {
-			return false, err
-		}
+	if mine, err := s.open(ctx, todo); err != nil || !mine {
+		return err
 	}
-	s.log, err = s.m.cfg.Log.Open(ctx, s.id)
-	return err == nil, err
+	switch {
+	case s.restoring:
+		s.restoring, s.more = false, true
+		return s.restore(ctx)
+	case todo.Command != nil:
+		s.more = true
+		return s.obey(ctx, *todo.Command, todo.Run)
+	case todo.Run != nil:
+		s.more = todo.Reserved > 1
+		return s.begin(ctx, *todo.Run, todo.Turn)
+	}
+	return nil
 }
 
-// step does one thing that is asked: a restore, a cancel, or the next reserved Run.
-func (s *session) step(ctx context.Context) (did bool, err error) {
-	if s.restoring {
-		s.restoring = false
-		return true, s.restore(ctx)
+// begin drives a reserved Run to its end. turn is the one under way, if any is.
+func (s *session) begin(ctx context.Context, run store.Run, turn *store.Turn) error {
+	if s.turn != nil && s.turn.row.ID != run.TurnID {
+		s.release()
 	}
-	st := s.m.cfg.Store
-	commands, err := st.PendingCommands(ctx, store.System(), s.id)
-	if err != nil {
-		return false, err
-	}
-	runs, err := st.ReservedRuns(ctx, store.System(), s.id)
-	if err != nil {
-		return false, err
-	}
-	if len(commands) > 0 {
-		return true, s.obey(ctx, commands[0], runs)
-	}
-	run, err := s.nextRun(ctx, runs)
-	if err != nil || run == nil {
-		return false, err
-	}
-	return true, s.begin(ctx, *run)
-}
-
-// nextRun is the oldest reserved Run of the Turn that is under way, or, when none is, the
-// oldest of all. A Turn that waits behind a paused one waits on.
-func (s *session) nextRun(ctx context.Context, runs []store.Run) (*store.Run, error) {
-	if len(runs) == 0 {
-		return nil, nil
-	}
-	active, err := s.m.cfg.Store.ActiveTurn(ctx, store.System(), s.id)
-	if errors.Is(err, store.ErrNotFound) {
-		return &runs[0], nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	for i := range runs {
-		if runs[i].TurnID == active.ID {
-			return &runs[i], nil
+	if s.turn == nil {
+		if turn == nil { // it ended while the Run was reserved
+			row, err := s.m.cfg.Store.Turn(ctx, store.System(), run.TurnID)
+			if err != nil {
+				return err
+			}
+			turn = &row
 		}
-	}
-	return nil, nil
-}
-
-// begin drives a reserved Run to its end.
-func (s *session) begin(ctx context.Context, run store.Run) error {
-	if s.turn == nil || s.turn.row.ID != run.TurnID {
-		row, err := s.m.cfg.Store.Turn(ctx, store.System(), run.TurnID)
-		if err != nil {
-			return err
-		}
-		s.turn = newTurn(s, row)
+		s.turn = newTurn(s, *turn)
 	}
 	return s.finish(ctx, s.turn.drive(ctx, run))
 }

@@ -4,6 +4,7 @@ import "context"
 
 // Reader is every read. Inside InTx a Tx reads its own writes.
 type Reader interface {
+	AgendaReader
 	SessionReader
 	TurnReader
 	RunReader
@@ -15,7 +16,8 @@ type Reader interface {
 	CommandReader
 }
 
-// Tx is one transaction of a request. It has no append: events come in a Batch only.
+// Tx is one transaction of a request. It has no append: events come in a Batch only. An
+// insert may wait for what comes next; its error then comes with that, or from InTx.
 type Tx interface {
 	Reader
 	SessionTx

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -143,12 +145,8 @@ func (t *translator) thought(dst []bridge.Output, data []byte) ([]bridge.Output,
 // textOf reads {"text": …}. Most frames are this one, so the plain form is read without
 // reflection.
 func textOf(name string, data []byte) (string, error) {
-	const plain = `{"text":"`
-	if bytes.HasPrefix(data, []byte(plain)) {
-		rest := data[len(plain):]
-		if end := bytes.IndexByte(rest, '"'); end >= 0 && plainText(rest[:end]) && bytes.Equal(rest[end:], []byte(`"}`)) {
-			return string(rest[:end]), nil
-		}
+	if text, ok := plainText(data); ok {
+		return text, nil
 	}
 	var body struct {
 		Text *string `json:"text"`
@@ -162,14 +160,60 @@ func textOf(name string, data []byte) (string, error) {
 	return *body.Text, nil
 }
 
-// plainText reports whether a JSON string's inside stands for itself.
-func plainText(s []byte) bool {
+// plainText reads a frame of just {"text":"…"}, with the short escapes. It gives up on
+// anything else, which then takes the long way.
+func plainText(data []byte) (string, bool) {
+	const begin, end = `{"text":"`, `"}`
+	if len(data) < len(begin)+len(end) || string(data[:len(begin)]) != begin || string(data[len(data)-len(end):]) != end {
+		return "", false
+	}
+	inside := data[len(begin) : len(data)-len(end)]
+	special := bytes.IndexAny(inside, "\"\\")
+	if special < 0 {
+		return string(inside), utf8.Valid(inside) && !hasControl(inside)
+	}
+	var text strings.Builder
+	text.Grow(len(inside))
+	for special >= 0 {
+		if inside[special] == '"' || special+1 == len(inside) {
+			return "", false
+		}
+		c, ok := unescape(inside[special+1])
+		if !ok {
+			return "", false
+		}
+		text.Write(inside[:special])
+		text.WriteByte(c)
+		inside = inside[special+2:]
+		special = bytes.IndexAny(inside, "\"\\")
+	}
+	text.Write(inside)
+	return text.String(), utf8.Valid(data) && !hasControl(data)
+}
+
+// unescape is what a short escape stands for.
+func unescape(c byte) (byte, bool) {
+	switch c {
+	case '"', '\\', '/':
+		return c, true
+	case 'n':
+		return '\n', true
+	case 't':
+		return '\t', true
+	case 'r':
+		return '\r', true
+	}
+	return 0, false
+}
+
+// hasControl finds what JSON does not allow inside a string.
+func hasControl(s []byte) bool {
 	for _, c := range s {
-		if c < ' ' || c == '\\' || c >= 0x80 {
-			return false
+		if c < ' ' {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // closeSpoken ends what is being said: a new message begins after anything else.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -47,7 +46,7 @@ func (s *Store) fencing(ctx context.Context, whose, key string, change func(*sql
 	ctx, cancel := context.WithTimeout(ctx, fenceWithin)
 	defer cancel()
 	for try := 1; ; try++ {
-		err := s.inTx(ctx, func(raw *sql.Tx, tx *sqldb.Tx) error {
+		err := s.inTx(ctx, func(raw *pipeline, tx *sqldb.Tx) error {
 			if _, err := raw.ExecContext(ctx, "SET LOCAL lock_timeout = '"+fencePatience+"'"); err != nil {
 				return classify(err)
 			}

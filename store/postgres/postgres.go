@@ -89,6 +89,10 @@ func config(dsn string) (*pgx.ConnConfig, error) {
 		"statement_timeout":                   statementTimeout,
 		"lock_timeout":                        lockTimeout,
 		"application_name":                    "aqueduct",
+		// Every query here is a look-up by an index. A plan made while a table was empty
+		// would read all of it for as long as the plan is kept.
+		"enable_seqscan": "off",
+		"jit":            "off",
 	} {
 		cfg.RuntimeParams[name] = value
 	}
@@ -109,11 +113,11 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 
 // InTx implements store.Store.
 func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
-	return s.inTx(ctx, func(_ *sql.Tx, tx *sqldb.Tx) error { return fn(tx) })
+	return s.inTx(ctx, func(_ *pipeline, tx *sqldb.Tx) error { return fn(tx) })
 }
 
 // inTx runs fn, again when the database ended its transaction in favour of another.
-func (s *Store) inTx(ctx context.Context, fn func(*sql.Tx, *sqldb.Tx) error) error {
+func (s *Store) inTx(ctx context.Context, fn func(*pipeline, *sqldb.Tx) error) error {
 	for try := 1; ; try++ {
 		again, err := s.tryTx(ctx, fn)
 		if !again || try == maxTries {
@@ -122,12 +126,14 @@ func (s *Store) inTx(ctx context.Context, fn func(*sql.Tx, *sqldb.Tx) error) err
 	}
 }
 
-func (s *Store) tryTx(ctx context.Context, fn func(*sql.Tx, *sqldb.Tx) error) (again bool, err error) {
-	raw, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+func (s *Store) tryTx(ctx context.Context, fn func(*pipeline, *sqldb.Tx) error) (again bool, err error) {
+	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return false, classifyIdle(err)
 	}
-	defer func() { _ = raw.Rollback() }() // after a commit it does nothing
+	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	raw := begin(conn)
+	defer raw.rollback(ctx)
 	tx := sqldb.NewTx(raw, s.dialect)
 	err = fn(raw, tx)
 	if failed := tx.Err(); failed != nil {
@@ -139,7 +145,7 @@ func (s *Store) tryTx(ctx context.Context, fn func(*sql.Tx, *sqldb.Tx) error) (a
 	if err != nil {
 		return false, err
 	}
-	if err := raw.Commit(); err != nil {
+	if err := raw.commit(ctx); err != nil {
 		return collided(err), classifyCommit(err)
 	}
 	return false, nil

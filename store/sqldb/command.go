@@ -6,12 +6,18 @@ import (
 	"aqueduct/store"
 )
 
-const selectCommand = `SELECT c.command_id, c.session_id, c.turn_id, c.kind, c.payload, c.created_at, c.done_at
-	FROM commands c JOIN sessions s ON s.session_id = c.session_id`
+const (
+	commandColumns = `c.command_id, c.session_id, c.turn_id, c.kind, c.payload, c.created_at, c.done_at`
+	selectCommand  = `SELECT ` + commandColumns + ` FROM commands c JOIN sessions s ON s.session_id = c.session_id`
+)
+
+func commandInto(c *store.Command) []any {
+	return []any{&c.ID, &c.SessionID, &c.TurnID, &c.Kind, &c.Payload, timeInto{&c.CreatedAt}, timeInto{&c.DoneAt}}
+}
 
 func scanCommand(at row) (store.Command, error) {
 	var c store.Command
-	err := at.Scan(&c.ID, &c.SessionID, &c.TurnID, &c.Kind, &c.Payload, timeInto{&c.CreatedAt}, timeInto{&c.DoneAt})
+	err := at.Scan(commandInto(&c)...)
 	return c, err
 }
 
@@ -24,10 +30,9 @@ func (r *Reader) PendingCommands(ctx context.Context, in store.Scope, sessionID 
 
 // InsertCommand implements store.CommandTx.
 func (t *Tx) InsertCommand(ctx context.Context, c store.Command) error {
-	_, err := t.exec(ctx, `INSERT INTO commands (command_id, session_id, turn_id, kind, payload, created_at, done_at)
+	return t.insert(ctx, `INSERT INTO commands (command_id, session_id, turn_id, kind, payload, created_at, done_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		c.ID, c.SessionID, c.TurnID, string(c.Kind), jsonText(c.Payload), millis(c.CreatedAt), millis(c.DoneAt))
-	return err
 }
 
 func commandDone(m store.CommandDone) Statement {

@@ -75,8 +75,7 @@ func slots(n int) int {
 
 // InsertMessage implements store.MessageTx.
 func (t *Tx) InsertMessage(ctx context.Context, m store.Message) error {
-	_, err := t.exec(ctx, insertIntoMessages+"NOTHING", messageArgs(m)...)
-	return err
+	return t.insert(ctx, insertIntoMessages+"NOTHING", messageArgs(m)...)
 }
 
 func upsertMessage(m store.Message) Statement {

@@ -25,8 +25,7 @@ func (r *Reader) RecordsOfTurn(ctx context.Context, in store.Scope, turnID strin
 // InsertRecord implements store.RecordTx.
 func (t *Tx) InsertRecord(ctx context.Context, e store.Record) error {
 	s := InsertRecord(e)
-	_, err := t.exec(ctx, s.SQL, s.Args...)
-	return err
+	return t.insert(ctx, s.SQL, s.Args...)
 }
 
 // InsertRecord is the statement that keeps a Record.

@@ -6,14 +6,22 @@ import (
 	"aqueduct/store"
 )
 
-const selectRun = `SELECT x.run_id, x.session_id, x.turn_id, x.external_id, x.status, x.profile, x.body_hash,
-	x.first_seq, x.last_seq, x.error_code, x.created_at, x.started_at, x.ended_at
-	FROM runs x JOIN sessions s ON s.session_id = x.session_id`
+const (
+	runColumns = `x.run_id, x.session_id, x.turn_id, x.external_id, x.status, x.profile, x.body_hash,
+	x.first_seq, x.last_seq, x.error_code, x.created_at, x.started_at, x.ended_at`
+	selectRun = `SELECT ` + runColumns + ` FROM runs x JOIN sessions s ON s.session_id = x.session_id`
+)
+
+func runInto(r *store.Run) []any {
+	return []any{
+		&r.ID, &r.SessionID, &r.TurnID, &r.ExternalID, &r.Status, &r.Profile, &r.BodyHash, &r.FirstSeq, &r.LastSeq,
+		&r.ErrorCode, timeInto{&r.CreatedAt}, timeInto{&r.StartedAt}, timeInto{&r.EndedAt},
+	}
+}
 
 func scanRun(at row) (store.Run, error) {
 	var r store.Run
-	err := at.Scan(&r.ID, &r.SessionID, &r.TurnID, &r.ExternalID, &r.Status, &r.Profile, &r.BodyHash,
-		&r.FirstSeq, &r.LastSeq, &r.ErrorCode, timeInto{&r.CreatedAt}, timeInto{&r.StartedAt}, timeInto{&r.EndedAt})
+	err := at.Scan(runInto(&r)...)
 	return r, err
 }
 
@@ -67,8 +75,7 @@ func (r *Reader) RunsAfter(ctx context.Context, in store.Scope, sessionID, after
 // InsertRun implements store.RunTx.
 func (t *Tx) InsertRun(ctx context.Context, r store.Run) error {
 	s := insertRun(r)
-	_, err := t.exec(ctx, s.SQL, s.Args...)
-	return err
+	return t.insert(ctx, s.SQL, s.Args...)
 }
 
 func insertRun(r store.Run) Statement {

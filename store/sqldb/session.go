@@ -8,13 +8,22 @@ import (
 	"aqueduct/store"
 )
 
-const selectSession = `SELECT s.session_id, s.tenant, s.user_id, s.external_id, s.agent_id, s.title, s.state, s.owner,
-	s.created_at, s.updated_at FROM sessions s`
+const (
+	sessionColumns = `s.session_id, s.tenant, s.user_id, s.external_id, s.agent_id, s.title, s.state, s.owner,
+	s.created_at, s.updated_at`
+	selectSession = `SELECT ` + sessionColumns + ` FROM sessions s`
+)
+
+func sessionInto(s *store.Session) []any {
+	return []any{
+		&s.ID, &s.Tenant, &s.User, &s.ExternalID, &s.AgentID, &s.Title, &s.State, &s.Owner,
+		timeInto{&s.CreatedAt}, timeInto{&s.UpdatedAt},
+	}
+}
 
 func scanSession(at row) (store.Session, error) {
 	var s store.Session
-	err := at.Scan(&s.ID, &s.Tenant, &s.User, &s.ExternalID, &s.AgentID, &s.Title, &s.State, &s.Owner,
-		timeInto{&s.CreatedAt}, timeInto{&s.UpdatedAt})
+	err := at.Scan(sessionInto(&s)...)
 	return s, err
 }
 
@@ -84,11 +93,10 @@ func (r *Reader) SessionsWithWork(ctx context.Context, in store.Scope, replica s
 
 // InsertSession implements store.SessionTx.
 func (t *Tx) InsertSession(ctx context.Context, s store.Session) error {
-	_, err := t.exec(ctx, `INSERT INTO sessions (session_id, tenant, user_id, external_id, agent_id, title, state,
+	return t.insert(ctx, `INSERT INTO sessions (session_id, tenant, user_id, external_id, agent_id, title, state,
 		owner, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		s.ID, s.Tenant, s.User, s.ExternalID, s.AgentID, s.Title, jsonText(s.State), s.Owner,
 		millis(s.CreatedAt), millis(s.UpdatedAt))
-	return err
 }
 
 // LockSession implements store.SessionTx.

@@ -6,15 +6,22 @@ import (
 	"aqueduct/store"
 )
 
-const selectTurn = `SELECT t.turn_id, t.session_id, t.root_agent_id, t.status, t.input, t.token_hash, t.usage,
-	t.error_code, t.error_message, t.created_at, t.started_at, t.dispatched_at, t.ended_at
-	FROM turns t JOIN sessions s ON s.session_id = t.session_id`
+const (
+	turnColumns = `t.turn_id, t.session_id, t.root_agent_id, t.status, t.input, t.token_hash, t.usage,
+	t.error_code, t.error_message, t.created_at, t.started_at, t.dispatched_at, t.ended_at`
+	selectTurn = `SELECT ` + turnColumns + ` FROM turns t JOIN sessions s ON s.session_id = t.session_id`
+)
+
+func turnInto(t *store.Turn) []any {
+	return []any{
+		&t.ID, &t.SessionID, &t.AgentID, &t.Status, &t.Input, &t.TokenHash, &t.Usage, &t.ErrorCode, &t.ErrorMessage,
+		timeInto{&t.CreatedAt}, timeInto{&t.StartedAt}, timeInto{&t.DispatchedAt}, timeInto{&t.EndedAt},
+	}
+}
 
 func scanTurn(at row) (store.Turn, error) {
 	var t store.Turn
-	err := at.Scan(&t.ID, &t.SessionID, &t.AgentID, &t.Status, &t.Input, &t.TokenHash, &t.Usage,
-		&t.ErrorCode, &t.ErrorMessage, timeInto{&t.CreatedAt}, timeInto{&t.StartedAt},
-		timeInto{&t.DispatchedAt}, timeInto{&t.EndedAt})
+	err := at.Scan(turnInto(&t)...)
 	if len(t.TokenHash) == 0 {
 		t.TokenHash = nil // cleared: stored empty, because NULL in a move means "keep"
 	}
@@ -37,13 +44,12 @@ func (r *Reader) ActiveTurn(ctx context.Context, in store.Scope, sessionID strin
 
 // InsertTurn implements store.TurnTx.
 func (t *Tx) InsertTurn(ctx context.Context, turn store.Turn) error {
-	_, err := t.exec(ctx, `INSERT INTO turns (turn_id, session_id, root_agent_id, status, input, token_hash, usage,
+	return t.insert(ctx, `INSERT INTO turns (turn_id, session_id, root_agent_id, status, input, token_hash, usage,
 		error_code, error_message, created_at, started_at, dispatched_at, ended_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		turn.ID, turn.SessionID, turn.AgentID, string(turn.Status), jsonText(turn.Input), blob(turn.TokenHash),
 		jsonText(turn.Usage), turn.ErrorCode, turn.ErrorMessage, millis(turn.CreatedAt), millis(turn.StartedAt),
 		millis(turn.DispatchedAt), millis(turn.EndedAt))
-	return err
 }
 
 func turnMove(m store.TurnMove) (Statement, error) {

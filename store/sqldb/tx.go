@@ -54,6 +54,21 @@ func (b *breaker) ExecContext(ctx context.Context, query string, args ...any) (s
 	return res, err
 }
 
+// Laterer is a Queryer that can wait with statements whose result nobody needs.
+type Laterer interface {
+	Later(query string, args ...any)
+}
+
+// insert adds a row. Its error may come with a later statement, or with the commit.
+func (t *Tx) insert(ctx context.Context, query string, args ...any) error {
+	if l, ok := t.broken.q.(Laterer); ok && t.broken.err == nil {
+		l.Later(query, clean(args)...)
+		return nil
+	}
+	_, err := t.exec(ctx, query, args...)
+	return err
+}
+
 func (b *breaker) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if b.err != nil {
 		return nil, b.err

@@ -87,7 +87,7 @@ func (s *Store) open(ctx context.Context, path string, o Options) error {
 		return err
 	}
 	writeDB.SetMaxOpenConns(1)
-	s.writer = &writer{db: writeDB, turn: make(chan struct{}, 1)}
+	s.writer = newWriter(writeDB)
 	if !o.NoMigrate {
 		p, err := migrations.SQLite(writeDB)
 		if err != nil {
@@ -97,7 +97,7 @@ func (s *Store) open(ctx context.Context, path string, o Options) error {
 			return err
 		}
 	}
-	if err := s.writer.connect(ctx); err != nil {
+	if err := s.writer.start(ctx); err != nil {
 		return err
 	}
 	if s.readDB, err = sql.Open("sqlite", dsn(path, "query_only(1)")); err != nil {

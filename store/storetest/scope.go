@@ -71,7 +71,8 @@ func (w *world) reads(f full) map[string]sees {
 		"SessionsWithWork": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.SessionsWithWork(ctx, in, w.replica))
 		},
-		"Turn": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Turn(ctx, in, turn)) },
+		"Agenda": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Agenda(ctx, in, session)) },
+		"Turn":   func(r store.Reader, in store.Scope) (bool, error) { return found(r.Turn(ctx, in, turn)) },
 		"ActiveTurn": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ActiveTurn(ctx, in, session))
 		},

@@ -1,0 +1,20 @@
+package store
+
+import "context"
+
+// Agenda is what the owner of a Session has to do next, read in one go because it is
+// read for every Run.
+type Agenda struct {
+	Session Session
+	LastSeq int64    // of the log
+	Command *Command // the oldest that is not done
+	Turn    *Turn    // the one under way: RUNNING or paused, else the oldest QUEUED
+	// Run is the oldest reserved one of Turn; with no Turn under way the oldest of all.
+	Run      *Run
+	Reserved int64 // how many Runs are reserved in all
+}
+
+// AgendaReader reads what is to be done.
+type AgendaReader interface {
+	Agenda(ctx context.Context, in Scope, sessionID string) (Agenda, error)
+}
