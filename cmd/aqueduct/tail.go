@@ -70,10 +70,11 @@ type tailer struct {
 	done   bool
 	failed error // of out
 	moved  bool  // something was printed on this connection
+	pause  time.Duration
 }
 
 func newTailer(address string, token auth.Secret, after int64, ends bool, out io.Writer) *tailer {
-	t := &tailer{client: sse.NewClient(address, sse.ClientMaxBufferSize(tailFrame)), out: out, ends: ends}
+	t := &tailer{client: sse.NewClient(address, sse.ClientMaxBufferSize(tailFrame)), out: out, ends: ends, pause: firstPause}
 	// The library gives up on its own schedule and takes a clean end for the end; when to
 	// come back is decided in run.
 	t.client.ReconnectStrategy = &backoff.StopBackOff{}
@@ -113,7 +114,7 @@ func validate(_ *sse.Client, resp *http.Response) error {
 }
 
 func (t *tailer) run(ctx context.Context) error {
-	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+	for pause := t.pause; ; pause = min(2*pause, mostPause) {
 		t.moved = false
 		err := t.client.SubscribeRawWithContext(ctx, t.take)
 		var no *refused
@@ -126,7 +127,7 @@ func (t *tailer) run(ctx context.Context) error {
 			return no
 		}
 		if t.moved {
-			pause = firstPause
+			pause = t.pause
 		}
 		select {
 		case <-time.After(pause):

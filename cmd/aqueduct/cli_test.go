@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// env is an environment of its own.
+func env(pairs ...string) lookup {
+	return func(name string) (string, bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1], true
+			}
+		}
+		return "", false
+	}
+}
+
+// parse reads flags as run does, and runs nothing.
+func parse(t *testing.T, e lookup, args ...string) (cli, error) {
+	t.Helper()
+	var flags cli
+	set := &settings{env: e}
+	parser, err := kong.New(&flags, kong.Resolvers(set), kong.Bind(set), kong.Exit(func(int) {}), kong.ValueFormatter(withEnvName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = parser.Parse(args)
+	return flags, err
+}
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	flags, err := parse(t, env(), "serve")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := flags.Serve
+	if s.Listen != "127.0.0.1:8080" || s.Database != "sqlite:./data/aqueduct.db" || s.Auth != "none" || s.Name != "aqueduct" ||
+		s.LogFormat != "text" || s.Demo || s.DemoPace != 20*time.Millisecond || len(s.Agent) != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestWhoGoesFirst: the command line before the environment, that before the file.
+func TestWhoGoesFirst(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{
+		"a.yaml": "listen: 127.0.0.1:1\nname: file\nlog_format: json\ndemo: true\ndemo-pace: 5ms\nagent: [one=http://a, two=http://b]\ncors-origin:\n- https://x.example\n",
+		"a.json": `{"listen":"127.0.0.1:1","name":"file","log-format":"json","demo":true,"demo_pace":"5ms","agent":["one=http://a","two=http://b"],"cors-origin":["https://x.example"]}`,
+	} {
+		path := write(t, name, content)
+		flags, err := parse(t, env("AQUEDUCT_NAME", "env", "AQUEDUCT_LISTEN", "127.0.0.1:2"), "serve", "--config", path, "--listen", "127.0.0.1:3")
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		s := flags.Serve
+		if s.Listen != "127.0.0.1:3" || s.Name != "env" || s.LogFormat != "json" || !s.Demo || s.DemoPace != 5*time.Millisecond ||
+			len(s.Agent) != 2 || s.Agent[1] != (agentFlag{"two", "http://b"}) || len(s.CORSOrigin) != 1 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	flags, err := parse(t, env("AQUEDUCT_DEMO", "true", "AQUEDUCT_DEMO_PACE", "1s", "AQUEDUCT_AGENT", "a=http://x,b=https://y",
+		"AQUEDUCT_CORS_ORIGIN", "https://p,https://q", "AQUEDUCT_DATABASE", "sqlite:x.db"), "serve")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := flags.Serve
+	if !s.Demo || s.DemoPace != time.Second || len(s.Agent) != 2 || len(s.CORSOrigin) != 2 || s.Database != "sqlite:x.db" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWrongFlags(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"serve", "--agent", "nourl"}, {"serve", "--agent", "a b=http://x"}, {"serve", "--agent", "a=ftp://x"}, {"serve", "--agent", "=http://x"},
+		{"serve", "--auth", "maybe"}, {"serve", "--log-format", "xml"}, {"serve", "--nonsense"}, {"fly"}, {},
+		{"serve", "--config", "/does/not/exist"}, {"serve", "--config", write(t, "x.yaml", "listn: x\n")}, {"serve", "--config", write(t, "y.yaml", "a: [\n")},
+	} {
+		if _, err := parse(t, env(), args...); err == nil {
+			t.Errorf("%v is accepted", args)
+		}
+	}
+}
+
+// program runs the program and returns what it printed.
+func program(t *testing.T, e lookup, args ...string) (string, error) {
+	t.Helper()
+	var out, log bytes.Buffer
+	err := run(t.Context(), args, e, output{&out, &log})
+	return out.String(), err
+}
+
+func TestHelpNamesTheEnvironment(t *testing.T) {
+	t.Parallel()
+	out, err := program(t, env(), "serve", "--help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"listen", "database", "demo", "agent", "auth", "token-file", "cors-origin", "config", "log-format", "name"} {
+		if !strings.Contains(out, "--"+flag) || !strings.Contains(out, "$"+envName(flag)) {
+			t.Errorf("%s is not told of", flag)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	if out, err := program(t, env(), "version"); err != nil || !strings.HasPrefix(out, "aqueduct ") {
+		t.Errorf("%q %v", out, err)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "new", "a.db")
+	for range 2 {
+		if out, err := program(t, env("AQUEDUCT_DATABASE", "sqlite:"+path), "migrate"); err != nil || !strings.Contains(out, "up to date") {
+			t.Errorf("%q %v", out, err)
+		}
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+	if _, err := program(t, env(), "migrate", "--database", "mysql://x"); err == nil {
+		t.Error("a database nobody knows")
+	}
+}
+
+// TestPasswordStaysSecret: the database's name is logged, its password is not.
+func TestPasswordStaysSecret(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", slog.Any("database", databaseFlag("postgres://user:hunter2@db.example/a")))
+	if strings.Contains(out.String(), "hunter2") || !strings.Contains(out.String(), "db.example") {
+		t.Errorf("%s", out.String())
+	}
+	if got := databaseFlag("postgres://user:hunter2@[bad").String(); strings.Contains(got, "hunter2") {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestRefusesToStart where it would not be safe, or cannot be.
+func TestRefusesToStart(t *testing.T) {
+	t.Parallel()
+	db := "--database=sqlite:" + filepath.Join(t.TempDir(), "a.db")
+	short := write(t, "token", "short\n")
+	for name, args := range map[string][]string{
+		"no token off loopback": {"serve", db, "--listen", "0.0.0.0:0"},
+		"no token file":         {"serve", db, "--listen", "127.0.0.1:0", "--auth", "token"},
+		"a short token":         {"serve", db, "--listen", "127.0.0.1:0", "--auth", "token", "--token-file", short},
+		"an origin of all":      {"serve", db, "--listen", "127.0.0.1:0", "--cors-origin", "*"},
+		"no such address":       {"serve", db, "--listen", "203.0.113.1:1"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		var out, log bytes.Buffer
+		err := run(ctx, args, env(), output{&out, &log})
+		if err == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) || out.Len() > 0 {
+			t.Errorf("%s: started: %s %v", name, out.String(), err)
+		}
+		cancel()
+	}
+}
