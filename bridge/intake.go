@@ -35,10 +35,15 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 			return err
 		})
 	}
-	if err == nil && rung {
+	if err != nil || !rung {
+		return reply, err
+	}
+	if reply.fresh != nil && reply.Session.Owner == s.cfg.Replica {
+		s.rouse(reply.Session.ID, false, reply.fresh)
+	} else {
 		s.cfg.Bell.Ring(reply.Session.ID)
 	}
-	return reply, err
+	return reply, nil
 }
 
 func (req *ChatRequest) check() error {
@@ -69,6 +74,7 @@ type intake struct {
 	notes   []agui.Event    // what the client must hear beside the log
 	active  *store.Turn     // the Turn under way
 	profile []byte
+	queued  store.Turn // by this request
 }
 
 // given is an Answer and the Question it is meant for.
@@ -230,6 +236,7 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 		return Reply{}, false, err
 	}
 	reply, err := in.tail(ctx, run)
+	reply.fresh = &store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &in.queued, Run: &run, Reserved: 1}
 	return reply, true, err
 }
 
@@ -270,6 +277,7 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (store.Run, 
 		ID: run.ID, SessionID: in.session.ID, AgentID: in.session.AgentID, Status: store.TurnQueued, CreatedAt: now,
 		Input: mustJSON(turnInput{Context: in.req.Context, State: in.req.State, Props: in.req.Props, Traceparent: in.req.Traceparent}),
 	}
+	in.queued = turn
 	if err := in.tx.InsertTurn(ctx, turn); err != nil {
 		return run, err
 	}

@@ -67,4 +67,6 @@ type Reply struct {
 	RunID   string // the client's runId or one of ours, for a join with nothing running
 	After   int64  // a position before the Run's first event
 	Notes   []agui.Event
+
+	fresh *store.Agenda // what the owner has to do, when this request alone made it
 }

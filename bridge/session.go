@@ -19,6 +19,7 @@ type session struct {
 	rung      bool          // guarded by m.mu
 	restoring bool          // an earlier process may have left a Run open
 	more      bool          // there is more to do than was done
+	known     *store.Agenda // what to do first, if it need not be read
 
 	row  store.Session
 	log  *eventlog.Writer
@@ -30,6 +31,7 @@ const driveAgain = time.Second
 
 // drive works through what is asked of the Session until nothing is left to do.
 func (s *session) drive(ctx context.Context) {
+	defer s.closeLog()
 	defer s.release()
 	for {
 		err := s.work(ctx)
@@ -43,7 +45,8 @@ func (s *session) drive(ctx context.Context) {
 		case err != nil:
 			s.m.cfg.Logger.Error("session stalled, trying again", slog.String("session_id", s.id), slog.Any("error", err))
 			s.release()
-			s.restoring, s.log = true, nil
+			s.restoring, s.known = true, nil
+			s.closeLog()
 			sleep(ctx, driveAgain)
 		case s.m.retire(s):
 			return
@@ -93,7 +96,7 @@ func (s *session) open(ctx context.Context, todo store.Agenda) (mine bool, err e
 // step does one thing that is asked: a restore, a cancel, or the next reserved Run. It
 // sets more when there is more to do; what is asked meanwhile rings the bell.
 func (s *session) step(ctx context.Context) error {
-	todo, err := s.m.cfg.Store.Agenda(ctx, store.System(), s.id)
+	todo, err := s.agenda(ctx)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // deleted
 	}
@@ -115,6 +118,14 @@ func (s *session) step(ctx context.Context) error {
 		return s.begin(ctx, *todo.Run, todo.Turn)
 	}
 	return nil
+}
+
+func (s *session) agenda(ctx context.Context) (store.Agenda, error) {
+	if known := s.known; known != nil {
+		s.known = nil
+		return *known, nil
+	}
+	return s.m.cfg.Store.Agenda(ctx, store.System(), s.id)
 }
 
 // begin drives a reserved Run to its end. turn is the one under way, if any is.
@@ -155,6 +166,13 @@ func (s *session) release() {
 	if s.turn != nil {
 		s.turn.release()
 		s.turn = nil
+	}
+}
+
+func (s *session) closeLog() {
+	if s.log != nil {
+		s.log.Close()
+		s.log = nil
 	}
 }
 

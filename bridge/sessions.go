@@ -105,16 +105,18 @@ func (s *Sessions) poll(ctx context.Context) {
 func (s *Sessions) rouseAll(ctx context.Context) error {
 	ids, err := s.cfg.Store.SessionsWithWork(ctx, store.System(), s.cfg.Replica)
 	for _, id := range ids {
-		s.rouse(id, true)
+		s.rouse(id, true, nil)
 	}
 	return err
 }
 
 // wake sees to it that the Session's requests are read: by the goroutine that drives it,
 // or by a new one.
-func (s *Sessions) wake(sessionID string) { s.rouse(sessionID, false) }
+func (s *Sessions) wake(sessionID string) { s.rouse(sessionID, false, nil) }
 
-func (s *Sessions) rouse(sessionID string, restoring bool) {
+// rouse is wake. known is what there is to do, for a caller that has just written it, so
+// that a new goroutine need not read it again; one that runs already looks for itself.
+func (s *Sessions) rouse(sessionID string, restoring bool, known *store.Agenda) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running == nil || s.running.Err() != nil {
@@ -128,7 +130,7 @@ func (s *Sessions) rouse(sessionID string, restoring bool) {
 		}
 		return
 	}
-	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), restoring: restoring}
+	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), restoring: restoring, known: known}
 	s.active[sessionID] = a
 	s.wg.Add(1)
 	go func() {

@@ -58,6 +58,7 @@ func (l *Log) Open(ctx context.Context, sessionID string) (*Writer, error) {
 
 // OpenAt is Open for an owner that knows where the log ends.
 func (l *Log) OpenAt(sessionID string, last int64) *Writer {
+	l.ring.written(sessionID, last)
 	return &Writer{log: l, sessionID: sessionID, last: last, room: make(chan struct{}, 1)}
 }
 

@@ -17,17 +17,21 @@ type ring struct {
 	budget int
 	bytes  int
 	rows   map[string][]store.EventRow
+	heads  map[string]int64 // newest committed position of Sessions that are written here
 	order  []string // the Session of each held row, oldest first
 	head   int      // of order
 }
 
 func newRing(budget int) *ring {
-	return &ring{budget: budget, rows: make(map[string][]store.EventRow)}
+	return &ring{budget: budget, rows: make(map[string][]store.EventRow), heads: make(map[string]int64)}
 }
 
 func (r *ring) publish(row store.EventRow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if _, here := r.heads[row.SessionID]; here {
+		r.heads[row.SessionID] = row.LastSeq
+	}
 	r.rows[row.SessionID] = append(r.rows[row.SessionID], row)
 	r.order = append(r.order, row.SessionID)
 	r.bytes += len(row.Data)
@@ -53,11 +57,28 @@ func (r *ring) dropOldest() {
 	r.rows[session] = rows[1:]
 }
 
+// written says that the Session is written here from now on, and where its log ends;
+// unwritten, that it no longer is.
+func (r *ring) written(session string, head int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heads[session] = head
+}
+
+func (r *ring) unwritten(session string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.heads, session)
+}
+
 // after returns the held rows with events past the position if they join it without a
 // hole. known is false when the ring cannot tell whether there are any.
 func (r *ring) after(session string, pos int64) (rows []store.EventRow, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if head, here := r.heads[session]; here && head <= pos {
+		return nil, true
+	}
 	held := r.rows[session]
 	if len(held) == 0 || held[0].FirstSeq() > pos+1 {
 		return nil, false

@@ -47,6 +47,9 @@ type part struct {
 // Last is the position of the newest event put.
 func (w *Writer) Last() int64 { return w.last }
 
+// Close says that this replica writes the Session no more, for now.
+func (w *Writer) Close() { w.log.ring.unwritten(w.sessionID) }
+
 // Put hands an Entry to the next commit. The events are copied. It blocks while too
 // much is waiting for the store.
 func (w *Writer) Put(ctx context.Context, e Entry) error {

@@ -24,7 +24,7 @@ CREATE INDEX sessions_listing ON sessions (tenant, user_id, updated_at, session_
 -- turns is what the platform contract calls runs; its run_id is our turn_id.
 CREATE TABLE turns (
     turn_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
-    session_id TEXT COLLATE "C" NOT NULL REFERENCES sessions (session_id),
+    session_id TEXT COLLATE "C" NOT NULL,
     root_agent_id TEXT COLLATE "C" NOT NULL,
     status TEXT COLLATE "C" NOT NULL,
     input JSON,
@@ -43,7 +43,7 @@ CREATE INDEX turns_active ON turns (session_id, turn_id)
 
 CREATE TABLE runs (
     run_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
-    session_id TEXT COLLATE "C" NOT NULL REFERENCES sessions (session_id),
+    session_id TEXT COLLATE "C" NOT NULL,
     turn_id TEXT COLLATE "C" NOT NULL,
     external_id TEXT COLLATE "C" NOT NULL,
     status TEXT COLLATE "C" NOT NULL,
@@ -101,7 +101,7 @@ CREATE INDEX records_turn ON records (turn_id, id) WHERE turn_id <> '';
 
 CREATE TABLE messages (
     message_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
-    session_id TEXT COLLATE "C" NOT NULL REFERENCES sessions (session_id),
+    session_id TEXT COLLATE "C" NOT NULL,
     run_id TEXT COLLATE "C" NOT NULL DEFAULT '',
     external_id TEXT COLLATE "C" NOT NULL,
     role TEXT COLLATE "C" NOT NULL,
@@ -115,7 +115,7 @@ CREATE INDEX messages_listing ON messages (session_id, message_id);
 
 CREATE TABLE tool_calls (
     tool_call_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
-    session_id TEXT COLLATE "C" NOT NULL REFERENCES sessions (session_id),
+    session_id TEXT COLLATE "C" NOT NULL,
     turn_id TEXT COLLATE "C" NOT NULL,
     run_id TEXT COLLATE "C" NOT NULL DEFAULT '',
     tool_name TEXT NOT NULL,
@@ -140,7 +140,7 @@ CREATE INDEX tool_calls_expiring ON tool_calls (expires_at, tool_call_id)
 
 CREATE TABLE approvals (
     approval_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
-    session_id TEXT COLLATE "C" NOT NULL REFERENCES sessions (session_id),
+    session_id TEXT COLLATE "C" NOT NULL,
     turn_id TEXT COLLATE "C" NOT NULL,
     kind TEXT COLLATE "C" NOT NULL,
     status TEXT COLLATE "C" NOT NULL,
@@ -166,7 +166,7 @@ CREATE INDEX approvals_status ON approvals (status, approval_id);
 
 CREATE TABLE commands (
     command_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
-    session_id TEXT COLLATE "C" NOT NULL REFERENCES sessions (session_id),
+    session_id TEXT COLLATE "C" NOT NULL,
     turn_id TEXT COLLATE "C" NOT NULL DEFAULT '',
     kind TEXT COLLATE "C" NOT NULL,
     payload JSON,

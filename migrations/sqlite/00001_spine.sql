@@ -24,7 +24,7 @@ CREATE INDEX sessions_listing ON sessions (tenant, user_id, updated_at, session_
 -- turns is what the platform contract calls runs; its run_id is our turn_id.
 CREATE TABLE turns (
     turn_id TEXT NOT NULL PRIMARY KEY,
-    session_id TEXT NOT NULL REFERENCES sessions (session_id),
+    session_id TEXT NOT NULL,
     root_agent_id TEXT NOT NULL,
     status TEXT NOT NULL,
     input TEXT CHECK (input IS NULL OR json_valid(input)),
@@ -43,7 +43,7 @@ CREATE INDEX turns_active ON turns (session_id, turn_id)
 
 CREATE TABLE runs (
     run_id TEXT NOT NULL PRIMARY KEY,
-    session_id TEXT NOT NULL REFERENCES sessions (session_id),
+    session_id TEXT NOT NULL,
     turn_id TEXT NOT NULL,
     external_id TEXT NOT NULL,
     status TEXT NOT NULL,
@@ -88,7 +88,7 @@ CREATE INDEX records_turn ON records (turn_id, id) WHERE turn_id <> '';
 
 CREATE TABLE messages (
     message_id TEXT NOT NULL PRIMARY KEY,
-    session_id TEXT NOT NULL REFERENCES sessions (session_id),
+    session_id TEXT NOT NULL,
     run_id TEXT NOT NULL DEFAULT '',
     external_id TEXT NOT NULL,
     role TEXT NOT NULL,
@@ -102,7 +102,7 @@ CREATE INDEX messages_listing ON messages (session_id, message_id);
 
 CREATE TABLE tool_calls (
     tool_call_id TEXT NOT NULL PRIMARY KEY,
-    session_id TEXT NOT NULL REFERENCES sessions (session_id),
+    session_id TEXT NOT NULL,
     turn_id TEXT NOT NULL,
     run_id TEXT NOT NULL DEFAULT '',
     tool_name TEXT NOT NULL,
@@ -127,7 +127,7 @@ CREATE INDEX tool_calls_expiring ON tool_calls (expires_at, tool_call_id)
 
 CREATE TABLE approvals (
     approval_id TEXT NOT NULL PRIMARY KEY,
-    session_id TEXT NOT NULL REFERENCES sessions (session_id),
+    session_id TEXT NOT NULL,
     turn_id TEXT NOT NULL,
     kind TEXT NOT NULL,
     status TEXT NOT NULL,
@@ -153,7 +153,7 @@ CREATE INDEX approvals_status ON approvals (status, approval_id);
 
 CREATE TABLE commands (
     command_id TEXT NOT NULL PRIMARY KEY,
-    session_id TEXT NOT NULL REFERENCES sessions (session_id),
+    session_id TEXT NOT NULL,
     turn_id TEXT NOT NULL DEFAULT '',
     kind TEXT NOT NULL,
     payload TEXT CHECK (payload IS NULL OR json_valid(payload)),

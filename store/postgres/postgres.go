@@ -93,6 +93,8 @@ func config(dsn string) (*pgx.ConnConfig, error) {
 		// would read all of it for as long as the plan is kept.
 		"enable_seqscan": "off",
 		"jit":            "off",
+		// Planning one of our look-ups costs several times what running it does.
+		"plan_cache_mode": "force_generic_plan",
 	} {
 		cfg.RuntimeParams[name] = value
 	}
