@@ -144,7 +144,6 @@ func (t *turn) cancel(ctx context.Context, c store.Command, before ...store.Move
 	moves = append(append(before, moves...), store.CommandDone{ID: c.ID, At: time.Now()})
 	return t.run.end(ctx, ending{
 		turn: store.TurnCancelled, outcome: &agui.Outcome{Type: agui.OutcomeCancelled}, moves: moves,
-		records: []store.Record{t.record("run_failed", mustJSON(map[string]string{"code": "cancelled"}))},
 	})
 }
 

@@ -289,11 +289,7 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (store.Run, 
 			return run, err
 		}
 	}
-	prompt := in.fresh[len(in.fresh)-1]
-	return run, in.tx.InsertRecord(ctx, store.Record{
-		ID: newID(), SessionID: in.session.ID, TurnID: turn.ID, Source: store.SourcePlatform, Type: "user_input",
-		TS: now, Payload: prompt.AppendJSON(nil),
-	})
+	return run, nil
 }
 
 func (in *intake) insertMessage(ctx context.Context, m agui.Message, runID string) error {

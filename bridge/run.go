@@ -141,7 +141,6 @@ type ending struct {
 	result  json.RawMessage
 	failure *Failure
 	moves   []store.Move
-	records []store.Record
 }
 
 // end writes the terminal event, and with it, in one commit, everything that follows from
@@ -165,7 +164,7 @@ func (r *run) endWith(ctx context.Context, e ending) (lost []int, err error) {
 	}
 	moves = append(moves, r.transcript(now)...)
 	moves = append(moves, store.SessionMove{ID: r.t.s.id, State: r.state.JSON(), UpdatedAt: now})
-	lost, err = r.keep(ctx, e.records, moves...)
+	lost, err = r.keep(ctx, nil, moves...)
 	if err != nil {
 		return nil, err
 	}

@@ -28,9 +28,7 @@ func (t *turn) start(ctx context.Context) error {
 	if t.run.differs(t.input.State) {
 		t.run.emitState()
 	}
-	_, err = t.run.keep(ctx,
-		[]store.Record{t.record("run_started", nil), t.record("agent_invoke_started", nil)},
-		begun,
+	_, err = t.run.keep(ctx, nil, begun,
 		store.TurnMove{
 			ID: t.row.ID, From: []store.TurnStatus{store.TurnQueued}, To: store.TurnRunning,
 			StartedAt: now, DispatchedAt: now, TokenHash: hash,
@@ -121,7 +119,7 @@ func (t *turn) deliver(ctx context.Context, moves []store.Move) error {
 	moves = append(moves, store.TurnMove{
 		ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning, DispatchedAt: now, TokenHash: hash,
 	})
-	if _, err := t.run.keep(ctx, []store.Record{t.record("agent_invoke_started", nil)}, moves...); err != nil {
+	if _, err := t.run.keep(ctx, nil, moves...); err != nil {
 		return err
 	}
 	t.row.Status, t.asked = store.TurnRunning, false

@@ -195,7 +195,6 @@ func (t *turn) done(ctx context.Context, end *End) error {
 		turn:    store.TurnDone,
 		result:  end.Result,
 		outcome: &agui.Outcome{Type: agui.OutcomeSuccess},
-		records: []store.Record{t.record("agent_invoke_done", nil), t.record("run_done", usageJSON(end.Usage))},
 	})
 }
 
@@ -208,10 +207,7 @@ func (t *turn) fail(ctx context.Context, f *Failure) error {
 	if err != nil {
 		return err
 	}
-	return t.run.end(ctx, ending{
-		turn: store.TurnFailed, failure: f, moves: moves,
-		records: []store.Record{t.record("run_failed", mustJSON(map[string]string{"code": f.Code, "message": f.Message}))},
-	})
+	return t.run.end(ctx, ending{turn: store.TurnFailed, failure: f, moves: moves})
 }
 
 // failOr ends the Turn for a *Failure and passes on any other error.

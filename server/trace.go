@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -95,9 +96,12 @@ func (h *trace) write(c echo.Context, turnID string) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	records, err := h.store.RecordsOfTurn(ctx, auth.From(ctx).Scope(), turnID, store.Page{Limit: size, After: at.record})
+	records, err := bridge.Trace(ctx, h.store, auth.From(ctx).Scope(), turnID)
 	if err != nil {
 		return err
+	}
+	if i := slices.IndexFunc(records, func(r store.Record) bool { return r.ID == at.record }); i >= 0 {
+		records = records[i+1:]
 	}
 	entries, next := merge(turnID, events, records, size, at)
 	out := struct {

@@ -18,8 +18,8 @@ type ring struct {
 	bytes  int
 	rows   map[string][]store.EventRow
 	heads  map[string]int64 // newest committed position of Sessions that are written here
-	order  []string // the Session of each held row, oldest first
-	head   int      // of order
+	order  []string         // the Session of each held row, oldest first
+	head   int              // of order
 }
 
 func newRing(budget int) *ring {

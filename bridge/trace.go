@@ -1,0 +1,111 @@
+package bridge
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"aqueduct/store"
+)
+
+// Trace is what is on record of a Turn beside its events, oldest first: the platform
+// contract's events (§9.1). What the rows of Turn, Runs and messages tell already is not
+// kept a second time but told from them.
+func Trace(ctx context.Context, r store.Reader, in store.Scope, turnID string) ([]store.Record, error) {
+	turn, err := r.Turn(ctx, in, turnID)
+	if err != nil {
+		return nil, err
+	}
+	trace, err := allRecords(ctx, r, in, turnID)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := r.RunsOfTurn(ctx, in, turnID)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := r.Messages(ctx, in, turn.SessionID, store.Page{Limit: historyLimit})
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		if m.RunID == turn.ID && !m.Output {
+			trace = append(trace, told(turn, "user_input", m.ID, m.CreatedAt, m.Data))
+		}
+	}
+	trace = append(trace, lifeOf(turn, runs)...)
+	slices.SortStableFunc(trace, func(a, b store.Record) int {
+		return cmp.Or(a.TS.Compare(b.TS), cmp.Compare(rank(a.Type), rank(b.Type)))
+	})
+	return trace, nil
+}
+
+// lifeOf tells when a Turn and each call of its Agent began and ended.
+func lifeOf(turn store.Turn, runs []store.Run) []store.Record {
+	var life []store.Record
+	if !turn.StartedAt.IsZero() {
+		life = append(life, told(turn, "run_started", turn.ID, turn.StartedAt, nil))
+	}
+	for _, run := range runs {
+		if !run.StartedAt.IsZero() {
+			life = append(life, told(turn, "agent_invoke_started", run.ID, run.StartedAt, nil))
+		}
+		if !run.EndedAt.IsZero() {
+			life = append(life, told(turn, "agent_invoke_done", run.ID, run.EndedAt, mustJSON(map[string]string{"status": string(run.Status)})))
+		}
+	}
+	switch turn.Status {
+	case store.TurnDone:
+		life = append(life, told(turn, "run_done", turn.ID, turn.EndedAt, turn.Usage))
+	case store.TurnFailed, store.TurnCancelled:
+		code := turn.ErrorCode
+		if turn.Status == store.TurnCancelled {
+			code = "cancelled"
+		}
+		life = append(life, told(turn, "run_failed", turn.ID, turn.EndedAt,
+			mustJSON(map[string]string{"code": code, "message": turn.ErrorMessage})))
+	}
+	return life
+}
+
+// told is a Record that a row tells; its id is the row's and what it tells of it.
+func told(turn store.Turn, kind, rowID string, at time.Time, payload []byte) store.Record {
+	if len(payload) == 0 {
+		payload = []byte("{}")
+	}
+	return store.Record{
+		ID: rowID + "." + kind, SessionID: turn.SessionID, TurnID: turn.ID, Source: store.SourcePlatform,
+		Type: kind, TS: at, Payload: payload,
+	}
+}
+
+// rank orders what happened in one millisecond: beginnings first, ends last.
+func rank(kind string) int {
+	switch kind {
+	case "user_input":
+		return 0
+	case "run_started":
+		return 1
+	case "agent_invoke_started":
+		return 2
+	case "agent_invoke_done":
+		return 4
+	case "run_done", "run_failed":
+		return 5
+	}
+	return 3
+}
+
+func allRecords(ctx context.Context, r store.Reader, in store.Scope, turnID string) ([]store.Record, error) {
+	var all []store.Record
+	page := store.Page{Limit: store.MaxPageLimit}
+	for {
+		some, err := r.RecordsOfTurn(ctx, in, turnID, page)
+		all = append(all, some...)
+		if err != nil || len(some) < page.Size() {
+			return all, err
+		}
+		page.After = some[len(some)-1].ID
+	}
+}
