@@ -120,12 +120,15 @@ func dialectFor(name string, stateBefore []byte) agui.Dialect {
 // one, and so does whoever answered a question: an official client that gets an HTTP error
 // to an answer never speaks on that thread again.
 func (h *chat) refuse(c echo.Context, a *ask, err error) error {
-	if a == nil || a.req.Dialect != bridge.DialectTDesign && !a.answers {
+	if a == nil {
 		return err
 	}
 	p := problemOf(err)
-	if p.Status == http.StatusInternalServerError {
-		h.out.log.Error("chat failed", "error", err)
+	switch page := a.req.Dialect == bridge.DialectTDesign; {
+	case page, a.answers:
+		return sendRefusal(c, a, report(h.out.log, c, err))
+	case a.req.JoinOnly && p.Code == bridge.RefusedNothingToDo:
+		return refuse(codeNotFound, "There is no such thread.")
 	}
-	return sendRefusal(c, a, p)
+	return err
 }

@@ -19,15 +19,15 @@ import (
 // strangers, so on loopback too a request proves where it comes from: by its Host (DNS
 // rebinding), its Origin, and a content type no HTML form can send.
 type guard struct {
-	auth      *auth.Auth
-	hosts     map[string]bool
-	origins   map[string]bool
-	writeTime time.Duration
+	auth    *auth.Auth
+	hosts   map[string]bool
+	origins map[string]bool
+	limits  Limits
 }
 
 func newGuard(cfg Config) (*guard, error) {
 	g := &guard{
-		auth: cfg.Auth, writeTime: cfg.Limits.WriteTime, origins: make(map[string]bool),
+		auth: cfg.Auth, limits: cfg.Limits, origins: make(map[string]bool),
 		hosts: map[string]bool{"localhost": true},
 	}
 	for _, host := range cfg.Hosts {
@@ -51,7 +51,7 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Add("Vary", "Origin")
 		// A reader that takes nothing cannot hold a connection; streams set their own.
-		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(g.writeTime))
+		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(g.limits.AnswerTime))
 		if !g.knownHost(r) {
 			return refuse(codeForeignHost, "")
 		}

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // house is the whole server on a real database, with an agent that follows a script.
 type house struct {
-	t       *testing.T
+	t       testing.TB
 	URL     string
 	store   store.Store
 	server  *server.Server
@@ -49,9 +49,9 @@ type plan struct {
 	wrap    func(net.Listener) net.Listener
 }
 
-func newHouse(t *testing.T, script script) *house { return newHouseWith(t, script, plan{}) }
+func newHouse(t testing.TB, script script) *house { return newHouseWith(t, script, plan{}) }
 
-func newHouseWith(t *testing.T, script script, p plan) *house {
+func newHouseWith(t testing.TB, script script, p plan) *house {
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
 	if err != nil {
@@ -62,7 +62,10 @@ func newHouseWith(t *testing.T, script script, p plan) *house {
 		t.Fatal(err)
 	}
 	h := &house{t: t, store: st, metrics: server.NewMetrics(), agent: &scripted{script: script}, faults: &faulty{Store: st}, ended: make(chan string, 1000)}
-	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	logger := slog.New(slog.DiscardHandler)
+	if test, ok := t.(*testing.T); ok {
+		logger = slog.New(slog.NewTextHandler(test.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	}
 	bell := eventlog.NewBell(local.New())
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger, Observe: h.metrics.Committed})
 	agents := bridge.NewDirectory()
@@ -107,9 +110,19 @@ func (h *house) meter() bridge.Meter {
 	count := m.RunEnded
 	m.RunEnded = func(outcome string) {
 		count(outcome)
-		h.ended <- outcome
+		select {
+		case h.ended <- outcome:
+		default: // nobody counts that far
+		}
 	}
 	return m
+}
+
+// as is the house for another test.
+func (h *house) as(t testing.TB) *house {
+	other := *h
+	other.t = t
+	return &other
 }
 
 // run starts the rooms below; the function it returns ends them from the top down.

@@ -9,6 +9,8 @@ type Limits struct {
 	// BodyTime is how long a client may take to send its body, so that a slow one cannot
 	// hold a connection for nothing (slowloris).
 	BodyTime time.Duration
+	// AnswerTime is how long an answer that is no stream may take in all.
+	AnswerTime time.Duration
 	// WriteTime is how long one write may wait for its reader. Who cannot take writeBytes in
 	// that time is cut, and comes back with its last id.
 	WriteTime time.Duration
@@ -25,6 +27,7 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	setDefault(&l.Body, 4<<20)
 	setDefault(&l.BodyTime, 30*time.Second)
+	setDefault(&l.AnswerTime, 2*time.Minute)
 	setDefault(&l.WriteTime, 10*time.Second)
 	setDefault(&l.Heartbeat, 15*time.Second)
 	setDefault(&l.Streams, 20_000)

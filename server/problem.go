@@ -119,13 +119,18 @@ func (f *failures) handle(err error, c echo.Context) {
 	if errors.Is(err, context.Canceled) && c.Request().Context().Err() != nil {
 		return // nobody is there to hear it
 	}
+	f.write(c, report(f.log, c, err))
+}
+
+// report is problemOf, and keeps what the client is not told under the id that it is.
+func report(log *slog.Logger, c echo.Context, err error) *problem {
 	p := *problemOf(err)
 	if p.Status == http.StatusInternalServerError || p.Code == codeUnavailable {
 		p.ErrorID = rand.Text()
-		f.log.Error("request failed", slog.String("error_id", p.ErrorID), slog.String("method", c.Request().Method),
+		log.Error("request failed", slog.String("error_id", p.ErrorID), slog.String("method", c.Request().Method),
 			slog.String("path", c.Path()), slog.Any("error", err))
 	}
-	f.write(c, &p)
+	return &p
 }
 
 func (f *failures) write(c echo.Context, p *problem) {

@@ -27,6 +27,8 @@ func sendRefusal(c echo.Context, a *ask, p *problem) error {
 		events = wholeRun(a, p.Detail)
 	case page && p.Code == bridge.RefusedNothingToDo:
 		events = []agui.Event{&agui.RunError{Message: needsPrompt, Code: p.Code}}
+	case p.ErrorID != "":
+		events = []agui.Event{&agui.RunError{Message: p.Detail + " (" + p.ErrorID + ")", Code: p.Code}}
 	default:
 		events = []agui.Event{&agui.RunError{Message: p.Detail, Code: p.Code}}
 	}

@@ -56,6 +56,39 @@ func TestThreads(t *testing.T) {
 	}
 }
 
+// TestConnectToNoThread is not an empty thread.
+func TestConnectToNoThread(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, saysN(1))
+	isProblem(t, h.do("POST", "/api/agui/connect", `{"threadId":"none","runId":"r","protocolVersion":"1.0","messages":[]}`), 404)
+	isProblem(t, h.do("POST", "/api/agui/connect", `{"messages":[],"protocolVersion":"1.0"}`), 400)
+	if h.threads() != 0 {
+		t.Error("joining made a thread")
+	}
+}
+
+// TestConnect gives history and state, and starts and settles nothing.
+func TestConnect(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, asks)
+	h.chat("T", "R", "may I?")
+	id := h.question()
+	body := fmt.Sprintf(`{"threadId":"T","runId":"J","protocolVersion":"1.0","messages":[{"id":"new","role":"user","content":"more"}],`+
+		`"resume":[{"interruptId":%q,"status":"resolved","payload":{"approved":true}}]}`, id)
+	got := h.open(h.request("POST", "/api/agui/connect", body)).rest()
+	if types(got) != "RUN_STARTED MESSAGES_SNAPSHOT STATE_SNAPSHOT RUN_FINISHED" || !strings.Contains(got[3].data, id) || got[0].field("runId") != "J" {
+		t.Errorf("%v", got)
+	}
+	for _, f := range got {
+		if f.id != "" {
+			t.Errorf("a frame that is not kept has an id: %v", f)
+		}
+	}
+	if h.question() != id || strings.Contains(got[1].data, "more") {
+		t.Error("joining changed something")
+	}
+}
+
 // TestOpenQuestionsAreListed with their thread: a page that loads must find them.
 func TestOpenQuestionsAreListed(t *testing.T) {
 	t.Parallel()
