@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"aqueduct/agui"
@@ -52,6 +53,13 @@ func (a *scripted) begin(ctx context.Context, call bridge.Call, answers []bridge
 		say(bridge.Output{End: &bridge.End{}})
 	}()
 	return t
+}
+
+// prompts are the calls the agent got.
+func (a *scripted) prompts() []bridge.Call {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.calls)
 }
 
 // last is the newest call the agent got.

@@ -3,7 +3,9 @@ package server_test
 import (
 	"errors"
 	"io"
+	"net/http"
 	"strconv"
+	"sync"
 	"testing"
 
 	"aqueduct/bridge/eventlog"
@@ -153,4 +155,29 @@ func TestThreadTail(t *testing.T) {
 		t.Errorf("%s", types(got))
 	}
 	r.close()
+}
+
+// TestSamePostAtOnce: a client that sends its POST again, or a hundred times at once, gets
+// one Run, and all get the same bytes.
+func TestSamePostAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, saysN(20))
+	requests := make([]*http.Request, 100)
+	for i := range requests {
+		requests[i] = h.prompt("T", "R", "go")
+	}
+	bodies := make([]answer, len(requests))
+	var all sync.WaitGroup
+	for i, req := range requests {
+		all.Go(func() { bodies[i] = h.send(req) })
+	}
+	all.Wait()
+	for i, got := range bodies {
+		if got.status != 200 || got.body != bodies[0].body {
+			t.Fatalf("%d: %d, %d bytes; the first got %d", i, got.status, len(got.body), len(bodies[0].body))
+		}
+	}
+	if n := len(h.agent.prompts()); n != 1 || h.threads() != 1 {
+		t.Errorf("%d calls of the agent, %d threads", n, h.threads())
+	}
 }
