@@ -16,6 +16,7 @@ import (
 	"aqueduct/server/auth"
 	"aqueduct/store"
 	"aqueduct/store/sqlite"
+	"aqueduct/store/storetest"
 )
 
 // running is the program while it serves.
@@ -23,6 +24,7 @@ type running struct {
 	t    *testing.T
 	URL  string
 	stop func() error // as a signal does
+	done chan error   // how it ended, when it did so by itself
 	log  *bytes.Buffer
 }
 
@@ -31,24 +33,24 @@ func start(t *testing.T, args ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	reader, writer := io.Pipe()
-	r := &running{t: t, log: new(bytes.Buffer)}
-	done := make(chan error, 1)
+	r := &running{t: t, log: new(bytes.Buffer), done: make(chan error, 1)}
 	go func() {
 		err := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--demo-pace", "1ms"}, args...), env(), output{writer, r.log})
 		writer.CloseWithError(io.EOF)
-		done <- err
+		r.done <- err
+		close(r.done)
 	}()
 	line, err := bufio.NewReader(reader).ReadString('\n')
 	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
 	if err != nil || !ok {
 		cancel()
-		t.Fatalf("%q %v: %v\n%s", line, err, <-done, r.log)
+		t.Fatalf("%q %v: %v\n%s", line, err, <-r.done, r.log)
 	}
 	r.URL = url
 	r.stop = sync.OnceValue(func() error {
 		http.DefaultClient.CloseIdleConnections()
 		cancel()
-		return <-done
+		return <-r.done
 	})
 	t.Cleanup(func() {
 		if err := r.stop(); err != nil {
@@ -92,6 +94,24 @@ func TestServeDemo(t *testing.T) {
 	}
 	if strings.Contains(first.log.String()+second.log.String(), "level=ERROR") {
 		t.Errorf("%s%s", first.log, second.log)
+	}
+}
+
+// TestServePostgres: the other database, named by its URL. A second process of the same
+// name takes over while the first one serves, and the first one leaves.
+func TestServePostgres(t *testing.T) {
+	t.Parallel()
+	dsn := storetest.Postgres(t)
+	first := start(t, "--demo", "--database", dsn)
+	if status, said := first.post("/api/agui/chat", hello); status != 200 || !strings.Contains(said, "RUN_FINISHED") {
+		t.Fatalf("%d %s", status, said)
+	}
+	second := start(t, "--demo", "--database", dsn)
+	if err := <-first.done; !errors.Is(err, store.ErrFenced) {
+		t.Errorf("the first: %v", err)
+	}
+	if status, said := second.post("/api/agui/chat", strings.NewReplacer(`"R"`, `"R2"`, `"u1"`, `"u2"`).Replace(hello)); status != 200 || !strings.Contains(said, "RUN_FINISHED") {
+		t.Errorf("%d %s", status, said)
 	}
 }
 
