@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"slices"
 )
 
 // frame is one SSE event: what it is named, and its data with lines joined by "\n". Both
@@ -34,6 +33,7 @@ type frameReader struct {
 	event  string
 	data   []byte // of the frame under construction; in buf until the next read
 	inData bool
+	owned  bool // data is no longer in buf, so that many lines are copied once
 	frames []frame
 }
 
@@ -91,9 +91,7 @@ func (f *frameReader) parse() (alive bool) {
 	for {
 		line, ok := f.line()
 		if !ok {
-			if f.inData { // the buffer moves before the frame is complete
-				f.data = bytes.Clone(f.data)
-			}
+			f.own() // the buffer moves before the frame is complete
 			return alive || len(f.frames) > 0
 		}
 		if len(line) == 0 {
@@ -142,10 +140,18 @@ func (f *frameReader) field(line []byte) {
 		f.event = internName(value)
 	case "data":
 		if f.inData {
-			f.data = slices.Concat(f.data, []byte{'\n'}, value)
+			f.own()
+			f.data = append(append(f.data, '\n'), value...)
 		} else {
 			f.inData, f.data = true, value
 		}
+	}
+}
+
+// own takes what there is of a frame out of the buffer.
+func (f *frameReader) own() {
+	if f.inData && !f.owned {
+		f.data, f.owned = bytes.Clone(f.data), true
 	}
 }
 
@@ -155,7 +161,7 @@ func (f *frameReader) dispatch() {
 		f.frames = append(f.frames, frame{event: f.event, data: f.data})
 		f.data = nil
 	}
-	f.event, f.inData = "", false
+	f.event, f.inData, f.owned = "", false, false
 }
 
 // internName gives the names we know without an allocation.
