@@ -40,36 +40,50 @@ func (s *Sessions) requestCancel(ctx context.Context, turn store.Turn) error {
 	return err
 }
 
-// Left is called when a tail with on_leave=cancel has gone. If nobody tails the Session
-// by the end of the grace, the Turn is cancelled.
+// Left is called when a tail with on_leave=cancel has gone. When nobody has tailed the
+// Session for the length of the grace, the Turn is cancelled.
 func (s *Sessions) Left(sessionID, turnID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running == nil || s.running.Err() != nil || s.leaving[sessionID] {
+	if s.running == nil || s.running.Err() != nil || s.leaving[turnID] {
 		return
 	}
-	s.leaving[sessionID] = true
+	s.leaving[turnID] = true
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
 		s.leave(s.running, sessionID, turnID)
+		s.mu.Lock()
+		delete(s.leaving, turnID)
+		s.mu.Unlock()
 	}()
 }
 
+// leaveLooks is how often within the grace it is looked whether somebody is there.
+const leaveLooks = 5
+
+// leave waits until everybody has been gone for the grace, or the Turn is over: another
+// tab may stay for long, and a reload is back soon.
 func (s *Sessions) leave(ctx context.Context, sessionID, turnID string) {
-	sleep(ctx, s.cfg.Limits.LeaveGrace)
-	s.mu.Lock()
-	delete(s.leaving, sessionID)
-	s.mu.Unlock()
-	if ctx.Err() != nil || s.cfg.Bell.Listeners(sessionID) > 0 {
-		return
-	}
-	turn, err := s.cfg.Store.Turn(ctx, store.System(), turnID)
-	if err == nil && !turn.Status.Terminal() {
-		err = s.requestCancel(ctx, turn)
-	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) && ctx.Err() == nil {
-		s.cfg.Logger.Error("turn not cancelled after its client left", "turn_id", turnID, "error", err)
+	for alone := 0; alone < leaveLooks; {
+		sleep(ctx, s.cfg.Limits.LeaveGrace/leaveLooks)
+		if ctx.Err() != nil {
+			return
+		}
+		if alone++; s.cfg.Bell.Listeners(sessionID) > 0 {
+			alone = -1 // who is there now may leave right after
+		}
+		turn, err := s.cfg.Store.Turn(ctx, store.System(), turnID)
+		switch {
+		case errors.Is(err, store.ErrNotFound), err == nil && turn.Status.Terminal():
+			return
+		case err == nil && alone == leaveLooks:
+			err = s.requestCancel(ctx, turn)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Logger.Error("turn not cancelled after its client left, trying again", "turn_id", turnID, "error", err)
+			alone = 0
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ type Sessions struct {
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
 	active  map[string]*session
-	leaving map[string]bool // Sessions whose last tail with on_leave=cancel has gone
+	leaving map[string]bool // Turns of which a tail with on_leave=cancel has gone
 	wg      sync.WaitGroup
 }
 
