@@ -160,8 +160,7 @@ type messagesQuery struct {
 	Format string `query:"format" validate:"omitempty,oneof=tdesign agui"`
 }
 
-// messages is the history, as a bare array so that a page can hand it on as it is. What a
-// Run that is still open has said is left out: its stream says it from the start.
+// messages is the history, as a bare array so that a page can hand it on as it is.
 func (h *threads) messages(c echo.Context) error {
 	var q messagesQuery
 	if err := h.in.query(c, &q); err != nil {
@@ -171,22 +170,9 @@ func (h *threads) messages(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
-	page := store.Page{Limit: q.Limit, Before: q.Before}
-	rows, err := h.store.Messages(ctx, in, s.ID, page)
+	rows, err := h.transcript(c, s, store.Page{Limit: q.Limit, Before: q.Before})
 	if err != nil {
 		return err
-	}
-	if len(rows) == page.Size() {
-		c.Response().Header().Set("Link", nextLink(c.Request().URL, rows[0].ID))
-	}
-	last, err := h.store.LastRun(ctx, in, s.ID)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	if last.Status == store.RunRunning {
-		rows = without(rows, last.ID)
 	}
 	if q.Format == "agui" {
 		return c.JSON(http.StatusOK, plainHistory(rows))
@@ -196,6 +182,28 @@ func (h *threads) messages(c echo.Context) error {
 		return err
 	}
 	return c.JSON(http.StatusOK, history)
+}
+
+// transcript reads a page of what was said. What a Run that is still open has said is left
+// out: its stream says it from the start.
+func (h *threads) transcript(c echo.Context, s store.Session, page store.Page) ([]store.Message, error) {
+	ctx := c.Request().Context()
+	in := auth.From(ctx).Scope()
+	rows, err := h.store.Messages(ctx, in, s.ID, page)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == page.Size() {
+		c.Response().Header().Set("Link", nextLink(c.Request().URL, rows[0].ID))
+	}
+	last, err := h.store.LastRun(ctx, in, s.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return rows, nil
+	}
+	if err == nil && last.Status == store.RunRunning {
+		rows = without(rows, last.ID)
+	}
+	return rows, err
 }
 
 // nextLink points to the page of older entries (RFC 8288).

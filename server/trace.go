@@ -57,7 +57,7 @@ type entryJSON struct {
 
 type traceQuery struct {
 	Limit int    `query:"limit" validate:"gte=0,lte=1000"`
-	After string `query:"after" validate:"max=64"`
+	After string `query:"after" validate:"max=200"`
 }
 
 // traceCursor is where a page ended in each of the two series: "<seq>~<record id>".
@@ -79,6 +79,13 @@ func parseTraceCursor(s string) (traceCursor, error) {
 }
 
 func (t traceCursor) String() string { return strconv.FormatInt(t.seq, 10) + "~" + t.record }
+
+// traceJSON is one page.
+type traceJSON struct {
+	RunID  string      `json:"run_id"`
+	Events []entryJSON `json:"events"`
+	Next   string      `json:"next,omitempty"`
+}
 
 // write gives one page; next goes into ?after= for more.
 func (h *trace) write(c echo.Context, turnID string) error {
@@ -103,14 +110,9 @@ func (h *trace) write(c echo.Context, turnID string) error {
 	if i := slices.IndexFunc(records, func(r store.Record) bool { return r.ID == at.record }); i >= 0 {
 		records = records[i+1:]
 	}
-	entries, next := merge(turnID, events, records, size, at)
-	out := struct {
-		RunID  string      `json:"run_id"`
-		Events []entryJSON `json:"events"`
-		Next   string      `json:"next,omitempty"`
-	}{RunID: turnID, Events: entries}
-	if len(entries) == size {
-		out.Next = next.String()
+	out := traceJSON{RunID: turnID}
+	if out.Events, at = merge(turnID, events, records, size, at); len(out.Events) == size {
+		out.Next = at.String()
 	}
 	return c.JSON(http.StatusOK, out)
 }
@@ -150,7 +152,7 @@ func (h *trace) events(c echo.Context, turnID string, after int64, n int) ([]pla
 func merge(turnID string, events []placed, records []store.Record, n int, at traceCursor) ([]entryJSON, traceCursor) {
 	entries := make([]entryJSON, 0, min(n, len(events)+len(records)))
 	for len(entries) < n && len(events)+len(records) > 0 {
-		if len(events) == 0 || len(records) > 0 && !events[0].row.TS.Before(records[0].TS) {
+		if len(events) == 0 || len(records) > 0 && comesFirst(records[0], events[0].row) {
 			r := records[0]
 			records, at.record = records[1:], r.ID
 			entries = append(entries, entryJSON{
@@ -166,6 +168,16 @@ func merge(turnID string, events []placed, records []store.Record, n int, at tra
 		})
 	}
 	return entries, at
+}
+
+// comesFirst orders a Record and events of one millisecond: what begins something stands
+// before the events of it, what ends something after.
+func comesFirst(r store.Record, events store.EventRow) bool {
+	switch r.Type {
+	case "user_input", "run_started", "agent_invoke_started":
+		return !r.TS.After(events.TS)
+	}
+	return r.TS.Before(events.TS)
 }
 
 func orNull(raw []byte) rawJSON {

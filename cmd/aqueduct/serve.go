@@ -92,36 +92,50 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	for _, stage := range []*stage{ground, upstream, driving, edge} {
 		defer stage.end() // edge first
 	}
-	metrics := server.NewMetrics()
-	bell := eventlog.NewBell(local.New())
-	events := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica.ID, Logger: log, Observe: metrics.Committed})
 	directory, err := s.agents(upstream, ln)
 	if err != nil {
 		return err
 	}
-	sessions := bridge.New(bridge.Config{
-		Store: st, Log: events, Bell: bell, Replica: replica.ID, Agents: directory, Logger: log, Meter: metrics.Meter(),
-	})
-	handler, err := server.New(server.Config{
-		Sessions: sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
-		Hosts: s.AllowedHost, Origins: s.CORSOrigin,
-	})
+	r, err := s.rooms(log, callers, st, replica.ID, directory)
 	if err != nil {
 		return err
 	}
-	ground.run("event log", events.Run)
-	ground.run("bell", bell.Run)
+	ground.run("event log", r.events.Run)
+	ground.run("bell", r.bell.Run)
 	ground.run("heartbeat", beat(st, replica.ID, log))
-	driving.run("sessions", sessions.Run)
+	driving.run("sessions", r.sessions.Run)
 	srv := &http.Server{
-		Handler: handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
+		Handler: r.handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	edge.run("http", serveUntilDone(srv, ln, handler.Drain))
+	edge.run("http", serveUntilDone(srv, ln, r.handler.Drain))
 	log.Info("serving", slog.String("name", s.Name), slog.String("replica", replica.ID), slog.Any("database", s.Database), slog.Any("agents", directory.IDs()))
 	fmt.Fprintln(to.out, "listening on", reachable(ln.Addr()))
 	<-ctx.Done()
 	return s.why(context.Cause(ctx), log)
+}
+
+// rooms are the parts of a server that know each other.
+type rooms struct {
+	bell     *eventlog.Bell
+	events   *eventlog.Log
+	sessions *bridge.Sessions
+	handler  *server.Server
+}
+
+// rooms makes them; nothing runs yet.
+func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory) (r rooms, err error) {
+	metrics := server.NewMetrics()
+	r.bell = eventlog.NewBell(local.New())
+	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
+	r.sessions = bridge.New(bridge.Config{
+		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
+	})
+	r.handler, err = server.New(server.Config{
+		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
+		Hosts: s.AllowedHost, Origins: s.CORSOrigin,
+	})
+	return r, err
 }
 
 func (s *serveCmd) agents(upstream *stage, ln net.Listener) (*bridge.Directory, error) {
