@@ -32,7 +32,7 @@ test: setup lint test-go test-judges fuzz ## install what is missing and run eve
 test-go: setup-postgres ## the Go tests, with the race detector
 	go test -race -count=1 -timeout 15m $$(go list ./... | grep -v '/test/')
 
-test-judges: setup-postgres setup-chromium setup-judges setup-tdesign ## the official clients, TDesign Chat and a browser, against the program
+test-judges: setup-postgres setup-chromium setup-judges setup-tdesign ## the program under official clients, TDesign Chat, a browser, crashes
 	go test -p 1 -count=1 -timeout 15m -v ./test/... | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 lint: ## gofmt, go vet, staticcheck

@@ -169,6 +169,19 @@ test('an answer given elsewhere is followed', async () => {
   await chat.close();
 });
 
+test('two tabs: the question leaves both when one answers', async () => {
+  const one = await Chat.open();
+  await one.send('ask');
+  await one.shows('Delete the folder build?');
+  const two = await Chat.open(`#${one.threadId}`);
+  await two.shows('Delete the folder build?');
+  await one.click('Reject');
+  await two.shows(/You said no/);
+  await until('the card is gone', async () => (await two.page.locator('.question').count()) === 0);
+  await one.close();
+  await two.close();
+});
+
 test('a thread opens from the list', async () => {
   const chat = await Chat.open();
   await chat.send('text');

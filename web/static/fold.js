@@ -152,8 +152,8 @@ export function textOf(content) {
   return content.map((part) => (part.type === 'text' ? part.text : `[${part.type}]`)).join('');
 }
 
-function settledNote(value) {
-  const by = value?.by ?? value?.decided_by ?? value?.decidedBy;
-  const how = value?.status ?? value?.outcome;
-  return `Already answered${by ? ` by ${by}` : ''}${how ? `: ${String(how).toLowerCase()}` : ''}.`;
+// settledNote: {id, status, optionId?, decidedBy, via}, as the server tells a late answer.
+function settledNote({ status, decidedBy, via } = {}) {
+  const how = String(status ?? 'settled').toLowerCase();
+  return `Somebody was faster: ${how}${decidedBy ? ` by ${decidedBy}` : ''}${via ? ` (${via})` : ''}.`;
 }

@@ -93,6 +93,13 @@ test('a snapshot brings calls, results and activities', () => {
   assert.equal(t.results.get('c'), 'seen');
 });
 
+test('a late answer is told who was faster', () => {
+  const t = after(started, { type: 'CUSTOM', name: 'question_settled', value: { id: 'q', status: 'APPROVED', optionId: 'once', decidedBy: 'ada', via: 'rest' } });
+  assert.deepEqual(t.messages.map((m) => [m.role, m.content]), [['note', 'Somebody was faster: approved by ada (rest).']]);
+  fold(t, { type: 'CUSTOM', name: 'something else', value: {} });
+  assert.equal(t.messages.length, 1);
+});
+
 test('an unknown event changes nothing', () => {
   const t = after(started);
   const before = structuredClone(t);
