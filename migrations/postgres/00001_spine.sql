@@ -22,6 +22,9 @@ CREATE UNIQUE INDEX sessions_external ON sessions (tenant, user_id, external_id)
 CREATE INDEX sessions_listing ON sessions (tenant, user_id, updated_at, session_id) WHERE deleted_at = 0;
 
 -- turns is what the platform contract calls runs; its run_id is our turn_id.
+-- Rows name their Session without a foreign key: each is written in one transaction with it
+-- or long after it, a Session is hidden and never removed, and checking would lock its row
+-- at every insert.
 CREATE TABLE turns (
     turn_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     session_id TEXT COLLATE "C" NOT NULL,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -131,20 +132,16 @@ func (c *committer) write(ctx context.Context, b *store.Batch) (store.Result, er
 		p.Queue(insertRecords, recordArgs(b.Records)...)
 	}
 	before := p.Len()
-	cas := make([]bool, len(b.Moves))
-	for i, m := range b.Moves {
-		s, err := sqldb.MoveStatement(m)
-		if err != nil {
-			return store.Result{}, err
-		}
-		p.Queue(s.SQL, s.Args...)
-		cas[i] = s.CAS
+	g := group(b.Moves)
+	moves, err := g.queue(p)
+	if err != nil {
+		return store.Result{}, err
 	}
-	return send(ctx, c.conn, p, before, cas)
+	return send(ctx, c.conn, p, before, moves)
 }
 
 // send reads an answer per statement; those after the first before are moves.
-func send(ctx context.Context, conn *pgx.Conn, p *pgx.Batch, before int, cas []bool) (res store.Result, err error) {
+func send(ctx context.Context, conn *pgx.Conn, p *pgx.Batch, before int, moves []answer) (res store.Result, err error) {
 	answers := conn.SendBatch(ctx, p)
 	// Only Close reads to the end, and so learns whether the transaction was committed.
 	defer func() {
@@ -152,14 +149,16 @@ func send(ctx context.Context, conn *pgx.Conn, p *pgx.Batch, before int, cas []b
 			err = e
 		}
 	}()
-	for i := range before + len(cas) {
-		tag, err := answers.Exec()
-		if err != nil {
+	for range before {
+		if _, err := answers.Exec(); err != nil {
 			return store.Result{}, err
 		}
-		if m := i - before; m >= 0 && cas[m] && tag.RowsAffected() == 0 {
-			res.Lost = append(res.Lost, m)
+	}
+	for _, m := range moves {
+		if res.Lost, err = m.read(answers, res.Lost); err != nil {
+			return store.Result{}, err
 		}
 	}
+	slices.Sort(res.Lost)
 	return res, nil
 }

@@ -375,7 +375,7 @@ func TestDeadlockIsRunAgain(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if tries[0]+tries[1] != 3 {
+	if tries[0]+tries[1] < 3 { // more when the second tries meet again
 		t.Errorf("tries %v", tries)
 	}
 }

@@ -93,6 +93,9 @@ func config(dsn string) (*pgx.ConnConfig, error) {
 		// would read all of it for as long as the plan is kept.
 		"enable_seqscan": "off",
 		"jit":            "off",
+		// A list of rows to move is short; joining it any other way would read a whole index.
+		"enable_hashjoin":  "off",
+		"enable_mergejoin": "off",
 		// Planning one of our look-ups costs several times what running it does.
 		"plan_cache_mode": "force_generic_plan",
 	} {

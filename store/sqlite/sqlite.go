@@ -82,7 +82,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context, path string, o Options) error {
-	writeDB, err := sql.Open("sqlite", dsn(path, "synchronous(FULL)", "foreign_keys(1)"))
+	writeDB, err := sql.Open("sqlite", dsn(path, "synchronous(FULL)"))
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func event(seq int64, size int) *store.Batch {
 // What every connection is set to: an append is on the disk when Commit returns.
 func TestSettings(t *testing.T) {
 	s := openIn(t)
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2"} {
 		rows, err := s.writer.q.QueryContext(t.Context(), "PRAGMA "+pragma)
 		if err != nil {
 			t.Fatal(err)
