@@ -2,9 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 
 import { launch, openPage } from './lib/chromium.mjs';
 import { base, decide, openApprovals, until } from './lib/server.mjs';
+import { serve } from './lib/static.mjs';
 
 let browser;
 
@@ -180,6 +182,40 @@ test('two tabs: the question leaves both when one answers', async () => {
   await until('the card is gone', async () => (await two.page.locator('.question').count()) === 0);
   await one.close();
   await two.close();
+});
+
+test('a prompt in another tab shows up in this one', async () => {
+  const one = await Chat.open();
+  await one.send('text');
+  await one.status('finished');
+  const two = await Chat.open(`#${one.threadId}`);
+  await two.status('finished');
+  await one.send('think');
+  await two.shows('I thought about it first: forty-two.');
+  await one.shows('I thought about it first: forty-two.');
+  assert.equal(await two.page.locator('.message.user').count(), 2);
+  await one.close();
+  await two.close();
+});
+
+test('a line that breaks in mid-answer is taken up again', async () => {
+  const site = await serve(fileURLToPath(new URL('../../web/static', import.meta.url)), base);
+  try {
+    const { page, context } = await openPage(browser, site.url);
+    await page.getByLabel('Message').fill('slow');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByText(/^1 2 /).waitFor();
+    site.drop();
+    await page.locator('#connection[data-status="waiting"]').waitFor();
+    await page.locator('#connection[data-status="live"]').waitFor();
+    await page.getByText(/^1 2 3 4 /).waitFor();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.locator('#talk[data-run="cancelled"]').waitFor();
+    assert.equal(await page.locator('.message.assistant').count(), 1);
+    await context.close();
+  } finally {
+    await site.close();
+  }
 });
 
 test('a thread opens from the list', async () => {

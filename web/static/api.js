@@ -19,14 +19,24 @@ export async function listThreads() {
   return (await getJSON('/api/threads')).threads;
 }
 
-/** chat starts a Turn, or answers a question, and streams what comes of it. */
+/** chat starts a Turn, or answers a question, and streams the Run that comes of it. */
 export function chat(input, signal) {
-  return call('POST', '/api/agui/chat?follow=1', runAgentInput(input), signal);
+  return call('POST', '/api/agui/chat', runAgentInput(input), signal);
 }
 
-/** connect streams what a thread has, and what still happens in it. It starts nothing. */
+/** connect streams what a thread has, and the Run that goes on in it. It starts nothing. */
 export function connect(threadId, signal) {
-  return call('POST', '/api/agui/connect?follow=1', runAgentInput({ threadId }), signal);
+  return call('POST', '/api/agui/connect', runAgentInput({ threadId }), signal);
+}
+
+/** lastRun is the newest Run of a thread, undefined before the first. */
+export async function lastRun(threadId) {
+  return (await getJSON(`/api/threads/${encodeURIComponent(threadId)}`)).lastRun;
+}
+
+/** eventsAfter is where a thread's log can be listened to, across its Runs, after a seq. */
+export function eventsAfter(threadId, seq) {
+  return `/api/threads/${encodeURIComponent(threadId)}/events?after=${seq}`;
 }
 
 /**
@@ -34,9 +44,9 @@ export function connect(threadId, signal) {
  * one that is not.
  */
 export async function lastEvents(threadId) {
-  const { lastRun } = await getJSON(`/api/threads/${encodeURIComponent(threadId)}`);
-  if (!lastRun?.lastSeq) return [];
-  return (await getJSON(`/api/runs/${encodeURIComponent(lastRun.id)}/events`)).events;
+  const run = await lastRun(threadId);
+  if (!run?.lastSeq) return [];
+  return (await getJSON(`/api/runs/${encodeURIComponent(run.id)}/events`)).events;
 }
 
 /** cancelRun stops the Turn a Run belongs to. */

@@ -137,9 +137,10 @@ $('new').addEventListener('click', () => {
 
 window.addEventListener('hashchange', () => open(decodeURIComponent(location.hash.slice(1))));
 
-// A tab that was away may have missed a Turn somebody else started or answered.
+// A tab nobody looks at listens to nothing; it joins again when it is looked at.
 document.addEventListener('visibilitychange', () => {
-  if (document.visibilityState === 'visible' && threadId && $('connection').dataset.status === 'idle') follower.join(threadId);
+  if (document.visibilityState === 'hidden') follower.rest();
+  else if (threadId && $('connection').dataset.status === 'idle') follower.join(threadId);
 });
 
 refreshThreads();

@@ -1,7 +1,7 @@
 // One thread, followed over at most one stream at a time. Whatever breaks the stream, the
 // page comes back by joining: the server has every event, the page needs to remember none.
 
-import { connect } from './api.js';
+import { connect, eventsAfter, lastRun } from './api.js';
 import { readEvents } from './sse.js';
 
 const firstPause = 500; // ms before the first attempt to come back
@@ -11,6 +11,8 @@ export class Follower {
   #onEvent;
   #onStatus;
   #stop = null; // AbortController of the stream being read
+  #bell = null; // EventSource that tells when something begins
+  #seq = 0; // everything up to here has been seen, or is in what a join tells
 
   /**
    * onEvent(event, seq) gets each event, seq being '' for the frames of a join.
@@ -23,7 +25,7 @@ export class Follower {
 
   /** join follows a thread from what the server has. */
   join(threadId) {
-    return this.#run(threadId, (signal) => connect(threadId, signal));
+    return this.#run(threadId, (signal) => this.#connect(threadId, signal));
   }
 
   /** post follows the response of a request of its own, and the thread after it. */
@@ -35,10 +37,27 @@ export class Follower {
   leave() {
     this.#stop?.abort();
     this.#stop = null;
+    this.#seq = 0;
+    this.rest();
+  }
+
+  /** rest stops listening for what others begin: a browser has few connections to give. */
+  rest() {
+    this.#bell?.close();
+    this.#bell = null;
+  }
+
+  // #connect asks for the newest seq before it joins, so that nothing can begin unheard in
+  // between; at worst a join is repeated.
+  async #connect(threadId, signal) {
+    const run = await lastRun(threadId);
+    this.#seq = Math.max(this.#seq, run?.lastSeq ?? run?.firstSeq ?? 0);
+    return connect(threadId, signal);
   }
 
   async #run(threadId, request) {
-    this.leave();
+    this.#stop?.abort();
+    this.rest();
     const stop = new AbortController();
     this.#stop = stop;
     for (let pause = firstPause; ; pause = Math.min(pause * 2, longestPause)) {
@@ -46,7 +65,10 @@ export class Follower {
         const response = await request(stop.signal);
         this.#tell(stop, 'live');
         pause = firstPause;
-        if (await this.#read(response, stop)) return this.#tell(stop, 'idle');
+        if (await this.#read(response, stop)) {
+          this.#tell(stop, 'idle');
+          return this.#listen(threadId, stop);
+        }
       } catch (error) {
         if (stop.signal.aborted) return;
         // An HTTP answer will not get better by asking again; a broken line will.
@@ -55,7 +77,7 @@ export class Follower {
       this.#tell(stop, 'waiting');
       await sleep(pause, stop.signal);
       if (stop.signal.aborted) return;
-      request = (signal) => connect(threadId, signal);
+      request = (signal) => this.#connect(threadId, signal);
     }
   }
 
@@ -66,9 +88,18 @@ export class Follower {
       if (stop.signal.aborted) return true;
       const event = JSON.parse(data);
       over = event.type === 'RUN_FINISHED' || event.type === 'RUN_ERROR';
+      if (id !== '') this.#seq = Math.max(this.#seq, Number(id));
       this.#onEvent(event, id);
     }
     return over;
+  }
+
+  // #listen waits for what begins without this page: an answer given elsewhere, a prompt in
+  // another tab. The event itself is only a bell; joining then tells all of it.
+  #listen(threadId, stop) {
+    if (stop.signal.aborted || document.visibilityState === 'hidden') return;
+    this.#bell = new EventSource(eventsAfter(threadId, this.#seq));
+    this.#bell.onmessage = () => this.join(threadId);
   }
 
   #tell(stop, status, error) {

@@ -6,12 +6,13 @@ import { extname, join, normalize } from 'node:path';
 
 const kinds = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml', '.woff2': 'font/woff2' };
 
-/** serve gives {url, close} for a folder in front of an upstream. */
+/** serve gives {url, drop, close} for a folder in front of an upstream; drop cuts every line. */
 export async function serve(folder, upstream) {
   const server = http.createServer((req, res) => (req.url.startsWith('/api/') ? pass(req, res, new URL(upstream)) : file(req, res, folder)));
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${server.address().port}/`,
+    drop: () => server.closeAllConnections(),
     close: () => new Promise((resolve) => {
       server.close(resolve);
       server.closeAllConnections();
