@@ -1,0 +1,64 @@
+// Package aqueduct holds nothing but the test of who may import whom.
+package aqueduct
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// allowed lists for every room the rooms of ours that it may import (docs/architecture.md,
+// "Rooms"). A room that is not listed may not exist.
+func allowed() map[string][]string {
+	return map[string][]string{
+		"agui":                             {},
+		"agui/tdesign":                     {"agui"},
+		"store":                            {},
+		"store/sqldb":                      {"store"},
+		"store/sqlite":                     {"store", "store/sqldb", "migrations"},
+		"store/postgres":                   {"store", "store/sqldb", "migrations"},
+		"store/broker/local":               {"store"},
+		"store/storetest":                  {"store", "migrations"},
+		"migrations":                       {},
+		"web":                              {},
+		"bridge/redact":                    {},
+		"bridge/internal/failpoint":        {},
+		"bridge/eventlog":                  {"store", "bridge/internal/failpoint"},
+		"bridge/inbox":                     {"store"},
+		"bridge":                           {"agui", "store", "bridge/eventlog", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint"},
+		"bridge/httpagent":                 {"agui", "bridge"},
+		"server/auth":                      {"store"},
+		"server":                           {"agui", "agui/tdesign", "store", "bridge", "bridge/eventlog", "bridge/inbox", "server/auth", "web"},
+		"cmd/aqueduct":                     nil, // wires everything
+		"examples/demoagent":               {},
+		"examples/demoagent/cmd/demoagent": {"examples/demoagent"},
+		"test/bench":                       {},
+		"test/docker":                      {},
+		"test/faults":                      {},
+		"test/judges":                      {},
+	}
+}
+
+func TestImportsPointDown(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "./...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	rules := allowed()
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		room := strings.TrimPrefix(fields[0], "aqueduct/")
+		may, known := rules[room]
+		if !known && room != "aqueduct" {
+			t.Errorf("%s is not in the picture; add it to docs/architecture.md and here", room)
+		}
+		for _, imported := range fields[1:] {
+			imported, ours := strings.CutPrefix(imported, "aqueduct/")
+			if ours && may != nil && !slices.Contains(may, imported) {
+				t.Errorf("%s imports %s, which the picture does not allow", room, imported)
+			}
+		}
+	}
+}
