@@ -302,3 +302,33 @@ func TestTailLeaves(t *testing.T) {
 		w.is(err, context.DeadlineExceeded)
 	})
 }
+
+// Nothing is sent that is not kept: not while its commit is under way, and not when the
+// store refuses it.
+func TestNothingIsSentThatIsNotKept(t *testing.T) {
+	onBoth(t, func(t *testing.T, st store.Store) {
+		w := newWorld(t, st)
+		writer := w.session()
+		_, err := w.keep(writer, 1)
+		w.ok(err)
+		tail := w.log.Tail(store.System(), writer.sessionID, 1)
+		defer tail.Close()
+		nothing := func() {
+			t.Helper()
+			if rows, err := tail.Ready(t.Context()); err != nil || len(rows) > 0 {
+				t.Fatalf("sent %v, %v", texts(rows), err)
+			}
+		}
+		held, open := w.db.shut()
+		w.put(writer, 2)
+		<-held
+		nothing()
+		open()
+		got, err := read(t.Context(), tail, 3)
+		w.ok(err)
+		w.same(got, between(1, 3))
+		_, err = w.keep(writer, 2, store.SessionMove{ID: writer.sessionID, State: []byte(`{"broken`), UpdatedAt: time.UnixMilli(2)})
+		w.is(err, store.ErrData)
+		nothing()
+	})
+}
