@@ -49,7 +49,7 @@ func TestDecide(t *testing.T) {
 			frames := h.open(h.request("GET", "/api/threads/T/events", ""))
 			said, err := frames.until(func(f frame) bool { return f.typ() == "RUN_FINISHED" && len(f.id) > 0 && f.field("runId") != "R" })
 			if err != nil || !strings.Contains(text(said), want.option) {
-				t.Errorf("%v %s", err, text(said))
+				t.Errorf("%v %v", err, said)
 			}
 			frames.close()
 		})

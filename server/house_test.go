@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
@@ -70,9 +69,6 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger, Observe: h.metrics.Committed})
 	agents := bridge.NewDirectory()
 	agents.Add("scripted", h.agent)
-	if p.bridge.Quiet == 0 {
-		p.bridge.Quiet = time.Millisecond
-	}
 	sessions := bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
 		Limits: p.bridge, Meter: h.meter(),
