@@ -1,9 +1,6 @@
 package bridge
 
-import (
-	"context"
-	"sync"
-)
+import "sync"
 
 // Directory knows the Agents by id.
 type Directory struct {
@@ -47,22 +44,4 @@ func (d *Directory) agent(id string) Agent {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.agents[id]
-}
-
-// Prober is an Agent that can tell whether it is well.
-type Prober interface {
-	Healthy(ctx context.Context) error
-}
-
-// Health asks every Agent that can tell whether it is well. An Agent that cannot is
-// taken to be.
-func (d *Directory) Health(ctx context.Context) map[string]error {
-	health := make(map[string]error)
-	for _, id := range d.IDs() {
-		health[id] = nil
-		if p, ok := d.agent(id).(Prober); ok {
-			health[id] = p.Healthy(ctx)
-		}
-	}
-	return health
 }

@@ -23,6 +23,7 @@ type Metrics struct {
 	delivery    prometheus.Histogram
 	commitTime  prometheus.Histogram
 	commitSize  *prometheus.HistogramVec
+	agentUp     *prometheus.GaugeVec
 }
 
 // NewMetrics makes a set of its own, apart from any global one.
@@ -45,7 +46,10 @@ func NewMetrics() *Metrics {
 			Name: "aqueduct_commit_size", Help: "What one commit held, by unit.", Buckets: prometheus.ExponentialBuckets(1, 4, 12),
 		}, []string{"unit"}),
 	}
-	m.registry.MustRegister(m.runs, m.firstToken, m.streams, m.streamsDone, m.delivery, m.commitTime, m.commitSize,
+	m.agentUp = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "aqueduct_agent_up", Help: "1 when an agent's last health probe was well, else 0.",
+	}, []string{"agent"})
+	m.registry.MustRegister(m.agentUp, m.runs, m.firstToken, m.streams, m.streamsDone, m.delivery, m.commitTime, m.commitSize,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -54,6 +58,15 @@ func histogram(name, help string, start, factor float64, count int) prometheus.H
 	return prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(start, factor, count),
 	})
+}
+
+// AgentProbed is told what an agent's health probe found.
+func (m *Metrics) AgentProbed(id string, err error) {
+	up := 1.0
+	if err != nil {
+		up = 0
+	}
+	m.agentUp.WithLabelValues(id).Set(up)
 }
 
 // Meter is what bridge reports to.

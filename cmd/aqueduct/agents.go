@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/examples/demoagent"
+	"aqueduct/server"
 )
 
 // agentFlag is id=URL.
@@ -29,10 +31,10 @@ func (a *agentFlag) UnmarshalText(text []byte) error {
 }
 
 // addAgents makes the directory; the first is the default.
-func addAgents(upstream *stage, agents []agentFlag, selfURL string) *bridge.Directory {
+func addAgents(upstream *stage, agents []agentFlag, selfURL string, limits httpagent.Limits) *bridge.Directory {
 	directory := bridge.NewDirectory()
 	for _, a := range agents {
-		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, SelfURL: selfURL})
+		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, SelfURL: selfURL, Limits: limits})
 		directory.Add(a.id, agent)
 		upstream.run("agent "+a.id, func(ctx context.Context) error {
 			<-ctx.Done()
@@ -58,4 +60,24 @@ func startDemo(upstream *stage, pace time.Duration) (agentFlag, error) {
 	srv := &http.Server{Handler: demoagent.New(speed), ReadHeaderTimeout: readHeaderTime}
 	upstream.run("demo agent", serveUntilDone(srv, ln, func() {}))
 	return agentFlag{demoID, "http://" + ln.Addr().String()}, nil
+}
+
+// probe watches the agents' health: a change is logged, the state is a metric.
+func probe(agents *bridge.Directory, metrics *server.Metrics, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ill := make(map[string]bool)
+		agents.Probe(ctx, func(id string, err error) {
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil && !ill[id] {
+				log.Warn("agent is not well", slog.String("agent", id), slog.Any("error", err))
+			} else if err == nil && ill[id] {
+				log.Info("agent is well again", slog.String("agent", id))
+			}
+			ill[id] = err != nil
+			metrics.AgentProbed(id, err)
+		})
+		return nil
+	}
 }

@@ -32,6 +32,7 @@ type serveCmd struct {
 	BaseURL     string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
 	Name        string        `default:"aqueduct" help:"Name of this replica. One that starts with a name takes over from the one before."`
 	LogFormat   string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	Limits      limitFlags    `embed:""`
 }
 
 // Run serves until ctx ends.
@@ -96,10 +97,12 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	if err != nil {
 		return err
 	}
-	r, err := s.rooms(log, callers, st, replica.ID, directory)
+	metrics := server.NewMetrics()
+	r, err := s.rooms(log, callers, st, replica.ID, directory, metrics)
 	if err != nil {
 		return err
 	}
+	upstream.run("probes", probe(directory, metrics, log))
 	ground.run("event log", r.events.Run)
 	ground.run("bell", r.bell.Run)
 	ground.run("heartbeat", beat(st, replica.ID, log))
@@ -124,16 +127,16 @@ type rooms struct {
 }
 
 // rooms makes them; nothing runs yet.
-func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory) (r rooms, err error) {
-	metrics := server.NewMetrics()
+func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics) (r rooms, err error) {
 	r.bell = eventlog.NewBell(local.New())
 	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
+		Limits: s.Limits.bridge(),
 	})
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
-		Hosts: s.AllowedHost, Origins: s.CORSOrigin,
+		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(),
 	})
 	return r, err
 }
@@ -151,7 +154,7 @@ func (s *serveCmd) agents(upstream *stage, ln net.Listener) (*bridge.Directory, 
 	if self == "" {
 		self = reachable(ln.Addr())
 	}
-	return addAgents(upstream, given, self), nil
+	return addAgents(upstream, given, self, s.Limits.agent()), nil
 }
 
 // why tells a wish to stop from a reason to.

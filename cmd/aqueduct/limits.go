@@ -1,0 +1,37 @@
+package main
+
+import (
+	"time"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/httpagent"
+	"aqueduct/server"
+)
+
+// limitFlags are the spans and sizes that may be set; what each is for stands where it is
+// used.
+type limitFlags struct {
+	AgentConnectTimeout   time.Duration `default:"10s" help:"How long connecting to an agent may take."`
+	AgentFirstByteTimeout time.Duration `default:"300s" help:"How long an agent may take to begin its answer."`
+	AgentIdleTimeout      time.Duration `default:"300s" help:"How long an agent may go without a complete frame."`
+	AgentTotalTimeout     time.Duration `default:"3600s" help:"How long one call of an agent may take in all."`
+	ApprovalTTL           time.Duration `name:"approval-ttl" default:"10m" help:"How long a question waits when the agent does not say."`
+	Heartbeat             time.Duration `default:"15s" help:"Silence after which a stream gets a comment."`
+	WriteTimeout          time.Duration `default:"10s" help:"How long one write to a client may wait for it."`
+	BodyBytes             int64         `default:"4194304" help:"Most bytes of a request's body."`
+	EventBytes            int           `default:"1048576" help:"Most bytes of one event."`
+}
+
+func (l limitFlags) agent() httpagent.Limits {
+	return httpagent.Limits{
+		Connect: l.AgentConnectTimeout, FirstByte: l.AgentFirstByteTimeout, Idle: l.AgentIdleTimeout, Total: l.AgentTotalTimeout,
+	}
+}
+
+func (l limitFlags) bridge() bridge.Limits {
+	return bridge.Limits{ApprovalTTL: l.ApprovalTTL, EventBytes: l.EventBytes}
+}
+
+func (l limitFlags) server() server.Limits {
+	return server.Limits{Body: l.BodyBytes, Heartbeat: l.Heartbeat, WriteTime: l.WriteTimeout}
+}
