@@ -20,7 +20,7 @@ func TestBatching(t *testing.T) {
 	onBoth(t, func(t *testing.T, st store.Store) {
 		w := newWorld(t, st)
 		a, b, c := w.session(), w.session(), w.session()
-		held, open := w.db.shut()
+		held, open := w.db.shut(t)
 		w.put(a, 1)
 		<-held
 		w.put(b, 2)
@@ -121,7 +121,7 @@ func testPoison(t *testing.T, st store.Store, poison func(*world, *Writer) Entry
 	bad := poison(w, writers[offender])
 	before := w.kept(writers[offender].sessionID)
 	dummy := w.session()
-	held, open := w.db.shut()
+	held, open := w.db.shut(t)
 	w.put(dummy, 1)
 	<-held
 	asked := len(w.db.asked())
@@ -284,7 +284,7 @@ func TestFenced(t *testing.T) {
 		a, b := w.session(), w.session()
 		_, err := w.keep(a, 1)
 		w.ok(err)
-		held, open := w.db.shut()
+		held, open := w.db.shut(t)
 		w.put(a, 1)
 		<-held
 		w.ok(st.Fence(t.Context(), w.replica))
@@ -311,7 +311,7 @@ func TestBackPressure(t *testing.T) {
 		defer w.stop()
 		const size, total = 10_000, 1000
 		writer, other := w.open("s"), w.open("o")
-		held, open := w.db.shut()
+		held, open := w.db.shut(t)
 		w.put(other, 1)
 		<-held
 		put := 0

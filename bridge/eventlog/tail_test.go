@@ -319,7 +319,7 @@ func TestNothingIsSentThatIsNotKept(t *testing.T) {
 				t.Fatalf("sent %v, %v", texts(rows), err)
 			}
 		}
-		held, open := w.db.shut()
+		held, open := w.db.shut(t)
 		w.put(writer, 2)
 		<-held
 		nothing()

@@ -217,12 +217,14 @@ func (s *sluice) readsOfEvents() int {
 
 // shut holds the next commit until open is called; what is appended meanwhile is the
 // Batch after it. held is closed when that commit has come.
-func (s *sluice) shut() (held <-chan struct{}, open func()) {
+func (s *sluice) shut(t *testing.T) (held <-chan struct{}, open func()) {
 	come, gate := make(chan struct{}), make(chan struct{})
+	open = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(open) // so that a test which fails ends
 	var once sync.Once
 	s.by(func(ctx context.Context, b *store.Batch, pass commitFunc) (store.Result, error) {
 		once.Do(func() { close(come); <-gate })
 		return pass(ctx, b)
 	})
-	return come, func() { close(gate) }
+	return come, open
 }

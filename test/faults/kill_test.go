@@ -101,6 +101,11 @@ func killOnce(t *testing.T, h *house, round int, sum *tally) {
 	h.kill()
 	all.Wait()
 	h.start(shipped)
+	if round%3 == 2 { // and again, while it takes up what it finds
+		time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
+		h.kill()
+		h.start(shipped)
+	}
 	for _, l := range ledgers {
 		log := l.audit(h)
 		sum.threads++
