@@ -49,14 +49,13 @@ func (s *Sessions) Left(sessionID, turnID string) {
 		return
 	}
 	s.leaving[turnID] = true
-	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
-		s.leave(s.running, sessionID, turnID)
+	running := s.running
+	s.wg.Go(func() {
+		s.leave(running, sessionID, turnID)
 		s.mu.Lock()
 		delete(s.leaving, turnID)
 		s.mu.Unlock()
-	}()
+	})
 }
 
 // leaveLooks is how often within the grace it is looked whether somebody is there.
@@ -179,16 +178,17 @@ func (t *turn) withdraw(ctx context.Context) ([]store.Move, error) {
 	return moves, nil
 }
 
+// withdrawOne takes back one. With no Run open its result is told by the next.
 func (t *turn) withdrawOne(q inbox.Question) ([]store.Move, error) {
 	d, now := inbox.Withdrawn(), time.Now()
 	q.Call.Result = d.Result
-	if q.Call.RunID != "" {
+	if q.Call.RunID != "" && t.run != nil {
 		if err := t.run.emitResult(q); err != nil {
 			return nil, err
 		}
 	}
 	moves := []store.Move{store.ToolCallMove{
-		ID: q.Call.ID, From: q.Call.Status, To: store.ToolFailed, ErrorCode: d.ErrorCode, Result: d.Result, Told: true, EndedAt: now,
+		ID: q.Call.ID, From: q.Call.Status, To: store.ToolFailed, ErrorCode: d.ErrorCode, Result: d.Result, Told: t.run != nil, EndedAt: now,
 	}}
 	if !q.ClientTool() {
 		moves = append(moves, store.ApprovalMove{

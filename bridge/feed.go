@@ -3,6 +3,7 @@ package bridge
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -34,6 +35,7 @@ type Feed struct {
 	ended   bool
 
 	items []Item
+	given bool // items were returned
 }
 
 // Feed gives what a chat response streams.
@@ -42,8 +44,12 @@ func (s *Sessions) Feed(ctx context.Context, in store.Scope, r Reply, follow boo
 	f.tail = s.cfg.Log.Tail(in, r.Session.ID, r.After)
 	if r.Run.ID == "" {
 		items, err := s.atRest(ctx, in, r)
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
 		f.items, f.ended = items, true
-		return f, err
+		return f, nil
 	}
 	f.want = &r.Run
 	if r.Join {
@@ -82,21 +88,44 @@ func (f *Feed) Close() { f.tail.Close() }
 // are valid until the next call.
 func (f *Feed) Next(ctx context.Context) ([]Item, error) {
 	for {
+		if f.given {
+			f.items, f.given = f.items[:0], false
+		}
 		if len(f.items) > 0 {
-			items := f.items
-			f.items = f.items[len(f.items):]
-			return items, nil
+			f.given = true
+			return f.items, nil
 		}
 		if f.ended {
 			return nil, io.EOF
 		}
-		rows, err := f.tail.Next(ctx)
+		var rows []store.EventRow
+		err := patiently(ctx, func() (err error) {
+			rows, err = f.tail.Next(ctx)
+			return err
+		})
+		if err == nil {
+			err = f.takeRows(ctx, rows)
+		}
 		if err != nil {
 			return nil, err
 		}
-		f.items = f.items[:0]
-		if err := f.takeRows(ctx, rows); err != nil {
-			return nil, err
+	}
+}
+
+// readAgain is the pause before a store that is away is asked again.
+const readAgain = 250 * time.Millisecond
+
+// patiently reads until the store is there: a stream stays open, with heartbeats, while
+// the database is away, because it has lost nothing.
+func patiently(ctx context.Context, read func() error) error {
+	for {
+		err := read()
+		if !errors.Is(err, store.ErrUnavailable) {
+			return err
+		}
+		sleep(ctx, readAgain)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
 }
@@ -137,15 +166,21 @@ func (f *Feed) begin(ctx context.Context, i Item) error {
 		return nil
 	}
 	run.FirstSeq = i.Seq
-	items, err := f.s.joinRun(ctx, f.in, *join, run, i)
-	f.items = append(f.items, items...)
-	return err
+	return patiently(ctx, func() error {
+		items, err := f.s.joinRun(ctx, f.in, *join, run, i)
+		f.items = append(f.items, items...)
+		return err
+	})
 }
 
 // afterRun decides what follows a Run's terminal event.
 func (f *Feed) afterRun(ctx context.Context, terminal []byte) error {
 	if f.follow != "" {
-		turn, err := f.s.cfg.Store.Turn(ctx, f.in, f.follow)
+		var turn store.Turn
+		err := patiently(ctx, func() (err error) {
+			turn, err = f.s.cfg.Store.Turn(ctx, f.in, f.follow)
+			return err
+		})
 		if err != nil {
 			return err
 		}

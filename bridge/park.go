@@ -50,13 +50,7 @@ func (t *turn) show(ctx context.Context, open []inbox.Question, moves []store.Mo
 	// Somebody settled a Question while it was being shown, and could not know that a
 	// Run would end with it. Going on is up to us.
 	t.s.more = true
-	return t.s.m.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.LockSession(ctx, store.System(), t.s.id); err != nil {
-			return err
-		}
-		_, err := reserveNext(ctx, tx, t.row.ID, "", nil)
-		return err
-	})
+	return t.s.m.reserveAfter(ctx, t.row)
 }
 
 // choose picks what a Run ends with. A client that declared the tool gets a frontend tool
@@ -222,8 +216,9 @@ func (t *turn) keepBack(ctx context.Context, b batch) error {
 	for _, o := range b.outputs {
 		switch {
 		case o.End != nil:
-			t.back = append(t.back, o)
-			t.release()
+			if err := t.endedParked(ctx, o); err != nil {
+				return err
+			}
 		case o.Question != nil:
 			if err := t.ask(ctx, o.Question); err != nil {
 				return err
@@ -241,6 +236,30 @@ func (t *turn) keepBack(ctx context.Context, b batch) error {
 		t.release()
 	}
 	return nil
+}
+
+// endedParked is the upstream's last word while its Questions are open. One that ended to
+// wait is called again with the answers. A failure, or an end that waits for nothing, is
+// how the next Run ends.
+func (t *turn) endedParked(ctx context.Context, o Output) error {
+	t.release()
+	open, err := t.open(ctx)
+	if err != nil {
+		return err
+	}
+	if o.End.Pending != nil {
+		if err := t.withdrawAllBut(ctx, open, o.End.Pending); err != nil {
+			return err
+		}
+	}
+	if o.End.Failure != nil || o.End.Pending != nil && len(o.End.Pending) == 0 {
+		t.back = append(t.back, o)
+	}
+	if o.End.Pending == nil || len(o.End.Pending) > 0 {
+		return nil
+	}
+	t.s.more = true
+	return t.s.m.reserveAfter(ctx, t.row)
 }
 
 func (t *turn) upstreamRecord(ev agui.Event) store.Record {

@@ -132,11 +132,8 @@ func (s *Sessions) rouse(sessionID string, restoring bool, known *store.Agenda) 
 	}
 	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), restoring: restoring, known: known}
 	s.active[sessionID] = a
-	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
-		a.drive(s.running)
-	}()
+	running := s.running
+	s.wg.Go(func() { a.drive(running) })
 }
 
 // retire ends a Session's goroutine unless its bell rang meanwhile.

@@ -143,5 +143,17 @@ func mergeProfile(last, now []byte) []byte {
 	return mustJSON(after)
 }
 
+// reserveAfter reserves the Run that follows when a Turn's Questions were settled by its
+// owner, or past it.
+func (s *Sessions) reserveAfter(ctx context.Context, turn store.Turn) error {
+	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if _, err := tx.LockSession(ctx, store.System(), turn.SessionID); err != nil {
+			return err
+		}
+		_, err := reserveNext(ctx, tx, turn.ID, "", nil)
+		return err
+	})
+}
+
 // entryOf is an Entry of moves alone.
 func entryOf(moves ...store.Move) eventlog.Entry { return eventlog.Entry{Moves: moves} }

@@ -131,6 +131,9 @@ func (t *turn) deliver(ctx context.Context, moves []store.Move) error {
 func (t *turn) goOn(ctx context.Context, call Call, answers []Answer) error {
 	back := t.back
 	t.back = nil
+	if ended(back) {
+		return t.take(ctx, batch{outputs: back})
+	}
 	if t.pump != nil && !cannotResume(t.pump.answer(ctx, answers)) {
 		return t.take(ctx, batch{outputs: back})
 	}

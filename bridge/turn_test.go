@@ -62,3 +62,33 @@ func (h *house) openQuestion() string {
 }
 
 func newTestID() string { return uuid.NewString() }
+
+// The upstream may end before or after its Run was parked, and before or after the answer.
+func TestAnUpstreamThatEndsLateIsCalledAgain(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]bool{"before the answer": false, "after the answer": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &scripted{block: make(chan struct{})}
+			a.script = func(c bridge.Call, answers []bridge.Answer) []bridge.Output {
+				if answers != nil {
+					a.block = nil // the second call is not held
+				}
+				return permitScript(c, answers)
+			}
+			block := a.block
+			h := newHouse(t, a)
+			h.chat(ask("t1", "hi"))
+			if !late {
+				close(block)
+			}
+			got := types(h.chat(answer("t1", inbox.Answer{QuestionID: h.openQuestion(), Payload: []byte(`"yes"`)})))
+			if want := "RUN_STARTED TOOL_CALL_RESULT TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED"; got != want {
+				t.Fatalf("got  %s\nwant %s", got, want)
+			}
+			if n := len(h.agent.heard()); n != 2 {
+				t.Fatalf("the agent was called %d times", n)
+			}
+		})
+	}
+}
