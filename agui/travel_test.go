@@ -31,9 +31,9 @@ func TestTravel(t *testing.T) {
 			t.Errorf("line %d is encoded\n%s", i+1, got)
 		}
 	}
-	for name, dialect := range map[string]func(state json.RawMessage) agui.Dialect{
-		"v1":      func(json.RawMessage) agui.Dialect { return agui.NewV1() },
-		"v0":      func(json.RawMessage) agui.Dialect { return agui.NewV0() },
+	for name, dialect := range map[string]func(state json.RawMessage, names map[string]string) agui.Dialect{
+		"v1":      func(json.RawMessage, map[string]string) agui.Dialect { return agui.NewV1() },
+		"v0":      func(json.RawMessage, map[string]string) agui.Dialect { return agui.NewV0() },
 		"tdesign": tdesign.New,
 	} {
 		golden(t, "travel/"+name+".sse", frames(t, log, dialect))
@@ -50,7 +50,7 @@ func travelLog(t testing.TB) [][]byte {
 }
 
 // frames runs a log through a dialect, a new one for each run.
-func frames(t testing.TB, log [][]byte, dialect func(json.RawMessage) agui.Dialect) []byte {
+func frames(t testing.TB, log [][]byte, dialect func(json.RawMessage, map[string]string) agui.Dialect) []byte {
 	t.Helper()
 	var out []byte
 	var d agui.Dialect
@@ -58,9 +58,10 @@ func frames(t testing.TB, log [][]byte, dialect func(json.RawMessage) agui.Diale
 	if err != nil {
 		t.Fatal(err)
 	}
+	names := make(map[string]string)
 	for i, event := range log {
 		if agui.TypeOf(event) == agui.TypeRunStarted {
-			d = dialect(state.JSON())
+			d = dialect(state.JSON(), names)
 		}
 		out = d.AppendFrames(out, int64(i+1), event)
 		ev, err := agui.Decode(event)
@@ -68,6 +69,8 @@ func frames(t testing.TB, log [][]byte, dialect func(json.RawMessage) agui.Diale
 			t.Fatal(err)
 		}
 		switch e := ev.(type) {
+		case *agui.ToolCallStart:
+			names[e.ToolCallID] = e.ToolCallName
 		case *agui.StateSnapshot:
 			err = state.Snapshot(e.Snapshot)
 		case *agui.StateDelta:

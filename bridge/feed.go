@@ -49,6 +49,9 @@ func (s *Sessions) Feed(ctx context.Context, in store.Scope, r Reply, follow boo
 			return nil, err
 		}
 		f.items, f.ended = items, true
+		if follow && r.turnID != "" {
+			f.ended, f.follow = false, r.turnID
+		}
 		return f, nil
 	}
 	f.want = &r.Run

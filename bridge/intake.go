@@ -302,15 +302,30 @@ func (in *intake) insertMessage(ctx context.Context, m agui.Message, runID strin
 // tail is the Reply that gives a Run from its first event.
 func (in *intake) tail(ctx context.Context, run store.Run) (Reply, error) {
 	r := Reply{Session: in.session, Run: run, RunID: run.ExternalID, Dialect: in.req.Dialect, Notes: in.notes}
+	var err error
+	if r.CallNames, err = in.callNames(ctx, run); err != nil {
+		return r, err
+	}
 	if run.FirstSeq > 0 {
 		r.After = run.FirstSeq - 1
 		return r, nil
 	}
-	var err error
 	if in.exists {
 		r.After, err = in.tx.LastSeq(ctx, store.System(), in.session.ID)
 	}
 	return r, err
+}
+
+func (in *intake) callNames(ctx context.Context, run store.Run) (map[string]string, error) {
+	if in.req.Dialect != DialectTDesign || run.ID == "" {
+		return nil, nil
+	}
+	calls, err := in.tx.ToolCallsOfTurn(ctx, store.System(), run.TurnID)
+	names := make(map[string]string, len(calls))
+	for _, c := range calls {
+		names[c.ID] = c.Name
+	}
+	return names, err
 }
 
 // join is the Reply of somebody who comes to what is there: the Run under way, the one
@@ -322,6 +337,9 @@ func (in *intake) join(ctx context.Context) (Reply, error) {
 	}
 	r, err := in.tail(ctx, run)
 	r.Join = true
+	if in.active != nil {
+		r.turnID = in.active.ID
+	}
 	if run.ID == "" {
 		r.RunID = in.req.RunID
 	}

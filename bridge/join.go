@@ -78,7 +78,7 @@ func (s *Sessions) history(ctx context.Context, in store.Scope, sessionID, befor
 		}
 		history = append(history, m)
 	}
-	return history, nil
+	return agui.OrderResults(history), nil
 }
 
 // reasoningOf are the reasoning messages the Run has begun, empty. Official clients keep

@@ -68,5 +68,10 @@ type Reply struct {
 	After   int64  // a position before the Run's first event
 	Notes   []agui.Event
 
+	// CallNames are the names of the Turn's tool calls so far, by id, for a dialect that
+	// repeats them on results; only TDesign does.
+	CallNames map[string]string
+	turnID    string // under way, for who follows from a thread at rest
+
 	fresh *store.Agenda // what the owner has to do, when this request alone made it
 }

@@ -191,6 +191,7 @@ func (t *turn) call(ctx context.Context) (callWithFresh, error) {
 			c.fresh = append(c.fresh, m)
 		}
 	}
+	c.Messages = agui.OrderResults(c.Messages)
 	return c, nil
 }
 

@@ -30,10 +30,9 @@ type turn struct {
 	run  *run     // the open Run, nil while parked
 	back []Output // what came while parked, for the next Run
 
-	asked     bool      // in the open Run, which is to end when quiet
-	askedAt   time.Time // when first
-	quiet     *time.Timer
-	delivered bool // the Agent runs (again); nothing of this Turn waits
+	asked   bool      // in the open Run, which is to end when quiet
+	askedAt time.Time // when first
+	quiet   *time.Timer
 }
 
 func newTurn(s *session, row store.Turn) *turn {

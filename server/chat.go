@@ -98,7 +98,7 @@ func (h *chat) stream(c echo.Context, a *ask) error {
 	header := c.Response().Header()
 	header.Set(headerThread, reply.Session.ExternalID)
 	header.Set(headerRun, firstOf(reply.Run.ExternalID, reply.RunID))
-	return h.out.serve(c, feed, dialectFor(a.req.Dialect, reply.Session.State), false, func(how outcome) {
+	return h.out.serve(c, feed, dialectFor(a.req.Dialect, reply.Session.State, reply.CallNames), false, func(how outcome) {
 		if a.query.OnLeave == "cancel" && reply.Run.ID != "" && (how == outcomeLeft || how == outcomeSlow) {
 			h.sessions.Left(reply.Session.ID, reply.Run.TurnID)
 		}
@@ -106,10 +106,10 @@ func (h *chat) stream(c echo.Context, a *ask) error {
 }
 
 // dialectFor is a fresh dialect for one stream.
-func dialectFor(name string, stateBefore []byte) agui.Dialect {
+func dialectFor(name string, stateBefore []byte, callNames map[string]string) agui.Dialect {
 	switch name {
 	case bridge.DialectTDesign:
-		return tdesign.New(stateBefore)
+		return tdesign.New(stateBefore, callNames)
 	case bridge.DialectV0:
 		return agui.NewV0()
 	}

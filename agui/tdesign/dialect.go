@@ -3,6 +3,7 @@ package tdesign
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 
 	"aqueduct/agui"
 )
@@ -14,6 +15,7 @@ type dialect struct {
 	text            text
 	thinking        thinking
 	calls           map[string]*call
+	names           map[string]string // of all calls, those of earlier runs too
 	activities      activities
 	state           states
 	shown           bool // the bubble of this run has content
@@ -24,9 +26,11 @@ type dialect struct {
 }
 
 // New is the dialect of a TDesign Chat page. stateBefore is the thread's state
-// before the run the stream begins with; nil when there is none.
-func New(stateBefore json.RawMessage) agui.Dialect {
-	d := new(dialect)
+// before the run the stream begins with, names those of tool calls of earlier runs
+// whose results may come now, by id; nil when there are none.
+func New(stateBefore json.RawMessage, names map[string]string) agui.Dialect {
+	d := &dialect{names: make(map[string]string)}
+	maps.Copy(d.names, names)
 	d.state.begin(stateBefore)
 	d.reset()
 	return d

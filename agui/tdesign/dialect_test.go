@@ -19,7 +19,7 @@ const (
 // shown runs a log through the dialect and returns the events TDesign gets.
 func shown(t testing.TB, state string, log ...string) []string {
 	t.Helper()
-	d := tdesign.New(json.RawMessage(state))
+	d := tdesign.New(json.RawMessage(state), nil)
 	var out []byte
 	for i, event := range log {
 		out = d.AppendFrames(out, int64(i+1), []byte(event))
@@ -185,7 +185,7 @@ func TestTextOfOthersIsNotTheAssistants(t *testing.T) {
 }
 
 func TestTextDeltaPassesUndecoded(t *testing.T) {
-	d := tdesign.New(nil)
+	d := tdesign.New(nil, nil)
 	buf := d.AppendFrames(make([]byte, 0, 512), 1, []byte(text("START", "m", "")))
 	event := []byte(text("CONTENT", "m", "words"))
 	if n := testing.AllocsPerRun(100, func() { buf = d.AppendFrames(buf[:0], 2, event) }); n != 0 {
@@ -315,7 +315,7 @@ func FuzzTDesign(f *testing.F) {
 	f.Add(``, `{"type":"ACTIVITY_SNAPSHOT","messageId":"a","activityType":"p","content":{"n":1}}`+"\n"+`{"type":"ACTIVITY_DELTA","messageId":"a","activityType":"p","patch":[{"op":"test","path":"/n","value":1}]}`+"\n"+`{"type":"RUN_ERROR","message":"m"}`)
 	f.Add(``, `{"type":"TOOL_CALL_START","toolCallId":"q","toolCallName":"request_permission"}`+"\n"+`{"type":"TOOL_CALL_ARGS","toolCallId":"q","delta":"{\"options\":[{\"id\":1}]}"}`+"\n"+`{"type":"TOOL_CALL_END","toolCallId":"q"}`)
 	f.Fuzz(func(t *testing.T, state, log string) {
-		d := tdesign.New(json.RawMessage(state))
+		d := tdesign.New(json.RawMessage(state), nil)
 		var out []byte
 		for i, line := range strings.Split(log, "\n") {
 			ev, err := agui.Decode([]byte(line))
@@ -329,7 +329,7 @@ func FuzzTDesign(f *testing.F) {
 }
 
 func BenchmarkTextDelta(b *testing.B) {
-	d := tdesign.New(nil)
+	d := tdesign.New(nil, nil)
 	buf := d.AppendFrames(nil, 1, []byte(text("START", "m", "")))
 	event := []byte(text("CONTENT", "m", "A dozen words or so, as a model sends them in one go."))
 	b.ReportAllocs()

@@ -26,6 +26,7 @@ func (d *dialect) callStart(e *agui.ToolCallStart, event []byte) {
 	}
 	d.closeThinking()
 	d.closeText()
+	d.names[e.ToolCallID] = e.ToolCallName
 	d.calls[e.ToolCallID] = &call{name: e.ToolCallName, whole: e.ToolCallName == PermissionTool}
 	d.shown = true
 	d.pass(event)
@@ -93,8 +94,8 @@ func (d *dialect) callResult(e *agui.ToolCallResult) {
 			return
 		}
 		c.answered = true
-		out.name = c.name
 	}
+	out.name = d.names[e.ToolCallID]
 	content := e.Content.String()
 	if !json.Valid([]byte(content)) {
 		content = string(agui.AppendString(nil, content))

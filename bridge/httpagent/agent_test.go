@@ -137,8 +137,8 @@ func TestAnUpstreamThatMisbehavesEndsInACodeOfItsOwn(t *testing.T) {
 		want    string
 	}{
 		"no headers":     {Limits{FirstByte: 50 * time.Millisecond}, hold, CodeFirstByte},
-		"HTTP 500":       {Limits{}, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret", 500) }, CodeStatus},
-		"a redirect":     {Limits{}, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", 307) }, CodeStatus},
+		"HTTP 500":       {Limits{}, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret", http.StatusInternalServerError) }, CodeStatus},
+		"a redirect":     {Limits{}, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusTemporaryRedirect) }, CodeStatus},
 		"no stream":      {Limits{}, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }, CodeNotStream},
 		"no done":        {Limits{}, func(w http.ResponseWriter, _ *http.Request) { stream(w, "event: delta\ndata: {\"text\":\"x\"}\n\n") }, CodeTruncated},
 		"cut in a frame": {Limits{}, func(w http.ResponseWriter, _ *http.Request) { stream(w, "event: done\ndata: {}\n") }, CodeTruncated},

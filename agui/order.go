@@ -1,0 +1,28 @@
+package agui
+
+import "slices"
+
+// OrderResults puts every tool message behind the message that made its call and the
+// results already there, as Fold and the official clients do: providers refuse a history
+// in which anything stands between a call and its result. The order of all else stays. A
+// result whose call is not there stays where it is.
+func OrderResults(messages []Message) []Message {
+	ordered := make([]Message, 0, len(messages))
+	owner := make(map[string]string) // of a call: the id of its message
+	for _, m := range messages {
+		for _, call := range m.ToolCalls {
+			owner[call.ID] = m.ID
+		}
+		by, known := owner[m.ToolCallID]
+		if m.Role != RoleTool || !known {
+			ordered = append(ordered, m)
+			continue
+		}
+		at := 1 + slices.IndexFunc(ordered, func(o Message) bool { return o.ID == by })
+		for at < len(ordered) && ordered[at].Role == RoleTool {
+			at++
+		}
+		ordered = slices.Insert(ordered, at, m)
+	}
+	return ordered
+}
