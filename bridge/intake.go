@@ -310,8 +310,17 @@ func (in *intake) tail(ctx context.Context, run store.Run) (Reply, error) {
 		r.After = run.FirstSeq - 1
 		return r, nil
 	}
-	if in.exists {
-		r.After, err = in.tx.LastSeq(ctx, store.System(), in.session.ID)
+	if !in.exists {
+		return r, nil
+	}
+	r.After, err = in.tx.LastSeq(ctx, store.System(), in.session.ID)
+	if err != nil || run.ID == "" || run.ID == in.queued.ID {
+		return r, err
+	}
+	// The owner may have begun the Run since its row was read. It then begins before the
+	// end of the log, and who waits for it behind that waits for ever.
+	if r.Run, err = in.tx.Run(ctx, store.System(), run.ID); err == nil && r.Run.FirstSeq > 0 {
+		r.After = r.Run.FirstSeq - 1
 	}
 	return r, err
 }
@@ -351,16 +360,17 @@ func (in *intake) join(ctx context.Context) (Reply, error) {
 
 // currentRun is the Run that is open or reserved next; the zero Run when all is at rest.
 func (in *intake) currentRun(ctx context.Context) (store.Run, error) {
+	// In this order: a Run that begins in between is then seen by one of the two.
+	waiting, err := in.tx.ReservedRuns(ctx, store.System(), in.session.ID)
+	if err != nil {
+		return store.Run{}, err
+	}
 	last, err := in.tx.LastRun(ctx, store.System(), in.session.ID)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return store.Run{}, err
 	}
 	if err == nil && last.Status == store.RunRunning {
 		return last, nil
-	}
-	waiting, err := in.tx.ReservedRuns(ctx, store.System(), in.session.ID)
-	if err != nil {
-		return store.Run{}, err
 	}
 	for _, run := range waiting {
 		if in.active != nil && run.TurnID == in.active.ID {
