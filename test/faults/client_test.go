@@ -85,7 +85,7 @@ func (s *server) do(ctx context.Context, method, path string, body []byte, heade
 }
 
 func (s *server) stream(method, path string, body []byte, header ...string) (*stream, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	resp, err := s.do(ctx, method, path, body, append(header, "Accept", "text/event-stream")...)
 	if err == nil && resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(resp.Body)

@@ -14,44 +14,53 @@ import (
 func TestDuplicatePosts(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
-		const n = 50
 		h := newHouse(t, database)
-		l := newLedger(t, "dup", 100)
-		streams := make([][]event, n)
-		var all sync.WaitGroup
-		start := make(chan struct{})
-		for i := range n {
-			all.Go(func() {
-				<-start
-				var err error
-				if streams[i], err = l.post(h.server, "dup-r", "count 100 1ms"); err != nil {
-					t.Error(err)
-				}
-			})
+		for round := range 4 { // many come while the Run begins, and see it half begun
+			postAtOnce(t, h, fmt.Sprint("dup", round))
 		}
-		close(start)
-		all.Wait()
-		for i, got := range streams {
-			if !slices.Equal(got, streams[0]) {
-				t.Errorf("stream %d has %d events, the first %d", i, len(got), len(streams[0]))
-			}
-		}
-		_, run := h.settled(t, "dup")
-		if log := h.whole(t, "dup", run.LastSeq); !slices.Equal(log, streams[0]) || len(log) < 100 {
-			t.Errorf("the log has %d events, the streams %d", len(log), len(streams[0]))
-		}
-		if starts, _ := h.agent.called(run.TurnID); starts != 1 || len(h.agent.calls) != 1 {
+		if n := len(h.agent.calls); n != 4 || h.agent.most() != 1 {
 			t.Errorf("the agent was called %v", h.agent.calls)
 		}
-		resp, err := h.do(t.Context(), "POST", "/api/agui/chat", prompt("dup", "dup-r", "count 7"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusConflict {
-			t.Errorf("another body of the same runId: HTTP %d", resp.StatusCode)
-		}
 	})
+}
+
+func postAtOnce(t *testing.T, h *house, thread string) {
+	const n = 50
+	l := newLedger(t, thread, 100)
+	streams := make([][]event, n)
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-start
+			var err error
+			if streams[i], err = l.post(h.server, thread+"-r", "count 100 1ms"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(start)
+	all.Wait()
+	for i, got := range streams {
+		if !slices.Equal(got, streams[0]) {
+			t.Errorf("stream %d has %d events, the first %d", i, len(got), len(streams[0]))
+		}
+	}
+	_, run := h.settled(t, thread)
+	if log := h.whole(t, thread, run.LastSeq); !slices.Equal(log, streams[0]) || len(log) < 100 {
+		t.Errorf("the log has %d events, the streams %d", len(log), len(streams[0]))
+	}
+	if starts, _ := h.agent.called(run.TurnID); starts != 1 {
+		t.Errorf("the agent was called %d times", starts)
+	}
+	resp, err := h.do(t.Context(), "POST", "/api/agui/chat", prompt(thread, thread+"-r", "count 7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusConflict {
+		t.Errorf("another body of the same runId: HTTP %d", resp.StatusCode)
+	}
 }
 
 // TestDecisionsAtOnce: approve and reject at once, many times: one wins, everybody is told
