@@ -39,14 +39,16 @@ lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted" >&2; exit 1; fi
 	go vet ./...
+	go vet -tags failpoints ./bridge/...
 	@scripts/need-staticcheck $(STATICCHECK_VERSION)
 	bin/tools/staticcheck-$(STATICCHECK_VERSION) ./...
 
 fuzz: ## every fuzz target for FUZZTIME (5s)
 	@scripts/fuzz $(FUZZTIME)
 
-bench: ## the benchmarks, without the race detector
-	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+bench: setup-postgres ## what keeping everything costs against a bare relay, then the small benchmarks
+	go test -run '^$$' -bench Flood -benchtime 1x -timeout 30m -v ./test/bench
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /test/)
 
 setup: setup-postgres setup-chromium setup-judges setup-tdesign ## install what the tests need and is missing
 

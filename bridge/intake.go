@@ -38,8 +38,8 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 	if err != nil || !rung {
 		return reply, err
 	}
-	if reply.fresh != nil && reply.Session.Owner == s.cfg.Replica {
-		s.rouse(reply.Session.ID, false, reply.fresh)
+	if reply.begun != nil && reply.Session.Owner == s.cfg.Replica {
+		s.rouse(reply.Session.ID, false, reply.begun)
 	} else {
 		s.cfg.Bell.Ring(reply.Session.ID)
 	}
@@ -236,7 +236,10 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 		return Reply{}, false, err
 	}
 	reply, err := in.tail(ctx, run)
-	reply.fresh = &store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &in.queued, Run: &run, Reserved: 1}
+	reply.begun = &begun{todo: store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &in.queued, Run: &run, Reserved: 1}}
+	if !in.exists {
+		reply.begun.messages = in.fresh
+	}
 	return reply, true, err
 }
 

@@ -73,5 +73,13 @@ type Reply struct {
 	CallNames map[string]string
 	turnID    string // under way, for who follows from a thread at rest
 
-	fresh *store.Agenda // what the owner has to do, when this request alone made it
+	begun *begun // what the owner has to do, when this request alone made it
+}
+
+// begun is a Turn that a request has just begun on a thread at rest: all its owner would
+// otherwise read back from the store.
+type begun struct {
+	todo store.Agenda
+	// messages is the whole transcript when the thread is new, else nil.
+	messages []agui.Message
 }

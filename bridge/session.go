@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"aqueduct/agui"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/store"
 )
@@ -19,11 +20,12 @@ type session struct {
 	rung      bool          // guarded by m.mu
 	restoring bool          // an earlier process may have left a Run open
 	more      bool          // there is more to do than was done
-	known     *store.Agenda // what to do first, if it need not be read
+	first     *begun        // what to do first, if it need not be read
 
-	row  store.Session
-	log  *eventlog.Writer
-	turn *turn // in memory only while its upstream is held or being read
+	row        store.Session
+	transcript []agui.Message // all there is, while the thread's first Run begins; else nil
+	log        *eventlog.Writer
+	turn       *turn // in memory only while its upstream is held or being read
 }
 
 // driveAgain is the pause before a Session is tried again after the store failed it.
@@ -45,7 +47,7 @@ func (s *session) drive(ctx context.Context) {
 		case err != nil:
 			s.m.cfg.Logger.Error("session stalled, trying again", slog.String("session_id", s.id), slog.Any("error", err))
 			s.release()
-			s.restoring, s.known = true, nil
+			s.restoring, s.first, s.transcript = true, nil, nil
 			s.closeLog()
 			sleep(ctx, driveAgain)
 		case s.m.retire(s):
@@ -120,10 +122,17 @@ func (s *session) step(ctx context.Context) error {
 	return nil
 }
 
+// begunBy starts from what a request has just written. The log is opened before anybody
+// can tail what comes, so that they need not ask the store either.
+func (s *session) begunBy(b begun) {
+	s.first, s.transcript, s.row = &b, b.messages, b.todo.Session
+	s.log = s.m.cfg.Log.OpenAt(s.id, b.todo.LastSeq)
+}
+
 func (s *session) agenda(ctx context.Context) (store.Agenda, error) {
-	if known := s.known; known != nil {
-		s.known = nil
-		return *known, nil
+	if first := s.first; first != nil {
+		s.first = nil
+		return first.todo, nil
 	}
 	return s.m.cfg.Store.Agenda(ctx, store.System(), s.id)
 }

@@ -114,9 +114,9 @@ func (s *Sessions) rouseAll(ctx context.Context) error {
 // or by a new one.
 func (s *Sessions) wake(sessionID string) { s.rouse(sessionID, false, nil) }
 
-// rouse is wake. known is what there is to do, for a caller that has just written it, so
+// rouse is wake. first is what there is to do, for a caller that has just written it, so
 // that a new goroutine need not read it again; one that runs already looks for itself.
-func (s *Sessions) rouse(sessionID string, restoring bool, known *store.Agenda) {
+func (s *Sessions) rouse(sessionID string, restoring bool, first *begun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running == nil || s.running.Err() != nil {
@@ -130,7 +130,10 @@ func (s *Sessions) rouse(sessionID string, restoring bool, known *store.Agenda) 
 		}
 		return
 	}
-	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), restoring: restoring, known: known}
+	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), restoring: restoring}
+	if first != nil {
+		a.begunBy(*first)
+	}
 	s.active[sessionID] = a
 	running := s.running
 	s.wg.Go(func() { a.drive(running) })

@@ -169,15 +169,20 @@ type callWithFresh struct {
 
 // call gathers what the Agent is called with.
 func (t *turn) call(ctx context.Context) (callWithFresh, error) {
-	rows, err := t.s.m.cfg.Store.Messages(ctx, store.System(), t.s.id, store.Page{Limit: t.s.m.cfg.Limits.Transcript})
-	if err != nil {
-		return callWithFresh{}, err
-	}
 	c := callWithFresh{Call: Call{
 		SessionID: t.s.id, TurnID: t.row.ID, AgentID: t.row.AgentID, UserID: t.s.row.User,
 		Traceparent: t.input.Traceparent, Context: t.input.Context, ForwardedProps: t.input.Props,
 		State: overlay(t.s.row.State, t.input.State), Tools: t.run.profile.tools(),
 	}}
+	if first := t.s.transcript; first != nil {
+		t.s.transcript = nil
+		c.Messages, c.fresh = first, first
+		return c, nil
+	}
+	rows, err := t.s.m.cfg.Store.Messages(ctx, store.System(), t.s.id, store.Page{Limit: t.s.m.cfg.Limits.Transcript})
+	if err != nil {
+		return c, err
+	}
 	for _, row := range rows {
 		if !row.Output && row.RunID > t.run.row.ID {
 			continue // waits for a later Turn
