@@ -1,0 +1,97 @@
+package bridge
+
+import (
+	"context"
+	"time"
+
+	"aqueduct/agui"
+	"aqueduct/store"
+)
+
+// takePrompt starts a new Turn.
+func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
+	if !in.exists {
+		if err := in.newSession(ctx); err != nil {
+			return Reply{}, false, err
+		}
+	}
+	run, err := in.queueTurn(ctx, in.req.RunID)
+	if err != nil {
+		return Reply{}, false, err
+	}
+	reply, err := in.tail(ctx, run)
+	reply.begun = &begun{todo: store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &in.queued, Run: &run, Reserved: 1}}
+	if !in.exists {
+		reply.begun.messages = in.fresh
+	}
+	return reply, true, err
+}
+
+func (in *intake) newSession(ctx context.Context) error {
+	agent := in.req.AgentID
+	if agent == "" {
+		agent = in.s.cfg.Agents.Default()
+	}
+	if in.s.cfg.Agents.agent(agent) == nil {
+		return &Refusal{Code: RefusedUnknownAgent, Message: "There is no agent of that name here."}
+	}
+	now := time.Now()
+	in.session = store.Session{
+		ID: newID(), Tenant: in.req.Principal.Tenant, User: in.req.Principal.User, ExternalID: in.req.ThreadID,
+		AgentID: agent, Title: sessionTitle(in.fresh), Owner: in.s.cfg.Replica, CreatedAt: now, UpdatedAt: now,
+	}
+	if in.session.ExternalID == "" {
+		in.session.ExternalID = in.session.ID
+	}
+	return in.tx.InsertSession(ctx, in.session)
+}
+
+// queueTurn writes a prompt: its messages, a queued Turn, and its first Run, reserved.
+func (in *intake) queueTurn(ctx context.Context, externalID string) (store.Run, error) {
+	if a := in.req.AgentID; a != "" && a != in.session.AgentID {
+		return store.Run{}, &Refusal{Code: RefusedUnknownAgent, Message: "This thread belongs to another agent."}
+	}
+	now := time.Now()
+	run := store.Run{
+		ID: newID(), SessionID: in.session.ID, ExternalID: externalID, Status: store.RunReserved,
+		Profile: in.profile, BodyHash: in.req.BodyHash, CreatedAt: now,
+	}
+	run.TurnID = run.ID // a Turn's id is its first Run's
+	if externalID == "" {
+		run.ExternalID = run.ID
+	}
+	turn := store.Turn{
+		ID: run.ID, SessionID: in.session.ID, AgentID: in.session.AgentID, Status: store.TurnQueued, CreatedAt: now,
+		Input: mustJSON(turnInput{Context: in.req.Context, State: in.req.State, Props: in.req.Props, Traceparent: in.req.Traceparent}),
+	}
+	in.queued = turn
+	if err := in.tx.InsertTurn(ctx, turn); err != nil {
+		return run, err
+	}
+	if err := in.tx.InsertRun(ctx, run); err != nil {
+		return run, err
+	}
+	for _, m := range in.fresh {
+		if err := in.insertMessage(ctx, m, run.ID); err != nil {
+			return run, err
+		}
+	}
+	return run, nil
+}
+
+func (in *intake) insertMessage(ctx context.Context, m agui.Message, runID string) error {
+	return in.tx.InsertMessage(ctx, store.Message{
+		ID: newID(), SessionID: in.session.ID, RunID: runID, ExternalID: m.ID, Role: m.Role,
+		Data: m.AppendJSON(nil), CreatedAt: time.Now(),
+	})
+}
+
+// sessionTitle is the beginning of what the thread is about.
+func sessionTitle(fresh []agui.Message) string {
+	const most = 80
+	title := plainTitle(fresh[0].Content.String())
+	if runes := []rune(title); len(runes) > most {
+		title = string(runes[:most]) + "…"
+	}
+	return title
+}
