@@ -30,6 +30,8 @@ func allowed() map[string][]string {
 		"bridge/httpagent":                 {"agui", "bridge"},
 		"server/auth":                      {"store"},
 		"server":                           {"agui", "agui/tdesign", "store", "bridge", "bridge/eventlog", "bridge/inbox", "server/auth", "web"},
+		"acpgateway/acp":                   {},
+		"acpgateway/proxy":                 {"acpgateway/acp"},
 		"cmd/aqueduct":                     nil, // wires everything
 		"examples/demoagent":               {},
 		"examples/demoagent/cmd/demoagent": {"examples/demoagent"},

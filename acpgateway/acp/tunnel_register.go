@@ -1,0 +1,69 @@
+package acp
+
+import "encoding/json"
+
+// RegisterAgent is a proxy's first message.
+type RegisterAgent struct {
+	Agent ProxyInfo `json:"agent"`
+}
+
+// ProxyInfo is who it is.
+type ProxyInfo struct {
+	ID            string          `json:"id"`
+	Name          string          `json:"name"`
+	Capabilities  json.RawMessage `json:"capabilities,omitempty"`
+	MaxConcurrent int             `json:"max_concurrent,omitempty"`
+	// Runs are the agents that live in the proxy now, so that the gateway sees after a cut
+	// which of its prompts have arrived.
+	Runs []RunInfo `json:"runs,omitempty"`
+}
+
+// RunInfo is one of them.
+type RunInfo struct {
+	RunID     string   `json:"run_id"`
+	SessionID string   `json:"session_id,omitempty"`
+	Running   bool     `json:"running"`              // its agent process lives
+	PromptIDs []string `json:"prompt_ids,omitempty"` // under way first, then waiting
+}
+
+// Offers are the extensions to the contract that an end has. A proxy writes them into its
+// capabilities, the gateway into register_ack; one is in use when both have it.
+type Offers struct {
+	// Seq: frames are counted, acknowledged, and sent again after a cut.
+	Seq bool `json:"seq,omitempty"`
+	// PermissionCancelled: an agent that withdraws its question is told of by
+	// proxy_update permission_cancelled.
+	PermissionCancelled bool `json:"permission_cancelled,omitempty"`
+	// Epoch is new at every start of the sender; its numbers begin again then.
+	Epoch string `json:"epoch,omitempty"`
+}
+
+// Offers reads what the proxy announced.
+func (p ProxyInfo) Offers() Offers {
+	var o Offers
+	if json.Unmarshal(p.Capabilities, &o) != nil {
+		return Offers{} // an old proxy's capabilities may be anything
+	}
+	return o
+}
+
+// Type implements Frame.
+func (*RegisterAgent) Type() string { return "register_agent" }
+
+// RegisterAck answers it.
+type RegisterAck struct {
+	Success bool `json:"success"`
+	Offers
+}
+
+// Type implements Frame.
+func (*RegisterAck) Type() string { return "register_ack" }
+
+// Heartbeat says that a proxy lives.
+type Heartbeat struct {
+	AgentID   string          `json:"agent_id"`
+	Timestamp json.RawMessage `json:"timestamp,omitempty"` // a text or a number, by who wrote the proxy
+}
+
+// Type implements Frame.
+func (*Heartbeat) Type() string { return "heartbeat" }

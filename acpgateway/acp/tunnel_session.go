@@ -1,0 +1,88 @@
+package acp
+
+import "encoding/json"
+
+// SessionCancel stops what a session does.
+type SessionCancel struct {
+	RunID     string `json:"run_id"`
+	ControlID string `json:"control_id"`
+	SessionID string `json:"session_id"`
+}
+
+// Type implements Frame.
+func (*SessionCancel) Type() string { return "session_cancel" }
+
+// SessionSetMode chooses a mode.
+type SessionSetMode struct {
+	RunID     string `json:"run_id"`
+	ControlID string `json:"control_id"`
+	SessionID string `json:"session_id"`
+	ModeID    string `json:"mode_id"`
+}
+
+// Type implements Frame.
+func (*SessionSetMode) Type() string { return "session_set_mode" }
+
+// SessionSetModel chooses a model.
+type SessionSetModel struct {
+	RunID     string `json:"run_id"`
+	ControlID string `json:"control_id"`
+	SessionID string `json:"session_id"`
+	ModelID   string `json:"model_id"`
+}
+
+// Type implements Frame.
+func (*SessionSetModel) Type() string { return "session_set_model" }
+
+// SessionSetConfigOption sets an option to a text or a boolean.
+type SessionSetConfigOption struct {
+	RunID     string          `json:"run_id"`
+	ControlID string          `json:"control_id"`
+	SessionID string          `json:"session_id"`
+	ConfigID  string          `json:"config_id"`
+	Value     json.RawMessage `json:"value"`
+}
+
+// Type implements Frame.
+func (*SessionSetConfigOption) Type() string { return "session_set_config_option" }
+
+// SessionControlResult answers the four above.
+type SessionControlResult struct {
+	RunID     string `json:"run_id"`
+	ControlID string `json:"control_id"`
+	OK        bool   `json:"ok"`
+	Error     string `json:"error,omitempty"`
+}
+
+// Type implements Frame.
+func (*SessionControlResult) Type() string { return "session_control_result" }
+
+// SessionPermission answers a permission_request. Nothing answers it.
+type SessionPermission struct {
+	RunID     string    `json:"run_id"`
+	SessionID string    `json:"session_id"`
+	RequestID RequestID `json:"request_id"`
+	Outcome   string    `json:"outcome"`
+	OptionID  *string   `json:"option_id"`
+}
+
+// Type implements Frame.
+func (*SessionPermission) Type() string { return "session_permission" }
+
+// RequestID is the id of a permission request: a text, or from some ends a number.
+type RequestID string
+
+// UnmarshalJSON takes both.
+func (r *RequestID) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		*r = RequestID(text)
+		return nil
+	}
+	var number json.Number
+	if err := json.Unmarshal(data, &number); err != nil {
+		return err
+	}
+	*r = RequestID(number.String())
+	return nil
+}
