@@ -28,6 +28,7 @@ func allowed() map[string][]string {
 		"bridge/inbox":                     {"store"},
 		"bridge":                           {"agui", "store", "bridge/eventlog", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint"},
 		"bridge/httpagent":                 {"agui", "bridge"},
+		"bridge/fromacp":                   {"agui", "acpgateway/acp"},
 		"server/auth":                      {"store"},
 		"server":                           {"agui", "agui/tdesign", "store", "bridge", "bridge/eventlog", "bridge/inbox", "server/auth", "web"},
 		"acpgateway/acp":                   {},

@@ -1,0 +1,69 @@
+package acp
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// lax is a member that agents may get wrong. A value of another type reads as absent, so
+// that one bad member never costs the others.
+type lax[T any] struct {
+	Val  T
+	Set  bool // present, of the right type, and not null
+	Null bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It never fails.
+func (l *lax[T]) UnmarshalJSON(raw []byte) error {
+	*l = lax[T]{}
+	if string(raw) == "null" {
+		l.Null = true
+		return nil
+	}
+	var v T
+	if json.Unmarshal(raw, &v) == nil {
+		l.Val, l.Set = v, true
+	}
+	return nil
+}
+
+// laxList is a list whose bad elements are left out.
+type laxList[T any] struct {
+	Val []T
+	Set bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It never fails.
+func (l *laxList[T]) UnmarshalJSON(raw []byte) error {
+	*l = laxList[T]{}
+	var elements []json.RawMessage
+	if !isArray(raw) || json.Unmarshal(raw, &elements) != nil {
+		return nil
+	}
+	l.Val, l.Set = make([]T, 0, len(elements)), true
+	for _, e := range elements {
+		var v T
+		if json.Unmarshal(e, &v) == nil {
+			l.Val = append(l.Val, v)
+		}
+	}
+	return nil
+}
+
+func isArray(raw []byte) bool  { return firstByte(raw) == '[' }
+func isObject(raw []byte) bool { return firstByte(raw) == '{' }
+
+func firstByte(raw []byte) byte {
+	if raw = bytes.TrimLeft(raw, " \t\r\n"); len(raw) > 0 {
+		return raw[0]
+	}
+	return 0
+}
+
+// given is a JSON value that says something: null is as good as absent.
+func given(raw json.RawMessage) json.RawMessage {
+	if string(bytes.TrimSpace(raw)) == "null" {
+		return nil
+	}
+	return raw
+}

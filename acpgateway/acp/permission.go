@@ -1,0 +1,71 @@
+package acp
+
+import "encoding/json"
+
+// The kinds of a permission's options. A kind says what an option does; its id is the
+// agent's own word and says nothing.
+const (
+	AllowOnce    = "allow_once"
+	AllowAlways  = "allow_always"
+	RejectOnce   = "reject_once"
+	RejectAlways = "reject_always"
+)
+
+// Option is one answer a permission request offers.
+type Option struct {
+	ID   string
+	Name string
+	Kind string
+}
+
+// Permission is a request for permission: session/request_permission as the agent made
+// it, or permission_request as a proxy passes it on.
+type Permission struct {
+	RequestID RequestID
+	SessionID string
+	PromptID  string
+	ToolCall  ToolCall
+	Options   []Option // those without an id are left out: they cannot be chosen
+}
+
+// ReadPermission reads either form. It does not fail.
+func ReadPermission(raw json.RawMessage) Permission {
+	var wire struct {
+		RequestID  lax[RequestID]  `json:"request_id"`
+		SessionID  lax[string]     `json:"session_id"`
+		PromptID   lax[string]     `json:"prompt_id"`
+		ToolCall   json.RawMessage `json:"tool_call"`
+		SessionID2 lax[string]     `json:"sessionId"`
+		ToolCall2  json.RawMessage `json:"toolCall"`
+		Options    laxList[Option] `json:"options"`
+	}
+	var p Permission
+	if json.Unmarshal(raw, &wire) != nil {
+		return p
+	}
+	p.RequestID, p.SessionID, p.PromptID = wire.RequestID.Val, wire.SessionID.Val, wire.PromptID.Val
+	if p.SessionID == "" {
+		p.SessionID = wire.SessionID2.Val
+	}
+	call := wire.ToolCall
+	if !isObject(call) {
+		call = wire.ToolCall2
+	}
+	p.ToolCall = ReadToolCall(call)
+	for _, o := range wire.Options.Val {
+		if o.ID != "" {
+			p.Options = append(p.Options, o)
+		}
+	}
+	return p
+}
+
+// UnmarshalJSON reads tolerantly.
+func (o *Option) UnmarshalJSON(raw []byte) error {
+	var wire struct{ OptionID, Name, Kind lax[string] }
+	if err := json.Unmarshal(raw, &wire); err != nil {
+		return err
+	}
+	*o = Option{ID: wire.OptionID.Val, Name: wire.Name.Val, Kind: wire.Kind.Val}
+	return nil
+}

@@ -1,0 +1,294 @@
+package fromacp
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/agui"
+)
+
+// call is a use of a tool: an upsert by the agent's id out of tool_call,
+// tool_call_update and permission requests. Any of the three may be the first: gemini
+// and qwen never send tool_call.
+type call struct {
+	id      string // ours
+	use     int    // the nth call the agent gave this id
+	seen    acp.ToolCall
+	shown   picture
+	said    bool            // TOOL_CALL_ARGS and END are out
+	args    json.RawMessage // as they were told; dropped at the end
+	asked   bool            // a person was shown them
+	changed json.RawMessage // arguments told since that differ
+	ended   bool            // has its result
+	hidden  bool            // a repetition of what the log has
+	over    bool            // the repetition has come to its end
+	outputs []string        // of terminals, for the result; bounded
+}
+
+// frame says which of the three a ToolCall came in.
+type frame uint8
+
+const (
+	frameNew frame = iota
+	frameUpdate
+	frameAsk
+)
+
+// maxUnsaid is how many calls may wait for their arguments; the grammar keeps each of
+// them open.
+const maxUnsaid = 256
+
+func (t *Translator) toolCall(dst []Out, u acp.Update) []Out {
+	news, from := u.ToolCall(), frameUpdate
+	if u.Variant == acp.ToolCallNew {
+		from = frameNew
+	}
+	if news.ID == "" {
+		return t.unknown(dst, u)
+	}
+	dst, _ = t.upsert(dst, news, from)
+	return dst
+}
+
+func (t *Translator) upsert(dst []Out, news acp.ToolCall, from frame) ([]Out, *call) {
+	c := t.calls[news.ID]
+	if c == nil || c.startsAgain(news, from) {
+		c = t.newCall(news.ID, c, from)
+	}
+	if from == frameAsk && !acp.EmptyInput(c.seen.RawInput) {
+		// opencode asks with other arguments than it calls with.
+		news.RawInput = nil
+	}
+	if !c.hidden {
+		dst = t.tell(dst, c, news, from)
+	}
+	c.seen.Merge(news)
+	c.over = c.over || acp.Ended(news.Status)
+	if c.ended {
+		c.forget()
+	}
+	return t.sayOldest(dst), c
+}
+
+// tell emits what one frame changes. seen is still what was before it.
+func (t *Translator) tell(dst []Out, c *call, news acp.ToolCall, from frame) []Out {
+	next := c.seen
+	next.Merge(news)
+	fresh := c.seen.ID == ""
+	dst = t.makeRoom(dst, fresh || acp.Ended(news.Status) && !c.ended)
+	if fresh {
+		c.seen.ID, next.ID = news.ID, news.ID
+		dst = event(dst, &agui.ToolCallStart{ToolCallID: c.id, ToolCallName: shownTool(next), ParentMessageID: t.speech.parent})
+	}
+	if !c.said && isFinal(next, from) {
+		dst = t.sayArgs(t.closeSpeech(dst), c, next.RawInput)
+	}
+	if fresh {
+		dst = t.showCall(dst, c, next)
+	} else {
+		dst = t.redrawCall(dst, c, news)
+	}
+	dst = t.showTerminals(dst, c, news.Terminals)
+	if from != frameAsk {
+		dst = t.compareArgs(dst, c, news.RawInput)
+	}
+	if acp.Ended(next.Status) && !c.ended {
+		dst = t.endCall(dst, c, resultText(next, c.outputs))
+	}
+	return dst
+}
+
+// makeRoom: a call that begins or ends stands between two messages. What merely redraws
+// it does not interrupt one, unless nothing but order tells messages apart.
+func (t *Translator) makeRoom(dst []Out, between bool) []Out {
+	if between {
+		return t.closeSpeech(dst)
+	}
+	return t.closeNameless(dst)
+}
+
+// startsAgain tells a new call from late news of one that has ended: some models number
+// their calls anew in every answer.
+func (c *call) startsAgain(news acp.ToolCall, from frame) bool {
+	done := c.ended && (!c.hidden || c.over)
+	return done && from != frameUpdate && !acp.Ended(news.Status)
+}
+
+func (t *Translator) newCall(upstream string, before *call, from frame) *call {
+	c := &call{}
+	if before != nil {
+		c.use = before.use + 1
+	}
+	c.id = t.id("call", ordinal(upstream, c.use))
+	switch from {
+	case frameAsk: // nobody asks again for what was allowed
+	case frameUpdate:
+		c.hidden = t.replay.call(c.id) || t.replay.has(c.id)
+	default:
+		c.hidden = t.replay.call(c.id)
+	}
+	for !c.hidden && t.replay.has(c.id) {
+		c.use++
+		c.id = t.id("call", ordinal(upstream, c.use))
+	}
+	t.calls[upstream] = c
+	if c.hidden {
+		c.ended = true
+		return c
+	}
+	t.open = append(t.open, c)
+	return c
+}
+
+// isFinal tells whether a call's arguments will change no more. ARGS cannot be taken
+// back, so they wait until the tool runs, a person is asked, or it is over.
+func isFinal(c acp.ToolCall, from frame) bool {
+	running := c.Status != "" && c.Status != acp.StatusPending
+	return from == frameAsk || acp.Ended(c.Status) || running && !acp.EmptyInput(c.RawInput)
+}
+
+func (t *Translator) sayArgs(dst []Out, c *call, input json.RawMessage) []Out {
+	c.said, c.args = true, arguments(input)
+	return event(dst, &agui.ToolCallArgs{ToolCallID: c.id, Delta: string(c.args)}, &agui.ToolCallEnd{ToolCallID: c.id})
+}
+
+// arguments are always a JSON object, because clients read them as one.
+func arguments(input json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	switch {
+	case acp.EmptyInput(input) || json.Compact(&b, input) != nil:
+		return json.RawMessage("{}")
+	case b.Bytes()[0] != '{':
+		return json.RawMessage(`{"input":` + b.String() + `}`)
+	}
+	return b.Bytes()
+}
+
+// compareArgs flags arguments other than those that were told; a person may have
+// allowed the others.
+func (t *Translator) compareArgs(dst []Out, c *call, input json.RawMessage) []Out {
+	if !c.said || c.ended || acp.EmptyInput(input) {
+		return dst
+	}
+	now := arguments(input)
+	if sameJSON(now, c.args) || sameJSON(now, c.changed) {
+		return dst
+	}
+	c.changed = now
+	return event(dst, &agui.Custom{Name: "acp.arguments_changed", Value: marshal(struct {
+		ToolCallID string          `json:"toolCallId"`
+		Asked      bool            `json:"asked"`
+		Shown      json.RawMessage `json:"shown"`
+		Now        json.RawMessage `json:"now"`
+	}{c.id, c.asked, c.args, now})})
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	return bytes.Equal(a, b) || reflect.DeepEqual(decodeExact(a), decodeExact(b))
+}
+
+func decodeExact(raw json.RawMessage) (v any) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	_ = d.Decode(&v) // of what was valid before
+	return v
+}
+
+// endCall gives a call its one result.
+func (t *Translator) endCall(dst []Out, c *call, text string) []Out {
+	if !c.said {
+		dst = t.sayArgs(dst, c, c.seen.RawInput)
+	}
+	c.ended = true
+	for i := range t.open {
+		if t.open[i] == c {
+			t.open = append(t.open[:i], t.open[i+1:]...)
+			break
+		}
+	}
+	return event(dst, &agui.ToolCallResult{
+		MessageID: t.id("result", c.id), ToolCallID: c.id, Role: agui.RoleTool, Content: agui.Text(text),
+	})
+}
+
+// forget drops what an ended call no longer needs.
+func (c *call) forget() {
+	c.seen = acp.ToolCall{ID: c.seen.ID}
+	c.shown.content, c.args, c.changed, c.outputs = "", nil, nil, nil
+}
+
+// sayOldest tells the arguments of the call that has waited longest when too many wait.
+func (t *Translator) sayOldest(dst []Out) []Out {
+	unsaid := 0
+	var oldest *call
+	for _, c := range t.open {
+		if !c.said && c.seen.ID != "" {
+			if unsaid++; oldest == nil {
+				oldest = c
+			}
+		}
+	}
+	if unsaid <= maxUnsaid {
+		return dst
+	}
+	return t.sayArgs(dst, oldest, oldest.seen.RawInput)
+}
+
+// resultText is what a call came to, in text.
+func resultText(c acp.ToolCall, outputs []string) string {
+	var b strings.Builder
+	for _, piece := range c.Content {
+		if words := piece.Block.Words(); piece.Type == acp.ToolContentBlock && words != "" {
+			if b.Len() > 0 {
+				b.WriteByte('\n')
+			}
+			b.WriteString(words)
+		}
+	}
+	switch {
+	case b.Len() > 0:
+		return b.String()
+	case len(c.RawOutput) > 0:
+		return rawText(c.RawOutput)
+	case len(outputs) > 0:
+		return strings.Join(outputs, "")
+	}
+	return c.Status
+}
+
+// rawText is a JSON string's text, or any other JSON as it is.
+func rawText(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// toolName is the tool's name, else the kind of thing it does.
+func toolName(c acp.ToolCall) string {
+	for _, name := range [...]string{c.Name, c.Kind} {
+		if name != "" {
+			return head(name, maxName)
+		}
+	}
+	return "other"
+}
+
+// shownTool keeps the name of our permission card for our permission card.
+func shownTool(c acp.ToolCall) string {
+	if name := toolName(c); name != "request_permission" {
+		return name
+	}
+	return "agent.request_permission"
+}

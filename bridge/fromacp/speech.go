@@ -1,0 +1,134 @@
+package fromacp
+
+import (
+	"aqueduct/acpgateway/acp"
+	"aqueduct/agui"
+)
+
+// speech is the message or thought being said. There is one at most.
+type speech struct {
+	id       string // ours; "" when nothing is being said
+	thought  bool
+	upstream string         // the agent's; "" when it gives none
+	parent   string         // the newest text message, which tool calls hang under
+	segments map[string]int // messages an upstream id has begun
+}
+
+// chunk is a piece of a message or a thought. What is no text is never made into text.
+func (t *Translator) chunk(dst []Out, u acp.Update) []Out {
+	thought := u.Variant == acp.AgentThoughtChunk
+	if u.Content.Type != acp.BlockText {
+		return t.otherContent(dst, u)
+	}
+	// Some agents open every message with an empty chunk, or send one for its _meta.
+	if u.Content.Text == "" || t.replay.message(t.messageID(u.MessageID, thought), u) {
+		return dst
+	}
+	if !t.goesOn(thought, u.MessageID) {
+		dst = t.begin(t.closeSpeech(dst), thought, u.MessageID)
+	}
+	if thought {
+		return event(dst, &agui.ReasoningMessageContent{MessageID: t.speech.id, Delta: u.Content.Text})
+	}
+	return event(dst, &agui.TextMessageContent{MessageID: t.speech.id, Delta: u.Content.Text})
+}
+
+// goesOn tells whether a chunk belongs to what is being said. An id that appears, or
+// goes, is another message: codex warns without an id before it speaks with one.
+func (t *Translator) goesOn(thought bool, upstream string) bool {
+	return t.speech.id != "" && t.speech.thought == thought && t.speech.upstream == upstream
+}
+
+func (t *Translator) begin(dst []Out, thought bool, upstream string) []Out {
+	s := &t.speech
+	s.thought, s.upstream = thought, upstream
+	s.id = t.nextMessageID(upstream, thought)
+	if thought {
+		return event(dst, &agui.ReasoningStart{MessageID: s.id}, &agui.ReasoningMessageStart{MessageID: s.id})
+	}
+	s.parent = s.id
+	return event(dst, &agui.TextMessageStart{MessageID: s.id, Role: agui.RoleAssistant})
+}
+
+func voice(thought bool) string {
+	if thought {
+		return "thought"
+	}
+	return "message"
+}
+
+// messageID is the id of the first message an upstream id stands for.
+func (t *Translator) messageID(upstream string, thought bool) string {
+	if upstream == "" {
+		return ""
+	}
+	return t.id(voice(thought), upstream)
+}
+
+// nextMessageID never gives an id twice: a message that goes on after a tool call is
+// another message to a client.
+func (t *Translator) nextMessageID(upstream string, thought bool) string {
+	if upstream == "" {
+		return t.fresh(voice(thought))
+	}
+	key := voice(thought) + ":" + upstream
+	for {
+		id := t.id(voice(thought), ordinal(upstream, t.speech.segments[key]))
+		t.speech.segments[key]++
+		if !t.replay.has(id) {
+			return id
+		}
+	}
+}
+
+// closeSpeech ends what is being said.
+func (t *Translator) closeSpeech(dst []Out) []Out {
+	id := t.speech.id
+	if id == "" {
+		return dst
+	}
+	t.speech.id = ""
+	if t.speech.thought {
+		return event(dst, &agui.ReasoningMessageEnd{MessageID: id}, &agui.ReasoningEnd{MessageID: id})
+	}
+	return event(dst, &agui.TextMessageEnd{MessageID: id})
+}
+
+// closeNameless ends a message without an id: where ids are missing, only the order
+// tells messages apart. Updates of the session's state do not count, because they may
+// fall into the middle of a word.
+func (t *Translator) closeNameless(dst []Out) []Out {
+	if t.speech.upstream != "" {
+		return dst
+	}
+	return t.closeSpeech(dst)
+}
+
+// otherContent is an image, a sound, a resource, a link.
+func (t *Translator) otherContent(dst []Out, u acp.Update) []Out {
+	thought := u.Variant == acp.AgentThoughtChunk
+	if t.replay.message(t.messageID(u.MessageID, thought), u) {
+		return dst
+	}
+	role := agui.RoleAssistant
+	if thought {
+		role = agui.RoleReasoning
+	}
+	value := struct {
+		Role      string `json:"role"`
+		MessageID string `json:"messageId,omitempty"`
+	}{Role: role}
+	if t.goesOn(thought, u.MessageID) {
+		value.MessageID = t.speech.id
+	}
+	raw := marshal(value)
+	raw = append(raw[:len(raw)-1], `,"content":`...)
+	raw = append(append(raw, t.scrub(u.Content.Raw)...), '}')
+	return event(dst, &agui.Custom{Name: "acp.content", Value: raw})
+}
+
+// userChunk is an echo of the prompt, which the log has, or a replay that begins.
+func (t *Translator) userChunk(dst []Out) []Out {
+	t.replay.user()
+	return t.closeSpeech(dst)
+}
