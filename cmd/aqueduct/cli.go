@@ -13,6 +13,7 @@ type cli struct {
 	Config configFlag `help:"Settings file, YAML or JSON, flags' names as keys." placeholder:"FILE"`
 
 	Serve   serveCmd   `cmd:"" help:"Serve chats."`
+	Proxy   proxyCmd   `cmd:"" help:"Run ACP agents here for a gateway elsewhere."`
 	Migrate migrateCmd `cmd:"" help:"Bring a database up to date and leave."`
 	Tail    tailCmd    `cmd:"" help:"Print the events of a run or a thread as they come."`
 	Version versionCmd `cmd:"" help:"Print the version."`

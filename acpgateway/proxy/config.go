@@ -1,0 +1,112 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"time"
+)
+
+const (
+	heartbeatEvery = 30 * time.Second
+	inventoryEvery = 300 * time.Second
+
+	openTimeout    = 300 * time.Second // starting an agent, and any call that is not a prompt
+	promptTimeout  = 3600 * time.Second
+	promptShortest = 5 * time.Second
+	promptLongest  = 24 * time.Hour
+	controlTimeout = 60 * time.Second
+	authTimeout    = 30 * time.Second
+	initTimeout    = 300 * time.Second
+	keepalive      = 1800 * time.Second
+	keepaliveLeast = 60
+	keepaliveMost  = 86400
+
+	// cancelGrace is how long an agent may take to end a prompt whose time is over.
+	cancelGrace = 10 * time.Second
+	// stopGrace is how long a process group may take to end before it is killed.
+	stopGrace = 5 * time.Second
+	// flushGrace is how long the last frames may take when the proxy ends.
+	flushGrace = 2 * time.Second
+
+	lineBytes  = 64 << 20 // one line of an agent: whole files come in one
+	frameBytes = 15 << 20 // one frame to the gateway, which takes 16 MiB
+	queued     = 64       // prompts and opens that wait in one run
+	controls   = 256      // controls under way at a time, and an agent's open requests
+)
+
+// Config describes a proxy.
+type Config struct {
+	URL   string // of /ws/agent
+	ID    string
+	Name  string
+	Token func(context.Context) (string, error) // asked for each link
+
+	Command []string // the agent's
+	Env     []string // added to ours for the agent
+
+	// Cwd is where all agents work. With Workspaces each run gets a directory of its own
+	// below it instead.
+	Cwd        string
+	Workspaces string
+	Home       string   // target root USER_HOME of agent inputs; empty refuses it
+	InputRoots []string // what agent inputs may be taken from, beside the workspace
+
+	MaxConcurrent int  // agents alive at a time; 0 is no limit
+	FS            bool // the agent may read and write files through us
+	Terminal      bool // and run commands
+
+	Heartbeat time.Duration
+	Inventory time.Duration
+	Log       *slog.Logger
+}
+
+func (c Config) checked() (Config, error) {
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil || (u.Scheme != "ws" && u.Scheme != "wss") || u.Host == "":
+		return c, fmt.Errorf("proxy: %q is not a ws:// or wss:// address", c.URL)
+	case u.User != nil || u.Query().Has("token"):
+		return c, errors.New("proxy: a token does not belong into an address, which is logged")
+	case c.ID == "":
+		return c, errors.New("proxy: it needs an id")
+	case len(c.Command) == 0:
+		return c, errors.New("proxy: it needs an agent's command")
+	case c.Token == nil:
+		return c, errors.New("proxy: it needs a token")
+	}
+	if c.Name == "" {
+		c.Name = c.ID
+	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = heartbeatEvery
+	}
+	if c.Inventory == 0 {
+		c.Inventory = inventoryEvery
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c, c.absolute()
+}
+
+// absolute fixes the directories: agents are told absolute paths.
+func (c *Config) absolute() error {
+	if c.Cwd == "" && c.Workspaces == "" {
+		c.Cwd = "."
+	}
+	for _, dir := range []*string{&c.Cwd, &c.Workspaces, &c.Home} {
+		if *dir == "" {
+			continue
+		}
+		whole, err := filepath.Abs(*dir)
+		if err != nil {
+			return err
+		}
+		*dir = whole
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"aqueduct/acpgateway/acp"
+)
+
+// place puts the agent's inputs where they belong, and nowhere else.
+func (p *Proxy) place(w workspace, inputs *acp.AgentInputs) error {
+	if inputs == nil {
+		return nil
+	}
+	for _, item := range inputs.Items {
+		if err := p.placeOne(w, item); err != nil {
+			return fmt.Errorf("agent input %q: %w", item.ID, err)
+		}
+	}
+	return nil
+}
+
+func (p *Proxy) placeOne(w workspace, item acp.AgentInput) error {
+	base := w
+	switch item.Target.Root {
+	case "WORKSPACE", "":
+	case "USER_HOME":
+		if p.cfg.Home == "" {
+			return errors.New("USER_HOME is not given to agents here")
+		}
+		base = workspace{root: p.cfg.Home}
+		if err := base.ensure(); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("target root %q is unknown", item.Target.Root)
+	}
+	if !filepath.IsLocal(item.Target.Path) {
+		return errEscape
+	}
+	target := filepath.Clean(item.Target.Path)
+	root, err := os.OpenRoot(base.root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	return p.apply(root, w, item, target)
+}
+
+func (p *Proxy) apply(root *os.Root, w workspace, item acp.AgentInput, target string) error {
+	switch {
+	case item.Apply == "writeFile" && item.Source.Type == "inlineText":
+		return root.WriteFile(target, []byte(item.Source.Text), 0o644)
+	case item.Source.Type != "hostPath":
+	case item.Apply == "copy":
+		source, err := p.source(w, item.Source.Path)
+		if err != nil {
+			return err
+		}
+		return copyInto(root, source, target)
+	case item.Apply == "bindMount":
+		source, err := p.source(w, item.Source.Path)
+		if err != nil {
+			return err
+		}
+		return relink(root, source, target)
+	}
+	return fmt.Errorf("%s from %s is not supported", item.Apply, item.Source.Type)
+}
+
+// source allows what is in the workspace or in one of the roots set for it.
+func (p *Proxy) source(w workspace, path string) (string, error) {
+	if !filepath.IsAbs(path) || inside(guestRoot, path) && !inside(w.root, path) {
+		rel, err := w.rel(path)
+		if err != nil {
+			return "", err
+		}
+		path = filepath.Join(w.root, rel)
+	}
+	for _, root := range slices.Concat([]string{w.root}, p.cfg.InputRoots) {
+		if within(root, path) {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("source: %w", errEscape)
+}
+
+// relink makes or replaces a link of ours; it never replaces a file.
+func relink(root *os.Root, source, target string) error {
+	if info, err := root.Lstat(target); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if err := root.Remove(target); err != nil {
+			return err
+		}
+	}
+	return root.Symlink(source, target)
+}
+
+// copyInto copies a file or a tree. Links in it are left out: they may lead anywhere.
+func copyInto(root *os.Root, source, target string) error {
+	return filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(source, path)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(target, rel)
+		info, err := os.Stat(path)
+		switch {
+		case path != source && entry.Type()&fs.ModeSymlink != 0:
+			return nil
+		case err != nil:
+			return err
+		case info.IsDir():
+			return root.MkdirAll(to, 0o755)
+		case !info.Mode().IsRegular():
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return root.WriteFile(to, data, info.Mode().Perm())
+	})
+}

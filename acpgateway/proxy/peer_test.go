@@ -1,0 +1,96 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"aqueduct/acpgateway/acp"
+)
+
+func TestALineTooLongFailsItsRequestAndNothingElse(t *testing.T) {
+	t.Parallel()
+	r, w := io.Pipe()
+	var troubles, notes int
+	p := newPeer(context.Background(), io.Discard, inbound{
+		notification: func(string, json.RawMessage) { notes++ },
+		trouble:      func(error) { troubles++ },
+	})
+	p.limit = 200 << 10
+	c, err := p.begin("session/prompt", struct{}{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.read(r)
+	}()
+	for _, line := range []string{
+		`{"jsonrpc":"2.0","method":"session/update","params":"` + strings.Repeat("x", 300<<10) + `"}`,
+		`{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", 300<<10) + `"}`,
+		`{"jsonrpc":"2.0","method":"session/update","params":{}}`,
+	} {
+		if _, err := io.WriteString(w, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.wait(context.Background()); acp.CodeOf(err) != acp.CodeInternal {
+		t.Error(err)
+	}
+	_ = w.Close()
+	<-done
+	if troubles != 2 || notes != 1 {
+		t.Errorf("%d troubles, %d notifications", troubles, notes)
+	}
+}
+
+func TestAResponseComesAfterTheNotificationsBeforeIt(t *testing.T) {
+	t.Parallel()
+	var order []string
+	p := newPeer(context.Background(), io.Discard, inbound{notification: func(m string, _ json.RawMessage) { order = append(order, m) }})
+	c, err := p.begin("session/prompt", struct{}{}, func() { order = append(order, "answer") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.read(strings.NewReader(`{"method":"a"}` + "\n" + `{"id":1,"result":{}}` + "\n" + `{"method":"b"}`))
+	if _, err := c.wait(context.Background()); err != nil || strings.Join(order, " ") != "a answer b" {
+		t.Errorf("%v %v", order, err)
+	}
+}
+
+func TestAnOpenRequestHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	free := make(chan struct{})
+	p := newPeer(context.Background(), &out, inbound{
+		notification: func(string, json.RawMessage) { close(free) },
+		request: func(string, json.RawMessage) func(context.Context) (any, error) {
+			return func(context.Context) (any, error) { <-free; return "yes", nil }
+		},
+	})
+	p.read(strings.NewReader(`{"id":"q","method":"ask"}` + "\n" + `{"method":"n"}` + "\n"))
+	if got := out.String(); got != `{"jsonrpc":"2.0","id":"q","result":"yes"}`+"\n" {
+		t.Error(got)
+	}
+}
+
+func TestCallsEndWithTheAgent(t *testing.T) {
+	t.Parallel()
+	p := newPeer(context.Background(), io.Discard, inbound{})
+	c, err := p.begin("m", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.fail(errAgentClosed)
+	if _, err := c.wait(context.Background()); !errors.Is(err, errAgentClosed) {
+		t.Error(err)
+	}
+	if _, err := p.begin("m", nil, nil); !errors.Is(err, errAgentClosed) {
+		t.Error(err)
+	}
+}

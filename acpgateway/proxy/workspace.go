@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// guestRoot is how the contract calls a run's workspace, wherever it is.
+const guestRoot = "/workspace"
+
+// errEscape is a path that leads out of where it belongs.
+var errEscape = errors.New("the path is outside the workspace")
+
+// workspace is the directory a run may touch through us. The agent's own process is not held
+// back by it: that is a sandbox's task (wrap the command in one).
+type workspace struct {
+	root   string
+	shared bool // all runs work in it; it is never removed
+}
+
+// checkRunID refuses what could not be a directory's name.
+func checkRunID(id string) error {
+	if id == "" || len(id) > 200 || id == "." || id == ".." || strings.ContainsAny(id, "/\\:\x00") {
+		return fmt.Errorf("run_id %.40q cannot be used", id)
+	}
+	return nil
+}
+
+func (p *Proxy) workspace(runID string) workspace {
+	if p.cfg.Workspaces == "" {
+		return workspace{root: p.cfg.Cwd, shared: true}
+	}
+	return workspace{root: filepath.Join(p.cfg.Workspaces, runID)}
+}
+
+// ensure makes the directory.
+func (w workspace) ensure() error {
+	if w.shared {
+		return nil
+	}
+	return os.MkdirAll(w.root, 0o700)
+}
+
+// rel turns a path of the contract or of an agent into one below the root.
+func (w workspace) rel(path string) (string, error) {
+	if rest, ok := strings.CutPrefix(path, guestRoot); ok && (rest == "" || rest[0] == '/') && !inside(w.root, path) {
+		path = strings.TrimLeft(rest, "/")
+	}
+	if filepath.IsAbs(path) {
+		var err error
+		if path, err = filepath.Rel(w.root, path); err != nil {
+			return "", errEscape
+		}
+	}
+	if path = filepath.Clean(path); !filepath.IsLocal(path) {
+		return "", errEscape
+	}
+	return path, nil
+}
+
+// dir finds a directory to work in. os.Root refuses links that lead out.
+func (w workspace) dir(path string) (string, error) {
+	rel, err := w.rel(path)
+	if err != nil {
+		return "", fmt.Errorf("cwd: %w", err)
+	}
+	root, err := os.OpenRoot(w.root)
+	if err != nil {
+		return "", fmt.Errorf("cwd: %w", err)
+	}
+	defer root.Close()
+	info, err := root.Stat(rel)
+	if err != nil {
+		return "", fmt.Errorf("cwd: %w", err)
+	}
+	if !info.IsDir() {
+		return "", errors.New("cwd: not a directory")
+	}
+	return filepath.Join(w.root, rel), nil
+}
+
+// inside says whether path is root or below it, by their texts.
+func inside(root, path string) bool {
+	rel, err := filepath.Rel(root, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// within says the same when all links are followed.
+func within(root, path string) bool {
+	realRoot, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return false
+	}
+	realPath, err := filepath.EvalSymlinks(path)
+	return err == nil && inside(realRoot, realPath)
+}
