@@ -17,6 +17,7 @@ type judge struct {
 	state      *agui.StateDoc
 	activities map[string]json.RawMessage
 	results    map[string]bool
+	ids        map[string]bool // of messages and calls
 	runs       int
 	lines      []string
 }
@@ -27,7 +28,7 @@ func newJudge(t testing.TB) *judge {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &judge{t: t, state: state, activities: map[string]json.RawMessage{}, results: map[string]bool{}}
+	return &judge{t: t, state: state, activities: map[string]json.RawMessage{}, results: map[string]bool{}, ids: map[string]bool{}}
 }
 
 func (j *judge) begin() {
@@ -41,6 +42,7 @@ func (j *judge) finish() { j.take(&agui.RunFinished{}) }
 func (j *judge) outs(outs []fromacp.Out) {
 	for _, o := range outs {
 		if o.Event != nil {
+			j.once(o.Event)
 			j.take(o.Event)
 			continue
 		}
@@ -48,6 +50,26 @@ func (j *judge) outs(outs []fromacp.Out) {
 		if o.Question != nil && !json.Valid(o.Question.Args) {
 			j.t.Fatalf("arguments %s", o.Question.Args)
 		}
+	}
+}
+
+// once demands that nothing begins twice under one id. The grammar may reopen what it
+// closed itself; a translator may not.
+func (j *judge) once(ev agui.Event) {
+	id := ""
+	switch e := ev.(type) {
+	case *agui.TextMessageStart:
+		id = e.MessageID
+	case *agui.ReasoningStart:
+		id = e.MessageID
+	case *agui.ToolCallStart:
+		id = e.ToolCallID
+	}
+	if id != "" && j.ids[id] {
+		j.t.Fatalf("%s begins twice", ev.AppendJSON(nil))
+	}
+	if id != "" {
+		j.ids[id] = true
 	}
 }
 
@@ -139,22 +161,26 @@ func step(j *judge, tr *fromacp.Translator, line []byte) {
 }
 
 // FuzzUpdates: whatever frames come, in whatever order, what is written is a legal log
-// whose patches apply, and nothing panics.
+// whose patches apply, and nothing panics. Then all of it comes again, as after a restart
+// and a load: nothing that has an id of its own is in the log twice.
 func FuzzUpdates(f *testing.F) {
 	for _, transcript := range transcripts(f) {
 		f.Add(transcript.frames)
 	}
 	f.Fuzz(func(t *testing.T, frames []byte) {
 		j := newJudge(t)
-		known := fromacp.Known{Texts: []string{"a"}}
-		tr := fromacp.New(fromacp.Config{Namespace: "n", Epoch: "e", Known: known})
-		j.begin()
-		for line := range bytes.Lines(frames) {
-			if line = bytes.TrimRight(line, "\n"); len(line) > 0 {
-				step(j, tr, line)
+		known := fromacp.Known{Texts: []string{"a", "Done."}}
+		for _, epoch := range []string{"1", "2"} {
+			tr := fromacp.New(fromacp.Config{Namespace: "n", Epoch: epoch, Known: known, State: j.state.Key("acp")})
+			j.begin()
+			for line := range bytes.Lines(frames) {
+				if line = bytes.TrimRight(line, "\n"); len(line) > 0 {
+					step(j, tr, line)
+				}
 			}
+			j.outs(tr.Close(nil))
+			j.finish()
+			known.IDs = j.ids
 		}
-		j.outs(tr.Close(nil))
-		j.finish()
 	})
 }
