@@ -97,7 +97,7 @@ func (a *agent) watch() {
 	defer a.cancel()
 	var readers sync.WaitGroup
 	readers.Go(func() { a.peer.read(a.streams.stdout) })
-	readers.Go(func() { a.run.console(acp.PrefixStderr)(a.streams.stderr) })
+	readers.Go(func() { a.run.console(a.ctx, acp.PrefixStderr)(a.streams.stderr) })
 	<-a.proc.exited
 	a.streams.stdout.ending()
 	a.streams.stderr.ending()

@@ -72,7 +72,7 @@ func (r *run) script(ctx context.Context, dir string, init *acp.Init, result *ac
 	defer cancel()
 	cmd := exec.Command("sh", "-c", init.Script)
 	cmd.Dir, cmd.Env = dir, r.p.environment(init)
-	status, err := runGroup(ctx, cmd, r.console(acp.PrefixInit), r.console(acp.PrefixInit))
+	status, err := runGroup(ctx, cmd, r.console(ctx, acp.PrefixInit), r.console(ctx, acp.PrefixInit))
 	if err != nil {
 		return err
 	}
@@ -125,13 +125,13 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, stdout, stderr func(io.Reader)
 const consoleLine = 8 << 10
 
 // console makes lines into texts. It waits when the outbox is full, as updates do.
-func (r *run) console(prefix string) func(io.Reader) {
+func (r *run) console(ctx context.Context, prefix string) func(io.Reader) {
 	return func(in io.Reader) {
 		lines := bufio.NewReaderSize(in, consoleLine)
 		for {
 			line, err := lines.ReadSlice('\n')
 			if text := strings.TrimRight(string(line), "\r\n"); text != "" {
-				r.p.out.room(r.ctx)
+				r.p.out.room(ctx)
 				r.text(prefix + strings.ToValidUTF8(text, "\uFFFD"))
 			}
 			if err != nil && !errors.Is(err, bufio.ErrBufferFull) {

@@ -175,9 +175,9 @@ func (o *outbox) drop(letters []letter) {
 	}
 }
 
-// written says whether everything has been written at least once.
+// written says whether all that can be written has been: without a link nothing can.
 func (o *outbox) written() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.queue) == 0
+	return len(o.queue) == 0 || !o.up
 }

@@ -62,10 +62,10 @@ func TestAcpOpenWithRunIDAloneThenPrompt(t *testing.T) {
 	if text, _ := g.said(); strings.Contains(text, "be kind") {
 		t.Error("context in an old session")
 	}
-	g.prompt("p", "hello") // a prompt known is answered, not done again
-	if again := want[*acp.PromptResult](g); again.PromptID != "q" {
-		t.Errorf("%+v", again)
+	if res := want[*acp.PromptResult](g); res.PromptID != "q" || res.SessionCreated {
+		t.Errorf("%+v", res)
 	}
+	g.prompt("p", "hello") // a prompt known is answered, not done again
 	if again := want[*acp.PromptResult](g); again.PromptID != "p" || !again.OK {
 		t.Errorf("%+v", again)
 	}
