@@ -39,12 +39,11 @@ func (r *replay) going() bool { return r.marked || r.supposed }
 
 func (r *replay) has(id string) bool { return r.known.IDs[id] }
 
+// none tells that nothing can be a repetition.
+func (r *replay) none() bool { return r.over || len(r.known.IDs)+len(r.known.Texts) == 0 }
+
 // user hears a user's message: where nothing is known it is an echo of the prompt.
-func (r *replay) user() {
-	if !r.over && len(r.known.IDs)+len(r.known.Texts) > 0 {
-		r.supposed = true
-	}
-}
+func (r *replay) user() { r.supposed = !r.none() }
 
 // repeats tells whether an id of the log's is told once more.
 func (r *replay) repeats(id string) bool { return !r.over && r.known.IDs[id] }

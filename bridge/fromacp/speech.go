@@ -21,7 +21,7 @@ func (t *Translator) chunk(dst []Out, u acp.Update) []Out {
 		return t.otherContent(dst, u)
 	}
 	// Some agents open every message with an empty chunk, or send one for its _meta.
-	if u.Content.Text == "" || t.replay.message(t.messageID(u.MessageID, thought), u) {
+	if u.Content.Text == "" || t.repeated(u, thought) {
 		return dst
 	}
 	if !t.goesOn(thought, u.MessageID) {
@@ -57,12 +57,16 @@ func voice(thought bool) string {
 	return "message"
 }
 
-// messageID is the id of the first message an upstream id stands for.
-func (t *Translator) messageID(upstream string, thought bool) string {
-	if upstream == "" {
-		return ""
+// repeated tells whether a chunk repeats what the log has. What the log knows is known by
+// the id of the first message an upstream id stands for; nearly always it knows nothing.
+func (t *Translator) repeated(u acp.Update, thought bool) bool {
+	switch {
+	case t.replay.none():
+		return false
+	case u.MessageID == "":
+		return t.replay.message("", u)
 	}
-	return t.id(voice(thought), upstream)
+	return t.replay.message(t.id(voice(thought), u.MessageID), u)
 }
 
 // nextMessageID never gives an id twice: a message that goes on after a tool call is
@@ -107,7 +111,7 @@ func (t *Translator) closeNameless(dst []Out) []Out {
 // otherContent is an image, a sound, a resource, a link.
 func (t *Translator) otherContent(dst []Out, u acp.Update) []Out {
 	thought := u.Variant == acp.AgentThoughtChunk
-	if t.replay.message(t.messageID(u.MessageID, thought), u) {
+	if t.repeated(u, thought) {
 		return dst
 	}
 	role := agui.RoleAssistant

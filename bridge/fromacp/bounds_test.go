@@ -1,0 +1,104 @@
+package fromacp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/fromacp"
+)
+
+// TestSessionResultBecomesState: proxies that pass session/new's answer on tell the modes
+// before the first update does.
+func TestSessionResultBecomesState(t *testing.T) {
+	t.Parallel()
+	tr := fromacp.New(fromacp.Config{})
+	outs := tr.Opened(nil, json.RawMessage(`{"sessionId":"UP","modes":{"currentModeId":"ask","availableModes":[]},"models":{"currentModelId":"m"}}`))
+	want := `[{"op":"add","path":"/acp","value":{"modes":{"currentModeId":"ask","availableModes":[]},"models":{"currentModelId":"m"},"modeId":"ask","modelId":"m"}}]`
+	if got := string(outs[0].Event.(*agui.StateDelta).Delta); len(outs) != 1 || got != want {
+		t.Error(got)
+	}
+	if outs := tr.Opened(nil, json.RawMessage(`no JSON`)); len(outs) != 0 {
+		t.Error(outline(t, outs))
+	}
+}
+
+// TestTerminalOutputOfAResultIsItsEnd: what a result keeps of it is bounded.
+func TestTerminalOutputOfAResultIsItsEnd(t *testing.T) {
+	t.Parallel()
+	j, tr := newJudge(t), fromacp.New(fromacp.Config{})
+	j.begin()
+	data := strings.Repeat("ä", 40<<10)
+	for range 4 {
+		j.outs(feed(tr, call("c", `,"kind":"execute","_meta":{"terminal_output":{"terminal_id":"x","data":"`+data+`"}}`)))
+	}
+	outs := feed(tr, call("c", `,"status":"completed"`))
+	j.outs(outs)
+	text := outs[len(outs)-1].Event.(*agui.ToolCallResult).Content.Text
+	if len(text) > 64<<10 || !strings.HasSuffix(data, text) {
+		t.Errorf("%d bytes", len(text))
+	}
+	for i := range 100 {
+		j.outs(feed(tr, call("d", fmt.Sprintf(`,"_meta":{"terminal_info":{"terminal_id":"%d"}}`, i))))
+	}
+	j.finish()
+}
+
+// TestDeepRawValues: deeper than any client reads is left out.
+func TestDeepRawValues(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
+	outs := feed(fromacp.New(fromacp.Config{}), `{"sessionUpdate":"notice","deep":`+deep+`}`)
+	if value := string(outs[0].Event.(*agui.Custom).Value); !strings.Contains(value, `"(too deep)"`) || strings.Count(value, "[") > 40 {
+		t.Error(value)
+	}
+}
+
+// TestManyPieces: the list of what a call shows is bounded too.
+func TestManyPieces(t *testing.T) {
+	t.Parallel()
+	many := strings.Repeat(`{"type":"diff","path":"p","newText":"x"},`, 99) + `{"type":"diff"}`
+	outs := feed(fromacp.New(fromacp.Config{}), call("c", `,"content":[`+many+`]`))
+	if content := string(outs[1].Event.(*agui.ActivitySnapshot).Content); strings.Count(content, `"diff"`) != 64 || !strings.Contains(content, `{"type":"cut"}`) {
+		t.Error(content)
+	}
+}
+
+// TestArgumentsAreAnObject: whatever an agent gives.
+func TestArgumentsAreAnObject(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{`"ls"`: `{"input":"ls"}`, `["a"]`: `{"input":["a"]}`, `{ "a": 1 }`: `{"a":1}`, `{}`: `{}`, `""`: `{}`, `null`: `{}`} {
+		outs := feed(fromacp.New(fromacp.Config{}), call("c", `,"status":"completed","rawInput":`+in))
+		if got := outs[1].Event.(*agui.ToolCallArgs).Delta; got != want {
+			t.Errorf("%s: %s", in, got)
+		}
+	}
+}
+
+// TestContentKeepsItsMessage: an image within a message names it.
+func TestContentKeepsItsMessage(t *testing.T) {
+	t.Parallel()
+	outs := feed(fromacp.New(fromacp.Config{}),
+		`{"sessionUpdate":"agent_message_chunk","messageId":"UP","content":{"type":"text","text":"see"}}`,
+		`{"sessionUpdate":"agent_message_chunk","messageId":"UP","content":{"type":"image","data":"QQ==","mimeType":"image/png"}}`)
+	id := outs[0].Event.(*agui.TextMessageStart).MessageID
+	want := `{"role":"assistant","messageId":"` + id + `","content":{"type":"image","data":"QQ==","mimeType":"image/png"}}`
+	if got := string(outs[2].Event.(*agui.Custom).Value); got != want {
+		t.Error(got)
+	}
+}
+
+// TestInitStepsEnd: with the script, whatever they say of themselves.
+func TestInitStepsEnd(t *testing.T) {
+	t.Parallel()
+	tr := fromacp.New(fromacp.Config{})
+	var outs []fromacp.Out
+	for _, s := range []string{`{"type":"init_step","stage":"a","status":"running"}`, `{"type":"init_step","stage":"a","status":"running"}`, `{"type":"init_result","ok":true}`} {
+		outs = tr.ProxyUpdate(outs, json.RawMessage(s))
+	}
+	if got := outline(t, outs); got != "start(init:a) finish(init:a) add/acp" {
+		t.Error(got)
+	}
+}
