@@ -74,21 +74,36 @@ func (r *run) emit(ev agui.Event) error {
 	return nil
 }
 
-// write encodes one admitted event, in pieces when it is too large.
+// write encodes one admitted event, in pieces when it is too large. What is left of one
+// that was cut is not cut again, whatever its size: it would be for ever.
 func (r *run) write(ev agui.Event) {
-	mark := len(r.events)
+	limit, mark := r.t.s.m.cfg.Limits.EventBytes, len(r.events)
+	begin := r.encode(ev)
+	if len(r.events)-begin <= limit {
+		r.add(ev, begin)
+		return
+	}
+	r.events = r.events[:mark]
+	if _, ok := ev.(*agui.StateDelta); ok { // the state has its own bound
+		ev = &agui.StateSnapshot{Snapshot: r.stateJSON()}
+	}
+	for _, piece := range pieces(ev, limit) {
+		r.add(piece, r.encode(piece))
+	}
+}
+
+// encode appends an event to what waits, and tells where it begins.
+func (r *run) encode(ev agui.Event) (begin int) {
 	if r.n > 0 {
 		r.events = append(r.events, '\n')
 	}
-	begin := len(r.events)
+	begin = len(r.events)
 	r.events = ev.AppendJSON(r.events)
-	if len(r.events)-begin > r.t.s.m.cfg.Limits.EventBytes {
-		r.events = r.events[:mark]
-		for _, piece := range pieces(ev, r.t.s.m.cfg.Limits.EventBytes) {
-			r.write(piece)
-		}
-		return
-	}
+	return begin
+}
+
+// add counts an encoded event in, as redaction leaves it.
+func (r *run) add(ev agui.Event, begin int) {
 	kept := r.t.s.m.cfg.Filter.Redact(r.events[begin:])
 	if &kept[0] != &r.events[begin] {
 		r.events = append(r.events[:begin], kept...)
