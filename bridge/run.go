@@ -26,6 +26,7 @@ type run struct {
 
 	events    []byte // encoded, joined by "\n", not yet put
 	n         int
+	bytes     int // of all events so far
 	admitted  []agui.Event
 	assistant string // id of the newest assistant message of this Run
 	spoke     bool   // a text delta was seen
@@ -137,15 +138,21 @@ func (r *run) flush(ctx context.Context) error {
 		return nil
 	}
 	err := r.t.s.log.Put(ctx, eventlog.Entry{Events: r.events, N: r.n})
-	r.events, r.n = r.events[:0], 0
+	r.handed()
 	return err
+}
+
+// handed forgets what the log has taken.
+func (r *run) handed() {
+	r.bytes += len(r.events)
+	r.events, r.n = r.events[:0], 0
 }
 
 // keep hands what was emitted to the log together with the moves, and waits for the
 // commit. It tells which moves were lost.
 func (r *run) keep(ctx context.Context, records []store.Record, moves ...store.Move) ([]int, error) {
 	lost, err := r.t.s.log.Keep(ctx, eventlog.Entry{Events: r.events, N: r.n, Moves: moves, Records: records})
-	r.events, r.n = r.events[:0], 0
+	r.handed()
 	return lost, err
 }
 

@@ -137,6 +137,9 @@ func (t *turn) take(ctx context.Context, b batch) error {
 	if b.err != nil {
 		return t.fail(ctx, asFailure(b.err))
 	}
+	if t.run.bytes > t.s.m.cfg.Limits.RunBytes {
+		return t.fail(ctx, &Failure{Code: CodeRunTooLarge, Message: "The agent said more than one answer may hold."})
+	}
 	if t.asked && time.Since(t.askedAt) < t.s.m.cfg.Limits.QuietMost {
 		t.quiet.Reset(t.s.m.cfg.Limits.Quiet)
 	}

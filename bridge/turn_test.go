@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"github.com/google/uuid"
+	"strings"
 	"testing"
 
 	"aqueduct/bridge"
@@ -90,5 +91,24 @@ func TestAnUpstreamThatEndsLateIsCalledAgain(t *testing.T) {
 				t.Fatalf("the agent was called %d times", n)
 			}
 		})
+	}
+}
+
+func TestAnAnswerThatNeverEndsIsEnded(t *testing.T) {
+	t.Parallel()
+	a := &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output {
+		var out []bridge.Output
+		for range 100 {
+			out = append(out, say(newTestID(), strings.Repeat("x", 100))...)
+		}
+		return append(out, done())
+	}}
+	h := newHouseWith(t, a, bridge.Limits{RunBytes: 4096})
+	events := h.chat(ask("t1", "hi"))
+	if last := events[len(events)-1]; !strings.Contains(last, bridge.CodeRunTooLarge) {
+		t.Fatalf("ended with %s", last)
+	}
+	if n := len(strings.Join(events, "")); n > 2*4096 {
+		t.Fatalf("%d bytes were kept", n)
 	}
 }
