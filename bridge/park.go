@@ -177,8 +177,12 @@ func setIfAbsent(m map[string]json.RawMessage, key string, v json.RawMessage) {
 }
 
 // questions are all of this Turn, oldest first.
-func (t *turn) questions(ctx context.Context) ([]inbox.Question, error) {
-	return questionsOf(ctx, t.s.m.cfg.Store, t.row.ID)
+func (t *turn) questions(ctx context.Context) (all []inbox.Question, err error) {
+	err = patiently(ctx, func() (err error) {
+		all, err = questionsOf(ctx, t.s.m.cfg.Store, t.row.ID)
+		return err
+	})
+	return all, err
 }
 
 // open are those that still wait.

@@ -52,7 +52,12 @@ func (t *turn) start(ctx context.Context) error {
 // proceed writes the Run after an answer. If Questions are still open it is a short one
 // that ends with the rest; else the Agent is told and goes on.
 func (t *turn) proceed(ctx context.Context) error {
-	begun, err := t.run.started(nil)
+	call, err := t.call(ctx)
+	if err != nil {
+		return err
+	}
+	// A client that answered by a tool message of its own is told nothing; all others are.
+	begun, err := t.run.started(startedInput(t.s.row.ExternalID, t.run.row, call.fresh))
 	if err != nil {
 		return err
 	}
@@ -179,13 +184,17 @@ func (t *turn) call(ctx context.Context) (callWithFresh, error) {
 		c.Messages, c.fresh = first, first
 		return c, nil
 	}
-	rows, err := t.s.m.cfg.Store.Messages(ctx, store.System(), t.s.id, store.Page{Limit: t.s.m.cfg.Limits.Transcript})
+	var rows []store.Message
+	err := patiently(ctx, func() (err error) {
+		rows, err = t.s.m.cfg.Store.Messages(ctx, store.System(), t.s.id, store.Page{Limit: t.s.m.cfg.Limits.Transcript})
+		return err
+	})
 	if err != nil {
 		return c, err
 	}
 	for _, row := range rows {
-		if !row.Output && row.RunID > t.run.row.ID {
-			continue // waits for a later Turn
+		if row.Role == "user" && row.RunID > t.row.ID {
+			continue // waits for a later Turn, though it may have come before this Run
 		}
 		var m agui.Message
 		if err := json.Unmarshal(row.Data, &m); err != nil {
