@@ -109,6 +109,37 @@ func TestRowAnswerAndMessageContinueThenStartTheNextTurn(t *testing.T) {
 	}
 }
 
+// The Turn that asks again is not told what the user said for the one after it.
+func TestAMessageBesideAnAnswerWaitsUntilAllIsAnswered(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, &scripted{script: func(c bridge.Call, answers []bridge.Answer) []bridge.Output {
+		heard := say("m-"+newTestID(), c.Input().Content.String())
+		if answers == nil && c.Input().Content.String() == "hi" {
+			return append(heard, permission("q1"), bridge.Output{End: &bridge.End{Pending: []string{"q1"}}})
+		}
+		if answers != nil && answers[0].UpstreamID == "q1" {
+			return append(heard, permission("q2"), bridge.Output{End: &bridge.End{Pending: []string{"q2"}}})
+		}
+		return append(heard, done())
+	}})
+	yes := json.RawMessage(`{"approved":true}`)
+	h.chat(ask("t1", "hi"))
+	first := answer("t1", inbox.Answer{QuestionID: h.openQuestion(), Payload: yes})
+	first.Messages = []agui.Message{user("u2", "next")}
+	h.chat(first)
+	h.chat(answer("t1", inbox.Answer{QuestionID: h.openQuestion(), Payload: yes}))
+	h.idle("t1")
+	h.agent.mu.Lock()
+	defer h.agent.mu.Unlock()
+	var heard []string
+	for _, c := range h.agent.calls {
+		heard = append(heard, c.Input().Content.String())
+	}
+	if got := strings.Join(heard, " "); got != "hi hi hi next" {
+		t.Fatalf("the agent was called with %q", got)
+	}
+}
+
 func TestRowAnswerToSettledQuestionJoinsAndHearsWhoDecided(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, &scripted{script: permitScript})
