@@ -135,12 +135,17 @@ func (t *turn) deliver(ctx context.Context, moves []store.Move) error {
 // goOn lets the Agent go on: through the upstream that still waits, or by calling again.
 func (t *turn) goOn(ctx context.Context, call Call, answers []Answer) error {
 	back := t.back
-	t.back = nil
+	t.back, t.backBytes = nil, 0
 	if ended(back) {
 		return t.take(ctx, batch{outputs: back})
 	}
-	if t.pump != nil && !cannotResume(t.pump.answer(ctx, answers)) {
-		return t.take(ctx, batch{outputs: back})
+	if t.pump != nil {
+		switch err := t.pump.answer(ctx, answers); {
+		case err == nil:
+			return t.take(ctx, batch{outputs: back})
+		case !cannotResume(err):
+			return t.fail(ctx, asFailure(err))
+		}
 	}
 	t.release()
 	agent := t.s.m.cfg.Agents.agent(t.row.AgentID)

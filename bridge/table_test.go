@@ -56,11 +56,11 @@ func TestRowNewMessageWhileAskedJoins(t *testing.T) {
 	h := newHouse(t, &scripted{script: permitScript})
 	h.chat(ask("t1", "hi"))
 	joined := h.chat(ask("t1", "hello?"))
-	if got, want := types(joined), "RUN_STARTED MESSAGES_SNAPSHOT STATE_SNAPSHOT RUN_FINISHED"; got != want {
+	if got, want := types(joined), "RUN_STARTED MESSAGES_SNAPSHOT STATE_SNAPSHOT CUSTOM RUN_FINISHED"; got != want {
 		t.Fatalf("got %s", got)
 	}
-	if id := h.openQuestion(); !strings.Contains(joined[3], id) {
-		t.Fatalf("the join does not list the open question: %s", joined[3])
+	if id := h.openQuestion(); !strings.Contains(joined[4], id) {
+		t.Fatalf("the join does not list the open question: %s", joined[4])
 	}
 	if strings.Contains(joined[1], "hello?") {
 		t.Fatal("the message was stored")
@@ -173,6 +173,43 @@ func TestRowUnclearAnswerLeavesTheQuestionOpenAndSaysSo(t *testing.T) {
 		}
 	}
 	h.openQuestion()
+}
+
+func TestRowLateAnswerAndMessageStartTheNextTurn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, &scripted{script: permitScript})
+	h.chat(ask("t1", "hi"))
+	id := h.openQuestion()
+	if _, err := h.sessions.Decide(t.Context(), h.who, id, inbox.Answer{Payload: json.RawMessage(`{"optionId":"no"}`)}, inbox.ViaREST); err != nil {
+		t.Fatal(err)
+	}
+	h.idle("t1")
+	req := answer("t1", inbox.Answer{QuestionID: id, Payload: json.RawMessage(`{"optionId":"yes"}`)})
+	req.Messages = []agui.Message{user("u2", "and now?")}
+	events := h.chat(req)
+	if got := types(events); !strings.HasPrefix(got, "RUN_STARTED CUSTOM TEXT_MESSAGE_START") {
+		t.Fatalf("%s", got)
+	}
+	if !strings.Contains(events[1], `"question_settled"`) || !strings.Contains(events[0], "and now?") {
+		t.Fatalf("%v", events[:2])
+	}
+}
+
+func TestADeletedThreadEndsItsTail(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, &scripted{script: helloScript})
+	h.chat(ask("t1", "hi"))
+	feed, err := h.sessions.ThreadFeed(t.Context(), store.As(h.who), h.session("t1"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	if err := h.sessions.Delete(t.Context(), h.who, "t1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := drain(t.Context(), feed); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestTwoQuestionsAnsweredOneAtATime(t *testing.T) {

@@ -26,9 +26,10 @@ type turn struct {
 	row   store.Turn
 	input turnInput
 
-	pump *pump    // nil when nothing is being read
-	run  *run     // the open Run, nil while parked
-	back []Output // what came while parked, for the next Run
+	pump      *pump    // nil when nothing is being read
+	run       *run     // the open Run, nil while parked
+	back      []Output // what came while parked, for the next Run
+	backBytes int
 
 	asked   bool      // in the open Run, which is to end when quiet
 	askedAt time.Time // when first
