@@ -91,7 +91,7 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 		return reply, false, err
 	}
 	v := in.verdict()
-	if v == takeJoin && len(in.fresh) > 0 && len(in.req.Answers) == 0 {
+	if v == takeJoin && !in.req.JoinOnly && len(in.fresh) > 0 && len(in.req.Answers) == 0 {
 		in.note("message_not_taken", map[string]any{"ids": idsOf(in.fresh)})
 	}
 	switch v {
