@@ -11,9 +11,17 @@ import (
 	"aqueduct/store"
 )
 
+// maxAnswers bounds what one request may answer: each is a look-up while the Session is
+// held. Of more, the newest count.
+const maxAnswers = 256
+
 // matchAnswers finds the Question each answer is for. Answers to what is settled, and to
 // what never was, become notes: the client is told, and joins.
 func (in *intake) matchAnswers(ctx context.Context, answers []inbox.Answer) error {
+	if over := len(answers) - maxAnswers; over > 0 {
+		in.note("answers_ignored", map[string]any{"count": over})
+		answers = answers[over:]
+	}
 	for _, a := range answers {
 		q, err := in.questionFor(ctx, a)
 		switch {

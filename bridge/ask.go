@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -92,7 +93,7 @@ func (t *turn) questionRows(q *Question) (store.ToolCall, store.Approval, *Failu
 	}
 	return row, store.Approval{
 		ID: row.ID, SessionID: t.s.id, TurnID: t.row.ID, Kind: kind, Status: store.ApprovalPending,
-		Tool: q.Tool, Title: plainTitle(q.Title), Args: args, ArgsSHA256: hex.EncodeToString(sum[:]), Options: options,
+		Tool: cmp.Or(q.Tool, q.ToolName), Title: plainTitle(q.Title), Args: args, ArgsSHA256: hex.EncodeToString(sum[:]), Options: options,
 		ResponseSchema: q.ResponseSchema, Risk: q.Risk, CreatedAt: now, ExpiresAt: row.ExpiresAt,
 	}, nil
 }

@@ -34,13 +34,19 @@ type house struct {
 	sessions *bridge.Sessions
 	agent    *scripted
 	who      store.Principal
+	limits   bridge.Limits
 	stop     func()
 }
 
 // newHouse opens a database in a temporary folder and starts a bridge on it.
 func newHouse(t *testing.T, agent *scripted) *house {
 	t.Helper()
-	h := &house{t: t, path: filepath.Join(t.TempDir(), "a.db"), agent: agent, who: store.LocalPrincipal()}
+	return newHouseWith(t, agent, bridge.Limits{Quiet: time.Millisecond})
+}
+
+func newHouseWith(t *testing.T, agent *scripted, limits bridge.Limits) *house {
+	t.Helper()
+	h := &house{limits: limits, t: t, path: filepath.Join(t.TempDir(), "a.db"), agent: agent, who: store.LocalPrincipal()}
 	h.start()
 	t.Cleanup(func() { h.stop() })
 	return h
@@ -65,7 +71,7 @@ func (h *house) start() {
 	h.store = st
 	h.sessions = bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: bridge.Limits{Quiet: time.Millisecond},
+		Limits: h.limits,
 	})
 	var inner, outer sync.WaitGroup
 	driving, stopDriving := context.WithCancel(ctx)

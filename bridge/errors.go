@@ -10,8 +10,8 @@ const (
 	CodeUpstreamProtocol = "upstream_protocol_error"
 	CodeStorageRefused   = "storage_refused"
 	CodeStateInvalid     = "invalid_state"
+	CodeRunTooLarge      = "run_too_large"
 	CodeInternal         = "internal_error"
-	CodeOverloaded       = "overloaded"
 )
 
 // ErrCannotResume says that a Turn's upstream can not be taken up again.

@@ -27,12 +27,14 @@ type Feed struct {
 	session store.Session
 	tail    *eventlog.Tail
 
-	want    *store.Run // the Run whose RUN_STARTED is waited for; nil gives all there is
-	then    *store.Run // waited for next
-	join    *Reply     // the wanted Run begins with the frames of a join
-	follow  string     // go on with further Runs of this Turn
-	endless bool       // across Runs, without end
+	want    *store.Run   // the Run whose RUN_STARTED is waited for; nil gives all there is
+	then    *store.Run   // waited for next
+	join    *Reply       // the wanted Run begins with the frames of a join
+	notes   []agui.Event // told behind its RUN_STARTED when it does not
+	follow  string       // go on with further Runs of this Turn
+	endless bool         // across Runs, without end
 	ended   bool
+	looked  time.Time // whether an endless one's thread is there
 
 	items []Item
 	given bool // items were returned
@@ -57,6 +59,8 @@ func (s *Sessions) Feed(ctx context.Context, in store.Scope, r Reply, follow boo
 	f.want = &r.Run
 	if r.Join {
 		f.join = &r
+	} else {
+		f.notes = r.Notes
 	}
 	if follow {
 		f.follow = r.Run.TurnID
@@ -103,14 +107,46 @@ func (f *Feed) Next(ctx context.Context) ([]Item, error) {
 		}
 		var rows []store.EventRow
 		err := patiently(ctx, func() (err error) {
-			rows, err = f.tail.Next(ctx)
+			rows, err = f.rows(ctx)
 			return err
 		})
+		if errors.Is(err, store.ErrNotFound) {
+			f.ended = true // the thread was deleted
+			continue
+		}
 		if err == nil {
 			err = f.takeRows(ctx, rows)
 		}
 		if err != nil {
 			return nil, err
+		}
+	}
+}
+
+// lookAgain is how often a thread's tail that hears a bell and finds nothing looks whether
+// the thread is still there. Bells ring every now and then whatever happened.
+const lookAgain = 5 * time.Second
+
+// rows waits for what comes next. Only a thread's tail has no other end than the thread's.
+func (f *Feed) rows(ctx context.Context) ([]store.EventRow, error) {
+	if !f.endless {
+		return f.tail.Next(ctx)
+	}
+	for {
+		rows, err := f.tail.Ready(ctx)
+		if err != nil || len(rows) > 0 {
+			return rows, err
+		}
+		if time.Since(f.looked) > lookAgain {
+			f.looked = time.Now()
+			if _, err := f.s.cfg.Store.Session(ctx, f.in, f.session.ID); err != nil {
+				return nil, err
+			}
+		}
+		select {
+		case <-f.tail.Bell():
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -165,7 +201,8 @@ func (f *Feed) begin(ctx context.Context, i Item) error {
 	run, join := *f.want, f.join
 	f.want, f.join = nil, nil
 	if join == nil {
-		f.items = append(f.items, i)
+		f.items = append(append(f.items, i), unkept(f.notes)...)
+		f.notes = nil
 		return nil
 	}
 	run.FirstSeq = i.Seq

@@ -90,7 +90,11 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	if reply, known, err := in.knownRun(ctx); known || err != nil {
 		return reply, false, err
 	}
-	switch v := in.verdict(); v {
+	v := in.verdict()
+	if v == takeJoin && !in.req.JoinOnly && len(in.fresh) > 0 && len(in.req.Answers) == 0 {
+		in.note("message_not_taken", map[string]any{"ids": idsOf(in.fresh)})
+	}
+	switch v {
 	case takeAnswer:
 		return in.takeAnswers(ctx)
 	case takePrompt:

@@ -175,6 +175,8 @@ func noteSentence(name string) string {
 	switch name {
 	case "question_settled":
 		return "This question has been answered already."
+	case "message_not_taken":
+		return "Please answer the question first; then go on."
 	case "question_open":
 		return "That answer was not one of the options, so the question is still open."
 	}

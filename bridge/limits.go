@@ -15,6 +15,9 @@ type Limits struct {
 	// EventBytes bounds one event: longer text becomes several deltas, anything else is cut
 	// and says so.
 	EventBytes int
+	// RunBytes bounds one Run: what it says is folded in memory and kept as messages, so an
+	// agent that never stops talking would otherwise take all there is.
+	RunBytes int
 	// Transcript is how many of a Session's newest messages an Agent is given.
 	Transcript int
 }
@@ -25,6 +28,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.QuietMost, time.Second)
 	setDefault(&l.LeaveGrace, 5*time.Second)
 	setDefault(&l.EventBytes, 1<<20)
+	setDefault(&l.RunBytes, 64<<20)
 	setDefault(&l.Transcript, 1000)
 	return l
 }

@@ -177,8 +177,12 @@ func setIfAbsent(m map[string]json.RawMessage, key string, v json.RawMessage) {
 }
 
 // questions are all of this Turn, oldest first.
-func (t *turn) questions(ctx context.Context) ([]inbox.Question, error) {
-	return questionsOf(ctx, t.s.m.cfg.Store, t.row.ID)
+func (t *turn) questions(ctx context.Context) (all []inbox.Question, err error) {
+	err = patiently(ctx, func() (err error) {
+		all, err = questionsOf(ctx, t.s.m.cfg.Store, t.row.ID)
+		return err
+	})
+	return all, err
 }
 
 // open are those that still wait.
@@ -221,11 +225,19 @@ func (t *turn) keepBack(ctx context.Context, b batch) error {
 			}
 		case o.Question != nil:
 			if err := t.ask(ctx, o.Question); err != nil {
+				if failure, ok := err.(*Failure); ok {
+					t.brokenParked(failure)
+					return nil
+				}
 				return err
 			}
 		default:
 			t.back = append(t.back, o)
 			record := t.upstreamRecord(o.Event)
+			if t.backBytes += len(record.Payload); t.backBytes > t.s.m.cfg.Limits.RunBytes {
+				t.brokenParked(&Failure{Code: CodeRunTooLarge, Message: "The agent said more than one answer may hold."})
+				return nil
+			}
 			if err := t.s.log.Put(ctx, eventlog.Entry{Records: []store.Record{record}}); err != nil {
 				return err
 			}
@@ -236,6 +248,12 @@ func (t *turn) keepBack(ctx context.Context, b batch) error {
 		t.release()
 	}
 	return nil
+}
+
+// brokenParked gives up the upstream of a parked Turn; its next Run ends with the failure.
+func (t *turn) brokenParked(f *Failure) {
+	t.release()
+	t.back = []Output{{End: &End{Failure: f}}}
 }
 
 // endedParked is the upstream's last word while its Questions are open. One that ended to

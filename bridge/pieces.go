@@ -3,6 +3,7 @@ package bridge
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"aqueduct/agui"
@@ -12,8 +13,12 @@ import (
 // becomes six bytes.
 const escapeGrowth = 6
 
+// nameBytes bounds a name, a title or a code in an event that was too large.
+const nameBytes = 256
+
 // pieces brings an event that is too large under the limit: text becomes several deltas,
-// a tool's result is cut and says so, anything else becomes a mark in its place.
+// a tool's result is cut and says so, what opens or ends something keeps its place with
+// less in it, anything else becomes a mark.
 func pieces(ev agui.Event, limit int) []agui.Event {
 	size := limit/escapeGrowth - 512
 	switch e := ev.(type) {
@@ -36,11 +41,23 @@ func pieces(ev agui.Event, limit int) []agui.Event {
 		return []agui.Event{&cut}
 	case *agui.RunError:
 		cut := *e
-		cut.Message = head(e.Message, size)
+		cut.Message, cut.Code, cut.Usage = head(e.Message, size), head(e.Code, nameBytes), nil
 		return []agui.Event{&cut}
 	case *agui.RunFinished:
+		return []agui.Event{smaller(*e)}
+	case *agui.StateSnapshot:
+		return []agui.Event{e}
+	case *agui.ToolCallStart:
 		cut := *e
-		cut.Result = json.RawMessage(`{"cut":true}`)
+		cut.ToolCallName = head(e.ToolCallName, nameBytes)
+		return []agui.Event{&cut}
+	case *agui.StepStarted:
+		cut := *e
+		cut.StepName = head(e.StepName, nameBytes)
+		return []agui.Event{&cut}
+	case *agui.StepFinished:
+		cut := *e
+		cut.StepName = head(e.StepName, nameBytes)
 		return []agui.Event{&cut}
 	case *agui.RunStarted:
 		cut := *e
@@ -52,6 +69,23 @@ func pieces(ev agui.Event, limit int) []agui.Event {
 		Limit int    `json:"limit"`
 	}{string(ev.EventType()), limit})
 	return []agui.Event{&agui.Custom{Name: "event_too_large", Value: value}}
+}
+
+// smaller is a Run's end without what an Agent wrote into it, but for the questions.
+func smaller(end agui.RunFinished) *agui.RunFinished {
+	end.Usage = nil
+	if end.Result != nil {
+		end.Result = json.RawMessage(`{"cut":true}`)
+	}
+	if end.Outcome != nil {
+		outcome := *end.Outcome
+		outcome.Interrupts = slices.Clone(outcome.Interrupts)
+		for i := range outcome.Interrupts {
+			outcome.Interrupts[i].ResponseSchema = nil
+		}
+		end.Outcome = &outcome
+	}
+	return &end
 }
 
 func split(text string, size int, make func(string) agui.Event) []agui.Event {

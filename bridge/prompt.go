@@ -32,7 +32,10 @@ func (in *intake) newSession(ctx context.Context) error {
 	if agent == "" {
 		agent = in.s.cfg.Agents.Default()
 	}
-	if in.s.cfg.Agents.agent(agent) == nil {
+	switch {
+	case agent == "":
+		return &Refusal{Code: RefusedUnknownAgent, Message: "This server has no agent yet: start it with --agent id=URL, or with --demo."}
+	case in.s.cfg.Agents.agent(agent) == nil:
 		return &Refusal{Code: RefusedUnknownAgent, Message: "There is no agent of that name here."}
 	}
 	now := time.Now()

@@ -16,6 +16,15 @@ const maxArmed = store.MaxPageLimit
 // restore takes up what an earlier process of this replica left: deadlines run on from
 // the span that remains, and every Session with work is driven.
 func (s *Sessions) restore(ctx context.Context) error {
+	if err := s.armSoonest(ctx); err != nil {
+		return err
+	}
+	return s.rouseAll(ctx)
+}
+
+// armSoonest arms the open Questions that expire first. When there are more than are read
+// at once, the poll comes back for the others as these are settled.
+func (s *Sessions) armSoonest(ctx context.Context) error {
 	waiting, err := s.cfg.Store.ExpiringToolCalls(ctx, store.System(), maxArmed)
 	if err != nil {
 		return err
@@ -23,7 +32,8 @@ func (s *Sessions) restore(ctx context.Context) error {
 	for _, call := range waiting {
 		s.deadlines.Arm(call.ID, max(0, time.Until(call.ExpiresAt)))
 	}
-	return s.rouseAll(ctx)
+	s.unarmed = len(waiting) == maxArmed
+	return nil
 }
 
 // restore looks for a Run that an earlier process left open and brings it to its end: the

@@ -26,6 +26,7 @@ type run struct {
 
 	events    []byte // encoded, joined by "\n", not yet put
 	n         int
+	bytes     int // of all events so far
 	admitted  []agui.Event
 	assistant string // id of the newest assistant message of this Run
 	spoke     bool   // a text delta was seen
@@ -74,21 +75,36 @@ func (r *run) emit(ev agui.Event) error {
 	return nil
 }
 
-// write encodes one admitted event, in pieces when it is too large.
+// write encodes one admitted event, in pieces when it is too large. What is left of one
+// that was cut is not cut again, whatever its size: it would be for ever.
 func (r *run) write(ev agui.Event) {
-	mark := len(r.events)
+	limit, mark := r.t.s.m.cfg.Limits.EventBytes, len(r.events)
+	begin := r.encode(ev)
+	if len(r.events)-begin <= limit {
+		r.add(ev, begin)
+		return
+	}
+	r.events = r.events[:mark]
+	if _, ok := ev.(*agui.StateDelta); ok { // the state has its own bound
+		ev = &agui.StateSnapshot{Snapshot: r.stateJSON()}
+	}
+	for _, piece := range pieces(ev, limit) {
+		r.add(piece, r.encode(piece))
+	}
+}
+
+// encode appends an event to what waits, and tells where it begins.
+func (r *run) encode(ev agui.Event) (begin int) {
 	if r.n > 0 {
 		r.events = append(r.events, '\n')
 	}
-	begin := len(r.events)
+	begin = len(r.events)
 	r.events = ev.AppendJSON(r.events)
-	if len(r.events)-begin > r.t.s.m.cfg.Limits.EventBytes {
-		r.events = r.events[:mark]
-		for _, piece := range pieces(ev, r.t.s.m.cfg.Limits.EventBytes) {
-			r.write(piece)
-		}
-		return
-	}
+	return begin
+}
+
+// add counts an encoded event in, as redaction leaves it.
+func (r *run) add(ev agui.Event, begin int) {
 	kept := r.t.s.m.cfg.Filter.Redact(r.events[begin:])
 	if &kept[0] != &r.events[begin] {
 		r.events = append(r.events[:begin], kept...)
@@ -122,15 +138,21 @@ func (r *run) flush(ctx context.Context) error {
 		return nil
 	}
 	err := r.t.s.log.Put(ctx, eventlog.Entry{Events: r.events, N: r.n})
-	r.events, r.n = r.events[:0], 0
+	r.handed()
 	return err
+}
+
+// handed forgets what the log has taken.
+func (r *run) handed() {
+	r.bytes += len(r.events)
+	r.events, r.n = r.events[:0], 0
 }
 
 // keep hands what was emitted to the log together with the moves, and waits for the
 // commit. It tells which moves were lost.
 func (r *run) keep(ctx context.Context, records []store.Record, moves ...store.Move) ([]int, error) {
 	lost, err := r.t.s.log.Keep(ctx, eventlog.Entry{Events: r.events, N: r.n, Moves: moves, Records: records})
-	r.events, r.n = r.events[:0], 0
+	r.handed()
 	return lost, err
 }
 

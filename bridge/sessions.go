@@ -42,6 +42,8 @@ type Sessions struct {
 	active  map[string]*session
 	leaving map[string]bool // Turns of which a tail with on_leave=cancel has gone
 	wg      sync.WaitGroup
+
+	unarmed bool // more Questions are open than were armed; the poll's alone
 }
 
 // New makes Sessions; Run must be running for anything to be driven.
@@ -92,7 +94,11 @@ func (s *Sessions) poll(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			if err := s.rouseAll(ctx); err != nil && ctx.Err() == nil {
+			err := s.rouseAll(ctx)
+			if err == nil && s.unarmed {
+				err = s.armSoonest(ctx)
+			}
+			if err != nil && ctx.Err() == nil {
 				s.cfg.Logger.Warn("could not look for work", slog.Any("error", err))
 			}
 		case <-ctx.Done():
@@ -171,12 +177,16 @@ func (s *Sessions) Delete(ctx context.Context, who store.Principal, threadID str
 	if err := s.quiesce(ctx, session.ID); err != nil {
 		return err
 	}
-	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if _, err := tx.LockSession(ctx, store.As(who), session.ID); err != nil {
 			return err
 		}
 		return tx.DeleteSession(ctx, session.ID, time.Now())
 	})
+	if err == nil {
+		s.cfg.Bell.Ring(session.ID) // tails of it end
+	}
+	return err
 }
 
 // Rename gives a thread a title of the user's.

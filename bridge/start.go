@@ -52,7 +52,12 @@ func (t *turn) start(ctx context.Context) error {
 // proceed writes the Run after an answer. If Questions are still open it is a short one
 // that ends with the rest; else the Agent is told and goes on.
 func (t *turn) proceed(ctx context.Context) error {
-	begun, err := t.run.started(nil)
+	call, err := t.call(ctx)
+	if err != nil {
+		return err
+	}
+	// A client that answered by a tool message of its own is told nothing; all others are.
+	begun, err := t.run.started(startedInput(t.s.row.ExternalID, t.run.row, call.fresh))
 	if err != nil {
 		return err
 	}
@@ -130,12 +135,17 @@ func (t *turn) deliver(ctx context.Context, moves []store.Move) error {
 // goOn lets the Agent go on: through the upstream that still waits, or by calling again.
 func (t *turn) goOn(ctx context.Context, call Call, answers []Answer) error {
 	back := t.back
-	t.back = nil
+	t.back, t.backBytes = nil, 0
 	if ended(back) {
 		return t.take(ctx, batch{outputs: back})
 	}
-	if t.pump != nil && !cannotResume(t.pump.answer(ctx, answers)) {
-		return t.take(ctx, batch{outputs: back})
+	if t.pump != nil {
+		switch err := t.pump.answer(ctx, answers); {
+		case err == nil:
+			return t.take(ctx, batch{outputs: back})
+		case !cannotResume(err):
+			return t.fail(ctx, asFailure(err))
+		}
 	}
 	t.release()
 	agent := t.s.m.cfg.Agents.agent(t.row.AgentID)
@@ -179,13 +189,17 @@ func (t *turn) call(ctx context.Context) (callWithFresh, error) {
 		c.Messages, c.fresh = first, first
 		return c, nil
 	}
-	rows, err := t.s.m.cfg.Store.Messages(ctx, store.System(), t.s.id, store.Page{Limit: t.s.m.cfg.Limits.Transcript})
+	var rows []store.Message
+	err := patiently(ctx, func() (err error) {
+		rows, err = t.s.m.cfg.Store.Messages(ctx, store.System(), t.s.id, store.Page{Limit: t.s.m.cfg.Limits.Transcript})
+		return err
+	})
 	if err != nil {
 		return c, err
 	}
 	for _, row := range rows {
-		if !row.Output && row.RunID > t.run.row.ID {
-			continue // waits for a later Turn
+		if row.Role == "user" && row.RunID > t.row.ID {
+			continue // waits for a later Turn, though it may have come before this Run
 		}
 		var m agui.Message
 		if err := json.Unmarshal(row.Data, &m); err != nil {

@@ -56,11 +56,11 @@ func TestRowNewMessageWhileAskedJoins(t *testing.T) {
 	h := newHouse(t, &scripted{script: permitScript})
 	h.chat(ask("t1", "hi"))
 	joined := h.chat(ask("t1", "hello?"))
-	if got, want := types(joined), "RUN_STARTED MESSAGES_SNAPSHOT STATE_SNAPSHOT RUN_FINISHED"; got != want {
+	if got, want := types(joined), "RUN_STARTED MESSAGES_SNAPSHOT STATE_SNAPSHOT CUSTOM RUN_FINISHED"; got != want {
 		t.Fatalf("got %s", got)
 	}
-	if id := h.openQuestion(); !strings.Contains(joined[3], id) {
-		t.Fatalf("the join does not list the open question: %s", joined[3])
+	if id := h.openQuestion(); !strings.Contains(joined[4], id) {
+		t.Fatalf("the join does not list the open question: %s", joined[4])
 	}
 	if strings.Contains(joined[1], "hello?") {
 		t.Fatal("the message was stored")
@@ -109,6 +109,37 @@ func TestRowAnswerAndMessageContinueThenStartTheNextTurn(t *testing.T) {
 	}
 }
 
+// The Turn that asks again is not told what the user said for the one after it.
+func TestAMessageBesideAnAnswerWaitsUntilAllIsAnswered(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, &scripted{script: func(c bridge.Call, answers []bridge.Answer) []bridge.Output {
+		heard := say("m-"+newTestID(), c.Input().Content.String())
+		if answers == nil && c.Input().Content.String() == "hi" {
+			return append(heard, permission("q1"), bridge.Output{End: &bridge.End{Pending: []string{"q1"}}})
+		}
+		if answers != nil && answers[0].UpstreamID == "q1" {
+			return append(heard, permission("q2"), bridge.Output{End: &bridge.End{Pending: []string{"q2"}}})
+		}
+		return append(heard, done())
+	}})
+	yes := json.RawMessage(`{"approved":true}`)
+	h.chat(ask("t1", "hi"))
+	first := answer("t1", inbox.Answer{QuestionID: h.openQuestion(), Payload: yes})
+	first.Messages = []agui.Message{user("u2", "next")}
+	h.chat(first)
+	h.chat(answer("t1", inbox.Answer{QuestionID: h.openQuestion(), Payload: yes}))
+	h.idle("t1")
+	h.agent.mu.Lock()
+	defer h.agent.mu.Unlock()
+	var heard []string
+	for _, c := range h.agent.calls {
+		heard = append(heard, c.Input().Content.String())
+	}
+	if got := strings.Join(heard, " "); got != "hi hi hi next" {
+		t.Fatalf("the agent was called with %q", got)
+	}
+}
+
 func TestRowAnswerToSettledQuestionJoinsAndHearsWhoDecided(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, &scripted{script: permitScript})
@@ -142,6 +173,43 @@ func TestRowUnclearAnswerLeavesTheQuestionOpenAndSaysSo(t *testing.T) {
 		}
 	}
 	h.openQuestion()
+}
+
+func TestRowLateAnswerAndMessageStartTheNextTurn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, &scripted{script: permitScript})
+	h.chat(ask("t1", "hi"))
+	id := h.openQuestion()
+	if _, err := h.sessions.Decide(t.Context(), h.who, id, inbox.Answer{Payload: json.RawMessage(`{"optionId":"no"}`)}, inbox.ViaREST); err != nil {
+		t.Fatal(err)
+	}
+	h.idle("t1")
+	req := answer("t1", inbox.Answer{QuestionID: id, Payload: json.RawMessage(`{"optionId":"yes"}`)})
+	req.Messages = []agui.Message{user("u2", "and now?")}
+	events := h.chat(req)
+	if got := types(events); !strings.HasPrefix(got, "RUN_STARTED CUSTOM TEXT_MESSAGE_START") {
+		t.Fatalf("%s", got)
+	}
+	if !strings.Contains(events[1], `"question_settled"`) || !strings.Contains(events[0], "and now?") {
+		t.Fatalf("%v", events[:2])
+	}
+}
+
+func TestADeletedThreadEndsItsTail(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, &scripted{script: helloScript})
+	h.chat(ask("t1", "hi"))
+	feed, err := h.sessions.ThreadFeed(t.Context(), store.As(h.who), h.session("t1"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	if err := h.sessions.Delete(t.Context(), h.who, "t1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := drain(t.Context(), feed); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestTwoQuestionsAnsweredOneAtATime(t *testing.T) {

@@ -26,9 +26,10 @@ type turn struct {
 	row   store.Turn
 	input turnInput
 
-	pump *pump    // nil when nothing is being read
-	run  *run     // the open Run, nil while parked
-	back []Output // what came while parked, for the next Run
+	pump      *pump    // nil when nothing is being read
+	run       *run     // the open Run, nil while parked
+	back      []Output // what came while parked, for the next Run
+	backBytes int
 
 	asked   bool      // in the open Run, which is to end when quiet
 	askedAt time.Time // when first
@@ -136,6 +137,9 @@ func (t *turn) take(ctx context.Context, b batch) error {
 	}
 	if b.err != nil {
 		return t.fail(ctx, asFailure(b.err))
+	}
+	if t.run.bytes > t.s.m.cfg.Limits.RunBytes {
+		return t.fail(ctx, &Failure{Code: CodeRunTooLarge, Message: "The agent said more than one answer may hold."})
 	}
 	if t.asked && time.Since(t.askedAt) < t.s.m.cfg.Limits.QuietMost {
 		t.quiet.Reset(t.s.m.cfg.Limits.Quiet)

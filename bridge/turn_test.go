@@ -2,8 +2,10 @@ package bridge_test
 
 import (
 	"github.com/google/uuid"
+	"strings"
 	"testing"
 
+	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/inbox"
 	"aqueduct/store"
@@ -90,5 +92,64 @@ func TestAnUpstreamThatEndsLateIsCalledAgain(t *testing.T) {
 				t.Fatalf("the agent was called %d times", n)
 			}
 		})
+	}
+}
+
+func TestAnAnswerThatNeverEndsIsEnded(t *testing.T) {
+	t.Parallel()
+	a := &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output {
+		var out []bridge.Output
+		for range 100 {
+			out = append(out, say(newTestID(), strings.Repeat("x", 100))...)
+		}
+		return append(out, done())
+	}}
+	h := newHouseWith(t, a, bridge.Limits{RunBytes: 4096})
+	events := h.chat(ask("t1", "hi"))
+	if last := events[len(events)-1]; !strings.Contains(last, bridge.CodeRunTooLarge) {
+		t.Fatalf("ended with %s", last)
+	}
+	if n := len(strings.Join(events, "")); n > 2*4096 {
+		t.Fatalf("%d bytes were kept", n)
+	}
+}
+
+func TestAClientToolIsAnsweredByAToolMessage(t *testing.T) {
+	t.Parallel()
+	a := &scripted{script: func(_ bridge.Call, answers []bridge.Answer) []bridge.Output {
+		if answers == nil {
+			return []bridge.Output{
+				{Question: &bridge.Question{UpstreamID: "c1", Kind: bridge.AskClientTool, ToolName: "pick", Args: []byte(`{"q":1}`)}},
+				{End: &bridge.End{Pending: []string{"c1"}}},
+			}
+		}
+		return append(say(newTestID(), string(answers[0].Payload)), done())
+	}}
+	h := newHouse(t, a)
+	req := ask("t1", "hi")
+	req.Tools = []agui.Tool{{Name: "pick"}}
+	first := h.chat(req)
+	last, err := agui.Decode([]byte(first[len(first)-1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending := last.(*agui.RunFinished).Outcome.PendingToolCallIDs
+	if len(pending) != 1 || last.(*agui.RunFinished).Outcome.Type != agui.OutcomeSuccess {
+		t.Fatalf("%s", first[len(first)-1])
+	}
+	second := h.chat(bridge.ChatRequest{ThreadID: "t1", Messages: []agui.Message{
+		{ID: "tool-1", Role: "tool", ToolCallID: pending[0], Content: agui.Text("picked")},
+	}})
+	if got, want := types(second), "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED"; got != want {
+		t.Fatalf("got  %s\nwant %s", got, want)
+	}
+	all := strings.Join(second, "\n")
+	for _, want := range []string{`"id":"tool-1","role":"tool"`, `{\"content\":\"picked\"}`} {
+		if !strings.Contains(all, want) { // who did not answer reads it in RUN_STARTED
+			t.Errorf("no %s in\n%s", want, all)
+		}
+	}
+	if n := strings.Count(strings.Join(h.chat(bridge.ChatRequest{ThreadID: "t1"}), ""), `"tool-1"`); n != 1 {
+		t.Errorf("the tool message stands %d times in the history", n)
 	}
 }

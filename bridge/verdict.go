@@ -20,8 +20,8 @@ func (in *intake) verdict() verdict {
 		return refuseEmpty
 	case len(in.answers) > 0:
 		return takeAnswer
-	case len(in.req.Answers) > 0 && in.exists:
-		return takeJoin // unknown Questions: told so in the notes
+	case len(in.req.Answers) > 0 && in.exists && (len(in.fresh) == 0 || in.active != nil || in.req.Dialect == DialectTDesign):
+		return takeJoin // settled or unknown Questions: told so in the notes
 	case len(in.fresh) > 0 && in.active == nil:
 		return takePrompt
 	case len(in.fresh) > 0 && !paused:

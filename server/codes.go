@@ -67,7 +67,7 @@ func Codes() []Code {
 		{bridge.CodeUpstreamProtocol, 0, "The agent broke its protocol."},
 		{bridge.CodeStorageRefused, 0, "The answer could not be kept."},
 		{bridge.CodeStateInvalid, 0, "The agent's state change did not apply."},
-		{bridge.CodeOverloaded, 0, "The agent sent faster than could be taken."},
+		{bridge.CodeRunTooLarge, 0, "The agent said more than one answer may hold."},
 		{"agent_error", 0, "The agent reported an error and gave no code of its own."},
 		// bridge/httpagent's, which this room does not import; a test compares.
 		{"upstream_unreachable", 0, "The agent could not be reached."},

@@ -92,20 +92,16 @@ func (m *Metrics) streamClosed(how outcome) {
 	m.streamsDone.WithLabelValues(string(how)).Inc()
 }
 
-// replayAge is how old an event is that was read again rather than waited for; its age
-// says nothing about how fast we are.
-const replayAge = 10 * time.Second
-
 // delivered looks at each commit's events once: they share a time.
-func (m *Metrics) delivered(items []bridge.Item) {
+func (m *Metrics) delivered(items []bridge.Item, opened time.Time) {
 	var last time.Time
 	for i := range items {
 		if items[i].Seq == 0 || items[i].TS.Equal(last) {
 			continue
 		}
 		last = items[i].TS
-		if age := time.Since(last); age < replayAge {
-			m.delivery.Observe(age.Seconds())
+		if !last.Before(opened) {
+			m.delivery.Observe(time.Since(last).Seconds())
 		}
 	}
 }

@@ -171,7 +171,7 @@ func TestCodesAreComplete(t *testing.T) {
 	}
 	for _, name := range []string{
 		bridge.CodeServerRestarted, bridge.CodeAgentUnknown, bridge.CodeUpstreamProtocol, bridge.CodeStorageRefused,
-		bridge.CodeStateInvalid, bridge.CodeInternal, bridge.CodeOverloaded, bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict,
+		bridge.CodeStateInvalid, bridge.CodeInternal, bridge.CodeRunTooLarge, bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict,
 		bridge.RefusedNothingToDo, bridge.RefusedUnknownAgent, bridge.RefusedInvalidID, bridge.RefusedDecided,
 		bridge.RefusedUnknownOption, bridge.RefusedInvalidAnswer, bridge.RefusedTooManyStreams,
 		httpagent.CodeUnreachable, httpagent.CodeStatus, httpagent.CodeNotStream, httpagent.CodeFirstByte, httpagent.CodeIdle,

@@ -127,7 +127,7 @@ func (s *streams) forward(w *stream, d agui.Dialect, items []bridge.Item) error 
 		s.buffers.Put(buf)
 	}
 	if err == nil {
-		s.metrics.delivered(items)
+		s.metrics.delivered(items, w.opened)
 	}
 	return err
 }
@@ -162,7 +162,7 @@ func (s *streams) begin(c echo.Context, cancel context.CancelFunc) *stream {
 	c.Response().WriteHeader(http.StatusOK)
 	w := &stream{
 		w: c.Response().Writer, rc: http.NewResponseController(c.Response().Writer),
-		limits: s.limits, cancel: cancel, last: time.Now(),
+		limits: s.limits, cancel: cancel, last: time.Now(), opened: time.Now(),
 	}
 	w.beat = time.AfterFunc(s.limits.Heartbeat, w.heartbeat)
 	return w

@@ -21,6 +21,7 @@ type stream struct {
 	rc     *http.ResponseController
 	beat   *time.Timer
 	last   time.Time // of the last write
+	opened time.Time // what was appended before was waiting for nobody
 	closed bool
 	err    error
 }

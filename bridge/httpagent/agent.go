@@ -18,7 +18,7 @@ import (
 type Limits struct {
 	Connect    time.Duration // until the connection stands
 	FirstByte  time.Duration // until the answer's headers
-	Idle       time.Duration // between two complete frames; bytes that complete none do not count
+	Idle       time.Duration // between two complete frames or comments; bytes that complete none do not count
 	Total      time.Duration // of one invoke
 	FrameBytes int           // of one frame
 }

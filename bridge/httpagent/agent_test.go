@@ -155,7 +155,7 @@ func TestAnUpstreamThatMisbehavesEndsInACodeOfItsOwn(t *testing.T) {
 				stream(w, "x")
 			}
 		}, CodeIdle},
-		"never ends": {Limits{Total: 80 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+		"never ends, but lives": {Limits{Idle: 150 * time.Millisecond, Total: 400 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
 			tick := time.NewTicker(5 * time.Millisecond)
 			defer tick.Stop()
 			for r.Context().Err() == nil {

@@ -54,8 +54,10 @@ func (t *turn) silent() *bridge.Failure {
 func (t *turn) Next(context.Context) ([]bridge.Output, error) {
 	for {
 		frames, err := t.reader.next()
+		if err == nil {
+			t.watch.Reset(t.limits.Idle) // for a comment too
+		}
 		if len(frames) > 0 {
-			t.watch.Reset(t.limits.Idle)
 			if outputs, done := t.translate(frames); done != nil || len(outputs) > 0 {
 				return outputs, done
 			}

@@ -12,15 +12,23 @@ import (
 type Deadlines struct {
 	mu   sync.Mutex
 	due  dueHeap
+	ids  map[string]bool // that are armed
 	wake chan struct{}
 }
 
 // NewDeadlines makes an empty set.
-func NewDeadlines() *Deadlines { return &Deadlines{wake: make(chan struct{}, 1)} }
+func NewDeadlines() *Deadlines {
+	return &Deadlines{ids: make(map[string]bool), wake: make(chan struct{}, 1)}
+}
 
-// Arm has the Question expire after the given span.
+// Arm has the Question expire after the given span. One that is armed stays as it is.
 func (d *Deadlines) Arm(questionID string, after time.Duration) {
 	d.mu.Lock()
+	if d.ids[questionID] {
+		d.mu.Unlock()
+		return
+	}
+	d.ids[questionID] = true
 	heap.Push(&d.due, deadline{at: time.Now().Add(after), id: questionID})
 	d.mu.Unlock()
 	select {
@@ -63,7 +71,9 @@ func (d *Deadlines) next() (id string, wait time.Duration) {
 	if wait = time.Until(d.due[0].at); wait > 0 {
 		return "", wait
 	}
-	return heap.Pop(&d.due).(deadline).id, 0
+	id = heap.Pop(&d.due).(deadline).id
+	delete(d.ids, id)
+	return id, 0
 }
 
 type deadline struct {
