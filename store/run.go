@@ -35,8 +35,6 @@ type RunReader interface {
 	ReservedRuns(ctx context.Context, in Scope, sessionID string) ([]Run, error)
 	// RunsOfTurn lists a Turn's Runs, oldest first.
 	RunsOfTurn(ctx context.Context, in Scope, turnID string) ([]Run, error)
-	// RunsAfter lists the Session's Runs with an id greater than afterID, oldest first.
-	RunsAfter(ctx context.Context, in Scope, sessionID, afterID string) ([]Run, error)
 }
 
 // RunTx changes Runs.

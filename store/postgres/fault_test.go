@@ -98,7 +98,7 @@ func (r *rig) holds() {
 	if int64(len(rows)) != r.seq {
 		r.Errorf("%d rows, want %d", len(rows), r.seq)
 	}
-	runs, err := r.far.RunsAfter(r.ctx, store.System(), "s", "")
+	runs, err := r.far.RunsOfTurn(r.ctx, store.System(), "t")
 	r.ok(err)
 	if len(runs) != r.runs {
 		r.Errorf("%d runs, want %d", len(runs), r.runs)

@@ -65,13 +65,6 @@ func (r *Reader) RunsOfTurn(ctx context.Context, in store.Scope, turnID string) 
 	return list(ctx, r, scanRun, q.sql.String(), q.args...)
 }
 
-// RunsAfter implements store.RunReader.
-func (r *Reader) RunsAfter(ctx context.Context, in store.Scope, sessionID, afterID string) ([]store.Run, error) {
-	q := selecting(selectRun, in).and("x.session_id = ", sessionID).and("x.run_id > ", afterID)
-	q.raw(" ORDER BY x.run_id")
-	return list(ctx, r, scanRun, q.sql.String(), q.args...)
-}
-
 // InsertRun implements store.RunTx.
 func (t *Tx) InsertRun(ctx context.Context, r store.Run) error {
 	s := insertRun(r)

@@ -51,7 +51,6 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.LastRun(ctx, in, "x")
 		_, _ = r.ReservedRuns(ctx, in, "x")
 		_, _ = r.RunsOfTurn(ctx, in, "x")
-		_, _ = r.RunsAfter(ctx, in, "x", "y")
 		_, _ = r.Events(ctx, in, "x", 0, 1)
 		_, _ = r.LastSeq(ctx, in, "x")
 		_, _ = r.RecordsOfTurn(ctx, in, "x", store.Page{})

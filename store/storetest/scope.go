@@ -88,9 +88,6 @@ func (w *world) reads(f full) map[string]sees {
 			return some(r.ReservedRuns(ctx, in, session))
 		},
 		"RunsOfTurn": func(r store.Reader, in store.Scope) (bool, error) { return some(r.RunsOfTurn(ctx, in, turn)) },
-		"RunsAfter": func(r store.Reader, in store.Scope) (bool, error) {
-			return some(r.RunsAfter(ctx, in, session, ""))
-		},
 		"Events": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.Events(ctx, in, session, 0, 1<<20))
 		},

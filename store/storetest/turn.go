@@ -157,8 +157,6 @@ func testRuns(w *world) {
 	same(w, got[store.Run](w)(w.s.LastRun(ctx, all, s.ID)), running)
 	same(w, got[[]store.Run](w)(w.s.ReservedRuns(ctx, all, s.ID)), []store.Run{first, second})
 	same(w, got[[]store.Run](w)(w.s.RunsOfTurn(ctx, all, "t1")), []store.Run{whole, running})
-	same(w, got[[]store.Run](w)(w.s.RunsAfter(ctx, all, s.ID, running.ID)), []store.Run{first, second})
-	same(w, len(got[[]store.Run](w)(w.s.RunsAfter(ctx, all, s.ID, ""))), 4)
 
 	insert := func(sessionID string) error {
 		return w.s.InTx(ctx, func(tx store.Tx) error {
