@@ -46,6 +46,8 @@ type Call struct {
 	State          json.RawMessage
 	Context        []agui.Context
 	ForwardedProps json.RawMessage
+	// Mark is the Mark of the Session's newest Output that was kept, "" when none had one.
+	Mark string
 }
 
 // Input is the prompt: the newest message of a user.
@@ -58,11 +60,23 @@ func (c Call) Input() agui.Message {
 	return agui.Message{Role: "user"}
 }
 
-// Output is one thing a Turn gives. Exactly one member is set.
+// Output is one thing a Turn gives. Exactly one of Event, Question, Withdrawn and End is
+// set, or none of them and a Mark.
 type Output struct {
-	Event    agui.Event
-	Question *Question
-	End      *End
+	Event     agui.Event
+	Question  *Question
+	Withdrawn string // the UpstreamID of a Question that the Agent no longer asks
+	End       *End
+	// Mark names the position up to which the upstream's words are in the Outputs until
+	// this one, itself among them. It is kept with them, in the same commit.
+	Mark string
+}
+
+// Marker is a Turn whose upstream repeats what it does not know to be kept.
+type Marker interface {
+	// Kept says that every Output up to the one with this Mark has been committed. It is
+	// called by the committer and must be quick.
+	Kept(mark string)
 }
 
 // QuestionKind is what a Question waits for.
@@ -81,6 +95,7 @@ type Question struct {
 	Kind           QuestionKind
 	ToolName       string // shown as toolCallName; permissions are always request_permission
 	Tool           string // the tool a permission is about
+	ToolKind       string // what ACP calls its kind: read, edit, execute, …; "" when not told
 	Title          string
 	Args           json.RawMessage
 	Options        []Option

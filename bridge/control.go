@@ -1,0 +1,107 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Controller steers agents that run elsewhere, and the places they run in.
+type Controller interface {
+	// Control does one thing to a Session's agent and returns when it is done. Its error is
+	// a *ControlError, or ctx's.
+	Control(ctx context.Context, sessionID string, c Control) error
+	// Sandbox does one thing to the surroundings of a proxy's agents.
+	Sandbox(ctx context.Context, proxyID string, c SandboxControl) (SandboxResult, error)
+	// Inventory compares what a proxy last listed with what is known of it here.
+	Inventory(ctx context.Context, proxyID string) (Inventory, error)
+	// Prune has a proxy remove what no Session of ours accounts for.
+	Prune(ctx context.Context, proxyID string, dryRun bool) (SandboxResult, error)
+	// Linked tells whether a proxy is connected to this replica, and how many Turns it works on.
+	Linked(proxyID string) (linked bool, busy int)
+}
+
+// ControlAction is what a Control does.
+type ControlAction string
+
+// The actions of a Control.
+const (
+	ControlCancel    ControlAction = "cancel"
+	ControlSetMode   ControlAction = "set_mode"
+	ControlSetModel  ControlAction = "set_model"
+	ControlSetOption ControlAction = "set_config_option"
+	ControlClose     ControlAction = "close"
+)
+
+// Control is one thing to do to a Session's agent.
+type Control struct {
+	Action ControlAction
+	Option string          // the id of the option of set_config_option
+	Value  json.RawMessage // the mode's or model's id, or the option's value: a text or a boolean
+}
+
+// SandboxControl is one thing to do to an agent's surroundings; the members are those of
+// the message of that name on /ws/agent.
+type SandboxControl struct {
+	Action         string
+	SessionID      string
+	InstanceName   string
+	Image          string
+	Branch         string
+	Remote         string
+	Cwd            string
+	Env            map[string]string
+	Timeout        time.Duration
+	DryRun         bool
+	RemoveOrphans  bool
+	RemoveWork     bool // workspaces too
+	MaxDeleteCount int
+}
+
+// SandboxResult is what the proxy answered.
+type SandboxResult struct {
+	OK      bool
+	Error   string
+	Stdout  string
+	Stderr  string
+	Code    *int
+	Signal  string
+	Status  string
+	Details json.RawMessage
+}
+
+// Inventory is what a proxy has beside what we think it has.
+type Inventory struct {
+	CapturedAt time.Time // zero: it has not told yet
+	Instances  []InventoryItem
+	Workspaces []InventoryItem
+}
+
+// InventoryItem is one instance or workspace. Unknown ones are the proxy's alone, missing
+// ones ours alone.
+type InventoryItem struct {
+	InstanceName string
+	SessionID    string
+	Status       string
+	Path         string
+	Unknown      bool
+	Missing      bool
+}
+
+// ControlError is why a Control was not done.
+type ControlError struct {
+	Code    string
+	Message string
+}
+
+func (e *ControlError) Error() string { return e.Code + ": " + e.Message }
+
+// Codes of ControlErrors.
+const (
+	ControlOffline     = "agent_offline"       // its proxy is not connected
+	ControlNoAgent     = "no_agent_running"    // the Session has none now
+	ControlUnsupported = "control_unsupported" // the agent does not know how
+	ControlFailed      = "control_failed"      // it said no
+	ControlTimeout     = "control_timeout"     // it did not answer in time
+	ControlUnknown     = "proxy_unknown"       // there is no such proxy
+)

@@ -1,0 +1,64 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// ProxyStatus is whether a proxy is connected.
+type ProxyStatus string
+
+// The states of a Proxy.
+const (
+	ProxyOnline  ProxyStatus = "online"
+	ProxyOffline ProxyStatus = "offline"
+)
+
+// Proxy is an acp-proxy that has registered at least once.
+type Proxy struct {
+	ID            string // its own, which its token is for
+	Name          string
+	AgentID       string // the Agent it serves
+	Capabilities  []byte // JSON, as it announced them
+	MaxConcurrent int    // agents at a time; 0 when it did not say
+	Status        ProxyStatus
+	ConnectedAt   time.Time
+	LastSeen      time.Time
+	LastError     string
+	Sandboxes     []byte // its last sandbox_inventory, JSON
+	Workspaces    []byte // its last workspace_inventory, JSON
+}
+
+// SandboxInstance is where the agent of a Session runs. Its environment is not kept.
+type SandboxInstance struct {
+	SessionID    string // run_id on /ws/agent
+	ProxyID      string
+	InstanceName string
+	ACPSessionID string // the agent's own id of the conversation
+	Status       string // creating, running, stopped, missing, error, closed
+	Provider     string
+	Runtime      string
+	LastSeen     time.Time
+	LastError    string
+	Transport    []byte // JSON: the last transport_connected or transport_disconnected
+	Init         []byte // JSON: the last init_result
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+}
+
+// ProxyReader reads Proxies and SandboxInstances. Proxies belong to nobody: only a
+// Scope that sees everything sees them. An instance is seen with its Session.
+type ProxyReader interface {
+	Proxy(ctx context.Context, in Scope, id string) (Proxy, error)
+	// Proxies are all, by id.
+	Proxies(ctx context.Context, in Scope) ([]Proxy, error)
+	SandboxInstance(ctx context.Context, in Scope, sessionID string) (SandboxInstance, error)
+	// SandboxInstancesOf lists a proxy's, newest Session first.
+	SandboxInstancesOf(ctx context.Context, in Scope, proxyID string, page Page) ([]SandboxInstance, error)
+}
+
+// ProxyTx writes them.
+type ProxyTx interface {
+	UpsertProxy(ctx context.Context, p Proxy) error
+	UpsertSandboxInstance(ctx context.Context, i SandboxInstance) error
+}
