@@ -26,6 +26,7 @@ func allowed() map[string][]string {
 		"bridge/internal/failpoint":        {},
 		"bridge/eventlog":                  {"store", "bridge/internal/failpoint"},
 		"bridge/inbox":                     {"store"},
+		"bridge/proxies":                   {"store"},
 		"bridge":                           {"agui", "store", "bridge/eventlog", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint"},
 		"bridge/httpagent":                 {"agui", "bridge"},
 		"bridge/fromacp":                   {"agui", "acpgateway/acp"},

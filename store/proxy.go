@@ -57,8 +57,9 @@ type ProxyReader interface {
 	SandboxInstancesOf(ctx context.Context, in Scope, proxyID string, page Page) ([]SandboxInstance, error)
 }
 
-// ProxyTx writes them.
+// ProxyTx writes them. Each write is a whole row: a zero member empties its column.
 type ProxyTx interface {
 	UpsertProxy(ctx context.Context, p Proxy) error
+	// UpsertSandboxInstance keeps the CreatedAt of a row that is there.
 	UpsertSandboxInstance(ctx context.Context, i SandboxInstance) error
 }

@@ -14,6 +14,7 @@ type Reader interface {
 	ToolCallReader
 	ApprovalReader
 	CommandReader
+	ProxyReader
 }
 
 // Tx is one transaction of a request. It has no append: events come in a Batch only. An
@@ -28,6 +29,7 @@ type Tx interface {
 	ToolCallTx
 	ApprovalTx
 	CommandTx
+	ProxyTx
 }
 
 // Store is a database. Its methods are safe for concurrent use.

@@ -64,6 +64,9 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{SessionID: "x"}, store.Page{})
 		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{Status: store.ApprovalPending}, store.Page{})
 		_, _ = r.PendingCommands(ctx, in, "x")
+		_, _ = r.Proxy(ctx, in, "x")
+		_, _ = r.SandboxInstance(ctx, in, "x")
+		_, _ = r.SandboxInstancesOf(ctx, in, "x", store.Page{})
 		_, _ = r.SessionsWithWork(ctx, in, "r")
 	}
 	mine := store.As(store.LocalPrincipal())

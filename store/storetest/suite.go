@@ -41,6 +41,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Approvals", testApprovals},
 		{"ApprovalMoves", testApprovalMoves},
 		{"Commands", testCommands},
+		{"Proxies", testProxies},
+		{"SandboxInstances", testSandboxInstances},
 		{"BatchOrder", testBatchOrder},
 		{"BatchLost", testBatchLost},
 		{"BatchAtomic", testBatchAtomic},

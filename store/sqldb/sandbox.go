@@ -1,0 +1,61 @@
+package sqldb
+
+import (
+	"context"
+	"slices"
+
+	"aqueduct/store"
+)
+
+const selectSandbox = `SELECT i.session_id, i.proxy_id, i.instance_name, i.acp_session_id, i.status, i.provider, i.runtime,
+	i.last_seen, i.last_error, i.transport, i.init, i.created_at, i.updated_at
+	FROM sandbox_instances i JOIN sessions s ON s.session_id = i.session_id`
+
+func scanSandbox(at row) (store.SandboxInstance, error) {
+	var i store.SandboxInstance
+	err := at.Scan(&i.SessionID, &i.ProxyID, &i.InstanceName, &i.ACPSessionID, &i.Status, &i.Provider, &i.Runtime,
+		timeInto{&i.LastSeen}, &i.LastError, &i.Transport, &i.Init, timeInto{&i.CreatedAt}, timeInto{&i.UpdatedAt})
+	return i, err
+}
+
+// SandboxInstance implements store.ProxyReader.
+func (r *Reader) SandboxInstance(ctx context.Context, in store.Scope, sessionID string) (store.SandboxInstance, error) {
+	q := selecting(selectSandbox, in).and("i.session_id = ", sessionID)
+	return one(ctx, r, scanSandbox, q.sql.String(), q.args...)
+}
+
+// SandboxInstancesOf implements store.ProxyReader. Ids are UUIDv7, so their order is time.
+func (r *Reader) SandboxInstancesOf(ctx context.Context, in store.Scope, proxyID string, page store.Page) ([]store.SandboxInstance, error) {
+	q := selecting(selectSandbox, in).and("i.proxy_id = ", proxyID)
+	if page.After != "" {
+		q.and("i.session_id < ", page.After)
+	}
+	if page.Before != "" {
+		q.and("i.session_id > ", page.Before)
+	}
+	back := page.Before != "" && page.After == ""
+	if back {
+		q.raw(" ORDER BY i.session_id")
+	} else {
+		q.raw(" ORDER BY i.session_id DESC")
+	}
+	q.limit(page.Size())
+	got, err := list(ctx, r, scanSandbox, q.sql.String(), q.args...)
+	if back {
+		slices.Reverse(got)
+	}
+	return got, err
+}
+
+// UpsertSandboxInstance implements store.ProxyTx.
+func (t *Tx) UpsertSandboxInstance(ctx context.Context, i store.SandboxInstance) error {
+	return t.insert(ctx, `INSERT INTO sandbox_instances (session_id, proxy_id, instance_name, acp_session_id, status,
+		provider, runtime, last_seen, last_error, transport, init, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+		ON CONFLICT (session_id) DO UPDATE SET proxy_id = excluded.proxy_id, instance_name = excluded.instance_name,
+		acp_session_id = excluded.acp_session_id, status = excluded.status, provider = excluded.provider,
+		runtime = excluded.runtime, last_seen = excluded.last_seen, last_error = excluded.last_error,
+		transport = excluded.transport, init = excluded.init, updated_at = excluded.updated_at`,
+		i.SessionID, i.ProxyID, i.InstanceName, i.ACPSessionID, i.Status, i.Provider, i.Runtime, millis(i.LastSeen),
+		i.LastError, jsonText(i.Transport), jsonText(i.Init), millis(i.CreatedAt), millis(i.UpdatedAt))
+}

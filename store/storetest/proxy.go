@@ -1,0 +1,61 @@
+package storetest
+
+import (
+	"slices"
+
+	"aqueduct/store"
+)
+
+func (w *world) upsert(p store.Proxy) {
+	w.Helper()
+	w.tx(func(tx store.Tx) error { return tx.UpsertProxy(w.ctx, p) })
+}
+
+func testProxies(w *world) {
+	full := store.Proxy{ID: "mac.local:1", Name: "Ada's", AgentID: "opencode", Capabilities: []byte(`{"acpTunnel":true, "z":1.0}`),
+		MaxConcurrent: 3, Status: store.ProxyOnline, ConnectedAt: at(1), LastSeen: at(2), LastError: "no\x00room",
+		Sandboxes: []byte(`{"instances":[]}`), Workspaces: []byte(`{"workspaces":[]}`)}
+	bare := store.Proxy{ID: "B", Status: store.ProxyOffline}
+	w.upsert(full)
+	w.upsert(bare)
+	full.LastError = "no\ufffdroom"
+	same(w, got[store.Proxy](w)(w.s.Proxy(w.ctx, store.System(), full.ID)), full)
+	same(w, got[[]store.Proxy](w)(w.s.Proxies(w.ctx, store.System())), []store.Proxy{bare, full})
+	_, err := w.s.Proxy(w.ctx, store.System(), "nobody")
+	w.is(err, store.ErrNotFound)
+
+	full = store.Proxy{ID: full.ID, Status: store.ProxyOffline} // a write is a whole row
+	w.upsert(full)
+	same(w, got[store.Proxy](w)(w.s.Proxy(w.ctx, store.System(), full.ID)), full)
+	w.is(w.s.InTx(w.ctx, func(tx store.Tx) error {
+		return tx.UpsertProxy(w.ctx, store.Proxy{ID: "bad", Status: store.ProxyOnline, Capabilities: []byte(`{`)})
+	}), store.ErrData)
+}
+
+func testSandboxInstances(w *world) {
+	var want []store.SandboxInstance
+	for range 5 {
+		s := w.session(alice())
+		i := store.SandboxInstance{SessionID: s.ID, ProxyID: "p1", InstanceName: "tuixiu-run-" + s.ID, ACPSessionID: "ses_1",
+			Status: "running", Provider: "host_process", Runtime: "local", LastSeen: at(3), LastError: "e",
+			Transport: []byte(`{"type":"transport_connected"}`), Init: []byte(`{"ok":true}`), CreatedAt: at(1), UpdatedAt: at(2)}
+		w.tx(func(tx store.Tx) error { return tx.UpsertSandboxInstance(w.ctx, i) })
+		want = append(want, i)
+	}
+	slices.Reverse(want)
+	page := func(proxy string, p store.Page) []store.SandboxInstance {
+		w.Helper()
+		return got[[]store.SandboxInstance](w)(w.s.SandboxInstancesOf(w.ctx, store.System(), proxy, p))
+	}
+	same(w, page("p1", store.Page{}), want)
+	same(w, page("p1", store.Page{Limit: 2, After: want[1].SessionID}), want[2:4])
+	same(w, page("p1", store.Page{Limit: 2, Before: want[3].SessionID}), want[1:3])
+	same(w, len(page("p2", store.Page{})), 0)
+
+	moved := store.SandboxInstance{SessionID: want[0].SessionID, ProxyID: "p2", CreatedAt: at(8), UpdatedAt: at(9)}
+	w.tx(func(tx store.Tx) error { return tx.UpsertSandboxInstance(w.ctx, moved) })
+	moved.CreatedAt = want[0].CreatedAt
+	same(w, got[store.SandboxInstance](w)(w.s.SandboxInstance(w.ctx, store.As(alice()), moved.SessionID)), moved)
+	same(w, page("p2", store.Page{}), []store.SandboxInstance{moved})
+	same(w, len(page("p1", store.Page{})), 4)
+}
