@@ -33,7 +33,9 @@ func allowed() map[string][]string {
 		"server/auth":                      {"store"},
 		"server":                           {"agui", "agui/tdesign", "store", "bridge", "bridge/eventlog", "bridge/inbox", "server/auth", "web"},
 		"acpgateway/acp":                   {},
-		"acpgateway/proxy":                 {"acpgateway/acp"},
+		"acpgateway/counted":               {"acpgateway/acp"},
+		"acpgateway/proxy":                 {"acpgateway/acp", "acpgateway/counted"},
+		"acpgateway":                       {"store", "bridge", "bridge/fromacp", "bridge/hints", "bridge/proxies", "agui", "acpgateway/acp", "acpgateway/counted"},
 		"cmd/aqueduct":                     nil, // wires everything
 		"examples/demoagent":               {},
 		"examples/demoagent/cmd/demoagent": {"examples/demoagent"},

@@ -16,6 +16,9 @@ type ProxyInfo struct {
 	// Runs are the agents that live in the proxy now, so that the gateway sees after a cut
 	// which of its prompts have arrived.
 	Runs []RunInfo `json:"runs,omitempty"`
+	// Behind tells where the numbers of a proxy that counts stand: of each run, what comes
+	// begins after it.
+	Behind map[string]int64 `json:"behind,omitempty"`
 }
 
 // RunInfo is one of them.

@@ -161,7 +161,7 @@ func (a *agent) initialize(ctx context.Context) error {
 
 // notified passes on what the agent says, in the order it says it.
 func (a *agent) notified(method string, params json.RawMessage) {
-	a.run.p.out.room(a.ctx)
+	a.run.p.out.Room(a.ctx)
 	if method != acp.MethodUpdate {
 		a.tell(method, params)
 		return

@@ -131,7 +131,7 @@ func (r *run) console(ctx context.Context, prefix string) func(io.Reader) {
 		for {
 			line, err := lines.ReadSlice('\n')
 			if text := strings.TrimRight(string(line), "\r\n"); text != "" {
-				r.p.out.room(ctx)
+				r.p.out.Room(ctx)
 				r.text(prefix + strings.ToValidUTF8(text, "\uFFFD"))
 			}
 			if err != nil && !errors.Is(err, bufio.ErrBufferFull) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/counted"
 )
 
 const (
@@ -63,7 +64,7 @@ func (p *Proxy) link(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	defer p.out.detach()
+	defer p.out.Detach()
 	g, ctx := errgroup.WithContext(ctx)
 	registered := make(chan struct{}, 1)
 	g.Go(func() error { return p.write(ctx, conn, registered) })
@@ -110,9 +111,9 @@ func (p *Proxy) write(ctx context.Context, conn *websocket.Conn, registered <-ch
 			return ctx.Err()
 		case <-registered:
 			late.Stop()
-			p.out.attach(p.offers.Load().Seq)
+			p.out.Attach(p.offers.Load().Seq)
 		case <-late.C:
-			p.out.attach(false)
+			p.out.Attach(false)
 		case f := <-p.urgent:
 			if err := writeFrame(conn, f); err != nil {
 				return err
@@ -125,7 +126,7 @@ func (p *Proxy) write(ctx context.Context, conn *websocket.Conn, registered <-ch
 			if err := p.inventories(conn); err != nil {
 				return err
 			}
-		case <-p.out.ready:
+		case <-p.out.Ready():
 			if err := p.drain(conn); err != nil {
 				return err
 			}
@@ -138,16 +139,16 @@ const burst = 64
 
 func (p *Proxy) drain(conn *websocket.Conn) error {
 	for range burst {
-		l, body, ok := p.out.take()
+		l, body, ok := p.out.Take()
 		if !ok {
 			return nil
 		}
 		if err := writeText(conn, body); err != nil {
-			p.out.putBack(l)
+			p.out.PutBack(l)
 			return err
 		}
 	}
-	p.out.wake()
+	p.out.Wake()
 	return nil
 }
 
@@ -157,7 +158,10 @@ func (p *Proxy) introduce(conn *websocket.Conn) error {
 	if err != nil {
 		return err
 	}
-	me := acp.ProxyInfo{ID: p.cfg.ID, Name: p.cfg.Name, Capabilities: capabilities, MaxConcurrent: p.cfg.MaxConcurrent, Runs: p.living()}
+	me := acp.ProxyInfo{
+		ID: p.cfg.ID, Name: p.cfg.Name, Capabilities: capabilities, MaxConcurrent: p.cfg.MaxConcurrent,
+		Runs: p.living(), Behind: p.out.Behind(),
+	}
 	if err := writeFrame(conn, &acp.RegisterAgent{Agent: me}); err != nil {
 		return err
 	}
@@ -266,7 +270,7 @@ func (p *Proxy) read(conn *websocket.Conn, registered chan<- struct{}) error {
 			default:
 			}
 		case *acp.Ack:
-			p.out.ack(f.RunID, f.Seq)
+			p.out.Ack(f.RunID, f.Seq)
 		default:
 			if p.fresh(head) {
 				p.handle(frame)

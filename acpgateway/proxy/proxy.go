@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/counted"
 )
 
 // Proxy is one acp-proxy.
@@ -20,7 +21,7 @@ type Proxy struct {
 	cfg    Config
 	log    *slog.Logger
 	epoch  string // of this start
-	out    *outbox
+	out    *counted.Outbox
 	urgent chan acp.Frame             // not counted: sent on this link or never
 	offers atomic.Pointer[acp.Offers] // of the gateway on the link
 	asks   atomic.Int64               // permission requests so far
@@ -49,7 +50,7 @@ func New(cfg Config) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{
-		cfg: cfg, log: cfg.Log, epoch: uuid.NewString(), out: newOutbox(), urgent: make(chan acp.Frame, urgentFrames),
+		cfg: cfg, log: cfg.Log, epoch: uuid.NewString(), out: counted.NewOutbox(), urgent: make(chan acp.Frame, urgentFrames),
 		slots: make(chan struct{}, controls), runs: map[string]*run{}, ending: map[string]*run{}, seen: map[string]int64{},
 	}
 	p.offers.Store(&acp.Offers{})
@@ -86,7 +87,7 @@ func (p *Proxy) flush() {
 	deadline := time.After(flushGrace)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for !p.out.written() {
+	for !p.out.Written() {
 		select {
 		case <-tick.C:
 		case <-deadline:
@@ -107,7 +108,7 @@ func (p *Proxy) send(runID string, f acp.Frame) bool {
 		p.log.Warn("a message is too large for the gateway", "type", f.Type(), "run", runID, "bytes", len(body))
 		return false
 	}
-	p.out.put(runID, body)
+	p.out.Put(runID, body)
 	return true
 }
 

@@ -1,4 +1,4 @@
-package proxy
+package counted
 
 import (
 	"context"
@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-func takeAll(o *outbox) string {
+func takeAll(o *Outbox) string {
 	var b strings.Builder
 	for {
-		_, body, ok := o.take()
+		_, body, ok := o.Take()
 		if !ok {
 			return b.String()
 		}
@@ -19,28 +19,28 @@ func takeAll(o *outbox) string {
 
 func TestOutboxSendsAgainWhatIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
-	o := newOutbox()
-	o.put("a", []byte(`{"n":1}`))
-	o.put("b", []byte(`{"n":2}`))
-	o.put("a", []byte(`{"n":3}`))
+	o := NewOutbox()
+	o.Put("a", []byte(`{"n":1}`))
+	o.Put("b", []byte(`{"n":2}`))
+	o.Put("a", []byte(`{"n":3}`))
 	if got := takeAll(o); got != "" {
 		t.Errorf("before a link: %s", got)
 	}
-	o.attach(true)
+	o.Attach(true)
 	if got := takeAll(o); got != `{"n":1,"seq":1}{"n":2,"seq":1}{"n":3,"seq":2}` {
 		t.Error(got)
 	}
-	o.ack("a", 1)
-	o.detach()
-	o.put("a", []byte(`{"n":4}`))
-	o.attach(true)
-	o.ack("b", 1)
-	o.ack("a", 99) // more than was sent acknowledges what was
-	o.put("b", []byte(`{"n":5}`))
+	o.Ack("a", 1)
+	o.Detach()
+	o.Put("a", []byte(`{"n":4}`))
+	o.Attach(true)
+	o.Ack("b", 1)
+	o.Ack("a", 99) // more than was sent acknowledges what was
+	o.Put("b", []byte(`{"n":5}`))
 	if got := takeAll(o); got != `{"n":5,"seq":2}` {
 		t.Error(got)
 	}
-	o.ack("b", 2)
+	o.Ack("b", 2)
 	if o.frames != 0 || o.bytes != 0 {
 		t.Errorf("%d frames, %d bytes are left", o.frames, o.bytes)
 	}
@@ -48,16 +48,16 @@ func TestOutboxSendsAgainWhatIsNotAcknowledged(t *testing.T) {
 
 func TestOutboxForAnOldGateway(t *testing.T) {
 	t.Parallel()
-	o := newOutbox()
-	o.attach(false)
-	o.put("a", []byte(`{"n":1}`))
-	l, body, _ := o.take()
+	o := NewOutbox()
+	o.Attach(false)
+	o.Put("a", []byte(`{"n":1}`))
+	l, body, _ := o.Take()
 	if string(body) != `{"n":1}` {
 		t.Errorf("%s", body)
 	}
-	o.putBack(l)
-	o.detach()
-	o.attach(false)
+	o.PutBack(l)
+	o.Detach()
+	o.Attach(false)
 	if got := takeAll(o); got != `{"n":1}` {
 		t.Error(got)
 	}
@@ -68,20 +68,20 @@ func TestOutboxForAnOldGateway(t *testing.T) {
 
 func TestOutboxMakesWaitWhenFull(t *testing.T) {
 	t.Parallel()
-	o := newOutbox()
-	o.attach(true)
-	for range outboxFrames {
-		o.put("a", []byte(`{}`))
+	o := NewOutbox()
+	o.Attach(true)
+	for range maxFrames {
+		o.Put("a", []byte(`{}`))
 	}
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	o.room(gone) // ends with its context
+	o.Room(gone) // ends with its context
 	takeAll(o)
 	waited := make(chan struct{})
 	go func() {
 		defer close(waited)
-		o.room(context.Background())
+		o.Room(context.Background())
 	}()
-	o.ack("a", 1)
+	o.Ack("a", 1)
 	<-waited
 }

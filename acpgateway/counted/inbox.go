@@ -1,0 +1,76 @@
+package counted
+
+// maxAhead is how many frames may wait for one that is missing. A sender on one connection
+// sends in order, so a gap this wide is a fault of its, and it must begin again.
+const maxAhead = 1024
+
+// Inbox puts the frames of one sender in order. Its user's lock guards it.
+type Inbox[F any] struct {
+	runs map[string]*line[F]
+}
+
+// line is the frames of one run.
+type line[F any] struct {
+	last  int64 // taken
+	ahead map[int64]F
+}
+
+// NewInbox begins with what the sender says is behind it.
+func NewInbox[F any](behind map[string]int64) *Inbox[F] {
+	in := &Inbox[F]{runs: make(map[string]*line[F], len(behind))}
+	in.Skip(behind)
+	return in
+}
+
+// Skip says that nothing up to these numbers will come any more.
+func (in *Inbox[F]) Skip(behind map[string]int64) {
+	for run, seq := range behind {
+		if l := in.line(run); seq > l.last && len(l.ahead) == 0 {
+			l.last = seq
+		}
+	}
+}
+
+func (in *Inbox[F]) line(run string) *line[F] {
+	l := in.runs[run]
+	if l == nil {
+		l = &line[F]{}
+		in.runs[run] = l
+	}
+	return l
+}
+
+// Take appends to dst what can be handled now that a frame has come: nothing when it came
+// before or others are missing, else itself and what waited for it. It is false when too
+// much waits.
+func (in *Inbox[F]) Take(dst []F, run string, seq int64, f F) ([]F, bool) {
+	l := in.line(run)
+	switch {
+	case seq <= l.last:
+		return dst, true
+	case seq > l.last+1:
+		if l.ahead == nil {
+			l.ahead = make(map[int64]F)
+		}
+		l.ahead[seq] = f
+		return dst, len(l.ahead) <= maxAhead
+	}
+	dst, l.last = append(dst, f), seq
+	for {
+		next, ok := l.ahead[l.last+1]
+		if !ok {
+			return dst, true
+		}
+		l.last++
+		delete(l.ahead, l.last)
+		dst = append(dst, next)
+	}
+}
+
+// Last is the number of the newest frame of a run that was handed out.
+func (in *Inbox[F]) Last(run string) int64 {
+	if l := in.runs[run]; l != nil {
+		return l.last
+	}
+	return 0
+}
