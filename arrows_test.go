@@ -39,6 +39,7 @@ func allowed() map[string][]string {
 		"cmd/aqueduct":                     nil, // wires everything
 		"examples/demoagent":               {},
 		"examples/demoagent/cmd/demoagent": {"examples/demoagent"},
+		"test/agents":                      nil, // drives real agents through our own rooms
 		"test/bench":                       {},
 		"test/docker":                      {},
 		"test/faults":                      {},

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"aqueduct/acpgateway/acp"
-	"aqueduct/acpgateway/counted"
 )
 
 const (
