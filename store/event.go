@@ -13,6 +13,9 @@ type EventRow struct {
 	N         int
 	TS        time.Time
 	Data      []byte
+	// Mark names the place in its upstream's words that the row's events reach to, "" when
+	// the upstream has none.
+	Mark string
 }
 
 // FirstSeq is the position of the row's first event.
@@ -26,4 +29,6 @@ type EventReader interface {
 	Events(ctx context.Context, in Scope, sessionID string, after int64, maxBytes int) ([]EventRow, error)
 	// LastSeq is the position of the newest event, 0 for an empty log.
 	LastSeq(ctx context.Context, in Scope, sessionID string) (int64, error)
+	// LastMark is the newest Mark of the log that is not "", "" when there is none.
+	LastMark(ctx context.Context, in Scope, sessionID string) (string, error)
 }

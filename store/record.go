@@ -31,6 +31,9 @@ type Record struct {
 // RecordReader reads Records, oldest first.
 type RecordReader interface {
 	RecordsOfTurn(ctx context.Context, in Scope, turnID string, page Page) ([]Record, error)
+	// ParkedRecords lists those of SourceUpstream that were written while the log stood at
+	// atSeq: what a Turn's upstream has said and no Run holds.
+	ParkedRecords(ctx context.Context, in Scope, turnID string, atSeq int64) ([]Record, error)
 }
 
 // RecordTx writes Records of those who do not own the Session.

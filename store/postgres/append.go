@@ -10,14 +10,14 @@ import (
 
 // insertEvents takes the data of all rows as one value and cuts it there: an array of
 // long values would be copied several times over on the way.
-const insertEvents = `INSERT INTO events (session_id, last_seq, n, ts, data)
-	SELECT session_id, last_seq, n, ts, substr($7::bytea, at, size)
-	FROM unnest($1::text[], $2::bigint[], $3::int[], $4::bigint[], $5::int[], $6::int[])
-	AS e (session_id, last_seq, n, ts, at, size)`
+const insertEvents = `INSERT INTO events (session_id, last_seq, n, ts, data, mark)
+	SELECT session_id, last_seq, n, ts, substr($8::bytea, at, size), mark
+	FROM unnest($1::text[], $2::bigint[], $3::int[], $4::bigint[], $5::int[], $6::int[], $7::text[])
+	AS e (session_id, last_seq, n, ts, at, size, mark)`
 
 // fencedInsertEvents is insertEvents that also asks whether the writer may still write,
 // and holds that answer true until it is committed, all in one statement.
-const fencedInsertEvents = `WITH f AS (SELECT 1 FROM replicas WHERE id = $8 AND NOT fenced FOR SHARE) ` +
+const fencedInsertEvents = `WITH f AS (SELECT 1 FROM replicas WHERE id = $9 AND NOT fenced FOR SHARE) ` +
 	insertEvents + ` WHERE EXISTS (SELECT 1 FROM f)`
 
 const insertRecords = `INSERT INTO records (id, session_id, turn_id, source, type, at_seq, ts, payload)
@@ -41,14 +41,16 @@ func (c *committer) eventArgs(rows []store.EventRow) []any {
 		times    = make([]int64, len(rows))
 		places   = make([]int32, len(rows))
 		sizes    = make([]int32, len(rows))
+		marks    = make([]string, len(rows))
 		at       = int32(1) // SQL counts from 1
 	)
 	for i, e := range rows {
 		sessions[i], seqs[i], counts[i], times[i] = e.SessionID, e.LastSeq, int32(e.N), sqldb.Millis(e.TS)
 		places[i], sizes[i] = at, int32(len(e.Data))
+		marks[i] = sqldb.Text(e.Mark)
 		at += sizes[i]
 	}
-	return []any{sessions, seqs, counts, times, places, sizes, c.joined(rows)}
+	return []any{sessions, seqs, counts, times, places, sizes, marks, c.joined(rows)}
 }
 
 // maxKept bounds the buffer a committer keeps between Batches.

@@ -6,7 +6,7 @@ import (
 	"aqueduct/store"
 )
 
-const selectEvents = `SELECT e.last_seq, e.n, e.ts, e.data, e.session_id FROM events e
+const selectEvents = `SELECT e.last_seq, e.n, e.ts, e.data, e.session_id, e.mark FROM events e
 	JOIN sessions s ON s.session_id = e.session_id`
 
 // rowsPerRead bounds one read of the log where the byte budget is part of the query:
@@ -15,7 +15,7 @@ const rowsPerRead = 512
 
 func scanEvent(at row) (store.EventRow, error) {
 	var e store.EventRow
-	err := at.Scan(&e.LastSeq, &e.N, timeInto{&e.TS}, &e.Data, &e.SessionID)
+	err := at.Scan(&e.LastSeq, &e.N, timeInto{&e.TS}, &e.Data, &e.SessionID, &e.Mark)
 	return e, err
 }
 
@@ -53,7 +53,7 @@ func (r *Reader) eventsQuery(in store.Scope, sessionID string, after int64, maxB
 	// The inner query hands on where the data lies, not the data, so only the rows
 	// within the budget are fetched and sent.
 	within := &query{args: q.args}
-	within.raw("SELECT last_seq, n, ts, data, session_id FROM (SELECT w.*, ")
+	within.raw("SELECT last_seq, n, ts, data, session_id, mark FROM (SELECT w.*, ")
 	within.raw("SUM(length(data)) OVER (ORDER BY last_seq) - length(data) AS passed FROM (")
 	within.raw(q.sql.String()).raw(") w) v WHERE passed < CAST(").bind(int64(max(maxBytes, 1)))
 	return within.raw(" AS BIGINT) ORDER BY last_seq")
@@ -66,10 +66,18 @@ func (r *Reader) LastSeq(ctx context.Context, in store.Scope, sessionID string) 
 	return one(ctx, r, func(at row) (seq int64, err error) { return seq, at.Scan(&seq) }, q.sql.String(), q.args...)
 }
 
+// LastMark implements store.EventReader. The condition is the partial index of marked rows,
+// so a long log without any is not walked.
+func (r *Reader) LastMark(ctx context.Context, in store.Scope, sessionID string) (string, error) {
+	q := selecting(`SELECT COALESCE((SELECT e.mark FROM events e WHERE e.session_id = s.session_id AND e.mark <> ''
+		ORDER BY e.last_seq DESC LIMIT 1), '') FROM sessions s`, in).and("s.session_id = ", sessionID)
+	return one(ctx, r, scanString, q.sql.String(), q.args...)
+}
+
 // InsertEvent is the statement that appends one row.
 func InsertEvent(e store.EventRow) Statement {
 	return Statement{
-		SQL:  "INSERT INTO events (session_id, last_seq, n, ts, data) VALUES ($1, $2, $3, $4, $5)",
-		Args: []any{e.SessionID, e.LastSeq, int64(e.N), millis(e.TS), e.Data},
+		SQL:  "INSERT INTO events (session_id, last_seq, n, ts, data, mark) VALUES ($1, $2, $3, $4, $5, $6)",
+		Args: []any{e.SessionID, e.LastSeq, int64(e.N), millis(e.TS), e.Data, Text(e.Mark)},
 	}
 }

@@ -22,6 +22,13 @@ func (r *Reader) RecordsOfTurn(ctx context.Context, in store.Scope, turnID strin
 	return list(ctx, r, scanRecord, q.sql.String(), q.args...)
 }
 
+// ParkedRecords implements store.RecordReader.
+func (r *Reader) ParkedRecords(ctx context.Context, in store.Scope, turnID string, atSeq int64) ([]store.Record, error) {
+	q := selecting(selectRecord, in).and("e.turn_id = ", turnID).and("e.at_seq = ", atSeq)
+	q.raw(" AND e.source = 'upstream' ORDER BY e.id")
+	return list(ctx, r, scanRecord, q.sql.String(), q.args...)
+}
+
 // InsertRecord implements store.RecordTx.
 func (t *Tx) InsertRecord(ctx context.Context, e store.Record) error {
 	s := InsertRecord(e)

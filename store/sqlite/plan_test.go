@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strings"
 	"testing"
 
@@ -53,7 +54,9 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.RunsOfTurn(ctx, in, "x")
 		_, _ = r.Events(ctx, in, "x", 0, 1)
 		_, _ = r.LastSeq(ctx, in, "x")
+		_, _ = r.LastMark(ctx, in, "x")
 		_, _ = r.RecordsOfTurn(ctx, in, "x", store.Page{})
+		_, _ = r.ParkedRecords(ctx, in, "x", 1)
 		_, _ = r.Messages(ctx, in, "x", store.Page{Before: "y"})
 		_, _ = r.KnownMessageIDs(ctx, in, "x", ids)
 		_, _ = r.ToolCall(ctx, in, "x")
@@ -77,6 +80,28 @@ func TestNoScans(t *testing.T) {
 			scan := strings.HasPrefix(line, "SCAN") && !strings.Contains(line, "INDEX") && !strings.HasPrefix(line, "SCAN CONSTANT")
 			if scan || strings.Contains(line, "AUTOMATIC") {
 				t.Errorf("%s\n%s", query, plan)
+			}
+		}
+	}
+}
+
+// What is seldom there is not looked for among what always is.
+func TestMarksAndParkedByTheirOwnIndex(t *testing.T) {
+	s := openIn(t)
+	for want, ask := range map[string]func(*sqldb.Reader) error{
+		"events_marks": func(r *sqldb.Reader) error { _, err := r.LastMark(t.Context(), store.System(), "x"); return err },
+		"records_parked": func(r *sqldb.Reader) error {
+			_, err := r.ParkedRecords(t.Context(), store.System(), "x", 1)
+			return err
+		},
+	} {
+		p := planner{T: t, Queryer: s.reads, plans: map[string]string{}}
+		if err := ask(sqldb.NewReader(p, s.dialect)); err != nil && !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+		for query, plan := range p.plans {
+			if !strings.Contains(plan, want) {
+				t.Errorf("not by %s: %s\n%s", want, query, plan)
 			}
 		}
 	}

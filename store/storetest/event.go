@@ -66,3 +66,25 @@ func testEventBudget(w *world) {
 	}
 	same(w, rows, 20)
 }
+
+func testEventMarks(w *world) {
+	s, other := w.session(alice()), w.session(alice())
+	mark := func() string {
+		w.Helper()
+		return got[string](w)(w.s.LastMark(w.ctx, store.System(), s.ID))
+	}
+	same(w, mark(), "")
+	rows := []store.EventRow{row(s.ID, 1, 1), row(s.ID, 2, 1), row(s.ID, 3, 1), row(s.ID, 4, 1)}
+	rows[1].Mark, rows[2].Mark = "p1:7", "p1:10"
+	theirs := row(other.ID, 9, 9)
+	theirs.Mark = "p1:99"
+	w.commit(store.Batch{Events: []store.EventRow{rows[0], theirs}})
+	same(w, mark(), "")
+	w.commit(store.Batch{Events: rows[1:2]}) // with events alone, and in a pipeline with more
+	same(w, mark(), "p1:7")
+	w.commit(store.Batch{Events: rows[2:], Moves: []store.Move{store.SessionMove{ID: s.ID, UpdatedAt: at(1)}}})
+	same(w, mark(), "p1:10") // the newest row has none
+	same(w, w.events(s.ID, 0, 1<<20), rows)
+	_, err := w.s.LastMark(w.ctx, store.System(), "nobody's")
+	w.is(err, store.ErrNotFound)
+}

@@ -56,3 +56,17 @@ func testCommands(w *world) {
 	same(w, pending(), []store.Command{second})
 	same(w, w.move(store.CommandDone{ID: first.ID, At: at(3)}), []int{0})
 }
+
+func testParkedRecords(w *world) {
+	s := w.session(alice())
+	record := func(turn string, source store.RecordSource, seq int64) store.Record {
+		return store.Record{ID: w.id(), SessionID: s.ID, TurnID: turn, Source: source, Type: "CUSTOM", AtSeq: seq, TS: at(1), Payload: []byte(`{}`)}
+	}
+	all := []store.Record{
+		record("t1", store.SourceUpstream, 5), record("t1", store.SourceUpstream, 7), record("t1", store.SourcePlatform, 7),
+		record("t2", store.SourceUpstream, 7), record("t1", store.SourceUpstream, 7),
+	}
+	w.commit(store.Batch{Records: all})
+	parked := got[[]store.Record](w)(w.s.ParkedRecords(w.ctx, store.System(), "t1", 7))
+	same(w, parked, []store.Record{all[1], all[4]})
+}

@@ -18,6 +18,7 @@ type full struct {
 	approval store.Approval
 	message  store.Message
 	record   store.Record
+	parked   store.Record
 	command  store.Command
 	proxy    store.Proxy
 	instance store.SandboxInstance
@@ -36,6 +37,8 @@ func (w *world) full(p store.Principal) full {
 		Data: []byte(`{"id":"m1"}`), CreatedAt: at(6)}
 	f.record = store.Record{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Source: store.SourceACP,
 		Type: "update", TS: at(7), Payload: []byte(`{}`)}
+	f.parked = store.Record{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Source: store.SourceUpstream,
+		Type: "mark", AtSeq: 2, TS: at(7), Payload: []byte(`{}`)}
 	f.command = store.Command{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Kind: store.CommandCancel,
 		CreatedAt: at(8)}
 	f.proxy = store.Proxy{ID: "p1", Status: store.ProxyOnline}
@@ -44,7 +47,7 @@ func (w *world) full(p store.Principal) full {
 		return errors.Join(tx.InsertMessage(w.ctx, f.message), tx.InsertCommand(w.ctx, f.command),
 			tx.UpsertProxy(w.ctx, f.proxy), tx.UpsertSandboxInstance(w.ctx, f.instance))
 	})
-	w.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record},
+	w.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record, f.parked},
 		Moves: []store.Move{store.InsertToolCall{ToolCall: f.toolCall}}})
 	return f
 }
@@ -99,6 +102,10 @@ func (w *world) reads(f full) map[string]sees {
 		"LastSeq": func(r store.Reader, in store.Scope) (bool, error) { return found(r.LastSeq(ctx, in, session)) },
 		"RecordsOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.RecordsOfTurn(ctx, in, turn, store.Page{}))
+		},
+		"LastMark": func(r store.Reader, in store.Scope) (bool, error) { return found(r.LastMark(ctx, in, session)) },
+		"ParkedRecords": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.ParkedRecords(ctx, in, turn, f.parked.AtSeq))
 		},
 		"Messages": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.Messages(ctx, in, session, store.Page{}))
