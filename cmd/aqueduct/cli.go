@@ -15,6 +15,7 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Serve chats."`
 	Proxy   proxyCmd   `cmd:"" help:"Run ACP agents here for a gateway elsewhere."`
 	Migrate migrateCmd `cmd:"" help:"Bring a database up to date and leave."`
+	Token   tokenCmd   `cmd:"" help:"Make tokens."`
 	Tail    tailCmd    `cmd:"" help:"Print the events of a run or a thread as they come."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }

@@ -27,9 +27,9 @@ const minTokenLength = 16
 
 // Auth decides who a request's Caller is.
 type Auth struct {
-	open    bool              // nobody needs a token, on loopback
-	token   [sha256.Size]byte // hash of the one static token
-	session string            // what the browser's cookie holds in its place
+	open    bool   // nobody needs a token, on loopback
+	token   Secret // the one static token
+	session string // what the browser's cookie holds in its place
 }
 
 // None asks nobody for a token, on loopback listeners only.
@@ -43,7 +43,7 @@ func Static(token Secret) (*Auth, error) {
 	}
 	mac := hmac.New(sha256.New, []byte(raw))
 	mac.Write([]byte("aqueduct browser session"))
-	return &Auth{token: sha256.Sum256([]byte(raw)), session: hex.EncodeToString(mac.Sum(nil))}, nil
+	return &Auth{token: Secret(raw), session: hex.EncodeToString(mac.Sum(nil))}, nil
 }
 
 // CheckListener refuses to serve without tokens where others than this machine can connect.
@@ -78,18 +78,20 @@ func (a *Auth) Caller(r *http.Request) (Caller, error) {
 }
 
 func (a *Auth) bearer(given []string) (Caller, error) {
-	scheme, token, _ := strings.Cut(given[0], " ")
-	if len(given) != 1 || !strings.EqualFold(scheme, "Bearer") || !a.isToken(strings.TrimSpace(token)) {
+	token, ok := bearerToken(given)
+	if !ok || !a.isToken(token) {
 		return Caller{}, ErrBadCredential
 	}
 	return Caller{Kind: KindStatic, Principal: store.LocalPrincipal()}, nil
 }
 
-// isToken compares hashes, so that neither content nor length shows in the time it takes.
-func (a *Auth) isToken(token string) bool {
-	sum := sha256.Sum256([]byte(token))
-	return !a.open && subtle.ConstantTimeCompare(sum[:], a.token[:]) == 1
+// bearerToken is the token of an Authorization header that is there once.
+func bearerToken(given []string) (string, bool) {
+	scheme, token, _ := strings.Cut(given[0], " ")
+	return strings.TrimSpace(token), len(given) == 1 && strings.EqualFold(scheme, "Bearer")
 }
+
+func (a *Auth) isToken(token string) bool { return !a.open && a.token.Is(token) }
 
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
