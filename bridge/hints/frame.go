@@ -1,0 +1,87 @@
+package hints
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
+
+// The frames of /ws/client, in the contract's shapes (§5). A run_id there is our Session.
+
+// PromptUpdate is an update of an agent as it came; "" for a prompt or a session is null.
+func PromptUpdate(runID, promptID, sessionID string, update json.RawMessage) []byte {
+	return frame(struct {
+		Type      string          `json:"type"`
+		RunID     string          `json:"run_id"`
+		PromptID  *string         `json:"prompt_id"`
+		SessionID *string         `json:"session_id"`
+		Update    json.RawMessage `json:"update"`
+	}{"acp.prompt_update", runID, orNull(promptID), orNull(sessionID), update})
+}
+
+// Event is what was kept.
+type Event struct {
+	ID        string          `json:"id"`
+	RunID     string          `json:"runId"`
+	Source    string          `json:"source"`
+	Type      string          `json:"type"`
+	Payload   json.RawMessage `json:"payload"`
+	Timestamp time.Time       `json:"timestamp"`
+}
+
+// EventAdded says that an Event is kept.
+func EventAdded(e Event) []byte {
+	e.Timestamp = e.Timestamp.UTC()
+	return frame(struct {
+		Type  string `json:"type"`
+		RunID string `json:"run_id"`
+		Event Event  `json:"event"`
+	}{"event_added", e.RunID, e})
+}
+
+// InitStep is a step of the preparation of a run's place.
+func InitStep(runID string, step json.RawMessage) []byte {
+	return frame(struct {
+		Type  string          `json:"type"`
+		RunID string          `json:"run_id"`
+		Step  json.RawMessage `json:"step"`
+	}{"run.init_step", runID, step})
+}
+
+// inventory is what both inventories share.
+type inventory struct {
+	Type        string          `json:"type"`
+	ProxyID     string          `json:"proxy_id"`
+	InventoryID string          `json:"inventory_id"`
+	CapturedAt  string          `json:"captured_at"`
+	Workspaces  json.RawMessage `json:"workspaces,omitempty"`
+	Instances   json.RawMessage `json:"instances,omitempty"`
+}
+
+// WorkspaceInventory is what a proxy has on its disk.
+func WorkspaceInventory(proxyID, inventoryID, capturedAt string, workspaces json.RawMessage) []byte {
+	return frame(inventory{Type: "workspace_inventory", ProxyID: proxyID, InventoryID: inventoryID, CapturedAt: capturedAt, Workspaces: workspaces})
+}
+
+// SandboxInventory is what a proxy has running.
+func SandboxInventory(proxyID, inventoryID, capturedAt string, instances json.RawMessage) []byte {
+	return frame(inventory{Type: "sandbox_inventory", ProxyID: proxyID, InventoryID: inventoryID, CapturedAt: capturedAt, Instances: instances})
+}
+
+func orNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// frame is nil, which nobody publishes, when what an agent sent is no JSON.
+func frame(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) != nil {
+		return nil
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
