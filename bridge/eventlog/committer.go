@@ -44,9 +44,18 @@ func (c *committer) commit(ctx context.Context, parts []*part) {
 	if len(parts) == 0 {
 		return
 	}
-	c.last = time.Now()
+	b := batchOf(c.log.cfg.Replica, c.seq+1, parts)
+	if len(b.Events)+len(b.Records)+len(b.Moves) == 0 { // all before it is kept: so is nothing
+		for _, p := range parts {
+			p.settle(nil, nil)
+		}
+		return
+	}
 	c.seq++
-	result, err := c.write(ctx, batchOf(c.log.cfg.Replica, c.seq, parts))
+	c.last = time.Now()
+	c.log.began(c.last)
+	result, err := c.write(ctx, b)
+	c.log.began(time.Time{})
 	switch {
 	case err == nil:
 		c.landed(parts, result, time.Since(c.last))
@@ -58,7 +67,7 @@ func (c *committer) commit(ctx context.Context, parts []*part) {
 		c.commit(ctx, parts[:half])
 		c.commit(ctx, parts[half:])
 	default:
-		c.log.cfg.Logger.Error("events refused", slog.String("session_id", parts[0].row.SessionID), slog.Any("error", err))
+		c.log.cfg.Logger.Error("events refused", slog.String("session_id", parts[0].sessionID()), slog.Any("error", err))
 		c.fail(parts, err)
 	}
 }
@@ -137,12 +146,14 @@ func (c *committer) landed(parts []*part, result store.Result, took time.Duratio
 			stats.Events += p.row.N
 			stats.Bytes += len(p.row.Data)
 		}
-		sessions = append(sessions, p.row.SessionID)
+		if p.writer != nil {
+			sessions = append(sessions, p.row.SessionID)
+		}
 	}
-	stats.Sessions = len(parts)
+	stats.Sessions = len(sessions)
 	base := 0
 	for _, p := range parts {
-		p.writer.settle(p, lostOf(result, base, len(p.moves)), nil)
+		p.settle(lostOf(result, base, len(p.moves)), nil)
 		base += len(p.moves)
 	}
 	c.log.cfg.Bell.committed(sessions)
@@ -153,7 +164,7 @@ func (c *committer) landed(parts []*part, result store.Result, took time.Duratio
 
 func (c *committer) fail(parts []*part, err error) {
 	for _, p := range parts {
-		p.writer.settle(p, nil, err)
+		p.settle(nil, err)
 	}
 }
 

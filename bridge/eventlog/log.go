@@ -38,6 +38,8 @@ type Log struct {
 
 	mu    sync.Mutex
 	dirty []*Writer
+	notes notes
+	since time.Time     // of the commit in flight; zero when there is none
 	fatal error         // set once; nothing is accepted any more
 	wake  chan struct{} // the committer's bell, capacity 1
 }
@@ -102,16 +104,16 @@ func (l *Log) ringWake() {
 // take hands over what has been appended, a part a Writer, in order of arrival.
 func (l *Log) take() []*part {
 	l.mu.Lock()
-	dirty := l.dirty
+	dirty, noted := l.dirty, l.notes.take()
 	l.dirty = nil
 	l.mu.Unlock()
-	parts := make([]*part, 0, len(dirty))
+	parts := make([]*part, 0, len(dirty)+len(noted))
 	for _, w := range dirty {
 		if p := w.takePart(); p != nil {
 			parts = append(parts, p)
 		}
 	}
-	return parts
+	return append(parts, noted...)
 }
 
 // markDirty queues a Writer for the next commit, or, when there will be none, fails its
@@ -138,7 +140,7 @@ func (l *Log) stop(err error) {
 	}
 	l.mu.Unlock()
 	for _, p := range l.take() {
-		p.writer.settle(p, nil, err)
+		p.settle(nil, err)
 	}
 }
 
@@ -146,4 +148,22 @@ func (l *Log) stopped() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fatal
+}
+
+// stalledAfter is how long a commit may take before the store is said to stall: far beyond
+// what a busy database needs, and soon enough for who must choose between waiting for
+// everybody and giving up one Session.
+const stalledAfter = time.Second
+
+// Stalled reports whether the store stalls: what is full then is so for everybody.
+func (l *Log) Stalled() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.since.IsZero() && time.Since(l.since) > stalledAfter
+}
+
+func (l *Log) began(at time.Time) {
+	l.mu.Lock()
+	l.since = at
+	l.mu.Unlock()
 }

@@ -71,6 +71,13 @@ func (r *ring) unwritten(session string) {
 	delete(r.heads, session)
 }
 
+// end is where the Session's log ends, 0 when that is not known here.
+func (r *ring) end(session string) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.heads[session]
+}
+
 // after returns the held rows with events past the position if they join it without a
 // hole. known is false when the ring cannot tell whether there are any.
 func (r *ring) after(session string, pos int64) (rows []store.EventRow, known bool) {

@@ -19,6 +19,11 @@ type Entry struct {
 	N       int    // how many
 	Moves   []store.Move
 	Records []store.Record
+	// Mark is kept on the row of the events; of several that share a row, the newest.
+	Mark string
+	// Kept, unless nil, is called by the committer once the Entry is committed, in order,
+	// and not at all when it was refused. It must be quick.
+	Kept func()
 }
 
 // Writer appends to one Session's log. Its owner's goroutine alone uses it.
@@ -33,12 +38,13 @@ type Writer struct {
 	err     error // set once a part was refused; the Writer is of no use any more
 }
 
-// part is what one Writer hands to one commit.
+// part is what one Writer, or one Note, hands to one commit.
 type part struct {
-	writer  *Writer
+	writer  *Writer // nil for a Note
 	row     store.EventRow
 	records []store.Record
 	moves   []store.Move
+	kept    []func()
 	done    chan struct{} // closed when settled; nil until somebody waits
 	lost    map[int]bool  // of moves
 	err     error
@@ -119,8 +125,26 @@ func (p *part) add(e Entry, last *int64) {
 		*last += int64(e.N)
 		p.row.LastSeq = *last
 	}
+	if e.Mark != "" {
+		p.row.Mark = e.Mark
+	}
+	if e.Kept != nil {
+		p.kept = append(p.kept, e.Kept)
+	}
 	p.moves = append(p.moves, e.Moves...)
 	p.records = append(p.records, e.Records...)
+}
+
+// settle tells the part's fate to those who wait for it.
+func (p *part) settle(lost map[int]bool, err error) {
+	if err == nil {
+		for _, kept := range p.kept {
+			kept()
+		}
+	}
+	if p.writer != nil {
+		p.writer.settle(p, lost, err)
+	}
 }
 
 func (w *Writer) waitForRoom(ctx context.Context) error {
@@ -152,7 +176,7 @@ func (w *Writer) takePart() *part {
 	return p
 }
 
-// settle tells a part's fate to those who wait for it. A refused part ends the Writer:
+// settle ends a part and wakes those who wait for it. A refused part ends the Writer:
 // what came after it would stand behind a hole.
 func (w *Writer) settle(p *part, lost map[int]bool, err error) {
 	var after *part
