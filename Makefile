@@ -13,8 +13,8 @@ STATICCHECK_VERSION := v0.8.2
 FUZZTIME ?= 5s
 BENCHTIME ?= 1s
 
-.PHONY: help build run test test-go test-judges lint fuzz bench clean \
-	setup setup-postgres setup-chromium setup-judges setup-tdesign
+.PHONY: help build run test test-go test-judges test-agents lint fuzz bench clean \
+	setup setup-postgres setup-chromium setup-judges setup-agents setup-tdesign
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -35,6 +35,9 @@ test-go: setup-postgres ## the Go tests, with the race detector
 test-judges: setup-postgres setup-chromium setup-judges setup-tdesign ## the program under official clients, TDesign Chat, a browser, crashes
 	go test -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults ./test/judges | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
+test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat
+	go test -count=1 -timeout 10m -v ./test/agents | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+
 lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted" >&2; exit 1; fi
@@ -50,7 +53,7 @@ bench: setup-postgres ## what keeping everything costs against a bare relay, the
 	go test -run '^$$' -bench Flood -benchtime 1x -timeout 30m -v ./test/bench
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /test/)
 
-setup: setup-postgres setup-chromium setup-judges setup-tdesign ## install what the tests need and is missing
+setup: setup-postgres setup-chromium setup-judges setup-agents setup-tdesign ## install what the tests need and is missing
 
 setup-postgres: ## a PostgreSQL server
 	@scripts/need-postgres
@@ -60,6 +63,9 @@ setup-chromium: ## Chromium
 
 setup-judges: ## the npm packages of test/judges
 	@scripts/need-npm test/judges
+
+setup-agents: ## the npm packages of test/agents: real ACP agents
+	@scripts/need-npm test/agents
 
 setup-tdesign: examples/tdesign/dist/index.html ## examples/tdesign, installed and built
 
