@@ -56,7 +56,6 @@ func opencodeProgram(t *testing.T) string {
 
 func opencodeConfig(modelURL string) map[string]any {
 	return map[string]any{
-		"$schema":     "https://opencode.ai/config.json",
 		"model":       "scripted/model",
 		"small_model": "scripted/model",
 		// Without this it offers the models of its makers beside ours.
