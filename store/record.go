@@ -28,12 +28,16 @@ type Record struct {
 	Payload   []byte // JSON
 }
 
+// RecordTaken is the Type of the Record, of SourceUpstream, that says: all of its Turn and
+// source before it are in a Run.
+const RecordTaken = "taken"
+
 // RecordReader reads Records, oldest first.
 type RecordReader interface {
 	RecordsOfTurn(ctx context.Context, in Scope, turnID string, page Page) ([]Record, error)
-	// ParkedRecords lists those of SourceUpstream that were written while the log stood at
-	// atSeq: what a Turn's upstream has said and no Run holds.
-	ParkedRecords(ctx context.Context, in Scope, turnID string, atSeq int64) ([]Record, error)
+	// ParkedRecords lists a Turn's Records of SourceUpstream behind the newest RecordTaken:
+	// what its upstream has said and no Run holds.
+	ParkedRecords(ctx context.Context, in Scope, turnID string) ([]Record, error)
 }
 
 // RecordTx writes Records of those who do not own the Session.

@@ -7,7 +7,7 @@ ALTER TABLE events ADD COLUMN mark TEXT COLLATE "C" NOT NULL DEFAULT '';
 CREATE INDEX events_marks ON events (session_id, last_seq) WHERE mark <> '';
 
 -- What a parked Turn's upstream said, among the many other Records of a long Turn.
-CREATE INDEX records_parked ON records (turn_id, at_seq, id) WHERE source = 'upstream';
+CREATE INDEX records_parked ON records (turn_id, id) WHERE source = 'upstream';
 
 -- +goose Down
 DROP INDEX records_parked;

@@ -23,9 +23,10 @@ func (r *Reader) RecordsOfTurn(ctx context.Context, in store.Scope, turnID strin
 }
 
 // ParkedRecords implements store.RecordReader.
-func (r *Reader) ParkedRecords(ctx context.Context, in store.Scope, turnID string, atSeq int64) ([]store.Record, error) {
-	q := selecting(selectRecord, in).and("e.turn_id = ", turnID).and("e.at_seq = ", atSeq)
-	q.raw(" AND e.source = 'upstream' ORDER BY e.id")
+func (r *Reader) ParkedRecords(ctx context.Context, in store.Scope, turnID string) ([]store.Record, error) {
+	q := selecting(selectRecord, in).and("e.turn_id = ", turnID).raw(" AND e.source = 'upstream'")
+	q.and(`e.id > COALESCE((SELECT MAX(k.id) FROM records k WHERE k.source = 'upstream'
+		AND k.turn_id = e.turn_id AND k.type = `, store.RecordTaken).raw("), '') ORDER BY e.id")
 	return list(ctx, r, scanRecord, q.sql.String(), q.args...)
 }
 

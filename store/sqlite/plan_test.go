@@ -56,7 +56,7 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.LastSeq(ctx, in, "x")
 		_, _ = r.LastMark(ctx, in, "x")
 		_, _ = r.RecordsOfTurn(ctx, in, "x", store.Page{})
-		_, _ = r.ParkedRecords(ctx, in, "x", 1)
+		_, _ = r.ParkedRecords(ctx, in, "x")
 		_, _ = r.Messages(ctx, in, "x", store.Page{Before: "y"})
 		_, _ = r.KnownMessageIDs(ctx, in, "x", ids)
 		_, _ = r.ToolCall(ctx, in, "x")
@@ -91,7 +91,7 @@ func TestMarksAndParkedByTheirOwnIndex(t *testing.T) {
 	for want, ask := range map[string]func(*sqldb.Reader) error{
 		"events_marks": func(r *sqldb.Reader) error { _, err := r.LastMark(t.Context(), store.System(), "x"); return err },
 		"records_parked": func(r *sqldb.Reader) error {
-			_, err := r.ParkedRecords(t.Context(), store.System(), "x", 1)
+			_, err := r.ParkedRecords(t.Context(), store.System(), "x")
 			return err
 		},
 	} {

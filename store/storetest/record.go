@@ -59,14 +59,22 @@ func testCommands(w *world) {
 
 func testParkedRecords(w *world) {
 	s := w.session(alice())
-	record := func(turn string, source store.RecordSource, seq int64) store.Record {
-		return store.Record{ID: w.id(), SessionID: s.ID, TurnID: turn, Source: source, Type: "CUSTOM", AtSeq: seq, TS: at(1), Payload: []byte(`{}`)}
+	record := func(turn string, source store.RecordSource, kind string) store.Record {
+		return store.Record{ID: w.id(), SessionID: s.ID, TurnID: turn, Source: source, Type: kind, TS: at(1), Payload: []byte(`{}`)}
 	}
-	all := []store.Record{
-		record("t1", store.SourceUpstream, 5), record("t1", store.SourceUpstream, 7), record("t1", store.SourcePlatform, 7),
-		record("t2", store.SourceUpstream, 7), record("t1", store.SourceUpstream, 7),
+	parked := func() []store.Record {
+		w.Helper()
+		return got[[]store.Record](w)(w.s.ParkedRecords(w.ctx, store.System(), "t1"))
 	}
-	w.commit(store.Batch{Records: all})
-	parked := got[[]store.Record](w)(w.s.ParkedRecords(w.ctx, store.System(), "t1", 7))
-	same(w, parked, []store.Record{all[1], all[4]})
+	first := []store.Record{
+		record("t1", store.SourceUpstream, "a"), record("t1", store.SourcePlatform, store.RecordTaken), record("t2", store.SourceUpstream, "b"),
+		record("t1", store.SourceUpstream, "c"), record("t2", store.SourceUpstream, store.RecordTaken),
+	}
+	w.commit(store.Batch{Records: first})
+	same(w, parked(), []store.Record{first[0], first[3]})
+	w.commit(store.Batch{Records: []store.Record{record("t1", store.SourceUpstream, store.RecordTaken)}})
+	same(w, len(parked()), 0)
+	last := record("t1", store.SourceUpstream, "d")
+	w.commit(store.Batch{Records: []store.Record{last}})
+	same(w, parked(), []store.Record{last})
 }

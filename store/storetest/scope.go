@@ -105,7 +105,7 @@ func (w *world) reads(f full) map[string]sees {
 		},
 		"LastMark": func(r store.Reader, in store.Scope) (bool, error) { return found(r.LastMark(ctx, in, session)) },
 		"ParkedRecords": func(r store.Reader, in store.Scope) (bool, error) {
-			return some(r.ParkedRecords(ctx, in, turn, f.parked.AtSeq))
+			return some(r.ParkedRecords(ctx, in, turn))
 		},
 		"Messages": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.Messages(ctx, in, session, store.Page{}))
