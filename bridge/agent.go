@@ -48,6 +48,8 @@ type Call struct {
 	ForwardedProps json.RawMessage
 	// Mark is the Mark of the Session's newest Output that was kept, "" when none had one.
 	Mark string
+	// Unprompted says that no prompt began this Turn: the Agent spoke by itself.
+	Unprompted bool
 }
 
 // Input is the prompt: the newest message of a user.

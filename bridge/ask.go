@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ const askedTitle = 500
 // ask keeps a Question and pauses the Turn. It is an Approval at once, in every inbox;
 // the chat shows it when the Run ends, which is as soon as the upstream is quiet.
 func (t *turn) ask(ctx context.Context, q *Question) error {
+	if again, err := t.askedBefore(ctx, q); again || err != nil {
+		return err
+	}
 	row, approval, failure := t.questionRows(q)
 	if failure != nil {
 		return failure
@@ -56,13 +60,48 @@ func (t *turn) ask(ctx context.Context, q *Question) error {
 	return nil
 }
 
+// askedBefore reports whether an upstream repeats a Question, as it may after a restart.
+// One that has been answered already is answered again, the same way: it has not heard.
+func (t *turn) askedBefore(ctx context.Context, q *Question) (bool, error) {
+	if q.UpstreamID == "" {
+		return false, nil
+	}
+	all, err := t.questions(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, known := range slices.Backward(all) {
+		switch {
+		case known.Call.UpstreamID != q.UpstreamID:
+		case known.Open(), known.Call.DeliveredAt.IsZero():
+			return true, nil
+		case t.marker == nil: // repeats nothing, so it asks again
+			return false, nil
+		default:
+			return true, t.answerAgain(ctx, known)
+		}
+	}
+	return false, nil
+}
+
+func (t *turn) answerAgain(ctx context.Context, q inbox.Question) error {
+	if t.pump == nil || q.Approval.DecidedVia == inbox.ViaAgent {
+		return nil
+	}
+	err := t.pump.answer(ctx, []Answer{answerTo(q)})
+	if err == nil || cannotResume(err) {
+		return nil
+	}
+	return asFailure(err)
+}
+
 // keep commits moves behind all that was emitted, whether a Run is open or not.
 func (t *turn) keep(ctx context.Context, records []store.Record, moves ...store.Move) error {
 	if t.run != nil {
 		_, err := t.run.keep(ctx, records, moves...)
 		return err
 	}
-	_, err := t.s.log.Keep(ctx, eventlog.Entry{Moves: moves, Records: records})
+	_, err := t.s.log.Keep(ctx, t.parkedEntry(eventlog.Entry{Moves: moves, Records: records}))
 	return err
 }
 

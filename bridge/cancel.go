@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"aqueduct/agui"
-	"aqueduct/bridge/inbox"
 	"aqueduct/store"
 )
 
@@ -158,61 +157,4 @@ func (t *turn) cancel(ctx context.Context, c store.Command, before ...store.Move
 	return t.run.end(ctx, ending{
 		turn: store.TurnCancelled, outcome: &agui.Outcome{Type: agui.OutcomeCancelled}, moves: moves,
 	})
-}
-
-// withdraw takes back every open Question of the Turn: its moves, and the results for
-// those that were shown.
-func (t *turn) withdraw(ctx context.Context) ([]store.Move, error) {
-	open, err := t.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var moves []store.Move
-	for _, q := range open {
-		m, err := t.withdrawOne(q)
-		if err != nil {
-			return nil, err
-		}
-		moves = append(moves, m...)
-	}
-	return moves, nil
-}
-
-// withdrawOne takes back one. With no Run open its result is told by the next.
-func (t *turn) withdrawOne(q inbox.Question) ([]store.Move, error) {
-	d, now := inbox.Withdrawn(), time.Now()
-	q.Call.Result = d.Result
-	if q.Call.RunID != "" && t.run != nil {
-		if err := t.run.emitResult(q); err != nil {
-			return nil, err
-		}
-	}
-	moves := []store.Move{store.ToolCallMove{
-		ID: q.Call.ID, From: q.Call.Status, To: store.ToolFailed, ErrorCode: d.ErrorCode, Result: d.Result, Told: t.run != nil, EndedAt: now,
-	}}
-	if !q.ClientTool() {
-		moves = append(moves, store.ApprovalMove{
-			ID: q.Call.ID, To: store.ApprovalCancelled, DecidedAt: now, DecidedBy: d.By, DecidedVia: d.Via,
-		})
-	}
-	return moves, nil
-}
-
-// withdrawAllBut takes back the open Questions an Agent did not list as pending.
-func (t *turn) withdrawAllBut(ctx context.Context, open []inbox.Question, pending []string) error {
-	var moves []store.Move
-	for _, q := range open {
-		if slices.Contains(pending, q.Call.UpstreamID) {
-			continue
-		}
-		m, err := t.withdrawOne(q)
-		if err != nil {
-			return err
-		}
-		moves = append(moves, m...)
-	}
-	if len(moves) == 0 {
-		return nil
-	}
-	return t.keep(ctx, nil, moves...)
 }

@@ -3,12 +3,10 @@ package bridge
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"slices"
 	"time"
 
 	"aqueduct/agui"
-	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
 	"aqueduct/store"
 )
@@ -212,76 +210,4 @@ func questionsOf(ctx context.Context, r store.Reader, turnID string) ([]inbox.Qu
 		}
 	}
 	return all, nil
-}
-
-// keepBack keeps what a parked Turn's upstream says: as Records at once, and for the next
-// Run in memory. A Question among it is an Approval at once.
-func (t *turn) keepBack(ctx context.Context, b batch) error {
-	for _, o := range b.outputs {
-		switch {
-		case o.End != nil:
-			if err := t.endedParked(ctx, o); err != nil {
-				return err
-			}
-		case o.Question != nil:
-			if err := t.ask(ctx, o.Question); err != nil {
-				if failure, ok := err.(*Failure); ok {
-					t.brokenParked(failure)
-					return nil
-				}
-				return err
-			}
-		default:
-			t.back = append(t.back, o)
-			record := t.upstreamRecord(o.Event)
-			if t.backBytes += len(record.Payload); t.backBytes > t.s.m.cfg.Limits.RunBytes {
-				t.brokenParked(&Failure{Code: CodeRunTooLarge, Message: "The agent said more than one answer may hold."})
-				return nil
-			}
-			if err := t.s.log.Put(ctx, eventlog.Entry{Records: []store.Record{record}}); err != nil {
-				return err
-			}
-		}
-	}
-	if b.err != nil {
-		t.s.m.cfg.Logger.Warn("upstream of a parked turn ended", slog.String("turn_id", t.row.ID), slog.Any("error", b.err))
-		t.release()
-	}
-	return nil
-}
-
-// brokenParked gives up the upstream of a parked Turn; its next Run ends with the failure.
-func (t *turn) brokenParked(f *Failure) {
-	t.release()
-	t.back = []Output{{End: &End{Failure: f}}}
-}
-
-// endedParked is the upstream's last word while its Questions are open. One that ended to
-// wait is called again with the answers. A failure, or an end that waits for nothing, is
-// how the next Run ends.
-func (t *turn) endedParked(ctx context.Context, o Output) error {
-	t.release()
-	open, err := t.open(ctx)
-	if err != nil {
-		return err
-	}
-	if o.End.Pending != nil {
-		if err := t.withdrawAllBut(ctx, open, o.End.Pending); err != nil {
-			return err
-		}
-	}
-	if o.End.Failure != nil || o.End.Pending != nil && len(o.End.Pending) == 0 {
-		t.back = append(t.back, o)
-	}
-	if o.End.Pending == nil || len(o.End.Pending) > 0 {
-		return nil
-	}
-	t.s.more = true
-	return t.s.m.reserveAfter(ctx, t.row)
-}
-
-func (t *turn) upstreamRecord(ev agui.Event) store.Record {
-	r := t.record(string(ev.EventType()), ev.AppendJSON(nil))
-	r.Source = store.SourceUpstream
-	return r
 }

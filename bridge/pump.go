@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // pumpDepth is how many batches may wait between an upstream and its Session. It fills
@@ -14,6 +15,7 @@ const pumpDepth = 16
 type batch struct {
 	outputs []Output
 	err     error
+	marker  Marker // of the upstream, if it is one
 }
 
 // pump is the one goroutine that reads an upstream.
@@ -24,6 +26,8 @@ type pump struct {
 
 	mu sync.Mutex
 	up Turn
+
+	early []batch // read while the upstream was told something; the Session's goroutine alone
 }
 
 // startPump opens an upstream and reads it until its End, an error, or stop.
@@ -47,9 +51,10 @@ func (p *pump) run(ctx context.Context, open func(context.Context) (Turn, error)
 	p.mu.Lock()
 	p.up = up
 	p.mu.Unlock()
+	marker, _ := up.(Marker)
 	for {
 		outputs, err := up.Next(ctx)
-		if !p.send(ctx, batch{outputs: outputs, err: err}) || err != nil || ended(outputs) {
+		if !p.send(ctx, batch{outputs: outputs, err: err, marker: marker}) || err != nil || ended(outputs) {
 			return
 		}
 	}
@@ -77,18 +82,57 @@ func (p *pump) cancelUpstream(ctx context.Context) {
 	}
 }
 
-// answer tells a held upstream. ErrCannotResume when it must be called again instead.
+// answerWait bounds how long an upstream may take to hear an answer: more than a proxy may
+// be away. mostEarly bounds what is read meanwhile.
+const (
+	answerWait = time.Minute
+	mostEarly  = 1024
+)
+
+// answer tells a held upstream, and reads on meanwhile: one that must be rid of what it
+// says before it hears anything would otherwise wait for us, and we for it.
+// ErrCannotResume when it must be called again instead.
 func (p *pump) answer(ctx context.Context, answers []Answer) error {
 	up := p.upstream()
 	if up == nil {
 		return ErrCannotResume
 	}
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	told := make(chan error, 1)
+	go func() { told <- tellAll(ctx, up, answers) }()
+	for {
+		frames := p.frames
+		if len(p.early) >= mostEarly {
+			frames = nil
+		}
+		select {
+		case err := <-told:
+			return err
+		case b := <-frames:
+			p.early = append(p.early, b)
+		}
+	}
+}
+
+func tellAll(ctx context.Context, up Turn, answers []Answer) error {
 	for _, a := range answers {
 		if err := up.Answer(ctx, a); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// next gives what was read while the upstream was told something; it comes before what is
+// read now.
+func (p *pump) next() (batch, bool) {
+	if len(p.early) == 0 {
+		return batch{}, false
+	}
+	b := p.early[0]
+	p.early = p.early[1:]
+	return b, true
 }
 
 func (p *pump) upstream() Turn {

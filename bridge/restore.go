@@ -121,23 +121,13 @@ func (r *run) replayOne(event []byte) error {
 
 // resumeInterrupted asks the Agent to take up a Turn that a restart interrupted.
 func (t *turn) resumeInterrupted(ctx context.Context) error {
-	broken := &Failure{Code: CodeServerRestarted, Message: "The server was restarted while the agent was answering. Please try again."}
-	agent := t.s.m.cfg.Agents.agent(t.row.AgentID)
-	if agent == nil {
-		return t.fail(ctx, broken)
-	}
 	call, err := t.call(ctx)
 	if err != nil {
 		return err
 	}
-	up, err := agent.Resume(ctx, call.Call, nil)
-	if cannotResume(err) {
-		return t.fail(ctx, broken)
+	if t.pump = t.resume(ctx, call.Call, nil); t.pump == nil {
+		return t.fail(ctx, asFailure(ErrCannotResume))
 	}
-	if err != nil {
-		return t.fail(ctx, asFailure(err))
-	}
-	t.pump = startPump(ctx, func(context.Context) (Turn, error) { return up, nil })
 	return t.follow(ctx)
 }
 

@@ -134,10 +134,10 @@ func (r *run) note(ev agui.Event) {
 
 // flush hands what was emitted to the log, without waiting for the commit.
 func (r *run) flush(ctx context.Context) error {
-	if r.n == 0 {
+	if r.n == 0 && r.t.mark == "" {
 		return nil
 	}
-	err := r.t.s.log.Put(ctx, eventlog.Entry{Events: r.events, N: r.n})
+	err := r.t.s.log.Put(ctx, r.t.marked(eventlog.Entry{Events: r.events, N: r.n}))
 	r.handed()
 	return err
 }
@@ -151,7 +151,7 @@ func (r *run) handed() {
 // keep hands what was emitted to the log together with the moves, and waits for the
 // commit. It tells which moves were lost.
 func (r *run) keep(ctx context.Context, records []store.Record, moves ...store.Move) ([]int, error) {
-	lost, err := r.t.s.log.Keep(ctx, eventlog.Entry{Events: r.events, N: r.n, Moves: moves, Records: records})
+	lost, err := r.t.s.log.Keep(ctx, r.t.marked(eventlog.Entry{Events: r.events, N: r.n, Moves: moves, Records: records}))
 	r.handed()
 	return lost, err
 }

@@ -18,6 +18,7 @@ type session struct {
 	id        string
 	bell      chan struct{} // capacity 1
 	rung      bool          // guarded by m.mu
+	spoke     bool          // the upstream of a parked Turn has something to say; guarded by m.mu
 	restoring bool          // an earlier process may have left a Run open
 	more      bool          // there is more to do than was done
 	first     *begun        // what to do first, if it need not be read
@@ -71,6 +72,9 @@ func (s *session) work(ctx context.Context) error {
 			if err := s.turn.wait(ctx); err != nil {
 				return err
 			}
+			if !s.turn.held() {
+				s.release()
+			}
 		}
 	}
 }
@@ -118,6 +122,8 @@ func (s *session) step(ctx context.Context) error {
 	case todo.Run != nil:
 		s.more = todo.Reserved > 1
 		return s.begin(ctx, *todo.Run, todo.Turn)
+	case s.m.hasSpoken(s) && todo.Turn != nil && todo.Turn.Status.Paused():
+		return s.adopt(ctx, *todo.Turn)
 	}
 	return nil
 }
@@ -150,9 +156,20 @@ func (s *session) begin(ctx context.Context, run store.Run, turn *store.Turn) er
 			}
 			turn = &row
 		}
-		s.turn = newTurn(s, *turn)
+		if err := s.takeUp(ctx, *turn); err != nil {
+			return err
+		}
 	}
 	return s.finish(ctx, s.turn.drive(ctx, run))
+}
+
+// takeUp brings a Turn into memory, with what its upstream said while it was parked.
+func (s *session) takeUp(ctx context.Context, row store.Turn) error {
+	s.turn = newTurn(s, row)
+	if !row.Status.Paused() {
+		return nil
+	}
+	return s.turn.recall(ctx)
 }
 
 // finish forgets a Turn that holds nothing any more, and turns a refusal of its own

@@ -111,34 +111,42 @@ func (s *Sessions) poll(ctx context.Context) {
 func (s *Sessions) rouseAll(ctx context.Context) error {
 	ids, err := s.cfg.Store.SessionsWithWork(ctx, store.System(), s.cfg.Replica)
 	for _, id := range ids {
-		s.rouse(id, true, nil)
+		s.rouse(id, reason{restoring: true})
 	}
 	return err
 }
 
 // wake sees to it that the Session's requests are read: by the goroutine that drives it,
 // or by a new one.
-func (s *Sessions) wake(sessionID string) { s.rouse(sessionID, false, nil) }
+func (s *Sessions) wake(sessionID string) { s.rouse(sessionID, reason{}) }
 
-// rouse is wake. first is what there is to do, for a caller that has just written it, so
-// that a new goroutine need not read it again; one that runs already looks for itself.
-func (s *Sessions) rouse(sessionID string, restoring bool, first *begun) {
+// reason is why a Session is roused, beside what its rows tell.
+type reason struct {
+	restoring bool // an earlier process may have left a Run open
+	spoke     bool // the upstream of its parked Turn has something to say
+	// first is what there is to do, from a caller that has just written it, so that a new
+	// goroutine need not read it again; one that runs already looks for itself.
+	first *begun
+}
+
+// rouse is wake, with a reason.
+func (s *Sessions) rouse(sessionID string, why reason) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running == nil || s.running.Err() != nil {
 		return
 	}
 	if a := s.active[sessionID]; a != nil {
-		a.rung = true
+		a.rung, a.spoke = true, a.spoke || why.spoke
 		select {
 		case a.bell <- struct{}{}:
 		default:
 		}
 		return
 	}
-	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), restoring: restoring}
-	if first != nil {
-		a.begunBy(*first)
+	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), restoring: why.restoring, spoke: why.spoke}
+	if why.first != nil {
+		a.begunBy(*why.first)
 	}
 	s.active[sessionID] = a
 	running := s.running

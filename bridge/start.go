@@ -37,9 +37,12 @@ func (t *turn) start(ctx context.Context) error {
 		return err
 	}
 	t.row.Status = store.TurnRunning
+	if t.input.Unprompted {
+		return t.readAgain(ctx, call.Call, nil)
+	}
 	agent := t.s.m.cfg.Agents.agent(t.row.AgentID)
 	if agent == nil {
-		return t.fail(ctx, &Failure{Code: CodeAgentUnknown, Message: "There is no agent of that name here."})
+		return t.fail(ctx, agentUnknown())
 	}
 	failpoint.Here("before_dispatch")
 	t.pump = startPump(ctx, func(ctx context.Context) (Turn, error) {
@@ -47,6 +50,18 @@ func (t *turn) start(ctx context.Context) error {
 		return agent.Start(ctx, call.Call)
 	})
 	return nil
+}
+
+// readAgain reads an upstream that this process does not hold.
+func (t *turn) readAgain(ctx context.Context, call Call, answers []Answer) error {
+	if t.pump = t.resume(ctx, call, answers); t.pump == nil {
+		return t.fail(ctx, agentUnknown())
+	}
+	return nil
+}
+
+func agentUnknown() *Failure {
+	return &Failure{Code: CodeAgentUnknown, Message: "There is no agent of that name here."}
 }
 
 // proceed writes the Run after an answer. If Questions are still open it is a short one
@@ -119,12 +134,16 @@ func (t *turn) deliver(ctx context.Context, moves []store.Move) error {
 	if err != nil {
 		return err
 	}
-	token, hash := newRunToken()
-	call.RunToken = token
-	moves = append(moves, store.TurnMove{
-		ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning, DispatchedAt: now, TokenHash: hash,
-	})
-	if _, err := t.run.keep(ctx, nil, moves...); err != nil {
+	records, err := t.emitBack()
+	if err != nil {
+		return t.failOr(ctx, err, moves...)
+	}
+	running := store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning}
+	if len(answers) > 0 || t.pump == nil {
+		call.RunToken, running.TokenHash = newRunToken()
+		running.DispatchedAt = now
+	}
+	if _, err := t.run.keep(ctx, records, append(moves, running)...); err != nil {
 		return err
 	}
 	t.row.Status, t.asked = store.TurnRunning, false
@@ -134,29 +153,24 @@ func (t *turn) deliver(ctx context.Context, moves []store.Move) error {
 
 // goOn lets the Agent go on: through the upstream that still waits, or by calling again.
 func (t *turn) goOn(ctx context.Context, call Call, answers []Answer) error {
-	back := t.back
-	t.back, t.backBytes = nil, 0
-	if ended(back) {
-		return t.take(ctx, batch{outputs: back})
+	if last := t.back; len(last) > 0 {
+		t.back = nil
+		return t.take(ctx, batch{outputs: last})
+	}
+	if t.pump != nil && len(answers) == 0 { // all it asked, it took back
+		return nil
 	}
 	if t.pump != nil {
 		switch err := t.pump.answer(ctx, answers); {
 		case err == nil:
-			return t.take(ctx, batch{outputs: back})
+			return nil
 		case !cannotResume(err):
 			return t.fail(ctx, asFailure(err))
 		}
 	}
 	t.release()
-	agent := t.s.m.cfg.Agents.agent(t.row.AgentID)
-	if agent == nil {
-		return t.fail(ctx, &Failure{Code: CodeAgentUnknown, Message: "There is no agent of that name here."})
-	}
-	t.pump = startPump(ctx, func(ctx context.Context) (Turn, error) {
-		defer failpoint.Here("after_delivery")
-		return agent.Resume(ctx, call, answers)
-	})
-	return t.take(ctx, batch{outputs: back})
+	defer failpoint.Here("after_delivery")
+	return t.readAgain(ctx, call, answers)
 }
 
 func answerTo(q inbox.Question) Answer {
@@ -179,10 +193,16 @@ type callWithFresh struct {
 
 // call gathers what the Agent is called with.
 func (t *turn) call(ctx context.Context) (callWithFresh, error) {
+	return t.callIn(ctx, t.run.row.ID, t.run.profile)
+}
+
+// callIn is call for a Run that need not be open.
+func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callWithFresh, error) {
 	c := callWithFresh{Call: Call{
 		SessionID: t.s.id, TurnID: t.row.ID, AgentID: t.row.AgentID, UserID: t.s.row.User,
 		Traceparent: t.input.Traceparent, Context: t.input.Context, ForwardedProps: t.input.Props,
-		State: overlay(t.s.row.State, t.input.State), Tools: t.run.profile.tools(),
+		State: overlay(t.s.row.State, t.input.State), Tools: profile.tools(),
+		Unprompted: t.input.Unprompted,
 	}}
 	if first := t.s.transcript; first != nil {
 		t.s.transcript = nil
@@ -206,7 +226,7 @@ func (t *turn) call(ctx context.Context) (callWithFresh, error) {
 			return c, err
 		}
 		c.Messages = append(c.Messages, m)
-		if !row.Output && row.RunID == t.run.row.ID {
+		if !row.Output && row.RunID == runID {
 			c.fresh = append(c.fresh, m)
 		}
 	}

@@ -17,6 +17,7 @@ type turnInput struct {
 	State       json.RawMessage `json:"state,omitempty"`
 	Props       json.RawMessage `json:"forwarded_props,omitempty"`
 	Traceparent string          `json:"traceparent,omitempty"`
+	Unprompted  bool            `json:"unprompted,omitempty"` // the Agent spoke by itself
 }
 
 // turn drives one Turn: it reads its upstream and writes its Runs. Its Session's
@@ -30,6 +31,10 @@ type turn struct {
 	run       *run     // the open Run, nil while parked
 	back      []Output // what came while parked, for the next Run
 	backBytes int
+	parked    []store.Record // of what came while parked, not handed to the log yet
+
+	mark   string // of the newest Output taken, not handed to the log yet
+	marker Marker // hears when it is kept; nil when the upstream does not care
 
 	asked   bool      // in the open Run, which is to end when quiet
 	askedAt time.Time // when first
@@ -47,7 +52,7 @@ func newTurn(s *session, row store.Turn) *turn {
 
 // held reports whether the Turn must stay in memory although no Run is open.
 func (t *turn) held() bool {
-	return !t.row.Status.Terminal() && (t.pump != nil || len(t.back) > 0)
+	return !t.row.Status.Terminal() && t.pump != nil
 }
 
 func (t *turn) release() {
@@ -87,6 +92,12 @@ func (t *turn) drive(ctx context.Context, row store.Run) (err error) {
 func (t *turn) follow(ctx context.Context) error {
 	for t.run != nil {
 		var err error
+		if b, ok := t.ahead(); ok {
+			if err = t.take(ctx, b); err != nil {
+				return err
+			}
+			continue
+		}
 		select {
 		case b := <-t.frames():
 			err = t.take(ctx, b)
@@ -105,9 +116,16 @@ func (t *turn) follow(ctx context.Context) error {
 }
 
 // wait is follow for a parked Turn whose upstream is still there: what it says is kept,
-// and opens the next Run. It returns when something is asked of the Session.
+// and opens the next Run. It returns when something is asked of the Session, or when the
+// upstream is gone.
 func (t *turn) wait(ctx context.Context) error {
-	for {
+	for t.pump != nil && !t.s.more {
+		if b, ok := t.ahead(); ok {
+			if err := t.keepBack(ctx, b); err != nil {
+				return err
+			}
+			continue
+		}
 		select {
 		case b := <-t.frames():
 			if err := t.keepBack(ctx, b); err != nil {
@@ -119,6 +137,14 @@ func (t *turn) wait(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	return nil
+}
+
+func (t *turn) ahead() (batch, bool) {
+	if t.pump == nil {
+		return batch{}, false
+	}
+	return t.pump.next()
 }
 
 func (t *turn) frames() <-chan batch {
@@ -130,6 +156,7 @@ func (t *turn) frames() <-chan batch {
 
 // take writes one batch of the upstream's into the open Run.
 func (t *turn) take(ctx context.Context, b batch) error {
+	t.marker = b.marker
 	for _, o := range b.outputs {
 		if err := t.takeOne(ctx, o); err != nil || t.run == nil {
 			return err
@@ -148,20 +175,19 @@ func (t *turn) take(ctx context.Context, b batch) error {
 }
 
 func (t *turn) takeOne(ctx context.Context, o Output) error {
+	t.reached(o)
+	var err error
 	switch {
 	case o.Question != nil:
-		if failure := t.ask(ctx, o.Question); failure != nil {
-			return t.failOr(ctx, failure)
-		}
-		return nil
+		err = t.ask(ctx, o.Question)
+	case o.Withdrawn != "":
+		err = t.unasked(ctx, o.Withdrawn)
 	case o.End != nil:
-		return t.ended(ctx, o.End)
-	default:
-		if err := t.run.emit(o.Event); err != nil {
-			return t.failOr(ctx, err)
-		}
-		return nil
+		err = t.ended(ctx, o.End)
+	case o.Event != nil:
+		err = t.run.emit(o.Event)
 	}
+	return t.failOr(ctx, err)
 }
 
 // ended is the upstream's last word: the Turn is done, failed, or waits for answers.
@@ -202,7 +228,7 @@ func (t *turn) done(ctx context.Context, end *End) error {
 }
 
 // fail ends Run and Turn with one RUN_ERROR. Open Questions are of no use any more.
-func (t *turn) fail(ctx context.Context, f *Failure) error {
+func (t *turn) fail(ctx context.Context, f *Failure, before ...store.Move) error {
 	t.release()
 	t.s.m.cfg.Logger.Warn("turn failed", slog.String("session_id", t.s.id), slog.String("turn_id", t.row.ID),
 		slog.String("code", f.Code), slog.Any("error", f))
@@ -210,13 +236,13 @@ func (t *turn) fail(ctx context.Context, f *Failure) error {
 	if err != nil {
 		return err
 	}
-	return t.run.end(ctx, ending{turn: store.TurnFailed, failure: f, moves: moves})
+	return t.run.end(ctx, ending{turn: store.TurnFailed, failure: f, moves: append(before, moves...)})
 }
 
 // failOr ends the Turn for a *Failure and passes on any other error.
-func (t *turn) failOr(ctx context.Context, err error) error {
+func (t *turn) failOr(ctx context.Context, err error, before ...store.Move) error {
 	if f, ok := err.(*Failure); ok {
-		return t.fail(ctx, f)
+		return t.fail(ctx, f, before...)
 	}
 	return err
 }
@@ -224,6 +250,9 @@ func (t *turn) failOr(ctx context.Context, err error) error {
 func asFailure(err error) *Failure {
 	if f, ok := err.(*Failure); ok {
 		return f
+	}
+	if cannotResume(err) {
+		return &Failure{Code: CodeServerRestarted, Message: "The server was restarted while the agent was answering. Please try again.", Cause: err}
 	}
 	return &Failure{Code: CodeInternal, Message: "The agent could not be reached because of an internal error.", Cause: err}
 }

@@ -209,3 +209,7 @@ func (t *Translator) sessionState(dst []Out, u acp.Update) []Out {
 	return t.set(dst, member{"sessionState", t.scrub(u.Content.Raw)},
 		member{"configOptions", t.rawMember(v.Settings.Raw)}, member{"modeId", text(v.ModeID)}, member{"modelId", text(v.ModelID)})
 }
+
+// Rebase takes what the log's state has under /acp, when what was translated before may not
+// all have got there.
+func (t *Translator) Rebase(state json.RawMessage) { t.state = newState(state) }

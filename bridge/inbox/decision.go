@@ -32,6 +32,7 @@ const (
 	ViaREST   = "rest"
 	ViaExpiry = "expiry"
 	ViaCancel = "cancel"
+	ViaAgent  = "agent"
 )
 
 // Unclear is why an Answer leaves its Question open.
@@ -79,6 +80,13 @@ func Expired(q Question) Decision {
 func Withdrawn() Decision {
 	d := Decision{By: "system", Via: ViaCancel}
 	d.decline(store.ApprovalCancelled, "cancelled")
+	return d
+}
+
+// WithdrawnByAgent is the Decision of an Agent that no longer asks.
+func WithdrawnByAgent() Decision {
+	d := Withdrawn()
+	d.Via = ViaAgent
 	return d
 }
 

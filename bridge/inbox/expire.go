@@ -3,6 +3,7 @@ package inbox
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -35,6 +36,17 @@ func (d *Deadlines) Arm(questionID string, after time.Duration) {
 	case d.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Disarm forgets a Question that is settled. One that is not armed is none.
+func (d *Deadlines) Disarm(questionID string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ids[questionID] {
+		return
+	}
+	delete(d.ids, questionID)
+	heap.Remove(&d.due, slices.IndexFunc(d.due, func(due deadline) bool { return due.id == questionID }))
 }
 
 // Run calls expire for every Question whose time has come, one after the other, until
