@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,10 +20,25 @@ const askedTitle = 500
 
 // ask keeps a Question and pauses the Turn. It is an Approval at once, in every inbox;
 // the chat shows it when the Run ends, which is as soon as the upstream is quiet.
-func (t *turn) ask(ctx context.Context, q *Question) error {
-	if again, err := t.askedBefore(ctx, q); again || err != nil {
+func (t *turn) ask(ctx context.Context, o Output) error {
+	settled, err := t.settledAlready(ctx, o.Question)
+	t.reached(o)
+	if settled || err != nil {
 		return err
 	}
+	return t.askPerson(ctx, o.Question)
+}
+
+// settledAlready reports whether nobody needs to be asked: the upstream repeats itself, or
+// the policy decides.
+func (t *turn) settledAlready(ctx context.Context, q *Question) (bool, error) {
+	if again, err := t.askedBefore(ctx, q); again || err != nil {
+		return again, err
+	}
+	return t.judge(ctx, q)
+}
+
+func (t *turn) askPerson(ctx context.Context, q *Question) error {
 	row, approval, failure := t.questionRows(q)
 	if failure != nil {
 		return failure
@@ -132,7 +146,7 @@ func (t *turn) questionRows(q *Question) (store.ToolCall, store.Approval, *Failu
 	}
 	return row, store.Approval{
 		ID: row.ID, SessionID: t.s.id, TurnID: t.row.ID, Kind: kind, Status: store.ApprovalPending,
-		Tool: cmp.Or(q.Tool, q.ToolName), Title: plainTitle(q.Title), Args: args, ArgsSHA256: hex.EncodeToString(sum[:]), Options: options,
+		Tool: q.tool(), Title: plainTitle(q.Title), Args: args, ArgsSHA256: hex.EncodeToString(sum[:]), Options: options,
 		ResponseSchema: q.ResponseSchema, Risk: q.Risk, CreatedAt: now, ExpiresAt: row.ExpiresAt,
 	}, nil
 }

@@ -45,11 +45,12 @@ func (t *turn) keepBack(ctx context.Context, b batch) error {
 }
 
 func (t *turn) keepOne(ctx context.Context, o Output) error {
+	if o.Question != nil {
+		defer t.holdBack(Output{Mark: o.Mark})
+		return t.ask(ctx, o)
+	}
 	t.reached(o)
 	switch {
-	case o.Question != nil:
-		t.holdBack(Output{Mark: o.Mark})
-		return t.ask(ctx, o.Question)
 	case o.Withdrawn != "":
 		t.holdBack(Output{Mark: o.Mark})
 		return t.unasked(ctx, o.Withdrawn)

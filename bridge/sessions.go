@@ -10,6 +10,7 @@ import (
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/redact"
+	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -24,6 +25,8 @@ type Config struct {
 	Limits  Limits
 	Logger  *slog.Logger
 	Meter   Meter
+	// Policy says which permissions need no person; nil: none.
+	Policy *policy.Policy
 }
 
 // Meter hears what happens, for metrics. Members may be nil; they must be quick.

@@ -175,11 +175,12 @@ func (t *turn) take(ctx context.Context, b batch) error {
 }
 
 func (t *turn) takeOne(ctx context.Context, o Output) error {
+	if o.Question != nil {
+		return t.failOr(ctx, t.ask(ctx, o))
+	}
 	t.reached(o)
 	var err error
 	switch {
-	case o.Question != nil:
-		err = t.ask(ctx, o.Question)
 	case o.Withdrawn != "":
 		err = t.unasked(ctx, o.Withdrawn)
 	case o.End != nil:

@@ -248,6 +248,13 @@ func first(options []Option, kinds ...string) (Option, bool) {
 	return Option{}, false
 }
 
+// Choosing is what the agent hears when the first option of the first kind that was
+// offered is chosen; false when none of the kinds was.
+func Choosing(options []Option, kinds ...string) (json.RawMessage, bool) {
+	o, ok := first(options, kinds...)
+	return permissionPayload(o), ok
+}
+
 func permissionPayload(o Option) json.RawMessage {
 	return mustJSON(struct {
 		OptionID string `json:"optionId"`

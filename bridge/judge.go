@@ -1,0 +1,112 @@
+package bridge
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/inbox"
+	"aqueduct/policy"
+	"aqueduct/store"
+)
+
+// judged is a permission and what the policy says of it.
+type judged struct {
+	q       *Question
+	verdict policy.Verdict
+}
+
+// judge answers a permission for which the policy needs nobody, and reports whether it
+// did. The decision is on record before the Agent hears it. The Question's Mark is not
+// kept with it: until the Agent has heard, its upstream must go on repeating the Question.
+func (t *turn) judge(ctx context.Context, q *Question) (bool, error) {
+	if t.s.m.cfg.Policy == nil || q.Kind != AskPermission || t.pump == nil {
+		return false, nil
+	}
+	j := judged{q: q, verdict: t.s.m.cfg.Policy.Decide(policy.Call{
+		AgentID: t.row.AgentID, Tool: q.tool(), Kind: q.ToolKind, Title: q.Title, Args: q.Args,
+	})}
+	a, ok := j.answer()
+	if !ok {
+		return false, nil
+	}
+	if err := t.keep(ctx, []store.Record{t.record("policy_decision", j.record())}); err != nil {
+		return false, err
+	}
+	switch err := t.pump.answer(ctx, []Answer{a}); {
+	case cannotResume(err): // it ended to wait, or is gone: a person decides, and it is called again
+		j.verdict.Action, j.verdict.Reason = policy.Ask, "The agent cannot be answered at once."
+		return false, t.keep(ctx, []store.Record{t.record("policy_decision", j.record())})
+	case err != nil:
+		return false, asFailure(err)
+	case j.verdict.Action == policy.Block:
+		return true, t.tellNow(ctx, j.event())
+	}
+	return true, nil
+}
+
+// tellNow puts an event of ours where the upstream's go: into the open Run or the next.
+func (t *turn) tellNow(ctx context.Context, ev agui.Event) error {
+	if t.run == nil {
+		return t.keepOne(ctx, Output{Event: ev})
+	}
+	return t.run.emit(ev)
+}
+
+// answer is what the Agent hears; false when a person has to decide.
+func (j judged) answer() (Answer, bool) {
+	if _, failure := offered(j.q); failure != nil {
+		return Answer{}, false
+	}
+	options := inbox.DefaultOptions()
+	if len(j.q.Options) > 0 {
+		options = options[:0]
+		for _, o := range j.q.Options {
+			options = append(options, inbox.Option(o))
+		}
+	}
+	a := Answer{UpstreamID: j.q.UpstreamID, Kind: AskPermission, Status: "resolved"}
+	switch j.verdict.Action {
+	case policy.Allow:
+		var ok bool
+		a.Payload, ok = inbox.Choosing(options, inbox.AllowOnce, inbox.AllowAlways)
+		return a, ok
+	case policy.Block:
+		if payload, ok := inbox.Choosing(options, inbox.RejectOnce, inbox.RejectAlways); ok {
+			a.Payload = payload
+		} else {
+			a.Status = "cancelled"
+		}
+		return a, true
+	}
+	return Answer{}, false
+}
+
+func (j judged) record() []byte {
+	sum := sha256.Sum256(compact(j.q.Args))
+	return mustJSON(struct {
+		Verdict string `json:"verdict"`
+		Rule    string `json:"rule"`
+		Reason  string `json:"reason,omitempty"`
+		Tool    string `json:"tool"`
+		Kind    string `json:"kind,omitempty"`
+		Title   string `json:"title,omitempty"`
+		SHA256  string `json:"args_sha256"`
+	}{string(j.verdict.Action), j.verdict.Rule, j.verdict.Reason, j.q.tool(), j.q.ToolKind, plainTitle(j.q.Title), hex.EncodeToString(sum[:])})
+}
+
+// event is how the chat hears that something was blocked.
+func (j judged) event() agui.Event {
+	return &agui.Custom{Name: "policy_decision", Value: mustJSON(struct {
+		Tool    string `json:"tool"`
+		Title   string `json:"title"`
+		Verdict string `json:"verdict"`
+		Rule    string `json:"rule"`
+		Reason  string `json:"reason"`
+	}{j.q.tool(), plainTitle(j.q.Title), string(j.verdict.Action), j.verdict.Rule, j.verdict.Reason})}
+}
+
+// tool is the name of the tool a permission is about.
+func (q *Question) tool() string { return cmp.Or(q.Tool, q.ToolName) }
