@@ -42,7 +42,6 @@ func allowed() map[string][]string {
 		"examples/demoagent":               {},
 		"examples/demoagent/cmd/demoagent": {"examples/demoagent"},
 		"test/agents":                      nil, // drives real agents through our own rooms
-		"test/agents":                      {},
 		"test/bench":                       {},
 		"test/docker":                      {},
 		"test/faults":                      {},
