@@ -22,6 +22,17 @@ func (d *Directory) Add(id string, a Agent) {
 	d.agents[id] = a
 }
 
+// AddNew registers an Agent unless there is one of that id.
+func (d *Directory) AddNew(id string, a Agent) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.agents[id] != nil {
+		return false
+	}
+	d.agents[id], d.order = a, append(d.order, id)
+	return true
+}
+
 // Default is the id of the Agent for clients that name none, "" when there is no Agent.
 func (d *Directory) Default() string {
 	d.mu.RLock()

@@ -10,8 +10,11 @@ import (
 	"os"
 	"time"
 
+	"aqueduct/acpgateway"
 	"aqueduct/bridge"
 	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/hints"
+	"aqueduct/policy"
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -32,6 +35,8 @@ type serveCmd struct {
 	BaseURL     string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
 	Name        string        `default:"aqueduct" help:"Name of this replica. One that starts with a name takes over from the one before."`
 	LogFormat   string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	PolicyFile  string        `help:"Rules for what agents may do without asking; YAML." placeholder:"FILE"`
+	ACP         acpFlags      `embed:""`
 	Limits      limitFlags    `embed:""`
 }
 
@@ -40,6 +45,9 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	log := newLogger(s.LogFormat, to.log)
 	callers, err := s.auth()
 	if err != nil {
+		return err
+	}
+	if err := s.ACP.checkLocal(); err != nil {
 		return err
 	}
 	ln, err := net.Listen("tcp", s.Listen)
@@ -98,13 +106,19 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		return err
 	}
 	metrics := server.NewMetrics()
-	r, err := s.rooms(log, callers, st, replica.ID, directory, metrics)
+	own, err := auth.NewKeys(auth.NewKey()) // of this process's own proxies
+	if err != nil {
+		return err
+	}
+	r, err := s.rooms(log, callers, st, replica.ID, directory, metrics, own)
 	if err != nil {
 		return err
 	}
 	upstream.run("probes", probe(directory, metrics, log))
+	upstream.run("gateway", r.gateway.Run)
 	ground.run("event log", r.events.Run)
 	ground.run("bell", r.bell.Run)
+	ground.run("hints", r.hints.Run)
 	ground.run("heartbeat", beat(st, replica.ID, log))
 	driving.run("sessions", r.sessions.Run)
 	srv := &http.Server{
@@ -112,6 +126,9 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	edge.run("http", serveUntilDone(srv, ln, r.handler.Drain))
+	if err := s.runLocal(upstream, ln, own, log); err != nil {
+		return err
+	}
 	log.Info("serving", slog.String("name", s.Name), slog.String("replica", replica.ID), slog.Any("database", s.Database), slog.Any("agents", directory.IDs()))
 	fmt.Fprintln(to.out, "listening on", reachable(ln.Addr()))
 	<-ctx.Done()
@@ -123,22 +140,51 @@ type rooms struct {
 	bell     *eventlog.Bell
 	events   *eventlog.Log
 	sessions *bridge.Sessions
+	hints    *hints.Hub
+	gateway  *acpgateway.Gateway
 	handler  *server.Server
 }
 
 // rooms makes them; nothing runs yet.
-func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics) (r rooms, err error) {
+func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys) (r rooms, err error) {
+	rules, err := s.policy()
+	if err != nil {
+		return r, err
+	}
+	access, err := s.ACP.access()
+	if err != nil {
+		return r, err
+	}
 	r.bell = eventlog.NewBell(local.New())
 	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
-		Limits: s.Limits.bridge(),
+		Limits: s.Limits.bridge(), Policy: rules,
 	})
+	r.hints = hints.New(hints.Config{Sessions: st, Dropped: metrics.HintDropped})
+	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(),
+		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints,
 	})
 	return r, err
+}
+
+// policy is what agents may do; the default without a file.
+func (s *serveCmd) policy() (*policy.Policy, error) {
+	if s.PolicyFile == "" {
+		return policy.Default(), nil
+	}
+	raw, err := os.ReadFile(s.PolicyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--policy-file: %w", err)
+	}
+	rules, err := policy.Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("--policy-file %s: %w", s.PolicyFile, err)
+	}
+	return rules, nil
 }
 
 func (s *serveCmd) agents(upstream *stage, ln net.Listener) (*bridge.Directory, error) {

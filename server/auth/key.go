@@ -63,9 +63,7 @@ func makeKey(path string) error {
 		return err
 	}
 	defer os.Remove(f.Name()) //nolint:errcheck // the link stays
-	key := make([]byte, minKeyLength)
-	_, _ = rand.Read(key) // it never fails
-	_, err = f.WriteString(hex.EncodeToString(key) + "\n")
+	_, err = f.WriteString(string(NewKey()) + "\n")
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
@@ -73,4 +71,11 @@ func makeKey(path string) error {
 		return err
 	}
 	return nil
+}
+
+// NewKey is a key nobody has had before.
+func NewKey() Secret {
+	key := make([]byte, minKeyLength)
+	_, _ = rand.Read(key) // it never fails
+	return Secret(hex.EncodeToString(key))
 }

@@ -1,0 +1,235 @@
+package acpgateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/bridge"
+	"aqueduct/bridge/fromacp"
+	"aqueduct/store"
+)
+
+// Agent is one ACP agent, served by any number of proxies.
+type Agent struct {
+	g   *Gateway
+	id  string
+	cfg AgentConfig
+}
+
+var errOffline = &bridge.Failure{Code: CodeOffline, Message: "The agent is offline: no proxy that runs it is connected."}
+
+// Start implements bridge.Agent.
+func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error) {
+	t, err := a.place(ctx, call.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	t.cancelOthers(call.TurnID)
+	r := newTurn(t, call)
+	r.follow = call.TurnID
+	t.attach(r)
+	if failure := r.begin(); failure != nil {
+		r.Release()
+		return nil, failure
+	}
+	return r, nil
+}
+
+// Resume implements bridge.Agent: a prompt the agent may still be at is taken up again.
+func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []bridge.Answer) (bridge.Turn, error) {
+	t, err := a.g.tunnel(ctx, call.SessionID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, bridge.ErrCannotResume
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := newTurn(t, call)
+	r.phase, r.skip, r.silent = adopting, parseMark(call.Mark), r.began
+	if !call.Unprompted {
+		r.follow = call.TurnID
+		t.want(call.TurnID)
+	}
+	t.attach(r)
+	t.translateFrom(call, false)
+	r.startClock()
+	for _, answer := range answers {
+		if err := r.Answer(ctx, answer); err != nil {
+			r.Release()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// place finds the tunnel of a Session, or makes one to the least busy proxy. From then on
+// the Session stays with that proxy: its workspace is there.
+func (a *Agent) place(ctx context.Context, sessionID string) (*tunnel, error) {
+	t, err := a.g.tunnel(ctx, sessionID)
+	if err == nil {
+		if !t.p.online() {
+			return nil, errOffline
+		}
+		if !t.isOpen() && t.p.load() >= t.p.most() && !t.p.makeRoom() {
+			return nil, errBusy
+		}
+		return t, nil
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	p, err := a.g.leastBusy(a.id)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	row := store.SandboxInstance{
+		SessionID: sessionID, ProxyID: p.id, InstanceName: "tuixiu-run-" + sessionID, Status: "creating",
+		LastSeen: now, CreatedAt: now, UpdatedAt: now,
+	}
+	if err := a.g.cfg.Registry.SaveInstance(ctx, row); err != nil {
+		return nil, err
+	}
+	return a.g.bind(row, p), nil
+}
+
+var errBusy = &bridge.Failure{Code: CodeBusy, Message: "As many agents as its proxies allow are at work. Please try again later."}
+
+// leastBusy picks a proxy for a new Session.
+func (g *Gateway) leastBusy(agentID string) (*proxy, error) {
+	type candidate struct {
+		p    *proxy
+		load int
+	}
+	var all []candidate
+	full := false
+	for _, p := range g.allProxies() {
+		if !p.serves(agentID) || !p.online() {
+			continue
+		}
+		if load := p.load(); load < p.most() || p.makeRoom() {
+			all = append(all, candidate{p, load})
+		} else {
+			full = true
+		}
+	}
+	if len(all) == 0 {
+		if full {
+			return nil, errBusy
+		}
+		return nil, errOffline
+	}
+	return slices.MinFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.load, b.load), cmp.Compare(a.p.id, b.p.id))
+	}).p, nil
+}
+
+// unlimited stands for a proxy that names no bound.
+const unlimited = 1 << 30
+
+func (p *proxy) most() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.row.MaxConcurrent <= 0 {
+		return unlimited
+	}
+	return p.row.MaxConcurrent
+}
+
+// load is how many agents of the proxy are in use.
+func (p *proxy) load() int {
+	n := 0
+	for _, t := range p.g.allTunnels() {
+		if t.p == p && (t.isOpen() || t.busy()) {
+			n++
+		}
+	}
+	return n
+}
+
+// makeRoom closes the agent of the Session that has rested longest.
+func (p *proxy) makeRoom() bool {
+	var oldest *tunnel
+	var since time.Time
+	for _, t := range p.g.allTunnels() {
+		if t.p != p || t.busy() || !t.isOpen() {
+			continue
+		}
+		if used := t.lastUsed(); oldest == nil || used.Before(since) {
+			oldest, since = t, used
+		}
+	}
+	if oldest != nil {
+		oldest.close()
+	}
+	return oldest != nil
+}
+
+func (t *tunnel) isOpen() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.opened
+}
+
+func (t *tunnel) busy() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.turn != nil || len(t.prompts) > 0
+}
+
+func (t *tunnel) lastUsed() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.used
+}
+
+func (t *tunnel) config() AgentConfig {
+	t.p.mu.Lock()
+	id := t.p.row.AgentID
+	t.p.mu.Unlock()
+	return t.g.cfg.Agents[id]
+}
+
+// translateFrom readies the translator for a Turn. A fresh one is for an agent that starts:
+// what it loads of the conversation is known from the log.
+func (t *tunnel) translateFrom(call bridge.Call, fresh bool) {
+	state := member(call.State, "acp")
+	if t.tr != nil && !fresh {
+		t.tr.Rebase(state)
+		return
+	}
+	cfg := fromacp.Config{Namespace: t.id, Epoch: call.TurnID + "." + newID(), State: state}
+	t.mu.Lock()
+	cfg.SessionID = t.row.ACPSessionID
+	t.mu.Unlock()
+	if fresh && cfg.SessionID != "" {
+		cfg.Known = knownOf(call.Messages)
+	}
+	t.tr = fromacp.New(cfg)
+}
+
+// begin opens the agent if need be, and sends the prompt.
+func (r *turn) begin() *bridge.Failure {
+	fresh := !r.t.isOpen()
+	r.t.translateFrom(r.call, fresh)
+	if !fresh {
+		r.first = r.prompt(r.first)
+		return nil
+	}
+	r.phase = opening
+	cfg := r.t.config()
+	r.t.p.send(r.t.id, &acp.Open{
+		RunID: r.t.id, Cwd: cfg.Cwd, InstanceName: r.t.instance(), KeepaliveTTLSeconds: cfg.keepalive(), Init: r.init(cfg),
+	})
+	return nil
+}
+
+func (t *tunnel) instance() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.row.InstanceName
+}

@@ -1,0 +1,122 @@
+package acpgateway
+
+import (
+	"encoding/json"
+	"time"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/bridge"
+	"aqueduct/bridge/fromacp"
+)
+
+// ask is a permission request that waits for an answer. Its key says all that is needed to
+// answer it, so that it can be answered after a restart too.
+type ask struct {
+	key   askKey
+	since time.Time
+}
+
+// askKey makes a request's id unique: agents count theirs anew at every start, old proxies
+// pass that on.
+type askKey struct {
+	Sender  string            `json:"c"` // the proxy's start, or our link's
+	Life    int               `json:"l,omitempty"`
+	Session string            `json:"s"`
+	Request acp.RequestID     `json:"r"`
+	Options map[string]string `json:"o"` // the agent's own id of each option, by ours
+}
+
+func (k askKey) String() string { return string(mustJSON(k)) }
+
+func parseKey(upstreamID string) (k askKey, ok bool) {
+	return k, json.Unmarshal([]byte(upstreamID), &k) == nil && k.Request != ""
+}
+
+// asked notes a Question of the agent's, and gives it the bridge's form.
+func (t *tunnel) asked(q *fromacp.Question) *bridge.Question {
+	k := askKey{Session: q.SessionID, Request: acp.RequestID(q.Key), Options: make(map[string]string, len(q.Options))}
+	out := &bridge.Question{
+		Kind: bridge.AskPermission, Tool: q.Tool, ToolKind: q.Kind, Title: q.Title, Args: q.Args,
+	}
+	for _, o := range q.Options {
+		k.Options[o.ID] = o.Upstream
+		out.Options = append(out.Options, bridge.Option{ID: o.ID, Label: o.Label, Kind: o.Kind})
+	}
+	counts, epoch := t.p.counts(), t.p.epoch()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if k.Sender = epoch; !counts {
+		k.Sender, k.Life = t.g.epoch, t.life
+	}
+	out.UpstreamID = k.String()
+	t.asks[out.UpstreamID] = &ask{key: k, since: time.Now()}
+	return out
+}
+
+// withdrawn forgets the open request with an id, and returns its key.
+func (t *tunnel) withdrawn(id acp.RequestID) (key string, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, a := range t.asks {
+		if a.key.Request == id {
+			delete(t.asks, key)
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// allWithdrawn forgets them all: the agent is gone.
+func (t *tunnel) allWithdrawn() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	keys := make([]string, 0, len(t.asks))
+	for key := range t.asks {
+		keys = append(keys, key)
+	}
+	clear(t.asks)
+	return keys
+}
+
+func (t *tunnel) asking() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.asks) > 0
+}
+
+// answer tells the agent. An option that was not offered is never sent: old proxies would
+// take the first that allows.
+func (t *tunnel) answer(a bridge.Answer) error {
+	k, ok := parseKey(a.UpstreamID)
+	if !ok {
+		return bridge.ErrCannotResume
+	}
+	t.mu.Lock()
+	delete(t.asks, a.UpstreamID)
+	t.mu.Unlock()
+	f := &acp.SessionPermission{RunID: t.id, SessionID: k.Session, RequestID: k.Request, Outcome: acp.OutcomeCancelled}
+	if a.Status != "cancelled" {
+		if option, offered := k.chosen(a.Payload); offered {
+			f.Outcome, f.OptionID = acp.OutcomeSelected, &option
+		}
+	}
+	t.p.send(t.id, f)
+	return nil
+}
+
+// chosen is the agent's own id of the option that a payload names.
+func (k askKey) chosen(payload json.RawMessage) (string, bool) {
+	var said struct {
+		OptionID string `json:"optionId"`
+	}
+	if json.Unmarshal(payload, &said) != nil {
+		return "", false
+	}
+	id, ok := k.Options[said.OptionID]
+	return id, ok && id != ""
+}
+
+// cancelled is the answer to a request nobody will decide.
+func (a *ask) cancelled(run string) *acp.SessionPermission {
+	return &acp.SessionPermission{RunID: run, SessionID: a.key.Session, RequestID: a.key.Request, Outcome: acp.OutcomeCancelled}
+}

@@ -1,0 +1,144 @@
+package acpgateway
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/bridge"
+	"aqueduct/bridge/hints"
+	"aqueduct/bridge/proxies"
+	"aqueduct/store"
+)
+
+// Config is what a Gateway needs.
+type Config struct {
+	// Authenticate tells which proxy a request's token is for.
+	Authenticate func(*http.Request) (Identity, error)
+	Registry     *proxies.Registry
+	Directory    *bridge.Directory
+	// Spoke tells the bridge that a Session's agent says something that no Turn reads.
+	Spoke func(ctx context.Context, sessionID string) error
+	// Note keeps Records; kept is called after the commit.
+	Note func(ctx context.Context, records []store.Record, kept func()) error
+	// Stalled says that the store takes nothing at present.
+	Stalled func() bool
+	Hints   *hints.Hub
+	Agents  map[string]AgentConfig
+	Limits  Limits
+	Meter   Meter
+	Logger  *slog.Logger
+}
+
+// Identity is whom a proxy's token names.
+type Identity struct {
+	ProxyID string
+	AgentID string // "" when it does not say; the proxy's id then
+	Name    string
+}
+
+// AgentConfig is what a proxy is told about one Agent.
+type AgentConfig struct {
+	Cwd           string
+	Env           map[string]string // given to the agent, never kept
+	InitScript    string
+	InitTimeout   time.Duration
+	AgentInputs   *acp.AgentInputs
+	Keepalive     time.Duration
+	SystemContext string
+}
+
+// Limits are the gateway's settings. The zero value of a member means its default.
+type Limits struct {
+	Open    time.Duration // acp_open until acp_opened
+	Prompt  time.Duration // prompt_send until prompt_result, open permissions apart
+	Control time.Duration
+	Grace   time.Duration // a cut link may come back within it, and the Turn goes on
+	// Idle is how long a Session's agent may rest before it is closed.
+	Idle time.Duration
+	// Heartbeat is how often a proxy is expected to say something; after three it is gone.
+	Heartbeat time.Duration
+}
+
+const (
+	registerWait = 10 * time.Second // from the upgrade to register_agent
+	writeWait    = 10 * time.Second // one write to a proxy
+	// frameBytes bounds one frame of a proxy's (DESIGN §7).
+	frameBytes = 16 << 20
+	// cancelWait is how long a cancelled prompt may take to end before its agent is closed;
+	// the next prompt would wait behind it.
+	cancelWait = 10 * time.Second
+	// orphanWait is how long a prompt nobody reads any more is left alone: its Turn is
+	// either taken up again at once, or has failed.
+	orphanWait = 10 * time.Second
+	// exitWait is how long prompt_result may come after acp_exit, which tells less.
+	exitWait = 5 * time.Second
+	// adoptWait is how long a proxy that is back may take to show that it still has a
+	// prompt, when it cannot list them.
+	adoptWait = 5 * time.Second
+	// queueBytes and queueFrames bound what one Session has waiting. A proxy that counts
+	// its frames stops long before; an old one is stopped by them.
+	queueBytes  = 96 << 20
+	queueFrames = 1 << 17
+	// silentFrames is how much may wait without a Turn to read it.
+	silentFrames = 1024
+	// messageBytes is what one frame of ours may have; proxies take at least as much.
+	contextBytes = 32 << 10 // of a conversation that a new agent session is told
+)
+
+func (l Limits) withDefaults() Limits {
+	for _, d := range []struct {
+		v   *time.Duration
+		def time.Duration
+	}{
+		{&l.Open, 300 * time.Second}, {&l.Prompt, 3600 * time.Second}, {&l.Control, 60 * time.Second},
+		{&l.Grace, 45 * time.Second}, {&l.Idle, 1800 * time.Second}, {&l.Heartbeat, 30 * time.Second},
+	} {
+		if *d.v == 0 {
+			*d.v = d.def
+		}
+	}
+	return l
+}
+
+// Meter hears what happens, for metrics. Members may be nil; they must be quick.
+type Meter struct {
+	Linked  func(proxies int)
+	Frame   func(kind string)   // a frame that was taken, by type
+	Refused func(reason string) // one that was not
+}
+
+// Reasons a frame is refused for.
+const (
+	refusedMalformed    = "malformed"
+	refusedUnknown      = "unknown_type"
+	refusedUnregistered = "unregistered"
+	refusedForeign      = "foreign_run" // another proxy's run, or nobody's
+	refusedUnexpected   = "unexpected"  // an answer to nothing
+	refusedTooMuch      = "too_much"
+)
+
+// Codes of failures that are told apart here; server's table documents them.
+const (
+	CodeOffline     = "agent_offline"
+	CodeBusy        = "agent_busy"
+	CodeLost        = "agent_link_lost"
+	CodeRestarted   = "agent_proxy_restarted"
+	CodeOpenTimeout = "agent_open_timeout"
+	CodeTimeout     = "agent_prompt_timeout"
+	CodeOverloaded  = "overloaded"
+)
+
+// emptyInputs is the least that old proxies open with.
+func emptyInputs() *acp.AgentInputs { return &acp.AgentInputs{Version: 1, Items: []acp.AgentInput{}} }
+
+func mustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic("acpgateway: " + err.Error()) // our own types always can be written
+	}
+	return raw
+}

@@ -1,0 +1,134 @@
+package acpgateway
+
+import (
+	"time"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/bridge/fromacp"
+)
+
+// due ends a Turn whose time has come, one way or another.
+func (r *turn) due(out []fromacp.Out, full bool) []fromacp.Out {
+	switch now := time.Now(); {
+	case r.wasStopped():
+		r.phase = ended
+		return r.t.tr.PromptEnd(r.withdraw(out), acp.StopCancelled, nil)
+	case full:
+		return r.fail(out, fromacp.Cause{Code: CodeOverloaded, Message: "The agent says more than can be taken in."}, unwanted)
+	case passed(now, r.linkDue()):
+		return r.fail(out, fromacp.Cause{Code: CodeLost, Message: "The link to the agent's proxy was lost and did not come back in time."}, left)
+	case passed(now, r.openDue()):
+		r.t.close()
+		return r.fail(out, fromacp.Cause{Code: CodeOpenTimeout, Message: "The agent took too long to start."}, unwanted)
+	case passed(now, r.exitDue()):
+		return r.fail(r.withdraw(out), fromacp.Cause{}, unwanted)
+	case passed(now, r.silenceDue()):
+		return r.missing(out)
+	case passed(now, r.promptDue(now)):
+		return r.fail(r.withdraw(out), fromacp.Cause{Code: CodeTimeout, Message: "The agent took too long to answer."}, unwanted)
+	case passed(now, r.quietDue()):
+		r.phase = ended
+		return r.t.tr.PromptEnd(out, "", nil)
+	}
+	return out
+}
+
+func passed(now, at time.Time) bool { return !at.IsZero() && !now.Before(at) }
+
+// missing ends a Turn whose prompt the proxy seems not to have any more.
+func (r *turn) missing(out []fromacp.Out) []fromacp.Out {
+	if r.phase == adopting && r.call.Unprompted {
+		r.phase = ended
+		return r.t.tr.PromptEnd(out, "", nil)
+	}
+	return r.fail(r.withdraw(out), fromacp.Cause{
+		Code: CodeLost, Message: "After the link was cut the agent's proxy did not go on with the prompt. Please try again.",
+	}, unwanted)
+}
+
+// linkDue: a cut link may come back within the grace.
+func (r *turn) linkDue() time.Time {
+	online, lost := r.t.p.status()
+	if online {
+		return time.Time{}
+	}
+	if lost.Before(r.began) {
+		lost = r.began
+	}
+	return lost.Add(r.t.g.cfg.Limits.Grace)
+}
+
+func (r *turn) openDue() time.Time {
+	if r.phase != opening {
+		return time.Time{}
+	}
+	open := r.t.g.cfg.Limits.Open
+	if cfg := r.t.config(); cfg.InitScript != "" {
+		open = max(open, cfg.initTimeout()+10*time.Second)
+	}
+	return r.began.Add(open)
+}
+
+func (r *turn) exitDue() time.Time {
+	if r.exit == nil {
+		return time.Time{}
+	}
+	return r.exitAt.Add(exitWait)
+}
+
+// silenceDue: once a link is back, a proxy that lists its prompts has shown whether it has
+// this one; another shows it by going on.
+func (r *turn) silenceDue() time.Time {
+	online, _ := r.t.p.status()
+	if !online || r.phase == opening {
+		return time.Time{}
+	}
+	since := r.silent
+	r.t.mu.Lock()
+	if at := r.t.linkAt; at.After(r.heard) && at.After(since) {
+		since = at
+	}
+	r.t.mu.Unlock()
+	switch {
+	case since.IsZero():
+		return time.Time{}
+	case !r.t.p.counts():
+		if r.t.asking() {
+			return time.Time{} // an agent that asks says nothing else
+		}
+		return since.Add(r.t.g.cfg.Limits.Grace)
+	case r.t.p.has(r.t.id, r.following()):
+		return time.Time{}
+	}
+	return since.Add(adoptWait)
+}
+
+func (r *turn) promptDue(now time.Time) time.Time {
+	left, runs := r.remaining()
+	if !runs {
+		return time.Time{}
+	}
+	return now.Add(left)
+}
+
+// quietDue: words that belong to no prompt have no end of their own.
+func (r *turn) quietDue() time.Time {
+	if !r.call.Unprompted || r.following() != "" || r.t.asking() {
+		return time.Time{}
+	}
+	return r.heard.Add(quietEnd)
+}
+
+// longestWait is how long Next sleeps when nothing is due.
+const longestWait = time.Hour
+
+// wait is how long nothing can become due.
+func (r *turn) wait(now time.Time) time.Duration {
+	wait := longestWait
+	for _, at := range []time.Time{r.linkDue(), r.openDue(), r.exitDue(), r.silenceDue(), r.promptDue(now), r.quietDue()} {
+		if !at.IsZero() {
+			wait = min(wait, max(0, at.Sub(now)))
+		}
+	}
+	return wait
+}

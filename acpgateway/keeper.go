@@ -1,0 +1,256 @@
+package acpgateway
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"aqueduct/store"
+)
+
+// maxRecords is how many records may wait for the store; past it reading stops.
+const maxRecords = 1 << 14
+
+// keeper writes down what is not part of a Session's log: records, proxies, instances. Its
+// goroutine alone does, so that no link waits for the store.
+type keeper struct {
+	g    *Gateway
+	bell chan struct{} // capacity 1
+
+	mu        sync.Mutex
+	records   []store.Record
+	room      chan struct{} // closed when records were taken
+	flushes   []flushing    // in the order of their times
+	proxies   map[*proxy]bool
+	instances map[*tunnel]bool
+}
+
+// flushing is a recorder that merges, until a time.
+type flushing struct {
+	t  *tunnel
+	at time.Time
+}
+
+// work is what a keeper has to do.
+type work struct {
+	records   []store.Record
+	proxies   map[*proxy]bool
+	instances map[*tunnel]bool
+}
+
+func (k *keeper) run(ctx context.Context) {
+	timer := time.NewTimer(mergeTime)
+	defer timer.Stop()
+	for {
+		select {
+		case <-k.bell:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		for _, f := range k.merged(time.Now()) {
+			f.t.records.flush()
+		}
+		k.keep(ctx, k.take())
+		timer.Reset(mergeTime / 8)
+	}
+}
+
+// merged takes the recorders whose time has come.
+func (k *keeper) merged(now time.Time) []flushing {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := 0
+	for n < len(k.flushes) && !k.flushes[n].at.After(now) {
+		n++
+	}
+	due := k.flushes[:n:n]
+	k.flushes = k.flushes[n:]
+	return due
+}
+
+func (k *keeper) take() work {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w := work{records: k.records, proxies: k.proxies, instances: k.instances}
+	k.records, k.proxies, k.instances = nil, nil, nil
+	if k.room != nil {
+		close(k.room)
+		k.room = nil
+	}
+	return w
+}
+
+func (k *keeper) keep(ctx context.Context, w work) {
+	for _, records := range bySession(w.records) {
+		if err := k.g.cfg.Note(ctx, records, func() { k.g.recorded(records) }); err != nil && ctx.Err() == nil {
+			k.g.log.Error("records were not kept", slog.Int("records", len(records)), slog.Any("error", err))
+		}
+	}
+	for p := range w.proxies {
+		p.mu.Lock()
+		row := p.row
+		p.mu.Unlock()
+		k.complain(ctx, k.g.cfg.Registry.SaveProxy(ctx, row))
+	}
+	for t := range w.instances {
+		t.mu.Lock()
+		row := t.row
+		t.mu.Unlock()
+		row.UpdatedAt = time.Now()
+		k.complain(ctx, k.g.cfg.Registry.SaveInstance(ctx, row))
+	}
+}
+
+// bySession parts records, so that what the store refuses is one Session's.
+func bySession(records []store.Record) map[string][]store.Record {
+	parts := make(map[string][]store.Record)
+	for _, r := range records {
+		parts[r.SessionID] = append(parts[r.SessionID], r)
+	}
+	return parts
+}
+
+func (k *keeper) complain(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		k.g.log.Error("a proxy or an instance was not kept", slog.Any("error", err))
+	}
+}
+
+// lastWait bounds the last write of a gateway that stops.
+const lastWait = 2 * time.Second
+
+// last keeps what is left when nothing comes any more.
+func (k *keeper) last() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastWait)
+	defer cancel()
+	for _, t := range k.g.allTunnels() {
+		t.records.flush()
+	}
+	k.keep(ctx, k.take())
+}
+
+// record takes one record. It blocks while too many wait: then the store stalls.
+func (k *keeper) record(ctx context.Context, r store.Record) {
+	for {
+		k.mu.Lock()
+		if len(k.records) < maxRecords || ctx.Done() == nil {
+			k.records = append(k.records, r)
+			k.mu.Unlock()
+			break
+		}
+		if k.room == nil {
+			k.room = make(chan struct{})
+		}
+		room := k.room
+		k.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return
+		}
+	}
+	k.ring()
+}
+
+func (k *keeper) due(t *tunnel, at time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.flushes = append(k.flushes, flushing{t, at})
+}
+
+func (k *keeper) proxy(p *proxy) {
+	k.mu.Lock()
+	if k.proxies == nil {
+		k.proxies = make(map[*proxy]bool)
+	}
+	k.proxies[p] = true
+	k.mu.Unlock()
+	k.ring()
+}
+
+func (k *keeper) instance(t *tunnel) {
+	k.mu.Lock()
+	if k.instances == nil {
+		k.instances = make(map[*tunnel]bool)
+	}
+	k.instances[t] = true
+	k.mu.Unlock()
+	k.ring()
+}
+
+func (k *keeper) ring() {
+	select {
+	case k.bell <- struct{}{}:
+	default:
+	}
+}
+
+// caller tells the bridge of Sessions whose agent speaks unheard. It may take a transaction
+// each, which no link must wait for.
+type caller struct {
+	g    *Gateway
+	bell chan struct{} // capacity 1
+
+	mu  sync.Mutex
+	ids []string
+	in  map[string]bool
+}
+
+func (c *caller) call(id string) {
+	c.mu.Lock()
+	if c.in == nil {
+		c.in = make(map[string]bool)
+	}
+	if !c.in[id] {
+		c.in[id] = true
+		c.ids = append(c.ids, id)
+	}
+	c.mu.Unlock()
+	select {
+	case c.bell <- struct{}{}:
+	default:
+	}
+}
+
+// callAgain is the pause before the bridge is told again, after it could not take it.
+const callAgain = time.Second
+
+func (c *caller) run(ctx context.Context) {
+	for {
+		select {
+		case <-c.bell:
+		case <-ctx.Done():
+			return
+		}
+		for id, ok := c.next(); ok; id, ok = c.next() {
+			if err := c.g.cfg.Spoke(ctx, id); err != nil && ctx.Err() == nil {
+				c.g.log.Error("an agent speaks and cannot be heard yet", slog.String("session_id", id), slog.Any("error", err))
+				pause(ctx, callAgain)
+				c.call(id)
+			}
+		}
+	}
+}
+
+func (c *caller) next() (string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.ids) == 0 {
+		return "", false
+	}
+	id := c.ids[0]
+	c.ids = c.ids[1:]
+	delete(c.in, id)
+	return id, true
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,223 @@
+package acpgateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"aqueduct/acpgateway/acp"
+)
+
+// Codes links are closed with. 1008 is what the contract has for a token that is refused.
+const (
+	closeRefused  = websocket.ClosePolicyViolation
+	closeReplaced = 4001 // a newer connection of the same proxy has come
+)
+
+// link is one connection of a proxy.
+type link struct {
+	g    *Gateway
+	conn *websocket.Conn
+	who  Identity
+	p    *proxy // once it has registered
+	end  context.CancelCauseFunc
+
+	mu     sync.Mutex
+	urgent []acp.Frame      // not counted: sent on this link or never
+	acks   map[string]int64 // to be told, by run
+	bell   chan struct{}    // capacity 1
+}
+
+// ServeHTTP takes one proxy's connection and returns when it has ended.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, ok := g.running()
+	if !ok {
+		http.Error(w, "shutting down", http.StatusServiceUnavailable)
+		return
+	}
+	defer g.wg.Done()
+	conn, err := g.up.Upgrade(w, r, nil)
+	if err != nil {
+		return // it has answered
+	}
+	defer conn.Close()
+	who, err := g.cfg.Authenticate(r)
+	if err != nil {
+		g.log.Warn("a proxy's token was refused", slog.String("remote", r.RemoteAddr), slog.Any("error", err))
+		sayGoodbye(conn, closeRefused, "Unauthorized")
+		return
+	}
+	g.serve(ctx, &link{g: g, conn: conn, who: who, acks: make(map[string]int64), bell: make(chan struct{}, 1)})
+}
+
+func sayGoodbye(conn *websocket.Conn, code int, text string) {
+	// It may be gone already.
+	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text), time.Now().Add(time.Second))
+}
+
+// goodbye is why a link is ended by us.
+type goodbye struct {
+	code int
+	text string
+}
+
+func (g *goodbye) Error() string { return g.text }
+
+// serve runs a link: this goroutine reads, another writes.
+func (g *Gateway) serve(ctx context.Context, l *link) {
+	ctx, l.end = context.WithCancelCause(ctx)
+	defer l.end(nil)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		l.end(l.write(ctx))
+		bye := &goodbye{websocket.CloseGoingAway, "going away"}
+		_ = errors.As(context.Cause(ctx), &bye)
+		sayGoodbye(l.conn, bye.code, bye.text)
+		_ = l.conn.Close() // ends the reader, which knows no context
+	}()
+	l.end(l.read(ctx))
+	<-written
+	if p := l.proxy(); p != nil {
+		p.unlinked(l, context.Cause(ctx))
+	}
+}
+
+// read takes frames until the link ends.
+func (l *link) read(ctx context.Context) error {
+	l.conn.SetReadLimit(frameBytes)
+	patience := registerWait
+	alive := func() error { return l.conn.SetReadDeadline(time.Now().Add(patience)) }
+	l.conn.SetPongHandler(func(string) error { return alive() })
+	ping := l.conn.PingHandler()
+	l.conn.SetPingHandler(func(data string) error { return errors.Join(alive(), ping(data)) })
+	for {
+		if err := alive(); err != nil {
+			return err
+		}
+		kind, data, err := l.conn.ReadMessage()
+		if err != nil {
+			return err
+		}
+		if kind != websocket.TextMessage {
+			l.g.refuse(refusedMalformed)
+			continue
+		}
+		if err := l.receive(ctx, data); err != nil {
+			return err
+		}
+		if l.proxy() != nil {
+			patience = 3 * l.g.cfg.Limits.Heartbeat
+		}
+	}
+}
+
+// write is the only writer of frames: acks and what is urgent, then the proxy's outbox.
+func (l *link) write(ctx context.Context) error {
+	ping := time.NewTicker(l.g.cfg.Limits.Heartbeat)
+	defer ping.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ping.C:
+			if err := l.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(writeWait)); err != nil {
+				return err
+			}
+		case <-l.bell:
+			if err := l.flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// flush writes all there is. The outbox counts as the proxy's only while this link is its.
+func (l *link) flush() error {
+	for {
+		urgent, acks := l.takeUrgent()
+		for _, f := range urgent {
+			if err := l.writeFrame(f); err != nil {
+				return err
+			}
+		}
+		for run, seq := range acks {
+			if err := l.writeFrame(&acp.Ack{RunID: run, Seq: seq}); err != nil {
+				return err
+			}
+		}
+		p := l.proxy()
+		if p == nil {
+			return nil
+		}
+		letter, body, ok := p.take(l)
+		if !ok {
+			return nil
+		}
+		if err := l.writeText(body); err != nil {
+			p.out.PutBack(letter)
+			return err
+		}
+	}
+}
+
+// proxy is who has registered on this link; nil before.
+func (l *link) proxy() *proxy {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.p
+}
+
+func (l *link) takeUrgent() ([]acp.Frame, map[string]int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	urgent, acks := l.urgent, l.acks
+	l.urgent = nil
+	if len(acks) > 0 {
+		l.acks = make(map[string]int64)
+	}
+	return urgent, acks
+}
+
+func (l *link) writeFrame(f acp.Frame) error {
+	body, err := acp.Encode(f)
+	if err != nil {
+		return err
+	}
+	return l.writeText(body)
+}
+
+func (l *link) writeText(body []byte) error {
+	if err := l.conn.SetWriteDeadline(time.Now().Add(writeWait)); err != nil {
+		return err
+	}
+	return l.conn.WriteMessage(websocket.TextMessage, body)
+}
+
+// now sends a frame that is worth nothing later.
+func (l *link) now(f acp.Frame) {
+	l.mu.Lock()
+	l.urgent = append(l.urgent, f)
+	l.mu.Unlock()
+	l.ring()
+}
+
+// ack tells that a run's frames have come for good.
+func (l *link) ack(run string, seq int64) {
+	l.mu.Lock()
+	l.acks[run] = max(l.acks[run], seq)
+	l.mu.Unlock()
+	l.ring()
+}
+
+func (l *link) ring() {
+	select {
+	case l.bell <- struct{}{}:
+	default:
+	}
+}

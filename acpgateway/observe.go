@@ -1,0 +1,146 @@
+package acpgateway
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/store"
+)
+
+// observe learns from a frame what is true from its arrival on, and puts it on record. It is
+// false when the frame is not for a Turn.
+func (t *tunnel) observe(ctx context.Context, f frame) bool {
+	switch m := f.Frame.(type) {
+	case *acp.ACPUpdate:
+		t.heard(m)
+		t.records.update(ctx, m)
+	case *acp.ProxyUpdate:
+		t.records.signal(ctx, m)
+		return t.signalled(m)
+	case *acp.Opened:
+		t.wasOpened(m)
+	case *acp.PromptResult:
+		t.records.result(ctx, m)
+		t.promptEnded(m)
+	case *acp.Exit:
+		t.records.exit(ctx, m)
+		t.gone("stopped")
+	case *acp.Closed:
+		t.gone("closed")
+	case *acp.BranchCreated:
+		t.records.branch(ctx, m)
+	case *restarted:
+		t.records.flush()
+		t.gone("stopped")
+	}
+	return true
+}
+
+func (t *tunnel) heard(m *acp.ACPUpdate) {
+	if m.SessionID != nil && *m.SessionID != "" {
+		t.mu.Lock()
+		t.session = *m.SessionID
+		first := t.row.ACPSessionID == ""
+		t.mu.Unlock()
+		if first {
+			t.note(func(row *store.SandboxInstance) { row.ACPSessionID = *m.SessionID })
+		}
+	}
+	if strings.Contains(string(m.Update), "onfigOptions") {
+		settings := acp.ReadUpdate(m.Update).Session().Settings
+		if o, ok := settings.Named("model"); ok {
+			t.mu.Lock()
+			t.models = o.ID
+			t.mu.Unlock()
+		}
+	}
+}
+
+func (t *tunnel) wasOpened(m *acp.Opened) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.opened = m.OK
+	var info acp.InitializeResult
+	if m.OK && json.Unmarshal(m.Agent, &info) == nil {
+		t.caps = info.AgentCapabilities.PromptCapabilities
+	}
+}
+
+// promptEnded notes the end of a prompt. The session a result names is the agent's word on
+// which one goes on.
+func (t *tunnel) promptEnded(m *acp.PromptResult) {
+	t.mu.Lock()
+	delete(t.prompts, m.PromptID)
+	t.used = time.Now()
+	if m.SessionID != "" {
+		t.session = m.SessionID
+	}
+	t.mu.Unlock()
+	if m.OK && m.SessionID != "" {
+		t.note(func(row *store.SandboxInstance) { row.ACPSessionID = m.SessionID })
+	}
+}
+
+// gone notes the end of the agent's process.
+func (t *tunnel) gone(status string) {
+	t.mu.Lock()
+	t.ended()
+	t.mu.Unlock()
+	t.note(func(row *store.SandboxInstance) { row.Status = status })
+}
+
+// signalled learns from a proxy's own signal. A request for permission that a cancelled
+// prompt makes is answered at once.
+func (t *tunnel) signalled(m *acp.ProxyUpdate) bool {
+	signal, err := acp.DecodeSignal(m.Content)
+	if err != nil {
+		return true // told as it is
+	}
+	switch s := signal.(type) {
+	case *acp.InstanceStatus:
+		t.status(s)
+	case *acp.TransportConnected:
+		t.mu.Lock()
+		t.life++
+		t.mu.Unlock()
+		t.note(func(row *store.SandboxInstance) { row.Transport = m.Content })
+	case *acp.TransportDisconnected:
+		t.note(func(row *store.SandboxInstance) { row.Transport = m.Content })
+	case *acp.InitResult:
+		t.note(func(row *store.SandboxInstance) { row.Init = m.Content })
+	case *acp.PermissionRequest:
+		return !t.declined(s)
+	}
+	return true
+}
+
+func (t *tunnel) status(s *acp.InstanceStatus) {
+	t.note(func(row *store.SandboxInstance) {
+		row.Status, row.Provider, row.Runtime, row.LastError = s.Status, s.Provider, word(s.Runtime), word(s.LastError)
+		row.LastSeen = time.Now()
+		if s.InstanceName != "" {
+			row.InstanceName = s.InstanceName
+		}
+	})
+}
+
+func (t *tunnel) declined(s *acp.PermissionRequest) bool {
+	t.mu.Lock()
+	declined := s.PromptID != nil && t.dropped.has(*s.PromptID)
+	t.mu.Unlock()
+	if declined {
+		a := ask{key: askKey{Session: s.SessionID, Request: s.RequestID}}
+		t.p.send(t.id, a.cancelled(t.id))
+	}
+	return declined
+}
+
+func word(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,155 @@
+package acpgateway
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/agui"
+	"aqueduct/bridge/fromacp"
+)
+
+// Bounds that proxies keep (contract facts §3.3), in seconds.
+const (
+	keepaliveLeast, keepaliveUsual, keepaliveMost = 60, 1800, 86400
+	initLeast, initUsual, initMost                = 1, 300, 3600
+)
+
+func (c AgentConfig) keepalive() int {
+	if c.Keepalive == 0 {
+		return keepaliveUsual
+	}
+	return min(max(int(c.Keepalive/time.Second), keepaliveLeast), keepaliveMost)
+}
+
+func (c AgentConfig) initTimeout() time.Duration {
+	if c.InitTimeout == 0 {
+		return initUsual * time.Second
+	}
+	return min(max(c.InitTimeout, initLeast*time.Second), initMost*time.Second)
+}
+
+// init is what readies a workspace. It goes with every prompt: an agent that has ended is
+// started again with it.
+func (r *turn) init(c AgentConfig) *acp.Init {
+	env := maps.Clone(c.Env)
+	if env == nil {
+		env = make(map[string]string)
+	}
+	env["TUIXIU_RUN_ID"], env["TUIXIU_INSTANCE_NAME"], env["TUIXIU_AGENT_ID"] = r.t.id, r.t.instance(), r.call.AgentID
+	i := &acp.Init{Script: c.InitScript, TimeoutSeconds: int(c.initTimeout() / time.Second), Env: env, AgentInputs: c.AgentInputs}
+	if i.AgentInputs == nil {
+		i.AgentInputs = emptyInputs()
+	}
+	return i
+}
+
+// prompt sends the user's words. Parts that the agent does not take are left out, which the
+// chat is told.
+func (r *turn) prompt(out []fromacp.Out) []fromacp.Out {
+	r.t.mu.Lock()
+	caps, session := r.t.caps, r.t.row.ACPSessionID
+	r.t.mu.Unlock()
+	var blocks []json.RawMessage
+	for _, m := range newest(r.call.Messages) {
+		some, skipped := fromacp.Blocks(m, caps)
+		if len(skipped) > 0 {
+			out = append(out, fromacp.Out{Event: fromacp.Notice(skipped)})
+		}
+		for _, b := range some {
+			blocks = append(blocks, mustJSON(b))
+		}
+	}
+	if len(blocks) == 0 {
+		return r.fail(out, fromacp.Cause{Code: "agent_error", Message: "Nothing of this message is of a kind that the agent takes."}, unwanted)
+	}
+	cfg, id := r.t.config(), r.following()
+	r.phase = prompting
+	r.t.sent(id)
+	r.startClock()
+	r.t.p.send(r.t.id, &acp.PromptSend{
+		RunID: r.t.id, PromptID: id, Cwd: cfg.Cwd, InstanceName: r.t.instance(), KeepaliveTTLSeconds: cfg.keepalive(),
+		SessionID: session, Context: r.context(cfg), Prompt: blocks,
+		TimeoutMS: r.t.g.cfg.Limits.Prompt.Milliseconds(), Init: r.init(cfg),
+	})
+	return out
+}
+
+// newest are the user's messages since anybody else spoke.
+func newest(messages []agui.Message) []agui.Message {
+	at := len(messages)
+	for at > 0 && messages[at-1].Role == "user" {
+		at--
+	}
+	return messages[at:]
+}
+
+// context is what an agent's new session is told first: the system's words, the client's,
+// and the conversation so far, its end if it is long. An old session is not told again.
+func (r *turn) context(c AgentConfig) string {
+	var parts []string
+	if c.SystemContext != "" {
+		parts = append(parts, c.SystemContext)
+	}
+	for _, item := range r.call.Context {
+		parts = append(parts, item.Description+": "+item.Value)
+	}
+	if said := conversation(r.call.Messages); said != "" {
+		parts = append(parts, "The conversation so far:\n"+said)
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+func conversation(messages []agui.Message) string {
+	messages = messages[:len(messages)-len(newest(messages))]
+	var lines []string
+	size := 0
+	for i := len(messages) - 1; i >= 0 && size < contextBytes; i-- {
+		m := messages[i]
+		text := m.Content.String()
+		if m.Role != "user" && m.Role != "assistant" || text == "" {
+			continue
+		}
+		line := m.Role + ": " + text
+		size += len(line)
+		lines = append(lines, line)
+	}
+	var b strings.Builder
+	for i := len(lines) - 1; i >= 0; i-- {
+		b.WriteString(lines[i] + "\n")
+	}
+	return b.String()
+}
+
+// knownOf is what the log has of a conversation that an agent is about to load.
+func knownOf(messages []agui.Message) fromacp.Known {
+	known := fromacp.Known{IDs: make(map[string]bool)}
+	for _, m := range messages {
+		if m.Role == "user" {
+			continue
+		}
+		known.IDs[m.ID] = true
+		for _, c := range m.ToolCalls {
+			known.IDs[c.ID] = true
+		}
+		if text := m.Content.String(); text != "" && (m.Role == "assistant" || m.Role == "reasoning") {
+			known.Texts = append(known.Texts, text)
+		}
+	}
+	return known
+}
+
+// member is one member of a JSON object.
+func member(object json.RawMessage, name string) json.RawMessage {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(object, &m) != nil {
+		return nil
+	}
+	return m[name]
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -1,0 +1,282 @@
+package acpgateway
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/counted"
+	"aqueduct/store"
+)
+
+// proxy is one acp-proxy, connected or not.
+type proxy struct {
+	g   *Gateway
+	id  string
+	out *counted.Outbox // frames of runs, on their way down
+
+	// inMu keeps frames in order from the link to the tunnels, also while one link takes
+	// over from another.
+	inMu    sync.Mutex
+	in      *counted.Inbox[frame] // nil: it does not count
+	foreign map[string]bool       // runs that are not its own, so that each is looked up once
+
+	mu      sync.Mutex
+	row     store.Proxy
+	link    *link // nil: offline
+	lost    time.Time
+	offers  acp.Offers
+	runs    map[string]acp.RunInfo    // that it listed when it registered
+	pending map[string]chan acp.Frame // controls under way, by their id
+}
+
+// frame is one message of a run, or of none.
+type frame struct {
+	acp.Frame        // nil: it could not be read, but has its number
+	run       string // what it names
+	seq       int64  // 0: not counted
+	size      int
+	at        int64 // its place among all of its tunnel
+}
+
+func newProxy(g *Gateway, id string) *proxy {
+	return &proxy{
+		g: g, id: id, out: counted.NewOutbox(), foreign: make(map[string]bool), pending: make(map[string]chan acp.Frame),
+		row: store.Proxy{ID: id, AgentID: id, Status: store.ProxyOffline},
+	}
+}
+
+// linked makes l the proxy's link. A newer connection wins: the older one may hang half
+// open for long.
+func (p *proxy) linked(l *link, who Identity, info acp.ProxyInfo) {
+	offers := info.Offers()
+	p.inMu.Lock()
+	p.mu.Lock()
+	old, before := p.link, p.offers
+	restarted := before.Epoch != "" && before.Epoch != offers.Epoch
+	if restarted {
+		p.out.Forget()
+	}
+	p.renumber(before, offers, info.Behind)
+	p.link, p.offers, p.lost = l, offers, time.Time{}
+	p.runs = make(map[string]acp.RunInfo, len(info.Runs))
+	for _, r := range info.Runs {
+		p.runs[r.RunID] = r
+	}
+	p.row = p.register(who, info)
+	l.mu.Lock()
+	l.p = p
+	l.mu.Unlock()
+	l.now(&acp.RegisterAck{Success: true, Offers: acp.Offers{Seq: offers.Seq, PermissionCancelled: true, Epoch: p.g.epoch}})
+	p.out.Attach(offers.Seq)
+	p.mu.Unlock()
+	p.inMu.Unlock()
+	if old != nil && old != l {
+		old.end(&goodbye{closeReplaced, "replaced by a newer connection"})
+	}
+	p.log().Info("proxy linked", slog.String("agent", p.row.AgentID), slog.Bool("counts", offers.Seq), slog.Bool("restarted", restarted))
+	p.changed(func(t *tunnel) { t.linkUp(restarted, offers.Seq) })
+	l.ring()
+}
+
+// renumber sees to the numbers of what comes: they go on within one epoch of the sender.
+func (p *proxy) renumber(before, now acp.Offers, behind map[string]int64) {
+	switch {
+	case !now.Seq:
+		p.in = nil
+	case p.in == nil || before.Epoch != now.Epoch:
+		p.in = counted.NewInbox[frame](behind)
+	}
+}
+
+// register is the row of a proxy that has introduced itself.
+func (p *proxy) register(who Identity, info acp.ProxyInfo) store.Proxy {
+	row, now := p.row, time.Now()
+	row.ID, row.Name, row.AgentID = p.id, info.Name, agentOf(who)
+	if who.Name != "" {
+		row.Name = who.Name
+	}
+	row.Capabilities, row.MaxConcurrent = validJSON(info.Capabilities), max(0, info.MaxConcurrent)
+	row.Status, row.ConnectedAt, row.LastSeen, row.LastError = store.ProxyOnline, now, now, ""
+	return row
+}
+
+// agentOf is the Agent that a proxy serves.
+func agentOf(who Identity) string {
+	if who.AgentID != "" {
+		return who.AgentID
+	}
+	return who.ProxyID
+}
+
+// unlinked notes the end of a link, if it is still the proxy's.
+func (p *proxy) unlinked(l *link, why error) {
+	p.mu.Lock()
+	if p.link != l {
+		p.mu.Unlock()
+		return
+	}
+	p.link, p.lost = nil, time.Now()
+	p.out.Detach()
+	p.row.Status, p.row.LastSeen = store.ProxyOffline, p.lost
+	if why != nil {
+		p.row.LastError = why.Error()
+	}
+	waiting := p.pending
+	p.pending = make(map[string]chan acp.Frame)
+	p.mu.Unlock()
+	for _, ch := range waiting {
+		close(ch)
+	}
+	p.log().Warn("proxy gone", slog.Any("error", why))
+	p.changed(func(t *tunnel) { t.linkDown() })
+}
+
+// changed tells the proxy's tunnels, the store and the metrics.
+func (p *proxy) changed(tell func(*tunnel)) {
+	for _, t := range p.g.allTunnels() {
+		if t.p == p {
+			tell(t)
+		}
+	}
+	p.g.keeper.proxy(p)
+	if f := p.g.cfg.Meter.Linked; f != nil {
+		n := 0
+		for _, other := range p.g.allProxies() {
+			if other.online() {
+				n++
+			}
+		}
+		f(n)
+	}
+}
+
+func (p *proxy) log() *slog.Logger { return p.g.log.With(slog.String("proxy", p.id)) }
+
+func (p *proxy) online() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.link != nil
+}
+
+// status is whether the proxy is linked, else since when it is not.
+func (p *proxy) status() (online bool, lost time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.link != nil, p.lost
+}
+
+func (p *proxy) counts() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.offers.Seq
+}
+
+func (p *proxy) epoch() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.offers.Epoch
+}
+
+// has says whether the proxy listed a prompt when it registered.
+func (p *proxy) has(run, prompt string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range p.runs[run].PromptIDs {
+		if id == prompt {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *proxy) serves(agentID string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.row.AgentID == agentID
+}
+
+// send queues a frame of a run.
+func (p *proxy) send(run string, f acp.Frame) {
+	body, err := acp.Encode(f)
+	if err != nil {
+		p.log().Error("a message could not be written", slog.String("type", f.Type()), slog.Any("error", err))
+		return
+	}
+	p.out.Put(run, body)
+	p.mu.Lock()
+	l := p.link
+	p.mu.Unlock()
+	if l != nil {
+		l.ring()
+	}
+}
+
+// take is the next frame for l, if l is still the proxy's link.
+func (p *proxy) take(l *link) (counted.Letter, []byte, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.link != l {
+		return counted.Letter{}, nil, false
+	}
+	return p.out.Take()
+}
+
+// ack says that a run's frames are kept, up to a number of this epoch.
+func (p *proxy) ack(run, epoch string, seq int64) {
+	p.mu.Lock()
+	l, same := p.link, p.offers.Epoch == epoch && p.offers.Seq
+	p.mu.Unlock()
+	if l != nil && same && seq > 0 {
+		l.ack(run, seq)
+	}
+}
+
+// seen notes a sign of life.
+func (p *proxy) seen() {
+	p.mu.Lock()
+	p.row.LastSeen = time.Now()
+	p.mu.Unlock()
+}
+
+// ask sends a control and waits for its answer.
+func (p *proxy) ask(ctx context.Context, run, id string, f acp.Frame) (acp.Frame, error) {
+	answer := make(chan acp.Frame, 1)
+	p.mu.Lock()
+	if p.link == nil {
+		p.mu.Unlock()
+		return nil, errOffline
+	}
+	p.pending[id] = answer
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		delete(p.pending, id)
+		p.mu.Unlock()
+	}()
+	p.send(run, f)
+	select {
+	case f, ok := <-answer:
+		if !ok {
+			return nil, errOffline
+		}
+		return f, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// answered hands a control's answer to who waits for it. The first counts.
+func (p *proxy) answered(id string, f acp.Frame) {
+	p.mu.Lock()
+	ch := p.pending[id]
+	delete(p.pending, id)
+	p.mu.Unlock()
+	if ch == nil {
+		p.g.refuse(refusedUnexpected)
+		return
+	}
+	ch <- f
+}

@@ -1,0 +1,215 @@
+package acpgateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/store"
+)
+
+// receive takes one message. An error ends the link; what is wrong with a message alone is
+// counted, logged once, and forgotten.
+func (l *link) receive(ctx context.Context, data []byte) error {
+	head, f, err := acp.Decode(data)
+	p := l.proxy()
+	if err != nil {
+		l.odd(refusedMalformed, head.Type, err)
+		f = nil
+	}
+	if unknown, ok := f.(*acp.Unknown); ok {
+		l.odd(refusedUnknown, unknown.Name, nil)
+		f = nil
+	}
+	if info, ok := f.(*acp.RegisterAgent); ok {
+		return l.register(info.Agent)
+	}
+	if p == nil {
+		if f != nil {
+			l.odd(refusedUnregistered, head.Type, nil)
+		}
+		return nil
+	}
+	if f == nil && head.Seq == 0 {
+		return nil
+	}
+	if count := l.g.cfg.Meter.Frame; count != nil && f != nil {
+		count(f.Type())
+	}
+	return p.receive(ctx, l, frame{Frame: f, run: head.RunID, seq: head.Seq, size: len(data)})
+}
+
+// odd notes a message that is not as it should be.
+func (l *link) odd(reason, kind string, err error) {
+	l.g.refuse(reason)
+	if l.g.once.first(l.who.ProxyID + " " + reason + " " + kind) {
+		l.g.log.Warn("a proxy's message was not taken; more like it are only counted", slog.String("proxy", l.who.ProxyID),
+			slog.String("reason", reason), slog.String("type", kind), slog.Any("error", err))
+	}
+}
+
+func (l *link) register(info acp.ProxyInfo) error {
+	if info.ID != l.who.ProxyID {
+		return &goodbye{closeRefused, "the token is for another proxy"}
+	}
+	if l.g.agent(agentOf(l.who)) == nil {
+		return &goodbye{closeRefused, "an agent of that name is already here"}
+	}
+	l.g.proxy(info.ID).linked(l, l.who, info)
+	return nil
+}
+
+// errGap is a sender whose numbers leave a gap that does not close.
+var errGap = errors.New("acpgateway: numbered frames are missing")
+
+// receive puts a frame in order and hands on what is due.
+func (p *proxy) receive(ctx context.Context, l *link, f frame) error {
+	p.inMu.Lock()
+	defer p.inMu.Unlock()
+	p.mu.Lock()
+	current := p.link == l
+	p.mu.Unlock()
+	if !current {
+		return nil
+	}
+	if f.seq == 0 || p.in == nil {
+		p.route(ctx, l, f)
+		return nil
+	}
+	last := p.in.Last(f.run)
+	due, ok := p.in.Take(nil, f.run, f.seq, f)
+	if !ok {
+		return errGap
+	}
+	if len(due) == 0 && f.seq <= last {
+		p.again(f)
+	}
+	for _, f := range due {
+		p.route(ctx, l, f)
+	}
+	return nil
+}
+
+// again answers a frame that came before: what is kept is acknowledged once more.
+func (p *proxy) again(f frame) {
+	if t := p.g.known(f.run); t != nil {
+		t.again(f.seq)
+	} else {
+		p.ack(f.run, p.epoch(), f.seq)
+	}
+}
+
+// route gives a frame to whom it concerns. inMu is held.
+func (p *proxy) route(ctx context.Context, l *link, f frame) {
+	switch m := f.Frame.(type) {
+	case *acp.Heartbeat:
+		if m.AgentID != p.id {
+			l.odd(refusedUnexpected, m.Type(), nil)
+			return
+		}
+		p.seen()
+		p.g.keeper.proxy(p)
+		return
+	case *acp.SandboxInventory:
+		p.listed(m)
+		return
+	case *acp.WorkspaceInventory:
+		p.listedWork(m)
+		return
+	case *acp.SessionControlResult:
+		p.answered(m.ControlID, m)
+	case *acp.SandboxControlResult:
+		if m.RequestID != nil {
+			p.answered(*m.RequestID, m)
+		}
+	case nil:
+	default:
+		if f.run == "" {
+			l.odd(refusedMalformed, m.Type(), nil)
+		}
+	}
+	if f.run == "" {
+		p.ack("", p.epoch(), f.seq)
+		return
+	}
+	t := p.tunnel(ctx, f.run)
+	if t == nil {
+		l.odd(refusedForeign, typeOf(f), nil)
+		p.ack(f.run, p.epoch(), f.seq)
+		return
+	}
+	t.push(ctx, f)
+}
+
+func typeOf(f frame) string {
+	if f.Frame == nil {
+		return ""
+	}
+	return f.Frame.Type()
+}
+
+// maxForeign bounds what is remembered of runs that are not the proxy's.
+const maxForeign = 4096
+
+// tunnel finds the tunnel of a run, if the run is this proxy's. A run of another proxy is as
+// good as none.
+func (p *proxy) tunnel(ctx context.Context, run string) *tunnel {
+	if t := p.g.known(run); t != nil {
+		if t.p != p {
+			return nil
+		}
+		return t
+	}
+	if p.foreign[run] {
+		return nil
+	}
+	row, err := p.g.cfg.Registry.Instance(ctx, run)
+	switch {
+	case err == nil && row.ProxyID == p.id:
+		return p.g.bind(row, p)
+	case err != nil && !errors.Is(err, store.ErrNotFound) && ctx.Err() == nil:
+		p.log().Error("a run could not be looked up", slog.String("run_id", run), slog.Any("error", err))
+		return nil
+	}
+	if len(p.foreign) == maxForeign {
+		clear(p.foreign)
+	}
+	p.foreign[run] = true
+	return nil
+}
+
+// listed keeps a sandbox_inventory, and what it says of our instances.
+func (p *proxy) listed(m *acp.SandboxInventory) {
+	p.mu.Lock()
+	p.row.Sandboxes, p.row.LastSeen = mustJSON(m), time.Now()
+	p.mu.Unlock()
+	p.g.keeper.proxy(p)
+	for _, i := range m.Instances {
+		if i.RunID == nil {
+			continue
+		}
+		if t := p.g.known(*i.RunID); t != nil && t.p == p {
+			t.note(func(row *store.SandboxInstance) { row.Status, row.Provider = i.Status, m.Provider })
+		}
+	}
+	p.hintAll(m)
+}
+
+func (p *proxy) listedWork(m *acp.WorkspaceInventory) {
+	p.mu.Lock()
+	p.row.Workspaces, p.row.LastSeen = mustJSON(m), time.Now()
+	p.mu.Unlock()
+	p.g.keeper.proxy(p)
+	p.hintAll(m)
+}
+
+// validJSON is JSON to be kept, or nothing.
+func validJSON(raw json.RawMessage) []byte {
+	if !json.Valid(raw) {
+		return nil
+	}
+	return raw
+}

@@ -1,0 +1,135 @@
+package acpgateway
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/bridge"
+	"aqueduct/store"
+)
+
+// Sandbox implements bridge.Controller.
+func (g *Gateway) Sandbox(ctx context.Context, proxyID string, c bridge.SandboxControl) (bridge.SandboxResult, error) {
+	p := g.knownProxy(proxyID)
+	if p == nil {
+		return bridge.SandboxResult{}, unknownProxy()
+	}
+	f := &acp.SandboxControl{
+		Action: c.Action, RunID: c.SessionID, InstanceName: c.InstanceName, Image: c.Image, DryRun: c.DryRun,
+		Branch: c.Branch, Remote: c.Remote, Cwd: c.Cwd, Env: c.Env, TimeoutSeconds: int(c.Timeout / time.Second),
+	}
+	if c.SessionID != "" {
+		t, err := g.tunnel(ctx, c.SessionID)
+		if err != nil || t.p != p {
+			return bridge.SandboxResult{}, &bridge.ControlError{Code: bridge.ControlNoAgent, Message: "This thread is not on that proxy."}
+		}
+		if f.InstanceName == "" {
+			f.InstanceName = t.instance()
+		}
+	}
+	switch c.Action {
+	case acp.ActionGC:
+		f.GC = &acp.GC{RemoveOrphans: c.RemoveOrphans, RemoveWorkspaces: c.RemoveWork, MaxDeleteCount: c.MaxDeleteCount}
+		fallthrough
+	case acp.ActionPruneOrphans:
+		expected, err := g.expected(ctx, proxyID)
+		if err != nil {
+			return bridge.SandboxResult{}, err
+		}
+		f.ExpectedInstances = expected
+	}
+	return p.sandbox(ctx, f)
+}
+
+func unknownProxy() error {
+	return &bridge.ControlError{Code: bridge.ControlUnknown, Message: "There is no such proxy."}
+}
+
+// Prune implements bridge.Controller. What a Session of ours accounts for stays.
+func (g *Gateway) Prune(ctx context.Context, proxyID string, dryRun bool) (bridge.SandboxResult, error) {
+	return g.Sandbox(ctx, proxyID, bridge.SandboxControl{Action: acp.ActionPruneOrphans, DryRun: dryRun})
+}
+
+// sandbox sends the control and waits for its result.
+func (p *proxy) sandbox(ctx context.Context, f *acp.SandboxControl) (bridge.SandboxResult, error) {
+	wait := p.g.cfg.Limits.Control
+	if f.TimeoutSeconds > 0 {
+		wait = max(wait, time.Duration(f.TimeoutSeconds)*time.Second+10*time.Second)
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	f.RequestID = newID()
+	answer, err := p.ask(ctx, f.RunID, f.RequestID, f)
+	if err != nil {
+		return bridge.SandboxResult{}, controlError(err)
+	}
+	m, ok := answer.(*acp.SandboxControlResult)
+	if !ok {
+		return bridge.SandboxResult{}, &bridge.ControlError{Code: bridge.ControlFailed, Message: "The proxy answered with something else."}
+	}
+	return bridge.SandboxResult{
+		OK: m.OK, Error: m.Error, Stdout: m.Stdout, Stderr: m.Stderr, Code: m.Code, Signal: word(m.Signal), Status: m.Status, Details: m.Details,
+	}, nil
+}
+
+// expected lists the instances that Sessions of ours account for.
+func (g *Gateway) expected(ctx context.Context, proxyID string) ([]acp.ExpectedInstance, error) {
+	rows, err := g.cfg.Registry.InstancesOf(ctx, proxyID)
+	list := make([]acp.ExpectedInstance, 0, len(rows))
+	for _, row := range rows {
+		list = append(list, acp.ExpectedInstance{InstanceName: row.InstanceName, RunID: row.SessionID})
+	}
+	return list, err
+}
+
+// Inventory implements bridge.Controller.
+func (g *Gateway) Inventory(ctx context.Context, proxyID string) (bridge.Inventory, error) {
+	p := g.knownProxy(proxyID)
+	if p == nil {
+		return bridge.Inventory{}, unknownProxy()
+	}
+	ours, err := g.cfg.Registry.InstancesOf(ctx, proxyID)
+	if err != nil {
+		return bridge.Inventory{}, err
+	}
+	p.mu.Lock()
+	row := p.row
+	p.mu.Unlock()
+	return compare(row, ours), nil
+}
+
+// compare sets what a proxy last listed beside what is known here.
+func compare(row store.Proxy, ours []store.SandboxInstance) bridge.Inventory {
+	var boxes acp.SandboxInventory
+	var work acp.WorkspaceInventory
+	_ = json.Unmarshal(row.Sandboxes, &boxes) // of our own writing, or none
+	_ = json.Unmarshal(row.Workspaces, &work)
+	var inv bridge.Inventory
+	if at, err := time.Parse(time.RFC3339, boxes.CapturedAt); err == nil {
+		inv.CapturedAt = at
+	}
+	known := make(map[string]store.SandboxInstance, len(ours))
+	for _, i := range ours {
+		known[i.InstanceName] = i
+	}
+	listed := make(map[string]bool)
+	for _, i := range boxes.Instances {
+		mine, ok := known[i.InstanceName]
+		listed[i.InstanceName] = true
+		inv.Instances = append(inv.Instances, bridge.InventoryItem{
+			InstanceName: i.InstanceName, SessionID: mine.SessionID, Status: i.Status, Unknown: !ok,
+		})
+	}
+	for _, i := range ours {
+		if !listed[i.InstanceName] && i.Status != "closed" {
+			inv.Instances = append(inv.Instances, bridge.InventoryItem{InstanceName: i.InstanceName, SessionID: i.SessionID, Status: i.Status, Missing: true})
+		}
+	}
+	for _, w := range work.Workspaces {
+		mine, ok := known[w.InstanceName]
+		inv.Workspaces = append(inv.Workspaces, bridge.InventoryItem{InstanceName: w.InstanceName, SessionID: mine.SessionID, Path: w.HostPath, Unknown: !ok})
+	}
+	return inv
+}

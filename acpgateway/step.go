@@ -1,0 +1,212 @@
+package acpgateway
+
+import (
+	"time"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/agui"
+	"aqueduct/bridge"
+	"aqueduct/bridge/fromacp"
+)
+
+// step translates what waits, then looks at the time.
+func (r *turn) step() []bridge.Output {
+	frames, full := r.t.take()
+	out := r.first
+	r.first = nil
+	var at mark
+	for _, f := range frames {
+		if !r.known(f) {
+			out = r.take(out, f)
+		}
+		at = mark{r.t.p.epoch(), max(at.seq, f.seq), f.at}
+		if r.phase == ended {
+			// What comes after the end is for the next Run.
+			r.t.putBack(f, frames)
+			break
+		}
+	}
+	if r.phase != ended {
+		out = r.due(out, full)
+	}
+	return r.outputs(out, at)
+}
+
+// known says that the log has a frame already, from before a restart.
+func (r *turn) known(f frame) bool {
+	return f.seq > 0 && f.seq <= r.skip.seq && r.skip.epoch == r.t.p.epoch()
+}
+
+// putBack returns the frames after one to the head of the queue.
+func (t *tunnel) putBack(last frame, frames []frame) {
+	for i, f := range frames {
+		if f.at == last.at {
+			rest := frames[i+1:]
+			t.mu.Lock()
+			t.queue = append(append([]frame(nil), rest...), t.queue...)
+			for _, f := range rest {
+				t.bytes += f.size
+			}
+			t.mu.Unlock()
+			return
+		}
+	}
+}
+
+// take translates one frame.
+func (r *turn) take(out []fromacp.Out, f frame) []fromacp.Out {
+	r.heard, r.silent = time.Now(), time.Time{}
+	switch m := f.Frame.(type) {
+	case *acp.ACPUpdate:
+		return r.update(out, m)
+	case *acp.ProxyUpdate:
+		return r.t.tr.ProxyUpdate(out, m.Content)
+	case *acp.Opened:
+		return r.opened(out, m)
+	case *acp.PromptResult:
+		return r.result(out, m)
+	case *acp.Exit:
+		r.exit, r.exitAt = m, time.Now()
+		return r.withdraw(out)
+	case *acp.BranchCreated:
+		return r.t.tr.ProxyUpdate(out, mustJSON(struct {
+			Type   string `json:"type"`
+			Branch string `json:"branch"`
+		}{m.Type(), m.Branch}))
+	case *restarted:
+		if r.phase == opening || r.following() != "" {
+			return r.fail(r.withdraw(out), fromacp.Cause{Code: CodeRestarted, Message: "The agent's proxy was restarted, and the agent ended with it."}, unwanted)
+		}
+	case *gap:
+		return append(out, fromacp.Out{Event: &agui.Custom{Name: "acp.gap", Value: mustJSON(map[string]string{
+			"reason": "The link to the agent's proxy was cut. What the agent said meanwhile is lost.",
+		})}})
+	}
+	return out
+}
+
+// update translates one session/update. Of a prompt that was cancelled only the state counts.
+func (r *turn) update(out []fromacp.Out, m *acp.ACPUpdate) []fromacp.Out {
+	tr := r.t.tr
+	if m.SessionID != nil {
+		tr.Session(*m.SessionID)
+	}
+	if m.PromptID != nil {
+		if r.t.isDropped(*m.PromptID) && !stateLike(m.Update) {
+			return out
+		}
+		r.followed(*m.PromptID)
+	}
+	tr.Replay(m.Replay)
+	return tr.Update(out, m.Update)
+}
+
+func stateLike(raw []byte) bool {
+	switch acp.ReadUpdate(raw).Variant {
+	case acp.AvailableCommands, acp.CurrentMode, acp.ConfigOptions, acp.SessionInfo, acp.Usage, acp.SessionCreated, acp.SessionState:
+		return true
+	}
+	return false
+}
+
+func (t *tunnel) isDropped(prompt string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.dropped.has(prompt)
+}
+
+// opened sends the prompt that waited for it.
+func (r *turn) opened(out []fromacp.Out, m *acp.Opened) []fromacp.Out {
+	switch {
+	case r.phase != opening:
+		return out
+	case !m.OK:
+		return r.fail(out, fromacp.Cause{Error: m.Error}, unwanted)
+	}
+	return r.prompt(out)
+}
+
+// result ends the Turn when it is its prompt's. One of an earlier prompt ends nothing, and a
+// second one of the same is unexpected.
+func (r *turn) result(out []fromacp.Out, m *acp.PromptResult) []fromacp.Out {
+	r.followed(m.PromptID)
+	if m.PromptID != r.following() || r.phase == opening {
+		return out
+	}
+	r.phase = ended
+	if !m.OK {
+		return r.t.tr.Failed(r.withdraw(out), r.cause(fromacp.Cause{Error: m.Error}))
+	}
+	return r.t.tr.PromptEnd(r.withdraw(out), word(m.StopReason), m.Usage)
+}
+
+// cause adds how the agent's process ended, if it did.
+func (r *turn) cause(c fromacp.Cause) fromacp.Cause {
+	if r.exit != nil {
+		c.ExitCode, c.Signal = r.exit.Code, word(r.exit.Signal)
+	}
+	return c
+}
+
+// withdraw takes back what the agent asked: it is gone, or has ended its prompt.
+func (r *turn) withdraw(out []fromacp.Out) []fromacp.Out {
+	for _, key := range r.t.allWithdrawn() {
+		out = append(out, fromacp.Out{Withdrawn: key})
+	}
+	return out
+}
+
+// fail ends the Turn, and says what becomes of its prompt.
+func (r *turn) fail(out []fromacp.Out, c fromacp.Cause, f fate) []fromacp.Out {
+	r.phase = ended
+	if f == left {
+		r.t.leave(r.following())
+	} else {
+		r.t.cancel(r.following())
+	}
+	return r.t.tr.Failed(out, r.cause(c))
+}
+
+// outputs is the translation in the bridge's words, with the position it goes up to.
+func (r *turn) outputs(outs []fromacp.Out, at mark) []bridge.Output {
+	list := make([]bridge.Output, 0, len(outs)+1)
+	for _, o := range outs {
+		switch {
+		case o.Event != nil:
+			list = append(list, bridge.Output{Event: o.Event})
+		case o.Question != nil:
+			r.pauseClock()
+			list = append(list, bridge.Output{Question: r.t.asked(o.Question)})
+		case o.Withdrawn != "":
+			if key, ok := r.key(o.Withdrawn); ok {
+				r.resumeClock()
+				list = append(list, bridge.Output{Withdrawn: key})
+			}
+		case o.End != nil:
+			list = append(list, bridge.Output{End: endOf(o.End)})
+		}
+	}
+	if at.at > 0 {
+		if len(list) == 0 {
+			list = append(list, bridge.Output{})
+		}
+		list[len(list)-1].Mark = at.String()
+	}
+	return list
+}
+
+// key is the key of a Question, from the agent's id of it or itself.
+func (r *turn) key(name string) (string, bool) {
+	if _, ok := parseKey(name); ok {
+		return name, true
+	}
+	return r.t.withdrawn(acp.RequestID(name))
+}
+
+func endOf(e *fromacp.End) *bridge.End {
+	end := &bridge.End{Usage: e.Usage, Result: e.Result, Pending: []string{}}
+	if e.Failure != nil {
+		end.Failure = &bridge.Failure{Code: e.Failure.Code, Message: e.Failure.Message}
+	}
+	return end
+}

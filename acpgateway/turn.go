@@ -1,0 +1,188 @@
+package acpgateway
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/bridge"
+	"aqueduct/bridge/fromacp"
+)
+
+// phase is how far a Turn is.
+type phase int
+
+const (
+	opening   phase = iota // acp_open is on its way
+	prompting              // the agent has the prompt
+	adopting               // it may have it, from before
+	ended
+)
+
+// quietEnd is how long an agent that spoke by itself must say nothing until that is a Run.
+const quietEnd = 2 * time.Second
+
+// turn is a Turn of the bridge's: it reads one tunnel. Next's goroutine alone uses what is
+// not behind mu.
+type turn struct {
+	t     *tunnel
+	call  bridge.Call
+	phase phase
+
+	first  []fromacp.Out // to be told before anything else
+	began  time.Time
+	heard  time.Time // of the agent or its proxy, last
+	exit   *acp.Exit
+	exitAt time.Time
+	skip   mark      // what the log has of this upstream already
+	silent time.Time // since the link is back, or the Turn was taken up again, nothing has come
+
+	mu      sync.Mutex
+	follow  string        // the prompt whose result ends this Turn; "" while that is not known
+	clock   time.Time     // the prompt's time runs since
+	spent   time.Duration // and ran before
+	stopped bool          // Cancel was called
+}
+
+// mark is a position of the upstream's words: the proxy's epoch and number, and the frame's
+// place among all that came to this process.
+type mark struct {
+	epoch string
+	seq   int64
+	at    int64
+}
+
+func (m mark) String() string {
+	return m.epoch + ":" + strconv.FormatInt(m.seq, 10) + ":" + strconv.FormatInt(m.at, 10)
+}
+
+func parseMark(text string) (m mark) {
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 {
+		return mark{}
+	}
+	m.epoch = parts[0]
+	m.seq, _ = strconv.ParseInt(parts[1], 10, 64) // 0 is none
+	m.at, _ = strconv.ParseInt(parts[2], 10, 64)
+	return m
+}
+
+func newTurn(t *tunnel, call bridge.Call) *turn {
+	now := time.Now()
+	return &turn{t: t, call: call, began: now, heard: now}
+}
+
+// Next implements bridge.Turn.
+func (r *turn) Next(ctx context.Context) ([]bridge.Output, error) {
+	for {
+		if out := r.step(); len(out) > 0 {
+			return out, nil
+		}
+		timer := time.NewTimer(r.wait(time.Now()))
+		select {
+		case <-r.t.bell:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
+		timer.Stop()
+	}
+}
+
+// Answer implements bridge.Turn.
+func (r *turn) Answer(_ context.Context, a bridge.Answer) error {
+	if a.Kind != bridge.AskPermission {
+		return bridge.ErrCannotResume
+	}
+	r.resumeClock()
+	return r.t.answer(a)
+}
+
+// Cancel implements bridge.Turn: the agent is told, and Next ends at once with what was open
+// told as cancelled. What the agent still says goes on record only.
+func (r *turn) Cancel(context.Context) error {
+	r.mu.Lock()
+	r.stopped = true
+	follow := r.follow
+	r.mu.Unlock()
+	r.t.cancel(follow)
+	r.t.ring()
+	return nil
+}
+
+// Release implements bridge.Turn.
+func (r *turn) Release() { r.t.detach(r) }
+
+// Kept implements bridge.Marker: the proxy may forget what is kept here.
+func (r *turn) Kept(text string) {
+	m := parseMark(text)
+	r.t.mu.Lock()
+	r.t.kept = max(r.t.kept, m.seq)
+	hints := r.t.takeHints(m.at)
+	r.t.mu.Unlock()
+	r.t.p.ack(r.t.id, m.epoch, m.seq)
+	r.t.g.tell(r.t.id, hints)
+}
+
+// startClock and pauseClock are of the prompt's time, which stands still while a person is
+// asked.
+func (r *turn) startClock() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clock = time.Now()
+}
+
+func (r *turn) pauseClock() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.clock.IsZero() {
+		r.spent += time.Since(r.clock)
+		r.clock = time.Time{}
+	}
+}
+
+func (r *turn) resumeClock() {
+	if r.t.asking() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.clock.IsZero() {
+		r.clock = time.Now()
+	}
+}
+
+// remaining is what is left of the prompt's time; false while it stands still.
+func (r *turn) remaining() (time.Duration, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.clock.IsZero() {
+		return 0, false
+	}
+	return r.t.g.cfg.Limits.Prompt - r.spent - time.Since(r.clock), true
+}
+
+func (r *turn) wasStopped() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopped
+}
+
+func (r *turn) following() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.follow
+}
+
+// followed names the prompt to follow, if none is named yet.
+func (r *turn) followed(prompt string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.follow == "" {
+		r.follow = prompt
+	}
+}

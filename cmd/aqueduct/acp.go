@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kballard/go-shellquote"
+
+	"aqueduct/acpgateway"
+	"aqueduct/acpgateway/proxy"
+	"aqueduct/bridge"
+	"aqueduct/bridge/proxies"
+	"aqueduct/server"
+	"aqueduct/server/auth"
+	"aqueduct/store"
+)
+
+// acpFlags are what serve is told of ACP agents.
+type acpFlags struct {
+	ACP              []acpFlag     `name:"acp" sep:"none" help:"An ACP agent to run here: its command, or id=\"command\"; repeatable." placeholder:"COMMAND"`
+	ACPCwd           string        `name:"acp-cwd" default:"." help:"Directory the agents of --acp work in." placeholder:"DIR"`
+	ACPAgents        acpAgentsFlag `name:"acp-agents" help:"Settings of ACP agents by id; in the settings file a table, here JSON or YAML." placeholder:"YAML"`
+	ACPOpenTimeout   time.Duration `name:"acp-open-timeout" default:"300s" help:"How long an ACP agent may take to start. $ACP_OPEN_TIMEOUT_MS means the same, in milliseconds."`
+	ACPPromptTimeout time.Duration `name:"acp-prompt-timeout" default:"3600s" help:"How long an ACP agent may take to answer, open questions apart. $ACP_PROMPT_TIMEOUT_MS means the same, in milliseconds."`
+	ProxyGrace       time.Duration `default:"45s" help:"How long a proxy's link may be cut before its turns fail."`
+	BootstrapFile    string        `help:"File that holds the token proxies register with." placeholder:"FILE"`
+	Key              keyFlag       `embed:""`
+}
+
+// acpFlag is an agent's command, with or without an id.
+type acpFlag struct {
+	id      string
+	command []string
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (a *acpFlag) UnmarshalText(text []byte) error {
+	line := string(text)
+	if m := regexp.MustCompile(`^([A-Za-z0-9._-]+)=(.+)$`).FindStringSubmatch(line); m != nil {
+		a.id, line = m[1], m[2]
+	}
+	words, err := shellquote.Split(line)
+	if err != nil || len(words) == 0 {
+		return fmt.Errorf("expected a command, as in --acp %q", "opencode acp")
+	}
+	a.command = words
+	if a.id == "" {
+		a.id = filepath.Base(words[0])
+	}
+	if !bridge.ValidExternalID(a.id) {
+		return fmt.Errorf("%q is not an id; name one, as in --acp id=%q", a.id, line)
+	}
+	return nil
+}
+
+// gatewayOf makes the gateway. Its key is read when the first proxy comes: who has none needs
+// no file.
+func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directory *bridge.Directory, metrics *server.Metrics, local *auth.Keys) *acpgateway.Gateway {
+	keys := &lateKeys{flag: s.ACP.Key, local: local}
+	agents := make(map[string]acpgateway.AgentConfig, len(s.ACP.ACPAgents))
+	for id, a := range s.ACP.ACPAgents {
+		agents[id] = a.config()
+	}
+	return acpgateway.New(acpgateway.Config{
+		Authenticate: keys.proxy, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
+		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Logger: log,
+		Meter:  acpgateway.Meter{Linked: metrics.ProxiesLinked, Frame: metrics.FrameTaken, Refused: metrics.FrameRefused},
+		Limits: acpgateway.Limits{Open: s.ACP.ACPOpenTimeout, Prompt: s.ACP.ACPPromptTimeout, Grace: s.ACP.ProxyGrace},
+	})
+}
+
+// lateKeys are the keys of tokens: those of the file, once they are needed, and those that
+// this process made for its own proxies.
+type lateKeys struct {
+	flag  keyFlag
+	local *auth.Keys
+
+	mu   sync.Mutex
+	keys *auth.Keys
+}
+
+func (k *lateKeys) proxy(r *http.Request) (acpgateway.Identity, error) {
+	c, err := k.local.Proxy(r)
+	if err != nil {
+		file, lost := k.file()
+		if lost != nil {
+			return acpgateway.Identity{}, lost
+		}
+		c, err = file.Proxy(r)
+	}
+	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name}, err
+}
+
+func (k *lateKeys) file() (*auth.Keys, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.keys == nil {
+		keys, err := k.flag.keys()
+		if err != nil {
+			return nil, err
+		}
+		k.keys = keys
+	}
+	return k.keys, nil
+}
+
+// access is how proxies elsewhere get their tokens; nil without a bootstrap token.
+func (f *acpFlags) access() (*server.ProxyAccess, error) {
+	if f.BootstrapFile == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(f.BootstrapFile)
+	if err != nil {
+		return nil, fmt.Errorf("--bootstrap-file: %w", err)
+	}
+	keys, err := f.Key.keys()
+	return &server.ProxyAccess{Keys: keys, Bootstrap: auth.Secret(strings.TrimSpace(string(raw)))}, err
+}
+
+// localTokenTime is how long the token of a proxy of our own is good; it gets a new one for
+// each link.
+const localTokenTime = time.Minute
+
+// runLocal runs the agents of --acp, each behind a proxy in this process that connects like
+// any other.
+func (s *serveCmd) runLocal(upstream *stage, ln net.Listener, keys *auth.Keys, log *slog.Logger) error {
+	for _, a := range s.ACP.ACP {
+		cfg := s.ACP.local(a, reachable(ln.Addr()), keys)
+		cfg.Log = log.With(slog.String("proxy", cfg.ID))
+		p, err := proxy.New(cfg)
+		if err != nil {
+			return err
+		}
+		upstream.run("proxy "+cfg.ID, p.Run)
+	}
+	return nil
+}
+
+func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
+	id := "local-" + a.id
+	cfg := proxy.Config{
+		URL: "ws" + strings.TrimPrefix(self, "http") + "/ws/agent", ID: id, Name: a.id, Command: a.command, Cwd: f.ACPCwd,
+		Token: func(context.Context) (string, error) {
+			return keys.Issue(auth.Claims{
+				Type: auth.TypeACPProxy, ProxyClaims: auth.ProxyClaims{ProxyID: id, AgentID: a.id, Name: a.id},
+			}, localTokenTime)
+		},
+	}
+	if own := f.ACPAgents[a.id].Cwd; own != "" {
+		cfg.Cwd = own
+	}
+	return cfg
+}
+
+// checkLocal refuses two agents of one id.
+func (f *acpFlags) checkLocal() error {
+	seen := make(map[string]bool)
+	for _, a := range f.ACP {
+		if seen[a.id] {
+			return fmt.Errorf("--acp: two agents are called %q; name them, as in --acp id=\"command\"", a.id)
+		}
+		seen[a.id] = true
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+
+	"aqueduct/acpgateway"
+	"aqueduct/acpgateway/acp"
+)
+
+// acpAgentsFlag is the settings of ACP agents by id.
+type acpAgentsFlag map[string]acpAgent
+
+// acpAgent is what one of them is started with.
+type acpAgent struct {
+	Cwd           string            `yaml:"cwd"`
+	Env           map[string]string `yaml:"env"`
+	InitScript    string            `yaml:"init_script"`
+	InitTimeout   time.Duration     `yaml:"init_timeout"`
+	AgentInputs   any               `yaml:"agent_inputs"`
+	Keepalive     time.Duration     `yaml:"keepalive"`
+	SystemContext string            `yaml:"system_context"`
+
+	inputs *acp.AgentInputs
+}
+
+// Decode implements kong.MapperValue: a text is YAML, a table is what the settings file has.
+func (f *acpAgentsFlag) Decode(ctx *kong.DecodeContext) error {
+	value := ctx.Scan.Pop().Value
+	raw, ok := value.(string)
+	if !ok {
+		out, err := yaml.Marshal(value)
+		if err != nil {
+			return err
+		}
+		raw = string(out)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader([]byte(raw)))
+	dec.KnownFields(true)
+	agents := make(map[string]acpAgent)
+	if err := dec.Decode(&agents); err != nil {
+		return fmt.Errorf("acp-agents: %w", err)
+	}
+	for id, a := range agents {
+		if err := a.readInputs(); err != nil {
+			return fmt.Errorf("acp-agents: %s: agent_inputs: %w", id, err)
+		}
+		agents[id] = a
+	}
+	*f = agents
+	return nil
+}
+
+// readInputs takes the contract's shape, or its items alone.
+func (a *acpAgent) readInputs() error {
+	if a.AgentInputs == nil {
+		return nil
+	}
+	raw, err := json.Marshal(a.AgentInputs)
+	if err != nil {
+		return err
+	}
+	a.inputs = &acp.AgentInputs{Version: 1}
+	if _, items := a.AgentInputs.([]any); items {
+		return json.Unmarshal(raw, &a.inputs.Items)
+	}
+	return json.Unmarshal(raw, a.inputs)
+}
+
+func (a acpAgent) config() acpgateway.AgentConfig {
+	return acpgateway.AgentConfig{
+		Cwd: a.Cwd, Env: a.Env, InitScript: a.InitScript, InitTimeout: a.InitTimeout, AgentInputs: a.inputs,
+		Keepalive: a.Keepalive, SystemContext: a.SystemContext,
+	}
+}
