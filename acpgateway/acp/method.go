@@ -57,7 +57,7 @@ type FileCapabilities struct {
 type Implementation struct {
 	Name    string `json:"name"`
 	Title   string `json:"title,omitempty"`
-	Version string `json:"version,omitempty"`
+	Version string `json:"version"` // required by the schema; opencode insists
 }
 
 // InitializeResult is what an agent is and can.

@@ -145,7 +145,7 @@ func (a *agent) initialize(ctx context.Context) error {
 		ClientCapabilities: acp.ClientCapabilities{
 			FS: acp.FileCapabilities{ReadTextFile: cfg.FS, WriteTextFile: cfg.FS}, Terminal: cfg.Terminal,
 		},
-		ClientInfo: acp.Implementation{Name: "aqueduct", Title: "Aqueduct"},
+		ClientInfo: acp.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: cfg.Version},
 	}, &a.raw, nil)
 	if err != nil {
 		return fmt.Errorf("initialize: %w", err)

@@ -55,6 +55,8 @@ type Config struct {
 	Home       string   // target root USER_HOME of agent inputs; empty refuses it
 	InputRoots []string // what agent inputs may be taken from, beside the workspace
 
+	Version string // of this program, told to agents
+
 	MaxConcurrent int  // agents alive at a time; 0 is no limit
 	FS            bool // the agent may read and write files through us
 	Terminal      bool // and run commands
@@ -80,6 +82,9 @@ func (c Config) checked() (Config, error) {
 	}
 	if c.Name == "" {
 		c.Name = c.ID
+	}
+	if c.Version == "" {
+		c.Version = "(devel)"
 	}
 	if c.Heartbeat == 0 {
 		c.Heartbeat = heartbeatEvery

@@ -148,7 +148,7 @@ func (s *serveCmd) runLocal(upstream *stage, ln net.Listener, keys *auth.Keys, l
 func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
 	id := "local-" + a.id
 	cfg := proxy.Config{
-		URL: "ws" + strings.TrimPrefix(self, "http") + "/ws/agent", ID: id, Name: a.id, Command: a.command, Cwd: f.ACPCwd,
+		URL: "ws" + strings.TrimPrefix(self, "http") + "/ws/agent", ID: id, Name: a.id, Command: a.command, Cwd: f.ACPCwd, Version: version(),
 		Token: func(context.Context) (string, error) {
 			return keys.Issue(auth.Claims{
 				Type: auth.TypeACPProxy, ProxyClaims: auth.ProxyClaims{ProxyID: id, AgentID: a.id, Name: a.id},

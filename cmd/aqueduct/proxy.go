@@ -58,6 +58,7 @@ func (c *proxyCmd) config() (proxy.Config, error) {
 	cfg := proxy.Config{
 		URL: c.URL, ID: id, Name: c.Name, Command: command, Cwd: c.Cwd, Workspaces: c.Workspaces, Home: c.AgentHome,
 		InputRoots: c.InputRoot, MaxConcurrent: c.MaxConcurrent, FS: c.AgentFS, Terminal: c.AgentTerminal,
+		Version: version(),
 	}
 	switch {
 	case c.TokenFile != "" && c.RegisterURL != "":
