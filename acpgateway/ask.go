@@ -78,6 +78,17 @@ func (t *tunnel) allWithdrawn() []string {
 	return keys
 }
 
+// declineAll answers every open request cancelled.
+func (t *tunnel) declineAll() {
+	t.mu.Lock()
+	open := t.asks
+	t.asks = make(map[string]*ask)
+	t.mu.Unlock()
+	for _, a := range open {
+		t.p.send(t.id, a.cancelled(t.id))
+	}
+}
+
 func (t *tunnel) asking() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -70,13 +70,10 @@ func (t *tunnel) cancel(id string) {
 		return
 	}
 	p.become(unwanted)
-	session, open := t.session, t.asks
-	t.asks = make(map[string]*ask)
+	session := t.session
 	t.mu.Unlock()
 	t.p.send(t.id, &acp.SessionCancel{RunID: t.id, ControlID: cancelPrefix + uuid.NewString(), SessionID: session})
-	for _, a := range open {
-		t.p.send(t.id, a.cancelled(t.id))
-	}
+	t.declineAll()
 }
 
 // cancelOthers stops what earlier Turns let go of, before a new one begins.

@@ -161,6 +161,7 @@ func (r *turn) fail(out []fromacp.Out, c fromacp.Cause, f fate) []fromacp.Out {
 	r.phase = ended
 	if f == left {
 		r.t.leave(r.following())
+		r.t.declineAll() // nobody is asked any more; the agent goes on when the link is back
 	} else {
 		r.t.cancel(r.following())
 	}

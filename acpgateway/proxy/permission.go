@@ -34,13 +34,27 @@ func (a *agent) ask(params json.RawMessage) func(context.Context) (any, error) {
 	sent := r.signal(&acp.PermissionRequest{
 		RequestID: one.id, SessionID: q.SessionID, PromptID: r.promptOf(q.SessionID), ToolCall: q.ToolCall, Options: q.Options,
 	})
+	resume := r.pauseClock()
 	return func(ctx context.Context) (any, error) {
+		defer resume()
 		defer a.forgetAsk(one.id)
 		if !sent {
 			return nil, &acp.Error{Code: acp.CodeInternal, Message: "the permission request is too large"}
 		}
 		return a.await(ctx, one)
 	}
+}
+
+// pauseClock stops the time of the prompt under way, and returns what starts it again.
+func (r *run) pauseClock() func() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.active == nil || r.active.clock == nil {
+		return func() {}
+	}
+	c := r.active.clock
+	c.pause()
+	return c.goOn
 }
 
 func (a *agent) await(ctx context.Context, one *ask) (any, error) {

@@ -18,6 +18,7 @@ type prompt struct {
 	sent      bool   // the agent has it
 	answered  bool   // the agent has ended it
 	cancelled bool
+	clock     *clock // nil before it begins
 }
 
 // remembered is how many results a run keeps for prompts that are sent twice.
@@ -116,8 +117,13 @@ func (r *run) prompt(ctx context.Context, f *acp.PromptSend, one *prompt, result
 	if f.TimeoutMS > 0 {
 		timeout = min(max(time.Duration(f.TimeoutMS)*time.Millisecond, promptShortest), promptLongest)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the prompt took longer than %s", timeout))
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	clock := newClock(timeout, func() { cancel(fmt.Errorf("the prompt took longer than %s", timeout)) })
+	defer clock.stop()
+	r.mu.Lock()
+	one.clock = clock
+	r.mu.Unlock()
 	a, err := r.ensure(ctx, start{cwd: f.Cwd, instance: f.InstanceName, ttl: f.KeepaliveTTLSeconds, init: f.Init})
 	if err != nil {
 		return err

@@ -65,6 +65,9 @@ func (s *settings) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any,
 	if value, ok := s.env(envName(flag.Name)); ok {
 		return value, nil
 	}
+	if value, ok := s.env(alias(flag.Name)); ok {
+		return value + "ms", nil
+	}
 	return s.file[flag.Name], nil
 }
 
@@ -79,4 +82,15 @@ func withEnvName(v *kong.Value) string {
 		return v.Help
 	}
 	return v.Help + " ($" + envName(v.Name) + ")"
+}
+
+// alias is the name that the proxies' contract has for a span, in milliseconds.
+func alias(flag string) string {
+	switch flag {
+	case "acp-open-timeout":
+		return "ACP_OPEN_TIMEOUT_MS"
+	case "acp-prompt-timeout":
+		return "ACP_PROMPT_TIMEOUT_MS"
+	}
+	return ""
 }

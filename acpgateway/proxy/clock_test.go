@@ -1,0 +1,39 @@
+package proxy
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestThePromptsTimeStandsStillWhileAPersonIsAsked, however many questions are open.
+func TestThePromptsTimeStandsStillWhileAPersonIsAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		over := make(chan time.Duration, 1)
+		c := newClock(time.Minute, func() { over <- time.Since(began) })
+		time.Sleep(20 * time.Second)
+		c.pause()
+		time.Sleep(time.Hour)
+		c.pause()
+		c.goOn()
+		time.Sleep(time.Hour)
+		c.goOn()
+		if took := <-over; took != 2*time.Hour+time.Minute {
+			t.Errorf("it was over after %s", took)
+		}
+		c.stop()
+	})
+}
+
+func TestAStoppedClockStaysStopped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock(time.Minute, func() { t.Error("it ran out") })
+		c.pause()
+		c.stop()
+		c.goOn()
+		time.Sleep(time.Hour)
+	})
+}
