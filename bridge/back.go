@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 
 	"aqueduct/agui"
 	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/inbox"
 	"aqueduct/store"
 )
 
@@ -100,15 +102,17 @@ func (t *turn) brokenParked(f *Failure) {
 }
 
 // endedParked is the upstream's last word while its Questions are open. One that ended to
-// wait is called again with the answers. A failure, or an end that waits for nothing, is
-// how the next Run ends.
+// wait is called again with the answers. A failure, or an end that waits for nothing, be it
+// because all it asked was taken back, is how the next Run ends.
 func (t *turn) endedParked(ctx context.Context, o Output) error {
 	t.release()
-	open, err := t.open(ctx)
+	all, err := t.questions(ctx)
 	if err != nil {
 		return err
 	}
-	if o.End.Failure != nil || o.End.Pending != nil && len(o.End.Pending) == 0 {
+	open := slices.DeleteFunc(slices.Clone(all), func(q inbox.Question) bool { return !q.Open() })
+	unheard := slices.ContainsFunc(all, func(q inbox.Question) bool { return q.Call.DeliveredAt.IsZero() })
+	if o.End.Failure != nil || o.End.Pending != nil && len(o.End.Pending) == 0 || !unheard {
 		t.holdEnd(o)
 	}
 	if o.End.Pending == nil {

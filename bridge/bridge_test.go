@@ -19,6 +19,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
+	"aqueduct/policy"
 	"aqueduct/store"
 	"aqueduct/store/broker/local"
 	"aqueduct/store/sqlite"
@@ -33,6 +34,8 @@ type house struct {
 	store    store.Store
 	sessions *bridge.Sessions
 	agent    *scripted
+	held     *held // instead of agent
+	policy   *policy.Policy
 	who      store.Principal
 	limits   bridge.Limits
 	stop     func()
@@ -67,11 +70,15 @@ func (h *house) start() {
 	bell := eventlog.NewBell(local.New())
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger})
 	agents := bridge.NewDirectory()
-	agents.Add("scripted", h.agent)
+	if h.held != nil {
+		agents.Add("held", h.held)
+	} else {
+		agents.Add("scripted", h.agent)
+	}
 	h.store = st
 	h.sessions = bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: h.limits,
+		Limits: h.limits, Policy: h.policy,
 	})
 	var inner, outer sync.WaitGroup
 	driving, stopDriving := context.WithCancel(ctx)

@@ -100,3 +100,22 @@ func TestDeadlinesRearmed(t *testing.T) {
 		ran.Wait()
 	})
 }
+
+func TestDisarmedNeverExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startClock(t, func(d *inbox.Deadlines) {
+			for i, id := range []string{"a", "b", "c"} {
+				d.Arm(id, time.Duration(i+1)*time.Second)
+			}
+		})
+		defer c.stop()
+		for _, id := range []string{"a", "c", "never armed"} {
+			c.Disarm(id)
+		}
+		c.Arm("c", 5*time.Second)
+		time.Sleep(4 * time.Second)
+		c.is(t, "b 2s")
+		time.Sleep(4 * time.Second)
+		c.is(t, "b 2s", "c 5s")
+	})
+}

@@ -1,0 +1,166 @@
+package bridge_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"aqueduct/bridge"
+	"aqueduct/policy"
+	"aqueduct/store"
+)
+
+func rules(t *testing.T, yaml string) *policy.Policy {
+	t.Helper()
+	p, err := policy.Parse([]byte(yaml))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// wants is a permission for a call of a kind.
+func wants(id, kind, title string) bridge.Output {
+	o := permission(id)
+	o.Question.ToolKind, o.Question.Title = kind, title
+	return o
+}
+
+// decisions are the policy_decision Records of the thread's last Turn.
+func (h *house) decisions(thread string) []string {
+	h.t.Helper()
+	run, err := h.store.LastRun(h.t.Context(), store.System(), h.session(thread).ID)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	records, err := h.store.RecordsOfTurn(h.t.Context(), store.System(), run.TurnID, store.Page{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var all []string
+	for _, r := range records {
+		if r.Type == "policy_decision" {
+			all = append(all, string(r.Payload))
+		}
+	}
+	return all
+}
+
+const noPush = `rules: [{name: no-push, kind: execute, tool: "git push*", verdict: block, reason: Not here.}]`
+
+func TestThePolicyAnswersForPeople(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	h := newHeldHouse(t, a, never(), rules(t, noPush))
+	started, _ := h.post(ask("t1", "hi"))
+	a.say("1", wants("q1", "read", "Read a.go"), wants("q2", "execute", "git push"))
+	if told := receive(h, a.told); told.UpstreamID != "q1" || string(told.Payload) != `{"optionId":"yes","approved":true,"kind":"allow_once"}` {
+		t.Fatalf("%+v", told)
+	}
+	if told := receive(h, a.told); told.UpstreamID != "q2" || string(told.Payload) != `{"optionId":"no","approved":false,"kind":"reject_once"}` {
+		t.Fatalf("%+v", told)
+	}
+	a.say("2", done())
+	events := started.rest(t)
+	want := `{"type":"CUSTOM","name":"policy_decision","value":{"tool":"shell","title":"git push","verdict":"block","rule":"no-push","reason":"Not here."}}`
+	if types(events) != "RUN_STARTED CUSTOM RUN_FINISHED" || events[1] != want {
+		t.Fatalf("%v", events)
+	}
+	if n := len(h.approvals()); n != 0 {
+		t.Fatalf("%d people were asked", n)
+	}
+	kept := h.decisions("t1")
+	if len(kept) != 2 || !strings.Contains(kept[0], `"rule":"default-read"`) || !strings.Contains(kept[1], `"verdict":"block"`) ||
+		!strings.Contains(kept[1], `"args_sha256":"`) {
+		t.Fatalf("%v", kept)
+	}
+}
+
+// While the Turn is parked over one permission, the policy still answers others, and what
+// it says of them opens the next Run.
+func TestThePolicyAnswersWhileParked(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	h := newHeldHouse(t, a, soon(), rules(t, noPush))
+	a.say("1", wants("q1", "edit", "Edit a.go"))
+	h.chat(ask("t1", "hi"))
+	a.say("2", wants("q2", "execute", "git push"))
+	h.until("2")
+	if told := receive(h, a.told); told.UpstreamID != "q2" {
+		t.Fatalf("%+v", told)
+	}
+	h.restart()
+	a.say("3", done())
+	if got := types(h.chat(answer("t1", yes(h.openQuestion())))); got != resulted+"CUSTOM RUN_FINISHED" {
+		t.Fatalf("got %s", got)
+	}
+}
+
+func TestWithoutAPolicyEverybodyIsAsked(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	h := newHeldHouse(t, a, soon(), nil)
+	a.say("1", wants("q1", "read", "Read a.go"))
+	h.chat(ask("t1", "hi"))
+	h.openQuestion()
+}
+
+// An upstream that ended to wait cannot be answered in place.
+func TestWhatCannotBeAnsweredAtOnceIsAsked(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	a.answer = func(context.Context, *held, bridge.Answer) error { return bridge.ErrCannotResume }
+	h := newHeldHouse(t, a, soon(), policy.Default())
+	a.say("1", wants("q1", "read", "Read a.go"))
+	h.chat(ask("t1", "hi"))
+	h.openQuestion()
+	if kept := h.decisions("t1"); len(kept) != 2 || !strings.Contains(kept[1], `"verdict":"ask"`) {
+		t.Fatalf("%v", kept)
+	}
+}
+
+func TestAllowNeedsAnOptionAndBlockDoesNot(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	h := newHeldHouse(t, a, soon(), rules(t, noPush))
+	block, allow := wants("q1", "execute", "git push"), wants("q2", "read", "Read a.go")
+	block.Question.Options = block.Question.Options[:1]
+	allow.Question.Options = []bridge.Option{{ID: "no", Kind: "reject_once"}}
+	a.say("1", block, allow)
+	h.chat(ask("t1", "hi"))
+	if told := receive(h, a.told); told.UpstreamID != "q1" || told.Status != "cancelled" || told.Payload != nil {
+		t.Fatalf("%+v", told)
+	}
+	h.openQuestion()
+}
+
+// An upstream that hears nothing until it is rid of what it has to say is read meanwhile,
+// and nothing of it is lost.
+func TestAnAnswerDoesNotWaitForItsOwnReader(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	a.says = make(chan []bridge.Output)
+	const many = 100
+	a.answer = func(ctx context.Context, a *held, answer bridge.Answer) error {
+		for i := range many {
+			select {
+			case a.says <- text(strings.Repeat("x", i+1)):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		a.told <- answer
+		return nil
+	}
+	h := newHeldHouse(t, a, never(), policy.Default())
+	started, _ := h.post(ask("t1", "hi"))
+	a.say("1", wants("q1", "read", "Read a.go"))
+	receive(h, a.told)
+	a.say("2", done())
+	events := started.rest(t)
+	at := slices.IndexFunc(events, func(e string) bool { return strings.Contains(e, strings.Repeat("x", many)) })
+	if len(events) != 2+3*many || at != 1+3*(many-1) {
+		t.Fatalf("%d events, the last text at %d", len(events), at)
+	}
+}

@@ -1,0 +1,116 @@
+package bridge_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"aqueduct/bridge"
+	"aqueduct/store"
+)
+
+func (h *house) spoke(thread string) {
+	h.t.Helper()
+	if err := h.sessions.Spoke(h.t.Context(), h.session(thread).ID); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// A parked Turn whose upstream speaks after a restart is held again: what it says is kept,
+// and it hears the answer itself.
+func TestAParkedTurnIsAdopted(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	h, ids := parkedHouse(t, a, "q1")
+	a.say("2", text("before")...)
+	h.until("2")
+	h.restart()
+	h.spoke("t1")
+	if call := receive(h, a.called); !call.resumed || call.answers != nil || call.Mark != "2" || call.Unprompted {
+		t.Fatalf("%+v", call)
+	}
+	a.say("3", text("after")...)
+	h.until("3")
+	h.spoke("t1") // it is read already
+	going, _ := h.post(answer("t1", yes(ids[0])))
+	if told := receive(h, a.told); told.UpstreamID != "q1" || len(a.called) > 0 {
+		t.Fatalf("%+v, and %d more calls", told, len(a.called))
+	}
+	a.say("4", done())
+	if got := types(going.rest(t)); got != resulted+twoTexts+"RUN_FINISHED" {
+		t.Fatalf("got %s", got)
+	}
+}
+
+func TestAParkedTurnThatCannotBeAdoptedStaysParked(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	h, ids := parkedHouse(t, a, "q1")
+	h.restart()
+	var once sync.Once
+	a.resume = func(context.Context) (err error) {
+		once.Do(func() { err = bridge.ErrCannotResume })
+		return err
+	}
+	h.spoke("t1")
+	receive(h, a.called)
+	a.say("3", done())
+	if got := types(h.chat(answer("t1", yes(ids[0])))); got != resulted+"RUN_FINISHED" {
+		t.Fatalf("got %s", got)
+	}
+	if call := receive(h, a.called); len(call.answers) != 1 {
+		t.Fatalf("%+v", call)
+	}
+}
+
+// atRest is a house with a thread on which a Turn has ended.
+func atRest(t *testing.T, a *held) *house {
+	t.Helper()
+	h := newHeldHouse(t, a, soon(), nil)
+	a.say("1", append(text("hello"), done())...)
+	h.chat(ask("t1", "hi"))
+	receive(h, a.called)
+	h.idle("t1")
+	return h
+}
+
+func TestAnAgentMaySpeakUnprompted(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	h := atRest(t, a)
+	var speaking sync.WaitGroup
+	for range 8 {
+		speaking.Go(func() { h.spoke("t1") })
+	}
+	speaking.Wait()
+	if call := receive(h, a.called); !call.resumed || !call.Unprompted || call.Mark != "1" || call.answers != nil {
+		t.Fatalf("%+v", call)
+	}
+	h.refused(ask("t1", "me too"), bridge.RefusedRunInProgress)
+	a.say("2", append(text("by the way"), done())...)
+	events := h.ended("t1")
+	want := "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED"
+	if got := types(events); got != want+" "+want {
+		t.Fatalf("got %s", got)
+	}
+	if second := events[5]; strings.Contains(second, `"input"`) || !strings.HasPrefix(second, `{"type":"RUN_STARTED"`) {
+		t.Fatalf("began with %s", second)
+	}
+	runs, err := h.store.LastRun(t.Context(), store.System(), h.session("t1").ID)
+	if err != nil || !strings.Contains(string(runs.Profile), bridge.DialectV1) || len(a.called) > 0 {
+		t.Fatalf("%+v, %v, and %d more calls", runs, err, len(a.called))
+	}
+}
+
+func TestAnUnpromptedTurnThatCannotBeReadFails(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	h := atRest(t, a)
+	a.resume = func(context.Context) error { return bridge.ErrCannotResume }
+	h.spoke("t1")
+	events := h.ended("t1")
+	if last := events[len(events)-1]; !strings.Contains(last, bridge.CodeServerRestarted) {
+		t.Fatalf("ended with %s", last)
+	}
+}
