@@ -30,6 +30,7 @@ const (
 	codeBeyondLog       = "beyond_log"
 	codeForeignHost     = "foreign_host"
 	codeUnavailable     = "storage_unavailable"
+	codeUpgrade         = "upgrade_required"
 	codeShuttingDown    = "shutting_down"
 )
 
@@ -47,10 +48,12 @@ func Codes() []Code {
 		{codeUnauthorized, http.StatusUnauthorized, "A token is needed, or the one given is not good."},
 		{codeForbiddenOrigin, http.StatusForbidden, "Pages of this origin may not call; see --cors-origin."},
 		{codeNotFound, http.StatusNotFound, "Nothing of that name is here for this caller."},
+		{bridge.ControlUnknown, http.StatusNotFound, "There is no such proxy."},
 		{codeMethod, http.StatusMethodNotAllowed, "The route does not take this method."},
 		{codeTooSlow, http.StatusRequestTimeout, "The body did not arrive in time."},
 		{bridge.RefusedRunInProgress, http.StatusConflict, "The thread is still answering."},
 		{bridge.RefusedRunIDConflict, http.StatusConflict, "The runId was used for another request."},
+		{bridge.ControlNoAgent, http.StatusConflict, "The thread has no agent running now."},
 		{bridge.RefusedDecided, http.StatusConflict, "Somebody decided otherwise before; the problem holds that decision."},
 		{codeTooLarge, http.StatusRequestEntityTooLarge, "The body is larger than is accepted."},
 		{codeMediaType, http.StatusUnsupportedMediaType, "Writes are application/json, uncompressed, in UTF-8."},
@@ -58,6 +61,11 @@ func Codes() []Code {
 		{codeForeignHost, http.StatusMisdirectedRequest, "The Host is not one this server goes by; see --allowed-host."},
 		{bridge.RefusedUnknownOption, http.StatusUnprocessableEntity, "The question offered no such option."},
 		{bridge.RefusedInvalidAnswer, http.StatusUnprocessableEntity, "The answer does not fit the question."},
+		{bridge.ControlUnsupported, http.StatusUnprocessableEntity, "The thread's agent does not know how."},
+		{codeUpgrade, http.StatusUpgradeRequired, "The route is a WebSocket."},
+		{bridge.ControlFailed, http.StatusBadGateway, "The agent, or its proxy, said no."},
+		{bridge.ControlOffline, http.StatusServiceUnavailable, "The agent's proxy is not connected here. Try again."},
+		{bridge.ControlTimeout, http.StatusGatewayTimeout, "The agent, or its proxy, did not answer in time."},
 		{bridge.RefusedTooManyStreams, http.StatusServiceUnavailable, "Too many streams are open."},
 		{codeUnavailable, http.StatusServiceUnavailable, "The database cannot be reached. Try again."},
 		{codeShuttingDown, http.StatusServiceUnavailable, "This server is going away. Try again."},

@@ -214,10 +214,10 @@ func TestToken(t *testing.T) {
 // openRoute is what loads without a token.
 func openRoute(path string) bool {
 	switch path {
-	case "/healthz", "/readyz", "/openapi.json", "/api/session":
+	case "/healthz", "/readyz", "/openapi.json", "/api/session", "/api/admin/acp-proxy/register":
 		return true
 	}
-	return !strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/v1/") && path != "/metrics"
+	return !strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/ws/") && !strings.HasPrefix(path, "/v1/") && path != "/metrics"
 }
 
 // TestBrowserSession: the cookie opens what the token opens, and holds something else.

@@ -16,6 +16,7 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/hints"
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -33,6 +34,7 @@ type house struct {
 	store   store.Store
 	server  *server.Server
 	metrics *server.Metrics
+	hints   *hints.Hub
 	agent   *scripted
 	faults  *faulty
 	ended   chan string // the outcomes of Runs
@@ -45,6 +47,8 @@ type plan struct {
 	origins []string
 	limits  server.Limits
 	bridge  bridge.Limits
+	control bridge.Controller
+	proxies *server.ProxyAccess
 	wrap    func(net.Listener) net.Listener
 }
 
@@ -61,6 +65,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 		t.Fatal(err)
 	}
 	h := &house{t: t, store: st, metrics: server.NewMetrics(), agent: &scripted{script: script}, faults: &faulty{Store: st}, ended: make(chan string, 1000)}
+	h.hints = hints.New(hints.Config{Sessions: st, Dropped: h.metrics.HintDropped})
 	logger := slog.New(slog.DiscardHandler)
 	if test, ok := t.(*testing.T); ok {
 		logger = slog.New(slog.NewTextHandler(test.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
@@ -79,6 +84,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	h.server, err = server.New(server.Config{
 		Sessions: sessions, Store: h.faults, Auth: p.auth, Metrics: h.metrics, Logger: slog.New(slog.DiscardHandler),
 		Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
+		Controller: p.control, Proxies: p.proxies, Hints: h.hints,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -133,6 +139,7 @@ func (h *house) run(bell *eventlog.Bell, log *eventlog.Log, sessions *bridge.Ses
 	})
 	lower.Go(func() { _ = bell.Run(ctx) })
 	lower.Go(func() { _ = log.Run(ctx) })
+	lower.Go(func() { _ = h.hints.Run(ctx) })
 	return func() {
 		stopDriving()
 		upper.Wait()

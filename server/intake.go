@@ -85,6 +85,13 @@ func (in *intake) json(c echo.Context, v any) error {
 	return in.check(v, codeInvalidBody)
 }
 
+// awaits makes room in time for an answer that comes from elsewhere and may take so much
+// longer than one of ours.
+func (in *intake) awaits(c echo.Context, longer time.Duration) {
+	rc := http.NewResponseController(c.Response())
+	_ = rc.SetWriteDeadline(time.Now().Add(in.limits.AnswerTime + longer))
+}
+
 // query reads the query parameters into v and checks v's rules.
 func (in *intake) query(c echo.Context, v any) error {
 	if _, err := url.ParseQuery(c.Request().URL.RawQuery); err != nil {

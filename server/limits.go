@@ -19,6 +19,8 @@ type Limits struct {
 	Heartbeat time.Duration
 	// Streams bounds how many are open at once: each holds a connection and a tail.
 	Streams int64
+	// Sockets bounds how many of /ws/client are open at once.
+	Sockets int
 	// Retry is about when an EventSource should come back; each is told a time of its own
 	// so that a restart does not call them all at once.
 	Retry time.Duration
@@ -31,6 +33,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.WriteTime, 10*time.Second)
 	setDefault(&l.Heartbeat, 15*time.Second)
 	setDefault(&l.Streams, 20_000)
+	setDefault(&l.Sockets, 1000)
 	setDefault(&l.Retry, 2*time.Second)
 	return l
 }

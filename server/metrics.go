@@ -24,6 +24,8 @@ type Metrics struct {
 	commitTime  prometheus.Histogram
 	commitSize  *prometheus.HistogramVec
 	agentUp     *prometheus.GaugeVec
+	gateway     gatewayMetrics
+	hintsLost   prometheus.Counter
 }
 
 // NewMetrics makes a set of its own, apart from any global one.
@@ -46,10 +48,14 @@ func NewMetrics() *Metrics {
 			Name: "aqueduct_commit_size", Help: "What one commit held, by unit.", Buckets: prometheus.ExponentialBuckets(1, 4, 12),
 		}, []string{"unit"}),
 	}
+	m.hintsLost = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "aqueduct_hints_dropped_total", Help: "Hints of /ws/client that were lost for want of room.",
+	})
+	m.gateway = newGatewayMetrics(m.registry)
 	m.agentUp = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aqueduct_agent_up", Help: "1 when an agent's last health probe was well, else 0.",
 	}, []string{"agent"})
-	m.registry.MustRegister(m.agentUp, m.runs, m.firstToken, m.streams, m.streamsDone, m.delivery, m.commitTime, m.commitSize,
+	m.registry.MustRegister(m.agentUp, m.hintsLost, m.runs, m.firstToken, m.streams, m.streamsDone, m.delivery, m.commitTime, m.commitSize,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -68,6 +74,9 @@ func (m *Metrics) AgentProbed(id string, err error) {
 	}
 	m.agentUp.WithLabelValues(id).Set(up)
 }
+
+// HintDropped is told of each hint that was lost for want of room.
+func (m *Metrics) HintDropped() { m.hintsLost.Inc() }
 
 // Meter is what bridge reports to.
 func (m *Metrics) Meter() bridge.Meter {

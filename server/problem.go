@@ -61,6 +61,7 @@ func problemOf(err error) *problem {
 	var (
 		p       *problem
 		refusal *bridge.Refusal
+		control *bridge.ControlError
 		input   *agui.InputError
 		large   *http.MaxBytesError
 		web     *echo.HTTPError
@@ -70,6 +71,8 @@ func problemOf(err error) *problem {
 		return p
 	case errors.As(err, &refusal):
 		return refuse(refusal.Code, refusal.Message)
+	case errors.As(err, &control):
+		return refuse(control.Code, brief(control.Message))
 	case errors.As(err, &input):
 		return refuse(codeInvalidBody, inputDetail(input))
 	case errors.As(err, &large):
@@ -87,6 +90,15 @@ func problemOf(err error) *problem {
 		return routing(web)
 	}
 	return refuse(bridge.CodeInternal, "")
+}
+
+// brief bounds words of an agent's or a proxy's.
+func brief(text string) string {
+	const most = 500
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
 }
 
 // routing words what the router itself refuses.

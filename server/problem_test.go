@@ -33,6 +33,15 @@ func TestEveryCode(t *testing.T) {
 	secured := newHouseWith(t, saysN(1), plan{auth: static(t)})
 	broken := newHouse(t, saysN(1))
 	broken.faults.sessions = func() error { return errors.New("dsn=postgres://u:p@db at /srv/x.go:12") }
+	sick := &fakeControl{}
+	steered := newHouseWith(t, saysN(1), plan{control: sick})
+	steered.chat("T", "R", "hi")
+	fails := func(code string) func() answer {
+		return func() answer {
+			sick.err = &bridge.ControlError{Code: code}
+			return steered.do("POST", "/api/threads/T/control", `{"action":"close"}`)
+		}
+	}
 	away := newHouse(t, saysN(1))
 	away.faults.sessions = func() error { return fmt.Errorf("dial: %w", store.ErrUnavailable) }
 
@@ -70,6 +79,13 @@ func TestEveryCode(t *testing.T) {
 		"too_many_streams":       func() answer { return full.do("POST", "/api/agui/chat", inputBody("T2", "R", "hi")) },
 		"storage_unavailable":    func() answer { return away.do("GET", "/api/threads", "") },
 		"shutting_down":          func() answer { return leaving.do("POST", "/api/agui/chat", inputBody("T", "R", "hi")) },
+		"upgrade_required":       func() answer { return h.do("GET", "/ws/client", "") },
+		"proxy_unknown":          fails(bridge.ControlUnknown),
+		"no_agent_running":       fails(bridge.ControlNoAgent),
+		"control_unsupported":    fails(bridge.ControlUnsupported),
+		"control_failed":         fails(bridge.ControlFailed),
+		"agent_offline":          fails(bridge.ControlOffline),
+		"control_timeout":        fails(bridge.ControlTimeout),
 		"internal_error":         func() answer { return broken.do("GET", "/api/threads", "") },
 	}
 	for _, code := range server.Codes() {

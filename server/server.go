@@ -8,6 +8,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/hints"
+	"aqueduct/bridge/proxies"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
@@ -26,12 +28,21 @@ type Config struct {
 	// Origins are those of pages on other origins that may call, as in https://app.example.
 	Origins []string
 	Limits  Limits
+	// Controller steers agents behind proxies; nil without a gateway.
+	Controller bridge.Controller
+	// Proxies is how those get their tokens; nil lets none register.
+	Proxies *ProxyAccess
+	// Hints is what /ws/client tells; nil is nothing.
+	Hints *hints.Hub
+	// Gateway is /ws/agent, which knows its own callers; nil is none.
+	Gateway http.Handler
 }
 
 // Server is the HTTP handler of everything Aqueduct serves.
 type Server struct {
-	echo  *echo.Echo
-	drain context.CancelFunc
+	echo    *echo.Echo
+	drain   context.CancelFunc
+	sockets *sockets
 }
 
 // resource is a handler that knows its own routes.
@@ -55,31 +66,43 @@ func (r *routes) callers(method, path string, h echo.HandlerFunc) {
 func New(cfg Config) (*Server, error) {
 	cfg.Limits = cfg.Limits.withDefaults()
 	draining, drain := context.WithCancel(context.Background())
+	in := newIntake(cfg.Limits)
 	guard, err := newGuard(cfg)
 	if err != nil {
 		drain()
 		return nil, err
 	}
+	register, err := newProxyRegister(cfg, in)
+	if err != nil {
+		drain()
+		return nil, err
+	}
+	open := newSockets(cfg.Limits.Sockets, draining)
 	e := echo.New()
 	e.JSONSerializer = plainJSON{}
 	e.IPExtractor = echo.ExtractIPDirect() // X-Forwarded-For is whatever the caller likes
 	e.HTTPErrorHandler = (&failures{log: cfg.Logger}).handle
 	e.Pre(recovered(e.HTTPErrorHandler), guard.check)
 	to := &routes{echo: e, authenticate: guard.authenticate}
-	for _, r := range resources(cfg, draining) {
+	for _, r := range append(resources(cfg, in, open, draining), register) {
 		r.mount(to)
 	}
-	return &Server{echo: e, drain: drain}, nil
+	return &Server{echo: e, drain: drain, sockets: open}, nil
 }
 
-func resources(cfg Config, draining context.Context) []resource {
-	in := newIntake(cfg.Limits)
+func resources(cfg Config, in *intake, open *sockets, draining context.Context) []resource {
 	out := newStreams(cfg, draining)
 	traces := &trace{store: cfg.Store, in: in}
+	chats := &threads{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
 	return []resource{
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
 		&capabilities{agents: cfg.Sessions.Agents(), version: cfg.Version},
-		&threads{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
+		chats,
+		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in},
+		&proxyList{known: proxies.New(cfg.Store), control: cfg.Controller},
+		&proxyControl{threads: chats, control: cfg.Controller, in: in},
+		&agentSocket{gateway: cfg.Gateway},
+		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
 		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},
 		traces,
 		&approvals{sessions: cfg.Sessions, store: cfg.Store, in: in},
@@ -96,8 +119,12 @@ func resources(cfg Config, draining context.Context) []resource {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
 // Drain refuses new Turns and cuts every stream. Their clients come back with their last
-// id, to this server's successor.
-func (s *Server) Drain() { s.drain() }
+// id, to this server's successor. When it returns, every socket has been told and closed:
+// no http.Server waits for those.
+func (s *Server) Drain() {
+	s.drain()
+	s.sockets.wait()
+}
 
 // Routes lists what is mounted, as "METHOD /path/:param".
 func (s *Server) Routes() []string {

@@ -84,6 +84,13 @@ func (h *threads) find(c echo.Context) (store.Session, error) {
 	if err != nil {
 		return store.Session{}, err
 	}
+	return h.named(c, id)
+}
+
+// named takes the client's thread id or ours.
+func (h *threads) named(c echo.Context, id string) (store.Session, error) {
+	ctx := c.Request().Context()
+	in := auth.From(ctx).Scope()
 	s, err := h.store.SessionByExternalID(ctx, in, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return h.store.Session(ctx, in, id)
