@@ -33,6 +33,10 @@ func (l *link) receive(ctx context.Context, data []byte) error {
 		}
 		return nil
 	}
+	if m, ok := f.(*acp.Ack); ok { // its number is one of ours
+		p.acked(l, m)
+		return nil
+	}
 	if f == nil && head.Seq == 0 {
 		return nil
 	}
@@ -91,6 +95,15 @@ func (p *proxy) receive(ctx context.Context, l *link, f frame) error {
 		p.route(ctx, l, f)
 	}
 	return nil
+}
+
+// acked forgets frames of ours that have arrived.
+func (p *proxy) acked(l *link, m *acp.Ack) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.link == l {
+		p.out.Ack(m.RunID, m.Seq)
+	}
 }
 
 // again answers a frame that came before: what is kept is acknowledged once more.

@@ -1,0 +1,315 @@
+package acpgateway_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"aqueduct/acpgateway"
+	"aqueduct/agui"
+	"aqueduct/bridge"
+	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/hints"
+	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/proxies"
+	"aqueduct/policy"
+	"aqueduct/server/auth"
+	"aqueduct/store"
+	"aqueduct/store/broker/local"
+	"aqueduct/store/sqlite"
+	"aqueduct/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// plan is what a test wants otherwise than usual.
+type plan struct {
+	agents map[string]acpgateway.AgentConfig
+	limits acpgateway.Limits
+	bridge bridge.Limits
+}
+
+// house is a whole bridge with a gateway over a real database, in a bubble: time passes when
+// everybody waits for it.
+type house struct {
+	t    *testing.T
+	plan plan
+	path string
+	keys *auth.Keys
+	who  store.Principal
+
+	net      *network
+	store    store.Store
+	log      *eventlog.Log
+	sessions *bridge.Sessions
+	gateway  *acpgateway.Gateway
+	hub      *hints.Hub
+	stop     func()
+
+	mu      sync.Mutex
+	refused map[string]int // frames, by why
+	taken   map[string]int // frames, by type
+	linked  int            // proxies
+}
+
+// inHouse runs a test in a bubble with a house.
+func inHouse(t *testing.T, p plan, test func(h *house)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &house{t: t, plan: p, path: storetest.SQLite(t), who: store.LocalPrincipal(), refused: map[string]int{}, taken: map[string]int{}}
+		if h.plan.agents == nil {
+			h.plan.agents = map[string]acpgateway.AgentConfig{"dev": {}}
+		}
+		var err error
+		if h.keys, err = auth.NewKeys(auth.NewKey()); err != nil {
+			t.Fatal(err)
+		}
+		h.start()
+		t.Cleanup(func() { h.stop() })
+		test(h)
+	})
+}
+
+// start wires the rooms as cmd/aqueduct does.
+func (h *house) start() {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	st, err := sqlite.Open(ctx, h.path, sqlite.Options{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	replica := uuid.NewString()
+	if err := st.Register(ctx, store.Replica{ID: replica, Name: "test"}); err != nil {
+		h.t.Fatal(err)
+	}
+	logger := slog.New(slog.NewTextHandler(h.t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+	bell := eventlog.NewBell(local.New())
+	h.log = eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger})
+	agents := bridge.NewDirectory()
+	h.store, h.net, h.hub = st, newNetwork(), hints.New(hints.Config{Sessions: st})
+	h.sessions = bridge.New(bridge.Config{
+		Store: st, Log: h.log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
+		Limits: h.plan.bridge, Policy: policy.Default(),
+	})
+	h.gateway = acpgateway.New(acpgateway.Config{
+		Authenticate: h.authenticate, Registry: proxies.New(st), Directory: agents, Spoke: h.sessions.Spoke, Note: h.log.Note,
+		Stalled: h.log.Stalled, Hints: h.hub, Agents: h.plan.agents, Limits: h.plan.limits, Logger: logger, Meter: h.meter(),
+	})
+	web := &http.Server{Handler: h.gateway, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	var edge, driving, upstream, ground sync.WaitGroup
+	driven, stopDriving := context.WithCancel(ctx)
+	linked, stopLinks := context.WithCancel(ctx)
+	upstream.Go(func() { h.must(h.gateway.Run(linked)) })
+	ground.Go(func() { _ = h.log.Run(ctx) })
+	ground.Go(func() { _ = bell.Run(ctx) })
+	ground.Go(func() { _ = h.hub.Run(ctx) })
+	synctest.Wait() // the gateway knows its proxies
+	driving.Go(func() { h.must(h.sessions.Run(driven)) })
+	edge.Go(func() { _ = web.Serve(h.net) })
+	synctest.Wait()
+	h.stop = sync.OnceFunc(func() {
+		_ = web.Close()
+		edge.Wait()
+		stopDriving()
+		driving.Wait()
+		stopLinks()
+		upstream.Wait()
+		cancel()
+		ground.Wait()
+		h.must(st.Close())
+	})
+}
+
+// restart ends everything and starts a new process, as it were, on the same database.
+func (h *house) restart() {
+	h.t.Helper()
+	h.stop()
+	h.start()
+}
+
+func (h *house) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Error(err)
+	}
+}
+
+func (h *house) authenticate(r *http.Request) (acpgateway.Identity, error) {
+	c, err := h.keys.Proxy(r)
+	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name}, err
+}
+
+func (h *house) meter() acpgateway.Meter {
+	count := func(in map[string]int) func(string) {
+		return func(what string) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			in[what]++
+		}
+	}
+	return acpgateway.Meter{Refused: count(h.refused), Frame: count(h.taken), Linked: func(n int) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.linked = n
+	}}
+}
+
+// refusals is what was refused so far, by why.
+func (h *house) refusals() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.refused)
+}
+
+func (h *house) online() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.linked
+}
+
+// pass lets time pass, and then everybody finish.
+func (h *house) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// settle lets everybody finish what takes no more than quiet.
+func (h *house) settle() { h.pass(1500 * time.Millisecond) }
+
+// stream is a response that can be read.
+type stream struct {
+	h    *house
+	feed *bridge.Feed
+}
+
+// post sends a message and waits for nothing.
+func (h *house) post(thread, text string) *stream {
+	h.t.Helper()
+	return h.request(bridge.ChatRequest{ThreadID: thread, Messages: []agui.Message{
+		{ID: uuid.NewString(), Role: "user", Content: agui.Text(text)},
+	}})
+}
+
+// answer settles a Question with one of its options.
+func (h *house) answer(thread, question, option string) *stream {
+	h.t.Helper()
+	return h.request(bridge.ChatRequest{ThreadID: thread, Answers: []inbox.Answer{
+		{QuestionID: question, Payload: []byte(`{"optionId":"` + option + `"}`)},
+	}})
+}
+
+func (h *house) request(req bridge.ChatRequest) *stream {
+	h.t.Helper()
+	s, err := h.try(req)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return s
+}
+
+func (h *house) try(req bridge.ChatRequest) (*stream, error) {
+	req.Principal, req.BodyHash, req.Dialect = h.who, []byte(uuid.NewString()), bridge.DialectV1
+	reply, err := h.sessions.Chat(h.t.Context(), req)
+	if err != nil {
+		return nil, err
+	}
+	feed, err := h.sessions.Feed(h.t.Context(), store.As(h.who), reply, false)
+	if err != nil {
+		return nil, err
+	}
+	h.t.Cleanup(feed.Close)
+	return &stream{h, feed}, nil
+}
+
+// longest is more than anything a test waits for takes.
+const longest = 3 * time.Hour
+
+// rest is all events until the Run ends.
+func (s *stream) rest() []string {
+	s.h.t.Helper()
+	ctx, cancel := context.WithTimeout(s.h.t.Context(), longest)
+	defer cancel()
+	var events []string
+	for {
+		items, err := s.feed.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return events
+		}
+		if err != nil {
+			s.h.t.Fatalf("after %d events: %v", len(events), err)
+		}
+		for _, i := range items {
+			events = append(events, string(i.Event))
+		}
+	}
+}
+
+func (h *house) session(thread string) store.Session {
+	h.t.Helper()
+	s, err := h.store.SessionByExternalID(h.t.Context(), store.As(h.who), thread)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return s
+}
+
+// events is a thread's whole log.
+func (h *house) events(thread string) []string {
+	h.t.Helper()
+	rows, err := h.store.Events(h.t.Context(), store.System(), h.session(thread).ID, 0, 1<<30)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var events []string
+	for _, r := range rows {
+		events = append(events, strings.Split(string(r.Data), "\n")...)
+	}
+	return events
+}
+
+// asked are a thread's open Questions, oldest first.
+func (h *house) asked(thread string) []string {
+	h.t.Helper()
+	open, err := h.store.OpenToolCalls(h.t.Context(), store.System(), h.session(thread).ID)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	ids := make([]string, len(open))
+	for i, c := range open {
+		ids[i] = c.ID
+	}
+	return ids
+}
+
+// cancel cancels what a thread has under way.
+func (h *house) cancel(thread string) {
+	h.t.Helper()
+	run, err := h.store.LastRun(h.t.Context(), store.System(), h.session(thread).ID)
+	if err == nil {
+		_, err = h.sessions.Cancel(h.t.Context(), h.who, run.ID)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// instance is what is kept of the place a thread's agent runs in.
+func (h *house) instance(thread string) store.SandboxInstance {
+	h.t.Helper()
+	row, err := h.store.SandboxInstance(h.t.Context(), store.System(), h.session(thread).ID)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return row
+}

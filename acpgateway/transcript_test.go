@@ -1,0 +1,92 @@
+package acpgateway_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"aqueduct/agui"
+)
+
+// transcript is what a log says to a reader: each Run's messages, calls, results, and how it
+// ended. Deltas are joined: where they are parted says nothing.
+func transcript(t *testing.T, events []string) string {
+	t.Helper()
+	var b strings.Builder
+	last := ""
+	line := func(open, format string, args ...any) {
+		if last != "" && last != open {
+			b.WriteString("\n")
+		}
+		last = open
+		fmt.Fprintf(&b, format, args...)
+	}
+	for _, raw := range events {
+		ev, err := agui.Decode([]byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e := ev.(type) {
+		case *agui.RunStarted:
+			line("run", "RUN")
+		case *agui.TextMessageStart:
+			line(e.MessageID, "says: ")
+		case *agui.TextMessageContent:
+			line(e.MessageID, "%s", e.Delta)
+		case *agui.ReasoningMessageStart:
+			line(e.MessageID, "thinks: ")
+		case *agui.ReasoningMessageContent:
+			line(e.MessageID, "%s", e.Delta)
+		case *agui.ToolCallStart:
+			line(raw, "calls %s", e.ToolCallName)
+		case *agui.ToolCallResult:
+			line(raw, "gets %s", e.Content.String())
+		case *agui.Custom:
+			line(raw, "custom %s", e.Name)
+		case *agui.StepStarted:
+			line(raw, "step %s", e.StepName)
+		case *agui.StepFinished:
+			line(raw, "step done %s", e.StepName)
+		case *agui.RunError:
+			line(raw, "ERROR %s", e.Code)
+		case *agui.RunFinished:
+			outcome := ""
+			if e.Outcome != nil {
+				outcome = string(e.Outcome.Type)
+			}
+			line(raw, "DONE %s", outcome)
+		}
+	}
+	return b.String()
+}
+
+// lines joins what a transcript must be.
+func lines(list ...string) string { return strings.Join(list, "\n") }
+
+// same fails the test unless a thread's whole transcript is this.
+func (h *house) reads(thread string, list ...string) {
+	h.t.Helper()
+	events := h.events(thread)
+	if got := transcript(h.t, events); got != lines(list...) {
+		h.t.Errorf("%s reads\n%s\nwant\n%s", thread, got, lines(list...))
+	}
+	h.legal(thread, events)
+}
+
+// legal fails the test unless a log is what AG-UI allows.
+func (h *house) legal(thread string, events []string) {
+	h.t.Helper()
+	var g agui.Grammar
+	for i, raw := range events {
+		ev, err := agui.Decode([]byte(raw))
+		if err == nil {
+			if _, ok := ev.(*agui.RunStarted); ok {
+				g = agui.Grammar{} // a client begins anew with each Run
+			}
+			err = g.Check(ev)
+		}
+		if err != nil {
+			h.t.Errorf("%s, event %d: %v: %s", thread, i, err, raw)
+		}
+	}
+}
