@@ -1,5 +1,10 @@
 package counted
 
+import (
+	"maps"
+	"slices"
+)
+
 // maxAhead is how many frames may wait for one that is missing. A sender on one connection
 // sends in order, so a gap this wide is a fault of its, and it must begin again.
 const maxAhead = 1024
@@ -11,8 +16,9 @@ type Inbox[F any] struct {
 
 // line is the frames of one run.
 type line[F any] struct {
-	last  int64 // taken
-	ahead map[int64]F
+	last   int64 // taken
+	ahead  map[int64]F
+	gaveUp int64 // the number a sender was last cut off for
 }
 
 // NewInbox begins with what the sender says is behind it.
@@ -42,7 +48,8 @@ func (in *Inbox[F]) line(run string) *line[F] {
 
 // Take appends to dst what can be handled now that a frame has come: nothing when it came
 // before or others are missing, else itself and what waited for it. It is false when too
-// much waits.
+// much waits: the sender shall begin again with what is missing. One that cannot, because it
+// sends what is no frame, does without it the next time.
 func (in *Inbox[F]) Take(dst []F, run string, seq int64, f F) ([]F, bool) {
 	l := in.line(run)
 	switch {
@@ -53,13 +60,26 @@ func (in *Inbox[F]) Take(dst []F, run string, seq int64, f F) ([]F, bool) {
 			l.ahead = make(map[int64]F)
 		}
 		l.ahead[seq] = f
-		return dst, len(l.ahead) <= maxAhead
+		if len(l.ahead) <= maxAhead {
+			return dst, true
+		}
+		if l.gaveUp != l.last+1 {
+			l.gaveUp = l.last + 1
+			return dst, false
+		}
+		l.last = slices.Min(slices.Collect(maps.Keys(l.ahead))) - 1
+		return l.due(dst), true
 	}
 	dst, l.last = append(dst, f), seq
+	return l.due(dst), true
+}
+
+// due appends what follows the last without a gap.
+func (l *line[F]) due(dst []F) []F {
 	for {
 		next, ok := l.ahead[l.last+1]
 		if !ok {
-			return dst, true
+			return dst
 		}
 		l.last++
 		delete(l.ahead, l.last)

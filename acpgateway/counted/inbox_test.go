@@ -60,4 +60,8 @@ func TestInboxRefusesAWideGap(t *testing.T) {
 	if _, ok := in.Take(nil, "r", maxAhead+2, 0); ok {
 		t.Error("it waits for ever")
 	}
+	got, ok := in.Take(nil, "r", maxAhead+3, maxAhead+3) // it cannot send the first
+	if !ok || len(got) != maxAhead+2 || got[0] != 2 {
+		t.Errorf("after a second try: %d frames, %v", len(got), ok)
+	}
 }

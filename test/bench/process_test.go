@@ -30,9 +30,12 @@ func TestMain(m *testing.M) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err == nil {
 		fmt.Printf("listening on http://%s\n", l.Addr())
-		if role == "stub" {
+		switch role {
+		case "stub":
 			err = serveStub(l)
-		} else {
+		case "paced":
+			err = servePaced(l)
+		default:
 			err = serveRelay(l, os.Getenv(upstreamEnv))
 		}
 	}
