@@ -50,7 +50,7 @@ fuzz: ## every fuzz target for FUZZTIME (5s)
 	@scripts/fuzz $(FUZZTIME)
 
 bench: setup-postgres ## what keeping everything costs against a bare relay, then the small benchmarks
-	go test -run '^$$' -bench Flood -benchtime 1x -timeout 30m -v ./test/bench
+	go test -run '^$$' -bench 'Flood|ACP' -benchtime 1x -timeout 30m -v ./test/bench
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /test/)
 
 setup: setup-postgres setup-chromium setup-judges setup-agents setup-tdesign ## install what the tests need and is missing
