@@ -176,11 +176,13 @@ func (l *link) proxy() *proxy {
 func (l *link) takeUrgent() ([]acp.Frame, map[string]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	urgent, acks := l.urgent, l.acks
+	urgent := l.urgent
 	l.urgent = nil
-	if len(acks) > 0 {
-		l.acks = make(map[string]int64)
+	if len(l.acks) == 0 {
+		return urgent, nil // the map stays the reader's to write to
 	}
+	acks := l.acks
+	l.acks = make(map[string]int64)
 	return urgent, acks
 }
 
