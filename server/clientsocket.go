@@ -60,7 +60,7 @@ func (s *clientSocket) read() {
 	}
 	s.conn.SetPongHandler(alive)
 	for err := alive(""); err == nil; {
-		_, _, err = s.conn.NextReader()
+		_, _, err = s.conn.ReadMessage()
 	}
 }
 
