@@ -314,7 +314,7 @@ func closeCode(err error) int {
 func (p *double) reborn(epoch string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.epoch, p.order, p.in = epoch, nil, nil
+	p.epoch, p.order, p.in, p.peer = epoch, nil, nil, ""
 	clear(p.runs)
 	clear(p.seqs)
 	clear(p.nums)

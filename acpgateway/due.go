@@ -21,7 +21,7 @@ func (r *turn) due(out []fromacp.Out, full bool) []fromacp.Out {
 		r.t.close()
 		return r.fail(out, fromacp.Cause{Code: CodeOpenTimeout, Message: "The agent took too long to start."}, unwanted)
 	case passed(now, r.exitDue()):
-		return r.fail(r.withdraw(out), fromacp.Cause{}, unwanted)
+		return r.fail(r.withdraw(out), fromacp.Cause{Code: fromacp.CodeAgentExited, Message: "The agent's process ended."}, unwanted)
 	case passed(now, r.silenceDue()):
 		return r.missing(out)
 	case passed(now, r.promptDue(now)):
@@ -69,8 +69,9 @@ func (r *turn) openDue() time.Time {
 	return r.began.Add(open)
 }
 
+// exitDue: while one is opened, what ended was the agent before it, or acp_opened says so.
 func (r *turn) exitDue() time.Time {
-	if r.exit == nil {
+	if r.exit == nil || r.phase == opening {
 		return time.Time{}
 	}
 	return r.exitAt.Add(exitWait)

@@ -93,3 +93,7 @@ func chunk(message, text string) string {
 func tool(kind, id, rest string) string {
 	return `{"sessionUpdate":"` + kind + `","toolCallId":"` + id + `",` + rest + `}`
 }
+
+func exitOf(run string, code *int) *acp.Exit {
+	return &acp.Exit{RunID: run, InstanceName: "tuixiu-run-" + run, Code: code}
+}

@@ -123,6 +123,7 @@ func (r *turn) opened(out []fromacp.Out, m *acp.Opened) []fromacp.Out {
 	case !m.OK:
 		return r.fail(out, fromacp.Cause{Error: m.Error}, unwanted)
 	}
+	r.exit = nil // of the agent before this one
 	return r.prompt(out)
 }
 

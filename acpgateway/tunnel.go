@@ -137,8 +137,6 @@ func (t *tunnel) speaks(f frame) bool {
 		s, err := acp.DecodeSignal(m.Content)
 		_, asks := s.(*acp.PermissionRequest)
 		return err == nil && asks
-	case *restarted:
-		return len(t.prompts) > 0
 	}
 	return false
 }
@@ -270,14 +268,14 @@ func (t *tunnel) close() {
 	t.p.send(t.id, &acp.Close{RunID: t.id})
 	t.mu.Lock()
 	t.ended()
-	clear(t.prompts)
 	t.mu.Unlock()
 	t.note(func(row *store.SandboxInstance) { row.Status = "closed" })
 	t.records.flush()
 }
 
-// ended notes that there is no agent any more. The lock is held.
+// ended notes that there is no agent any more, and so none of its prompts. The lock is held.
 func (t *tunnel) ended() {
 	t.opened = false
+	clear(t.prompts)
 	t.life++
 }
