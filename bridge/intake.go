@@ -38,7 +38,7 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 		return reply, err
 	}
 	if reply.begun != nil && reply.Session.Owner == s.cfg.Replica {
-		s.rouse(reply.Session.ID, reason{first: reply.begun})
+		s.rouse(reply.Session.ID, false, reply.begun)
 	} else {
 		s.cfg.Bell.Ring(reply.Session.ID)
 	}

@@ -18,7 +18,6 @@ type session struct {
 	id        string
 	bell      chan struct{} // capacity 1
 	rung      bool          // guarded by m.mu
-	spoke     bool          // the upstream of a parked Turn has something to say; guarded by m.mu
 	restoring bool          // an earlier process may have left a Run open
 	more      bool          // there is more to do than was done
 	first     *begun        // what to do first, if it need not be read
@@ -122,7 +121,7 @@ func (s *session) step(ctx context.Context) error {
 	case todo.Run != nil:
 		s.more = todo.Reserved > 1
 		return s.begin(ctx, *todo.Run, todo.Turn)
-	case s.m.hasSpoken(s) && todo.Turn != nil && todo.Turn.Status.Paused():
+	case s.m.hasSpoken(s.id) && todo.Turn != nil && todo.Turn.Status.Paused():
 		return s.adopt(ctx, *todo.Turn)
 	}
 	return nil

@@ -43,6 +43,7 @@ type Sessions struct {
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
 	active  map[string]*session
+	spoken  map[string]bool // Sessions to adopt a parked Turn of
 	leaving map[string]bool // Turns of which a tail with on_leave=cancel has gone
 	wg      sync.WaitGroup
 
@@ -57,7 +58,7 @@ func New(cfg Config) *Sessions {
 	}
 	s := &Sessions{
 		cfg: cfg, deadlines: inbox.NewDeadlines(),
-		active: make(map[string]*session), leaving: make(map[string]bool),
+		active: make(map[string]*session), spoken: make(map[string]bool), leaving: make(map[string]bool),
 	}
 	cfg.Bell.OnRing(s.wake)
 	return s
@@ -78,6 +79,7 @@ func (s *Sessions) Run(ctx context.Context) error {
 	if err := s.restore(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
+	s.wakeSpoken()
 	s.wg.Go(func() { s.poll(ctx) })
 	s.deadlines.Run(ctx, s.expire)
 	s.mu.Lock()
@@ -114,42 +116,34 @@ func (s *Sessions) poll(ctx context.Context) {
 func (s *Sessions) rouseAll(ctx context.Context) error {
 	ids, err := s.cfg.Store.SessionsWithWork(ctx, store.System(), s.cfg.Replica)
 	for _, id := range ids {
-		s.rouse(id, reason{restoring: true})
+		s.rouse(id, true, nil)
 	}
 	return err
 }
 
 // wake sees to it that the Session's requests are read: by the goroutine that drives it,
 // or by a new one.
-func (s *Sessions) wake(sessionID string) { s.rouse(sessionID, reason{}) }
+func (s *Sessions) wake(sessionID string) { s.rouse(sessionID, false, nil) }
 
-// reason is why a Session is roused, beside what its rows tell.
-type reason struct {
-	restoring bool // an earlier process may have left a Run open
-	spoke     bool // the upstream of its parked Turn has something to say
-	// first is what there is to do, from a caller that has just written it, so that a new
-	// goroutine need not read it again; one that runs already looks for itself.
-	first *begun
-}
-
-// rouse is wake, with a reason.
-func (s *Sessions) rouse(sessionID string, why reason) {
+// rouse is wake. first is what there is to do, for a caller that has just written it, so
+// that a new goroutine need not read it again; one that runs already looks for itself.
+func (s *Sessions) rouse(sessionID string, restoring bool, first *begun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running == nil || s.running.Err() != nil {
 		return
 	}
 	if a := s.active[sessionID]; a != nil {
-		a.rung, a.spoke = true, a.spoke || why.spoke
+		a.rung = true
 		select {
 		case a.bell <- struct{}{}:
 		default:
 		}
 		return
 	}
-	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), restoring: why.restoring, spoke: why.spoke}
-	if why.first != nil {
-		a.begunBy(*why.first)
+	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), restoring: restoring}
+	if first != nil {
+		a.begunBy(*first)
 	}
 	s.active[sessionID] = a
 	running := s.running

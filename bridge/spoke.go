@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"aqueduct/store"
@@ -32,7 +34,7 @@ func (s *Sessions) Spoke(ctx context.Context, sessionID string) error {
 	case err != nil:
 		return err
 	case parked:
-		s.rouse(sessionID, reason{spoke: true})
+		s.adoptSoon(sessionID)
 	case queued:
 		s.cfg.Bell.Ring(sessionID)
 	}
@@ -63,18 +65,44 @@ func queueUnprompted(ctx context.Context, tx store.Tx, session store.Session) er
 	})
 }
 
-// hasSpoken reports, once, that the Session was roused by Spoke.
-func (s *Sessions) hasSpoken(a *session) bool {
+// adoptSoon has the Session's goroutine look at its parked Turn. A gateway may hear of an
+// upstream before Run has begun: the wish waits.
+func (s *Sessions) adoptSoon(sessionID string) {
+	s.mu.Lock()
+	s.spoken[sessionID] = true
+	s.mu.Unlock()
+	s.wake(sessionID)
+}
+
+func (s *Sessions) wakeSpoken() {
+	s.mu.Lock()
+	waiting := slices.Collect(maps.Keys(s.spoken))
+	s.mu.Unlock()
+	for _, id := range waiting {
+		s.wake(id)
+	}
+}
+
+// hasSpoken reports, once, that a parked Turn of the Session is to be adopted.
+func (s *Sessions) hasSpoken(sessionID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	spoke := a.spoke
-	a.spoke = false
+	spoke := s.spoken[sessionID]
+	delete(s.spoken, sessionID)
 	return spoke
 }
 
 // adopt takes up the upstream of a parked Turn. If that is not possible, the Turn stays
 // parked, and its Agent is called when the answers are there.
 func (s *session) adopt(ctx context.Context, row store.Turn) error {
+	err := s.tryAdopt(ctx, row)
+	if err != nil {
+		s.m.adoptSoon(s.id)
+	}
+	return err
+}
+
+func (s *session) tryAdopt(ctx context.Context, row store.Turn) error {
 	if s.turn != nil && s.turn.row.ID == row.ID && s.turn.held() {
 		return nil
 	}
@@ -84,6 +112,10 @@ func (s *session) adopt(ctx context.Context, row store.Turn) error {
 		return err
 	}
 	last, profile := runs[len(runs)-1], Profile{}
+	if last.Status == store.RunRunning { // an earlier process left it open: it is parked first
+		s.m.adoptSoon(s.id)
+		return s.restore(ctx)
+	}
 	if err := json.Unmarshal(last.Profile, &profile); err != nil && len(last.Profile) > 0 {
 		return err
 	}
