@@ -194,22 +194,27 @@ func (t *tunnel) config() AgentConfig {
 	return t.g.cfg.Agents[id]
 }
 
-// translateFrom readies the translator for a Turn. A fresh one is for an agent that starts:
-// what it loads of the conversation is known from the log.
+// translateFrom readies the translator for a Turn. Of a new one no id may be one the log has.
+// An agent that starts with an old session may tell again what the log has.
 func (t *tunnel) translateFrom(call bridge.Call, fresh bool) {
 	state := member(call.State, "acp")
 	if t.tr != nil && !fresh {
 		t.tr.Rebase(state)
 		return
 	}
-	cfg := fromacp.Config{Namespace: t.id, Epoch: call.TurnID + "." + newID(), State: state}
+	cfg := fromacp.Config{Namespace: t.id, Epoch: call.TurnID + "." + newID(), State: state, Known: knownOf(call.Messages)}
 	t.mu.Lock()
 	cfg.SessionID = t.row.ACPSessionID
 	t.mu.Unlock()
-	if fresh && cfg.SessionID != "" {
-		cfg.Known = knownOf(call.Messages)
+	if !fresh {
+		// A Turn from before a restart. What its Run holds so far is not among the messages,
+		// and may be open: ids that nobody has given keep clear of it.
+		cfg.Namespace += cfg.Epoch
 	}
 	t.tr = fromacp.New(cfg)
+	if !fresh || cfg.SessionID == "" {
+		t.tr.Live()
+	}
 }
 
 // begin opens the agent if need be, and sends the prompt.

@@ -15,7 +15,7 @@ func (c *conversation) words(from, to int) string {
 	for i := from; i < to; i++ {
 		word := fmt.Sprintf("w%d ", i)
 		all.WriteString(word)
-		c.says("m", word)
+		c.says(c.message, word)
 	}
 	return all.String()
 }
@@ -211,7 +211,7 @@ func TestExitOfTheAgentBefore(t *testing.T) {
 		p.say(&acp.Opened{RunID: open.RunID, OK: true})
 		sent := want[*acp.PromptSend](p)
 		h.pass(time.Minute)
-		c := &conversation{p, s, sent.RunID, sent.PromptID, sent}
+		c := &conversation{p, s, sent.RunID, sent.PromptID, sent, "m"}
 		c.says("m", "here")
 		c.ends()
 		s.rest()

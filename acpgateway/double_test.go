@@ -398,3 +398,10 @@ func runOf(f acp.Frame) string {
 	}
 	return ""
 }
+
+// restart restarts the server under the proxy, which notices.
+func (p *double) restart() {
+	p.h.t.Helper()
+	p.h.restart()
+	p.closed()
+}

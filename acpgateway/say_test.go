@@ -20,6 +20,8 @@ type conversation struct {
 	run    string
 	prompt string
 	sent   *acp.PromptSend
+
+	message string // the agent's id of what words are said in
 }
 
 // begin posts a message, opens the agent if the gateway asks for it, and takes the prompt.
@@ -35,7 +37,7 @@ func (p *double) begin(thread, text string) *conversation {
 	if !ok {
 		p.h.t.Fatalf("wanted a prompt_send, got %s", d.raw)
 	}
-	return &conversation{p, s, sent.RunID, sent.PromptID, sent}
+	return &conversation{p, s, sent.RunID, sent.PromptID, sent, "m"}
 }
 
 // update is one session/update of the prompt.

@@ -89,6 +89,9 @@ func (r *turn) take(out []fromacp.Out, f frame) []fromacp.Out {
 func (r *turn) update(out []fromacp.Out, m *acp.ACPUpdate) []fromacp.Out {
 	tr := r.t.tr
 	if m.SessionID != nil {
+		if known := tr.SessionID(); known != "" && known != *m.SessionID {
+			tr.Live() // a new session: it has loaded nothing
+		}
 		tr.Session(*m.SessionID)
 	}
 	if m.PromptID != nil {

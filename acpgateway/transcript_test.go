@@ -73,10 +73,24 @@ func (h *house) reads(thread string, list ...string) {
 	h.legal(thread, events)
 }
 
-// legal fails the test unless a log is what AG-UI allows.
+// says fails the test unless the agent's words, in however many messages of one Run that ends
+// well, are these.
+func (h *house) says(thread, words string) {
+	h.t.Helper()
+	events := h.events(thread)
+	all := transcript(h.t, events)
+	said := strings.ReplaceAll(strings.TrimPrefix(all, "RUN\n"), "\nsays: ", "")
+	if said != "says: "+words+"\nDONE success" {
+		h.t.Errorf("%s reads\n%s\nwant\n%s", thread, all, words)
+	}
+	h.legal(thread, events)
+}
+
+// legal fails the test unless a log is what AG-UI allows, and gives no id twice.
 func (h *house) legal(thread string, events []string) {
 	h.t.Helper()
 	var g agui.Grammar
+	begun := map[string]bool{}
 	for i, raw := range events {
 		ev, err := agui.Decode([]byte(raw))
 		if err == nil {
@@ -87,6 +101,27 @@ func (h *house) legal(thread string, events []string) {
 		}
 		if err != nil {
 			h.t.Errorf("%s, event %d: %v: %s", thread, i, err, raw)
+			continue
 		}
+		id := beginning(ev)
+		if id != "" && begun[id] {
+			h.t.Errorf("%s, event %d: begun before: %s", thread, i, raw)
+		}
+		begun[id] = true
 	}
+}
+
+// beginning is the id of what an event begins.
+func beginning(ev agui.Event) string {
+	switch e := ev.(type) {
+	case *agui.TextMessageStart:
+		return e.MessageID
+	case *agui.ReasoningMessageStart:
+		return e.MessageID
+	case *agui.ToolCallStart:
+		return e.ToolCallID
+	case *agui.ToolCallResult:
+		return e.MessageID
+	}
+	return ""
 }
