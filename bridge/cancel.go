@@ -13,6 +13,9 @@ import (
 // cancelWait bounds how long an upstream may take to hear that it is cancelled.
 const cancelWait = time.Second
 
+// hearOut is how long a cancelled upstream may go on about what it has begun.
+const hearOut = 250 * time.Millisecond
+
 // Cancel asks for the end of the Turn a Run belongs to. It takes our run id or the
 // client's. A Turn that is over stays as it is.
 func (s *Sessions) Cancel(ctx context.Context, who store.Principal, runID string) (store.Run, error) {
@@ -140,12 +143,41 @@ func (t *turn) cancelParked(ctx context.Context, c store.Command, reserved *stor
 	return t.cancel(ctx, c, append(insert, begun)...)
 }
 
+// stopUpstream tells the upstream to stop and hears it out for a moment: it knows best what
+// becomes of what it has begun. What it asks now, nobody is asked.
+func (t *turn) stopUpstream(ctx context.Context) error {
+	if t.pump == nil {
+		return nil
+	}
+	patience, stop := context.WithTimeout(ctx, cancelWait)
+	t.pump.cancelUpstream(patience)
+	stop()
+	patience, stop = context.WithTimeout(ctx, hearOut)
+	defer stop()
+	for {
+		select {
+		case b := <-t.pump.frames:
+			for _, o := range b.outputs {
+				if o.Event == nil {
+					continue
+				}
+				if err := t.run.emit(o.Event); err != nil {
+					return nil //nolint:nilerr // the Run ends here, well-formed or not
+				}
+			}
+			if b.err != nil || ended(b.outputs) {
+				return nil
+			}
+		case <-patience.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // cancel stops the upstream and ends the open Run and the Turn.
 func (t *turn) cancel(ctx context.Context, c store.Command, before ...store.Move) error {
-	if t.pump != nil {
-		patience, stop := context.WithTimeout(ctx, cancelWait)
-		t.pump.cancelUpstream(patience)
-		stop()
+	if err := t.stopUpstream(ctx); err != nil {
+		return err
 	}
 	t.release()
 	t.back = nil

@@ -201,12 +201,18 @@ func (t *turn) ended(ctx context.Context, end *End) error {
 	if err != nil {
 		return err
 	}
-	if len(open) > 0 {
-		if end.Pending != nil {
-			if err := t.withdrawAllBut(ctx, open, end.Pending); err != nil {
-				return err
-			}
+	if end.Pending != nil {
+		if err := t.withdrawAllBut(ctx, open, end.Pending); err != nil {
+			return err
 		}
+	}
+	if end.Pending != nil && len(end.Pending) == 0 { // whatever it asked, it waits for nothing
+		if err := t.unpause(ctx); err != nil {
+			return err
+		}
+		return t.done(ctx, end)
+	}
+	if len(open) > 0 {
 		t.run.usage = end.Usage
 		return t.park(ctx)
 	}
@@ -217,6 +223,17 @@ func (t *turn) ended(ctx context.Context, end *End) error {
 		return t.park(ctx)
 	}
 	return t.done(ctx, end)
+}
+
+// unpause lets a Turn run on whose upstream waits for no answer any more.
+func (t *turn) unpause(ctx context.Context) error {
+	if !t.row.Status.Paused() {
+		return nil
+	}
+	move := store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning}
+	t.row.Status, t.asked = store.TurnRunning, false
+	t.quiet.Stop()
+	return t.keep(ctx, nil, move)
 }
 
 func (t *turn) done(ctx context.Context, end *End) error {
