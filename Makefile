@@ -25,7 +25,7 @@ build: ## build bin/aqueduct, one static program
 run: build ## build and start it with the demo agent on http://127.0.0.1:8080
 	bin/aqueduct serve --demo
 
-test: setup lint test-go test-judges fuzz ## install what is missing and run every test
+test: setup lint test-go test-judges test-agents fuzz ## install what is missing and run every test
 
 # The race detector is worth its price where goroutines meet; the judges below watch the
 # program as it ships.

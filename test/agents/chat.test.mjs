@@ -3,18 +3,22 @@
 // what the model was told, what is kept.
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, test } from 'node:test';
+import { afterEach, before, test } from 'node:test';
 
 import { asked, clients, finishedWell, noComplaints, Talk } from '../judges/lib/clients.mjs';
-import { atRest, base, cancelRun, decide, getJSON, lastRun, openApprovals, until } from '../judges/lib/server.mjs';
+import { atRest, base, cancelRun, decide, getJSON, lastRun, openApprovals, post, until } from '../judges/lib/server.mjs';
 
 const [client] = clients; // 1.0.0
 const file = (name) => join(process.env.WORKSPACE, name);
 const limit = { timeout: 60_000 };
 
+before(linked);
 afterEach(noComplaints);
+
+// Each thread has an agent process of its own; what leaves a thread as it was shares this one.
+const day = new Talk(client);
 
 /** options are those of the newest question, by kind. */
 function options(talk) {
@@ -30,13 +34,13 @@ async function told() {
 
 /** words are the texts of a thread as it is kept, each with who said it. */
 async function words(threadId) {
-  const { messages } = await getJSON(`/api/threads/${threadId}/messages?format=agui`);
+  const messages = await getJSON(`/api/threads/${threadId}/messages?format=agui`);
   assert.equal(new Set(messages.map((m) => m.id)).size, messages.length, 'an id twice');
   return messages.filter((m) => ['user', 'assistant'].includes(m.role) && m.content).map((m) => `${m.role}: ${m.content}`);
 }
 
 test('text and thoughts', limit, async () => {
-  const talk = new Talk(client);
+  const talk = day;
   const said = await talk.say('say hello to the whole world');
   finishedWell(said);
   assert.equal(talk.lastText, 'hello to the whole world');
@@ -50,19 +54,60 @@ test('text and thoughts', limit, async () => {
 });
 
 test('a file is written after the interrupt is answered with allow, and not before', limit, async () => {
-  const talk = new Talk(client);
+  const talk = day;
   const [question] = asked(await talk.say('write allowed.txt with some words'), 1);
   assert.ok(!existsSync(file('allowed.txt')), 'written before anybody allowed it');
   const run = await talk.answer([question.id, options(talk).allow_once]);
   finishedWell(run);
   assert.equal(readFileSync(file('allowed.txt'), 'utf8'), 'some words');
   assert.equal(talk.lastText, 'done');
-  const [write] = talk.agent.messages.flatMap((m) => m.toolCalls ?? []).filter((c) => c.function.name !== 'request_permission');
+  const write = talk.agent.messages.flatMap((m) => m.toolCalls ?? []).find((c) => c.function.name !== 'request_permission');
   assert.deepEqual(JSON.parse(write.function.arguments), { filePath: 'allowed.txt', content: 'some words' });
   assert.match(talk.result(write.id), /Wrote file successfully/);
 });
 
-test('the same, answered by the tool message of a frontend that has the tool', limit, async () => {
+test('a refused file is not written, and the chat says so', limit, async () => {
+  const talk = day;
+  const [question] = asked(await talk.say('write refused.txt with some words'), 1);
+  const run = await talk.answer([question.id, options(talk).reject_once]);
+  finishedWell(run);
+  assert.ok(!existsSync(file('refused.txt')), 'written, although refused');
+  assert.ok(run.of('TOOL_CALL_RESULT').some((e) => /rejected permission/.test(e.content)), JSON.stringify(run.events));
+  finishedWell(await talk.say('say still here'));
+  assert.equal(talk.lastText, 'still here');
+});
+
+test('cancel while it talks', limit, async () => {
+  const talk = day;
+  let runId;
+  const run = await talk.say('slow', {
+    onEvent: (e) => {
+      if (e.type === 'RUN_STARTED') runId = e.runId;
+      if (e.type === 'TEXT_MESSAGE_CONTENT' && runId) {
+        cancelRun(runId);
+        runId = undefined;
+      }
+    },
+  });
+  assert.equal(run.last.type, 'RUN_FINISHED', JSON.stringify(run.last));
+  assert.match(talk.lastText, /^1 /);
+  await atRest(talk.threadId);
+  finishedWell(await talk.say('say still here'));
+  assert.equal(talk.lastText, 'still here');
+});
+
+test('an agent that was closed is started again for the next prompt, and knows the thread', limit, async () => {
+  const talk = day;
+  const before = await words(talk.threadId);
+  const response = await post(`/api/threads/${talk.threadId}/control`, { action: 'close' });
+  assert.equal(response.status, 204, await response.text());
+  await until('the agent ends', () => agents() === 0);
+  finishedWell(await talk.say('recall'));
+  assert.match(talk.lastText, /^You said: say hello to the whole world; think about rivers; .*slow; say still here$/);
+  assert.deepEqual(await words(talk.threadId), [...before, 'user: recall', `assistant: ${talk.lastText}`]);
+});
+
+test('a command runs after the tool message of a frontend that has the tool', limit, async () => {
   const talk = new Talk(client, { tools: [{ name: 'request_permission', description: 'Ask the person', parameters: { type: 'object', properties: {} } }] });
   finishedWell(await talk.say('run echo from the shell > shell.txt'));
   assert.ok(!existsSync(file('shell.txt')));
@@ -72,7 +117,7 @@ test('the same, answered by the tool message of a frontend that has the tool', l
   assert.equal(talk.lastText, 'done');
 });
 
-test('the same, answered over REST while nobody listens', limit, async () => {
+test('a file is written after an answer over REST, while nobody listens', limit, async () => {
   const talk = new Talk(client);
   const [question] = asked(await talk.say('write rest.txt with some words'), 1);
   assert.equal((await decide(question.id, { approved: true })).status, 200);
@@ -81,17 +126,6 @@ test('the same, answered over REST while nobody listens', limit, async () => {
   const back = new Talk(client, { threadId: talk.threadId });
   finishedWell(await back.join());
   assert.equal(back.lastText, 'done');
-});
-
-test('a refused file is not written, and the chat says so', limit, async () => {
-  const talk = new Talk(client);
-  const [question] = asked(await talk.say('write refused.txt with some words'), 1);
-  const run = await talk.answer([question.id, options(talk).reject_once]);
-  finishedWell(run);
-  assert.ok(!existsSync(file('refused.txt')), 'written, although refused');
-  assert.ok(run.of('TOOL_CALL_RESULT').some((e) => /rejected permission/.test(e.content)), JSON.stringify(run.events));
-  finishedWell(await talk.say('say still here'));
-  assert.equal(talk.lastText, 'still here');
 });
 
 test('cancel while a question is open', limit, async () => {
@@ -108,25 +142,6 @@ test('cancel while a question is open', limit, async () => {
   finishedWell(await back.say('say still here'));
   assert.equal(back.lastText, 'still here');
   assert.ok(!existsSync(file('cancelled.txt')), 'written later');
-});
-
-test('cancel while it talks', limit, async () => {
-  const talk = new Talk(client);
-  let runId;
-  const run = await talk.say('slow', {
-    onEvent: (e) => {
-      if (e.type === 'RUN_STARTED') runId = e.runId;
-      if (e.type === 'TEXT_MESSAGE_CONTENT' && runId) {
-        cancelRun(runId);
-        runId = undefined;
-      }
-    },
-  });
-  assert.equal(run.last.type, 'RUN_FINISHED', JSON.stringify(run.last));
-  assert.match(talk.lastText, /^1 /);
-  await atRest(talk.threadId);
-  finishedWell(await talk.say('say still here'));
-  assert.equal(talk.lastText, 'still here');
 });
 
 test('two threads do not hear each other', limit, async () => {
@@ -160,23 +175,43 @@ test('a thread is one session of the agent, also after the server and the agent 
   assert.deepEqual(late.picture.messages, back.picture.messages);
 });
 
-test('killed with a question open: it is told, and the thread goes on', limit, async () => {
+test('killed with a question open: whoever answers hears that the agent is gone', limit, async () => {
   const talk = new Talk(client);
-  asked(await talk.say('write orphan.txt with some words'), 1);
+  const [question] = asked(await talk.say('write orphan.txt with some words'), 1);
   await restart();
-  await atRest(talk.threadId);
-  assert.deepEqual(await openApprovals(talk.threadId), []);
-  assert.equal((await lastRun(talk.threadId)).status, 'FAILED');
   const back = new Talk(client, { threadId: talk.threadId });
-  await back.join();
-  finishedWell(await back.say('say still here'));
-  assert.equal(back.lastText, 'still here');
-  assert.ok(!existsSync(file('orphan.txt')), 'written, although nobody allowed it');
+  asked(await back.join(), 1);
+  const run = await back.answer([question.id, options(back).allow_once]);
+  assert.equal(run.last.type, 'RUN_ERROR', JSON.stringify(run.last));
+  await atRest(talk.threadId);
+  const next = new Talk(client, { threadId: talk.threadId });
+  await next.join();
+  finishedWell(await next.say('say still here'));
+  assert.equal(next.lastText, 'still here');
+  assert.ok(!existsSync(file('orphan.txt')), 'the agent that asked is dead');
 });
+
+/** agents counts the processes that work in the agents' folder. */
+function agents() {
+  return readdirSync('/proc').filter((pid) => /^[0-9]+$/.test(pid)).filter((pid) => {
+    try {
+      return readlinkSync(`/proc/${pid}/cwd`) === process.env.WORKSPACE;
+    } catch {
+      return false; // it has ended, or is not ours
+    }
+  }).length;
+}
+
+/** linked waits for the proxy inside the program, which connects once the program listens. */
+function linked() {
+  return until('the agent is there', () => fetch(`${base}/api/proxies`)
+    .then(async (r) => (await r.json()).proxies.some((p) => p.linked), () => false));
+}
 
 /** restart kills the server with -9, and with it the agent, and starts it on what is left. */
 async function restart() {
   const response = await fetch(`${process.env.CONTROL_URL}/restart`, { method: 'POST' });
   assert.equal(response.status, 200, await response.text());
-  await until('it is ready', () => fetch(`${base}/readyz`).then((r) => r.ok, () => false));
+  await until('the agents are dead too', () => agents() === 0);
+  await linked();
 }
