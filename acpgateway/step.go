@@ -55,7 +55,9 @@ func (t *tunnel) putBack(last frame, frames []frame) {
 
 // take translates one frame.
 func (r *turn) take(out []fromacp.Out, f frame) []fromacp.Out {
-	r.heard, r.silent = time.Now(), time.Time{}
+	if _, ours := f.Frame.(*gap); !ours {
+		r.heard, r.silent = time.Now(), time.Time{}
+	}
 	switch m := f.Frame.(type) {
 	case *acp.ACPUpdate:
 		return r.update(out, m)
