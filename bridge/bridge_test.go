@@ -44,7 +44,7 @@ type house struct {
 // newHouse opens a database in a temporary folder and starts a bridge on it.
 func newHouse(t *testing.T, agent *scripted) *house {
 	t.Helper()
-	return newHouseWith(t, agent, bridge.Limits{Quiet: time.Millisecond})
+	return newHouseWith(t, agent, soon())
 }
 
 func newHouseWith(t *testing.T, agent *scripted, limits bridge.Limits) *house {
