@@ -405,3 +405,15 @@ func (p *double) restart() {
 	p.h.restart()
 	p.closed()
 }
+
+// number gives frames their numbers without sending them.
+func (p *double) number(frames ...acp.Frame) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range frames {
+		run := runOf(f)
+		p.seqs[run]++
+		p.nums[f] = p.seqs[run]
+		p.order = append(p.order, f)
+	}
+}
