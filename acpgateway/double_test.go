@@ -344,7 +344,7 @@ func (p *double) next() down {
 
 // left are the frames that came and nobody looked at.
 func (p *double) left() []down {
-	p.h.settleNow()
+	p.h.pass(50 * time.Millisecond) // a commit may linger
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	in := p.in

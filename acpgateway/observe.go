@@ -120,10 +120,7 @@ func (t *tunnel) signalled(m *acp.ProxyUpdate) bool {
 func (t *tunnel) status(s *acp.InstanceStatus) {
 	t.note(func(row *store.SandboxInstance) {
 		row.Status, row.Provider, row.Runtime, row.LastError = s.Status, s.Provider, word(s.Runtime), word(s.LastError)
-		row.LastSeen = time.Now()
-		if s.InstanceName != "" {
-			row.InstanceName = s.InstanceName
-		}
+		row.LastSeen = time.Now() // but its name stays what it was opened with
 	})
 }
 
