@@ -50,6 +50,7 @@ func TestWhatAParkedUpstreamSaidOpensTheNextRun(t *testing.T) {
 				t.Fatalf("the log is marked %q, and does not hold it", got)
 			}
 			if restarted {
+				a.alone = true
 				h.restart()
 			}
 			going, _ := h.post(answer("t1", yes(ids[0])))
@@ -100,6 +101,7 @@ func TestAPartialAnswerLeavesHeldBackWhatItWas(t *testing.T) {
 	h, ids := parkedHouse(t, a, "q1", "q2")
 	a.say("2", text("while parked")...)
 	h.until("2")
+	a.alone = true
 	h.restart()
 	if got := types(h.chat(answer("t1", yes(ids[0])))); got != resulted+"RUN_FINISHED" {
 		t.Fatalf("got %s", got)
@@ -139,6 +141,7 @@ func TestARepeatedQuestionIsAskedOnce(t *testing.T) {
 	h, ids := parkedHouse(t, a, "q1")
 	a.say("2", permission("q1"))
 	h.until("2")
+	a.alone = true
 	h.restart()
 	a.say("3", permission("q1")) // settled by now, and perhaps not heard
 	a.say("4", done())

@@ -155,23 +155,30 @@ func (t *turn) stopUpstream(ctx context.Context) error {
 	patience, stop = context.WithTimeout(ctx, hearOut)
 	defer stop()
 	for {
-		select {
-		case b := <-t.pump.frames:
-			for _, o := range b.outputs {
-				if o.Event == nil {
-					continue
-				}
-				if err := t.run.emit(o.Event); err != nil {
-					return nil //nolint:nilerr // the Run ends here, well-formed or not
-				}
+		b, ok := t.ahead()
+		if !ok {
+			select {
+			case b = <-t.pump.frames:
+			case <-patience.Done():
+				return ctx.Err()
 			}
-			if b.err != nil || ended(b.outputs) {
-				return nil
-			}
-		case <-patience.Done():
-			return ctx.Err()
+		}
+		if t.lastWords(b) {
+			return nil
 		}
 	}
+}
+
+// lastWords puts what a cancelled upstream says into the Run, and tells whether that was all.
+func (t *turn) lastWords(b batch) bool {
+	t.marker = b.marker
+	for _, o := range b.outputs {
+		t.reached(o)
+		if o.Event != nil && t.run.emit(o.Event) != nil {
+			return true // the Run ends here, in order or not
+		}
+	}
+	return b.err != nil || ended(b.outputs)
 }
 
 // cancel stops the upstream and ends the open Run and the Turn.

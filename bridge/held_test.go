@@ -21,6 +21,7 @@ type held struct {
 	called chan calledWith
 	told   chan bridge.Answer
 	kept   chan string
+	alone  bool                                              // it is not taken up again until it is answered
 	resume func(ctx context.Context) error                   // nil: it can
 	answer func(context.Context, *held, bridge.Answer) error // nil: it hears
 }
@@ -45,6 +46,9 @@ func (a *held) Start(_ context.Context, call bridge.Call) (bridge.Turn, error) {
 }
 
 func (a *held) Resume(ctx context.Context, call bridge.Call, answers []bridge.Answer) (bridge.Turn, error) {
+	if a.alone && answers == nil {
+		return nil, bridge.ErrCannotResume
+	}
 	a.called <- calledWith{Call: call, resumed: true, answers: answers}
 	if a.resume != nil {
 		if err := a.resume(ctx); err != nil {

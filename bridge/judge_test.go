@@ -90,6 +90,7 @@ func TestThePolicyAnswersWhileParked(t *testing.T) {
 	if told := receive(h, a.told); told.UpstreamID != "q2" {
 		t.Fatalf("%+v", told)
 	}
+	a.alone = true
 	h.restart()
 	a.say("3", done())
 	if got := types(h.chat(answer("t1", yes(h.openQuestion())))); got != resulted+"CUSTOM RUN_FINISHED" {

@@ -14,26 +14,31 @@ import (
 const maxArmed = store.MaxPageLimit
 
 // restore takes up what an earlier process of this replica left: deadlines run on from
-// the span that remains, and every Session with work is driven.
+// the span that remains, every Session with work is driven, and an upstream that waits for
+// an answer is held again, so that one that is gone is found out before anybody answers.
 func (s *Sessions) restore(ctx context.Context) error {
-	if err := s.armSoonest(ctx); err != nil {
+	waiting, err := s.armSoonest(ctx)
+	if err != nil {
 		return err
+	}
+	for _, call := range waiting {
+		s.adoptSoon(call.SessionID)
 	}
 	return s.rouseAll(ctx)
 }
 
 // armSoonest arms the open Questions that expire first. When there are more than are read
 // at once, the poll comes back for the others as these are settled.
-func (s *Sessions) armSoonest(ctx context.Context) error {
+func (s *Sessions) armSoonest(ctx context.Context) ([]store.ToolCall, error) {
 	waiting, err := s.cfg.Store.ExpiringToolCalls(ctx, store.System(), maxArmed)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, call := range waiting {
 		s.deadlines.Arm(call.ID, max(0, time.Until(call.ExpiresAt)))
 	}
 	s.unarmed = len(waiting) == maxArmed
-	return nil
+	return waiting, nil
 }
 
 // restore looks for a Run that an earlier process left open and brings it to its end: the

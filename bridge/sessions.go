@@ -101,7 +101,7 @@ func (s *Sessions) poll(ctx context.Context) {
 		case <-tick.C:
 			err := s.rouseAll(ctx)
 			if err == nil && s.unarmed {
-				err = s.armSoonest(ctx)
+				_, err = s.armSoonest(ctx)
 			}
 			if err != nil && ctx.Err() == nil {
 				s.cfg.Logger.Warn("could not look for work", slog.Any("error", err))

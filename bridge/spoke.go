@@ -122,6 +122,9 @@ func (s *session) tryAdopt(ctx context.Context, row store.Turn) error {
 	if err := s.takeUp(ctx, row); err != nil {
 		return err
 	}
+	if ended(s.turn.back) { // it has had its last word
+		return s.finish(ctx, nil)
+	}
 	call, err := s.turn.callIn(ctx, last.ID, profile)
 	if err != nil {
 		return err

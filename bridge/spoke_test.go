@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"aqueduct/bridge"
@@ -47,12 +48,15 @@ func TestAParkedTurnThatCannotBeAdoptedStaysParked(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
 	h, ids := parkedHouse(t, a, "q1")
-	h.restart()
-	var once sync.Once
-	a.resume = func(context.Context) (err error) {
-		once.Do(func() { err = bridge.ErrCannotResume })
-		return err
+	var tries atomic.Int32
+	a.resume = func(context.Context) error {
+		if tries.Add(1) <= 2 {
+			return bridge.ErrCannotResume
+		}
+		return nil
 	}
+	h.restart() // which tries
+	receive(h, a.called)
 	h.spoke("t1")
 	receive(h, a.called)
 	a.say("3", done())
