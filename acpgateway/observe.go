@@ -24,7 +24,7 @@ func (t *tunnel) observe(ctx context.Context, f frame) bool {
 		t.wasOpened(m)
 	case *acp.PromptResult:
 		t.records.result(ctx, m)
-		t.promptEnded(m)
+		return t.promptEnded(m)
 	case *acp.Exit:
 		t.records.exit(ctx, m)
 		t.gone("stopped")
@@ -69,10 +69,16 @@ func (t *tunnel) wasOpened(m *acp.Opened) {
 	}
 }
 
-// promptEnded notes the end of a prompt. The session a result names is the agent's word on
-// which one goes on.
-func (t *tunnel) promptEnded(m *acp.PromptResult) {
+// promptEnded notes the end of a prompt, which ends once. The session a result names is the
+// agent's word on which one goes on.
+func (t *tunnel) promptEnded(m *acp.PromptResult) bool {
 	t.mu.Lock()
+	if t.results.has(m.PromptID) {
+		t.mu.Unlock()
+		t.g.refuse(refusedUnexpected)
+		return false
+	}
+	t.results.add(m.PromptID)
 	delete(t.prompts, m.PromptID)
 	t.used = time.Now()
 	if m.SessionID != "" {
@@ -82,6 +88,7 @@ func (t *tunnel) promptEnded(m *acp.PromptResult) {
 	if m.OK && m.SessionID != "" {
 		t.note(func(row *store.SandboxInstance) { row.ACPSessionID = m.SessionID })
 	}
+	return true
 }
 
 // gone notes the end of the agent's process.

@@ -3,6 +3,7 @@ package acpgateway
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -274,9 +275,10 @@ func (p *proxy) answered(id string, f acp.Frame) {
 	ch := p.pending[id]
 	delete(p.pending, id)
 	p.mu.Unlock()
-	if ch == nil {
+	switch {
+	case ch != nil:
+		ch <- f
+	case !strings.HasPrefix(id, cancelPrefix):
 		p.g.refuse(refusedUnexpected)
-		return
 	}
-	ch <- f
 }

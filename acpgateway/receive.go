@@ -24,6 +24,10 @@ func (l *link) receive(ctx context.Context, data []byte) error {
 		l.odd(refusedUnknown, unknown.Name, nil)
 		f = nil
 	}
+	if f != nil && isOurs(f) {
+		l.odd(refusedUnexpected, head.Type, nil)
+		f = nil
+	}
 	if info, ok := f.(*acp.RegisterAgent); ok {
 		return l.register(info.Agent)
 	}
@@ -44,6 +48,16 @@ func (l *link) receive(ctx context.Context, data []byte) error {
 		count(f.Type())
 	}
 	return p.receive(ctx, l, frame{Frame: f, run: head.RunID, seq: head.Seq, size: len(data)})
+}
+
+// isOurs says whether a message is one that only we send.
+func isOurs(f acp.Frame) bool {
+	switch f.(type) {
+	case *acp.RegisterAck, *acp.Open, *acp.Close, *acp.PromptSend, *acp.SessionCancel, *acp.SessionSetMode, *acp.SessionSetModel,
+		*acp.SessionSetConfigOption, *acp.SessionPermission, *acp.SandboxControl:
+		return true
+	}
+	return false
 }
 
 // odd notes a message that is not as it should be.

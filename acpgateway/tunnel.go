@@ -37,6 +37,7 @@ type tunnel struct {
 
 	prompts map[string]*prompt // that the agent has and has not ended
 	turns   recent             // the last prompts it was given
+	results recent             // those of them that have ended
 	dropped recent             // those of them that nobody wants to hear of any more
 	asks    map[string]*ask    // open, by their key
 

@@ -1,0 +1,238 @@
+package acpgateway_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/agui"
+	"aqueduct/bridge"
+	"aqueduct/bridge/inbox"
+)
+
+// refused fails the test unless so many frames were refused for a reason since before.
+func (h *house) refusedSince(before map[string]int, reason string, n int) {
+	h.t.Helper()
+	h.settleNow()
+	if got := h.refusals()[reason] - before[reason]; got != n {
+		h.t.Errorf("%d frames were refused as %s, want %d; all: %v", got, reason, n, h.refusals())
+	}
+}
+
+// A proxy that names the run of another, or none there is, changes nothing for anybody.
+func TestForeignRun(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p1, thief := newProxy(h, "p1").link(), newProxy(h, "p2")
+		thief.agent = "other"
+		thief.link()
+		c := p1.begin("t1", "hi")
+		c.says("m", "mine ")
+		before := h.refusals()
+		stop := "end_turn"
+		for _, run := range []string{c.run, "no-such-run", strings.Repeat("x", 10_000), "00dc6ad0-0000-7000-8000-000000000000"} {
+			thief.say(
+				update(run, c.prompt, chunk("m", "stolen")),
+				&acp.PromptResult{RunID: run, PromptID: c.prompt, OK: true, StopReason: &stop},
+				signal(run, `{"type":"permission_request","request_id":"9","session_id":"S1","prompt_id":"`+c.prompt+`","tool_call":{"toolCallId":"x"},
+					"options":[{"optionId":"y","name":"Yes","kind":"allow_once"}]}`),
+				exitOf(run, nil), &acp.Opened{RunID: run, OK: true}, &acp.Closed{RunID: run, OK: true}, &acp.BranchCreated{RunID: run, Branch: "evil"},
+			)
+		}
+		h.refusedSince(before, "foreign_run", 28)
+		thief.silent()
+		if n := thief.unacknowledged(); n != 0 {
+			t.Errorf("%d frames are not acknowledged", n) // it would send them for ever
+		}
+		c.says("m", "alone")
+		c.ends()
+		c.s.rest()
+		h.reads("t1", "RUN", "says: mine alone", "DONE success")
+	})
+}
+
+// Whatever is no message of the contract is counted and forgotten.
+func TestMalformedAndUnknown(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		before := h.refusals()
+		malformed := []string{
+			``, `{`, `null`, `[]`, `"x"`, `{}`, `{"type":5}`, `{"type":"acp_update","run_id":"` + c.run + `","prompt_id":7,"update":{}}`,
+			`{"type":"prompt_result","run_id":"` + c.run + `","ok":"yes"}`, `{"type":"acp_opened","run_id":{}}`, `{"type":"acp_update","update":{}}`,
+		}
+		for _, body := range malformed {
+			p.raw(body)
+		}
+		h.refusedSince(before, "malformed", len(malformed))
+		for _, name := range []string{"hello", "acp_update2", "acp.update", strings.Repeat("t", 1<<16)} {
+			p.raw(`{"type":"` + name + `","run_id":"` + c.run + `"}`)
+		}
+		h.refusedSince(before, "unknown_type", 4)
+		for _, name := range []string{"register_ack", "acp_open", "acp_close", "prompt_send", "session_cancel", "session_permission", "sandbox_control"} {
+			p.raw(`{"type":"` + name + `","run_id":"` + c.run + `"}`)
+		}
+		h.refusedSince(before, "unexpected", 7)
+		// Odd updates and signals are told as they are.
+		for _, raw := range []string{`null`, `5`, `{}`, `{"sessionUpdate":"new_in_2030","x":1}`, `{"sessionUpdate":"tool_call"}`} {
+			c.update(raw)
+		}
+		for _, raw := range []string{`null`, `{}`, `{"type":"invented"}`, `{"type":"text","text":{}}`, `{"type":"permission_request","request_id":[]}`} {
+			p.say(signal(c.run, raw))
+		}
+		c.says("m", "well")
+		c.ends()
+		c.s.rest()
+		events := h.events("t1")
+		h.legal("t1", events)
+		if got := transcript(t, events); !strings.HasSuffix(got, lines("says: well", "DONE success")) || !strings.Contains(got, "custom acp.new_in_2030") ||
+			!strings.Contains(got, "custom proxy.invented") {
+			t.Error(got)
+		}
+	})
+}
+
+// A numbered frame that cannot be read has its number all the same: what follows is taken.
+func TestMalformedNumberedFrame(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi") // acp_opened was 1
+		p.mu.Lock()
+		p.seqs[c.run] += 2
+		p.mu.Unlock()
+		p.raw(`{"type":"acp_update","run_id":"` + c.run + `","prompt_id":7,"seq":2}`)
+		p.raw(`{"type":"invented","run_id":"` + c.run + `","seq":3}`)
+		c.says("m", "well")
+		c.ends()
+		c.s.rest()
+		h.reads("t1", "RUN", "says: well", "DONE success")
+		h.settle()
+		if n := p.unacknowledged(); n != 0 {
+			t.Errorf("%d frames are not acknowledged", n)
+		}
+	})
+}
+
+// A frame over the limit ends the link with 1009; other proxies notice nothing, and the
+// Session goes on when the proxy is back.
+func TestFrameOverTheLimit(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p, other := newProxy(h, "p1").link(), newProxy(h, "p2")
+		other.agent = "other"
+		other.link()
+		c := p.begin("t1", "hi")
+		c.says("m", "before ")
+		h.settle()
+		go p.raw(`{"type":"acp_update","run_id":"` + c.run + `","update":"` + strings.Repeat("x", 17<<20) + `"}`)
+		if code := p.closed(); code != websocket.CloseMessageTooBig {
+			t.Errorf("closed with %d", code)
+		}
+		s := h.request(bridge.ChatRequest{ThreadID: "t2", AgentID: "other", Messages: []agui.Message{{ID: "u", Role: "user", Content: agui.Text("hi")}}})
+		open := want[*acp.Open](other)
+		other.say(&acp.Opened{RunID: open.RunID, OK: true})
+		sent := want[*acp.PromptSend](other)
+		other.say((&conversation{run: sent.RunID, prompt: sent.PromptID}).result())
+		s.rest()
+		h.reads("t2", "RUN", "DONE success")
+		h.pass(2 * time.Second)
+		p.link()
+		c.says("m", "after")
+		c.ends()
+		c.s.rest()
+		h.reads("t1", "RUN", "says: before after", "DONE success")
+	})
+}
+
+// A large frame within the limit is taken.
+func TestFrameWithinTheLimit(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		text := strings.Repeat("x", 15<<20)
+		c.says("m", text)
+		c.ends()
+		c.s.rest()
+		h.reads("t1", "RUN", "says: "+text, "DONE success")
+	})
+}
+
+// prompt_result twice, or of no prompt: the first counts.
+func TestPromptResultTwice(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		before := h.refusals()
+		p.say(&acp.PromptResult{RunID: c.run, PromptID: "nobody's", Error: "x"})
+		c.says("m", "once")
+		c.ends()
+		c.fails("Error: twice")
+		c.s.rest()
+		h.refusedSince(before, "unexpected", 1)
+		first := c
+		c = p.begin("t1", "again")
+		first.fails("Error: thrice")
+		c.says("m2", "on")
+		c.ends()
+		c.s.rest()
+		h.refusedSince(before, "unexpected", 2)
+		h.reads("t1", "RUN", "says: once", "DONE success", "RUN", "says: on", "DONE success")
+	})
+}
+
+// An option that was not offered is not an answer: the Question stays open and the agent hears
+// nothing.
+func TestOptionNotOffered(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		c.asks("0", "call-1")
+		c.s.rest()
+		id := h.asked("t1")[0]
+		for _, option := range []string{"p-once", "nonsense", "", "reject_always"} {
+			h.request(bridge.ChatRequest{ThreadID: "t1", Answers: []inbox.Answer{{QuestionID: id, Payload: []byte(`{"optionId":"` + option + `"}`)}}}).rest()
+		}
+		p.silent()
+		if open := h.asked("t1"); len(open) != 1 {
+			t.Fatalf("open: %v", open)
+		}
+		s := h.answer("t1", id, "reject_once")
+		if said := want[*acp.SessionPermission](p); *said.OptionID != "p-no" {
+			t.Errorf("%+v", said)
+		}
+		c.ends()
+		s.rest()
+	})
+}
+
+// A tool of the name of our permission card is shown as the agent's.
+func TestToolNamedRequestPermission(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		c.update(tool("tool_call", "call-1", `"name":"request_permission","title":"x","kind":"other","status":"completed","rawInput":{"options":[]}`))
+		c.ends()
+		c.s.rest()
+		h.reads("t1", "RUN", "calls agent.request_permission", "gets completed", "DONE success")
+		if open := h.asked("t1"); len(open) != 0 {
+			t.Errorf("open: %v", open)
+		}
+	})
+}
+
+// Results of controls that nobody asked for are counted.
+func TestUnaskedControlResults(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		before := h.refusals()
+		id := "nobody's"
+		p.say(&acp.SessionControlResult{RunID: c.run, ControlID: id, OK: true}, &acp.SandboxControlResult{RunID: &c.run, RequestID: &id, OK: true})
+		p.raw(`{"type":"heartbeat","agent_id":"p2"}`)
+		h.refusedSince(before, "unexpected", 3)
+		c.ends()
+		c.s.rest()
+		h.reads("t1", "RUN", "DONE success")
+	})
+}
