@@ -81,9 +81,11 @@ func TestWhatWasHeldBackIsToldOnce(t *testing.T) {
 	h, ids := parkedHouse(t, a, "q1")
 	a.say("2", text("while parked")...)
 	h.until("2")
+	a.alone = true
 	h.restart()
 	h.post(answer("t1", yes(ids[0])))
 	receive(h, a.called)
+	a.alone = false
 	h.restart()
 	if call := receive(h, a.called); !call.resumed || call.answers != nil || call.Mark != "2" {
 		t.Fatalf("%+v", call)
