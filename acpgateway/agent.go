@@ -32,9 +32,8 @@ func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error
 	r := newTurn(t, call)
 	r.follow = call.TurnID
 	t.attach(r)
-	if failure := r.begin(); failure != nil {
-		r.Release()
-		return nil, failure
+	if !t.stopping() {
+		r.first = r.begin(nil)
 	}
 	return r, nil
 }
@@ -64,6 +63,19 @@ func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []bridge.A
 		}
 	}
 	return r, nil
+}
+
+// Forget implements bridge.Forgetter: a Session that is deleted needs no agent.
+func (a *Agent) Forget(ctx context.Context, sessionID string) error {
+	t, err := a.g.tunnel(ctx, sessionID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		t.close()
+		a.g.drop(t)
+	}
+	return err
 }
 
 // place finds the tunnel of a Session, or makes one to the least busy proxy. From then on
@@ -218,19 +230,18 @@ func (t *tunnel) translateFrom(call bridge.Call, fresh bool) {
 }
 
 // begin opens the agent if need be, and sends the prompt.
-func (r *turn) begin() *bridge.Failure {
+func (r *turn) begin(out []fromacp.Out) []fromacp.Out {
 	fresh := !r.t.isOpen()
 	r.t.translateFrom(r.call, fresh)
 	if !fresh {
-		r.first = r.prompt(r.first)
-		return nil
+		return r.prompt(out)
 	}
-	r.phase = opening
+	r.phase, r.opensAt = opening, time.Now()
 	cfg := r.t.config()
 	r.t.p.send(r.t.id, &acp.Open{
 		RunID: r.t.id, Cwd: cfg.Cwd, InstanceName: r.t.instance(), KeepaliveTTLSeconds: cfg.keepalive(), Init: r.init(cfg),
 	})
-	return nil
+	return out
 }
 
 func (t *tunnel) instance() string {

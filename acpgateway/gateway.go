@@ -20,6 +20,7 @@ type Gateway struct {
 	epoch string // of this start; the numbers of our frames begin again with it
 	up    websocket.Upgrader
 	once  sayOnce
+	began chan struct{} // closed when Run has begun; links wait for it
 
 	mu      sync.Mutex
 	ctx     context.Context // of Run; nil before it and after its end
@@ -36,7 +37,7 @@ type Gateway struct {
 func New(cfg Config) *Gateway {
 	cfg.Limits = cfg.Limits.withDefaults()
 	g := &Gateway{
-		cfg: cfg, log: cfg.Logger, epoch: uuid.NewString(),
+		cfg: cfg, log: cfg.Logger, epoch: uuid.NewString(), began: make(chan struct{}),
 		agents: make(map[string]*Agent), proxies: make(map[string]*proxy), tunnels: make(map[string]*tunnel),
 		// Proxies are programs; a page that opens this socket is up to no good.
 		up: websocket.Upgrader{CheckOrigin: func(r *http.Request) bool { return r.Header.Get("Origin") == "" }},
@@ -60,6 +61,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.mu.Lock()
 	g.ctx = ctx
 	g.mu.Unlock()
+	close(g.began)
 	g.wg.Go(func() { g.keeper.run(ctx) })
 	g.wg.Go(func() { g.caller.run(ctx) })
 	g.wg.Go(func() { g.sweep(ctx) })
@@ -172,6 +174,14 @@ func (g *Gateway) bind(row store.SandboxInstance, p *proxy) *tunnel {
 		g.tunnels[row.SessionID] = t
 	}
 	return t
+}
+
+// Await returns when a proxy has linked, or when ctx ends.
+func (g *Gateway) Await(ctx context.Context, proxyID string) {
+	select {
+	case <-g.proxy(proxyID).first:
+	case <-ctx.Done():
+	}
 }
 
 // drop forgets a tunnel that nothing waits in.

@@ -35,6 +35,11 @@ type link struct {
 
 // ServeHTTP takes one proxy's connection and returns when it has ended.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-g.began:
+	case <-r.Context().Done():
+		return
+	}
 	ctx, ok := g.running()
 	if !ok {
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)

@@ -14,9 +14,11 @@ import (
 
 // proxy is one acp-proxy, connected or not.
 type proxy struct {
-	g   *Gateway
-	id  string
-	out *counted.Outbox // frames of runs, on their way down
+	g     *Gateway
+	id    string
+	out   *counted.Outbox // frames of runs, on their way down
+	first chan struct{}   // closed when it has linked
+	once  sync.Once       // of closing it
 
 	// inMu keeps frames in order from the link to the tunnels, also while one link takes
 	// over from another.
@@ -44,7 +46,7 @@ type frame struct {
 
 func newProxy(g *Gateway, id string) *proxy {
 	return &proxy{
-		g: g, id: id, out: counted.NewOutbox(), foreign: make(map[string]bool), pending: make(map[string]chan acp.Frame),
+		g: g, id: id, out: counted.NewOutbox(), first: make(chan struct{}), foreign: make(map[string]bool), pending: make(map[string]chan acp.Frame),
 		row: store.Proxy{ID: id, AgentID: id, Status: store.ProxyOffline},
 	}
 }
@@ -72,6 +74,7 @@ func (p *proxy) linked(l *link, who Identity, info acp.ProxyInfo) {
 	l.mu.Unlock()
 	l.now(&acp.RegisterAck{Success: true, Offers: acp.Offers{Seq: offers.Seq, PermissionCancelled: true, Epoch: p.g.epoch}})
 	p.out.Attach(offers.Seq)
+	p.once.Do(func() { close(p.first) })
 	p.mu.Unlock()
 	p.inMu.Unlock()
 	if old != nil && old != l {

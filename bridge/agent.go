@@ -18,6 +18,12 @@ type Agent interface {
 	Resume(ctx context.Context, call Call, answers []Answer) (Turn, error)
 }
 
+// Forgetter is an Agent that keeps something for each Session.
+type Forgetter interface {
+	// Forget gives up what is kept for a Session that is being deleted.
+	Forget(ctx context.Context, sessionID string) error
+}
+
 // Turn is one prompt being answered upstream. Next is called from one goroutine; Answer,
 // Cancel and Release may be called beside it.
 type Turn interface {

@@ -182,6 +182,11 @@ func (s *Sessions) Delete(ctx context.Context, who store.Principal, threadID str
 	if err := s.quiesce(ctx, session.ID); err != nil {
 		return err
 	}
+	if f, ok := s.cfg.Agents.agent(session.AgentID).(Forgetter); ok {
+		if err := f.Forget(ctx, session.ID); err != nil {
+			return err
+		}
+	}
 	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if _, err := tx.LockSession(ctx, store.As(who), session.ID); err != nil {
 			return err

@@ -130,9 +130,13 @@ func (f *acpFlags) access() (*server.ProxyAccess, error) {
 // each link.
 const localTokenTime = time.Minute
 
+// localLinkWait bounds how long being ready waits for the proxies of --acp.
+const localLinkWait = 5 * time.Second
+
 // runLocal runs the agents of --acp, each behind a proxy in this process that connects like
-// any other.
-func (s *serveCmd) runLocal(upstream *stage, ln net.Listener, keys *auth.Keys, log *slog.Logger) error {
+// any other. It returns when they have.
+func (s *serveCmd) runLocal(ctx context.Context, upstream *stage, ln net.Listener, keys *auth.Keys, gateway *acpgateway.Gateway, log *slog.Logger) error {
+	var waiting []string
 	for _, a := range s.ACP.ACP {
 		cfg := s.ACP.local(a, reachable(ln.Addr()), keys)
 		cfg.Log = log.With(slog.String("proxy", cfg.ID))
@@ -141,6 +145,12 @@ func (s *serveCmd) runLocal(upstream *stage, ln net.Listener, keys *auth.Keys, l
 			return err
 		}
 		upstream.run("proxy "+cfg.ID, p.Run)
+		waiting = append(waiting, cfg.ID)
+	}
+	ctx, cancel := context.WithTimeout(ctx, localLinkWait)
+	defer cancel()
+	for _, id := range waiting {
+		gateway.Await(ctx, id)
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	edge.run("http", serveUntilDone(srv, ln, r.handler.Drain))
-	if err := s.runLocal(upstream, ln, own, log); err != nil {
+	if err := s.runLocal(ctx, upstream, ln, own, r.gateway, log); err != nil {
 		return err
 	}
 	log.Info("serving", slog.String("name", s.Name), slog.String("replica", replica.ID), slog.Any("database", s.Database), slog.Any("agents", directory.IDs()))
