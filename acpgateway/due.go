@@ -66,12 +66,12 @@ func (r *turn) openDue() time.Time {
 	if cfg := r.t.config(); cfg.InitScript != "" {
 		open = max(open, cfg.initTimeout()+10*time.Second)
 	}
-	return r.began.Add(open)
+	return r.opensAt.Add(open)
 }
 
 // exitDue: while one is opened, what ended was the agent before it, or acp_opened says so.
 func (r *turn) exitDue() time.Time {
-	if r.exit == nil || r.phase == opening {
+	if r.exit == nil || r.phase <= opening {
 		return time.Time{}
 	}
 	return r.exitAt.Add(exitWait)
@@ -81,7 +81,7 @@ func (r *turn) exitDue() time.Time {
 // this one; another shows it by going on.
 func (r *turn) silenceDue() time.Time {
 	online, _ := r.t.p.status()
-	if !online || r.phase == opening {
+	if !online || r.phase <= opening {
 		return time.Time{}
 	}
 	since := r.silent

@@ -91,6 +91,19 @@ func (t *tunnel) cancelOthers(id string) {
 	}
 }
 
+// stopping says whether the agent is to end a prompt that nobody wants any more. Another
+// would wait behind it, and be lost if the agent is closed over it.
+func (t *tunnel) stopping() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.prompts {
+		if p.fate == unwanted {
+			return true
+		}
+	}
+	return false
+}
+
 // recent remembers the last few ids.
 type recent struct{ ids []string }
 

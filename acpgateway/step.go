@@ -26,6 +26,9 @@ func (r *turn) step() []bridge.Output {
 			break
 		}
 	}
+	if r.phase == waiting && !r.t.stopping() && !r.wasStopped() {
+		out = r.begin(out)
+	}
 	if r.phase != ended {
 		out = r.due(out, full)
 	}
@@ -69,6 +72,11 @@ func (r *turn) take(out []fromacp.Out, f frame) []fromacp.Out {
 		return r.result(out, m)
 	case *acp.Exit:
 		r.exit, r.exitAt = m, time.Now()
+		return r.withdraw(out)
+	case *acp.Closed: // acp_exit tells more, if it comes
+		if r.exit == nil {
+			r.exit, r.exitAt = &acp.Exit{RunID: m.RunID}, time.Now()
+		}
 		return r.withdraw(out)
 	case *acp.BranchCreated:
 		return r.t.tr.ProxyUpdate(out, mustJSON(struct {
@@ -136,7 +144,7 @@ func (r *turn) opened(out []fromacp.Out, m *acp.Opened) []fromacp.Out {
 // second one of the same is unexpected.
 func (r *turn) result(out []fromacp.Out, m *acp.PromptResult) []fromacp.Out {
 	r.followed(m.PromptID)
-	if m.PromptID != r.following() || r.phase == opening {
+	if m.PromptID != r.following() || r.phase <= opening {
 		return out
 	}
 	r.phase = ended

@@ -272,6 +272,7 @@ func (t *tunnel) close() {
 	t.mu.Unlock()
 	t.note(func(row *store.SandboxInstance) { row.Status = "closed" })
 	t.records.flush()
+	t.ring()
 }
 
 // ended notes that there is no agent any more, and so none of its prompts. The lock is held.

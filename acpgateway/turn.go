@@ -16,7 +16,8 @@ import (
 type phase int
 
 const (
-	opening   phase = iota // acp_open is on its way
+	waiting   phase = iota // the agent is still to end a prompt that was cancelled
+	opening                // acp_open is on its way
 	prompting              // the agent has the prompt
 	adopting               // it may have it, from before
 	ended
@@ -32,13 +33,14 @@ type turn struct {
 	call  bridge.Call
 	phase phase
 
-	first  []fromacp.Out // to be told before anything else
-	began  time.Time
-	heard  time.Time // of the agent or its proxy, last
-	exit   *acp.Exit
-	exitAt time.Time
-	skip   mark      // what the log has of this upstream already
-	silent time.Time // since the link is back, or the Turn was taken up again, nothing has come
+	first   []fromacp.Out // to be told before anything else
+	began   time.Time
+	opensAt time.Time // acp_open was sent
+	heard   time.Time // of the agent or its proxy, last
+	exit    *acp.Exit
+	exitAt  time.Time
+	skip    mark      // what the log has of this upstream already
+	silent  time.Time // since the link is back, or the Turn was taken up again, nothing has come
 
 	mu      sync.Mutex
 	follow  string        // the prompt whose result ends this Turn; "" while that is not known
