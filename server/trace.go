@@ -51,6 +51,7 @@ type entryJSON struct {
 	EventID string  `json:"event_id"`
 	RunID   string  `json:"run_id"`
 	TS      int64   `json:"ts"` // Unix milliseconds
+	Source  string  `json:"source,omitempty"` // "acp": as an acp-proxy sent it
 	Type    string  `json:"type"`
 	Payload rawJSON `json:"payload"`
 }
@@ -156,7 +157,7 @@ func merge(turnID string, events []placed, records []store.Record, n int, at tra
 			r := records[0]
 			records, at.record = records[1:], r.ID
 			entries = append(entries, entryJSON{
-				EventID: r.ID, RunID: turnID, TS: r.TS.UnixMilli(), Type: r.Type, Payload: orNull(r.Payload),
+				EventID: r.ID, RunID: turnID, TS: r.TS.UnixMilli(), Source: sourceOf(r), Type: r.Type, Payload: orNull(r.Payload),
 			})
 			continue
 		}
@@ -185,4 +186,13 @@ func orNull(raw []byte) rawJSON {
 		return rawJSON("null")
 	}
 	return raw
+}
+
+// sourceOf is the contract's source of a Record. A proxy's own signals are told apart here,
+// and told like the agent's there.
+func sourceOf(r store.Record) string {
+	if r.Source == store.SourceACP || r.Source == store.SourceProxy {
+		return string(store.SourceACP)
+	}
+	return ""
 }

@@ -107,6 +107,16 @@ test('an agent that was closed is started again for the next prompt, and knows t
   assert.deepEqual(await words(talk.threadId), [...before, 'user: recall', `assistant: ${talk.lastText}`]);
 });
 
+test('the agent of a deleted thread ends', limit, async () => {
+  const others = agents();
+  const talk = new Talk(client);
+  finishedWell(await talk.say('say goodbye'));
+  assert.ok(agents() > others);
+  const response = await fetch(`${base}/api/threads/${talk.threadId}`, { method: 'DELETE' });
+  assert.equal(response.status, 204, await response.text());
+  await until('the agent ends', () => agents() === others);
+});
+
 test('a command runs after the tool message of a frontend that has the tool', limit, async () => {
   const talk = new Talk(client, { tools: [{ name: 'request_permission', description: 'Ask the person', parameters: { type: 'object', properties: {} } }] });
   finishedWell(await talk.say('run echo from the shell > shell.txt'));
