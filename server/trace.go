@@ -50,7 +50,7 @@ func (h *trace) get(c echo.Context) error {
 type entryJSON struct {
 	EventID string  `json:"event_id"`
 	RunID   string  `json:"run_id"`
-	TS      int64   `json:"ts"` // Unix milliseconds
+	TS      int64   `json:"ts"`               // Unix milliseconds
 	Source  string  `json:"source,omitempty"` // "acp": as an acp-proxy sent it
 	Type    string  `json:"type"`
 	Payload rawJSON `json:"payload"`
