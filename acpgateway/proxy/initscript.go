@@ -45,7 +45,7 @@ func (r *run) prepare(ctx context.Context, w workspace, dir string, init *acp.In
 		return nil
 	}
 	if init.AgentInputs != nil && len(init.AgentInputs.Items) > 0 {
-		if err := r.step(stageInputs, func() error { return r.p.place(w, init.AgentInputs) }); err != nil {
+		if err := r.step(stageInputs, func() error { return r.p.place(ctx, w, init.AgentInputs) }); err != nil {
 			r.signal(&acp.InitResult{Error: err.Error()})
 			return err
 		}

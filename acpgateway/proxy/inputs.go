@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,19 +13,19 @@ import (
 )
 
 // place puts the agent's inputs where they belong, and nowhere else.
-func (p *Proxy) place(w workspace, inputs *acp.AgentInputs) error {
+func (p *Proxy) place(ctx context.Context, w workspace, inputs *acp.AgentInputs) error {
 	if inputs == nil {
 		return nil
 	}
 	for _, item := range inputs.Items {
-		if err := p.placeOne(w, item); err != nil {
+		if err := p.placeOne(ctx, w, item); err != nil {
 			return fmt.Errorf("agent input %q: %w", item.ID, err)
 		}
 	}
 	return nil
 }
 
-func (p *Proxy) placeOne(w workspace, item acp.AgentInput) error {
+func (p *Proxy) placeOne(ctx context.Context, w workspace, item acp.AgentInput) error {
 	base := w
 	switch item.Target.Root {
 	case "WORKSPACE", "":
@@ -51,13 +52,15 @@ func (p *Proxy) placeOne(w workspace, item acp.AgentInput) error {
 	if err := root.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	return p.apply(root, w, item, target)
+	return p.apply(ctx, root, w, item, target)
 }
 
-func (p *Proxy) apply(root *os.Root, w workspace, item acp.AgentInput, target string) error {
+func (p *Proxy) apply(ctx context.Context, root *os.Root, w workspace, item acp.AgentInput, target string) error {
 	switch {
 	case item.Apply == "writeFile" && item.Source.Type == "inlineText":
 		return root.WriteFile(target, []byte(item.Source.Text), 0o644)
+	case item.Apply == "downloadExtract" && item.Source.Type == "httpZip":
+		return bring(ctx, root, item.Source, target)
 	case item.Source.Type != "hostPath":
 	case item.Apply == "copy":
 		source, err := p.source(w, item.Source.Path)
@@ -73,6 +76,17 @@ func (p *Proxy) apply(root *os.Root, w workspace, item acp.AgentInput, target st
 		return relink(root, source, target)
 	}
 	return fmt.Errorf("%s from %s is not supported", item.Apply, item.Source.Type)
+}
+
+// bring downloads an archive and puts what is in it below target.
+func bring(ctx context.Context, root *os.Root, source acp.InputSource, target string) error {
+	most := archiveMost()
+	file, err := download(ctx, source.URI, source.ContentHash, most.packed)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return unzip(root, target, file, most)
 }
 
 // source allows what is in the workspace or in one of the roots set for it.

@@ -1,0 +1,250 @@
+package proxy
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"aqueduct/acpgateway/acp"
+)
+
+// zipped is an archive with these files; a name with an arrow is a link.
+func zipped(t *testing.T, files ...string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for i := 0; i < len(files); i += 2 {
+		h := &zip.FileHeader{Name: files[i], Method: zip.Deflate}
+		h.SetMode(0o744)
+		if name, ok := strings.CutPrefix(files[i], "->"); ok {
+			h.Name = name
+			h.SetMode(0o777 | fs.ModeSymlink)
+		}
+		f, err := w.CreateHeader(h)
+		if err == nil {
+			_, err = f.Write([]byte(files[i+1]))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// shelf serves bytes, and at /n?k a redirect n deep.
+func shelf(t *testing.T, body []byte) string {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var n int
+		if _, err := fmt.Sscanf(r.URL.Path, "/%d", &n); err == nil && n > 0 {
+			http.Redirect(w, r, fmt.Sprintf("/%d", n-1), http.StatusFound)
+			return
+		}
+		if r.URL.Path == "/missing" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(body)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func hashOf(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// placed does one downloadExtract into a workspace and says what it left there.
+func placed(t *testing.T, source acp.InputSource, target acp.InputTarget) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	work := workspace{root: filepath.Join(dir, "work")}
+	if err := work.ensure(); err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{cfg: Config{Home: filepath.Join(dir, "home")}}
+	source.Type = "httpZip"
+	err := p.place(t.Context(), work, &acp.AgentInputs{Version: 1, Items: []acp.AgentInput{
+		{ID: "skill", Apply: "downloadExtract", Source: source, Target: target},
+	}})
+	return dir, err
+}
+
+// left lists the files below a directory.
+func left(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files = append(files, strings.TrimPrefix(path, dir+"/"))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestDownloadExtract(t *testing.T) {
+	t.Parallel()
+	body := zipped(t, "a.txt", "first", "bin/run", "#!/bin/sh\n", "empty/", "")
+	url := shelf(t, body)
+	for _, hash := range []string{"", hashOf(body), "sha256:" + hashOf(body), strings.ToUpper(hashOf(body))} {
+		for root, folder := range map[string]string{"WORKSPACE": "work", "": "work", "USER_HOME": "home"} {
+			dir, err := placed(t, acp.InputSource{URI: url + "/5?signature=x", ContentHash: hash}, acp.InputTarget{Root: root, Path: ".agent/skills"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := filepath.Join(dir, folder, ".agent/skills")
+			if text, err := os.ReadFile(filepath.Join(at, "a.txt")); err != nil || string(text) != "first" {
+				t.Errorf("%q %v", text, err)
+			}
+			if info, err := os.Stat(filepath.Join(at, "bin/run")); err != nil || info.Mode().Perm()&0o100 == 0 {
+				t.Errorf("%v %v", info, err)
+			}
+			if info, err := os.Stat(filepath.Join(at, "empty")); err != nil || !info.IsDir() {
+				t.Errorf("%v %v", info, err)
+			}
+		}
+	}
+}
+
+// TestDownloadExtractRefuses what is not what was asked for, before anything is written.
+func TestDownloadExtractRefuses(t *testing.T) {
+	t.Parallel()
+	good := zipped(t, "a", "text")
+	lies := bytes.Clone(good) // it says it is one byte long, and is four
+	at := bytes.LastIndex(lies, []byte("PK\x01\x02"))
+	binary.LittleEndian.PutUint32(lies[at+24:], 1)
+	huge := bytes.Clone(good)
+	binary.LittleEndian.PutUint32(huge[at+24:], 1<<31)
+	many := make([]string, 2*10_001)
+	for i := range many {
+		many[i] = fmt.Sprint("f", i/2)
+	}
+	long := make([]string, 2*200)
+	for i := range long {
+		long[i] = strings.Repeat("x", 30_000) + fmt.Sprint(i/2)
+	}
+	for name, c := range map[string]struct {
+		body               []byte
+		path, hash, target string
+		want               string
+	}{
+		"a wrong hash":        {body: good, hash: strings.Repeat("0", 64), want: "contentHash asks for"},
+		"no hash":             {body: good, hash: "md5:1234", want: "not a sha256"},
+		"a name that climbs":  {body: zipped(t, "ok", "x", "../slip", "x"), want: "outside the workspace"},
+		"climbing in between": {body: zipped(t, "ok", "x", "a/../../slip", "x"), want: "outside the workspace"},
+		"an absolute name":    {body: zipped(t, "ok", "x", "/tmp/slip", "x"), want: "outside the workspace"},
+		"a backslash":         {body: zipped(t, "ok", "x", `..\slip`, "x"), want: "outside the workspace"},
+		"a link":              {body: zipped(t, "ok", "x", "->out", "../.."), want: "is a link"},
+		"a bomb":              {body: huge, want: "holds more than 1024 MiB"},
+		"a bomb that lies":    {body: lies, want: "skill"},
+		"very many files":     {body: zipped(t, many...), want: "more than 10000 files"},
+		"an endless list":     {body: zipped(t, long...), want: "its list is larger than 4 MiB"},
+		"not an archive":      {body: []byte("<html>"), want: "cannot be read"},
+		"HTTP 404":            {body: good, path: "/missing", want: "HTTP 404"},
+		"too many redirects":  {body: good, path: "/6", want: "more than 5 redirects"},
+		"a target outside":    {body: good, target: "../x", want: "outside the workspace"},
+		"an absolute target":  {body: good, target: "/tmp/x", want: "outside the workspace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if c.target == "" {
+				c.target = "skill"
+			}
+			dir, err := placed(t, acp.InputSource{URI: shelf(t, c.body) + c.path + "?sig=hunter2", ContentHash: c.hash}, acp.InputTarget{Root: "WORKSPACE", Path: c.target})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %s", err, c.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the address is told: %v", err)
+			}
+			if files := left(t, dir); len(files) > 0 && name != "a bomb that lies" {
+				t.Errorf("left behind: %v", files)
+			}
+			for _, file := range left(t, dir) {
+				if text, err := os.ReadFile(filepath.Join(dir, file)); err != nil || len(text) > 2 {
+					t.Errorf("%s: %d bytes %v", file, len(text), err)
+				}
+			}
+		})
+	}
+}
+
+func TestDownloadIsBounded(t *testing.T) {
+	t.Parallel()
+	url := shelf(t, make([]byte, 3<<20))
+	for _, uri := range []string{url, "file:///etc/passwd", "ftp://h/x", "https://", "http://127.0.0.1:1/?sig=hunter2", "://"} {
+		f, err := download(t.Context(), uri, "", 2<<20)
+		if err == nil {
+			_ = f.Close()
+			t.Errorf("%s was taken", uri)
+		} else if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the address is told: %v", err)
+		}
+	}
+	f, err := download(t.Context(), url, "", 3<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+}
+
+func TestRedirectsKeepEncryption(t *testing.T) {
+	t.Parallel()
+	request := func(url string) *http.Request {
+		r, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for _, c := range []struct {
+		from, to string
+		ok       bool
+	}{
+		{"https://a/", "https://b/", true}, {"http://a/", "https://b/", true}, {"http://a/", "http://b/", true},
+		{"https://a/", "http://b/", false}, {"http://a/", "file:///etc/passwd", false},
+	} {
+		if err := redirected(request(c.to), []*http.Request{request(c.from)}); (err == nil) != c.ok {
+			t.Errorf("%s to %s: %v", c.from, c.to, err)
+		}
+	}
+}
+
+func TestADownloadThatFailsFailsTheOpen(t *testing.T) {
+	t.Parallel()
+	body := zipped(t, "a", "from afar")
+	url := shelf(t, body)
+	g := newGateway(t, oldAck)
+	p := g.start(nil)
+	open := func(hash string) *acp.Opened {
+		g.send(`{"type":"acp_open","run_id":"r","init":{"script":"","agentInputs":{"version":1,"items":[{"id":"skill","apply":"downloadExtract",` +
+			`"source":{"type":"httpZip","uri":"` + url + `","contentHash":"` + hash + `"},"target":{"root":"WORKSPACE","path":"skill"}}]}}}`)
+		return want[*acp.Opened](g)
+	}
+	if o := open(strings.Repeat("0", 64)); o.OK || !strings.Contains(o.Error, `agent input "skill": its sha256 is `+hashOf(body)) {
+		t.Errorf("%+v", o)
+	}
+	if o := open(hashOf(body)); !o.OK {
+		t.Errorf("%+v", o)
+	}
+	if text, err := os.ReadFile(filepath.Join(p.cfg.Workspaces, "r/skill/a")); err != nil || string(text) != "from afar" {
+		t.Errorf("%q %v", text, err)
+	}
+}
