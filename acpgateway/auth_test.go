@@ -1,0 +1,238 @@
+package acpgateway_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"aqueduct/acpgateway"
+	"aqueduct/acpgateway/acp"
+	"aqueduct/server/auth"
+	"aqueduct/store"
+)
+
+// closedWith reads until the gateway ends a connection, and tells its code.
+func closedWith(conn *websocket.Conn) int {
+	for {
+		if _, _, err := conn.ReadMessage(); err != nil {
+			return closeCode(err)
+		}
+	}
+}
+
+// A token that is none, another's, of another key, over, or in the URL: the upgrade succeeds,
+// then the link is closed with 1008.
+func TestTokenRefused(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		other, err := auth.NewKeys(auth.NewKey())
+		h.must(err)
+		foreign, err := other.Issue(auth.Claims{Type: auth.TypeACPProxy, ProxyClaims: auth.ProxyClaims{ProxyID: "p1"}}, time.Hour)
+		h.must(err)
+		over, err := h.keys.Issue(auth.Claims{Type: auth.TypeACPProxy, ProxyClaims: auth.ProxyClaims{ProxyID: "p1"}}, time.Second)
+		h.must(err)
+		h.pass(time.Hour)
+		for name, token := range map[string]string{"none": "", "bad": "nonsense", "foreign": foreign, "over": over} {
+			if code := closedWith(h.dial(token)); code != websocket.ClosePolicyViolation {
+				t.Errorf("%s: closed with %d", name, code)
+			}
+		}
+		d := websocket.Dialer{NetDialContext: h.net.dial}
+		conn, resp, err := d.DialContext(h.t.Context(), "ws://aqueduct/ws/agent?token="+h.token("p1", "dev"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		defer conn.Close()
+		if code := closedWith(conn); code != websocket.ClosePolicyViolation {
+			t.Errorf("in the URL: closed with %d", code)
+		}
+		if h.online() != 0 {
+			t.Error("a proxy is linked")
+		}
+	})
+}
+
+// A page that opens the socket is refused before the upgrade.
+func TestPagesAreRefused(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		d := websocket.Dialer{NetDialContext: h.net.dial}
+		header := http.Header{"Authorization": {"Bearer " + h.token("p1", "dev")}, "Origin": {"http://aqueduct"}}
+		_, resp, err := d.DialContext(h.t.Context(), "ws://aqueduct/ws/agent", header)
+		if err == nil || resp == nil || resp.StatusCode != http.StatusForbidden {
+			t.Fatalf("%v", err)
+		}
+		_ = resp.Body.Close()
+	})
+}
+
+// register_agent must name the proxy that the token is for.
+func TestAgentIDIsTheTokens(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		victim := oldProxy(h, "p1").link()
+		conn := h.dial(h.token("p2", "dev"))
+		h.must(conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"register_agent","agent":{"id":"p1","name":"x"}}`)))
+		if code := closedWith(conn); code != websocket.ClosePolicyViolation {
+			t.Errorf("closed with %d", code)
+		}
+		h.settleNow()
+		if h.online() != 1 {
+			t.Error("the proxy of that name is not linked any more")
+		}
+		c := victim.begin("t1", "hi")
+		c.ends()
+		c.s.rest()
+	})
+}
+
+// A token for an Agent that somebody else answers for is refused.
+func TestAgentOfAnotherSort(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		h.sessions.Agents().Add("http", nil)
+		h.sessions.Agents().Add("taken", &acpgateway.Agent{})
+		p := oldProxy(h, "p1")
+		conn := h.dial(h.token("p1", "taken"))
+		h.must(conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"register_agent","agent":{"id":"`+p.id+`","name":"x"}}`)))
+		if code := closedWith(conn); code != websocket.ClosePolicyViolation {
+			t.Errorf("closed with %d", code)
+		}
+	})
+}
+
+// Who does not register is not taken for anybody, and is cut off soon.
+func TestFramesBeforeRegisterAgent(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		conn := h.dial(h.token("p1", "dev"))
+		before := h.refusals()
+		for _, f := range []acp.Frame{update(c.run, c.prompt, chunk("m", "stolen")), c.result(), &acp.Heartbeat{AgentID: "p1"}} {
+			body, err := acp.Encode(f)
+			h.must(err)
+			h.must(conn.WriteMessage(websocket.TextMessage, body))
+		}
+		h.refusedSince(before, "unregistered", 3)
+		began := time.Now()
+		if code := closedWith(conn); code == 0 {
+			t.Log("closed without a code")
+		}
+		if took := time.Since(began); took > 11*time.Second {
+			t.Errorf("cut off after %v", took)
+		}
+		c.ends()
+		c.s.rest()
+		h.reads("t1", "RUN", "DONE success")
+	})
+}
+
+// A newer connection of a proxy wins: the older is closed with 4001, and its end does not
+// unregister the newer.
+func TestNewerConnectionWins(t *testing.T) {
+	for _, kind := range []func(*house, string) *double{oldProxy, newProxy} {
+		inHouseNamed(t, kind, func(h *house, p *double) {
+			p.link()
+			c := p.begin("t1", "hi")
+			c.says("m", "one ")
+			h.settle()
+			old := p.bye
+			p.link()
+			if code := closeCode(<-old); code != 4001 {
+				t.Errorf("closed with %d", code)
+			}
+			h.pass(30 * time.Second)
+			if h.online() != 1 {
+				t.Error("the newer connection is not registered")
+			}
+			c.says("m", "two")
+			c.ends()
+			c.s.rest()
+			events := h.events("t1")
+			h.legal("t1", events)
+			c = p.begin("t1", "again")
+			c.ends()
+			c.s.rest()
+		})
+	}
+}
+
+// inHouseNamed runs a test with an old proxy or a new one.
+func inHouseNamed(t *testing.T, kind func(*house, string) *double, test func(h *house, p *double)) {
+	name := "old"
+	if kind(nil, "").counts {
+		name = "new"
+	}
+	t.Run(name, func(t *testing.T) {
+		inHouse(t, plan{}, func(h *house) { test(h, kind(h, "p1")) })
+	})
+}
+
+// A proxy that says nothing for three heartbeats is gone; one that only sends heartbeats, or
+// answers pings, stays.
+func TestMissedHeartbeats(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		quiet := oldProxy(h, "quiet").link()
+		quiet.conn.SetPingHandler(func(string) error { return nil }) // a proxy's library that knows no pings
+		beating := oldProxy(h, "beating").link()
+		beating.conn.SetPingHandler(func(string) error { return nil })
+		ponging := oldProxy(h, "ponging").link()
+		for range 10 {
+			h.pass(30 * time.Second)
+			beating.write(&acp.Heartbeat{AgentID: "beating"})
+		}
+		h.settle()
+		if h.online() != 2 {
+			t.Errorf("%d proxies are linked", h.online())
+		}
+		rows, err := h.store.Proxies(h.t.Context(), store.System())
+		h.must(err)
+		status := map[string]store.ProxyStatus{}
+		for _, r := range rows {
+			status[r.ID] = r.Status
+			if r.ID == "beating" && time.Since(r.LastSeen) > 2*time.Second {
+				t.Errorf("last seen %v", r.LastSeen)
+			}
+			if r.ID == "quiet" && r.LastError == "" {
+				t.Errorf("%+v", r)
+			}
+		}
+		if status["quiet"] != store.ProxyOffline || status["beating"] != store.ProxyOnline || status["ponging"] != store.ProxyOnline {
+			t.Errorf("%v", status)
+		}
+		beating.cut()
+		ponging.cut()
+	})
+}
+
+// What is known of a proxy is kept when it registers, and survives a restart.
+func TestRegisteredProxyIsKept(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1")
+		p.most = 3
+		p.link()
+		p.raw(`{"type":"sandbox_inventory","inventory_id":"i1","provider":"bwrap","runtime":null,"captured_at":"2000-01-01T00:00:00Z","instances":[]}`)
+		p.raw(`{"type":"workspace_inventory","inventory_id":"i2","captured_at":"2000-01-01T00:00:00Z","workspace_provider":"host","workspaces":[]}`)
+		h.settle()
+		row := func() store.Proxy {
+			r, err := h.store.Proxy(h.t.Context(), store.System(), "p1")
+			h.must(err)
+			return r
+		}
+		if r := row(); r.AgentID != "dev" || r.MaxConcurrent != 3 || r.Status != store.ProxyOnline || string(r.Capabilities) != `{"acpTunnel":true}` ||
+			len(r.Sandboxes) == 0 || len(r.Workspaces) == 0 || r.ConnectedAt.IsZero() {
+			t.Errorf("%+v", r)
+		}
+		p.restart()
+		h.settle()
+		if r := row(); r.MaxConcurrent != 3 || len(r.Sandboxes) == 0 {
+			t.Errorf("%+v", r)
+		}
+		if linked, _ := h.gateway.Linked("p1"); linked {
+			t.Error("linked after a restart")
+		}
+		p.link()
+		if linked, busy := h.gateway.Linked("p1"); !linked || busy != 0 {
+			t.Errorf("linked %v, busy %d", linked, busy)
+		}
+	})
+}
