@@ -78,7 +78,11 @@ func (p *Proxy) link(ctx context.Context) error {
 }
 
 func (p *Proxy) dial(ctx context.Context) (*websocket.Conn, error) {
-	token, err := p.cfg.Token(ctx)
+	ask := p.cfg.Token
+	if p.refused.Load() && p.cfg.Register != nil {
+		ask = p.cfg.Register
+	}
+	token, err := ask(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("token: %w", err)
 	}
@@ -86,6 +90,9 @@ func (p *Proxy) dial(ctx context.Context) (*websocket.Conn, error) {
 	conn, resp, err := dialer.DialContext(ctx, p.cfg.URL, http.Header{"Authorization": {"Bearer " + token}})
 	if err != nil {
 		if resp != nil {
+			if resp.StatusCode == http.StatusUnauthorized {
+				p.refused.Store(true)
+			}
 			err = fmt.Errorf("%w: HTTP %s", err, resp.Status)
 		}
 		return nil, err
@@ -246,6 +253,9 @@ func (p *Proxy) read(conn *websocket.Conn, registered chan<- struct{}) error {
 			return err
 		}
 		kind, data, err := conn.ReadMessage()
+		if websocket.IsCloseError(err, websocket.ClosePolicyViolation) {
+			p.refused.Store(true) // how the contract tells it: after the upgrade
+		}
 		if err != nil {
 			return err
 		}

@@ -26,6 +26,9 @@ type Proxy struct {
 	offers atomic.Pointer[acp.Offers] // of the gateway on the link
 	asks   atomic.Int64               // permission requests so far
 	slots  chan struct{}              // controls under way
+	// refused is that the gateway did not take the token of the last link; from then on it is
+	// one got by registering.
+	refused atomic.Bool
 
 	ctx  context.Context // of Run
 	wg   sync.WaitGroup

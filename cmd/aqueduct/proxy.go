@@ -6,35 +6,66 @@ import (
 	"os"
 	"strings"
 
+	"github.com/alecthomas/kong"
+	"github.com/kballard/go-shellquote"
+
 	"aqueduct/acpgateway/proxy"
 )
 
-// proxyCmd runs ACP agents here and carries them to a gateway elsewhere.
+// proxyCmd runs ACP agents here and carries them to a gateway elsewhere. Its settings file may
+// also hold auth_token and bootstrap_token, as the contract's does.
 type proxyCmd struct {
-	URL           string   `required:"" help:"The gateway: ws://host/ws/agent." placeholder:"URL"`
-	TokenFile     string   `help:"File that holds the token. It is read again at each connection." placeholder:"FILE"`
-	RegisterURL   string   `help:"Where a token is got with the bootstrap token instead." placeholder:"URL"`
-	BootstrapFile string   `help:"File that holds the bootstrap token." placeholder:"FILE"`
-	ID            string   `help:"Id of this proxy, the one the token is for; the host's name by default."`
-	Name          string   `help:"Name shown to people; the id by default."`
-	Cwd           string   `help:"Directory all agents work in." placeholder:"DIR"`
-	Workspaces    string   `help:"Directory that gets one workspace for each run instead." placeholder:"DIR"`
-	AgentHome     string   `help:"Home directory of the agents, which the gateway may write inputs to." placeholder:"DIR"`
-	InputRoot     []string `help:"Directory that agent inputs may be copied or linked from (repeatable)." placeholder:"DIR"`
-	MaxConcurrent int      `help:"Agents alive at a time; 0 is no limit."`
-	AgentFS       bool     `help:"Let agents read and write files of the workspace through the proxy."`
-	AgentTerminal bool     `help:"Let agents run commands through the proxy."`
-	LogFormat     string   `enum:"text,json" default:"text" help:"Form of the log: text or json."`
-	Command       []string `arg:"" passthrough:"" help:"The agent's command, after --."`
+	URL           string      `required:"" help:"The gateway: ws://host/ws/agent." placeholder:"URL"`
+	TokenFile     string      `help:"File that holds the token. It is read again at each connection." placeholder:"FILE"`
+	RegisterURL   string      `help:"Where a token is got with the bootstrap token: when there is none, or it is refused." placeholder:"URL"`
+	BootstrapFile string      `help:"File that holds the bootstrap token." placeholder:"FILE"`
+	ID            string      `help:"Id of this proxy, the one the token is for; the host's name by default."`
+	Name          string      `help:"Name shown to people; the id by default."`
+	Cwd           string      `help:"Directory all agents work in." placeholder:"DIR"`
+	Workspaces    string      `help:"Directory that gets one workspace for each run instead." placeholder:"DIR"`
+	AgentHome     string      `help:"Home directory of the agents, which the gateway may write inputs to." placeholder:"DIR"`
+	InputRoot     []string    `help:"Directory that agent inputs may be copied or linked from (repeatable)." placeholder:"DIR"`
+	MaxConcurrent int         `help:"Agents alive at a time; 0 is no limit."`
+	AgentFS       bool        `help:"Let agents read and write files of the workspace through the proxy."`
+	AgentTerminal bool        `help:"Let agents run commands through the proxy."`
+	AgentCommand  commandFlag `help:"The agent's command, when none follows --." placeholder:"COMMAND"`
+	LogFormat     string      `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	Command       []string    `arg:"" optional:"" passthrough:"" help:"The agent's command, after --."`
+}
+
+// commandFlag is an agent's command: one line as a shell splits it, or a list of words.
+type commandFlag []string
+
+// Decode implements kong.MapperValue.
+func (c *commandFlag) Decode(ctx *kong.DecodeContext) (err error) {
+	switch value := ctx.Scan.Pop().Value.(type) {
+	case string:
+		*c, err = shellquote.Split(value)
+		return err
+	case []any:
+		*c = nil
+		for _, word := range value {
+			text, ok := word.(string)
+			if !ok {
+				return errors.New("a word of the command is not a text")
+			}
+			*c = append(*c, text)
+		}
+		return nil
+	}
+	return errors.New("expected a command, or a list of its words")
 }
 
 // Run implements the command.
-func (c *proxyCmd) Run(ctx context.Context, to output) error {
-	cfg, err := c.config()
+func (c *proxyCmd) Run(ctx context.Context, to output, set *settings) error {
+	cfg, err := c.config(set)
 	if err != nil {
 		return err
 	}
 	cfg.Log = newLogger(c.LogFormat, to.log)
+	if set.exposed() {
+		cfg.Log.Warn("the settings file holds a secret, and others than its owner may read it", "file", set.path)
+	}
 	p, err := proxy.New(cfg)
 	if err != nil {
 		return err
@@ -42,7 +73,7 @@ func (c *proxyCmd) Run(ctx context.Context, to output) error {
 	return p.Run(ctx)
 }
 
-func (c *proxyCmd) config() (proxy.Config, error) {
+func (c *proxyCmd) config(set *settings) (proxy.Config, error) {
 	id := c.ID
 	if id == "" {
 		host, err := os.Hostname()
@@ -55,24 +86,46 @@ func (c *proxyCmd) config() (proxy.Config, error) {
 	if len(command) > 0 && command[0] == "--" {
 		command = command[1:]
 	}
+	if len(command) == 0 {
+		command = c.AgentCommand
+	}
 	cfg := proxy.Config{
 		URL: c.URL, ID: id, Name: c.Name, Command: command, Cwd: c.Cwd, Workspaces: c.Workspaces, Home: c.AgentHome,
 		InputRoots: c.InputRoot, MaxConcurrent: c.MaxConcurrent, FS: c.AgentFS, Terminal: c.AgentTerminal,
 		Version: version(),
 	}
+	return cfg, c.tokens(&cfg, set)
+}
+
+// tokens says where tokens come from: a given one is used until it is refused.
+func (c *proxyCmd) tokens(cfg *proxy.Config, set *settings) error {
+	given, err := set.secret(authToken)
+	if err != nil {
+		return err
+	}
+	bootstrap, err := c.bootstrap(set)
+	if err != nil {
+		return err
+	}
+	if c.RegisterURL != "" && bootstrap != "" {
+		cfg.Register = proxy.Register(c.RegisterURL, bootstrap, cfg.ID, c.Name)
+	}
 	switch {
-	case c.TokenFile != "" && c.RegisterURL != "":
-		return cfg, errors.New("proxy: name either --token-file or --register-url")
 	case c.TokenFile != "":
 		cfg.Token = proxy.FileToken(c.TokenFile)
-	case c.RegisterURL != "" && c.BootstrapFile != "":
-		secret, err := os.ReadFile(c.BootstrapFile)
-		if err != nil {
-			return cfg, err
-		}
-		cfg.Token = proxy.Register(c.RegisterURL, strings.TrimSpace(string(secret)), id, c.Name)
-	default:
-		return cfg, errors.New("proxy: it needs --token-file, or --register-url with --bootstrap-file")
+	case given != "":
+		cfg.Token = func(context.Context) (string, error) { return given, nil }
+	case cfg.Register == nil:
+		return errors.New("proxy: it needs a token: --token-file, auth_token in the settings file, or --register-url with --bootstrap-file or bootstrap_token in the settings file")
 	}
-	return cfg, nil
+	return nil
+}
+
+// bootstrap is the bootstrap token; "" is none.
+func (c *proxyCmd) bootstrap(set *settings) (string, error) {
+	if c.BootstrapFile == "" {
+		return set.secret(bootstrapToken)
+	}
+	secret, err := os.ReadFile(c.BootstrapFile)
+	return strings.TrimSpace(string(secret)), err
 }

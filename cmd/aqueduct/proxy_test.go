@@ -1,9 +1,35 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"aqueduct/acpgateway/proxy"
 )
+
+// proxyConfig is what a proxy started with a settings file would be.
+func proxyConfig(t *testing.T, file string, args ...string) (proxy.Config, error) {
+	t.Helper()
+	path := write(t, "proxy.yaml", file)
+	set := &settings{}
+	if err := set.load(path); err != nil {
+		return proxy.Config{}, err
+	}
+	flags, err := parse(t, env(), append([]string{"proxy", "--config", path}, args...)...)
+	if err != nil {
+		return proxy.Config{}, err
+	}
+	return flags.Proxy.config(set)
+}
 
 func TestProxyFlags(t *testing.T) {
 	t.Parallel()
@@ -11,7 +37,7 @@ func TestProxyFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := flags.Proxy.config()
+	cfg, err := flags.Proxy.config(&settings{})
 	if err != nil || cfg.ID != "x" || cfg.MaxConcurrent != 3 || !slices.Equal(cfg.Command, []string{"agent", "--acp", "-v"}) {
 		t.Fatalf("%+v %v", cfg, err)
 	}
@@ -19,11 +45,123 @@ func TestProxyFlags(t *testing.T) {
 
 func TestProxyNeedsAToken(t *testing.T) {
 	t.Parallel()
-	flags, err := parse(t, env(), "proxy", "--url", "ws://h/ws/agent", "--", "agent")
-	if err != nil {
+	for _, file := range []string{"url: ws://h/ws/agent\n", "url: ws://h/ws/agent\nregister_url: http://h/r\n", "url: ws://h/ws/agent\nbootstrap_token: x\n"} {
+		if _, err := proxyConfig(t, file, "--", "agent"); err == nil || !strings.Contains(err.Error(), "it needs a token") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// TestProxySettingsFile: all a proxy needs may stand in its file, under the contract's names.
+func TestProxySettingsFile(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file, more string
+		command    []string
+		token      bool
+		register   bool
+	}{
+		"auth_token":     {file: "agent_command: [codex-acp, -v]\nauth_token: given\n", command: []string{"codex-acp", "-v"}, token: true},
+		"with dashes":    {file: "agent-command: opencode acp\nauth-token: given\n", command: []string{"opencode", "acp"}, token: true},
+		"registering":    {file: "agent_command: 'sh -c \"a b\"'\nregister_url: http://h/r\nbootstrap_token: boot\n", command: []string{"sh", "-c", "a b"}, register: true},
+		"both":           {file: "agent_command: [a]\nauth_token: given\nregister_url: http://h/r\nbootstrap_token: boot\n", command: []string{"a"}, token: true, register: true},
+		"a command line": {file: "agent_command: [a]\nauth_token: given\n", more: "other", command: []string{"other"}, token: true},
+		"JSON":           {file: `{"agent_command":["a"],"auth_token":"given"}`, command: []string{"a"}, token: true},
+	} {
+		file := "url: wss://h/ws/agent\nid: p\nmax_concurrent: 2\n" + c.file
+		if c.file[0] == '{' {
+			file = `{"url":"wss://h/ws/agent","id":"p","max_concurrent":2,` + c.file[1:]
+		}
+		var args []string
+		if c.more != "" {
+			args = []string{"--", c.more}
+		}
+		cfg, err := proxyConfig(t, file, args...)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if cfg.URL != "wss://h/ws/agent" || cfg.ID != "p" || cfg.MaxConcurrent != 2 || !slices.Equal(cfg.Command, c.command) ||
+			(cfg.Token != nil) != c.token || (cfg.Register != nil) != c.register {
+			t.Errorf("%s: %+v", name, cfg)
+		}
+		if c.token {
+			if token, err := cfg.Token(t.Context()); err != nil || token != "given" {
+				t.Errorf("%s: %q %v", name, token, err)
+			}
+		}
+	}
+}
+
+// TestProxySettingsTellNoSecret: what is wrong with a file is told without what is in it.
+func TestProxySettingsTellNoSecret(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{
+		"hunter2", "- hunter2", "auth_token: [hunter2]\nurl: ws://h/\n", "auth_token: {a: hunter2}\nurl: ws://h/\n", "auth_token: ''\nurl: ws://h/\n",
+		"auth_tokn: hunter2\n", "url: http://h/\nauth_token: hunter2\nagent_command: [[hunter2]]\n",
+	} {
+		path := write(t, "proxy.yaml", file)
+		if _, err := program(t, env(), "proxy", "--config", path, "--", "true"); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", file, err)
+		}
+	}
+	for _, flag := range []string{"--auth-token=x", "--bootstrap-token=x"} {
+		if _, err := program(t, env(), "proxy", "--url", "ws://h/", flag, "--", "true"); err == nil {
+			t.Errorf("%s on the command line", flag)
+		}
+	}
+}
+
+// TestProxyUsesTheFile: the program connects with the file's token, says when others may read
+// it, and, when it is refused with 1008, registers with the file's bootstrap token.
+func TestProxyUsesTheFile(t *testing.T) {
+	t.Parallel()
+	tokens := make(chan string, 8)
+	up := websocket.Upgrader{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /register", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Acp-Proxy-Bootstrap") == "boot-hunter2" {
+			_, _ = w.Write([]byte(`{"success":true,"data":{"token":"fresh-hunter2"}}`))
+		}
+	})
+	mux.HandleFunc("/ws/agent", func(w http.ResponseWriter, r *http.Request) {
+		conn, err := up.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		tokens <- strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		_ = conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.ClosePolicyViolation, "Unauthorized"))
+		for err == nil { // until the proxy has heard it
+			_, _, err = conn.ReadMessage()
+		}
+	})
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	path := write(t, "proxy.yaml", "url: ws"+strings.TrimPrefix(srv.URL, "http")+"/ws/agent\nid: p\nagent_command: ['true']\nauth_token: old-hunter2\n"+
+		"register_url: "+srv.URL+"/register\nbootstrap_token: boot-hunter2\n")
+	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := flags.Proxy.config(); err == nil {
-		t.Fatal("a proxy without a token")
+	ctx, cancel := context.WithCancel(t.Context())
+	var out, log bytes.Buffer
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, []string{"proxy", "--config", path}, env(), output{&out, &log}) }()
+	for _, want := range []string{"old-hunter2", "fresh-hunter2", "fresh-hunter2"} {
+		select {
+		case got := <-tokens:
+			if got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("no link")
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "others than its owner may read it") || strings.Contains(log.String()+out.String(), "hunter2") {
+		t.Errorf("%s%s", out.String(), log.String())
 	}
 }

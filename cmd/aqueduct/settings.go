@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -16,6 +17,8 @@ type lookup func(string) (string, bool)
 type settings struct {
 	env  lookup
 	file map[string]any
+	path string // of the file
+	open bool   // others than its owner may read it
 }
 
 // configFlag is read before the other flags are resolved.
@@ -32,8 +35,17 @@ func (s *settings) load(path string) error {
 	if err != nil {
 		return fmt.Errorf("--config: %w", err)
 	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	s.path, s.open = path, info.Mode().Perm()&0o077 != 0
 	given := make(map[string]any)
-	if err := yaml.Unmarshal(raw, &given); err != nil {
+	var form *yaml.TypeError
+	if err := yaml.Unmarshal(raw, &given); errors.As(err, &form) {
+		// Its text quotes the file, which may hold secrets.
+		return fmt.Errorf("--config %s: it is not a table of settings", path)
+	} else if err != nil {
 		return fmt.Errorf("--config %s: %w", path, err)
 	}
 	s.file = make(map[string]any, len(given))
@@ -45,7 +57,7 @@ func (s *settings) load(path string) error {
 
 // Validate implements kong.Resolver: a key nobody reads is a mistake nobody would notice.
 func (s *settings) Validate(app *kong.Application) error {
-	known := make(map[string]bool)
+	known := map[string]bool{authToken: true, bootstrapToken: true}
 	err := kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
 		if flag, ok := node.(*kong.Flag); ok {
 			known[flag.Name] = true
@@ -69,6 +81,32 @@ func (s *settings) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any,
 		return value + "ms", nil
 	}
 	return s.file[flag.Name], nil
+}
+
+// Secrets that only the file may hold: everybody sees a command line.
+const (
+	authToken      = "auth-token"
+	bootstrapToken = "bootstrap-token"
+)
+
+// secret is one of them; "" is none.
+func (s *settings) secret(key string) (string, error) {
+	value, ok := s.file[key]
+	if !ok {
+		return "", nil
+	}
+	text, ok := value.(string)
+	if text = strings.TrimSpace(text); !ok || text == "" {
+		return "", fmt.Errorf("--config %s: %s is not a text", s.path, key)
+	}
+	return text, nil
+}
+
+// exposed says whether others may read a secret in the file.
+func (s *settings) exposed() bool {
+	_, auth := s.file[authToken]
+	_, bootstrap := s.file[bootstrapToken]
+	return s.open && (auth || bootstrap)
 }
 
 // envName is the environment's name of a flag.
