@@ -31,7 +31,7 @@ func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error
 	t.cancelOthers(call.TurnID)
 	r := newTurn(t, call)
 	r.follow = call.TurnID
-	t.attach(r)
+	r.from = t.attach(r)
 	if !t.stopping() {
 		r.first = r.begin(nil)
 	}

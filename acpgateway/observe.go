@@ -34,6 +34,9 @@ func (t *tunnel) observe(ctx context.Context, f frame) bool {
 		t.records.branch(ctx, m)
 	case *restarted:
 		t.records.flush()
+		t.mu.Lock()
+		t.kept = 0
+		t.mu.Unlock()
 		t.gone("stopped")
 	}
 	return true

@@ -104,3 +104,36 @@ func TestGapThatDoesNotClose(t *testing.T) {
 		h.reads("t1", "RUN", "says: "+words, "DONE success")
 	})
 }
+
+// The numbers of a proxy that is started anew begin again: a frame that comes twice before it is
+// kept is not acknowledged for what the one before had said.
+func TestNumbersBeginAgainWithTheProxy(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		words := c.words(0, 50)
+		c.ends()
+		c.s.rest()
+		h.settle()
+		p.cut()
+		p.reborn("e2")
+		p.link()
+		h.settle()
+		// Nobody reads what is no more than state: it is not kept yet.
+		state := update(c.run, "", `{"sessionUpdate":"current_mode_update","currentModeId":"plan"}`)
+		p.say(state)
+		p.write(state)
+		h.settle()
+		if n := p.unacknowledged(); n != 1 {
+			t.Errorf("%d frames are not acknowledged", n)
+		}
+		c = p.begin("t1", "again")
+		c.ends()
+		c.s.rest()
+		h.settle()
+		h.reads("t1", "RUN", "says: "+words, "DONE success", "RUN", "DONE success")
+		if n := p.unacknowledged(); n != 0 {
+			t.Errorf("%d frames are not acknowledged", n)
+		}
+	})
+}

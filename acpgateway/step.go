@@ -84,7 +84,7 @@ func (r *turn) take(out []fromacp.Out, f frame) []fromacp.Out {
 			Branch string `json:"branch"`
 		}{m.Type(), m.Branch}))
 	case *restarted:
-		if r.phase == opening || r.following() != "" {
+		if f.at > r.from && (r.phase == opening || r.following() != "") {
 			return r.fail(r.withdraw(out), fromacp.Cause{Code: CodeRestarted, Message: "The agent's proxy was restarted, and the agent ended with it."}, unwanted)
 		}
 	case *gap:

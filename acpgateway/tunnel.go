@@ -149,11 +149,12 @@ func (t *tunnel) ring() {
 	}
 }
 
-// attach makes a Turn the reader.
-func (t *tunnel) attach(r *turn) {
+// attach makes a Turn the reader, and tells which frames came before it.
+func (t *tunnel) attach(r *turn) (came int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn, t.used = r, time.Now()
+	return t.came
 }
 
 // detach ends its reading. A prompt it leaves unfinished is not cancelled at once: the Turn

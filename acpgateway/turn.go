@@ -37,6 +37,7 @@ type turn struct {
 	began   time.Time
 	opensAt time.Time // acp_open was sent
 	heard   time.Time // of the agent or its proxy, last
+	from    int64     // frames up to this one came before its prompt; 0 when it was taken up again
 	exit    *acp.Exit
 	exitAt  time.Time
 	skip    mark      // what the log has of this upstream already
@@ -122,8 +123,11 @@ func (r *turn) Release() { r.t.detach(r) }
 // Kept implements bridge.Marker: the proxy may forget what is kept here.
 func (r *turn) Kept(text string) {
 	m := parseMark(text)
+	current := m.epoch == r.t.p.epoch()
 	r.t.mu.Lock()
-	r.t.kept = max(r.t.kept, m.seq)
+	if current { // the numbers of a proxy begin anew with it
+		r.t.kept = max(r.t.kept, m.seq)
+	}
 	hints := r.t.takeHints(m.at)
 	r.t.mu.Unlock()
 	r.t.p.ack(r.t.id, m.epoch, m.seq)

@@ -1,0 +1,273 @@
+package acpgateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/bridge"
+)
+
+// controlled runs a control beside the test, and gives its error.
+func (h *house) controlled(session string, c bridge.Control) <-chan error {
+	done := make(chan error, 1)
+	ctx := h.t.Context()
+	go func() { done <- h.gateway.Control(ctx, session, c) }()
+	return done
+}
+
+// code is that of a ControlError, "" for none.
+func code(t *testing.T, err error) string {
+	t.Helper()
+	if err == nil {
+		return ""
+	}
+	var e *bridge.ControlError
+	if !errors.As(err, &e) {
+		t.Fatalf("not a ControlError: %v", err)
+	}
+	return e.Code
+}
+
+// session_set_mode, session_set_model, session_set_config_option, session_cancel and acp_close,
+// each with its control_id, and what their results come to.
+func TestControls(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		c.says("m", "x")
+		h.settle()
+		result := func(id, failure string) {
+			p.say(&acp.SessionControlResult{RunID: c.run, ControlID: id, OK: failure == "", Error: failure})
+		}
+
+		done := h.controlled(c.run, bridge.Control{Action: bridge.ControlSetMode, Value: json.RawMessage(`"plan"`)})
+		mode := want[*acp.SessionSetMode](p)
+		if mode.ModeID != "plan" || mode.SessionID != agentSession || mode.RunID != c.run || mode.ControlID == "" {
+			t.Errorf("%+v", mode)
+		}
+		result("another", "")
+		result(mode.ControlID, "")
+		if got := code(t, <-done); got != "" {
+			t.Error(got)
+		}
+
+		done = h.controlled(c.run, bridge.Control{Action: bridge.ControlSetOption, Option: "fast", Value: json.RawMessage(`true`)})
+		option := want[*acp.SessionSetConfigOption](p)
+		if option.ConfigID != "fast" || string(option.Value) != "true" || option.ControlID == mode.ControlID {
+			t.Errorf("%+v", option)
+		}
+		result(option.ControlID, "Error: no such option")
+		if got := code(t, <-done); got != bridge.ControlFailed {
+			t.Error(got)
+		}
+
+		done = h.controlled(c.run, bridge.Control{Action: bridge.ControlCancel})
+		cancel := want[*acp.SessionCancel](p)
+		result(cancel.ControlID, "")
+		if got := code(t, <-done); got != "" {
+			t.Error(got)
+		}
+
+		if got := code(t, <-h.controlled("nobody", bridge.Control{Action: bridge.ControlCancel})); got != bridge.ControlNoAgent {
+			t.Error(got)
+		}
+		if got := code(t, <-h.controlled(c.run, bridge.Control{Action: "dance"})); got != bridge.ControlUnsupported {
+			t.Error(got)
+		}
+		c.ends()
+		c.s.rest()
+		h.must(<-h.controlled(c.run, bridge.Control{Action: bridge.ControlClose}))
+		want[*acp.Close](p)
+		p.silent()
+	})
+}
+
+// A model is set by the method that ACP no longer has; an agent without it (-32601) by the
+// config option that chooses the model; one with neither cannot.
+func TestSetModel(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		c.says("m", "x")
+		h.settle()
+		set := bridge.Control{Action: bridge.ControlSetModel, Value: json.RawMessage(`"big"`)}
+		refuse := func() {
+			f := want[*acp.SessionSetModel](p)
+			if f.ModelID != "big" {
+				t.Errorf("%+v", f)
+			}
+			p.say(&acp.SessionControlResult{RunID: c.run, ControlID: f.ControlID, Error: `Error: "Method not found": session/set_model (-32601)`})
+		}
+		done := h.controlled(c.run, set)
+		refuse()
+		if got := code(t, <-done); got != bridge.ControlUnsupported {
+			t.Error(got)
+		}
+		c.update(`{"sessionUpdate":"config_option_update","configOptions":[{"id":"model","name":"Model","category":"model","type":"select","currentValue":"small","options":[{"value":"small","name":"S"},{"value":"big","name":"B"}]}]}`)
+		h.settle()
+		done = h.controlled(c.run, set)
+		refuse()
+		f := want[*acp.SessionSetConfigOption](p)
+		if f.ConfigID != "model" || string(f.Value) != `"big"` {
+			t.Errorf("%+v", f)
+		}
+		p.say(&acp.SessionControlResult{RunID: c.run, ControlID: f.ControlID, OK: true})
+		if got := code(t, <-done); got != "" {
+			t.Error(got)
+		}
+	})
+}
+
+// A control nobody answers ends after a minute; one to a proxy that is away, or goes, at once.
+func TestControlsThatAreNotAnswered(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		c.says("m", "x")
+		h.settle()
+		set := bridge.Control{Action: bridge.ControlSetMode, Value: json.RawMessage(`"plan"`)}
+		began := time.Now()
+		done := h.controlled(c.run, set)
+		late := want[*acp.SessionSetMode](p)
+		if got := code(t, <-done); got != bridge.ControlTimeout {
+			t.Error(got)
+		}
+		if took := time.Since(began); took < time.Minute || took > time.Minute+time.Second {
+			t.Errorf("after %v", took)
+		}
+		p.say(&acp.SessionControlResult{RunID: c.run, ControlID: late.ControlID, OK: true})
+		done = h.controlled(c.run, set)
+		want[*acp.SessionSetMode](p)
+		p.cut()
+		if got := code(t, <-done); got != bridge.ControlOffline {
+			t.Error(got)
+		}
+		for _, action := range []bridge.ControlAction{bridge.ControlSetMode, bridge.ControlSetModel, bridge.ControlClose} {
+			if got := code(t, <-h.controlled(c.run, bridge.Control{Action: action, Value: json.RawMessage(`"x"`)})); got != bridge.ControlOffline {
+				t.Errorf("%s: %s", action, got)
+			}
+		}
+	})
+}
+
+// Every action of sandbox_control reaches the proxy with its members, and its result comes back.
+func TestSandboxControl(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		h.settle()
+		name := "tuixiu-run-" + c.run
+		for _, want1 := range []struct {
+			in  bridge.SandboxControl
+			raw string
+		}{
+			{bridge.SandboxControl{Action: acp.ActionInspect, SessionID: c.run}, `{"type":"sandbox_control","action":"inspect","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
+			{bridge.SandboxControl{Action: acp.ActionEnsureRunning, SessionID: c.run}, `{"type":"sandbox_control","action":"ensure_running","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
+			{bridge.SandboxControl{Action: acp.ActionStop, InstanceName: "i"}, `{"type":"sandbox_control","action":"stop","instance_name":"i","request_id":"ID"}`},
+			{bridge.SandboxControl{Action: acp.ActionRemove, InstanceName: "i"}, `{"type":"sandbox_control","action":"remove","instance_name":"i","request_id":"ID"}`},
+			{bridge.SandboxControl{Action: acp.ActionPruneOrphans, DryRun: true}, `{"type":"sandbox_control","action":"prune_orphans","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"dry_run":true}`},
+			{bridge.SandboxControl{Action: acp.ActionGC, RemoveOrphans: true, RemoveWork: true, MaxDeleteCount: 3}, `{"type":"sandbox_control","action":"gc","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"gc":{"remove_orphans":true,"remove_workspaces":true,"max_delete_count":3}}`},
+			{bridge.SandboxControl{Action: acp.ActionRemoveWorkspace, SessionID: c.run}, `{"type":"sandbox_control","action":"remove_workspace","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
+			{bridge.SandboxControl{Action: acp.ActionReportInventory}, `{"type":"sandbox_control","action":"report_inventory","request_id":"ID"}`},
+			{bridge.SandboxControl{Action: acp.ActionRemoveImage, Image: "img"}, `{"type":"sandbox_control","action":"remove_image","request_id":"ID","image":"img"}`},
+			{bridge.SandboxControl{Action: acp.ActionGitPush, SessionID: c.run, Branch: "b", Remote: "origin", Cwd: "/w", Env: map[string]string{"A": "1"}, Timeout: 90 * time.Second}, `{"type":"sandbox_control","action":"git_push","run_id":"RUN","instance_name":"NAME","request_id":"ID","branch":"b","remote":"origin","cwd":"/w","env":{"A":"1"},"timeout_seconds":90}`},
+		} {
+			results := make(chan bridge.SandboxResult, 1)
+			ctx := h.t.Context()
+			go func() {
+				r, err := h.gateway.Sandbox(ctx, "p1", want1.in)
+				h.must(err)
+				results <- r
+			}()
+			d := p.next()
+			f, ok := d.frame.(*acp.SandboxControl)
+			if !ok {
+				t.Fatal(d.raw)
+			}
+			code, signal := 1, "SIGTERM"
+			p.say(&acp.SandboxControlResult{
+				RunID: &c.run, InstanceName: &name, Action: f.Action, RequestID: &f.RequestID, Error: "unsupported",
+				Stdout: "out", Stderr: "err", Code: &code, Signal: &signal, Status: "stopped", Details: json.RawMessage(`{"x":1}`),
+			})
+			r := <-results
+			if r.OK || r.Error != "unsupported" || r.Stdout != "out" || r.Stderr != "err" || *r.Code != 1 || r.Signal != "SIGTERM" || r.Status != "stopped" || string(r.Details) != `{"x":1}` {
+				t.Errorf("%s: %+v", f.Action, r)
+			}
+			if got := sandboxRaw(d.raw, c.run, name, f.RequestID); got != want1.raw {
+				t.Errorf("got\n%s\nwant\n%s", got, want1.raw)
+			}
+		}
+		_, err := h.gateway.Sandbox(h.t.Context(), "nobody", bridge.SandboxControl{Action: acp.ActionInspect})
+		if got := code(t, err); got != bridge.ControlUnknown {
+			t.Error(got)
+		}
+		other := newProxy(h, "p2").link()
+		_, err = h.gateway.Sandbox(h.t.Context(), "p2", bridge.SandboxControl{Action: acp.ActionInspect, SessionID: c.run})
+		if got := code(t, err); got != bridge.ControlNoAgent {
+			t.Error(got)
+		}
+		other.silent()
+		p.cut()
+		_, err = h.gateway.Sandbox(h.t.Context(), "p1", bridge.SandboxControl{Action: acp.ActionInspect})
+		if got := code(t, err); got != bridge.ControlOffline {
+			t.Error(got)
+		}
+	})
+}
+
+// sandboxRaw is a frame with its ids named.
+func sandboxRaw(raw, run, name, request string) string {
+	raw = strings.NewReplacer(name, "NAME", run, "RUN", request, "ID").Replace(raw)
+	return regexp.MustCompile(`,"seq":\d+`).ReplaceAllString(raw, "")
+}
+
+// Inventories are compared with Sessions: what is unknown here, what is missing there. A prune
+// names what is expected.
+func TestInventories(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		a, b := p.begin("a", "hi"), p.begin("b", "hi")
+		inv, err := h.gateway.Inventory(h.t.Context(), "p1")
+		h.must(err)
+		if !inv.CapturedAt.IsZero() {
+			t.Errorf("%+v", inv)
+		}
+		p.raw(`{"type":"sandbox_inventory","inventory_id":"i1","provider":"bwrap","runtime":null,"captured_at":"2000-01-01T00:00:00Z","instances":[
+			{"instance_name":"tuixiu-run-` + a.run + `","run_id":"` + a.run + `","status":"running","created_at":null,"last_seen_at":null},
+			{"instance_name":"stray","run_id":null,"status":"running","created_at":null,"last_seen_at":null}]}`)
+		p.raw(`{"type":"workspace_inventory","inventory_id":"i2","captured_at":"2000-01-01T00:00:00Z","workspace_provider":"host","workspaces":[
+			{"workspace_provider":"host","run_id":"x","instance_name":"stray","host_path":"/w/stray","guest_path":"/workspace","exists":true,"mtime":null,"size_bytes":null}]}`)
+		h.settle()
+		inv, err = h.gateway.Inventory(h.t.Context(), "p1")
+		h.must(err)
+		found := map[string]string{}
+		for _, i := range inv.Instances {
+			found[i.InstanceName] = i.SessionID
+			if i.Unknown {
+				found[i.InstanceName] = "unknown"
+			}
+			if i.Missing {
+				found[i.InstanceName] = "missing"
+			}
+		}
+		if inv.CapturedAt.IsZero() || len(found) != 3 || found["tuixiu-run-"+a.run] != a.run || found["stray"] != "unknown" || found["tuixiu-run-"+b.run] != "missing" {
+			t.Errorf("%+v", inv)
+		}
+		if len(inv.Workspaces) != 1 || !inv.Workspaces[0].Unknown || inv.Workspaces[0].Path != "/w/stray" {
+			t.Errorf("%+v", inv.Workspaces)
+		}
+		ctx, cancel := context.WithCancel(h.t.Context())
+		defer cancel()
+		go func() { _, _ = h.gateway.Prune(ctx, "p1", true) }()
+		f := want[*acp.SandboxControl](p)
+		if f.Action != "prune_orphans" || !f.DryRun || len(f.ExpectedInstances) != 2 {
+			t.Errorf("%+v", f)
+		}
+	})
+}
