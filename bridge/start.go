@@ -139,7 +139,7 @@ func (t *turn) deliver(ctx context.Context, moves []store.Move) error {
 		return t.failOr(ctx, err, moves...)
 	}
 	running := store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning}
-	if len(answers) > 0 || t.pump == nil {
+	if t.pump == nil { // it will be called again, with a token of its own
 		call.RunToken, running.TokenHash = newRunToken()
 		running.DispatchedAt = now
 	}
@@ -169,8 +169,23 @@ func (t *turn) goOn(ctx context.Context, call Call, answers []Answer) error {
 		}
 	}
 	t.release()
+	if call.RunToken == "" {
+		if err := t.renewToken(ctx, &call); err != nil {
+			return err
+		}
+	}
 	defer failpoint.Here("after_delivery")
 	return t.readAgain(ctx, call, answers)
+}
+
+// renewToken makes the token of a call that was not foreseen: of an upstream that was held
+// and cannot be told.
+func (t *turn) renewToken(ctx context.Context, call *Call) error {
+	token, hash := newRunToken()
+	call.RunToken = token
+	return t.keep(ctx, nil, store.TurnMove{
+		ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, DispatchedAt: time.Now(), TokenHash: hash,
+	})
 }
 
 func answerTo(q inbox.Question) Answer {
