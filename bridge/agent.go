@@ -18,6 +18,12 @@ type Agent interface {
 	Resume(ctx context.Context, call Call, answers []Answer) (Turn, error)
 }
 
+// Pauser is a Turn whose upstream may only take so long. Its limits stand still while the
+// Turn is parked: then it is people who take long.
+type Pauser interface {
+	Pause(parked bool)
+}
+
 // Forgetter is an Agent that keeps something for each Session.
 type Forgetter interface {
 	// Forget gives up what is kept for a Session that is being deleted.

@@ -38,6 +38,9 @@ func (t *turn) show(ctx context.Context, open []inbox.Question, moves []store.Mo
 		}
 		moves = append(moves, store.ToolCallShown{ID: q.Call.ID, RunID: t.run.row.ID})
 	}
+	if t.pump != nil {
+		t.pump.pause(true)
+	}
 	lost, err := t.run.endWith(ctx, ending{outcome: outcome, moves: moves})
 	if err != nil {
 		return err

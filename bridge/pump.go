@@ -75,6 +75,13 @@ func (p *pump) stop() {
 	<-p.done
 }
 
+// pause tells the upstream whether its Turn is parked.
+func (p *pump) pause(parked bool) {
+	if up, ok := p.upstream().(Pauser); ok {
+		up.Pause(parked)
+	}
+}
+
 // cancelUpstream asks the upstream to stop, if there is one already.
 func (p *pump) cancelUpstream(ctx context.Context) {
 	if up := p.upstream(); up != nil {

@@ -157,6 +157,9 @@ func (t *turn) goOn(ctx context.Context, call Call, answers []Answer) error {
 		t.back = nil
 		return t.take(ctx, batch{outputs: last})
 	}
+	if t.pump != nil {
+		t.pump.pause(false)
+	}
 	if t.pump != nil && len(answers) == 0 { // all it asked, it took back
 		return nil
 	}

@@ -97,7 +97,7 @@ func (a *Agent) invoke(ctx context.Context, call bridge.Call, answers []bridge.A
 		return nil, f
 	}
 	t.reader = newFrameReader(resp.Body, a.cfg.Limits.FrameBytes)
-	t.watch.Reset(a.cfg.Limits.Idle)
+	t.limits.heard()
 	return t, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 
 	"aqueduct/bridge"
 )
@@ -26,9 +25,7 @@ const (
 type turn struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	limits Limits
-	watch  *time.Timer // first byte, then idle
-	total  *time.Timer
+	limits *limiter
 
 	body   io.ReadCloser
 	reader *frameReader
@@ -37,17 +34,10 @@ type turn struct {
 
 func newTurn(ctx context.Context, limits Limits, turnID string) *turn {
 	ctx, cancel := context.WithCancelCause(ctx)
-	t := &turn{ctx: ctx, cancel: cancel, limits: limits, tr: newTranslator(turnID)}
-	t.watch = time.AfterFunc(limits.FirstByte, func() { cancel(t.silent()) })
-	t.total = time.AfterFunc(limits.Total, func() {
-		cancel(&bridge.Failure{Code: CodeTotal, Message: "The agent took too long."})
-	})
-	return t
-}
-
-// silent is why the watch ended the call; it runs on the timer's goroutine.
-func (t *turn) silent() *bridge.Failure {
-	return &bridge.Failure{Code: CodeIdle, Message: "The agent said nothing for too long."}
+	return &turn{
+		ctx: ctx, cancel: cancel, tr: newTranslator(turnID),
+		limits: newLimiter(limits, func(f *bridge.Failure) { cancel(f) }),
+	}
 }
 
 // Next reads until at least one frame is complete.
@@ -55,7 +45,7 @@ func (t *turn) Next(context.Context) ([]bridge.Output, error) {
 	for {
 		frames, err := t.reader.next()
 		if err == nil {
-			t.watch.Reset(t.limits.Idle) // for a comment too
+			t.limits.heard() // for a comment too
 		}
 		if len(frames) > 0 {
 			if outputs, done := t.translate(frames); done != nil || len(outputs) > 0 {
@@ -116,6 +106,9 @@ func (t *turn) failure(err error, code, message string) error {
 // Answer cannot tell an HTTP agent anything while it streams: it is called again.
 func (t *turn) Answer(context.Context, bridge.Answer) error { return bridge.ErrCannotResume }
 
+// Pause implements bridge.Pauser.
+func (t *turn) Pause(parked bool) { t.limits.pause(parked) }
+
 // Cancel closes the connection.
 func (t *turn) Cancel(context.Context) error {
 	t.cancel(context.Canceled)
@@ -124,8 +117,7 @@ func (t *turn) Cancel(context.Context) error {
 
 // Release closes the connection and stops the timers.
 func (t *turn) Release() {
-	t.watch.Stop()
-	t.total.Stop()
+	t.limits.stop()
 	t.cancel(context.Canceled)
 	if t.body != nil {
 		_ = t.body.Close() // nothing is left to be learnt from it
