@@ -68,6 +68,8 @@ const (
 	writeWait    = 10 * time.Second // one write to a proxy
 	// frameBytes bounds one frame of a proxy's (DESIGN §7).
 	frameBytes = 16 << 20
+	// runBytes bounds a run_id (contract facts §3.3), which is remembered.
+	runBytes = 200
 	// cancelWait is how long a cancelled prompt may take to end before its agent is closed;
 	// the next prompt would wait behind it.
 	cancelWait = 10 * time.Second

@@ -218,3 +218,54 @@ func TestExitOfTheAgentBefore(t *testing.T) {
 		h.reads("t1", "RUN", "says: here", "DONE success")
 	})
 }
+
+// An answer that is given while the link is cut reaches the agent when it is back, once.
+func TestAnswerWhileTheLinkIsCut(t *testing.T) {
+	for _, kind := range []func(*house, string) *double{oldProxy, newProxy} {
+		inHouseNamed(t, kind, func(h *house, p *double) {
+			p.link()
+			c := p.begin("t1", "hi")
+			c.asks("0", "call-1")
+			c.s.rest()
+			p.cut()
+			s := h.answer("t1", h.asked("t1")[0], "allow_once")
+			h.pass(2 * time.Second)
+			p.link()
+			if said := want[*acp.SessionPermission](p); said.RequestID != "0" || *said.OptionID != "p-once" {
+				t.Errorf("%+v", said)
+			}
+			c.says("m", "thanks")
+			c.ends()
+			s.rest()
+			p.silent()
+		})
+	}
+}
+
+// A link that is cut while the agent is being opened, again and again: one acp_open, one
+// prompt_send.
+func TestLinkCutWhileOpening(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		s := h.post("t1", "hi")
+		open := want[*acp.Open](p)
+		p.cut()
+		p.say(&acp.Opened{RunID: open.RunID, OK: true})
+		h.pass(2 * time.Second)
+		p.link()
+		sent := want[*acp.PromptSend](p)
+		c := &conversation{p, s, sent.RunID, sent.PromptID, sent, "m"}
+		for range 20 {
+			c.says("m", "x")
+			p.cut()
+			c.says("m", "y")
+			h.pass(time.Second)
+			p.link()
+		}
+		c.ends()
+		s.rest()
+		h.settle()
+		h.reads("t1", "RUN", "says: "+strings.Repeat("xy", 20), "DONE success")
+		p.silent()
+	})
+}

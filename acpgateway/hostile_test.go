@@ -32,7 +32,7 @@ func TestForeignRun(t *testing.T) {
 		c.says("m", "mine ")
 		before := h.refusals()
 		stop := "end_turn"
-		for _, run := range []string{c.run, "no-such-run", strings.Repeat("x", 10_000), "00dc6ad0-0000-7000-8000-000000000000"} {
+		for _, run := range []string{c.run, "no-such-run", strings.Repeat("x", 200), "00dc6ad0-0000-7000-8000-000000000000"} {
 			thief.say(
 				update(run, c.prompt, chunk("m", "stolen")),
 				&acp.PromptResult{RunID: run, PromptID: c.prompt, OK: true, StopReason: &stop},
@@ -61,7 +61,7 @@ func TestMalformedAndUnknown(t *testing.T) {
 		before := h.refusals()
 		malformed := []string{
 			``, `{`, `null`, `[]`, `"x"`, `{}`, `{"type":5}`, `{"type":"acp_update","run_id":"` + c.run + `","prompt_id":7,"update":{}}`,
-			`{"type":"prompt_result","run_id":"` + c.run + `","ok":"yes"}`, `{"type":"acp_opened","run_id":{}}`, `{"type":"acp_update","update":{}}`,
+			`{"type":"prompt_result","run_id":"` + c.run + `","ok":"yes"}`, `{"type":"acp_exit","run_id":"` + strings.Repeat("x", 201) + `"}`, `{"type":"acp_opened","run_id":{}}`, `{"type":"acp_update","update":{}}`,
 		}
 		for _, body := range malformed {
 			p.raw(body)

@@ -41,6 +41,10 @@ func (l *link) receive(ctx context.Context, data []byte) error {
 		p.acked(l, m)
 		return nil
 	}
+	if len(head.RunID) > runBytes {
+		l.odd(refusedMalformed, head.Type, nil)
+		return nil // not even its number is remembered
+	}
 	if f == nil && head.Seq == 0 {
 		return nil
 	}
