@@ -237,11 +237,16 @@ func (r *turn) begin(out []fromacp.Out) []fromacp.Out {
 		return r.prompt(out)
 	}
 	r.phase, r.opensAt = opening, time.Now()
+	r.open()
+	return out
+}
+
+// open asks for the agent. Asking twice does no harm.
+func (r *turn) open() {
 	cfg := r.t.config()
 	r.t.p.send(r.t.id, &acp.Open{
 		RunID: r.t.id, Cwd: cfg.Cwd, InstanceName: r.t.instance(), KeepaliveTTLSeconds: cfg.keepalive(), Init: r.init(cfg),
 	})
-	return out
 }
 
 func (t *tunnel) instance() string {

@@ -269,3 +269,23 @@ func TestLinkCutWhileOpening(t *testing.T) {
 		p.silent()
 	})
 }
+
+// An old proxy's acp_opened may be what a cut link swallowed: it is asked again.
+func TestLinkCutWhileOpeningOldProxy(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		s := h.post("t1", "hi")
+		open := want[*acp.Open](p)
+		p.cut()
+		p.say(&acp.Opened{RunID: open.RunID, OK: true}) // lost
+		h.pass(2 * time.Second)
+		p.link()
+		open = want[*acp.Open](p)
+		p.say(&acp.Opened{RunID: open.RunID, OK: true}, &acp.Opened{RunID: open.RunID, OK: true})
+		sent := want[*acp.PromptSend](p)
+		p.say((&conversation{run: sent.RunID, prompt: sent.PromptID}).result())
+		s.rest()
+		h.reads("t1", "RUN", "DONE success")
+		p.silent()
+	})
+}

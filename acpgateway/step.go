@@ -88,6 +88,12 @@ func (r *turn) take(out []fromacp.Out, f frame) []fromacp.Out {
 			return r.fail(r.withdraw(out), fromacp.Cause{Code: CodeRestarted, Message: "The agent's proxy was restarted, and the agent ended with it."}, unwanted)
 		}
 	case *gap:
+		if r.phase <= opening {
+			if r.phase == opening {
+				r.open() // the answer may be what was lost
+			}
+			return out
+		}
 		return append(out, fromacp.Out{Event: &agui.Custom{Name: "acp.gap", Value: mustJSON(map[string]string{
 			"reason": "The link to the agent's proxy was cut. What the agent said meanwhile is lost.",
 		})}})

@@ -178,7 +178,7 @@ func (t *tunnel) linkDown() { t.ring() }
 func (t *tunnel) linkUp(again, counts bool) {
 	t.mu.Lock()
 	t.linkAt = time.Now()
-	waits := len(t.prompts) > 0
+	waits := len(t.prompts) > 0 || t.turn != nil
 	t.mu.Unlock()
 	ctx, ok := t.g.running()
 	if !ok {
