@@ -24,6 +24,7 @@ func allowed() map[string][]string {
 		"web":                              {},
 		"policy":                           {},
 		"bridge/redact":                    {},
+		"bridge/outbound":                  {},
 		"bridge/internal/failpoint":        {},
 		"bridge/eventlog":                  {"store", "bridge/internal/failpoint"},
 		"bridge/inbox":                     {"store"},

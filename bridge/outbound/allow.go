@@ -1,0 +1,166 @@
+package outbound
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// allowList is Config.Allow, read.
+type allowList struct {
+	names    []allowedName
+	networks []allowedNetwork
+}
+
+type allowedName struct {
+	name  string // without "*"
+	below bool   // every name below it, not itself
+	port  uint16 // 0: the two usual ones
+}
+
+type allowedNetwork struct {
+	prefix netip.Prefix
+	port   uint16 // 0: see anyPort
+	// anyPort: a network was listed, not an address.
+	anyPort bool
+}
+
+func parseAllow(entries []string) (allowList, error) {
+	var list allowList
+	for _, entry := range entries {
+		if err := list.add(strings.ToLower(strings.TrimSpace(entry))); err != nil {
+			return allowList{}, fmt.Errorf("outbound: %q is no host, host:port or network", entry)
+		}
+	}
+	return list, nil
+}
+
+func (l *allowList) add(entry string) error {
+	if prefix, err := netip.ParsePrefix(entry); err == nil {
+		// A network given by mapped addresses is the one of IPv4 that it holds.
+		if a := prefix.Addr(); a.Is4In6() && prefix.Bits() >= 96 {
+			prefix = netip.PrefixFrom(a.Unmap(), prefix.Bits()-96)
+		}
+		l.networks = append(l.networks, allowedNetwork{prefix: prefix.Masked(), anyPort: true})
+		return nil
+	}
+	host, port, err := splitPort(entry)
+	if err != nil {
+		return err
+	}
+	if addr, err := netip.ParseAddr(host); err == nil && addr.Zone() == "" {
+		addr = addr.Unmap()
+		l.networks = append(l.networks, allowedNetwork{prefix: netip.PrefixFrom(addr, addr.BitLen()), port: port})
+		return nil
+	}
+	name, below := strings.CutPrefix(host, "*.")
+	if !plainName(name) {
+		return &Refused{ReasonHost}
+	}
+	l.names = append(l.names, allowedName{name: name, below: below, port: port})
+	return nil
+}
+
+// splitPort takes host, host:port, [v6], [v6]:port and a bare v6.
+func splitPort(entry string) (host string, port uint16, err error) {
+	if _, err := netip.ParseAddr(entry); err == nil || !strings.Contains(entry, ":") {
+		return entry, 0, nil
+	}
+	if inner, ok := strings.CutPrefix(entry, "["); ok && strings.HasSuffix(inner, "]") {
+		return strings.TrimSuffix(inner, "]"), 0, nil
+	}
+	host, p, err := net.SplitHostPort(entry)
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := strconv.ParseUint(p, 10, 16)
+	if err != nil || n == 0 {
+		return "", 0, &Refused{ReasonPort}
+	}
+	return host, uint16(n), nil
+}
+
+func usualPort(port uint16) bool { return port == 80 || port == 443 }
+
+// byName reports whether the list names the target's host and port.
+func (l allowList) byName(to target) bool {
+	for _, n := range l.names {
+		same := to.name == n.name
+		if n.below {
+			same = strings.HasSuffix(to.name, "."+n.name)
+		}
+		if same && portMatches(n.port, to.port) {
+			return true
+		}
+	}
+	return false
+}
+
+// byAddress reports whether the list opens the address at the target's port.
+func (l allowList) byAddress(to target, addr netip.Addr) bool {
+	for _, n := range l.networks {
+		if n.prefix.Contains(addr) && (n.anyPort || portMatches(n.port, to.port)) {
+			return true
+		}
+	}
+	return false
+}
+
+func portMatches(listed, port uint16) bool {
+	return listed == port || listed == 0 && usualPort(port)
+}
+
+// judgeName is what can be said of a name before it is resolved. A network on the list may
+// still open it, and then the dialer judges.
+func (l allowList) judgeName(to target) *Refused {
+	named := l.byName(to)
+	switch {
+	case named:
+		return nil
+	case localName(to.name) && len(l.networks) == 0:
+		return &Refused{ReasonLoopback}
+	case metadataName(to.name):
+		return &Refused{ReasonMetadata}
+	case !usualPort(to.port) && len(l.networks) == 0:
+		return &Refused{ReasonPort}
+	case !to.secure && len(l.networks) == 0:
+		return &Refused{ReasonPlain}
+	}
+	return nil
+}
+
+// localName: RFC 6761 gives these to loopback, whatever a resolver says.
+func localName(name string) bool { return name == "localhost" || strings.HasSuffix(name, ".localhost") }
+
+func metadataName(name string) bool {
+	return name == "metadata.google.internal" || name == "metadata.goog" || name == "instance-data"
+}
+
+// judge says whether a call may go to an address. It is asked when a URL holds one, after
+// a name was resolved, and once more when the socket is about to connect.
+func (l allowList) judge(to target, addr netip.Addr) *Refused {
+	addr = addr.Unmap() // ::ffff:10.0.0.1 is where 10.0.0.1 is
+	reason, by := classify(addr)
+	if by == never {
+		return &Refused{reason}
+	}
+	byAddress := l.byAddress(to, addr)
+	byName := !to.literal.IsValid() && l.byName(to)
+	switch {
+	case byAddress:
+		return nil
+	case by == local && !(byName && localName(to.name)),
+		by == reserved,
+		by == private && !byName:
+		return &Refused{reason}
+	case byName:
+		return nil
+	case !usualPort(to.port):
+		return &Refused{ReasonPort}
+	case !to.secure:
+		return &Refused{ReasonPlain}
+	}
+	return nil
+}
