@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"time"
 
 	"aqueduct/agui"
 	"aqueduct/bridge/inbox"
@@ -27,7 +28,7 @@ func (t *turn) judge(ctx context.Context, q *Question) (bool, error) {
 	}
 	j := judged{q: q, verdict: t.s.m.cfg.Policy.Decide(policy.Call{
 		AgentID: t.row.AgentID, Tool: q.tool(), Kind: q.ToolKind, Title: q.Title, Args: q.Args,
-	})}
+	}, nil, time.Now())}
 	a, ok := j.answer()
 	if !ok {
 		return false, nil

@@ -1,10 +1,5 @@
 package policy
 
-import (
-	"strings"
-	"unicode"
-)
-
 // glob reports whether the whole text has the pattern's form: * is any number of any
 // characters, ? is one, and a backslash takes the special sense from what follows it.
 func glob(pattern, text string) bool {
@@ -43,23 +38,4 @@ func next(p []rune, i int) (want rune, width int, any bool) {
 		return p[i+1], 2, false
 	}
 	return p[i], 1, p[i] == '*' || p[i] == '?'
-}
-
-// plain is a text as a person sees it: what has no shape is left out, whatever breaks a
-// line or stands for one is a space, and spaces in a row are one.
-func plain(text string) string {
-	seen := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.Is(unicode.Cf, r):
-			return -1
-		case unicode.IsControl(r), unicode.IsSpace(r):
-			return ' '
-		}
-		return r
-	}, text)
-	return strings.Join(strings.Fields(seen), " ")
-}
-
-func lines(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' })
 }

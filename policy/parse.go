@@ -5,53 +5,94 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// kinds are the tool kinds of ACP. A rule of another would never match, and a block rule
-// that never matches is worse than none.
-func kinds() []string {
-	return []string{"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"}
+// file is a policy file.
+type file struct {
+	Rules     []rule                  `yaml:"rules"`
+	Tools     toolRisks               `yaml:"tools"`
+	Agents    agentRules              `yaml:"agents"`
+	Templates map[string]templateFile `yaml:"templates"`
 }
 
 // Parse reads a policy file. What it does not know it refuses.
 func Parse(data []byte) (*Policy, error) {
-	var file struct {
-		Rules []rule `yaml:"rules"`
-	}
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
-	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+	f, err := read(data)
+	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
-	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("policy: the file has more than one document")
+	if err := f.compile(); err != nil {
+		return nil, err
 	}
+	if err := f.Agents.check(); err != nil {
+		return nil, err
+	}
+	t, err := templates(f.Templates)
+	if err != nil {
+		return nil, err
+	}
+	return &Policy{rules: f.Rules, tools: f.Tools, agents: f.Agents, templates: t}, nil
+}
+
+func read(data []byte) (*file, error) {
+	var tree yaml.Node
+	if err := yaml.Unmarshal(data, &tree); err != nil {
+		return nil, err
+	}
+	if err := filled(&tree, 0); err != nil {
+		return nil, err
+	}
+	f := new(file)
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(f); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the file has more than one document")
+	}
+	return f, nil
+}
+
+// filled refuses keys with nothing behind them. "user:" with the name forgotten would
+// otherwise hold for everybody. Only a whole section may be empty, and a match, where null
+// is a value.
+func filled(n *yaml.Node, depth int) error {
+	for i, child := range n.Content {
+		key := n.Kind == yaml.MappingNode && i%2 == 1
+		switch {
+		case key && n.Content[i-1].Value == "match":
+			continue
+		case child.Tag == "!!null" && (depth > 1 || key && n.Content[i-1].Value == "agents"):
+			return fmt.Errorf("line %d: there is nothing behind the key", child.Line)
+		}
+		if err := filled(child, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *file) compile() error {
+	var c compiler
 	known := map[string]bool{}
-	for i, r := range file.Rules {
-		if err := r.check(); err != nil {
-			return nil, fmt.Errorf("policy: rule %d (%q): %w", i+1, r.Name, err)
+	for i := range f.Rules {
+		r := &f.Rules[i]
+		err := r.check()
+		if err == nil && r.When != "" {
+			if r.when, err = c.compile(r.When); err != nil {
+				err = fmt.Errorf("when: %w", err)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("policy: rule %d (%q): %w", i+1, r.Name, err)
 		}
 		if known[r.Name] {
-			return nil, fmt.Errorf("policy: rule %d: the name %q is taken", i+1, r.Name)
+			return fmt.Errorf("policy: rule %d: the name %q is taken", i+1, r.Name)
 		}
 		known[r.Name] = true
 	}
-	return &Policy{rules: file.Rules}, nil
-}
-
-func (r rule) check() error {
-	switch {
-	case r.Name == "":
-		return errors.New("it needs a name: decisions are kept under it")
-	case r.Kind != "" && !slices.Contains(kinds(), r.Kind):
-		return fmt.Errorf("unknown kind %q; ACP has %v", r.Kind, kinds())
-	}
-	switch r.Verdict {
-	case Allow, Ask, Block:
-		return nil
-	}
-	return fmt.Errorf("unknown verdict %q; it is allow, ask or block", r.Verdict)
+	return nil
 }

@@ -1,54 +1,72 @@
-// Package policy decides which permissions need a person. It reads nothing and keeps
-// nothing: the same call under the same rules always gets the same verdict.
+// Package policy decides what agents may do, who has to be asked, and who may answer. It
+// reads nothing, keeps nothing and has no clock: the same call under the same rules, grants
+// and time always gets the same verdict.
 //
-// It judges what an agent states. The kind, the tool and the title of a call are the
-// agent's own words, and the title of an execute call need not be the command that runs:
-// an allow rule trusts the agent, a block rule stops an honest one.
+// It judges what is stated. For a tool that we run the arguments stated are the arguments
+// run. For a permission that an ACP agent asks for, kind, tool, title and arguments are the
+// agent's own words: an allow rule trusts the agent, a block rule stops an honest one.
 package policy
 
-// Action is what is to be done with a permission.
-type Action string
+import "time"
 
-// The Actions.
-const (
-	Allow Action = "allow" // nobody is asked
-	Ask   Action = "ask"   // a person decides
-	Block Action = "block" // nobody is asked, and the agent hears no
-)
-
-// Call is a permission as an agent states it.
-type Call struct {
-	AgentID string
-	Tool    string
-	Kind    string // ACP's tool kind, "" when not told
-	Title   string
-	Args    []byte // JSON; no rule looks at them yet
+// Policy is a file of rules, read. It never changes, so it is safe for concurrent use.
+type Policy struct {
+	rules     []rule
+	tools     toolRisks
+	agents    agentRules
+	templates []Template
 }
 
-// Verdict is what a Policy makes of a Call.
-type Verdict struct {
-	Action Action
-	Rule   string // the name of the rule that matched
-	Reason string
-}
-
-// Policy is a list of rules.
-type Policy struct{ rules []rule }
-
-// Default is the Policy without rules of anybody's: what only looks is allowed, everything
-// else is asked.
+// Default is the Policy without rules of anybody's: what only looks or is of low risk is
+// allowed, everything else is asked, and everybody may use every agent.
 func Default() *Policy { return &Policy{} }
 
-// Decide finds the first rule that matches, or falls back on what Default does.
-func (p *Policy) Decide(c Call) Verdict {
-	for _, r := range p.rules {
-		if r.matches(c) {
-			return Verdict{Action: r.Verdict, Rule: r.Name, Reason: r.Reason}
+// Decide finds the first rule that matches, or falls back on the risk of the tool. Grants
+// are standing answers: the first that covers the call answers where a person would have
+// been asked, and never changes a block. The Grants given must not be revoked; whether one
+// has a use left at this moment is for the caller to settle.
+func (p *Policy) Decide(c Call, grants []Grant, now time.Time) Verdict {
+	q := &question{Call: c}
+	v := p.rule(q)
+	if v.Action != Ask {
+		return v
+	}
+	for i := range grants {
+		if g := &grants[i]; g.covers(q, v.Terms, now) {
+			v.Action, v.Grant, v.Reason = Allow, g.ID, "It was allowed before."
+			return v
 		}
+	}
+	return v
+}
+
+func (p *Policy) rule(q *question) Verdict {
+	for i := range p.rules {
+		r := &p.rules[i]
+		if !r.matches(q) {
+			continue
+		}
+		v := Verdict{Action: r.Verdict, Rule: r.Name, Reason: r.Reason, Risk: r.Risk, Terms: r.Terms}
+		if v.Risk == "" {
+			v.Risk = p.byRisk(q.Call).Risk
+		}
+		return v
+	}
+	return p.byRisk(q.Call)
+}
+
+// byRisk is the verdict where no rule decides: the file's word on the tool, then that of
+// whoever registered it, then what its kind lets expect.
+func (p *Policy) byRisk(c Call) Verdict {
+	if risk, pattern, ok := p.tools.of(c.Tool); ok {
+		return Verdict{Action: risk.action(), Rule: "tools: " + pattern, Risk: risk, Reason: risk.reason()}
+	}
+	if c.Risk.known() {
+		return Verdict{Action: c.Risk.action(), Rule: "default-" + string(c.Risk), Risk: c.Risk, Reason: c.Risk.reason()}
 	}
 	switch c.Kind {
 	case "read", "search":
-		return Verdict{Action: Allow, Rule: "default-" + c.Kind, Reason: "It only looks."}
+		return Verdict{Action: Allow, Rule: "default-" + c.Kind, Risk: Low, Reason: "It only looks."}
 	}
-	return Verdict{Action: Ask, Rule: "default", Reason: "No rule decides it."}
+	return Verdict{Action: Ask, Rule: "default", Risk: Medium, Reason: "No rule decides it."}
 }

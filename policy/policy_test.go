@@ -3,6 +3,7 @@ package policy_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"aqueduct/policy"
 )
@@ -51,11 +52,11 @@ func TestDecide(t *testing.T) {
 		"not allowed: a line separator":  {policy.Call{Kind: "execute", Title: "go test ./...\u2028rm"}, "default"},
 		"not allowed: written backwards": {policy.Call{Kind: "execute", Title: "go test \u202e/ fr- mr"}, "default"},
 	} {
-		if v := p.Decide(c.call); v.Rule != c.rule {
+		if v := p.Decide(c.call, nil, time.Time{}); v.Rule != c.rule {
 			t.Errorf("%s: %+v, want %s", name, v, c.rule)
 		}
 	}
-	v := p.Decide(policy.Call{AgentID: "claude", Kind: "execute", Title: "git push"})
+	v := p.Decide(policy.Call{AgentID: "claude", Kind: "execute", Title: "git push"}, nil, time.Time{})
 	if v.Action != policy.Block || v.Reason != "Pushing is for people." {
 		t.Errorf("%+v", v)
 	}
@@ -64,12 +65,12 @@ func TestDecide(t *testing.T) {
 func TestDefaultAsksForAllThatDoesSomething(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"", "edit", "delete", "move", "execute", "think", "fetch", "switch_mode", "other", "READ"} {
-		if v := policy.Default().Decide(policy.Call{Kind: kind}); v.Action != policy.Ask {
+		if v := policy.Default().Decide(policy.Call{Kind: kind}, nil, time.Time{}); v.Action != policy.Ask {
 			t.Errorf("%q: %+v", kind, v)
 		}
 	}
 	for _, kind := range []string{"read", "search"} {
-		if v := policy.Default().Decide(policy.Call{Kind: kind}); v.Action != policy.Allow {
+		if v := policy.Default().Decide(policy.Call{Kind: kind}, nil, time.Time{}); v.Action != policy.Allow {
 			t.Errorf("%q: %+v", kind, v)
 		}
 	}

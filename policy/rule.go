@@ -1,41 +1,98 @@
 package policy
 
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
 // rule is one entry of the file. Conditions that are left out always hold.
 type rule struct {
 	Name    string `yaml:"name"`
-	Kind    string `yaml:"kind"`
-	Tool    string `yaml:"tool"` // a glob for the tool's name or the title
-	Agent   string `yaml:"agent"`
-	Verdict Action `yaml:"verdict"`
+	Kind    names  `yaml:"kind"`
+	Tool    names  `yaml:"tool"` // globs for the tool's name or the title
+	Agent   names  `yaml:"agent"`
+	who     `yaml:",inline"`
+	When    string `yaml:"when"`
+	Risk    Risk   `yaml:"risk"`
+	Verdict Action `yaml:"verdict"` // left out: what the risk means
+	Terms   `yaml:",inline"`
 	Reason  string `yaml:"reason"`
+
+	when *expression // When, compiled
 }
 
-func (r rule) matches(c Call) bool {
-	if r.Kind != "" && r.Kind != c.Kind {
-		return false
+func (r *rule) matches(q *question) bool {
+	return r.Kind.has(q.Kind) && r.Agent.globs(q.AgentID) && r.is(q.By) &&
+		(len(r.Tool) == 0 || r.states(q.Tool, q.Kind) || r.states(q.Title, q.Kind)) && r.holds(q)
+}
+
+// holds evaluates the expression. One that fails must not help: what is allowed by it is
+// not, what is blocked or asked by it is.
+func (r *rule) holds(q *question) bool {
+	if r.when == nil {
+		return true
 	}
-	if r.Agent != "" && !glob(r.Agent, c.AgentID) {
-		return false
+	holds, err := r.when.holds(q)
+	if err != nil {
+		return r.Verdict != Allow
 	}
-	return r.Tool == "" || r.states(c.Tool) || r.states(c.Title)
+	return holds
 }
 
 // states reports whether the text is one the rule is about. What cannot be seen must not
 // help: a text with line breaks or other control characters is never allowed by it, since
 // "ls*" would let through whatever follows in the next line; and it is blocked or asked
 // when the text without them, or any line alone, is what the rule names.
-func (r rule) states(text string) bool {
+func (r *rule) states(text, kind string) bool {
 	clean := plain(text)
 	if r.Verdict == Allow {
-		return clean == text && glob(r.Tool, text)
+		return clean == text && r.spells(text, kind == "execute")
 	}
-	if glob(r.Tool, clean) {
+	if r.Tool.globs(clean) {
 		return true
 	}
 	for _, line := range lines(text) {
-		if glob(r.Tool, plain(line)) {
+		if r.Tool.globs(plain(line)) {
 			return true
 		}
 	}
 	return false
+}
+
+// spells is glob for what is allowed: the * of "go test *" must not stand for a second
+// command.
+func (r *rule) spells(text string, command bool) bool {
+	return slices.ContainsFunc(r.Tool, func(pattern string) bool {
+		return glob(pattern, text) && (!command || sameMeta(pattern, text))
+	})
+}
+
+// check fills in what the rule leaves out, and refuses what would not do what it seems to.
+func (r *rule) check() error {
+	if r.Verdict == "" && r.Risk.known() {
+		r.Verdict = r.Risk.action()
+	}
+	switch {
+	case r.Name == "":
+		return errors.New("it needs a name: decisions are kept under it")
+	case r.Risk != "" && !r.Risk.known():
+		return fmt.Errorf("unknown risk %q; it is low, medium or high", r.Risk)
+	case r.Verdict != Allow && r.Verdict != Ask && r.Verdict != Block:
+		return fmt.Errorf("unknown verdict %q; it is allow, require_approval (or ask) or block", r.Verdict)
+	case r.Verdict != Ask && r.given():
+		return errors.New("ttl, approvers, four_eyes and may_edit are of use only where a person is asked")
+	}
+	for _, k := range r.Kind {
+		if !slices.Contains(kinds(), k) {
+			return fmt.Errorf("unknown kind %q; ACP has %v", k, kinds())
+		}
+	}
+	return r.Terms.check()
+}
+
+// kinds are the tool kinds of ACP. A rule of another would never match, and a block rule
+// that never matches is worse than none.
+func kinds() []string {
+	return []string{"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"}
 }

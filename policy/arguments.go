@@ -1,0 +1,205 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of arguments that are looked into.
+const (
+	maxArgs  = 1 << 20 // bytes
+	maxDepth = 64
+)
+
+// arguments are JSON, read once, when somebody looks.
+type arguments struct {
+	done  bool
+	value any
+	err   error
+}
+
+func (a *arguments) read(raw []byte) (any, error) {
+	if !a.done {
+		a.done = true
+		a.value, a.err = readStrictly(raw)
+	}
+	return a.value, a.err
+}
+
+var errAmbiguous = errors.New("policy: the arguments can be read in two ways")
+
+// readStrictly reads JSON that every reader reads alike: a field given twice, broken text
+// and half characters are refused, since who runs the tool may take the other meaning.
+func readStrictly(raw []byte) (any, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return map[string]any{}, nil
+	}
+	if len(raw) > maxArgs {
+		return nil, fmt.Errorf("policy: arguments of more than %d bytes", maxArgs)
+	}
+	if !json.Valid(raw) {
+		return nil, errors.New("policy: the arguments are no JSON")
+	}
+	if !utf8.Valid(raw) {
+		return nil, errAmbiguous
+	}
+	r := reader{json.NewDecoder(bytes.NewReader(raw)), bytes.Contains(bytes.ToLower(raw), []byte(`\ud`))}
+	r.UseNumber()
+	return r.value(0)
+}
+
+type reader struct {
+	*json.Decoder
+	halves bool // half characters are possible
+}
+
+func (r reader) value(depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, errors.New("policy: the arguments are nested too deep")
+	}
+	token, err := r.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch token {
+	case json.Delim('{'):
+		return r.object(depth)
+	case json.Delim('['):
+		return r.array(depth)
+	}
+	return token, r.check(token)
+}
+
+func (r reader) object(depth int) (any, error) {
+	fields := map[string]any{}
+	for r.More() {
+		key, err := r.Token()
+		if err == nil {
+			err = r.check(key)
+		}
+		if err != nil {
+			return nil, err
+		}
+		name := key.(string) // valid JSON has nothing else here
+		if _, twice := fields[name]; twice {
+			return nil, errAmbiguous
+		}
+		if fields[name], err = r.value(depth + 1); err != nil {
+			return nil, err
+		}
+	}
+	_, err := r.Token()
+	return fields, err
+}
+
+func (r reader) array(depth int) (any, error) {
+	items := []any{}
+	for r.More() {
+		item, err := r.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	_, err := r.Token()
+	return items, err
+}
+
+// check refuses the half of a surrogate pair: encoding/json makes all halves the same.
+func (r reader) check(token any) error {
+	if text, ok := token.(string); ok && r.halves && strings.ContainsRune(text, utf8.RuneError) {
+		return errAmbiguous
+	}
+	return nil
+}
+
+// forExpression is a value with numbers as CEL has them.
+func forExpression(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, field := range v {
+			out[name] = forExpression(field)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = forExpression(item)
+		}
+		return out
+	case json.Number:
+		return number(v)
+	}
+	return value
+}
+
+func number(n json.Number) any {
+	if i, err := n.Int64(); err == nil {
+		return i
+	}
+	if u, err := strconv.ParseUint(n.String(), 10, 64); err == nil {
+		return u
+	}
+	f, err := n.Float64()
+	if err != nil {
+		return n.String() // beyond all numbers: compares with none
+	}
+	return f
+}
+
+// equal compares values that were read. Numbers are equal when they are written alike or
+// are the same whole number.
+func equal(a, b any) bool {
+	switch x := a.(type) {
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		return ok && equalFields(x, y)
+	case []any:
+		y, ok := b.([]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for i := range x {
+			if !equal(x[i], y[i]) {
+				return false
+			}
+		}
+		return true
+	case json.Number:
+		y, ok := b.(json.Number)
+		return ok && equalNumbers(x, y)
+	}
+	switch b.(type) { // what cannot be compared by ==
+	case map[string]any, []any:
+		return false
+	}
+	return a == b
+}
+
+func equalFields(x, y map[string]any) bool {
+	if len(x) != len(y) {
+		return false
+	}
+	for name, field := range x {
+		other, ok := y[name]
+		if !ok || !equal(field, other) {
+			return false
+		}
+	}
+	return true
+}
+
+func equalNumbers(x, y json.Number) bool {
+	if x == y {
+		return true
+	}
+	i, err := x.Int64()
+	j, err2 := y.Int64()
+	return err == nil && err2 == nil && i == j
+}

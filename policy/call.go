@@ -1,0 +1,33 @@
+package policy
+
+// Principal is who has an agent act: the one who prompted it. It converts from
+// store.Principal.
+type Principal struct {
+	Tenant string
+	User   string
+	Roles  []string
+}
+
+// same reports whether both are one user. Nobody is the same as nobody.
+func (p Principal) same(as Principal) bool {
+	return p.User != "" && p.User == as.User && p.Tenant == as.Tenant
+}
+
+// Call is the use of a tool that is to be judged.
+type Call struct {
+	AgentID string
+	Session string
+	Tool    string
+	Kind    string // ACP's tool kind, "" when not told
+	Title   string // what an agent says it does; "" for tools we run
+	Args    []byte // JSON; none is {}
+	Risk    Risk   // of whoever registered the tool, never the agent's word; "" when not told
+	By      Principal
+}
+
+// question is a Call being judged. Its arguments are read when first looked at.
+type question struct {
+	Call
+	args    arguments
+	forExpr any // args in the form of expressions
+}

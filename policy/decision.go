@@ -1,0 +1,73 @@
+package policy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
+// maxKeptArgs bounds the arguments in a Decision; of longer ones it has the hash.
+const maxKeptArgs = 64 << 10
+
+// Decision is a Call and its Verdict as they are kept: the payload of a policy_decision.
+type Decision struct {
+	Verdict Action          `json:"verdict"`
+	Rule    string          `json:"rule"`
+	Reason  string          `json:"reason,omitempty"`
+	Risk    Risk            `json:"risk,omitempty"`
+	Grant   string          `json:"grant,omitempty"`
+	Tool    string          `json:"tool"`
+	Kind    string          `json:"kind,omitempty"`
+	Title   string          `json:"title,omitempty"`
+	SHA256  string          `json:"args_sha256"`
+	Args    json.RawMessage `json:"args,omitempty"`
+	// ToolRisk is the risk the tool was registered with.
+	ToolRisk Risk     `json:"tool_risk,omitempty"`
+	Agent    string   `json:"agent,omitempty"`
+	Session  string   `json:"session,omitempty"`
+	Tenant   string   `json:"tenant,omitempty"`
+	User     string   `json:"user,omitempty"`
+	Roles    []string `json:"roles,omitempty"`
+}
+
+// Decided is what to keep of a verdict. The title is kept as it was judged; Visible is for
+// who shows it.
+func Decided(c Call, v Verdict) Decision {
+	d := Decision{
+		Verdict: v.Action, Rule: v.Rule, Reason: v.Reason, Risk: v.Risk, Grant: v.Grant,
+		Tool: c.Tool, Kind: c.Kind, Title: c.Title, ToolRisk: c.Risk,
+		Agent: c.AgentID, Session: c.Session, Tenant: c.By.Tenant, User: c.By.User, Roles: c.By.Roles,
+	}
+	args := compact(c.Args)
+	d.SHA256 = hashOf(args)
+	if len(args) <= maxKeptArgs && json.Valid(args) {
+		d.Args = args
+	}
+	return d
+}
+
+// Call is the Call that was judged; false when its arguments were not kept.
+func (d Decision) Call() (Call, bool) {
+	args := compact(d.Args)
+	return Call{
+		AgentID: d.Agent, Session: d.Session, Tool: d.Tool, Kind: d.Kind, Title: d.Title, Args: args, Risk: d.ToolRisk,
+		By: Principal{Tenant: d.Tenant, User: d.User, Roles: d.Roles},
+	}, d.SHA256 == "" || d.SHA256 == hashOf(args)
+}
+
+func hashOf(args []byte) string {
+	sum := sha256.Sum256(args)
+	return hex.EncodeToString(sum[:])
+}
+
+func compact(raw []byte) []byte {
+	if len(raw) == 0 {
+		return []byte("{}")
+	}
+	var out bytes.Buffer
+	if json.Compact(&out, raw) != nil {
+		return raw
+	}
+	return out.Bytes()
+}

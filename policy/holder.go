@@ -1,0 +1,50 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// Holder is a Policy that can be replaced while it is asked. Each answer is of one Policy.
+type Holder struct{ current atomic.Pointer[Policy] }
+
+// NewHolder begins with a Policy.
+func NewHolder(p *Policy) *Holder {
+	h := new(Holder)
+	h.current.Store(p)
+	return h
+}
+
+// Current is the Policy in force.
+func (h *Holder) Current() *Policy { return h.current.Load() }
+
+// Replace puts the Policy of a file in force, or leaves the old one and says why. Nothing
+// at all is taken for a file somebody is still writing: who wants the default writes
+// "rules: []".
+func (h *Holder) Replace(data []byte) error {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return errors.New("policy: the file is empty")
+	}
+	p, err := Parse(data)
+	if err != nil {
+		return err
+	}
+	h.current.Store(p)
+	return nil
+}
+
+// Decide is the current Policy's.
+func (h *Holder) Decide(c Call, grants []Grant, now time.Time) Verdict {
+	return h.Current().Decide(c, grants, now)
+}
+
+// MayUse is the current Policy's.
+func (h *Holder) MayUse(by Principal, agentID string) Verdict { return h.Current().MayUse(by, agentID) }
+
+// Template is the current Policy's.
+func (h *Holder) Template(name string) []Grant { return h.Current().Template(name) }
+
+// Templates are the current Policy's.
+func (h *Holder) Templates() []Template { return h.Current().Templates() }

@@ -1,0 +1,103 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+)
+
+// operators read what stands behind an operator of a Match.
+func operators() map[string]func(any) (test, error) {
+	return map[string]func(any) (test, error){
+		"equals": equals, "prefix_path": prefixPath, "glob": globs, "one_of": oneOf, "argv": argvIs,
+	}
+}
+
+// readTest reads a field of a Match. An object with an operator in it is an operator and
+// nothing else; to mean such an object itself, equals is written around it.
+func readTest(want any) (test, error) {
+	object, ok := want.(map[string]any)
+	if !ok {
+		return equals(want)
+	}
+	for name, read := range operators() {
+		operand, there := object[name]
+		switch {
+		case there && len(object) > 1:
+			return nil, fmt.Errorf("beside %q nothing else may stand", name)
+		case there:
+			return read(operand)
+		}
+	}
+	return equals(want)
+}
+
+func equals(want any) (test, error) {
+	return func(value any) bool { return equal(want, value) }, nil
+}
+
+func oneOf(want any) (test, error) {
+	all, ok := want.([]any)
+	if !ok || len(all) == 0 {
+		return nil, errors.New("one_of takes a list")
+	}
+	return func(value any) bool {
+		for _, one := range all {
+			if equal(one, value) {
+				return true
+			}
+		}
+		return false
+	}, nil
+}
+
+// globs is for names. It is not for commands and paths, so its * stands for no character
+// that is special to a shell, and not for a way up.
+func globs(want any) (test, error) {
+	pattern, ok := want.(string)
+	if !ok || pattern == "" {
+		return nil, errors.New("glob takes a text")
+	}
+	return func(value any) bool {
+		text, ok := value.(string)
+		return ok && plain(text) == text && glob(pattern, text) && sameMeta(pattern, text) && (!goesUp(text) || goesUp(pattern))
+	}, nil
+}
+
+func prefixPath(want any) (test, error) {
+	root, ok := want.(string)
+	if !ok || !clear(root) {
+		return nil, errors.New(`prefix_path takes a path without "..", "%", backslashes and what cannot be seen`)
+	}
+	return func(value any) bool {
+		path, ok := value.(string)
+		return ok && within(root, path)
+	}, nil
+}
+
+func argvIs(want any) (test, error) {
+	argv, ok := texts(want)
+	if !ok || len(argv) == 0 || hasMeta(argv) {
+		return nil, errors.New("argv takes a list of texts without characters that are special to a shell")
+	}
+	return func(value any) bool {
+		if command, ok := value.(string); ok {
+			return isCommand(command, argv)
+		}
+		words, ok := texts(value)
+		return ok && !hasMeta(words) && sameWords(words, argv)
+	}, nil
+}
+
+func texts(value any) ([]string, bool) {
+	items, ok := value.([]any)
+	if !ok {
+		return nil, false
+	}
+	out := make([]string, len(items))
+	for i, item := range items {
+		if out[i], ok = item.(string); !ok {
+			return nil, false
+		}
+	}
+	return out, true
+}

@@ -1,0 +1,60 @@
+package policy
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// Terms are how a person has to be asked. The zero Terms ask nothing special.
+type Terms struct {
+	TTL       time.Duration `yaml:"ttl" json:"ttl,omitempty"` // 0: the default
+	Approvers Approvers     `yaml:"approvers" json:"approvers,omitzero"`
+	FourEyes  bool          `yaml:"four_eyes" json:"four_eyes,omitempty"` // who prompted may not approve
+	MayEdit   bool          `yaml:"may_edit" json:"may_edit,omitempty"`   // the arguments may be changed by who approves
+}
+
+// Approvers are who may answer, in the tenant of the call. None named: anybody who sees it.
+type Approvers struct {
+	Roles names `yaml:"roles" json:"roles,omitempty"`
+	Users names `yaml:"users" json:"users,omitempty"`
+}
+
+// Why somebody may not answer.
+var (
+	ErrOtherTenant = errors.New("policy: it is another tenant's")
+	ErrFourEyes    = errors.New("policy: who prompted may not approve")
+	ErrNotApprover = errors.New("policy: another role is needed to approve")
+)
+
+// MayApprove says why by may not approve what the agent of prompter asks; nil when it may.
+// To reject is less: who prompted may always take it back.
+func (t Terms) MayApprove(by, prompter Principal) error {
+	switch {
+	case by.Tenant != prompter.Tenant:
+		return ErrOtherTenant
+	case t.FourEyes && (by.User == "" || by.same(prompter)):
+		return ErrFourEyes
+	case !t.Approvers.include(by):
+		return ErrNotApprover
+	}
+	return nil
+}
+
+// special reports whether not everybody may approve.
+func (t Terms) special() bool { return t.FourEyes || !t.Approvers.none() }
+
+func (a Approvers) none() bool { return len(a.Roles)+len(a.Users) == 0 }
+
+func (a Approvers) include(p Principal) bool {
+	return a.none() || p.User != "" && slices.Contains(a.Users, p.User) || slices.ContainsFunc(p.Roles, func(r string) bool { return slices.Contains(a.Roles, r) })
+}
+
+func (t Terms) given() bool { return t.TTL != 0 || t.special() || t.MayEdit }
+
+func (t Terms) check() error {
+	if t.TTL != 0 && t.TTL < time.Second {
+		return errors.New("a ttl is at least 1s, as in 10m")
+	}
+	return nil
+}
