@@ -54,7 +54,7 @@ func TestSameSchema(t *testing.T) {
 			t.Errorf("%s: PostgreSQL only", name)
 		}
 	}
-	for _, table := range strings.Fields("sessions turns runs events records messages tool_calls approvals commands replicas proxies sandbox_instances") {
+	for _, table := range strings.Fields("sessions turns runs events records messages tool_calls approvals commands replicas proxies sandbox_instances tools grants outbox audit") {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(a)), func(c string) bool { return strings.HasPrefix(c, table+".") }) {
 			t.Errorf("no table %s", table)
 		}
@@ -80,6 +80,34 @@ func TestDownAndUp(t *testing.T) {
 	}
 	if len(sqliteColumns(t, lite)) == 0 || len(postgresColumns(t, pg)) == 0 {
 		t.Error("no tables after down and up")
+	}
+}
+
+// TestAuditStays: neither database lets a row of the audit be changed, replaced or taken away.
+func TestAuditStays(t *testing.T) {
+	lite, pg := open(t, "sqlite", storetest.SQLite(t)), open(t, "pgx", storetest.Postgres(t))
+	up(t, migrations.SQLite, lite)
+	const row = "INTO audit (seq, ts, action, prev_hash, hash) VALUES (1, 1, 'x', '', 'h')"
+	forbidden := []string{"UPDATE audit SET action = 'y'", "UPDATE audit SET action = action WHERE seq = 1", "DELETE FROM audit", "INSERT " + row}
+	for name, c := range map[string]struct {
+		db   *sql.DB
+		more []string
+	}{
+		"sqlite":   {lite, []string{"INSERT OR REPLACE " + row, "REPLACE " + row, "INSERT " + row + " ON CONFLICT (seq) DO UPDATE SET action = 'y'"}},
+		"postgres": {pg, []string{"TRUNCATE audit", "INSERT " + row + " ON CONFLICT (seq) DO UPDATE SET action = 'y'"}},
+	} {
+		if _, err := c.db.ExecContext(t.Context(), "INSERT "+row); err != nil {
+			t.Fatal(name, err)
+		}
+		for _, statement := range append(c.more, forbidden...) {
+			if _, err := c.db.ExecContext(t.Context(), statement); err == nil {
+				t.Errorf("%s: %s", name, statement)
+			}
+		}
+		var action string
+		if err := c.db.QueryRowContext(t.Context(), "SELECT action FROM audit").Scan(&action); err != nil || action != "x" {
+			t.Errorf("%s: %q %v", name, action, err)
+		}
 	}
 }
 

@@ -51,16 +51,28 @@ type RunMove struct {
 	EndedAt   time.Time
 }
 
-// ToolCallMove moves a ToolCall. Zero members keep what the row has.
+// ToolCallMove moves a ToolCall. Zero members keep what the row has, but a move to
+// DISPATCHED or SUCCEEDED takes the error of an earlier attempt away.
 type ToolCallMove struct {
-	ID        string
-	From      ToolCallStatus
-	To        ToolCallStatus
-	RunID     string
-	Result    []byte
-	ErrorCode string
-	Told      bool // true sets it
-	EndedAt   time.Time
+	ID   string
+	From ToolCallStatus
+	// OnlyOf, if set, makes the move lost unless the row's Replica is this one: what a
+	// process that froze has to say must not end the attempt of another.
+	OnlyOf     string
+	To         ToolCallStatus
+	RunID      string
+	Args       []byte // a person's: they mark the row as Edited
+	ArgsSHA256 string
+	Result     []byte
+	ErrorCode  string
+	Error      []byte
+	Risk       string
+	GrantID    string
+	Replica    string
+	Told       bool // true sets it
+	ExpiresAt  time.Time
+	RunningAt  time.Time
+	EndedAt    time.Time
 }
 
 // ToolCallShown names the Run a waiting ToolCall is shown in; lost when it no longer
@@ -88,6 +100,8 @@ type ApprovalMove struct {
 	DecidedBy  string
 	DecidedVia string
 	Decision   []byte
+	EditedArgs []byte
+	GrantID    string
 	Reason     string
 }
 

@@ -14,11 +14,16 @@ func LocalPrincipal() Principal { return Principal{Tenant: "local", User: "local
 // tenant's row is impossible by signature. The zero Scope sees nothing.
 type Scope struct {
 	tenant, user string
+	wide         bool // every user of the tenant
 	all          bool
 }
 
 // As sees what belongs to the Principal: rows of Sessions of its tenant and user.
 func As(p Principal) Scope { return Scope{tenant: p.Tenant, user: p.User} }
+
+// Within sees what belongs to any user of the tenant. It is for those whose role lets them
+// (approvers, admins); asking for the role is the handler's duty.
+func Within(tenant string) Scope { return Scope{tenant: tenant, wide: tenant != ""} }
 
 // System sees everything. It is for the owner of a Session driving it and for
 // recovery; a handler that serves a caller never uses it.
@@ -26,6 +31,9 @@ func System() Scope { return Scope{all: true} }
 
 // All reports whether the Scope sees every row.
 func (s Scope) All() bool { return s.all }
+
+// Wide reports whether the Scope sees every user's rows of its tenant.
+func (s Scope) Wide() bool { return s.wide }
 
 // Tenant is the tenant a restricted Scope sees.
 func (s Scope) Tenant() string { return s.tenant }

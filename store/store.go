@@ -15,6 +15,10 @@ type Reader interface {
 	ApprovalReader
 	CommandReader
 	ProxyReader
+	ToolReader
+	GrantReader
+	OutboxReader
+	AuditReader
 }
 
 // Tx is one transaction of a request. It has no append: events come in a Batch only. An
@@ -30,6 +34,10 @@ type Tx interface {
 	ApprovalTx
 	CommandTx
 	ProxyTx
+	ToolTx
+	GrantTx
+	OutboxTx
+	AuditTx
 }
 
 // Store is a database. Its methods are safe for concurrent use.

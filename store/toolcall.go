@@ -15,6 +15,15 @@ const (
 	KindServer   ToolCallKind = "server_tool" // we run it
 )
 
+// OnFailure says what a ToolCall that fails does to its Turn.
+type OnFailure string
+
+// What a failure does.
+const (
+	FailureReturns OnFailure = "return"  // the agent hears of it and goes on; "" means the same
+	FailureEndsRun OnFailure = "end_run" // the Turn fails
+)
+
 // ToolCall is one use of a tool. Its id is the one id of ours: shown as toolCallId,
 // and for Questions also interruptId, execution_id and approval_id.
 type ToolCall struct {
@@ -26,9 +35,22 @@ type ToolCall struct {
 	Kind       ToolCallKind
 	Status     ToolCallStatus
 	Args       []byte // JSON
+	ArgsSHA256 string // hex, of Args; "" where nothing is bound to them
+	Edited     bool   // a person changed Args
 	Result     []byte // JSON: what the transcript shows as its result, however it ended
 	ErrorCode  string
+	Error      []byte // JSON {code,message}: what the agent hears of a failure
 	UpstreamID string // the agent's own id of it
+
+	// IdempotencyKey is the agent's, unique per Turn; "" for none.
+	IdempotencyKey string
+	Risk           string
+	GrantID        string // the Grant that let it through, "" for none
+	OnFailure      OnFailure
+	Timeout        time.Duration // of running it; 0: the default
+	Replica        string        // who runs it, or ran it last
+	RunningAt      time.Time     // zero until RUNNING
+
 	// Told: the log (or the client that answered) already holds its TOOL_CALL_RESULT.
 	Told        bool
 	CreatedAt   time.Time
@@ -47,10 +69,21 @@ type ToolCallReader interface {
 	ExpiringToolCalls(ctx context.Context, in Scope, limit int) ([]ToolCall, error)
 	// ToolCallsOfTurn lists a Turn's ToolCalls, oldest first.
 	ToolCallsOfTurn(ctx context.Context, in Scope, turnID string) ([]ToolCall, error)
+	// ToolCallByKey is the one of the Turn that was made with the idempotency key.
+	ToolCallByKey(ctx context.Context, in Scope, turnID, key string) (ToolCall, error)
+	// ToolCallsByStatus lists those under way in one of the states, oldest first; kind ""
+	// means client and server tools. Questions and ended ToolCalls are never listed.
+	ToolCallsByStatus(ctx context.Context, in Scope, statuses []ToolCallStatus, kind ToolCallKind, limit int) ([]ToolCall, error)
+	// OrphanedToolCalls lists RUNNING server tools whose Replica may not write any more,
+	// oldest first. A dead replica must be fenced before its ToolCalls are orphans.
+	OrphanedToolCalls(ctx context.Context, in Scope, limit int) ([]ToolCall, error)
 }
 
 // ToolCallTx changes ToolCalls.
 type ToolCallTx interface {
+	// InsertToolCall fails with ErrConflict when the id, or the Turn's idempotency key, is
+	// taken.
+	InsertToolCall(ctx context.Context, c ToolCall) error
 	// MoveToolCall is the compare-and-set; false when the row was not in m.From.
 	MoveToolCall(ctx context.Context, m ToolCallMove) (bool, error)
 }

@@ -26,6 +26,10 @@ const (
 	// serialization failure) is run.
 	maxTries = 5
 
+	// lockAudit takes a lock of our own number; with the row at the end locked instead, two
+	// that begin the chain would not meet.
+	lockAudit = "SELECT pg_advisory_xact_lock(7241970311)"
+
 	// idleInTransaction ends the transaction of a replica that froze inside it, which
 	// would otherwise hold a Session's row against everybody.
 	idleInTransaction = "5s"
@@ -40,7 +44,7 @@ type Options struct {
 	MaxConns int
 	// NoMigrate leaves the schema as it is.
 	NoMigrate bool
-	// Now is the clock of heartbeats; nil is time.Now.
+	// Now is the clock of heartbeats and delegations; nil is time.Now.
 	Now func() time.Time
 }
 
@@ -68,7 +72,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	}
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
-	d := &sqldb.Dialect{LockRow: " FOR NO KEY UPDATE", Classify: classify, Now: o.Now}
+	d := &sqldb.Dialect{LockRow: " FOR NO KEY UPDATE", LockAudit: lockAudit, Classify: classify, Now: o.Now}
 	s := &Store{Reader: sqldb.NewReader(db, d), dialect: d, db: db, committer: newCommitter(cfg)}
 	if err := s.prepare(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("postgres: open: %w", classify(err)), s.Close())

@@ -3,58 +3,87 @@ package sqldb
 import (
 	"context"
 	"slices"
+	"time"
 
 	"aqueduct/store"
 )
 
 const selectApproval = `SELECT a.approval_id, a.session_id, a.turn_id, a.kind, a.status, a.tool_name, a.title, a.args,
-	a.args_sha256, a.options, a.response_schema, a.risk, a.created_at, a.expires_at, a.decided_at, a.decided_by,
-	a.decided_via, a.decision, a.reason FROM approvals a JOIN sessions s ON s.session_id = a.session_id`
+	a.args_sha256, a.options, a.response_schema, a.risk, a.asked_user, a.approvers, a.four_eyes, a.may_edit,
+	a.delegated_to, a.delegated_by, a.delegated_until, a.created_at, a.expires_at, a.decided_at, a.decided_by,
+	a.decided_via, a.decision, a.edited_args, a.grant_id, a.reason FROM approvals a JOIN sessions s ON s.session_id = a.session_id`
 
 func scanApproval(at row) (store.Approval, error) {
 	var a store.Approval
 	err := at.Scan(&a.ID, &a.SessionID, &a.TurnID, &a.Kind, &a.Status, &a.Tool, &a.Title, &a.Args,
-		&a.ArgsSHA256, &a.Options, &a.ResponseSchema, &a.Risk, timeInto{&a.CreatedAt}, timeInto{&a.ExpiresAt},
-		timeInto{&a.DecidedAt}, &a.DecidedBy, &a.DecidedVia, &a.Decision, &a.Reason)
+		&a.ArgsSHA256, &a.Options, &a.ResponseSchema, &a.Risk, &a.AskedUser, &a.Approvers, &a.FourEyes, &a.MayEdit,
+		&a.DelegatedTo, &a.DelegatedBy, timeInto{&a.DelegatedUntil}, timeInto{&a.CreatedAt}, timeInto{&a.ExpiresAt},
+		timeInto{&a.DecidedAt}, &a.DecidedBy, &a.DecidedVia, &a.Decision, &a.EditedArgs, &a.GrantID, &a.Reason)
 	return a, err
 }
 
 // Approval implements store.ApprovalReader.
 func (r *Reader) Approval(ctx context.Context, in store.Scope, id string) (store.Approval, error) {
-	q := selecting(selectApproval, in).and("a.approval_id = ", id)
+	if blind(in) {
+		return store.Approval{}, store.ErrNotFound
+	}
+	q := from(selectApproval).raw(" AND s.deleted_at = 0").and("a.approval_id = ", id)
+	if !in.All() {
+		q.and("s.tenant = ", in.Tenant())
+	}
+	if !in.All() && !in.Wide() {
+		q.and("(s.user_id = ", in.User()).raw(" OR ").delegated(in.User(), r.d.now()).raw(")")
+	}
 	return one(ctx, r, scanApproval, q.sql.String(), q.args...)
+}
+
+// delegated is the condition of what is in the user's hands, besides the user's own.
+func (q *query) delegated(user string, now time.Time) *query {
+	q.raw("(a.delegated_to <> '' AND a.delegated_to = ").bind(user)
+	return q.raw(" AND (a.delegated_until = 0 OR a.delegated_until > ").bind(millis(now)).raw("))")
 }
 
 // Approvals implements store.ApprovalReader. Ids are UUIDv7, so their order is time.
 func (r *Reader) Approvals(ctx context.Context, in store.Scope, f store.ApprovalFilter, page store.Page) ([]store.Approval, error) {
-	q := selecting(selectApproval, in)
-	if f.Status != "" {
-		q.and("a.status = ", string(f.Status))
+	var q *query
+	switch {
+	case f.DelegatedTo == "":
+		q = selecting(selectApproval, in)
+	case blind(in) || !in.All() && !in.Wide() && in.User() != f.DelegatedTo:
+		return nil, nil
+	default:
+		q = from(selectApproval).raw(" AND s.deleted_at = 0 AND ").delegated(f.DelegatedTo, r.d.now())
+		if !in.All() {
+			q.and("s.tenant = ", in.Tenant())
+		}
 	}
-	if f.SessionID != "" {
-		q.and("a.session_id = ", f.SessionID)
+	for _, must := range []struct{ is, value string }{
+		{"a.status = ", string(f.Status)}, {"a.kind = ", string(f.Kind)}, {"a.tool_name = ", f.Tool},
+		{"a.session_id = ", f.SessionID}, {"a.turn_id = ", f.TurnID},
+	} {
+		if must.value != "" {
+			q.and(must.is, must.value)
+		}
 	}
-	if f.TurnID != "" {
-		q.and("a.turn_id = ", f.TurnID)
-	}
-	if page.After != "" {
-		q.and("a.approval_id < ", page.After)
-	}
-	if page.Before != "" {
-		q.and("a.approval_id > ", page.Before)
-	}
-	back := page.Before != "" && page.After == ""
-	if back {
-		q.raw(" ORDER BY a.approval_id")
-	} else {
-		q.raw(" ORDER BY a.approval_id DESC")
-	}
-	q.limit(page.Size())
+	back := q.newestFirst("a.approval_id", page)
 	got, err := list(ctx, r, scanApproval, q.sql.String(), q.args...)
 	if back {
 		slices.Reverse(got)
 	}
 	return got, err
+}
+
+// InsertApproval implements store.ApprovalTx.
+func (t *Tx) InsertApproval(ctx context.Context, a store.Approval) error {
+	s := insertApproval(a)
+	return t.insert(ctx, s.SQL, s.Args...)
+}
+
+// DelegateApproval implements store.ApprovalTx.
+func (t *Tx) DelegateApproval(ctx context.Context, d store.ApprovalDelegation) (bool, error) {
+	n, err := t.exec(ctx, `UPDATE approvals SET delegated_to = $2, delegated_by = $3, delegated_until = $4
+		WHERE approval_id = $1 AND status = 'PENDING'`, d.ID, d.To, d.By, millis(d.Until))
+	return n > 0, err
 }
 
 // MoveApproval implements store.ApprovalTx.
@@ -71,11 +100,15 @@ func insertApproval(a store.Approval) Statement {
 	return Statement{
 		SQL: `INSERT INTO approvals (approval_id, session_id, turn_id, kind, status, tool_name, title, args,
 			args_sha256, options, response_schema, risk, created_at, expires_at, decided_at, decided_by, decided_via,
-			decision, reason)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
+			decision, reason, asked_user, approvers, four_eyes, may_edit, delegated_to, delegated_by, delegated_until,
+			edited_args, grant_id)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+			$23, $24, $25, $26, $27, $28)`,
 		Args: []any{a.ID, a.SessionID, a.TurnID, string(a.Kind), string(a.Status), a.Tool, a.Title, jsonText(a.Args),
 			a.ArgsSHA256, jsonText(a.Options), jsonText(a.ResponseSchema), a.Risk, millis(a.CreatedAt),
-			millis(a.ExpiresAt), millis(a.DecidedAt), a.DecidedBy, a.DecidedVia, jsonText(a.Decision), a.Reason},
+			millis(a.ExpiresAt), millis(a.DecidedAt), a.DecidedBy, a.DecidedVia, jsonText(a.Decision), a.Reason,
+			a.AskedUser, jsonText(a.Approvers), a.FourEyes, a.MayEdit, a.DelegatedTo, a.DelegatedBy,
+			millis(a.DelegatedUntil), jsonText(a.EditedArgs), a.GrantID},
 	}
 }
 
@@ -90,9 +123,11 @@ func approvalMove(m store.ApprovalMove) (Statement, error) {
 		SQL: `UPDATE approvals SET status = $2,
 			decided_at = COALESCE(NULLIF(CAST($3 AS BIGINT), 0), decided_at),
 			decided_by = COALESCE(NULLIF($4, ''), decided_by), decided_via = COALESCE(NULLIF($5, ''), decided_via),
-			decision = COALESCE($6, decision), reason = COALESCE(NULLIF($7, ''), reason)
+			decision = COALESCE($6, decision), reason = COALESCE(NULLIF($7, ''), reason),
+			edited_args = COALESCE($8, edited_args), grant_id = COALESCE(NULLIF($9, ''), grant_id)
 			WHERE approval_id = $1 AND status = 'PENDING'`,
-		Args: []any{m.ID, string(m.To), millis(m.DecidedAt), m.DecidedBy, m.DecidedVia, jsonText(m.Decision), m.Reason},
-		CAS:  true,
+		Args: []any{m.ID, string(m.To), millis(m.DecidedAt), m.DecidedBy, m.DecidedVia, jsonText(m.Decision), m.Reason,
+			jsonText(m.EditedArgs), m.GrantID},
+		CAS: true,
 	}, nil
 }

@@ -27,19 +27,7 @@ func (r *Reader) SandboxInstance(ctx context.Context, in store.Scope, sessionID 
 // SandboxInstancesOf implements store.ProxyReader. Ids are UUIDv7, so their order is time.
 func (r *Reader) SandboxInstancesOf(ctx context.Context, in store.Scope, proxyID string, page store.Page) ([]store.SandboxInstance, error) {
 	q := selecting(selectSandbox, in).and("i.proxy_id = ", proxyID)
-	if page.After != "" {
-		q.and("i.session_id < ", page.After)
-	}
-	if page.Before != "" {
-		q.and("i.session_id > ", page.Before)
-	}
-	back := page.Before != "" && page.After == ""
-	if back {
-		q.raw(" ORDER BY i.session_id")
-	} else {
-		q.raw(" ORDER BY i.session_id DESC")
-	}
-	q.limit(page.Size())
+	back := q.newestFirst("i.session_id", page)
 	got, err := list(ctx, r, scanSandbox, q.sql.String(), q.args...)
 	if back {
 		slices.Reverse(got)

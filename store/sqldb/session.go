@@ -33,11 +33,11 @@ func (r *Reader) Session(ctx context.Context, in store.Scope, id string) (store.
 	return one(ctx, r, scanSession, q.sql.String(), q.args...)
 }
 
-// SessionByExternalID implements store.SessionReader. Under a Scope that sees all, the
+// SessionByExternalID implements store.SessionReader. Under a Scope of many users the
 // newest Session of that name is meant, for names are unique per tenant and user only.
 func (r *Reader) SessionByExternalID(ctx context.Context, in store.Scope, externalID string) (store.Session, error) {
 	q := selecting(selectSession, in).and("s.external_id = ", externalID)
-	if in.All() {
+	if in.All() || in.Wide() {
 		q.raw(" ORDER BY s.session_id DESC LIMIT 1")
 	}
 	return one(ctx, r, scanSession, q.sql.String(), q.args...)
@@ -74,6 +74,8 @@ func (q *query) placeOf(in store.Scope, id string) *query {
 	q.raw("(SELECT c.updated_at, c.session_id FROM sessions c WHERE c.session_id = ").bind(id)
 	if !in.All() {
 		q.and("c.tenant = ", in.Tenant())
+	}
+	if !in.All() && !in.Wide() {
 		q.and("c.user_id = ", in.User())
 	}
 	return q.raw(")")

@@ -24,9 +24,12 @@ type Dialect struct {
 	// StreamsRows: rows not read are never produced, so a reader that stops early costs
 	// nothing. Otherwise a byte budget must be part of the query.
 	StreamsRows bool
+	// LockAudit is a statement that holds off others who append to the audit until the end
+	// of the transaction; "" where there is only one writer anyway.
+	LockAudit string
 	// Classify turns an error of the driver into one of store's, keeping it wrapped.
 	Classify func(error) error
-	// Now is the clock of Beat and Register; nil is time.Now.
+	// Now is the clock of Beat, Register and delegations; nil is time.Now.
 	Now func() time.Time
 }
 

@@ -7,7 +7,8 @@ import (
 )
 
 const selectToolCall = `SELECT c.tool_call_id, c.session_id, c.turn_id, c.run_id, c.tool_name, c.kind, c.status, c.args,
-	c.result, c.error_code, c.upstream_id, c.told, c.created_at, c.expires_at, c.ended_at, c.delivered_at
+	c.args_sha256, c.edited, c.result, c.error_code, c.error, c.upstream_id, c.idempotency_key, c.risk, c.grant_id,
+	c.on_failure, c.timeout_ms, c.replica, c.running_at, c.told, c.created_at, c.expires_at, c.ended_at, c.delivered_at
 	FROM tool_calls c JOIN sessions s ON s.session_id = c.session_id`
 
 // waiting is the condition of a ToolCall that somebody has to answer.
@@ -16,7 +17,8 @@ const waiting = "status IN ('WAITING_APPROVAL', 'WAITING_CLIENT')"
 func scanToolCall(at row) (store.ToolCall, error) {
 	var c store.ToolCall
 	err := at.Scan(&c.ID, &c.SessionID, &c.TurnID, &c.RunID, &c.Name, &c.Kind, &c.Status, &c.Args,
-		&c.Result, &c.ErrorCode, &c.UpstreamID, &c.Told, timeInto{&c.CreatedAt}, timeInto{&c.ExpiresAt},
+		&c.ArgsSHA256, &c.Edited, &c.Result, &c.ErrorCode, &c.Error, &c.UpstreamID, &c.IdempotencyKey, &c.Risk, &c.GrantID,
+		&c.OnFailure, spanInto{&c.Timeout}, &c.Replica, timeInto{&c.RunningAt}, &c.Told, timeInto{&c.CreatedAt}, timeInto{&c.ExpiresAt},
 		timeInto{&c.EndedAt}, timeInto{&c.DeliveredAt})
 	return c, err
 }
@@ -48,6 +50,48 @@ func (r *Reader) ToolCallsOfTurn(ctx context.Context, in store.Scope, turnID str
 	return list(ctx, r, scanToolCall, q.sql.String(), q.args...)
 }
 
+// ToolCallByKey implements store.ToolCallReader.
+func (r *Reader) ToolCallByKey(ctx context.Context, in store.Scope, turnID, key string) (store.ToolCall, error) {
+	q := selecting(selectToolCall, in).and("c.turn_id = ", turnID).and("c.idempotency_key = ", key)
+	q.raw(" AND c.idempotency_key <> ''")
+	return one(ctx, r, scanToolCall, q.sql.String(), q.args...)
+}
+
+// underWay is the condition of the partial index of what a replica may have to do.
+const underWay = ` AND c.kind <> 'question' AND c.status IN ('CREATED', 'POLICY_CHECKED', 'WAITING_APPROVAL', 'DISPATCHED',
+	'RUNNING', 'WAITING_CLIENT', 'UNKNOWN')`
+
+// ToolCallsByStatus implements store.ToolCallReader.
+func (r *Reader) ToolCallsByStatus(ctx context.Context, in store.Scope, statuses []store.ToolCallStatus, kind store.ToolCallKind, limit int) ([]store.ToolCall, error) {
+	q := selecting(selectToolCall, in).raw(underWay + " AND c.status IN (")
+	for i, status := range padded(statuses, store.AllToolCallStatuses()) {
+		if i > 0 {
+			q.raw(", ")
+		}
+		q.bind(status)
+	}
+	q.raw(")")
+	if kind != "" {
+		q.and("c.kind = ", string(kind))
+	}
+	q.raw(" ORDER BY c.tool_call_id").limit(store.Page{Limit: limit}.Size())
+	return list(ctx, r, scanToolCall, q.sql.String(), q.args...)
+}
+
+// OrphanedToolCalls implements store.ToolCallReader.
+func (r *Reader) OrphanedToolCalls(ctx context.Context, in store.Scope, limit int) ([]store.ToolCall, error) {
+	q := selecting(selectToolCall, in).raw(underWay + ` AND c.status = 'RUNNING' AND c.kind = 'server_tool'
+		AND NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = c.replica AND NOT r.fenced) ORDER BY c.tool_call_id`)
+	q.limit(store.Page{Limit: limit}.Size())
+	return list(ctx, r, scanToolCall, q.sql.String(), q.args...)
+}
+
+// InsertToolCall implements store.ToolCallTx.
+func (t *Tx) InsertToolCall(ctx context.Context, c store.ToolCall) error {
+	s := insertToolCall(c)
+	return t.insert(ctx, s.SQL, s.Args...)
+}
+
 // MoveToolCall implements store.ToolCallTx.
 func (t *Tx) MoveToolCall(ctx context.Context, m store.ToolCallMove) (bool, error) {
 	s, err := toolCallMove(m)
@@ -61,11 +105,14 @@ func (t *Tx) MoveToolCall(ctx context.Context, m store.ToolCallMove) (bool, erro
 func insertToolCall(c store.ToolCall) Statement {
 	return Statement{
 		SQL: `INSERT INTO tool_calls (tool_call_id, session_id, turn_id, run_id, tool_name, kind, status, args, result,
-			error_code, upstream_id, told, created_at, expires_at, ended_at, delivered_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+			error_code, upstream_id, told, created_at, expires_at, ended_at, delivered_at, args_sha256, edited, error,
+			idempotency_key, risk, grant_id, on_failure, timeout_ms, replica, running_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+			$23, $24, $25, $26)`,
 		Args: []any{c.ID, c.SessionID, c.TurnID, c.RunID, c.Name, string(c.Kind), string(c.Status), jsonText(c.Args),
 			jsonText(c.Result), c.ErrorCode, c.UpstreamID, c.Told, millis(c.CreatedAt), millis(c.ExpiresAt),
-			millis(c.EndedAt), millis(c.DeliveredAt)},
+			millis(c.EndedAt), millis(c.DeliveredAt), c.ArgsSHA256, c.Edited, jsonText(c.Error), c.IdempotencyKey, c.Risk,
+			c.GrantID, string(c.OnFailure), c.Timeout.Milliseconds(), c.Replica, millis(c.RunningAt)},
 	}
 }
 
@@ -74,15 +121,24 @@ func toolCallMove(m store.ToolCallMove) (Statement, error) {
 	if err := legal("ToolCallMove", from, m.To); err != nil {
 		return Statement{}, err
 	}
+	// Another attempt, or a success, has nothing of an earlier one's error.
+	afresh := m.To == store.ToolDispatched || m.To == store.ToolSucceeded
 	return Statement{
 		SQL: `UPDATE tool_calls SET status = COALESCE(NULLIF($2, ''), status),
 			run_id = COALESCE(NULLIF($3, ''), run_id), result = COALESCE($4, result),
-			error_code = COALESCE(NULLIF($5, ''), error_code), told = told OR $6,
-			ended_at = COALESCE(NULLIF(CAST($7 AS BIGINT), 0), ended_at)
-			WHERE tool_call_id = $1
-			AND status IN ($8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
-		Args: append([]any{m.ID, string(m.To), m.RunID, jsonText(m.Result), m.ErrorCode, m.Told, millis(m.EndedAt)},
-			padded(from, store.AllToolCallStatuses())...),
+			error_code = CASE WHEN $5 THEN $6 ELSE COALESCE(NULLIF($6, ''), error_code) END,
+			error = CASE WHEN $5 THEN $7 ELSE COALESCE($7, error) END,
+			told = told OR $8, ended_at = COALESCE(NULLIF(CAST($9 AS BIGINT), 0), ended_at),
+			expires_at = COALESCE(NULLIF(CAST($10 AS BIGINT), 0), expires_at),
+			running_at = COALESCE(NULLIF(CAST($11 AS BIGINT), 0), running_at),
+			replica = COALESCE(NULLIF($12, ''), replica), args = COALESCE($13, args), edited = edited OR $14,
+			args_sha256 = COALESCE(NULLIF($15, ''), args_sha256), risk = COALESCE(NULLIF($16, ''), risk),
+			grant_id = COALESCE(NULLIF($17, ''), grant_id)
+			WHERE tool_call_id = $1 AND ($18 = '' OR replica = $18)
+			AND status IN ($19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29)`,
+		Args: append([]any{m.ID, string(m.To), m.RunID, jsonText(m.Result), afresh, m.ErrorCode, jsonText(m.Error), m.Told,
+			millis(m.EndedAt), millis(m.ExpiresAt), millis(m.RunningAt), m.Replica, jsonText(m.Args), len(m.Args) > 0,
+			m.ArgsSHA256, m.Risk, m.GrantID, m.OnlyOf}, padded(from, store.AllToolCallStatuses())...),
 		CAS: true,
 	}, nil
 }

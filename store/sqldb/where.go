@@ -28,8 +28,19 @@ func selecting(from string, in store.Scope) *query {
 func (q *query) seenBy(in store.Scope) {
 	if !in.All() {
 		q.and("s.tenant = ", in.Tenant())
+	}
+	if !in.All() && !in.Wide() {
 		q.and("s.user_id = ", in.User())
 	}
+}
+
+// from starts a query of rows that belong to no Session.
+func from(table string) *query { return (&query{}).raw(table + " WHERE TRUE") }
+
+// blind reports whether the Scope sees nothing at all. Where "" in a row means "of every
+// user" or "of nobody", it must not be taken for a caller without a name.
+func blind(in store.Scope) bool {
+	return !in.All() && !in.Wide() && (in.Tenant() == "" || in.User() == "")
 }
 
 // and adds a condition that ends in the value.
@@ -60,6 +71,24 @@ func (q *query) oldestFirst(id string, p store.Page) *query {
 		q.and(id+" < ", p.Before)
 	}
 	return q.raw(" ORDER BY " + id).limit(p.Size())
+}
+
+// newestFirst pages a listing whose order is its id, descending; back says that the rows
+// come the other way round.
+func (q *query) newestFirst(id string, p store.Page) (back bool) {
+	if p.After != "" {
+		q.and(id+" < ", p.After)
+	}
+	if p.Before != "" {
+		q.and(id+" > ", p.Before)
+	}
+	back = p.Before != "" && p.After == ""
+	q.raw(" ORDER BY " + id)
+	if !back {
+		q.raw(" DESC")
+	}
+	q.limit(p.Size())
+	return back
 }
 
 func (q *query) limit(n int) *query { return q.raw(" LIMIT ").bind(int64(n)) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"aqueduct/store"
 	"aqueduct/store/sqldb"
@@ -42,7 +43,7 @@ func TestNoScans(t *testing.T) {
 	p := planner{T: t, Queryer: s.reads, plans: map[string]string{}}
 	r := sqldb.NewReader(p, s.dialect)
 	ids := []string{"a", "b"}
-	for _, in := range []store.Scope{store.System(), store.As(store.LocalPrincipal())} {
+	for _, in := range []store.Scope{store.System(), store.As(store.LocalPrincipal()), store.Within("local")} {
 		_, _ = r.Session(ctx, in, "x")
 		_, _ = r.Turn(ctx, in, "x")
 		_, _ = r.ActiveTurn(ctx, in, "x")
@@ -66,6 +67,17 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.Approval(ctx, in, "x")
 		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{SessionID: "x"}, store.Page{})
 		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{Status: store.ApprovalPending}, store.Page{})
+		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{Status: store.ApprovalPending, DelegatedTo: "local"}, store.Page{})
+		_, _ = r.ToolCallByKey(ctx, in, "x", "k")
+		_, _ = r.ToolCallsByStatus(ctx, in, []store.ToolCallStatus{store.ToolDispatched}, store.KindServer, 10)
+		_, _ = r.OrphanedToolCalls(ctx, in, 10)
+		_, _ = r.ToolOf(ctx, in, "local", "x")
+		_, _ = r.Tools(ctx, in, store.Page{})
+		_, _ = r.Grant(ctx, in, "x")
+		_, _ = r.Grants(ctx, in, store.Page{})
+		_, _ = r.LiveGrants(ctx, in, "local", "u", "a", "s", time.Now())
+		_, _ = r.OutboxDue(ctx, in, time.Now(), 10)
+		_, _ = r.Audit(ctx, in, 1, 10)
 		_, _ = r.PendingCommands(ctx, in, "x")
 		_, _ = r.Proxy(ctx, in, "x")
 		_, _ = r.SandboxInstance(ctx, in, "x")
@@ -86,10 +98,34 @@ func TestNoScans(t *testing.T) {
 }
 
 // What is seldom there is not looked for among what always is.
-func TestMarksAndParkedByTheirOwnIndex(t *testing.T) {
+func TestSeldomThingsByTheirOwnIndex(t *testing.T) {
 	s := openIn(t)
 	for want, ask := range map[string]func(*sqldb.Reader) error{
 		"events_marks": func(r *sqldb.Reader) error { _, err := r.LastMark(t.Context(), store.System(), "x"); return err },
+		"tool_calls_work": func(r *sqldb.Reader) error {
+			_, err := r.ToolCallsByStatus(t.Context(), store.System(), []store.ToolCallStatus{store.ToolDispatched}, store.KindServer, 1)
+			return err
+		},
+		"tool_calls_work ": func(r *sqldb.Reader) error {
+			_, err := r.OrphanedToolCalls(t.Context(), store.System(), 1)
+			return err
+		},
+		"tool_calls_key": func(r *sqldb.Reader) error {
+			_, err := r.ToolCallByKey(t.Context(), store.System(), "x", "k")
+			return err
+		},
+		"approvals_delegated": func(r *sqldb.Reader) error {
+			_, err := r.Approvals(t.Context(), store.Within("t"), store.ApprovalFilter{DelegatedTo: "x"}, store.Page{})
+			return err
+		},
+		"grants_live": func(r *sqldb.Reader) error {
+			_, err := r.LiveGrants(t.Context(), store.System(), "t", "u", "a", "s", time.Now())
+			return err
+		},
+		"outbox_due": func(r *sqldb.Reader) error {
+			_, err := r.OutboxDue(t.Context(), store.System(), time.Now(), 1)
+			return err
+		},
 		"records_parked": func(r *sqldb.Reader) error {
 			_, err := r.ParkedRecords(t.Context(), store.System(), "x")
 			return err
@@ -100,7 +136,7 @@ func TestMarksAndParkedByTheirOwnIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		for query, plan := range p.plans {
-			if !strings.Contains(plan, want) {
+			if !strings.Contains(plan, strings.TrimSpace(want)) {
 				t.Errorf("not by %s: %s\n%s", want, query, plan)
 			}
 		}

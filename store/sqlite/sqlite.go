@@ -37,7 +37,7 @@ type Options struct {
 	LockWait time.Duration
 	// NoMigrate leaves the schema as it is.
 	NoMigrate bool
-	// Now is the clock of heartbeats; nil is time.Now.
+	// Now is the clock of heartbeats and delegations; nil is time.Now.
 	Now func() time.Time
 }
 

@@ -24,6 +24,10 @@ func RunConcurrent(t *testing.T, open func(t *testing.T) store.Store) {
 		{"OneNameWins", testOneName},
 		{"OneDecisionWins", testOneDecision},
 		{"OneNamesakeLives", testOneNamesake},
+		{"GrantUsesAtOnce", testGrantUsesAtOnce},
+		{"OneClaimsOutbox", testOneClaimsOutbox},
+		{"AuditAtOnce", testAuditAtOnce},
+		{"OneKeyWins", testOneKey},
 	}
 	for _, p := range parts {
 		t.Run(p.name, func(t *testing.T) { p.test(newWorld(t, open(t))) })

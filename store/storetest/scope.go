@@ -22,6 +22,9 @@ type full struct {
 	command  store.Command
 	proxy    store.Proxy
 	instance store.SandboxInstance
+	tool     store.Tool
+	grant    store.Grant
+	called   store.ToolCall // a server tool that nobody runs any more
 }
 
 func (w *world) full(p store.Principal) full {
@@ -43,6 +46,15 @@ func (w *world) full(p store.Principal) full {
 		CreatedAt: at(8)}
 	f.proxy = store.Proxy{ID: "p1", Status: store.ProxyOnline}
 	f.instance = store.SandboxInstance{SessionID: f.session.ID, ProxyID: f.proxy.ID, CreatedAt: at(9), UpdatedAt: at(9)}
+	f.tool = store.Tool{Name: "buy", Tenant: p.Tenant, Kind: store.KindServer, CreatedAt: at(1), UpdatedAt: at(1)}
+	f.grant = store.Grant{ID: w.id(), Tenant: p.Tenant, User: p.User, CreatedAt: at(1)}
+	f.called = store.ToolCall{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Name: "buy", Kind: store.KindServer,
+		Status: store.ToolRunning, IdempotencyKey: "k", Replica: "gone", CreatedAt: at(4)}
+	w.tx(func(tx store.Tx) error {
+		_, err := tx.AppendAudit(w.ctx, store.AuditEntry{Tenant: p.Tenant, Actor: p.User, Action: "x", TS: at(1)})
+		return errors.Join(err, tx.UpsertTool(w.ctx, f.tool), tx.InsertGrant(w.ctx, f.grant),
+			tx.InsertToolCall(w.ctx, f.called), tx.InsertOutbox(w.ctx, store.OutboxItem{ID: w.id(), CreatedAt: at(1)}))
+	})
 	w.tx(func(tx store.Tx) error {
 		return errors.Join(tx.InsertMessage(w.ctx, f.message), tx.InsertCommand(w.ctx, f.command),
 			tx.UpsertProxy(w.ctx, f.proxy), tx.UpsertSandboxInstance(w.ctx, f.instance))
@@ -126,6 +138,15 @@ func (w *world) reads(f full) map[string]sees {
 		"ToolCallsOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ToolCallsOfTurn(ctx, in, turn))
 		},
+		"ToolCallByKey": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.ToolCallByKey(ctx, in, turn, f.called.IdempotencyKey))
+		},
+		"ToolCallsByStatus": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.ToolCallsByStatus(ctx, in, []store.ToolCallStatus{store.ToolRunning}, "", 10))
+		},
+		"OrphanedToolCalls": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.OrphanedToolCalls(ctx, in, 10))
+		},
 		"Approval": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.Approval(ctx, in, f.approval.ID))
 		},
@@ -144,11 +165,36 @@ func (w *world) reads(f full) map[string]sees {
 	}
 }
 
+// owned has the reads of rows that belong to a user and to no Session.
+func (w *world) owned(f full) map[string]sees {
+	p := store.Principal{Tenant: f.session.Tenant, User: f.session.User}
+	return map[string]sees{
+		"Grant":  func(r store.Reader, in store.Scope) (bool, error) { return found(r.Grant(w.ctx, in, f.grant.ID)) },
+		"Grants": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Grants(w.ctx, in, store.Page{})) },
+		"LiveGrants": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.LiveGrants(w.ctx, in, p.Tenant, p.User, "a", "s", at(1)))
+		},
+		"Audit": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Audit(w.ctx, in, 0, 10)) },
+	}
+}
+
+// tenants has the reads of what every user of a tenant sees.
+func (w *world) tenants(f full) map[string]sees {
+	return map[string]sees{
+		"Tool": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Tool(w.ctx, in, f.tool.Name)) },
+		"ToolOf": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.ToolOf(w.ctx, in, f.tool.Tenant, f.tool.Name))
+		},
+		"Tools": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Tools(w.ctx, in, store.Page{})) },
+	}
+}
+
 // unowned has the reads of rows that belong to no Session: they are the system's alone.
 func (w *world) unowned(f full) map[string]sees {
 	return map[string]sees{
-		"Proxy":   func(r store.Reader, in store.Scope) (bool, error) { return found(r.Proxy(w.ctx, in, f.proxy.ID)) },
-		"Proxies": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Proxies(w.ctx, in)) },
+		"Proxy":     func(r store.Reader, in store.Scope) (bool, error) { return found(r.Proxy(w.ctx, in, f.proxy.ID)) },
+		"Proxies":   func(r store.Reader, in store.Scope) (bool, error) { return some(r.Proxies(w.ctx, in)) },
+		"OutboxDue": func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxDue(w.ctx, in, at(1), 10)) },
 	}
 }
 
@@ -156,17 +202,20 @@ func (w *world) unowned(f full) map[string]sees {
 // transactions and inside.
 func testScope(w *world) {
 	f := w.full(alice())
-	reads, unowned := w.reads(f), w.unowned(f)
+	reads, owned, tenants, unowned := w.reads(f), w.owned(f), w.tenants(f), w.unowned(f)
 	reader := reflect.TypeFor[store.Reader]()
 	for i := range reader.NumMethod() {
-		if name := reader.Method(i).Name; reads[name] == nil && unowned[name] == nil {
+		name := reader.Method(i).Name
+		if reads[name] == nil && owned[name] == nil && tenants[name] == nil && unowned[name] == nil {
 			w.Errorf("no entry for Reader.%s: a new read must be tried with foreign eyes", name)
 		}
 	}
 	w.everybody(w.s, reads, true)
 	w.tx(func(tx store.Tx) error { w.everybody(tx, reads, true); return nil })
+	w.everybody(w.s, owned, true)
+	w.tenantwide(tenants)
 	for name, read := range unowned {
-		for _, in := range []store.Scope{store.As(alice()), {}, store.System()} {
+		for _, in := range []store.Scope{store.As(alice()), store.Within("acme"), store.Within(""), {}, store.System()} {
 			if seen, err := read(w.s, in); err != nil || seen != in.All() {
 				w.Errorf("%s as %+v: seen %t, %v", name, in, seen, err)
 			}
@@ -177,10 +226,10 @@ func testScope(w *world) {
 		w.tx(func(tx store.Tx) (err error) { ok, err = found(tx.LockSession(w.ctx, in, f.session.ID)); return err })
 		return ok
 	}
-	if !lock(store.As(alice())) || !lock(store.System()) {
+	if !lock(store.As(alice())) || !lock(store.System()) || !lock(store.Within("acme")) {
 		w.Error("LockSession does not show a Session to its owner")
 	}
-	if lock(store.As(bob())) || lock(store.As(carol())) || lock(store.Scope{}) {
+	if lock(store.As(bob())) || lock(store.Within("other")) || lock(store.As(carol())) || lock(store.Scope{}) {
 		w.Error("LockSession shows a Session to others")
 	}
 }
@@ -196,6 +245,9 @@ func (w *world) everybody(r store.Reader, reads map[string]sees, there bool) {
 	}{
 		{"alice", store.As(alice()), there},
 		{"system", store.System(), there},
+		{"her tenant", store.Within("acme"), there},
+		{"another tenant", store.Within("other"), false},
+		{"no tenant", store.Within(""), false},
 		{"bob of the same tenant", store.As(bob()), false},
 		{"alice of another tenant", store.As(carol()), false},
 		{"nobody", store.Scope{}, false},
@@ -209,6 +261,24 @@ func (w *world) everybody(r store.Reader, reads map[string]sees, there bool) {
 			}
 			if seen != e.want {
 				w.Errorf("%s as %s: seen %t, want %t", name, e.name, seen, e.want)
+			}
+		}
+	}
+}
+
+// tenantwide checks that a tenant's users and the system see the row, and nobody else. A
+// Tool's name alone says too little to a Scope that has no tenant.
+func (w *world) tenantwide(reads map[string]sees) {
+	w.Helper()
+	for name, read := range reads {
+		for eyes, in := range map[string]store.Scope{
+			"alice": store.As(alice()), "bob": store.As(bob()), "carol": store.As(carol()), "nobody": {}, "system": store.System(),
+			"acme": store.Within("acme"), "other": store.Within("other"), "no tenant": store.Within(""),
+			"a tenant without user": store.As(store.Principal{Tenant: "acme"}),
+		} {
+			want := eyes == "alice" || eyes == "bob" || eyes == "acme" || eyes == "system" && name != "Tool"
+			if seen, err := read(w.s, in); err != nil || seen != want {
+				w.Errorf("%s as %s: seen %t, want %t, %v", name, eyes, seen, want, err)
 			}
 		}
 	}

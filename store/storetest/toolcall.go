@@ -1,6 +1,9 @@
 package storetest
 
 import (
+	"fmt"
+	"time"
+
 	"aqueduct/store"
 )
 
@@ -10,6 +13,8 @@ func testToolCalls(w *world) {
 	s, ctx, all := w.session(alice()), w.ctx, store.System()
 	whole := store.ToolCall{ID: w.id(), SessionID: s.ID, TurnID: "t1", RunID: "r1", Name: "buy", Kind: store.KindClient,
 		Status: store.ToolSucceeded, Args: []byte(`{"b":1,"a":2}`), Result: []byte(`"ok"`), ErrorCode: "c",
+		ArgsSHA256: "ab", Edited: true, Error: []byte(`{"code":"c"}`), IdempotencyKey: "k", Risk: "high", GrantID: "g",
+		OnFailure: store.FailureEndsRun, Timeout: 1500 * time.Millisecond, Replica: "r9", RunningAt: at(5),
 		UpstreamID: "up", Told: true, CreatedAt: at(1), ExpiresAt: at(2), EndedAt: at(3), DeliveredAt: at(4)}
 	w.move(store.InsertToolCall{ToolCall: whole})
 	same(w, got[store.ToolCall](w)(w.s.ToolCall(ctx, all, whole.ID)), whole)
@@ -95,4 +100,131 @@ func testToolCallStamps(w *world) {
 	same(w, w.move(store.ToolCallTold{ID: c.ID}, store.ToolCallDelivered{ID: c.ID, At: at(6)}), []int{0, 1})
 	c.Told, c.DeliveredAt = true, at(5)
 	same(w, got[store.ToolCall](w)(w.s.ToolCall(w.ctx, store.System(), c.ID)), c)
+}
+
+// serverCall inserts one as a request does.
+func (w *world) serverCall(sessionID string, c store.ToolCall) store.ToolCall {
+	w.Helper()
+	c.ID, c.SessionID, c.Name, c.CreatedAt = w.id(), sessionID, "buy", at(1)
+	if c.Kind == "" {
+		c.Kind = store.KindServer
+	}
+	if c.TurnID == "" {
+		c.TurnID = "t"
+	}
+	w.tx(func(tx store.Tx) error { return tx.InsertToolCall(w.ctx, c) })
+	return c
+}
+
+// testToolCallWork: what is to be dispatched or taken up is found, Questions and what has
+// ended never.
+func testToolCallWork(w *world) {
+	s, ctx, all := w.session(alice()), w.ctx, store.System()
+	byStatus := map[store.ToolCallStatus]string{}
+	for _, status := range store.AllToolCallStatuses() {
+		byStatus[status] = w.serverCall(s.ID, store.ToolCall{Status: status, Replica: w.replica}).ID
+		w.toolCall(s.ID, "t", status)
+	}
+	client := w.serverCall(s.ID, store.ToolCall{Kind: store.KindClient, Status: store.ToolDispatched}).ID
+	listed := func(kind store.ToolCallKind, limit int, statuses ...store.ToolCallStatus) []string {
+		w.Helper()
+		return idsOf(got[[]store.ToolCall](w)(w.s.ToolCallsByStatus(ctx, all, statuses, kind, limit)), toolCallID)
+	}
+	same(w, listed(store.KindServer, 0, store.ToolDispatched), []string{byStatus[store.ToolDispatched]})
+	same(w, listed("", 0, store.ToolDispatched, store.ToolRunning),
+		[]string{byStatus[store.ToolDispatched], byStatus[store.ToolRunning], client})
+	same(w, len(listed("", 2, store.ToolDispatched, store.ToolRunning)), 2)
+	same(w, listed(store.KindClient, 0), []string{client})
+	same(w, len(listed(store.KindQuestion, 0)), 0)
+	for _, status := range store.AllToolCallStatuses() {
+		same(w, len(listed(store.KindServer, 0, status)) == 0, status.Terminal())
+	}
+
+	orphans := func() []string {
+		w.Helper()
+		return idsOf(got[[]store.ToolCall](w)(w.s.OrphanedToolCalls(ctx, all, 0)), toolCallID)
+	}
+	same(w, len(orphans()), 0)
+	lost := w.serverCall(s.ID, store.ToolCall{Status: store.ToolRunning, Replica: "gone"}).ID
+	w.serverCall(s.ID, store.ToolCall{Status: store.ToolRunning, Replica: "gone", Kind: store.KindClient})
+	same(w, orphans(), []string{lost})
+	w.ok(w.s.Fence(ctx, w.replica))
+	same(w, orphans(), []string{byStatus[store.ToolRunning], lost})
+}
+
+func testToolCallKeys(w *world) {
+	s := w.session(alice())
+	first := w.serverCall(s.ID, store.ToolCall{Status: store.ToolCreated, IdempotencyKey: "k"})
+	same(w, got[store.ToolCall](w)(w.s.ToolCallByKey(w.ctx, store.As(alice()), "t", "k")), first)
+	w.serverCall(s.ID, store.ToolCall{Status: store.ToolCreated, IdempotencyKey: "k", TurnID: "t2"})
+	for range 2 { // none is no key
+		w.serverCall(s.ID, store.ToolCall{Status: store.ToolCreated})
+	}
+	again := first
+	again.ID = w.id()
+	w.is(w.s.InTx(w.ctx, func(tx store.Tx) error { return tx.InsertToolCall(w.ctx, again) }), store.ErrConflict)
+	w.refuse(store.ErrConflict, store.Batch{Moves: []store.Move{store.InsertToolCall{ToolCall: again}}})
+	_, err := w.s.ToolCallByKey(w.ctx, store.System(), "t", "")
+	w.is(err, store.ErrNotFound)
+}
+
+// testToolCallAttempts follows one through a person's change, a crash and a second run, by
+// a Batch and by a request in turn.
+func testToolCallAttempts(w *world) {
+	c := w.serverCall(w.session(alice()).ID, store.ToolCall{Status: store.ToolWaitingApproval, Args: []byte(`{"n":1}`), ArgsSHA256: "a"})
+	byBatch := false
+	move := func(m store.ToolCallMove, want bool) {
+		w.Helper()
+		m.ID, m.From = c.ID, c.Status
+		made := false
+		if byBatch = !byBatch; byBatch {
+			made = len(w.move(m)) == 0
+		} else {
+			w.tx(func(tx store.Tx) (err error) { made, err = tx.MoveToolCall(w.ctx, m); return err })
+		}
+		same(w, made, want)
+		if made && m.To != "" {
+			c.Status = m.To
+		}
+		same(w, got[store.ToolCall](w)(w.s.ToolCall(w.ctx, store.System(), c.ID)), c)
+	}
+	for range 2 { // so that each way of moving makes each move
+		c = w.serverCall(c.SessionID, store.ToolCall{Status: store.ToolWaitingApproval, Args: []byte(`{"n":1}`), ArgsSHA256: "a"})
+		edited := store.ToolCallMove{To: store.ToolDispatched, Args: []byte(`{"n":2}`), ArgsSHA256: "b", Risk: "high", GrantID: "g", ExpiresAt: at(50)}
+		c.Args, c.ArgsSHA256, c.Edited, c.Risk, c.GrantID, c.ExpiresAt = edited.Args, "b", true, "high", "g", at(50)
+		move(edited, true)
+		c.Replica, c.RunningAt = "one", at(5)
+		move(store.ToolCallMove{To: store.ToolRunning, Replica: "one", RunningAt: at(5)}, true)
+		move(store.ToolCallMove{To: store.ToolSucceeded, OnlyOf: "two", Result: []byte(`1`)}, false)
+		c.ErrorCode, c.Error = "lost", []byte(`{"code":"lost"}`)
+		move(store.ToolCallMove{To: store.ToolUnknown, OnlyOf: "one", ErrorCode: "lost", Error: c.Error}, true)
+		c.ErrorCode, c.Error = "", nil
+		move(store.ToolCallMove{To: store.ToolDispatched}, true)
+		c.Replica, c.RunningAt = "two", at(6)
+		move(store.ToolCallMove{To: store.ToolRunning, Replica: "two", RunningAt: at(6)}, true)
+		move(store.ToolCallMove{To: store.ToolSucceeded, OnlyOf: "one", Result: []byte(`1`)}, false)
+		c.Result, c.EndedAt = []byte(`{"ok":true}`), at(7)
+		move(store.ToolCallMove{To: store.ToolSucceeded, OnlyOf: "two", Result: c.Result, EndedAt: at(7)}, true)
+		byBatch = !byBatch
+	}
+}
+
+// testOneKey: of many that invoke with one key at once, one makes the ToolCall.
+func testOneKey(w *world) {
+	s := w.session(alice())
+	const n = 20
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = w.id()
+	}
+	_ = atOnce(n, func(i int) error {
+		return w.s.InTx(w.ctx, func(tx store.Tx) error {
+			return tx.InsertToolCall(w.ctx, store.ToolCall{ID: ids[i], SessionID: s.ID, TurnID: "t", Name: "buy",
+				Kind: store.KindServer, Status: store.ToolCreated, IdempotencyKey: "k", CreatedAt: at(1)})
+		})
+	})
+	calls := got[[]store.ToolCall](w)(w.s.ToolCallsOfTurn(w.ctx, store.System(), "t"))
+	if len(calls) != 1 {
+		w.Fatal(fmt.Sprint(len(calls), " with one key"))
+	}
 }

@@ -1,0 +1,38 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// OutboxItem is something that must be told to somebody outside, at least once.
+type OutboxItem struct {
+	ID           string // UUIDv7
+	Kind         string
+	Target       string // where to, in the words of its Kind
+	Payload      []byte // JSON
+	CreatedAt    time.Time
+	NextAt       time.Time // not before
+	Tries        int
+	ClaimedUntil time.Time // somebody is at it until then
+	DoneAt       time.Time
+	LastError    string
+}
+
+// OutboxReader reads what is to be told. It belongs to nobody: only a Scope that sees
+// everything sees it.
+type OutboxReader interface {
+	// OutboxDue lists what is due and nobody is at, the longest due first.
+	OutboxDue(ctx context.Context, in Scope, now time.Time, limit int) ([]OutboxItem, error)
+}
+
+// OutboxTx changes the outbox.
+type OutboxTx interface {
+	InsertOutbox(ctx context.Context, i OutboxItem) error
+	// ClaimOutbox counts a try; false when it is done, not due, or somebody else's. One whose
+	// claimer died is due again when the claim has run out.
+	ClaimOutbox(ctx context.Context, id string, now, until time.Time) (bool, error)
+	OutboxDone(ctx context.Context, id string, at time.Time) error
+	// OutboxRetry gives the claim back; what is done stays so.
+	OutboxRetry(ctx context.Context, id string, next time.Time, reason string) error
+}

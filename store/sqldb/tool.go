@@ -1,0 +1,108 @@
+package sqldb
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"aqueduct/store"
+)
+
+const selectTool = `SELECT t.tool_name, t.tenant, t.kind, t.endpoint, t.schema, t.policy, t.timeout_ms, t.on_failure,
+	t.metadata, t.source, t.created_at, t.updated_at FROM tools t`
+
+func scanTool(at row) (store.Tool, error) {
+	var t store.Tool
+	err := at.Scan(&t.Name, &t.Tenant, &t.Kind, &t.Endpoint, &t.Schema, &t.Policy, spanInto{&t.Timeout}, &t.OnFailure,
+		&t.Metadata, &t.Source, timeInto{&t.CreatedAt}, timeInto{&t.UpdatedAt})
+	return t, err
+}
+
+// Tool implements store.ToolReader.
+func (r *Reader) Tool(ctx context.Context, in store.Scope, name string) (store.Tool, error) {
+	return r.ToolOf(ctx, in, in.Tenant(), name)
+}
+
+// ToolOf implements store.ToolReader. The tenant's own goes before everybody's.
+func (r *Reader) ToolOf(ctx context.Context, in store.Scope, tenant, name string) (store.Tool, error) {
+	if blind(in) || !in.All() && in.Tenant() != tenant {
+		return store.Tool{}, store.ErrNotFound
+	}
+	return one(ctx, r, scanTool, selectTool+` WHERE t.tenant IN ($1, '') AND t.tool_name = $2
+		ORDER BY t.tenant DESC LIMIT 1`, tenant, name)
+}
+
+// Tools implements store.ToolReader.
+func (r *Reader) Tools(ctx context.Context, in store.Scope, page store.Page) ([]store.Tool, error) {
+	if blind(in) {
+		return nil, nil
+	}
+	q := from(selectTool)
+	if !in.All() {
+		q.and("(t.tenant = ", in.Tenant()).raw(" OR t.tenant = '' AND NOT EXISTS (SELECT 1 FROM tools o")
+		q.raw(" WHERE o.tenant = ").bind(in.Tenant()).raw(" AND o.tool_name = t.tool_name))")
+	}
+	q.afterTool(in, " > ", page.After)
+	q.afterTool(in, " < ", page.Before)
+	order := [2]string{"t.tool_name", "t.tool_name DESC"}
+	if in.All() {
+		order = [2]string{"t.tenant, t.tool_name", "t.tenant DESC, t.tool_name DESC"}
+	}
+	back := page.Before != "" && page.After == ""
+	if back {
+		q.raw(" ORDER BY " + order[1])
+	} else {
+		q.raw(" ORDER BY " + order[0])
+	}
+	q.limit(page.Size())
+	got, err := list(ctx, r, scanTool, q.sql.String(), q.args...)
+	if back {
+		slices.Reverse(got)
+	}
+	return got, err
+}
+
+// afterTool begins or ends a page at a place of the listing.
+func (q *query) afterTool(in store.Scope, than, place string) {
+	switch {
+	case place == "":
+	case in.All():
+		tenant, name, _ := strings.Cut(place, "/")
+		q.raw(" AND (t.tenant, t.tool_name)" + than + "(").bind(tenant).raw(", ").bind(name).raw(")")
+	default:
+		q.and("t.tool_name"+than, place)
+	}
+}
+
+// UpsertTool implements store.ToolTx.
+func (t *Tx) UpsertTool(ctx context.Context, v store.Tool) error {
+	return t.insert(ctx, `INSERT INTO tools (tool_name, tenant, kind, endpoint, schema, policy, timeout_ms, on_failure,
+		metadata, source, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+		ON CONFLICT (tenant, tool_name) DO UPDATE SET kind = excluded.kind, endpoint = excluded.endpoint,
+		schema = excluded.schema, policy = excluded.policy, timeout_ms = excluded.timeout_ms,
+		on_failure = excluded.on_failure, metadata = excluded.metadata, source = excluded.source,
+		updated_at = excluded.updated_at`,
+		v.Name, v.Tenant, string(v.Kind), v.Endpoint, jsonText(v.Schema), jsonText(v.Policy), v.Timeout.Milliseconds(),
+		string(v.OnFailure), jsonText(v.Metadata), v.Source, millis(v.CreatedAt), millis(v.UpdatedAt))
+}
+
+// DeleteTool implements store.ToolTx.
+func (t *Tx) DeleteTool(ctx context.Context, tenant, name string) (bool, error) {
+	n, err := t.exec(ctx, "DELETE FROM tools WHERE tenant = $1 AND tool_name = $2", tenant, name)
+	return n > 0, err
+}
+
+// spanInto scans a span of milliseconds.
+type spanInto struct{ d *time.Duration }
+
+// Scan implements sql.Scanner.
+func (s spanInto) Scan(src any) error {
+	ms, ok := src.(int64)
+	if !ok {
+		return fmt.Errorf("sqldb: a span is stored as %T", src)
+	}
+	*s.d = time.Duration(ms) * time.Millisecond
+	return nil
+}

@@ -1,0 +1,49 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Tool is something agents can have run through us.
+type Tool struct {
+	Name      string
+	Tenant    string       // "" means every tenant that has none of its own by this name
+	Kind      ToolCallKind // KindServer or KindClient
+	Endpoint  string       // of a server tool
+	Schema    []byte       // JSON Schema of the arguments
+	Policy    []byte       // JSON: its own rules
+	Metadata  []byte       // JSON: description and the like
+	Timeout   time.Duration
+	OnFailure OnFailure
+	Source    string // ToolFromFile or ToolFromAPI
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Where a Tool was registered.
+const (
+	ToolFromFile = "file"
+	ToolFromAPI  = "api"
+)
+
+// ToolReader reads Tools. A Scope sees those of its tenant and those of every tenant.
+type ToolReader interface {
+	// Tool is the one the Scope's tenant means by the name. A Scope that sees everything
+	// has no tenant: it gets the one of every tenant; see ToolOf.
+	Tool(ctx context.Context, in Scope, name string) (Tool, error)
+	// ToolOf is the one the tenant means by the name, if the Scope sees that tenant.
+	ToolOf(ctx context.Context, in Scope, tenant, name string) (Tool, error)
+	// Tools lists by name what the Scope's tenant can use; a page begins at a name. A Scope
+	// that sees everything gets those of all tenants, by tenant and name, and its page
+	// begins at "tenant/name".
+	Tools(ctx context.Context, in Scope, page Page) ([]Tool, error)
+}
+
+// ToolTx changes Tools.
+type ToolTx interface {
+	// UpsertTool writes the whole row but keeps the CreatedAt of one that is there.
+	UpsertTool(ctx context.Context, t Tool) error
+	// DeleteTool is false when there is none. It takes the tenant's own alone.
+	DeleteTool(ctx context.Context, tenant, name string) (bool, error)
+}
