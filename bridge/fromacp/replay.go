@@ -24,8 +24,14 @@ type replay struct {
 
 func newReplay(known Known) replay { return replay{known: known} }
 
-// Replay is told when a proxy marks what follows as replayed, and when no longer.
-func (t *Translator) Replay(on bool) { t.replay.marked = on }
+// Replay is told when a proxy marks what follows as replayed, and when no longer. After that
+// all is new, also under an id that an agent's earlier process gave.
+func (t *Translator) Replay(on bool) {
+	if t.replay.marked && !on {
+		t.replay.live()
+	}
+	t.replay.marked = on
+}
 
 // Live says that whatever was to be loaded has been: nothing is a repetition any more.
 func (t *Translator) Live() { t.replay.live() }

@@ -180,3 +180,27 @@ func TestMarkedReplay(t *testing.T) {
 		t.Error("what is new is lost")
 	}
 }
+
+// TestMarkedReplayIsOver: after what is marked all is new, also under an id that the agent's
+// earlier process gave.
+func TestMarkedReplayIsOver(t *testing.T) {
+	t.Parallel()
+	chunk := func(s string) string {
+		return `{"sessionUpdate":"agent_message_chunk","messageId":"m1","content":{"type":"text","text":"` + s + `"}}`
+	}
+	said := feed(fromacp.New(fromacp.Config{Namespace: "n"}), chunk("old"))
+	id := said[0].Event.(*agui.TextMessageStart).MessageID
+	tr := fromacp.New(fromacp.Config{Namespace: "n", Known: fromacp.Known{IDs: map[string]bool{id: true}, Texts: []string{"old"}}})
+	tr.Replay(true)
+	if outs := feed(tr, chunk("old")); len(outs) != 0 {
+		t.Error(outline(t, outs))
+	}
+	tr.Replay(false)
+	outs := feed(tr, chunk("new"))
+	if len(outs) == 0 {
+		t.Fatal("what is new is lost")
+	}
+	if again := outs[0].Event.(*agui.TextMessageStart).MessageID; again == id {
+		t.Errorf("%s is given twice", id)
+	}
+}
