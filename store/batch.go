@@ -113,6 +113,9 @@ type (
 	InsertApproval struct{ Approval Approval }
 )
 
+// InsertOutbox leaves word for somebody outside in the same commit as what it is about.
+type InsertOutbox struct{ Item OutboxItem }
+
 // UpsertMessage adds a transcript entry or replaces the Data of the one with the same
 // Session and external id, keeping its place.
 type UpsertMessage struct{ Message Message }
@@ -142,6 +145,7 @@ func (ToolCallDelivered) move() {}
 func (InsertRun) move()         {}
 func (InsertToolCall) move()    {}
 func (InsertApproval) move()    {}
+func (InsertOutbox) move()      {}
 func (UpsertMessage) move()     {}
 func (SessionMove) move()       {}
 func (CommandDone) move()       {}

@@ -18,6 +18,7 @@ type Reader interface {
 	ToolReader
 	GrantReader
 	OutboxReader
+	LinkReader
 	AuditReader
 }
 
@@ -37,6 +38,7 @@ type Tx interface {
 	ToolTx
 	GrantTx
 	OutboxTx
+	LinkTx
 	AuditTx
 }
 

@@ -44,6 +44,8 @@ func moveStatement(m store.Move) (Statement, error) {
 		return insertToolCall(m.ToolCall), nil
 	case store.InsertApproval:
 		return insertApproval(m.Approval), nil
+	case store.InsertOutbox:
+		return insertOutbox(m.Item), nil
 	case store.UpsertMessage:
 		return upsertMessage(m.Message), nil
 	case store.SessionMove:

@@ -29,10 +29,17 @@ func (r *Reader) OutboxDue(ctx context.Context, in store.Scope, now time.Time, l
 
 // InsertOutbox implements store.OutboxTx.
 func (t *Tx) InsertOutbox(ctx context.Context, i store.OutboxItem) error {
-	return t.insert(ctx, `INSERT INTO outbox (id, kind, target, payload, created_at, next_at, tries, claimed_until, done_at,
-		last_error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		i.ID, i.Kind, i.Target, jsonText(i.Payload), millis(i.CreatedAt), millis(i.NextAt), int64(i.Tries),
-		millis(i.ClaimedUntil), millis(i.DoneAt), i.LastError)
+	s := insertOutbox(i)
+	return t.insert(ctx, s.SQL, s.Args...)
+}
+
+func insertOutbox(i store.OutboxItem) Statement {
+	return Statement{
+		SQL: `INSERT INTO outbox (id, kind, target, payload, created_at, next_at, tries, claimed_until, done_at,
+			last_error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		Args: []any{i.ID, i.Kind, i.Target, jsonText(i.Payload), millis(i.CreatedAt), millis(i.NextAt), int64(i.Tries),
+			millis(i.ClaimedUntil), millis(i.DoneAt), i.LastError},
+	}
 }
 
 // ClaimOutbox implements store.OutboxTx.

@@ -26,6 +26,7 @@ func RunConcurrent(t *testing.T, open func(t *testing.T) store.Store) {
 		{"OneNamesakeLives", testOneNamesake},
 		{"GrantUsesAtOnce", testGrantUsesAtOnce},
 		{"OneClaimsOutbox", testOneClaimsOutbox},
+		{"OneUsesLink", testOneUsesLink},
 		{"AuditAtOnce", testAuditAtOnce},
 		{"OneKeyWins", testOneKey},
 	}

@@ -25,7 +25,10 @@ func (w *world) claim(id string, now, until int64) (made bool, err error) {
 }
 
 func testOutbox(w *world) {
-	late, soon := w.outbox(20), w.outbox(10)
+	late := w.outbox(20)
+	soon := store.OutboxItem{ID: w.id(), Kind: "webhook", Target: "y", Payload: []byte(`{"c":1}`), CreatedAt: at(1), NextAt: at(10)}
+	w.move(store.InsertOutbox{Item: soon})
+	w.refuse(store.ErrConflict, store.Batch{Moves: []store.Move{store.InsertOutbox{Item: soon}}})
 	same(w, got[[]store.OutboxItem](w)(w.s.OutboxDue(w.ctx, store.System(), at(10), 0)), []store.OutboxItem{soon})
 	same(w, w.due(20, 0), []string{soon.ID, late.ID})
 	same(w, w.due(20, 1), []string{soon.ID})

@@ -52,7 +52,8 @@ func (w *world) full(p store.Principal) full {
 		Status: store.ToolRunning, IdempotencyKey: "k", Replica: "gone", CreatedAt: at(4)}
 	w.tx(func(tx store.Tx) error {
 		_, err := tx.AppendAudit(w.ctx, store.AuditEntry{Tenant: p.Tenant, Actor: p.User, Action: "x", TS: at(1)})
-		return errors.Join(err, tx.UpsertTool(w.ctx, f.tool), tx.InsertGrant(w.ctx, f.grant),
+		_, used := tx.UseLink(w.ctx, store.UsedLink{ID: "link of " + f.session.ID, Tenant: p.Tenant, User: p.User, UsedAt: at(1)})
+		return errors.Join(err, used, tx.UpsertTool(w.ctx, f.tool), tx.InsertGrant(w.ctx, f.grant),
 			tx.InsertToolCall(w.ctx, f.called), tx.InsertOutbox(w.ctx, store.OutboxItem{ID: w.id(), CreatedAt: at(1)}))
 	})
 	w.tx(func(tx store.Tx) error {
@@ -175,6 +176,9 @@ func (w *world) owned(f full) map[string]sees {
 			return some(r.LiveGrants(w.ctx, in, p.Tenant, p.User, "a", "s", at(1)))
 		},
 		"Audit": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Audit(w.ctx, in, 0, 10)) },
+		"UsedLink": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.UsedLink(w.ctx, in, "link of "+f.session.ID))
+		},
 	}
 }
 

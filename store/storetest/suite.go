@@ -58,6 +58,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Commands", testCommands},
 		{"Proxies", testProxies},
 		{"SandboxInstances", testSandboxInstances},
+		{"UsedLinks", testUsedLinks},
 		{"BatchOrder", testBatchOrder},
 		{"BatchLost", testBatchLost},
 		{"BatchAtomic", testBatchAtomic},
