@@ -115,7 +115,7 @@ func (in *intake) settle(ctx context.Context, g given) error {
 		return err
 	}
 	d.By, d.Via = in.req.Principal.User, inbox.ViaChat
-	settled, err := inbox.Settle(ctx, in.tx, g.question, d, time.Now())
+	settled, err := in.s.settleIn(ctx, in.tx, g.question, d)
 	switch {
 	case err != nil:
 		return err

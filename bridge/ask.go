@@ -7,11 +7,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
+	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -182,14 +182,9 @@ func offered(q *Question) (json.RawMessage, *Failure) {
 	return mustJSON(q.Options), nil
 }
 
-// plainTitle keeps a title on one line and short; the arguments show everything.
-func plainTitle(title string) string {
-	title = strings.Join(strings.Fields(strings.ReplaceAll(title, "\x00", "\uFFFD")), " ")
-	if runes := []rune(title); len(runes) > askedTitle {
-		return string(runes[:askedTitle]) + "…"
-	}
-	return title
-}
+// plainTitle keeps a title on one line, short, and free of what would deceive whoever reads
+// it; the arguments show everything.
+func plainTitle(title string) string { return policy.Visible(title, askedTitle) }
 
 func compact(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -96,7 +97,7 @@ func (t *turn) requests(ctx context.Context) error {
 	}
 	i := slices.IndexFunc(commands, func(c store.Command) bool { return c.TurnID == t.row.ID })
 	if i < 0 {
-		return nil
+		return t.notice(ctx)
 	}
 	return t.cancel(ctx, commands[i])
 }
@@ -143,6 +144,13 @@ func (t *turn) cancelParked(ctx context.Context, c store.Command, reserved *stor
 	return t.cancel(ctx, c, append(insert, begun)...)
 }
 
+// reasonOf is why a Command ends a Turn.
+func reasonOf(c store.Command) *Failure {
+	f := &Failure{Code: CodeInternal, Message: "The turn was ended."}
+	_ = json.Unmarshal(c.Payload, f) // of our own writing
+	return f
+}
+
 // stopUpstream tells the upstream to stop and hears it out for a moment: it knows best what
 // becomes of what it has begun. What it asks now, nobody is asked.
 func (t *turn) stopUpstream(ctx context.Context) error {
@@ -181,8 +189,11 @@ func (t *turn) lastWords(b batch) bool {
 	return b.err != nil || ended(b.outputs)
 }
 
-// cancel stops the upstream and ends the open Run and the Turn.
+// cancel stops the upstream and ends the open Run and the Turn, as the Command says.
 func (t *turn) cancel(ctx context.Context, c store.Command, before ...store.Move) error {
+	if c.Kind == store.CommandFail {
+		return t.fail(ctx, reasonOf(c), append(before, store.CommandDone{ID: c.ID, At: time.Now()})...)
+	}
 	if err := t.stopUpstream(ctx); err != nil {
 		return err
 	}

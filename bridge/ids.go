@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -30,11 +31,29 @@ func ValidExternalID(id string) bool {
 	return true
 }
 
-// newRunToken makes the secret a Turn's Agent calls us with, and what is kept of it.
-func newRunToken() (token string, hash []byte) {
+// runTokenPrefix begins every run token.
+const runTokenPrefix = "run_"
+
+// newRunToken makes the secret a Turn's Agent calls us with, and what is kept of it. It
+// names the Turn, so that nobody has to search for it.
+func newRunToken(turnID string) (token string, hash []byte) {
 	var secret [32]byte
 	rand.Read(secret[:]) // never fails; crypto/rand ends the process instead
-	token = "run_" + base64.RawURLEncoding.EncodeToString(secret[:])
+	token = runTokenPrefix + turnID + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
+	return token, runTokenHash(token)
+}
+
+func runTokenHash(token string) []byte {
 	sum := sha256.Sum256([]byte(token))
-	return token, sum[:]
+	return sum[:]
+}
+
+// IsRunToken says whether a credential is an Agent's. Whether it is good the Turn knows.
+func IsRunToken(token string) bool { return strings.HasPrefix(token, runTokenPrefix) }
+
+// turnOfToken is the Turn a run token names.
+func turnOfToken(token string) (id string, ok bool) {
+	rest, ok := strings.CutPrefix(token, runTokenPrefix)
+	id, _, found := strings.Cut(rest, "_")
+	return id, ok && found && uuid.Validate(id) == nil
 }

@@ -26,9 +26,11 @@ func (t *turn) judge(ctx context.Context, q *Question) (bool, error) {
 	if t.s.m.cfg.Policy == nil || q.Kind != AskPermission || t.pump == nil {
 		return false, nil
 	}
-	j := judged{q: q, verdict: t.s.m.cfg.Policy.Decide(policy.Call{
-		AgentID: t.row.AgentID, Tool: q.tool(), Kind: q.ToolKind, Title: q.Title, Args: q.Args,
-	}, nil, time.Now())}
+	verdict, err := t.verdict(ctx, q)
+	if err != nil {
+		return false, err
+	}
+	j := judged{q: q, verdict: verdict}
 	a, ok := j.answer()
 	if !ok {
 		return false, nil
@@ -46,6 +48,31 @@ func (t *turn) judge(ctx context.Context, q *Question) (bool, error) {
 		return true, t.tellNow(ctx, j.event())
 	}
 	return true, nil
+}
+
+// verdict is the policy's. A Grant that makes it an allow is used, once, before it counts.
+func (t *turn) verdict(ctx context.Context, q *Question) (policy.Verdict, error) {
+	now, cfg := time.Now(), t.s.m.cfg
+	grants, err := inbox.Grants(ctx, cfg.Store, t.s.row, now)
+	if err != nil {
+		return policy.Verdict{}, err
+	}
+	v := cfg.Policy.Decide(policy.Call{
+		AgentID: t.row.AgentID, Session: t.s.id, Tool: q.tool(), Kind: q.ToolKind, Title: plainTitle(q.Title), Args: compact(q.Args),
+		By: policy.Principal{Tenant: t.s.row.Tenant, User: t.s.row.User},
+	}, grants, now)
+	if v.Grant == "" {
+		return v, nil
+	}
+	var ok bool
+	err = cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		ok, err = tx.UseGrant(ctx, v.Grant, now)
+		return err
+	})
+	if err == nil && !ok {
+		v.Action, v.Grant, v.Reason = policy.Ask, "", "The grant for it is used up."
+	}
+	return v, err
 }
 
 // tellNow puts an event of ours where the upstream's go: into the open Run or the next.

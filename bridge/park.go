@@ -139,7 +139,7 @@ func resultText(q inbox.Question) string {
 	if q.ClientTool() && json.Unmarshal(q.Call.Result, &text) == nil {
 		return text
 	}
-	return string(q.Call.Result)
+	return string(inbox.Told(q))
 }
 
 // shownArgs is what a person sees before deciding (DESIGN's one form for permissions).
@@ -202,13 +202,11 @@ func questionsOf(ctx context.Context, r store.Reader, turnID string) ([]inbox.Qu
 	}
 	var all []inbox.Question
 	for _, call := range calls {
-		q := inbox.Question{Call: call}
-		if call.Kind == store.KindQuestion {
-			if q.Approval, err = r.Approval(ctx, store.System(), call.ID); err != nil {
-				return nil, err
-			}
+		q, err := inbox.Of(ctx, r, store.System(), call)
+		if err != nil {
+			return nil, err
 		}
-		if call.Kind != store.KindServer {
+		if call.Kind != store.KindServer || q.Approval.ID != "" {
 			all = append(all, q)
 		}
 	}

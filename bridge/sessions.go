@@ -10,6 +10,7 @@ import (
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/redact"
+	"aqueduct/bridge/tools"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -22,9 +23,11 @@ type Config struct {
 	Replica string
 	Agents  *Directory
 	Filter  redact.Filter
-	Limits  Limits
-	Logger  *slog.Logger
-	Meter   Meter
+	// Tools sees to the ToolCalls of Agents; nil without any.
+	Tools  *tools.Service
+	Limits Limits
+	Logger *slog.Logger
+	Meter  Meter
 	// Policy says which permissions need no person; nil: none.
 	Policy *policy.Policy
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"time"
 
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
+	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -57,7 +59,7 @@ func (s *Sessions) settle(ctx context.Context, in store.Scope, id string, decide
 		if err != nil {
 			return err
 		}
-		if settled, err = inbox.Settle(ctx, tx, q, d, time.Now()); err != nil || !settled.Won {
+		if settled, err = s.settleIn(ctx, tx, q, d); err != nil || !settled.Won {
 			return err
 		}
 		_, err = reserveNext(ctx, tx, q.Call.TurnID, "", nil)
@@ -65,8 +67,49 @@ func (s *Sessions) settle(ctx context.Context, in store.Scope, id string, decide
 	})
 	if err == nil && settled.Won {
 		s.cfg.Bell.Ring(settled.Question.Call.SessionID)
+		s.kickTools(settled.Question)
 	}
 	return settled, err
+}
+
+// settleIn applies one Decision, and to a ToolCall of ours what follows from it.
+func (s *Sessions) settleIn(ctx context.Context, tx store.Tx, q inbox.Question, d inbox.Decision) (inbox.Settled, error) {
+	now := time.Now()
+	settled, err := inbox.Settle(ctx, tx, q, d, now)
+	if err != nil || !settled.Won {
+		return settled, err
+	}
+	if d.Option.Kind == inbox.AllowAlways && d.Status == store.ApprovalApproved {
+		if err := s.standing(ctx, tx, settled.Question, d, now); err != nil {
+			return settled, err
+		}
+	}
+	if q.Proxied() && s.cfg.Tools != nil {
+		err = s.cfg.Tools.Settled(ctx, tx, settled.Question, now)
+	}
+	return settled, err
+}
+
+// standing keeps an "always" as a Grant: for this call, in this Session. What cannot be told
+// apart from other calls is allowed this once only.
+func (s *Sessions) standing(ctx context.Context, tx store.Tx, q inbox.Question, d inbox.Decision, now time.Time) error {
+	session, err := tx.Session(ctx, store.System(), q.Call.SessionID)
+	if err != nil {
+		return err
+	}
+	g, err := policy.GrantFor(inbox.CallOf(q, session), policy.ForSession)
+	if err != nil {
+		s.cfg.Logger.Info("an always was taken for once", slog.String("approval_id", q.Call.ID), slog.Any("reason", err))
+		return nil
+	}
+	return tx.InsertGrant(ctx, inbox.GrantRow(newID(), g, d.By, now))
+}
+
+// kickTools has an approved ToolCall run at once, instead of when it is looked for.
+func (s *Sessions) kickTools(q inbox.Question) {
+	if q.Proxied() && s.cfg.Tools != nil {
+		s.cfg.Tools.Kick()
+	}
 }
 
 // reserved is a Run reserved for what follows an answer.

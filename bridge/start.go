@@ -18,7 +18,7 @@ func (t *turn) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	token, hash := newRunToken()
+	token, hash := newRunToken(t.row.ID)
 	call.RunToken = token
 	now := time.Now()
 	begun, err := t.run.started(startedInput(t.s.row.ExternalID, t.run.row, call.fresh))
@@ -124,8 +124,11 @@ func (t *turn) deliver(ctx context.Context, moves []store.Move) error {
 		if q.Open() || !q.Call.DeliveredAt.IsZero() {
 			continue
 		}
-		answers = append(answers, answerTo(q))
 		moves = append(moves, store.ToolCallDelivered{ID: q.Call.ID, At: now})
+		if q.Proxied() { // its Agent waits for the call, not for the answer
+			continue
+		}
+		answers = append(answers, answerTo(q))
 		if q.Call.Status == store.ToolDispatched {
 			moves = append(moves, store.ToolCallMove{ID: q.Call.ID, From: store.ToolDispatched, To: store.ToolSucceeded, EndedAt: now})
 		}
@@ -140,7 +143,7 @@ func (t *turn) deliver(ctx context.Context, moves []store.Move) error {
 	}
 	running := store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning}
 	if t.pump == nil { // it will be called again, with a token of its own
-		call.RunToken, running.TokenHash = newRunToken()
+		call.RunToken, running.TokenHash = newRunToken(t.row.ID)
 		running.DispatchedAt = now
 	}
 	if _, err := t.run.keep(ctx, records, append(moves, running)...); err != nil {
@@ -184,7 +187,7 @@ func (t *turn) goOn(ctx context.Context, call Call, answers []Answer) error {
 // renewToken makes the token of a call that was not foreseen: of an upstream that was held
 // and cannot be told.
 func (t *turn) renewToken(ctx context.Context, call *Call) error {
-	token, hash := newRunToken()
+	token, hash := newRunToken(t.row.ID)
 	call.RunToken = token
 	return t.keep(ctx, nil, store.TurnMove{
 		ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, DispatchedAt: time.Now(), TokenHash: hash,
@@ -192,7 +195,7 @@ func (t *turn) renewToken(ctx context.Context, call *Call) error {
 }
 
 func answerTo(q inbox.Question) Answer {
-	status, payload := inbox.Answered(q)
+	status, payload := inbox.Heard(q)
 	a := Answer{UpstreamID: q.Call.UpstreamID, Kind: AskPermission, Status: status, Payload: payload}
 	switch {
 	case q.ClientTool():

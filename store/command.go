@@ -11,6 +11,7 @@ type CommandKind string
 // The kinds of Commands.
 const (
 	CommandCancel CommandKind = "cancel" // of TurnID
+	CommandFail   CommandKind = "fail"   // TurnID, for the reason in Payload: {code,message}
 )
 
 // Command is a request to the owner of a Session that no other row expresses.

@@ -124,7 +124,7 @@ func readInput(d Decision, q Question, a Answer) (Decision, error) {
 	if len(value) == 0 || string(value) == "null" {
 		return d, &Unclear{InvalidAnswer, "the answer is empty"}
 	}
-	if err := checkSchema(q.Approval.ResponseSchema, value); err != nil {
+	if err := CheckSchema(q.Approval.ResponseSchema, value); err != nil {
 		return d, &Unclear{InvalidAnswer, err.Error()}
 	}
 	d.Status, d.Payload, d.Result = store.ApprovalApproved, value, value
@@ -294,9 +294,9 @@ func textOf(payload json.RawMessage) string {
 	return string(payload)
 }
 
-// checkSchema validates an input's value. A schema that is itself broken accepts all:
+// CheckSchema says whether a value is what a JSON Schema describes. A schema that is itself broken accepts all:
 // the person cannot mend it, and the agent sees the value anyway.
-func checkSchema(schema, value json.RawMessage) error {
+func CheckSchema(schema, value json.RawMessage) error {
 	if len(schema) == 0 {
 		return nil
 	}
@@ -314,10 +314,10 @@ func checkSchema(schema, value json.RawMessage) error {
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
-		return fmt.Errorf("the answer is not JSON")
+		return fmt.Errorf("it is not JSON")
 	}
 	if err := compiled.Validate(v); err != nil {
-		return fmt.Errorf("the answer does not fit the question's schema")
+		return fmt.Errorf("it does not fit the schema")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"aqueduct/store"
 )
@@ -42,6 +43,14 @@ func DefaultOptions() []Option {
 	return []Option{{ID: AllowOnce, Label: "Allow once", Kind: AllowOnce}, {ID: RejectOnce, Label: "Reject", Kind: RejectOnce}}
 }
 
+// StandingOptions are offered for calls that we see to: we can keep a standing answer.
+func StandingOptions() []Option {
+	return []Option{
+		{ID: AllowOnce, Label: "Allow once", Kind: AllowOnce}, {ID: AllowAlways, Label: "Always allow this", Kind: AllowAlways},
+		{ID: RejectOnce, Label: "Reject", Kind: RejectOnce},
+	}
+}
+
 // Question is one as kept: its ToolCall, and its Approval unless it is a client tool.
 type Question struct {
 	Call     store.ToolCall
@@ -54,7 +63,11 @@ func (q Question) Open() bool {
 }
 
 // ClientTool reports whether a frontend, not a person, is asked.
-func (q Question) ClientTool() bool { return q.Call.Kind == store.KindClient }
+func (q Question) ClientTool() bool { return q.Call.Kind == store.KindClient && q.Approval.ID == "" }
+
+// Proxied reports whether the Question is about a ToolCall that we see to: its Agent hears of
+// the call's end, and not of the answer.
+func (q Question) Proxied() bool { return q.Call.ArgsSHA256 != "" }
 
 // Options are those this Question offered.
 func (q Question) Options() []Option {
@@ -71,9 +84,19 @@ func Load(ctx context.Context, r store.Reader, in store.Scope, id string) (Quest
 	if err != nil {
 		return Question{}, err
 	}
-	q := Question{Call: call}
-	if call.Kind == store.KindQuestion {
-		q.Approval, err = r.Approval(ctx, in, id)
+	return Of(ctx, r, in, call)
+}
+
+// Of is the Question that a ToolCall is, or would be: one that nobody was asked about has no
+// Approval.
+func Of(ctx context.Context, r store.Reader, in store.Scope, call store.ToolCall) (q Question, err error) {
+	q.Call = call
+	if call.Kind != store.KindQuestion && !q.Proxied() {
+		return q, nil
+	}
+	q.Approval, err = r.Approval(ctx, in, call.ID)
+	if errors.Is(err, store.ErrNotFound) && call.Kind != store.KindQuestion {
+		err = nil
 	}
 	return q, err
 }

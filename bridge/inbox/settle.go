@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -89,7 +90,48 @@ func toolCallMove(q Question, d Decision, now time.Time) store.ToolCallMove {
 	if m.Result == nil {
 		m.Result = d.Result
 	}
+	if q.Proxied() && q.Call.Kind != store.KindQuestion && !q.ClientTool() {
+		m.Result = nil // that will be the tool's own
+	}
+	if q.Proxied() && m.ErrorCode != "" {
+		m.Error = mustJSON(map[string]string{"code": m.ErrorCode, "message": whyNot(d)})
+	}
 	return m
+}
+
+// whyNot is what an Agent hears of a call that did not run.
+func whyNot(d Decision) string {
+	if d.Reason != "" {
+		return d.Reason
+	}
+	switch d.Status {
+	case store.ApprovalExpired:
+		return "Nobody decided in time."
+	case store.ApprovalCancelled:
+		return "It was cancelled."
+	}
+	return "A person rejected it."
+}
+
+// Told is the content of the TOOL_CALL_RESULT that tells how a Question was settled.
+func Told(q Question) json.RawMessage {
+	if q.Approval.ID == "" || q.Call.Kind == store.KindQuestion {
+		return q.Call.Result
+	}
+	if status, payload := Answered(q); status == "resolved" {
+		var chosen Option
+		_ = json.Unmarshal(payload, &struct {
+			ID   *string `json:"optionId"`
+			Kind *string `json:"kind"`
+		}{&chosen.ID, &chosen.Kind}) // of our own writing
+		if q.Approval.Status == store.ApprovalApproved {
+			return permissionResult("approved", chosen)
+		}
+		if q.Approval.Status == store.ApprovalRejected {
+			return permissionResult("rejected", chosen)
+		}
+	}
+	return object("status", strings.ToLower(string(q.Approval.Status)))
 }
 
 func approvalMove(q Question, d Decision, now time.Time) store.ApprovalMove {
@@ -138,6 +180,20 @@ func Answered(q Question) (status string, payload json.RawMessage) {
 		return "cancelled", nil
 	}
 	return d.Status, d.Payload
+}
+
+// Heard is Answered, for the agent: an "always" stays ours, as a Grant, where the agent also
+// offers to allow once. It would otherwise remember what nobody could revoke.
+func Heard(q Question) (status string, payload json.RawMessage) {
+	status, payload = Answered(q)
+	var chosen struct{ Kind string }
+	if q.Approval.Kind != store.ApprovalPermission || json.Unmarshal(payload, &chosen) != nil || chosen.Kind != AllowAlways {
+		return status, payload
+	}
+	if once, ok := first(q.Options(), AllowOnce); ok {
+		payload = permissionPayload(once)
+	}
+	return status, payload
 }
 
 // ChosenOption is the id of the option a settled permission was answered with.

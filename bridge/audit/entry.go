@@ -1,0 +1,58 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"aqueduct/store"
+)
+
+// What can be done.
+const (
+	ApprovalDecided   = "approval.decided"
+	ApprovalRevoked   = "approval.revoked" // a decision, before it took effect
+	ApprovalExpired   = "approval.expired"
+	ApprovalDelegated = "approval.delegated"
+	ApprovalRefused   = "approval.refused" // a decision of somebody who may not make it
+	GrantCreated      = "grant.created"
+	GrantUsed         = "grant.used"
+	GrantRevoked      = "grant.revoked"
+	ToolCallSettled   = "tool_call.settled" // one whose outcome nobody knew
+	ToolRegistered    = "tool.registered"
+	ToolRemoved       = "tool.removed"
+)
+
+// Subject is what it was done to.
+type Subject struct{ Type, ID string }
+
+// OfApproval is an Approval as a Subject.
+func OfApproval(id string) Subject { return Subject{"approval", id} }
+
+// OfGrant is a Grant as a Subject.
+func OfGrant(id string) Subject { return Subject{"grant", id} }
+
+// OfToolCall is a ToolCall as a Subject.
+func OfToolCall(id string) Subject { return Subject{"tool_call", id} }
+
+// OfTool is a Tool as a Subject.
+func OfTool(name string) Subject { return Subject{"tool", name} }
+
+// Entry is one deed, for AppendAudit. details is encoded as JSON; nil for none. It is kept
+// for ever and read by many, so it holds hashes of arguments rather than arguments.
+func Entry(who store.Principal, action string, of Subject, details any, now time.Time) (store.AuditEntry, error) {
+	e := store.AuditEntry{
+		Tenant: who.Tenant, TS: now, Actor: who.User, Action: action, SubjectType: of.Type, SubjectID: of.ID,
+	}
+	if details == nil {
+		return e, nil
+	}
+	var err error
+	if e.Payload, err = json.Marshal(details); err != nil {
+		return store.AuditEntry{}, fmt.Errorf("audit: %s: %w", action, err)
+	}
+	return e, nil
+}
+
+// Nobody is who does what no person did: an expiry, a recovery.
+func Nobody(tenant string) store.Principal { return store.Principal{Tenant: tenant, User: "system"} }

@@ -1,0 +1,59 @@
+package inbox
+
+import (
+	"context"
+	"time"
+
+	"aqueduct/policy"
+	"aqueduct/store"
+)
+
+// Grants are the standing answers that may let a call of the Session's agent through.
+func Grants(ctx context.Context, r store.Reader, s store.Session, now time.Time) ([]policy.Grant, error) {
+	rows, err := r.LiveGrants(ctx, store.System(), s.Tenant, s.User, s.AgentID, s.ID, now)
+	grants := make([]policy.Grant, 0, len(rows))
+	for _, row := range rows {
+		grants = append(grants, grantOf(row))
+	}
+	return grants, err
+}
+
+func grantOf(row store.Grant) policy.Grant {
+	g := policy.Grant{
+		ID: row.ID, Tenant: row.Tenant, Tool: row.Tool, Kind: row.Kind, Agent: row.AgentID, Session: row.SessionID,
+		User: row.User, Match: row.Match, ExpiresAt: row.ExpiresAt, UsesLeft: policy.Unlimited,
+		GivenBy: policy.Principal{Tenant: row.Tenant, User: row.CreatedBy},
+	}
+	if row.MaxUses > 0 {
+		g.UsesLeft = int(max(0, row.MaxUses-row.Uses))
+	}
+	return g
+}
+
+// GrantRow is a Grant as it is kept.
+func GrantRow(id string, g policy.Grant, by string, now time.Time) store.Grant {
+	row := store.Grant{
+		ID: id, Tenant: g.Tenant, User: g.User, AgentID: g.Agent, SessionID: g.Session, Tool: g.Tool, Kind: g.Kind,
+		Match: g.Match, CreatedBy: by, CreatedAt: now, ExpiresAt: g.ExpiresAt,
+	}
+	if g.UsesLeft > 0 {
+		row.MaxUses = int64(g.UsesLeft)
+	}
+	return row
+}
+
+// CallOf is the call a permission was asked for, as the policy judges calls.
+func CallOf(q Question, s store.Session) policy.Call {
+	return policy.Call{
+		AgentID: s.AgentID, Session: s.ID, Tool: q.Approval.Tool, Title: titleOf(q), Args: q.Call.Args, Risk: policy.Risk(q.Call.Risk),
+		By: policy.Principal{Tenant: s.Tenant, User: s.User},
+	}
+}
+
+// titleOf is what the agent says it does: of a tool we run it is ours and says nothing.
+func titleOf(q Question) string {
+	if q.Proxied() {
+		return ""
+	}
+	return q.Approval.Title
+}

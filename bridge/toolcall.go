@@ -1,0 +1,140 @@
+package bridge
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"aqueduct/bridge/tools"
+	"aqueduct/store"
+)
+
+// ErrRunToken is a run token that is not good, or not for what is asked.
+var ErrRunToken = errors.New("bridge: the run token is not good for this")
+
+// AgentTurn is the Turn whose Agent calls with a run token.
+func (s *Sessions) AgentTurn(ctx context.Context, token string) (store.Turn, error) {
+	id, ok := turnOfToken(token)
+	if !ok {
+		return store.Turn{}, ErrRunToken
+	}
+	turn, err := s.cfg.Store.Turn(ctx, store.System(), id)
+	if errors.Is(err, store.ErrNotFound) {
+		return turn, ErrRunToken
+	}
+	if err == nil && subtle.ConstantTimeCompare(turn.TokenHash, runTokenHash(token)) != 1 {
+		return store.Turn{}, ErrRunToken
+	}
+	return turn, err
+}
+
+// ToolRequest is what an Agent asks to be run.
+type ToolRequest struct {
+	Name    string
+	Args    json.RawMessage
+	Key     string // idempotency key; "" for none
+	Timeout time.Duration
+}
+
+// InvokeTool takes a ToolCall of a Turn's Agent. It waits for one that is run at once; any
+// other is pending, or has failed. The error is a *tools.Error when nothing was kept.
+func (s *Sessions) InvokeTool(ctx context.Context, turn store.Turn, req ToolRequest) (store.ToolCall, error) {
+	session, err := s.cfg.Store.Session(ctx, store.System(), turn.SessionID)
+	if err != nil {
+		return store.ToolCall{}, err
+	}
+	declared, err := s.declared(ctx, turn.ID)
+	if err != nil {
+		return store.ToolCall{}, err
+	}
+	call, ended, err := s.cfg.Tools.Invoke(ctx, tools.Request{
+		Session: session, TurnID: turn.ID, Name: req.Name, Args: req.Args, Key: req.Key, Timeout: req.Timeout, Declared: declared,
+	})
+	if err != nil {
+		return call, err
+	}
+	if !call.ExpiresAt.IsZero() && !call.Status.Terminal() {
+		s.deadlines.Arm(call.ID, time.Until(call.ExpiresAt))
+	}
+	if ended == nil {
+		return call, nil
+	}
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		return call, ctx.Err()
+	}
+	return s.cfg.Store.ToolCall(ctx, store.System(), call.ID)
+}
+
+// declared are the tools that the client of a Turn's newest Run has.
+func (s *Sessions) declared(ctx context.Context, turnID string) (map[string]json.RawMessage, error) {
+	runs, err := s.cfg.Store.RunsOfTurn(ctx, store.System(), turnID)
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	var p Profile
+	if json.Unmarshal(runs[len(runs)-1].Profile, &p) != nil {
+		return nil, nil
+	}
+	declared := make(map[string]json.RawMessage, len(p.Tools))
+	for _, t := range p.Tools {
+		declared[t.Name] = t.Parameters
+	}
+	return declared, nil
+}
+
+// ToolCallOf is one of the Turn's ToolCalls. Another Turn's is as good as none.
+func (s *Sessions) ToolCallOf(ctx context.Context, turn store.Turn, id string) (store.ToolCall, error) {
+	call, err := s.cfg.Store.ToolCall(ctx, store.System(), id)
+	if err == nil && call.TurnID != turn.ID {
+		return store.ToolCall{}, store.ErrNotFound
+	}
+	return call, err
+}
+
+// WaitTool is ToolCallOf, as soon as the call has ended or when the time is over.
+func (s *Sessions) WaitTool(ctx context.Context, turn store.Turn, id string, timeout time.Duration) (store.ToolCall, error) {
+	if call, err := s.ToolCallOf(ctx, turn, id); err != nil || call.Status.Terminal() {
+		return call, err
+	}
+	return s.cfg.Tools.Wait(ctx, store.System(), id, timeout)
+}
+
+// notice looks for ToolCalls that wait for somebody and were kept past the Session's owner.
+// The Turn pauses, and its Run ends with them when the Agent is quiet.
+func (t *turn) notice(ctx context.Context) error {
+	if t.s.m.cfg.Tools == nil {
+		return nil
+	}
+	open, err := t.s.m.cfg.Store.OpenToolCalls(ctx, store.System(), t.s.id)
+	if err != nil {
+		return err
+	}
+	pause := store.TurnStatus("")
+	for _, call := range open {
+		switch {
+		case call.TurnID != t.row.ID || call.ArgsSHA256 == "":
+		case call.Status == store.ToolWaitingApproval:
+			pause = store.TurnPausedApproval
+		case pause == "":
+			pause = store.TurnPausedTool
+		}
+	}
+	if pause == "" {
+		return nil
+	}
+	if t.row.Status == store.TurnRunning {
+		if err := t.keep(ctx, nil, store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{store.TurnRunning}, To: pause}); err != nil {
+			return err
+		}
+		t.row.Status = pause
+	}
+	if !t.asked {
+		t.asked, t.askedAt = true, time.Now()
+	}
+	t.quiet.Reset(t.s.m.cfg.Limits.Quiet)
+	return nil
+}

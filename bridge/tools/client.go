@@ -1,0 +1,34 @@
+package tools
+
+import (
+	"context"
+	"time"
+
+	"aqueduct/store"
+)
+
+// approvedPrefix begins the UpstreamID of a client's tool call that follows an approved one:
+// in the chat the permission stands under the first's id, and what the client is to run needs
+// one of its own.
+const approvedPrefix = "approved:"
+
+// askClient dispatches an approved call to the user's client. It stays DISPATCHED until the
+// client's own call has ended.
+func (s *Service) askClient(ctx context.Context, tx store.Tx, approved store.ToolCall, now time.Time) error {
+	call := approved
+	call.ID, call.UpstreamID, call.IdempotencyKey = newID(), approvedPrefix+approved.ID, ""
+	call.RunID, call.Told, call.DeliveredAt, call.CreatedAt, call.ExpiresAt = "", false, time.Time{}, now, time.Time{}
+	s.dispatched(&call, now)
+	if call.Status.Terminal() {
+		return s.clientEnded(ctx, tx, approved.ID, call, now)
+	}
+	return tx.InsertToolCall(ctx, call)
+}
+
+// clientEnded gives the approved call the end of the client's.
+func (s *Service) clientEnded(ctx context.Context, tx store.Tx, id string, of store.ToolCall, now time.Time) error {
+	_, err := tx.MoveToolCall(ctx, store.ToolCallMove{
+		ID: id, From: store.ToolDispatched, To: of.Status, Result: of.Result, ErrorCode: of.ErrorCode, Error: of.Error, EndedAt: now,
+	})
+	return err
+}

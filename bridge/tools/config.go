@@ -1,0 +1,74 @@
+package tools
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"aqueduct/policy"
+	"aqueduct/store"
+)
+
+// Config is what a Service needs.
+type Config struct {
+	Store   store.Store
+	Replica string
+	// Policy is the one in force now.
+	Policy func() *policy.Policy
+	// Ring tells the Session's owner that there is something to do for it.
+	Ring func(sessionID string)
+	// Listen hears what happens to a Session; Listeners counts who does.
+	Listen    func(sessionID string) (<-chan struct{}, func())
+	Listeners func(sessionID string) int
+	// Client calls server tools; it decides which addresses may be called.
+	Client *http.Client
+	Limits Limits
+	Meter  Meter
+	Logger *slog.Logger
+}
+
+// Limits are the settings of tools. The zero value of a member means its default.
+type Limits struct {
+	Timeout     time.Duration // of running one, when neither tool nor call say
+	ApprovalTTL time.Duration // of asking
+	ResultBytes int64         // of an answer
+	Running     int           // at a time, on this replica
+}
+
+const (
+	defaultTimeout     = 60 * time.Second // contract §10
+	defaultApprovalTTL = 10 * time.Minute // contract §10
+	defaultResultBytes = 1 << 20
+	defaultRunning     = 256
+	// longestTimeout bounds what a call may ask for.
+	longestTimeout = time.Hour
+	// lookEvery is how often work nobody rang for is looked for: approved calls whose
+	// approver's replica died, calls whose runner died.
+	lookEvery = 2 * time.Second
+	// lookMost is how many at a time.
+	lookMost = 100
+	// maxArgs bounds a call's arguments; they are shown to people.
+	maxArgs = 256 << 10
+)
+
+func (l Limits) withDefaults() Limits {
+	if l.Timeout == 0 {
+		l.Timeout = defaultTimeout
+	}
+	if l.ApprovalTTL == 0 {
+		l.ApprovalTTL = defaultApprovalTTL
+	}
+	if l.ResultBytes == 0 {
+		l.ResultBytes = defaultResultBytes
+	}
+	if l.Running == 0 {
+		l.Running = defaultRunning
+	}
+	return l
+}
+
+// Meter hears what happens, for metrics. Members may be nil; they must be quick.
+type Meter struct {
+	Ended  func(tool string, status store.ToolCallStatus, took time.Duration) // running it
+	Waited func(tool string, status store.ToolCallStatus, took time.Duration) // for a decision
+}

@@ -1,0 +1,79 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"aqueduct/store"
+)
+
+// post calls a server tool. What it answers with 2xx is the result: JSON, or a text.
+func (s *Service) post(ctx context.Context, tool store.Tool, call store.ToolCall) (json.RawMessage, *Error) {
+	body := mustJSON(struct {
+		ToolCallID string          `json:"tool_call_id"`
+		ToolName   string          `json:"tool_name"`
+		RunID      string          `json:"run_id"`
+		SessionID  string          `json:"session_id"`
+		Args       json.RawMessage `json:"args"`
+	}{call.ID, call.Name, call.TurnID, call.SessionID, call.Args})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, tool.Endpoint, bytes.NewReader(body))
+	if err != nil {
+		return nil, &Error{CodeUnreachable, "The tool's address is not one."}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", call.ID)
+	req.Header.Set("X-Run-Id", call.TurnID)
+	resp, err := s.cfg.Client.Do(req)
+	if err != nil {
+		return nil, notReached(ctx, err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, s.cfg.Limits.ResultBytes+1))
+	switch {
+	case err != nil:
+		return nil, notReached(ctx, err)
+	case resp.StatusCode/100 != 2:
+		return nil, &Error{CodeStatus, "The tool answered HTTP " + strconv.Itoa(resp.StatusCode) + "."}
+	case int64(len(raw)) > s.cfg.Limits.ResultBytes:
+		return nil, &Error{CodeResultTooLarge, "The tool's answer is larger than is taken."}
+	}
+	return resultOf(resp.Header.Get("Content-Type"), raw), nil
+}
+
+// refused is an error of a client that may not call the address.
+type refused interface{ Refused() string }
+
+func notReached(ctx context.Context, err error) *Error {
+	var no refused
+	switch {
+	case errors.As(err, &no):
+		return &Error{CodeRefusedAddress, "The tool's address may not be called: " + no.Refused() + "."}
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &Error{CodeTimeout, "The tool took too long."}
+	}
+	return &Error{CodeUnreachable, "The tool could not be reached."}
+}
+
+func resultOf(contentType string, raw []byte) json.RawMessage {
+	kind, _, err := mime.ParseMediaType(contentType)
+	isJSON := err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
+	var line bytes.Buffer
+	switch {
+	case len(bytes.TrimSpace(raw)) == 0:
+		return json.RawMessage("null")
+	case isJSON && json.Compact(&line, raw) == nil:
+		return line.Bytes()
+	}
+	return mustJSON(strings.ToValidUTF8(string(raw), "\uFFFD"))
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }

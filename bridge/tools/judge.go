@@ -1,0 +1,100 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"aqueduct/bridge/inbox"
+	"aqueduct/policy"
+	"aqueduct/store"
+)
+
+// own is the policy that a tool was registered with. The file's rules go before it.
+type own struct {
+	Risk    policy.Risk   `json:"risk,omitempty"`
+	Verdict policy.Action `json:"verdict,omitempty"`
+	Reason  string        `json:"reason,omitempty"`
+	policy.Terms
+}
+
+// ruleOwn begins the name of a rule that is the tool's own.
+const ruleOwn = "tool: "
+
+// judge asks the policy, and where that has no rule, what the tool was registered with.
+func (s *Service) judge(ctx context.Context, tool store.Tool, req Request, call store.ToolCall) (policy.Verdict, error) {
+	now := time.Now()
+	grants, err := inbox.Grants(ctx, s.cfg.Store, req.Session, now)
+	if err != nil {
+		return policy.Verdict{}, err
+	}
+	var o own
+	_ = json.Unmarshal(tool.Policy, &o) // it was checked when the tool was registered
+	c := policy.Call{
+		AgentID: req.Session.AgentID, Session: req.Session.ID, Tool: tool.Name, Args: call.Args, Risk: o.Risk,
+		By: policy.Principal{Tenant: req.Session.Tenant, User: req.Session.User},
+	}
+	v := s.cfg.Policy().Decide(c, grants, now)
+	if o.Verdict != "" && v.Grant == "" && strings.HasPrefix(v.Rule, "default") {
+		v.Action, v.Rule, v.Reason, v.Terms = o.Verdict, ruleOwn+tool.Name, o.Reason, o.Terms
+	}
+	return v, nil
+}
+
+// useGrant counts one use of the Grant that let the call through. One that was used up or
+// revoked meanwhile lets nothing through: a person is asked.
+func (s *Service) useGrant(ctx context.Context, tx store.Tx, v policy.Verdict) (policy.Verdict, error) {
+	if v.Grant == "" {
+		return v, nil
+	}
+	ok, err := tx.UseGrant(ctx, v.Grant, time.Now())
+	if err == nil && !ok {
+		v.Action, v.Grant, v.Reason = policy.Ask, "", "The grant for it is used up."
+	}
+	return v, err
+}
+
+// approval is the Question that a call waits for. What is shown is what will run: the hash
+// binds them.
+func approvalOf(call store.ToolCall, v policy.Verdict, asked string) store.Approval {
+	a := store.Approval{
+		ID: call.ID, SessionID: call.SessionID, TurnID: call.TurnID, Kind: store.ApprovalPermission, Status: store.ApprovalPending,
+		Tool: call.Name, Title: call.Name, Args: call.Args, ArgsSHA256: call.ArgsSHA256, Options: mustJSON(inbox.StandingOptions()),
+		Risk: call.Risk, CreatedAt: call.CreatedAt, ExpiresAt: call.ExpiresAt,
+		AskedUser: asked, FourEyes: v.FourEyes, MayEdit: v.MayEdit,
+	}
+	if raw := mustJSON(v.Approvers); len(raw) > len("null") {
+		a.Approvers = raw
+	}
+	return a
+}
+
+// recordsOf is what the platform contract (§9.1) wants on record of a call that was taken.
+func recordsOf(call store.ToolCall, v policy.Verdict) []store.Record {
+	records := []store.Record{
+		recordOf(call, "tool_call_created", map[string]any{"tool_call_id": call.ID, "tool_name": call.Name, "kind": call.Kind, "args_sha256": call.ArgsSHA256}),
+		recordOf(call, "policy_decision", map[string]any{
+			"tool_call_id": call.ID, "tool": call.Name, "verdict": v.Action, "rule": v.Rule, "reason": v.Reason, "risk": v.Risk, "grant_id": v.Grant,
+			"args_sha256": call.ArgsSHA256,
+		}),
+	}
+	switch call.Status {
+	case store.ToolWaitingApproval:
+		records = append(records, recordOf(call, "approval_created", map[string]any{
+			"approval_id": call.ID, "tool_name": call.Name, "risk": call.Risk, "expires_at": call.ExpiresAt.UnixMilli(),
+		}))
+	case store.ToolRunning, store.ToolWaitingClient:
+		records = append(records, recordOf(call, "tool_dispatched", map[string]any{"tool_call_id": call.ID, "tool_name": call.Name}))
+	}
+	return records
+}
+
+func recordOf(call store.ToolCall, kind string, payload map[string]any) store.Record {
+	return store.Record{
+		ID: uuid.Must(uuid.NewV7()).String(), SessionID: call.SessionID, TurnID: call.TurnID, Source: store.SourcePlatform,
+		Type: kind, TS: time.Now(), Payload: mustJSON(payload),
+	}
+}

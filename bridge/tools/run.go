@@ -1,0 +1,129 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"aqueduct/store"
+)
+
+// keepWait bounds how long the end of a call may take to be kept after ours is near.
+const keepWait = 5 * time.Second
+
+// claimAndRun runs an approved call, if nobody else does. That it runs is kept before it
+// runs, so that a crash can never run it twice.
+func (s *Service) claimAndRun(ctx context.Context, call store.ToolCall) {
+	session, err := s.cfg.Store.Session(ctx, store.System(), call.SessionID)
+	if err != nil {
+		s.complain(ctx, call, err)
+		return
+	}
+	tool, err := s.cfg.Store.ToolOf(ctx, store.System(), session.Tenant, call.Name)
+	if err != nil {
+		s.complain(ctx, call, err)
+		return
+	}
+	won := false
+	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		won, err = tx.MoveToolCall(ctx, store.ToolCallMove{
+			ID: call.ID, From: store.ToolDispatched, To: store.ToolRunning, Replica: s.cfg.Replica, RunningAt: time.Now(),
+		})
+		if err != nil || !won {
+			return err
+		}
+		if call, err = tx.ToolCall(ctx, store.System(), call.ID); err != nil { // as it was approved, perhaps edited
+			return err
+		}
+		return tx.InsertRecord(ctx, recordOf(call, "tool_dispatched", map[string]any{"tool_call_id": call.ID, "tool_name": call.Name}))
+	})
+	if err != nil {
+		s.complain(ctx, call, err)
+		return
+	}
+	if won {
+		s.run(ctx, tool, call)
+	}
+}
+
+func (s *Service) complain(ctx context.Context, call store.ToolCall, err error) {
+	if ctx.Err() == nil {
+		s.cfg.Logger.Error("tool call not run, trying again", slog.String("tool_call_id", call.ID), slog.Any("error", err))
+	}
+}
+
+// run runs a call that is RUNNING here, and keeps its end.
+func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall) {
+	began := time.Now()
+	timed, cancel := context.WithTimeout(ctx, call.Timeout)
+	result, failure := s.post(timed, tool, call)
+	cancel()
+	move := store.ToolCallMove{
+		ID: call.ID, From: store.ToolRunning, OnlyOf: s.cfg.Replica, To: store.ToolSucceeded, Result: result, EndedAt: time.Now(),
+	}
+	if failure != nil {
+		if ctx.Err() != nil {
+			return // we are leaving: what became of it nobody knows, and the next process says so
+		}
+		move.To, move.Result, move.ErrorCode, move.Error = store.ToolFailed, nil, failure.Code, failure.json()
+		if failure.Code == CodeTimeout {
+			move.To = store.ToolTimeout
+		}
+	}
+	s.end(context.WithoutCancel(ctx), call, move)
+	if f := s.cfg.Meter.Ended; f != nil {
+		f(call.Name, move.To, time.Since(began))
+	}
+}
+
+// end keeps how a call ended and tells those who wait.
+func (s *Service) end(ctx context.Context, call store.ToolCall, move store.ToolCallMove) {
+	ctx, cancel := context.WithTimeout(ctx, keepWait)
+	defer cancel()
+	won := false
+	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		if won, err = tx.MoveToolCall(ctx, move); err != nil || !won {
+			return err
+		}
+		if err := tx.InsertRecord(ctx, recordOf(call, "tool_result", map[string]any{
+			"tool_call_id": call.ID, "tool_name": call.Name, "status": move.To, "result": orNull(move.Result), "error": orNull(move.Error),
+		})); err != nil {
+			return err
+		}
+		if call.OnFailure == store.FailureEndsRun && move.To != store.ToolSucceeded {
+			return failTurn(ctx, tx, call, move)
+		}
+		return nil
+	})
+	if err != nil {
+		s.cfg.Logger.Error("the end of a tool call was not kept", slog.String("tool_call_id", call.ID), slog.Any("error", err))
+		return
+	}
+	s.cfg.Ring(call.SessionID)
+}
+
+func orNull(raw []byte) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+// failTurn asks the Session's owner to end the Turn.
+func failTurn(ctx context.Context, tx store.Tx, call store.ToolCall, move store.ToolCallMove) error {
+	return tx.InsertCommand(ctx, store.Command{
+		ID: newID(), SessionID: call.SessionID, TurnID: call.TurnID, Kind: store.CommandFail, CreatedAt: time.Now(),
+		Payload: mustJSON(&Error{Code: "tool_failed", Message: "The tool " + call.Name + " failed (" + move.ErrorCode + ")."}),
+	})
+}
+
+// giveBack is for a call that was to run at once and for which there is no room: it fails,
+// having done nothing.
+func (s *Service) giveBack(ctx context.Context, call store.ToolCall) error {
+	e := &Error{CodeBusy, "Too many tools are running. Try again."}
+	s.end(ctx, call, store.ToolCallMove{
+		ID: call.ID, From: store.ToolRunning, OnlyOf: s.cfg.Replica, To: store.ToolFailed, ErrorCode: e.Code, Error: e.json(), EndedAt: time.Now(),
+	})
+	return e
+}

@@ -1,0 +1,120 @@
+package tools
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"aqueduct/store"
+)
+
+// Service takes ToolCalls and sees to them.
+type Service struct {
+	cfg   Config
+	slots chan struct{} // of calls that run
+	bell  chan struct{} // capacity 1: there may be work
+
+	mu      sync.Mutex
+	running context.Context // of Run; nil before it and after its end
+	wg      sync.WaitGroup
+	ended   map[string]chan struct{} // calls that run here, closed when their end is kept
+}
+
+// New makes a Service; Run must be running for anything to be run.
+func New(cfg Config) *Service {
+	cfg.Limits = cfg.Limits.withDefaults()
+	return &Service{
+		cfg: cfg, slots: make(chan struct{}, cfg.Limits.Running), bell: make(chan struct{}, 1), ended: make(map[string]chan struct{}),
+	}
+}
+
+// Run sees to approved calls and to those whose runner died, until ctx ends; then it waits
+// for what runs here, which is told to stop.
+func (s *Service) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.mu.Lock()
+	s.running = ctx
+	s.mu.Unlock()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	s.Kick()
+	for {
+		select {
+		case <-s.bell:
+		case <-tick.C:
+		case <-ctx.Done():
+			s.mu.Lock()
+			s.running = nil
+			s.mu.Unlock()
+			s.wg.Wait()
+			return nil
+		}
+		if err := s.look(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Logger.Warn("could not look for tool calls", slog.Any("error", err))
+		}
+	}
+}
+
+// Kick says that a call may have been approved.
+func (s *Service) Kick() {
+	select {
+	case s.bell <- struct{}{}:
+	default:
+	}
+}
+
+// look takes up what is to be run, and what nobody runs any more.
+func (s *Service) look(ctx context.Context) error {
+	approved, err := s.cfg.Store.ToolCallsByStatus(ctx, store.System(), []store.ToolCallStatus{store.ToolDispatched}, store.KindServer, lookMost)
+	if err != nil {
+		return err
+	}
+	for _, call := range approved {
+		s.start(call)
+	}
+	orphans, err := s.cfg.Store.OrphanedToolCalls(ctx, store.System(), lookMost)
+	if err != nil {
+		return err
+	}
+	for _, call := range orphans {
+		if err := s.orphaned(ctx, call); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start runs a call that is DISPATCHED, unless somebody else does.
+func (s *Service) start(call store.ToolCall) {
+	s.spawn(call.ID, func(ctx context.Context) { s.claimAndRun(ctx, call) })
+}
+
+// spawn runs a call's work once on this replica; false when it is at work already, too much
+// is, or nothing is begun any more.
+func (s *Service) spawn(id string, work func(context.Context)) (<-chan struct{}, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil || s.running.Err() != nil || s.ended[id] != nil {
+		return nil, false
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		return nil, false
+	}
+	ctx, done := s.running, make(chan struct{})
+	s.ended[id] = done
+	s.wg.Go(func() {
+		defer func() {
+			<-s.slots
+			s.mu.Lock()
+			delete(s.ended, id)
+			s.mu.Unlock()
+			close(done)
+		}()
+		work(ctx)
+	})
+	return done, true
+}

@@ -1,0 +1,107 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"aqueduct/bridge/inbox"
+	"aqueduct/store"
+)
+
+// unknownPrefix begins the UpstreamID of a Question about a call whose runner died.
+const unknownPrefix = "unknown:"
+
+// outcomes are what a person may say of such a call.
+const (
+	outcomeSucceeded = "succeeded"
+	outcomeFailed    = "failed"
+	outcomeRunAgain  = "run_again"
+)
+
+// outcomeSchema is the form of the answer.
+const outcomeSchema = `{"type":"object","required":["outcome"],"properties":{"outcome":{"enum":["succeeded","failed","run_again"]},` +
+	`"result":{},"message":{"type":"string"}},"additionalProperties":false}`
+
+// orphaned makes a call whose runner died UNKNOWN, and asks a person what became of it: it
+// may have done all it does, and running it again could do it twice.
+func (s *Service) orphaned(ctx context.Context, call store.ToolCall) error {
+	var asked store.ToolCall
+	won := false
+	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		session, err := tx.LockSession(ctx, store.System(), call.SessionID)
+		if err != nil {
+			return err
+		}
+		won, err = tx.MoveToolCall(ctx, store.ToolCallMove{ID: call.ID, From: store.ToolRunning, OnlyOf: call.Replica, To: store.ToolUnknown})
+		if err != nil || !won {
+			return err
+		}
+		asked = s.unknownCall(call)
+		if err := tx.InsertToolCall(ctx, asked); err != nil {
+			return err
+		}
+		return tx.InsertApproval(ctx, store.Approval{
+			ID: asked.ID, SessionID: call.SessionID, TurnID: call.TurnID, Kind: store.ApprovalInput, Status: store.ApprovalPending, Tool: call.Name,
+			Title: "Nobody knows whether " + call.Name + " was carried out: the server stopped while it ran.",
+			Args:  asked.Args, ArgsSHA256: call.ArgsSHA256, ResponseSchema: json.RawMessage(outcomeSchema), Risk: call.Risk,
+			CreatedAt: asked.CreatedAt, ExpiresAt: asked.ExpiresAt, AskedUser: session.User,
+		})
+	})
+	if err == nil && won {
+		s.cfg.Ring(call.SessionID)
+	}
+	return err
+}
+
+func (s *Service) unknownCall(call store.ToolCall) store.ToolCall {
+	now := time.Now()
+	return store.ToolCall{
+		ID: newID(), SessionID: call.SessionID, TurnID: call.TurnID, Name: "tool_outcome", Kind: store.KindQuestion,
+		Status: store.ToolWaitingApproval, UpstreamID: unknownPrefix + call.ID, ArgsSHA256: call.ArgsSHA256,
+		Args:      mustJSON(map[string]any{"tool_call_id": call.ID, "tool": call.Name, "args": call.Args}),
+		CreatedAt: now, ExpiresAt: now.Add(s.cfg.Limits.ApprovalTTL),
+	}
+}
+
+// Settled carries on after a Question about a ToolCall was settled, in the same transaction.
+func (s *Service) Settled(ctx context.Context, tx store.Tx, q inbox.Question, now time.Time) error {
+	if id, ok := strings.CutPrefix(q.Call.UpstreamID, unknownPrefix); ok && q.Call.Kind == store.KindQuestion {
+		return s.known(ctx, tx, id, q, now)
+	}
+	if id, ok := strings.CutPrefix(q.Call.UpstreamID, approvedPrefix); ok && q.ClientTool() {
+		return s.clientEnded(ctx, tx, id, q.Call, now)
+	}
+	if q.Call.Kind == store.KindClient && q.Call.Status == store.ToolDispatched {
+		return s.askClient(ctx, tx, q.Call, now)
+	}
+	return nil
+}
+
+// known moves an UNKNOWN call to where a person says it is. Nobody having said, it failed.
+func (s *Service) known(ctx context.Context, tx store.Tx, id string, q inbox.Question, now time.Time) error {
+	said := struct {
+		Outcome string
+		Result  json.RawMessage
+		Message string
+	}{Outcome: outcomeFailed}
+	if status, payload := inbox.Answered(q); status == "resolved" {
+		_ = json.Unmarshal(payload, &said) // it was checked against the schema
+	}
+	move := store.ToolCallMove{ID: id, From: store.ToolUnknown, EndedAt: now}
+	switch said.Outcome {
+	case outcomeSucceeded:
+		move.To, move.Result = store.ToolSucceeded, orNull(said.Result)
+	case outcomeRunAgain:
+		move.To, move.EndedAt = store.ToolDispatched, time.Time{}
+	default:
+		e := &Error{CodeUnknownOutcome, "The server stopped while the tool ran."}
+		if said.Message != "" {
+			e.Message = said.Message
+		}
+		move.To, move.ErrorCode, move.Error = store.ToolFailed, e.Code, e.json()
+	}
+	_, err := tx.MoveToolCall(ctx, move)
+	return err
+}
