@@ -93,6 +93,16 @@ func (l *ledger) audit(h *house) []event {
 		}
 	}
 	log := h.whole(l.t, l.thread, run.LastSeq)
+	l.compare(log)
+	l.grammar(log)
+	l.causes(log)
+	l.numbers(log)
+	return log
+}
+
+// compare: what was seen is kept, at its place, with its bytes.
+func (l *ledger) compare(log []event) {
+	l.t.Helper()
 	for id, data := range l.seen {
 		if id > int64(len(log)) {
 			l.t.Errorf("thread %s: event %d of %d was seen and is lost: %s", l.thread, id, len(log), data)
@@ -100,13 +110,9 @@ func (l *ledger) audit(h *house) []event {
 			l.t.Errorf("thread %s, event %d: seen %s, kept %s", l.thread, id, data, log[id-1].data)
 		}
 	}
-	l.grammar(log)
-	l.numbers(log)
-	return log
 }
 
-// grammar: every Run begins once and has one terminal event, and what a restart broke says
-// so once.
+// grammar: every Run begins once and has one terminal event.
 func (l *ledger) grammar(log []event) {
 	l.t.Helper()
 	open := false
@@ -119,12 +125,19 @@ func (l *ledger) grammar(log []event) {
 		case e.terminal():
 			open = false
 		}
-		if e.kind() == "RUN_ERROR" && codeOf(e) != "server_restarted" {
-			l.t.Errorf("thread %s, event %d: %s", l.thread, e.id, e.data)
-		}
 	}
 	if open {
 		l.t.Errorf("thread %s: the log ends within a Run", l.thread)
+	}
+}
+
+// causes: what broke was broken by a restart, and says so.
+func (l *ledger) causes(log []event) {
+	l.t.Helper()
+	for _, e := range log {
+		if e.kind() == "RUN_ERROR" && codeOf(e) != "server_restarted" {
+			l.t.Errorf("thread %s, event %d: %s", l.thread, e.id, e.data)
+		}
 	}
 }
 

@@ -20,6 +20,9 @@ var programs string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if book := os.Getenv(bookVar); book != "" {
+		return serveAgent(book)
+	}
 	var err error
 	if programs, err = os.MkdirTemp("", "aqueduct-faults"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,0 +1,289 @@
+package faults_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// yard is a house with an acp-proxy of ours behind a wire, and scripted ACP agents behind it.
+type yard struct {
+	*house
+	env   []string
+	dir   string
+	wire  *wire
+	proxy *proxyProcess
+}
+
+// proxyID is the proxy's, and so its agent's.
+const proxyID = "p1"
+
+func newYard(t testing.TB, database string, env ...string) *yard {
+	dir := t.TempDir()
+	y := &yard{house: &house{t: t, database: database, agent: newAgent(t)}, dir: dir, wire: newWire(t)}
+	y.env = append([]string{"AQUEDUCT_SIGNING_KEY_FILE=" + filepath.Join(dir, "key")}, env...)
+	y.token()
+	y.revive()
+	y.startProxy()
+	y.linked()
+	return y
+}
+
+// token puts the proxy's token where it looks for it.
+func (y *yard) token() {
+	y.t.Helper()
+	program, err := shipped()
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	cmd := exec.Command(program, "token", "issue", "--type", "acp_proxy", "--proxy", proxyID)
+	cmd.Env = append(os.Environ(), y.env...)
+	token, err := cmd.Output()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(y.dir, "token"), token, 0o600)
+	}
+	if err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+// revive starts a server, to which the wire then leads.
+func (y *yard) revive() {
+	y.t.Helper()
+	y.start(shipped, y.env...)
+	y.reconnect()
+}
+
+func (y *yard) reconnect() { y.wire.join(strings.TrimPrefix(y.url, "http://")) }
+
+// proxyProcess is "aqueduct proxy".
+type proxyProcess struct {
+	cmd  *exec.Cmd
+	said bytes.Buffer // to be read when it has ended
+	once sync.Once
+}
+
+func (y *yard) startProxy() {
+	y.t.Helper()
+	program, err := shipped()
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	p := &proxyProcess{}
+	p.cmd = exec.Command(program, "proxy", "--url", "ws://"+y.wire.ln.Addr().String()+"/ws/agent", "--id", proxyID,
+		"--token-file", filepath.Join(y.dir, "token"), "--cwd", y.dir, "--", os.Args[0])
+	p.cmd.Env = append(os.Environ(), bookVar+"="+y.book())
+	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	// A pipe an agent still holds would keep Wait for ever.
+	p.cmd.WaitDelay = 5 * time.Second
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		y.t.Fatal(err)
+	}
+	y.proxy = p
+	y.t.Cleanup(func() {
+		p.kill()
+		if y.t.Failed() {
+			y.t.Logf("the proxy said:\n%s", p.said.String())
+		}
+	})
+}
+
+// kill is kill -9; it returns when the process is gone.
+func (p *proxyProcess) kill() {
+	p.once.Do(func() {
+		_ = p.cmd.Process.Kill() // it may be dead already
+		_ = p.cmd.Wait()
+	})
+}
+
+// linked waits until the server has the proxy's link.
+func (y *yard) linked() {
+	y.t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		var p struct{ Linked bool }
+		if found, err := y.get("/api/proxies/"+proxyID, &p); err != nil {
+			y.t.Fatal(err)
+		} else if found && p.Linked {
+			return
+		}
+	}
+	y.t.Fatalf("the proxy does not come\n%s", y.log())
+}
+
+func (y *yard) book() string { return filepath.Join(y.dir, "book") }
+
+// lines are those of the agents' book that begin with a word, without it.
+func (y *yard) lines(word string) (rest []string) {
+	y.t.Helper()
+	raw, err := os.ReadFile(y.book())
+	if err != nil && !os.IsNotExist(err) {
+		y.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if after, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), word); ok {
+			rest = append(rest, strings.TrimPrefix(after, " "))
+		}
+	}
+	return rest
+}
+
+// wrote waits until the agents' book has n lines that begin with a word.
+func (y *yard) wrote(word string, n int) {
+	y.t.Helper()
+	for end := time.Now().Add(30 * time.Second); len(y.lines(word)) < n; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			y.t.Fatalf("the agent does not write %q\n%s", word, y.log())
+		}
+	}
+}
+
+// prompted: each of these prompts reached an agent once, and no other did.
+func (y *yard) prompted(texts ...string) {
+	y.t.Helper()
+	if got := y.lines("prompt"); strings.Join(got, "\n") != strings.Join(texts, "\n") {
+		y.t.Errorf("the agent got %q, not %q", got, texts)
+	}
+}
+
+// pid is that of the agent that was started last.
+func (y *yard) pid() (pid int) {
+	y.t.Helper()
+	starts := y.lines("start")
+	if len(starts) == 0 {
+		y.t.Fatal("no agent was started")
+	}
+	if _, err := fmt.Sscan(starts[len(starts)-1], &pid); err != nil {
+		y.t.Fatal(err)
+	}
+	return pid
+}
+
+// talk is one prompt and what its client hears.
+type talk struct {
+	*ledger
+	ended chan struct{}
+	all   []event // when ended
+	bell  chan struct{}
+
+	heardMu sync.Mutex
+	heard   int // numbers
+}
+
+// say posts a prompt to the agent and listens, until the stream ends or is cut.
+func (y *yard) say(thread, run, words string) *talk {
+	y.t.Helper()
+	in, err := y.stream("POST", "/api/agui/chat?agent="+proxyID, prompt(thread, run, words))
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	k := &talk{ledger: newLedger(y.t, thread, 0), ended: make(chan struct{}), bell: make(chan struct{}, 1)}
+	go func() {
+		defer close(k.ended)
+		defer in.close()
+		for {
+			e, err := in.next()
+			if err != nil {
+				return
+			}
+			k.note(e)
+			k.all = append(k.all, e)
+			k.heardMu.Lock()
+			k.heard += len(strings.Fields(text([]event{e})))
+			k.heardMu.Unlock()
+			select {
+			case k.bell <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	y.t.Cleanup(func() {
+		in.cancel()
+		<-k.ended
+	})
+	return k
+}
+
+// until waits until the client has heard n numbers.
+func (k *talk) until(n int) {
+	k.t.Helper()
+	late := time.After(30 * time.Second)
+	for {
+		heard := k.counted()
+		if heard >= n {
+			return
+		}
+		select {
+		case <-k.bell:
+		case <-k.ended:
+			k.t.Fatalf("thread %s: the stream ended at %d of %d: %v", k.thread, heard, n, k.all)
+		case <-late:
+			k.t.Fatalf("thread %s: nothing comes after %d", k.thread, heard)
+		}
+	}
+}
+
+// counted is how many numbers the client has heard.
+func (k *talk) counted() int {
+	k.heardMu.Lock()
+	defer k.heardMu.Unlock()
+	return k.heard
+}
+
+// over waits for the end of the stream, and gives its last event.
+func (k *talk) over() event {
+	k.t.Helper()
+	select {
+	case <-k.ended:
+	case <-time.After(60 * time.Second):
+		k.t.Fatalf("thread %s: the stream does not end", k.thread)
+	}
+	if len(k.all) == 0 {
+		k.t.Fatalf("thread %s: the stream was empty", k.thread)
+	}
+	return k.all[len(k.all)-1]
+}
+
+// kept compares what was seen with the log of a thread that has settled, and gives the log.
+func (y *yard) kept(seen ...*talk) []event {
+	y.t.Helper()
+	_, run := y.settled(y.t, seen[0].thread)
+	log := y.whole(y.t, seen[0].thread, run.LastSeq)
+	for _, k := range seen {
+		k.compare(log)
+	}
+	seen[0].grammar(log)
+	return log
+}
+
+// numbered: a log, or a part of one, says the numbers from 1 to n, each once.
+func (y *yard) numbered(log []event, n int) {
+	y.t.Helper()
+	words := strings.Fields(text(log))
+	for i, word := range words {
+		if word != fmt.Sprint(i+1) {
+			y.t.Errorf("number %d is %s: %s", i+1, word, text(log))
+			return
+		}
+	}
+	if len(words) != n {
+		y.t.Errorf("it says %d of %d numbers", len(words), n)
+	}
+}
+
+// count is how many events of a kind there are.
+func count(log []event, kind string) (n int) {
+	for _, e := range log {
+		if e.kind() == kind {
+			n++
+		}
+	}
+	return n
+}
