@@ -289,3 +289,32 @@ func TestLinkCutWhileOpeningOldProxy(t *testing.T) {
 		p.silent()
 	})
 }
+
+// A prompt that a cut link swallowed is sent again on the next, and its agent may think as long
+// as any.
+func TestPromptLostOnTheWay(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		c.ends()
+		c.s.rest()
+		h.settle()
+		p.mu.Lock()
+		p.deaf = true
+		p.mu.Unlock()
+		s := h.post("t1", "again")
+		h.settle()
+		p.cut()
+		p.mu.Lock()
+		p.deaf = false
+		p.mu.Unlock()
+		h.pass(2 * time.Second)
+		p.link()
+		sent := want[*acp.PromptSend](p)
+		h.pass(10 * time.Minute)
+		p.say((&conversation{run: sent.RunID, prompt: sent.PromptID}).result())
+		s.rest()
+		h.reads("t1", "RUN", "DONE success", "RUN", "DONE success")
+		p.silent()
+	})
+}

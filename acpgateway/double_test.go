@@ -36,6 +36,7 @@ type double struct {
 	came  map[string]int64 // the gateway's numbers
 	peer  string           // the gateway's epoch
 	twice int              // frames that came again
+	deaf  bool             // what is sent to it is lost on the way
 
 	// An old proxy reads nothing from an agent whose request for permission is open.
 	asking  map[string]int
@@ -167,6 +168,12 @@ func (p *double) read(conn *websocket.Conn, bye chan<- error) {
 }
 
 func (p *double) take(d down) {
+	p.mu.Lock()
+	deaf := p.deaf
+	p.mu.Unlock()
+	if deaf {
+		return
+	}
 	switch m := d.frame.(type) {
 	case *acp.RegisterAck:
 		p.ack <- *m

@@ -41,6 +41,9 @@ func (r *turn) missing(out []fromacp.Out) []fromacp.Out {
 		r.phase = ended
 		return r.t.tr.PromptEnd(out, "", nil)
 	}
+	if r.t.p.counts() {
+		r.t.forget(r.following()) // it does not list it: there is nothing to stop
+	}
 	return r.fail(r.withdraw(out), fromacp.Cause{
 		Code: CodeLost, Message: "After the link was cut the agent's proxy did not go on with the prompt. Please try again.",
 	}, unwanted)
@@ -86,7 +89,7 @@ func (r *turn) silenceDue() time.Time {
 	}
 	since := r.silent
 	r.t.mu.Lock()
-	if at := r.t.linkAt; at.After(r.heard) && at.After(since) {
+	if at := r.t.linkAt; at.After(r.lived) && at.After(since) {
 		since = at
 	}
 	r.t.mu.Unlock()
@@ -98,8 +101,8 @@ func (r *turn) silenceDue() time.Time {
 			return time.Time{} // an agent that asks says nothing else
 		}
 		return since.Add(r.t.g.cfg.Limits.Grace)
-	case r.t.p.has(r.t.id, r.following()):
-		return time.Time{}
+	case r.phase == prompting, r.t.p.has(r.t.id, r.following()):
+		return time.Time{} // what was sent to one that counts arrives, if not on this link then on the next
 	}
 	return since.Add(adoptWait)
 }

@@ -55,6 +55,13 @@ func (t *tunnel) leave(id string) {
 	}
 }
 
+// forget drops a prompt that the agent does not have.
+func (t *tunnel) forget(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.prompts, id)
+}
+
 // cancelPrefix begins the ids of cancels, whose results nobody waits for.
 const cancelPrefix = "cancel-"
 

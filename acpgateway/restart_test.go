@@ -174,3 +174,117 @@ func TestGatewayRestartedPermissionOpen(t *testing.T) {
 		}
 	})
 }
+
+// A proxy that lists the prompt has it, however long its agent is quiet.
+func TestQuietAgentIsNotLost(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		c.says("m", "one ")
+		h.settle()
+		p.cut()
+		h.pass(2 * time.Second)
+		p.link()
+		h.pass(10 * time.Minute)
+		c.says("m", "two ")
+		h.settle()
+		p.restart()
+		p.link()
+		h.pass(10 * time.Minute)
+		c.message = "m2"
+		c.says("m2", "three")
+		c.ends()
+		h.settle()
+		h.reads("t1", "RUN", "says: one two ", "says: three", "DONE success")
+		p.silent()
+	})
+}
+
+// An old proxy that says nothing of the prompt after the server's restart has lost its result:
+// one RUN_ERROR, at the grace.
+func TestGatewayRestartedOldProxySaysNothing(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		c.says("m", "one")
+		h.settle()
+		p.restart()
+		c.ends() // lost
+		h.pass(2 * time.Second)
+		p.link()
+		h.pass(44 * time.Second)
+		h.reads("t1", "RUN", "says: one", "custom acp.gap")
+		h.pass(3 * time.Second)
+		h.reads("t1", "RUN", "says: one", "custom acp.gap", "ERROR agent_link_lost")
+		want[*acp.SessionCancel](p)
+	})
+}
+
+// A restart between the prompt's end and its being kept: the result comes again, and ends the
+// Run once.
+func TestGatewayRestartedAtTheEnd(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		c.says("m", "one")
+		h.settle()
+		p.cut()
+		c.ends()
+		h.restart()
+		p.link()
+		h.settle()
+		h.reads("t1", "RUN", "says: one", "DONE success")
+		if n := p.unacknowledged(); n != 0 {
+			t.Errorf("%d frames are not acknowledged", n)
+		}
+		c = p.begin("t1", "again")
+		c.ends()
+		c.s.rest()
+	})
+}
+
+// A server that is started anew again and again takes the prompt up each time.
+func TestGatewayRestartedOften(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		words := ""
+		for i := range 5 {
+			words += c.words(10*i, 10*i+5)
+			if i%2 == 0 {
+				h.settle()
+			}
+			p.restart()
+			words += c.words(10*i+5, 10*i+10)
+			p.link()
+		}
+		c.ends()
+		h.settle()
+		h.says("t1", words)
+		p.silent()
+		if n := p.unacknowledged(); n != 0 {
+			t.Errorf("%d frames are not acknowledged", n)
+		}
+	})
+}
+
+// A server that is started anew while the prompt waits for acp_opened cannot know whether it was
+// sent: it is not sent again, and the Run ends soon.
+func TestGatewayRestartedWhileOpening(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		h.post("t1", "hi")
+		open := want[*acp.Open](p)
+		h.settle()
+		p.restart()
+		p.link()
+		p.say(&acp.Opened{RunID: open.RunID, OK: true})
+		p.say(signal(open.RunID, `{"type":"sandbox_instance_status","instance_name":"i","provider":"p","runtime":null,"status":"running","last_seen_at":"now","last_error":null}`))
+		h.pass(10 * time.Second)
+		h.reads("t1", "RUN", "ERROR agent_link_lost")
+		c := p.begin("t1", "again")
+		c.ends()
+		c.s.rest()
+		p.silent()
+	})
+}

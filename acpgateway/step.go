@@ -58,8 +58,9 @@ func (t *tunnel) putBack(last frame, frames []frame) {
 
 // take translates one frame.
 func (r *turn) take(out []fromacp.Out, f frame) []fromacp.Out {
-	if _, ours := f.Frame.(*gap); !ours {
-		r.heard, r.silent = time.Now(), time.Time{}
+	r.heard = time.Now()
+	if r.shows(f.Frame) {
+		r.lived, r.silent = r.heard, time.Time{}
 	}
 	switch m := f.Frame.(type) {
 	case *acp.ACPUpdate:
@@ -99,6 +100,21 @@ func (r *turn) take(out []fromacp.Out, f frame) []fromacp.Out {
 		})}})
 	}
 	return out
+}
+
+// shows says whether a frame shows that the agent still has the prompt. What a proxy says of
+// itself does not.
+func (r *turn) shows(f acp.Frame) bool {
+	switch m := f.(type) {
+	case *acp.ACPUpdate:
+		follow := r.following()
+		return follow == "" || m.PromptID == nil || *m.PromptID == follow
+	case *acp.ProxyUpdate:
+		s, err := acp.DecodeSignal(m.Content)
+		_, asks := s.(*acp.PermissionRequest)
+		return err == nil && asks
+	}
+	return false
 }
 
 // update translates one session/update. Of a prompt that was cancelled only the state counts.

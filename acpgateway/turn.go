@@ -37,6 +37,7 @@ type turn struct {
 	began   time.Time
 	opensAt time.Time // acp_open was sent
 	heard   time.Time // of the agent or its proxy, last
+	lived   time.Time // the agent showed that it has the prompt, last
 	from    int64     // frames up to this one came before its prompt; 0 when it was taken up again
 	exit    *acp.Exit
 	exitAt  time.Time
@@ -75,7 +76,7 @@ func parseMark(text string) (m mark) {
 
 func newTurn(t *tunnel, call bridge.Call) *turn {
 	now := time.Now()
-	return &turn{t: t, call: call, began: now, heard: now}
+	return &turn{t: t, call: call, began: now, heard: now, lived: now}
 }
 
 // Next implements bridge.Turn.
