@@ -31,8 +31,11 @@ func GrantFor(c Call, s Scope) (Grant, error) {
 		return Grant{}, errors.New("policy: an always needs to know whose call it is")
 	}
 	g := Grant{
-		Tenant: c.By.Tenant, Tool: c.Tool, Kind: c.Kind, Title: c.Title, Agent: c.AgentID,
-		Match: exactly(fields), UsesLeft: Unlimited,
+		Tenant: c.By.Tenant, Tool: c.Tool, Kind: c.Kind, Agent: c.AgentID,
+		Match: exactly(c.Title, fields), UsesLeft: Unlimited,
+	}
+	if !g.fits(&question{Call: c}) {
+		return Grant{}, errors.New("policy: an always cannot be written down for this call")
 	}
 	if s != ForAgent {
 		g.User = c.By.User
@@ -43,10 +46,13 @@ func GrantFor(c Call, s Scope) (Grant, error) {
 	return g, nil
 }
 
-// exactly is the Match of these arguments and no others. Objects among them might look like
-// operators.
-func exactly(fields map[string]any) json.RawMessage {
-	want := make(map[string]any, len(fields))
+// exactly is the Match of this title with these arguments and no others. Objects among them
+// might look like operators.
+func exactly(stated string, fields map[string]any) json.RawMessage {
+	want := make(map[string]any, len(fields)+1)
+	if stated != "" {
+		want[title] = stated
+	}
 	for name, value := range fields {
 		if _, object := value.(map[string]any); object {
 			value = map[string]any{"equals": value}

@@ -16,7 +16,7 @@ type Decision struct {
 	Rule    string          `json:"rule"`
 	Reason  string          `json:"reason,omitempty"`
 	Risk    Risk            `json:"risk,omitempty"`
-	Grant   string          `json:"grant,omitempty"`
+	Grant   string          `json:"grant_id,omitempty"`
 	Tool    string          `json:"tool"`
 	Kind    string          `json:"kind,omitempty"`
 	Title   string          `json:"title,omitempty"`
@@ -47,13 +47,13 @@ func Decided(c Call, v Verdict) Decision {
 	return d
 }
 
-// Call is the Call that was judged; false when its arguments were not kept.
+// Call is the Call that was judged; false when its arguments were not kept. The hash does
+// not prove them: JSON written again, or kept by a database, is not spelled the same.
 func (d Decision) Call() (Call, bool) {
-	args := compact(d.Args)
 	return Call{
-		AgentID: d.Agent, Session: d.Session, Tool: d.Tool, Kind: d.Kind, Title: d.Title, Args: args, Risk: d.ToolRisk,
+		AgentID: d.Agent, Session: d.Session, Tool: d.Tool, Kind: d.Kind, Title: d.Title, Args: d.Args, Risk: d.ToolRisk,
 		By: Principal{Tenant: d.Tenant, User: d.User, Roles: d.Roles},
-	}, d.SHA256 == "" || d.SHA256 == hashOf(args)
+	}, len(d.Args) > 0 || d.SHA256 == "" || d.SHA256 == hashOf([]byte("{}"))
 }
 
 func hashOf(args []byte) string {

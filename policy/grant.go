@@ -13,8 +13,7 @@ type Grant struct {
 	ID      string          // one without covers nothing: no record could name it
 	Tenant  string          // exactly; a Grant never leaves its tenant
 	Tool    string          // exactly
-	Kind    string          // "": any; so with the next four
-	Title   string          // exactly: for agents that say in it what they do
+	Kind    string          // "": any; so with the next three
 	Agent   string          //
 	Session string          //
 	User    string          // who prompted
@@ -36,7 +35,7 @@ func (g *Grant) live(now time.Time) bool {
 }
 
 func (g *Grant) names(c *Call) bool {
-	return g.Tenant == c.By.Tenant && g.Tool == c.Tool && orAny(g.Kind, c.Kind) && orAny(g.Title, c.Title) &&
+	return g.Tenant == c.By.Tenant && g.Tool == c.Tool && orAny(g.Kind, c.Kind) &&
 		orAny(g.Agent, c.AgentID) && orAny(g.Session, c.Session) && orAny(g.User, c.By.User)
 }
 
@@ -53,5 +52,5 @@ func (g *Grant) fits(q *question) bool {
 		return false
 	}
 	args, err := q.args.read(q.Args)
-	return err == nil && m.covers(args)
+	return err == nil && m.covers(q.Title, args)
 }

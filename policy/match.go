@@ -7,14 +7,18 @@ import (
 	"strings"
 )
 
-// anyOther is the field of a Match that lets fields it does not name through.
-const anyOther = "*"
+// The names in a Match that mean no field.
+const (
+	anyOther = "*"      // lets fields through that the Match does not name
+	title    = "@title" // is the call's title: some agents say only there what they do
+)
 
 // match is what the arguments of a call have to be: a test for each field, and no field
 // without one, unless it is open.
 type match struct {
 	fields map[string]test
 	open   bool
+	title  test // nil: any
 }
 
 // test is a condition on one field.
@@ -37,34 +41,49 @@ func readMatch(raw json.RawMessage) (*match, error) {
 	}
 	m := &match{fields: make(map[string]test, len(fields))}
 	for name, want := range fields {
-		if name == anyOther {
-			if want != true {
-				return nil, errors.New(`policy: "*" of a match is true or left out`)
-			}
-			m.open = true
-			continue
-		}
-		if m.fields[unescaped(name)], err = readTest(want); err != nil {
+		if err := m.read(name, want); err != nil {
 			return nil, fmt.Errorf("policy: match %q: %w", name, err)
 		}
 	}
 	return m, nil
 }
 
+func (m *match) read(name string, want any) error {
+	if name == anyOther {
+		if m.open = want == true; !m.open {
+			return errors.New("it is true or left out")
+		}
+		return nil
+	}
+	fits, err := readTest(want)
+	if err != nil {
+		return err
+	}
+	if name == title {
+		m.title = fits
+		return nil
+	}
+	if field := unescaped(name); m.fields[field] == nil {
+		m.fields[field] = fits
+		return nil
+	}
+	return errors.New("the field is named twice")
+}
+
 // unescaped is the name of the field that a name in a Match means: a backslash before it
-// takes from "*" its special sense.
+// takes from the names above their special sense.
 func unescaped(name string) string { return strings.TrimPrefix(name, `\`) }
 
 func escaped(name string) string {
-	if name == anyOther || strings.HasPrefix(name, `\`) {
+	if name == anyOther || name == title || strings.HasPrefix(name, `\`) {
 		return `\` + name
 	}
 	return name
 }
 
-func (m *match) covers(args any) bool {
+func (m *match) covers(stated string, args any) bool {
 	fields, ok := args.(map[string]any)
-	if !ok {
+	if !ok || m.title != nil && !m.title(stated) {
 		return false
 	}
 	for name, fits := range m.fields {

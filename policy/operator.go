@@ -5,11 +5,21 @@ import (
 	"fmt"
 )
 
-// operators read what stands behind an operator of a Match.
-func operators() map[string]func(any) (test, error) {
-	return map[string]func(any) (test, error){
-		"equals": equals, "prefix_path": prefixPath, "glob": globs, "one_of": oneOf, "argv": argvIs,
+// operator reads what stands behind an operator of a Match; nil when the name is of none.
+func operator(name string) func(any) (test, error) {
+	switch name {
+	case "equals":
+		return equals
+	case "prefix_path":
+		return prefixPath
+	case "glob":
+		return globs
+	case "one_of":
+		return oneOf
+	case "argv":
+		return argvIs
 	}
+	return nil
 }
 
 // readTest reads a field of a Match. An object with an operator in it is an operator and
@@ -19,12 +29,12 @@ func readTest(want any) (test, error) {
 	if !ok {
 		return equals(want)
 	}
-	for name, read := range operators() {
-		operand, there := object[name]
+	for name, operand := range object {
+		read := operator(name)
 		switch {
-		case there && len(object) > 1:
+		case read != nil && len(object) > 1:
 			return nil, fmt.Errorf("beside %q nothing else may stand", name)
-		case there:
+		case read != nil:
 			return read(operand)
 		}
 	}
@@ -54,12 +64,12 @@ func oneOf(want any) (test, error) {
 // that is special to a shell, and not for a way up.
 func globs(want any) (test, error) {
 	pattern, ok := want.(string)
-	if !ok || pattern == "" {
-		return nil, errors.New("glob takes a text")
+	if !ok || pattern == "" || goesUp(pattern) {
+		return nil, errors.New(`glob takes a text without ".."`)
 	}
 	return func(value any) bool {
 		text, ok := value.(string)
-		return ok && plain(text) == text && glob(pattern, text) && sameMeta(pattern, text) && (!goesUp(text) || goesUp(pattern))
+		return ok && plain(text) == text && glob(pattern, text) && sameMeta(pattern, text) && !goesUp(text)
 	}, nil
 }
 

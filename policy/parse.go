@@ -65,7 +65,7 @@ func filled(n *yaml.Node, depth int) error {
 		switch {
 		case key && n.Content[i-1].Value == "match":
 			continue
-		case child.Tag == "!!null" && (depth > 1 || key && n.Content[i-1].Value == "agents"):
+		case (depth > 1 || key && n.Content[i-1].Value == "agents") && nothing(child):
 			return fmt.Errorf("line %d: there is nothing behind the key", child.Line)
 		}
 		if err := filled(child, depth+1); err != nil {
@@ -73,6 +73,10 @@ func filled(n *yaml.Node, depth int) error {
 		}
 	}
 	return nil
+}
+
+func nothing(n *yaml.Node) bool {
+	return n.ShortTag() == "!!null" || n.Kind == yaml.MappingNode && len(n.Content) == 0
 }
 
 func (f *file) compile() error {

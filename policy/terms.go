@@ -2,23 +2,23 @@ package policy
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
 // Terms are how a person has to be asked. The zero Terms ask nothing special.
 type Terms struct {
 	TTL       time.Duration `yaml:"ttl" json:"ttl,omitempty"` // 0: the default
-	Approvers Approvers     `yaml:"approvers" json:"approvers,omitzero"`
+	Approvers Approvers     `yaml:"approvers" json:"approvers,omitempty"`
 	FourEyes  bool          `yaml:"four_eyes" json:"four_eyes,omitempty"` // who prompted may not approve
 	MayEdit   bool          `yaml:"may_edit" json:"may_edit,omitempty"`   // the arguments may be changed by who approves
 }
 
-// Approvers are who may answer, in the tenant of the call. None named: anybody who sees it.
-type Approvers struct {
-	Roles names `yaml:"roles" json:"roles,omitempty"`
-	Users names `yaml:"users" json:"users,omitempty"`
-}
+// Approvers are who may answer, in the tenant of the call, each "role:NAME" or "user:NAME".
+// None named: anybody who sees it.
+type Approvers []string
 
 // Why somebody may not answer.
 var (
@@ -42,12 +42,23 @@ func (t Terms) MayApprove(by, prompter Principal) error {
 }
 
 // special reports whether not everybody may approve.
-func (t Terms) special() bool { return t.FourEyes || !t.Approvers.none() }
-
-func (a Approvers) none() bool { return len(a.Roles)+len(a.Users) == 0 }
+func (t Terms) special() bool { return t.FourEyes || len(t.Approvers) > 0 }
 
 func (a Approvers) include(p Principal) bool {
-	return a.none() || p.User != "" && slices.Contains(a.Users, p.User) || slices.ContainsFunc(p.Roles, func(r string) bool { return slices.Contains(a.Roles, r) })
+	if len(a) == 0 || p.User != "" && slices.Contains(a, "user:"+p.User) {
+		return true
+	}
+	return slices.ContainsFunc(p.Roles, func(role string) bool { return slices.Contains(a, "role:"+role) })
+}
+
+func (a Approvers) check() error {
+	for _, one := range a {
+		kind, name, _ := strings.Cut(one, ":")
+		if name == "" || kind != "role" && kind != "user" {
+			return fmt.Errorf("unknown approver %q; it is role:NAME or user:NAME", one)
+		}
+	}
+	return nil
 }
 
 func (t Terms) given() bool { return t.TTL != 0 || t.special() || t.MayEdit }
@@ -56,5 +67,5 @@ func (t Terms) check() error {
 	if t.TTL != 0 && t.TTL < time.Second {
 		return errors.New("a ttl is at least 1s, as in 10m")
 	}
-	return nil
+	return t.Approvers.check()
 }

