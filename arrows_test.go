@@ -25,6 +25,8 @@ func allowed() map[string][]string {
 		"policy":                           {},
 		"bridge/redact":                    {},
 		"bridge/outbound":                  {},
+		"bridge/notify/link":               {"store"},
+		"bridge/notify":                    {"store", "bridge/inbox", "bridge/notify/link", "bridge/outbound"},
 		"bridge/internal/failpoint":        {},
 		"bridge/eventlog":                  {"store", "bridge/internal/failpoint"},
 		"bridge/inbox":                     {"store", "policy"},

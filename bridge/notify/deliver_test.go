@@ -1,0 +1,295 @@
+package notify_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"aqueduct/bridge/notify"
+	"aqueduct/bridge/outbound"
+	"aqueduct/store"
+)
+
+// TestDelivery: a row that was committed with what it tells about arrives, signed, once.
+func TestDelivery(t *testing.T) {
+	t.Parallel()
+	there := newHook(t, nil)
+	st := openStore(t)
+	h := newHouse(t, st, target(there))
+	replica := uuid.NewString()
+	if err := st.Register(t.Context(), store.Replica{ID: replica, Name: "n"}); err != nil {
+		t.Fatal(err)
+	}
+	q := asked()
+	var moves []store.Move
+	for _, row := range h.Rows(q, session) {
+		moves = append(moves, store.InsertOutbox{Item: row})
+	}
+	if _, err := st.Commit(t.Context(), &store.Batch{Replica: replica, Moves: moves}); err != nil {
+		t.Fatal(err)
+	}
+	row, _ := h.row()
+	h.run()
+	got := <-there.got
+	if err := notify.Verify(secret, got.header.Get(notify.HeaderSignature), []byte(got.body), start, 0); err != nil {
+		t.Error(err)
+	}
+	if got.header.Get(notify.HeaderDelivery) != row.ID || got.header.Get("Content-Type") != "application/json" {
+		t.Errorf("%v", got.header)
+	}
+	for _, want := range []string{`"type":"question.opened"`, `"id":"` + q.Approval.ID, `"thread_id":"thread-1"`, `"tool":"deploy"`, `"risk":"high"`,
+		`"args_sha256":"abc123"`, `"expires_at":"2026-11-21T12:10:00Z"`, `"link":"https://aqueduct.example/decide/`} {
+		if !strings.Contains(got.body, want) {
+			t.Errorf("%s is not in %s", want, got.body)
+		}
+	}
+	if strings.Contains(got.body, "hunter2") || strings.Contains(got.body, "approver") {
+		t.Errorf("%s", got.body)
+	}
+	if said := <-h.said; said != "sent" {
+		t.Error(said)
+	}
+	if _, waits := h.row(); waits {
+		t.Error("it is still to be told")
+	}
+}
+
+// TestRetries: again after twice as long each time, an hour at most, for a day; then the
+// row stays with its last error. Each try bears the same id and the same link.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	there := newHook(t, status(http.StatusInternalServerError))
+	h := newHouse(t, openStore(t), target(there))
+	q := asked()
+	q.Approval.ExpiresAt = start.Add(48 * time.Hour)
+	h.keep(h.Rows(q, session)...)
+	h.run()
+	first, tries := delivery{}, 0
+	for wait := 5 * time.Second; ; wait = min(2*wait, time.Hour) {
+		got := <-there.got
+		if tries++; tries == 1 {
+			first = got
+		}
+		if got.body != first.body || got.header.Get(notify.HeaderDelivery) != first.header.Get(notify.HeaderDelivery) {
+			t.Fatalf("try %d differs", tries)
+		}
+		said := <-h.said
+		row, _ := h.row()
+		if said == "gave_up" {
+			if row.Tries != tries || row.LastError != "gave up: HTTP 500" {
+				t.Errorf("%+v", row)
+			}
+			break
+		}
+		if next := row.NextAt.Sub(h.clock.Now()); next != wait || row.LastError != "HTTP 500" {
+			t.Fatalf("try %d: next in %s, want %s; %s", tries, next, wait, row.LastError)
+		}
+		h.after(wait)
+	}
+	if lasted := h.clock.Now().Sub(start); lasted > 24*time.Hour || lasted < 22*time.Hour {
+		t.Errorf("%d tries in %s", tries, lasted)
+	}
+	h.after(48 * time.Hour)
+	h.run()() // whoever looks finds nothing to do
+	if len(there.got) != 0 {
+		t.Error("what was given up is sent")
+	}
+}
+
+// TestAnswers: what each answer of a target leads to.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	after := func(code int, value string) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", value)
+			w.WriteHeader(code)
+		}
+	}
+	elsewhere := newHook(t, nil)
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter, *http.Request)
+		said   string
+		reason string
+		next   time.Duration
+	}{
+		"204": {status(204), "sent", "", 0},
+		"410": {status(410), "gave_up", "gave up: HTTP 410", -1},
+		"404": {status(404), "failed", "HTTP 404", 5 * time.Second},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}, "failed", "HTTP 307", 5 * time.Second},
+		"busy":       {after(429, "90"), "failed", "HTTP 429", 90 * time.Second},
+		"until":      {after(503, start.Add(time.Minute).Format(http.TimeFormat)), "failed", "HTTP 503", time.Minute},
+		"too long":   {after(503, "999999"), "failed", "HTTP 503", time.Hour},
+		"not a time": {after(503, "soon"), "failed", "HTTP 503", 5 * time.Second},
+		"cut":        {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "failed", "unreachable", 5 * time.Second},
+		"flood":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) }, "sent", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, openStore(t), target(newHook(t, c.answer)))
+			h.keep(h.Rows(asked(), session)...)
+			h.run()
+			if said := <-h.said; said != c.said {
+				t.Error(said)
+			}
+			row, waits := h.row()
+			if waits != (c.said != "sent") || row.LastError != c.reason {
+				t.Errorf("%+v", row)
+			}
+			if c.next > 0 && row.NextAt.Sub(start) != c.next {
+				t.Errorf("next in %s", row.NextAt.Sub(start))
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if len(elsewhere.got) != 0 {
+			t.Error("somebody else was told")
+		}
+	})
+}
+
+// TestTargetsInside: a webhook does not lead inwards either.
+func TestTargetsInside(t *testing.T) {
+	t.Parallel()
+	there := newHook(t, nil)
+	gate, err := outbound.New(outbound.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gate.Close)
+	h := newHouseWith(t, openStore(t), notify.Config{Targets: []notify.Target{target(there)}, Client: gate.Client()})
+	h.keep(h.Rows(asked(), session)...)
+	h.run()
+	<-h.said
+	if row, _ := h.row(); row.LastError != "loopback_address" || len(there.got) != 0 {
+		t.Errorf("%+v", row)
+	}
+}
+
+// TestTwoReplicas: each of many rows is sent by one of them.
+func TestTwoReplicas(t *testing.T) {
+	t.Parallel()
+	there := newHook(t, nil)
+	st := openStore(t)
+	a, b := newHouse(t, st, target(there)), newHouse(t, st, target(there))
+	const rows = 40
+	for range rows {
+		a.keep(a.Rows(asked(), session)...)
+	}
+	stopA, stopB := a.run(), b.run()
+	seen := make(map[string]bool)
+	for range rows {
+		d := (<-there.got).header.Get(notify.HeaderDelivery)
+		if seen[d] {
+			t.Errorf("%s twice", d)
+		}
+		seen[d] = true
+		select {
+		case <-a.said:
+		case <-b.said:
+		}
+	}
+	stopA()
+	stopB()
+	if len(there.got) != 0 {
+		t.Errorf("%d more", len(there.got))
+	}
+}
+
+// TestAfterACrash: what a replica claimed and did not see to is sent when its claim has
+// run out.
+func TestAfterACrash(t *testing.T) {
+	t.Parallel()
+	there := newHook(t, nil)
+	h := newHouse(t, openStore(t), target(there))
+	h.keep(h.Rows(asked(), session)...)
+	row, _ := h.row()
+	err := h.store.InTx(t.Context(), func(tx store.Tx) error {
+		_, err := tx.ClaimOutbox(t.Context(), row.ID, start, start.Add(time.Minute))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.run()() // sees nothing that is due
+	if len(there.got) != 0 {
+		t.Fatal("sent although somebody is at it")
+	}
+	h.run()
+	h.after(time.Minute)
+	<-there.got
+	if said := <-h.said; said != "sent" {
+		t.Error(said)
+	}
+}
+
+// TestLeaving: a server that stops gives back what it is sending, for the next to send.
+func TestLeaving(t *testing.T) {
+	t.Parallel()
+	there := newHook(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	h := newHouse(t, openStore(t), target(there))
+	h.keep(h.Rows(asked(), session)...)
+	stop := h.run()
+	<-there.got
+	stop()
+	if row, waits := h.row(); !waits || !row.NextAt.Equal(start) || !row.ClaimedUntil.IsZero() || row.LastError != "interrupted" {
+		t.Errorf("%+v", row)
+	}
+}
+
+// TestOneHangs: a target that does not answer holds up no other.
+func TestOneHangs(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	slow := newHook(t, func(http.ResponseWriter, *http.Request) { <-release })
+	quick := newHook(t, nil)
+	h := newHouse(t, openStore(t), notify.Target{Name: "slow", URL: slow.URL, Secret: secret}, notify.Target{Name: "quick", URL: quick.URL, Secret: secret})
+	for range 30 {
+		h.keep(h.Rows(asked(), session)...)
+	}
+	h.run()
+	for range 30 {
+		<-quick.got
+	}
+	if n := len(slow.got); n > 4 {
+		t.Errorf("%d at once to one target", n)
+	}
+	close(release)
+}
+
+// TestOtherKinds: rows of others are sent the same way, or left alone.
+func TestOtherKinds(t *testing.T) {
+	t.Parallel()
+	there := newHook(t, nil)
+	h := newHouseWith(t, openStore(t), notify.Config{Others: map[string]notify.Address{
+		"ingress": func(i store.OutboxItem) (notify.Letter, error) {
+			if i.Target == "" {
+				return notify.Letter{}, errors.New("nobody")
+			}
+			return notify.Letter{URL: i.Target, Secret: secret, Body: i.Payload}, nil
+		},
+	}})
+	for n, i := range []store.OutboxItem{{Kind: "ingress", Target: there.URL}, {Kind: "mail", Target: there.URL}, {Kind: "ingress"}} {
+		i.ID, i.Payload, i.CreatedAt = strconv.Itoa(n), []byte(`{"n":1}`), start
+		h.keep(i)
+	}
+	h.run()
+	if got := <-there.got; got.body != `{"n":1}` || got.header.Get(notify.HeaderSignature) == "" {
+		t.Errorf("%+v", got)
+	}
+	said := map[string]bool{<-h.said: true, <-h.said: true}
+	if !said["sent"] || !said["gave_up"] {
+		t.Errorf("%v", said)
+	}
+	due, err := h.store.OutboxDue(context.Background(), store.System(), start, 10)
+	if err != nil || len(due) != 1 || due[0].Kind != "mail" || due[0].Tries != 0 {
+		t.Errorf("%+v, %v", due, err)
+	}
+}

@@ -1,0 +1,131 @@
+// Package link makes and reads signed links to one decision, and keeps which were used. A
+// link is a credential of the smallest size: one approver, one Question with exactly these
+// arguments, once, until then.
+package link
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"aqueduct/store"
+)
+
+var (
+	// ErrInvalid: nobody here made this link.
+	ErrInvalid = errors.New("link: invalid")
+	// ErrExpired: its time is over.
+	ErrExpired = errors.New("link: expired")
+)
+
+// Claims are what a link says.
+type Claims struct {
+	ApprovalID string `json:"a"`
+	Tenant     string `json:"t"`
+	User       string `json:"u"` // the approver
+	ArgsSHA256 string `json:"h"` // of the arguments the approver was told about
+	Expires    int64  `json:"e"` // Unix seconds
+	Nonce      string `json:"n"` // names the link
+}
+
+// Approver is who may decide by the link. Its roles are not in the link: they may change.
+func (c Claims) Approver() store.Principal { return store.Principal{Tenant: c.Tenant, User: c.User} }
+
+// ExpiresAt is when the link ends.
+func (c Claims) ExpiresAt() time.Time { return time.Unix(c.Expires, 0).UTC() }
+
+// Signer makes and reads links. Replicas share its key, or one could not read the other's.
+type Signer struct{ token, nonce, page []byte }
+
+// minKey is the least a key must have: as many bytes as the hash that uses it.
+const minKey = sha256.Size
+
+// NewSigner derives a key for each use from one secret.
+func NewSigner(secret []byte) (*Signer, error) {
+	if len(secret) < minKey {
+		return nil, fmt.Errorf("link: the key must have at least %d bytes", minKey)
+	}
+	var s Signer
+	for info, key := range map[string]*[]byte{
+		"aqueduct decision link": &s.token, "aqueduct decision nonce": &s.nonce, "aqueduct decision page": &s.page,
+	} {
+		derived, err := hkdf.Key(sha256.New, secret, nil, info, sha256.Size)
+		if err != nil {
+			return nil, fmt.Errorf("link: %w", err)
+		}
+		*key = derived
+	}
+	return &s, nil
+}
+
+// Nonce names the link that goes out with something: the same each time it is sent, so
+// that sending again makes no second link.
+func (s *Signer) Nonce(sentWith string) string { return encode(sum(s.nonce, sentWith))[:22] }
+
+// Token is the link's text: the last segment of its path.
+func (s *Signer) Token(c Claims) string {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // strings and a number
+	}
+	body := encode(raw)
+	return body + "." + encode(sum(s.token, body))
+}
+
+// maxToken bounds what is looked at.
+const maxToken = 2048
+
+// Read takes a link's claims. ErrExpired comes with them.
+func (s *Signer) Read(token string, now time.Time) (Claims, error) {
+	body, mac, ok := strings.Cut(token, ".")
+	if !ok || len(token) > maxToken || !equal(mac, encode(sum(s.token, body))) {
+		return Claims{}, ErrInvalid
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(body)
+	var c Claims
+	if err != nil || json.Unmarshal(raw, &c) != nil || c.ApprovalID == "" || c.Tenant == "" || c.User == "" || c.Nonce == "" {
+		return Claims{}, ErrInvalid
+	}
+	if !now.Before(c.ExpiresAt()) {
+		return c, ErrExpired
+	}
+	return c, nil
+}
+
+// pageLife is how long a page that was shown may be used.
+const pageLife = time.Hour
+
+// Page is a nonce that only the link's page holds: who posts it was shown the arguments.
+func (s *Signer) Page(c Claims, now time.Time) string {
+	at := strconv.FormatInt(now.Unix(), 10)
+	return at + "." + encode(sum(s.page, c.Nonce, c.ArgsSHA256, at))
+}
+
+// ReadPage reports whether a nonce is of this link's page, and recent.
+func (s *Signer) ReadPage(c Claims, nonce string, now time.Time) bool {
+	at, mac, ok := strings.Cut(nonce, ".")
+	shown, err := strconv.ParseInt(at, 10, 64)
+	if !ok || err != nil || !equal(mac, encode(sum(s.page, c.Nonce, c.ArgsSHA256, at))) {
+		return false
+	}
+	age := now.Sub(time.Unix(shown, 0))
+	return age < pageLife && age > -pageLife
+}
+
+// sum signs parts, none of which may contain the NUL between them.
+func sum(key []byte, parts ...string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(strings.Join(parts, "\x00")))
+	return mac.Sum(nil)
+}
+
+func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+func equal(a, b string) bool { return hmac.Equal([]byte(a), []byte(b)) }

@@ -1,0 +1,78 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"aqueduct/bridge/outbound"
+	"aqueduct/store"
+)
+
+// The headers of a delivery.
+const (
+	HeaderSignature = "X-Aqueduct-Signature"
+	// HeaderDelivery names the delivery: the same each time it is tried.
+	HeaderDelivery = "X-Aqueduct-Delivery"
+)
+
+// outcome is what became of one try.
+type outcome struct {
+	ok     bool
+	final  bool   // trying again is no use
+	reason string // never what the other side said: it may be anything
+	after  time.Duration
+}
+
+func (n *Notifier) send(ctx context.Context, i store.OutboxItem) outcome {
+	letter, err := n.kinds[i.Kind](i)
+	if err != nil {
+		return outcome{final: true, reason: err.Error()}
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, letter.URL, bytes.NewReader(letter.Body))
+	if err != nil {
+		return outcome{final: true, reason: "malformed_url"}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "aqueduct")
+	req.Header.Set(HeaderDelivery, i.ID)
+	req.Header.Set(HeaderSignature, Sign(letter.Secret, letter.Body, n.cfg.Now()))
+	resp, err := n.cfg.Client.Do(req)
+	if err != nil {
+		n.cfg.Logger.Info("a delivery failed", slog.String("delivery", i.ID), slog.Any("error", err))
+		return outcome{reason: outbound.Cause(err)}
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
+	return judge(resp, n.cfg.Now())
+}
+
+func judge(resp *http.Response, now time.Time) outcome {
+	said := outcome{reason: "HTTP " + strconv.Itoa(resp.StatusCode)}
+	switch {
+	case resp.StatusCode/100 == 2:
+		said.ok = true
+	case resp.StatusCode == http.StatusGone: // the way to say: do not come back
+		said.final = true
+	case resp.StatusCode == http.StatusTooManyRequests, resp.StatusCode == http.StatusServiceUnavailable:
+		said.after = retryAfter(resp.Header.Get("Retry-After"), now)
+	}
+	return said
+}
+
+// retryAfter reads both forms of the header (RFC 9110, 10.2.3).
+func retryAfter(value string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}

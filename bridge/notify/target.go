@@ -1,0 +1,54 @@
+package notify
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+)
+
+// Secret signs deliveries. It does not print itself.
+type Secret string
+
+// String implements fmt.Stringer.
+func (Secret) String() string { return "[secret]" }
+
+// GoString implements fmt.GoStringer.
+func (Secret) GoString() string { return "[secret]" }
+
+// LogValue implements slog.LogValuer.
+func (Secret) LogValue() slog.Value { return slog.StringValue("[secret]") }
+
+// minSecret keeps out what can be found by trying.
+const minSecret = 16
+
+// Target is somebody who wants to be told. Its URL is the operator's; outbound judges it
+// at every call all the same.
+type Target struct {
+	Name   string // stable: rows that wait name it
+	URL    string
+	Secret Secret
+	Tenant string   // "" is every tenant
+	Types  []string // of messages; none is all
+}
+
+func (t Target) check() error {
+	switch {
+	case t.Name == "" || len(t.Name) > 128:
+		return fmt.Errorf("notify: a target needs a name of at most 128 characters")
+	case !strings.HasPrefix(t.URL, "http://") && !strings.HasPrefix(t.URL, "https://"):
+		return fmt.Errorf("notify: target %q: %q is not an http address", t.Name, t.URL)
+	case len(t.Secret) < minSecret:
+		return fmt.Errorf("notify: target %q: the secret must have at least %d characters", t.Name, minSecret)
+	}
+	for _, typ := range t.Types {
+		if !slices.Contains(Types(), typ) {
+			return fmt.Errorf("notify: target %q: there is no message %q", t.Name, typ)
+		}
+	}
+	return nil
+}
+
+func (t Target) wants(m Message, tenant string) bool {
+	return (t.Tenant == "" || t.Tenant == tenant) && (len(t.Types) == 0 || slices.Contains(t.Types, m.Type))
+}
