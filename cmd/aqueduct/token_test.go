@@ -1,7 +1,9 @@
 package main
 
 import (
+	"net/http"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -39,11 +41,80 @@ func TestTokensThatAreNotIssued(t *testing.T) {
 	t.Parallel()
 	key := "--signing-key-file=" + filepath.Join(t.TempDir(), "signing.key")
 	for _, args := range [][]string{
-		{"--proxy", "p"}, {"--type", "user", "--proxy", "p"}, {"--type", "acp_proxy"}, {"--type", "acp_proxy", "--proxy", "a/b"},
+		{"--proxy", "p"}, {"--type", "user", "--proxy", "p"}, {"--type", "user"}, {"--type", "run", "--user", "u"}, {"--type", "session", "--user", "u"},
+		{"--type", "user", "--user", "a b"}, {"--type", "user", "--user", "system"}, {"--type", "user", "--user", "u", "--tenant", "a/b"},
+		{"--type", "user", "--user", "u", "--tenant", ""}, {"--type", "user", "--user", "u", "--roles", "a b"}, {"--type", "user", "--user", "u", "--id", "x"},
+		{"--type", "approver"}, {"--type", "channel"}, {"--type", "channel", "--id", "x", "--user", "u"},
+		{"--type", "channel", "--id", "x", "--roles", "admin"}, {"--type", "channel", "--user", "u"}, {"--type", "acp_proxy", "--id", "p", "--user", "u"},
+		{"--type", "acp_proxy", "--id", "p", "--proxy", "q"}, {"--type", "acp_proxy"}, {"--type", "acp_proxy", "--proxy", "a/b"},
 		{"--type", "acp_proxy", "--proxy", "p", "--agent", "x y"}, {"--type", "acp_proxy", "--proxy", "p", "--ttl", "0s"},
 	} {
 		if out, err := program(t, env(), append([]string{"token", "issue", key}, args...)...); err == nil || out != "" {
 			t.Errorf("%v: %q", args, out)
+		}
+	}
+}
+
+// TestTokenIssueForPeopleAndChannels: the claims are what the flags say.
+func TestTokenIssueForPeopleAndChannels(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "signing.key")
+	for line, want := range map[string]auth.Claims{
+		"--type user --tenant acme --user ada --roles admin,dev": {Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada", Roles: []string{"admin", "dev"}}},
+		"--type user --user ada":                                 {Type: auth.TypeUser, Tenant: "local", UserClaims: auth.UserClaims{User: "ada"}},
+		"--type approver --tenant acme --user bea":               {Type: auth.TypeApprover, Tenant: "acme", UserClaims: auth.UserClaims{User: "bea"}},
+		"--type channel --tenant acme --id im":                   {Type: auth.TypeChannel, Tenant: "acme", ChannelClaims: auth.ChannelClaims{ChannelID: "im"}},
+		"--type acp_proxy --id mac --tenant acme":                {Type: auth.TypeACPProxy, ProxyClaims: auth.ProxyClaims{ProxyID: "mac"}},
+	} {
+		out, err := program(t, env(), append([]string{"token", "issue", "--signing-key-file", path}, strings.Fields(line)...)...)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		keys, err := keyFlag{SigningKeyFile: path}.keys()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := keys.Verify(strings.TrimSpace(out), want.Type); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v %v", line, got, err)
+		}
+	}
+}
+
+// TestServeTakesTypedTokens, issued while it runs, beside the static one; each type where it belongs.
+func TestServeTakesTypedTokens(t *testing.T) {
+	t.Parallel()
+	key := filepath.Join(t.TempDir(), "signing.key")
+	r := start(t, "--demo", "--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), "--auth", "token",
+		"--token-file", write(t, "token", "a token with some length\n"), "--signing-key-file", key)
+	ask := func(token string) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL+"/api/threads", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	issue := func(line string) string {
+		t.Helper()
+		out, err := program(t, env(), append([]string{"token", "issue", "--signing-key-file", key}, strings.Fields(line)...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out)
+	}
+	for token, want := range map[string]int{
+		"a token with some length": 200, "another token of some length": 401, "a.b.c": 401,
+		issue("--type user --tenant acme --user ada"): 200, issue("--type channel --id im"): 401, issue("--type acp_proxy --id p"): 401,
+	} {
+		if got := ask(token); got != want {
+			t.Errorf("%.12s…: %d, want %d", token, got, want)
 		}
 	}
 }

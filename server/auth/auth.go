@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
+	"time"
 
 	"aqueduct/store"
 )
@@ -28,8 +30,9 @@ const minTokenLength = 16
 // Auth decides who a request's Caller is.
 type Auth struct {
 	open    bool   // nobody needs a token, on loopback
-	token   Secret // the one static token
+	token   Secret // the one static token; "" for none
 	session string // what the browser's cookie holds in its place
+	keys    func() (*Keys, error)
 }
 
 // None asks nobody for a token, on loopback listeners only.
@@ -46,6 +49,23 @@ func Static(token Secret) (*Auth, error) {
 	return &Auth{token: Secret(raw), session: hex.EncodeToString(mac.Sum(nil))}, nil
 }
 
+// Typed takes tokens that the keys have made, and no other.
+func Typed(k *Keys) *Auth { return (&Auth{}).WithKeys(k) }
+
+// WithKeys takes tokens that the keys have made as well. Where nobody needs a token they are
+// asked for by Accept alone.
+func (a *Auth) WithKeys(k *Keys) *Auth {
+	return a.WithLateKeys(func() (*Keys, error) { return k, nil })
+}
+
+// WithLateKeys is WithKeys for keys that are read when the first such token comes. An error
+// of keys is no ErrBadCredential: it is ours.
+func (a *Auth) WithLateKeys(keys func() (*Keys, error)) *Auth {
+	with := *a
+	with.keys = keys
+	return &with
+}
+
 // CheckListener refuses to serve without tokens where others than this machine can connect.
 func (a *Auth) CheckListener(addr net.Addr) error {
 	if a.open && !loopback(addr) {
@@ -55,34 +75,93 @@ func (a *Auth) CheckListener(addr net.Addr) error {
 }
 
 // Caller names who makes the request, by Authorization header or by cookie. Tokens in
-// URLs are not looked at: they end up in logs and histories.
-func (a *Auth) Caller(r *http.Request) (Caller, error) {
+// URLs are not looked at: they end up in logs and histories. Approvers and channels are
+// callers only where they are named in also.
+func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
 	if a.open {
 		// The listener was checked at the start; this holds for whoever mounts the handler
 		// on another one.
 		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); !ok || !loopback(addr) {
 			return Caller{}, ErrNoCredential
 		}
-		return Caller{Kind: KindNone, Principal: store.LocalPrincipal()}, nil
+		return operator(KindNone), nil
 	}
+	kinds := append([]Kind{KindStatic, KindUser}, also...)
 	if given := r.Header.Values("Authorization"); len(given) > 0 {
-		return a.bearer(given)
-	}
-	if c, err := r.Cookie(cookieName); err == nil {
-		if !equal(c.Value, a.session) {
+		token, ok := bearerToken(given)
+		if !ok || token == "" {
 			return Caller{}, ErrBadCredential
 		}
-		return Caller{Kind: KindStatic, Principal: store.LocalPrincipal()}, nil
+		return a.Accept(Secret(token), kinds...)
+	}
+	if c, err := r.Cookie(cookieName); err == nil {
+		return a.browser(c.Value, kinds)
 	}
 	return Caller{}, ErrNoCredential
 }
 
-func (a *Auth) bearer(given []string) (Caller, error) {
-	token, ok := bearerToken(given)
-	if !ok || !a.isToken(token) {
-		return Caller{}, ErrBadCredential
+// Accept names the bearer of a token that came another way than with a header: in the first
+// frame of a socket. Only the given kinds are taken.
+func (a *Auth) Accept(token Secret, kinds ...Kind) (Caller, error) {
+	switch {
+	case token == "":
+		return Caller{}, ErrNoCredential
+	case a.isToken(string(token)):
+		if !slices.Contains(kinds, KindStatic) {
+			return Caller{}, ErrTokenType
+		}
+		return operator(KindStatic), nil
 	}
-	return Caller{Kind: KindStatic, Principal: store.LocalPrincipal()}, nil
+	got, err := a.typed(string(token), typesOf(kinds)...)
+	if err != nil {
+		return Caller{}, err
+	}
+	return callerOf(got.Claims, got.ExpiresAt.Time), nil
+}
+
+// typed reads a token of the keys, if there are any. What has not the form of one does not
+// have keys read for it.
+func (a *Auth) typed(token string, want ...Type) (wire, error) {
+	if a.keys == nil || strings.Count(token, ".") != 2 {
+		return wire{}, ErrTokenInvalid
+	}
+	keys, err := a.keys()
+	if err != nil {
+		return wire{}, fmt.Errorf("auth: the keys: %w", err)
+	}
+	return keys.read(token, want...)
+}
+
+// typesOf are the tokens by which one becomes a Caller of the kinds.
+func typesOf(kinds []Kind) []Type {
+	var types []Type
+	for _, kind := range kinds {
+		switch kind {
+		case KindUser:
+			types = append(types, TypeUser)
+		case KindApprover:
+			types = append(types, TypeApprover)
+		case KindChannel:
+			types = append(types, TypeChannel)
+		}
+	}
+	return types
+}
+
+func callerOf(c Claims, until time.Time) Caller {
+	caller := Caller{Until: until, Principal: store.Principal{Tenant: c.Tenant, User: c.User, Roles: c.Roles}}
+	switch c.Type {
+	case TypeUser:
+		caller.Kind = KindUser
+	case TypeApprover:
+		caller.Kind = KindApprover
+		if !caller.Has(RoleApprover) { // it is what the token is for
+			caller.Principal.Roles = append(slices.Clone(c.Roles), RoleApprover)
+		}
+	case TypeChannel:
+		caller.Kind, caller.ChannelID = KindChannel, c.ChannelID
+	}
+	return caller
 }
 
 // bearerToken is the token of an Authorization header that is there once.
@@ -91,7 +170,7 @@ func bearerToken(given []string) (string, bool) {
 	return strings.TrimSpace(token), len(given) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
-func (a *Auth) isToken(token string) bool { return !a.open && a.token.Is(token) }
+func (a *Auth) isToken(token string) bool { return a.token != "" && a.token.Is(token) }
 
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 

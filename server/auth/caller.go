@@ -2,6 +2,8 @@ package auth
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"aqueduct/store"
 )
@@ -11,18 +13,57 @@ type Kind string
 
 // The kinds of credentials.
 const (
-	KindNone   Kind = "none"   // nobody asked for one: a loopback listener without tokens
-	KindStatic Kind = "static" // the one token of --token-file
+	KindNone     Kind = "none"     // nobody asked for one: a loopback listener without tokens
+	KindStatic   Kind = "static"   // the one token of --token-file
+	KindUser     Kind = "user"     // a token for a person, or the browser session made of it
+	KindApprover Kind = "approver" // one for a person who decides and does not chat
+	KindChannel  Kind = "channel"  // one for a program that speaks for users
+)
+
+// Roles that a Principal can have.
+const (
+	RoleAdmin    = "admin"    // tools, proxies, everybody's grants, the audit
+	RoleApprover = "approver" // decides for others of the tenant
 )
 
 // Caller is who makes a request.
 type Caller struct {
 	Kind      Kind
-	Principal store.Principal
+	Principal store.Principal // of a channel the tenant alone
+	ChannelID string          // of KindChannel
+	Until     time.Time       // when the credential ends, which a socket may outlive; zero: never
 }
+
+// operator is the caller where there is one tenant and one user: whoever runs the server.
+func operator(kind Kind) Caller {
+	p := store.LocalPrincipal()
+	p.Roles = []string{RoleAdmin, RoleApprover}
+	return Caller{Kind: kind, Principal: p}
+}
+
+// Has reports whether the Caller has the role. No role has another's rights.
+func (c Caller) Has(role string) bool { return slices.Contains(c.Principal.Roles, role) }
 
 // Scope is what the Caller may see.
 func (c Caller) Scope() store.Scope { return store.As(c.Principal) }
+
+// Inbox is what the Caller may see of what waits for a decision: with the approver's role
+// the whole tenant's.
+func (c Caller) Inbox() store.Scope {
+	if c.Has(RoleApprover) {
+		return store.Within(c.Principal.Tenant)
+	}
+	return c.Scope()
+}
+
+// For is the Principal of a user that a channel names; false for whoever is no channel.
+// Names of ours are nobody's.
+func (c Caller) For(user string) (store.Principal, bool) {
+	if c.Kind != KindChannel || user == "" || reserved(user) {
+		return store.Principal{}, false
+	}
+	return store.Principal{Tenant: c.Principal.Tenant, User: user}, true
+}
 
 type callerKey struct{}
 

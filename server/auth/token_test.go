@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -121,7 +122,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 		"payload of another's": {spliced(ok, signed(t, hs, key, but("proxyId", "p2"))), auth.ErrTokenInvalid},
 	} {
 		got, err := keys(t).Verify(c.token, auth.TypeACPProxy)
-		if !errors.Is(err, c.want) || !errors.Is(err, auth.ErrBadCredential) || got != (auth.Claims{}) {
+		if !errors.Is(err, c.want) || !errors.Is(err, auth.ErrBadCredential) || !reflect.DeepEqual(got, auth.Claims{}) {
 			t.Errorf("%s: %+v %v", name, got, err)
 		}
 		if len(c.token) > 10 && err != nil && strings.Contains(err.Error(), c.token[:10]) {
@@ -158,9 +159,24 @@ func TestTokenLeeway(t *testing.T) {
 func TestTokensThatAreNotMade(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]auth.Claims{
-		"no type":    {ProxyClaims: auth.ProxyClaims{ProxyID: "p1"}},
-		"a user's":   {Type: "user", ProxyClaims: auth.ProxyClaims{ProxyID: "p1"}},
-		"no proxyId": {Type: auth.TypeACPProxy},
+		"no type":                  {ProxyClaims: auth.ProxyClaims{ProxyID: "p1"}},
+		"a user's":                 {Type: "user", ProxyClaims: auth.ProxyClaims{ProxyID: "p1"}},
+		"another type":             {Type: "run", Tenant: "acme", UserClaims: auth.UserClaims{User: "ada"}},
+		"a session":                {Type: "session", Tenant: "acme", UserClaims: auth.UserClaims{User: "ada", For: "user"}},
+		"a proxy's with a tenant":  {Type: auth.TypeACPProxy, Tenant: "acme", ProxyClaims: auth.ProxyClaims{ProxyID: "p1"}},
+		"a proxy's with roles":     {Type: auth.TypeACPProxy, ProxyClaims: auth.ProxyClaims{ProxyID: "p1"}, UserClaims: auth.UserClaims{Roles: []string{"admin"}}},
+		"a user without tenant":    {Type: auth.TypeUser, UserClaims: auth.UserClaims{User: "ada"}},
+		"a user without name":      {Type: auth.TypeUser, Tenant: "acme"},
+		"the user system":          {Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "system"}},
+		"a user who is a proxy":    {Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada"}, ProxyClaims: auth.ProxyClaims{ProxyID: "p1"}},
+		"a user who is a channel":  {Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada"}, ChannelClaims: auth.ChannelClaims{ChannelID: "im"}},
+		"a user for something":     {Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada", For: "approver"}},
+		"an approver without name": {Type: auth.TypeApprover, Tenant: "acme", UserClaims: auth.UserClaims{Roles: []string{"approver"}}},
+		"a channel without id":     {Type: auth.TypeChannel, Tenant: "acme"},
+		"a channel without tenant": {Type: auth.TypeChannel, ChannelClaims: auth.ChannelClaims{ChannelID: "im"}},
+		"a channel that is a user": {Type: auth.TypeChannel, Tenant: "acme", ChannelClaims: auth.ChannelClaims{ChannelID: "im"}, UserClaims: auth.UserClaims{User: "ada"}},
+		"a channel with roles":     {Type: auth.TypeChannel, Tenant: "acme", ChannelClaims: auth.ChannelClaims{ChannelID: "im"}, UserClaims: auth.UserClaims{Roles: []string{"admin"}}},
+		"no proxyId":               {Type: auth.TypeACPProxy},
 	} {
 		if _, err := keys(t).Issue(c, time.Hour); err == nil {
 			t.Errorf("%s: made", name)
