@@ -74,7 +74,11 @@ func (s *serveCmd) auth() (*auth.Auth, error) {
 	if err != nil {
 		return nil, err
 	}
-	return auth.Static(token)
+	a, err := auth.Static(token)
+	if err != nil {
+		return nil, err
+	}
+	return a.WithLateKeys((&lateKeys{flag: s.ACP.Key}).file), nil
 }
 
 func readToken(path string) (auth.Secret, error) {
