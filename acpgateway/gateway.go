@@ -176,6 +176,9 @@ func (g *Gateway) bind(row store.SandboxInstance, p *proxy) *tunnel {
 	return t
 }
 
+// Began is closed when the Agents of proxies that were here before are known.
+func (g *Gateway) Began() <-chan struct{} { return g.began }
+
 // Await returns when a proxy has linked, or when ctx ends.
 func (g *Gateway) Await(ctx context.Context, proxyID string) {
 	select {

@@ -100,7 +100,7 @@ func (h *house) start() {
 	h.store, h.net, h.hub = st, newNetwork(), hints.New(hints.Config{Sessions: st})
 	h.sessions = bridge.New(bridge.Config{
 		Store: st, Log: h.log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: h.plan.bridge, Policy: policy.Default(),
+		Limits: h.plan.bridge, Policy: policy.NewHolder(policy.Default()),
 	})
 	h.gateway = acpgateway.New(acpgateway.Config{
 		Authenticate: h.authenticate, Registry: proxies.New(st), Directory: agents, Spoke: h.sessions.Spoke, Note: h.log.Note,

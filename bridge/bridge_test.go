@@ -78,7 +78,7 @@ func (h *house) start() {
 	h.store = st
 	h.sessions = bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: h.limits, Policy: h.policy,
+		Limits: h.limits, Policy: h.rules(),
 	})
 	var inner, outer sync.WaitGroup
 	driving, stopDriving := context.WithCancel(ctx)
@@ -264,4 +264,12 @@ func permission(id string) bridge.Output {
 			{ID: "yes", Label: "Allow", Kind: "allow_once"}, {ID: "no", Label: "Reject", Kind: "reject_once"},
 		},
 	}}
+}
+
+// rules are the policy in force; nil without one.
+func (h *house) rules() *policy.Holder {
+	if h.policy == nil {
+		return nil
+	}
+	return policy.NewHolder(h.policy)
 }

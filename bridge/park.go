@@ -59,7 +59,7 @@ func (t *turn) show(ctx context.Context, open []inbox.Question, moves []store.Mo
 func (t *turn) choose(open []inbox.Question) (shown []inbox.Question, outcome *agui.Outcome) {
 	var asks, calls []inbox.Question
 	for _, q := range open {
-		if q.ClientTool() || t.run.profile.declares(q.Call.Name) {
+		if q.ClientTool() || t.run.profile.declares(q.ShownName()) {
 			calls = append(calls, q)
 		} else {
 			asks = append(asks, q)
@@ -119,7 +119,7 @@ func (r *run) emitCall(q inbox.Question) error {
 
 func callEvents(q inbox.Question, parent string) []agui.Event {
 	return []agui.Event{
-		&agui.ToolCallStart{ToolCallID: q.Call.ID, ToolCallName: q.Call.Name, ParentMessageID: parent},
+		&agui.ToolCallStart{ToolCallID: q.Call.ID, ToolCallName: q.ShownName(), ParentMessageID: parent},
 		&agui.ToolCallArgs{ToolCallID: q.Call.ID, Delta: string(shownArgs(q))},
 		&agui.ToolCallEnd{ToolCallID: q.Call.ID},
 	}

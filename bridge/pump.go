@@ -44,7 +44,7 @@ func startPump(ctx context.Context, open func(context.Context) (Turn, error)) *p
 func (p *pump) run(ctx context.Context, open func(context.Context) (Turn, error)) {
 	up, err := open(ctx)
 	if err != nil {
-		p.send(ctx, batch{err: err})
+		p.broke(ctx, err)
 		return
 	}
 	defer up.Release()
@@ -54,9 +54,19 @@ func (p *pump) run(ctx context.Context, open func(context.Context) (Turn, error)
 	marker, _ := up.(Marker)
 	for {
 		outputs, err := up.Next(ctx)
+		if err != nil && ctx.Err() != nil {
+			return // we gave it up: that is no word of the upstream's
+		}
 		if !p.send(ctx, batch{outputs: outputs, err: err, marker: marker}) || err != nil || ended(outputs) {
 			return
 		}
+	}
+}
+
+// broke says why an upstream could not be opened, unless we gave it up.
+func (p *pump) broke(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		p.send(ctx, batch{err: err})
 	}
 }
 

@@ -29,7 +29,7 @@ type Config struct {
 	Logger *slog.Logger
 	Meter  Meter
 	// Policy says which permissions need no person; nil: none.
-	Policy *policy.Policy
+	Policy *policy.Holder
 }
 
 // Meter hears what happens, for metrics. Members may be nil; they must be quick.

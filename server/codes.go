@@ -31,6 +31,7 @@ const (
 	codeForeignHost     = "foreign_host"
 	codeUnavailable     = "storage_unavailable"
 	codeUpgrade         = "upgrade_required"
+	codeForeignRun      = "foreign_run"
 	codeShuttingDown    = "shutting_down"
 )
 
@@ -46,6 +47,7 @@ func Codes() []Code {
 		{bridge.RefusedUnknownAgent, http.StatusBadRequest, "There is no agent of that name, or the thread belongs to another one."},
 		{bridge.RefusedNothingToDo, http.StatusBadRequest, "Neither a new message, nor an answer, nor a thread to join."},
 		{codeUnauthorized, http.StatusUnauthorized, "A token is needed, or the one given is not good."},
+		{codeForeignRun, http.StatusForbidden, "The run token is for another run than the one named."},
 		{codeForbiddenOrigin, http.StatusForbidden, "Pages of this origin may not call; see --cors-origin."},
 		{codeNotFound, http.StatusNotFound, "Nothing of that name is here for this caller."},
 		{bridge.ControlUnknown, http.StatusNotFound, "There is no such proxy."},

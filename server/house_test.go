@@ -17,6 +17,8 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
+	"aqueduct/bridge/tools"
+	"aqueduct/policy"
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -74,9 +76,13 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger, Observe: h.metrics.Committed})
 	agents := bridge.NewDirectory()
 	agents.Add("scripted", h.agent)
+	called := tools.New(tools.Config{
+		Store: st, Replica: replica, Policy: policy.Default, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
+		Listeners: bell.Listeners, Client: http.DefaultClient, Logger: logger,
+	})
 	sessions := bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: p.bridge, Meter: h.meter(),
+		Limits: p.bridge, Meter: h.meter(), Tools: called,
 	})
 	if p.auth == nil {
 		p.auth = auth.None()
@@ -84,12 +90,13 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	h.server, err = server.New(server.Config{
 		Sessions: sessions, Store: h.faults, Auth: p.auth, Metrics: h.metrics, Logger: slog.New(slog.DiscardHandler),
 		Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
+		Tools: called, CheckURL: func(string) error { return nil },
 		Controller: p.control, Proxies: p.proxies, Hints: h.hints,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := h.run(bell, log, sessions)
+	stop := h.run(bell, log, called, sessions)
 	web := httptest.NewUnstartedServer(h.server)
 	if p.wrap != nil {
 		web.Listener = p.wrap(web.Listener)
@@ -128,12 +135,17 @@ func (h *house) as(t testing.TB) *house {
 }
 
 // run starts the rooms below; the function it returns ends them from the top down.
-func (h *house) run(bell *eventlog.Bell, log *eventlog.Log, sessions *bridge.Sessions) (stop func()) {
+func (h *house) run(bell *eventlog.Bell, log *eventlog.Log, called *tools.Service, sessions *bridge.Sessions) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	driving, stopDriving := context.WithCancel(ctx)
 	var upper, lower sync.WaitGroup
 	upper.Go(func() {
 		if err := sessions.Run(driving); err != nil {
+			h.t.Error(err)
+		}
+	})
+	upper.Go(func() {
+		if err := called.Run(driving); err != nil {
 			h.t.Error(err)
 		}
 	})

@@ -25,6 +25,7 @@ type Metrics struct {
 	commitSize  *prometheus.HistogramVec
 	agentUp     *prometheus.GaugeVec
 	gateway     gatewayMetrics
+	tools       toolMetrics
 	hintsLost   prometheus.Counter
 }
 
@@ -52,6 +53,7 @@ func NewMetrics() *Metrics {
 		Name: "aqueduct_hints_dropped_total", Help: "Hints of /ws/client that were lost for want of room.",
 	})
 	m.gateway = newGatewayMetrics(m.registry)
+	m.tools = newToolMetrics(m.registry)
 	m.agentUp = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aqueduct_agent_up", Help: "1 when an agent's last health probe was well, else 0.",
 	}, []string{"agent"})

@@ -10,6 +10,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/proxies"
+	"aqueduct/bridge/tools"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
@@ -34,6 +35,9 @@ type Config struct {
 	Proxies *ProxyAccess
 	// Hints is what /ws/client tells; nil is nothing.
 	Hints *hints.Hub
+	// Tools is what agents have run; CheckURL says which addresses tools may have.
+	Tools    *tools.Service
+	CheckURL func(string) error
 	// Gateway is /ws/agent, which knows its own callers; nil is none.
 	Gateway http.Handler
 }
@@ -102,6 +106,8 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&proxyList{known: proxies.New(cfg.Store), control: cfg.Controller},
 		&proxyControl{threads: chats, control: cfg.Controller, in: in},
 		&agentSocket{gateway: cfg.Gateway},
+		&toolProxy{sessions: cfg.Sessions, in: in},
+		&toolRegistry{tools: cfg.Tools, store: cfg.Store, checkURL: cfg.CheckURL, in: in},
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
 		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},
 		traces,

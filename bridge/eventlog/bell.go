@@ -19,7 +19,7 @@ type Bell struct {
 	broker store.Broker
 
 	mu        sync.Mutex
-	listeners map[string]map[chan struct{}]bool
+	listeners map[string]map[chan struct{}]bool // false: it only overhears
 	all       func(sessionID string)
 }
 
@@ -58,7 +58,15 @@ func (b *Bell) committed(sessionIDs []string) {
 
 // Listen gives a channel that is rung for one Session. Rings that nobody has taken yet
 // are one ring.
-func (b *Bell) Listen(sessionID string) (<-chan struct{}, func()) {
+func (b *Bell) Listen(sessionID string) (<-chan struct{}, func()) { return b.listen(sessionID, true) }
+
+// Overhear is Listen for somebody who is not there for the Session's sake, and does not
+// count among its Listeners.
+func (b *Bell) Overhear(sessionID string) (<-chan struct{}, func()) {
+	return b.listen(sessionID, false)
+}
+
+func (b *Bell) listen(sessionID string, present bool) (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +75,7 @@ func (b *Bell) Listen(sessionID string) (<-chan struct{}, func()) {
 		set = make(map[chan struct{}]bool)
 		b.listeners[sessionID] = set
 	}
-	set[ch] = true
+	set[ch] = present
 	return ch, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -82,7 +90,13 @@ func (b *Bell) Listen(sessionID string) (<-chan struct{}, func()) {
 func (b *Bell) Listeners(sessionID string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.listeners[sessionID])
+	n := 0
+	for _, present := range b.listeners[sessionID] {
+		if present {
+			n++
+		}
+	}
+	return n
 }
 
 func (b *Bell) heard(sessionID string) {

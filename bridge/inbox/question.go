@@ -65,6 +65,14 @@ func (q Question) Open() bool {
 // ClientTool reports whether a frontend, not a person, is asked.
 func (q Question) ClientTool() bool { return q.Call.Kind == store.KindClient && q.Approval.ID == "" }
 
+// ShownName is the tool name the Question is shown under: every permission under one.
+func (q Question) ShownName() string {
+	if q.Approval.Kind == store.ApprovalPermission {
+		return PermissionTool
+	}
+	return q.Call.Name
+}
+
 // Proxied reports whether the Question is about a ToolCall that we see to: its Agent hears of
 // the call's end, and not of the answer.
 func (q Question) Proxied() bool { return q.Call.ArgsSHA256 != "" }

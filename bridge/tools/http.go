@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"aqueduct/bridge/outbound"
 	"aqueduct/store"
 )
 
@@ -49,14 +50,11 @@ func (s *Service) post(ctx context.Context, tool store.Tool, call store.ToolCall
 	return resultOf(resp.Header.Get("Content-Type"), raw), nil
 }
 
-// refused is an error of a client that may not call the address.
-type refused interface{ Refused() string }
-
 func notReached(ctx context.Context, err error) *Error {
-	var no refused
+	var no *outbound.Refused
 	switch {
 	case errors.As(err, &no):
-		return &Error{CodeRefusedAddress, "The tool's address may not be called: " + no.Refused() + "."}
+		return &Error{CodeRefusedAddress, "The tool's address may not be called: " + outbound.Cause(err) + "."}
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &Error{CodeTimeout, "The tool took too long."}
 	}

@@ -17,6 +17,7 @@ type cli struct {
 	Migrate migrateCmd `cmd:"" help:"Bring a database up to date and leave."`
 	Token   tokenCmd   `cmd:"" help:"Make tokens."`
 	Audit   auditCmd   `cmd:"" help:"Check the record of who did what."`
+	Policy  policyCmd  `cmd:"" help:"Try policy files."`
 	Tail    tailCmd    `cmd:"" help:"Print the events of a run or a thread as they come."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }

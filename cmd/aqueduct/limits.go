@@ -16,6 +16,7 @@ type limitFlags struct {
 	AgentIdleTimeout      time.Duration `default:"300s" help:"How long an agent may go without a complete frame."`
 	AgentTotalTimeout     time.Duration `default:"3600s" help:"How long one call of an agent may take in all."`
 	ApprovalTTL           time.Duration `name:"approval-ttl" default:"10m" help:"How long a question waits when the agent does not say."`
+	ToolTimeout           time.Duration `default:"60s" help:"How long a tool may run when neither it nor its call says."`
 	Heartbeat             time.Duration `default:"15s" help:"Silence after which a stream gets a comment."`
 	WriteTimeout          time.Duration `default:"10s" help:"How long one write to a client may wait for it."`
 	BodyBytes             int64         `default:"4194304" help:"Most bytes of a request's body."`

@@ -14,6 +14,8 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
+	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/tools"
 	"aqueduct/policy"
 	"aqueduct/server"
 	"aqueduct/server/auth"
@@ -35,7 +37,9 @@ type serveCmd struct {
 	BaseURL     string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
 	Name        string        `default:"aqueduct" help:"Name of this replica. One that starts with a name takes over from the one before."`
 	LogFormat   string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
-	PolicyFile  string        `help:"Rules for what agents may do without asking; YAML." placeholder:"FILE"`
+	PolicyFile  string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
+	ToolsFile   string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
+	Outbound    []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
 	ACP         acpFlags      `embed:""`
 	Limits      limitFlags    `embed:""`
 }
@@ -118,13 +122,24 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	if err != nil {
 		return err
 	}
+	if err := s.loadTools(ctx, r); err != nil {
+		return err
+	}
 	upstream.run("probes", probe(directory, metrics, log))
 	upstream.run("gateway", r.gateway.Run)
 	ground.run("event log", r.events.Run)
 	ground.run("bell", r.bell.Run)
 	ground.run("hints", r.hints.Run)
 	ground.run("heartbeat", beat(st, replica.ID, log))
-	driving.run("sessions", r.sessions.Run)
+	driving.run("sessions", func(ctx context.Context) error {
+		select { // a Turn that is taken up needs its Agent, which may be known by its proxy alone
+		case <-r.gateway.Began():
+			return r.sessions.Run(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	driving.run("tools", r.tools.Run)
 	srv := &http.Server{
 		Handler: r.handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -141,6 +156,9 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 
 // rooms are the parts of a server that know each other.
 type rooms struct {
+	rules    *policy.Holder
+	gate     *outbound.Gate
+	tools    *tools.Service
 	bell     *eventlog.Bell
 	events   *eventlog.Log
 	sessions *bridge.Sessions
@@ -151,9 +169,11 @@ type rooms struct {
 
 // rooms makes them; nothing runs yet.
 func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys) (r rooms, err error) {
-	rules, err := s.policy()
-	if err != nil {
+	if r.rules, err = s.policy(); err != nil {
 		return r, err
+	}
+	if r.gate, err = outbound.New(outbound.Config{Allow: s.Outbound}); err != nil {
+		return r, fmt.Errorf("--outbound: %w", err)
 	}
 	access, err := s.ACP.access()
 	if err != nil {
@@ -161,24 +181,30 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	}
 	r.bell = eventlog.NewBell(local.New())
 	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
+	r.tools = tools.New(tools.Config{
+		Store: st, Replica: replica, Policy: r.rules.Current, Ring: func(id string) { r.bell.Ring(id) }, Listen: r.bell.Overhear,
+		Listeners: r.bell.Listeners, Client: r.gate.Client(), Meter: metrics.ToolMeter(), Logger: log,
+		Limits: tools.Limits{ApprovalTTL: s.Limits.ApprovalTTL, Timeout: s.Limits.ToolTimeout},
+	})
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
-		Limits: s.Limits.bridge(), Policy: rules,
+		Limits: s.Limits.bridge(), Policy: r.rules, Tools: r.tools,
 	})
 	r.hints = hints.New(hints.Config{Sessions: st, Dropped: metrics.HintDropped})
 	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(),
+		Tools: r.tools, CheckURL: r.gate.CheckURL,
 		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints,
 	})
 	return r, err
 }
 
 // policy is what agents may do; the default without a file.
-func (s *serveCmd) policy() (*policy.Policy, error) {
+func (s *serveCmd) policy() (*policy.Holder, error) {
 	if s.PolicyFile == "" {
-		return policy.Default(), nil
+		return policy.NewHolder(policy.Default()), nil
 	}
 	raw, err := os.ReadFile(s.PolicyFile)
 	if err != nil {
@@ -188,7 +214,26 @@ func (s *serveCmd) policy() (*policy.Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--policy-file %s: %w", s.PolicyFile, err)
 	}
-	return rules, nil
+	return policy.NewHolder(rules), nil
+}
+
+// loadTools registers the tools of --tools-file.
+func (s *serveCmd) loadTools(ctx context.Context, r rooms) error {
+	if s.ToolsFile == "" {
+		return nil
+	}
+	raw, err := os.ReadFile(s.ToolsFile)
+	if err != nil {
+		return fmt.Errorf("--tools-file: %w", err)
+	}
+	list, err := tools.ParseFile(raw)
+	if err == nil {
+		err = r.tools.Load(ctx, list, r.gate.CheckURL)
+	}
+	if err != nil {
+		return fmt.Errorf("--tools-file %s: %w", s.ToolsFile, err)
+	}
+	return nil
 }
 
 func (s *serveCmd) agents(upstream *stage, ln net.Listener) (*bridge.Directory, error) {

@@ -1,0 +1,185 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"aqueduct/bridge/inbox"
+	"aqueduct/policy"
+	"aqueduct/store"
+)
+
+// Definition is a tool as it is registered, by file or over the API.
+type Definition struct {
+	Name        string          `json:"name" yaml:"name"`
+	Kind        string          `json:"kind" yaml:"kind"` // server_tool or client_tool
+	Description string          `json:"description,omitempty" yaml:"description"`
+	Endpoint    string          `json:"endpoint,omitempty" yaml:"endpoint"`
+	Schema      json.RawMessage `json:"schema,omitempty" yaml:"-"`
+	Policy      json.RawMessage `json:"policy,omitempty" yaml:"-"`
+	TimeoutMS   int64           `json:"timeout_ms,omitempty" yaml:"timeout_ms"`
+	OnFailure   store.OnFailure `json:"on_failure,omitempty" yaml:"on_failure"`
+}
+
+// Kinds of tools on the wire (contract §2).
+const (
+	WireServer = "server_tool"
+	WireClient = "client_tool"
+)
+
+// ErrDefinition is a definition that is not one.
+var ErrDefinition = errors.New("tools: not a tool")
+
+// toolName keeps out what would break a route, a header or a log line.
+func toolName(name string) bool {
+	return name != inbox.PermissionTool && regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(name)
+}
+
+// Tool checks a definition and gives its row. checkURL says whether an endpoint may be called.
+func (d Definition) Tool(tenant, source string, checkURL func(string) error) (store.Tool, error) {
+	wrong := func(format string, args ...any) (store.Tool, error) {
+		return store.Tool{}, fmt.Errorf("%w: "+format, append([]any{ErrDefinition}, args...)...)
+	}
+	t := store.Tool{
+		Name: d.Name, Tenant: tenant, Endpoint: d.Endpoint, Schema: d.Schema, Policy: d.Policy, OnFailure: d.OnFailure, Source: source,
+		Timeout: time.Duration(d.TimeoutMS) * time.Millisecond, Metadata: mustJSON(map[string]string{"description": d.Description}),
+	}
+	switch {
+	case !toolName(d.Name):
+		return wrong("the name is 1 to 128 letters, digits, dots, underscores or hyphens, and not %s", inbox.PermissionTool)
+	case d.Kind == WireServer:
+		t.Kind = store.KindServer
+	case d.Kind == WireClient:
+		t.Kind = store.KindClient
+	default:
+		return wrong("kind is %s or %s", WireServer, WireClient)
+	}
+	if t.Kind == store.KindServer {
+		if err := checkURL(d.Endpoint); err != nil {
+			return wrong("endpoint: %v", err)
+		}
+	}
+	if d.OnFailure != "" && d.OnFailure != store.FailureReturns && d.OnFailure != store.FailureEndsRun {
+		return wrong("on_failure is %s or %s", store.FailureReturns, store.FailureEndsRun)
+	}
+	if t.Timeout < 0 || t.Timeout > longestTimeout {
+		return wrong("timeout_ms is at most %d", longestTimeout.Milliseconds())
+	}
+	if err := compiles(d.Schema); err != nil {
+		return wrong("schema: %v", err)
+	}
+	if err := checkOwn(d.Policy); err != nil {
+		return wrong("policy: %v", err)
+	}
+	now := time.Now()
+	t.CreatedAt, t.UpdatedAt = now, now
+	return t, nil
+}
+
+// compiles refuses a schema that would let everything through because it is broken.
+func compiles(schema json.RawMessage) error {
+	if len(schema) == 0 {
+		return nil
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return errors.New("it is not JSON")
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("arguments.json", doc); err != nil {
+		return errors.New("it is not a JSON Schema")
+	}
+	if _, err := c.Compile("arguments.json"); err != nil {
+		return errors.New("it is not a JSON Schema")
+	}
+	return nil
+}
+
+func checkOwn(raw json.RawMessage) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	var o own
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&o); err != nil {
+		return errors.New("it has risk, verdict, reason, ttl, approvers, four_eyes, may_edit")
+	}
+	switch o.Verdict {
+	case "", policy.Allow, policy.Ask, policy.Block:
+	default:
+		return errors.New("verdict is allow, require_approval or block")
+	}
+	switch o.Risk {
+	case "", policy.Low, policy.Medium, policy.High:
+		return nil
+	}
+	return errors.New("risk is low, medium or high")
+}
+
+// ParseFile reads the tools of a file: YAML with a list under tools.
+func ParseFile(raw []byte) ([]Definition, error) {
+	var file struct {
+		Tools []map[string]any `yaml:"tools"`
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(raw))
+	dec.KnownFields(true)
+	if err := dec.Decode(&file); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDefinition, err)
+	}
+	var list []Definition
+	for i, entry := range file.Tools {
+		body, err := json.Marshal(entry)
+		if err != nil {
+			return nil, fmt.Errorf("%w: entry %d: %w", ErrDefinition, i+1, err)
+		}
+		var d Definition
+		strict := json.NewDecoder(bytes.NewReader(body))
+		strict.DisallowUnknownFields()
+		if err := strict.Decode(&d); err != nil {
+			return nil, fmt.Errorf("%w: entry %d: %w", ErrDefinition, i+1, err)
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// Load registers the tools of a file for every tenant.
+func (s *Service) Load(ctx context.Context, list []Definition, checkURL func(string) error) error {
+	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		for _, d := range list {
+			t, err := d.Tool("", store.ToolFromFile, checkURL)
+			if err != nil {
+				return fmt.Errorf("%s: %w", d.Name, err)
+			}
+			if err := tx.UpsertTool(ctx, t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Register keeps one tool of a tenant's.
+func (s *Service) Register(ctx context.Context, t store.Tool) error {
+	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error { return tx.UpsertTool(ctx, t) })
+}
+
+// Unregister takes one away; store.ErrNotFound when the tenant has none of that name.
+func (s *Service) Unregister(ctx context.Context, tenant, name string) error {
+	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		ok, err := tx.DeleteTool(ctx, tenant, name)
+		if err == nil && !ok {
+			err = store.ErrNotFound
+		}
+		return err
+	})
+}

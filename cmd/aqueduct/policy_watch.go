@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"aqueduct/policy"
+)
+
+// policyEvery is how often the policy file is looked at. It is polled: what tells of
+// changes does not where files are mounted, as in containers.
+const policyEvery = 2 * time.Second
+
+// policyFile is the policy file in force and what is known of it.
+type policyFile struct {
+	path    string
+	holder  *policy.Holder
+	log     *slog.Logger
+	content []byte // last tried
+	tried   stamp  // of content
+	seen    stamp  // when last looked at
+	unread  bool   // it is there and cannot be read
+}
+
+// stamp tells that a file has changed.
+type stamp struct {
+	mtime time.Time
+	size  int64
+}
+
+// openPolicy reads the file; a bad one at the start is an error. Without a path it is the
+// default, for good.
+func openPolicy(path string, log *slog.Logger) (*policyFile, error) {
+	f := &policyFile{path: path, holder: policy.NewHolder(policy.Default()), log: log}
+	if path == "" {
+		return f, nil
+	}
+	at, err := stampOf(path)
+	if err == nil {
+		f.content, err = os.ReadFile(path)
+	}
+	if err == nil {
+		err = f.holder.Replace(f.content)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--policy-file %s: %w", path, err)
+	}
+	f.tried, f.seen = at, at
+	return f, nil
+}
+
+// watch puts changes of the file in force until ctx ends. A bad file is told in the log
+// and leaves the old one.
+func (f *policyFile) watch(ctx context.Context) error {
+	if f.path == "" {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	tick := time.NewTicker(policyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			f.look()
+		}
+	}
+}
+
+// look tries the file when it is another than the one tried last and has not changed since
+// the last look: half a file can be a policy too, one without its last rules.
+func (f *policyFile) look() {
+	at, err := stampOf(f.path)
+	if err != nil {
+		if f.seen != (stamp{}) {
+			f.refuse(err)
+		}
+		f.seen = stamp{}
+		return
+	}
+	still := at == f.seen
+	if f.seen = at; !still || at == f.tried {
+		return
+	}
+	f.tried = at
+	f.replace()
+}
+
+func (f *policyFile) replace() {
+	content, err := os.ReadFile(f.path)
+	if err != nil {
+		f.tried = stamp{} // again at the next look, but told once
+		if !f.unread {
+			f.refuse(err)
+		}
+		f.unread = true
+		return
+	}
+	if f.unread = false; bytes.Equal(content, f.content) {
+		return
+	}
+	f.content = content
+	if err := f.holder.Replace(content); err != nil {
+		f.refuse(err)
+		return
+	}
+	f.log.Info("the policy file has changed and is in force", slog.String("file", f.path))
+}
+
+func (f *policyFile) refuse(err error) {
+	f.log.Error("THE POLICY FILE IS NOT IN FORCE: it is bad, the one before stays", slog.String("file", f.path), slog.Any("error", err))
+}
+
+func stampOf(path string) (stamp, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return stamp{}, err
+	}
+	return stamp{info.ModTime(), info.Size()}, nil
+}

@@ -1,0 +1,190 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/tools"
+	"aqueduct/store"
+)
+
+// toolProxy is what agents call to have tools run (platform contract §7.2). They show the run
+// token that came with their prompt; it is good for their own Turn's calls.
+type toolProxy struct {
+	sessions *bridge.Sessions
+	in       *intake
+}
+
+func (h *toolProxy) mount(to *routes) {
+	to.open(http.MethodPost, "/v1/tools/:call", h.invoke)
+	to.open(http.MethodGet, "/v1/tool_calls/:id", h.get)
+	to.open(http.MethodPost, "/v1/tool_calls/:id", h.wait)
+}
+
+// invokeBody is the contract's request.
+type invokeBody struct {
+	RunID          string  `json:"run_id" validate:"required,max=128"`
+	Args           rawJSON `json:"args"`
+	IdempotencyKey string  `json:"idempotency_key" validate:"max=200"`
+	TimeoutMS      int64   `json:"timeout_ms" validate:"gte=0,lte=3600000"`
+}
+
+// proxiedJSON is a call as the contract answers it, and where it is.
+type proxiedJSON struct {
+	Status     string      `json:"status"` // succeeded, pending, failed
+	ToolCallID string      `json:"tool_call_id,omitempty"`
+	Result     rawJSON     `json:"result,omitempty"` // of one that succeeded, and of no other
+	Error      rawJSON     `json:"error,omitempty"`
+	State      string      `json:"state,omitempty"`
+	Timestamps *timestamps `json:"timestamps,omitempty"`
+}
+
+// timestamps are Unix milliseconds; what has not happened is left out.
+type timestamps struct {
+	CreatedAt int64 `json:"created_at"`
+	RunningAt int64 `json:"running_at,omitempty"`
+	ExpiresAt int64 `json:"expires_at,omitempty"`
+	EndedAt   int64 `json:"ended_at,omitempty"`
+}
+
+// invoke is POST /v1/tools/{name}:invoke.
+func (h *toolProxy) invoke(c echo.Context) error {
+	turn, err := h.turn(c)
+	if err != nil {
+		return err
+	}
+	name, ok := action(c.Param("call"), "invoke")
+	if !ok {
+		return store.ErrNotFound
+	}
+	var body invokeBody
+	if err := h.in.json(c, &body); err != nil {
+		return err
+	}
+	if body.RunID != turn.ID {
+		return refuse(codeForeignRun, "")
+	}
+	timeout := time.Duration(body.TimeoutMS) * time.Millisecond
+	h.in.awaits(c, max(timeout, defaultToolWait))
+	call, err := h.sessions.InvokeTool(c.Request().Context(), turn, bridge.ToolRequest{
+		Name: name, Args: []byte(body.Args), Key: body.IdempotencyKey, Timeout: timeout,
+	})
+	var failed *tools.Error
+	if errors.As(err, &failed) {
+		return c.JSON(http.StatusOK, proxiedJSON{Status: "failed", Error: errorJSON(failed.Code, failed.Message)})
+	}
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, proxiedOut(call))
+}
+
+// get is GET /v1/tool_calls/{id}.
+func (h *toolProxy) get(c echo.Context) error {
+	turn, err := h.turn(c)
+	if err != nil {
+		return err
+	}
+	id, err := pathID(c, "id")
+	if err != nil {
+		return err
+	}
+	call, err := h.sessions.ToolCallOf(c.Request().Context(), turn, id)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, proxiedOut(call))
+}
+
+// defaultToolWait and longestToolWait bound how long one request waits for a call. Whoever
+// waits longer asks again.
+const (
+	defaultToolWait = 60 * time.Second
+	longestToolWait = 5 * time.Minute
+)
+
+type waitQuery struct {
+	TimeoutMS int64 `query:"timeout_ms" validate:"gte=0,lte=300000"`
+}
+
+// wait is POST /v1/tool_calls/{id}:wait.
+func (h *toolProxy) wait(c echo.Context) error {
+	turn, err := h.turn(c)
+	if err != nil {
+		return err
+	}
+	id, ok := action(c.Param("id"), "wait")
+	if !ok {
+		return store.ErrNotFound
+	}
+	var q waitQuery
+	if err := h.in.query(c, &q); err != nil {
+		return err
+	}
+	timeout := defaultToolWait
+	if q.TimeoutMS > 0 {
+		timeout = min(time.Duration(q.TimeoutMS)*time.Millisecond, longestToolWait)
+	}
+	h.in.awaits(c, timeout)
+	call, err := h.sessions.WaitTool(c.Request().Context(), turn, id, timeout)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, proxiedOut(call))
+}
+
+// action splits {name}:{verb} at the last colon.
+func action(path, verb string) (name string, ok bool) {
+	i := strings.LastIndexByte(path, ':')
+	if i <= 0 || path[i+1:] != verb {
+		return "", false
+	}
+	return path[:i], true
+}
+
+// turn is the Turn of the run token.
+func (h *toolProxy) turn(c echo.Context) (store.Turn, error) {
+	given := c.Request().Header.Values("Authorization")
+	if len(given) != 1 {
+		return store.Turn{}, bridge.ErrRunToken
+	}
+	scheme, token, _ := strings.Cut(given[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return store.Turn{}, bridge.ErrRunToken
+	}
+	return h.sessions.AgentTurn(c.Request().Context(), strings.TrimSpace(token))
+}
+
+func proxiedOut(call store.ToolCall) proxiedJSON {
+	out := proxiedJSON{Status: "pending", ToolCallID: call.ID, State: string(call.Status), Timestamps: &timestamps{
+		CreatedAt: call.CreatedAt.UnixMilli(), RunningAt: milliOr0(call.RunningAt), ExpiresAt: milliOr0(call.ExpiresAt), EndedAt: milliOr0(call.EndedAt),
+	}}
+	switch {
+	case call.Status == store.ToolSucceeded:
+		out.Status, out.Result = "succeeded", orNull(call.Result)
+	case call.Status.Terminal():
+		out.Status, out.Error = "failed", rawJSON(call.Error)
+		if len(call.Error) == 0 {
+			out.Error = errorJSON(call.ErrorCode, "The call failed.")
+		}
+	}
+	return out
+}
+
+func milliOr0(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func errorJSON(code, message string) rawJSON {
+	raw, _ := json.Marshal(tools.Error{Code: code, Message: message}) // two texts always can be written
+	return raw
+}
