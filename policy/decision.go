@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
+	"strings"
 )
 
 // maxKeptArgs bounds the arguments in a Decision; of longer ones it has the hash.
@@ -70,4 +72,10 @@ func compact(raw []byte) []byte {
 		return raw
 	}
 	return out.Bytes()
+}
+
+// LooksAtArgs reports whether a rule may depend on the arguments, so that a call without
+// them cannot be decided again.
+func (p *Policy) LooksAtArgs() bool {
+	return slices.ContainsFunc(p.rules, func(r rule) bool { return strings.Contains(r.When, "args") })
 }
