@@ -47,6 +47,9 @@ func TestEveryCode(t *testing.T) {
 
 	cases := map[string]func() answer{
 		"invalid_body":  func() answer { return h.do("POST", "/api/agui/chat", `{`) },
+		"foreign_run": func() answer {
+			return gated.do("POST", "/v1/tools/x:invoke", `{"run_id":"y"}`, "Authorization", "Bearer "+gated.agent.last().RunToken)
+		},
 		"invalid_query": func() answer { return h.do("GET", "/api/threads?limit=x", "") },
 		"invalid_cursor": func() answer {
 			return h.do("GET", "/api/runs/R/events?after=x", "")
