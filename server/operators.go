@@ -7,9 +7,9 @@ import (
 	"aqueduct/store"
 )
 
-// operates reports whether a Caller may see and steer proxies, which belong to nobody. It
-// is the one place that says so: there are no roles yet, so everybody who is somebody may.
-func operates(c auth.Caller) bool { return c.Principal.User != "" }
+// operates reports whether a Caller may see and steer proxies, which belong to nobody, not
+// even to a tenant. It is the one place that says so.
+func operates(c auth.Caller) bool { return c.Has(auth.RoleAdmin) }
 
 // operators adds a route for those who may. To others it is not there.
 func (r *routes) operators(method, path string, h echo.HandlerFunc) {
