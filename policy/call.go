@@ -19,10 +19,27 @@ type Call struct {
 	Session string
 	Tool    string
 	Kind    string // ACP's tool kind, "" when not told
-	Title   string // what an agent says it does; "" for tools we run
+	Title   string // what an agent says it does, as it came, never as it is shown; "" for tools we run
 	Args    []byte // JSON; none is {}
 	Risk    Risk   // of whoever registered the tool, never the agent's word; "" when not told
+	Own     Own    // likewise
 	By      Principal
+}
+
+// Own is what a tool was registered with. It decides where no rule and no tools section of
+// the file does; Grants answer what it asks, on its Terms, and never lift its block.
+type Own struct {
+	Verdict Action `json:"verdict,omitempty"` // "": what the Risk means
+	Reason  string `json:"reason,omitempty"`
+	Terms
+}
+
+// Check says what is wrong with what a tool was registered with.
+func (o Own) Check() error {
+	if o.Verdict == "" && !o.given() {
+		return nil
+	}
+	return checkVerdict(o.Verdict, o.Terms)
 }
 
 // question is a Call being judged. Its arguments are read when first looked at.

@@ -24,8 +24,9 @@ type Decision struct {
 	Title   string          `json:"title,omitempty"`
 	SHA256  string          `json:"args_sha256"`
 	Args    json.RawMessage `json:"args,omitempty"`
-	// ToolRisk is the risk the tool was registered with.
+	// ToolRisk and ToolOwn are what the tool was registered with.
 	ToolRisk Risk     `json:"tool_risk,omitempty"`
+	ToolOwn  Own      `json:"tool_policy,omitzero"`
 	Agent    string   `json:"agent,omitempty"`
 	Session  string   `json:"session,omitempty"`
 	Tenant   string   `json:"tenant,omitempty"`
@@ -38,7 +39,7 @@ type Decision struct {
 func Decided(c Call, v Verdict) Decision {
 	d := Decision{
 		Verdict: v.Action, Rule: v.Rule, Reason: v.Reason, Risk: v.Risk, Grant: v.Grant,
-		Tool: c.Tool, Kind: c.Kind, Title: c.Title, ToolRisk: c.Risk,
+		Tool: c.Tool, Kind: c.Kind, Title: c.Title, ToolRisk: c.Risk, ToolOwn: c.Own,
 		Agent: c.AgentID, Session: c.Session, Tenant: c.By.Tenant, User: c.By.User, Roles: c.By.Roles,
 	}
 	args := compact(c.Args)
@@ -53,7 +54,7 @@ func Decided(c Call, v Verdict) Decision {
 // not prove them: JSON written again, or kept by a database, is not spelled the same.
 func (d Decision) Call() (Call, bool) {
 	return Call{
-		AgentID: d.Agent, Session: d.Session, Tool: d.Tool, Kind: d.Kind, Title: d.Title, Args: d.Args, Risk: d.ToolRisk,
+		AgentID: d.Agent, Session: d.Session, Tool: d.Tool, Kind: d.Kind, Title: d.Title, Args: d.Args, Risk: d.ToolRisk, Own: d.ToolOwn,
 		By: Principal{Tenant: d.Tenant, User: d.User, Roles: d.Roles},
 	}, len(d.Args) > 0 || d.SHA256 == "" || d.SHA256 == hashOf([]byte("{}"))
 }

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ func TestParseRefusesWhatWouldNotDoWhatItSeemsTo(t *testing.T) {
 		"rules: [{name: a, verdict: ask, when: 'now() == 3'}]":                            "undeclared reference",
 		"rules: [{name: a, verdict: ask, when: 'tool.matches(\"(\")'}]":                   "missing closing",
 		"rules: [{name: a, verdict: ask, when: '" + strings.Repeat("!", 5000) + "true'}]": "size exceeds",
+		"rules: [{name: default-deny, verdict: block}]":                                   "without a rule", "rules: [{name: 'tool: x', verdict: block}]": "without a rule",
 		"tools: [a]":                                        "mapping from names to risks",
 		"tools: {a: tiny}":                                  `unknown risk "tiny"`,
 		"tools: {a: low, a: high}":                          "twice",
@@ -131,8 +133,54 @@ func TestDecisionsAreReadAgain(t *testing.T) {
 	if _, ok := (policy.Decision{SHA256: "of something"}).Call(); ok {
 		t.Error("arguments that were not kept are taken for none")
 	}
+	c.Own = policy.Own{Verdict: policy.Ask, Terms: policy.Terms{FourEyes: true}}
+	raw, err := json.Marshal(policy.Decided(c, policy.Verdict{Action: policy.Ask}))
+	if err == nil {
+		err = json.Unmarshal(raw, &d)
+	}
+	if again, ok := d.Call(); err != nil || !ok || !again.Own.FourEyes {
+		t.Errorf("%+v %v", again, err)
+	}
 	c.Args = []byte(`{"a":"` + strings.Repeat("x", 1<<17) + `"}`)
 	if d := policy.Decided(c, policy.Verdict{}); d.Args != nil {
 		t.Error("long arguments are kept")
+	}
+}
+
+func TestWhatAToolWasRegisteredWith(t *testing.T) {
+	t.Parallel()
+	p, err := policy.Parse([]byte("{rules: [{name: r, tool: ruled, verdict: block}], tools: {listed: high}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eyes := policy.Own{Verdict: policy.Ask, Terms: policy.Terms{FourEyes: true}}
+	grant := policy.Grant{ID: "g", Tool: "x", Match: []byte("{}"), UsesLeft: 1}
+	for name, c := range map[string]struct {
+		tool string
+		own  policy.Own
+		want policy.Action
+		rule string
+	}{
+		"a rule goes before":   {"ruled", policy.Own{Verdict: policy.Allow}, policy.Block, "r"},
+		"the list goes before": {"listed", policy.Own{Verdict: policy.Allow}, policy.Ask, "tools: listed"},
+		"allow":                {"x", policy.Own{Verdict: policy.Allow}, policy.Allow, "tool: x"},
+		"no grant lifts it":    {"x", policy.Own{Verdict: policy.Block}, policy.Block, "tool: x"},
+		"a grant by nobody":    {"x", eyes, policy.Ask, "tool: x"},
+		"a grant answers":      {"x", policy.Own{Verdict: policy.Ask}, policy.Allow, "tool: x"},
+		"nothing of that name": {"y", policy.Own{Verdict: "perhaps"}, policy.Ask, "tool: y"},
+		"none, and no risk":    {"y", policy.Own{}, policy.Ask, "default"},
+	} {
+		v := p.Decide(policy.Call{Tool: c.tool, Own: c.own}, []policy.Grant{grant}, time.Time{})
+		if v.Action != c.want || v.Rule != c.rule {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+	for own, want := range map[*policy.Own]bool{
+		{}: true, {Verdict: policy.Block}: true, {Verdict: "perhaps"}: false, &eyes: true, {Verdict: policy.Allow, Terms: eyes.Terms}: false, {Terms: eyes.Terms}: false,
+		{Verdict: policy.Ask, Terms: policy.Terms{Approvers: policy.Approvers{"ada"}}}: false,
+	} {
+		if err := own.Check(); (err == nil) != want {
+			t.Errorf("%+v: %v", own, err)
+		}
 	}
 }

@@ -61,6 +61,9 @@ func (p *Policy) byRisk(c Call) Verdict {
 	if risk, pattern, ok := p.tools.of(c.Tool); ok {
 		return Verdict{Action: risk.action(), Rule: "tools: " + pattern, Risk: risk, Reason: risk.reason()}
 	}
+	if c.Own.Verdict != "" {
+		return c.owned()
+	}
 	if c.Risk.known() {
 		return Verdict{Action: c.Risk.action(), Rule: "default-" + string(c.Risk), Risk: c.Risk, Reason: c.Risk.reason()}
 	}
@@ -69,4 +72,16 @@ func (p *Policy) byRisk(c Call) Verdict {
 		return Verdict{Action: Allow, Rule: "default-" + c.Kind, Risk: Low, Reason: "It only looks."}
 	}
 	return Verdict{Action: Ask, Rule: "default", Risk: Medium, Reason: "No rule decides it."}
+}
+
+// owned is the verdict a tool was registered with; one we do not know asks.
+func (c Call) owned() Verdict {
+	v := Verdict{Action: c.Own.Verdict, Rule: "tool: " + c.Tool, Reason: c.Own.Reason, Risk: c.Risk, Terms: c.Own.Terms}
+	if v.Action != Allow && v.Action != Block {
+		v.Action = Ask
+	}
+	if !v.Risk.known() {
+		v.Risk = Medium
+	}
+	return v
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // rule is one entry of the file. Conditions that are left out always hold.
@@ -78,17 +79,29 @@ func (r *rule) check() error {
 		return errors.New("it needs a name: decisions are kept under it")
 	case r.Risk != "" && !r.Risk.known():
 		return fmt.Errorf("unknown risk %q; it is low, medium or high", r.Risk)
-	case r.Verdict != Allow && r.Verdict != Ask && r.Verdict != Block:
-		return fmt.Errorf("unknown verdict %q; it is allow, require_approval (or ask) or block", r.Verdict)
-	case r.Verdict != Ask && r.given():
-		return errors.New("ttl, approvers, four_eyes and may_edit are of use only where a person is asked")
+	case reserved(r.Name):
+		return errors.New(`names that begin with "default", "tool: " or "tools: " are those of decisions without a rule`)
 	}
 	for _, k := range r.Kind {
 		if !slices.Contains(kinds(), k) {
 			return fmt.Errorf("unknown kind %q; ACP has %v", k, kinds())
 		}
 	}
-	return r.Terms.check()
+	return checkVerdict(r.Verdict, r.Terms)
+}
+
+func checkVerdict(a Action, t Terms) error {
+	switch {
+	case a != Allow && a != Ask && a != Block:
+		return fmt.Errorf("unknown verdict %q; it is allow, require_approval (or ask) or block", a)
+	case a != Ask && t.given():
+		return errors.New("ttl, approvers, four_eyes and may_edit are of use only where a person is asked")
+	}
+	return t.check()
+}
+
+func reserved(name string) bool {
+	return strings.HasPrefix(name, "default") || strings.HasPrefix(name, "tool: ") || strings.HasPrefix(name, "tools: ")
 }
 
 // kinds are the tool kinds of ACP. A rule of another would never match, and a block rule

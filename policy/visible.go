@@ -10,7 +10,8 @@ import (
 // Visible is a text of somebody's who is not trusted, made safe to show on one line to
 // somebody who decides by it: line breaks and spaces in a row are one space; controls,
 // escape sequences, marks that turn the direction of writing and characters of no width are
-// shown by their numbers; and it has at most that many characters, with … for the rest.
+// shown by their numbers; and it has at most that many characters, with … for the rest. It is for showing only: to
+// judge, a Policy needs the text itself, in which it can see a second line.
 func Visible(text string, most int) string {
 	var b strings.Builder
 	n, gap := 0, false
