@@ -90,6 +90,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	h.server, err = server.New(server.Config{
 		Sessions: sessions, Store: h.faults, Auth: p.auth, Metrics: h.metrics, Logger: slog.New(slog.DiscardHandler),
 		Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
+		Links: newLinks(t, st),
 		Tools: called, CheckURL: func(string) error { return nil },
 		Controller: p.control, Proxies: p.proxies, Hints: h.hints,
 	})

@@ -91,6 +91,7 @@ func TestEveryCode(t *testing.T) {
 		"control_timeout":        fails(bridge.ControlTimeout),
 		"internal_error":         func() answer { return broken.do("GET", "/api/threads", "") },
 	}
+	linkCases(t, cases)
 	for _, code := range server.Codes() {
 		if code.Status == 0 {
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/hints"
+	"aqueduct/bridge/notify/link"
 	"aqueduct/bridge/proxies"
 	"aqueduct/bridge/tools"
 	"aqueduct/server/auth"
@@ -38,6 +39,8 @@ type Config struct {
 	// Tools is what agents have run; CheckURL says which addresses tools may have.
 	Tools    *tools.Service
 	CheckURL func(string) error
+	// Links are the signed links to one decision; nil takes none.
+	Links *link.Book
 	// Gateway is /ws/agent, which knows its own callers; nil is none.
 	Gateway http.Handler
 }
@@ -113,6 +116,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		traces,
 		&approvals{sessions: cfg.Sessions, store: cfg.Store, in: in},
 		&toolCalls{sessions: cfg.Sessions, in: in},
+		newDecisionLinks(cfg, in),
 		&session{auth: cfg.Auth, in: in},
 		newHealth(cfg.Store, draining),
 		&metricsPage{metrics: cfg.Metrics},
