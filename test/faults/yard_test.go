@@ -26,13 +26,19 @@ type yard struct {
 const proxyID = "p1"
 
 func newYard(t testing.TB, database string, env ...string) *yard {
+	y := newYardAlone(t, database, env...)
+	y.startProxy()
+	y.linked()
+	return y
+}
+
+// newYardAlone is one that has no proxy yet.
+func newYardAlone(t testing.TB, database string, env ...string) *yard {
 	dir := t.TempDir()
 	y := &yard{house: &house{t: t, database: database, agent: newAgent(t)}, dir: dir, wire: newWire(t)}
 	y.env = append([]string{"AQUEDUCT_SIGNING_KEY_FILE=" + filepath.Join(dir, "key")}, env...)
 	y.token()
 	y.revive()
-	y.startProxy()
-	y.linked()
 	return y
 }
 
@@ -96,6 +102,15 @@ func (y *yard) startProxy() {
 	})
 }
 
+// newProxy replaces the proxy: a new one waits less long between its attempts to connect.
+func (y *yard) newProxy() {
+	y.t.Helper()
+	y.proxy.kill()
+	y.parted()
+	y.startProxy()
+	y.linked()
+}
+
 // kill is kill -9; it returns when the process is gone.
 func (p *proxyProcess) kill() {
 	p.once.Do(func() {
@@ -104,18 +119,22 @@ func (p *proxyProcess) kill() {
 	})
 }
 
-// linked waits until the server has the proxy's link.
-func (y *yard) linked() {
+// linked waits until the server has the proxy's link, parted until it has noticed its end.
+func (y *yard) linked() { y.t.Helper(); y.until(true) }
+
+func (y *yard) parted() { y.t.Helper(); y.until(false) }
+
+func (y *yard) until(linked bool) {
 	y.t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		var p struct{ Linked bool }
 		if found, err := y.get("/api/proxies/"+proxyID, &p); err != nil {
 			y.t.Fatal(err)
-		} else if found && p.Linked {
+		} else if found && p.Linked == linked {
 			return
 		}
 	}
-	y.t.Fatalf("the proxy does not come\n%s", y.log())
+	y.t.Fatalf("the proxy's link does not become %v\n%s", linked, y.log())
 }
 
 func (y *yard) book() string { return filepath.Join(y.dir, "book") }
