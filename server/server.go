@@ -111,6 +111,8 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&agentSocket{gateway: cfg.Gateway},
 		&toolProxy{sessions: cfg.Sessions, in: in},
 		&toolRegistry{tools: cfg.Tools, store: cfg.Store, checkURL: cfg.CheckURL, in: in},
+		&ingress{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger},
+		&permissionSockets{sessions: cfg.Sessions, store: cfg.Store, in: in, open: open, log: cfg.Logger},
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
 		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},
 		traces,

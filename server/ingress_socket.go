@@ -1,0 +1,275 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/labstack/echo/v4"
+
+	"aqueduct/server/auth"
+	"aqueduct/store"
+)
+
+// ingressSocket is one connection of a channel, of one user.
+type ingressSocket struct {
+	*line
+	h *ingress
+	c echo.Context
+
+	caller auth.Caller
+	in     store.Scope // what the caller sees
+
+	mu        sync.Mutex
+	follows   map[string]*ingressFollow // by our Session's id
+	replaying bool
+}
+
+// mostFollows bounds the sessions of one connection: each is a tail of a log.
+const mostFollows = 64
+
+// ingressFrame are the members that any message may have.
+type ingressFrame struct {
+	Type      string `json:"type" validate:"required"`
+	RequestID string `json:"request_id" validate:"max=128"`
+	SessionID string `json:"session_id" validate:"max=128"`
+	RunID     string `json:"run_id" validate:"max=128"`
+}
+
+// talk hears the hello and then everything else, until the client leaves.
+func (s *ingressSocket) talk() {
+	if !s.hello() {
+		return
+	}
+	s.tasks.Go(s.findQuestions)
+	_ = s.read(func(raw []byte) error {
+		s.hear(raw)
+		return s.ctx.Err()
+	})
+}
+
+// hello hears who calls. Whoever does not say it at once, and well, is left.
+func (s *ingressSocket) hello() bool {
+	s.conn.SetReadLimit(helloMost)
+	_ = s.conn.SetReadDeadline(time.Now().Add(min(helloTime, s.limits.BodyTime)))
+	raw, err := s.next()
+	if err != nil {
+		var late net.Error
+		if errors.As(err, &late) && late.Timeout() {
+			s.fail(ingressFrame{}, refuse(codeUnauthorized, "A hello was expected."))
+		}
+		s.end(websocket.ClosePolicyViolation, codeUnauthorized)
+		return false
+	}
+	var hello helloFrame
+	frame, err := s.envelope(raw)
+	if err == nil && frame.Type != "hello" {
+		err = refuse(codeUnauthorized, "The first message is a hello.")
+	}
+	if err == nil {
+		err = s.h.in.message(raw, &hello)
+	}
+	if err == nil {
+		s.caller, err = s.h.admit(s.c.Request(), hello)
+	}
+	if err != nil {
+		code := s.fail(frame, err)
+		s.end(websocket.ClosePolicyViolation, code)
+		return false
+	}
+	s.in = s.caller.Scope()
+	s.endAt(s.caller.Until)
+	s.resume(frame, hello)
+	return true
+}
+
+func (s *ingressSocket) envelope(raw []byte) (ingressFrame, error) {
+	var f ingressFrame
+	err := s.h.in.message(raw, &f)
+	return f, err
+}
+
+// resume follows the sessions that a hello names, from where the client was.
+func (s *ingressSocket) resume(frame ingressFrame, hello helloFrame) {
+	seqs, err := s.positions(hello)
+	if err != nil {
+		s.fail(frame, err)
+	}
+	for id, seq := range seqs {
+		f := ingressFrame{RequestID: frame.RequestID, SessionID: id}
+		if err := s.back(id, seq); err != nil {
+			s.fail(f, err)
+		}
+	}
+	if _, named := seqs[hello.SessionID]; !named && hello.SessionID != "" {
+		if err := s.followNamed(hello.SessionID); err != nil && !errors.Is(err, store.ErrNotFound) {
+			s.fail(frame, err) // one that is not there may yet be made
+		}
+	}
+}
+
+// positions reads last_seq: one number, or one for each session.
+func (s *ingressSocket) positions(hello helloFrame) (map[string]int64, error) {
+	if !there(hello.LastSeq) {
+		return nil, nil
+	}
+	var many map[string]int64
+	if json.Unmarshal(hello.LastSeq, &many) == nil {
+		if len(many) > mostFollows {
+			return nil, refuse(codeInvalidCursor, fmt.Sprintf("last_seq may name %d sessions.", mostFollows))
+		}
+		return many, nil
+	}
+	var one int64
+	if json.Unmarshal(hello.LastSeq, &one) != nil {
+		return nil, refuse(codeInvalidCursor, "last_seq is a number, or an object of session_id and number.")
+	}
+	if hello.SessionID != "" {
+		return map[string]int64{hello.SessionID: one}, nil
+	}
+	rows, err := s.h.store.Sessions(s.ctx, s.in, store.Page{Limit: 2})
+	if err == nil && len(rows) != 1 {
+		err = refuse(codeInvalidCursor, "last_seq is one number, and there is not one session: say which by session_id.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return map[string]int64{rows[0].ExternalID: one}, nil
+}
+
+// back follows a session from where the client was.
+func (s *ingressSocket) back(id string, seq int64) error {
+	session, err := s.h.store.SessionByExternalID(s.ctx, s.in, id)
+	if err != nil {
+		return err
+	}
+	last, err := s.h.store.LastSeq(s.ctx, s.in, session.ID)
+	if err != nil {
+		return err
+	}
+	if now := seqOf(last+1, -1); seq < 0 || seq > now {
+		err = refuse(codeBeyondLog, "last_seq lies beyond the end of the session's log; it is followed from there.")
+		seq = now
+	}
+	return errors.Join(s.follow(session, seq), err)
+}
+
+// findQuestions follows every session in which something is asked: those there are when the
+// client comes, and those that another client of the user made since.
+func (s *ingressSocket) findQuestions() {
+	tick := time.NewTicker(s.limits.Heartbeat)
+	defer tick.Stop()
+	for {
+		calls, err := s.h.store.ExpiringToolCalls(s.ctx, s.in, store.MaxPageLimit)
+		for _, call := range calls {
+			if err == nil && !s.isFollowed(call.SessionID) {
+				err = s.followID(call.SessionID)
+			}
+		}
+		if err != nil && s.ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
+			s.fail(ingressFrame{}, err)
+		}
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *ingressSocket) followNamed(id string) error {
+	session, err := s.h.store.SessionByExternalID(s.ctx, s.in, id)
+	if err != nil || s.isFollowed(session.ID) {
+		return err
+	}
+	return s.followNow(session)
+}
+
+func (s *ingressSocket) followID(id string) error {
+	session, err := s.h.store.Session(s.ctx, s.in, id)
+	if err != nil {
+		return err
+	}
+	return s.followNow(session)
+}
+
+// followNow follows a session from its present on.
+func (s *ingressSocket) followNow(session store.Session) error {
+	last, err := s.h.store.LastSeq(s.ctx, s.in, session.ID)
+	if err != nil {
+		return err
+	}
+	return s.follow(session, seqOf(last+1, -1))
+}
+
+// follow tells what happens in a session after a seq. One that is followed goes on as it is.
+func (s *ingressSocket) follow(session store.Session, seq int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.follows[session.ID] != nil || s.ctx.Err() != nil:
+		return nil
+	case len(s.follows) >= mostFollows:
+		return refuse(codeTooManyStreams, fmt.Sprintf("One connection follows %d sessions.", mostFollows))
+	}
+	f := &ingressFollow{
+		socket: s, session: session, at: seq,
+		reader: &ingressReader{store: s.h.store, in: s.in, session: session},
+	}
+	s.follows[session.ID] = f
+	s.tasks.Go(func() { f.run(s.ctx) })
+	return nil
+}
+
+func (s *ingressSocket) forget(sessionID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.follows, sessionID)
+}
+
+func (s *ingressSocket) isFollowed(sessionID string) bool { return s.followOf(sessionID) != nil }
+
+func (s *ingressSocket) followOf(sessionID string) *ingressFollow {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.follows[sessionID]
+}
+
+// named is the follow of what the client calls a session; nil when there is none.
+func (s *ingressSocket) named(id string) *ingressFollow {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.follows {
+		if f.session.ExternalID == id {
+			return f
+		}
+	}
+	return nil
+}
+
+// fail tells that something a client said was not done.
+func (s *ingressSocket) fail(about ingressFrame, err error) (code string) {
+	if errors.Is(err, context.Canceled) && s.ctx.Err() != nil {
+		return ""
+	}
+	m := ingressMessage{Type: ingressError}
+	m.Code, m.Message = channelProblem(s.h.log, s.c, err)
+	s.say(about, m)
+	return m.Code
+}
+
+// say sends a message that is not from the log, about what a client said.
+func (s *ingressSocket) say(about ingressFrame, m ingressMessage) {
+	m.RequestID, m.SessionID, m.RunID = about.RequestID, about.SessionID, about.RunID
+	if f := s.named(about.SessionID); f != nil {
+		_ = f.say(m) // the line ends by itself when it cannot be sent
+		return
+	}
+	m.TS = millis(time.Now())
+	_ = s.send(m)
+}
