@@ -61,7 +61,22 @@ func (h *decisionLinks) show(c echo.Context) error {
 		}
 		return h.page.refuse(c, p)
 	}
-	return h.page.show(c, claims, a, h.links.Page(claims, time.Now()))
+	ours, err := h.ours(c.Request().Context(), claims)
+	if err != nil {
+		return err
+	}
+	return h.page.show(c, claims, a, h.links.Page(claims, time.Now()), ours)
+}
+
+// ours reports whether we run what is asked about, so that what is shown is what runs. Of
+// what an agent runs itself only its word can be shown. A delegate does not see which it is,
+// and is told the less.
+func (h *decisionLinks) ours(ctx context.Context, claims link.Claims) (bool, error) {
+	call, err := h.store.ToolCall(ctx, store.As(claims.Approver()), claims.ApprovalID)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && call.Kind != store.KindQuestion, err
 }
 
 // open reads the link and what it is about. It is refused when it is not ours, is out of
@@ -89,7 +104,7 @@ func (h *decisionLinks) open(c echo.Context) (link.Claims, store.Approval, error
 // approver is refused. So is a token in a header that is not a person's, such as the one an
 // agent was given; a cookie that has gone stale is not held against anybody.
 func (h *decisionLinks) mayUse(r *http.Request, claims link.Claims) error {
-	caller, err := h.auth.Caller(r)
+	caller, err := h.auth.Caller(r, auth.KindApprover)
 	if err != nil {
 		if r.Header.Get("Authorization") == "" {
 			return nil

@@ -78,6 +78,7 @@ type decisionView struct {
 	Odd      bool // the arguments have characters that are shown as marks
 	SHA256   string
 	Expires  string
+	Ours     bool // the arguments shown are those that run
 	Options  []optionView
 }
 
@@ -93,12 +94,12 @@ const (
 	maxShownLabel = 80
 )
 
-func (p *decisionPage) show(c echo.Context, claims link.Claims, a store.Approval, nonce string) error {
+func (p *decisionPage) show(c echo.Context, claims link.Claims, a store.Approval, nonce string, ours bool) error {
 	args := visible(indented(a.Args), keepLines)
 	view := decisionView{
 		Page: nonce, User: visible(claims.User, maxShownLabel), Tool: visible(a.Tool, maxShownTitle), Title: visible(a.Title, maxShownTitle),
 		Risk: visible(a.Risk, maxShownLabel), Args: args, ArgsSize: len(a.Args), Odd: hasOdd(args), SHA256: a.ArgsSHA256,
-		Expires: claims.ExpiresAt().Format(time.RFC1123),
+		Expires: claims.ExpiresAt().Format(time.RFC1123), Ours: ours,
 	}
 	for i, o := range (inbox.Question{Approval: a}).Options() {
 		if !inbox.KnownKind(o.Kind) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"html"
 	"regexp"
 	"strings"
@@ -325,7 +326,7 @@ func TestLinkShowsAll(t *testing.T) {
 	h.chat("T", "R", "may I?")
 	page, _ := h.visit(h.link())
 	for _, want := range []string{
-		"⟨U&#43;202E⟩", "⟨ESC⟩</b>[31m", "&lt;img src=x", "⟨U&#43;200B⟩", "⟨U&#43;0303⟩", "⟨U&#43;0304⟩", "⟨U&#43;00A0⟩", "⟨U&#43;3164⟩",
+		"as the agent states them", "⟨U&#43;202E⟩", "⟨ESC⟩</b>[31m", "&lt;img src=x", "⟨U&#43;200B⟩", "⟨U&#43;0303⟩", "⟨U&#43;0304⟩", "⟨U&#43;00A0⟩", "⟨U&#43;3164⟩",
 		"⟨U&#43;E0041⟩", `\u202e\u001b[2J`, "&lt;/pre&gt;&lt;script&gt;", "xEND&#34;", "shown in full", "stand for characters",
 		`class="allow" data-option="` + h.question() + `:0">Allow once<small>`, `class="reject" data-option="` + h.question() + `:1">Reject<small>`, "… cut here",
 	} {
@@ -337,5 +338,29 @@ func TestLinkShowsAll(t *testing.T) {
 		if strings.Contains(page.body, never) {
 			t.Errorf("%q is in the page", never)
 		}
+	}
+}
+
+// TestLinkOfOurTool: of a call that we run the page says that exactly this runs.
+func TestLinkOfOurTool(t *testing.T) {
+	t.Parallel()
+	h, id := linkHouse(t, plan{})
+	h.decide(id, `{"decision":"reject"}`)
+	asked := h.status(id)
+	err := h.store.InTx(t.Context(), func(tx store.Tx) error {
+		call := store.ToolCall{
+			ID: "0190c0de-0000-7000-8000-00000000000a", SessionID: asked.SessionID, TurnID: asked.TurnID, Name: "deploy", Kind: store.KindServer,
+			Status: store.ToolWaitingApproval, Args: []byte(`{"to":"prod"}`), ArgsSHA256: "ab", CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour),
+		}
+		a := asked
+		a.ID, a.Status, a.Tool, a.Args, a.ArgsSHA256 = call.ID, store.ApprovalPending, call.Name, call.Args, call.ArgsSHA256
+		return errors.Join(tx.InsertToolCall(t.Context(), call), tx.InsertApproval(t.Context(), a))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, _ := h.visit(h.link())
+	if !strings.Contains(page.body, "With exactly these arguments") || !strings.Contains(page.body, "&#34;prod&#34;") {
+		t.Errorf("%d %s", page.status, page.body)
 	}
 }

@@ -46,7 +46,7 @@ func TestEveryCode(t *testing.T) {
 	away.faults.sessions = func() error { return fmt.Errorf("dial: %w", store.ErrUnavailable) }
 
 	cases := map[string]func() answer{
-		"invalid_body":  func() answer { return h.do("POST", "/api/agui/chat", `{`) },
+		"invalid_body": func() answer { return h.do("POST", "/api/agui/chat", `{`) },
 		"foreign_run": func() answer {
 			return gated.do("POST", "/v1/tools/x:invoke", `{"run_id":"y"}`, "Authorization", "Bearer "+gated.agent.last().RunToken)
 		},
