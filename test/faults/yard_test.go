@@ -78,13 +78,20 @@ type proxyProcess struct {
 
 func (y *yard) startProxy() {
 	y.t.Helper()
+	y.runProxy("--url", y.agentURL(), "--id", proxyID, "--token-file", filepath.Join(y.dir, "token"), "--cwd", y.dir, "--", os.Args[0])
+}
+
+// agentURL is where proxies link, over the wire.
+func (y *yard) agentURL() string { return "ws://" + y.wire.ln.Addr().String() + "/ws/agent" }
+
+func (y *yard) runProxy(args ...string) {
+	y.t.Helper()
 	program, err := shipped()
 	if err != nil {
 		y.t.Fatal(err)
 	}
 	p := &proxyProcess{}
-	p.cmd = exec.Command(program, "proxy", "--url", "ws://"+y.wire.ln.Addr().String()+"/ws/agent", "--id", proxyID,
-		"--token-file", filepath.Join(y.dir, "token"), "--cwd", y.dir, "--", os.Args[0])
+	p.cmd = exec.Command(program, append([]string{"proxy"}, args...)...)
 	p.cmd.Env = append(os.Environ(), bookVar+"="+y.book())
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
 	// A pipe an agent still holds would keep Wait for ever.
