@@ -34,7 +34,7 @@ func allowed() map[string][]string {
 		"bridge/proxies":                   {"store"},
 		"bridge/tools":                     {"store", "policy", "bridge/inbox", "bridge/outbound"},
 		"bridge/hints":                     {"store"},
-		"bridge":                           {"agui", "store", "bridge/eventlog", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint", "policy", "bridge/tools"},
+		"bridge":                           {"agui", "store", "bridge/eventlog", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint", "policy", "bridge/tools", "bridge/audit"},
 		"bridge/httpagent":                 {"agui", "bridge"},
 		"bridge/fromacp":                   {"agui", "acpgateway/acp"},
 		"server/auth":                      {"store"},

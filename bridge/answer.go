@@ -115,7 +115,11 @@ func (in *intake) settle(ctx context.Context, g given) error {
 		return err
 	}
 	d.By, d.Via = in.req.Principal.User, inbox.ViaChat
-	settled, err := in.s.settleIn(ctx, in.tx, g.question, d)
+	settled, err := in.s.settleIn(ctx, in.tx, g.question, d, decider{who: in.req.Principal, in: store.As(in.req.Principal)})
+	if errors.As(err, &unclear) {
+		in.note("question_open", map[string]any{"id": g.question.Call.ID, "code": unclear.Code, "message": unclear.Message})
+		return nil
+	}
 	switch {
 	case err != nil:
 		return err

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,25 +22,26 @@ const askedTitle = 500
 // ask keeps a Question and pauses the Turn. It is an Approval at once, in every inbox;
 // the chat shows it when the Run ends, which is as soon as the upstream is quiet.
 func (t *turn) ask(ctx context.Context, o Output) error {
-	settled, err := t.settledAlready(ctx, o.Question)
+	verdict, settled, err := t.settledAlready(ctx, o.Question)
 	t.reached(o)
 	if settled || err != nil {
 		return err
 	}
-	return t.askPerson(ctx, o.Question)
+	return t.askPerson(ctx, o.Question, verdict)
 }
 
 // settledAlready reports whether nobody needs to be asked: the upstream repeats itself, or
 // the policy decides.
-func (t *turn) settledAlready(ctx context.Context, q *Question) (bool, error) {
+func (t *turn) settledAlready(ctx context.Context, q *Question) (policy.Verdict, bool, error) {
 	if again, err := t.askedBefore(ctx, q); again || err != nil {
-		return again, err
+		return policy.Verdict{}, again, err
 	}
 	return t.judge(ctx, q)
 }
 
-func (t *turn) askPerson(ctx context.Context, q *Question) error {
-	row, approval, failure := t.questionRows(q)
+// askPerson keeps the Question, on the terms of the policy.
+func (t *turn) askPerson(ctx context.Context, q *Question, v policy.Verdict) error {
+	row, approval, failure := t.questionRows(q, v)
 	if failure != nil {
 		return failure
 	}
@@ -120,10 +122,13 @@ func (t *turn) keep(ctx context.Context, records []store.Record, moves ...store.
 }
 
 // questionRows is a Question as rows, or why it cannot be one.
-func (t *turn) questionRows(q *Question) (store.ToolCall, store.Approval, *Failure) {
+func (t *turn) questionRows(q *Question, v policy.Verdict) (store.ToolCall, store.Approval, *Failure) {
 	ttl := t.s.m.cfg.Limits.ApprovalTTL
-	if q.ExpiresIn > 0 {
+	switch {
+	case q.ExpiresIn > 0:
 		ttl = q.ExpiresIn
+	case v.TTL > 0:
+		ttl = v.TTL
 	}
 	now := time.Now()
 	args := compact(q.Args)
@@ -144,11 +149,13 @@ func (t *turn) questionRows(q *Question) (store.ToolCall, store.Approval, *Failu
 	if q.Kind == AskInput {
 		kind = store.ApprovalInput
 	}
-	return row, store.Approval{
+	approval := store.Approval{
 		ID: row.ID, SessionID: t.s.id, TurnID: t.row.ID, Kind: kind, Status: store.ApprovalPending,
 		Tool: q.tool(), Title: plainTitle(q.Title), Args: args, ArgsSHA256: hex.EncodeToString(sum[:]), Options: options,
-		ResponseSchema: q.ResponseSchema, Risk: q.Risk, CreatedAt: now, ExpiresAt: row.ExpiresAt,
-	}, nil
+		ResponseSchema: q.ResponseSchema, Risk: cmp.Or(q.Risk, string(v.Risk)), CreatedAt: now, ExpiresAt: row.ExpiresAt,
+	}
+	inbox.SetTerms(&approval, v.Terms, t.s.row.User)
+	return row, approval, nil
 }
 
 // shownName is the tool name a Question is shown under. request_permission is ours; an

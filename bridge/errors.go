@@ -50,6 +50,7 @@ const (
 	RefusedUnknownAgent   = "agent_unknown"
 	RefusedInvalidID      = "invalid_id"
 	RefusedDecided        = "already_decided"
+	RefusedDispatched     = "already_dispatched"
 	RefusedUnknownOption  = "unknown_option"
 	RefusedInvalidAnswer  = "invalid_answer"
 	RefusedTooManyStreams = "too_many_streams"

@@ -22,32 +22,31 @@ type judged struct {
 // judge answers a permission for which the policy needs nobody, and reports whether it
 // did. The decision is on record before the Agent hears it. The Question's Mark is not
 // kept with it: until the Agent has heard, its upstream must go on repeating the Question.
-func (t *turn) judge(ctx context.Context, q *Question) (bool, error) {
+func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done bool, err error) {
 	if t.s.m.cfg.Policy == nil || q.Kind != AskPermission || t.pump == nil {
-		return false, nil
+		return v, false, nil
 	}
-	verdict, err := t.verdict(ctx, q)
-	if err != nil {
-		return false, err
+	if v, err = t.verdict(ctx, q); err != nil {
+		return v, false, err
 	}
-	j := judged{q: q, verdict: verdict}
+	j := judged{q: q, verdict: v}
 	a, ok := j.answer()
 	if !ok {
-		return false, nil
+		return v, false, nil
 	}
 	if err := t.keep(ctx, []store.Record{t.record("policy_decision", j.record())}); err != nil {
-		return false, err
+		return v, false, err
 	}
 	switch err := t.pump.answer(ctx, []Answer{a}); {
 	case cannotResume(err): // it ended to wait, or is gone: a person decides, and it is called again
 		j.verdict.Action, j.verdict.Reason = policy.Ask, "The agent cannot be answered at once."
-		return false, t.keep(ctx, []store.Record{t.record("policy_decision", j.record())})
+		return v, false, t.keep(ctx, []store.Record{t.record("policy_decision", j.record())})
 	case err != nil:
-		return false, asFailure(err)
+		return v, false, asFailure(err)
 	case j.verdict.Action == policy.Block:
-		return true, t.tellNow(ctx, j.event())
+		return v, true, t.tellNow(ctx, j.event())
 	}
-	return true, nil
+	return v, true, nil
 }
 
 // verdict is the policy's. A Grant that makes it an allow is used, once, before it counts.
@@ -58,7 +57,7 @@ func (t *turn) verdict(ctx context.Context, q *Question) (policy.Verdict, error)
 		return policy.Verdict{}, err
 	}
 	v := cfg.Policy.Decide(policy.Call{
-		AgentID: t.row.AgentID, Session: t.s.id, Tool: q.tool(), Kind: q.ToolKind, Title: plainTitle(q.Title), Args: compact(q.Args),
+		AgentID: t.row.AgentID, Session: t.s.id, Tool: q.tool(), Kind: q.ToolKind, Title: q.Title, Args: compact(q.Args),
 		By: policy.Principal{Tenant: t.s.row.Tenant, User: t.s.row.User},
 	}, grants, now)
 	if v.Grant == "" {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
 	"aqueduct/policy"
@@ -26,7 +27,7 @@ func (s *Sessions) ToolResult(ctx context.Context, who store.Principal, toolCall
 // answer reads and settles one Answer outside the chat. A different decision that came
 // first is a *Refusal beside what it decided.
 func (s *Sessions) answer(ctx context.Context, who store.Principal, id string, a inbox.Answer, via string) (inbox.Settled, error) {
-	settled, err := s.settle(ctx, store.As(who), id, func(q inbox.Question) (inbox.Decision, error) {
+	settled, err := s.settle(ctx, decider{who: who, in: inboxOf(who)}, id, func(q inbox.Question) (inbox.Decision, error) {
 		d, err := inbox.Read(q, a)
 		d.By, d.Via = who.User, via
 		return d, err
@@ -43,23 +44,23 @@ func (s *Sessions) answer(ctx context.Context, who store.Principal, id string, a
 
 // settle applies one Decision and, when it was the last that its Turn waited for, opens
 // the next Run.
-func (s *Sessions) settle(ctx context.Context, in store.Scope, id string, decide func(inbox.Question) (inbox.Decision, error)) (settled inbox.Settled, err error) {
+func (s *Sessions) settle(ctx context.Context, by decider, id string, decide func(inbox.Question) (inbox.Decision, error)) (settled inbox.Settled, err error) {
 	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		q, err := inbox.Load(ctx, tx, in, id)
+		q, err := by.load(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.LockSession(ctx, in, q.Call.SessionID); err != nil {
+		if _, err := tx.LockSession(ctx, store.System(), q.Call.SessionID); err != nil {
 			return err
 		}
-		if q, err = inbox.Load(ctx, tx, in, id); err != nil {
+		if q, err = inbox.Load(ctx, tx, store.System(), id); err != nil {
 			return err
 		}
 		d, err := decide(q)
 		if err != nil {
 			return err
 		}
-		if settled, err = s.settleIn(ctx, tx, q, d); err != nil || !settled.Won {
+		if settled, err = s.settleIn(ctx, tx, q, d, by); err != nil || !settled.Won {
 			return err
 		}
 		_, err = reserveNext(ctx, tx, q.Call.TurnID, "", nil)
@@ -72,37 +73,121 @@ func (s *Sessions) settle(ctx context.Context, in store.Scope, id string, decide
 	return settled, err
 }
 
-// settleIn applies one Decision, and to a ToolCall of ours what follows from it.
-func (s *Sessions) settleIn(ctx context.Context, tx store.Tx, q inbox.Question, d inbox.Decision) (inbox.Settled, error) {
+// decider is who settles, and what it sees. The zero Principal is the system.
+type decider struct {
+	who store.Principal
+	in  store.Scope
+}
+
+// system settles what no person does.
+func system() decider { return decider{in: store.System()} }
+
+// inboxOf is what a Principal sees of what waits for a decision.
+func inboxOf(who store.Principal) store.Scope {
+	if who.Has(store.RoleApprover) {
+		return store.Within(who.Tenant)
+	}
+	return store.As(who)
+}
+
+// load reads a Question that the decider sees. An Approval is seen by whom it is delegated
+// to as well.
+func (by decider) load(ctx context.Context, tx store.Tx, id string) (inbox.Question, error) {
+	_, err := tx.Approval(ctx, by.in, id)
+	if errors.Is(err, store.ErrNotFound) {
+		_, err = tx.ToolCall(ctx, by.in, id)
+	}
+	if err != nil {
+		return inbox.Question{}, err
+	}
+	return inbox.Load(ctx, tx, store.System(), id)
+}
+
+// settleIn applies one Decision, and to a ToolCall of ours what follows from it. Its audit
+// comes last: it holds up all others.
+func (s *Sessions) settleIn(ctx context.Context, tx store.Tx, q inbox.Question, d inbox.Decision, by decider) (inbox.Settled, error) {
+	session, err := tx.Session(ctx, store.System(), q.Call.SessionID)
+	if err != nil {
+		return inbox.Settled{}, err
+	}
+	if q.Open() {
+		if err := s.permitted(ctx, session, q, &d, by); err != nil {
+			return inbox.Settled{Question: q}, err
+		}
+	}
 	now := time.Now()
 	settled, err := inbox.Settle(ctx, tx, q, d, now)
 	if err != nil || !settled.Won {
 		return settled, err
 	}
+	grant := ""
 	if d.Option.Kind == inbox.AllowAlways && d.Status == store.ApprovalApproved {
-		if err := s.standing(ctx, tx, settled.Question, d, now); err != nil {
+		if grant, err = s.standing(ctx, tx, session, settled.Question, d, now); err != nil {
 			return settled, err
 		}
 	}
 	if q.Proxied() && s.cfg.Tools != nil {
-		err = s.cfg.Tools.Settled(ctx, tx, settled.Question, now)
+		if err := s.cfg.Tools.Settled(ctx, tx, settled.Question, now); err != nil {
+			return settled, err
+		}
 	}
-	return settled, err
+	return settled, s.auditDecision(ctx, tx, session, settled.Question, d, by, grant, now)
+}
+
+// permitted says whether the decider may decide so. Arguments that were changed are put into
+// the form they will run in.
+func (s *Sessions) permitted(ctx context.Context, session store.Session, q inbox.Question, d *inbox.Decision, by decider) (err error) {
+	if by.who.User != "" {
+		if err := inbox.MayDecide(q, *d, by.who); err != nil {
+			return err
+		}
+	}
+	if d.Edited == nil {
+		return nil
+	}
+	if !q.Approval.MayEdit || !q.Proxied() || s.cfg.Tools == nil {
+		return &inbox.Unclear{Code: inbox.EditRefused, Message: "The arguments of this call may not be changed."}
+	}
+	d.Edited, d.SHA256, err = s.cfg.Tools.Edited(ctx, session, q, d.Edited)
+	return err
+}
+
+// auditDecision writes down who decided what.
+func (s *Sessions) auditDecision(ctx context.Context, tx store.Tx, session store.Session, q inbox.Question, d inbox.Decision, by decider, grant string, now time.Time) error {
+	if q.Approval.ID == "" {
+		return nil // a client's tool: nobody decided anything
+	}
+	action, who := audit.ApprovalDecided, by.who
+	if who.User == "" {
+		who = audit.Nobody(session.Tenant)
+		action = audit.ApprovalExpired
+	}
+	e, err := audit.Entry(who, action, audit.OfApproval(q.Call.ID), struct {
+		Status string `json:"status"`
+		Option string `json:"option,omitempty"`
+		Via    string `json:"via"`
+		Tool   string `json:"tool"`
+		SHA256 string `json:"args_sha256"`
+		Edited string `json:"edited_sha256,omitempty"`
+		Grant  string `json:"grant_id,omitempty"`
+		Reason string `json:"reason,omitempty"`
+	}{string(d.Status), d.Option.Kind, d.Via, q.Approval.Tool, q.Approval.ArgsSHA256, d.SHA256, grant, d.Reason}, now)
+	if err == nil {
+		_, err = tx.AppendAudit(ctx, e)
+	}
+	return err
 }
 
 // standing keeps an "always" as a Grant: for this call, in this Session. What cannot be told
 // apart from other calls is allowed this once only.
-func (s *Sessions) standing(ctx context.Context, tx store.Tx, q inbox.Question, d inbox.Decision, now time.Time) error {
-	session, err := tx.Session(ctx, store.System(), q.Call.SessionID)
-	if err != nil {
-		return err
-	}
+func (s *Sessions) standing(ctx context.Context, tx store.Tx, session store.Session, q inbox.Question, d inbox.Decision, now time.Time) (id string, err error) {
 	g, err := policy.GrantFor(inbox.CallOf(q, session), policy.ForSession)
 	if err != nil {
 		s.cfg.Logger.Info("an always was taken for once", slog.String("approval_id", q.Call.ID), slog.Any("reason", err))
-		return nil
+		return "", nil
 	}
-	return tx.InsertGrant(ctx, inbox.GrantRow(newID(), g, d.By, now))
+	id = newID()
+	return id, tx.InsertGrant(ctx, inbox.GrantRow(id, g, d.By, now))
 }
 
 // kickTools has an approved ToolCall run at once, instead of when it is looked for.

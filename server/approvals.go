@@ -23,9 +23,12 @@ type approvals struct {
 }
 
 func (h *approvals) mount(to *routes) {
-	to.callers(http.MethodGet, "/api/approvals", h.list)
-	to.callers(http.MethodGet, "/api/approvals/:id", h.get)
-	to.callers(http.MethodPost, "/api/approvals/:id/decision", h.decide)
+	to.deciders(http.MethodGet, "/api/approvals", h.list)
+	to.deciders(http.MethodGet, "/api/approvals/:id", h.get)
+	to.deciders(http.MethodPost, "/api/approvals/:id/decision", h.decide)
+	to.deciders(http.MethodPost, "/api/approvals/decisions", h.decideAll)
+	to.deciders(http.MethodPost, "/api/approvals/:id/delegate", h.delegate)
+	to.deciders(http.MethodPost, "/api/approvals/:id/revoke", h.revoke)
 }
 
 type approvalJSON struct {
@@ -49,6 +52,13 @@ type approvalJSON struct {
 	DecidedVia     string     `json:"decided_via,omitempty"`
 	Decision       rawJSON    `json:"decision,omitempty"`
 	Reason         string     `json:"reason,omitempty"`
+	Approvers      rawJSON    `json:"approvers,omitempty"`
+	FourEyes       bool       `json:"four_eyes,omitempty"`
+	MayEdit        bool       `json:"may_edit,omitempty"`
+	EditedArgs     rawJSON    `json:"edited_args,omitempty"`
+	DelegatedTo    string     `json:"delegated_to,omitempty"`
+	DelegatedBy    string     `json:"delegated_by,omitempty"`
+	DelegatedUntil *time.Time `json:"delegated_until,omitempty"`
 }
 
 func approvalOut(a store.Approval, threadID string) approvalJSON {
@@ -57,12 +67,17 @@ func approvalOut(a store.Approval, threadID string) approvalJSON {
 		ToolName: a.Tool, Title: a.Title, Args: a.Args, ArgsSHA256: a.ArgsSHA256, Options: a.Options,
 		ResponseSchema: a.ResponseSchema, Risk: a.Risk, CreatedAt: a.CreatedAt.UTC(), ExpiresAt: moment(a.ExpiresAt),
 		DecidedAt: moment(a.DecidedAt), DecidedBy: a.DecidedBy, DecidedVia: a.DecidedVia, Decision: a.Decision, Reason: a.Reason,
+		Approvers: a.Approvers, FourEyes: a.FourEyes, MayEdit: a.MayEdit, EditedArgs: a.EditedArgs,
+		DelegatedTo: a.DelegatedTo, DelegatedBy: a.DelegatedBy, DelegatedUntil: moment(a.DelegatedUntil),
 	}
 }
 
 type approvalsQuery struct {
 	Limit    int    `query:"limit" validate:"gte=0,lte=1000"`
 	After    string `query:"after" validate:"omitempty,uuid"`
+	Kind     string `query:"kind" validate:"omitempty,oneof=permission input"`
+	Tool     string `query:"tool" validate:"max=200"`
+	Mine     bool   `query:"delegated"` // what was delegated to the caller
 	Status   string `query:"status" validate:"omitempty,oneof=PENDING APPROVED REJECTED EXPIRED CANCELLED"`
 	ThreadID string `query:"thread_id" validate:"max=128"`
 	RunID    string `query:"run_id" validate:"omitempty,uuid"`
@@ -75,8 +90,13 @@ func (h *approvals) list(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
-	filter := store.ApprovalFilter{Status: store.ApprovalStatus(q.Status), TurnID: q.RunID}
+	in := auth.From(ctx).Inbox()
+	filter := store.ApprovalFilter{
+		Status: store.ApprovalStatus(q.Status), TurnID: q.RunID, Kind: store.ApprovalKind(q.Kind), Tool: q.Tool,
+	}
+	if q.Mine {
+		in, filter.DelegatedTo = auth.From(ctx).Scope(), auth.From(ctx).Principal.User
+	}
 	if q.ThreadID != "" {
 		s, err := h.store.SessionByExternalID(ctx, in, q.ThreadID)
 		if err != nil {
@@ -118,7 +138,7 @@ func (h *approvals) write(c echo.Context, rows []store.Approval, page store.Page
 // thread is what the client calls a Session; "" when it was deleted meanwhile.
 func (h *approvals) thread(c echo.Context, sessionID string) (string, error) {
 	ctx := c.Request().Context()
-	s, err := h.store.Session(ctx, auth.From(ctx).Scope(), sessionID)
+	s, err := h.store.Session(ctx, auth.From(ctx).Inbox(), sessionID)
 	if errors.Is(err, store.ErrNotFound) {
 		err = nil
 	}
@@ -131,7 +151,7 @@ func (h *approvals) find(c echo.Context) (store.Approval, error) {
 		return store.Approval{}, err
 	}
 	ctx := c.Request().Context()
-	return h.store.Approval(ctx, auth.From(ctx).Scope(), id)
+	return h.store.Approval(ctx, auth.From(ctx).Inbox(), id)
 }
 
 func (h *approvals) get(c echo.Context) error {
@@ -153,6 +173,7 @@ type decisionBody struct {
 	OptionID string  `json:"option_id" validate:"max=256"`
 	Approved *bool   `json:"approved" validate:"required_without_all=Decision OptionID Payload"`
 	Payload  rawJSON `json:"payload"`
+	Edited   rawJSON `json:"edited_args"` // where the question allows it: what shall run instead
 	Reason   string  `json:"reason" validate:"max=2000"`
 }
 
@@ -181,9 +202,10 @@ func (b decisionBody) answer(a store.Approval) (inbox.Answer, error) {
 		return out, refuse(bridge.RefusedInvalidAnswer, "An input is answered with a payload.")
 	}
 	payload, err := json.Marshal(struct {
-		OptionID string `json:"optionId,omitempty"`
-		Approved *bool  `json:"approved,omitempty"`
-	}{b.OptionID, approved})
+		OptionID string  `json:"optionId,omitempty"`
+		Approved *bool   `json:"approved,omitempty"`
+		Edited   rawJSON `json:"editedArgs,omitempty"`
+	}{b.OptionID, approved, b.Edited})
 	out.Payload = payload
 	return out, err
 }
@@ -204,25 +226,14 @@ func (h *approvals) decide(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := body.answer(a)
-	if err != nil {
-		return err
-	}
-	name, err := h.thread(c, a.SessionID)
-	if err != nil {
-		return err
-	}
-	ctx := c.Request().Context()
-	settled, err := h.sessions.Decide(ctx, auth.From(ctx).Principal, a.ID, answer, inbox.ViaREST)
-	out := approvalOut(settled.Question.Approval, name)
-	var refusal *bridge.Refusal
-	if errors.As(err, &refusal) && refusal.Code == bridge.RefusedDecided {
-		p := refuse(refusal.Code, refusal.Message)
-		p.Approval = &out
+	settled, err := h.settle(c, a, body)
+	if isDecided(err) {
+		p := problemOf(err)
+		p.Approval = &settled.approvalJSON
 		return p
 	}
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, settledJSON{approvalJSON: out, Won: settled.Won, Repeated: settled.Repeated})
+	return c.JSON(http.StatusOK, settled)
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/inbox"
 )
 
 // Code is one thing that can go wrong, under a name that stays. The same name is the code
@@ -67,6 +68,10 @@ func Codes() []Code {
 		{codeMediaType, http.StatusUnsupportedMediaType, "Writes are application/json, uncompressed, in UTF-8."},
 		{codeBeyondLog, http.StatusRequestedRangeNotSatisfiable, "The position lies beyond the end of the log."},
 		{codeForeignHost, http.StatusMisdirectedRequest, "The Host is not one this server goes by; see --allowed-host."},
+		{bridge.RefusedDispatched, http.StatusConflict, "The call has been dispatched; its approval cannot be taken back."},
+		{inbox.NotApprover, http.StatusForbidden, "Somebody else has to decide this."},
+		{inbox.FourEyes, http.StatusForbidden, "Who prompted the agent may not approve this."},
+		{inbox.EditRefused, http.StatusUnprocessableEntity, "The arguments may not be changed, or not to these."},
 		{bridge.RefusedUnknownOption, http.StatusUnprocessableEntity, "The question offered no such option."},
 		{bridge.RefusedInvalidAnswer, http.StatusUnprocessableEntity, "The answer does not fit the question."},
 		{bridge.ControlUnsupported, http.StatusUnprocessableEntity, "The thread's agent does not know how."},

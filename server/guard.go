@@ -69,14 +69,16 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // authenticate lets callers through.
-func (g *guard) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		caller, err := g.auth.Caller(c.Request())
-		if err != nil {
-			return err
+func (g *guard) authenticate(also ...auth.Kind) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			caller, err := g.auth.Caller(c.Request(), also...)
+			if err != nil {
+				return err
+			}
+			c.SetRequest(c.Request().WithContext(auth.With(c.Request().Context(), caller)))
+			return next(c)
 		}
-		c.SetRequest(c.Request().WithContext(auth.With(c.Request().Context(), caller)))
-		return next(c)
 	}
 }
 

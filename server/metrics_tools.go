@@ -34,8 +34,8 @@ func (m *Metrics) ToolMeter() tools.Meter {
 		Ended: func(tool string, status store.ToolCallStatus, took time.Duration) {
 			m.tools.ran.WithLabelValues(tool, string(status)).Observe(took.Seconds())
 		},
-		Waited: func(tool string, status store.ToolCallStatus, took time.Duration) {
-			m.tools.waited.WithLabelValues(tool, string(status)).Observe(took.Seconds())
+		Waited: func(tool, decided string, took time.Duration) {
+			m.tools.waited.WithLabelValues(tool, decided).Observe(took.Seconds())
 		},
 	}
 }

@@ -47,6 +47,24 @@ func TestEveryCode(t *testing.T) {
 
 	cases := map[string]func() answer{
 		"invalid_body": func() answer { return h.do("POST", "/api/agui/chat", `{`) },
+		"four_eyes": func() answer {
+			w, id := asking(t, `{"verdict":"require_approval","four_eyes":true}`)
+			return w.decide(id, `{"decision":"approve"}`)
+		},
+		"not_approver": func() answer {
+			w, id := asking(t, `{"verdict":"require_approval","approvers":["role:boss"]}`)
+			return w.decide(id, `{"decision":"approve"}`)
+		},
+		"edit_not_allowed": func() answer {
+			w, id := asking(t, `{"risk":"high"}`)
+			return w.decide(id, `{"decision":"approve","edited_args":{"wood":"elm"}}`)
+		},
+		"already_dispatched": func() answer {
+			w, id := asking(t, highRisk)
+			w.decide(id, `{"decision":"approve"}`)
+			<-w.said
+			return w.do("POST", "/api/approvals/"+id+"/revoke", `{}`)
+		},
 		"foreign_run": func() answer {
 			return gated.do("POST", "/v1/tools/x:invoke", `{"run_id":"y"}`, "Authorization", "Bearer "+gated.agent.last().RunToken)
 		},

@@ -58,7 +58,7 @@ type resource interface{ mount(to *routes) }
 // routes is where a resource mounts itself.
 type routes struct {
 	echo         *echo.Echo
-	authenticate echo.MiddlewareFunc
+	authenticate func(also ...auth.Kind) echo.MiddlewareFunc
 }
 
 // open adds a route that anybody may call.
@@ -66,7 +66,12 @@ func (r *routes) open(method, path string, h echo.HandlerFunc) { r.echo.Add(meth
 
 // callers adds a route that wants to know who calls.
 func (r *routes) callers(method, path string, h echo.HandlerFunc) {
-	r.echo.Add(method, path, h, r.authenticate)
+	r.echo.Add(method, path, h, r.authenticate())
+}
+
+// deciders adds a route that approvers may call as well, who chat with nobody.
+func (r *routes) deciders(method, path string, h echo.HandlerFunc) {
+	r.echo.Add(method, path, h, r.authenticate(auth.KindApprover))
 }
 
 // New puts the resources together behind one guard.
@@ -109,7 +114,9 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&proxyList{known: proxies.New(cfg.Store), control: cfg.Controller},
 		&proxyControl{threads: chats, control: cfg.Controller, in: in},
 		&agentSocket{gateway: cfg.Gateway},
-		&toolProxy{sessions: cfg.Sessions, in: in},
+		&grants{sessions: cfg.Sessions, store: cfg.Store, in: in},
+		&auditPage{sessions: cfg.Sessions, in: in},
+		&toolProxy{sessions: cfg.Sessions, in: in, draining: draining},
 		&toolRegistry{tools: cfg.Tools, store: cfg.Store, checkURL: cfg.CheckURL, in: in},
 		&ingress{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger},
 		&permissionSockets{sessions: cfg.Sessions, store: cfg.Store, in: in, open: open, log: cfg.Logger},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 type toolProxy struct {
 	sessions *bridge.Sessions
 	in       *intake
+	draining context.Context // a wait ends with it: whoever waits asks our successor
 }
 
 func (h *toolProxy) mount(to *routes) {
@@ -132,7 +134,13 @@ func (h *toolProxy) wait(c echo.Context) error {
 		timeout = min(time.Duration(q.TimeoutMS)*time.Millisecond, longestToolWait)
 	}
 	h.in.awaits(c, timeout)
-	call, err := h.sessions.WaitTool(c.Request().Context(), turn, id, timeout)
+	ctx, cancel := context.WithCancel(c.Request().Context())
+	defer cancel()
+	defer context.AfterFunc(h.draining, cancel)()
+	call, err := h.sessions.WaitTool(ctx, turn, id, timeout)
+	if errors.Is(err, context.Canceled) && h.draining.Err() != nil {
+		return refuse(codeShuttingDown, "")
+	}
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func brief(got map[string]any) string {
 	return fmt.Sprint(got["status"], " ", string(raw))
 }
 
-const lowRisk, highRisk = `{"risk":"low"}`, `{"risk":"high","may_edit":true}`
+const lowRisk, highRisk = `{"risk":"low"}`, `{"risk":"high","verdict":"require_approval","may_edit":true}`
 
 // TestToolProxyInvokeAllowed: status succeeded with the result, at once.
 func TestToolProxyInvokeAllowed(t *testing.T) {

@@ -1,11 +1,22 @@
 package store
 
+import "slices"
+
 // Principal is who is calling: a person or a program, always of one tenant.
 type Principal struct {
 	Tenant string
 	User   string
 	Roles  []string
 }
+
+// Roles that mean something here.
+const (
+	RoleAdmin    = "admin"    // tools, proxies, everybody's grants, the audit
+	RoleApprover = "approver" // decides for others of the tenant
+)
+
+// Has reports whether the Principal has the role. No role has another's rights.
+func (p Principal) Has(role string) bool { return slices.Contains(p.Roles, role) }
 
 // LocalPrincipal is the caller when `--auth none` is in force: one tenant, one user.
 func LocalPrincipal() Principal { return Principal{Tenant: "local", User: "local"} }

@@ -26,6 +26,8 @@ type call struct {
 	hidden  bool            // a repetition of what the log has
 	over    bool            // the repetition has come to its end
 	outputs []string        // of terminals, for the result; bounded
+	taken   bool            // over from a snapshot: its arguments may have to begin it again
+	print   []byte          // of args that were too long for a snapshot
 }
 
 // frame says which of the three a ToolCall came in.
@@ -126,11 +128,11 @@ func (t *Translator) newCall(upstream string, before *call, from frame) *call {
 	switch from {
 	case frameAsk: // nobody asks again for what was allowed
 	case frameUpdate:
-		c.hidden = t.replay.call(c.id) || t.replay.has(c.id)
+		c.hidden = t.before.has(c.id) || t.replay.call(c.id) || t.replay.has(c.id)
 	default:
-		c.hidden = t.replay.call(c.id)
+		c.hidden = !t.before.has(c.id) && t.replay.call(c.id)
 	}
-	for !c.hidden && t.replay.has(c.id) {
+	for !c.hidden && (t.replay.has(c.id) || t.before.has(c.id)) {
 		c.use++
 		c.id = t.id("call", ordinal(upstream, c.use))
 	}
@@ -140,6 +142,7 @@ func (t *Translator) newCall(upstream string, before *call, from frame) *call {
 		return c
 	}
 	t.open = append(t.open, c)
+	t.give(c.id)
 	return c
 }
 
@@ -152,6 +155,9 @@ func isFinal(c acp.ToolCall, from frame) bool {
 
 func (t *Translator) sayArgs(dst []Out, c *call, input json.RawMessage) []Out {
 	c.said, c.args = true, arguments(input)
+	if c.taken { // the Run that began it may have closed it
+		return event(dst, &agui.ToolCallChunk{ToolCallID: c.id, ToolCallName: shownTool(c.seen), Delta: string(c.args)}, &agui.ToolCallEnd{ToolCallID: c.id})
+	}
 	return event(dst, &agui.ToolCallArgs{ToolCallID: c.id, Delta: string(c.args)}, &agui.ToolCallEnd{ToolCallID: c.id})
 }
 
@@ -174,7 +180,7 @@ func (t *Translator) compareArgs(dst []Out, c *call, input json.RawMessage) []Ou
 		return dst
 	}
 	now := arguments(input)
-	if sameJSON(now, c.args) || sameJSON(now, c.changed) {
+	if sameJSON(now, c.args) || sameJSON(now, c.changed) || c.args == nil && bytes.Equal(c.print, fingerprint(now)) {
 		return dst
 	}
 	c.changed = now
@@ -220,7 +226,7 @@ func (t *Translator) endCall(dst []Out, c *call, text string) []Out {
 // forget drops what an ended call no longer needs.
 func (c *call) forget() {
 	c.seen = acp.ToolCall{ID: c.seen.ID}
-	c.shown.content, c.args, c.changed, c.outputs = "", nil, nil, nil
+	c.shown.content, c.args, c.changed, c.print, c.outputs = "", nil, nil, nil, nil
 }
 
 // sayOldest tells the arguments of the call that has waited longest when too many wait.

@@ -44,6 +44,8 @@ func (t *Translator) Close(dst []Out) []Out {
 func (t *Translator) afterPrompt() {
 	t.prompts++
 	t.speech.parent = ""
+	t.given = t.given[:0]
+	clear(t.plans)
 	t.trail = trail{}
 	t.replay.live()
 }

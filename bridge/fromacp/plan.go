@@ -29,9 +29,10 @@ func (t *Translator) plan(dst []Out, u acp.Update) []Out {
 }
 
 func (t *Translator) drawPlan(dst []Out, upstream string, entries json.RawMessage) []Out {
-	id := t.id("plan", t.epoch+":"+strconv.Itoa(t.prompts)+":"+upstream)
-	if !t.plans[id] {
-		t.plans[id] = true
+	id, drawn := t.plans[upstream]
+	if !drawn {
+		id = t.id("plan", t.epoch+":"+strconv.Itoa(t.prompts)+":"+upstream)
+		t.plans[upstream] = id
 		content := append(append([]byte(`{"entries":`), entries...), '}')
 		return event(dst, &agui.ActivitySnapshot{MessageID: id, ActivityType: ActivityPlan, Content: content})
 	}

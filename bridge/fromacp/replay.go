@@ -40,6 +40,26 @@ func (r *replay) live() {
 	r.marked, r.supposed, r.over, r.known.Texts = false, false, true, nil
 }
 
+// flags is what a snapshot has of it. When nothing is loaded there is nothing to say.
+func (r *replay) flags() byte {
+	switch {
+	case r.none():
+		return 0
+	case r.supposed:
+		return loading | supposed
+	}
+	return loading
+}
+
+const (
+	loading = 1 << iota
+	supposed
+)
+
+func (r *replay) setFlags(flags byte) {
+	r.over, r.supposed = flags&loading == 0, flags&supposed != 0
+}
+
 // going tells that what is neither message nor call is a repetition too.
 func (r *replay) going() bool { return r.marked || r.supposed }
 

@@ -11,6 +11,8 @@ type speech struct {
 	thought  bool
 	upstream string         // the agent's; "" when it gives none
 	parent   string         // the newest text message, which tool calls hang under
+	taken    bool           // over from a snapshot, and not gone on with
+	unended  bool           // whoever writes the log ends it
 	segments map[string]int // messages an upstream id has begun
 }
 
@@ -27,10 +29,23 @@ func (t *Translator) chunk(dst []Out, u acp.Update) []Out {
 	if !t.goesOn(thought, u.MessageID) {
 		dst = t.begin(t.closeSpeech(dst), thought, u.MessageID)
 	}
-	if thought {
+	switch {
+	case t.speech.taken:
+		return t.goOnAgain(dst, u.Content.Text)
+	case thought:
 		return event(dst, &agui.ReasoningMessageContent{MessageID: t.speech.id, Delta: u.Content.Text})
 	}
 	return event(dst, &agui.TextMessageContent{MessageID: t.speech.id, Delta: u.Content.Text})
+}
+
+// goOnAgain goes on with what another Translator began. What was written after its snapshot
+// may have ended it: a chunk begins it again if need be.
+func (t *Translator) goOnAgain(dst []Out, words string) []Out {
+	t.speech.taken = false
+	if t.speech.thought {
+		return event(dst, &agui.ReasoningMessageChunk{MessageID: t.speech.id, Delta: words})
+	}
+	return event(dst, &agui.TextMessageChunk{MessageID: t.speech.id, Role: agui.RoleAssistant, Delta: words})
 }
 
 // goesOn tells whether a chunk belongs to what is being said. An id that appears, or
@@ -41,7 +56,7 @@ func (t *Translator) goesOn(thought bool, upstream string) bool {
 
 func (t *Translator) begin(dst []Out, thought bool, upstream string) []Out {
 	s := &t.speech
-	s.thought, s.upstream = thought, upstream
+	s.thought, s.upstream, s.taken, s.unended = thought, upstream, false, false
 	s.id = t.nextMessageID(upstream, thought)
 	if thought {
 		return event(dst, &agui.ReasoningStart{MessageID: s.id}, &agui.ReasoningMessageStart{MessageID: s.id})
@@ -66,7 +81,8 @@ func (t *Translator) repeated(u acp.Update, thought bool) bool {
 	case u.MessageID == "":
 		return t.replay.message("", u)
 	}
-	return t.replay.message(t.id(voice(thought), u.MessageID), u)
+	id := t.id(voice(thought), u.MessageID)
+	return !t.before.has(id) && t.replay.message(id, u)
 }
 
 // nextMessageID never gives an id twice: a message that goes on after a tool call is
@@ -79,7 +95,8 @@ func (t *Translator) nextMessageID(upstream string, thought bool) string {
 	for {
 		id := t.id(voice(thought), ordinal(upstream, t.speech.segments[key]))
 		t.speech.segments[key]++
-		if !t.replay.has(id) {
+		if !t.replay.has(id) && !t.before.has(id) {
+			t.give(id)
 			return id
 		}
 	}
@@ -92,7 +109,10 @@ func (t *Translator) closeSpeech(dst []Out) []Out {
 		return dst
 	}
 	t.speech.id = ""
-	if t.speech.thought {
+	switch {
+	case t.speech.unended:
+		return dst
+	case t.speech.thought:
 		return event(dst, &agui.ReasoningMessageEnd{MessageID: id}, &agui.ReasoningEnd{MessageID: id})
 	}
 	return event(dst, &agui.TextMessageEnd{MessageID: id})

@@ -23,6 +23,9 @@ type Config struct {
 	State json.RawMessage
 	// SessionID is the agent's session, when it is known already.
 	SessionID string
+	// Resume is the Snapshot of the Translator that this one takes the place of. With one that
+	// cannot be read all ids keep clear of those that were given.
+	Resume []byte
 }
 
 // Translator turns one Session's frames into events. It is not safe for concurrent use.
@@ -35,12 +38,15 @@ type Translator struct {
 
 	speech speech
 	replay replay
-	calls  map[string]*call // by the agent's id, the newest of that id
-	open   []*call          // without a result, in the order they began
-	plans  map[string]bool  // activities shown
+	calls  map[string]*call  // by the agent's id, the newest of that id
+	open   []*call           // without a result, in the order they began
+	plans  map[string]string // activities shown in this prompt, by the agent's id
 	state  state
 	steps  []string // of the init script, open
 	trail  trail
+
+	given  []byte // the beginnings of ids given in this prompt
+	before ids    // those given before a snapshot
 }
 
 // New makes a Translator.
@@ -49,11 +55,15 @@ func New(cfg Config) *Translator {
 	if err != nil {
 		namespace = uuid.NewSHA1(uuid.NameSpaceOID, []byte(cfg.Namespace))
 	}
-	return &Translator{
+	t := &Translator{
 		namespace: namespace, epoch: cfg.Epoch, session: cfg.SessionID, replay: newReplay(cfg.Known),
-		calls: make(map[string]*call), plans: make(map[string]bool), state: newState(cfg.State),
+		calls: make(map[string]*call), plans: make(map[string]string), state: newState(cfg.State),
 		speech: speech{segments: make(map[string]int)},
 	}
+	if err := t.resume(cfg.Resume); err != nil {
+		t.namespace = uuid.NewSHA1(t.namespace, []byte(cfg.Epoch))
+	}
+	return t
 }
 
 // SessionID is the agent's own id of the session, for answering it; never for the log.

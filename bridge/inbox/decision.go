@@ -24,6 +24,9 @@ type Decision struct {
 	Via       string
 	Reason    string
 	Told      bool // the client's own tool message is the result
+	// Edited are the arguments as the decider wants them; nil as they were asked for.
+	Edited json.RawMessage
+	SHA256 string // of Edited, hex
 }
 
 // Surfaces an answer comes through.
@@ -47,6 +50,9 @@ func (u *Unclear) Error() string { return u.Code + ": " + u.Message }
 const (
 	UnknownOption = "unknown_option"
 	InvalidAnswer = "invalid_answer"
+	NotApprover   = "not_approver" // somebody else has to decide
+	FourEyes      = "four_eyes"    // who prompted may not approve
+	EditRefused   = "edit_not_allowed"
 )
 
 // Read turns an Answer into a Decision. Only an option the Question offered counts, and
@@ -146,7 +152,8 @@ func readPermission(d Decision, q Question, a Answer) (Decision, error) {
 	}
 	d.Option, d.Payload = o, permissionPayload(o)
 	d.Status, d.Result = store.ApprovalApproved, permissionResult("approved", o)
-	if !o.Allows() {
+	if d.Edited = said.edited; !o.Allows() {
+		d.Edited = nil
 		d.Status, d.ErrorCode, d.Result = store.ApprovalRejected, "rejected", permissionResult("rejected", o)
 	}
 	return d, nil
@@ -157,6 +164,7 @@ type saidPermission struct {
 	optionID  string
 	approved  *bool
 	cancelled bool
+	edited    json.RawMessage
 }
 
 // parsePermission accepts {optionId}, {option_id}, {choice}, {approved}, an ACP outcome
@@ -173,11 +181,19 @@ func parsePermission(payload json.RawMessage) (saidPermission, error) {
 		Choice    string          `json:"choice"`
 		Approved  *bool           `json:"approved"`
 		Outcome   json.RawMessage `json:"outcome"`
+		Edited    json.RawMessage `json:"editedArgs"`
+		Edited2   json.RawMessage `json:"edited_args"`
 	}
 	if err := json.Unmarshal(payload, &body); err != nil {
 		return saidPermission{}, &Unclear{InvalidAnswer, `expected {"optionId":…} or {"approved":true|false}`}
 	}
 	said := saidPermission{approved: body.Approved, optionID: firstOf(body.OptionID, body.OptionID2, body.Choice)}
+	if said.edited = body.Edited; len(said.edited) == 0 {
+		said.edited = body.Edited2
+	}
+	if string(said.edited) == "null" {
+		said.edited = nil
+	}
 	if len(body.Outcome) > 0 {
 		var outcome struct{ Outcome, OptionID string }
 		if json.Unmarshal(body.Outcome, &outcome) != nil {

@@ -76,7 +76,9 @@ func heard(d Decision) json.RawMessage {
 }
 
 func toolCallMove(q Question, d Decision, now time.Time) store.ToolCallMove {
-	m := store.ToolCallMove{ID: q.Call.ID, From: q.Call.Status, ErrorCode: d.ErrorCode, Told: d.Told, EndedAt: now}
+	m := store.ToolCallMove{
+		ID: q.Call.ID, From: q.Call.Status, ErrorCode: d.ErrorCode, Told: d.Told, EndedAt: now, Args: d.Edited, ArgsSHA256: d.SHA256,
+	}
 	switch {
 	case d.Status == store.ApprovalExpired:
 		m.To = store.ToolTimeout
@@ -137,7 +139,7 @@ func Told(q Question) json.RawMessage {
 func approvalMove(q Question, d Decision, now time.Time) store.ApprovalMove {
 	return store.ApprovalMove{
 		ID: q.Call.ID, To: d.Status, DecidedAt: now, DecidedBy: d.By, DecidedVia: d.Via,
-		Decision: heard(d), Reason: d.Reason,
+		Decision: heard(d), Reason: d.Reason, EditedArgs: d.Edited,
 	}
 }
 

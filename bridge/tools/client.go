@@ -25,6 +25,17 @@ func (s *Service) askClient(ctx context.Context, tx store.Tx, approved store.Too
 	return tx.InsertToolCall(ctx, call)
 }
 
+// Revoke takes back an approved call that nobody runs yet; false when somebody does, or did.
+func (s *Service) Revoke(ctx context.Context, tx store.Tx, call store.ToolCall, now time.Time) (bool, error) {
+	if call.Kind != store.KindServer {
+		return false, nil
+	}
+	e := &Error{CodeRejected, "The approval was taken back."}
+	return tx.MoveToolCall(ctx, store.ToolCallMove{
+		ID: call.ID, From: store.ToolDispatched, To: store.ToolFailed, ErrorCode: e.Code, Error: e.json(), EndedAt: now,
+	})
+}
+
 // clientEnded gives the approved call the end of the client's.
 func (s *Service) clientEnded(ctx context.Context, tx store.Tx, id string, of store.ToolCall, now time.Time) error {
 	_, err := tx.MoveToolCall(ctx, store.ToolCallMove{

@@ -70,5 +70,5 @@ func (l Limits) withDefaults() Limits {
 // Meter hears what happens, for metrics. Members may be nil; they must be quick.
 type Meter struct {
 	Ended  func(tool string, status store.ToolCallStatus, took time.Duration) // running it
-	Waited func(tool string, status store.ToolCallStatus, took time.Duration) // for a decision
+	Waited func(tool, decided string, took time.Duration)                     // for a decision
 }

@@ -80,7 +80,6 @@ func (s *Service) find(ctx context.Context, req Request) (store.Tool, error) {
 
 // newCall is the row of a call before it is judged.
 func (s *Service) newCall(tool store.Tool, req Request, args json.RawMessage) store.ToolCall {
-	sum := sha256.Sum256(args)
 	timeout := s.cfg.Limits.Timeout
 	if tool.Timeout > 0 {
 		timeout = tool.Timeout
@@ -90,9 +89,14 @@ func (s *Service) newCall(tool store.Tool, req Request, args json.RawMessage) st
 	}
 	return store.ToolCall{
 		ID: uuid.Must(uuid.NewV7()).String(), SessionID: req.Session.ID, TurnID: req.TurnID, Name: tool.Name, Kind: tool.Kind,
-		Status: store.ToolCreated, Args: args, ArgsSHA256: hex.EncodeToString(sum[:]), IdempotencyKey: req.Key,
+		Status: store.ToolCreated, Args: args, ArgsSHA256: hashOf(args), IdempotencyKey: req.Key,
 		OnFailure: tool.OnFailure, Timeout: min(timeout, longestTimeout), CreatedAt: time.Now(),
 	}
+}
+
+func hashOf(args []byte) string {
+	sum := sha256.Sum256(args)
+	return hex.EncodeToString(sum[:])
 }
 
 // checkArgs is the arguments in one line, if they are what the tool takes.

@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,14 +14,9 @@ import (
 
 // own is the policy that a tool was registered with. The file's rules go before it.
 type own struct {
-	Risk    policy.Risk   `json:"risk,omitempty"`
-	Verdict policy.Action `json:"verdict,omitempty"`
-	Reason  string        `json:"reason,omitempty"`
-	policy.Terms
+	Risk policy.Risk `json:"risk,omitempty"`
+	policy.Own
 }
-
-// ruleOwn begins the name of a rule that is the tool's own.
-const ruleOwn = "tool: "
 
 // judge asks the policy, and where that has no rule, what the tool was registered with.
 func (s *Service) judge(ctx context.Context, tool store.Tool, req Request, call store.ToolCall) (policy.Verdict, error) {
@@ -34,14 +28,10 @@ func (s *Service) judge(ctx context.Context, tool store.Tool, req Request, call 
 	var o own
 	_ = json.Unmarshal(tool.Policy, &o) // it was checked when the tool was registered
 	c := policy.Call{
-		AgentID: req.Session.AgentID, Session: req.Session.ID, Tool: tool.Name, Args: call.Args, Risk: o.Risk,
+		AgentID: req.Session.AgentID, Session: req.Session.ID, Tool: tool.Name, Args: call.Args, Risk: o.Risk, Own: o.Own,
 		By: policy.Principal{Tenant: req.Session.Tenant, User: req.Session.User},
 	}
-	v := s.cfg.Policy().Decide(c, grants, now)
-	if o.Verdict != "" && v.Grant == "" && strings.HasPrefix(v.Rule, "default") {
-		v.Action, v.Rule, v.Reason, v.Terms = o.Verdict, ruleOwn+tool.Name, o.Reason, o.Terms
-	}
-	return v, nil
+	return s.cfg.Policy().Decide(c, grants, now), nil
 }
 
 // useGrant counts one use of the Grant that let the call through. One that was used up or
@@ -64,11 +54,8 @@ func approvalOf(call store.ToolCall, v policy.Verdict, asked string) store.Appro
 		ID: call.ID, SessionID: call.SessionID, TurnID: call.TurnID, Kind: store.ApprovalPermission, Status: store.ApprovalPending,
 		Tool: call.Name, Title: call.Name, Args: call.Args, ArgsSHA256: call.ArgsSHA256, Options: mustJSON(inbox.StandingOptions()),
 		Risk: call.Risk, CreatedAt: call.CreatedAt, ExpiresAt: call.ExpiresAt,
-		AskedUser: asked, FourEyes: v.FourEyes, MayEdit: v.MayEdit,
 	}
-	if raw := mustJSON(v.Approvers); len(raw) > len("null") {
-		a.Approvers = raw
-	}
+	inbox.SetTerms(&a, v.Terms, asked)
 	return a
 }
 
@@ -97,4 +84,23 @@ func recordOf(call store.ToolCall, kind string, payload map[string]any) store.Re
 		ID: uuid.Must(uuid.NewV7()).String(), SessionID: call.SessionID, TurnID: call.TurnID, Source: store.SourcePlatform,
 		Type: kind, TS: time.Now(), Payload: mustJSON(payload),
 	}
+}
+
+// Edited is what a call becomes when who approves it changes its arguments: they must be what
+// the tool takes, and the policy is asked again. What it blocks nobody can approve.
+func (s *Service) Edited(ctx context.Context, session store.Session, q inbox.Question, edited json.RawMessage) (args json.RawMessage, sha string, err error) {
+	tool, err := s.cfg.Store.ToolOf(ctx, store.System(), session.Tenant, q.Call.Name)
+	if err != nil {
+		return nil, "", err
+	}
+	if args, err = checkArgs(tool, edited); err != nil {
+		return nil, "", &inbox.Unclear{Code: inbox.InvalidAnswer, Message: err.Error()}
+	}
+	call := q.Call
+	call.Args = args
+	v, err := s.judge(ctx, tool, Request{Session: session}, call)
+	if err == nil && v.Action == policy.Block {
+		err = &inbox.Unclear{Code: inbox.EditRefused, Message: blockedBecause(v)}
+	}
+	return args, hashOf(args), err
 }

@@ -113,10 +113,8 @@ func checkOwn(raw json.RawMessage) error {
 	if err := dec.Decode(&o); err != nil {
 		return errors.New("it has risk, verdict, reason, ttl, approvers, four_eyes, may_edit")
 	}
-	switch o.Verdict {
-	case "", policy.Allow, policy.Ask, policy.Block:
-	default:
-		return errors.New("verdict is allow, require_approval or block")
+	if err := o.Own.Check(); err != nil {
+		return err
 	}
 	switch o.Risk {
 	case "", policy.Low, policy.Medium, policy.High:

@@ -16,7 +16,6 @@ import (
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/tools"
-	"aqueduct/policy"
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -140,6 +139,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		}
 	})
 	driving.run("tools", r.tools.Run)
+	driving.run("policy file", r.rules.watch)
 	srv := &http.Server{
 		Handler: r.handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -156,7 +156,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 
 // rooms are the parts of a server that know each other.
 type rooms struct {
-	rules    *policy.Holder
+	rules    *policyFile
 	gate     *outbound.Gate
 	tools    *tools.Service
 	bell     *eventlog.Bell
@@ -169,7 +169,7 @@ type rooms struct {
 
 // rooms makes them; nothing runs yet.
 func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys) (r rooms, err error) {
-	if r.rules, err = s.policy(); err != nil {
+	if r.rules, err = openPolicy(s.PolicyFile, log); err != nil {
 		return r, err
 	}
 	if r.gate, err = outbound.New(outbound.Config{Allow: s.Outbound}); err != nil {
@@ -182,13 +182,13 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.bell = eventlog.NewBell(local.New())
 	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
 	r.tools = tools.New(tools.Config{
-		Store: st, Replica: replica, Policy: r.rules.Current, Ring: func(id string) { r.bell.Ring(id) }, Listen: r.bell.Overhear,
+		Store: st, Replica: replica, Policy: r.rules.holder.Current, Ring: func(id string) { r.bell.Ring(id) }, Listen: r.bell.Overhear,
 		Listeners: r.bell.Listeners, Client: r.gate.Client(), Meter: metrics.ToolMeter(), Logger: log,
 		Limits: tools.Limits{ApprovalTTL: s.Limits.ApprovalTTL, Timeout: s.Limits.ToolTimeout},
 	})
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
-		Limits: s.Limits.bridge(), Policy: r.rules, Tools: r.tools,
+		Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools,
 	})
 	r.hints = hints.New(hints.Config{Sessions: st, Dropped: metrics.HintDropped})
 	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
@@ -199,22 +199,6 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints,
 	})
 	return r, err
-}
-
-// policy is what agents may do; the default without a file.
-func (s *serveCmd) policy() (*policy.Holder, error) {
-	if s.PolicyFile == "" {
-		return policy.NewHolder(policy.Default()), nil
-	}
-	raw, err := os.ReadFile(s.PolicyFile)
-	if err != nil {
-		return nil, fmt.Errorf("--policy-file: %w", err)
-	}
-	rules, err := policy.Parse(raw)
-	if err != nil {
-		return nil, fmt.Errorf("--policy-file %s: %w", s.PolicyFile, err)
-	}
-	return policy.NewHolder(rules), nil
 }
 
 // loadTools registers the tools of --tools-file.

@@ -22,8 +22,8 @@ const (
 
 // Roles that a Principal can have.
 const (
-	RoleAdmin    = "admin"    // tools, proxies, everybody's grants, the audit
-	RoleApprover = "approver" // decides for others of the tenant
+	RoleAdmin    = store.RoleAdmin
+	RoleApprover = store.RoleApprover
 )
 
 // Caller is who makes a request.

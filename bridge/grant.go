@@ -1,0 +1,194 @@
+package bridge
+
+import (
+	"context"
+	"time"
+
+	"aqueduct/bridge/audit"
+	"aqueduct/bridge/inbox"
+	"aqueduct/policy"
+	"aqueduct/store"
+)
+
+// defaultGrantTTL ends a Grant whose giver names no end: what nobody remembers should not
+// be allowed for ever.
+const defaultGrantTTL = 30 * 24 * time.Hour
+
+// GrantRequest is a Grant that somebody gives ahead of any Question.
+type GrantRequest struct {
+	Template string // several at once, under a name of the policy's; then the rest but TTL is not needed
+	Tool     string
+	Kind     string
+	AgentID  string
+	Session  string // the thread; "" every thread
+	Everyone bool   // of the tenant, not only the giver; for approvers
+	Match    []byte // of the arguments
+	TTL      time.Duration
+	MaxUses  int
+	Note     string
+}
+
+// Grant keeps standing answers.
+func (s *Sessions) Grant(ctx context.Context, who store.Principal, req GrantRequest) ([]store.Grant, error) {
+	if req.Everyone && !who.Has(store.RoleApprover) {
+		return nil, &Refusal{Code: inbox.NotApprover, Message: "Only an approver may give a grant for others."}
+	}
+	if req.TTL == 0 {
+		req.TTL = defaultGrantTTL
+	}
+	given, err := s.requested(req)
+	if err != nil {
+		return nil, err
+	}
+	session := ""
+	if req.Session != "" {
+		row, err := s.cfg.Store.SessionByExternalID(ctx, store.As(who), req.Session)
+		if err != nil {
+			return nil, err
+		}
+		session = row.ID
+	}
+	now, rows := time.Now(), make([]store.Grant, 0, len(given))
+	for _, g := range given {
+		g.Tenant, g.Session, g.ExpiresAt = who.Tenant, session, now.Add(req.TTL)
+		if !req.Everyone {
+			g.User = who.User
+		}
+		row := inbox.GrantRow(newID(), g, who.User, now)
+		row.Template, row.Note, row.MaxUses = req.Template, req.Note, int64(req.MaxUses)
+		rows = append(rows, row)
+	}
+	return rows, s.cfg.Store.InTx(ctx, func(tx store.Tx) error { return keepGrants(ctx, tx, who, rows, now) })
+}
+
+// requested is what a request asks for, before whose it is.
+func (s *Sessions) requested(req GrantRequest) ([]policy.Grant, error) {
+	if req.Template == "" {
+		g := policy.Grant{Tool: req.Tool, Kind: req.Kind, Agent: req.AgentID, Match: req.Match, UsesLeft: policy.Unlimited}
+		if req.Tool == "" {
+			return nil, &Refusal{Code: RefusedInvalidAnswer, Message: "A grant names its tool."}
+		}
+		if err := policy.CheckMatch(req.Match); err != nil {
+			return nil, &Refusal{Code: RefusedInvalidAnswer, Message: err.Error()}
+		}
+		return []policy.Grant{g}, nil
+	}
+	if s.cfg.Policy == nil {
+		return nil, store.ErrNotFound
+	}
+	given := s.cfg.Policy.Template(req.Template)
+	if len(given) == 0 {
+		return nil, &Refusal{Code: RefusedInvalidAnswer, Message: "There is no template of that name."}
+	}
+	return given, nil
+}
+
+func keepGrants(ctx context.Context, tx store.Tx, who store.Principal, rows []store.Grant, now time.Time) error {
+	for _, row := range rows {
+		if err := tx.InsertGrant(ctx, row); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
+		e, err := audit.Entry(who, audit.GrantCreated, audit.OfGrant(row.ID), map[string]any{"tool": row.Tool, "template": row.Template}, now)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.AppendAudit(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RevokeGrant takes a Grant back. One that is revoked already, or not the caller's, is
+// store.ErrNotFound.
+func (s *Sessions) RevokeGrant(ctx context.Context, who store.Principal, id string) error {
+	now := time.Now()
+	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		ok, err := tx.RevokeGrant(ctx, inboxOf(who), id, who.User, now)
+		if err == nil && !ok {
+			err = store.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		e, err := audit.Entry(who, audit.GrantRevoked, audit.OfGrant(id), nil, now)
+		if err == nil {
+			_, err = tx.AppendAudit(ctx, e)
+		}
+		return err
+	})
+}
+
+// Delegate hands an open Approval to another user of the tenant; an empty to takes it back.
+func (s *Sessions) Delegate(ctx context.Context, who store.Principal, id, to string, until time.Time) (store.Approval, error) {
+	var a store.Approval
+	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		if a, err = tx.Approval(ctx, inboxOf(who), id); err != nil {
+			return err
+		}
+		if a.DelegatedTo == who.User && a.AskedUser != who.User && !who.Has(store.RoleApprover) {
+			return &Refusal{Code: inbox.NotApprover, Message: "What was delegated to you is not yours to delegate."}
+		}
+		ok, err := tx.DelegateApproval(ctx, store.ApprovalDelegation{ID: id, To: to, By: who.User, Until: until})
+		if err == nil && !ok {
+			err = &Refusal{Code: RefusedDecided, Message: "This question has been decided already."}
+		}
+		if err != nil {
+			return err
+		}
+		if a, err = tx.Approval(ctx, store.System(), id); err != nil {
+			return err
+		}
+		e, err := audit.Entry(who, audit.ApprovalDelegated, audit.OfApproval(id), map[string]any{"to": to}, time.Now())
+		if err == nil {
+			_, err = tx.AppendAudit(ctx, e)
+		}
+		return err
+	})
+	return a, err
+}
+
+// Revoke takes back the approval of a ToolCall that has not been dispatched.
+func (s *Sessions) Revoke(ctx context.Context, who store.Principal, id string) error {
+	sessionID := ""
+	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		q, err := decider{who: who, in: inboxOf(who)}.load(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if q.Approval.ID == "" || q.Open() {
+			return store.ErrNotFound
+		}
+		sessionID = q.Call.SessionID
+		ok := false
+		if q.Proxied() && s.cfg.Tools != nil {
+			ok, err = s.cfg.Tools.Revoke(ctx, tx, q.Call, time.Now())
+		}
+		if err == nil && !ok {
+			err = &Refusal{Code: RefusedDispatched, Message: "The call has been dispatched: its approval cannot be taken back."}
+		}
+		if err != nil {
+			return err
+		}
+		e, err := audit.Entry(who, audit.ApprovalRevoked, audit.OfApproval(id), nil, time.Now())
+		if err == nil {
+			_, err = tx.AppendAudit(ctx, e)
+		}
+		return err
+	})
+	if err == nil {
+		s.cfg.Bell.Ring(sessionID)
+	}
+	return err
+}
+
+// Audit lists what was done, oldest first, as far as the caller may know.
+func (s *Sessions) Audit(ctx context.Context, who store.Principal, after int64, limit int) ([]store.AuditEntry, error) {
+	in := store.As(who)
+	if who.Has(store.RoleAdmin) {
+		in = store.Within(who.Tenant)
+	}
+	return s.cfg.Store.Audit(ctx, in, after, limit)
+}

@@ -1,0 +1,40 @@
+package inbox
+
+import (
+	"encoding/json"
+	"errors"
+
+	"aqueduct/policy"
+	"aqueduct/store"
+)
+
+// TermsOf are how a Question has to be asked, as the policy wanted it.
+func TermsOf(a store.Approval) policy.Terms {
+	t := policy.Terms{FourEyes: a.FourEyes, MayEdit: a.MayEdit}
+	_ = json.Unmarshal(a.Approvers, &t.Approvers) // of our own writing, or none
+	return t
+}
+
+// SetTerms puts them on an Approval that is about to be asked.
+func SetTerms(a *store.Approval, t policy.Terms, asked string) {
+	a.FourEyes, a.MayEdit, a.AskedUser = t.FourEyes, t.MayEdit, asked
+	if len(t.Approvers) > 0 {
+		a.Approvers = mustJSON(t.Approvers)
+	}
+}
+
+// MayDecide says why somebody may not make a Decision; nil when it may. To reject is less
+// than to approve: whoever sees the Question may.
+func MayDecide(q Question, d Decision, who store.Principal) error {
+	if d.Status != store.ApprovalApproved || q.Approval.ID == "" {
+		return nil
+	}
+	prompter := policy.Principal{Tenant: who.Tenant, User: q.Approval.AskedUser}
+	switch err := TermsOf(q.Approval).MayApprove(policy.Principal(who), prompter); {
+	case err == nil:
+		return nil
+	case errors.Is(err, policy.ErrFourEyes):
+		return &Unclear{FourEyes, "Who prompted the agent may not approve this; somebody else has to."}
+	}
+	return &Unclear{NotApprover, "Somebody else has to approve this."}
+}

@@ -1,0 +1,168 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
+	"aqueduct/store"
+)
+
+// asking is a workshop whose agent waits for a call that somebody has to approve.
+func asking(t *testing.T, policy string) (w *workshop, id string) {
+	t.Helper()
+	w = newWorkshop(t, policy, func(w *workshop, c bridge.Call) string {
+		return brief(w.settled(c, w.invoke(c, "cut", `{"wood":"oak"}`)))
+	})
+	w.chat("T", "R", "go")
+	return w, w.question()
+}
+
+// TestInboxFourEyes: who prompted may not approve, whoever else sees it may; to reject is
+// less, and anybody may.
+func TestInboxFourEyes(t *testing.T) {
+	t.Parallel()
+	w, id := asking(t, `{"risk":"high","verdict":"require_approval","four_eyes":true}`)
+	if got := w.decide(id, `{"decision":"approve"}`); got.status != http.StatusForbidden || fields(t, got)["code"] != "four_eyes" {
+		t.Fatal(got.status, got.body)
+	}
+	if n := len(w.questions()); n != 1 {
+		t.Fatalf("%d are open", n)
+	}
+	if got := w.decide(id, `{"decision":"reject","reason":"Not this tree."}`); got.status != http.StatusOK {
+		t.Fatal(got.status, got.body)
+	}
+	if got := <-w.said; got != "failed rejected" {
+		t.Error(got)
+	}
+}
+
+// TestInboxEditedArguments: what was edited runs, under a hash of its own; what the tool does
+// not take, or the question does not allow, leaves it open.
+func TestInboxEditedArguments(t *testing.T) {
+	t.Parallel()
+	w, id := asking(t, highRisk)
+	if got := w.decide(id, `{"decision":"approve","edited_args":{"wood":7}}`); got.status != http.StatusUnprocessableEntity {
+		t.Fatal(got.status, got.body)
+	}
+	got := fields(t, w.decide(id, `{"decision":"approve","edited_args":{"wood":"ash"}}`))
+	if got["status"] != "APPROVED" || fmt.Sprint(got["edited_args"]) != "map[wood:ash]" {
+		t.Fatal(got)
+	}
+	if got := <-w.said; got != `succeeded {"cut":{"wood":"ash"}}` {
+		t.Error(got)
+	}
+	call, err := w.store.ToolCall(t.Context(), store.System(), id)
+	if err != nil || !call.Edited || call.ArgsSHA256 == got["args_sha256"] {
+		t.Errorf("%+v %v", call, err)
+	}
+	fixed, other := asking(t, `{"risk":"high"}`)
+	if got := fixed.decide(other, `{"decision":"approve","edited_args":{"wood":"ash"}}`); fields(t, got)["code"] != "edit_not_allowed" {
+		t.Error(got.status, got.body)
+	}
+}
+
+// TestInboxBatch: each decision stands for itself.
+func TestInboxBatch(t *testing.T) {
+	t.Parallel()
+	w, id := asking(t, highRisk)
+	got := w.do("POST", "/api/approvals/decisions", fmt.Sprintf(`{"decisions":[{"approval_id":%q,"decision":"approve"},
+		{"approval_id":%q,"decision":"reject"},{"approval_id":"01890000-0000-7000-8000-000000000000","decision":"approve"}]}`, id, id))
+	var out struct {
+		Decisions []struct {
+			OK       bool
+			Code     string
+			Approval struct{ Status string }
+		}
+	}
+	if json.Unmarshal([]byte(got.body), &out) != nil || len(out.Decisions) != 3 {
+		t.Fatal(got.status, got.body)
+	}
+	if d := out.Decisions; !d[0].OK || d[1].Code != "already_decided" || d[1].Approval.Status != "APPROVED" || d[2].Code != "not_found" {
+		t.Errorf("%+v", d)
+	}
+	if said := <-w.said; !strings.HasPrefix(said, "succeeded") {
+		t.Error(said)
+	}
+}
+
+// TestInboxRevoke: what runs, or has run, cannot be taken back.
+func TestInboxRevoke(t *testing.T) {
+	t.Parallel()
+	w, id := asking(t, highRisk)
+	if got := w.do("POST", "/api/approvals/"+id+"/revoke", `{}`); got.status != http.StatusNotFound {
+		t.Error("not decided yet: ", got.status)
+	}
+	w.decide(id, `{"decision":"approve"}`)
+	<-w.said
+	if got := w.do("POST", "/api/approvals/"+id+"/revoke", `{}`); fields(t, got)["code"] != "already_dispatched" {
+		t.Error(got.status, got.body)
+	}
+}
+
+// TestInboxGrants: given, listed, used, revoked; each is in the audit, whose chain is whole.
+func TestInboxGrants(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+		return brief(w.invoke(c, "cut", `{"wood":"oak"}`)) + ", " + fmt.Sprint(w.invoke(c, "cut", `{"wood":"oak"}`)["status"])
+	})
+	got := w.do("POST", "/api/grants", `{"tool":"cut","match":{"wood":{"one_of":["oak","elm"]}},"max_uses":1,"note":"for today"}`)
+	if got.status != http.StatusOK {
+		t.Fatal(got.status, got.body)
+	}
+	w.chat("T", "R", "go")
+	if said := <-w.said; said != `succeeded {"cut":{"wood":"oak"}}, pending` {
+		t.Error(said)
+	}
+	var list struct {
+		Grants []struct {
+			Grant_id string
+			Uses     int
+		}
+	}
+	if json.Unmarshal([]byte(w.do("GET", "/api/grants", "").body), &list) != nil || len(list.Grants) != 1 || list.Grants[0].Uses != 1 {
+		t.Fatalf("%+v", list)
+	}
+	path := "/api/grants/" + list.Grants[0].Grant_id
+	if got := w.do("DELETE", path, ""); got.status != http.StatusNoContent {
+		t.Error(got.status, got.body)
+	}
+	if got := w.do("DELETE", path, ""); got.status != http.StatusNotFound {
+		t.Error("revoked twice: ", got.status)
+	}
+	page := w.do("GET", "/api/audit", "").body
+	for _, action := range []string{audit.GrantCreated, audit.GrantRevoked} {
+		if !strings.Contains(page, action) {
+			t.Errorf("%s is not in %s", action, page)
+		}
+	}
+	if head, err := audit.Verify(t.Context(), w.store); err != nil || head.Seq < 2 {
+		t.Errorf("%+v %v", head, err)
+	}
+}
+
+// TestInboxDelegate: to whom, by whom, and taken back.
+func TestInboxDelegate(t *testing.T) {
+	t.Parallel()
+	w, id := asking(t, highRisk)
+	got := fields(t, w.do("POST", "/api/approvals/"+id+"/delegate", `{"to":"bea"}`))
+	if got["delegated_to"] != "bea" || got["delegated_by"] != "local" {
+		t.Fatal(got)
+	}
+	bea := store.As(store.Principal{Tenant: "local", User: "bea"})
+	if a, err := w.store.Approval(t.Context(), bea, id); err != nil || a.ID != id {
+		t.Errorf("%+v %v", a, err)
+	}
+	if got := fields(t, w.do("POST", "/api/approvals/"+id+"/delegate", `{"to":""}`)); got["delegated_to"] != nil {
+		t.Error(got)
+	}
+	w.decide(id, `{"decision":"reject"}`)
+	<-w.said
+	if got := w.do("POST", "/api/approvals/"+id+"/delegate", `{"to":"bea"}`); fields(t, got)["code"] != "already_decided" {
+		t.Error(got.status, got.body)
+	}
+}
