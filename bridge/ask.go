@@ -51,6 +51,7 @@ func (t *turn) askPerson(ctx context.Context, q *Question, v policy.Verdict) err
 	if row.Kind == store.KindQuestion {
 		pause = store.TurnPausedApproval
 		moves = append(moves, store.InsertApproval{Approval: approval})
+		moves = append(moves, t.s.m.cfg.Notices.Moves(inbox.Question{Call: row, Approval: approval}, t.s.row)...)
 		records = append(records, t.record("approval_created", mustJSON(map[string]string{
 			"approval_id": row.ID, "tool_name": approval.Tool, "title": approval.Title, "args_sha256": approval.ArgsSHA256,
 		})))
@@ -66,6 +67,7 @@ func (t *turn) askPerson(ctx context.Context, q *Question, v policy.Verdict) err
 	if t.row.Status == store.TurnRunning {
 		t.row.Status = pause
 	}
+	t.s.m.cfg.Notices.Kept()
 	t.s.m.deadlines.Arm(row.ID, time.Until(row.ExpiresAt))
 	if t.run != nil {
 		if !t.asked {

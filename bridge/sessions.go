@@ -23,6 +23,8 @@ type Config struct {
 	Replica string
 	Agents  *Directory
 	Filter  redact.Filter
+	// Notices tells others of Questions.
+	Notices inbox.Notices
 	// Tools sees to the ToolCalls of Agents; nil without any.
 	Tools  *tools.Service
 	Limits Limits

@@ -69,6 +69,7 @@ func (s *Sessions) settle(ctx context.Context, by decider, id string, decide fun
 	if err == nil && settled.Won {
 		s.cfg.Bell.Ring(settled.Question.Call.SessionID)
 		s.kickTools(settled.Question)
+		s.cfg.Notices.Kept()
 	}
 	return settled, err
 }
@@ -130,6 +131,9 @@ func (s *Sessions) settleIn(ctx context.Context, tx store.Tx, q inbox.Question, 
 		if err := s.cfg.Tools.Settled(ctx, tx, settled.Question, now); err != nil {
 			return settled, err
 		}
+	}
+	if err := s.cfg.Notices.Insert(ctx, tx, settled.Question, session); err != nil {
+		return settled, err
 	}
 	return settled, s.auditDecision(ctx, tx, session, settled.Question, d, by, grant, now)
 }

@@ -44,6 +44,8 @@ func (t *turn) withdrawOne(q inbox.Question, d inbox.Decision) ([]store.Move, er
 		moves = append(moves, store.ApprovalMove{
 			ID: q.Call.ID, To: store.ApprovalCancelled, DecidedAt: now, DecidedBy: d.By, DecidedVia: d.Via,
 		})
+		q.Approval.Status, q.Approval.DecidedAt, q.Approval.DecidedBy = store.ApprovalCancelled, now, d.By
+		moves = append(moves, t.s.m.cfg.Notices.Moves(q, t.s.row)...)
 	}
 	return moves, nil
 }

@@ -128,7 +128,8 @@ func (t *Translator) newCall(upstream string, before *call, from frame) *call {
 	switch from {
 	case frameAsk: // nobody asks again for what was allowed
 	case frameUpdate:
-		c.hidden = t.before.has(c.id) || t.replay.call(c.id) || t.replay.has(c.id)
+		c.over = t.before.has(c.id)
+		c.hidden = c.over || t.replay.call(c.id) || t.replay.has(c.id)
 	default:
 		c.hidden = !t.before.has(c.id) && t.replay.call(c.id)
 	}

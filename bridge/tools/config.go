@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"aqueduct/bridge/inbox"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -20,6 +21,8 @@ type Config struct {
 	// Listen hears what happens to a Session; Listeners counts who does.
 	Listen    func(sessionID string) (<-chan struct{}, func())
 	Listeners func(sessionID string) int
+	// Notices tells others of Questions.
+	Notices inbox.Notices
 	// Client calls server tools; it decides which addresses may be called.
 	Client *http.Client
 	Limits Limits

@@ -58,6 +58,7 @@ func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, <-ch
 		return call, done, nil
 	case store.ToolWaitingApproval, store.ToolWaitingClient:
 		s.cfg.Ring(call.SessionID)
+		s.cfg.Notices.Kept()
 	}
 	return call, nil, nil
 }
@@ -139,7 +140,7 @@ func (s *Service) take(ctx context.Context, call store.ToolCall, v policy.Verdic
 			return err
 		}
 		taken = true
-		kept, err = s.insert(ctx, tx, call, v, session.User)
+		kept, err = s.insert(ctx, tx, call, v, session)
 		return err
 	})
 	return kept, taken && err == nil, err
@@ -158,7 +159,7 @@ func earlier(ctx context.Context, tx store.Tx, call store.ToolCall) (store.ToolC
 }
 
 // insert writes the call, judged, with what is on record of it.
-func (s *Service) insert(ctx context.Context, tx store.Tx, call store.ToolCall, v policy.Verdict, user string) (store.ToolCall, error) {
+func (s *Service) insert(ctx context.Context, tx store.Tx, call store.ToolCall, v policy.Verdict, session store.Session) (store.ToolCall, error) {
 	v, err := s.useGrant(ctx, tx, v)
 	if err != nil {
 		return call, err
@@ -168,7 +169,11 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, call store.ToolCall, 
 		return call, err
 	}
 	if call.Status == store.ToolWaitingApproval {
-		if err := tx.InsertApproval(ctx, approvalOf(call, v, user)); err != nil {
+		a := approvalOf(call, v, session.User)
+		if err := tx.InsertApproval(ctx, a); err != nil {
+			return call, err
+		}
+		if err := s.cfg.Notices.Insert(ctx, tx, inbox.Question{Call: call, Approval: a}, session); err != nil {
 			return call, err
 		}
 	}

@@ -42,15 +42,20 @@ func (s *Service) orphaned(ctx context.Context, call store.ToolCall) error {
 		if err := tx.InsertToolCall(ctx, asked); err != nil {
 			return err
 		}
-		return tx.InsertApproval(ctx, store.Approval{
+		a := store.Approval{
 			ID: asked.ID, SessionID: call.SessionID, TurnID: call.TurnID, Kind: store.ApprovalInput, Status: store.ApprovalPending, Tool: call.Name,
 			Title: "Nobody knows whether " + call.Name + " was carried out: the server stopped while it ran.",
 			Args:  asked.Args, ArgsSHA256: call.ArgsSHA256, ResponseSchema: json.RawMessage(outcomeSchema), Risk: call.Risk,
 			CreatedAt: asked.CreatedAt, ExpiresAt: asked.ExpiresAt, AskedUser: session.User,
-		})
+		}
+		if err := tx.InsertApproval(ctx, a); err != nil {
+			return err
+		}
+		return s.cfg.Notices.Insert(ctx, tx, inbox.Question{Call: asked, Approval: a}, session)
 	})
 	if err == nil && won {
 		s.cfg.Ring(call.SessionID)
+		s.cfg.Notices.Kept()
 	}
 	return err
 }

@@ -14,6 +14,9 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
+	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/notify"
+	"aqueduct/bridge/notify/link"
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/tools"
 	"aqueduct/server"
@@ -40,6 +43,7 @@ type serveCmd struct {
 	ToolsFile   string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
 	Outbound    []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
 	ACP         acpFlags      `embed:""`
+	Notify      notifyFlags   `embed:""`
 	Limits      limitFlags    `embed:""`
 }
 
@@ -140,6 +144,9 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	})
 	driving.run("tools", r.tools.Run)
 	driving.run("policy file", r.rules.watch)
+	if r.notify != nil {
+		driving.run("webhooks", r.notify.Run)
+	}
 	srv := &http.Server{
 		Handler: r.handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -159,6 +166,7 @@ type rooms struct {
 	rules    *policyFile
 	gate     *outbound.Gate
 	tools    *tools.Service
+	notify   *notify.Notifier
 	bell     *eventlog.Bell
 	events   *eventlog.Log
 	sessions *bridge.Sessions
@@ -179,23 +187,28 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	if err != nil {
 		return r, err
 	}
+	var links *link.Book
+	if r.notify, links, err = s.notifier(st, log); err != nil {
+		return r, err
+	}
+	notices := inbox.Notices{Rows: r.notify.Rows, Kick: r.notify.Kick}
 	r.bell = eventlog.NewBell(local.New())
 	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
 	r.tools = tools.New(tools.Config{
 		Store: st, Replica: replica, Policy: r.rules.holder.Current, Ring: func(id string) { r.bell.Ring(id) }, Listen: r.bell.Overhear,
-		Listeners: r.bell.Listeners, Client: r.gate.Client(), Meter: metrics.ToolMeter(), Logger: log,
+		Listeners: r.bell.Listeners, Client: r.gate.Client(), Meter: metrics.ToolMeter(), Logger: log, Notices: notices,
 		Limits: tools.Limits{ApprovalTTL: s.Limits.ApprovalTTL, Timeout: s.Limits.ToolTimeout},
 	})
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
-		Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools,
+		Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices,
 	})
 	r.hints = hints.New(hints.Config{Sessions: st, Dropped: metrics.HintDropped})
 	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(),
-		Tools: r.tools, CheckURL: r.gate.CheckURL,
+		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links,
 		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints,
 	})
 	return r, err
