@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/internal/failpoint"
 	"aqueduct/store"
 )
 
@@ -47,6 +48,9 @@ func (t *turn) resume(ctx context.Context, call Call, answers []Answer) *pump {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if len(answers) > 0 {
+			defer failpoint.Here("after_delivery")
 		}
 		return agent.Resume(ctx, call, answers)
 	})

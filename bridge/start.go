@@ -180,7 +180,6 @@ func (t *turn) goOn(ctx context.Context, call Call, answers []Answer) error {
 			return err
 		}
 	}
-	defer failpoint.Here("after_delivery")
 	return t.readAgain(ctx, call, answers)
 }
 
