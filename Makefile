@@ -13,7 +13,7 @@ STATICCHECK_VERSION := v0.8.2
 FUZZTIME ?= 5s
 BENCHTIME ?= 1s
 
-.PHONY: help build run test test-go test-judges test-agents lint fuzz bench clean \
+.PHONY: help build run test test-go test-judges test-agents test-sdk lint fuzz bench clean \
 	setup setup-postgres setup-chromium setup-judges setup-agents setup-tdesign
 
 help: ## list the targets
@@ -25,7 +25,7 @@ build: ## build bin/aqueduct, one static program
 run: build ## build and start it with the demo agent on http://127.0.0.1:8080
 	bin/aqueduct serve --demo
 
-test: setup lint test-go test-judges test-agents fuzz ## install what is missing and run every test
+test: setup lint test-go test-judges test-agents test-sdk fuzz ## install what is missing and run every test
 
 # The race detector is worth its price where goroutines meet; the judges below watch the
 # program as it ships.
@@ -37,6 +37,9 @@ test-judges: setup-postgres setup-chromium setup-judges setup-tdesign ## the pro
 
 test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat
 	go test -count=1 -timeout 10m -v ./test/agents | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+
+test-sdk: ## sdk/python with the system's python3, and its example behind the program
+	go test -count=1 -timeout 5m -v ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \

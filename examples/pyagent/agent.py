@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""An agent in Python whose tools need approval. Its prompts:
+
+    transfer 10 to ada     calls the tool payments.transfer; the policy asks a person
+    delete build           asks a person itself, before it does something of its own
+    tidy a b               asks one question after the other
+    anything else          is said back
+
+Start it, then: aqueduct serve --agent py=http://127.0.0.1:8070
+"""
+
+import argparse
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "sdk", "python"))
+
+from aqueduct import Agent, ToolFailed, ask, frames  # noqa: E402
+
+
+@Agent
+def agent(run):
+    """Picks what to do; each way is an async generator."""
+    match run.prompt.split():
+        case ["transfer", amount, "to", payee] if amount.isdecimal():
+            return transfer(run, int(amount), payee)
+        case ["delete", *folders] if folders:
+            return delete(folders[:1])
+        case ["tidy", *folders] if folders:
+            return delete(folders)
+        case _:
+            return echo(run)
+
+
+async def transfer(run, amount, payee):
+    """A tool that Aqueduct runs. It looks like a call, and may take as long as people take."""
+    yield f"I will transfer {amount} to {payee}. "
+    yield frames.state("transferring", {"payee": payee})
+    try:
+        receipt = await run.tool.ainvoke("payments.transfer", {"amount": amount, "to": payee}, timeout=30)
+    except ToolFailed as no:
+        yield f"It was not done: {no.message}"
+    else:
+        yield f"Done, receipt {receipt['receipt']}."
+
+
+async def delete(folders):
+    """Something the agent does itself, so it asks itself."""
+    for folder in folders:
+        yield f"I would like to delete {folder}. "
+        answer = yield ask.permission(f"Delete the folder {folder}?", tool="delete_folder", args={"path": folder})
+        yield f"{folder} is deleted. " if answer.approved else f"{folder} stays. "
+
+
+async def echo(run):
+    words = ("You wrote: " + run.prompt).split(" ")
+    run.used(input_tokens=len(words) - 2, output_tokens=len(words))
+    for word in words:
+        yield word + " "
+
+
+if __name__ == "__main__":
+    flags = argparse.ArgumentParser()
+    flags.add_argument("--port", type=int, default=8070)
+    agent.serve(port=flags.parse_args().port)

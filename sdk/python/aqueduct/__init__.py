@@ -1,0 +1,12 @@
+"""Aqueduct for Python: write agents, and talk to them. Standard library only."""
+
+from . import ask, frames
+from .agent import Agent
+from .ask import Answer
+from .client import Client
+from .errors import AgentError, AqueductError, ChatError, Gone, ToolFailed, ToolPending
+from .run import Run
+
+__all__ = [
+    "Agent", "AgentError", "Answer", "AqueductError", "ChatError", "Client", "Gone", "Run", "ToolFailed", "ToolPending", "ask", "frames",
+]
