@@ -214,7 +214,8 @@ func TestToken(t *testing.T) {
 // openRoute is what loads without a token.
 func openRoute(path string) bool {
 	switch path {
-	case "/healthz", "/readyz", "/openapi.json", "/api/session", "/api/admin/acp-proxy/register":
+	case "/healthz", "/readyz", "/openapi.json", "/api/session", "/api/admin/acp-proxy/register",
+		"/ws/ingress": // its first frame says who it is
 		return true
 	}
 	return !strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/ws/") && !strings.HasPrefix(path, "/v1/") && path != "/metrics"
