@@ -218,13 +218,11 @@ func (t *tunnel) translateFrom(call bridge.Call, fresh bool) {
 	t.mu.Lock()
 	cfg.SessionID = t.row.ACPSessionID
 	t.mu.Unlock()
-	if !fresh {
-		// A Turn from before a restart. What its Run holds so far is not among the messages,
-		// and may be open: ids that nobody has given keep clear of it.
-		cfg.Namespace += cfg.Epoch
+	if !fresh { // a Turn from before a restart goes on with what is open where the log ends
+		cfg.Resume = parseMark(call.Mark).resumes(call.TurnID)
 	}
 	t.tr = fromacp.New(cfg)
-	if !fresh || cfg.SessionID == "" {
+	if !fresh && len(cfg.Resume) == 0 || cfg.SessionID == "" {
 		t.tr.Live()
 	}
 }

@@ -25,7 +25,7 @@ func TestGatewayRestarted(t *testing.T) {
 		want += c.words(40, 50)
 		c.ends()
 		h.settle()
-		h.says("t1", want) // in two messages
+		h.reads("t1", "RUN", "says: "+want, "DONE success")
 		if n := p.unacknowledged(); n != 0 {
 			t.Errorf("%d frames are not acknowledged", n)
 		}
@@ -167,7 +167,8 @@ func TestGatewayRestartedPermissionOpen(t *testing.T) {
 		c.ends()
 		h.settle()
 		h.reads("t1", "RUN", "says: "+before, "calls execute", "calls request_permission", "DONE interrupt",
-			"RUN", `gets {"status":"approved","optionId":"allow_once","kind":"allow_once"}`, "says: "+kept, "says: "+away, "says: "+after, "DONE success")
+			"RUN", `gets {"status":"approved","optionId":"allow_once","kind":"allow_once"}`, "says: "+kept+away, "says: "+after,
+			"gets The agent ended without a result.", "DONE success")
 		p.silent()
 		if n := p.unacknowledged(); n != 0 {
 			t.Errorf("%d frames are not acknowledged", n)

@@ -19,7 +19,7 @@ func (r *turn) step() []bridge.Output {
 		if !r.known(f) {
 			out = r.take(out, f)
 		}
-		at = mark{r.t.p.epoch(), max(at.seq, f.seq), f.at}
+		at = mark{epoch: r.t.p.epoch(), seq: max(at.seq, f.seq), at: f.at}
 		if r.phase == ended {
 			// What comes after the end is for the next Run.
 			r.t.putBack(f, frames)
@@ -227,7 +227,7 @@ func (r *turn) outputs(outs []fromacp.Out, at mark) []bridge.Output {
 		if len(list) == 0 {
 			list = append(list, bridge.Output{})
 		}
-		list[len(list)-1].Mark = at.String()
+		list[len(list)-1].Mark = at.opened(r.call.TurnID, r.t.tr).String()
 	}
 	return list
 }

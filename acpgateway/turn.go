@@ -2,8 +2,6 @@ package acpgateway
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -49,29 +47,6 @@ type turn struct {
 	clock   time.Time     // the prompt's time runs since
 	spent   time.Duration // and ran before
 	stopped bool          // Cancel was called
-}
-
-// mark is a position of the upstream's words: the proxy's epoch and number, and the frame's
-// place among all that came to this process.
-type mark struct {
-	epoch string
-	seq   int64
-	at    int64
-}
-
-func (m mark) String() string {
-	return m.epoch + ":" + strconv.FormatInt(m.seq, 10) + ":" + strconv.FormatInt(m.at, 10)
-}
-
-func parseMark(text string) (m mark) {
-	parts := strings.Split(text, ":")
-	if len(parts) != 3 {
-		return mark{}
-	}
-	m.epoch = parts[0]
-	m.seq, _ = strconv.ParseInt(parts[1], 10, 64) // 0 is none
-	m.at, _ = strconv.ParseInt(parts[2], 10, 64)
-	return m
 }
 
 func newTurn(t *tunnel, call bridge.Call) *turn {

@@ -3,6 +3,7 @@ package fromacp_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -38,30 +39,33 @@ func TestTranscriptsTakenUpAnywhere(t *testing.T) {
 func run(t testing.TB, frames []byte, restarts func(int) bool) []string {
 	t.Helper()
 	j, i := newJudge(t), 0
-	cfg := fromacp.Config{Namespace: "session", Epoch: "1"}
-	tr := fromacp.New(cfg)
+	tr := fromacp.New(fromacp.Config{Namespace: "session", Epoch: "1"})
+	var known fromacp.Known // of the Runs that have ended
 	j.begin()
 	for line := range bytes.Lines(frames) {
 		if restarts != nil && restarts(i) {
-			tr = takenUp(t, j, tr, i)
+			tr = takenUp(t, j, tr, i, known)
 		}
 		i++
 		if line = bytes.TrimRight(line, "\n"); len(line) > 0 {
 			step(j, tr, line)
+			if strings.IndexByte("efr", line[0]) >= 0 {
+				known.IDs = maps.Clone(j.ids)
+			}
 		}
 	}
 	j.finish()
 	return j.lines
 }
 
-func takenUp(t testing.TB, j *judge, tr *fromacp.Translator, i int) *fromacp.Translator {
+func takenUp(t testing.TB, j *judge, tr *fromacp.Translator, i int, known fromacp.Known) *fromacp.Translator {
 	t.Helper()
 	snapshot, ok := tr.Snapshot(nil)
 	if !ok {
 		t.Fatal("too much is open")
 	}
 	next := fromacp.New(fromacp.Config{
-		Namespace: "session", Epoch: fmt.Sprint("after ", i), State: j.state.Key("acp"), SessionID: tr.SessionID(), Resume: snapshot,
+		Namespace: "session", Epoch: fmt.Sprint("after ", i), State: j.state.Key("acp"), SessionID: tr.SessionID(), Resume: snapshot, Known: known,
 	})
 	if len(snapshot) == 0 {
 		next.Live()
@@ -71,19 +75,24 @@ func takenUp(t testing.TB, j *judge, tr *fromacp.Translator, i int) *fromacp.Tra
 
 // shape is a log by its kinds of events and their words. Whoever writes the log may have to end
 // what was taken over, and does so when something else begins; the state's first delta adds all
-// of it only where it is the first; a trail of causes is not carried.
+// of it only where it is the first; a trail of causes is not carried, nor the picture of a call
+// that has its result.
 func shape(lines []string) string {
 	var b strings.Builder
+	ended := false
 	for _, line := range lines {
 		kind, rest, _ := strings.Cut(strings.TrimPrefix(line, `{"type":"`), `"`)
 		switch {
 		case strings.HasSuffix(kind, "_END"), strings.HasPrefix(kind, "STATE"), strings.HasPrefix(line, "= "):
+			continue
+		case kind == "ACTIVITY_DELTA" && ended:
 			continue
 		case strings.HasSuffix(kind, "CONTENT"):
 			_, rest, _ = strings.Cut(rest, `"delta":`)
 		default:
 			rest = ""
 		}
+		ended = ended || kind == "TOOL_CALL_RESULT"
 		b.WriteString(kind + " " + rest + "\n")
 	}
 	return b.String()
