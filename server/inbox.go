@@ -13,10 +13,7 @@ import (
 	"aqueduct/store"
 )
 
-// maxDecisions bounds one batch: each is a transaction of its own.
-const maxDecisions = 100
-
-// batchBody is several decisions at once.
+// batchBody is several decisions at once, not more than 100: each is a transaction of its own.
 type batchBody struct {
 	Decisions []struct {
 		ApprovalID string `json:"approval_id" validate:"required,max=128"`
