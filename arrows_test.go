@@ -38,7 +38,7 @@ func allowed() map[string][]string {
 		"bridge/httpagent":                 {"agui", "bridge"},
 		"bridge/fromacp":                   {"agui", "acpgateway/acp"},
 		"server/auth":                      {"store"},
-		"server":                           {"agui", "agui/tdesign", "store", "bridge", "bridge/eventlog", "bridge/inbox", "bridge/proxies", "bridge/hints", "bridge/notify/link", "bridge/tools", "server/auth", "web"},
+		"server":                           {"agui", "agui/tdesign", "store", "bridge", "bridge/eventlog", "bridge/inbox", "bridge/proxies", "bridge/hints", "bridge/notify", "bridge/notify/link", "bridge/tools", "server/auth", "web"},
 		"acpgateway/acp":                   {},
 		"acpgateway/counted":               {"acpgateway/acp"},
 		"acpgateway/proxy":                 {"acpgateway/acp", "acpgateway/counted"},

@@ -51,6 +51,7 @@ type plan struct {
 	bridge  bridge.Limits
 	control bridge.Controller
 	proxies *server.ProxyAccess
+	hooks   server.Webhooks
 	wrap    func(net.Listener) net.Listener
 }
 
@@ -92,7 +93,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 		Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 		Links: newLinks(t, st),
 		Tools: called, CheckURL: func(string) error { return nil },
-		Controller: p.control, Proxies: p.proxies, Hints: h.hints,
+		Controller: p.control, Proxies: p.proxies, Hints: h.hints, Webhooks: p.hooks,
 	})
 	if err != nil {
 		t.Fatal(err)

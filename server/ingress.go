@@ -44,7 +44,8 @@ func (h *ingress) get(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s := &ingressSocket{line: l, h: h, c: c, follows: make(map[string]*ingressFollow)}
+	s := &ingressSocket{line: l, ingressDesk: ingressDesk{h: h}, c: c, follows: make(map[string]*ingressFollow)}
+	s.before = s.listen
 	l.serve(h.open.draining, s.talk)
 	return nil
 }

@@ -1,21 +1,14 @@
 package server
 
 import (
-	"crypto/sha256"
-	"encoding/json"
+	"context"
 	"errors"
 	"slices"
 
-	"github.com/google/uuid"
-
-	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/inbox"
 	"aqueduct/store"
 )
-
-// viaIngress is the surface that decisions of this channel come through.
-const viaIngress = "ingress"
 
 // codeTooManyStreams is what a connection hears that follows too much.
 const codeTooManyStreams = bridge.RefusedTooManyStreams
@@ -37,9 +30,11 @@ func (s *ingressSocket) do(frame *ingressFrame, raw []byte) error {
 	case "agent_invoke":
 		return s.invoke(frame, raw)
 	case "tool_result":
-		return s.toolResult(frame, raw)
+		settled, err := s.toolResult(s.ctx, frame, raw)
+		return s.settled(*frame, settled, err)
 	case "approval_decision":
-		return s.decision(frame, raw)
+		settled, err := s.decision(s.ctx, frame, raw)
+		return s.settled(*frame, settled, err)
 	case "cancel_run":
 		return s.cancelRun(frame)
 	case "replay_run":
@@ -50,64 +45,16 @@ func (s *ingressSocket) do(frame *ingressFrame, raw []byte) error {
 	return &channelError{codeUnknownType, "There is no message of that type."}
 }
 
-// invokeFrame is one message of the user's. Its request_id makes it idempotent: it is the
-// runId of the Run and the id of the message.
-type invokeFrame struct {
-	AgentID string      `json:"agent_id" validate:"max=128"`
-	Message userMessage `json:"message"`
-	// Tools are those that the client can run, as AG-UI declares them.
-	Tools []agui.Tool `json:"tools" validate:"max=128"`
-}
-
-type userMessage struct {
-	Role    string  `json:"role" validate:"omitempty,eq=user"`
-	Content rawJSON `json:"content" validate:"required"`
-}
-
 func (s *ingressSocket) invoke(frame *ingressFrame, raw []byte) error {
-	var body invokeFrame
-	if err := s.h.in.message(raw, &body); err != nil {
-		return err
-	}
-	if frame.RequestID == "" {
-		frame.RequestID = uuid.NewString()
-	}
-	if frame.SessionID == "" {
-		frame.SessionID = frame.RequestID // a session of its own, the same for the same request
-	}
-	req, err := s.chatRequest(*frame, body)
-	if err != nil {
-		return err
-	}
-	reply, err := s.h.sessions.Chat(s.ctx, req)
-	if err != nil {
-		return err
-	}
-	if reply.Run.ExternalID != frame.RequestID || reply.Join {
-		err = &channelError{codeMessageNotTaken, "A question of this session is open; it is answered first."}
+	reply, err := s.chat(s.ctx, frame, raw)
+	var own *channelError
+	if errors.As(err, &own) { // the question that is in the way is told
 		return errors.Join(s.followNamed(frame.SessionID), err)
 	}
-	return s.answerTo(*frame, reply)
-}
-
-// chatRequest is the POST that the message would be.
-func (s *ingressSocket) chatRequest(frame ingressFrame, body invokeFrame) (bridge.ChatRequest, error) {
-	m := agui.Message{ID: frame.RequestID, Role: agui.RoleUser}
-	if err := json.Unmarshal(body.Message.Content, &m.Content); err != nil {
-		return bridge.ChatRequest{}, refuse(codeInvalidBody, "At /message/content: must be a string or an array of content parts.")
-	}
-	if m.Content.String() == "" && len(m.Content.Parts) == 0 {
-		return bridge.ChatRequest{}, refuse(bridge.RefusedNothingToDo, "The message is empty.")
-	}
-	same, err := json.Marshal([]string{body.AgentID, string(body.Message.Content)})
 	if err != nil {
-		return bridge.ChatRequest{}, err
+		return err
 	}
-	sum := sha256.Sum256(same)
-	return bridge.ChatRequest{
-		Principal: s.caller.Principal, Dialect: bridge.DialectV1, AgentID: body.AgentID,
-		ThreadID: frame.SessionID, RunID: frame.RequestID, Messages: []agui.Message{m}, Tools: body.Tools, BodyHash: sum[:],
-	}, nil
+	return s.answerTo(*frame, reply)
 }
 
 // answerTo tells of the Run from its first event on. To a request that is made again on a
@@ -126,90 +73,12 @@ func (s *ingressSocket) answerTo(frame ingressFrame, reply bridge.Reply) error {
 	})
 }
 
-// about finds the session of something that was named, follows it, and refuses a run_id that
-// is not the thing's.
-func (s *ingressSocket) about(frame *ingressFrame, sessionID, turnID string) error {
-	if frame.RunID != "" && frame.RunID != turnID {
-		return store.ErrNotFound
-	}
-	session, err := s.h.store.Session(s.ctx, s.in, sessionID)
-	if err != nil {
-		return err
-	}
-	frame.RunID, frame.SessionID = turnID, session.ExternalID
+// listen follows a session before something is done in it.
+func (s *ingressSocket) listen(_ context.Context, session store.Session) error {
 	if s.isFollowed(session.ID) {
 		return nil
 	}
 	return s.followNow(session)
-}
-
-// toolResultFrame is what came of a tool the client ran.
-type toolResultFrame struct {
-	ToolCallID string  `json:"tool_call_id" validate:"required,max=128"`
-	OK         *bool   `json:"ok"`
-	Result     rawJSON `json:"result"`
-	Error      rawJSON `json:"error"`
-}
-
-func (s *ingressSocket) toolResult(frame *ingressFrame, raw []byte) error {
-	var body toolResultFrame
-	if err := s.h.in.message(raw, &body); err != nil {
-		return err
-	}
-	call, err := s.h.store.ToolCall(s.ctx, s.in, body.ToolCallID)
-	if err != nil {
-		return err
-	}
-	if call.Kind != store.KindClient {
-		return store.ErrNotFound // a question is decided
-	}
-	if err := s.about(frame, call.SessionID, call.TurnID); err != nil {
-		return err
-	}
-	settled, err := s.h.sessions.ToolResult(s.ctx, s.caller.Principal, call.ID, body.answer())
-	return s.settled(*frame, settled, err)
-}
-
-func (b toolResultFrame) answer() inbox.Answer {
-	a := inbox.Answer{QuestionID: b.ToolCallID, Payload: b.Result}
-	if b.OK != nil && !*b.OK || b.OK == nil && there(b.Error) {
-		a.Error = "the tool failed"
-		if there(b.Error) {
-			a.Error = string(b.Error)
-			_ = json.Unmarshal(b.Error, &a.Error) // what is no text stays as it is
-		}
-	}
-	if len(a.Payload) == 0 {
-		a.Payload = rawJSON("null")
-	}
-	return a
-}
-
-// decisionFrame is a person's decision. Beside the contract's words it takes an option, and
-// for an input its value.
-type decisionFrame struct {
-	ApprovalID string `json:"approval_id" validate:"required,max=128"`
-	decisionBody
-}
-
-func (s *ingressSocket) decision(frame *ingressFrame, raw []byte) error {
-	var body decisionFrame
-	if err := s.h.in.message(raw, &body); err != nil {
-		return err
-	}
-	a, err := s.h.store.Approval(s.ctx, s.in, body.ApprovalID)
-	if err != nil {
-		return err
-	}
-	if err := s.about(frame, a.SessionID, a.TurnID); err != nil {
-		return err
-	}
-	answer, err := body.answer(a)
-	if err != nil {
-		return err
-	}
-	settled, err := s.h.sessions.Decide(s.ctx, s.caller.Principal, a.ID, answer, viaIngress)
-	return s.settled(*frame, settled, err)
 }
 
 // settled answers who came too late with what was decided, and who says the same again with
@@ -257,34 +126,18 @@ func (s *ingressSocket) stands(turnID string) (ingressMessage, error) {
 	return waiting(open), nil
 }
 
-// turn finds the Turn that a message names.
-func (s *ingressSocket) turn(frame *ingressFrame) (store.Turn, error) {
-	if frame.RunID == "" {
-		return store.Turn{}, refuse(codeInvalidBody, "run_id: required.")
-	}
-	return s.h.store.Turn(s.ctx, s.in, frame.RunID)
-}
-
 // cancelRun asks for the end of a Turn. To one that is over the answer is how it ended.
 func (s *ingressSocket) cancelRun(frame *ingressFrame) error {
-	turn, err := s.turn(frame)
-	if err != nil {
-		return err
-	}
-	if err := s.about(frame, turn.SessionID, turn.ID); err != nil {
-		return err
-	}
-	if turn.Status.Terminal() {
+	turn, err := s.cancelTurn(s.ctx, frame)
+	if err == nil && turn.Status.Terminal() {
 		s.say(*frame, ingressMessage{Type: ingressState, State: wireState(turn.Status)})
-		return nil
 	}
-	_, err = s.h.sessions.Cancel(s.ctx, s.caller.Principal, turn.ID)
 	return err
 }
 
 // replayRun tells a Turn again from its start to where it is.
 func (s *ingressSocket) replayRun(frame *ingressFrame) error {
-	turn, err := s.turn(frame)
+	turn, err := s.turn(s.ctx, frame)
 	if err != nil {
 		return err
 	}

@@ -12,18 +12,14 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/labstack/echo/v4"
 
-	"aqueduct/server/auth"
 	"aqueduct/store"
 )
 
 // ingressSocket is one connection of a channel, of one user.
 type ingressSocket struct {
 	*line
-	h *ingress
+	ingressDesk
 	c echo.Context
-
-	caller auth.Caller
-	in     store.Scope // what the caller sees
 
 	mu        sync.Mutex
 	follows   map[string]*ingressFollow // by our Session's id

@@ -41,6 +41,8 @@ type Config struct {
 	CheckURL func(string) error
 	// Links are the signed links to one decision; nil takes none.
 	Links *link.Book
+	// Webhooks are the channels that talk by signed POSTs; see Carry.
+	Webhooks Webhooks
 	// Gateway is /ws/agent, which knows its own callers; nil is none.
 	Gateway http.Handler
 }
@@ -50,6 +52,7 @@ type Server struct {
 	echo    *echo.Echo
 	drain   context.CancelFunc
 	sockets *sockets
+	hook    *ingressHook
 }
 
 // resource is a handler that knows its own routes.
@@ -90,16 +93,22 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	open := newSockets(cfg.Limits.Sockets, draining)
+	channel := &ingress{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger}
+	hook, err := newIngressHook(channel, cfg.Webhooks)
+	if err != nil {
+		drain()
+		return nil, err
+	}
 	e := echo.New()
 	e.JSONSerializer = plainJSON{}
 	e.IPExtractor = echo.ExtractIPDirect() // X-Forwarded-For is whatever the caller likes
 	e.HTTPErrorHandler = (&failures{log: cfg.Logger}).handle
 	e.Pre(recovered(e.HTTPErrorHandler), guard.check)
 	to := &routes{echo: e, authenticate: guard.authenticate}
-	for _, r := range append(resources(cfg, in, open, draining), register) {
+	for _, r := range append(resources(cfg, in, open, draining), register, channel, hook) {
 		r.mount(to)
 	}
-	return &Server{echo: e, drain: drain, sockets: open}, nil
+	return &Server{echo: e, drain: drain, sockets: open, hook: hook}, nil
 }
 
 func resources(cfg Config, in *intake, open *sockets, draining context.Context) []resource {
@@ -118,7 +127,6 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&auditPage{sessions: cfg.Sessions, in: in},
 		&toolProxy{sessions: cfg.Sessions, in: in, draining: draining},
 		&toolRegistry{tools: cfg.Tools, store: cfg.Store, checkURL: cfg.CheckURL, in: in},
-		&ingress{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger},
 		&permissionSockets{sessions: cfg.Sessions, store: cfg.Store, in: in, open: open, log: cfg.Logger},
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
 		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},
