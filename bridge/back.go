@@ -106,6 +106,9 @@ func (t *turn) brokenParked(f *Failure) {
 // because all it asked was taken back, is how the next Run ends.
 func (t *turn) endedParked(ctx context.Context, o Output) error {
 	t.release()
+	if err := t.waitsForNothing(ctx, o.End); err != nil {
+		return err
+	}
 	all, err := t.questions(ctx)
 	if err != nil {
 		return err

@@ -197,6 +197,9 @@ func (t *turn) ended(ctx context.Context, end *End) error {
 	if end.Failure != nil {
 		return t.fail(ctx, end.Failure)
 	}
+	if err := t.waitsForNothing(ctx, end); err != nil {
+		return err
+	}
 	open, err := t.open(ctx)
 	if err != nil {
 		return err
@@ -223,6 +226,25 @@ func (t *turn) ended(ctx context.Context, end *End) error {
 		return t.park(ctx)
 	}
 	return t.done(ctx, end)
+}
+
+// waitsForNothing says so for an upstream that did not say, when all that it could wait for
+// are ToolCalls of ours: those it would have waited for before it ended.
+func (t *turn) waitsForNothing(ctx context.Context, end *End) error {
+	if end.Pending != nil || end.Failure != nil || !t.asked && !t.row.Status.Paused() {
+		return nil
+	}
+	all, err := t.questions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, q := range all {
+		if !q.Proxied() && (q.Open() || q.Call.DeliveredAt.IsZero()) {
+			return nil
+		}
+	}
+	end.Pending = []string{}
+	return nil
 }
 
 // unpause lets a Turn run on whose upstream waits for no answer any more.

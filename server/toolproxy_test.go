@@ -274,3 +274,36 @@ func joined(frames []frame) string {
 	}
 	return b.String()
 }
+
+// TestToolProxyAgentEndsWithoutWaiting: a call nobody waits for any more is cancelled, and the
+// Turn is done; one that was approved before has run, and the Turn is done as well.
+func TestToolProxyAgentEndsWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+		return fmt.Sprint(w.invoke(c, "cut", `{"wood":"oak"}`)["status"])
+	})
+	frames := w.chat("T", "R", "go")
+	if last := frames[len(frames)-1]; last.typ() != "RUN_FINISHED" || strings.Contains(joined(frames), "RUN_ERROR") {
+		t.Fatalf("%s", joined(frames))
+	}
+	w.idle("T")
+	rows, err := w.store.Approvals(t.Context(), store.System(), store.ApprovalFilter{}, store.Page{})
+	if err != nil || len(rows) != 1 || rows[0].Status != store.ApprovalCancelled || w.ran.Load() != 0 {
+		t.Errorf("%+v %v, %d runs", rows, err, w.ran.Load())
+	}
+	after := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+		got := w.invoke(c, "cut", `{"wood":"oak"}`)
+		if said := w.decide(fmt.Sprint(got["tool_call_id"]), `{"decision":"approve"}`); said.status != http.StatusOK {
+			return said.body
+		}
+		return brief(w.settled(c, got))
+	})
+	frames = after.chat("T", "R", "go")
+	if said := <-after.said; said != `succeeded {"cut":{"wood":"oak"}}` {
+		t.Error(said)
+	}
+	after.idle("T")
+	if all := after.do("GET", "/api/runs/R", "").body; strings.Contains(all, "FAILED") {
+		t.Errorf("%s\n%s", all, joined(frames))
+	}
+}

@@ -38,6 +38,9 @@ func (s *Service) Revoke(ctx context.Context, tx store.Tx, call store.ToolCall, 
 
 // clientEnded gives the approved call the end of the client's.
 func (s *Service) clientEnded(ctx context.Context, tx store.Tx, id string, of store.ToolCall, now time.Time) error {
+	if same, err := ofTurn(ctx, tx, id, of.TurnID); err != nil || !same {
+		return err
+	}
 	_, err := tx.MoveToolCall(ctx, store.ToolCallMove{
 		ID: id, From: store.ToolDispatched, To: of.Status, Result: of.Result, ErrorCode: of.ErrorCode, Error: of.Error, EndedAt: now,
 	})

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
@@ -97,6 +98,9 @@ func (s *Service) known(ctx context.Context, tx store.Tx, id string, q inbox.Que
 	if status, payload := inbox.Answered(q); status == "resolved" {
 		_ = json.Unmarshal(payload, &said) // it was checked against the schema
 	}
+	if same, err := ofTurn(ctx, tx, id, q.Call.TurnID); err != nil || !same {
+		return err
+	}
 	move := store.ToolCallMove{ID: id, From: store.ToolUnknown, EndedAt: now}
 	switch said.Outcome {
 	case outcomeSucceeded:
@@ -112,4 +116,14 @@ func (s *Service) known(ctx context.Context, tx store.Tx, id string, q inbox.Que
 	}
 	_, err := tx.MoveToolCall(ctx, move)
 	return err
+}
+
+// ofTurn says whether a ToolCall belongs to a Turn: an id that was read out of another row is
+// not trusted further.
+func ofTurn(ctx context.Context, r store.Reader, id, turnID string) (bool, error) {
+	call, err := r.ToolCall(ctx, store.System(), id)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return call.TurnID == turnID, err
 }
