@@ -146,6 +146,15 @@ func (s *Sessions) permitted(ctx context.Context, session store.Session, q inbox
 			return err
 		}
 	}
+	if d.Status == store.ApprovalApproved && q.Proxied() {
+		turn, err := s.cfg.Store.Turn(ctx, store.System(), q.Call.TurnID)
+		if err != nil {
+			return err
+		}
+		if turn.Status.Terminal() {
+			return &inbox.Unclear{Code: inbox.InvalidAnswer, Message: "The run this call belongs to has ended: nobody waits for it."}
+		}
+	}
 	if d.Edited == nil {
 		return nil
 	}

@@ -74,6 +74,9 @@ func (s *Service) look(ctx context.Context) error {
 	for _, call := range approved {
 		s.start(call)
 	}
+	if err := s.lookForAbandoned(ctx); err != nil {
+		return err
+	}
 	orphans, err := s.cfg.Store.OrphanedToolCalls(ctx, store.System(), lookMost)
 	if err != nil {
 		return err

@@ -1,0 +1,56 @@
+package tools
+
+import (
+	"context"
+	"time"
+
+	"aqueduct/bridge/inbox"
+	"aqueduct/store"
+)
+
+// lookForAbandoned takes back what still waits for somebody although its Turn is over: a call
+// that came in the moment its Agent ended.
+func (s *Service) lookForAbandoned(ctx context.Context) error {
+	waiting, err := s.cfg.Store.ToolCallsByStatus(ctx, store.System(),
+		[]store.ToolCallStatus{store.ToolWaitingApproval, store.ToolWaitingClient}, "", lookMost)
+	if err != nil {
+		return err
+	}
+	for _, call := range waiting {
+		turn, err := s.cfg.Store.Turn(ctx, store.System(), call.TurnID)
+		if err != nil {
+			return err
+		}
+		if !turn.Status.Terminal() {
+			continue
+		}
+		if err := s.takeBack(ctx, call); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeBack settles a call as cancelled, unless somebody was first.
+func (s *Service) takeBack(ctx context.Context, call store.ToolCall) error {
+	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		session, err := tx.LockSession(ctx, store.System(), call.SessionID)
+		if err != nil {
+			return err
+		}
+		q, err := inbox.Load(ctx, tx, store.System(), call.ID)
+		if err != nil {
+			return err
+		}
+		settled, err := inbox.Settle(ctx, tx, q, inbox.Withdrawn(), time.Now())
+		if err != nil || !settled.Won {
+			return err
+		}
+		return s.cfg.Notices.Insert(ctx, tx, settled.Question, session)
+	})
+	if err == nil {
+		s.cfg.Ring(call.SessionID)
+		s.cfg.Notices.Kept()
+	}
+	return err
+}
