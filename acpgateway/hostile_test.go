@@ -1,6 +1,7 @@
 package acpgateway_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,31 @@ func TestForeignRun(t *testing.T) {
 		c.ends()
 		c.s.rest()
 		h.reads("t1", "RUN", "says: mine alone", "DONE success")
+	})
+}
+
+// A proxy may number frames of as many runs as it makes up: nothing of them is remembered but
+// that some are not its own.
+func TestInventedRuns(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		for i := range 5000 {
+			p.say(update(fmt.Sprint("invented-", i), "", chunk("m", "x")))
+		}
+		p.say(update("invented-0", "", chunk("m", "x"))) // forgotten to be foreign meanwhile
+		c.says("m", "alone")
+		c.ends()
+		c.s.rest()
+		h.settle()
+		lines, foreign := h.gateway.Remembered("p1")
+		if lines != 1 || foreign > 4096 {
+			t.Errorf("%d lines, %d foreign runs", lines, foreign)
+		}
+		if n := p.unacknowledged(); n != 0 {
+			t.Errorf("%d frames are not acknowledged", n)
+		}
+		h.reads("t1", "RUN", "says: alone", "DONE success")
 	})
 }
 

@@ -101,6 +101,12 @@ func (p *proxy) receive(ctx context.Context, l *link, f frame) error {
 		p.route(ctx, l, f)
 		return nil
 	}
+	if f.run != "" && !p.in.Has(f.run) && p.isForeign(ctx, f.run) {
+		// Its frames are not put in order: a proxy may invent as many runs as it likes.
+		l.odd(refusedForeign, typeOf(f), nil)
+		p.ack(f.run, p.epoch(), f.seq)
+		return nil
+	}
 	last := p.in.Last(f.run)
 	due, ok := p.in.Take(nil, f.run, f.seq, f)
 	if !ok {
@@ -180,6 +186,15 @@ func typeOf(f frame) string {
 		return ""
 	}
 	return f.Frame.Type()
+}
+
+// isForeign says whether a run is another proxy's, or nobody's. One that could not be looked up
+// is not known to be.
+func (p *proxy) isForeign(ctx context.Context, run string) bool {
+	if t := p.g.known(run); t != nil {
+		return t.p != p
+	}
+	return p.tunnel(ctx, run) == nil && p.foreign[run]
 }
 
 // maxForeign bounds what is remembered of runs that are not the proxy's.

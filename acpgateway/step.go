@@ -1,6 +1,7 @@
 package acpgateway
 
 import (
+	"slices"
 	"time"
 
 	"aqueduct/acpgateway/acp"
@@ -19,7 +20,7 @@ func (r *turn) step() []bridge.Output {
 		if !r.known(f) {
 			out = r.take(out, f)
 		}
-		at = mark{epoch: r.t.p.epoch(), seq: max(at.seq, f.seq), at: f.at}
+		at = mark{epoch: r.t.p.epoch(), seq: f.after(at.seq), at: f.at}
 		if r.phase == ended {
 			// What comes after the end is for the next Run.
 			r.t.putBack(f, frames)
@@ -35,6 +36,15 @@ func (r *turn) step() []bridge.Output {
 	return r.outputs(out, at)
 }
 
+// after is the number that is reached with a frame. Those of a proxy that was restarted begin
+// anew.
+func (f frame) after(seq int64) int64 {
+	if _, ok := f.Frame.(*restarted); ok {
+		return 0
+	}
+	return max(seq, f.seq)
+}
+
 // known says that the log has a frame already, from before a restart.
 func (r *turn) known(f frame) bool {
 	return f.seq > 0 && f.seq <= r.skip.seq && r.skip.epoch == r.t.p.epoch()
@@ -47,8 +57,11 @@ func (t *tunnel) putBack(last frame, frames []frame) {
 			rest := frames[i+1:]
 			t.mu.Lock()
 			t.queue = append(append([]frame(nil), rest...), t.queue...)
-			for _, f := range rest {
+			for _, f := range slices.Backward(rest) {
 				t.bytes += f.size
+				if f.seq > 0 {
+					t.read = f.seq - 1
+				}
 			}
 			t.mu.Unlock()
 			return

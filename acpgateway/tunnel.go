@@ -43,6 +43,7 @@ type tunnel struct {
 
 	came   int64 // frames, counted here
 	kept   int64 // the proxy's number of the newest frame that is kept
+	read   int64 // and of the newest that was taken out of the queue
 	used   time.Time
 	linkAt time.Time // when the link last came back
 	hints  []hint    // of frames that are not kept yet
@@ -112,6 +113,9 @@ func (t *tunnel) take() (frames []frame, full bool) {
 	t.mu.Lock()
 	frames, full = t.queue, t.full
 	t.queue, t.bytes, t.full = nil, 0, false
+	for _, f := range frames {
+		t.read = f.after(t.read)
+	}
 	t.mu.Unlock()
 	select {
 	case t.room <- struct{}{}:
@@ -237,6 +241,7 @@ func same(a, b store.SandboxInstance) bool {
 
 // sweep sees to what only time decides.
 func (t *tunnel) sweep(now time.Time) {
+	t.discard(now)
 	t.mu.Lock()
 	var cancel []string
 	closing := false

@@ -9,7 +9,8 @@ import (
 // sends in order, so a gap this wide is a fault of its, and it must begin again.
 const maxAhead = 1024
 
-// Inbox puts the frames of one sender in order. Its user's lock guards it.
+// Inbox puts the frames of one sender in order. Its user's lock guards it. It remembers every
+// run it was given a frame of: its user asks Has, and refuses what the sender made up.
 type Inbox[F any] struct {
 	runs map[string]*line[F]
 }
@@ -86,6 +87,12 @@ func (l *line[F]) due(dst []F) []F {
 		dst = append(dst, next)
 	}
 }
+
+// Has says whether a run is known here.
+func (in *Inbox[F]) Has(run string) bool { return in.runs[run] != nil }
+
+// Len is how many there are.
+func (in *Inbox[F]) Len() int { return len(in.runs) }
 
 // Last is the number of the newest frame of a run that was handed out.
 func (in *Inbox[F]) Last(run string) int64 {

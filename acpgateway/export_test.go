@@ -1,0 +1,13 @@
+package acpgateway
+
+// Tunnels is how many Sessions are in memory.
+func (g *Gateway) Tunnels() int { return len(g.allTunnels()) }
+
+// Remembered is how many runs a counting proxy's frames are put in order of, and how many are
+// known not to be its own.
+func (g *Gateway) Remembered(proxy string) (lines, foreign int) {
+	p := g.knownProxy(proxy)
+	p.inMu.Lock()
+	defer p.inMu.Unlock()
+	return p.in.Len(), len(p.foreign)
+}
