@@ -50,6 +50,7 @@ const (
 	RefusedUnknownAgent   = "agent_unknown"
 	RefusedInvalidID      = "invalid_id"
 	RefusedDecided        = "already_decided"
+	RefusedForbiddenAgent = "agent_forbidden"
 	RefusedDispatched     = "already_dispatched"
 	RefusedUnknownOption  = "unknown_option"
 	RefusedInvalidAnswer  = "invalid_answer"

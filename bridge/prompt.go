@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aqueduct/agui"
+	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -53,6 +54,11 @@ func (in *intake) newSession(ctx context.Context) error {
 func (in *intake) queueTurn(ctx context.Context, externalID string) (store.Run, error) {
 	if a := in.req.AgentID; a != "" && a != in.session.AgentID {
 		return store.Run{}, &Refusal{Code: RefusedUnknownAgent, Message: "This thread belongs to another agent."}
+	}
+	if rules := in.s.cfg.Policy; rules != nil {
+		if v := rules.MayUse(policy.Principal(in.req.Principal), in.session.AgentID); v.Action == policy.Block {
+			return store.Run{}, &Refusal{Code: RefusedForbiddenAgent, Message: "You may not use this agent. " + v.Reason}
+		}
 	}
 	now := time.Now()
 	run := store.Run{

@@ -48,6 +48,7 @@ func Codes() []Code {
 		{bridge.RefusedUnknownAgent, http.StatusBadRequest, "There is no agent of that name, or the thread belongs to another one."},
 		{bridge.RefusedNothingToDo, http.StatusBadRequest, "Neither a new message, nor an answer, nor a thread to join."},
 		{codeUnauthorized, http.StatusUnauthorized, "A token is needed, or the one given is not good."},
+		{bridge.RefusedForbiddenAgent, http.StatusForbidden, "The policy does not let this user use the agent."},
 		{codeForeignRun, http.StatusForbidden, "The run token is for another run than the one named."},
 		{codeLinkForeign, http.StatusForbidden, "The link is for somebody else than who is signed in."},
 		{codeLinkPage, http.StatusForbidden, "The page was opened too long ago. Open the link again."},

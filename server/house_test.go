@@ -49,6 +49,7 @@ type plan struct {
 	origins []string
 	limits  server.Limits
 	bridge  bridge.Limits
+	rules   string // the policy; "" is none
 	control bridge.Controller
 	proxies *server.ProxyAccess
 	hooks   server.Webhooks
@@ -83,7 +84,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	})
 	sessions := bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: p.bridge, Meter: h.meter(), Tools: called,
+		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: p.holder(t),
 	})
 	if p.auth == nil {
 		p.auth = auth.None()
@@ -261,4 +262,17 @@ func (h *house) threads() int {
 func withHeader(req *http.Request, name, value string) *http.Request {
 	req.Header.Set(name, value)
 	return req
+}
+
+// holder is the policy of a plan.
+func (p plan) holder(t testing.TB) *policy.Holder {
+	t.Helper()
+	if p.rules == "" {
+		return nil
+	}
+	rules, err := policy.Parse([]byte(p.rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy.NewHolder(rules)
 }

@@ -65,6 +65,10 @@ func TestEveryCode(t *testing.T) {
 			<-w.said
 			return w.do("POST", "/api/approvals/"+id+"/revoke", `{}`)
 		},
+		"agent_forbidden": func() answer {
+			closed := newHouseWith(t, saysN(1), plan{rules: "agents: [{agent: scripted, user: somebody-else}]"})
+			return closed.do("POST", "/api/agui/chat", inputBody("T", "R", "hi"))
+		},
 		"foreign_run": func() answer {
 			return gated.do("POST", "/v1/tools/x:invoke", `{"run_id":"y"}`, "Authorization", "Bearer "+gated.agent.last().RunToken)
 		},
