@@ -81,7 +81,8 @@ func (r *turn) exitDue() time.Time {
 }
 
 // silenceDue: once a link is back, a proxy that lists its prompts has shown whether it has
-// this one; another shows it by going on.
+// this one; another shows it by going on. Only a prompt that was under way when the link was
+// cut, and of which nothing came since, can have been lost.
 func (r *turn) silenceDue() time.Time {
 	online, _ := r.t.p.status()
 	if !online || r.phase <= opening {

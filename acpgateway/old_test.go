@@ -59,6 +59,35 @@ func TestOldProxyLosesPromptResult(t *testing.T) {
 	})
 }
 
+// A prompt that was sent when the link was back was not lost in the cut, however long its agent
+// thinks; nor is one of which anything came since.
+func TestOldProxySilentBehindACut(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		s := h.post("t1", "hi")
+		open := want[*acp.Open](p)
+		p.cut()
+		h.pass(2 * time.Second)
+		p.link()
+		want[*acp.Open](p)
+		p.say(&acp.Opened{RunID: open.RunID, OK: true})
+		sent := want[*acp.PromptSend](p)
+		c := &conversation{p, s, sent.RunID, sent.PromptID, sent, "m"}
+		h.pass(10 * time.Minute)
+		c.says("m", "one ")
+		p.cut()
+		h.pass(2 * time.Second)
+		p.link()
+		h.pass(44 * time.Second)
+		c.says("m", "two")
+		h.pass(10 * time.Minute)
+		c.ends()
+		s.rest()
+		h.reads("t1", "RUN", "says: one ", "custom acp.gap", "two", "DONE success")
+		p.silent()
+	})
+}
+
 // Request ids begin again with every start of an agent. Each request is a Question of its
 // own, and its answer goes to it alone.
 func TestOldProxyRepeatsRequestIDs(t *testing.T) {

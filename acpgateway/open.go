@@ -68,7 +68,7 @@ func (r *turn) prompt(out []fromacp.Out) []fromacp.Out {
 		return r.fail(out, fromacp.Cause{Code: "agent_error", Message: "Nothing of this message is of a kind that the agent takes."}, unwanted)
 	}
 	cfg, id := r.t.config(), r.following()
-	r.phase = prompting
+	r.phase, r.lived = prompting, time.Now() // what was cut before did not cut this off
 	r.t.sent(id)
 	r.startClock()
 	r.t.p.send(r.t.id, &acp.PromptSend{
