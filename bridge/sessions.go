@@ -66,6 +66,9 @@ func New(cfg Config) *Sessions {
 		active: make(map[string]*session), spoken: make(map[string]bool), leaving: make(map[string]bool),
 	}
 	cfg.Bell.OnRing(s.wake)
+	if cfg.Tools != nil {
+		cfg.Tools.ArmBy(s.deadlines.Arm)
+	}
 	return s
 }
 

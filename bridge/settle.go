@@ -146,7 +146,7 @@ func (s *Sessions) permitted(ctx context.Context, session store.Session, q inbox
 			return err
 		}
 	}
-	if d.Status == store.ApprovalApproved && q.Proxied() {
+	if d.Status == store.ApprovalApproved && q.Proxied() && !q.Outlives() {
 		turn, err := s.cfg.Store.Turn(ctx, store.System(), q.Call.TurnID)
 		if err != nil {
 			return err

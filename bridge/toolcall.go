@@ -55,9 +55,6 @@ func (s *Sessions) InvokeTool(ctx context.Context, turn store.Turn, req ToolRequ
 	if err != nil {
 		return call, err
 	}
-	if !call.ExpiresAt.IsZero() && !call.Status.Terminal() {
-		s.deadlines.Arm(call.ID, time.Until(call.ExpiresAt))
-	}
 	if ended == nil {
 		return call, nil
 	}

@@ -10,21 +10,37 @@ import (
 )
 
 // withdraw takes back every open Question of the Turn: its moves, and the results for
-// those that were shown.
+// those that were shown. One that outlives the Turn stays in the inbox.
 func (t *turn) withdraw(ctx context.Context) ([]store.Move, error) {
-	open, err := t.open(ctx)
+	all, err := t.questions(ctx) // also those that came past us and were not noticed yet
 	if err != nil {
 		return nil, err
 	}
 	var moves []store.Move
-	for _, q := range open {
-		m, err := t.withdrawOne(q, inbox.Withdrawn())
+	for _, q := range all {
+		if !q.Open() {
+			continue
+		}
+		m, err := t.leaveOrWithdraw(q, inbox.Withdrawn())
 		if err != nil {
 			return nil, err
 		}
 		moves = append(moves, m...)
 	}
 	return moves, nil
+}
+
+// leaveOrWithdraw takes back one, unless it outlives the Turn: of that the chat is told that
+// it is open elsewhere.
+func (t *turn) leaveOrWithdraw(q inbox.Question, d inbox.Decision) ([]store.Move, error) {
+	switch {
+	case !q.Outlives():
+		return t.withdrawOne(q, d)
+	case q.Call.RunID == "" || t.run == nil:
+		return nil, nil
+	}
+	q.Call.Result = []byte(`{"status":"open"}`)
+	return []store.Move{store.ToolCallTold{ID: q.Call.ID}}, t.run.emitResult(q)
 }
 
 // withdrawOne takes back one. With no Run open its result is told by the next, unless
@@ -57,7 +73,7 @@ func (t *turn) withdrawAllBut(ctx context.Context, open []inbox.Question, pendin
 		if slices.Contains(pending, q.Call.UpstreamID) {
 			continue
 		}
-		m, err := t.withdrawOne(q, inbox.WithdrawnByAgent())
+		m, err := t.leaveOrWithdraw(q, inbox.WithdrawnByAgent())
 		if err != nil {
 			return err
 		}

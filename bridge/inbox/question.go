@@ -77,6 +77,10 @@ func (q Question) ShownName() string {
 // the call's end, and not of the answer.
 func (q Question) Proxied() bool { return q.Call.ArgsSHA256 != "" }
 
+// Outlives reports whether the Question is of use when its Turn is over: what became of a
+// ToolCall whose runner died has to be known, whoever waits for it.
+func (q Question) Outlives() bool { return q.Proxied() && q.Call.Kind == store.KindQuestion }
+
 // Options are those this Question offered.
 func (q Question) Options() []Option {
 	var options []Option

@@ -22,6 +22,7 @@ func (s *Service) askClient(ctx context.Context, tx store.Tx, approved store.Too
 	if call.Status.Terminal() {
 		return s.clientEnded(ctx, tx, approved.ID, call, now)
 	}
+	s.deadline(call)
 	return tx.InsertToolCall(ctx, call)
 }
 

@@ -57,6 +57,7 @@ func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, <-ch
 		}
 		return call, done, nil
 	case store.ToolWaitingApproval, store.ToolWaitingClient:
+		s.deadline(call)
 		s.cfg.Ring(call.SessionID)
 		s.cfg.Notices.Kept()
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"aqueduct/bridge/internal/failpoint"
 	"aqueduct/store"
 )
 
@@ -25,6 +26,7 @@ func (s *Service) claimAndRun(ctx context.Context, call store.ToolCall) {
 		s.complain(ctx, call, err)
 		return
 	}
+	failpoint.Here("before_tool_dispatch")
 	won := false
 	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
 		won, err = tx.MoveToolCall(ctx, store.ToolCallMove{
@@ -55,10 +57,12 @@ func (s *Service) complain(ctx context.Context, call store.ToolCall, err error) 
 
 // run runs a call that is RUNNING here, and keeps its end.
 func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall) {
+	failpoint.Here("after_tool_dispatch")
 	began := time.Now()
 	timed, cancel := context.WithTimeout(ctx, call.Timeout)
 	result, failure := s.post(timed, tool, call)
 	cancel()
+	failpoint.Here("before_tool_result")
 	move := store.ToolCallMove{
 		ID: call.ID, From: store.ToolRunning, OnlyOf: s.cfg.Replica, To: store.ToolSucceeded, Result: result, EndedAt: time.Now(),
 	}
@@ -86,9 +90,7 @@ func (s *Service) end(ctx context.Context, call store.ToolCall, move store.ToolC
 		if won, err = tx.MoveToolCall(ctx, move); err != nil || !won {
 			return err
 		}
-		if err := tx.InsertRecord(ctx, recordOf(call, "tool_result", map[string]any{
-			"tool_call_id": call.ID, "tool_name": call.Name, "status": move.To, "result": orNull(move.Result), "error": orNull(move.Error),
-		})); err != nil {
+		if err := tx.InsertRecord(ctx, resultRecord(call, move)); err != nil {
 			return err
 		}
 		if call.OnFailure == store.FailureEndsRun && move.To != store.ToolSucceeded {
@@ -101,6 +103,13 @@ func (s *Service) end(ctx context.Context, call store.ToolCall, move store.ToolC
 		return
 	}
 	s.cfg.Ring(call.SessionID)
+}
+
+// resultRecord is how a call ended, for the record.
+func resultRecord(call store.ToolCall, move store.ToolCallMove) store.Record {
+	return recordOf(call, "tool_result", map[string]any{
+		"tool_call_id": call.ID, "tool_name": call.Name, "status": move.To, "result": orNull(move.Result), "error": orNull(move.Error),
+	})
 }
 
 func orNull(raw []byte) json.RawMessage {

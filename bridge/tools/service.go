@@ -15,6 +15,8 @@ type Service struct {
 	slots chan struct{} // of calls that run
 	bell  chan struct{} // capacity 1: there may be work
 
+	arm func(callID string, after time.Duration)
+
 	mu      sync.Mutex
 	running context.Context // of Run; nil before it and after its end
 	wg      sync.WaitGroup
@@ -26,6 +28,16 @@ func New(cfg Config) *Service {
 	cfg.Limits = cfg.Limits.withDefaults()
 	return &Service{
 		cfg: cfg, slots: make(chan struct{}, cfg.Limits.Running), bell: make(chan struct{}, 1), ended: make(map[string]chan struct{}),
+	}
+}
+
+// ArmBy says what makes calls expire that nobody settles in time. It is for before Run.
+func (s *Service) ArmBy(arm func(callID string, after time.Duration)) { s.arm = arm }
+
+// deadline has a call expire in time, if it waits.
+func (s *Service) deadline(call store.ToolCall) {
+	if s.arm != nil && !call.ExpiresAt.IsZero() && !call.Status.Terminal() {
+		s.arm(call.ID, time.Until(call.ExpiresAt))
 	}
 }
 

@@ -55,6 +55,7 @@ func (s *Service) orphaned(ctx context.Context, call store.ToolCall) error {
 		return s.cfg.Notices.Insert(ctx, tx, inbox.Question{Call: asked, Approval: a}, session)
 	})
 	if err == nil && won {
+		s.deadline(asked)
 		s.cfg.Ring(call.SessionID)
 		s.cfg.Notices.Kept()
 	}
@@ -66,7 +67,7 @@ func (s *Service) unknownCall(call store.ToolCall) store.ToolCall {
 	return store.ToolCall{
 		ID: newID(), SessionID: call.SessionID, TurnID: call.TurnID, Name: "tool_outcome", Kind: store.KindQuestion,
 		Status: store.ToolWaitingApproval, UpstreamID: unknownPrefix + call.ID, ArgsSHA256: call.ArgsSHA256,
-		Args:      mustJSON(map[string]any{"tool_call_id": call.ID, "tool": call.Name, "args": call.Args}),
+		Args:      mustJSON(map[string]any{"tool_call_id": call.ID, "tool": call.Name, "args": json.RawMessage(call.Args)}),
 		CreatedAt: now, ExpiresAt: now.Add(s.cfg.Limits.ApprovalTTL),
 	}
 }
@@ -114,8 +115,15 @@ func (s *Service) known(ctx context.Context, tx store.Tx, id string, q inbox.Que
 		}
 		move.To, move.ErrorCode, move.Error = store.ToolFailed, e.Code, e.json()
 	}
-	_, err := tx.MoveToolCall(ctx, move)
-	return err
+	won, err := tx.MoveToolCall(ctx, move)
+	if err != nil || !won || move.To == store.ToolDispatched {
+		return err
+	}
+	call, err := tx.ToolCall(ctx, store.System(), id)
+	if err != nil {
+		return err
+	}
+	return tx.InsertRecord(ctx, resultRecord(call, move))
 }
 
 // ofTurn says whether a ToolCall belongs to a Turn: an id that was read out of another row is
