@@ -15,6 +15,9 @@ func (r *turn) step() []bridge.Output {
 	frames, full := r.t.take()
 	out := r.first
 	r.first = nil
+	if r.hasParted() && r.t.tr != nil {
+		r.t.tr.Parted()
+	}
 	var at mark
 	for _, f := range frames {
 		if !r.known(f) {
@@ -32,6 +35,9 @@ func (r *turn) step() []bridge.Output {
 	}
 	if r.phase != ended {
 		out = r.due(out, full)
+	}
+	if len(frames) > 0 && r.mayPart(out) {
+		out = r.t.tr.Part(out)
 	}
 	return r.outputs(out, at)
 }

@@ -2,6 +2,7 @@ package acpgateway
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,6 +48,8 @@ type turn struct {
 	clock   time.Time     // the prompt's time runs since
 	spent   time.Duration // and ran before
 	stopped bool          // Cancel was called
+	parked  bool          // what is said is kept for the next Run
+	parted  bool          // since the last step: a Run has ended
 }
 
 func newTurn(t *tunnel, call bridge.Call) *turn {
@@ -91,6 +94,31 @@ func (r *turn) Cancel(context.Context) error {
 	r.t.cancel(follow)
 	r.t.ring()
 	return nil
+}
+
+// Pause implements bridge.Pauser: the Run that was open has ended.
+func (r *turn) Pause(parked bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.parked, r.parted = parked, r.parted || parked
+}
+
+// hasParted says, once, that a Run has ended.
+func (r *turn) hasParted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	parted := r.parted
+	r.parted = false
+	return parted
+}
+
+// mayPart says whether the Run may end at any moment, because the agent asks.
+func (r *turn) mayPart(out []fromacp.Out) bool {
+	r.mu.Lock()
+	parked := r.parked
+	r.mu.Unlock()
+	asks := slices.ContainsFunc(out, func(o fromacp.Out) bool { return o.Question != nil })
+	return !parked && (asks || r.t.asking())
 }
 
 // Release implements bridge.Turn.
