@@ -20,7 +20,7 @@ func (p *Proxy) handle(frame acp.Frame) {
 	case *acp.PromptSend:
 		p.prompt(f)
 	case *acp.Close:
-		p.control(func(context.Context) { p.close(f.RunID) }, func() { p.send(f.RunID, &acp.Closed{RunID: f.RunID}) })
+		p.close(f.RunID)
 	case *acp.SessionPermission:
 		p.settle(f)
 	case *acp.SessionCancel:
@@ -91,11 +91,16 @@ func (p *Proxy) open(f *acp.Open) {
 	}, fail)
 }
 
+// close ends a run. It is out at once: an acp_open right behind makes a new one, which begins
+// when this one's end has been told.
 func (p *Proxy) close(runID string) {
-	if r := p.known(runID); r != nil {
-		p.forget(r)
+	tell := func() { p.send(runID, &acp.Closed{RunID: runID, OK: true}) }
+	r := p.known(runID)
+	if r == nil || !p.detach(r) {
+		tell()
+		return
 	}
-	p.send(runID, &acp.Closed{RunID: runID, OK: true})
+	p.wg.Go(func() { p.bury(r, tell) })
 }
 
 func asText(err error) string { return "Error: " + err.Error() }

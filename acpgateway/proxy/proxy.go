@@ -151,19 +151,35 @@ func (p *Proxy) all() []*run {
 
 // forget ends a run for good and waits for its process.
 func (p *Proxy) forget(r *run) {
-	p.mu.Lock()
-	if p.runs[r.id] == r {
-		delete(p.runs, r.id)
-		p.ending[r.id] = r
+	if p.detach(r) {
+		p.bury(r, func() {})
 	}
-	p.mu.Unlock()
-	r.stop(errRunClosed)
-	<-r.done
+	<-r.gone
+}
+
+// detach takes a run out and stops it. False: somebody else has.
+func (p *Proxy) detach(r *run) bool {
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.runs[r.id] != r {
+		return false
+	}
+	delete(p.runs, r.id)
+	p.ending[r.id] = r
+	r.stop(errRunClosed)
+	return true
+}
+
+// bury waits for the process of a run that was taken out, and tells its end.
+func (p *Proxy) bury(r *run, tell func()) {
+	<-r.done
+	tell()
+	close(r.gone)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.ending[r.id] == r {
 		delete(p.ending, r.id)
 	}
-	p.mu.Unlock()
 }
 
 func stamp() string { return time.Now().UTC().Format(time.RFC3339Nano) }

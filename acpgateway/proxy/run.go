@@ -25,6 +25,7 @@ type run struct {
 	ctx     context.Context
 	stop    context.CancelCauseFunc
 	done    chan struct{}
+	gone    chan struct{} // closed when it was taken out and its end has been told
 
 	mu       sync.Mutex
 	agent    *agent // nil while none lives
@@ -50,7 +51,7 @@ func newRun(p *Proxy, id string, before *run) *run {
 	ctx, stop := context.WithCancelCause(p.ctx)
 	return &run{
 		p: p, id: id, created: time.Now(), before: before, jobs: make(chan job, queued), ctx: ctx, stop: stop,
-		done: make(chan struct{}), instance: "tuixiu-run-" + id, status: "stopped", ttl: keepalive,
+		done: make(chan struct{}), gone: make(chan struct{}), instance: "tuixiu-run-" + id, status: "stopped", ttl: keepalive,
 	}
 }
 
@@ -58,7 +59,7 @@ func newRun(p *Proxy, id string, before *run) *run {
 func (r *run) work() {
 	defer close(r.done)
 	if r.before != nil {
-		<-r.before.done
+		<-r.before.gone
 		r.before = nil
 	}
 	for r.ctx.Err() == nil {
