@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"go.yaml.in/yaml/v3"
 
 	"aqueduct/acpgateway"
 	"aqueduct/acpgateway/acp"
@@ -31,20 +29,9 @@ type acpAgent struct {
 
 // Decode implements kong.MapperValue: a text is YAML, a table is what the settings file has.
 func (f *acpAgentsFlag) Decode(ctx *kong.DecodeContext) error {
-	value := ctx.Scan.Pop().Value
-	raw, ok := value.(string)
-	if !ok {
-		out, err := yaml.Marshal(value)
-		if err != nil {
-			return err
-		}
-		raw = string(out)
-	}
-	dec := yaml.NewDecoder(bytes.NewReader([]byte(raw)))
-	dec.KnownFields(true)
 	agents := make(map[string]acpAgent)
-	if err := dec.Decode(&agents); err != nil {
-		return fmt.Errorf("acp-agents: %w", err)
+	if err := decodeYAML(ctx, "acp-agents", &agents); err != nil {
+		return err
 	}
 	for id, a := range agents {
 		if err := a.readInputs(); err != nil {

@@ -146,6 +146,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	driving.run("policy file", r.rules.watch)
 	if r.notify != nil {
 		driving.run("webhooks", r.notify.Run)
+		driving.run("channels", r.handler.Carry)
 	}
 	srv := &http.Server{
 		Handler: r.handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
@@ -188,7 +189,11 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 		return r, err
 	}
 	var links *link.Book
-	if r.notify, links, err = s.notifier(st, log); err != nil {
+	hooks, err := s.Notify.channels()
+	if err != nil {
+		return r, err
+	}
+	if r.notify, links, err = s.notifier(st, log, hooks); err != nil {
 		return r, err
 	}
 	notices := inbox.Notices{Rows: r.notify.Rows, Kick: r.notify.Kick}
@@ -208,7 +213,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(),
-		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links,
+		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks,
 		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints,
 	})
 	return r, err
