@@ -70,6 +70,13 @@ func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directo
 	for id, a := range s.ACP.ACPAgents {
 		agents[id] = a.config()
 	}
+	for _, a := range s.ACP.ACP {
+		// Its proxy is told by local. One elsewhere that serves it too has its own place.
+		if cfg, ok := agents[a.id]; ok {
+			cfg.Cwd = ""
+			agents[a.id] = cfg
+		}
+	}
 	return acpgateway.New(acpgateway.Config{
 		Authenticate: keys.proxy, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
 		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Logger: log,
