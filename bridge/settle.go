@@ -112,7 +112,7 @@ func (s *Sessions) settleIn(ctx context.Context, tx store.Tx, q inbox.Question, 
 		return inbox.Settled{}, err
 	}
 	if q.Open() {
-		if err := s.permitted(ctx, session, q, &d, by); err != nil {
+		if err := s.permitted(ctx, tx, session, q, &d, by); err != nil {
 			return inbox.Settled{Question: q}, err
 		}
 	}
@@ -139,15 +139,16 @@ func (s *Sessions) settleIn(ctx context.Context, tx store.Tx, q inbox.Question, 
 }
 
 // permitted says whether the decider may decide so. Arguments that were changed are put into
-// the form they will run in.
-func (s *Sessions) permitted(ctx context.Context, session store.Session, q inbox.Question, d *inbox.Decision, by decider) (err error) {
+// the form they will run in. It reads by the transaction: a further connection, which all
+// others may hold while they wait for this one, might never come.
+func (s *Sessions) permitted(ctx context.Context, tx store.Tx, session store.Session, q inbox.Question, d *inbox.Decision, by decider) (err error) {
 	if by.who.User != "" {
 		if err := inbox.MayDecide(q, *d, by.who); err != nil {
 			return err
 		}
 	}
 	if d.Status == store.ApprovalApproved && q.Proxied() && !q.Outlives() {
-		turn, err := s.cfg.Store.Turn(ctx, store.System(), q.Call.TurnID)
+		turn, err := tx.Turn(ctx, store.System(), q.Call.TurnID)
 		if err != nil {
 			return err
 		}
@@ -161,7 +162,7 @@ func (s *Sessions) permitted(ctx context.Context, session store.Session, q inbox
 	if !q.Approval.MayEdit || !q.Proxied() || s.cfg.Tools == nil {
 		return &inbox.Unclear{Code: inbox.EditRefused, Message: "The arguments of this call may not be changed."}
 	}
-	d.Edited, d.SHA256, err = s.cfg.Tools.Edited(ctx, session, q, d.Edited)
+	d.Edited, d.SHA256, err = s.cfg.Tools.Edited(ctx, tx, session, q, d.Edited)
 	return err
 }
 

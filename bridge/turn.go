@@ -80,7 +80,10 @@ func (t *turn) drive(ctx context.Context, row store.Run) (err error) {
 	case t.row.Status.Paused():
 		err = t.proceed(ctx)
 	default: // the Turn ended while this Run was reserved: an answer came too late
-		err = t.run.end(ctx, ending{})
+		var begun store.Move
+		if begun, err = t.run.started(nil); err == nil {
+			err = t.run.end(ctx, ending{moves: []store.Move{begun}})
+		}
 	}
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, <-ch
 		return store.ToolCall{}, nil, err
 	}
 	call := s.newCall(tool, req, args)
-	verdict, err := s.judge(ctx, tool, req, call)
+	verdict, err := s.judge(ctx, s.cfg.Store, tool, req, call)
 	if err != nil {
 		return store.ToolCall{}, nil, err
 	}

@@ -19,9 +19,9 @@ type own struct {
 }
 
 // judge asks the policy, and where that has no rule, what the tool was registered with.
-func (s *Service) judge(ctx context.Context, tool store.Tool, req Request, call store.ToolCall) (policy.Verdict, error) {
+func (s *Service) judge(ctx context.Context, r store.Reader, tool store.Tool, req Request, call store.ToolCall) (policy.Verdict, error) {
 	now := time.Now()
-	grants, err := inbox.Grants(ctx, s.cfg.Store, req.Session, now)
+	grants, err := inbox.Grants(ctx, r, req.Session, now)
 	if err != nil {
 		return policy.Verdict{}, err
 	}
@@ -88,8 +88,8 @@ func recordOf(call store.ToolCall, kind string, payload map[string]any) store.Re
 
 // Edited is what a call becomes when who approves it changes its arguments: they must be what
 // the tool takes, and the policy is asked again. What it blocks nobody can approve.
-func (s *Service) Edited(ctx context.Context, session store.Session, q inbox.Question, edited json.RawMessage) (args json.RawMessage, sha string, err error) {
-	tool, err := s.cfg.Store.ToolOf(ctx, store.System(), session.Tenant, q.Call.Name)
+func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Session, q inbox.Question, edited json.RawMessage) (args json.RawMessage, sha string, err error) {
+	tool, err := r.ToolOf(ctx, store.System(), session.Tenant, q.Call.Name)
 	if err != nil {
 		return nil, "", err
 	}
@@ -98,7 +98,7 @@ func (s *Service) Edited(ctx context.Context, session store.Session, q inbox.Que
 	}
 	call := q.Call
 	call.Args = args
-	v, err := s.judge(ctx, tool, Request{Session: session}, call)
+	v, err := s.judge(ctx, r, tool, Request{Session: session}, call)
 	if err == nil && v.Action == policy.Block {
 		err = &inbox.Unclear{Code: inbox.EditRefused, Message: blockedBecause(v)}
 	}
