@@ -274,6 +274,7 @@ func (p *Proxy) read(conn *websocket.Conn, registered chan<- struct{}) error {
 				return errors.New("the gateway refused to register this proxy")
 			}
 			p.acknowledged(f.Offers)
+			p.log.Info("linked to the gateway", "url", p.cfg.URL, "id", p.cfg.ID, "counts", f.Offers.Seq)
 			select {
 			case registered <- struct{}{}:
 			default:
