@@ -1,0 +1,181 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"aqueduct/bridge"
+	"aqueduct/store"
+)
+
+// spelling is one way of answering a Question: what is sent, for its id.
+type spelling struct {
+	name string
+	send func(w *workshop, id string) answer
+	// edits says that it changes the arguments to those of ash.
+	edits bool
+}
+
+// chatPost posts an answer in the chat, as AG-UI clients do, or as pages of TDesign do.
+func chatPost(body string, header ...string) func(w *workshop, id string) answer {
+	return func(w *workshop, id string) answer {
+		return w.do("POST", "/api/agui/chat", strings.NewReplacer("$ID", id).Replace(body), header...)
+	}
+}
+
+func resumeWith(payload string) func(w *workshop, id string) answer {
+	return chatPost(`{"threadId":"T","runId":"R2","protocolVersion":"1.0","messages":[],` +
+		`"resume":[{"interruptId":"$ID","status":"resolved","payload":` + payload + `}]}`)
+}
+
+func toolMessage(content string) func(w *workshop, id string) answer {
+	quoted, _ := json.Marshal(content)
+	return chatPost(`{"threadId":"T","runId":"R2","messages":[` +
+		`{"id":"a1","role":"assistant","toolCalls":[{"id":"$ID","type":"function","function":{"name":"request_permission","arguments":"{}"}}]},` +
+		`{"id":"t1","role":"tool","toolCallId":"$ID","content":` + string(quoted) + `}]}`)
+}
+
+func cardAnswer(result string) func(w *workshop, id string) answer {
+	quoted, _ := json.Marshal(result)
+	return chatPost(`{"threadId":"T","toolCallMessage":{"toolCallId":"$ID","toolCallName":"request_permission","result":`+string(quoted)+`}}`,
+		"Cache-Control", "no-cache")
+}
+
+func rest(body string) func(w *workshop, id string) answer {
+	return func(w *workshop, id string) answer { return w.decide(id, body) }
+}
+
+func inBatch(body string) func(w *workshop, id string) answer {
+	return func(w *workshop, id string) answer {
+		return w.do("POST", "/api/approvals/decisions", fmt.Sprintf(`{"decisions":[{"approval_id":%q,%s]}`, id, strings.TrimPrefix(body, "{")))
+	}
+}
+
+// approvals are the spellings of a yes.
+var approvals = []spelling{
+	{"tool message with optionId", toolMessage(`{"optionId":"allow_once"}`), false},
+	{"tool message with approved", toolMessage(`{"approved":true}`), false},
+	{"tool message, bare option", toolMessage(`allow_once`), false},
+	{"tool message, ACP outcome", toolMessage(`{"outcome":{"outcome":"selected","optionId":"allow_once"}}`), false},
+	{"resume with approved", resumeWith(`{"approved":true}`), false},
+	{"resume with editedArgs", resumeWith(`{"approved":true,"editedArgs":{"wood":"ash"}}`), true},
+	{"resume with optionId", resumeWith(`{"optionId":"allow_once"}`), false},
+	{"resume, bare option", resumeWith(`"allow_once"`), false},
+	{"resume, ACP outcome", resumeWith(`{"outcome":{"outcome":"selected","optionId":"allow_once"}}`), false},
+	{"toolCallMessage with optionId", cardAnswer(`{"optionId":"allow_once"}`), false},
+	{"toolCallMessage with its option of ours", func(w *workshop, id string) answer {
+		return cardAnswer(`{"optionId":"`+id+`:0"}`)(w, id)
+	}, false},
+	{"toolCallMessage with choice", cardAnswer(`{"choice":"allow_once"}`), false},
+	{"toolCallMessage, bare option", cardAnswer(`allow_once`), false},
+	{"toolCallMessage, ACP outcome", cardAnswer(`{"outcome":{"outcome":"selected","optionId":"allow_once"}}`), false},
+	{"REST", rest(`{"decision":"approve"}`), false},
+	{"REST with edited_args", rest(`{"decision":"approve","edited_args":{"wood":"ash"}}`), true},
+	{"REST with option_id", rest(`{"option_id":"allow_once"}`), false},
+	{"batch", inBatch(`{"decision":"approve"}`), false},
+}
+
+// TestToolSpellings: a tool call's Question is asked on the chat and in the inbox alike, and
+// each spelling of each surface settles it; the agent, which waits all the time, gets the
+// result, and the chat goes on, watched or not.
+func TestToolSpellings(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range []string{"AG-UI", "TDesign"} {
+		for i, s := range approvals {
+			watched := i%2 == 0
+			t.Run(fmt.Sprint(dialect, "/", s.name), func(t *testing.T) {
+				t.Parallel()
+				w := newWorkshop(t, highRisk, waiting)
+				if dialect == "AG-UI" {
+					w.chat("T", "R", "go")
+				} else {
+					w.open(w.request("POST", "/api/agui/chat", `{"threadId":"T","prompt":"go"}`, "Cache-Control", "no-cache")).rest()
+				}
+				id := w.question()
+				var tail *reader
+				if watched {
+					tail = w.open(w.request("GET", "/api/threads/T/events?after=1", "", "Accept", "text/event-stream"))
+					defer tail.close()
+				}
+				if got := s.send(w, id); got.status != 200 || strings.Contains(got.body, `"question_open"`) {
+					t.Fatal(got.status, got.body)
+				}
+				want := `succeeded {"cut":{"wood":"oak"}}`
+				if s.edits {
+					want = `succeeded {"cut":{"wood":"ash"}}`
+				}
+				if said := <-w.said; said != want {
+					t.Errorf("the agent heard %s", said)
+				}
+				w.idle("T")
+				if n := w.ran.Load(); n != 1 {
+					t.Errorf("it ran %d times", n)
+				}
+				if all := joined(w.open(w.request("POST", "/api/agui/connect", `{"threadId":"T","protocolVersion":"1.0"}`)).rest()); !strings.Contains(all, "succeeded") {
+					t.Errorf("the chat did not go on: %s", all)
+				}
+				if tail != nil {
+					if _, err := tail.until(func(f frame) bool { return strings.Contains(f.field("delta"), "succeeded") }); err != nil {
+						t.Errorf("who watched saw nothing: %v", err)
+					}
+				}
+				again := w.decide(id, `{"decision":"reject"}`)
+				if again.status != 409 || !strings.Contains(again.body, "APPROVED") {
+					t.Errorf("who comes too late hears %d %s", again.status, again.body)
+				}
+			})
+		}
+	}
+}
+
+// waiting is an agent that has its tool run and waits for it.
+func waiting(w *workshop, c bridge.Call) string {
+	return brief(w.settled(c, w.invoke(c, "cut", `{"wood":"oak"}`)))
+}
+
+// TestToolUnclearAnswers: what is no answer leaves the Question open and says so, on each
+// surface, and nothing runs.
+func TestToolUnclearAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, highRisk, waiting)
+	w.chat("T", "R", "go")
+	id := w.question()
+	for _, said := range []string{`yes`, `YES`, `ok`, `{}`, `{"optionId":"nonsense"}`, `{"optionId":"Allow once"}`, `{"choice":""}`, `[]`, `7`,
+		`{"approved":"true"}`, `{"approved":true,"optionId":"reject_once"}`, `{"outcome":{"outcome":"selected"}}`, `{"approved":true,"editedArgs":{"wood":7}}`} {
+		payload := said
+		if !json.Valid([]byte(said)) {
+			payload = `"` + said + `"`
+		}
+		for surface, send := range map[string]func(w *workshop, id string) answer{
+			"tool message": toolMessage(said), "resume": resumeWith(payload), "toolCallMessage": cardAnswer(said), "REST": rest(`{"payload":` + payload + `}`),
+			"batch": inBatch(`{"payload":` + payload + `}`),
+		} {
+			got := send(w, id)
+			if surface == "REST" && got.status != 422 || surface != "REST" && got.status != 200 {
+				t.Errorf("%s, %s: HTTP %d %s", surface, said, got.status, got.body)
+			}
+			told := strings.Contains(got.body, `question_open`) || strings.Contains(got.body, "unknown_option") || strings.Contains(got.body, "invalid_answer")
+			if !told && surface != "toolCallMessage" {
+				t.Errorf("%s, %s: it says nothing of it: %s", surface, said, got.body)
+			}
+			if a, err := w.store.Approval(t.Context(), store.System(), id); err != nil || a.Status != store.ApprovalPending {
+				t.Fatalf("%s, %s: it is %s %v", surface, said, a.Status, err)
+			}
+		}
+	}
+	if n := w.ran.Load(); n != 0 {
+		t.Errorf("it ran %d times", n)
+	}
+	w.decide(id, `{"decision":"approve"}`)
+	select {
+	case said := <-w.said:
+		if !strings.HasPrefix(said, "succeeded") {
+			t.Error(said)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the agent still waits")
+	}
+}
