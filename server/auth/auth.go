@@ -74,10 +74,17 @@ func (a *Auth) CheckListener(addr net.Addr) error {
 	return nil
 }
 
+// runPrefix begins the tokens of agents (bridge.IsRunToken), which are good for their own tools
+// and for nothing that people do.
+const runPrefix = "run_"
+
 // Caller names who makes the request, by Authorization header or by cookie. Tokens in
 // URLs are not looked at: they end up in logs and histories. Approvers and channels are
 // callers only where they are named in also.
 func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
+	if token, ok := bearerToken(r.Header.Values("Authorization")); ok && strings.HasPrefix(token, runPrefix) {
+		return Caller{}, ErrTokenType // an agent never is a caller, though nobody else need show anything
+	}
 	if a.open {
 		// The listener was checked at the start; this holds for whoever mounts the handler
 		// on another one.
@@ -166,8 +173,11 @@ func callerOf(c Claims, until time.Time) Caller {
 
 // bearerToken is the token of an Authorization header that is there once.
 func bearerToken(given []string) (string, bool) {
+	if len(given) != 1 {
+		return "", false
+	}
 	scheme, token, _ := strings.Cut(given[0], " ")
-	return strings.TrimSpace(token), len(given) == 1 && strings.EqualFold(scheme, "Bearer")
+	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
 }
 
 func (a *Auth) isToken(token string) bool { return a.token != "" && a.token.Is(token) }
