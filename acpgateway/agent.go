@@ -1,10 +1,8 @@
 package acpgateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"aqueduct/acpgateway/acp"
@@ -74,111 +72,34 @@ func (a *Agent) Forget(ctx context.Context, sessionID string) error {
 	if err == nil {
 		t.close()
 		a.g.drop(t)
+		t.p.forget(sessionID)
 	}
 	return err
 }
 
 // place finds the tunnel of a Session, or makes one to the least busy proxy. From then on
-// the Session stays with that proxy: its workspace is there.
+// the Session stays with that proxy: its workspace is there. The tunnel has its seat.
 func (a *Agent) place(ctx context.Context, sessionID string) (*tunnel, error) {
 	t, err := a.g.tunnel(ctx, sessionID)
 	if err == nil {
-		if !t.p.online() {
-			return nil, errOffline
-		}
-		if !t.isOpen() && t.p.load() >= t.p.most() && !t.p.makeRoom() {
-			return nil, errBusy
-		}
-		return t, nil
+		return t, a.g.seat(t)
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	p, err := a.g.leastBusy(a.id)
-	if err != nil {
-		return nil, err
-	}
 	now := time.Now()
 	row := store.SandboxInstance{
-		SessionID: sessionID, ProxyID: p.id, InstanceName: "tuixiu-run-" + sessionID, Status: "creating",
-		LastSeen: now, CreatedAt: now, UpdatedAt: now,
+		SessionID: sessionID, InstanceName: "tuixiu-run-" + sessionID, Status: "creating", LastSeen: now, CreatedAt: now, UpdatedAt: now,
 	}
-	if err := a.g.cfg.Registry.SaveInstance(ctx, row); err != nil {
+	if t, err = a.g.seatNew(a.id, row); err != nil {
 		return nil, err
 	}
-	return a.g.bind(row, p), nil
-}
-
-var errBusy = &bridge.Failure{Code: CodeBusy, Message: "As many agents as its proxies allow are at work. Please try again later."}
-
-// leastBusy picks a proxy for a new Session.
-func (g *Gateway) leastBusy(agentID string) (*proxy, error) {
-	type candidate struct {
-		p    *proxy
-		load int
+	row.ProxyID = t.p.id
+	if err := a.g.cfg.Registry.SaveInstance(ctx, row); err != nil {
+		a.g.drop(t)
+		return nil, err
 	}
-	var all []candidate
-	full := false
-	for _, p := range g.allProxies() {
-		if !p.serves(agentID) || !p.online() {
-			continue
-		}
-		if load := p.load(); load < p.most() || p.makeRoom() {
-			all = append(all, candidate{p, load})
-		} else {
-			full = true
-		}
-	}
-	if len(all) == 0 {
-		if full {
-			return nil, errBusy
-		}
-		return nil, errOffline
-	}
-	return slices.MinFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.load, b.load), cmp.Compare(a.p.id, b.p.id))
-	}).p, nil
-}
-
-// unlimited stands for a proxy that names no bound.
-const unlimited = 1 << 30
-
-func (p *proxy) most() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.row.MaxConcurrent <= 0 {
-		return unlimited
-	}
-	return p.row.MaxConcurrent
-}
-
-// load is how many agents of the proxy are in use.
-func (p *proxy) load() int {
-	n := 0
-	for _, t := range p.g.allTunnels() {
-		if t.p == p && (t.isOpen() || t.busy()) {
-			n++
-		}
-	}
-	return n
-}
-
-// makeRoom closes the agent of the Session that has rested longest.
-func (p *proxy) makeRoom() bool {
-	var oldest *tunnel
-	var since time.Time
-	for _, t := range p.g.allTunnels() {
-		if t.p != p || t.busy() || !t.isOpen() {
-			continue
-		}
-		if used := t.lastUsed(); oldest == nil || used.Before(since) {
-			oldest, since = t, used
-		}
-	}
-	if oldest != nil {
-		oldest.close()
-	}
-	return oldest != nil
+	return t, nil
 }
 
 func (t *tunnel) isOpen() bool {
@@ -190,7 +111,7 @@ func (t *tunnel) isOpen() bool {
 func (t *tunnel) busy() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.turn != nil || len(t.prompts) > 0
+	return t.seated || t.turn != nil || len(t.prompts) > 0
 }
 
 func (t *tunnel) lastUsed() time.Time {

@@ -87,8 +87,10 @@ const (
 	queueFrames = 1 << 17
 	// silentFrames is how much may wait without a Turn to read it.
 	silentFrames = 1024
-	// messageBytes is what one frame of ours may have; proxies take at least as much.
 	contextBytes = 32 << 10 // of a conversation that a new agent session is told
+	// closedWait is how long an agent that was closed may take to be gone: opened in between
+	// it could be the dying one that answers.
+	closedWait = 5 * time.Second
 )
 
 func (l Limits) withDefaults() Limits {
@@ -115,6 +117,7 @@ type Meter struct {
 
 // Reasons a frame is refused for.
 const (
+	refusedToken        = "token"
 	refusedMalformed    = "malformed"
 	refusedUnknown      = "unknown_type"
 	refusedUnregistered = "unregistered"

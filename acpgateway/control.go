@@ -27,12 +27,25 @@ func (g *Gateway) Control(ctx context.Context, sessionID string, c bridge.Contro
 		if !t.p.online() {
 			return offline()
 		}
+		t.stop(ctx)
 		t.close()
 		return nil
+	case bridge.ControlCancel:
+		if t.p.online() && t.stop(ctx) {
+			return nil
+		}
 	case bridge.ControlSetModel:
 		return t.setModel(ctx, c)
 	}
 	return t.control(ctx, c)
+}
+
+// stop cancels what a Turn has under way, as the user's own cancel does; false when none has.
+func (t *tunnel) stop(ctx context.Context) bool {
+	t.mu.Lock()
+	r := t.turn
+	t.mu.Unlock()
+	return r != nil && r.Cancel(ctx) == nil
 }
 
 func offline() error {

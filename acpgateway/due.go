@@ -13,6 +13,8 @@ func (r *turn) due(out []fromacp.Out, full bool) []fromacp.Out {
 	case r.wasStopped():
 		r.phase = ended
 		return r.t.tr.PromptEnd(r.withdraw(out), acp.StopCancelled, nil)
+	case r.orphaned():
+		return r.fail(r.withdraw(out), restartedCause(), unwanted)
 	case full:
 		return r.fail(out, fromacp.Cause{Code: CodeOverloaded, Message: "The agent says more than can be taken in."}, unwanted)
 	case passed(now, r.linkDue()):
@@ -31,6 +33,16 @@ func (r *turn) due(out []fromacp.Out, full bool) []fromacp.Out {
 		return r.t.tr.PromptEnd(out, "", nil)
 	}
 	return out
+}
+
+// orphaned says that a Turn from before a restart of ours is of an earlier start of the proxy:
+// its agent ended with that.
+func (r *turn) orphaned() bool {
+	return r.phase == adopting && !r.call.Unprompted && r.skip.epoch != "" && r.t.p.online() && r.t.p.counts() && r.t.p.epoch() != r.skip.epoch
+}
+
+func restartedCause() fromacp.Cause {
+	return fromacp.Cause{Code: CodeRestarted, Message: "The agent's proxy was restarted, and the agent ended with it."}
 }
 
 func passed(now, at time.Time) bool { return !at.IsZero() && !now.Before(at) }

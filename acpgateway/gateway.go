@@ -22,6 +22,8 @@ type Gateway struct {
 	once  sayOnce
 	began chan struct{} // closed when Run has begun; links wait for it
 
+	seating sync.Mutex // while it is decided who gets a seat at a proxy
+
 	mu      sync.Mutex
 	ctx     context.Context // of Run; nil before it and after its end
 	agents  map[string]*Agent

@@ -171,7 +171,7 @@ func conversation1(h *house, p *double, w *scribe) {
 	w.chat(s.rest())
 
 	w.b.WriteString("-- it rests\n")
-	h.pass(31 * time.Minute)
+	h.pass(61 * time.Minute)
 	w.down(p.left())
 	w.up(p, &acp.Closed{RunID: run, OK: true})
 }

@@ -53,7 +53,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer conn.Close()
 	who, err := g.cfg.Authenticate(r)
 	if err != nil {
-		g.log.Warn("a proxy's token was refused", slog.String("remote", r.RemoteAddr), slog.Any("error", err))
+		g.refuse(refusedToken)
+		if g.once.first("token " + err.Error()) {
+			g.log.Warn("a proxy's token was refused; more like it are only counted", slog.String("remote", r.RemoteAddr), slog.Any("error", err))
+		}
 		sayGoodbye(conn, closeRefused, "Unauthorized")
 		return
 	}

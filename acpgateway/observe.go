@@ -42,16 +42,22 @@ func (t *tunnel) observe(ctx context.Context, f frame) bool {
 	return true
 }
 
-func (t *tunnel) heard(m *acp.ACPUpdate) {
-	if m.SessionID != nil && *m.SessionID != "" {
-		t.mu.Lock()
-		t.session = *m.SessionID
-		first := t.row.ACPSessionID == ""
-		t.mu.Unlock()
-		if first {
-			t.note(func(row *store.SandboxInstance) { row.ACPSessionID = *m.SessionID })
-		}
+// inSession learns the agent's own id of the conversation. The first is kept.
+func (t *tunnel) inSession(id string) {
+	if id == "" {
+		return
 	}
+	t.mu.Lock()
+	t.session = id
+	first := t.row.ACPSessionID == ""
+	t.mu.Unlock()
+	if first {
+		t.note(func(row *store.SandboxInstance) { row.ACPSessionID = id })
+	}
+}
+
+func (t *tunnel) heard(m *acp.ACPUpdate) {
+	t.inSession(word(m.SessionID))
 	if strings.Contains(string(m.Update), "onfigOptions") {
 		settings := acp.ReadUpdate(m.Update).Session().Settings
 		if o, ok := settings.Named("model"); ok {
@@ -97,6 +103,7 @@ func (t *tunnel) promptEnded(m *acp.PromptResult) bool {
 // gone notes the end of the agent's process.
 func (t *tunnel) gone(status string) {
 	t.mu.Lock()
+	t.closing = time.Time{}
 	t.ended()
 	t.mu.Unlock()
 	t.note(func(row *store.SandboxInstance) { row.Status = status })
@@ -122,6 +129,7 @@ func (t *tunnel) signalled(m *acp.ProxyUpdate) bool {
 	case *acp.InitResult:
 		t.note(func(row *store.SandboxInstance) { row.Init = m.Content })
 	case *acp.PermissionRequest:
+		t.inSession(s.SessionID)
 		return !t.declined(s)
 	}
 	return true

@@ -115,7 +115,9 @@ func conversation(messages []agui.Message) string {
 			continue
 		}
 		line := m.Role + ": " + text
-		size += len(line)
+		if size += len(line); size > contextBytes {
+			line = strings.ToValidUTF8(line[:max(0, len(line)-(size-contextBytes))], "") + "…"
+		}
 		lines = append(lines, line)
 	}
 	var b strings.Builder

@@ -99,7 +99,7 @@ func (t *tunnel) cancelOthers(id string) {
 }
 
 // stopping says whether the agent is to end a prompt that nobody wants any more. Another
-// would wait behind it, and be lost if the agent is closed over it.
+// would wait behind it, and be lost if the agent is closed over it, or has been.
 func (t *tunnel) stopping() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,7 +108,7 @@ func (t *tunnel) stopping() bool {
 			return true
 		}
 	}
-	return false
+	return !t.closing.IsZero()
 }
 
 // recent remembers the last few ids.

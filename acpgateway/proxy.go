@@ -25,6 +25,7 @@ type proxy struct {
 	inMu    sync.Mutex
 	in      *counted.Inbox[frame] // nil: it does not count
 	foreign map[string]bool       // runs that are not its own, so that each is looked up once
+	deleted recent                // the last runs that were its own
 
 	mu      sync.Mutex
 	row     store.Proxy

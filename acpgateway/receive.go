@@ -73,12 +73,19 @@ func (l *link) odd(reason, kind string, err error) {
 	}
 }
 
+// turnAway refuses a proxy's registration.
+func (l *link) turnAway(why string) error {
+	bye := &goodbye{closeRefused, why}
+	l.odd(refusedUnregistered, "register_agent", bye)
+	return bye
+}
+
 func (l *link) register(info acp.ProxyInfo) error {
 	if info.ID != l.who.ProxyID {
-		return &goodbye{closeRefused, "the token is for another proxy"}
+		return l.turnAway("the token is for another proxy")
 	}
 	if l.g.agent(agentOf(l.who)) == nil {
-		return &goodbye{closeRefused, "an agent of that name is already here"}
+		return l.turnAway("an agent of that name is already here")
 	}
 	l.g.proxy(info.ID).linked(l, l.who, info)
 	return nil
@@ -103,7 +110,9 @@ func (p *proxy) receive(ctx context.Context, l *link, f frame) error {
 	}
 	if f.run != "" && !p.in.Has(f.run) && p.isForeign(ctx, f.run) {
 		// Its frames are not put in order: a proxy may invent as many runs as it likes.
-		l.odd(refusedForeign, typeOf(f), nil)
+		if !p.deleted.has(f.run) {
+			l.odd(refusedForeign, typeOf(f), nil)
+		}
 		p.ack(f.run, p.epoch(), f.seq)
 		return nil
 	}
@@ -174,7 +183,9 @@ func (p *proxy) route(ctx context.Context, l *link, f frame) {
 	}
 	t := p.tunnel(ctx, f.run)
 	if t == nil {
-		l.odd(refusedForeign, typeOf(f), nil)
+		if !p.deleted.has(f.run) {
+			l.odd(refusedForeign, typeOf(f), nil)
+		}
 		p.ack(f.run, p.epoch(), f.seq)
 		return
 	}
@@ -225,6 +236,13 @@ func (p *proxy) tunnel(ctx context.Context, run string) *tunnel {
 	}
 	p.foreign[run] = true
 	return nil
+}
+
+// forget expects the last frames of a run that is deleted: they are nobody's, and no offence.
+func (p *proxy) forget(run string) {
+	p.inMu.Lock()
+	defer p.inMu.Unlock()
+	p.deleted.add(run)
 }
 
 // listed keeps a sandbox_inventory, and what it says of our instances.

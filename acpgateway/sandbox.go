@@ -90,6 +90,7 @@ func (g *Gateway) Inventory(ctx context.Context, proxyID string) (bridge.Invento
 	if p == nil {
 		return bridge.Inventory{}, unknownProxy()
 	}
+	p.freshen(ctx)
 	ours, err := g.cfg.Registry.InstancesOf(ctx, proxyID)
 	if err != nil {
 		return bridge.Inventory{}, err
@@ -98,6 +99,17 @@ func (g *Gateway) Inventory(ctx context.Context, proxyID string) (bridge.Invento
 	row := p.row
 	p.mu.Unlock()
 	return compare(row, ours), nil
+}
+
+// freshenWait bounds how long a proxy may take to list what it has; then the last list counts.
+const freshenWait = 5 * time.Second
+
+// freshen has the proxy list what it has now.
+func (p *proxy) freshen(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, freshenWait)
+	defer cancel()
+	// What it answers does not matter: the inventories come before it, or there are the old.
+	_, _ = p.sandbox(ctx, &acp.SandboxControl{Action: acp.ActionReportInventory})
 }
 
 // compare sets what a proxy last listed beside what is known here.
@@ -123,7 +135,7 @@ func compare(row store.Proxy, ours []store.SandboxInstance) bridge.Inventory {
 		})
 	}
 	for _, i := range ours {
-		if !listed[i.InstanceName] && i.Status != "closed" {
+		if !listed[i.InstanceName] && i.Status != "closed" && !i.CreatedAt.After(inv.CapturedAt) {
 			inv.Instances = append(inv.Instances, bridge.InventoryItem{InstanceName: i.InstanceName, SessionID: i.SessionID, Status: i.Status, Missing: true})
 		}
 	}

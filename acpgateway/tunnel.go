@@ -29,7 +29,9 @@ type tunnel struct {
 	bell  chan struct{} // capacity 1: for the Turn
 	turn  *turn         // who reads; nil between Turns
 
-	opened  bool // its agent runs and is initialized, as far as is known
+	seated  bool      // a Turn is about to be attached
+	closing time.Time // its agent was closed and may still be there
+	opened  bool      // its agent runs and is initialized, as far as is known
 	caps    acp.PromptCapabilities
 	life    int    // of the agent's processes, counted
 	session string // the agent's own id of the conversation, as last heard
@@ -157,7 +159,7 @@ func (t *tunnel) ring() {
 func (t *tunnel) attach(r *turn) (came int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.turn, t.used = r, time.Now()
+	t.turn, t.used, t.seated = r, time.Now(), false
 	return t.came
 }
 
@@ -242,7 +244,12 @@ func same(a, b store.SandboxInstance) bool {
 // sweep sees to what only time decides.
 func (t *tunnel) sweep(now time.Time) {
 	t.discard(now)
+	idle := t.idle()
 	t.mu.Lock()
+	overdue := !t.closing.IsZero() && now.Sub(t.closing) > closedWait
+	if overdue {
+		t.closing = time.Time{}
+	}
 	var cancel []string
 	closing := false
 	for id, p := range t.prompts {
@@ -253,10 +260,13 @@ func (t *tunnel) sweep(now time.Time) {
 			closing = true
 		}
 	}
-	rests := t.turn == nil && len(t.prompts) == 0 && now.Sub(t.used) > t.idle()
+	rests := t.turn == nil && len(t.prompts) == 0 && !t.seated && now.Sub(t.used) > idle
 	closing = closing || rests && t.opened
 	gone := rests && !closing && len(t.queue) == 0
 	t.mu.Unlock()
+	if overdue {
+		t.ring()
+	}
 	for _, id := range cancel {
 		t.cancel(id)
 	}
@@ -268,12 +278,21 @@ func (t *tunnel) sweep(now time.Time) {
 	}
 }
 
-func (t *tunnel) idle() time.Duration { return t.g.cfg.Limits.Idle }
+// idle is how long its agent may rest: as long as its settings keep it alive.
+func (t *tunnel) idle() time.Duration {
+	if keep := t.config().Keepalive; keep > 0 {
+		return time.Duration(t.config().keepalive()) * time.Second
+	}
+	return t.g.cfg.Limits.Idle
+}
 
 // close ends the Session's agent; the next prompt gets a new one.
 func (t *tunnel) close() {
 	t.p.send(t.id, &acp.Close{RunID: t.id})
 	t.mu.Lock()
+	if t.opened || len(t.prompts) > 0 {
+		t.closing = time.Now()
+	}
 	t.ended()
 	t.mu.Unlock()
 	t.note(func(row *store.SandboxInstance) { row.Status = "closed" })

@@ -137,8 +137,6 @@ func step(j *judge, tr *fromacp.Translator, line []byte) {
 		j.outs(tr.Permission(nil, body))
 	case 'x':
 		j.outs(tr.ProxyUpdate(nil, body))
-	case 'o':
-		j.outs(tr.Opened(nil, body))
 	case 's':
 		tr.Session(string(body))
 	case 'e':

@@ -106,12 +106,6 @@ func compact(raw json.RawMessage) json.RawMessage {
 	return bytes.ToValidUTF8(b.Bytes(), []byte("\uFFFD"))
 }
 
-// Opened takes the result of session/new or session/load.
-func (t *Translator) Opened(dst []Out, result json.RawMessage) []Out {
-	dst, _ = t.settings(dst, acp.ReadSession(result))
-	return dst
-}
-
 // sessionUpdate is an update of the session's state: it applies whenever it comes,
 // between prompts too.
 func (t *Translator) sessionUpdate(dst []Out, u acp.Update) []Out {
@@ -206,7 +200,7 @@ func (t *Translator) sessionCreated(dst []Out, u acp.Update) []Out {
 // it names are the current ones.
 func (t *Translator) sessionState(dst []Out, u acp.Update) []Out {
 	v := acp.ReadSession(u.Content.Raw)
-	return t.set(dst, member{"sessionState", t.scrub(u.Content.Raw)},
+	return t.set(dst, member{"sessionState", t.scrub(u.Content.Raw)}, member{"modes", t.rawMember(v.Modes)}, member{"models", t.rawMember(v.Models)},
 		member{"configOptions", t.rawMember(v.Settings.Raw)}, member{"modeId", text(v.ModeID)}, member{"modelId", text(v.ModelID)})
 }
 
