@@ -1,0 +1,59 @@
+package server_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"aqueduct/bridge"
+)
+
+// TestMetricsAreDocumented: what docs/metrics.md lists is exposed, and nothing of ours that it
+// does not list; how long tools ran and waited is told by tool and outcome.
+func TestMetricsAreDocumented(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+		said := waiting(w, c)
+		w.settled(c, w.invoke(c, "cut", `{"wood":"knot"}`))
+		return said
+	})
+	w.metrics.AgentProbed("a", nil)
+	w.metrics.FrameTaken("x")
+	w.metrics.FrameRefused("x")
+	w.chat("T", "R", "go")
+	w.decide(w.question(), `{"option_id":"allow_once"}`)
+	for range 400 {
+		if rows := w.open(w.request("POST", "/api/agui/connect", `{"threadId":"T","protocolVersion":"1.0"}`)).rest(); len(rows) > 0 && strings.Contains(joined(rows), "knot") {
+			break
+		}
+	}
+	w.decide(w.question(), `{"decision":"approve"}`)
+	<-w.said
+	w.idle("T")
+	page := w.do("GET", "/metrics", "").body
+	for _, line := range []string{
+		`aqueduct_tool_seconds_count{status="SUCCEEDED",tool="cut"} 1`, `aqueduct_tool_seconds_count{status="FAILED",tool="cut"} 1`,
+		`aqueduct_tool_seconds_bucket{status="SUCCEEDED",tool="cut",le="`, `aqueduct_approval_seconds_count{status="APPROVED",tool="cut"} 2`,
+	} {
+		if !strings.Contains(page, line) {
+			t.Errorf("%s is missing", line)
+		}
+	}
+	raw, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(pattern, text string) (all []string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+			all = append(all, m[1])
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	listed, exposed := names("(?m)^\\| `(aqueduct_[a-z_]+)`", string(raw)), names(`(?m)^# TYPE (aqueduct_[a-z_]+) `, page)
+	if !slices.Equal(listed, exposed) {
+		t.Errorf("listed  %v\nexposed %v", listed, exposed)
+	}
+}
