@@ -130,14 +130,16 @@ func (w *workbench) runs(id string) int32 {
 type worker struct {
 	replica *replica
 	asked   chan string // Session and ToolCall ids of calls that wait
+	holds   bool        // it neither waits nor ends
 }
 
 func (a *worker) Start(_ context.Context, call bridge.Call) (bridge.Turn, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &workerTurn{cancel: cancel, over: make(chan struct{})}
+	t := &workerTurn{cancel: cancel, over: make(chan struct{}), holds: a.holds}
 	go func() {
-		defer close(t.over)
-		a.work(ctx, call)
+		if a.work(ctx, call); !a.holds {
+			close(t.over)
+		}
 	}()
 	return t, nil
 }
@@ -152,7 +154,7 @@ func (a *worker) work(ctx context.Context, call bridge.Call) {
 		return
 	}
 	a.asked <- call.SessionID + " " + c.ID
-	for !c.Status.Terminal() && ctx.Err() == nil {
+	for !a.holds && !c.Status.Terminal() && ctx.Err() == nil {
 		if c, err = a.replica.sessions.WaitTool(ctx, turn, c.ID, time.Minute); err != nil {
 			return
 		}
@@ -166,6 +168,7 @@ func (a *worker) Resume(context.Context, bridge.Call, []bridge.Answer) (bridge.T
 type workerTurn struct {
 	cancel context.CancelFunc
 	over   chan struct{}
+	holds  bool
 }
 
 func (t *workerTurn) Next(ctx context.Context) ([]bridge.Output, error) {
@@ -179,7 +182,12 @@ func (t *workerTurn) Next(ctx context.Context) ([]bridge.Output, error) {
 
 func (t *workerTurn) Answer(context.Context, bridge.Answer) error { return bridge.ErrCannotResume }
 func (t *workerTurn) Cancel(context.Context) error                { t.cancel(); return nil }
-func (t *workerTurn) Release()                                    { t.cancel(); <-t.over }
+
+func (t *workerTurn) Release() {
+	if t.cancel(); !t.holds {
+		<-t.over
+	}
+}
 
 // question is one that waits, and where.
 type question struct{ session, run, id string }

@@ -1,0 +1,81 @@
+package bridge_test
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"aqueduct/store"
+	"aqueduct/store/sqlite"
+	"aqueduct/store/storetest"
+)
+
+// What a parked Turn may cost while its Agent is held.
+const (
+	parkedTurns      = 200
+	parkedGoroutines = 2 // the Session's, and the pump's
+	parkedBytes      = 16 << 10
+)
+
+// TestToolParkedCost: Turns that wait for a decision about a tool, their Agents held, keep no
+// goroutine but their Session's and the pump's, and little memory.
+func TestToolParkedCost(t *testing.T) {
+	path := storetest.SQLite(t)
+	w := newWorkbench(t, func() (store.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) })
+	r := w.replicas[0]
+	r.agent.holds = true
+	if _, err := w.ask(t.Context(), r); err != nil { // what is made once
+		t.Fatal(err)
+	}
+	w.parked(1)
+	goroutines, heap, stacks := inUse()
+	for range parkedTurns {
+		if _, err := w.ask(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.parked(1 + parkedTurns)
+	g, h, s := inUse()
+	each, bytes, stack := float64(g-goroutines)/parkedTurns, (h-heap)/parkedTurns, (s-stacks)/parkedTurns
+	t.Logf("a parked Turn with a held Agent: %.2f goroutines, %d bytes of heap, %d of stacks", each, bytes, stack)
+	if each > parkedGoroutines+0.05 || bytes > parkedBytes {
+		t.Errorf("that is more than %d goroutines or %d bytes", parkedGoroutines, parkedBytes)
+	}
+}
+
+// inUse is what the process holds when nothing can be collected any more.
+func inUse() (goroutines int, heap, stacks int64) {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return runtime.NumGoroutine(), int64(m.HeapAlloc), int64(m.StackInuse)
+}
+
+// parked waits until so many Turns are paused and their Runs have ended.
+func (w *workbench) parked(n int) {
+	w.t.Helper()
+	st := w.replicas[0].store
+	for range 2000 {
+		sessions, err := st.Sessions(w.t.Context(), store.System(), store.Page{Limit: store.MaxPageLimit})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		done := 0
+		for _, s := range sessions {
+			run, err := st.LastRun(w.t.Context(), store.System(), s.ID)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				w.t.Fatal(err)
+			}
+			if run.Status == store.RunInterrupted {
+				done++
+			}
+		}
+		if done == n {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	w.t.Fatal("the turns do not park")
+}
