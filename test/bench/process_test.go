@@ -35,6 +35,8 @@ func TestMain(m *testing.M) {
 			err = serveStub(l)
 		case "paced":
 			err = servePaced(l)
+		case "caller":
+			err = serveCaller(l, os.Getenv(upstreamEnv))
 		default:
 			err = serveRelay(l, os.Getenv(upstreamEnv))
 		}
