@@ -35,6 +35,7 @@ const raceFor = 8 * time.Second
 
 // replica is one server's bridge, with its tools.
 type replica struct {
+	id       string
 	store    store.Store
 	sessions *bridge.Sessions
 	tools    *tools.Service
@@ -47,11 +48,13 @@ type workbench struct {
 	t        *testing.T
 	replicas []*replica
 	ran      sync.Map // ToolCall id → *atomic.Int32
+	came     chan string
+	hold     atomic.Pointer[chan struct{}] // calls of the tool wait for it
 }
 
 func newWorkbench(t *testing.T, open ...func() (store.Store, error)) *workbench {
 	t.Helper()
-	w := &workbench{t: t}
+	w := &workbench{t: t, came: make(chan string, 10)}
 	broker := local.New()
 	for i, open := range open {
 		st, err := open()
@@ -62,7 +65,7 @@ func newWorkbench(t *testing.T, open ...func() (store.Store, error)) *workbench 
 	}
 	err := w.replicas[0].tools.Load(t.Context(), []tools.Definition{{
 		Name: "cut", Kind: tools.WireServer, Endpoint: "http://tool/", Policy: json.RawMessage(`{"risk":"high","verdict":"require_approval"}`),
-	}}, func(string) error { return nil })
+	}, {Name: "fell", Kind: tools.WireServer, Endpoint: "http://tool/", Policy: json.RawMessage(`{"risk":"low"}`)}}, func(string) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +81,7 @@ func (w *workbench) start(st store.Store, name string, broker *local.Broker) *re
 	logger := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	bell := eventlog.NewBell(broker)
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: id, Logger: logger})
-	r := &replica{store: st, agent: &worker{asked: make(chan string, 1000)}}
+	r := &replica{id: id, store: st, agent: &worker{asked: make(chan string, 1000)}}
 	r.tools = tools.New(tools.Config{
 		Store: st, Replica: id, Policy: policy.Default, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
 		Listeners: bell.Listeners, Client: &http.Client{Transport: w}, Logger: logger,
@@ -113,6 +116,14 @@ func (w *workbench) RoundTrip(r *http.Request) (*http.Response, error) {
 	n, _ := w.ran.LoadOrStore(r.Header.Get("Idempotency-Key"), new(atomic.Int32))
 	n.(*atomic.Int32).Add(1)
 	_ = r.Body.Close()
+	if hold := w.hold.Load(); hold != nil {
+		w.came <- r.Header.Get("Idempotency-Key")
+		select {
+		case <-*hold:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
 		Body: io.NopCloser(bytes.NewReader([]byte(`{"cut":true}`))),
@@ -131,6 +142,7 @@ type worker struct {
 	replica *replica
 	asked   chan string // Session and ToolCall ids of calls that wait
 	holds   bool        // it neither waits nor ends
+	uses    func(ctx context.Context, call bridge.Call)
 }
 
 func (a *worker) Start(_ context.Context, call bridge.Call) (bridge.Turn, error) {
@@ -145,6 +157,10 @@ func (a *worker) Start(_ context.Context, call bridge.Call) (bridge.Turn, error)
 }
 
 func (a *worker) work(ctx context.Context, call bridge.Call) {
+	if a.uses != nil {
+		a.uses(ctx, call)
+		return
+	}
 	turn, err := a.replica.sessions.AgentTurn(ctx, call.RunToken)
 	if err != nil {
 		return

@@ -1,0 +1,121 @@
+package bridge_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/inbox"
+	"aqueduct/store"
+	"aqueduct/store/postgres"
+	"aqueduct/store/storetest"
+)
+
+// TestToolUnknownOutcome: the replica that ran a tool is gone, and the agent, which another
+// replica drives, still waits. A person is asked; each of the three answers reaches the agent;
+// what the dead replica says later counts for nothing.
+func TestToolUnknownOutcome(t *testing.T) {
+	for said, want := range map[string]struct {
+		status store.ToolCallStatus
+		result string
+		code   string
+		runs   int32
+	}{
+		`{"outcome":"succeeded","result":{"seen":1}}`: {store.ToolSucceeded, `{"seen":1}`, "", 1},
+		`{"outcome":"failed","message":"No."}`:        {store.ToolFailed, "", "outcome_unknown", 1},
+		`{"outcome":"run_again"}`:                     {store.ToolSucceeded, `{"cut":true}`, "", 2},
+	} {
+		t.Run(said, func(t *testing.T) {
+			dsn := storetest.Postgres(t)
+			open := func() (store.Store, error) { return postgres.Open(t.Context(), dsn, postgres.Options{}) }
+			w := newWorkbench(t, open, open)
+			alive, dead := w.replicas[0], w.replicas[1]
+			hold := make(chan struct{})
+			w.hold.Store(&hold)
+			heard, dying := make(chan store.ToolCall, 1), make(chan error, 1)
+			running := make(chan string, 1)
+			alive.agent.uses = func(ctx context.Context, call bridge.Call) {
+				turn, err := alive.sessions.AgentTurn(ctx, call.RunToken)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				go func() {
+					_, err := dead.sessions.InvokeTool(context.Background(), turn, bridge.ToolRequest{Name: "fell", Args: []byte(`{"tree":1}`)})
+					dying <- err
+				}()
+				id := <-w.came
+				running <- id
+				for {
+					c, err := alive.sessions.WaitTool(ctx, turn, id, time.Minute)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if c.Status.Terminal() {
+						heard <- c
+						return
+					}
+				}
+			}
+			req := ask("T", "go")
+			req.Principal, req.Dialect, req.BodyHash = store.LocalPrincipal(), bridge.DialectV1, []byte("x")
+			if _, err := alive.sessions.Chat(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+			id := <-running
+			w.hold.Store(nil)
+			if err := alive.store.Fence(t.Context(), dead.id); err != nil {
+				t.Fatal(err)
+			}
+			q := w.pending(store.ApprovalInput)
+			var args struct {
+				Tool string
+				Args json.RawMessage
+			}
+			if err := json.Unmarshal(q.Args, &args); err != nil || args.Tool != "fell" || string(args.Args) != `{"tree":1}` {
+				t.Errorf("it is asked about %s", q.Args)
+			}
+			if call, err := alive.store.ToolCall(t.Context(), store.System(), id); err != nil || call.Status != store.ToolUnknown || w.runs(id) != 1 {
+				t.Fatalf("%s, ran %d times, %v", call.Status, w.runs(id), err)
+			}
+			close(hold) // the dead replica has its answer, and may not say so
+			if err := <-dying; err != nil {
+				t.Logf("the dead replica's caller hears %v", err)
+			}
+			if call, err := alive.store.ToolCall(t.Context(), store.System(), id); err != nil || call.Status != store.ToolUnknown {
+				t.Fatalf("a dead replica made it %s %v", call.Status, err)
+			}
+			if _, err := alive.sessions.Decide(t.Context(), store.LocalPrincipal(), q.ID, inbox.Answer{Payload: []byte(said)}, inbox.ViaREST); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case c := <-heard:
+				if c.Status != want.status || string(c.Result) != want.result || c.ErrorCode != want.code || w.runs(id) != want.runs {
+					t.Errorf("the agent hears %s %s %s, and it ran %d times", c.Status, c.Result, c.ErrorCode, w.runs(id))
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("the agent still waits")
+			}
+		})
+	}
+}
+
+// pending is the one open Question of a kind, as soon as there is one.
+func (w *workbench) pending(kind store.ApprovalKind) store.Approval {
+	w.t.Helper()
+	for range 1000 {
+		rows, err := w.replicas[0].store.Approvals(w.t.Context(), store.System(), store.ApprovalFilter{Status: store.ApprovalPending, Kind: kind}, store.Page{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if len(rows) == 1 {
+			return rows[0]
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	w.t.Fatal("nobody is asked")
+	return store.Approval{}
+}
