@@ -72,8 +72,7 @@ func TestIngressOnAnotherReplica(t *testing.T) {
 func TestSocketsFourEyes(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, `{"risk":"high","verdict":"require_approval","four_eyes":true}`, func(w *workshop, call bridge.Call) string {
-		w.invoke(call, "cut", `{"wood":"oak"}`)
-		return "well"
+		return brief(w.settled(call, w.invoke(call, "cut", `{"wood":"oak"}`)))
 	})
 	ch := w.channel("")
 	ch.invoke("r1", "s1", "cut it")

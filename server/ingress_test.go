@@ -123,8 +123,19 @@ func (c *channel) next() told {
 	return m
 }
 
+// socketPatience is how long a test waits for a socket's next message before it fails.
+const socketPatience = time.Minute
+
+func hear(conn *websocket.Conn) ([]byte, error) {
+	if err := conn.SetReadDeadline(time.Now().Add(socketPatience)); err != nil {
+		return nil, err
+	}
+	_, raw, err := conn.ReadMessage()
+	return raw, err
+}
+
 func (c *channel) read() (m told, err error) {
-	_, raw, err := c.conn.ReadMessage()
+	raw, err := hear(c.conn)
 	if err != nil {
 		return m, err
 	}

@@ -67,7 +67,7 @@ func (p *permissions) respond(id, members string) {
 
 func (p *permissions) next(typ string) (m permissionTold) {
 	p.t.Helper()
-	_, raw, err := p.conn.ReadMessage()
+	raw, err := hear(p.conn)
 	if err == nil {
 		err = json.Unmarshal(raw, &m)
 	}
@@ -282,11 +282,11 @@ func TestPermissionSocketEnds(t *testing.T) {
 	page := h.permissions("/ws/permissions/T")
 	page.status()
 	h.do("DELETE", "/api/threads/T", "")
-	if _, _, err := page.conn.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseNormalClosure) {
+	if _, err := hear(page.conn); !websocket.IsCloseError(err, websocket.CloseNormalClosure) {
 		t.Error(err)
 	}
 	h.server.Drain()
-	if _, _, err := waiting.conn.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseGoingAway) {
+	if _, err := hear(waiting.conn); !websocket.IsCloseError(err, websocket.CloseGoingAway) {
 		t.Error(err)
 	}
 }
