@@ -3,13 +3,17 @@ package bridge_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/inbox"
 	"aqueduct/store"
 	"aqueduct/store/postgres"
+	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
 )
 
@@ -118,4 +122,29 @@ func (w *workbench) pending(kind store.ApprovalKind) store.Approval {
 	}
 	w.t.Fatal("nobody is asked")
 	return store.Approval{}
+}
+
+// TestToolCancelledBeforeItBegan: approved, and then its Turn was cancelled: it never runs
+// (F17).
+func TestToolCancelledBeforeItBegan(t *testing.T) {
+	path := storetest.SQLite(t)
+	w := newWorkbench(t, func() (store.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) })
+	r, now := w.replicas[0], time.Now()
+	session, turn, call := uuid.NewString(), uuid.NewString(), uuid.NewString()
+	err := r.store.InTx(t.Context(), func(tx store.Tx) error {
+		return errors.Join(
+			tx.InsertSession(t.Context(), store.Session{ID: session, Tenant: "local", User: "local", ExternalID: "T", AgentID: "worker", CreatedAt: now, UpdatedAt: now}),
+			tx.InsertTurn(t.Context(), store.Turn{ID: turn, SessionID: session, AgentID: "worker", Status: store.TurnCancelled, CreatedAt: now}),
+			tx.InsertToolCall(t.Context(), store.ToolCall{ID: call, SessionID: session, TurnID: turn, Name: "cut", Kind: store.KindServer,
+				Status: store.ToolDispatched, Args: []byte(`{}`), ArgsSHA256: "x", Timeout: time.Minute, CreatedAt: now}),
+		)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.tools.Kick()
+	got, err := r.tools.Wait(t.Context(), store.System(), call, 20*time.Second)
+	if err != nil || got.Status != store.ToolFailed || got.ErrorCode != "cancelled" || w.runs(call) != 0 {
+		t.Errorf("%s %s, ran %d times, %v", got.Status, got.ErrorCode, w.runs(call), err)
+	}
 }

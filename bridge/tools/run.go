@@ -29,6 +29,16 @@ func (s *Service) claimAndRun(ctx context.Context, call store.ToolCall) {
 	failpoint.Here("before_tool_dispatch")
 	won := false
 	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		won = false
+		if turn, err := tx.Turn(ctx, store.System(), call.TurnID); err != nil {
+			return err
+		} else if turn.Status == store.TurnCancelled && call.RunningAt.IsZero() { // after it was approved
+			e := &Error{CodeCancelled, "The run was cancelled before the tool began."}
+			_, err = tx.MoveToolCall(ctx, store.ToolCallMove{
+				ID: call.ID, From: store.ToolDispatched, To: store.ToolFailed, ErrorCode: e.Code, Error: e.json(), EndedAt: time.Now(),
+			})
+			return err
+		}
 		won, err = tx.MoveToolCall(ctx, store.ToolCallMove{
 			ID: call.ID, From: store.ToolDispatched, To: store.ToolRunning, Replica: s.cfg.Replica, RunningAt: time.Now(),
 		})
