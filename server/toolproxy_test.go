@@ -14,6 +14,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/server"
 	"aqueduct/store"
 )
 
@@ -29,13 +30,13 @@ type workshop struct {
 func newWorkshop(t *testing.T, policy string, uses func(w *workshop, call bridge.Call) string) *workshop {
 	t.Helper()
 	w := &workshop{said: make(chan string, 8), token: make(chan string, 8)}
-	w.house = newHouse(t, func(_ context.Context, say func(...bridge.Output), call bridge.Call, _ []bridge.Answer) {
+	w.house = newHouseWith(t, func(_ context.Context, say func(...bridge.Output), call bridge.Call, _ []bridge.Answer) {
 		w.token <- call.RunToken
 		said := uses(w, call)
 		w.said <- said
 		say(event(&agui.TextMessageStart{MessageID: "m-" + call.TurnID, Role: agui.RoleAssistant}),
 			event(&agui.TextMessageContent{MessageID: "m-" + call.TurnID, Delta: said}), event(&agui.TextMessageEnd{MessageID: "m-" + call.TurnID}))
-	})
+	}, plan{hooks: server.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}})
 	tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.ran.Add(1)
 		var body struct{ Args json.RawMessage }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/notify"
 	"aqueduct/store"
 )
 
@@ -54,6 +55,45 @@ func inBatch(body string) func(w *workshop, id string) answer {
 	}
 }
 
+// onChannel answers on /ws/ingress, as soon as the Question is heard there.
+func onChannel(w *workshop, id string) answer {
+	ch := w.channel("")
+	if q := last(ch.until("approval_required")); q.ApprovalID != id {
+		w.t.Errorf("the channel hears of %s", q.raw)
+	}
+	ch.approve(id)
+	return answer{status: 200}
+}
+
+// onPermissions answers on a permission socket of the Session, which shows what is open.
+func onPermissions(path string) func(w *workshop, id string) answer {
+	return func(w *workshop, id string) answer {
+		page := w.permissions(path + "/T")
+		if m := page.next("agent_tool_permission_request"); m.Data.ExecutionID != id {
+			w.t.Errorf("the socket shows %s", m.raw)
+		}
+		page.respond(id, `"approved":true`)
+		return answer{status: 200}
+	}
+}
+
+// byWebhook answers with a signed message of a channel.
+func byWebhook(w *workshop, id string) answer {
+	body := fmt.Sprintf(`{"type":"approval_decision","request_id":"d1","user_id":"local","approval_id":%q,"decision":"approve"}`, id)
+	got := w.do("POST", "/v1/ingress", body, "X-Aqueduct-Channel", "im", notify.HeaderSignature, notify.Sign(hookSecret, []byte(body), time.Now()))
+	if got.status == 202 {
+		got.status = 200
+	}
+	return got
+}
+
+// byLink answers with a click on the page of a link.
+func byLink(w *workshop, _ string) answer {
+	path := w.link()
+	_, nonce := w.visit(path)
+	return w.click(path, nonce, "allow_once")
+}
+
 // approvals are the spellings of a yes.
 var approvals = []spelling{
 	{"tool message with optionId", toolMessage(`{"optionId":"allow_once"}`), false},
@@ -76,24 +116,38 @@ var approvals = []spelling{
 	{"REST with edited_args", rest(`{"decision":"approve","edited_args":{"wood":"ash"}}`), true},
 	{"REST with option_id", rest(`{"option_id":"allow_once"}`), false},
 	{"batch", inBatch(`{"decision":"approve"}`), false},
+	{"ingress socket", onChannel, false},
+	{"permission socket", onPermissions("/ws/permissions"), false},
+	{"agent backend socket", onPermissions("/agent_backend/ws"), false},
+	{"webhook", byWebhook, false},
+	{"link", byLink, false},
 }
 
-// TestToolSpellings: a tool call's Question is asked on the chat and in the inbox alike, and
-// each spelling of each surface settles it; the agent, which waits all the time, gets the
+// asked are the surfaces a prompt that leads to a Question is sent on.
+var asked = map[string]func(w *workshop){
+	"AG-UI": func(w *workshop) { w.chat("T", "R", "go") },
+	"TDesign": func(w *workshop) {
+		w.open(w.request("POST", "/api/agui/chat", `{"threadId":"T","prompt":"go"}`, "Cache-Control", "no-cache")).rest()
+	},
+	"ingress": func(w *workshop) {
+		ch := w.channel("")
+		ch.invoke("r1", "T", "go")
+		ch.until("approval_required")
+	},
+}
+
+// TestToolSpellings: wherever a tool call's Question is asked, each spelling of each surface
+// settles it; the agent, which waits all the time, gets the
 // result, and the chat goes on, watched or not.
 func TestToolSpellings(t *testing.T) {
 	t.Parallel()
-	for _, dialect := range []string{"AG-UI", "TDesign"} {
+	for surface, ask := range asked {
 		for i, s := range approvals {
 			watched := i%2 == 0
-			t.Run(fmt.Sprint(dialect, "/", s.name), func(t *testing.T) {
+			t.Run(fmt.Sprint(surface, "/", s.name), func(t *testing.T) {
 				t.Parallel()
 				w := newWorkshop(t, highRisk, waiting)
-				if dialect == "AG-UI" {
-					w.chat("T", "R", "go")
-				} else {
-					w.open(w.request("POST", "/api/agui/chat", `{"threadId":"T","prompt":"go"}`, "Cache-Control", "no-cache")).rest()
-				}
+				ask(w)
 				id := w.question()
 				var tail *reader
 				if watched {
@@ -107,8 +161,13 @@ func TestToolSpellings(t *testing.T) {
 				if s.edits {
 					want = `succeeded {"cut":{"wood":"ash"}}`
 				}
-				if said := <-w.said; said != want {
-					t.Errorf("the agent heard %s", said)
+				select {
+				case said := <-w.said:
+					if said != want {
+						t.Errorf("the agent heard %s", said)
+					}
+				case <-time.After(socketPatience):
+					t.Fatal("the agent still waits")
 				}
 				w.idle("T")
 				if n := w.ran.Load(); n != 1 {
