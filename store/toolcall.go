@@ -74,6 +74,9 @@ type ToolCallReader interface {
 	// ToolCallsByStatus lists those under way in one of the states, oldest first; kind ""
 	// means client and server tools. Questions and ended ToolCalls are never listed.
 	ToolCallsByStatus(ctx context.Context, in Scope, statuses []ToolCallStatus, kind ToolCallKind, limit int) ([]ToolCall, error)
+	// AbandonedToolCalls lists client and server tools that wait (WAITING_APPROVAL or
+	// WAITING_CLIENT) although their Turn is over, oldest first.
+	AbandonedToolCalls(ctx context.Context, in Scope, limit int) ([]ToolCall, error)
 	// OrphanedToolCalls lists RUNNING server tools whose Replica may not write any more,
 	// oldest first. A dead replica must be fenced before its ToolCalls are orphans.
 	OrphanedToolCalls(ctx context.Context, in Scope, limit int) ([]ToolCall, error)

@@ -11,19 +11,11 @@ import (
 // lookForAbandoned takes back what still waits for somebody although its Turn is over: a call
 // that came in the moment its Agent ended.
 func (s *Service) lookForAbandoned(ctx context.Context) error {
-	waiting, err := s.cfg.Store.ToolCallsByStatus(ctx, store.System(),
-		[]store.ToolCallStatus{store.ToolWaitingApproval, store.ToolWaitingClient}, "", lookMost)
+	calls, err := s.cfg.Store.AbandonedToolCalls(ctx, store.System(), lookMost)
 	if err != nil {
 		return err
 	}
-	for _, call := range waiting {
-		turn, err := s.cfg.Store.Turn(ctx, store.System(), call.TurnID)
-		if err != nil {
-			return err
-		}
-		if !turn.Status.Terminal() {
-			continue
-		}
+	for _, call := range calls {
 		if err := s.takeBack(ctx, call); err != nil {
 			return err
 		}

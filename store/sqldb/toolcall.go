@@ -78,6 +78,15 @@ func (r *Reader) ToolCallsByStatus(ctx context.Context, in store.Scope, statuses
 	return list(ctx, r, scanToolCall, q.sql.String(), q.args...)
 }
 
+// AbandonedToolCalls implements store.ToolCallReader.
+func (r *Reader) AbandonedToolCalls(ctx context.Context, in store.Scope, limit int) ([]store.ToolCall, error) {
+	q := selecting(selectToolCall, in).raw(underWay + ` AND c.status IN ('WAITING_APPROVAL', 'WAITING_CLIENT')
+		AND EXISTS (SELECT 1 FROM turns t WHERE t.turn_id = c.turn_id AND t.status IN ('DONE', 'FAILED', 'CANCELLED'))
+		ORDER BY c.tool_call_id`)
+	q.limit(store.Page{Limit: limit}.Size())
+	return list(ctx, r, scanToolCall, q.sql.String(), q.args...)
+}
+
 // OrphanedToolCalls implements store.ToolCallReader.
 func (r *Reader) OrphanedToolCalls(ctx context.Context, in store.Scope, limit int) ([]store.ToolCall, error) {
 	q := selecting(selectToolCall, in).raw(underWay + ` AND c.status = 'RUNNING' AND c.kind = 'server_tool'

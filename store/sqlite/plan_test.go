@@ -70,6 +70,7 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{Status: store.ApprovalPending, DelegatedTo: "local"}, store.Page{})
 		_, _ = r.ToolCallByKey(ctx, in, "x", "k")
 		_, _ = r.ToolCallsByStatus(ctx, in, []store.ToolCallStatus{store.ToolDispatched}, store.KindServer, 10)
+		_, _ = r.AbandonedToolCalls(ctx, in, 10)
 		_, _ = r.OrphanedToolCalls(ctx, in, 10)
 		_, _ = r.ToolOf(ctx, in, "local", "x")
 		_, _ = r.Tools(ctx, in, store.Page{})

@@ -60,6 +60,7 @@ func (w *world) full(p store.Principal) full {
 		return errors.Join(tx.InsertMessage(w.ctx, f.message), tx.InsertCommand(w.ctx, f.command),
 			tx.UpsertProxy(w.ctx, f.proxy), tx.UpsertSandboxInstance(w.ctx, f.instance))
 	})
+	w.serverCall(f.session.ID, store.ToolCall{Status: store.ToolWaitingClient, TurnID: w.turn(f.session.ID, store.TurnDone).ID})
 	w.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record, f.parked},
 		Moves: []store.Move{store.InsertToolCall{ToolCall: f.toolCall}}})
 	return f
@@ -144,6 +145,9 @@ func (w *world) reads(f full) map[string]sees {
 		},
 		"ToolCallsByStatus": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ToolCallsByStatus(ctx, in, []store.ToolCallStatus{store.ToolRunning}, "", 10))
+		},
+		"AbandonedToolCalls": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.AbandonedToolCalls(ctx, in, 10))
 		},
 		"OrphanedToolCalls": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.OrphanedToolCalls(ctx, in, 10))

@@ -140,6 +140,20 @@ func testToolCallWork(w *world) {
 		same(w, len(listed(store.KindServer, 0, status)) == 0, status.Terminal())
 	}
 
+	var abandoned []string
+	for _, turn := range []store.TurnStatus{store.TurnDone, store.TurnFailed, store.TurnCancelled, store.TurnPausedTool} {
+		id := w.turn(s.ID, turn).ID
+		for _, status := range []store.ToolCallStatus{store.ToolWaitingApproval, store.ToolWaitingClient, store.ToolDispatched} {
+			c := w.serverCall(s.ID, store.ToolCall{Status: status, TurnID: id})
+			if turn.Terminal() && status != store.ToolDispatched {
+				abandoned = append(abandoned, c.ID)
+			}
+		}
+		w.toolCall(s.ID, id, store.ToolWaitingApproval)
+	}
+	same(w, idsOf(got[[]store.ToolCall](w)(w.s.AbandonedToolCalls(ctx, all, 0)), toolCallID), abandoned)
+	same(w, idsOf(got[[]store.ToolCall](w)(w.s.AbandonedToolCalls(ctx, all, 2)), toolCallID), abandoned[:2])
+
 	orphans := func() []string {
 		w.Helper()
 		return idsOf(got[[]store.ToolCall](w)(w.s.OrphanedToolCalls(ctx, all, 0)), toolCallID)
