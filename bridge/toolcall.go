@@ -41,34 +41,17 @@ type ToolRequest struct {
 // InvokeTool takes a ToolCall of a Turn's Agent. It waits for one that is run at once; any
 // other is pending, or has failed. The error is a *tools.Error when nothing was kept.
 func (s *Sessions) InvokeTool(ctx context.Context, turn store.Turn, req ToolRequest) (store.ToolCall, error) {
-	session, err := s.cfg.Store.Session(ctx, store.System(), turn.SessionID)
-	if err != nil {
-		return store.ToolCall{}, err
-	}
-	declared, err := s.declared(ctx, turn.ID)
-	if err != nil {
-		return store.ToolCall{}, err
-	}
-	call, ended, err := s.cfg.Tools.Invoke(ctx, tools.Request{
-		Session: session, TurnID: turn.ID, Name: req.Name, Args: req.Args, Key: req.Key, Timeout: req.Timeout, Declared: declared,
+	return s.cfg.Tools.Invoke(ctx, tools.Request{
+		SessionID: turn.SessionID, TurnID: turn.ID, Name: req.Name, Args: req.Args, Key: req.Key, Timeout: req.Timeout,
+		Declared: func(ctx context.Context, r store.Reader) (map[string]json.RawMessage, error) {
+			return declared(ctx, r, turn.ID)
+		},
 	})
-	if err != nil {
-		return call, err
-	}
-	if ended == nil {
-		return call, nil
-	}
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		return call, ctx.Err()
-	}
-	return s.cfg.Store.ToolCall(ctx, store.System(), call.ID)
 }
 
 // declared are the tools that the client of a Turn's newest Run has.
-func (s *Sessions) declared(ctx context.Context, turnID string) (map[string]json.RawMessage, error) {
-	runs, err := s.cfg.Store.RunsOfTurn(ctx, store.System(), turnID)
+func declared(ctx context.Context, r store.Reader, turnID string) (map[string]json.RawMessage, error) {
+	runs, err := r.RunsOfTurn(ctx, store.System(), turnID)
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
@@ -76,11 +59,11 @@ func (s *Sessions) declared(ctx context.Context, turnID string) (map[string]json
 	if json.Unmarshal(runs[len(runs)-1].Profile, &p) != nil {
 		return nil, nil
 	}
-	declared := make(map[string]json.RawMessage, len(p.Tools))
+	byName := make(map[string]json.RawMessage, len(p.Tools))
 	for _, t := range p.Tools {
-		declared[t.Name] = t.Parameters
+		byName[t.Name] = t.Parameters
 	}
-	return declared, nil
+	return byName, nil
 }
 
 // ToolCallOf is one of the Turn's ToolCalls. Another Turn's is as good as none.

@@ -69,7 +69,7 @@ func resultOf(contentType string, raw []byte) json.RawMessage {
 	case len(bytes.TrimSpace(raw)) == 0:
 		return json.RawMessage("null")
 	case isJSON && json.Compact(&line, raw) == nil:
-		return line.Bytes()
+		return bytes.ToValidUTF8(line.Bytes(), []byte("\uFFFD")) // as the store keeps it
 	}
 	return mustJSON(strings.ToValidUTF8(string(raw), "\uFFFD"))
 }

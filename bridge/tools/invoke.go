@@ -18,62 +18,63 @@ import (
 
 // Request is one call of a tool, as an agent makes it.
 type Request struct {
-	Session store.Session
-	TurnID  string
-	Name    string
-	Args    json.RawMessage
-	Key     string // idempotency key; "" for none
-	Timeout time.Duration
-	// Declared are the tools that the user's client has, with their JSON Schemas.
-	Declared map[string]json.RawMessage
+	SessionID, TurnID string
+	Name              string
+	Args              json.RawMessage
+	Key               string // idempotency key; "" for none
+	Timeout           time.Duration
+	// Declared reads the tools that the user's client has, with their JSON Schemas.
+	Declared func(context.Context, store.Reader) (map[string]json.RawMessage, error)
 }
 
-// Invoke takes a call. It is run, or waits, or has failed: its state tells. The error is an
-// *Error when nothing was kept. The channel, unless nil, is closed when the call, which runs
-// on this replica, has ended.
-func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, <-chan struct{}, error) {
-	tool, err := s.find(ctx, req)
-	if err != nil {
-		return store.ToolCall{}, nil, err
-	}
-	args, err := checkArgs(tool, req.Args)
-	if err != nil {
-		return store.ToolCall{}, nil, err
-	}
-	call := s.newCall(tool, req, args)
-	verdict, err := s.judge(ctx, s.cfg.Store, tool, req, call)
-	if err != nil {
-		return store.ToolCall{}, nil, err
-	}
-	call, taken, err := s.take(ctx, call, verdict)
+// Invoke takes a call: it waits for one that is run at once; any other waits for somebody, or
+// has failed. The error is an *Error when nothing was kept.
+func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, error) {
+	call, tool, taken, err := s.take(ctx, req)
 	if err != nil || !taken {
-		return call, nil, err
+		return call, err
 	}
 	switch call.Status {
 	case store.ToolRunning:
-		done, ok := s.spawn(call.ID, func(ctx context.Context) { s.run(ctx, tool, call) })
-		if !ok { // it is nobody's: it has not begun
-			return call, nil, s.giveBack(ctx, call)
-		}
-		return call, done, nil
+		return s.runNow(ctx, tool, call)
 	case store.ToolWaitingApproval, store.ToolWaitingClient:
 		s.deadline(call)
 		s.cfg.Ring(call.SessionID)
 		s.cfg.Notices.Kept()
 	}
-	return call, nil, nil
+	return call, nil
+}
+
+// runNow runs a call that is RUNNING here, and waits for its end.
+func (s *Service) runNow(ctx context.Context, tool store.Tool, call store.ToolCall) (store.ToolCall, error) {
+	var ended store.ToolCall
+	known := false
+	done, ok := s.spawn(call.ID, func(ctx context.Context) { ended, known = s.run(ctx, tool, call) })
+	if !ok { // it is nobody's: it has not begun
+		return call, s.giveBack(ctx, call)
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return call, ctx.Err()
+	}
+	if known {
+		return ended, nil
+	}
+	return s.cfg.Store.ToolCall(ctx, store.System(), call.ID)
 }
 
 // find is the registered tool of a name, else one that the client has.
-func (s *Service) find(ctx context.Context, req Request) (store.Tool, error) {
-	tool, err := s.cfg.Store.ToolOf(ctx, store.System(), req.Session.Tenant, req.Name)
-	if err == nil {
-		return tool, nil
-	}
+func (s *Service) find(ctx context.Context, r store.Reader, tenant string, req Request) (store.Tool, error) {
+	tool, err := r.ToolOf(ctx, store.System(), tenant, req.Name)
 	if !errors.Is(err, store.ErrNotFound) {
 		return tool, err
 	}
-	if schema, ok := req.Declared[req.Name]; ok && req.Name != inbox.PermissionTool {
+	declared, err := req.Declared(ctx, r)
+	if err != nil {
+		return tool, err
+	}
+	if schema, ok := declared[req.Name]; ok && req.Name != inbox.PermissionTool {
 		// What the client offers it may do, and asks its user itself if it likes.
 		return store.Tool{Name: req.Name, Kind: store.KindClient, Schema: schema, Policy: mustJSON(own{Risk: policy.Low})}, nil
 	}
@@ -90,7 +91,7 @@ func (s *Service) newCall(tool store.Tool, req Request, args json.RawMessage) st
 		timeout = req.Timeout
 	}
 	return store.ToolCall{
-		ID: uuid.Must(uuid.NewV7()).String(), SessionID: req.Session.ID, TurnID: req.TurnID, Name: tool.Name, Kind: tool.Kind,
+		ID: uuid.Must(uuid.NewV7()).String(), SessionID: req.SessionID, TurnID: req.TurnID, Name: tool.Name, Kind: tool.Kind,
 		Status: store.ToolCreated, Args: args, ArgsSHA256: hashOf(args), IdempotencyKey: req.Key,
 		OnFailure: tool.OnFailure, Timeout: min(timeout, longestTimeout), CreatedAt: time.Now(),
 	}
@@ -119,32 +120,42 @@ func checkArgs(tool store.Tool, raw json.RawMessage) (json.RawMessage, error) {
 	return line.Bytes(), nil
 }
 
-// take keeps the call in the state the verdict gives it. It is false when the call was taken
-// before, under the same key.
-func (s *Service) take(ctx context.Context, call store.ToolCall, v policy.Verdict) (store.ToolCall, bool, error) {
-	var kept store.ToolCall
-	taken := false
-	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+// take judges the call and keeps it in the state the verdict gives it, in one transaction: what
+// was judged is what is kept. It is false when the call was taken before, under the same key.
+func (s *Service) take(ctx context.Context, req Request) (call store.ToolCall, tool store.Tool, taken bool, err error) {
+	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		taken = false
-		session, err := tx.LockSession(ctx, store.System(), call.SessionID)
+		session, err := tx.LockSession(ctx, store.System(), req.SessionID)
 		if err != nil {
 			return err
 		}
-		turn, err := tx.Turn(ctx, store.System(), call.TurnID)
+		turn, err := tx.Turn(ctx, store.System(), req.TurnID)
 		if err != nil {
 			return err
 		}
 		if turn.Status.Terminal() {
 			return &Error{CodeRunOver, "The run this call belongs to has ended."}
 		}
-		if kept, err = earlier(ctx, tx, call); err == nil || !errors.Is(err, store.ErrNotFound) {
+		if tool, err = s.find(ctx, tx, session.Tenant, req); err != nil {
+			return err
+		}
+		args, err := checkArgs(tool, req.Args)
+		if err != nil {
+			return err
+		}
+		fresh := s.newCall(tool, req, args)
+		if call, err = earlier(ctx, tx, fresh); !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		verdict, err := s.judge(ctx, tx, session, tool, fresh)
+		if err != nil {
 			return err
 		}
 		taken = true
-		kept, err = s.insert(ctx, tx, call, v, session)
+		call, err = s.insert(ctx, tx, fresh, verdict, session)
 		return err
 	})
-	return kept, taken && err == nil, err
+	return call, tool, taken && err == nil, err
 }
 
 // earlier finds the call that was made with the same key.

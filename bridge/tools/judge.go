@@ -19,17 +19,17 @@ type own struct {
 }
 
 // judge asks the policy, and where that has no rule, what the tool was registered with.
-func (s *Service) judge(ctx context.Context, r store.Reader, tool store.Tool, req Request, call store.ToolCall) (policy.Verdict, error) {
+func (s *Service) judge(ctx context.Context, r store.Reader, session store.Session, tool store.Tool, call store.ToolCall) (policy.Verdict, error) {
 	now := time.Now()
-	grants, err := inbox.Grants(ctx, r, req.Session, now)
+	grants, err := inbox.Grants(ctx, r, session, now)
 	if err != nil {
 		return policy.Verdict{}, err
 	}
 	var o own
 	_ = json.Unmarshal(tool.Policy, &o) // it was checked when the tool was registered
 	c := policy.Call{
-		AgentID: req.Session.AgentID, Session: req.Session.ID, Tool: tool.Name, Args: call.Args, Risk: o.Risk, Own: o.Own,
-		By: policy.Principal{Tenant: req.Session.Tenant, User: req.Session.User},
+		AgentID: session.AgentID, Session: session.ID, Tool: tool.Name, Args: call.Args, Risk: o.Risk, Own: o.Own,
+		By: policy.Principal{Tenant: session.Tenant, User: session.User},
 	}
 	return s.cfg.Policy().Decide(c, grants, now), nil
 }
@@ -98,7 +98,7 @@ func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Sess
 	}
 	call := q.Call
 	call.Args = args
-	v, err := s.judge(ctx, r, tool, Request{Session: session}, call)
+	v, err := s.judge(ctx, r, session, tool, call)
 	if err == nil && v.Action == policy.Block {
 		err = &inbox.Unclear{Code: inbox.EditRefused, Message: blockedBecause(v)}
 	}

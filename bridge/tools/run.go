@@ -65,8 +65,9 @@ func (s *Service) complain(ctx context.Context, call store.ToolCall, err error) 
 	}
 }
 
-// run runs a call that is RUNNING here, and keeps its end.
-func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall) {
+// run runs a call that is RUNNING here, and keeps its end. It is false when the end is not
+// known here: it could not be kept, or somebody else was first.
+func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall) (store.ToolCall, bool) {
 	failpoint.Here("after_tool_dispatch")
 	began := time.Now()
 	timed, cancel := context.WithTimeout(ctx, call.Timeout)
@@ -78,21 +79,23 @@ func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall)
 	}
 	if failure != nil {
 		if ctx.Err() != nil {
-			return // we are leaving: what became of it nobody knows, and the next process says so
+			return call, false // we are leaving: what became of it nobody knows, and the next process says so
 		}
 		move.To, move.Result, move.ErrorCode, move.Error = store.ToolFailed, nil, failure.Code, failure.json()
 		if failure.Code == CodeTimeout {
 			move.To = store.ToolTimeout
 		}
 	}
-	s.end(context.WithoutCancel(ctx), call, move)
+	kept := s.end(context.WithoutCancel(ctx), call, move)
 	if f := s.cfg.Meter.Ended; f != nil {
 		f(call.Name, move.To, time.Since(began))
 	}
+	call.Status, call.Result, call.ErrorCode, call.Error, call.EndedAt = move.To, move.Result, move.ErrorCode, move.Error, move.EndedAt
+	return call, kept
 }
 
-// end keeps how a call ended and tells those who wait.
-func (s *Service) end(ctx context.Context, call store.ToolCall, move store.ToolCallMove) {
+// end keeps how a call ended and tells those who wait; false when it did not.
+func (s *Service) end(ctx context.Context, call store.ToolCall, move store.ToolCallMove) bool {
 	ctx, cancel := context.WithTimeout(ctx, keepWait)
 	defer cancel()
 	won := false
@@ -110,9 +113,10 @@ func (s *Service) end(ctx context.Context, call store.ToolCall, move store.ToolC
 	})
 	if err != nil {
 		s.cfg.Logger.Error("the end of a tool call was not kept", slog.String("tool_call_id", call.ID), slog.Any("error", err))
-		return
+		return false
 	}
 	s.cfg.Ring(call.SessionID)
+	return won
 }
 
 // resultRecord is how a call ended, for the record.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -30,39 +31,51 @@ func (p *pipeline) Later(query string, args ...any) { p.later.Queue(query, args.
 
 // ExecContext implements sqldb.Queryer.
 func (p *pipeline) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if err := p.flush(ctx); err != nil {
-		return nil, err
+	if p.later.Len() == 0 {
+		return p.conn.ExecContext(ctx, query, args...)
 	}
-	return p.conn.ExecContext(ctx, query, args...)
+	p.Later(query, args...)
+	n, err := p.flush(ctx)
+	return driver.RowsAffected(n), err
 }
 
 // QueryContext implements sqldb.Queryer.
 func (p *pipeline) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if err := p.flush(ctx); err != nil {
-		return nil, err
+	if p.later.Len() > 0 {
+		if _, err := p.flush(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return p.conn.QueryContext(ctx, query, args...)
 }
 
-func (p *pipeline) flush(ctx context.Context) error {
-	if p.later.Len() == 0 {
-		return nil
-	}
+// flush sends all that is queued and tells how many rows the last of it touched.
+func (p *pipeline) flush(ctx context.Context) (touched int64, err error) {
 	batch := p.later
 	p.later, p.open = &pgx.Batch{}, true
-	return p.conn.Raw(func(driver any) error {
-		conn, ok := driver.(*stdlib.Conn)
+	err = p.conn.Raw(func(pooled any) error {
+		conn, ok := pooled.(*stdlib.Conn)
 		if !ok {
-			return fmt.Errorf("postgres: the pool holds a %T", driver)
+			return fmt.Errorf("postgres: the pool holds a %T", pooled)
 		}
-		return conn.Conn().SendBatch(ctx, batch).Close()
+		results := conn.Conn().SendBatch(ctx, batch)
+		for range batch.Len() {
+			tag, err := results.Exec()
+			if err != nil {
+				_ = results.Close() // it says the same
+				return err
+			}
+			touched = tag.RowsAffected()
+		}
+		return results.Close()
 	})
+	return touched, err
 }
 
 // commit ends the transaction with all that is queued.
 func (p *pipeline) commit(ctx context.Context) error {
 	p.Later("COMMIT")
-	err := p.flush(ctx)
+	_, err := p.flush(ctx)
 	if err == nil {
 		p.open = false
 	}
