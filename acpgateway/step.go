@@ -105,7 +105,7 @@ func (r *turn) take(out []fromacp.Out, f frame) []fromacp.Out {
 		}{m.Type(), m.Branch}))
 	case *restarted:
 		if f.at > r.from && (r.phase == opening || r.following() != "") {
-			return r.fail(r.withdraw(out), fromacp.Cause{Code: CodeRestarted, Message: "The agent's proxy was restarted, and the agent ended with it."}, unwanted)
+			return r.fail(r.withdraw(out), restartedCause(), unwanted)
 		}
 	case *gap:
 		if r.phase <= opening {

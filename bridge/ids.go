@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"aqueduct/store"
 )
 
 // newID makes a primary key: a UUIDv7, so that ids sort by the time they were made.
@@ -31,15 +33,12 @@ func ValidExternalID(id string) bool {
 	return true
 }
 
-// runTokenPrefix begins every run token.
-const runTokenPrefix = "run_"
-
 // newRunToken makes the secret a Turn's Agent calls us with, and what is kept of it. It
 // names the Turn, so that nobody has to search for it.
 func newRunToken(turnID string) (token string, hash []byte) {
 	var secret [32]byte
 	rand.Read(secret[:]) // never fails; crypto/rand ends the process instead
-	token = runTokenPrefix + turnID + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
+	token = store.RunTokenPrefix + turnID + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
 	return token, runTokenHash(token)
 }
 
@@ -48,12 +47,9 @@ func runTokenHash(token string) []byte {
 	return sum[:]
 }
 
-// IsRunToken says whether a credential is an Agent's. Whether it is good the Turn knows.
-func IsRunToken(token string) bool { return strings.HasPrefix(token, runTokenPrefix) }
-
 // turnOfToken is the Turn a run token names.
 func turnOfToken(token string) (id string, ok bool) {
-	rest, ok := strings.CutPrefix(token, runTokenPrefix)
+	rest, ok := strings.CutPrefix(token, store.RunTokenPrefix)
 	id, _, found := strings.Cut(rest, "_")
 	return id, ok && found && uuid.Validate(id) == nil
 }

@@ -3,8 +3,6 @@ package bridge
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"time"
 
 	"aqueduct/agui"
@@ -16,6 +14,7 @@ import (
 // judged is a permission and what the policy says of it.
 type judged struct {
 	q       *Question
+	call    policy.Call
 	verdict policy.Verdict
 }
 
@@ -26,10 +25,14 @@ func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done b
 	if t.s.m.cfg.Policy == nil || q.Kind != AskPermission || t.pump == nil {
 		return v, false, nil
 	}
-	if v, err = t.verdict(ctx, q); err != nil {
+	j := judged{q: q, call: policy.Call{
+		AgentID: t.row.AgentID, Session: t.s.id, Tool: q.tool(), Kind: q.ToolKind, Title: q.Title, Args: compact(q.Args),
+		By: policy.Principal{Tenant: t.s.row.Tenant, User: t.s.row.User},
+	}}
+	if v, err = t.verdict(ctx, j.call); err != nil {
 		return v, false, err
 	}
-	j := judged{q: q, verdict: v}
+	j.verdict = v
 	a, ok := j.answer()
 	if !ok {
 		return v, false, nil
@@ -50,16 +53,13 @@ func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done b
 }
 
 // verdict is the policy's. A Grant that makes it an allow is used, once, before it counts.
-func (t *turn) verdict(ctx context.Context, q *Question) (policy.Verdict, error) {
+func (t *turn) verdict(ctx context.Context, call policy.Call) (policy.Verdict, error) {
 	now, cfg := time.Now(), t.s.m.cfg
 	grants, err := inbox.Grants(ctx, cfg.Store, t.s.row, now)
 	if err != nil {
 		return policy.Verdict{}, err
 	}
-	v := cfg.Policy.Decide(policy.Call{
-		AgentID: t.row.AgentID, Session: t.s.id, Tool: q.tool(), Kind: q.ToolKind, Title: q.Title, Args: compact(q.Args),
-		By: policy.Principal{Tenant: t.s.row.Tenant, User: t.s.row.User},
-	}, grants, now)
+	v := cfg.Policy.Decide(call, grants, now)
 	if v.Grant == "" {
 		return v, nil
 	}
@@ -112,16 +112,9 @@ func (j judged) answer() (Answer, bool) {
 }
 
 func (j judged) record() []byte {
-	sum := sha256.Sum256(compact(j.q.Args))
-	return mustJSON(struct {
-		Verdict string `json:"verdict"`
-		Rule    string `json:"rule"`
-		Reason  string `json:"reason,omitempty"`
-		Tool    string `json:"tool"`
-		Kind    string `json:"kind,omitempty"`
-		Title   string `json:"title,omitempty"`
-		SHA256  string `json:"args_sha256"`
-	}{string(j.verdict.Action), j.verdict.Rule, j.verdict.Reason, j.q.tool(), j.q.ToolKind, plainTitle(j.q.Title), hex.EncodeToString(sum[:])})
+	d := policy.Decided(j.call, j.verdict)
+	d.Title = plainTitle(d.Title) // people read it in the trace
+	return mustJSON(d)
 }
 
 // event is how the chat hears that something was blocked.

@@ -2,9 +2,11 @@ package bridge_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"aqueduct/bridge"
 	"aqueduct/policy"
@@ -74,6 +76,16 @@ func TestThePolicyAnswersForPeople(t *testing.T) {
 	if len(kept) != 2 || !strings.Contains(kept[0], `"rule":"default-read"`) || !strings.Contains(kept[1], `"verdict":"block"`) ||
 		!strings.Contains(kept[1], `"args_sha256":"`) {
 		t.Fatalf("%v", kept)
+	}
+	for i, again := range []policy.Action{policy.Allow, policy.Block} { // what is kept can be judged again
+		var d policy.Decision
+		if err := json.Unmarshal([]byte(kept[i]), &d); err != nil {
+			t.Fatal(err)
+		}
+		call, ok := d.Call()
+		if v := rules(t, noPush).Decide(call, nil, time.Time{}); !ok || v.Action != again || call.AgentID == "" || call.By.User == "" {
+			t.Errorf("%s: %v %+v", kept[i], ok, v)
+		}
 	}
 }
 

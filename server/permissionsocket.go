@@ -76,8 +76,10 @@ type permissionSocket struct {
 }
 
 func (s *permissionSocket) talk() {
+	// Before anything is heard: a thread that is deleted later has then been seen.
+	session, err := s.session(s.ctx)
 	s.tasks.Go(func() {
-		if err := s.watch(s.ctx); err != nil && s.ctx.Err() == nil {
+		if err := s.watch(s.ctx, session, err); err != nil && s.ctx.Err() == nil {
 			s.fail("", err)
 			s.end(websocket.CloseTryAgainLater, "")
 		}
@@ -96,11 +98,18 @@ const (
 	restBetweenLooks = 50 * time.Millisecond
 )
 
-// watch tells the page what is asked and what was settled, until the thread is deleted.
-func (s *permissionSocket) watch(ctx context.Context) error {
-	session, err := s.appears(ctx)
-	if err != nil {
-		return err
+// watch tells the page what is asked and what was settled, until the thread is deleted. One
+// that was not found is waited for.
+func (s *permissionSocket) watch(ctx context.Context, session store.Session, err error) error {
+	for ; err != nil; session, err = s.session(ctx) {
+		if !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrUnavailable) {
+			return err
+		}
+		select {
+		case <-after(lookForThread):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	bell, stop := s.h.sessions.Overhear(session.ID)
 	defer stop()
@@ -127,21 +136,6 @@ func after(d time.Duration) <-chan struct{} {
 	ch := make(chan struct{})
 	time.AfterFunc(d, func() { close(ch) })
 	return ch
-}
-
-// appears waits for the thread.
-func (s *permissionSocket) appears(ctx context.Context) (store.Session, error) {
-	for {
-		session, err := s.session(ctx)
-		if !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrUnavailable) {
-			return session, err
-		}
-		select {
-		case <-after(lookForThread):
-		case <-ctx.Done():
-			return session, ctx.Err()
-		}
-	}
 }
 
 func (s *permissionSocket) session(ctx context.Context) (store.Session, error) {

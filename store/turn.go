@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// RunTokenPrefix begins the token a Turn's agent calls with, so that it is never taken for a
+// person's.
+const RunTokenPrefix = "run_"
+
 // Turn is one prompt given to an Agent until the Agent is done. Its id is the id of
 // its first Run; it is what the platform contract calls run_id.
 type Turn struct {

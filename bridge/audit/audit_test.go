@@ -136,7 +136,7 @@ func TestEntry(t *testing.T) {
 		e.SubjectID != "g1" || string(e.Payload) != `{"note":"x"}` || !e.TS.Equal(now) {
 		t.Errorf("%+v %v", e, err)
 	}
-	if _, err := audit.Entry(audit.Nobody("acme"), audit.ToolCallSettled, audit.OfToolCall("c"), make(chan int), now); err == nil {
+	if _, err := audit.Entry(audit.Nobody("acme"), audit.ToolCallSettled, audit.OfApproval("c"), make(chan int), now); err == nil {
 		t.Error("what is no JSON was taken")
 	}
 }

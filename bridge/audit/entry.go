@@ -32,12 +32,6 @@ func OfApproval(id string) Subject { return Subject{"approval", id} }
 // OfGrant is a Grant as a Subject.
 func OfGrant(id string) Subject { return Subject{"grant", id} }
 
-// OfToolCall is a ToolCall as a Subject.
-func OfToolCall(id string) Subject { return Subject{"tool_call", id} }
-
-// OfTool is a Tool as a Subject.
-func OfTool(name string) Subject { return Subject{"tool", name} }
-
 // Entry is one deed, for AppendAudit. details is encoded as JSON; nil for none. It is kept
 // for ever and read by many, so it holds hashes of arguments rather than arguments.
 func Entry(who store.Principal, action string, of Subject, details any, now time.Time) (store.AuditEntry, error) {

@@ -171,17 +171,17 @@ func earlier(ctx context.Context, tx store.Tx, call store.ToolCall) (store.ToolC
 }
 
 // insert writes the call, judged, with what is on record of it.
-func (s *Service) insert(ctx context.Context, tx store.Tx, call store.ToolCall, v policy.Verdict, session store.Session) (store.ToolCall, error) {
+func (s *Service) insert(ctx context.Context, tx store.Tx, call store.ToolCall, v judged, session store.Session) (store.ToolCall, error) {
 	v, err := s.useGrant(ctx, tx, v)
 	if err != nil {
 		return call, err
 	}
-	s.apply(&call, v)
+	s.apply(&call, v.Verdict)
 	if err := tx.InsertToolCall(ctx, call); err != nil {
 		return call, err
 	}
 	if call.Status == store.ToolWaitingApproval {
-		a := approvalOf(call, v, session.User)
+		a := approvalOf(call, v.Verdict, session.User)
 		if err := tx.InsertApproval(ctx, a); err != nil {
 			return call, err
 		}

@@ -18,12 +18,18 @@ type own struct {
 	policy.Own
 }
 
+// judged is a call as the policy saw it, and what it says of it.
+type judged struct {
+	call policy.Call
+	policy.Verdict
+}
+
 // judge asks the policy, and where that has no rule, what the tool was registered with.
-func (s *Service) judge(ctx context.Context, r store.Reader, session store.Session, tool store.Tool, call store.ToolCall) (policy.Verdict, error) {
+func (s *Service) judge(ctx context.Context, r store.Reader, session store.Session, tool store.Tool, call store.ToolCall) (judged, error) {
 	now := time.Now()
 	grants, err := inbox.Grants(ctx, r, session, now)
 	if err != nil {
-		return policy.Verdict{}, err
+		return judged{}, err
 	}
 	var o own
 	_ = json.Unmarshal(tool.Policy, &o) // it was checked when the tool was registered
@@ -31,12 +37,12 @@ func (s *Service) judge(ctx context.Context, r store.Reader, session store.Sessi
 		AgentID: session.AgentID, Session: session.ID, Tool: tool.Name, Args: call.Args, Risk: o.Risk, Own: o.Own,
 		By: policy.Principal{Tenant: session.Tenant, User: session.User},
 	}
-	return s.cfg.Policy().Decide(c, grants, now), nil
+	return judged{c, s.cfg.Policy().Decide(c, grants, now)}, nil
 }
 
 // useGrant counts one use of the Grant that let the call through. One that was used up or
 // revoked meanwhile lets nothing through: a person is asked.
-func (s *Service) useGrant(ctx context.Context, tx store.Tx, v policy.Verdict) (policy.Verdict, error) {
+func (s *Service) useGrant(ctx context.Context, tx store.Tx, v judged) (judged, error) {
 	if v.Grant == "" {
 		return v, nil
 	}
@@ -60,13 +66,13 @@ func approvalOf(call store.ToolCall, v policy.Verdict, asked string) store.Appro
 }
 
 // recordsOf is what the platform contract (§9.1) wants on record of a call that was taken.
-func recordsOf(call store.ToolCall, v policy.Verdict) []store.Record {
+func recordsOf(call store.ToolCall, v judged) []store.Record {
 	records := []store.Record{
 		recordOf(call, "tool_call_created", map[string]any{"tool_call_id": call.ID, "tool_name": call.Name, "kind": call.Kind, "args_sha256": call.ArgsSHA256}),
-		recordOf(call, "policy_decision", map[string]any{
-			"tool_call_id": call.ID, "tool": call.Name, "verdict": v.Action, "rule": v.Rule, "reason": v.Reason, "risk": v.Risk, "grant_id": v.Grant,
-			"args_sha256": call.ArgsSHA256,
-		}),
+		recordOf(call, "policy_decision", struct {
+			ToolCallID string `json:"tool_call_id"`
+			policy.Decision
+		}{call.ID, policy.Decided(v.call, v.Verdict)}),
 	}
 	switch call.Status {
 	case store.ToolWaitingApproval:
@@ -79,7 +85,7 @@ func recordsOf(call store.ToolCall, v policy.Verdict) []store.Record {
 	return records
 }
 
-func recordOf(call store.ToolCall, kind string, payload map[string]any) store.Record {
+func recordOf(call store.ToolCall, kind string, payload any) store.Record {
 	return store.Record{
 		ID: uuid.Must(uuid.NewV7()).String(), SessionID: call.SessionID, TurnID: call.TurnID, Source: store.SourcePlatform,
 		Type: kind, TS: time.Now(), Payload: mustJSON(payload),
@@ -100,7 +106,7 @@ func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Sess
 	call.Args = args
 	v, err := s.judge(ctx, r, session, tool, call)
 	if err == nil && v.Action == policy.Block {
-		err = &inbox.Unclear{Code: inbox.EditRefused, Message: blockedBecause(v)}
+		err = &inbox.Unclear{Code: inbox.EditRefused, Message: blockedBecause(v.Verdict)}
 	}
 	return args, hashOf(args), err
 }

@@ -74,16 +74,12 @@ func (a *Auth) CheckListener(addr net.Addr) error {
 	return nil
 }
 
-// runPrefix begins the tokens of agents (bridge.IsRunToken), which are good for their own tools
-// and for nothing that people do.
-const runPrefix = "run_"
-
 // Caller names who makes the request, by Authorization header or by cookie. Tokens in
 // URLs are not looked at: they end up in logs and histories. Approvers and channels are
 // callers only where they are named in also.
 func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
-	if token, ok := bearerToken(r.Header.Values("Authorization")); ok && strings.HasPrefix(token, runPrefix) {
-		return Caller{}, ErrTokenType // an agent never is a caller, though nobody else need show anything
+	if token, ok := bearerToken(r.Header.Values("Authorization")); ok && strings.HasPrefix(token, store.RunTokenPrefix) {
+		return Caller{}, ErrTokenType // good for its own tools only, though nobody else need show anything
 	}
 	if a.open {
 		// The listener was checked at the start; this holds for whoever mounts the handler
