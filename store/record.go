@@ -28,6 +28,10 @@ type Record struct {
 	Payload   []byte // JSON
 }
 
+// RecordDecision is the Type of the Records that hold what the policy said of a call: a
+// policy.Decision.
+const RecordDecision = "policy_decision"
+
 // RecordTaken is the Type of the Record, of SourceUpstream, that says: all of its Turn and
 // source before it are in a Run.
 const RecordTaken = "taken"
@@ -35,6 +39,9 @@ const RecordTaken = "taken"
 // RecordReader reads Records, oldest first.
 type RecordReader interface {
 	RecordsOfTurn(ctx context.Context, in Scope, turnID string, page Page) ([]Record, error)
+	// RecordsOfType lists Records of one type. It reads the whole table, for commands that
+	// people run.
+	RecordsOfType(ctx context.Context, in Scope, kind string, page Page) ([]Record, error)
 	// ParkedRecords lists a Turn's Records of SourceUpstream behind the newest RecordTaken:
 	// what its upstream has said and no Run holds.
 	ParkedRecords(ctx context.Context, in Scope, turnID string) ([]Record, error)

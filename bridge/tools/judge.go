@@ -69,7 +69,7 @@ func approvalOf(call store.ToolCall, v policy.Verdict, asked string) store.Appro
 func recordsOf(call store.ToolCall, v judged) []store.Record {
 	records := []store.Record{
 		recordOf(call, "tool_call_created", map[string]any{"tool_call_id": call.ID, "tool_name": call.Name, "kind": call.Kind, "args_sha256": call.ArgsSHA256}),
-		recordOf(call, "policy_decision", struct {
+		recordOf(call, store.RecordDecision, struct {
 			ToolCallID string `json:"tool_call_id"`
 			policy.Decision
 		}{call.ID, policy.Decided(v.call, v.Verdict)}),

@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
 	"aqueduct/bridge/audit"
-	"aqueduct/store"
-	"aqueduct/store/postgres"
-	"aqueduct/store/sqlite"
 )
 
 // auditCmd is about the record of who did what.
@@ -21,13 +17,13 @@ type auditCmd struct {
 
 // auditVerifyCmd walks the chain.
 type auditVerifyCmd struct {
-	Database databaseFlag `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH (no server may run on it) or postgres://…"`
+	Database databaseFlag `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…; a server may be running on it."`
 	Head     []headFlag   `help:"A head printed before, which must still be in the chain; repeatable." placeholder:"SEQ:HASH"`
 }
 
 // Run implements the command.
 func (c *auditVerifyCmd) Run(ctx context.Context, to output) (err error) {
-	st, err := c.Database.openAsItIs(ctx)
+	st, err := c.Database.look(ctx)
 	if err != nil {
 		return err
 	}
@@ -56,21 +52,4 @@ func (h *headFlag) UnmarshalText(text []byte) error {
 	}
 	*h = headFlag{Seq: n, Hash: hash}
 	return nil
-}
-
-// openAsItIs opens a database that is there and leaves its schema alone: looking must not
-// change what replicas of another version work with.
-func (d databaseFlag) openAsItIs(ctx context.Context) (store.Store, error) {
-	kind, path, _ := strings.Cut(string(d), ":")
-	switch kind {
-	case "sqlite":
-		path = strings.TrimPrefix(path, "//")
-		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("--database: %w", err)
-		}
-		return sqlite.Open(ctx, path, sqlite.Options{NoMigrate: true})
-	case "postgres", "postgresql":
-		return postgres.Open(ctx, string(d), postgres.Options{NoMigrate: true})
-	}
-	return nil, errors.New("--database: expected sqlite:PATH or postgres://…")
 }

@@ -2,7 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"io"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -40,5 +41,26 @@ func (d databaseFlag) open(ctx context.Context) (store.Store, error) {
 	case "postgres", "postgresql":
 		return postgres.Open(ctx, string(d), postgres.Options{})
 	}
-	return nil, fmt.Errorf("--database: expected sqlite:PATH or postgres://…")
+	return nil, errNoDatabase
+}
+
+var errNoDatabase = errors.New("--database: expected sqlite:PATH or postgres://…")
+
+// looking is a database that is only read.
+type looking interface {
+	store.Reader
+	io.Closer
+}
+
+// look opens a database that is there and leaves it as it is, its schema too: looking must
+// not change what replicas of another version work with.
+func (d databaseFlag) look(ctx context.Context) (looking, error) {
+	kind, path, _ := strings.Cut(string(d), ":")
+	switch kind {
+	case "sqlite":
+		return sqlite.OpenReadOnly(ctx, strings.TrimPrefix(path, "//"))
+	case "postgres", "postgresql":
+		return postgres.Open(ctx, string(d), postgres.Options{NoMigrate: true})
+	}
+	return nil, errNoDatabase
 }

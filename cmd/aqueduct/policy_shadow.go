@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,48 +15,86 @@ import (
 	"time"
 
 	"aqueduct/policy"
+	"aqueduct/store"
 )
 
 // policyShadowCmd decides again what was decided, with another file.
 type policyShadowCmd struct {
-	File  string `arg:"" help:"The policy file to try."`
-	Calls string `required:"" help:"Payloads of policy_decision records, one JSON object a line." placeholder:"FILE"`
+	File     string       `arg:"" help:"The policy file to try."`
+	Database databaseFlag `default:"sqlite:./data/aqueduct.db" help:"Whose calls: sqlite:PATH or postgres://…; a server may be running on it."`
+	Calls    string       `help:"Instead of the database's: payloads of policy_decision records, one JSON object a line." placeholder:"FILE"`
 }
 
 // Run implements the command.
-func (c *policyShadowCmd) Run(to output) error {
+func (c *policyShadowCmd) Run(ctx context.Context, to output) error {
 	p, err := readPolicy(c.File)
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(c.Calls)
+	kept, source, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer source.Close()
 	s := shadow{policy: p, out: to.out, changes: map[string]int{}}
-	if err := s.run(decisionLines{f}); err != nil {
-		return fmt.Errorf("%s: %w", c.Calls, err)
+	if err := s.run(kept); err != nil {
+		return err
 	}
 	s.sum()
 	return nil
 }
 
 // decisions are what was decided, wherever it is kept.
-type decisions interface {
-	all() iter.Seq2[policy.Decision, error]
+type decisions = iter.Seq2[policy.Decision, error]
+
+func (c *policyShadowCmd) open(ctx context.Context) (decisions, io.Closer, error) {
+	if c.Calls != "" {
+		f, err := os.Open(c.Calls)
+		return decisionLines(f), f, err
+	}
+	db, err := c.Database.look(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return decisionRecords(ctx, db), db, nil
 }
 
-// decisionLines are decisions as JSON lines.
-type decisionLines struct{ r io.Reader }
+// decisionRecords are the decisions that a database holds, oldest first.
+func decisionRecords(ctx context.Context, r store.RecordReader) decisions {
+	return func(yield func(policy.Decision, error) bool) {
+		page := store.Page{Limit: store.MaxPageLimit}
+		for {
+			records, err := r.RecordsOfType(ctx, store.System(), store.RecordDecision, page)
+			if err != nil {
+				yield(policy.Decision{}, err)
+				return
+			}
+			for _, record := range records {
+				var d policy.Decision
+				err := json.Unmarshal(record.Payload, &d)
+				if err != nil {
+					err = fmt.Errorf("record %s: %w", record.ID, err)
+				}
+				if !yield(d, err) {
+					return
+				}
+			}
+			if len(records) < page.Limit {
+				return
+			}
+			page.After = records[len(records)-1].ID
+		}
+	}
+}
 
 // longestDecision bounds a line: a Decision holds arguments of 64 KiB at most, which may
 // be written in six times that.
 const longestDecision = 1 << 20
 
-func (d decisionLines) all() iter.Seq2[policy.Decision, error] {
+// decisionLines are decisions as JSON lines.
+func decisionLines(r io.Reader) decisions {
 	return func(yield func(policy.Decision, error) bool) {
-		lines := bufio.NewScanner(d.r)
+		lines := bufio.NewScanner(r)
 		lines.Buffer(nil, longestDecision)
 		for n := 1; lines.Scan(); n++ {
 			if len(bytes.TrimSpace(lines.Bytes())) == 0 {
@@ -87,7 +126,7 @@ type shadow struct {
 
 func (s *shadow) run(kept decisions) error {
 	needs := s.policy.LooksAtArgs()
-	for d, err := range kept.all() {
+	for d, err := range kept {
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,12 @@ func (r *Reader) RecordsOfTurn(ctx context.Context, in store.Scope, turnID strin
 	return list(ctx, r, scanRecord, q.sql.String(), q.args...)
 }
 
+// RecordsOfType implements store.RecordReader.
+func (r *Reader) RecordsOfType(ctx context.Context, in store.Scope, kind string, page store.Page) ([]store.Record, error) {
+	q := selecting(selectRecord, in).and("e.type = ", kind).oldestFirst("e.id", page)
+	return list(ctx, r, scanRecord, q.sql.String(), q.args...)
+}
+
 // ParkedRecords implements store.RecordReader.
 func (r *Reader) ParkedRecords(ctx context.Context, in store.Scope, turnID string) ([]store.Record, error) {
 	q := selecting(selectRecord, in).and("e.turn_id = ", turnID).raw(" AND e.source = 'upstream'")

@@ -35,8 +35,6 @@ type Options struct {
 	// LockWait is how long to wait for the lock on the file; 0 is DefaultLockWait, less
 	// than 0 is not at all.
 	LockWait time.Duration
-	// NoMigrate leaves the schema as it is.
-	NoMigrate bool
 	// Now is the clock of heartbeats and delegations; nil is time.Now.
 	Now func() time.Time
 }
@@ -75,27 +73,25 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, errors.Join(err, lock.release())
 	}
 	s := &Store{lock: lock, dialect: &sqldb.Dialect{StreamsRows: true, Classify: classify, Now: o.Now}}
-	if err := s.open(ctx, abs, o); err != nil {
+	if err := s.open(ctx, abs); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, classify(err)), s.Close())
 	}
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context, path string, o Options) error {
+func (s *Store) open(ctx context.Context, path string) error {
 	writeDB, err := sql.Open("sqlite", dsn(path, "synchronous(FULL)"))
 	if err != nil {
 		return err
 	}
 	writeDB.SetMaxOpenConns(1)
 	s.writer = newWriter(writeDB)
-	if !o.NoMigrate {
-		p, err := migrations.SQLite(writeDB)
-		if err != nil {
-			return err
-		}
-		if _, err := p.Up(ctx); err != nil {
-			return err
-		}
+	p, err := migrations.SQLite(writeDB)
+	if err != nil {
+		return err
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return err
 	}
 	if err := s.writer.start(ctx); err != nil {
 		return err

@@ -34,6 +34,14 @@ func testRecords(w *world) {
 	same(w, len(page("t2", store.Page{})), 0)
 	same(w, len(page("", store.Page{})), 0)
 	w.refuse(store.ErrConflict, store.Batch{Records: want[:1]})
+	typed := func(kind string, p store.Page) []store.Record {
+		w.Helper()
+		return got[[]store.Record](w)(w.s.RecordsOfType(w.ctx, store.System(), kind, p))
+	}
+	same(w, typed("update", store.Page{}), want)
+	same(w, typed("update", store.Page{Limit: 2, After: want[0].ID}), want[1:3])
+	same(w, typed("llm", store.Page{}), []store.Record{none})
+	same(w, len(typed("none", store.Page{})), 0)
 }
 
 func testCommands(w *world) {

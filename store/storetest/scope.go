@@ -117,6 +117,9 @@ func (w *world) reads(f full) map[string]sees {
 		"RecordsOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.RecordsOfTurn(ctx, in, turn, store.Page{}))
 		},
+		"RecordsOfType": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.RecordsOfType(ctx, in, f.record.Type, store.Page{}))
+		},
 		"LastMark": func(r store.Reader, in store.Scope) (bool, error) { return found(r.LastMark(ctx, in, session)) },
 		"ParkedRecords": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ParkedRecords(ctx, in, turn))
