@@ -47,6 +47,12 @@ func runTokenHash(token string) []byte {
 	return sum[:]
 }
 
+// IsRunToken says whether a credential has the form of one. Whether it is good the Turn knows.
+func IsRunToken(token string) bool {
+	_, ok := turnOfToken(token)
+	return ok
+}
+
 // turnOfToken is the Turn a run token names.
 func turnOfToken(token string) (id string, ok bool) {
 	rest, ok := strings.CutPrefix(token, store.RunTokenPrefix)

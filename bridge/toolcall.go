@@ -21,33 +21,54 @@ func (s *Sessions) AgentTurn(ctx context.Context, token string) (store.Turn, err
 		return store.Turn{}, ErrRunToken
 	}
 	turn, err := s.cfg.Store.Turn(ctx, store.System(), id)
-	if errors.Is(err, store.ErrNotFound) {
-		return turn, ErrRunToken
+	if err = fits(token, turn.TokenHash, err); err != nil {
+		return store.Turn{}, err
 	}
-	if err == nil && subtle.ConstantTimeCompare(turn.TokenHash, runTokenHash(token)) != 1 {
-		return store.Turn{}, ErrRunToken
+	return turn, nil
+}
+
+// fits checks a run token against what was kept of it, or what came of reading that.
+func fits(token string, kept []byte, err error) error {
+	if errors.Is(err, store.ErrNotFound) || err == nil && subtle.ConstantTimeCompare(kept, runTokenHash(token)) != 1 {
+		return ErrRunToken
 	}
-	return turn, err
+	return err
 }
 
 // ToolRequest is what an Agent asks to be run.
 type ToolRequest struct {
+	RunID   string // the Turn that the Agent says it works on
 	Name    string
 	Args    json.RawMessage
 	Key     string // idempotency key; "" for none
 	Timeout time.Duration
 }
 
-// InvokeTool takes a ToolCall of a Turn's Agent. It waits for one that is run at once; any
-// other is pending, or has failed. The error is a *tools.Error when nothing was kept.
-func (s *Sessions) InvokeTool(ctx context.Context, turn store.Turn, req ToolRequest) (store.ToolCall, error) {
+// InvokeTool takes a ToolCall of the Agent that shows the token. It waits for one that is run
+// at once; any other is pending, or has failed. The error is a *tools.Error when nothing was
+// kept.
+func (s *Sessions) InvokeTool(ctx context.Context, token string, req ToolRequest) (store.ToolCall, error) {
+	turnID, ok := turnOfToken(token)
+	if !ok {
+		return store.ToolCall{}, ErrRunToken
+	}
 	return s.cfg.Tools.Invoke(ctx, tools.Request{
-		SessionID: turn.SessionID, TurnID: turn.ID, Name: req.Name, Args: req.Args, Key: req.Key, Timeout: req.Timeout,
+		TurnID: turnID, Name: req.Name, Args: req.Args, Key: req.Key, Timeout: req.Timeout,
+		Site: func(ctx context.Context, r store.Reader) (store.CallSite, error) {
+			site, err := r.CallSite(ctx, store.System(), turnID, req.Name, time.Now())
+			if err = fits(token, site.TokenHash, err); err == nil && req.RunID != turnID {
+				err = ErrForeignRun
+			}
+			return site, err
+		},
 		Declared: func(ctx context.Context, r store.Reader) (map[string]json.RawMessage, error) {
-			return declared(ctx, r, turn.ID)
+			return declared(ctx, r, turnID)
 		},
 	})
 }
+
+// ErrForeignRun is a good run token shown for another run than the one named.
+var ErrForeignRun = errors.New("bridge: the run token is for another run")
 
 // declared are the tools that the client of a Turn's newest Run has.
 func declared(ctx context.Context, r store.Reader, turnID string) (map[string]json.RawMessage, error) {

@@ -83,7 +83,7 @@ func (w *workbench) start(st store.Store, name string, broker *local.Broker) *re
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: id, Logger: logger})
 	r := &replica{id: id, store: st, agent: &worker{asked: make(chan string, 1000)}}
 	r.tools = tools.New(tools.Config{
-		Store: st, Replica: id, Policy: policy.Default, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
+		Store: st, Replica: id, Policy: policy.Default, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
 		Listeners: bell.Listeners, Client: &http.Client{Transport: w}, Logger: logger,
 	})
 	agents := bridge.NewDirectory()
@@ -165,7 +165,7 @@ func (a *worker) work(ctx context.Context, call bridge.Call) {
 	if err != nil {
 		return
 	}
-	c, err := a.replica.sessions.InvokeTool(ctx, turn, bridge.ToolRequest{Name: "cut", Args: []byte(`{"wood":"oak"}`)})
+	c, err := a.replica.sessions.InvokeTool(ctx, call.RunToken, bridge.ToolRequest{RunID: turn.ID, Name: "cut", Args: []byte(`{"wood":"oak"}`)})
 	if err != nil {
 		return
 	}

@@ -47,7 +47,7 @@ func TestToolUnknownOutcome(t *testing.T) {
 					return
 				}
 				go func() {
-					_, err := dead.sessions.InvokeTool(context.Background(), turn, bridge.ToolRequest{Name: "fell", Args: []byte(`{"tree":1}`)})
+					_, err := dead.sessions.InvokeTool(context.Background(), call.RunToken, bridge.ToolRequest{RunID: turn.ID, Name: "fell", Args: []byte(`{"tree":1}`)})
 					dying <- err
 				}()
 				id := <-w.came

@@ -3,6 +3,7 @@ package bridge
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -10,8 +11,8 @@ import (
 )
 
 // Trace is what is on record of a Turn beside its events, oldest first: the platform
-// contract's events (§9.1). What the rows of Turn, Runs and messages tell already is not
-// kept a second time but told from them.
+// contract's events (§9.1). What the rows of Turn, Runs, messages and ToolCalls tell already
+// is not kept a second time but told from them; of a call that was run again, the last time.
 func Trace(ctx context.Context, r store.Reader, in store.Scope, turnID string) ([]store.Record, error) {
 	turn, err := r.Turn(ctx, in, turnID)
 	if err != nil {
@@ -28,6 +29,13 @@ func Trace(ctx context.Context, r store.Reader, in store.Scope, turnID string) (
 	messages, err := r.Messages(ctx, in, turn.SessionID, store.Page{Limit: historyLimit})
 	if err != nil {
 		return nil, err
+	}
+	calls, err := r.ToolCallsOfTurn(ctx, in, turnID)
+	if err != nil {
+		return nil, err
+	}
+	for _, call := range calls {
+		trace = append(trace, lifeOfCall(turn, call)...)
 	}
 	for _, m := range messages {
 		if m.RunID == turn.ID && !m.Output {
@@ -69,6 +77,36 @@ func lifeOf(turn store.Turn, runs []store.Run) []store.Record {
 	return life
 }
 
+// lifeOfCall tells of a call that came to the tool proxy. The others' Records are kept with
+// the Run that shows them.
+func lifeOfCall(turn store.Turn, call store.ToolCall) []store.Record {
+	if call.Kind == store.KindQuestion || call.ArgsSHA256 == "" {
+		return nil
+	}
+	type named struct {
+		ID   string `json:"tool_call_id"`
+		Name string `json:"tool_name"`
+	}
+	of := named{call.ID, call.Name}
+	life := []store.Record{told(turn, "tool_call_created", call.ID, call.CreatedAt, mustJSON(struct {
+		named
+		Kind   store.ToolCallKind `json:"kind"`
+		SHA256 string             `json:"args_sha256"`
+	}{of, call.Kind, call.ArgsSHA256}))}
+	if !call.RunningAt.IsZero() {
+		life = append(life, told(turn, "tool_dispatched", call.ID, call.RunningAt, mustJSON(of)))
+	}
+	if call.Kind == store.KindServer && !call.EndedAt.IsZero() {
+		life = append(life, told(turn, "tool_result", call.ID, call.EndedAt, mustJSON(struct {
+			named
+			Status store.ToolCallStatus `json:"status"`
+			Result json.RawMessage      `json:"result"`
+			Error  json.RawMessage      `json:"error"`
+		}{of, call.Status, call.Result, call.Error})))
+	}
+	return life
+}
+
 // told is a Record that a row tells; its id is the row's and what it tells of it.
 func told(turn store.Turn, kind, rowID string, at time.Time, payload []byte) store.Record {
 	if len(payload) == 0 {
@@ -89,12 +127,18 @@ func rank(kind string) int {
 		return 1
 	case "agent_invoke_started":
 		return 2
-	case "agent_invoke_done":
-		return 4
-	case "run_done", "run_failed":
+	case "tool_call_created":
+		return 3
+	case "tool_dispatched":
 		return 5
+	case "tool_result":
+		return 6
+	case "agent_invoke_done":
+		return 7
+	case "run_done", "run_failed":
+		return 8
 	}
-	return 3
+	return 4
 }
 
 func allRecords(ctx context.Context, r store.Reader, in store.Scope, turnID string) ([]store.Record, error) {

@@ -79,7 +79,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	agents := bridge.NewDirectory()
 	agents.Add("scripted", h.agent)
 	called := tools.New(tools.Config{
-		Store: st, Replica: replica, Policy: policy.Default, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
+		Store: st, Replica: replica, Policy: policy.Default, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
 		Listeners: bell.Listeners, Client: http.DefaultClient, Logger: logger, Meter: h.metrics.ToolMeter(),
 	})
 	sessions := bridge.New(bridge.Config{

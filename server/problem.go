@@ -86,6 +86,8 @@ func problemOf(err error) *problem {
 		return refuse(codeUnavailable, "")
 	case errors.Is(err, auth.ErrNoCredential), errors.Is(err, auth.ErrBadCredential), errors.Is(err, bridge.ErrRunToken):
 		return refuse(codeUnauthorized, "") // the same words for both: nothing to learn by trying
+	case errors.Is(err, bridge.ErrForeignRun):
+		return refuse(codeForeignRun, "")
 	case errors.As(err, &web):
 		return routing(web)
 	}

@@ -57,7 +57,7 @@ type timestamps struct {
 
 // invoke is POST /v1/tools/{name}:invoke.
 func (h *toolProxy) invoke(c echo.Context) error {
-	turn, err := h.turn(c)
+	token, err := runToken(c)
 	if err != nil {
 		return err
 	}
@@ -69,13 +69,10 @@ func (h *toolProxy) invoke(c echo.Context) error {
 	if err := h.in.json(c, &body); err != nil {
 		return err
 	}
-	if body.RunID != turn.ID {
-		return refuse(codeForeignRun, "")
-	}
 	timeout := time.Duration(body.TimeoutMS) * time.Millisecond
 	h.in.awaits(c, max(timeout, defaultToolWait))
-	call, err := h.sessions.InvokeTool(c.Request().Context(), turn, bridge.ToolRequest{
-		Name: name, Args: []byte(body.Args), Key: body.IdempotencyKey, Timeout: timeout,
+	call, err := h.sessions.InvokeTool(c.Request().Context(), token, bridge.ToolRequest{
+		RunID: body.RunID, Name: name, Args: []byte(body.Args), Key: body.IdempotencyKey, Timeout: timeout,
 	})
 	var failed *tools.Error
 	if errors.As(err, &failed) {
@@ -158,15 +155,25 @@ func action(path, verb string) (name string, ok bool) {
 
 // turn is the Turn of the run token.
 func (h *toolProxy) turn(c echo.Context) (store.Turn, error) {
+	token, err := runToken(c)
+	if err != nil {
+		return store.Turn{}, err
+	}
+	return h.sessions.AgentTurn(c.Request().Context(), token)
+}
+
+// runToken is what has the form of one.
+func runToken(c echo.Context) (string, error) {
 	given := c.Request().Header.Values("Authorization")
 	if len(given) != 1 {
-		return store.Turn{}, bridge.ErrRunToken
+		return "", bridge.ErrRunToken
 	}
 	scheme, token, _ := strings.Cut(given[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return store.Turn{}, bridge.ErrRunToken
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "Bearer") || !bridge.IsRunToken(token) {
+		return "", bridge.ErrRunToken
 	}
-	return h.sessions.AgentTurn(c.Request().Context(), strings.TrimSpace(token))
+	return token, nil
 }
 
 func proxiedOut(call store.ToolCall) proxiedJSON {

@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
@@ -125,6 +129,61 @@ func TestToolProxyIdempotencyKey(t *testing.T) {
 	want := `succeeded {"cut":{"wood":"oak"}}, succeeded {"cut":{"wood":"oak"}}, failed idempotency_key_conflict`
 	if got := <-w.said; got != want || w.ran.Load() != 1 {
 		t.Errorf("%s (%d runs)", got, w.ran.Load())
+	}
+}
+
+// TestToolProxyOneKeyAtOnce: of calls that come together with one key one runs, and all are it.
+func TestToolProxyOneKeyAtOnce(t *testing.T) {
+	t.Parallel()
+	const n = 12
+	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+		var all sync.WaitGroup
+		ids := make([]string, n)
+		for i := range ids {
+			all.Go(func() {
+				got := w.agentCall(c.RunToken, "/v1/tools/cut:invoke", fmt.Sprintf(`{"run_id":%q,"args":{"wood":"oak"},"idempotency_key":"k"}`, c.TurnID))
+				ids[i], _ = got["tool_call_id"].(string)
+			})
+		}
+		all.Wait()
+		slices.Sort(ids)
+		return strings.Join(slices.Compact(ids), " ")
+	})
+	w.chat("T", "R", "go")
+	if got := <-w.said; len(got) != len(uuid.Nil.String()) || w.ran.Load() != 1 {
+		t.Errorf("%s (%d runs)", got, w.ran.Load())
+	}
+}
+
+// TestToolProxyTrace: tool_call_created, policy_decision, tool_dispatched, tool_result.
+func TestToolProxyTrace(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+		w.invoke(c, "cut", `{"wood":"oak"}`)
+		w.invoke(c, "cut", `{"wood":"knot"}`)
+		return c.TurnID
+	})
+	w.chat("T", "R", "go")
+	var trace struct {
+		Events []struct {
+			Type    string
+			Payload struct{ Verdict, Status string }
+		}
+	}
+	body := w.do("GET", "/v1/runs/"+<-w.said+"/events?limit=1000", "").body
+	if err := json.Unmarshal([]byte(body), &trace); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range trace.Events {
+		if strings.HasPrefix(e.Type, "tool_") || e.Type == store.RecordDecision {
+			got = append(got, strings.TrimSpace(e.Type+" "+e.Payload.Verdict+e.Payload.Status))
+		}
+	}
+	want := "tool_call_created, policy_decision allow, tool_dispatched, tool_result SUCCEEDED, " +
+		"tool_call_created, policy_decision allow, tool_dispatched, tool_result FAILED"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("%q\n%s", got, body)
 	}
 }
 

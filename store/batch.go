@@ -113,6 +113,10 @@ type (
 	InsertApproval struct{ Approval Approval }
 )
 
+// TakeToolCall adds a ToolCall that runs from the beginning; lost when its Turn is over, or
+// when the id or the Turn's idempotency key is taken.
+type TakeToolCall struct{ ToolCall ToolCall }
+
 // InsertOutbox leaves word for somebody outside in the same commit as what it is about.
 type InsertOutbox struct{ Item OutboxItem }
 
@@ -145,6 +149,7 @@ func (ToolCallDelivered) move() {}
 func (InsertRun) move()         {}
 func (InsertToolCall) move()    {}
 func (InsertApproval) move()    {}
+func (TakeToolCall) move()      {}
 func (InsertOutbox) move()      {}
 func (UpsertMessage) move()     {}
 func (SessionMove) move()       {}

@@ -15,7 +15,8 @@ import (
 
 const (
 	// commitInterval keeps a busy replica at about 200 commits a second: commits, not
-	// rows, are what keeping costs. An idle one commits at once.
+	// rows, are what keeping costs. An idle one commits at once, and so does one on which
+	// a request waits: what comes meanwhile is together in the commit after that.
 	commitInterval = 5 * time.Millisecond
 	// retryFirst and retryMost bound the pause between tries while the store is away.
 	retryFirst = 10 * time.Millisecond
@@ -35,7 +36,15 @@ func (c *committer) linger(ctx context.Context) error {
 	if wait <= 0 {
 		return nil
 	}
-	return pause(ctx, wait)
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-c.log.urgent:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
 // commit writes the parts in one Batch. If the store refuses their content it halves
@@ -146,7 +155,7 @@ func (c *committer) landed(parts []*part, result store.Result, took time.Duratio
 			stats.Events += p.row.N
 			stats.Bytes += len(p.row.Data)
 		}
-		if p.writer != nil {
+		if p.row.SessionID != "" {
 			sessions = append(sessions, p.row.SessionID)
 		}
 	}

@@ -42,11 +42,13 @@ type Log struct {
 	since time.Time     // of the commit in flight; zero when there is none
 	fatal error         // set once; nothing is accepted any more
 	wake  chan struct{} // the committer's bell, capacity 1
+	// urgent holds a token while a part of notes is not to be put off; capacity 1.
+	urgent chan struct{}
 }
 
 // New makes a Log; Run must be running for anything to be kept.
 func New(cfg Config) *Log {
-	return &Log{cfg: cfg, ring: newRing(ringBudget), wake: make(chan struct{}, 1)}
+	return &Log{cfg: cfg, ring: newRing(ringBudget), wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1)}
 }
 
 // Open makes the one Writer of a Session, at the end of its log.
@@ -106,6 +108,10 @@ func (l *Log) take() []*part {
 	l.mu.Lock()
 	dirty, noted := l.dirty, l.notes.take()
 	l.dirty = nil
+	select {
+	case <-l.urgent:
+	default:
+	}
 	l.mu.Unlock()
 	parts := make([]*part, 0, len(dirty)+len(noted))
 	for _, w := range dirty {

@@ -49,6 +49,44 @@ func (l *Log) Note(ctx context.Context, records []store.Record, kept func()) err
 	}
 }
 
+// Keep has a commit keep Moves and Records of a Session, whoever writes that, and waits for
+// it: the next one, which is then not put off. It tells which Moves were lost as
+// Writer.Keep does. One that ctx ended may be kept all the same.
+func (l *Log) Keep(ctx context.Context, sessionID string, moves []store.Move, records []store.Record) (lost []int, err error) {
+	p := &part{row: store.EventRow{SessionID: sessionID}, moves: moves, records: l.placed(records), done: make(chan struct{})}
+	if err := l.urge(p); err != nil {
+		return nil, err
+	}
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for i := range moves {
+		if p.lost[i] {
+			lost = append(lost, i)
+		}
+	}
+	return lost, p.err
+}
+
+// urge queues a part that somebody waits for. It is not counted: its sender sends no other
+// meanwhile.
+func (l *Log) urge(p *part) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fatal != nil {
+		return l.fatal
+	}
+	l.notes.parts = append(l.notes.parts, p)
+	select {
+	case l.urgent <- struct{}{}:
+	default:
+	}
+	l.ringWake()
+	return nil
+}
+
 // tryNote queues a part, or gives what to wait for.
 func (l *Log) tryNote(p *part) (room <-chan struct{}, err error) {
 	l.mu.Lock()
@@ -89,7 +127,7 @@ func (p *part) recordBytes() int {
 
 // sessionID is whose the part is, for the log.
 func (p *part) sessionID() string {
-	if p.writer == nil && len(p.records) > 0 {
+	if p.row.SessionID == "" && len(p.records) > 0 {
 		return p.records[0].SessionID
 	}
 	return p.row.SessionID

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -64,6 +65,39 @@ func TestMarksAreKeptWithTheirEvents(t *testing.T) {
 		w.ok(err)
 		if len(rows) != 2 || rows[0].Mark != "a" || rows[1].Mark != "c" || mark != "c" {
 			t.Fatalf("%+v, newest %q", rows, mark)
+		}
+	})
+}
+
+// What a request keeps beside a Writer is in the next commit, which is not put off for it, and
+// it hears which of its moves were lost, or that the store refused them.
+func TestKeepBesideAWriter(t *testing.T) {
+	onBoth(t, func(t *testing.T, st store.Store) {
+		w := newWorld(t, st)
+		writer := w.session()
+		call := func(id string, turn string) store.Move {
+			return store.TakeToolCall{ToolCall: store.ToolCall{ID: id, SessionID: writer.sessionID, TurnID: turn, Name: "x", Kind: store.KindServer,
+				Status: store.ToolRunning, CreatedAt: time.Now()}}
+		}
+		turn := store.Turn{ID: uuid.NewString(), SessionID: writer.sessionID, AgentID: "a", Status: store.TurnRunning, CreatedAt: time.Now()}
+		w.ok(st.InTx(t.Context(), func(tx store.Tx) error { return tx.InsertTurn(t.Context(), turn) }))
+		w.ok(writer.Put(t.Context(), events(0, 3)))
+		record := store.Record{ID: uuid.NewString(), SessionID: writer.sessionID, TurnID: turn.ID, Source: store.SourcePlatform, Type: "kept", TS: time.Now()}
+		lost, err := w.log.Keep(t.Context(), writer.sessionID, []store.Move{call("1", turn.ID), call("2", "none"), call("1", turn.ID)}, []store.Record{record})
+		w.ok(err)
+		if !slices.Equal(lost, []int{1, 2}) {
+			t.Errorf("lost %v", lost)
+		}
+		records, err := st.RecordsOfTurn(t.Context(), store.System(), turn.ID, store.Page{})
+		w.ok(err)
+		if len(records) != 1 {
+			t.Errorf("%d records", len(records))
+		}
+		if _, err := w.log.Keep(t.Context(), writer.sessionID, nil, []store.Record{record}); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("the same record again: %v", err)
+		}
+		if _, err := w.keep(writer, 1); err != nil {
+			t.Errorf("the Writer beside what was refused: %v", err)
 		}
 	})
 }

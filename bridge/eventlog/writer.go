@@ -38,9 +38,9 @@ type Writer struct {
 	err     error // set once a part was refused; the Writer is of no use any more
 }
 
-// part is what one Writer, or one Note, hands to one commit.
+// part is what one Writer, one Note or one Keep of a Log hands to one commit.
 type part struct {
-	writer  *Writer // nil for a Note
+	writer  *Writer // nil unless it is a Writer's
 	row     store.EventRow
 	records []store.Record
 	moves   []store.Move
@@ -144,6 +144,11 @@ func (p *part) settle(lost map[int]bool, err error) {
 	}
 	if p.writer != nil {
 		p.writer.settle(p, lost, err)
+		return
+	}
+	p.lost, p.err = lost, err
+	if p.done != nil {
+		close(p.done)
 	}
 }
 

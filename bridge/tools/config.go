@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -16,6 +17,9 @@ type Config struct {
 	Replica string
 	// Policy is the one in force now.
 	Policy func() *policy.Policy
+	// Keep commits what belongs to a Session without its owner, together with what others keep
+	// at that moment, and tells which moves were lost (eventlog.Log).
+	Keep func(ctx context.Context, sessionID string, moves []store.Move, records []store.Record) (lost []int, err error)
 	// Ring tells the Session's owner that there is something to do for it.
 	Ring func(sessionID string)
 	// Listen hears what happens to a Session; Listeners counts who does.

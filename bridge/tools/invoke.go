@@ -18,71 +18,135 @@ import (
 
 // Request is one call of a tool, as an agent makes it.
 type Request struct {
-	SessionID, TurnID string
-	Name              string
-	Args              json.RawMessage
-	Key               string // idempotency key; "" for none
-	Timeout           time.Duration
+	TurnID  string
+	Name    string
+	Args    json.RawMessage
+	Key     string // idempotency key; "" for none
+	Timeout time.Duration
+	// Site reads where the call comes from; it fails when the caller may not make it.
+	Site func(context.Context, store.Reader) (store.CallSite, error)
 	// Declared reads the tools that the user's client has, with their JSON Schemas.
 	Declared func(context.Context, store.Reader) (map[string]json.RawMessage, error)
+}
+
+// proposal is a call that is not kept yet.
+type proposal struct {
+	site    store.CallSite
+	tool    store.Tool
+	call    store.ToolCall
+	verdict judged
 }
 
 // Invoke takes a call: it waits for one that is run at once; any other waits for somebody, or
 // has failed. The error is an *Error when nothing was kept.
 func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, error) {
-	call, tool, taken, err := s.take(ctx, req)
-	if err != nil || !taken {
-		return call, err
+	p, known, err := s.propose(ctx, s.cfg.Store, req)
+	switch {
+	case err != nil || known:
+		return p.call, err
+	case p.verdict.Action == policy.Allow && p.verdict.Grant == "" && p.tool.Kind == store.KindServer:
+		s.apply(&p.call, p.verdict.Verdict)
+		return s.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) { return s.keepAndRun(ctx, p) })
 	}
-	switch call.Status {
-	case store.ToolRunning:
-		return s.runNow(ctx, tool, call)
-	case store.ToolWaitingApproval, store.ToolWaitingClient:
-		s.deadline(call)
-		s.cfg.Ring(call.SessionID)
-		s.cfg.Notices.Kept()
-	}
-	return call, nil
+	return s.take(ctx, req, p.site.Session.ID)
 }
 
-// runNow runs a call that is RUNNING here, and waits for its end.
-func (s *Service) runNow(ctx context.Context, tool store.Tool, call store.ToolCall) (store.ToolCall, error) {
+// propose makes the call and has it judged. It is known when it was kept before, under the
+// same key.
+func (s *Service) propose(ctx context.Context, r store.Reader, req Request) (p proposal, known bool, err error) {
+	if p.site, err = req.Site(ctx, r); err != nil {
+		return p, false, err
+	}
+	if p.site.Status.Terminal() {
+		return p, false, errRunOver
+	}
+	if p.tool, err = s.find(ctx, r, p.site, req); err != nil {
+		return p, false, err
+	}
+	args, err := checkArgs(p.tool, req.Args)
+	if err != nil {
+		return p, false, err
+	}
+	p.call = s.newCall(p.site, p.tool, req, args)
+	if before, err := earlier(ctx, r, p.call); !errors.Is(err, store.ErrNotFound) {
+		p.call = before
+		return p, err == nil, err
+	}
+	var grants []policy.Grant
+	if p.site.Granted {
+		if grants, err = inbox.Grants(ctx, r, p.site.Session, time.Now()); err != nil {
+			return p, false, err
+		}
+	}
+	p.verdict = s.judge(p.site.Session, p.tool, p.call, grants)
+	return p, false, nil
+}
+
+var errRunOver = &Error{CodeRunOver, "The run this call belongs to has ended."}
+
+// await has a call's work done here, and waits for its end.
+func (s *Service) await(ctx context.Context, call store.ToolCall, work func(context.Context) (store.ToolCall, error)) (store.ToolCall, error) {
 	var ended store.ToolCall
-	known := false
-	done, ok := s.spawn(call.ID, func(ctx context.Context) { ended, known = s.run(ctx, tool, call) })
-	if !ok { // it is nobody's: it has not begun
-		return call, s.giveBack(ctx, call)
+	var err error
+	done, ok := s.spawn(call.ID, func(ctx context.Context) { ended, err = work(ctx) })
+	if !ok {
+		return call, errBusy
 	}
 	select {
 	case <-done:
+		return ended, err
 	case <-ctx.Done():
 		return call, ctx.Err()
 	}
-	if known {
-		return ended, nil
-	}
-	return s.cfg.Store.ToolCall(ctx, store.System(), call.ID)
 }
 
-// find is the registered tool of a name, else one that the client has.
-func (s *Service) find(ctx context.Context, r store.Reader, tenant string, req Request) (store.Tool, error) {
-	tool, err := r.ToolOf(ctx, store.System(), tenant, req.Name)
-	if !errors.Is(err, store.ErrNotFound) {
-		return tool, err
+var errBusy = &Error{CodeBusy, "Too many tools are running. Try again."}
+
+// keepAndRun runs a call once it is kept that it runs.
+func (s *Service) keepAndRun(ctx context.Context, p proposal) (store.ToolCall, error) {
+	lost, err := s.cfg.Keep(ctx, p.call.SessionID, []store.Move{store.TakeToolCall{ToolCall: p.call}}, recordsOf(p.call, p.verdict))
+	if err != nil {
+		return p.call, err
+	}
+	if len(lost) > 0 {
+		if call, err := s.taken(ctx, p.call); err != nil || call.ID != p.call.ID {
+			return call, err
+		}
+	}
+	return s.run(ctx, p.tool, p.call)
+}
+
+// taken finds what was kept in the place of a call that was lost, which is the call itself
+// when only the answer to its commit was.
+func (s *Service) taken(ctx context.Context, call store.ToolCall) (store.ToolCall, error) {
+	kept, err := s.cfg.Store.ToolCall(ctx, store.System(), call.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		kept, err = earlier(ctx, s.cfg.Store, call)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		err = errRunOver
+	}
+	return kept, err
+}
+
+// find is the registered tool of the name, else one that the client has.
+func (s *Service) find(ctx context.Context, r store.Reader, site store.CallSite, req Request) (store.Tool, error) {
+	if site.Tool.Name != "" {
+		return site.Tool, nil
 	}
 	declared, err := req.Declared(ctx, r)
 	if err != nil {
-		return tool, err
+		return store.Tool{}, err
 	}
 	if schema, ok := declared[req.Name]; ok && req.Name != inbox.PermissionTool {
 		// What the client offers it may do, and asks its user itself if it likes.
 		return store.Tool{Name: req.Name, Kind: store.KindClient, Schema: schema, Policy: mustJSON(own{Risk: policy.Low})}, nil
 	}
-	return tool, &Error{CodeUnknownTool, "There is no tool of that name: neither registered nor declared by the client."}
+	return store.Tool{}, &Error{CodeUnknownTool, "There is no tool of that name: neither registered nor declared by the client."}
 }
 
 // newCall is the row of a call before it is judged.
-func (s *Service) newCall(tool store.Tool, req Request, args json.RawMessage) store.ToolCall {
+func (s *Service) newCall(site store.CallSite, tool store.Tool, req Request, args json.RawMessage) store.ToolCall {
 	timeout := s.cfg.Limits.Timeout
 	if tool.Timeout > 0 {
 		timeout = tool.Timeout
@@ -91,7 +155,7 @@ func (s *Service) newCall(tool store.Tool, req Request, args json.RawMessage) st
 		timeout = req.Timeout
 	}
 	return store.ToolCall{
-		ID: uuid.Must(uuid.NewV7()).String(), SessionID: req.SessionID, TurnID: req.TurnID, Name: tool.Name, Kind: tool.Kind,
+		ID: uuid.Must(uuid.NewV7()).String(), SessionID: site.Session.ID, TurnID: req.TurnID, Name: tool.Name, Kind: tool.Kind,
 		Status: store.ToolCreated, Args: args, ArgsSHA256: hashOf(args), IdempotencyKey: req.Key,
 		OnFailure: tool.OnFailure, Timeout: min(timeout, longestTimeout), CreatedAt: time.Now(),
 	}
@@ -120,50 +184,46 @@ func checkArgs(tool store.Tool, raw json.RawMessage) (json.RawMessage, error) {
 	return line.Bytes(), nil
 }
 
-// take judges the call and keeps it in the state the verdict gives it, in one transaction: what
-// was judged is what is kept. It is false when the call was taken before, under the same key.
-func (s *Service) take(ctx context.Context, req Request) (call store.ToolCall, tool store.Tool, taken bool, err error) {
-	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		taken = false
-		session, err := tx.LockSession(ctx, store.System(), req.SessionID)
+// take keeps a call that is not run at once in the state its verdict gives it. The Session is
+// locked, so that its Turn does not end meanwhile, and the call judged again: what was judged
+// is what is kept.
+func (s *Service) take(ctx context.Context, req Request, sessionID string) (store.ToolCall, error) {
+	var p proposal
+	known := false
+	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		session, err := tx.LockSession(ctx, store.System(), sessionID)
 		if err != nil {
 			return err
 		}
-		turn, err := tx.Turn(ctx, store.System(), req.TurnID)
-		if err != nil {
+		if p, known, err = s.propose(ctx, tx, req); err != nil || known {
 			return err
 		}
-		if turn.Status.Terminal() {
-			return &Error{CodeRunOver, "The run this call belongs to has ended."}
-		}
-		if tool, err = s.find(ctx, tx, session.Tenant, req); err != nil {
-			return err
-		}
-		args, err := checkArgs(tool, req.Args)
-		if err != nil {
-			return err
-		}
-		fresh := s.newCall(tool, req, args)
-		if call, err = earlier(ctx, tx, fresh); !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
-		verdict, err := s.judge(ctx, tx, session, tool, fresh)
-		if err != nil {
-			return err
-		}
-		taken = true
-		call, err = s.insert(ctx, tx, fresh, verdict, session)
-		return err
+		return s.insert(ctx, tx, &p, session)
 	})
-	return call, tool, taken && err == nil, err
+	if err != nil || known {
+		return p.call, err
+	}
+	switch p.call.Status {
+	case store.ToolRunning:
+		call, err := s.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) { return s.run(ctx, p.tool, p.call) })
+		if errors.Is(err, errBusy) {
+			s.giveBack(ctx, p.call)
+		}
+		return call, err
+	case store.ToolWaitingApproval, store.ToolWaitingClient:
+		s.deadline(p.call)
+		s.cfg.Ring(p.call.SessionID)
+		s.cfg.Notices.Kept()
+	}
+	return p.call, nil
 }
 
 // earlier finds the call that was made with the same key.
-func earlier(ctx context.Context, tx store.Tx, call store.ToolCall) (store.ToolCall, error) {
+func earlier(ctx context.Context, r store.Reader, call store.ToolCall) (store.ToolCall, error) {
 	if call.IdempotencyKey == "" {
 		return call, store.ErrNotFound
 	}
-	before, err := tx.ToolCallByKey(ctx, store.System(), call.TurnID, call.IdempotencyKey)
+	before, err := r.ToolCallByKey(ctx, store.System(), call.TurnID, call.IdempotencyKey)
 	if err == nil && (before.Name != call.Name || before.ArgsSHA256 != call.ArgsSHA256) {
 		return before, &Error{CodeKeyConflict, "The idempotency key was used for another call."}
 	}
@@ -171,30 +231,30 @@ func earlier(ctx context.Context, tx store.Tx, call store.ToolCall) (store.ToolC
 }
 
 // insert writes the call, judged, with what is on record of it.
-func (s *Service) insert(ctx context.Context, tx store.Tx, call store.ToolCall, v judged, session store.Session) (store.ToolCall, error) {
-	v, err := s.useGrant(ctx, tx, v)
-	if err != nil {
-		return call, err
+func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session store.Session) error {
+	var err error
+	if p.verdict, err = s.useGrant(ctx, tx, p.verdict); err != nil {
+		return err
 	}
-	s.apply(&call, v.Verdict)
-	if err := tx.InsertToolCall(ctx, call); err != nil {
-		return call, err
+	s.apply(&p.call, p.verdict.Verdict)
+	if err := tx.InsertToolCall(ctx, p.call); err != nil {
+		return err
 	}
-	if call.Status == store.ToolWaitingApproval {
-		a := approvalOf(call, v.Verdict, session.User)
+	if p.call.Status == store.ToolWaitingApproval {
+		a := approvalOf(p.call, p.verdict.Verdict, session.User)
 		if err := tx.InsertApproval(ctx, a); err != nil {
-			return call, err
+			return err
 		}
-		if err := s.cfg.Notices.Insert(ctx, tx, inbox.Question{Call: call, Approval: a}, session); err != nil {
-			return call, err
+		if err := s.cfg.Notices.Insert(ctx, tx, inbox.Question{Call: p.call, Approval: a}, session); err != nil {
+			return err
 		}
 	}
-	for _, r := range recordsOf(call, v) {
+	for _, r := range recordsOf(p.call, p.verdict) {
 		if err := tx.InsertRecord(ctx, r); err != nil {
-			return call, err
+			return err
 		}
 	}
-	return call, nil
+	return nil
 }
 
 // apply puts the call where the verdict sends it.

@@ -25,19 +25,14 @@ type judged struct {
 }
 
 // judge asks the policy, and where that has no rule, what the tool was registered with.
-func (s *Service) judge(ctx context.Context, r store.Reader, session store.Session, tool store.Tool, call store.ToolCall) (judged, error) {
-	now := time.Now()
-	grants, err := inbox.Grants(ctx, r, session, now)
-	if err != nil {
-		return judged{}, err
-	}
+func (s *Service) judge(session store.Session, tool store.Tool, call store.ToolCall, grants []policy.Grant) judged {
 	var o own
 	_ = json.Unmarshal(tool.Policy, &o) // it was checked when the tool was registered
 	c := policy.Call{
 		AgentID: session.AgentID, Session: session.ID, Tool: tool.Name, Args: call.Args, Risk: o.Risk, Own: o.Own,
 		By: policy.Principal{Tenant: session.Tenant, User: session.User},
 	}
-	return judged{c, s.cfg.Policy().Decide(c, grants, now)}, nil
+	return judged{c, s.cfg.Policy().Decide(c, grants, time.Now())}
 }
 
 // useGrant counts one use of the Grant that let the call through. One that was used up or
@@ -65,22 +60,17 @@ func approvalOf(call store.ToolCall, v policy.Verdict, asked string) store.Appro
 	return a
 }
 
-// recordsOf is what the platform contract (§9.1) wants on record of a call that was taken.
+// recordsOf is what is on record of a call that was taken, beside what its row tells
+// (bridge.Trace): what the policy said, and that a person is asked.
 func recordsOf(call store.ToolCall, v judged) []store.Record {
-	records := []store.Record{
-		recordOf(call, "tool_call_created", map[string]any{"tool_call_id": call.ID, "tool_name": call.Name, "kind": call.Kind, "args_sha256": call.ArgsSHA256}),
-		recordOf(call, store.RecordDecision, struct {
-			ToolCallID string `json:"tool_call_id"`
-			policy.Decision
-		}{call.ID, policy.Decided(v.call, v.Verdict)}),
-	}
-	switch call.Status {
-	case store.ToolWaitingApproval:
+	records := []store.Record{recordOf(call, store.RecordDecision, struct {
+		ToolCallID string `json:"tool_call_id"`
+		policy.Decision
+	}{call.ID, policy.Decided(v.call, v.Verdict)})}
+	if call.Status == store.ToolWaitingApproval {
 		records = append(records, recordOf(call, "approval_created", map[string]any{
 			"approval_id": call.ID, "tool_name": call.Name, "risk": call.Risk, "expires_at": call.ExpiresAt.UnixMilli(),
 		}))
-	case store.ToolRunning, store.ToolWaitingClient:
-		records = append(records, recordOf(call, "tool_dispatched", map[string]any{"tool_call_id": call.ID, "tool_name": call.Name}))
 	}
 	return records
 }
@@ -104,9 +94,12 @@ func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Sess
 	}
 	call := q.Call
 	call.Args = args
-	v, err := s.judge(ctx, r, session, tool, call)
-	if err == nil && v.Action == policy.Block {
-		err = &inbox.Unclear{Code: inbox.EditRefused, Message: blockedBecause(v.Verdict)}
+	grants, err := inbox.Grants(ctx, r, session, time.Now())
+	if err != nil {
+		return nil, "", err
 	}
-	return args, hashOf(args), err
+	if v := s.judge(session, tool, call, grants); v.Action == policy.Block {
+		return nil, "", &inbox.Unclear{Code: inbox.EditRefused, Message: blockedBecause(v.Verdict)}
+	}
+	return args, hashOf(args), nil
 }

@@ -45,17 +45,16 @@ func (s *Service) claimAndRun(ctx context.Context, call store.ToolCall) {
 		if err != nil || !won {
 			return err
 		}
-		if call, err = tx.ToolCall(ctx, store.System(), call.ID); err != nil { // as it was approved, perhaps edited
-			return err
-		}
-		return tx.InsertRecord(ctx, recordOf(call, "tool_dispatched", map[string]any{"tool_call_id": call.ID, "tool_name": call.Name}))
+		call, err = tx.ToolCall(ctx, store.System(), call.ID) // as it was approved, perhaps edited
+		return err
 	})
 	if err != nil {
 		s.complain(ctx, call, err)
 		return
 	}
 	if won {
-		s.run(ctx, tool, call)
+		_, _ = s.run(ctx, tool, call) // whoever waits for it reads it
+		s.cfg.Ring(call.SessionID)
 	}
 }
 
@@ -65,9 +64,8 @@ func (s *Service) complain(ctx context.Context, call store.ToolCall, err error) 
 	}
 }
 
-// run runs a call that is RUNNING here, and keeps its end. It is false when the end is not
-// known here: it could not be kept, or somebody else was first.
-func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall) (store.ToolCall, bool) {
+// run runs a call that is RUNNING here, and keeps its end. It returns the call as it then is.
+func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall) (store.ToolCall, error) {
 	failpoint.Here("after_tool_dispatch")
 	began := time.Now()
 	timed, cancel := context.WithTimeout(ctx, call.Timeout)
@@ -79,51 +77,58 @@ func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall)
 	}
 	if failure != nil {
 		if ctx.Err() != nil {
-			return call, false // we are leaving: what became of it nobody knows, and the next process says so
+			return call, ctx.Err() // we are leaving: what became of it nobody knows, and the next process says so
 		}
 		move.To, move.Result, move.ErrorCode, move.Error = store.ToolFailed, nil, failure.Code, failure.json()
 		if failure.Code == CodeTimeout {
 			move.To = store.ToolTimeout
 		}
 	}
-	kept := s.end(context.WithoutCancel(ctx), call, move)
+	won, err := s.end(context.WithoutCancel(ctx), call, move)
 	if f := s.cfg.Meter.Ended; f != nil {
 		f(call.Name, move.To, time.Since(began))
 	}
+	if err != nil {
+		return call, err
+	}
+	if !won { // somebody was first, or the answer to our commit was lost
+		return s.cfg.Store.ToolCall(ctx, store.System(), call.ID)
+	}
 	call.Status, call.Result, call.ErrorCode, call.Error, call.EndedAt = move.To, move.Result, move.ErrorCode, move.Error, move.EndedAt
-	return call, kept
+	return call, nil
 }
 
-// end keeps how a call ended and tells those who wait; false when it did not.
-func (s *Service) end(ctx context.Context, call store.ToolCall, move store.ToolCallMove) bool {
+// end keeps how a call ended; false when somebody was first.
+func (s *Service) end(ctx context.Context, call store.ToolCall, move store.ToolCallMove) (won bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, keepWait)
 	defer cancel()
-	won := false
-	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+	if call.OnFailure == store.FailureEndsRun && move.To != store.ToolSucceeded {
+		won, err = s.endWithTurn(ctx, call, move)
+	} else {
+		var lost []int
+		lost, err = s.cfg.Keep(ctx, call.SessionID, []store.Move{move}, nil)
+		won = len(lost) == 0
+	}
+	if err != nil {
+		s.cfg.Logger.Error("the end of a tool call was not kept", slog.String("tool_call_id", call.ID), slog.Any("error", err))
+		return false, err
+	}
+	return won, nil
+}
+
+// endWithTurn keeps that a call failed, and asks the Session's owner to end the Turn.
+func (s *Service) endWithTurn(ctx context.Context, call store.ToolCall, move store.ToolCallMove) (won bool, err error) {
+	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if won, err = tx.MoveToolCall(ctx, move); err != nil || !won {
 			return err
 		}
-		if err := tx.InsertRecord(ctx, resultRecord(call, move)); err != nil {
-			return err
-		}
-		if call.OnFailure == store.FailureEndsRun && move.To != store.ToolSucceeded {
-			return failTurn(ctx, tx, call, move)
-		}
-		return nil
+		return tx.InsertCommand(ctx, store.Command{
+			ID: newID(), SessionID: call.SessionID, TurnID: call.TurnID, Kind: store.CommandFail, CreatedAt: time.Now(),
+			Payload: mustJSON(&Error{Code: "tool_failed", Message: "The tool " + call.Name + " failed (" + move.ErrorCode + ")."}),
+		})
 	})
-	if err != nil {
-		s.cfg.Logger.Error("the end of a tool call was not kept", slog.String("tool_call_id", call.ID), slog.Any("error", err))
-		return false
-	}
 	s.cfg.Ring(call.SessionID)
-	return won
-}
-
-// resultRecord is how a call ended, for the record.
-func resultRecord(call store.ToolCall, move store.ToolCallMove) store.Record {
-	return recordOf(call, "tool_result", map[string]any{
-		"tool_call_id": call.ID, "tool_name": call.Name, "status": move.To, "result": orNull(move.Result), "error": orNull(move.Error),
-	})
+	return won, err
 }
 
 func orNull(raw []byte) json.RawMessage {
@@ -133,20 +138,10 @@ func orNull(raw []byte) json.RawMessage {
 	return raw
 }
 
-// failTurn asks the Session's owner to end the Turn.
-func failTurn(ctx context.Context, tx store.Tx, call store.ToolCall, move store.ToolCallMove) error {
-	return tx.InsertCommand(ctx, store.Command{
-		ID: newID(), SessionID: call.SessionID, TurnID: call.TurnID, Kind: store.CommandFail, CreatedAt: time.Now(),
-		Payload: mustJSON(&Error{Code: "tool_failed", Message: "The tool " + call.Name + " failed (" + move.ErrorCode + ")."}),
-	})
-}
-
 // giveBack is for a call that was to run at once and for which there is no room: it fails,
 // having done nothing.
-func (s *Service) giveBack(ctx context.Context, call store.ToolCall) error {
-	e := &Error{CodeBusy, "Too many tools are running. Try again."}
-	s.end(ctx, call, store.ToolCallMove{
-		ID: call.ID, From: store.ToolRunning, OnlyOf: s.cfg.Replica, To: store.ToolFailed, ErrorCode: e.Code, Error: e.json(), EndedAt: time.Now(),
+func (s *Service) giveBack(ctx context.Context, call store.ToolCall) {
+	_, _ = s.end(context.WithoutCancel(ctx), call, store.ToolCallMove{ // it is in the log if it could not be kept
+		ID: call.ID, From: store.ToolRunning, OnlyOf: s.cfg.Replica, To: store.ToolFailed, ErrorCode: CodeBusy, Error: errBusy.json(), EndedAt: time.Now(),
 	})
-	return e
 }

@@ -115,15 +115,8 @@ func (s *Service) known(ctx context.Context, tx store.Tx, id string, q inbox.Que
 		}
 		move.To, move.ErrorCode, move.Error = store.ToolFailed, e.Code, e.json()
 	}
-	won, err := tx.MoveToolCall(ctx, move)
-	if err != nil || !won || move.To == store.ToolDispatched {
-		return err
-	}
-	call, err := tx.ToolCall(ctx, store.System(), id)
-	if err != nil {
-		return err
-	}
-	return tx.InsertRecord(ctx, resultRecord(call, move))
+	_, err := tx.MoveToolCall(ctx, move)
+	return err
 }
 
 // ofTurn says whether a ToolCall belongs to a Turn: an id that was read out of another row is

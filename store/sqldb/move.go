@@ -42,6 +42,8 @@ func moveStatement(m store.Move) (Statement, error) {
 		return insertRun(m.Run), nil
 	case store.InsertToolCall:
 		return insertToolCall(m.ToolCall), nil
+	case store.TakeToolCall:
+		return takeToolCall(m.ToolCall), nil
 	case store.InsertApproval:
 		return insertApproval(m.Approval), nil
 	case store.InsertOutbox:

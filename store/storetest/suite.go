@@ -44,6 +44,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"ApprovalMoves", testApprovalMoves},
 		{"ToolCallWork", testToolCallWork},
 		{"ToolCallKeys", testToolCallKeys},
+		{"TakeToolCall", testTakeToolCall},
+		{"CallSite", testCallSite},
 		{"ToolCallAttempts", testToolCallAttempts},
 		{"ApprovalFilter", testApprovalFilter},
 		{"ApprovalDelegation", testApprovalDelegation},

@@ -119,10 +119,14 @@ func BenchmarkTool(b *testing.B) {
 			if median[i], err = s.alone(); err != nil {
 				b.Fatal(s.name, err)
 			}
-			if cpu[i], err = s.crowd(); err != nil {
+			each, err := s.crowd()
+			if err != nil {
 				b.Fatal(s.name, err)
 			}
-			b.Logf("round %d: %-22s %8v CPU a call, %8v median latency of one caller", round+1, s.name, cpu[i], median[i])
+			for _, one := range each {
+				cpu[i] += one
+			}
+			b.Logf("round %d: %-22s %8v CPU a call %v, %8v median latency of one caller", round+1, s.name, cpu[i], each, median[i])
 		}
 		byCPU, byTime := float64(cpu[1])/float64(cpu[0]), float64(median[1])/float64(median[0])
 		b.Logf("round %d: %.1f times the CPU, %.1f times the latency; the target is %.0f", round+1, byCPU, byTime, targetTool)
@@ -171,23 +175,25 @@ func (s *toolSide) alone() (median time.Duration, err error) {
 	return all[len(all)/2], nil
 }
 
-func (s *toolSide) used() (all time.Duration, err error) {
+// used is the processor's time of each process so far.
+func (s *toolSide) used() (each []time.Duration, err error) {
 	for _, pid := range s.pids {
 		one, err := cpuOf(pid)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		all += one
+		each = append(each, one)
 	}
-	return all, nil
+	return each, nil
 }
 
-func (s *toolSide) crowd() (each time.Duration, err error) {
+// crowd is what a call costs each process while many call at once.
+func (s *toolSide) crowd() (each []time.Duration, err error) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: toolCallers}}
 	defer client.CloseIdleConnections()
 	before, err := s.used()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var calls atomic.Int64
 	var failed atomic.Pointer[error]
@@ -204,8 +210,11 @@ func (s *toolSide) crowd() (each time.Duration, err error) {
 	}
 	all.Wait()
 	if p := failed.Load(); p != nil {
-		return 0, *p
+		return nil, *p
 	}
-	after, err := s.used()
-	return (after - before) / time.Duration(calls.Load()), err
+	each, err = s.used()
+	for i := range each {
+		each[i] = (each[i] - before[i]) / time.Duration(calls.Load())
+	}
+	return each, err
 }
