@@ -35,7 +35,7 @@ func allowed() map[string][]string {
 		"bridge/tools":                     {"store", "policy", "bridge/inbox", "bridge/outbound", "bridge/internal/failpoint"},
 		"bridge/hints":                     {"store"},
 		"bridge":                           {"agui", "store", "bridge/eventlog", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint", "policy", "bridge/tools", "bridge/audit"},
-		"bridge/httpagent":                 {"agui", "bridge"},
+		"bridge/httpagent":                 {"agui", "bridge", "bridge/outbound"},
 		"bridge/fromacp":                   {"agui", "acpgateway/acp"},
 		"server/auth":                      {"store"},
 		"server":                           {"agui", "agui/tdesign", "store", "bridge", "bridge/eventlog", "bridge/inbox", "bridge/proxies", "bridge/hints", "bridge/notify", "bridge/notify/link", "bridge/tools", "server/auth", "web"},

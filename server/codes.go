@@ -93,6 +93,7 @@ func Codes() []Code {
 		{"agent_error", 0, "The agent reported an error and gave no code of its own."},
 		// bridge/httpagent's, which this room does not import; a test compares.
 		{"upstream_unreachable", 0, "The agent could not be reached."},
+		{"upstream_address_refused", 0, "The agent's address may not be called."},
 		{"upstream_status", 0, "The agent answered with another status than 200."},
 		{"upstream_not_a_stream", 0, "The agent did not answer with an event stream."},
 		{"upstream_first_byte_timeout", 0, "The agent did not begin to answer in time."},

@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/outbound"
 )
 
 // Limits bound what an upstream may do to us. The zero value of a member means its default.
@@ -41,12 +41,22 @@ func orDefault(d, def time.Duration) time.Duration {
 	return d
 }
 
+// Outbound are the limits of the Gate that calls go through. How long an answer may take, and
+// how much of it there may be, is counted here, where a person's time to think is not.
+func (l Limits) Outbound() outbound.Limits {
+	return outbound.Limits{
+		Connect: l.withDefaults().Connect, FirstByte: -1, Total: -1, Body: -1,
+		Redirects: -1, // an agent that redirects is misconfigured; following would carry the run token away
+	}
+}
+
 // Config describes one HTTP agent.
 type Config struct {
 	ID      string
 	URL     string // without /invoke
 	SelfURL string // where the agent reaches us: x-aqueduct-base-url
 	Limits  Limits
+	Gate    *outbound.Gate // the way out; with the Outbound of the Limits
 }
 
 // Agent is one HTTP agent.
@@ -55,25 +65,11 @@ type Agent struct {
 	client *http.Client
 }
 
-// maxIdleConns keeps connections of a busy agent open: each Turn needs one of its own.
-const maxIdleConns = 256
-
 // New makes an Agent. It connects when it is called.
 func New(cfg Config) *Agent {
 	cfg.Limits = cfg.Limits.withDefaults()
 	cfg.URL = strings.TrimRight(cfg.URL, "/")
-	return &Agent{cfg: cfg, client: &http.Client{
-		Transport: &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: cfg.Limits.Connect}).DialContext,
-			TLSHandshakeTimeout: cfg.Limits.Connect,
-			MaxIdleConns:        maxIdleConns,
-			MaxIdleConnsPerHost: maxIdleConns,
-			IdleConnTimeout:     90 * time.Second,
-			DisableCompression:  true, // a compressed stream would be held back by its encoder
-		},
-		// An agent that redirects is misconfigured; following would carry the run token away.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return &Agent{cfg: cfg, client: cfg.Gate.Client()}
 }
 
 // Start gives the agent a new prompt.

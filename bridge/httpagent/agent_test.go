@@ -19,9 +19,19 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/outbound"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func gate(t *testing.T, limits Limits, allow ...string) *outbound.Gate {
+	t.Helper()
+	g, err := outbound.New(outbound.Config{Allow: allow, Limits: limits.Outbound()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
 
 // serve starts an agent that answers POST /invoke with handler.
 func serve(t *testing.T, limits Limits, handler http.HandlerFunc) *Agent {
@@ -34,7 +44,7 @@ func serve(t *testing.T, limits Limits, handler http.HandlerFunc) *Agent {
 	})
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	server := httptest.NewServer(mux)
-	agent := New(Config{ID: "a", URL: server.URL + "/", SelfURL: "http://self", Limits: limits})
+	agent := New(Config{ID: "a", URL: server.URL + "/", SelfURL: "http://self", Limits: limits, Gate: gate(t, limits, "127.0.0.1/32")})
 	t.Cleanup(func() {
 		agent.Close()
 		server.CloseClientConnections()
@@ -198,7 +208,7 @@ func TestAnAgentThatIsNotThere(t *testing.T) {
 	}
 	url := "http://" + l.Addr().String()
 	l.Close()
-	agent := New(Config{ID: "a", URL: url})
+	agent := New(Config{ID: "a", URL: url, Gate: gate(t, Limits{}, "127.0.0.1/32")})
 	defer agent.Close()
 	var f *bridge.Failure
 	if _, _, err := run(t, agent, nil); !errors.As(err, &f) || f.Code != CodeUnreachable {
@@ -206,6 +216,18 @@ func TestAnAgentThatIsNotThere(t *testing.T) {
 	}
 	if agent.Healthy(t.Context()) == nil {
 		t.Fatal("it is taken to be healthy")
+	}
+}
+
+// An agent whose name resolves to what its operator did not open is not called.
+func TestAnAgentAtARefusedAddress(t *testing.T) {
+	t.Parallel()
+	for url, allow := range map[string]string{"http://127.0.0.1:1": "10.0.0.0/8", "http://localhost:1": "10.0.0.0/8", "http://169.254.169.254": "169.254.169.254"} {
+		agent := New(Config{ID: "a", URL: url, Gate: gate(t, Limits{}, allow)})
+		var f *bridge.Failure
+		if _, _, err := run(t, agent, nil); !errors.As(err, &f) || f.Code != CodeRefused {
+			t.Errorf("%s: %v", url, err)
+		}
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/outbound"
 )
 
 // invokeBody is the platform contract's body (§6.1), and below the line what we add.
@@ -87,7 +89,11 @@ func (a *Agent) invoke(ctx context.Context, call bridge.Call, answers []bridge.A
 	a.setHeaders(req.Header, call)
 	resp, err := a.client.Do(req)
 	if err != nil {
-		err = t.failure(err, CodeUnreachable, "The agent could not be reached.")
+		code, message := CodeUnreachable, "The agent could not be reached."
+		if no := (*outbound.Refused)(nil); errors.As(err, &no) {
+			code, message = CodeRefused, "The agent's address may not be called: "+outbound.Cause(err)+"."
+		}
+		err = t.failure(err, code, message)
 		t.Release()
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 // Codes of RUN_ERROR that say what an HTTP agent did.
 const (
 	CodeUnreachable = "upstream_unreachable"        // no connection
+	CodeRefused     = "upstream_address_refused"    // what its name resolved to is not called
 	CodeStatus      = "upstream_status"             // not 200
 	CodeNotStream   = "upstream_not_a_stream"       // 200, but no text/event-stream
 	CodeFirstByte   = "upstream_first_byte_timeout" // no headers in time

@@ -12,12 +12,13 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/httpagent"
+	"aqueduct/bridge/outbound"
 	"aqueduct/examples/demoagent"
 	"aqueduct/server"
 )
 
 // agentFlag is id=URL.
-type agentFlag struct{ id, url string }
+type agentFlag struct{ id, url, host string }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (a *agentFlag) UnmarshalText(text []byte) error {
@@ -26,15 +27,27 @@ func (a *agentFlag) UnmarshalText(text []byte) error {
 	if !ok || err != nil || !bridge.ValidExternalID(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("expected id=http://…")
 	}
-	a.id, a.url = id, endpoint
+	a.id, a.url, a.host = id, endpoint, u.Host
 	return nil
 }
 
-// addAgents makes the directory; the first is the default.
-func addAgents(upstream *stage, agents []agentFlag, selfURL string, limits httpagent.Limits) *bridge.Directory {
+// addAgents makes the directory; the first is the default. What their hosts resolve to may be
+// private and this machine, for the operator named them; the metadata of clouds it may not be.
+func addAgents(upstream *stage, agents []agentFlag, selfURL string, limits httpagent.Limits) (*bridge.Directory, error) {
+	allow := []string{"127.0.0.0/8", "::1/128"}
+	for _, a := range agents {
+		allow = append(allow, a.host)
+	}
+	gate, err := outbound.New(outbound.Config{Allow: allow, Limits: limits.Outbound()})
+	if err != nil {
+		return nil, fmt.Errorf("--agent: %w", err)
+	}
 	directory := bridge.NewDirectory()
 	for _, a := range agents {
-		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, SelfURL: selfURL, Limits: limits})
+		if err := gate.CheckURL(a.url); err != nil {
+			return nil, fmt.Errorf("--agent %s: %w", a.id, err)
+		}
+		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, SelfURL: selfURL, Limits: limits, Gate: gate})
 		directory.Add(a.id, agent)
 		upstream.run("agent "+a.id, func(ctx context.Context) error {
 			<-ctx.Done()
@@ -42,7 +55,7 @@ func addAgents(upstream *stage, agents []agentFlag, selfURL string, limits httpa
 			return nil
 		})
 	}
-	return directory
+	return directory, nil
 }
 
 // demoID is what the demo agent is called.
@@ -59,7 +72,7 @@ func startDemo(upstream *stage, pace time.Duration) (agentFlag, error) {
 	speed.Pace = pace
 	srv := &http.Server{Handler: demoagent.New(speed), ReadHeaderTimeout: readHeaderTime}
 	upstream.run("demo agent", serveUntilDone(srv, ln, func() {}))
-	return agentFlag{demoID, "http://" + ln.Addr().String()}, nil
+	return agentFlag{demoID, "http://" + ln.Addr().String(), ln.Addr().String()}, nil
 }
 
 // probe watches the agents' health: a change is logged, the state is a metric.

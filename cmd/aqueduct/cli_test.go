@@ -78,7 +78,7 @@ func TestWhoGoesFirst(t *testing.T) {
 		}
 		s := flags.Serve
 		if s.Listen != "127.0.0.1:3" || s.Name != "env" || s.LogFormat != "json" || !s.Demo || s.DemoPace != 5*time.Millisecond ||
-			len(s.Agent) != 2 || s.Agent[1] != (agentFlag{"two", "http://b"}) || len(s.CORSOrigin) != 1 {
+			len(s.Agent) != 2 || s.Agent[1] != (agentFlag{"two", "http://b", "b"}) || len(s.CORSOrigin) != 1 {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

@@ -251,7 +251,7 @@ func (s *serveCmd) agents(upstream *stage, ln net.Listener) (*bridge.Directory, 
 	if self == "" {
 		self = reachable(ln.Addr())
 	}
-	return addAgents(upstream, given, self, s.Limits.agent()), nil
+	return addAgents(upstream, given, self, s.Limits.agent())
 }
 
 // why tells a wish to stop from a reason to.

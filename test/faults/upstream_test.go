@@ -14,6 +14,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/httpagent"
+	"aqueduct/bridge/outbound"
 	aqueduct "aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -159,7 +160,11 @@ func inProcess(t *testing.T, a *agent, limits httpagent.Limits) *server {
 	bell := eventlog.NewBell(local.New())
 	events := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: log})
 	agents := bridge.NewDirectory()
-	upstream := httpagent.New(httpagent.Config{ID: "fake", URL: a.URL, Limits: limits})
+	gate, err := outbound.New(outbound.Config{Allow: []string{"127.0.0.0/8"}, Limits: limits.Outbound()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstream := httpagent.New(httpagent.Config{ID: "fake", URL: a.URL, Limits: limits, Gate: gate})
 	agents.Add("fake", upstream)
 	sessions := bridge.New(bridge.Config{Store: st, Log: events, Bell: bell, Replica: replica, Agents: agents, Logger: log})
 	handler, err := aqueduct.New(aqueduct.Config{Sessions: sessions, Store: st, Auth: auth.None(), Metrics: metrics, Logger: log})
