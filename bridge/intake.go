@@ -18,25 +18,25 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 		return Reply{}, err
 	}
 	var (
-		reply Reply
-		rung  bool
+		reply   Reply
+		rung    bool
+		settled []inbox.Settled
 	)
-	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+	take := func(tx store.Tx) (err error) {
 		in := intake{s: s, tx: tx, req: req}
 		reply, rung, err = in.take(ctx)
+		settled = in.settled
 		return err
-	})
+	}
+	err := s.cfg.Store.InTx(ctx, take)
 	if errors.Is(err, store.ErrConflict) {
 		// Two POSTs made the same thread or Run at once; the other was first, and is seen now.
-		err = s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-			in := intake{s: s, tx: tx, req: req}
-			reply, rung, err = in.take(ctx)
-			return err
-		})
+		err = s.cfg.Store.InTx(ctx, take)
 	}
 	if err != nil || !rung {
 		return reply, err
 	}
+	s.carryOn(settled...)
 	if reply.begun != nil && reply.Session.Owner == s.cfg.Replica {
 		s.rouse(reply.Session.ID, false, reply.begun)
 	} else {

@@ -68,8 +68,7 @@ func (s *Sessions) settle(ctx context.Context, by decider, id string, decide fun
 	})
 	if err == nil && settled.Won {
 		s.cfg.Bell.Ring(settled.Question.Call.SessionID)
-		s.kickTools(settled.Question)
-		s.cfg.Notices.Kept()
+		s.carryOn(settled)
 	}
 	return settled, err
 }
@@ -204,10 +203,16 @@ func (s *Sessions) standing(ctx context.Context, tx store.Tx, session store.Sess
 	return id, tx.InsertGrant(ctx, inbox.GrantRow(id, g, d.By, now))
 }
 
-// kickTools has an approved ToolCall run at once, instead of when it is looked for.
-func (s *Sessions) kickTools(q inbox.Question) {
-	if q.Proxied() && s.cfg.Tools != nil {
-		s.cfg.Tools.Kick()
+// carryOn has done at once, instead of when it is looked for, what is to be done now that
+// Questions are kept as settled.
+func (s *Sessions) carryOn(all ...inbox.Settled) {
+	for _, settled := range all {
+		if settled.Question.Proxied() && s.cfg.Tools != nil {
+			s.cfg.Tools.Decided(settled.Question)
+		}
+	}
+	if len(all) > 0 {
+		s.cfg.Notices.Kept()
 	}
 }
 

@@ -142,7 +142,7 @@ func TestToolCancelledBeforeItBegan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.tools.Kick()
+	r.tools.Decided(inbox.Question{})
 	got, err := r.tools.Wait(t.Context(), store.System(), call, 20*time.Second)
 	if err != nil || got.Status != store.ToolFailed || got.ErrorCode != "cancelled" || w.runs(call) != 0 {
 		t.Errorf("%s %s, ran %d times, %v", got.Status, got.ErrorCode, w.runs(call), err)

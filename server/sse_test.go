@@ -121,6 +121,13 @@ func (h *house) prompt(thread, run, text string) *http.Request {
 	return h.request("POST", "/api/agui/chat", inputBody(thread, run, text))
 }
 
+// chatAnswer answers a question in the chat, by a tool message.
+func (h *house) chatAnswer(thread, run, id, answer string) []frame {
+	h.t.Helper()
+	return h.open(h.request("POST", "/api/agui/chat", fmt.Sprintf(`{"threadId":%q,"runId":%q,"protocolVersion":"1.0","state":{},"tools":[],"context":[],"forwardedProps":{},`+
+		`"messages":[{"id":"t-%s","role":"tool","toolCallId":%q,"content":%q}]}`, thread, run, run, id, answer))).rest()
+}
+
 func inputBody(thread, run, text string) string {
 	return fmt.Sprintf(`{"threadId":%q,"runId":%q,"protocolVersion":"1.0","state":{},"tools":[],"context":[],"forwardedProps":{},`+
 		`"messages":[{"id":"u-%s","role":"user","content":%q}]}`, thread, run, run, text)

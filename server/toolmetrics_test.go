@@ -29,7 +29,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 			break
 		}
 	}
-	w.decide(w.question(), `{"decision":"approve"}`)
+	w.chatAnswer("T", "R9", w.question(), `{"approved":true}`)
 	<-w.said
 	w.idle("T")
 	page := w.do("GET", "/metrics", "").body

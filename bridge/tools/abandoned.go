@@ -17,7 +17,7 @@ func (s *Service) lookForAbandoned(ctx context.Context) error {
 	}
 	for _, call := range calls {
 		if err := s.takeBack(ctx, call); err != nil {
-			return err
+			s.complain(ctx, call, err)
 		}
 	}
 	return nil

@@ -78,7 +78,7 @@ func recordsOf(call store.ToolCall, v judged) []store.Record {
 func recordOf(call store.ToolCall, kind string, payload any) store.Record {
 	return store.Record{
 		ID: uuid.Must(uuid.NewV7()).String(), SessionID: call.SessionID, TurnID: call.TurnID, Source: store.SourcePlatform,
-		Type: kind, TS: time.Now(), Payload: mustJSON(payload),
+		Type: kind, TS: call.CreatedAt, Payload: mustJSON(payload),
 	}
 }
 

@@ -27,40 +27,47 @@ func (s *Service) claimAndRun(ctx context.Context, call store.ToolCall) {
 		return
 	}
 	failpoint.Here("before_tool_dispatch")
-	won := false
-	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-		won = false
-		if turn, err := tx.Turn(ctx, store.System(), call.TurnID); err != nil {
-			return err
-		} else if turn.Status == store.TurnCancelled && call.RunningAt.IsZero() { // after it was approved
-			e := &Error{CodeCancelled, "The run was cancelled before the tool began."}
-			_, err = tx.MoveToolCall(ctx, store.ToolCallMove{
-				ID: call.ID, From: store.ToolDispatched, To: store.ToolFailed, ErrorCode: e.Code, Error: e.json(), EndedAt: time.Now(),
-			})
-			return err
-		}
-		won, err = tx.MoveToolCall(ctx, store.ToolCallMove{
-			ID: call.ID, From: store.ToolDispatched, To: store.ToolRunning, Replica: s.cfg.Replica, RunningAt: time.Now(),
-		})
-		if err != nil || !won {
-			return err
-		}
-		call, err = tx.ToolCall(ctx, store.System(), call.ID) // as it was approved, perhaps edited
-		return err
-	})
+	call, won, err := s.claim(ctx, call)
 	if err != nil {
 		s.complain(ctx, call, err)
 		return
 	}
 	if won {
 		_, _ = s.run(ctx, tool, call) // whoever waits for it reads it
-		s.cfg.Ring(call.SessionID)
 	}
+	s.cfg.Ring(call.SessionID)
+}
+
+// claim makes an approved call this replica's to run, as it is kept then: perhaps edited. One
+// whose Turn was cancelled after it was approved ends instead, if it never began.
+func (s *Service) claim(ctx context.Context, call store.ToolCall) (_ store.ToolCall, won bool, err error) {
+	turn, err := s.cfg.Store.Turn(ctx, store.System(), call.TurnID)
+	if err != nil {
+		return call, false, err
+	}
+	if turn.Status == store.TurnCancelled && call.RunningAt.IsZero() {
+		e := &Error{CodeCancelled, "The run was cancelled before the tool began."}
+		_, err := s.cfg.Keep(ctx, call.SessionID, []store.Move{store.ToolCallMove{
+			ID: call.ID, From: store.ToolDispatched, To: store.ToolFailed, ErrorCode: e.Code, Error: e.json(), EndedAt: time.Now(),
+		}}, nil)
+		return call, false, err
+	}
+	now := time.Now().Truncate(time.Millisecond) // as it is kept
+	_, err = s.cfg.Keep(ctx, call.SessionID, []store.Move{store.ToolCallMove{
+		ID: call.ID, From: store.ToolDispatched, To: store.ToolRunning, Replica: s.cfg.Replica, RunningAt: now,
+	}}, nil)
+	if err != nil {
+		return call, false, err
+	}
+	// The row tells whose it is, even when the answer to the commit was lost. An earlier attempt
+	// of ours that could not keep its end began at another time.
+	kept, err := s.cfg.Store.ToolCall(ctx, store.System(), call.ID)
+	return kept, err == nil && kept.Status == store.ToolRunning && kept.Replica == s.cfg.Replica && kept.RunningAt.Equal(now), err
 }
 
 func (s *Service) complain(ctx context.Context, call store.ToolCall, err error) {
 	if ctx.Err() == nil {
-		s.cfg.Logger.Error("tool call not run, trying again", slog.String("tool_call_id", call.ID), slog.Any("error", err))
+		s.cfg.Logger.Error("tool call not seen to, trying again", slog.String("tool_call_id", call.ID), slog.Any("error", err))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"aqueduct/bridge/inbox"
 	"aqueduct/store"
 )
 
@@ -51,7 +52,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	s.Kick()
+	s.kick()
 	for {
 		select {
 		case <-s.bell:
@@ -69,8 +70,16 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// Kick says that a call may have been approved.
-func (s *Service) Kick() {
+// Decided hears that a Question about a ToolCall was settled, once that is kept.
+func (s *Service) Decided(q inbox.Question) {
+	if f := s.cfg.Meter.Waited; f != nil && q.Approval.ID != "" {
+		f(q.Approval.Tool, string(q.Approval.Status), q.Approval.DecidedAt.Sub(q.Approval.CreatedAt))
+	}
+	s.kick()
+}
+
+// kick says that there may be work.
+func (s *Service) kick() {
 	select {
 	case s.bell <- struct{}{}:
 	default:
@@ -95,7 +104,7 @@ func (s *Service) look(ctx context.Context) error {
 	}
 	for _, call := range orphans {
 		if err := s.orphaned(ctx, call); err != nil {
-			return err
+			s.complain(ctx, call, err)
 		}
 	}
 	return nil

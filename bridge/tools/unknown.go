@@ -74,9 +74,6 @@ func (s *Service) unknownCall(call store.ToolCall) store.ToolCall {
 
 // Settled carries on after a Question about a ToolCall was settled, in the same transaction.
 func (s *Service) Settled(ctx context.Context, tx store.Tx, q inbox.Question, now time.Time) error {
-	if f := s.cfg.Meter.Waited; f != nil && q.Approval.ID != "" {
-		f(q.Approval.Tool, string(q.Approval.Status), now.Sub(q.Approval.CreatedAt))
-	}
 	if id, ok := strings.CutPrefix(q.Call.UpstreamID, unknownPrefix); ok && q.Call.Kind == store.KindQuestion {
 		return s.known(ctx, tx, id, q, now)
 	}
