@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"encoding/json"
 
 	"aqueduct/agui"
 	"aqueduct/bridge/eventlog"
@@ -165,22 +166,36 @@ func sentences(notes []agui.Event) []agui.Event {
 	var events []agui.Event
 	for _, n := range notes {
 		if c, ok := n.(*agui.Custom); ok {
-			events = append(events, say(noteSentence(c.Name))...)
+			events = append(events, say(noteSentence(c))...)
 		}
 	}
 	return events
 }
 
-func noteSentence(name string) string {
-	switch name {
+func noteSentence(note *agui.Custom) string {
+	switch note.Name {
 	case "question_settled":
 		return "This question has been answered already."
 	case "message_not_taken":
 		return "Please answer the question first; then go on."
 	case "question_open":
-		return "That answer was not one of the options, so the question is still open."
+		return openSentence(note.Value)
 	}
 	return "There is no such question in this conversation."
+}
+
+// openSentence says why an answer left its Question open. Only of who may decide what does
+// the note's own message speak to a person: the others tell whoever wrote the page.
+func openSentence(note json.RawMessage) string {
+	var why inbox.Unclear
+	_ = json.Unmarshal(note, &why) // of our own writing
+	switch why.Code {
+	case inbox.UnknownOption:
+		return "That answer was not one of the options, so the question is still open."
+	case inbox.NotApprover, inbox.FourEyes, inbox.EditRefused:
+		return why.Message + " The question is still open."
+	}
+	return "That is no answer to this question, so it is still open."
 }
 
 func say(text string) []agui.Event {

@@ -195,7 +195,13 @@ func (b decisionBody) answer(a store.Approval) (inbox.Answer, error) {
 	}
 	refused := approved != nil && !*approved
 	out.Cancelled = b.Decision == "cancel" || refused && a.Kind == store.ApprovalInput
-	if out.Cancelled || out.Payload != nil {
+	if out.Cancelled {
+		return out, nil
+	}
+	if out.Payload != nil {
+		if a.Kind == store.ApprovalPermission && (approved != nil || b.OptionID != "" || there(b.Edited)) {
+			return out, refuse(bridge.RefusedInvalidAnswer, "A permission is answered in the payload or beside it, not in both: they could differ.")
+		}
 		return out, nil
 	}
 	if a.Kind == store.ApprovalInput {

@@ -15,10 +15,7 @@ import (
 
 // batchBody is several decisions at once, not more than 100: each is a transaction of its own.
 type batchBody struct {
-	Decisions []struct {
-		ApprovalID string `json:"approval_id" validate:"required,max=128"`
-		decisionBody
-	} `json:"decisions" validate:"required,min=1,max=100,dive"`
+	Decisions []rawJSON `json:"decisions" validate:"required,min=1,max=100"`
 }
 
 // batchedJSON is what became of one of them: the approval, or why not.
@@ -39,20 +36,21 @@ func (h *approvals) decideAll(c echo.Context) error {
 	out := struct {
 		Decisions []batchedJSON `json:"decisions"`
 	}{Decisions: make([]batchedJSON, 0, len(body.Decisions))}
-	for _, d := range body.Decisions {
-		out.Decisions = append(out.Decisions, h.decideOne(c, d.ApprovalID, d.decisionBody))
+	for _, raw := range body.Decisions {
+		out.Decisions = append(out.Decisions, h.decideOne(c, raw))
 	}
 	return c.JSON(http.StatusOK, out)
 }
 
-func (h *approvals) decideOne(c echo.Context, id string, body decisionBody) batchedJSON {
-	ctx := c.Request().Context()
-	a, err := h.store.Approval(ctx, auth.From(ctx).Inbox(), id)
+// decideOne reads one of them by itself: what is wrong with it is no fault of the others.
+func (h *approvals) decideOne(c echo.Context, raw rawJSON) batchedJSON {
+	var d decisionFrame
+	err := h.in.message(raw, &d)
 	var settled settledJSON
 	if err == nil {
-		settled, err = h.settle(c, a, body)
+		settled, err = h.decideNamed(c, d)
 	}
-	out := batchedJSON{ApprovalID: id, OK: err == nil}
+	out := batchedJSON{ApprovalID: d.ApprovalID, OK: err == nil}
 	if settled.ApprovalID != "" {
 		out.Approval = &settled
 	}
@@ -61,6 +59,15 @@ func (h *approvals) decideOne(c echo.Context, id string, body decisionBody) batc
 		out.Code, out.Detail = p.Code, p.Detail
 	}
 	return out
+}
+
+func (h *approvals) decideNamed(c echo.Context, d decisionFrame) (settledJSON, error) {
+	ctx := c.Request().Context()
+	a, err := h.store.Approval(ctx, auth.From(ctx).Inbox(), d.ApprovalID)
+	if err != nil {
+		return settledJSON{}, err
+	}
+	return h.settle(c, a, d.decisionBody)
 }
 
 // settle decides one, for decide and decideAll.

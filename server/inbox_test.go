@@ -66,12 +66,13 @@ func TestInboxEditedArguments(t *testing.T) {
 	}
 }
 
-// TestInboxBatch: each decision stands for itself.
+// TestInboxBatch: each decision stands for itself, one that cannot be read too.
 func TestInboxBatch(t *testing.T) {
 	t.Parallel()
 	w, id := asking(t, highRisk)
 	got := w.do("POST", "/api/approvals/decisions", fmt.Sprintf(`{"decisions":[{"approval_id":%q,"decision":"approve"},
-		{"approval_id":%q,"decision":"reject"},{"approval_id":"01890000-0000-7000-8000-000000000000","decision":"approve"}]}`, id, id))
+		{"approval_id":%q,"decision":"reject"},{"approval_id":"01890000-0000-7000-8000-000000000000","decision":"approve"},
+		{"approval_id":%q,"decision":"maybe"},{"approval_id":%q,"approved":"yes"},{"decision":"approve"},null]}`, id, id, id, id))
 	var out struct {
 		Decisions []struct {
 			OK       bool
@@ -79,11 +80,16 @@ func TestInboxBatch(t *testing.T) {
 			Approval struct{ Status string }
 		}
 	}
-	if json.Unmarshal([]byte(got.body), &out) != nil || len(out.Decisions) != 3 {
+	if json.Unmarshal([]byte(got.body), &out) != nil || len(out.Decisions) != 7 {
 		t.Fatal(got.status, got.body)
 	}
 	if d := out.Decisions; !d[0].OK || d[1].Code != "already_decided" || d[1].Approval.Status != "APPROVED" || d[2].Code != "not_found" {
 		t.Errorf("%+v", d)
+	}
+	for _, d := range out.Decisions[3:] {
+		if d.OK || d.Code != "invalid_body" {
+			t.Errorf("%+v", d)
+		}
 	}
 	if said := <-w.said; !strings.HasPrefix(said, "succeeded") {
 		t.Error(said)

@@ -125,12 +125,13 @@ type permissionFrame struct {
 }
 
 // permissionResponse answers. Beside the contract's words it takes an option of those that
-// were offered, and for an input its value.
+// were offered, the arguments as they shall be instead, and for an input its value.
 type permissionResponse struct {
 	ExecutionID string  `json:"execution_id" validate:"max=128"`
 	Approved    *bool   `json:"approved"`
 	OptionID    string  `json:"option_id" validate:"max=256"`
 	Payload     rawJSON `json:"payload"`
+	Edited      rawJSON `json:"edited_args"`
 	Reason      string  `json:"reason" validate:"max=2000"`
 }
 
@@ -165,7 +166,7 @@ func (s *permissionSocket) respond(r permissionResponse) error {
 	if a.SessionID != session.ID {
 		return store.ErrNotFound
 	}
-	body := decisionBody{Approved: r.Approved, OptionID: r.OptionID, Payload: r.Payload, Reason: r.Reason}
+	body := decisionBody{Approved: r.Approved, OptionID: r.OptionID, Payload: r.Payload, Edited: r.Edited, Reason: r.Reason}
 	if err := s.h.in.check(body, codeInvalidBody); err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ func TestPermissionSpellings(t *testing.T) {
 		`{"outcome":{"outcome":"selected","optionId":"d"}}`:      "d",
 		`{"outcome":{"outcome":"cancelled"}}`:                    "",
 		`{"outcome":{"outcome":"cancelled","optionId":"a"}}`:     "",
+		`{"optionId":"a","choice":"` + questionID + `:0"}`:       "a", // the same, said twice
 		`"a"`:                                 "a",
 		`{"optionId":"` + questionID + `:2"}`: "c",
 		`{"choice":"` + questionID + `:0"}`:   "a",
@@ -150,19 +151,21 @@ func TestUnclear(t *testing.T) {
 		`{"outcome":"selected"}`:             "invalid_answer",
 		`{"outcome":{"outcome":"selected"}}`: "invalid_answer",
 		`{"approved":true,"optionId":"c"}`:   "invalid_answer", // contradicts itself
-		`{"approved":false,"optionId":"a"}`:  "invalid_answer",
-		`{"optionId":"z"}`:                   "unknown_option",
-		`{"optionId":"allow_once"}`:          "unknown_option", // a kind is no id
-		`{"optionId":"Allow"}`:               "unknown_option", // nor is a label
-		`"A"`:                                "unknown_option",
-		`"a "`:                               "unknown_option",
-		text(`{"optionId":"a"`):              "unknown_option", // a string that only looks like JSON
-		`"` + questionID + `:4"`:             "unknown_option",
-		`"` + questionID + `:-1"`:            "unknown_option",
-		`"` + questionID + `:"`:              "unknown_option",
-		`"` + questionID + `:x"`:             "unknown_option",
-		`"other-question:0"`:                 "unknown_option",
-		`":0"`:                               "unknown_option",
+		`{"optionId":"c","choice":"b"}`:      "invalid_answer",
+		`{"optionId":"c","outcome":{"outcome":"selected","optionId":"b"}}`: "invalid_answer",
+		`{"approved":false,"optionId":"a"}`:                                "invalid_answer",
+		`{"optionId":"z"}`:                                                 "unknown_option",
+		`{"optionId":"allow_once"}`:                                        "unknown_option", // a kind is no id
+		`{"optionId":"Allow"}`:                                             "unknown_option", // nor is a label
+		`"A"`:                                                              "unknown_option",
+		`"a "`:                                                             "unknown_option",
+		text(`{"optionId":"a"`):                                            "unknown_option", // a string that only looks like JSON
+		`"` + questionID + `:4"`:                                           "unknown_option",
+		`"` + questionID + `:-1"`:                                          "unknown_option",
+		`"` + questionID + `:"`:                                            "unknown_option",
+		`"` + questionID + `:x"`:                                           "unknown_option",
+		`"other-question:0"`:                                               "unknown_option",
+		`":0"`:                                                             "unknown_option",
 	} {
 		d, err := inbox.Read(permission(), inbox.Answer{QuestionID: questionID, Payload: []byte(payload)})
 		if got := codeOf(err); got != want || d.Status != "" {

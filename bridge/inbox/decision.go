@@ -161,7 +161,7 @@ func readPermission(d Decision, q Question, a Answer) (Decision, error) {
 
 // saidPermission is what the spellings of a permission's answer have in common.
 type saidPermission struct {
-	optionID  string
+	options   []string // every option it names
 	approved  *bool
 	cancelled bool
 	edited    json.RawMessage
@@ -173,7 +173,7 @@ func parsePermission(payload json.RawMessage) (saidPermission, error) {
 	payload = unwrapText(payload)
 	var bare string
 	if json.Unmarshal(payload, &bare) == nil && bare != "" {
-		return saidPermission{optionID: bare}, nil
+		return saidPermission{options: []string{bare}}, nil
 	}
 	var body struct {
 		OptionID  string          `json:"optionId"`
@@ -187,22 +187,26 @@ func parsePermission(payload json.RawMessage) (saidPermission, error) {
 	if err := json.Unmarshal(payload, &body); err != nil {
 		return saidPermission{}, &Unclear{InvalidAnswer, `expected {"optionId":…} or {"approved":true|false}`}
 	}
-	said := saidPermission{approved: body.Approved, optionID: firstOf(body.OptionID, body.OptionID2, body.Choice)}
+	said := saidPermission{approved: body.Approved}
 	if said.edited = body.Edited; len(said.edited) == 0 {
 		said.edited = body.Edited2
 	}
 	if string(said.edited) == "null" {
 		said.edited = nil
 	}
+	var outcome struct{ Outcome, OptionID string }
 	if len(body.Outcome) > 0 {
-		var outcome struct{ Outcome, OptionID string }
 		if json.Unmarshal(body.Outcome, &outcome) != nil {
 			return said, &Unclear{InvalidAnswer, "outcome is not an ACP outcome"}
 		}
 		said.cancelled = outcome.Outcome == "cancelled"
-		said.optionID = firstOf(said.optionID, outcome.OptionID)
 	}
-	if said.optionID == "" && said.approved == nil && !said.cancelled {
+	for _, id := range []string{body.OptionID, body.OptionID2, body.Choice, outcome.OptionID} {
+		if id != "" {
+			said.options = append(said.options, id)
+		}
+	}
+	if len(said.options) == 0 && said.approved == nil && !said.cancelled {
 		return said, &Unclear{InvalidAnswer, `expected {"optionId":…} or {"approved":true|false}`}
 	}
 	return said, nil
@@ -211,7 +215,7 @@ func parsePermission(payload json.RawMessage) (saidPermission, error) {
 // choose finds the one offered option that was meant.
 func (s saidPermission) choose(q Question) (Option, error) {
 	options := q.Options()
-	if s.optionID == "" {
+	if len(s.options) == 0 {
 		kinds := []string{RejectOnce, RejectAlways}
 		if *s.approved {
 			kinds = []string{AllowOnce, AllowAlways}
@@ -221,9 +225,16 @@ func (s saidPermission) choose(q Question) (Option, error) {
 		}
 		return Option{}, &Unclear{UnknownOption, "no option of that kind was offered"}
 	}
-	o, ok := find(q.Call.ID, options, s.optionID)
-	if !ok {
-		return Option{}, &Unclear{UnknownOption, fmt.Sprintf("%q is not an option of this question", s.optionID)}
+	var o Option
+	for i, id := range s.options {
+		named, ok := find(q.Call.ID, options, id)
+		if !ok {
+			return Option{}, &Unclear{UnknownOption, fmt.Sprintf("%q is not an option of this question", id)}
+		}
+		if i > 0 && named.ID != o.ID {
+			return Option{}, &Unclear{InvalidAnswer, "the answer names two options"}
+		}
+		o = named
 	}
 	if s.approved != nil && *s.approved != o.Allows() {
 		return Option{}, &Unclear{InvalidAnswer, "approved contradicts the option"}
@@ -250,7 +261,7 @@ func find(questionID string, options []Option, id string) (Option, bool) {
 // OptionNames reports whether the answer's option has the form <questionId>:<n>.
 func OptionNames(a Answer, questionID string) bool {
 	said, err := parsePermission(a.Payload)
-	return err == nil && strings.HasPrefix(said.optionID, questionID+":")
+	return err == nil && len(said.options) > 0 && strings.HasPrefix(said.options[0], questionID+":")
 }
 
 func first(options []Option, kinds ...string) (Option, bool) {
@@ -347,13 +358,4 @@ func mustJSON(v any) json.RawMessage {
 		panic("inbox: " + err.Error())
 	}
 	return raw
-}
-
-func firstOf(ss ...string) string {
-	for _, s := range ss {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }
