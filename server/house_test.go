@@ -14,9 +14,11 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
+	"aqueduct/acpgateway"
 	"aqueduct/bridge"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
+	"aqueduct/bridge/proxies"
 	"aqueduct/bridge/tools"
 	"aqueduct/policy"
 	"aqueduct/server"
@@ -38,6 +40,7 @@ type house struct {
 	metrics *server.Metrics
 	hints   *hints.Hub
 	agent   *scripted
+	gateway *acpgateway.Gateway // nil: the agent is not behind a proxy
 	faults  *faulty
 	ended   chan string // the outcomes of Runs
 }
@@ -53,6 +56,7 @@ type plan struct {
 	control bridge.Controller
 	proxies *server.ProxyAccess
 	hooks   server.Webhooks
+	acp     bool // the agent is behind a proxy, which the test links
 	wrap    func(net.Listener) net.Listener
 }
 
@@ -77,7 +81,9 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	bell := eventlog.NewBell(local.New())
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger, Observe: h.metrics.Committed})
 	agents := bridge.NewDirectory()
-	agents.Add("scripted", h.agent)
+	if !p.acp {
+		agents.Add("scripted", h.agent)
+	}
 	called := tools.New(tools.Config{
 		Store: st, Replica: replica, Policy: policy.Default, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
 		Listeners: bell.Listeners, Client: http.DefaultClient, Logger: logger, Meter: h.metrics.ToolMeter(),
@@ -89,14 +95,24 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	if p.auth == nil {
 		p.auth = auth.None()
 	}
-	h.server, err = server.New(server.Config{
+	cfg := server.Config{
 		Sessions: sessions, Store: h.faults, Auth: p.auth, Metrics: h.metrics, Logger: slog.New(slog.DiscardHandler),
 		Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 		Links: newLinks(t, st),
 		Tools: called, CheckURL: func(string) error { return nil },
 		Controller: p.control, Proxies: p.proxies, Hints: h.hints, Webhooks: p.hooks,
-	})
-	if err != nil {
+	}
+	if p.acp {
+		h.gateway = acpgateway.New(acpgateway.Config{
+			Authenticate: func(*http.Request) (acpgateway.Identity, error) {
+				return acpgateway.Identity{ProxyID: "p1", AgentID: "scripted"}, nil
+			},
+			Registry: proxies.New(st), Directory: agents, Spoke: sessions.Spoke, Note: log.Note, Stalled: log.Stalled, Hints: h.hints,
+			Agents: map[string]acpgateway.AgentConfig{"scripted": {}}, Logger: logger,
+		})
+		cfg.Gateway = h.gateway
+	}
+	if h.server, err = server.New(cfg); err != nil {
 		t.Fatal(err)
 	}
 	stop := h.run(bell, log, called, sessions)
@@ -141,7 +157,15 @@ func (h *house) as(t testing.TB) *house {
 func (h *house) run(bell *eventlog.Bell, log *eventlog.Log, called *tools.Service, sessions *bridge.Sessions) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	driving, stopDriving := context.WithCancel(ctx)
-	var upper, lower sync.WaitGroup
+	linked, stopLinks := context.WithCancel(ctx)
+	var upper, links, lower sync.WaitGroup
+	if h.gateway != nil {
+		links.Go(func() {
+			if err := h.gateway.Run(linked); err != nil {
+				h.t.Error(err)
+			}
+		})
+	}
 	upper.Go(func() {
 		if err := sessions.Run(driving); err != nil {
 			h.t.Error(err)
@@ -158,6 +182,8 @@ func (h *house) run(bell *eventlog.Bell, log *eventlog.Log, called *tools.Servic
 	return func() {
 		stopDriving()
 		upper.Wait()
+		stopLinks()
+		links.Wait()
 		cancel()
 		lower.Wait()
 		if err := h.store.Close(); err != nil {

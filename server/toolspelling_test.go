@@ -139,13 +139,13 @@ var approvals = []spelling{
 }
 
 // asked are the surfaces a prompt that leads to a Question is sent on.
-var asked = map[string]func(w *workshop){
-	"AG-UI": func(w *workshop) { w.chat("T", "R", "go") },
-	"TDesign": func(w *workshop) {
-		w.open(w.request("POST", "/api/agui/chat", `{"threadId":"T","prompt":"go"}`, "Cache-Control", "no-cache")).rest()
+var asked = map[string]func(h *house){
+	"AG-UI": func(h *house) { h.chat("T", "R", "go") },
+	"TDesign": func(h *house) {
+		h.open(h.request("POST", "/api/agui/chat", `{"threadId":"T","prompt":"go"}`, "Cache-Control", "no-cache")).rest()
 	},
-	"ingress": func(w *workshop) {
-		ch := w.channel("")
+	"ingress": func(h *house) {
+		ch := h.channel("")
 		ch.invoke("r1", "T", "go")
 		ch.until("approval_required")
 	},
@@ -162,7 +162,7 @@ func TestToolSpellings(t *testing.T) {
 			t.Run(fmt.Sprint(surface, "/", s.name), func(t *testing.T) {
 				t.Parallel()
 				w := newWorkshop(t, highRisk, waiting)
-				ask(w)
+				ask(w.house)
 				id := w.question()
 				var tail *reader
 				if watched {

@@ -117,8 +117,9 @@ func worded(h *house, got answer) string {
 	}
 	frames := stream(h.t, got.body)
 	for code, sentence := range map[string]string{
-		"unknown_option": "That answer was not one of the options, so the question is still open.",
-		"invalid_answer": "That is no answer to this question, so it is still open.",
+		"unknown_option":   "That answer was not one of the options, so the question is still open.",
+		"invalid_answer":   "That is no answer to this question, so it is still open.",
+		"edit_not_allowed": "The arguments of this call may not be changed. The question is still open.",
 	} {
 		if text(frames) == sentence && dispatched(frames, "request_permission") != "" {
 			return code

@@ -1,0 +1,191 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/server"
+	"aqueduct/store"
+)
+
+// acpAgent is a proxy written to the contract, with agents behind it that ask for a
+// permission when they are told to go, say what they heard, and have a word for anything else.
+type acpAgent struct {
+	t     *testing.T
+	conn  *websocket.Conn
+	title string // of the call it asks for
+	heard chan *acp.SessionPermission
+
+	prompts map[string]string // under way, by run
+}
+
+// newACPHouse is a house whose agent is behind a proxy.
+func newACPHouse(t *testing.T, title string) (*house, *acpAgent) {
+	t.Helper()
+	h := newHouseWith(t, nil, plan{acp: true, hooks: server.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}})
+	conn, resp, err := h.dial("/ws/agent")
+	if err != nil {
+		t.Fatal(err, resp)
+	}
+	a := &acpAgent{t: t, conn: conn, title: title, heard: make(chan *acp.SessionPermission, 8), prompts: make(map[string]string)}
+	a.say(&acp.RegisterAgent{Agent: acp.ProxyInfo{ID: "p1", Name: "double"}})
+	if _, err := hear(conn); err != nil { // register_ack
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		a.serve()
+	}()
+	t.Cleanup(func() {
+		_ = conn.Close()
+		<-ended
+	})
+	return h, a
+}
+
+func (a *acpAgent) serve() {
+	for {
+		_, raw, err := a.conn.ReadMessage()
+		if err != nil {
+			return
+		}
+		_, frame, err := acp.Decode(raw)
+		if err != nil {
+			a.t.Errorf("a frame of the gateway's: %v: %s", err, raw)
+		}
+		switch f := frame.(type) {
+		case *acp.Open:
+			a.say(&acp.Opened{RunID: f.RunID, OK: true})
+		case *acp.PromptSend:
+			a.prompted(f)
+		case *acp.SessionPermission:
+			a.heard <- f
+			option := ""
+			if f.OptionID != nil {
+				option = *f.OptionID
+			}
+			a.ends(f.RunID, "heard "+f.Outcome+" "+option)
+		}
+	}
+}
+
+func (a *acpAgent) prompted(f *acp.PromptSend) {
+	a.prompts[f.RunID] = f.PromptID
+	if !strings.Contains(string(f.Prompt[len(f.Prompt)-1]), `"go"`) {
+		a.ends(f.RunID, "well")
+		return
+	}
+	title, _ := json.Marshal(a.title)
+	a.say(&acp.ProxyUpdate{RunID: f.RunID, Content: fmt.Appendf(nil, `{"type":"permission_request","request_id":"7","session_id":"S1","prompt_id":%q,
+		"tool_call":{"toolCallId":"call-1","title":%s,"kind":"execute","rawInput":{"cmd":"rm"}},
+		"options":[{"optionId":"p-once","name":"Allow","kind":"allow_once"},{"optionId":"p-no","name":"Reject","kind":"reject_once"}]}`, f.PromptID, title)})
+}
+
+// ends says a word and ends the prompt.
+func (a *acpAgent) ends(run, word string) {
+	prompt, session, stop := a.prompts[run], "S1", "end_turn"
+	a.say(&acp.ACPUpdate{RunID: run, PromptID: &prompt, SessionID: &session, Update: fmt.Appendf(nil,
+		`{"sessionUpdate":"agent_message_chunk","messageId":%q,"content":{"type":"text","text":%q}}`, "m-"+prompt, word)})
+	a.say(&acp.PromptResult{RunID: run, PromptID: prompt, OK: true, SessionID: session, StopReason: &stop})
+}
+
+func (a *acpAgent) say(f acp.Frame) {
+	raw, err := acp.Encode(f)
+	if err == nil {
+		err = a.conn.WriteMessage(websocket.TextMessage, raw)
+	}
+	if err != nil {
+		a.t.Error(err)
+	}
+}
+
+// TestACPSpellings: what an ACP agent asks is settled by each spelling of each surface: its
+// proxy hears once, with the agent's own option, and the chat goes on, watched or not. An
+// answer that changes the arguments is refused and leaves it open.
+func TestACPSpellings(t *testing.T) {
+	t.Parallel()
+	surfaces := slices.Sorted(maps.Keys(asked))
+	for i, s := range approvals {
+		surface, watched := surfaces[i%len(surfaces)], i%2 == 0
+		t.Run(surface+"/"+s.name, func(t *testing.T) {
+			t.Parallel()
+			h, agent := newACPHouse(t, "rm -rf x")
+			asked[surface](h)
+			id := h.question()
+			var tail *reader
+			if watched {
+				tail = h.open(h.request("GET", "/api/threads/T/events?after=1", "", "Accept", "text/event-stream"))
+				defer tail.close()
+			}
+			got := s.send(h, id)
+			if s.edits {
+				if !strings.Contains(got.body, `"edit_not_allowed"`) || h.status(id).Status != store.ApprovalPending {
+					t.Fatalf("HTTP %d %s; it is %s", got.status, got.body, h.status(id).Status)
+				}
+				got = h.decide(id, `{"decision":"approve"}`)
+			}
+			if got.status != 200 || strings.Contains(got.body, `"question_open"`) {
+				t.Fatal(got.status, got.body)
+			}
+			select {
+			case p := <-agent.heard:
+				if p.SessionID != "S1" || p.RequestID != "7" || p.Outcome != acp.OutcomeSelected || p.OptionID == nil || *p.OptionID != "p-once" {
+					t.Errorf("the proxy heard %+v", p)
+				}
+			case <-time.After(socketPatience):
+				t.Fatal("the proxy hears nothing")
+			}
+			h.idle("T")
+			if tail != nil {
+				if _, err := tail.until(func(f frame) bool { return f.field("delta") == "heard selected p-once" }); err != nil {
+					t.Errorf("who watched saw nothing: %v", err)
+				}
+			}
+			if again := h.decide(id, `{"decision":"reject"}`); again.status != 409 || !strings.Contains(again.body, "APPROVED") {
+				t.Errorf("who comes too late hears %d %s", again.status, again.body)
+			}
+			// What the proxy is told of one run comes in order: a second permission would be here.
+			all := h.chat("T", "R9", "and now?")
+			if text(all) != "well" || len(agent.heard) != 0 {
+				t.Errorf("the chat says %q, and the proxy heard %d times more", text(all), len(agent.heard))
+			}
+			if history := joined(h.open(h.request("POST", "/api/agui/connect", `{"threadId":"T","protocolVersion":"1.0"}`)).rest()); !strings.Contains(history, "heard selected p-once") {
+				t.Errorf("the chat did not go on: %s", history)
+			}
+		})
+	}
+}
+
+// TestACPArgumentsAreNotEdited: they are the agent's, which we could not hold to others. Who
+// wants to change them hears so on every surface that has a word for it, and it stays open.
+func TestACPArgumentsAreNotEdited(t *testing.T) {
+	t.Parallel()
+	h, agent := newACPHouse(t, "rm -rf x")
+	h.chat("T", "R", "go")
+	id := h.question()
+	for _, d := range desks {
+		if d.payload == nil {
+			continue
+		}
+		if code := d.at(h, id)(d.payload(`{"approved":true,"editedArgs":{"cmd":"ls"}}`)); code != "edit_not_allowed" || h.status(id).Status != store.ApprovalPending {
+			t.Errorf("%s: told %q, and it is %s", d.name, code, h.status(id).Status)
+		}
+	}
+	h.decide(id, `{"decision":"reject"}`)
+	if p := <-agent.heard; p.OptionID == nil || *p.OptionID != "p-no" || len(agent.heard) != 0 {
+		t.Errorf("the proxy heard %+v", p)
+	}
+	h.idle("T")
+}
