@@ -73,7 +73,7 @@ func (p *Proxy) apply(ctx context.Context, root *os.Root, w workspace, item acp.
 		if err != nil {
 			return err
 		}
-		return relink(root, source, target)
+		return relink(root, source.path, target)
 	}
 	return fmt.Errorf("%s from %s is not supported", item.Apply, item.Source.Type)
 }
@@ -89,21 +89,27 @@ func bring(ctx context.Context, root *os.Root, source acp.InputSource, target st
 	return unzip(root, target, file, most)
 }
 
+// found is where an input is taken from.
+type found struct {
+	path      string // as it was named
+	root, rel string // the same with all links followed: the root it is in, and where there
+}
+
 // source allows what is in the workspace or in one of the roots set for it.
-func (p *Proxy) source(w workspace, path string) (string, error) {
+func (p *Proxy) source(w workspace, path string) (found, error) {
 	if !filepath.IsAbs(path) || inside(guestRoot, path) && !inside(w.root, path) {
 		rel, err := w.rel(path)
 		if err != nil {
-			return "", err
+			return found{}, err
 		}
 		path = filepath.Join(w.root, rel)
 	}
 	for _, root := range slices.Concat([]string{w.root}, p.cfg.InputRoots) {
-		if within(root, path) {
-			return path, nil
+		if root, rel, ok := within(root, path); ok {
+			return found{path, root, rel}, nil
 		}
 	}
-	return "", fmt.Errorf("source: %w", errEscape)
+	return found{}, fmt.Errorf("source: %w", errEscape)
 }
 
 // relink makes or replaces a link of ours; it never replaces a file.
@@ -116,32 +122,39 @@ func relink(root *os.Root, source, target string) error {
 	return root.Symlink(source, target)
 }
 
-// copyInto copies a file or a tree. Links in it are left out: they may lead anywhere.
-func copyInto(root *os.Root, source, target string) error {
-	return filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
+// copyInto copies a file or a tree. Links in it are left out: they may lead anywhere. What is
+// read is read below the source's root, so that one that was put there since it was looked at
+// leads nowhere either.
+func copyInto(to *os.Root, source found, target string) error {
+	root, err := os.OpenRoot(source.root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	from := root.FS()
+	return fs.WalkDir(from, source.rel, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(source, path)
+		rel, err := filepath.Rel(source.rel, path)
 		if err != nil {
 			return err
 		}
-		to := filepath.Join(target, rel)
-		info, err := os.Stat(path)
+		at := filepath.Join(target, rel)
 		switch {
-		case path != source && entry.Type()&fs.ModeSymlink != 0:
-			return nil
-		case err != nil:
-			return err
-		case info.IsDir():
-			return root.MkdirAll(to, 0o755)
-		case !info.Mode().IsRegular():
+		case entry.IsDir():
+			return to.MkdirAll(at, 0o755)
+		case !entry.Type().IsRegular():
 			return nil
 		}
-		data, err := os.ReadFile(path)
+		info, err := entry.Info()
 		if err != nil {
 			return err
 		}
-		return root.WriteFile(to, data, info.Mode().Perm())
+		data, err := fs.ReadFile(from, path)
+		if err != nil {
+			return err
+		}
+		return to.WriteFile(at, data, info.Mode().Perm())
 	})
 }

@@ -88,12 +88,15 @@ func inside(root, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// within says the same when all links are followed.
-func within(root, path string) bool {
+// within says the same when all links are followed, and where path is below root then.
+func within(root, path string) (realRoot, rel string, ok bool) {
 	realRoot, err := filepath.EvalSymlinks(root)
 	if err != nil {
-		return false
+		return "", "", false
 	}
-	realPath, err := filepath.EvalSymlinks(path)
-	return err == nil && inside(realRoot, realPath)
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return "", "", false
+	}
+	rel, err = filepath.Rel(realRoot, path)
+	return realRoot, rel, err == nil && filepath.IsLocal(rel)
 }
