@@ -16,8 +16,13 @@ import (
 	"aqueduct/store"
 )
 
-// askedTitle bounds a title, in characters: it is shown in lists.
-const askedTitle = 500
+// What a person reads is bounded, in characters: a title is shown in lists, a name beside it,
+// a label on a button.
+const (
+	askedTitle = 500
+	askedName  = 128
+	askedLabel = 100
+)
 
 // ask keeps a Question and pauses the Turn. It is an Approval at once, in every inbox;
 // the chat shows it when the Run ends, which is as soon as the upstream is quiet.
@@ -153,7 +158,7 @@ func (t *turn) questionRows(q *Question, v policy.Verdict) (store.ToolCall, stor
 	}
 	approval := store.Approval{
 		ID: row.ID, SessionID: t.s.id, TurnID: t.row.ID, Kind: kind, Status: store.ApprovalPending,
-		Tool: q.tool(), Title: plainTitle(q.Title), Args: args, ArgsSHA256: hex.EncodeToString(sum[:]), Options: options,
+		Tool: plainName(q.tool()), Title: plainTitle(q.Title), Args: args, ArgsSHA256: hex.EncodeToString(sum[:]), Options: options,
 		ResponseSchema: q.ResponseSchema, Risk: cmp.Or(q.Risk, string(v.Risk)), CreatedAt: now, ExpiresAt: row.ExpiresAt,
 	}
 	inbox.SetTerms(&approval, v.Terms, t.s.row.User)
@@ -183,17 +188,23 @@ func offered(q *Question) (json.RawMessage, *Failure) {
 	if len(q.Options) == 0 {
 		return mustJSON(inbox.DefaultOptions()), nil
 	}
-	for _, o := range q.Options {
+	options := slices.Clone(q.Options)
+	for i, o := range options {
 		if o.ID == "" || !inbox.KnownKind(o.Kind) {
 			return nil, &Failure{Code: CodeUpstreamProtocol, Message: "The agent offered an option of an unknown kind."}
 		}
+		options[i].Label = policy.Visible(o.Label, askedLabel)
 	}
-	return mustJSON(q.Options), nil
+	return mustJSON(options), nil
 }
 
 // plainTitle keeps a title on one line, short, and free of what would deceive whoever reads
 // it; the arguments show everything.
 func plainTitle(title string) string { return policy.Visible(title, askedTitle) }
+
+// plainName does so to a tool's name. An agent makes it up as it does the title; a grant for
+// one that had to be changed covers nothing the agent can ask for.
+func plainName(tool string) string { return policy.Visible(tool, askedName) }
 
 func compact(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {

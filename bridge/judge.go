@@ -125,7 +125,7 @@ func (j judged) event() agui.Event {
 		Verdict string `json:"verdict"`
 		Rule    string `json:"rule"`
 		Reason  string `json:"reason"`
-	}{j.q.tool(), plainTitle(j.q.Title), string(j.verdict.Action), j.verdict.Rule, j.verdict.Reason})}
+	}{plainName(j.q.tool()), plainTitle(j.q.Title), string(j.verdict.Action), j.verdict.Rule, j.verdict.Reason})}
 }
 
 // tool is the name of the tool a permission is about.

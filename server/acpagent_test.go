@@ -21,7 +21,7 @@ import (
 type acpAgent struct {
 	t     *testing.T
 	conn  *websocket.Conn
-	title string // of the call it asks for
+	title string // of the call it asks for, and of all that it names there
 	heard chan *acp.SessionPermission
 
 	prompts map[string]string // under way, by run
@@ -89,8 +89,8 @@ func (a *acpAgent) prompted(f *acp.PromptSend) {
 	}
 	title, _ := json.Marshal(a.title)
 	a.say(&acp.ProxyUpdate{RunID: f.RunID, Content: fmt.Appendf(nil, `{"type":"permission_request","request_id":"7","session_id":"S1","prompt_id":%q,
-		"tool_call":{"toolCallId":"call-1","title":%s,"kind":"execute","rawInput":{"cmd":"rm"}},
-		"options":[{"optionId":"p-once","name":"Allow","kind":"allow_once"},{"optionId":"p-no","name":"Reject","kind":"reject_once"}]}`, f.PromptID, title)})
+		"tool_call":{"toolCallId":"call-1","title":%[2]s,"name":%[2]s,"kind":"execute","rawInput":{"cmd":"rm"}},
+		"options":[{"optionId":"p-once","name":%[2]s,"kind":"allow_once"},{"optionId":"p-no","name":"Reject","kind":"reject_once"}]}`, f.PromptID, title)})
 }
 
 // ends says a word and ends the prompt.

@@ -326,7 +326,7 @@ func TestLinkShowsAll(t *testing.T) {
 	h.chat("T", "R", "may I?")
 	page, _ := h.visit(h.link())
 	for _, want := range []string{
-		"as the agent states them", "⟨U&#43;202E⟩", "⟨ESC⟩</b>[31m", "&lt;img src=x", "⟨U&#43;200B⟩", "⟨U&#43;0303⟩", "⟨U&#43;0304⟩", "⟨U&#43;00A0⟩", "⟨U&#43;3164⟩",
+		"as the agent states them", "⟨U&#43;202E⟩", "⟨U&#43;001B⟩[31m", "&lt;img src=x", "⟨U&#43;200B⟩", "⟨U&#43;0303⟩", "⟨U&#43;0304⟩", "⟨U&#43;00A0⟩", "⟨U&#43;3164⟩",
 		"⟨U&#43;E0041⟩", `\u202e\u001b[2J`, "&lt;/pre&gt;&lt;script&gt;", "xEND&#34;", "shown in full", "stand for characters",
 		`class="allow" data-option="` + h.question() + `:0">Allow once<small>`, `class="reject" data-option="` + h.question() + `:1">Reject<small>`, "… cut here",
 	} {

@@ -1,14 +1,12 @@
 package server_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/inbox"
@@ -184,50 +182,5 @@ func TestToolGrantCreep(t *testing.T) {
 	}
 	if n := w.ran.Load(); n != 3 {
 		t.Errorf("%d ran", n)
-	}
-}
-
-// TestToolLookAlikes: what would deceive whoever reads a title is made visible, on one line,
-// in the inbox and in the chat; the arguments, which show everything, are JSON (S19, S28).
-func TestToolLookAlikes(t *testing.T) {
-	t.Parallel()
-	for name, title := range map[string]string{
-		"bidi": "run \u202etxt.exe\u202c safely \u2066x\u2069", "ANSI": "\x1b[2J\x1b[31mharmless\x1b[0m\x07", "newlines": "a" + strings.Repeat("\n", 10_000) + "rm -rf /",
-		"zero width": "ls\u200b\u200d\ufeff -l", "separators": "a\u2028event: x\u2029data: y\r\n\r\ndata: z", "NUL": "a\x00b", "markup": `<img src=x onerror=alert(1)>[a](javascript:b)`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			args, _ := json.Marshal(map[string]string{"command": title})
-			h := newHouse(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []bridge.Answer) {
-				if len(answers) == 0 {
-					q := permission("q1")
-					q.Question.Title, q.Question.Args = title, args
-					say(q)
-				}
-			})
-			raw := h.do("POST", "/api/agui/chat", inputBody("T", "R", "go")).body
-			id, _ := card(t, stream(t, raw))
-			var list struct{ Approvals []struct{ Title string } }
-			if err := json.Unmarshal([]byte(h.do("GET", "/api/approvals", "").body), &list); err != nil || len(list.Approvals) != 1 {
-				t.Fatalf("%+v %v", list, err)
-			}
-			var shown struct{ Title string }
-			for _, f := range stream(t, raw) {
-				if f.typ() == "TOOL_CALL_ARGS" {
-					if err := json.Unmarshal([]byte(f.field("delta")), &shown); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			for where, got := range map[string]string{"inbox": list.Approvals[0].Title, "chat": shown.Title} {
-				if len([]rune(got)) > 520 || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
-					t.Errorf("%s shows %q", where, got)
-				}
-			}
-			if strings.ContainsAny(raw, "\x00\x1b\r\u2028\u2029") && strings.ContainsAny(raw, "\x00\x1b\r") {
-				t.Error("the stream holds control characters as they are")
-			}
-			h.decide(id, `{"decision":"reject"}`)
-		})
 	}
 }
