@@ -141,15 +141,18 @@ func copyInto(to *os.Root, source found, target string) error {
 			return err
 		}
 		at := filepath.Join(target, rel)
-		switch {
-		case entry.IsDir():
-			return to.MkdirAll(at, 0o755)
-		case !entry.Type().IsRegular():
-			return nil
-		}
 		info, err := entry.Info()
 		if err != nil {
 			return err
+		}
+		switch {
+		case entry.IsDir():
+			if made, err := to.Stat(target); err == nil && rel != "." && os.SameFile(made, info) {
+				return fs.SkipDir // the copy, in what it is a copy of
+			}
+			return to.MkdirAll(at, 0o755)
+		case !entry.Type().IsRegular():
+			return nil
 		}
 		data, err := fs.ReadFile(from, path)
 		if err != nil {

@@ -164,6 +164,13 @@ func TestCopyLeavesLinksOut(t *testing.T) {
 	if files := left(t, filepath.Join(w.root, "copied")); err != nil || !slices.Equal(files, []string{"a"}) {
 		t.Errorf("%v %v", files, err)
 	}
+	whole, err := p.source(w, ".")
+	if err == nil {
+		err = copyInto(to, whole, "tree/whole")
+	}
+	if files := left(t, filepath.Join(w.root, "tree/whole/tree")); err != nil || !slices.Equal(files, []string{"a"}) {
+		t.Errorf("into itself: %v %v", files, err)
+	}
 	// Looked at, and then something else.
 	for _, swapped := range []string{"in", "tree/a"} {
 		source, err := p.source(w, filepath.Join(w.root, swapped))
