@@ -28,15 +28,18 @@ func (t *turn) park(ctx context.Context) error {
 // show ends the open Run with Questions of one kind: permissions and inputs as
 // interrupts, or calls of tools the client declared. The others wait for a later Run.
 func (t *turn) show(ctx context.Context, open []inbox.Question, moves []store.Move) error {
-	shown, outcome := t.choose(open)
-	for _, q := range shown {
+	chosen, outcome := t.choose(open)
+	for _, q := range chosen {
 		if q.Call.RunID != "" {
 			continue // stands in an earlier Run
 		}
 		if err := t.run.emitCall(q); err != nil {
 			return err
 		}
-		moves = append(moves, store.ToolCallShown{ID: q.Call.ID, RunID: t.run.row.ID})
+		shown := store.ToolCallShown{ID: q.Call.ID, RunID: t.run.row.ID}
+		moves = append(moves, shown)
+		shown.Anyway = true
+		moves = append(moves, shown)
 	}
 	if t.pump != nil {
 		t.pump.pause(true)

@@ -139,7 +139,10 @@ func (t *turn) deliver(ctx context.Context, moves []store.Move) error {
 	}
 	records, err := t.emitBack()
 	if err != nil {
-		return t.failOr(ctx, err, moves...)
+		if err := t.keep(ctx, nil, moves...); err != nil { // the end tells what is not kept as told
+			return err
+		}
+		return t.failOr(ctx, err)
 	}
 	running := store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning}
 	if t.pump == nil { // it will be called again, with a token of its own

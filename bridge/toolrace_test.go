@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"runtime"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,8 +32,18 @@ import (
 	"aqueduct/store/storetest"
 )
 
-// raceFor is how long races are run on each database.
-const raceFor = 8 * time.Second
+// races is how many schedules are run on each database; "make soak" says more.
+func races(t *testing.T) int {
+	said := os.Getenv("AQUEDUCT_RACES")
+	if said == "" {
+		return 200
+	}
+	n, err := strconv.Atoi(said)
+	if err != nil {
+		t.Fatalf("AQUEDUCT_RACES: %v", err)
+	}
+	return n
+}
 
 // replica is one server's bridge, with its tools.
 type replica struct {
@@ -48,6 +60,7 @@ type workbench struct {
 	t        *testing.T
 	replicas []*replica
 	ran      sync.Map // ToolCall id → *atomic.Int32
+	told     sync.Map // ToolCall id → the store.ToolCall its agent was told
 	came     chan string
 	hold     atomic.Pointer[chan struct{}] // calls of the tool wait for it
 }
@@ -81,7 +94,7 @@ func (w *workbench) start(st store.Store, name string, broker *local.Broker) *re
 	logger := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	bell := eventlog.NewBell(broker)
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: id, Logger: logger})
-	r := &replica{id: id, store: st, agent: &worker{asked: make(chan string, 1000)}}
+	r := &replica{id: id, store: st, agent: &worker{asked: make(chan string, 1000), told: &w.told}}
 	r.tools = tools.New(tools.Config{
 		Store: st, Replica: id, Policy: policy.Default, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
 		Listeners: bell.Listeners, Client: &http.Client{Transport: w}, Logger: logger,
@@ -141,7 +154,8 @@ func (w *workbench) runs(id string) int32 {
 type worker struct {
 	replica *replica
 	asked   chan string // Session and ToolCall ids of calls that wait
-	holds   bool        // it neither waits nor ends
+	told    *sync.Map
+	holds   bool // it neither waits nor ends
 	uses    func(ctx context.Context, call bridge.Call)
 }
 
@@ -175,6 +189,7 @@ func (a *worker) work(ctx context.Context, call bridge.Call) {
 			return
 		}
 	}
+	a.told.Store(c.ID, c)
 }
 
 func (a *worker) Resume(context.Context, bridge.Call, []bridge.Answer) (bridge.Turn, error) {
@@ -233,20 +248,24 @@ var allowIt, rejectIt = inbox.Answer{Payload: []byte(`{"approved":true}`)}, inbo
 // bid is one contender for a Question and what it was told.
 type bid struct {
 	name    string
+	pause   time.Duration // before it tries
 	try     func() (inbox.Settled, error)
 	settled inbox.Settled
 	err     error
 }
 
-func (w *workbench) field(ctx context.Context, r *rand.Rand, q question) []*bid {
-	any := func() *bridge.Sessions { return w.replicas[r.IntN(len(w.replicas))].sessions }
+// field is the four contenders, each after a pause of its own: up to a few times what a
+// question takes to be asked on this machine now. Half of the time one has a head start,
+// without which a cancel, that asks the owner to act, would seldom be first.
+func (w *workbench) field(ctx context.Context, r *rand.Rand, q question, pace time.Duration) []*bid {
+	anyone := func() *bridge.Sessions { return w.replicas[r.IntN(len(w.replicas))].sessions }
 	decide := func(name string, a inbox.Answer) *bid {
-		s := any()
+		s := anyone()
 		return &bid{name: name, try: func() (inbox.Settled, error) {
 			return s.Decide(ctx, store.LocalPrincipal(), q.id, a, inbox.ViaREST)
 		}}
 	}
-	expiry, cancel := any(), any()
+	expiry, cancel := anyone(), anyone()
 	field := []*bid{
 		decide("APPROVED", allowIt), decide("REJECTED", rejectIt),
 		{name: "EXPIRED", try: func() (inbox.Settled, error) { expiry.Expire(ctx, q.id); return inbox.Settled{}, nil }},
@@ -255,95 +274,194 @@ func (w *workbench) field(ctx context.Context, r *rand.Rand, q question) []*bid 
 			return inbox.Settled{}, err
 		}},
 	}
-	r.Shuffle(len(field), func(i, j int) { field[i], field[j] = field[j], field[i] })
+	ahead, spread := r.IntN(2*len(field)), int64(pace)<<r.IntN(3)
+	for i, b := range field {
+		if i != ahead {
+			b.pause = time.Duration(r.Int64N(spread))
+		}
+	}
 	return field
 }
 
 // race lets the four loose on one Question.
-func (w *workbench) race(ctx context.Context, r *rand.Rand) (won string, err error) {
+func (w *workbench) race(ctx context.Context, r *rand.Rand) (string, error) {
+	began := time.Now()
 	q, err := w.ask(ctx, w.replicas[r.IntN(len(w.replicas))])
 	if err != nil {
 		return "", err
 	}
-	field := w.field(ctx, r, q)
-	start := make(chan struct{})
+	field := w.field(ctx, r, q, time.Since(began))
 	var all sync.WaitGroup
-	ahead := r.IntN(3) == 0 // a cancel is a request to the owner, and needs a head start to win
-	for i, b := range field {
-		yields, looks := r.IntN(20)+i*r.IntN(30), r.IntN(900/len(w.replicas))
+	for _, b := range field {
 		all.Go(func() {
-			<-start
-			for range yields {
-				runtime.Gosched()
-			}
-			for range looks {
-				if !ahead || b.name == "CANCELLED" {
-					break
-				}
-				_, _ = w.replicas[0].store.Approval(ctx, store.System(), q.id) // takes a while
-			}
+			time.Sleep(b.pause)
 			b.settled, b.err = b.try()
 		})
 	}
-	close(start)
 	all.Wait()
 	return w.judge(ctx, q, field)
 }
 
-// judge waits until all is over and checks what is left.
+// judge waits until all is over and checks what is left. It gives what became of the Question
+// and of the call.
 func (w *workbench) judge(ctx context.Context, q question, field []*bid) (string, error) {
 	st := w.replicas[0].store
-	call, err := w.replicas[0].tools.Wait(ctx, store.System(), q.id, 20*time.Second)
-	if err != nil || !call.Status.Terminal() {
-		return "", fmt.Errorf("the call is %s: %w", call.Status, err)
+	if err := w.over(ctx, q); err != nil {
+		return "", err
 	}
 	a, err := st.Approval(ctx, store.System(), q.id)
 	if err != nil {
 		return "", err
 	}
-	for range 2000 {
-		_, err := st.ActiveTurn(ctx, store.System(), q.session)
-		if errors.Is(err, store.ErrNotFound) {
-			break
-		}
-		time.Sleep(2 * time.Millisecond)
+	call, err := st.ToolCall(ctx, store.System(), q.id)
+	if err != nil {
+		return "", err
 	}
-	if _, err := st.ActiveTurn(ctx, store.System(), q.session); !errors.Is(err, store.ErrNotFound) {
-		return "", fmt.Errorf("the turn does not end: %w", err)
-	}
-	winners := 0
-	for _, b := range field {
-		if b.settled.Won {
-			winners++
-			if string(a.Status) != b.name {
-				return "", fmt.Errorf("%s won, and it is %s", b.name, a.Status)
-			}
-			continue
-		}
-		var no *bridge.Refusal
-		decides := b.name == "APPROVED" || b.name == "REJECTED"
-		switch {
-		case !decides && b.err != nil:
-			return "", fmt.Errorf("%s: %w", b.name, b.err)
-		case decides && (!errors.As(b.err, &no) || no.Code != bridge.RefusedDecided):
-			return "", fmt.Errorf("%s lost and hears %w", b.name, b.err)
-		case decides && b.settled.Question.Approval.Status != a.Status:
-			return "", fmt.Errorf("%s lost and is told %s, not %s", b.name, b.settled.Question.Approval.Status, a.Status)
-		}
-	}
-	ran := w.runs(q.id)
+	ran, end := w.runs(q.id), fmt.Sprintf("%s and %s", a.Status, call.Status)
 	switch {
-	case winners > 1 || winners == 0 && (a.Status == store.ApprovalApproved || a.Status == store.ApprovalRejected):
-		return "", fmt.Errorf("%d winners, and it is %s", winners, a.Status)
 	case a.Status == store.ApprovalApproved && call.Status == store.ToolSucceeded && ran == 1:
-	case a.Status == store.ApprovalApproved && call.Status == store.ToolFailed && ran == 0: // cancelled before it ran
+	case a.Status == store.ApprovalApproved && call.ErrorCode == tools.CodeCancelled && ran == 0: // before it began
 	case a.Status == store.ApprovalRejected && call.ErrorCode == tools.CodeRejected && ran == 0:
 	case a.Status == store.ApprovalExpired && call.Status == store.ToolTimeout && ran == 0:
 	case a.Status == store.ApprovalCancelled && call.ErrorCode == tools.CodeCancelled && ran == 0:
 	default:
-		return "", fmt.Errorf("%s, the call is %s (%s), and it ran %d times", a.Status, call.Status, call.ErrorCode, ran)
+		return end, fmt.Errorf("it is %s (%s), and it ran %d times", end, call.ErrorCode, ran)
 	}
-	return string(a.Status), nil
+	return end, errors.Join(signed(a), told(field, a), w.recorded(ctx, q, int(ran)), w.heard(ctx, q, a, call))
+}
+
+// over waits until nothing of a thread is under way or open.
+func (w *workbench) over(ctx context.Context, q question) error {
+	if _, err := w.replicas[0].tools.Wait(ctx, store.System(), q.id, 20*time.Second); err != nil {
+		return err
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		switch what, err := w.left(ctx, q); {
+		case err != nil || what == "":
+			return err
+		case time.Now().After(end):
+			return errors.New(what)
+		}
+	}
+}
+
+// left is what of a thread is not over, "" when nothing is.
+func (w *workbench) left(ctx context.Context, q question) (string, error) {
+	st, in := w.replicas[0].store, store.System()
+	if turn, err := st.ActiveTurn(ctx, in, q.session); !errors.Is(err, store.ErrNotFound) {
+		return "the turn is " + string(turn.Status), err
+	}
+	if call, err := st.ToolCall(ctx, in, q.id); err != nil || !call.Status.Terminal() {
+		return "the call is " + string(call.Status), err
+	}
+	calls, errC := st.OpenToolCalls(ctx, in, q.session)
+	commands, errO := st.PendingCommands(ctx, in, q.session)
+	reserved, errR := st.ReservedRuns(ctx, in, q.session)
+	if len(calls)+len(commands)+len(reserved) == 0 {
+		return "", errors.Join(errC, errO, errR)
+	}
+	return fmt.Sprintf("%d calls, %d commands and %d runs are open", len(calls), len(commands), len(reserved)), errors.Join(errC, errO, errR)
+}
+
+// signed: who settled it is kept, and how.
+func signed(a store.Approval) error {
+	by, via := store.LocalPrincipal().User, inbox.ViaREST
+	switch a.Status {
+	case store.ApprovalExpired:
+		by, via = "system", inbox.ViaExpiry
+	case store.ApprovalCancelled:
+		by, via = "system", inbox.ViaCancel
+	}
+	if a.DecidedBy != by || a.DecidedVia != via || a.DecidedAt.IsZero() {
+		return fmt.Errorf("it is %s by %q via %q at %v", a.Status, a.DecidedBy, a.DecidedVia, a.DecidedAt)
+	}
+	return nil
+}
+
+// told: one at most is told that it won, and every other who decided, and what. The deadline
+// and the cancel are told nothing: nobody asks them.
+func told(field []*bid, a store.Approval) error {
+	for _, b := range field {
+		var no *bridge.Refusal
+		decides, won := b.name == "APPROVED" || b.name == "REJECTED", b.name == string(a.Status)
+		hears := b.settled.Question.Approval
+		switch {
+		case !decides && b.err != nil:
+			return fmt.Errorf("%s: %w", b.name, b.err)
+		case !decides:
+		case b.settled.Won != won || won && b.err != nil:
+			return fmt.Errorf("it is %s, and %s hears won=%v %w", a.Status, b.name, b.settled.Won, b.err)
+		case !won && (!errors.As(b.err, &no) || no.Code != bridge.RefusedDecided):
+			return fmt.Errorf("%s lost and hears %w", b.name, b.err)
+		case hears.Status != a.Status || hears.DecidedBy != a.DecidedBy || hears.DecidedVia != a.DecidedVia || !hears.DecidedAt.Equal(a.DecidedAt):
+			return fmt.Errorf("%s hears %s by %s via %s, and it is %s by %s via %s", b.name,
+				hears.Status, hears.DecidedBy, hears.DecidedVia, a.Status, a.DecidedBy, a.DecidedVia)
+		}
+	}
+	return nil
+}
+
+// recorded: what is on record happened, once.
+func (w *workbench) recorded(ctx context.Context, q question, ran int) error {
+	trace, err := bridge.Trace(ctx, w.replicas[0].store, store.System(), q.run)
+	n := make(map[string]int)
+	for _, r := range trace {
+		n[r.Type]++
+	}
+	if err == nil && (n["approval_decision"] != 1 || n["tool_dispatched"] != ran || n["tool_result"] != 1) {
+		err = fmt.Errorf("it ran %d times, and on record is %v", ran, n)
+	}
+	return err
+}
+
+// heard: the chat's log goes on to its end and says of the Question what is so, and an agent
+// that was heard out knows what became of its call.
+func (w *workbench) heard(ctx context.Context, q question, a store.Approval, call store.ToolCall) error {
+	st := w.replicas[0].store
+	rows, err := st.Events(ctx, store.System(), q.session, 0, 1<<20)
+	if err != nil {
+		return err
+	}
+	turn, err := st.Turn(ctx, store.System(), q.run)
+	if err != nil {
+		return err
+	}
+	var log []byte
+	eventlog.Each(rows, func(_ int64, event []byte) bool { log = append(append(log, event...), '\n'); return true })
+	open, shown, results := false, 0, 0
+	outcome := ""
+	for line := range bytes.Lines(log) {
+		var e struct {
+			Type, ToolCallID, Content string
+			Outcome                   struct{ Type string }
+		}
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
+		}
+		switch {
+		case e.Type == "RUN_STARTED":
+			open = true
+		case e.Type == "RUN_FINISHED", e.Type == "RUN_ERROR":
+			if open = false; e.Outcome.Type != "" { // else the Turn was over before this Run began
+				outcome = e.Type + " " + e.Outcome.Type
+			}
+		case e.Type == "TOOL_CALL_START" && e.ToolCallID == q.id:
+			shown++
+		case e.Type == "TOOL_CALL_RESULT" && e.ToolCallID == q.id:
+			if results++; !strings.Contains(e.Content, strings.ToLower(string(a.Status))) {
+				return fmt.Errorf("it is %s, and the chat hears %s", a.Status, e.Content)
+			}
+		}
+	}
+	want := map[store.TurnStatus]string{store.TurnDone: "RUN_FINISHED success", store.TurnCancelled: "RUN_FINISHED cancelled"}[turn.Status]
+	if open || shown > 1 || results != shown || outcome != want {
+		return fmt.Errorf("the turn is %s, and the log is %s", turn.Status, log)
+	}
+	heard, _ := w.told.Load(q.id)
+	if c, ok := heard.(store.ToolCall); turn.Status == store.TurnDone && (!ok || c.Status != call.Status || c.ErrorCode != call.ErrorCode) {
+		return fmt.Errorf("the call is %s, and the agent hears %s", call.Status, c.Status)
+	}
+	return nil
 }
 
 // TestToolRaces: two decisions, the deadline and a cancel of the Turn, all at once: one final
@@ -362,18 +480,21 @@ func TestToolRaces(t *testing.T) {
 	})
 }
 
+// atOnce is how many schedules run beside each other, each in a thread of its own: most of one
+// is waiting for commits.
+const atOnce = 32
+
 func testToolRaces(t *testing.T, w *workbench) {
-	seed, until := uint64(time.Now().UnixNano()), time.Now().Add(raceFor)
+	began, seed, most := time.Now(), uint64(time.Now().UnixNano()), int64(races(t))
 	var n, bad atomic.Int64
 	var mu sync.Mutex
-	won := make(map[string]int)
+	ends, won := make(map[string]int), make(map[string]int)
 	var all sync.WaitGroup
-	for range 8 {
+	for range atOnce {
 		all.Go(func() {
-			for bad.Load() == 0 && time.Now().Before(until) {
+			for i := n.Add(1); i <= most && bad.Load() == 0; i = n.Add(1) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				i := n.Add(1)
-				who, err := w.race(ctx, rand.New(rand.NewPCG(seed, uint64(i))))
+				end, err := w.race(ctx, rand.New(rand.NewPCG(seed, uint64(i))))
 				cancel()
 				if err != nil {
 					bad.Add(1)
@@ -381,16 +502,23 @@ func testToolRaces(t *testing.T, w *workbench) {
 					return
 				}
 				mu.Lock()
-				won[who]++
+				ends[end]++
+				won[strings.Fields(end)[0]]++
 				mu.Unlock()
 			}
 		})
 	}
 	all.Wait()
-	t.Logf("%d schedules, won by %v", n.Load(), won)
-	if len(won) < 3 && !t.Failed() {
-		t.Errorf("the schedules are not random: %v", won)
+	t.Logf("%d schedules in %v: %v", most, time.Since(began).Round(time.Second), ends)
+	if len(won) < 4 && !t.Failed() {
+		t.Errorf("these are no races: %v", won)
 	}
+	w.ran.Range(func(id, n any) bool {
+		if n := n.(*atomic.Int32).Load(); n != 1 {
+			t.Errorf("%s ran %d times", id, n)
+		}
+		return true
+	})
 }
 
 // TestToolDecidedByAHundred: a hundred say the same at once, to two replicas: one settles it,
@@ -400,7 +528,7 @@ func TestToolDecidedByAHundred(t *testing.T) {
 	open := func() (store.Store, error) { return postgres.Open(t.Context(), dsn, postgres.Options{}) }
 	w := newWorkbench(t, open, open)
 	rounds := 0
-	for until := time.Now().Add(2 * raceFor); time.Now().Before(until) && rounds < 100 && !t.Failed(); rounds++ {
+	for ; rounds < 20 && !t.Failed(); rounds++ {
 		q, err := w.ask(t.Context(), w.replicas[rounds%2])
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/tools"
 	"aqueduct/store"
 	"aqueduct/store/postgres"
 	"aqueduct/store/sqlite"
@@ -146,5 +147,53 @@ func TestToolCancelledBeforeItBegan(t *testing.T) {
 	got, err := r.tools.Wait(t.Context(), store.System(), call, 20*time.Second)
 	if err != nil || got.Status != store.ToolFailed || got.ErrorCode != "cancelled" || w.runs(call) != 0 {
 		t.Errorf("%s %s, ran %d times, %v", got.Status, got.ErrorCode, w.runs(call), err)
+	}
+}
+
+// TestToolCancelledAtTheClient: cancelled while the user's client is at an approved call:
+// neither the approved call nor the client's stays open.
+func TestToolCancelledAtTheClient(t *testing.T) {
+	path := storetest.SQLite(t)
+	w := newWorkbench(t, func() (store.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) })
+	r := w.replicas[0]
+	r.agent.uses = func(ctx context.Context, call bridge.Call) {
+		turn, err := r.sessions.AgentTurn(ctx, call.RunToken)
+		if err == nil {
+			_, err = r.sessions.InvokeTool(ctx, call.RunToken, bridge.ToolRequest{RunID: turn.ID, Name: "plant"})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done()
+	}
+	err := r.tools.Load(t.Context(), []tools.Definition{
+		{Name: "plant", Kind: tools.WireClient, Policy: json.RawMessage(`{"risk":"high","verdict":"require_approval"}`)},
+	}, func(string) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := ask("T", "go")
+	req.Principal, req.Dialect, req.BodyHash = store.LocalPrincipal(), bridge.DialectV1, []byte("x")
+	reply, err := r.sessions.Chat(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := r.sessions.ThreadFeed(t.Context(), store.As(req.Principal), reply.Session, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	a := w.pending(store.ApprovalPermission)
+	if _, err := r.sessions.Decide(t.Context(), req.Principal, a.ID, allowIt, inbox.ViaREST); err != nil {
+		t.Fatal(err)
+	}
+	if open, err := r.store.OpenToolCalls(t.Context(), store.System(), reply.Session.ID); err != nil || len(open) != 1 || open[0].Status != store.ToolWaitingClient {
+		t.Fatalf("%+v %v", open, err)
+	}
+	if _, err := r.sessions.Cancel(t.Context(), req.Principal, a.TurnID); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.over(t.Context(), question{session: reply.Session.ID, run: a.TurnID, id: a.ID}); err != nil {
+		t.Error(err)
 	}
 }

@@ -9,78 +9,93 @@ import (
 	"aqueduct/store"
 )
 
-// withdraw takes back every open Question of the Turn: its moves, and the results for
-// those that were shown. One that outlives the Turn stays in the inbox.
+// withdraw takes back every open Question of the Turn, and puts into the open Run what became
+// of those the chat has not been told of. One that outlives the Turn stays in the inbox.
 func (t *turn) withdraw(ctx context.Context) ([]store.Move, error) {
 	all, err := t.questions(ctx) // also those that came past us and were not noticed yet
 	if err != nil {
 		return nil, err
 	}
-	var moves []store.Move
-	for _, q := range all {
-		if !q.Open() {
+	return t.withdrawAll(ctx, slices.DeleteFunc(all, func(q inbox.Question) bool { return !q.Open() }), inbox.Withdrawn())
+}
+
+// withdrawAll takes back these. Of one that outlives the Turn and was shown the chat is told
+// that it is open elsewhere.
+func (t *turn) withdrawAll(ctx context.Context, open []inbox.Question, d inbox.Decision) ([]store.Move, error) {
+	var gone, stay []inbox.Question
+	for _, q := range open {
+		if q.Outlives() {
+			stay = append(stay, q)
+		} else {
+			gone = append(gone, q)
+		}
+	}
+	if err := t.takeBack(ctx, gone, d); err != nil || t.run == nil { // the next Run tells it
+		return nil, err
+	}
+	moves, _, err := t.tell(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range stay {
+		if q.Call.RunID == "" {
 			continue
 		}
-		m, err := t.leaveOrWithdraw(q, inbox.Withdrawn())
-		if err != nil {
-			return nil, err
-		}
-		moves = append(moves, m...)
-	}
-	return moves, nil
-}
-
-// leaveOrWithdraw takes back one, unless it outlives the Turn: of that the chat is told that
-// it is open elsewhere.
-func (t *turn) leaveOrWithdraw(q inbox.Question, d inbox.Decision) ([]store.Move, error) {
-	switch {
-	case !q.Outlives():
-		return t.withdrawOne(q, d)
-	case q.Call.RunID == "" || t.run == nil:
-		return nil, nil
-	}
-	q.Call.Result = []byte(`{"status":"open"}`)
-	return []store.Move{store.ToolCallTold{ID: q.Call.ID}}, t.run.emitResult(q)
-}
-
-// withdrawOne takes back one. With no Run open its result is told by the next, unless
-// nobody was shown it.
-func (t *turn) withdrawOne(q inbox.Question, d inbox.Decision) ([]store.Move, error) {
-	now := time.Now()
-	q.Call.Result = d.Result
-	if q.Call.RunID != "" && t.run != nil {
+		q.Call.Result = []byte(`{"status":"open"}`)
 		if err := t.run.emitResult(q); err != nil {
 			return nil, err
 		}
-	}
-	moves := []store.Move{store.ToolCallMove{
-		ID: q.Call.ID, From: q.Call.Status, To: store.ToolFailed, ErrorCode: d.ErrorCode, Result: d.Result, Told: t.run != nil || q.Call.RunID == "", EndedAt: now,
-	}}
-	if !q.ClientTool() {
-		moves = append(moves, store.ApprovalMove{
-			ID: q.Call.ID, To: store.ApprovalCancelled, DecidedAt: now, DecidedBy: d.By, DecidedVia: d.Via,
-		})
-		q.Approval.Status, q.Approval.DecidedAt, q.Approval.DecidedBy = store.ApprovalCancelled, now, d.By
-		moves = append(moves, t.s.m.cfg.Notices.Moves(q, t.s.row)...)
+		moves = append(moves, store.ToolCallTold{ID: q.Call.ID})
 	}
 	return moves, nil
+}
+
+// takeBack settles Questions as the Decision says, each unless somebody else was first: what
+// the chat hears of it is told afterwards, by what is kept. One that was never shown is not
+// told of.
+func (t *turn) takeBack(ctx context.Context, open []inbox.Question, d inbox.Decision) error {
+	if len(open) == 0 {
+		return nil
+	}
+	cfg := t.s.m.cfg
+	err := patiently(ctx, func() error {
+		return cfg.Store.InTx(ctx, func(tx store.Tx) error {
+			session, err := tx.LockSession(ctx, store.System(), t.s.id)
+			for i := 0; i < len(open) && err == nil; i++ {
+				err = t.takeBackOne(ctx, tx, session, open[i].Call.ID, d)
+			}
+			return err
+		})
+	})
+	cfg.Notices.Kept()
+	return err
+}
+
+func (t *turn) takeBackOne(ctx context.Context, tx store.Tx, session store.Session, id string, d inbox.Decision) error {
+	q, err := inbox.Load(ctx, tx, store.System(), id)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	d.Told = q.Call.RunID == ""
+	settled, err := inbox.Settle(ctx, tx, q, d, now)
+	if err != nil || !settled.Won {
+		return err
+	}
+	if q.Proxied() && t.s.m.cfg.Tools != nil {
+		if err := t.s.m.cfg.Tools.Settled(ctx, tx, settled.Question, now); err != nil {
+			return err
+		}
+	}
+	return t.s.m.cfg.Notices.Insert(ctx, tx, settled.Question, session)
 }
 
 // withdrawAllBut takes back the open Questions an Agent did not list as pending.
 func (t *turn) withdrawAllBut(ctx context.Context, open []inbox.Question, pending []string) error {
-	var moves []store.Move
-	for _, q := range open {
-		if slices.Contains(pending, q.Call.UpstreamID) {
-			continue
-		}
-		m, err := t.leaveOrWithdraw(q, inbox.WithdrawnByAgent())
-		if err != nil {
-			return err
-		}
-		moves = append(moves, m...)
-	}
-	if len(moves) == 0 {
-		return nil
+	gone := slices.DeleteFunc(slices.Clone(open), func(q inbox.Question) bool { return slices.Contains(pending, q.Call.UpstreamID) })
+	moves, err := t.withdrawAll(ctx, gone, inbox.WithdrawnByAgent())
+	if err != nil || len(moves) == 0 {
+		return err
 	}
 	return t.keep(ctx, nil, moves...)
 }
@@ -96,11 +111,15 @@ func (t *turn) unasked(ctx context.Context, upstreamID string) error {
 	if i < 0 {
 		return nil // settled already, or never asked
 	}
-	moves, err := t.withdrawOne(open[i], inbox.WithdrawnByAgent())
-	if err != nil {
+	if err := t.takeBack(ctx, open[i:i+1], inbox.WithdrawnByAgent()); err != nil {
 		return err
 	}
-	moves = append(moves, store.ToolCallDelivered{ID: open[i].Call.ID, At: time.Now()})
+	moves := []store.Move{store.ToolCallDelivered{ID: open[i].Call.ID, At: time.Now()}}
+	if t.run != nil {
+		if moves, _, err = t.tell(ctx, moves); err != nil {
+			return err
+		}
+	}
 	if err := t.keep(ctx, nil, moves...); err != nil {
 		return err
 	}

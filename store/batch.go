@@ -76,10 +76,12 @@ type ToolCallMove struct {
 }
 
 // ToolCallShown names the Run a waiting ToolCall is shown in; lost when it no longer
-// waits (is neither WAITING_APPROVAL nor WAITING_CLIENT).
+// waits (is neither WAITING_APPROVAL nor WAITING_CLIENT). Anyway names it whatever became of
+// the ToolCall: the Run's events are kept, and nobody must show it again.
 type ToolCallShown struct {
-	ID    string
-	RunID string
+	ID     string
+	RunID  string
+	Anyway bool
 }
 
 // ToolCallTold marks that the log holds the ToolCall's TOOL_CALL_RESULT; lost when it

@@ -38,6 +38,9 @@ func (s *Service) takeBack(ctx context.Context, call store.ToolCall) error {
 		if err != nil || !settled.Won {
 			return err
 		}
+		if err := s.Settled(ctx, tx, settled.Question, time.Now()); err != nil {
+			return err
+		}
 		return s.cfg.Notices.Insert(ctx, tx, settled.Question, session)
 	})
 	if err == nil {

@@ -193,11 +193,11 @@ func toolCallMove(m store.ToolCallMove) (Statement, error) {
 }
 
 func toolCallShown(m store.ToolCallShown) Statement {
-	return Statement{
-		SQL:  "UPDATE tool_calls SET run_id = $2 WHERE tool_call_id = $1 AND " + waiting,
-		Args: []any{m.ID, m.RunID},
-		CAS:  true,
+	s := Statement{SQL: "UPDATE tool_calls SET run_id = $2 WHERE tool_call_id = $1", Args: []any{m.ID, m.RunID}}
+	if !m.Anyway {
+		s.SQL, s.CAS = s.SQL+" AND "+waiting, true
 	}
+	return s
 }
 
 func toolCallTold(m store.ToolCallTold) Statement {

@@ -94,6 +94,9 @@ func testToolCallStamps(w *world) {
 			c.RunID = "r7"
 		}
 		same(w, got[store.ToolCall](w)(w.s.ToolCall(w.ctx, store.System(), c.ID)), c)
+		same(w, len(w.move(store.ToolCallShown{ID: c.ID, RunID: "r8", Anyway: true})), 0)
+		c.RunID = "r8"
+		same(w, got[store.ToolCall](w)(w.s.ToolCall(w.ctx, store.System(), c.ID)), c)
 	}
 	c := w.toolCall(s.ID, "t", store.ToolDispatched)
 	same(w, len(w.move(store.ToolCallTold{ID: c.ID}, store.ToolCallDelivered{ID: c.ID, At: at(5)})), 0)
