@@ -12,8 +12,11 @@ endif
 STATICCHECK_VERSION := v0.8.2
 FUZZTIME ?= 5s
 BENCHTIME ?= 1s
+# How many schedules of contenders for one question TestToolRaces runs on each database in
+# "make soak"; without the variable, in "make test", it runs 200.
+AQUEDUCT_RACES ?= 10000
 
-.PHONY: help build run test test-go test-judges test-agents test-sdk lint fuzz bench clean \
+.PHONY: help build run test test-go test-judges test-agents test-sdk lint fuzz soak bench clean \
 	setup setup-postgres setup-chromium setup-judges setup-agents setup-tdesign
 
 help: ## list the targets
@@ -51,6 +54,9 @@ lint: ## gofmt, go vet, staticcheck
 
 fuzz: ## every fuzz target for FUZZTIME (5s)
 	@scripts/fuzz $(FUZZTIME)
+
+soak: setup-postgres ## AQUEDUCT_RACES (10000) races for a question on each database; minutes
+	AQUEDUCT_RACES=$(AQUEDUCT_RACES) go test -count=1 -timeout 60m -v -run TestToolRaces ./bridge | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 bench: setup-postgres ## what keeping everything costs against a bare relay, then the small benchmarks
 	go test -run '^$$' -bench 'Flood|ACP' -benchtime 1x -timeout 30m -v ./test/bench
