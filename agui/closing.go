@@ -9,6 +9,17 @@ const SubagentRunEnded = "run_ended"
 // opens it again.
 func (g *Grammar) CloseAll(dst []Event) []Event { return g.closeAll(dst, nil) }
 
+// Unfinished are the starts of what was closed early and its producer may go on with.
+func (g *Grammar) Unfinished() []Event {
+	var starts []Event
+	for i := range g.away {
+		if k := g.away[i].kind; k != kindStep && k != kindAgent {
+			starts = append(starts, startOf(&g.away[i]))
+		}
+	}
+	return starts
+}
+
 // closeAll closes everything for a run that ends with an outcome; nil means that
 // how it ends is unknown, or that it failed.
 func (g *Grammar) closeAll(dst []Event, outcome *Outcome) []Event {

@@ -59,11 +59,15 @@ func (t *turn) keepOne(ctx context.Context, o Output) error {
 	case o.End != nil:
 		return t.endedParked(ctx, o)
 	case o.Event != nil:
-		record := t.upstreamRecord(string(o.Event.EventType()), o.Event.AppendJSON(nil))
-		if t.backBytes += len(record.Payload); t.backBytes > t.s.m.cfg.Limits.RunBytes {
-			return &Failure{Code: CodeRunTooLarge, Message: "The agent said more than one answer may hold."}
+		for _, ev := range t.carry.on(o.Event) {
+			record := t.upstreamRecord(string(ev.EventType()), ev.AppendJSON(nil))
+			if t.backBytes += len(record.Payload); t.backBytes > t.s.m.cfg.Limits.RunBytes {
+				return &Failure{Code: CodeRunTooLarge, Message: "The agent said more than one answer may hold."}
+			}
+			t.parked = append(t.parked, record)
+			t.holdBack(Output{Event: ev})
 		}
-		t.parked = append(t.parked, record)
+		o.Event = nil // its mark is left
 	}
 	t.holdBack(o)
 	return nil

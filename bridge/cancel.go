@@ -182,7 +182,7 @@ func (t *turn) lastWords(b batch) bool {
 	t.marker = b.marker
 	for _, o := range b.outputs {
 		t.reached(o)
-		if o.Event != nil && t.run.emit(o.Event) != nil {
+		if o.Event != nil && t.emit(o.Event) != nil {
 			return true // the Run ends here, in order or not
 		}
 	}

@@ -201,6 +201,7 @@ func (r *run) closed(e ending, status store.RunStatus) {
 	if e.turn != "" {
 		t.row.Status = e.turn
 	}
+	t.carry.over(r.grammar.Unfinished())
 	t.run, t.asked = nil, false
 	if f := t.s.m.cfg.Meter.RunEnded; f != nil {
 		f(string(status))

@@ -31,6 +31,7 @@ type turn struct {
 	run       *run     // the open Run, nil while parked
 	back      []Output // what came while parked, for the next Run
 	backBytes int
+	carry     carry
 	parked    []store.Record // of what came while parked, not handed to the log yet
 
 	mark   string // of the newest Output taken, not handed to the log yet
@@ -189,7 +190,7 @@ func (t *turn) takeOne(ctx context.Context, o Output) error {
 	case o.End != nil:
 		err = t.ended(ctx, o.End)
 	case o.Event != nil:
-		err = t.run.emit(o.Event)
+		err = t.emit(o.Event)
 	}
 	return t.failOr(ctx, err)
 }
