@@ -35,4 +35,8 @@ type OutboxTx interface {
 	OutboxDone(ctx context.Context, id string, at time.Time) error
 	// OutboxRetry gives the claim back; what is done stays so.
 	OutboxRetry(ctx context.Context, id string, next time.Time, reason string) error
+	// DropOutbox deletes what nobody is to be told any more and tells how many that were, limit
+	// at most: what was done before a time, and what was made before it and is not to be told
+	// before never.
+	DropOutbox(ctx context.Context, before, never time.Time, limit int) (int64, error)
 }

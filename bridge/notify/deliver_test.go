@@ -3,6 +3,7 @@ package notify_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -100,6 +101,58 @@ func TestRetries(t *testing.T) {
 	if len(there.got) != 0 {
 		t.Error("what was given up is sent")
 	}
+}
+
+// TestOldDeliveriesGo: what was sent, or given up, is gone a week later, and not before; what
+// is still to be sent stays.
+func TestOldDeliveriesGo(t *testing.T) {
+	t.Parallel()
+	there := newHook(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Aqueduct-Delivery") == "1" {
+			w.WriteHeader(http.StatusGone)
+		}
+	})
+	h := newHouseWith(t, openStore(t), notify.Config{Others: map[string]notify.Address{
+		"ingress": func(i store.OutboxItem) (notify.Letter, error) {
+			return notify.Letter{URL: there.URL, Secret: secret, Body: i.Payload}, nil
+		},
+	}})
+	h.keep(store.OutboxItem{ID: "0", Kind: "ingress", CreatedAt: start}, store.OutboxItem{ID: "1", Kind: "ingress", CreatedAt: start},
+		store.OutboxItem{ID: "2", Kind: "mail", CreatedAt: start}) // nobody sends it
+	h.run()
+	if said := map[string]bool{<-h.said: true, <-h.said: true}; !said["sent"] || !said["gave_up"] {
+		t.Fatalf("%v", said)
+	}
+	for day := 1; day <= 8; day++ {
+		h.after(24 * time.Hour)
+		for i := range 2 { // when the second is sent, the round of the first is over, with its sweep
+			h.keep(store.OutboxItem{ID: fmt.Sprint(day, "-", i), Kind: "ingress", CreatedAt: h.clock.Now()})
+			h.Kick()
+			<-h.said
+		}
+		want := map[bool]string{true: "012", false: "2"}[day <= 7]
+		if got := h.there("0", "1", "2"); got != want {
+			t.Errorf("after %d days %s are there, not %s", day, got, want)
+		}
+	}
+	if row, waits := h.row(); !waits || row.ID != "2" {
+		t.Errorf("%+v", row)
+	}
+}
+
+// there are those of the ids whose rows are kept, sent or not.
+func (h *house) there(ids ...string) (found string) {
+	h.t.Helper()
+	back := errors.New("nothing is to be changed")
+	for _, id := range ids {
+		err := h.store.InTx(h.t.Context(), func(tx store.Tx) error {
+			return errors.Join(tx.InsertOutbox(h.t.Context(), store.OutboxItem{ID: id}), back)
+		})
+		if errors.Is(err, store.ErrConflict) {
+			found += id
+		}
+	}
+	return found
 }
 
 // TestAnswers: what each answer of a target leads to.

@@ -125,9 +125,8 @@ func (n *Notifier) Run(ctx context.Context) error {
 		if err := n.round(ctx, &sending); err != nil && ctx.Err() == nil {
 			n.cfg.Logger.Warn("the outbox cannot be read", slog.Any("error", err))
 		}
-		if now := n.cfg.Now(); now.Sub(swept) > sweepEvery {
+		if now := n.cfg.Now(); now.Sub(swept) > sweepEvery && n.sweep(ctx, now) {
 			swept = now
-			n.sweep(ctx, now)
 		}
 		timer := time.NewTimer(n.cfg.Poll)
 		select {
@@ -146,12 +145,25 @@ const (
 	// keepUsed is how long a used link is remembered after it expired: only replicas whose
 	// clocks differ could tell.
 	keepUsed = 24 * time.Hour
+	// keepSent is how long a delivery can be looked up after it was sent, or, of one that was
+	// given up, after it was made: a weekend and the days after it.
+	keepSent = 7 * 24 * time.Hour
+	// sweepMost bounds what one transaction deletes; it holds up those that write.
+	sweepMost = 1000
 )
 
-// sweep forgets used links that are refused for their age anyway.
-func (n *Notifier) sweep(ctx context.Context, now time.Time) {
-	err := n.cfg.Store.InTx(ctx, func(tx store.Tx) error { return tx.DropUsedLinks(ctx, now.Add(-keepUsed)) })
+// sweep forgets used links that are refused for their age anyway, and deliveries of long ago.
+// It is false when there are more of those.
+func (n *Notifier) sweep(ctx context.Context, now time.Time) bool {
+	var dropped int64
+	err := n.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		if dropped, err = tx.DropOutbox(ctx, now.Add(-keepSent), never(), sweepMost); err != nil {
+			return err
+		}
+		return tx.DropUsedLinks(ctx, now.Add(-keepUsed))
+	})
 	if err != nil && ctx.Err() == nil {
-		n.cfg.Logger.Warn("used links were not swept", slog.Any("error", err))
+		n.cfg.Logger.Warn("what is over was not swept", slog.Any("error", err))
 	}
+	return dropped < sweepMost
 }

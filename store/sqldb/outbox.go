@@ -61,3 +61,12 @@ func (t *Tx) OutboxRetry(ctx context.Context, id string, next time.Time, reason 
 		id, millis(next), reason)
 	return err
 }
+
+// DropOutbox implements store.OutboxTx. Each half walks an index of its own.
+func (t *Tx) DropOutbox(ctx context.Context, before, never time.Time, limit int) (int64, error) {
+	return t.exec(ctx, `DELETE FROM outbox WHERE id IN (SELECT id FROM (
+			SELECT id FROM (SELECT id FROM outbox WHERE done_at > 0 AND done_at < $1 ORDER BY done_at LIMIT $3) sent
+			UNION ALL
+			SELECT id FROM (SELECT id FROM outbox WHERE done_at = 0 AND next_at >= $2 AND created_at < $1 ORDER BY next_at, id LIMIT $3) given_up
+		) past LIMIT $3)`, millis(before), millis(never), int64(limit))
+}

@@ -68,3 +68,29 @@ func testOneClaimsOutbox(w *world) {
 	}))
 	same(w, made.Load(), 1)
 }
+
+// testDropOutbox: what was told long ago goes, and what is never to be told; what waits stays,
+// however old.
+func testDropOutbox(w *world) {
+	const never = 1 << 40
+	done := func(ms int64) {
+		id := w.outbox(1).ID
+		w.tx(func(tx store.Tx) error { return tx.OutboxDone(w.ctx, id, at(ms)) })
+	}
+	done(10)
+	done(19)
+	done(20)
+	w.outbox(never) // made at 1
+	waits := w.outbox(never - 1)
+	drop := func(before int64, limit int) (n int64) {
+		w.Helper()
+		w.tx(func(tx store.Tx) (err error) { n, err = tx.DropOutbox(w.ctx, at(before), at(never), limit); return err })
+		return n
+	}
+	same(w, drop(1, 9), 0)
+	same(w, drop(20, 2), 2)
+	same(w, drop(20, 2), 1)
+	same(w, drop(20, 2), 0)
+	same(w, drop(21, 2), 1)
+	same(w, w.due(never, 9), []string{waits.ID})
+}

@@ -55,6 +55,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"GrantUses", testGrantUses},
 		{"GrantRevocation", testGrantRevocation},
 		{"Outbox", testOutbox},
+		{"DropOutbox", testDropOutbox},
 		{"Audit", testAudit},
 		{"AuditAsKept", testAuditAsKept},
 		{"Commands", testCommands},
