@@ -216,6 +216,9 @@ func (s *server) decide(approval, decision string) (int, decided, error) {
 type decided struct {
 	Won, Repeated bool
 	Status, Code  any
+	DecidedBy     string `json:"decided_by"`
+	DecidedVia    string `json:"decided_via"`
+	DecidedAt     string `json:"decided_at"`
 	Approval      struct{ Status string }
 }
 

@@ -24,7 +24,7 @@ type till struct {
 }
 
 func newTill(t testing.TB) *till {
-	k := &till{calls: make(map[string]int), came: make(chan string, 100)}
+	k := &till{calls: make(map[string]int), came: make(chan string, 1000)}
 	k.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var call struct {
 			ToolCallID string `json:"tool_call_id"`
