@@ -13,7 +13,7 @@ STATICCHECK_VERSION := v0.8.2
 FUZZTIME ?= 5s
 BENCHTIME ?= 1s
 # How many schedules of contenders for one question TestToolRaces runs on each database in
-# "make soak"; without the variable, in "make test", it runs 200.
+# "make soak"; without the variable, in "make test", it runs 150.
 AQUEDUCT_RACES ?= 10000
 
 .PHONY: help build run test test-go test-judges test-agents test-sdk lint fuzz soak bench clean \
