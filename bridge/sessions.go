@@ -44,6 +44,7 @@ type Meter struct {
 type Sessions struct {
 	cfg       Config
 	deadlines *inbox.Deadlines
+	callers   callers
 
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop

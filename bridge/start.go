@@ -44,6 +44,7 @@ func (t *turn) start(ctx context.Context) error {
 	if agent == nil {
 		return t.fail(ctx, agentUnknown())
 	}
+	t.s.m.callers.add(t, token)
 	failpoint.Here("before_dispatch")
 	t.pump = startPump(ctx, func(ctx context.Context) (Turn, error) {
 		defer failpoint.Here("after_dispatch")
@@ -54,6 +55,9 @@ func (t *turn) start(ctx context.Context) error {
 
 // readAgain reads an upstream that this process does not hold.
 func (t *turn) readAgain(ctx context.Context, call Call, answers []Answer) error {
+	if call.RunToken != "" {
+		t.s.m.callers.add(t, call.RunToken)
+	}
 	if t.pump = t.resume(ctx, call, answers); t.pump == nil {
 		return t.fail(ctx, agentUnknown())
 	}

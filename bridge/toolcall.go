@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"sync"
 	"time"
 
 	"aqueduct/bridge/tools"
@@ -48,27 +49,74 @@ type ToolRequest struct {
 // at once; any other is pending, or has failed. The error is a *tools.Error when nothing was
 // kept.
 func (s *Sessions) InvokeTool(ctx context.Context, token string, req ToolRequest) (store.ToolCall, error) {
-	turnID, ok := turnOfToken(token)
-	if !ok {
-		return store.ToolCall{}, ErrRunToken
+	turnID, session, err := s.callSite(ctx, token)
+	if err != nil {
+		return store.ToolCall{}, err
+	}
+	if req.RunID != turnID {
+		return store.ToolCall{}, ErrForeignRun
 	}
 	return s.cfg.Tools.Invoke(ctx, tools.Request{
-		TurnID: turnID, Name: req.Name, Args: req.Args, Key: req.Key, Timeout: req.Timeout,
-		Site: func(ctx context.Context, r store.Reader) (store.CallSite, error) {
-			site, err := r.CallSite(ctx, store.System(), turnID, req.Name, time.Now())
-			if err = fits(token, site.TokenHash, err); err == nil && req.RunID != turnID {
-				err = ErrForeignRun
-			}
-			return site, err
-		},
+		TurnID: turnID, Session: session, Name: req.Name, Args: req.Args, Key: req.Key, Timeout: req.Timeout,
 		Declared: func(ctx context.Context, r store.Reader) (map[string]json.RawMessage, error) {
 			return declared(ctx, r, turnID)
 		},
 	})
 }
 
+// callSite is the Turn that the token is of, and its Session. Of a Turn that is driven here
+// both are known.
+func (s *Sessions) callSite(ctx context.Context, token string) (turnID string, session store.Session, err error) {
+	if turnID, session, ok := s.callers.find(token); ok {
+		return turnID, session, nil
+	}
+	turn, err := s.AgentTurn(ctx, token)
+	if err != nil {
+		return "", session, err
+	}
+	session, err = s.cfg.Store.Session(ctx, store.System(), turn.SessionID)
+	return turn.ID, session, err
+}
+
 // ErrForeignRun is a good run token shown for another run than the one named.
 var ErrForeignRun = errors.New("bridge: the run token is for another run")
+
+// callers are the Turns whose Agents were called from here and may call tools: who they are
+// need not be read for each call. That a Turn is over is found where a call is kept.
+type callers struct {
+	mu     sync.Mutex
+	byTurn map[string]caller
+}
+
+type caller struct {
+	session store.Session
+	hash    []byte // of the run token
+}
+
+func (c *callers) add(t *turn, token string) {
+	session := t.s.row
+	session.State = nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byTurn == nil {
+		c.byTurn = make(map[string]caller)
+	}
+	c.byTurn[t.row.ID] = caller{session, runTokenHash(token)}
+}
+
+func (c *callers) remove(turnID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byTurn, turnID)
+}
+
+func (c *callers) find(token string) (turnID string, session store.Session, ok bool) {
+	turnID, ok = turnOfToken(token)
+	c.mu.Lock()
+	known, found := c.byTurn[turnID]
+	c.mu.Unlock()
+	return turnID, known.session, ok && found && fits(token, known.hash, nil) == nil
+}
 
 // declared are the tools that the client of a Turn's newest Run has.
 func declared(ctx context.Context, r store.Reader, turnID string) (map[string]json.RawMessage, error) {

@@ -58,6 +58,7 @@ func (t *turn) held() bool {
 
 func (t *turn) release() {
 	t.quiet.Stop()
+	t.s.m.callers.remove(t.row.ID)
 	if t.pump != nil {
 		t.pump.stop()
 		t.pump = nil

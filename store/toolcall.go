@@ -59,19 +59,8 @@ type ToolCall struct {
 	DeliveredAt time.Time // zero until committed, before the agent is told the answer
 }
 
-// CallSite is where a Turn's agent calls a Tool from, and what the call is judged by.
-type CallSite struct {
-	Status    TurnStatus
-	TokenHash []byte
-	Session   Session // without its State
-	Tool      Tool    // the zero one when none is registered under the name
-	Granted   bool    // whether there are Grants that may let the call through
-}
-
 // ToolCallReader reads ToolCalls.
 type ToolCallReader interface {
-	// CallSite is what is known, at a time, of the Turn's calls of the named Tool.
-	CallSite(ctx context.Context, in Scope, turnID, tool string, now time.Time) (CallSite, error)
 	ToolCall(ctx context.Context, in Scope, id string) (ToolCall, error)
 	// OpenToolCalls lists the Session's ToolCalls that wait (WAITING_APPROVAL or
 	// WAITING_CLIENT), oldest first.

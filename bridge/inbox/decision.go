@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"aqueduct/store"
 )
 
@@ -321,33 +319,8 @@ func textOf(payload json.RawMessage) string {
 	return string(payload)
 }
 
-// CheckSchema says whether a value is what a JSON Schema describes. A schema that is itself broken accepts all:
-// the person cannot mend it, and the agent sees the value anyway.
-func CheckSchema(schema, value json.RawMessage) error {
-	if len(schema) == 0 {
-		return nil
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		return nil
-	}
-	c := jsonschema.NewCompiler()
-	if c.AddResource("response.json", doc) != nil {
-		return nil
-	}
-	compiled, err := c.Compile("response.json")
-	if err != nil {
-		return nil
-	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
-	if err != nil {
-		return fmt.Errorf("it is not JSON")
-	}
-	if err := compiled.Validate(v); err != nil {
-		return fmt.Errorf("it does not fit the schema")
-	}
-	return nil
-}
+// CheckSchema says whether a value is what a JSON Schema describes.
+func CheckSchema(schema, value json.RawMessage) error { return ParseSchema(schema).Check(value) }
 
 func object(key, value string) json.RawMessage { return mustJSON(map[string]string{key: value}) }
 

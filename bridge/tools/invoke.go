@@ -23,16 +23,15 @@ type Request struct {
 	Args    json.RawMessage
 	Key     string // idempotency key; "" for none
 	Timeout time.Duration
-	// Site reads where the call comes from; it fails when the caller may not make it.
-	Site func(context.Context, store.Reader) (store.CallSite, error)
+	// Session is where the call comes from, which has been found good.
+	Session store.Session
 	// Declared reads the tools that the user's client has, with their JSON Schemas.
 	Declared func(context.Context, store.Reader) (map[string]json.RawMessage, error)
 }
 
 // proposal is a call that is not kept yet.
 type proposal struct {
-	site    store.CallSite
-	tool    store.Tool
+	tool    ready
 	call    store.ToolCall
 	verdict judged
 }
@@ -40,49 +39,30 @@ type proposal struct {
 // Invoke takes a call: it waits for one that is run at once; any other waits for somebody, or
 // has failed. The error is an *Error when nothing was kept.
 func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, error) {
-	p, known, err := s.propose(ctx, s.cfg.Store, req)
-	switch {
-	case err != nil || known:
+	p, err := s.propose(ctx, s.cfg.Store, s.shelf.tool, req)
+	if err != nil {
 		return p.call, err
-	case p.verdict.Action == policy.Allow && p.verdict.Grant == "" && p.tool.Kind == store.KindServer:
-		s.apply(&p.call, p.verdict.Verdict)
-		return s.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) { return s.keepAndRun(ctx, p) })
 	}
-	return s.take(ctx, req, p.site.Session.ID)
+	p.verdict = s.judge(req.Session, p.tool, p.call, nil)
+	if p.verdict.Action != policy.Allow || p.tool.Kind != store.KindServer {
+		return s.take(ctx, req)
+	}
+	s.apply(&p.call, p.verdict.Verdict)
+	return s.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) { return s.keepAndRun(ctx, p) })
 }
 
-// propose makes the call and has it judged. It is known when it was kept before, under the
-// same key.
-func (s *Service) propose(ctx context.Context, r store.Reader, req Request) (p proposal, known bool, err error) {
-	if p.site, err = req.Site(ctx, r); err != nil {
-		return p, false, err
-	}
-	if p.site.Status.Terminal() {
-		return p, false, errRunOver
-	}
-	if p.tool, err = s.find(ctx, r, p.site, req); err != nil {
-		return p, false, err
+// propose makes the call, of a tool that is there with arguments that fit.
+func (s *Service) propose(ctx context.Context, r store.Reader, registered lookup, req Request) (p proposal, err error) {
+	if p.tool, err = s.find(ctx, r, registered, req); err != nil {
+		return p, err
 	}
 	args, err := checkArgs(p.tool, req.Args)
 	if err != nil {
-		return p, false, err
+		return p, err
 	}
-	p.call = s.newCall(p.site, p.tool, req, args)
-	if before, err := earlier(ctx, r, p.call); !errors.Is(err, store.ErrNotFound) {
-		p.call = before
-		return p, err == nil, err
-	}
-	var grants []policy.Grant
-	if p.site.Granted {
-		if grants, err = inbox.Grants(ctx, r, p.site.Session, time.Now()); err != nil {
-			return p, false, err
-		}
-	}
-	p.verdict = s.judge(p.site.Session, p.tool, p.call, grants)
-	return p, false, nil
+	p.call = s.newCall(p.tool.Tool, req, args)
+	return p, nil
 }
-
-var errRunOver = &Error{CodeRunOver, "The run this call belongs to has ended."}
 
 // await has a call's work done here, and waits for its end.
 func (s *Service) await(ctx context.Context, call store.ToolCall, work func(context.Context) (store.ToolCall, error)) (store.ToolCall, error) {
@@ -113,7 +93,7 @@ func (s *Service) keepAndRun(ctx context.Context, p proposal) (store.ToolCall, e
 			return call, err
 		}
 	}
-	return s.run(ctx, p.tool, p.call)
+	return s.run(ctx, p.tool.Tool, p.call)
 }
 
 // taken finds what was kept in the place of a call that was lost, which is the call itself
@@ -130,23 +110,24 @@ func (s *Service) taken(ctx context.Context, call store.ToolCall) (store.ToolCal
 }
 
 // find is the registered tool of the name, else one that the client has.
-func (s *Service) find(ctx context.Context, r store.Reader, site store.CallSite, req Request) (store.Tool, error) {
-	if site.Tool.Name != "" {
-		return site.Tool, nil
+func (s *Service) find(ctx context.Context, r store.Reader, registered lookup, req Request) (ready, error) {
+	tool, err := registered(ctx, r, req.Session.Tenant, req.Name)
+	if !errors.Is(err, store.ErrNotFound) {
+		return tool, err
 	}
 	declared, err := req.Declared(ctx, r)
 	if err != nil {
-		return store.Tool{}, err
+		return ready{}, err
 	}
 	if schema, ok := declared[req.Name]; ok && req.Name != inbox.PermissionTool {
 		// What the client offers it may do, and asks its user itself if it likes.
-		return store.Tool{Name: req.Name, Kind: store.KindClient, Schema: schema, Policy: mustJSON(own{Risk: policy.Low})}, nil
+		return prepared(store.Tool{Name: req.Name, Kind: store.KindClient, Schema: schema, Policy: mustJSON(own{Risk: policy.Low})}), nil
 	}
-	return store.Tool{}, &Error{CodeUnknownTool, "There is no tool of that name: neither registered nor declared by the client."}
+	return ready{}, &Error{CodeUnknownTool, "There is no tool of that name: neither registered nor declared by the client."}
 }
 
 // newCall is the row of a call before it is judged.
-func (s *Service) newCall(site store.CallSite, tool store.Tool, req Request, args json.RawMessage) store.ToolCall {
+func (s *Service) newCall(tool store.Tool, req Request, args json.RawMessage) store.ToolCall {
 	timeout := s.cfg.Limits.Timeout
 	if tool.Timeout > 0 {
 		timeout = tool.Timeout
@@ -155,7 +136,7 @@ func (s *Service) newCall(site store.CallSite, tool store.Tool, req Request, arg
 		timeout = req.Timeout
 	}
 	return store.ToolCall{
-		ID: uuid.Must(uuid.NewV7()).String(), SessionID: site.Session.ID, TurnID: req.TurnID, Name: tool.Name, Kind: tool.Kind,
+		ID: uuid.Must(uuid.NewV7()).String(), SessionID: req.Session.ID, TurnID: req.TurnID, Name: tool.Name, Kind: tool.Kind,
 		Status: store.ToolCreated, Args: args, ArgsSHA256: hashOf(args), IdempotencyKey: req.Key,
 		OnFailure: tool.OnFailure, Timeout: min(timeout, longestTimeout), CreatedAt: time.Now(),
 	}
@@ -167,7 +148,7 @@ func hashOf(args []byte) string {
 }
 
 // checkArgs is the arguments in one line, if they are what the tool takes.
-func checkArgs(tool store.Tool, raw json.RawMessage) (json.RawMessage, error) {
+func checkArgs(tool ready, raw json.RawMessage) (json.RawMessage, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		raw = json.RawMessage("{}")
 	}
@@ -178,34 +159,51 @@ func checkArgs(tool store.Tool, raw json.RawMessage) (json.RawMessage, error) {
 	if line.Len() > maxArgs {
 		return nil, &Error{CodeInvalidArgs, "The arguments are too large."}
 	}
-	if err := inbox.CheckSchema(tool.Schema, line.Bytes()); err != nil {
+	if err := tool.schema.Check(line.Bytes()); err != nil {
 		return nil, &Error{CodeInvalidArgs, err.Error()}
 	}
 	return line.Bytes(), nil
 }
 
+var errRunOver = &Error{CodeRunOver, "The run this call belongs to has ended."}
+
 // take keeps a call that is not run at once in the state its verdict gives it. The Session is
-// locked, so that its Turn does not end meanwhile, and the call judged again: what was judged
-// is what is kept.
-func (s *Service) take(ctx context.Context, req Request, sessionID string) (store.ToolCall, error) {
+// locked, so that its Turn does not end meanwhile, and all is read again: what was judged is
+// what is kept.
+func (s *Service) take(ctx context.Context, req Request) (store.ToolCall, error) {
 	var p proposal
 	known := false
-	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		session, err := tx.LockSession(ctx, store.System(), sessionID)
+	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		if req.Session, err = tx.LockSession(ctx, store.System(), req.Session.ID); err != nil {
+			return err
+		}
+		turn, err := tx.Turn(ctx, store.System(), req.TurnID)
 		if err != nil {
 			return err
 		}
-		if p, known, err = s.propose(ctx, tx, req); err != nil || known {
+		if turn.Status.Terminal() {
+			return errRunOver
+		}
+		if p, err = s.propose(ctx, tx, readTool, req); err != nil {
 			return err
 		}
-		return s.insert(ctx, tx, &p, session)
+		if before, err := earlier(ctx, tx, p.call); !errors.Is(err, store.ErrNotFound) {
+			p.call, known = before, true
+			return err
+		}
+		grants, err := inbox.Grants(ctx, tx, req.Session, time.Now())
+		if err != nil {
+			return err
+		}
+		p.verdict, known = s.judge(req.Session, p.tool, p.call, grants), false
+		return s.insert(ctx, tx, &p, req.Session)
 	})
 	if err != nil || known {
 		return p.call, err
 	}
 	switch p.call.Status {
 	case store.ToolRunning:
-		call, err := s.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) { return s.run(ctx, p.tool, p.call) })
+		call, err := s.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) { return s.run(ctx, p.tool.Tool, p.call) })
 		if errors.Is(err, errBusy) {
 			s.giveBack(ctx, p.call)
 		}

@@ -25,11 +25,9 @@ type judged struct {
 }
 
 // judge asks the policy, and where that has no rule, what the tool was registered with.
-func (s *Service) judge(session store.Session, tool store.Tool, call store.ToolCall, grants []policy.Grant) judged {
-	var o own
-	_ = json.Unmarshal(tool.Policy, &o) // it was checked when the tool was registered
+func (s *Service) judge(session store.Session, tool ready, call store.ToolCall, grants []policy.Grant) judged {
 	c := policy.Call{
-		AgentID: session.AgentID, Session: session.ID, Tool: tool.Name, Args: call.Args, Risk: o.Risk, Own: o.Own,
+		AgentID: session.AgentID, Session: session.ID, Tool: tool.Name, Args: call.Args, Risk: tool.own.Risk, Own: tool.own.Own,
 		By: policy.Principal{Tenant: session.Tenant, User: session.User},
 	}
 	return judged{c, s.cfg.Policy().Decide(c, grants, time.Now())}
@@ -85,7 +83,7 @@ func recordOf(call store.ToolCall, kind string, payload any) store.Record {
 // Edited is what a call becomes when who approves it changes its arguments: they must be what
 // the tool takes, and the policy is asked again. What it blocks nobody can approve.
 func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Session, q inbox.Question, edited json.RawMessage) (args json.RawMessage, sha string, err error) {
-	tool, err := r.ToolOf(ctx, store.System(), session.Tenant, q.Call.Name)
+	tool, err := readTool(ctx, r, session.Tenant, q.Call.Name)
 	if err != nil {
 		return nil, "", err
 	}

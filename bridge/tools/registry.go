@@ -152,6 +152,7 @@ func ParseFile(raw []byte) ([]Definition, error) {
 
 // Load registers the tools of a file for every tenant.
 func (s *Service) Load(ctx context.Context, list []Definition, checkURL func(string) error) error {
+	defer s.shelf.sweep()
 	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		for _, d := range list {
 			t, err := d.Tool("", store.ToolFromFile, checkURL)
@@ -168,11 +169,13 @@ func (s *Service) Load(ctx context.Context, list []Definition, checkURL func(str
 
 // Register keeps one tool of a tenant's.
 func (s *Service) Register(ctx context.Context, t store.Tool) error {
+	defer s.shelf.sweep()
 	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error { return tx.UpsertTool(ctx, t) })
 }
 
 // Unregister takes one away; store.ErrNotFound when the tenant has none of that name.
 func (s *Service) Unregister(ctx context.Context, tenant, name string) error {
+	defer s.shelf.sweep()
 	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		ok, err := tx.DeleteTool(ctx, tenant, name)
 		if err == nil && !ok {

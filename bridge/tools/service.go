@@ -15,6 +15,7 @@ type Service struct {
 	cfg   Config
 	slots chan struct{} // of calls that run
 	bell  chan struct{} // capacity 1: there may be work
+	shelf shelf
 
 	arm func(callID string, after time.Duration)
 

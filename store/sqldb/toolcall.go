@@ -2,7 +2,6 @@ package sqldb
 
 import (
 	"context"
-	"time"
 
 	"aqueduct/store"
 )
@@ -21,31 +20,6 @@ func scanToolCall(at row) (store.ToolCall, error) {
 		&c.ArgsSHA256, &c.Edited, &c.Result, &c.ErrorCode, &c.Error, &c.UpstreamID, &c.IdempotencyKey, &c.Risk, &c.GrantID,
 		&c.OnFailure, spanInto{&c.Timeout}, &c.Replica, timeInto{&c.RunningAt}, &c.Told, timeInto{&c.CreatedAt}, timeInto{&c.ExpiresAt},
 		timeInto{&c.EndedAt}, timeInto{&c.DeliveredAt})
-	return c, err
-}
-
-// CallSite implements store.ToolCallReader. The tenant's own tool goes before everybody's.
-func (r *Reader) CallSite(ctx context.Context, in store.Scope, turnID, tool string, now time.Time) (store.CallSite, error) {
-	q := (&query{}).raw(`SELECT t.status, t.token_hash, s.session_id, s.tenant, s.user_id, s.external_id, s.agent_id, s.title, s.owner,
-		s.created_at, s.updated_at, COALESCE(o.tool_name, ''), COALESCE(o.tenant, ''), COALESCE(o.kind, ''), COALESCE(o.endpoint, ''),
-		o.schema, o.policy, COALESCE(o.timeout_ms, 0), COALESCE(o.on_failure, ''), o.metadata, COALESCE(o.source, ''),
-		COALESCE(o.created_at, 0), COALESCE(o.updated_at, 0),
-		EXISTS (SELECT 1 FROM grants g WHERE g.tenant = s.tenant AND g.user_id IN (s.user_id, '') AND g.agent_id IN (s.agent_id, '')
-			AND g.session_id IN (s.session_id, '') AND ` + unspent).bind(millis(now)).raw(`))
-		FROM turns t JOIN sessions s ON s.session_id = t.session_id LEFT JOIN tools o ON o.tenant IN (s.tenant, '') AND o.tool_name = `)
-	q.bind(tool).raw(" WHERE s.deleted_at = 0")
-	q.seenBy(in)
-	q.and("t.turn_id = ", turnID).raw(" ORDER BY o.tenant DESC LIMIT 1")
-	return one(ctx, r, scanCallSite, q.sql.String(), q.args...)
-}
-
-func scanCallSite(at row) (store.CallSite, error) {
-	var c store.CallSite
-	s, t := &c.Session, &c.Tool
-	err := at.Scan(&c.Status, &c.TokenHash, &s.ID, &s.Tenant, &s.User, &s.ExternalID, &s.AgentID, &s.Title, &s.Owner,
-		timeInto{&s.CreatedAt}, timeInto{&s.UpdatedAt}, &t.Name, &t.Tenant, &t.Kind, &t.Endpoint,
-		&t.Schema, &t.Policy, spanInto{&t.Timeout}, &t.OnFailure, &t.Metadata, &t.Source,
-		timeInto{&t.CreatedAt}, timeInto{&t.UpdatedAt}, &c.Granted)
 	return c, err
 }
 

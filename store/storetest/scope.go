@@ -143,9 +143,6 @@ func (w *world) reads(f full) map[string]sees {
 		"ToolCallsOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ToolCallsOfTurn(ctx, in, turn))
 		},
-		"CallSite": func(r store.Reader, in store.Scope) (bool, error) {
-			return found(r.CallSite(ctx, in, turn, f.tool.Name, at(1)))
-		},
 		"ToolCallByKey": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ToolCallByKey(ctx, in, turn, f.called.IdempotencyKey))
 		},

@@ -45,7 +45,6 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"ToolCallWork", testToolCallWork},
 		{"ToolCallKeys", testToolCallKeys},
 		{"TakeToolCall", testTakeToolCall},
-		{"CallSite", testCallSite},
 		{"ToolCallAttempts", testToolCallAttempts},
 		{"ApprovalFilter", testApprovalFilter},
 		{"ApprovalDelegation", testApprovalDelegation},

@@ -210,45 +210,6 @@ func testTakeToolCall(w *world) {
 	same(w, w.move(store.TakeToolCall{ToolCall: call("none")}), []int{0})
 }
 
-func testCallSite(w *world) {
-	s := w.session(alice())
-	turn := store.Turn{ID: w.id(), SessionID: s.ID, AgentID: s.AgentID, Status: store.TurnRunning, TokenHash: []byte("h"), Input: []byte(`{}`), CreatedAt: at(1)}
-	w.tx(func(tx store.Tx) error { return tx.InsertTurn(w.ctx, turn) })
-	site := func(tool string, ms int64) store.CallSite {
-		w.Helper()
-		return got[store.CallSite](w)(w.s.CallSite(w.ctx, store.System(), turn.ID, tool, at(ms)))
-	}
-	want := store.CallSite{Status: store.TurnRunning, TokenHash: turn.TokenHash, Session: s}
-	want.Session.State = nil
-	same(w, site("buy", 1), want)
-	for _, t := range []store.Tool{
-		{Name: "buy", Kind: store.KindClient, Schema: []byte(`{"type":"object"}`), CreatedAt: at(1), UpdatedAt: at(2)},
-		{Name: "buy", Tenant: "other", Kind: store.KindServer, CreatedAt: at(1), UpdatedAt: at(1)},
-		{Name: "buy", Tenant: "acme", Kind: store.KindServer, Endpoint: "https://x/y", Policy: []byte(`{"risk":"high"}`), Metadata: []byte(`{"a":2}`),
-			Timeout: 2500 * time.Millisecond, OnFailure: store.FailureEndsRun, Source: store.ToolFromAPI, CreatedAt: at(3), UpdatedAt: at(4)},
-	} {
-		w.upsertTool(t)
-		if t.Tenant != "other" {
-			want.Tool = t
-		}
-		same(w, site("buy", 1), want)
-	}
-	same(w, site("sell", 1).Tool, store.Tool{})
-	for _, g := range []store.Grant{
-		{User: "bob"}, {AgentID: "nobody"}, {SessionID: "s9"}, {Tenant: "other"}, {MaxUses: 1, Uses: 1}, {RevokedAt: at(1)}, {User: "alice", ExpiresAt: at(50)},
-	} {
-		w.grant(g)
-	}
-	same(w, site("buy", 49).Granted, true)
-	same(w, site("buy", 50).Granted, false)
-	w.grant(store.Grant{User: "alice", AgentID: s.AgentID, SessionID: s.ID})
-	same(w, site("buy", 50).Granted, true)
-	for _, in := range []store.Scope{store.As(bob()), store.As(carol())} {
-		_, err := w.s.CallSite(w.ctx, in, turn.ID, "buy", at(1))
-		w.is(err, store.ErrNotFound)
-	}
-}
-
 // testToolCallAttempts follows one through a person's change, a crash and a second run, by
 // a Batch and by a request in turn.
 func testToolCallAttempts(w *world) {
