@@ -155,7 +155,7 @@ func (c *committer) landed(parts []*part, result store.Result, took time.Duratio
 			stats.Events += p.row.N
 			stats.Bytes += len(p.row.Data)
 		}
-		if p.row.SessionID != "" {
+		if p.writer != nil {
 			sessions = append(sessions, p.row.SessionID)
 		}
 	}

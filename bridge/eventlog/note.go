@@ -51,7 +51,8 @@ func (l *Log) Note(ctx context.Context, records []store.Record, kept func()) err
 
 // Keep has a commit keep Moves and Records of a Session, whoever writes that, and waits for
 // it: the next one, which is then not put off. It tells which Moves were lost as
-// Writer.Keep does. One that ctx ended may be kept all the same.
+// Writer.Keep does. One that ctx ended may be kept all the same. No tail is woken: nothing
+// came into the log.
 func (l *Log) Keep(ctx context.Context, sessionID string, moves []store.Move, records []store.Record) (lost []int, err error) {
 	p := &part{row: store.EventRow{SessionID: sessionID}, moves: moves, records: l.placed(records), done: make(chan struct{})}
 	if err := l.urge(p); err != nil {

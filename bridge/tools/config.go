@@ -18,7 +18,7 @@ type Config struct {
 	// Policy is the one in force now.
 	Policy func() *policy.Policy
 	// Keep commits what belongs to a Session without its owner, together with what others keep
-	// at that moment, and tells which moves were lost (eventlog.Log).
+	// at that moment, and tells which moves were lost (eventlog.Log). It rings no bell.
 	Keep func(ctx context.Context, sessionID string, moves []store.Move, records []store.Record) (lost []int, err error)
 	// Ring tells the Session's owner that there is something to do for it.
 	Ring func(sessionID string)

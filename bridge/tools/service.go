@@ -111,6 +111,13 @@ func (s *Service) look(ctx context.Context) error {
 	return nil
 }
 
+// endsHere is closed when a call that runs here has ended; nil when it does not run here.
+func (s *Service) endsHere(id string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended[id]
+}
+
 // start runs a call that is DISPATCHED, unless somebody else does.
 func (s *Service) start(call store.ToolCall) {
 	s.spawn(call.ID, func(ctx context.Context) { s.claimAndRun(ctx, call) })

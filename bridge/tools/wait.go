@@ -24,10 +24,12 @@ func (s *Service) Wait(ctx context.Context, in store.Scope, id string, timeout t
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {
+		here := s.endsHere(id)
 		if call, err = s.cfg.Store.ToolCall(ctx, in, id); err != nil || call.Status.Terminal() {
 			return call, err
 		}
 		select {
+		case <-here:
 		case <-bell:
 		case <-tick.C:
 		case <-over.C:

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"slices"
+
 	"github.com/jackc/pgx/v5"
 
 	"aqueduct/store"
@@ -40,6 +42,8 @@ type grouped struct {
 	runs     []int
 	turns    []int
 	sessions []int
+	taken    []int // ToolCalls
+	moved    []int
 	single   []int
 }
 
@@ -74,6 +78,16 @@ func (g *grouped) sort(i int, m store.Move) {
 			g.sessions = append(g.sessions, i)
 			return
 		}
+	case store.TakeToolCall:
+		if alone {
+			g.taken = append(g.taken, i)
+			return
+		}
+	case store.ToolCallMove:
+		if alone && movesOne(m) {
+			g.moved = append(g.moved, i)
+			return
+		}
 	}
 	g.single = append(g.single, i) // an illegal move too: it is refused where its SQL is made
 }
@@ -89,14 +103,30 @@ func rowOf(m store.Move) string {
 		return "t" + m.ID
 	case store.SessionMove:
 		return "s" + m.ID
+	case store.TakeToolCall:
+		if key := m.ToolCall.IdempotencyKey; key != "" {
+			return "k" + m.ToolCall.TurnID + " " + key // of those with one key the first is taken
+		}
+		return "c" + m.ToolCall.ID
+	case store.InsertToolCall:
+		return "c" + m.ToolCall.ID
+	case store.ToolCallMove:
+		return "c" + m.ID
+	case store.ToolCallShown:
+		return "c" + m.ID
+	case store.ToolCallTold:
+		return "c" + m.ID
+	case store.ToolCallDelivered:
+		return "c" + m.ID
 	}
 	return ""
 }
 
 // answer says what the answer to one queued statement means.
 type answer struct {
-	rows  []int // a group: the moves it holds; RETURNING tells which took effect
-	index int   // a single move
+	rows  []int    // a group: the moves it holds; RETURNING tells which took effect
+	ids   []string // of ToolCalls: their ids, which RETURNING tells; of others it tells rows
+	index int      // a single move
 	cas   bool
 }
 
@@ -115,6 +145,11 @@ func (g *grouped) queue(p *pgx.Batch) ([]answer, error) {
 		p.Queue(moveSessions, g.sessionArgs()...)
 		answers = append(answers, answer{index: g.sessions[0]})
 	}
+	calls, err := g.toolCalls(p)
+	if err != nil {
+		return nil, err
+	}
+	answers = append(answers, calls...)
 	for _, i := range g.single {
 		s, err := sqldb.MoveStatement(g.moves[i])
 		if err != nil {
@@ -139,13 +174,19 @@ func (a answer) read(results pgx.BatchResults, lost []int) ([]int, error) {
 	if err != nil {
 		return lost, err
 	}
-	took := make(map[int32]bool, len(a.rows))
-	var at int32
-	if _, err := pgx.ForEachRow(rows, []any{&at}, func() error { took[at] = true; return nil }); err != nil {
+	took := make(map[int]bool, len(a.rows))
+	if a.ids == nil {
+		var at int32
+		_, err = pgx.ForEachRow(rows, []any{&at}, func() error { took[int(at)] = true; return nil })
+	} else {
+		var id string
+		_, err = pgx.ForEachRow(rows, []any{&id}, func() error { took[a.rows[slices.Index(a.ids, id)]] = true; return nil })
+	}
+	if err != nil {
 		return lost, err
 	}
 	for _, i := range a.rows {
-		if !took[int32(i)] {
+		if !took[i] {
 			lost = append(lost, i)
 		}
 	}

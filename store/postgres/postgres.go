@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,8 @@ const (
 	// maxTries is how often a transaction the database gave up on (a deadlock, a
 	// serialization failure) is run.
 	maxTries = 5
+	// tryAgain bounds the pause before the second try; those after it grow.
+	tryAgain = 10 * time.Millisecond
 
 	// lockAudit takes a lock of our own number; with the row at the end locked instead, two
 	// that begin the chain would not meet.
@@ -130,6 +133,11 @@ func (s *Store) inTx(ctx context.Context, fn func(*pipeline, *sqldb.Tx) error) e
 	for try := 1; ; try++ {
 		again, err := s.tryTx(ctx, fn)
 		if !again || try == maxTries {
+			return err
+		}
+		select { // the two that met must not meet again
+		case <-time.After(rand.N(time.Duration(try) * tryAgain)):
+		case <-ctx.Done():
 			return err
 		}
 	}
