@@ -51,6 +51,7 @@ func allowed() map[string][]string {
 		"test/docker":                      {},
 		"test/faults":                      {},
 		"test/judges":                      {},
+		"test/program":                     {},
 		"test/sdk":                         {},
 	}
 }

@@ -4,26 +4,14 @@
 package agents_test
 
 import (
-	"fmt"
 	"os"
 	"testing"
 	"time"
+
+	"aqueduct/test/program"
 )
 
 // patience bounds what a test waits for; agents start slowly on a machine that is busy.
 const patience = 60 * time.Second
 
-// scratch is the folder of what the tests build; TestMain makes and removes it.
-var scratch string
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	var err error
-	if scratch, err = os.MkdirTemp("", "aqueduct-agents"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(scratch)
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }

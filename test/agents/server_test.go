@@ -14,19 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// build makes the program once, as "make build" does.
-var build = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(scratch, "aqueduct")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "./cmd/aqueduct")
-	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-})
+	"aqueduct/test/program"
+)
 
 // server is the program with one ACP agent, on a database and an address that outlive it.
 type server struct {
@@ -45,11 +35,11 @@ type server struct {
 // serve starts the program with the agent and ends it with the test.
 func serve(t *testing.T, o *opencode, args ...string) *server {
 	t.Helper()
-	program, err := build()
+	path, err := program.Shipped()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, program: program, env: append(os.Environ(), o.env()...), address: "127.0.0.1:0"}
+	s := &server{t: t, program: path, env: append(os.Environ(), o.env()...), address: "127.0.0.1:0"}
 	s.args = append([]string{
 		"serve", "--acp", strings.Join(o.command(), " "), "--acp-cwd", o.workspace,
 		"--database", "sqlite:" + filepath.Join(t.TempDir(), "aqueduct.db"),

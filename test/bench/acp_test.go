@@ -16,7 +16,7 @@ const targetACP = 1.5
 // BenchmarkACP is 200 chats at 50 updates a second: once with an HTTP agent, once with ACP
 // agents behind one proxy's socket. Both are the same server, in the same run.
 func BenchmarkACP(b *testing.B) {
-	binary, dir := buildServer(b), b.TempDir()
+	binary, dir := shipped(b), b.TempDir()
 	agent := startRole(b, "paced", "")
 	key := filepath.Join(dir, "key")
 	server := startProcess(b, exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--signing-key-file", key,

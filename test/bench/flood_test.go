@@ -50,7 +50,7 @@ func BenchmarkFlood(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	binary := buildServer(b)
+	binary := shipped(b)
 	stub := startRole(b, "stub", "")
 	bare := startRole(b, "relay", stub.url)
 	file := filepath.Join(b.TempDir(), "bench.db")

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"aqueduct/test/program"
 )
 
 // The test binary is also the stub and the relay: each runs in a process of its own, so
@@ -25,7 +27,7 @@ const (
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleEnv)
 	if role == "" {
-		os.Exit(m.Run())
+		os.Exit(program.Main(m))
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err == nil {
@@ -87,14 +89,12 @@ func startRole(tb testing.TB, role, upstream string) process {
 	return startProcess(tb, cmd)
 }
 
-// buildServer builds aqueduct as it is shipped: without the race detector.
-func buildServer(tb testing.TB) string {
+// shipped is the program: without the race detector.
+func shipped(tb testing.TB) string {
 	tb.Helper()
-	path := filepath.Join(tb.TempDir(), "aqueduct")
-	cmd := exec.Command("go", "build", "-o", path, "aqueduct/cmd/aqueduct")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		tb.Fatalf("build: %v\n%s", err, out)
+	path, err := program.Shipped()
+	if err != nil {
+		tb.Fatal(err)
 	}
 	return path
 }

@@ -95,7 +95,7 @@ func BenchmarkTool(b *testing.B) {
 	}
 	b.Setenv("AQUEDUCT_TEST_FSYNC", "on")
 	dsn := storetest.Postgres(b)
-	cmd := exec.Command(buildServer(b), "serve", "--listen", "127.0.0.1:0", "--database", dsn, "--agent", "a="+agent.URL,
+	cmd := exec.Command(shipped(b), "serve", "--listen", "127.0.0.1:0", "--database", dsn, "--agent", "a="+agent.URL,
 		"--tools-file", file, "--outbound", "127.0.0.0/8")
 	pg, bare := startProcess(b, cmd), startRole(b, "caller", tool.URL)
 	through := &toolSide{name: "aqueduct, PostgreSQL", pids: []int{pg.pid, postmaster(b, dsn)}}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"aqueduct/test/program"
 )
 
 // TestFailpoints: the server dies at each of the places where it hurts most, the first
@@ -35,7 +37,7 @@ func TestFailpoints(t *testing.T) {
 					h.start(fused, fmt.Sprintf("AQUEDUCT_FAILPOINT=%s:%d", c.point, n))
 					live(l, h.server)
 					h.gone(20 * time.Second)
-					h.start(shipped)
+					h.start(program.Shipped)
 					log := l.audit(h)
 					var run runInfo
 					if _, err := h.get("/api/runs/"+l.thread+"-r", &run); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aqueduct/store/storetest"
+	"aqueduct/test/program"
 )
 
 // TestFreeze: the server is stopped while it writes, a new one of the same name started
@@ -25,7 +26,7 @@ func TestFreeze(t *testing.T) {
 		old := h.server
 		old.signal(syscall.SIGSTOP)
 		begun := time.Now()
-		h.start(shipped)
+		h.start(program.Shipped)
 		took := time.Since(begun)
 		if round%2 == 0 { // the new one writes on before the old one returns
 			for _, l := range ledgers {
@@ -72,7 +73,7 @@ func TestFreezeAtFailpoints(t *testing.T) {
 			var all sync.WaitGroup
 			all.Go(func() { live(l, old) })
 			old.stopped()
-			h.start(shipped)
+			h.start(program.Shipped)
 			before := l.audit(h)
 			old.signal(syscall.SIGCONT)
 			old.gone(20 * time.Second)

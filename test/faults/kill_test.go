@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aqueduct/store/storetest"
+	"aqueduct/test/program"
 )
 
 // databases gives a house on each kind of database.
@@ -100,11 +101,11 @@ func killOnce(t *testing.T, h *house, round int, sum *tally) {
 	time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond)
 	h.kill()
 	all.Wait()
-	h.start(shipped)
+	h.start(program.Shipped)
 	if round%3 == 2 { // and again, while it takes up what it finds
 		time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
 		h.kill()
-		h.start(shipped)
+		h.start(program.Shipped)
 	}
 	for _, l := range ledgers {
 		log := l.audit(h)

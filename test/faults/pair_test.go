@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"aqueduct/store/storetest"
+	"aqueduct/test/program"
 )
 
 // pair is a shop with two servers, of different names, on one database. The house's own is
@@ -21,7 +22,7 @@ type pair struct {
 func newPair(t testing.TB, policy string, first ...string) *pair {
 	p := &pair{shop: newShop(t, storetest.Postgres(t), policy)}
 	p.first(first...)
-	p.both[1] = p.another(shipped, append(p.env, "AQUEDUCT_NAME=second")...)
+	p.both[1] = p.another(program.Shipped, append(p.env, "AQUEDUCT_NAME=second")...)
 	return p
 }
 

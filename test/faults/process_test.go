@@ -12,10 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// programs is the folder of what the tests build; TestMain makes and removes it.
-var programs string
+	"aqueduct/test/program"
+)
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -23,31 +22,11 @@ func run(m *testing.M) int {
 	if book := os.Getenv(bookVar); book != "" {
 		return serveAgent(book)
 	}
-	var err error
-	if programs, err = os.MkdirTemp("", "aqueduct-faults"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(programs)
-	return m.Run()
+	return program.Main(m)
 }
 
-// shipped is the program as "make build" makes it, fused the one that dies at failpoints.
-var (
-	shipped = sync.OnceValues(func() (string, error) { return build("aqueduct") })
-	fused   = sync.OnceValues(func() (string, error) { return build("aqueduct-fused", "-tags", "failpoints") })
-)
-
-func build(name string, flags ...string) (string, error) {
-	path := filepath.Join(programs, name)
-	cmd := exec.Command("go", append(append([]string{"build", "-trimpath", "-o", path}, flags...), "./cmd/aqueduct")...)
-	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-}
+// fused is the program that dies at failpoints.
+var fused = program.Built("aqueduct-fused", "-tags", "failpoints")
 
 // house is a database, an agent and the server between them, which may die and come back.
 type house struct {
@@ -59,7 +38,7 @@ type house struct {
 
 func newHouse(t testing.TB, database string) *house {
 	h := &house{t: t, database: database, agent: newAgent(t)}
-	h.start(shipped)
+	h.start(program.Shipped)
 	return h
 }
 

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"aqueduct/test/program"
 )
 
 // yard is a house with an acp-proxy of ours behind a wire, and scripted ACP agents behind it.
@@ -45,11 +47,11 @@ func newYardAlone(t testing.TB, database string, env ...string) *yard {
 // token puts the proxy's token where it looks for it.
 func (y *yard) token() {
 	y.t.Helper()
-	program, err := shipped()
+	path, err := program.Shipped()
 	if err != nil {
 		y.t.Fatal(err)
 	}
-	cmd := exec.Command(program, "token", "issue", "--type", "acp_proxy", "--proxy", proxyID)
+	cmd := exec.Command(path, "token", "issue", "--type", "acp_proxy", "--proxy", proxyID)
 	cmd.Env = append(os.Environ(), y.env...)
 	token, err := cmd.Output()
 	if err == nil {
@@ -63,7 +65,7 @@ func (y *yard) token() {
 // revive starts a server, to which the wire then leads.
 func (y *yard) revive() {
 	y.t.Helper()
-	y.start(shipped, y.env...)
+	y.start(program.Shipped, y.env...)
 	y.reconnect()
 }
 
@@ -86,12 +88,12 @@ func (y *yard) agentURL() string { return "ws://" + y.wire.ln.Addr().String() + 
 
 func (y *yard) runProxy(args ...string) {
 	y.t.Helper()
-	program, err := shipped()
+	path, err := program.Shipped()
 	if err != nil {
 		y.t.Fatal(err)
 	}
 	p := &proxyProcess{}
-	p.cmd = exec.Command(program, append([]string{"proxy"}, args...)...)
+	p.cmd = exec.Command(path, append([]string{"proxy"}, args...)...)
 	p.cmd.Env = append(os.Environ(), bookVar+"="+y.book())
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
 	// A pipe an agent still holds would keep Wait for ever.

@@ -2,7 +2,6 @@ package judges_test
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -12,40 +11,17 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"aqueduct/test/program"
 )
 
-// programs is the folder of what the tests build; TestMain makes and removes it.
-var programs string
-
-// build makes the program once for all judges, as "make build" does.
-var build = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(programs, "aqueduct")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "./cmd/aqueduct")
-	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-})
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	var err error
-	if programs, err = os.MkdirTemp("", "aqueduct-judges"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(programs)
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 
 // serve starts the program on a free port and a database of its own, the demo agent
 // pausing that long between two words, and gives its URL.
 func serve(t *testing.T, pace string, args ...string) string {
 	t.Helper()
-	path, err := build()
+	path, err := program.Shipped()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,34 +15,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"aqueduct/test/program"
 )
 
-// programs is the folder of what the tests build; TestMain makes and removes it.
-var programs string
-
-// build makes the program once, as "make build" does.
-var build = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(programs, "aqueduct")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "./cmd/aqueduct")
-	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-})
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	var err error
-	if programs, err = os.MkdirTemp("", "aqueduct-sdk"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(programs)
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 
 // python is the interpreter: $PYTHON, or the system's.
 func python() string {
@@ -74,7 +51,7 @@ const toolsFile = `tools:
 
 func start(t *testing.T) *setting {
 	t.Helper()
-	path, err := build()
+	path, err := program.Shipped()
 	if err != nil {
 		t.Fatal(err)
 	}

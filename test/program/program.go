@@ -1,0 +1,43 @@
+// Package program builds the program for those who judge it from outside, once for all tests
+// of a package.
+package program
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// folder is where programs are built; Main makes and removes it.
+var folder string
+
+// Main runs the tests of a package whose tests build programs.
+func Main(m *testing.M) int {
+	var err error
+	if folder, err = os.MkdirTemp("", "aqueduct-test"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	return m.Run()
+}
+
+// Shipped is the path of the program as "make build" makes it.
+var Shipped = Built("aqueduct")
+
+// Built is the program with further flags of go build, made when it is first asked for.
+func Built(name string, flags ...string) func() (path string, err error) {
+	return sync.OnceValues(func() (string, error) {
+		path := filepath.Join(folder, name)
+		args := append([]string{"build", "-trimpath", "-o", path}, flags...)
+		cmd := exec.Command("go", append(args, "aqueduct/cmd/aqueduct")...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%w\n%s", err, out)
+		}
+		return path, nil
+	})
+}
