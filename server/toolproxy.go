@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/tools"
 	"aqueduct/store"
 )
@@ -79,9 +80,17 @@ func (h *toolProxy) invoke(c echo.Context) error {
 		return c.JSON(http.StatusOK, proxiedJSON{Status: "failed", Error: errorJSON(failed.Code, failed.Message)})
 	}
 	if err != nil {
-		return err
+		return h.leaving(err)
 	}
 	return c.JSON(http.StatusOK, proxiedOut(call))
+}
+
+// leaving says that the server goes away, where that is why a call was given up.
+func (h *toolProxy) leaving(err error) error {
+	if h.draining.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, eventlog.ErrStopped)) {
+		return refuse(codeShuttingDown, "")
+	}
+	return err
 }
 
 // get is GET /v1/tool_calls/{id}.
@@ -135,11 +144,8 @@ func (h *toolProxy) wait(c echo.Context) error {
 	defer cancel()
 	defer context.AfterFunc(h.draining, cancel)()
 	call, err := h.sessions.WaitTool(ctx, turn, id, timeout)
-	if errors.Is(err, context.Canceled) && h.draining.Err() != nil {
-		return refuse(codeShuttingDown, "")
-	}
 	if err != nil {
-		return err
+		return h.leaving(err)
 	}
 	return c.JSON(http.StatusOK, proxiedOut(call))
 }

@@ -84,7 +84,7 @@ func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall)
 	}
 	if failure != nil {
 		if ctx.Err() != nil {
-			return call, ctx.Err() // we are leaving: what became of it nobody knows, and the next process says so
+			return call, nil // we are leaving: what became of it nobody knows, and the next process says so
 		}
 		move.To, move.Result, move.ErrorCode, move.Error = store.ToolFailed, nil, failure.Code, failure.json()
 		if failure.Code == CodeTimeout {
