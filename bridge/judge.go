@@ -27,7 +27,7 @@ func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done b
 	}
 	j := judged{q: q, call: policy.Call{
 		AgentID: t.row.AgentID, Session: t.s.id, Tool: q.tool(), Kind: q.ToolKind, Title: q.Title, Args: compact(q.Args),
-		By: policy.Principal{Tenant: t.s.row.Tenant, User: t.s.row.User},
+		By: inbox.Prompter(t.s.row, t.row.Roles),
 	}}
 	if v, err = t.verdict(ctx, j.call); err != nil {
 		return v, false, err

@@ -89,6 +89,23 @@ func TestThePolicyAnswersForPeople(t *testing.T) {
 	}
 }
 
+// TestThePolicyKnowsThePromptersRoles, of agents' own tools too.
+func TestThePolicyKnowsThePromptersRoles(t *testing.T) {
+	t.Parallel()
+	for role, approved := range map[string]bool{"dev": false, "ops": true} {
+		a := newHeld()
+		h := newHeldHouse(t, a, never(), rules(t, `rules: [{name: devs, role: dev, verdict: block}, {name: others, verdict: allow}]`))
+		h.who.Roles = []string{role}
+		started, _ := h.post(ask("t1", "hi"))
+		a.say("1", wants("q1", "execute", "go test"))
+		if told := receive(h, a.told); strings.Contains(string(told.Payload), `"approved":true`) != approved {
+			t.Errorf("%s: %s", role, told.Payload)
+		}
+		a.say("2", done())
+		started.rest(t)
+	}
+}
+
 // While the Turn is parked over one permission, the policy still answers others, and what
 // it says of them opens the next Run.
 func TestThePolicyAnswersWhileParked(t *testing.T) {

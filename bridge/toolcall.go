@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/tools"
 	"aqueduct/store"
 )
@@ -49,7 +50,7 @@ type ToolRequest struct {
 // at once; any other is pending, or has failed. The error is a *tools.Error when nothing was
 // kept.
 func (s *Sessions) InvokeTool(ctx context.Context, token string, req ToolRequest) (store.ToolCall, error) {
-	turnID, session, err := s.callSite(ctx, token)
+	turnID, from, err := s.callSite(ctx, token)
 	if err != nil {
 		return store.ToolCall{}, err
 	}
@@ -57,25 +58,25 @@ func (s *Sessions) InvokeTool(ctx context.Context, token string, req ToolRequest
 		return store.ToolCall{}, ErrForeignRun
 	}
 	return s.cfg.Tools.Invoke(ctx, tools.Request{
-		TurnID: turnID, Session: session, Name: req.Name, Args: req.Args, Key: req.Key, Timeout: req.Timeout,
+		TurnID: turnID, Session: from.session, By: inbox.Prompter(from.session, from.roles), Name: req.Name, Args: req.Args, Key: req.Key, Timeout: req.Timeout,
 		Declared: func(ctx context.Context, r store.Reader) (map[string]json.RawMessage, error) {
 			return declared(ctx, r, turnID)
 		},
 	})
 }
 
-// callSite is the Turn that the token is of, and its Session. Of a Turn that is driven here
-// both are known.
-func (s *Sessions) callSite(ctx context.Context, token string) (turnID string, session store.Session, err error) {
-	if turnID, session, ok := s.callers.find(token); ok {
-		return turnID, session, nil
+// callSite is the Turn that the token is of, and who calls. Of a Turn that is driven here both
+// are known.
+func (s *Sessions) callSite(ctx context.Context, token string) (turnID string, from caller, err error) {
+	if turnID, from, ok := s.callers.find(token); ok {
+		return turnID, from, nil
 	}
 	turn, err := s.AgentTurn(ctx, token)
 	if err != nil {
-		return "", session, err
+		return "", from, err
 	}
-	session, err = s.cfg.Store.Session(ctx, store.System(), turn.SessionID)
-	return turn.ID, session, err
+	session, err := s.cfg.Store.Session(ctx, store.System(), turn.SessionID)
+	return turn.ID, caller{session: session, roles: turn.Roles}, err
 }
 
 // ErrForeignRun is a good run token shown for another run than the one named.
@@ -90,6 +91,7 @@ type callers struct {
 
 type caller struct {
 	session store.Session
+	roles   []byte // of who prompted
 	hash    []byte // of the run token
 }
 
@@ -101,7 +103,7 @@ func (c *callers) add(t *turn, token string) {
 	if c.byTurn == nil {
 		c.byTurn = make(map[string]caller)
 	}
-	c.byTurn[t.row.ID] = caller{session, runTokenHash(token)}
+	c.byTurn[t.row.ID] = caller{session, t.row.Roles, runTokenHash(token)}
 }
 
 func (c *callers) remove(turnID string) {
@@ -110,12 +112,12 @@ func (c *callers) remove(turnID string) {
 	delete(c.byTurn, turnID)
 }
 
-func (c *callers) find(token string) (turnID string, session store.Session, ok bool) {
+func (c *callers) find(token string) (turnID string, from caller, ok bool) {
 	turnID, ok = turnOfToken(token)
 	c.mu.Lock()
-	known, found := c.byTurn[turnID]
+	from, found := c.byTurn[turnID]
 	c.mu.Unlock()
-	return turnID, known.session, ok && found && fits(token, known.hash, nil) == nil
+	return turnID, from, ok && found && fits(token, from.hash, nil) == nil
 }
 
 // declared are the tools that the client of a Turn's newest Run has.

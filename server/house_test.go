@@ -84,13 +84,18 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	if !p.acp {
 		agents.Add("scripted", h.agent)
 	}
+	rules := p.holder(t)
+	inForce := policy.Default
+	if rules != nil {
+		inForce = rules.Current
+	}
 	called := tools.New(tools.Config{
-		Store: st, Replica: replica, Policy: policy.Default, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
+		Store: st, Replica: replica, Policy: inForce, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
 		Listeners: bell.Listeners, Client: http.DefaultClient, Logger: logger, Meter: h.metrics.ToolMeter(),
 	})
 	sessions := bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: p.holder(t),
+		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules,
 	})
 	if p.auth == nil {
 		p.auth = auth.None()

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -142,6 +143,28 @@ func TestToolFourEyesInTheChat(t *testing.T) {
 	}
 	w.decide(id, `{"decision":"reject"}`)
 	if said := <-w.said; said != "failed rejected" || w.ran.Load() != 0 {
+		t.Error(said)
+	}
+}
+
+// TestToolRuleByRole: a rule knows the roles of who prompted, by its condition and in its
+// expression.
+func TestToolRuleByRole(t *testing.T) {
+	t.Parallel()
+	w := &workshop{said: make(chan string, 1)}
+	w.house = newHouseWith(t, func(_ context.Context, _ func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+		w.said <- fmt.Sprint(brief(w.invoke(c, "cut", `{}`)), ", ", brief(w.invoke(c, "saw", `{}`)), ", ", w.invoke(c, "axe", `{}`)["status"])
+	}, plan{rules: `
+rules:
+  - {name: by-role, tool: cut, role: admin, verdict: block}
+  - {name: by-expression, tool: saw, when: '"approver" in roles', verdict: block}
+  - {name: of-others, tool: axe, role: intern, verdict: block}
+`})
+	for _, name := range []string{"cut", "saw", "axe"} {
+		w.register(`{"name":"` + name + `","kind":"client_tool","policy":{"risk":"high"}}`)
+	}
+	w.chat("T", "R", "go") // as whoever runs the server, an admin and approver
+	if said := <-w.said; said != "failed blocked, failed blocked, pending" {
 		t.Error(said)
 	}
 }

@@ -17,6 +17,7 @@ type Turn struct {
 	AgentID      string
 	Status       TurnStatus
 	Input        []byte // JSON: what the agent is called with, written once at intake
+	Roles        []byte // JSON list: of who prompted, as they were then
 	TokenHash    []byte // of the run token the agent calls us with; nil when none is live
 	Usage        []byte // JSON, set at the end
 	ErrorCode    string

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"aqueduct/policy"
@@ -42,11 +43,18 @@ func GrantRow(id string, g policy.Grant, by string, now time.Time) store.Grant {
 	return row
 }
 
+// Prompter is who has the Session's agent act, with the roles that the Turn was begun with.
+func Prompter(s store.Session, roles []byte) policy.Principal {
+	p := policy.Principal{Tenant: s.Tenant, User: s.User}
+	_ = json.Unmarshal(roles, &p.Roles) // of our own writing, or none
+	return p
+}
+
 // CallOf is the call a permission was asked for, as the policy judges calls.
 func CallOf(q Question, s store.Session) policy.Call {
 	return policy.Call{
 		AgentID: s.AgentID, Session: s.ID, Tool: q.Approval.Tool, Title: titleOf(q), Args: q.Call.Args, Risk: policy.Risk(q.Call.Risk),
-		By: policy.Principal{Tenant: s.Tenant, User: s.User},
+		By: Prompter(s, nil), // of whatever roles: a Grant names none
 	}
 }
 

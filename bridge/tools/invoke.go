@@ -25,6 +25,7 @@ type Request struct {
 	Timeout time.Duration
 	// Session is where the call comes from, which has been found good.
 	Session store.Session
+	By      policy.Principal // who prompted
 	// Declared reads the tools that the user's client has, with their JSON Schemas.
 	Declared func(context.Context, store.Reader) (map[string]json.RawMessage, error)
 }
@@ -43,7 +44,7 @@ func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, erro
 	if err != nil {
 		return p.call, err
 	}
-	p.verdict = s.judge(req.Session, p.tool, p.call, nil)
+	p.verdict = s.judge(req, p.tool, p.call, nil)
 	if p.verdict.Action != policy.Allow || p.tool.Kind != store.KindServer {
 		return s.take(ctx, req)
 	}
@@ -195,7 +196,7 @@ func (s *Service) take(ctx context.Context, req Request) (store.ToolCall, error)
 		if err != nil {
 			return err
 		}
-		p.verdict, known = s.judge(req.Session, p.tool, p.call, grants), false
+		p.verdict, known = s.judge(req, p.tool, p.call, grants), false
 		return s.insert(ctx, tx, &p, req.Session)
 	})
 	if err != nil || known {

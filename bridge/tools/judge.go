@@ -25,10 +25,10 @@ type judged struct {
 }
 
 // judge asks the policy, and where that has no rule, what the tool was registered with.
-func (s *Service) judge(session store.Session, tool ready, call store.ToolCall, grants []policy.Grant) judged {
+func (s *Service) judge(from Request, tool ready, call store.ToolCall, grants []policy.Grant) judged {
 	c := policy.Call{
-		AgentID: session.AgentID, Session: session.ID, Tool: tool.Name, Args: call.Args, Risk: tool.own.Risk, Own: tool.own.Own,
-		By: policy.Principal{Tenant: session.Tenant, User: session.User},
+		AgentID: from.Session.AgentID, Session: from.Session.ID, Tool: tool.Name, Args: call.Args, Risk: tool.own.Risk, Own: tool.own.Own,
+		By: from.By,
 	}
 	return judged{c, s.cfg.Policy().Decide(c, grants, time.Now())}
 }
@@ -96,7 +96,12 @@ func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Sess
 	if err != nil {
 		return nil, "", err
 	}
-	if v := s.judge(session, tool, call, grants); v.Action == policy.Block {
+	turn, err := r.Turn(ctx, store.System(), q.Call.TurnID)
+	if err != nil {
+		return nil, "", err
+	}
+	from := Request{Session: session, By: inbox.Prompter(session, turn.Roles)}
+	if v := s.judge(from, tool, call, grants); v.Action == policy.Block {
 		return nil, "", &inbox.Unclear{Code: inbox.EditRefused, Message: blockedBecause(v.Verdict)}
 	}
 	return args, hashOf(args), nil
