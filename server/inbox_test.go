@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/audit"
@@ -149,6 +150,23 @@ func TestInboxGrants(t *testing.T) {
 	if head, err := audit.Verify(t.Context(), w.store); err != nil || head.Seq < 2 {
 		t.Errorf("%+v %v", head, err)
 	}
+}
+
+// TestInboxToolTTL: how long a person may take is a tool's own to say, as policy files say it.
+func TestInboxToolTTL(t *testing.T) {
+	t.Parallel()
+	w, id := asking(t, `{"risk":"high","verdict":"require_approval","ttl":"90s"}`)
+	if a := w.status(id); a.ExpiresAt.Sub(a.CreatedAt).Round(time.Second) != 90*time.Second {
+		t.Errorf("it has %s", a.ExpiresAt.Sub(a.CreatedAt))
+	}
+	for _, ttl := range []string{`"soon"`, `90`, `"90ms"`, `"-1h"`} {
+		body := `{"name":"x","kind":"client_tool","policy":{"verdict":"require_approval","ttl":` + ttl + `}}`
+		if got := w.do("POST", "/v1/tools", body); got.status != http.StatusBadRequest {
+			t.Errorf("%s: %d", ttl, got.status)
+		}
+	}
+	w.decide(id, `{"decision":"reject"}`)
+	<-w.said
 }
 
 // TestInboxDelegate: to whom, by whom, and taken back.

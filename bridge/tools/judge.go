@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"time"
@@ -15,7 +16,17 @@ import (
 // own is the policy that a tool was registered with. The file's rules go before it.
 type own struct {
 	Risk policy.Risk `json:"risk,omitempty"`
+	TTL  string      `json:"ttl,omitempty"` // as in policy files: 30m
 	policy.Own
+}
+
+func readOwn(raw json.RawMessage) (o own, err error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err = dec.Decode(&o); err == nil && o.TTL != "" {
+		o.Own.TTL, err = time.ParseDuration(o.TTL)
+	}
+	return o, err
 }
 
 // judged is a call as the policy saw it, and what it says of it.

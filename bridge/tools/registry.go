@@ -107,11 +107,9 @@ func checkOwn(raw json.RawMessage) error {
 	if len(raw) == 0 {
 		return nil
 	}
-	var o own
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&o); err != nil {
-		return errors.New("it has risk, verdict, reason, ttl, approvers, four_eyes, may_edit")
+	o, err := readOwn(raw)
+	if err != nil {
+		return errors.New("it has risk, verdict, reason, ttl (as in 30m), approvers, four_eyes, may_edit")
 	}
 	if err := o.Own.Check(); err != nil {
 		return err

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -38,7 +37,7 @@ func readTool(ctx context.Context, r store.Reader, tenant, name string) (ready, 
 
 func prepared(t store.Tool) ready {
 	r := ready{Tool: t, schema: inbox.ParseSchema(t.Schema)}
-	_ = json.Unmarshal(t.Policy, &r.own) // it was checked when the tool was registered
+	r.own, _ = readOwn(t.Policy) // it was checked when the tool was registered
 	return r
 }
 
