@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -16,7 +17,7 @@ const defaultGrantTTL = 30 * 24 * time.Hour
 
 // GrantRequest is a Grant that somebody gives ahead of any Question.
 type GrantRequest struct {
-	Template string // several at once, under a name of the policy's; then the rest but TTL is not needed
+	Template string // several at once, under a name of the policy's, which has tools, kinds and matches
 	Tool     string
 	Kind     string
 	AgentID  string
@@ -33,13 +34,11 @@ func (s *Sessions) Grant(ctx context.Context, who store.Principal, req GrantRequ
 	if req.Everyone && !who.Has(store.RoleApprover) {
 		return nil, &Refusal{Code: inbox.NotApprover, Message: "Only an approver may give a grant for others."}
 	}
-	if req.TTL == 0 {
-		req.TTL = defaultGrantTTL
-	}
 	given, err := s.requested(req)
 	if err != nil {
 		return nil, err
 	}
+	ttl := cmp.Or(req.TTL, given.TTL, defaultGrantTTL)
 	session := ""
 	if req.Session != "" {
 		row, err := s.cfg.Store.SessionByExternalID(ctx, store.As(who), req.Session)
@@ -48,39 +47,47 @@ func (s *Sessions) Grant(ctx context.Context, who store.Principal, req GrantRequ
 		}
 		session = row.ID
 	}
-	now, rows := time.Now(), make([]store.Grant, 0, len(given))
-	for _, g := range given {
-		g.Tenant, g.Session, g.ExpiresAt = who.Tenant, session, now.Add(req.TTL)
+	now, rows := time.Now(), make([]store.Grant, 0, len(given.Grants))
+	for _, g := range given.Grants {
+		g.Tenant, g.Session, g.ExpiresAt = who.Tenant, session, now.Add(ttl)
+		g.Agent = cmp.Or(g.Agent, req.AgentID)
 		if !req.Everyone {
 			g.User = who.User
 		}
+		if n := req.MaxUses; n > 0 && (g.UsesLeft == policy.Unlimited || n < g.UsesLeft) {
+			g.UsesLeft = n // a template's own number is never exceeded
+		}
 		row := inbox.GrantRow(newID(), g, who.User, now)
-		row.Template, row.Note, row.MaxUses = req.Template, req.Note, int64(req.MaxUses)
+		row.Template, row.Note = req.Template, req.Note
 		rows = append(rows, row)
 	}
 	return rows, s.cfg.Store.InTx(ctx, func(tx store.Tx) error { return keepGrants(ctx, tx, who, rows, now) })
 }
 
-// requested is what a request asks for, before whose it is.
-func (s *Sessions) requested(req GrantRequest) ([]policy.Grant, error) {
-	if req.Template == "" {
-		g := policy.Grant{Tool: req.Tool, Kind: req.Kind, Agent: req.AgentID, Match: req.Match, UsesLeft: policy.Unlimited}
-		if req.Tool == "" {
-			return nil, &Refusal{Code: RefusedInvalidAnswer, Message: "A grant names its tool."}
-		}
+// requested is what a request asks for, before whose it is and until when.
+func (s *Sessions) requested(req GrantRequest) (policy.Template, error) {
+	refuse := func(why string) (policy.Template, error) {
+		return policy.Template{}, &Refusal{Code: RefusedInvalidAnswer, Message: why}
+	}
+	switch {
+	case req.Template == "" && req.Tool == "":
+		return refuse("A grant names its tool.")
+	case req.Template == "":
 		if err := policy.CheckMatch(req.Match); err != nil {
-			return nil, &Refusal{Code: RefusedInvalidAnswer, Message: err.Error()}
+			return refuse(err.Error())
 		}
-		return []policy.Grant{g}, nil
+		g := policy.Grant{Tool: req.Tool, Kind: req.Kind, Match: req.Match, UsesLeft: policy.Unlimited}
+		return policy.Template{Grants: []policy.Grant{g}}, nil
+	case req.Tool != "" || req.Kind != "" || len(req.Match) > 0 && string(req.Match) != "null":
+		return refuse("A template says itself for which tools and arguments it is.")
+	case s.cfg.Policy != nil:
+		for _, t := range s.cfg.Policy.Templates() {
+			if t.Name == req.Template {
+				return t, nil
+			}
+		}
 	}
-	if s.cfg.Policy == nil {
-		return nil, store.ErrNotFound
-	}
-	given := s.cfg.Policy.Template(req.Template)
-	if len(given) == 0 {
-		return nil, &Refusal{Code: RefusedInvalidAnswer, Message: "There is no template of that name."}
-	}
-	return given, nil
+	return refuse("There is no template of that name.")
 }
 
 func keepGrants(ctx context.Context, tx store.Tx, who store.Principal, rows []store.Grant, now time.Time) error {

@@ -43,8 +43,5 @@ func (h *Holder) Decide(c Call, grants []Grant, now time.Time) Verdict {
 // MayUse is the current Policy's.
 func (h *Holder) MayUse(by Principal, agentID string) Verdict { return h.Current().MayUse(by, agentID) }
 
-// Template is the current Policy's.
-func (h *Holder) Template(name string) []Grant { return h.Current().Template(name) }
-
 // Templates are the current Policy's.
 func (h *Holder) Templates() []Template { return h.Current().Templates() }

@@ -152,6 +152,49 @@ func TestInboxGrants(t *testing.T) {
 	}
 }
 
+// TestInboxGrantTemplate: a template's own end and numbers of uses hold; who gives it may
+// make it less, and may not make it something else.
+func TestInboxGrantTemplate(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, saysN(1), plan{rules: `
+templates:
+  wood:
+    ttl: 8h
+    grants: [{tool: cut, match: {wood: oak}, uses: 2}, {tool: saw, match: {"*": true}}]
+`})
+	for body, want := range map[string]string{
+		`{"template":"wood"}`: "cut 2 8h0m0s, saw 0 8h0m0s",
+		`{"template":"wood","max_uses":5,"ttl_seconds":60,"agent":"a"}`: "cut 2 1m0s a, saw 5 1m0s a",
+		`{"template":"wood","max_uses":1,"match":null}`:                 "cut 1 8h0m0s, saw 1 8h0m0s",
+		`{"template":"wood","tool":"rm"}`:                               "422",
+		`{"template":"wood","match":{"*":true}}`:                        "422",
+		`{"template":"iron"}`:                                           "422",
+		`{"tool":"cut","match":{"wood":"oak"},"agent":"a"}`:             "cut 0 720h0m0s a",
+	} {
+		got := h.do("POST", "/api/grants", body)
+		var given struct {
+			Grants []struct {
+				Tool, Agent            string
+				Max_uses               int
+				Created_at, Expires_at time.Time
+			}
+		}
+		if err := json.Unmarshal([]byte(got.body), &given); err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, g := range given.Grants {
+			all = append(all, strings.TrimSpace(fmt.Sprint(g.Tool, " ", g.Max_uses, " ", g.Expires_at.Sub(g.Created_at), " ", g.Agent)))
+		}
+		if got.status != http.StatusOK {
+			all = append(all, fmt.Sprint(got.status))
+		}
+		if is := strings.Join(all, ", "); is != want {
+			t.Errorf("%s: %s, want %s", body, is, want)
+		}
+	}
+}
+
 // TestInboxToolTTL: how long a person may take is a tool's own to say, as policy files say it.
 func TestInboxToolTTL(t *testing.T) {
 	t.Parallel()
