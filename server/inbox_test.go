@@ -212,6 +212,19 @@ func TestInboxToolTTL(t *testing.T) {
 	<-w.said
 }
 
+// TestInboxToolGone: approved, and the tool is not registered any more: the agent hears it.
+func TestInboxToolGone(t *testing.T) {
+	t.Parallel()
+	w, id := asking(t, highRisk)
+	if got := w.do("DELETE", "/v1/tools/cut", ""); got.status != http.StatusNoContent {
+		t.Fatal(got.status, got.body)
+	}
+	w.decide(id, `{"decision":"approve"}`)
+	if said := <-w.said; said != "failed tool_unknown" || w.ran.Load() != 0 {
+		t.Error(said)
+	}
+}
+
 // TestInboxDelegate: to whom, by whom, and taken back.
 func TestInboxDelegate(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -22,6 +23,10 @@ func (s *Service) claimAndRun(ctx context.Context, call store.ToolCall) {
 		return
 	}
 	tool, err := s.cfg.Store.ToolOf(ctx, store.System(), session.Tenant, call.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		s.unregistered(ctx, call)
+		return
+	}
 	if err != nil {
 		s.complain(ctx, call, err)
 		return
@@ -35,6 +40,16 @@ func (s *Service) claimAndRun(ctx context.Context, call store.ToolCall) {
 	if won {
 		_, _ = s.run(ctx, tool, call) // whoever waits for it reads it
 	}
+	s.cfg.Ring(call.SessionID)
+}
+
+// unregistered ends an approved call whose tool was taken away while a person was asked. It
+// would otherwise be looked for, and waited for, for ever.
+func (s *Service) unregistered(ctx context.Context, call store.ToolCall) {
+	e := &Error{CodeUnknownTool, "The tool is not registered any more."}
+	_, _ = s.end(ctx, call, store.ToolCallMove{ // tried again at the next look
+		ID: call.ID, From: store.ToolDispatched, To: store.ToolFailed, ErrorCode: e.Code, Error: e.json(), EndedAt: time.Now(),
+	})
 	s.cfg.Ring(call.SessionID)
 }
 
