@@ -148,21 +148,50 @@ func ParseFile(raw []byte) ([]Definition, error) {
 	return list, nil
 }
 
-// Load registers the tools of a file for every tenant.
+// Load registers the tools of a file for every tenant, and takes away those that stood in it
+// before: what is not in the file any more nobody should be able to call.
 func (s *Service) Load(ctx context.Context, list []Definition, checkURL func(string) error) error {
 	defer s.shelf.sweep()
 	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		named := make(map[string]bool, len(list))
 		for _, d := range list {
 			t, err := d.Tool("", store.ToolFromFile, checkURL)
 			if err != nil {
 				return fmt.Errorf("%s: %w", d.Name, err)
 			}
+			named[d.Name] = true
 			if err := tx.UpsertTool(ctx, t); err != nil {
 				return err
 			}
 		}
-		return nil
+		return unload(ctx, tx, named)
 	})
+}
+
+// unload takes away the tools of files that are not named. Those of every tenant are listed
+// first.
+func unload(ctx context.Context, tx store.Tx, named map[string]bool) error {
+	page := store.Page{Limit: store.MaxPageLimit}
+	for {
+		rows, err := tx.Tools(ctx, store.System(), page)
+		if err != nil {
+			return err
+		}
+		for _, t := range rows {
+			if t.Tenant != "" {
+				return nil
+			}
+			if t.Source == store.ToolFromFile && !named[t.Name] {
+				if _, err := tx.DeleteTool(ctx, "", t.Name); err != nil {
+					return err
+				}
+			}
+		}
+		if len(rows) < page.Size() {
+			return nil
+		}
+		page.After = "/" + rows[len(rows)-1].Name
+	}
 }
 
 // Register keeps one tool of a tenant's.

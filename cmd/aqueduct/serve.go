@@ -219,20 +219,19 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	return r, err
 }
 
-// loadTools registers the tools of --tools-file.
+// loadTools registers the tools of --tools-file; without one there are none of a file.
 func (s *serveCmd) loadTools(ctx context.Context, r rooms) error {
-	if s.ToolsFile == "" {
-		return nil
+	var list []tools.Definition
+	if s.ToolsFile != "" {
+		raw, err := os.ReadFile(s.ToolsFile)
+		if err != nil {
+			return fmt.Errorf("--tools-file: %w", err)
+		}
+		if list, err = tools.ParseFile(raw); err != nil {
+			return fmt.Errorf("--tools-file %s: %w", s.ToolsFile, err)
+		}
 	}
-	raw, err := os.ReadFile(s.ToolsFile)
-	if err != nil {
-		return fmt.Errorf("--tools-file: %w", err)
-	}
-	list, err := tools.ParseFile(raw)
-	if err == nil {
-		err = r.tools.Load(ctx, list, r.gate.CheckURL)
-	}
-	if err != nil {
+	if err := r.tools.Load(ctx, list, r.gate.CheckURL); err != nil {
 		return fmt.Errorf("--tools-file %s: %w", s.ToolsFile, err)
 	}
 	return nil
