@@ -164,7 +164,7 @@ func (in *intake) findSession(ctx context.Context) error {
 }
 
 func (req ChatRequest) profile() Profile {
-	p := Profile{Dialect: req.Dialect}
+	p := Profile{Dialect: req.Dialect, Callback: req.Callback}
 	for _, t := range req.Tools {
 		p.Tools = append(p.Tools, ToolBrief{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"encoding/json"
 
 	"aqueduct/agui"
@@ -31,6 +32,7 @@ type ChatRequest struct {
 	BodyHash    []byte
 	Traceparent string
 	JoinOnly    bool // POST /api/agui/connect: nothing is started or settled
+	Callback    bool // the client is told elsewhere than on a response: it is there although nobody listens
 }
 
 // Profile is what a client's POST decides about a Run: how it is spoken to, and which
@@ -38,6 +40,20 @@ type ChatRequest struct {
 type Profile struct {
 	Dialect string      `json:"dialect"`
 	Tools   []ToolBrief `json:"tools,omitempty"`
+	// Callback is of a Turn's first Run and holds for all of them.
+	Callback bool `json:"callback,omitempty"`
+}
+
+// ToldByCallback reports whether the client of a Turn hears of it without listening, and so
+// can be given a tool call.
+func ToldByCallback(ctx context.Context, r store.Reader, turnID string) (bool, error) {
+	first, err := r.Run(ctx, store.System(), turnID)
+	if err != nil {
+		return false, err
+	}
+	var p Profile
+	_ = json.Unmarshal(first.Profile, &p) // of our own writing
+	return p.Callback, nil
 }
 
 // ToolBrief is a declared tool as the Agent is told of it.

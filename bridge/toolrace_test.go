@@ -97,7 +97,7 @@ func (w *workbench) start(st store.Store, name string, broker *local.Broker) *re
 	r := &replica{id: id, store: st, agent: &worker{asked: make(chan string, 1000), told: &w.told}}
 	r.tools = tools.New(tools.Config{
 		Store: st, Replica: id, Policy: policy.Default, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
-		Listeners: bell.Listeners, Client: &http.Client{Transport: w}, Logger: logger,
+		Listeners: bell.Listeners, Callback: bridge.ToldByCallback, Client: &http.Client{Transport: w}, Logger: logger,
 	})
 	agents := bridge.NewDirectory()
 	agents.Add("worker", r.agent)

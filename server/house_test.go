@@ -91,7 +91,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	}
 	called := tools.New(tools.Config{
 		Store: st, Replica: replica, Policy: inForce, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
-		Listeners: bell.Listeners, Client: http.DefaultClient, Logger: logger, Meter: h.metrics.ToolMeter(),
+		Listeners: bell.Listeners, Callback: bridge.ToldByCallback, Client: http.DefaultClient, Logger: logger, Meter: h.metrics.ToolMeter(),
 	})
 	sessions := bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,

@@ -19,6 +19,8 @@ type ingressDesk struct {
 	h      *ingress
 	caller auth.Caller
 	in     store.Scope // what the caller sees
+	// callback: what is said is answered by POSTs of ours, to nobody's connection.
+	callback bool
 	// before hears of a session in which something is about to be done; nil for nobody.
 	before func(ctx context.Context, s store.Session) error
 }
@@ -79,7 +81,7 @@ func (d *ingressDesk) chatRequest(frame ingressFrame, body invokeFrame) (bridge.
 	sum := sha256.Sum256(same)
 	return bridge.ChatRequest{
 		Principal: d.caller.Principal, Dialect: bridge.DialectV1, AgentID: body.AgentID,
-		ThreadID: frame.SessionID, RunID: frame.RequestID, Messages: []agui.Message{m}, Tools: body.Tools, BodyHash: sum[:],
+		ThreadID: frame.SessionID, RunID: frame.RequestID, Messages: []agui.Message{m}, Tools: body.Tools, BodyHash: sum[:], Callback: d.callback,
 	}, nil
 }
 

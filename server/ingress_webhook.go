@@ -155,7 +155,7 @@ func (h *ingressHook) take(ctx context.Context, hook Webhook, raw []byte) (frame
 	if err != nil {
 		return frame, err
 	}
-	desk := ingressDesk{h: h.ingress, caller: caller, in: caller.Scope()}
+	desk := ingressDesk{h: h.ingress, caller: caller, in: caller.Scope(), callback: true}
 	carry := cursor{Channel: hook.ID, Tenant: hook.Tenant, User: caller.Principal.User}
 	switch frame.Type {
 	case "agent_invoke":

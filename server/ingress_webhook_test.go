@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/bridge"
 	"aqueduct/bridge/notify"
 	"aqueduct/server"
 )
@@ -149,6 +150,34 @@ func TestIngressWebhook(t *testing.T) {
 	}
 	if n := len(k.agent.prompts()); n != 2 || len(k.messages) != 0 {
 		t.Errorf("%d calls, %d messages more", n, len(k.messages))
+	}
+}
+
+// TestIngressWebhookTool: a channel with a callback is given its client's tool calls, although
+// nobody listens on a connection.
+func TestIngressWebhookTool(t *testing.T) {
+	t.Parallel()
+	w := &workshop{said: make(chan string, 1)}
+	k := newHooked(t, func(_ context.Context, _ func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+		w.said <- picking(w, c)
+	})
+	w.house = k.house
+	invoke := strings.Replace(invoked, `"message"`, `"tools":[{"name":"pick","description":"","parameters":{"type":"object"}}],"message"`, 1)
+	if got := k.post(invoke); got.status != http.StatusAccepted {
+		t.Fatal(got.status, got.body)
+	}
+	all := k.gather(4)
+	if got := gist(all); got != "run_started | state RUNNING | tool_request | state WAITING_TOOL" {
+		t.Fatalf("%s; the agent heard %s", got, <-w.said)
+	}
+	q := all[2]
+	if got := k.post(fmt.Sprintf(`{"type":"tool_result","request_id":"t1","user_id":"ann","run_id":%q,"tool_call_id":%q,"ok":true,"result":{"picked":1}}`, q.RunID, q.ToolCallID)); got.status != http.StatusAccepted {
+		t.Error(got.status, got.body)
+	}
+	if said := <-w.said; said != `succeeded {"picked":1}` {
+		t.Error(said)
+	}
+	for k.gather(1)[0].Type != "done" {
 	}
 }
 

@@ -18,7 +18,11 @@ func (s *Service) askClient(ctx context.Context, tx store.Tx, approved store.Too
 	call := approved
 	call.ID, call.UpstreamID, call.IdempotencyKey = newID(), approvedPrefix+approved.ID, ""
 	call.RunID, call.Told, call.DeliveredAt, call.CreatedAt, call.ExpiresAt = "", false, time.Time{}, now, time.Time{}
-	s.dispatched(&call, now)
+	there, err := s.there(ctx, tx, call)
+	if err != nil {
+		return err
+	}
+	s.dispatched(&call, now, there)
 	if call.Status.Terminal() {
 		return s.clientEnded(ctx, tx, approved.ID, call, now)
 	}

@@ -25,6 +25,8 @@ type Config struct {
 	// Listen hears what happens to a Session; Listeners counts who does.
 	Listen    func(sessionID string) (<-chan struct{}, func())
 	Listeners func(sessionID string) int
+	// Callback says whether the client of a Turn is told although nobody listens.
+	Callback func(ctx context.Context, r store.Reader, turnID string) (bool, error)
 	// Notices tells others of Questions.
 	Notices inbox.Notices
 	// Client calls server tools; it decides which addresses may be called.

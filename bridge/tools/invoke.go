@@ -48,7 +48,7 @@ func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, erro
 	if p.verdict.Action != policy.Allow || p.tool.Kind != store.KindServer {
 		return s.take(ctx, req)
 	}
-	s.apply(&p.call, p.verdict.Verdict)
+	s.apply(&p.call, p.verdict.Verdict, true)
 	return s.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) { return s.keepAndRun(ctx, p) })
 }
 
@@ -235,7 +235,11 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 	if p.verdict, err = s.useGrant(ctx, tx, p.verdict); err != nil {
 		return err
 	}
-	s.apply(&p.call, p.verdict.Verdict)
+	there, err := s.there(ctx, tx, p.call)
+	if err != nil {
+		return err
+	}
+	s.apply(&p.call, p.verdict.Verdict, there)
 	if err := tx.InsertToolCall(ctx, p.call); err != nil {
 		return err
 	}
@@ -256,15 +260,23 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 	return nil
 }
 
+// there says whether somebody is, to run the call: we are.
+func (s *Service) there(ctx context.Context, r store.Reader, call store.ToolCall) (bool, error) {
+	if call.Kind == store.KindServer || s.cfg.Listeners(call.SessionID) > 0 {
+		return true, nil
+	}
+	return s.cfg.Callback(ctx, r, call.TurnID)
+}
+
 // apply puts the call where the verdict sends it.
-func (s *Service) apply(call *store.ToolCall, v policy.Verdict) {
+func (s *Service) apply(call *store.ToolCall, v policy.Verdict, there bool) {
 	now := time.Now()
 	call.Risk, call.GrantID = string(v.Risk), v.Grant
 	switch v.Action {
 	case policy.Block:
 		s.fail(call, store.ToolBlocked, &Error{CodeBlocked, blockedBecause(v)}, now)
 	case policy.Allow:
-		s.dispatched(call, now)
+		s.dispatched(call, now, there)
 	default:
 		ttl := s.cfg.Limits.ApprovalTTL
 		if v.TTL > 0 {
@@ -282,11 +294,11 @@ func blockedBecause(v policy.Verdict) string {
 }
 
 // dispatched is a call that may run: by us at once, or by the user's client if it is there.
-func (s *Service) dispatched(call *store.ToolCall, now time.Time) {
+func (s *Service) dispatched(call *store.ToolCall, now time.Time, there bool) {
 	switch {
 	case call.Kind == store.KindServer:
 		call.Status, call.Replica, call.RunningAt = store.ToolRunning, s.cfg.Replica, now
-	case s.cfg.Listeners(call.SessionID) == 0:
+	case !there:
 		s.fail(call, store.ToolFailed, &Error{CodeClientOffline, "Nobody is there who could run this tool."}, now)
 	default:
 		call.Status, call.ExpiresAt = store.ToolWaitingClient, now.Add(call.Timeout)
