@@ -144,6 +144,9 @@ func TestToolClientApproved(t *testing.T) {
 			if got := w.do("POST", "/api/tool_calls/"+call+"/result", end.result); got.status != 200 {
 				t.Fatal(got.status, got.body)
 			}
+			if again := fields(t, w.do("POST", "/api/tool_calls/"+call+"/result", end.result)); again["repeated"] != true {
+				t.Errorf("the same again: %v", again)
+			}
 			if got := <-w.said; got != end.want {
 				t.Errorf("the agent heard %s", got)
 			}
@@ -201,8 +204,12 @@ func TestToolClientTimeout(t *testing.T) {
 			if got := w.do("POST", "/api/tool_calls/"+call+"/result", `{"ok":true,"result":1}`); got.status != http.StatusConflict {
 				t.Errorf("late: HTTP %d %s", got.status, got.body)
 			}
-			if row, err := w.store.ToolCall(t.Context(), store.System(), call); err != nil || row.Status != store.ToolTimeout {
+			row, err := w.store.ToolCall(t.Context(), store.System(), call)
+			if err != nil || row.Status != store.ToolTimeout {
 				t.Errorf("%s %v", row.Status, err)
+			}
+			if trace := w.do("GET", "/v1/runs/"+row.TurnID+"/events", "").body; strings.Count(trace, `"late":true`) != 1 || !strings.Contains(trace, `{"content":"1"}`) {
+				t.Errorf("it is not on record: %s", trace)
 			}
 		})
 	}

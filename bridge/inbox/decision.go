@@ -36,6 +36,9 @@ const (
 	ViaAgent  = "agent"
 )
 
+// bySystem is who decides when nobody does.
+const bySystem = "system"
+
 // Unclear is why an Answer leaves its Question open.
 type Unclear struct {
 	Code    string
@@ -72,7 +75,7 @@ func Read(q Question, a Answer) (Decision, error) {
 
 // Expired is the Decision nobody made: the agent hears its reject option, or nothing.
 func Expired(q Question) Decision {
-	d := Decision{By: "system", Via: ViaExpiry}
+	d := Decision{By: bySystem, Via: ViaExpiry}
 	d.decline(store.ApprovalExpired, "expired")
 	if o, ok := first(q.Options(), RejectOnce); ok && !q.ClientTool() {
 		d.Option, d.Payload = o, permissionPayload(o)
@@ -82,7 +85,7 @@ func Expired(q Question) Decision {
 
 // Withdrawn is the Decision of a cancel: the Question is of no use any more.
 func Withdrawn() Decision {
-	d := Decision{By: "system", Via: ViaCancel}
+	d := Decision{By: bySystem, Via: ViaCancel}
 	d.decline(store.ApprovalCancelled, "cancelled")
 	return d
 }

@@ -25,7 +25,7 @@ type Settled struct {
 // caller holds the Session's lock and must go on as the Question's Turn demands.
 func Settle(ctx context.Context, tx store.Tx, q Question, d Decision, now time.Time) (Settled, error) {
 	if !q.Open() {
-		return lost(q, d), nil
+		return lost(ctx, tx, q, d, now)
 	}
 	won, err := tx.MoveToolCall(ctx, toolCallMove(q, d, now))
 	if err != nil {
@@ -42,19 +42,29 @@ func Settle(ctx context.Context, tx store.Tx, q Question, d Decision, now time.T
 		return Settled{}, err
 	}
 	if !won {
-		return lost(now2, d), nil
+		return lost(ctx, tx, now2, d, now)
 	}
-	return Settled{Question: now2, Won: true}, tx.InsertRecord(ctx, record(q, d, now))
+	return Settled{Question: now2, Won: true}, tx.InsertRecord(ctx, record(q, d, now, false))
 }
 
-func lost(q Question, d Decision) Settled {
-	return Settled{Question: q, Repeated: same(q, d)}
+// lost is what becomes of a Decision that came too late. What a client's tool gave is on record
+// all the same: it was done.
+func lost(ctx context.Context, tx store.Tx, q Question, d Decision, now time.Time) (Settled, error) {
+	s := Settled{Question: q, Repeated: same(q, d)}
+	if s.Repeated || !q.ClientTool() || d.By == bySystem {
+		return s, nil
+	}
+	return s, tx.InsertRecord(ctx, record(q, d, now, true))
 }
 
 // same reports whether the Question was settled the way d would.
 func same(q Question, d Decision) bool {
 	if q.ClientTool() {
-		return q.Call.Status == store.ToolSucceeded && sameJSON(q.Call.Result, d.Result)
+		ended := store.ToolSucceeded
+		if d.Status != store.ApprovalApproved {
+			ended = store.ToolFailed
+		}
+		return q.Call.Status == ended && q.Call.ErrorCode == d.ErrorCode && sameJSON(q.Call.Result, d.Result)
 	}
 	return q.Approval.Status == d.Status && sameJSON(q.Approval.Decision, heard(d))
 }
@@ -144,7 +154,7 @@ func approvalMove(q Question, d Decision, now time.Time) store.ApprovalMove {
 }
 
 // record is the platform contract's approval_decision or tool_result.
-func record(q Question, d Decision, now time.Time) store.Record {
+func record(q Question, d Decision, now time.Time, late bool) store.Record {
 	kind := "approval_decision"
 	if q.ClientTool() {
 		kind = "tool_result"
@@ -159,7 +169,8 @@ func record(q Question, d Decision, now time.Time) store.Record {
 			By         string          `json:"decided_by"`
 			Via        string          `json:"decided_via"`
 			Reason     string          `json:"reason,omitempty"`
-		}{q.Call.ID, string(d.Status), heard(d), d.By, d.Via, d.Reason}),
+			Late       bool            `json:"late,omitempty"` // of no effect
+		}{q.Call.ID, string(d.Status), heard(d), d.By, d.Via, d.Reason, late}),
 	}
 }
 
