@@ -173,8 +173,25 @@ type decisionBody struct {
 	OptionID string  `json:"option_id" validate:"max=256"`
 	Approved *bool   `json:"approved" validate:"required_without_all=Decision OptionID Payload"`
 	Payload  rawJSON `json:"payload"`
-	Edited   rawJSON `json:"edited_args"` // where the question allows it: what shall run instead
-	Reason   string  `json:"reason" validate:"max=2000"`
+	edited
+	Reason string `json:"reason" validate:"max=2000"`
+}
+
+// edited is what shall run instead, where the question allows it. Who changes arguments and
+// spells that as AG-UI's resume does must not have the others run.
+type edited struct {
+	Edited rawJSON `json:"edited_args"`
+	AsAGUI rawJSON `json:"editedArgs"`
+}
+
+func (e edited) args() (rawJSON, error) {
+	switch {
+	case !there(e.AsAGUI):
+		return e.Edited, nil
+	case there(e.Edited):
+		return nil, refuse(bridge.RefusedInvalidAnswer, "edited_args and editedArgs are the same; give one.")
+	}
+	return e.AsAGUI, nil
 }
 
 // answer reads the body as every other surface's answer is read. To reject an input is to
@@ -183,6 +200,10 @@ func (b decisionBody) answer(a store.Approval) (inbox.Answer, error) {
 	out := inbox.Answer{QuestionID: a.ID, Reason: b.Reason}
 	if there(b.Payload) {
 		out.Payload = b.Payload
+	}
+	edited, err := b.args()
+	if err != nil {
+		return out, err
 	}
 	approved := b.Approved
 	switch b.Decision {
@@ -199,7 +220,7 @@ func (b decisionBody) answer(a store.Approval) (inbox.Answer, error) {
 		return out, nil
 	}
 	if out.Payload != nil {
-		if a.Kind == store.ApprovalPermission && (approved != nil || b.OptionID != "" || there(b.Edited)) {
+		if a.Kind == store.ApprovalPermission && (approved != nil || b.OptionID != "" || there(edited)) {
 			return out, refuse(bridge.RefusedInvalidAnswer, "A permission is answered in the payload or beside it, not in both: they could differ.")
 		}
 		return out, nil
@@ -211,7 +232,7 @@ func (b decisionBody) answer(a store.Approval) (inbox.Answer, error) {
 		OptionID string  `json:"optionId,omitempty"`
 		Approved *bool   `json:"approved,omitempty"`
 		Edited   rawJSON `json:"editedArgs,omitempty"`
-	}{b.OptionID, approved, b.Edited})
+	}{b.OptionID, approved, edited})
 	out.Payload = payload
 	return out, err
 }

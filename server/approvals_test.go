@@ -190,7 +190,7 @@ func TestToolResult(t *testing.T) {
 	if again := fields(t, h.do("POST", path, `{"result":{"picked":2}}`)); again["repeated"] != true {
 		t.Errorf("the same again: %v", again)
 	}
-	late := h.do("POST", path, `{"ok":false,"error":"no"}`)
+	late := h.do("POST", path, `{"ok":false,"error":{"code":"no"}}`)
 	if p := isProblem(t, late, 409); p["tool_call"] == nil {
 		t.Errorf("another: %v", p)
 	}

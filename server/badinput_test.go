@@ -176,7 +176,7 @@ func TestBadWrites(t *testing.T) {
 	for _, body := range []string{`{}`, `{"decision":"maybe"}`, `{"approved":"yes"}`, `{"option_id":1}`, `{"decision":null}`} {
 		isProblem(t, h.do("POST", "/api/approvals/x/decision", body), 400)
 	}
-	for _, body := range []string{`{}`, `{"ok":true}`, `{"ok":"yes","result":1}`, `{"error":1}`} {
+	for _, body := range []string{`{}`, `{"ok":true}`, `{"ok":"yes","result":1}`, `{"ok":false}`} {
 		isProblem(t, h.do("POST", "/api/tool_calls/x/result", body), 400)
 	}
 }

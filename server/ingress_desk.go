@@ -104,10 +104,8 @@ func (d *ingressDesk) about(ctx context.Context, frame *ingressFrame, sessionID,
 
 // toolResultFrame is what came of a tool the client ran.
 type toolResultFrame struct {
-	ToolCallID string  `json:"tool_call_id" validate:"required,max=128"`
-	OK         *bool   `json:"ok"`
-	Result     rawJSON `json:"result"`
-	Error      rawJSON `json:"error"`
+	ToolCallID string `json:"tool_call_id" validate:"required,max=128"`
+	toolResult
 }
 
 func (d *ingressDesk) toolResult(ctx context.Context, frame *ingressFrame, raw []byte) (inbox.Settled, error) {
@@ -125,22 +123,7 @@ func (d *ingressDesk) toolResult(ctx context.Context, frame *ingressFrame, raw [
 	if err != nil {
 		return inbox.Settled{}, err
 	}
-	return d.h.sessions.ToolResult(ctx, d.caller.Principal, call.ID, body.answer())
-}
-
-func (b toolResultFrame) answer() inbox.Answer {
-	a := inbox.Answer{QuestionID: b.ToolCallID, Payload: b.Result}
-	if b.OK != nil && !*b.OK || b.OK == nil && there(b.Error) {
-		a.Error = "the tool failed"
-		if there(b.Error) {
-			a.Error = string(b.Error)
-			_ = json.Unmarshal(b.Error, &a.Error) // what is no text stays as it is
-		}
-	}
-	if len(a.Payload) == 0 {
-		a.Payload = rawJSON("null")
-	}
-	return a
+	return d.h.sessions.ToolResult(ctx, d.caller.Principal, call.ID, body.answer(call.ID))
 }
 
 // decisionFrame is a person's decision. Beside the contract's words it takes an option, and

@@ -131,8 +131,8 @@ type permissionResponse struct {
 	Approved    *bool   `json:"approved"`
 	OptionID    string  `json:"option_id" validate:"max=256"`
 	Payload     rawJSON `json:"payload"`
-	Edited      rawJSON `json:"edited_args"`
-	Reason      string  `json:"reason" validate:"max=2000"`
+	edited
+	Reason string `json:"reason" validate:"max=2000"`
 }
 
 func (s *permissionSocket) hear(raw []byte) {
@@ -166,7 +166,7 @@ func (s *permissionSocket) respond(r permissionResponse) error {
 	if a.SessionID != session.ID {
 		return store.ErrNotFound
 	}
-	body := decisionBody{Approved: r.Approved, OptionID: r.OptionID, Payload: r.Payload, Edited: r.Edited, Reason: r.Reason}
+	body := decisionBody{Approved: r.Approved, OptionID: r.OptionID, Payload: r.Payload, edited: r.edited, Reason: r.Reason}
 	if err := s.h.in.check(body, codeInvalidBody); err != nil {
 		return err
 	}

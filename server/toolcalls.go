@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 
@@ -22,11 +23,27 @@ func (h *toolCalls) mount(to *routes) {
 	to.callers(http.MethodPost, "/api/tool_calls/:id/result", h.result)
 }
 
-// resultBody is the contract's tool_result: ok with a result, or an error.
-type resultBody struct {
+// toolResult is the contract's tool_result: ok with a result, or an error, which may be any
+// value.
+type toolResult struct {
 	OK     *bool   `json:"ok"`
-	Result rawJSON `json:"result" validate:"required_without=Error"`
-	Error  string  `json:"error" validate:"max=65536"`
+	Result rawJSON `json:"result"`
+	Error  rawJSON `json:"error" validate:"max=65536"`
+}
+
+func (r toolResult) answer(id string) inbox.Answer {
+	a := inbox.Answer{QuestionID: id, Payload: r.Result}
+	if there(r.Error) {
+		a.Error = string(r.Error)
+		_ = json.Unmarshal(r.Error, &a.Error) // what is no text stays as it is
+	}
+	if r.OK != nil && !*r.OK {
+		a.Error = firstOf(a.Error, "the tool failed")
+	}
+	if len(a.Payload) == 0 {
+		a.Payload = rawJSON("null")
+	}
+	return a
 }
 
 type toolCallJSON struct {
@@ -45,16 +62,15 @@ func (h *toolCalls) result(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	var body resultBody
+	var body toolResult
 	if err := h.in.json(c, &body); err != nil {
 		return err
 	}
-	answer := inbox.Answer{QuestionID: id, Payload: body.Result, Error: body.Error}
-	if body.OK != nil && !*body.OK {
-		answer.Error = firstOf(body.Error, "the tool failed")
+	if len(body.Result) == 0 && len(body.Error) == 0 {
+		return refuse(codeInvalidBody, "result or error: required.")
 	}
 	ctx := c.Request().Context()
-	settled, err := h.sessions.ToolResult(ctx, auth.From(ctx).Principal, id, answer)
+	settled, err := h.sessions.ToolResult(ctx, auth.From(ctx).Principal, id, body.answer(id))
 	out := toolCallOut(settled)
 	var refusal *bridge.Refusal
 	if errors.As(err, &refusal) && refusal.Code == bridge.RefusedDecided {

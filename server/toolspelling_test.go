@@ -129,6 +129,7 @@ var approvals = []spelling{
 	{"toolCallMessage, ACP outcome", cardAnswer(`{"outcome":{"outcome":"selected","optionId":"allow_once"}}`), false},
 	{"REST", rest(`{"decision":"approve"}`), false},
 	{"REST with edited_args", rest(`{"decision":"approve","edited_args":{"wood":"ash"}}`), true},
+	{"REST with editedArgs", rest(`{"approved":true,"editedArgs":{"wood":"ash"}}`), true},
 	{"REST with option_id", rest(`{"option_id":"allow_once"}`), false},
 	{"batch", inBatch(`{"decision":"approve"}`), false},
 	{"ingress socket", onChannel, false},

@@ -46,13 +46,14 @@ var decisionWords = []unclear{
 	{`{"option_id":"reject_once","payload":{"approved":true}}`, "invalid_answer"},
 	{`{"edited_args":{"wood":"ash"},"payload":{"approved":true}}`, "invalid_answer"},
 	{`{"decision":"approve","edited_args":{"wood":7}}`, "invalid_answer"},
+	{`{"decision":"approve","edited_args":{"wood":"ash"},"editedArgs":{"wood":"elm"}}`, "invalid_answer"},
 }
 
 // pageWords are those of permission sockets.
 var pageWords = []unclear{
 	{`{"approved":"yes"}`, "invalid_body"}, {`{"option_id":"yes"}`, "unknown_option"}, {`{"option_id":"nonsense"}`, "unknown_option"}, {`{}`, "invalid_body"},
 	{`{"approved":true,"option_id":"reject_once"}`, "invalid_answer"}, {`{"approved":false,"payload":{"optionId":"allow_once"}}`, "invalid_answer"},
-	{`{"approved":true,"edited_args":{"wood":7}}`, "invalid_answer"},
+	{`{"approved":true,"edited_args":{"wood":7}}`, "invalid_answer"}, {`{"approved":true,"editedArgs":{"wood":7}}`, "invalid_answer"},
 }
 
 // desks are all the surfaces there are.
