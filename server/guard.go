@@ -61,7 +61,7 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 		if r.Method == http.MethodOptions {
 			return preflight(c)
 		}
-		if writes(r) && !sendsJSON(r) {
+		if writes(r) && !sendsJSON(r) && !agentWaits(c) {
 			return refuse(codeMediaType, "")
 		}
 		return next(c)

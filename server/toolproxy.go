@@ -159,6 +159,14 @@ func action(path, verb string) (name string, ok bool) {
 	return path[:i], true
 }
 
+// agentWaits reports whether the request is a wait without a body, which the contract has none
+// for. No page of a stranger can send it: a run token is never in a cookie.
+func agentWaits(c echo.Context) bool {
+	r := c.Request()
+	_, err := runToken(c)
+	return err == nil && r.ContentLength == 0 && strings.HasSuffix(r.URL.Path, ":wait")
+}
+
 // turn is the Turn of the run token.
 func (h *toolProxy) turn(c echo.Context) (store.Turn, error) {
 	token, err := runToken(c)

@@ -71,7 +71,9 @@ func (w *workshop) agentCall(token, path, body string) map[string]any {
 		return map[string]any{"err": err.Error()}
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/json")
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return map[string]any{"err": err.Error()}
@@ -129,6 +131,24 @@ func TestToolProxyIdempotencyKey(t *testing.T) {
 	want := `succeeded {"cut":{"wood":"oak"}}, succeeded {"cut":{"wood":"oak"}}, failed idempotency_key_conflict`
 	if got := <-w.said; got != want || w.ran.Load() != 1 {
 		t.Errorf("%s (%d runs)", got, w.ran.Load())
+	}
+}
+
+// TestToolProxyWaitWithoutBody: the contract's wait has none.
+func TestToolProxyWaitWithoutBody(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+		call := w.invoke(c, "cut", `{"wood":"oak"}`)
+		return brief(w.agentCall(c.RunToken, fmt.Sprintf("/v1/tool_calls/%v:wait?timeout_ms=1000", call["tool_call_id"]), ""))
+	})
+	w.chat("T", "R", "go")
+	if got := <-w.said; got != `succeeded {"cut":{"wood":"oak"}}` {
+		t.Error(got)
+	}
+	for path, token := range map[string]string{"/v1/tool_calls/x:wait": "", "/v1/tool_calls/y:wait": goodToken, "/v1/tools/cut:invoke": <-w.token} {
+		if got := w.do("POST", path, "", "Authorization", "Bearer "+token); got.status != http.StatusUnsupportedMediaType {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
 	}
 }
 
