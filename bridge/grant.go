@@ -148,13 +148,36 @@ func (s *Sessions) Delegate(ctx context.Context, who store.Principal, id, to str
 		if a, err = tx.Approval(ctx, store.System(), id); err != nil {
 			return err
 		}
+		if err := s.tellDelegate(ctx, tx, a); err != nil {
+			return err
+		}
 		e, err := audit.Entry(who, audit.ApprovalDelegated, audit.OfApproval(id), map[string]any{"to": to}, time.Now())
 		if err == nil {
 			_, err = tx.AppendAudit(ctx, e)
 		}
 		return err
 	})
+	if err == nil {
+		s.cfg.Notices.Kept()
+	}
 	return a, err
+}
+
+// tellDelegate tells others that the Question is open for somebody else now, with a link for
+// that one. That it was taken back concerns nobody: it is open as it was.
+func (s *Sessions) tellDelegate(ctx context.Context, tx store.Tx, a store.Approval) error {
+	if a.DelegatedTo == "" {
+		return nil
+	}
+	q, err := inbox.Load(ctx, tx, store.System(), a.ID)
+	if err != nil {
+		return err
+	}
+	session, err := tx.Session(ctx, store.System(), a.SessionID)
+	if err != nil {
+		return err
+	}
+	return s.cfg.Notices.Insert(ctx, tx, q, session)
 }
 
 // Revoke takes back the approval of a ToolCall that has not been dispatched.
