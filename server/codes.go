@@ -23,6 +23,7 @@ const (
 	codeInvalidVersion  = "unsupported_protocol_version"
 	codeUnauthorized    = "unauthorized"
 	codeForbiddenOrigin = "forbidden_origin"
+	codeNotAdmin        = "not_admin"
 	codeNotFound        = "not_found"
 	codeMethod          = "method_not_allowed"
 	codeTooLarge        = "body_too_large"
@@ -49,6 +50,7 @@ func Codes() []Code {
 		{bridge.RefusedNothingToDo, http.StatusBadRequest, "Neither a new message, nor an answer, nor a thread to join."},
 		{codeUnauthorized, http.StatusUnauthorized, "A token is needed, or the one given is not good."},
 		{bridge.RefusedForbiddenAgent, http.StatusForbidden, "The policy does not let this user use the agent."},
+		{codeNotAdmin, http.StatusForbidden, "The role admin is needed for this."},
 		{codeForeignRun, http.StatusForbidden, "The run token is for another run than the one named."},
 		{codeLinkForeign, http.StatusForbidden, "The link is for somebody else than who is signed in."},
 		{codeLinkPage, http.StatusForbidden, "The page was opened too long ago. Open the link again."},

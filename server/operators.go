@@ -4,18 +4,17 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/server/auth"
-	"aqueduct/store"
 )
 
 // operates reports whether a Caller may see and steer proxies, which belong to nobody, not
 // even to a tenant. It is the one place that says so.
 func operates(c auth.Caller) bool { return c.Has(auth.RoleAdmin) }
 
-// operators adds a route for those who may. To others it is not there.
+// operators adds a route for those who may.
 func (r *routes) operators(method, path string, h echo.HandlerFunc) {
 	r.callers(method, path, func(c echo.Context) error {
 		if !operates(auth.From(c.Request().Context())) {
-			return store.ErrNotFound
+			return refuse(codeNotAdmin, "")
 		}
 		return h(c)
 	})

@@ -15,6 +15,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/server"
+	"aqueduct/server/auth"
 	"aqueduct/store"
 )
 
@@ -80,15 +81,21 @@ func TestEveryCode(t *testing.T) {
 		"invalid_id":                   func() answer { return h.do("GET", "/api/runs/a%20b", "") },
 		"agent_unknown":                func() answer { return h.do("POST", "/api/agui/chat?agent=x", inputBody("N", "R", "hi")) },
 		"nothing_to_do":                func() answer { return h.do("POST", "/api/agui/chat", `{"messages":[]}`) },
-		"unauthorized":                 func() answer { return secured.do("GET", "/api/threads", "") },
-		"forbidden_origin":             func() answer { return h.do("GET", "/api/threads", "", "Origin", "https://evil.example") },
-		"not_found":                    func() answer { return h.do("GET", "/api/threads/none", "") },
-		"method_not_allowed":           func() answer { return h.do("PATCH", "/api/threads", `{}`) },
-		"body_too_slow":                func() answer { return h.slowBody() },
-		"run_in_progress":              func() answer { return gated.do("POST", "/api/agui/chat", inputBody("T", "R2", "more")) },
-		"run_id_conflict":              func() answer { return h.do("POST", "/api/agui/chat", inputBody("T", "R", "another")) },
-		"unknown_option":               func() answer { return h.decide(question, `{"option_id":"perhaps"}`) },
-		"invalid_answer":               func() answer { return h.decide(question, `{"decision":"approve","approved":false}`) },
+		"not_admin": func() answer {
+			p, keys := keyed(t)
+			typed := newHouseWith(t, saysN(1), p)
+			dev := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ann", Roles: []string{"dev"}}}, time.Hour)
+			return typed.do("POST", "/v1/tools", `{"name":"x","kind":"client_tool"}`, "Authorization", "Bearer "+dev)
+		},
+		"unauthorized":       func() answer { return secured.do("GET", "/api/threads", "") },
+		"forbidden_origin":   func() answer { return h.do("GET", "/api/threads", "", "Origin", "https://evil.example") },
+		"not_found":          func() answer { return h.do("GET", "/api/threads/none", "") },
+		"method_not_allowed": func() answer { return h.do("PATCH", "/api/threads", `{}`) },
+		"body_too_slow":      func() answer { return h.slowBody() },
+		"run_in_progress":    func() answer { return gated.do("POST", "/api/agui/chat", inputBody("T", "R2", "more")) },
+		"run_id_conflict":    func() answer { return h.do("POST", "/api/agui/chat", inputBody("T", "R", "another")) },
+		"unknown_option":     func() answer { return h.decide(question, `{"option_id":"perhaps"}`) },
+		"invalid_answer":     func() answer { return h.decide(question, `{"decision":"approve","approved":false}`) },
 		"already_decided": func() answer {
 			h.decide(question, `{"decision":"approve"}`)
 			return h.decide(question, `{"decision":"reject"}`)
