@@ -145,7 +145,7 @@ func TestWhatCannotBeAnsweredAtOnceIsAsked(t *testing.T) {
 	a.say("1", wants("q1", "read", "Read a.go"))
 	h.chat(ask("t1", "hi"))
 	h.openQuestion()
-	if kept := h.decisions("t1"); len(kept) != 2 || !strings.Contains(kept[1], `"verdict":"ask"`) {
+	if kept := h.decisions("t1"); len(kept) != 2 || !strings.Contains(kept[1], `"verdict":"require_approval"`) {
 		t.Fatalf("%v", kept)
 	}
 }

@@ -18,6 +18,14 @@ func (a *Action) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// MarshalText writes that name.
+func (a Action) MarshalText() ([]byte, error) {
+	if a == Ask {
+		return []byte("require_approval"), nil
+	}
+	return []byte(a), nil
+}
+
 // Verdict is what a Policy makes of a Call.
 type Verdict struct {
 	Action Action
