@@ -139,7 +139,7 @@ func TestSocketsAskForTools(t *testing.T) {
 	}
 	page := w.permissions("/ws/permissions/s1")
 	m := page.next("agent_tool_permission_request")
-	if m.Data.ExecutionID != q.ApprovalID || m.Data.RiskLevel != "high" || m.Data.ToolName != "cut" {
+	if !strings.Contains(m.raw, `"message":"The agent wants to run cut"`) || m.Data.ExecutionID != q.ApprovalID || m.Data.RiskLevel != "high" || m.Data.ToolName != "cut" {
 		t.Errorf("%s", m.raw)
 	}
 	ch.approve(q.ApprovalID)

@@ -48,10 +48,14 @@ const askedRisk = "medium"
 func (s *permissionSocket) request(q inbox.Question) requestJSON {
 	a := q.Approval
 	tool := firstOf(a.Tool, q.Call.Name)
+	title := a.Title
+	if title == tool { // of a tool that we run
+		title = ""
+	}
 	out := requestJSON{
 		SessionID: s.thread, ExecutionID: q.Call.ID, ToolName: tool, Parameters: a.Args,
 		RiskLevel: firstOf(a.Risk, askedRisk), Kind: string(a.Kind), RunID: a.TurnID,
-		Message:    firstOf(summary(a.Title, nil), "The agent wants to run "+summary(tool, nil)),
+		Message:    firstOf(summary(title, nil), "The agent wants to run "+summary(tool, nil)),
 		ArgsSHA256: a.ArgsSHA256, Options: a.Options, ResponseSchema: a.ResponseSchema, ExpiresAt: moment(a.ExpiresAt),
 	}
 	if len(out.Parameters) == 0 {
