@@ -123,6 +123,21 @@ func TestToolAgentCannotDecide(t *testing.T) {
 	}
 }
 
+// TestToolAgentIsNoChannel: nor does its run token open the channel, where without tokens any
+// other key does (S21).
+func TestToolAgentIsNoChannel(t *testing.T) {
+	t.Parallel()
+	w, id := asking(t, highRisk)
+	if code := w.hello("", <-w.token); code != "unauthorized" {
+		t.Errorf("%q", code)
+	}
+	if code := w.hello("", "any other"); code != "" {
+		t.Errorf("%q", code)
+	}
+	w.decide(id, `{"decision":"reject"}`)
+	<-w.said
+}
+
 // TestToolFourEyesInTheChat: who prompted cannot approve there either, and hears why (S21).
 func TestToolFourEyesInTheChat(t *testing.T) {
 	t.Parallel()
