@@ -70,11 +70,10 @@ func (h *toolProxy) invoke(c echo.Context) error {
 	if err := h.in.json(c, &body); err != nil {
 		return err
 	}
-	timeout := time.Duration(body.TimeoutMS) * time.Millisecond
-	h.in.awaits(c, max(timeout, defaultToolWait))
 	call, err := h.sessions.InvokeTool(c.Request().Context(), token, bridge.ToolRequest{
-		RunID: body.RunID, Name: name, Args: []byte(body.Args), Key: body.IdempotencyKey, Timeout: timeout,
+		RunID: body.RunID, Name: name, Args: []byte(body.Args), Key: body.IdempotencyKey, Timeout: time.Duration(body.TimeoutMS) * time.Millisecond,
 	})
+	h.in.awaits(c, 0) // from now on: how long the tool might run only its registration knew
 	var failed *tools.Error
 	if errors.As(err, &failed) {
 		return c.JSON(http.StatusOK, proxiedJSON{Status: "failed", Error: errorJSON(failed.Code, failed.Message)})

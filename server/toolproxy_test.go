@@ -134,6 +134,25 @@ func TestToolProxyIdempotencyKey(t *testing.T) {
 	}
 }
 
+// TestToolProxySlowTool: a tool that runs for longer than an answer may take is answered all the same.
+func TestToolProxySlowTool(t *testing.T) {
+	t.Parallel()
+	w := &workshop{said: make(chan string, 1)}
+	w.house = newHouseWith(t, func(_ context.Context, _ func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+		w.said <- brief(w.invoke(c, "cut", `{}`))
+	}, plan{limits: server.Limits{AnswerTime: 300 * time.Millisecond}})
+	tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		<-time.After(700 * time.Millisecond)
+		fmt.Fprint(rw, "cut")
+	}))
+	t.Cleanup(tool.Close)
+	w.register(fmt.Sprintf(`{"name":"cut","kind":"server_tool","endpoint":%q,"policy":{"risk":"low"}}`, tool.URL))
+	w.chat("T", "R", "go")
+	if said := <-w.said; said != `succeeded "cut"` {
+		t.Error(said)
+	}
+}
+
 // TestToolProxyWaitWithoutBody: the contract's wait has none.
 func TestToolProxyWaitWithoutBody(t *testing.T) {
 	t.Parallel()
