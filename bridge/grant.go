@@ -22,7 +22,8 @@ type GrantRequest struct {
 	Kind     string
 	AgentID  string
 	Session  string // the thread; "" every thread
-	Everyone bool   // of the tenant, not only the giver; for approvers
+	User     string // whose calls; "" the giver's
+	Everyone bool   // of the tenant, not one user
 	Match    []byte // of the arguments
 	TTL      time.Duration
 	MaxUses  int
@@ -31,8 +32,12 @@ type GrantRequest struct {
 
 // Grant keeps standing answers.
 func (s *Sessions) Grant(ctx context.Context, who store.Principal, req GrantRequest) ([]store.Grant, error) {
-	if req.Everyone && !who.Has(store.RoleApprover) {
+	user := cmp.Or(req.User, who.User)
+	switch {
+	case (req.Everyone || user != who.User) && !who.Has(store.RoleApprover):
 		return nil, &Refusal{Code: inbox.NotApprover, Message: "Only an approver may give a grant for others."}
+	case req.Everyone && req.User != "":
+		return nil, &Refusal{Code: RefusedInvalidAnswer, Message: "A grant is for everyone or for one user."}
 	}
 	given, err := s.requested(req)
 	if err != nil {
@@ -41,7 +46,7 @@ func (s *Sessions) Grant(ctx context.Context, who store.Principal, req GrantRequ
 	ttl := cmp.Or(req.TTL, given.TTL, defaultGrantTTL)
 	session := ""
 	if req.Session != "" {
-		row, err := s.cfg.Store.SessionByExternalID(ctx, store.As(who), req.Session)
+		row, err := s.cfg.Store.SessionByExternalID(ctx, store.As(store.Principal{Tenant: who.Tenant, User: user}), req.Session)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +57,7 @@ func (s *Sessions) Grant(ctx context.Context, who store.Principal, req GrantRequ
 		g.Tenant, g.Session, g.ExpiresAt = who.Tenant, session, now.Add(ttl)
 		g.Agent = cmp.Or(g.Agent, req.AgentID)
 		if !req.Everyone {
-			g.User = who.User
+			g.User = user
 		}
 		if n := req.MaxUses; n > 0 && (g.UsesLeft == policy.Unlimited || n < g.UsesLeft) {
 			g.UsesLeft = n // a template's own number is never exceeded
@@ -97,7 +102,7 @@ func keepGrants(ctx context.Context, tx store.Tx, who store.Principal, rows []st
 		}
 	}
 	for _, row := range rows {
-		e, err := audit.Entry(who, audit.GrantCreated, audit.OfGrant(row.ID), map[string]any{"tool": row.Tool, "template": row.Template}, now)
+		e, err := audit.Entry(who, audit.GrantCreated, audit.OfGrant(row.ID), map[string]any{"tool": row.Tool, "template": row.Template, "user": row.User}, now)
 		if err != nil {
 			return err
 		}
@@ -151,7 +156,11 @@ func (s *Sessions) Delegate(ctx context.Context, who store.Principal, id, to str
 		if err := s.tellDelegate(ctx, tx, a); err != nil {
 			return err
 		}
-		e, err := audit.Entry(who, audit.ApprovalDelegated, audit.OfApproval(id), map[string]any{"to": to}, time.Now())
+		details := map[string]any{"to": to}
+		if !until.IsZero() {
+			details["until"] = until.UTC()
+		}
+		e, err := audit.Entry(who, audit.ApprovalDelegated, audit.OfApproval(id), details, time.Now())
 		if err == nil {
 			_, err = tx.AppendAudit(ctx, e)
 		}

@@ -92,6 +92,7 @@ type grantBody struct {
 	Kind       string  `json:"kind" validate:"max=64"`
 	Agent      string  `json:"agent" validate:"max=128"`
 	ThreadID   string  `json:"thread_id" validate:"max=128"`
+	User       string  `json:"user" validate:"max=128"`
 	Everyone   bool    `json:"everyone"`
 	Match      rawJSON `json:"match"`
 	TTLSeconds int64   `json:"ttl_seconds" validate:"gte=0,lte=31536000"`
@@ -106,7 +107,7 @@ func (h *grants) give(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	rows, err := h.sessions.Grant(ctx, auth.From(ctx).Principal, bridge.GrantRequest{
-		Template: b.Template, Tool: b.Tool, Kind: b.Kind, AgentID: b.Agent, Session: b.ThreadID, Everyone: b.Everyone, Match: b.Match,
+		Template: b.Template, Tool: b.Tool, Kind: b.Kind, AgentID: b.Agent, Session: b.ThreadID, User: b.User, Everyone: b.Everyone, Match: b.Match,
 		TTL: time.Duration(b.TTLSeconds) * time.Second, MaxUses: b.MaxUses, Note: b.Note,
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/audit"
+	"aqueduct/server/auth"
 	"aqueduct/store"
 )
 
@@ -191,6 +192,35 @@ templates:
 		}
 		if is := strings.Join(all, ", "); is != want {
 			t.Errorf("%s: %s, want %s", body, is, want)
+		}
+	}
+}
+
+// TestInboxGrantForAnother: an approver may give one for a user, or for all; others for
+// themselves alone.
+func TestInboxGrantForAnother(t *testing.T) {
+	t.Parallel()
+	p, keys := keyed(t)
+	h := newHouseWith(t, saysN(1), p)
+	ann := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ann"}}, time.Hour)
+	boss := issue(t, keys, auth.Claims{Type: auth.TypeApprover, Tenant: "acme", UserClaims: auth.UserClaims{User: "boss"}}, time.Hour)
+	for _, c := range []struct{ token, members, want string }{
+		{ann, ``, "ann"}, {ann, `,"user":"ann"`, "ann"}, {ann, `,"user":"bob"`, "not_approver"}, {ann, `,"everyone":true`, "not_approver"},
+		{boss, `,"user":"ann"`, "ann"}, {boss, `,"everyone":true`, ""}, {boss, `,"everyone":true,"user":"ann"`, "invalid_answer"},
+	} {
+		var got struct {
+			Code   string
+			Grants []struct{ User string }
+		}
+		body := h.do("POST", "/api/grants", `{"tool":"cut","match":{"wood":"oak"}`+c.members+`}`, "Authorization", "Bearer "+c.token).body
+		if err := json.Unmarshal([]byte(body), &got); err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Grants) == 1 {
+			got.Code = got.Grants[0].User
+		}
+		if got.Code != c.want {
+			t.Errorf("%s: %s, want %q", c.members, body, c.want)
 		}
 	}
 }
