@@ -44,7 +44,11 @@ func Trace(ctx context.Context, r store.Reader, in store.Scope, turnID string) (
 	}
 	trace = append(trace, lifeOf(turn, runs)...)
 	slices.SortStableFunc(trace, func(a, b store.Record) int {
-		return cmp.Or(a.TS.Compare(b.TS), cmp.Compare(rank(a.Type), rank(b.Type)))
+		if c := a.TS.Compare(b.TS); c != 0 {
+			return c
+		}
+		of, and := callOf(a), callOf(b)
+		return cmp.Or(cmp.Compare(group(a, of), group(b, and)), cmp.Compare(of, and), cmp.Compare(rank(a.Type), rank(b.Type)))
 	})
 	return trace, nil
 }
@@ -118,7 +122,29 @@ func told(turn store.Turn, kind, rowID string, at time.Time, payload []byte) sto
 	}
 }
 
-// rank orders what happened in one millisecond: beginnings first, ends last.
+// callOf is the ToolCall that a Record is about; "" when it is about none.
+func callOf(r store.Record) string {
+	var of struct {
+		Call     string `json:"tool_call_id"`
+		Approval string `json:"approval_id"`
+	}
+	switch r.Type {
+	case "tool_call_created", store.RecordDecision, "approval_created", "approval_decision", "tool_dispatched", "tool_result":
+		_ = json.Unmarshal(r.Payload, &of) // of our own writing
+	}
+	return cmp.Or(of.Call, of.Approval)
+}
+
+// group orders what happened in one millisecond. Of ToolCalls one is told after the other,
+// though the next may have begun in the millisecond that the one before ended.
+func group(r store.Record, call string) int {
+	if call != "" {
+		return rank("tool_call_created")
+	}
+	return rank(r.Type)
+}
+
+// rank orders what is about one thing: beginnings first, ends last.
 func rank(kind string) int {
 	switch kind {
 	case "user_input":
