@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -149,10 +150,11 @@ func (h *toolProxy) wait(c echo.Context) error {
 	return c.JSON(http.StatusOK, proxiedOut(call))
 }
 
-// action splits {name}:{verb} at the last colon.
-func action(path, verb string) (name string, ok bool) {
+// action splits {name}:{verb} at the last colon, which some clients encode.
+func action(param, verb string) (name string, ok bool) {
+	path, err := url.PathUnescape(param)
 	i := strings.LastIndexByte(path, ':')
-	if i <= 0 || path[i+1:] != verb {
+	if err != nil || i <= 0 || path[i+1:] != verb {
 		return "", false
 	}
 	return path[:i], true

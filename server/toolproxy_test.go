@@ -134,6 +134,19 @@ func TestToolProxyIdempotencyKey(t *testing.T) {
 	}
 }
 
+// TestToolProxyEncodedColon: the verb is one however its colon is spelled.
+func TestToolProxyEncodedColon(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+		call := w.agentCall(c.RunToken, "/v1/tools/cut%3Ainvoke", fmt.Sprintf(`{"run_id":%q,"args":{"wood":"oak"}}`, c.TurnID))
+		return brief(w.agentCall(c.RunToken, fmt.Sprintf("/v1/tool_calls/%v%%3await", call["tool_call_id"]), ""))
+	})
+	w.chat("T", "R", "go")
+	if said := <-w.said; said != `succeeded {"cut":{"wood":"oak"}}` {
+		t.Error(said)
+	}
+}
+
 // TestToolProxySlowTool: a tool that runs for longer than an answer may take is answered all the same.
 func TestToolProxySlowTool(t *testing.T) {
 	t.Parallel()
