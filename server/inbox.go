@@ -102,7 +102,9 @@ func (h *approvals) delegate(c echo.Context) error {
 	}
 	var until time.Time
 	if body.Until != nil {
-		until = *body.Until
+		if until = *body.Until; !until.After(time.Now()) {
+			return refuse(codeInvalidBody, "until has passed already.")
+		}
 	}
 	ctx := c.Request().Context()
 	a, err := h.sessions.Delegate(ctx, auth.From(ctx).Principal, id, body.To, until)

@@ -259,6 +259,9 @@ func TestInboxToolGone(t *testing.T) {
 func TestInboxDelegate(t *testing.T) {
 	t.Parallel()
 	w, id := asking(t, highRisk)
+	if got := w.do("POST", "/api/approvals/"+id+"/delegate", `{"to":"bea","until":"2001-01-01T00:00:00Z"}`); got.status != 422 && got.status != 400 {
+		t.Error(got.status, got.body)
+	}
 	got := fields(t, w.do("POST", "/api/approvals/"+id+"/delegate", `{"to":"bea"}`))
 	if got["delegated_to"] != "bea" || got["delegated_by"] != "local" {
 		t.Fatal(got)

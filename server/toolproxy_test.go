@@ -207,6 +207,26 @@ func TestToolProxyOneKeyAtOnce(t *testing.T) {
 	}
 }
 
+// TestToolProxyListed: an agent is told which tools there are, and not where.
+func TestToolProxyListed(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+		req := w.request("GET", "/v1/tools", "")
+		req.Header.Set("Authorization", "Bearer "+c.RunToken)
+		return w.send(req).body
+	})
+	w.chat("T", "R", "go")
+	got := <-w.said
+	if !strings.Contains(got, `"name":"cut"`) || !strings.Contains(got, `"required":["wood"]`) || strings.Contains(got, "http") || strings.Contains(got, "risk") {
+		t.Error(got)
+	}
+	none := w.request("GET", "/v1/tools", "")
+	none.Header.Set("Authorization", "Bearer run_01890000-0000-7000-8000-000000000000_guess")
+	if got := w.send(none); got.status != http.StatusUnauthorized {
+		t.Error(got.status, got.body)
+	}
+}
+
 // TestToolProxyTrace: tool_call_created, policy_decision, tool_dispatched, tool_result.
 func TestToolProxyTrace(t *testing.T) {
 	t.Parallel()

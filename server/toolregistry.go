@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"aqueduct/bridge"
 	"aqueduct/bridge/tools"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -15,13 +16,20 @@ import (
 // toolRegistry is /v1/tools: which tools there are.
 type toolRegistry struct {
 	tools    *tools.Service
+	sessions *bridge.Sessions
 	store    store.Store
 	checkURL func(string) error
 	in       *intake
 }
 
 func (h *toolRegistry) mount(to *routes) {
-	to.callers(http.MethodGet, "/v1/tools", h.list)
+	listed := to.authenticate()(h.list)
+	to.open(http.MethodGet, "/v1/tools", func(c echo.Context) error {
+		if token, err := runToken(c); err == nil {
+			return h.listForAgent(c, token)
+		}
+		return listed(c)
+	})
 	to.operators(http.MethodPost, "/v1/tools", h.register)
 	to.operators(http.MethodDelete, "/v1/tools/:name", h.remove)
 }
@@ -32,6 +40,29 @@ type toolJSON struct {
 }
 
 func (h *toolRegistry) list(c echo.Context) error {
+	return h.page(c, auth.From(c.Request().Context()).Scope(), toolOut)
+}
+
+// listForAgent is what an agent may know of the tools of its user's tenant: not where they are,
+// nor what is thought of them.
+func (h *toolRegistry) listForAgent(c echo.Context, token string) error {
+	ctx := c.Request().Context()
+	turn, err := h.sessions.AgentTurn(ctx, token)
+	if err != nil {
+		return err
+	}
+	session, err := h.store.Session(ctx, store.System(), turn.SessionID)
+	if err != nil {
+		return err
+	}
+	in := store.As(store.Principal{Tenant: session.Tenant, User: session.User})
+	return h.page(c, in, func(t store.Tool) toolJSON {
+		t.Endpoint, t.Policy = "", nil
+		return toolOut(t)
+	})
+}
+
+func (h *toolRegistry) page(c echo.Context, in store.Scope, shown func(store.Tool) toolJSON) error {
 	var q struct {
 		Limit int    `query:"limit" validate:"gte=0,lte=1000"`
 		After string `query:"after" validate:"max=128"`
@@ -39,9 +70,8 @@ func (h *toolRegistry) list(c echo.Context) error {
 	if err := h.in.query(c, &q); err != nil {
 		return err
 	}
-	ctx := c.Request().Context()
 	page := store.Page{Limit: q.Limit, After: q.After}
-	rows, err := h.store.Tools(ctx, auth.From(ctx).Scope(), page)
+	rows, err := h.store.Tools(c.Request().Context(), in, page)
 	if err != nil {
 		return err
 	}
@@ -50,7 +80,7 @@ func (h *toolRegistry) list(c echo.Context) error {
 		Next  string     `json:"next,omitempty"`
 	}{Tools: make([]toolJSON, 0, len(rows))}
 	for _, row := range rows {
-		out.Tools = append(out.Tools, toolOut(row))
+		out.Tools = append(out.Tools, shown(row))
 	}
 	if len(rows) == page.Size() {
 		out.Next = rows[len(rows)-1].Name
