@@ -2,10 +2,12 @@ package bridge_test
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
 
+	"aqueduct/bridge"
 	"aqueduct/store"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
@@ -78,4 +80,29 @@ func (w *workbench) parked(n int) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	w.t.Fatal("the turns do not park")
+}
+
+// TestParkedCost: Turns whose Agents asked and ended, to be called again with the answer, keep
+// no goroutine at all.
+func TestParkedCost(t *testing.T) {
+	h := newHouse(t, &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output {
+		return []bridge.Output{permission("q1"), {End: &bridge.End{Pending: []string{"q1"}}}}
+	}})
+	h.chat(ask("first", "hi")) // what is made once
+	goroutines, heap, _ := inUse()
+	for i := range parkedTurns {
+		h.chat(ask(fmt.Sprint("t", i), "hi"))
+	}
+	for range 2000 { // the Sessions' goroutines end after their Runs
+		if runtime.NumGoroutine() <= goroutines {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	g, bytes, _ := inUse()
+	each, kept := float64(g-goroutines)/parkedTurns, (bytes-heap)/parkedTurns
+	t.Logf("a parked Turn whose Agent ended: %.2f goroutines, %d bytes of heap", each, kept)
+	if each > 0.05 || kept > parkedBytes {
+		t.Errorf("that is more than none, or than %d bytes", parkedBytes)
+	}
 }
