@@ -3,6 +3,7 @@ package acpgateway
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +56,7 @@ func (r *turn) prompt(out []fromacp.Out) []fromacp.Out {
 	caps, session := r.t.caps, r.t.row.ACPSessionID
 	r.t.mu.Unlock()
 	var blocks []json.RawMessage
-	for _, m := range newest(r.call.Messages) {
+	for _, m := range r.call.Prompt {
 		some, skipped := fromacp.Blocks(m, caps)
 		if len(skipped) > 0 {
 			out = append(out, fromacp.Out{Event: fromacp.Notice(skipped)})
@@ -79,15 +80,6 @@ func (r *turn) prompt(out []fromacp.Out) []fromacp.Out {
 	return out
 }
 
-// newest are the user's messages since anybody else spoke.
-func newest(messages []agui.Message) []agui.Message {
-	at := len(messages)
-	for at > 0 && messages[at-1].Role == "user" {
-		at--
-	}
-	return messages[at:]
-}
-
 // context is what an agent's new session is told first: the system's words, the client's,
 // and the conversation so far, its end if it is long. An old session is not told again.
 func (r *turn) context(c AgentConfig) string {
@@ -98,14 +90,17 @@ func (r *turn) context(c AgentConfig) string {
 	for _, item := range r.call.Context {
 		parts = append(parts, item.Description+": "+item.Value)
 	}
-	if said := conversation(r.call.Messages); said != "" {
+	if said := conversation(r.call.Messages, r.call.Prompt); said != "" {
 		parts = append(parts, "The conversation so far:\n"+said)
 	}
 	return strings.Join(parts, "\n\n")
 }
 
-func conversation(messages []agui.Message) string {
-	messages = messages[:len(messages)-len(newest(messages))]
+// conversation is what was said before a prompt.
+func conversation(messages, prompt []agui.Message) string {
+	messages = slices.DeleteFunc(slices.Clone(messages), func(m agui.Message) bool {
+		return slices.ContainsFunc(prompt, func(p agui.Message) bool { return p.ID == m.ID })
+	})
 	var lines []string
 	size := 0
 	for i := len(messages) - 1; i >= 0 && size < contextBytes; i-- {

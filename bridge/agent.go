@@ -53,7 +53,10 @@ type Call struct {
 	Traceparent string
 	RunToken    string
 	// Messages is the transcript, the prompt last.
-	Messages       []agui.Message
+	Messages []agui.Message
+	// Prompt are those of the user's that began this Turn. What was said to an earlier one,
+	// and not answered, has been sent.
+	Prompt         []agui.Message
 	Tools          []agui.Tool
 	State          json.RawMessage
 	Context        []agui.Context

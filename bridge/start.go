@@ -233,7 +233,7 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 	}}
 	if first := t.s.transcript; first != nil {
 		t.s.transcript = nil
-		c.Messages, c.fresh = first, first
+		c.Messages, c.Prompt, c.fresh = first, first, first
 		return c, nil
 	}
 	var rows []store.Message
@@ -255,6 +255,9 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 		c.Messages = append(c.Messages, m)
 		if !row.Output && row.RunID == runID {
 			c.fresh = append(c.fresh, m)
+		}
+		if !row.Output && row.RunID == t.row.ID { // a Turn's id is its first Run's
+			c.Prompt = append(c.Prompt, m)
 		}
 	}
 	c.Messages = agui.OrderResults(c.Messages)
