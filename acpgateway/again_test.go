@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"aqueduct/acpgateway/acp"
 	"aqueduct/agui"
@@ -70,4 +71,31 @@ func TestAMessageThatCameWithAnAnswerIsPrompted(t *testing.T) {
 			t.Errorf("prompt %q", got)
 		}
 	})
+}
+
+// What a prompt that has ended is still said to belong to opens a Run, which ends when nothing
+// more comes: there is no second prompt_result to wait for.
+func TestUpdatesAfterTheEndDoNotHoldTheSession(t *testing.T) {
+	for name, late := range map[string]func(c *conversation){
+		"words of the prompt": func(c *conversation) { c.says("late", "by the way") },
+		"words of none, behind state of the prompt": func(c *conversation) {
+			c.update(`{"sessionUpdate":"usage_update","used":1,"size":2}`)
+			c.p.say(update(c.run, "", chunk("late", "by the way")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, plan{}, func(h *house) {
+				p := oldProxy(h, "p1").link()
+				c := p.begin("t1", "first")
+				c.ends()
+				h.settle()
+				late(c)
+				h.pass(5 * time.Second)
+				h.reads("t1", "RUN", "DONE success", "RUN", "says: by the way", "DONE success")
+				c = p.begin("t1", "second")
+				c.ends()
+				c.s.rest()
+			})
+		})
+	}
 }

@@ -149,7 +149,9 @@ func (r *turn) update(out []fromacp.Out, m *acp.ACPUpdate) []fromacp.Out {
 		if r.t.isDropped(*m.PromptID) && !stateLike(m.Update) {
 			return out
 		}
-		r.followed(*m.PromptID)
+		if !r.t.hasEnded(*m.PromptID) { // its result may still wait, which is followed then
+			r.followed(*m.PromptID)
+		}
 	}
 	tr.Replay(m.Replay)
 	return tr.Update(out, m.Update)
@@ -167,6 +169,12 @@ func (t *tunnel) isDropped(prompt string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.dropped.has(prompt)
+}
+
+func (t *tunnel) hasEnded(prompt string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.results.has(prompt)
 }
 
 // opened sends the prompt that waited for it.
