@@ -73,9 +73,27 @@ func (t *tunnel) control(ctx context.Context, c bridge.Control) error {
 	case !ok:
 		return &bridge.ControlError{Code: bridge.ControlFailed, Message: "The proxy answered with something else."}
 	case result.OK:
+		t.isSet(ctx, session, c)
 		return nil
 	}
 	return refusal(result.Error)
+}
+
+// isSet tells the Session what an agent need not say of itself: whoever sets its mode or its
+// model knows.
+func (t *tunnel) isSet(ctx context.Context, session string, c bridge.Control) {
+	name := ""
+	switch c.Action {
+	case bridge.ControlSetMode:
+		name = "currentModeId"
+	case bridge.ControlSetModel:
+		name = "currentModelId"
+	default:
+		return
+	}
+	t.push(ctx, frame{run: t.id, Frame: &acp.ACPUpdate{RunID: t.id, SessionID: &session, Update: mustJSON(map[string]string{
+		"sessionUpdate": acp.CurrentMode, name: text(c.Value),
+	})}})
 }
 
 func controlFrame(run, id, session string, c bridge.Control) (acp.Frame, error) {
@@ -135,6 +153,17 @@ func controlError(err error) error {
 		return &bridge.ControlError{Code: bridge.ControlTimeout, Message: "The agent did not answer in time."}
 	}
 	return err
+}
+
+// Settings implements bridge.Controller.
+func (g *Gateway) Settings(sessionID string) bridge.Settings {
+	t := g.known(sessionID)
+	if t == nil {
+		return bridge.Settings{}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.told
 }
 
 // Linked implements bridge.Controller.

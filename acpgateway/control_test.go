@@ -124,6 +124,46 @@ func TestSetModel(t *testing.T) {
 	})
 }
 
+// What was set is told at once, though the agent says nothing of it, and is in the state with
+// the next Run.
+func TestWhatWasSetIsTold(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		c.update(`{"sessionUpdate":"current_mode_update","currentModeId":"ask"}`)
+		c.ends()
+		c.s.rest()
+		set := func(action bridge.ControlAction, value string) {
+			done := h.controlled(c.run, bridge.Control{Action: action, Value: json.RawMessage(value)})
+			id := ""
+			switch m := p.next().frame.(type) {
+			case *acp.SessionSetMode:
+				id = m.ControlID
+			case *acp.SessionSetModel:
+				id = m.ControlID
+			}
+			p.say(&acp.SessionControlResult{RunID: c.run, ControlID: id, OK: true})
+			h.must(<-done)
+		}
+		set(bridge.ControlSetMode, `"code"`)
+		set(bridge.ControlSetModel, `"big"`)
+		c.update(`{"sessionUpdate":"config_option_update","configOptions":[{"id":"fast","currentValue":"on"}]}`)
+		h.settle()
+		told := h.gateway.Settings(c.run)
+		if told.ModeID != "code" || told.ModelID != "big" || !strings.Contains(string(told.ConfigOptions), "fast") {
+			t.Errorf("%+v %s", told, told.ConfigOptions)
+		}
+		h.reads("t1", "RUN", "DONE success") // nothing was said
+		c = p.begin("t1", "again")
+		c.ends()
+		c.s.rest()
+		h.settle()
+		if state := h.acp("t1"); string(state["modeId"]) != `"code"` || string(state["modelId"]) != `"big"` {
+			t.Errorf("%s", state)
+		}
+	})
+}
+
 // A control nobody answers ends after a minute; one to a proxy that is away, or goes, at once.
 func TestControlsThatAreNotAnswered(t *testing.T) {
 	inHouse(t, plan{}, func(h *house) {

@@ -1,9 +1,10 @@
 package acpgateway
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"aqueduct/acpgateway/acp"
@@ -58,14 +59,28 @@ func (t *tunnel) inSession(id string) {
 
 func (t *tunnel) heard(m *acp.ACPUpdate) {
 	t.inSession(word(m.SessionID))
-	if strings.Contains(string(m.Update), "onfigOptions") {
-		settings := acp.ReadUpdate(m.Update).Session().Settings
-		if o, ok := settings.Named("model"); ok {
-			t.mu.Lock()
-			t.models = o.ID
-			t.mu.Unlock()
-		}
+	if !tellsSettings(m.Update) {
+		return
 	}
+	u := acp.ReadUpdate(m.Update)
+	v := u.Session()
+	if u.Variant == acp.SessionState {
+		v = acp.ReadSession(u.Content.Raw)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if o, ok := v.Settings.Named("model"); ok {
+		t.models = o.ID
+	}
+	t.told.ModeID, t.told.ModelID = cmp.Or(v.ModeID, t.told.ModeID), cmp.Or(v.ModelID, t.told.ModelID)
+	if v.Settings.Raw != nil {
+		t.told.ConfigOptions = v.Settings.Raw
+	}
+}
+
+// tellsSettings looks for the names of what does, which costs a chunk less than reading it.
+func tellsSettings(update []byte) bool {
+	return bytes.Contains(update, []byte("onfigOptions")) || bytes.Contains(update, []byte("urrentM")) || bytes.Contains(update, []byte("urrent_mode"))
 }
 
 func (t *tunnel) wasOpened(m *acp.Opened) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aqueduct/acpgateway/acp"
+	"aqueduct/bridge"
 	"aqueduct/bridge/fromacp"
 	"aqueduct/store"
 )
@@ -36,6 +37,7 @@ type tunnel struct {
 	life    int    // of the agent's processes, counted
 	session string // the agent's own id of the conversation, as last heard
 	models  string // id of the config option that chooses the model
+	told    bridge.Settings
 
 	prompts map[string]*prompt // that the agent has and has not ended
 	turns   recent             // the last prompts it was given

@@ -17,6 +17,9 @@ type Controller interface {
 	Inventory(ctx context.Context, proxyID string) (Inventory, error)
 	// Prune has a proxy remove what no Session of ours accounts for.
 	Prune(ctx context.Context, proxyID string, dryRun bool) (SandboxResult, error)
+	// Settings are what a Session's agent last told to be set to, where that may not be in
+	// the log yet: between Turns it waits for the next.
+	Settings(sessionID string) Settings
 	// Linked tells whether a proxy is connected to this replica, and how many Turns it works on.
 	Linked(proxyID string) (linked bool, busy int)
 }
@@ -38,6 +41,13 @@ type Control struct {
 	Action ControlAction
 	Option string          // the id of the option of set_config_option
 	Value  json.RawMessage // the mode's or model's id, or the option's value: a text or a boolean
+}
+
+// Settings is what an agent is set to. A zero member was not heard.
+type Settings struct {
+	ModeID        string
+	ModelID       string
+	ConfigOptions json.RawMessage
 }
 
 // SandboxControl is one thing to do to an agent's surroundings; the members are those of

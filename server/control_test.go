@@ -18,6 +18,7 @@ type fakeControl struct {
 	err       error
 	result    bridge.SandboxResult
 	inventory bridge.Inventory
+	settings  bridge.Settings
 	asked     []string
 }
 
@@ -43,6 +44,8 @@ func (f *fakeControl) Prune(_ context.Context, proxyID string, dryRun bool) (bri
 }
 
 func (f *fakeControl) Linked(proxyID string) (bool, int) { return proxyID == "p1", 2 }
+
+func (f *fakeControl) Settings(string) bridge.Settings { return f.settings }
 
 // last is what was asked last, once.
 func (f *fakeControl) last() string {
@@ -162,7 +165,7 @@ func TestProxyControl(t *testing.T) {
 
 func TestThreadControls(t *testing.T) {
 	t.Parallel()
-	h, _, s := steered(t)
+	h, f, s := steered(t)
 	h.do("GET", "/api/threads/T/control", "").is(t, 200, `{}`)
 	state := `{"mine":1,"acp":{"modeId":"auto","modelId":"m1","modes":{"availableModes":[]},"models":{"x":1},"configOptions":[{"id":"mode"}],"commands":[{"name":"init"}]}}`
 	h.keepState(s.ID, state)
@@ -175,6 +178,12 @@ func TestThreadControls(t *testing.T) {
 	h.do("GET", "/api/threads/T/control", "").is(t, 200, `{"mode_id":"auto","model_id":"m1","modes":{"availableModes":[]},"models":{"x":1},`+
 		`"config_options":[{"id":"mode"}],"commands":[{"name":"init"}],"instance":{"proxy_id":"p1","linked":true,"instance_name":"tuixiu-run-1",`+
 		`"status":"running","transport":{"type":"transport_connected"},"init":{"ok":true},"last_seen":"1970-01-01T00:00:01Z","last_error":"e"}}`)
+	f.settings = bridge.Settings{ModeID: "plan", ConfigOptions: json.RawMessage(`[{"id":"newer"}]`)} // since the last Run
+	newer := `{"mode_id":"plan","model_id":"m1","modes":{"availableModes":[]},"models":{"x":1},"config_options":[{"id":"newer"}],`
+	if got := h.do("GET", "/api/threads/T/control", ""); !strings.HasPrefix(got.body, newer) {
+		t.Errorf("%s\nwant %s", got.body, newer)
+	}
+	f.settings = bridge.Settings{}
 	h.keepState(s.ID, `{"acp":"an agent's own"}`)
 	if got := h.do("GET", "/api/threads/T/control", ""); got.status != 200 || strings.Contains(got.body, "mode_id") {
 		t.Errorf("%d %s", got.status, got.body)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -55,6 +56,9 @@ func (h *threadControl) get(c echo.Context) error {
 		return err
 	}
 	out := controlsOf(s.State)
+	if h.control != nil {
+		out.overlay(h.control.Settings(s.ID))
+	}
 	ctx := c.Request().Context()
 	switch i, err := h.store.SandboxInstance(ctx, auth.From(ctx).Scope(), s.ID); {
 	case err == nil:
@@ -80,6 +84,14 @@ func controlsOf(state []byte) controlsJSON {
 	return controlsJSON{
 		ModeID: s.ACP.ModeID, ModelID: s.ACP.ModelID, Modes: s.ACP.Modes, Models: s.ACP.Models,
 		ConfigOptions: s.ACP.ConfigOptions, Commands: s.ACP.Commands,
+	}
+}
+
+// overlay puts what was told since in place of what the state has.
+func (out *controlsJSON) overlay(told bridge.Settings) {
+	out.ModeID, out.ModelID = cmp.Or(told.ModeID, out.ModeID), cmp.Or(told.ModelID, out.ModelID)
+	if told.ConfigOptions != nil {
+		out.ConfigOptions = rawJSON(told.ConfigOptions)
 	}
 }
 
