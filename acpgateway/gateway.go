@@ -86,6 +86,9 @@ func (g *Gateway) restore(ctx context.Context) error {
 		p.row = row
 		p.row.Status = store.ProxyOffline
 		p.mu.Unlock()
+		if row.Status != store.ProxyOffline {
+			g.keeper.proxy(p) // the process before this one had no time to
+		}
 	}
 	if err != nil && ctx.Err() != nil {
 		return nil

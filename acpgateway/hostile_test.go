@@ -232,6 +232,20 @@ func TestOptionNotOffered(t *testing.T) {
 	})
 }
 
+// A permission_request without a request_id is no question: nobody could be told the answer.
+func TestPermissionRequestWithoutAnID(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		before := h.refusals()
+		p.write(signal(c.run, `{"type":"permission_request","session_id":"S1","tool_call":{"toolCallId":"x"},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"}]}`))
+		h.refusedSince(before, "malformed", 1)
+		c.ends()
+		c.s.rest()
+		h.reads("t1", "RUN", "custom proxy.permission_request", "DONE success")
+	})
+}
+
 // A tool of the name of our permission card is shown as the agent's.
 func TestToolNamedRequestPermission(t *testing.T) {
 	inHouse(t, plan{}, func(h *house) {

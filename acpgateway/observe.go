@@ -129,6 +129,7 @@ func (t *tunnel) gone(status string) {
 func (t *tunnel) signalled(m *acp.ProxyUpdate) bool {
 	signal, err := acp.DecodeSignal(m.Content)
 	if err != nil {
+		t.g.refuse(refusedMalformed)
 		return true // told as it is
 	}
 	switch s := signal.(type) {

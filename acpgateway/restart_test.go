@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"aqueduct/acpgateway/acp"
+	"aqueduct/bridge/proxies"
+	"aqueduct/store"
 )
 
 // A server that is started anew takes up the prompt that its proxy still has: it is not sent
@@ -287,5 +289,25 @@ func TestGatewayRestartedWhileOpening(t *testing.T) {
 		c.ends()
 		c.s.rest()
 		p.silent()
+	})
+}
+
+// A server that had no time to say goodbye leaves its proxies online in the database: the next
+// one corrects it.
+func TestProxiesAreOfflineAfterAKill(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		h.settle()
+		row, err := h.store.Proxy(h.t.Context(), store.System(), "p1")
+		if err != nil || row.Status != store.ProxyOnline {
+			t.Fatalf("%+v %v", row, err)
+		}
+		p.restart()
+		h.must(proxies.New(h.store).SaveProxy(h.t.Context(), row))
+		h.restart()
+		h.settle()
+		if row, err = h.store.Proxy(h.t.Context(), store.System(), "p1"); err != nil || row.Status != store.ProxyOffline {
+			t.Errorf("%+v %v", row, err)
+		}
 	})
 }

@@ -1,6 +1,9 @@
 package acp
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"errors"
+)
 
 // ProxyUpdate carries a signal of the proxy's own; DecodeSignal reads its content.
 type ProxyUpdate struct {
@@ -122,6 +125,9 @@ type UnknownSignal struct {
 // Kind implements Signal.
 func (u *UnknownSignal) Kind() string { return u.Name }
 
+// errNameless: what has no id cannot be answered.
+var errNameless = errors.New("acp: permission_request: no request_id")
+
 // DecodeSignal reads a proxy_update's content.
 func DecodeSignal(content json.RawMessage) (Signal, error) {
 	head, err := decodeHead(content)
@@ -134,6 +140,9 @@ func DecodeSignal(content json.RawMessage) (Signal, error) {
 	}
 	if err := json.Unmarshal(content, s); err != nil {
 		return nil, err
+	}
+	if p, ok := s.(*PermissionRequest); ok && p.RequestID == "" {
+		return nil, errNameless
 	}
 	return s, nil
 }
