@@ -34,6 +34,7 @@ type trail struct {
 	proxyError string
 	stderr     string // the last of it
 	init       string
+	script     string // the last of what an init script said
 	sandbox    string
 	gone       bool
 	exitCode   *int
@@ -45,6 +46,8 @@ func (tr *trail) line(source, words string) {
 	switch source {
 	case "proxy:error":
 		tr.proxyError = head(words, maxCause)
+	case "init", "init:stdout", "init:stderr":
+		tr.script = tail(tr.script+strings.TrimRight(words, "\n")+"\n", maxStderr)
 	case "agent:stderr":
 		tr.stderr = tail(tr.stderr+strings.TrimRight(words, "\n")+"\n", maxStderr)
 	}
@@ -111,7 +114,10 @@ func (tr *trail) causes(c Cause) string {
 	if tr.gone {
 		add("exit", exitWords(tr.exitCode, tr.signal))
 	}
-	add("init", head(tr.init, maxCause))
+	if tr.init != "" {
+		add("init", head(tr.init, maxCause))
+		add("script", tr.script)
+	}
 	add("sandbox", head(tr.sandbox, maxCause))
 	add("stderr", tr.stderr)
 	return strings.Join(lines, "\n")

@@ -140,7 +140,9 @@ func (t *Translator) closeSteps(dst []Out) []Out {
 
 func (t *Translator) initResult(dst []Out, s *acp.InitResult) []Out {
 	if !s.OK {
-		t.trail.init = joined(": ", t.trail.init, s.Error)
+		if !strings.Contains(t.trail.init, s.Error) { // the step may have said it
+			t.trail.init = joined(": ", t.trail.init, s.Error)
+		}
 		if t.trail.init == "" {
 			t.trail.init = "it did not say why"
 		}

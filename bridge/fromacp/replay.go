@@ -29,6 +29,7 @@ func newReplay(known Known) replay { return replay{known: known} }
 func (t *Translator) Replay(on bool) {
 	if t.replay.marked && !on {
 		t.replay.live()
+		t.speech.loaded = true
 	}
 	t.replay.marked = on
 }

@@ -13,6 +13,7 @@ type speech struct {
 	parent   string         // the newest text message, which tool calls hang under
 	taken    bool           // over from a snapshot, and not gone on with
 	unended  bool           // whoever writes the log ends it
+	loaded   bool           // told by a replay, which is over
 	segments map[string]int // messages an upstream id has begun
 }
 
@@ -51,12 +52,12 @@ func (t *Translator) goOnAgain(dst []Out, words string) []Out {
 // goesOn tells whether a chunk belongs to what is being said. An id that appears, or
 // goes, is another message: codex warns without an id before it speaks with one.
 func (t *Translator) goesOn(thought bool, upstream string) bool {
-	return t.speech.id != "" && t.speech.thought == thought && t.speech.upstream == upstream
+	return t.speech.id != "" && t.speech.thought == thought && t.speech.upstream == upstream && !t.speech.loaded
 }
 
 func (t *Translator) begin(dst []Out, thought bool, upstream string) []Out {
 	s := &t.speech
-	s.thought, s.upstream, s.taken, s.unended = thought, upstream, false, false
+	s.thought, s.upstream, s.taken, s.unended, s.loaded = thought, upstream, false, false, false
 	s.id = t.nextMessageID(upstream, thought)
 	if thought {
 		return event(dst, &agui.ReasoningStart{MessageID: s.id}, &agui.ReasoningMessageStart{MessageID: s.id})

@@ -204,3 +204,19 @@ func TestMarkedReplayIsOver(t *testing.T) {
 		t.Errorf("%s is given twice", id)
 	}
 }
+
+// TestMarkedReplayEndsItsMessage: what a replay told and the log had not is a message of its
+// own, also where the agent gives no ids.
+func TestMarkedReplayEndsItsMessage(t *testing.T) {
+	t.Parallel()
+	chunk := func(s string) string {
+		return `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + s + `"}}`
+	}
+	tr := fromacp.New(fromacp.Config{Known: fromacp.Known{Texts: []string{"old"}}})
+	tr.Replay(true)
+	feed(tr, chunk("unheard"))
+	tr.Replay(false)
+	if outs := feed(tr, chunk("new")); len(outs) != 3 { // an end, a start, the words
+		t.Errorf("the new words go on with the old: %v", outline(t, outs))
+	}
+}
