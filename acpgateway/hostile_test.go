@@ -246,6 +246,34 @@ func TestPermissionRequestWithoutAnID(t *testing.T) {
 	})
 }
 
+// An option of a kind nobody knows is not offered. A request that has no other is declined, and
+// the Turn goes on.
+func TestOptionsOfUnknownKinds(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		ask := func(id, options string) {
+			p.say(signal(c.run, `{"type":"permission_request","request_id":"`+id+`","session_id":"S1","prompt_id":"`+c.prompt+`",
+				"tool_call":{"toolCallId":"x","title":"X","kind":"edit"},"options":[`+options+`]}`))
+		}
+		before := h.refusals()
+		for i, options := range []string{``, `{"optionId":"a","name":"A","kind":"weird"}`, `{"optionId":"b","name":"B"}`} {
+			ask(fmt.Sprint(i), options)
+			if said := want[*acp.SessionPermission](p); said.Outcome != "cancelled" || said.OptionID != nil {
+				t.Errorf("%s: %+v", options, said)
+			}
+		}
+		h.refusedSince(before, "malformed", 3)
+		ask("3", `{"optionId":"a","name":"A","kind":"weird"},{"optionId":"y","name":"Yes","kind":"allow_once"}`)
+		c.s.rest()
+		h.answer("t1", h.asked("t1")[0], "allow_once")
+		if said := want[*acp.SessionPermission](p); said.OptionID == nil || *said.OptionID != "y" {
+			t.Errorf("%+v", said)
+		}
+		c.ends()
+	})
+}
+
 // A tool of the name of our permission card is shown as the agent's.
 func TestToolNamedRequestPermission(t *testing.T) {
 	inHouse(t, plan{}, func(h *house) {

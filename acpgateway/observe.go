@@ -146,7 +146,7 @@ func (t *tunnel) signalled(m *acp.ProxyUpdate) bool {
 		t.note(func(row *store.SandboxInstance) { row.Init = m.Content })
 	case *acp.PermissionRequest:
 		t.inSession(s.SessionID)
-		return !t.declined(s)
+		return !t.declined(s, m.Content)
 	}
 	return true
 }
@@ -158,10 +158,16 @@ func (t *tunnel) status(s *acp.InstanceStatus) {
 	})
 }
 
-func (t *tunnel) declined(s *acp.PermissionRequest) bool {
+// declined answers what nobody is to be asked: for a prompt that was cancelled, or with nothing
+// to choose.
+func (t *tunnel) declined(s *acp.PermissionRequest, content json.RawMessage) bool {
 	t.mu.Lock()
 	declined := s.PromptID != nil && t.dropped.has(*s.PromptID)
 	t.mu.Unlock()
+	if !declined && len(acp.ReadPermission(content).Options) == 0 {
+		t.g.refuse(refusedMalformed)
+		declined = true
+	}
 	if declined {
 		a := ask{key: askKey{Session: s.SessionID, Request: s.RequestID}}
 		t.p.send(t.id, a.cancelled(t.id))

@@ -25,7 +25,9 @@ type Permission struct {
 	SessionID string
 	PromptID  string
 	ToolCall  ToolCall
-	Options   []Option // those without an id are left out: they cannot be chosen
+	// Options are without those that have no id, which cannot be chosen, or whose kind is none
+	// of ours: nobody knows what choosing one would do.
+	Options []Option
 }
 
 // ReadPermission reads either form. It does not fail.
@@ -53,11 +55,19 @@ func ReadPermission(raw json.RawMessage) Permission {
 	}
 	p.ToolCall = ReadToolCall(call)
 	for _, o := range wire.Options.Val {
-		if o.ID != "" {
+		if o.ID != "" && isKind(o.Kind) {
 			p.Options = append(p.Options, o)
 		}
 	}
 	return p
+}
+
+func isKind(kind string) bool {
+	switch kind {
+	case AllowOnce, AllowAlways, RejectOnce, RejectAlways:
+		return true
+	}
+	return false
 }
 
 // UnmarshalJSON reads tolerantly.
