@@ -1,6 +1,10 @@
 package fromacp
 
-import "aqueduct/acpgateway/acp"
+import (
+	"strings"
+
+	"aqueduct/acpgateway/acp"
+)
 
 // Known is what a log holds of a Session whose agent loads it again. The ids are the
 // log's own: they stand for the agent's, so that a replayed message has the same. Leave
@@ -8,7 +12,7 @@ import "aqueduct/acpgateway/acp"
 type Known struct {
 	IDs map[string]bool // of messages and tool calls
 	// Texts are the assistant's messages and thoughts in order, for agents that give
-	// their messages no ids and replay each as one chunk.
+	// their messages no ids. Most replay each as one chunk.
 	Texts []string
 }
 
@@ -17,9 +21,10 @@ type Known struct {
 // prompt gives it away.
 type replay struct {
 	known    Known
-	marked   bool // the proxy says so
-	supposed bool // a user's message was heard, and nothing new since
-	over     bool // what comes now is new
+	marked   bool   // the proxy says so
+	supposed bool   // a user's message was heard, and nothing new since
+	over     bool   // what comes now is new
+	rest     string // of the known text that is being told in pieces
 }
 
 func newReplay(known Known) replay { return replay{known: known} }
@@ -38,7 +43,7 @@ func (t *Translator) Replay(on bool) {
 func (t *Translator) Live() { t.replay.live() }
 
 func (r *replay) live() {
-	r.marked, r.supposed, r.over, r.known.Texts = false, false, true, nil
+	r.marked, r.supposed, r.over, r.known.Texts, r.rest = false, false, true, nil, ""
 }
 
 // flags is what a snapshot has of it. When nothing is loaded there is nothing to say.
@@ -67,7 +72,7 @@ func (r *replay) going() bool { return r.marked || r.supposed }
 func (r *replay) has(id string) bool { return r.known.IDs[id] }
 
 // none tells that nothing can be a repetition.
-func (r *replay) none() bool { return r.over || len(r.known.IDs)+len(r.known.Texts) == 0 }
+func (r *replay) none() bool { return r.over || len(r.known.IDs)+len(r.known.Texts)+len(r.rest) == 0 }
 
 // user hears a user's message: where nothing is known it is an echo of the prompt.
 func (r *replay) user() { r.supposed = !r.none() }
@@ -98,11 +103,16 @@ func (r *replay) message(id string, u acp.Update) bool {
 }
 
 // text takes the next known message with this text. Each counts once and in order, so
-// that an agent may say the same again when it is live.
+// that an agent may say the same again when it is live. In pieces it may come only where the
+// proxy marks the replay: elsewhere a piece may be how something new begins.
 func (r *replay) text(s string) bool {
+	if rest, ok := strings.CutPrefix(r.rest, s); ok && r.marked {
+		r.rest = rest
+		return true
+	}
 	for i, known := range r.known.Texts {
-		if known == s {
-			r.known.Texts = r.known.Texts[i+1:]
+		if rest, ok := strings.CutPrefix(known, s); ok && (rest == "" || r.marked) {
+			r.known.Texts, r.rest = r.known.Texts[i+1:], rest
 			return true
 		}
 	}

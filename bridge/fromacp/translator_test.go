@@ -181,6 +181,23 @@ func TestMarkedReplay(t *testing.T) {
 	}
 }
 
+// TestMarkedReplayInPieces: an agent without ids may tell its messages again as it told them
+// first, piece by piece.
+func TestMarkedReplayInPieces(t *testing.T) {
+	t.Parallel()
+	chunk := func(s string) string {
+		return `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + s + `"}}`
+	}
+	tr := fromacp.New(fromacp.Config{Known: fromacp.Known{Texts: []string{"hello world", "hello again"}}})
+	tr.Replay(true)
+	if outs := feed(tr, chunk("hello "), chunk("wor"), chunk("ld"), chunk("hello "), chunk("again")); len(outs) != 0 {
+		t.Error(outline(t, outs))
+	}
+	if outs := feed(tr, chunk("hello ")); len(outs) == 0 {
+		t.Error("what the log has not is lost")
+	}
+}
+
 // TestMarkedReplayIsOver: after what is marked all is new, also under an id that the agent's
 // earlier process gave.
 func TestMarkedReplayIsOver(t *testing.T) {
