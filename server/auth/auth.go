@@ -78,8 +78,8 @@ func (a *Auth) CheckListener(addr net.Addr) error {
 // URLs are not looked at: they end up in logs and histories. Approvers and channels are
 // callers only where they are named in also.
 func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
-	if token, ok := bearerToken(r.Header.Values("Authorization")); ok && strings.HasPrefix(token, store.RunTokenPrefix) {
-		return Caller{}, ErrTokenType // good for its own tools only, though nobody else need show anything
+	if token, ok := bearerToken(r.Header.Values("Authorization")); ok && (strings.HasPrefix(token, store.RunTokenPrefix) || saysProxy(token)) {
+		return Caller{}, ErrTokenType // good for its own tools or socket only, though nobody else need show anything
 	}
 	if a.open {
 		// The listener was checked at the start; this holds for whoever mounts the handler

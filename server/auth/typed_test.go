@@ -123,6 +123,17 @@ func TestCallerOfTypedTokens(t *testing.T) {
 	}
 }
 
+// TestProxyTokenWhereNoneIsNeeded: it opens its own door only, also where others stand open.
+func TestProxyTokenWhereNoneIsNeeded(t *testing.T) {
+	t.Parallel()
+	for of := range claims() {
+		r := from("127.0.0.1", bearer(issued(t, of))...)
+		if _, err := auth.None().Caller(r); errors.Is(err, auth.ErrTokenType) != (of == auth.TypeACPProxy) {
+			t.Errorf("%s: %v", of, err)
+		}
+	}
+}
+
 // TestCallersSayWhoTheyAre: tenant, user, roles and end come from the claims.
 func TestCallersSayWhoTheyAre(t *testing.T) {
 	t.Parallel()
