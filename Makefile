@@ -31,9 +31,10 @@ run: build ## build and start it with the demo agent on http://127.0.0.1:8080
 test: setup lint test-go test-judges test-agents test-sdk fuzz ## install what is missing and run every test
 
 # The race detector is worth its price where goroutines meet; the judges below watch the
-# program as it ships.
+# program as it ships. What comes with it is a check of each pointer that SQLite, which was
+# translated from C, makes of a number: a third of the time, and no race.
 test-go: setup-postgres ## the Go tests, with the race detector
-	go test -race -count=1 -timeout 15m $$(go list ./... | grep -v '/test/')
+	go test -race -gcflags='modernc.org/...=-d=checkptr=0' -count=1 -timeout 15m $$(go list ./... | grep -v '/test/')
 
 test-judges: setup-postgres setup-chromium setup-judges setup-tdesign ## the program under official clients, TDesign Chat, a browser, crashes
 	go test -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults ./test/judges | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
