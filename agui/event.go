@@ -42,8 +42,6 @@ func (s *Sub) appendTail(dst []byte) []byte {
 // lane is where an event belongs: a subagent's id, or "" for the run itself.
 func (s *Sub) lane() string { return s.SubagentRunID }
 
-func (s *Sub) setLane(id string) { s.SubagentRunID = id }
-
 func (b *Base) member(key, raw []byte) error {
 	switch string(key) {
 	case "timestamp":
@@ -67,7 +65,6 @@ func (s *Sub) member(key, raw []byte) error {
 type laned interface {
 	Event
 	lane() string
-	setLane(id string)
 }
 
 // laneOf is the lane of any event; those without one belong to the run.
