@@ -29,7 +29,7 @@ func allowed() map[string][]string {
 		"bridge/notify":                    {"store", "bridge/inbox", "bridge/notify/link", "bridge/outbound"},
 		"bridge/internal/failpoint":        {},
 		"bridge/eventlog":                  {"store", "bridge/internal/failpoint"},
-		"bridge/inbox":                     {"store", "policy"},
+		"bridge/inbox":                     {"store", "policy", "bridge/audit"},
 		"bridge/audit":                     {"store"},
 		"bridge/proxies":                   {"store"},
 		"bridge/tools":                     {"store", "policy", "bridge/inbox", "bridge/outbound", "bridge/internal/failpoint"},

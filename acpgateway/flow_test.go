@@ -38,7 +38,7 @@ func TestUpdatesFlowWhileAnotherSessionAsks(t *testing.T) {
 		s.rest()
 		h.settle()
 		h.reads("asking", "RUN", "says: may I? ", "calls execute", "calls request_permission", "DONE interrupt", "RUN",
-			`gets {"status":"approved","optionId":"allow_once","kind":"allow_once"}`, "says: "+strings.Repeat("still ", n/1000),
+			"says: "+strings.Repeat("still ", n/1000), `gets {"status":"approved","optionId":"allow_once","kind":"allow_once"}`,
 			"gets The agent ended without a result.", "DONE success")
 		if left := p.unacknowledged(); left != 0 {
 			t.Errorf("%d frames are not acknowledged", left)
@@ -46,8 +46,8 @@ func TestUpdatesFlowWhileAnotherSessionAsks(t *testing.T) {
 	})
 }
 
-// A permission may be open for an hour while the agent talks on: nothing is lost, nothing
-// overloaded, and the prompt's time stands still meanwhile.
+// A permission may be open for an hour while the agent talks on: every word is in the log when it is said, in Runs that
+// end with the question again, and the prompt's time stands still meanwhile.
 func TestPermissionOpenForAnHour(t *testing.T) {
 	inHouse(t, plan{bridge: bridge.Limits{ApprovalTTL: 2 * time.Hour}}, func(h *house) {
 		p := newProxy(h, "p1").link()
@@ -56,23 +56,26 @@ func TestPermissionOpenForAnHour(t *testing.T) {
 		h.pass(20 * time.Minute)
 		c.asks("0", "call-1")
 		c.s.rest()
-		parked := ""
-		for i := range 360 {
-			h.pass(10 * time.Second)
+		lines := []string{"RUN", "says: may I? ", "calls execute", "calls request_permission", "DONE interrupt"}
+		for i := range 60 {
+			h.pass(time.Minute)
+			if i > 0 {
+				lines = append(lines, "DONE interrupt")
+			}
 			word := fmt.Sprintf("w%d ", i)
-			parked += word
+			lines = append(lines, "RUN", "says: "+word)
 			c.says("m2", word)
 		}
+		h.pass(time.Second)
 		s := h.answer("t1", h.asked("t1")[0], "allow_once")
 		want[*acp.SessionPermission](p)
 		h.pass(39 * time.Minute)
-		c.says("m2", "at last")
+		c.says("m3", "at last")
 		c.ends()
 		s.rest()
 		h.settle()
-		h.reads("t1", "RUN", "says: may I? ", "calls execute", "calls request_permission", "DONE interrupt", "RUN",
-			`gets {"status":"approved","optionId":"allow_once","kind":"allow_once"}`, "says: "+parked+"at last",
-			"gets The agent ended without a result.", "DONE success")
+		h.reads("t1", append(lines, `gets {"status":"approved","optionId":"allow_once","kind":"allow_once"}`, "says: at last",
+			"gets The agent ended without a result.", "DONE success")...)
 		if left := p.unacknowledged(); left != 0 {
 			t.Errorf("%d frames are not acknowledged", left)
 		}

@@ -136,6 +136,7 @@ func conversation1(h *house, p *double, w *scribe) {
 		c.request("0", "c1"))
 	w.chat(s.rest())
 	s = h.answer("t1", h.asked("t1")[0], "allow_once")
+	h.settle()
 	w.down(p.left())
 	w.up(p, u(tool("tool_call_update", "c1", `"status":"completed","rawOutput":"a b"`)), u(chunk("m2", "Two files.")), c.result())
 	w.chat(s.rest())

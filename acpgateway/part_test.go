@@ -27,7 +27,7 @@ func TestSpeaksWhileItAsks(t *testing.T) {
 		h.settle()
 		s := h.answer("t1", h.asked("t1")[0], "allow_once")
 		want[*acp.SessionPermission](p)
-		c.says("m", "thanks")
+		c.says("m2", "thanks")
 		c.ends()
 		s.rest()
 		h.legal("t1", h.events("t1"))
@@ -38,7 +38,7 @@ func TestSpeaksWhileItAsks(t *testing.T) {
 			}
 		}
 		if said != "may I? "+all+"thanks" {
-			t.Errorf("said %q", said)
+			t.Errorf("said %q\n%s", said, transcript(t, h.events("t1")))
 		}
 		if n := h.count("t1", "RUN_ERROR"); n != 0 {
 			t.Error(transcript(t, h.events("t1")))
@@ -63,7 +63,7 @@ func TestCallBesideAnAskedOne(t *testing.T) {
 		c.ends()
 		s.rest()
 		h.reads("t1", "RUN", "calls execute", "calls execute", "calls request_permission", "DONE interrupt",
-			"RUN", `gets {"status":"approved","optionId":"allow_once","kind":"allow_once"}`, "custom acp.arguments_changed", "gets out",
+			"RUN", "custom acp.arguments_changed", "gets out", `gets {"status":"approved","optionId":"allow_once","kind":"allow_once"}`,
 			"gets The agent ended without a result.", "DONE success")
 	})
 }

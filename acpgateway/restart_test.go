@@ -169,7 +169,7 @@ func TestGatewayRestartedPermissionOpen(t *testing.T) {
 		c.ends()
 		h.settle()
 		h.reads("t1", "RUN", "says: "+before, "calls execute", "calls request_permission", "DONE interrupt",
-			"RUN", `gets {"status":"approved","optionId":"allow_once","kind":"allow_once"}`, "says: "+kept+away, "says: "+after,
+			"RUN", "says: "+kept+away, `gets {"status":"approved","optionId":"allow_once","kind":"allow_once"}`, "says: "+after,
 			"gets The agent ended without a result.", "DONE success")
 		p.silent()
 		if n := p.unacknowledged(); n != 0 {

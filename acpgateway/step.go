@@ -36,9 +36,6 @@ func (r *turn) step() []bridge.Output {
 	if r.phase != ended {
 		out = r.due(out, full)
 	}
-	if len(frames) > 0 && r.mayPart(out) {
-		out = r.t.tr.Part(out)
-	}
 	return r.outputs(out, at)
 }
 

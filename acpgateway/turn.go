@@ -2,7 +2,6 @@ package acpgateway
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -48,7 +47,6 @@ type turn struct {
 	clock   time.Time     // the prompt's time runs since
 	spent   time.Duration // and ran before
 	stopped bool          // Cancel was called
-	parked  bool          // what is said is kept for the next Run
 	parted  bool          // since the last step: a Run has ended
 }
 
@@ -96,11 +94,11 @@ func (r *turn) Cancel(context.Context) error {
 	return nil
 }
 
-// Pause implements bridge.Pauser: the Run that was open has ended.
-func (r *turn) Pause(parked bool) {
+// Pause implements bridge.Pauser: with a Question open, the Run that was open has ended.
+func (r *turn) Pause(paused bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.parked, r.parted = parked, r.parted || parked
+	r.parted = r.parted || paused
 }
 
 // hasParted says, once, that a Run has ended.
@@ -110,15 +108,6 @@ func (r *turn) hasParted() bool {
 	parted := r.parted
 	r.parted = false
 	return parted
-}
-
-// mayPart says whether the Run may end at any moment, because the agent asks.
-func (r *turn) mayPart(out []fromacp.Out) bool {
-	r.mu.Lock()
-	parked := r.parked
-	r.mu.Unlock()
-	asks := slices.ContainsFunc(out, func(o fromacp.Out) bool { return o.Question != nil })
-	return !parked && (asks || r.t.asking())
 }
 
 // Release implements bridge.Turn.

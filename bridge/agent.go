@@ -18,10 +18,11 @@ type Agent interface {
 	Resume(ctx context.Context, call Call, answers []Answer) (Turn, error)
 }
 
-// Pauser is a Turn whose upstream may only take so long. Its limits stand still while the
-// Turn is parked: then it is people who take long.
+// Pauser is a Turn whose upstream may only take so long. Its limits stand still while a Question is open: then it
+// is people who take long.
 type Pauser interface {
-	Pause(parked bool)
+	// Pause(true) is called when a Run has ended with open Questions, Pause(false) when none is open any more.
+	Pause(paused bool)
 }
 
 // Forgetter is an Agent that keeps something for each Session.
@@ -30,18 +31,24 @@ type Forgetter interface {
 	Forget(ctx context.Context, sessionID string) error
 }
 
-// Turn is one prompt being answered upstream. Next is called from one goroutine; Answer,
-// Cancel and Release may be called beside it.
+// Turn is one prompt being answered upstream. Next is called from one goroutine; Cancel, Release and an
+// Answerer's Answer may be called beside it.
 type Turn interface {
 	// Next waits for what the upstream says next. After an Output with an End it is not
 	// called again. An error is a *Failure, or ctx's.
 	Next(ctx context.Context) ([]Output, error)
-	// Answer tells an upstream that still waits. ErrCannotResume when it does not.
-	Answer(ctx context.Context, a Answer) error
 	// Cancel asks the upstream to stop. Next then ends soon.
 	Cancel(ctx context.Context) error
 	// Release gives up everything held for the Turn. It returns when that is done.
 	Release()
+}
+
+// Answerer is a Turn whose upstream takes answers while it is being read. Any other is called again with them once
+// it has ended to wait.
+type Answerer interface {
+	// Answer hands one answer over. It does not wait for the upstream to act on it: the goroutine that reads the
+	// upstream's output calls it. ErrCannotResume when the upstream must be called again instead.
+	Answer(ctx context.Context, a Answer) error
 }
 
 // Call is what an Agent is called with.

@@ -72,7 +72,7 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 		return reply, false, err
 	}
 	turnID := in.settled[0].Question.Call.TurnID
-	next, err := reserveNext(ctx, in.tx, turnID, in.req.RunID, &posted{profile: in.profile, bodyHash: in.req.BodyHash})
+	next, err := reserveNext(ctx, in.tx, turnID, in.req.RunID, posted{profile: in.profile, bodyHash: in.req.BodyHash})
 	if err != nil {
 		return Reply{}, false, err
 	}
@@ -115,9 +115,12 @@ func (in *intake) settle(ctx context.Context, g given) error {
 		return err
 	}
 	d.By, d.Via = in.req.Principal.User, inbox.ViaChat
-	settled, err := in.s.settleIn(ctx, in.tx, g.question, d, decider{who: in.req.Principal, in: store.As(in.req.Principal)})
+	settled, err := in.s.settler.Apply(ctx, in.tx, in.session, g.question, d, in.req.Principal)
 	if errors.As(err, &unclear) {
 		in.note("question_open", map[string]any{"id": g.question.Call.ID, "code": unclear.Code, "message": unclear.Message})
+		if unclear.Code == inbox.NotApprover || unclear.Code == inbox.FourEyes {
+			return inbox.AuditRefusal(ctx, in.tx, in.req.Principal, g.question.Call.ID, unclear.Code, time.Now())
+		}
 		return nil
 	}
 	switch {

@@ -27,6 +27,11 @@ const (
 // ask keeps a Question and pauses the Turn. It is an Approval at once, in every inbox;
 // the chat shows it when the Run ends, which is as soon as the upstream is quiet.
 func (t *turn) ask(ctx context.Context, o Output) error {
+	if t.run == nil { // the Run ended within this batch
+		if _, err := t.openFurtherRun(ctx); err != nil {
+			return err
+		}
+	}
 	verdict, settled, err := t.settledAlready(ctx, o.Question)
 	t.reached(o)
 	if settled || err != nil {
@@ -63,24 +68,29 @@ func (t *turn) askPerson(ctx context.Context, q *Question, v policy.Verdict) err
 	} else {
 		records = append(records, t.record("tool_call_created", mustJSON(map[string]string{"tool_call_id": row.ID, "tool_name": row.Name})))
 	}
-	if t.row.Status == store.TurnRunning {
-		moves = append(moves, store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{store.TurnRunning}, To: pause})
+	if t.row.Status == store.TurnPausedApproval { // whatever else is open, a person is waited for
+		pause = store.TurnPausedApproval
 	}
+	moves = append(moves, t.statusMoves(pause)...)
 	if err := t.keep(ctx, records, moves...); err != nil {
 		return err
 	}
-	if t.row.Status == store.TurnRunning {
-		t.row.Status = pause
-	}
+	t.row.Status = pause
 	t.s.m.cfg.Notices.Kept()
 	t.s.m.deadlines.Arm(row.ID, time.Until(row.ExpiresAt))
-	if t.run != nil {
-		if !t.asked {
-			t.asked, t.askedAt = true, time.Now()
-		}
-		t.quiet.Reset(t.s.m.cfg.Limits.Quiet)
-	}
+	t.toShow()
 	return nil
+}
+
+// toShow has the open Run end with a Question that came up, as soon as the upstream is quiet.
+func (t *turn) toShow() {
+	if t.run == nil {
+		return
+	}
+	if !t.asked {
+		t.asked, t.askedAt = true, time.Now()
+	}
+	t.quiet.Reset(t.s.m.cfg.Limits.Quiet)
 }
 
 // askedBefore reports whether an upstream repeats a Question, as it may after a restart.
@@ -111,7 +121,7 @@ func (t *turn) answerAgain(ctx context.Context, q inbox.Question) error {
 	if t.pump == nil || q.Approval.DecidedVia == inbox.ViaAgent {
 		return nil
 	}
-	err := t.pump.answer(ctx, []Answer{answerTo(q)})
+	err := t.pump.answer(ctx, answerTo(q))
 	if err == nil || cannotResume(err) {
 		return nil
 	}
@@ -124,8 +134,20 @@ func (t *turn) keep(ctx context.Context, records []store.Record, moves ...store.
 		_, err := t.run.keep(ctx, records, moves...)
 		return err
 	}
-	_, err := t.s.log.Keep(ctx, t.parkedEntry(eventlog.Entry{Moves: moves, Records: records}))
+	e := t.marked(eventlog.Entry{Moves: moves, Records: records})
+	if len(moves) == 0 && len(records) == 0 {
+		return t.s.log.Put(ctx, e)
+	}
+	_, err := t.s.log.Keep(ctx, e)
 	return err
+}
+
+// putMark lets the upstream forget what it said that meant nothing for the log.
+func (t *turn) putMark(ctx context.Context) error {
+	if t.mark == "" {
+		return nil
+	}
+	return t.s.log.Put(ctx, t.marked(eventlog.Entry{}))
 }
 
 // questionRows is a Question as rows, or why it cannot be one.
@@ -179,8 +201,7 @@ func (t *turn) shownName(q *Question) string {
 	return "request_input"
 }
 
-// offered checks the options of a permission: an option of a kind we do not know could
-// not be told apart from its opposite.
+// offered gives each option of a permission its kind, which decides what it does.
 func offered(q *Question) (json.RawMessage, *Failure) {
 	if q.Kind != AskPermission {
 		return nil, nil
@@ -190,9 +211,10 @@ func offered(q *Question) (json.RawMessage, *Failure) {
 	}
 	options := slices.Clone(q.Options)
 	for i, o := range options {
-		if o.ID == "" || !inbox.KnownKind(o.Kind) {
-			return nil, &Failure{Code: CodeUpstreamProtocol, Message: "The agent offered an option of an unknown kind."}
+		if o.ID == "" {
+			return nil, &Failure{Code: CodeUpstreamProtocol, Message: "The agent offered an option without an id."}
 		}
+		options[i].Kind = inbox.KindOf(o.Kind, o.ID, o.Label)
 		options[i].Label = policy.Visible(o.Label, askedLabel)
 	}
 	return mustJSON(options), nil

@@ -240,7 +240,6 @@ func (t *scriptedTurn) Next(ctx context.Context) ([]bridge.Output, error) {
 	return out, nil
 }
 
-func (t *scriptedTurn) Answer(context.Context, bridge.Answer) error { return bridge.ErrCannotResume }
 func (t *scriptedTurn) Cancel(context.Context) error {
 	t.once.Do(func() { close(t.cancelled) })
 	return nil

@@ -4,18 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"aqueduct/agui"
+	"aqueduct/bridge/inbox"
 	"aqueduct/store"
 )
 
 // cancelWait bounds how long an upstream may take to hear that it is cancelled.
 const cancelWait = time.Second
 
-// hearOut is how long a cancelled upstream may go on about what it has begun.
-const hearOut = 250 * time.Millisecond
+// lastWordsWait is how long a cancelled upstream may go on about what it has begun.
+const lastWordsWait = 250 * time.Millisecond
 
 // Cancel asks for the end of the Turn a Run belongs to. It takes our run id or the
 // client's. A Turn that is over stays as it is.
@@ -28,13 +28,14 @@ func (s *Sessions) Cancel(ctx context.Context, who store.Principal, runID string
 	if err != nil || turn.Status.Terminal() {
 		return run, err
 	}
-	return run, s.requestCancel(ctx, turn)
+	return run, s.requestCancel(ctx, turn, who.User)
 }
 
-func (s *Sessions) requestCancel(ctx context.Context, turn store.Turn) error {
+func (s *Sessions) requestCancel(ctx context.Context, turn store.Turn, by string) error {
 	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		return tx.InsertCommand(ctx, store.Command{
 			ID: newID(), SessionID: turn.SessionID, TurnID: turn.ID, Kind: store.CommandCancel, CreatedAt: time.Now(),
+			Payload: mustJSON(commandPayload{By: by}),
 		})
 	})
 	if err == nil {
@@ -80,26 +81,13 @@ func (s *Sessions) leave(ctx context.Context, sessionID, turnID string) {
 		case errors.Is(err, store.ErrNotFound), err == nil && turn.Status.Terminal():
 			return
 		case err == nil && alone == leaveLooks:
-			err = s.requestCancel(ctx, turn)
+			err = s.requestCancel(ctx, turn, "")
 		}
 		if err != nil && ctx.Err() == nil {
 			s.cfg.Logger.Error("turn not cancelled after its client left, trying again", "turn_id", turnID, "error", err)
 			alone = 0
 		}
 	}
-}
-
-// requests looks, while a Run is open, for what cannot wait until it has ended.
-func (t *turn) requests(ctx context.Context) error {
-	commands, err := t.s.m.cfg.Store.PendingCommands(ctx, store.System(), t.s.id)
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(commands, func(c store.Command) bool { return c.TurnID == t.row.ID })
-	if i < 0 {
-		return t.notice(ctx)
-	}
-	return t.cancel(ctx, commands[i])
 }
 
 // obey carries out a command while no Run is open.
@@ -144,14 +132,20 @@ func (t *turn) cancelParked(ctx context.Context, c store.Command, reserved *stor
 	return t.cancel(ctx, c, append(insert, begun)...)
 }
 
-// reasonOf is why a Command ends a Turn.
-func reasonOf(c store.Command) *Failure {
-	f := &Failure{Code: CodeInternal, Message: "The turn was ended."}
-	_ = json.Unmarshal(c.Payload, f) // of our own writing
-	return f
+// commandPayload is what a Command says beside its kind.
+type commandPayload struct {
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
+	By      string `json:"by,omitempty"` // who cancelled; "" when no person did
 }
 
-// stopUpstream tells the upstream to stop and hears it out for a moment: it knows best what
+func payloadOf(c store.Command) commandPayload {
+	p := commandPayload{Code: CodeInternal, Message: "The turn was ended."}
+	_ = json.Unmarshal(c.Payload, &p) // of our own writing
+	return p
+}
+
+// stopUpstream tells the upstream to stop and gives it a moment for its last words: it knows best what
 // becomes of what it has begun. What it asks now, nobody is asked.
 func (t *turn) stopUpstream(ctx context.Context) error {
 	if t.pump == nil {
@@ -160,11 +154,13 @@ func (t *turn) stopUpstream(ctx context.Context) error {
 	patience, stop := context.WithTimeout(ctx, cancelWait)
 	t.pump.cancelUpstream(patience)
 	stop()
-	patience, stop = context.WithTimeout(ctx, hearOut)
+	patience, stop = context.WithTimeout(ctx, lastWordsWait)
 	defer stop()
 	for {
-		b, ok := t.ahead()
-		if !ok {
+		var b batch
+		if t.ahead != nil {
+			b, t.ahead = *t.ahead, nil
+		} else {
 			select {
 			case b = <-t.pump.frames:
 			case <-patience.Done():
@@ -189,21 +185,39 @@ func (t *turn) lastWords(b batch) bool {
 	return b.err != nil || ended(b.outputs)
 }
 
-// cancel stops the upstream and ends the open Run and the Turn, as the Command says.
+// cancel stops the upstream and ends the open Run and the Turn, as the Command says. What was decided before goes to
+// the Agent first: it learns of a cancel only for what was open.
 func (t *turn) cancel(ctx context.Context, c store.Command, before ...store.Move) error {
+	p := payloadOf(c)
+	done := store.CommandDone{ID: c.ID, At: time.Now()}
 	if c.Kind == store.CommandFail {
-		return t.fail(ctx, reasonOf(c), append(before, store.CommandDone{ID: c.ID, At: time.Now()})...)
+		return t.fail(ctx, &Failure{Code: p.Code, Message: p.Message}, append(before, done)...)
+	}
+	if t.pump != nil && t.row.Status.Paused() {
+		if err := t.catchUp(ctx, before...); err != nil {
+			return err
+		}
+		before = nil
+	}
+	if t.run == nil || t.row.Status.Terminal() {
+		return t.keep(ctx, nil, done)
 	}
 	if err := t.stopUpstream(ctx); err != nil {
 		return err
 	}
 	t.release()
-	t.back = nil
-	moves, err := t.withdraw(ctx)
+	all, err := t.questions(ctx)
 	if err != nil {
 		return err
 	}
-	moves = append(append(before, moves...), store.CommandDone{ID: c.ID, At: time.Now()})
+	moves, err := t.cancelQuestions(ctx, all, nil, inbox.CancelledBy(p.By))
+	if err != nil {
+		return err
+	}
+	moves = append(append(before, moves...), done)
+	if c.Kind == store.CommandFinish && t.row.Status == store.TurnRunning {
+		return t.run.end(ctx, ending{turn: store.TurnDone, outcome: &agui.Outcome{Type: agui.OutcomeSuccess}, moves: moves})
+	}
 	return t.run.end(ctx, ending{
 		turn: store.TurnCancelled, outcome: &agui.Outcome{Type: agui.OutcomeCancelled}, moves: moves,
 	})

@@ -8,6 +8,10 @@ import "aqueduct/agui"
 type carry struct {
 	closed map[started]agui.Event // how each was started
 	now    map[started]string     // the upstream's id → that in the newest Run
+	// strange is of a Turn that was taken up after a restart between two Runs: what its upstream had begun before is
+	// not known, so that a message it goes on with without a start is begun anew. seen is what it has begun since.
+	strange bool
+	seen    map[started]bool
 }
 
 // started is a message, or a span of reasoning, by what starts it.
@@ -36,6 +40,17 @@ func (c *carry) over(unfinished []agui.Event) {
 // on is an event of the upstream's as it may follow: with the start of what it goes on with
 // before it, or not at all if it ends what is closed.
 func (c *carry) on(ev agui.Event) []agui.Event {
+	c.meet(ev)
+	switch e := ev.(type) { // of a call that an earlier process began, and whose Run has ended
+	case *agui.ToolCallArgs:
+		if c.strange && !c.seen[started{agui.TypeToolCallStart, e.ToolCallID}] {
+			return nil
+		}
+	case *agui.ToolCallEnd:
+		if c.strange && !c.seen[started{agui.TypeToolCallStart, e.ToolCallID}] {
+			return nil
+		}
+	}
 	if c.closed == nil {
 		return []agui.Event{ev}
 	}
@@ -57,6 +72,45 @@ func (c *carry) on(ev agui.Event) []agui.Event {
 		return c.end(agui.TypeReasoningStart, &end.MessageID, &end)
 	}
 	return []agui.Event{ev}
+}
+
+// meet has a message count as closed that the upstream goes on with although it never began it here.
+func (c *carry) meet(ev agui.Event) {
+	if !c.strange {
+		return
+	}
+	is, first := started{}, agui.Event(nil)
+	switch e := ev.(type) {
+	case *agui.TextMessageStart:
+		c.begun(started{e.EventType(), e.MessageID})
+	case *agui.ReasoningMessageStart:
+		c.begun(started{e.EventType(), e.MessageID})
+	case *agui.ReasoningStart:
+		c.begun(started{e.EventType(), e.MessageID})
+	case *agui.ToolCallStart:
+		c.begun(started{e.EventType(), e.ToolCallID})
+	case *agui.TextMessageContent:
+		is, first = started{agui.TypeTextMessageStart, e.MessageID}, &agui.TextMessageStart{Sub: e.Sub, MessageID: e.MessageID, Role: "assistant"}
+	case *agui.TextMessageEnd:
+		is, first = started{agui.TypeTextMessageStart, e.MessageID}, &agui.TextMessageStart{Sub: e.Sub, MessageID: e.MessageID, Role: "assistant"}
+	case *agui.ReasoningMessageContent:
+		is, first = started{agui.TypeReasoningMessageStart, e.MessageID}, &agui.ReasoningMessageStart{Sub: e.Sub, MessageID: e.MessageID}
+	case *agui.ReasoningMessageEnd:
+		is, first = started{agui.TypeReasoningMessageStart, e.MessageID}, &agui.ReasoningMessageStart{Sub: e.Sub, MessageID: e.MessageID}
+	case *agui.ReasoningEnd:
+		is, first = started{agui.TypeReasoningStart, e.MessageID}, &agui.ReasoningStart{Sub: e.Sub, MessageID: e.MessageID}
+	}
+	if first != nil && !c.seen[is] {
+		c.begun(is)
+		c.over([]agui.Event{first})
+	}
+}
+
+func (c *carry) begun(is started) {
+	if c.seen == nil {
+		c.seen = make(map[started]bool)
+	}
+	c.seen[is] = true
 }
 
 // open starts a message anew if it is closed, and puts the id it has by now.

@@ -43,6 +43,7 @@ func TestAMessageGoesOnAfterTheQuestion(t *testing.T) {
 				h.until("asked")
 				a.say("parked", outputs(c.more(words[0]))...)
 				h.until("parked")
+				h.resting("t1")
 				going, _ := h.post(answer("t1", yes(h.approvals()[i].ID)))
 				receive(h, a.told)
 				last := outputs(append([]agui.Event{c.more(words[1])}, c.end...)...)
@@ -72,7 +73,7 @@ func TestAMessageGoesOnAfterTheQuestion(t *testing.T) {
 					said = append(said, s)
 				}
 			}
-			if want := []string{"one ", "two three ", "four five "}; !slices.Equal(said, want) {
+			if want := []string{"one ", "two ", "three ", "four ", "five "}; !slices.Equal(said, want) {
 				t.Errorf("the transcript has %q of %s", said, strings.Join(h.log("t1"), "\n"))
 			}
 		})

@@ -7,6 +7,7 @@ import "errors"
 const (
 	CodeServerRestarted  = "server_restarted"
 	CodeAgentUnknown     = "agent_unknown"
+	CodeAgentGone        = "agent_gone"
 	CodeUpstreamProtocol = "upstream_protocol_error"
 	CodeStorageRefused   = "storage_refused"
 	CodeStateInvalid     = "invalid_state"

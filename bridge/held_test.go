@@ -101,10 +101,14 @@ func newHeldHouse(t *testing.T, a *held, limits bridge.Limits, p *policy.Policy)
 
 // soon is how quickly a Run that asked is parked in tests that wait for it: not before a
 // machine under load has come to what the upstream says next.
-func soon() bridge.Limits { return bridge.Limits{Quiet: 20 * time.Millisecond} }
+func soon() bridge.Limits {
+	return bridge.Limits{Quiet: 20 * time.Millisecond, QuietPaused: 20 * time.Millisecond}
+}
 
 // never is for tests of a Run that asked and is still open.
-func never() bridge.Limits { return bridge.Limits{Quiet: time.Hour, QuietMost: time.Hour} }
+func never() bridge.Limits {
+	return bridge.Limits{Quiet: time.Hour, QuietMost: time.Hour, QuietPaused: time.Hour}
+}
 
 // post sends a request and waits for nothing.
 func (h *house) post(req bridge.ChatRequest) (*stream, bridge.Reply) {

@@ -38,7 +38,7 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 	}
 	s.carryOn(settled...)
 	if reply.begun != nil && reply.Session.Owner == s.cfg.Replica {
-		s.rouse(reply.Session.ID, false, reply.begun)
+		s.rouse(reply.Session.ID, reply.begun)
 	} else {
 		s.cfg.Bell.Ring(reply.Session.ID)
 	}

@@ -40,7 +40,7 @@ func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done b
 	if err := t.keep(ctx, []store.Record{t.record(store.RecordDecision, j.record())}); err != nil {
 		return v, false, err
 	}
-	switch err := t.pump.answer(ctx, []Answer{a}); {
+	switch err := t.pump.answer(ctx, a); {
 	case cannotResume(err): // it ended to wait, or is gone: a person decides, and it is called again
 		j.verdict.Action, j.verdict.Reason = policy.Ask, "The agent cannot be answered at once."
 		return v, false, t.keep(ctx, []store.Record{t.record(store.RecordDecision, j.record())})
@@ -77,7 +77,9 @@ func (t *turn) verdict(ctx context.Context, call policy.Call) (policy.Verdict, e
 // tellNow puts an event of ours where the upstream's go: into the open Run or the next.
 func (t *turn) tellNow(ctx context.Context, ev agui.Event) error {
 	if t.run == nil {
-		return t.keepOne(ctx, Output{Event: ev})
+		if _, err := t.openFurtherRun(ctx); err != nil {
+			return err
+		}
 	}
 	return t.run.emit(ev)
 }

@@ -3,7 +3,6 @@ package bridge_test
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,8 +105,7 @@ func TestThePolicyKnowsThePromptersRoles(t *testing.T) {
 	}
 }
 
-// While the Turn is parked over one permission, the policy still answers others, and what
-// it says of them opens the next Run.
+// While a permission is open, the policy still answers others, and what it says of them is told at once.
 func TestThePolicyAnswersWhileParked(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
@@ -119,10 +117,14 @@ func TestThePolicyAnswersWhileParked(t *testing.T) {
 	if told := receive(h, a.told); told.UpstreamID != "q2" {
 		t.Fatalf("%+v", told)
 	}
-	a.alone = true
-	h.restart()
+	if events := h.log("t1"); !strings.Contains(events[len(events)-1]+events[len(events)-2], `"policy_decision"`) {
+		t.Fatalf("the log ends with %s", events[len(events)-1])
+	}
+	h.resting("t1")
+	going, _ := h.post(answer("t1", yes(h.openQuestion())))
+	receive(h, a.told)
 	a.say("3", done())
-	if got := types(h.chat(answer("t1", yes(h.openQuestion())))); got != resulted+"CUSTOM RUN_FINISHED" {
+	if got := types(going.rest(t)); got != resulted+"RUN_FINISHED" {
 		t.Fatalf("got %s", got)
 	}
 }
@@ -163,34 +165,4 @@ func TestAllowNeedsAnOptionAndBlockDoesNot(t *testing.T) {
 		t.Fatalf("%+v", told)
 	}
 	h.openQuestion()
-}
-
-// An upstream that hears nothing until it is rid of what it has to say is read meanwhile,
-// and nothing of it is lost.
-func TestAnAnswerDoesNotWaitForItsOwnReader(t *testing.T) {
-	t.Parallel()
-	a := newHeld()
-	a.says = make(chan []bridge.Output)
-	const many = 100
-	a.answer = func(ctx context.Context, a *held, answer bridge.Answer) error {
-		for i := range many {
-			select {
-			case a.says <- text(strings.Repeat("x", i+1)):
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		a.told <- answer
-		return nil
-	}
-	h := newHeldHouse(t, a, never(), policy.Default())
-	started, _ := h.post(ask("t1", "hi"))
-	a.say("1", wants("q1", "read", "Read a.go"))
-	receive(h, a.told)
-	a.say("2", done())
-	events := started.rest(t)
-	at := slices.IndexFunc(events, func(e string) bool { return strings.Contains(e, strings.Repeat("x", many)) })
-	if len(events) != 2+3*many || at != 1+3*(many-1) {
-		t.Fatalf("%d events, the last text at %d", len(events), at)
-	}
 }

@@ -9,6 +9,9 @@ type Limits struct {
 	// Quiet is how long a Turn that asked must say nothing before its Run ends; QuietMost
 	// is when it ends however much is said.
 	Quiet, QuietMost time.Duration
+	// QuietPaused is how long an Agent with open Questions, all of them shown, must say nothing before a Run ends in
+	// which it went on: a Run costs its clients a start and an end, so a pause for breath must not end it.
+	QuietPaused time.Duration
 	// LeaveGrace is how long ?on_leave=cancel waits after the last tail left, so that a
 	// reload does not cancel.
 	LeaveGrace time.Duration
@@ -26,6 +29,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.ApprovalTTL, 10*time.Minute)
 	setDefault(&l.Quiet, 100*time.Millisecond)
 	setDefault(&l.QuietMost, time.Second)
+	setDefault(&l.QuietPaused, 2*time.Second)
 	setDefault(&l.LeaveGrace, 5*time.Second)
 	setDefault(&l.EventBytes, 1<<20)
 	setDefault(&l.RunBytes, 64<<20)

@@ -38,8 +38,7 @@ func (t *turn) resume(ctx context.Context, call Call, answers []Answer) *pump {
 	if agent == nil {
 		return nil
 	}
-	call.Mark = t.backMark()
-	return startPump(ctx, func(ctx context.Context) (_ Turn, err error) {
+	return startPump(ctx, true, func(ctx context.Context) (_ Turn, err error) {
 		if call.Mark == "" {
 			err = patiently(ctx, func() (err error) {
 				call.Mark, err = t.s.m.cfg.Store.LastMark(ctx, store.System(), call.SessionID)
@@ -54,15 +53,4 @@ func (t *turn) resume(ctx context.Context, call Call, answers []Answer) *pump {
 		}
 		return agent.Resume(ctx, call, answers)
 	})
-}
-
-// backMark is the newest Mark of what came while the Turn was parked: newer than any in
-// the log.
-func (t *turn) backMark() string {
-	for i := len(t.back) - 1; i >= 0; i-- {
-		if m := t.back[i].Mark; m != "" {
-			return m
-		}
-	}
-	return ""
 }

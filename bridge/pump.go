@@ -16,6 +16,7 @@ type batch struct {
 	outputs []Output
 	err     error
 	marker  Marker // of the upstream, if it is one
+	opened  bool   // the upstream has been taken up again
 }
 
 // pump is the one goroutine that reads an upstream.
@@ -26,22 +27,21 @@ type pump struct {
 
 	mu sync.Mutex
 	up Turn
-
-	early []batch // read while the upstream was told something; the Session's goroutine alone
 }
 
-// startPump opens an upstream and reads it until its End, an error, or stop.
-func startPump(ctx context.Context, open func(context.Context) (Turn, error)) *pump {
+// startPump opens an upstream and reads it until its End, an error, or stop. With announce its first batch says that it
+// is open.
+func startPump(ctx context.Context, announce bool, open func(context.Context) (Turn, error)) *pump {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &pump{frames: make(chan batch, pumpDepth), cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		p.run(ctx, open)
+		p.run(ctx, announce, open)
 	}()
 	return p
 }
 
-func (p *pump) run(ctx context.Context, open func(context.Context) (Turn, error)) {
+func (p *pump) run(ctx context.Context, announce bool, open func(context.Context) (Turn, error)) {
 	up, err := open(ctx)
 	if err != nil {
 		p.broke(ctx, err)
@@ -52,6 +52,9 @@ func (p *pump) run(ctx context.Context, open func(context.Context) (Turn, error)
 	p.up = up
 	p.mu.Unlock()
 	marker, _ := up.(Marker)
+	if announce && !p.send(ctx, batch{marker: marker, opened: true}) {
+		return
+	}
 	for {
 		outputs, err := up.Next(ctx)
 		if err != nil && ctx.Err() != nil {
@@ -85,11 +88,17 @@ func (p *pump) stop() {
 	<-p.done
 }
 
-// pause tells the upstream whether its Turn is parked.
-func (p *pump) pause(parked bool) {
+// pause tells the upstream whether a Question is open.
+func (p *pump) pause(paused bool) {
 	if up, ok := p.upstream().(Pauser); ok {
-		up.Pause(parked)
+		up.Pause(paused)
 	}
+}
+
+// takesAnswers reports whether the upstream is there and can be told answers while it is being read.
+func (p *pump) takesAnswers() bool {
+	_, ok := p.upstream().(Answerer)
+	return ok
 }
 
 // cancelUpstream asks the upstream to stop, if there is one already.
@@ -99,57 +108,18 @@ func (p *pump) cancelUpstream(ctx context.Context) {
 	}
 }
 
-// answerWait bounds how long an upstream may take to hear an answer: more than a proxy may
-// be away. mostEarly bounds what is read meanwhile.
-const (
-	answerWait = time.Minute
-	mostEarly  = 1024
-)
+// answerWait bounds how long handing over an answer may take: it is a write to a queue or a socket.
+const answerWait = 5 * time.Second
 
-// answer tells a held upstream, and reads on meanwhile: one that must be rid of what it
-// says before it hears anything would otherwise wait for us, and we for it.
-// ErrCannotResume when it must be called again instead.
-func (p *pump) answer(ctx context.Context, answers []Answer) error {
-	up := p.upstream()
-	if up == nil {
+// answer tells a held upstream. ErrCannotResume when it must be called again instead.
+func (p *pump) answer(ctx context.Context, a Answer) error {
+	up, ok := p.upstream().(Answerer)
+	if !ok {
 		return ErrCannotResume
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	told := make(chan error, 1)
-	go func() { told <- tellAll(ctx, up, answers) }()
-	for {
-		frames := p.frames
-		if len(p.early) >= mostEarly {
-			frames = nil
-		}
-		select {
-		case err := <-told:
-			return err
-		case b := <-frames:
-			p.early = append(p.early, b)
-		}
-	}
-}
-
-func tellAll(ctx context.Context, up Turn, answers []Answer) error {
-	for _, a := range answers {
-		if err := up.Answer(ctx, a); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// next gives what was read while the upstream was told something; it comes before what is
-// read now.
-func (p *pump) next() (batch, bool) {
-	if len(p.early) == 0 {
-		return batch{}, false
-	}
-	b := p.early[0]
-	p.early = p.early[1:]
-	return b, true
+	return up.Answer(ctx, a)
 }
 
 func (p *pump) upstream() Turn {

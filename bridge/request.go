@@ -44,6 +44,14 @@ type Profile struct {
 	Callback bool `json:"callback,omitempty"`
 }
 
+// profileOf is the profile a Run was made with.
+func profileOf(r store.Run) (p Profile, err error) {
+	if len(r.Profile) > 0 {
+		err = json.Unmarshal(r.Profile, &p)
+	}
+	return p, err
+}
+
 // ToldByCallback reports whether the client of a Turn hears of it without listening, and so
 // can be given a tool call.
 func ToldByCallback(ctx context.Context, r store.Reader, turnID string) (bool, error) {

@@ -14,15 +14,12 @@ import (
 const maxArmed = store.MaxPageLimit
 
 // restore takes up what an earlier process of this replica left: deadlines run on from
-// the span that remains, every Session with work is driven, and an upstream that waits for
-// an answer is held again, so that one that is gone is found out before anybody answers.
+// the span that remains, and every Session with work is driven. Work is also a Turn whose
+// Agent an earlier process called: that one is held again, or found to be gone, before
+// anybody decides for it.
 func (s *Sessions) restore(ctx context.Context) error {
-	waiting, err := s.armSoonest(ctx)
-	if err != nil {
+	if _, err := s.armSoonest(ctx); err != nil {
 		return err
-	}
-	for _, call := range waiting {
-		s.adoptSoon(call.SessionID)
 	}
 	return s.rouseAll(ctx)
 }
@@ -41,8 +38,8 @@ func (s *Sessions) armSoonest(ctx context.Context) ([]store.ToolCall, error) {
 	return waiting, nil
 }
 
-// restore looks for a Run that an earlier process left open and brings it to its end: the
-// Agent takes it up again, or it ends in one RUN_ERROR. A Turn that had asked is parked.
+// restore brings a Run to its end that an earlier process left open: the Agent takes the Turn up again, or the Run ends
+// in one RUN_ERROR. An Agent that had ended to wait is called when the answers are there.
 func (s *session) restore(ctx context.Context) error {
 	last, err := s.m.cfg.Store.LastRun(ctx, store.System(), s.id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && last.Status != store.RunRunning {
@@ -55,13 +52,20 @@ func (s *session) restore(ctx context.Context) error {
 		return err
 	}
 	t := s.turn
-	if t.row.Status.Paused() {
-		if err := t.park(ctx); err != nil {
-			return s.finish(ctx, err)
+	switch {
+	case t.row.Status.Terminal(): // it ended past its Run, which only the log of an older version has
+		err = t.run.end(ctx, ending{failure: asFailure(ErrCannotResume)})
+	case t.row.Upstream == store.UpstreamWaits:
+		err = t.endQuietRun(ctx)
+	default:
+		if err = t.reattach(ctx, last.ID); err == nil {
+			t.listenOn()
 		}
-		return s.finish(ctx, t.follow(ctx))
 	}
-	return s.finish(ctx, t.resumeInterrupted(ctx))
+	if err == nil {
+		err = t.follow(ctx)
+	}
+	return s.finish(ctx, err)
 }
 
 // reopen rebuilds an open Run from its slice of the log.
@@ -72,6 +76,7 @@ func (s *session) reopen(ctx context.Context, row store.Run) error {
 	}
 	s.release()
 	s.turn = newTurn(s, turnRow)
+	s.turn.carry.strange = true
 	first := row.FirstSeq
 	if err := s.turn.openRun(ctx, row); err != nil {
 		return err
@@ -119,21 +124,34 @@ func (r *run) replayOne(event []byte) error {
 		err = r.state.Patch(e.Delta)
 	}
 	r.spoke = true
+	r.t.carry.meet(ev)
 	r.fold.Apply(ev)
 	r.note(ev)
 	return err
 }
 
-// resumeInterrupted asks the Agent to take up a Turn that a restart interrupted.
-func (t *turn) resumeInterrupted(ctx context.Context) error {
-	call, err := t.call(ctx)
+// orphaned reports whether the Agent was called, and neither ended to wait nor is held here.
+func (t *turn) orphaned() bool {
+	return t.pump == nil && !t.row.Status.Terminal() && t.row.Status != store.TurnQueued && t.row.Upstream != store.UpstreamWaits
+}
+
+// reattach asks the Agent to go on with a Turn that this process does not hold, and reads it. An Agent that is gone is
+// found out then: its Questions are cancelled before anybody decides for it.
+func (t *turn) reattach(ctx context.Context, runID string) error {
+	t.restarted, t.carry.strange = t.row.Upstream != t.s.m.cfg.Replica, true
+	profile := t.profile
+	full, err := t.callIn(ctx, runID, profile)
 	if err != nil {
 		return err
 	}
-	if t.pump = t.resume(ctx, call.Call, nil); t.pump == nil {
-		return t.fail(ctx, asFailure(ErrCannotResume))
+	if t.pump = t.resume(ctx, full.Call, nil); t.pump == nil {
+		return t.fail(ctx, agentUnknown())
 	}
-	return t.follow(ctx)
+	if t.row.Upstream == t.s.m.cfg.Replica {
+		return nil
+	}
+	t.row.Upstream = t.s.m.cfg.Replica
+	return t.keep(ctx, nil, store.TurnMove{ID: t.row.ID, Upstream: t.row.Upstream})
 }
 
 // endBroken ends the Run the log shows as open with an error.

@@ -44,7 +44,7 @@ func (t *turn) openRun(ctx context.Context, row store.Run) error {
 		return err
 	}
 	r.row.FirstSeq = t.s.log.Last() + 1
-	t.run, t.asked = r, false
+	t.run, t.profile, t.asked = r, r.profile, false
 	return nil
 }
 
@@ -220,7 +220,7 @@ func (r *run) terminal(e ending) agui.Event {
 func (r *run) turnMove(e ending, now time.Time) store.Move {
 	m := store.TurnMove{
 		ID: r.t.row.ID, From: []store.TurnStatus{r.t.row.Status}, To: e.turn, EndedAt: now,
-		TokenHash: []byte{}, Usage: usageJSON(r.usage), ErrorCode: e.code(),
+		TokenHash: []byte{}, Upstream: store.UpstreamNone, Usage: usageJSON(r.usage), ErrorCode: e.code(),
 	}
 	if e.failure != nil {
 		m.ErrorMessage = e.failure.Message

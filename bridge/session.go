@@ -14,13 +14,12 @@ import (
 // session is the one writer of one Session while there is something to write. Its
 // goroutine, drive, alone touches it, but for bell and rung.
 type session struct {
-	m         *Sessions
-	id        string
-	bell      chan struct{} // capacity 1
-	rung      bool          // guarded by m.mu
-	restoring bool          // an earlier process may have left a Run open
-	more      bool          // there is more to do than was done
-	first     *begun        // what to do first, if it need not be read
+	m     *Sessions
+	id    string
+	bell  chan struct{} // capacity 1
+	rung  bool          // guarded by m.mu
+	more  bool          // there is more to do than was done
+	first *begun        // what to do first, if it need not be read
 
 	row        store.Session
 	transcript []agui.Message // all there is, while the thread's first Run begins; else nil
@@ -47,7 +46,7 @@ func (s *session) drive(ctx context.Context) {
 		case err != nil:
 			s.m.cfg.Logger.Error("session stalled, trying again", slog.String("session_id", s.id), slog.Any("error", err))
 			s.release()
-			s.restoring, s.first, s.transcript = true, nil, nil
+			s.first, s.transcript = nil, nil
 			s.closeLog()
 			sleep(ctx, driveAgain)
 		case s.m.retire(s):
@@ -60,6 +59,11 @@ func (s *session) drive(ctx context.Context) {
 func (s *session) work(ctx context.Context) error {
 	for {
 		s.more = false
+		if s.turn != nil && s.turn.run != nil {
+			if err := s.finish(ctx, s.turn.follow(ctx)); err != nil {
+				return err
+			}
+		}
 		if err := s.step(ctx); err != nil {
 			return err
 		}
@@ -68,11 +72,8 @@ func (s *session) work(ctx context.Context) error {
 		case s.turn == nil:
 			return nil
 		default:
-			if err := s.turn.wait(ctx); err != nil {
+			if err := s.finish(ctx, s.turn.follow(ctx)); err != nil {
 				return err
-			}
-			if !s.turn.held() {
-				s.release()
 			}
 		}
 	}
@@ -98,8 +99,10 @@ func (s *session) open(ctx context.Context, todo store.Agenda) (mine bool, err e
 	return mine, err
 }
 
-// step does one thing that is asked: a restore, a cancel, or the next reserved Run. It
-// sets more when there is more to do; what is asked meanwhile rings the bell.
+// step does one thing that there is to do, which the rows tell: bring a Run to its end that an earlier process left
+// open, carry out a command, drive the next reserved Run, or pass on what was settled. That order matters: a command
+// or a reserved Run must not open a Run beside one that is open. It sets more when there is more to do; what is asked
+// meanwhile rings the bell.
 func (s *session) step(ctx context.Context) error {
 	todo, err := s.agenda(ctx)
 	if errors.Is(err, store.ErrNotFound) {
@@ -112,8 +115,8 @@ func (s *session) step(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case s.restoring:
-		s.restoring, s.more = false, true
+	case todo.Running != "":
+		s.more = true
 		return s.restore(ctx)
 	case todo.Command != nil:
 		s.more = true
@@ -121,10 +124,34 @@ func (s *session) step(ctx context.Context) error {
 	case todo.Run != nil:
 		s.more = todo.Reserved > 1
 		return s.begin(ctx, *todo.Run, todo.Turn)
-	case s.m.hasSpoken(s.id) && todo.Turn != nil && todo.Turn.Status.Paused():
-		return s.adopt(ctx, *todo.Turn)
+	case todo.Turn != nil && todo.Turn.Status != store.TurnQueued:
+		return s.tend(ctx, *todo.Turn, todo.Settled)
 	}
 	return nil
+}
+
+// tend looks after a Turn that is under way without an open Run.
+func (s *session) tend(ctx context.Context, row store.Turn, settled bool) error {
+	if s.turn != nil && s.turn.row.ID == row.ID && s.turn.held() {
+		return s.finish(ctx, s.turn.catchUp(ctx))
+	}
+	s.release()
+	waits := row.Upstream == store.UpstreamWaits
+	if waits && !settled {
+		return nil // its Agent is called when the answers are there
+	}
+	s.turn = newTurn(s, row)
+	last, err := s.turn.lastRun(ctx)
+	if err != nil {
+		return err
+	}
+	if s.turn.profile, err = profileOf(last); err != nil {
+		return err
+	}
+	if waits {
+		return s.finish(ctx, s.turn.catchUp(ctx))
+	}
+	return s.finish(ctx, s.turn.reattach(ctx, last.ID))
 }
 
 // begunBy starts from what a request has just written. The log is opened before anybody
@@ -155,26 +182,20 @@ func (s *session) begin(ctx context.Context, run store.Run, turn *store.Turn) er
 			}
 			turn = &row
 		}
-		if err := s.takeUp(ctx, *turn); err != nil {
-			return err
+		s.turn = newTurn(s, *turn)
+		if s.turn.orphaned() { // its Agent has to be found before it can be told anything
+			if err := s.turn.reattach(ctx, run.ID); err != nil {
+				return err
+			}
 		}
 	}
 	return s.finish(ctx, s.turn.drive(ctx, run))
 }
 
-// takeUp brings a Turn into memory, with what its upstream said while it was parked.
-func (s *session) takeUp(ctx context.Context, row store.Turn) error {
-	s.turn = newTurn(s, row)
-	if !row.Status.Paused() {
-		return nil
-	}
-	return s.turn.recall(ctx)
-}
-
 // finish forgets a Turn that holds nothing any more, and turns a refusal of its own
 // content into the end of its Run.
 func (s *session) finish(ctx context.Context, err error) error {
-	if err == nil && s.turn.held() {
+	if err == nil && s.turn != nil && (s.turn.held() || s.turn.run != nil) {
 		return nil
 	}
 	s.release()

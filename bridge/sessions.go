@@ -43,13 +43,13 @@ type Meter struct {
 // Sessions drives the Sessions this replica owns and takes requests for all.
 type Sessions struct {
 	cfg       Config
+	settler   *inbox.Settler
 	deadlines *inbox.Deadlines
 	callers   callers
 
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
 	active  map[string]*session
-	spoken  map[string]bool // Sessions to adopt a parked Turn of
 	leaving map[string]bool // Turns of which a tail with on_leave=cancel has gone
 	wg      sync.WaitGroup
 
@@ -64,11 +64,15 @@ func New(cfg Config) *Sessions {
 	}
 	s := &Sessions{
 		cfg: cfg, deadlines: inbox.NewDeadlines(),
-		active: make(map[string]*session), spoken: make(map[string]bool), leaving: make(map[string]bool),
+		active: make(map[string]*session), leaving: make(map[string]bool),
 	}
 	cfg.Bell.OnRing(s.wake)
+	s.settler = &inbox.Settler{Notices: cfg.Notices, NewID: newID, AskerThere: s.askerThere, Once: func(id string, why error) {
+		cfg.Logger.Info("an always was taken for once", slog.String("approval_id", id), slog.Any("reason", why))
+	}}
 	if cfg.Tools != nil {
-		cfg.Tools.ArmBy(s.deadlines.Arm)
+		s.settler.Calls = cfg.Tools
+		cfg.Tools.Use(s.settler, s.deadlines.Arm)
 	}
 	return s
 }
@@ -88,7 +92,6 @@ func (s *Sessions) Run(ctx context.Context) error {
 	if err := s.restore(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
-	s.wakeSpoken()
 	s.wg.Go(func() { s.poll(ctx) })
 	s.deadlines.Run(ctx, s.expire)
 	s.mu.Lock()
@@ -125,18 +128,18 @@ func (s *Sessions) poll(ctx context.Context) {
 func (s *Sessions) rouseAll(ctx context.Context) error {
 	ids, err := s.cfg.Store.SessionsWithWork(ctx, store.System(), s.cfg.Replica)
 	for _, id := range ids {
-		s.rouse(id, true, nil)
+		s.rouse(id, nil)
 	}
 	return err
 }
 
 // wake sees to it that the Session's requests are read: by the goroutine that drives it,
 // or by a new one.
-func (s *Sessions) wake(sessionID string) { s.rouse(sessionID, false, nil) }
+func (s *Sessions) wake(sessionID string) { s.rouse(sessionID, nil) }
 
 // rouse is wake. first is what there is to do, for a caller that has just written it, so
 // that a new goroutine need not read it again; one that runs already looks for itself.
-func (s *Sessions) rouse(sessionID string, restoring bool, first *begun) {
+func (s *Sessions) rouse(sessionID string, first *begun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running == nil || s.running.Err() != nil {
@@ -150,7 +153,7 @@ func (s *Sessions) rouse(sessionID string, restoring bool, first *begun) {
 		}
 		return
 	}
-	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), restoring: restoring}
+	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1)}
 	if first != nil {
 		a.begunBy(*first)
 	}
@@ -188,7 +191,7 @@ func (s *Sessions) Delete(ctx context.Context, who store.Principal, threadID str
 	if err != nil {
 		return err
 	}
-	if err := s.quiesce(ctx, session.ID); err != nil {
+	if err := s.quiesce(ctx, session.ID, who.User); err != nil {
 		return err
 	}
 	if f, ok := s.cfg.Agents.agent(session.AgentID).(Forgetter); ok {
@@ -223,7 +226,7 @@ func (s *Sessions) Rename(ctx context.Context, who store.Principal, threadID, ti
 }
 
 // quiesce cancels what a Session has under way and waits until nothing is.
-func (s *Sessions) quiesce(ctx context.Context, sessionID string) error {
+func (s *Sessions) quiesce(ctx context.Context, sessionID, by string) error {
 	bell, stop := s.cfg.Bell.Listen(sessionID)
 	defer stop()
 	asked := ""
@@ -234,7 +237,7 @@ func (s *Sessions) quiesce(ctx context.Context, sessionID string) error {
 		}
 		if err == nil && turn.ID != asked {
 			asked = turn.ID
-			err = s.requestCancel(ctx, turn)
+			err = s.requestCancel(ctx, turn, by)
 		}
 		if err != nil {
 			return err

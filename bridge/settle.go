@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
-	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
-	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -35,6 +34,9 @@ func (s *Sessions) answer(ctx context.Context, who store.Principal, id string, a
 	var unclear *inbox.Unclear
 	switch {
 	case errors.As(err, &unclear):
+		if unclear.Code == inbox.NotApprover || unclear.Code == inbox.FourEyes {
+			s.auditRefusal(ctx, who, id, unclear.Code)
+		}
 		return settled, &Refusal{Code: unclear.Code, Message: unclear.Message}
 	case err == nil && !settled.Won && !settled.Repeated:
 		return settled, &Refusal{Code: RefusedDecided, Message: "This question has been decided already."}
@@ -42,15 +44,25 @@ func (s *Sessions) answer(ctx context.Context, who store.Principal, id string, a
 	return settled, err
 }
 
-// settle applies one Decision and, when it was the last that its Turn waited for, opens
-// the next Run.
+// auditRefusal writes down that somebody tried to decide who may not. What was refused stays refused without it.
+func (s *Sessions) auditRefusal(ctx context.Context, who store.Principal, id, code string) {
+	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		return inbox.AuditRefusal(ctx, tx, who, id, code, time.Now())
+	})
+	if err != nil {
+		s.cfg.Logger.Error("a refused decision is not in the audit", slog.String("approval_id", id), slog.Any("error", err))
+	}
+}
+
+// settle applies one Decision. The Session's owner passes it on.
 func (s *Sessions) settle(ctx context.Context, by decider, id string, decide func(inbox.Question) (inbox.Decision, error)) (settled inbox.Settled, err error) {
 	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		q, err := by.load(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.LockSession(ctx, store.System(), q.Call.SessionID); err != nil {
+		session, err := tx.LockSession(ctx, store.System(), q.Call.SessionID)
+		if err != nil {
 			return err
 		}
 		if q, err = inbox.Load(ctx, tx, store.System(), id); err != nil {
@@ -60,10 +72,7 @@ func (s *Sessions) settle(ctx context.Context, by decider, id string, decide fun
 		if err != nil {
 			return err
 		}
-		if settled, err = s.settleIn(ctx, tx, q, d, by); err != nil || !settled.Won {
-			return err
-		}
-		_, err = reserveNext(ctx, tx, q.Call.TurnID, "", nil)
+		settled, err = s.settler.Apply(ctx, tx, session, q, d, by.who)
 		return err
 	})
 	if err == nil && settled.Won {
@@ -103,106 +112,6 @@ func (by decider) load(ctx context.Context, tx store.Tx, id string) (inbox.Quest
 	return inbox.Load(ctx, tx, store.System(), id)
 }
 
-// settleIn applies one Decision, and to a ToolCall of ours what follows from it. Its audit
-// comes last: it holds up all others.
-func (s *Sessions) settleIn(ctx context.Context, tx store.Tx, q inbox.Question, d inbox.Decision, by decider) (inbox.Settled, error) {
-	session, err := tx.Session(ctx, store.System(), q.Call.SessionID)
-	if err != nil {
-		return inbox.Settled{}, err
-	}
-	if q.Open() {
-		if err := s.permitted(ctx, tx, session, q, &d, by); err != nil {
-			return inbox.Settled{Question: q}, err
-		}
-	}
-	now := time.Now()
-	settled, err := inbox.Settle(ctx, tx, q, d, now)
-	if err != nil || !settled.Won {
-		return settled, err
-	}
-	grant := ""
-	if d.Option.Kind == inbox.AllowAlways && d.Status == store.ApprovalApproved {
-		if grant, err = s.standing(ctx, tx, session, settled.Question, d, now); err != nil {
-			return settled, err
-		}
-	}
-	if q.Proxied() && s.cfg.Tools != nil {
-		if err := s.cfg.Tools.Settled(ctx, tx, settled.Question, now); err != nil {
-			return settled, err
-		}
-	}
-	if err := s.cfg.Notices.Insert(ctx, tx, settled.Question, session); err != nil {
-		return settled, err
-	}
-	return settled, s.auditDecision(ctx, tx, session, settled.Question, d, by, grant, now)
-}
-
-// permitted says whether the decider may decide so. Arguments that were changed are put into
-// the form they will run in. It reads by the transaction: a further connection, which all
-// others may hold while they wait for this one, might never come.
-func (s *Sessions) permitted(ctx context.Context, tx store.Tx, session store.Session, q inbox.Question, d *inbox.Decision, by decider) (err error) {
-	if by.who.User != "" {
-		if err := inbox.MayDecide(q, *d, by.who); err != nil {
-			return err
-		}
-	}
-	if d.Status == store.ApprovalApproved && q.Proxied() && !q.Outlives() {
-		turn, err := tx.Turn(ctx, store.System(), q.Call.TurnID)
-		if err != nil {
-			return err
-		}
-		if turn.Status.Terminal() {
-			return &inbox.Unclear{Code: inbox.InvalidAnswer, Message: "The run this call belongs to has ended: nobody waits for it."}
-		}
-	}
-	if d.Edited == nil {
-		return nil
-	}
-	if !q.Approval.MayEdit || !q.Proxied() || s.cfg.Tools == nil {
-		return &inbox.Unclear{Code: inbox.EditRefused, Message: "The arguments of this call may not be changed."}
-	}
-	d.Edited, d.SHA256, err = s.cfg.Tools.Edited(ctx, tx, session, q, d.Edited)
-	return err
-}
-
-// auditDecision writes down who decided what.
-func (s *Sessions) auditDecision(ctx context.Context, tx store.Tx, session store.Session, q inbox.Question, d inbox.Decision, by decider, grant string, now time.Time) error {
-	if q.Approval.ID == "" {
-		return nil // a client's tool: nobody decided anything
-	}
-	action, who := audit.ApprovalDecided, by.who
-	if who.User == "" {
-		who = audit.Nobody(session.Tenant)
-		action = audit.ApprovalExpired
-	}
-	e, err := audit.Entry(who, action, audit.OfApproval(q.Call.ID), struct {
-		Status string `json:"status"`
-		Option string `json:"option,omitempty"`
-		Via    string `json:"via"`
-		Tool   string `json:"tool"`
-		SHA256 string `json:"args_sha256"`
-		Edited string `json:"edited_sha256,omitempty"`
-		Grant  string `json:"grant_id,omitempty"`
-		Reason string `json:"reason,omitempty"`
-	}{string(d.Status), d.Option.Kind, d.Via, q.Approval.Tool, q.Approval.ArgsSHA256, d.SHA256, grant, d.Reason}, now)
-	if err == nil {
-		_, err = tx.AppendAudit(ctx, e)
-	}
-	return err
-}
-
-// standing keeps an "always" as a Grant: for this call, in this Session. What cannot be told
-// apart from other calls is allowed this once only.
-func (s *Sessions) standing(ctx context.Context, tx store.Tx, session store.Session, q inbox.Question, d inbox.Decision, now time.Time) (id string, err error) {
-	g, err := policy.GrantFor(inbox.CallOf(q, session), policy.ForSession)
-	if err != nil {
-		s.cfg.Logger.Info("an always was taken for once", slog.String("approval_id", q.Call.ID), slog.Any("reason", err))
-		return "", nil
-	}
-	id = newID()
-	return id, tx.InsertGrant(ctx, inbox.GrantRow(id, g, d.By, now))
-}
-
 // carryOn has done at once, instead of when it is looked for, what is to be done now that
 // Questions are kept as settled.
 func (s *Sessions) carryOn(all ...inbox.Settled) {
@@ -218,9 +127,8 @@ func (s *Sessions) carryOn(all ...inbox.Settled) {
 
 // reserved is a Run reserved for what follows an answer.
 type reserved struct {
-	run     store.Run
-	ok      bool
-	partial bool // Questions that were shown are still open
+	run store.Run
+	ok  bool
 }
 
 // posted is what a chat POST says about the Run it names.
@@ -229,23 +137,12 @@ type posted struct {
 	bodyHash []byte
 }
 
-// reserveNext reserves the Run after an answer, unless one is reserved already. With a
-// POST it is reserved even when Questions stay open: a short Run that ends with the rest.
-// Without one it waits for the last Question that was shown. The Session is locked.
-func reserveNext(ctx context.Context, tx store.Tx, turnID, externalID string, post *posted) (reserved, error) {
+// reserveNext reserves the Run that a chat POST with an answer names, unless one is reserved already, or one is open:
+// what was settled goes into that. The Session is locked.
+func reserveNext(ctx context.Context, tx store.Tx, turnID, externalID string, post posted) (reserved, error) {
 	turn, err := tx.Turn(ctx, store.System(), turnID)
 	if err != nil || !turn.Status.Paused() {
 		return reserved{}, err
-	}
-	questions, err := questionsOf(ctx, tx, turnID)
-	if err != nil {
-		return reserved{}, err
-	}
-	open := 0
-	for _, q := range questions {
-		if q.Call.RunID != "" && q.Open() {
-			open++
-		}
 	}
 	runs, err := tx.RunsOfTurn(ctx, store.System(), turnID)
 	if err != nil {
@@ -253,15 +150,13 @@ func reserveNext(ctx context.Context, tx store.Tx, turnID, externalID string, po
 	}
 	last := runs[len(runs)-1]
 	switch {
-	case open > 0 && post == nil:
-		return reserved{partial: open > 0}, nil
+	case slices.ContainsFunc(runs, func(r store.Run) bool { return r.Status == store.RunRunning }):
+		return reserved{}, nil
 	case last.Status == store.RunReserved:
-		return reserved{run: last, ok: true, partial: open > 0}, nil
-	case last.Status == store.RunRunning:
-		return reserved{partial: open > 0}, nil // its end will see to what follows
+		return reserved{run: last, ok: true}, nil
 	}
-	next := nextRun(last, externalID, post)
-	return reserved{run: next, ok: true, partial: open > 0}, tx.InsertRun(ctx, next)
+	next := nextRun(last, externalID, &post)
+	return reserved{run: next, ok: true}, tx.InsertRun(ctx, next)
 }
 
 // nextRun is the Run after another of the same Turn. Nobody having posted it, it inherits
@@ -290,16 +185,14 @@ func mergeProfile(last, now []byte) []byte {
 	return mustJSON(after)
 }
 
-// reserveAfter reserves the Run that follows when a Turn's Questions were settled by its
-// owner, or past it.
-func (s *Sessions) reserveAfter(ctx context.Context, turn store.Turn) error {
-	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.LockSession(ctx, store.System(), turn.SessionID); err != nil {
-			return err
-		}
-		_, err := reserveNext(ctx, tx, turn.ID, "", nil)
-		return err
-	})
+// askerThere says whether the Agent of a Turn can still get the result of a ToolCall: it ended to wait, or the replica
+// that called it lives. After a restart it is there again once it has been taken up.
+func (s *Sessions) askerThere(ctx context.Context, tx store.Tx, turn store.Turn) (bool, error) {
+	switch turn.Upstream {
+	case "", store.UpstreamWaits, s.cfg.Replica:
+		return true, nil
+	}
+	return tx.ReplicaLives(ctx, turn.Upstream)
 }
 
 // entryOf is an Entry of moves alone.

@@ -31,12 +31,12 @@ func (t *turn) start(ctx context.Context) error {
 	_, err = t.run.keep(ctx, nil, begun,
 		store.TurnMove{
 			ID: t.row.ID, From: []store.TurnStatus{store.TurnQueued}, To: store.TurnRunning,
-			StartedAt: now, DispatchedAt: now, TokenHash: hash,
+			StartedAt: now, DispatchedAt: now, TokenHash: hash, Upstream: t.s.m.cfg.Replica,
 		})
 	if err != nil {
 		return err
 	}
-	t.row.Status = store.TurnRunning
+	t.row.Status, t.row.Upstream = store.TurnRunning, t.s.m.cfg.Replica
 	if t.input.Unprompted {
 		return t.readAgain(ctx, call.Call, nil)
 	}
@@ -46,7 +46,7 @@ func (t *turn) start(ctx context.Context) error {
 	}
 	t.s.m.callers.add(t, token)
 	failpoint.Here("before_dispatch")
-	t.pump = startPump(ctx, func(ctx context.Context) (Turn, error) {
+	t.pump = startPump(ctx, false, func(ctx context.Context) (Turn, error) {
 		defer failpoint.Here("after_dispatch")
 		return agent.Start(ctx, call.Call)
 	})
@@ -68,136 +68,29 @@ func agentUnknown() *Failure {
 	return &Failure{Code: CodeAgentUnknown, Message: "There is no agent of that name here."}
 }
 
-// proceed writes the Run after an answer. If Questions are still open it is a short one
-// that ends with the rest; else the Agent is told and goes on.
+// proceed writes the Run that a client's answer reserved: the results, and the Agent's words when nothing is open any
+// more. Else it is a short one that ends with the rest, so that the client shows it; what the Agent says to the answer
+// is in the Run after it.
 func (t *turn) proceed(ctx context.Context) error {
-	call, err := t.call(ctx)
+	full, err := t.call(ctx)
 	if err != nil {
 		return err
 	}
-	// A client that answered by a tool message of its own is told nothing; all others are.
-	begun, err := t.run.started(startedInput(t.s.row.ExternalID, t.run.row, call.fresh))
+	begun, err := t.run.started(startedInput(t.s.row.ExternalID, t.run.row, full.fresh))
 	if err != nil {
 		return err
 	}
-	moves, open, err := t.tell(ctx, []store.Move{begun})
+	if err := t.catchUp(ctx, begun); err != nil || t.run == nil || !t.row.Status.Paused() {
+		return err
+	}
+	open, err := t.open(ctx)
 	if err != nil {
 		return err
 	}
-	if len(open) > 0 {
-		return t.show(ctx, open, moves)
+	if len(open) == 0 {
+		return t.catchUp(ctx)
 	}
-	return t.deliver(ctx, moves)
-}
-
-// tell emits the results of what was settled and not told yet, and finds what is open.
-func (t *turn) tell(ctx context.Context, moves []store.Move) ([]store.Move, []inbox.Question, error) {
-	questions, err := t.questions(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	var open []inbox.Question
-	for _, q := range questions {
-		switch {
-		case q.Open():
-			open = append(open, q)
-		case !q.Call.Told:
-			if q.Call.RunID == "" { // settled before anybody was shown it
-				if err := t.run.emitCall(q); err != nil {
-					return nil, nil, err
-				}
-			}
-			if err := t.run.emitResult(q); err != nil {
-				return nil, nil, err
-			}
-			moves = append(moves, store.ToolCallTold{ID: q.Call.ID})
-		}
-	}
-	return moves, open, nil
-}
-
-// deliver tells the Agent every answer it has not heard. That it was told is kept first.
-func (t *turn) deliver(ctx context.Context, moves []store.Move) error {
-	questions, err := t.questions(ctx)
-	if err != nil {
-		return err
-	}
-	var answers []Answer
-	now := time.Now()
-	for _, q := range questions {
-		if q.Open() || !q.Call.DeliveredAt.IsZero() {
-			continue
-		}
-		moves = append(moves, store.ToolCallDelivered{ID: q.Call.ID, At: now})
-		if q.Proxied() { // its Agent waits for the call, not for the answer
-			continue
-		}
-		answers = append(answers, answerTo(q))
-		if q.Call.Status == store.ToolDispatched {
-			moves = append(moves, store.ToolCallMove{ID: q.Call.ID, From: store.ToolDispatched, To: store.ToolSucceeded, EndedAt: now})
-		}
-	}
-	call, err := t.call(ctx)
-	if err != nil {
-		return err
-	}
-	records, err := t.emitBack()
-	if err != nil {
-		if err := t.keep(ctx, nil, moves...); err != nil { // the end tells what is not kept as told
-			return err
-		}
-		return t.failOr(ctx, err)
-	}
-	running := store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning}
-	if t.pump == nil { // it will be called again, with a token of its own
-		call.RunToken, running.TokenHash = newRunToken(t.row.ID)
-		running.DispatchedAt = now
-	}
-	if _, err := t.run.keep(ctx, records, append(moves, running)...); err != nil {
-		return err
-	}
-	t.row.Status, t.asked = store.TurnRunning, false
-	failpoint.Here("before_delivery")
-	return t.goOn(ctx, call.Call, answers)
-}
-
-// goOn lets the Agent go on: through the upstream that still waits, or by calling again.
-func (t *turn) goOn(ctx context.Context, call Call, answers []Answer) error {
-	if last := t.back; len(last) > 0 {
-		t.back = nil
-		return t.take(ctx, batch{outputs: last})
-	}
-	if t.pump != nil {
-		t.pump.pause(false)
-	}
-	if t.pump != nil && len(answers) == 0 { // all it asked, it took back
-		return nil
-	}
-	if t.pump != nil {
-		switch err := t.pump.answer(ctx, answers); {
-		case err == nil:
-			return nil
-		case !cannotResume(err):
-			return t.fail(ctx, asFailure(err))
-		}
-	}
-	t.release()
-	if call.RunToken == "" {
-		if err := t.renewToken(ctx, &call); err != nil {
-			return err
-		}
-	}
-	return t.readAgain(ctx, call, answers)
-}
-
-// renewToken makes the token of a call that was not foreseen: of an upstream that was held
-// and cannot be told.
-func (t *turn) renewToken(ctx context.Context, call *Call) error {
-	token, hash := newRunToken(t.row.ID)
-	call.RunToken = token
-	return t.keep(ctx, nil, store.TurnMove{
-		ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, DispatchedAt: time.Now(), TokenHash: hash,
-	})
+	return t.endWithQuestions(ctx, open, nil)
 }
 
 func answerTo(q inbox.Question) Answer {

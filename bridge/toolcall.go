@@ -153,39 +153,3 @@ func (s *Sessions) WaitTool(ctx context.Context, turn store.Turn, id string, tim
 	}
 	return s.cfg.Tools.Wait(ctx, store.System(), id, timeout)
 }
-
-// notice looks for ToolCalls that wait for somebody and were kept past the Session's owner.
-// The Turn pauses, and its Run ends with them when the Agent is quiet.
-func (t *turn) notice(ctx context.Context) error {
-	if t.s.m.cfg.Tools == nil {
-		return nil
-	}
-	open, err := t.s.m.cfg.Store.OpenToolCalls(ctx, store.System(), t.s.id)
-	if err != nil {
-		return err
-	}
-	pause := store.TurnStatus("")
-	for _, call := range open {
-		switch {
-		case call.TurnID != t.row.ID || call.ArgsSHA256 == "":
-		case call.Status == store.ToolWaitingApproval:
-			pause = store.TurnPausedApproval
-		case pause == "":
-			pause = store.TurnPausedTool
-		}
-	}
-	if pause == "" {
-		return nil
-	}
-	if t.row.Status == store.TurnRunning {
-		if err := t.keep(ctx, nil, store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{store.TurnRunning}, To: pause}); err != nil {
-			return err
-		}
-		t.row.Status = pause
-	}
-	if !t.asked {
-		t.asked, t.askedAt = true, time.Now()
-	}
-	t.quiet.Reset(t.s.m.cfg.Limits.Quiet)
-	return nil
-}

@@ -370,7 +370,7 @@ func signed(a store.Approval) error {
 	case store.ApprovalExpired:
 		by, via = "system", inbox.ViaExpiry
 	case store.ApprovalCancelled:
-		by, via = "system", inbox.ViaCancel
+		by, via = store.LocalPrincipal().User, inbox.ViaCancel
 	}
 	if a.DecidedBy != by || a.DecidedVia != via || a.DecidedAt.IsZero() {
 		return fmt.Errorf("it is %s by %q via %q at %v", a.Status, a.DecidedBy, a.DecidedVia, a.DecidedAt)

@@ -172,19 +172,10 @@ func allRecords(ctx context.Context, r store.Reader, in store.Scope, turnID stri
 	page := store.Page{Limit: store.MaxPageLimit}
 	for {
 		some, err := r.RecordsOfTurn(ctx, in, turnID, page)
-		for _, record := range some {
-			if !bookkeeping(record) {
-				all = append(all, record)
-			}
-		}
+		all = append(all, some...)
 		if err != nil || len(some) < page.Size() {
 			return all, err
 		}
 		page.After = some[len(some)-1].ID
 	}
-}
-
-// bookkeeping are Records that say only how far others go.
-func bookkeeping(r store.Record) bool {
-	return r.Source == store.SourceUpstream && (r.Type == backMark || r.Type == backEnd || r.Type == store.RecordTaken)
 }

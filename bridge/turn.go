@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aqueduct/agui"
+	"aqueduct/bridge/inbox"
 	"aqueduct/store"
 )
 
@@ -20,25 +21,28 @@ type turnInput struct {
 	Unprompted  bool            `json:"unprompted,omitempty"` // the Agent spoke by itself
 }
 
-// turn drives one Turn: it reads its upstream and writes its Runs. Its Session's
-// goroutine alone uses it.
+// turn drives one Turn: it reads the upstream and writes the Turn's Runs. Only the goroutine of its Session uses it.
+//
+// A Run is open (run is set), or none is. Without one, the Turn is paused by open Questions; as soon as the upstream
+// says something, or the result of a Question is to be told, a further Run opens (further.go).
 type turn struct {
 	s     *session
 	row   store.Turn
 	input turnInput
 
-	pump      *pump    // nil when nothing is being read
-	run       *run     // the open Run, nil while parked
-	back      []Output // what came while parked, for the next Run
-	backBytes int
+	pump      *pump   // nil when nothing is being read
+	ahead     *batch  // read, but it needs a Run and another one is due first
+	run       *run    // the open Run
+	profile   Profile // of the newest Run
+	restarted bool    // an earlier process called the Agent
 	carry     carry
-	parked    []store.Record // of what came while parked, not handed to the log yet
 
 	mark   string // of the newest Output taken, not handed to the log yet
-	marker Marker // hears when it is kept; nil when the upstream does not care
+	marker Marker // learns when it is kept; nil when the upstream does not care
 
-	asked   bool      // in the open Run, which is to end when quiet
-	askedAt time.Time // when first
+	owed    bool      // all was answered, and the upstream, which is still read, is to be called again with it
+	asked   bool      // the open Run has yet to show a Question
+	askedAt time.Time // when the first of these was asked
 	quiet   *time.Timer
 }
 
@@ -53,7 +57,7 @@ func newTurn(s *session, row store.Turn) *turn {
 
 // held reports whether the Turn must stay in memory although no Run is open.
 func (t *turn) held() bool {
-	return !t.row.Status.Terminal() && t.pump != nil
+	return !t.row.Status.Terminal() && (t.pump != nil || t.ahead != nil)
 }
 
 func (t *turn) release() {
@@ -67,19 +71,14 @@ func (t *turn) release() {
 
 // drive opens a reserved Run and goes on until it has its terminal event.
 func (t *turn) drive(ctx context.Context, row store.Run) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			t.s.m.cfg.Logger.Error("panic in a turn", slog.String("turn_id", t.row.ID), slog.Any("panic", p))
-			err = fmt.Errorf("%w: panic: %v", store.ErrData, p)
-		}
-	}()
+	defer t.recovered(&err)
 	if err := t.openRun(ctx, row); err != nil {
 		return err
 	}
 	switch {
 	case t.row.Status == store.TurnQueued:
 		err = t.start(ctx)
-	case t.row.Status.Paused():
+	case !t.row.Status.Terminal():
 		err = t.proceed(ctx)
 	default: // the Turn ended while this Run was reserved: an answer came too late
 		var begun store.Move
@@ -93,12 +92,22 @@ func (t *turn) drive(ctx context.Context, row store.Run) (err error) {
 	return t.follow(ctx)
 }
 
-// follow carries what the upstream says into the open Run until it ends.
-func (t *turn) follow(ctx context.Context) error {
-	for t.run != nil {
-		var err error
-		if b, ok := t.ahead(); ok {
-			if err = t.take(ctx, b); err != nil {
+// recovered makes a panic the failure of this one Turn.
+func (t *turn) recovered(err *error) {
+	if p := recover(); p != nil {
+		t.s.m.cfg.Logger.Error("panic in a turn", slog.String("turn_id", t.row.ID), slog.Any("panic", p))
+		*err = fmt.Errorf("%w: panic: %v", store.ErrData, p)
+	}
+}
+
+// follow carries what the upstream says into the log: into the open Run, or into a further one. It returns when no
+// Run is open and the Session has something to look at, or when nothing is being read any more.
+func (t *turn) follow(ctx context.Context) (err error) {
+	defer t.recovered(&err)
+	for t.run != nil || t.held() && !t.s.more {
+		if b := t.ahead; b != nil && t.run != nil {
+			t.ahead = nil
+			if err := t.take(ctx, *b); err != nil {
 				return err
 			}
 			continue
@@ -107,8 +116,12 @@ func (t *turn) follow(ctx context.Context) error {
 		case b := <-t.frames():
 			err = t.take(ctx, b)
 		case <-t.quiet.C:
-			err = t.park(ctx)
+			err = t.endQuietRun(ctx)
 		case <-t.s.bell:
+			if t.run == nil { // what the bell rang for may be more than this Turn's
+				t.s.more = true
+				return nil
+			}
 			err = t.requests(ctx)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -120,38 +133,6 @@ func (t *turn) follow(ctx context.Context) error {
 	return nil
 }
 
-// wait is follow for a parked Turn whose upstream is still there: what it says is kept,
-// and opens the next Run. It returns when something is asked of the Session, or when the
-// upstream is gone.
-func (t *turn) wait(ctx context.Context) error {
-	for t.pump != nil && !t.s.more {
-		if b, ok := t.ahead(); ok {
-			if err := t.keepBack(ctx, b); err != nil {
-				return err
-			}
-			continue
-		}
-		select {
-		case b := <-t.frames():
-			if err := t.keepBack(ctx, b); err != nil {
-				return err
-			}
-		case <-t.s.bell:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-func (t *turn) ahead() (batch, bool) {
-	if t.pump == nil {
-		return batch{}, false
-	}
-	return t.pump.next()
-}
-
 func (t *turn) frames() <-chan batch {
 	if t.pump == nil {
 		return nil
@@ -159,24 +140,57 @@ func (t *turn) frames() <-chan batch {
 	return t.pump.frames
 }
 
-// take writes one batch of the upstream's into the open Run.
+// take writes one batch of the upstream's.
 func (t *turn) take(ctx context.Context, b batch) error {
-	t.marker = b.marker
-	for _, o := range b.outputs {
-		if err := t.takeOne(ctx, o); err != nil || t.run == nil {
+	if t.run == nil && b.needsRun() {
+		if ok, err := t.openFurtherRun(ctx); err != nil || !ok {
+			t.ahead = &b
 			return err
 		}
 	}
-	if b.err != nil {
-		return t.fail(ctx, asFailure(b.err))
+	t.marker = b.marker
+	for _, o := range b.outputs {
+		if err := t.takeOne(ctx, o); err != nil || t.row.Status.Terminal() {
+			return err
+		}
 	}
-	if t.run.bytes > t.s.m.cfg.Limits.RunBytes {
+	switch {
+	case b.err != nil:
+		return t.lost(ctx, asFailure(b.err))
+	case b.opened: // answers may have waited for it
+		return t.catchUp(ctx)
+	case t.run == nil:
+		return t.putMark(ctx)
+	case t.run.bytes > t.s.m.cfg.Limits.RunBytes:
 		return t.fail(ctx, &Failure{Code: CodeRunTooLarge, Message: "The agent said more than one answer may hold."})
 	}
-	if t.asked && time.Since(t.askedAt) < t.s.m.cfg.Limits.QuietMost {
-		t.quiet.Reset(t.s.m.cfg.Limits.Quiet)
-	}
+	t.listenOn()
 	return t.run.flush(ctx)
+}
+
+// needsRun reports whether a batch has something for the log. Of an upstream that only ended to wait it has not.
+func (b batch) needsRun() bool {
+	if b.err != nil {
+		return true
+	}
+	for _, o := range b.outputs {
+		if o.Event != nil || o.Question != nil || o.Withdrawn != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// listenOn puts the end of a Run with open Questions off: the upstream goes on.
+func (t *turn) listenOn() {
+	switch {
+	case t.asked:
+		if time.Since(t.askedAt) < t.s.m.cfg.Limits.QuietMost {
+			t.quiet.Reset(t.s.m.cfg.Limits.Quiet)
+		}
+	case t.row.Status.Paused(), t.owed:
+		t.quiet.Reset(t.s.m.cfg.Limits.QuietPaused)
+	}
 }
 
 func (t *turn) takeOne(ctx context.Context, o Output) error {
@@ -190,96 +204,110 @@ func (t *turn) takeOne(ctx context.Context, o Output) error {
 		err = t.unasked(ctx, o.Withdrawn)
 	case o.End != nil:
 		err = t.ended(ctx, o.End)
-	case o.Event != nil:
+	case o.Event != nil && t.run != nil:
 		err = t.emit(o.Event)
+	case o.Event != nil: // the Run ended within this batch
+		if _, err = t.openFurtherRun(ctx); err == nil {
+			err = t.emit(o.Event)
+		}
 	}
 	return t.failOr(ctx, err)
 }
 
 // ended is the upstream's last word: the Turn is done, failed, or waits for answers.
 func (t *turn) ended(ctx context.Context, end *End) error {
-	t.release()
 	if end.Failure != nil {
-		return t.fail(ctx, end.Failure)
+		return t.lost(ctx, end.Failure)
 	}
-	if err := t.waitsForNothing(ctx, end); err != nil {
-		return err
-	}
-	open, err := t.open(ctx)
-	if err != nil {
-		return err
-	}
-	if end.Pending != nil {
-		if err := t.withdrawAllBut(ctx, open, end.Pending); err != nil {
-			return err
-		}
-	}
-	if end.Pending != nil && len(end.Pending) == 0 { // whatever it asked, it waits for nothing
-		if err := t.unpause(ctx); err != nil {
-			return err
-		}
-		return t.done(ctx, end)
-	}
-	if len(open) > 0 {
-		t.run.usage = end.Usage
-		return t.park(ctx)
-	}
-	if len(end.Pending) > 0 && !t.asked {
-		return t.fail(ctx, &Failure{Code: CodeUpstreamProtocol, Message: "The agent waits for an answer to a question it never asked."})
-	}
-	if t.asked { // all it asked has been settled before its Run ended
-		return t.park(ctx)
-	}
-	return t.done(ctx, end)
-}
-
-// waitsForNothing says so for an upstream that did not say, when all that it could wait for
-// are ToolCalls of ours: those it would have waited for before it ended.
-func (t *turn) waitsForNothing(ctx context.Context, end *End) error {
-	if end.Pending != nil || end.Failure != nil || !t.asked && !t.row.Status.Paused() {
-		return nil
-	}
+	t.release()
 	all, err := t.questions(ctx)
 	if err != nil {
 		return err
 	}
-	for _, q := range all {
-		if !q.Proxied() && (q.Open() || q.Call.DeliveredAt.IsZero()) {
-			return nil
+	awaited, unknown := awaitedBy(end, all)
+	if unknown {
+		return t.fail(ctx, &Failure{Code: CodeUpstreamProtocol, Message: "The agent waits for an answer to a question it never asked."})
+	}
+	if len(awaited) == 0 { // whatever it asked, it waits for nothing
+		return t.done(ctx, end, all)
+	}
+	if t.run != nil {
+		t.run.usage = end.Usage
+	}
+	moves, err := t.cancelQuestions(ctx, all, awaited, inbox.WithdrawnByAgent())
+	if err != nil {
+		return err
+	}
+	if err := t.keep(ctx, nil, append(moves, store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, Upstream: store.UpstreamWaits})...); err != nil {
+		return err
+	}
+	t.row.Upstream = store.UpstreamWaits
+	if t.run == nil {
+		return t.catchUp(ctx)
+	}
+	return t.endQuietRun(ctx)
+}
+
+// done ends the Turn well. What is still open of its Questions has no asker any more.
+func (t *turn) done(ctx context.Context, end *End, all []inbox.Question) error {
+	var begun []store.Move
+	if t.run == nil {
+		var err error
+		if begun, err = t.beginRunOfOurs(ctx); err != nil {
+			return err
 		}
 	}
-	end.Pending = []string{}
-	return nil
-}
-
-// unpause lets a Turn run on whose upstream waits for no answer any more.
-func (t *turn) unpause(ctx context.Context) error {
-	if !t.row.Status.Paused() {
-		return nil
-	}
-	move := store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning}
-	t.row.Status, t.asked = store.TurnRunning, false
-	t.quiet.Stop()
-	return t.keep(ctx, nil, move)
-}
-
-func (t *turn) done(ctx context.Context, end *End) error {
 	t.run.usage = end.Usage
+	moves, err := t.cancelQuestions(ctx, all, nil, inbox.WithdrawnByAgent())
+	if err != nil {
+		return err
+	}
+	moves = append(begun, moves...)
+	if t.row.Status.Paused() {
+		moves = append(moves, store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning})
+		t.row.Status = store.TurnRunning
+	}
 	return t.run.end(ctx, ending{
-		turn:    store.TurnDone,
-		result:  end.Result,
-		outcome: &agui.Outcome{Type: agui.OutcomeSuccess},
+		turn: store.TurnDone, result: end.Result, outcome: &agui.Outcome{Type: agui.OutcomeSuccess}, moves: moves,
 	})
 }
 
-// fail ends Run and Turn with one RUN_ERROR. Open Questions are of no use any more.
+// lost ends a Turn whose upstream failed. An Agent that can be called again, and has not been told what was decided,
+// is called again with it.
+func (t *turn) lost(ctx context.Context, f *Failure) error {
+	if t.restarted && f.Code == CodeAgentGone {
+		f = &Failure{Code: CodeServerRestarted, Message: "The server was restarted while the agent was at work. Please try again.", Cause: f.Cause}
+	}
+	again, err := t.callAgain(ctx)
+	if err != nil || again {
+		return err
+	}
+	return t.fail(ctx, f)
+}
+
+// fail ends Run and Turn with one RUN_ERROR. Nobody waits for the answers to what is open of its Questions.
 func (t *turn) fail(ctx context.Context, f *Failure, before ...store.Move) error {
 	t.release()
 	t.s.m.cfg.Logger.Warn("turn failed", slog.String("session_id", t.s.id), slog.String("turn_id", t.row.ID),
 		slog.String("code", f.Code), slog.Any("error", f))
-	moves, err := t.withdraw(ctx)
+	all, err := t.questions(ctx)
 	if err != nil {
 		return err
+	}
+	if t.run == nil {
+		var moves []store.Move
+		if moves, err = t.beginRunOfOurs(ctx); err != nil {
+			return err
+		}
+		before = append(before, moves...)
+	}
+	moves, err := t.cancelQuestions(ctx, all, nil, inbox.AskerGone())
+	if err != nil {
+		return err
+	}
+	if ran := executed(all); ran != "" {
+		told := *f
+		told.Message, f = f.Message+" "+ran, &told
 	}
 	return t.run.end(ctx, ending{turn: store.TurnFailed, failure: f, moves: append(before, moves...)})
 }
@@ -297,7 +325,7 @@ func asFailure(err error) *Failure {
 		return f
 	}
 	if cannotResume(err) {
-		return &Failure{Code: CodeServerRestarted, Message: "The server was restarted while the agent was answering. Please try again.", Cause: err}
+		return &Failure{Code: CodeAgentGone, Message: "The agent stopped before it had finished, and cannot go on where it was.", Cause: err}
 	}
 	return &Failure{Code: CodeInternal, Message: "The agent could not be reached because of an internal error.", Cause: err}
 }

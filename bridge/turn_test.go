@@ -65,7 +65,8 @@ func (h *house) openQuestion() string {
 
 func newTestID() string { return uuid.NewString() }
 
-// The upstream may end before or after its Run was parked, and before or after the answer.
+// The upstream may end before or after its Run has, before the answer or never: one that waits in silence is called
+// again all the same.
 func TestAnUpstreamThatEndsLateIsCalledAgain(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"before the answer": false, "after the answer": true} {

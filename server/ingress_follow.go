@@ -21,7 +21,6 @@ type ingressFollow struct {
 	at int64 // the seq of the last message from the log that was sent; guarded by line.writing
 
 	open   map[string]bool // questions that were open when this began
-	waits  []string        // what the Turn waits for, as the client was told
 	looked time.Time       // whether the session is there
 }
 
@@ -166,9 +165,6 @@ func before(run store.Run, seq int64) (int64, bool) {
 func (f *ingressFollow) tell(messages []ingressMessage) error {
 	for i := range messages {
 		m := &messages[i]
-		if m.Type == ingressState && m.Source == "" {
-			f.waits = m.awaited()
-		}
 		err := f.socket.locked(func() (any, error) {
 			if m.Seq > f.at {
 				f.at = m.Seq
@@ -189,44 +185,15 @@ func (f *ingressFollow) tell(messages []ingressMessage) error {
 
 // rest looks, while nothing new is in the log, at what else may have changed.
 func (f *ingressFollow) rest(ctx context.Context) error {
-	err := f.settledElsewhere(ctx)
-	if err == nil && time.Since(f.looked) > lookForSession {
-		f.looked = time.Now()
-		_, err = f.socket.h.store.Session(ctx, f.socket.in, f.session.ID)
+	if time.Since(f.looked) <= lookForSession {
+		return nil
 	}
+	f.looked = time.Now()
+	_, err := f.socket.h.store.Session(ctx, f.socket.in, f.session.ID)
 	if errors.Is(err, store.ErrUnavailable) {
 		return nil // the bell rings again
 	}
 	return err
-}
-
-// settledElsewhere tells which of several questions was settled while others still wait: the
-// log says nothing of it before the last is. It is not from the log, and not told twice.
-func (f *ingressFollow) settledElsewhere(ctx context.Context) error {
-	if len(f.waits) < 2 {
-		return nil
-	}
-	var left, gone []inbox.Question
-	for _, id := range f.waits {
-		q, err := inbox.Load(ctx, f.socket.h.store, f.socket.in, id)
-		if err != nil {
-			return err
-		}
-		if q.Open() {
-			left = append(left, q)
-		} else {
-			gone = append(gone, q)
-		}
-	}
-	if len(left) == 0 || len(gone) == 0 {
-		return nil // all: the Turn goes on, which the log tells
-	}
-	m := f.reader.of(waiting(left))
-	for _, q := range gone {
-		m.Detail.Settled = append(m.Detail.Settled, settledOf(q))
-	}
-	f.waits = m.awaited()
-	return f.say(m)
 }
 
 // say sends a message that is not from the log.

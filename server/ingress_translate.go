@@ -235,14 +235,6 @@ func waiting(questions []inbox.Question) ingressMessage {
 	return ingressMessage{Type: ingressState, State: state, Detail: d}
 }
 
-// awaited are the ids that such a message names.
-func (m *ingressMessage) awaited() []string {
-	if m.Type != ingressState || m.Source != "" || m.Detail == nil {
-		return nil
-	}
-	return slices.Concat(m.Detail.ApprovalIDs, m.Detail.ToolCallIDs)
-}
-
 // question is a Question in the words of the channel.
 func question(q inbox.Question) ingressMessage {
 	m := ingressMessage{

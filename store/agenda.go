@@ -9,6 +9,11 @@ type Agenda struct {
 	LastSeq int64    // of the log
 	Command *Command // the oldest that is not done
 	Turn    *Turn    // the one under way: RUNNING or paused, else the oldest QUEUED
+	// Running is the id of the open Run, "" when none is.
+	Running string
+	// Settled says that a Question of Turn was settled and that is still to be passed on: to the log, or to an
+	// Agent that could take it.
+	Settled bool
 	// Run is the oldest reserved one of Turn; with no Turn under way the oldest of all.
 	Run      *Run
 	Reserved int64 // how many Runs are reserved in all

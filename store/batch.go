@@ -34,6 +34,7 @@ type TurnMove struct {
 	DispatchedAt time.Time
 	EndedAt      time.Time
 	TokenHash    []byte // empty, not nil, clears it
+	Upstream     string // UpstreamNone clears it
 	Usage        []byte
 	ErrorCode    string
 	ErrorMessage string
@@ -94,9 +95,10 @@ type ToolCallDelivered struct {
 	At time.Time
 }
 
-// ApprovalMove moves an Approval from PENDING. Zero members keep what the row has.
+// ApprovalMove moves an Approval. Zero members keep what the row has.
 type ApprovalMove struct {
 	ID         string
+	From       ApprovalStatus // PENDING when empty
 	To         ApprovalStatus
 	DecidedAt  time.Time
 	DecidedBy  string

@@ -12,6 +12,7 @@ type CommandKind string
 const (
 	CommandCancel CommandKind = "cancel" // of TurnID
 	CommandFail   CommandKind = "fail"   // TurnID, for the reason in Payload: {code,message}
+	CommandFinish CommandKind = "finish" // TurnID, which no prompt began: a prompt has come
 )
 
 // Command is a request to the owner of a Session that no other row expresses.

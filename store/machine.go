@@ -144,9 +144,9 @@ func (s ToolCallStatus) Terminal() bool {
 	return s == ToolBlocked || s == ToolSucceeded || s == ToolFailed || s == ToolTimeout
 }
 
-// CanBecome is the Approval machine.
+// CanBecome is the Approval machine. An approval that nobody has acted on yet may be revoked.
 func (s ApprovalStatus) CanBecome(to ApprovalStatus) bool {
-	return s == ApprovalPending && to.Terminal()
+	return s == ApprovalPending && to.Terminal() || s == ApprovalApproved && to == ApprovalCancelled
 }
 
 // Terminal reports whether the Approval is decided.

@@ -13,7 +13,6 @@ const (
 	SourcePlatform RecordSource = "platform" // the platform contract's §9.1 events
 	SourceACP      RecordSource = "acp"
 	SourceProxy    RecordSource = "proxy"
-	SourceUpstream RecordSource = "upstream" // frames of a parked Turn, kept until they are shown
 )
 
 // Record is anything worth keeping beside the log.
@@ -32,19 +31,12 @@ type Record struct {
 // policy.Decision.
 const RecordDecision = "policy_decision"
 
-// RecordTaken is the Type of the Record, of SourceUpstream, that says: all of its Turn and
-// source before it are in a Run.
-const RecordTaken = "taken"
-
 // RecordReader reads Records, oldest first.
 type RecordReader interface {
 	RecordsOfTurn(ctx context.Context, in Scope, turnID string, page Page) ([]Record, error)
 	// RecordsOfType lists Records of one type. It reads the whole table, for commands that
 	// people run.
 	RecordsOfType(ctx context.Context, in Scope, kind string, page Page) ([]Record, error)
-	// ParkedRecords lists a Turn's Records of SourceUpstream behind the newest RecordTaken:
-	// what its upstream has said and no Run holds.
-	ParkedRecords(ctx context.Context, in Scope, turnID string) ([]Record, error)
 }
 
 // RecordTx writes Records of those who do not own the Session.

@@ -6,7 +6,7 @@ import (
 )
 
 // Run is the slice of a Session's log from one RUN_STARTED to its terminal event.
-// Runs of a Session never overlap and are driven in the order of their ids.
+// Runs of a Session never overlap: at most one is RUNNING, which the store refuses to break.
 type Run struct {
 	ID         string // UUIDv7, ours
 	SessionID  string
@@ -33,7 +33,7 @@ type RunReader interface {
 	LastRun(ctx context.Context, in Scope, sessionID string) (Run, error)
 	// ReservedRuns lists the Session's reserved Runs, oldest first.
 	ReservedRuns(ctx context.Context, in Scope, sessionID string) ([]Run, error)
-	// RunsOfTurn lists a Turn's Runs, oldest first.
+	// RunsOfTurn lists a Turn's Runs in the order they began; reserved ones come last.
 	RunsOfTurn(ctx context.Context, in Scope, turnID string) ([]Run, error)
 }
 

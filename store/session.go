@@ -27,8 +27,9 @@ type SessionReader interface {
 	SessionByExternalID(ctx context.Context, in Scope, externalID string) (Session, error)
 	// Sessions lists newest UpdatedAt first.
 	Sessions(ctx context.Context, in Scope, page Page) ([]Session, error)
-	// SessionsWithWork lists ids of Sessions that have a reserved Run, a pending command
-	// or a Run left RUNNING, and whose owner is the given replica, nobody, or a fenced one.
+	// SessionsWithWork lists ids of Sessions that have a reserved Run, a pending command, a Run left RUNNING, a settled
+	// Question to be passed on, or a Turn whose Agent another replica called, and whose owner is the given replica,
+	// nobody, or a fenced one.
 	SessionsWithWork(ctx context.Context, in Scope, replica string) ([]string, error)
 }
 
@@ -42,6 +43,8 @@ type SessionTx interface {
 	// ClaimSession makes replica the owner if nobody, itself, or a fenced replica is;
 	// false when a living replica owns it.
 	ClaimSession(ctx context.Context, id, replica string) (bool, error)
+	// ReplicaLives reports whether the replica may write.
+	ReplicaLives(ctx context.Context, replica string) (bool, error)
 	SetSessionTitle(ctx context.Context, id, title string) error
 	// DeleteSession hides the Session and its rows from every read.
 	DeleteSession(ctx context.Context, id string, at time.Time) error

@@ -12,13 +12,16 @@ const RunTokenPrefix = "run_"
 // Turn is one prompt given to an Agent until the Agent is done. Its id is the id of
 // its first Run; it is what the platform contract calls run_id.
 type Turn struct {
-	ID           string
-	SessionID    string
-	AgentID      string
-	Status       TurnStatus
-	Input        []byte // JSON: what the agent is called with, written once at intake
-	Roles        []byte // JSON list: of who prompted, as they were then
-	TokenHash    []byte // of the run token the agent calls us with; nil when none is live
+	ID        string
+	SessionID string
+	AgentID   string
+	Status    TurnStatus
+	Input     []byte // JSON: what the agent is called with, written once at intake
+	Roles     []byte // JSON list: of who prompted, as they were then
+	TokenHash []byte // of the run token the agent calls us with; nil when none is live
+	// Upstream says where the Agent is: "" before it is called and when the Turn is over, UpstreamWaits when it
+	// ended to wait for answers, else the id of the replica that holds its call.
+	Upstream     string
 	Usage        []byte // JSON, set at the end
 	ErrorCode    string
 	ErrorMessage string
@@ -28,12 +31,22 @@ type Turn struct {
 	EndedAt      time.Time
 }
 
+// UpstreamWaits is the Upstream of a Turn whose Agent ended to wait: it is called again with the answers.
+const UpstreamWaits = "waits"
+
+// UpstreamNone, in a TurnMove, clears the Upstream.
+const UpstreamNone = "-"
+
 // TurnReader reads Turns.
 type TurnReader interface {
 	Turn(ctx context.Context, in Scope, id string) (Turn, error)
 	// ActiveTurn is the oldest Turn of the Session that is RUNNING or paused, else the
 	// oldest QUEUED one; ErrNotFound when all are over.
 	ActiveTurn(ctx context.Context, in Scope, sessionID string) (Turn, error)
+	// StrandedTurns lists Turns that nothing moves any more: RUNNING or paused, in a Session that the replica may
+	// drive, without a Run that is open or reserved, a command, a ToolCall that waits, or one that was settled and
+	// is still to be passed on. There should be none. Turns whose call the replica holds are left out.
+	StrandedTurns(ctx context.Context, in Scope, replica string, limit int) ([]Turn, error)
 }
 
 // TurnTx changes Turns.

@@ -13,6 +13,7 @@ const (
 	ApprovalDecided   = "approval.decided"
 	ApprovalRevoked   = "approval.revoked" // a decision, before it took effect
 	ApprovalExpired   = "approval.expired"
+	ApprovalCancelled = "approval.cancelled" // with its Turn, by its Agent, or because that is gone
 	ApprovalDelegated = "approval.delegated"
 	ApprovalRefused   = "approval.refused" // a decision of somebody who may not make it
 	GrantCreated      = "grant.created"
@@ -28,6 +29,9 @@ type Subject struct{ Type, ID string }
 
 // OfApproval is an Approval as a Subject.
 func OfApproval(id string) Subject { return Subject{"approval", id} }
+
+// OfTool is a registered tool as a Subject.
+func OfTool(name string) Subject { return Subject{"tool", name} }
 
 // OfGrant is a Grant as a Subject.
 func OfGrant(id string) Subject { return Subject{"grant", id} }

@@ -108,14 +108,14 @@ func TestOptionsByKind(t *testing.T) {
 	}
 	for options, cases := range map[string]map[string]string{
 		`[{"id":"x","kind":"allow_always"},{"id":"y","kind":"reject_always"}]`: {`true`: "x", `false`: "y"},
-		`[{"id":"x","kind":"allow_once"}]`:                                     {`true`: "x", `false`: "unknown_option"},
+		`[{"id":"x","kind":"allow_once"}]`:                                     {`true`: "x", `false`: "cancelled"},
 		`[{"id":"y","kind":"reject_once"}]`:                                    {`true`: "unknown_option", `false`: "y"},
-		`[]`:                                                                   {`true`: "unknown_option", `false`: "unknown_option"},
-		`broken`:                                                               {`true`: "unknown_option", `false`: "unknown_option"},
+		`[]`:                                                                   {`true`: "unknown_option", `false`: "cancelled"},
+		`broken`:                                                               {`true`: "unknown_option", `false`: "cancelled"},
 	} {
 		for approved, want := range cases {
 			d, err := inbox.Read(asked(options), inbox.Answer{Payload: []byte(`{"approved":` + approved + `}`)})
-			if got := d.Option.ID + codeOf(err); got != want {
+			if got := d.Option.ID + codeOf(err) + cancelledOf(d); got != want {
 				t.Errorf("approved %s of %s is %q, want %q", approved, options, got, want)
 			}
 		}
@@ -284,7 +284,49 @@ func TestExpired(t *testing.T) {
 			t.Errorf("%s: %+v, payload %s", c.name, d, d.Payload)
 		}
 	}
-	if d := inbox.Withdrawn(); d.Status != store.ApprovalCancelled || d.Via != inbox.ViaCancel || d.ResumeStatus() != "cancelled" {
+	if d := inbox.CancelledBy(""); d.Status != store.ApprovalCancelled || d.Via != inbox.ViaCancel || d.ResumeStatus() != "cancelled" {
 		t.Errorf("withdrawn: %+v", d)
+	}
+}
+
+// cancelledOf says that a refusal is the Question's cancelling.
+func cancelledOf(d inbox.Decision) string {
+	if d.Status == store.ApprovalCancelled {
+		return "cancelled"
+	}
+	return ""
+}
+
+// The words for no cancel a Question that offers no way to reject; any other word leaves it open.
+func TestPlainRefusals(t *testing.T) {
+	t.Parallel()
+	for payload, want := range map[string]string{
+		`"deny"`: "cancelled", `"Reject"`: "cancelled", `{"optionId":"no"}`: "cancelled", `{"choice":"reject_once"}`: "cancelled",
+		`{"approved":false,"optionId":"deny"}`: "cancelled", `"maybe"`: "unknown_option", `{"approved":true,"optionId":"deny"}`: "unknown_option",
+		`{"approved":false,"optionId":"x"}`: "invalid_answer",
+	} {
+		d, err := inbox.Read(asked(`[{"id":"x","kind":"allow_once"}]`), inbox.Answer{Payload: []byte(payload)})
+		if got := codeOf(err) + cancelledOf(d); got != want {
+			t.Errorf("%s is %q, want %q", payload, got, want)
+		}
+	}
+	d, err := inbox.Read(asked(`[{"id":"x","kind":"allow_once"},{"id":"y","kind":"reject_once"}]`), inbox.Answer{Payload: []byte(`"deny"`)})
+	if codeOf(err) != "unknown_option" {
+		t.Errorf("deny beside a reject option is %+v, %v", d, err)
+	}
+}
+
+// An option without a kind gets the one that its id or name says; where they do not say it, a person picks it by name.
+func TestKindsOfOptions(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][4]string{
+		{"allow_once", "x", "Reject", "allow_once"}, {"", "allow", "", "allow_once"}, {"", "1", "Yes", "allow_once"},
+		{"", "always", "", "allow_always"}, {"odd", "2", "Allow for this session", "allow_always"}, {"", "proceed_always", "", "allow_always"},
+		{"", "deny", "", "reject_once"}, {"", "3", "No, tell it what to do", "reject_once"}, {"", "4", "Never", "reject_always"},
+		{"", "5", "Yes, and don't ask again", "unspecified"}, {"", "6", "Don't allow", "unspecified"}, {"", "7", "Blue", "unspecified"},
+	} {
+		if got := inbox.KindOf(c[0], c[1], c[2]); got != c[3] {
+			t.Errorf("%q %q %q is %s, want %s", c[0], c[1], c[2], got, c[3])
+		}
 	}
 }

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -22,18 +23,21 @@ type Decision struct {
 	Via       string
 	Reason    string
 	Told      bool // the client's own tool message is the result
+	// CancelledBy is the person who cancelled the Turn; "" for a Decision of nobody's.
+	CancelledBy string
 	// Edited are the arguments as the decider wants them; nil as they were asked for.
 	Edited json.RawMessage
 	SHA256 string // of Edited, hex
 }
 
-// Surfaces an answer comes through.
+// Surfaces an answer comes through, and what else settles a Question.
 const (
 	ViaChat   = "chat"
 	ViaREST   = "rest"
 	ViaExpiry = "expiry"
-	ViaCancel = "cancel"
-	ViaAgent  = "agent"
+	ViaCancel = "cancel"     // its Turn was cancelled
+	ViaAgent  = "agent"      // the Agent asks no more
+	ViaGone   = "asker_gone" // the Agent that asked is gone
 )
 
 // bySystem is who decides when nobody does.
@@ -53,6 +57,7 @@ const (
 	InvalidAnswer = "invalid_answer"
 	NotApprover   = "not_approver" // somebody else has to decide
 	FourEyes      = "four_eyes"    // who prompted may not approve
+	AskerLost     = "asker_gone"   // nobody waits for it any more
 	EditRefused   = "edit_not_allowed"
 )
 
@@ -83,16 +88,30 @@ func Expired(q Question) Decision {
 	return d
 }
 
-// Withdrawn is the Decision of a cancel: the Question is of no use any more.
-func Withdrawn() Decision {
-	d := Decision{By: bySystem, Via: ViaCancel}
+// CancelledBy is the Decision of a cancelled Turn: the Question is of no use any more. user is who cancelled, "" when
+// no person did.
+func CancelledBy(user string) Decision {
+	d := Decision{By: bySystem, Via: ViaCancel, CancelledBy: user}
+	if user != "" {
+		d.By = user
+	}
 	d.decline(store.ApprovalCancelled, "cancelled")
 	return d
 }
 
+// AskerGone is the Decision for an Agent that is gone: whatever a person would decide, nobody waits for it.
+func AskerGone() Decision {
+	d := Decision{By: bySystem, Via: ViaGone, Reason: "The agent that asked is gone."}
+	d.decline(store.ApprovalCancelled, CodeAskerGone)
+	return d
+}
+
+// CodeAskerGone is the code of a ToolCall, and the reason of an Approval, whose Agent is gone.
+const CodeAskerGone = "asker_gone"
+
 // WithdrawnByAgent is the Decision of an Agent that no longer asks.
 func WithdrawnByAgent() Decision {
-	d := Withdrawn()
+	d := CancelledBy("")
 	d.Via = ViaAgent
 	return d
 }
@@ -113,6 +132,7 @@ func (d Decision) ResumeStatus() string {
 func readToolResult(d Decision, a Answer) (Decision, error) {
 	if a.Error != "" {
 		d.Status, d.ErrorCode = store.ApprovalRejected, "client_tool_failed"
+		d.Reason = cmp.Or(d.Reason, a.Error)
 		d.Payload = object("error", a.Error)
 		d.Result = d.Payload
 		return d, nil
@@ -144,6 +164,10 @@ func readPermission(d Decision, q Question, a Answer) (Decision, error) {
 		return d, err
 	}
 	if said.cancelled {
+		d.decline(store.ApprovalCancelled, "cancelled")
+		return d, nil
+	}
+	if said.refuses(q) {
 		d.decline(store.ApprovalCancelled, "cancelled")
 		return d, nil
 	}
@@ -211,6 +235,30 @@ func parsePermission(payload json.RawMessage) (saidPermission, error) {
 		return said, &Unclear{InvalidAnswer, `expected {"optionId":…} or {"approved":true|false}`}
 	}
 	return said, nil
+}
+
+// refuses reports whether a plain refusal was meant for a Question that offers no way to reject: that is its
+// cancelling, because it must be possible to say no to anything.
+func (s saidPermission) refuses(q Question) bool {
+	options := q.Options()
+	if _, offered := first(options, RejectOnce, RejectAlways); offered || s.approved != nil && *s.approved {
+		return false
+	}
+	for _, id := range s.options {
+		if _, named := find(q.Call.ID, options, id); named || !plainRefusal(id) {
+			return false
+		}
+	}
+	return s.approved != nil || len(s.options) > 0
+}
+
+// plainRefusal are the words that mean no where nobody offered one.
+func plainRefusal(word string) bool {
+	switch strings.ToLower(word) {
+	case "reject", "deny", "no", RejectOnce, RejectAlways:
+		return true
+	}
+	return false
 }
 
 // choose finds the one offered option that was meant.

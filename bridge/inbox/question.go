@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
+	"unicode"
 
 	"aqueduct/store"
 )
@@ -24,10 +27,15 @@ const (
 	AllowAlways  = "allow_always"
 	RejectOnce   = "reject_once"
 	RejectAlways = "reject_always"
+	// Unspecified is of an option whose kind the agent did not give and that its name does not tell. Only a person who
+	// may approve can choose it, by its name.
+	Unspecified = "unspecified"
 )
 
 // Allows reports whether choosing the option lets the agent go on.
-func (o Option) Allows() bool { return o.Kind == AllowOnce || o.Kind == AllowAlways }
+func (o Option) Allows() bool {
+	return o.Kind == AllowOnce || o.Kind == AllowAlways || o.Kind == Unspecified
+}
 
 // KnownKind reports whether kind is one of the four.
 func KnownKind(kind string) bool {
@@ -36,6 +44,38 @@ func KnownKind(kind string) bool {
 		return true
 	}
 	return false
+}
+
+// KindOf is the kind of an option: the one it was offered with, else the one that its id or name says.
+func KindOf(kind, id, label string) string {
+	if KnownKind(kind) {
+		return kind
+	}
+	words := make(map[string]bool)
+	for _, text := range []string{id, label} {
+		for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' }) {
+			words[word] = true
+		}
+	}
+	has := func(list ...string) bool {
+		return slices.ContainsFunc(list, func(w string) bool { return words[w] })
+	}
+	always := has("always", "never", "forever", "session")
+	no := has("reject", "deny", "no", "decline", "refuse", "cancel", "disallow", "never")
+	yes := has("allow", "yes", "approve", "accept", "ok", "permit", "grant", "proceed", "continue")
+	switch {
+	case yes && (no || has("don't", "not")): // "don't allow", or "yes, and don't ask again"
+		return Unspecified
+	case no && always:
+		return RejectAlways
+	case no:
+		return RejectOnce
+	case always:
+		return AllowAlways
+	case yes:
+		return AllowOnce
+	}
+	return Unspecified
 }
 
 // DefaultOptions are offered when an agent asks for a permission and offers none.

@@ -152,7 +152,7 @@ func (h *house) person(ctx context.Context, q inbox.Question, who, option string
 // owner withdraws the Question as a Turn's owner does: by its Batch.
 func (h *house) owner(ctx context.Context, q inbox.Question) func() (bool, bool, inbox.Question, error) {
 	return func() (bool, bool, inbox.Question, error) {
-		d := inbox.Withdrawn()
+		d := inbox.CancelledBy("")
 		res, err := h.Commit(ctx, &store.Batch{Replica: h.replica, Moves: []store.Move{
 			store.ToolCallMove{ID: q.Call.ID, From: q.Call.Status, To: store.ToolFailed, ErrorCode: d.ErrorCode, Result: d.Result},
 			store.ApprovalMove{ID: q.Call.ID, To: store.ApprovalCancelled, DecidedBy: d.By, DecidedVia: d.Via},

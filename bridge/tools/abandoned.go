@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"time"
 
 	"aqueduct/bridge/inbox"
 	"aqueduct/store"
@@ -23,7 +22,7 @@ func (s *Service) lookForAbandoned(ctx context.Context) error {
 	return nil
 }
 
-// takeBack settles a call as cancelled, unless somebody was first.
+// takeBack settles a call whose Agent is gone, unless somebody was first.
 func (s *Service) takeBack(ctx context.Context, call store.ToolCall) error {
 	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		session, err := tx.LockSession(ctx, store.System(), call.SessionID)
@@ -34,14 +33,8 @@ func (s *Service) takeBack(ctx context.Context, call store.ToolCall) error {
 		if err != nil {
 			return err
 		}
-		settled, err := inbox.Settle(ctx, tx, q, inbox.Withdrawn(), time.Now())
-		if err != nil || !settled.Won {
-			return err
-		}
-		if err := s.Settled(ctx, tx, settled.Question, time.Now()); err != nil {
-			return err
-		}
-		return s.cfg.Notices.Insert(ctx, tx, settled.Question, session)
+		_, err = s.settler.Apply(ctx, tx, session, q, inbox.AskerGone(), store.Principal{})
+		return err
 	})
 	if err == nil {
 		s.cfg.Ring(call.SessionID)

@@ -209,6 +209,8 @@ func (s *Service) take(ctx context.Context, req Request) (store.ToolCall, error)
 			s.giveBack(ctx, p.call)
 		}
 		return call, err
+	case store.ToolFailed, store.ToolBlocked:
+		s.cfg.Ring(p.call.SessionID)
 	case store.ToolWaitingApproval, store.ToolWaitingClient:
 		s.deadline(p.call)
 		s.cfg.Ring(p.call.SessionID)
@@ -241,6 +243,9 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 	}
 	s.apply(&p.call, p.verdict.Verdict, there)
 	if err := tx.InsertToolCall(ctx, p.call); err != nil {
+		return err
+	}
+	if err := inbox.EndTurnOn(ctx, tx, p.call, newID, time.Now()); err != nil {
 		return err
 	}
 	if p.call.Status == store.ToolWaitingApproval {

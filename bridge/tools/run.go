@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/internal/failpoint"
 	"aqueduct/store"
 )
@@ -32,7 +33,7 @@ func (s *Service) claimAndRun(ctx context.Context, call store.ToolCall) {
 		return
 	}
 	failpoint.Here("before_tool_dispatch")
-	call, won, err := s.claim(ctx, call)
+	call, won, err := s.claim(ctx, session, call)
 	if err != nil {
 		s.complain(ctx, call, err)
 		return
@@ -55,13 +56,19 @@ func (s *Service) unregistered(ctx context.Context, call store.ToolCall) {
 
 // claim makes an approved call this replica's to run, as it is kept then: perhaps edited. One
 // whose Turn was cancelled after it was approved ends instead, if it never began.
-func (s *Service) claim(ctx context.Context, call store.ToolCall) (_ store.ToolCall, won bool, err error) {
+func (s *Service) claim(ctx context.Context, session store.Session, call store.ToolCall) (_ store.ToolCall, won bool, err error) {
 	turn, err := s.cfg.Store.Turn(ctx, store.System(), call.TurnID)
 	if err != nil {
 		return call, false, err
 	}
-	if turn.Status == store.TurnCancelled && call.RunningAt.IsZero() {
-		e := &Error{CodeCancelled, "The run was cancelled before the tool began."}
+	if !s.mayBegin(turn, session, call) {
+		return call, false, nil
+	}
+	if turn.Status.Terminal() && call.RunningAt.IsZero() {
+		e := &Error{inbox.CodeAskerGone, "The agent was gone before the tool began. It was not run."}
+		if turn.Status == store.TurnCancelled {
+			e = &Error{CodeCancelled, "The run was cancelled before the tool began."}
+		}
 		_, err := s.cfg.Keep(ctx, call.SessionID, []store.Move{store.ToolCallMove{
 			ID: call.ID, From: store.ToolDispatched, To: store.ToolFailed, ErrorCode: e.Code, Error: e.json(), EndedAt: time.Now(),
 		}}, nil)
@@ -78,6 +85,18 @@ func (s *Service) claim(ctx context.Context, call store.ToolCall) (_ store.ToolC
 	// of ours that could not keep its end began at another time.
 	kept, err := s.cfg.Store.ToolCall(ctx, store.System(), call.ID)
 	return kept, err == nil && kept.Status == store.ToolRunning && kept.Replica == s.cfg.Replica && kept.RunningAt.Equal(now), err
+}
+
+// mayBegin says whether this replica may begin an approved call: it owns the Session, and knows that the Agent is there
+// to get the result. What somebody decided to run again runs for no Agent.
+func (s *Service) mayBegin(turn store.Turn, session store.Session, call store.ToolCall) bool {
+	if session.Owner != s.cfg.Replica {
+		return false
+	}
+	if turn.Status.Terminal() || !call.RunningAt.IsZero() {
+		return true
+	}
+	return turn.Upstream == "" || turn.Upstream == store.UpstreamWaits || turn.Upstream == s.cfg.Replica
 }
 
 func (s *Service) complain(ctx context.Context, call store.ToolCall, err error) {
@@ -144,10 +163,8 @@ func (s *Service) endWithTurn(ctx context.Context, call store.ToolCall, move sto
 		if won, err = tx.MoveToolCall(ctx, move); err != nil || !won {
 			return err
 		}
-		return tx.InsertCommand(ctx, store.Command{
-			ID: newID(), SessionID: call.SessionID, TurnID: call.TurnID, Kind: store.CommandFail, CreatedAt: time.Now(),
-			Payload: mustJSON(&Error{Code: "tool_failed", Message: "The tool " + call.Name + " failed (" + move.ErrorCode + ")."}),
-		})
+		call.Status, call.ErrorCode = move.To, move.ErrorCode
+		return inbox.EndTurnOn(ctx, tx, call, newID, time.Now())
 	})
 	s.cfg.Ring(call.SessionID)
 	return won, err

@@ -17,7 +17,8 @@ type Service struct {
 	bell  chan struct{} // capacity 1: there may be work
 	shelf shelf
 
-	arm func(callID string, after time.Duration)
+	arm     func(callID string, after time.Duration)
+	settler *inbox.Settler
 
 	mu      sync.Mutex
 	running context.Context // of Run; nil before it and after its end
@@ -33,8 +34,10 @@ func New(cfg Config) *Service {
 	}
 }
 
-// ArmBy says what makes calls expire that nobody settles in time. It is for before Run.
-func (s *Service) ArmBy(arm func(callID string, after time.Duration)) { s.arm = arm }
+// Use says how Questions are settled, and what makes calls expire that nobody settles in time. It is for before Run.
+func (s *Service) Use(settler *inbox.Settler, arm func(callID string, after time.Duration)) {
+	s.settler, s.arm = settler, arm
+}
 
 // deadline has a call expire in time, if it waits.
 func (s *Service) deadline(call store.ToolCall) {
@@ -78,6 +81,9 @@ func (s *Service) Decided(q inbox.Question) {
 	}
 	s.kick()
 }
+
+// Kick says that there may be approved calls to run: their Session is owned here.
+func (s *Service) Kick() { s.kick() }
 
 // kick says that there may be work.
 func (s *Service) kick() {

@@ -71,7 +71,7 @@ func (r *rig) batch(moves bool) *store.Batch {
 		r.runs++
 		b.Moves = []store.Move{
 			store.InsertRun{Run: store.Run{ID: fmt.Sprint("run-", r.seq), SessionID: "s", TurnID: "t",
-				ExternalID: fmt.Sprint(r.seq), Status: store.RunRunning, CreatedAt: time.UnixMilli(1)}},
+				ExternalID: fmt.Sprint(r.seq), Status: store.RunReserved, CreatedAt: time.UnixMilli(1)}},
 			store.SessionMove{ID: "s", Title: fmt.Sprint(r.seq), UpdatedAt: time.UnixMilli(1)},
 		}
 	}

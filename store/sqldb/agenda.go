@@ -10,6 +10,8 @@ import (
 
 // selectAgenda joins at most one row of each table, so one look tells all there is to do.
 const selectAgenda = `SELECT ` + sessionColumns + `,
+	COALESCE((SELECT o.run_id FROM runs o WHERE o.session_id = s.session_id AND o.status = 'RUNNING'), ''),
+	COALESCE(t.status <> 'QUEUED' AND ` + passOn + `, FALSE),
 	COALESCE((SELECT MAX(e.last_seq) FROM events e WHERE e.session_id = s.session_id), 0),
 	(SELECT COUNT(*) FROM runs w WHERE w.session_id = s.session_id
 		AND w.status IN ('RESERVED', 'RUNNING') AND w.status = 'RESERVED'),
@@ -37,7 +39,7 @@ func scanAgenda(at row) (store.Agenda, error) {
 		x store.Run
 		c store.Command
 	)
-	into := append(sessionInto(&a.Session), &a.LastSeq, &a.Reserved)
+	into := append(sessionInto(&a.Session), &a.Running, &a.Settled, &a.LastSeq, &a.Reserved)
 	for _, joined := range [][]any{turnInto(&t), runInto(&x), commandInto(&c)} {
 		for _, dest := range joined {
 			into = append(into, maybe{dest})

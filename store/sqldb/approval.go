@@ -116,7 +116,11 @@ func approvalMove(m store.ApprovalMove) (Statement, error) {
 	if m.To == "" {
 		return Statement{}, illegal("ApprovalMove", store.ApprovalPending, m.To)
 	}
-	if err := legal("ApprovalMove", only(store.ApprovalPending), m.To); err != nil {
+	from := m.From
+	if from == "" {
+		from = store.ApprovalPending
+	}
+	if err := legal("ApprovalMove", only(from), m.To); err != nil {
 		return Statement{}, err
 	}
 	return Statement{
@@ -125,9 +129,9 @@ func approvalMove(m store.ApprovalMove) (Statement, error) {
 			decided_by = COALESCE(NULLIF($4, ''), decided_by), decided_via = COALESCE(NULLIF($5, ''), decided_via),
 			decision = COALESCE($6, decision), reason = COALESCE(NULLIF($7, ''), reason),
 			edited_args = COALESCE($8, edited_args), grant_id = COALESCE(NULLIF($9, ''), grant_id)
-			WHERE approval_id = $1 AND status = 'PENDING'`,
+			WHERE approval_id = $1 AND status = $10`,
 		Args: []any{m.ID, string(m.To), millis(m.DecidedAt), m.DecidedBy, m.DecidedVia, jsonText(m.Decision), m.Reason,
-			jsonText(m.EditedArgs), m.GrantID},
+			jsonText(m.EditedArgs), m.GrantID, string(from)},
 		CAS: true,
 	}, nil
 }

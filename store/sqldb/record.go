@@ -28,14 +28,6 @@ func (r *Reader) RecordsOfType(ctx context.Context, in store.Scope, kind string,
 	return list(ctx, r, scanRecord, q.sql.String(), q.args...)
 }
 
-// ParkedRecords implements store.RecordReader.
-func (r *Reader) ParkedRecords(ctx context.Context, in store.Scope, turnID string) ([]store.Record, error) {
-	q := selecting(selectRecord, in).and("e.turn_id = ", turnID).raw(" AND e.source = 'upstream'")
-	q.and(`e.id > COALESCE((SELECT MAX(k.id) FROM records k WHERE k.source = 'upstream'
-		AND k.turn_id = e.turn_id AND k.type = `, store.RecordTaken).raw("), '') ORDER BY e.id")
-	return list(ctx, r, scanRecord, q.sql.String(), q.args...)
-}
-
 // InsertRecord implements store.RecordTx.
 func (t *Tx) InsertRecord(ctx context.Context, e store.Record) error {
 	s := InsertRecord(e)

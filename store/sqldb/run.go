@@ -47,7 +47,7 @@ func (r *Reader) FindRun(ctx context.Context, in store.Scope, idOrExternalID str
 // LastRun implements store.RunReader.
 func (r *Reader) LastRun(ctx context.Context, in store.Scope, sessionID string) (store.Run, error) {
 	q := selecting(selectRun, in).and("x.session_id = ", sessionID)
-	q.raw(" AND x.status <> 'RESERVED' ORDER BY x.run_id DESC LIMIT 1")
+	q.raw(" AND x.first_seq > 0 ORDER BY x.first_seq DESC LIMIT 1")
 	return one(ctx, r, scanRun, q.sql.String(), q.args...)
 }
 
@@ -61,7 +61,8 @@ func (r *Reader) ReservedRuns(ctx context.Context, in store.Scope, sessionID str
 
 // RunsOfTurn implements store.RunReader.
 func (r *Reader) RunsOfTurn(ctx context.Context, in store.Scope, turnID string) ([]store.Run, error) {
-	q := selecting(selectRun, in).and("x.turn_id = ", turnID).raw(" ORDER BY x.run_id")
+	q := selecting(selectRun, in).and("x.turn_id = ", turnID)
+	q.raw(" ORDER BY x.first_seq = 0, x.first_seq, x.run_id")
 	return list(ctx, r, scanRun, q.sql.String(), q.args...)
 }
 

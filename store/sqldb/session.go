@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -88,7 +89,9 @@ const free = "NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = s.owner AND NOT 
 func (r *Reader) SessionsWithWork(ctx context.Context, in store.Scope, replica string) ([]string, error) {
 	q := selecting("SELECT s.session_id FROM sessions s", in)
 	q.raw(` AND s.session_id IN (SELECT session_id FROM runs WHERE status IN ('RESERVED', 'RUNNING')
-		UNION SELECT session_id FROM commands WHERE done_at = 0)`)
+		UNION SELECT session_id FROM commands WHERE done_at = 0
+		UNION SELECT t.session_id FROM turns t WHERE t.status IN ('RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')
+			AND (` + passOn + ` OR t.upstream NOT IN ('', 'waits', `).bind(replica).raw(`)))`)
 	q.and("("+free+" OR s.owner = ", replica).raw(") ORDER BY s.session_id")
 	return list(ctx, r, scanString, q.sql.String(), q.args...)
 }
@@ -117,6 +120,15 @@ func (t *Tx) ClaimSession(ctx context.Context, id, replica string) (bool, error)
 		return n > 0, err
 	}
 	return false, t.living(ctx, replica)
+}
+
+// ReplicaLives implements store.SessionTx.
+func (t *Tx) ReplicaLives(ctx context.Context, replica string) (bool, error) {
+	err := t.living(ctx, replica)
+	if errors.Is(err, store.ErrFenced) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // SetSessionTitle implements store.SessionTx.

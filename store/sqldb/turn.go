@@ -8,14 +8,14 @@ import (
 
 const (
 	turnColumns = `t.turn_id, t.session_id, t.root_agent_id, t.status, t.input, t.token_hash, t.usage,
-	t.error_code, t.error_message, t.created_at, t.started_at, t.dispatched_at, t.ended_at, t.roles`
+	t.error_code, t.error_message, t.created_at, t.started_at, t.dispatched_at, t.ended_at, t.roles, t.upstream`
 	selectTurn = `SELECT ` + turnColumns + ` FROM turns t JOIN sessions s ON s.session_id = t.session_id`
 )
 
 func turnInto(t *store.Turn) []any {
 	return []any{
 		&t.ID, &t.SessionID, &t.AgentID, &t.Status, &t.Input, &t.TokenHash, &t.Usage, &t.ErrorCode, &t.ErrorMessage,
-		timeInto{&t.CreatedAt}, timeInto{&t.StartedAt}, timeInto{&t.DispatchedAt}, timeInto{&t.EndedAt}, &t.Roles,
+		timeInto{&t.CreatedAt}, timeInto{&t.StartedAt}, timeInto{&t.DispatchedAt}, timeInto{&t.EndedAt}, &t.Roles, &t.Upstream,
 	}
 }
 
@@ -42,14 +42,35 @@ func (r *Reader) ActiveTurn(ctx context.Context, in store.Scope, sessionID strin
 	return one(ctx, r, scanTurn, q.sql.String(), q.args...)
 }
 
+// passOn is the condition of a Turn, t, of which a settled Question is still to be passed on: its result to the log,
+// or the answer to the Agent. One that ended to wait is called again when nothing is open any more. A server tool is a
+// Question only where a person was asked.
+const passOn = `EXISTS (SELECT 1 FROM tool_calls q WHERE q.turn_id = t.turn_id
+	AND q.status NOT IN ('WAITING_APPROVAL', 'WAITING_CLIENT')
+	AND (NOT q.told OR q.delivered_at = 0 AND (t.upstream <> 'waits' OR NOT EXISTS (SELECT 1 FROM tool_calls o
+		WHERE o.turn_id = t.turn_id AND o.status IN ('WAITING_APPROVAL', 'WAITING_CLIENT'))))
+	AND (q.kind <> 'server_tool' OR EXISTS (SELECT 1 FROM approvals a WHERE a.approval_id = q.tool_call_id)))`
+
+// StrandedTurns implements store.TurnReader.
+func (r *Reader) StrandedTurns(ctx context.Context, in store.Scope, replica string, limit int) ([]store.Turn, error) {
+	q := selecting(selectTurn, in).raw(` AND t.status IN ('RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')`)
+	q.and("t.upstream <> ", replica).and("("+free+" OR s.owner = ", replica).raw(`)
+		AND NOT EXISTS (SELECT 1 FROM runs x WHERE x.session_id = t.session_id AND x.status IN ('RESERVED', 'RUNNING'))
+		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.session_id = t.session_id AND c.done_at = 0)
+		AND NOT EXISTS (SELECT 1 FROM tool_calls o WHERE o.session_id = t.session_id
+			AND o.status IN ('WAITING_APPROVAL', 'WAITING_CLIENT'))
+		AND NOT ` + passOn + ` ORDER BY t.turn_id`).limit(store.Page{Limit: limit}.Size())
+	return list(ctx, r, scanTurn, q.sql.String(), q.args...)
+}
+
 // InsertTurn implements store.TurnTx.
 func (t *Tx) InsertTurn(ctx context.Context, turn store.Turn) error {
 	return t.insert(ctx, `INSERT INTO turns (turn_id, session_id, root_agent_id, status, input, token_hash, usage,
-		error_code, error_message, created_at, started_at, dispatched_at, ended_at, roles)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+		error_code, error_message, created_at, started_at, dispatched_at, ended_at, roles, upstream)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 		turn.ID, turn.SessionID, turn.AgentID, string(turn.Status), jsonText(turn.Input), blob(turn.TokenHash),
 		jsonText(turn.Usage), turn.ErrorCode, turn.ErrorMessage, millis(turn.CreatedAt), millis(turn.StartedAt),
-		millis(turn.DispatchedAt), millis(turn.EndedAt), jsonText(turn.Roles))
+		millis(turn.DispatchedAt), millis(turn.EndedAt), jsonText(turn.Roles), turn.Upstream)
 }
 
 func turnMove(m store.TurnMove) (Statement, error) {
@@ -64,10 +85,11 @@ func turnMove(m store.TurnMove) (Statement, error) {
 			ended_at = COALESCE(NULLIF(CAST($5 AS BIGINT), 0), ended_at),
 			token_hash = COALESCE($6, token_hash), usage = COALESCE($7, usage),
 			error_code = COALESCE(NULLIF($8, ''), error_code),
-			error_message = COALESCE(NULLIF($9, ''), error_message)
-			WHERE turn_id = $1 AND status IN ($10, $11, $12, $13, $14, $15, $16)`,
+			error_message = COALESCE(NULLIF($9, ''), error_message),
+			upstream = CASE $10 WHEN '' THEN upstream WHEN '-' THEN '' ELSE $10 END
+			WHERE turn_id = $1 AND status IN ($11, $12, $13, $14, $15, $16, $17)`,
 		Args: append([]any{m.ID, string(m.To), millis(m.StartedAt), millis(m.DispatchedAt), millis(m.EndedAt),
-			blob(m.TokenHash), jsonText(m.Usage), m.ErrorCode, m.ErrorMessage}, from...),
+			blob(m.TokenHash), jsonText(m.Usage), m.ErrorCode, m.ErrorMessage, m.Upstream}, from...),
 		CAS: true,
 	}, nil
 }

@@ -57,7 +57,6 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.LastSeq(ctx, in, "x")
 		_, _ = r.LastMark(ctx, in, "x")
 		_, _ = r.RecordsOfTurn(ctx, in, "x", store.Page{})
-		_, _ = r.ParkedRecords(ctx, in, "x")
 		_, _ = r.Messages(ctx, in, "x", store.Page{Before: "y"})
 		_, _ = r.KnownMessageIDs(ctx, in, "x", ids)
 		_, _ = r.ToolCall(ctx, in, "x")
@@ -125,10 +124,6 @@ func TestSeldomThingsByTheirOwnIndex(t *testing.T) {
 		},
 		"outbox_due": func(r *sqldb.Reader) error {
 			_, err := r.OutboxDue(t.Context(), store.System(), time.Now(), 1)
-			return err
-		},
-		"records_parked": func(r *sqldb.Reader) error {
-			_, err := r.ParkedRecords(t.Context(), store.System(), "x")
 			return err
 		},
 	} {

@@ -64,25 +64,3 @@ func testCommands(w *world) {
 	same(w, pending(), []store.Command{second})
 	same(w, w.move(store.CommandDone{ID: first.ID, At: at(3)}), []int{0})
 }
-
-func testParkedRecords(w *world) {
-	s := w.session(alice())
-	record := func(turn string, source store.RecordSource, kind string) store.Record {
-		return store.Record{ID: w.id(), SessionID: s.ID, TurnID: turn, Source: source, Type: kind, TS: at(1), Payload: []byte(`{}`)}
-	}
-	parked := func() []store.Record {
-		w.Helper()
-		return got[[]store.Record](w)(w.s.ParkedRecords(w.ctx, store.System(), "t1"))
-	}
-	first := []store.Record{
-		record("t1", store.SourceUpstream, "a"), record("t1", store.SourcePlatform, store.RecordTaken), record("t2", store.SourceUpstream, "b"),
-		record("t1", store.SourceUpstream, "c"), record("t2", store.SourceUpstream, store.RecordTaken),
-	}
-	w.commit(store.Batch{Records: first})
-	same(w, parked(), []store.Record{first[0], first[3]})
-	w.commit(store.Batch{Records: []store.Record{record("t1", store.SourceUpstream, store.RecordTaken)}})
-	same(w, len(parked()), 0)
-	last := record("t1", store.SourceUpstream, "d")
-	w.commit(store.Batch{Records: []store.Record{last}})
-	same(w, parked(), []store.Record{last})
-}

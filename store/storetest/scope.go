@@ -18,7 +18,7 @@ type full struct {
 	approval store.Approval
 	message  store.Message
 	record   store.Record
-	parked   store.Record
+	stranded store.Turn
 	command  store.Command
 	proxy    store.Proxy
 	instance store.SandboxInstance
@@ -40,8 +40,7 @@ func (w *world) full(p store.Principal) full {
 		Data: []byte(`{"id":"m1"}`), CreatedAt: at(6)}
 	f.record = store.Record{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Source: store.SourceACP,
 		Type: "update", TS: at(7), Payload: []byte(`{}`)}
-	f.parked = store.Record{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Source: store.SourceUpstream,
-		Type: "mark", AtSeq: 2, TS: at(7), Payload: []byte(`{}`)}
+	f.stranded = w.turn(w.session(p).ID, store.TurnRunning)
 	f.command = store.Command{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Kind: store.CommandCancel,
 		CreatedAt: at(8)}
 	f.proxy = store.Proxy{ID: "p1", Status: store.ProxyOnline}
@@ -61,7 +60,7 @@ func (w *world) full(p store.Principal) full {
 			tx.UpsertProxy(w.ctx, f.proxy), tx.UpsertSandboxInstance(w.ctx, f.instance))
 	})
 	w.serverCall(f.session.ID, store.ToolCall{Status: store.ToolWaitingClient, TurnID: w.turn(f.session.ID, store.TurnDone).ID})
-	w.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record, f.parked},
+	w.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record},
 		Moves: []store.Move{store.InsertToolCall{ToolCall: f.toolCall}}})
 	return f
 }
@@ -121,8 +120,8 @@ func (w *world) reads(f full) map[string]sees {
 			return some(r.RecordsOfType(ctx, in, f.record.Type, store.Page{}))
 		},
 		"LastMark": func(r store.Reader, in store.Scope) (bool, error) { return found(r.LastMark(ctx, in, session)) },
-		"ParkedRecords": func(r store.Reader, in store.Scope) (bool, error) {
-			return some(r.ParkedRecords(ctx, in, turn))
+		"StrandedTurns": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.StrandedTurns(ctx, in, "nobody", 10))
 		},
 		"Messages": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.Messages(ctx, in, session, store.Page{}))

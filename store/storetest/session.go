@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"errors"
+
 	"aqueduct/store"
 )
 
@@ -83,7 +85,7 @@ func testSessionDeletion(w *world) {
 	f := w.full(alice())
 	reads := w.reads(f)
 	w.tx(func(tx store.Tx) error {
-		if err := tx.DeleteSession(w.ctx, f.session.ID, at(50)); err != nil {
+		if err := errors.Join(tx.DeleteSession(w.ctx, f.session.ID, at(50)), tx.DeleteSession(w.ctx, f.stranded.SessionID, at(50))); err != nil {
 			return err
 		}
 		w.everybody(tx, reads, false)

@@ -157,6 +157,9 @@ func testRuns(w *world) {
 	same(w, got[store.Run](w)(w.s.LastRun(ctx, all, s.ID)), running)
 	same(w, got[[]store.Run](w)(w.s.ReservedRuns(ctx, all, s.ID)), []store.Run{first, second})
 	same(w, got[[]store.Run](w)(w.s.RunsOfTurn(ctx, all, "t1")), []store.Run{whole, running})
+	w.is(w.s.InTx(ctx, func(tx store.Tx) error { // two open Runs would be two ends of one log
+		return tx.InsertRun(ctx, store.Run{ID: w.id(), SessionID: s.ID, TurnID: "t3", ExternalID: "second", Status: store.RunRunning, CreatedAt: at(9)})
+	}), store.ErrConflict)
 
 	insert := func(sessionID string) error {
 		return w.s.InTx(ctx, func(tx store.Tx) error {
@@ -173,9 +176,8 @@ func testRuns(w *world) {
 }
 
 func testRunMoves(w *world) {
-	s := w.session(alice())
 	pairs(w, store.AllRunStatuses(), machine[store.RunStatus]{
-		insert: func(st store.RunStatus) string { return w.run(s.ID, "t", st).ID },
+		insert: func(st store.RunStatus) string { return w.run(w.session(alice()).ID, "t", st).ID },
 		move: func(id string, from, to store.RunStatus) store.Move {
 			return store.RunMove{ID: id, From: from, To: to}
 		},
@@ -200,3 +202,47 @@ func testRunMembers(w *world) {
 
 // unused keeps the names of many things apart.
 func unused(i int) string { return fmt.Sprintf("name-%04d", i) }
+
+// testPassingOn: what was settled and is still to be passed on is work; a Turn that nothing moves is stranded.
+func testPassingOn(w *world) {
+	replica := w.id()
+	w.ok(w.s.Register(w.ctx, store.Replica{ID: replica, Name: "a"}))
+	s := w.session(alice())
+	turn := w.turn(s.ID, store.TurnPausedApproval)
+	work := func() (settled, listed, stranded bool) {
+		w.Helper()
+		todo := got[store.Agenda](w)(w.s.Agenda(w.ctx, store.System(), s.ID))
+		ids := got[[]string](w)(w.s.SessionsWithWork(w.ctx, store.System(), replica))
+		turns := got[[]store.Turn](w)(w.s.StrandedTurns(w.ctx, store.System(), replica, 10))
+		return todo.Settled, slices.Contains(ids, s.ID), slices.ContainsFunc(turns, func(t store.Turn) bool { return t.ID == turn.ID })
+	}
+	expect := func(step string, settled, listed, stranded bool) {
+		w.Helper()
+		a, b, c := work()
+		if a != settled || b != listed || c != stranded {
+			w.Errorf("%s: settled %t, listed %t, stranded %t; want %t, %t, %t", step, a, b, c, settled, listed, stranded)
+		}
+	}
+	upstream := func(to string) { w.move(store.TurnMove{ID: turn.ID, Upstream: to}) }
+	expect("nothing open", false, false, true)
+	one, two := w.toolCall(s.ID, turn.ID, store.ToolWaitingApproval), w.toolCall(s.ID, turn.ID, store.ToolWaitingClient)
+	expect("both open", false, false, false)
+	upstream(replica)
+	w.move(store.ToolCallMove{ID: one.ID, From: store.ToolWaitingApproval, To: store.ToolDispatched})
+	expect("one settled", true, true, false)
+	w.move(store.ToolCallTold{ID: one.ID})
+	expect("told, its agent is held", true, true, false)
+	upstream(store.UpstreamWaits)
+	expect("told, its agent waits for both", false, false, false)
+	w.move(store.ToolCallMove{ID: two.ID, From: store.ToolWaitingClient, To: store.ToolSucceeded, Told: true})
+	expect("both settled", true, true, false)
+	w.move(store.ToolCallDelivered{ID: one.ID, At: at(9)}, store.ToolCallDelivered{ID: two.ID, At: at(9)})
+	expect("both delivered", false, false, true)
+	upstream("another")
+	expect("called by another replica", false, true, true)
+	upstream(store.UpstreamNone)
+	same(w, got[store.Turn](w)(w.s.Turn(w.ctx, store.System(), turn.ID)).Upstream, "")
+	run := w.run(s.ID, turn.ID, store.RunRunning)
+	same(w, got[store.Agenda](w)(w.s.Agenda(w.ctx, store.System(), s.ID)).Running, run.ID)
+	expect("a run is open", false, true, false)
+}

@@ -20,6 +20,7 @@ type world struct {
 	s       store.Store
 	replica string
 	ids     atomic.Int64
+	seq     atomic.Int64 // where the newest Run began
 }
 
 var errNo = errors.New("no") // what a test's own function fails with
@@ -121,6 +122,9 @@ func (w *world) run(sessionID, turnID string, status store.RunStatus) store.Run 
 	w.Helper()
 	id := w.id()
 	r := store.Run{ID: id, SessionID: sessionID, TurnID: turnID, ExternalID: "run-" + id, Status: status, CreatedAt: at(3)}
+	if status != store.RunReserved {
+		r.FirstSeq = w.seq.Add(1)
+	}
 	w.tx(func(tx store.Tx) error { return tx.InsertRun(w.ctx, r) })
 	return r
 }

@@ -11,24 +11,14 @@ import (
 	"aqueduct/store"
 )
 
-// park ends the Run of a Turn that asked: what is open is shown, and the client goes home
-// with it. When everything was settled meanwhile, the Turn goes on in the same Run.
-func (t *turn) park(ctx context.Context) error {
+// endWithQuestions ends the open Run with what is open of the Questions its client can be shown at once: permissions
+// and inputs as interrupts, or calls of tools it declared. The others wait for a later Run. With none it ends plainly.
+func (t *turn) endWithQuestions(ctx context.Context, open []inbox.Question, moves []store.Move) error {
 	t.quiet.Stop()
-	moves, open, err := t.tell(ctx, nil)
-	if err != nil {
-		return err
-	}
 	if len(open) == 0 {
-		return t.deliver(ctx, moves)
+		return t.run.end(ctx, ending{moves: moves})
 	}
-	return t.show(ctx, open, moves)
-}
-
-// show ends the open Run with Questions of one kind: permissions and inputs as
-// interrupts, or calls of tools the client declared. The others wait for a later Run.
-func (t *turn) show(ctx context.Context, open []inbox.Question, moves []store.Move) error {
-	chosen, outcome := t.choose(open)
+	chosen, outcome := choose(open, t.profile)
 	for _, q := range chosen {
 		if q.Call.RunID != "" {
 			continue // stands in an earlier Run
@@ -45,30 +35,27 @@ func (t *turn) show(ctx context.Context, open []inbox.Question, moves []store.Mo
 		t.pump.pause(true)
 	}
 	lost, err := t.run.endWith(ctx, ending{outcome: outcome, moves: moves})
-	if err != nil {
-		return err
+	if len(lost) > 0 { // settled while it was being shown: the next look passes it on
+		t.s.more = true
 	}
-	if len(lost) == 0 {
-		return nil
-	}
-	// Somebody settled a Question while it was being shown, and could not know that a
-	// Run would end with it. Going on is up to us.
-	t.s.more = true
-	return t.s.m.reserveAfter(ctx, t.row)
+	return err
 }
 
 // choose picks what a Run ends with. A client that declared the tool gets a frontend tool
 // call; a TDesign page shows one open Question only, or it answers for the wrong one.
-func (t *turn) choose(open []inbox.Question) (shown []inbox.Question, outcome *agui.Outcome) {
+func choose(open []inbox.Question, p Profile) (shown []inbox.Question, outcome *agui.Outcome) {
+	if len(open) == 0 {
+		return nil, nil
+	}
 	var asks, calls []inbox.Question
 	for _, q := range open {
-		if q.ClientTool() || t.run.profile.declares(q.ShownName()) {
+		if q.ClientTool() || p.declares(q.ShownName()) {
 			calls = append(calls, q)
 		} else {
 			asks = append(asks, q)
 		}
 	}
-	if t.run.profile.Dialect == DialectTDesign {
+	if p.Dialect == DialectTDesign {
 		oldest := open[:1]
 		if len(asks) > 0 {
 			return asks[:1], interruptFor(asks[:1])
@@ -191,23 +178,36 @@ func (t *turn) questions(ctx context.Context) (all []inbox.Question, err error) 
 
 // open are those that still wait.
 func (t *turn) open(ctx context.Context) ([]inbox.Question, error) {
-	if !t.asked && t.row.Status == store.TurnRunning {
-		return nil, nil
-	}
 	all, err := t.questions(ctx)
 	return slices.DeleteFunc(all, func(q inbox.Question) bool { return !q.Open() }), err
 }
 
+// questionsOf reads a Turn's Questions in two looks, however many there are.
 func questionsOf(ctx context.Context, r store.Reader, turnID string) ([]inbox.Question, error) {
 	calls, err := r.ToolCallsOfTurn(ctx, store.System(), turnID)
-	if err != nil {
+	if err != nil || len(calls) == 0 {
 		return nil, err
+	}
+	approvals := make(map[string]store.Approval)
+	page := store.Page{Limit: store.MaxPageLimit}
+	for {
+		some, err := r.Approvals(ctx, store.System(), store.ApprovalFilter{TurnID: turnID}, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range some {
+			approvals[a.ID] = a
+		}
+		if len(some) < page.Size() {
+			break
+		}
+		page.After = some[len(some)-1].ID
 	}
 	var all []inbox.Question
 	for _, call := range calls {
-		q, err := inbox.Of(ctx, r, store.System(), call)
-		if err != nil {
-			return nil, err
+		q := inbox.Question{Call: call, Approval: approvals[call.ID]}
+		if call.Kind == store.KindQuestion && q.Approval.ID == "" {
+			return nil, store.ErrNotFound
 		}
 		if call.Kind != store.KindServer || q.Approval.ID != "" {
 			all = append(all, q)
