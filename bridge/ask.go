@@ -130,16 +130,16 @@ func (t *turn) answerAgain(ctx context.Context, q inbox.Question) error {
 
 // keep commits moves behind all that was emitted, whether a Run is open or not.
 func (t *turn) keep(ctx context.Context, records []store.Record, moves ...store.Move) error {
-	if t.run != nil {
-		_, err := t.run.keep(ctx, records, moves...)
-		return err
-	}
-	e := t.marked(eventlog.Entry{Moves: moves, Records: records})
-	if len(moves) == 0 && len(records) == 0 {
-		return t.s.log.Put(ctx, e)
-	}
-	_, err := t.s.log.Keep(ctx, e)
+	_, err := t.keepAll(ctx, records, moves...)
 	return err
+}
+
+// keepAll is keep, and tells which moves were lost.
+func (t *turn) keepAll(ctx context.Context, records []store.Record, moves ...store.Move) (lost []int, err error) {
+	if t.run != nil {
+		return t.run.keep(ctx, records, moves...)
+	}
+	return t.s.log.Keep(ctx, t.marked(eventlog.Entry{Moves: moves, Records: records}))
 }
 
 // putMark lets the upstream forget what it said that meant nothing for the log.

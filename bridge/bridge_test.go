@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,7 @@ type house struct {
 	policy   *policy.Policy
 	who      store.Principal
 	limits   bridge.Limits
+	stranded atomic.Int32
 	stop     func()
 }
 
@@ -78,7 +80,7 @@ func (h *house) start() {
 	h.store = st
 	h.sessions = bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: h.limits, Policy: h.rules(),
+		Limits: h.limits, Policy: h.rules(), Meter: bridge.Meter{Stranded: func() { h.stranded.Add(1) }},
 	})
 	var inner, outer sync.WaitGroup
 	driving, stopDriving := context.WithCancel(ctx)

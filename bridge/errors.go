@@ -53,6 +53,7 @@ const (
 	RefusedDecided        = "already_decided"
 	RefusedForbiddenAgent = "agent_forbidden"
 	RefusedDispatched     = "already_dispatched"
+	RefusedDelivered      = "already_delivered"
 	RefusedUnknownOption  = "unknown_option"
 	RefusedInvalidAnswer  = "invalid_answer"
 	RefusedTooManyStreams = "too_many_streams"

@@ -189,40 +189,6 @@ func (s *Sessions) tellDelegate(ctx context.Context, tx store.Tx, a store.Approv
 	return s.cfg.Notices.Insert(ctx, tx, q, session)
 }
 
-// Revoke takes back the approval of a ToolCall that has not been dispatched.
-func (s *Sessions) Revoke(ctx context.Context, who store.Principal, id string) error {
-	sessionID := ""
-	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		q, err := decider{who: who, in: inboxOf(who)}.load(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		if q.Approval.ID == "" || q.Open() {
-			return store.ErrNotFound
-		}
-		sessionID = q.Call.SessionID
-		ok := false
-		if q.Proxied() && s.cfg.Tools != nil {
-			ok, err = s.cfg.Tools.Revoke(ctx, tx, q.Call, time.Now())
-		}
-		if err == nil && !ok {
-			err = &Refusal{Code: RefusedDispatched, Message: "The call has been dispatched: its approval cannot be taken back."}
-		}
-		if err != nil {
-			return err
-		}
-		e, err := audit.Entry(who, audit.ApprovalRevoked, audit.OfApproval(id), nil, time.Now())
-		if err == nil {
-			_, err = tx.AppendAudit(ctx, e)
-		}
-		return err
-	})
-	if err == nil {
-		s.cfg.Bell.Ring(sessionID)
-	}
-	return err
-}
-
 // Audit lists what was done, oldest first, as far as the caller may know.
 func (s *Sessions) Audit(ctx context.Context, who store.Principal, after int64, limit int) ([]store.AuditEntry, error) {
 	in := store.As(who)

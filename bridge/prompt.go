@@ -21,6 +21,12 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 		return Reply{}, false, err
 	}
 	reply, err := in.tail(ctx, run)
+	if err == nil && in.active != nil { // the Agent's own words: they end for a prompt
+		err = in.tx.InsertCommand(ctx, store.Command{
+			ID: newID(), SessionID: in.session.ID, TurnID: in.active.ID, Kind: store.CommandFinish, CreatedAt: time.Now(),
+		})
+		return reply, true, err
+	}
 	reply.begun = &begun{todo: store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &in.queued, Run: &run, Reserved: 1}}
 	if !in.exists {
 		reply.begun.messages = in.fresh

@@ -38,6 +38,7 @@ type Config struct {
 type Meter struct {
 	RunEnded   func(outcome string)
 	FirstToken func(since time.Duration)
+	Stranded   func() // a Turn had to be ended that nothing moved any more
 }
 
 // Sessions drives the Sessions this replica owns and takes requests for all.
@@ -53,7 +54,8 @@ type Sessions struct {
 	leaving map[string]bool // Turns of which a tail with on_leave=cancel has gone
 	wg      sync.WaitGroup
 
-	unarmed bool // more Questions are open than were armed; the poll's alone
+	unarmed  bool            // more Questions are open than were armed; the poll's alone
+	suspects map[string]bool // Turns that seemed stranded at the last look; the poll's alone
 }
 
 // New makes Sessions; Run must be running for anything to be driven.
@@ -108,8 +110,14 @@ const pollEvery = 2 * time.Second
 func (s *Sessions) poll(ctx context.Context) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
+	stranded := time.NewTicker(strandedEvery)
+	defer stranded.Stop()
 	for {
 		select {
+		case <-stranded.C:
+			if err := s.lookForStranded(ctx); err != nil && ctx.Err() == nil {
+				s.cfg.Logger.Warn("could not look for stranded turns", slog.Any("error", err))
+			}
 		case <-tick.C:
 			err := s.rouseAll(ctx)
 			if err == nil && s.unarmed {

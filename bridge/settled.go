@@ -120,17 +120,15 @@ func (t *turn) emitResults(moves []store.Move, untold []inbox.Question) ([]store
 // tell it twice.
 func (t *turn) answerAgent(ctx context.Context, p passing, moves []store.Move) error {
 	now := time.Now()
-	var answers []Answer
+	stamps := make(map[int]inbox.Question, len(p.unheard)) // by the place of their moves
 	for _, q := range p.unheard {
-		moves = append(moves, store.ToolCallDelivered{ID: q.Call.ID, At: now})
-		if q.Proxied() {
-			t.s.runApproved(q)
+		stamps[len(moves)] = q
+		if q.Call.Status != store.ToolDispatched || q.Proxied() {
+			moves = append(moves, store.ToolCallDelivered{ID: q.Call.ID, At: now})
 			continue
 		}
-		answers = append(answers, answerTo(q))
-		if q.Call.Status == store.ToolDispatched {
-			moves = append(moves, store.ToolCallMove{ID: q.Call.ID, From: store.ToolDispatched, To: store.ToolSucceeded, EndedAt: now})
-		}
+		moves = append(moves, store.ToolCallDelivered{ID: q.Call.ID, At: now, While: store.ToolDispatched},
+			store.ToolCallMove{ID: q.Call.ID, From: store.ToolDispatched, To: store.ToolSucceeded, EndedAt: now})
 	}
 	moves = append(moves, t.statusMoves(p.status)...)
 	call := Call{}
@@ -142,9 +140,17 @@ func (t *turn) answerAgent(ctx context.Context, p passing, moves []store.Move) e
 		call = full.Call
 		moves = append(moves, t.calledMove(&call))
 	}
-	if err := t.keep(ctx, nil, moves...); err != nil {
+	lost, err := t.keepAll(ctx, nil, moves...)
+	if err != nil {
 		return err
 	}
+	for _, i := range lost { // revoked meanwhile: the next look passes that on
+		if _, stamp := stamps[i]; stamp {
+			delete(stamps, i)
+			t.s.more = true
+		}
+	}
+	answers := t.answersTo(p.unheard, stamps)
 	t.row.Status = p.status
 	for _, q := range p.unheard {
 		t.s.m.deadlines.Disarm(q.Call.ID)
@@ -160,7 +166,9 @@ func (t *turn) answerAgent(ctx context.Context, p passing, moves []store.Move) e
 		}
 	}
 	t.listenOn()
-	failpoint.Here("before_delivery")
+	if len(answers) > 0 {
+		failpoint.Here("before_delivery")
+	}
 	switch {
 	case p.again:
 		return t.readAgain(ctx, call, answers)
@@ -168,6 +176,25 @@ func (t *turn) answerAgent(ctx context.Context, p passing, moves []store.Move) e
 		return t.tellUpstream(ctx, answers)
 	}
 	return nil
+}
+
+// answersTo are what the Agent is told of those Questions that were stamped. One about a ToolCall of ours it learns of
+// by :wait; that call may begin.
+func (t *turn) answersTo(unheard []inbox.Question, stamps map[int]inbox.Question) (answers []Answer) {
+	stamped := make(map[string]bool, len(stamps))
+	for _, q := range stamps {
+		stamped[q.Call.ID] = true
+	}
+	for _, q := range unheard {
+		switch {
+		case !stamped[q.Call.ID]:
+		case q.Proxied():
+			t.s.runApproved(q)
+		default:
+			answers = append(answers, answerTo(q))
+		}
+	}
+	return answers
 }
 
 // runApproved has a call begin that somebody approved, wherever that was.

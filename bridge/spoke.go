@@ -29,6 +29,12 @@ func (s *Sessions) Spoke(ctx context.Context, sessionID string) error {
 	return err
 }
 
+// isUnprompted reports whether a Turn is the Agent's own: it spoke by itself. A prompt need not wait for its end.
+func isUnprompted(t store.Turn) bool {
+	var input turnInput
+	return json.Unmarshal(t.Input, &input) == nil && input.Unprompted
+}
+
 // queueUnprompted writes a Turn that begins with no message. Its client is the one that
 // was last there.
 func queueUnprompted(ctx context.Context, tx store.Tx, session store.Session) error {

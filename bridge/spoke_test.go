@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -66,7 +67,6 @@ func TestAnAgentMaySpeakUnprompted(t *testing.T) {
 	if call := receive(h, a.called); !call.resumed || !call.Unprompted || call.Mark != "1" || call.answers != nil {
 		t.Fatalf("%+v", call)
 	}
-	h.refused(ask("t1", "me too"), bridge.RefusedRunInProgress)
 	a.say("2", append(text("by the way"), done())...)
 	events := h.ended("t1")
 	want := "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED"
@@ -91,5 +91,58 @@ func TestAnUnpromptedTurnThatCannotBeReadFails(t *testing.T) {
 	events := h.ended("t1")
 	if last := events[len(events)-1]; !strings.Contains(last, bridge.CodeAgentGone) { // no server was restarted
 		t.Fatalf("ended with %s", last)
+	}
+}
+
+// A prompt ends what the Agent says by itself, and is answered.
+func TestAPromptEndsAnUnpromptedRun(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	h := atRest(t, a)
+	h.spoke("t1")
+	receive(h, a.called)
+	a.say("2", text("by the way")...)
+	h.until("2")
+	going, _ := h.post(ask("t1", "me too"))
+	if call := receive(h, a.called); call.resumed || call.Unprompted || call.Input().Content.String() != "me too" {
+		t.Fatalf("%+v", call)
+	}
+	a.say("3", append(text("to you"), done())...)
+	if got := types(going.rest(t)); got != "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED" {
+		t.Fatalf("got %s", got)
+	}
+	want := "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED"
+	if got := types(h.ended("t1")); got != want+" "+want+" "+want {
+		t.Fatalf("got %s", got)
+	}
+	if strings.Contains(strings.Join(h.log("t1"), ""), `"cancelled"`) {
+		t.Fatal("what the agent said by itself ended as cancelled")
+	}
+}
+
+// A Turn that nothing moves any more is found, counted and ended, and its thread can be used again.
+func TestAStrandedTurnIsEnded(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	h := atRest(t, a)
+	s := h.session("t1")
+	id := newTestID()
+	if err := h.store.InTx(t.Context(), func(tx store.Tx) error {
+		return errors.Join(tx.InsertTurn(t.Context(), store.Turn{ID: id, SessionID: s.ID, AgentID: s.AgentID, Status: store.TurnPausedApproval, Upstream: store.UpstreamWaits}),
+			tx.InsertRun(t.Context(), store.Run{ID: id, SessionID: s.ID, TurnID: id, ExternalID: id, Status: store.RunInterrupted, FirstSeq: 1000, LastSeq: 1001}))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := bridge.LookForStranded(t.Context(), h.sessions); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := h.ended("t1")
+	if last := events[len(events)-1]; !strings.Contains(last, bridge.CodeInternal) {
+		t.Fatalf("ended with %s", last)
+	}
+	if n := h.stranded.Load(); n != 1 {
+		t.Fatalf("counted %d times", n)
 	}
 }

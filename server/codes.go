@@ -71,6 +71,8 @@ func Codes() []Code {
 		{codeMediaType, http.StatusUnsupportedMediaType, "Writes are application/json, uncompressed, in UTF-8."},
 		{codeBeyondLog, http.StatusRequestedRangeNotSatisfiable, "The position lies beyond the end of the log."},
 		{codeForeignHost, http.StatusMisdirectedRequest, "The Host is not one this server goes by; see --allowed-host."},
+		{inbox.AskerLost, http.StatusConflict, "The agent that asked is gone, or has not been found again after a restart: nobody waits for the decision."},
+		{bridge.RefusedDelivered, http.StatusConflict, "The agent has been told; its approval cannot be taken back."},
 		{bridge.RefusedDispatched, http.StatusConflict, "The call has been dispatched; its approval cannot be taken back."},
 		{inbox.NotApprover, http.StatusForbidden, "Somebody else has to decide this."},
 		{inbox.FourEyes, http.StatusForbidden, "Who prompted the agent may not approve this."},
@@ -88,6 +90,8 @@ func Codes() []Code {
 		{bridge.CodeInternal, http.StatusInternalServerError, "A fault of the server; its log has the error id."},
 
 		{bridge.CodeServerRestarted, 0, "The server was restarted and the agent could not take the work up again."},
+		{bridge.CodeAgentGone, 0, "The agent stopped before it had finished and cannot go on where it was."},
+		{"tool_failed", 0, "A tool failed that ends the run when it does."},
 		{bridge.CodeUpstreamProtocol, 0, "The agent broke its protocol."},
 		{bridge.CodeStorageRefused, 0, "The answer could not be kept."},
 		{bridge.CodeStateInvalid, 0, "The agent's state change did not apply."},

@@ -43,6 +43,7 @@ type house struct {
 	gateway *acpgateway.Gateway // nil: the agent is not behind a proxy
 	faults  *faulty
 	ended   chan string // the outcomes of Runs
+	log     *eventlog.Log
 }
 
 // plan is what a test wants otherwise than usual.
@@ -80,6 +81,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	}
 	bell := eventlog.NewBell(local.New())
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger, Observe: h.metrics.Committed})
+	h.log = log
 	agents := bridge.NewDirectory()
 	if !p.acp {
 		agents.Add("scripted", h.agent)

@@ -27,6 +27,7 @@ type Metrics struct {
 	gateway     gatewayMetrics
 	tools       toolMetrics
 	hintsLost   prometheus.Counter
+	stranded    prometheus.Counter
 }
 
 // NewMetrics makes a set of its own, apart from any global one.
@@ -52,12 +53,15 @@ func NewMetrics() *Metrics {
 	m.hintsLost = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "aqueduct_hints_dropped_total", Help: "Hints of /ws/client that were lost for want of room.",
 	})
+	m.stranded = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "aqueduct_turns_stranded_total", Help: "Turns that nothing moved any more and that were ended: each is a fault of the server.",
+	})
 	m.gateway = newGatewayMetrics(m.registry)
 	m.tools = newToolMetrics(m.registry)
 	m.agentUp = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aqueduct_agent_up", Help: "1 when an agent's last health probe was well, else 0.",
 	}, []string{"agent"})
-	m.registry.MustRegister(m.agentUp, m.hintsLost, m.runs, m.firstToken, m.streams, m.streamsDone, m.delivery, m.commitTime, m.commitSize,
+	m.registry.MustRegister(m.agentUp, m.hintsLost, m.stranded, m.runs, m.firstToken, m.streams, m.streamsDone, m.delivery, m.commitTime, m.commitSize,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -85,6 +89,7 @@ func (m *Metrics) Meter() bridge.Meter {
 	return bridge.Meter{
 		RunEnded:   func(outcome string) { m.runs.WithLabelValues(outcome).Inc() },
 		FirstToken: func(since time.Duration) { m.firstToken.Observe(since.Seconds()) },
+		Stranded:   m.stranded.Inc,
 	}
 }
 

@@ -60,6 +60,25 @@ func TestEveryCode(t *testing.T) {
 			w, id := asking(t, `{"risk":"high"}`)
 			return w.decide(id, `{"decision":"approve","edited_args":{"wood":"elm"}}`)
 		},
+		"asker_gone": func() answer {
+			w, id := asking(t, highRisk)
+			call, err := w.store.ToolCall(t.Context(), store.System(), id)
+			if err == nil {
+				_, err = w.log.Keep(t.Context(), call.SessionID, []store.Move{store.TurnMove{ID: call.TurnID, Upstream: "a replica that is gone"}}, nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w.decide(id, `{"decision":"approve"}`)
+		},
+		"already_delivered": func() answer {
+			told := newHouse(t, asks)
+			told.chat("T", "R", "hi")
+			id := told.question()
+			told.decide(id, `{"decision":"approve"}`)
+			told.chat("T", "R2", "next")
+			return told.do("POST", "/api/approvals/"+id+"/revoke", `{}`)
+		},
 		"already_dispatched": func() answer {
 			w, id := asking(t, highRisk)
 			w.decide(id, `{"decision":"approve"}`)

@@ -89,10 +89,12 @@ type ToolCallShown struct {
 // was marked already.
 type ToolCallTold struct{ ID string }
 
-// ToolCallDelivered stamps DeliveredAt before the agent is told; lost when it is set.
+// ToolCallDelivered stamps DeliveredAt before the agent is told; lost when it is set, or when the row is not in While
+// any more: an approval that was revoked meanwhile must not be told.
 type ToolCallDelivered struct {
-	ID string
-	At time.Time
+	ID    string
+	At    time.Time
+	While ToolCallStatus // any when empty
 }
 
 // ApprovalMove moves an Approval. Zero members keep what the row has.

@@ -45,7 +45,7 @@ type TurnReader interface {
 	ActiveTurn(ctx context.Context, in Scope, sessionID string) (Turn, error)
 	// StrandedTurns lists Turns that nothing moves any more: RUNNING or paused, in a Session that the replica may
 	// drive, without a Run that is open or reserved, a command, a ToolCall that waits, or one that was settled and
-	// is still to be passed on. There should be none. Turns whose call the replica holds are left out.
+	// is still to be passed on. There should be none.
 	StrandedTurns(ctx context.Context, in Scope, replica string, limit int) ([]Turn, error)
 }
 

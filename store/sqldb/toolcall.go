@@ -184,8 +184,8 @@ func toolCallTold(m store.ToolCallTold) Statement {
 
 func toolCallDelivered(m store.ToolCallDelivered) Statement {
 	return Statement{
-		SQL:  "UPDATE tool_calls SET delivered_at = $2 WHERE tool_call_id = $1 AND delivered_at = 0",
-		Args: []any{m.ID, millis(m.At)},
+		SQL:  "UPDATE tool_calls SET delivered_at = $2 WHERE tool_call_id = $1 AND delivered_at = 0 AND ($3 = '' OR status = $3)",
+		Args: []any{m.ID, millis(m.At), string(m.While)},
 		CAS:  true,
 	}
 }

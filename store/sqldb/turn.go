@@ -54,7 +54,7 @@ const passOn = `EXISTS (SELECT 1 FROM tool_calls q WHERE q.turn_id = t.turn_id
 // StrandedTurns implements store.TurnReader.
 func (r *Reader) StrandedTurns(ctx context.Context, in store.Scope, replica string, limit int) ([]store.Turn, error) {
 	q := selecting(selectTurn, in).raw(` AND t.status IN ('RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')`)
-	q.and("t.upstream <> ", replica).and("("+free+" OR s.owner = ", replica).raw(`)
+	q.and("("+free+" OR s.owner = ", replica).raw(`)
 		AND NOT EXISTS (SELECT 1 FROM runs x WHERE x.session_id = t.session_id AND x.status IN ('RESERVED', 'RUNNING'))
 		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.session_id = t.session_id AND c.done_at = 0)
 		AND NOT EXISTS (SELECT 1 FROM tool_calls o WHERE o.session_id = t.session_id

@@ -21,7 +21,7 @@ func TestFailpoints(t *testing.T) {
 			at    []int
 			check func(starts, resumes, broken int) bool // of a death at the first time
 		}{
-			{"before_commit", []int{1, 2, 3, 5, 8, 13}, func(starts, resumes, broken int) bool {
+			{"before_commit", []int{1, 2, 3, 5, 8, 11}, func(starts, resumes, broken int) bool {
 				return starts == 1 && resumes == 1 && broken == 0 // it never began, and begins now
 			}},
 			{"after_commit", []int{1, 2, 3, 5, 8, 13}, func(starts, _, broken int) bool { return starts == 0 && broken == 1 }},
