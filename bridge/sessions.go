@@ -53,7 +53,8 @@ type Sessions struct {
 	leaving map[string]bool // Turns of which a tail with on_leave=cancel has gone
 	wg      sync.WaitGroup
 
-	unarmed bool // more Questions are open than were armed; the poll's alone
+	unarmed  bool         // more Questions are open than were armed; the poll's alone
+	replicas replicaWatch // the poll's alone
 }
 
 // New makes Sessions; Run must be running for anything to be driven.
@@ -88,6 +89,14 @@ func (s *Sessions) Run(ctx context.Context) error {
 	if err := s.restore(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
+	// In this order: a replica that leaves in between has been listed, and so is missed.
+	err := s.watchReplicas(ctx)
+	if err == nil {
+		err = s.takeOver(ctx, store.Replica{})
+	}
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
 	s.wakeSpoken()
 	s.wg.Go(func() { s.poll(ctx) })
 	s.deadlines.Run(ctx, s.expire)
@@ -103,10 +112,15 @@ func (s *Sessions) Run(ctx context.Context) error {
 const pollEvery = 2 * time.Second
 
 func (s *Sessions) poll(ctx context.Context) {
-	tick := time.NewTicker(pollEvery)
+	tick, watch := time.NewTicker(pollEvery), time.NewTicker(watchEvery)
 	defer tick.Stop()
+	defer watch.Stop()
 	for {
 		select {
+		case <-watch.C:
+			if err := s.watchReplicas(ctx); err != nil && ctx.Err() == nil {
+				s.cfg.Logger.Warn("could not watch the other replicas", slog.Any("error", err))
+			}
 		case <-tick.C:
 			err := s.rouseAll(ctx)
 			if err == nil && s.unarmed {
@@ -150,7 +164,9 @@ func (s *Sessions) rouse(sessionID string, restoring bool, first *begun) {
 		}
 		return
 	}
-	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), restoring: restoring}
+	// Only a caller that has just written to an idle Session of ours knows that no Run is
+	// open in it. Any other may wake a Session whose owner died in the middle of one.
+	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), restoring: restoring || first == nil}
 	if first != nil {
 		a.begunBy(*first)
 	}

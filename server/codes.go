@@ -88,6 +88,7 @@ func Codes() []Code {
 		{bridge.CodeInternal, http.StatusInternalServerError, "A fault of the server; its log has the error id."},
 
 		{bridge.CodeServerRestarted, 0, "The server was restarted and the agent could not take the work up again."},
+		{bridge.CodeOwnerUnavailable, 0, "The replica that owns the thread did not begin the run in time (--owner-wait)."},
 		{bridge.CodeUpstreamProtocol, 0, "The agent broke its protocol."},
 		{bridge.CodeStorageRefused, 0, "The answer could not be kept."},
 		{bridge.CodeStateInvalid, 0, "The agent's state change did not apply."},

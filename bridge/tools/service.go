@@ -79,6 +79,9 @@ func (s *Service) Decided(q inbox.Question) {
 	s.kick()
 }
 
+// Look says that there may be work: calls of a replica that is gone, above all.
+func (s *Service) Look() { s.kick() }
+
 // kick says that there may be work.
 func (s *Service) kick() {
 	select {

@@ -93,6 +93,17 @@ func (r *Reader) SessionsWithWork(ctx context.Context, in store.Scope, replica s
 	return list(ctx, r, scanString, q.sql.String(), q.args...)
 }
 
+// AbandonedSessions implements store.SessionReader.
+func (r *Reader) AbandonedSessions(ctx context.Context, in store.Scope) ([]string, error) {
+	q := selecting("SELECT s.session_id FROM sessions s", in)
+	q.raw(` AND s.session_id IN (SELECT session_id FROM runs WHERE status IN ('RESERVED', 'RUNNING')
+		UNION SELECT session_id FROM commands WHERE done_at = 0
+		UNION SELECT session_id FROM turns
+			WHERE status IN ('QUEUED', 'RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL'))`)
+	q.raw(" AND " + free + " ORDER BY s.session_id")
+	return list(ctx, r, scanString, q.sql.String(), q.args...)
+}
+
 // InsertSession implements store.SessionTx.
 func (t *Tx) InsertSession(ctx context.Context, s store.Session) error {
 	return t.insert(ctx, `INSERT INTO sessions (session_id, tenant, user_id, external_id, agent_id, title, state,
