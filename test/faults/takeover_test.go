@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/store/storetest"
 	"aqueduct/test/program"
 )
 
@@ -214,5 +215,43 @@ func (f *successor) decideSoon(l *ledger) {
 	}
 	if _, run := f.settled(f.t, l.thread); run.Turn.Status != "DONE" {
 		f.t.Errorf("thread %s: answered, and its Turn is %s", l.thread, run.Turn.Status)
+	}
+}
+
+// TestQuestionExpiresElsewhere: a question that was asked at a server which has gone expires
+// in time at the one that takes over, though that one was running when it was asked, and the
+// Turn goes on there to its end.
+func TestQuestionExpiresElsewhere(t *testing.T) {
+	h := &house{t: t, database: storetest.Postgres(t), agent: newAgent(t)}
+	const ttl = 3 * time.Second
+	first := h.another(program.Shipped, "AQUEDUCT_NAME=first", "AQUEDUCT_APPROVAL_TTL="+ttl.String())
+	h.server = h.another(program.Shipped, "AQUEDUCT_NAME=second")
+	l := newLedger(t, "T", 2)
+	if _, err := l.post(first, "r", "ask 2"); err != nil {
+		t.Fatal(err)
+	}
+	asked := h.asked("permission")
+	first.signal(syscall.SIGTERM)
+	first.gone(20 * time.Second)
+	in, err := h.stream("GET", "/api/threads/T/events?after=0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.close()
+	for ends := 0; ends < 2; {
+		e, err := in.next()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, h.log())
+		}
+		if e.terminal() {
+			ends++
+		}
+	}
+	var a approval
+	if _, err := h.get("/api/approvals/"+asked.ID, &a); err != nil || a.Status != "EXPIRED" {
+		t.Errorf("the question is %+v, %v", a, err)
+	}
+	if _, run := h.settled(t, "T"); run.Turn.Status != "DONE" {
+		t.Errorf("the turn is %+v", run)
 	}
 }
