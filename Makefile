@@ -65,8 +65,9 @@ bench: setup-postgres ## what keeping everything costs against a bare relay, the
 
 setup: setup-postgres setup-chromium setup-judges setup-agents setup-tdesign ## install what the tests need and is missing
 
-setup-postgres: ## a PostgreSQL server
+setup-postgres: ## a PostgreSQL server, and a pooler before it
 	@scripts/need-postgres
+	@scripts/need-pgbouncer
 
 setup-chromium: ## Chromium
 	@scripts/need-chromium

@@ -255,3 +255,17 @@ func TestQuestionExpiresElsewhere(t *testing.T) {
 		t.Errorf("the turn is %+v", run)
 	}
 }
+
+// TestBehindPooler: the same kills as TestKill9, with PgBouncer in transaction mode between
+// the server and its database.
+func TestBehindPooler(t *testing.T) {
+	h := newHouse(t, storetest.Pooler(t)(storetest.Postgres(t)))
+	sum := &tally{}
+	for round := range 3 {
+		killOnce(t, h, round, sum)
+		if t.Failed() {
+			t.Fatalf("round %d\n%s", round, h.log())
+		}
+	}
+	t.Logf("%d threads, %d events seen before a kill, %d kept; %d Runs broken off, %d Turns done", sum.threads, sum.seen, sum.kept, sum.broken, sum.done)
+}
