@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -49,6 +50,8 @@ type Options struct {
 	NoMigrate bool
 	// Now is the clock of heartbeats and delegations; nil is time.Now.
 	Now func() time.Time
+
+	noStatistics bool // of tests that look at plans made without any
 }
 
 // Store implements store.Store.
@@ -58,6 +61,8 @@ type Store struct {
 	db        *sql.DB
 	committer *committer
 	pooled    bool // connections end at a pooler, and so keep nothing
+	stop      context.CancelFunc
+	tasks     sync.WaitGroup // that end with stop
 }
 
 var _ store.Store = (*Store)(nil)
@@ -84,9 +89,14 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	d := &sqldb.Dialect{LockRow: " FOR NO KEY UPDATE", LockAudit: lockAudit, Classify: classify, Now: o.Now}
-	s := &Store{Reader: sqldb.NewReader(db, d), dialect: d, db: db, committer: newCommitter(cfg, pooled), pooled: pooled}
+	s := &Store{Reader: sqldb.NewReader(db, d), dialect: d, db: db, committer: newCommitter(cfg, pooled), pooled: pooled, stop: func() {}}
 	if err := s.prepare(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("postgres: open: %w", classify(err)), s.Close())
+	}
+	if !o.NoMigrate && !o.noStatistics { // who leaves the schema as it is only looks
+		background, stop := context.WithCancel(context.WithoutCancel(ctx))
+		s.stop = stop
+		s.tasks.Go(func() { s.statistics(background) })
 	}
 	return s, nil
 }
@@ -209,5 +219,7 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // Close implements store.Store.
 func (s *Store) Close() error {
+	s.stop()
+	s.tasks.Wait()
 	return errors.Join(s.committer.close(), s.db.Close())
 }

@@ -45,15 +45,21 @@ func Pooler(t testing.TB, ignored ...string) func(dsn string) string {
 		t.Fatal(err)
 	}
 	var said strings.Builder
-	cmd := exec.Command(path, "-q", ini)
+	// As the server, it ends with our end of its keeper's input, however we end.
+	cmd := exec.Command("/bin/sh", "-c", `trap '' INT HUP TERM; "$BOUNCER" -q "$INI" & cat >/dev/null; kill -9 $!; wait $!`)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "BOUNCER=" + path, "INI=" + ini}
 	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: as}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: as}
+	alive, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		_ = alive.Close()
+		_ = cmd.Wait() // it was killed
 		if t.Failed() {
 			t.Logf("PgBouncer said:\n%s", said.String())
 		}
