@@ -14,6 +14,8 @@ import (
 const (
 	// analyzeEvery is how often it looks; a table cannot grow out of hand in between.
 	analyzeEvery = 5 * time.Second
+	// analyzeWithin bounds one time: a sample of each table is read, however large it is.
+	analyzeWithin = 10 * time.Second
 	// grownTables are those that have grown fourfold since they were last analyzed, and beyond
 	// the size at which reading all of one costs as much as a look-up. Growth by a factor keeps
 	// the number of times small.
@@ -30,7 +32,11 @@ func (s *Store) statistics(ctx context.Context) {
 	tick := time.NewTicker(analyzeEvery)
 	defer tick.Stop()
 	for {
-		_ = s.analyzeGrown(ctx)
+		// It is not broken off: a cancelled statement would take its connection with it, for
+		// what is over in a moment.
+		patience, done := context.WithTimeout(context.WithoutCancel(ctx), analyzeWithin)
+		_ = s.analyzeGrown(patience)
+		done()
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
