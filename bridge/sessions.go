@@ -45,6 +45,7 @@ type Sessions struct {
 	cfg       Config
 	deadlines *inbox.Deadlines
 	callers   callers
+	pasts     *transcripts
 
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
@@ -67,6 +68,8 @@ func New(cfg Config) *Sessions {
 		cfg: cfg, deadlines: inbox.NewDeadlines(),
 		active: make(map[string]*session), spoken: make(map[string]bool), leaving: make(map[string]bool),
 	}
+	s.pasts = newTranscripts(cfg.Store, historyBudget)
+	cfg.Log.OnMoves(s.pasts.replaced)
 	cfg.Bell.OnRing(s.wake)
 	if cfg.Tools != nil {
 		cfg.Tools.ArmBy(s.deadlines.Arm)
