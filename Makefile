@@ -60,13 +60,14 @@ soak: setup-postgres ## AQUEDUCT_RACES (10000) races for a question on each data
 	AQUEDUCT_RACES=$(AQUEDUCT_RACES) go test -count=1 -timeout 60m -v -run TestToolRaces ./bridge | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 bench: setup-postgres ## what keeping everything costs against a bare relay, then the small benchmarks
-	go test -run '^$$' -bench 'Flood|ACP' -benchtime 1x -timeout 30m -v ./test/bench
+	go test -run '^$$' -bench 'Flood|ACP|Size' -benchtime 1x -timeout 30m -v ./test/bench
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /test/)
 
 setup: setup-postgres setup-chromium setup-judges setup-agents setup-tdesign ## install what the tests need and is missing
 
-setup-postgres: ## a PostgreSQL server
+setup-postgres: ## a PostgreSQL server, and a pooler before it
 	@scripts/need-postgres
+	@scripts/need-pgbouncer
 
 setup-chromium: ## Chromium
 	@scripts/need-chromium

@@ -33,6 +33,7 @@ type Message struct {
 	SubagentRunID  string
 
 	wire []byte // content as it came, until the role is known
+	kept []byte // the whole message as JSON, if it is known
 }
 
 // ToolCall is an assistant's call of a tool, as part of its message.
@@ -48,6 +49,20 @@ type FunctionCall struct {
 	Name      string
 	Arguments string
 }
+
+// Kept gives the message its own JSON, for those who pass it on as it is.
+func (m *Message) Kept(raw []byte) { m.kept = raw }
+
+// AppendKept is [Message.AppendJSON] of a message that was not changed since it was kept.
+func (m *Message) AppendKept(dst []byte) []byte {
+	if len(m.kept) > 0 {
+		return append(dst, m.kept...)
+	}
+	return m.AppendJSON(dst)
+}
+
+// KeptSize is about how much AppendKept appends.
+func (m *Message) KeptSize() int { return len(m.kept) }
 
 // AppendJSON appends the message as a JSON object.
 func (m *Message) AppendJSON(dst []byte) []byte {

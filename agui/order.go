@@ -7,6 +7,9 @@ import "slices"
 // in which anything stands between a call and its result. The order of all else stays. A
 // result whose call is not there stays where it is.
 func OrderResults(messages []Message) []Message {
+	if !slices.ContainsFunc(messages, func(m Message) bool { return m.Role == RoleTool }) {
+		return messages
+	}
 	ordered := make([]Message, 0, len(messages))
 	owner := make(map[string]string) // of a call: the id of its message
 	for _, m := range messages {
@@ -18,7 +21,10 @@ func OrderResults(messages []Message) []Message {
 			ordered = append(ordered, m)
 			continue
 		}
-		at := 1 + slices.IndexFunc(ordered, func(o Message) bool { return o.ID == by })
+		at := len(ordered) // from the end: a result seldom comes long after its call
+		for ordered[at-1].ID != by {
+			at--
+		}
 		for at < len(ordered) && ordered[at].Role == RoleTool {
 			at++
 		}

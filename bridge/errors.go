@@ -13,6 +13,7 @@ const (
 	CodeStateInvalid     = "invalid_state"
 	CodeRunTooLarge      = "run_too_large"
 	CodeInternal         = "internal_error"
+	CodeOwnerUnavailable = "owner_unavailable"
 )
 
 // ErrCannotResume says that a Turn's upstream can not be taken up again.

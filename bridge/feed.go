@@ -129,6 +129,9 @@ const lookAgain = 5 * time.Second
 
 // rows waits for what comes next. Only a thread's tail has no other end than the thread's.
 func (f *Feed) rows(ctx context.Context) ([]store.EventRow, error) {
+	if f.want != nil && f.want.FirstSeq == 0 {
+		return f.untilBegun(ctx)
+	}
 	if !f.endless {
 		return f.tail.Next(ctx)
 	}

@@ -21,6 +21,9 @@ type Limits struct {
 	// RunBytes bounds one Run: what it says is folded in memory and kept as messages, so an
 	// agent that never stops talking would otherwise take all there is.
 	RunBytes int
+	// OwnerWait is how long a prompt waits for the replica that owns its thread to begin it.
+	// It is longer than finding a dead owner and taking over from it takes.
+	OwnerWait time.Duration
 	// Transcript is how many of a Session's newest messages an Agent is given.
 	Transcript int
 }
@@ -33,6 +36,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.LeaveGrace, 5*time.Second)
 	setDefault(&l.EventBytes, 1<<20)
 	setDefault(&l.RunBytes, 64<<20)
+	setDefault(&l.OwnerWait, 30*time.Second)
 	setDefault(&l.Transcript, 1000)
 	return l
 }

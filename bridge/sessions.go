@@ -47,6 +47,7 @@ type Sessions struct {
 	settler   *inbox.Settler
 	deadlines *inbox.Deadlines
 	callers   callers
+	pasts     *transcripts
 
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
@@ -56,6 +57,7 @@ type Sessions struct {
 
 	unarmed  bool            // more Questions are open than were armed; the poll's alone
 	suspects map[string]bool // Turns that seemed stranded at the last look; the poll's alone
+	replicas replicaWatch    // the poll's alone
 }
 
 // New makes Sessions; Run must be running for anything to be driven.
@@ -68,6 +70,8 @@ func New(cfg Config) *Sessions {
 		cfg: cfg, deadlines: inbox.NewDeadlines(),
 		active: make(map[string]*session), leaving: make(map[string]bool),
 	}
+	s.pasts = newTranscripts(cfg.Store, historyBudget)
+	cfg.Log.OnMoves(s.pasts.replaced)
 	cfg.Bell.OnRing(s.wake)
 	s.settler = &inbox.Settler{Notices: cfg.Notices, NewID: newID, AskerThere: s.askerThere, Once: func(id string, why error) {
 		cfg.Logger.Info("an always was taken for once", slog.String("approval_id", id), slog.Any("reason", why))
@@ -94,6 +98,14 @@ func (s *Sessions) Run(ctx context.Context) error {
 	if err := s.restore(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
+	// In this order: a replica that leaves in between has been listed, and so is missed.
+	err := s.watchReplicas(ctx)
+	if err == nil {
+		err = s.takeOver(ctx, store.Replica{})
+	}
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
 	s.wg.Go(func() { s.poll(ctx) })
 	s.deadlines.Run(ctx, s.expire)
 	s.mu.Lock()
@@ -108,8 +120,9 @@ func (s *Sessions) Run(ctx context.Context) error {
 const pollEvery = 2 * time.Second
 
 func (s *Sessions) poll(ctx context.Context) {
-	tick := time.NewTicker(pollEvery)
+	tick, watch := time.NewTicker(pollEvery), time.NewTicker(watchEvery)
 	defer tick.Stop()
+	defer watch.Stop()
 	stranded := time.NewTicker(strandedEvery)
 	defer stranded.Stop()
 	for {
@@ -117,6 +130,10 @@ func (s *Sessions) poll(ctx context.Context) {
 		case <-stranded.C:
 			if err := s.lookForStranded(ctx); err != nil && ctx.Err() == nil {
 				s.cfg.Logger.Warn("could not look for stranded turns", slog.Any("error", err))
+			}
+		case <-watch.C:
+			if err := s.watchReplicas(ctx); err != nil && ctx.Err() == nil {
+				s.cfg.Logger.Warn("could not watch the other replicas", slog.Any("error", err))
 			}
 		case <-tick.C:
 			err := s.rouseAll(ctx)

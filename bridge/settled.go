@@ -200,7 +200,7 @@ func (t *turn) answersTo(unheard []inbox.Question, stamps map[int]inbox.Question
 // runApproved has a call begin that somebody approved, wherever that was.
 func (s *session) runApproved(q inbox.Question) {
 	if q.Call.Status == store.ToolDispatched && s.m.cfg.Tools != nil {
-		s.m.cfg.Tools.Kick()
+		s.m.cfg.Tools.Look()
 	}
 }
 

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"aqueduct/agui"
@@ -129,31 +128,15 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 		c.Messages, c.Prompt, c.fresh = first, first, first
 		return c, nil
 	}
-	var rows []store.Message
+	var past []pastMessage
 	err := patiently(ctx, func() (err error) {
-		rows, err = t.s.m.cfg.Store.Messages(ctx, store.System(), t.s.id, store.Page{Limit: t.s.m.cfg.Limits.Transcript})
+		past, err = t.s.m.pasts.of(ctx, t.s.id, t.s.m.cfg.Limits.Transcript)
 		return err
 	})
 	if err != nil {
 		return c, err
 	}
-	for _, row := range rows {
-		if row.Role == "user" && row.RunID > t.row.ID {
-			continue // waits for a later Turn, though it may have come before this Run
-		}
-		var m agui.Message
-		if err := json.Unmarshal(row.Data, &m); err != nil {
-			return c, err
-		}
-		c.Messages = append(c.Messages, m)
-		if !row.Output && row.RunID == runID {
-			c.fresh = append(c.fresh, m)
-		}
-		if !row.Output && row.RunID == t.row.ID { // a Turn's id is its first Run's
-			c.Prompt = append(c.Prompt, m)
-		}
-	}
-	c.Messages = agui.OrderResults(c.Messages)
+	c.gather(past, runID, t.row.ID)
 	return c, nil
 }
 

@@ -30,6 +30,12 @@ func Postgres(db *sql.DB) (*goose.Provider, error) {
 	return provider(goose.DialectPostgres, db, "postgres", goose.WithSessionLocker(locker))
 }
 
+// PostgresUnlocked is Postgres for a caller that holds off other replicas by itself: a lock
+// of a session means nothing behind a connection pooler.
+func PostgresUnlocked(db *sql.DB) (*goose.Provider, error) {
+	return provider(goose.DialectPostgres, db, "postgres")
+}
+
 // lockTries, a second apart, is how long a replica waits for another that migrates.
 const lockTries = 60
 

@@ -92,6 +92,7 @@ func Codes() []Code {
 		{bridge.CodeServerRestarted, 0, "The server was restarted and the agent could not take the work up again."},
 		{bridge.CodeAgentGone, 0, "The agent stopped before it had finished and cannot go on where it was."},
 		{"tool_failed", 0, "A tool failed that ends the run when it does."},
+		{bridge.CodeOwnerUnavailable, 0, "The replica that owns the thread did not begin the run in time (--owner-wait)."},
 		{bridge.CodeUpstreamProtocol, 0, "The agent broke its protocol."},
 		{bridge.CodeStorageRefused, 0, "The answer could not be kept."},
 		{bridge.CodeStateInvalid, 0, "The agent's state change did not apply."},

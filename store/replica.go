@@ -19,7 +19,8 @@ type Replica struct {
 type Replicas interface {
 	// Register inserts the replica and fences every other one of the same name. When
 	// it returns, no write of those can land any more: one caught in mid-commit is
-	// waited for or its connection is ended.
+	// waited for or its connection is ended. In a store that one process at a time can
+	// open, all predecessors are fenced when it is opened, whatever their name.
 	Register(ctx context.Context, r Replica) error
 	// Beat moves the counter; ErrFenced when the replica has been replaced.
 	Beat(ctx context.Context, id string) error

@@ -31,6 +31,10 @@ type SessionReader interface {
 	// Question to be passed on, or a Turn whose Agent another replica called, and whose owner is the given replica,
 	// nobody, or a fenced one.
 	SessionsWithWork(ctx context.Context, in Scope, replica string) ([]string, error)
+	// AbandonedSessions lists ids of Sessions that have a Turn under way, a reserved or
+	// RUNNING Run or a pending command, and whose owner is nobody or a fenced replica.
+	// Unlike SessionsWithWork it includes those whose Turn only waits for an answer.
+	AbandonedSessions(ctx context.Context, in Scope) ([]string, error)
 }
 
 // SessionTx changes Sessions.

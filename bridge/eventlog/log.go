@@ -42,6 +42,7 @@ type Log struct {
 	since time.Time     // of the commit in flight; zero when there is none
 	fatal error         // set once; nothing is accepted any more
 	wake  chan struct{} // the committer's bell, capacity 1
+	moved func(sessionID string, moves []store.Move)
 	// urgent holds a token while a part of notes is not to be put off; capacity 1.
 	urgent chan struct{}
 }
@@ -50,6 +51,10 @@ type Log struct {
 func New(cfg Config) *Log {
 	return &Log{cfg: cfg, ring: newRing(ringBudget), wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1)}
 }
+
+// OnMoves sets the one function that hears which rows a Session's Writer is about to change. It
+// must be set before Run and be quick.
+func (l *Log) OnMoves(heard func(sessionID string, moves []store.Move)) { l.moved = heard }
 
 // Open makes the one Writer of a Session, at the end of its log.
 func (l *Log) Open(ctx context.Context, sessionID string) (*Writer, error) {

@@ -90,6 +90,9 @@ func (w *Writer) put(ctx context.Context, e Entry, wait bool) (p *part, base int
 	if err := w.log.stopped(); err != nil {
 		return nil, 0, err
 	}
+	if w.log.moved != nil && len(e.Moves) > 0 {
+		w.log.moved(w.sessionID, e.Moves)
+	}
 	w.mu.Lock()
 	if w.err != nil {
 		w.mu.Unlock()

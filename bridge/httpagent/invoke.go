@@ -9,18 +9,28 @@ import (
 	"mime"
 	"net/http"
 
+	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/outbound"
 )
 
 // invokeBody is the platform contract's body (§6.1), and below the line what we add.
 type invokeBody struct {
-	AgentID      string            `json:"agent_id"`
-	SessionID    string            `json:"session_id"`
-	RunID        string            `json:"run_id"`
-	InputMessage json.RawMessage   `json:"input_message"`
-	Messages     []json.RawMessage `json:"messages"`
-	Context      struct {
+	invokeHead
+	// "messages", the transcript, stands here; see bodyOf.
+	invokeRest
+}
+
+type invokeHead struct {
+	AgentID      string          `json:"agent_id"`
+	SessionID    string          `json:"session_id"`
+	RunID        string          `json:"run_id"`
+	InputMessage json.RawMessage `json:"input_message"`
+}
+
+// invokeRest is what follows the transcript.
+type invokeRest struct {
+	Context struct {
 		UserID string `json:"user_id"`
 	} `json:"context"`
 
@@ -50,18 +60,16 @@ type resume struct {
 
 func bodyOf(call bridge.Call, answers []bridge.Answer) ([]byte, error) {
 	input := call.Input()
-	b := invokeBody{
+	var b invokeBody
+	b.invokeHead = invokeHead{
 		AgentID: call.AgentID, SessionID: call.SessionID, RunID: call.TurnID,
-		InputMessage: input.AppendJSON(nil), Messages: make([]json.RawMessage, 0, len(call.Messages)),
+		InputMessage: input.AppendKept(nil),
+	}
+	b.invokeRest = invokeRest{
 		Tools: make([]tool, 0, len(call.Tools)), State: call.State,
 		ClientContext: make([]clientContext, 0, len(call.Context)), ForwardedProps: call.ForwardedProps,
 	}
 	b.Context.UserID = call.UserID
-	for _, m := range call.Messages {
-		if m.Role != "activity" { // shown to people only
-			b.Messages = append(b.Messages, m.AppendJSON(nil))
-		}
-	}
 	for _, t := range call.Tools {
 		b.Tools = append(b.Tools, tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}
@@ -71,7 +79,38 @@ func bodyOf(call bridge.Call, answers []bridge.Answer) ([]byte, error) {
 	for _, a := range answers {
 		b.Resume = append(b.Resume, resume{ID: a.UpstreamID, Status: a.Status, Payload: a.Payload})
 	}
-	return json.Marshal(b)
+	rest, err := json.Marshal(b.invokeRest)
+	if err != nil {
+		return nil, err
+	}
+	head, err := json.Marshal(b.invokeHead)
+	if err != nil {
+		return nil, err
+	}
+	return withTranscript(head, call.Messages, rest), nil
+}
+
+// withTranscript puts the transcript between two halves of an object, which are objects with
+// members themselves. It may be most of the body by far, and is not read again to be written.
+func withTranscript(head []byte, messages []agui.Message, rest []byte) []byte {
+	size := len(head) + len(rest) + 32
+	for i := range messages {
+		size += messages[i].KeptSize() + 1
+	}
+	body := append(make([]byte, 0, size), head[:len(head)-1]...)
+	body = append(body, `,"messages":[`...)
+	first := true
+	for i := range messages {
+		if messages[i].Role == agui.RoleActivity { // shown to people only
+			continue
+		}
+		if !first {
+			body = append(body, ',')
+		}
+		first = false
+		body = messages[i].AppendKept(body)
+	}
+	return append(append(body, "],"...), rest[1:]...)
 }
 
 // invoke calls the agent and waits for the headers of its answer.

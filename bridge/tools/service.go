@@ -82,8 +82,8 @@ func (s *Service) Decided(q inbox.Question) {
 	s.kick()
 }
 
-// Kick says that there may be approved calls to run: their Session is owned here.
-func (s *Service) Kick() { s.kick() }
+// Look says that there may be work: calls of a replica that is gone, above all.
+func (s *Service) Look() { s.kick() }
 
 // kick says that there may be work.
 func (s *Service) kick() {

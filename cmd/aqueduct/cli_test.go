@@ -58,7 +58,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := flags.Serve
-	if s.Listen != "127.0.0.1:8080" || s.Database != "sqlite:./data/aqueduct.db" || s.Auth != "none" || s.Name != "aqueduct" ||
+	if s.Listen != "127.0.0.1:8080" || s.Database != "sqlite:./data/aqueduct.db" || s.Auth != "none" || s.Name != "" ||
 		s.LogFormat != "text" || s.Demo || s.DemoPace != 20*time.Millisecond || len(s.Agent) != 0 {
 		t.Errorf("%+v", s)
 	}

@@ -16,6 +16,7 @@ type limitFlags struct {
 	AgentIdleTimeout      time.Duration `default:"300s" help:"How long an agent may go without a complete frame."`
 	AgentTotalTimeout     time.Duration `default:"3600s" help:"How long one call of an agent may take in all."`
 	ApprovalTTL           time.Duration `name:"approval-ttl" default:"10m" help:"How long a question waits when the agent does not say."`
+	OwnerWait             time.Duration `default:"30s" help:"How long a prompt waits for the replica that owns its thread to begin it."`
 	ToolTimeout           time.Duration `default:"60s" help:"How long a tool may run when neither it nor its call says."`
 	Heartbeat             time.Duration `default:"15s" help:"Silence after which a stream gets a comment."`
 	WriteTimeout          time.Duration `default:"10s" help:"How long one write to a client may wait for it."`
@@ -30,7 +31,7 @@ func (l limitFlags) agent() httpagent.Limits {
 }
 
 func (l limitFlags) bridge() bridge.Limits {
-	return bridge.Limits{ApprovalTTL: l.ApprovalTTL, EventBytes: l.EventBytes}
+	return bridge.Limits{ApprovalTTL: l.ApprovalTTL, EventBytes: l.EventBytes, OwnerWait: l.OwnerWait}
 }
 
 func (l limitFlags) server() server.Limits {

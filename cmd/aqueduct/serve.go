@@ -37,7 +37,7 @@ type serveCmd struct {
 	CORSOrigin  []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
 	AllowedHost []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
 	BaseURL     string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
-	Name        string        `default:"aqueduct" help:"Name of this replica. One that starts with a name takes over from the one before."`
+	Name        string        `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
 	LogFormat   string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
 	PolicyFile  string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
 	ToolsFile   string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
@@ -102,10 +102,12 @@ func readToken(path string) (auth.Secret, error) {
 // serve starts the rooms from the ground up and ends them from the top down: first no more
 // requests and streams, then no more driving, then the last commit.
 func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, callers *auth.Auth, ln net.Listener, st store.Store) error {
+	s.Name = replicaName(s.Name)
 	replica, err := register(ctx, st, s.Name)
 	if err != nil {
 		return err
 	}
+	defer leave(ctx, st, replica.ID, log) // when all stages have ended
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	ground, upstream, driving, edge := newStage(ctx, fail), newStage(ctx, fail), newStage(ctx, fail), newStage(ctx, fail)

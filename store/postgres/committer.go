@@ -24,6 +24,7 @@ const commitWithin = 20 * time.Second
 // Batch comes and again after every failure that leaves its state in doubt.
 type committer struct {
 	cfg     *pgx.ConnConfig
+	pooled  bool
 	turn    chan struct{} // holds a token while a Batch is written
 	conn    *pgx.Conn
 	replica string // whose name conn bears
@@ -31,8 +32,8 @@ type committer struct {
 	closed  bool
 }
 
-func newCommitter(cfg *pgx.ConnConfig) *committer {
-	return &committer{cfg: cfg, turn: make(chan struct{}, 1)}
+func newCommitter(cfg *pgx.ConnConfig, pooled bool) *committer {
+	return &committer{cfg: cfg, pooled: pooled, turn: make(chan struct{}, 1)}
 }
 
 // Commit implements store.Store.
@@ -70,8 +71,10 @@ func (c *committer) connect(ctx context.Context, replica string) error {
 	c.drop()
 	cfg := c.cfg.Copy()
 	cfg.RuntimeParams["application_name"] = committerName(replica)
-	// Planning anew would copy the rows of every Batch into the plan, to find it the same.
-	cfg.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+	if !c.pooled {
+		// Planning anew would copy the rows of every Batch into the plan, to find it the same.
+		cfg.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+	}
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)

@@ -70,10 +70,11 @@ func (s *Store) fencing(ctx context.Context, whose, key string, change func(*sql
 }
 
 // endCommitters ends the backends that the replicas commit through. The name is set by
-// the connection itself, so a process id used again cannot be hit by mistake.
+// the connection itself, so a process id used again cannot be hit by mistake. One that is
+// idle holds nothing; behind a pooler it may be about to serve somebody else.
 func (s *Store) endCommitters(ctx context.Context, whose, key string) error {
 	_, err := s.db.ExecContext(ctx, `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
-		WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+		WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.state <> 'idle'
 		AND a.application_name IN (SELECT left('`+committerPrefix+`' || id, 63) FROM replicas
 			WHERE NOT fenced AND `+whose+`)`, key)
 	return classifyIdle(err)

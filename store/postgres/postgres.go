@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -49,6 +50,8 @@ type Options struct {
 	NoMigrate bool
 	// Now is the clock of heartbeats and delegations; nil is time.Now.
 	Now func() time.Time
+
+	noStatistics bool // of tests that look at plans made without any
 }
 
 // Store implements store.Store.
@@ -57,6 +60,9 @@ type Store struct {
 	dialect   *sqldb.Dialect
 	db        *sql.DB
 	committer *committer
+	pooled    bool // connections end at a pooler, and so keep nothing
+	stop      context.CancelFunc
+	tasks     sync.WaitGroup // that end with stop
 }
 
 var _ store.Store = (*Store)(nil)
@@ -68,6 +74,13 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	pooled, err := isPooled(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: open: %w", classify(err))
+	}
+	if pooled {
+		cfg = pooledConfig(cfg)
+	}
 	db := stdlib.OpenDB(*cfg)
 	conns := o.MaxConns
 	if conns <= 0 {
@@ -76,9 +89,14 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	d := &sqldb.Dialect{LockRow: " FOR NO KEY UPDATE", LockAudit: lockAudit, Classify: classify, Now: o.Now}
-	s := &Store{Reader: sqldb.NewReader(db, d), dialect: d, db: db, committer: newCommitter(cfg)}
+	s := &Store{Reader: sqldb.NewReader(db, d), dialect: d, db: db, committer: newCommitter(cfg, pooled), pooled: pooled, stop: func() {}}
 	if err := s.prepare(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("postgres: open: %w", classify(err)), s.Close())
+	}
+	if !o.NoMigrate && !o.noStatistics { // who leaves the schema as it is only looks
+		background, stop := context.WithCancel(context.WithoutCancel(ctx))
+		s.stop = stop
+		s.tasks.Go(func() { s.statistics(background) })
 	}
 	return s, nil
 }
@@ -90,12 +108,22 @@ func config(dsn string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err) // pgx leaves the password out of it
 	}
-	for name, value := range map[string]string{
+	for name, value := range settings() {
+		cfg.RuntimeParams[name] = value
+	}
+	return cfg, nil
+}
+
+const applicationName = "aqueduct"
+
+// settings are those of every connection of our own.
+func settings() map[string]string {
+	return map[string]string{
 		"default_transaction_isolation":       "read committed",
 		"idle_in_transaction_session_timeout": idleInTransaction,
 		"statement_timeout":                   statementTimeout,
 		"lock_timeout":                        lockTimeout,
-		"application_name":                    "aqueduct",
+		"application_name":                    applicationName,
 		// Every query here is a look-up by an index. A plan made while a table was empty
 		// would read all of it for as long as the plan is kept.
 		"enable_seqscan": "off",
@@ -105,15 +133,20 @@ func config(dsn string) (*pgx.ConnConfig, error) {
 		"enable_mergejoin": "off",
 		// Planning one of our look-ups costs several times what running it does.
 		"plan_cache_mode": "force_generic_plan",
-	} {
-		cfg.RuntimeParams[name] = value
 	}
-	return cfg, nil
 }
 
 func (s *Store) prepare(ctx context.Context, o Options) error {
+	if s.pooled {
+		if err := checkPooled(ctx, s.db); err != nil {
+			return err
+		}
+	}
 	if o.NoMigrate {
 		return s.db.PingContext(ctx)
+	}
+	if s.pooled {
+		return migratePooled(ctx, s.db)
 	}
 	p, err := migrations.Postgres(s.db)
 	if err != nil {
@@ -150,6 +183,9 @@ func (s *Store) tryTx(ctx context.Context, fn func(*pipeline, *sqldb.Tx) error) 
 	}
 	defer conn.Close() //nolint:errcheck // it goes back to the pool
 	raw := begin(conn)
+	if s.pooled {
+		raw.Later(pooledTx)
+	}
 	defer raw.rollback(ctx)
 	tx := sqldb.NewTx(raw, s.dialect)
 	err = fn(raw, tx)
@@ -183,5 +219,7 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // Close implements store.Store.
 func (s *Store) Close() error {
+	s.stop()
+	s.tasks.Wait()
 	return errors.Join(s.committer.close(), s.db.Close())
 }

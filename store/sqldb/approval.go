@@ -57,6 +57,10 @@ func (r *Reader) Approvals(ctx context.Context, in store.Scope, f store.Approval
 			q.and("s.tenant = ", in.Tenant())
 		}
 	}
+	if f.Status == store.ApprovalPending { // few of many: an index of their own
+		q.raw(" AND a.status = 'PENDING'")
+		f.Status = ""
+	}
 	for _, must := range []struct{ is, value string }{
 		{"a.status = ", string(f.Status)}, {"a.kind = ", string(f.Kind)}, {"a.tool_name = ", f.Tool},
 		{"a.session_id = ", f.SessionID}, {"a.turn_id = ", f.TurnID},

@@ -49,6 +49,12 @@ func (t *Tx) FenceReplica(ctx context.Context, id string) error {
 	return err
 }
 
+// FenceAll fences every living replica.
+func (t *Tx) FenceAll(ctx context.Context) error {
+	_, err := t.exec(ctx, "UPDATE replicas SET fenced = TRUE WHERE NOT fenced")
+	return err
+}
+
 // InsertReplica adds one; ErrConflict when another of the name lives or the id is taken.
 func (t *Tx) InsertReplica(ctx context.Context, p store.Replica) error {
 	_, err := t.exec(ctx, "INSERT INTO replicas (id, name, beat, fenced, seen_at) VALUES ($1, $2, $3, FALSE, $4)",

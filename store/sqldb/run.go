@@ -40,7 +40,8 @@ func (r *Reader) RunByExternalID(ctx context.Context, in store.Scope, sessionID,
 // FindRun implements store.RunReader.
 func (r *Reader) FindRun(ctx context.Context, in store.Scope, idOrExternalID string) (store.Run, error) {
 	q := selecting(selectRun, in).and("(x.run_id = ", idOrExternalID)
-	q.raw(" OR x.external_id = ").bind(idOrExternalID).raw(") ORDER BY x.run_id DESC LIMIT 1")
+	// By an expression, so that the order cannot be had by walking all runs by their key.
+	q.raw(" OR x.external_id = ").bind(idOrExternalID).raw(") ORDER BY x.run_id || '' DESC LIMIT 1")
 	return one(ctx, r, scanRun, q.sql.String(), q.args...)
 }
 

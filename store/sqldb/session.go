@@ -37,7 +37,7 @@ func (r *Reader) Session(ctx context.Context, in store.Scope, id string) (store.
 // SessionByExternalID implements store.SessionReader. Under a Scope of many users the
 // newest Session of that name is meant, for names are unique per tenant and user only.
 func (r *Reader) SessionByExternalID(ctx context.Context, in store.Scope, externalID string) (store.Session, error) {
-	q := selecting(selectSession, in).and("s.external_id = ", externalID)
+	q := selecting(selectSession, in).raw(living).and("s.external_id = ", externalID)
 	if in.All() || in.Wide() {
 		q.raw(" ORDER BY s.session_id DESC LIMIT 1")
 	}
@@ -46,8 +46,12 @@ func (r *Reader) SessionByExternalID(ctx context.Context, in store.Scope, extern
 
 // Sessions implements store.SessionReader.
 func (r *Reader) Sessions(ctx context.Context, in store.Scope, page store.Page) ([]store.Session, error) {
-	const place = "(s.updated_at, s.session_id)"
-	q := selecting(selectSession, in)
+	// The expressions are those of the index sessions_listing, which is for this alone.
+	const place = "(s.updated_at, s.session_id || '')"
+	q := selecting(selectSession, in).raw(living)
+	if !in.All() && !in.Wide() {
+		q.and("s.tenant || ':' || s.user_id = ", in.Tenant()+":"+in.User())
+	}
 	if page.After != "" {
 		q.raw(" AND "+place+" < ").placeOf(in, page.After)
 	}
@@ -57,9 +61,9 @@ func (r *Reader) Sessions(ctx context.Context, in store.Scope, page store.Page) 
 	// Going back takes the rows nearest to the place, so the order is turned round.
 	back := page.Before != "" && page.After == ""
 	if back {
-		q.raw(" ORDER BY s.updated_at, s.session_id")
+		q.raw(" ORDER BY s.updated_at, s.session_id || ''")
 	} else {
-		q.raw(" ORDER BY s.updated_at DESC, s.session_id DESC")
+		q.raw(" ORDER BY s.updated_at DESC, s.session_id || '' DESC")
 	}
 	q.limit(page.Size())
 	got, err := list(ctx, r, scanSession, q.sql.String(), q.args...)
@@ -72,7 +76,7 @@ func (r *Reader) Sessions(ctx context.Context, in store.Scope, page store.Page) 
 // placeOf is a Session's place in the listing. A deleted one still has it, else a page
 // that ended with it could not be gone on from.
 func (q *query) placeOf(in store.Scope, id string) *query {
-	q.raw("(SELECT c.updated_at, c.session_id FROM sessions c WHERE c.session_id = ").bind(id)
+	q.raw("(SELECT c.updated_at, c.session_id || '' FROM sessions c WHERE c.session_id = ").bind(id)
 	if !in.All() {
 		q.and("c.tenant = ", in.Tenant())
 	}
@@ -93,6 +97,17 @@ func (r *Reader) SessionsWithWork(ctx context.Context, in store.Scope, replica s
 		UNION SELECT t.session_id FROM turns t WHERE t.status IN ('RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')
 			AND (` + passOn + ` OR t.upstream NOT IN ('', 'waits', `).bind(replica).raw(`)))`)
 	q.and("("+free+" OR s.owner = ", replica).raw(") ORDER BY s.session_id")
+	return list(ctx, r, scanString, q.sql.String(), q.args...)
+}
+
+// AbandonedSessions implements store.SessionReader.
+func (r *Reader) AbandonedSessions(ctx context.Context, in store.Scope) ([]string, error) {
+	q := selecting("SELECT s.session_id FROM sessions s", in)
+	q.raw(` AND s.session_id IN (SELECT session_id FROM runs WHERE status IN ('RESERVED', 'RUNNING')
+		UNION SELECT session_id FROM commands WHERE done_at = 0
+		UNION SELECT session_id FROM turns
+			WHERE status IN ('QUEUED', 'RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL'))`)
+	q.raw(" AND " + free + " ORDER BY s.session_id")
 	return list(ctx, r, scanString, q.sql.String(), q.args...)
 }
 

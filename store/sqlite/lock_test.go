@@ -59,7 +59,8 @@ func holder(t *testing.T, path string) *exec.Cmd {
 	return cmd
 }
 
-// One process has the file; a second is refused, and gets it when the first is killed.
+// One process has the file; a second is refused, and gets it when the first is killed. The
+// first is fenced then, whatever the second is called.
 func TestLockedByAnotherProcess(t *testing.T) {
 	path := storetest.SQLite(t)
 	first := holder(t, path)
@@ -72,7 +73,7 @@ func TestLockedByAnotherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(<-killed, s.Register(t.Context(), store.Replica{ID: "next", Name: "one"})); err != nil {
+	if err := errors.Join(<-killed, s.Register(t.Context(), store.Replica{ID: "next", Name: "two"})); err != nil {
 		t.Error(err)
 	}
 	if err := s.Beat(t.Context(), "held"); !errors.Is(err, store.ErrFenced) {

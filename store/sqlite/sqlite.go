@@ -76,6 +76,11 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := s.open(ctx, abs); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, classify(err)), s.Close())
 	}
+	// The lock on the file says that no other process can write any more, so every replica
+	// that is still listed as living died without fencing itself.
+	if err := s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return tx.FenceAll(ctx) }); err != nil {
+		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, err), s.Close())
+	}
 	return s, nil
 }
 

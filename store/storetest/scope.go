@@ -92,6 +92,9 @@ func (w *world) reads(f full) map[string]sees {
 		"SessionsWithWork": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.SessionsWithWork(ctx, in, w.replica))
 		},
+		"AbandonedSessions": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.AbandonedSessions(ctx, in))
+		},
 		"Agenda": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Agenda(ctx, in, session)) },
 		"Turn":   func(r store.Reader, in store.Scope) (bool, error) { return found(r.Turn(ctx, in, turn)) },
 		"ActiveTurn": func(r store.Reader, in store.Scope) (bool, error) {

@@ -182,3 +182,46 @@ func testSessionsWithWork(w *world) {
 	w.ok(w.s.Fence(w.ctx, gone))
 	same(w, got[[]string](w)(w.s.SessionsWithWork(w.ctx, store.System(), w.replica)), want)
 }
+
+func testAbandonedSessions(w *world) {
+	living, gone := w.id(), w.id()
+	w.ok(w.s.Register(w.ctx, store.Replica{ID: living, Name: "two"}))
+	w.ok(w.s.Register(w.ctx, store.Replica{ID: gone, Name: "three"}))
+	var want []string
+	under := func(owner string, abandoned bool, give func(store.Session)) {
+		s := w.session(alice())
+		if owner != "" {
+			w.tx(func(tx store.Tx) error { _, err := tx.ClaimSession(w.ctx, s.ID, owner); return err })
+		}
+		give(s)
+		if abandoned {
+			want = append(want, s.ID)
+		}
+	}
+	gives := []func(store.Session){
+		func(s store.Session) { w.run(s.ID, "t", store.RunReserved) },
+		func(s store.Session) { w.run(s.ID, "t", store.RunRunning) },
+		func(s store.Session) {
+			w.tx(func(tx store.Tx) error {
+				return tx.InsertCommand(w.ctx, store.Command{ID: w.id(), SessionID: s.ID, Kind: store.CommandCancel, CreatedAt: at(1)})
+			})
+		},
+	}
+	for _, status := range []store.TurnStatus{store.TurnQueued, store.TurnRunning, store.TurnPausedApproval, store.TurnPausedTool} {
+		gives = append(gives, func(s store.Session) { w.turn(s.ID, status) })
+	}
+	for _, give := range gives {
+		under("", true, give)
+		under(gone, true, give)
+		under(w.replica, false, give)
+		under(living, false, give)
+	}
+	under(gone, false, func(s store.Session) { w.run(s.ID, w.turn(s.ID, store.TurnDone).ID, store.RunFinished) })
+	under(gone, false, func(store.Session) {})
+	under(gone, false, func(s store.Session) {
+		w.turn(s.ID, store.TurnPausedTool)
+		w.tx(func(tx store.Tx) error { return tx.DeleteSession(w.ctx, s.ID, at(3)) })
+	})
+	w.ok(w.s.Fence(w.ctx, gone))
+	same(w, got[[]string](w)(w.s.AbandonedSessions(w.ctx, store.System())), want)
+}

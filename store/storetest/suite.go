@@ -20,6 +20,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"SessionDeletion", testSessionDeletion},
 		{"SessionClaim", testSessionClaim},
 		{"SessionsWithWork", testSessionsWithWork},
+		{"AbandonedSessions", testAbandonedSessions},
 		{"Turns", testTurns},
 		{"ActiveTurn", testActiveTurn},
 		{"TurnMoves", testTurnMoves},

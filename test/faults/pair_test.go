@@ -128,10 +128,9 @@ func (p *pair) raceAt(id string) (won int, err error) {
 }
 
 // TestToolKilledAtAnotherServer: an agent whose Turn is the second server's has its call run
-// by the first, which dies at it. Nobody runs it again; when the first is back, and its
-// predecessor fenced, a person is asked, and answers at the second, where the agent still
-// waits. Before that it only waits: that a server takes over from another that is gone is
-// not built.
+// by the first, which dies at it and does not come back. The second finds that its beat has
+// stopped and asks a person, who answers there, where the agent still waits. Nobody runs the
+// call again by himself.
 func TestToolKilledAtAnotherServer(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]struct {
@@ -151,6 +150,7 @@ func TestToolKilledAtAnotherServer(t *testing.T) {
 				t.Fatalf("the server answers %+v", lost)
 			}
 			p.gone(20 * time.Second)
+			died := time.Now()
 			again := second.pay(c) // the agent tries again, with its key
 			id := again.ToolCallID
 			if again.Status != "pending" {
@@ -159,8 +159,8 @@ func TestToolKilledAtAnotherServer(t *testing.T) {
 			if still := second.waitFor(c, id, 3*time.Second); still.State != "RUNNING" || p.till.called(id) != 1 {
 				t.Fatalf("%+v, called %d times", still, p.till.called(id))
 			}
-			p.first()
 			q := second.asked("input")
+			t.Logf("asked %v after the server's death", time.Since(died).Round(10*time.Millisecond))
 			if q.Args.ToolCallID != id {
 				t.Fatalf("asked about %+v", q)
 			}
@@ -181,8 +181,8 @@ func TestToolKilledAtAnotherServer(t *testing.T) {
 			if n := p.till.called(id); n != want.calls {
 				t.Errorf("it was called %d times", n)
 			}
-			if status := p.both[0].answer(q.ID, answer); status != http.StatusOK {
-				t.Errorf("the same answer again, at the other server, is HTTP %d", status)
+			if status := p.another(program.Shipped, append(p.env, "AQUEDUCT_NAME=third")...).answer(q.ID, answer); status != http.StatusOK {
+				t.Errorf("the same answer again, at a third server, is HTTP %d", status)
 			}
 		})
 	}

@@ -1,0 +1,90 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"aqueduct/agui"
+	"aqueduct/store"
+)
+
+// untilBegun waits for the Run that the Feed is for to begin. A Run that no living owner
+// begins within Limits.OwnerWait ends the Feed with a RUN_ERROR: heartbeats alone would keep
+// its client waiting for ever.
+func (f *Feed) untilBegun(ctx context.Context) ([]store.EventRow, error) {
+	for {
+		wait, stop := context.WithTimeout(ctx, f.s.cfg.Limits.OwnerWait)
+		rows, err := f.tail.Next(wait)
+		stop()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return rows, err
+		}
+		gaveUp, err := f.s.giveUp(ctx, *f.want)
+		if err != nil {
+			return nil, err
+		}
+		if gaveUp {
+			why := ownerUnavailable()
+			f.items = append(f.items, unkept([]agui.Event{
+				&agui.RunStarted{ThreadID: f.session.ExternalID, RunID: f.want.ExternalID, ProtocolVersion: protocolVersion},
+				&agui.RunError{Code: why.Code, Message: why.Message},
+			})...)
+			f.ended = true
+			return nil, nil
+		}
+	}
+}
+
+func ownerUnavailable() *Failure {
+	return &Failure{Code: CodeOwnerUnavailable, Message: "The server that holds this conversation does not answer. Please try again."}
+}
+
+// giveUp asks for the end of a Turn whose reserved Run its owner does not begin; false when
+// there is something else to wait for. The owner, or whoever takes over from it, ends the
+// Turn in the log with the code that the client is given now, so that nobody runs later what
+// was reported as failed.
+func (s *Sessions) giveUp(ctx context.Context, want store.Run) (bool, error) {
+	gaveUp := false
+	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		gaveUp = false
+		session, err := tx.LockSession(ctx, store.System(), want.SessionID)
+		if err != nil || session.Owner == s.cfg.Replica { // ours: it is begun as soon as it can be
+			return err
+		}
+		run, err := tx.Run(ctx, store.System(), want.ID)
+		if err != nil || run.Status != store.RunReserved {
+			return err
+		}
+		switch last, err := tx.LastRun(ctx, store.System(), want.SessionID); {
+		case err != nil && !errors.Is(err, store.ErrNotFound):
+			return err
+		case err == nil && last.Status == store.RunRunning: // its owner is at work on another Run
+			return nil
+		}
+		switch active, err := tx.ActiveTurn(ctx, store.System(), want.SessionID); {
+		case err != nil && !errors.Is(err, store.ErrNotFound):
+			return err
+		case err == nil && active.ID != run.TurnID: // the Turn before waits for an answer
+			return nil
+		}
+		pending, err := tx.PendingCommands(ctx, store.System(), want.SessionID)
+		if err != nil {
+			return err
+		}
+		gaveUp = true
+		if slices.ContainsFunc(pending, func(c store.Command) bool { return c.TurnID == run.TurnID }) {
+			return nil
+		}
+		why := ownerUnavailable()
+		return tx.InsertCommand(ctx, store.Command{
+			ID: newID(), SessionID: run.SessionID, TurnID: run.TurnID, Kind: store.CommandFail, CreatedAt: time.Now(),
+			Payload: mustJSON(map[string]string{"code": why.Code, "message": why.Message}),
+		})
+	})
+	if err == nil {
+		s.cfg.Bell.Ring(want.SessionID) // its owner may have been fenced meanwhile
+	}
+	return gaveUp, err
+}

@@ -1,0 +1,133 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"aqueduct/store"
+)
+
+const (
+	// DeadAfter is how long a replica's beat must be seen unmoved before it is fenced: several
+	// beats, so that a slow database or a pause of its process does not look like death. A
+	// wrong guess costs the process and no data: the fence inside each Batch refuses what a
+	// fenced replica still sends.
+	DeadAfter = 10 * time.Second
+	// watchEvery is how often the beats are read. It bounds how long the Sessions of a replica
+	// that stopped cleanly wait, and is part of how late a dead one is found: well below the
+	// second and the two that there are for it.
+	watchEvery = 250 * time.Millisecond
+	// watchMost is how much time between two looks counts at most.
+	watchMost = 4 * watchEvery
+)
+
+// replicaWatch finds the replicas whose beat has stopped. It trusts no clock but this
+// process's monotonic one, and no time in which it did not look.
+type replicaWatch struct {
+	looked time.Time
+	known  map[string]*watchedReplica
+}
+
+type watchedReplica struct {
+	store.Replica
+	unmoved time.Duration // for how long its beat has been looked at and did not move
+}
+
+// look takes what the store lists now. dead are replicas to fence; gone are those that were
+// listed before and are no more, because they or others have fenced them.
+func (w *replicaWatch) look(now time.Time, self string, living []store.Replica) (dead, gone []store.Replica) {
+	// A watch that was frozen or cut off saw nothing of the time in between. Counting it would
+	// fence everybody else whenever this process wakes up, or the database comes back.
+	passed := min(now.Sub(w.looked), watchMost)
+	if w.looked.IsZero() {
+		passed = 0
+	}
+	before := w.known
+	w.looked, w.known = now, make(map[string]*watchedReplica, len(living))
+	for _, r := range living {
+		if r.ID == self {
+			continue
+		}
+		seen := before[r.ID]
+		delete(before, r.ID)
+		if seen == nil || seen.Beat != r.Beat {
+			seen = &watchedReplica{}
+		} else {
+			seen.unmoved += passed
+		}
+		seen.Replica = r
+		w.known[r.ID] = seen
+		if seen.unmoved >= DeadAfter {
+			dead = append(dead, r)
+		}
+	}
+	for _, r := range before {
+		gone = append(gone, r.Replica)
+	}
+	return dead, gone
+}
+
+// blind is called when the replicas could not be listed: while the database is away, nobody
+// can beat. Who was known stays known, so that one which vanishes meanwhile is missed.
+func (w *replicaWatch) blind() {
+	for _, r := range w.known {
+		r.unmoved = 0
+	}
+}
+
+// keep has a replica that is gone be found gone again.
+func (w *replicaWatch) keep(r store.Replica) { w.known[r.ID] = &watchedReplica{Replica: r} }
+
+// watchReplicas fences the replicas that died and takes over from those that are gone.
+func (s *Sessions) watchReplicas(ctx context.Context) error {
+	living, err := s.cfg.Store.ListReplicas(ctx)
+	if err != nil {
+		s.replicas.blind()
+		return err
+	}
+	var errs []error
+	dead, gone := s.replicas.look(time.Now(), s.cfg.Replica, living)
+	for _, r := range dead {
+		s.cfg.Logger.Warn("replica fenced: its beat has stopped", slog.String("name", r.Name), slog.String("replica", r.ID))
+		if err := s.cfg.Store.Fence(ctx, r.ID); err != nil {
+			errs = append(errs, err) // it is still listed, and so is tried again
+			continue
+		}
+		delete(s.replicas.known, r.ID)
+		gone = append(gone, r)
+	}
+	for _, r := range gone {
+		s.cfg.Logger.Info("replica is gone", slog.String("name", r.Name), slog.String("replica", r.ID))
+		if err := s.takeOver(ctx, r); err != nil {
+			s.replicas.keep(r)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// takeOver begins the work on the Sessions of a replica that was fenced; the zero Replica
+// means all that were before this process began. Every replica does this at the same time:
+// which of them gets a Session is decided when its goroutine claims it. Deadlines are armed
+// by all, as ever, and the tools look for calls that nobody runs any more.
+func (s *Sessions) takeOver(ctx context.Context, gone store.Replica) error {
+	if _, err := s.armSoonest(ctx); err != nil {
+		return err
+	}
+	ids, err := s.cfg.Store.AbandonedSessions(ctx, store.System())
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		s.wake(id)
+	}
+	if s.cfg.Tools != nil {
+		s.cfg.Tools.Look()
+	}
+	if len(ids) > 0 {
+		s.cfg.Logger.Info("taking over sessions", slog.Int("sessions", len(ids)), slog.String("from", gone.Name))
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package bench
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"aqueduct/store/storetest"
+)
+
+// How a prompt's cost may grow with what there is already.
+const (
+	targetHistory = 3.0 // with 1 000 messages in its thread, against a thread with two
+	targetThreads = 1.3 // with 100 000 threads of its user, against 100
+
+	longHistory  = 1000
+	manyThreads  = 100_000
+	sizePrompts  = 300 // of each measurement
+	longThreads  = 10  // that share the prompts of long histories
+	historyWords = 30  // of each message
+)
+
+// brief is an agent that reads all it is sent and answers with one delta.
+func brief(tb testing.TB) string {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "event: delta\ndata: {\"text\":\"yes\"}\n\nevent: done\ndata: {}\n\n")
+	}))
+	tb.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// promptOnce posts a prompt and reads its answer to the end.
+func promptOnce(tb testing.TB, url, thread, run string) time.Duration {
+	body, err := json.Marshal(map[string]any{
+		"threadId": thread, "runId": run, "protocolVersion": "1.0", "state": map[string]any{}, "tools": []any{}, "context": []any{},
+		"forwardedProps": map[string]any{}, "messages": []any{map[string]any{"id": run, "role": "user", "content": "and?"}},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	begun := time.Now()
+	resp, err := http.Post(url+"/api/agui/chat", "application/json", bytes.NewReader(body))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	if err != nil || !bytes.Contains(all, []byte("RUN_FINISHED")) {
+		tb.Fatalf("HTTP %d %s %v", resp.StatusCode, all, err)
+	}
+	return time.Since(begun)
+}
+
+// cost is what a prompt takes: CPU of the server and, of PostgreSQL, its database, and the
+// median time to its end.
+type cost struct{ cpu, latency time.Duration }
+
+func (s *side) prompts(b *testing.B, thread func(i int) string, tag string) cost {
+	times := make([]time.Duration, sizePrompts)
+	before := s.cpu(b)
+	for i := range times {
+		times[i] = promptOnce(b, s.url, thread(i), fmt.Sprint(tag, i))
+	}
+	used := s.cpu(b) - before
+	slices.Sort(times)
+	return cost{used / sizePrompts, times[len(times)/2]}
+}
+
+func (c cost) String() string {
+	return fmt.Sprintf("%v CPU, %v", c.cpu.Round(10*time.Microsecond), c.latency.Round(10*time.Microsecond))
+}
+
+func ratios(big, small cost) (cpu, latency float64) {
+	return float64(big.cpu) / float64(small.cpu), float64(big.latency) / float64(small.latency)
+}
+
+// BenchmarkSizeHistory is a prompt on a thread with 1 000 messages against one on a thread
+// with two. The agent is sent all of them.
+func BenchmarkSizeHistory(b *testing.B) {
+	file, dsn := filepath.Join(b.TempDir(), "bench.db"), storetest.Postgres(b)
+	agent, binary := brief(b), shipped(b)
+	for _, d := range []struct{ name, driver, at, database string }{
+		{"SQLite", "sqlite", file, "sqlite:" + file}, {"PostgreSQL", "pgx", dsn, dsn},
+	} {
+		srv := startServer(b, binary, agent, d.database)
+		s := &side{name: d.name, url: srv.url, pids: []int{srv.pid}}
+		if d.driver == "pgx" {
+			s.pids = append(s.pids, postmaster(b, dsn))
+		}
+		for i := range sizePrompts {
+			promptOnce(b, s.url, fmt.Sprint("small-", i), "first")
+		}
+		for i := range longThreads {
+			promptOnce(b, s.url, fmt.Sprint("long-", i), "first")
+		}
+		lengthen(b, d.driver, d.at)
+		for i := range longThreads { // the first prompt after a restart reads it all
+			promptOnce(b, s.url, fmt.Sprint("long-", i), "warm")
+		}
+		small := s.prompts(b, func(i int) string { return fmt.Sprint("small-", i) }, "p")
+		long := s.prompts(b, func(i int) string { return fmt.Sprint("long-", i%longThreads) }, "p")
+		cpu, latency := ratios(long, small)
+		fmt.Printf("history, %s: 2 messages %v; %d messages %v; × %.2f CPU, × %.2f latency (target ≤ %.1f)\n", d.name, small, longHistory, long, cpu, latency, targetHistory)
+		if cpu > targetHistory {
+			b.Errorf("%s: a prompt on a long thread costs %.2f of one on a short thread, target %.1f", d.name, cpu, targetHistory)
+		}
+	}
+}
+
+// lengthen gives the long threads messages that are older than their own.
+func lengthen(b *testing.B, driver, at string) {
+	db, err := sql.Open(driver, at)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		b.Fatal(err)
+	}
+	words := strings.Repeat("a line of what was said ", historyWords/6)
+	for i := range longThreads {
+		for n := range longHistory {
+			id, role := fmt.Sprintf("01890000-0000-7000-8000-%04d%08d", i, n), []string{"user", "assistant"}[n%2]
+			data, err := json.Marshal(map[string]string{"id": fmt.Sprint("old-", n), "role": role, "content": words})
+			if err == nil {
+				_, err = tx.Exec(`INSERT INTO messages (message_id, session_id, run_id, external_id, role, output, data, created_at)
+					SELECT $1, session_id, '', $2, $3, $4, $5, 1 FROM sessions WHERE external_id = $6`, id, fmt.Sprint("old-", n), role, n%2 == 1, string(data), fmt.Sprint("long-", i))
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkSizeThreads is a prompt on a thread of a user with 100 000 threads, on PostgreSQL,
+// against one of the same user with 100.
+func BenchmarkSizeThreads(b *testing.B) {
+	dsn := storetest.Postgres(b)
+	srv := startServer(b, shipped(b), brief(b), dsn)
+	s := &side{name: "PostgreSQL", url: srv.url, pids: []int{srv.pid, postmaster(b, dsn)}}
+	for i := range 100 {
+		promptOnce(b, s.url, fmt.Sprint("t-", i), "first")
+	}
+	few := s.prompts(b, func(i int) string { return fmt.Sprint("t-", i%100) }, "few")
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	for _, table := range []string{
+		`INSERT INTO sessions (session_id, tenant, user_id, external_id, agent_id, title, owner, created_at, updated_at)
+			SELECT gen_random_uuid(), tenant, user_id, 'old-' || i, agent_id, title, owner, i, i FROM generate_series(1, $1) i, (SELECT * FROM sessions LIMIT 1) s`,
+		`INSERT INTO turns (turn_id, session_id, root_agent_id, status, created_at) SELECT session_id, session_id, 'stub', 'DONE', 1 FROM sessions WHERE external_id LIKE 'old-%' AND $1 > 0`,
+		`INSERT INTO runs (run_id, session_id, turn_id, external_id, status, first_seq, last_seq, created_at)
+			SELECT session_id, session_id, session_id, session_id, 'FINISHED', 1, 5, 1 FROM sessions WHERE external_id LIKE 'old-%' AND $1 > 0`,
+		`INSERT INTO events (session_id, last_seq, n, ts, data) SELECT session_id, 5, 5, 1, '{}' FROM sessions WHERE external_id LIKE 'old-%' AND $1 > 0`,
+	} {
+		if _, err := db.Exec(table, manyThreads); err != nil {
+			b.Fatal(err)
+		}
+	}
+	at := s.prompts(b, func(i int) string { return fmt.Sprint("t-", i%100) }, "at")
+	if _, err := db.Exec("CHECKPOINT"); err != nil { // what the filling left to do is not the prompts' cost
+		b.Fatal(err)
+	}
+	time.Sleep(settleDown)
+	many := s.prompts(b, func(i int) string { return fmt.Sprint("old-", i+1) }, "many")
+	for _, m := range []struct {
+		what string
+		cost
+	}{{"the same threads, right after the others came", at}, {"threads out of the middle", many}} {
+		cpu, latency := ratios(m.cost, few)
+		fmt.Printf("threads, PostgreSQL: with 100 %v; with %d, %s, %v; × %.2f CPU, × %.2f latency (target ≤ %.1f)\n", few, manyThreads, m.what, m.cost, cpu, latency, targetThreads)
+	}
+	if cpu, latency := ratios(many, few); min(cpu, latency) > targetThreads {
+		b.Errorf("a prompt costs %.2f CPU and %.2f time of one among few threads, target %.1f", cpu, latency, targetThreads)
+	}
+}
