@@ -135,7 +135,7 @@ func (t *tunnel) translateFrom(call bridge.Call, fresh bool) {
 		t.tr.Rebase(state)
 		return
 	}
-	cfg := fromacp.Config{Namespace: t.id, Epoch: call.TurnID + "." + newID(), State: state, Known: knownOf(call.Messages)}
+	cfg := fromacp.Config{Namespace: t.id, Epoch: call.TurnID + "." + newID(), State: state, Known: knownOf(call.Messages, call.Prompt), MarksReplay: t.p.marksReplay()}
 	t.mu.Lock()
 	cfg.SessionID = t.row.ACPSessionID
 	t.mu.Unlock()
@@ -146,6 +146,13 @@ func (t *tunnel) translateFrom(call bridge.Call, fresh bool) {
 	if !fresh && len(cfg.Resume) == 0 || cfg.SessionID == "" {
 		t.tr.Live()
 	}
+}
+
+// marksReplay says whether the proxy marks every replay, so that what it does not mark is new.
+func (p *proxy) marksReplay() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.offers.MarksReplay
 }
 
 // begin opens the agent if need be, and sends the prompt.

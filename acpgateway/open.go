@@ -123,18 +123,32 @@ func conversation(messages, prompt []agui.Message) string {
 }
 
 // knownOf is what the log has of a conversation that an agent is about to load.
-func knownOf(messages []agui.Message) fromacp.Known {
+func knownOf(messages, prompt []agui.Message) fromacp.Known {
 	known := fromacp.Known{IDs: make(map[string]bool)}
+	var said []string
+	for _, p := range prompt {
+		said = append(said, p.Content.String())
+	}
+	known.Prompt = strings.Join(said, "")
 	for _, m := range messages {
+		text := m.Content.String()
 		if m.Role == "user" {
+			if !slices.ContainsFunc(prompt, func(p agui.Message) bool { return p.ID == m.ID }) {
+				known.Users = append(known.Users, text)
+			}
 			continue
 		}
 		known.IDs[m.ID] = true
 		for _, c := range m.ToolCalls {
 			known.IDs[c.ID] = true
+			known.Calls = append(known.Calls, fromacp.KnownCall{Name: c.Function.Name, Args: c.Function.Arguments})
 		}
-		if text := m.Content.String(); text != "" && (m.Role == "assistant" || m.Role == "reasoning") {
+		switch {
+		case text == "":
+		case m.Role == "assistant":
 			known.Texts = append(known.Texts, text)
+		case m.Role == "reasoning":
+			known.Thoughts = append(known.Thoughts, text)
 		}
 	}
 	return known

@@ -250,7 +250,7 @@ func (r *turn) outputs(outs []fromacp.Out, at mark) []bridge.Output {
 			list = append(list, bridge.Output{End: endOf(o.End)})
 		}
 	}
-	if at.at > 0 {
+	if at.at > 0 && !r.t.tr.Holding() { // what is held back is in no event yet
 		if len(list) == 0 {
 			list = append(list, bridge.Output{})
 		}

@@ -28,7 +28,7 @@ type agent struct {
 	mu        sync.Mutex
 	reason    string                     // why we end it
 	sessions  map[string]json.RawMessage // those it knows, with their config options
-	replaying string                     // the session that is being loaded
+	history   *history                   // of the session that is being taken up
 	asks      map[acp.RequestID]*ask
 	terminals map[string]*terminal
 }
@@ -171,10 +171,7 @@ func (a *agent) notified(method string, params json.RawMessage) {
 		a.tell(method, params)
 		return
 	}
-	a.mu.Lock()
-	replay := a.replaying != "" && a.replaying == u.SessionID
-	a.mu.Unlock()
-	a.run.update(u.SessionID, u.Update, replay)
+	a.run.update(u.SessionID, u.Update, a.repeats(u))
 }
 
 // tell passes on a notification that is no update.

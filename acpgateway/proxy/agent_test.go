@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -78,7 +79,12 @@ func (f *fakeAgent) serve() {
 func (f *fakeAgent) answer(m fakeMessage) {
 	switch m.Method {
 	case "initialize":
-		f.reply(m, `{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"embeddedContext":true}},"authMethods":[{"id":"key","name":"Key"}]}`)
+		resume := "null"
+		if os.Getenv("FAKE_RESUME") != "" {
+			resume = "{}"
+		}
+		f.reply(m, `{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"embeddedContext":true},"sessionCapabilities":{"resume":`+resume+
+			`}},"authMethods":[{"id":"key","name":"Key"}]}`)
 	case "authenticate":
 		f.login = true
 		f.reply(m, `{}`)
@@ -95,7 +101,18 @@ func (f *fakeAgent) answer(m fakeMessage) {
 			return
 		}
 		f.session = "s-0"
+		if os.Getenv("FAKE_LATE_HISTORY") != "" {
+			f.lateHistory(m)
+			return
+		}
 		f.say("old words")
+		f.reply(m, `{}`)
+	case "session/resume":
+		if os.Getenv("FAKE_RESUME") == "broken" {
+			f.refuse(m, -32601, "method not found")
+			return
+		}
+		f.session = "s-0"
 		f.reply(m, `{}`)
 	case "session/set_mode":
 		f.reply(m, `{}`)
@@ -114,6 +131,27 @@ func (f *fakeAgent) answer(m fakeMessage) {
 			f.refuse(m, -32601, "method not found")
 		}
 	}
+}
+
+// lateHistory is what gemini does: the first update comes before the answer, the others after
+// it, and the agent's part follows each of the user's.
+func (f *fakeAgent) lateHistory(m fakeMessage) {
+	user := func(text string) {
+		f.write(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s-0","update":{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":%q}}}}`, text)
+	}
+	user("one")
+	f.reply(m, `{}`)
+	go func() {
+		for _, words := range []string{"old ", "words", "two", "older"} {
+			<-time.After(historyPause / 3)
+			if words == "two" {
+				user(words)
+				<-time.After(historyReply / 2)
+				continue
+			}
+			f.say(words)
+		}
+	}()
 }
 
 func (f *fakeAgent) prompt(m fakeMessage) {

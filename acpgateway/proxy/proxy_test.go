@@ -276,6 +276,45 @@ func TestSessionLoadMarksTheReplay(t *testing.T) {
 	}
 }
 
+// TestHistoryAfterTheAnswerIsMarked: an agent that answers session/load first and repeats the
+// conversation afterwards gets its prompt when that is over, and nothing of it is unmarked.
+func TestHistoryAfterTheAnswerIsMarked(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, oldAck)
+	g.start(func(c *Config) { c.Env = append(c.Env, "FAKE_LATE_HISTORY=1") })
+	g.send(`{"type":"prompt_send","run_id":"r","prompt_id":"p","session_id":"s-0","prompt":[{"type":"text","text":"hello"}]}`)
+	for _, old := range []string{"old ", "words", "older"} {
+		if text, u := g.said(); text != old || !u.Replay {
+			t.Errorf("%q marked %v, want %q", text, u.Replay, old)
+		}
+	}
+	if text, u := g.said(); text != "hi" || u.Replay {
+		t.Errorf("%s %+v", text, u)
+	}
+	if res := want[*acp.PromptResult](g); !res.OK {
+		t.Errorf("%+v", res)
+	}
+}
+
+// TestResumeRepeatsNothing: where an agent offers session/resume it is used, and session/load
+// when that fails.
+func TestResumeRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	for how, words := range map[string][]string{"1": {"hi"}, "broken": {"old words", "hi"}} {
+		g := newGateway(t, oldAck)
+		g.start(func(c *Config) { c.Env = append(c.Env, "FAKE_RESUME="+how) })
+		g.send(`{"type":"prompt_send","run_id":"r","prompt_id":"p","session_id":"s-0","prompt":[{"type":"text","text":"hello"}]}`)
+		for _, want := range words {
+			if text, u := g.said(); text != want || u.Replay != (want != "hi") {
+				t.Errorf("%s: %q marked %v, want %q", how, text, u.Replay, want)
+			}
+		}
+		if res := want[*acp.PromptResult](g); !res.OK || res.SessionID != "s-0" || res.SessionCreated {
+			t.Errorf("%+v", res)
+		}
+	}
+}
+
 func TestAuthenticateWhenTheAgentAsksForIt(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, oldAck)

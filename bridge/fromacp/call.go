@@ -58,7 +58,7 @@ func (t *Translator) toolCall(dst []Out, u acp.Update) []Out {
 func (t *Translator) upsert(dst []Out, news acp.ToolCall, from frame) ([]Out, *call) {
 	c := t.calls[news.ID]
 	if c == nil || c.startsAgain(news, from) {
-		c = t.newCall(news.ID, c, from)
+		c = t.newCall(news, c, from)
 	}
 	if from == frameAsk && !acp.EmptyInput(c.seen.RawInput) {
 		// opencode asks with other arguments than it calls with.
@@ -119,8 +119,11 @@ func (c *call) startsAgain(news acp.ToolCall, from frame) bool {
 	return done && from != frameUpdate && !acp.Ended(news.Status)
 }
 
-func (t *Translator) newCall(upstream string, before *call, from frame) *call {
-	c := &call{}
+func (t *Translator) newCall(news acp.ToolCall, before *call, from frame) *call {
+	upstream, c := news.ID, &call{}
+	same := func(known KnownCall) bool {
+		return known.Name == shownTool(news) && sameJSON(json.RawMessage(known.Args), arguments(news.RawInput))
+	}
 	if before != nil {
 		c.use = before.use + 1
 	}
@@ -129,9 +132,9 @@ func (t *Translator) newCall(upstream string, before *call, from frame) *call {
 	case frameAsk: // nobody asks again for what was allowed
 	case frameUpdate:
 		c.over = t.before.has(c.id)
-		c.hidden = c.over || t.replay.call(c.id) || t.replay.has(c.id)
+		c.hidden = c.over || t.replay.call(c.id, same) || t.replay.has(c.id)
 	default:
-		c.hidden = !t.before.has(c.id) && t.replay.call(c.id)
+		c.hidden = !t.before.has(c.id) && t.replay.call(c.id, same)
 	}
 	for !c.hidden && (t.replay.has(c.id) || t.before.has(c.id)) {
 		c.use++
