@@ -47,6 +47,7 @@ func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []bridge.A
 	}
 	r := newTurn(t, call)
 	r.phase, r.skip, r.silent = adopting, parseMark(call.Mark), r.began
+	r.last = mark{epoch: r.skip.epoch, seq: r.skip.seq}
 	if !call.Unprompted {
 		r.follow = call.TurnID
 		t.want(call.TurnID)

@@ -9,7 +9,11 @@ import (
 
 // due ends a Turn whose time has come, one way or another.
 func (r *turn) due(out []fromacp.Out, full bool) []fromacp.Out {
-	switch now := time.Now(); {
+	now := time.Now()
+	if passed(now, r.argumentsDue()) {
+		out = r.t.tr.SayArguments(out)
+	}
+	switch {
 	case r.wasStopped():
 		r.phase = ended
 		return r.t.tr.PromptEnd(r.withdraw(out), acp.StopCancelled, nil)
@@ -136,13 +140,21 @@ func (r *turn) quietDue() time.Time {
 	return r.heard.Add(quietEnd)
 }
 
+// argumentsDue: no more of the running calls' arguments has come for a while.
+func (r *turn) argumentsDue() time.Time {
+	if r.calling.IsZero() || !r.t.tr.Unsaid() {
+		return time.Time{}
+	}
+	return r.calling.Add(argumentsQuiet)
+}
+
 // longestWait is how long Next sleeps when nothing is due.
 const longestWait = time.Hour
 
 // wait is how long nothing can become due.
 func (r *turn) wait(now time.Time) time.Duration {
 	wait := longestWait
-	for _, at := range []time.Time{r.linkDue(), r.openDue(), r.exitDue(), r.silenceDue(), r.promptDue(now), r.quietDue()} {
+	for _, at := range []time.Time{r.linkDue(), r.openDue(), r.exitDue(), r.silenceDue(), r.promptDue(now), r.quietDue(), r.argumentsDue()} {
 		if !at.IsZero() {
 			wait = min(wait, max(0, at.Sub(now)))
 		}

@@ -39,7 +39,10 @@ func (r *turn) step() []bridge.Output {
 	if len(frames) > 0 && r.mayPart(out) {
 		out = r.t.tr.Part(out)
 	}
-	return r.outputs(out, at)
+	if at.at > 0 {
+		r.last = at
+	}
+	return r.outputs(out, at.at > 0)
 }
 
 // after is the number that is reached with a frame. Those of a proxy that was restarted begin
@@ -154,7 +157,11 @@ func (r *turn) update(out []fromacp.Out, m *acp.ACPUpdate) []fromacp.Out {
 		}
 	}
 	tr.Replay(m.Replay)
-	return tr.Update(out, m.Update)
+	out = tr.Update(out, m.Update)
+	if tr.Unsaid() {
+		r.calling = r.heard
+	}
+	return out
 }
 
 func stateLike(raw []byte) bool {
@@ -231,8 +238,10 @@ func (r *turn) fail(out []fromacp.Out, c fromacp.Cause, f fate) []fromacp.Out {
 	return r.t.tr.Failed(out, r.cause(c))
 }
 
-// outputs is the translation in the bridge's words, with the position it goes up to.
-func (r *turn) outputs(outs []fromacp.Out, at mark) []bridge.Output {
+// outputs is the translation in the bridge's words, with the position it goes up to. What comes
+// of no frame, such as arguments that are told because no more came of them, has the newest: with
+// an older one a restart would tell it again.
+func (r *turn) outputs(outs []fromacp.Out, read bool) []bridge.Output {
 	list := make([]bridge.Output, 0, len(outs)+1)
 	for _, o := range outs {
 		switch {
@@ -250,11 +259,11 @@ func (r *turn) outputs(outs []fromacp.Out, at mark) []bridge.Output {
 			list = append(list, bridge.Output{End: endOf(o.End)})
 		}
 	}
-	if at.at > 0 && !r.t.tr.Holding() { // what is held back is in no event yet
+	if (read || len(list) > 0 && r.last != mark{}) && !r.t.tr.Holding() { // what is held back is in no event yet
 		if len(list) == 0 {
 			list = append(list, bridge.Output{})
 		}
-		list[len(list)-1].Mark = at.opened(r.call.TurnID, r.t.tr).String()
+		list[len(list)-1].Mark = r.last.opened(r.call.TurnID, r.t.tr).String()
 	}
 	return list
 }

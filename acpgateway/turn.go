@@ -25,6 +25,10 @@ const (
 // quietEnd is how long an agent that spoke by itself must say nothing until that is a Run.
 const quietEnd = 2 * time.Second
 
+// argumentsQuiet is how long an agent must say nothing of its tool calls until what it said of
+// their arguments is taken for all of them: some send them in parts.
+const argumentsQuiet = 250 * time.Millisecond
+
 // turn is a Turn of the bridge's: it reads one tunnel. Next's goroutine alone uses what is
 // not behind mu.
 type turn struct {
@@ -38,8 +42,10 @@ type turn struct {
 	heard   time.Time // of the agent or its proxy, last
 	lived   time.Time // the agent showed that it has the prompt, last
 	from    int64     // frames up to this one came before its prompt; 0 when it was taken up again
+	calling time.Time // something was said of a tool call, last
 	exit    *acp.Exit
 	exitAt  time.Time
+	last    mark      // of the newest frame that was read; of the log, before one was
 	skip    mark      // what the log has of this upstream already
 	silent  time.Time // since the link is back, or the Turn was taken up again, nothing has come
 

@@ -6,6 +6,7 @@ package fromacp
 // Part appends the end of what is said, when the Run may end behind it. A call whose arguments
 // are still to come may be ended too.
 func (t *Translator) Part(dst []Out) []Out {
+	dst = t.SayArguments(dst)
 	for _, c := range t.open {
 		c.taken = c.taken || !c.said
 	}

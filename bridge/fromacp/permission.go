@@ -55,10 +55,17 @@ func (t *Translator) Permission(dst []Out, request json.RawMessage) []Out {
 	if p.ToolCall.ID == "" {
 		p.ToolCall.ID = t.fresh("asked") // a call nobody will hear of again
 	}
+	var own json.RawMessage // what the call has named so far
+	if c := t.calls[p.ToolCall.ID]; c != nil && !c.startsAgain(p.ToolCall, frameAsk) {
+		own = c.seen.RawInput
+	}
 	dst, c := t.upsert(t.closeSpeech(dst), p.ToolCall, frameAsk)
-	c.asked = true
 	known := c.seen
 	known.Merge(p.ToolCall) // of a call that has ended nothing else is left
+	c.asked, c.stated, c.diffs = true, nil, diffsOf(known)
+	if !acp.EmptyInput(p.ToolCall.RawInput) || !acp.EmptyInput(own) {
+		c.stated = statedOf(p.ToolCall.RawInput, own)
+	}
 	return append(dst, Out{Question: &Question{
 		Key: string(p.RequestID), SessionID: p.SessionID, ToolCallID: c.id, Tool: shownTool(known), Kind: known.Kind,
 		Title: titleOf(known), Args: t.askedArgs(p.ToolCall, c), Options: options(p.Options),
