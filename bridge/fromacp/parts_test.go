@@ -119,3 +119,49 @@ func TestAnotherDiffIsFlagged(t *testing.T) {
 		}
 	}
 }
+
+// asked is the Question that a request for permission makes after some updates.
+func asked(request string, before ...string) *fromacp.Question {
+	tr := fromacp.New(fromacp.Config{Namespace: "n"})
+	feed(tr, before...)
+	outs := tr.Permission(nil, json.RawMessage(`{"request_id":"0","tool_call":`+request+`,"options":[]}`))
+	return outs[len(outs)-1].Question
+}
+
+// TestAQuestionCoversTheChange: two questions about one file with different contents differ in
+// their arguments, so in their hash, and one standing answer does not cover both.
+func TestAQuestionCoversTheChange(t *testing.T) {
+	t.Parallel()
+	diff := func(text string) string {
+		raw, _ := json.Marshal(text)
+		return `"content":[{"type":"diff","path":"/w/a","oldText":"x","newText":` + string(raw) + `}]`
+	}
+	codex := func(text string) *fromacp.Question { // its diff is in the tool_call, not in the request
+		return asked(`{"toolCallId":"c","title":"Edit files","kind":"edit","status":"pending","locations":[{"path":"/w/a"}]}`,
+			call("c", `,"title":"Edit files","kind":"edit","status":"in_progress",`+diff(text)))
+	}
+	beside := func(text string) *fromacp.Question { // arguments that name the file only
+		return asked(`{"toolCallId":"c","kind":"edit","rawInput":{"path":"/w/a"},` + diff(text) + `}`)
+	}
+	long := strings.Repeat("x", 300<<10)
+	for name, ask := range map[string]func(string) *fromacp.Question{"codex": codex, "beside": beside} {
+		for _, texts := range [][2]string{{"good", "evil"}, {long + "good", long + "evil"}} {
+			one, other := ask(texts[0]), ask(texts[1])
+			if string(one.Args) == string(other.Args) {
+				t.Errorf("%s: the same arguments for two contents: %.200s", name, one.Args)
+			}
+			if again := ask(texts[0]); string(one.Args) != string(again.Args) {
+				t.Errorf("%s: the same is not the same", name)
+			}
+			if len(one.Args) > 64<<10 {
+				t.Errorf("%s: %d bytes", name, len(one.Args))
+			}
+		}
+		if q := ask("good"); !strings.Contains(string(q.Args), `"newText":"good"`) || !strings.Contains(string(q.Args), `"/w/a"`) {
+			t.Errorf("%s: a person does not see the change: %s", name, q.Args)
+		}
+	}
+	if q := asked(`{"toolCallId":"c","kind":"edit","rawInput":{"file_path":"/w/a","content":"good"},` + diff("good") + `}`); string(q.Args) != `{"file_path":"/w/a","content":"good"}` {
+		t.Errorf("arguments that hold the change are not left as they are: %s", q.Args)
+	}
+}

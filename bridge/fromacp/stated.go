@@ -153,11 +153,13 @@ func samePath(a, b string) bool {
 	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil || x == "" || y == "" {
 		return false
 	}
-	if len(x) < len(y) {
-		x, y = y, x
-	}
-	y = strings.TrimPrefix(y, "./")
-	return !strings.HasPrefix(y, "/") && strings.HasPrefix(x, "/") && !slices.Contains(strings.Split(y, "/"), "..") && strings.HasSuffix(x, "/"+y)
+	return endsWith(x, y) || endsWith(y, x)
+}
+
+// endsWith reports whether short is a path in some directory of which whole is the full path.
+func endsWith(whole, short string) bool {
+	short = strings.TrimPrefix(short, "./")
+	return strings.HasPrefix(whole, "/") && !strings.HasPrefix(short, "/") && !slices.Contains(strings.Split(short, "/"), "..") && strings.HasSuffix(whole, "/"+short)
 }
 
 // diffsOf are the changes of files that a call shows, nil when it shows none.
