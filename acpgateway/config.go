@@ -57,6 +57,9 @@ type Limits struct {
 	Prompt  time.Duration // prompt_send until prompt_result, open permissions apart
 	Control time.Duration
 	Grace   time.Duration // a cut link may come back within it, and the Turn goes on
+	// Silence is how long an agent that has a prompt may say nothing at all while no tool runs and
+	// nobody is asked. Negative: as long as the prompt may take.
+	Silence time.Duration
 	// Idle is how long a Session's agent may rest before it is closed.
 	Idle time.Duration
 	// Heartbeat is how often a proxy is expected to say something; after three it is gone.
@@ -99,7 +102,7 @@ func (l Limits) withDefaults() Limits {
 		def time.Duration
 	}{
 		{&l.Open, 300 * time.Second}, {&l.Prompt, 3600 * time.Second}, {&l.Control, 60 * time.Second},
-		{&l.Grace, 45 * time.Second}, {&l.Idle, 1800 * time.Second}, {&l.Heartbeat, 30 * time.Second},
+		{&l.Grace, 45 * time.Second}, {&l.Silence, 300 * time.Second}, {&l.Idle, 1800 * time.Second}, {&l.Heartbeat, 30 * time.Second},
 	} {
 		if *d.v == 0 {
 			*d.v = d.def
@@ -134,6 +137,7 @@ const (
 	CodeRestarted   = "agent_proxy_restarted"
 	CodeOpenTimeout = "agent_open_timeout"
 	CodeTimeout     = "agent_prompt_timeout"
+	CodeSilent      = "agent_silent"
 	CodeOverloaded  = "overloaded"
 )
 

@@ -32,6 +32,10 @@ func (r *turn) due(out []fromacp.Out, full bool) []fromacp.Out {
 		return r.missing(out)
 	case passed(now, r.promptDue(now)):
 		return r.fail(r.withdraw(out), fromacp.Cause{Code: CodeTimeout, Message: "The agent took too long to answer."}, unwanted)
+	case passed(now, r.silentDue()):
+		return r.failSilent(out)
+	case passed(now, r.noticeDue()):
+		return r.notice(out)
 	case passed(now, r.quietDue()):
 		r.phase = ended
 		return r.t.tr.PromptEnd(out, "", nil)
@@ -154,7 +158,7 @@ const longestWait = time.Hour
 // wait is how long nothing can become due.
 func (r *turn) wait(now time.Time) time.Duration {
 	wait := longestWait
-	for _, at := range []time.Time{r.linkDue(), r.openDue(), r.exitDue(), r.silenceDue(), r.promptDue(now), r.quietDue(), r.argumentsDue()} {
+	for _, at := range []time.Time{r.linkDue(), r.openDue(), r.exitDue(), r.silenceDue(), r.promptDue(now), r.quietDue(), r.argumentsDue(), r.silentDue(), r.noticeDue()} {
 		if !at.IsZero() {
 			wait = min(wait, max(0, at.Sub(now)))
 		}

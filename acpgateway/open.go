@@ -71,6 +71,7 @@ func (r *turn) prompt(out []fromacp.Out) []fromacp.Out {
 	cfg, id := r.t.config(), r.following()
 	r.phase, r.lived = prompting, time.Now() // what was cut before did not cut this off
 	r.t.sent(id)
+	r.sentAt = time.Now()
 	r.startClock()
 	r.t.p.send(r.t.id, &acp.PromptSend{
 		RunID: r.t.id, PromptID: id, Cwd: cfg.Cwd, InstanceName: r.t.instance(), KeepaliveTTLSeconds: cfg.keepalive(),

@@ -81,6 +81,7 @@ func (t *tunnel) putBack(last frame, frames []frame) {
 // take translates one frame.
 func (r *turn) take(out []fromacp.Out, f frame) []fromacp.Out {
 	r.heard = time.Now()
+	r.speaks(f.Frame)
 	if r.shows(f.Frame) {
 		r.lived, r.silent = r.heard, time.Time{}
 	}

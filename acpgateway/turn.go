@@ -42,6 +42,10 @@ type turn struct {
 	heard   time.Time // of the agent or its proxy, last
 	lived   time.Time // the agent showed that it has the prompt, last
 	from    int64     // frames up to this one came before its prompt; 0 when it was taken up again
+	sentAt  time.Time // the prompt was sent
+	spoke   time.Time // the agent said something, last
+	noticed bool      // the chat has heard of its silence
+	console string    // the newest line of its console
 	calling time.Time // something was said of a tool call, last
 	exit    *acp.Exit
 	exitAt  time.Time
@@ -53,6 +57,7 @@ type turn struct {
 	follow  string        // the prompt whose result ends this Turn; "" while that is not known
 	clock   time.Time     // the prompt's time runs since
 	spent   time.Duration // and ran before
+	resumed time.Time     // a question was answered, last
 	stopped bool          // Cancel was called
 	parked  bool          // what is said is kept for the next Run
 	parted  bool          // since the last step: a Run has ended
@@ -167,8 +172,9 @@ func (r *turn) resumeClock() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.resumed = time.Now()
 	if r.clock.IsZero() {
-		r.clock = time.Now()
+		r.clock = r.resumed
 	}
 }
 

@@ -49,6 +49,14 @@ type InitializeParams struct {
 type ClientCapabilities struct {
 	FS       FileCapabilities `json:"fs"`
 	Terminal bool             `json:"terminal"`
+	Meta     *ClientMeta      `json:"_meta,omitempty"`
+}
+
+// ClientMeta are capabilities beside the protocol that agents look for.
+type ClientMeta struct {
+	// TerminalOutputDelta: the output of commands an agent runs itself is taken piece by piece, as
+	// codex sends it.
+	TerminalOutputDelta bool `json:"terminal_output_delta"`
 }
 
 // FileCapabilities are those of fs/*.

@@ -144,6 +144,7 @@ func (a *agent) initialize(ctx context.Context) error {
 		ProtocolVersion: acp.Version,
 		ClientCapabilities: acp.ClientCapabilities{
 			FS: acp.FileCapabilities{ReadTextFile: cfg.FS, WriteTextFile: cfg.FS}, Terminal: cfg.Terminal,
+			Meta: &acp.ClientMeta{TerminalOutputDelta: true},
 		},
 		ClientInfo: acp.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: cfg.Version},
 	}, &a.raw, nil)

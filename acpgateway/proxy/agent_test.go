@@ -34,7 +34,9 @@ type fakeAgent struct {
 	answers map[string]chan json.RawMessage
 	cancel  chan struct{}
 	login   bool
-	session string
+
+	initialize json.RawMessage // what the proxy said
+	session    string
 }
 
 type fakeMessage struct {
@@ -79,6 +81,7 @@ func (f *fakeAgent) serve() {
 func (f *fakeAgent) answer(m fakeMessage) {
 	switch m.Method {
 	case "initialize":
+		f.initialize = m.Params
 		resume := "null"
 		if os.Getenv("FAKE_RESUME") != "" {
 			resume = "{}"
@@ -164,6 +167,8 @@ func (f *fakeAgent) prompt(m fakeMessage) {
 		f.say("hi")
 	case "show":
 		f.say(string(m.Params))
+	case "initialized":
+		f.say(string(f.initialize))
 	case "pwd":
 		dir, _ := os.Getwd()
 		f.say(dir)

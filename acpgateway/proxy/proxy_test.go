@@ -78,6 +78,18 @@ func TestAcpOpenWithRunIDAloneThenPrompt(t *testing.T) {
 	}
 }
 
+// TestCommandOutputIsAskedFor: codex sends the output of its commands only to who declares to take
+// it.
+func TestCommandOutputIsAskedFor(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, oldAck)
+	g.start(nil)
+	g.prompt("p", "initialized")
+	if said, _ := g.said(); !strings.Contains(said, `"_meta":{"terminal_output_delta":true}`) {
+		t.Error(said)
+	}
+}
+
 func TestInitScriptAndInputsComeBeforeTheAgent(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, oldAck)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"aqueduct/acpgateway/acp"
@@ -157,6 +158,9 @@ func (t *Translator) newCall(news acp.ToolCall, before *call, from frame) *call 
 // Arguments come in parts: opencode first names the directory, then the command. ARGS cannot be
 // taken back, so they are told when a person is asked, when the call is over or shows output, when the agent has
 // been quiet about it for a while, and when the Run may end.
+
+// Working reports whether a tool call has no result yet: then it may be the tool that says nothing.
+func (t *Translator) Working() bool { return len(t.open) > 0 }
 
 // Unsaid reports whether a call runs whose arguments are not told yet.
 func (t *Translator) Unsaid() bool {
@@ -338,12 +342,24 @@ func resultText(c acp.ToolCall, outputs []string) string {
 	switch {
 	case b.Len() > 0:
 		return b.String()
+	case len(outputs) > 0:
+		return withExit(strings.Join(outputs, ""), c)
 	case len(c.RawOutput) > 0:
 		return rawText(c.RawOutput)
-	case len(outputs) > 0:
-		return strings.Join(outputs, "")
 	}
 	return c.Status
+}
+
+// withExit adds how a command ended, when that was not well. codex says it in rawOutput where the
+// command shows no terminal.
+func withExit(output string, c acp.ToolCall) string {
+	var exit struct {
+		Code int `json:"exit_code"`
+	}
+	if json.Unmarshal(c.RawOutput, &exit) != nil || exit.Code == 0 {
+		return output
+	}
+	return strings.TrimRight(output, "\n") + "\n(exit code " + strconv.Itoa(exit.Code) + ")"
 }
 
 // rawText is a JSON string's text, or any other JSON as it is.

@@ -165,3 +165,25 @@ func TestAQuestionCoversTheChange(t *testing.T) {
 		t.Errorf("arguments that hold the change are not left as they are: %s", q.Args)
 	}
 }
+
+// TestOutputOfAnAgentsOwnCommands: codex sends it piece by piece in _meta, under this name or the
+// other, and says in rawOutput only how a command ended.
+func TestOutputOfAnAgentsOwnCommands(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"terminal_output_delta", "terminal_output"} {
+		out := func(text string) string {
+			return news("c", `,"_meta":{"`+key+`":{"terminal_id":"c","data":"`+text+`"}}`)
+		}
+		outs := feed(fromacp.New(fromacp.Config{}), call("c", `,"kind":"execute","status":"in_progress","rawInput":{"command":"make","cwd":"/w"}`),
+			out(`one\n`), out(`two\n`), news("c", `,"status":"failed","rawOutput":{"exit_code":2}`))
+		result := ""
+		for _, o := range outs {
+			if r, ok := o.Event.(*agui.ToolCallResult); ok {
+				result = r.Content.String()
+			}
+		}
+		if result != "one\ntwo\n(exit code 2)" {
+			t.Errorf("%s: %q", key, result)
+		}
+	}
+}
