@@ -21,6 +21,7 @@ type Signal interface{ Kind() string }
 const (
 	PrefixInit   = "[init] "
 	PrefixStderr = "[agent:stderr] "
+	PrefixStdout = "[agent:stdout] " // what is no message of the protocol
 	PrefixError  = "[proxy:error] "
 )
 

@@ -80,7 +80,7 @@ func (r *run) spawn(w workspace, dir string, init *acp.Init) (*agent, error) {
 	}
 	a.peer = newPeer(ctx, streams.stdin, inbound{notification: a.notified, request: a.requested, trouble: func(err error) {
 		r.text(acp.PrefixError + err.Error())
-	}})
+	}, console: func(line string) { r.text(acp.PrefixStdout + line) }})
 	r.mu.Lock()
 	r.agent = a
 	instance := r.instance

@@ -26,6 +26,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// fakeLoginURL is as long as real ones are.
+func fakeLoginURL() string {
+	return "https://login.example/auth?state=" + strings.Repeat("x", 700) + "&end=1"
+}
+
 // fakeAgent does what the first word of a prompt says.
 type fakeAgent struct {
 	mu      sync.Mutex
@@ -89,6 +94,11 @@ func (f *fakeAgent) answer(m fakeMessage) {
 		f.reply(m, `{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"embeddedContext":true},"sessionCapabilities":{"resume":`+resume+
 			`}},"authMethods":[{"id":"key","name":"Key"}]}`)
 	case "authenticate":
+		if os.Getenv("FAKE_LOGIN") == "never" {
+			f.write("\x1b[?1049h\x1b[2JPlease visit the following URL:\n\n%s\n", fakeLoginURL())
+			f.refuse(m, -32603, "nobody came")
+			return
+		}
 		f.login = true
 		f.reply(m, `{}`)
 	case "session/new":

@@ -158,8 +158,8 @@ func blockType(block json.RawMessage) string {
 func (a *agent) prompt(ctx context.Context, f *acp.PromptSend, one *prompt, session string, result *acp.PromptResult) (acp.PromptAnswer, error) {
 	answer, err := a.promptIn(ctx, f, one, session, result.SessionCreated)
 	if acp.CodeOf(err) == acp.CodeAuthRequired {
-		if err := a.authenticate(ctx); err != nil {
-			return answer, err
+		if failed := a.authenticate(ctx); failed != nil {
+			return answer, loginFailed(err, failed)
 		}
 		answer, err = a.promptIn(ctx, f, one, session, result.SessionCreated)
 	}

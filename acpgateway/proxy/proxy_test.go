@@ -337,6 +337,29 @@ func TestAuthenticateWhenTheAgentAsksForIt(t *testing.T) {
 	}
 }
 
+// TestALoginThatFailsSaysWhy: the chat gets the whole address that an agent prints, without what
+// steers a terminal, and the cause begins with what the agent said, not with the login we tried.
+func TestALoginThatFailsSaysWhy(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, oldAck)
+	g.start(func(c *Config) { c.Env = append(c.Env, "FAKE_LOGIN=never") })
+	g.prompt("p", "hello")
+	var console []string
+	for len(console) < 2 {
+		if s := signal[*acp.Text](g); strings.HasPrefix(s.Text, acp.PrefixStdout) {
+			console = append(console, strings.TrimPrefix(s.Text, acp.PrefixStdout))
+		}
+	}
+	if console[0] != "Please visit the following URL:" || console[1] != fakeLoginURL() {
+		t.Errorf("%q", console)
+	}
+	res := want[*acp.PromptResult](g)
+	first, login := strings.Index(res.Error, "login first (-32000)"), strings.Index(res.Error, "authenticate (key): nobody came")
+	if res.OK || first < 0 || login < first {
+		t.Errorf("%+v", res)
+	}
+}
+
 func TestUnsupportedContentIsRefused(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, oldAck)

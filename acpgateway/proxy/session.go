@@ -165,11 +165,15 @@ func (a *agent) authenticated(ctx context.Context, do func() error) error {
 	if acp.CodeOf(err) != acp.CodeAuthRequired {
 		return err
 	}
-	if err := a.authenticate(ctx); err != nil {
-		return err
+	if failed := a.authenticate(ctx); failed != nil {
+		return loginFailed(err, failed)
 	}
 	return do()
 }
+
+// loginFailed is why something did not work: what the agent said to it, and not only what became
+// of the login that we tried.
+func loginFailed(why, failed error) error { return fmt.Errorf("%w; then %w", why, failed) }
 
 // authenticate uses the first way that needs no terminal.
 func (a *agent) authenticate(ctx context.Context) error {
