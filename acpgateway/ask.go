@@ -58,7 +58,7 @@ func (t *tunnel) withdrawn(id acp.RequestID) (key string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key, a := range t.asks {
-		if a.key.Request == id {
+		if a.key.Request.String() == id.String() {
 			delete(t.asks, key)
 			return key, true
 		}

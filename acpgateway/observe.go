@@ -106,7 +106,7 @@ func (t *tunnel) promptEnded(m *acp.PromptResult) bool {
 	delete(t.prompts, m.PromptID)
 	t.used = time.Now()
 	if m.SessionID != "" {
-		t.session = m.SessionID
+		t.session, t.primed = m.SessionID, t.primed || m.OK
 	}
 	t.mu.Unlock()
 	if m.OK && m.SessionID != "" {

@@ -53,7 +53,7 @@ func (r *turn) init(c AgentConfig) *acp.Init {
 // chat is told.
 func (r *turn) prompt(out []fromacp.Out) []fromacp.Out {
 	r.t.mu.Lock()
-	caps, session := r.t.caps, r.t.row.ACPSessionID
+	caps, session, primed := r.t.caps, r.t.row.ACPSessionID, r.t.primed
 	r.t.mu.Unlock()
 	var blocks []json.RawMessage
 	for _, m := range r.call.Prompt {
@@ -69,20 +69,24 @@ func (r *turn) prompt(out []fromacp.Out) []fromacp.Out {
 		return r.fail(out, fromacp.Cause{Code: "agent_error", Message: "Nothing of this message is of a kind that the agent takes."}, unwanted)
 	}
 	cfg, id := r.t.config(), r.following()
+	context := ""
+	if session == "" || !primed { // an agent that is new may have to begin the session anew
+		context = r.context(cfg)
+	}
 	r.phase, r.lived = prompting, time.Now() // what was cut before did not cut this off
 	r.t.sent(id)
 	r.sentAt = time.Now()
 	r.startClock()
 	r.t.p.send(r.t.id, &acp.PromptSend{
 		RunID: r.t.id, PromptID: id, Cwd: cfg.Cwd, InstanceName: r.t.instance(), KeepaliveTTLSeconds: cfg.keepalive(),
-		SessionID: session, Context: r.context(cfg), Prompt: blocks,
+		SessionID: session, Context: context, Prompt: blocks,
 		TimeoutMS: r.t.g.cfg.Limits.Prompt.Milliseconds(), Init: r.init(cfg),
 	})
 	return out
 }
 
 // context is what an agent's new session is told first: the system's words, the client's,
-// and the conversation so far, its end if it is long. An old session is not told again.
+// and the conversation so far, its end if it is long. It is sent until a session has it.
 func (r *turn) context(c AgentConfig) string {
 	var parts []string
 	if c.SystemContext != "" {

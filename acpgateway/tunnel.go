@@ -34,6 +34,7 @@ type tunnel struct {
 	closing time.Time // its agent was closed and may still be there
 	opened  bool      // its agent runs and is initialized, as far as is known
 	caps    acp.PromptCapabilities
+	primed  bool   // its agent has ended a prompt that the context was sent with
 	life    int    // of the agent's processes, counted
 	session string // the agent's own id of the conversation, as last heard
 	models  string // id of the config option that chooses the model
@@ -304,7 +305,7 @@ func (t *tunnel) close() {
 
 // ended notes that there is no agent any more, and so none of its prompts. The lock is held.
 func (t *tunnel) ended() {
-	t.opened = false
+	t.opened, t.primed = false, false
 	clear(t.prompts)
 	t.life++
 }

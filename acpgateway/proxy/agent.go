@@ -21,6 +21,7 @@ type agent struct {
 	peer    *peer
 	info    acp.InitializeResult
 	raw     json.RawMessage // the same as it came
+	context string          // for a new session; of the run's goroutine
 	ctx     context.Context // ends with the agent
 	cancel  context.CancelFunc
 	gone    chan struct{} // closed when its end has been told

@@ -200,8 +200,11 @@ func (a *agent) promptIn(ctx context.Context, f *acp.PromptSend, one *prompt, se
 		return acp.PromptAnswer{StopReason: acp.StopCancelled}, nil
 	}
 	blocks := f.Prompt
-	if fresh && f.Context != "" {
-		blocks = append([]json.RawMessage{a.contextBlock(f.Context)}, blocks...)
+	if f.Context != "" {
+		a.context = f.Context // sent once, and of use again where the session is lost
+	}
+	if fresh && a.context != "" {
+		blocks = append([]json.RawMessage{a.contextBlock(a.context)}, blocks...)
 	}
 	call, err := a.peer.begin(acp.MethodPrompt, acp.PromptParams{SessionID: session, Prompt: blocks}, func() {
 		r.mu.Lock()
