@@ -49,6 +49,9 @@ type AgentConfig struct {
 	AgentInputs   *acp.AgentInputs
 	Keepalive     time.Duration
 	SystemContext string
+	// PromptCapabilities are what its prompts may hold beside text and links, where its proxy does
+	// not say.
+	PromptCapabilities acp.PromptCapabilities
 }
 
 // Limits are the gateway's settings. The zero value of a member means its default.

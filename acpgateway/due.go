@@ -141,6 +141,9 @@ func (r *turn) quietDue() time.Time {
 	if !r.call.Unprompted || r.following() != "" || r.t.asking() {
 		return time.Time{}
 	}
+	if !r.worded {
+		return r.heard.Add(stateEnd) // a mode was changed, and that was it
+	}
 	return r.heard.Add(quietEnd)
 }
 

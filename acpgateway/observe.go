@@ -59,6 +59,9 @@ func (t *tunnel) inSession(id string) {
 
 func (t *tunnel) heard(m *acp.ACPUpdate) {
 	t.inSession(word(m.SessionID))
+	if bytes.Contains(m.Update, []byte("rompt_capabilities")) || bytes.Contains(m.Update, []byte("romptCapabilities")) {
+		t.learnCapabilities(m.Update)
+	}
 	if !tellsSettings(m.Update) {
 		return
 	}
@@ -72,24 +75,39 @@ func (t *tunnel) heard(m *acp.ACPUpdate) {
 	if o, ok := v.Settings.Named("model"); ok {
 		t.models = o.ID
 	}
+	if modes := v.OfferedModes(); modes != nil {
+		t.modes = modes
+	}
+	t.moved = v.ModeID != "" && v.ModeID != t.told.ModeID && t.turn == nil
 	t.told.ModeID, t.told.ModelID = cmp.Or(v.ModeID, t.told.ModeID), cmp.Or(v.ModelID, t.told.ModelID)
 	if v.Settings.Raw != nil {
 		t.told.ConfigOptions = v.Settings.Raw
 	}
 }
 
+// learnCapabilities learns what the agent's prompts may hold from an update that says it.
+func (t *tunnel) learnCapabilities(update json.RawMessage) {
+	caps, told := acp.FindPromptCapabilities(update)
+	if !told {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.caps = &caps
+}
+
 // tellsSettings looks for the names of what does, which costs a chunk less than reading it.
 func tellsSettings(update []byte) bool {
-	return bytes.Contains(update, []byte("onfigOptions")) || bytes.Contains(update, []byte("urrentM")) || bytes.Contains(update, []byte("urrent_mode"))
+	return bytes.Contains(update, []byte("onfigOptions")) || bytes.Contains(update, []byte("urrentM")) || bytes.Contains(update, []byte("urrent_mode")) ||
+		bytes.Contains(update, []byte("vailableModes"))
 }
 
 func (t *tunnel) wasOpened(m *acp.Opened) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.opened = m.OK
-	var info acp.InitializeResult
-	if m.OK && json.Unmarshal(m.Agent, &info) == nil {
-		t.caps = info.AgentCapabilities.PromptCapabilities
+	if caps, told := acp.FindPromptCapabilities(m.Said); m.OK && told {
+		t.caps = &caps
 	}
 }
 

@@ -53,8 +53,12 @@ func (r *turn) init(c AgentConfig) *acp.Init {
 // chat is told.
 func (r *turn) prompt(out []fromacp.Out) []fromacp.Out {
 	r.t.mu.Lock()
-	caps, session, primed := r.t.caps, r.t.row.ACPSessionID, r.t.primed
+	told, session, primed := r.t.caps, r.t.row.ACPSessionID, r.t.primed
 	r.t.mu.Unlock()
+	caps := r.t.config().PromptCapabilities
+	if told != nil {
+		caps = *told
+	}
 	var blocks []json.RawMessage
 	for _, m := range r.call.Prompt {
 		some, skipped := fromacp.Blocks(m, caps)

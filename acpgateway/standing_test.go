@@ -79,7 +79,7 @@ func TestAlwaysOfAnEditCoversItsContent(t *testing.T) {
 				"Yes, and don't ask again for these files")
 		}
 		approval := func() store.Approval {
-			a, err := h.store.Approval(t.Context(), store.System(), h.asked("t1")[0])
+			a, err := h.store.Approval(h.t.Context(), store.System(), h.asked("t1")[0])
 			h.must(err)
 			return a
 		}

@@ -82,6 +82,7 @@ func (t *tunnel) putBack(last frame, frames []frame) {
 func (r *turn) take(out []fromacp.Out, f frame) []fromacp.Out {
 	r.heard = time.Now()
 	r.speaks(f.Frame)
+	r.worded = r.worded || !tellsState(f.Frame)
 	if r.shows(f.Frame) {
 		r.lived, r.silent = r.heard, time.Time{}
 	}
@@ -163,6 +164,12 @@ func (r *turn) update(out []fromacp.Out, m *acp.ACPUpdate) []fromacp.Out {
 		r.calling = r.heard
 	}
 	return out
+}
+
+// tellsState says whether a frame is of the session's state alone.
+func tellsState(f acp.Frame) bool {
+	m, ok := f.(*acp.ACPUpdate)
+	return ok && stateLike(m.Update)
 }
 
 func stateLike(raw []byte) bool {

@@ -29,6 +29,9 @@ const quietEnd = 2 * time.Second
 // their arguments is taken for all of them: some send them in parts.
 const argumentsQuiet = 250 * time.Millisecond
 
+// stateEnd is the same where all that came is of the session's state.
+const stateEnd = 200 * time.Millisecond
+
 // turn is a Turn of the bridge's: it reads one tunnel. Next's goroutine alone uses what is
 // not behind mu.
 type turn struct {
@@ -46,6 +49,7 @@ type turn struct {
 	spoke   time.Time // the agent said something, last
 	noticed bool      // the chat has heard of its silence
 	console string    // the newest line of its console
+	worded  bool      // more was said than the session's state
 	calling time.Time // something was said of a tool call, last
 	exit    *acp.Exit
 	exitAt  time.Time

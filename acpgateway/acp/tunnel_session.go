@@ -49,6 +49,9 @@ type SessionSetConfigOption struct {
 // Type implements Frame.
 func (*SessionSetConfigOption) Type() string { return "session_set_config_option" }
 
+// NotOffered stands in the error of a control that asks for what the agent does not offer.
+const NotOffered = "is not offered by the agent"
+
 // SessionControlResult answers the four above.
 type SessionControlResult struct {
 	RunID     string `json:"run_id"`

@@ -29,6 +29,7 @@ type agent struct {
 	mu        sync.Mutex
 	reason    string                     // why we end it
 	sessions  map[string]json.RawMessage // those it knows, with their config options
+	modes     map[string]json.RawMessage // of those that told them when they were entered
 	history   *history                   // of the session that is being taken up
 	asks      map[acp.RequestID]*ask
 	terminals map[string]*terminal
@@ -77,7 +78,7 @@ func (r *run) spawn(w workspace, dir string, init *acp.Init) (*agent, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	a := &agent{
 		run: r, dir: dir, space: w, proc: proc, streams: streams, ctx: ctx, cancel: cancel, gone: make(chan struct{}), reason: "agent_exit",
-		sessions: map[string]json.RawMessage{}, asks: map[acp.RequestID]*ask{}, terminals: map[string]*terminal{},
+		sessions: map[string]json.RawMessage{}, modes: map[string]json.RawMessage{}, asks: map[acp.RequestID]*ask{}, terminals: map[string]*terminal{},
 	}
 	a.peer = newPeer(ctx, streams.stdin, inbound{notification: a.notified, request: a.requested, trouble: func(err error) {
 		r.text(acp.PrefixError + err.Error())

@@ -107,7 +107,7 @@ func (f *fakeAgent) answer(m fakeMessage) {
 			return
 		}
 		f.session = "s-1"
-		f.reply(m, `{"sessionId":"s-1","modes":{"currentModeId":"code","availableModes":[]},"configOptions":[{"id":"llm","category":"model"}]}`)
+		f.reply(m, `{"sessionId":"s-1","modes":{"currentModeId":"code","availableModes":[{"id":"code"},{"id":"m"}]},"configOptions":[{"id":"llm","category":"model"}]}`)
 	case "session/load":
 		if strings.Contains(string(m.Params), "lost") {
 			f.refuse(m, -32002, "session not found")

@@ -252,6 +252,9 @@ func TestSessionControls(t *testing.T) {
 	if res := control(`"type":"session_set_mode","mode_id":"m"`); !res.OK {
 		t.Errorf("%+v", res)
 	}
+	if res := control(`"type":"session_set_mode","mode_id":"invented"`); res.OK || !strings.Contains(res.Error, acp.NotOffered) {
+		t.Errorf("%+v", res)
+	}
 	g.send(`{"run_id":"r","control_id":"c","session_id":"s-1","type":"session_set_model","model_id":"big"}`)
 	if u := want[*acp.ACPUpdate](g); !strings.Contains(string(u.Update), `"currentValue":"big"`) || u.PromptID != nil {
 		t.Errorf("%s", u.Update)

@@ -112,6 +112,7 @@ func (a *agent) create(ctx context.Context, result *acp.PromptResult) (string, e
 func (a *agent) entered(id string, s acp.SessionResult) {
 	a.mu.Lock()
 	a.sessions[id] = s.ConfigOptions
+	a.modes[id] = s.Modes
 	a.mu.Unlock()
 	if isList(s.ConfigOptions) {
 		a.options(id, s.ConfigOptions)
