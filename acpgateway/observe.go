@@ -165,6 +165,9 @@ func (t *tunnel) signalled(m *acp.ProxyUpdate) bool {
 	case *acp.PermissionRequest:
 		t.inSession(s.SessionID)
 		return !t.declined(s, m.Content)
+	case *acp.ElicitationRequest:
+		t.inSession(s.SessionID)
+		return !t.declinedInput(s)
 	}
 	return true
 }
@@ -188,6 +191,18 @@ func (t *tunnel) declined(s *acp.PermissionRequest, content json.RawMessage) boo
 	}
 	if declined {
 		a := ask{key: askKey{Session: s.SessionID, Request: s.RequestID}}
+		t.p.send(t.id, a.cancelled(t.id))
+	}
+	return declined
+}
+
+// declinedInput answers a request for input that a cancelled prompt makes.
+func (t *tunnel) declinedInput(s *acp.ElicitationRequest) bool {
+	t.mu.Lock()
+	declined := s.PromptID != nil && t.dropped.has(*s.PromptID)
+	t.mu.Unlock()
+	if declined {
+		a := ask{key: askKey{Session: s.SessionID, Request: s.RequestID, Input: true}}
 		t.p.send(t.id, a.cancelled(t.id))
 	}
 	return declined

@@ -28,7 +28,7 @@ func (r *turn) speaks(f acp.Frame) {
 		if text, ok := s.(*acp.Text); ok {
 			r.console = text.Text
 		}
-		if _, asks := s.(*acp.PermissionRequest); err != nil || !asks {
+		if err != nil || !acp.Asks(s) {
 			return
 		}
 	default:

@@ -135,8 +135,7 @@ func (r *turn) shows(f acp.Frame) bool {
 		return follow == "" || m.PromptID == nil || *m.PromptID == follow
 	case *acp.ProxyUpdate:
 		s, err := acp.DecodeSignal(m.Content)
-		_, asks := s.(*acp.PermissionRequest)
-		return err == nil && asks
+		return err == nil && acp.Asks(s)
 	}
 	return false
 }

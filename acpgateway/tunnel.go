@@ -151,8 +151,7 @@ func (t *tunnel) speaks(f frame) bool {
 		}
 	case *acp.ProxyUpdate:
 		s, err := acp.DecodeSignal(m.Content)
-		_, asks := s.(*acp.PermissionRequest)
-		return err == nil && asks
+		return err == nil && acp.Asks(s)
 	}
 	return false
 }

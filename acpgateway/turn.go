@@ -92,7 +92,7 @@ func (r *turn) Next(ctx context.Context) ([]bridge.Output, error) {
 
 // Answer implements bridge.Turn.
 func (r *turn) Answer(_ context.Context, a bridge.Answer) error {
-	if a.Kind != bridge.AskPermission {
+	if a.Kind != bridge.AskPermission && a.Kind != bridge.AskInput {
 		return bridge.ErrCannotResume
 	}
 	r.resumeClock()

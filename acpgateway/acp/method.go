@@ -49,7 +49,9 @@ type InitializeParams struct {
 type ClientCapabilities struct {
 	FS       FileCapabilities `json:"fs"`
 	Terminal bool             `json:"terminal"`
-	Meta     *ClientMeta      `json:"_meta,omitempty"`
+	// Elicitation is nil where nobody could be asked for input.
+	Elicitation *ElicitationCapabilities `json:"elicitation,omitempty"`
+	Meta        *ClientMeta              `json:"_meta,omitempty"`
 }
 
 // ClientMeta are capabilities beside the protocol that agents look for.

@@ -142,11 +142,16 @@ func (a *agent) initialize(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, errors.New("the agent did not answer to initialize in time"))
 	defer cancel()
 	cfg := a.run.p.cfg
+	var elicitation *acp.ElicitationCapabilities
+	if a.run.p.offers.Load().Elicitation {
+		elicitation = &acp.ElicitationCapabilities{Form: &struct{}{}, URL: &struct{}{}}
+	}
 	err := a.peer.call(ctx, acp.MethodInitialize, acp.InitializeParams{
 		ProtocolVersion: acp.Version,
 		ClientCapabilities: acp.ClientCapabilities{
 			FS: acp.FileCapabilities{ReadTextFile: cfg.FS, WriteTextFile: cfg.FS}, Terminal: cfg.Terminal,
-			Meta: &acp.ClientMeta{TerminalOutputDelta: true},
+			Elicitation: elicitation,
+			Meta:        &acp.ClientMeta{TerminalOutputDelta: true},
 		},
 		ClientInfo: acp.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: cfg.Version},
 	}, &a.raw, nil)
@@ -211,6 +216,10 @@ func (a *agent) requested(method string, params json.RawMessage) func(context.Co
 	switch method {
 	case acp.MethodRequestPermission:
 		return a.ask(params)
+	case acp.MethodElicit:
+		if a.run.p.offers.Load().Elicitation {
+			return a.elicit(params)
+		}
 	case acp.MethodReadTextFile, acp.MethodWriteTextFile:
 		if cfg.FS {
 			return func(context.Context) (any, error) { return a.file(method, params) }

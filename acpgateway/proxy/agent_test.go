@@ -191,6 +191,9 @@ func (f *fakeAgent) prompt(m fakeMessage) {
 			f.flood(words[1])
 		}
 		f.say(string(<-wait))
+	case "elicit":
+		wait := f.request("elicitation/create", fmt.Sprintf(`{"sessionId":%q,"mode":"form","message":"Which?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`, f.session))
+		f.say(string(<-wait))
 	case "withdraw":
 		wait := f.ask()
 		f.write(`{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":%d}}`, f.asked)

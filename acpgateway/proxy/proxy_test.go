@@ -194,6 +194,55 @@ func TestPermissionOpenWhileUpdatesFlow(t *testing.T) {
 	}
 }
 
+// TestARequestForInput: it is offered to agents where the gateway takes it, passed on, and answered
+// once.
+func TestARequestForInput(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, strings.Replace(newAck, `"seq":true`, `"seq":true,"elicitation":true`, 1))
+	g.start(nil)
+	g.openRun()
+	g.prompt("p", "initialized")
+	if said, _ := g.said(); !strings.Contains(said, `"elicitation":{"form":{},"url":{}}`) {
+		t.Error(said)
+	}
+	for i, answer := range []struct{ sent, heard string }{
+		{`"action":"accept","content":{"name":"x"}`, `{"action":"accept","content":{"name":"x"}}`}, {`"action":"decline"`, `{"action":"decline"}`},
+	} {
+		g.prompt("q"+strconv.Itoa(i), "elicit")
+		q := signal[*acp.ElicitationRequest](g)
+		if q.Message != "Which?" || q.Mode != "form" || q.SessionID != "s-1" || *q.PromptID != "q"+strconv.Itoa(i) || !strings.Contains(string(q.RequestedSchema), `"name"`) {
+			t.Errorf("%+v", q)
+		}
+		for _, action := range []string{`"action":"dance"`, answer.sent} { // the first does not count
+			g.send(`{"type":"session_elicitation","run_id":"r","session_id":"s-1","request_id":"` + string(q.RequestID) + `",` + action + `}`)
+		}
+		if said, _ := g.said(); said != answer.heard {
+			t.Errorf("the agent hears %s", said)
+		}
+	}
+	g.prompt("z", "elicit")
+	signal[*acp.ElicitationRequest](g)
+	g.send(`{"type":"session_cancel","run_id":"r","control_id":"c","session_id":"s-1"}`)
+	if said, _ := g.said(); said != `{"action":"cancel"}` {
+		t.Errorf("after a cancel the agent hears %s", said)
+	}
+}
+
+// TestInputIsNotOfferedToOldGateways: nobody could answer.
+func TestInputIsNotOfferedToOldGateways(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, oldAck)
+	g.start(nil)
+	g.prompt("p", "initialized")
+	if said, _ := g.said(); strings.Contains(said, "elicitation") {
+		t.Error(said)
+	}
+	g.prompt("q", "elicit")
+	if said, _ := g.said(); !strings.Contains(said, "-32601") {
+		t.Error(said)
+	}
+}
+
 func TestAWithdrawnQuestionIsTold(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, newAck)

@@ -24,6 +24,8 @@ type Question struct {
 	Title      string
 	Args       json.RawMessage // an object
 	Options    []Option
+	Input      bool            // it wants input, and not a permission
+	Schema     json.RawMessage // of the input; nil for any
 }
 
 // Option is one answer. Its ID is ours; Upstream is what the agent wants to hear.
