@@ -47,6 +47,7 @@ func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []bridge.A
 	}
 	r := newTurn(t, call)
 	r.phase, r.skip, r.silent = adopting, parseMark(call.Mark), r.began
+	r.last = mark{epoch: r.skip.epoch, seq: r.skip.seq}
 	if !call.Unprompted {
 		r.follow = call.TurnID
 		t.want(call.TurnID)
@@ -135,7 +136,7 @@ func (t *tunnel) translateFrom(call bridge.Call, fresh bool) {
 		t.tr.Rebase(state)
 		return
 	}
-	cfg := fromacp.Config{Namespace: t.id, Epoch: call.TurnID + "." + newID(), State: state, Known: knownOf(call.Messages)}
+	cfg := fromacp.Config{Namespace: t.id, Epoch: call.TurnID + "." + newID(), State: state, Known: knownOf(call.Messages, call.Prompt), MarksReplay: t.p.marksReplay()}
 	t.mu.Lock()
 	cfg.SessionID = t.row.ACPSessionID
 	t.mu.Unlock()
@@ -146,6 +147,13 @@ func (t *tunnel) translateFrom(call bridge.Call, fresh bool) {
 	if !fresh && len(cfg.Resume) == 0 || cfg.SessionID == "" {
 		t.tr.Live()
 	}
+}
+
+// marksReplay says whether the proxy marks every replay, so that what it does not mark is new.
+func (p *proxy) marksReplay() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.offers.MarksReplay
 }
 
 // begin opens the agent if need be, and sends the prompt.

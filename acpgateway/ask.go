@@ -23,7 +23,8 @@ type askKey struct {
 	Life    int               `json:"l,omitempty"`
 	Session string            `json:"s"`
 	Request acp.RequestID     `json:"r"`
-	Options map[string]string `json:"o"` // the agent's own id of each option, by ours
+	Options map[string]string `json:"o,omitempty"` // the agent's own id of each option, by ours
+	Input   bool              `json:"i,omitempty"` // it wants input, and not a permission
 }
 
 func (k askKey) String() string { return string(mustJSON(k)) }
@@ -34,9 +35,12 @@ func parseKey(upstreamID string) (k askKey, ok bool) {
 
 // asked notes a Question of the agent's, and gives it the bridge's form.
 func (t *tunnel) asked(q *fromacp.Question) *bridge.Question {
-	k := askKey{Session: q.SessionID, Request: acp.RequestID(q.Key), Options: make(map[string]string, len(q.Options))}
+	k := askKey{Session: q.SessionID, Request: acp.RequestID(q.Key), Options: make(map[string]string, len(q.Options)), Input: q.Input}
 	out := &bridge.Question{
 		Kind: bridge.AskPermission, Tool: q.Tool, ToolKind: q.Kind, Title: q.Title, Args: q.Args,
+	}
+	if q.Input {
+		out.Kind, out.ResponseSchema = bridge.AskInput, q.Schema
 	}
 	for _, o := range q.Options {
 		k.Options[o.ID] = o.Upstream
@@ -58,7 +62,7 @@ func (t *tunnel) withdrawn(id acp.RequestID) (key string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key, a := range t.asks {
-		if a.key.Request == id {
+		if a.key.Request.String() == id.String() {
 			delete(t.asks, key)
 			return key, true
 		}
@@ -105,6 +109,10 @@ func (t *tunnel) answer(a bridge.Answer) error {
 	t.mu.Lock()
 	delete(t.asks, a.UpstreamID)
 	t.mu.Unlock()
+	if k.Input {
+		t.p.send(t.id, k.input(t.id, a))
+		return nil
+	}
 	f := &acp.SessionPermission{RunID: t.id, SessionID: k.Session, RequestID: k.Request, Outcome: acp.OutcomeCancelled}
 	if a.Status != "cancelled" {
 		if option, offered := k.chosen(a.Payload); offered {
@@ -127,7 +135,39 @@ func (k askKey) chosen(payload json.RawMessage) (string, bool) {
 	return id, ok && id != ""
 }
 
+// input is the answer to a request for input. Who does not want to answer declines: the agent goes
+// on without it.
+func (k askKey) input(run string, a bridge.Answer) *acp.SessionElicitation {
+	f := &acp.SessionElicitation{RunID: run, SessionID: k.Session, RequestID: k.Request, Action: acp.ElicitDecline}
+	if a.Status == "cancelled" {
+		return f
+	}
+	var said struct {
+		Action string `json:"action"`
+	}
+	if json.Unmarshal(a.Payload, &said) == nil && len(membersOf(a.Payload)) == 1 {
+		switch said.Action {
+		case acp.ElicitAccept, acp.ElicitDecline, acp.ElicitCancel:
+			f.Action = said.Action
+			return f
+		}
+	}
+	if f.Action = acp.ElicitAccept; membersOf(a.Payload) != nil {
+		f.Content = a.Payload
+	}
+	return f
+}
+
+// membersOf are an object's; nil for what is none.
+func membersOf(raw json.RawMessage) (members map[string]json.RawMessage) {
+	_ = json.Unmarshal(raw, &members) // what is no object has none
+	return members
+}
+
 // cancelled is the answer to a request nobody will decide.
-func (a *ask) cancelled(run string) *acp.SessionPermission {
+func (a *ask) cancelled(run string) acp.Frame {
+	if a.key.Input {
+		return &acp.SessionElicitation{RunID: run, SessionID: a.key.Session, RequestID: a.key.Request, Action: acp.ElicitCancel}
+	}
 	return &acp.SessionPermission{RunID: run, SessionID: a.key.Session, RequestID: a.key.Request, Outcome: acp.OutcomeCancelled}
 }

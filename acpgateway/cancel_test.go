@@ -1,10 +1,13 @@
 package acpgateway_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"aqueduct/acpgateway/acp"
+	"aqueduct/bridge/hints"
+	"aqueduct/store"
 )
 
 // stopped is the answer to a prompt that was cancelled.
@@ -299,9 +302,29 @@ func TestAgentSpeaksUnprompted(t *testing.T) {
 		if n := p.unacknowledged(); n != 0 {
 			t.Errorf("%d frames are not acknowledged", n)
 		}
-		// State alone is no Run.
-		p.say(update(c.run, "", `{"sessionUpdate":"current_mode_update","currentModeId":"plan"}`))
+		// State alone is no Run, but for the mode, which pages show: that must not wait for a prompt.
+		p.say(update(c.run, "", `{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"x"}]}`))
 		h.pass(10 * time.Second)
 		h.reads("t1", "RUN", "DONE success", "RUN", "says: by the way, it rains", "DONE success")
+		watch := h.hub.Subscribe(hints.Wanted{In: store.As(h.who)})
+		defer watch.Close()
+		h.settleNow()
+		p.say(update(c.run, "", `{"sessionUpdate":"current_mode_update","currentModeId":"plan"}`))
+		frames, err := watch.Next(h.t.Context())
+		h.must(err)
+		if len(frames) == 0 || !strings.Contains(string(frames[0]), `"currentModeId":"plan"`) {
+			t.Errorf("/ws/client hears %s", frames)
+		}
+		h.pass(500 * time.Millisecond)
+		h.reads("t1", "RUN", "DONE success", "RUN", "says: by the way, it rains", "DONE success", "RUN", "DONE success")
+		if state := string(h.session("t1").State); !strings.Contains(state, `"modeId":"plan"`) {
+			t.Errorf("the thread's state is %s", state)
+		}
+		// The same mode again is no news.
+		p.say(update(c.run, "", `{"sessionUpdate":"current_mode_update","currentModeId":"plan"}`))
+		h.pass(10 * time.Second)
+		if n := h.count("t1", "RUN_STARTED"); n != 3 {
+			t.Errorf("%d Runs", n)
+		}
 	})
 }

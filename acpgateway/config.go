@@ -49,6 +49,9 @@ type AgentConfig struct {
 	AgentInputs   *acp.AgentInputs
 	Keepalive     time.Duration
 	SystemContext string
+	// PromptCapabilities are what its prompts may hold beside text and links, where its proxy does
+	// not say.
+	PromptCapabilities acp.PromptCapabilities
 }
 
 // Limits are the gateway's settings. The zero value of a member means its default.
@@ -57,6 +60,9 @@ type Limits struct {
 	Prompt  time.Duration // prompt_send until prompt_result, open permissions apart
 	Control time.Duration
 	Grace   time.Duration // a cut link may come back within it, and the Turn goes on
+	// Silence is how long an agent that has a prompt may say nothing at all while no tool runs and
+	// nobody is asked. Negative: as long as the prompt may take.
+	Silence time.Duration
 	// Idle is how long a Session's agent may rest before it is closed.
 	Idle time.Duration
 	// Heartbeat is how often a proxy is expected to say something; after three it is gone.
@@ -99,7 +105,7 @@ func (l Limits) withDefaults() Limits {
 		def time.Duration
 	}{
 		{&l.Open, 300 * time.Second}, {&l.Prompt, 3600 * time.Second}, {&l.Control, 60 * time.Second},
-		{&l.Grace, 45 * time.Second}, {&l.Idle, 1800 * time.Second}, {&l.Heartbeat, 30 * time.Second},
+		{&l.Grace, 45 * time.Second}, {&l.Silence, 300 * time.Second}, {&l.Idle, 1800 * time.Second}, {&l.Heartbeat, 30 * time.Second},
 	} {
 		if *d.v == 0 {
 			*d.v = d.def
@@ -134,6 +140,7 @@ const (
 	CodeRestarted   = "agent_proxy_restarted"
 	CodeOpenTimeout = "agent_open_timeout"
 	CodeTimeout     = "agent_prompt_timeout"
+	CodeSilent      = "agent_silent"
 	CodeOverloaded  = "overloaded"
 )
 

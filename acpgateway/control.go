@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"aqueduct/acpgateway/acp"
@@ -61,6 +62,11 @@ func (t *tunnel) control(ctx context.Context, c bridge.Control) error {
 	if err != nil {
 		return err
 	}
+	if c.Action == bridge.ControlSetMode {
+		if err := t.offers(text(c.Value)); err != nil {
+			return err
+		}
+	}
 	if session == "" {
 		return &bridge.ControlError{Code: bridge.ControlNoAgent, Message: "The agent has no session yet: send it a message first."}
 	}
@@ -79,6 +85,21 @@ func (t *tunnel) control(ctx context.Context, c bridge.Control) error {
 	return refusal(result.Error)
 }
 
+// offers refuses a mode that the agent did not offer, where it is known what it offers: some agents
+// take any name and go on as they were.
+func (t *tunnel) offers(mode string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.modes == nil || slices.Contains(t.modes, mode) {
+		return nil
+	}
+	return notOffered("The agent does not offer this mode. It offers: " + strings.Join(t.modes, ", ") + ".")
+}
+
+func notOffered(message string) error {
+	return &bridge.ControlError{Code: bridge.ControlNotOffered, Message: message}
+}
+
 // isSet tells the Session what an agent need not say of itself: whoever sets its mode or its
 // model knows.
 func (t *tunnel) isSet(ctx context.Context, session string, c bridge.Control) {
@@ -90,6 +111,11 @@ func (t *tunnel) isSet(ctx context.Context, session string, c bridge.Control) {
 		name = "currentModelId"
 	default:
 		return
+	}
+	if c.Action == bridge.ControlSetMode {
+		t.mu.Lock()
+		t.told.ModeID = text(c.Value) // so that it is no news, for which a Run would begin
+		t.mu.Unlock()
 	}
 	t.push(ctx, frame{run: t.id, Frame: &acp.ACPUpdate{RunID: t.id, SessionID: &session, Update: mustJSON(map[string]string{
 		"sessionUpdate": acp.CurrentMode, name: text(c.Value),
@@ -139,6 +165,8 @@ func refusal(said string) error {
 	switch {
 	case strings.Contains(lower, "-32601"), strings.Contains(lower, "method not found"):
 		return &bridge.ControlError{Code: bridge.ControlUnsupported, Message: "The agent does not support this. It said: " + said}
+	case strings.Contains(lower, acp.NotOffered):
+		return notOffered("The agent does not offer it. Its proxy said: " + said)
 	case strings.Contains(lower, "no agent is running"):
 		return &bridge.ControlError{Code: bridge.ControlNoAgent, Message: "This thread has no agent running."}
 	}

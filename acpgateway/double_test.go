@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type double struct {
 	agent  string // the Agent it serves
 	most   int    // max_concurrent
 	counts bool   // it numbers its frames, keeps them until they are acknowledged, and says what it runs
+	marks  bool   // it marks what session/load repeats
 	epoch  string
 
 	mu    sync.Mutex
@@ -119,7 +121,7 @@ func (p *double) info() acp.ProxyInfo {
 	if !p.counts {
 		return info
 	}
-	info.Capabilities = []byte(`{"seq":true,"permission_cancelled":true,"epoch":"` + p.epoch + `"}`)
+	info.Capabilities = []byte(`{"seq":true,"permission_cancelled":true,"replay_marked":` + strconv.FormatBool(p.marks) + `,"epoch":"` + p.epoch + `"}`)
 	info.Behind = map[string]int64{}
 	for run, seq := range p.seqs {
 		info.Behind[run] = seq

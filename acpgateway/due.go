@@ -9,7 +9,11 @@ import (
 
 // due ends a Turn whose time has come, one way or another.
 func (r *turn) due(out []fromacp.Out, full bool) []fromacp.Out {
-	switch now := time.Now(); {
+	now := time.Now()
+	if passed(now, r.argumentsDue()) {
+		out = r.t.tr.SayArguments(out)
+	}
+	switch {
 	case r.wasStopped():
 		r.phase = ended
 		return r.t.tr.PromptEnd(r.withdraw(out), acp.StopCancelled, nil)
@@ -28,6 +32,10 @@ func (r *turn) due(out []fromacp.Out, full bool) []fromacp.Out {
 		return r.missing(out)
 	case passed(now, r.promptDue(now)):
 		return r.fail(r.withdraw(out), fromacp.Cause{Code: CodeTimeout, Message: "The agent took too long to answer."}, unwanted)
+	case passed(now, r.silentDue()):
+		return r.failSilent(out)
+	case passed(now, r.noticeDue()):
+		return r.notice(out)
 	case passed(now, r.quietDue()):
 		r.phase = ended
 		return r.t.tr.PromptEnd(out, "", nil)
@@ -133,7 +141,18 @@ func (r *turn) quietDue() time.Time {
 	if !r.call.Unprompted || r.following() != "" || r.t.asking() {
 		return time.Time{}
 	}
+	if !r.worded {
+		return r.heard.Add(stateEnd) // a mode was changed, and that was it
+	}
 	return r.heard.Add(quietEnd)
+}
+
+// argumentsDue: no more of the running calls' arguments has come for a while.
+func (r *turn) argumentsDue() time.Time {
+	if r.calling.IsZero() || !r.t.tr.Unsaid() {
+		return time.Time{}
+	}
+	return r.calling.Add(argumentsQuiet)
 }
 
 // longestWait is how long Next sleeps when nothing is due.
@@ -142,7 +161,7 @@ const longestWait = time.Hour
 // wait is how long nothing can become due.
 func (r *turn) wait(now time.Time) time.Duration {
 	wait := longestWait
-	for _, at := range []time.Time{r.linkDue(), r.openDue(), r.exitDue(), r.silenceDue(), r.promptDue(now), r.quietDue()} {
+	for _, at := range []time.Time{r.linkDue(), r.openDue(), r.exitDue(), r.silenceDue(), r.promptDue(now), r.quietDue(), r.argumentsDue(), r.silentDue(), r.noticeDue()} {
 		if !at.IsZero() {
 			wait = min(wait, max(0, at.Sub(now)))
 		}

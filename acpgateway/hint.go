@@ -21,6 +21,11 @@ func (t *tunnel) hint(f frame) {
 	if !ok || !t.g.cfg.Hints.Watched() || len(t.hints) == maxHints {
 		return
 	}
+	if t.turn == nil && stateLike(m.Update) {
+		// Nobody reads it until the next prompt: a page that shows the mode hears of it now.
+		t.g.cfg.Hints.Publish(t.id, hints.PromptUpdate(t.id, word(m.PromptID), word(m.SessionID), m.Update))
+		return
+	}
 	t.hints = append(t.hints, hint{f.at, hints.PromptUpdate(t.id, word(m.PromptID), word(m.SessionID), m.Update)})
 }
 

@@ -71,6 +71,9 @@ func inHouse(t *testing.T, p plan, test func(h *house)) {
 		if h.plan.agents == nil {
 			h.plan.agents = map[string]acpgateway.AgentConfig{"dev": {}}
 		}
+		if h.plan.limits.Silence == 0 {
+			h.plan.limits.Silence = -1
+		}
 		var err error
 		if h.keys, err = auth.NewKeys(auth.NewKey()); err != nil {
 			t.Fatal(err)

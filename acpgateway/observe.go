@@ -59,6 +59,9 @@ func (t *tunnel) inSession(id string) {
 
 func (t *tunnel) heard(m *acp.ACPUpdate) {
 	t.inSession(word(m.SessionID))
+	if bytes.Contains(m.Update, []byte("rompt_capabilities")) || bytes.Contains(m.Update, []byte("romptCapabilities")) {
+		t.learnCapabilities(m.Update)
+	}
 	if !tellsSettings(m.Update) {
 		return
 	}
@@ -72,24 +75,39 @@ func (t *tunnel) heard(m *acp.ACPUpdate) {
 	if o, ok := v.Settings.Named("model"); ok {
 		t.models = o.ID
 	}
+	if modes := v.OfferedModes(); modes != nil {
+		t.modes = modes
+	}
+	t.moved = v.ModeID != "" && v.ModeID != t.told.ModeID && t.turn == nil
 	t.told.ModeID, t.told.ModelID = cmp.Or(v.ModeID, t.told.ModeID), cmp.Or(v.ModelID, t.told.ModelID)
 	if v.Settings.Raw != nil {
 		t.told.ConfigOptions = v.Settings.Raw
 	}
 }
 
+// learnCapabilities learns what the agent's prompts may hold from an update that says it.
+func (t *tunnel) learnCapabilities(update json.RawMessage) {
+	caps, told := acp.FindPromptCapabilities(update)
+	if !told {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.caps = &caps
+}
+
 // tellsSettings looks for the names of what does, which costs a chunk less than reading it.
 func tellsSettings(update []byte) bool {
-	return bytes.Contains(update, []byte("onfigOptions")) || bytes.Contains(update, []byte("urrentM")) || bytes.Contains(update, []byte("urrent_mode"))
+	return bytes.Contains(update, []byte("onfigOptions")) || bytes.Contains(update, []byte("urrentM")) || bytes.Contains(update, []byte("urrent_mode")) ||
+		bytes.Contains(update, []byte("vailableModes"))
 }
 
 func (t *tunnel) wasOpened(m *acp.Opened) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.opened = m.OK
-	var info acp.InitializeResult
-	if m.OK && json.Unmarshal(m.Agent, &info) == nil {
-		t.caps = info.AgentCapabilities.PromptCapabilities
+	if caps, told := acp.FindPromptCapabilities(m.Said); m.OK && told {
+		t.caps = &caps
 	}
 }
 
@@ -106,7 +124,7 @@ func (t *tunnel) promptEnded(m *acp.PromptResult) bool {
 	delete(t.prompts, m.PromptID)
 	t.used = time.Now()
 	if m.SessionID != "" {
-		t.session = m.SessionID
+		t.session, t.primed = m.SessionID, t.primed || m.OK
 	}
 	t.mu.Unlock()
 	if m.OK && m.SessionID != "" {
@@ -147,6 +165,9 @@ func (t *tunnel) signalled(m *acp.ProxyUpdate) bool {
 	case *acp.PermissionRequest:
 		t.inSession(s.SessionID)
 		return !t.declined(s, m.Content)
+	case *acp.ElicitationRequest:
+		t.inSession(s.SessionID)
+		return !t.declinedInput(s)
 	}
 	return true
 }
@@ -170,6 +191,18 @@ func (t *tunnel) declined(s *acp.PermissionRequest, content json.RawMessage) boo
 	}
 	if declined {
 		a := ask{key: askKey{Session: s.SessionID, Request: s.RequestID}}
+		t.p.send(t.id, a.cancelled(t.id))
+	}
+	return declined
+}
+
+// declinedInput answers a request for input that a cancelled prompt makes.
+func (t *tunnel) declinedInput(s *acp.ElicitationRequest) bool {
+	t.mu.Lock()
+	declined := s.PromptID != nil && t.dropped.has(*s.PromptID)
+	t.mu.Unlock()
+	if declined {
+		a := ask{key: askKey{Session: s.SessionID, Request: s.RequestID, Input: true}}
 		t.p.send(t.id, a.cancelled(t.id))
 	}
 	return declined

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/acpgateway"
 	"aqueduct/acpgateway/acp"
 )
 
@@ -307,5 +308,55 @@ func TestInitStepsAreSteps(t *testing.T) {
 		p.say((&conversation{run: run, prompt: sent.PromptID}).result())
 		s.rest()
 		h.reads("t1", "RUN", "step init:clone", "step done init:clone", "step init:install", "step done init:install", "DONE success")
+	})
+}
+
+// A request for permission with a number for an id is answered with the number, and one with a
+// text with the text; after a restart too.
+func TestRequestIDsAreAnsweredAsTheyCame(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		for _, id := range []string{`7`, `"7"`} {
+			p.say(signal(c.run, `{"type":"permission_request","request_id":`+id+`,"session_id":"`+agentSession+`","prompt_id":"`+c.prompt+`","tool_call":{"toolCallId":"call-`+strings.Trim(id, `"`)+`"},
+				"options":[{"optionId":"p-once","kind":"allow_once","name":"Allow"}]}`))
+			h.settle()
+			h.answer("t1", h.asked("t1")[0], "allow_once")
+			if d := p.next(); !strings.Contains(d.raw, `"request_id":`+id+`,`) {
+				t.Errorf("%s is answered by %s", id, d.raw)
+			}
+			h.settle()
+		}
+	})
+}
+
+// The context goes to an agent once: with the prompts of a session that does not exist yet, and
+// again to an agent that was started anew and may not have the session.
+func TestContextIsSentOnce(t *testing.T) {
+	agents := map[string]acpgateway.AgentConfig{"dev": {SystemContext: "Be brief."}}
+	inHouse(t, plan{agents: agents}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		prompt := func(want bool) *conversation {
+			c := p.begin("t1", "hi")
+			if has := strings.Contains(c.sent.Context, "Be brief."); has != want || !want && c.sent.Context != "" {
+				t.Errorf("context %q, wanted %v", c.sent.Context, want)
+			}
+			return c
+		}
+		end := func(c *conversation) {
+			c.ends()
+			c.s.rest()
+		}
+		c := prompt(true)
+		c.fails("Error: no key")
+		c.s.rest()
+		end(prompt(true)) // it has no session yet
+		end(prompt(false))
+		c = prompt(false)
+		end(c)
+		p.say(exitOf(c.run, nil))
+		h.settle()
+		end(prompt(true))
+		end(prompt(false))
 	})
 }

@@ -53,8 +53,12 @@ func (r *turn) init(c AgentConfig) *acp.Init {
 // chat is told.
 func (r *turn) prompt(out []fromacp.Out) []fromacp.Out {
 	r.t.mu.Lock()
-	caps, session := r.t.caps, r.t.row.ACPSessionID
+	told, session, primed := r.t.caps, r.t.row.ACPSessionID, r.t.primed
 	r.t.mu.Unlock()
+	caps := r.t.config().PromptCapabilities
+	if told != nil {
+		caps = *told
+	}
 	var blocks []json.RawMessage
 	for _, m := range r.call.Prompt {
 		some, skipped := fromacp.Blocks(m, caps)
@@ -69,19 +73,24 @@ func (r *turn) prompt(out []fromacp.Out) []fromacp.Out {
 		return r.fail(out, fromacp.Cause{Code: "agent_error", Message: "Nothing of this message is of a kind that the agent takes."}, unwanted)
 	}
 	cfg, id := r.t.config(), r.following()
+	context := ""
+	if session == "" || !primed { // an agent that is new may have to begin the session anew
+		context = r.context(cfg)
+	}
 	r.phase, r.lived = prompting, time.Now() // what was cut before did not cut this off
 	r.t.sent(id)
+	r.sentAt = time.Now()
 	r.startClock()
 	r.t.p.send(r.t.id, &acp.PromptSend{
 		RunID: r.t.id, PromptID: id, Cwd: cfg.Cwd, InstanceName: r.t.instance(), KeepaliveTTLSeconds: cfg.keepalive(),
-		SessionID: session, Context: r.context(cfg), Prompt: blocks,
+		SessionID: session, Context: context, Prompt: blocks,
 		TimeoutMS: r.t.g.cfg.Limits.Prompt.Milliseconds(), Init: r.init(cfg),
 	})
 	return out
 }
 
 // context is what an agent's new session is told first: the system's words, the client's,
-// and the conversation so far, its end if it is long. An old session is not told again.
+// and the conversation so far, its end if it is long. It is sent until a session has it.
 func (r *turn) context(c AgentConfig) string {
 	var parts []string
 	if c.SystemContext != "" {
@@ -123,18 +132,32 @@ func conversation(messages, prompt []agui.Message) string {
 }
 
 // knownOf is what the log has of a conversation that an agent is about to load.
-func knownOf(messages []agui.Message) fromacp.Known {
+func knownOf(messages, prompt []agui.Message) fromacp.Known {
 	known := fromacp.Known{IDs: make(map[string]bool)}
+	var said []string
+	for _, p := range prompt {
+		said = append(said, p.Content.String())
+	}
+	known.Prompt = strings.Join(said, "")
 	for _, m := range messages {
+		text := m.Content.String()
 		if m.Role == "user" {
+			if !slices.ContainsFunc(prompt, func(p agui.Message) bool { return p.ID == m.ID }) {
+				known.Users = append(known.Users, text)
+			}
 			continue
 		}
 		known.IDs[m.ID] = true
 		for _, c := range m.ToolCalls {
 			known.IDs[c.ID] = true
+			known.Calls = append(known.Calls, fromacp.KnownCall{Name: c.Function.Name, Args: c.Function.Arguments})
 		}
-		if text := m.Content.String(); text != "" && (m.Role == "assistant" || m.Role == "reasoning") {
+		switch {
+		case text == "":
+		case m.Role == "assistant":
 			known.Texts = append(known.Texts, text)
+		case m.Role == "reasoning":
+			known.Thoughts = append(known.Thoughts, text)
 		}
 	}
 	return known

@@ -120,7 +120,7 @@ func TestNumbersBeginAgainWithTheProxy(t *testing.T) {
 		p.link()
 		h.settle()
 		// Nobody reads what is no more than state: it is not kept yet.
-		state := update(c.run, "", `{"sessionUpdate":"current_mode_update","currentModeId":"plan"}`)
+		state := update(c.run, "", `{"sessionUpdate":"available_commands_update","availableCommands":[]}`)
 		p.say(state)
 		p.write(state)
 		h.settle()

@@ -63,7 +63,7 @@ func TestCallBesideAnAskedOne(t *testing.T) {
 		c.ends()
 		s.rest()
 		h.reads("t1", "RUN", "calls execute", "calls execute", "calls request_permission", "DONE interrupt",
-			"RUN", "custom acp.arguments_changed", "gets out", `gets {"status":"approved","optionId":"allow_once","kind":"allow_once"}`,
+			"RUN", "custom acp.arguments_completed", "gets out", `gets {"status":"approved","optionId":"allow_once","kind":"allow_once"}`,
 			"gets The agent ended without a result.", "DONE success")
 	})
 }

@@ -73,7 +73,7 @@ func (p *proxy) linked(l *link, who Identity, info acp.ProxyInfo) {
 	l.mu.Lock()
 	l.p = p
 	l.mu.Unlock()
-	l.now(&acp.RegisterAck{Success: true, Offers: acp.Offers{Seq: offers.Seq, PermissionCancelled: true, Epoch: p.g.epoch}})
+	l.now(&acp.RegisterAck{Success: true, Offers: acp.Offers{Seq: offers.Seq, PermissionCancelled: true, Elicitation: true, Epoch: p.g.epoch}})
 	p.out.Attach(offers.Seq)
 	p.once.Do(func() { close(p.first) })
 	p.mu.Unlock()

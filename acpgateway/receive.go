@@ -58,7 +58,7 @@ func (l *link) receive(ctx context.Context, data []byte) error {
 func isOurs(f acp.Frame) bool {
 	switch f.(type) {
 	case *acp.RegisterAck, *acp.Open, *acp.Close, *acp.PromptSend, *acp.SessionCancel, *acp.SessionSetMode, *acp.SessionSetModel,
-		*acp.SessionSetConfigOption, *acp.SessionPermission, *acp.SandboxControl:
+		*acp.SessionSetConfigOption, *acp.SessionPermission, *acp.SessionElicitation, *acp.SandboxControl:
 		return true
 	}
 	return false

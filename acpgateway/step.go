@@ -36,7 +36,13 @@ func (r *turn) step() []bridge.Output {
 	if r.phase != ended {
 		out = r.due(out, full)
 	}
-	return r.outputs(out, at)
+	if slices.ContainsFunc(out, func(o fromacp.Out) bool { return o.Question != nil }) {
+		out = r.t.tr.SayArguments(out) // the Run may end at any moment, and with it what is open
+	}
+	if at.at > 0 {
+		r.last = at
+	}
+	return r.outputs(out, at.at > 0)
 }
 
 // after is the number that is reached with a frame. Those of a proxy that was restarted begin
@@ -75,6 +81,8 @@ func (t *tunnel) putBack(last frame, frames []frame) {
 // take translates one frame.
 func (r *turn) take(out []fromacp.Out, f frame) []fromacp.Out {
 	r.heard = time.Now()
+	r.speaks(f.Frame)
+	r.worded = r.worded || !tellsState(f.Frame)
 	if r.shows(f.Frame) {
 		r.lived, r.silent = r.heard, time.Time{}
 	}
@@ -127,8 +135,7 @@ func (r *turn) shows(f acp.Frame) bool {
 		return follow == "" || m.PromptID == nil || *m.PromptID == follow
 	case *acp.ProxyUpdate:
 		s, err := acp.DecodeSignal(m.Content)
-		_, asks := s.(*acp.PermissionRequest)
-		return err == nil && asks
+		return err == nil && acp.Asks(s)
 	}
 	return false
 }
@@ -151,7 +158,17 @@ func (r *turn) update(out []fromacp.Out, m *acp.ACPUpdate) []fromacp.Out {
 		}
 	}
 	tr.Replay(m.Replay)
-	return tr.Update(out, m.Update)
+	out = tr.Update(out, m.Update)
+	if tr.Unsaid() {
+		r.calling = r.heard
+	}
+	return out
+}
+
+// tellsState says whether a frame is of the session's state alone.
+func tellsState(f acp.Frame) bool {
+	m, ok := f.(*acp.ACPUpdate)
+	return ok && stateLike(m.Update)
 }
 
 func stateLike(raw []byte) bool {
@@ -228,8 +245,10 @@ func (r *turn) fail(out []fromacp.Out, c fromacp.Cause, f fate) []fromacp.Out {
 	return r.t.tr.Failed(out, r.cause(c))
 }
 
-// outputs is the translation in the bridge's words, with the position it goes up to.
-func (r *turn) outputs(outs []fromacp.Out, at mark) []bridge.Output {
+// outputs is the translation in the bridge's words, with the position it goes up to. What comes
+// of no frame, such as arguments that are told because no more came of them, has the newest: with
+// an older one a restart would tell it again.
+func (r *turn) outputs(outs []fromacp.Out, read bool) []bridge.Output {
 	list := make([]bridge.Output, 0, len(outs)+1)
 	for _, o := range outs {
 		switch {
@@ -247,11 +266,11 @@ func (r *turn) outputs(outs []fromacp.Out, at mark) []bridge.Output {
 			list = append(list, bridge.Output{End: endOf(o.End)})
 		}
 	}
-	if at.at > 0 {
+	if (read || len(list) > 0 && r.last != mark{}) && !r.t.tr.Holding() { // what is held back is in no event yet
 		if len(list) == 0 {
 			list = append(list, bridge.Output{})
 		}
-		list[len(list)-1].Mark = at.opened(r.call.TurnID, r.t.tr).String()
+		list[len(list)-1].Mark = r.last.opened(r.call.TurnID, r.t.tr).String()
 	}
 	return list
 }

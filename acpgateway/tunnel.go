@@ -30,13 +30,16 @@ type tunnel struct {
 	bell  chan struct{} // capacity 1: for the Turn
 	turn  *turn         // who reads; nil between Turns
 
-	seated  bool      // a Turn is about to be attached
-	closing time.Time // its agent was closed and may still be there
-	opened  bool      // its agent runs and is initialized, as far as is known
-	caps    acp.PromptCapabilities
-	life    int    // of the agent's processes, counted
-	session string // the agent's own id of the conversation, as last heard
-	models  string // id of the config option that chooses the model
+	seated  bool                    // a Turn is about to be attached
+	closing time.Time               // its agent was closed and may still be there
+	opened  bool                    // its agent runs and is initialized, as far as is known
+	caps    *acp.PromptCapabilities // nil: nobody has said
+	modes   []string                // that its agent offers; nil: not known
+	moved   bool                    // its mode has changed, and no Turn was told
+	primed  bool                    // its agent has ended a prompt that the context was sent with
+	life    int                     // of the agent's processes, counted
+	session string                  // the agent's own id of the conversation, as last heard
+	models  string                  // id of the config option that chooses the model
 	told    bridge.Settings
 
 	prompts map[string]*prompt // that the agent has and has not ended
@@ -141,11 +144,14 @@ func (t *tunnel) speaks(f frame) bool {
 			return u.Content.Type != acp.BlockText || u.Content.Text != ""
 		case acp.ToolCallNew:
 			return true
+		case acp.CurrentMode: // what a page shows must not wait for the next prompt
+			moved := t.moved
+			t.moved = false
+			return moved
 		}
 	case *acp.ProxyUpdate:
 		s, err := acp.DecodeSignal(m.Content)
-		_, asks := s.(*acp.PermissionRequest)
-		return err == nil && asks
+		return err == nil && acp.Asks(s)
 	}
 	return false
 }
@@ -304,7 +310,7 @@ func (t *tunnel) close() {
 
 // ended notes that there is no agent any more, and so none of its prompts. The lock is held.
 func (t *tunnel) ended() {
-	t.opened = false
+	t.opened, t.primed = false, false
 	clear(t.prompts)
 	t.life++
 }

@@ -24,6 +24,13 @@ const (
 // quietEnd is how long an agent that spoke by itself must say nothing until that is a Run.
 const quietEnd = 2 * time.Second
 
+// argumentsQuiet is how long an agent must say nothing of its tool calls until what it said of
+// their arguments is taken for all of them: some send them in parts.
+const argumentsQuiet = 250 * time.Millisecond
+
+// stateEnd is the same where all that came is of the session's state.
+const stateEnd = 200 * time.Millisecond
+
 // turn is a Turn of the bridge's: it reads one tunnel. Next's goroutine alone uses what is
 // not behind mu.
 type turn struct {
@@ -37,8 +44,15 @@ type turn struct {
 	heard   time.Time // of the agent or its proxy, last
 	lived   time.Time // the agent showed that it has the prompt, last
 	from    int64     // frames up to this one came before its prompt; 0 when it was taken up again
+	sentAt  time.Time // the prompt was sent
+	spoke   time.Time // the agent said something, last
+	noticed bool      // the chat has heard of its silence
+	console string    // the newest line of its console
+	worded  bool      // more was said than the session's state
+	calling time.Time // something was said of a tool call, last
 	exit    *acp.Exit
 	exitAt  time.Time
+	last    mark      // of the newest frame that was read; of the log, before one was
 	skip    mark      // what the log has of this upstream already
 	silent  time.Time // since the link is back, or the Turn was taken up again, nothing has come
 
@@ -46,6 +60,7 @@ type turn struct {
 	follow  string        // the prompt whose result ends this Turn; "" while that is not known
 	clock   time.Time     // the prompt's time runs since
 	spent   time.Duration // and ran before
+	resumed time.Time     // a question was answered, last
 	stopped bool          // Cancel was called
 	parted  bool          // since the last step: a Run has ended
 }
@@ -75,7 +90,7 @@ func (r *turn) Next(ctx context.Context) ([]bridge.Output, error) {
 
 // Answer implements bridge.Turn.
 func (r *turn) Answer(_ context.Context, a bridge.Answer) error {
-	if a.Kind != bridge.AskPermission {
+	if a.Kind != bridge.AskPermission && a.Kind != bridge.AskInput {
 		return bridge.ErrCannotResume
 	}
 	r.resumeClock()
@@ -150,8 +165,9 @@ func (r *turn) resumeClock() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.resumed = time.Now()
 	if r.clock.IsZero() {
-		r.clock = time.Now()
+		r.clock = r.resumed
 	}
 }
 

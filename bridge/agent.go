@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aqueduct/agui"
+	"aqueduct/policy"
 )
 
 // Agent answers prompts. An implementation is safe for concurrent use.
@@ -128,11 +129,13 @@ type Question struct {
 	ExpiresIn      time.Duration // 0: the default
 }
 
-// Option is one way to answer a permission. Its Kind, not its Label, says what it does.
+// Option is one way to answer a permission. Its Kind, not its Label, says what it does. Always is
+// of an allow_always, and for the bridge to fill in: which calls the Grant will cover.
 type Option struct {
-	ID    string `json:"id"`
-	Label string `json:"label"`
-	Kind  string `json:"kind"`
+	ID     string        `json:"id"`
+	Label  string        `json:"label"`
+	Kind   string        `json:"kind"`
+	Always policy.Always `json:"always,omitempty"`
 }
 
 // Answer is what the Agent hears to a Question.

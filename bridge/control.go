@@ -111,6 +111,7 @@ const (
 	ControlOffline     = "agent_offline"       // its proxy is not connected
 	ControlNoAgent     = "no_agent_running"    // the Session has none now
 	ControlUnsupported = "control_unsupported" // the agent does not know how
+	ControlNotOffered  = "control_not_offered" // the agent does not offer it
 	ControlFailed      = "control_failed"      // it said no
 	ControlTimeout     = "control_timeout"     // it did not answer in time
 	ControlUnknown     = "proxy_unknown"       // there is no such proxy

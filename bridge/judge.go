@@ -35,6 +35,7 @@ func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done b
 	j.verdict = v
 	a, ok := j.answer()
 	if !ok {
+		offerStanding(q, j.call, v)
 		return v, false, nil
 	}
 	if err := t.keep(ctx, []store.Record{t.record(store.RecordDecision, j.record())}); err != nil {
@@ -43,6 +44,7 @@ func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done b
 	switch err := t.pump.answer(ctx, a); {
 	case cannotResume(err): // it ended to wait, or is gone: a person decides, and it is called again
 		j.verdict.Action, j.verdict.Reason = policy.Ask, "The agent cannot be answered at once."
+		offerStanding(q, j.call, j.verdict)
 		return v, false, t.keep(ctx, []store.Record{t.record(store.RecordDecision, j.record())})
 	case err != nil:
 		return v, false, asFailure(err)

@@ -3,6 +3,10 @@ package policy
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
 )
 
 // Scope is how far an "always" reaches.
@@ -15,9 +19,51 @@ const (
 	ForAgent   Scope = "agent"   // whoever of the tenant prompts this agent
 )
 
-// GrantFor is the narrowest Grant that an "always" to this call can mean: the same agent,
-// tool, kind and title with the same arguments. Id, end, count and giver are the caller's
-// to fill in. It fails where the arguments cannot be told from others.
+// Always is which calls an "always" covers.
+type Always string
+
+// The kinds of Always, from the narrowest. The empty one is AlwaysExact.
+const (
+	AlwaysAgent  Always = "agent"  // none: it is a choice of the agent's own, such as of a mode, and is passed on
+	AlwaysOnce   Always = "once"   // this call only: it cannot be told apart from others
+	AlwaysExact  Always = "exact"  // the same title with exactly the same arguments
+	AlwaysFile   Always = "file"   // edits of the same files, whatever the content
+	AlwaysFolder Always = "folder" // edits in the same folder
+	AlwaysTool   Always = "tool"   // whatever the tool is called with
+)
+
+// How long a standing answer holds that was given by a button. What covers more ends sooner.
+const (
+	exactTTL = 30 * 24 * time.Hour
+	wideTTL  = 8 * time.Hour
+)
+
+// ttl is how long an Always holds.
+func (a Always) ttl() time.Duration {
+	if a == AlwaysExact {
+		return exactTTL
+	}
+	return wideTTL
+}
+
+// within reports whether an Always may be given under a limit of a policy's.
+func (a Always) within(limit AlwaysLimit) bool {
+	return a == AlwaysExact && limit != LimitNone || limit == "" || limit == LimitWide
+}
+
+// AlwaysLimit is how wide a standing answer a rule lets people give by a button.
+type AlwaysLimit string
+
+// The limits. The empty one is LimitWide.
+const (
+	LimitNone  AlwaysLimit = "none"
+	LimitExact AlwaysLimit = "exact"
+	LimitWide  AlwaysLimit = "wide"
+)
+
+// GrantFor is the Grant that an "always" to this call means: of the same agent, tool and kind, and
+// as far as the call's Always says. Id, count and giver are the caller's to fill in, and the end
+// from the TTL. It fails where the call cannot be told from others.
 func GrantFor(c Call, s Scope) (Grant, error) {
 	args, err := readStrictly(c.Args)
 	if err != nil {
@@ -30,9 +76,13 @@ func GrantFor(c Call, s Scope) (Grant, error) {
 	case c.By.Tenant == "" || c.By.User == "" || c.AgentID == "" || c.Session == "":
 		return Grant{}, errors.New("policy: an always needs to know whose call it is")
 	}
+	always := c.Always
+	if always == "" {
+		always = AlwaysExact
+	}
 	g := Grant{
-		Tenant: c.By.Tenant, Tool: c.Tool, Kind: c.Kind, Agent: c.AgentID,
-		Match: exactly(c.Title, fields), UsesLeft: Unlimited,
+		Tenant: c.By.Tenant, Tool: c.Tool, Kind: c.Kind, Agent: c.AgentID, UsesLeft: Unlimited, TTL: always.ttl(),
+		Match: always.match(c.Title, fields),
 	}
 	if !g.fits(&question{Call: c}) {
 		return Grant{}, errors.New("policy: an always cannot be written down for this call")
@@ -44,6 +94,41 @@ func GrantFor(c Call, s Scope) (Grant, error) {
 		g.Session = c.Session
 	}
 	return g, nil
+}
+
+// match is the Match of an Always; nil, which covers nothing, where there can be none.
+func (a Always) match(stated string, fields map[string]any) json.RawMessage {
+	if hidesChange(fields) && a == AlwaysExact {
+		return nil
+	}
+	name, files := filesOf(fields)
+	switch a {
+	case AlwaysExact:
+		return exactly(stated, fields)
+	case AlwaysTool:
+		return written(map[string]any{anyOther: true})
+	case AlwaysFile:
+		if name != "" {
+			return written(map[string]any{escaped(name): map[string]any{"equals": fields[name]}, anyOther: true})
+		}
+	case AlwaysFolder:
+		if folder := folderOf(files); folder != "" {
+			inside := "prefix_path"
+			if _, list := fields[name].([]any); list {
+				inside = "prefix_paths"
+			}
+			return written(map[string]any{escaped(name): map[string]any{inside: folder}, anyOther: true})
+		}
+	}
+	return nil
+}
+
+// hidesChange reports arguments that name files and show nothing of what would change in them:
+// the same once more could be anything.
+func hidesChange(fields map[string]any) bool {
+	_, paths := fields["paths"].([]any)
+	content, list := fields["content"].([]any)
+	return paths && list && len(content) == 0
 }
 
 // exactly is the Match of this title with these arguments and no others. Objects among them
@@ -59,9 +144,143 @@ func exactly(stated string, fields map[string]any) json.RawMessage {
 		}
 		want[escaped(name)] = value
 	}
+	return written(want)
+}
+
+func written(want map[string]any) json.RawMessage {
 	raw, err := json.Marshal(want)
 	if err != nil {
 		return nil // covers nothing; what was read from JSON can be written
 	}
 	return raw
+}
+
+// filesOf finds the one argument that names the files of an edit.
+func filesOf(fields map[string]any) (name string, files []string) {
+	for field, value := range fields {
+		switch strings.ToLower(strings.ReplaceAll(field, "_", "")) {
+		case "path", "paths", "file", "filepath", "filename", "absolutepath", "notebookpath":
+		default:
+			continue
+		}
+		named := []string{}
+		switch v := value.(type) {
+		case string:
+			named = append(named, v)
+		case []any:
+			var ok bool
+			if named, ok = texts(v); !ok {
+				continue
+			}
+		default:
+			continue
+		}
+		if name != "" {
+			return "", nil // which of them says it?
+		}
+		name, files = field, named
+	}
+	if len(files) == 0 {
+		return "", nil
+	}
+	return name, files
+}
+
+// folderOf is the folder that all files are in, "" when there is no such one that means anything.
+func folderOf(files []string) string {
+	folder := ""
+	for _, file := range files {
+		if !clear(file) {
+			return ""
+		}
+		dir := path.Dir(path.Clean(file))
+		if folder != "" && dir != folder || dir == "." || dir == "/" {
+			return ""
+		}
+		folder = dir
+	}
+	return folder
+}
+
+// Standing is a standing answer that may be offered.
+type Standing struct {
+	Always Always
+	Words  string // what it means, for a button
+}
+
+// Standings are those that can be given to a call, the exact one first. A tool of high risk gets
+// no wide ones, nor does what is asked under a rule that limits them.
+func Standings(c Call, v Verdict) []Standing {
+	limit := v.Always
+	if limit == "" && v.Risk == High {
+		limit = LimitExact
+	}
+	candidates := []Always{AlwaysExact, AlwaysTool}
+	if c.Kind == "edit" {
+		candidates = []Always{AlwaysExact, AlwaysFile, AlwaysFolder, AlwaysTool}
+	}
+	var list []Standing
+	for _, a := range candidates {
+		c.Always = a
+		if _, err := GrantFor(c, ForSession); err == nil && a.within(limit) {
+			list = append(list, Standing{a, a.words(c)})
+		}
+	}
+	return list
+}
+
+// shownPath bounds a path on a button, in characters; its end says most.
+const shownPath = 24
+
+func (a Always) words(c Call) string {
+	what := "any " + Visible(c.Tool, shownPath)
+	args, _ := readStrictly(c.Args) // a Grant was made of them
+	fields, _ := args.(map[string]any)
+	_, files := filesOf(fields)
+	switch a {
+	case AlwaysExact:
+		switch what = "exactly this call"; c.Kind {
+		case "execute":
+			what = "exactly this command"
+		case "edit", "delete", "move":
+			what = "exactly this change"
+		}
+	case AlwaysFile:
+		what = "edits of these files"
+		if len(files) == 1 {
+			what = "edits of " + lastOf(files[0])
+		}
+	case AlwaysFolder:
+		what = "edits under " + lastOf(folderOf(files)) + "/"
+	}
+	return fmt.Sprintf("always %s in this session, for %s", what, span(a.ttl()))
+}
+
+func lastOf(file string) string {
+	shown := []rune(Visible(file, len(file)))
+	if len(shown) <= shownPath {
+		return string(shown)
+	}
+	return "…" + string(shown[len(shown)-shownPath+1:])
+}
+
+func span(d time.Duration) string {
+	if days := d / (24 * time.Hour); days > 1 {
+		return fmt.Sprintf("%d days", days)
+	}
+	return fmt.Sprintf("%d hours", d/time.Hour)
+}
+
+// ForAll reports whether an agent's own label says that it stands for all calls of the tool, as
+// claude's "Always Allow all Write" does.
+func ForAll(label string, c Call) bool {
+	words := strings.FieldsFunc(strings.ToLower(plain(label)), func(r rune) bool { return r == ' ' || r == '`' || r == '"' || r == '\'' })
+	for i, word := range words {
+		if word != "all" || i != len(words)-2 { // "all Write, access to /etc" is more than this tool
+			continue
+		}
+		of := strings.TrimSuffix(words[i+1], "s")
+		return of != "" && (of == strings.TrimSuffix(strings.ToLower(c.Tool), "s") || of == c.Kind)
+	}
+	return false
 }

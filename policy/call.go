@@ -23,6 +23,7 @@ type Call struct {
 	Args    []byte // JSON; none is {}
 	Risk    Risk   // of whoever registered the tool, never the agent's word; "" when not told
 	Own     Own    // likewise
+	Always  Always // which calls a standing answer to it is to cover; for GrantFor only
 	By      Principal
 }
 

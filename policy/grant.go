@@ -21,6 +21,7 @@ type Grant struct {
 	// ExpiresAt is zero for never. UsesLeft is a copy: a use is taken by who keeps the Grant.
 	ExpiresAt time.Time
 	UsesLeft  int
+	TTL       time.Duration // how long it is meant to hold, for who gives it an end; 0: not said
 	// GivenBy is who said yes. Where a rule names approvers or wants four eyes, a Grant counts
 	// only if its giver could have approved the call; one by nobody does not.
 	GivenBy Principal

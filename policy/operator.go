@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // operator reads what stands behind an operator of a Match; nil when the name is of none.
@@ -12,6 +13,8 @@ func operator(name string) func(any) (test, error) {
 		return equals
 	case "prefix_path":
 		return prefixPath
+	case "prefix_paths":
+		return prefixPaths
 	case "glob":
 		return globs
 	case "one_of":
@@ -82,6 +85,15 @@ func prefixPath(want any) (test, error) {
 		path, ok := value.(string)
 		return ok && within(root, path)
 	}, nil
+}
+
+// prefixPaths is prefixPath for a list of paths, of which there is at least one.
+func prefixPaths(want any) (test, error) {
+	one, err := prefixPath(want)
+	return func(value any) bool {
+		paths, ok := value.([]any)
+		return ok && len(paths) > 0 && !slices.ContainsFunc(paths, func(path any) bool { return !one(path) })
+	}, err
 }
 
 func argvIs(want any) (test, error) {

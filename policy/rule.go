@@ -95,7 +95,7 @@ func checkVerdict(a Action, t Terms) error {
 	case a != Allow && a != Ask && a != Block:
 		return fmt.Errorf("unknown verdict %q; it is allow, require_approval (or ask) or block", a)
 	case a != Ask && t.given():
-		return errors.New("ttl, approvers, four_eyes and may_edit are of use only where a person is asked")
+		return errors.New("ttl, approvers, four_eyes, may_edit and always are of use only where a person is asked")
 	}
 	return t.check()
 }

@@ -14,6 +14,7 @@ type Terms struct {
 	Approvers Approvers     `yaml:"approvers" json:"approvers,omitempty"`
 	FourEyes  bool          `yaml:"four_eyes" json:"four_eyes,omitempty"` // who prompted may not approve
 	MayEdit   bool          `yaml:"may_edit" json:"may_edit,omitempty"`   // the arguments may be changed by who approves
+	Always    AlwaysLimit   `yaml:"always" json:"always,omitempty"`       // how wide a standing answer may be given by a button
 }
 
 // Approvers are who may answer, in the tenant of the call, each "role:NAME" or "user:NAME".
@@ -61,9 +62,14 @@ func (a Approvers) check() error {
 	return nil
 }
 
-func (t Terms) given() bool { return t.TTL != 0 || t.special() || t.MayEdit }
+func (t Terms) given() bool { return t.TTL != 0 || t.special() || t.MayEdit || t.Always != "" }
 
 func (t Terms) check() error {
+	switch t.Always {
+	case "", LimitNone, LimitExact, LimitWide:
+	default:
+		return fmt.Errorf("unknown always %q; it is none, exact or wide", t.Always)
+	}
 	if t.TTL != 0 && t.TTL < time.Second {
 		return errors.New("a ttl is at least 1s, as in 10m")
 	}

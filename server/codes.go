@@ -79,6 +79,7 @@ func Codes() []Code {
 		{inbox.EditRefused, http.StatusUnprocessableEntity, "The arguments may not be changed, or not to these."},
 		{bridge.RefusedUnknownOption, http.StatusUnprocessableEntity, "The question offered no such option."},
 		{bridge.RefusedInvalidAnswer, http.StatusUnprocessableEntity, "The answer does not fit the question."},
+		{bridge.ControlNotOffered, http.StatusUnprocessableEntity, "The thread's agent does not offer that."},
 		{bridge.ControlUnsupported, http.StatusUnprocessableEntity, "The thread's agent does not know how."},
 		{codeUpgrade, http.StatusUpgradeRequired, "The route is a WebSocket."},
 		{bridge.ControlFailed, http.StatusBadGateway, "The agent, or its proxy, said no."},

@@ -133,6 +133,7 @@ func TestEveryCode(t *testing.T) {
 		"upgrade_required":       func() answer { return h.do("GET", "/ws/client", "") },
 		"proxy_unknown":          fails(bridge.ControlUnknown),
 		"no_agent_running":       fails(bridge.ControlNoAgent),
+		"control_not_offered":    fails(bridge.ControlNotOffered),
 		"control_unsupported":    fails(bridge.ControlUnsupported),
 		"control_failed":         fails(bridge.ControlFailed),
 		"agent_offline":          fails(bridge.ControlOffline),

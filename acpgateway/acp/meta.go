@@ -9,6 +9,7 @@ func (c *ToolCall) readMeta(meta json.RawMessage) {
 		ToolName lax[string]      `json:"toolName"`
 		Info     lax[terminalOut] `json:"terminal_info"`
 		Output   lax[terminalOut] `json:"terminal_output"`
+		Delta    lax[terminalOut] `json:"terminal_output_delta"`
 		Exit     lax[terminalOut] `json:"terminal_exit"`
 	}
 	if json.Unmarshal(meta, &wire) != nil {
@@ -20,7 +21,7 @@ func (c *ToolCall) readMeta(meta json.RawMessage) {
 	if c.Name == "" {
 		c.Name = nestedToolName(meta)
 	}
-	for _, news := range [...]lax[terminalOut]{wire.Info, wire.Output, wire.Exit} {
+	for _, news := range [...]lax[terminalOut]{wire.Info, wire.Output, wire.Delta, wire.Exit} {
 		if news.Set && news.Val.ID.Val != "" {
 			c.addTerminal(news.Val)
 		}

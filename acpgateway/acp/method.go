@@ -1,6 +1,9 @@
 package acp
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // Version is the only version of ACP spoken here; 2 is a draft.
 const Version = 1
@@ -11,6 +14,7 @@ const (
 	MethodAuthenticate    = "authenticate"
 	MethodNew             = "session/new"
 	MethodLoad            = "session/load"
+	MethodResume          = "session/resume"
 	MethodPrompt          = "session/prompt"
 	MethodSetMode         = "session/set_mode"
 	MethodSetModel        = "session/set_model" // gone from the protocol; some agents still have it
@@ -45,6 +49,16 @@ type InitializeParams struct {
 type ClientCapabilities struct {
 	FS       FileCapabilities `json:"fs"`
 	Terminal bool             `json:"terminal"`
+	// Elicitation is nil where nobody could be asked for input.
+	Elicitation *ElicitationCapabilities `json:"elicitation,omitempty"`
+	Meta        *ClientMeta              `json:"_meta,omitempty"`
+}
+
+// ClientMeta are capabilities beside the protocol that agents look for.
+type ClientMeta struct {
+	// TerminalOutputDelta: the output of commands an agent runs itself is taken piece by piece, as
+	// codex sends it.
+	TerminalOutputDelta bool `json:"terminal_output_delta"`
 }
 
 // FileCapabilities are those of fs/*.
@@ -70,8 +84,40 @@ type InitializeResult struct {
 
 // AgentCapabilities are an agent's.
 type AgentCapabilities struct {
-	LoadSession        bool               `json:"loadSession"`
-	PromptCapabilities PromptCapabilities `json:"promptCapabilities"`
+	LoadSession         bool                `json:"loadSession"`
+	PromptCapabilities  PromptCapabilities  `json:"promptCapabilities"`
+	SessionCapabilities SessionCapabilities `json:"sessionCapabilities"`
+}
+
+// SessionCapabilities are methods of sessions that an agent has beside those that all have.
+type SessionCapabilities struct {
+	Resume Capability `json:"resume"`
+}
+
+// UnmarshalJSON takes what it understands: what an agent says of a session's methods must not
+// cost the rest of its answer.
+func (s *SessionCapabilities) UnmarshalJSON(data []byte) error {
+	var wire struct {
+		Resume Capability `json:"resume"`
+	}
+	_ = json.Unmarshal(data, &wire) // of another form: none is offered
+	*s = SessionCapabilities{Resume: wire.Resume}
+	return nil
+}
+
+// Capability is one that is offered by an object, which may be empty.
+type Capability json.RawMessage
+
+// UnmarshalJSON keeps it as it came.
+func (c *Capability) UnmarshalJSON(data []byte) error {
+	*c = append((*c)[:0], data...)
+	return nil
+}
+
+// Offered says whether it is there. Some agents write true for an object.
+func (c Capability) Offered() bool {
+	text := string(bytes.TrimSpace(c))
+	return text != "" && text != "null" && text != "false"
 }
 
 // PromptCapabilities are the kinds of content a prompt may hold beside text and links.
@@ -114,14 +160,15 @@ type NewSessionParams struct {
 	MCPServers []json.RawMessage `json:"mcpServers"` // required, also when empty
 }
 
-// LoadSessionParams takes up an old one; the agent replays it before it answers.
+// LoadSessionParams takes up an old one; with session/load the agent replays it before it
+// answers, with session/resume it does not.
 type LoadSessionParams struct {
 	SessionID  string            `json:"sessionId"`
 	Cwd        string            `json:"cwd"`
 	MCPServers []json.RawMessage `json:"mcpServers"`
 }
 
-// SessionResult answers both; a loaded session has no SessionID in it. Modes and Models are
+// SessionResult answers all three; a loaded session has no SessionID in it. Modes and Models are
 // older forms of what ConfigOptions say.
 type SessionResult struct {
 	SessionID     string          `json:"sessionId"`

@@ -7,7 +7,8 @@ import "encoding/json"
 type Setting struct {
 	ID       string
 	Category string
-	Current  string // of a select
+	Current  string   // of a select
+	Values   []string // that a select offers, of all its groups
 }
 
 // Settings is a list of configuration options, which always comes whole.
@@ -35,15 +36,33 @@ func (s Settings) Named(name string) (Setting, bool) {
 // UnmarshalJSON reads tolerantly.
 func (s *Setting) UnmarshalJSON(raw []byte) error {
 	var wire struct {
-		ID           lax[string] `json:"id"`
-		Category     lax[string] `json:"category"`
-		CurrentValue lax[string] `json:"currentValue"`
+		ID           lax[string]     `json:"id"`
+		Category     lax[string]     `json:"category"`
+		CurrentValue lax[string]     `json:"currentValue"`
+		Options      laxList[choice] `json:"options"`
 	}
 	if err := json.Unmarshal(raw, &wire); err != nil {
 		return err
 	}
 	*s = Setting{ID: wire.ID.Val, Category: wire.Category.Val, Current: wire.CurrentValue.Val}
+	for _, c := range wire.Options.Val {
+		for _, c := range append(c.Options.Val, c.option) {
+			if c.Value.Set {
+				s.Values = append(s.Values, c.Value.Val)
+			}
+		}
+	}
 	return nil
+}
+
+// choice is an option of a select, or a group of them.
+type choice struct {
+	option
+	Options laxList[option] `json:"options"`
+}
+
+type option struct {
+	Value lax[string] `json:"value"`
 }
 
 // SessionView is what the responses to session/new and session/load tell, and what
@@ -87,7 +106,7 @@ func ReadSession(raw json.RawMessage) SessionView {
 		return v
 	}
 	v.Modes, v.Models = object(wire.Modes), object(wire.Models)
-	v.Settings = readSettings(wire.ConfigOptions)
+	v.Settings = ReadSettings(wire.ConfigOptions)
 	v.Commands = array(wire.AvailableCommands)
 	v.ModeID, v.ModelID = wire.CurrentModeID.Val, wire.CurrentModelID.Val
 	if v.ModeID == "" {
@@ -116,7 +135,8 @@ func (v *SessionView) derive() {
 	}
 }
 
-func readSettings(raw json.RawMessage) Settings {
+// ReadSettings reads a list of configuration options. It does not fail.
+func ReadSettings(raw json.RawMessage) Settings {
 	var list laxList[Setting]
 	if !isArray(raw) || json.Unmarshal(raw, &list) != nil {
 		return Settings{}

@@ -54,7 +54,7 @@ type ToolContent struct {
 }
 
 // Terminal is news of a terminal the client never created: codex runs its own and tells
-// of them in _meta (terminal_info, terminal_output, terminal_exit).
+// of them in _meta (terminal_info, terminal_output or terminal_output_delta, terminal_exit).
 type Terminal struct {
 	ID       string
 	Cwd      string

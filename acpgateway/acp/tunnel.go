@@ -126,6 +126,8 @@ func blankDown(name string) Frame {
 		return &SessionSetConfigOption{}
 	case "session_permission":
 		return &SessionPermission{}
+	case "session_elicitation":
+		return &SessionElicitation{}
 	case "sandbox_control":
 		return &SandboxControl{}
 	case "ack":

@@ -1,6 +1,9 @@
 package acp
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // Open asks for an agent that is initialized and waits for a prompt.
 type Open struct {
@@ -61,6 +64,18 @@ type Opened struct {
 	Error string `json:"error,omitempty"`
 	// Agent is the agent's answer to initialize. Only our proxy sends it.
 	Agent json.RawMessage `json:"agent,omitempty"`
+	// Said is the whole message as it came: other proxies say elsewhere what their agent can.
+	Said json.RawMessage `json:"-"`
+}
+
+// UnmarshalJSON keeps the message beside its members.
+func (o *Opened) UnmarshalJSON(data []byte) error {
+	type plain Opened
+	if err := json.Unmarshal(data, (*plain)(o)); err != nil {
+		return err
+	}
+	o.Said = bytes.Clone(data)
+	return nil
 }
 
 // Type implements Frame.

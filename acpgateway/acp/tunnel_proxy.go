@@ -21,6 +21,7 @@ type Signal interface{ Kind() string }
 const (
 	PrefixInit   = "[init] "
 	PrefixStderr = "[agent:stderr] "
+	PrefixStdout = "[agent:stdout] " // what is no message of the protocol
 	PrefixError  = "[proxy:error] "
 )
 
@@ -126,7 +127,7 @@ type UnknownSignal struct {
 func (u *UnknownSignal) Kind() string { return u.Name }
 
 // errNameless: what has no id cannot be answered.
-var errNameless = errors.New("acp: permission_request: no request_id")
+var errNameless = errors.New("acp: a request without request_id")
 
 // DecodeSignal reads a proxy_update's content.
 func DecodeSignal(content json.RawMessage) (Signal, error) {
@@ -141,8 +142,15 @@ func DecodeSignal(content json.RawMessage) (Signal, error) {
 	if err := json.Unmarshal(content, s); err != nil {
 		return nil, err
 	}
-	if p, ok := s.(*PermissionRequest); ok && p.RequestID == "" {
-		return nil, errNameless
+	switch p := s.(type) {
+	case *PermissionRequest:
+		if p.RequestID == "" {
+			return nil, errNameless
+		}
+	case *ElicitationRequest:
+		if p.RequestID == "" {
+			return nil, errNameless
+		}
 	}
 	return s, nil
 }
@@ -163,6 +171,8 @@ func blankSignal(name string) Signal {
 		return &TransportDisconnected{}
 	case "permission_request":
 		return &PermissionRequest{}
+	case "elicitation_request":
+		return &ElicitationRequest{}
 	case "permission_cancelled":
 		return &PermissionCancelled{}
 	case "agent_notification":

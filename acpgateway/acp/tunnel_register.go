@@ -37,6 +37,12 @@ type Offers struct {
 	// PermissionCancelled: an agent that withdraws its question is told of by
 	// proxy_update permission_cancelled.
 	PermissionCancelled bool `json:"permission_cancelled,omitempty"`
+	// Elicitation: an agent's request for input is passed on by proxy_update elicitation_request,
+	// and answered by session_elicitation.
+	Elicitation bool `json:"elicitation,omitempty"`
+	// MarksReplay: every update that session/load repeats has replay:true, so that one without
+	// it is new. Of use in a proxy's capabilities only.
+	MarksReplay bool `json:"replay_marked,omitempty"`
 	// Epoch is new at every start of the sender; its numbers begin again then.
 	Epoch string `json:"epoch,omitempty"`
 }

@@ -1,6 +1,9 @@
 package acp
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // SessionCancel stops what a session does.
 type SessionCancel struct {
@@ -46,6 +49,9 @@ type SessionSetConfigOption struct {
 // Type implements Frame.
 func (*SessionSetConfigOption) Type() string { return "session_set_config_option" }
 
+// NotOffered stands in the error of a control that asks for what the agent does not offer.
+const NotOffered = "is not offered by the agent"
+
 // SessionControlResult answers the four above.
 type SessionControlResult struct {
 	RunID     string `json:"run_id"`
@@ -69,20 +75,35 @@ type SessionPermission struct {
 // Type implements Frame.
 func (*SessionPermission) Type() string { return "session_permission" }
 
-// RequestID is the id of a permission request: a text, or from some ends a number.
+// RequestID is the id of a permission request: a text, or from some ends a number. An answer has to
+// name it as it came, so a number keeps a mark that no text begins with.
 type RequestID string
+
+// numberMark begins a RequestID that is a number.
+const numberMark = "\x00"
+
+// String is the id as a text, also when it is a number.
+func (r RequestID) String() string { return strings.TrimPrefix(string(r), numberMark) }
 
 // UnmarshalJSON takes both.
 func (r *RequestID) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) == nil {
-		*r = RequestID(text)
+		*r = RequestID(strings.TrimLeft(text, numberMark))
 		return nil
 	}
 	var number json.Number
 	if err := json.Unmarshal(data, &number); err != nil {
 		return err
 	}
-	*r = RequestID(number.String())
+	*r = RequestID(numberMark + number.String())
 	return nil
+}
+
+// MarshalJSON writes the id as it came.
+func (r RequestID) MarshalJSON() ([]byte, error) {
+	if number, ok := strings.CutPrefix(string(r), numberMark); ok && json.Valid([]byte(number)) {
+		return []byte(number), nil
+	}
+	return json.Marshal(string(r))
 }

@@ -118,9 +118,15 @@ func TestSeqIsWrittenAndRead(t *testing.T) {
 
 func TestRequestIDsMayBeNumbers(t *testing.T) {
 	t.Parallel()
-	_, frame, err := Decode([]byte(`{"type":"session_permission","run_id":"r","request_id":4,"outcome":"cancelled"}`))
-	if err != nil || frame.(*SessionPermission).RequestID != "4" {
-		t.Fatalf("%+v %v", frame, err)
+	for _, id := range []string{`4`, `0`, `"4"`, `"a\u00004"`, `-1.50`} {
+		message := `{"type":"session_permission","run_id":"r","session_id":"s","request_id":` + id + `,"outcome":"cancelled","option_id":null}`
+		_, frame, err := Decode([]byte(message))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := Encode(frame); err != nil || string(out) != message {
+			t.Errorf("%v: %s, not %s", err, out, message)
+		}
 	}
 }
 

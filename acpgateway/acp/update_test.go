@@ -79,7 +79,7 @@ func TestPermissionInBothForms(t *testing.T) {
 		`{"request_id":"4","sessionId":"s","toolCall":{"toolCallId":"c"},"options":[{"optionId":"o","name":"n","kind":"allow_once"}]}`,
 	} {
 		p := acp.ReadPermission(json.RawMessage(raw))
-		if p.RequestID != "4" || p.SessionID != "s" || p.ToolCall.ID != "c" || len(p.Options) != 1 || p.Options[0].ID != "o" {
+		if p.RequestID.String() != "4" || p.SessionID != "s" || p.ToolCall.ID != "c" || len(p.Options) != 1 || p.Options[0].ID != "o" {
 			t.Errorf("%s: %+v", raw, p)
 		}
 	}

@@ -21,6 +21,7 @@ type agent struct {
 	peer    *peer
 	info    acp.InitializeResult
 	raw     json.RawMessage // the same as it came
+	context string          // for a new session; of the run's goroutine
 	ctx     context.Context // ends with the agent
 	cancel  context.CancelFunc
 	gone    chan struct{} // closed when its end has been told
@@ -28,7 +29,8 @@ type agent struct {
 	mu        sync.Mutex
 	reason    string                     // why we end it
 	sessions  map[string]json.RawMessage // those it knows, with their config options
-	replaying string                     // the session that is being loaded
+	modes     map[string]json.RawMessage // of those that told them when they were entered
+	history   *history                   // of the session that is being taken up
 	asks      map[acp.RequestID]*ask
 	terminals map[string]*terminal
 }
@@ -76,11 +78,11 @@ func (r *run) spawn(w workspace, dir string, init *acp.Init) (*agent, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	a := &agent{
 		run: r, dir: dir, space: w, proc: proc, streams: streams, ctx: ctx, cancel: cancel, gone: make(chan struct{}), reason: "agent_exit",
-		sessions: map[string]json.RawMessage{}, asks: map[acp.RequestID]*ask{}, terminals: map[string]*terminal{},
+		sessions: map[string]json.RawMessage{}, modes: map[string]json.RawMessage{}, asks: map[acp.RequestID]*ask{}, terminals: map[string]*terminal{},
 	}
 	a.peer = newPeer(ctx, streams.stdin, inbound{notification: a.notified, request: a.requested, trouble: func(err error) {
 		r.text(acp.PrefixError + err.Error())
-	}})
+	}, console: func(line string) { r.text(acp.PrefixStdout + line) }})
 	r.mu.Lock()
 	r.agent = a
 	instance := r.instance
@@ -140,10 +142,16 @@ func (a *agent) initialize(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, errors.New("the agent did not answer to initialize in time"))
 	defer cancel()
 	cfg := a.run.p.cfg
+	var elicitation *acp.ElicitationCapabilities
+	if a.run.p.offers.Load().Elicitation {
+		elicitation = &acp.ElicitationCapabilities{Form: &struct{}{}, URL: &struct{}{}}
+	}
 	err := a.peer.call(ctx, acp.MethodInitialize, acp.InitializeParams{
 		ProtocolVersion: acp.Version,
 		ClientCapabilities: acp.ClientCapabilities{
 			FS: acp.FileCapabilities{ReadTextFile: cfg.FS, WriteTextFile: cfg.FS}, Terminal: cfg.Terminal,
+			Elicitation: elicitation,
+			Meta:        &acp.ClientMeta{TerminalOutputDelta: true},
 		},
 		ClientInfo: acp.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: cfg.Version},
 	}, &a.raw, nil)
@@ -171,10 +179,7 @@ func (a *agent) notified(method string, params json.RawMessage) {
 		a.tell(method, params)
 		return
 	}
-	a.mu.Lock()
-	replay := a.replaying != "" && a.replaying == u.SessionID
-	a.mu.Unlock()
-	a.run.update(u.SessionID, u.Update, replay)
+	a.run.update(u.SessionID, u.Update, a.repeats(u))
 }
 
 // tell passes on a notification that is no update.
@@ -211,6 +216,10 @@ func (a *agent) requested(method string, params json.RawMessage) func(context.Co
 	switch method {
 	case acp.MethodRequestPermission:
 		return a.ask(params)
+	case acp.MethodElicit:
+		if a.run.p.offers.Load().Elicitation {
+			return a.elicit(params)
+		}
 	case acp.MethodReadTextFile, acp.MethodWriteTextFile:
 		if cfg.FS {
 			return func(context.Context) (any, error) { return a.file(method, params) }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -25,6 +26,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// fakeLoginURL is as long as real ones are.
+func fakeLoginURL() string {
+	return "https://login.example/auth?state=" + strings.Repeat("x", 700) + "&end=1"
+}
+
 // fakeAgent does what the first word of a prompt says.
 type fakeAgent struct {
 	mu      sync.Mutex
@@ -33,7 +39,9 @@ type fakeAgent struct {
 	answers map[string]chan json.RawMessage
 	cancel  chan struct{}
 	login   bool
-	session string
+
+	initialize json.RawMessage // what the proxy said
+	session    string
 }
 
 type fakeMessage struct {
@@ -78,8 +86,19 @@ func (f *fakeAgent) serve() {
 func (f *fakeAgent) answer(m fakeMessage) {
 	switch m.Method {
 	case "initialize":
-		f.reply(m, `{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"embeddedContext":true}},"authMethods":[{"id":"key","name":"Key"}]}`)
+		f.initialize = m.Params
+		resume := "null"
+		if os.Getenv("FAKE_RESUME") != "" {
+			resume = "{}"
+		}
+		f.reply(m, `{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"embeddedContext":true},"sessionCapabilities":{"resume":`+resume+
+			`}},"authMethods":[{"id":"key","name":"Key"}]}`)
 	case "authenticate":
+		if os.Getenv("FAKE_LOGIN") == "never" {
+			f.write("\x1b[?1049h\x1b[2JPlease visit the following URL:\n\n%s\n", fakeLoginURL())
+			f.refuse(m, -32603, "nobody came")
+			return
+		}
 		f.login = true
 		f.reply(m, `{}`)
 	case "session/new":
@@ -88,14 +107,25 @@ func (f *fakeAgent) answer(m fakeMessage) {
 			return
 		}
 		f.session = "s-1"
-		f.reply(m, `{"sessionId":"s-1","modes":{"currentModeId":"code","availableModes":[]},"configOptions":[{"id":"llm","category":"model"}]}`)
+		f.reply(m, `{"sessionId":"s-1","modes":{"currentModeId":"code","availableModes":[{"id":"code"},{"id":"m"}]},"configOptions":[{"id":"llm","category":"model"}]}`)
 	case "session/load":
 		if strings.Contains(string(m.Params), "lost") {
 			f.refuse(m, -32002, "session not found")
 			return
 		}
 		f.session = "s-0"
+		if os.Getenv("FAKE_LATE_HISTORY") != "" {
+			f.lateHistory(m)
+			return
+		}
 		f.say("old words")
+		f.reply(m, `{}`)
+	case "session/resume":
+		if os.Getenv("FAKE_RESUME") == "broken" {
+			f.refuse(m, -32601, "method not found")
+			return
+		}
+		f.session = "s-0"
 		f.reply(m, `{}`)
 	case "session/set_mode":
 		f.reply(m, `{}`)
@@ -116,6 +146,27 @@ func (f *fakeAgent) answer(m fakeMessage) {
 	}
 }
 
+// lateHistory is what gemini does: the first update comes before the answer, the others after
+// it, and the agent's part follows each of the user's.
+func (f *fakeAgent) lateHistory(m fakeMessage) {
+	user := func(text string) {
+		f.write(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s-0","update":{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":%q}}}}`, text)
+	}
+	user("one")
+	f.reply(m, `{}`)
+	go func() {
+		for _, words := range []string{"old ", "words", "two", "older"} {
+			<-time.After(historyPause / 3)
+			if words == "two" {
+				user(words)
+				<-time.After(historyReply / 2)
+				continue
+			}
+			f.say(words)
+		}
+	}()
+}
+
 func (f *fakeAgent) prompt(m fakeMessage) {
 	var p struct{ Prompt []struct{ Text string } }
 	_ = json.Unmarshal(m.Params, &p)
@@ -126,6 +177,8 @@ func (f *fakeAgent) prompt(m fakeMessage) {
 		f.say("hi")
 	case "show":
 		f.say(string(m.Params))
+	case "initialized":
+		f.say(string(f.initialize))
 	case "pwd":
 		dir, _ := os.Getwd()
 		f.say(dir)
@@ -137,6 +190,9 @@ func (f *fakeAgent) prompt(m fakeMessage) {
 		if len(words) > 1 {
 			f.flood(words[1])
 		}
+		f.say(string(<-wait))
+	case "elicit":
+		wait := f.request("elicitation/create", fmt.Sprintf(`{"sessionId":%q,"mode":"form","message":"Which?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`, f.session))
 		f.say(string(<-wait))
 	case "withdraw":
 		wait := f.ask()

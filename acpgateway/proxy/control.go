@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"aqueduct/acpgateway/acp"
 )
@@ -50,8 +51,21 @@ func (r *run) setMode(ctx context.Context, f *acp.SessionSetMode) error {
 	if err != nil {
 		return err
 	}
+	if !a.offersMode(f.SessionID, f.ModeID) {
+		return fmt.Errorf("the mode %q %s", f.ModeID, acp.NotOffered)
+	}
 	err = a.peer.call(ctx, acp.MethodSetMode, acp.SetModeParams{SessionID: f.SessionID, ModeID: f.ModeID}, nil, nil)
 	return a.orOption(ctx, err, f.SessionID, "mode", f.ModeID)
+}
+
+// offersMode says whether an agent may be set to a mode: one that it offers, or any if it does not
+// say which. qwen takes any name and goes on as it was.
+func (a *agent) offersMode(session, mode string) bool {
+	a.mu.Lock()
+	v := acp.SessionView{Modes: a.modes[session], Settings: acp.ReadSettings(a.sessions[session])}
+	a.mu.Unlock()
+	offered := v.OfferedModes()
+	return offered == nil || slices.Contains(offered, mode)
 }
 
 func (r *run) setModel(ctx context.Context, f *acp.SessionSetModel) error {

@@ -23,6 +23,8 @@ func (p *Proxy) handle(frame acp.Frame) {
 		p.close(f.RunID)
 	case *acp.SessionPermission:
 		p.settle(f)
+	case *acp.SessionElicitation:
+		p.elicited(f)
 	case *acp.SessionCancel:
 		p.session(f.RunID, f.ControlID, func(_ context.Context, r *run) error { return r.cancel(f.SessionID) })
 	case *acp.SessionSetMode:

@@ -206,7 +206,7 @@ func (p *Proxy) capabilities() capabilities {
 	c.Sandbox.Provider, c.Sandbox.WorkspaceProvider = provider, workspaceProvider
 	c.Sandbox.TerminalEnabled, c.Sandbox.GitPush = p.cfg.Terminal, true
 	c.Tunnel = true
-	c.Offers = acp.Offers{Seq: true, PermissionCancelled: true, Epoch: p.epoch}
+	c.Offers = acp.Offers{Seq: true, PermissionCancelled: true, MarksReplay: true, Epoch: p.epoch}
 	return c
 }
 

@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
+	"strings"
 	"sync"
+	"unicode"
 
 	"aqueduct/acpgateway/acp"
 )
@@ -26,7 +29,8 @@ type inbound struct {
 	// request may do what has to keep its place among the notifications; what it returns
 	// then runs on a goroutine of its own, so that an open request holds nothing up.
 	request func(method string, params json.RawMessage) func(context.Context) (any, error)
-	trouble func(error) // a line that cannot be used
+	trouble func(error)  // a line that cannot be used
+	console func(string) // a line that was written for a person: gemini says so where to log in
 }
 
 // peer speaks JSON-RPC in lines. Its reader is one goroutine: notifications keep their
@@ -39,7 +43,8 @@ type peer struct {
 
 	writing sync.Mutex
 	w       io.Writer
-	limit   int // of a line
+	limit   int            // of a line
+	codes   *regexp.Regexp // that steer a terminal
 
 	mu      sync.Mutex
 	last    int64
@@ -50,7 +55,10 @@ type peer struct {
 
 func newPeer(ctx context.Context, w io.Writer, in inbound) *peer {
 	ctx, stop := context.WithCancel(ctx)
-	return &peer{in: in, ctx: ctx, stop: stop, w: w, limit: lineBytes, pending: map[acp.ID]*call{}, open: map[acp.ID]context.CancelFunc{}}
+	return &peer{
+		in: in, ctx: ctx, stop: stop, w: w, limit: lineBytes, pending: map[acp.ID]*call{}, open: map[acp.ID]context.CancelFunc{},
+		codes: regexp.MustCompile(`\x1b(?:\[[0-9;:<=>?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_78=>])`),
+	}
 }
 
 // call is a request of ours that waits for its response.
@@ -174,7 +182,7 @@ func (p *peer) fail(err error) {
 func (p *peer) take(line []byte) {
 	var m acp.Message
 	if err := json.Unmarshal(line, &m); err != nil {
-		p.in.trouble(fmt.Errorf("a line of the agent is no message: %.80q", line))
+		p.stray(line)
 		return
 	}
 	switch {
@@ -187,6 +195,26 @@ func (p *peer) take(line []byte) {
 	case m.Method != "":
 		p.in.notification(m.Method, m.Params)
 	}
+}
+
+// stray takes a line that is no message.
+func (p *peer) stray(line []byte) {
+	if text := p.readable(line); text != "" && text[0] != '{' {
+		p.in.console(text)
+		return
+	}
+	p.in.trouble(fmt.Errorf("a line of the agent is no message: %.80q", line))
+}
+
+// readable is a line without what steers a terminal, not longer than a line of a console.
+func (p *peer) readable(line []byte) string {
+	text := p.codes.ReplaceAllString(strings.ToValidUTF8(string(line[:min(len(line), consoleLine)]), "\uFFFD"), "")
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\t' {
+			return -1
+		}
+		return r
+	}, text))
 }
 
 func (p *peer) deliver(m *acp.Message) {

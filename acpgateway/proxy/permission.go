@@ -8,38 +8,47 @@ import (
 	"aqueduct/acpgateway/acp"
 )
 
-// ask is a permission request that waits for a person.
+// ask is a request of the agent's that waits for a person: for a permission, or for input.
 type ask struct {
-	id      acp.RequestID
-	session string
-	options []string
-	answer  chan acp.PermissionOutcome // one place: the first answer counts
+	id        acp.RequestID
+	session   string
+	options   []string // of a permission
+	cancelled any      // what the agent hears when nobody is asked any more
+	answer    chan any // one place: the first answer counts
 }
 
-// ask tells the gateway at once, in its place among the updates, and returns what waits. Its
-// id is ours: an agent's would repeat after a restart.
+// newAsk notes a request. Its id is ours: an agent's would repeat after a restart.
+func (a *agent) newAsk(session string) *ask {
+	r := a.run
+	one := &ask{id: acp.RequestID(fmt.Sprintf("%.8s-%d", r.p.epoch, r.p.asks.Add(1))), session: session, answer: make(chan any, 1)}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asks[one.id] = one
+	return one
+}
+
+// ask tells the gateway at once, in its place among the updates, and returns what waits.
 func (a *agent) ask(params json.RawMessage) func(context.Context) (any, error) {
 	var q acp.PermissionParams
 	if err := json.Unmarshal(params, &q); err != nil {
 		return func(context.Context) (any, error) { return nil, invalid(err) }
 	}
-	r := a.run
-	one := &ask{
-		id:      acp.RequestID(fmt.Sprintf("%.8s-%d", r.p.epoch, r.p.asks.Add(1))),
-		session: q.SessionID, options: optionIDs(q.Options), answer: make(chan acp.PermissionOutcome, 1),
-	}
-	a.mu.Lock()
-	a.asks[one.id] = one
-	a.mu.Unlock()
-	sent := r.signal(&acp.PermissionRequest{
-		RequestID: one.id, SessionID: q.SessionID, PromptID: r.promptOf(q.SessionID), ToolCall: q.ToolCall, Options: q.Options,
+	one := a.newAsk(q.SessionID)
+	one.options, one.cancelled = optionIDs(q.Options), acp.PermissionResult{Outcome: acp.PermissionOutcome{Outcome: acp.OutcomeCancelled}}
+	return a.asking(one, &acp.PermissionRequest{
+		RequestID: one.id, SessionID: q.SessionID, PromptID: a.run.promptOf(q.SessionID), ToolCall: q.ToolCall, Options: q.Options,
 	})
-	resume := r.pauseClock()
+}
+
+// asking sends the request and returns what waits for its answer.
+func (a *agent) asking(one *ask, request acp.Signal) func(context.Context) (any, error) {
+	sent := a.run.signal(request)
+	resume := a.run.pauseClock()
 	return func(ctx context.Context) (any, error) {
 		defer resume()
 		defer a.forgetAsk(one.id)
 		if !sent {
-			return nil, &acp.Error{Code: acp.CodeInternal, Message: "the permission request is too large"}
+			return nil, &acp.Error{Code: acp.CodeInternal, Message: "the request is too large"}
 		}
 		return a.await(ctx, one)
 	}
@@ -59,13 +68,13 @@ func (r *run) pauseClock() func() {
 
 func (a *agent) await(ctx context.Context, one *ask) (any, error) {
 	select {
-	case outcome := <-one.answer:
-		return acp.PermissionResult{Outcome: outcome}, nil
+	case answer := <-one.answer:
+		return answer, nil
 	case <-ctx.Done():
 		if a.run.p.offers.Load().PermissionCancelled {
 			a.run.signal(&acp.PermissionCancelled{RequestID: one.id, SessionID: one.session})
 		}
-		return acp.PermissionResult{Outcome: acp.PermissionOutcome{Outcome: acp.OutcomeCancelled}}, nil
+		return one.cancelled, nil
 	}
 }
 
@@ -86,30 +95,39 @@ func optionIDs(options []json.RawMessage) []string {
 	return ids
 }
 
-// settle takes the gateway's answer. One that does not fit leaves the question open and is
-// told: guessing an option could allow what nobody allowed.
-func (p *Proxy) settle(f *acp.SessionPermission) {
-	r := p.known(f.RunID)
+// asked finds the open request that an answer names; nil when there is none.
+func (p *Proxy) asked(runID, session string, id acp.RequestID) (*ask, *run) {
+	r := p.known(runID)
 	if r == nil {
-		p.log.Warn("an answer for a run that is not here", "run", f.RunID)
-		return
+		p.log.Warn("an answer for a run that is not here", "run", runID)
+		return nil, nil
 	}
 	r.mu.Lock()
 	a := r.agent
 	r.mu.Unlock()
 	if a == nil {
-		return
+		return nil, nil
 	}
 	a.mu.Lock()
-	one := a.asks[f.RequestID]
+	one := a.asks[id]
 	a.mu.Unlock()
+	if one == nil || session != "" && session != one.session {
+		p.log.Info("an answer to a question that is not open", "run", runID, "request", id)
+		return nil, nil
+	}
+	return one, r
+}
+
+// settle takes the gateway's answer. One that does not fit leaves the question open and is
+// told: guessing an option could allow what nobody allowed.
+func (p *Proxy) settle(f *acp.SessionPermission) {
+	one, r := p.asked(f.RunID, f.SessionID, f.RequestID)
 	switch {
-	case one == nil || f.SessionID != "" && f.SessionID != one.session:
-		p.log.Info("an answer to a question that is not open", "run", f.RunID, "request", f.RequestID)
+	case one == nil:
 	case f.Outcome == acp.OutcomeCancelled:
-		one.settle(acp.PermissionOutcome{Outcome: acp.OutcomeCancelled})
+		one.settle(one.cancelled)
 	case f.Outcome == acp.OutcomeSelected && f.OptionID != nil && one.offers(*f.OptionID):
-		one.settle(acp.PermissionOutcome{Outcome: acp.OutcomeSelected, OptionID: *f.OptionID})
+		one.settle(acp.PermissionResult{Outcome: acp.PermissionOutcome{Outcome: acp.OutcomeSelected, OptionID: *f.OptionID}})
 	default:
 		r.text(acp.PrefixError + fmt.Sprintf("permission %s: the answer is none of the options; it stays open", one.id))
 	}
@@ -124,9 +142,9 @@ func (o *ask) offers(option string) bool {
 	return false
 }
 
-func (o *ask) settle(outcome acp.PermissionOutcome) {
+func (o *ask) settle(answer any) {
 	select {
-	case o.answer <- outcome:
+	case o.answer <- answer:
 	default:
 	}
 }
@@ -137,7 +155,7 @@ func (a *agent) cancelAsks(session string) {
 	defer a.mu.Unlock()
 	for _, one := range a.asks {
 		if session == "" || one.session == session {
-			one.settle(acp.PermissionOutcome{Outcome: acp.OutcomeCancelled})
+			one.settle(one.cancelled)
 		}
 	}
 }

@@ -158,8 +158,8 @@ func blockType(block json.RawMessage) string {
 func (a *agent) prompt(ctx context.Context, f *acp.PromptSend, one *prompt, session string, result *acp.PromptResult) (acp.PromptAnswer, error) {
 	answer, err := a.promptIn(ctx, f, one, session, result.SessionCreated)
 	if acp.CodeOf(err) == acp.CodeAuthRequired {
-		if err := a.authenticate(ctx); err != nil {
-			return answer, err
+		if failed := a.authenticate(ctx); failed != nil {
+			return answer, loginFailed(err, failed)
 		}
 		answer, err = a.promptIn(ctx, f, one, session, result.SessionCreated)
 	}
@@ -200,8 +200,11 @@ func (a *agent) promptIn(ctx context.Context, f *acp.PromptSend, one *prompt, se
 		return acp.PromptAnswer{StopReason: acp.StopCancelled}, nil
 	}
 	blocks := f.Prompt
-	if fresh && f.Context != "" {
-		blocks = append([]json.RawMessage{a.contextBlock(f.Context)}, blocks...)
+	if f.Context != "" {
+		a.context = f.Context // sent once, and of use again where the session is lost
+	}
+	if fresh && a.context != "" {
+		blocks = append([]json.RawMessage{a.contextBlock(a.context)}, blocks...)
 	}
 	call, err := a.peer.begin(acp.MethodPrompt, acp.PromptParams{SessionID: session, Prompt: blocks}, func() {
 		r.mu.Lock()

@@ -78,6 +78,18 @@ func TestAcpOpenWithRunIDAloneThenPrompt(t *testing.T) {
 	}
 }
 
+// TestCommandOutputIsAskedFor: codex sends the output of its commands only to who declares to take
+// it.
+func TestCommandOutputIsAskedFor(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, oldAck)
+	g.start(nil)
+	g.prompt("p", "initialized")
+	if said, _ := g.said(); !strings.Contains(said, `"_meta":{"terminal_output_delta":true}`) {
+		t.Error(said)
+	}
+}
+
 func TestInitScriptAndInputsComeBeforeTheAgent(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, oldAck)
@@ -182,6 +194,55 @@ func TestPermissionOpenWhileUpdatesFlow(t *testing.T) {
 	}
 }
 
+// TestARequestForInput: it is offered to agents where the gateway takes it, passed on, and answered
+// once.
+func TestARequestForInput(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, strings.Replace(newAck, `"seq":true`, `"seq":true,"elicitation":true`, 1))
+	g.start(nil)
+	g.openRun()
+	g.prompt("p", "initialized")
+	if said, _ := g.said(); !strings.Contains(said, `"elicitation":{"form":{},"url":{}}`) {
+		t.Error(said)
+	}
+	for i, answer := range []struct{ sent, heard string }{
+		{`"action":"accept","content":{"name":"x"}`, `{"action":"accept","content":{"name":"x"}}`}, {`"action":"decline"`, `{"action":"decline"}`},
+	} {
+		g.prompt("q"+strconv.Itoa(i), "elicit")
+		q := signal[*acp.ElicitationRequest](g)
+		if q.Message != "Which?" || q.Mode != "form" || q.SessionID != "s-1" || *q.PromptID != "q"+strconv.Itoa(i) || !strings.Contains(string(q.RequestedSchema), `"name"`) {
+			t.Errorf("%+v", q)
+		}
+		for _, action := range []string{`"action":"dance"`, answer.sent} { // the first does not count
+			g.send(`{"type":"session_elicitation","run_id":"r","session_id":"s-1","request_id":"` + string(q.RequestID) + `",` + action + `}`)
+		}
+		if said, _ := g.said(); said != answer.heard {
+			t.Errorf("the agent hears %s", said)
+		}
+	}
+	g.prompt("z", "elicit")
+	signal[*acp.ElicitationRequest](g)
+	g.send(`{"type":"session_cancel","run_id":"r","control_id":"c","session_id":"s-1"}`)
+	if said, _ := g.said(); said != `{"action":"cancel"}` {
+		t.Errorf("after a cancel the agent hears %s", said)
+	}
+}
+
+// TestInputIsNotOfferedToOldGateways: nobody could answer.
+func TestInputIsNotOfferedToOldGateways(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, oldAck)
+	g.start(nil)
+	g.prompt("p", "initialized")
+	if said, _ := g.said(); strings.Contains(said, "elicitation") {
+		t.Error(said)
+	}
+	g.prompt("q", "elicit")
+	if said, _ := g.said(); !strings.Contains(said, "-32601") {
+		t.Error(said)
+	}
+}
+
 func TestAWithdrawnQuestionIsTold(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, newAck)
@@ -240,6 +301,9 @@ func TestSessionControls(t *testing.T) {
 	if res := control(`"type":"session_set_mode","mode_id":"m"`); !res.OK {
 		t.Errorf("%+v", res)
 	}
+	if res := control(`"type":"session_set_mode","mode_id":"invented"`); res.OK || !strings.Contains(res.Error, acp.NotOffered) {
+		t.Errorf("%+v", res)
+	}
 	g.send(`{"run_id":"r","control_id":"c","session_id":"s-1","type":"session_set_model","model_id":"big"}`)
 	if u := want[*acp.ACPUpdate](g); !strings.Contains(string(u.Update), `"currentValue":"big"`) || u.PromptID != nil {
 		t.Errorf("%s", u.Update)
@@ -276,12 +340,74 @@ func TestSessionLoadMarksTheReplay(t *testing.T) {
 	}
 }
 
+// TestHistoryAfterTheAnswerIsMarked: an agent that answers session/load first and repeats the
+// conversation afterwards gets its prompt when that is over, and nothing of it is unmarked.
+func TestHistoryAfterTheAnswerIsMarked(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, oldAck)
+	g.start(func(c *Config) { c.Env = append(c.Env, "FAKE_LATE_HISTORY=1") })
+	g.send(`{"type":"prompt_send","run_id":"r","prompt_id":"p","session_id":"s-0","prompt":[{"type":"text","text":"hello"}]}`)
+	for _, old := range []string{"old ", "words", "older"} {
+		if text, u := g.said(); text != old || !u.Replay {
+			t.Errorf("%q marked %v, want %q", text, u.Replay, old)
+		}
+	}
+	if text, u := g.said(); text != "hi" || u.Replay {
+		t.Errorf("%s %+v", text, u)
+	}
+	if res := want[*acp.PromptResult](g); !res.OK {
+		t.Errorf("%+v", res)
+	}
+}
+
+// TestResumeRepeatsNothing: where an agent offers session/resume it is used, and session/load
+// when that fails.
+func TestResumeRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	for how, words := range map[string][]string{"1": {"hi"}, "broken": {"old words", "hi"}} {
+		g := newGateway(t, oldAck)
+		g.start(func(c *Config) { c.Env = append(c.Env, "FAKE_RESUME="+how) })
+		g.send(`{"type":"prompt_send","run_id":"r","prompt_id":"p","session_id":"s-0","prompt":[{"type":"text","text":"hello"}]}`)
+		for _, want := range words {
+			if text, u := g.said(); text != want || u.Replay != (want != "hi") {
+				t.Errorf("%s: %q marked %v, want %q", how, text, u.Replay, want)
+			}
+		}
+		if res := want[*acp.PromptResult](g); !res.OK || res.SessionID != "s-0" || res.SessionCreated {
+			t.Errorf("%+v", res)
+		}
+	}
+}
+
 func TestAuthenticateWhenTheAgentAsksForIt(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, oldAck)
 	g.start(func(c *Config) { c.Env = append(c.Env, "FAKE_LOGIN=1") })
 	g.prompt("p", "hello")
 	if res := want[*acp.PromptResult](g); !res.OK {
+		t.Errorf("%+v", res)
+	}
+}
+
+// TestALoginThatFailsSaysWhy: the chat gets the whole address that an agent prints, without what
+// steers a terminal, and the cause begins with what the agent said, not with the login we tried.
+func TestALoginThatFailsSaysWhy(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, oldAck)
+	g.start(func(c *Config) { c.Env = append(c.Env, "FAKE_LOGIN=never") })
+	g.prompt("p", "hello")
+	var console []string
+	for len(console) < 2 {
+		if s := signal[*acp.Text](g); strings.HasPrefix(s.Text, acp.PrefixStdout) {
+			console = append(console, strings.TrimPrefix(s.Text, acp.PrefixStdout))
+		}
+	}
+	if console[0] != "Please visit the following URL:" || console[1] != fakeLoginURL() {
+		t.Errorf("%q", console)
+	}
+	res := want[*acp.PromptResult](g)
+	first, login := strings.Index(res.Error, "login first (-32000)"), strings.Index(res.Error, "authenticate (key): nobody came")
+	if res.OK || first < 0 || login < first {
 		t.Errorf("%+v", res)
 	}
 }

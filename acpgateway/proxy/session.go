@@ -22,17 +22,35 @@ func (a *agent) session(ctx context.Context, f *acp.PromptSend, result *acp.Prom
 	if known {
 		return id, nil
 	}
-	if a.info.AgentCapabilities.LoadSession {
-		err := a.authenticated(ctx, func() error { return a.load(ctx, id) })
+	for _, way := range a.waysBack() {
+		err := a.authenticated(ctx, func() error { return way.take(ctx, id) })
 		if err == nil {
 			return id, nil
 		}
 		if ctx.Err() != nil || errors.Is(err, errAgentClosed) {
 			return "", err
 		}
-		a.run.text(acp.PrefixError + "session/load: " + err.Error())
+		a.run.text(acp.PrefixError + way.method + ": " + err.Error())
 	}
 	return a.recreate(ctx, id, result)
+}
+
+// wayBack is a method that takes up a session of an earlier process.
+type wayBack struct {
+	method string
+	take   func(ctx context.Context, id string) error
+}
+
+// waysBack are those the agent offers. session/resume comes first: it repeats no history.
+func (a *agent) waysBack() (ways []wayBack) {
+	caps := a.info.AgentCapabilities
+	if caps.SessionCapabilities.Resume.Offered() {
+		ways = append(ways, wayBack{acp.MethodResume, a.resume})
+	}
+	if caps.LoadSession {
+		ways = append(ways, wayBack{acp.MethodLoad, a.load})
+	}
+	return ways
 }
 
 // recreate begins a session in place of one the agent does not have.
@@ -41,25 +59,33 @@ func (a *agent) recreate(ctx context.Context, old string, result *acp.PromptResu
 	return a.create(ctx, result)
 }
 
-// load takes up a session. What the agent says until it answers is history.
-func (a *agent) load(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	a.replay(id)
-	defer a.replay("")
-	var loaded acp.SessionResult
-	params := acp.LoadSessionParams{SessionID: id, Cwd: a.dir, MCPServers: []json.RawMessage{}}
-	if err := a.peer.call(ctx, acp.MethodLoad, params, &loaded, func() { a.replay("") }); err != nil {
-		return err
-	}
-	a.entered(id, loaded)
-	return nil
+// resume takes up a session without its history.
+func (a *agent) resume(ctx context.Context, id string) error {
+	return a.reenter(ctx, acp.MethodResume, id, func(context.Context, *history) error { return nil })
 }
 
-func (a *agent) replay(id string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.replaying = id
+// load takes up a session. What the agent says until it has fallen silent is history: it may
+// answer before it has repeated anything. The prompt waits for that.
+func (a *agent) load(ctx context.Context, id string) error {
+	return a.reenter(ctx, acp.MethodLoad, id, func(ctx context.Context, h *history) error { return h.wait(ctx) })
+}
+
+func (a *agent) reenter(ctx context.Context, method, id string, then func(context.Context, *history) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, errors.New("the agent did not take up the session in time"))
+	defer cancel()
+	h := a.enter(id)
+	defer a.live()
+	var entered acp.SessionResult
+	params := acp.LoadSessionParams{SessionID: id, Cwd: a.dir, MCPServers: []json.RawMessage{}}
+	if err := a.peer.call(ctx, method, params, &entered, nil); err != nil {
+		return err
+	}
+	if err := then(ctx, h); err != nil {
+		return err
+	}
+	a.live()
+	a.entered(id, entered)
+	return nil
 }
 
 // create begins a session.
@@ -86,6 +112,7 @@ func (a *agent) create(ctx context.Context, result *acp.PromptResult) (string, e
 func (a *agent) entered(id string, s acp.SessionResult) {
 	a.mu.Lock()
 	a.sessions[id] = s.ConfigOptions
+	a.modes[id] = s.Modes
 	a.mu.Unlock()
 	if isList(s.ConfigOptions) {
 		a.options(id, s.ConfigOptions)
@@ -139,11 +166,15 @@ func (a *agent) authenticated(ctx context.Context, do func() error) error {
 	if acp.CodeOf(err) != acp.CodeAuthRequired {
 		return err
 	}
-	if err := a.authenticate(ctx); err != nil {
-		return err
+	if failed := a.authenticate(ctx); failed != nil {
+		return loginFailed(err, failed)
 	}
 	return do()
 }
+
+// loginFailed is why something did not work: what the agent said to it, and not only what became
+// of the login that we tried.
+func loginFailed(why, failed error) error { return fmt.Errorf("%w; then %w", why, failed) }
 
 // authenticate uses the first way that needs no terminal.
 func (a *agent) authenticate(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"aqueduct/acpgateway/acp"
@@ -20,14 +21,17 @@ type call struct {
 	shown   picture
 	said    bool            // TOOL_CALL_ARGS and END are out
 	args    json.RawMessage // as they were told; dropped at the end
-	asked   bool            // a person was shown them
-	changed json.RawMessage // arguments told since that differ
+	asked   bool            // a person was asked about it
+	stated  *stated         // what of its arguments; nil when the question had none
+	diffs   json.RawMessage // and the changes it showed
+	changed bool            // since then it said something else, which was flagged
 	ended   bool            // has its result
 	hidden  bool            // a repetition of what the log has
 	over    bool            // the repetition has come to its end
 	outputs []string        // of terminals, for the result; bounded
 	taken   bool            // over from a snapshot: its arguments may have to begin it again
-	print   []byte          // of args that were too long for a snapshot
+
+	diffPrint []byte // of diffs, from a snapshot, which does not have them
 }
 
 // frame says which of the three a ToolCall came in.
@@ -58,11 +62,11 @@ func (t *Translator) toolCall(dst []Out, u acp.Update) []Out {
 func (t *Translator) upsert(dst []Out, news acp.ToolCall, from frame) ([]Out, *call) {
 	c := t.calls[news.ID]
 	if c == nil || c.startsAgain(news, from) {
-		c = t.newCall(news.ID, c, from)
+		c = t.newCall(news, c, from)
 	}
-	if from == frameAsk && !acp.EmptyInput(c.seen.RawInput) {
-		// opencode asks with other arguments than it calls with.
-		news.RawInput = nil
+	if from == frameAsk {
+		c.asked = true
+		news.RawInput = c.askedInput(news.RawInput)
 	}
 	if !c.hidden {
 		dst = t.tell(dst, c, news, from)
@@ -85,7 +89,7 @@ func (t *Translator) tell(dst []Out, c *call, news acp.ToolCall, from frame) []O
 		c.seen.ID, next.ID = news.ID, news.ID
 		dst = event(dst, &agui.ToolCallStart{ToolCallID: c.id, ToolCallName: shownTool(next), ParentMessageID: t.speech.parent})
 	}
-	if !c.said && isFinal(next, from) {
+	if !c.said && (from == frameAsk || acp.Ended(next.Status) || len(news.Terminals) > 0 && !acp.EmptyInput(next.RawInput)) {
 		dst = t.sayArgs(t.closeSpeech(dst), c, next.RawInput)
 	}
 	if fresh {
@@ -95,9 +99,10 @@ func (t *Translator) tell(dst []Out, c *call, news acp.ToolCall, from frame) []O
 	}
 	dst = t.showTerminals(dst, c, news.Terminals)
 	if from != frameAsk {
-		dst = t.compareArgs(dst, c, news.RawInput)
+		dst = t.compareAsked(dst, c, news)
 	}
 	if acp.Ended(next.Status) && !c.ended {
+		c.seen = next
 		dst = t.endCall(dst, c, resultText(next, c.outputs))
 	}
 	return dst
@@ -119,8 +124,11 @@ func (c *call) startsAgain(news acp.ToolCall, from frame) bool {
 	return done && from != frameUpdate && !acp.Ended(news.Status)
 }
 
-func (t *Translator) newCall(upstream string, before *call, from frame) *call {
-	c := &call{}
+func (t *Translator) newCall(news acp.ToolCall, before *call, from frame) *call {
+	upstream, c := news.ID, &call{}
+	same := func(known KnownCall) bool {
+		return known.Name == shownTool(news) && sameJSON(json.RawMessage(known.Args), arguments(news.RawInput))
+	}
 	if before != nil {
 		c.use = before.use + 1
 	}
@@ -129,9 +137,9 @@ func (t *Translator) newCall(upstream string, before *call, from frame) *call {
 	case frameAsk: // nobody asks again for what was allowed
 	case frameUpdate:
 		c.over = t.before.has(c.id)
-		c.hidden = c.over || t.replay.call(c.id) || t.replay.has(c.id)
+		c.hidden = c.over || t.replay.call(c.id, same) || t.replay.has(c.id)
 	default:
-		c.hidden = !t.before.has(c.id) && t.replay.call(c.id)
+		c.hidden = !t.before.has(c.id) && t.replay.call(c.id, same)
 	}
 	for !c.hidden && (t.replay.has(c.id) || t.before.has(c.id)) {
 		c.use++
@@ -147,11 +155,55 @@ func (t *Translator) newCall(upstream string, before *call, from frame) *call {
 	return c
 }
 
-// isFinal tells whether a call's arguments will change no more. ARGS cannot be taken
-// back, so they wait until the tool runs, a person is asked, or it is over.
-func isFinal(c acp.ToolCall, from frame) bool {
-	running := c.Status != "" && c.Status != acp.StatusPending
-	return from == frameAsk || acp.Ended(c.Status) || running && !acp.EmptyInput(c.RawInput)
+// Arguments come in parts: opencode first names the directory, then the command. ARGS cannot be
+// taken back, so they are told when a person is asked, when the call is over or shows output, when the agent has
+// been quiet about it for a while, and when the Run may end.
+
+// Working reports whether a tool call has no result yet: then it may be the tool that says nothing.
+func (t *Translator) Working() bool { return len(t.open) > 0 }
+
+// Unsaid reports whether a call runs whose arguments are not told yet.
+func (t *Translator) Unsaid() bool {
+	for _, c := range t.open {
+		if c.runsUnsaid() {
+			return true
+		}
+	}
+	return false
+}
+
+// SayArguments tells the arguments of the calls that run, as far as they are known: the agent
+// has been quiet about them.
+func (t *Translator) SayArguments(dst []Out) []Out {
+	for _, c := range t.open {
+		if c.runsUnsaid() {
+			dst = t.sayArgs(dst, c, c.seen.RawInput)
+		}
+	}
+	return dst
+}
+
+func (c *call) runsUnsaid() bool {
+	return !c.said && c.seen.Status == acp.StatusInProgress && !acp.EmptyInput(c.seen.RawInput)
+}
+
+// askedInput is what a request for permission adds to a call's arguments: all of them, when it
+// holds what the call has named so far. opencode also asks with others than it calls with.
+func (c *call) askedInput(asked json.RawMessage) json.RawMessage {
+	if acp.EmptyInput(c.seen.RawInput) {
+		return asked
+	}
+	named, _ := decodeExact(c.seen.RawInput).(map[string]any)
+	states, _ := decodeExact(asked).(map[string]any)
+	for name, value := range named {
+		if other, there := states[name]; !there || !reflect.DeepEqual(other, value) {
+			return nil
+		}
+	}
+	if len(named) == 0 || len(states) == 0 {
+		return nil
+	}
+	return asked
 }
 
 func (t *Translator) sayArgs(dst []Out, c *call, input json.RawMessage) []Out {
@@ -174,23 +226,51 @@ func arguments(input json.RawMessage) json.RawMessage {
 	return b.Bytes()
 }
 
-// compareArgs flags arguments other than those that were told; a person may have
-// allowed the others.
-func (t *Translator) compareArgs(dst []Out, c *call, input json.RawMessage) []Out {
-	if !c.said || c.ended || acp.EmptyInput(input) {
+// compareAsked flags what contradicts that which a person was asked about.
+func (t *Translator) compareAsked(dst []Out, c *call, news acp.ToolCall) []Out {
+	if !c.asked || c.changed || c.ended {
 		return dst
 	}
-	now := arguments(input)
-	if sameJSON(now, c.args) || sameJSON(now, c.changed) || c.args == nil && bytes.Equal(c.print, fingerprint(now)) {
+	var shown, now json.RawMessage
+	switch {
+	case !acp.EmptyInput(news.RawInput) && c.stated != nil && c.stated.contradicts(arguments(news.RawInput)):
+		shown, now = c.args, arguments(news.RawInput)
+	case !acp.Ended(news.Status) && c.otherDiffs(diffsOf(news)): // a result may show the change in another way
+		shown, now = c.diffs, diffsOf(news)
+	default:
 		return dst
 	}
-	c.changed = now
+	c.changed = true
 	return event(dst, &agui.Custom{Name: "acp.arguments_changed", Value: marshal(struct {
 		ToolCallID string          `json:"toolCallId"`
 		Asked      bool            `json:"asked"`
 		Shown      json.RawMessage `json:"shown"`
 		Now        json.RawMessage `json:"now"`
-	}{c.id, c.asked, c.args, now})})
+	}{c.id, true, shown, now})})
+}
+
+// otherDiffs reports changes other than those that a person was shown.
+func (c *call) otherDiffs(now json.RawMessage) bool {
+	switch {
+	case now == nil:
+		return false
+	case c.diffs != nil:
+		return !bytes.Equal(now, c.diffs)
+	}
+	return c.diffPrint != nil && !bytes.Equal(c.diffPrint, fingerprint(now))
+}
+
+// completeArgs tells the arguments of a call that ends with others than those that were told, and
+// about which nobody was asked.
+func (t *Translator) completeArgs(dst []Out, c *call) []Out {
+	now := arguments(c.seen.RawInput)
+	if c.asked || !c.said || c.args == nil || acp.EmptyInput(c.seen.RawInput) || sameJSON(now, c.args) {
+		return dst
+	}
+	return event(dst, &agui.Custom{Name: "acp.arguments_completed", Value: marshal(struct {
+		ToolCallID string          `json:"toolCallId"`
+		Arguments  json.RawMessage `json:"arguments"`
+	}{c.id, now})})
 }
 
 func sameJSON(a, b json.RawMessage) bool {
@@ -212,6 +292,7 @@ func (t *Translator) endCall(dst []Out, c *call, text string) []Out {
 	if !c.said {
 		dst = t.sayArgs(dst, c, c.seen.RawInput)
 	}
+	dst = t.completeArgs(dst, c)
 	c.ended = true
 	for i := range t.open {
 		if t.open[i] == c {
@@ -227,7 +308,7 @@ func (t *Translator) endCall(dst []Out, c *call, text string) []Out {
 // forget drops what an ended call no longer needs.
 func (c *call) forget() {
 	c.seen = acp.ToolCall{ID: c.seen.ID}
-	c.shown.content, c.args, c.changed, c.print, c.outputs = "", nil, nil, nil, nil
+	c.shown.content, c.args, c.stated, c.diffs, c.diffPrint, c.outputs = "", nil, nil, nil, nil, nil
 }
 
 // sayOldest tells the arguments of the call that has waited longest when too many wait.
@@ -261,12 +342,24 @@ func resultText(c acp.ToolCall, outputs []string) string {
 	switch {
 	case b.Len() > 0:
 		return b.String()
+	case len(outputs) > 0:
+		return withExit(strings.Join(outputs, ""), c)
 	case len(c.RawOutput) > 0:
 		return rawText(c.RawOutput)
-	case len(outputs) > 0:
-		return strings.Join(outputs, "")
 	}
 	return c.Status
+}
+
+// withExit adds how a command ended, when that was not well. codex says it in rawOutput where the
+// command shows no terminal.
+func withExit(output string, c acp.ToolCall) string {
+	var exit struct {
+		Code int `json:"exit_code"`
+	}
+	if json.Unmarshal(c.RawOutput, &exit) != nil || exit.Code == 0 {
+		return output
+	}
+	return strings.TrimRight(output, "\n") + "\n(exit code " + strconv.Itoa(exit.Code) + ")"
 }
 
 // rawText is a JSON string's text, or any other JSON as it is.

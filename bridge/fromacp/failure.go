@@ -33,6 +33,7 @@ type Cause struct {
 type trail struct {
 	proxyError string
 	stderr     string // the last of it
+	link       string // the last line of it with an address, such as where to log in
 	init       string
 	script     string // the last of what an init script said
 	sandbox    string
@@ -48,7 +49,10 @@ func (tr *trail) line(source, words string) {
 		tr.proxyError = head(words, maxCause)
 	case "init", "init:stdout", "init:stderr":
 		tr.script = tail(tr.script+strings.TrimRight(words, "\n")+"\n", maxStderr)
-	case "agent:stderr":
+	case "agent:stderr", "agent:stdout":
+		if strings.Contains(words, "https://") || strings.Contains(words, "http://") {
+			tr.link = head(words, maxCause)
+		}
 		tr.stderr = tail(tr.stderr+strings.TrimRight(words, "\n")+"\n", maxStderr)
 	}
 }
@@ -119,7 +123,11 @@ func (tr *trail) causes(c Cause) string {
 		add("script", tr.script)
 	}
 	add("sandbox", head(tr.sandbox, maxCause))
-	add("stderr", tr.stderr)
+	if !strings.Contains(tr.stderr, tr.link) {
+		add("stderr", tr.link+"\n…\n"+tr.stderr)
+	} else {
+		add("stderr", tr.stderr)
+	}
 	return strings.Join(lines, "\n")
 }
 

@@ -40,6 +40,8 @@ func TestCauseChain(t *testing.T) {
 		"not found by Go":   {nil, fromacp.Cause{Error: `exec: "gemini": executable file not found in $PATH`}, "agent_command_not_found", []string{`"gemini"`}},
 		"not found by a shell": {[]string{text("[agent:stderr] sh: 1: opencode: not found")}, fromacp.Cause{ExitCode: code(127)},
 			"agent_command_not_found", []string{`"opencode"`, "exit: code 127"}},
+		"where to log in, in full": {[]string{text("[agent:stdout] Please visit:"), text("[agent:stdout] https://login.example/?a=" + strings.Repeat("x", 800) + "&end=1"), text("[agent:stderr] " + strings.Repeat("later ", 400))},
+			fromacp.Cause{Error: "Error: the agent did not log in in time"}, "agent_error", []string{"https://login.example/?a=" + strings.Repeat("x", 800) + "&end=1"}},
 		"a tool's command, not the agent's": {[]string{text("[agent:stderr] sh: foo: not found")}, fromacp.Cause{Error: "session: not found"}, "agent_error", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"aqueduct/acpgateway/acp"
 	"aqueduct/agui"
 	"aqueduct/bridge/fromacp"
 )
@@ -124,7 +125,7 @@ func describe(o fromacp.Out) string {
 		raw, _ := json.Marshal(o.End)
 		return "= " + string(raw)
 	}
-	return "- " + o.Withdrawn
+	return "- " + acp.RequestID(o.Withdrawn).String()
 }
 
 // step feeds one frame: a line whose first byte says what it is.

@@ -34,6 +34,8 @@ func (t *Translator) ProxyUpdate(dst []Out, content json.RawMessage) []Out {
 		return t.disconnected(dst, s)
 	case *acp.PermissionRequest:
 		return t.Permission(dst, content)
+	case *acp.ElicitationRequest:
+		return t.elicitation(dst, s)
 	case *acp.PermissionCancelled:
 		return append(dst, Out{Withdrawn: string(s.RequestID)})
 	}

@@ -1,7 +1,9 @@
 package fromacp
 
 import (
+	"slices"
 	"strings"
+	"unicode"
 
 	"aqueduct/acpgateway/acp"
 )
@@ -11,25 +13,48 @@ import (
 // it empty when nothing is loaded, as when a Turn is taken up in mid-message.
 type Known struct {
 	IDs map[string]bool // of messages and tool calls
-	// Texts are the assistant's messages and thoughts in order, for agents that give
-	// their messages no ids. Most replay each as one chunk.
-	Texts []string
+	// Texts and Thoughts are the assistant's messages and thoughts, each in order, for agents
+	// that give their messages no ids or new ones.
+	Texts, Thoughts []string
+	// Calls are the tool calls, each as its name and its arguments, for agents that give
+	// replayed calls new ids.
+	Calls []KnownCall
+	// Users are the user's messages before the prompt, and Prompt is the prompt: an agent that
+	// echoes its prompt repeats nothing.
+	Users  []string
+	Prompt string
 }
 
-// replay tells what session/load repeats from what is new. Old proxies do not mark a
-// replay, and its updates carry the current prompt's id: a user's message inside a
-// prompt gives it away.
+// KnownCall is a tool call that the log holds.
+type KnownCall struct {
+	Name string
+	Args string // JSON, as the log has it
+}
+
+// replay separates what session/load repeats from what is new. Old proxies do not mark a
+// replay, and its updates carry the current prompt's id: a user's message inside a prompt
+// that is not the prompt itself shows that a replay is going on.
 type replay struct {
 	known    Known
-	marked   bool   // the proxy says so
-	supposed bool   // a user's message was heard, and nothing new since
+	marks    bool   // the proxy marks every replay: what it does not mark is new
+	marked   bool   // the proxy says that this is one
+	supposed bool   // a user's message came, and nothing new since
 	over     bool   // what comes now is new
-	rest     string // of the known text that is being told in pieces
+	texts    retold // of the messages
+	thoughts retold
+	users    retold
+	calls    int // how many of known.Calls were repeated
+	// held are chunks that an unmarked replay may repeat in pieces. They are dropped when the
+	// whole message was repeated, and told when something else comes: a piece may also be how
+	// something new begins.
+	held []acp.Update
 }
 
-func newReplay(known Known) replay { return replay{known: known} }
+func newReplay(known Known, marks bool) replay {
+	return replay{known: known, marks: marks}
+}
 
-// Replay is told when a proxy marks what follows as replayed, and when no longer. After that
+// Replay is called when a proxy marks what follows as replayed, and when no longer. After that
 // all is new, also under an id that an agent's earlier process gave.
 func (t *Translator) Replay(on bool) {
 	if t.replay.marked && !on {
@@ -42,8 +67,12 @@ func (t *Translator) Replay(on bool) {
 // Live says that whatever was to be loaded has been: nothing is a repetition any more.
 func (t *Translator) Live() { t.replay.live() }
 
+// Holding reports that chunks are held back which are in no event yet: a position after them
+// must not count as translated.
+func (t *Translator) Holding() bool { return len(t.replay.held) > 0 }
+
 func (r *replay) live() {
-	r.marked, r.supposed, r.over, r.known.Texts, r.rest = false, false, true, nil, ""
+	*r = replay{known: Known{IDs: r.known.IDs}, marks: r.marks, over: true, held: r.held}
 }
 
 // flags is what a snapshot has of it. When nothing is loaded there is nothing to say.
@@ -66,55 +95,161 @@ func (r *replay) setFlags(flags byte) {
 	r.over, r.supposed = flags&loading == 0, flags&supposed != 0
 }
 
-// going tells that what is neither message nor call is a repetition too.
+// going reports that what is neither message nor call is a repetition too.
 func (r *replay) going() bool { return r.marked || r.supposed }
 
 func (r *replay) has(id string) bool { return r.known.IDs[id] }
 
-// none tells that nothing can be a repetition.
-func (r *replay) none() bool { return r.over || len(r.known.IDs)+len(r.known.Texts)+len(r.rest) == 0 }
+// none reports that nothing can be a repetition.
+func (r *replay) none() bool {
+	return r.over || r.marks && !r.marked || len(r.known.IDs)+len(r.known.Texts)+len(r.known.Thoughts) == 0
+}
 
-// user hears a user's message: where nothing is known it is an echo of the prompt.
-func (r *replay) user() { r.supposed = !r.none() }
+// user takes a user's message. The prompt itself is an echo, once all earlier messages with the
+// same words have been repeated.
+func (r *replay) user(text string) {
+	if r.none() {
+		return
+	}
+	r.held = nil // it follows what was held, so that was history
+	switch {
+	case r.users.of(r.known.Users).take(text, true) != notRepeated:
+	case text != "" && text == r.known.Prompt:
+		r.supposed = false
+		return
+	}
+	r.supposed = true
+}
 
-// repeats tells whether an id of the log's is told once more.
-func (r *replay) repeats(id string) bool { return !r.over && r.known.IDs[id] }
+// repeats reports whether an id of the log's comes once more.
+func (r *replay) repeats(id string) bool { return !r.none() && r.known.IDs[id] }
 
-// call tells whether a tool call repeats what the log has.
-func (r *replay) call(id string) bool {
+// call reports whether a tool call repeats what the log has: the same id, or in a replay that
+// is marked the next one with this name and these arguments.
+func (r *replay) call(id string, same func(KnownCall) bool) bool {
 	if r.repeats(id) {
+		r.held = nil
 		return true
 	}
-	r.supposed = false
-	return false
-}
-
-// message tells whether a chunk repeats what the log has. The first that does not ends a
-// replay that was only supposed.
-func (r *replay) message(id string, u acp.Update) bool {
-	if id != "" && r.repeats(id) {
-		return true
-	}
-	if id == "" && r.going() && r.text(u.Content.Text) {
-		return true
-	}
-	r.supposed = false
-	return false
-}
-
-// text takes the next known message with this text. Each counts once and in order, so
-// that an agent may say the same again when it is live. In pieces it may come only where the
-// proxy marks the replay: elsewhere a piece may be how something new begins.
-func (r *replay) text(s string) bool {
-	if rest, ok := strings.CutPrefix(r.rest, s); ok && r.marked {
-		r.rest = rest
-		return true
-	}
-	for i, known := range r.known.Texts {
-		if rest, ok := strings.CutPrefix(known, s); ok && (rest == "" || r.marked) {
-			r.known.Texts, r.rest = r.known.Texts[i+1:], rest
-			return true
+	if !r.none() && r.marked { // elsewhere it may as well be a call that is made once more
+		for i := r.calls; i < len(r.known.Calls); i++ {
+			if same(r.known.Calls[i]) {
+				r.calls, r.held = i+1, nil
+				return true
+			}
 		}
 	}
+	r.supposed = false
 	return false
+}
+
+// repetition is what a chunk turns out to be.
+type repetition uint8
+
+const (
+	notRepeated   repetition = iota // new
+	repeatedPart                    // a piece of a known message
+	repeatedWhole                   // the end of one
+)
+
+// message says what a chunk repeats. The first that repeats nothing ends a replay that was
+// only supposed.
+func (r *replay) message(id string, u acp.Update, thought bool) repetition {
+	if id != "" && r.repeats(id) {
+		r.held = nil
+		return repeatedWhole
+	}
+	if r.going() {
+		switch found := r.text(u, thought); {
+		case found == notRepeated:
+		case r.marked || found == repeatedWhole:
+			r.held = nil
+			return repeatedWhole
+		default:
+			return repeatedPart
+		}
+	}
+	r.supposed = false
+	return notRepeated
+}
+
+func (r *replay) text(u acp.Update, thought bool) repetition {
+	switch {
+	case u.Content.Type != acp.BlockText:
+		if r.marked {
+			return repeatedWhole // there is nothing to compare it with
+		}
+		return notRepeated
+	case blank(u.Content.Text):
+		return repeatedPart // which message it belongs to shows with the next
+	case thought:
+		return r.thoughts.of(r.known.Thoughts).take(u.Content.Text, r.marked)
+	}
+	return r.texts.of(r.known.Texts).take(u.Content.Text, r.marked)
+}
+
+func blank(text string) bool { return strings.TrimSpace(text) == "" }
+
+// retold compares messages with those of a log, in order and without regard to white space,
+// wherever either side divides them.
+type retold struct {
+	text   string // all of them
+	starts []int  // where each begins in text
+	next   int    // index of the first that was not repeated yet
+	begun  string // of the one that is being repeated in pieces
+}
+
+// of reads the known messages, once.
+func (r *retold) of(known []string) *retold {
+	if r.starts == nil && len(known) > 0 {
+		var all strings.Builder
+		for _, text := range known {
+			r.starts = append(r.starts, all.Len())
+			all.WriteString(spaceless(text))
+		}
+		r.text = all.String()
+	}
+	return r
+}
+
+func spaceless(s string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsSpace(c) {
+			return -1
+		}
+		return c
+	}, s)
+}
+
+// take compares a chunk. Each message counts once and in order, so that an agent may say the
+// same again when it is live. Where the replay is certain, a message that was begun may be
+// left unfinished for another.
+func (r *retold) take(chunk string, certain bool) repetition {
+	if chunk = spaceless(chunk); chunk == "" {
+		return notRepeated
+	}
+	found := r.find(r.begun + chunk)
+	if found == notRepeated && r.begun != "" {
+		if r.begun = ""; certain {
+			found = r.find(chunk)
+		}
+	}
+	return found
+}
+
+func (r *retold) find(want string) repetition {
+	for i := r.next; i < len(r.starts); i++ {
+		if !strings.HasPrefix(r.text[r.starts[i]:], want) {
+			continue
+		}
+		end := r.starts[i] + len(want)
+		after, exact := slices.BinarySearch(r.starts, end)
+		if exact || end == len(r.text) {
+			r.next, r.begun = after, ""
+			return repeatedWhole
+		}
+		r.begun = want
+		return repeatedPart
+	}
+	return notRepeated
 }

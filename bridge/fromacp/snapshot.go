@@ -9,7 +9,7 @@ import (
 const maxSnapshot = 6 << 10
 
 // snapshotForm is the first byte: another form is another byte, and is not read.
-const snapshotForm = 1
+const snapshotForm = 2
 
 // Snapshot appends what a Translator that takes this one's place has to know of the prompt
 // under way: what is being said, which calls, plans and steps are open, and which ids were

@@ -33,15 +33,12 @@ func (c *call) snapshot(dst []byte) ([]byte, bool) {
 			return dst, false
 		}
 		args = nil
-		if c.print == nil {
-			c.print = fingerprint(c.args)
-		}
 	}
 	dst = putNumber(putNumber(putText(dst, c.seen.ID), c.use), c.flags())
 	for _, s := range [...]string{c.seen.Title, c.seen.Kind, c.seen.Status, c.seen.Name} {
 		dst = putText(dst, head(s, maxName))
 	}
-	dst = putText(putText(dst, args), c.print)
+	dst = c.stated.snapshot(putText(putText(dst, args), fingerprint(c.diffs)))
 	dst = putText(putText(dst, carried(c.content())), carried(c.seen.RawOutput))
 	dst = putText(dst, tail(strings.Join(c.outputs, ""), maxCarried))
 	return putTexts(dst, slices.Sorted(maps.Keys(c.shown.terminals))), true
@@ -88,8 +85,11 @@ func carried(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// fingerprint is the same for the same arguments, however they are written.
+// fingerprint is the same for the same JSON, however it is written; nothing for nothing.
 func fingerprint(args json.RawMessage) []byte {
+	if len(args) == 0 {
+		return nil
+	}
 	sum := sha256.Sum256(marshal(decodeExact(args)))
 	return sum[:16]
 }
@@ -102,7 +102,8 @@ func readCall(from *slip) *call {
 	c.said, c.asked, c.taken = flags&callSaid != 0, flags&callAsked != 0, true
 	c.seen = acp.ToolCall{ID: id, Title: from.text(), Kind: from.text(), Status: from.text(), Name: from.text()}
 	c.seen.RawInput = given(from.bytes())
-	c.print = given(from.bytes())
+	c.diffPrint = given(from.bytes())
+	c.stated = readStated(from)
 	content := from.bytes()
 	_ = json.Unmarshal(content, &c.seen.Content) // as it was read before, or absent
 	c.seen.RawOutput = given(from.bytes())

@@ -1,6 +1,8 @@
 package fromacp
 
 import (
+	"slices"
+
 	"aqueduct/acpgateway/acp"
 	"aqueduct/agui"
 )
@@ -24,9 +26,34 @@ func (t *Translator) chunk(dst []Out, u acp.Update) []Out {
 		return t.otherContent(dst, u)
 	}
 	// Some agents open every message with an empty chunk, or send one for its _meta.
-	if u.Content.Text == "" || t.repeated(u, thought) {
+	if u.Content.Text == "" {
 		return dst
 	}
+	switch t.repeated(u, thought) {
+	case repeatedWhole:
+		return dst
+	case repeatedPart:
+		t.replay.held = append(t.replay.held, u)
+		return dst
+	}
+	return t.words(t.release(dst), u, thought)
+}
+
+// release tells the chunks that were held back: they repeat nothing.
+func (t *Translator) release(dst []Out) []Out {
+	held := t.replay.held
+	t.replay.held = nil
+	if !slices.ContainsFunc(held, func(u acp.Update) bool { return !blank(u.Content.Text) }) {
+		return dst // white space between what was repeated and what is new
+	}
+	for _, u := range held {
+		dst = t.words(dst, u, u.Variant == acp.AgentThoughtChunk)
+	}
+	return dst
+}
+
+// words appends a piece of a message or a thought that is new.
+func (t *Translator) words(dst []Out, u acp.Update, thought bool) []Out {
 	if !t.goesOn(thought, u.MessageID) {
 		dst = t.begin(t.closeSpeech(dst), thought, u.MessageID)
 	}
@@ -73,17 +100,20 @@ func voice(thought bool) string {
 	return "message"
 }
 
-// repeated tells whether a chunk repeats what the log has. What the log knows is known by
-// the id of the first message an upstream id stands for; nearly always it knows nothing.
-func (t *Translator) repeated(u acp.Update, thought bool) bool {
+// repeated says what a chunk repeats of the log. What the log knows is known by the id of the
+// first message an upstream id stands for; nearly always it knows nothing.
+func (t *Translator) repeated(u acp.Update, thought bool) repetition {
 	switch {
 	case t.replay.none():
-		return false
+		return notRepeated
 	case u.MessageID == "":
-		return t.replay.message("", u)
+		return t.replay.message("", u, thought)
 	}
 	id := t.id(voice(thought), u.MessageID)
-	return !t.before.has(id) && t.replay.message(id, u)
+	if t.before.has(id) {
+		return notRepeated
+	}
+	return t.replay.message(id, u, thought)
 }
 
 // nextMessageID never gives an id twice: a message that goes on after a tool call is
@@ -103,8 +133,12 @@ func (t *Translator) nextMessageID(upstream string, thought bool) string {
 	}
 }
 
-// closeSpeech ends what is being said.
+// closeSpeech ends what is being said. What was held back is said before: it repeats nothing if
+// something else follows it.
 func (t *Translator) closeSpeech(dst []Out) []Out {
+	if len(t.replay.held) > 0 {
+		dst = t.release(dst)
+	}
 	id := t.speech.id
 	if id == "" {
 		return dst
@@ -132,9 +166,10 @@ func (t *Translator) closeNameless(dst []Out) []Out {
 // otherContent is an image, a sound, a resource, a link.
 func (t *Translator) otherContent(dst []Out, u acp.Update) []Out {
 	thought := u.Variant == acp.AgentThoughtChunk
-	if t.repeated(u, thought) {
+	if t.repeated(u, thought) == repeatedWhole {
 		return dst
 	}
+	dst = t.release(dst)
 	role := agui.RoleAssistant
 	if thought {
 		role = agui.RoleReasoning
@@ -153,7 +188,7 @@ func (t *Translator) otherContent(dst []Out, u acp.Update) []Out {
 }
 
 // userChunk is an echo of the prompt, which the log has, or a replay that begins.
-func (t *Translator) userChunk(dst []Out) []Out {
-	t.replay.user()
+func (t *Translator) userChunk(dst []Out, u acp.Update) []Out {
+	t.replay.user(u.Content.Text)
 	return t.closeSpeech(dst)
 }

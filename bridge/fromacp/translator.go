@@ -17,8 +17,10 @@ type Config struct {
 	// Epoch tells this Translator from others of the Session, such as one before a
 	// restart, so that what the agent gave no id gets one nobody else has given.
 	Epoch string
-	// Known is what the log holds already; session/load tells it again.
+	// Known is what the log holds already; session/load repeats it.
 	Known Known
+	// MarksReplay says that the proxy marks every replay, so that what it does not mark is new.
+	MarksReplay bool
 	// State is what the log's state has under /acp; nil when it has nothing.
 	State json.RawMessage
 	// SessionID is the agent's session, when it is known already.
@@ -56,7 +58,7 @@ func New(cfg Config) *Translator {
 		namespace = uuid.NewSHA1(uuid.NameSpaceOID, []byte(cfg.Namespace))
 	}
 	t := &Translator{
-		namespace: namespace, epoch: cfg.Epoch, session: cfg.SessionID, replay: newReplay(cfg.Known),
+		namespace: namespace, epoch: cfg.Epoch, session: cfg.SessionID, replay: newReplay(cfg.Known, cfg.MarksReplay),
 		calls: make(map[string]*call), plans: make(map[string]string), state: newState(cfg.State),
 		speech: speech{segments: make(map[string]int)},
 	}
@@ -83,7 +85,7 @@ func (t *Translator) Update(dst []Out, update json.RawMessage) []Out {
 	case acp.AgentMessageChunk, acp.AgentThoughtChunk:
 		return t.chunk(dst, u)
 	case acp.UserMessageChunk:
-		return t.userChunk(dst)
+		return t.userChunk(dst, u)
 	case acp.ToolCallNew, acp.ToolCallUpdate:
 		return t.toolCall(dst, u)
 	case acp.PlanWhole, acp.PlanUpdate, acp.PlanRemoved:

@@ -37,6 +37,9 @@ func GrantRow(id string, g policy.Grant, by string, now time.Time) store.Grant {
 		ID: id, Tenant: g.Tenant, User: g.User, AgentID: g.Agent, SessionID: g.Session, Tool: g.Tool, Kind: g.Kind,
 		Match: g.Match, CreatedBy: by, CreatedAt: now, ExpiresAt: g.ExpiresAt,
 	}
+	if row.ExpiresAt.IsZero() && g.TTL > 0 {
+		row.ExpiresAt = now.Add(g.TTL)
+	}
 	if g.UsesLeft > 0 {
 		row.MaxUses = int64(g.UsesLeft)
 	}
@@ -54,8 +57,20 @@ func Prompter(s store.Session, roles []byte) policy.Principal {
 func CallOf(q Question, s store.Session) policy.Call {
 	return policy.Call{
 		AgentID: s.AgentID, Session: s.ID, Tool: q.Approval.Tool, Title: titleOf(q), Args: q.Call.Args, Risk: policy.Risk(q.Call.Risk),
-		By: Prompter(s, nil), // of whatever roles: a Grant names none
+		Always: chosenAlways(q),
+		By:     Prompter(s, nil), // of whatever roles: a Grant names none
 	}
+}
+
+// chosenAlways is which calls the option that a settled Question was answered with is for.
+func chosenAlways(q Question) policy.Always {
+	id := ChosenOption(q)
+	for _, o := range q.Options() {
+		if o.ID == id {
+			return o.Always
+		}
+	}
+	return ""
 }
 
 // titleOf is what the agent says it does: of a tool we run it is ours and says nothing.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -19,6 +20,8 @@ type Option struct {
 	ID    string `json:"id"`
 	Label string `json:"label"`
 	Kind  string `json:"kind"`
+	// Always is which calls the Grant of an allow_always covers.
+	Always policy.Always `json:"always,omitempty"`
 }
 
 // The kinds of Options. The kind decides what an option does, never its label.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -200,7 +201,7 @@ func Answered(q Question) (status string, payload json.RawMessage) {
 func Heard(q Question) (status string, payload json.RawMessage) {
 	status, payload = Answered(q)
 	var chosen struct{ Kind string }
-	if q.Approval.Kind != store.ApprovalPermission || json.Unmarshal(payload, &chosen) != nil || chosen.Kind != AllowAlways {
+	if q.Approval.Kind != store.ApprovalPermission || json.Unmarshal(payload, &chosen) != nil || chosen.Kind != AllowAlways || chosenAlways(q) == policy.AlwaysAgent {
 		return status, payload
 	}
 	if once, ok := first(q.Options(), AllowOnce); ok {

@@ -31,6 +31,7 @@ type acpFlags struct {
 	ACPAgents        acpAgentsFlag `name:"acp-agents" help:"Settings of ACP agents by id; in the settings file a table, here JSON or YAML." placeholder:"YAML"`
 	ACPOpenTimeout   time.Duration `name:"acp-open-timeout" default:"300s" help:"How long an ACP agent may take to start. $ACP_OPEN_TIMEOUT_MS means the same, in milliseconds."`
 	ACPPromptTimeout time.Duration `name:"acp-prompt-timeout" default:"3600s" help:"How long an ACP agent may take to answer, open questions apart. $ACP_PROMPT_TIMEOUT_MS means the same, in milliseconds."`
+	ACPSilence       time.Duration `name:"acp-silence-timeout" default:"300s" help:"How long an ACP agent may say nothing at all while no tool runs and nobody is asked; the chat hears of it after 30 s. Negative: no limit."`
 	ProxyGrace       time.Duration `default:"45s" help:"How long a proxy's link may be cut before its turns fail."`
 	BootstrapFile    string        `help:"File that holds the token proxies register with." placeholder:"FILE"`
 	Key              keyFlag       `embed:""`
@@ -81,7 +82,7 @@ func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directo
 		Authenticate: keys.proxy, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
 		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Logger: log,
 		Meter:  acpgateway.Meter{Linked: metrics.ProxiesLinked, Frame: metrics.FrameTaken, Refused: metrics.FrameRefused},
-		Limits: acpgateway.Limits{Open: s.ACP.ACPOpenTimeout, Prompt: s.ACP.ACPPromptTimeout, Grace: s.ACP.ProxyGrace},
+		Limits: acpgateway.Limits{Open: s.ACP.ACPOpenTimeout, Prompt: s.ACP.ACPPromptTimeout, Grace: s.ACP.ProxyGrace, Silence: s.ACP.ACPSilence},
 	})
 }
 

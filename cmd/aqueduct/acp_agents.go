@@ -23,6 +23,12 @@ type acpAgent struct {
 	AgentInputs   any               `yaml:"agent_inputs"`
 	Keepalive     time.Duration     `yaml:"keepalive"`
 	SystemContext string            `yaml:"system_context"`
+	// What its prompts may hold, where its proxy does not say.
+	PromptCapabilities struct {
+		Image           bool `yaml:"image"`
+		Audio           bool `yaml:"audio"`
+		EmbeddedContext bool `yaml:"embedded_context"`
+	} `yaml:"prompt_capabilities"`
 
 	inputs *acp.AgentInputs
 }
@@ -63,5 +69,6 @@ func (a acpAgent) config() acpgateway.AgentConfig {
 	return acpgateway.AgentConfig{
 		Cwd: a.Cwd, Env: a.Env, InitScript: a.InitScript, InitTimeout: a.InitTimeout, AgentInputs: a.inputs,
 		Keepalive: a.Keepalive, SystemContext: a.SystemContext,
+		PromptCapabilities: acp.PromptCapabilities(a.PromptCapabilities),
 	}
 }

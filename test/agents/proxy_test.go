@@ -118,17 +118,16 @@ func TestOurProxyWithOpencode(t *testing.T) {
 		}
 		g.stop()
 	})
-	step("a new proxy loads the session, and marks what it replays", func(t *testing.T) {
+	step("a new proxy takes up the session, and nothing is repeated", func(t *testing.T) {
 		g := behind(t, o)
 		g.prompt("p9", session, "recall")
 		if r := g.ended("p9", "end_turn"); r.SessionID != session || r.SessionCreated || r.SessionRecreatedFrom != nil {
 			t.Errorf("%+v", r)
 		}
-		if got := g.texts("user_message_chunk", true); !strings.Contains(got, "say hello to the whole world") {
-			t.Errorf("replayed from people: %q", got)
-		}
-		if got := g.texts("agent_message_chunk", true); !strings.HasPrefix(got, "hello to the whole world") {
-			t.Errorf("replayed from the agent: %q", got)
+		for _, kind := range []string{"user_message_chunk", "agent_message_chunk"} {
+			if got := g.texts(kind, true); got != "" {
+				t.Errorf("%s repeated: %q", kind, got)
+			}
 		}
 		if got := g.texts("agent_message_chunk", false); !strings.HasPrefix(got, "You said: say hello to the whole world; ") {
 			t.Errorf("%q from\n%s", got, g.updates())
