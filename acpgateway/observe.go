@@ -59,6 +59,9 @@ func (t *tunnel) inSession(id string) {
 
 func (t *tunnel) heard(m *acp.ACPUpdate) {
 	t.inSession(word(m.SessionID))
+	if m.PromptID != nil {
+		t.lives(*m.PromptID)
+	}
 	if !tellsSettings(m.Update) {
 		return
 	}
@@ -103,6 +106,9 @@ func (t *tunnel) promptEnded(m *acp.PromptResult) bool {
 		return false
 	}
 	t.results.add(m.PromptID)
+	if p := t.prompts[m.PromptID]; p != nil && p.fate == wanted {
+		t.dropLeft(m.PromptID)
+	}
 	delete(t.prompts, m.PromptID)
 	t.used = time.Now()
 	if m.SessionID != "" {

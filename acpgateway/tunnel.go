@@ -168,13 +168,14 @@ func (t *tunnel) attach(r *turn) (came int64) {
 // detach ends its reading. A prompt it leaves unfinished is not cancelled at once: the Turn
 // may be taken up again.
 func (t *tunnel) detach(r *turn) {
+	follow := r.following()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.turn != r {
 		return
 	}
 	t.turn, t.used = nil, time.Now()
-	if p := t.prompts[r.follow]; p != nil && p.fate == wanted {
+	if p := t.prompts[follow]; p != nil && p.fate == wanted {
 		p.become(orphaned)
 	}
 }
@@ -246,6 +247,9 @@ func same(a, b store.SandboxInstance) bool {
 // sweep sees to what only time decides.
 func (t *tunnel) sweep(now time.Time) {
 	t.discard(now)
+	for _, id := range t.abandoned(now) {
+		t.abandon(id)
+	}
 	idle := t.idle()
 	t.mu.Lock()
 	overdue := !t.closing.IsZero() && now.Sub(t.closing) > closedWait
