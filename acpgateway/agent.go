@@ -49,7 +49,7 @@ func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []bridge.A
 	r.phase, r.skip, r.silent = adopting, parseMark(call.Mark), r.began
 	if !call.Unprompted {
 		r.follow = call.TurnID
-		t.want(call.TurnID)
+		r.inherited = t.want(call.TurnID)
 	}
 	t.attach(r)
 	t.translateFrom(call, false)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/websocket"
 
+	"aqueduct/acpgateway/acp"
 	"aqueduct/store"
 )
 
@@ -84,6 +85,7 @@ func (g *Gateway) restore(ctx context.Context) error {
 		p := g.proxy(row.ID)
 		p.mu.Lock()
 		p.row = row
+		p.before = acp.ProxyInfo{Capabilities: row.Capabilities}.Offers().Epoch
 		p.row.Status = store.ProxyOffline
 		p.mu.Unlock()
 		if row.Status != store.ProxyOffline {

@@ -35,19 +35,21 @@ func (t *tunnel) sent(id string) {
 	t.turns.add(id)
 }
 
-// want takes up a prompt again. Whether the agent still has it will show.
-func (t *tunnel) want(id string) {
+// want takes up a prompt again. Whether the agent still has it will show. It is inherited when this process did not send
+// it, or knows nothing of it any more.
+func (t *tunnel) want(id string) (inherited bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p := t.prompts[id]; p != nil {
 		p.become(wanted)
-		return
+		return false
 	}
 	if t.results.has(id) {
-		return // it has ended; the result waits in the queue
+		return false // it has ended; the result waits in the queue
 	}
-	t.prompts[id] = &prompt{fate: wanted, since: time.Now()} // from before a restart
+	t.prompts[id] = &prompt{fate: wanted, since: time.Now()}
 	t.turns.add(id)
+	return true
 }
 
 // leave lets a prompt go on without its Turn.

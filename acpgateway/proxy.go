@@ -32,6 +32,7 @@ type proxy struct {
 	link    *link // nil: offline
 	lost    time.Time
 	offers  acp.Offers
+	before  string                    // epoch of the last start that an earlier process of ours knew; "" when none did
 	runs    map[string]acp.RunInfo    // that it listed when it registered
 	pending map[string]chan acp.Frame // controls under way, by their id
 }
@@ -183,6 +184,13 @@ func (p *proxy) epoch() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.offers.Epoch
+}
+
+// inheritedEpoch is the epoch of the proxy's last start before this process.
+func (p *proxy) inheritedEpoch() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.before
 }
 
 // has says whether the proxy listed a prompt when it registered.

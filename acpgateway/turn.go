@@ -40,8 +40,11 @@ type turn struct {
 	from    int64     // frames up to this one came before its prompt; 0 when it was taken up again
 	exit    *acp.Exit
 	exitAt  time.Time
-	skip    mark      // what the log has of this upstream already
-	silent  time.Time // since the link is back, or the Turn was taken up again, nothing has come
+	skip    mark // what the log has of this upstream already
+	// inherited: the prompt is from before this process, so that only what the proxy and the log say tells whether its
+	// agent still lives.
+	inherited bool
+	silent    time.Time // since the link is back, or the Turn was taken up again, nothing has come
 
 	mu      sync.Mutex
 	follow  string        // the prompt whose result ends this Turn; "" while that is not known
@@ -91,7 +94,9 @@ func (r *turn) Cancel(context.Context) error {
 	r.stopped = true
 	follow := r.follow
 	r.mu.Unlock()
-	r.t.cancel(follow)
+	if follow != "" { // words that belong to no prompt leave nothing to cancel
+		r.t.cancel(follow)
+	}
 	r.t.ring()
 	return nil
 }
