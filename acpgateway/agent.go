@@ -20,6 +20,16 @@ type Agent struct {
 
 var errOffline = &bridge.Failure{Code: CodeOffline, Message: "The agent is offline: no proxy that runs it is connected."}
 
+// Available implements bridge.Availability.
+func (a *Agent) Available() bool {
+	for _, p := range a.g.allProxies() {
+		if p.serves(a.id) && p.online() {
+			return true
+		}
+	}
+	return false
+}
+
 // Start implements bridge.Agent.
 func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error) {
 	t, err := a.place(ctx, call.SessionID)
@@ -94,8 +104,7 @@ func (a *Agent) place(ctx context.Context, sessionID string) (*tunnel, error) {
 	if t, err = a.g.seatNew(a.id, row); err != nil {
 		return nil, err
 	}
-	row.ProxyID = t.p.id
-	if err := a.g.cfg.Registry.SaveInstance(ctx, row); err != nil {
+	if err := a.g.keeper.saveInstance(ctx, t); err != nil {
 		a.g.drop(t)
 		return nil, err
 	}

@@ -28,6 +28,7 @@ type Config struct {
 	Stalled func() bool
 	Hints   *hints.Hub
 	Agents  map[string]AgentConfig
+	Order   []string // of those of them that are listed before any that a proxy brings
 	Limits  Limits
 	Meter   Meter
 	Logger  *slog.Logger

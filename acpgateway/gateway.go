@@ -3,7 +3,9 @@ package acpgateway
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,7 +49,10 @@ func New(cfg Config) *Gateway {
 	}
 	g.keeper.g, g.keeper.bell = g, make(chan struct{}, 1)
 	g.caller.g, g.caller.bell = g, make(chan struct{}, 1)
-	for id := range cfg.Agents {
+	for _, id := range cfg.Order {
+		g.agent(id)
+	}
+	for _, id := range slices.Sorted(maps.Keys(cfg.Agents)) {
 		g.agent(id)
 	}
 	return g

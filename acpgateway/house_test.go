@@ -54,6 +54,7 @@ type house struct {
 	log      *eventlog.Log
 	sessions *bridge.Sessions
 	gateway  *acpgateway.Gateway
+	agents   *bridge.Directory
 	hub      *hints.Hub
 	stop     func()
 
@@ -97,6 +98,7 @@ func (h *house) start() {
 	bell := eventlog.NewBell(local.New())
 	h.log = eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger})
 	agents := bridge.NewDirectory()
+	h.agents = agents
 	h.store, h.net, h.hub = st, newNetwork(), hints.New(hints.Config{Sessions: st})
 	h.sessions = bridge.New(bridge.Config{
 		Store: st, Log: h.log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,

@@ -18,6 +18,8 @@ type keeper struct {
 	g    *Gateway
 	bell chan struct{} // capacity 1
 
+	saving sync.Mutex // while a proxy or an instance is written; removing a proxy excludes it
+
 	mu        sync.Mutex
 	records   []store.Record
 	room      chan struct{} // closed when records were taken
@@ -89,18 +91,38 @@ func (k *keeper) keep(ctx context.Context, w work) {
 		}
 	}
 	for p := range w.proxies {
-		p.mu.Lock()
-		row := p.row
-		p.mu.Unlock()
-		k.complain(ctx, k.g.cfg.Registry.SaveProxy(ctx, row))
+		k.complain(ctx, k.saveProxy(ctx, p))
 	}
 	for t := range w.instances {
-		t.mu.Lock()
-		row := t.row
-		t.mu.Unlock()
-		row.UpdatedAt = time.Now()
-		k.complain(ctx, k.g.cfg.Registry.SaveInstance(ctx, row))
+		k.complain(ctx, k.saveInstance(ctx, t))
 	}
+}
+
+// saveProxy writes a proxy's row as it is now. A removed proxy stays removed: without the lock its row could be written
+// right behind the removal.
+func (k *keeper) saveProxy(ctx context.Context, p *proxy) error {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	p.mu.Lock()
+	row, retired := p.row, p.retired
+	p.mu.Unlock()
+	if retired {
+		return nil
+	}
+	return k.g.cfg.Registry.SaveProxy(ctx, row)
+}
+
+func (k *keeper) saveInstance(ctx context.Context, t *tunnel) error {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	if t.p.isRetired() {
+		return nil
+	}
+	t.mu.Lock()
+	row := t.row
+	t.mu.Unlock()
+	row.UpdatedAt = time.Now()
+	return k.g.cfg.Registry.SaveInstance(ctx, row)
 }
 
 // bySession parts records, so that what the store refuses is one Session's.

@@ -30,6 +30,7 @@ type proxy struct {
 	mu      sync.Mutex
 	row     store.Proxy
 	link    *link // nil: offline
+	retired bool  // it was removed; whoever registers under its id next is another
 	lost    time.Time
 	offers  acp.Offers
 	before  string                    // epoch of the last start that an earlier process of ours knew; "" when none did
@@ -54,11 +55,16 @@ func newProxy(g *Gateway, id string) *proxy {
 }
 
 // linked makes l the proxy's link. A newer connection wins: the older one may hang half
-// open for long.
-func (p *proxy) linked(l *link, who Identity, info acp.ProxyInfo) {
+// open for long. False when the proxy was removed meanwhile.
+func (p *proxy) linked(l *link, who Identity, info acp.ProxyInfo) bool {
 	offers := info.Offers()
 	p.inMu.Lock()
 	p.mu.Lock()
+	if p.retired {
+		p.mu.Unlock()
+		p.inMu.Unlock()
+		return false
+	}
 	old, before := p.link, p.offers
 	restarted := before.Epoch != "" && before.Epoch != offers.Epoch
 	if restarted {
@@ -85,6 +91,7 @@ func (p *proxy) linked(l *link, who Identity, info acp.ProxyInfo) {
 	p.log().Info("proxy linked", slog.String("agent", p.row.AgentID), slog.Bool("counts", offers.Seq), slog.Bool("restarted", restarted))
 	p.changed(func(t *tunnel) { t.linkUp(restarted, offers.Seq) })
 	l.ring()
+	return true
 }
 
 // renumber sees to the numbers of what comes: they go on within one epoch of the sender.
@@ -105,6 +112,9 @@ func (p *proxy) register(who Identity, info acp.ProxyInfo) store.Proxy {
 		row.Name = who.Name
 	}
 	row.Capabilities, row.MaxConcurrent = validJSON(info.Capabilities), max(0, info.MaxConcurrent)
+	if row.RegisteredAt.IsZero() {
+		row.RegisteredAt = now
+	}
 	row.Status, row.ConnectedAt, row.LastSeen, row.LastError = store.ProxyOnline, now, now, ""
 	return row
 }

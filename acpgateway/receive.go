@@ -87,7 +87,10 @@ func (l *link) register(info acp.ProxyInfo) error {
 	if l.g.agent(agentOf(l.who)) == nil {
 		return l.turnAway("an agent of that name is already here")
 	}
-	l.g.proxy(info.ID).linked(l, l.who, info)
+	for !l.g.proxy(info.ID).linked(l, l.who, info) {
+		// It was removed in between; the next look-up makes a new one.
+	}
+	l.g.agent(agentOf(l.who)) // the removal may have taken the Agent along
 	return nil
 }
 

@@ -96,7 +96,7 @@ func TestUnpromptedRunIsStopped(t *testing.T) {
 		c.ends()
 		c.s.rest()
 		h.settle()
-		turn, err := h.gateway.Agent("dev").Resume(t.Context(), bridge.Call{SessionID: c.run, TurnID: uuid.NewString(), AgentID: "dev", Unprompted: true}, nil)
+		turn, err := h.gateway.Agent("dev").Resume(h.t.Context(), bridge.Call{SessionID: c.run, TurnID: uuid.NewString(), AgentID: "dev", Unprompted: true}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,12 +104,12 @@ func TestUnpromptedRunIsStopped(t *testing.T) {
 		p.say(update(c.run, "", chunk("m", "by the way, ")))
 		h.pass(200 * time.Millisecond)
 		began := time.Now()
-		if err := turn.Cancel(t.Context()); err != nil {
+		if err := turn.Cancel(h.t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var end *bridge.End
 		for end == nil {
-			out, err := turn.Next(t.Context())
+			out, err := turn.Next(h.t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,6 +20,9 @@ type Controller interface {
 	// Settings are what a Session's agent last told to be set to, where that may not be in
 	// the log yet: between Turns it waits for the next.
 	Settings(sessionID string) Settings
+	// Remove forgets a proxy that has left, and where the agents of its Sessions ran. Its error is a *ControlError when it
+	// is connected or unknown.
+	Remove(ctx context.Context, proxyID string) error
 	// Linked tells whether a proxy is connected to this replica, and how many Turns it works on.
 	Linked(proxyID string) (linked bool, busy int)
 }
@@ -114,4 +117,5 @@ const (
 	ControlFailed      = "control_failed"      // it said no
 	ControlTimeout     = "control_timeout"     // it did not answer in time
 	ControlUnknown     = "proxy_unknown"       // there is no such proxy
+	ControlConnected   = "proxy_connected"     // it has to leave first
 )

@@ -20,6 +20,7 @@ type proxyList struct {
 func (h *proxyList) mount(to *routes) {
 	to.operators(http.MethodGet, "/api/proxies", h.list)
 	to.operators(http.MethodGet, "/api/proxies/:id", h.get)
+	to.operators(http.MethodDelete, "/api/proxies/:id", h.remove)
 	to.operators(http.MethodGet, "/api/proxies/:id/inventory", h.inventory)
 }
 
@@ -31,6 +32,7 @@ type proxyJSON struct {
 	Linked        bool       `json:"linked"` // to this replica, now
 	Busy          int        `json:"busy"`   // Turns it works on
 	MaxConcurrent int        `json:"max_concurrent"`
+	RegisteredAt  *time.Time `json:"registered_at,omitempty"` // first
 	ConnectedAt   *time.Time `json:"connected_at,omitempty"`
 	LastSeen      *time.Time `json:"last_seen,omitempty"`
 	LastError     string     `json:"last_error,omitempty"`
@@ -40,7 +42,7 @@ type proxyJSON struct {
 func (h *proxyList) out(p store.Proxy) proxyJSON {
 	out := proxyJSON{
 		ID: p.ID, Name: p.Name, Agent: p.AgentID, Status: string(p.Status), MaxConcurrent: p.MaxConcurrent,
-		ConnectedAt: moment(p.ConnectedAt), LastSeen: moment(p.LastSeen), LastError: p.LastError, Capabilities: p.Capabilities,
+		RegisteredAt: moment(p.RegisteredAt), ConnectedAt: moment(p.ConnectedAt), LastSeen: moment(p.LastSeen), LastError: p.LastError, Capabilities: p.Capabilities,
 	}
 	if h.control != nil {
 		out.Linked, out.Busy = h.control.Linked(p.ID)
@@ -73,6 +75,21 @@ func (h *proxyList) get(c echo.Context) error {
 		return err
 	}
 	return c.JSON(http.StatusOK, h.out(p))
+}
+
+// remove forgets a proxy that has left.
+func (h *proxyList) remove(c echo.Context) error {
+	id, err := pathID(c, "id")
+	if err != nil {
+		return err
+	}
+	if h.control == nil {
+		return noGateway()
+	}
+	if err := h.control.Remove(c.Request().Context(), id); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
 }
 
 type inventoryJSON struct {

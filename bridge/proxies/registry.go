@@ -25,7 +25,18 @@ func (r *Registry) Proxy(ctx context.Context, id string) (store.Proxy, error) {
 	return r.store.Proxy(ctx, store.System(), id)
 }
 
-// Proxies are all that ever registered, by id.
+// RemoveProxy forgets one, and the places of its Sessions' agents. store.ErrNotFound when it never registered.
+func (r *Registry) RemoveProxy(ctx context.Context, id string) error {
+	return r.store.InTx(ctx, func(tx store.Tx) error {
+		found, err := tx.DeleteProxy(ctx, id)
+		if err == nil && !found {
+			err = store.ErrNotFound
+		}
+		return err
+	})
+}
+
+// Proxies are all that ever registered, in the order they did so first.
 func (r *Registry) Proxies(ctx context.Context) ([]store.Proxy, error) {
 	return r.store.Proxies(ctx, store.System())
 }

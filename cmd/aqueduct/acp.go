@@ -66,11 +66,13 @@ func (a *acpFlag) UnmarshalText(text []byte) error {
 // no file.
 func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directory *bridge.Directory, metrics *server.Metrics, local *auth.Keys) *acpgateway.Gateway {
 	keys := &lateKeys{flag: s.ACP.Key, local: local}
-	agents := make(map[string]acpgateway.AgentConfig, len(s.ACP.ACPAgents))
-	for id, a := range s.ACP.ACPAgents {
+	agents := make(map[string]acpgateway.AgentConfig, len(s.ACP.ACPAgents.byID))
+	for id, a := range s.ACP.ACPAgents.byID {
 		agents[id] = a.config()
 	}
+	var order []string
 	for _, a := range s.ACP.ACP {
+		order = append(order, a.id)
 		// Its proxy is told by local. One elsewhere that serves it too has its own place.
 		if cfg, ok := agents[a.id]; ok {
 			cfg.Cwd = ""
@@ -79,7 +81,7 @@ func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directo
 	}
 	return acpgateway.New(acpgateway.Config{
 		Authenticate: keys.proxy, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
-		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Logger: log,
+		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Order: append(order, s.ACP.ACPAgents.order...), Logger: log,
 		Meter:  acpgateway.Meter{Linked: metrics.ProxiesLinked, Frame: metrics.FrameTaken, Refused: metrics.FrameRefused},
 		Limits: acpgateway.Limits{Open: s.ACP.ACPOpenTimeout, Prompt: s.ACP.ACPPromptTimeout, Grace: s.ACP.ProxyGrace},
 	})
@@ -172,7 +174,7 @@ func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
 			}, localTokenTime)
 		},
 	}
-	if own := f.ACPAgents[a.id].Cwd; own != "" {
+	if own := f.ACPAgents.byID[a.id].Cwd; own != "" {
 		cfg.Cwd = own
 	}
 	return cfg

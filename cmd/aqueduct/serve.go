@@ -27,24 +27,25 @@ import (
 
 // serveCmd is the server.
 type serveCmd struct {
-	Listen      string        `default:"127.0.0.1:8080" help:"Address to listen on. Off loopback a token is needed."`
-	Database    databaseFlag  `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
-	Demo        bool          `help:"Start the demo agent, which needs no model."`
-	DemoPace    time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
-	Agent       []agentFlag   `help:"An agent, as id=URL; repeatable, the first is the default." placeholder:"ID=URL"`
-	Auth        string        `enum:"none,token" default:"none" help:"Who may call: none or token."`
-	TokenFile   string        `help:"File that holds the token of --auth token." placeholder:"FILE"`
-	CORSOrigin  []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
-	AllowedHost []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
-	BaseURL     string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
-	Name        string        `default:"aqueduct" help:"Name of this replica. One that starts with a name takes over from the one before."`
-	LogFormat   string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
-	PolicyFile  string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
-	ToolsFile   string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
-	Outbound    []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
-	ACP         acpFlags      `embed:""`
-	Notify      notifyFlags   `embed:""`
-	Limits      limitFlags    `embed:""`
+	Listen       string        `default:"127.0.0.1:8080" help:"Address to listen on. Off loopback a token is needed."`
+	Database     databaseFlag  `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
+	Demo         bool          `help:"Start the demo agent, which needs no model."`
+	DemoPace     time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
+	Agent        []agentFlag   `help:"An agent, as id=URL; repeatable." placeholder:"ID=URL"`
+	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
+	Auth         string        `enum:"none,token" default:"none" help:"Who may call: none or token."`
+	TokenFile    string        `help:"File that holds the token of --auth token." placeholder:"FILE"`
+	CORSOrigin   []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
+	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
+	BaseURL      string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
+	Name         string        `default:"aqueduct" help:"Name of this replica. One that starts with a name takes over from the one before."`
+	LogFormat    string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
+	ToolsFile    string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
+	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
+	ACP          acpFlags      `embed:""`
+	Notify       notifyFlags   `embed:""`
+	Limits       limitFlags    `embed:""`
 }
 
 // Run serves until ctx ends.
@@ -116,6 +117,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	if err != nil {
 		return err
 	}
+	directory.SetDefault(s.DefaultAgent)
 	metrics := server.NewMetrics()
 	own, err := auth.NewKeys(auth.NewKey()) // of this process's own proxies
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -49,8 +50,82 @@ func (s *settings) load(path string) error {
 		return fmt.Errorf("--config %s: %w", path, err)
 	}
 	s.file = make(map[string]any, len(given))
+	var doc yaml.Node
+	if err := yaml.Unmarshal(raw, &doc); err != nil {
+		return fmt.Errorf("--config %s: %w", path, err)
+	}
 	for key, value := range given {
+		if table, ok := value.(map[string]any); ok {
+			value = orderedTable{table, keysIn(member(&doc, key))}
+		}
 		s.file[strings.ReplaceAll(key, "_", "-")] = value
+	}
+	return nil
+}
+
+// orderedTable is a table of the settings file that is written out in the order it was read in.
+type orderedTable struct {
+	values map[string]any
+	keys   []string
+}
+
+// MarshalYAML implements yaml.Marshaler.
+func (t orderedTable) MarshalYAML() (any, error) {
+	out := &yaml.Node{Kind: yaml.MappingNode}
+	for _, key := range t.keys {
+		var k, v yaml.Node
+		if err := errors.Join(k.Encode(key), v.Encode(t.values[key])); err != nil {
+			return nil, err
+		}
+		out.Content = append(out.Content, &k, &v)
+	}
+	return out, nil
+}
+
+// member is the value of a key in a YAML mapping; nil when there is none.
+func member(of *yaml.Node, key string) *yaml.Node {
+	content := pairs(of)
+	for i := 0; i+1 < len(content); i += 2 {
+		if content[i].Value == key {
+			return content[i+1]
+		}
+	}
+	return nil
+}
+
+// keysIn are the keys of a YAML mapping, in the order they are written in, those of merged mappings among them.
+func keysIn(of *yaml.Node) (keys []string) {
+	content := pairs(of)
+	for i := 0; i+1 < len(content); i += 2 {
+		more := []string{content[i].Value}
+		if content[i].Tag == "!!merge" {
+			more = keysIn(content[i+1])
+		}
+		for _, key := range more {
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// pairs is the content of a mapping, behind a document and aliases.
+func pairs(of *yaml.Node) []*yaml.Node {
+	switch {
+	case of == nil:
+	case of.Kind == yaml.DocumentNode:
+		return pairs(of.Content[0])
+	case of.Kind == yaml.AliasNode:
+		return pairs(of.Alias)
+	case of.Kind == yaml.MappingNode:
+		return of.Content
+	case of.Kind == yaml.SequenceNode: // of a merge of several
+		var all []*yaml.Node
+		for _, one := range of.Content {
+			all = append(all, pairs(one)...)
+		}
+		return all
 	}
 	return nil
 }
