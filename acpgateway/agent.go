@@ -36,6 +36,10 @@ func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error
 	if err != nil {
 		return nil, err
 	}
+	if err := t.readyToken(ctx); err != nil {
+		t.release()
+		return nil, err
+	}
 	t.cancelOthers(call.TurnID)
 	r := newTurn(t, call)
 	r.follow = call.TurnID

@@ -29,6 +29,8 @@ type Config struct {
 	Hints   *hints.Hub
 	Agents  map[string]AgentConfig
 	Order   []string // of those of them that are listed before any that a proxy brings
+	// BaseURL is where agents reach this server. "" keeps it and their tokens from them.
+	BaseURL string
 	Limits  Limits
 	Meter   Meter
 	Logger  *slog.Logger
@@ -50,6 +52,7 @@ type AgentConfig struct {
 	AgentInputs   *acp.AgentInputs
 	Keepalive     time.Duration
 	SystemContext string
+	NoToken       bool // it gets neither our address nor a token to call us with
 }
 
 // Limits are the gateway's settings. The zero value of a member means its default.

@@ -38,6 +38,8 @@ type plan struct {
 	agents map[string]acpgateway.AgentConfig
 	limits acpgateway.Limits
 	bridge bridge.Limits
+
+	baseURL string
 }
 
 // house is a whole bridge with a gateway over a real database, in a bubble: time passes when
@@ -106,7 +108,7 @@ func (h *house) start() {
 	})
 	h.gateway = acpgateway.New(acpgateway.Config{
 		Authenticate: h.authenticate, Registry: proxies.New(st), Directory: agents, Spoke: h.sessions.Spoke, Note: h.log.Note,
-		Stalled: h.log.Stalled, Hints: h.hub, Agents: h.plan.agents, Limits: h.plan.limits, Logger: logger, Meter: h.meter(),
+		Stalled: h.log.Stalled, Hints: h.hub, Agents: h.plan.agents, BaseURL: h.plan.baseURL, Limits: h.plan.limits, Logger: logger, Meter: h.meter(),
 	})
 	web := &http.Server{Handler: h.gateway, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	var edge, driving, upstream, ground sync.WaitGroup

@@ -26,6 +26,7 @@ type keeper struct {
 	flushes   []flushing    // in the order of their times
 	proxies   map[*proxy]bool
 	instances map[*tunnel]bool
+	revoked   map[*proxy]time.Time
 }
 
 // flushing is a recorder that merges, until a time.
@@ -39,6 +40,7 @@ type work struct {
 	records   []store.Record
 	proxies   map[*proxy]bool
 	instances map[*tunnel]bool
+	revoked   map[*proxy]time.Time
 }
 
 func (k *keeper) run(ctx context.Context) {
@@ -75,8 +77,8 @@ func (k *keeper) merged(now time.Time) []flushing {
 func (k *keeper) take() work {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	w := work{records: k.records, proxies: k.proxies, instances: k.instances}
-	k.records, k.proxies, k.instances = nil, nil, nil
+	w := work{records: k.records, proxies: k.proxies, instances: k.instances, revoked: k.revoked}
+	k.records, k.proxies, k.instances, k.revoked = nil, nil, nil, nil
 	if k.room != nil {
 		close(k.room)
 		k.room = nil
@@ -92,6 +94,9 @@ func (k *keeper) keep(ctx context.Context, w work) {
 	}
 	for p := range w.proxies {
 		k.complain(ctx, k.saveProxy(ctx, p))
+	}
+	for p, at := range w.revoked {
+		k.complain(ctx, k.g.cfg.Registry.RevokeTokens(ctx, p.id, at))
 	}
 	for t := range w.instances {
 		k.complain(ctx, k.saveInstance(ctx, t))
@@ -188,6 +193,17 @@ func (k *keeper) proxy(p *proxy) {
 		k.proxies = make(map[*proxy]bool)
 	}
 	k.proxies[p] = true
+	k.mu.Unlock()
+	k.ring()
+}
+
+// revoke makes the tokens worthless that a proxy's agents got before a time.
+func (k *keeper) revoke(p *proxy, before time.Time) {
+	k.mu.Lock()
+	if k.revoked == nil {
+		k.revoked = make(map[*proxy]time.Time)
+	}
+	k.revoked[p] = before
 	k.mu.Unlock()
 	k.ring()
 }

@@ -125,9 +125,13 @@ func (t *tunnel) promptEnded(m *acp.PromptResult) bool {
 func (t *tunnel) gone(status string) {
 	t.mu.Lock()
 	t.closing = time.Time{}
+	busy := len(t.prompts) > 0 && status != "closed"
 	t.ended()
 	t.mu.Unlock()
 	t.note(func(row *store.SandboxInstance) { row.Status = status })
+	if !busy { // else the proxy may start the agent again for a prompt that is on its way, with the same environment
+		t.revokeToken()
+	}
 }
 
 // signalled learns from a proxy's own signal. A request for permission that a cancelled

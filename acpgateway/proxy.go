@@ -1,6 +1,7 @@
 package acpgateway
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -70,6 +71,8 @@ func (p *proxy) linked(l *link, who Identity, info acp.ProxyInfo) bool {
 	if restarted {
 		p.out.Forget()
 	}
+	last := cmp.Or(before.Epoch, p.before)
+	renewed := last != "" && last != offers.Epoch // its agents ended with its last start
 	p.renumber(before, offers, info.Behind)
 	p.link, p.offers, p.lost = l, offers, time.Time{}
 	p.runs = make(map[string]acp.RunInfo, len(info.Runs))
@@ -89,7 +92,15 @@ func (p *proxy) linked(l *link, who Identity, info acp.ProxyInfo) bool {
 		old.end(&goodbye{closeReplaced, "replaced by a newer connection"})
 	}
 	p.log().Info("proxy linked", slog.String("agent", p.row.AgentID), slog.Bool("counts", offers.Seq), slog.Bool("restarted", restarted))
-	p.changed(func(t *tunnel) { t.linkUp(restarted, offers.Seq) })
+	if renewed {
+		p.g.keeper.revoke(p, time.Now())
+	}
+	p.changed(func(t *tunnel) {
+		if renewed {
+			t.revokeToken()
+		}
+		t.linkUp(restarted, offers.Seq)
+	})
 	l.ring()
 	return true
 }

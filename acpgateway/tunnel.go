@@ -35,6 +35,7 @@ type tunnel struct {
 	opened  bool      // its agent runs and is initialized, as far as is known
 	caps    acp.PromptCapabilities
 	life    int    // of the agent's processes, counted
+	token   string // that the agent's process has; "" when this process has made none
 	session string // the agent's own id of the conversation, as last heard
 	models  string // id of the config option that chooses the model
 	told    bridge.Settings
@@ -241,7 +242,7 @@ func (t *tunnel) note(change func(*store.SandboxInstance)) {
 // same leaves out when the instance was last seen: it comes with every prompt.
 func same(a, b store.SandboxInstance) bool {
 	return a.Status == b.Status && a.ACPSessionID == b.ACPSessionID && a.LastError == b.LastError && a.Provider == b.Provider &&
-		a.Runtime == b.Runtime && string(a.Transport) == string(b.Transport) && string(a.Init) == string(b.Init) && a.InstanceName == b.InstanceName
+		a.Runtime == b.Runtime && string(a.Transport) == string(b.Transport) && string(a.Init) == string(b.Init) && a.InstanceName == b.InstanceName && sameToken(a, b)
 }
 
 // sweep sees to what only time decides.
@@ -302,6 +303,7 @@ func (t *tunnel) close() {
 	t.ended()
 	t.mu.Unlock()
 	t.note(func(row *store.SandboxInstance) { row.Status = "closed" })
+	t.revokeToken()
 	t.records.flush()
 	t.ring()
 }

@@ -67,4 +67,6 @@ type ProxyTx interface {
 	DeleteProxy(ctx context.Context, id string) (bool, error)
 	// UpsertSandboxInstance keeps the CreatedAt of a row that is there.
 	UpsertSandboxInstance(ctx context.Context, i SandboxInstance) error
+	// RevokeInstanceTokens empties the TokenHash of a proxy's instances whose UpdatedAt lies before a time.
+	RevokeInstanceTokens(ctx context.Context, proxyID string, before time.Time) error
 }

@@ -4,6 +4,7 @@ package proxies
 
 import (
 	"context"
+	"time"
 
 	"aqueduct/store"
 )
@@ -44,6 +45,11 @@ func (r *Registry) Proxies(ctx context.Context) ([]store.Proxy, error) {
 // SaveInstance writes a whole row; the CreatedAt of one that is there stays.
 func (r *Registry) SaveInstance(ctx context.Context, i store.SandboxInstance) error {
 	return r.store.InTx(ctx, func(tx store.Tx) error { return tx.UpsertSandboxInstance(ctx, i) })
+}
+
+// RevokeTokens forgets the tokens of a proxy's instances that were written before a time.
+func (r *Registry) RevokeTokens(ctx context.Context, proxyID string, before time.Time) error {
+	return r.store.InTx(ctx, func(tx store.Tx) error { return tx.RevokeInstanceTokens(ctx, proxyID, before) })
 }
 
 // Instance is a Session's; store.ErrNotFound when it never had one or is deleted.

@@ -31,6 +31,7 @@ type acpFlags struct {
 	ACPAgents        acpAgentsFlag `name:"acp-agents" help:"Settings of ACP agents by id; in the settings file a table, here JSON or YAML." placeholder:"YAML"`
 	ACPOpenTimeout   time.Duration `name:"acp-open-timeout" default:"300s" help:"How long an ACP agent may take to start. $ACP_OPEN_TIMEOUT_MS means the same, in milliseconds."`
 	ACPPromptTimeout time.Duration `name:"acp-prompt-timeout" default:"3600s" help:"How long an ACP agent may take to answer, open questions apart. $ACP_PROMPT_TIMEOUT_MS means the same, in milliseconds."`
+	ACPToken         bool          `name:"acp-token" default:"true" negatable:"" help:"Give ACP agents AQUEDUCT_BASE_URL and AQUEDUCT_TOKEN, to call tools as their session's agent."`
 	ProxyGrace       time.Duration `default:"45s" help:"How long a proxy's link may be cut before its turns fail."`
 	BootstrapFile    string        `help:"File that holds the token proxies register with." placeholder:"FILE"`
 	Key              keyFlag       `embed:""`
@@ -79,7 +80,12 @@ func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directo
 			agents[a.id] = cfg
 		}
 	}
+	baseURL := s.BaseURL
+	if !s.ACP.ACPToken {
+		baseURL = ""
+	}
 	return acpgateway.New(acpgateway.Config{
+		BaseURL:      baseURL,
 		Authenticate: keys.proxy, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
 		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Order: append(order, s.ACP.ACPAgents.order...), Logger: log,
 		Meter:  acpgateway.Meter{Linked: metrics.ProxiesLinked, Frame: metrics.FrameTaken, Refused: metrics.FrameRefused},

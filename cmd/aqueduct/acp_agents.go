@@ -27,6 +27,7 @@ type acpAgent struct {
 	AgentInputs   any               `yaml:"agent_inputs"`
 	Keepalive     time.Duration     `yaml:"keepalive"`
 	SystemContext string            `yaml:"system_context"`
+	Token         *bool             `yaml:"token"` // false: it gets neither our address nor a token
 
 	inputs *acp.AgentInputs
 }
@@ -74,6 +75,6 @@ func (a *acpAgent) readInputs() error {
 func (a acpAgent) config() acpgateway.AgentConfig {
 	return acpgateway.AgentConfig{
 		Cwd: a.Cwd, Env: a.Env, InitScript: a.InitScript, InitTimeout: a.InitTimeout, AgentInputs: a.inputs,
-		Keepalive: a.Keepalive, SystemContext: a.SystemContext,
+		Keepalive: a.Keepalive, SystemContext: a.SystemContext, NoToken: a.Token != nil && !*a.Token,
 	}
 }

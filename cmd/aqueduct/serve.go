@@ -113,7 +113,10 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	for _, stage := range []*stage{ground, upstream, driving, edge} {
 		defer stage.end() // edge first
 	}
-	directory, err := s.agents(upstream, ln)
+	if s.BaseURL == "" {
+		s.BaseURL = reachable(ln.Addr())
+	}
+	directory, err := s.agents(upstream)
 	if err != nil {
 		return err
 	}
@@ -239,7 +242,7 @@ func (s *serveCmd) loadTools(ctx context.Context, r rooms) error {
 	return nil
 }
 
-func (s *serveCmd) agents(upstream *stage, ln net.Listener) (*bridge.Directory, error) {
+func (s *serveCmd) agents(upstream *stage) (*bridge.Directory, error) {
 	given := s.Agent
 	if s.Demo {
 		demo, err := startDemo(upstream, s.DemoPace)
@@ -248,11 +251,7 @@ func (s *serveCmd) agents(upstream *stage, ln net.Listener) (*bridge.Directory, 
 		}
 		given = append(given[:len(given):len(given)], demo)
 	}
-	self := s.BaseURL
-	if self == "" {
-		self = reachable(ln.Addr())
-	}
-	return addAgents(upstream, given, self, s.Limits.agent())
+	return addAgents(upstream, given, s.BaseURL, s.Limits.agent())
 }
 
 // why tells a wish to stop from a reason to.

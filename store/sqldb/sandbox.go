@@ -3,6 +3,7 @@ package sqldb
 import (
 	"context"
 	"slices"
+	"time"
 
 	"aqueduct/store"
 )
@@ -48,4 +49,11 @@ func (t *Tx) UpsertSandboxInstance(ctx context.Context, i store.SandboxInstance)
 		i.SessionID, i.ProxyID, i.InstanceName, i.ACPSessionID, i.Status, i.Provider, i.Runtime, millis(i.LastSeen),
 		i.LastError, jsonText(i.Transport), jsonText(i.Init), blob(i.TokenHash),
 		millis(i.CreatedAt), millis(i.UpdatedAt))
+}
+
+// RevokeInstanceTokens implements store.ProxyTx.
+func (t *Tx) RevokeInstanceTokens(ctx context.Context, proxyID string, before time.Time) error {
+	_, err := t.exec(ctx, "UPDATE sandbox_instances SET token_hash = NULL WHERE proxy_id = $1 AND token_hash IS NOT NULL AND updated_at < $2",
+		proxyID, millis(before))
+	return err
 }

@@ -60,6 +60,14 @@ func testSandboxInstances(w *world) {
 	same(w, page("p2", store.Page{}), []store.SandboxInstance{moved})
 	same(w, len(page("p1", store.Page{})), 4)
 
+	late := want[2]
+	late.UpdatedAt = at(5)
+	w.tx(func(tx store.Tx) error { return tx.UpsertSandboxInstance(w.ctx, late) })
+	w.tx(func(tx store.Tx) error { return tx.RevokeInstanceTokens(w.ctx, "p1", at(5)) })
+	for _, i := range page("p1", store.Page{}) {
+		same(w, len(i.TokenHash) > 0, i.SessionID == late.SessionID)
+	}
+
 	w.upsert(store.Proxy{ID: "p1", Status: store.ProxyOffline})
 	remove := func(id string) (found bool) {
 		w.Helper()
