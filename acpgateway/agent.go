@@ -85,6 +85,7 @@ func (a *Agent) Forget(ctx context.Context, sessionID string) error {
 	}
 	if err == nil {
 		t.close()
+		t.removeWorkspace()
 		a.g.drop(t)
 		t.p.forget(sessionID)
 	}

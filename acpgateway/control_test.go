@@ -211,8 +211,9 @@ func TestSandboxControl(t *testing.T) {
 			{bridge.SandboxControl{Action: acp.ActionEnsureRunning, SessionID: c.run}, `{"type":"sandbox_control","action":"ensure_running","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
 			{bridge.SandboxControl{Action: acp.ActionStop, InstanceName: "i"}, `{"type":"sandbox_control","action":"stop","instance_name":"i","request_id":"ID"}`},
 			{bridge.SandboxControl{Action: acp.ActionRemove, InstanceName: "i"}, `{"type":"sandbox_control","action":"remove","instance_name":"i","request_id":"ID"}`},
-			{bridge.SandboxControl{Action: acp.ActionPruneOrphans, DryRun: true}, `{"type":"sandbox_control","action":"prune_orphans","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"dry_run":true}`},
+			{bridge.SandboxControl{Action: acp.ActionPruneOrphans, DryRun: true}, `{"type":"sandbox_control","action":"prune_orphans","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"dry_run":true,"gc":{"remove_orphans":true,"remove_workspaces":true}}`},
 			{bridge.SandboxControl{Action: acp.ActionGC, RemoveOrphans: true, RemoveWork: true, MaxDeleteCount: 3}, `{"type":"sandbox_control","action":"gc","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"gc":{"remove_orphans":true,"remove_workspaces":true,"max_delete_count":3}}`},
+			{bridge.SandboxControl{Action: acp.ActionGC, RemoveOrphans: true}, `{"type":"sandbox_control","action":"gc","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"gc":{"remove_orphans":true}}`},
 			{bridge.SandboxControl{Action: acp.ActionRemoveWorkspace, SessionID: c.run}, `{"type":"sandbox_control","action":"remove_workspace","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
 			{bridge.SandboxControl{Action: acp.ActionReportInventory}, `{"type":"sandbox_control","action":"report_inventory","request_id":"ID"}`},
 			{bridge.SandboxControl{Action: acp.ActionRemoveImage, Image: "img"}, `{"type":"sandbox_control","action":"remove_image","request_id":"ID","image":"img"}`},
@@ -257,6 +258,21 @@ func TestSandboxControl(t *testing.T) {
 		_, err = h.gateway.Sandbox(h.t.Context(), "p1", bridge.SandboxControl{Action: acp.ActionInspect})
 		if got := code(t, err); got != bridge.ControlOffline {
 			t.Error(got)
+		}
+	})
+}
+
+// A proxy without a thread is told that nothing is expected: without the list it must refuse, just when all it has is orphans.
+func TestPruneWithoutThreads(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		for _, action := range []string{acp.ActionPruneOrphans, acp.ActionGC} {
+			ctx, cancel := context.WithCancel(h.t.Context())
+			go func() { _, _ = h.gateway.Sandbox(ctx, "p1", bridge.SandboxControl{Action: action}) }()
+			if d := p.next(); !strings.Contains(d.raw, `"expected_instances":[]`) || !strings.Contains(d.raw, `"remove_workspaces":true`) {
+				t.Errorf("%s", d.raw)
+			}
+			cancel()
 		}
 	})
 }

@@ -30,11 +30,12 @@ func (g *Gateway) Sandbox(ctx context.Context, proxyID string, c bridge.SandboxC
 		}
 	}
 	switch c.Action {
-	case acp.ActionGC:
+	case acp.ActionGC, acp.ActionPruneOrphans:
 		f.GC = &acp.GC{RemoveOrphans: c.RemoveOrphans, RemoveWorkspaces: c.RemoveWork, MaxDeleteCount: c.MaxDeleteCount}
-		fallthrough
-	case acp.ActionPruneOrphans:
-		expected, err := g.expected(ctx, proxyID)
+		if !c.RemoveOrphans && !c.RemoveWork { // neither is chosen: both, or nothing would ever be collected
+			f.GC.RemoveOrphans, f.GC.RemoveWorkspaces = true, true
+		}
+		expected, err := g.expected(ctx, p)
 		if err != nil {
 			return bridge.SandboxResult{}, err
 		}
@@ -74,14 +75,31 @@ func (p *proxy) sandbox(ctx context.Context, f *acp.SandboxControl) (bridge.Sand
 	}, nil
 }
 
-// expected lists the instances that Sessions of ours account for.
-func (g *Gateway) expected(ctx context.Context, proxyID string) ([]acp.ExpectedInstance, error) {
-	rows, err := g.cfg.Registry.InstancesOf(ctx, proxyID)
+// expected lists the instances that Sessions of ours account for. Those in memory come last and count too: a Session that
+// began while the rows were read may have its acp_open on the way before what this list is for.
+func (g *Gateway) expected(ctx context.Context, p *proxy) ([]acp.ExpectedInstance, error) {
+	rows, err := g.cfg.Registry.InstancesOf(ctx, p.id)
+	if err != nil {
+		return nil, err
+	}
 	list := make([]acp.ExpectedInstance, 0, len(rows))
+	listed := make(map[string]bool, len(rows))
 	for _, row := range rows {
 		list = append(list, acp.ExpectedInstance{InstanceName: row.InstanceName, RunID: row.SessionID})
+		listed[row.SessionID] = true
 	}
-	return list, err
+	for _, t := range g.allTunnels() {
+		if t.p == p && !listed[t.id] {
+			list = append(list, acp.ExpectedInstance{InstanceName: t.instance(), RunID: t.id})
+		}
+	}
+	return list, nil
+}
+
+// removeWorkspace has a proxy remove the folder of a Session that is deleted. Nobody waits for it: a proxy whose runs
+// share one folder refuses, and one that is away for long is cleared by the next prune.
+func (t *tunnel) removeWorkspace() {
+	t.p.send(t.id, &acp.SandboxControl{Action: acp.ActionRemoveWorkspace, RunID: t.id, InstanceName: t.instance(), RequestID: cancelPrefix + newID()})
 }
 
 // Inventory implements bridge.Controller.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,10 +37,11 @@ type agent struct {
 // launch prepares the workspace, starts the agent and speaks to it first.
 func (r *run) launch(ctx context.Context, s start) (*agent, error) {
 	w := r.p.workspace(r.id)
-	if err := w.ensure(); err != nil {
+	place, err := r.p.furnish(ctx, w, r.id)
+	if err != nil {
 		return nil, err
 	}
-	dir, err := w.dir(s.cwd)
+	dir, err := w.dir(cmp.Or(s.cwd, place))
 	if err != nil {
 		return nil, err
 	}

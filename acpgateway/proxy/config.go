@@ -55,6 +55,7 @@ type Config struct {
 	// below it instead.
 	Cwd        string
 	Workspaces string
+	Source     string   // what a new workspace begins as: a git worktree of it, or a copy where git does not know it; "" is an empty one
 	Home       string   // target root USER_HOME of agent inputs; empty refuses it
 	InputRoots []string // what agent inputs may be taken from, beside the workspace
 
@@ -83,6 +84,9 @@ func (c Config) checked() (Config, error) {
 	case c.Token == nil && c.Register == nil:
 		return c, errors.New("proxy: it needs a token")
 	}
+	if c.Source != "" && c.Workspaces == "" {
+		return c, errors.New("proxy: a source for workspaces needs a directory for them")
+	}
 	if c.Token == nil {
 		c.Token = c.Register
 	}
@@ -109,7 +113,7 @@ func (c *Config) absolute() error {
 	if c.Cwd == "" && c.Workspaces == "" {
 		c.Cwd = "."
 	}
-	for _, dir := range []*string{&c.Cwd, &c.Workspaces, &c.Home} {
+	for _, dir := range []*string{&c.Cwd, &c.Workspaces, &c.Source, &c.Home} {
 		if *dir == "" {
 			continue
 		}
@@ -118,6 +122,9 @@ func (c *Config) absolute() error {
 			return err
 		}
 		*dir = whole
+	}
+	if c.Source != "" && inside(c.Source, c.Workspaces) {
+		return errors.New("proxy: the workspaces cannot lie inside what they are copies of")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -62,7 +63,7 @@ func (p *Proxy) workspaceIDs() []string {
 			p.log.Warn("workspaces cannot be listed", "err", err)
 		}
 		for _, e := range entries {
-			if e.IsDir() && checkRunID(e.Name()) == nil {
+			if e.IsDir() && checkRunID(e.Name()) == nil && !strings.HasPrefix(e.Name(), draftPrefix) {
 				ids = append(ids, e.Name())
 			}
 		}

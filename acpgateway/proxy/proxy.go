@@ -30,6 +30,8 @@ type Proxy struct {
 	// one got by registering.
 	refused atomic.Bool
 
+	furnishing sync.Mutex // while a workspace is made or removed: git locks its repository, and fails instead of waiting
+
 	ctx  context.Context // of Run
 	wg   sync.WaitGroup
 	gate sync.RWMutex // held while a message is handled

@@ -28,6 +28,9 @@ import (
 type acpFlags struct {
 	ACP              []acpFlag     `name:"acp" sep:"none" help:"An ACP agent to run here: its command, or id=\"command\"; repeatable." placeholder:"COMMAND"`
 	ACPCwd           string        `name:"acp-cwd" default:"." help:"Directory the agents of --acp work in." placeholder:"DIR"`
+	ACPWorkspaces    string        `name:"acp-workspaces" help:"Directory that gets one folder for each thread of --acp: a git worktree of the agent's directory, or a copy where it is not git's." placeholder:"DIR"`
+	ACPMaxConcurrent int           `name:"acp-max-concurrent" default:"4" help:"Agents alive at a time, of each --acp; 0 is no limit. One that rests is closed to make room."`
+	ACPIdle          time.Duration `name:"acp-idle" default:"5m" help:"How long an agent of --acp may rest before it is closed, where its keepalive says nothing; 60 s to 24 h."`
 	ACPAgents        acpAgentsFlag `name:"acp-agents" help:"Settings of ACP agents by id; in the settings file a table, here JSON or YAML." placeholder:"YAML"`
 	ACPOpenTimeout   time.Duration `name:"acp-open-timeout" default:"300s" help:"How long an ACP agent may take to start. $ACP_OPEN_TIMEOUT_MS means the same, in milliseconds."`
 	ACPPromptTimeout time.Duration `name:"acp-prompt-timeout" default:"3600s" help:"How long an ACP agent may take to answer, open questions apart. $ACP_PROMPT_TIMEOUT_MS means the same, in milliseconds."`
@@ -75,10 +78,12 @@ func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directo
 	for _, a := range s.ACP.ACP {
 		order = append(order, a.id)
 		// Its proxy is told by local. One elsewhere that serves it too has its own place.
-		if cfg, ok := agents[a.id]; ok {
-			cfg.Cwd = ""
-			agents[a.id] = cfg
+		cfg := agents[a.id]
+		cfg.Cwd = ""
+		if cfg.Keepalive == 0 {
+			cfg.Keepalive = s.ACP.ACPIdle
 		}
+		agents[a.id] = cfg
 	}
 	baseURL := s.BaseURL
 	if !s.ACP.ACPToken {
@@ -182,6 +187,10 @@ func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
 	}
 	if own := f.ACPAgents.byID[a.id].Cwd; own != "" {
 		cfg.Cwd = own
+	}
+	cfg.MaxConcurrent = f.ACPMaxConcurrent
+	if f.ACPWorkspaces != "" {
+		cfg.Workspaces, cfg.Source = filepath.Join(f.ACPWorkspaces, a.id), cfg.Cwd
 	}
 	return cfg
 }

@@ -23,6 +23,7 @@ type proxyCmd struct {
 	Name          string      `help:"Name shown to people; the id by default."`
 	Cwd           string      `help:"Directory all agents work in." placeholder:"DIR"`
 	Workspaces    string      `help:"Directory that gets one workspace for each run instead." placeholder:"DIR"`
+	WorkspaceFrom string      `help:"Directory that a new workspace is a git worktree of, or a copy where it is not git's; empty ones by default." placeholder:"DIR"`
 	AgentHome     string      `help:"Home directory of the agents, which the gateway may write inputs to." placeholder:"DIR"`
 	InputRoot     []string    `help:"Directory that agent inputs may be copied or linked from (repeatable)." placeholder:"DIR"`
 	MaxConcurrent int         `help:"Agents alive at a time; 0 is no limit."`
@@ -90,7 +91,7 @@ func (c *proxyCmd) config(set *settings) (proxy.Config, error) {
 		command = c.AgentCommand
 	}
 	cfg := proxy.Config{
-		URL: c.URL, ID: id, Name: c.Name, Command: command, Cwd: c.Cwd, Workspaces: c.Workspaces, Home: c.AgentHome,
+		URL: c.URL, ID: id, Name: c.Name, Command: command, Cwd: c.Cwd, Workspaces: c.Workspaces, Source: c.WorkspaceFrom, Home: c.AgentHome,
 		InputRoots: c.InputRoot, MaxConcurrent: c.MaxConcurrent, FS: c.AgentFS, Terminal: c.AgentTerminal,
 		Version: version(),
 	}
