@@ -125,6 +125,7 @@ const (
 	refusedMalformed    = "malformed"
 	refusedUnknown      = "unknown_type"
 	refusedUnregistered = "unregistered"
+	refusedOccupied     = "occupied_id" // of a second proxy under the id of one that is there
 	refusedForeign      = "foreign_run" // another proxy's run, or nobody's
 	refusedUnexpected   = "unexpected"  // an answer to nothing
 	refusedTooMuch      = "too_much"

@@ -29,7 +29,7 @@ func (l *link) receive(ctx context.Context, data []byte) error {
 		f = nil
 	}
 	if info, ok := f.(*acp.RegisterAgent); ok {
-		return l.register(info.Agent)
+		return l.register(ctx, info.Agent)
 	}
 	if p == nil {
 		if f != nil {
@@ -80,15 +80,25 @@ func (l *link) turnAway(why string) error {
 	return bye
 }
 
-func (l *link) register(info acp.ProxyInfo) error {
+func (l *link) register(ctx context.Context, info acp.ProxyInfo) error {
 	if info.ID != l.who.ProxyID {
 		return l.turnAway("the token is for another proxy")
 	}
 	if l.g.agent(agentOf(l.who)) == nil {
 		return l.turnAway("an agent of that name is already here")
 	}
-	for !l.g.proxy(info.ID).linked(l, l.who, info) {
-		// It was removed in between; the next look-up makes a new one.
+	for {
+		p := l.g.proxy(info.ID)
+		rival := p.rival(l, info)
+		if rival != nil && rival.answers(ctx) {
+			bye := &goodbye{closeOccupied, "another proxy is connected under this id; give this one an id of its own"}
+			l.odd(refusedOccupied, "register_agent", bye)
+			return bye
+		}
+		if p.linked(l, rival, info) {
+			break
+		}
+		// The proxy was removed in between, or another link was faster: look again.
 	}
 	l.g.agent(agentOf(l.who)) // the removal may have taken the Agent along
 	return nil

@@ -51,6 +51,10 @@ type Config struct {
 	Command []string // the agent's
 	Env     []string // added to ours for the agent
 
+	// State is the proxy's own folder; "" is none. What it keeps there tells the gateway that a proxy which was started again
+	// is no stranger.
+	State string
+
 	// Cwd is where all agents work. With Workspaces each run gets a directory of its own
 	// below it instead.
 	Cwd        string
@@ -113,7 +117,7 @@ func (c *Config) absolute() error {
 	if c.Cwd == "" && c.Workspaces == "" {
 		c.Cwd = "."
 	}
-	for _, dir := range []*string{&c.Cwd, &c.Workspaces, &c.Source, &c.Home} {
+	for _, dir := range []*string{&c.Cwd, &c.Workspaces, &c.Source, &c.Home, &c.State} {
 		if *dir == "" {
 			continue
 		}

@@ -166,7 +166,7 @@ func (p *Proxy) introduce(conn *websocket.Conn) error {
 	}
 	me := acp.ProxyInfo{
 		ID: p.cfg.ID, Name: p.cfg.Name, Capabilities: capabilities, MaxConcurrent: p.cfg.MaxConcurrent,
-		Runs: p.living(), Behind: p.out.Behind(),
+		Installation: p.installation, Runs: p.living(), Behind: p.out.Behind(),
 	}
 	if err := writeFrame(conn, &acp.RegisterAgent{Agent: me}); err != nil {
 		return err

@@ -16,7 +16,20 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Proxies keep who they are below the user's configuration.
+	dir, err := os.MkdirTemp("", "aqueduct")
+	if err == nil {
+		err = os.Setenv("XDG_CONFIG_HOME", dir)
+	}
+	if err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir) // the system clears what is left
+		os.Exit(code)
+	}))
+}
 
 // env is an environment of its own.
 func env(pairs ...string) lookup {

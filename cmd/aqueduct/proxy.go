@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -30,6 +32,7 @@ type proxyCmd struct {
 	AgentFS       bool        `help:"Let agents read and write files of the workspace through the proxy."`
 	AgentTerminal bool        `help:"Let agents run commands through the proxy."`
 	AgentCommand  commandFlag `help:"The agent's command, when none follows --." placeholder:"COMMAND"`
+	State         string      `help:"This proxy's own folder, where it keeps who it is; a folder named after the gateway and its id below the user's configuration by default." placeholder:"DIR"`
 	LogFormat     string      `enum:"text,json" default:"text" help:"Form of the log: text or json."`
 	Command       []string    `arg:"" optional:"" passthrough:"" help:"The agent's command, after --."`
 }
@@ -92,10 +95,31 @@ func (c *proxyCmd) config(set *settings) (proxy.Config, error) {
 	}
 	cfg := proxy.Config{
 		URL: c.URL, ID: id, Name: c.Name, Command: command, Cwd: c.Cwd, Workspaces: c.Workspaces, Source: c.WorkspaceFrom, Home: c.AgentHome,
-		InputRoots: c.InputRoot, MaxConcurrent: c.MaxConcurrent, FS: c.AgentFS, Terminal: c.AgentTerminal,
+		State: c.State, InputRoots: c.InputRoot, MaxConcurrent: c.MaxConcurrent, FS: c.AgentFS, Terminal: c.AgentTerminal,
 		Version: version(),
 	}
+	if cfg.State == "" {
+		cfg.State = stateOf(c.URL, id)
+	}
 	return cfg, c.tokens(&cfg, set)
+}
+
+// stateOf is the folder of a proxy that was given none: one for each gateway and id. It is "" where the user has no place
+// for such things, as in many containers.
+func stateOf(gateway, id string) string {
+	home, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	host := gateway
+	if u, err := url.Parse(gateway); err == nil {
+		host = u.Host
+	}
+	folder := filepath.Join(home, "aqueduct", "proxies", url.QueryEscape(host), url.QueryEscape(id))
+	if os.MkdirAll(folder, 0o700) != nil {
+		return ""
+	}
+	return folder
 }
 
 // tokens says where tokens come from: a given one is used until it is refused.
