@@ -27,6 +27,7 @@ type Proxy struct {
 	urgent       chan acp.Frame             // not counted: sent on this link or never
 	offers       atomic.Pointer[acp.Offers] // of the gateway on the link
 	asks         atomic.Int64               // permission requests so far
+	born         atomic.Int64               // agents so far
 	slots        chan struct{}              // controls under way
 	// refused is that the gateway did not take the token of the last link; from then on it is
 	// one got by registering.
@@ -77,6 +78,8 @@ func (p *Proxy) Run(ctx context.Context) error {
 		defer held.Close()
 		p.installation = id
 	}
+	guard := startGuard(p.epoch, p.log)
+	defer guard.end()
 	runs, stopRuns := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.ctx = runs
 	links, stopLinks := context.WithCancel(context.WithoutCancel(ctx))
