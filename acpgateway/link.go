@@ -103,16 +103,16 @@ func (g *Gateway) serve(ctx context.Context, l *link) {
 func (l *link) read(ctx context.Context) error {
 	l.conn.SetReadLimit(frameBytes)
 	patience := registerWait
-	alive := func() error {
-		select {
-		case l.signs <- struct{}{}:
-		default:
-		}
-		return l.conn.SetReadDeadline(time.Now().Add(patience))
-	}
-	l.conn.SetPongHandler(func(string) error { return alive() })
+	alive := func() error { return l.conn.SetReadDeadline(time.Now().Add(patience)) }
+	l.conn.SetPongHandler(func(string) error {
+		l.sign()
+		return alive()
+	})
 	ping := l.conn.PingHandler()
-	l.conn.SetPingHandler(func(data string) error { return errors.Join(alive(), ping(data)) })
+	l.conn.SetPingHandler(func(data string) error {
+		l.sign()
+		return errors.Join(alive(), ping(data))
+	})
 	for {
 		if err := alive(); err != nil {
 			return err
@@ -121,6 +121,7 @@ func (l *link) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		l.sign()
 		if kind != websocket.TextMessage {
 			l.g.refuse(refusedMalformed)
 			continue
@@ -131,6 +132,14 @@ func (l *link) read(ctx context.Context) error {
 		if l.proxy() != nil {
 			patience = 3 * l.g.cfg.Limits.Heartbeat
 		}
+	}
+}
+
+// sign notes that something came.
+func (l *link) sign() {
+	select {
+	case l.signs <- struct{}{}:
+	default:
 	}
 }
 
