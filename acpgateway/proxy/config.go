@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -68,6 +69,8 @@ type Config struct {
 	MaxConcurrent int  // agents alive at a time; 0 is no limit
 	FS            bool // the agent may read and write files through us
 	Terminal      bool // and run commands
+
+	Capabilities json.RawMessage // a JSON object, announced beside what this proxy says of itself
 
 	Heartbeat time.Duration
 	Inventory time.Duration

@@ -160,7 +160,7 @@ func (p *Proxy) drain(conn *websocket.Conn) error {
 
 func (p *Proxy) introduce(conn *websocket.Conn) error {
 	p.forgetUrgent()
-	capabilities, err := json.Marshal(p.capabilities())
+	capabilities, err := p.announced()
 	if err != nil {
 		return err
 	}
@@ -172,6 +172,19 @@ func (p *Proxy) introduce(conn *websocket.Conn) error {
 		return err
 	}
 	return p.inventories(conn)
+}
+
+// announced is what the proxy can and what was set beside it. What it says of itself counts.
+func (p *Proxy) announced() (json.RawMessage, error) {
+	own, err := json.Marshal(p.capabilities())
+	if err != nil || len(p.cfg.Capabilities) == 0 {
+		return own, err
+	}
+	all := make(map[string]json.RawMessage)
+	if err := errors.Join(json.Unmarshal(p.cfg.Capabilities, &all), json.Unmarshal(own, &all)); err != nil {
+		return nil, err
+	}
+	return json.Marshal(all)
 }
 
 // forgetUrgent drops what was meant for the last link.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,6 +21,8 @@ type settings struct {
 	file map[string]any
 	path string // of the file
 	open bool   // others than its owner may read it
+
+	contract contractFile
 }
 
 // configFlag is read before the other flags are resolved.
@@ -30,7 +33,7 @@ func (configFlag) BeforeResolve(ctx *kong.Context, trace *kong.Path, s *settings
 	return s.load(string(ctx.FlagValue(trace.Flag).(configFlag)))
 }
 
-// load reads the file. JSON is YAML too.
+// load reads the file: TOML by its name, else YAML, which JSON is too.
 func (s *settings) load(path string) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -41,6 +44,11 @@ func (s *settings) load(path string) error {
 		return fmt.Errorf("--config: %w", err)
 	}
 	s.path, s.open = path, info.Mode().Perm()&0o077 != 0
+	if strings.EqualFold(filepath.Ext(path), ".toml") {
+		if raw, err = yamlOfTOML(raw); err != nil {
+			return fmt.Errorf("--config %s: %w", path, err)
+		}
+	}
 	given := make(map[string]any)
 	var form *yaml.TypeError
 	if err := yaml.Unmarshal(raw, &given); errors.As(err, &form) {
@@ -52,6 +60,9 @@ func (s *settings) load(path string) error {
 	s.file = make(map[string]any, len(given))
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
+		return fmt.Errorf("--config %s: %w", path, err)
+	}
+	if err := s.contract.translate(given); err != nil {
 		return fmt.Errorf("--config %s: %w", path, err)
 	}
 	for key, value := range given {
