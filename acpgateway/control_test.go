@@ -262,6 +262,48 @@ func TestSandboxControl(t *testing.T) {
 	})
 }
 
+// What a list says is kept of every Session's instance, in memory or not, and shown: when it was seen, what is missing or was
+// deleted, how large a folder is.
+func TestListedInstancesAreKept(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		a, b := p.begin("a", "hi"), p.begin("b", "hi")
+		a.ends()
+		b.ends()
+		h.settle()
+		p.restart() // neither is in memory now
+		p.link()
+		c := p.begin("c", "hi")
+		c.ends()
+		h.settle()
+		p.raw(`{"type":"sandbox_inventory","inventory_id":"i1","provider":"bwrap","runtime":null,"captured_at":"2000-01-01T00:01:00Z","instances":[
+			{"instance_name":"tuixiu-run-` + a.run + `","run_id":"` + a.run + `","status":"stopped","created_at":null,"last_seen_at":"2000-01-01T00:00:10Z"},
+			{"instance_name":"tuixiu-run-` + c.run + `","run_id":"` + c.run + `","status":"running","created_at":null,"last_seen_at":"2000-01-01T00:00:20Z"}],
+			"missing_instances":[{"instance_name":"tuixiu-run-` + b.run + `","run_id":"` + b.run + `"}],"deleted_instances":["old"],"deleted_workspaces":["w"]}`)
+		p.raw(`{"type":"workspace_inventory","inventory_id":"i2","captured_at":"2000-01-01T00:00:00Z","workspace_provider":"host","workspaces":[
+			{"workspace_provider":"host","run_id":"` + a.run + `","instance_name":"tuixiu-run-` + a.run + `","host_path":"/w/a","guest_path":"/workspace","exists":true,"mtime":"2000-01-01T00:00:05Z","size_bytes":4096}]}`)
+		h.pass(5 * time.Second)
+		for thread, want := range map[string]string{"a": "stopped bwrap 00:00:10", "b": "missing", "c": "running bwrap 00:00:20"} {
+			row := h.instance(thread)
+			got := row.Status
+			if thread != "b" {
+				got += " " + row.Provider + " " + row.LastSeen.UTC().Format(time.TimeOnly)
+			}
+			if got != want {
+				t.Errorf("%s is kept as %q, not %q", thread, got, want)
+			}
+		}
+		inv, err := h.gateway.Inventory(h.t.Context(), "p1")
+		h.must(err)
+		if len(inv.MissingInstances) != 1 || len(inv.DeletedInstances) != 1 || string(inv.DeletedWorkspaces[0]) != `"w"` || inv.Instances[0].LastSeen.IsZero() {
+			t.Errorf("%+v", inv)
+		}
+		if w := inv.Workspaces[0]; w.SizeBytes == nil || *w.SizeBytes != 4096 || w.ModifiedAt.IsZero() || w.Gone {
+			t.Errorf("%+v", w)
+		}
+	})
+}
+
 // A proxy without a thread is told that nothing is expected: without the list it must refuse, just when all it has is orphans.
 func TestPruneWithoutThreads(t *testing.T) {
 	inHouse(t, plan{}, func(h *house) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"aqueduct/acpgateway/acp"
 	"aqueduct/store"
 )
 
@@ -27,6 +28,7 @@ type keeper struct {
 	proxies   map[*proxy]bool
 	instances map[*tunnel]bool
 	revoked   map[*proxy]time.Time
+	listed    map[*proxy]*acp.SandboxInventory
 }
 
 // flushing is a recorder that merges, until a time.
@@ -41,6 +43,7 @@ type work struct {
 	proxies   map[*proxy]bool
 	instances map[*tunnel]bool
 	revoked   map[*proxy]time.Time
+	listed    map[*proxy]*acp.SandboxInventory
 }
 
 func (k *keeper) run(ctx context.Context) {
@@ -77,8 +80,8 @@ func (k *keeper) merged(now time.Time) []flushing {
 func (k *keeper) take() work {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	w := work{records: k.records, proxies: k.proxies, instances: k.instances, revoked: k.revoked}
-	k.records, k.proxies, k.instances, k.revoked = nil, nil, nil, nil
+	w := work{records: k.records, proxies: k.proxies, instances: k.instances, revoked: k.revoked, listed: k.listed}
+	k.records, k.proxies, k.instances, k.revoked, k.listed = nil, nil, nil, nil, nil
 	if k.room != nil {
 		close(k.room)
 		k.room = nil
@@ -98,6 +101,9 @@ func (k *keeper) keep(ctx context.Context, w work) {
 	for p, at := range w.revoked {
 		k.complain(ctx, k.g.cfg.Registry.RevokeTokens(ctx, p.id, at))
 	}
+	for p, m := range w.listed {
+		k.complain(ctx, k.saveListed(ctx, p, m))
+	}
 	for t := range w.instances {
 		k.complain(ctx, k.saveInstance(ctx, t))
 	}
@@ -115,6 +121,16 @@ func (k *keeper) saveProxy(ctx context.Context, p *proxy) error {
 		return nil
 	}
 	return k.g.cfg.Registry.SaveProxy(ctx, row)
+}
+
+// saveRow writes the row of a Session that is not in memory.
+func (k *keeper) saveRow(ctx context.Context, p *proxy, row store.SandboxInstance) error {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	if p.isRetired() {
+		return nil
+	}
+	return k.g.cfg.Registry.SaveInstance(ctx, row)
 }
 
 func (k *keeper) saveInstance(ctx context.Context, t *tunnel) error {
@@ -193,6 +209,17 @@ func (k *keeper) proxy(p *proxy) {
 		k.proxies = make(map[*proxy]bool)
 	}
 	k.proxies[p] = true
+	k.mu.Unlock()
+	k.ring()
+}
+
+// list keeps the newest list of a proxy's instances.
+func (k *keeper) list(p *proxy, m *acp.SandboxInventory) {
+	k.mu.Lock()
+	if k.listed == nil {
+		k.listed = make(map[*proxy]*acp.SandboxInventory)
+	}
+	k.listed[p] = m
 	k.mu.Unlock()
 	k.ring()
 }

@@ -161,11 +161,25 @@ func (t *tunnel) signalled(m *acp.ProxyUpdate) bool {
 	return true
 }
 
+// seenEvery is how old what is kept of when an instance was seen may be: it comes with every prompt, and is not worth a
+// write each.
+const seenEvery = time.Minute
+
 func (t *tunnel) status(s *acp.InstanceStatus) {
+	seen := timeOf(&s.LastSeenAt)
+	if seen.IsZero() {
+		seen = time.Now()
+	}
+	t.mu.Lock()
+	stale := seen.Sub(t.row.LastSeen) > seenEvery
+	t.mu.Unlock()
 	t.note(func(row *store.SandboxInstance) {
 		row.Status, row.Provider, row.Runtime, row.LastError = s.Status, s.Provider, word(s.Runtime), word(s.LastError)
-		row.LastSeen = time.Now() // but its name stays what it was opened with
+		row.LastSeen = seen // but its name stays what it was opened with
 	})
+	if stale {
+		t.g.keeper.instance(t)
+	}
 }
 
 // declined answers what nobody is to be asked: for a prompt that was cancelled, or with nothing

@@ -264,14 +264,7 @@ func (p *proxy) listed(m *acp.SandboxInventory) {
 	p.row.Sandboxes, p.row.LastSeen = mustJSON(m), time.Now()
 	p.mu.Unlock()
 	p.g.keeper.proxy(p)
-	for _, i := range m.Instances {
-		if i.RunID == nil {
-			continue
-		}
-		if t := p.g.known(*i.RunID); t != nil && t.p == p {
-			t.note(func(row *store.SandboxInstance) { row.Status, row.Provider = i.Status, m.Provider })
-		}
-	}
+	p.g.keeper.list(p, m)
 	p.hintAll(m)
 }
 

@@ -88,6 +88,10 @@ type Inventory struct {
 	CapturedAt time.Time // zero: it has not told yet
 	Instances  []InventoryItem
 	Workspaces []InventoryItem
+	// What the proxy itself says is missing, or was deleted since its last list, in its own words.
+	MissingInstances  []json.RawMessage
+	DeletedInstances  []json.RawMessage
+	DeletedWorkspaces []json.RawMessage
 }
 
 // InventoryItem is one instance or workspace. Unknown ones are the proxy's alone, missing
@@ -97,6 +101,10 @@ type InventoryItem struct {
 	SessionID    string
 	Status       string
 	Path         string
+	LastSeen     time.Time // of an instance; zero when the proxy did not say
+	ModifiedAt   time.Time // of a workspace; zero when the proxy did not say
+	SizeBytes    *int64    // of a workspace; nil when the proxy did not say
+	Gone         bool      // a workspace that the proxy knows of and that is not there
 	Unknown      bool
 	Missing      bool
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -97,6 +98,11 @@ type inventoryJSON struct {
 	CapturedAt *time.Time          `json:"captured_at,omitempty"` // none: it has not told yet
 	Instances  []inventoryItemJSON `json:"instances"`
 	Workspaces []inventoryItemJSON `json:"workspaces"`
+
+	// What the proxy itself says, in its own words.
+	MissingInstances  []json.RawMessage `json:"missing_instances,omitempty"`
+	DeletedInstances  []json.RawMessage `json:"deleted_instances,omitempty"`
+	DeletedWorkspaces []json.RawMessage `json:"deleted_workspaces,omitempty"`
 }
 
 type inventoryItemJSON struct {
@@ -104,7 +110,12 @@ type inventoryItemJSON struct {
 	RunID        string `json:"run_id,omitempty"` // as on /ws/agent: our Session
 	Status       string `json:"status,omitempty"`
 	Path         string `json:"path,omitempty"`
-	State        string `json:"state"` // known, unknown: the proxy's alone, missing: ours alone
+
+	LastSeen   *time.Time `json:"last_seen,omitempty"`
+	ModifiedAt *time.Time `json:"modified_at,omitempty"`
+	SizeBytes  *int64     `json:"size_bytes,omitempty"`
+	Gone       bool       `json:"gone,omitempty"` // a workspace that is not there any more
+	State      string     `json:"state"`          // known, unknown: the proxy's alone, missing: ours alone
 }
 
 // inventory compares what a proxy has with what is known of it here.
@@ -122,6 +133,7 @@ func (h *proxyList) inventory(c echo.Context) error {
 	}
 	return c.JSON(http.StatusOK, inventoryJSON{
 		ProxyID: id, CapturedAt: moment(got.CapturedAt), Instances: itemsOut(got.Instances), Workspaces: itemsOut(got.Workspaces),
+		MissingInstances: got.MissingInstances, DeletedInstances: got.DeletedInstances, DeletedWorkspaces: got.DeletedWorkspaces,
 	})
 }
 
@@ -135,7 +147,10 @@ func itemsOut(items []bridge.InventoryItem) []inventoryItemJSON {
 		case i.Missing:
 			state = "missing"
 		}
-		out = append(out, inventoryItemJSON{i.InstanceName, i.SessionID, i.Status, i.Path, state})
+		out = append(out, inventoryItemJSON{
+			InstanceName: i.InstanceName, RunID: i.SessionID, Status: i.Status, Path: i.Path, LastSeen: moment(i.LastSeen),
+			ModifiedAt: moment(i.ModifiedAt), SizeBytes: i.SizeBytes, Gone: i.Gone, State: state,
+		})
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"aqueduct/acpgateway/acp"
 )
@@ -100,6 +101,23 @@ func TestEachRunHasItsFolder(t *testing.T) {
 				t.Errorf("b has %q %v", raw, err)
 			}
 		})
+	}
+}
+
+// TestWorkspacesAreMeasured: the list says how large each is.
+func TestWorkspacesAreMeasured(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, oldAck)
+	p := g.start(func(c *Config) { c.Inventory = 20 * time.Millisecond })
+	fill(t, filepath.Join(p.cfg.Workspaces, "a"))
+	for deadline := time.Now().Add(patience); ; {
+		inv := want[*acp.WorkspaceInventory](g)
+		if len(inv.Workspaces) == 1 && inv.Workspaces[0].SizeBytes != nil && *inv.Workspaces[0].SizeBytes == int64(len("original")) && inv.Workspaces[0].MTime != nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v", inv.Workspaces)
+		}
 	}
 }
 

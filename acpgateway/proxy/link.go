@@ -129,9 +129,7 @@ func (p *Proxy) write(ctx context.Context, conn *websocket.Conn, registered <-ch
 				return err
 			}
 		case <-list.C:
-			if err := p.inventories(conn); err != nil {
-				return err
-			}
+			p.list()
 		case <-p.out.Ready():
 			if err := p.drain(conn); err != nil {
 				return err

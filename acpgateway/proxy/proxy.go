@@ -44,6 +44,7 @@ type Proxy struct {
 	runs map[string]*run
 	// ending are runs that were closed and whose process may still live.
 	ending map[string]*run
+	sizes  map[string]int64 // of workspaces, by run; as found last
 	seen   map[string]int64 // numbers of the gateway's frames that were handled, by run
 	peer   string           // the gateway's epoch they belong to
 }

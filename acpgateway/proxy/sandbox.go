@@ -34,6 +34,7 @@ func (p *Proxy) sandbox(ctx context.Context, f *acp.SandboxControl, here []strin
 func (p *Proxy) act(ctx context.Context, f *acp.SandboxControl, here []string) outcome {
 	switch f.Action {
 	case acp.ActionReportInventory:
+		p.measure(ctx)
 		p.now(p.sandboxInventory())
 		p.now(p.workspaceInventory())
 		return outcome{}
