@@ -65,6 +65,9 @@ type Limits struct {
 	Idle time.Duration
 	// Heartbeat is how often a proxy is expected to say something; after three it is gone.
 	Heartbeat time.Duration
+	// MergeTime and MergeChars are when chunks of one message that are merged into one record are put on record.
+	MergeTime  time.Duration
+	MergeChars int
 }
 
 const (
@@ -104,10 +107,14 @@ func (l Limits) withDefaults() Limits {
 	}{
 		{&l.Open, 300 * time.Second}, {&l.Prompt, 3600 * time.Second}, {&l.Control, 60 * time.Second},
 		{&l.Grace, 45 * time.Second}, {&l.Idle, 1800 * time.Second}, {&l.Heartbeat, 30 * time.Second},
+		{&l.MergeTime, mergeTime},
 	} {
 		if *d.v == 0 {
 			*d.v = d.def
 		}
+	}
+	if l.MergeChars == 0 {
+		l.MergeChars = mergeChars
 	}
 	return l
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"aqueduct/acpgateway/acp"
 	"aqueduct/bridge"
 )
@@ -297,6 +299,17 @@ func TestListedInstancesAreKept(t *testing.T) {
 		h.must(err)
 		if len(inv.MissingInstances) != 1 || len(inv.DeletedInstances) != 1 || string(inv.DeletedWorkspaces[0]) != `"w"` || inv.Instances[0].LastSeen.IsZero() {
 			t.Errorf("%+v", inv)
+		}
+		for range 2 {
+			proxy, folder, err := h.gateway.Place(h.t.Context(), a.run)
+			if err != nil || proxy != "p1" || folder != "/w/a" {
+				t.Errorf("a works at %q %q %v", proxy, folder, err)
+			}
+			if proxy, folder, err = h.gateway.Place(h.t.Context(), uuid.NewString()); err != nil || proxy+folder != "" {
+				t.Errorf("who is behind no proxy works at %q %q %v", proxy, folder, err)
+			}
+			p.restart() // it is known before the proxy lists it again
+			p.link()
 		}
 		if w := inv.Workspaces[0]; w.SizeBytes == nil || *w.SizeBytes != 4096 || w.ModifiedAt.IsZero() || w.Gone {
 			t.Errorf("%+v", w)

@@ -2,6 +2,7 @@ package acpgateway
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -92,6 +93,9 @@ func (g *Gateway) restore(ctx context.Context) error {
 		p.row = row
 		p.before = acp.ProxyInfo{Capabilities: row.Capabilities}.Offers().Epoch
 		p.row.Status = store.ProxyOffline
+		var list acp.WorkspaceInventory
+		_ = json.Unmarshal(row.Workspaces, &list) // of our own writing, or none
+		p.folder, p.folders = folderOf(row.Capabilities), foldersOf(list)
 		p.mu.Unlock()
 		if row.Status != store.ProxyOffline {
 			g.keeper.proxy(p) // the process before this one had no time to

@@ -46,7 +46,11 @@ type work struct {
 	listed    map[*proxy]*acp.SandboxInventory
 }
 
+// mergeLooks is how often within the time that chunks are merged it is looked whose time has come.
+const mergeLooks = 8
+
 func (k *keeper) run(ctx context.Context) {
+	mergeTime := k.g.cfg.Limits.MergeTime
 	timer := time.NewTimer(mergeTime)
 	defer timer.Stop()
 	for {
@@ -60,7 +64,7 @@ func (k *keeper) run(ctx context.Context) {
 			f.t.records.flush()
 		}
 		k.keep(ctx, k.take())
-		timer.Reset(mergeTime / 8)
+		timer.Reset(mergeTime/mergeLooks + time.Millisecond)
 	}
 }
 

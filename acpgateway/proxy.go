@@ -30,8 +30,10 @@ type proxy struct {
 
 	mu           sync.Mutex
 	row          store.Proxy
-	link         *link // nil: offline
-	retired      bool  // it was removed; whoever registers under its id next is another
+	folder       string            // where all its agents work
+	folders      map[string]string // where each instance works, as listed
+	link         *link             // nil: offline
+	retired      bool              // it was removed; whoever registers under its id next is another
 	lost         time.Time
 	offers       acp.Offers
 	installation string
@@ -99,6 +101,7 @@ func (p *proxy) linked(l, rival *link, info acp.ProxyInfo) bool {
 		p.runs[r.RunID] = r
 	}
 	p.row = p.register(who, info)
+	p.folder = folderOf(p.row.Capabilities)
 	l.mu.Lock()
 	l.p = p
 	l.mu.Unlock()

@@ -271,6 +271,7 @@ func (p *proxy) listed(m *acp.SandboxInventory) {
 func (p *proxy) listedWork(m *acp.WorkspaceInventory) {
 	p.mu.Lock()
 	p.row.Workspaces, p.row.LastSeen = mustJSON(m), time.Now()
+	p.folders = foldersOf(*m)
 	p.mu.Unlock()
 	p.g.keeper.proxy(p)
 	p.hintAll(m)

@@ -23,6 +23,9 @@ type Controller interface {
 	// Remove forgets a proxy that has left, and where the agents of its Sessions ran. Its error is a *ControlError when it
 	// is connected or unknown.
 	Remove(ctx context.Context, proxyID string) error
+	// Place is where a Session's agent runs: the proxy, and the folder on its host as far as that is known. Both are "" for
+	// an agent that is behind no proxy.
+	Place(ctx context.Context, sessionID string) (proxyID, folder string, err error)
 	// Linked tells whether a proxy is connected to this replica, and how many Turns it works on.
 	Linked(proxyID string) (linked bool, busy int)
 }

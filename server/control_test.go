@@ -45,6 +45,10 @@ func (f *fakeControl) Prune(_ context.Context, proxyID string, dryRun bool) (bri
 
 func (f *fakeControl) Linked(proxyID string) (bool, int) { return proxyID == "p1", 2 }
 
+func (f *fakeControl) Place(context.Context, string) (string, string, error) {
+	return "p1", "/srv/shop", nil
+}
+
 func (f *fakeControl) Remove(_ context.Context, proxyID string) error {
 	return f.note("remove %s", proxyID)
 }
@@ -88,6 +92,23 @@ func (a answer) is(t *testing.T, status int, body string) {
 	t.Helper()
 	if a.status != status || strings.TrimSpace(a.body) != body {
 		t.Errorf("%d %s\nwant %d %s", a.status, a.body, status, body)
+	}
+}
+
+// TestInboxSaysWhereFrom: who decides sees which agent asks, and where it works.
+func TestInboxSaysWhereFrom(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []bridge.Answer) {
+		if len(answers) == 0 {
+			say(permission("q1"))
+		}
+	}, plan{control: &fakeControl{}})
+	h.chat("T", "R", "go")
+	const want = `"thread_id":"T","agent":"scripted","proxy_id":"p1","folder":"/srv/shop"`
+	for _, path := range []string{"/api/approvals", "/api/approvals/" + h.question()} {
+		if got := h.do("GET", path, ""); got.status != 200 || !strings.Contains(got.body, want) {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
 	}
 }
 

@@ -21,7 +21,13 @@ const draftPrefix = ".draft-"
 // repository, or else a copy of the source. It gets its name when it is whole: a proxy that is killed halfway leaves a draft,
 // which the next attempt removes.
 func (p *Proxy) furnish(ctx context.Context, w workspace, runID string) (dir string, err error) {
-	if w.shared || p.cfg.Source == "" {
+	if w.shared {
+		return "", nil
+	}
+	if _, err := os.Lstat(w.root); errors.Is(err, fs.ErrNotExist) {
+		defer func() { p.now(p.workspaceInventory()) }() // people are told where an agent works before the next list is due
+	}
+	if p.cfg.Source == "" {
 		return "", w.ensure()
 	}
 	p.furnishing.Lock()

@@ -205,6 +205,7 @@ type capabilities struct {
 		Provider          string `json:"provider"`
 		TerminalEnabled   bool   `json:"terminalEnabled"`
 		WorkspaceProvider string `json:"workspaceProvider"`
+		WorkingDir        string `json:"workingDir,omitempty"` // of all agents, where they share one
 		GitPush           bool   `json:"gitPush"`
 	} `json:"sandbox"`
 	Tunnel bool `json:"acpTunnel"`
@@ -216,6 +217,9 @@ func (p *Proxy) capabilities() capabilities {
 	c.Runtime.Platform, c.Runtime.Arch = runtime.GOOS, runtime.GOARCH
 	c.Sandbox.Provider, c.Sandbox.WorkspaceProvider = provider, workspaceProvider
 	c.Sandbox.TerminalEnabled, c.Sandbox.GitPush = p.cfg.Terminal, true
+	if p.cfg.Workspaces == "" {
+		c.Sandbox.WorkingDir = p.cfg.Cwd
+	}
 	c.Tunnel = true
 	c.Offers = acp.Offers{Seq: true, PermissionCancelled: true, Epoch: p.epoch}
 	return c

@@ -35,6 +35,8 @@ type acpFlags struct {
 	ACPOpenTimeout   time.Duration `name:"acp-open-timeout" default:"300s" help:"How long an ACP agent may take to start. $ACP_OPEN_TIMEOUT_MS means the same, in milliseconds."`
 	ACPPromptTimeout time.Duration `name:"acp-prompt-timeout" default:"3600s" help:"How long an ACP agent may take to answer, open questions apart. $ACP_PROMPT_TIMEOUT_MS means the same, in milliseconds."`
 	ACPToken         bool          `name:"acp-token" default:"true" negatable:"" help:"Give ACP agents AQUEDUCT_BASE_URL and AQUEDUCT_TOKEN, to call tools as their session's agent."`
+	ACPMergeTime     time.Duration `name:"acp-merge-time" default:"800ms" help:"How long chunks of one message of an ACP agent are merged into one record."`
+	ACPMergeChars    int           `name:"acp-merge-chars" default:"16000" help:"Characters after which such a record is written at once."`
 	ProxyGrace       time.Duration `default:"45s" help:"How long a proxy's link may be cut before its turns fail."`
 	BootstrapFile    string        `help:"File that holds the token proxies register with." placeholder:"FILE"`
 	Key              keyFlag       `embed:""`
@@ -94,7 +96,7 @@ func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directo
 		Authenticate: keys.proxy, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
 		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Order: append(order, s.ACP.ACPAgents.order...), Logger: log,
 		Meter:  acpgateway.Meter{Linked: metrics.ProxiesLinked, Frame: metrics.FrameTaken, Refused: metrics.FrameRefused},
-		Limits: acpgateway.Limits{Open: s.ACP.ACPOpenTimeout, Prompt: s.ACP.ACPPromptTimeout, Grace: s.ACP.ProxyGrace},
+		Limits: acpgateway.Limits{Open: s.ACP.ACPOpenTimeout, Prompt: s.ACP.ACPPromptTimeout, Grace: s.ACP.ProxyGrace, MergeTime: s.ACP.ACPMergeTime, MergeChars: s.ACP.ACPMergeChars},
 	})
 }
 
