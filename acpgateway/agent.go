@@ -20,10 +20,24 @@ type Agent struct {
 
 var errOffline = &bridge.Failure{Code: CodeOffline, Message: "The agent is offline: no proxy that runs it is connected."}
 
+// Available implements bridge.Availability.
+func (a *Agent) Available() bool {
+	for _, p := range a.g.allProxies() {
+		if p.serves(a.id) && p.online() {
+			return true
+		}
+	}
+	return false
+}
+
 // Start implements bridge.Agent.
 func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error) {
 	t, err := a.place(ctx, call.SessionID)
 	if err != nil {
+		return nil, err
+	}
+	if err := t.readyToken(ctx); err != nil {
+		t.release()
 		return nil, err
 	}
 	t.cancelOthers(call.TurnID)
@@ -50,7 +64,7 @@ func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []bridge.A
 	r.last = mark{epoch: r.skip.epoch, seq: r.skip.seq}
 	if !call.Unprompted {
 		r.follow = call.TurnID
-		t.want(call.TurnID)
+		r.inherited = t.want(call.TurnID)
 	}
 	t.attach(r)
 	t.translateFrom(call, false)
@@ -72,6 +86,7 @@ func (a *Agent) Forget(ctx context.Context, sessionID string) error {
 	}
 	if err == nil {
 		t.close()
+		t.removeWorkspace()
 		a.g.drop(t)
 		t.p.forget(sessionID)
 	}
@@ -95,8 +110,7 @@ func (a *Agent) place(ctx context.Context, sessionID string) (*tunnel, error) {
 	if t, err = a.g.seatNew(a.id, row); err != nil {
 		return nil, err
 	}
-	row.ProxyID = t.p.id
-	if err := a.g.cfg.Registry.SaveInstance(ctx, row); err != nil {
+	if err := a.g.keeper.saveInstance(ctx, t); err != nil {
 		a.g.drop(t)
 		return nil, err
 	}

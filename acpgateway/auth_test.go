@@ -1,7 +1,9 @@
 package acpgateway_test
 
 import (
+	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,32 +128,74 @@ func TestFramesBeforeRegisterAgent(t *testing.T) {
 	})
 }
 
-// A newer connection of a proxy wins: the older is closed with 4001, and its end does not
-// unregister the newer.
+// A newer connection of a proxy wins over one of the same start or installation, and over one where nobody answers: the
+// older is closed with 4001, and its end does not unregister the newer.
 func TestNewerConnectionWins(t *testing.T) {
+	for name, again := range map[string]func(p *double){
+		"same start":        func(*double) {},
+		"same installation": func(p *double) { p.reborn("e2") },
+		"half open":         func(p *double) { p.reborn("e2"); p.installation = "other" },
+		"half open, old":    func(p *double) { p.counts, p.installation = false, "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, plan{}, func(h *house) {
+				p := newProxy(h, "p1")
+				p.installation = "here"
+				p.link()
+				if strings.HasPrefix(name, "half open") {
+					p.conn.SetPingHandler(func(string) error { return nil })
+				}
+				old := p.bye
+				again(p)
+				began := time.Now()
+				p.link()
+				if code := closeCode(<-old); code != 4001 {
+					t.Errorf("closed with %d", code)
+				}
+				if took := time.Since(began); took > 3*time.Second || took > 0 && !strings.HasPrefix(name, "half open") {
+					t.Errorf("it waited %v", took)
+				}
+				h.pass(30 * time.Second)
+				if h.online() != 1 {
+					t.Error("the newer connection is not registered")
+				}
+				c := p.begin("t1", "hi")
+				c.ends()
+				c.s.rest()
+			})
+		})
+	}
+}
+
+// A second proxy under the id of one that is there is refused in words, as often as it comes; the first does not notice.
+func TestSecondProxyOfOneIDIsRefused(t *testing.T) {
 	for _, kind := range []func(*house, string) *double{oldProxy, newProxy} {
 		inHouseNamed(t, kind, func(h *house, p *double) {
 			p.link()
 			c := p.begin("t1", "hi")
 			c.says("m", "one ")
-			h.settle()
-			old := p.bye
-			p.link()
-			if code := closeCode(<-old); code != 4001 {
-				t.Errorf("closed with %d", code)
-			}
-			h.pass(30 * time.Second)
-			if h.online() != 1 {
-				t.Error("the newer connection is not registered")
+			for range 5 {
+				second := kind(h, "p1")
+				second.epoch = "of another"
+				if second.counts {
+					second.installation = "elsewhere"
+				}
+				conn := h.dial(h.token("p1", "dev"))
+				body, err := acp.Encode(&acp.RegisterAgent{Agent: second.info()})
+				h.must(err)
+				h.must(conn.WriteMessage(websocket.TextMessage, body))
+				_, _, err = conn.ReadMessage()
+				var bye *websocket.CloseError
+				if !errors.As(err, &bye) || bye.Code != 4009 || !strings.Contains(bye.Text, "another proxy is connected under this id") {
+					t.Errorf("%v", err)
+				}
+				h.pass(time.Second)
 			}
 			c.says("m", "two")
 			c.ends()
 			c.s.rest()
-			events := h.events("t1")
-			h.legal("t1", events)
-			c = p.begin("t1", "again")
-			c.ends()
-			c.s.rest()
+			h.reads("t1", "RUN", "says: one two", "DONE success")
+			p.silent()
 		})
 	}
 }

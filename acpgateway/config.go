@@ -28,6 +28,9 @@ type Config struct {
 	Stalled func() bool
 	Hints   *hints.Hub
 	Agents  map[string]AgentConfig
+	Order   []string // of those of them that are listed before any that a proxy brings
+	// BaseURL is where agents reach this server. "" keeps it and their tokens from them.
+	BaseURL string
 	Limits  Limits
 	Meter   Meter
 	Logger  *slog.Logger
@@ -52,6 +55,7 @@ type AgentConfig struct {
 	// PromptCapabilities are what its prompts may hold beside text and links, where its proxy does
 	// not say.
 	PromptCapabilities acp.PromptCapabilities
+	NoToken            bool // it gets neither our address nor a token to call us with
 }
 
 // Limits are the gateway's settings. The zero value of a member means its default.
@@ -67,6 +71,9 @@ type Limits struct {
 	Idle time.Duration
 	// Heartbeat is how often a proxy is expected to say something; after three it is gone.
 	Heartbeat time.Duration
+	// MergeTime and MergeChars are when chunks of one message that are merged into one record are put on record.
+	MergeTime  time.Duration
+	MergeChars int
 }
 
 const (
@@ -106,10 +113,14 @@ func (l Limits) withDefaults() Limits {
 	}{
 		{&l.Open, 300 * time.Second}, {&l.Prompt, 3600 * time.Second}, {&l.Control, 60 * time.Second},
 		{&l.Grace, 45 * time.Second}, {&l.Silence, 300 * time.Second}, {&l.Idle, 1800 * time.Second}, {&l.Heartbeat, 30 * time.Second},
+		{&l.MergeTime, mergeTime},
 	} {
 		if *d.v == 0 {
 			*d.v = d.def
 		}
+	}
+	if l.MergeChars == 0 {
+		l.MergeChars = mergeChars
 	}
 	return l
 }
@@ -127,6 +138,7 @@ const (
 	refusedMalformed    = "malformed"
 	refusedUnknown      = "unknown_type"
 	refusedUnregistered = "unregistered"
+	refusedOccupied     = "occupied_id" // of a second proxy under the id of one that is there
 	refusedForeign      = "foreign_run" // another proxy's run, or nobody's
 	refusedUnexpected   = "unexpected"  // an answer to nothing
 	refusedTooMuch      = "too_much"

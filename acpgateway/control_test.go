@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"aqueduct/acpgateway/acp"
 	"aqueduct/bridge"
 )
@@ -211,8 +213,9 @@ func TestSandboxControl(t *testing.T) {
 			{bridge.SandboxControl{Action: acp.ActionEnsureRunning, SessionID: c.run}, `{"type":"sandbox_control","action":"ensure_running","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
 			{bridge.SandboxControl{Action: acp.ActionStop, InstanceName: "i"}, `{"type":"sandbox_control","action":"stop","instance_name":"i","request_id":"ID"}`},
 			{bridge.SandboxControl{Action: acp.ActionRemove, InstanceName: "i"}, `{"type":"sandbox_control","action":"remove","instance_name":"i","request_id":"ID"}`},
-			{bridge.SandboxControl{Action: acp.ActionPruneOrphans, DryRun: true}, `{"type":"sandbox_control","action":"prune_orphans","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"dry_run":true}`},
+			{bridge.SandboxControl{Action: acp.ActionPruneOrphans, DryRun: true}, `{"type":"sandbox_control","action":"prune_orphans","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"dry_run":true,"gc":{"remove_orphans":true,"remove_workspaces":true}}`},
 			{bridge.SandboxControl{Action: acp.ActionGC, RemoveOrphans: true, RemoveWork: true, MaxDeleteCount: 3}, `{"type":"sandbox_control","action":"gc","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"gc":{"remove_orphans":true,"remove_workspaces":true,"max_delete_count":3}}`},
+			{bridge.SandboxControl{Action: acp.ActionGC, RemoveOrphans: true}, `{"type":"sandbox_control","action":"gc","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"gc":{"remove_orphans":true}}`},
 			{bridge.SandboxControl{Action: acp.ActionRemoveWorkspace, SessionID: c.run}, `{"type":"sandbox_control","action":"remove_workspace","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
 			{bridge.SandboxControl{Action: acp.ActionReportInventory}, `{"type":"sandbox_control","action":"report_inventory","request_id":"ID"}`},
 			{bridge.SandboxControl{Action: acp.ActionRemoveImage, Image: "img"}, `{"type":"sandbox_control","action":"remove_image","request_id":"ID","image":"img"}`},
@@ -257,6 +260,74 @@ func TestSandboxControl(t *testing.T) {
 		_, err = h.gateway.Sandbox(h.t.Context(), "p1", bridge.SandboxControl{Action: acp.ActionInspect})
 		if got := code(t, err); got != bridge.ControlOffline {
 			t.Error(got)
+		}
+	})
+}
+
+// What a list says is kept of every Session's instance, in memory or not, and shown: when it was seen, what is missing or was
+// deleted, how large a folder is.
+func TestListedInstancesAreKept(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		a, b := p.begin("a", "hi"), p.begin("b", "hi")
+		a.ends()
+		b.ends()
+		h.settle()
+		p.restart() // neither is in memory now
+		p.link()
+		c := p.begin("c", "hi")
+		c.ends()
+		h.settle()
+		p.raw(`{"type":"sandbox_inventory","inventory_id":"i1","provider":"bwrap","runtime":null,"captured_at":"2000-01-01T00:01:00Z","instances":[
+			{"instance_name":"tuixiu-run-` + a.run + `","run_id":"` + a.run + `","status":"stopped","created_at":null,"last_seen_at":"2000-01-01T00:00:10Z"},
+			{"instance_name":"tuixiu-run-` + c.run + `","run_id":"` + c.run + `","status":"running","created_at":null,"last_seen_at":"2000-01-01T00:00:20Z"}],
+			"missing_instances":[{"instance_name":"tuixiu-run-` + b.run + `","run_id":"` + b.run + `"}],"deleted_instances":["old"],"deleted_workspaces":["w"]}`)
+		p.raw(`{"type":"workspace_inventory","inventory_id":"i2","captured_at":"2000-01-01T00:00:00Z","workspace_provider":"host","workspaces":[
+			{"workspace_provider":"host","run_id":"` + a.run + `","instance_name":"tuixiu-run-` + a.run + `","host_path":"/w/a","guest_path":"/workspace","exists":true,"mtime":"2000-01-01T00:00:05Z","size_bytes":4096}]}`)
+		h.pass(5 * time.Second)
+		for thread, want := range map[string]string{"a": "stopped bwrap 00:00:10", "b": "missing", "c": "running bwrap 00:00:20"} {
+			row := h.instance(thread)
+			got := row.Status
+			if thread != "b" {
+				got += " " + row.Provider + " " + row.LastSeen.UTC().Format(time.TimeOnly)
+			}
+			if got != want {
+				t.Errorf("%s is kept as %q, not %q", thread, got, want)
+			}
+		}
+		inv, err := h.gateway.Inventory(h.t.Context(), "p1")
+		h.must(err)
+		if len(inv.MissingInstances) != 1 || len(inv.DeletedInstances) != 1 || string(inv.DeletedWorkspaces[0]) != `"w"` || inv.Instances[0].LastSeen.IsZero() {
+			t.Errorf("%+v", inv)
+		}
+		for range 2 {
+			proxy, folder, err := h.gateway.Place(h.t.Context(), a.run)
+			if err != nil || proxy != "p1" || folder != "/w/a" {
+				t.Errorf("a works at %q %q %v", proxy, folder, err)
+			}
+			if proxy, folder, err = h.gateway.Place(h.t.Context(), uuid.NewString()); err != nil || proxy+folder != "" {
+				t.Errorf("who is behind no proxy works at %q %q %v", proxy, folder, err)
+			}
+			p.restart() // it is known before the proxy lists it again
+			p.link()
+		}
+		if w := inv.Workspaces[0]; w.SizeBytes == nil || *w.SizeBytes != 4096 || w.ModifiedAt.IsZero() || w.Gone {
+			t.Errorf("%+v", w)
+		}
+	})
+}
+
+// A proxy without a thread is told that nothing is expected: without the list it must refuse, just when all it has is orphans.
+func TestPruneWithoutThreads(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := oldProxy(h, "p1").link()
+		for _, action := range []string{acp.ActionPruneOrphans, acp.ActionGC} {
+			ctx, cancel := context.WithCancel(h.t.Context())
+			go func() { _, _ = h.gateway.Sandbox(ctx, "p1", bridge.SandboxControl{Action: action}) }()
+			if d := p.next(); !strings.Contains(d.raw, `"expected_instances":[]`) || !strings.Contains(d.raw, `"remove_workspaces":true`) {
+				t.Errorf("%s", d.raw)
+			}
+			cancel()
 		}
 	})
 }

@@ -25,6 +25,8 @@ type double struct {
 	marks  bool   // it marks what session/load repeats
 	epoch  string
 
+	installation string
+
 	mu    sync.Mutex
 	conn  *websocket.Conn // nil: not linked
 	bye   chan error      // why the link ended
@@ -117,7 +119,7 @@ func (p *double) link() *double {
 
 // info is what it introduces itself with. The lock is held.
 func (p *double) info() acp.ProxyInfo {
-	info := acp.ProxyInfo{ID: p.id, Name: p.id, MaxConcurrent: p.most, Capabilities: []byte(`{"acpTunnel":true}`)}
+	info := acp.ProxyInfo{ID: p.id, Name: p.id, MaxConcurrent: p.most, Installation: p.installation, Capabilities: []byte(`{"acpTunnel":true}`)}
 	if !p.counts {
 		return info
 	}

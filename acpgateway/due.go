@@ -15,9 +15,10 @@ func (r *turn) due(out []fromacp.Out, full bool) []fromacp.Out {
 	}
 	switch {
 	case r.wasStopped():
-		r.phase = ended
-		return r.t.tr.PromptEnd(r.withdraw(out), acp.StopCancelled, nil)
+		return r.stop(out)
 	case r.orphaned():
+		// There is nothing to stop. A cancelled prompt would keep the next one waiting for an end that cannot come.
+		r.t.forget(r.following())
 		return r.fail(r.withdraw(out), restartedCause(), unwanted)
 	case full:
 		return r.fail(out, fromacp.Cause{Code: CodeOverloaded, Message: "The agent says more than can be taken in."}, unwanted)
@@ -43,10 +44,25 @@ func (r *turn) due(out []fromacp.Out, full bool) []fromacp.Out {
 	return out
 }
 
-// orphaned says that a Turn from before a restart of ours is of an earlier start of the proxy:
-// its agent ended with that.
+// stop ends a Turn that was cancelled. What the agent said by itself ends as it would have ended anyhow.
+func (r *turn) stop(out []fromacp.Out) []fromacp.Out {
+	r.phase = ended
+	reason := acp.StopCancelled
+	if r.call.Unprompted && r.following() == "" {
+		reason = ""
+	}
+	return r.t.tr.PromptEnd(r.withdraw(out), reason, nil)
+}
+
+// orphaned says that the prompt was given to an earlier start of the proxy, with which its agent ended: neither the start
+// that this process knew last before it began nor the one that the log names is the one that is linked now. The log alone
+// would not do: its newest mark may be of an earlier Turn, or there may be none.
 func (r *turn) orphaned() bool {
-	return r.phase == adopting && !r.call.Unprompted && r.skip.epoch != "" && r.t.p.online() && r.t.p.counts() && r.t.p.epoch() != r.skip.epoch
+	if r.phase != adopting || !r.inherited || !r.t.p.online() || !r.t.p.counts() {
+		return false
+	}
+	now, before := r.t.p.epoch(), r.t.p.inheritedEpoch()
+	return before+r.skip.epoch != "" && before != now && r.skip.epoch != now
 }
 
 func restartedCause() fromacp.Cause {

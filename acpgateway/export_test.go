@@ -11,3 +11,6 @@ func (g *Gateway) Remembered(proxy string) (lines, foreign int) {
 	defer p.inMu.Unlock()
 	return p.in.Len(), len(p.foreign)
 }
+
+// Agent is the Agent of an id, to be called without a bridge.
+func (g *Gateway) Agent(id string) *Agent { return g.agent(id) }

@@ -2,14 +2,18 @@ package acpgateway
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/gorilla/websocket"
 
+	"aqueduct/acpgateway/acp"
 	"aqueduct/store"
 )
 
@@ -46,7 +50,10 @@ func New(cfg Config) *Gateway {
 	}
 	g.keeper.g, g.keeper.bell = g, make(chan struct{}, 1)
 	g.caller.g, g.caller.bell = g, make(chan struct{}, 1)
-	for id := range cfg.Agents {
+	for _, id := range cfg.Order {
+		g.agent(id)
+	}
+	for _, id := range slices.Sorted(maps.Keys(cfg.Agents)) {
 		g.agent(id)
 	}
 	return g
@@ -84,7 +91,11 @@ func (g *Gateway) restore(ctx context.Context) error {
 		p := g.proxy(row.ID)
 		p.mu.Lock()
 		p.row = row
+		p.before = acp.ProxyInfo{Capabilities: row.Capabilities}.Offers().Epoch
 		p.row.Status = store.ProxyOffline
+		var list acp.WorkspaceInventory
+		_ = json.Unmarshal(row.Workspaces, &list) // of our own writing, or none
+		p.folder, p.folders = folderOf(row.Capabilities), foldersOf(list)
 		p.mu.Unlock()
 		if row.Status != store.ProxyOffline {
 			g.keeper.proxy(p) // the process before this one had no time to

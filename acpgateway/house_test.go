@@ -38,6 +38,8 @@ type plan struct {
 	agents map[string]acpgateway.AgentConfig
 	limits acpgateway.Limits
 	bridge bridge.Limits
+
+	baseURL string
 }
 
 // house is a whole bridge with a gateway over a real database, in a bubble: time passes when
@@ -54,6 +56,7 @@ type house struct {
 	log      *eventlog.Log
 	sessions *bridge.Sessions
 	gateway  *acpgateway.Gateway
+	agents   *bridge.Directory
 	hub      *hints.Hub
 	stop     func()
 
@@ -100,6 +103,7 @@ func (h *house) start() {
 	bell := eventlog.NewBell(local.New())
 	h.log = eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger})
 	agents := bridge.NewDirectory()
+	h.agents = agents
 	h.store, h.net, h.hub = st, newNetwork(), hints.New(hints.Config{Sessions: st})
 	h.sessions = bridge.New(bridge.Config{
 		Store: st, Log: h.log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
@@ -107,7 +111,7 @@ func (h *house) start() {
 	})
 	h.gateway = acpgateway.New(acpgateway.Config{
 		Authenticate: h.authenticate, Registry: proxies.New(st), Directory: agents, Spoke: h.sessions.Spoke, Note: h.log.Note,
-		Stalled: h.log.Stalled, Hints: h.hub, Agents: h.plan.agents, Limits: h.plan.limits, Logger: logger, Meter: h.meter(),
+		Stalled: h.log.Stalled, Hints: h.hub, Agents: h.plan.agents, BaseURL: h.plan.baseURL, Limits: h.plan.limits, Logger: logger, Meter: h.meter(),
 	})
 	web := &http.Server{Handler: h.gateway, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	var edge, driving, upstream, ground sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"aqueduct/acpgateway/acp"
 	"aqueduct/store"
 )
 
@@ -18,12 +19,16 @@ type keeper struct {
 	g    *Gateway
 	bell chan struct{} // capacity 1
 
+	saving sync.Mutex // while a proxy or an instance is written; removing a proxy excludes it
+
 	mu        sync.Mutex
 	records   []store.Record
 	room      chan struct{} // closed when records were taken
 	flushes   []flushing    // in the order of their times
 	proxies   map[*proxy]bool
 	instances map[*tunnel]bool
+	revoked   map[*proxy]time.Time
+	listed    map[*proxy]*acp.SandboxInventory
 }
 
 // flushing is a recorder that merges, until a time.
@@ -37,9 +42,15 @@ type work struct {
 	records   []store.Record
 	proxies   map[*proxy]bool
 	instances map[*tunnel]bool
+	revoked   map[*proxy]time.Time
+	listed    map[*proxy]*acp.SandboxInventory
 }
 
+// mergeLooks is how often within the time that chunks are merged it is looked whose time has come.
+const mergeLooks = 8
+
 func (k *keeper) run(ctx context.Context) {
+	mergeTime := k.g.cfg.Limits.MergeTime
 	timer := time.NewTimer(mergeTime)
 	defer timer.Stop()
 	for {
@@ -53,7 +64,7 @@ func (k *keeper) run(ctx context.Context) {
 			f.t.records.flush()
 		}
 		k.keep(ctx, k.take())
-		timer.Reset(mergeTime / 8)
+		timer.Reset(mergeTime/mergeLooks + time.Millisecond)
 	}
 }
 
@@ -73,8 +84,8 @@ func (k *keeper) merged(now time.Time) []flushing {
 func (k *keeper) take() work {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	w := work{records: k.records, proxies: k.proxies, instances: k.instances}
-	k.records, k.proxies, k.instances = nil, nil, nil
+	w := work{records: k.records, proxies: k.proxies, instances: k.instances, revoked: k.revoked, listed: k.listed}
+	k.records, k.proxies, k.instances, k.revoked, k.listed = nil, nil, nil, nil, nil
 	if k.room != nil {
 		close(k.room)
 		k.room = nil
@@ -89,18 +100,54 @@ func (k *keeper) keep(ctx context.Context, w work) {
 		}
 	}
 	for p := range w.proxies {
-		p.mu.Lock()
-		row := p.row
-		p.mu.Unlock()
-		k.complain(ctx, k.g.cfg.Registry.SaveProxy(ctx, row))
+		k.complain(ctx, k.saveProxy(ctx, p))
+	}
+	for p, at := range w.revoked {
+		k.complain(ctx, k.g.cfg.Registry.RevokeTokens(ctx, p.id, at))
+	}
+	for p, m := range w.listed {
+		k.complain(ctx, k.saveListed(ctx, p, m))
 	}
 	for t := range w.instances {
-		t.mu.Lock()
-		row := t.row
-		t.mu.Unlock()
-		row.UpdatedAt = time.Now()
-		k.complain(ctx, k.g.cfg.Registry.SaveInstance(ctx, row))
+		k.complain(ctx, k.saveInstance(ctx, t))
 	}
+}
+
+// saveProxy writes a proxy's row as it is now. A removed proxy stays removed: without the lock its row could be written
+// right behind the removal.
+func (k *keeper) saveProxy(ctx context.Context, p *proxy) error {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	p.mu.Lock()
+	row, retired := p.row, p.retired
+	p.mu.Unlock()
+	if retired {
+		return nil
+	}
+	return k.g.cfg.Registry.SaveProxy(ctx, row)
+}
+
+// saveRow writes the row of a Session that is not in memory.
+func (k *keeper) saveRow(ctx context.Context, p *proxy, row store.SandboxInstance) error {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	if p.isRetired() {
+		return nil
+	}
+	return k.g.cfg.Registry.SaveInstance(ctx, row)
+}
+
+func (k *keeper) saveInstance(ctx context.Context, t *tunnel) error {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	if t.p.isRetired() {
+		return nil
+	}
+	t.mu.Lock()
+	row := t.row
+	t.mu.Unlock()
+	row.UpdatedAt = time.Now()
+	return k.g.cfg.Registry.SaveInstance(ctx, row)
 }
 
 // bySession parts records, so that what the store refuses is one Session's.
@@ -166,6 +213,28 @@ func (k *keeper) proxy(p *proxy) {
 		k.proxies = make(map[*proxy]bool)
 	}
 	k.proxies[p] = true
+	k.mu.Unlock()
+	k.ring()
+}
+
+// list keeps the newest list of a proxy's instances.
+func (k *keeper) list(p *proxy, m *acp.SandboxInventory) {
+	k.mu.Lock()
+	if k.listed == nil {
+		k.listed = make(map[*proxy]*acp.SandboxInventory)
+	}
+	k.listed[p] = m
+	k.mu.Unlock()
+	k.ring()
+}
+
+// revoke makes the tokens worthless that a proxy's agents got before a time.
+func (k *keeper) revoke(p *proxy, before time.Time) {
+	k.mu.Lock()
+	if k.revoked == nil {
+		k.revoked = make(map[*proxy]time.Time)
+	}
+	k.revoked[p] = before
 	k.mu.Unlock()
 	k.ring()
 }

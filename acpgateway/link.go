@@ -17,6 +17,7 @@ import (
 const (
 	closeRefused  = websocket.ClosePolicyViolation
 	closeReplaced = 4001 // a newer connection of the same proxy has come
+	closeOccupied = 4009 // another proxy is connected under this id
 )
 
 // link is one connection of a proxy.
@@ -31,6 +32,8 @@ type link struct {
 	urgent []acp.Frame      // not counted: sent on this link or never
 	acks   map[string]int64 // to be told, by run
 	bell   chan struct{}    // capacity 1
+
+	signs chan struct{} // capacity 1: the proxy gave a sign of life
 }
 
 // ServeHTTP takes one proxy's connection and returns when it has ended.
@@ -60,7 +63,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		sayGoodbye(conn, closeRefused, "Unauthorized")
 		return
 	}
-	g.serve(ctx, &link{g: g, conn: conn, who: who, acks: make(map[string]int64), bell: make(chan struct{}, 1)})
+	g.serve(ctx, &link{g: g, conn: conn, who: who, acks: make(map[string]int64), bell: make(chan struct{}, 1), signs: make(chan struct{}, 1)})
 }
 
 func sayGoodbye(conn *websocket.Conn, code int, text string) {
@@ -101,9 +104,15 @@ func (l *link) read(ctx context.Context) error {
 	l.conn.SetReadLimit(frameBytes)
 	patience := registerWait
 	alive := func() error { return l.conn.SetReadDeadline(time.Now().Add(patience)) }
-	l.conn.SetPongHandler(func(string) error { return alive() })
+	l.conn.SetPongHandler(func(string) error {
+		l.sign()
+		return alive()
+	})
 	ping := l.conn.PingHandler()
-	l.conn.SetPingHandler(func(data string) error { return errors.Join(alive(), ping(data)) })
+	l.conn.SetPingHandler(func(data string) error {
+		l.sign()
+		return errors.Join(alive(), ping(data))
+	})
 	for {
 		if err := alive(); err != nil {
 			return err
@@ -112,6 +121,7 @@ func (l *link) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		l.sign()
 		if kind != websocket.TextMessage {
 			l.g.refuse(refusedMalformed)
 			continue
@@ -123,6 +133,38 @@ func (l *link) read(ctx context.Context) error {
 			patience = 3 * l.g.cfg.Limits.Heartbeat
 		}
 	}
+}
+
+// sign notes that something came.
+func (l *link) sign() {
+	select {
+	case l.signs <- struct{}{}:
+	default:
+	}
+}
+
+// probeWait is how long the other end of a link may take to show that it is there.
+const probeWait = 2 * time.Second
+
+// answers says whether somebody is still at the other end: a ping is answered, or anything comes. A link whose cable was cut
+// stays open here for as long as three heartbeats.
+func (l *link) answers(ctx context.Context) bool {
+	select {
+	case <-l.signs: // of before
+	default:
+	}
+	if err := l.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(probeWait)); err != nil {
+		return false
+	}
+	timer := time.NewTimer(probeWait)
+	defer timer.Stop()
+	select {
+	case <-l.signs:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // write is the only writer of frames: acks and what is urgent, then the proxy's outbox.

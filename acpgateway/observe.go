@@ -62,6 +62,9 @@ func (t *tunnel) heard(m *acp.ACPUpdate) {
 	if bytes.Contains(m.Update, []byte("rompt_capabilities")) || bytes.Contains(m.Update, []byte("romptCapabilities")) {
 		t.learnCapabilities(m.Update)
 	}
+	if m.PromptID != nil {
+		t.lives(*m.PromptID)
+	}
 	if !tellsSettings(m.Update) {
 		return
 	}
@@ -121,6 +124,9 @@ func (t *tunnel) promptEnded(m *acp.PromptResult) bool {
 		return false
 	}
 	t.results.add(m.PromptID)
+	if p := t.prompts[m.PromptID]; p != nil && p.fate == wanted {
+		t.dropLeft(m.PromptID)
+	}
 	delete(t.prompts, m.PromptID)
 	t.used = time.Now()
 	if m.SessionID != "" {
@@ -137,9 +143,13 @@ func (t *tunnel) promptEnded(m *acp.PromptResult) bool {
 func (t *tunnel) gone(status string) {
 	t.mu.Lock()
 	t.closing = time.Time{}
+	busy := len(t.prompts) > 0 && status != "closed"
 	t.ended()
 	t.mu.Unlock()
 	t.note(func(row *store.SandboxInstance) { row.Status = status })
+	if !busy { // else the proxy may start the agent again for a prompt that is on its way, with the same environment
+		t.revokeToken()
+	}
 }
 
 // signalled learns from a proxy's own signal. A request for permission that a cancelled
@@ -172,11 +182,25 @@ func (t *tunnel) signalled(m *acp.ProxyUpdate) bool {
 	return true
 }
 
+// seenEvery is how old what is kept of when an instance was seen may be: it comes with every prompt, and is not worth a
+// write each.
+const seenEvery = time.Minute
+
 func (t *tunnel) status(s *acp.InstanceStatus) {
+	seen := timeOf(&s.LastSeenAt)
+	if seen.IsZero() {
+		seen = time.Now()
+	}
+	t.mu.Lock()
+	stale := seen.Sub(t.row.LastSeen) > seenEvery
+	t.mu.Unlock()
 	t.note(func(row *store.SandboxInstance) {
 		row.Status, row.Provider, row.Runtime, row.LastError = s.Status, s.Provider, word(s.Runtime), word(s.LastError)
-		row.LastSeen = time.Now() // but its name stays what it was opened with
+		row.LastSeen = seen // but its name stays what it was opened with
 	})
+	if stale {
+		t.g.keeper.instance(t)
+	}
 }
 
 // declined answers what nobody is to be asked: for a prompt that was cancelled, or with nothing

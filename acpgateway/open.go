@@ -42,6 +42,7 @@ func (r *turn) init(c AgentConfig) *acp.Init {
 		env = make(map[string]string)
 	}
 	env["TUIXIU_RUN_ID"], env["TUIXIU_INSTANCE_NAME"], env["TUIXIU_AGENT_ID"] = r.t.id, r.t.instance(), r.call.AgentID
+	r.t.callback(c, env)
 	i := &acp.Init{Script: c.InitScript, TimeoutSeconds: int(c.initTimeout() / time.Second), Env: env, AgentInputs: c.AgentInputs}
 	if i.AgentInputs == nil {
 		i.AgentInputs = emptyInputs()

@@ -150,6 +150,9 @@ func TestDeletedThreadIsClosed(t *testing.T) {
 		want[*acp.SessionCancel](p)
 		h.must(<-deleted)
 		want[*acp.Close](p)
+		if f := want[*acp.SandboxControl](p); f.Action != "remove_workspace" || f.RunID != c.run || f.InstanceName != "tuixiu-run-"+c.run {
+			t.Errorf("%+v", f)
+		}
 		p.say(c.stopped(), exitOf(c.run, nil), &acp.Closed{RunID: c.run, OK: true})
 		h.settle()
 		p.silent()

@@ -22,6 +22,7 @@ const (
 type prompt struct {
 	fate  fate
 	since time.Time // it has this fate
+	lived time.Time // the last update that named it; zero when none did
 }
 
 func (p *prompt) become(f fate) { p.fate, p.since = f, time.Now() }
@@ -34,16 +35,21 @@ func (t *tunnel) sent(id string) {
 	t.turns.add(id)
 }
 
-// want takes up a prompt again. Whether the agent still has it will show.
-func (t *tunnel) want(id string) {
+// want takes up a prompt again. Whether the agent still has it will show. It is inherited when this process did not send
+// it, or knows nothing of it any more.
+func (t *tunnel) want(id string) (inherited bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p := t.prompts[id]; p != nil {
 		p.become(wanted)
-		return
+		return false
 	}
-	t.prompts[id] = &prompt{fate: wanted, since: time.Now()} // from before a restart
+	if t.results.has(id) {
+		return false // it has ended; the result waits in the queue
+	}
+	t.prompts[id] = &prompt{fate: wanted, since: time.Now()}
 	t.turns.add(id)
+	return true
 }
 
 // leave lets a prompt go on without its Turn.
@@ -52,6 +58,78 @@ func (t *tunnel) leave(id string) {
 	defer t.mu.Unlock()
 	if p := t.prompts[id]; p != nil {
 		p.become(left)
+	}
+}
+
+// lives notes that the agent works on a prompt. A run's prompts are worked on one after the other, so those that were
+// given up before it have ended, whether or not their results arrived.
+func (t *tunnel) lives(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.prompts[id]
+	if p == nil {
+		return
+	}
+	p.lived = time.Now()
+	if p.fate == wanted {
+		t.dropLeft(id)
+	}
+}
+
+// dropLeft removes the prompts that a failed Turn left behind, except one. The lock is held.
+func (t *tunnel) dropLeft(except string) {
+	for id, p := range t.prompts {
+		if id != except && p.fate == left {
+			delete(t.prompts, id)
+		}
+	}
+}
+
+// abandoned lists the left prompts whose agent can no longer be at work on them: the link is back, and nothing has named
+// the prompt for as long as a cut may last, or the proxy does not list it. The result was lost with the link, and a proxy
+// that does not count its frames never repeats it. Without this a prompt would keep its seat until the server restarts.
+func (t *tunnel) abandoned(now time.Time) (ids []string) {
+	online, _ := t.p.status()
+	if !online || t.asking() {
+		return nil
+	}
+	patience, counts := t.g.cfg.Limits.Grace, t.p.counts()
+	if counts {
+		patience = adoptWait
+	}
+	for _, id := range t.leftSince(now.Add(-patience)) {
+		if !counts || !t.p.has(t.id, id) { // the result of one that is listed will come
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// leftSince lists the left prompts that nothing has named since the link came back, which is before a time.
+func (t *tunnel) leftSince(before time.Time) (ids []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, p := range t.prompts {
+		if p.fate == left && p.since.Before(before) && t.linkAt.Before(before) && p.lived.Before(t.linkAt) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// abandon ends a left prompt here. If the agent is at it all the same, session_cancel stops it; but not while another
+// prompt is under way in the same session, which that would stop instead.
+func (t *tunnel) abandon(id string) {
+	t.mu.Lock()
+	delete(t.prompts, id)
+	t.used = time.Now()
+	session, alone := t.session, len(t.prompts) == 0
+	if alone {
+		t.dropped.add(id)
+	}
+	t.mu.Unlock()
+	if alone {
+		t.p.send(t.id, &acp.SessionCancel{RunID: t.id, ControlID: cancelPrefix + uuid.NewString(), SessionID: session})
 	}
 }
 

@@ -1,6 +1,7 @@
 package acpgateway
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -27,13 +28,18 @@ type proxy struct {
 	foreign map[string]bool       // runs that are not its own, so that each is looked up once
 	deleted recent                // the last runs that were its own
 
-	mu      sync.Mutex
-	row     store.Proxy
-	link    *link // nil: offline
-	lost    time.Time
-	offers  acp.Offers
-	runs    map[string]acp.RunInfo    // that it listed when it registered
-	pending map[string]chan acp.Frame // controls under way, by their id
+	mu           sync.Mutex
+	row          store.Proxy
+	folder       string            // where all its agents work
+	folders      map[string]string // where each instance works, as listed
+	link         *link             // nil: offline
+	retired      bool              // it was removed; whoever registers under its id next is another
+	lost         time.Time
+	offers       acp.Offers
+	installation string
+	before       string                    // epoch of the last start that an earlier process of ours knew; "" when none did
+	runs         map[string]acp.RunInfo    // that it listed when it registered
+	pending      map[string]chan acp.Frame // controls under way, by their id
 }
 
 // frame is one message of a run, or of none.
@@ -52,24 +58,50 @@ func newProxy(g *Gateway, id string) *proxy {
 	}
 }
 
-// linked makes l the proxy's link. A newer connection wins: the older one may hang half
-// open for long.
-func (p *proxy) linked(l *link, who Identity, info acp.ProxyInfo) {
-	offers := info.Offers()
+// rival is the link of another proxy under the same id, as far as can be told; nil when there is none. A proxy that names
+// neither its installation nor its start may be the one that was here: whether its old link answers will show.
+func (p *proxy) rival(l *link, info acp.ProxyInfo) *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rivalOf(l, info)
+}
+
+// rivalOf is rival with the lock held.
+func (p *proxy) rivalOf(l *link, info acp.ProxyInfo) *link {
+	epoch := info.Offers().Epoch
+	same := info.Installation != "" && info.Installation == p.installation || epoch != "" && epoch == p.offers.Epoch
+	if same || p.link == l {
+		return nil
+	}
+	return p.link
+}
+
+// linked makes l the proxy's link. A newer connection wins over one of the same installation, and over a rival that does
+// not answer: it may hang half open for long. False when the proxy was removed meanwhile, or a rival has come.
+func (p *proxy) linked(l, rival *link, info acp.ProxyInfo) bool {
+	offers, who := info.Offers(), l.who
 	p.inMu.Lock()
 	p.mu.Lock()
+	if now := p.rivalOf(l, info); p.retired || now != nil && now != rival {
+		p.mu.Unlock()
+		p.inMu.Unlock()
+		return false
+	}
 	old, before := p.link, p.offers
 	restarted := before.Epoch != "" && before.Epoch != offers.Epoch
 	if restarted {
 		p.out.Forget()
 	}
+	last := cmp.Or(before.Epoch, p.before)
+	renewed := last != "" && last != offers.Epoch // its agents ended with its last start
 	p.renumber(before, offers, info.Behind)
-	p.link, p.offers, p.lost = l, offers, time.Time{}
+	p.link, p.offers, p.installation, p.lost = l, offers, info.Installation, time.Time{}
 	p.runs = make(map[string]acp.RunInfo, len(info.Runs))
 	for _, r := range info.Runs {
 		p.runs[r.RunID] = r
 	}
 	p.row = p.register(who, info)
+	p.folder = folderOf(p.row.Capabilities)
 	l.mu.Lock()
 	l.p = p
 	l.mu.Unlock()
@@ -82,8 +114,17 @@ func (p *proxy) linked(l *link, who Identity, info acp.ProxyInfo) {
 		old.end(&goodbye{closeReplaced, "replaced by a newer connection"})
 	}
 	p.log().Info("proxy linked", slog.String("agent", p.row.AgentID), slog.Bool("counts", offers.Seq), slog.Bool("restarted", restarted))
-	p.changed(func(t *tunnel) { t.linkUp(restarted, offers.Seq) })
+	if renewed {
+		p.g.keeper.revoke(p, time.Now())
+	}
+	p.changed(func(t *tunnel) {
+		if renewed {
+			t.revokeToken()
+		}
+		t.linkUp(restarted, offers.Seq)
+	})
 	l.ring()
+	return true
 }
 
 // renumber sees to the numbers of what comes: they go on within one epoch of the sender.
@@ -104,6 +145,9 @@ func (p *proxy) register(who Identity, info acp.ProxyInfo) store.Proxy {
 		row.Name = who.Name
 	}
 	row.Capabilities, row.MaxConcurrent = validJSON(info.Capabilities), max(0, info.MaxConcurrent)
+	if row.RegisteredAt.IsZero() {
+		row.RegisteredAt = now
+	}
 	row.Status, row.ConnectedAt, row.LastSeen, row.LastError = store.ProxyOnline, now, now, ""
 	return row
 }
@@ -183,6 +227,13 @@ func (p *proxy) epoch() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.offers.Epoch
+}
+
+// inheritedEpoch is the epoch of the proxy's last start before this process.
+func (p *proxy) inheritedEpoch() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.before
 }
 
 // has says whether the proxy listed a prompt when it registered.

@@ -29,7 +29,7 @@ func (l *link) receive(ctx context.Context, data []byte) error {
 		f = nil
 	}
 	if info, ok := f.(*acp.RegisterAgent); ok {
-		return l.register(info.Agent)
+		return l.register(ctx, info.Agent)
 	}
 	if p == nil {
 		if f != nil {
@@ -80,14 +80,27 @@ func (l *link) turnAway(why string) error {
 	return bye
 }
 
-func (l *link) register(info acp.ProxyInfo) error {
+func (l *link) register(ctx context.Context, info acp.ProxyInfo) error {
 	if info.ID != l.who.ProxyID {
 		return l.turnAway("the token is for another proxy")
 	}
 	if l.g.agent(agentOf(l.who)) == nil {
 		return l.turnAway("an agent of that name is already here")
 	}
-	l.g.proxy(info.ID).linked(l, l.who, info)
+	for {
+		p := l.g.proxy(info.ID)
+		rival := p.rival(l, info)
+		if rival != nil && rival.answers(ctx) {
+			bye := &goodbye{closeOccupied, "another proxy is connected under this id; give this one an id of its own"}
+			l.odd(refusedOccupied, "register_agent", bye)
+			return bye
+		}
+		if p.linked(l, rival, info) {
+			break
+		}
+		// The proxy was removed in between, or another link was faster: look again.
+	}
+	l.g.agent(agentOf(l.who)) // the removal may have taken the Agent along
 	return nil
 }
 
@@ -251,20 +264,14 @@ func (p *proxy) listed(m *acp.SandboxInventory) {
 	p.row.Sandboxes, p.row.LastSeen = mustJSON(m), time.Now()
 	p.mu.Unlock()
 	p.g.keeper.proxy(p)
-	for _, i := range m.Instances {
-		if i.RunID == nil {
-			continue
-		}
-		if t := p.g.known(*i.RunID); t != nil && t.p == p {
-			t.note(func(row *store.SandboxInstance) { row.Status, row.Provider = i.Status, m.Provider })
-		}
-	}
+	p.g.keeper.list(p, m)
 	p.hintAll(m)
 }
 
 func (p *proxy) listedWork(m *acp.WorkspaceInventory) {
 	p.mu.Lock()
 	p.row.Workspaces, p.row.LastSeen = mustJSON(m), time.Now()
+	p.folders = foldersOf(*m)
 	p.mu.Unlock()
 	p.g.keeper.proxy(p)
 	p.hintAll(m)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// mergeTime and mergeChars are when merged chunks are put on record (contract §6).
+	// mergeTime and mergeChars are when merged chunks are put on record where no setting says (contract §6).
 	mergeTime  = 800 * time.Millisecond
 	mergeChars = 16_000
 
@@ -50,11 +50,11 @@ func (r *recorder) update(ctx context.Context, m *acp.ACPUpdate) {
 	}
 	if r.chars == 0 {
 		r.key, r.first = key, u
-		r.t.g.keeper.due(r.t, time.Now().Add(mergeTime))
+		r.t.g.keeper.due(r.t, time.Now().Add(r.t.g.cfg.Limits.MergeTime))
 	}
 	r.text.WriteString(u.Content.Text)
 	r.chars += utf8.RuneCountInString(u.Content.Text)
-	if r.chars >= mergeChars {
+	if r.chars >= r.t.g.cfg.Limits.MergeChars {
 		r.flushLocked(ctx)
 	}
 }

@@ -71,6 +71,27 @@ func TestRecordsMergeFor800ms(t *testing.T) {
 	})
 }
 
+// How long and to which size chunks are merged is a setting.
+func TestRecordsMergeAsSet(t *testing.T) {
+	inHouse(t, plan{limits: acpgateway.Limits{MergeTime: 8 * time.Second, MergeChars: 10}}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		c.says("m", "abcde")
+		h.pass(7 * time.Second)
+		if got := h.records(c.prompt); len(got) != 0 {
+			t.Errorf("after 7 s: %v", got)
+		}
+		c.says("m", "fghij")
+		h.pass(50 * time.Millisecond)
+		h.recorded(c.prompt, merged("m", "abcdefghij"))
+		c.says("m", "k")
+		h.pass(10 * time.Second)
+		h.recorded(c.prompt, merged("m", "abcdefghij"), merged("m", "k"))
+		c.ends()
+		c.s.rest()
+	})
+}
+
 // 16 000 characters are a record at once, and no chunk is ever cut.
 func TestRecordsMergeTo16000Characters(t *testing.T) {
 	inHouse(t, plan{}, func(h *house) {

@@ -3,6 +3,7 @@ package acpgateway
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"aqueduct/acpgateway/acp"
@@ -30,11 +31,12 @@ func (g *Gateway) Sandbox(ctx context.Context, proxyID string, c bridge.SandboxC
 		}
 	}
 	switch c.Action {
-	case acp.ActionGC:
+	case acp.ActionGC, acp.ActionPruneOrphans:
 		f.GC = &acp.GC{RemoveOrphans: c.RemoveOrphans, RemoveWorkspaces: c.RemoveWork, MaxDeleteCount: c.MaxDeleteCount}
-		fallthrough
-	case acp.ActionPruneOrphans:
-		expected, err := g.expected(ctx, proxyID)
+		if !c.RemoveOrphans && !c.RemoveWork { // neither is chosen: both, or nothing would ever be collected
+			f.GC.RemoveOrphans, f.GC.RemoveWorkspaces = true, true
+		}
+		expected, err := g.expected(ctx, p)
 		if err != nil {
 			return bridge.SandboxResult{}, err
 		}
@@ -74,14 +76,31 @@ func (p *proxy) sandbox(ctx context.Context, f *acp.SandboxControl) (bridge.Sand
 	}, nil
 }
 
-// expected lists the instances that Sessions of ours account for.
-func (g *Gateway) expected(ctx context.Context, proxyID string) ([]acp.ExpectedInstance, error) {
-	rows, err := g.cfg.Registry.InstancesOf(ctx, proxyID)
+// expected lists the instances that Sessions of ours account for. Those in memory come last and count too: a Session that
+// began while the rows were read may have its acp_open on the way before what this list is for.
+func (g *Gateway) expected(ctx context.Context, p *proxy) ([]acp.ExpectedInstance, error) {
+	rows, err := g.cfg.Registry.InstancesOf(ctx, p.id)
+	if err != nil {
+		return nil, err
+	}
 	list := make([]acp.ExpectedInstance, 0, len(rows))
+	listed := make(map[string]bool, len(rows))
 	for _, row := range rows {
 		list = append(list, acp.ExpectedInstance{InstanceName: row.InstanceName, RunID: row.SessionID})
+		listed[row.SessionID] = true
 	}
-	return list, err
+	for _, t := range g.allTunnels() {
+		if t.p == p && !listed[t.id] {
+			list = append(list, acp.ExpectedInstance{InstanceName: t.instance(), RunID: t.id})
+		}
+	}
+	return list, nil
+}
+
+// removeWorkspace has a proxy remove the folder of a Session that is deleted. Nobody waits for it: a proxy whose runs
+// share one folder refuses, and one that is away for long is cleared by the next prune.
+func (t *tunnel) removeWorkspace() {
+	t.p.send(t.id, &acp.SandboxControl{Action: acp.ActionRemoveWorkspace, RunID: t.id, InstanceName: t.instance(), RequestID: cancelPrefix + newID()})
 }
 
 // Inventory implements bridge.Controller.
@@ -119,9 +138,7 @@ func compare(row store.Proxy, ours []store.SandboxInstance) bridge.Inventory {
 	_ = json.Unmarshal(row.Sandboxes, &boxes) // of our own writing, or none
 	_ = json.Unmarshal(row.Workspaces, &work)
 	var inv bridge.Inventory
-	if at, err := time.Parse(time.RFC3339, boxes.CapturedAt); err == nil {
-		inv.CapturedAt = at
-	}
+	inv.CapturedAt = timeOf(&boxes.CapturedAt)
 	known := make(map[string]store.SandboxInstance, len(ours))
 	for _, i := range ours {
 		known[i.InstanceName] = i
@@ -131,17 +148,84 @@ func compare(row store.Proxy, ours []store.SandboxInstance) bridge.Inventory {
 		mine, ok := known[i.InstanceName]
 		listed[i.InstanceName] = true
 		inv.Instances = append(inv.Instances, bridge.InventoryItem{
-			InstanceName: i.InstanceName, SessionID: mine.SessionID, Status: i.Status, Unknown: !ok,
+			InstanceName: i.InstanceName, SessionID: mine.SessionID, Status: i.Status, LastSeen: timeOf(i.LastSeenAt), Unknown: !ok,
 		})
 	}
 	for _, i := range ours {
 		if !listed[i.InstanceName] && i.Status != "closed" && !i.CreatedAt.After(inv.CapturedAt) {
-			inv.Instances = append(inv.Instances, bridge.InventoryItem{InstanceName: i.InstanceName, SessionID: i.SessionID, Status: i.Status, Missing: true})
+			inv.Instances = append(inv.Instances, bridge.InventoryItem{InstanceName: i.InstanceName, SessionID: i.SessionID, Status: i.Status, LastSeen: i.LastSeen, Missing: true})
 		}
 	}
 	for _, w := range work.Workspaces {
 		mine, ok := known[w.InstanceName]
-		inv.Workspaces = append(inv.Workspaces, bridge.InventoryItem{InstanceName: w.InstanceName, SessionID: mine.SessionID, Path: w.HostPath, Unknown: !ok})
+		inv.Workspaces = append(inv.Workspaces, bridge.InventoryItem{
+			InstanceName: w.InstanceName, SessionID: mine.SessionID, Path: w.HostPath, ModifiedAt: timeOf(w.MTime), SizeBytes: w.SizeBytes,
+			Gone: !w.Exists, Unknown: !ok,
+		})
 	}
+	inv.MissingInstances, inv.DeletedInstances, inv.DeletedWorkspaces = boxes.MissingInstances, boxes.DeletedInstances, boxes.DeletedWorkspaces
 	return inv
+}
+
+// timeOf reads a proxy's time; zero when it told none.
+func timeOf(told *string) time.Time {
+	at, err := time.Parse(time.RFC3339, word(told))
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// saveListed keeps what a list of a proxy says of our instances, of Sessions that are not in memory too: how each is, and
+// when it was seen last.
+func (k *keeper) saveListed(ctx context.Context, p *proxy, m *acp.SandboxInventory) error {
+	changes := listedChanges(m)
+	if len(changes) == 0 {
+		return nil
+	}
+	rows, err := k.g.cfg.Registry.InstancesOf(ctx, p.id)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		change := changes[row.InstanceName]
+		if change == nil {
+			continue
+		}
+		if t := k.g.known(row.SessionID); t != nil && t.p == p {
+			t.note(change)
+			k.instance(t) // when it was seen is nothing that note looks at
+			continue
+		}
+		before := row
+		if change(&row); same(before, row) && before.LastSeen.Equal(row.LastSeen) {
+			continue
+		}
+		row.UpdatedAt = time.Now()
+		if err := k.saveRow(ctx, p, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listedChanges is what a list says of each instance it names.
+func listedChanges(m *acp.SandboxInventory) map[string]func(*store.SandboxInstance) {
+	changes := make(map[string]func(*store.SandboxInstance), len(m.Instances))
+	for _, raw := range slices.Concat(m.MissingInstances, m.DeletedInstances) {
+		var gone acp.ExpectedInstance // an object or a name, as there
+		if json.Unmarshal(raw, &gone) == nil && gone.InstanceName != "" {
+			changes[gone.InstanceName] = func(row *store.SandboxInstance) { row.Status = "missing" }
+		}
+	}
+	for _, i := range m.Instances {
+		seen := timeOf(i.LastSeenAt)
+		changes[i.InstanceName] = func(row *store.SandboxInstance) {
+			row.Status, row.Provider = i.Status, m.Provider
+			if !seen.IsZero() {
+				row.LastSeen = seen
+			}
+		}
+	}
+	return changes
 }

@@ -80,6 +80,13 @@ func (t *tunnel) sit() {
 	t.seated = true
 }
 
+// release gives up a seat that no Turn will take.
+func (t *tunnel) release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seated = false
+}
+
 // unlimited stands for a proxy that names no bound.
 const unlimited = 1 << 30
 

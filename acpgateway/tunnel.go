@@ -38,6 +38,7 @@ type tunnel struct {
 	moved   bool                    // its mode has changed, and no Turn was told
 	primed  bool                    // its agent has ended a prompt that the context was sent with
 	life    int                     // of the agent's processes, counted
+	token   string                  // that the agent's process has; "" when this process has made none
 	session string                  // the agent's own id of the conversation, as last heard
 	models  string                  // id of the config option that chooses the model
 	told    bridge.Settings
@@ -174,13 +175,14 @@ func (t *tunnel) attach(r *turn) (came int64) {
 // detach ends its reading. A prompt it leaves unfinished is not cancelled at once: the Turn
 // may be taken up again.
 func (t *tunnel) detach(r *turn) {
+	follow := r.following()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.turn != r {
 		return
 	}
 	t.turn, t.used = nil, time.Now()
-	if p := t.prompts[r.follow]; p != nil && p.fate == wanted {
+	if p := t.prompts[follow]; p != nil && p.fate == wanted {
 		p.become(orphaned)
 	}
 }
@@ -246,12 +248,15 @@ func (t *tunnel) note(change func(*store.SandboxInstance)) {
 // same leaves out when the instance was last seen: it comes with every prompt.
 func same(a, b store.SandboxInstance) bool {
 	return a.Status == b.Status && a.ACPSessionID == b.ACPSessionID && a.LastError == b.LastError && a.Provider == b.Provider &&
-		a.Runtime == b.Runtime && string(a.Transport) == string(b.Transport) && string(a.Init) == string(b.Init) && a.InstanceName == b.InstanceName
+		a.Runtime == b.Runtime && string(a.Transport) == string(b.Transport) && string(a.Init) == string(b.Init) && a.InstanceName == b.InstanceName && sameToken(a, b)
 }
 
 // sweep sees to what only time decides.
 func (t *tunnel) sweep(now time.Time) {
 	t.discard(now)
+	for _, id := range t.abandoned(now) {
+		t.abandon(id)
+	}
 	idle := t.idle()
 	t.mu.Lock()
 	overdue := !t.closing.IsZero() && now.Sub(t.closing) > closedWait
@@ -304,6 +309,7 @@ func (t *tunnel) close() {
 	t.ended()
 	t.mu.Unlock()
 	t.note(func(row *store.SandboxInstance) { row.Status = "closed" })
+	t.revokeToken()
 	t.records.flush()
 	t.ring()
 }

@@ -52,9 +52,12 @@ type turn struct {
 	calling time.Time // something was said of a tool call, last
 	exit    *acp.Exit
 	exitAt  time.Time
-	last    mark      // of the newest frame that was read; of the log, before one was
-	skip    mark      // what the log has of this upstream already
-	silent  time.Time // since the link is back, or the Turn was taken up again, nothing has come
+	last    mark // of the newest frame that was read; of the log, before one was
+	skip    mark // what the log has of this upstream already
+	// inherited: the prompt is from before this process, so that only what the proxy and the log say tells whether its
+	// agent still lives.
+	inherited bool
+	silent    time.Time // since the link is back, or the Turn was taken up again, nothing has come
 
 	mu      sync.Mutex
 	follow  string        // the prompt whose result ends this Turn; "" while that is not known
@@ -104,7 +107,9 @@ func (r *turn) Cancel(context.Context) error {
 	r.stopped = true
 	follow := r.follow
 	r.mu.Unlock()
-	r.t.cancel(follow)
+	if follow != "" { // words that belong to no prompt leave nothing to cancel
+		r.t.cancel(follow)
+	}
 	r.t.ring()
 	return nil
 }

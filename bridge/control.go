@@ -20,6 +20,12 @@ type Controller interface {
 	// Settings are what a Session's agent last told to be set to, where that may not be in
 	// the log yet: between Turns it waits for the next.
 	Settings(sessionID string) Settings
+	// Remove forgets a proxy that has left, and where the agents of its Sessions ran. Its error is a *ControlError when it
+	// is connected or unknown.
+	Remove(ctx context.Context, proxyID string) error
+	// Place is where a Session's agent runs: the proxy, and the folder on its host as far as that is known. Both are "" for
+	// an agent that is behind no proxy.
+	Place(ctx context.Context, sessionID string) (proxyID, folder string, err error)
 	// Linked tells whether a proxy is connected to this replica, and how many Turns it works on.
 	Linked(proxyID string) (linked bool, busy int)
 }
@@ -85,6 +91,10 @@ type Inventory struct {
 	CapturedAt time.Time // zero: it has not told yet
 	Instances  []InventoryItem
 	Workspaces []InventoryItem
+	// What the proxy itself says is missing, or was deleted since its last list, in its own words.
+	MissingInstances  []json.RawMessage
+	DeletedInstances  []json.RawMessage
+	DeletedWorkspaces []json.RawMessage
 }
 
 // InventoryItem is one instance or workspace. Unknown ones are the proxy's alone, missing
@@ -94,6 +104,10 @@ type InventoryItem struct {
 	SessionID    string
 	Status       string
 	Path         string
+	LastSeen     time.Time // of an instance; zero when the proxy did not say
+	ModifiedAt   time.Time // of a workspace; zero when the proxy did not say
+	SizeBytes    *int64    // of a workspace; nil when the proxy did not say
+	Gone         bool      // a workspace that the proxy knows of and that is not there
 	Unknown      bool
 	Missing      bool
 }
@@ -115,4 +129,5 @@ const (
 	ControlFailed      = "control_failed"      // it said no
 	ControlTimeout     = "control_timeout"     // it did not answer in time
 	ControlUnknown     = "proxy_unknown"       // there is no such proxy
+	ControlConnected   = "proxy_connected"     // it has to leave first
 )

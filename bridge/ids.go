@@ -49,8 +49,9 @@ func runTokenHash(token string) []byte {
 
 // IsRunToken says whether a credential has the form of one. Whether it is good the Turn knows.
 func IsRunToken(token string) bool {
-	_, ok := turnOfToken(token)
-	return ok
+	_, run := turnOfToken(token)
+	_, session := sessionOfToken(token)
+	return run || session
 }
 
 // turnOfToken is the Turn a run token names.

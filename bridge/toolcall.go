@@ -16,8 +16,11 @@ import (
 // ErrRunToken is a run token that is not good, or not for what is asked.
 var ErrRunToken = errors.New("bridge: the run token is not good for this")
 
-// AgentTurn is the Turn whose Agent calls with a run token.
+// AgentTurn is the Turn whose Agent calls with a run token, or with a session token.
 func (s *Sessions) AgentTurn(ctx context.Context, token string) (store.Turn, error) {
+	if session, ok := sessionOfToken(token); ok {
+		return s.sessionTurn(ctx, session, token)
+	}
 	id, ok := turnOfToken(token)
 	if !ok {
 		return store.Turn{}, ErrRunToken
@@ -39,7 +42,7 @@ func fits(token string, kept []byte, err error) error {
 
 // ToolRequest is what an Agent asks to be run.
 type ToolRequest struct {
-	RunID   string // the Turn that the Agent says it works on
+	RunID   string // the Turn that the Agent says it works on; with a session token the Session will do
 	Name    string
 	Args    json.RawMessage
 	Key     string // idempotency key; "" for none
@@ -54,7 +57,7 @@ func (s *Sessions) InvokeTool(ctx context.Context, token string, req ToolRequest
 	if err != nil {
 		return store.ToolCall{}, err
 	}
-	if req.RunID != turnID {
+	if _, wide := sessionOfToken(token); req.RunID != turnID && (!wide || req.RunID != from.session.ID) {
 		return store.ToolCall{}, ErrForeignRun
 	}
 	return s.cfg.Tools.Invoke(ctx, tools.Request{
@@ -137,18 +140,24 @@ func declared(ctx context.Context, r store.Reader, turnID string) (map[string]js
 	return byName, nil
 }
 
-// ToolCallOf is one of the Turn's ToolCalls. Another Turn's is as good as none.
-func (s *Sessions) ToolCallOf(ctx context.Context, turn store.Turn, id string) (store.ToolCall, error) {
+// ToolCallOf is one of the ToolCalls that a token is good for: those of its Turn, or of its Session. To its holder others
+// do not exist.
+func (s *Sessions) ToolCallOf(ctx context.Context, token, id string) (store.ToolCall, error) {
+	turn, err := s.AgentTurn(ctx, token)
+	if err != nil {
+		return store.ToolCall{}, err
+	}
 	call, err := s.cfg.Store.ToolCall(ctx, store.System(), id)
-	if err == nil && call.TurnID != turn.ID {
+	_, wide := sessionOfToken(token)
+	if err == nil && call.TurnID != turn.ID && (!wide || call.SessionID != turn.SessionID) {
 		return store.ToolCall{}, store.ErrNotFound
 	}
 	return call, err
 }
 
 // WaitTool is ToolCallOf, as soon as the call has ended or when the time is over.
-func (s *Sessions) WaitTool(ctx context.Context, turn store.Turn, id string, timeout time.Duration) (store.ToolCall, error) {
-	if call, err := s.ToolCallOf(ctx, turn, id); err != nil || call.Status.Terminal() {
+func (s *Sessions) WaitTool(ctx context.Context, token, id string, timeout time.Duration) (store.ToolCall, error) {
+	if call, err := s.ToolCallOf(ctx, token, id); err != nil || call.Status.Terminal() {
 		return call, err
 	}
 	return s.cfg.Tools.Wait(ctx, store.System(), id, timeout)

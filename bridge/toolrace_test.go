@@ -185,7 +185,7 @@ func (a *worker) work(ctx context.Context, call bridge.Call) {
 	}
 	a.asked <- call.SessionID + " " + c.ID
 	for !a.holds && !c.Status.Terminal() && ctx.Err() == nil {
-		if c, err = a.replica.sessions.WaitTool(ctx, turn, c.ID, time.Minute); err != nil {
+		if c, err = a.replica.sessions.WaitTool(ctx, call.RunToken, c.ID, time.Minute); err != nil {
 			return
 		}
 	}

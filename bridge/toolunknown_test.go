@@ -54,7 +54,7 @@ func TestToolUnknownOutcome(t *testing.T) {
 				id := <-w.came
 				running <- id
 				for {
-					c, err := alive.sessions.WaitTool(ctx, turn, id, time.Minute)
+					c, err := alive.sessions.WaitTool(ctx, call.RunToken, id, time.Minute)
 					if err != nil {
 						t.Error(err)
 						return

@@ -23,6 +23,7 @@ type acpAgent struct {
 	conn  *websocket.Conn
 	title string // of the call it asks for, and of all that it names there
 	heard chan *acp.SessionPermission
+	env   chan map[string]string // that its agents are started with
 
 	prompts map[string]string // under way, by run
 }
@@ -35,7 +36,7 @@ func newACPHouse(t *testing.T, title string) (*house, *acpAgent) {
 	if err != nil {
 		t.Fatal(err, resp)
 	}
-	a := &acpAgent{t: t, conn: conn, title: title, heard: make(chan *acp.SessionPermission, 8), prompts: make(map[string]string)}
+	a := &acpAgent{t: t, conn: conn, title: title, heard: make(chan *acp.SessionPermission, 8), env: make(chan map[string]string, 8), prompts: make(map[string]string)}
 	a.say(&acp.RegisterAgent{Agent: acp.ProxyInfo{ID: "p1", Name: "double"}})
 	if _, err := hear(conn); err != nil { // register_ack
 		t.Fatal(err)
@@ -67,6 +68,7 @@ func (a *acpAgent) serve() {
 		}
 		switch f := frame.(type) {
 		case *acp.Open:
+			a.env <- f.Init.Env
 			a.say(&acp.Opened{RunID: f.RunID, OK: true})
 		case *acp.PromptSend:
 			a.prompted(f)

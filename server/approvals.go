@@ -19,6 +19,7 @@ import (
 type approvals struct {
 	sessions *bridge.Sessions
 	store    store.Store
+	control  bridge.Controller // nil when this server has no gateway
 	in       *intake
 }
 
@@ -32,10 +33,11 @@ func (h *approvals) mount(to *routes) {
 }
 
 type approvalJSON struct {
-	ApprovalID     string     `json:"approval_id"`
-	ToolCallID     string     `json:"tool_call_id"`
-	RunID          string     `json:"run_id"` // the contract's run: our Turn
-	ThreadID       string     `json:"thread_id,omitempty"`
+	ApprovalID string `json:"approval_id"`
+	ToolCallID string `json:"tool_call_id"`
+	RunID      string `json:"run_id"` // the contract's run: our Turn
+	ThreadID   string `json:"thread_id,omitempty"`
+	origin
 	Kind           string     `json:"kind"`
 	Status         string     `json:"status"`
 	ToolName       string     `json:"tool_name,omitempty"`
@@ -70,6 +72,14 @@ func approvalOut(a store.Approval, threadID string) approvalJSON {
 		Approvers: a.Approvers, FourEyes: a.FourEyes, MayEdit: a.MayEdit, EditedArgs: a.EditedArgs,
 		DelegatedTo: a.DelegatedTo, DelegatedBy: a.DelegatedBy, DelegatedUntil: moment(a.DelegatedUntil),
 	}
+}
+
+// origin is who asks, and where an ACP agent that asks works.
+type origin struct {
+	thread  string
+	Agent   string `json:"agent,omitempty"`
+	ProxyID string `json:"proxy_id,omitempty"`
+	Folder  string `json:"folder,omitempty"`
 }
 
 type approvalsQuery struct {
@@ -117,17 +127,19 @@ func (h *approvals) write(c echo.Context, rows []store.Approval, page store.Page
 		Approvals []approvalJSON `json:"approvals"`
 		Next      string         `json:"next,omitempty"`
 	}{Approvals: make([]approvalJSON, 0, len(rows))}
-	names := make(map[string]string)
+	origins := make(map[string]origin)
 	for _, a := range rows {
-		name, ok := names[a.SessionID]
+		from, ok := origins[a.SessionID]
 		if !ok {
 			var err error
-			if name, err = h.thread(c, a.SessionID); err != nil {
+			if from, err = h.origin(c, a.SessionID); err != nil {
 				return err
 			}
-			names[a.SessionID] = name
+			origins[a.SessionID] = from
 		}
-		out.Approvals = append(out.Approvals, approvalOut(a, name))
+		one := approvalOut(a, from.thread)
+		one.origin = from
+		out.Approvals = append(out.Approvals, one)
 	}
 	if len(rows) == page.Size() {
 		out.Next = rows[len(rows)-1].ID
@@ -145,6 +157,23 @@ func (h *approvals) thread(c echo.Context, sessionID string) (string, error) {
 	return s.ExternalID, err
 }
 
+// origin is where a Session's questions come from; of one that was deleted meanwhile nothing is known.
+func (h *approvals) origin(c echo.Context, sessionID string) (origin, error) {
+	ctx := c.Request().Context()
+	s, err := h.store.Session(ctx, auth.From(ctx).Inbox(), sessionID)
+	if errors.Is(err, store.ErrNotFound) {
+		return origin{}, nil
+	}
+	if err != nil {
+		return origin{}, err
+	}
+	from := origin{thread: s.ExternalID, Agent: s.AgentID}
+	if h.control != nil {
+		from.ProxyID, from.Folder, err = h.control.Place(ctx, sessionID)
+	}
+	return from, err
+}
+
 func (h *approvals) find(c echo.Context) (store.Approval, error) {
 	id, err := pathID(c, "id")
 	if err != nil {
@@ -159,11 +188,13 @@ func (h *approvals) get(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	name, err := h.thread(c, a.SessionID)
+	from, err := h.origin(c, a.SessionID)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, approvalOut(a, name))
+	out := approvalOut(a, from.thread)
+	out.origin = from
+	return c.JSON(http.StatusOK, out)
 }
 
 // decisionBody takes the contract's words (approve, reject), an option, or the value of an

@@ -62,6 +62,7 @@ func Codes() []Code {
 		{codeTooSlow, http.StatusRequestTimeout, "The body did not arrive in time."},
 		{bridge.RefusedRunInProgress, http.StatusConflict, "The thread is still answering."},
 		{bridge.RefusedRunIDConflict, http.StatusConflict, "The runId was used for another request."},
+		{bridge.ControlConnected, http.StatusConflict, "The proxy is connected. Stop it first: it would register again."},
 		{bridge.ControlNoAgent, http.StatusConflict, "The thread has no agent running now."},
 		{bridge.RefusedDecided, http.StatusConflict, "Somebody decided otherwise before; the problem holds that decision."},
 		{codeLinkChanged, http.StatusConflict, "The arguments are not those the link was made for. Look at the question anew."},

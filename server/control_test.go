@@ -45,6 +45,14 @@ func (f *fakeControl) Prune(_ context.Context, proxyID string, dryRun bool) (bri
 
 func (f *fakeControl) Linked(proxyID string) (bool, int) { return proxyID == "p1", 2 }
 
+func (f *fakeControl) Place(context.Context, string) (string, string, error) {
+	return "p1", "/srv/shop", nil
+}
+
+func (f *fakeControl) Remove(_ context.Context, proxyID string) error {
+	return f.note("remove %s", proxyID)
+}
+
 func (f *fakeControl) Settings(string) bridge.Settings { return f.settings }
 
 // last is what was asked last, once.
@@ -84,6 +92,37 @@ func (a answer) is(t *testing.T, status int, body string) {
 	t.Helper()
 	if a.status != status || strings.TrimSpace(a.body) != body {
 		t.Errorf("%d %s\nwant %d %s", a.status, a.body, status, body)
+	}
+}
+
+// TestInboxSaysWhereFrom: who decides sees which agent asks, and where it works.
+func TestInboxSaysWhereFrom(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []bridge.Answer) {
+		if len(answers) == 0 {
+			say(permission("q1"))
+		}
+	}, plan{control: &fakeControl{}})
+	h.chat("T", "R", "go")
+	const want = `"thread_id":"T","agent":"scripted","proxy_id":"p1","folder":"/srv/shop"`
+	for _, path := range []string{"/api/approvals", "/api/approvals/" + h.question()} {
+		if got := h.do("GET", path, ""); got.status != 200 || !strings.Contains(got.body, want) {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+}
+
+// TestProxyIsRemoved: what the gateway says of it is the answer.
+func TestProxyIsRemoved(t *testing.T) {
+	t.Parallel()
+	h, control, _ := steered(t)
+	h.do("DELETE", "/api/proxies/p1", "").is(t, 204, "")
+	if got := control.last(); got != "remove p1" {
+		t.Error(got)
+	}
+	control.err = &bridge.ControlError{Code: bridge.ControlConnected, Message: "It is here."}
+	if got := h.do("DELETE", "/api/proxies/p1", ""); got.status != 409 || !strings.Contains(got.body, `"code":"proxy_connected"`) {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -115,7 +115,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 				return acpgateway.Identity{ProxyID: "p1", AgentID: "scripted"}, nil
 			},
 			Registry: proxies.New(st), Directory: agents, Spoke: sessions.Spoke, Note: log.Note, Stalled: log.Stalled, Hints: h.hints,
-			Agents: map[string]acpgateway.AgentConfig{"scripted": {}}, Logger: logger,
+			Agents: map[string]acpgateway.AgentConfig{"scripted": {}}, Logger: logger, BaseURL: "http://127.0.0.1:1",
 		})
 		cfg.Gateway = h.gateway
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -20,6 +21,7 @@ type proxyList struct {
 func (h *proxyList) mount(to *routes) {
 	to.operators(http.MethodGet, "/api/proxies", h.list)
 	to.operators(http.MethodGet, "/api/proxies/:id", h.get)
+	to.operators(http.MethodDelete, "/api/proxies/:id", h.remove)
 	to.operators(http.MethodGet, "/api/proxies/:id/inventory", h.inventory)
 }
 
@@ -31,6 +33,7 @@ type proxyJSON struct {
 	Linked        bool       `json:"linked"` // to this replica, now
 	Busy          int        `json:"busy"`   // Turns it works on
 	MaxConcurrent int        `json:"max_concurrent"`
+	RegisteredAt  *time.Time `json:"registered_at,omitempty"` // first
 	ConnectedAt   *time.Time `json:"connected_at,omitempty"`
 	LastSeen      *time.Time `json:"last_seen,omitempty"`
 	LastError     string     `json:"last_error,omitempty"`
@@ -40,7 +43,7 @@ type proxyJSON struct {
 func (h *proxyList) out(p store.Proxy) proxyJSON {
 	out := proxyJSON{
 		ID: p.ID, Name: p.Name, Agent: p.AgentID, Status: string(p.Status), MaxConcurrent: p.MaxConcurrent,
-		ConnectedAt: moment(p.ConnectedAt), LastSeen: moment(p.LastSeen), LastError: p.LastError, Capabilities: p.Capabilities,
+		RegisteredAt: moment(p.RegisteredAt), ConnectedAt: moment(p.ConnectedAt), LastSeen: moment(p.LastSeen), LastError: p.LastError, Capabilities: p.Capabilities,
 	}
 	if h.control != nil {
 		out.Linked, out.Busy = h.control.Linked(p.ID)
@@ -75,11 +78,31 @@ func (h *proxyList) get(c echo.Context) error {
 	return c.JSON(http.StatusOK, h.out(p))
 }
 
+// remove forgets a proxy that has left.
+func (h *proxyList) remove(c echo.Context) error {
+	id, err := pathID(c, "id")
+	if err != nil {
+		return err
+	}
+	if h.control == nil {
+		return noGateway()
+	}
+	if err := h.control.Remove(c.Request().Context(), id); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
 type inventoryJSON struct {
 	ProxyID    string              `json:"proxy_id"`
 	CapturedAt *time.Time          `json:"captured_at,omitempty"` // none: it has not told yet
 	Instances  []inventoryItemJSON `json:"instances"`
 	Workspaces []inventoryItemJSON `json:"workspaces"`
+
+	// What the proxy itself says, in its own words.
+	MissingInstances  []json.RawMessage `json:"missing_instances,omitempty"`
+	DeletedInstances  []json.RawMessage `json:"deleted_instances,omitempty"`
+	DeletedWorkspaces []json.RawMessage `json:"deleted_workspaces,omitempty"`
 }
 
 type inventoryItemJSON struct {
@@ -87,7 +110,12 @@ type inventoryItemJSON struct {
 	RunID        string `json:"run_id,omitempty"` // as on /ws/agent: our Session
 	Status       string `json:"status,omitempty"`
 	Path         string `json:"path,omitempty"`
-	State        string `json:"state"` // known, unknown: the proxy's alone, missing: ours alone
+
+	LastSeen   *time.Time `json:"last_seen,omitempty"`
+	ModifiedAt *time.Time `json:"modified_at,omitempty"`
+	SizeBytes  *int64     `json:"size_bytes,omitempty"`
+	Gone       bool       `json:"gone,omitempty"` // a workspace that is not there any more
+	State      string     `json:"state"`          // known, unknown: the proxy's alone, missing: ours alone
 }
 
 // inventory compares what a proxy has with what is known of it here.
@@ -105,6 +133,7 @@ func (h *proxyList) inventory(c echo.Context) error {
 	}
 	return c.JSON(http.StatusOK, inventoryJSON{
 		ProxyID: id, CapturedAt: moment(got.CapturedAt), Instances: itemsOut(got.Instances), Workspaces: itemsOut(got.Workspaces),
+		MissingInstances: got.MissingInstances, DeletedInstances: got.DeletedInstances, DeletedWorkspaces: got.DeletedWorkspaces,
 	})
 }
 
@@ -118,7 +147,10 @@ func itemsOut(items []bridge.InventoryItem) []inventoryItemJSON {
 		case i.Missing:
 			state = "missing"
 		}
-		out = append(out, inventoryItemJSON{i.InstanceName, i.SessionID, i.Status, i.Path, state})
+		out = append(out, inventoryItemJSON{
+			InstanceName: i.InstanceName, RunID: i.SessionID, Status: i.Status, Path: i.Path, LastSeen: moment(i.LastSeen),
+			ModifiedAt: moment(i.ModifiedAt), SizeBytes: i.SizeBytes, Gone: i.Gone, State: state,
+		})
 	}
 	return out
 }

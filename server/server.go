@@ -131,7 +131,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
 		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},
 		traces,
-		&approvals{sessions: cfg.Sessions, store: cfg.Store, in: in},
+		&approvals{sessions: cfg.Sessions, store: cfg.Store, control: cfg.Controller, in: in},
 		&toolCalls{sessions: cfg.Sessions, in: in},
 		newDecisionLinks(cfg, in),
 		&session{auth: cfg.Auth, in: in},

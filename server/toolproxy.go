@@ -18,7 +18,8 @@ import (
 )
 
 // toolProxy is what agents call to have tools run (platform contract §7.2). They show the run
-// token that came with their prompt; it is good for their own Turn's calls.
+// token that came with their prompt, which is good for their own Turn's calls, or the session
+// token of their environment, which is good for the calls of their Session.
 type toolProxy struct {
 	sessions *bridge.Sessions
 	in       *intake
@@ -95,7 +96,7 @@ func (h *toolProxy) leaving(err error) error {
 
 // get is GET /v1/tool_calls/{id}.
 func (h *toolProxy) get(c echo.Context) error {
-	turn, err := h.turn(c)
+	token, err := runToken(c)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (h *toolProxy) get(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	call, err := h.sessions.ToolCallOf(c.Request().Context(), turn, id)
+	call, err := h.sessions.ToolCallOf(c.Request().Context(), token, id)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ type waitQuery struct {
 
 // wait is POST /v1/tool_calls/{id}:wait.
 func (h *toolProxy) wait(c echo.Context) error {
-	turn, err := h.turn(c)
+	token, err := runToken(c)
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func (h *toolProxy) wait(c echo.Context) error {
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
 	defer context.AfterFunc(h.draining, cancel)()
-	call, err := h.sessions.WaitTool(ctx, turn, id, timeout)
+	call, err := h.sessions.WaitTool(ctx, token, id, timeout)
 	if err != nil {
 		return h.leaving(err)
 	}
@@ -166,15 +167,6 @@ func agentWaits(c echo.Context) bool {
 	r := c.Request()
 	_, err := runToken(c)
 	return err == nil && r.ContentLength == 0 && strings.HasSuffix(r.URL.Path, ":wait")
-}
-
-// turn is the Turn of the run token.
-func (h *toolProxy) turn(c echo.Context) (store.Turn, error) {
-	token, err := runToken(c)
-	if err != nil {
-		return store.Turn{}, err
-	}
-	return h.sessions.AgentTurn(c.Request().Context(), token)
 }
 
 // runToken is what has the form of one.

@@ -22,6 +22,7 @@ type Proxy struct {
 	Capabilities  []byte // JSON, as it announced them
 	MaxConcurrent int    // agents at a time; 0 when it did not say
 	Status        ProxyStatus
+	RegisteredAt  time.Time // first
 	ConnectedAt   time.Time
 	LastSeen      time.Time
 	LastError     string
@@ -42,6 +43,7 @@ type SandboxInstance struct {
 	LastError    string
 	Transport    []byte // JSON: the last transport_connected or transport_disconnected
 	Init         []byte // JSON: the last init_result
+	TokenHash    []byte // of the token its agent calls with; nil when it has none
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 }
@@ -50,7 +52,7 @@ type SandboxInstance struct {
 // Scope that sees everything sees them. An instance is seen with its Session.
 type ProxyReader interface {
 	Proxy(ctx context.Context, in Scope, id string) (Proxy, error)
-	// Proxies are all, by id.
+	// Proxies are all, in the order they registered first.
 	Proxies(ctx context.Context, in Scope) ([]Proxy, error)
 	SandboxInstance(ctx context.Context, in Scope, sessionID string) (SandboxInstance, error)
 	// SandboxInstancesOf lists a proxy's, newest Session first.
@@ -59,7 +61,12 @@ type ProxyReader interface {
 
 // ProxyTx writes them. Each write is a whole row: a zero member empties its column.
 type ProxyTx interface {
+	// UpsertProxy keeps the RegisteredAt of a row that is there.
 	UpsertProxy(ctx context.Context, p Proxy) error
+	// DeleteProxy removes a Proxy and its SandboxInstances. False when there was none.
+	DeleteProxy(ctx context.Context, id string) (bool, error)
 	// UpsertSandboxInstance keeps the CreatedAt of a row that is there.
 	UpsertSandboxInstance(ctx context.Context, i SandboxInstance) error
+	// RevokeInstanceTokens empties the TokenHash of a proxy's instances whose UpdatedAt lies before a time.
+	RevokeInstanceTokens(ctx context.Context, proxyID string, before time.Time) error
 }

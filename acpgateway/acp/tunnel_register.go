@@ -13,6 +13,9 @@ type ProxyInfo struct {
 	Name          string          `json:"name"`
 	Capabilities  json.RawMessage `json:"capabilities,omitempty"`
 	MaxConcurrent int             `json:"max_concurrent,omitempty"`
+	// Installation stays the same when the proxy is started again, and differs from that of any other proxy. Of two that
+	// register under one id it tells the one that comes back from a stranger.
+	Installation string `json:"installation,omitempty"`
 	// Runs are the agents that live in the proxy now, so that the gateway sees after a cut
 	// which of its prompts have arrived.
 	Runs []RunInfo `json:"runs,omitempty"`

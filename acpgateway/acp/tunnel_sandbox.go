@@ -18,12 +18,13 @@ const (
 
 // SandboxControl asks for something to be done to a run's surroundings.
 type SandboxControl struct {
-	Action            string             `json:"action"`
-	RunID             string             `json:"run_id,omitempty"`
-	InstanceName      string             `json:"instance_name,omitempty"`
-	RequestID         string             `json:"request_id,omitempty"`
-	Image             string             `json:"image,omitempty"`
-	ExpectedInstances []ExpectedInstance `json:"expected_instances,omitempty"`
+	Action       string `json:"action"`
+	RunID        string `json:"run_id,omitempty"`
+	InstanceName string `json:"instance_name,omitempty"`
+	RequestID    string `json:"request_id,omitempty"`
+	Image        string `json:"image,omitempty"`
+	// ExpectedInstances is empty where nothing is expected, and nil where the action takes none: a proxy must see the difference.
+	ExpectedInstances []ExpectedInstance `json:"expected_instances,omitzero"`
 	DryRun            bool               `json:"dry_run,omitempty"`
 	GC                *GC                `json:"gc,omitempty"`
 	Branch            string             `json:"branch,omitempty"`

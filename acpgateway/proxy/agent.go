@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ type agent struct {
 	run     *run
 	dir     string
 	space   workspace
+	mark    string // in the environment of all its processes
 	proc    *process
 	streams *pipes
 	peer    *peer
@@ -38,10 +40,11 @@ type agent struct {
 // launch prepares the workspace, starts the agent and speaks to it first.
 func (r *run) launch(ctx context.Context, s start) (*agent, error) {
 	w := r.p.workspace(r.id)
-	if err := w.ensure(); err != nil {
+	place, err := r.p.furnish(ctx, w, r.id)
+	if err != nil {
 		return nil, err
 	}
-	dir, err := w.dir(s.cwd)
+	dir, err := w.dir(cmp.Or(s.cwd, place))
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +67,8 @@ func (r *run) launch(ctx context.Context, s start) (*agent, error) {
 // spawn starts the process and its readers.
 func (r *run) spawn(w workspace, dir string, init *acp.Init) (*agent, error) {
 	cmd := exec.Command(r.p.cfg.Command[0], r.p.cfg.Command[1:]...)
-	cmd.Dir, cmd.Env = dir, r.p.environment(init)
+	mark := fmt.Sprintf("%s.%d", r.p.epoch, r.p.born.Add(1))
+	cmd.Dir, cmd.Env = dir, append(r.p.environment(init), markName+"="+mark)
 	streams, err := newPipes(cmd)
 	if err != nil {
 		return nil, err
@@ -77,7 +81,7 @@ func (r *run) spawn(w workspace, dir string, init *acp.Init) (*agent, error) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	a := &agent{
-		run: r, dir: dir, space: w, proc: proc, streams: streams, ctx: ctx, cancel: cancel, gone: make(chan struct{}), reason: "agent_exit",
+		run: r, dir: dir, space: w, mark: mark, proc: proc, streams: streams, ctx: ctx, cancel: cancel, gone: make(chan struct{}), reason: "agent_exit",
 		sessions: map[string]json.RawMessage{}, modes: map[string]json.RawMessage{}, asks: map[acp.RequestID]*ask{}, terminals: map[string]*terminal{},
 	}
 	a.peer = newPeer(ctx, streams.stdin, inbound{notification: a.notified, request: a.requested, trouble: func(err error) {
@@ -101,6 +105,7 @@ func (a *agent) watch() {
 	readers.Go(func() { a.peer.read(a.streams.stdout) })
 	readers.Go(func() { a.run.console(a.ctx, acp.PrefixStderr)(a.streams.stderr) })
 	<-a.proc.exited
+	killMarked(a.mark)
 	a.streams.stdout.ending()
 	a.streams.stderr.ending()
 	readers.Wait()

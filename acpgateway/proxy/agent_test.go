@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +20,12 @@ import (
 const fakeVar = "FAKE_ACP_AGENT"
 
 func TestMain(m *testing.M) {
+	if url := os.Getenv(urlVar); url != "" {
+		if err := serveProxy(url, os.Getenv("WORKSPACES")); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	}
 	if os.Getenv(fakeVar) != "" {
 		(&fakeAgent{out: bufio.NewWriter(os.Stdout), answers: map[string]chan json.RawMessage{}}).serve()
 		os.Exit(0)
@@ -210,6 +217,11 @@ func (f *fakeAgent) prompt(m fakeMessage) {
 		cmd := exec.Command("sleep", "1000")
 		_ = cmd.Start()
 		f.say(strconv.Itoa(cmd.Process.Pid))
+	case "daemon":
+		cmd := exec.Command("sleep", "1000")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		_ = cmd.Start()
+		f.say(fmt.Sprint(os.Getpid(), " ", cmd.Process.Pid))
 	case "wait":
 		f.say("waiting")
 		<-f.cancel

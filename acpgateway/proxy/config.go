@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -51,10 +52,15 @@ type Config struct {
 	Command []string // the agent's
 	Env     []string // added to ours for the agent
 
+	// State is the proxy's own folder; "" is none. What it keeps there tells the gateway that a proxy which was started again
+	// is no stranger.
+	State string
+
 	// Cwd is where all agents work. With Workspaces each run gets a directory of its own
 	// below it instead.
 	Cwd        string
 	Workspaces string
+	Source     string   // what a new workspace begins as: a git worktree of it, or a copy where git does not know it; "" is an empty one
 	Home       string   // target root USER_HOME of agent inputs; empty refuses it
 	InputRoots []string // what agent inputs may be taken from, beside the workspace
 
@@ -63,6 +69,8 @@ type Config struct {
 	MaxConcurrent int  // agents alive at a time; 0 is no limit
 	FS            bool // the agent may read and write files through us
 	Terminal      bool // and run commands
+
+	Capabilities json.RawMessage // a JSON object, announced beside what this proxy says of itself
 
 	Heartbeat time.Duration
 	Inventory time.Duration
@@ -82,6 +90,9 @@ func (c Config) checked() (Config, error) {
 		return c, errors.New("proxy: it needs an agent's command")
 	case c.Token == nil && c.Register == nil:
 		return c, errors.New("proxy: it needs a token")
+	}
+	if c.Source != "" && c.Workspaces == "" {
+		return c, errors.New("proxy: a source for workspaces needs a directory for them")
 	}
 	if c.Token == nil {
 		c.Token = c.Register
@@ -109,7 +120,7 @@ func (c *Config) absolute() error {
 	if c.Cwd == "" && c.Workspaces == "" {
 		c.Cwd = "."
 	}
-	for _, dir := range []*string{&c.Cwd, &c.Workspaces, &c.Home} {
+	for _, dir := range []*string{&c.Cwd, &c.Workspaces, &c.Source, &c.Home, &c.State} {
 		if *dir == "" {
 			continue
 		}
@@ -118,6 +129,9 @@ func (c *Config) absolute() error {
 			return err
 		}
 		*dir = whole
+	}
+	if c.Source != "" && inside(c.Source, c.Workspaces) {
+		return errors.New("proxy: the workspaces cannot lie inside what they are copies of")
 	}
 	return nil
 }

@@ -34,7 +34,9 @@ func (p *Proxy) handle(frame acp.Frame) {
 	case *acp.SessionSetConfigOption:
 		p.session(f.RunID, f.ControlID, func(ctx context.Context, r *run) error { return r.setOption(ctx, f) })
 	case *acp.SandboxControl:
-		p.control(func(ctx context.Context) { p.sandbox(ctx, f) }, func() { p.sandboxResult(f, outcome{err: errBusy}) })
+		// What begins from now on is not the gateway's list to decide over.
+		here := p.workspaceIDs()
+		p.control(func(ctx context.Context) { p.sandbox(ctx, f, here) }, func() { p.sandboxResult(f, outcome{err: errBusy}) })
 	default:
 		p.log.Warn("a message of the gateway is unknown", "type", frame.Type())
 	}

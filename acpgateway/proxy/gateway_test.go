@@ -61,6 +61,24 @@ func newGateway(t *testing.T, ack string) *gateway {
 // start runs a proxy with the scripted agent and accepts its link.
 func (g *gateway) start(change func(*Config)) *Proxy {
 	g.t.Helper()
+	p := g.make(change)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	g.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			g.t.Error(err)
+		}
+		g.cut()
+	})
+	g.accept()
+	return p
+}
+
+// make makes one with the scripted agent.
+func (g *gateway) make(change func(*Config)) *Proxy {
+	g.t.Helper()
 	dir := g.t.TempDir()
 	cfg := Config{
 		URL: g.url, ID: "p1", Token: func(context.Context) (string, error) { return "secret", nil },
@@ -73,17 +91,6 @@ func (g *gateway) start(change func(*Config)) *Proxy {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- p.Run(ctx) }()
-	g.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			g.t.Error(err)
-		}
-		g.cut()
-	})
-	g.accept()
 	return p
 }
 

@@ -129,9 +129,7 @@ func (p *Proxy) write(ctx context.Context, conn *websocket.Conn, registered <-ch
 				return err
 			}
 		case <-list.C:
-			if err := p.inventories(conn); err != nil {
-				return err
-			}
+			p.list()
 		case <-p.out.Ready():
 			if err := p.drain(conn); err != nil {
 				return err
@@ -160,18 +158,31 @@ func (p *Proxy) drain(conn *websocket.Conn) error {
 
 func (p *Proxy) introduce(conn *websocket.Conn) error {
 	p.forgetUrgent()
-	capabilities, err := json.Marshal(p.capabilities())
+	capabilities, err := p.announced()
 	if err != nil {
 		return err
 	}
 	me := acp.ProxyInfo{
 		ID: p.cfg.ID, Name: p.cfg.Name, Capabilities: capabilities, MaxConcurrent: p.cfg.MaxConcurrent,
-		Runs: p.living(), Behind: p.out.Behind(),
+		Installation: p.installation, Runs: p.living(), Behind: p.out.Behind(),
 	}
 	if err := writeFrame(conn, &acp.RegisterAgent{Agent: me}); err != nil {
 		return err
 	}
 	return p.inventories(conn)
+}
+
+// announced is what the proxy can and what was set beside it. What it says of itself counts.
+func (p *Proxy) announced() (json.RawMessage, error) {
+	own, err := json.Marshal(p.capabilities())
+	if err != nil || len(p.cfg.Capabilities) == 0 {
+		return own, err
+	}
+	all := make(map[string]json.RawMessage)
+	if err := errors.Join(json.Unmarshal(p.cfg.Capabilities, &all), json.Unmarshal(own, &all)); err != nil {
+		return nil, err
+	}
+	return json.Marshal(all)
 }
 
 // forgetUrgent drops what was meant for the last link.
@@ -194,6 +205,7 @@ type capabilities struct {
 		Provider          string `json:"provider"`
 		TerminalEnabled   bool   `json:"terminalEnabled"`
 		WorkspaceProvider string `json:"workspaceProvider"`
+		WorkingDir        string `json:"workingDir,omitempty"` // of all agents, where they share one
 		GitPush           bool   `json:"gitPush"`
 	} `json:"sandbox"`
 	Tunnel bool `json:"acpTunnel"`
@@ -205,6 +217,9 @@ func (p *Proxy) capabilities() capabilities {
 	c.Runtime.Platform, c.Runtime.Arch = runtime.GOOS, runtime.GOARCH
 	c.Sandbox.Provider, c.Sandbox.WorkspaceProvider = provider, workspaceProvider
 	c.Sandbox.TerminalEnabled, c.Sandbox.GitPush = p.cfg.Terminal, true
+	if p.cfg.Workspaces == "" {
+		c.Sandbox.WorkingDir = p.cfg.Cwd
+	}
 	c.Tunnel = true
 	c.Offers = acp.Offers{Seq: true, PermissionCancelled: true, MarksReplay: true, Epoch: p.epoch}
 	return c

@@ -18,17 +18,22 @@ import (
 
 // Proxy is one acp-proxy.
 type Proxy struct {
-	cfg    Config
-	log    *slog.Logger
-	epoch  string // of this start
-	out    *counted.Outbox
-	urgent chan acp.Frame             // not counted: sent on this link or never
-	offers atomic.Pointer[acp.Offers] // of the gateway on the link
-	asks   atomic.Int64               // permission requests so far
-	slots  chan struct{}              // controls under way
+	cfg   Config
+	log   *slog.Logger
+	epoch string // of this start
+	// installation outlives this start; "" when the proxy has no folder.
+	installation string
+	out          *counted.Outbox
+	urgent       chan acp.Frame             // not counted: sent on this link or never
+	offers       atomic.Pointer[acp.Offers] // of the gateway on the link
+	asks         atomic.Int64               // permission requests so far
+	born         atomic.Int64               // agents so far
+	slots        chan struct{}              // controls under way
 	// refused is that the gateway did not take the token of the last link; from then on it is
 	// one got by registering.
 	refused atomic.Bool
+
+	furnishing sync.Mutex // while a workspace is made or removed: git locks its repository, and fails instead of waiting
 
 	ctx  context.Context // of Run
 	wg   sync.WaitGroup
@@ -39,6 +44,7 @@ type Proxy struct {
 	runs map[string]*run
 	// ending are runs that were closed and whose process may still live.
 	ending map[string]*run
+	sizes  map[string]int64 // of workspaces, by run; as found last
 	seen   map[string]int64 // numbers of the gateway's frames that were handled, by run
 	peer   string           // the gateway's epoch they belong to
 }
@@ -65,6 +71,16 @@ var errShutdown = errors.New("proxy is shutting down")
 
 // Run serves until ctx ends. It then stops its agents, tells so, and leaves nothing behind.
 func (p *Proxy) Run(ctx context.Context) error {
+	if p.cfg.State != "" {
+		id, held, err := claim(p.cfg.State)
+		if err != nil {
+			return err
+		}
+		defer held.Close()
+		p.installation = id
+	}
+	guard := startGuard(p.epoch, p.log)
+	defer guard.end()
 	runs, stopRuns := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.ctx = runs
 	links, stopLinks := context.WithCancel(context.WithoutCancel(ctx))

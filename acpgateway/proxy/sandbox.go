@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -27,24 +26,24 @@ type outcome struct {
 const tailBytes = 8000
 
 // sandbox does one action and tells how it went.
-func (p *Proxy) sandbox(ctx context.Context, f *acp.SandboxControl) {
-	p.sandboxResult(f, p.act(ctx, f))
+func (p *Proxy) sandbox(ctx context.Context, f *acp.SandboxControl, here []string) {
+	p.sandboxResult(f, p.act(ctx, f, here))
 }
 
-func (p *Proxy) act(ctx context.Context, f *acp.SandboxControl) outcome {
+// act does the action; here are the runs there were when it was asked for.
+func (p *Proxy) act(ctx context.Context, f *acp.SandboxControl, here []string) outcome {
 	switch f.Action {
 	case acp.ActionReportInventory:
+		p.measure(ctx)
 		p.now(p.sandboxInventory())
 		p.now(p.workspaceInventory())
 		return outcome{}
-	case acp.ActionPruneOrphans:
-		return p.collect(f, acp.GC{RemoveOrphans: true})
-	case acp.ActionGC:
-		how := acp.GC{RemoveOrphans: true}
+	case acp.ActionPruneOrphans, acp.ActionGC:
+		how := acp.GC{RemoveOrphans: true, RemoveWorkspaces: true}
 		if f.GC != nil {
 			how = *f.GC
 		}
-		return p.collect(f, how)
+		return p.collect(f, how, here)
 	case acp.ActionRemoveImage:
 		return outcome{err: errors.New("unsupported: there are no images here")}
 	}
@@ -124,7 +123,7 @@ func (p *Proxy) ensureRunning(ctx context.Context, f *acp.SandboxControl) outcom
 }
 
 // collect removes what the gateway does not expect.
-func (p *Proxy) collect(f *acp.SandboxControl, how acp.GC) outcome {
+func (p *Proxy) collect(f *acp.SandboxControl, how acp.GC, here []string) outcome {
 	if f.ExpectedInstances == nil {
 		// An empty list and a forgotten one look alike on some wires; only one may end everything.
 		return outcome{err: errors.New("expected_instances is missing")}
@@ -142,7 +141,7 @@ func (p *Proxy) collect(f *acp.SandboxControl, how acp.GC) outcome {
 		DryRun     bool     `json:"dry_run"`
 	}{[]string{}, []string{}, f.DryRun}
 	var errs []error
-	for _, id := range p.workspaceIDs() {
+	for _, id := range here {
 		name := p.instanceOf(id)
 		if expected[name] || how.MaxDeleteCount > 0 && len(done.Instances)+len(done.Workspaces) >= how.MaxDeleteCount {
 			continue
@@ -168,18 +167,18 @@ func (p *Proxy) removeWorkspace(id string) error {
 	if p.cfg.Workspaces == "" {
 		return errors.New("unsupported: the workspace is shared by all runs")
 	}
+	p.mu.Lock()
+	ending := p.ending[id]
+	p.mu.Unlock()
+	if ending != nil {
+		<-ending.gone // its process may still write there
+	}
 	if r := p.known(id); r != nil {
 		p.forget(r)
 	}
-	root, err := os.OpenRoot(p.cfg.Workspaces)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return root.RemoveAll(id)
+	p.furnishing.Lock()
+	defer p.furnishing.Unlock()
+	return p.clear(p.ctx, id)
 }
 
 const pushTimeout = 300 * time.Second

@@ -75,6 +75,7 @@ func (a *agent) createTerminal(params json.RawMessage) (any, error) {
 	for _, v := range q.Env {
 		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
 	}
+	cmd.Env = append(cmd.Env, markName+"="+a.mark)
 	ctx, stop := context.WithCancel(a.ctx)
 	t := &terminal{stop: stop, done: make(chan struct{}), limit: terminalOutput}
 	if q.OutputByteLimit != nil {

@@ -4,6 +4,7 @@ package proxies
 
 import (
 	"context"
+	"time"
 
 	"aqueduct/store"
 )
@@ -25,7 +26,18 @@ func (r *Registry) Proxy(ctx context.Context, id string) (store.Proxy, error) {
 	return r.store.Proxy(ctx, store.System(), id)
 }
 
-// Proxies are all that ever registered, by id.
+// RemoveProxy forgets one, and the places of its Sessions' agents. store.ErrNotFound when it never registered.
+func (r *Registry) RemoveProxy(ctx context.Context, id string) error {
+	return r.store.InTx(ctx, func(tx store.Tx) error {
+		found, err := tx.DeleteProxy(ctx, id)
+		if err == nil && !found {
+			err = store.ErrNotFound
+		}
+		return err
+	})
+}
+
+// Proxies are all that ever registered, in the order they did so first.
 func (r *Registry) Proxies(ctx context.Context) ([]store.Proxy, error) {
 	return r.store.Proxies(ctx, store.System())
 }
@@ -33,6 +45,11 @@ func (r *Registry) Proxies(ctx context.Context) ([]store.Proxy, error) {
 // SaveInstance writes a whole row; the CreatedAt of one that is there stays.
 func (r *Registry) SaveInstance(ctx context.Context, i store.SandboxInstance) error {
 	return r.store.InTx(ctx, func(tx store.Tx) error { return tx.UpsertSandboxInstance(ctx, i) })
+}
+
+// RevokeTokens forgets the tokens of a proxy's instances that were written before a time.
+func (r *Registry) RevokeTokens(ctx context.Context, proxyID string, before time.Time) error {
+	return r.store.InTx(ctx, func(tx store.Tx) error { return tx.RevokeInstanceTokens(ctx, proxyID, before) })
 }
 
 // Instance is a Session's; store.ErrNotFound when it never had one or is deleted.

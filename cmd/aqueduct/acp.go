@@ -28,10 +28,16 @@ import (
 type acpFlags struct {
 	ACP              []acpFlag     `name:"acp" sep:"none" help:"An ACP agent to run here: its command, or id=\"command\"; repeatable." placeholder:"COMMAND"`
 	ACPCwd           string        `name:"acp-cwd" default:"." help:"Directory the agents of --acp work in." placeholder:"DIR"`
+	ACPWorkspaces    string        `name:"acp-workspaces" help:"Directory that gets one folder for each thread of --acp: a git worktree of the agent's directory, or a copy where it is not git's." placeholder:"DIR"`
+	ACPMaxConcurrent int           `name:"acp-max-concurrent" default:"4" help:"Agents alive at a time, of each --acp; 0 is no limit. One that rests is closed to make room."`
+	ACPIdle          time.Duration `name:"acp-idle" default:"5m" help:"How long an agent of --acp may rest before it is closed, where its keepalive says nothing; 60 s to 24 h."`
 	ACPAgents        acpAgentsFlag `name:"acp-agents" help:"Settings of ACP agents by id; in the settings file a table, here JSON or YAML." placeholder:"YAML"`
 	ACPOpenTimeout   time.Duration `name:"acp-open-timeout" default:"300s" help:"How long an ACP agent may take to start. $ACP_OPEN_TIMEOUT_MS means the same, in milliseconds."`
 	ACPPromptTimeout time.Duration `name:"acp-prompt-timeout" default:"3600s" help:"How long an ACP agent may take to answer, open questions apart. $ACP_PROMPT_TIMEOUT_MS means the same, in milliseconds."`
 	ACPSilence       time.Duration `name:"acp-silence-timeout" default:"300s" help:"How long an ACP agent may say nothing at all while no tool runs and nobody is asked; the chat hears of it after 30 s. Negative: no limit."`
+	ACPToken         bool          `name:"acp-token" default:"true" negatable:"" help:"Give ACP agents AQUEDUCT_BASE_URL and AQUEDUCT_TOKEN, to call tools as their session's agent."`
+	ACPMergeTime     time.Duration `name:"acp-merge-time" default:"800ms" help:"How long chunks of one message of an ACP agent are merged into one record."`
+	ACPMergeChars    int           `name:"acp-merge-chars" default:"16000" help:"Characters after which such a record is written at once."`
 	ProxyGrace       time.Duration `default:"45s" help:"How long a proxy's link may be cut before its turns fail."`
 	BootstrapFile    string        `help:"File that holds the token proxies register with." placeholder:"FILE"`
 	Key              keyFlag       `embed:""`
@@ -67,22 +73,31 @@ func (a *acpFlag) UnmarshalText(text []byte) error {
 // no file.
 func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directory *bridge.Directory, metrics *server.Metrics, local *auth.Keys) *acpgateway.Gateway {
 	keys := &lateKeys{flag: s.ACP.Key, local: local}
-	agents := make(map[string]acpgateway.AgentConfig, len(s.ACP.ACPAgents))
-	for id, a := range s.ACP.ACPAgents {
+	agents := make(map[string]acpgateway.AgentConfig, len(s.ACP.ACPAgents.byID))
+	for id, a := range s.ACP.ACPAgents.byID {
 		agents[id] = a.config()
 	}
+	var order []string
 	for _, a := range s.ACP.ACP {
+		order = append(order, a.id)
 		// Its proxy is told by local. One elsewhere that serves it too has its own place.
-		if cfg, ok := agents[a.id]; ok {
-			cfg.Cwd = ""
-			agents[a.id] = cfg
+		cfg := agents[a.id]
+		cfg.Cwd = ""
+		if cfg.Keepalive == 0 {
+			cfg.Keepalive = s.ACP.ACPIdle
 		}
+		agents[a.id] = cfg
+	}
+	baseURL := s.BaseURL
+	if !s.ACP.ACPToken {
+		baseURL = ""
 	}
 	return acpgateway.New(acpgateway.Config{
+		BaseURL:      baseURL,
 		Authenticate: keys.proxy, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
-		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Logger: log,
+		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Order: append(order, s.ACP.ACPAgents.order...), Logger: log,
 		Meter:  acpgateway.Meter{Linked: metrics.ProxiesLinked, Frame: metrics.FrameTaken, Refused: metrics.FrameRefused},
-		Limits: acpgateway.Limits{Open: s.ACP.ACPOpenTimeout, Prompt: s.ACP.ACPPromptTimeout, Grace: s.ACP.ProxyGrace, Silence: s.ACP.ACPSilence},
+		Limits: acpgateway.Limits{Open: s.ACP.ACPOpenTimeout, Prompt: s.ACP.ACPPromptTimeout, Grace: s.ACP.ProxyGrace, Silence: s.ACP.ACPSilence, MergeTime: s.ACP.ACPMergeTime, MergeChars: s.ACP.ACPMergeChars},
 	})
 }
 
@@ -173,8 +188,12 @@ func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
 			}, localTokenTime)
 		},
 	}
-	if own := f.ACPAgents[a.id].Cwd; own != "" {
+	if own := f.ACPAgents.byID[a.id].Cwd; own != "" {
 		cfg.Cwd = own
+	}
+	cfg.MaxConcurrent = f.ACPMaxConcurrent
+	if f.ACPWorkspaces != "" {
+		cfg.Workspaces, cfg.Source = filepath.Join(f.ACPWorkspaces, a.id), cfg.Cwd
 	}
 	return cfg
 }

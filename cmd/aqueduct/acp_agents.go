@@ -6,13 +6,17 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
 
 	"aqueduct/acpgateway"
 	"aqueduct/acpgateway/acp"
 )
 
-// acpAgentsFlag is the settings of ACP agents by id.
-type acpAgentsFlag map[string]acpAgent
+// acpAgentsFlag is the settings of ACP agents by id, and their ids in the order they are written in.
+type acpAgentsFlag struct {
+	byID  map[string]acpAgent
+	order []string
+}
 
 // acpAgent is what one of them is started with.
 type acpAgent struct {
@@ -29,14 +33,19 @@ type acpAgent struct {
 		Audio           bool `yaml:"audio"`
 		EmbeddedContext bool `yaml:"embedded_context"`
 	} `yaml:"prompt_capabilities"`
+	Token *bool `yaml:"token"` // false: it gets neither our address nor a token
 
 	inputs *acp.AgentInputs
 }
 
 // Decode implements kong.MapperValue: a text is YAML, a table is what the settings file has.
 func (f *acpAgentsFlag) Decode(ctx *kong.DecodeContext) error {
+	raw, err := yamlOf(ctx)
+	if err != nil {
+		return err
+	}
 	agents := make(map[string]acpAgent)
-	if err := decodeYAML(ctx, "acp-agents", &agents); err != nil {
+	if err := decodeStrict(raw, "acp-agents", &agents); err != nil {
 		return err
 	}
 	for id, a := range agents {
@@ -45,7 +54,11 @@ func (f *acpAgentsFlag) Decode(ctx *kong.DecodeContext) error {
 		}
 		agents[id] = a
 	}
-	*f = agents
+	var doc yaml.Node
+	if err := yaml.Unmarshal(raw, &doc); err != nil {
+		return err
+	}
+	f.byID, f.order = agents, keysIn(&doc)
 	return nil
 }
 
@@ -68,7 +81,7 @@ func (a *acpAgent) readInputs() error {
 func (a acpAgent) config() acpgateway.AgentConfig {
 	return acpgateway.AgentConfig{
 		Cwd: a.Cwd, Env: a.Env, InitScript: a.InitScript, InitTimeout: a.InitTimeout, AgentInputs: a.inputs,
-		Keepalive: a.Keepalive, SystemContext: a.SystemContext,
+		Keepalive: a.Keepalive, SystemContext: a.SystemContext, NoToken: a.Token != nil && !*a.Token,
 		PromptCapabilities: acp.PromptCapabilities(a.PromptCapabilities),
 	}
 }

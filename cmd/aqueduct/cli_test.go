@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,20 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Proxies keep who they are below the user's configuration.
+	dir, err := os.MkdirTemp("", "aqueduct")
+	if err == nil {
+		err = os.Setenv("XDG_CONFIG_HOME", dir)
+	}
+	if err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir) // the system clears what is left
+		os.Exit(code)
+	}))
+}
 
 // env is an environment of its own.
 func env(pairs ...string) lookup {
@@ -80,6 +94,30 @@ func TestWhoGoesFirst(t *testing.T) {
 		if s.Listen != "127.0.0.1:3" || s.Name != "env" || s.LogFormat != "json" || !s.Demo || s.DemoPace != 5*time.Millisecond ||
 			len(s.Agent) != 2 || s.Agent[1] != (agentFlag{"two", "http://b", "b"}) || len(s.CORSOrigin) != 1 {
 			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+// TestOrderOfACPAgents: a table's order is the one it is written in, from each source and in each spelling.
+func TestOrderOfACPAgents(t *testing.T) {
+	t.Parallel()
+	want := []string{"z", "m", "a", "q"}
+	table := "z: {cwd: /z}\nm: {}\na: {env: {B: b, A: a}}\nq: {}\n"
+	nested := "acp_agents:\n  " + strings.ReplaceAll(strings.TrimSpace(table), "\n", "\n  ") + "\n"
+	for name, args := range map[string][]string{
+		"flag":  {"--acp-agents", table},
+		"file":  {"--config", write(t, "a.yaml", nested)},
+		"json":  {"--config", write(t, "a.json", `{"acp-agents":{"z":{"cwd":"/z"},"m":{},"a":{},"q":{}}}`)},
+		"merge": {"--config", write(t, "b.yaml", "listen: &l 127.0.0.1:0\nacp-agents: &t\n  z: &c {cwd: /z}\n  m: *c\n  a: *c\n  q: {<<: *c}\n")},
+	} {
+		flags, err := parse(t, env(), append([]string{"serve"}, args...)...)
+		if got := flags.Serve.ACP.ACPAgents; err != nil || !slices.Equal(got.order, want) || got.byID["z"].Cwd != "/z" || len(got.byID) != 4 {
+			t.Errorf("%s: %v %+v", name, err, got)
+		}
+	}
+	for name, content := range map[string]string{"unknown": "acp-agents: {a: {cvd: /}}", "list": "acp-agents: [a]"} {
+		if _, err := parse(t, env(), "serve", "--config", write(t, "c.yaml", content)); err == nil {
+			t.Errorf("%s is accepted", name)
 		}
 	}
 }

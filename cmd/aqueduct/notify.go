@@ -57,16 +57,25 @@ func (f *channelsFlag) Decode(ctx *kong.DecodeContext) error {
 // decodeYAML reads a setting that is no single value: on the command line a text in YAML, in
 // the settings file what stands there.
 func decodeYAML(ctx *kong.DecodeContext, name string, into any) error {
-	value := ctx.Scan.Pop().Value
-	raw, ok := value.(string)
-	if !ok {
-		out, err := yaml.Marshal(value)
-		if err != nil {
-			return err
-		}
-		raw = string(out)
+	raw, err := yamlOf(ctx)
+	if err != nil {
+		return err
 	}
-	dec := yaml.NewDecoder(bytes.NewReader([]byte(raw)))
+	return decodeStrict(raw, name, into)
+}
+
+// yamlOf is the next setting as YAML.
+func yamlOf(ctx *kong.DecodeContext) ([]byte, error) {
+	value := ctx.Scan.Pop().Value
+	if raw, ok := value.(string); ok {
+		return []byte(raw), nil
+	}
+	return yaml.Marshal(value)
+}
+
+// decodeStrict refuses members that are unknown.
+func decodeStrict(raw []byte, name string, into any) error {
+	dec := yaml.NewDecoder(bytes.NewReader(raw))
 	dec.KnownFields(true)
 	if err := dec.Decode(into); err != nil {
 		return fmt.Errorf("%s: %w", name, err)

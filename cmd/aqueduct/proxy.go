@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/kballard/go-shellquote"
@@ -13,24 +16,27 @@ import (
 )
 
 // proxyCmd runs ACP agents here and carries them to a gateway elsewhere. Its settings file may
-// also hold auth_token and bootstrap_token, as the contract's does.
+// also hold auth_token and bootstrap_token, and may be that of the contract's own proxy.
 type proxyCmd struct {
-	URL           string      `required:"" help:"The gateway: ws://host/ws/agent." placeholder:"URL"`
-	TokenFile     string      `help:"File that holds the token. It is read again at each connection." placeholder:"FILE"`
-	RegisterURL   string      `help:"Where a token is got with the bootstrap token: when there is none, or it is refused." placeholder:"URL"`
-	BootstrapFile string      `help:"File that holds the bootstrap token." placeholder:"FILE"`
-	ID            string      `help:"Id of this proxy, the one the token is for; the host's name by default."`
-	Name          string      `help:"Name shown to people; the id by default."`
-	Cwd           string      `help:"Directory all agents work in." placeholder:"DIR"`
-	Workspaces    string      `help:"Directory that gets one workspace for each run instead." placeholder:"DIR"`
-	AgentHome     string      `help:"Home directory of the agents, which the gateway may write inputs to." placeholder:"DIR"`
-	InputRoot     []string    `help:"Directory that agent inputs may be copied or linked from (repeatable)." placeholder:"DIR"`
-	MaxConcurrent int         `help:"Agents alive at a time; 0 is no limit."`
-	AgentFS       bool        `help:"Let agents read and write files of the workspace through the proxy."`
-	AgentTerminal bool        `help:"Let agents run commands through the proxy."`
-	AgentCommand  commandFlag `help:"The agent's command, when none follows --." placeholder:"COMMAND"`
-	LogFormat     string      `enum:"text,json" default:"text" help:"Form of the log: text or json."`
-	Command       []string    `arg:"" optional:"" passthrough:"" help:"The agent's command, after --."`
+	URL           string        `required:"" help:"The gateway: ws://host/ws/agent." placeholder:"URL"`
+	TokenFile     string        `help:"File that holds the token. It is read again at each connection." placeholder:"FILE"`
+	RegisterURL   string        `help:"Where a token is got with the bootstrap token: when there is none, or it is refused." placeholder:"URL"`
+	BootstrapFile string        `help:"File that holds the bootstrap token." placeholder:"FILE"`
+	ID            string        `help:"Id of this proxy, the one the token is for; the host's name by default."`
+	Name          string        `help:"Name shown to people; the id by default."`
+	Cwd           string        `help:"Directory all agents work in." placeholder:"DIR"`
+	Workspaces    string        `help:"Directory that gets one workspace for each run instead." placeholder:"DIR"`
+	WorkspaceFrom string        `help:"Directory that a new workspace is a git worktree of, or a copy where it is not git's; empty ones by default." placeholder:"DIR"`
+	AgentHome     string        `help:"Home directory of the agents, which the gateway may write inputs to." placeholder:"DIR"`
+	InputRoot     []string      `help:"Directory that agent inputs may be copied or linked from (repeatable)." placeholder:"DIR"`
+	MaxConcurrent int           `help:"Agents alive at a time; 0 is no limit."`
+	AgentFS       bool          `help:"Let agents read and write files of the workspace through the proxy."`
+	AgentTerminal bool          `help:"Let agents run commands through the proxy."`
+	AgentCommand  commandFlag   `help:"The agent's command, when none follows --." placeholder:"COMMAND"`
+	State         string        `help:"This proxy's own folder, where it keeps who it is; a folder named after the gateway and its id below the user's configuration by default." placeholder:"DIR"`
+	Heartbeat     time.Duration `default:"30s" help:"How often the gateway gets a sign of life."`
+	LogFormat     string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	Command       []string      `arg:"" optional:"" passthrough:"" help:"The agent's command, after --."`
 }
 
 // commandFlag is an agent's command: one line as a shell splits it, or a list of words.
@@ -90,11 +96,32 @@ func (c *proxyCmd) config(set *settings) (proxy.Config, error) {
 		command = c.AgentCommand
 	}
 	cfg := proxy.Config{
-		URL: c.URL, ID: id, Name: c.Name, Command: command, Cwd: c.Cwd, Workspaces: c.Workspaces, Home: c.AgentHome,
-		InputRoots: c.InputRoot, MaxConcurrent: c.MaxConcurrent, FS: c.AgentFS, Terminal: c.AgentTerminal,
-		Version: version(),
+		URL: c.URL, ID: id, Name: c.Name, Command: command, Cwd: c.Cwd, Workspaces: c.Workspaces, Source: c.WorkspaceFrom, Home: c.AgentHome,
+		State: c.State, InputRoots: c.InputRoot, MaxConcurrent: c.MaxConcurrent, FS: c.AgentFS, Terminal: c.AgentTerminal,
+		Version: version(), Heartbeat: c.Heartbeat, Env: set.contract.env, Capabilities: set.contract.capabilities,
+	}
+	if cfg.State == "" {
+		cfg.State = stateOf(c.URL, id)
 	}
 	return cfg, c.tokens(&cfg, set)
+}
+
+// stateOf is the folder of a proxy that was given none: one for each gateway and id. It is "" where the user has no place
+// for such things, as in many containers.
+func stateOf(gateway, id string) string {
+	home, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	host := gateway
+	if u, err := url.Parse(gateway); err == nil {
+		host = u.Host
+	}
+	folder := filepath.Join(home, "aqueduct", "proxies", url.QueryEscape(host), url.QueryEscape(id))
+	if os.MkdirAll(folder, 0o700) != nil {
+		return ""
+	}
+	return folder
 }
 
 // tokens says where tokens come from: a given one is used until it is refused.

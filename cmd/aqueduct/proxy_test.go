@@ -93,6 +93,84 @@ func TestProxySettingsFile(t *testing.T) {
 	}
 }
 
+// TestContractsSettingsFile: the settings file of the contract's own proxy is taken as it is, in each of its forms.
+func TestContractsSettingsFile(t *testing.T) {
+	t.Parallel()
+	const file = `# a comment
+orchestrator_url = "ws://app:3000/ws/agent"
+auth_token = ""
+register_url = "http://app:3000/api/admin/acp-proxy/register"
+bootstrap_token = "boot"
+heartbeat_seconds = 20
+mock_mode = false
+agent_command = ["codex-acp", "-v"]
+
+[sandbox]
+provider = "host_process"
+terminalEnabled = true
+workingDir = "/workspace"
+workspaceMode = "mount"
+workspaceHostRoot = "/srv/workspaces"
+
+[sandbox.env]
+OPENAI_API_KEY = "hunter2"
+DEBUG = 1
+
+[[sandbox.volumes]]
+hostPath = "/a"
+guestPath = "/b"
+
+[agent]
+id = "codex-agent-1"
+name = "Codex"
+max_concurrent = 5
+
+[agent.capabilities]
+languages = ["typescript"]
+`
+	load := func(content, more string) (proxy.Config, error) {
+		path := write(t, "config.toml", content)
+		set := &settings{}
+		if err := set.load(path); err != nil {
+			return proxy.Config{}, err
+		}
+		args := []string{"proxy", "--config", path}
+		if more != "" {
+			args = append(args, "--", more)
+		}
+		flags, err := parse(t, env(), args...)
+		if err != nil {
+			return proxy.Config{}, err
+		}
+		return flags.Proxy.config(set)
+	}
+	cfg, err := load(file, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.URL != "ws://app:3000/ws/agent" || cfg.ID != "codex-agent-1" || cfg.Name != "Codex" || cfg.MaxConcurrent != 5 || cfg.Heartbeat != 20*time.Second ||
+		!slices.Equal(cfg.Command, []string{"codex-acp", "-v"}) || !cfg.Terminal || cfg.Workspaces != "/srv/workspaces" ||
+		!slices.Equal(cfg.Env, []string{"DEBUG=1", "OPENAI_API_KEY=hunter2"}) || string(cfg.Capabilities) != `{"languages":["typescript"]}` || cfg.Register == nil || cfg.Token != nil {
+		t.Errorf("%+v", cfg)
+	}
+	if cfg, err := load("orchestrator_url = 'ws://h/ws/agent'\nauth_token = 'given'\n", "agent"); err != nil || cfg.Token == nil || cfg.Heartbeat != 30*time.Second {
+		t.Errorf("the least: %+v %v", cfg, err)
+	}
+	for name, content := range map[string]string{
+		"container":       strings.Replace(file, "host_process", "container_oci", 1),
+		"mock":            strings.Replace(file, "mock_mode = false", "mock_mode = true", 1),
+		"unknown":         "orchestrator_uri = 'hunter2'\n",
+		"unknown, nested": strings.Replace(file, "max_concurrent", "max_concurent", 1),
+		"broken":          file + "\nbroken = hunter2\n",
+		"twice":           file + "\n[agent]\nid = 'hunter2'\n",
+		"env":             "orchestrator_url = 'ws://h/'\n[sandbox]\nenv = 'hunter2'\n",
+	} {
+		if _, err := load(content, ""); err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "boot") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestProxySettingsTellNoSecret: what is wrong with a file is told without what is in it.
 func TestProxySettingsTellNoSecret(t *testing.T) {
 	t.Parallel()

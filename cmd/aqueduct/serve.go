@@ -27,24 +27,25 @@ import (
 
 // serveCmd is the server.
 type serveCmd struct {
-	Listen      string        `default:"127.0.0.1:8080" help:"Address to listen on. Off loopback a token is needed."`
-	Database    databaseFlag  `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
-	Demo        bool          `help:"Start the demo agent, which needs no model."`
-	DemoPace    time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
-	Agent       []agentFlag   `help:"An agent, as id=URL; repeatable, the first is the default." placeholder:"ID=URL"`
-	Auth        string        `enum:"none,token" default:"none" help:"Who may call: none or token."`
-	TokenFile   string        `help:"File that holds the token of --auth token." placeholder:"FILE"`
-	CORSOrigin  []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
-	AllowedHost []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
-	BaseURL     string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
-	Name        string        `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
-	LogFormat   string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
-	PolicyFile  string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
-	ToolsFile   string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
-	Outbound    []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
-	ACP         acpFlags      `embed:""`
-	Notify      notifyFlags   `embed:""`
-	Limits      limitFlags    `embed:""`
+	Listen       string        `default:"127.0.0.1:8080" help:"Address to listen on. Off loopback a token is needed."`
+	Database     databaseFlag  `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
+	Demo         bool          `help:"Start the demo agent, which needs no model."`
+	DemoPace     time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
+	Agent        []agentFlag   `help:"An agent, as id=URL; repeatable." placeholder:"ID=URL"`
+	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
+	Auth         string        `enum:"none,token" default:"none" help:"Who may call: none or token."`
+	TokenFile    string        `help:"File that holds the token of --auth token." placeholder:"FILE"`
+	CORSOrigin   []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
+	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
+	BaseURL      string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
+	Name         string        `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
+	LogFormat    string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
+	ToolsFile    string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
+	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
+	ACP          acpFlags      `embed:""`
+	Notify       notifyFlags   `embed:""`
+	Limits       limitFlags    `embed:""`
 }
 
 // Run serves until ctx ends.
@@ -114,10 +115,14 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	for _, stage := range []*stage{ground, upstream, driving, edge} {
 		defer stage.end() // edge first
 	}
-	directory, err := s.agents(upstream, ln)
+	if s.BaseURL == "" {
+		s.BaseURL = reachable(ln.Addr())
+	}
+	directory, err := s.agents(upstream)
 	if err != nil {
 		return err
 	}
+	directory.SetDefault(s.DefaultAgent)
 	metrics := server.NewMetrics()
 	own, err := auth.NewKeys(auth.NewKey()) // of this process's own proxies
 	if err != nil {
@@ -239,7 +244,7 @@ func (s *serveCmd) loadTools(ctx context.Context, r rooms) error {
 	return nil
 }
 
-func (s *serveCmd) agents(upstream *stage, ln net.Listener) (*bridge.Directory, error) {
+func (s *serveCmd) agents(upstream *stage) (*bridge.Directory, error) {
 	given := s.Agent
 	if s.Demo {
 		demo, err := startDemo(upstream, s.DemoPace)
@@ -248,11 +253,7 @@ func (s *serveCmd) agents(upstream *stage, ln net.Listener) (*bridge.Directory, 
 		}
 		given = append(given[:len(given):len(given)], demo)
 	}
-	self := s.BaseURL
-	if self == "" {
-		self = reachable(ln.Addr())
-	}
-	return addAgents(upstream, given, self, s.Limits.agent())
+	return addAgents(upstream, given, s.BaseURL, s.Limits.agent())
 }
 
 // why tells a wish to stop from a reason to.

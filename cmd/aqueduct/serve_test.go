@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -95,6 +97,44 @@ func TestServeDemo(t *testing.T) {
 	if strings.Contains(first.log.String()+second.log.String(), "level=ERROR") {
 		t.Errorf("%s%s", first.log, second.log)
 	}
+}
+
+// TestDefaultAgentOfTheFlags: the first of the flags that is online is what a client without a wish gets, every time; one
+// that is chosen goes before it.
+func TestDefaultAgentOfTheFlags(t *testing.T) {
+	t.Parallel()
+	db := "sqlite:" + filepath.Join(t.TempDir(), "a.db")
+	agent := filepath.Join(t.TempDir(), "agent.sh")
+	if err := os.WriteFile(agent, []byte(scriptedAgent), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--database", db, "--acp-agents", "{far: {}, away: {}}", "--acp", "z=" + agent, "--acp", "m=" + agent, "--acp", "a=" + agent}
+	for range 4 {
+		r := start(t, flags...)
+		if got := r.defaultAgent(); got != "z" {
+			t.Errorf("the default is %s", got)
+		}
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := start(t, append(flags, "--default-agent", "m")...).defaultAgent(); got != "m" {
+		t.Errorf("the default is %s", got)
+	}
+}
+
+func (r *running) defaultAgent() string {
+	r.t.Helper()
+	resp, err := http.Get(r.URL + "/api/agui/capabilities")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var caps struct{ Identity struct{ Name string } }
+	if err := json.NewDecoder(resp.Body).Decode(&caps); err != nil {
+		r.t.Fatal(err)
+	}
+	return caps.Identity.Name
 }
 
 // TestServePostgres: the other database, named by its URL. A second process of the same

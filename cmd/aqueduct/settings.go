@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -19,6 +21,8 @@ type settings struct {
 	file map[string]any
 	path string // of the file
 	open bool   // others than its owner may read it
+
+	contract contractFile
 }
 
 // configFlag is read before the other flags are resolved.
@@ -29,7 +33,7 @@ func (configFlag) BeforeResolve(ctx *kong.Context, trace *kong.Path, s *settings
 	return s.load(string(ctx.FlagValue(trace.Flag).(configFlag)))
 }
 
-// load reads the file. JSON is YAML too.
+// load reads the file: TOML by its name, else YAML, which JSON is too.
 func (s *settings) load(path string) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -40,6 +44,11 @@ func (s *settings) load(path string) error {
 		return fmt.Errorf("--config: %w", err)
 	}
 	s.path, s.open = path, info.Mode().Perm()&0o077 != 0
+	if strings.EqualFold(filepath.Ext(path), ".toml") {
+		if raw, err = yamlOfTOML(raw); err != nil {
+			return fmt.Errorf("--config %s: %w", path, err)
+		}
+	}
 	given := make(map[string]any)
 	var form *yaml.TypeError
 	if err := yaml.Unmarshal(raw, &given); errors.As(err, &form) {
@@ -49,8 +58,85 @@ func (s *settings) load(path string) error {
 		return fmt.Errorf("--config %s: %w", path, err)
 	}
 	s.file = make(map[string]any, len(given))
+	var doc yaml.Node
+	if err := yaml.Unmarshal(raw, &doc); err != nil {
+		return fmt.Errorf("--config %s: %w", path, err)
+	}
+	if err := s.contract.translate(given); err != nil {
+		return fmt.Errorf("--config %s: %w", path, err)
+	}
 	for key, value := range given {
+		if table, ok := value.(map[string]any); ok {
+			value = orderedTable{table, keysIn(member(&doc, key))}
+		}
 		s.file[strings.ReplaceAll(key, "_", "-")] = value
+	}
+	return nil
+}
+
+// orderedTable is a table of the settings file that is written out in the order it was read in.
+type orderedTable struct {
+	values map[string]any
+	keys   []string
+}
+
+// MarshalYAML implements yaml.Marshaler.
+func (t orderedTable) MarshalYAML() (any, error) {
+	out := &yaml.Node{Kind: yaml.MappingNode}
+	for _, key := range t.keys {
+		var k, v yaml.Node
+		if err := errors.Join(k.Encode(key), v.Encode(t.values[key])); err != nil {
+			return nil, err
+		}
+		out.Content = append(out.Content, &k, &v)
+	}
+	return out, nil
+}
+
+// member is the value of a key in a YAML mapping; nil when there is none.
+func member(of *yaml.Node, key string) *yaml.Node {
+	content := pairs(of)
+	for i := 0; i+1 < len(content); i += 2 {
+		if content[i].Value == key {
+			return content[i+1]
+		}
+	}
+	return nil
+}
+
+// keysIn are the keys of a YAML mapping, in the order they are written in, those of merged mappings among them.
+func keysIn(of *yaml.Node) (keys []string) {
+	content := pairs(of)
+	for i := 0; i+1 < len(content); i += 2 {
+		more := []string{content[i].Value}
+		if content[i].Tag == "!!merge" {
+			more = keysIn(content[i+1])
+		}
+		for _, key := range more {
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// pairs is the content of a mapping, behind a document and aliases.
+func pairs(of *yaml.Node) []*yaml.Node {
+	switch {
+	case of == nil:
+	case of.Kind == yaml.DocumentNode:
+		return pairs(of.Content[0])
+	case of.Kind == yaml.AliasNode:
+		return pairs(of.Alias)
+	case of.Kind == yaml.MappingNode:
+		return of.Content
+	case of.Kind == yaml.SequenceNode: // of a merge of several
+		var all []*yaml.Node
+		for _, one := range of.Content {
+			all = append(all, pairs(one)...)
+		}
+		return all
 	}
 	return nil
 }

@@ -6,13 +6,13 @@ import (
 	"aqueduct/store"
 )
 
-const selectProxy = `SELECT proxy_id, name, agent_id, capabilities, max_concurrent, status, connected_at, last_seen,
-	last_error, sandboxes, workspaces FROM proxies`
+const selectProxy = `SELECT proxy_id, name, agent_id, capabilities, max_concurrent, status, registered_at, connected_at,
+	last_seen, last_error, sandboxes, workspaces FROM proxies`
 
 func scanProxy(at row) (store.Proxy, error) {
 	var p store.Proxy
-	err := at.Scan(&p.ID, &p.Name, &p.AgentID, &p.Capabilities, &p.MaxConcurrent, &p.Status, timeInto{&p.ConnectedAt},
-		timeInto{&p.LastSeen}, &p.LastError, &p.Sandboxes, &p.Workspaces)
+	err := at.Scan(&p.ID, &p.Name, &p.AgentID, &p.Capabilities, &p.MaxConcurrent, &p.Status, timeInto{&p.RegisteredAt},
+		timeInto{&p.ConnectedAt}, timeInto{&p.LastSeen}, &p.LastError, &p.Sandboxes, &p.Workspaces)
 	return p, err
 }
 
@@ -29,18 +29,27 @@ func (r *Reader) Proxies(ctx context.Context, in store.Scope) ([]store.Proxy, er
 	if !in.All() {
 		return nil, nil
 	}
-	return list(ctx, r, scanProxy, selectProxy+" ORDER BY proxy_id")
+	return list(ctx, r, scanProxy, selectProxy+" ORDER BY registered_at, proxy_id")
 }
 
 // UpsertProxy implements store.ProxyTx.
 func (t *Tx) UpsertProxy(ctx context.Context, p store.Proxy) error {
 	return t.insert(ctx, `INSERT INTO proxies (proxy_id, name, agent_id, capabilities, max_concurrent, status,
-		connected_at, last_seen, last_error, sandboxes, workspaces)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+		registered_at, connected_at, last_seen, last_error, sandboxes, workspaces)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (proxy_id) DO UPDATE SET name = excluded.name, agent_id = excluded.agent_id,
 		capabilities = excluded.capabilities, max_concurrent = excluded.max_concurrent, status = excluded.status,
 		connected_at = excluded.connected_at, last_seen = excluded.last_seen, last_error = excluded.last_error,
 		sandboxes = excluded.sandboxes, workspaces = excluded.workspaces`,
 		p.ID, p.Name, p.AgentID, jsonText(p.Capabilities), int64(p.MaxConcurrent), string(p.Status),
-		millis(p.ConnectedAt), millis(p.LastSeen), p.LastError, jsonText(p.Sandboxes), jsonText(p.Workspaces))
+		millis(p.RegisteredAt), millis(p.ConnectedAt), millis(p.LastSeen), p.LastError, jsonText(p.Sandboxes), jsonText(p.Workspaces))
+}
+
+// DeleteProxy implements store.ProxyTx.
+func (t *Tx) DeleteProxy(ctx context.Context, id string) (bool, error) {
+	if _, err := t.exec(ctx, "DELETE FROM sandbox_instances WHERE proxy_id = $1", id); err != nil {
+		return false, err
+	}
+	n, err := t.exec(ctx, "DELETE FROM proxies WHERE proxy_id = $1", id)
+	return n > 0, err
 }

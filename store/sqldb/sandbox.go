@@ -3,18 +3,19 @@ package sqldb
 import (
 	"context"
 	"slices"
+	"time"
 
 	"aqueduct/store"
 )
 
 const selectSandbox = `SELECT i.session_id, i.proxy_id, i.instance_name, i.acp_session_id, i.status, i.provider, i.runtime,
-	i.last_seen, i.last_error, i.transport, i.init, i.created_at, i.updated_at
+	i.last_seen, i.last_error, i.transport, i.init, i.token_hash, i.created_at, i.updated_at
 	FROM sandbox_instances i JOIN sessions s ON s.session_id = i.session_id`
 
 func scanSandbox(at row) (store.SandboxInstance, error) {
 	var i store.SandboxInstance
 	err := at.Scan(&i.SessionID, &i.ProxyID, &i.InstanceName, &i.ACPSessionID, &i.Status, &i.Provider, &i.Runtime,
-		timeInto{&i.LastSeen}, &i.LastError, &i.Transport, &i.Init, timeInto{&i.CreatedAt}, timeInto{&i.UpdatedAt})
+		timeInto{&i.LastSeen}, &i.LastError, &i.Transport, &i.Init, &i.TokenHash, timeInto{&i.CreatedAt}, timeInto{&i.UpdatedAt})
 	return i, err
 }
 
@@ -38,12 +39,21 @@ func (r *Reader) SandboxInstancesOf(ctx context.Context, in store.Scope, proxyID
 // UpsertSandboxInstance implements store.ProxyTx.
 func (t *Tx) UpsertSandboxInstance(ctx context.Context, i store.SandboxInstance) error {
 	return t.insert(ctx, `INSERT INTO sandbox_instances (session_id, proxy_id, instance_name, acp_session_id, status,
-		provider, runtime, last_seen, last_error, transport, init, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+		provider, runtime, last_seen, last_error, transport, init, token_hash, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 		ON CONFLICT (session_id) DO UPDATE SET proxy_id = excluded.proxy_id, instance_name = excluded.instance_name,
 		acp_session_id = excluded.acp_session_id, status = excluded.status, provider = excluded.provider,
 		runtime = excluded.runtime, last_seen = excluded.last_seen, last_error = excluded.last_error,
-		transport = excluded.transport, init = excluded.init, updated_at = excluded.updated_at`,
+		transport = excluded.transport, init = excluded.init, token_hash = excluded.token_hash,
+		updated_at = excluded.updated_at`,
 		i.SessionID, i.ProxyID, i.InstanceName, i.ACPSessionID, i.Status, i.Provider, i.Runtime, millis(i.LastSeen),
-		i.LastError, jsonText(i.Transport), jsonText(i.Init), millis(i.CreatedAt), millis(i.UpdatedAt))
+		i.LastError, jsonText(i.Transport), jsonText(i.Init), blob(i.TokenHash),
+		millis(i.CreatedAt), millis(i.UpdatedAt))
+}
+
+// RevokeInstanceTokens implements store.ProxyTx.
+func (t *Tx) RevokeInstanceTokens(ctx context.Context, proxyID string, before time.Time) error {
+	_, err := t.exec(ctx, "UPDATE sandbox_instances SET token_hash = NULL WHERE proxy_id = $1 AND token_hash IS NOT NULL AND updated_at < $2",
+		proxyID, millis(before))
+	return err
 }

@@ -13,9 +13,9 @@ func (w *world) upsert(p store.Proxy) {
 
 func testProxies(w *world) {
 	full := store.Proxy{ID: "mac.local:1", Name: "Ada's", AgentID: "opencode", Capabilities: []byte(`{"acpTunnel":true, "z":1.0}`),
-		MaxConcurrent: 3, Status: store.ProxyOnline, ConnectedAt: at(1), LastSeen: at(2), LastError: "no\x00room",
+		MaxConcurrent: 3, Status: store.ProxyOnline, RegisteredAt: at(1), ConnectedAt: at(1), LastSeen: at(2), LastError: "no\x00room",
 		Sandboxes: []byte(`{"instances":[]}`), Workspaces: []byte(`{"workspaces":[]}`)}
-	bare := store.Proxy{ID: "B", Status: store.ProxyOffline}
+	bare := store.Proxy{ID: "z", Status: store.ProxyOffline} // of before its time was kept
 	w.upsert(full)
 	w.upsert(bare)
 	full.LastError = "no\ufffdroom"
@@ -24,8 +24,9 @@ func testProxies(w *world) {
 	_, err := w.s.Proxy(w.ctx, store.System(), "nobody")
 	w.is(err, store.ErrNotFound)
 
-	full = store.Proxy{ID: full.ID, Status: store.ProxyOffline} // a write is a whole row
+	full = store.Proxy{ID: full.ID, Status: store.ProxyOffline, RegisteredAt: at(9)} // a write is a whole row
 	w.upsert(full)
+	full.RegisteredAt = at(1) // but for this
 	same(w, got[store.Proxy](w)(w.s.Proxy(w.ctx, store.System(), full.ID)), full)
 	w.is(w.s.InTx(w.ctx, func(tx store.Tx) error {
 		return tx.UpsertProxy(w.ctx, store.Proxy{ID: "bad", Status: store.ProxyOnline, Capabilities: []byte(`{`)})
@@ -38,7 +39,7 @@ func testSandboxInstances(w *world) {
 		s := w.session(alice())
 		i := store.SandboxInstance{SessionID: s.ID, ProxyID: "p1", InstanceName: "tuixiu-run-" + s.ID, ACPSessionID: "ses_1",
 			Status: "running", Provider: "host_process", Runtime: "local", LastSeen: at(3), LastError: "e",
-			Transport: []byte(`{"type":"transport_connected"}`), Init: []byte(`{"ok":true}`), CreatedAt: at(1), UpdatedAt: at(2)}
+			Transport: []byte(`{"type":"transport_connected"}`), Init: []byte(`{"ok":true}`), TokenHash: []byte{0, 255, 7}, CreatedAt: at(1), UpdatedAt: at(2)}
 		w.tx(func(tx store.Tx) error { return tx.UpsertSandboxInstance(w.ctx, i) })
 		want = append(want, i)
 	}
@@ -58,4 +59,27 @@ func testSandboxInstances(w *world) {
 	same(w, got[store.SandboxInstance](w)(w.s.SandboxInstance(w.ctx, store.As(alice()), moved.SessionID)), moved)
 	same(w, page("p2", store.Page{}), []store.SandboxInstance{moved})
 	same(w, len(page("p1", store.Page{})), 4)
+
+	late := want[2]
+	late.UpdatedAt = at(5)
+	w.tx(func(tx store.Tx) error { return tx.UpsertSandboxInstance(w.ctx, late) })
+	w.tx(func(tx store.Tx) error { return tx.RevokeInstanceTokens(w.ctx, "p1", at(5)) })
+	for _, i := range page("p1", store.Page{}) {
+		same(w, len(i.TokenHash) > 0, i.SessionID == late.SessionID)
+	}
+
+	w.upsert(store.Proxy{ID: "p1", Status: store.ProxyOffline})
+	remove := func(id string) (found bool) {
+		w.Helper()
+		w.tx(func(tx store.Tx) (err error) {
+			found, err = tx.DeleteProxy(w.ctx, id)
+			return err
+		})
+		return found
+	}
+	same(w, []bool{remove("p1"), remove("p1")}, []bool{true, false})
+	_, err := w.s.Proxy(w.ctx, store.System(), "p1")
+	w.is(err, store.ErrNotFound)
+	same(w, len(page("p1", store.Page{})), 0) // they go with it
+	same(w, page("p2", store.Page{}), []store.SandboxInstance{moved})
 }

@@ -94,7 +94,7 @@ func (y *yard) runProxy(args ...string) {
 	}
 	p := &proxyProcess{}
 	p.cmd = exec.Command(path, append([]string{"proxy"}, args...)...)
-	p.cmd.Env = append(os.Environ(), bookVar+"="+y.book())
+	p.cmd.Env = append(os.Environ(), bookVar+"="+y.book(), "XDG_CONFIG_HOME="+y.dir)
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
 	// A pipe an agent still holds would keep Wait for ever.
 	p.cmd.WaitDelay = 5 * time.Second

@@ -19,9 +19,13 @@ export async function listThreads() {
   return (await getJSON('/api/threads')).threads;
 }
 
-/** chat starts a Turn, or answers a question, and streams the Run that comes of it. */
-export function chat(input, signal) {
-  return call('POST', '/api/agui/chat', runAgentInput(input), signal);
+/**
+ * chat starts a Turn, or answers a question, and streams the Run that comes of it. A thread
+ * that begins with it belongs to the agent named, or to the server's default.
+ */
+export function chat(input, signal, agent) {
+  const query = agent ? `?agent=${encodeURIComponent(agent)}` : '';
+  return call('POST', `/api/agui/chat${query}`, runAgentInput(input), signal);
 }
 
 /** connect streams what a thread has, and the Run that goes on in it. It starts nothing. */

@@ -101,11 +101,13 @@ function answer(entry) {
 }
 
 function post(input) {
+  // ?agent= of the page's address is for threads that begin here; others have their agent.
+  const agent = thread.run?.id ? '' : new URLSearchParams(location.search).get('agent');
   thread.problem = '';
   thread.run = { id: thread.run?.id, status: 'running' };
   draw();
   const id = threadId;
-  follower.post(id, (signal) => chat({ threadId: id, ...input }, signal));
+  follower.post(id, (signal) => chat({ threadId: id, ...input }, signal, agent));
 }
 
 $('prompt').addEventListener('keydown', (event) => {

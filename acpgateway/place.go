@@ -1,0 +1,55 @@
+package acpgateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/store"
+)
+
+// Place implements bridge.Controller. The folder is what the proxy lists for the instance, else where all its agents work.
+func (g *Gateway) Place(ctx context.Context, sessionID string) (proxyID, folder string, err error) {
+	var instance string
+	if t := g.known(sessionID); t != nil {
+		proxyID, instance = t.p.id, t.instance()
+	} else {
+		row, err := g.cfg.Registry.Instance(ctx, sessionID)
+		if errors.Is(err, store.ErrNotFound) {
+			return "", "", nil
+		}
+		if err != nil {
+			return "", "", err
+		}
+		proxyID, instance = row.ProxyID, row.InstanceName
+	}
+	p := g.knownProxy(proxyID)
+	if p == nil {
+		return proxyID, "", nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return proxyID, cmp.Or(p.folders[instance], g.cfg.Agents[p.row.AgentID].Cwd, p.folder), nil
+}
+
+// foldersOf is where the workspaces of a list are, by their instances.
+func foldersOf(list acp.WorkspaceInventory) map[string]string {
+	folders := make(map[string]string, len(list.Workspaces))
+	for _, w := range list.Workspaces {
+		folders[w.InstanceName] = w.HostPath
+	}
+	return folders
+}
+
+// folderOf is where all agents of a proxy work, as it announces it; "" when it does not.
+func folderOf(capabilities []byte) string {
+	var said struct {
+		Sandbox struct{ WorkingDir string }
+	}
+	if json.Unmarshal(capabilities, &said) != nil {
+		return "" // anything is allowed there
+	}
+	return said.Sandbox.WorkingDir
+}

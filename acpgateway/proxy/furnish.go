@@ -1,0 +1,96 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"aqueduct/acpgateway/acp"
+)
+
+// draftPrefix begins the names of workspaces that are being made. A run has none of that name.
+const draftPrefix = ".draft-"
+
+// furnish makes a run's workspace, if it is not there, and returns where in it the agent works: a worktree of the source's
+// repository, or else a copy of the source. It gets its name when it is whole: a proxy that is killed halfway leaves a draft,
+// which the next attempt removes.
+func (p *Proxy) furnish(ctx context.Context, w workspace, runID string) (dir string, err error) {
+	if w.shared {
+		return "", nil
+	}
+	if _, err := os.Lstat(w.root); errors.Is(err, fs.ErrNotExist) {
+		defer func() { p.now(p.workspaceInventory()) }() // people are told where an agent works before the next list is due
+	}
+	if p.cfg.Source == "" {
+		return "", w.ensure()
+	}
+	p.furnishing.Lock()
+	defer p.furnishing.Unlock()
+	// What git says of the source comes first: the agent works at the same place in the repository as it would there.
+	prefix, inGit := p.git(ctx, "rev-parse", "--show-prefix")
+	if inGit == nil {
+		dir = strings.TrimSpace(prefix)
+		_, inGit = p.git(ctx, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") // without a commit there is nothing to check out
+	}
+	if inGit != nil {
+		dir = ""
+	}
+	if _, err := os.Lstat(w.root); !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
+	}
+	if err := os.MkdirAll(p.cfg.Workspaces, 0o700); err != nil {
+		return "", err
+	}
+	draft := filepath.Join(p.cfg.Workspaces, draftPrefix+runID)
+	if err := p.clear(ctx, draftPrefix+runID); err != nil {
+		return "", err
+	}
+	if inGit == nil {
+		if _, err = p.git(ctx, "worktree", "add", "--detach", "--quiet", draft, "HEAD"); err == nil {
+			_, err = p.git(ctx, "worktree", "move", draft, w.root)
+		}
+	} else if err = os.CopyFS(draft, os.DirFS(p.cfg.Source)); err == nil {
+		err = os.Rename(draft, w.root)
+	}
+	if err != nil {
+		return "", fmt.Errorf("workspace: %w", errors.Join(err, p.clear(context.WithoutCancel(ctx), draftPrefix+runID)))
+	}
+	return dir, nil
+}
+
+// clear removes a directory below the workspaces, and what git knows of it as a worktree.
+func (p *Proxy) clear(ctx context.Context, name string) error {
+	root, err := os.OpenRoot(p.cfg.Workspaces)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.RemoveAll(name); err != nil || p.cfg.Source == "" {
+		return err
+	}
+	_, _ = p.git(ctx, "worktree", "prune", "--expire=now") // the source need not be git's
+	return nil
+}
+
+// git runs a command on the source's repository, without its hooks: an agent may have written some.
+func (p *Proxy) git(ctx context.Context, args ...string) (stdout string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, errors.New("git took too long"))
+	defer cancel()
+	cmd := exec.Command("git", append([]string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-C", p.cfg.Source}, args...)...)
+	cmd.Env = append(p.environment(&acp.Init{}), "GIT_TERMINAL_PROMPT=0")
+	var stderr string
+	exit, err := runGroup(ctx, cmd, tailOf(&stdout), tailOf(&stderr))
+	if err == nil && (exit.Signal != nil || *exit.ExitCode != 0) {
+		err = fmt.Errorf("git %s: %s", args[0], cmp.Or(strings.TrimSpace(stderr), "failed"))
+	}
+	return stdout, err
+}

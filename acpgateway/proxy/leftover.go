@@ -1,0 +1,92 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// What an agent starts may leave its process group, and then outlives the group: a CLI inside an adapter does. Every process
+// of an agent inherits a mark in its environment, by which it is found wherever it went. Where there is no /proc, or a
+// process clears its environment, only the group ends.
+
+// markName is the name of the mark. Its value begins with the proxy's epoch.
+const markName = "AQUEDUCT_AGENT_PROCESS"
+
+// sweepRounds bounds how often marked processes are looked for: one that is just being forked is found in the next round.
+const sweepRounds = 10
+
+// killMarked kills every process that has a mark, until none is left.
+func killMarked(mark string) {
+	entry := []byte(markName + "=" + mark)
+	for range sweepRounds {
+		found := false
+		files, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is good
+		for _, file := range files {
+			raw, err := os.ReadFile(file) // gone, or another user's
+			if err != nil || !hasEntry(raw, entry) {
+				continue
+			}
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if err == nil && pid != os.Getpid() {
+				found = syscall.Kill(pid, syscall.SIGKILL) == nil || found
+			}
+		}
+		if !found {
+			return
+		}
+	}
+}
+
+func hasEntry(environ, entry []byte) bool {
+	for pair := range bytes.SplitSeq(environ, []byte{0}) {
+		if bytes.Equal(pair, entry) {
+			return true
+		}
+	}
+	return false
+}
+
+// guardScript waits until the proxy is gone, whose end of its input then closes, and kills what has its mark.
+const guardScript = `cat >/dev/null
+for round in 1 2 3; do
+  found=$(grep -lsF "$1" /proc/[0-9]*/environ) # its status says only that some process has gone meanwhile
+  for file in $found; do pid=${file#/proc/}; kill -9 "${pid%%/*}"; done
+done 2>/dev/null`
+
+// guard is a shell that outlives a proxy which is killed, for as long as it takes to kill what its agents left behind: a
+// killed proxy cannot. It is nil where there is no shell.
+type guard struct {
+	cmd   *exec.Cmd
+	input io.Closer
+}
+
+func startGuard(epoch string, log *slog.Logger) *guard {
+	cmd := exec.Command("/bin/sh", "-c", guardScript, "sh", markName+"="+epoch)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what is sent to the proxy's group is not for it
+	input, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		log.Warn("processes that leave their agent's group will outlive a proxy that is killed", "err", err)
+		return nil
+	}
+	return &guard{cmd, input}
+}
+
+// end dismisses the guard of a proxy that has ended its agents itself.
+func (g *guard) end() {
+	if g == nil {
+		return
+	}
+	_ = g.cmd.Process.Kill() // it may be gone
+	_ = g.input.Close()
+	_ = g.cmd.Wait()
+}

@@ -1,0 +1,44 @@
+package bridge_test
+
+import (
+	"testing"
+
+	"aqueduct/bridge"
+)
+
+// away is an Agent that may be out of reach.
+type away struct {
+	bridge.Agent
+	here bool
+}
+
+func (a *away) Available() bool { return a.here }
+
+// TestDefaultAgent: the chosen one; else the first that is available; else the first.
+func TestDefaultAgent(t *testing.T) {
+	t.Parallel()
+	d := bridge.NewDirectory()
+	is := func(want string) {
+		t.Helper()
+		if got := d.Default(); got != want {
+			t.Errorf("the default is %q, not %q", got, want)
+		}
+	}
+	is("")
+	first, second := &away{}, &away{}
+	d.Add("z", first)
+	d.Add("m", second)
+	is("z")
+	second.here = true
+	is("m")
+	first.here = true
+	is("z")
+	d.SetDefault("a")
+	is("z") // it may come yet
+	d.Add("a", &away{})
+	is("a")
+	d.Remove("a")
+	is("z")
+	d.Remove("z")
+	is("m")
+}

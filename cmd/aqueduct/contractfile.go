@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"go.yaml.in/yaml/v3"
+)
+
+// hostProcess is the only place where this proxy runs agents, under the contract's name.
+const hostProcess = "host_process"
+
+// contractFile is what the settings file of the contract's own proxy holds that no flag is for.
+type contractFile struct {
+	env          []string        // for the agent
+	capabilities json.RawMessage // announced beside ours
+}
+
+// yamlOfTOML reads TOML as the YAML that means the same. An error names the place and quotes nothing: the file may hold
+// secrets.
+func yamlOfTOML(raw []byte) ([]byte, error) {
+	given := make(map[string]any)
+	if err := toml.NewDecoder(bytes.NewReader(raw)).Decode(&given); err != nil {
+		var wrong *toml.DecodeError
+		if errors.As(err, &wrong) {
+			row, column := wrong.Position()
+			return nil, fmt.Errorf("it is not TOML: line %d, column %d", row, column)
+		}
+		return nil, errors.New("it is not TOML")
+	}
+	return yaml.Marshal(given)
+}
+
+// translate turns the contract's names into ours. What it says of containers and boxes is left out: it means nothing to
+// agents that are processes of the host.
+func (c *contractFile) translate(given map[string]any) error {
+	rename(given, "orchestrator_url", "url")
+	if seconds, ok := given["heartbeat_seconds"]; ok {
+		delete(given, "heartbeat_seconds")
+		given["heartbeat"] = fmt.Sprint(seconds, "s")
+	}
+	for _, secret := range []string{authToken, bootstrapToken, "register-url"} { // written with nothing in it, as in the example
+		for _, key := range []string{secret, strings.ReplaceAll(secret, "-", "_")} {
+			if given[key] == "" && given["url"] != nil {
+				delete(given, key)
+			}
+		}
+	}
+	if mock, ok := given["mock_mode"]; ok {
+		if delete(given, "mock_mode"); mock != false {
+			return errors.New("mock_mode: this proxy has no mock agent; name one as agent_command")
+		}
+	}
+	if agent, ok := given["agent"].(map[string]any); ok {
+		delete(given, "agent")
+		if err := c.agent(given, agent); err != nil {
+			return err
+		}
+	}
+	if sandbox, ok := given["sandbox"].(map[string]any); ok {
+		delete(given, "sandbox")
+		return c.sandbox(given, sandbox)
+	}
+	return nil
+}
+
+func (c *contractFile) agent(given, agent map[string]any) error {
+	for key, value := range agent {
+		switch key {
+		case "id", "name", "max_concurrent":
+			if value != "" {
+				given[key] = value
+			}
+		case "capabilities":
+			raw, err := json.Marshal(value)
+			if err != nil {
+				return errors.New("agent.capabilities cannot be written as JSON")
+			}
+			c.capabilities = raw
+		default:
+			return fmt.Errorf("there is no setting %q in agent", key)
+		}
+	}
+	return nil
+}
+
+func (c *contractFile) sandbox(given, sandbox map[string]any) error {
+	if provider, ok := sandbox["provider"]; ok && provider != hostProcess {
+		return fmt.Errorf("sandbox.provider: this proxy runs agents as processes of the host, %q; to have them in a container, let agent_command start one", hostProcess)
+	}
+	if terminal, ok := sandbox["terminalEnabled"]; ok {
+		given["agent-terminal"] = terminal
+	}
+	if root, ok := sandbox["workspaceHostRoot"]; ok {
+		given["workspaces"] = root
+	}
+	env, ok := sandbox["env"].(map[string]any)
+	if !ok && sandbox["env"] != nil {
+		return errors.New("sandbox.env is not a table")
+	}
+	for name, value := range env {
+		c.env = append(c.env, fmt.Sprint(name, "=", value))
+	}
+	slices.Sort(c.env)
+	return nil
+}
+
+func rename(given map[string]any, from, to string) {
+	if value, ok := given[from]; ok {
+		delete(given, from)
+		given[to] = value
+	}
+}
