@@ -43,7 +43,7 @@ func TestNoScans(t *testing.T) {
 	p := planner{T: t, Queryer: s.reads, plans: map[string]string{}}
 	r := sqldb.NewReader(p, s.dialect)
 	ids := []string{"a", "b"}
-	for _, in := range []store.Scope{store.System(), store.As(store.LocalPrincipal()), store.Within("local")} {
+	for _, in := range []store.Scope{store.System(), store.As(store.LocalPrincipal()), store.Deciding(store.LocalPrincipal()), store.Within("local")} {
 		_, _ = r.Session(ctx, in, "x")
 		_, _ = r.Turn(ctx, in, "x")
 		_, _ = r.ActiveTurn(ctx, in, "x")
@@ -68,6 +68,14 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{SessionID: "x"}, store.Page{})
 		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{Status: store.ApprovalPending}, store.Page{})
 		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{Status: store.ApprovalPending, DelegatedTo: "local"}, store.Page{})
+		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{}, store.Page{})
+		_, _ = r.OpenApprovals(ctx, in, store.Page{})
+		_, _ = r.ApprovalChanges(ctx, in, 7, 10)
+		_, _ = r.LastApprovalChange(ctx, in)
+		_, _ = r.ApprovalsUnsequenced(ctx, in)
+		_, _ = r.Delegation(ctx, in, "x")
+		_, _ = r.Delegations(ctx, in, store.Page{})
+		_, _ = r.DelegationsOf(ctx, in, "x", "u")
 		_, _ = r.ToolCallByKey(ctx, in, "x", "k")
 		_, _ = r.ToolCallsByStatus(ctx, in, []store.ToolCallStatus{store.ToolDispatched}, store.KindServer, 10)
 		_, _ = r.AbandonedToolCalls(ctx, in, 10)
