@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/hints"
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
@@ -32,6 +33,8 @@ type Config struct {
 	Meter  Meter
 	// Policy says which permissions need no person; nil: none.
 	Policy *policy.Holder
+	// Hints is what pages that watch are told of Questions and threads; nil is nothing.
+	Hints *hints.Hub
 }
 
 // Meter hears what happens, for metrics. Members may be nil; they must be quick.
@@ -45,6 +48,8 @@ type Sessions struct {
 	cfg       Config
 	deadlines *inbox.Deadlines
 	callers   callers
+	inbox     *inbox.Feed
+	threads   *threadHints
 
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
@@ -67,6 +72,7 @@ func New(cfg Config) *Sessions {
 		active: make(map[string]*session), spoken: make(map[string]bool), leaving: make(map[string]bool),
 	}
 	cfg.Bell.OnRing(s.wake)
+	s.followInbox()
 	if cfg.Tools != nil {
 		cfg.Tools.ArmBy(s.deadlines.Arm)
 	}
@@ -90,6 +96,8 @@ func (s *Sessions) Run(ctx context.Context) error {
 	}
 	s.wakeSpoken()
 	s.wg.Go(func() { s.poll(ctx) })
+	s.wg.Go(func() { s.inbox.Run(ctx) })
+	s.wg.Go(func() { s.threads.run(ctx) })
 	s.deadlines.Run(ctx, s.expire)
 	s.mu.Lock()
 	s.running = nil
@@ -214,12 +222,16 @@ func (s *Sessions) Rename(ctx context.Context, who store.Principal, threadID, ti
 	if err != nil {
 		return err
 	}
-	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if _, err := tx.LockSession(ctx, store.As(who), session.ID); err != nil {
 			return err
 		}
 		return tx.SetSessionTitle(ctx, session.ID, plainTitle(title))
 	})
+	if err == nil {
+		s.cfg.Bell.Ring(session.ID)
+	}
+	return err
 }
 
 // quiesce cancels what a Session has under way and waits until nothing is.

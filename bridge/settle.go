@@ -83,12 +83,7 @@ type decider struct {
 func system() decider { return decider{in: store.System()} }
 
 // inboxOf is what a Principal sees of what waits for a decision.
-func inboxOf(who store.Principal) store.Scope {
-	if who.Has(store.RoleApprover) {
-		return store.Within(who.Tenant)
-	}
-	return store.As(who)
-}
+func inboxOf(who store.Principal) store.Scope { return store.Deciding(who) }
 
 // load reads a Question that the decider sees. An Approval is seen by whom it is delegated
 // to as well.
@@ -142,7 +137,7 @@ func (s *Sessions) settleIn(ctx context.Context, tx store.Tx, q inbox.Question, 
 // others may hold while they wait for this one, might never come.
 func (s *Sessions) permitted(ctx context.Context, tx store.Tx, session store.Session, q inbox.Question, d *inbox.Decision, by decider) (err error) {
 	if by.who.User != "" {
-		if err := inbox.MayDecide(q, *d, by.who); err != nil {
+		if err := inbox.MayDecideFor(ctx, tx, q, *d, by.who); err != nil {
 			return err
 		}
 	}

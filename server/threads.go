@@ -158,6 +158,7 @@ func (h *threads) remove(c echo.Context) error {
 	if err := h.sessions.Delete(ctx, auth.From(ctx).Principal, s.ExternalID); err != nil {
 		return err
 	}
+	h.sessions.Inbox().LookAgain(s.Tenant) // its questions are nobody's to decide any more
 	return c.NoContent(http.StatusNoContent)
 }
 
