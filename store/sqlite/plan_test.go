@@ -57,6 +57,9 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.LastSeq(ctx, in, "x")
 		_, _ = r.LastMark(ctx, in, "x")
 		_, _ = r.RecordsOfTurn(ctx, in, "x", store.Page{})
+		_, _ = r.RecordsOfSession(ctx, in, "x", 1, 10)
+		_, _ = r.RecordsUnsequenced(ctx, in, "x")
+		_, _ = r.RunsWithin(ctx, in, "x", 1, 10)
 		_, _ = r.ParkedRecords(ctx, in, "x")
 		_, _ = r.Messages(ctx, in, "x", store.Page{Before: "y"})
 		_, _ = r.KnownMessageIDs(ctx, in, "x", ids)
@@ -133,6 +136,10 @@ func TestSeldomThingsByTheirOwnIndex(t *testing.T) {
 		},
 		"outbox_due": func(r *sqldb.Reader) error {
 			_, err := r.OutboxDue(t.Context(), store.System(), time.Now(), 1)
+			return err
+		},
+		"records_session": func(r *sqldb.Reader) error {
+			_, err := r.RecordsOfSession(t.Context(), store.System(), "x", 1, 1)
 			return err
 		},
 		"records_parked": func(r *sqldb.Reader) error {

@@ -66,7 +66,8 @@ func (w *world) full(p store.Principal) full {
 	})
 	w.serverCall(f.session.ID, store.ToolCall{Status: store.ToolWaitingClient, TurnID: w.turn(f.session.ID, store.TurnDone).ID})
 	w.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record, f.parked},
-		Moves: []store.Move{store.InsertToolCall{ToolCall: f.toolCall}}})
+		Moves: []store.Move{store.InsertToolCall{ToolCall: f.toolCall}, store.RunMove{ID: f.run.ID, From: store.RunRunning, FirstSeq: 1}}})
+	w.tx(func(tx store.Tx) error { _, err := tx.SequenceRecords(w.ctx, f.session.ID, 1); return err })
 	return f
 }
 
@@ -120,6 +121,15 @@ func (w *world) reads(f full) map[string]sees {
 		"LastSeq": func(r store.Reader, in store.Scope) (bool, error) { return found(r.LastSeq(ctx, in, session)) },
 		"RecordsOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.RecordsOfTurn(ctx, in, turn, store.Page{}))
+		},
+		"RunsWithin": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.RunsWithin(ctx, in, session, 1, 10))
+		},
+		"RecordsOfSession": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.RecordsOfSession(ctx, in, session, 0, 10))
+		},
+		"RecordsUnsequenced": func(r store.Reader, in store.Scope) (bool, error) {
+			return r.RecordsUnsequenced(ctx, in, session)
 		},
 		"RecordsOfType": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.RecordsOfType(ctx, in, f.record.Type, store.Page{}))

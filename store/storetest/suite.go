@@ -33,6 +33,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"EventMarks", testEventMarks},
 		{"Records", testRecords},
 		{"ParkedRecords", testParkedRecords},
+		{"RecordsOfSession", testRecordsOfSession},
+		{"RunsWithin", testRunsWithin},
 		{"Messages", testMessages},
 		{"MessageUpsert", testMessageUpsert},
 		{"KnownMessageIDs", testKnownMessageIDs},
