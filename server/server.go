@@ -113,7 +113,7 @@ func New(cfg Config) (*Server, error) {
 
 func resources(cfg Config, in *intake, open *sockets, draining context.Context) []resource {
 	out := newStreams(cfg, draining)
-	traces := &trace{store: cfg.Store, in: in}
+	traces := &trace{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
 	chats := &threads{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
 	return []resource{
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
