@@ -2,9 +2,11 @@ package bridge
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"aqueduct/bridge/audit"
+	"aqueduct/bridge/inbox"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -100,4 +102,24 @@ func (s *Sessions) Templates() []policy.Template {
 		return nil
 	}
 	return s.cfg.Policy.Templates()
+}
+
+// mayPassOn refuses somebody who may decide an Approval only because it was delegated, whether
+// by itself or by a standing delegation, and wants to delegate it further.
+func mayPassOn(ctx context.Context, tx store.Tx, a store.Approval, who store.Principal) error {
+	if who.Has(store.RoleApprover) || a.AskedUser == who.User {
+		return nil
+	}
+	session, err := tx.Session(ctx, store.System(), a.SessionID)
+	if err != nil || session.User == who.User {
+		return err
+	}
+	if named := inbox.TermsOf(a).Approvers; len(named) > 0 {
+		for _, name := range store.DeciderNames(who) {
+			if slices.Contains(named, name) {
+				return nil
+			}
+		}
+	}
+	return &Refusal{Code: inbox.NotApprover, Message: "What was delegated to you is not yours to delegate."}
 }

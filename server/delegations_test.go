@@ -65,6 +65,9 @@ func TestDelegation(t *testing.T) {
 			t.Errorf("%s: %d", name, got.status)
 		}
 	}
+	if got := o.do("POST", "/api/approvals/"+late+"/delegate", `{"to":"carl"}`, bob...); fields(t, got)["code"] != "not_approver" { // not bob's to pass on
+		t.Error(got.status, got.body)
+	}
 	if got := o.do("DELETE", "/api/delegations/"+id, "", alice...); got.status != http.StatusNoContent {
 		t.Fatal(got.status, got.body)
 	}

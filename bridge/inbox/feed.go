@@ -18,7 +18,7 @@ const (
 	// feedRest is the least time between two looks: while all Sessions talk the bell rings for
 	// every commit, and few of those change an Approval.
 	feedRest = 20 * time.Millisecond
-	// reconcileEvery is how often a Follower compares what it has shown with what is open: a
+	// reconcileEvery is how often Followers compare what they have shown with what is open: a
 	// delegation that runs out changes no Approval.
 	reconcileEvery = 30 * time.Second
 	// sequenceAtOnce bounds how many changes get a position in one transaction.
@@ -44,8 +44,10 @@ type Feed struct {
 	mu      sync.Mutex
 	watches map[*Follower]struct{}
 
-	last    int64 // the newest position that was read; Run's alone
-	started bool  // last is known
+	// Run's alone.
+	last       int64     // the newest position that was read
+	started    bool      // last is known
+	reconciled time.Time // when Followers compared last
 }
 
 // NewFeed makes a Feed; Run must be running for anybody to be woken.
@@ -108,7 +110,7 @@ func (f *Feed) Run(ctx context.Context) {
 	}
 }
 
-// look gives positions to what has none, and wakes those whom it concerns. A poll wakes all.
+// look gives positions to what has none, and wakes those whom it concerns.
 func (f *Feed) look(ctx context.Context, polled bool) error {
 	told := f.cfg.Wanted()
 	f.mu.Lock()
@@ -118,15 +120,17 @@ func (f *Feed) look(ctx context.Context, polled bool) error {
 		f.started = false // what happens now is nobody's news later
 		return nil
 	}
+	begun := false
 	if !f.started {
 		last, err := f.Last(ctx)
 		if err != nil {
 			return err
 		}
-		f.last, f.started, polled = last, true, true
+		// What changed before that is not read here: everybody looks once for themselves.
+		f.last, f.started, begun, f.reconciled = last, true, true, time.Now()
 	}
 	found, err := f.sequence(ctx)
-	if err != nil || !found && !polled { // what others gave positions to is found by the poll
+	if err != nil || !found && !polled && !begun { // what others gave positions to is found by the poll
 		return err
 	}
 	tenants := make(map[string]bool)
@@ -145,10 +149,17 @@ func (f *Feed) look(ctx context.Context, polled bool) error {
 			break
 		}
 	}
+	compare := time.Since(f.reconciled) > reconcileEvery
+	if compare {
+		f.reconciled = time.Now()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for w := range f.watches {
-		if polled || tenants[w.in.Tenant()] || w.in.All() {
+		if compare {
+			w.reconcile.Store(true)
+		}
+		if compare || begun || tenants[w.in.Tenant()] || w.in.All() {
 			w.wake()
 		}
 	}
@@ -205,9 +216,8 @@ type Follower struct {
 	begun bool
 	// known are the open ones that the caller was shown, each with the position of its opening;
 	// 0 while that has none.
-	known      map[string]int64
-	reconcile  atomic.Bool
-	reconciled time.Time
+	known     map[string]int64
+	reconcile atomic.Bool
 }
 
 // Follow begins to follow what the Scope may decide, behind a position; 0 shows first what is
@@ -241,9 +251,7 @@ func (w *Follower) wake() {
 func (w *Follower) Next(ctx context.Context) ([]Step, error) {
 	if !w.begun {
 		steps, err := w.begin(ctx)
-		if err == nil {
-			w.begun, w.reconciled = true, time.Now()
-		}
+		w.begun = err == nil
 		return steps, err
 	}
 	for {
@@ -346,7 +354,7 @@ func (w *Follower) changes(ctx context.Context, after int64, known map[string]in
 
 // look reads what has changed since the last look.
 func (w *Follower) look(ctx context.Context) ([]Step, error) {
-	again := w.reconcile.Swap(false) || time.Since(w.reconciled) > reconcileEvery
+	again := w.reconcile.Swap(false)
 	known := make(map[string]int64, len(w.known))
 	for id, seq := range w.known {
 		known[id] = seq
@@ -363,9 +371,7 @@ func (w *Follower) look(ctx context.Context) ([]Step, error) {
 		}
 		return nil, err
 	}
-	if w.after, w.known = after, known; again {
-		w.reconciled = time.Now()
-	}
+	w.after, w.known = after, known
 	return steps, nil
 }
 
