@@ -236,7 +236,7 @@ func TestInboxStreamFilters(t *testing.T) {
 func TestInboxStreamStaysOpen(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "", server.Limits{Heartbeat: 20 * time.Millisecond})
-	token := issue(t, o.keys, auth.Claims{Type: auth.TypeApprover, Tenant: "acme", UserClaims: auth.UserClaims{User: "eve"}}, 2*time.Second)
+	token := issue(t, o.keys, auth.Claims{Type: auth.TypeApprover, Tenant: "acme", UserClaims: auth.UserClaims{User: "eve"}}, 5*time.Second)
 	feed := o.feed([]string{"Authorization", "Bearer " + token}, "", "")
 	feed.synced()
 	if f, err := feed.next(); err == nil {
