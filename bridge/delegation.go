@@ -14,12 +14,11 @@ import (
 const (
 	// defaultDelegationTTL ends a standing delegation whose giver names no end.
 	defaultDelegationTTL = 30 * 24 * time.Hour
-	// maxDelegationTTL bounds one: whoever decides for somebody else that long is to be made an
-	// approver.
+	// maxDelegationTTL bounds one: a deputy for longer should get the approver's role.
 	maxDelegationTTL = 366 * 24 * time.Hour
 )
 
-// DelegationRequest is a standing delegation that somebody gives.
+// DelegationRequest is a standing delegation as its giver asks for it.
 type DelegationRequest struct {
 	To       string // a user of the same tenant
 	Tool     string // "" every tool, and so for the others
@@ -38,7 +37,7 @@ func (s *Sessions) GiveDelegation(ctx context.Context, who store.Principal, req 
 	}
 	switch {
 	case req.To == who.User:
-		return store.Delegation{}, &Refusal{Code: RefusedInvalidAnswer, Message: "A delegation is to somebody else."}
+		return store.Delegation{}, &Refusal{Code: RefusedInvalidAnswer, Message: "A delegation is to another user."}
 	case !req.Until.After(now):
 		return store.Delegation{}, &Refusal{Code: RefusedInvalidAnswer, Message: "until has passed already."}
 	case req.Until.Sub(now) > maxDelegationTTL:
@@ -104,8 +103,8 @@ func (s *Sessions) Templates() []policy.Template {
 	return s.cfg.Policy.Templates()
 }
 
-// mayPassOn refuses somebody who may decide an Approval only because it was delegated, whether
-// by itself or by a standing delegation, and wants to delegate it further.
+// mayPassOn refuses a caller who may decide an Approval only by delegation, of this Approval or
+// a standing one, and wants to delegate it further.
 func mayPassOn(ctx context.Context, tx store.Tx, a store.Approval, who store.Principal) error {
 	if who.Has(store.RoleApprover) || a.AskedUser == who.User {
 		return nil

@@ -41,7 +41,7 @@ type TraceEntry struct {
 }
 
 // SessionTrace reads everything that is on record of one Session: the events of all its Runs,
-// what a Turn's rows tell of its life, and all Records, those of no Turn too. Nothing that is
+// the life of its Turns as their rows have it, and all Records, those of no Turn too. Nothing that is
 // committed later can appear before what was read.
 type SessionTrace struct {
 	s  *Sessions
@@ -183,7 +183,7 @@ func runOf(runs []store.Run, seq int64) *store.Run {
 	return nil
 }
 
-// turnLives tells of Turns what their rows know, beside the events of their Runs.
+// turnLives reads the life of Turns from their rows, to stand beside the events of their Runs.
 type turnLives struct {
 	t     *SessionTrace
 	turns map[string]store.Turn

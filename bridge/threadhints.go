@@ -14,7 +14,7 @@ import (
 // talks its bell rings for every commit.
 const hintRest = time.Second
 
-// followInbox has changes of Approvals seen, and told to pages that watch.
+// followInbox connects the bell to the inbox feed and to the hints for pages that watch.
 func (s *Sessions) followInbox() {
 	s.threads = newThreadHints(s.cfg.Hints, s.cfg.Store)
 	s.inbox = inbox.NewFeed(inbox.FeedConfig{Store: s.cfg.Store, Logger: s.cfg.Logger, Wanted: s.threads.wanted, Changed: s.threads.approvals})
@@ -27,18 +27,18 @@ func (s *Sessions) followInbox() {
 // Inbox is what happens to Questions of kind permission and input, for those who may decide.
 func (s *Sessions) Inbox() *inbox.Feed { return s.inbox }
 
-// threadHints tells pages that watch which threads changed and what is asked in them,
-// whatever sort of agent they have.
+// threadHints publishes hints that a thread changed, or that a Question of it was opened or
+// settled, for every kind of agent.
 type threadHints struct {
 	hub   *hints.Hub
 	store store.SessionReader
 	wake  chan struct{}
 
 	mu      sync.Mutex
-	waiting map[string]bool // changed, and not told yet
+	waiting map[string]bool // changed, and not published yet
 }
 
-// maxWaitingThreads bounds what waits to be told; hints may be lost.
+// maxWaitingThreads bounds what waits to be published; hints may be lost.
 const maxWaitingThreads = 4096
 
 func newThreadHints(hub *hints.Hub, sessions store.SessionReader) *threadHints {
@@ -63,7 +63,7 @@ func (t *threadHints) changed(sessionID string) {
 	}
 }
 
-// run tells until ctx ends. What changes during a rest is told after it, once a thread.
+// run publishes until ctx ends. Changes during a rest are published after it, one hint per thread.
 func (t *threadHints) run(ctx context.Context) {
 	rest := time.NewTimer(0)
 	defer rest.Stop()
@@ -84,13 +84,13 @@ func (t *threadHints) run(ctx context.Context) {
 		t.waiting = make(map[string]bool)
 		t.mu.Unlock()
 		for id := range ids {
-			t.tellThread(ctx, id)
+			t.publishThread(ctx, id)
 		}
 	}
 }
 
-// tellThread gives a hint of the thread as it is. One that was deleted is told as such.
-func (t *threadHints) tellThread(ctx context.Context, sessionID string) {
+// publishThread publishes the thread as it is now; of a deleted one only that it is gone.
+func (t *threadHints) publishThread(ctx context.Context, sessionID string) {
 	if !t.wanted() {
 		return
 	}

@@ -164,15 +164,15 @@ func (w *inboxWriter) event(ctx context.Context, step inbox.Step) (kind string, 
 	return kind, out, nil
 }
 
-// asOpened is an Approval as it was when it was opened: what was decided since is told by the
-// event that follows.
+// asOpened is an Approval as it was when it was opened: the decision comes with the event that
+// follows.
 func asOpened(a store.Approval) store.Approval {
 	a.Status, a.DecidedAt, a.DecidedBy, a.DecidedVia = store.ApprovalPending, time.Time{}, "", ""
 	a.Decision, a.EditedArgs, a.GrantID, a.Reason = nil, nil, "", ""
 	return a
 }
 
-// mayApprove says whether somebody who sees an Approval may also approve it, by the rule of
+// mayApprove reports whether a caller who sees an Approval may also approve it, by the rule of
 // the decision.
 func mayApprove(ctx context.Context, r store.DelegationReader, a store.Approval, who store.Principal) (bool, error) {
 	err := inbox.MayDecideFor(ctx, r, inbox.Question{Approval: a}, inbox.Decision{Status: store.ApprovalApproved}, who)

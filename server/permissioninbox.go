@@ -82,7 +82,7 @@ func (s *inboxSocket) status() error {
 	return s.send(permissionMessage{Type: typeStatus, Data: out})
 }
 
-// inboxView shows one page what its caller may decide, whoever's thread it is of.
+// inboxView shows one page what its caller may decide, in any user's thread.
 type inboxView struct {
 	*line
 	h      *permissionSockets
@@ -90,11 +90,11 @@ type inboxView struct {
 
 	mu    sync.Mutex
 	shown map[string]requestJSON // the open ones that the page was sent
-	told  map[string]bool        // the settled ones; they may be answered the same way again
+	ended map[string]bool        // the settled ones; they may be answered the same way again
 }
 
 func newInboxView(h *permissionSockets, l *line, caller auth.Caller) *inboxView {
-	return &inboxView{line: l, h: h, caller: caller, shown: make(map[string]requestJSON), told: make(map[string]bool)}
+	return &inboxView{line: l, h: h, caller: caller, shown: make(map[string]requestJSON), ended: make(map[string]bool)}
 }
 
 // follow sends what is open, opened and settled, of what is wanted, until the line ends.
@@ -128,11 +128,10 @@ func (v *inboxView) follow(wanted func(store.ApprovalChange) bool) {
 	}
 }
 
-// maxTold bounds how many settled questions a page may answer again.
-const maxTold = 1000
+// maxEnded bounds how many settled questions a page may answer again.
+const maxEnded = 1000
 
-// show sends one Step. What the page does not know it is not told the end of, but for one
-// that was settled at once.
+// show sends one Step.
 func (v *inboxView) show(step inbox.Step) error {
 	if step.Kind == inbox.StepGone {
 		v.mu.Lock()
@@ -154,10 +153,10 @@ func (v *inboxView) show(step inbox.Step) error {
 	}
 	v.mu.Lock()
 	delete(v.shown, q.Call.ID)
-	if len(v.told) >= maxTold {
-		clear(v.told)
+	if len(v.ended) >= maxEnded {
+		clear(v.ended)
 	}
-	v.told[q.Call.ID] = true
+	v.ended[q.Call.ID] = true
 	v.mu.Unlock()
 	return v.send(settledMessage(q))
 }
@@ -184,7 +183,7 @@ func (v *inboxView) shows(id string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	_, open := v.shown[id]
-	return open || v.told[id]
+	return open || v.ended[id]
 }
 
 // respond settles a question that the caller may decide, whether or not the page was sent it yet.

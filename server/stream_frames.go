@@ -13,7 +13,7 @@ import (
 	"aqueduct/store"
 )
 
-// frames streams what next gives, SSE frames that are not a thread's log, until it says
+// frames streams what next gives, SSE frames that are not a thread's log, until it returns
 // io.EOF, the client leaves, its credential ends, or the server goes away. An error of a store
 // that is away is waited out: such a stream has lost nothing. Like serve, it cuts a stream
 // that stops before its end.

@@ -85,7 +85,7 @@ type ApprovalReader interface {
 // for somebody else), or it was settled.
 type ApprovalChange struct {
 	// Seq is its position among all changes, 0 when it has none yet. Positions go upwards in the
-	// order in which readers can see the changes, so that whoever has read up to one misses
+	// order in which readers can see the changes, so that a reader that has read up to one misses
 	// nothing before it. They are not without gaps: other tenants' changes have positions too.
 	Seq      int64
 	Settled  bool
@@ -104,7 +104,7 @@ type ApprovalTx interface {
 	// DelegateApproval is false when the Approval is not PENDING any more.
 	DelegateApproval(ctx context.Context, d ApprovalDelegation) (bool, error)
 	// SequenceApprovals gives positions to changes that are committed and have none, limit of
-	// each kind at most, and tells how many. A change is written without a position, because
+	// each kind at most, and returns how many. A change is written without a position, because
 	// transactions commit in another order than they write: a reader that has passed a position
 	// would never see a lower one that is committed later. Those who sequence wait for each
 	// other, and see only what is committed.

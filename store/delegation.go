@@ -22,7 +22,7 @@ type Delegation struct {
 	ToolKind  string // of an ACP tool call
 	Note      string
 	CreatedAt time.Time
-	ExpiresAt time.Time // never zero: nobody decides for somebody else for ever
+	ExpiresAt time.Time // never zero: no delegation is for ever
 	RevokedAt time.Time
 	RevokedBy string
 }

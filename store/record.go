@@ -63,7 +63,7 @@ type RecordReader interface {
 type RecordTx interface {
 	InsertRecord(ctx context.Context, r Record) error
 	// SequenceRecords gives positions to a Session's Records that are committed and have none,
-	// limit at most, and tells how many. Many write Records of one Session and commit in another
+	// limit at most, and returns how many. Many write Records of one Session and commit in another
 	// order than they began: a position that was given when a Record was written could appear
 	// below one that a reader has passed. The caller holds the Session's lock.
 	SequenceRecords(ctx context.Context, sessionID string, limit int) (int64, error)

@@ -50,8 +50,8 @@ func InitStep(runID string, step json.RawMessage) []byte {
 	}{"run.init_step", runID, step})
 }
 
-// ThreadChanged says that a thread is not as it was: it has a Run under way or none any more,
-// another title, or is gone. One that is gone has its run_id alone.
+// ThreadChanged is the frame of a thread that changed: a Run began or ended, it was renamed, or
+// deleted. One that is gone has its run_id alone.
 func ThreadChanged(s store.Session) []byte {
 	out := struct {
 		Type      string     `json:"type"`
@@ -69,8 +69,8 @@ func ThreadChanged(s store.Session) []byte {
 	return frame(out)
 }
 
-// ApprovalChanged says that a Question waits for somebody to decide, or that it does not any
-// more. What was decided is in the inbox.
+// ApprovalChanged is the frame of a Question that was opened or settled. The decision itself is
+// in the inbox.
 func ApprovalChanged(c store.ApprovalChange) []byte {
 	a := c.Approval
 	kind, status := "approval_opened", store.ApprovalPending

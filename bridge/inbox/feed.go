@@ -35,8 +35,8 @@ type FeedConfig struct {
 	Changed func(context.Context, []store.ApprovalChange)
 }
 
-// Feed gives changes of Approvals their positions and wakes those who follow them. While
-// nobody does, it does nothing.
+// Feed gives changes of Approvals their positions and wakes the Followers they concern. Without
+// a Follower it does nothing.
 type Feed struct {
 	cfg   FeedConfig
 	nudge chan struct{}
@@ -50,7 +50,7 @@ type Feed struct {
 	reconciled time.Time // when Followers compared last
 }
 
-// NewFeed makes a Feed; Run must be running for anybody to be woken.
+// NewFeed makes a Feed; Run must be running for Followers to be woken.
 func NewFeed(cfg FeedConfig) *Feed {
 	if cfg.Wanted == nil {
 		cfg.Wanted = func() bool { return false }
@@ -58,7 +58,7 @@ func NewFeed(cfg FeedConfig) *Feed {
 	return &Feed{cfg: cfg, nudge: make(chan struct{}, 1), watches: make(map[*Follower]struct{})}
 }
 
-// Look says that an Approval may have changed. It never waits.
+// Look makes the Feed look for changes. It never blocks.
 func (f *Feed) Look() {
 	select {
 	case f.nudge <- struct{}{}:
@@ -66,7 +66,8 @@ func (f *Feed) Look() {
 	}
 }
 
-// LookAgain says that what somebody of the tenant may decide has changed, though no Approval has.
+// LookAgain makes the tenant's Followers compare what they have shown with what is open: who may
+// decide has changed, though no Approval has.
 func (f *Feed) LookAgain(tenant string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,12 +113,12 @@ func (f *Feed) Run(ctx context.Context) {
 
 // look gives positions to what has none, and wakes those whom it concerns.
 func (f *Feed) look(ctx context.Context, polled bool) error {
-	told := f.cfg.Wanted()
+	wanted := f.cfg.Wanted()
 	f.mu.Lock()
 	followed := len(f.watches) > 0
 	f.mu.Unlock()
-	if !told && !followed {
-		f.started = false // what happens now is nobody's news later
+	if !wanted && !followed {
+		f.started = false // changes from here on are not reported later
 		return nil
 	}
 	begun := false
@@ -126,7 +127,7 @@ func (f *Feed) look(ctx context.Context, polled bool) error {
 		if err != nil {
 			return err
 		}
-		// What changed before that is not read here: everybody looks once for themselves.
+		// Changes before that position are not read here, so every Follower looks once by itself.
 		f.last, f.started, begun, f.reconciled = last, true, true, time.Now()
 	}
 	found, err := f.sequence(ctx)
@@ -142,7 +143,7 @@ func (f *Feed) look(ctx context.Context, polled bool) error {
 		for _, c := range changes {
 			f.last, tenants[c.Tenant] = c.Seq, true
 		}
-		if told && len(changes) > 0 {
+		if wanted && len(changes) > 0 {
 			f.cfg.Changed(ctx, changes)
 		}
 		if len(changes) < store.MaxPageLimit {
@@ -196,7 +197,7 @@ const (
 	StepSynced                  // all before is known; Open lists what is open
 )
 
-// Step is one thing that a Follower says.
+// Step is one event of a Follower.
 type Step struct {
 	Kind StepKind
 	// Seq is the position a caller that comes back goes on from; 0 when it stays as it was.
@@ -221,7 +222,7 @@ type Follower struct {
 }
 
 // Follow begins to follow what the Scope may decide, behind a position; 0 shows first what is
-// open. Whoever follows calls Close.
+// open. Close must be called.
 func (f *Feed) Follow(in store.Scope, after int64) *Follower {
 	w := &Follower{feed: f, in: in, rung: make(chan struct{}, 1), after: after, fresh: after == 0, known: make(map[string]int64)}
 	f.mu.Lock()
@@ -271,9 +272,9 @@ func (w *Follower) Next(ctx context.Context) ([]Step, error) {
 }
 
 // begin shows what is open, or what has happened since the caller's position. The position is
-// read first: what changes meanwhile is read twice and said once.
+// read first: what changes meanwhile is read twice and given once.
 func (w *Follower) begin(ctx context.Context) ([]Step, error) {
-	if _, err := w.feed.sequence(ctx); err != nil { // while nobody followed nobody did
+	if _, err := w.feed.sequence(ctx); err != nil { // without Followers nothing was sequenced
 		return nil, err
 	}
 	var steps []Step
@@ -295,7 +296,7 @@ func (w *Follower) begin(ctx context.Context) ([]Step, error) {
 	known := make(map[string]int64, len(open))
 	for _, c := range open {
 		if !w.fresh && (c.Seq == 0 || c.Seq > after) {
-			continue // its opening is still to be said
+			continue // its opening follows as a change
 		}
 		known[c.Approval.ID] = c.Seq
 		synced.Open = append(synced.Open, c)
@@ -394,7 +395,7 @@ func (w *Follower) compare(ctx context.Context, known map[string]int64) ([]Step,
 		if still[id] {
 			continue
 		}
-		// One that was settled has no position yet, and is said when it has.
+		// One that was settled has no position yet, and follows as a change.
 		switch _, err := w.feed.cfg.Store.Approval(ctx, w.in, id); {
 		case errors.Is(err, store.ErrNotFound):
 			delete(known, id)

@@ -41,9 +41,8 @@ func MayDecide(q Question, d Decision, who store.Principal) error {
 	return &Unclear{NotApprover, "Somebody else has to approve this."}
 }
 
-// MayDecideFor is MayDecide for somebody who may decide in the place of others: where only
-// certain approvers may approve, so may those to whom one of them has given a standing
-// Delegation. Four eyes hold for the delegate and for the giver.
+// MayDecideFor is MayDecide with standing Delegations: where only certain approvers may approve,
+// a delegate of one of them may as well. Four eyes hold for the delegate and for the giver.
 func MayDecideFor(ctx context.Context, r store.DelegationReader, q Question, d Decision, who store.Principal) error {
 	err := MayDecide(q, d, who)
 	var unclear *Unclear

@@ -6,13 +6,13 @@ import (
 	"aqueduct/store"
 )
 
-// changeColumns are an Approval with what a caller who sees nothing else of its Session is told.
+// changeColumns are an Approval with the members of its Session that a caller who cannot read that may see.
 const changeColumns = `SELECT ` + approvalColumns + `, s.external_id, s.tenant, s.user_id, s.agent_id`
 
 const (
 	selectOpen = changeColumns + `, a.opened_seq, FALSE` + fromApprovals
 	// selectChanges reads both sorts of changes in one statement: of two, the second could see
-	// positions above one that the first did not see yet, and whoever reads on from there would
+	// positions above one that the first did not see yet, and a reader that goes on from there would
 	// miss it.
 	selectChanges = changeColumns + `, v.seq, v.settled FROM (
 		SELECT approval_id, opened_seq AS seq, FALSE AS settled FROM approvals WHERE opened_seq > $1
