@@ -171,7 +171,7 @@ func TestAgentExit(t *testing.T) {
 		p.say(signal(c.run, `{"type":"text","text":"[proxy:error] agent closed"}`))
 		c.fails("Error: agent closed")
 		events := c.s.rest()
-		h.reads("t1", "RUN", "says: "+before, "custom proxy.text", "custom proxy.text", "ERROR agent_exited")
+		h.reads("t1", "RUN", "says: "+before, "custom proxy.text", "ERROR agent_exited")
 		last := events[len(events)-1]
 		for _, cause := range []string{"agent closed", "code 2", "panic: oh no"} {
 			if !strings.Contains(last, cause) {

@@ -61,7 +61,7 @@ func (k *keeper) run(ctx context.Context) {
 			return
 		}
 		for _, f := range k.merged(time.Now()) {
-			f.t.records.flush()
+			f.t.records.due()
 		}
 		k.keep(ctx, k.take())
 		timer.Reset(mergeTime/mergeLooks + time.Millisecond)

@@ -284,7 +284,7 @@ func TestPromptResultNotOK(t *testing.T) {
 				t.Errorf("no %q in %s", cause, last)
 			}
 		}
-		h.reads("t1", "RUN", "custom proxy.text", "custom proxy.text", "ERROR agent_error")
+		h.reads("t1", "RUN", "custom proxy.text", "ERROR agent_error")
 		// The agent lives: the next prompt needs no acp_open.
 		s := h.post("t1", "again")
 		sent := want[*acp.PromptSend](p)

@@ -30,6 +30,7 @@ type recorder struct {
 	text  strings.Builder
 	chars int
 	first acp.Update // whose members the merged one has
+	err   stderrLines
 }
 
 // chunkKey is what chunks have in common that are merged.
@@ -72,6 +73,15 @@ func (r *recorder) flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.flushLocked(context.Background()) // what is merged is bounded; it does not wait
+	r.flushStderrLocked(context.Background())
+}
+
+// due puts on record what was merged long enough.
+func (r *recorder) due() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flushLocked(context.Background())
+	r.dueStderrLocked(context.Background())
 }
 
 func (r *recorder) flushLocked(ctx context.Context) {
@@ -107,6 +117,10 @@ func (r *recorder) signal(ctx context.Context, m *acp.ProxyUpdate) {
 	if !json.Valid(m.Content) {
 		return
 	}
+	if words, ok := stderrWords(m.Content); ok {
+		r.stderr(ctx, words)
+		return
+	}
 	r.other(ctx, store.SourceProxy, "", updateReceived, m.Content)
 }
 
@@ -131,6 +145,7 @@ func (r *recorder) other(ctx context.Context, source store.RecordSource, prompt,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.flushLocked(ctx)
+	r.flushStderrLocked(ctx)
 	r.add(ctx, source, prompt, kind, payload)
 }
 

@@ -124,6 +124,7 @@ func TestRecordsAreInOrder(t *testing.T) {
 		c.says("m", "b")
 		p.say(signal(c.run, `{"type":"text","text":"[agent:stderr] x"}`))
 		c.says("m", "c")
+		p.say(signal(c.run, `{"type":"text","text":"[agent:stderr] y\n"}`))
 		p.say(&acp.BranchCreated{RunID: c.run, Branch: "feature"})
 		c.says("m", "d")
 		c.ends()
@@ -131,9 +132,8 @@ func TestRecordsAreInOrder(t *testing.T) {
 		h.recorded(c.prompt,
 			merged("m", "a"),
 			`acp acp.update.received {"type":"session_update","session":"S1","update":{"sessionUpdate":"current_mode_update","currentModeId":"plan"}}`,
-			merged("m", "b"),
-			`proxy acp.update.received {"type":"text","text":"[agent:stderr] x"}`,
-			merged("m", "c"),
+			merged("m", "bc"),
+			`proxy acp.update.received {"text":"[agent:stderr] x\ny\n","type":"text"}`,
 			`proxy branch_created {"run_id":"`+c.run+`","branch":"feature"}`,
 			merged("m", "d"),
 			`acp acp.update.received {"type":"prompt_result","ok":true,"stopReason":"end_turn"}`,

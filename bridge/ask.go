@@ -180,7 +180,7 @@ func (t *turn) questionRows(q *Question, v policy.Verdict) (store.ToolCall, stor
 	}
 	approval := store.Approval{
 		ID: row.ID, SessionID: t.s.id, TurnID: t.row.ID, Kind: kind, Status: store.ApprovalPending,
-		Tool: plainName(q.tool()), Title: plainTitle(q.Title), Args: args, ArgsSHA256: hex.EncodeToString(sum[:]), Options: options,
+		Tool: plainName(q.tool()), ToolKind: q.ToolKind, Title: plainTitle(q.Title), Args: args, ArgsSHA256: hex.EncodeToString(sum[:]), Options: options,
 		ResponseSchema: q.ResponseSchema, Risk: cmp.Or(q.Risk, string(v.Risk)), CreatedAt: now, ExpiresAt: row.ExpiresAt,
 	}
 	inbox.SetTerms(&approval, v.Terms, t.s.row.User)

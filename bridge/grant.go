@@ -140,8 +140,8 @@ func (s *Sessions) Delegate(ctx context.Context, who store.Principal, id, to str
 		if a, err = tx.Approval(ctx, inboxOf(who), id); err != nil {
 			return err
 		}
-		if a.DelegatedTo == who.User && a.AskedUser != who.User && !who.Has(store.RoleApprover) {
-			return &Refusal{Code: inbox.NotApprover, Message: "What was delegated to you is not yours to delegate."}
+		if err := mayPassOn(ctx, tx, a, who); err != nil {
+			return err
 		}
 		ok, err := tx.DelegateApproval(ctx, store.ApprovalDelegation{ID: id, To: to, By: who.User, Until: until})
 		if err == nil && !ok {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/hints"
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
@@ -32,6 +33,8 @@ type Config struct {
 	Meter  Meter
 	// Policy says which permissions need no person; nil: none.
 	Policy *policy.Holder
+	// Hints is what pages that watch are told of Questions and threads; nil is nothing.
+	Hints *hints.Hub
 }
 
 // Meter hears what happens, for metrics. Members may be nil; they must be quick.
@@ -48,6 +51,8 @@ type Sessions struct {
 	deadlines *inbox.Deadlines
 	callers   callers
 	pasts     *transcripts
+	inbox     *inbox.Feed
+	threads   *threadHints
 
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
@@ -76,6 +81,7 @@ func New(cfg Config) *Sessions {
 	s.settler = &inbox.Settler{Notices: cfg.Notices, NewID: newID, AskerThere: s.askerThere, Once: func(id string, why error) {
 		cfg.Logger.Info("an always was taken for once", slog.String("approval_id", id), slog.Any("reason", why))
 	}}
+	s.followInbox()
 	if cfg.Tools != nil {
 		s.settler.Calls = cfg.Tools
 		cfg.Tools.Use(s.settler, s.deadlines.Arm)
@@ -107,6 +113,8 @@ func (s *Sessions) Run(ctx context.Context) error {
 		return err
 	}
 	s.wg.Go(func() { s.poll(ctx) })
+	s.wg.Go(func() { s.inbox.Run(ctx) })
+	s.wg.Go(func() { s.threads.run(ctx) })
 	s.deadlines.Run(ctx, s.expire)
 	s.mu.Lock()
 	s.running = nil
@@ -242,12 +250,16 @@ func (s *Sessions) Rename(ctx context.Context, who store.Principal, threadID, ti
 	if err != nil {
 		return err
 	}
-	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if _, err := tx.LockSession(ctx, store.As(who), session.ID); err != nil {
 			return err
 		}
 		return tx.SetSessionTitle(ctx, session.ID, plainTitle(title))
 	})
+	if err == nil {
+		s.cfg.Bell.Ring(session.ID)
+	}
+	return err
 }
 
 // quiesce cancels what a Session has under way and waits until nothing is.

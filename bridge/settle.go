@@ -92,12 +92,7 @@ type decider struct {
 func system() decider { return decider{in: store.System()} }
 
 // inboxOf is what a Principal sees of what waits for a decision.
-func inboxOf(who store.Principal) store.Scope {
-	if who.Has(store.RoleApprover) {
-		return store.Within(who.Tenant)
-	}
-	return store.As(who)
-}
+func inboxOf(who store.Principal) store.Scope { return store.Deciding(who) }
 
 // load reads a Question that the decider sees. An Approval is seen by whom it is delegated
 // to as well.

@@ -43,14 +43,17 @@ func Trace(ctx context.Context, r store.Reader, in store.Scope, turnID string) (
 		}
 	}
 	trace = append(trace, lifeOf(turn, runs)...)
-	slices.SortStableFunc(trace, func(a, b store.Record) int {
-		if c := a.TS.Compare(b.TS); c != 0 {
-			return c
-		}
-		of, and := callOf(a), callOf(b)
-		return cmp.Or(cmp.Compare(group(a, of), group(b, and)), cmp.Compare(of, and), cmp.Compare(rank(a.Type), rank(b.Type)))
-	})
+	slices.SortStableFunc(trace, traceOrder)
 	return trace, nil
+}
+
+// traceOrder is the order of time; within one millisecond what begins stands before what ends.
+func traceOrder(a, b store.Record) int {
+	if c := a.TS.Compare(b.TS); c != 0 {
+		return c
+	}
+	of, and := callOf(a), callOf(b)
+	return cmp.Or(cmp.Compare(group(a, of), group(b, and)), cmp.Compare(of, and), cmp.Compare(rank(a.Type), rank(b.Type)))
 }
 
 // lifeOf tells when a Turn and each call of its Agent began and ended.

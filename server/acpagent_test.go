@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type acpAgent struct {
 	env   chan map[string]string // that its agents are started with
 
 	prompts map[string]string // under way, by run
+	writing sync.Mutex        // tests say what comes of no prompt
 }
 
 // newACPHouse is a house whose agent is behind a proxy.
@@ -104,6 +106,8 @@ func (a *acpAgent) ends(run, word string) {
 }
 
 func (a *acpAgent) say(f acp.Frame) {
+	a.writing.Lock()
+	defer a.writing.Unlock()
 	raw, err := acp.Encode(f)
 	if err == nil {
 		err = a.conn.WriteMessage(websocket.TextMessage, raw)

@@ -21,6 +21,7 @@ type approvals struct {
 	store    store.Store
 	control  bridge.Controller // nil when this server has no gateway
 	in       *intake
+	out      *streams
 }
 
 func (h *approvals) mount(to *routes) {
@@ -41,6 +42,7 @@ type approvalJSON struct {
 	Kind           string     `json:"kind"`
 	Status         string     `json:"status"`
 	ToolName       string     `json:"tool_name,omitempty"`
+	ToolKind       string     `json:"tool_kind,omitempty"` // ACP's
 	Title          string     `json:"title,omitempty"`
 	Args           rawJSON    `json:"args,omitempty"`
 	ArgsSHA256     string     `json:"args_sha256,omitempty"`
@@ -66,7 +68,7 @@ type approvalJSON struct {
 func approvalOut(a store.Approval, threadID string) approvalJSON {
 	return approvalJSON{
 		ApprovalID: a.ID, ToolCallID: a.ID, RunID: a.TurnID, ThreadID: threadID, Kind: string(a.Kind), Status: string(a.Status),
-		ToolName: a.Tool, Title: a.Title, Args: a.Args, ArgsSHA256: a.ArgsSHA256, Options: a.Options,
+		ToolName: a.Tool, ToolKind: a.ToolKind, Title: a.Title, Args: a.Args, ArgsSHA256: a.ArgsSHA256, Options: a.Options,
 		ResponseSchema: a.ResponseSchema, Risk: a.Risk, CreatedAt: a.CreatedAt.UTC(), ExpiresAt: moment(a.ExpiresAt),
 		DecidedAt: moment(a.DecidedAt), DecidedBy: a.DecidedBy, DecidedVia: a.DecidedVia, Decision: a.Decision, Reason: a.Reason,
 		Approvers: a.Approvers, FourEyes: a.FourEyes, MayEdit: a.MayEdit, EditedArgs: a.EditedArgs,
@@ -93,8 +95,12 @@ type approvalsQuery struct {
 	RunID    string `query:"run_id" validate:"omitempty,uuid"`
 }
 
-// list gives the newest first; next goes into ?after= for more.
+// list gives the newest first; next goes into ?after= for more. With Accept: text/event-stream
+// it is the live feed.
 func (h *approvals) list(c echo.Context) error {
+	if wantsStream(c.Request()) {
+		return h.stream(c)
+	}
 	var q approvalsQuery
 	if err := h.in.query(c, &q); err != nil {
 		return err

@@ -22,6 +22,7 @@ func (h *grants) mount(to *routes) {
 	to.deciders(http.MethodGet, "/api/grants", h.list)
 	to.deciders(http.MethodPost, "/api/grants", h.give)
 	to.deciders(http.MethodDelete, "/api/grants/:id", h.revoke)
+	to.deciders(http.MethodGet, "/api/grants/templates", h.templates)
 }
 
 type grantJSON struct {

@@ -97,7 +97,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	})
 	sessions := bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules,
+		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules, Hints: h.hints,
 	})
 	if p.auth == nil {
 		p.auth = auth.None()

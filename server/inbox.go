@@ -111,6 +111,8 @@ func (h *approvals) delegate(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	h.sessions.Inbox().Look()
+	h.sessions.Inbox().LookAgain(auth.From(ctx).Principal.Tenant)
 	return c.JSON(http.StatusOK, approvalOut(a, ""))
 }
 

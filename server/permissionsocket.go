@@ -27,8 +27,10 @@ type permissionSockets struct {
 }
 
 func (h *permissionSockets) mount(to *routes) {
-	to.callers(http.MethodGet, "/ws/permissions/:session_id", h.get)
-	to.callers(http.MethodGet, "/agent_backend/ws/:session_id", h.get)
+	to.deciders(http.MethodGet, "/ws/permissions/:session_id", h.get)
+	to.deciders(http.MethodGet, "/agent_backend/ws/:session_id", h.get)
+	to.deciders(http.MethodGet, "/ws/permissions", h.inbox)
+	to.deciders(http.MethodGet, "/agent_backend/ws", h.inbox)
 }
 
 func (h *permissionSockets) get(c echo.Context) error {
@@ -50,7 +52,7 @@ func (h *permissionSockets) get(c echo.Context) error {
 	caller := auth.From(c.Request().Context())
 	s := &permissionSocket{
 		line: l, h: h, c: c, thread: id, caller: caller, in: caller.Scope(),
-		pending: make(map[string]bool), running: make(map[string]bool),
+		pending: make(map[string]bool), running: make(map[string]bool), others: newInboxView(h, l, caller),
 	}
 	l.endAt(caller.Until)
 	l.serve(h.open.draining, s.talk)
@@ -73,11 +75,21 @@ type permissionSocket struct {
 	pending map[string]bool // asked and not known to be settled
 	running map[string]bool // approved, and run by us
 	looked  time.Time       // whether the thread is there
+
+	// others are the questions of a thread of that name which is not the caller's own.
+	others *inboxView
 }
 
 func (s *permissionSocket) talk() {
 	// Before anything is heard: a thread that is deleted later has then been seen.
 	session, err := s.session(s.ctx)
+	if errors.Is(err, store.ErrNotFound) {
+		s.tasks.Go(func() {
+			s.others.follow(func(c store.ApprovalChange) bool {
+				return c.User != s.caller.Principal.User && (c.Thread == s.thread || c.Approval.SessionID == s.thread)
+			})
+		})
+	}
 	s.tasks.Go(func() {
 		if err := s.watch(s.ctx, session, err); err != nil && s.ctx.Err() == nil {
 			s.fail("", err)

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/inbox"
+	"aqueduct/server/auth"
 	"aqueduct/store"
 )
 
@@ -45,7 +47,9 @@ type requestJSON struct {
 // askedRisk is told where nobody said: what is harmless is not asked.
 const askedRisk = "medium"
 
-func (s *permissionSocket) request(q inbox.Question) requestJSON {
+func (s *permissionSocket) request(q inbox.Question) requestJSON { return requestOf(s.thread, q) }
+
+func requestOf(thread string, q inbox.Question) requestJSON {
 	a := q.Approval
 	tool := firstOf(a.Tool, q.Call.Name)
 	title := a.Title
@@ -53,7 +57,7 @@ func (s *permissionSocket) request(q inbox.Question) requestJSON {
 		title = ""
 	}
 	out := requestJSON{
-		SessionID: s.thread, ExecutionID: q.Call.ID, ToolName: tool, Parameters: a.Args,
+		SessionID: thread, ExecutionID: q.Call.ID, ToolName: tool, Parameters: a.Args,
 		RiskLevel: firstOf(a.Risk, askedRisk), Kind: string(a.Kind), RunID: a.TurnID,
 		Message:    firstOf(summary(title, nil), "The agent wants to run "+summary(tool, nil)),
 		ArgsSHA256: a.ArgsSHA256, Options: a.Options, ResponseSchema: a.ResponseSchema, ExpiresAt: moment(a.ExpiresAt),
@@ -85,12 +89,14 @@ func executionOf(q inbox.Question) executionJSON {
 	}
 }
 
-func (s *permissionSocket) tellSettled(q inbox.Question) error {
-	out := executionOf(q)
+func (s *permissionSocket) tellSettled(q inbox.Question) error { return s.send(settledMessage(q)) }
+
+func settledMessage(q inbox.Question) permissionMessage {
+	kind := typePermissionDenied
 	if q.Approval.Status == store.ApprovalApproved {
-		return s.say(typeExecutionResult, out)
+		kind = typeExecutionResult
 	}
-	return s.say(typePermissionDenied, out)
+	return permissionMessage{Type: kind, Data: executionOf(q)}
 }
 
 // statusJSON is where the thread's agent stands.
@@ -159,6 +165,9 @@ func (s *permissionSocket) hear(raw []byte) {
 
 // respond settles a question. What it leads to is told to every page by the watch.
 func (s *permissionSocket) respond(r permissionResponse) error {
+	if s.others.shows(r.ExecutionID) {
+		return s.others.respond(r)
+	}
 	session, err := s.session(s.ctx)
 	if err != nil {
 		return err
@@ -170,31 +179,47 @@ func (s *permissionSocket) respond(r permissionResponse) error {
 	if a.SessionID != session.ID {
 		return store.ErrNotFound
 	}
+	reply, err := s.h.decide(s.ctx, s.caller, a, r)
+	if err == nil && reply != nil {
+		err = s.send(*reply)
+	}
+	return err
+}
+
+// decide settles a question. The reply is what only the page that decided is sent: that the same
+// was decided before, or otherwise.
+func (h *permissionSockets) decide(ctx context.Context, caller auth.Caller, a store.Approval, r permissionResponse) (*permissionMessage, error) {
 	body := decisionBody{Approved: r.Approved, OptionID: r.OptionID, Payload: r.Payload, edited: r.edited, Reason: r.Reason}
-	if err := s.h.in.check(body, codeInvalidBody); err != nil {
-		return err
+	if err := h.in.check(body, codeInvalidBody); err != nil {
+		return nil, err
 	}
 	answer, err := body.answer(a)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	settled, err := s.h.sessions.Decide(s.ctx, s.caller.Principal, a.ID, answer, viaPermissions)
+	settled, err := h.sessions.Decide(ctx, caller.Principal, a.ID, answer, viaPermissions)
 	var refusal *bridge.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Code == bridge.RefusedDecided:
 		decision := executionOf(settled.Question)
-		return s.say(typeError, failureJSON{Code: refusal.Code, Message: refusal.Message, ExecutionID: a.ID, Decision: &decision})
+		return &permissionMessage{Type: typeError, Data: failureJSON{
+			Code: refusal.Code, Message: refusal.Message, ExecutionID: a.ID, Decision: &decision,
+		}}, nil
 	case err == nil && settled.Repeated:
-		return s.tellSettled(settled.Question)
+		reply := settledMessage(settled.Question)
+		return &reply, nil
 	}
-	return err
+	return nil, err
 }
 
 func (s *permissionSocket) status() error {
 	out := statusJSON{SessionID: s.thread, State: stateIdle, Pending: []requestJSON{}}
 	session, err := s.session(s.ctx)
 	if errors.Is(err, store.ErrNotFound) {
-		return s.say(typeStatus, out) // there is none yet
+		if out.Pending = s.others.open(); len(out.Pending) > 0 {
+			out.State = wireState(store.TurnPausedApproval)
+		}
+		return s.say(typeStatus, out) // there is none yet, or it is somebody else's
 	}
 	if err != nil {
 		return err

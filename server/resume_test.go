@@ -82,7 +82,7 @@ func TestKeptIsSent(t *testing.T) {
 	}
 	var kept []frame
 	eventlog.Each(rows, func(seq int64, event []byte) bool {
-		kept = append(kept, frame{strconv.FormatInt(seq, 10), string(event)})
+		kept = append(kept, frame{id: strconv.FormatInt(seq, 10), data: string(event)})
 		return true
 	})
 	if len(kept) != len(sent) || chained([32]byte{}, kept) != chained([32]byte{}, sent) {

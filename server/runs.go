@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -133,12 +134,21 @@ func (h *runs) events(c echo.Context) error {
 	if err := h.in.query(c, &q); err != nil {
 		return err
 	}
-	run, s, err := h.find(c)
+	filter, err := traceFilterOf(c)
 	if err != nil {
 		return err
 	}
-	if q.Records {
+	records := q.Records || filter.records() && !wantsStream(c.Request())
+	run, s, err := h.find(c)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return h.ofSession(c, q, records, filter)
+	case err != nil:
+		return err
+	case records:
 		return h.trace.write(c, run.TurnID)
+	case filter.records():
+		return refuse(codeInvalidQuery, "Records are followed by /v1/sessions/{id}/events.")
 	}
 	in := auth.From(c.Request().Context()).Scope()
 	after, done, err := runCursor(c, h.store, in, run)
@@ -149,14 +159,14 @@ func (h *runs) events(c echo.Context) error {
 	c.Response().Header().Set(headerRun, run.ExternalID)
 	switch {
 	case !wantsStream(c.Request()):
-		return h.page(c, run, after, store.Page{Limit: q.Limit}.Size())
+		return h.page(c, run, after, store.Page{Limit: q.Limit}.Size(), filter)
 	case done:
 		return c.NoContent(http.StatusNoContent) // an EventSource then stays away
 	}
-	return h.tail(c, run, after)
+	return h.tail(c, run, after, filter)
 }
 
-func (h *runs) tail(c echo.Context, run store.Run, after int64) error {
+func (h *runs) tail(c echo.Context, run store.Run, after int64, filter traceFilter) error {
 	if err := h.out.admit(); err != nil {
 		return err
 	}
@@ -165,7 +175,7 @@ func (h *runs) tail(c echo.Context, run store.Run, after int64) error {
 	if err != nil {
 		return err
 	}
-	return h.out.serve(c, feed, agui.NewV1(), true, nil)
+	return h.out.serve(c, feed, filter.dialect(), true, nil)
 }
 
 type eventJSON struct {
@@ -176,7 +186,7 @@ type eventJSON struct {
 
 // page gives events of the slice after a position; next goes into ?after= for more and is
 // absent at the end of a Run that is over.
-func (h *runs) page(c echo.Context, run store.Run, after int64, limit int) error {
+func (h *runs) page(c echo.Context, run store.Run, after int64, limit int, filter traceFilter) error {
 	out := struct {
 		Run    *runJSON    `json:"run"`
 		Events []eventJSON `json:"events"`
@@ -184,15 +194,14 @@ func (h *runs) page(c echo.Context, run store.Run, after int64, limit int) error
 	}{Run: runOut(run, store.Session{ExternalID: c.Response().Header().Get(headerThread)}), Events: []eventJSON{}}
 	if run.FirstSeq > 0 && (run.LastSeq == 0 || after < run.LastSeq) {
 		err := eachEvent(c, h.store, run, after, func(row store.EventRow, seq int64, event []byte) bool {
-			out.Events = append(out.Events, eventJSON{Seq: seq, TS: row.TS.UTC(), Event: event})
+			if after = seq; filter.wants(string(agui.TypeOf(event)), bridge.SourceAGUI) {
+				out.Events = append(out.Events, eventJSON{Seq: seq, TS: row.TS.UTC(), Event: event})
+			}
 			return len(out.Events) < limit
 		})
 		if err != nil {
 			return err
 		}
-	}
-	if n := len(out.Events); n > 0 {
-		after = out.Events[n-1].Seq
 	}
 	if run.LastSeq == 0 || after < run.LastSeq {
 		out.Next = after

@@ -113,7 +113,7 @@ func New(cfg Config) (*Server, error) {
 
 func resources(cfg Config, in *intake, open *sockets, draining context.Context) []resource {
 	out := newStreams(cfg, draining)
-	traces := &trace{store: cfg.Store, in: in}
+	traces := &trace{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
 	chats := &threads{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
 	return []resource{
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
@@ -124,6 +124,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&proxyControl{threads: chats, control: cfg.Controller, in: in},
 		&agentSocket{gateway: cfg.Gateway},
 		&grants{sessions: cfg.Sessions, store: cfg.Store, in: in},
+		&delegations{sessions: cfg.Sessions, store: cfg.Store, in: in},
 		&auditPage{sessions: cfg.Sessions, in: in},
 		&toolProxy{sessions: cfg.Sessions, in: in, draining: draining},
 		&toolRegistry{tools: cfg.Tools, sessions: cfg.Sessions, store: cfg.Store, checkURL: cfg.CheckURL, in: in},
@@ -131,7 +132,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
 		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},
 		traces,
-		&approvals{sessions: cfg.Sessions, store: cfg.Store, control: cfg.Controller, in: in},
+		&approvals{sessions: cfg.Sessions, store: cfg.Store, control: cfg.Controller, in: in, out: out},
 		&toolCalls{sessions: cfg.Sessions, in: in},
 		newDecisionLinks(cfg, in),
 		&session{auth: cfg.Auth, in: in},

@@ -14,7 +14,7 @@ import (
 )
 
 // frame is one SSE frame, read to the letter: id first, one line of data, LF only.
-type frame struct{ id, data string }
+type frame struct{ id, data, event string }
 
 // typ is the event's type.
 func (f frame) typ() string { return f.field("type") }
@@ -75,6 +75,8 @@ func (r *reader) next() (f frame, err error) {
 			r.comments++
 		case strings.HasPrefix(line, "id: ") && f.data == "":
 			f.id = line[len("id: "):]
+		case strings.HasPrefix(line, "event: ") && f.data == "":
+			f.event = line[len("event: "):]
 		case strings.HasPrefix(line, "data: ") && f.data == "":
 			f.data = line[len("data: "):]
 		default:

@@ -34,6 +34,7 @@ func (h *threads) mount(to *routes) {
 
 type threadJSON struct {
 	ID        string    `json:"id"`
+	SessionID string    `json:"sessionId"` // ours; the run_id on /ws/agent
 	Title     string    `json:"title"`
 	AgentID   string    `json:"agentId"`
 	CreatedAt time.Time `json:"createdAt"`
@@ -41,7 +42,7 @@ type threadJSON struct {
 }
 
 func threadOut(s store.Session) threadJSON {
-	return threadJSON{ID: s.ExternalID, Title: s.Title, AgentID: s.AgentID, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC()}
+	return threadJSON{ID: s.ExternalID, SessionID: s.ID, Title: s.Title, AgentID: s.AgentID, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC()}
 }
 
 type threadsQuery struct {
@@ -158,6 +159,7 @@ func (h *threads) remove(c echo.Context) error {
 	if err := h.sessions.Delete(ctx, auth.From(ctx).Principal, s.ExternalID); err != nil {
 		return err
 	}
+	h.sessions.Inbox().LookAgain(s.Tenant) // its questions are nobody's to decide any more
 	return c.NoContent(http.StatusNoContent)
 }
 

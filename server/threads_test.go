@@ -189,7 +189,7 @@ func TestRunPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range page.Events {
-			got = append(got, frame{fmt.Sprint(e.Seq), string(e.Event)})
+			got = append(got, frame{id: fmt.Sprint(e.Seq), data: string(e.Event)})
 		}
 		if next = page.Next; next == 0 {
 			break

@@ -18,12 +18,15 @@ import (
 // trace is GET /v1/runs/{run_id}/events of the platform contract (§9.2): the slices of a
 // Turn, which the contract calls a run, and its Records, as one series in time.
 type trace struct {
-	store store.Store
-	in    *intake
+	sessions *bridge.Sessions
+	store    store.Store
+	in       *intake
+	out      *streams
 }
 
 func (h *trace) mount(to *routes) {
 	to.callers(http.MethodGet, "/v1/runs/:id/events", h.get)
+	to.callers(http.MethodGet, "/v1/sessions/:id/events", h.session)
 }
 
 func (h *trace) get(c echo.Context) error {
@@ -39,6 +42,12 @@ func (h *trace) get(c echo.Context) error {
 		if run, err = h.store.FindRun(ctx, in, id); err == nil {
 			return h.write(c, run.TurnID)
 		}
+		if errors.Is(err, store.ErrNotFound) { // what /ws/agent calls a run_id is our Session
+			var s store.Session
+			if s, err = h.store.Session(ctx, in, id); err == nil {
+				return h.writeSession(c, s)
+			}
+		}
 	}
 	if err != nil {
 		return err
@@ -49,9 +58,9 @@ func (h *trace) get(c echo.Context) error {
 // entryJSON is one entry in the contract's shape.
 type entryJSON struct {
 	EventID string  `json:"event_id"`
-	RunID   string  `json:"run_id"`
+	RunID   string  `json:"run_id,omitempty"` // none of what belongs to no Turn
 	TS      int64   `json:"ts"`               // Unix milliseconds
-	Source  string  `json:"source,omitempty"` // "acp": as an acp-proxy sent it
+	Source  string  `json:"source"`           // agui, acp (as an acp-proxy sent it), platform, upstream
 	Type    string  `json:"type"`
 	Payload rawJSON `json:"payload"`
 }
@@ -98,11 +107,11 @@ func (h *trace) write(c echo.Context, turnID string) error {
 	if err != nil {
 		return err
 	}
-	size := store.Page{Limit: q.Limit}.Size()
-	events, err := h.events(c, turnID, at.seq, size)
+	filter, err := traceFilterOf(c)
 	if err != nil {
 		return err
 	}
+	size := store.Page{Limit: q.Limit}.Size()
 	ctx := c.Request().Context()
 	records, err := bridge.Trace(ctx, h.store, auth.From(ctx).Scope(), turnID)
 	if err != nil {
@@ -111,8 +120,22 @@ func (h *trace) write(c echo.Context, turnID string) error {
 	if i := slices.IndexFunc(records, func(r store.Record) bool { return r.ID == at.record }); i >= 0 {
 		records = records[i+1:]
 	}
-	out := traceJSON{RunID: turnID}
-	if out.Events, at = merge(turnID, events, records, size, at); len(out.Events) == size {
+	out := traceJSON{RunID: turnID, Events: []entryJSON{}}
+	for more := true; more && len(out.Events) < size; {
+		window := size - len(out.Events)
+		if filter.selects() {
+			window = max(window, traceWindow)
+		}
+		events, err := h.events(c, turnID, at.seq, window)
+		if err != nil {
+			return err
+		}
+		more = len(events) == window
+		var some []entryJSON
+		some, records, at = merge(turnID, events, more, records, size-len(out.Events), at, filter)
+		out.Events = append(out.Events, some...)
+	}
+	if len(out.Events) == size {
 		out.Next = at.String()
 	}
 	return c.JSON(http.StatusOK, out)
@@ -149,26 +172,31 @@ func (h *trace) events(c echo.Context, turnID string, after int64, n int) ([]pla
 }
 
 // merge joins the two series by time, each keeping its own order: positions, not clocks,
-// order the log.
-func merge(turnID string, events []placed, records []store.Record, n int, at traceCursor) ([]entryJSON, traceCursor) {
+// order the log. It gives n entries at most of those that are asked for, and what is left of
+// the Records. When more events follow it stops with the last that it has.
+func merge(turnID string, events []placed, more bool, records []store.Record, n int, at traceCursor, filter traceFilter) ([]entryJSON, []store.Record, traceCursor) {
 	entries := make([]entryJSON, 0, min(n, len(events)+len(records)))
-	for len(entries) < n && len(events)+len(records) > 0 {
+	for len(entries) < n && len(events)+len(records) > 0 && (len(events) > 0 || !more) {
 		if len(events) == 0 || len(records) > 0 && comesFirst(records[0], events[0].row) {
 			r := records[0]
 			records, at.record = records[1:], r.ID
-			entries = append(entries, entryJSON{
-				EventID: r.ID, RunID: turnID, TS: r.TS.UnixMilli(), Source: sourceOf(r), Type: r.Type, Payload: orNull(r.Payload),
-			})
+			if filter.wants(r.Type, r.Source) {
+				entries = append(entries, entryJSON{
+					EventID: r.ID, RunID: turnID, TS: r.TS.UnixMilli(), Source: shownSource(r.Source), Type: r.Type, Payload: orNull(r.Payload),
+				})
+			}
 			continue
 		}
 		e := events[0]
 		events, at.seq = events[1:], e.seq
-		entries = append(entries, entryJSON{
-			EventID: e.row.SessionID + ":" + strconv.FormatInt(e.seq, 10), RunID: turnID,
-			TS: e.row.TS.UnixMilli(), Type: string(agui.TypeOf(e.event)), Payload: e.event,
-		})
+		if kind := string(agui.TypeOf(e.event)); filter.wants(kind, bridge.SourceAGUI) {
+			entries = append(entries, entryJSON{
+				EventID: e.row.SessionID + ":" + strconv.FormatInt(e.seq, 10), RunID: turnID,
+				TS: e.row.TS.UnixMilli(), Source: string(bridge.SourceAGUI), Type: kind, Payload: e.event,
+			})
+		}
 	}
-	return entries, at
+	return entries, records, at
 }
 
 // comesFirst orders a Record and events of one millisecond: what begins something stands
@@ -186,13 +214,4 @@ func orNull(raw []byte) rawJSON {
 		return rawJSON("null")
 	}
 	return raw
-}
-
-// sourceOf is the contract's source of a Record. A proxy's own signals are told apart here,
-// and told like the agent's there.
-func sourceOf(r store.Record) string {
-	if r.Source == store.SourceACP || r.Source == store.SourceProxy {
-		return string(store.SourceACP)
-	}
-	return ""
 }

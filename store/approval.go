@@ -23,6 +23,7 @@ type Approval struct {
 	Kind           ApprovalKind
 	Status         ApprovalStatus
 	Tool           string
+	ToolKind       string // what ACP calls the tool's kind: read, edit, execute, …; "" when not told
 	Title          string
 	Args           []byte // JSON as shown
 	ArgsSHA256     string // hex
@@ -64,7 +65,35 @@ type ApprovalReader interface {
 	// Approval is seen by whom it is delegated to as well; its ToolCall and Session are not.
 	Approval(ctx context.Context, in Scope, id string) (Approval, error)
 	// Approvals lists newest first.
+	// Approvals lists newest first. A Scope of Deciding lists, beside its own, what others asked
+	// as long as it is open.
 	Approvals(ctx context.Context, in Scope, f ApprovalFilter, page Page) ([]Approval, error)
+	// OpenApprovals lists the PENDING ones that the Scope may decide, oldest first.
+	OpenApprovals(ctx context.Context, in Scope, page Page) ([]ApprovalChange, error)
+	// ApprovalChanges lists what happened to Approvals after a position, in the order of
+	// positions. What is not sequenced yet is not listed; see SequenceApprovals.
+	ApprovalChanges(ctx context.Context, in Scope, after int64, limit int) ([]ApprovalChange, error)
+	// LastApprovalChange is the newest position, of any tenant, for a Scope that sees everything;
+	// 0 for any other.
+	LastApprovalChange(ctx context.Context, in Scope) (int64, error)
+	// ApprovalsUnsequenced reports whether SequenceApprovals has something to do, to a Scope that
+	// sees everything.
+	ApprovalsUnsequenced(ctx context.Context, in Scope) (bool, error)
+}
+
+// ApprovalChange is one step of an Approval's life: it was opened (or delegated, which opens it
+// for somebody else), or it was settled.
+type ApprovalChange struct {
+	// Seq is its position among all changes, 0 when it has none yet. Positions go upwards in the
+	// order in which readers can see the changes, so that a reader that has read up to one misses
+	// nothing before it. They are not without gaps: other tenants' changes have positions too.
+	Seq      int64
+	Settled  bool
+	Approval Approval // as it stands now, also for an opening that was settled since
+	Thread   string   // what the client calls the Session
+	Tenant   string
+	User     string // whose Session it is
+	AgentID  string
 }
 
 // ApprovalTx changes Approvals.
@@ -74,6 +103,12 @@ type ApprovalTx interface {
 	MoveApproval(ctx context.Context, m ApprovalMove) (bool, error)
 	// DelegateApproval is false when the Approval is not PENDING any more.
 	DelegateApproval(ctx context.Context, d ApprovalDelegation) (bool, error)
+	// SequenceApprovals gives positions to changes that are committed and have none, limit of
+	// each kind at most, and returns how many. A change is written without a position, because
+	// transactions commit in another order than they write: a reader that has passed a position
+	// would never see a lower one that is committed later. Those who sequence wait for each
+	// other, and see only what is committed.
+	SequenceApprovals(ctx context.Context, limit int) (int64, error)
 }
 
 // ApprovalDelegation hands an Approval to another user; an empty To takes it back.

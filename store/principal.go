@@ -1,6 +1,9 @@
 package store
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Principal is who is calling: a person or a program, always of one tenant.
 type Principal struct {
@@ -27,6 +30,9 @@ type Scope struct {
 	tenant, user string
 	wide         bool // every user of the tenant
 	all          bool
+	// deciding are the names the caller answers to as a decider, joined by NUL: a Scope stays
+	// comparable. "" for Scopes that see only what belongs to them.
+	deciding string
 }
 
 // As sees what belongs to the Principal: rows of Sessions of its tenant and user.
@@ -35,6 +41,30 @@ func As(p Principal) Scope { return Scope{tenant: p.Tenant, user: p.User} }
 // Within sees what belongs to any user of the tenant. It is for those whose role lets them
 // (approvers, admins); asking for the role is the handler's duty.
 func Within(tenant string) Scope { return Scope{tenant: tenant, wide: tenant != ""} }
+
+// Deciding sees what the Principal may decide: every Approval of the tenant with the approver's
+// role; else its own, those that name it or one of its roles among their approvers, and those
+// delegated to it, one by one or by a standing Delegation. Of rows that are no Approvals it sees
+// what As, or Within, sees.
+func Deciding(p Principal) Scope {
+	if p.Has(RoleApprover) {
+		return Within(p.Tenant)
+	}
+	in := As(p)
+	if p.Tenant != "" && p.User != "" {
+		in.deciding = strings.Join(DeciderNames(p), "\x00")
+	}
+	return in
+}
+
+// DeciderNames are the names under which a policy's approvers can mean the Principal.
+func DeciderNames(p Principal) []string {
+	names := []string{"user:" + p.User}
+	for _, role := range p.Roles {
+		names = append(names, "role:"+role)
+	}
+	return names
+}
 
 // System sees everything. It is for the owner of a Session driving it and for
 // recovery; a handler that serves a caller never uses it.
@@ -45,6 +75,15 @@ func (s Scope) All() bool { return s.all }
 
 // Wide reports whether the Scope sees every user's rows of its tenant.
 func (s Scope) Wide() bool { return s.wide }
+
+// Deciders are the names of DeciderNames that a Scope of Deciding was made with; none for any
+// other, and none with the approver's role, which needs no name.
+func (s Scope) Deciders() []string {
+	if s.deciding == "" {
+		return nil
+	}
+	return strings.Split(s.deciding, "\x00")
+}
 
 // Tenant is the tenant a restricted Scope sees.
 func (s Scope) Tenant() string { return s.tenant }

@@ -31,15 +31,32 @@ type Record struct {
 // policy.Decision.
 const RecordDecision = "policy_decision"
 
+// PlacedRecord is a Record with its position among those of its Session, which goes upwards from
+// 1 in the order in which readers can see them.
+type PlacedRecord struct {
+	Record
+	Pos int64
+}
+
 // RecordReader reads Records, oldest first.
 type RecordReader interface {
 	RecordsOfTurn(ctx context.Context, in Scope, turnID string, page Page) ([]Record, error)
 	// RecordsOfType lists Records of one type. It reads the whole table, for commands that
 	// people run.
 	RecordsOfType(ctx context.Context, in Scope, kind string, page Page) ([]Record, error)
+	// RecordsOfSession lists all of a Session, those of no Turn too, after a position, in the
+	// order of positions. What is not sequenced yet is not listed; see SequenceRecords.
+	RecordsOfSession(ctx context.Context, in Scope, sessionID string, after int64, limit int) ([]PlacedRecord, error)
+	// RecordsUnsequenced reports whether SequenceRecords has something to do for the Session.
+	RecordsUnsequenced(ctx context.Context, in Scope, sessionID string) (bool, error)
 }
 
 // RecordTx writes Records of those who do not own the Session.
 type RecordTx interface {
 	InsertRecord(ctx context.Context, r Record) error
+	// SequenceRecords gives positions to a Session's Records that are committed and have none,
+	// limit at most, and returns how many. Many write Records of one Session and commit in another
+	// order than they began: a position that was given when a Record was written could appear
+	// below one that a reader has passed. The caller holds the Session's lock.
+	SequenceRecords(ctx context.Context, sessionID string, limit int) (int64, error)
 }

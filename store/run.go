@@ -33,6 +33,8 @@ type RunReader interface {
 	LastRun(ctx context.Context, in Scope, sessionID string) (Run, error)
 	// ReservedRuns lists the Session's reserved Runs, oldest first.
 	ReservedRuns(ctx context.Context, in Scope, sessionID string) ([]Run, error)
+	// RunsWithin lists the Runs whose slices touch the positions from to to, oldest first.
+	RunsWithin(ctx context.Context, in Scope, sessionID string, from, to int64) ([]Run, error)
 	// RunsOfTurn lists a Turn's Runs in the order they began; reserved ones come last.
 	RunsOfTurn(ctx context.Context, in Scope, turnID string) ([]Run, error)
 }

@@ -17,6 +17,7 @@ type Reader interface {
 	ProxyReader
 	ToolReader
 	GrantReader
+	DelegationReader
 	OutboxReader
 	LinkReader
 	AuditReader
@@ -37,6 +38,7 @@ type Tx interface {
 	ProxyTx
 	ToolTx
 	GrantTx
+	DelegationTx
 	OutboxTx
 	LinkTx
 	AuditTx

@@ -19,6 +19,8 @@ const (
 	GrantCreated      = "grant.created"
 	GrantUsed         = "grant.used"
 	GrantRevoked      = "grant.revoked"
+	DelegationCreated = "delegation.created" // a standing one
+	DelegationRevoked = "delegation.revoked"
 	ToolCallSettled   = "tool_call.settled" // one whose outcome nobody knew
 	ToolRegistered    = "tool.registered"
 	ToolRemoved       = "tool.removed"
@@ -35,6 +37,9 @@ func OfTool(name string) Subject { return Subject{"tool", name} }
 
 // OfGrant is a Grant as a Subject.
 func OfGrant(id string) Subject { return Subject{"grant", id} }
+
+// OfDelegation is a standing Delegation as a Subject.
+func OfDelegation(id string) Subject { return Subject{"delegation", id} }
 
 // Entry is one deed, for AppendAudit. details is encoded as JSON; nil for none. It is kept
 // for ever and read by many, so it holds hashes of arguments rather than arguments.

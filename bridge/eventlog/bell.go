@@ -21,6 +21,7 @@ type Bell struct {
 	mu        sync.Mutex
 	listeners map[string]map[chan struct{}]bool // false: it only overhears
 	all       func(sessionID string)
+	watchers  []func(sessionID string)
 }
 
 // NewBell makes a Bell; Run must be running for rings to be heard.
@@ -31,6 +32,10 @@ func NewBell(b store.Broker) *Bell {
 // OnRing sets the one function that hears of every ring. It must be set before Run and
 // be quick.
 func (b *Bell) OnRing(heard func(sessionID string)) { b.all = heard }
+
+// OnAny adds a function that is called for every ring, and for every Session that this replica
+// commits something of. It must be added before Run and be quick.
+func (b *Bell) OnAny(rung func(sessionID string)) { b.watchers = append(b.watchers, rung) }
 
 // Run carries rings from the Broker to listeners until ctx ends, and rings all bells
 // every now and then so that a lost ring costs only time.
@@ -53,6 +58,13 @@ func (b *Bell) Ring(sessionIDs ...string) { b.broker.Ring(context.Background(), 
 func (b *Bell) committed(sessionIDs []string) {
 	for _, id := range sessionIDs {
 		b.wake(id)
+		b.any(id)
+	}
+}
+
+func (b *Bell) any(sessionID string) {
+	for _, rung := range b.watchers {
+		rung(sessionID)
 	}
 }
 
@@ -101,6 +113,7 @@ func (b *Bell) Listeners(sessionID string) int {
 
 func (b *Bell) heard(sessionID string) {
 	b.wake(sessionID)
+	b.any(sessionID)
 	if b.all != nil {
 		b.all(sessionID)
 	}

@@ -63,11 +63,15 @@ func signalName(content json.RawMessage) string {
 	return name
 }
 
+// stderrSource is the source of lines that an agent writes to its stderr. They are on record as
+// one text, and no part of the chat: an agent may log a line for everything it does.
+const stderrSource = "agent:stderr"
+
 // text is a line of the console: its prefix says whose.
 func (t *Translator) text(dst []Out, line string) []Out {
 	source, words := sourceOf(line)
 	t.trail.line(source, words)
-	if words == "" {
+	if words == "" || source == stderrSource {
 		return dst
 	}
 	return event(dst, &agui.Custom{Name: "proxy.text", Value: marshal(struct {

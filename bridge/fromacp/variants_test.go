@@ -107,6 +107,7 @@ func TestEveryProxyUpdate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ content, want string }{
 		{`{"type":"text","text":"[init] cloning"}`, "proxy.text"},
+		{`{"type":"text","text":"[agent:stderr] log"}`, ""},
 		{`{"type":"text","text":""}`, ""},
 		{`{"type":"init_step","stage":"clone","status":"started"}`, "start(init:clone)"},
 		{`{"type":"init_step","stage":"clone","status":"done"}`, "start(init:clone) finish(init:clone)"},

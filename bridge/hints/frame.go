@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"time"
+
+	"aqueduct/store"
 )
 
 // The frames of /ws/client, in the contract's shapes (§5). A run_id there is our Session.
@@ -46,6 +48,46 @@ func InitStep(runID string, step json.RawMessage) []byte {
 		RunID string          `json:"run_id"`
 		Step  json.RawMessage `json:"step"`
 	}{"run.init_step", runID, step})
+}
+
+// ThreadChanged is the frame of a thread that changed: a Run began or ended, it was renamed, or
+// deleted. One that is gone has its run_id alone.
+func ThreadChanged(s store.Session) []byte {
+	out := struct {
+		Type      string     `json:"type"`
+		RunID     string     `json:"run_id"`
+		ThreadID  string     `json:"thread_id,omitempty"`
+		AgentID   string     `json:"agent_id,omitempty"`
+		Title     string     `json:"title,omitempty"`
+		UpdatedAt *time.Time `json:"updated_at,omitempty"`
+		Gone      bool       `json:"gone,omitempty"`
+	}{Type: "thread_changed", RunID: s.ID, ThreadID: s.ExternalID, AgentID: s.AgentID, Title: s.Title, Gone: s.ExternalID == ""}
+	if !s.UpdatedAt.IsZero() {
+		at := s.UpdatedAt.UTC()
+		out.UpdatedAt = &at
+	}
+	return frame(out)
+}
+
+// ApprovalChanged is the frame of a Question that was opened or settled. The decision itself is
+// in the inbox.
+func ApprovalChanged(c store.ApprovalChange) []byte {
+	a := c.Approval
+	kind, status := "approval_opened", store.ApprovalPending
+	if c.Settled {
+		kind, status = "approval_settled", a.Status
+	}
+	return frame(struct {
+		Type       string `json:"type"`
+		RunID      string `json:"run_id"`
+		ThreadID   string `json:"thread_id"`
+		ApprovalID string `json:"approval_id"`
+		Kind       string `json:"kind"`
+		Status     string `json:"status"`
+		ToolName   string `json:"tool_name,omitempty"`
+		Title      string `json:"title,omitempty"`
+		Risk       string `json:"risk,omitempty"`
+	}{kind, a.SessionID, c.Thread, a.ID, string(a.Kind), string(status), a.Tool, a.Title, a.Risk})
 }
 
 // inventory is what both inventories share.

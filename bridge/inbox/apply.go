@@ -72,7 +72,7 @@ func (s *Settler) Apply(ctx context.Context, tx store.Tx, session store.Session,
 // others may hold while they wait for this one, might never come.
 func (s *Settler) authorize(ctx context.Context, tx store.Tx, session store.Session, q Question, d *Decision, who store.Principal) (err error) {
 	if who.User != "" && d.CancelledBy == "" {
-		if err := MayDecide(q, *d, who); err != nil {
+		if err := MayDecideFor(ctx, tx, q, *d, who); err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,10 @@
 package inbox
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"aqueduct/policy"
 	"aqueduct/store"
@@ -37,4 +39,37 @@ func MayDecide(q Question, d Decision, who store.Principal) error {
 		return &Unclear{FourEyes, "Who prompted the agent may not approve this; somebody else has to."}
 	}
 	return &Unclear{NotApprover, "Somebody else has to approve this."}
+}
+
+// MayDecideFor is MayDecide with standing Delegations: where only certain approvers may approve,
+// a delegate of one of them may as well. Four eyes hold for the delegate and for the giver.
+func MayDecideFor(ctx context.Context, r store.DelegationReader, q Question, d Decision, who store.Principal) error {
+	err := MayDecide(q, d, who)
+	var unclear *Unclear
+	if !errors.As(err, &unclear) || unclear.Code != NotApprover {
+		return err
+	}
+	given, failed := r.DelegationsOf(ctx, store.System(), q.Approval.ID, who.User)
+	if failed != nil {
+		return failed
+	}
+	for _, by := range given {
+		if MayDecide(q, d, giverOf(by)) == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// giverOf is who gave a Delegation, with the roles that it had then.
+func giverOf(d store.Delegation) store.Principal {
+	giver := store.Principal{Tenant: d.Tenant, User: d.User}
+	var names []string
+	_ = json.Unmarshal(d.Holds, &names) // of our own writing, or none
+	for _, name := range names {
+		if role, ok := strings.CutPrefix(name, "role:"); ok {
+			giver.Roles = append(giver.Roles, role)
+		}
+	}
+	return giver
 }

@@ -211,11 +211,11 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 		Listeners: r.bell.Listeners, Callback: bridge.ToldByCallback, Client: r.gate.Client(), Meter: metrics.ToolMeter(), Logger: log, Notices: notices,
 		Limits: tools.Limits{ApprovalTTL: s.Limits.ApprovalTTL, Timeout: s.Limits.ToolTimeout},
 	})
+	r.hints = hints.New(hints.Config{Sessions: st, Dropped: metrics.HintDropped})
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
-		Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices,
+		Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
 	})
-	r.hints = hints.New(hints.Config{Sessions: st, Dropped: metrics.HintDropped})
 	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),

@@ -47,14 +47,8 @@ func (c Caller) Has(role string) bool { return slices.Contains(c.Principal.Roles
 // Scope is what the Caller may see.
 func (c Caller) Scope() store.Scope { return store.As(c.Principal) }
 
-// Inbox is what the Caller may see of what waits for a decision: with the approver's role
-// the whole tenant's.
-func (c Caller) Inbox() store.Scope {
-	if c.Has(RoleApprover) {
-		return store.Within(c.Principal.Tenant)
-	}
-	return c.Scope()
-}
+// Inbox is what the Caller may see of what waits for a decision, its own and others'.
+func (c Caller) Inbox() store.Scope { return store.Deciding(c.Principal) }
 
 // For is the Principal of a user that a channel names; false for whoever is no channel.
 // Names of ours are nobody's.

@@ -3,22 +3,33 @@ package sqldb
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"aqueduct/store"
 )
 
-const selectApproval = `SELECT a.approval_id, a.session_id, a.turn_id, a.kind, a.status, a.tool_name, a.title, a.args,
+const (
+	approvalColumns = `a.approval_id, a.session_id, a.turn_id, a.kind, a.status, a.tool_name, a.tool_kind, a.title, a.args,
 	a.args_sha256, a.options, a.response_schema, a.risk, a.asked_user, a.approvers, a.four_eyes, a.may_edit,
 	a.delegated_to, a.delegated_by, a.delegated_until, a.created_at, a.expires_at, a.decided_at, a.decided_by,
-	a.decided_via, a.decision, a.edited_args, a.grant_id, a.reason FROM approvals a JOIN sessions s ON s.session_id = a.session_id`
+	a.decided_via, a.decision, a.edited_args, a.grant_id, a.reason`
+	fromApprovals  = ` FROM approvals a JOIN sessions s ON s.session_id = a.session_id`
+	selectApproval = `SELECT ` + approvalColumns + fromApprovals
+)
+
+func approvalInto(a *store.Approval) []any {
+	return []any{
+		&a.ID, &a.SessionID, &a.TurnID, &a.Kind, &a.Status, &a.Tool, &a.ToolKind, &a.Title, &a.Args,
+		&a.ArgsSHA256, &a.Options, &a.ResponseSchema, &a.Risk, &a.AskedUser, &a.Approvers, &a.FourEyes, &a.MayEdit,
+		&a.DelegatedTo, &a.DelegatedBy, timeInto{&a.DelegatedUntil}, timeInto{&a.CreatedAt}, timeInto{&a.ExpiresAt},
+		timeInto{&a.DecidedAt}, &a.DecidedBy, &a.DecidedVia, &a.Decision, &a.EditedArgs, &a.GrantID, &a.Reason,
+	}
+}
 
 func scanApproval(at row) (store.Approval, error) {
 	var a store.Approval
-	err := at.Scan(&a.ID, &a.SessionID, &a.TurnID, &a.Kind, &a.Status, &a.Tool, &a.Title, &a.Args,
-		&a.ArgsSHA256, &a.Options, &a.ResponseSchema, &a.Risk, &a.AskedUser, &a.Approvers, &a.FourEyes, &a.MayEdit,
-		&a.DelegatedTo, &a.DelegatedBy, timeInto{&a.DelegatedUntil}, timeInto{&a.CreatedAt}, timeInto{&a.ExpiresAt},
-		timeInto{&a.DecidedAt}, &a.DecidedBy, &a.DecidedVia, &a.Decision, &a.EditedArgs, &a.GrantID, &a.Reason)
+	err := at.Scan(approvalInto(&a)...)
 	return a, err
 }
 
@@ -27,14 +38,48 @@ func (r *Reader) Approval(ctx context.Context, in store.Scope, id string) (store
 	if blind(in) {
 		return store.Approval{}, store.ErrNotFound
 	}
-	q := from(selectApproval).raw(" AND s.deleted_at = 0").and("a.approval_id = ", id)
+	q := r.decidable(selectApproval, in).and("a.approval_id = ", id)
+	return one(ctx, r, scanApproval, q.sql.String(), q.args...)
+}
+
+// decidable starts a query of Approvals that the Scope sees by any right, its own or another's.
+// args are those that selecting has placeholders for.
+func (r *Reader) decidable(selecting string, in store.Scope, args ...any) *query {
+	q := from(selecting).raw(" AND s.deleted_at = 0")
+	q.args = args
 	if !in.All() {
 		q.and("s.tenant = ", in.Tenant())
 	}
-	if !in.All() && !in.Wide() {
-		q.and("(s.user_id = ", in.User()).raw(" OR ").delegated(in.User(), r.d.now()).raw(")")
+	if in.All() || in.Wide() {
+		return q
 	}
-	return one(ctx, r, scanApproval, q.sql.String(), q.args...)
+	return q.and("(s.user_id = ", in.User()).raw(" OR ").entrusted(in, r.d).raw(")")
+}
+
+// entrusted is the condition of what is in the caller's hands, besides its own.
+func (q *query) entrusted(in store.Scope, d *Dialect) *query {
+	now := d.now()
+	q.raw("(").delegated(in.User(), now)
+	if names := in.Deciders(); len(names) > 0 {
+		q.raw(" OR EXISTS (SELECT 1 FROM " + d.items("a.approvers") + " n WHERE n.value IN (")
+		for i, name := range names {
+			if i > 0 {
+				q.raw(", ")
+			}
+			q.bind(name)
+		}
+		q.raw(")) OR EXISTS (SELECT 1 FROM delegations d WHERE ").standing(in.User(), now, d).raw(")")
+	}
+	return q.raw(")")
+}
+
+// standing is the condition of a Delegation d by which the user may decide the Approval a of
+// the Session s: one that lives, of somebody who may decide it.
+func (q *query) standing(user string, now time.Time, d *Dialect) *query {
+	q.raw("d.revoked_at = 0 AND d.tenant = s.tenant").and("d.delegate = ", user).and("d.expires_at > ", millis(now))
+	q.raw(" AND d.agent_id IN ('', s.agent_id) AND d.tool IN ('', a.tool_name) AND d.tool_kind IN ('', a.tool_kind)")
+	q.raw(" AND (d.wide OR d.user_id = s.user_id OR EXISTS (SELECT 1 FROM " + d.items("a.approvers") + " n, " + d.items("d.holds"))
+	return q.raw(" h WHERE n.value = h.value))")
 }
 
 // delegated is the condition of what is in the user's hands, besides the user's own.
@@ -43,20 +88,40 @@ func (q *query) delegated(user string, now time.Time) *query {
 	return q.raw(" AND (a.delegated_until = 0 OR a.delegated_until > ").bind(millis(now)).raw("))")
 }
 
-// Approvals implements store.ApprovalReader. Ids are UUIDv7, so their order is time.
+// Approvals implements store.ApprovalReader. Ids are UUIDv7, so their order is time. What is
+// the caller's own and what is others' are two queries: one with OR would walk the whole table.
 func (r *Reader) Approvals(ctx context.Context, in store.Scope, f store.ApprovalFilter, page store.Page) ([]store.Approval, error) {
-	var q *query
-	switch {
-	case f.DelegatedTo == "":
-		q = selecting(selectApproval, in)
-	case blind(in) || !in.All() && !in.Wide() && in.User() != f.DelegatedTo:
-		return nil, nil
-	default:
-		q = from(selectApproval).raw(" AND s.deleted_at = 0 AND ").delegated(f.DelegatedTo, r.d.now())
+	if f.DelegatedTo != "" {
+		if blind(in) || !in.All() && !in.Wide() && in.User() != f.DelegatedTo {
+			return nil, nil
+		}
+		q := from(selectApproval).raw(" AND s.deleted_at = 0 AND ").delegated(f.DelegatedTo, r.d.now())
 		if !in.All() {
 			q.and("s.tenant = ", in.Tenant())
 		}
+		return r.approvals(ctx, q, f, page)
 	}
+	got, err := r.approvals(ctx, selecting(selectApproval, in), f, page)
+	if err != nil || len(in.Deciders()) == 0 || f.Status != "" && f.Status != store.ApprovalPending {
+		return got, err
+	}
+	q := from(selectApproval).raw(" AND s.deleted_at = 0 AND a.status = 'PENDING'").and("s.tenant = ", in.Tenant())
+	q.and("s.user_id <> ", in.User()).raw(" AND ").entrusted(in, r.d)
+	others, err := r.approvals(ctx, q, f, page)
+	if err != nil {
+		return nil, err
+	}
+	got = append(got, others...)
+	slices.SortFunc(got, func(a, b store.Approval) int { return strings.Compare(b.ID, a.ID) })
+	if size := page.Size(); len(got) > size && page.Before != "" && page.After == "" {
+		got = got[len(got)-size:] // the nearest to the place
+	} else if len(got) > size {
+		got = got[:size]
+	}
+	return got, nil
+}
+
+func (r *Reader) approvals(ctx context.Context, q *query, f store.ApprovalFilter, page store.Page) ([]store.Approval, error) {
 	if f.Status == store.ApprovalPending { // few of many: an index of their own
 		q.raw(" AND a.status = 'PENDING'")
 		f.Status = ""
@@ -85,8 +150,8 @@ func (t *Tx) InsertApproval(ctx context.Context, a store.Approval) error {
 
 // DelegateApproval implements store.ApprovalTx.
 func (t *Tx) DelegateApproval(ctx context.Context, d store.ApprovalDelegation) (bool, error) {
-	n, err := t.exec(ctx, `UPDATE approvals SET delegated_to = $2, delegated_by = $3, delegated_until = $4
-		WHERE approval_id = $1 AND status = 'PENDING'`, d.ID, d.To, d.By, millis(d.Until))
+	n, err := t.exec(ctx, `UPDATE approvals SET delegated_to = $2, delegated_by = $3, delegated_until = $4,
+		opened_seq = 0 WHERE approval_id = $1 AND status = 'PENDING'`, d.ID, d.To, d.By, millis(d.Until))
 	return n > 0, err
 }
 
@@ -105,14 +170,14 @@ func insertApproval(a store.Approval) Statement {
 		SQL: `INSERT INTO approvals (approval_id, session_id, turn_id, kind, status, tool_name, title, args,
 			args_sha256, options, response_schema, risk, created_at, expires_at, decided_at, decided_by, decided_via,
 			decision, reason, asked_user, approvers, four_eyes, may_edit, delegated_to, delegated_by, delegated_until,
-			edited_args, grant_id)
+			edited_args, grant_id, tool_kind)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-			$23, $24, $25, $26, $27, $28)`,
+			$23, $24, $25, $26, $27, $28, $29)`,
 		Args: []any{a.ID, a.SessionID, a.TurnID, string(a.Kind), string(a.Status), a.Tool, a.Title, jsonText(a.Args),
 			a.ArgsSHA256, jsonText(a.Options), jsonText(a.ResponseSchema), a.Risk, millis(a.CreatedAt),
 			millis(a.ExpiresAt), millis(a.DecidedAt), a.DecidedBy, a.DecidedVia, jsonText(a.Decision), a.Reason,
 			a.AskedUser, jsonText(a.Approvers), a.FourEyes, a.MayEdit, a.DelegatedTo, a.DelegatedBy,
-			millis(a.DelegatedUntil), jsonText(a.EditedArgs), a.GrantID},
+			millis(a.DelegatedUntil), jsonText(a.EditedArgs), a.GrantID, a.ToolKind},
 	}
 }
 

@@ -9,6 +9,15 @@ import (
 const selectRecord = `SELECT e.id, e.session_id, e.turn_id, e.source, e.type, e.at_seq, e.ts, e.payload
 	FROM records e JOIN sessions s ON s.session_id = e.session_id`
 
+const selectPlaced = `SELECT e.id, e.session_id, e.turn_id, e.source, e.type, e.at_seq, e.ts, e.payload, e.pos
+	FROM records e JOIN sessions s ON s.session_id = e.session_id`
+
+func scanPlaced(at row) (store.PlacedRecord, error) {
+	var e store.PlacedRecord
+	err := at.Scan(&e.ID, &e.SessionID, &e.TurnID, &e.Source, &e.Type, &e.AtSeq, timeInto{&e.TS}, &e.Payload, &e.Pos)
+	return e, err
+}
+
 func scanRecord(at row) (store.Record, error) {
 	var e store.Record
 	err := at.Scan(&e.ID, &e.SessionID, &e.TurnID, &e.Source, &e.Type, &e.AtSeq, timeInto{&e.TS}, &e.Payload)
@@ -26,6 +35,33 @@ func (r *Reader) RecordsOfTurn(ctx context.Context, in store.Scope, turnID strin
 func (r *Reader) RecordsOfType(ctx context.Context, in store.Scope, kind string, page store.Page) ([]store.Record, error) {
 	q := selecting(selectRecord, in).and("e.type = ", kind).oldestFirst("e.id", page)
 	return list(ctx, r, scanRecord, q.sql.String(), q.args...)
+}
+
+// RecordsOfSession implements store.RecordReader.
+func (r *Reader) RecordsOfSession(ctx context.Context, in store.Scope, sessionID string, after int64, limit int) ([]store.PlacedRecord, error) {
+	q := selecting(selectPlaced, in).and("e.session_id = ", sessionID).and("e.pos > ", after)
+	q.raw(" ORDER BY e.pos").limit(store.Page{Limit: limit}.Size())
+	return list(ctx, r, scanPlaced, q.sql.String(), q.args...)
+}
+
+// RecordsUnsequenced implements store.RecordReader.
+func (r *Reader) RecordsUnsequenced(ctx context.Context, in store.Scope, sessionID string) (bool, error) {
+	q := selecting("SELECT e.id FROM records e JOIN sessions s ON s.session_id = e.session_id", in)
+	q.and("e.session_id = ", sessionID).raw(" AND e.pos = 0 LIMIT 1")
+	got, err := list(ctx, r, scanString, q.sql.String(), q.args...)
+	return len(got) > 0, err
+}
+
+// SequenceRecords implements store.RecordTx.
+func (t *Tx) SequenceRecords(ctx context.Context, sessionID string, limit int) (int64, error) {
+	last, err := one(ctx, t.Reader, scanInt, "SELECT COALESCE(MAX(pos), 0) FROM records WHERE session_id = $1", sessionID)
+	if err != nil {
+		return 0, err
+	}
+	return t.exec(ctx, `UPDATE records SET pos = CAST($2 AS BIGINT) + n.place FROM (
+		SELECT e.id, ROW_NUMBER() OVER (ORDER BY e.ts, e.id) AS place FROM (
+			SELECT id, ts FROM records WHERE session_id = $1 AND pos = 0 ORDER BY ts, id LIMIT $3) e) n
+		WHERE records.id = n.id`, sessionID, last, int64(store.Page{Limit: limit}.Size()))
 }
 
 // InsertRecord implements store.RecordTx.

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"slices"
 
 	"aqueduct/store"
 )
@@ -58,6 +59,24 @@ func (r *Reader) ReservedRuns(ctx context.Context, in store.Scope, sessionID str
 	// The wider condition is what lets the partial index of work be used.
 	q.raw(" AND x.status IN ('RESERVED', 'RUNNING') AND x.status = 'RESERVED' ORDER BY x.run_id")
 	return list(ctx, r, scanRun, q.sql.String(), q.args...)
+}
+
+// RunsWithin implements store.RunReader. Runs are driven in the order of their ids, so those
+// before the first that touches need not be looked at.
+func (r *Reader) RunsWithin(ctx context.Context, in store.Scope, sessionID string, from, to int64) ([]store.Run, error) {
+	q := selecting(selectRun, in).and("x.session_id = ", sessionID)
+	q.raw(" AND x.first_seq > 0").and("x.first_seq <= ", to).raw(" ORDER BY x.run_id DESC")
+	var got []store.Run
+	err := each(ctx, r, q.sql.String(), q.args, func(at row) (bool, error) {
+		run, err := scanRun(at)
+		if err != nil || run.LastSeq > 0 && run.LastSeq < from {
+			return false, err
+		}
+		got = append(got, run)
+		return true, nil
+	})
+	slices.Reverse(got)
+	return got, err
 }
 
 // RunsOfTurn implements store.RunReader.

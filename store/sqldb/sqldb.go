@@ -27,6 +27,11 @@ type Dialect struct {
 	// LockAudit is a statement that holds off others who append to the audit until the end
 	// of the transaction; "" where there is only one writer anyway.
 	LockAudit string
+	// SkipLocked ends a SELECT whose rows are held until the end of the transaction, without
+	// those that another holds; "" where there is only one writer anyway.
+	SkipLocked string
+	// ItemsOf is the function that gives the items of a JSON list as rows of a column "value".
+	ItemsOf string
 	// Classify turns an error of the driver into one of store's, keeping it wrapped.
 	Classify func(error) error
 	// Now is the clock of Beat, Register and delegations; nil is time.Now.
@@ -39,6 +44,9 @@ func (d *Dialect) now() time.Time {
 	}
 	return d.Now()
 }
+
+// items is a table of the items of a column's JSON list; none where it is NULL.
+func (d *Dialect) items(column string) string { return d.ItemsOf + "(" + column + ")" }
 
 // Reader is every read of the store.
 type Reader struct {

@@ -43,7 +43,7 @@ func TestNoScans(t *testing.T) {
 	p := planner{T: t, Queryer: s.reads, plans: map[string]string{}}
 	r := sqldb.NewReader(p, s.dialect)
 	ids := []string{"a", "b"}
-	for _, in := range []store.Scope{store.System(), store.As(store.LocalPrincipal()), store.Within("local")} {
+	for _, in := range []store.Scope{store.System(), store.As(store.LocalPrincipal()), store.Deciding(store.LocalPrincipal()), store.Within("local")} {
 		_, _ = r.Session(ctx, in, "x")
 		_, _ = r.Turn(ctx, in, "x")
 		_, _ = r.ActiveTurn(ctx, in, "x")
@@ -57,6 +57,9 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.LastSeq(ctx, in, "x")
 		_, _ = r.LastMark(ctx, in, "x")
 		_, _ = r.RecordsOfTurn(ctx, in, "x", store.Page{})
+		_, _ = r.RecordsOfSession(ctx, in, "x", 1, 10)
+		_, _ = r.RecordsUnsequenced(ctx, in, "x")
+		_, _ = r.RunsWithin(ctx, in, "x", 1, 10)
 		_, _ = r.Messages(ctx, in, "x", store.Page{Before: "y"})
 		_, _ = r.KnownMessageIDs(ctx, in, "x", ids)
 		_, _ = r.ToolCall(ctx, in, "x")
@@ -67,6 +70,14 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{SessionID: "x"}, store.Page{})
 		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{Status: store.ApprovalPending}, store.Page{})
 		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{Status: store.ApprovalPending, DelegatedTo: "local"}, store.Page{})
+		_, _ = r.Approvals(ctx, in, store.ApprovalFilter{}, store.Page{})
+		_, _ = r.OpenApprovals(ctx, in, store.Page{})
+		_, _ = r.ApprovalChanges(ctx, in, 7, 10)
+		_, _ = r.LastApprovalChange(ctx, in)
+		_, _ = r.ApprovalsUnsequenced(ctx, in)
+		_, _ = r.Delegation(ctx, in, "x")
+		_, _ = r.Delegations(ctx, in, store.Page{})
+		_, _ = r.DelegationsOf(ctx, in, "x", "u")
 		_, _ = r.ToolCallByKey(ctx, in, "x", "k")
 		_, _ = r.ToolCallsByStatus(ctx, in, []store.ToolCallStatus{store.ToolDispatched}, store.KindServer, 10)
 		_, _ = r.AbandonedToolCalls(ctx, in, 10)
@@ -125,6 +136,10 @@ func TestSeldomThingsByTheirOwnIndex(t *testing.T) {
 		},
 		"outbox_due": func(r *sqldb.Reader) error {
 			_, err := r.OutboxDue(t.Context(), store.System(), time.Now(), 1)
+			return err
+		},
+		"records_session": func(r *sqldb.Reader) error {
+			_, err := r.RecordsOfSession(t.Context(), store.System(), "x", 1, 1)
 			return err
 		},
 	} {

@@ -72,7 +72,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := private(abs); err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
-	s := &Store{lock: lock, dialect: &sqldb.Dialect{StreamsRows: true, Classify: classify, Now: o.Now}}
+	s := &Store{lock: lock, dialect: &sqldb.Dialect{StreamsRows: true, ItemsOf: "json_each", Classify: classify, Now: o.Now}}
 	if err := s.open(ctx, abs); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, classify(err)), s.Close())
 	}

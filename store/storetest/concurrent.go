@@ -29,6 +29,7 @@ func RunConcurrent(t *testing.T, open func(t *testing.T) store.Store) {
 		{"OneUsesLink", testOneUsesLink},
 		{"AuditAtOnce", testAuditAtOnce},
 		{"OneKeyWins", testOneKey},
+		{"ApprovalChangesAtOnce", testApprovalChangesAtOnce},
 	}
 	for _, p := range parts {
 		t.Run(p.name, func(t *testing.T) { p.test(newWorld(t, open(t))) })

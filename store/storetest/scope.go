@@ -5,26 +5,28 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"aqueduct/store"
 )
 
 // full is a Session with a row of every kind.
 type full struct {
-	session  store.Session
-	turn     store.Turn
-	run      store.Run
-	toolCall store.ToolCall
-	approval store.Approval
-	message  store.Message
-	record   store.Record
-	stranded store.Turn
-	command  store.Command
-	proxy    store.Proxy
-	instance store.SandboxInstance
-	tool     store.Tool
-	grant    store.Grant
-	called   store.ToolCall // a server tool that nobody runs any more
+	session    store.Session
+	turn       store.Turn
+	run        store.Run
+	toolCall   store.ToolCall
+	approval   store.Approval
+	message    store.Message
+	record     store.Record
+	stranded   store.Turn
+	command    store.Command
+	proxy      store.Proxy
+	instance   store.SandboxInstance
+	tool       store.Tool
+	grant      store.Grant
+	delegation store.Delegation
+	called     store.ToolCall // a server tool that nobody runs any more
 }
 
 func (w *world) full(p store.Principal) full {
@@ -47,21 +49,26 @@ func (w *world) full(p store.Principal) full {
 	f.instance = store.SandboxInstance{SessionID: f.session.ID, ProxyID: f.proxy.ID, CreatedAt: at(9), UpdatedAt: at(9)}
 	f.tool = store.Tool{Name: "buy", Tenant: p.Tenant, Kind: store.KindServer, CreatedAt: at(1), UpdatedAt: at(1)}
 	f.grant = store.Grant{ID: w.id(), Tenant: p.Tenant, User: p.User, CreatedAt: at(1)}
+	f.delegation = store.Delegation{ID: w.id(), Tenant: p.Tenant, User: p.User, To: "dana", CreatedAt: at(1), ExpiresAt: time.Now().Add(time.Hour)}
 	f.called = store.ToolCall{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Name: "buy", Kind: store.KindServer,
 		Status: store.ToolRunning, IdempotencyKey: "k", Replica: "gone", CreatedAt: at(4)}
 	w.tx(func(tx store.Tx) error {
 		_, err := tx.AppendAudit(w.ctx, store.AuditEntry{Tenant: p.Tenant, Actor: p.User, Action: "x", TS: at(1)})
 		_, used := tx.UseLink(w.ctx, store.UsedLink{ID: "link of " + f.session.ID, Tenant: p.Tenant, User: p.User, UsedAt: at(1)})
-		return errors.Join(err, used, tx.UpsertTool(w.ctx, f.tool), tx.InsertGrant(w.ctx, f.grant),
+		return errors.Join(err, used, tx.UpsertTool(w.ctx, f.tool), tx.InsertGrant(w.ctx, f.grant), tx.InsertDelegation(w.ctx, f.delegation),
 			tx.InsertToolCall(w.ctx, f.called), tx.InsertOutbox(w.ctx, store.OutboxItem{ID: w.id(), CreatedAt: at(1)}))
 	})
+	w.tx(func(tx store.Tx) error { _, err := tx.SequenceApprovals(w.ctx, 10); return err })
 	w.tx(func(tx store.Tx) error {
 		return errors.Join(tx.InsertMessage(w.ctx, f.message), tx.InsertCommand(w.ctx, f.command),
 			tx.UpsertProxy(w.ctx, f.proxy), tx.UpsertSandboxInstance(w.ctx, f.instance))
 	})
 	w.serverCall(f.session.ID, store.ToolCall{Status: store.ToolWaitingClient, TurnID: w.turn(f.session.ID, store.TurnDone).ID})
-	w.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record},
+	later := f.record // which is not sequenced yet
+	later.ID = w.id()
+	w.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record, later},
 		Moves: []store.Move{store.InsertToolCall{ToolCall: f.toolCall}}})
+	w.tx(func(tx store.Tx) error { _, err := tx.SequenceRecords(w.ctx, f.session.ID, 1); return err })
 	return f
 }
 
@@ -119,6 +126,15 @@ func (w *world) reads(f full) map[string]sees {
 		"RecordsOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.RecordsOfTurn(ctx, in, turn, store.Page{}))
 		},
+		"RunsWithin": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.RunsWithin(ctx, in, session, 1, 10))
+		},
+		"RecordsOfSession": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.RecordsOfSession(ctx, in, session, 0, 10))
+		},
+		"RecordsUnsequenced": func(r store.Reader, in store.Scope) (bool, error) {
+			return r.RecordsUnsequenced(ctx, in, session)
+		},
 		"RecordsOfType": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.RecordsOfType(ctx, in, f.record.Type, store.Page{}))
 		},
@@ -163,6 +179,12 @@ func (w *world) reads(f full) map[string]sees {
 		"Approvals": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.Approvals(ctx, in, store.ApprovalFilter{}, store.Page{}))
 		},
+		"OpenApprovals": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.OpenApprovals(ctx, in, store.Page{}))
+		},
+		"ApprovalChanges": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.ApprovalChanges(ctx, in, 0, 10))
+		},
 		"PendingCommands": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.PendingCommands(ctx, in, session))
 		},
@@ -183,6 +205,12 @@ func (w *world) owned(f full) map[string]sees {
 		"Grants": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Grants(w.ctx, in, store.Page{})) },
 		"LiveGrants": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.LiveGrants(w.ctx, in, p.Tenant, p.User, "a", "s", at(1)))
+		},
+		"Delegation": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.Delegation(w.ctx, in, f.delegation.ID))
+		},
+		"Delegations": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.Delegations(w.ctx, in, store.Page{}))
 		},
 		"Audit": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Audit(w.ctx, in, 0, 10)) },
 		"UsedLink": func(r store.Reader, in store.Scope) (bool, error) {
@@ -208,6 +236,14 @@ func (w *world) unowned(f full) map[string]sees {
 		"Proxy":     func(r store.Reader, in store.Scope) (bool, error) { return found(r.Proxy(w.ctx, in, f.proxy.ID)) },
 		"Proxies":   func(r store.Reader, in store.Scope) (bool, error) { return some(r.Proxies(w.ctx, in)) },
 		"OutboxDue": func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxDue(w.ctx, in, at(1), 10)) },
+		"LastApprovalChange": func(r store.Reader, in store.Scope) (bool, error) {
+			last, err := r.LastApprovalChange(w.ctx, in)
+			return last > 0, err
+		},
+		"ApprovalsUnsequenced": func(r store.Reader, in store.Scope) (bool, error) { return r.ApprovalsUnsequenced(w.ctx, in) },
+		"DelegationsOf": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.DelegationsOf(w.ctx, in, f.approval.ID, f.delegation.To))
+		},
 	}
 }
 
@@ -215,6 +251,7 @@ func (w *world) unowned(f full) map[string]sees {
 // transactions and inside.
 func testScope(w *world) {
 	f := w.full(alice())
+	w.approval(f.session.ID, f.turn.ID, store.ApprovalPending) // behind the others, so without a position
 	reads, owned, tenants, unowned := w.reads(f), w.owned(f), w.tenants(f), w.unowned(f)
 	reader := reflect.TypeFor[store.Reader]()
 	for i := range reader.NumMethod() {

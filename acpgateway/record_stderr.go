@@ -1,0 +1,86 @@
+package acpgateway
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"aqueduct/acpgateway/acp"
+	"aqueduct/store"
+)
+
+const (
+	// stderrTime is how long lines are gathered: an agent that logs as it works would otherwise
+	// make more records of its log than of its work. What ends it is on record behind them anyway.
+	stderrTime = 5 * time.Second
+)
+
+// stderrLines gathers an agent's stderr to one record.
+type stderrLines struct {
+	text  strings.Builder
+	chars int
+	since time.Time // of the first line
+	turn  string    // under way when that came
+}
+
+// stderrWords are the words of a signal that is a line of an agent's stderr.
+func stderrWords(content json.RawMessage) (string, bool) {
+	signal, err := acp.DecodeSignal(content)
+	if err != nil {
+		return "", false
+	}
+	text, ok := signal.(*acp.Text)
+	if !ok {
+		return "", false
+	}
+	words, ok := strings.CutPrefix(text.Text, strings.TrimRight(acp.PrefixStderr, " "))
+	return strings.TrimPrefix(words, " "), ok
+}
+
+// stderr takes a line. Lines of different Turns are not one record.
+func (r *recorder) stderr(ctx context.Context, words string) {
+	turn := r.t.turnOf("")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err.chars > 0 && r.err.turn != turn {
+		r.flushStderrLocked(ctx)
+	}
+	if r.err.chars == 0 {
+		r.err.since, r.err.turn = time.Now(), turn
+		r.t.g.keeper.due(r.t, r.err.since.Add(mergeTime))
+	}
+	r.err.text.WriteString(words)
+	if !strings.HasSuffix(words, "\n") {
+		r.err.text.WriteByte('\n')
+	}
+	r.err.chars += utf8.RuneCountInString(words) + 1
+	if r.err.chars >= mergeChars {
+		r.flushStderrLocked(ctx)
+	}
+}
+
+// dueStderrLocked puts the lines on record when they were gathered long enough, and is called
+// again otherwise.
+func (r *recorder) dueStderrLocked(ctx context.Context) {
+	switch {
+	case r.err.chars == 0:
+	case time.Since(r.err.since) >= stderrTime:
+		r.flushStderrLocked(ctx)
+	default:
+		r.t.g.keeper.due(r.t, time.Now().Add(mergeTime))
+	}
+}
+
+func (r *recorder) flushStderrLocked(ctx context.Context) {
+	if r.err.chars == 0 {
+		return
+	}
+	lines := r.err
+	r.err = stderrLines{}
+	r.t.g.keeper.record(ctx, store.Record{
+		ID: newID(), SessionID: r.t.id, TurnID: lines.turn, Source: store.SourceProxy, Type: updateReceived, TS: lines.since,
+		Payload: mustJSON(map[string]string{"type": "text", "text": acp.PrefixStderr + lines.text.String()}),
+	})
+}

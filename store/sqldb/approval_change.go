@@ -1,0 +1,104 @@
+package sqldb
+
+import (
+	"context"
+
+	"aqueduct/store"
+)
+
+// changeColumns are an Approval with the members of its Session that a caller who cannot read that may see.
+const changeColumns = `SELECT ` + approvalColumns + `, s.external_id, s.tenant, s.user_id, s.agent_id`
+
+const (
+	selectOpen = changeColumns + `, a.opened_seq, FALSE` + fromApprovals
+	// selectChanges reads both sorts of changes in one statement: of two, the second could see
+	// positions above one that the first did not see yet, and a reader that goes on from there would
+	// miss it.
+	selectChanges = changeColumns + `, v.seq, v.settled FROM (
+		SELECT approval_id, opened_seq AS seq, FALSE AS settled FROM approvals WHERE opened_seq > $1
+		UNION ALL SELECT approval_id, settled_seq, TRUE FROM approvals WHERE settled_seq > $1
+	) v JOIN approvals a ON a.approval_id = v.approval_id JOIN sessions s ON s.session_id = a.session_id`
+)
+
+func scanChange(at row) (store.ApprovalChange, error) {
+	var c store.ApprovalChange
+	err := at.Scan(append(approvalInto(&c.Approval), &c.Thread, &c.Tenant, &c.User, &c.AgentID, &c.Seq, &c.Settled)...)
+	return c, err
+}
+
+// OpenApprovals implements store.ApprovalReader.
+func (r *Reader) OpenApprovals(ctx context.Context, in store.Scope, page store.Page) ([]store.ApprovalChange, error) {
+	if blind(in) {
+		return nil, nil
+	}
+	q := r.decidable(selectOpen, in).raw(" AND a.status = 'PENDING'").oldestFirst("a.approval_id", page)
+	return list(ctx, r, scanChange, q.sql.String(), q.args...)
+}
+
+// ApprovalChanges implements store.ApprovalReader.
+func (r *Reader) ApprovalChanges(ctx context.Context, in store.Scope, after int64, limit int) ([]store.ApprovalChange, error) {
+	if blind(in) {
+		return nil, nil
+	}
+	q := r.decidable(selectChanges, in, after).raw(" ORDER BY v.seq").limit(store.Page{Limit: limit}.Size())
+	return list(ctx, r, scanChange, q.sql.String(), q.args...)
+}
+
+// LastApprovalChange implements store.ApprovalReader.
+func (r *Reader) LastApprovalChange(ctx context.Context, in store.Scope) (int64, error) {
+	if !in.All() {
+		return 0, nil
+	}
+	return one(ctx, r, scanInt, "SELECT last_seq FROM approval_positions WHERE id = 1")
+}
+
+func scanInt(at row) (n int64, err error) { return n, at.Scan(&n) }
+
+// unsequenced are the two sorts of changes without a position. An opening comes before the end:
+// the statement for openings runs first.
+var unsequenced = [...]struct{ column, condition, order string }{
+	{"opened_seq", "a.opened_seq = 0", "a.approval_id"},
+	{"settled_seq", "a.settled_seq = 0 AND a.status IN ('APPROVED', 'REJECTED', 'EXPIRED', 'CANCELLED') AND a.opened_seq > 0",
+		"a.decided_at, a.approval_id"},
+}
+
+// ApprovalsUnsequenced implements store.ApprovalReader.
+func (r *Reader) ApprovalsUnsequenced(ctx context.Context, in store.Scope) (bool, error) {
+	if !in.All() {
+		return false, nil
+	}
+	for _, sort := range unsequenced {
+		got, err := list(ctx, r, scanString, "SELECT a.approval_id FROM approvals a WHERE "+sort.condition+" LIMIT 1")
+		if err != nil || len(got) > 0 {
+			return len(got) > 0, err
+		}
+	}
+	return false, nil
+}
+
+// SequenceApprovals implements store.ApprovalTx. The row of the newest position is held until
+// the commit, so that of two who sequence, the second sees what the first has done. Rows that
+// others are changing are left for the next time: waiting for one of them, while they wait for a
+// row that is held here, would never end.
+func (t *Tx) SequenceApprovals(ctx context.Context, limit int) (int64, error) {
+	last, err := one(ctx, t.Reader, scanInt, "SELECT last_seq FROM approval_positions WHERE id = 1"+t.d.LockRow)
+	if err != nil {
+		return 0, err
+	}
+	begun := last
+	for _, sort := range unsequenced {
+		n, err := t.exec(ctx, `UPDATE approvals SET `+sort.column+` = CAST($1 AS BIGINT) + n.place FROM (
+			SELECT l.approval_id, ROW_NUMBER() OVER (ORDER BY l.place_at, l.approval_id) AS place FROM (
+				SELECT a.approval_id, a.decided_at AS place_at FROM approvals a WHERE `+sort.condition+` ORDER BY `+sort.order+`
+				LIMIT $2`+t.d.SkipLocked+`) l) n WHERE approvals.approval_id = n.approval_id`, last, int64(store.Page{Limit: limit}.Size()))
+		if err != nil {
+			return 0, err
+		}
+		last += n
+	}
+	if last == begun {
+		return 0, nil
+	}
+	_, err = t.exec(ctx, "UPDATE approval_positions SET last_seq = $1 WHERE id = 1", last)
+	return last - begun, err
+}

@@ -1,0 +1,71 @@
+package storetest
+
+import "aqueduct/store"
+
+// testRecordsOfSession: all Records of a Session, of whatever Turn, have positions that a reader
+// can go on from; one that is committed later comes later, though its id and time are older.
+func testRecordsOfSession(w *world) {
+	s, other := w.session(alice()), w.session(alice())
+	record := func(session, turn string, ms int64) store.Record {
+		return store.Record{ID: w.id(), SessionID: session, TurnID: turn, Source: store.SourceProxy, Type: "x", AtSeq: 3, TS: at(ms), Payload: []byte(`{"a":1}`)}
+	}
+	late := record(s.ID, "", 1) // made first, kept last
+	first, second, foreign := record(s.ID, "t1", 2), record(s.ID, "", 2), record(other.ID, "t1", 1)
+	third := record(s.ID, "t2", 9)
+	w.commit(store.Batch{Records: []store.Record{third, second, first, foreign}})
+	page := func(after int64, limit int) []store.PlacedRecord {
+		w.Helper()
+		return got[[]store.PlacedRecord](w)(w.s.RecordsOfSession(w.ctx, store.As(alice()), s.ID, after, limit))
+	}
+	unsequenced := func() bool {
+		w.Helper()
+		return got[bool](w)(w.s.RecordsUnsequenced(w.ctx, store.As(alice()), s.ID))
+	}
+	sequence := func(limit int, want int64) {
+		w.Helper()
+		w.tx(func(tx store.Tx) error {
+			if _, err := tx.LockSession(w.ctx, store.System(), s.ID); err != nil {
+				return err
+			}
+			same(w, got[int64](w)(tx.SequenceRecords(w.ctx, s.ID, limit)), want)
+			return nil
+		})
+	}
+	same(w, len(page(0, 10)), 0)
+	same(w, unsequenced(), true)
+	sequence(2, 2)
+	same(w, unsequenced(), true)
+	sequence(2, 1)
+	sequence(2, 0)
+	same(w, unsequenced(), false)
+	same(w, page(0, 10), []store.PlacedRecord{{Record: first, Pos: 1}, {Record: second, Pos: 2}, {Record: third, Pos: 3}})
+	same(w, page(1, 1), []store.PlacedRecord{{Record: second, Pos: 2}})
+	w.tx(func(tx store.Tx) error { return tx.InsertRecord(w.ctx, late) })
+	same(w, len(page(3, 10)), 0)
+	sequence(10, 1)
+	same(w, page(3, 10), []store.PlacedRecord{{Record: late, Pos: 4}})
+	same(w, got[bool](w)(w.s.RecordsUnsequenced(w.ctx, store.System(), other.ID)), true)
+}
+
+// testRunsWithin: the Runs whose slices touch a stretch of the log.
+func testRunsWithin(w *world) {
+	s := w.session(alice())
+	turn := w.turn(s.ID, store.TurnRunning)
+	var ids []string
+	for i := range int64(4) { // 1–10, 11–20, 21–30 and one that goes on
+		r := w.run(s.ID, turn.ID, store.RunReserved)
+		w.move(store.RunMove{ID: r.ID, From: store.RunReserved, To: store.RunRunning, FirstSeq: 10*i + 1})
+		if i < 3 {
+			w.move(store.RunMove{ID: r.ID, From: store.RunRunning, To: store.RunFinished, LastSeq: 10*i + 10})
+		}
+		ids = append(ids, r.ID)
+	}
+	w.run(s.ID, turn.ID, store.RunReserved)
+	for _, c := range []struct {
+		from, to int64
+		want     []string
+	}{{1, 5, ids[:1]}, {10, 11, ids[:2]}, {12, 25, ids[1:3]}, {31, 31, ids[3:]}, {1, 99, ids}, {20, 20, ids[1:2]}} {
+		rows := got[[]store.Run](w)(w.s.RunsWithin(w.ctx, store.As(alice()), s.ID, c.from, c.to))
+		same(w, idsOf(rows, func(r store.Run) string { return r.ID }), c.want)
+	}
+}
