@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"aqueduct/bridge"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
@@ -17,6 +19,10 @@ type ingressFollow struct {
 	socket  *ingressSocket
 	session store.Session
 	reader  *ingressReader
+	from    int64 // the client may not have what was told up to this seq
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when run has returned
+	asked   bool          // it is followed for a question in it, not for anything the client said
 
 	at int64 // the seq of the last message from the log that was sent; guarded by line.writing
 
@@ -27,13 +33,26 @@ type ingressFollow struct {
 // lookForSession is how often a session in which nothing happens is looked for.
 const lookForSession = 2 * time.Second
 
-// run follows until the connection ends or the session is deleted.
+// run follows until the connection ends or the session is deleted. When the log cannot be
+// read, the connection ends: a client that stayed would wait for an end that nobody tells it.
 func (f *ingressFollow) run(ctx context.Context) {
+	defer close(f.done)
 	err := f.follow(ctx)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
+	if err != nil && ctx.Err() == nil && !f.deleted(ctx, err) {
 		f.socket.fail(ingressFrame{SessionID: f.session.ExternalID}, err)
+		f.socket.end(websocket.CloseTryAgainLater, codeUnavailable)
 	}
-	f.socket.forget(f.session.ID)
+	f.socket.forget(f)
+}
+
+// deleted reports whether an error is the session's being deleted, and not some other row's
+// being missed.
+func (f *ingressFollow) deleted(ctx context.Context, err error) bool {
+	if !errors.Is(err, store.ErrNotFound) {
+		return false
+	}
+	_, err = f.socket.h.store.Session(ctx, f.socket.in, f.session.ID)
+	return errors.Is(err, store.ErrNotFound)
 }
 
 func (f *ingressFollow) follow(ctx context.Context) error {

@@ -58,11 +58,19 @@ func (s *ingressSocket) invoke(frame *ingressFrame, raw []byte) error {
 }
 
 // answerTo tells of the Run from its first event on. To a request that is made again on a
-// connection that has told it before, that it has started is told again.
+// connection that has told it before, that it has started is told again. A connection that
+// follows the session since later than that goes back: its client may have lost all that an
+// earlier connection was told.
 func (s *ingressSocket) answerTo(frame ingressFrame, reply bridge.Reply) error {
-	f := s.followOf(reply.Session.ID)
+	f, before := s.followOf(reply.Session.ID), seqOf(reply.After+1, -1)
 	if f == nil {
-		return s.follow(reply.Session, seqOf(reply.After+1, -1))
+		return s.follow(reply.Session, before, before, false)
+	}
+	if err := s.follow(reply.Session, before, before, false); err != nil { // for its own sake from now on
+		return err
+	}
+	if f.from > before {
+		return s.rewind(f, before)
 	}
 	if reply.Run.FirstSeq == 0 {
 		return nil // it will be told
@@ -78,7 +86,7 @@ func (s *ingressSocket) listen(_ context.Context, session store.Session) error {
 	if s.isFollowed(session.ID) {
 		return nil
 	}
-	return s.followNow(session)
+	return s.followNow(session, false)
 }
 
 // settled answers who came too late with what was decided, and who says the same again with

@@ -26,8 +26,13 @@ type ingressSocket struct {
 	replaying bool
 }
 
-// mostFollows bounds the sessions of one connection: each is a tail of a log.
-const mostFollows = 64
+const (
+	// mostFollows bounds the sessions of one connection: each is a tail of a log.
+	mostFollows = 64
+	// mostAsked is how many of them may be followed only because something is asked in them.
+	// Other clients of the user leave questions open; the rest is for what this one does.
+	mostAsked = mostFollows / 2
+)
 
 // ingressFrame are the members that any message may have.
 type ingressFrame struct {
@@ -140,19 +145,23 @@ func (s *ingressSocket) positions(hello helloFrame) (map[string]int64, error) {
 
 // back follows a session from where the client was.
 func (s *ingressSocket) back(id string, seq int64) error {
-	session, err := s.h.store.SessionByExternalID(s.ctx, s.in, id)
+	var session store.Session
+	var last int64
+	err := untilThere(s.ctx, func() (err error) {
+		if session, err = s.h.store.SessionByExternalID(s.ctx, s.in, id); err == nil {
+			last, err = s.h.store.LastSeq(s.ctx, s.in, session.ID)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	last, err := s.h.store.LastSeq(s.ctx, s.in, session.ID)
-	if err != nil {
-		return err
-	}
+	from := int64(0) // the client says that it has what was before
 	if now := seqOf(last+1, -1); seq < 0 || seq > now {
 		err = refuse(codeBeyondLog, "last_seq lies beyond the end of the session's log; it is followed from there.")
-		seq = now
+		seq, from = now, now
 	}
-	return errors.Join(s.follow(session, seq), err)
+	return errors.Join(s.follow(session, seq, from, false), err)
 }
 
 // findQuestions follows every session in which something is asked: those there are when the
@@ -164,7 +173,7 @@ func (s *ingressSocket) findQuestions() {
 		calls, err := s.h.store.ExpiringToolCalls(s.ctx, s.in, store.MaxPageLimit)
 		for _, call := range calls {
 			if err == nil && !s.isFollowed(call.SessionID) {
-				err = s.followID(call.SessionID)
+				err = s.followAsked(call.SessionID)
 			}
 		}
 		if err != nil && s.ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
@@ -183,49 +192,80 @@ func (s *ingressSocket) followNamed(id string) error {
 	if err != nil || s.isFollowed(session.ID) {
 		return err
 	}
-	return s.followNow(session)
+	return s.followNow(session, false)
 }
 
-func (s *ingressSocket) followID(id string) error {
+func (s *ingressSocket) followAsked(id string) error {
 	session, err := s.h.store.Session(s.ctx, s.in, id)
 	if err != nil {
 		return err
 	}
-	return s.followNow(session)
+	return s.followNow(session, true)
 }
 
 // followNow follows a session from its present on.
-func (s *ingressSocket) followNow(session store.Session) error {
+func (s *ingressSocket) followNow(session store.Session, asked bool) error {
 	last, err := s.h.store.LastSeq(s.ctx, s.in, session.ID)
 	if err != nil {
 		return err
 	}
-	return s.follow(session, seqOf(last+1, -1))
+	now := seqOf(last+1, -1)
+	return s.follow(session, now, now, asked)
 }
 
 // follow tells what happens in a session after a seq. One that is followed goes on as it is.
-func (s *ingressSocket) follow(session store.Session, seq int64) error {
+// What was told up to from the client may not have. asked says that nothing the client said is
+// the reason.
+func (s *ingressSocket) follow(session store.Session, seq, from int64, asked bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.follows[session.ID] != nil || s.ctx.Err() != nil:
+	if old := s.follows[session.ID]; old != nil || s.ctx.Err() != nil {
+		if old != nil && !asked {
+			old.asked = false
+		}
 		return nil
-	case len(s.follows) >= mostFollows:
-		return refuse(codeTooManyStreams, fmt.Sprintf("One connection follows %d sessions.", mostFollows))
+	}
+	forQuestions := 0
+	for _, f := range s.follows {
+		if f.asked {
+			forQuestions++
+		}
+	}
+	if len(s.follows) >= mostFollows || asked && forQuestions >= mostAsked {
+		return refuse(codeTooManyStreams, fmt.Sprintf("One connection follows %d sessions, %d of them for questions alone.", mostFollows, mostAsked))
 	}
 	f := &ingressFollow{
-		socket: s, session: session, at: seq,
+		socket: s, session: session, from: from, at: seq, asked: asked, done: make(chan struct{}),
 		reader: &ingressReader{store: s.h.store, in: s.in, session: session},
 	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	f.cancel = cancel
 	s.follows[session.ID] = f
-	s.tasks.Go(func() { f.run(s.ctx) })
+	s.tasks.Go(func() {
+		defer cancel()
+		f.run(ctx)
+	})
 	return nil
 }
 
-func (s *ingressSocket) forget(sessionID string) {
+// rewind follows a session from an earlier seq than it was followed from. What was sent since
+// is sent again, under the same seqs.
+func (s *ingressSocket) rewind(f *ingressFollow, seq int64) error {
+	f.cancel()
+	select {
+	case <-f.done:
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+	return s.follow(f.session, seq, seq, false)
+}
+
+func (s *ingressSocket) forget(f *ingressFollow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.follows, sessionID)
+	if s.follows[f.session.ID] == f {
+		delete(s.follows, f.session.ID)
+	}
 }
 
 func (s *ingressSocket) isFollowed(sessionID string) bool { return s.followOf(sessionID) != nil }
