@@ -169,6 +169,12 @@ func TestAQuestionCoversTheChange(t *testing.T) {
 			t.Errorf("%s: a person does not see the change: %s", name, q.Args)
 		}
 	}
+	for cwd, want := range map[string]string{"/w": `{"command":"ls","cwd":"/w"}`, "/etc": `{"command":"ls","cwd":"/etc"}`} {
+		q := asked(`{"toolCallId":"c","kind":"execute","rawInput":{"command":"ls"}}`, call("c", `,"kind":"execute","rawInput":{"cwd":"`+cwd+`"}`))
+		if string(q.Args) != want {
+			t.Errorf("%s, not %s", q.Args, want)
+		}
+	}
 	if q := asked(`{"toolCallId":"c","kind":"edit","rawInput":{"file_path":"/w/a","content":"good"},` + diff("good") + `}`); string(q.Args) != `{"file_path":"/w/a","content":"good"}` {
 		t.Errorf("arguments that hold the change are not left as they are: %s", q.Args)
 	}
