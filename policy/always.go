@@ -144,7 +144,24 @@ func exactly(stated string, fields map[string]any) json.RawMessage {
 		}
 		want[escaped(name)] = value
 	}
+	if runs(fields) {
+		want["description"] = map[string]any{"any": true}
+	}
 	return written(want)
+}
+
+// runs reports arguments with a command. What describes it beside is made up anew each time, and
+// changes nothing.
+func runs(fields map[string]any) bool {
+	for _, name := range [...]string{"command", "cmd"} {
+		switch value := fields[name].(type) {
+		case string:
+			return value != ""
+		case []any:
+			return len(value) > 0
+		}
+	}
+	return false
 }
 
 func written(want map[string]any) json.RawMessage {

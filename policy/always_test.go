@@ -62,6 +62,36 @@ func TestAlwaysCoversWhatItsWordsSay(t *testing.T) {
 	}
 }
 
+// TestTheSameCommandDescribedOtherwise is the same command: models describe it anew each time.
+func TestTheSameCommandDescribedOtherwise(t *testing.T) {
+	t.Parallel()
+	c := statusCall()
+	c.Args = []byte(`{"command":"make test","description":"Runs the tests"}`)
+	g, err := policy.GrantFor(c, policy.ForSession)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.ID = "g"
+	for args, want := range map[string]bool{
+		`{"command":"make test","description":"Tests it all"}`: true, `{"command":"make test"}`: true,
+		`{"command":"make clean","description":"Runs the tests"}`: false, `{"command":"make test","description":"Runs the tests","cwd":"/"}`: false, `{"command":"make test","cwd":"/"}`: false,
+	} {
+		c.Args = []byte(args)
+		if allowed := policy.Default().Decide(c, []policy.Grant{g}, noon()).Grant == "g"; allowed != want {
+			t.Errorf("%s: %v", args, allowed)
+		}
+	}
+	c.Tool, c.Args = "create_issue", []byte(`{"title":"a","description":"b"}`) // here it is what is done
+	if g, err = policy.GrantFor(c, policy.ForSession); err != nil {
+		t.Fatal(err)
+	}
+	g.ID = "g"
+	c.Args = []byte(`{"title":"a","description":"c"}`)
+	if policy.Default().Decide(c, []policy.Grant{g}, noon()).Grant == "g" {
+		t.Error("another description is covered")
+	}
+}
+
 // TestFilesOfAList: of several files all have to be in the folder.
 func TestFilesOfAList(t *testing.T) {
 	t.Parallel()

@@ -17,6 +17,7 @@ const (
 // without one, unless it is open.
 type match struct {
 	fields map[string]test
+	loose  map[string]bool // of fields, those that may have any value or be absent
 	open   bool
 	title  test // nil: any
 }
@@ -39,7 +40,7 @@ func readMatch(raw json.RawMessage) (*match, error) {
 	if !ok || len(raw) == 0 {
 		return nil, errors.New("policy: a match is an object")
 	}
-	m := &match{fields: make(map[string]test, len(fields))}
+	m := &match{fields: make(map[string]test, len(fields)), loose: make(map[string]bool)}
 	for name, want := range fields {
 		if err := m.read(name, want); err != nil {
 			return nil, fmt.Errorf("policy: match %q: %w", name, err)
@@ -65,6 +66,9 @@ func (m *match) read(name string, want any) error {
 	}
 	if field := unescaped(name); m.fields[field] == nil {
 		m.fields[field] = fits
+		if loose, ok := want.(map[string]any); ok && loose["any"] == true {
+			m.loose[field] = true
+		}
 		return nil
 	}
 	return errors.New("the field is named twice")
@@ -86,13 +90,17 @@ func (m *match) covers(stated string, args any) bool {
 	if !ok || m.title != nil && !m.title(stated) {
 		return false
 	}
+	named := 0
 	for name, fits := range m.fields {
 		value, there := fields[name]
-		if !there || !fits(value) {
+		switch {
+		case there && fits(value):
+			named++
+		case there || !m.loose[name]:
 			return false
 		}
 	}
-	return len(fields) == len(m.fields) || m.open && !m.hidden(fields)
+	return len(fields) == named || m.open && !m.hidden(fields)
 }
 
 // hidden reports whether an unnamed field differs from a named one in case only: many

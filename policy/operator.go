@@ -11,6 +11,8 @@ func operator(name string) func(any) (test, error) {
 	switch name {
 	case "equals":
 		return equals
+	case "any":
+		return anything
 	case "prefix_path":
 		return prefixPath
 	case "prefix_paths":
@@ -46,6 +48,13 @@ func readTest(want any) (test, error) {
 
 func equals(want any) (test, error) {
 	return func(value any) bool { return equal(want, value) }, nil
+}
+
+func anything(want any) (test, error) {
+	if want != true {
+		return nil, errors.New("any is true")
+	}
+	return func(any) bool { return true }, nil
 }
 
 func oneOf(want any) (test, error) {

@@ -187,23 +187,29 @@ func (c *call) runsUnsaid() bool {
 	return !c.said && c.seen.Status == acp.StatusInProgress && !acp.EmptyInput(c.seen.RawInput)
 }
 
-// askedInput is what a request for permission adds to a call's arguments: all of them, when it
-// holds what the call has named so far. opencode also asks with others than it calls with.
+// askedInput is what a request for permission makes of a call's arguments: all that it holds, when
+// the call has named no more than where and why so far, or nothing else than it holds. Otherwise
+// nothing: opencode also asks with other arguments than it calls with.
 func (c *call) askedInput(asked json.RawMessage) json.RawMessage {
 	if acp.EmptyInput(c.seen.RawInput) {
 		return asked
 	}
 	named, _ := decodeExact(c.seen.RawInput).(map[string]any)
 	states, _ := decodeExact(asked).(map[string]any)
-	for name, value := range named {
-		if other, there := states[name]; !there || !reflect.DeepEqual(other, value) {
-			return nil
-		}
-	}
 	if len(named) == 0 || len(states) == 0 {
 		return nil
 	}
-	return asked
+	for name, value := range named {
+		other, there := states[name]
+		switch {
+		case there && reflect.DeepEqual(other, value):
+		case !there && (usualKey(plainKey(name)) == "cwd" || explains(plainKey(name))):
+			states[name] = value
+		default:
+			return nil
+		}
+	}
+	return marshal(states)
 }
 
 func (t *Translator) sayArgs(dst []Out, c *call, input json.RawMessage) []Out {

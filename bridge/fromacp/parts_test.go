@@ -44,6 +44,14 @@ func TestArgumentsInParts(t *testing.T) {
 		t.Errorf("asked: %q %q", args, customs)
 	}
 
+	tr = fromacp.New(fromacp.Config{}) // where the request holds the command alone, and comes between the parts
+	outs = tr.Permission(feed(tr, call("c", `,"kind":"execute","status":"pending","rawInput":{}`), news("c", parts)),
+		json.RawMessage(`{"request_id":"0","tool_call":{"toolCallId":"c","rawInput":{"command":"make test"}},"options":[{"optionId":"o","kind":"allow_once"}]}`))
+	outs = append(outs, feed(tr, news("c", all), news("c", done))...)
+	if args, customs := told(outs); len(args) != 1 || args[0] != `{"command":"make test","cwd":"/w"}` || len(customs) != 0 {
+		t.Errorf("between the parts: %q %q", args, customs)
+	}
+
 	tr = fromacp.New(fromacp.Config{})
 	outs = feed(tr, call("c", `,"kind":"execute","status":"pending","rawInput":{}`), news("c", parts), news("c", all), news("c", done))
 	if args, customs := told(outs); len(args) != 1 || !strings.Contains(args[0], `"make test"`) || len(customs) != 0 {
@@ -159,6 +167,12 @@ func TestAQuestionCoversTheChange(t *testing.T) {
 		}
 		if q := ask("good"); !strings.Contains(string(q.Args), `"newText":"good"`) || !strings.Contains(string(q.Args), `"/w/a"`) {
 			t.Errorf("%s: a person does not see the change: %s", name, q.Args)
+		}
+	}
+	for cwd, want := range map[string]string{"/w": `{"command":"ls","cwd":"/w"}`, "/etc": `{"command":"ls","cwd":"/etc"}`} {
+		q := asked(`{"toolCallId":"c","kind":"execute","rawInput":{"command":"ls"}}`, call("c", `,"kind":"execute","rawInput":{"cwd":"`+cwd+`"}`))
+		if string(q.Args) != want {
+			t.Errorf("%s, not %s", q.Args, want)
 		}
 	}
 	if q := asked(`{"toolCallId":"c","kind":"edit","rawInput":{"file_path":"/w/a","content":"good"},` + diff("good") + `}`); string(q.Args) != `{"file_path":"/w/a","content":"good"}` {

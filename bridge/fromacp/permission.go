@@ -94,7 +94,7 @@ func titleOf(c acp.ToolCall) string {
 func (t *Translator) askedArgs(asked, known acp.ToolCall, own json.RawMessage) json.RawMessage {
 	args := own
 	if !acp.EmptyInput(asked.RawInput) {
-		args = asked.RawInput
+		args = withPlace(asked.RawInput, own)
 	}
 	switch {
 	case !acp.EmptyInput(args):
@@ -107,6 +107,23 @@ func (t *Translator) askedArgs(asked, known acp.ToolCall, own json.RawMessage) j
 		}{pathsOf(known), locations(known), t.shownContent(known, anyContent)})
 	}
 	return json.RawMessage("{}")
+}
+
+// withPlace adds the directory that a call has named to a request that does not name one: the same
+// command elsewhere is another.
+func withPlace(asked, own json.RawMessage) json.RawMessage {
+	states, _ := decodeExact(asked).(map[string]any)
+	named, _ := decodeExact(own).(map[string]any)
+	if states == nil || indexOf(membersOf(asked), "cwd") >= 0 || indexOf(membersOf(asked), "command") < 0 {
+		return asked
+	}
+	for name, value := range named {
+		if usualKey(plainKey(name)) == "cwd" && states[name] == nil {
+			states[name] = value
+			return marshal(states)
+		}
+	}
+	return asked
 }
 
 // withChanges adds the diffs that a question shows and its arguments do not hold.
