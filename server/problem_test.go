@@ -132,6 +132,7 @@ func TestEveryCode(t *testing.T) {
 		"shutting_down":          func() answer { return leaving.do("POST", "/api/agui/chat", inputBody("T", "R", "hi")) },
 		"upgrade_required":       func() answer { return h.do("GET", "/ws/client", "") },
 		"proxy_unknown":          fails(bridge.ControlUnknown),
+		"proxy_connected":        fails(bridge.ControlConnected),
 		"no_agent_running":       fails(bridge.ControlNoAgent),
 		"control_not_offered":    fails(bridge.ControlNotOffered),
 		"control_unsupported":    fails(bridge.ControlUnsupported),

@@ -16,7 +16,7 @@ import (
 func TestRegisterAgentTellsWhatItCan(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, oldAck)
-	p := g.start(func(c *Config) { c.Heartbeat = 20 * time.Millisecond })
+	p := g.start(func(c *Config) { c.Heartbeat = 200 * time.Millisecond })
 	if hb := want[*acp.Heartbeat](g); hb.AgentID != "p1" {
 		t.Errorf("%+v", hb)
 	}
