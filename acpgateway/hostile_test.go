@@ -246,31 +246,43 @@ func TestPermissionRequestWithoutAnID(t *testing.T) {
 	})
 }
 
-// An option of a kind nobody knows is not offered. A request that has no other is declined, and
-// the Turn goes on.
+// An option without a kind gets the one that its name says; where that says nothing a person picks it by name. A request
+// that offers nothing at all is declined, and the chat is told.
 func TestOptionsOfUnknownKinds(t *testing.T) {
 	inHouse(t, plan{}, func(h *house) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		ask := func(id, options string) {
 			p.say(signal(c.run, `{"type":"permission_request","request_id":"`+id+`","session_id":"S1","prompt_id":"`+c.prompt+`",
-				"tool_call":{"toolCallId":"x","title":"X","kind":"edit"},"options":[`+options+`]}`))
+				"tool_call":{"toolCallId":"x`+id+`","title":"X","kind":"edit"},"options":[`+options+`]}`))
 		}
 		before := h.refusals()
-		for i, options := range []string{``, `{"optionId":"a","name":"A","kind":"weird"}`, `{"optionId":"b","name":"B"}`} {
-			ask(fmt.Sprint(i), options)
-			if said := want[*acp.SessionPermission](p); said.Outcome != "cancelled" || said.OptionID != nil {
-				t.Errorf("%s: %+v", options, said)
-			}
-		}
-		h.refusedSince(before, "malformed", 3)
-		ask("3", `{"optionId":"a","name":"A","kind":"weird"},{"optionId":"y","name":"Yes","kind":"allow_once"}`)
-		c.s.rest()
-		h.answer("t1", h.asked("t1")[0], "allow_once")
-		if said := want[*acp.SessionPermission](p); said.OptionID == nil || *said.OptionID != "y" {
+		ask("0", ``)
+		if said := want[*acp.SessionPermission](p); said.Outcome != "cancelled" || said.OptionID != nil {
 			t.Errorf("%+v", said)
 		}
+		h.refusedSince(before, "malformed", 1)
+		for i, c2 := range []struct{ options, choose, told string }{
+			{`{"optionId":"a","name":"Yes, do it","kind":"weird"},{"optionId":"n","name":"No"}`, `{"approved":true}`, "a"},
+			{`{"optionId":"a","name":"Yes, do it","kind":"weird"},{"optionId":"n","name":"No"}`, `{"approved":false}`, "n"},
+			{`{"optionId":"always","name":""},{"optionId":"deny"}`, `{"approved":false}`, "deny"},
+			{`{"optionId":"b","name":"Blue"},{"optionId":"g","name":"Green"}`, `{"optionId":"option#2"}`, "g"},
+		} {
+			ask(fmt.Sprint(i+1), c2.options)
+			h.settle()
+			h.settle()
+			h.settle()
+			h.request(bridge.ChatRequest{ThreadID: "t1", Answers: []inbox.Answer{{QuestionID: h.asked("t1")[0], Payload: []byte(c2.choose)}}})
+			if said := want[*acp.SessionPermission](p); said.OptionID == nil || *said.OptionID != c2.told {
+				t.Errorf("%s: %+v", c2.options, said)
+			}
+			h.settle()
+		}
 		c.ends()
+		h.settle()
+		if n := h.count("t1", "acp.permission_declined"); n != 1 {
+			t.Errorf("the chat was told %d times", n)
+		}
 	})
 }
 

@@ -204,16 +204,16 @@ func (t *tunnel) status(s *acp.InstanceStatus) {
 }
 
 // declined answers what nobody is to be asked: for a prompt that was cancelled, or with nothing
-// to choose.
+// to choose, which the chat is told. It reports whether the frame means nothing more.
 func (t *tunnel) declined(s *acp.PermissionRequest, content json.RawMessage) bool {
 	t.mu.Lock()
 	declined := s.PromptID != nil && t.dropped.has(*s.PromptID)
 	t.mu.Unlock()
-	if !declined && len(acp.ReadPermission(content).Options) == 0 {
+	nothing := !declined && len(acp.ReadPermission(content).Options) == 0
+	if nothing {
 		t.g.refuse(refusedMalformed)
-		declined = true
 	}
-	if declined {
+	if declined || nothing {
 		a := ask{key: askKey{Session: s.SessionID, Request: s.RequestID}}
 		t.p.send(t.id, a.cancelled(t.id))
 	}

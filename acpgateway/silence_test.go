@@ -18,13 +18,13 @@ func TestSilentAgent(t *testing.T) {
 		c.update(`{"sessionUpdate":"available_commands_update","availableCommands":[]}`)
 		p.say(signal(c.run, `{"type":"text","text":"[agent:stderr] 401 Unauthorized"}`))
 		h.pass(31 * time.Second)
-		h.reads("t1", "RUN", "custom proxy.text", `custom acp.silent`)
+		h.reads("t1", "RUN", `custom acp.silent`)
 		c.s.rest()
 		if took := time.Since(began); took < 5*time.Minute || took > 5*time.Minute+time.Second {
 			t.Errorf("ended after %v", took)
 		}
 		want[*acp.SessionCancel](p)
-		h.reads("t1", "RUN", "custom proxy.text", `custom acp.silent`, "ERROR agent_silent")
+		h.reads("t1", "RUN", `custom acp.silent`, "ERROR agent_silent")
 	})
 }
 

@@ -32,6 +32,9 @@ func (t *turn) ask(ctx context.Context, o Output) error {
 			return err
 		}
 	}
+	for i, opt := range o.Question.Options {
+		o.Question.Options[i].Kind = inbox.KindOf(opt.Kind, opt.ID, opt.Label)
+	}
 	verdict, settled, err := t.settledAlready(ctx, o.Question)
 	t.reached(o)
 	if settled || err != nil {
@@ -201,7 +204,7 @@ func (t *turn) shownName(q *Question) string {
 	return "request_input"
 }
 
-// offered gives each option of a permission its kind, which decides what it does.
+// offered are the options of a permission as they are kept. Their kinds decide what they do.
 func offered(q *Question) (json.RawMessage, *Failure) {
 	if q.Kind != AskPermission {
 		return nil, nil
@@ -214,7 +217,6 @@ func offered(q *Question) (json.RawMessage, *Failure) {
 		if o.ID == "" {
 			return nil, &Failure{Code: CodeUpstreamProtocol, Message: "The agent offered an option without an id."}
 		}
-		options[i].Kind = inbox.KindOf(o.Kind, o.ID, o.Label)
 		options[i].Label = policy.Visible(o.Label, askedLabel)
 	}
 	return mustJSON(options), nil

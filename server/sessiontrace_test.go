@@ -216,7 +216,6 @@ func TestTraceFilters(t *testing.T) {
 		"/v1/sessions/T/events?source=proxy":                                      "sandbox.acp_exit",
 		"/v1/sessions/T/events?source=acp":                                        "sandbox.acp_exit",
 		"/v1/sessions/T/events?source=platform&type=run_done,RUN_STARTED":         "run_done",
-		"/v1/sessions/T/events?source=upstream":                                   "",
 		"/v1/runs/" + turn + "/events?type=approval_decision":                     "approval_decision",
 		"/v1/runs/" + turn + "/events?source=agui&type=RUN_FINISHED,run_done":     "RUN_FINISHED RUN_FINISHED",
 		"/v1/runs/" + turn + "/events?source=acp":                                 "",

@@ -28,7 +28,7 @@ func traceFilterOf(c echo.Context) (traceFilter, error) {
 		case bridge.SourceAGUI, store.SourceACP, store.SourceProxy, store.SourcePlatform:
 			f.sources = append(f.sources, s)
 		default:
-			return f, refuse(codeInvalidQuery, "source: oneof agui acp proxy platform upstream.")
+			return f, refuse(codeInvalidQuery, "source: oneof agui acp proxy platform.")
 		}
 	}
 	if len(f.types) > maxFilters || len(f.sources) > maxFilters {

@@ -55,7 +55,10 @@ func ReadPermission(raw json.RawMessage) Permission {
 	}
 	p.ToolCall = ReadToolCall(call)
 	for _, o := range wire.Options.Val {
-		if o.ID != "" && isKind(o.Kind) {
+		if o.ID != "" {
+			if !isKind(o.Kind) {
+				o.Kind = "" // its name has to say what it does
+			}
 			p.Options = append(p.Options, o)
 		}
 	}

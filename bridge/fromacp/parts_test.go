@@ -87,7 +87,7 @@ func TestOnlyWhatContradictsTheQuestionIsFlagged(t *testing.T) {
 		for _, restart := range []bool{false, true} {
 			tr := fromacp.New(fromacp.Config{Namespace: "n"})
 			feed(tr, call("c", `,"kind":"execute","status":"pending","rawInput":`+c.own))
-			tr.Permission(nil, json.RawMessage(`{"request_id":"0","tool_call":{"toolCallId":"c","rawInput":`+c.asked+`},"options":[]}`))
+			tr.Permission(nil, json.RawMessage(`{"request_id":"0","tool_call":{"toolCallId":"c","rawInput":`+c.asked+`},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"}]}`))
 			if restart {
 				raw, ok := tr.Snapshot(nil)
 				if !ok {
@@ -114,7 +114,7 @@ func TestAnotherDiffIsFlagged(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		tr := fromacp.New(fromacp.Config{Namespace: "n"})
 		feed(tr, call("c", `,"kind":"edit","status":"in_progress"`+diff("y")))
-		tr.Permission(nil, json.RawMessage(`{"request_id":"0","tool_call":{"toolCallId":"c","locations":[{"path":"/w/a"}]},"options":[]}`))
+		tr.Permission(nil, json.RawMessage(`{"request_id":"0","tool_call":{"toolCallId":"c","locations":[{"path":"/w/a"}]},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"}]}`))
 		if restart {
 			raw, _ := tr.Snapshot(nil)
 			tr = fromacp.New(fromacp.Config{Namespace: "n", Resume: raw})
@@ -132,7 +132,7 @@ func TestAnotherDiffIsFlagged(t *testing.T) {
 func asked(request string, before ...string) *fromacp.Question {
 	tr := fromacp.New(fromacp.Config{Namespace: "n"})
 	feed(tr, before...)
-	outs := tr.Permission(nil, json.RawMessage(`{"request_id":"0","tool_call":`+request+`,"options":[]}`))
+	outs := tr.Permission(nil, json.RawMessage(`{"request_id":"0","tool_call":`+request+`,"options":[{"optionId":"y","name":"Yes","kind":"allow_once"}]}`))
 	return outs[len(outs)-1].Question
 }
 

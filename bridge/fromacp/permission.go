@@ -74,6 +74,11 @@ func (t *Translator) Permission(dst []Out, request json.RawMessage) []Out {
 	if !acp.EmptyInput(p.ToolCall.RawInput) || !acp.EmptyInput(own) {
 		c.stated = statedOf(p.ToolCall.RawInput, own)
 	}
+	if len(p.Options) == 0 { // the gateway has declined it: there is nothing that could be chosen
+		return append(dst, Out{Event: &agui.Custom{Name: "acp.permission_declined", Value: marshal(map[string]string{
+			"title": titleOf(known), "tool": shownTool(known), "reason": "The agent asked and offered nothing to choose.",
+		})}})
+	}
 	return append(dst, Out{Question: &Question{
 		Key: string(p.RequestID), SessionID: p.SessionID, ToolCallID: c.id, Tool: shownTool(known), Kind: known.Kind,
 		Title: titleOf(known), Args: t.askedArgs(p.ToolCall, known, own), Options: options(p.Options),
@@ -244,6 +249,9 @@ func options(offered []acp.Option) []Option {
 			id += "#" + strconv.Itoa(used[id])
 		}
 		label := o.Name
+		if label == "" && o.Kind == "" {
+			label = o.ID // which alone may say what it does
+		}
 		if label == "" {
 			label = id
 		}

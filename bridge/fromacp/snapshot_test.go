@@ -157,7 +157,7 @@ func TestArgumentsThatDifferAfterASnapshot(t *testing.T) {
 			return `"rawInput":{"a":"` + strings.Repeat("x", size) + `"` + rest + `}`
 		}
 		tr := fromacp.New(fromacp.Config{Namespace: "n"})
-		tr.Permission(nil, []byte(`{"request_id":"0","tool_call":{"toolCallId":"c",`+args("")+`},"options":[]}`))
+		tr.Permission(nil, []byte(`{"request_id":"0","tool_call":{"toolCallId":"c",`+args("")+`},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"}]}`))
 		raw, ok := tr.Snapshot(nil)
 		if !ok {
 			t.Fatal("too much")
