@@ -32,7 +32,7 @@ func allowed() map[string][]string {
 		"bridge/inbox":                     {"store", "policy", "bridge/audit"},
 		"bridge/audit":                     {"store"},
 		"bridge/proxies":                   {"store"},
-		"bridge/tools":                     {"store", "policy", "bridge/inbox", "bridge/outbound", "bridge/internal/failpoint"},
+		"bridge/tools":                     {"store", "policy", "bridge/audit", "bridge/inbox", "bridge/outbound", "bridge/internal/failpoint"},
 		"bridge/hints":                     {"store"},
 		"bridge":                           {"agui", "store", "bridge/eventlog", "bridge/hints", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint", "policy", "bridge/tools", "bridge/audit"},
 		"bridge/httpagent":                 {"agui", "bridge", "bridge/outbound"},

@@ -176,14 +176,13 @@ func (t *turn) questionRows(q *Question, v policy.Verdict) (store.ToolCall, stor
 	if failure != nil {
 		return row, store.Approval{}, failure
 	}
-	sum := sha256.Sum256(args)
 	kind := store.ApprovalPermission
 	if q.Kind == AskInput {
 		kind = store.ApprovalInput
 	}
 	approval := store.Approval{
 		ID: row.ID, SessionID: t.s.id, TurnID: t.row.ID, Kind: kind, Status: store.ApprovalPending,
-		Tool: plainName(q.tool()), ToolKind: q.ToolKind, Title: plainTitle(q.Title), Args: args, ArgsSHA256: hex.EncodeToString(sum[:]), Options: options,
+		Tool: plainName(q.tool()), ToolKind: q.ToolKind, Title: plainTitle(q.Title), Args: args, ArgsSHA256: hashOf(args), Options: options,
 		ResponseSchema: q.ResponseSchema, Risk: cmp.Or(q.Risk, string(v.Risk)), CreatedAt: now, ExpiresAt: row.ExpiresAt,
 	}
 	inbox.SetTerms(&approval, v.Terms, t.s.row.User)
@@ -229,6 +228,12 @@ func plainTitle(title string) string { return policy.Visible(title, askedTitle) 
 // plainName does so to a tool's name. An agent makes it up as it does the title; a grant for
 // one that had to be changed covers nothing the agent can ask for.
 func plainName(tool string) string { return policy.Visible(tool, askedName) }
+
+// hashOf binds arguments to what is decided about them.
+func hashOf(args []byte) string {
+	sum := sha256.Sum256(args)
+	return hex.EncodeToString(sum[:])
+}
 
 func compact(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {

@@ -205,7 +205,6 @@ func (t *turn) cancel(ctx context.Context, c store.Command, before ...store.Move
 	if err := t.stopUpstream(ctx); err != nil {
 		return err
 	}
-	t.release()
 	all, err := t.questions(ctx)
 	if err != nil {
 		return err
@@ -214,6 +213,7 @@ func (t *turn) cancel(ctx context.Context, c store.Command, before ...store.Move
 	if err != nil {
 		return err
 	}
+	t.release() // not before: an Agent in :wait goes on when its call is settled
 	moves = append(append(before, moves...), done)
 	if c.Kind == store.CommandFinish && t.row.Status == store.TurnRunning {
 		return t.run.end(ctx, ending{turn: store.TurnDone, outcome: &agui.Outcome{Type: agui.OutcomeSuccess}, moves: moves})

@@ -67,8 +67,10 @@ func (t *turn) verdict(ctx context.Context, call policy.Call) (policy.Verdict, e
 	}
 	var ok bool
 	err = cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-		ok, err = tx.UseGrant(ctx, v.Grant, now)
-		return err
+		if ok, err = tx.UseGrant(ctx, v.Grant, now); err != nil || !ok {
+			return err
+		}
+		return inbox.AuditGrantUse(ctx, tx, t.s.row, v.Grant, call.Tool, hashOf(call.Args), now)
 	})
 	if err == nil && !ok {
 		v.Action, v.Grant, v.Reason = policy.Ask, "", "The grant for it is used up."

@@ -170,7 +170,7 @@ func setIfAbsent(m map[string]json.RawMessage, key string, v json.RawMessage) {
 // questions are all of this Turn, oldest first.
 func (t *turn) questions(ctx context.Context) (all []inbox.Question, err error) {
 	err = patiently(ctx, func() (err error) {
-		all, err = questionsOf(ctx, t.s.m.cfg.Store, t.row.ID)
+		all, t.called, err = questionsOf(ctx, t.s.m.cfg.Store, t.row.ID)
 		return err
 	})
 	return all, err
@@ -182,18 +182,18 @@ func (t *turn) open(ctx context.Context) ([]inbox.Question, error) {
 	return slices.DeleteFunc(all, func(q inbox.Question) bool { return !q.Open() }), err
 }
 
-// questionsOf reads a Turn's Questions in two looks, however many there are.
-func questionsOf(ctx context.Context, r store.Reader, turnID string) ([]inbox.Question, error) {
+// questionsOf reads a Turn's Questions in two looks, however many there are. called says that the Turn has ToolCalls.
+func questionsOf(ctx context.Context, r store.Reader, turnID string) (all []inbox.Question, called bool, err error) {
 	calls, err := r.ToolCallsOfTurn(ctx, store.System(), turnID)
 	if err != nil || len(calls) == 0 {
-		return nil, err
+		return nil, false, err
 	}
 	approvals := make(map[string]store.Approval)
 	page := store.Page{Limit: store.MaxPageLimit}
 	for {
 		some, err := r.Approvals(ctx, store.System(), store.ApprovalFilter{TurnID: turnID}, page)
 		if err != nil {
-			return nil, err
+			return nil, true, err
 		}
 		for _, a := range some {
 			approvals[a.ID] = a
@@ -203,15 +203,14 @@ func questionsOf(ctx context.Context, r store.Reader, turnID string) ([]inbox.Qu
 		}
 		page.After = some[len(some)-1].ID
 	}
-	var all []inbox.Question
 	for _, call := range calls {
 		q := inbox.Question{Call: call, Approval: approvals[call.ID]}
 		if call.Kind == store.KindQuestion && q.Approval.ID == "" {
-			return nil, store.ErrNotFound
+			return nil, true, store.ErrNotFound
 		}
 		if call.Kind != store.KindServer || q.Approval.ID != "" {
 			all = append(all, q)
 		}
 	}
-	return all, nil
+	return all, true, nil
 }

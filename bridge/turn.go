@@ -40,6 +40,7 @@ type turn struct {
 	mark   string // of the newest Output taken, not handed to the log yet
 	marker Marker // learns when it is kept; nil when the upstream does not care
 
+	called  bool      // the Turn has ToolCalls, as far as was looked
 	owed    bool      // all was answered, and the upstream, which is still read, is to be called again with it
 	asked   bool      // the open Run has yet to show a Question
 	askedAt time.Time // when the first of these was asked
@@ -229,6 +230,13 @@ func (t *turn) ended(ctx context.Context, end *End) error {
 		return t.fail(ctx, &Failure{Code: CodeUpstreamProtocol, Message: "The agent waits for an answer to a question it never asked."})
 	}
 	if len(awaited) == 0 { // whatever it asked, it waits for nothing
+		command, err := t.pendingFailure(ctx)
+		if err != nil {
+			return err
+		}
+		if command != nil {
+			return t.cancel(ctx, *command)
+		}
 		return t.done(ctx, end, all)
 	}
 	if t.run != nil {
@@ -246,6 +254,21 @@ func (t *turn) ended(ctx context.Context, end *End) error {
 		return t.catchUp(ctx)
 	}
 	return t.endQuietRun(ctx)
+}
+
+// pendingFailure is the command of a ToolCall whose failure ends the Turn, when the Agent was quicker to end than we to
+// read it.
+func (t *turn) pendingFailure(ctx context.Context) (*store.Command, error) {
+	if !t.called || t.run == nil {
+		return nil, nil
+	}
+	commands, err := t.s.m.cfg.Store.PendingCommands(ctx, store.System(), t.s.id)
+	for _, c := range commands {
+		if c.TurnID == t.row.ID && c.Kind == store.CommandFail {
+			return &c, err
+		}
+	}
+	return nil, err
 }
 
 // done ends the Turn well. What is still open of its Questions has no asker any more.
@@ -287,7 +310,6 @@ func (t *turn) lost(ctx context.Context, f *Failure) error {
 
 // fail ends Run and Turn with one RUN_ERROR. Nobody waits for the answers to what is open of its Questions.
 func (t *turn) fail(ctx context.Context, f *Failure, before ...store.Move) error {
-	t.release()
 	t.s.m.cfg.Logger.Warn("turn failed", slog.String("session_id", t.s.id), slog.String("turn_id", t.row.ID),
 		slog.String("code", f.Code), slog.Any("error", f))
 	all, err := t.questions(ctx)
@@ -305,6 +327,7 @@ func (t *turn) fail(ctx context.Context, f *Failure, before ...store.Move) error
 	if err != nil {
 		return err
 	}
+	t.release() // not before: an Agent in :wait goes on when its call is settled
 	if ran := executed(all); ran != "" {
 		told := *f
 		told.Message, f = f.Message+" "+ran, &told

@@ -112,7 +112,7 @@ func (h *toolRegistry) register(c echo.Context) error {
 		return refuse(codeInvalidBody, err.Error())
 	}
 	if err == nil {
-		err = h.tools.Register(ctx, t)
+		err = h.tools.Register(ctx, auth.From(ctx).Principal, t)
 	}
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (h *toolRegistry) register(c echo.Context) error {
 
 func (h *toolRegistry) remove(c echo.Context) error {
 	ctx := c.Request().Context()
-	if err := h.tools.Unregister(ctx, auth.From(ctx).Principal.Tenant, c.Param("name")); err != nil {
+	if err := h.tools.Unregister(ctx, auth.From(ctx).Principal, c.Param("name")); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)

@@ -116,7 +116,7 @@ func TestEveryProxyUpdate(t *testing.T) {
 		{`{"type":"sandbox_instance_status","instance_name":"i","provider":"p","runtime":null,"status":"running","last_seen_at":"x","last_error":null}`, "add/acp"},
 		{`{"type":"transport_connected","instance_name":"i","at":"x"}`, "add/acp"},
 		{`{"type":"transport_disconnected","instance_name":"i","code":null,"signal":"SIGKILL","at":"x","reason":"agent_exit"}`, "add/acp"},
-		{`{"type":"permission_request","request_id":"1","tool_call":{"toolCallId":"c"},"options":[]}`,
+		{`{"type":"permission_request","request_id":"1","tool_call":{"toolCallId":"c"},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"}]}`,
 			"TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END ACTIVITY_SNAPSHOT ?"},
 		{`{"type":"permission_cancelled","request_id":"1","session_id":"s"}`, "-"},
 		{`{"type":"agent_notification","method":"_auth/status_update","params":{}}`, "proxy.agent_notification"},

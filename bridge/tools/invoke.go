@@ -262,7 +262,10 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 			return err
 		}
 	}
-	return nil
+	if p.verdict.Grant == "" {
+		return nil
+	}
+	return inbox.AuditGrantUse(ctx, tx, session, p.verdict.Grant, p.call.Name, p.call.ArgsSHA256, time.Now())
 }
 
 // there says whether somebody is, to run the call: we are.

@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/inbox"
 	"aqueduct/policy"
 	"aqueduct/store"
@@ -160,12 +161,44 @@ func (s *Service) Load(ctx context.Context, list []Definition, checkURL func(str
 				return fmt.Errorf("%s: %w", d.Name, err)
 			}
 			named[d.Name] = true
-			if err := tx.UpsertTool(ctx, t); err != nil {
+			before, err := tx.ToolOf(ctx, store.System(), "", t.Name)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+			if err == nil && same(before, t) {
+				continue // every start reads the file; only a change is a deed
+			}
+			if err := register(ctx, tx, audit.Nobody(anyTenant), t); err != nil {
 				return err
 			}
 		}
 		return unload(ctx, tx, named)
 	})
+}
+
+// anyTenant stands in the audit for the operator's own file, which holds for all.
+const anyTenant = "*"
+
+// same reports whether two rows are the same tool.
+func same(a, b store.Tool) bool {
+	return a.Kind == b.Kind && a.Endpoint == b.Endpoint && bytes.Equal(a.Schema, b.Schema) && bytes.Equal(a.Policy, b.Policy) &&
+		bytes.Equal(a.Metadata, b.Metadata) && a.Timeout == b.Timeout && a.OnFailure == b.OnFailure && a.Source == b.Source
+}
+
+// register keeps a tool and who registered it.
+func register(ctx context.Context, tx store.Tx, who store.Principal, t store.Tool) error {
+	if err := tx.UpsertTool(ctx, t); err != nil {
+		return err
+	}
+	return writeDeed(ctx, tx, who, audit.ToolRegistered, t.Name, map[string]string{"kind": string(t.Kind), "source": t.Source, "endpoint": t.Endpoint})
+}
+
+func writeDeed(ctx context.Context, tx store.Tx, who store.Principal, action, tool string, details any) error {
+	e, err := audit.Entry(who, action, audit.OfTool(tool), details, time.Now())
+	if err == nil {
+		_, err = tx.AppendAudit(ctx, e)
+	}
+	return err
 }
 
 // unload takes away the tools of files that are not named. Those of every tenant are listed
@@ -185,6 +218,9 @@ func unload(ctx context.Context, tx store.Tx, named map[string]bool) error {
 				if _, err := tx.DeleteTool(ctx, "", t.Name); err != nil {
 					return err
 				}
+				if err := writeDeed(ctx, tx, audit.Nobody(anyTenant), audit.ToolRemoved, t.Name, nil); err != nil {
+					return err
+				}
 			}
 		}
 		if len(rows) < page.Size() {
@@ -195,19 +231,22 @@ func unload(ctx context.Context, tx store.Tx, named map[string]bool) error {
 }
 
 // Register keeps one tool of a tenant's.
-func (s *Service) Register(ctx context.Context, t store.Tool) error {
+func (s *Service) Register(ctx context.Context, who store.Principal, t store.Tool) error {
 	defer s.shelf.sweep()
-	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error { return tx.UpsertTool(ctx, t) })
+	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error { return register(ctx, tx, who, t) })
 }
 
 // Unregister takes one away; store.ErrNotFound when the tenant has none of that name.
-func (s *Service) Unregister(ctx context.Context, tenant, name string) error {
+func (s *Service) Unregister(ctx context.Context, who store.Principal, name string) error {
 	defer s.shelf.sweep()
 	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		ok, err := tx.DeleteTool(ctx, tenant, name)
+		ok, err := tx.DeleteTool(ctx, who.Tenant, name)
 		if err == nil && !ok {
 			err = store.ErrNotFound
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return writeDeed(ctx, tx, who, audit.ToolRemoved, name, nil)
 	})
 }
