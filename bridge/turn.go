@@ -183,9 +183,11 @@ func (b batch) needsRun() bool {
 
 func (o Output) needsRun() bool { return o.Event != nil || o.Question != nil || o.Withdrawn != "" }
 
-// listenOn puts the end of a Run with open Questions off: the upstream goes on.
+// listenOn puts the end of a Run with open Questions off while the upstream goes on.
 func (t *turn) listenOn() {
 	switch {
+	case t.noWait() && t.row.Status.Paused():
+		t.quiet.Reset(0)
 	case t.asked:
 		if time.Since(t.askedAt) < t.s.m.cfg.Limits.QuietMost {
 			t.quiet.Reset(t.s.m.cfg.Limits.Quiet)
