@@ -27,11 +27,6 @@ const (
 // ask keeps a Question and pauses the Turn. It is an Approval at once, in every inbox;
 // the chat shows it when the Run ends, which is as soon as the upstream is quiet.
 func (t *turn) ask(ctx context.Context, o Output) error {
-	if t.run == nil { // the Run ended within this batch
-		if _, err := t.openFurtherRun(ctx); err != nil {
-			return err
-		}
-	}
 	for i, opt := range o.Question.Options {
 		o.Question.Options[i].Kind = inbox.KindOf(opt.Kind, opt.ID, opt.Label)
 	}

@@ -40,6 +40,7 @@ type house struct {
 	who      store.Principal
 	limits   bridge.Limits
 	stranded atomic.Int32
+	between  *between // what the bridge, but not its log, goes through to the store; nil: nothing
 	stop     func()
 }
 
@@ -78,8 +79,12 @@ func (h *house) start() {
 		agents.Add("scripted", h.agent)
 	}
 	h.store = st
+	var kept store.Store = st
+	if h.between != nil {
+		h.between.Store, kept = st, h.between
+	}
 	h.sessions = bridge.New(bridge.Config{
-		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
+		Store: kept, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
 		Limits: h.limits, Policy: h.rules(), Meter: bridge.Meter{Stranded: func() { h.stranded.Add(1) }},
 	})
 	var inner, outer sync.WaitGroup

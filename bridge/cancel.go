@@ -199,8 +199,12 @@ func (t *turn) cancel(ctx context.Context, c store.Command, before ...store.Move
 		}
 		before = nil
 	}
-	if t.run == nil || t.row.Status.Terminal() {
+	switch {
+	case t.row.Status.Terminal():
 		return t.keep(ctx, nil, done)
+	case t.run == nil: // it ended for one that an answer reserved: the Command is carried out in that
+		t.s.more = true
+		return nil
 	}
 	if err := t.stopUpstream(ctx); err != nil {
 		return err

@@ -120,7 +120,16 @@ func (t *turn) endForReserved(ctx context.Context) error {
 func (t *turn) endQuietRun(ctx context.Context) error {
 	t.quiet.Stop()
 	if t.owed && t.pump != nil { // it neither ends nor says anything: it waits to be called
-		t.release()
+		select {
+		case b := <-t.pump.frames: // it did say something, as the time ran out
+			err := t.take(ctx, b)
+			if err == nil && t.run != nil {
+				t.listenOn()
+			}
+			return err
+		default:
+			t.release()
+		}
 	}
 	if err := t.catchUp(ctx); err != nil || t.run == nil || !t.row.Status.Paused() {
 		return err

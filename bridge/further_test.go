@@ -244,3 +244,21 @@ func permitTwice(c bridge.Call, answers []bridge.Answer) []bridge.Output {
 	}
 	return []bridge.Output{done()}
 }
+
+// What became of one of two Questions is in a Run that ends at once when the Agent has ended: nothing more can come.
+func TestARunOfAnAgentThatHasEndedWaitsForNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output {
+		return []bridge.Output{permission("q1"), permission("q2"), done()}
+	}}, never())
+	h.chat(ask("t1", "hi"))
+	all := h.approvals()
+	if _, err := h.sessions.Decide(t.Context(), h.who, all[0].ID, yes(""), inbox.ViaREST); err != nil {
+		t.Fatal(err)
+	}
+	h.resting("t1")
+	events := h.log("t1")
+	if got := types(events[len(events)-3:]); got != resulted+"RUN_FINISHED" || !strings.Contains(events[len(events)-1], all[1].ID) {
+		t.Errorf("got %s: %s", got, events[len(events)-1])
+	}
+}

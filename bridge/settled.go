@@ -266,8 +266,10 @@ func (t *turn) callAgain(ctx context.Context) (bool, error) {
 // callWith calls the Agent again with answers that its upstream could not take.
 func (t *turn) callWith(ctx context.Context, answers []Answer) error {
 	t.release()
-	if t.run == nil {
-		if ok, err := t.openFurtherRun(ctx); err != nil || !ok {
+	var moves []store.Move
+	if t.run == nil { // of ours even if another is due: the answers count as delivered, and nothing would pass them on again
+		var err error
+		if moves, err = t.beginRunOfOurs(ctx); err != nil {
 			return err
 		}
 	}
@@ -275,7 +277,7 @@ func (t *turn) callWith(ctx context.Context, answers []Answer) error {
 	if err != nil {
 		return err
 	}
-	if err := t.keep(ctx, nil, t.calledMove(&call.Call)); err != nil {
+	if err := t.keep(ctx, nil, append(moves, t.calledMove(&call.Call))...); err != nil {
 		return err
 	}
 	return t.readAgain(ctx, call.Call, answers)

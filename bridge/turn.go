@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"aqueduct/agui"
@@ -106,7 +107,7 @@ func (t *turn) recovered(err *error) {
 func (t *turn) follow(ctx context.Context) (err error) {
 	defer t.recovered(&err)
 	for t.run != nil || t.held() && !t.s.more {
-		if b := t.ahead; b != nil && t.run != nil {
+		if b := t.ahead; b != nil { // before anything newer, whatever became of the Run that was due
 			t.ahead = nil
 			if err := t.take(ctx, *b); err != nil {
 				return err
@@ -141,7 +142,7 @@ func (t *turn) frames() <-chan batch {
 	return t.pump.frames
 }
 
-// take writes one batch of the upstream's.
+// take writes one batch of the upstream's. What needs a Run while another one is due first stays ahead.
 func (t *turn) take(ctx context.Context, b batch) error {
 	if t.run == nil && b.needsRun() {
 		if ok, err := t.openFurtherRun(ctx); err != nil || !ok {
@@ -150,7 +151,14 @@ func (t *turn) take(ctx context.Context, b batch) error {
 		}
 	}
 	t.marker = b.marker
-	for _, o := range b.outputs {
+	for i, o := range b.outputs {
+		if t.run == nil && o.needsRun() { // it ended within this batch
+			if ok, err := t.openFurtherRun(ctx); err != nil || !ok {
+				b.outputs = b.outputs[i:]
+				t.ahead = &b
+				return err
+			}
+		}
 		if err := t.takeOne(ctx, o); err != nil || t.row.Status.Terminal() {
 			return err
 		}
@@ -171,20 +179,16 @@ func (t *turn) take(ctx context.Context, b batch) error {
 
 // needsRun reports whether a batch has something for the log. Of an upstream that only ended to wait it has not.
 func (b batch) needsRun() bool {
-	if b.err != nil {
-		return true
-	}
-	for _, o := range b.outputs {
-		if o.Event != nil || o.Question != nil || o.Withdrawn != "" {
-			return true
-		}
-	}
-	return false
+	return b.err != nil || slices.ContainsFunc(b.outputs, Output.needsRun)
 }
 
-// listenOn puts the end of a Run with open Questions off: the upstream goes on.
+func (o Output) needsRun() bool { return o.Event != nil || o.Question != nil || o.Withdrawn != "" }
+
+// listenOn puts the end of a Run with open Questions off while the upstream goes on.
 func (t *turn) listenOn() {
 	switch {
+	case t.noWait() && t.row.Status.Paused():
+		t.quiet.Reset(0)
 	case t.asked:
 		if time.Since(t.askedAt) < t.s.m.cfg.Limits.QuietMost {
 			t.quiet.Reset(t.s.m.cfg.Limits.Quiet)
@@ -205,12 +209,8 @@ func (t *turn) takeOne(ctx context.Context, o Output) error {
 		err = t.unasked(ctx, o.Withdrawn)
 	case o.End != nil:
 		err = t.ended(ctx, o.End)
-	case o.Event != nil && t.run != nil:
+	case o.Event != nil:
 		err = t.emit(o.Event)
-	case o.Event != nil: // the Run ended within this batch
-		if _, err = t.openFurtherRun(ctx); err == nil {
-			err = t.emit(o.Event)
-		}
 	}
 	return t.failOr(ctx, err)
 }

@@ -26,8 +26,10 @@ type acpAgent struct {
 	heard chan *acp.SessionPermission
 	env   chan map[string]string // that its agents are started with
 
-	prompts map[string]string // under way, by run
-	writing sync.Mutex        // tests say what comes of no prompt
+	prompts map[string]string    // under way, by run
+	both    chan *acp.PromptSend // prompts that asked for two permissions
+	open    map[string]int       // permissions asked for and not heard of, by run
+	writing sync.Mutex           // tests say what comes of no prompt
 }
 
 // newACPHouse is a house whose agent is behind a proxy.
@@ -38,7 +40,8 @@ func newACPHouse(t *testing.T, title string) (*house, *acpAgent) {
 	if err != nil {
 		t.Fatal(err, resp)
 	}
-	a := &acpAgent{t: t, conn: conn, title: title, heard: make(chan *acp.SessionPermission, 8), env: make(chan map[string]string, 8), prompts: make(map[string]string)}
+	a := &acpAgent{t: t, conn: conn, title: title, heard: make(chan *acp.SessionPermission, 8), env: make(chan map[string]string, 8), prompts: make(map[string]string),
+		both: make(chan *acp.PromptSend, 1), open: make(map[string]int)}
 	a.say(&acp.RegisterAgent{Agent: acp.ProxyInfo{ID: "p1", Name: "double"}})
 	if _, err := hear(conn); err != nil { // register_ack
 		t.Fatal(err)
@@ -76,6 +79,9 @@ func (a *acpAgent) serve() {
 			a.prompted(f)
 		case *acp.SessionPermission:
 			a.heard <- f
+			if a.open[f.RunID]--; a.open[f.RunID] > 0 {
+				continue
+			}
 			option := ""
 			if f.OptionID != nil {
 				option = *f.OptionID
@@ -87,14 +93,26 @@ func (a *acpAgent) serve() {
 
 func (a *acpAgent) prompted(f *acp.PromptSend) {
 	a.prompts[f.RunID] = f.PromptID
+	if strings.Contains(string(f.Prompt[len(f.Prompt)-1]), `"both"`) {
+		a.open[f.RunID] = 2
+		a.asks(f, "7")
+		a.asks(f, "8")
+		a.both <- f
+		return
+	}
 	if !strings.Contains(string(f.Prompt[len(f.Prompt)-1]), `"go"`) {
 		a.ends(f.RunID, "well")
 		return
 	}
+	a.asks(f, "7")
+}
+
+// asks asks for a permission.
+func (a *acpAgent) asks(f *acp.PromptSend, request string) {
 	title, _ := json.Marshal(a.title)
-	a.say(&acp.ProxyUpdate{RunID: f.RunID, Content: fmt.Appendf(nil, `{"type":"permission_request","request_id":"7","session_id":"S1","prompt_id":%q,
-		"tool_call":{"toolCallId":"call-1","title":%[2]s,"name":%[2]s,"kind":"execute","rawInput":{"cmd":"rm"}},
-		"options":[{"optionId":"p-once","name":%[2]s,"kind":"allow_once"},{"optionId":"p-no","name":"Reject","kind":"reject_once"}]}`, f.PromptID, title)})
+	a.say(&acp.ProxyUpdate{RunID: f.RunID, Content: fmt.Appendf(nil, `{"type":"permission_request","request_id":%[3]q,"session_id":"S1","prompt_id":%[1]q,
+		"tool_call":{"toolCallId":"call-%[3]s","title":%[2]s,"name":%[2]s,"kind":"execute","rawInput":{"cmd":"rm"}},
+		"options":[{"optionId":"p-once","name":%[2]s,"kind":"allow_once"},{"optionId":"p-no","name":"Reject","kind":"reject_once"}]}`, f.PromptID, title, request)})
 }
 
 // ends says a word and ends the prompt.

@@ -84,8 +84,6 @@ func (t *scriptedTurn) Next(ctx context.Context) ([]bridge.Output, error) {
 	}
 }
 
-func (t *scriptedTurn) Answer(context.Context, bridge.Answer) error { return bridge.ErrCannotResume }
-
 func (t *scriptedTurn) Cancel(context.Context) error {
 	t.cancel()
 	return nil

@@ -259,3 +259,19 @@ func TestCancelClosesTheConnection(t *testing.T) {
 		t.Fatal("the connection is still open after a second")
 	}
 }
+
+// An HTTP agent hears nothing while it streams: it is called again when it has ended, with all that was answered.
+func TestTakesNoAnswersWhileItStreams(t *testing.T) {
+	agent := serve(t, Limits{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "event: done\ndata: {}\n\n")
+	})
+	turn, err := agent.Start(t.Context(), call())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turn.Release()
+	if _, ok := turn.(bridge.Answerer); ok {
+		t.Error("it says that it can be told answers")
+	}
+}

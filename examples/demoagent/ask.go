@@ -1,6 +1,9 @@
 package demoagent
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strconv"
+)
 
 // Every question follows one pattern. Without its answer in the call, it is asked and the
 // stream ends with its id pending; with the answer, the agent goes on from there.
@@ -19,16 +22,41 @@ func showAsk(s *stream, c invocation) {
 }
 
 func showAsks(s *stream, c invocation) {
-	mail, pay := "ask_mail", "ask_pay"
 	if len(c.Resume) == 0 {
-		s.say("Two things need your word. ")
-		s.send("ask", permission(mail, "Send the mail to Ada?", "send_mail", map[string]any{"to": "ada@example.com", "subject": "Minutes"}))
-		s.send("ask", permission(pay, "Pay the invoice of 120 euros?", "pay_invoice", map[string]any{"invoice": "2026-17", "amount": 120}))
-		s.done(c, mail, pay)
+		sayTwoAsks(s)
+		s.done(c, askMail, askPay)
 		return
 	}
+	sayVerdicts(s, c)
+}
+
+const (
+	askMail, askPay = "ask_mail", "ask_pay"
+	// holdWords are said while both questions of the part "hold" are open, a word each holdShare of Options.Slow: long
+	// enough that the Run that asked ends while the agent still speaks.
+	holdWords = 40
+	holdShare = 20
+)
+
+// showHold asks as showAsks does, and does not wait: it goes on while the questions are open, then ends to wait.
+func showHold(s *stream, c invocation) {
+	if len(c.Resume) > 0 {
+		sayVerdicts(s, c)
+		return
+	}
+	sayTwoAsks(s)
+	for i := 1; i <= holdWords && !s.gone(); i++ {
+		s.send("delta", textFrame{Text: "w" + strconv.Itoa(i) + " "})
+		s.sent++
+		s.wait(s.pace.Slow / holdShare)
+	}
+	s.done(c, askMail, askPay)
+}
+
+// sayVerdicts says what came of each of the two questions, and waits for what has no answer.
+func sayVerdicts(s *stream, c invocation) {
 	var open []string
-	for _, q := range []struct{ id, about string }{{mail, "the mail"}, {pay, "the invoice"}} {
+	for _, q := range []struct{ id, about string }{{askMail, "the mail"}, {askPay, "the invoice"}} {
 		a, ok := c.answered(q.id)
 		if !ok {
 			open = append(open, q.id)
@@ -37,6 +65,12 @@ func showAsks(s *stream, c invocation) {
 		s.say(verdict(q.about, a) + " ")
 	}
 	s.done(c, open...)
+}
+
+func sayTwoAsks(s *stream) {
+	s.say("Two things need your word. ")
+	s.send("ask", permission(askMail, "Send the mail to Ada?", "send_mail", map[string]any{"to": "ada@example.com", "subject": "Minutes"}))
+	s.send("ask", permission(askPay, "Pay the invoice of 120 euros?", "pay_invoice", map[string]any{"invoice": "2026-17", "amount": 120}))
 }
 
 func showPrefs(s *stream, c invocation) {

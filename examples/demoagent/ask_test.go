@@ -40,6 +40,7 @@ func TestAnswers(t *testing.T) {
 		{"ask no", answered("ask", resolved("ask_delete", no)), "You said no"},
 		{"ask nobody", answered("ask", cancelled("ask_delete")), "Nobody decided"},
 		{"asks both", answered("asks", resolved("ask_mail", yes), resolved("ask_pay", no)), "took care of the mail. You said no, so I left the invoice"},
+		{"hold both", answered("hold", resolved("ask_mail", no), resolved("ask_pay", yes)), "left the mail alone. You allowed it, so I took care of the invoice"},
 		{"prefs", answered("prefs", resolved("ask_prefs", map[string]any{"choice": "comfort"})), `Noted: {"choice":"comfort"}`},
 		{"prefs word", answered("prefs", resolved("ask_prefs", "comfort")), "Noted: comfort"},
 		{"prefs declined", answered("prefs", cancelled("ask_prefs")), "economy"},

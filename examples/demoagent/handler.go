@@ -12,7 +12,7 @@ const maxBody = 16 << 20
 // Options are the agent's speeds. The zero value does not pause at all.
 type Options struct {
 	Pace time.Duration // between two deltas
-	Slow time.Duration // between two deltas of the part "slow"
+	Slow time.Duration // between two deltas of the part "slow"; what "hold" says has a share of it
 }
 
 // Default is the pace of somebody reading along.

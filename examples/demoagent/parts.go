@@ -20,6 +20,7 @@ func parts() []part {
 		{"step", "named steps, one in another", showStep},
 		{"ask", "may the agent do this? allow once, always, or reject", showAsk},
 		{"asks", "two such questions at once", showAsks},
+		{"hold", "two such questions, and the agent talks on while they are open", showHold},
 		{"prefs", "a question with a form", showPrefs},
 		{"client_tool", "a call of the first tool your frontend declared", showClientTool},
 		{"all", "a journey planned, with everything above", showAll},

@@ -22,6 +22,7 @@ func TestParts(t *testing.T) {
 		{"step", "step delta step delta custom step delta done"},
 		{"ask", "delta ask done"},
 		{"asks", "delta ask done"},
+		{"hold", "delta ask delta done"},
 		{"prefs", "delta ask done"},
 		{"client_tool", "delta done"},
 		{"all", "state_snapshot thought delta tool_call tool_result state_delta activity ask done"},
@@ -42,7 +43,7 @@ func TestParts(t *testing.T) {
 // TestFirstWordExactly keeps ordinary sentences from being taken for commands.
 func TestFirstWordExactly(t *testing.T) {
 	tour := text(invoke(t, fast, prompt("hello")), "delta")
-	for _, word := range strings.Fields("text think tool state activity step ask asks prefs client_tool all slow flood error") {
+	for _, word := range strings.Fields("text think tool state activity step ask asks hold prefs client_tool all slow flood error") {
 		if !strings.Contains(tour, "`"+word+"`") {
 			t.Errorf("the tour does not list %s", word)
 		}

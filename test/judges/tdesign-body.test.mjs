@@ -190,6 +190,29 @@ test('two questions: one card at a time, and each answer is its own', async () =
   assert.match(text(next), /took care of the mail.*left the invoice alone/);
 });
 
+test('two questions of an agent that talks on: the second card after the first answer', async () => {
+  const cards = (events) => events.filter((e) => e.type === 'TOOL_CALL_START' && e.toolCallName === 'request_permission').length;
+  const b = new Browser();
+  const first = await b.say({ prompt: 'hold' });
+  finished(first);
+  assert.equal(cards(first), 1);
+  const mail = card(first);
+  assert.equal(mail.args.tool, 'send_mail');
+  const { threadId } = first[0];
+  assert.equal((await getJSON(`/api/approvals?status=PENDING&thread_id=${threadId}`)).approvals.length, 2, 'both are open');
+  const between = await b.say({ toolCallMessage: answerOf(mail, { optionId: mail.args.options[0].id }) });
+  finished(between);
+  assert.equal(cards(between), 1);
+  const pay = card(between);
+  assert.equal(pay.args.tool, 'pay_invoice');
+  const next = await b.say({ toolCallMessage: answerOf(pay, { optionId: pay.args.options[0].id }) });
+  finished(next);
+  assert.match(text(next), /took care of the mail.*took care of the invoice/);
+  // What was said while the page waited for its person is in its history, in order and once.
+  const said = (await getJSON(`/api/threads/${threadId}/messages`)).filter((m) => m.role === 'assistant').map((m) => m.content ?? '').join('');
+  assert.ok(said.includes(Array.from({ length: 40 }, (_, i) => `w${i + 1} `).join('')), said);
+});
+
 test('an input is answered by its value', async () => {
   const b = new Browser();
   const asked = await b.say({ prompt: 'all' });
