@@ -15,6 +15,9 @@ BENCHTIME ?= 1s
 # How many schedules of contenders for one question TestToolRaces runs on each database in
 # "make soak"; without the variable, in "make test", it runs 150.
 AQUEDUCT_RACES ?= 10000
+# How long TestChaos troubles the server on each database in "make soak"; without the variable,
+# in "make test", it takes 30 s.
+AQUEDUCT_CHAOS ?= 10m
 
 .PHONY: help build run test test-go test-judges test-agents test-sdk lint fuzz soak bench clean \
 	setup setup-postgres setup-chromium setup-judges setup-agents setup-tdesign
@@ -56,8 +59,9 @@ lint: ## gofmt, go vet, staticcheck
 fuzz: ## every fuzz target for FUZZTIME (5s)
 	@scripts/fuzz $(FUZZTIME)
 
-soak: setup-postgres ## AQUEDUCT_RACES (10000) races for a question on each database; minutes
+soak: setup-postgres ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, on each database
 	AQUEDUCT_RACES=$(AQUEDUCT_RACES) go test -count=1 -timeout 60m -v -run TestToolRaces ./bridge | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+	AQUEDUCT_CHAOS=$(AQUEDUCT_CHAOS) go test -count=1 -timeout 60m -v -run TestChaos ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 bench: setup-postgres ## what keeping everything costs against a bare relay, then the small benchmarks
 	go test -run '^$$' -bench 'Flood|ACP|Size' -benchtime 1x -timeout 30m -v ./test/bench

@@ -104,6 +104,9 @@ func TestToolUnknownOutcome(t *testing.T) {
 			case <-time.After(20 * time.Second):
 				t.Fatal("the agent still waits")
 			}
+			if asked, err := alive.store.ToolCall(t.Context(), store.System(), q.ID); err != nil || asked.Status != store.ToolSucceeded || asked.EndedAt.IsZero() {
+				t.Errorf("the answered question is %s, ended at %v, %v", asked.Status, asked.EndedAt, err)
+			}
 		})
 	}
 }

@@ -86,8 +86,15 @@ func (s *Service) Settled(ctx context.Context, tx store.Tx, q inbox.Question, no
 	return nil
 }
 
-// known moves an UNKNOWN call to where a person says it is. Nobody having said, it failed.
+// known moves an UNKNOWN call to where a person says it is. Nobody having said, it failed. The Question ends with it:
+// no Agent is told of an answer that is for the call alone, so no delivery would end it later.
 func (s *Service) known(ctx context.Context, tx store.Tx, id string, q inbox.Question, now time.Time) error {
+	if q.Call.Status == store.ToolDispatched {
+		end := store.ToolCallMove{ID: q.Call.ID, From: store.ToolDispatched, To: store.ToolSucceeded, EndedAt: now}
+		if _, err := tx.MoveToolCall(ctx, end); err != nil {
+			return err
+		}
+	}
 	said := struct {
 		Outcome string
 		Result  json.RawMessage
