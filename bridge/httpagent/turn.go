@@ -104,9 +104,6 @@ func (t *turn) failure(err error, code, message string) error {
 	return &bridge.Failure{Code: code, Message: message, Cause: err}
 }
 
-// Answer cannot tell an HTTP agent anything while it streams: it is called again.
-func (t *turn) Answer(context.Context, bridge.Answer) error { return bridge.ErrCannotResume }
-
 // Pause implements bridge.Pauser.
 func (t *turn) Pause(parked bool) { t.limits.pause(parked) }
 
