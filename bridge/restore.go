@@ -147,11 +147,22 @@ func (t *turn) reattach(ctx context.Context, runID string) error {
 	if t.pump = t.resume(ctx, full.Call, nil); t.pump == nil {
 		return t.fail(ctx, agentUnknown())
 	}
-	if t.row.Upstream == t.s.m.cfg.Replica {
-		return nil
+	return nil
+}
+
+// takenUp notes that this process holds an upstream that has opened again. Before that nobody knows whether the Agent
+// is there: a call approved for it would run for nobody.
+func (t *turn) takenUp(ctx context.Context) error {
+	if t.row.Upstream != t.s.m.cfg.Replica {
+		t.row.Upstream = t.s.m.cfg.Replica
+		if err := t.keep(ctx, nil, store.TurnMove{ID: t.row.ID, Upstream: t.row.Upstream}); err != nil {
+			return err
+		}
+		if t.s.m.cfg.Tools != nil {
+			t.s.m.cfg.Tools.Look()
+		}
 	}
-	t.row.Upstream = t.s.m.cfg.Replica
-	return t.keep(ctx, nil, store.TurnMove{ID: t.row.ID, Upstream: t.row.Upstream})
+	return t.catchUp(ctx)
 }
 
 // endBroken ends the Run the log shows as open with an error.

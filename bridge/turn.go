@@ -167,7 +167,7 @@ func (t *turn) take(ctx context.Context, b batch) error {
 	case b.err != nil:
 		return t.lost(ctx, asFailure(b.err))
 	case b.opened: // answers may have waited for it
-		return t.catchUp(ctx)
+		return t.takenUp(ctx)
 	case t.run == nil:
 		return t.putMark(ctx)
 	case t.run.bytes > t.s.m.cfg.Limits.RunBytes:

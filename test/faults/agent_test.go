@@ -182,6 +182,16 @@ func (f *frames) follow(c invocation) {
 			f.send("done", `{"pending":["q"]}`)
 			return
 		}
+	case "askon": // asks, and talks on before it ends to wait
+		if len(c.Resume) > 0 {
+			f.count(1, 0, "")
+			break
+		}
+		f.send("ask", `{"id":"q","kind":"permission","tool":"shell","title":"Go on?","args":{},"options":[`+
+			`{"id":"yes","label":"Yes","kind":"allow_once"},{"id":"no","label":"No","kind":"reject_once"}]}`)
+		f.count(n, pace, "")
+		f.send("done", `{"pending":["q"]}`)
+		return
 	default:
 		f.misbehave(part)
 		return

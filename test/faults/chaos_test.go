@@ -355,7 +355,7 @@ func (s *chaosServers) words(thread string, log []event, turns map[string]string
 	}
 	for _, call := range s.chaos.agent.calls {
 		_, here := byTurn[call.turn]
-		resumed := last[call.turn] != call.no && (s.lost(call) || !call.done)
+		resumed := last[call.turn] != call.no && s.lost(call)
 		if here && heard[call.no] != call.said && ended[call.turn] == "" && !resumed {
 			s.t.Errorf("thread %s, turn %s (%v): of call %d, the last is %d, there are %d of %d words, and no code (its own end %v, it took %v)", thread, call.turn,
 				s.rows("SELECT status, error_code, ended_at FROM turns WHERE turn_id = '"+call.turn+"'"), call.no, last[call.turn], heard[call.no], call.said, call.done, call.to.Sub(call.from))

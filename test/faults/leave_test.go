@@ -170,3 +170,27 @@ func TestOnLeave(t *testing.T) {
 		}
 	})
 }
+
+// TestAnsweredWhileTalking: an answer to an HTTP agent that asked and talks on does not cut it
+// off. All it says is kept, and it is called with the answer when it has ended to wait.
+func TestAnsweredWhileTalking(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "sqlite:"+storetest.SQLite(t))
+	in, err := h.chat("talks", "talks-r", "askon 100 10ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.close()
+	q := h.asked("permission")
+	if status, out, err := h.decide(q.ID, "approve"); err != nil || status != 200 || !out.Won {
+		t.Fatalf("HTTP %d %+v %v", status, out, err)
+	}
+	_, run := h.settled(t, "talks")
+	log := h.whole(t, "talks", run.LastSeq)
+	if n := len(strings.Fields(text(log))); n != 101 || run.Turn.Status != "DONE" {
+		t.Errorf("%d of 101 numbers are kept, the Turn is %s", n, run.Turn.Status)
+	}
+	if starts, resumes := h.agent.called(run.TurnID); starts != 1 || resumes != 1 {
+		t.Errorf("started %d times, resumed %d times", starts, resumes)
+	}
+}
