@@ -59,7 +59,9 @@ type ToolCallMove struct {
 	From ToolCallStatus
 	// OnlyOf, if set, makes the move lost unless the row's Replica is this one: what a
 	// process that froze has to say must not end the attempt of another.
-	OnlyOf     string
+	OnlyOf string
+	// WhileTurn makes the move lost when the row's Turn is over: nothing must begin for an Agent that is gone.
+	WhileTurn  bool
 	To         ToolCallStatus
 	RunID      string
 	Args       []byte // a person's: they mark the row as Edited

@@ -77,6 +77,7 @@ func (s *Service) claim(ctx context.Context, session store.Session, call store.T
 	now := time.Now().Truncate(time.Millisecond) // as it is kept
 	_, err = s.cfg.Keep(ctx, call.SessionID, []store.Move{store.ToolCallMove{
 		ID: call.ID, From: store.ToolDispatched, To: store.ToolRunning, Replica: s.cfg.Replica, RunningAt: now,
+		WhileTurn: call.RunningAt.IsZero(), // it may have ended since it was read
 	}}, nil)
 	if err != nil {
 		return call, false, err

@@ -158,10 +158,12 @@ func toolCallMove(m store.ToolCallMove) (Statement, error) {
 			args_sha256 = COALESCE(NULLIF($15, ''), args_sha256), risk = COALESCE(NULLIF($16, ''), risk),
 			grant_id = COALESCE(NULLIF($17, ''), grant_id)
 			WHERE tool_call_id = $1 AND ($18 = '' OR replica = $18)
-			AND status IN ($19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29)`,
+			AND (NOT CAST($19 AS BOOLEAN) OR EXISTS (SELECT 1 FROM turns t WHERE t.turn_id = tool_calls.turn_id
+				AND t.status NOT IN ('DONE', 'FAILED', 'CANCELLED')))
+			AND status IN ($20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)`,
 		Args: append([]any{m.ID, string(m.To), m.RunID, jsonText(m.Result), afresh, m.ErrorCode, jsonText(m.Error), m.Told,
 			millis(m.EndedAt), millis(m.ExpiresAt), millis(m.RunningAt), m.Replica, jsonText(m.Args), len(m.Args) > 0,
-			m.ArgsSHA256, m.Risk, m.GrantID, m.OnlyOf}, padded(from, store.AllToolCallStatuses())...),
+			m.ArgsSHA256, m.Risk, m.GrantID, m.OnlyOf, m.WhileTurn}, padded(from, store.AllToolCallStatuses())...),
 		CAS: true,
 	}, nil
 }

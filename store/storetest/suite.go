@@ -27,6 +27,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"TurnMembers", testTurnMembers},
 		{"Runs", testRuns},
 		{"PassingOn", testPassingOn},
+		{"NothingBeginsAfterItsTurn", testNothingBeginsAfterItsTurn},
 		{"RunMoves", testRunMoves},
 		{"RunMembers", testRunMembers},
 		{"Events", testEvents},

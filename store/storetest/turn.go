@@ -246,3 +246,16 @@ func testPassingOn(w *world) {
 	same(w, got[store.Agenda](w)(w.s.Agenda(w.ctx, store.System(), s.ID)).Running, run.ID)
 	expect("a run is open", false, true, false)
 }
+
+// testNothingBeginsAfterItsTurn: a move that needs the Turn is lost when that is over.
+func testNothingBeginsAfterItsTurn(w *world) {
+	s := w.session(alice())
+	for _, c := range []struct {
+		turn store.TurnStatus
+		lost []int
+	}{{store.TurnPausedApproval, nil}, {store.TurnRunning, nil}, {store.TurnFailed, []int{0}}, {store.TurnCancelled, []int{0}}, {store.TurnDone, []int{0}}} {
+		call := w.toolCall(s.ID, w.turn(s.ID, c.turn).ID, store.ToolDispatched)
+		lost := w.move(store.ToolCallMove{ID: call.ID, From: store.ToolDispatched, To: store.ToolRunning, Replica: "r", RunningAt: at(5), WhileTurn: true})
+		same(w, lost, c.lost)
+	}
+}
