@@ -431,7 +431,7 @@ func (s *chaosServers) heard(e *ear, log []event) {
 		delete(heard, ev.id)
 	}
 	if missing > 0 || len(heard) > 0 {
-		s.t.Errorf("ingress of %s: %d texts are missing, %d are not of the log", e.thread, missing, len(heard))
+		s.t.Errorf("ingress of %s: %d texts are missing, %d are not of the log; last_seq %d, errors %v", e.thread, missing, len(heard), e.last, e.codes)
 	}
 }
 

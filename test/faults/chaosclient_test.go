@@ -385,11 +385,12 @@ type ear struct {
 	first  int64            // the lowest position it has text of
 	texts  map[int64]string // by seq
 	over   map[string]string
+	codes  map[string]int // of errors it was told
 	broken string
 }
 
 func (c *chaos) listener(thread string, speaks bool) *ear {
-	e := &ear{c: c, thread: thread, speaks: speaks, texts: make(map[int64]string), over: make(map[string]string)}
+	e := &ear{c: c, thread: thread, speaks: speaks, texts: make(map[int64]string), over: make(map[string]string), codes: make(map[string]int)}
 	c.ears = append(c.ears, e)
 	return e
 }
@@ -456,6 +457,9 @@ func (e *ear) connection(request string, r *rand.Rand, life time.Duration, enoug
 }
 
 func (e *ear) note(m told) {
+	if m.Type == "error" {
+		e.codes[m.Code]++
+	}
 	if m.SessionID != e.thread {
 		return // a question of another thread: all are one user's
 	}
