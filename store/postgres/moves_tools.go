@@ -35,11 +35,13 @@ const (
 		grant_id = COALESCE(NULLIF(v.grant_id, ''), c.grant_id)
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::text[], $7::text[], $8::boolean[], $9::bigint[],
 			$10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::boolean[], $15::text[], $16::text[], $17::text[], $18::text[],
-			$19::text[])
+			$19::boolean[], $20::text[])
 		AS v (id, to_status, run_id, result, afresh, error_code, error, told, ended_at, expires_at, running_at, replica, args, edited,
-			sha256, risk, grant_id, only_of, from_status)
-		WHERE c.tool_call_id = v.id AND c.status = v.from_status AND (v.only_of = '' OR c.replica = v.only_of) RETURNING c.tool_call_id`
-	movedTypes = "tttjbtjbiiitjbttttt"
+			sha256, risk, grant_id, only_of, while_turn, from_status)
+		WHERE c.tool_call_id = v.id AND c.status = v.from_status AND (v.only_of = '' OR c.replica = v.only_of)
+		AND (NOT v.while_turn OR EXISTS (SELECT 1 FROM turns t WHERE t.turn_id = c.turn_id
+			AND t.status NOT IN ('DONE', 'FAILED', 'CANCELLED'))) RETURNING c.tool_call_id`
+	movedTypes = "tttjbtjbiiitjbttttbt"
 )
 
 // toolCalls queues the ToolCalls that a Batch takes and those that it moves.
