@@ -33,7 +33,6 @@ type told struct {
 // talker is a client of one thread on the channel. It leaves and comes back, with what it has.
 type talker struct {
 	t      testing.TB
-	h      *house
 	at     func() string // where the server is now; waits for one
 	thread string
 	conn   *websocket.Conn
