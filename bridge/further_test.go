@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/inbox"
 	"aqueduct/store"
@@ -178,6 +179,33 @@ func TestAnAgentThatIsGoneIsCalledWithWhatWasDecided(t *testing.T) {
 	heard := a.heard()
 	if len(heard) != 2 || len(heard[1]) != 2 || heard[1][0].Status != "resolved" || heard[1][1].Status != "cancelled" {
 		t.Fatalf("%+v", heard)
+	}
+}
+
+// A tool message that answers before its Question was shown belongs to the Run that is open: channels find their place
+// by the Runs of messages.
+func TestAToolMessageBeforeTheQuestionIsShownHasItsRun(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	h := newHeldHouse(t, a, never(), nil)
+	h.post(ask("t1", "hi"))
+	a.say("1", permission("q1"))
+	h.until("1")
+	h.post(bridge.ChatRequest{ThreadID: "t1", Messages: []agui.Message{
+		{ID: "tool-1", Role: "tool", ToolCallID: h.approvals()[0].ID, Content: agui.Text(`{"approved":true}`)},
+	}})
+	receive(h, a.told)
+	rows, err := h.store.Messages(t.Context(), store.System(), h.session("t1").ID, store.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if row.RunID == "" {
+			t.Errorf("%s belongs to no run", row.Data)
+		}
+	}
+	if len(rows) != 2 {
+		t.Errorf("%d messages", len(rows))
 	}
 }
 

@@ -120,7 +120,7 @@ func (s *Sessions) carryOn(all ...inbox.Settled) {
 	}
 }
 
-// reserved is a Run reserved for what follows an answer.
+// reserved is the Run that what was settled goes into: one that is reserved for it (ok), or the open one.
 type reserved struct {
 	run store.Run
 	ok  bool
@@ -144,9 +144,10 @@ func reserveNext(ctx context.Context, tx store.Tx, turnID, externalID string, po
 		return reserved{}, err
 	}
 	last := runs[len(runs)-1]
+	open := slices.IndexFunc(runs, func(r store.Run) bool { return r.Status == store.RunRunning })
 	switch {
-	case slices.ContainsFunc(runs, func(r store.Run) bool { return r.Status == store.RunRunning }):
-		return reserved{}, nil
+	case open >= 0:
+		return reserved{run: runs[open]}, nil
 	case last.Status == store.RunReserved:
 		return reserved{run: last, ok: true}, nil
 	}

@@ -152,7 +152,7 @@ func (h *ingress) runAt(ctx context.Context, in store.Scope, sessionID string, s
 			return 0, err
 		}
 		for _, m := range slices.Backward(rows) {
-			if m.RunID == tried {
+			if m.RunID == tried || m.RunID == "" { // or of no Run
 				continue
 			}
 			tried = m.RunID

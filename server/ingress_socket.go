@@ -251,13 +251,19 @@ func (s *ingressSocket) follow(session store.Session, seq, from int64, asked boo
 // rewind follows a session from an earlier seq than it was followed from. What was sent since
 // is sent again, under the same seqs.
 func (s *ingressSocket) rewind(f *ingressFollow, seq int64) error {
-	f.cancel()
-	select {
-	case <-f.done:
-	case <-s.ctx.Done():
-		return s.ctx.Err()
+	for f != nil && f.from > seq {
+		f.cancel()
+		select {
+		case <-f.done:
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		}
+		if err := s.follow(f.session, seq, seq, false); err != nil {
+			return err
+		}
+		f = s.followOf(f.session.ID) // not ours, if the session was followed for a question in between
 	}
-	return s.follow(f.session, seq, seq, false)
+	return nil
 }
 
 func (s *ingressSocket) forget(f *ingressFollow) {
