@@ -100,3 +100,34 @@ func TestARunThatCannotBeTakenUpFails(t *testing.T) {
 		t.Fatalf("ended with %s", last)
 	}
 }
+
+// A Turn that is cancelled right after a restart that interrupted it: the Run that was open gets its one end, and no
+// other Run is opened beside it.
+func TestACancelRightAfterARestart(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	h := newHeldHouse(t, a, soon(), nil)
+	h.post(ask("t1", "hi"))
+	a.say("1", text("one")...)
+	h.until("1")
+	receive(h, a.called)
+	id := h.session("t1").ID
+	turn, err := h.store.ActiveTurn(t.Context(), store.System(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.store.InTx(t.Context(), func(tx store.Tx) error { // nobody rings: the next process finds both
+		return tx.InsertCommand(t.Context(), store.Command{ID: newTestID(), SessionID: id, TurnID: turn.ID, Kind: store.CommandCancel})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	h.restart()
+	want := "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED"
+	if got := types(h.ended("t1")); got != want {
+		t.Fatalf("got %s", got)
+	}
+	runs, err := h.store.RunsOfTurn(t.Context(), store.System(), turn.ID)
+	if err != nil || len(runs) != 1 || runs[0].Status != store.RunCancelled {
+		t.Fatalf("%+v, %v", runs, err)
+	}
+}
