@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"aqueduct/agui"
@@ -218,7 +219,7 @@ func (t *turn) cancel(ctx context.Context, c store.Command, before ...store.Move
 		return err
 	}
 	t.release() // not before: an Agent in :wait goes on when its call is settled
-	moves = append(append(before, moves...), done)
+	moves = append(slices.Concat(before, moves, neverHeard(all, time.Now())), done)
 	if c.Kind == store.CommandFinish && t.row.Status == store.TurnRunning {
 		return t.run.end(ctx, ending{turn: store.TurnDone, outcome: &agui.Outcome{Type: agui.OutcomeSuccess}, moves: moves})
 	}

@@ -290,3 +290,24 @@ func TestARunOfAnAgentThatHasEndedWaitsForNothing(t *testing.T) {
 		t.Errorf("got %s: %s", got, events[len(events)-1])
 	}
 }
+
+// A permission that was approved while its Agent was about to end is on record as one that was never told.
+func TestAnApprovalThatNobodyStayedToHear(t *testing.T) {
+	t.Parallel()
+	a := &scripted{block: make(chan struct{})}
+	a.script = func(bridge.Call, []bridge.Answer) []bridge.Output {
+		return []bridge.Output{permission("q1"), {End: &bridge.End{Pending: []string{}}}}
+	}
+	h := newHouse(t, a)
+	h.chat(ask("t1", "hi"))
+	id := h.openQuestion()
+	if _, err := h.sessions.Decide(t.Context(), h.who, id, yes(""), inbox.ViaREST); err != nil {
+		t.Fatal(err)
+	}
+	close(a.block)
+	h.ended("t1")
+	call, err := h.store.ToolCall(t.Context(), store.System(), id)
+	if err != nil || call.Status != store.ToolFailed || call.ErrorCode != inbox.CodeAskerGone {
+		t.Fatalf("%s %q, %v", call.Status, call.ErrorCode, err)
+	}
+}

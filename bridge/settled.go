@@ -379,6 +379,16 @@ func (t *turn) unasked(ctx context.Context, upstreamID string) error {
 	return t.catchUp(ctx)
 }
 
+// neverHeard ends the calls of permissions that were approved while their Agent was about to end: it was never told.
+func neverHeard(all []inbox.Question, now time.Time) (moves []store.Move) {
+	for _, q := range all {
+		if q.Call.Status == store.ToolDispatched && !q.Proxied() && q.Call.DeliveredAt.IsZero() {
+			moves = append(moves, store.ToolCallMove{ID: q.Call.ID, From: store.ToolDispatched, To: store.ToolFailed, ErrorCode: inbox.CodeAskerGone, EndedAt: now})
+		}
+	}
+	return moves
+}
+
 // awaitedBy are the upstream ids that an Agent, which has ended, waits for: those it listed, or, when it listed nothing,
 // all it asked and has not been told. unknown says that it listed only what it never asked.
 func awaitedBy(end *End, all []inbox.Question) (ids []string, unknown bool) {

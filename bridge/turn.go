@@ -285,7 +285,7 @@ func (t *turn) done(ctx context.Context, end *End, all []inbox.Question) error {
 	if err != nil {
 		return err
 	}
-	moves = append(begun, moves...)
+	moves = slices.Concat(begun, moves, neverHeard(all, time.Now()))
 	if t.row.Status.Paused() {
 		moves = append(moves, store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning})
 		t.row.Status = store.TurnRunning
@@ -328,6 +328,7 @@ func (t *turn) fail(ctx context.Context, f *Failure, before ...store.Move) error
 		return err
 	}
 	t.release() // not before: an Agent in :wait goes on when its call is settled
+	moves = append(moves, neverHeard(all, time.Now())...)
 	if ran := executed(all); ran != "" {
 		told := *f
 		told.Message, f = f.Message+" "+ran, &told
