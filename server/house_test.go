@@ -31,6 +31,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// migrated is an empty database with its tables.
+var migrated = storetest.Template(func(path string) (store.Store, error) {
+	return sqlite.Open(context.Background(), path, sqlite.Options{})
+})
+
 // house is the whole server on a real database, with an agent that follows a script.
 type house struct {
 	t       testing.TB
@@ -65,7 +70,7 @@ func newHouse(t testing.TB, script script) *house { return newHouseWith(t, scrip
 
 func newHouseWith(t testing.TB, script script, p plan) *house {
 	t.Helper()
-	st, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
+	st, err := sqlite.Open(t.Context(), migrated(t), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
