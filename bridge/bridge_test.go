@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,9 +23,15 @@ import (
 	"aqueduct/store"
 	"aqueduct/store/broker/local"
 	"aqueduct/store/sqlite"
+	"aqueduct/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// migrated is an empty database with its tables.
+var migrated = storetest.Template(func(path string) (store.Store, error) {
+	return sqlite.Open(context.Background(), path, sqlite.Options{})
+})
 
 // house is a whole bridge over a real database, without HTTP.
 type house struct {
@@ -52,7 +57,7 @@ func newHouse(t *testing.T, agent *scripted) *house {
 
 func newHouseWith(t *testing.T, agent *scripted, limits bridge.Limits) *house {
 	t.Helper()
-	h := &house{limits: limits, t: t, path: filepath.Join(t.TempDir(), "a.db"), agent: agent, who: store.LocalPrincipal()}
+	h := &house{limits: limits, t: t, path: migrated(t), agent: agent, who: store.LocalPrincipal()}
 	h.start()
 	t.Cleanup(func() { h.stop() })
 	return h

@@ -2,7 +2,6 @@ package bridge_test
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -93,7 +92,7 @@ func text(s string) []bridge.Output { return say("m-"+s, s) }
 // newHeldHouse is a house with a held Agent.
 func newHeldHouse(t *testing.T, a *held, limits bridge.Limits, p *policy.Policy) *house {
 	t.Helper()
-	h := &house{limits: limits, t: t, path: filepath.Join(t.TempDir(), "a.db"), held: a, policy: p, who: store.LocalPrincipal()}
+	h := &house{limits: limits, t: t, path: migrated(t), held: a, policy: p, who: store.LocalPrincipal()}
 	h.start()
 	t.Cleanup(func() { h.stop() })
 	return h
