@@ -76,7 +76,13 @@ func TestEveryCode(t *testing.T) {
 			told.chat("T", "R", "hi")
 			id := told.question()
 			told.decide(id, `{"decision":"approve"}`)
-			told.chat("T", "R2", "next")
+			for delivered := false; !delivered; {
+				call, err := told.store.ToolCall(t.Context(), store.System(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				delivered = !call.DeliveredAt.IsZero()
+			}
 			return told.do("POST", "/api/approvals/"+id+"/revoke", `{}`)
 		},
 		"already_dispatched": func() answer {
