@@ -247,7 +247,8 @@ func (s *chaosServers) unfinished() []string {
 	return s.rows(`SELECT 'run', x.external_id, r.external_id, r.turn_id, r.status FROM runs r JOIN sessions x ON x.session_id = r.session_id WHERE r.status IN ('RESERVED', 'RUNNING')
 		UNION ALL SELECT 'turn', x.external_id, t.turn_id, t.error_code, t.status FROM turns t JOIN sessions x ON x.session_id = t.session_id WHERE t.status NOT IN ('DONE', 'FAILED', 'CANCELLED')
 		UNION ALL SELECT 'question', kind, approval_id, turn_id, status FROM approvals WHERE status = 'PENDING'
-		UNION ALL SELECT 'tool call', tool_name, tool_call_id, turn_id, status FROM tool_calls WHERE status NOT IN ('BLOCKED', 'SUCCEEDED', 'FAILED', 'TIMEOUT')`)
+		UNION ALL SELECT 'tool call', tool_name, tool_call_id, turn_id, status FROM tool_calls WHERE status NOT IN ('BLOCKED', 'SUCCEEDED', 'FAILED', 'TIMEOUT')
+			AND NOT (status = 'DISPATCHED' AND tool_name = 'request_permission')`) // approved in the moment in which its Turn ended
 }
 
 // afterwards checks what is promised.
