@@ -22,10 +22,11 @@ const (
 		dispatched_at = COALESCE(NULLIF(v.dispatched_at, 0), t.dispatched_at), ended_at = COALESCE(NULLIF(v.ended_at, 0), t.ended_at),
 		token_hash = COALESCE(v.token_hash, t.token_hash), usage = COALESCE(v.usage::json, t.usage),
 		error_code = COALESCE(NULLIF(v.error_code, ''), t.error_code),
-		error_message = COALESCE(NULLIF(v.error_message, ''), t.error_message)
+		error_message = COALESCE(NULLIF(v.error_message, ''), t.error_message),
+		upstream = CASE v.upstream WHEN '' THEN t.upstream WHEN '-' THEN '' ELSE v.upstream END
 		FROM unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bytea[], $9::text[],
-			$10::text[], $11::text[])
-		AS v (at, id, from_status, to_status, started_at, dispatched_at, ended_at, token_hash, usage, error_code, error_message)
+			$10::text[], $11::text[], $12::text[])
+		AS v (at, id, from_status, to_status, started_at, dispatched_at, ended_at, token_hash, usage, error_code, error_message, upstream)
 		WHERE t.turn_id = v.id AND t.status = v.from_status RETURNING v.at`
 	moveSessions = `UPDATE sessions AS s SET state = COALESCE(v.state::json, s.state),
 		title = COALESCE(NULLIF(v.title, ''), s.title), updated_at = v.updated_at
@@ -228,13 +229,13 @@ func (g *grouped) turnArgs() []any {
 	)
 	for _, i := range g.turns {
 		m := g.moves[i].(store.TurnMove)
-		c.add(i, []string{m.ID, string(m.From[0]), string(m.To), m.ErrorCode, m.ErrorMessage},
+		c.add(i, []string{m.ID, string(m.From[0]), string(m.To), m.ErrorCode, m.ErrorMessage, m.Upstream},
 			sqldb.Millis(m.StartedAt), sqldb.Millis(m.DispatchedAt), sqldb.Millis(m.EndedAt))
 		hashes = append(hashes, m.TokenHash)
 		usages = append(usages, orNull(m.Usage))
 	}
 	return []any{
-		c.at, c.texts[0], c.texts[1], c.texts[2], c.times[0], c.times[1], c.times[2], hashes, usages, c.texts[3], c.texts[4],
+		c.at, c.texts[0], c.texts[1], c.texts[2], c.times[0], c.times[1], c.times[2], hashes, usages, c.texts[3], c.texts[4], c.texts[5],
 	}
 }
 

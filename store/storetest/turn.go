@@ -238,6 +238,11 @@ func testPassingOn(w *world) {
 	expect("both settled", true, true, false)
 	w.move(store.ToolCallDelivered{ID: one.ID, At: at(9)}, store.ToolCallDelivered{ID: two.ID, At: at(9)})
 	expect("both delivered", false, false, true)
+	// A move of the status carries it too, in whichever way the store writes such moves.
+	w.move(store.TurnMove{ID: turn.ID, From: []store.TurnStatus{store.TurnPausedApproval}, To: store.TurnRunning, Upstream: "somebody"})
+	same(w, got[store.Turn](w)(w.s.Turn(w.ctx, store.System(), turn.ID)).Upstream, "somebody")
+	w.move(store.TurnMove{ID: turn.ID, From: []store.TurnStatus{store.TurnRunning}, To: store.TurnPausedApproval})
+	same(w, got[store.Turn](w)(w.s.Turn(w.ctx, store.System(), turn.ID)).Upstream, "somebody")
 	upstream("another")
 	expect("called by another replica", false, true, true)
 	upstream(store.UpstreamNone)
