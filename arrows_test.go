@@ -12,8 +12,9 @@ import (
 // "Rooms"). A room that is not listed may not exist.
 func allowed() map[string][]string {
 	return map[string][]string{
-		"agui":                             {},
+		"agui":                             {"internal/jsontext"},
 		"agui/tdesign":                     {"agui"},
+		"agui/aguitest":                    {"agui"},
 		"store":                            {},
 		"store/sqldb":                      {"store"},
 		"store/sqlite":                     {"store", "store/sqldb", "migrations"},
@@ -24,6 +25,7 @@ func allowed() map[string][]string {
 		"web":                              {},
 		"policy":                           {"internal/jsonequal"},
 		"internal/jsonequal":               {},
+		"internal/jsontext":                {},
 		"bridge/redact":                    {},
 		"bridge/outbound":                  {},
 		"bridge/notify/link":               {"store"},
@@ -36,11 +38,11 @@ func allowed() map[string][]string {
 		"bridge/tools":                     {"store", "policy", "bridge/audit", "bridge/inbox", "bridge/outbound", "bridge/internal/failpoint"},
 		"bridge/hints":                     {"store"},
 		"bridge":                           {"internal/jsonequal", "agui", "store", "bridge/eventlog", "bridge/hints", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint", "policy", "bridge/tools", "bridge/audit"},
-		"bridge/httpagent":                 {"agui", "bridge", "bridge/outbound"},
+		"bridge/httpagent":                 {"internal/jsontext", "agui", "bridge", "bridge/outbound"},
 		"bridge/fromacp":                   {"internal/jsonequal", "agui", "acpgateway/acp"},
 		"server/auth":                      {"store"},
 		"server":                           {"agui", "agui/tdesign", "store", "bridge", "bridge/eventlog", "bridge/inbox", "bridge/proxies", "bridge/hints", "bridge/notify", "bridge/notify/link", "bridge/tools", "policy", "server/auth", "web"},
-		"acpgateway/acp":                   {},
+		"acpgateway/acp":                   {"internal/jsontext"},
 		"acpgateway/counted":               {"acpgateway/acp"},
 		"acpgateway/proxy":                 {"acpgateway/acp", "acpgateway/counted"},
 		"acpgateway":                       {"store", "bridge", "bridge/fromacp", "bridge/hints", "bridge/proxies", "agui", "acpgateway/acp", "acpgateway/counted"},
