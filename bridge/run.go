@@ -238,10 +238,7 @@ func (r *run) transcript(now time.Time) []store.Move {
 		if m.Role == "user" {
 			continue // told by RUN_STARTED; the row was written when it was sent
 		}
-		moves = append(moves, store.UpsertMessage{Message: store.Message{
-			ID: newID(), SessionID: r.t.s.id, RunID: r.row.ID, ExternalID: m.ID, Role: m.Role, Output: true,
-			Data: m.AppendJSON(nil), CreatedAt: now,
-		}})
+		moves = append(moves, r.messageMoves(m, now)...)
 	}
 	return moves
 }
