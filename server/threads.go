@@ -167,6 +167,7 @@ type messagesQuery struct {
 	Limit  int    `query:"limit" validate:"gte=0,lte=1000"`
 	Before string `query:"before" validate:"omitempty,uuid"`
 	Format string `query:"format" validate:"omitempty,oneof=tdesign agui"`
+	Run    string `query:"run" validate:"max=128"`
 }
 
 // messages is the history, as a bare array so that a page can hand it on as it is.
@@ -179,7 +180,7 @@ func (h *threads) messages(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	rows, err := h.transcript(c, s, store.Page{Limit: q.Limit, Before: q.Before})
+	rows, err := h.transcript(c, s, q.Run, store.Page{Limit: q.Limit, Before: q.Before})
 	if err != nil {
 		return err
 	}
@@ -195,10 +196,11 @@ func (h *threads) messages(c echo.Context) error {
 
 // transcript reads a page of what was said. What a Run that is still open has said is left
 // out: its stream says it from the start.
-func (h *threads) transcript(c echo.Context, s store.Session, page store.Page) ([]store.Message, error) {
+// With a Run it is the history that ends with the Turn of that Run, whichever branch it is on.
+func (h *threads) transcript(c echo.Context, s store.Session, runID string, page store.Page) ([]store.Message, error) {
 	ctx := c.Request().Context()
 	in := auth.From(ctx).Scope()
-	rows, err := h.store.Messages(ctx, in, s.ID, page)
+	rows, err := h.branch(c, s, runID, page)
 	if err != nil {
 		return nil, err
 	}
@@ -213,6 +215,29 @@ func (h *threads) transcript(c echo.Context, s store.Session, page store.Page) (
 		rows = without(rows, last.ID)
 	}
 	return rows, err
+}
+
+// branch reads a page of the current branch, or of the one a Run is on.
+func (h *threads) branch(c echo.Context, s store.Session, runID string, page store.Page) ([]store.Message, error) {
+	ctx := c.Request().Context()
+	in := auth.From(ctx).Scope()
+	if runID == "" {
+		return h.store.Messages(ctx, in, s.ID, page)
+	}
+	if !bridge.ValidExternalID(runID) {
+		return nil, refuse(bridge.RefusedInvalidID, "")
+	}
+	run, err := h.store.RunByExternalID(ctx, in, s.ID, runID)
+	if errors.Is(err, store.ErrNotFound) {
+		run, err = h.store.Run(ctx, in, runID)
+	}
+	if err == nil && run.SessionID != s.ID {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h.store.BranchMessages(ctx, in, s.ID, run.TurnID, page)
 }
 
 // nextLink points to the page of older entries (RFC 8288).
