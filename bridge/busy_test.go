@@ -19,18 +19,20 @@ import (
 type talker struct {
 	mu        sync.Mutex
 	calls     []bridge.Call
+	called    chan string // what each call asked
 	cancelled chan string
 	finish    chan struct{} // ends one that is held
 }
 
 func newTalker() *talker {
-	return &talker{cancelled: make(chan string, 64), finish: make(chan struct{}, 64)}
+	return &talker{called: make(chan string, 256), cancelled: make(chan string, 64), finish: make(chan struct{}, 64)}
 }
 
 func (a *talker) Start(_ context.Context, call bridge.Call) (bridge.Turn, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls = append(a.calls, call)
+	a.called <- call.Input().Content.String()
 	return &talk{a: a, asked: call.Input().Content.String(), id: fmt.Sprint("a", len(a.calls)), stop: make(chan struct{})}, nil
 }
 
