@@ -56,7 +56,7 @@ func (req *ChatRequest) check() error {
 			return &Refusal{Code: RefusedInvalidID, Message: "Message ids are 1 to 128 letters, digits, dots, colons, underscores or hyphens."}
 		}
 	}
-	return nil
+	return req.checkState()
 }
 
 // intake takes one request inside one transaction.
@@ -114,7 +114,12 @@ func (in *intake) load(ctx context.Context) error {
 	if err := in.findSession(ctx); err != nil {
 		return err
 	}
-	in.profile = mustJSON(in.req.profile())
+	profile := in.req.profile()
+	var err error
+	if profile.Client, err = in.clientState(ctx); err != nil {
+		return err
+	}
+	in.profile = mustJSON(profile)
 	if !in.exists {
 		in.fresh = usersOf(in.req.Messages, nil)
 		return nil

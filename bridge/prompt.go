@@ -78,7 +78,7 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (store.Run, 
 	turn := store.Turn{
 		ID: run.ID, SessionID: in.session.ID, AgentID: in.session.AgentID, Status: store.TurnQueued, CreatedAt: now,
 		Roles: mustJSON(in.req.Principal.Roles),
-		Input: mustJSON(turnInput{Context: in.req.Context, State: in.req.State, Props: in.req.Props, Traceparent: in.req.Traceparent}),
+		Input: mustJSON(turnInput{Context: in.req.Context, Props: in.req.Props, Traceparent: in.req.Traceparent}),
 	}
 	in.queued = turn
 	if err := in.tx.InsertTurn(ctx, turn); err != nil {

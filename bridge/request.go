@@ -40,6 +40,8 @@ type ChatRequest struct {
 type Profile struct {
 	Dialect string      `json:"dialect"`
 	Tools   []ToolBrief `json:"tools,omitempty"`
+	// Client is what the POST said about the state; of this Run alone.
+	Client *clientState `json:"client,omitempty"`
 	// Callback is of a Turn's first Run and holds for all of them.
 	Callback bool `json:"callback,omitempty"`
 }

@@ -42,15 +42,8 @@ const maxIDsPerQuery = 256
 func (r *Reader) KnownMessageIDs(ctx context.Context, in store.Scope, sessionID string, externalIDs []string) (map[string]bool, error) {
 	known := make(map[string]bool, len(externalIDs))
 	for part := range slices.Chunk(externalIDs, maxIDsPerQuery) {
-		q := selecting("SELECT m.external_id FROM messages m JOIN sessions s ON s.session_id = m.session_id", in)
-		q.and("m.session_id = ", sessionID).raw(" AND m.external_id IN (")
-		for i := range slots(len(part)) {
-			if i > 0 {
-				q.raw(", ")
-			}
-			q.bind(part[min(i, len(part)-1)])
-		}
-		got, err := list(ctx, r, scanString, q.raw(")").sql.String(), q.args...)
+		q := ofMessages("m.external_id", in, sessionID, part)
+		got, err := list(ctx, r, scanString, q.sql.String(), q.args...)
 		if err != nil {
 			return nil, err
 		}
@@ -59,6 +52,39 @@ func (r *Reader) KnownMessageIDs(ctx context.Context, in store.Scope, sessionID 
 		}
 	}
 	return known, nil
+}
+
+// NewestRunOf implements store.MessageReader.
+func (r *Reader) NewestRunOf(ctx context.Context, in store.Scope, sessionID string, externalIDs []string) (newest string, err error) {
+	for part := range slices.Chunk(externalIDs, maxIDsPerQuery) {
+		q := ofMessages("COALESCE(MAX(m.run_id), '')", in, sessionID, part)
+		got, err := one(ctx, r, scanString, q.sql.String(), q.args...)
+		if err != nil {
+			return "", err
+		}
+		newest = max(newest, got)
+	}
+	return newest, nil
+}
+
+// ofMessages selects something of the messages with these ids.
+func ofMessages(what string, in store.Scope, sessionID string, externalIDs []string) *query {
+	q := selecting("SELECT "+what+" FROM messages m JOIN sessions s ON s.session_id = m.session_id", in)
+	q.and("m.session_id = ", sessionID).raw(" AND m.external_id IN (")
+	for i := range slots(len(externalIDs)) {
+		if i > 0 {
+			q.raw(", ")
+		}
+		q.bind(externalIDs[min(i, len(externalIDs)-1)])
+	}
+	return q.raw(")")
+}
+
+// LastAnswer implements store.MessageReader.
+func (r *Reader) LastAnswer(ctx context.Context, in store.Scope, sessionID, runID string) (store.Message, error) {
+	q := selecting(selectMessage, in).and("m.session_id = ", sessionID).and("m.run_id = ", runID)
+	q.raw(" AND m.output AND m.role = 'assistant' ORDER BY m.message_id DESC LIMIT 1")
+	return one(ctx, r, scanMessage, q.sql.String(), q.args...)
 }
 
 // slots rounds the length of an IN list up, so that lists of all lengths share three
