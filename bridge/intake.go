@@ -65,15 +65,16 @@ type intake struct {
 	tx  store.Tx
 	req ChatRequest
 
-	session store.Session
-	exists  bool
-	fresh   []agui.Message  // messages of the user that are new
-	answers []given         // what answers a Question of this Session
-	settled []inbox.Settled // Questions this request settled
-	notes   []agui.Event    // what the client must hear beside the log
-	active  *store.Turn     // the Turn under way
-	profile []byte
-	queued  store.Turn // by this request
+	session   store.Session
+	exists    bool
+	fresh     []agui.Message  // messages of the user that are new
+	answers   []given         // what answers a Question of this Session
+	settled   []inbox.Settled // Questions this request settled
+	answering bool            // it answers something, of this Session or not
+	notes     []agui.Event    // what the client must hear beside the log
+	active    *store.Turn     // the Turn under way
+	profile   []byte
+	queued    store.Turn // by this request
 }
 
 // given is an Answer and the Question it is meant for.
@@ -135,7 +136,9 @@ func (in *intake) load(ctx context.Context) error {
 		return err
 	}
 	in.fresh = usersOf(in.req.Messages, known)
-	return in.matchAnswers(ctx, append(in.req.Answers, toolAnswers(in.req.Messages, known)...))
+	answers := append(in.req.Answers, toolAnswers(in.req.Messages, known)...)
+	in.answering = len(answers) > 0
+	return in.matchAnswers(ctx, answers)
 }
 
 // findSession finds the thread by its id or, for an answer that names none, by the

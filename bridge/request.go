@@ -94,6 +94,8 @@ type Reply struct {
 	After   int64  // a position before the Run's first event
 	Notes   []agui.Event
 
+	answering bool // the request answered something
+
 	// CallNames are the names of the Turn's tool calls so far, by id, for a dialect that
 	// repeats them on results; only TDesign does.
 	CallNames map[string]string

@@ -33,18 +33,19 @@ func (h *runs) mount(to *routes) {
 }
 
 type runJSON struct {
-	ID        string     `json:"id"`
-	RunID     string     `json:"runId"`
-	ThreadID  string     `json:"threadId"`
-	TurnID    string     `json:"turnId"`
-	Status    string     `json:"status"`
-	FirstSeq  int64      `json:"firstSeq,omitempty"`
-	LastSeq   int64      `json:"lastSeq,omitempty"`
-	ErrorCode string     `json:"errorCode,omitempty"`
-	CreatedAt time.Time  `json:"createdAt"`
-	StartedAt *time.Time `json:"startedAt,omitempty"`
-	EndedAt   *time.Time `json:"endedAt,omitempty"`
-	Turn      *turnJSON  `json:"turn,omitempty"`
+	ID           string     `json:"id"`
+	RunID        string     `json:"runId"`
+	ThreadID     string     `json:"threadId"`
+	TurnID       string     `json:"turnId"`
+	Status       string     `json:"status"`
+	FirstSeq     int64      `json:"firstSeq,omitempty"`
+	LastSeq      int64      `json:"lastSeq,omitempty"`
+	ErrorCode    string     `json:"errorCode,omitempty"`
+	ErrorMessage string     `json:"errorMessage,omitempty"` // as GET /api/threads/{id} tells it of the last Run
+	CreatedAt    time.Time  `json:"createdAt"`
+	StartedAt    *time.Time `json:"startedAt,omitempty"`
+	EndedAt      *time.Time `json:"endedAt,omitempty"`
+	Turn         *turnJSON  `json:"turn,omitempty"`
 }
 
 type turnJSON struct {

@@ -30,6 +30,12 @@ type StateChange struct {
 	Changes []byte
 }
 
+// BrokenRun is a Run that failed or was cancelled.
+type BrokenRun struct {
+	Run
+	ErrorMessage string // of its Turn; "" when that did not fail
+}
+
 // RunReader reads Runs.
 type RunReader interface {
 	Run(ctx context.Context, in Scope, id string) (Run, error)
@@ -45,7 +51,7 @@ type RunReader interface {
 	// RunsOfTurn lists a Turn's Runs in the order they began; reserved ones come last.
 	RunsOfTurn(ctx context.Context, in Scope, turnID string) ([]Run, error)
 	// BrokenRuns lists the Session's Runs that failed or were cancelled, of those with ids from first to last.
-	BrokenRuns(ctx context.Context, in Scope, sessionID, first, last string) ([]Run, error)
+	BrokenRuns(ctx context.Context, in Scope, sessionID, first, last string) ([]BrokenRun, error)
 	// StateChanges lists what Runs changed of the Session's state, of those with ids from first on: the oldest
 	// MaxPageLimit of them, oldest first.
 	StateChanges(ctx context.Context, in Scope, sessionID, first string) ([]StateChange, error)

@@ -87,10 +87,14 @@ func (r *Reader) RunsOfTurn(ctx context.Context, in store.Scope, turnID string) 
 }
 
 // BrokenRuns implements store.RunReader.
-func (r *Reader) BrokenRuns(ctx context.Context, in store.Scope, sessionID, first, last string) ([]store.Run, error) {
-	q := selecting(selectRun, in).and("x.session_id = ", sessionID).and("x.run_id >= ", first).and("x.run_id <= ", last)
+func (r *Reader) BrokenRuns(ctx context.Context, in store.Scope, sessionID, first, last string) ([]store.BrokenRun, error) {
+	q := selecting("SELECT "+runColumns+`, COALESCE((SELECT t.error_message FROM turns t WHERE t.turn_id = x.turn_id), '')
+		FROM runs x JOIN sessions s ON s.session_id = x.session_id`, in)
+	q.and("x.session_id = ", sessionID).and("x.run_id >= ", first).and("x.run_id <= ", last)
 	q.raw(" AND x.status IN ('FAILED', 'CANCELLED') ORDER BY x.run_id")
-	return list(ctx, r, scanRun, q.sql.String(), q.args...)
+	return list(ctx, r, func(at row) (b store.BrokenRun, err error) {
+		return b, at.Scan(append(runInto(&b.Run), &b.ErrorMessage)...)
+	}, q.sql.String(), q.args...)
 }
 
 // StateChanges implements store.RunReader.

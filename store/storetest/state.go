@@ -59,16 +59,18 @@ func testNewestRunOf(w *world) {
 func testBrokenRuns(w *world) {
 	s := w.session(alice())
 	w.run(s.ID, "t1", store.RunFinished)
-	failed := w.run(s.ID, "t2", store.RunFailed)
-	cancelled := w.run(s.ID, "t3", store.RunCancelled)
+	turn := w.turn(s.ID, store.TurnRunning)
+	w.move(store.TurnMove{ID: turn.ID, From: []store.TurnStatus{store.TurnRunning}, To: store.TurnFailed, ErrorCode: "c", ErrorMessage: "m"})
+	failed := store.BrokenRun{Run: w.run(s.ID, turn.ID, store.RunFailed), ErrorMessage: "m"}
+	cancelled := store.BrokenRun{Run: w.run(s.ID, "t3", store.RunCancelled)}
 	w.run(s.ID, "t4", store.RunInterrupted)
 	w.run(w.session(alice()).ID, "t5", store.RunFailed)
-	broken := func(first, last string) []store.Run {
+	broken := func(first, last string) []store.BrokenRun {
 		w.Helper()
-		return got[[]store.Run](w)(w.s.BrokenRuns(w.ctx, store.System(), s.ID, first, last))
+		return got[[]store.BrokenRun](w)(w.s.BrokenRuns(w.ctx, store.System(), s.ID, first, last))
 	}
-	same(w, broken("", "~"), []store.Run{failed, cancelled})
-	same(w, broken(cancelled.ID, cancelled.ID), []store.Run{cancelled})
+	same(w, broken("", "~"), []store.BrokenRun{failed, cancelled})
+	same(w, broken(cancelled.ID, cancelled.ID), []store.BrokenRun{cancelled})
 }
 
 func testNoteDropped(w *world) {
