@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestVersion: a build always has a version, whatever it knows of itself.
-func TestVersion(t *testing.T) {
+// TestVersionOf: a build always has a version, whatever it knows of itself.
+func TestVersionOf(t *testing.T) {
 	t.Parallel()
 	const commit = "60f9105aabbccddeeff00112233445566778899a"
 	built := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
