@@ -48,12 +48,12 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 func (req *ChatRequest) check() error {
 	for _, id := range []string{req.ThreadID, req.RunID} {
 		if id != "" && !ValidExternalID(id) {
-			return &Refusal{Code: RefusedInvalidID, Message: "Ids are 1 to 128 letters, digits, dots, colons, underscores or hyphens."}
+			return &Refusal{Code: RefusedInvalidID, Message: InvalidIDs}
 		}
 	}
 	for _, m := range req.Messages {
 		if !ValidExternalID(m.ID) {
-			return &Refusal{Code: RefusedInvalidID, Message: "Message ids are 1 to 128 letters, digits, dots, colons, underscores or hyphens."}
+			return &Refusal{Code: RefusedInvalidID, Message: "A message has no good id. " + InvalidIDs}
 		}
 	}
 	return req.checkState()

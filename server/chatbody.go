@@ -51,7 +51,7 @@ func there(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "nu
 func readAsk(c echo.Context, body []byte, q chatQuery) (*ask, error) {
 	a := &ask{query: q, req: bridge.ChatRequest{
 		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent,
-		ThreadID: c.Request().Header.Get(headerThread), Traceparent: traceparent(c.Request().Header.Get("Traceparent")),
+		ThreadID: headerID(c.Request().Header), Traceparent: traceparent(c.Request().Header.Get("Traceparent")),
 	}}
 	sum := sha256.Sum256(body)
 	a.req.BodyHash = sum[:]
@@ -131,12 +131,12 @@ func (a *ask) readInput(body []byte) error {
 	return a.checkIDs(in.ParentRunID)
 }
 
-// checkIDs: ids get into frames, headers and log lines.
+// checkIDs: ids get into frames, headers and log lines. One of them stands for another thread in a path.
 func (a *ask) checkIDs(ids ...string) error {
 	ids = append(ids, a.req.ThreadID, a.req.RunID)
 	for _, id := range ids {
-		if id != "" && !bridge.ValidExternalID(id) {
-			return refuse(bridge.RefusedInvalidID, "Ids are 1 to 128 letters, digits, dots, colons, underscores or hyphens.")
+		if id != "" && !bridge.ValidExternalID(id) || id == browserThread {
+			return refuse(bridge.RefusedInvalidID, bridge.InvalidIDs)
 		}
 	}
 	return nil

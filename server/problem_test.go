@@ -104,7 +104,7 @@ func TestEveryCode(t *testing.T) {
 			return h.do("GET", "/api/runs/R/events?after=x", "")
 		},
 		"unsupported_protocol_version": func() answer { return h.do("POST", "/api/agui/chat", `{"protocolVersion":"2.0"}`) },
-		"invalid_id":                   func() answer { return h.do("GET", "/api/runs/a%20b", "") },
+		"invalid_id":                   func() answer { return h.do("GET", "/api/runs/a%0Ab", "") },
 		"agent_unknown":                func() answer { return h.do("POST", "/api/agui/chat?agent=x", inputBody("N", "R", "hi")) },
 		"state_too_large": func() answer {
 			return h.do("POST", "/api/agui/chat", `{"messages":[{"id":"big","role":"user","content":"hi"}],"state":{"a":"`+strings.Repeat("x", agui.MaxStateBytes)+`"}}`)

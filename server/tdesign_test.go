@@ -119,7 +119,7 @@ func TestTDesignErrorsAreWords(t *testing.T) {
 	b := &browser{h: h}
 	for path, body := range map[string]string{
 		"/api/agui/chat?agent=nobody": `{"prompt":"hi"}`, "/api/agui/chat?1": `{"prompt":7}`,
-		"/api/agui/chat?2": `{"prompt":"hi","threadId":"a b"}`, "/api/agui/chat?3": `{"toolCallMessage":5}`,
+		"/api/agui/chat?2": `{"prompt":"hi","threadId":"a\nb"}`, "/api/agui/chat?3": `{"toolCallMessage":5}`,
 		"/api/agui/chat?4": `{"messages":[{"id":"u","role":"king","content":"x"}]}`,
 	} {
 		frames := b.postTo(path, body)

@@ -266,6 +266,6 @@ func (h *threads) events(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(headerThread, s.ExternalID)
+	setID(c.Response().Header(), headerThread, s.ExternalID)
 	return h.out.serve(c, feed, agui.NewV1(), true, nil)
 }
