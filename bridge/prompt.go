@@ -79,7 +79,7 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.R
 	turn := store.Turn{
 		ID: run.ID, SessionID: in.session.ID, AgentID: in.session.AgentID, Status: store.TurnQueued, CreatedAt: now,
 		Roles:        mustJSON(in.req.Principal.Roles),
-		Input:        mustJSON(turnInput{Context: in.req.Context, State: in.req.State, Props: in.req.Props, Traceparent: in.req.Traceparent, Queued: in.active != nil}),
+		Input:        mustJSON(turnInput{Context: in.req.Context, Props: in.req.Props, Traceparent: in.req.Traceparent, Queued: in.active != nil}),
 		BranchedFrom: in.branch.branchedFrom(),
 	}
 	in.queued = turn
