@@ -106,10 +106,11 @@ func (in *intake) insertMessage(ctx context.Context, m agui.Message, runID strin
 	if err != nil {
 		return m, err
 	}
-	return m, in.tx.InsertMessage(ctx, store.Message{
+	err = in.tx.InsertMessage(ctx, store.Message{
 		ID: newID(), SessionID: in.session.ID, RunID: runID, ExternalID: m.ID, Role: m.Role,
 		Data: m.AppendJSON(nil), CreatedAt: time.Now(),
 	})
+	return m, err
 }
 
 // sessionTitle is the beginning of what the thread is about.

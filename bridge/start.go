@@ -142,7 +142,8 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 	if first := t.s.transcript; first != nil {
 		t.s.transcript = nil
 		c.Messages, c.Prompt, c.fresh = first, first, first
-		return c, t.loadParts(ctx, &c.Call)
+		err := t.loadParts(ctx, &c.Call)
+		return c, err
 	}
 	var past []pastMessage
 	err := patiently(ctx, func() (err error) {
@@ -153,7 +154,8 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 		return c, err
 	}
 	c.gather(past, runID, t.row.ID)
-	return c, t.loadParts(ctx, &c.Call)
+	err = t.loadParts(ctx, &c.Call)
+	return c, err
 }
 
 func (p Profile) tools() []agui.Tool {
