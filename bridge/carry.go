@@ -161,7 +161,7 @@ func (t *turn) emit(ev agui.Event) error {
 	if t.repeats(ev) {
 		return nil
 	}
-	for _, ev := range t.carry.on(ev) {
+	for _, ev := range t.carry.on(t.named(ev)) {
 		if err := t.run.emit(ev); err != nil {
 			return err
 		}

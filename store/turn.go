@@ -43,6 +43,8 @@ type TurnReader interface {
 	// ActiveTurn is the oldest Turn of the Session that is RUNNING or paused, else the
 	// oldest QUEUED one; ErrNotFound when all are over.
 	ActiveTurn(ctx context.Context, in Scope, sessionID string) (Turn, error)
+	// AgentsOfSession lists the ids of the Agents that the Session's Turns are for.
+	AgentsOfSession(ctx context.Context, in Scope, sessionID string) ([]string, error)
 	// StrandedTurns lists Turns that nothing moves any more: RUNNING or paused, in a Session that the replica may
 	// drive, without a Run that is open or reserved, a command, a ToolCall that waits, or one that was settled and
 	// is still to be passed on. There should be none.
