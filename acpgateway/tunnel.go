@@ -19,7 +19,7 @@ type tunnel struct {
 	id    string // the instance's; run_id on the wire
 	owner string // the Session's: the id, but for an agent beside the thread's own
 	p     *proxy
-	tr *fromacp.Translator // of the Turn that reads, one at a time
+	tr    *fromacp.Translator // of the Turn that reads, one at a time
 
 	records recorder
 
