@@ -19,6 +19,7 @@ type turnInput struct {
 	State       json.RawMessage `json:"state,omitempty"`
 	Props       json.RawMessage `json:"forwarded_props,omitempty"`
 	Traceparent string          `json:"traceparent,omitempty"`
+	Queued      bool            `json:"queued,omitempty"`     // behind a Turn that was not over
 	Unprompted  bool            `json:"unprompted,omitempty"` // the Agent spoke by itself
 }
 
@@ -37,6 +38,7 @@ type turn struct {
 	profile   Profile // of the newest Run
 	restarted bool    // an earlier process called the Agent
 	carry     carry
+	halves    agui.Halves           // of characters that the upstream's deltas cut in two
 	calls     map[string]*shownCall // the tool calls that the log has, as far as this process knows
 
 	mark   string // of the newest Output taken, not handed to the log yet
@@ -217,7 +219,9 @@ func (t *turn) takeOne(ctx context.Context, o Output) error {
 	case o.End != nil:
 		err = t.ended(ctx, o.End)
 	case o.Event != nil:
-		err = t.emit(o.Event)
+		if err = t.run.recallActivity(ctx, o.Event); err == nil {
+			err = t.emit(o.Event)
+		}
 	}
 	return t.failOr(ctx, err)
 }
