@@ -64,7 +64,7 @@ func (t *translator) toolCall(dst []bridge.Output, data []byte) ([]bridge.Output
 	if body.Args = notNull(body.Args); body.Args == nil {
 		body.Args = json.RawMessage("{}")
 	}
-	id := t.id(body.ID)
+	id := t.newCall(body.ID)
 	return event(dst,
 		&agui.ToolCallStart{ToolCallID: id, ToolCallName: shownTool(body.Name), ParentMessageID: t.parent},
 		&agui.ToolCallArgs{ToolCallID: id, Delta: string(body.Args)},
@@ -95,7 +95,7 @@ func (t *translator) toolResult(dst []bridge.Output, data []byte) ([]bridge.Outp
 		text = string(body.Content)
 	}
 	return event(dst, &agui.ToolCallResult{
-		MessageID: newID(), ToolCallID: t.id(body.ID), Role: "tool", Content: agui.Text(text),
+		MessageID: newID(), ToolCallID: t.callID(body.ID), Role: "tool", Content: agui.Text(text),
 	}), nil
 }
 
