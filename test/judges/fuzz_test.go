@@ -7,6 +7,13 @@ import (
 	"testing"
 )
 
+// TestConformance puts the protocol's conformance cases, which agui's own test of that name
+// holds our decoder and grammar to, to the official client.
+func TestConformance(t *testing.T) {
+	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	judge(t, "", "conformance.test.mjs")
+}
+
 // TestFuzzStreams: whatever an agent streams, in any order and with any JSON, all three
 // dialects stay legal: both official clients neither throw nor warn, TDesign's stream keeps to
 // its grammar, and each Run has one terminal event, also for a client that joins afterwards.
