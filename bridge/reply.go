@@ -37,10 +37,10 @@ func (in *intake) callNames(ctx context.Context, run store.Run) (map[string]stri
 	if in.req.Dialect != DialectTDesign || run.ID == "" {
 		return nil, nil
 	}
-	calls, err := in.tx.ToolCallsOfTurn(ctx, store.System(), run.TurnID)
+	calls, err := questionsOf(ctx, in.tx, run.TurnID)
 	names := make(map[string]string, len(calls))
-	for _, c := range calls {
-		names[c.ID] = c.Name
+	for _, q := range calls {
+		names[q.Call.ID] = q.ShownName()
 	}
 	return names, err
 }
@@ -53,7 +53,7 @@ func (in *intake) join(ctx context.Context) (Reply, error) {
 		return Reply{}, err
 	}
 	r, err := in.tail(ctx, run)
-	r.Join = true
+	r.Join, r.answering = true, in.answering
 	if in.active != nil {
 		r.turnID = in.active.ID
 	}

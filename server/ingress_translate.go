@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"aqueduct/agui"
@@ -28,6 +29,7 @@ type ingressReader struct {
 	answers   map[string]bool
 	calls     map[string]int64 // of this Run: where each began
 	agent     []byte           // the agent's own state, told last
+	stated    bool             // the Run has had a state event
 	resumed   *ingressMessage  // that the Turn goes on, until all that was settled is known
 
 	out []ingressMessage
@@ -71,8 +73,12 @@ func (r *ingressReader) event(ctx context.Context, item bridge.Item) error {
 	case *agui.ToolCallArgs, *agui.ToolCallEnd:
 		return nil
 	case *agui.ToolCallResult:
-		r.result(e)
-		return nil
+		return r.result(ctx, e)
+	case *agui.Custom:
+		if e.Name == "question_settled" {
+			r.settled(e)
+			return nil
+		}
 	case *agui.TextMessageStart:
 		r.answers[e.MessageID] = e.Role == agui.RoleAssistant || e.Role == ""
 		return nil
@@ -88,6 +94,7 @@ func (r *ingressReader) event(ctx context.Context, item bridge.Item) error {
 	case *agui.StepFinished:
 		r.step(item, "step_finished", e.StepName)
 	case *agui.StateDelta:
+		r.stated = true
 		r.patched(item, e.Delta)
 	case *agui.StateSnapshot:
 		r.snapshot(item, e.Snapshot)
@@ -119,7 +126,7 @@ func (r *ingressReader) started(ctx context.Context, item bridge.Item, e *agui.R
 		return err
 	}
 	r.turnID, r.requestID, r.begun = run.TurnID, run.ExternalID, item.Seq
-	r.answers, r.calls, r.agent, r.resumed = make(map[string]bool), make(map[string]int64), nil, nil
+	r.answers, r.calls, r.agent, r.stated, r.resumed = make(map[string]bool), make(map[string]int64), nil, false, nil
 	if run.ID == run.TurnID {
 		turn, err := r.store.Turn(ctx, r.in, run.TurnID)
 		if err != nil {
@@ -141,9 +148,14 @@ func (r *ingressReader) started(ctx context.Context, item bridge.Item, e *agui.R
 
 // result notes how a question was settled, when that is why the Turn goes on. Results of
 // what was called in this Run are the agent's own business.
-func (r *ingressReader) result(e *agui.ToolCallResult) {
+func (r *ingressReader) result(ctx context.Context, e *agui.ToolCallResult) error {
 	if r.resumed == nil || r.calls[e.ToolCallID] != 0 {
-		return
+		return nil
+	}
+	if q, err := inbox.Load(ctx, r.store, r.in, e.ToolCallID); err == nil && q.NeverAsked() || r.resumed.Detail.has(e.ToolCallID) {
+		return nil // the tool's own result, which settles nothing
+	} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
 	}
 	var said struct {
 		Status   string `json:"status"`
@@ -153,12 +165,23 @@ func (r *ingressReader) result(e *agui.ToolCallResult) {
 	if !slices.Contains([]string{"approved", "rejected", "expired", "cancelled"}, said.Status) {
 		said.Status, said.OptionID = "answered", ""
 	}
-	if r.resumed.Detail == nil {
-		r.resumed.Detail = &ingressDetail{}
+	r.resumed.settle(ingressSettled{ID: e.ToolCallID, Status: said.Status, OptionID: said.OptionID})
+	return nil
+}
+
+// settled notes that a call was approved which is about to run.
+func (r *ingressReader) settled(e *agui.Custom) {
+	if r.resumed == nil {
+		return
 	}
-	r.resumed.Detail.Settled = append(r.resumed.Detail.Settled, ingressSettled{
-		ID: e.ToolCallID, Status: said.Status, OptionID: said.OptionID,
-	})
+	var said struct {
+		ID       string `json:"id"`
+		Status   string `json:"status"`
+		OptionID string `json:"optionId"`
+	}
+	if json.Unmarshal(e.Value, &said) == nil {
+		r.resumed.settle(ingressSettled{ID: said.ID, Status: strings.ToLower(said.Status), OptionID: said.OptionID})
+	}
 }
 
 // goesOn tells that the Turn goes on, once.
@@ -283,9 +306,11 @@ func (r *ingressReader) patched(item bridge.Item, patch []byte) {
 	}
 }
 
-// snapshot looks for it in the whole state. A Run may begin with the state it found, which
-// is no news, unless it is the thread's first.
+// snapshot looks for it in the whole state. The first one of a Run is the state that the Run found, which is no news,
+// unless it is the thread's first Run.
 func (r *ingressReader) snapshot(item bridge.Item, whole []byte) {
+	found := !r.stated && r.begun > 1
+	r.stated = true
 	var state struct {
 		Agent rawJSON `json:"agent"`
 	}
@@ -295,7 +320,7 @@ func (r *ingressReader) snapshot(item bridge.Item, whole []byte) {
 	if bytes.Equal(state.Agent, r.agent) {
 		return
 	}
-	if item.Seq == r.begun+1 && r.begun > 1 {
+	if found {
 		r.agent = slices.Clone(state.Agent)
 		return
 	}

@@ -56,6 +56,9 @@ func New(cfg Config) *Log {
 // must be set before Run and be quick.
 func (l *Log) OnMoves(heard func(sessionID string, moves []store.Move)) { l.moved = heard }
 
+// Forget drops from memory what is held of a Session that was deleted. What is committed of it afterwards may be held again.
+func (l *Log) Forget(sessionID string) { l.ring.forget(sessionID) }
+
 // Open makes the one Writer of a Session, at the end of its log.
 func (l *Log) Open(ctx context.Context, sessionID string) (*Writer, error) {
 	last, err := l.cfg.Store.LastSeq(ctx, store.System(), sessionID)
@@ -104,6 +107,16 @@ const lastCommitWait = 5 * time.Second
 func (l *Log) ringWake() {
 	select {
 	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// hurry has the next commit not put off. The lock keeps the token and what it is for together: take drops both.
+func (l *Log) hurry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case l.urgent <- struct{}{}:
 	default:
 	}
 }
