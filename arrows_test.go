@@ -52,6 +52,7 @@ func allowed() map[string][]string {
 		"test/faults":                      {},
 		"test/judges":                      {},
 		"test/program":                     {},
+		"test/proxies":                     {},
 		"test/sdk":                         {},
 	}
 }
