@@ -37,6 +37,7 @@ type turn struct {
 	profile   Profile // of the newest Run
 	restarted bool    // an earlier process called the Agent
 	carry     carry
+	halves    agui.Halves // of characters that the upstream's deltas cut in two
 
 	mark   string // of the newest Output taken, not handed to the log yet
 	marker Marker // learns when it is kept; nil when the upstream does not care
@@ -210,7 +211,9 @@ func (t *turn) takeOne(ctx context.Context, o Output) error {
 	case o.End != nil:
 		err = t.ended(ctx, o.End)
 	case o.Event != nil:
-		err = t.emit(o.Event)
+		if err = t.run.recallActivity(ctx, o.Event); err == nil {
+			err = t.emit(o.Event)
+		}
 	}
 	return t.failOr(ctx, err)
 }
