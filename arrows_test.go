@@ -53,6 +53,7 @@ func allowed() map[string][]string {
 		"test/bench":                       {},
 		"test/docker":                      {},
 		"test/faults":                      {},
+		"test/goclients":                   {},
 		"test/judges":                      {},
 		"test/program":                     {},
 		"test/proxies":                     {},
