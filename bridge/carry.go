@@ -159,6 +159,9 @@ func (c *carry) current(start agui.Type, id string) started {
 // emit puts an event of the upstream's into the open Run: characters that were cut in two
 // joined, under the id a continued message has by now, and an activity verified.
 func (t *turn) emit(ev agui.Event) error {
+	if t.repeats(ev) {
+		return nil
+	}
 	for _, whole := range t.halves.Join(nil, ev) {
 		for _, ev := range t.carry.on(whole) {
 			for _, ev := range t.run.verifyActivity(ev) {
