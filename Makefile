@@ -87,7 +87,8 @@ setup-judges: ## the npm packages of test/judges
 setup-agents: ## the npm packages of test/agents: real ACP agents
 	@scripts/need-npm test/agents
 
-setup-tdesign: examples/tdesign/dist/index.html ## examples/tdesign, installed and built
+setup-tdesign: examples/tdesign/dist/index.html ## examples/tdesign, installed and built; examples/tdesign-vue, installed
+	@scripts/need-npm examples/tdesign-vue
 
 examples/tdesign/dist/index.html: examples/tdesign/package-lock.json examples/tdesign/vite.config.js examples/tdesign/index.html $(wildcard examples/tdesign/src/*)
 	@scripts/need-npm examples/tdesign
