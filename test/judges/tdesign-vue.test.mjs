@@ -45,16 +45,21 @@ test("shared state: the page's is the base of the agent's, and both are kept", a
   chat.fine();
 });
 
-test('picture: three of 1.5 MiB in a thread, and the history has them', async () => {
+test('picture: the history has each, byte for byte', async () => {
   await chat.newThread();
-  for (let i = 1; i <= 3; i += 1) {
-    await chat.page.getByLabel('Picture').setInputFiles({ name: 'p.png', mimeType: 'image/png', buffer: Buffer.alloc(1150 * 1024, i) });
+  const files = [Buffer.alloc(1150 * 1024, 1), Buffer.alloc(1000, 2)]; // 1.5 MiB as text: the page sends no history along
+  for (const [i, buffer] of files.entries()) {
+    await chat.page.getByLabel('Picture').setInputFiles({ name: 'p.png', mimeType: 'image/png', buffer });
     await chat.send('text');
-    await chat.until(`answer ${i}`, async () => (await chat.agentTexts()).length === i);
+    await chat.until(`answer ${i + 1}`, async () => (await chat.agentTexts()).length === i + 1);
     await chat.idle();
   }
-  const pictures = (await chat.history()).flatMap((m) => (Array.isArray(m.content) ? m.content : [])).filter((part) => part.type === 'image');
-  assert.equal(pictures.length, 3);
+  const pictures = (await chat.history()).flatMap((m) => m.attachments ?? []);
+  assert.equal(pictures.length, files.length);
+  for (const [i, { url, mimeType }] of pictures.entries()) {
+    const bytes = Buffer.from(await (await fetch(chat.program.url + url)).arrayBuffer());
+    assert.ok(mimeType === 'image/png' && bytes.equals(files[i]), `picture ${i + 1} is another: ${mimeType}, ${bytes.length} bytes`);
+  }
   await chat.reload();
   await chat.shows(/miss nothing/);
   chat.fine();

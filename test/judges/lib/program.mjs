@@ -20,6 +20,11 @@ export function freePort() {
 export function running(ready, command, args, options) {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options });
   const ended = new Promise((resolve) => child.once('close', resolve));
+  // A test that fails half-way leaves nothing behind.
+  process.once('exit', () => {
+    if (options?.detached && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
+    else child.kill('SIGKILL');
+  });
   return new Promise((resolve, reject) => {
     let wrote = '';
     const read = (chunk) => {

@@ -84,8 +84,10 @@ export class Chat {
     return this.page.evaluate((key) => localStorage.getItem(key), this.threadKey);
   }
 
-  async get(path) {
+  // A thread is unknown until its first message has arrived.
+  async get(path, otherwise) {
     const response = await fetch(this.program.url + path);
+    if (response.status === 404 && otherwise) return otherwise;
     assert.equal(response.status, 200, path);
     return response.json();
   }
@@ -95,7 +97,7 @@ export class Chat {
   }
 
   async history() {
-    return this.get(`/api/threads/${await this.threadId}/messages`);
+    return this.get(`/api/threads/${await this.threadId}/messages`, []);
   }
 
   async until(what, check) {
@@ -112,7 +114,7 @@ export class Chat {
     assert.deepEqual(this.trouble.splice(0), [], 'the page complained');
   }
 
-  /** agentMessages is what the agent said, as the history has it. */
+  /** agentTexts is what the agent said, as the history has it. */
   async agentTexts() {
     return (await this.history()).filter((m) => m.role === 'assistant').map((m) => m.content);
   }
