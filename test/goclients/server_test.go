@@ -118,33 +118,6 @@ func (s *server) prompt(text string) string {
 	return resp.Header.Get("X-Run-Id")
 }
 
-// post posts JSON that must be taken.
-func (s *server) post(path, body string) {
-	s.t.Helper()
-	resp, err := http.Post(s.url(path), "application/json", strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		text, _ := io.ReadAll(resp.Body)
-		s.t.Fatalf("POST %s: %s %s", path, resp.Status, text)
-	}
-}
-
-// get gets JSON.
-func (s *server) get(path string, into any) {
-	s.t.Helper()
-	resp, err := http.Get(s.url(path))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(into); err != nil || resp.StatusCode != http.StatusOK {
-		s.t.Fatalf("GET %s: %s %v", path, resp.Status, err)
-	}
-}
-
 // log is what is kept of a Run that is over: each event's bytes by its id.
 func (s *server) log(run string) map[string]string {
 	s.t.Helper()

@@ -22,8 +22,7 @@ export function running(ready, command, args, options) {
   const ended = new Promise((resolve) => child.once('close', resolve));
   // A test that fails half-way leaves nothing behind.
   process.once('exit', () => {
-    if (options?.detached && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
-    else child.kill('SIGKILL');
+    if (child.exitCode === null && child.signalCode === null) process.kill(options?.detached ? -child.pid : child.pid, 'SIGKILL');
   });
   return new Promise((resolve, reject) => {
     let wrote = '';
