@@ -52,9 +52,10 @@ export class Program {
     return program;
   }
 
-  async start() {
+  /** start starts it, again with what there is; args are further flags. */
+  async start(...args) {
     this.#child = await running(/listening on/, process.env.AQUEDUCT, [
-      'serve', '--demo', '--demo-pace', this.pace, '--listen', `127.0.0.1:${this.port}`, '--database', `sqlite:${join(this.#folder, 'a.db')}`,
+      'serve', '--demo', '--demo-pace', this.pace, '--listen', `127.0.0.1:${this.port}`, '--database', `sqlite:${join(this.#folder, 'a.db')}`, ...args,
     ]);
   }
 
