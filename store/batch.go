@@ -132,6 +132,9 @@ type InsertOutbox struct{ Item OutboxItem }
 // Session and external id, keeping its place.
 type UpsertMessage struct{ Message Message }
 
+// InsertPart adds the bytes of a part of a message; nothing happens when the Session has them already.
+type InsertPart struct{ Part MessagePart }
+
 // SessionMove updates a Session at the end of a Run. Nil State and empty Title keep
 // what the row has; UpdatedAt is always set.
 type SessionMove struct {
@@ -160,5 +163,6 @@ func (InsertApproval) move()    {}
 func (TakeToolCall) move()      {}
 func (InsertOutbox) move()      {}
 func (UpsertMessage) move()     {}
+func (InsertPart) move()        {}
 func (SessionMove) move()       {}
 func (CommandDone) move()       {}
