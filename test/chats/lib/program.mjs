@@ -22,7 +22,8 @@ export class Program {
   }
 
   async start() {
-    this.process = spawn(this.command, this.args, { env: { ...process.env, ...this.env }, cwd: this.cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+    this.process = spawn(this.command, this.args, { env: { ...process.env, ...this.env }, cwd: this.cwd, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+    process.once('exit', () => this.alive && this.kill('SIGKILL'));
     for (const stream of [this.process.stdout, this.process.stderr]) stream.on('data', (chunk) => { this.output += chunk; });
     this.ended = new Promise((resolve) => this.process.once('close', resolve));
     await until(`${this.command} answers`, async () => {
@@ -37,8 +38,13 @@ export class Program {
   }
 
   async end(signal = 'SIGTERM') {
-    if (this.alive) this.process.kill(signal);
+    if (this.alive) this.kill(signal);
     await this.ended;
+  }
+
+  // npm starts a shell and that the program: the signal is for all of them.
+  kill(signal) {
+    process.kill(-this.process.pid, signal);
   }
 }
 
