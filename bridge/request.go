@@ -31,15 +31,25 @@ type ChatRequest struct {
 	Props       json.RawMessage
 	BodyHash    []byte
 	Traceparent string
-	JoinOnly    bool // POST /api/agui/connect: nothing is started or settled
-	Callback    bool // the client is told elsewhere than on a response: it is there although nobody listens
+	JoinOnly    bool   // POST /api/agui/connect: nothing is started or settled
+	ParentRunID string // AG-UI's, "" when the client named none
+	OnBusy      string // OnBusyRefuse, OnBusyQueue, or "" for the server's own
+	Channel     bool   // the client reads by a channel, and not the response
+	Unnamed     bool   // the ids of the messages are ours: the client has none
+	Repeat      string // RepeatNever, or ""
+	Callback    bool   // the client is told elsewhere than on a response: it is there although nobody listens
 }
+
+// RepeatNever says that an unnamed message is new, though it is what was asked before.
+const RepeatNever = "never"
 
 // Profile is what a client's POST decides about a Run: how it is spoken to, and which
 // tools it says it has.
 type Profile struct {
 	Dialect string      `json:"dialect"`
 	Tools   []ToolBrief `json:"tools,omitempty"`
+	// Client is what the POST said about the state; of this Run alone.
+	Client *clientState `json:"client,omitempty"`
 	// Callback is of a Turn's first Run and holds for all of them.
 	Callback bool `json:"callback,omitempty"`
 }
@@ -91,6 +101,8 @@ type Reply struct {
 	RunID   string // the client's runId or one of ours, for a join with nothing running
 	After   int64  // a position before the Run's first event
 	Notes   []agui.Event
+
+	answering bool // the request answered something
 
 	// CallNames are the names of the Turn's tool calls so far, by id, for a dialect that
 	// repeats them on results; only TDesign does.

@@ -130,6 +130,8 @@ type reserved struct {
 type posted struct {
 	profile  []byte
 	bodyHash []byte
+	parent   string // AG-UI's parentRunId
+	tails    string
 }
 
 // reserveNext reserves the Run that a chat POST with an answer names, unless one is reserved already, or one is open:
@@ -160,13 +162,14 @@ func reserveNext(ctx context.Context, tx store.Tx, turnID, externalID string, po
 func nextRun(last store.Run, externalID string, post *posted) store.Run {
 	run := store.Run{
 		ID: newID(), SessionID: last.SessionID, TurnID: last.TurnID, ExternalID: externalID,
-		Status: store.RunReserved, Profile: last.Profile, CreatedAt: time.Now(),
+		Status: store.RunReserved, Profile: withoutClient(last.Profile), CreatedAt: time.Now(),
 	}
 	if externalID == "" {
 		run.ExternalID = run.ID
 	}
 	if post != nil {
 		run.Profile, run.BodyHash = mergeProfile(last.Profile, post.profile), post.bodyHash
+		run.ParentRunID, run.Tails = post.parent, post.tails
 	}
 	return run
 }

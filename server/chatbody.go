@@ -21,6 +21,7 @@ type chatQuery struct {
 	Agent   string `query:"agent" validate:"max=128"`
 	Follow  bool   `query:"follow"`
 	OnLeave string `query:"on_leave" validate:"omitempty,oneof=cancel"`
+	OnBusy  string `query:"on_busy" validate:"omitempty,oneof=refuse queue"`
 	Dialect string `query:"dialect" validate:"omitempty,oneof=agui-1.0 agui-0.x tdesign"`
 }
 
@@ -50,8 +51,8 @@ func there(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "nu
 // left out of body.
 func readAsk(c echo.Context, body, sum []byte, q chatQuery) (*ask, error) {
 	a := &ask{query: q, req: bridge.ChatRequest{
-		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent,
-		ThreadID: c.Request().Header.Get(headerThread), Traceparent: traceparent(c.Request().Header.Get("Traceparent")),
+		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent, OnBusy: q.OnBusy,
+		ThreadID: headerID(c.Request().Header), Traceparent: traceparent(c.Request().Header.Get("Traceparent")),
 	}}
 	a.req.BodyHash = sum
 	if len(bytes.TrimSpace(body)) == 0 {
@@ -82,18 +83,26 @@ func (s shape) isInput() bool {
 	return there(s.Messages) || there(s.ProtocolVersion) || there(s.Resume)
 }
 
-func (s shape) isTDesign() bool { return there(s.Prompt) || there(s.ToolCallMessage) }
+// isTDesign: a member counts that is given, null too; no other client has it.
+func (s shape) isTDesign() bool { return len(s.Prompt) > 0 || len(s.ToolCallMessage) > 0 }
 
-// dialect is what the body's client understands. TDesign always sends Cache-Control:
-// no-cache, official clients never do.
+// dialect is what the body's client understands. A TDesign page may build a RunAgentInput by hand, or a body that says
+// nothing; then its headers tell.
 func (s shape) dialect(r *http.Request) string {
 	switch {
 	case there(s.ProtocolVersion):
 		return bridge.DialectV1
-	case !s.isInput() && s.isTDesign(), strings.Contains(r.Header.Get("Cache-Control"), "no-cache"):
+	case !s.isInput() && s.isTDesign(), sentByTDesign(r.Header):
 		return bridge.DialectTDesign
 	}
 	return bridge.DialectV0
+}
+
+// sentByTDesign reports whether the headers are those of TDesign's fetch, which always sets Cache-Control: no-cache.
+// Clients of other makers set it too, but outside browsers, which alone send Sec-Fetch-Mode; and a browser whose cache is
+// disabled, or whose page was reloaded by force, sends it for every client, with Pragma beside it.
+func sentByTDesign(h http.Header) bool {
+	return strings.Contains(h.Get("Cache-Control"), "no-cache") && h.Get("Sec-Fetch-Mode") != "" && h.Get("Pragma") == ""
 }
 
 // readInput reads a RunAgentInput. Tool messages stay among the messages: bridge tells
@@ -119,15 +128,16 @@ func (a *ask) readInput(body []byte) error {
 		a.req.Answers = append(a.req.Answers, pageAnswer(page.Answer))
 	}
 	a.answers = len(a.req.Answers) > 0 || endsWithToolMessage(in.Messages)
+	a.req.ParentRunID = in.ParentRunID
 	return a.checkIDs(in.ParentRunID)
 }
 
-// checkIDs: ids get into frames, headers and log lines.
+// checkIDs: ids get into frames, headers and log lines. One of them stands for another thread in a path.
 func (a *ask) checkIDs(ids ...string) error {
 	ids = append(ids, a.req.ThreadID, a.req.RunID)
 	for _, id := range ids {
-		if id != "" && !bridge.ValidExternalID(id) {
-			return refuse(bridge.RefusedInvalidID, "Ids are 1 to 128 letters, digits, dots, colons, underscores or hyphens.")
+		if id != "" && !bridge.ValidExternalID(id) || id == browserThread {
+			return refuse(bridge.RefusedInvalidID, bridge.InvalidIDs)
 		}
 	}
 	return nil
@@ -141,6 +151,10 @@ func (a *ask) readTDesign(body []byte) error {
 	}
 	a.req.ThreadID, a.req.RunID = firstOf(page.ThreadID, a.req.ThreadID), page.RunID
 	if strings.TrimSpace(page.Prompt) != "" {
+		a.req.Unnamed = true
+		if page.Regenerate != nil && !*page.Regenerate {
+			a.req.Repeat = bridge.RepeatNever
+		}
 		a.req.Messages = []agui.Message{{ID: uuid.NewString(), Role: agui.RoleUser, Content: agui.Text(page.Prompt)}}
 	}
 	if page.Answer != nil {

@@ -28,6 +28,8 @@ func moveStatement(m store.Move) (Statement, error) {
 		return turnMove(m)
 	case store.RunMove:
 		return runMove(m)
+	case store.RunStateChanges:
+		return runStateChanges(m), nil
 	case store.ToolCallMove:
 		return toolCallMove(m)
 	case store.ToolCallShown:
@@ -52,6 +54,10 @@ func moveStatement(m store.Move) (Statement, error) {
 		return upsertMessage(m.Message), nil
 	case store.InsertPart:
 		return insertPart(m.Part), nil
+	case store.MoveMessage:
+		return moveMessage(m), nil
+	case store.ReplaceMessages:
+		return replaceMessages(m), nil
 	case store.SessionMove:
 		return sessionMove(m), nil
 	case store.CommandDone:

@@ -9,7 +9,7 @@ import (
 
 const (
 	runColumns = `x.run_id, x.session_id, x.turn_id, x.external_id, x.status, x.profile, x.body_hash,
-	x.first_seq, x.last_seq, x.error_code, x.created_at, x.started_at, x.ended_at`
+	x.first_seq, x.last_seq, x.error_code, x.created_at, x.started_at, x.ended_at, x.parent_run_id, x.tails`
 	selectRun = `SELECT ` + runColumns + ` FROM runs x JOIN sessions s ON s.session_id = x.session_id`
 )
 
@@ -17,6 +17,7 @@ func runInto(r *store.Run) []any {
 	return []any{
 		&r.ID, &r.SessionID, &r.TurnID, &r.ExternalID, &r.Status, &r.Profile, &r.BodyHash, &r.FirstSeq, &r.LastSeq,
 		&r.ErrorCode, timeInto{&r.CreatedAt}, timeInto{&r.StartedAt}, timeInto{&r.EndedAt},
+		&r.ParentRunID, &r.Tails,
 	}
 }
 
@@ -86,6 +87,31 @@ func (r *Reader) RunsOfTurn(ctx context.Context, in store.Scope, turnID string) 
 	return list(ctx, r, scanRun, q.sql.String(), q.args...)
 }
 
+// BrokenRuns implements store.RunReader.
+func (r *Reader) BrokenRuns(ctx context.Context, in store.Scope, sessionID, first, last string) ([]store.BrokenRun, error) {
+	q := selecting("SELECT "+runColumns+`, COALESCE((SELECT t.error_message FROM turns t WHERE t.turn_id = x.turn_id), '')
+		FROM runs x JOIN sessions s ON s.session_id = x.session_id`, in)
+	q.and("x.session_id = ", sessionID).and("x.run_id >= ", first).and("x.run_id <= ", last)
+	q.raw(" AND x.status IN ('FAILED', 'CANCELLED') ORDER BY x.run_id")
+	return list(ctx, r, func(at row) (b store.BrokenRun, err error) {
+		return b, at.Scan(append(runInto(&b.Run), &b.ErrorMessage)...)
+	}, q.sql.String(), q.args...)
+}
+
+// StateChanges implements store.RunReader.
+func (r *Reader) StateChanges(ctx context.Context, in store.Scope, sessionID, first string) ([]store.StateChange, error) {
+	q := selecting("SELECT x.run_id, x.state_changes FROM runs x JOIN sessions s ON s.session_id = x.session_id", in)
+	q.and("x.session_id = ", sessionID).and("x.run_id >= ", first)
+	q.raw(" AND x.state_changes IS NOT NULL ORDER BY x.run_id").limit(store.MaxPageLimit)
+	return list(ctx, r, func(at row) (c store.StateChange, err error) {
+		return c, at.Scan(&c.RunID, &c.Changes)
+	}, q.sql.String(), q.args...)
+}
+
+func runStateChanges(m store.RunStateChanges) Statement {
+	return Statement{SQL: "UPDATE runs SET state_changes = $2 WHERE run_id = $1", Args: []any{m.ID, string(m.Changes)}}
+}
+
 // InsertRun implements store.RunTx.
 func (t *Tx) InsertRun(ctx context.Context, r store.Run) error {
 	s := insertRun(r)
@@ -95,11 +121,23 @@ func (t *Tx) InsertRun(ctx context.Context, r store.Run) error {
 func insertRun(r store.Run) Statement {
 	return Statement{
 		SQL: `INSERT INTO runs (run_id, session_id, turn_id, external_id, status, profile, body_hash, first_seq,
-			last_seq, error_code, created_at, started_at, ended_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+			last_seq, error_code, created_at, started_at, ended_at, parent_run_id, tails)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 		Args: []any{r.ID, r.SessionID, r.TurnID, r.ExternalID, string(r.Status), jsonText(r.Profile), blob(r.BodyHash),
-			r.FirstSeq, r.LastSeq, r.ErrorCode, millis(r.CreatedAt), millis(r.StartedAt), millis(r.EndedAt)},
+			r.FirstSeq, r.LastSeq, r.ErrorCode, millis(r.CreatedAt), millis(r.StartedAt), millis(r.EndedAt),
+			r.ParentRunID, r.Tails},
 	}
+}
+
+// SetRunTail implements store.RunTx. One statement, so that two replicas never undo each other's.
+func (t *Tx) SetRunTail(ctx context.Context, runID, replica string, there bool) error {
+	add := ""
+	if there {
+		add = replica + " "
+	}
+	_, err := t.exec(ctx, `UPDATE runs SET tails = replace(tails, $2, '') || $3
+		WHERE run_id = $1 AND status IN ('RESERVED', 'RUNNING')`, runID, replica+" ", add)
+	return err
 }
 
 func runMove(m store.RunMove) (Statement, error) {
