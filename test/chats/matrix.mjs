@@ -184,7 +184,8 @@ export function matrix(driver, { without = [] } = {}) {
     assert.match(whole, /Once upon.*a time\..*You said allow_once.*The end\./);
     const cuts = Array.from({ length: beforeQuestion + afterAnswer + 1 }, (_, i) => i);
     await inParallel(3, cuts, async (cut) => {
-      assert.equal(await tell(cut, (chat) => chat.reload()), whole, `reloaded after ${cut} frames`);
+      const shown = await tell(cut, (chat) => chat.reload()).catch((error) => `${error}`);
+      assert.equal(shown, whole, `reloaded after ${cut} frames`);
     });
   });
 
@@ -196,6 +197,7 @@ export function matrix(driver, { without = [] } = {}) {
     await chat.shows('killed two three');
     await world().kill();
     await chat.idle();
+    chat.page.troubles = chat.page.troubles.filter((t) => !t.includes('network error')); // that the connection broke
     gate.let();
     await chat.send('say Still here');
     await chat.shows('Still here');

@@ -55,12 +55,12 @@ export class Agent {
 
   /** gate holds the part whose second word is id: nothing passes but what `let` lets through. */
   gate(id) {
-    const gate = { open: 0, sent: 0, wake: () => {}, waits: [] };
+    const gate = { open: 0, sent: -1, wake: () => {}, waits: [] };
     gate.let = (n = Infinity) => {
       gate.open += n;
       gate.wake();
     };
-    /** at waits until n frames were sent. */
+    /** at waits until the agent was called and sent n frames. */
     gate.at = (n) => new Promise((resolve) => {
       gate.waits.push([n, resolve]);
       gate.check();
@@ -94,6 +94,10 @@ export class Agent {
       if (!res.writableFinished) this.left += 1;
       gate?.wake();
     });
+    if (gate?.sent === -1) {
+      gate.sent = 0;
+      gate.check();
+    }
     const frames = (parts[name] ?? parts.say)(body, words);
     for (const [event, data] of frames) {
       while (gate && gate.open === 0 && !gone) await new Promise((resolve) => { gate.wake = resolve; });

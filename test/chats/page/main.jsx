@@ -6,19 +6,15 @@ import { useAgUiRuntime } from '@assistant-ui/react-ag-ui';
 import { useMemo } from 'react';
 import { createRoot } from 'react-dom/client';
 import { Chat } from './Chat.jsx';
+import { historyOf } from './history.js';
 
 const query = new URLSearchParams(location.search);
 const threadId = query.get('thread');
 const aqueduct = query.get('aqueduct');
 
-// A page that comes back starts a run with no messages, which Aqueduct answers with a join.
-const history = {
-  load: async () => ({ messages: [], unstable_resume: (await fetch(`${aqueduct}/api/threads/${threadId}`)).ok }),
-  append: async () => {}, // Aqueduct keeps it
-};
-
 function App() {
   const agent = useMemo(() => new HttpAgent({ url: `${aqueduct}/api/agui/chat`, threadId }), []);
+  const history = useMemo(() => historyOf(aqueduct, threadId), []);
   const runtime = useAgUiRuntime({
     agent,
     adapters: { history, attachments: new SimpleImageAttachmentAdapter() },
