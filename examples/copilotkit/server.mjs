@@ -31,7 +31,10 @@ function page(req, res) {
   const path = normalize(new URL(req.url, 'http://page').pathname);
   const file = join(import.meta.dirname, 'dist', path === '/' ? 'index.html' : path);
   if (!existsSync(file)) return res.writeHead(404).end();
-  res.writeHead(200, { 'Content-Type': kinds[extname(file)] ?? 'application/octet-stream' });
+  res.writeHead(200, {
+    'Content-Type': kinds[extname(file)] ?? 'application/octet-stream',
+    'Cache-Control': path.startsWith('/assets/') ? 'max-age=31536000, immutable' : 'no-cache', // their names are hashes
+  });
   return createReadStream(file).pipe(res);
 }
 

@@ -27,6 +27,14 @@ class AssistantPage extends Chat {
     await this.page.getByLabel('Message').waitFor();
   }
 
+  // The page has come back when it shows the thread. Were the agent let on before, the answer
+  // could end between the page's two looks, and assistant-ui drops the question of a run that
+  // brings no content but a snapshot.
+  async reload() {
+    await super.reload();
+    await this.page.locator('[data-role=user]').first().waitFor();
+  }
+
   async send(text) {
     const box = this.page.getByLabel('Message');
     await box.fill(text);
@@ -35,7 +43,8 @@ class AssistantPage extends Chat {
 
   transcript() {
     return this.page.evaluate(() => [...document.querySelectorAll('[data-role]')]
-      .map((m) => [m.dataset.role, m.querySelector('[data-text]').innerText.trim()]));
+      .map((m) => [m.dataset.role, m.querySelector('[data-text]').innerText.trim()])
+      .filter(([, text]) => text)); // thoughts, which the page does not show, are a message of their own after a reload
   }
 
   async idle() {

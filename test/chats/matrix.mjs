@@ -179,7 +179,7 @@ export function matrix(driver, { without = [] } = {}) {
     return shown;
   }
 
-  test('reload at every cut point', { timeout: 120_000 }, async () => {
+  test('reload at every cut point', { timeout: 300_000 }, async () => {
     const whole = await tell(beforeQuestion + afterAnswer);
     assert.match(whole, /Once upon.*a time\..*You said allow_once.*The end\./);
     const cuts = Array.from({ length: beforeQuestion + afterAnswer + 1 }, (_, i) => i);

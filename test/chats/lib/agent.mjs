@@ -78,7 +78,7 @@ export class Agent {
   }
 
   async #invoke(req, res) {
-    if (req.method !== 'POST') return res.writeHead(404).end(); // Aqueduct looks whether we are there
+    if (req.method !== 'POST') return res.end(); // Aqueduct looks whether the agent is well
     const chunks = [];
     for await (const chunk of req) chunks.push(chunk);
     const body = JSON.parse(Buffer.concat(chunks).toString());

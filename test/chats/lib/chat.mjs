@@ -54,6 +54,6 @@ export class Chat {
   async close() {
     assert.deepEqual(this.page.troubles, [], 'the page met an error');
     assert.deepEqual(this.page.outside, [], 'the page called out');
-    await this.page.context().close();
+    await this.page.close();
   }
 }

@@ -21,6 +21,6 @@ const kinds = { js: 'text/javascript', css: 'text/css' };
 http.createServer((req, res) => {
   if (req.url.startsWith('/api/copilotkit')) return copilotkit(req, res);
   const path = new URL(req.url, 'http://page').pathname;
-  res.writeHead(200, { 'Content-Type': kinds[path.split('.').at(-1)] ?? 'text/html' });
+  res.writeHead(200, { 'Content-Type': kinds[path.split('.').at(-1)] ?? 'text/html', 'Cache-Control': path === '/' ? 'no-cache' : 'max-age=31536000' });
   return createReadStream(join(example, 'dist', path === '/' ? 'index.html' : path)).on('error', () => res.destroy()).pipe(res);
 }).listen(Number(process.env.PORT), '127.0.0.1');

@@ -3,6 +3,9 @@
 import { spawn } from 'node:child_process';
 import net from 'node:net';
 
+/** patience is how long a step may take on a machine that does much else. */
+export const patience = 30_000;
+
 /** freePort is one nobody listens on. */
 export function freePort() {
   return new Promise((resolve) => {
@@ -29,7 +32,7 @@ export class Program {
     await until(`${this.command} answers`, async () => {
       if (this.process.exitCode !== null) throw new Error(`${this.command} ended:\n${this.output}`);
       return (await fetch(this.url).catch(() => undefined))?.ok;
-    }, 30_000);
+    });
     return this;
   }
 
@@ -49,7 +52,7 @@ export class Program {
 }
 
 /** until waits for a condition that something else brings about. */
-export async function until(what, check, ms = 20_000) {
+export async function until(what, check, ms = patience) {
   const end = Date.now() + ms;
   for (;;) {
     const value = await check();

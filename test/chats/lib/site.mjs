@@ -12,7 +12,7 @@ export async function site(folder) {
     const path = normalize(new URL(req.url, 'http://page').pathname);
     const file = join(folder, path === '/' ? 'index.html' : path);
     if (!existsSync(file)) return res.writeHead(404).end();
-    res.writeHead(200, { 'Content-Type': kinds[extname(file)] ?? 'application/octet-stream' });
+    res.writeHead(200, { 'Content-Type': kinds[extname(file)] ?? 'application/octet-stream', ...(path.startsWith('/assets/') && { 'Cache-Control': 'max-age=31536000, immutable' }) });
     return createReadStream(file).pipe(res);
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 import { launch } from '../../judges/lib/chromium.mjs';
 import { Agent } from './agent.mjs';
-import { freePort, Program } from './program.mjs';
+import { freePort, patience, Program } from './program.mjs';
 
 export class World {
   /** start makes the world; origin is the page's, where it is not Aqueduct's own. */
@@ -25,17 +25,17 @@ export class World {
     return world;
   }
 
-  /** page opens a page in a profile of its own that reaches nothing but this machine. */
+  /** page opens a page in a browser that reaches nothing but this machine: what else it asks for ends at a closed door. */
   async page(url) {
-    const context = await this.browser.newContext({ viewport: { width: 900, height: 1400 } });
-    const page = await context.newPage();
+    this.context ??= await this.browser.newContext({ viewport: { width: 900, height: 1400 }, proxy: { server: 'http://127.0.0.1:9' } });
+    const page = await this.context.newPage();
     page.outside = [];
-    await context.route((address) => address.hostname !== '127.0.0.1', (route) => {
-      page.outside.push(route.request().url());
-      return route.abort();
-    });
-    page.setDefaultTimeout(20_000);
     page.troubles = [];
+    page.setDefaultTimeout(patience);
+    page.on('request', (request) => {
+      const { protocol, hostname } = new URL(request.url());
+      if (protocol.startsWith('http') && hostname !== '127.0.0.1') page.outside.push(request.url());
+    });
     page.on('pageerror', (error) => page.troubles.push(String(error)));
     page.on('response', (r) => r.status() >= 400 && r.status() !== 404 && page.troubles.push(`${r.status()} ${r.url()}`));
     await page.goto(url);

@@ -11,7 +11,7 @@ export function historyOf(aqueduct, threadId) {
       const found = await fetch(`${aqueduct}/api/threads/${threadId}`);
       if (!found.ok) return { messages: [] };
       const { lastRun } = await found.json();
-      if (!['FINISHED', 'CANCELLED', 'FAILED'].includes(lastRun?.status)) return { messages: [], unstable_resume: true };
+      if (!['FINISHED', 'INTERRUPTED', 'CANCELLED', 'FAILED'].includes(lastRun?.status)) return { messages: [], unstable_resume: true };
       const thread = new HttpAgent({ url: `${aqueduct}/api/agui/connect`, threadId });
       await thread.runAgent();
       return { ...ExportedMessageRepository.fromArray(withQuestions(fromAgUiMessages(thread.messages), thread.pendingInterrupts)), state: thread.state };
