@@ -124,7 +124,7 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 		SessionID: t.s.id, TurnID: t.row.ID, AgentID: t.row.AgentID, UserID: t.s.row.User,
 		Traceparent: t.input.Traceparent, Context: t.input.Context, ForwardedProps: t.input.Props,
 		State: overlay(t.s.row.State, t.input.State), Tools: profile.tools(),
-		Unprompted: t.input.Unprompted,
+		Unprompted: t.input.Unprompted, Branched: t.row.BranchedFrom != "",
 	}}
 	if first := t.s.transcript; first != nil {
 		t.s.transcript = nil
