@@ -7,7 +7,7 @@ import { after, describe, test } from 'node:test';
 import { clients, finishedWell, noComplaints, Talk } from './lib/clients.mjs';
 import { base, cancelRun, getJSON } from './lib/server.mjs';
 
-const times = 20;
+const times = 10;
 
 /** stopped says something slow and closes the response at an event, as abortRun does; nothing is awaited after that. */
 async function stopped(talk, at) {
