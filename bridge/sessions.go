@@ -37,6 +37,8 @@ type Config struct {
 	Policy *policy.Holder
 	// Hints is what pages that watch are told of Questions and threads; nil is nothing.
 	Hints *hints.Hub
+	// PublicURL is where people reach this server, without a path. URLs of parts begin with it; "" leaves them relative.
+	PublicURL string
 }
 
 // Meter hears what happens, for metrics. Members may be nil; they must be quick.
@@ -89,7 +91,7 @@ func New(cfg Config) *Sessions {
 	s.followInbox()
 	if cfg.Tools != nil {
 		s.settler.Calls = cfg.Tools
-		cfg.Tools.Use(s.settler, s.deadlines.Arm)
+		cfg.Tools.Use(s.settler, s.deadlines.Arm, s.keepToolCall)
 	}
 	return s
 }
@@ -191,7 +193,7 @@ func (s *Sessions) rouse(sessionID string, first *begun) {
 		}
 		return
 	}
-	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1)}
+	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), calls: make(chan *toolKeeping), gone: make(chan struct{})}
 	if first != nil {
 		a.begunBy(*first)
 	}

@@ -29,6 +29,7 @@ func (h *threads) mount(to *routes) {
 	to.callers(http.MethodPatch, "/api/threads/:id", h.rename)
 	to.callers(http.MethodDelete, "/api/threads/:id", h.remove)
 	to.callers(http.MethodGet, "/api/threads/:id/messages", h.messages)
+	to.callers(http.MethodGet, "/api/threads/:id/parts/:sha256", h.part)
 	to.callers(http.MethodGet, "/api/threads/:id/events", h.events)
 }
 
@@ -163,6 +164,10 @@ func (h *threads) remove(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
+// messagesBytes is about how much one page of messages holds, however many are asked for. One message is given whole,
+// whatever its size: this is where what a snapshot cuts can be read.
+const messagesBytes = 4 << 20
+
 type messagesQuery struct {
 	Limit  int    `query:"limit" validate:"gte=0,lte=1000"`
 	Before string `query:"before" validate:"omitempty,uuid"`
@@ -180,7 +185,11 @@ func (h *threads) messages(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	rows, err := h.transcript(c, s, q.Run, store.Page{Limit: q.Limit, Before: q.Before})
+	least := bridge.InlinePart
+	if q.Format != "agui" {
+		least = 0 // a page has nothing but URLs to show parts by
+	}
+	rows, err := h.transcript(c, s, q.Run, store.Page{Limit: q.Limit, Before: q.Before, MaxBytes: messagesBytes}, least)
 	if err != nil {
 		return err
 	}
@@ -197,14 +206,18 @@ func (h *threads) messages(c echo.Context) error {
 // transcript reads a page of what was said. What a Run that is still open has said is left
 // out: its stream says it from the start.
 // With a Run it is the history that ends with the Turn of that Run, whichever branch it is on.
-func (h *threads) transcript(c echo.Context, s store.Session, runID string, page store.Page) ([]store.Message, error) {
+func (h *threads) transcript(c echo.Context, s store.Session, runID string, page store.Page, least int) ([]store.Message, error) {
 	ctx := c.Request().Context()
 	in := auth.From(ctx).Scope()
-	rows, err := h.branch(c, s, runID, page)
+	turnID, err := h.branch(c, s, runID)
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) == page.Size() {
+	rows, whole, err := h.sessions.History(ctx, in, s.ID, turnID, page, least)
+	if err != nil {
+		return nil, err
+	}
+	if !whole && len(rows) > 0 {
 		c.Response().Header().Set("Link", nextLink(c.Request().URL, rows[0].ID))
 	}
 	last, err := h.store.LastRun(ctx, in, s.ID)
@@ -217,16 +230,16 @@ func (h *threads) transcript(c echo.Context, s store.Session, runID string, page
 	return rows, err
 }
 
-// branch reads a page of the current branch, or of the one a Run is on.
-func (h *threads) branch(c echo.Context, s store.Session, runID string, page store.Page) ([]store.Message, error) {
-	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
+// branch is the Turn that ends the branch a Run is on; "" without a Run: the current branch.
+func (h *threads) branch(c echo.Context, s store.Session, runID string) (string, error) {
 	if runID == "" {
-		return h.store.Messages(ctx, in, s.ID, page)
+		return "", nil
 	}
 	if !bridge.ValidExternalID(runID) {
-		return nil, refuse(bridge.RefusedInvalidID, "")
+		return "", refuse(bridge.RefusedInvalidID, "")
 	}
+	ctx := c.Request().Context()
+	in := auth.From(ctx).Scope()
 	run, err := h.store.RunByExternalID(ctx, in, s.ID, runID)
 	if errors.Is(err, store.ErrNotFound) {
 		run, err = h.store.Run(ctx, in, runID)
@@ -234,10 +247,7 @@ func (h *threads) branch(c echo.Context, s store.Session, runID string, page sto
 	if err == nil && run.SessionID != s.ID {
 		err = store.ErrNotFound
 	}
-	if err != nil {
-		return nil, err
-	}
-	return h.store.BranchMessages(ctx, in, s.ID, run.TurnID, page)
+	return run.TurnID, err
 }
 
 // nextLink points to the page of older entries (RFC 8288).

@@ -132,6 +132,9 @@ type InsertOutbox struct{ Item OutboxItem }
 // Session and external id, keeping its place.
 type UpsertMessage struct{ Message Message }
 
+// InsertPart adds the bytes of a part of a message; nothing happens when the Session has them already.
+type InsertPart struct{ Part MessagePart }
+
 // MoveMessage gives a message another ID, and so another place: one that was sent while an earlier Turn ran belongs behind
 // what that Turn said.
 type MoveMessage struct{ ID, NewID string }
@@ -168,7 +171,9 @@ func (InsertApproval) move()    {}
 func (TakeToolCall) move()      {}
 func (InsertOutbox) move()      {}
 func (UpsertMessage) move()     {}
-func (MoveMessage) move()       {}
-func (ReplaceMessages) move()   {}
-func (SessionMove) move()       {}
-func (CommandDone) move()       {}
+func (InsertPart) move()        {}
+
+func (MoveMessage) move()     {}
+func (ReplaceMessages) move() {}
+func (SessionMove) move()     {}
+func (CommandDone) move()     {}

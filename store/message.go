@@ -33,6 +33,8 @@ type MessagePlace struct {
 type MessageReader interface {
 	// Messages returns the newest page.Limit messages before page.Before (an ID), oldest first.
 	Messages(ctx context.Context, in Scope, sessionID string, page Page) ([]Message, error)
+	// Message finds a message by its ID, on whichever branch it is.
+	Message(ctx context.Context, in Scope, id string) (Message, error)
 	// BranchMessages is Messages for the branch that ends with a Turn, whichever branch is current.
 	BranchMessages(ctx context.Context, in Scope, sessionID, turnID string, page Page) ([]Message, error)
 	// MessagePlace finds a message by its external id; of several branches the current one comes first, then the newest.
