@@ -72,7 +72,9 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 		return reply, false, err
 	}
 	turnID := in.settled[0].Question.Call.TurnID
-	next, err := reserveNext(ctx, in.tx, turnID, in.req.RunID, posted{profile: in.profile, bodyHash: in.req.BodyHash})
+	next, err := reserveNext(ctx, in.tx, turnID, in.req.RunID, posted{
+		profile: in.profile, bodyHash: in.req.BodyHash, parent: in.req.ParentRunID, tails: in.s.tailsOf(in.req),
+	})
 	if err != nil {
 		return Reply{}, false, err
 	}
@@ -150,7 +152,8 @@ func (in *intake) keepToolMessage(ctx context.Context, s inbox.Settled, runID st
 	if runID == "" {
 		runID = s.Question.Call.RunID
 	}
-	return in.insertMessage(ctx, in.req.Messages[i], runID)
+	_, err := in.insertMessage(ctx, in.req.Messages[i], runID)
+	return err
 }
 
 // namesQuestion reports whether the option itself says which Question it is of.

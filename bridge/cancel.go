@@ -120,8 +120,15 @@ func (t *turn) cancelParked(ctx context.Context, c store.Command, reserved *stor
 		if err != nil {
 			return err
 		}
-		row = nextRun(runs[len(runs)-1], "", nil)
-		insert = append(insert, store.InsertRun{Run: row})
+		if row = runs[len(runs)-1]; row.Status != store.RunReserved {
+			row = nextRun(row, "", nil)
+			insert = append(insert, store.InsertRun{Run: row})
+		}
+	}
+	if t.row.Status == store.TurnQueued {
+		if err := t.placeInputs(ctx); err != nil {
+			return err
+		}
 	}
 	if err := t.openRun(ctx, row); err != nil {
 		return err
@@ -214,7 +221,7 @@ func (t *turn) cancel(ctx context.Context, c store.Command, before ...store.Move
 	if err != nil {
 		return err
 	}
-	moves, err := t.cancelQuestions(ctx, all, nil, inbox.CancelledBy(p.By))
+	moves, err := t.cancelQuestions(ctx, all, nil, inbox.CancelledBy(p.By), true)
 	if err != nil {
 		return err
 	}

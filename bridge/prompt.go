@@ -24,11 +24,8 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 		return Reply{}, false, err
 	}
 	reply, err := in.tail(ctx, run)
-	if err == nil && in.active != nil { // the Agent's own words: they end for a prompt
-		err = in.tx.InsertCommand(ctx, store.Command{
-			ID: newID(), SessionID: in.session.ID, TurnID: in.active.ID, Kind: store.CommandFinish, CreatedAt: time.Now(),
-		})
-		return reply, true, err
+	if err == nil && in.active != nil {
+		return reply, true, in.endOthers(ctx)
 	}
 	reply.begun = &begun{todo: store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &in.queued, Run: &run, Reserved: 1}}
 	if !in.exists {
@@ -60,7 +57,7 @@ func (in *intake) newSession(ctx context.Context) error {
 }
 
 // queueTurn writes a prompt: its messages, a queued Turn, and its first Run, reserved.
-func (in *intake) queueTurn(ctx context.Context, externalID string) (store.Run, error) {
+func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.Run, err error) {
 	if a := in.req.AgentID; a != "" && a != in.session.AgentID {
 		return store.Run{}, &Refusal{Code: RefusedUnknownAgent, Message: "This thread belongs to another agent."}
 	}
@@ -70,18 +67,23 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (store.Run, 
 		}
 	}
 	now := time.Now()
-	run := store.Run{
+	run = store.Run{
 		ID: newID(), SessionID: in.session.ID, ExternalID: externalID, Status: store.RunReserved,
 		Profile: in.profile, BodyHash: in.req.BodyHash, CreatedAt: now,
 	}
 	run.TurnID = run.ID // a Turn's id is its first Run's
+	run.Tails = in.s.tailsOf(in.req)
+	if run.ParentRunID, err = in.parentRun(ctx); err != nil {
+		return run, err
+	}
 	if externalID == "" {
 		run.ExternalID = run.ID
 	}
 	turn := store.Turn{
 		ID: run.ID, SessionID: in.session.ID, AgentID: in.session.AgentID, Status: store.TurnQueued, CreatedAt: now,
-		Roles: mustJSON(in.req.Principal.Roles),
-		Input: mustJSON(turnInput{Context: in.req.Context, Props: in.req.Props, Traceparent: in.req.Traceparent}),
+		Roles:        mustJSON(in.req.Principal.Roles),
+		Input:        mustJSON(turnInput{Context: in.req.Context, Props: in.req.Props, Traceparent: in.req.Traceparent, Queued: in.active != nil}),
+		BranchedFrom: in.branch.branchedFrom(),
 	}
 	in.queued = turn
 	if err := in.tx.InsertTurn(ctx, turn); err != nil {
@@ -90,16 +92,24 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (store.Run, 
 	if err := in.tx.InsertRun(ctx, run); err != nil {
 		return run, err
 	}
-	for _, m := range in.fresh {
-		if err := in.insertMessage(ctx, m, run.ID); err != nil {
+	if err := in.beginBranch(ctx, run.ID); err != nil {
+		return run, err
+	}
+	for i := range in.fresh {
+		if in.fresh[i], err = in.insertMessage(ctx, in.fresh[i], run.ID); err != nil {
 			return run, err
 		}
 	}
 	return run, nil
 }
 
-func (in *intake) insertMessage(ctx context.Context, m agui.Message, runID string) error {
-	return in.tx.InsertMessage(ctx, store.Message{
+// insertMessage keeps a message, and gives it as it is kept: what is large in it is a row of its own.
+func (in *intake) insertMessage(ctx context.Context, m agui.Message, runID string) (agui.Message, error) {
+	m, err := in.keepParts(ctx, m)
+	if err != nil {
+		return m, err
+	}
+	return m, in.tx.InsertMessage(ctx, store.Message{
 		ID: newID(), SessionID: in.session.ID, RunID: runID, ExternalID: m.ID, Role: m.Role,
 		Data: m.AppendJSON(nil), CreatedAt: time.Now(),
 	})

@@ -32,9 +32,11 @@ type run struct {
 	n         int
 	bytes     int // of all events so far
 	admitted  []agui.Event
-	assistant string // id of the newest assistant message of this Run
-	spoke     bool   // a text delta was seen
+	assistant string                 // id of the newest assistant message of this Run
+	text      *agui.TextMessageStart // of the text message that is open; nil when none is
+	spoke     bool                   // a text delta was seen
 	usage     []agui.TokenUsage
+	recalled  map[string]bool // activities that were looked for in earlier Runs
 }
 
 // openRun makes the reserved row the open Run of the Turn.
@@ -55,7 +57,7 @@ func (t *turn) openRun(ctx context.Context, row store.Run) error {
 // started is the Run's first event and the moves that go with it.
 func (r *run) started(input *agui.RunAgentInput) (store.Move, error) {
 	err := r.emit(&agui.RunStarted{
-		ThreadID: r.t.s.row.ExternalID, RunID: r.row.ExternalID, ProtocolVersion: protocolVersion, Input: input,
+		ThreadID: r.t.s.row.ExternalID, RunID: r.row.ExternalID, ParentRunID: r.row.ParentRunID, ProtocolVersion: protocolVersion, Input: input,
 	})
 	return store.RunMove{
 		ID: r.row.ID, From: store.RunReserved, To: store.RunRunning, FirstSeq: r.row.FirstSeq, StartedAt: time.Now(),
@@ -129,8 +131,14 @@ func (r *run) add(ev agui.Event, begin int) {
 // note remembers what later events of the Run refer to.
 func (r *run) note(ev agui.Event) {
 	switch e := ev.(type) {
+	case *agui.ToolCallStart, *agui.ToolCallResult:
+		r.t.noteCall(ev)
 	case *agui.TextMessageStart:
-		r.assistant = e.MessageID
+		r.assistant, r.text = e.MessageID, e
+	case *agui.TextMessageEnd:
+		if r.text != nil && r.text.MessageID == e.MessageID {
+			r.text = nil
+		}
 	case *agui.TextMessageContent:
 		if !r.spoke {
 			r.spoke = true
@@ -182,6 +190,7 @@ func (r *run) end(ctx context.Context, e ending) error {
 }
 
 func (r *run) endWith(ctx context.Context, e ending) (lost []int, err error) {
+	r.t.emitHalves()
 	if err := r.emit(r.terminal(e)); err != nil {
 		return nil, err
 	}
@@ -248,10 +257,7 @@ func (r *run) transcript(now time.Time) []store.Move {
 		if m.Role == "user" {
 			continue // told by RUN_STARTED; the row was written when it was sent
 		}
-		moves = append(moves, store.UpsertMessage{Message: store.Message{
-			ID: newID(), SessionID: r.t.s.id, RunID: r.row.ID, ExternalID: m.ID, Role: m.Role, Output: true,
-			Data: m.AppendJSON(nil), CreatedAt: now,
-		}})
+		moves = append(moves, r.messageMoves(m, now)...)
 	}
 	return moves
 }

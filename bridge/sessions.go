@@ -29,12 +29,16 @@ type Config struct {
 	// Tools sees to the ToolCalls of Agents; nil without any.
 	Tools  *tools.Service
 	Limits Limits
+	// OnBusy is what becomes of a message while somebody tails the Turn under way: OnBusyRefuse, the default, or OnBusyQueue.
+	OnBusy string
 	Logger *slog.Logger
 	Meter  Meter
 	// Policy says which permissions need no person; nil: none.
 	Policy *policy.Holder
 	// Hints is what pages that watch are told of Questions and threads; nil is nothing.
 	Hints *hints.Hub
+	// PublicURL is where people reach this server, without a path. URLs of parts begin with it; "" leaves them relative.
+	PublicURL string
 }
 
 // Meter hears what happens, for metrics. Members may be nil; they must be quick.
@@ -52,6 +56,7 @@ type Sessions struct {
 	callers   callers
 	pasts     *transcripts
 	inbox     *inbox.Feed
+	tails     *tails
 	threads   *threadHints
 
 	mu      sync.Mutex
@@ -75,6 +80,8 @@ func New(cfg Config) *Sessions {
 		cfg: cfg, deadlines: inbox.NewDeadlines(),
 		active: make(map[string]*session), leaving: make(map[string]bool),
 	}
+	s.tails = newTails(cfg.Replica)
+	s.tails.start, s.tails.write = s.outlive, s.stateTail
 	s.pasts = newTranscripts(cfg.Store, historyBudget)
 	cfg.Log.OnMoves(s.pasts.replaced)
 	cfg.Bell.OnRing(s.wake)
@@ -84,7 +91,7 @@ func New(cfg Config) *Sessions {
 	s.followInbox()
 	if cfg.Tools != nil {
 		s.settler.Calls = cfg.Tools
-		cfg.Tools.Use(s.settler, s.deadlines.Arm)
+		cfg.Tools.Use(s.settler, s.deadlines.Arm, s.keepToolCall)
 	}
 	return s
 }
@@ -186,7 +193,7 @@ func (s *Sessions) rouse(sessionID string, first *begun) {
 		}
 		return
 	}
-	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1)}
+	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), calls: make(chan *toolKeeping), gone: make(chan struct{})}
 	if first != nil {
 		a.begunBy(*first)
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -22,6 +21,7 @@ type chatQuery struct {
 	Agent   string `query:"agent" validate:"max=128"`
 	Follow  bool   `query:"follow"`
 	OnLeave string `query:"on_leave" validate:"omitempty,oneof=cancel"`
+	OnBusy  string `query:"on_busy" validate:"omitempty,oneof=refuse queue"`
 	Dialect string `query:"dialect" validate:"omitempty,oneof=agui-1.0 agui-0.x tdesign"`
 }
 
@@ -47,14 +47,14 @@ type shape struct {
 // there reports whether a member is given; null is as good as absent.
 func there(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// readAsk reads a body of whichever client posted it.
-func readAsk(c echo.Context, body []byte, q chatQuery) (*ask, error) {
+// readAsk reads a body of whichever client posted it. sum is the hash of all of it; messages that are known may have been
+// left out of body.
+func readAsk(c echo.Context, body, sum []byte, q chatQuery) (*ask, error) {
 	a := &ask{query: q, req: bridge.ChatRequest{
-		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent,
+		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent, OnBusy: q.OnBusy,
 		ThreadID: headerID(c.Request().Header), Traceparent: traceparent(c.Request().Header.Get("Traceparent")),
 	}}
-	sum := sha256.Sum256(body)
-	a.req.BodyHash = sum[:]
+	a.req.BodyHash = sum
 	if len(bytes.TrimSpace(body)) == 0 {
 		a.req.Dialect = firstOf(q.Dialect, bridge.DialectTDesign)
 		a.named = a.req.ThreadID != ""
@@ -128,6 +128,7 @@ func (a *ask) readInput(body []byte) error {
 		a.req.Answers = append(a.req.Answers, pageAnswer(page.Answer))
 	}
 	a.answers = len(a.req.Answers) > 0 || endsWithToolMessage(in.Messages)
+	a.req.ParentRunID = in.ParentRunID
 	return a.checkIDs(in.ParentRunID)
 }
 
@@ -150,6 +151,10 @@ func (a *ask) readTDesign(body []byte) error {
 	}
 	a.req.ThreadID, a.req.RunID = firstOf(page.ThreadID, a.req.ThreadID), page.RunID
 	if strings.TrimSpace(page.Prompt) != "" {
+		a.req.Unnamed = true
+		if page.Regenerate != nil && !*page.Regenerate {
+			a.req.Repeat = bridge.RepeatNever
+		}
 		a.req.Messages = []agui.Message{{ID: uuid.NewString(), Role: agui.RoleUser, Content: agui.Text(page.Prompt)}}
 	}
 	if page.Answer != nil {

@@ -14,6 +14,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/tools"
+	"aqueduct/server/auth"
 	"aqueduct/store"
 )
 
@@ -22,13 +23,20 @@ import (
 // token of their environment, which is good for the calls of their Session.
 type toolProxy struct {
 	sessions *bridge.Sessions
+	store    store.Store
 	in       *intake
 	draining context.Context // a wait ends with it: whoever waits asks our successor
 }
 
 func (h *toolProxy) mount(to *routes) {
 	to.open(http.MethodPost, "/v1/tools/:call", h.invoke)
-	to.open(http.MethodGet, "/v1/tool_calls/:id", h.get)
+	own := to.authenticate()(h.own)
+	to.open(http.MethodGet, "/v1/tool_calls/:id", func(c echo.Context) error {
+		if token, err := runToken(c); err == nil {
+			return h.get(c, token)
+		}
+		return own(c)
+	})
 	to.open(http.MethodPost, "/v1/tool_calls/:id", h.wait)
 }
 
@@ -37,6 +45,7 @@ type invokeBody struct {
 	RunID          string  `json:"run_id" validate:"required,max=128"`
 	Args           rawJSON `json:"args"`
 	IdempotencyKey string  `json:"idempotency_key" validate:"max=200"`
+	CallID         string  `json:"call_id" validate:"max=200"` // the agent's own, as in its tool_call frames; "": the key
 	TimeoutMS      int64   `json:"timeout_ms" validate:"gte=0,lte=3600000"`
 }
 
@@ -73,7 +82,7 @@ func (h *toolProxy) invoke(c echo.Context) error {
 		return err
 	}
 	call, err := h.sessions.InvokeTool(c.Request().Context(), token, bridge.ToolRequest{
-		RunID: body.RunID, Name: name, Args: []byte(body.Args), Key: body.IdempotencyKey, Timeout: time.Duration(body.TimeoutMS) * time.Millisecond,
+		RunID: body.RunID, Name: name, Args: []byte(body.Args), Key: body.IdempotencyKey, CallID: body.CallID, Timeout: time.Duration(body.TimeoutMS) * time.Millisecond,
 	})
 	h.in.awaits(c, 0) // from now on: how long the tool might run only its registration knew
 	var failed *tools.Error
@@ -94,12 +103,23 @@ func (h *toolProxy) leaving(err error) error {
 	return err
 }
 
-// get is GET /v1/tool_calls/{id}.
-func (h *toolProxy) get(c echo.Context) error {
-	token, err := runToken(c)
+// own is GET /v1/tool_calls/{id} for the user of the thread that the call belongs to. For everybody else there is none of
+// that id.
+func (h *toolProxy) own(c echo.Context) error {
+	id, err := pathID(c, "id")
 	if err != nil {
 		return err
 	}
+	ctx := c.Request().Context()
+	call, err := h.store.ToolCall(ctx, auth.From(ctx).Scope(), id)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, proxiedOut(call))
+}
+
+// get is GET /v1/tool_calls/{id} for the agent.
+func (h *toolProxy) get(c echo.Context, token string) error {
 	id, err := pathID(c, "id")
 	if err != nil {
 		return err

@@ -7,31 +7,73 @@ import (
 	"aqueduct/store"
 )
 
-const selectMessage = `SELECT m.message_id, m.session_id, m.run_id, m.external_id, m.role, m.output, m.data, m.created_at
-	FROM messages m JOIN sessions s ON s.session_id = m.session_id`
+const (
+	messageColumns = `m.message_id, m.session_id, m.run_id, m.external_id, m.role, m.output, m.data, m.created_at`
+	selectMessage  = `SELECT ` + messageColumns + ` FROM messages m JOIN sessions s ON s.session_id = m.session_id`
+)
 
 const insertIntoMessages = `INSERT INTO messages (message_id, session_id, run_id, external_id, role, output, data,
-	created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (session_id, external_id) DO `
+	created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (session_id, external_id) WHERE NOT replaced DO `
 
 func scanMessage(at row) (store.Message, error) {
 	var m store.Message
-	err := at.Scan(&m.ID, &m.SessionID, &m.RunID, &m.ExternalID, &m.Role, &m.Output, &m.Data, timeInto{&m.CreatedAt})
+	err := at.Scan(messageInto(&m)...)
 	return m, err
+}
+
+func messageInto(m *store.Message) []any {
+	return []any{&m.ID, &m.SessionID, &m.RunID, &m.ExternalID, &m.Role, &m.Output, &m.Data, timeInto{&m.CreatedAt}}
 }
 
 // Messages implements store.MessageReader.
 func (r *Reader) Messages(ctx context.Context, in store.Scope, sessionID string, page store.Page) ([]store.Message, error) {
-	q := selecting(selectMessage, in).and("m.session_id = ", sessionID)
+	return r.messages(ctx, selecting(selectMessage, in).and("m.session_id = ", sessionID).raw(" AND NOT m.replaced"), page)
+}
+
+// Message implements store.MessageReader.
+func (r *Reader) Message(ctx context.Context, in store.Scope, id string) (store.Message, error) {
+	q := selecting(selectMessage, in).and("m.message_id = ", id)
+	return one(ctx, r, scanMessage, q.sql.String(), q.args...)
+}
+
+// messages reads a page of what a query selects from m.
+func (r *Reader) messages(ctx context.Context, q *query, page store.Page) ([]store.Message, error) {
 	if page.After != "" {
 		q.oldestFirst("m.message_id", page)
-		return list(ctx, r, scanMessage, q.sql.String(), q.args...)
+		return r.messagesWithin(ctx, q, "message_id", page.MaxBytes)
 	}
 	if page.Before != "" {
 		q.and("m.message_id < ", page.Before)
 	}
 	q.raw(" ORDER BY m.message_id DESC").limit(page.Size())
-	got, err := list(ctx, r, scanMessage, q.sql.String(), q.args...)
+	got, err := r.messagesWithin(ctx, q, "message_id DESC", page.MaxBytes)
 	slices.Reverse(got)
+	return got, err
+}
+
+// messagesWithin runs a query of messages up to the one that reaches maxBytes; 0 is no bound. The order is the query's.
+func (r *Reader) messagesWithin(ctx context.Context, q *query, order string, maxBytes int) ([]store.Message, error) {
+	if maxBytes <= 0 {
+		return list(ctx, r, scanMessage, q.sql.String(), q.args...)
+	}
+	if !r.d.StreamsRows {
+		// The inner query hands on where the data lies, so only the rows within the budget are fetched and sent.
+		within := &query{args: q.args}
+		within.raw("SELECT message_id, session_id, run_id, external_id, role, output, data, created_at FROM (SELECT w.*, ")
+		within.raw("SUM(" + r.d.octets("data") + ") OVER (ORDER BY " + order + ") - " + r.d.octets("data") + " AS passed FROM (")
+		within.raw(q.sql.String()).raw(") w) v WHERE passed < CAST(").bind(int64(maxBytes))
+		q = within.raw(" AS BIGINT) ORDER BY " + order)
+	}
+	var got []store.Message
+	size := 0
+	err := each(ctx, r, q.sql.String(), q.args, func(at row) (bool, error) {
+		m, err := scanMessage(at)
+		if err != nil {
+			return false, err
+		}
+		got, size = append(got, m), size+len(m.Data)
+		return size < maxBytes, nil
+	})
 	return got, err
 }
 
@@ -42,7 +84,8 @@ const maxIDsPerQuery = 256
 func (r *Reader) KnownMessageIDs(ctx context.Context, in store.Scope, sessionID string, externalIDs []string) (map[string]bool, error) {
 	known := make(map[string]bool, len(externalIDs))
 	for part := range slices.Chunk(externalIDs, maxIDsPerQuery) {
-		q := ofMessages("m.external_id", in, sessionID, part)
+		q := &query{}
+		q.raw("SELECT m.external_id FROM ").onAnyBranch(sessionID, part).joined(in)
 		got, err := list(ctx, r, scanString, q.sql.String(), q.args...)
 		if err != nil {
 			return nil, err
@@ -57,7 +100,8 @@ func (r *Reader) KnownMessageIDs(ctx context.Context, in store.Scope, sessionID 
 // NewestRunOf implements store.MessageReader.
 func (r *Reader) NewestRunOf(ctx context.Context, in store.Scope, sessionID string, externalIDs []string) (newest string, err error) {
 	for part := range slices.Chunk(externalIDs, maxIDsPerQuery) {
-		q := ofMessages("COALESCE(MAX(m.run_id), '')", in, sessionID, part)
+		q := &query{}
+		q.raw("SELECT COALESCE(MAX(m.run_id), '') FROM ").onAnyBranch(sessionID, part).joined(in)
 		got, err := one(ctx, r, scanString, q.sql.String(), q.args...)
 		if err != nil {
 			return "", err
@@ -67,22 +111,10 @@ func (r *Reader) NewestRunOf(ctx context.Context, in store.Scope, sessionID stri
 	return newest, nil
 }
 
-// ofMessages selects something of the messages with these ids.
-func ofMessages(what string, in store.Scope, sessionID string, externalIDs []string) *query {
-	q := selecting("SELECT "+what+" FROM messages m JOIN sessions s ON s.session_id = m.session_id", in)
-	q.and("m.session_id = ", sessionID).raw(" AND m.external_id IN (")
-	for i := range slots(len(externalIDs)) {
-		if i > 0 {
-			q.raw(", ")
-		}
-		q.bind(externalIDs[min(i, len(externalIDs)-1)])
-	}
-	return q.raw(")")
-}
-
-// LastAnswer implements store.MessageReader.
+// LastAnswer implements store.MessageReader. What came out of a Run has ids from after the Run's own.
 func (r *Reader) LastAnswer(ctx context.Context, in store.Scope, sessionID, runID string) (store.Message, error) {
-	q := selecting(selectMessage, in).and("m.session_id = ", sessionID).and("m.run_id = ", runID)
+	q := &query{}
+	q.raw("SELECT "+messageColumns+" FROM ").onAnyBranch(sessionID, nil).joined(in).and("m.message_id > ", runID).and("m.run_id = ", runID)
 	q.raw(" AND m.output AND m.role = 'assistant' ORDER BY m.message_id DESC LIMIT 1")
 	return one(ctx, r, scanMessage, q.sql.String(), q.args...)
 }

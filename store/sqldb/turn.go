@@ -8,7 +8,8 @@ import (
 
 const (
 	turnColumns = `t.turn_id, t.session_id, t.root_agent_id, t.status, t.input, t.token_hash, t.usage,
-	t.error_code, t.error_message, t.created_at, t.started_at, t.dispatched_at, t.ended_at, t.roles, t.upstream`
+	t.error_code, t.error_message, t.created_at, t.started_at, t.dispatched_at, t.ended_at, t.roles, t.upstream,
+	t.branched_from`
 	selectTurn = `SELECT ` + turnColumns + ` FROM turns t JOIN sessions s ON s.session_id = t.session_id`
 )
 
@@ -16,6 +17,7 @@ func turnInto(t *store.Turn) []any {
 	return []any{
 		&t.ID, &t.SessionID, &t.AgentID, &t.Status, &t.Input, &t.TokenHash, &t.Usage, &t.ErrorCode, &t.ErrorMessage,
 		timeInto{&t.CreatedAt}, timeInto{&t.StartedAt}, timeInto{&t.DispatchedAt}, timeInto{&t.EndedAt}, &t.Roles, &t.Upstream,
+		&t.BranchedFrom,
 	}
 }
 
@@ -43,13 +45,14 @@ func (r *Reader) ActiveTurn(ctx context.Context, in store.Scope, sessionID strin
 }
 
 // passOn is the condition of a Turn, t, of which a settled Question is still to be passed on: its result to the log,
-// or the answer to the Agent. One that ended to wait is called again when nothing is open any more. A server tool is a
-// Question only where a person was asked.
+// or the answer to the Agent. One that ended to wait is called again when nothing is open any more. A server tool has a
+// result when it has ended, and is a Question only where a person was asked.
 const passOn = `EXISTS (SELECT 1 FROM tool_calls q WHERE q.turn_id = t.turn_id
 	AND q.status NOT IN ('WAITING_APPROVAL', 'WAITING_CLIENT')
-	AND (NOT q.told OR q.delivered_at = 0 AND (t.upstream <> 'waits' OR NOT EXISTS (SELECT 1 FROM tool_calls o
-		WHERE o.turn_id = t.turn_id AND o.status IN ('WAITING_APPROVAL', 'WAITING_CLIENT'))))
-	AND (q.kind <> 'server_tool' OR EXISTS (SELECT 1 FROM approvals a WHERE a.approval_id = q.tool_call_id)))`
+	AND (NOT q.told AND (q.kind <> 'server_tool' OR q.status IN ('BLOCKED', 'SUCCEEDED', 'FAILED', 'TIMEOUT'))
+		OR q.delivered_at = 0 AND (t.upstream <> 'waits' OR NOT EXISTS (SELECT 1 FROM tool_calls o
+			WHERE o.turn_id = t.turn_id AND o.status IN ('WAITING_APPROVAL', 'WAITING_CLIENT')))
+		AND (q.kind <> 'server_tool' OR EXISTS (SELECT 1 FROM approvals a WHERE a.approval_id = q.tool_call_id))))`
 
 // StrandedTurns implements store.TurnReader.
 func (r *Reader) StrandedTurns(ctx context.Context, in store.Scope, replica string, limit int) ([]store.Turn, error) {
@@ -66,11 +69,11 @@ func (r *Reader) StrandedTurns(ctx context.Context, in store.Scope, replica stri
 // InsertTurn implements store.TurnTx.
 func (t *Tx) InsertTurn(ctx context.Context, turn store.Turn) error {
 	return t.insert(ctx, `INSERT INTO turns (turn_id, session_id, root_agent_id, status, input, token_hash, usage,
-		error_code, error_message, created_at, started_at, dispatched_at, ended_at, roles, upstream)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+		error_code, error_message, created_at, started_at, dispatched_at, ended_at, roles, upstream,
+		branched_from) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
 		turn.ID, turn.SessionID, turn.AgentID, string(turn.Status), jsonText(turn.Input), blob(turn.TokenHash),
 		jsonText(turn.Usage), turn.ErrorCode, turn.ErrorMessage, millis(turn.CreatedAt), millis(turn.StartedAt),
-		millis(turn.DispatchedAt), millis(turn.EndedAt), jsonText(turn.Roles), turn.Upstream)
+		millis(turn.DispatchedAt), millis(turn.EndedAt), jsonText(turn.Roles), turn.Upstream, turn.BranchedFrom)
 }
 
 func turnMove(m store.TurnMove) (Statement, error) {

@@ -19,6 +19,7 @@ type full struct {
 	approval   store.Approval
 	message    store.Message
 	record     store.Record
+	part       store.MessagePart
 	stranded   store.Turn
 	command    store.Command
 	proxy      store.Proxy
@@ -63,10 +64,17 @@ func (w *world) full(p store.Principal) full {
 	})
 	w.tx(func(tx store.Tx) error { _, err := tx.SequenceApprovals(w.ctx, 10); return err })
 	w.tx(func(tx store.Tx) error {
-		return errors.Join(tx.InsertMessage(w.ctx, f.message), tx.InsertMessage(w.ctx, answer), tx.InsertCommand(w.ctx, f.command),
+		input := f.message
+		input.ID, input.RunID, input.ExternalID = w.id(), f.turn.ID, "m2"
+		return errors.Join(tx.InsertMessage(w.ctx, f.message), tx.InsertMessage(w.ctx, answer), tx.InsertMessage(w.ctx, input), tx.InsertCommand(w.ctx, f.command),
 			tx.UpsertProxy(w.ctx, f.proxy), tx.UpsertSandboxInstance(w.ctx, f.instance))
 	})
 	w.serverCall(f.session.ID, store.ToolCall{Status: store.ToolWaitingClient, TurnID: w.turn(f.session.ID, store.TurnDone).ID})
+	f.part = store.MessagePart{SessionID: f.session.ID, SHA256: "abc", MimeType: "image/png", Data: []byte("p"), CreatedAt: at(6)}
+	hidden := w.session(p)
+	w.tx(func(tx store.Tx) error {
+		return errors.Join(tx.InsertMessagePart(w.ctx, f.part), tx.DeleteSession(w.ctx, hidden.ID, at(2)))
+	})
 	later := f.record // which is not sequenced yet
 	later.ID = w.id()
 	w.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record, later},
@@ -161,9 +169,25 @@ func (w *world) reads(f full) map[string]sees {
 		"Messages": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.Messages(ctx, in, session, store.Page{}))
 		},
+		"Message": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Message(ctx, in, f.message.ID)) },
+		"BranchMessages": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.BranchMessages(ctx, in, session, turn, store.Page{}))
+		},
+		"MessagePlace": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.MessagePlace(ctx, in, session, "m1"))
+		},
+		"InputsOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.InputsOfTurn(ctx, in, session, turn))
+		},
+		"TurnBefore": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.TurnBefore(ctx, in, turn))
+		},
 		"KnownMessageIDs": func(r store.Reader, in store.Scope) (bool, error) {
 			known, err := r.KnownMessageIDs(ctx, in, session, []string{"m1"})
 			return known["m1"], err
+		},
+		"MessagePart": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.MessagePart(ctx, in, session, f.part.SHA256))
 		},
 		"ToolCall": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ToolCall(ctx, in, f.toolCall.ID))
@@ -252,6 +276,9 @@ func (w *world) unowned(f full) map[string]sees {
 		"Proxy":     func(r store.Reader, in store.Scope) (bool, error) { return found(r.Proxy(w.ctx, in, f.proxy.ID)) },
 		"Proxies":   func(r store.Reader, in store.Scope) (bool, error) { return some(r.Proxies(w.ctx, in)) },
 		"OutboxDue": func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxDue(w.ctx, in, at(1), 10)) },
+		"DeletedSessions": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.DeletedSessions(w.ctx, in, 10))
+		},
 		"LastApprovalChange": func(r store.Reader, in store.Scope) (bool, error) {
 			last, err := r.LastApprovalChange(w.ctx, in)
 			return last > 0, err
