@@ -28,6 +28,9 @@ type Run struct {
 	Tails string
 }
 
+// TailedByChannel, in Tails, stands for a client that reads by a channel: it has no response that could end.
+const TailedByChannel = "* "
+
 // StateChange is what one Run changed of the Session's state. Changes is JSON: for each top-level key, hashes of the
 // value it had before the Run and of those it had in it.
 type StateChange struct {
@@ -40,9 +43,6 @@ type BrokenRun struct {
 	Run
 	ErrorMessage string // of its Turn; "" when that did not fail
 }
-
-// TailedByChannel, in Tails, stands for a client that reads by a channel: it has no response that could end.
-const TailedByChannel = "* "
 
 // RunReader reads Runs.
 type RunReader interface {

@@ -66,7 +66,7 @@ func (w *world) full(p store.Principal) full {
 	w.tx(func(tx store.Tx) error {
 		input := f.message
 		input.ID, input.RunID, input.ExternalID = w.id(), f.turn.ID, "m2"
-		return errors.Join(tx.InsertMessage(w.ctx, f.message), tx.InsertMessage(w.ctx, answer), tx.InsertMessage(w.ctx, input), tx.InsertCommand(w.ctx, f.command),
+		return errors.Join(tx.InsertMessage(w.ctx, f.message), tx.InsertMessage(w.ctx, input), tx.InsertMessage(w.ctx, answer), tx.InsertCommand(w.ctx, f.command),
 			tx.UpsertProxy(w.ctx, f.proxy), tx.UpsertSandboxInstance(w.ctx, f.instance))
 	})
 	w.serverCall(f.session.ID, store.ToolCall{Status: store.ToolWaitingClient, TurnID: w.turn(f.session.ID, store.TurnDone).ID})
@@ -163,6 +163,9 @@ func (w *world) reads(f full) map[string]sees {
 			return some(r.RecordsOfType(ctx, in, f.record.Type, store.Page{}))
 		},
 		"LastMark": func(r store.Reader, in store.Scope) (bool, error) { return found(r.LastMark(ctx, in, session)) },
+		"AgentsOfSession": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.AgentsOfSession(ctx, in, session))
+		},
 		"StrandedTurns": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.StrandedTurns(ctx, in, "nobody", 10))
 		},
