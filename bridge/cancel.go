@@ -214,7 +214,7 @@ func (t *turn) cancel(ctx context.Context, c store.Command, before ...store.Move
 	if err != nil {
 		return err
 	}
-	moves, err := t.cancelQuestions(ctx, all, nil, inbox.CancelledBy(p.By))
+	moves, err := t.cancelQuestions(ctx, all, nil, inbox.CancelledBy(p.By), true)
 	if err != nil {
 		return err
 	}

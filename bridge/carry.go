@@ -158,6 +158,9 @@ func (c *carry) current(start agui.Type, id string) started {
 
 // emit puts an event of the upstream's into the open Run.
 func (t *turn) emit(ev agui.Event) error {
+	if t.repeats(ev) {
+		return nil
+	}
 	for _, ev := range t.carry.on(ev) {
 		if err := t.run.emit(ev); err != nil {
 			return err

@@ -118,14 +118,18 @@ func callEvents(q inbox.Question, parent string) []agui.Event {
 // emitResult tells how a Question was settled.
 func (r *run) emitResult(q inbox.Question) error {
 	return r.emit(&agui.ToolCallResult{
-		MessageID: newID(), ToolCallID: q.Call.ID, Role: "tool", Content: agui.Text(resultText(q)),
+		MessageID: newID(), ToolCallID: q.Call.ID, Role: "tool", Content: agui.Text(r.resultText(q)),
 	})
 }
 
 // resultText is a result as tool messages carry it: text that is JSON, or plain text that
-// a client tool gave.
-func resultText(q inbox.Question) string {
+// a client tool gave. Of a call that we run it is the tool's own, also where a person approved it; of an approved one
+// whose Turn ends first, that it was approved.
+func (r *run) resultText(q inbox.Question) string {
 	var text string
+	if q.RunsHere() && (q.NeverAsked() || q.Call.Status.Terminal()) || q.ClientTool() && len(q.Call.Result) == 0 {
+		return r.callResult(q.Call)
+	}
 	if q.ClientTool() && json.Unmarshal(q.Call.Result, &text) == nil {
 		return text
 	}
@@ -167,12 +171,18 @@ func setIfAbsent(m map[string]json.RawMessage, key string, v json.RawMessage) {
 	}
 }
 
-// questions are all of this Turn, oldest first.
+// questions are all of this Turn, oldest first, and the calls of tools that nobody was asked about.
 func (t *turn) questions(ctx context.Context) (all []inbox.Question, err error) {
 	err = patiently(ctx, func() (err error) {
-		all, t.called, err = questionsOf(ctx, t.s.m.cfg.Store, t.row.ID)
+		all, err = questionsOf(ctx, t.s.m.cfg.Store, t.row.ID)
 		return err
 	})
+	t.called = len(all) > 0
+	for _, q := range all {
+		if q.Call.Kind == store.KindServer {
+			t.know(q.Call)
+		}
+	}
 	return all, err
 }
 
@@ -182,18 +192,19 @@ func (t *turn) open(ctx context.Context) ([]inbox.Question, error) {
 	return slices.DeleteFunc(all, func(q inbox.Question) bool { return !q.Open() }), err
 }
 
-// questionsOf reads a Turn's Questions in two looks, however many there are. called says that the Turn has ToolCalls.
-func questionsOf(ctx context.Context, r store.Reader, turnID string) (all []inbox.Question, called bool, err error) {
+// questionsOf reads a Turn's Questions, and its other ToolCalls, in two looks, however many there are.
+func questionsOf(ctx context.Context, r store.Reader, turnID string) (all []inbox.Question, err error) {
 	calls, err := r.ToolCallsOfTurn(ctx, store.System(), turnID)
 	if err != nil || len(calls) == 0 {
-		return nil, false, err
+		return nil, err
 	}
+	slices.SortStableFunc(calls, func(a, b store.ToolCall) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	approvals := make(map[string]store.Approval)
 	page := store.Page{Limit: store.MaxPageLimit}
 	for {
 		some, err := r.Approvals(ctx, store.System(), store.ApprovalFilter{TurnID: turnID}, page)
 		if err != nil {
-			return nil, true, err
+			return nil, err
 		}
 		for _, a := range some {
 			approvals[a.ID] = a
@@ -206,11 +217,9 @@ func questionsOf(ctx context.Context, r store.Reader, turnID string) (all []inbo
 	for _, call := range calls {
 		q := inbox.Question{Call: call, Approval: approvals[call.ID]}
 		if call.Kind == store.KindQuestion && q.Approval.ID == "" {
-			return nil, true, store.ErrNotFound
+			return nil, store.ErrNotFound
 		}
-		if call.Kind != store.KindServer || q.Approval.ID != "" {
-			all = append(all, q)
-		}
+		all = append(all, q)
 	}
-	return all, true, nil
+	return all, nil
 }

@@ -37,10 +37,10 @@ func (in *intake) callNames(ctx context.Context, run store.Run) (map[string]stri
 	if in.req.Dialect != DialectTDesign || run.ID == "" {
 		return nil, nil
 	}
-	calls, err := in.tx.ToolCallsOfTurn(ctx, store.System(), run.TurnID)
+	calls, err := questionsOf(ctx, in.tx, run.TurnID)
 	names := make(map[string]string, len(calls))
-	for _, c := range calls {
-		names[c.ID] = c.Name
+	for _, q := range calls {
+		names[q.Call.ID] = q.ShownName()
 	}
 	return names, err
 }

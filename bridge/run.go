@@ -28,8 +28,9 @@ type run struct {
 	n         int
 	bytes     int // of all events so far
 	admitted  []agui.Event
-	assistant string // id of the newest assistant message of this Run
-	spoke     bool   // a text delta was seen
+	assistant string                 // id of the newest assistant message of this Run
+	text      *agui.TextMessageStart // of the text message that is open; nil when none is
+	spoke     bool                   // a text delta was seen
 	usage     []agui.TokenUsage
 }
 
@@ -120,8 +121,14 @@ func (r *run) add(ev agui.Event, begin int) {
 // note remembers what later events of the Run refer to.
 func (r *run) note(ev agui.Event) {
 	switch e := ev.(type) {
+	case *agui.ToolCallStart, *agui.ToolCallResult:
+		r.t.noteCall(ev)
 	case *agui.TextMessageStart:
-		r.assistant = e.MessageID
+		r.assistant, r.text = e.MessageID, e
+	case *agui.TextMessageEnd:
+		if r.text != nil && r.text.MessageID == e.MessageID {
+			r.text = nil
+		}
 	case *agui.TextMessageContent:
 		if !r.spoke {
 			r.spoke = true

@@ -17,6 +17,8 @@ type session struct {
 	m     *Sessions
 	id    string
 	bell  chan struct{} // capacity 1
+	calls chan *toolKeeping
+	gone  chan struct{} // closed when drive has ended
 	rung  bool          // guarded by m.mu
 	more  bool          // there is more to do than was done
 	first *begun        // what to do first, if it need not be read
@@ -32,6 +34,7 @@ const driveAgain = time.Second
 
 // drive works through what is asked of the Session until nothing is left to do.
 func (s *session) drive(ctx context.Context) {
+	defer close(s.gone)
 	defer s.closeLog()
 	defer s.release()
 	for {

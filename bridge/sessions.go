@@ -84,7 +84,7 @@ func New(cfg Config) *Sessions {
 	s.followInbox()
 	if cfg.Tools != nil {
 		s.settler.Calls = cfg.Tools
-		cfg.Tools.Use(s.settler, s.deadlines.Arm)
+		cfg.Tools.Use(s.settler, s.deadlines.Arm, s.keepToolCall)
 	}
 	return s
 }
@@ -186,7 +186,7 @@ func (s *Sessions) rouse(sessionID string, first *begun) {
 		}
 		return
 	}
-	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1)}
+	a := &session{m: s, id: sessionID, bell: make(chan struct{}, 1), calls: make(chan *toolKeeping), gone: make(chan struct{})}
 	if first != nil {
 		a.begunBy(*first)
 	}

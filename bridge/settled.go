@@ -29,7 +29,7 @@ func (t *turn) catchUp(ctx context.Context, before ...store.Move) error {
 		return nil
 	}
 	switch {
-	case t.run != nil && len(before) == 0 && len(p.untold) > 0:
+	case t.run != nil && len(before) == 0 && p.tells():
 		due, err := t.reserved(ctx)
 		if err != nil {
 			return err
@@ -37,7 +37,7 @@ func (t *turn) catchUp(ctx context.Context, before ...store.Move) error {
 		if due {
 			return t.endForReserved(ctx)
 		}
-	case t.run == nil && (len(p.untold) > 0 || p.again || p.unshown):
+	case t.run == nil && (p.tells() || p.again || p.unshown):
 		begun, ok, err := t.furtherRun(ctx)
 		if err != nil || !ok {
 			return err
@@ -46,7 +46,7 @@ func (t *turn) catchUp(ctx context.Context, before ...store.Move) error {
 	case t.run == nil && p.quiet():
 		return nil
 	}
-	moves, err := t.emitResults(before, p.untold)
+	moves, err := t.emitNews(before, p)
 	if err != nil {
 		return t.failOr(ctx, err, before...)
 	}
@@ -56,7 +56,8 @@ func (t *turn) catchUp(ctx context.Context, before ...store.Move) error {
 // passing is what is to be passed on.
 type passing struct {
 	open    []inbox.Question
-	untold  []inbox.Question // settled, and the log does not have the result
+	untold  []inbox.Question // concluded, and the log does not have the result
+	begun   []inbox.Question // calls that run here, and the log does not have the start
 	unheard []inbox.Question // settled, and the Agent can be told now
 	again   bool             // by calling it again
 	unshown bool             // a Question is open that the next Run's end has to show
@@ -65,8 +66,13 @@ type passing struct {
 	changed bool             // it is another than the row's
 }
 
-func (p passing) quiet() bool   { return len(p.untold) == 0 && len(p.unheard) == 0 && !p.changed }
+func (p passing) quiet() bool   { return !p.tells() && len(p.unheard) == 0 && !p.changed }
 func (p passing) nothing() bool { return p.quiet() && !p.unshown }
+
+// tells reports whether there is something for the log.
+func (p passing) tells() bool {
+	return len(p.untold) > 0 || len(p.begun) > 0 || slices.ContainsFunc(p.unheard, inbox.Question.RunsHere)
+}
 
 // toPassOn sorts the Turn's Questions.
 func (t *turn) toPassOn(all []inbox.Question) passing {
@@ -77,13 +83,16 @@ func (t *turn) toPassOn(all []inbox.Question) passing {
 			p.open = append(p.open, q)
 			continue
 		}
-		if !q.Call.Told {
+		switch {
+		case q.Concluded() && !q.Call.Told:
 			p.untold = append(p.untold, q)
+		case !q.Concluded() && q.NeverAsked() && !t.isShown(q.Call):
+			p.begun = append(p.begun, q)
 		}
 	}
 	waits := t.noWait() && len(p.open) == 0
 	for _, q := range all {
-		if q.Open() || !q.Call.DeliveredAt.IsZero() {
+		if q.Open() || q.NeverAsked() || !q.Call.DeliveredAt.IsZero() {
 			continue
 		}
 		if q.Proxied() || held || waits { // of a ToolCall of ours the Agent learns by :wait
@@ -100,16 +109,50 @@ func (t *turn) toPassOn(all []inbox.Question) passing {
 	return p
 }
 
+// emitNews puts into the open Run what it has to tell: calls that began, approvals whose calls are about to run, results.
+func (t *turn) emitNews(moves []store.Move, p passing) ([]store.Move, error) {
+	for _, q := range p.begun {
+		if err := t.showCall(q.Call); err != nil {
+			return moves, err
+		}
+		moves = append(moves, store.ToolCallShown{ID: q.Call.ID, RunID: t.run.row.ID, Anyway: true})
+	}
+	for _, q := range p.unheard {
+		if !q.RunsHere() {
+			continue
+		}
+		if !t.isShown(q.Call) { // approved before it was shown
+			if err := t.run.emitCall(q); err != nil {
+				return moves, err
+			}
+			moves = append(moves, store.ToolCallShown{ID: q.Call.ID, RunID: t.run.row.ID, Anyway: true})
+		}
+		if err := t.emitSettled(q); err != nil {
+			return moves, err
+		}
+	}
+	return t.emitResults(moves, p.untold)
+}
+
 // emitResults puts what was settled into the open Run. A Question that was settled before it was shown is shown with it.
 func (t *turn) emitResults(moves []store.Move, untold []inbox.Question) ([]store.Move, error) {
 	for _, q := range untold {
-		if q.Call.RunID == "" {
+		switch {
+		case t.isShown(q.Call):
+		case q.NeverAsked():
+			if err := t.showCall(q.Call); err != nil {
+				return moves, err
+			}
+			moves = append(moves, store.ToolCallShown{ID: q.Call.ID, RunID: t.run.row.ID, Anyway: true})
+		default:
 			if err := t.run.emitCall(q); err != nil {
 				return moves, err
 			}
 		}
-		if err := t.run.emitResult(q); err != nil {
-			return moves, err
+		if c := t.calls[q.Call.ID]; c == nil || !c.resulted {
+			if err := t.run.emitResult(q); err != nil {
+				return moves, err
+			}
 		}
 		moves = append(moves, store.ToolCallTold{ID: q.Call.ID})
 	}
@@ -256,7 +299,7 @@ func (t *turn) callAgain(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	moves, err := t.cancelQuestions(ctx, all, nil, inbox.AskerGone())
+	moves, err := t.cancelQuestions(ctx, all, nil, inbox.AskerGone(), false)
 	if err != nil {
 		return false, err
 	}
@@ -294,8 +337,9 @@ func (t *turn) calledMove(call *Call) store.Move {
 
 // cancelQuestions settles what is open of the Turn's Questions, but for those an Agent listed, as the Decision says,
 // each unless somebody was first, and puts what became of them into the open Run. One that was never shown is not shown
-// any more. One that outlives the Turn stays in the inbox, and the chat learns that it is open elsewhere.
-func (t *turn) cancelQuestions(ctx context.Context, all []inbox.Question, listed []string, d inbox.Decision) ([]store.Move, error) {
+// any more. One that outlives the Turn stays in the inbox, and the chat learns that it is open elsewhere. When the Turn is
+// over with it, a call that still runs is shown as running: nothing can be told of it afterwards.
+func (t *turn) cancelQuestions(ctx context.Context, all []inbox.Question, listed []string, d inbox.Decision, over bool) ([]store.Move, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -324,7 +368,7 @@ func (t *turn) cancelQuestions(ctx context.Context, all []inbox.Question, listed
 		case slices.Contains(stay, q.Call.ID) && q.Call.RunID != "":
 			q.Call.Result = []byte(`{"status":"open"}`)
 			untold = append(untold, q)
-		case !q.Open() && !q.Call.Told:
+		case q.Concluded() && !q.Call.Told, over && !q.Open() && !q.Call.Told:
 			untold = append(untold, q)
 		}
 	}

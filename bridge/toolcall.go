@@ -46,6 +46,7 @@ type ToolRequest struct {
 	Name    string
 	Args    json.RawMessage
 	Key     string // idempotency key; "" for none
+	CallID  string // the agent's own id of the call; "" for none
 	Timeout time.Duration
 }
 
@@ -61,7 +62,7 @@ func (s *Sessions) InvokeTool(ctx context.Context, token string, req ToolRequest
 		return store.ToolCall{}, ErrForeignRun
 	}
 	return s.cfg.Tools.Invoke(ctx, tools.Request{
-		TurnID: turnID, Session: from.session, By: inbox.Prompter(from.session, from.roles), Name: req.Name, Args: req.Args, Key: req.Key, Timeout: req.Timeout,
+		TurnID: turnID, Session: from.session, By: inbox.Prompter(from.session, from.roles), Name: req.Name, Args: req.Args, Key: req.Key, CallID: req.CallID, Timeout: req.Timeout,
 		Declared: func(ctx context.Context, r store.Reader) (map[string]json.RawMessage, error) {
 			return declared(ctx, r, turnID)
 		},

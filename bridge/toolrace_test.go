@@ -448,8 +448,13 @@ func (w *workbench) heard(ctx context.Context, q question, a store.Approval, cal
 		case e.Type == "TOOL_CALL_START" && e.ToolCallID == q.id:
 			shown++
 		case e.Type == "TOOL_CALL_RESULT" && e.ToolCallID == q.id:
-			if results++; !strings.Contains(e.Content, strings.ToLower(string(a.Status))) {
-				return fmt.Errorf("it is %s, and the chat hears %s", a.Status, e.Content)
+			results++
+			says := strings.Contains(e.Content, strings.ToLower(string(a.Status)))
+			if a.Status == store.ApprovalApproved && (turn.Status == store.TurnDone || !says) { // the tool's own result
+				says = call.Status == store.ToolSucceeded && e.Content == `{"cut":true}` || call.Status == store.ToolFailed && strings.Contains(e.Content, call.ErrorCode)
+			}
+			if !says {
+				return fmt.Errorf("it is %s and %s, and the chat hears %s", a.Status, call.Status, e.Content)
 			}
 		}
 	}

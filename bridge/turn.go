@@ -37,6 +37,7 @@ type turn struct {
 	profile   Profile // of the newest Run
 	restarted bool    // an earlier process called the Agent
 	carry     carry
+	calls     map[string]*shownCall // the tool calls that the log has, as far as this process knows
 
 	mark   string // of the newest Output taken, not handed to the log yet
 	marker Marker // learns when it is kept; nil when the upstream does not care
@@ -117,6 +118,8 @@ func (t *turn) follow(ctx context.Context) (err error) {
 		select {
 		case b := <-t.frames():
 			err = t.take(ctx, b)
+		case k := <-t.s.calls:
+			err = t.keepCall(ctx, k)
 		case <-t.quiet.C:
 			err = t.endQuietRun(ctx)
 		case <-t.s.bell:
@@ -171,10 +174,14 @@ func (t *turn) take(ctx context.Context, b batch) error {
 	case t.run == nil:
 		return t.putMark(ctx)
 	case t.run.bytes > t.s.m.cfg.Limits.RunBytes:
-		return t.fail(ctx, &Failure{Code: CodeRunTooLarge, Message: "The agent said more than one answer may hold."})
+		return t.fail(ctx, runTooLarge())
 	}
 	t.listenOn()
 	return t.run.flush(ctx)
+}
+
+func runTooLarge() *Failure {
+	return &Failure{Code: CodeRunTooLarge, Message: "The agent said more than one answer may hold."}
 }
 
 // needsRun reports whether a batch has something for the log. Of an upstream that only ended to wait it has not.
@@ -242,7 +249,7 @@ func (t *turn) ended(ctx context.Context, end *End) error {
 	if t.run != nil {
 		t.run.usage = end.Usage
 	}
-	moves, err := t.cancelQuestions(ctx, all, awaited, inbox.WithdrawnByAgent())
+	moves, err := t.cancelQuestions(ctx, all, awaited, inbox.WithdrawnByAgent(), false)
 	if err != nil {
 		return err
 	}
@@ -281,7 +288,7 @@ func (t *turn) done(ctx context.Context, end *End, all []inbox.Question) error {
 		}
 	}
 	t.run.usage = end.Usage
-	moves, err := t.cancelQuestions(ctx, all, nil, inbox.WithdrawnByAgent())
+	moves, err := t.cancelQuestions(ctx, all, nil, inbox.WithdrawnByAgent(), true)
 	if err != nil {
 		return err
 	}
@@ -323,7 +330,7 @@ func (t *turn) fail(ctx context.Context, f *Failure, before ...store.Move) error
 		}
 		before = append(before, moves...)
 	}
-	moves, err := t.cancelQuestions(ctx, all, nil, inbox.AskerGone())
+	moves, err := t.cancelQuestions(ctx, all, nil, inbox.AskerGone(), true)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -86,6 +87,19 @@ type ingressDetail struct {
 	Settled     []ingressSettled `json:"settled,omitempty"`
 
 	raw rawJSON // an agent's own
+}
+
+// has reports whether a question is told as settled.
+func (d *ingressDetail) has(id string) bool {
+	return d != nil && slices.ContainsFunc(d.Settled, func(s ingressSettled) bool { return s.ID == id })
+}
+
+// settle adds a question that is settled.
+func (m *ingressMessage) settle(s ingressSettled) {
+	if m.Detail == nil {
+		m.Detail = &ingressDetail{}
+	}
+	m.Detail.Settled = append(m.Detail.Settled, s)
 }
 
 // MarshalJSON gives an agent's own detail as it came.

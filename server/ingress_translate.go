@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"aqueduct/agui"
@@ -71,8 +72,12 @@ func (r *ingressReader) event(ctx context.Context, item bridge.Item) error {
 	case *agui.ToolCallArgs, *agui.ToolCallEnd:
 		return nil
 	case *agui.ToolCallResult:
-		r.result(e)
-		return nil
+		return r.result(ctx, e)
+	case *agui.Custom:
+		if e.Name == "question_settled" {
+			r.settled(e)
+			return nil
+		}
 	case *agui.TextMessageStart:
 		r.answers[e.MessageID] = e.Role == agui.RoleAssistant || e.Role == ""
 		return nil
@@ -141,9 +146,14 @@ func (r *ingressReader) started(ctx context.Context, item bridge.Item, e *agui.R
 
 // result notes how a question was settled, when that is why the Turn goes on. Results of
 // what was called in this Run are the agent's own business.
-func (r *ingressReader) result(e *agui.ToolCallResult) {
+func (r *ingressReader) result(ctx context.Context, e *agui.ToolCallResult) error {
 	if r.resumed == nil || r.calls[e.ToolCallID] != 0 {
-		return
+		return nil
+	}
+	if q, err := inbox.Load(ctx, r.store, r.in, e.ToolCallID); err == nil && q.NeverAsked() || r.resumed.Detail.has(e.ToolCallID) {
+		return nil // the tool's own result, which settles nothing
+	} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
 	}
 	var said struct {
 		Status   string `json:"status"`
@@ -153,12 +163,23 @@ func (r *ingressReader) result(e *agui.ToolCallResult) {
 	if !slices.Contains([]string{"approved", "rejected", "expired", "cancelled"}, said.Status) {
 		said.Status, said.OptionID = "answered", ""
 	}
-	if r.resumed.Detail == nil {
-		r.resumed.Detail = &ingressDetail{}
+	r.resumed.settle(ingressSettled{ID: e.ToolCallID, Status: said.Status, OptionID: said.OptionID})
+	return nil
+}
+
+// settled notes that a call was approved which is about to run.
+func (r *ingressReader) settled(e *agui.Custom) {
+	if r.resumed == nil {
+		return
 	}
-	r.resumed.Detail.Settled = append(r.resumed.Detail.Settled, ingressSettled{
-		ID: e.ToolCallID, Status: said.Status, OptionID: said.OptionID,
-	})
+	var said struct {
+		ID       string `json:"id"`
+		Status   string `json:"status"`
+		OptionID string `json:"optionId"`
+	}
+	if json.Unmarshal(e.Value, &said) == nil {
+		r.resumed.settle(ingressSettled{ID: said.ID, Status: strings.ToLower(said.Status), OptionID: said.OptionID})
+	}
 }
 
 // goesOn tells that the Turn goes on, once.

@@ -37,6 +37,7 @@ type invokeBody struct {
 	RunID          string  `json:"run_id" validate:"required,max=128"`
 	Args           rawJSON `json:"args"`
 	IdempotencyKey string  `json:"idempotency_key" validate:"max=200"`
+	CallID         string  `json:"call_id" validate:"max=200"` // the agent's own, as in its tool_call frames; "": the key
 	TimeoutMS      int64   `json:"timeout_ms" validate:"gte=0,lte=3600000"`
 }
 
@@ -73,7 +74,7 @@ func (h *toolProxy) invoke(c echo.Context) error {
 		return err
 	}
 	call, err := h.sessions.InvokeTool(c.Request().Context(), token, bridge.ToolRequest{
-		RunID: body.RunID, Name: name, Args: []byte(body.Args), Key: body.IdempotencyKey, Timeout: time.Duration(body.TimeoutMS) * time.Millisecond,
+		RunID: body.RunID, Name: name, Args: []byte(body.Args), Key: body.IdempotencyKey, CallID: body.CallID, Timeout: time.Duration(body.TimeoutMS) * time.Millisecond,
 	})
 	h.in.awaits(c, 0) // from now on: how long the tool might run only its registration knew
 	var failed *tools.Error

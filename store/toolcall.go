@@ -59,6 +59,12 @@ type ToolCall struct {
 	DeliveredAt time.Time // zero until committed, before the agent is told the answer
 }
 
+// Ended is the ToolCall as a move that ends it leaves it.
+func (c ToolCall) Ended(m ToolCallMove) ToolCall {
+	c.Status, c.Result, c.ErrorCode, c.Error, c.EndedAt = m.To, m.Result, m.ErrorCode, m.Error, m.EndedAt
+	return c
+}
+
 // ToolCallReader reads ToolCalls.
 type ToolCallReader interface {
 	ToolCall(ctx context.Context, in Scope, id string) (ToolCall, error)

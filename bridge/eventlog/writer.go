@@ -70,17 +70,40 @@ func (w *Writer) Keep(ctx context.Context, e Entry) (lost []int, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return Submitted{p, base, len(e.Moves)}.Wait(ctx)
+}
+
+// Submitted is an Entry on its way into the log.
+type Submitted struct {
+	part  *part
+	base  int // of the Entry's moves in the part's
+	moves int
+}
+
+// Submit is Keep in two halves: the owner's goroutine goes on, and whoever has the Entry kept waits for it. The commit is
+// not put off, as with Log.Keep: a request waits.
+func (w *Writer) Submit(ctx context.Context, e Entry) (Submitted, error) {
+	p, base, err := w.put(ctx, e, true)
+	if err != nil {
+		return Submitted{}, err
+	}
+	w.log.hurry()
+	return Submitted{p, base, len(e.Moves)}, nil
+}
+
+// Wait waits for the commit and tells which of the Entry's Moves were lost, as Keep does. Any goroutine may call it.
+func (s Submitted) Wait(ctx context.Context) (lost []int, err error) {
 	select {
-	case <-p.done:
+	case <-s.part.done:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	for i := range e.Moves {
-		if p.lost[base+i] {
+	for i := range s.moves {
+		if s.part.lost[s.base+i] {
 			lost = append(lost, i)
 		}
 	}
-	return lost, p.err
+	return lost, s.part.err
 }
 
 func (w *Writer) put(ctx context.Context, e Entry, wait bool) (p *part, base int, err error) {

@@ -124,6 +124,19 @@ func (q Question) Proxied() bool { return q.Call.ArgsSHA256 != "" }
 // ToolCall whose runner died has to be known, whoever waits for it.
 func (q Question) Outlives() bool { return q.Proxied() && q.Call.Kind == store.KindQuestion }
 
+// NeverAsked reports whether it is no Question but the call of a server tool that runs, or is refused, without anybody
+// being asked.
+func (q Question) NeverAsked() bool { return q.Call.Kind == store.KindServer && q.Approval.ID == "" }
+
+// RunsHere reports whether we run the call, so that what the transcript shows of it is the tool's own result.
+func (q Question) RunsHere() bool {
+	return q.Call.Kind == store.KindServer && (q.Approval.ID == "" || q.Approval.Status == store.ApprovalApproved)
+}
+
+// Concluded reports whether there is a result for the transcript: the Question is settled, and what was to be run for it
+// has ended.
+func (q Question) Concluded() bool { return !q.Open() && (!q.RunsHere() || q.Call.Status.Terminal()) }
+
 // Options are those this Question offered.
 func (q Question) Options() []Option {
 	var options []Option

@@ -26,8 +26,31 @@ func (s *Service) askClient(ctx context.Context, tx store.Tx, approved store.Too
 	if call.Status.Terminal() {
 		return s.clientEnded(ctx, tx, approved.ID, call, now)
 	}
-	s.deadline(call)
-	return tx.InsertToolCall(ctx, call)
+	return tx.InsertToolCall(ctx, call) // its deadline is armed once it is kept: armDispatched
+}
+
+// armDispatched arms the deadlines of the calls that clients were given for approved ones. The transaction that inserts
+// such a call cannot: it may run twice, and the first time's call is then in no row.
+func (s *Service) armDispatched(ctx context.Context) error {
+	s.mu.Lock()
+	approved := s.approved
+	s.approved = nil
+	s.mu.Unlock()
+	for i, of := range approved {
+		calls, err := s.cfg.Store.ToolCallsOfTurn(ctx, store.System(), of.TurnID)
+		if err != nil {
+			s.mu.Lock()
+			s.approved = append(s.approved, approved[i:]...) // for the next look
+			s.mu.Unlock()
+			return err
+		}
+		for _, call := range calls {
+			if call.Kind == store.KindClient && call.UpstreamID == approvedPrefix+of.ID {
+				s.deadline(call)
+			}
+		}
+	}
+	return nil
 }
 
 // Revoke takes back an approved call that nobody runs yet; false when somebody does, or did.

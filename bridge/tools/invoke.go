@@ -2,14 +2,11 @@ package tools
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"time"
-
-	"github.com/google/uuid"
 
 	"aqueduct/bridge/inbox"
 	"aqueduct/policy"
@@ -22,6 +19,7 @@ type Request struct {
 	Name    string
 	Args    json.RawMessage
 	Key     string // idempotency key; "" for none
+	CallID  string // the agent's own id of the call; "" means the Key
 	Timeout time.Duration
 	// Session is where the call comes from, which has been found good.
 	Session store.Session
@@ -45,8 +43,8 @@ func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, erro
 		return p.call, err
 	}
 	p.verdict = s.judge(req, p.tool, p.call, nil)
-	if p.verdict.Action != policy.Allow || p.tool.Kind != store.KindServer {
-		return s.take(ctx, req)
+	if p.verdict.Action != policy.Allow || p.tool.Kind != store.KindServer || req.named() != req.Key && req.Key != "" {
+		return s.take(ctx, req) // also a call with two names: another may have its key, and its events must then not be kept
 	}
 	s.apply(&p.call, p.verdict.Verdict, true)
 	return s.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) { return s.keepAndRun(ctx, p) })
@@ -70,11 +68,14 @@ func (s *Service) await(ctx context.Context, call store.ToolCall, work func(cont
 	var ended store.ToolCall
 	var err error
 	done, ok := s.spawn(call.ID, func(ctx context.Context) { ended, err = work(ctx) })
-	if !ok {
+	if done == nil {
 		return call, errBusy
 	}
 	select {
 	case <-done:
+		if !ok { // another request's work: the same call, by the agent's name for it
+			return s.taken(ctx, call)
+		}
 		return ended, err
 	case <-ctx.Done():
 		return call, ctx.Err()
@@ -85,25 +86,29 @@ var errBusy = &Error{CodeBusy, "Too many tools are running. Try again."}
 
 // keepAndRun runs a call once it is kept that it runs.
 func (s *Service) keepAndRun(ctx context.Context, p proposal) (store.ToolCall, error) {
-	lost, err := s.cfg.Keep(ctx, p.call.SessionID, []store.Move{store.TakeToolCall{ToolCall: p.call}}, recordsOf(p.call, p.verdict))
+	kept, err := s.keep(ctx, Keeping{Call: p.call, Move: store.TakeToolCall{ToolCall: p.call}, Records: recordsOf(p.call, p.verdict)})
 	if err != nil {
 		return p.call, err
 	}
-	if len(lost) > 0 {
-		if call, err := s.taken(ctx, p.call); err != nil || call.ID != p.call.ID {
+	if kept.Lost {
+		if call, err := s.taken(ctx, p.call); err != nil || !sameAttempt(call, p.call) {
 			return call, err
 		}
 	}
-	return s.run(ctx, p.tool.Tool, p.call)
+	return s.run(ctx, p.tool.Tool, p.call, running{shown: kept.Shown})
+}
+
+// sameAttempt reports whether a call that was found is the one that was sent, and so landed although its commit's answer
+// was lost. The id alone does not tell: an agent that repeats its own id of a call gives it twice.
+func sameAttempt(found, sent store.ToolCall) bool {
+	return found.ID == sent.ID && found.Status == store.ToolRunning && found.Replica == sent.Replica &&
+		found.RunningAt.Equal(sent.RunningAt.Truncate(time.Millisecond)) && found.CreatedAt.Equal(sent.CreatedAt.Truncate(time.Millisecond))
 }
 
 // taken finds what was kept in the place of a call that was lost, which is the call itself
 // when only the answer to its commit was.
 func (s *Service) taken(ctx context.Context, call store.ToolCall) (store.ToolCall, error) {
-	kept, err := s.cfg.Store.ToolCall(ctx, store.System(), call.ID)
-	if errors.Is(err, store.ErrNotFound) {
-		kept, err = earlier(ctx, s.cfg.Store, call)
-	}
+	kept, err := earlier(ctx, s.cfg.Store, call)
 	if errors.Is(err, store.ErrNotFound) {
 		err = errRunOver
 	}
@@ -127,6 +132,9 @@ func (s *Service) find(ctx context.Context, r store.Reader, registered lookup, r
 	return ready{}, &Error{CodeUnknownTool, "There is no tool of that name: neither registered nor declared by the client."}
 }
 
+// named is the agent's own name for the call; "" when it has none.
+func (r Request) named() string { return cmp.Or(r.CallID, r.Key) }
+
 // newCall is the row of a call before it is judged.
 func (s *Service) newCall(tool store.Tool, req Request, args json.RawMessage) store.ToolCall {
 	timeout := s.cfg.Limits.Timeout
@@ -136,16 +144,15 @@ func (s *Service) newCall(tool store.Tool, req Request, args json.RawMessage) st
 	if req.Timeout > 0 {
 		timeout = req.Timeout
 	}
+	id := newID()
+	if named := req.named(); named != "" {
+		id = CallID(req.TurnID, named)
+	}
 	return store.ToolCall{
-		ID: uuid.Must(uuid.NewV7()).String(), SessionID: req.Session.ID, TurnID: req.TurnID, Name: tool.Name, Kind: tool.Kind,
+		ID: id, SessionID: req.Session.ID, TurnID: req.TurnID, Name: tool.Name, Kind: tool.Kind,
 		Status: store.ToolCreated, Args: args, ArgsSHA256: hashOf(args), IdempotencyKey: req.Key,
 		OnFailure: tool.OnFailure, Timeout: min(timeout, longestTimeout), CreatedAt: time.Now(),
 	}
-}
-
-func hashOf(args []byte) string {
-	sum := sha256.Sum256(args)
-	return hex.EncodeToString(sum[:])
 }
 
 // checkArgs is the arguments in one line, if they are what the tool takes.
@@ -204,7 +211,9 @@ func (s *Service) take(ctx context.Context, req Request) (store.ToolCall, error)
 	}
 	switch p.call.Status {
 	case store.ToolRunning:
-		call, err := s.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) { return s.run(ctx, p.tool.Tool, p.call) })
+		call, err := s.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) {
+			return s.run(ctx, p.tool.Tool, p.call, running{})
+		})
 		if errors.Is(err, errBusy) {
 			s.giveBack(ctx, p.call)
 		}
@@ -219,14 +228,17 @@ func (s *Service) take(ctx context.Context, req Request) (store.ToolCall, error)
 	return p.call, nil
 }
 
-// earlier finds the call that was made with the same key.
-func earlier(ctx context.Context, r store.Reader, call store.ToolCall) (store.ToolCall, error) {
-	if call.IdempotencyKey == "" {
-		return call, store.ErrNotFound
+// earlier finds the call that was made with the same key, or under the same id of the agent's.
+func earlier(ctx context.Context, r store.Reader, call store.ToolCall) (before store.ToolCall, err error) {
+	err = store.ErrNotFound
+	if call.IdempotencyKey != "" {
+		before, err = r.ToolCallByKey(ctx, store.System(), call.TurnID, call.IdempotencyKey)
 	}
-	before, err := r.ToolCallByKey(ctx, store.System(), call.TurnID, call.IdempotencyKey)
-	if err == nil && (before.Name != call.Name || before.ArgsSHA256 != call.ArgsSHA256) {
-		return before, &Error{CodeKeyConflict, "The idempotency key was used for another call."}
+	if errors.Is(err, store.ErrNotFound) {
+		before, err = r.ToolCall(ctx, store.System(), call.ID)
+	}
+	if err == nil && (before.TurnID != call.TurnID || before.Name != call.Name || before.ArgsSHA256 != call.ArgsSHA256) {
+		return store.ToolCall{}, &Error{CodeKeyConflict, "The idempotency key, or the id of the call, was used for another call."}
 	}
 	return before, err
 }

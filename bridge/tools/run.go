@@ -39,7 +39,7 @@ func (s *Service) claimAndRun(ctx context.Context, call store.ToolCall) {
 		return
 	}
 	if won {
-		_, _ = s.run(ctx, tool, call) // whoever waits for it reads it
+		_, _ = s.run(ctx, tool, call, running{asked: true}) // whoever waits for it reads it
 	}
 	s.cfg.Ring(call.SessionID)
 }
@@ -50,7 +50,7 @@ func (s *Service) unregistered(ctx context.Context, call store.ToolCall) {
 	e := &Error{CodeUnknownTool, "The tool is not registered any more."}
 	_, _ = s.end(ctx, call, store.ToolCallMove{ // tried again at the next look
 		ID: call.ID, From: store.ToolDispatched, To: store.ToolFailed, ErrorCode: e.Code, Error: e.json(), EndedAt: time.Now(),
-	})
+	}, running{asked: true})
 	s.cfg.Ring(call.SessionID)
 }
 
@@ -106,10 +106,20 @@ func (s *Service) complain(ctx context.Context, call store.ToolCall, err error) 
 	}
 }
 
+// running is what the chat knows of a call that runs.
+type running struct {
+	shown bool // that it runs
+	asked bool // that a person was asked for it
+}
+
 // run runs a call that is RUNNING here, and keeps its end. It returns the call as it then is.
-func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall) (store.ToolCall, error) {
+func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall, chat running) (store.ToolCall, error) {
 	failpoint.Here("after_tool_dispatch")
 	began := time.Now()
+	if !chat.shown && !chat.asked {
+		late := time.AfterFunc(showAfter, func() { s.cfg.Ring(call.SessionID) })
+		defer late.Stop()
+	}
 	timed, cancel := context.WithTimeout(ctx, call.Timeout)
 	result, failure := s.post(timed, tool, call)
 	cancel()
@@ -126,7 +136,7 @@ func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall)
 			move.To = store.ToolTimeout
 		}
 	}
-	won, err := s.end(context.WithoutCancel(ctx), call, move)
+	won, err := s.end(context.WithoutCancel(ctx), call, move, chat)
 	if f := s.cfg.Meter.Ended; f != nil {
 		f(call.Name, move.To, time.Since(began))
 	}
@@ -136,20 +146,21 @@ func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall)
 	if !won { // somebody was first, or the answer to our commit was lost
 		return s.cfg.Store.ToolCall(ctx, store.System(), call.ID)
 	}
-	call.Status, call.Result, call.ErrorCode, call.Error, call.EndedAt = move.To, move.Result, move.ErrorCode, move.Error, move.EndedAt
-	return call, nil
+	return call.Ended(move), nil
 }
 
 // end keeps how a call ended; false when somebody was first.
-func (s *Service) end(ctx context.Context, call store.ToolCall, move store.ToolCallMove) (won bool, err error) {
+func (s *Service) end(ctx context.Context, call store.ToolCall, move store.ToolCallMove, chat running) (won bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, keepWait)
 	defer cancel()
 	if call.OnFailure == store.FailureEndsRun && move.To != store.ToolSucceeded {
 		won, err = s.endWithTurn(ctx, call, move)
 	} else {
-		var lost []int
-		lost, err = s.cfg.Keep(ctx, call.SessionID, []store.Move{move}, nil)
-		won = len(lost) == 0
+		var kept Kept
+		kept, err = s.keep(ctx, Keeping{Call: call.Ended(move), Move: move, Asked: chat.asked})
+		if won = !kept.Lost; won && err == nil && !kept.Shown {
+			s.cfg.Ring(call.SessionID) // the owner shows what it finds in the row
+		}
 	}
 	if err != nil {
 		s.cfg.Logger.Error("the end of a tool call was not kept", slog.String("tool_call_id", call.ID), slog.Any("error", err))
@@ -183,5 +194,5 @@ func orNull(raw []byte) json.RawMessage {
 func (s *Service) giveBack(ctx context.Context, call store.ToolCall) {
 	_, _ = s.end(context.WithoutCancel(ctx), call, store.ToolCallMove{ // it is in the log if it could not be kept
 		ID: call.ID, From: store.ToolRunning, OnlyOf: s.cfg.Replica, To: store.ToolFailed, ErrorCode: CodeBusy, Error: errBusy.json(), EndedAt: time.Now(),
-	})
+	}, running{})
 }

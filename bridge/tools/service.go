@@ -19,11 +19,14 @@ type Service struct {
 
 	arm     func(callID string, after time.Duration)
 	settler *inbox.Settler
+	keeper  Keeper
 
 	mu      sync.Mutex
 	running context.Context // of Run; nil before it and after its end
 	wg      sync.WaitGroup
 	ended   map[string]chan struct{} // calls that run here, closed when their end is kept
+	// approved are the calls that clients were given to run and whose deadlines are still to be armed.
+	approved []store.ToolCall
 }
 
 // New makes a Service; Run must be running for anything to be run.
@@ -34,9 +37,10 @@ func New(cfg Config) *Service {
 	}
 }
 
-// Use says how Questions are settled, and what makes calls expire that nobody settles in time. It is for before Run.
-func (s *Service) Use(settler *inbox.Settler, arm func(callID string, after time.Duration)) {
-	s.settler, s.arm = settler, arm
+// Use says how Questions are settled, what makes calls expire that nobody settles in time, and what keeps calls together
+// with the events that show them; nil keeps the rows alone. It is for before Run.
+func (s *Service) Use(settler *inbox.Settler, arm func(callID string, after time.Duration), keeper Keeper) {
+	s.settler, s.arm, s.keeper = settler, arm, keeper
 }
 
 // deadline has a call expire in time, if it waits.
@@ -79,6 +83,11 @@ func (s *Service) Decided(q inbox.Question) {
 	if f := s.cfg.Meter.Waited; f != nil && q.Approval.ID != "" {
 		f(q.Approval.Tool, string(q.Approval.Status), q.Approval.DecidedAt.Sub(q.Approval.CreatedAt))
 	}
+	if q.Call.Kind == store.KindClient && q.Call.Status == store.ToolDispatched {
+		s.mu.Lock()
+		s.approved = append(s.approved, q.Call)
+		s.mu.Unlock()
+	}
 	s.kick()
 }
 
@@ -101,6 +110,9 @@ func (s *Service) look(ctx context.Context) error {
 	}
 	for _, call := range approved {
 		s.start(call)
+	}
+	if err := s.armDispatched(ctx); err != nil {
+		return err
 	}
 	if err := s.lookForAbandoned(ctx); err != nil {
 		return err
@@ -129,13 +141,16 @@ func (s *Service) start(call store.ToolCall) {
 	s.spawn(call.ID, func(ctx context.Context) { s.claimAndRun(ctx, call) })
 }
 
-// spawn runs a call's work once on this replica; false when it is at work already, too much
-// is, or nothing is begun any more.
+// spawn runs a call's work once on this replica; false when it is at work already, and then
+// the channel is that work's, or with none when too much is or nothing is begun any more.
 func (s *Service) spawn(id string, work func(context.Context)) (<-chan struct{}, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running == nil || s.running.Err() != nil || s.ended[id] != nil {
+	if s.running == nil || s.running.Err() != nil {
 		return nil, false
+	}
+	if done := s.ended[id]; done != nil {
+		return done, false
 	}
 	select {
 	case s.slots <- struct{}{}:

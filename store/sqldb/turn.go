@@ -45,13 +45,14 @@ func (r *Reader) ActiveTurn(ctx context.Context, in store.Scope, sessionID strin
 }
 
 // passOn is the condition of a Turn, t, of which a settled Question is still to be passed on: its result to the log,
-// or the answer to the Agent. One that ended to wait is called again when nothing is open any more. A server tool is a
-// Question only where a person was asked.
+// or the answer to the Agent. One that ended to wait is called again when nothing is open any more. A server tool has a
+// result when it has ended, and is a Question only where a person was asked.
 const passOn = `EXISTS (SELECT 1 FROM tool_calls q WHERE q.turn_id = t.turn_id
 	AND q.status NOT IN ('WAITING_APPROVAL', 'WAITING_CLIENT')
-	AND (NOT q.told OR q.delivered_at = 0 AND (t.upstream <> 'waits' OR NOT EXISTS (SELECT 1 FROM tool_calls o
-		WHERE o.turn_id = t.turn_id AND o.status IN ('WAITING_APPROVAL', 'WAITING_CLIENT'))))
-	AND (q.kind <> 'server_tool' OR EXISTS (SELECT 1 FROM approvals a WHERE a.approval_id = q.tool_call_id)))`
+	AND (NOT q.told AND (q.kind <> 'server_tool' OR q.status IN ('BLOCKED', 'SUCCEEDED', 'FAILED', 'TIMEOUT'))
+		OR q.delivered_at = 0 AND (t.upstream <> 'waits' OR NOT EXISTS (SELECT 1 FROM tool_calls o
+			WHERE o.turn_id = t.turn_id AND o.status IN ('WAITING_APPROVAL', 'WAITING_CLIENT')))
+		AND (q.kind <> 'server_tool' OR EXISTS (SELECT 1 FROM approvals a WHERE a.approval_id = q.tool_call_id))))`
 
 // StrandedTurns implements store.TurnReader.
 func (r *Reader) StrandedTurns(ctx context.Context, in store.Scope, replica string, limit int) ([]store.Turn, error) {

@@ -1,0 +1,237 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"aqueduct/agui"
+	"aqueduct/bridge"
+	"aqueduct/bridge/tools"
+	"aqueduct/store"
+)
+
+// shownCalls is what frames say of tool calls and words, in short and in order: "+cut a1", "args", "end", "= result".
+func shownCalls(frames []frame) []string {
+	names := make(map[string]string)
+	var said []string
+	for _, f := range frames {
+		id := f.field("toolCallId")
+		switch f.typ() {
+		case "TOOL_CALL_START":
+			names[id] = f.field("toolCallName")
+			said = append(said, "+"+names[id])
+		case "TOOL_CALL_ARGS":
+			said = append(said, f.field("delta"))
+		case "TOOL_CALL_RESULT":
+			said = append(said, names[id]+" = "+f.field("content"))
+		case "TEXT_MESSAGE_CONTENT":
+			said = append(said, "«"+f.field("delta")+"»")
+		case "CUSTOM":
+			said = append(said, f.field("name"))
+		}
+	}
+	return said
+}
+
+func writing(id, words string) []bridge.Output {
+	return []bridge.Output{
+		event(&agui.TextMessageStart{MessageID: id, Role: agui.RoleAssistant}), event(&agui.TextMessageContent{MessageID: id, Delta: words}),
+	}
+}
+
+// TestToolInChat: every call that we run for an agent is in its chat, among the agent's own words, with what became of it;
+// live, when it is read again, and in the history; and it cost no commit.
+func TestToolInChat(t *testing.T) {
+	t.Parallel()
+	written := make(chan struct{})
+	w := &workshop{said: make(chan string, 1)}
+	w.house = newHouseWith(t, func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+		say(writing("m", "before ")...)
+		<-written
+		before := w.commits()
+		w.invoke(c, "cut", `{"wood":"oak"}`)
+		commits := w.commits() - before
+		say(event(&agui.TextMessageContent{MessageID: "m", Delta: "after"}))
+		w.invoke(c, "cut", `{"wood":"knot"}`)
+		w.invoke(c, "burn", `{}`)
+		w.said <- fmt.Sprint(commits)
+	}, plan{})
+	tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "knot") {
+			http.Error(rw, "no", http.StatusTeapot)
+			return
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(rw, `{"cut":1}`)
+	}))
+	t.Cleanup(tool.Close)
+	w.register(fmt.Sprintf(`{"name":"cut","kind":"server_tool","endpoint":%q,"policy":{"risk":"low"}}`, tool.URL))
+	w.register(fmt.Sprintf(`{"name":"burn","kind":"server_tool","endpoint":%q,"policy":{"risk":"low","verdict":"block"}}`, tool.URL))
+	in := w.open(w.request("POST", "/api/agui/chat", inputBody("T", "R", "go")))
+	first, err := in.until(func(f frame) bool { return f.typ() == "TEXT_MESSAGE_CONTENT" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(written)
+	all := append(first, in.rest()...)
+	got := strings.Join(shownCalls(all), " | ")
+	want := `«before » | +cut | {"wood":"oak"} | cut = {"cut":1} | «after» | +cut | {"wood":"knot"} | ` +
+		`cut = {"status":"failed","error":{"code":"tool_status","message":"The tool answered HTTP 418."}} | +burn | {} | ` +
+		`burn = {"status":"refused","error":{"code":"blocked","message":`
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("\n%s\n%s", got, want)
+	}
+	if commits := <-w.said; commits != "2" {
+		t.Errorf("an allowed call made %s commits", commits)
+	}
+	again := w.chat("T", "R", "go")
+	if got := strings.Join(shownCalls(again), " | "); !strings.HasPrefix(got, want) {
+		t.Errorf("read again: %s", got)
+	}
+	if history := w.do("GET", "/api/threads/T/messages", "").body; strings.Count(history, `"role":"tool"`) != 3 || strings.Count(history, `\"cut\":1`) != 1 {
+		t.Errorf("the history: %s", history)
+	}
+	turn := lastTurn(t, w)
+	calls, err := w.store.ToolCallsOfTurn(t.Context(), store.System(), turn.ID)
+	for _, call := range calls {
+		if !call.Told || call.RunID == "" {
+			t.Errorf("%+v", call)
+		}
+	}
+	if err != nil || len(calls) != 3 {
+		t.Errorf("%d calls: %v", len(calls), err)
+	}
+}
+
+// commits is how many commits the log has made.
+func (w *workshop) commits() int {
+	var n int
+	for line := range strings.Lines(w.do("GET", "/metrics", "").body) {
+		if _, err := fmt.Sscanf(line, "aqueduct_commit_seconds_count %d", &n); err == nil {
+			break
+		}
+	}
+	return n
+}
+
+func lastTurn(t *testing.T, w *workshop) store.Turn {
+	t.Helper()
+	session, err := w.store.SessionByExternalID(t.Context(), store.System(), "T")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := w.store.LastRun(t.Context(), store.System(), session.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := w.store.Turn(t.Context(), store.System(), run.TurnID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}
+
+// TestToolApprovedInChat: after an approval the result under the call's id is the tool's own; that it was approved is told
+// at once. A TDesign page gets the same, with the name on the result.
+func TestToolApprovedInChat(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range []string{"agui-1.0", "agui-0.x", "tdesign"} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+				return brief(w.settled(c, w.invoke(c, "cut", `{"wood":"oak"}`)))
+			})
+			first := w.open(w.request("POST", "/api/agui/chat?follow=1&dialect="+dialect, inputBody("T", "R", "go")))
+			shown, err := first.until(func(f frame) bool { return f.typ() == "RUN_FINISHED" })
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := w.question()
+			if got := w.decide(id, `{"decision":"approve"}`); got.status != http.StatusOK {
+				t.Fatal(got.status, got.body)
+			}
+			shown = append(shown, first.rest()...)
+			said := strings.Join(shownCalls(shown), " | ")
+			if !strings.Contains(said, `question_settled | request_permission = {"cut":{"wood":"oak"}}`) || strings.Count(said, " = ") != 1 {
+				t.Errorf("%s", said)
+			}
+			i := slices.IndexFunc(shown, func(f frame) bool { return f.typ() == "TOOL_CALL_RESULT" })
+			if i < 0 || shown[i].field("toolCallId") != id || dialect == "tdesign" && shown[i].field("toolCallName") != "request_permission" {
+				t.Errorf("%v", shown)
+			}
+		})
+	}
+}
+
+// TestToolShownOnce: an agent that shows a call by its own frames too, under the id that it gives us with the call, in
+// whatever order, has one call in the chat; and the id is the one that it is answered with.
+func TestToolShownOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string { return "" })
+	var ids []string
+	w.agent.script = func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+		shows := func(mine string) []bridge.Output {
+			id := tools.CallID(c.TurnID, mine)
+			return []bridge.Output{event(&agui.ToolCallStart{ToolCallID: id, ToolCallName: "cut"}), event(&agui.ToolCallArgs{ToolCallID: id, Delta: `{"mine":1}`}),
+				event(&agui.ToolCallEnd{ToolCallID: id})}
+		}
+		result := func(mine string) bridge.Output {
+			return event(&agui.ToolCallResult{MessageID: "r" + mine, ToolCallID: tools.CallID(c.TurnID, mine), Role: "tool", Content: agui.Text("mine")})
+		}
+		call := func(body string) {
+			got := w.agentCall(c.RunToken, "/v1/tools/cut:invoke", fmt.Sprintf(`{"run_id":%q,"args":{"wood":"oak"},%s}`, c.TurnID, body))
+			ids = append(ids, fmt.Sprint(got["tool_call_id"]))
+		}
+		say(shows("a")...)
+		say() // taken: what was said before is
+		call(`"call_id":"a"`)
+		say(result("a"))
+		call(`"call_id":"b"`)
+		say(append(shows("b"), result("b"))...)
+		call(`"idempotency_key":"c"`)
+		call(`"idempotency_key":"c"`)
+		say(append(shows("c"), result("c"))...)
+		say(append(shows("d"), result("d"))...) // its own
+	}
+	all := w.chat("T", "R", "go")
+	want := `+cut | {"mine":1} | cut = {"cut":{"wood":"oak"}} | +cut | {"wood":"oak"} | cut = {"cut":{"wood":"oak"}} | ` +
+		`+cut | {"wood":"oak"} | cut = {"cut":{"wood":"oak"}} | +cut | {"mine":1} | cut = mine`
+	if got := strings.Join(shownCalls(all), " | "); got != want {
+		t.Errorf("\n%s\n%s", got, want)
+	}
+	var shown []string
+	for _, f := range all {
+		if f.typ() == "TOOL_CALL_START" {
+			shown = append(shown, f.field("toolCallId"))
+		}
+	}
+	if ids = slices.Compact(ids); len(shown) < 3 || !slices.Equal(shown[:3], ids) {
+		t.Errorf("shown %v, answered %v", shown, ids)
+	}
+}
+
+// TestToolResultCut: a long result is whole for the agent, and cut in the chat, where it says so.
+func TestToolResultCut(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+		return brief(w.invoke(c, "cut", fmt.Sprintf(`{"wood":%q}`, strings.Repeat("o", 100_000))))
+	})
+	var result string
+	for _, f := range w.chat("T", "R", "go") {
+		if f.typ() == "TOOL_CALL_RESULT" {
+			result = f.field("content")
+		}
+	}
+	if !strings.HasPrefix(result, `{"cut":true,"bytes":100019,"shown":65536,"beginning":"{\"cut\":{\"wood\":\"ooo`) || len(result) > 70_000 {
+		t.Errorf("%.200s (%d bytes)", result, len(result))
+	}
+	if said := <-w.said; len(said) < 100_000 {
+		t.Errorf("the agent got %d bytes", len(said))
+	}
+}
