@@ -58,7 +58,8 @@ type Call struct {
 	TurnID      string
 	AgentID     string
 	UserID      string
-	Traceparent string
+	Traceparent string // W3C trace context: the span in which the Agent is called
+	Tracestate  string
 	RunToken    string
 	// Messages is the transcript, the prompt last.
 	Messages []agui.Message

@@ -148,7 +148,8 @@ func (in *intake) keepToolMessage(ctx context.Context, s inbox.Settled, runID st
 	if runID == "" {
 		runID = s.Question.Call.RunID
 	}
-	return in.insertMessage(ctx, in.req.Messages[i], runID)
+	_, err := in.insertMessage(ctx, in.req.Messages[i], runID)
+	return err
 }
 
 // namesQuestion reports whether the option itself says which Question it is of.

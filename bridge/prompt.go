@@ -75,10 +75,11 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (store.Run, 
 	if externalID == "" {
 		run.ExternalID = run.ID
 	}
+	span := in.req.traceContext()
 	turn := store.Turn{
 		ID: run.ID, SessionID: in.session.ID, AgentID: in.session.AgentID, Status: store.TurnQueued, CreatedAt: now,
 		Roles: mustJSON(in.req.Principal.Roles),
-		Input: mustJSON(turnInput{Context: in.req.Context, State: in.req.State, Props: in.req.Props, Traceparent: in.req.Traceparent}),
+		Input: mustJSON(turnInput{Context: in.req.Context, State: in.req.State, Props: in.req.Props}), Traced: true, Traceparent: span.Traceparent(), Tracestate: span.State,
 	}
 	in.queued = turn
 	if err := in.tx.InsertTurn(ctx, turn); err != nil {
@@ -88,18 +89,23 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (store.Run, 
 		return run, err
 	}
 	for _, m := range in.fresh {
-		if err := in.insertMessage(ctx, m, run.ID); err != nil {
+		row, err := in.insertMessage(ctx, m, run.ID)
+		if err != nil {
+			return run, err
+		}
+		if err := in.tx.InsertRecord(ctx, inputRecord(in.session.ID, run.ID, row, m.Content.String())); err != nil {
 			return run, err
 		}
 	}
 	return run, nil
 }
 
-func (in *intake) insertMessage(ctx context.Context, m agui.Message, runID string) error {
-	return in.tx.InsertMessage(ctx, store.Message{
+func (in *intake) insertMessage(ctx context.Context, m agui.Message, runID string) (store.Message, error) {
+	row := store.Message{
 		ID: newID(), SessionID: in.session.ID, RunID: runID, ExternalID: m.ID, Role: m.Role,
 		Data: m.AppendJSON(nil), CreatedAt: time.Now(),
-	})
+	}
+	return row, in.tx.InsertMessage(ctx, row)
 }
 
 // sessionTitle is the beginning of what the thread is about.

@@ -30,7 +30,8 @@ type ChatRequest struct {
 	State       json.RawMessage
 	Props       json.RawMessage
 	BodyHash    []byte
-	Traceparent string
+	Traceparent string // as the request brought them; one that is not valid begins a trace of ours
+	Tracestate  string
 	JoinOnly    bool // POST /api/agui/connect: nothing is started or settled
 	Callback    bool // the client is told elsewhere than on a response: it is there although nobody listens
 }

@@ -27,7 +27,7 @@ func (t *turn) start(ctx context.Context) error {
 	if t.run.differs(t.input.State) {
 		t.run.emitState()
 	}
-	_, err = t.run.keep(ctx, nil, begun,
+	_, err = t.run.keep(ctx, t.begunRecords(now, &call.Call), begun,
 		store.TurnMove{
 			ID: t.row.ID, From: []store.TurnStatus{store.TurnQueued}, To: store.TurnRunning,
 			StartedAt: now, DispatchedAt: now, TokenHash: hash, Upstream: t.s.m.cfg.Replica,
@@ -119,7 +119,7 @@ func (t *turn) call(ctx context.Context) (callWithFresh, error) {
 func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callWithFresh, error) {
 	c := callWithFresh{Call: Call{
 		SessionID: t.s.id, TurnID: t.row.ID, AgentID: t.row.AgentID, UserID: t.s.row.User,
-		Traceparent: t.input.Traceparent, Context: t.input.Context, ForwardedProps: t.input.Props,
+		Traceparent: t.span().Traceparent(), Tracestate: t.span().State, Context: t.input.Context, ForwardedProps: t.input.Props,
 		State: overlay(t.s.row.State, t.input.State), Tools: profile.tools(),
 		Unprompted: t.input.Unprompted,
 	}}

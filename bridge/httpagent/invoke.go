@@ -12,6 +12,7 @@ import (
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/trace"
 )
 
 // invokeBody is the platform contract's body (§6.1), and below the line what we add.
@@ -149,7 +150,9 @@ func (a *Agent) invoke(ctx context.Context, call bridge.Call, answers []bridge.A
 func (a *Agent) setHeaders(h http.Header, call bridge.Call) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream")
-	h.Set("traceparent", call.Traceparent)
+	if c, ok := trace.Parse(call.Traceparent, call.Tracestate); ok {
+		c.SetHeaders(h)
+	}
 	h.Set("x-session-id", call.SessionID)
 	h.Set("x-run-id", call.TurnID)
 	h.Set("x-aqueduct-base-url", a.cfg.SelfURL)

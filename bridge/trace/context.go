@@ -3,6 +3,7 @@ package trace
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"net/http"
 	"strings"
 )
 
@@ -58,6 +59,17 @@ func (c Context) Child() Context {
 // Traceparent is the header of what is called from this span.
 func (c Context) Traceparent() string {
 	return version + "-" + c.TraceID + "-" + c.SpanID + "-" + c.Flags
+}
+
+// SetHeaders gives a request the span. A header that would be empty is left out.
+func (c Context) SetHeaders(h http.Header) {
+	if c.TraceID == "" {
+		return
+	}
+	h.Set("traceparent", c.Traceparent())
+	if c.State != "" {
+		h.Set("tracestate", c.State)
+	}
 }
 
 // random is n bytes in hex, not all zero: the recommendation makes such an id invalid.

@@ -84,8 +84,8 @@ type Started struct {
 	Tracestate  string `json:"tracestate,omitempty"`
 }
 
-// Ended is the payload of run_done and run_failed.
-type Ended struct {
+// TurnEnd is the payload of run_done and run_failed.
+type TurnEnd struct {
 	Status     string          `json:"status"`
 	Code       string          `json:"code,omitempty"`
 	Message    string          `json:"message,omitempty"`

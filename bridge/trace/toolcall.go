@@ -91,21 +91,18 @@ func (r Result) Record(call store.ToolCall, at time.Time) store.Record {
 	return Record(ToolResult, call.SessionID, call.TurnID, at, r)
 }
 
-// After is a call as a move leaves it.
-func After(call store.ToolCall, m store.ToolCallMove) store.ToolCall {
-	call.Status, call.ErrorCode, call.Error, call.EndedAt = m.To, m.ErrorCode, m.Error, m.EndedAt
-	if m.To == store.ToolSucceeded || m.Result != nil {
-		call.Result = m.Result
-	}
-	return call
+// Ended is tool_result of a call that a move ends, kept only if that move takes effect.
+func Ended(call store.ToolCall, m store.ToolCallMove) store.RecordOf {
+	return If(m.To, m.EndedAt, ResultOf(call.Ended(m)).Record(call, m.EndedAt))
 }
 
-// WithMove are the Moves of one that ends a call: itself, and behind it the call's tool_result, which is kept only if
-// the move took effect.
-func WithMove(call store.ToolCall, m store.ToolCallMove) []store.Move {
-	return []store.Move{m, store.RecordOf{
-		Record: ResultOf(After(call, m)).Record(call, m.EndedAt), ToolCallID: call.ID, Status: m.To, At: m.EndedAt,
-	}}
+// If has a Record about a ToolCall kept only if that is in the status since a time.
+func If(status store.ToolCallStatus, at time.Time, r store.Record) store.RecordOf {
+	var of struct {
+		ID string `json:"tool_call_id"`
+	}
+	_ = json.Unmarshal(r.Payload, &of) // of our own writing
+	return store.RecordOf{Record: r, ToolCallID: of.ID, Status: status, At: at}
 }
 
 // Refused are the Records of a call that was not taken: tool_call_created and tool_result under one id that no row has.
