@@ -30,6 +30,9 @@ func (a *Agent) Available() bool {
 	return false
 }
 
+// ReadsPromptOnly implements bridge.PromptReader: of the messages before a prompt an agent gets the text.
+func (a *Agent) ReadsPromptOnly() {}
+
 // Start implements bridge.Agent.
 func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error) {
 	t, err := a.place(ctx, call.SessionID)

@@ -11,7 +11,8 @@ import "strconv"
 //     and neither text nor tool calls begin inside reasoning. What is closed for
 //     that reason is reopened, under its own id, when more of it comes, be it in a
 //     later run; its end is then left out.
-//   - A result ends its call. A terminal event ends everything.
+//   - A result ends its call. A step ends an open one of its name. A terminal event ends
+//     everything.
 //   - Reasoning without ids, as the retired THINKING_* events were, gets some.
 //
 // What cannot be made legal is a [*GrammarError]; nothing is appended and the
@@ -86,6 +87,10 @@ func (g *Grammar) admit(dst []Event, ev Event) ([]Event, error) {
 		return g.put(g.suspendIf(dst, g.find(kindTool, e.ToolCallID)), ev)
 	case *SubagentFinished, *SubagentError:
 		return g.admitAgentEnd(dst, ev, laneOf(ev))
+	case *StepStarted:
+		// Two open steps of one name are fatal to official clients: the first ends. The
+		// producer's two ends are then one too many, which admitEnd leaves out.
+		return g.put(g.suspendIf(dst, g.findStep(e.StepName, e.SubagentRunID)), ev)
 	case *RunFinished:
 		return g.admitFinish(dst, e)
 	case *RunError:

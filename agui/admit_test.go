@@ -51,6 +51,14 @@ func TestAdmit(t *testing.T) {
 			[]string{runStart, `{"type":"REASONING_MESSAGE_CHUNK","messageId":"x","delta":"hm"}`, textChunkOf("m", "a"), runFinish},
 			[]string{"RUN_STARTED", "REASONING_MESSAGE_START x", "REASONING_MESSAGE_CONTENT x hm", "REASONING_MESSAGE_END x", "TEXT_MESSAGE_START m", "TEXT_MESSAGE_CONTENT m a", "TEXT_MESSAGE_END m", "RUN_FINISHED"},
 		},
+		"a second step of a name ends the first": {
+			[]string{runStart, step("STARTED", "s"), step("STARTED", "s"), step("FINISHED", "s"), step("FINISHED", "s"), runFinish},
+			[]string{"RUN_STARTED", "STEP_STARTED s", "STEP_FINISHED s", "STEP_STARTED s", "STEP_FINISHED s", "RUN_FINISHED"},
+		},
+		"a second step of another agent's is another": {
+			[]string{runStart, agent("STARTED", "a", ""), step("STARTED", "s"), step("STARTED", "s", "a"), step("FINISHED", "s"), step("FINISHED", "s", "a"), agent("FINISHED", "a", ""), runFinish},
+			[]string{"RUN_STARTED", "SUBAGENT_STARTED a", "STEP_STARTED s", "STEP_STARTED s", "STEP_FINISHED s", "STEP_FINISHED s", "SUBAGENT_FINISHED a", "RUN_FINISHED"},
+		},
 		"empty deltas go": {
 			[]string{runStart, textStart("m"), textDelta("m", ""), textEnd("m"), callStart("c"), callArgs("c", ""), callEnd("c"), runFinish},
 			[]string{"RUN_STARTED", "TEXT_MESSAGE_START m", "TEXT_MESSAGE_END m", "TOOL_CALL_START c", "TOOL_CALL_END c", "RUN_FINISHED"},

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"unicode/utf8"
+
+	"aqueduct/internal/jsontext"
 )
 
 const hex = "0123456789abcdef"
@@ -93,6 +95,9 @@ func AppendString(dst []byte, s string) []byte {
 		}
 		r, size := utf8.DecodeRuneInString(s[i:])
 		bad := r == utf8.RuneError && size == 1
+		if bad && jsontext.IsHalf(s[i:]) {
+			size = jsontext.HalfBytes
+		}
 		if !bad && r != '\u2028' && r != '\u2029' {
 			i += size
 			continue

@@ -12,6 +12,7 @@ func TestDecodeIsTolerant(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string][2]string{
 		"null is absent":         {`{"type":"TEXT_MESSAGE_START","messageId":"m","role":null,"name":null,"timestamp":null,"metadata":null,"rawEvent":null,"subagentRunId":null}`, `{"type":"TEXT_MESSAGE_START","messageId":"m"}`},
+		"unknown outcome":        {`{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"paused","until":1}}`, `{"type":"RUN_FINISHED","threadId":"t","runId":"r"}`},
 		"null outcome":           {`{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":null,"result":null,"usage":null}`, `{"type":"RUN_FINISHED","threadId":"t","runId":"r"}`},
 		"unknown member":         {`{"type":"TOOL_CALL_END","toolCallId":"c","vendor":{"x":[1,{"y":"}"}]}}`, `{"type":"TOOL_CALL_END","toolCallId":"c"}`},
 		"type last":              {` { "toolCallId" : "c" , "type" : "TOOL_CALL_END" } `, `{"type":"TOOL_CALL_END","toolCallId":"c"}`},
@@ -67,6 +68,9 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 		`{"type":"STATE_SNAPSHOT"}`:                                                                                     "/snapshot",
 		`{"type":"ACTIVITY_SNAPSHOT","messageId":"m","activityType":"a","content":[]}`:                                  "/content",
 		`{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"user","content":"x"},{"role":"user","content":""}]}`: "/messages/1/id",
+		`{"type":"RUN_FINISHED","outcome":[{"type":"success"}]}`:                                                        "/outcome",
+		`{"type":"RUN_FINISHED","outcome":{}}`:                                                                          "/outcome/type",
+		`{"type":"REASONING_MESSAGE_START","messageId":"m","role":"assistant"}`:                                         "/role",
 		`{"type":"RUN_FINISHED","outcome":"done"}`:                                                                      "/outcome",
 		`{"type":"RUN_STARTED","input":{"resume":[{"interruptId":"i","status":"ok"}]}}`:                                 "/input/resume/0/status",
 	} {

@@ -328,6 +328,18 @@ func (f *Fold) patchActivity(e *ActivityDelta) {
 	m.Activity, m.ActivityType, m.changed = patched, e.ActivityType, true
 }
 
+// Activity is the activity of an id as it stands; false when there is none.
+func (f *Fold) Activity(id string) (Message, bool) {
+	m := f.byID[id]
+	if m == nil || m.Role != RoleActivity {
+		return Message{}, false
+	}
+	return m.Message, true
+}
+
+// Recall adds a message of an earlier run, as it stood at that run's end.
+func (f *Fold) Recall(m Message) { f.push(m) }
+
 func (f *Fold) encrypt(e *ReasoningEncryptedValue) {
 	if e.Subtype == "tool-call" {
 		if at, there := f.calls[e.EntityID]; there {

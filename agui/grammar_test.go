@@ -164,7 +164,6 @@ func TestRules(t *testing.T) {
 		"next: run on another thread":    {agui.RuleThreadID, []string{runStart, runFinish, `{"type":"RUN_STARTED","threadId":"other","runId":"r2"}`}},
 		"next: interrupt ids":            {agui.RuleInterruptID, []string{runStart, `{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"x"},{"id":"i","reason":"x"}]}}`}},
 		"outcome: no interrupts":         {agui.RuleOutcome, []string{runStart, `{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"interrupt"}}`}},
-		"outcome: unknown":               {agui.RuleOutcome, []string{runStart, `{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"paused"}}`}},
 		"outcome: cancelled with result": {agui.RuleOutcome, []string{runStart, `{"type":"RUN_FINISHED","threadId":"t","runId":"r","result":1,"outcome":{"type":"cancelled"}}`}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -62,7 +62,18 @@ func (m *Message) AppendKept(dst []byte) []byte {
 }
 
 // KeptSize is about how much AppendKept appends.
-func (m *Message) KeptSize() int { return len(m.kept) }
+func (m *Message) KeptSize() int {
+	if len(m.kept) > 0 {
+		return len(m.kept)
+	}
+	size := len(m.Content.Text)
+	for i := range m.Content.Parts {
+		if size += len(m.Content.Parts[i].Text) + 128; m.Content.Parts[i].Source != nil {
+			size += len(m.Content.Parts[i].Source.Value)
+		}
+	}
+	return size
+}
 
 // AppendJSON appends the message as a JSON object.
 func (m *Message) AppendJSON(dst []byte) []byte {

@@ -3,6 +3,7 @@ package agui
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -13,6 +14,7 @@ type operation struct {
 	op         string
 	path, from *string
 	value      bool // it has one
+	null       bool // it is null
 }
 
 func (o *operation) member(key, raw []byte) error {
@@ -24,7 +26,7 @@ func (o *operation) member(key, raw []byte) error {
 	case "from":
 		return decodePointer(&o.from, raw)
 	case "value":
-		o.value = true
+		o.value, o.null = true, isNull(raw)
 	}
 	return nil
 }
@@ -37,10 +39,32 @@ func decodePointer(dst **string, raw []byte) error {
 	if err := decodeString(&s, raw); err != nil {
 		return err
 	}
+	if err := checkPointer(s); err != nil {
+		return err
+	}
+	*dst = &s
+	return nil
+}
+
+// checkPointer demands the grammar of RFC 6901, and refuses what the official clients' patch
+// library throws on: a path through an object's prototype.
+func checkPointer(s string) error {
 	if s != "" && !strings.HasPrefix(s, "/") {
 		return wrong("a JSON Pointer begins with /")
 	}
-	*dst = &s
+	before := ""
+	for segment := range strings.SplitSeq(s, "/") {
+		for i := range len(segment) {
+			if segment[i] == '~' && (i+1 == len(segment) || segment[i+1] != '0' && segment[i+1] != '1') {
+				return wrong("in a JSON Pointer, 0 or 1 follows ~")
+			}
+		}
+		key := unescapePointer(segment)
+		if key == "__proto__" || key == "prototype" && before == "constructor" {
+			return wrong("a JSON Pointer must not name an object's prototype")
+		}
+		before = key
+	}
 	return nil
 }
 
@@ -102,21 +126,29 @@ func patchedKeys(list []operation) (keys []string, whole bool) {
 // ApplyPatch applies a JSON Patch (RFC 6902, and nothing beyond it) to a document.
 // What the patch does not name stays as it was written.
 func ApplyPatch(doc, ops json.RawMessage) (json.RawMessage, error) {
-	if _, err := readPatch(ops); err != nil {
+	list, err := readPatch(ops)
+	if err != nil {
 		return nil, err
 	}
-	return applyRead(doc, ops)
+	return applyRead(doc, ops, list)
 }
 
 // applyRead applies a patch that readPatch has found well formed. Patches come
 // from agents; should the library trip over one all the same, that one fails and
 // not the process.
-func applyRead(doc, ops json.RawMessage) (patched json.RawMessage, err error) {
+func applyRead(doc, ops json.RawMessage, list []operation) (patched json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			patched, err = nil, fmt.Errorf("agui: patch: %v", p)
 		}
 	}()
+	if slices.ContainsFunc(list, operation.lenient) {
+		return applyStrictly(doc, ops, list)
+	}
+	return applyAll(doc, ops)
+}
+
+func applyAll(doc, ops json.RawMessage) (json.RawMessage, error) {
 	patch, err := jsonpatch.DecodePatch(ops)
 	if err != nil {
 		return nil, fmt.Errorf("agui: patch: %w", err)
@@ -125,7 +157,7 @@ func applyRead(doc, ops json.RawMessage) (patched json.RawMessage, err error) {
 	options.SupportNegativeIndices = false
 	options.EscapeHTML = false
 	options.AccumulatedCopySizeLimit = MaxStateBytes
-	patched, err = patch.ApplyWithOptions(doc, options)
+	patched, err := patch.ApplyWithOptions(doc, options)
 	if err != nil {
 		return nil, fmt.Errorf("agui: patch: %w", err)
 	}

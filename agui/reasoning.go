@@ -131,9 +131,15 @@ func (e *ReasoningEnd) member(key, raw []byte) error {
 	return e.Sub.member(key, raw)
 }
 
+// member refuses another role than reasoning, which is fatal to a consumer of AG-UI 1.0. The
+// role may be missing: the events from before 1.0 that are translated have none.
 func (e *ReasoningMessageStart) member(key, raw []byte) error {
-	if string(key) == "messageId" {
+	switch string(key) {
+	case "messageId":
 		return decodeString(&e.MessageID, raw)
+	case "role":
+		var role string
+		return decodeOneOf(&role, raw, RoleReasoning)
 	}
 	return e.Sub.member(key, raw)
 }

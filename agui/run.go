@@ -218,6 +218,22 @@ func (e *RunError) member(key, raw []byte) error {
 	return e.Base.member(key, raw)
 }
 
+// complete leaves out an outcome of a type that is not known, as a consumer of AG-UI 1.0
+// does: how the run ended in particular is lost, that it ended is not.
+func (e *RunFinished) complete() error {
+	if e.Outcome == nil {
+		return nil
+	}
+	switch e.Outcome.Type {
+	case OutcomeSuccess, OutcomeInterrupt, OutcomeCancelled:
+		return nil
+	case "":
+		return within("outcome", within("type", wrong("is required")))
+	}
+	e.Outcome = nil
+	return nil
+}
+
 func (o *Outcome) member(key, raw []byte) error {
 	switch string(key) {
 	case "type":

@@ -119,13 +119,13 @@ func (d *StateDoc) Patch(ops json.RawMessage) error {
 	}
 	touched, whole := patchedKeys(list)
 	if whole || d.root != nil {
-		patched, err := applyRead(d.JSON(), ops)
+		patched, err := applyRead(d.JSON(), ops, list)
 		if err != nil {
 			return err
 		}
 		return d.Snapshot(patched)
 	}
-	patched, err := applyRead(d.fields.only(touched).appendJSON(nil), ops)
+	patched, err := applyRead(d.fields.only(touched).appendJSON(nil), ops, list)
 	if err != nil {
 		return err
 	}

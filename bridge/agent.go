@@ -61,7 +61,8 @@ type Call struct {
 	Traceparent string // W3C trace context: the span in which the Agent is called
 	Tracestate  string
 	RunToken    string
-	// Messages is the transcript, the prompt last.
+	// Messages is the transcript, the prompt last. Large parts that clients sent are data again here, but for an Agent
+	// that is a PromptReader.
 	Messages []agui.Message
 	// Prompt are those of the user's that began this Turn. What was said to an earlier one,
 	// and not answered, has been sent.

@@ -156,15 +156,31 @@ func (c *carry) current(start agui.Type, id string) started {
 	return started{start, id}
 }
 
-// emit puts an event of the upstream's into the open Run.
+// emit puts an event of the upstream's into the open Run: characters that were cut in two
+// joined, under the id a continued message has by now, and an activity verified.
 func (t *turn) emit(ev agui.Event) error {
 	if t.repeats(ev) {
 		return nil
 	}
-	for _, ev := range t.carry.on(ev) {
-		if err := t.run.emit(ev); err != nil {
-			return err
+	for _, whole := range t.halves.Join(nil, ev) {
+		for _, ev := range t.carry.on(whole) {
+			for _, ev := range t.run.verifyActivity(ev) {
+				if err := t.run.emit(ev); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
+}
+
+// emitHalves ends the text of a Run that ends between the halves of a character.
+func (t *turn) emitHalves() {
+	for _, lone := range t.halves.Flush(nil) {
+		for _, ev := range t.carry.on(lone) {
+			if t.run.emit(ev) != nil {
+				return // the delta that began the character was illegal too: nothing is lost
+			}
+		}
+	}
 }

@@ -10,7 +10,7 @@ import (
 	"aqueduct/store"
 )
 
-// historyLimit bounds the messages of one snapshot: what a client can sensibly hold.
+// historyLimit bounds the messages of one snapshot, beside snapshotBytes: what a client can sensibly hold.
 const historyLimit = store.MaxPageLimit
 
 // atRest are the frames for somebody who joins a thread where nothing runs: the history,
@@ -24,14 +24,14 @@ func (s *Sessions) atRest(ctx context.Context, in store.Scope, r Reply) ([]Item,
 	if r.Dialect == DialectTDesign {
 		events = cardAgain(open, r.Notes)
 	} else {
-		history, err := s.history(ctx, in, r.Session.ID, "")
+		history, older, err := s.history(ctx, in, r.Session.ID, "")
 		if err != nil {
 			return nil, err
 		}
 		events = append([]agui.Event{
 			&agui.MessagesSnapshot{Messages: history},
 			&agui.StateSnapshot{Snapshot: orEmpty(r.Session.State)},
-		}, r.Notes...)
+		}, append(older, r.Notes...)...)
 	}
 	events = append([]agui.Event{
 		&agui.RunStarted{ThreadID: r.Session.ExternalID, RunID: r.RunID, ProtocolVersion: protocolVersion},
@@ -46,7 +46,7 @@ func (s *Sessions) joinRun(ctx context.Context, in store.Scope, r Reply, run sto
 	if r.Dialect == DialectTDesign {
 		return append([]Item{started}, unkept(sentences(r.Notes))...), nil
 	}
-	history, err := s.history(ctx, in, r.Session.ID, run.ID)
+	history, older, err := s.history(ctx, in, r.Session.ID, run.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -54,32 +54,12 @@ func (s *Sessions) joinRun(ctx context.Context, in store.Scope, r Reply, run sto
 	if err != nil {
 		return nil, err
 	}
-	events := []agui.Event{&agui.MessagesSnapshot{Messages: append(history, begun...)}}
+	events := append([]agui.Event{&agui.MessagesSnapshot{Messages: append(history, begun...)}}, older...)
 	if !isEmptyObject(r.Session.State) {
 		events = append(events, &agui.StateSnapshot{Snapshot: r.Session.State})
 	}
 	items := []Item{{Event: started.Event}}
 	return append(items, unkept(append(events, r.Notes...))...), nil
-}
-
-// history is the transcript: whole, or as it was before a Run, with what began that Run.
-func (s *Sessions) history(ctx context.Context, in store.Scope, sessionID, beforeRun string) ([]agui.Message, error) {
-	rows, err := s.cfg.Store.Messages(ctx, in, sessionID, store.Page{Limit: historyLimit})
-	if err != nil {
-		return nil, err
-	}
-	history := make([]agui.Message, 0, len(rows))
-	for _, row := range rows {
-		if beforeRun != "" && (row.RunID > beforeRun || row.Output && row.RunID == beforeRun) {
-			continue
-		}
-		m, err := decodeMessage(row)
-		if err != nil {
-			return nil, err
-		}
-		history = append(history, m)
-	}
-	return agui.OrderResults(history), nil
 }
 
 // reasoningOf are the reasoning messages the Run has begun, empty. Official clients keep

@@ -57,7 +57,7 @@ func (in *intake) newSession(ctx context.Context) error {
 }
 
 // queueTurn writes a prompt: its messages, a queued Turn, and its first Run, reserved.
-func (in *intake) queueTurn(ctx context.Context, externalID string) (store.Run, error) {
+func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.Run, err error) {
 	if a := in.req.AgentID; a != "" && a != in.session.AgentID {
 		return store.Run{}, &Refusal{Code: RefusedUnknownAgent, Message: "This thread belongs to another agent."}
 	}
@@ -67,7 +67,7 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (store.Run, 
 		}
 	}
 	now := time.Now()
-	run := store.Run{
+	run = store.Run{
 		ID: newID(), SessionID: in.session.ID, ExternalID: externalID, Status: store.RunReserved,
 		Profile: in.profile, BodyHash: in.req.BodyHash, CreatedAt: now,
 	}
@@ -88,24 +88,27 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (store.Run, 
 	if err := in.tx.InsertRun(ctx, run); err != nil {
 		return run, err
 	}
-	for _, m := range in.fresh {
-		row, err := in.insertMessage(ctx, m, run.ID)
-		if err != nil {
+	for i := range in.fresh {
+		if in.fresh[i], err = in.insertMessage(ctx, in.fresh[i], run.ID); err != nil {
 			return run, err
 		}
-		if err := in.tx.InsertRecord(ctx, inputRecord(in.session.ID, run.ID, row, m.Content.String())); err != nil {
+		if err := in.tx.InsertRecord(ctx, inputRecord(in.session.ID, run.ID, in.fresh[i])); err != nil {
 			return run, err
 		}
 	}
 	return run, nil
 }
 
-func (in *intake) insertMessage(ctx context.Context, m agui.Message, runID string) (store.Message, error) {
-	row := store.Message{
+// insertMessage keeps a message, and gives it as it is kept: what is large in it is a row of its own.
+func (in *intake) insertMessage(ctx context.Context, m agui.Message, runID string) (agui.Message, error) {
+	m, err := in.keepParts(ctx, m)
+	if err != nil {
+		return m, err
+	}
+	return m, in.tx.InsertMessage(ctx, store.Message{
 		ID: newID(), SessionID: in.session.ID, RunID: runID, ExternalID: m.ID, Role: m.Role,
 		Data: m.AppendJSON(nil), CreatedAt: time.Now(),
-	}
-	return row, in.tx.InsertMessage(ctx, row)
+	})
 }
 
 // sessionTitle is the beginning of what the thread is about.

@@ -99,7 +99,7 @@ func (r *run) replay(ctx context.Context, first int64) error {
 		}
 		var bad error
 		eventlog.Each(rows, func(_ int64, event []byte) bool {
-			bad = r.replayOne(event)
+			bad = r.replayOne(ctx, event)
 			return bad == nil
 		})
 		if bad != nil {
@@ -109,8 +109,11 @@ func (r *run) replay(ctx context.Context, first int64) error {
 	return nil
 }
 
-func (r *run) replayOne(event []byte) error {
+func (r *run) replayOne(ctx context.Context, event []byte) error {
 	ev, err := agui.Decode(event)
+	if err == nil {
+		err = r.recallActivity(ctx, ev)
+	}
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ type run struct {
 	text      *agui.TextMessageStart // of the text message that is open; nil when none is
 	spoke     bool                   // a text delta was seen
 	usage     []agui.TokenUsage
+	recalled  map[string]bool // activities that were looked for in earlier Runs
 }
 
 // openRun makes the reserved row the open Run of the Turn.
@@ -180,6 +181,7 @@ func (r *run) end(ctx context.Context, e ending) error {
 }
 
 func (r *run) endWith(ctx context.Context, e ending) (lost []int, err error) {
+	r.t.emitHalves()
 	if err := r.emit(r.terminal(e)); err != nil {
 		return nil, err
 	}
@@ -249,10 +251,7 @@ func (r *run) transcript(now time.Time) []store.Move {
 		if m.Role == "user" {
 			continue // told by RUN_STARTED; the row was written when it was sent
 		}
-		moves = append(moves, store.UpsertMessage{Message: store.Message{
-			ID: newID(), SessionID: r.t.s.id, RunID: r.row.ID, ExternalID: m.ID, Role: m.Role, Output: true,
-			Data: m.AppendJSON(nil), CreatedAt: now,
-		}})
+		moves = append(moves, r.messageMoves(m, now)...)
 	}
 	return moves
 }

@@ -35,6 +35,8 @@ type Config struct {
 	Policy *policy.Holder
 	// Hints is what pages that watch are told of Questions and threads; nil is nothing.
 	Hints *hints.Hub
+	// PublicURL is where people reach this server, without a path. URLs of parts begin with it; "" leaves them relative.
+	PublicURL string
 }
 
 // Meter hears what happens, for metrics. Members may be nil; they must be quick.

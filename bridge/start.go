@@ -20,7 +20,7 @@ func (t *turn) start(ctx context.Context) error {
 	token, hash := newRunToken(t.row.ID)
 	call.RunToken = token
 	now := time.Now()
-	begun, err := t.run.started(startedInput(t.s.row.ExternalID, t.run.row, call.fresh))
+	begun, err := t.run.started(startedInput(t.s.row.ExternalID, t.run.row, t.s.m.shownAll(call.fresh)))
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (t *turn) proceed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	begun, err := t.run.started(startedInput(t.s.row.ExternalID, t.run.row, full.fresh))
+	begun, err := t.run.started(startedInput(t.s.row.ExternalID, t.run.row, t.s.m.shownAll(full.fresh)))
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 	if first := t.s.transcript; first != nil {
 		t.s.transcript = nil
 		c.Messages, c.Prompt, c.fresh = first, first, first
-		return c, nil
+		return c, t.loadParts(ctx, &c.Call)
 	}
 	var past []pastMessage
 	err := patiently(ctx, func() (err error) {
@@ -137,7 +137,7 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 		return c, err
 	}
 	c.gather(past, runID, t.row.ID)
-	return c, nil
+	return c, t.loadParts(ctx, &c.Call)
 }
 
 func (p Profile) tools() []agui.Tool {

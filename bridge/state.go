@@ -3,10 +3,10 @@ package bridge
 import (
 	"encoding/json"
 	"errors"
-	"reflect"
 	"strings"
 
 	"aqueduct/agui"
+	"aqueduct/internal/jsonequal"
 )
 
 // reservedKeys of the state are written by Aqueduct for an Agent; an Agent's own
@@ -70,7 +70,7 @@ func (r *run) stateJSON() json.RawMessage { return append(json.RawMessage(nil), 
 // differs reports whether a client that says it has this state must be told ours.
 func (r *run) differs(client json.RawMessage) bool {
 	ours := r.state.JSON()
-	return !isEmptyObject(ours) && !equalJSON(ours, client)
+	return !isEmptyObject(ours) && !jsonequal.Texts(ours, client)
 }
 
 // emitState tells the whole state. It cannot fail: it is the state already tracked.
@@ -79,14 +79,6 @@ func (r *run) emitState() { _ = r.emit(&agui.StateSnapshot{Snapshot: r.stateJSON
 func isEmptyObject(raw []byte) bool {
 	s := strings.TrimSpace(string(raw))
 	return s == "" || s == "{}" || s == "null"
-}
-
-func equalJSON(a, b []byte) bool {
-	var x, y any
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
-		return false
-	}
-	return reflect.DeepEqual(x, y)
 }
 
 // overlay is the kept state with a client's own keys over it: data for the Agent, which

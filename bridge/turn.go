@@ -38,6 +38,7 @@ type turn struct {
 	profile   Profile // of the newest Run
 	restarted bool    // an earlier process called the Agent
 	carry     carry
+	halves    agui.Halves           // of characters that the upstream's deltas cut in two
 	calls     map[string]*shownCall // the tool calls that the log has, as far as this process knows
 
 	mark   string // of the newest Output taken, not handed to the log yet
@@ -222,7 +223,9 @@ func (t *turn) takeOne(ctx context.Context, o Output) error {
 	case o.End != nil:
 		err = t.ended(ctx, o.End)
 	case o.Event != nil:
-		err = t.emit(o.Event)
+		if err = t.run.recallActivity(ctx, o.Event); err == nil {
+			err = t.emit(o.Event)
+		}
 	}
 	return t.failOr(ctx, err)
 }

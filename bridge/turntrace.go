@@ -1,11 +1,11 @@
 package bridge
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
 
+	"aqueduct/agui"
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/trace"
 	"aqueduct/store"
@@ -140,15 +140,13 @@ func calledSince(row store.Turn) time.Time {
 	return row.DispatchedAt
 }
 
-// inputRecord is user_input of a message that began a Turn.
-func inputRecord(sessionID, turnID string, m store.Message, text string) store.Record {
+// inputRecord is user_input of a message that began a Turn, as it is kept.
+func inputRecord(sessionID, turnID string, m agui.Message) store.Record {
 	var of struct {
-		ID      string          `json:"id"`
-		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
 	}
-	_ = json.Unmarshal(m.Data, &of) // of our own writing
-	return trace.Record(trace.UserInput, sessionID, turnID, m.CreatedAt, trace.InputOf(cmp.Or(of.ID, m.ExternalID), of.Role, text, of.Content))
+	_ = json.Unmarshal(m.AppendJSON(nil), &of) // of our own writing
+	return trace.Record(trace.UserInput, sessionID, turnID, time.Now(), trace.InputOf(m.ID, m.Role, m.Content.String(), of.Content))
 }
 
 // lastSeq is the position of the newest event once what was emitted is kept.

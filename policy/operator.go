@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"aqueduct/internal/jsonequal"
 )
 
 // operator reads what stands behind an operator of a Match; nil when the name is of none.
@@ -47,7 +49,7 @@ func readTest(want any) (test, error) {
 }
 
 func equals(want any) (test, error) {
-	return func(value any) bool { return equal(want, value) }, nil
+	return func(value any) bool { return jsonequal.Values(want, value) }, nil
 }
 
 func anything(want any) (test, error) {
@@ -64,7 +66,7 @@ func oneOf(want any) (test, error) {
 	}
 	return func(value any) bool {
 		for _, one := range all {
-			if equal(one, value) {
+			if jsonequal.Values(one, value) {
 				return true
 			}
 		}

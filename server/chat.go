@@ -50,11 +50,11 @@ func (h *chat) read(c echo.Context) (*ask, error) {
 	if err := h.in.query(c, &q); err != nil {
 		return nil, err
 	}
-	body, err := h.in.body(c)
+	body, sum, err := h.body(c)
 	if err != nil {
 		return nil, err
 	}
-	return readAsk(c, body, q)
+	return readAsk(c, body, sum, q)
 }
 
 // place finds the thread of a TDesign page that names none: the one its answer belongs

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -47,14 +46,14 @@ type shape struct {
 // there reports whether a member is given; null is as good as absent.
 func there(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// readAsk reads a body of whichever client posted it.
-func readAsk(c echo.Context, body []byte, q chatQuery) (*ask, error) {
+// readAsk reads a body of whichever client posted it. sum is the hash of all of it; messages that are known may have been
+// left out of body.
+func readAsk(c echo.Context, body, sum []byte, q chatQuery) (*ask, error) {
 	a := &ask{query: q, req: bridge.ChatRequest{
 		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent,
 		ThreadID: c.Request().Header.Get(headerThread), Traceparent: c.Request().Header.Get("Traceparent"), Tracestate: strings.Join(c.Request().Header.Values("Tracestate"), ","),
 	}}
-	sum := sha256.Sum256(body)
-	a.req.BodyHash = sum[:]
+	a.req.BodyHash = sum
 	if len(bytes.TrimSpace(body)) == 0 {
 		a.req.Dialect = firstOf(q.Dialect, bridge.DialectTDesign)
 		a.named = a.req.ThreadID != ""

@@ -31,7 +31,7 @@ func newGuard(cfg Config) (*guard, error) {
 		hosts: map[string]bool{"localhost": true},
 	}
 	for _, host := range cfg.Hosts {
-		g.hosts[strings.ToLower(host)] = true
+		g.hosts[hostName(host)] = true
 	}
 	for _, origin := range cfg.Origins {
 		u, err := url.Parse(origin)
@@ -53,10 +53,10 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 		// A reader that takes nothing cannot hold a connection; streams set their own.
 		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(g.limits.AnswerTime))
 		if !g.knownHost(r) {
-			return refuse(codeForeignHost, "")
+			return refuse(codeForeignHost, foreignHostAdvice(r.Host))
 		}
-		if origin := r.Header.Get("Origin"); origin != "" && !g.allowed(h, origin, r.Host) {
-			return refuse(codeForbiddenOrigin, "")
+		if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(r) && !g.allowed(h, origin, r.Host) {
+			return refuse(codeForbiddenOrigin, forbiddenOriginAdvice(origin, r.Host))
 		}
 		if r.Method == http.MethodOptions {
 			return preflight(c)
@@ -112,6 +112,19 @@ func localOnly(r *http.Request) bool {
 	}
 	ap, err := netip.ParseAddrPort(addr.String())
 	return err != nil || ap.Addr().Unmap().IsLoopback()
+}
+
+// sameOrigin reports whether the browser itself says that page and request have one origin.
+// Proxies that rewrite Host and keep Origin (Vite's changeOrigin, nginx's plain proxy_pass)
+// make the two headers differ for a page of this very server; the browser compared what it
+// saw before the proxy, and scripts cannot set a header whose name begins with "Sec-". A
+// page that reached this server by rebinding a name of its own is same-origin too, so
+// knownHost is checked first. "same-site" is not enough: it includes every other port of
+// this host. WebSocket handshakes in Chromium, and plain http off loopback in every browser,
+// come without the header and are judged by Origin against Host alone.
+func sameOrigin(r *http.Request) bool {
+	values := r.Header.Values("Sec-Fetch-Site")
+	return len(values) == 1 && values[0] == "same-origin"
 }
 
 // allowed lets this server's own pages and those of listed origins in.

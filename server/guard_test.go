@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -101,6 +102,74 @@ func TestOrigin(t *testing.T) {
 			if got.header.Get("Vary") == "" {
 				t.Errorf("%s from %q: no Vary", method, origin)
 			}
+		}
+	}
+}
+
+// TestSameOriginBehindProxy: proxies rewrite Host and keep Origin. What the browser says of
+// the two decides then, and nothing weaker than "same-origin" does.
+func TestSameOriginBehindProxy(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, saysN(1))
+	for _, tc := range []struct {
+		host, origin string
+		site         []string
+		want         int
+	}{
+		{"127.0.0.1:8080", "http://localhost:5173", []string{"same-origin"}, 200}, // Vite, changeOrigin
+		{"localhost", "http://localhost:8443", []string{"same-origin"}, 200},      // nginx, Host $host
+		{"127.0.0.1:8080", "https://chat.example", []string{"same-origin"}, 200},  // nginx, plain proxy_pass
+		{"127.0.0.1:8080", "http://localhost:5173", nil, 403},
+		{"127.0.0.1:8080", "http://127.0.0.1:3000", []string{"same-site"}, 403}, // another port of this host
+		{"127.0.0.1:8080", "https://evil.example", []string{"cross-site"}, 403},
+		{"127.0.0.1:8080", "https://evil.example", []string{"none"}, 403},
+		{"127.0.0.1:8080", "https://evil.example", []string{"same-origin", "cross-site"}, 403},
+		{"127.0.0.1:8080", "https://evil.example", []string{"same-origin, cross-site"}, 403},
+		// A rebound name makes its page same-origin; only the Host gives it away.
+		{"evil.example", "http://evil.example", []string{"same-origin"}, 421},
+		{"evil.example:8080", "http://evil.example:8080", []string{"same-origin"}, 421},
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			path, body := "/api/threads", ""
+			if method == "POST" {
+				path, body = "/api/agui/chat", inputBody("T", "R", "hi")
+			}
+			req := httptest.NewRequest(method, path, strings.NewReader(body))
+			req.Host = tc.host
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Origin", tc.origin)
+			req.Header["Sec-Fetch-Site"] = tc.site
+			if got := h.direct(req); got.status != tc.want {
+				t.Errorf("%s, Host %s, Origin %s, Sec-Fetch-Site %q: %d, want %d", method, tc.host, tc.origin, tc.site, got.status, tc.want)
+			}
+		}
+	}
+}
+
+// TestRefusalSaysWhatToSet: with the setting as it is to be typed, and never with anything
+// that a shell would interpret.
+func TestRefusalSaysWhatToSet(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, saysN(1))
+	for _, tc := range []struct{ host, origin, want string }{
+		{"localhost:8080", "http://192.0.2.2:5173", "aqueduct serve --cors-origin http://192.0.2.2:5173"},
+		{"127.0.0.1:8080", "https://Chat.Example", "aqueduct serve --cors-origin https://chat.example"},
+		{"127.0.0.1:8080", "http://[::1]:5173", "aqueduct serve --cors-origin http://[::1]:5173"},
+		{"localhost", "null", "Serve it over http."},
+		{"localhost", "http://a$(reboot).example", "Serve it over http."},
+		{"localhost", "http://" + strings.Repeat("a", 300), "Serve it over http."},
+		{"aqueduct_backend", "", "aqueduct serve --allowed-host aqueduct_backend"},
+		{"Chat.Example:8443", "", "aqueduct serve --allowed-host chat.example"},
+		{"a;reboot", "", "--allowed-host."},
+	} {
+		req := httptest.NewRequest("GET", "/api/threads", nil)
+		req.Host = tc.host
+		if tc.origin != "" {
+			req.Header.Set("Origin", tc.origin)
+		}
+		var got struct{ Detail string }
+		if answer := h.direct(req); json.Unmarshal([]byte(answer.body), &got) != nil || !strings.HasSuffix(got.Detail, tc.want) {
+			t.Errorf("Host %q, Origin %q: %s, want %q at the end", tc.host, tc.origin, answer.body, tc.want)
 		}
 	}
 }

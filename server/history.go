@@ -23,10 +23,13 @@ func plainHistory(rows []store.Message) []rawJSON {
 // pageMessage is a message as TDesign's convertHistoryMessages takes it: thoughts are part
 // of the assistant's message, content is text.
 type pageMessage struct {
-	ID               string     `json:"id"`
-	Role             string     `json:"role"`
-	Content          any        `json:"content"`
-	Timestamp        int64      `json:"timestamp,omitempty"`
+	ID        string `json:"id"`
+	Role      string `json:"role"`
+	Content   any    `json:"content"`
+	Timestamp int64  `json:"timestamp,omitempty"` // when it was kept, in Unix milliseconds
+	// Text is what was typed, where Content also has the links of Attachments.
+	Text             string     `json:"text,omitempty"`
+	Attachments      []pageFile `json:"attachments,omitempty"`
 	ReasoningContent string     `json:"reasoningContent,omitempty"`
 	ToolCalls        []pageCall `json:"toolCalls,omitempty"`
 	ToolCallID       string     `json:"toolCallId,omitempty"`
@@ -61,10 +64,11 @@ func pageHistory(rows []store.Message) ([]pageMessage, error) {
 		}
 		switch m.Role {
 		case agui.RoleReasoning:
-			thoughts.ID = firstOf(thoughts.ID, m.ID)
+			thoughts.ID, thoughts.Timestamp = firstOf(thoughts.ID, m.ID), row.CreatedAt.UnixMilli()
 			thoughts.ReasoningContent += m.Content.String()
 		case agui.RoleAssistant:
 			p := assistantOut(m)
+			p.Timestamp = row.CreatedAt.UnixMilli()
 			p.ReasoningContent = thoughts.ReasoningContent
 			thoughts = pageMessage{}
 			out = append(out, p)
@@ -78,12 +82,18 @@ func pageHistory(rows []store.Message) ([]pageMessage, error) {
 }
 
 func messageOut(m agui.Message, row store.Message) pageMessage {
-	p := pageMessage{ID: m.ID, Role: m.Role, Content: m.Content.String()}
+	p := pageMessage{ID: m.ID, Role: m.Role, Content: m.Content.String(), Timestamp: row.CreatedAt.UnixMilli()}
 	switch m.Role {
 	case agui.RoleUser:
-		p.Timestamp = row.CreatedAt.UnixMilli()
+		if p.Attachments = filesOf(m.Content); len(p.Attachments) > 0 {
+			p.Text = m.Content.String()
+			p.Content = withLinks(p.Text, p.Attachments)
+		}
 	case agui.RoleTool:
 		p.ToolCallID, p.Content = m.ToolCallID, jsonText(m.Content.String())
+		if len(filesOf(m.Content)) > 0 {
+			p.Content = string(m.Content.AppendJSON(nil))
+		}
 	case agui.RoleActivity:
 		p.ActivityType, p.Content = m.ActivityType, m.Activity
 	}

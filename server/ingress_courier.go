@@ -34,7 +34,7 @@ func (c cursor) row(id string, at time.Time) store.OutboxItem {
 	if err != nil {
 		panic(err) // strings and a number
 	}
-	return store.OutboxItem{ID: id, Kind: outboxCursor, Target: c.Channel, Payload: payload, CreatedAt: at, NextAt: at}
+	return store.OutboxItem{ID: id, SessionID: c.SessionID, Kind: outboxCursor, Target: c.Channel, Payload: payload, CreatedAt: at, NextAt: at}
 }
 
 // courier carries what channels with callbacks are to hear from the log to the outbox.
@@ -200,7 +200,7 @@ func (c *courier) keep(ctx context.Context, row store.OutboxItem, cur cursor, me
 	}
 	err = c.h.store.InTx(ctx, func(tx store.Tx) error {
 		if len(messages) > 0 {
-			letter := store.OutboxItem{ID: uuid.Must(uuid.NewV7()).String(), Kind: OutboxIngress, Target: cur.Channel, Payload: payload, CreatedAt: now, NextAt: now}
+			letter := store.OutboxItem{ID: uuid.Must(uuid.NewV7()).String(), SessionID: cur.SessionID, Kind: OutboxIngress, Target: cur.Channel, Payload: payload, CreatedAt: now, NextAt: now}
 			if err := tx.InsertOutbox(ctx, letter); err != nil {
 				return err
 			}

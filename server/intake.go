@@ -52,15 +52,19 @@ func (in *intake) body(c echo.Context) ([]byte, error) {
 	_ = rc.SetReadDeadline(time.Now().Add(in.limits.BodyTime))
 	raw, err := io.ReadAll(http.MaxBytesReader(c.Response().Writer, r.Body, in.limits.Body))
 	if err != nil {
-		var known *http.MaxBytesError
-		if errors.As(err, &known) || problemOf(err).Code == codeTooSlow {
-			return nil, err
-		}
-		return nil, refuse(codeInvalidBody, "The body could not be read.")
+		return nil, bodyError(err)
 	}
 	// From here on a read only serves to notice that the client has gone.
 	_ = rc.SetReadDeadline(time.Time{})
 	return raw, nil
+}
+
+// bodyError is why a body could not be read. What the network says is nothing for the client.
+func bodyError(err error) error {
+	if problemOf(err).Code == bridge.CodeInternal {
+		return refuse(codeInvalidBody, "The body could not be read.")
+	}
+	return err
 }
 
 // json reads a body into v and checks v's rules. Unknown members are no fault.

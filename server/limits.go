@@ -6,6 +6,10 @@ import "time"
 type Limits struct {
 	// Body bounds a request's body: a history of some thousand messages fits.
 	Body int64
+	// History bounds a chat's body together with what is known of it: official clients send the whole history with each
+	// message, pictures included. Only what is new counts against Body, and no more than that is held. It is what a browser
+	// sends in a second or two on a good line; beyond it a page should send URLs, as the history gives them.
+	History int64
 	// BodyTime is how long a client may take to send its body, so that a slow one cannot
 	// hold a connection for nothing (slowloris).
 	BodyTime time.Duration
@@ -28,6 +32,7 @@ type Limits struct {
 
 func (l Limits) withDefaults() Limits {
 	setDefault(&l.Body, 4<<20)
+	setDefault(&l.History, max(l.Body, 64<<20))
 	setDefault(&l.BodyTime, 30*time.Second)
 	setDefault(&l.AnswerTime, 2*time.Minute)
 	setDefault(&l.WriteTime, 10*time.Second)

@@ -64,6 +64,7 @@ func problemOf(err error) *problem {
 		control *bridge.ControlError
 		input   *agui.InputError
 		large   *http.MaxBytesError
+		fresh   *agui.TooLargeError
 		web     *echo.HTTPError
 	)
 	switch {
@@ -77,6 +78,8 @@ func problemOf(err error) *problem {
 		return refuse(codeInvalidBody, inputDetail(input))
 	case errors.As(err, &large):
 		return refuse(codeTooLarge, fmt.Sprintf("The body may have %d bytes.", large.Limit))
+	case errors.As(err, &fresh):
+		return refuse(codeTooLarge, fmt.Sprintf("What is new in the body may be %d %s; messages that the thread has do not count.", fresh.Limit, fresh.Unit))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return refuse(codeTooSlow, "")
 	case errors.Is(err, store.ErrNotFound):

@@ -126,7 +126,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&grants{sessions: cfg.Sessions, store: cfg.Store, in: in},
 		&delegations{sessions: cfg.Sessions, store: cfg.Store, in: in},
 		&auditPage{sessions: cfg.Sessions, in: in},
-		&toolProxy{sessions: cfg.Sessions, in: in, draining: draining},
+		&toolProxy{sessions: cfg.Sessions, store: cfg.Store, in: in, draining: draining},
 		&toolRegistry{tools: cfg.Tools, sessions: cfg.Sessions, store: cfg.Store, checkURL: cfg.CheckURL, in: in},
 		&permissionSockets{sessions: cfg.Sessions, store: cfg.Store, in: in, open: open, log: cfg.Logger},
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},

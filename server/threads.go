@@ -29,6 +29,7 @@ func (h *threads) mount(to *routes) {
 	to.callers(http.MethodPatch, "/api/threads/:id", h.rename)
 	to.callers(http.MethodDelete, "/api/threads/:id", h.remove)
 	to.callers(http.MethodGet, "/api/threads/:id/messages", h.messages)
+	to.callers(http.MethodGet, "/api/threads/:id/parts/:sha256", h.part)
 	to.callers(http.MethodGet, "/api/threads/:id/events", h.events)
 }
 
@@ -163,6 +164,10 @@ func (h *threads) remove(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
+// messagesBytes is about how much one page of messages holds, however many are asked for. One message is given whole,
+// whatever its size: this is where what a snapshot cuts can be read.
+const messagesBytes = 4 << 20
+
 type messagesQuery struct {
 	Limit  int    `query:"limit" validate:"gte=0,lte=1000"`
 	Before string `query:"before" validate:"omitempty,uuid"`
@@ -179,7 +184,11 @@ func (h *threads) messages(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	rows, err := h.transcript(c, s, store.Page{Limit: q.Limit, Before: q.Before})
+	least := bridge.InlinePart
+	if q.Format != "agui" {
+		least = 0 // a page has nothing but URLs to show parts by
+	}
+	rows, err := h.transcript(c, s, store.Page{Limit: q.Limit, Before: q.Before, MaxBytes: messagesBytes}, least)
 	if err != nil {
 		return err
 	}
@@ -195,14 +204,14 @@ func (h *threads) messages(c echo.Context) error {
 
 // transcript reads a page of what was said. What a Run that is still open has said is left
 // out: its stream says it from the start.
-func (h *threads) transcript(c echo.Context, s store.Session, page store.Page) ([]store.Message, error) {
+func (h *threads) transcript(c echo.Context, s store.Session, page store.Page, least int) ([]store.Message, error) {
 	ctx := c.Request().Context()
 	in := auth.From(ctx).Scope()
-	rows, err := h.store.Messages(ctx, in, s.ID, page)
+	rows, whole, err := h.sessions.History(ctx, in, s.ID, page, least)
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) == page.Size() {
+	if !whole && len(rows) > 0 {
 		c.Response().Header().Set("Link", nextLink(c.Request().URL, rows[0].ID))
 	}
 	last, err := h.store.LastRun(ctx, in, s.ID)

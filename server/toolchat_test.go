@@ -9,10 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/tools"
+	"aqueduct/server/auth"
 	"aqueduct/store"
 )
 
@@ -233,5 +237,37 @@ func TestToolResultCut(t *testing.T) {
 	}
 	if said := <-w.said; len(said) < 100_000 {
 		t.Errorf("the agent got %d bytes", len(said))
+	}
+}
+
+// TestToolCallOfOwner: a call is read by the user of its thread; to others it is not there.
+func TestToolCallOfOwner(t *testing.T) {
+	t.Parallel()
+	p, keys := keyed(t)
+	bearer := func(user, tenant string, kind auth.Type) string {
+		return "Bearer " + issue(t, keys, auth.Claims{Type: kind, Tenant: tenant, UserClaims: auth.UserClaims{User: user}}, time.Hour)
+	}
+	ids := make(chan string, 1)
+	w := &workshop{}
+	w.house = newHouseWith(t, func(_ context.Context, _ func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+		ids <- fmt.Sprint(w.invoke(c, "pick", `{}`)["tool_call_id"])
+	}, p)
+	ann := bearer("ann", "acme", auth.TypeUser)
+	body := strings.Replace(inputBody("T", "R", "go"), `"tools":[]`, `"tools":[{"name":"pick","description":"","parameters":{"type":"object"}}]`, 1)
+	w.open(w.request("POST", "/api/agui/chat", body, "Authorization", ann)).rest()
+	path := "/v1/tool_calls/" + <-ids
+	if got := w.do("GET", path, "", "Authorization", ann); got.status != http.StatusOK || !strings.Contains(got.body, `"tool_call_id":"`+path[len("/v1/tool_calls/"):]) {
+		t.Errorf("its owner: HTTP %d %s", got.status, got.body)
+	}
+	for who, token := range map[string]string{
+		"another": bearer("bob", "acme", auth.TypeUser), "of the same name": bearer("ann", "other", auth.TypeUser), "an approver": bearer("eve", "acme", auth.TypeApprover),
+	} {
+		none := w.do("GET", "/v1/tool_calls/"+uuid.NewString(), "", "Authorization", token)
+		if got := w.do("GET", path, "", "Authorization", token); got.status != none.status || got.body != none.body || got.status == http.StatusOK {
+			t.Errorf("%s: HTTP %d %s, and of none %d %s", who, got.status, got.body, none.status, none.body)
+		}
+	}
+	if got := w.do("GET", path, ""); got.status != http.StatusUnauthorized {
+		t.Errorf("nobody: HTTP %d %s", got.status, got.body)
 	}
 }

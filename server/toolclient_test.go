@@ -208,7 +208,7 @@ func TestToolClientTimeout(t *testing.T) {
 			if err != nil || row.Status != store.ToolTimeout {
 				t.Errorf("%s %v", row.Status, err)
 			}
-			if trace := w.do("GET", "/v1/runs/"+row.TurnID+"/events", "").body; strings.Count(trace, `"late":true`) != 1 || !strings.Contains(trace, `{"content":"1"}`) {
+			if trace := w.do("GET", "/v1/runs/"+row.TurnID+"/events", "").body; strings.Count(trace, `"late":true`) != 1 || !strings.Contains(trace, `"status":"SUCCEEDED","result":1,`) {
 				t.Errorf("it is not on record: %s", trace)
 			}
 		})

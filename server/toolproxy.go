@@ -14,6 +14,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/tools"
+	"aqueduct/server/auth"
 	"aqueduct/store"
 )
 
@@ -22,13 +23,20 @@ import (
 // token of their environment, which is good for the calls of their Session.
 type toolProxy struct {
 	sessions *bridge.Sessions
+	store    store.Store
 	in       *intake
 	draining context.Context // a wait ends with it: whoever waits asks our successor
 }
 
 func (h *toolProxy) mount(to *routes) {
 	to.open(http.MethodPost, "/v1/tools/:call", h.invoke)
-	to.open(http.MethodGet, "/v1/tool_calls/:id", h.get)
+	own := to.authenticate()(h.own)
+	to.open(http.MethodGet, "/v1/tool_calls/:id", func(c echo.Context) error {
+		if token, err := runToken(c); err == nil {
+			return h.get(c, token)
+		}
+		return own(c)
+	})
 	to.open(http.MethodPost, "/v1/tool_calls/:id", h.wait)
 }
 
@@ -95,12 +103,23 @@ func (h *toolProxy) leaving(err error) error {
 	return err
 }
 
-// get is GET /v1/tool_calls/{id}.
-func (h *toolProxy) get(c echo.Context) error {
-	token, err := runToken(c)
+// own is GET /v1/tool_calls/{id} for the user of the thread that the call belongs to. For everybody else there is none of
+// that id.
+func (h *toolProxy) own(c echo.Context) error {
+	id, err := pathID(c, "id")
 	if err != nil {
 		return err
 	}
+	ctx := c.Request().Context()
+	call, err := h.store.ToolCall(ctx, auth.From(ctx).Scope(), id)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, proxiedOut(call))
+}
+
+// get is GET /v1/tool_calls/{id} for the agent.
+func (h *toolProxy) get(c echo.Context, token string) error {
 	id, err := pathID(c, "id")
 	if err != nil {
 		return err

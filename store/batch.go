@@ -142,6 +142,9 @@ type InsertOutbox struct{ Item OutboxItem }
 // Session and external id, keeping its place.
 type UpsertMessage struct{ Message Message }
 
+// InsertPart adds the bytes of a part of a message; nothing happens when the Session has them already.
+type InsertPart struct{ Part MessagePart }
+
 // SessionMove updates a Session at the end of a Run. Nil State and empty Title keep
 // what the row has; UpdatedAt is always set.
 type SessionMove struct {
@@ -171,5 +174,6 @@ func (TakeToolCall) move()      {}
 func (RecordOf) move()          {}
 func (InsertOutbox) move()      {}
 func (UpsertMessage) move()     {}
+func (InsertPart) move()        {}
 func (SessionMove) move()       {}
 func (CommandDone) move()       {}

@@ -8,6 +8,7 @@ import (
 // OutboxItem is something that must be told to somebody outside, at least once.
 type OutboxItem struct {
 	ID           string // UUIDv7
+	SessionID    string // the Session it tells of, with which it is deleted; "" when it tells of none
 	Kind         string
 	Target       string // where to, in the words of its Kind
 	Payload      []byte // JSON

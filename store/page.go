@@ -7,6 +7,9 @@ type Page struct {
 	Limit  int // 0 means DefaultPageLimit; capped at MaxPageLimit
 	Before string
 	After  string
+	// MaxBytes ends a page of a transcript: the message that reaches it is the last one given, so there is always one. 0 is no
+	// bound. Other listings take no notice of it.
+	MaxBytes int
 }
 
 const (

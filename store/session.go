@@ -50,6 +50,6 @@ type SessionTx interface {
 	// ReplicaLives reports whether the replica may write.
 	ReplicaLives(ctx context.Context, replica string) (bool, error)
 	SetSessionTitle(ctx context.Context, id, title string) error
-	// DeleteSession hides the Session and its rows from every read.
+	// DeleteSession hides the Session and its rows from every read, and frees its external id. See DeletionTx for the rest.
 	DeleteSession(ctx context.Context, id string, at time.Time) error
 }

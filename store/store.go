@@ -11,6 +11,8 @@ type Reader interface {
 	EventReader
 	RecordReader
 	MessageReader
+	PartReader
+	DeletionReader
 	ToolCallReader
 	ApprovalReader
 	CommandReader
@@ -32,6 +34,8 @@ type Tx interface {
 	RunTx
 	RecordTx
 	MessageTx
+	PartTx
+	DeletionTx
 	ToolCallTx
 	ApprovalTx
 	CommandTx
@@ -55,6 +59,9 @@ type Store interface {
 	// the database asks for it, so it has no effects of its own. An error of fn rolls back
 	// and is returned as it is.
 	InTx(ctx context.Context, fn func(Tx) error) error
+	// Scrub makes what was deleted unreadable in the database's files, as far as the database can: SQLite writes its log
+	// back into the file and truncates it. It waits for nobody; what is in use stays until the next time.
+	Scrub(ctx context.Context) error
 	// Ping says whether a write could be made now.
 	Ping(ctx context.Context) error
 	Close() error

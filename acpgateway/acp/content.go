@@ -3,6 +3,8 @@ package acp
 import (
 	"bytes"
 	"encoding/json"
+
+	"aqueduct/internal/jsontext"
 )
 
 // The types of a content block (ACP, "Content").
@@ -67,19 +69,19 @@ func (r *Resource) UnmarshalJSON(raw []byte) error {
 // ReadBlock reads a content block. It does not fail; the type of what is none is "".
 func ReadBlock(raw json.RawMessage) Block {
 	var wire struct {
-		Type     lax[string]   `json:"type"`
-		Text     lax[string]   `json:"text"`
-		Data     lax[string]   `json:"data"`
-		MimeType lax[string]   `json:"mimeType"`
-		URI      lax[string]   `json:"uri"`
-		Name     lax[string]   `json:"name"`
-		Resource lax[Resource] `json:"resource"`
+		Type     lax[string]            `json:"type"`
+		Text     lax[jsontext.Fragment] `json:"text"`
+		Data     lax[string]            `json:"data"`
+		MimeType lax[string]            `json:"mimeType"`
+		URI      lax[string]            `json:"uri"`
+		Name     lax[string]            `json:"name"`
+		Resource lax[Resource]          `json:"resource"`
 	}
 	b := Block{Raw: raw}
 	if len(raw) == 0 || json.Unmarshal(raw, &wire) != nil {
 		return b
 	}
-	b.Type, b.Text, b.Data = wire.Type.Val, wire.Text.Val, wire.Data.Val
+	b.Type, b.Text, b.Data = wire.Type.Val, string(wire.Text.Val), wire.Data.Val
 	b.MimeType, b.URI, b.Name = wire.MimeType.Val, wire.URI.Val, wire.Name.Val
 	if wire.Resource.Set {
 		b.Resource = &wire.Resource.Val

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"unicode/utf8"
+
+	"aqueduct/internal/jsontext"
 )
 
 // lax is a member that agents may get wrong. A value of another type reads as absent, so
@@ -21,9 +23,15 @@ func (l *lax[T]) UnmarshalJSON(raw []byte) error {
 		l.Null = true
 		return nil
 	}
-	if text, ok := any(&l.Val).(*string); ok && isPlain(raw) {
-		*text, l.Set = string(raw[1:len(raw)-1]), true
-		return nil
+	if isPlain(raw) {
+		switch text := any(&l.Val).(type) {
+		case *string:
+			*text, l.Set = string(raw[1:len(raw)-1]), true
+			return nil
+		case *jsontext.Fragment:
+			*text, l.Set = jsontext.Fragment(raw[1:len(raw)-1]), true
+			return nil
+		}
 	}
 	var v T
 	if json.Unmarshal(raw, &v) == nil {

@@ -3,12 +3,12 @@ package fromacp
 import (
 	"bytes"
 	"encoding/json"
-	"reflect"
 	"strconv"
 	"strings"
 
 	"aqueduct/acpgateway/acp"
 	"aqueduct/agui"
+	"aqueduct/internal/jsonequal"
 )
 
 // call is a use of a tool: an upsert by the agent's id out of tool_call,
@@ -202,7 +202,7 @@ func (c *call) askedInput(asked json.RawMessage) json.RawMessage {
 	for name, value := range named {
 		other, there := states[name]
 		switch {
-		case there && reflect.DeepEqual(other, value):
+		case there && jsonequal.Values(other, value):
 		case !there && (usualKey(plainKey(name)) == "cwd" || explains(plainKey(name))):
 			states[name] = value
 		default:
@@ -283,7 +283,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
 	}
-	return bytes.Equal(a, b) || reflect.DeepEqual(decodeExact(a), decodeExact(b))
+	return jsonequal.Texts(a, b)
 }
 
 func decodeExact(raw json.RawMessage) (v any) {

@@ -12,6 +12,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/internal/jsontext"
 )
 
 // Names of the frames an agent may send: the platform contract's four, then ours.
@@ -149,7 +150,7 @@ func textOf(name string, data []byte) (string, error) {
 		return text, nil
 	}
 	var body struct {
-		Text *string `json:"text"`
+		Text *jsontext.Fragment `json:"text"`
 	}
 	if err := decode(name, data, &body); err != nil {
 		return "", err
@@ -157,7 +158,7 @@ func textOf(name string, data []byte) (string, error) {
 	if body.Text == nil {
 		return "", missing(name, "text")
 	}
-	return *body.Text, nil
+	return string(*body.Text), nil
 }
 
 // plainText reads a frame of just {"text":"…"}, with the short escapes. It gives up on

@@ -23,7 +23,7 @@ func (t *translator) ask(dst []bridge.Output, data []byte) ([]bridge.Output, err
 	}
 	q := &bridge.Question{
 		UpstreamID: body.ID, Kind: bridge.QuestionKind(body.Kind), ToolName: body.Name, Tool: body.Tool,
-		Title: body.Title, Args: body.Args, Options: body.Options, ResponseSchema: notNull(body.ResponseSchema),
+		Title: body.Title, Args: notNull(body.Args), Options: body.Options, ResponseSchema: notNull(body.ResponseSchema),
 		Risk: body.Risk, ExpiresIn: seconds(body.ExpiresIn),
 	}
 	if q.Kind != bridge.AskPermission && q.Kind != bridge.AskInput {
@@ -45,7 +45,7 @@ func (t *translator) clientTool(dst []bridge.Output, data []byte) ([]bridge.Outp
 		return dst, missing(frameClientTool, "id or name")
 	}
 	return append(dst, bridge.Output{Question: &bridge.Question{
-		UpstreamID: body.ID, Kind: bridge.AskClientTool, ToolName: body.Name, Args: body.Args, ExpiresIn: seconds(body.ExpiresIn),
+		UpstreamID: body.ID, Kind: bridge.AskClientTool, ToolName: body.Name, Args: notNull(body.Args), ExpiresIn: seconds(body.ExpiresIn),
 	}}), nil
 }
 

@@ -61,7 +61,7 @@ func (t *translator) toolCall(dst []bridge.Output, data []byte) ([]bridge.Output
 	if body.ID == "" || body.Name == "" {
 		return dst, missing(frameToolCall, "id or name")
 	}
-	if len(body.Args) == 0 {
+	if body.Args = notNull(body.Args); body.Args == nil {
 		body.Args = json.RawMessage("{}")
 	}
 	id := t.id(body.ID)
@@ -133,7 +133,7 @@ func (t *translator) activity(dst []bridge.Output, data []byte) ([]bridge.Output
 		return dst, missing(frameActivity, "type")
 	}
 	id := t.id("activity:" + body.ID + ":" + body.Type)
-	switch {
+	switch body.Patch = notNull(body.Patch); {
 	case len(body.Patch) > 0:
 		return event(dst, &agui.ActivityDelta{MessageID: id, ActivityType: body.Type, Patch: body.Patch}), nil
 	case len(body.Content) > 0 && body.Content[0] == '{':

@@ -1,13 +1,13 @@
 package inbox
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
 	"time"
 
 	"aqueduct/bridge/trace"
+	"aqueduct/internal/jsonequal"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -69,17 +69,9 @@ func same(q Question, d Decision) bool {
 		if d.Status != store.ApprovalApproved {
 			ended = store.ToolFailed
 		}
-		return q.Call.Status == ended && q.Call.ErrorCode == d.ErrorCode && sameJSON(q.Call.Result, d.Result)
+		return q.Call.Status == ended && q.Call.ErrorCode == d.ErrorCode && jsonequal.Texts(q.Call.Result, d.Result)
 	}
-	return q.Approval.Status == d.Status && sameJSON(q.Approval.Decision, heard(d))
-}
-
-func sameJSON(a, b []byte) bool {
-	var x, y bytes.Buffer
-	if json.Compact(&x, a) != nil || json.Compact(&y, b) != nil {
-		return bytes.Equal(a, b)
-	}
-	return bytes.Equal(x.Bytes(), y.Bytes())
+	return q.Approval.Status == d.Status && jsonequal.Texts(q.Approval.Decision, heard(d))
 }
 
 // heard is a Decision as the agent will hear it, kept with the Approval.

@@ -38,7 +38,7 @@ func (n *Notifier) Rows(q inbox.Question, s store.Session) []store.OutboxItem {
 	for _, t := range n.cfg.Targets {
 		if t.wants(k.Message, s.Tenant) {
 			rows = append(rows, store.OutboxItem{
-				ID: uuid.Must(uuid.NewV7()).String(), Kind: kindQuestion, Target: t.Name, Payload: payload, CreatedAt: now, NextAt: now,
+				ID: uuid.Must(uuid.NewV7()).String(), SessionID: s.ID, Kind: kindQuestion, Target: t.Name, Payload: payload, CreatedAt: now, NextAt: now,
 			})
 		}
 	}

@@ -34,6 +34,9 @@ const (
 	// that begin the chain would not meet.
 	lockAudit = "SELECT pg_advisory_xact_lock(7241970311)"
 
+	// sizeOf counts what is sent; pg_column_size would count what compression left.
+	sizeOf = "octet_length(%s::text)"
+
 	// idleInTransaction ends the transaction of a replica that froze inside it, which
 	// would otherwise hold a Session's row against everybody.
 	idleInTransaction = "5s"
@@ -88,7 +91,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	}
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
-	d := &sqldb.Dialect{LockRow: " FOR NO KEY UPDATE", LockAudit: lockAudit, SkipLocked: " FOR NO KEY UPDATE SKIP LOCKED", ItemsOf: "json_array_elements_text", Classify: classify, Now: o.Now}
+	d := &sqldb.Dialect{LockRow: " FOR NO KEY UPDATE", LockAudit: lockAudit, SkipLocked: " FOR NO KEY UPDATE SKIP LOCKED", SizeOf: sizeOf, ItemsOf: "json_array_elements_text", Classify: classify, Now: o.Now}
 	s := &Store{Reader: sqldb.NewReader(db, d), dialect: d, db: db, committer: newCommitter(cfg, pooled), pooled: pooled, stop: func() {}}
 	if err := s.prepare(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("postgres: open: %w", classify(err)), s.Close())
@@ -216,6 +219,10 @@ func (s *Store) Ping(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Scrub implements store.Store. Nothing is done: what was deleted is overwritten when the server vacuums, which is its
+// administrator's to arrange.
+func (s *Store) Scrub(context.Context) error { return nil }
 
 // Close implements store.Store.
 func (s *Store) Close() error {

@@ -24,14 +24,40 @@ func (r *Reader) Messages(ctx context.Context, in store.Scope, sessionID string,
 	q := selecting(selectMessage, in).and("m.session_id = ", sessionID)
 	if page.After != "" {
 		q.oldestFirst("m.message_id", page)
-		return list(ctx, r, scanMessage, q.sql.String(), q.args...)
+		return r.messagesWithin(ctx, q, "message_id", page.MaxBytes)
 	}
 	if page.Before != "" {
 		q.and("m.message_id < ", page.Before)
 	}
 	q.raw(" ORDER BY m.message_id DESC").limit(page.Size())
-	got, err := list(ctx, r, scanMessage, q.sql.String(), q.args...)
+	got, err := r.messagesWithin(ctx, q, "message_id DESC", page.MaxBytes)
 	slices.Reverse(got)
+	return got, err
+}
+
+// messagesWithin runs a query of messages up to the one that reaches maxBytes; 0 is no bound. The order is the query's.
+func (r *Reader) messagesWithin(ctx context.Context, q *query, order string, maxBytes int) ([]store.Message, error) {
+	if maxBytes <= 0 {
+		return list(ctx, r, scanMessage, q.sql.String(), q.args...)
+	}
+	if !r.d.StreamsRows {
+		// The inner query hands on where the data lies, so only the rows within the budget are fetched and sent.
+		within := &query{args: q.args}
+		within.raw("SELECT message_id, session_id, run_id, external_id, role, output, data, created_at FROM (SELECT w.*, ")
+		within.raw("SUM(" + r.d.octets("data") + ") OVER (ORDER BY " + order + ") - " + r.d.octets("data") + " AS passed FROM (")
+		within.raw(q.sql.String()).raw(") w) v WHERE passed < CAST(").bind(int64(maxBytes))
+		q = within.raw(" AS BIGINT) ORDER BY " + order)
+	}
+	var got []store.Message
+	size := 0
+	err := each(ctx, r, q.sql.String(), q.args, func(at row) (bool, error) {
+		m, err := scanMessage(at)
+		if err != nil {
+			return false, err
+		}
+		got, size = append(got, m), size+len(m.Data)
+		return size < maxBytes, nil
+	})
 	return got, err
 }
 

@@ -52,6 +52,8 @@ func moveStatement(m store.Move) (Statement, error) {
 		return insertOutbox(m.Item), nil
 	case store.UpsertMessage:
 		return upsertMessage(m.Message), nil
+	case store.InsertPart:
+		return insertPart(m.Part), nil
 	case store.SessionMove:
 		return sessionMove(m), nil
 	case store.CommandDone:

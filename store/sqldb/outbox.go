@@ -7,12 +7,12 @@ import (
 	"aqueduct/store"
 )
 
-const selectOutbox = `SELECT o.id, o.kind, o.target, o.payload, o.created_at, o.next_at, o.tries, o.claimed_until, o.done_at,
+const selectOutbox = `SELECT o.id, o.session_id, o.kind, o.target, o.payload, o.created_at, o.next_at, o.tries, o.claimed_until, o.done_at,
 	o.last_error FROM outbox o`
 
 func scanOutbox(at row) (store.OutboxItem, error) {
 	var i store.OutboxItem
-	err := at.Scan(&i.ID, &i.Kind, &i.Target, &i.Payload, timeInto{&i.CreatedAt}, timeInto{&i.NextAt}, &i.Tries,
+	err := at.Scan(&i.ID, &i.SessionID, &i.Kind, &i.Target, &i.Payload, timeInto{&i.CreatedAt}, timeInto{&i.NextAt}, &i.Tries,
 		timeInto{&i.ClaimedUntil}, timeInto{&i.DoneAt}, &i.LastError)
 	return i, err
 }
@@ -35,9 +35,9 @@ func (t *Tx) InsertOutbox(ctx context.Context, i store.OutboxItem) error {
 
 func insertOutbox(i store.OutboxItem) Statement {
 	return Statement{
-		SQL: `INSERT INTO outbox (id, kind, target, payload, created_at, next_at, tries, claimed_until, done_at,
-			last_error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		Args: []any{i.ID, i.Kind, i.Target, jsonText(i.Payload), millis(i.CreatedAt), millis(i.NextAt), int64(i.Tries),
+		SQL: `INSERT INTO outbox (id, session_id, kind, target, payload, created_at, next_at, tries, claimed_until, done_at,
+			last_error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		Args: []any{i.ID, i.SessionID, i.Kind, i.Target, jsonText(i.Payload), millis(i.CreatedAt), millis(i.NextAt), int64(i.Tries),
 			millis(i.ClaimedUntil), millis(i.DoneAt), i.LastError},
 	}
 }

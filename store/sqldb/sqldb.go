@@ -6,6 +6,7 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"time"
 
 	"aqueduct/store"
@@ -32,6 +33,8 @@ type Dialect struct {
 	SkipLocked string
 	// ItemsOf is the function that gives the items of a JSON list as rows of a column "value".
 	ItemsOf string
+	// SizeOf is the form of the number of bytes in a column of JSON, %s its name.
+	SizeOf string
 	// Classify turns an error of the driver into one of store's, keeping it wrapped.
 	Classify func(error) error
 	// Now is the clock of Beat, Register and delegations; nil is time.Now.
@@ -47,6 +50,11 @@ func (d *Dialect) now() time.Time {
 
 // items is a table of the items of a column's JSON list; none where it is NULL.
 func (d *Dialect) items(column string) string { return d.ItemsOf + "(" + column + ")" }
+
+// octets is the number of bytes in a column of JSON; 0 where it is NULL.
+func (d *Dialect) octets(column string) string {
+	return "COALESCE(" + strings.Replace(d.SizeOf, "%s", column, 1) + ", 0)"
+}
 
 // Reader is every read of the store.
 type Reader struct {

@@ -30,6 +30,12 @@ const (
 	DefaultLockWait = 10 * time.Second
 )
 
+// secureDelete overwrites with zeros what is deleted. It costs nothing where nothing is deleted or grows over its page.
+const secureDelete = "secure_delete(1)"
+
+// sizeOf reads a value's header only.
+const sizeOf = "octet_length(%s)"
+
 // Options are what Open can be told; the zero value is right for a server.
 type Options struct {
 	// LockWait is how long to wait for the lock on the file; 0 is DefaultLockWait, less
@@ -47,6 +53,7 @@ type Store struct {
 	writer  *writer
 	readDB  *sql.DB
 	reads   *prepared
+	path    string
 }
 
 var _ store.Store = (*Store)(nil)
@@ -72,7 +79,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := private(abs); err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
-	s := &Store{lock: lock, dialect: &sqldb.Dialect{StreamsRows: true, ItemsOf: "json_each", Classify: classify, Now: o.Now}}
+	s := &Store{lock: lock, dialect: &sqldb.Dialect{StreamsRows: true, SizeOf: sizeOf, ItemsOf: "json_each", Classify: classify, Now: o.Now}}
 	if err := s.open(ctx, abs); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, classify(err)), s.Close())
 	}
@@ -85,7 +92,8 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context, path string) error {
-	writeDB, err := sql.Open("sqlite", dsn(path, "synchronous(FULL)"))
+	s.path = path
+	writeDB, err := sql.Open("sqlite", dsn(path, "synchronous(FULL)", secureDelete))
 	if err != nil {
 		return err
 	}

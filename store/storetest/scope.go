@@ -19,6 +19,7 @@ type full struct {
 	approval   store.Approval
 	message    store.Message
 	record     store.Record
+	part       store.MessagePart
 	stranded   store.Turn
 	command    store.Command
 	proxy      store.Proxy
@@ -64,6 +65,11 @@ func (w *world) full(p store.Principal) full {
 			tx.UpsertProxy(w.ctx, f.proxy), tx.UpsertSandboxInstance(w.ctx, f.instance))
 	})
 	w.serverCall(f.session.ID, store.ToolCall{Status: store.ToolWaitingClient, TurnID: w.turn(f.session.ID, store.TurnDone).ID})
+	f.part = store.MessagePart{SessionID: f.session.ID, SHA256: "abc", MimeType: "image/png", Data: []byte("p"), CreatedAt: at(6)}
+	hidden := w.session(p)
+	w.tx(func(tx store.Tx) error {
+		return errors.Join(tx.InsertMessagePart(w.ctx, f.part), tx.DeleteSession(w.ctx, hidden.ID, at(2)))
+	})
 	later := f.record // which is not sequenced yet
 	later.ID = w.id()
 	w.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record, later},
@@ -152,6 +158,9 @@ func (w *world) reads(f full) map[string]sees {
 			known, err := r.KnownMessageIDs(ctx, in, session, []string{"m1"})
 			return known["m1"], err
 		},
+		"MessagePart": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.MessagePart(ctx, in, session, f.part.SHA256))
+		},
 		"ToolCall": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ToolCall(ctx, in, f.toolCall.ID))
 		},
@@ -239,6 +248,9 @@ func (w *world) unowned(f full) map[string]sees {
 		"Proxy":     func(r store.Reader, in store.Scope) (bool, error) { return found(r.Proxy(w.ctx, in, f.proxy.ID)) },
 		"Proxies":   func(r store.Reader, in store.Scope) (bool, error) { return some(r.Proxies(w.ctx, in)) },
 		"OutboxDue": func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxDue(w.ctx, in, at(1), 10)) },
+		"DeletedSessions": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.DeletedSessions(w.ctx, in, 10))
+		},
 		"LastApprovalChange": func(r store.Reader, in store.Scope) (bool, error) {
 			last, err := r.LastApprovalChange(w.ctx, in)
 			return last > 0, err

@@ -1,9 +1,9 @@
 import { useEffect, useState } from 'react';
-import { AGUIAdapter } from '@tdesign-react/chat';
 import { Alert, Button, Loading } from 'tdesign-react';
 
 import { loadThread } from './aqueduct.js';
 import { Chat } from './Chat.jsx';
+import { toHistory } from './history.js';
 import { newThread, rememberedThread } from './thread.js';
 
 const nothing = { history: [], running: false };
@@ -20,7 +20,7 @@ export function App() {
     setLoaded(thread.known ? null : nothing);
     if (thread.known) {
       loadThread(thread.id)
-        .then(({ messages, running }) => ({ history: AGUIAdapter.convertHistoryMessages(messages), running }))
+        .then(({ messages, running }) => ({ history: toHistory(messages), running }))
         .then((result) => wanted && setLoaded(result))
         .catch((error) => wanted && setProblem(error.message));
     }

@@ -21,9 +21,9 @@ export async function serve(folder, upstream) {
 }
 
 // pass keeps the stream a stream: bytes go on as they come, and a page that leaves is seen.
-// Host and Origin become the upstream's, as a proxy of one's own sets them.
-function pass(req, res, { hostname, port, host, origin }) {
-  const headers = { ...req.headers, host, ...(req.headers.origin && { origin }) };
+// Host becomes the upstream's and Origin stays, as with nginx's plain proxy_pass.
+function pass(req, res, { hostname, port, host }) {
+  const headers = { ...req.headers, host };
   const up = http.request({ hostname, port, method: req.method, path: req.url, headers }, (answer) => {
     res.writeHead(answer.statusCode, answer.headers);
     answer.on('data', (chunk) => res.write(chunk));

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"encoding/json"
+	"strings"
+
+	"aqueduct/agui"
+)
+
+// pageFile is a media part as TDesign's attachment content takes it.
+type pageFile struct {
+	FileType string `json:"fileType"`
+	Name     string `json:"name"`
+	URL      string `json:"url"`
+	MimeType string `json:"mimeType,omitempty"`
+}
+
+// filesOf are the media parts of a content that something can be shown of: a provider's handle has no address.
+func filesOf(c agui.Content) []pageFile {
+	var files []pageFile
+	for i := range c.Parts {
+		p := &c.Parts[i]
+		if p.Source == nil || p.Source.Type == agui.SourceFile {
+			continue
+		}
+		f := pageFile{FileType: fileType(p), Name: fileName(p), URL: p.Source.Value, MimeType: p.Source.MimeType}
+		if p.Source.Type == agui.SourceData { // it is not base64, or would have a URL
+			f.URL = "data:" + p.Source.MimeType + ";base64," + p.Source.Value
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+// fileType is a part's type in the words of TDesign.
+func fileType(p *agui.ContentPart) string {
+	media := p.Source.MimeType
+	switch {
+	case p.Type != agui.PartDocument:
+		return p.Type
+	case media == "application/pdf":
+		return "pdf"
+	case strings.Contains(media, "presentation"), strings.Contains(media, "powerpoint"):
+		return "ppt"
+	case strings.HasPrefix(media, "text/"):
+		return "txt"
+	}
+	return "doc"
+}
+
+// fileName is the name that a part's metadata gives it, or its type.
+func fileName(p *agui.ContentPart) string {
+	var meta struct{ Filename, Name string }
+	_ = json.Unmarshal(p.Metadata, &meta) // without a name it gets one
+	return firstOf(meta.Filename, meta.Name, p.Type)
+}
+
+// withLinks adds the files to what was typed, a line each, as Markdown: convertHistoryMessages hands on a user's content
+// as one text, and leaves out every member that it does not know.
+func withLinks(text string, files []pageFile) string {
+	plain := strings.NewReplacer("[", "(", "]", ")", "\n", " ")
+	lines := make([]string, 0, len(files)+1)
+	if text != "" {
+		lines = append(lines, text)
+	}
+	for _, f := range files {
+		link := "[" + plain.Replace(f.Name) + "](" + f.URL + ")"
+		if f.FileType == agui.PartImage {
+			link = "!" + link
+		}
+		lines = append(lines, link)
+	}
+	return strings.Join(lines, "\n")
+}

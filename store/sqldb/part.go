@@ -1,0 +1,42 @@
+package sqldb
+
+import (
+	"context"
+
+	"aqueduct/store"
+)
+
+const selectPart = `SELECT p.session_id, p.sha256, p.mime_type, p.data, p.created_at FROM message_parts p
+	JOIN sessions s ON s.session_id = p.session_id`
+
+func scanPart(at row) (store.MessagePart, error) {
+	var p store.MessagePart
+	err := at.Scan(&p.SessionID, &p.SHA256, &p.MimeType, &p.Data, timeInto{&p.CreatedAt})
+	return p, err
+}
+
+// MessagePart implements store.PartReader.
+func (r *Reader) MessagePart(ctx context.Context, in store.Scope, sessionID, sha256 string) (store.MessagePart, error) {
+	q := selecting(selectPart, in).and("p.session_id = ", sessionID).and("p.sha256 = ", sha256)
+	return one(ctx, r, scanPart, q.sql.String(), q.args...)
+}
+
+// InsertMessagePart implements store.PartTx.
+func (t *Tx) InsertMessagePart(ctx context.Context, p store.MessagePart) error {
+	s := insertPart(p)
+	return t.insert(ctx, s.SQL, s.Args...)
+}
+
+func insertPart(p store.MessagePart) Statement {
+	return Statement{
+		SQL: `INSERT INTO message_parts (session_id, sha256, mime_type, data, created_at) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (session_id, sha256) DO NOTHING`,
+		Args: []any{p.SessionID, p.SHA256, p.MimeType, p.Data, millis(p.CreatedAt)},
+	}
+}
+
+// ReplaceMessageData implements store.PartTx.
+func (t *Tx) ReplaceMessageData(ctx context.Context, messageID string, data []byte) error {
+	_, err := t.exec(ctx, "UPDATE messages SET data = $2 WHERE message_id = $1", messageID, jsonText(data))
+	return err
+}
