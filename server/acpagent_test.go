@@ -35,7 +35,13 @@ type acpAgent struct {
 // newACPHouse is a house whose agent is behind a proxy.
 func newACPHouse(t *testing.T, title string) (*house, *acpAgent) {
 	t.Helper()
-	h := newHouseWith(t, nil, plan{acp: true, hooks: server.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}})
+	return newACPHouseWith(t, title, plan{})
+}
+
+func newACPHouseWith(t *testing.T, title string, p plan) (*house, *acpAgent) {
+	t.Helper()
+	p.acp, p.hooks = true, server.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}
+	h := newHouseWith(t, nil, p)
 	conn, resp, err := h.dial("/ws/agent")
 	if err != nil {
 		t.Fatal(err, resp)

@@ -62,7 +62,8 @@ type plan struct {
 	control bridge.Controller
 	proxies *server.ProxyAccess
 	hooks   server.Webhooks
-	acp     bool // the agent is behind a proxy, which the test links
+	open    func(testing.TB) store.Store // another database than SQLite
+	acp     bool                         // the agent is behind a proxy, which the test links
 	wrap    func(net.Listener) net.Listener
 }
 
@@ -70,10 +71,10 @@ func newHouse(t testing.TB, script script) *house { return newHouseWith(t, scrip
 
 func newHouseWith(t testing.TB, script script, p plan) *house {
 	t.Helper()
-	st, err := sqlite.Open(t.Context(), migrated(t), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
+	if p.open == nil {
+		p.open = openSQLite
 	}
+	st, err := p.open(t), error(nil)
 	replica := uuid.NewString()
 	if err := st.Register(t.Context(), store.Replica{ID: replica, Name: "test"}); err != nil {
 		t.Fatal(err)
@@ -142,6 +143,15 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 		stop()
 	})
 	return h
+}
+
+func openSQLite(t testing.TB) store.Store {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), migrated(t), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
 }
 
 // meter is the server's own and the test's.
