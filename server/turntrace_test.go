@@ -96,6 +96,9 @@ func everyKind(t *testing.T, p plan) (w *workshop, turnID string) {
 	h.send(h.request("POST", "/api/agui/chat", `{"threadId":"T","runId":"R","protocolVersion":"1.0","messages":[{"id":"u1","role":"user","content":"go"}],
 		"tools":[{"name":"move","description":"d","parameters":{"type":"object"}}]}`, "traceparent", "00-"+strings.Repeat("ab", 16)+"-00f067aa0ba902b7-01", "tracestate", "v=1"))
 	permission, env := h.question(), <-a.env
+	if span := <-a.spans; !strings.HasPrefix(span[0], "00-"+strings.Repeat("ab", 16)+"-") || strings.HasSuffix(span[0], "00f067aa0ba902b7-01") || span[1] != "v=1" {
+		t.Errorf("the agent got %q", span)
+	}
 	run, err := h.store.LastRun(t.Context(), store.System(), env["TUIXIU_RUN_ID"])
 	if err != nil {
 		t.Fatal(err)
