@@ -72,7 +72,9 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 		return reply, false, err
 	}
 	turnID := in.settled[0].Question.Call.TurnID
-	next, err := reserveNext(ctx, in.tx, turnID, in.req.RunID, posted{profile: in.profile, bodyHash: in.req.BodyHash})
+	next, err := reserveNext(ctx, in.tx, turnID, in.req.RunID, posted{
+		profile: in.profile, bodyHash: in.req.BodyHash, parent: in.req.ParentRunID, tails: in.s.tailsOf(in.req),
+	})
 	if err != nil {
 		return Reply{}, false, err
 	}

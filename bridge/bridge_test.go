@@ -40,7 +40,10 @@ type house struct {
 	store    store.Store
 	sessions *bridge.Sessions
 	agent    *scripted
-	held     *held // instead of agent
+	held     *held        // instead of agent
+	other    bridge.Agent // instead of both
+	onBusy   string
+	replica  string
 	policy   *policy.Policy
 	who      store.Principal
 	limits   bridge.Limits
@@ -78,7 +81,10 @@ func (h *house) start() {
 	bell := eventlog.NewBell(local.New())
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger})
 	agents := bridge.NewDirectory()
-	if h.held != nil {
+	h.replica = replica
+	if h.other != nil {
+		agents.Add("other", h.other)
+	} else if h.held != nil {
 		agents.Add("held", h.held)
 	} else {
 		agents.Add("scripted", h.agent)
@@ -90,7 +96,7 @@ func (h *house) start() {
 	}
 	h.sessions = bridge.New(bridge.Config{
 		Store: kept, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: h.limits, Policy: h.rules(), Meter: bridge.Meter{Stranded: func() { h.stranded.Add(1) }},
+		Limits: h.limits, OnBusy: h.onBusy, Policy: h.rules(), Meter: bridge.Meter{Stranded: func() { h.stranded.Add(1) }},
 	})
 	var inner, outer sync.WaitGroup
 	driving, stopDriving := context.WithCancel(ctx)

@@ -120,8 +120,15 @@ func (t *turn) cancelParked(ctx context.Context, c store.Command, reserved *stor
 		if err != nil {
 			return err
 		}
-		row = nextRun(runs[len(runs)-1], "", nil)
-		insert = append(insert, store.InsertRun{Run: row})
+		if row = runs[len(runs)-1]; row.Status != store.RunReserved {
+			row = nextRun(row, "", nil)
+			insert = append(insert, store.InsertRun{Run: row})
+		}
+	}
+	if t.row.Status == store.TurnQueued {
+		if err := t.placeInputs(ctx); err != nil {
+			return err
+		}
 	}
 	if err := t.openRun(ctx, row); err != nil {
 		return err

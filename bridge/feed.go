@@ -36,6 +36,11 @@ type Feed struct {
 	ended   bool
 	looked  time.Time // whether an endless one's thread is there
 
+	tailed []string   // Runs that this response counts as a tail of
+	at     string     // the Run it is in, "" between two and for a thread's tail
+	spoke  bool       // a message of that Run has been given
+	giving []delivery // among the items
+
 	items []Item
 	given bool // items were returned
 }
@@ -57,6 +62,10 @@ func (s *Sessions) Feed(ctx context.Context, in store.Scope, r Reply, follow boo
 		return f, nil
 	}
 	f.want = &r.Run
+	f.attend(r.Run)
+	if r.Then != nil {
+		f.attend(*r.Then)
+	}
 	if r.Join {
 		f.join = &r
 	} else {
@@ -80,6 +89,10 @@ func (s *Sessions) RunFeed(_ context.Context, in store.Scope, run store.Run, aft
 		f.ended = true
 	}
 	f.tail = s.cfg.Log.Tail(in, run.SessionID, after)
+	if !f.ended {
+		f.at = run.ID
+		f.attend(run)
+	}
 	return f, nil
 }
 
@@ -89,7 +102,10 @@ func (s *Sessions) ThreadFeed(_ context.Context, in store.Scope, session store.S
 }
 
 // Close releases the Feed.
-func (f *Feed) Close() { f.tail.Close() }
+func (f *Feed) Close() {
+	f.tail.Close()
+	f.unattend("", false)
+}
 
 // Next waits for events and gives all that are ready; io.EOF after the last. The Items
 // are valid until the next call.
@@ -97,6 +113,10 @@ func (f *Feed) Next(ctx context.Context) ([]Item, error) {
 	for {
 		if f.given {
 			f.items, f.given = f.items[:0], false
+			if len(f.giving) > 0 { // what was returned has been written
+				f.s.tails.delivered(f.giving)
+				f.giving = f.giving[:0]
+			}
 		}
 		if len(f.items) > 0 {
 			f.given = true
@@ -193,7 +213,17 @@ func (f *Feed) take(ctx context.Context, i Item) error {
 		return f.begin(ctx, i)
 	}
 	f.items = append(f.items, i)
-	if !f.endless && agui.IsTerminal(i.Event) {
+	if f.endless {
+		return nil
+	}
+	if f.at == "" && f.follow != "" && agui.TypeOf(i.Event) == agui.TypeRunStarted {
+		if err := f.attendFurther(ctx, i.Event); err != nil {
+			return err
+		}
+	}
+	f.observe(i.Event)
+	if agui.IsTerminal(i.Event) {
+		f.leaveRun()
 		return f.afterRun(ctx, i.Event)
 	}
 	return nil
@@ -203,6 +233,7 @@ func (f *Feed) take(ctx context.Context, i Item) error {
 func (f *Feed) begin(ctx context.Context, i Item) error {
 	run, join := *f.want, f.join
 	f.want, f.join = nil, nil
+	f.at, f.spoke = run.ID, false
 	if join == nil {
 		f.items = append(append(f.items, i), unkept(f.notes)...)
 		f.notes = nil

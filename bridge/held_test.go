@@ -112,7 +112,10 @@ func never() bridge.Limits {
 // post sends a request and waits for nothing.
 func (h *house) post(req bridge.ChatRequest) (*stream, bridge.Reply) {
 	h.t.Helper()
-	req.Principal, req.BodyHash, req.Dialect = h.who, []byte(newTestID()), bridge.DialectV1
+	req.Principal, req.BodyHash = h.who, []byte(newTestID())
+	if req.Dialect == "" {
+		req.Dialect = bridge.DialectV1
+	}
 	reply, err := h.sessions.Chat(h.t.Context(), req)
 	if err != nil {
 		h.t.Fatal(err)

@@ -34,10 +34,11 @@ type pastMessage struct {
 }
 
 // transcripts keeps the newest messages of Sessions that are driven here, so that a prompt
-// reads only what has come since the one before. Messages are never removed from a Session;
-// one that is replaced is the owner's own doing, which it is told of by replaced.
+// reads only what has come since the one before. Messages leave the current branch only for a
+// Turn that begins another, which drops the transcript before it reads it; one that is replaced
+// is the owner's own doing, which it is told of by replaced.
 type transcripts struct {
-	store  store.MessageReader
+	store  pages
 	budget int
 
 	mu    sync.Mutex
@@ -53,7 +54,12 @@ type transcript struct {
 	ids       map[string]bool // of the clients' and agents' own naming
 }
 
-func newTranscripts(s store.MessageReader, budget int) *transcripts {
+// pages is what transcripts are read from.
+type pages interface {
+	Messages(ctx context.Context, in store.Scope, sessionID string, page store.Page) ([]store.Message, error)
+}
+
+func newTranscripts(s pages, budget int) *transcripts {
 	return &transcripts{store: s, budget: budget, byID: make(map[string]*list.Element), used: list.New()}
 }
 

@@ -17,26 +17,13 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 	if err := req.check(); err != nil {
 		return Reply{}, err
 	}
-	var (
-		reply   Reply
-		rung    bool
-		settled []inbox.Settled
-	)
-	take := func(tx store.Tx) (err error) {
-		in := intake{s: s, tx: tx, req: req}
-		reply, rung, err = in.take(ctx)
-		settled = in.settled
-		return err
-	}
-	err := s.cfg.Store.InTx(ctx, take)
-	if errors.Is(err, store.ErrConflict) {
-		// Two POSTs made the same thread or Run at once; the other was first, and is seen now.
-		err = s.cfg.Store.InTx(ctx, take)
-	}
-	if err != nil || !rung {
+	k := taking{s: s, req: req}
+	err := k.patiently(ctx)
+	reply := k.reply
+	if err != nil || !k.rung {
 		return reply, err
 	}
-	s.carryOn(settled...)
+	s.carryOn(k.settled...)
 	if reply.begun != nil && reply.Session.Owner == s.cfg.Replica {
 		s.rouse(reply.Session.ID, reply.begun)
 	} else {
@@ -74,6 +61,10 @@ type intake struct {
 	active  *store.Turn     // the Turn under way
 	profile []byte
 	queued  store.Turn // by this request
+	known   map[string]bool
+	branch  *branch  // nil: the newest Turn is continued
+	under   underway // when there is something to be started
+	last    bool     // there is no more waiting for tails to leave
 }
 
 // given is an Answer and the Question it is meant for.
@@ -90,7 +81,16 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	if reply, known, err := in.knownRun(ctx); known || err != nil {
 		return reply, false, err
 	}
+	if err := in.findBranch(ctx, in.known); err != nil {
+		return Reply{}, false, err
+	}
+	if err := in.meet(ctx); err != nil {
+		return Reply{}, false, err
+	}
 	v := in.verdict()
+	if !in.last && (v == refuseBusy || v == takeJoin && in.branch != nil && in.under.tailed) {
+		return Reply{}, false, errTailed
+	}
 	if v == takeJoin && !in.req.JoinOnly && len(in.fresh) > 0 && len(in.req.Answers) == 0 {
 		in.note("message_not_taken", map[string]any{"ids": idsOf(in.fresh)})
 	}
@@ -129,7 +129,7 @@ func (in *intake) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	in.fresh = usersOf(in.req.Messages, known)
+	in.known, in.fresh = known, usersOf(in.req.Messages, known)
 	return in.matchAnswers(ctx, append(in.req.Answers, toolAnswers(in.req.Messages, known)...))
 }
 

@@ -24,6 +24,9 @@ type Limits struct {
 	// OwnerWait is how long a prompt waits for the replica that owns its thread to begin it.
 	// It is longer than finding a dead owner and taking over from it takes.
 	OwnerWait time.Duration
+	// BusyWait is how long a message waits, before it is refused, for the tails of the Turn under way to leave: a client
+	// that closes its response and asks at once may be faster than we notice.
+	BusyWait time.Duration
 	// Transcript is how many of a Session's newest messages an Agent is given.
 	Transcript int
 }
@@ -37,6 +40,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.EventBytes, 1<<20)
 	setDefault(&l.RunBytes, 64<<20)
 	setDefault(&l.OwnerWait, 30*time.Second)
+	setDefault(&l.BusyWait, time.Second)
 	setDefault(&l.Transcript, 1000)
 	return l
 }

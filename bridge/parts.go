@@ -210,8 +210,14 @@ func (s *Sessions) shownAll(messages []agui.Message) []agui.Message {
 
 // History is a page of a transcript, oldest first, as clients are given it: without the bytes of parts larger than least.
 // Rows of earlier versions, which hold them, are replaced on the way. whole: there are none before these.
-func (s *Sessions) History(ctx context.Context, in store.Scope, sessionID string, page store.Page, least int) (rows []store.Message, whole bool, err error) {
-	if rows, err = s.cfg.Store.Messages(ctx, in, sessionID, page); err != nil {
+// The branch is the one that ends with a Turn, "" for the current one.
+func (s *Sessions) History(ctx context.Context, in store.Scope, sessionID, turnID string, page store.Page, least int) (rows []store.Message, whole bool, err error) {
+	if turnID == "" {
+		rows, err = s.cfg.Store.Messages(ctx, in, sessionID, page)
+	} else {
+		rows, err = s.cfg.Store.BranchMessages(ctx, in, sessionID, turnID, page)
+	}
+	if err != nil {
 		return nil, false, err
 	}
 	size := 0
@@ -254,18 +260,15 @@ func (s *Sessions) externalize(ctx context.Context, row *store.Message, least in
 		if _, err := tx.LockSession(ctx, store.System(), row.SessionID); err != nil {
 			return err
 		}
-		now, err := tx.Messages(ctx, store.System(), row.SessionID, store.Page{Before: row.ID + "!", Limit: 1})
+		now, err := tx.Message(ctx, store.System(), row.ID)
 		if err != nil {
 			return err
 		}
-		if len(now) != 1 || now[0].ID != row.ID {
-			return store.ErrNotFound
-		}
-		if m, err = decodeMessage(now[0]); err != nil {
+		if m, err = decodeMessage(now); err != nil {
 			return err
 		}
 		m, parts, changed := external(m, row.SessionID, least)
-		*row = now[0]
+		*row = now
 		if !changed {
 			return nil
 		}

@@ -21,11 +21,8 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 		return Reply{}, false, err
 	}
 	reply, err := in.tail(ctx, run)
-	if err == nil && in.active != nil { // the Agent's own words: they end for a prompt
-		err = in.tx.InsertCommand(ctx, store.Command{
-			ID: newID(), SessionID: in.session.ID, TurnID: in.active.ID, Kind: store.CommandFinish, CreatedAt: time.Now(),
-		})
-		return reply, true, err
+	if err == nil && in.active != nil {
+		return reply, true, in.endOthers(ctx)
 	}
 	reply.begun = &begun{todo: store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &in.queued, Run: &run, Reserved: 1}}
 	if !in.exists {
@@ -72,20 +69,29 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.R
 		Profile: in.profile, BodyHash: in.req.BodyHash, CreatedAt: now,
 	}
 	run.TurnID = run.ID // a Turn's id is its first Run's
+	run.Tails = in.s.tailsOf(in.req)
+	if run.ParentRunID, err = in.parentRun(ctx); err != nil {
+		return run, err
+	}
 	if externalID == "" {
 		run.ExternalID = run.ID
 	}
 	span := in.req.traceContext()
 	turn := store.Turn{
 		ID: run.ID, SessionID: in.session.ID, AgentID: in.session.AgentID, Status: store.TurnQueued, CreatedAt: now,
-		Roles: mustJSON(in.req.Principal.Roles),
-		Input: mustJSON(turnInput{Context: in.req.Context, State: in.req.State, Props: in.req.Props}), Traced: true, Traceparent: span.Traceparent(), Tracestate: span.State,
+		Roles:        mustJSON(in.req.Principal.Roles),
+		Input:        mustJSON(turnInput{Context: in.req.Context, State: in.req.State, Props: in.req.Props, Queued: in.active != nil}),
+		BranchedFrom: in.branch.branchedFrom(),
+		Traced:       true, Traceparent: span.Traceparent(), Tracestate: span.State,
 	}
 	in.queued = turn
 	if err := in.tx.InsertTurn(ctx, turn); err != nil {
 		return run, err
 	}
 	if err := in.tx.InsertRun(ctx, run); err != nil {
+		return run, err
+	}
+	if err := in.beginBranch(ctx, run.ID); err != nil {
 		return run, err
 	}
 	for i := range in.fresh {

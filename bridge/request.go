@@ -32,9 +32,17 @@ type ChatRequest struct {
 	BodyHash    []byte
 	Traceparent string // as the request brought them; one that is not valid begins a trace of ours
 	Tracestate  string
-	JoinOnly    bool // POST /api/agui/connect: nothing is started or settled
-	Callback    bool // the client is told elsewhere than on a response: it is there although nobody listens
+	JoinOnly    bool   // POST /api/agui/connect: nothing is started or settled
+	ParentRunID string // AG-UI's, "" when the client named none
+	OnBusy      string // OnBusyRefuse, OnBusyQueue, or "" for the server's own
+	Channel     bool   // the client reads by a channel, and not the response
+	Unnamed     bool   // the ids of the messages are ours: the client has none
+	Repeat      string // RepeatNever, or ""
+	Callback    bool   // the client is told elsewhere than on a response: it is there although nobody listens
 }
+
+// RepeatNever says that an unnamed message is new, though it is what was asked before.
+const RepeatNever = "never"
 
 // Profile is what a client's POST decides about a Run: how it is spoken to, and which
 // tools it says it has.

@@ -53,7 +53,7 @@ func (t *turn) openRun(ctx context.Context, row store.Run) error {
 // started is the Run's first event and the moves that go with it.
 func (r *run) started(input *agui.RunAgentInput) (store.Move, error) {
 	err := r.emit(&agui.RunStarted{
-		ThreadID: r.t.s.row.ExternalID, RunID: r.row.ExternalID, ProtocolVersion: protocolVersion, Input: input,
+		ThreadID: r.t.s.row.ExternalID, RunID: r.row.ExternalID, ParentRunID: r.row.ParentRunID, ProtocolVersion: protocolVersion, Input: input,
 	})
 	return store.RunMove{
 		ID: r.row.ID, From: store.RunReserved, To: store.RunRunning, FirstSeq: r.row.FirstSeq, StartedAt: time.Now(),

@@ -29,6 +29,8 @@ type Config struct {
 	// Tools sees to the ToolCalls of Agents; nil without any.
 	Tools  *tools.Service
 	Limits Limits
+	// OnBusy is what becomes of a message while somebody tails the Turn under way: OnBusyRefuse, the default, or OnBusyQueue.
+	OnBusy string
 	Logger *slog.Logger
 	Meter  Meter
 	// Policy says which permissions need no person; nil: none.
@@ -57,6 +59,7 @@ type Sessions struct {
 	callers   callers
 	pasts     *transcripts
 	inbox     *inbox.Feed
+	tails     *tails
 	threads   *threadHints
 
 	mu      sync.Mutex
@@ -80,6 +83,8 @@ func New(cfg Config) *Sessions {
 		cfg: cfg, deadlines: inbox.NewDeadlines(),
 		active: make(map[string]*session), leaving: make(map[string]bool),
 	}
+	s.tails = newTails(cfg.Replica)
+	s.tails.start, s.tails.write = s.outlive, s.stateTail
 	s.pasts = newTranscripts(cfg.Store, historyBudget)
 	cfg.Log.OnMoves(s.pasts.replaced)
 	cfg.Bell.OnRing(s.wake)

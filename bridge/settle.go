@@ -140,6 +140,8 @@ type reserved struct {
 type posted struct {
 	profile  []byte
 	bodyHash []byte
+	parent   string // AG-UI's parentRunId
+	tails    string
 }
 
 // reserveNext reserves the Run that a chat POST with an answer names, unless one is reserved already, or one is open:
@@ -177,6 +179,7 @@ func nextRun(last store.Run, externalID string, post *posted) store.Run {
 	}
 	if post != nil {
 		run.Profile, run.BodyHash = mergeProfile(last.Profile, post.profile), post.bodyHash
+		run.ParentRunID, run.Tails = post.parent, post.tails
 	}
 	return run
 }

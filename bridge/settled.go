@@ -376,6 +376,9 @@ func (t *turn) cancelQuestions(ctx context.Context, all []inbox.Question, listed
 			untold = append(untold, q)
 		}
 	}
+	if t.run == nil { // it ended before its upstream did: the next look opens a Run for them
+		return nil, nil
+	}
 	return t.emitResults(nil, untold)
 }
 

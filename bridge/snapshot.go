@@ -27,7 +27,7 @@ func (s *Sessions) history(ctx context.Context, in store.Scope, sessionID, befor
 	h := &snapshot{s: s}
 	page := store.Page{Limit: historyLimit, MaxBytes: snapshotBytes}
 	for more := true; more; {
-		rows, whole, err := s.History(ctx, in, sessionID, page, InlinePart)
+		rows, whole, err := s.History(ctx, in, sessionID, "", page, InlinePart)
 		if err != nil {
 			return nil, nil, err
 		}

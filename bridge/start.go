@@ -13,6 +13,9 @@ import (
 // start gives a queued Turn to its Agent. That it is dispatched is kept before the Agent
 // is called, so a crash in between can never call it twice.
 func (t *turn) start(ctx context.Context) error {
+	if err := t.placeInputs(ctx); err != nil {
+		return err
+	}
 	call, err := t.call(ctx)
 	if err != nil {
 		return err

@@ -363,6 +363,7 @@ func (h *house) idle(thread string) {
 type stream struct {
 	feed   *bridge.Feed
 	events []string
+	reply  bridge.Reply
 }
 
 // begin posts and reads until the first text.
@@ -381,7 +382,7 @@ func (h *house) begin(req bridge.ChatRequest) *stream {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(feed.Close)
-	s := &stream{feed: feed}
+	s := &stream{feed: feed, reply: reply}
 	for !strings.Contains(types(s.events), "TEXT_MESSAGE_CONTENT") {
 		items, err := feed.Next(h.t.Context())
 		if err != nil {

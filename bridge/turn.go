@@ -20,6 +20,7 @@ type turnInput struct {
 	State       json.RawMessage `json:"state,omitempty"`
 	Props       json.RawMessage `json:"forwarded_props,omitempty"`
 	Traceparent string          `json:"traceparent,omitempty"`
+	Queued      bool            `json:"queued,omitempty"`     // behind a Turn that was not over
 	Unprompted  bool            `json:"unprompted,omitempty"` // the Agent spoke by itself
 }
 

@@ -21,6 +21,7 @@ type chatQuery struct {
 	Agent   string `query:"agent" validate:"max=128"`
 	Follow  bool   `query:"follow"`
 	OnLeave string `query:"on_leave" validate:"omitempty,oneof=cancel"`
+	OnBusy  string `query:"on_busy" validate:"omitempty,oneof=refuse queue"`
 	Dialect string `query:"dialect" validate:"omitempty,oneof=agui-1.0 agui-0.x tdesign"`
 }
 
@@ -50,7 +51,7 @@ func there(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "nu
 // left out of body.
 func readAsk(c echo.Context, body, sum []byte, q chatQuery) (*ask, error) {
 	a := &ask{query: q, req: bridge.ChatRequest{
-		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent,
+		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent, OnBusy: q.OnBusy,
 		ThreadID: c.Request().Header.Get(headerThread), Traceparent: c.Request().Header.Get("Traceparent"), Tracestate: strings.Join(c.Request().Header.Values("Tracestate"), ","),
 	}}
 	a.req.BodyHash = sum
@@ -119,6 +120,7 @@ func (a *ask) readInput(body []byte) error {
 		a.req.Answers = append(a.req.Answers, pageAnswer(page.Answer))
 	}
 	a.answers = len(a.req.Answers) > 0 || endsWithToolMessage(in.Messages)
+	a.req.ParentRunID = in.ParentRunID
 	return a.checkIDs(in.ParentRunID)
 }
 
@@ -141,6 +143,10 @@ func (a *ask) readTDesign(body []byte) error {
 	}
 	a.req.ThreadID, a.req.RunID = firstOf(page.ThreadID, a.req.ThreadID), page.RunID
 	if strings.TrimSpace(page.Prompt) != "" {
+		a.req.Unnamed = true
+		if page.Regenerate != nil && !*page.Regenerate {
+			a.req.Repeat = bridge.RepeatNever
+		}
 		a.req.Messages = []agui.Message{{ID: uuid.NewString(), Role: agui.RoleUser, Content: agui.Text(page.Prompt)}}
 	}
 	if page.Answer != nil {

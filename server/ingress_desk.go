@@ -81,7 +81,7 @@ func (d *ingressDesk) chatRequest(frame ingressFrame, body invokeFrame) (bridge.
 	sum := sha256.Sum256(same)
 	return bridge.ChatRequest{
 		Principal: d.caller.Principal, Dialect: bridge.DialectV1, AgentID: body.AgentID,
-		ThreadID: frame.SessionID, RunID: frame.RequestID, Messages: []agui.Message{m}, Tools: body.Tools, BodyHash: sum[:], Callback: d.callback,
+		ThreadID: frame.SessionID, RunID: frame.RequestID, Messages: []agui.Message{m}, Tools: body.Tools, BodyHash: sum[:], Channel: true, Callback: d.callback,
 	}, nil
 }
 

@@ -37,6 +37,7 @@ type runJSON struct {
 	RunID     string     `json:"runId"`
 	ThreadID  string     `json:"threadId"`
 	TurnID    string     `json:"turnId"`
+	ParentRun string     `json:"parentRunId,omitempty"`
 	Status    string     `json:"status"`
 	FirstSeq  int64      `json:"firstSeq,omitempty"`
 	LastSeq   int64      `json:"lastSeq,omitempty"`
@@ -57,7 +58,7 @@ type turnJSON struct {
 
 func runOut(r store.Run, s store.Session) *runJSON {
 	return &runJSON{
-		ID: r.ID, RunID: r.ExternalID, ThreadID: s.ExternalID, TurnID: r.TurnID, Status: string(r.Status),
+		ID: r.ID, RunID: r.ExternalID, ThreadID: s.ExternalID, TurnID: r.TurnID, ParentRun: r.ParentRunID, Status: string(r.Status),
 		FirstSeq: r.FirstSeq, LastSeq: r.LastSeq, ErrorCode: r.ErrorCode,
 		CreatedAt: r.CreatedAt.UTC(), StartedAt: moment(r.StartedAt), EndedAt: moment(r.EndedAt),
 	}

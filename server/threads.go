@@ -172,6 +172,7 @@ type messagesQuery struct {
 	Limit  int    `query:"limit" validate:"gte=0,lte=1000"`
 	Before string `query:"before" validate:"omitempty,uuid"`
 	Format string `query:"format" validate:"omitempty,oneof=tdesign agui"`
+	Run    string `query:"run" validate:"max=128"`
 }
 
 // messages is the history, as a bare array so that a page can hand it on as it is.
@@ -188,7 +189,7 @@ func (h *threads) messages(c echo.Context) error {
 	if q.Format != "agui" {
 		least = 0 // a page has nothing but URLs to show parts by
 	}
-	rows, err := h.transcript(c, s, store.Page{Limit: q.Limit, Before: q.Before, MaxBytes: messagesBytes}, least)
+	rows, err := h.transcript(c, s, q.Run, store.Page{Limit: q.Limit, Before: q.Before, MaxBytes: messagesBytes}, least)
 	if err != nil {
 		return err
 	}
@@ -204,10 +205,15 @@ func (h *threads) messages(c echo.Context) error {
 
 // transcript reads a page of what was said. What a Run that is still open has said is left
 // out: its stream says it from the start.
-func (h *threads) transcript(c echo.Context, s store.Session, page store.Page, least int) ([]store.Message, error) {
+// With a Run it is the history that ends with the Turn of that Run, whichever branch it is on.
+func (h *threads) transcript(c echo.Context, s store.Session, runID string, page store.Page, least int) ([]store.Message, error) {
 	ctx := c.Request().Context()
 	in := auth.From(ctx).Scope()
-	rows, whole, err := h.sessions.History(ctx, in, s.ID, page, least)
+	turnID, err := h.branch(c, s, runID)
+	if err != nil {
+		return nil, err
+	}
+	rows, whole, err := h.sessions.History(ctx, in, s.ID, turnID, page, least)
 	if err != nil {
 		return nil, err
 	}
@@ -222,6 +228,26 @@ func (h *threads) transcript(c echo.Context, s store.Session, page store.Page, l
 		rows = without(rows, last.ID)
 	}
 	return rows, err
+}
+
+// branch is the Turn that ends the branch a Run is on; "" without a Run: the current branch.
+func (h *threads) branch(c echo.Context, s store.Session, runID string) (string, error) {
+	if runID == "" {
+		return "", nil
+	}
+	if !bridge.ValidExternalID(runID) {
+		return "", refuse(bridge.RefusedInvalidID, "")
+	}
+	ctx := c.Request().Context()
+	in := auth.From(ctx).Scope()
+	run, err := h.store.RunByExternalID(ctx, in, s.ID, runID)
+	if errors.Is(err, store.ErrNotFound) {
+		run, err = h.store.Run(ctx, in, runID)
+	}
+	if err == nil && run.SessionID != s.ID {
+		err = store.ErrNotFound
+	}
+	return run.TurnID, err
 }
 
 // nextLink points to the page of older entries (RFC 8288).

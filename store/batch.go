@@ -145,6 +145,14 @@ type UpsertMessage struct{ Message Message }
 // InsertPart adds the bytes of a part of a message; nothing happens when the Session has them already.
 type InsertPart struct{ Part MessagePart }
 
+// MoveMessage gives a message another ID, and so another place: one that was sent while an earlier Turn ran belongs behind
+// what that Turn said.
+type MoveMessage struct{ ID, NewID string }
+
+// ReplaceMessages takes from the current branch what Turns between two, both excluded, have said: they ended after the
+// later one had begun a branch that continues the earlier one, "" for the thread's beginning.
+type ReplaceMessages struct{ SessionID, AfterTurn, BeforeTurn string }
+
 // SessionMove updates a Session at the end of a Run. Nil State and empty Title keep
 // what the row has; UpdatedAt is always set.
 type SessionMove struct {
@@ -175,5 +183,8 @@ func (RecordOf) move()          {}
 func (InsertOutbox) move()      {}
 func (UpsertMessage) move()     {}
 func (InsertPart) move()        {}
-func (SessionMove) move()       {}
-func (CommandDone) move()       {}
+
+func (MoveMessage) move()     {}
+func (ReplaceMessages) move() {}
+func (SessionMove) move()     {}
+func (CommandDone) move()     {}

@@ -18,16 +18,38 @@ type Message struct {
 	CreatedAt  time.Time
 }
 
-// MessageReader reads transcripts, oldest first.
+// MessagePlace is a Message and where it stands.
+type MessagePlace struct {
+	Message
+	TurnID   string
+	Replaced bool // it stands on an older branch only
+	// Followed says that an assistant's or a tool's message comes after it on the current branch.
+	Followed bool
+	// NewestInput is the ID of the newest user message of the current branch, "" when there is none.
+	NewestInput string
+}
+
+// MessageReader reads transcripts, oldest first: those of the current branch, unless a method says otherwise.
 type MessageReader interface {
 	// Messages returns the newest page.Limit messages before page.Before (an ID), oldest first.
 	Messages(ctx context.Context, in Scope, sessionID string, page Page) ([]Message, error)
-	// KnownMessageIDs returns which of the external ids the Session already has.
+	// Message finds a message by its ID, on whichever branch it is.
+	Message(ctx context.Context, in Scope, id string) (Message, error)
+	// BranchMessages is Messages for the branch that ends with a Turn, whichever branch is current.
+	BranchMessages(ctx context.Context, in Scope, sessionID, turnID string, page Page) ([]Message, error)
+	// MessagePlace finds a message by its external id; of several branches the current one comes first, then the newest.
+	MessagePlace(ctx context.Context, in Scope, sessionID, externalID string) (MessagePlace, error)
+	// InputsOfTurn lists what clients sent to begin a Turn, on whichever branch it is.
+	InputsOfTurn(ctx context.Context, in Scope, sessionID, turnID string) ([]Message, error)
+	// KnownMessageIDs returns which of the external ids the Session already has, on any branch.
 	KnownMessageIDs(ctx context.Context, in Scope, sessionID string, externalIDs []string) (map[string]bool, error)
 }
 
 // MessageTx writes messages that clients sent.
 type MessageTx interface {
-	// InsertMessage does nothing when the external id is known already.
+	// InsertMessage does nothing when the external id is known on the current branch already.
 	InsertMessage(ctx context.Context, m Message) error
+	// SwitchBranch makes the branch current that ends with the Turn from, "" for an empty one. What was said since stands
+	// on the older branch only. older says that from may not be on the branch that is current now.
+	SwitchBranch(ctx context.Context, sessionID, from string, older bool) error
 }

@@ -21,7 +21,15 @@ type Run struct {
 	CreatedAt  time.Time
 	StartedAt  time.Time
 	EndedAt    time.Time
+	// ParentRunID is AG-UI's parentRunId: what the client named, or the Run that a branch continues.
+	ParentRunID string
+	// Tails lists the replicas at which a response tails the Run, each id followed by a space. Of a Run that is over it
+	// means nothing.
+	Tails string
 }
+
+// TailedByChannel, in Tails, stands for a client that reads by a channel: it has no response that could end.
+const TailedByChannel = "* "
 
 // RunReader reads Runs.
 type RunReader interface {
@@ -43,4 +51,6 @@ type RunReader interface {
 type RunTx interface {
 	// InsertRun fails with ErrConflict when the external id is taken in the Session.
 	InsertRun(ctx context.Context, r Run) error
+	// SetRunTail adds the replica to the Tails of a Run that is not over, or removes it.
+	SetRunTail(ctx context.Context, runID, replica string, there bool) error
 }

@@ -36,7 +36,13 @@ type Turn struct {
 	StartedAt    time.Time // zero until RUNNING
 	DispatchedAt time.Time // zero until committed before the upstream is called
 	EndedAt      time.Time
+	// BranchedFrom is, of a Turn that began a branch, the Turn it continues, or BranchedFromStart. "": it continues the
+	// Turn that was created before it.
+	BranchedFrom string
 }
+
+// BranchedFromStart is the BranchedFrom of a branch that begins with the thread.
+const BranchedFromStart = "-"
 
 // UpstreamWaits is the Upstream of a Turn whose Agent ended to wait: it is called again with the answers.
 const UpstreamWaits = "waits"
@@ -50,6 +56,8 @@ type TurnReader interface {
 	// ActiveTurn is the oldest Turn of the Session that is RUNNING or paused, else the
 	// oldest QUEUED one; ErrNotFound when all are over.
 	ActiveTurn(ctx context.Context, in Scope, sessionID string) (Turn, error)
+	// TurnBefore is the id of the Turn that a Turn continues, "" for the first of its branch.
+	TurnBefore(ctx context.Context, in Scope, turnID string) (string, error)
 	// StrandedTurns lists Turns that nothing moves any more: RUNNING or paused, in a Session that the replica may
 	// drive, without a Run that is open or reserved, a command, a ToolCall that waits, or one that was settled and
 	// is still to be passed on. There should be none.

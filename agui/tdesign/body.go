@@ -15,6 +15,8 @@ type Body struct {
 	ThreadID  string
 	RunID     string
 	Answer    *Answer
+	// Regenerate says whether a prompt that was sent before is to be answered again; nil: the page does not say.
+	Regenerate *bool
 }
 
 // Answer is an answered tool call.
@@ -51,6 +53,10 @@ func (b *Body) member(key, val []byte) error {
 		return readString(&b.RunID, val)
 	case "toolCallMessage":
 		return b.answer(val)
+	case "regenerate":
+		if err := json.Unmarshal(val, &b.Regenerate); err != nil {
+			return &agui.InputError{Path: "/regenerate", Reason: "must be a boolean"}
+		}
 	case "forwardedProps":
 		return b.forwarded(val)
 	}

@@ -91,6 +91,8 @@ func (h *hotStatements) record(t *testing.T, s *Store) {
 			"Messages":            func() error { _, err := r.Messages(ctx, in, session, few); return err },
 			"Messages before":     func() error { _, err := r.Messages(ctx, in, session, store.Page{Limit: 10, Before: "z"}); return err },
 			"KnownMessageIDs":     func() error { _, err := r.KnownMessageIDs(ctx, in, session, []string{"m1", "m2"}); return err },
+			"MessagePlace":        func() error { _, err := r.MessagePlace(ctx, in, session, "m1"); return err },
+			"TurnBefore":          func() error { _, err := r.TurnBefore(ctx, in, turn); return err },
 			"ToolCall":            func() error { _, err := r.ToolCall(ctx, in, planID("c", n)); return err },
 			"OpenToolCalls":       func() error { _, err := r.OpenToolCalls(ctx, in, session); return err },
 			"ExpiringToolCalls":   func() error { _, err := r.ExpiringToolCalls(ctx, in, 10); return err },
@@ -148,6 +150,7 @@ func (h *hotStatements) record(t *testing.T, s *Store) {
 		"InsertMessage": func(tx *sqldb.Tx) error {
 			return tx.InsertMessage(ctx, store.Message{ID: "new", SessionID: session, RunID: turn, ExternalID: "new", Role: "user", Data: []byte("{}"), CreatedAt: now})
 		},
+		"SetRunTail": func(tx *sqldb.Tx) error { return tx.SetRunTail(ctx, turn, "living", true) },
 		"MoveToolCall": func(tx *sqldb.Tx) error {
 			_, err := tx.MoveToolCall(ctx, store.ToolCallMove{ID: planID("c", n), From: store.ToolRunning, To: store.ToolSucceeded})
 			return err

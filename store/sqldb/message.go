@@ -7,21 +7,37 @@ import (
 	"aqueduct/store"
 )
 
-const selectMessage = `SELECT m.message_id, m.session_id, m.run_id, m.external_id, m.role, m.output, m.data, m.created_at
-	FROM messages m JOIN sessions s ON s.session_id = m.session_id`
+const (
+	messageColumns = `m.message_id, m.session_id, m.run_id, m.external_id, m.role, m.output, m.data, m.created_at`
+	selectMessage  = `SELECT ` + messageColumns + ` FROM messages m JOIN sessions s ON s.session_id = m.session_id`
+)
 
 const insertIntoMessages = `INSERT INTO messages (message_id, session_id, run_id, external_id, role, output, data,
-	created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (session_id, external_id) DO `
+	created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (session_id, external_id) WHERE NOT replaced DO `
 
 func scanMessage(at row) (store.Message, error) {
 	var m store.Message
-	err := at.Scan(&m.ID, &m.SessionID, &m.RunID, &m.ExternalID, &m.Role, &m.Output, &m.Data, timeInto{&m.CreatedAt})
+	err := at.Scan(messageInto(&m)...)
 	return m, err
+}
+
+func messageInto(m *store.Message) []any {
+	return []any{&m.ID, &m.SessionID, &m.RunID, &m.ExternalID, &m.Role, &m.Output, &m.Data, timeInto{&m.CreatedAt}}
 }
 
 // Messages implements store.MessageReader.
 func (r *Reader) Messages(ctx context.Context, in store.Scope, sessionID string, page store.Page) ([]store.Message, error) {
-	q := selecting(selectMessage, in).and("m.session_id = ", sessionID)
+	return r.messages(ctx, selecting(selectMessage, in).and("m.session_id = ", sessionID).raw(" AND NOT m.replaced"), page)
+}
+
+// Message implements store.MessageReader.
+func (r *Reader) Message(ctx context.Context, in store.Scope, id string) (store.Message, error) {
+	q := selecting(selectMessage, in).and("m.message_id = ", id)
+	return one(ctx, r, scanMessage, q.sql.String(), q.args...)
+}
+
+// messages reads a page of what a query selects from m.
+func (r *Reader) messages(ctx context.Context, q *query, page store.Page) ([]store.Message, error) {
 	if page.After != "" {
 		q.oldestFirst("m.message_id", page)
 		return r.messagesWithin(ctx, q, "message_id", page.MaxBytes)
@@ -68,15 +84,9 @@ const maxIDsPerQuery = 256
 func (r *Reader) KnownMessageIDs(ctx context.Context, in store.Scope, sessionID string, externalIDs []string) (map[string]bool, error) {
 	known := make(map[string]bool, len(externalIDs))
 	for part := range slices.Chunk(externalIDs, maxIDsPerQuery) {
-		q := selecting("SELECT m.external_id FROM messages m JOIN sessions s ON s.session_id = m.session_id", in)
-		q.and("m.session_id = ", sessionID).raw(" AND m.external_id IN (")
-		for i := range slots(len(part)) {
-			if i > 0 {
-				q.raw(", ")
-			}
-			q.bind(part[min(i, len(part)-1)])
-		}
-		got, err := list(ctx, r, scanString, q.raw(")").sql.String(), q.args...)
+		q := &query{}
+		q.raw("SELECT m.external_id FROM ").onAnyBranch(sessionID, part).joined(in)
+		got, err := list(ctx, r, scanString, q.sql.String(), q.args...)
 		if err != nil {
 			return nil, err
 		}

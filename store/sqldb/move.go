@@ -54,6 +54,10 @@ func moveStatement(m store.Move) (Statement, error) {
 		return upsertMessage(m.Message), nil
 	case store.InsertPart:
 		return insertPart(m.Part), nil
+	case store.MoveMessage:
+		return moveMessage(m), nil
+	case store.ReplaceMessages:
+		return replaceMessages(m), nil
 	case store.SessionMove:
 		return sessionMove(m), nil
 	case store.CommandDone:

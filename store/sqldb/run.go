@@ -9,7 +9,7 @@ import (
 
 const (
 	runColumns = `x.run_id, x.session_id, x.turn_id, x.external_id, x.status, x.profile, x.body_hash,
-	x.first_seq, x.last_seq, x.error_code, x.created_at, x.started_at, x.ended_at`
+	x.first_seq, x.last_seq, x.error_code, x.created_at, x.started_at, x.ended_at, x.parent_run_id, x.tails`
 	selectRun = `SELECT ` + runColumns + ` FROM runs x JOIN sessions s ON s.session_id = x.session_id`
 )
 
@@ -17,6 +17,7 @@ func runInto(r *store.Run) []any {
 	return []any{
 		&r.ID, &r.SessionID, &r.TurnID, &r.ExternalID, &r.Status, &r.Profile, &r.BodyHash, &r.FirstSeq, &r.LastSeq,
 		&r.ErrorCode, timeInto{&r.CreatedAt}, timeInto{&r.StartedAt}, timeInto{&r.EndedAt},
+		&r.ParentRunID, &r.Tails,
 	}
 }
 
@@ -95,11 +96,23 @@ func (t *Tx) InsertRun(ctx context.Context, r store.Run) error {
 func insertRun(r store.Run) Statement {
 	return Statement{
 		SQL: `INSERT INTO runs (run_id, session_id, turn_id, external_id, status, profile, body_hash, first_seq,
-			last_seq, error_code, created_at, started_at, ended_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+			last_seq, error_code, created_at, started_at, ended_at, parent_run_id, tails)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 		Args: []any{r.ID, r.SessionID, r.TurnID, r.ExternalID, string(r.Status), jsonText(r.Profile), blob(r.BodyHash),
-			r.FirstSeq, r.LastSeq, r.ErrorCode, millis(r.CreatedAt), millis(r.StartedAt), millis(r.EndedAt)},
+			r.FirstSeq, r.LastSeq, r.ErrorCode, millis(r.CreatedAt), millis(r.StartedAt), millis(r.EndedAt),
+			r.ParentRunID, r.Tails},
 	}
+}
+
+// SetRunTail implements store.RunTx. One statement, so that two replicas never undo each other's.
+func (t *Tx) SetRunTail(ctx context.Context, runID, replica string, there bool) error {
+	add := ""
+	if there {
+		add = replica + " "
+	}
+	_, err := t.exec(ctx, `UPDATE runs SET tails = replace(tails, $2, '') || $3
+		WHERE run_id = $1 AND status IN ('RESERVED', 'RUNNING')`, runID, replica+" ", add)
+	return err
 }
 
 func runMove(m store.RunMove) (Statement, error) {

@@ -39,7 +39,7 @@ func (w *world) full(p store.Principal) full {
 	f.toolCall = store.ToolCall{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Name: "buy",
 		Kind: store.KindQuestion, Status: store.ToolWaitingApproval, CreatedAt: at(4), ExpiresAt: at(99)}
 	f.approval = w.approval(f.session.ID, f.turn.ID, store.ApprovalPending)
-	f.message = store.Message{ID: w.id(), SessionID: f.session.ID, ExternalID: "m1", Role: "user",
+	f.message = store.Message{ID: w.id(), SessionID: f.session.ID, RunID: f.run.ID, ExternalID: "m1", Role: "user",
 		Data: []byte(`{"id":"m1"}`), CreatedAt: at(6)}
 	f.record = store.Record{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Source: store.SourceACP,
 		Type: "update", TS: at(7), Payload: []byte(`{}`)}
@@ -61,7 +61,9 @@ func (w *world) full(p store.Principal) full {
 	})
 	w.tx(func(tx store.Tx) error { _, err := tx.SequenceApprovals(w.ctx, 10); return err })
 	w.tx(func(tx store.Tx) error {
-		return errors.Join(tx.InsertMessage(w.ctx, f.message), tx.InsertCommand(w.ctx, f.command),
+		input := f.message
+		input.ID, input.RunID, input.ExternalID = w.id(), f.turn.ID, "m2"
+		return errors.Join(tx.InsertMessage(w.ctx, f.message), tx.InsertMessage(w.ctx, input), tx.InsertCommand(w.ctx, f.command),
 			tx.UpsertProxy(w.ctx, f.proxy), tx.UpsertSandboxInstance(w.ctx, f.instance))
 	})
 	w.serverCall(f.session.ID, store.ToolCall{Status: store.ToolWaitingClient, TurnID: w.turn(f.session.ID, store.TurnDone).ID})
@@ -153,6 +155,19 @@ func (w *world) reads(f full) map[string]sees {
 		},
 		"Messages": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.Messages(ctx, in, session, store.Page{}))
+		},
+		"Message": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Message(ctx, in, f.message.ID)) },
+		"BranchMessages": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.BranchMessages(ctx, in, session, turn, store.Page{}))
+		},
+		"MessagePlace": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.MessagePlace(ctx, in, session, "m1"))
+		},
+		"InputsOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.InputsOfTurn(ctx, in, session, turn))
+		},
+		"TurnBefore": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.TurnBefore(ctx, in, turn))
 		},
 		"KnownMessageIDs": func(r store.Reader, in store.Scope) (bool, error) {
 			known, err := r.KnownMessageIDs(ctx, in, session, []string{"m1"})

@@ -1,0 +1,157 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+
+	"aqueduct/store"
+)
+
+// saying is a Session whose Turns each say one thing to one message.
+type saying struct {
+	*world
+	session store.Session
+	turns   map[string]string // a Turn's id by its name
+}
+
+// says adds a Turn: its message u<name>, and its answer a<name>. after is the Turn it branches from, "" for none.
+func (s *saying) says(name, after string, copied ...string) {
+	s.Helper()
+	id := s.id()
+	s.turns[name] = id
+	user := append([]string{}, copied...)
+	if len(copied) == 0 {
+		user = []string{"u" + name}
+	}
+	s.tx(func(tx store.Tx) error {
+		turn := store.Turn{ID: id, SessionID: s.session.ID, AgentID: "demo", Status: store.TurnDone, BranchedFrom: s.turns[after], CreatedAt: at(2)}
+		if after == "start" {
+			turn.BranchedFrom = store.BranchedFromStart
+		}
+		if err := tx.InsertTurn(s.ctx, turn); err != nil {
+			return err
+		}
+		if err := tx.InsertRun(s.ctx, store.Run{ID: id, SessionID: s.session.ID, TurnID: id, ExternalID: "run-" + id, Status: store.RunFinished,
+			FirstSeq: s.seq.Add(1), CreatedAt: at(3), ParentRunID: "p" + name, Tails: "here "}); err != nil {
+			return err
+		}
+		if after != "" {
+			if err := tx.SwitchBranch(s.ctx, s.session.ID, s.turns[after], true); err != nil {
+				return err
+			}
+		}
+		for _, u := range user {
+			if err := tx.InsertMessage(s.ctx, s.said(id, u, "user", false)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s.move(store.UpsertMessage{Message: s.said(id, "a"+name, "assistant", true)})
+}
+
+func (s *saying) said(run, name, role string, output bool) store.Message {
+	m := s.message(s.session.ID, name)
+	m.RunID, m.Role, m.Output = run, role, output
+	m.Data = fmt.Appendf(nil, `{"id":"%s","content":"in %s"}`, name, run)
+	return m
+}
+
+func names(rows []store.Message) string {
+	return strings.Join(idsOf(rows, func(m store.Message) string { return m.ExternalID }), " ")
+}
+
+func (s *saying) current() string {
+	s.Helper()
+	return names(got[[]store.Message](s.world)(s.s.Messages(s.ctx, store.System(), s.session.ID, store.Page{})))
+}
+
+func (s *saying) branchOf(turn string) string {
+	s.Helper()
+	return names(got[[]store.Message](s.world)(s.s.BranchMessages(s.ctx, store.System(), s.session.ID, s.turns[turn], store.Page{})))
+}
+
+func testBranches(w *world) {
+	s := &saying{world: w, session: w.session(alice()), turns: map[string]string{}}
+	s.says("1", "")
+	s.says("2", "")
+	s.says("3", "")
+	s.says("4", "1", "u2") // u2 again
+	same(w, s.current(), "u1 a1 u2 a4")
+	s.says("5", "")
+	s.says("6", "2") // back to the first branch, u3 edited
+	same(w, s.current(), "u1 a1 u2 a2 u6 a6")
+	s.says("7", "start", "u1") // the same id with another content
+	same(w, s.current(), "u1 a7")
+	for turn, want := range map[string]string{
+		"1": "u1 a1", "2": "u1 a1 u2 a2", "3": "u1 a1 u2 a2 u3 a3", "4": "u1 a1 u2 a4", "5": "u1 a1 u2 a4 u5 a5",
+		"6": "u1 a1 u2 a2 u6 a6", "7": "u1 a7",
+	} {
+		if branch := s.branchOf(turn); branch != want {
+			w.Errorf("the branch of Turn %s is %q, want %q", turn, branch, want)
+		}
+	}
+	s.says("8", "5")
+	same(w, s.current(), "u1 a1 u2 a4 u5 a5 u8 a8")
+	for turn, want := range map[string]string{"1": "", "2": "1", "4": "1", "5": "4", "6": "2", "7": "", "8": "5"} {
+		same(w, got[string](w)(w.s.TurnBefore(w.ctx, store.System(), s.turns[turn])), s.turns[want])
+	}
+	same(w, names(got[[]store.Message](w)(w.s.InputsOfTurn(w.ctx, store.System(), s.session.ID, s.turns["7"]))), "u1")
+	s.testPlaces()
+}
+
+func (s *saying) testPlaces() {
+	place := func(name string) store.MessagePlace {
+		return got[store.MessagePlace](s.world)(s.s.MessagePlace(s.ctx, store.System(), s.session.ID, name))
+	}
+	newest := place("u8").ID
+	for name, want := range map[string]store.MessagePlace{
+		"u1": {TurnID: s.turns["1"], Followed: true}, "a3": {TurnID: s.turns["3"], Replaced: true, Followed: true},
+		"a5": {TurnID: s.turns["5"], Followed: true}, "u8": {TurnID: s.turns["8"], Followed: true}, "a8": {TurnID: s.turns["8"]},
+	} {
+		p := place(name)
+		want.NewestInput, want.Message = newest, p.Message
+		same(s.world, p, want)
+		same(s.world, p.ExternalID, name)
+	}
+	_, err := s.s.MessagePlace(s.ctx, store.System(), s.session.ID, "u0")
+	s.is(err, store.ErrNotFound)
+	known := got[map[string]bool](s.world)(s.s.KnownMessageIDs(s.ctx, store.System(), s.session.ID, []string{"u1", "a3", "u0"}))
+	same(s.world, known, map[string]bool{"u1": true, "a3": true})
+	run := got[store.Run](s.world)(s.s.Run(s.ctx, store.System(), s.turns["4"]))
+	same(s.world, run.ParentRunID+" "+run.Tails, "p4 here ")
+}
+
+// testLateMessages: what a Turn says after a later one has begun gets its place, on its branch.
+func testLateMessages(w *world) {
+	s := &saying{world: w, session: w.session(alice()), turns: map[string]string{}}
+	s.says("1", "")
+	first, later := s.turns["1"], w.id()
+	w.tx(func(tx store.Tx) error {
+		return tx.InsertRun(w.ctx, store.Run{ID: later, SessionID: s.session.ID, TurnID: later, ExternalID: later, Status: store.RunReserved, CreatedAt: at(3)})
+	})
+	waits := s.said(later, "u2", "user", false)
+	w.move(store.UpsertMessage{Message: waits}, store.UpsertMessage{Message: s.said(first, "late", "assistant", true)})
+	same(w, s.current(), "u1 a1 u2 late")
+	w.move(store.MoveMessage{ID: waits.ID, NewID: w.id()})
+	same(w, s.current(), "u1 a1 late u2")
+	w.move(store.ReplaceMessages{SessionID: s.session.ID, BeforeTurn: later})
+	same(w, s.current(), "u2")
+}
+
+func testRunTails(w *world) {
+	s := w.session(alice())
+	turn := w.turn(s.ID, store.TurnQueued)
+	open, over := w.run(s.ID, turn.ID, store.RunReserved), w.run(s.ID, turn.ID, store.RunFinished)
+	for _, step := range []struct {
+		run, replica string
+		there        bool
+		want         string
+	}{
+		{open.ID, "a", true, "a "}, {open.ID, "b", true, "a b "}, {open.ID, "a", true, "b a "},
+		{open.ID, "b", false, "a "}, {open.ID, "b", false, "a "}, {open.ID, "a", false, ""}, {over.ID, "a", true, ""},
+	} {
+		w.tx(func(tx store.Tx) error { return tx.SetRunTail(w.ctx, step.run, step.replica, step.there) })
+		same(w, got[store.Run](w)(w.s.Run(w.ctx, store.System(), step.run)).Tails, step.want)
+	}
+}
