@@ -156,7 +156,7 @@ func (h *ingressHook) take(ctx context.Context, hook Webhook, raw []byte) (frame
 	if err := h.in.message(raw, &frame); err != nil {
 		return frame, err
 	}
-	caller, err := actingFor(auth.Caller{Kind: auth.KindChannel, Principal: store.Principal{Tenant: hook.Tenant}, ChannelID: hook.ID}, from.UserID)
+	caller, err := h.actingFor(auth.Caller{Kind: auth.KindChannel, Principal: store.Principal{Tenant: hook.Tenant}, ChannelID: hook.ID}, from.UserID)
 	if err != nil {
 		return frame, err
 	}

@@ -100,6 +100,9 @@ func TestToolClientOffline(t *testing.T) {
 		t.Error(said)
 	}
 	w.idle("T")
+	if page := w.do("GET", "/metrics", "").body; !strings.Contains(page, `aqueduct_client_offline_total{cause="invoked"} 1`) {
+		t.Error("it is not counted")
+	}
 }
 
 // alone waits until nobody listens to a thread.
@@ -169,6 +172,9 @@ func TestToolClientApprovedOffline(t *testing.T) {
 		t.Error(got)
 	}
 	w.idle("T")
+	if page := w.do("GET", "/metrics", "").body; !strings.Contains(page, `aqueduct_client_offline_total{cause="approved"} 1`) {
+		t.Error("it is not counted")
+	}
 }
 
 // TestToolClientTimeout: a client that gives no result in time, asked at once or after an

@@ -263,6 +263,16 @@ func TestTraceOfOneTurn(t *testing.T) {
 				}
 			}
 			same()
+			w.hearsOffline(turn)
+			for _, line := range []string{
+				`aqueduct_approval_seconds_count{kind="permission",status="APPROVED",tool=""} 1`, `aqueduct_approval_seconds_count{kind="permission",status="EXPIRED",tool="slow"} 1`,
+				`aqueduct_approval_seconds_count{kind="client_tool",status="SUCCEEDED",tool=""} 1`, `aqueduct_tool_seconds_count{kind="client_tool",status="SUCCEEDED",tool=""} 1`,
+				`aqueduct_client_offline_total{cause="invoked"} 1`, `aqueduct_turn_seconds_count{status="DONE"} 1`,
+			} {
+				if page := w.do("GET", "/metrics", "").body; !strings.Contains(page, line) {
+					t.Errorf("%s is missing", line)
+				}
+			}
 			session := w.sessionOf("T")
 			all, _ := w.traceAll("/v1/sessions/"+session+"/events?source=platform&", 1000)
 			if got := gistOf(t, all); got != wantTrace {
@@ -278,6 +288,26 @@ func TestTraceOfOneTurn(t *testing.T) {
 			}
 			same()
 		})
+	}
+}
+
+// hearsOffline: a channel that comes back is told that no client was there for a tool, once, in the contract's form.
+func (h *house) hearsOffline(turn string) {
+	h.t.Helper()
+	c, n, before := h.channel(`,"last_seq":{"T":0}`), 0, int64(0)
+	for m := c.next(); m.Type != "done"; m = c.next() {
+		if m.Seq <= before {
+			h.t.Errorf("%s after %d", m.raw, before)
+		}
+		if before = m.Seq; m.Code != "client_offline" {
+			continue
+		}
+		if n++; m.Type != "error" || m.RunID != turn || m.SessionID != "T" || m.ToolCallID == "" || m.ToolName != "move" {
+			h.t.Error(m.raw)
+		}
+	}
+	if n != 1 {
+		h.t.Errorf("told %d times that no client was there", n)
 	}
 }
 
