@@ -49,6 +49,7 @@ type house struct {
 	faults  *faulty
 	ended   chan string // the outcomes of Runs
 	log     *eventlog.Log
+	bridge  *bridge.Sessions
 }
 
 // plan is what a test wants otherwise than usual.
@@ -62,9 +63,10 @@ type plan struct {
 	control bridge.Controller
 	proxies *server.ProxyAccess
 	hooks   server.Webhooks
-	open    func(testing.TB) store.Store // another database than SQLite
-	acp     bool                         // the agent is behind a proxy, which the test links
+	acp     bool // the agent is behind a proxy, which the test links
 	wrap    func(net.Listener) net.Listener
+	open    func(t testing.TB) (store.Store, error) // nil: an SQLite file
+	public  string
 }
 
 func newHouse(t testing.TB, script script) *house { return newHouseWith(t, script, plan{}) }
@@ -72,9 +74,14 @@ func newHouse(t testing.TB, script script) *house { return newHouseWith(t, scrip
 func newHouseWith(t testing.TB, script script, p plan) *house {
 	t.Helper()
 	if p.open == nil {
-		p.open = openSQLite
+		p.open = func(t testing.TB) (store.Store, error) {
+			return sqlite.Open(t.Context(), migrated(t), sqlite.Options{})
+		}
 	}
-	st, err := p.open(t), error(nil)
+	st, err := p.open(t)
+	if err != nil {
+		t.Fatal(err)
+	}
 	replica := uuid.NewString()
 	if err := st.Register(t.Context(), store.Replica{ID: replica, Name: "test"}); err != nil {
 		t.Fatal(err)
@@ -103,8 +110,9 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	})
 	sessions := bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules, Hints: h.hints,
+		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules, Hints: h.hints, PublicURL: p.public,
 	})
+	h.bridge = sessions
 	if p.auth == nil {
 		p.auth = auth.None()
 	}
@@ -143,15 +151,6 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 		stop()
 	})
 	return h
-}
-
-func openSQLite(t testing.TB) store.Store {
-	t.Helper()
-	st, err := sqlite.Open(t.Context(), migrated(t), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return st
 }
 
 // meter is the server's own and the test's.

@@ -224,12 +224,8 @@ func TestTraceOfOneTurn(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]plan{
 		"sqlite": {},
-		"postgres": {open: func(t testing.TB) store.Store {
-			st, err := postgres.Open(t.Context(), storetest.Postgres(t), postgres.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return st
+		"postgres": {open: func(t testing.TB) (store.Store, error) {
+			return postgres.Open(t.Context(), storetest.Postgres(t), postgres.Options{})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
