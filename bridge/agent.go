@@ -62,7 +62,8 @@ type Call struct {
 	TurnID      string
 	AgentID     string
 	UserID      string
-	Traceparent string
+	Traceparent string // W3C trace context: the span in which the Agent is called
+	Tracestate  string
 	RunToken    string
 	// Messages is the transcript, the prompt last. Large parts that clients sent are data again here, but for an Agent
 	// that is a PromptReader.

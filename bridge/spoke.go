@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
@@ -76,7 +77,7 @@ func queueUnprompted(ctx context.Context, tx store.Tx, session store.Session) er
 	}
 	id, now := newID(), time.Now()
 	err = tx.InsertTurn(ctx, store.Turn{
-		ID: id, SessionID: session.ID, AgentID: session.AgentID, Status: store.TurnQueued, CreatedAt: now,
+		Traced: true, Traceparent: trace.New().Traceparent(), ID: id, SessionID: session.ID, AgentID: session.AgentID, Status: store.TurnQueued, CreatedAt: now,
 		Input: mustJSON(turnInput{Unprompted: true}),
 	})
 	if err != nil {

@@ -398,7 +398,7 @@ func TestIngressHello(t *testing.T) {
 	if n := h.threads(); n != 0 {
 		t.Errorf("%d threads", n)
 	}
-	good := h.channel(`,"api_key":"` + goodToken + `"`)
+	good := h.channelOf("", goodToken)
 	good.invoke("r1", "s1", "hi")
 	good.until("done")
 	if _, resp, err := h.dial("/ws/ingress", "Origin", "https://evil.example"); err == nil || resp.StatusCode != 403 {

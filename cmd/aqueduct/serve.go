@@ -36,6 +36,7 @@ type serveCmd struct {
 	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
 	Auth         string        `enum:"none,token" default:"none" help:"Who may call: none or token."`
 	TokenFile    string        `help:"File that holds the token of --auth token." placeholder:"FILE"`
+	TokenUsers   string        `help:"Tenant whose users the token of --auth token may speak for on /ws/ingress, as their user_id says. Without it a user_id other than its own is refused." placeholder:"TENANT"`
 	CORSOrigin   []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
 	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
 	BaseURL      string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
@@ -88,7 +89,7 @@ func (s *serveCmd) auth() (*auth.Auth, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.WithLateKeys((&lateKeys{flag: s.ACP.Key}).file), nil
+	return a.WithUsers(s.TokenUsers).WithLateKeys((&lateKeys{flag: s.ACP.Key}).file), nil
 }
 
 func readToken(path string) (auth.Secret, error) {
