@@ -38,6 +38,12 @@ func TestJoinAfterwards(t *testing.T) {
 	judge(t, serve(t, "0s"), "join.test.mjs")
 }
 
+// TestPictures: both official clients with ten pictures in one thread, and with one of 30 MiB.
+func TestPictures(t *testing.T) {
+	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	judge(t, serve(t, "0s"), "pictures.test.mjs")
+}
+
 // TestHold: both official clients while two questions are open and the agent talks on.
 func TestHold(t *testing.T) {
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
