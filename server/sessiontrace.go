@@ -131,8 +131,8 @@ func (h *trace) pageSession(c echo.Context, s store.Session, at bridge.TraceCurs
 		Next      string             `json:"next,omitempty"`
 		Position  string             `json:"position"`
 	}{SessionID: s.ID, ThreadID: s.ExternalID, Events: []sessionEntryJSON{}}
-	more := true
-	for windows := 0; len(out.Events) < size && more && windows < traceWindows; windows++ {
+	more, bytes := true, 0
+	for windows := 0; len(out.Events) < size && bytes < pageMost && more && windows < traceWindows; windows++ {
 		want := size - len(out.Events)
 		if filter.selects() {
 			want = max(want, traceWindow)
@@ -143,11 +143,12 @@ func (h *trace) pageSession(c echo.Context, s store.Session, at bridge.TraceCurs
 		}
 		more = len(entries) > 0
 		for _, e := range entries {
-			if len(out.Events) == size {
+			if len(out.Events) == size || bytes >= pageMost {
 				break
 			}
 			if at = e.At; filter.wants(e.Type, e.Source) {
 				out.Events = append(out.Events, sessionEntry(s, e))
+				bytes += len(e.Payload)
 			}
 		}
 	}
@@ -270,7 +271,9 @@ func (h *runs) sessionPage(c echo.Context, s store.Session, after int64, limit i
 		Events []eventJSON `json:"events"`
 		Next   int64       `json:"next,omitempty"`
 	}{Thread: threadOut(s), Events: []eventJSON{}}
-	for windows := 0; after < last && len(out.Events) < limit && windows < traceWindows; windows++ {
+	size := 0
+	full := func() bool { return len(out.Events) >= limit || size >= pageMost }
+	for windows := 0; after < last && !full() && windows < traceWindows; windows++ {
 		rows, err := h.store.Events(ctx, in, s.ID, after, pageBytes)
 		if err != nil {
 			return err
@@ -285,10 +288,11 @@ func (h *runs) sessionPage(c echo.Context, s store.Session, after int64, limit i
 				}
 				if after = seq; filter.wants(string(agui.TypeOf(event)), bridge.SourceAGUI) {
 					out.Events = append(out.Events, eventJSON{Seq: seq, TS: row.TS.UTC(), Event: event})
+					size += len(event)
 				}
-				return len(out.Events) < limit
+				return !full()
 			})
-			if len(out.Events) >= limit {
+			if full() {
 				break
 			}
 		}

@@ -54,6 +54,12 @@ func TestTDesignBodies(t *testing.T) {
 	judge(t, serve(t, "2ms"), "tdesign-body.test.mjs")
 }
 
+// TestTDesignHistory: the real convertHistoryMessages keeps what a thread's history has.
+func TestTDesignHistory(t *testing.T) {
+	need(t, "../../examples/tdesign/node_modules/tdesign-web-components/package.json", "make setup-tdesign")
+	judge(t, serve(t, "0s"), "tdesign-history.test.mjs")
+}
+
 func TestTDesignChat(t *testing.T) {
 	need(t, "../../examples/tdesign/dist/index.html", "make setup-tdesign")
 	browser(t)
