@@ -155,7 +155,8 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 	}
 	c.gather(past, runID, t.row.ID)
 	nameSpeakers(c.Messages, t.s.row.AgentID, t.row.AgentID)
-	return c, t.loadParts(ctx, &c.Call)
+	err = t.loadParts(ctx, &c.Call) // not in the return itself, which may copy c before
+	return c, err
 }
 
 func (p Profile) tools() []agui.Tool {

@@ -52,7 +52,7 @@ func (h *chat) skim(c echo.Context) agui.Skim {
 	ctx := c.Request().Context()
 	in := auth.From(ctx).Scope()
 	return agui.Skim{
-		Held: int(h.in.limits.Body), Messages: chatMessages, ThreadID: c.Request().Header.Get(headerThread),
+		Held: int(h.in.limits.Body), Messages: chatMessages, ThreadID: headerID(c.Request().Header),
 		Known: func(threadID string, ids []string) (map[string]bool, error) {
 			s, err := h.store.SessionByExternalID(ctx, in, threadID)
 			if errors.Is(err, store.ErrNotFound) {

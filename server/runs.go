@@ -17,6 +17,9 @@ import (
 // pageBytes is about how much of a log one page of JSON reads at a time.
 const pageBytes = 1 << 20
 
+// pageMost is about how much one page of JSON holds, however many events are asked for: each may have 1 MiB.
+const pageMost = 4 << 20
+
 // runs is /api/runs: slices of the log, as pages or as a tail. Its words are AG-UI's.
 type runs struct {
 	sessions *bridge.Sessions
@@ -195,11 +198,13 @@ func (h *runs) page(c echo.Context, run store.Run, s store.Session, after int64,
 		Next   int64       `json:"next,omitempty"`
 	}{Run: runOut(run, s), Events: []eventJSON{}}
 	if run.FirstSeq > 0 && (run.LastSeq == 0 || after < run.LastSeq) {
+		size := 0
 		err := eachEvent(c, h.store, run, after, func(row store.EventRow, seq int64, event []byte) bool {
 			if after = seq; filter.wants(string(agui.TypeOf(event)), bridge.SourceAGUI) {
 				out.Events = append(out.Events, eventJSON{Seq: seq, TS: row.TS.UTC(), Event: event})
+				size += len(event)
 			}
-			return len(out.Events) < limit
+			return len(out.Events) < limit && size < pageMost
 		})
 		if err != nil {
 			return err

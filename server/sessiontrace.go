@@ -253,7 +253,9 @@ func (h *runs) sessionPage(c echo.Context, s store.Session, after int64, limit i
 		Events []eventJSON `json:"events"`
 		Next   int64       `json:"next,omitempty"`
 	}{Thread: threadOut(s), Events: []eventJSON{}}
-	for windows := 0; after < last && len(out.Events) < limit && windows < traceWindows; windows++ {
+	size := 0
+	full := func() bool { return len(out.Events) >= limit || size >= pageMost }
+	for windows := 0; after < last && !full() && windows < traceWindows; windows++ {
 		rows, err := h.store.Events(ctx, in, s.ID, after, pageBytes)
 		if err != nil {
 			return err
@@ -268,10 +270,11 @@ func (h *runs) sessionPage(c echo.Context, s store.Session, after int64, limit i
 				}
 				if after = seq; filter.wants(string(agui.TypeOf(event)), bridge.SourceAGUI) {
 					out.Events = append(out.Events, eventJSON{Seq: seq, TS: row.TS.UTC(), Event: event})
+					size += len(event)
 				}
-				return len(out.Events) < limit
+				return !full()
 			})
-			if len(out.Events) >= limit {
+			if full() {
 				break
 			}
 		}

@@ -110,11 +110,12 @@ func (h *trace) write(c echo.Context, turnID string) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-// tracePage reads up to size entries that the filter wants. It looks at no more than traceWindows windows, and says where it
+// tracePage reads up to size entries that the filter wants, or about pageMost bytes of them. It looks at no more than traceWindows windows, and says where it
 // came to, and whether more may follow.
 func tracePage(ctx context.Context, from *bridge.Trace, at bridge.TraceCursor, filter traceFilter, size int, add func(bridge.TraceEntry)) (bridge.TraceCursor, bool, error) {
-	found, more := 0, true
-	for windows := 0; found < size && more && windows < traceWindows; windows++ {
+	found, bytes, more := 0, 0, true
+	full := func() bool { return found == size || bytes >= pageMost }
+	for windows := 0; !full() && more && windows < traceWindows; windows++ {
 		want := size - found
 		if filter.selects() {
 			want = max(want, traceWindow)
@@ -125,11 +126,11 @@ func tracePage(ctx context.Context, from *bridge.Trace, at bridge.TraceCursor, f
 		}
 		more = len(entries) > 0
 		for _, e := range entries {
-			if found == size {
+			if full() {
 				break
 			}
 			if at = e.At; filter.wants(e.Type, e.Source) {
-				found++
+				found, bytes = found+1, bytes+len(e.Payload)
 				add(e)
 			}
 		}

@@ -22,7 +22,7 @@ import (
 type notifyFlags struct {
 	Channels  channelsFlag `help:"Channels that talk by signed webhooks: a list of id, tenant, secret_file, callback; in the settings file, here YAML." placeholder:"YAML"`
 	Webhooks  webhooksFlag `help:"Who is told of questions: a list of name, url, secret_file, tenant, types; in the settings file, here YAML." placeholder:"YAML"`
-	PublicURL string       `name:"public-url" help:"Where people reach this server. With it, webhooks carry signed links to decide by." placeholder:"URL"`
+	PublicURL string       `name:"public-url" help:"Where people reach this server. With it, webhooks carry signed links to decide by, and the URLs of pictures are absolute." placeholder:"URL"`
 }
 
 // webhooksFlag is the list.

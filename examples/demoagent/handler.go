@@ -7,7 +7,7 @@ import (
 )
 
 // maxBody bounds a call's body: a transcript of several thousand messages fits.
-const maxBody = 16 << 20
+const maxBody = 128 << 20
 
 // Options are the agent's speeds. The zero value does not pause at all.
 type Options struct {

@@ -46,6 +46,12 @@ func TestStop(t *testing.T) {
 	judge(t, serve(t, "2ms"), "stop.test.mjs")
 }
 
+// TestPictures: both official clients with ten pictures in one thread, and with one of 30 MiB.
+func TestPictures(t *testing.T) {
+	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	judge(t, serve(t, "0s"), "pictures.test.mjs")
+}
+
 // TestHold: both official clients while two questions are open and the agent talks on.
 func TestHold(t *testing.T) {
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
@@ -68,6 +74,12 @@ func TestState(t *testing.T) {
 
 func TestTDesignBodies(t *testing.T) {
 	judge(t, serve(t, "2ms"), "tdesign-body.test.mjs")
+}
+
+// TestTDesignHistory: the real convertHistoryMessages keeps what a thread's history has.
+func TestTDesignHistory(t *testing.T) {
+	need(t, "../../examples/tdesign/node_modules/tdesign-web-components/package.json", "make setup-tdesign")
+	judge(t, serve(t, "0s"), "tdesign-history.test.mjs")
 }
 
 // TestTDesignChat: the page of examples/tdesign, started as its README says, for React.
