@@ -53,8 +53,10 @@ func allowed() map[string][]string {
 		"test/bench":                       {},
 		"test/docker":                      {},
 		"test/faults":                      {},
+		"test/goclients":                   {},
 		"test/judges":                      {},
 		"test/program":                     {},
+		"test/proxies":                     {},
 		"test/sdk":                         {},
 	}
 }

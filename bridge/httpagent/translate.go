@@ -24,6 +24,9 @@ const (
 	frameError         = "error"
 	frameThought       = "thought"
 	frameToolCall      = "tool_call"
+	frameToolCallStart = "tool_call_start"
+	frameToolCallArgs  = "tool_call_args"
+	frameToolCallEnd   = "tool_call_end"
 	frameToolResult    = "tool_result"
 	frameStateSnapshot = "state_snapshot"
 	frameStateDelta    = "state_delta"
@@ -37,6 +40,7 @@ const (
 // translator turns frames into AG-UI events and Questions. It does no I/O and reads no
 // clock; ids it makes are random but for those that stand for the agent's own.
 type translator struct {
+	turnID    string
 	namespace uuid.UUID // of the Turn: an agent's id means the same in every invoke of it
 	ended     bool
 
@@ -51,7 +55,7 @@ func newTranslator(turnID string) *translator {
 	if err != nil {
 		namespace = uuid.NewSHA1(uuid.NameSpaceOID, []byte(turnID))
 	}
-	return &translator{namespace: namespace}
+	return &translator{turnID: turnID, namespace: namespace}
 }
 
 // translate appends what one frame means.
@@ -72,6 +76,8 @@ func (t *translator) translate(dst []bridge.Output, f frame) ([]bridge.Output, e
 		return t.state(dst, f.data)
 	case frameToolCall:
 		return t.toolCall(dst, f.data)
+	case frameToolCallStart, frameToolCallArgs, frameToolCallEnd:
+		return t.toolCallPart(dst, f)
 	case frameToolResult:
 		return t.toolResult(dst, f.data)
 	case frameStateSnapshot:
@@ -114,7 +120,7 @@ func (t *translator) callID(upstream string) string {
 	if n := t.calls[upstream]; n > 1 {
 		return t.id("call:" + strconv.Itoa(n) + ":" + upstream)
 	}
-	return t.id(upstream)
+	return bridge.ToolCallID(t.turnID, upstream)
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

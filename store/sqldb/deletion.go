@@ -40,6 +40,7 @@ var purges = []purge{
 	{Table: "commands", key: "command_id", of: ofSession},
 	{Table: "outbox", key: "id", of: ofSession + " AND session_id <> ''", size: "payload"},
 	{Table: "sandbox_instances", key: "session_id", of: ofSession},
+	{Table: "sandbox_instances", key: "session_id", of: "of_session = $1 AND of_session <> ''"},
 	{Table: "turns", key: "turn_id", of: ofTurns, size: "input"},
 	{Table: "runs", key: "run_id", of: ofSession, size: "profile"},
 }

@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { Talk, clients } from './lib/clients.mjs';
 import { newId, post } from './lib/server.mjs';
 import { frames } from './lib/stream.mjs';
-import { readTDesign } from './lib/tdesign.mjs';
+import { readTDesign } from './lib/tdesignreader.mjs';
 
 const streams = Number(process.env.AQUEDUCT_FUZZ_STREAMS);
 const first = Number(process.env.AQUEDUCT_FUZZ_FROM ?? 0);
