@@ -18,6 +18,9 @@ AQUEDUCT_RACES ?= 10000
 # How long TestChaos troubles the server on each database in "make soak"; without the variable,
 # in "make test", it takes 30 s.
 AQUEDUCT_CHAOS ?= 10m
+# How many streams of any frames TestFuzzStreams has the clients read in "make soak"; without the
+# variable, in "make test", it has 200.
+AQUEDUCT_FUZZ_STREAMS ?= 20000
 
 .PHONY: help build run test test-go test-judges test-chats test-agents test-sdk lint fuzz soak bench clean \
 	setup setup-postgres setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit
@@ -63,9 +66,10 @@ lint: ## gofmt, go vet, staticcheck
 fuzz: ## every fuzz target for FUZZTIME (5s)
 	@scripts/fuzz $(FUZZTIME)
 
-soak: setup-postgres ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, on each database
+soak: setup-postgres setup-judges ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, on each database, AQUEDUCT_FUZZ_STREAMS (20000)
 	AQUEDUCT_RACES=$(AQUEDUCT_RACES) go test -count=1 -timeout 60m -v -run TestToolRaces ./bridge | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_CHAOS=$(AQUEDUCT_CHAOS) go test -count=1 -timeout 60m -v -run TestChaos ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+	AQUEDUCT_FUZZ_STREAMS=$(AQUEDUCT_FUZZ_STREAMS) go test -count=1 -timeout 120m -v -run TestFuzzStreams ./test/judges | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 bench: setup-postgres ## what keeping everything costs against a bare relay, then the small benchmarks
 	go test -run '^$$' -bench 'Flood|ACP|Size' -benchtime 1x -timeout 30m -v ./test/bench

@@ -23,6 +23,9 @@ func (o operation) lenient() bool {
 // array index. As a member's name it is fine.
 func oddIndex(pointer string) bool {
 	for segment := range strings.SplitSeq(pointer, "/") {
+		if segment == "" || strings.IndexByte("+-0123456789", segment[0]) < 0 {
+			continue
+		}
 		if _, err := strconv.Atoi(segment); err == nil && !isIndex(segment) {
 			return true
 		}

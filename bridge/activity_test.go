@@ -132,3 +132,20 @@ func TestCharactersCutInTwoAreJoined(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestNullStateTakesPatches: official clients could not apply one to null.
+func TestNullStateTakesPatches(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output {
+		return append(outputs(&agui.StateSnapshot{Snapshot: json.RawMessage(`null`)},
+			&agui.StateDelta{Delta: json.RawMessage(`[{"op":"add","path":"/a","value":1}]`)}), done())
+	}})
+	events := h.chat(ask("t1", "hi"))
+	readStrictly(t, events)
+	if got := lines(events, agui.TypeStateSnapshot); strings.Contains(got, "null") || !strings.Contains(got, `"snapshot":{}`) {
+		t.Error(got)
+	}
+	if got := lines(events, agui.TypeStateDelta); !strings.Contains(got, `"/a"`) {
+		t.Error(got)
+	}
+}

@@ -74,7 +74,9 @@ func (r *run) trackSnapshot(e *agui.StateSnapshot) (agui.Event, error) {
 	before := r.state
 	r.state = next
 	r.changes.between(before, next)
-	if whole {
+	// null is kept as the empty object, and told as it: a client that holds null could not apply
+	// the patches that apply here.
+	if whole && strings.TrimSpace(string(e.Snapshot)) != "null" {
 		return e, nil
 	}
 	return &agui.StateSnapshot{Sub: e.Sub, Snapshot: r.stateJSON()}, nil

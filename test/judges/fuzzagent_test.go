@@ -93,7 +93,7 @@ func (g fuzzer) data(name string) string {
 	case "state_delta":
 		return `{"delta":` + pick(g, g.fits(), g.fits(), g.fits(), g.patch()) + `}`
 	case "activity":
-		return `{"id":` + g.id() + `,"type":` + pick(g, `"plan"`, `"plan"`, `"chart"`) + g.content() + `}`
+		return `{"id":` + pick(g, `"1"`, `"1"`, `"1"`, g.id()) + `,"type":` + pick(g, `"plan"`, `"plan"`, `"plan"`, `"chart"`) + g.content() + `}`
 	case "step":
 		return `{"name":` + g.id() + `,"status":"` + pick(g, "started", "started", "finished") + `"}`
 	case "custom":
