@@ -157,9 +157,10 @@ func judge(t *testing.T, url string, files ...string) {
 	t.Logf("node --test %s\n%s", strings.Join(base(files), " "), closing(out.String()))
 }
 
-// closing is the part of node's report that counts: tests, passed, failed, skipped.
+// closing is the part of node's report that counts: figures that tests print, and then tests,
+// passed, failed, skipped.
 func closing(report string) string {
-	if i := strings.LastIndex(report, "ℹ tests"); i >= 0 {
+	if i := strings.Index(report, "ℹ "); i >= 0 {
 		return report[i:]
 	}
 	return report
