@@ -62,7 +62,8 @@ type Call struct {
 	TurnID      string
 	AgentID     string
 	UserID      string
-	Traceparent string
+	Traceparent string // W3C trace context: the span in which the Agent is called
+	Tracestate  string
 	RunToken    string
 	// Messages is the transcript, the prompt last. Large parts that clients sent are data again here, but for an Agent
 	// that is a PromptReader.
@@ -76,6 +77,9 @@ type Call struct {
 	ForwardedProps json.RawMessage
 	// Mark is the Mark of the Session's newest Output that was kept, "" when none had one.
 	Mark string
+	// Branched says that Messages do not continue what the Session's Turn before was given: something was edited, or is to
+	// be answered again. An Agent that keeps a conversation of its own must begin another.
+	Branched bool
 	// Unprompted says that no prompt began this Turn: the Agent spoke by itself.
 	Unprompted bool
 }

@@ -17,6 +17,9 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 			return Reply{}, false, err
 		}
 	}
+	if err := in.noteDropped(ctx); err != nil {
+		return Reply{}, false, err
+	}
 	run, err := in.queueTurn(ctx, in.req.RunID)
 	if err != nil {
 		return Reply{}, false, err
@@ -78,11 +81,13 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.R
 	if externalID == "" {
 		run.ExternalID = run.ID
 	}
+	span := in.req.traceContext()
 	turn := store.Turn{
 		ID: run.ID, SessionID: in.session.ID, AgentID: agent, Status: store.TurnQueued, CreatedAt: now,
 		Roles:        mustJSON(in.req.Principal.Roles),
-		Input:        mustJSON(turnInput{Context: in.req.Context, Props: in.req.Props, Traceparent: in.req.Traceparent, Queued: in.active != nil}),
+		Input:        mustJSON(turnInput{Context: in.req.Context, Props: in.req.Props, Queued: in.active != nil}),
 		BranchedFrom: in.branch.branchedFrom(),
+		Traced:       true, Traceparent: span.Traceparent(), Tracestate: span.State,
 	}
 	in.queued = turn
 	if err := in.tx.InsertTurn(ctx, turn); err != nil {
@@ -96,6 +101,9 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.R
 	}
 	for i := range in.fresh {
 		if in.fresh[i], err = in.insertMessage(ctx, in.fresh[i], run.ID); err != nil {
+			return run, err
+		}
+		if err := in.tx.InsertRecord(ctx, inputRecord(in.session.ID, run.ID, in.fresh[i])); err != nil {
 			return run, err
 		}
 	}

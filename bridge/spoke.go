@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
@@ -70,13 +71,13 @@ func queueUnprompted(ctx context.Context, tx store.Tx, session store.Session) er
 	last, err := tx.LastRun(ctx, store.System(), session.ID)
 	switch {
 	case err == nil:
-		profile = last.Profile
+		profile = withoutClient(last.Profile)
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}
 	id, now := newID(), time.Now()
 	err = tx.InsertTurn(ctx, store.Turn{
-		ID: id, SessionID: session.ID, AgentID: session.AgentID, Status: store.TurnQueued, CreatedAt: now,
+		Traced: true, Traceparent: trace.New().Traceparent(), ID: id, SessionID: session.ID, AgentID: session.AgentID, Status: store.TurnQueued, CreatedAt: now,
 		Input: mustJSON(turnInput{Unprompted: true}),
 	})
 	if err != nil {

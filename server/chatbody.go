@@ -56,7 +56,7 @@ func there(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "nu
 func readAsk(c echo.Context, body, sum []byte, q chatQuery) (*ask, error) {
 	a := &ask{query: q, req: bridge.ChatRequest{
 		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent, OnBusy: q.OnBusy,
-		ThreadID: headerID(c.Request().Header), Traceparent: traceparent(c.Request().Header.Get("Traceparent")),
+		ThreadID: headerID(c.Request().Header), Traceparent: c.Request().Header.Get("Traceparent"), Tracestate: strings.Join(c.Request().Header.Values("Tracestate"), ","),
 	}}
 	a.req.BodyHash = sum
 	if len(bytes.TrimSpace(body)) == 0 {
@@ -138,6 +138,8 @@ func (a *ask) readInput(body []byte) error {
 	}
 	a.answers = len(a.req.Answers) > 0 || endsWithToolMessage(in.Messages)
 	a.req.ParentRunID = in.ParentRunID
+	// A TDesign page that builds its input by hand makes up an id for each request, also where it repeats one.
+	a.req.Unnamed = a.req.Dialect == bridge.DialectTDesign && len(in.Messages) == 1
 	return a.checkIDs(in.ParentRunID)
 }
 
@@ -203,21 +205,6 @@ func optionOf(result json.RawMessage) string {
 
 func endsWithToolMessage(messages []agui.Message) bool {
 	return len(messages) > 0 && messages[len(messages)-1].Role == agui.RoleTool
-}
-
-// traceparent passes on a trace's context (W3C Trace Context) or nothing.
-func traceparent(given string) string {
-	const form = "00-00000000000000000000000000000000-0000000000000000-00"
-	if len(given) != len(form) {
-		return ""
-	}
-	for i := range len(form) {
-		c := given[i]
-		if form[i] == '-' && c != '-' || form[i] == '0' && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return ""
-		}
-	}
-	return given
 }
 
 func firstOf(ss ...string) string {

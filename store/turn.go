@@ -21,7 +21,14 @@ type Turn struct {
 	TokenHash []byte // of the run token the agent calls us with; nil when none is live
 	// Upstream says where the Agent is: "" before it is called and when the Turn is over, UpstreamWaits when it
 	// ended to wait for answers, else the id of the replica that holds its call.
-	Upstream     string
+	Upstream string
+	// Traced says that all that happens in the Turn is kept as Records when it happens. Of a Turn from before that was
+	// so, its rows are read instead.
+	Traced bool
+	// Traceparent and Tracestate are the W3C trace context that the Turn runs under; empty in a Turn from before
+	// they were kept.
+	Traceparent  string
+	Tracestate   string
 	Usage        []byte // JSON, set at the end
 	ErrorCode    string
 	ErrorMessage string

@@ -14,6 +14,7 @@ import (
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/trace"
 )
 
 // invokeBody is the platform contract's body (§6.1), and below the line what we add.
@@ -162,7 +163,9 @@ func (a *Agent) invoke(ctx context.Context, call bridge.Call, answers []bridge.A
 func (a *Agent) setHeaders(h http.Header, call bridge.Call) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream")
-	h.Set("traceparent", call.Traceparent)
+	if c, ok := trace.Parse(call.Traceparent, call.Tracestate); ok {
+		c.SetHeaders(h)
+	}
 	h.Set("x-session-id", headerText(call.ThreadID))
 	h.Set("x-aqueduct-session-id", call.SessionID)
 	h.Set("x-run-id", call.TurnID)

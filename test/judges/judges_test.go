@@ -40,6 +40,12 @@ func TestJoinAfterwards(t *testing.T) {
 	judge(t, serve(t, "0s"), "join.test.mjs")
 }
 
+// TestStop: both official clients stop and ask on, regenerate and edit.
+func TestStop(t *testing.T) {
+	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	judge(t, serve(t, "2ms"), "stop.test.mjs")
+}
+
 // TestHold: both official clients while two questions are open and the agent talks on.
 func TestHold(t *testing.T) {
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
