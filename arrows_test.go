@@ -52,6 +52,7 @@ func allowed() map[string][]string {
 		"examples/demoagent/cmd/demoagent": {"examples/demoagent"},
 		"test/agents":                      nil, // drives real agents through our own rooms
 		"test/bench":                       {},
+		"test/chats":                       {},
 		"test/docker":                      {},
 		"test/faults":                      {},
 		"test/goclients":                   {},
