@@ -26,9 +26,9 @@ func TestBrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", "--test", "--test-timeout=60000", "--test-reporter=spec", "browser.test.mjs")
+	cmd := exec.CommandContext(ctx, "node", "--test", "--test-timeout=120000", "--test-reporter=spec", "browser.test.mjs")
 	cmd.Env = append(os.Environ(), "SITES="+string(sites), "NO_COLOR=1")
 	cmd.WaitDelay = 5 * time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {

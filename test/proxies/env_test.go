@@ -146,17 +146,17 @@ func freePort(t *testing.T) string {
 	return fmt.Sprint(ln.Addr().(*net.TCPAddr).Port)
 }
 
-// answers waits until a proxy answers at an address.
-func answers(t *testing.T, address string) {
+// answers waits until a proxy takes connections.
+func answers(t *testing.T, dial func() (net.Conn, error)) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; {
-		conn, err := net.DialTimeout("tcp", address, time.Second)
+		conn, err := dial()
 		if err == nil {
 			_ = conn.Close()
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("nobody listens on %s: %v", address, err)
+			t.Fatalf("the proxy takes no connection: %v", err)
 		}
 		<-time.After(10 * time.Millisecond)
 	}

@@ -92,7 +92,7 @@ func plain(t *testing.T, upstream, extra string) *site {
 	t.Helper()
 	port := freePort(t)
 	nginx(t, fmt.Sprintf(plainNginx, port, upstream), "proxy_read_timeout "+readTimeout+"; "+extra)
-	answers(t, "127.0.0.1:"+port)
+	answers(t, func() (net.Conn, error) { return net.Dial("tcp", "127.0.0.1:"+port) })
 	return &site{url: "http://127.0.0.1:" + port, client: &http.Client{Transport: &http.Transport{DisableCompression: true}}}
 }
 
@@ -121,7 +121,7 @@ func recipe(t *testing.T, upstream, extra string) *site {
 		conf = strings.Replace(conf, change[0], change[1], 1)
 	}
 	nginx(t, conf, extra)
-	answers(t, "127.0.0.1:"+port)
+	answers(t, func() (net.Conn, error) { return net.Dial("tcp", "127.0.0.1:"+port) })
 	return named(port, pool)
 }
 
@@ -143,7 +143,10 @@ func caddy(t *testing.T, upstream string) *site {
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir,
 		"AQUEDUCT_SITE=https://"+siteName+":"+port, "AQUEDUCT_UPSTREAM="+upstream)
 	start(t, regexp.MustCompile(`serving (initial) configuration`), cmd)
-	answers(t, "127.0.0.1:"+port)
+	// Caddy listens before it has made its certificate, and refuses handshakes until then.
+	answers(t, func() (net.Conn, error) {
+		return tls.Dial("tcp", "127.0.0.1:"+port, &tls.Config{ServerName: siteName, InsecureSkipVerify: true})
+	})
 	pool := x509.NewCertPool()
 	root, err := os.ReadFile(filepath.Join(dir, "caddy", "pki", "authorities", "local", "root.crt"))
 	if err != nil || !pool.AppendCertsFromPEM(root) {

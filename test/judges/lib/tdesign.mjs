@@ -9,7 +9,7 @@ import { launch, openPage } from './chromium.mjs';
 import { Program, freePort, running } from './program.mjs';
 import { StepAgent } from './stepagent.mjs';
 
-const patience = { timeout: 15_000 };
+const patience = { timeout: 30_000 };
 
 /** Chat drives one page as a person does. */
 export class Chat {
