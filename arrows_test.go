@@ -38,7 +38,7 @@ func allowed() map[string][]string {
 		"bridge/proxies":                   {"store"},
 		"bridge/tools":                     {"store", "policy", "bridge/audit", "bridge/inbox", "bridge/trace", "bridge/outbound", "bridge/internal/failpoint"},
 		"bridge/hints":                     {"store"},
-		"bridge":                           {"internal/jsonequal", "agui", "store", "bridge/eventlog", "bridge/hints", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint", "policy", "bridge/tools", "bridge/audit", "bridge/trace"},
+		"bridge":                           {"agui", "store", "bridge/eventlog", "bridge/hints", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint", "policy", "bridge/tools", "bridge/audit", "bridge/trace"},
 		"bridge/httpagent":                 {"internal/jsontext", "agui", "bridge", "bridge/outbound", "bridge/trace"},
 		"bridge/fromacp":                   {"internal/jsonequal", "agui", "acpgateway/acp"},
 		"server/auth":                      {"store"},
@@ -54,8 +54,10 @@ func allowed() map[string][]string {
 		"test/bench":                       {},
 		"test/docker":                      {},
 		"test/faults":                      {},
+		"test/goclients":                   {},
 		"test/judges":                      {},
 		"test/program":                     {},
+		"test/proxies":                     {},
 		"test/sdk":                         {},
 	}
 }

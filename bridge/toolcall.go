@@ -70,6 +70,9 @@ func (s *Sessions) InvokeTool(ctx context.Context, token string, req ToolRequest
 	})
 }
 
+// ToolCallID is the id in the log of a tool call that its agent names so; also of one that it has us run under that name.
+func ToolCallID(turnID, agentsID string) string { return tools.CallID(turnID, agentsID) }
+
 // callSite is the Turn that the token is of, and who calls. Of a Turn that is driven here both
 // are known.
 func (s *Sessions) callSite(ctx context.Context, token string) (turnID string, from caller, err error) {
@@ -82,7 +85,7 @@ func (s *Sessions) callSite(ctx context.Context, token string) (turnID string, f
 	}
 	session, err := s.cfg.Store.Session(ctx, store.System(), turn.SessionID)
 	of, _ := trace.Parse(turn.Traceparent, turn.Tracestate)
-	return turn.ID, caller{session: session, roles: turn.Roles, trace: of}, err
+	return turn.ID, caller{session: answering(session, turn), roles: turn.Roles, trace: of}, err
 }
 
 // ErrForeignRun is a good run token shown for another run than the one named.
@@ -103,7 +106,7 @@ type caller struct {
 }
 
 func (c *callers) add(t *turn, token string) {
-	session := t.s.row
+	session := answering(t.s.row, t.row)
 	session.State = nil
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -42,7 +42,11 @@ type shape struct {
 	Resume          json.RawMessage `json:"resume"`
 	Prompt          json.RawMessage `json:"prompt"`
 	ToolCallMessage json.RawMessage `json:"toolCallMessage"`
+	AgentID         *string         `json:"agent_id"` // whom the message is for; ?agent= goes before it
 }
+
+// maxAgentID bounds the name of an agent.
+const maxAgentID = 128
 
 // there reports whether a member is given; null is as good as absent.
 func there(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
@@ -65,7 +69,12 @@ func readAsk(c echo.Context, body, sum []byte, q chatQuery) (*ask, error) {
 	}
 	var s shape
 	if err := json.Unmarshal(body, &s); err != nil {
-		return nil, refuse(codeInvalidBody, "The body must be an object.")
+		return nil, refuse(codeInvalidBody, "The body must be an object, and an agent_id in it text.")
+	}
+	if s.AgentID != nil && a.req.AgentID == "" {
+		if a.req.AgentID = *s.AgentID; len(a.req.AgentID) > maxAgentID {
+			return nil, refuse(codeInvalidBody, "agent_id: too long.")
+		}
 	}
 	a.req.Dialect = firstOf(q.Dialect, s.dialect(c.Request()))
 	read := a.readTDesign
@@ -129,6 +138,8 @@ func (a *ask) readInput(body []byte) error {
 	}
 	a.answers = len(a.req.Answers) > 0 || endsWithToolMessage(in.Messages)
 	a.req.ParentRunID = in.ParentRunID
+	// A TDesign page that builds its input by hand makes up an id for each request, also where it repeats one.
+	a.req.Unnamed = a.req.Dialect == bridge.DialectTDesign && len(in.Messages) == 1
 	return a.checkIDs(in.ParentRunID)
 }
 

@@ -166,6 +166,9 @@ func (w *world) reads(f full) map[string]sees {
 			return some(r.RecordsOfType(ctx, in, f.record.Type, store.Page{}))
 		},
 		"LastMark": func(r store.Reader, in store.Scope) (bool, error) { return found(r.LastMark(ctx, in, session)) },
+		"AgentsOfSession": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.AgentsOfSession(ctx, in, session))
+		},
 		"StrandedTurns": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.StrandedTurns(ctx, in, "nobody", 10))
 		},
