@@ -28,8 +28,8 @@ type Pauser interface {
 
 // Forgetter is an Agent that keeps something for each Session.
 type Forgetter interface {
-	// Forget gives up what is kept for a Session that is being deleted.
-	Forget(ctx context.Context, sessionID string) error
+	// Forget gives up what is kept under a Call's InstanceID: its Session is being deleted.
+	Forget(ctx context.Context, instanceID string) error
 }
 
 // Turn is one prompt being answered upstream. Next is called from one goroutine; Cancel, Release and an
@@ -54,7 +54,11 @@ type Answerer interface {
 
 // Call is what an Agent is called with.
 type Call struct {
-	SessionID   string
+	SessionID string
+	// InstanceID is what the Agent keeps anything for this Session under: the Session's id for the thread's own Agent,
+	// another for each further one that is addressed in it.
+	InstanceID  string
+	ThreadID    string // the client's name of the Session
 	TurnID      string
 	AgentID     string
 	UserID      string

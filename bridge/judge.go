@@ -57,7 +57,7 @@ func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done b
 // verdict is the policy's. A Grant that makes it an allow is used, once, before it counts.
 func (t *turn) verdict(ctx context.Context, call policy.Call) (policy.Verdict, error) {
 	now, cfg := time.Now(), t.s.m.cfg
-	grants, err := inbox.Grants(ctx, cfg.Store, t.s.row, now)
+	grants, err := inbox.Grants(ctx, cfg.Store, answering(t.s.row, t.row), now)
 	if err != nil {
 		return policy.Verdict{}, err
 	}

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -55,11 +56,12 @@ func (in *intake) newSession(ctx context.Context) error {
 
 // queueTurn writes a prompt: its messages, a queued Turn, and its first Run, reserved.
 func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.Run, err error) {
-	if a := in.req.AgentID; a != "" && a != in.session.AgentID {
-		return store.Run{}, &Refusal{Code: RefusedUnknownAgent, Message: "This thread belongs to another agent."}
+	agent := cmp.Or(in.req.AgentID, in.session.AgentID)
+	if agent != in.session.AgentID && in.s.cfg.Agents.agent(agent) == nil {
+		return store.Run{}, &Refusal{Code: RefusedUnknownAgent, Message: "There is no agent of that name here."}
 	}
 	if rules := in.s.cfg.Policy; rules != nil {
-		if v := rules.MayUse(policy.Principal(in.req.Principal), in.session.AgentID); v.Action == policy.Block {
+		if v := rules.MayUse(policy.Principal(in.req.Principal), agent); v.Action == policy.Block {
 			return store.Run{}, &Refusal{Code: RefusedForbiddenAgent, Message: "You may not use this agent. " + v.Reason}
 		}
 	}
@@ -77,9 +79,9 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.R
 		run.ExternalID = run.ID
 	}
 	turn := store.Turn{
-		ID: run.ID, SessionID: in.session.ID, AgentID: in.session.AgentID, Status: store.TurnQueued, CreatedAt: now,
+		ID: run.ID, SessionID: in.session.ID, AgentID: agent, Status: store.TurnQueued, CreatedAt: now,
 		Roles:        mustJSON(in.req.Principal.Roles),
-		Input:        mustJSON(turnInput{Context: in.req.Context, State: in.req.State, Props: in.req.Props, Traceparent: in.req.Traceparent, Queued: in.active != nil}),
+		Input:        mustJSON(turnInput{Context: in.req.Context, Props: in.req.Props, Traceparent: in.req.Traceparent, Queued: in.active != nil}),
 		BranchedFrom: in.branch.branchedFrom(),
 	}
 	in.queued = turn
@@ -106,10 +108,11 @@ func (in *intake) insertMessage(ctx context.Context, m agui.Message, runID strin
 	if err != nil {
 		return m, err
 	}
-	return m, in.tx.InsertMessage(ctx, store.Message{
+	err = in.tx.InsertMessage(ctx, store.Message{
 		ID: newID(), SessionID: in.session.ID, RunID: runID, ExternalID: m.ID, Role: m.Role,
 		Data: m.AppendJSON(nil), CreatedAt: time.Now(),
 	})
+	return m, err
 }
 
 // sessionTitle is the beginning of what the thread is about.

@@ -69,6 +69,9 @@ func (s *Sessions) InvokeTool(ctx context.Context, token string, req ToolRequest
 	})
 }
 
+// ToolCallID is the id in the log of a tool call that its agent names so; also of one that it has us run under that name.
+func ToolCallID(turnID, agentsID string) string { return tools.CallID(turnID, agentsID) }
+
 // callSite is the Turn that the token is of, and who calls. Of a Turn that is driven here both
 // are known.
 func (s *Sessions) callSite(ctx context.Context, token string) (turnID string, from caller, err error) {
@@ -80,7 +83,7 @@ func (s *Sessions) callSite(ctx context.Context, token string) (turnID string, f
 		return "", from, err
 	}
 	session, err := s.cfg.Store.Session(ctx, store.System(), turn.SessionID)
-	return turn.ID, caller{session: session, roles: turn.Roles}, err
+	return turn.ID, caller{session: answering(session, turn), roles: turn.Roles}, err
 }
 
 // ErrForeignRun is a good run token shown for another run than the one named.
@@ -100,7 +103,7 @@ type caller struct {
 }
 
 func (c *callers) add(t *turn, token string) {
-	session := t.s.row
+	session := answering(t.s.row, t.row)
 	session.State = nil
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -131,6 +131,7 @@ func (t *turn) know(call store.ToolCall) {
 		c.ours = true
 	} else if call.RunID != "" && call.ArgsSHA256 != "" {
 		*t.callNamed(call.ID) = shownCall{resulted: call.Told, byUs: true, ours: true}
+		t.answeredAs(call.ID)
 	}
 }
 
@@ -225,7 +226,13 @@ func (t *turn) showCall(call store.ToolCall) error {
 		}
 	}
 	t.callNamed(call.ID).ours = true
+	t.answeredAs(call.ID)
 	return nil
+}
+
+// answeredAs has frames left out in which the Agent shows the call under the id that we answered it with.
+func (t *turn) answeredAs(id string) {
+	*t.callNamed(ToolCallID(t.row.ID, id)) = shownCall{resulted: true, byUs: true, ours: true}
 }
 
 // shownTool keeps the name of the permission card for permissions.

@@ -75,9 +75,13 @@ func (s *ingressSocket) answerTo(frame ingressFrame, reply bridge.Reply) error {
 	if reply.Run.FirstSeq == 0 {
 		return nil // it will be told
 	}
+	turn, err := s.h.store.Turn(s.ctx, s.in, reply.Run.TurnID)
+	if err != nil {
+		return err
+	}
 	return f.sayAgain(ingressMessage{
 		Type: ingressRunStarted, TS: millis(reply.Run.StartedAt), RequestID: frame.RequestID, SessionID: frame.SessionID,
-		RunID: reply.Run.TurnID, Seq: seqOf(reply.Run.FirstSeq, 0), Again: true, AgentID: reply.Session.AgentID,
+		RunID: reply.Run.TurnID, Seq: seqOf(reply.Run.FirstSeq, 0), Again: true, AgentID: turn.AgentID,
 	})
 }
 

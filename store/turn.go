@@ -49,6 +49,8 @@ type TurnReader interface {
 	// ActiveTurn is the oldest Turn of the Session that is RUNNING or paused, else the
 	// oldest QUEUED one; ErrNotFound when all are over.
 	ActiveTurn(ctx context.Context, in Scope, sessionID string) (Turn, error)
+	// AgentsOfSession lists the ids of the Agents that the Session's Turns are for.
+	AgentsOfSession(ctx context.Context, in Scope, sessionID string) ([]string, error)
 	// TurnBefore is the id of the Turn that a Turn continues, "" for the first of its branch.
 	TurnBefore(ctx context.Context, in Scope, turnID string) (string, error)
 	// StrandedTurns lists Turns that nothing moves any more: RUNNING or paused, in a Session that the replica may

@@ -192,6 +192,7 @@ func (s *Service) take(ctx context.Context, req Request) (store.ToolCall, error)
 		if turn.Status.Terminal() {
 			return errRunOver
 		}
+		req.Session.AgentID = turn.AgentID // a prompt may be for another than the thread's own
 		if p, err = s.propose(ctx, tx, readTool, req); err != nil {
 			return err
 		}

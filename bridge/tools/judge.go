@@ -103,11 +103,12 @@ func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Sess
 	}
 	call := q.Call
 	call.Args = args
-	grants, err := inbox.Grants(ctx, r, session, time.Now())
+	turn, err := r.Turn(ctx, store.System(), q.Call.TurnID)
 	if err != nil {
 		return nil, "", err
 	}
-	turn, err := r.Turn(ctx, store.System(), q.Call.TurnID)
+	session.AgentID = turn.AgentID
+	grants, err := inbox.Grants(ctx, r, session, time.Now())
 	if err != nil {
 		return nil, "", err
 	}

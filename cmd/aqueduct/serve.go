@@ -32,6 +32,7 @@ type serveCmd struct {
 	Demo         bool          `help:"Start the demo agent, which needs no model."`
 	DemoPace     time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
 	Agent        []agentFlag   `help:"An agent, as id=URL; repeatable." placeholder:"ID=URL"`
+	OpenAIAgent  []string      `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
 	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
 	Auth         string        `enum:"none,token" default:"none" help:"Who may call: none or token."`
 	TokenFile    string        `help:"File that holds the token of --auth token." placeholder:"FILE"`
@@ -255,7 +256,7 @@ func (s *serveCmd) agents(upstream *stage) (*bridge.Directory, error) {
 		}
 		given = append(given[:len(given):len(given)], demo)
 	}
-	return addAgents(upstream, given, s.BaseURL, s.Limits.agent())
+	return addAgents(upstream, given, s.OpenAIAgent, s.BaseURL, s.Limits.agent())
 }
 
 // why tells a wish to stop from a reason to.

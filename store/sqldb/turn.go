@@ -44,6 +44,13 @@ func (r *Reader) ActiveTurn(ctx context.Context, in store.Scope, sessionID strin
 	return one(ctx, r, scanTurn, q.sql.String(), q.args...)
 }
 
+// AgentsOfSession implements store.TurnReader.
+func (r *Reader) AgentsOfSession(ctx context.Context, in store.Scope, sessionID string) ([]string, error) {
+	q := selecting("SELECT DISTINCT t.root_agent_id FROM turns t JOIN sessions s ON s.session_id = t.session_id", in)
+	q.and("t.session_id = ", sessionID).raw(" ORDER BY t.root_agent_id")
+	return list(ctx, r, scanString, q.sql.String(), q.args...)
+}
+
 // passOn is the condition of a Turn, t, of which a settled Question is still to be passed on: its result to the log,
 // or the answer to the Agent. One that ended to wait is called again when nothing is open any more. A server tool has a
 // result when it has ended, and is a Question only where a person was asked.
