@@ -137,7 +137,7 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 		SessionID: t.s.id, InstanceID: InstanceID(t.s.row, t.row.AgentID), ThreadID: t.s.row.ExternalID, TurnID: t.row.ID, AgentID: t.row.AgentID, UserID: t.s.row.User,
 		Traceparent: t.input.Traceparent, Context: t.input.Context, ForwardedProps: t.input.Props,
 		State: t.stateNow(), Tools: profile.tools(),
-		Unprompted: t.input.Unprompted,
+		Unprompted: t.input.Unprompted, Branched: t.row.BranchedFrom != "",
 	}}
 	if first := t.s.transcript; first != nil {
 		t.s.transcript = nil
