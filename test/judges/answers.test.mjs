@@ -185,7 +185,10 @@ for (const client of clients) {
       await cancelRun(runId);
       await atRest(talk.threadId);
       const back = new Talk(client, { threadId: talk.threadId });
-      finishedWell(await back.join());
+      const joined = await back.join();
+      assert.equal(joined.last.type, 'RUN_FINISHED');
+      assert.equal(joined.last.outcome?.type, client.version === 1 ? 'cancelled' : undefined, 'it ends as the Run did');
+      assert.equal(joined.custom('run_ended')?.status, 'cancelled');
       assert.match(back.lastText, /^1 /);
       finishedWell(await back.say('text'));
     });
