@@ -67,15 +67,16 @@ func inputInV0(in *RunAgentInput) *RunAgentInput {
 }
 
 // outcomeInV0: 0.x knows success without pending calls, and interrupts. A
-// cancelled run ends there like any other; frontend tools are found by looking
-// for calls without a result.
+// cancelled run ends there without an outcome. So does one that leaves calls to
+// the client, which are found by looking for calls without a result: assistant-ui
+// takes a success as the end and never runs them.
 func outcomeInV0(o *Outcome) *Outcome {
 	switch {
 	case o == nil:
 		return nil
 	case o.Type == OutcomeInterrupt:
 		return o
-	case o.Type == OutcomeSuccess:
+	case o.Type == OutcomeSuccess && len(o.PendingToolCallIDs) == 0:
 		return &Outcome{Type: OutcomeSuccess}
 	}
 	return nil

@@ -45,7 +45,7 @@ func TestV0(t *testing.T) {
 	for name, c := range map[string][2]string{
 		"outcome cancelled":    {finish(`,"outcome":{"type":"cancelled"}`), finish("")},
 		"outcome unknown":      {finish(`,"outcome":{"type":"paused"}`), finish("")},
-		"pendingToolCallIds":   {finish(`,"outcome":{"type":"success","pendingToolCallIds":["c"]}`), finish(`,"outcome":{"type":"success"}`)},
+		"pendingToolCallIds":   {finish(`,"outcome":{"type":"success","pendingToolCallIds":["c"]}`), finish("")},
 		"interrupt stays":      {finish(`,"outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"x"}]}`), finish(`,"outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"x"}]}`)},
 		"result of text parts": {result(`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`), result(`"ab"`)},
 		"result of media":      {result(`[{"type":"image","source":{"type":"url","value":"u"}}]`), result(`"[{\"type\":\"image\",\"source\":{\"type\":\"url\",\"value\":\"u\"}}]"`)},

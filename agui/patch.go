@@ -123,6 +123,15 @@ func patchedKeys(list []operation) (keys []string, whole bool) {
 	return keys, whole
 }
 
+// PatchedKeys lists the top-level keys a JSON Patch names; whole says that it names the whole document, or cannot be read.
+func PatchedKeys(ops json.RawMessage) (keys []string, whole bool) {
+	list, err := readPatch(ops)
+	if err != nil {
+		return nil, true
+	}
+	return patchedKeys(list)
+}
+
 // ApplyPatch applies a JSON Patch (RFC 6902, and nothing beyond it) to a document.
 // What the patch does not name stays as it was written.
 func ApplyPatch(doc, ops json.RawMessage) (json.RawMessage, error) {

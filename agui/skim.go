@@ -82,6 +82,7 @@ type skimmer struct {
 	// forgotten is up to where messages were let go of before the thread was known: the large ones, and all.
 	forgotten [2]int
 	size      int // of all that is held
+	spaces    int // that were read over between values
 }
 
 // skimmed is one message.

@@ -33,6 +33,9 @@ func (k *skimmer) peek() (byte, error) {
 		}
 		switch c {
 		case ' ', '\n', '\r', '\t':
+			if k.spaces++; k.spaces > k.Held {
+				return 0, k.tooLarge()
+			}
 		default:
 			return c, k.in.UnreadByte()
 		}

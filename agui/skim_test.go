@@ -108,6 +108,7 @@ func TestSkimRefuses(t *testing.T) {
 		"state":                  `{"threadId":"T","messages":[],"state":"` + strings.Repeat("x", skimTestHeld) + `"}`,
 		"many messages":          `{"threadId":"T","messages":[` + strings.Repeat(`{"id":"k","role":"user","content":""},`, 50) + skimMessage("k", 1) + `]}`,
 		"large without an id":    `{"threadId":"T","messages":[{"role":"user","content":"` + strings.Repeat("x", 200<<10) + `"}]}`,
+		"spaces":                 strings.Repeat(" ", 200<<10) + `{}`,
 		"not an object":          strings.Repeat("[", 200<<10),
 	} {
 		var large *TooLargeError

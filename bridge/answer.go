@@ -84,6 +84,7 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 		}
 	}
 	if !next.ok { // the Run that asked has not ended yet: it goes on by itself
+		in.noteStateMissed()
 		reply, err := in.join(ctx)
 		return reply, true, err
 	}
@@ -93,6 +94,7 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 	}
 	reply.Join = next.run.BodyHash == nil // somebody else had it reserved already
 	if len(in.fresh) > 0 {
+		in.profile = withoutClient(in.profile) // its state is in the Run before
 		then, err := in.queueTurn(ctx, "")
 		if err != nil {
 			return reply, false, err

@@ -11,6 +11,7 @@ const (
 	CodeUpstreamProtocol = "upstream_protocol_error"
 	CodeStorageRefused   = "storage_refused"
 	CodeStateInvalid     = "invalid_state"
+	CodeStateTooLarge    = "state_too_large"
 	CodeRunTooLarge      = "run_too_large"
 	CodeInternal         = "internal_error"
 	CodeOwnerUnavailable = "owner_unavailable"

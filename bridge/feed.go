@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -275,7 +274,7 @@ func (f *Feed) afterRun(ctx context.Context, terminal []byte) error {
 
 // startsRun reports whether the event is the RUN_STARTED of a runId.
 func startsRun(event []byte, runID string) bool {
-	if agui.TypeOf(event) != agui.TypeRunStarted || !bytes.Contains(event, []byte(runID)) {
+	if agui.TypeOf(event) != agui.TypeRunStarted {
 		return false
 	}
 	ev, err := agui.Decode(event)

@@ -18,10 +18,11 @@ import (
 // pastWorld is a database with one Session, and its transcript as it is cached.
 type pastWorld struct {
 	*testing.T
-	st      store.Store
-	replica string
-	pasts   *transcripts
-	reads   int // rows that were read
+	store.MessageReader // the database itself; nothing but Messages is called
+	st                  store.Store
+	replica             string
+	pasts               *transcripts
+	reads               int // rows that were read
 }
 
 // Messages counts what is read.
@@ -29,11 +30,6 @@ func (w *pastWorld) Messages(ctx context.Context, in store.Scope, id string, pag
 	rows, err := w.st.Messages(ctx, in, id, page)
 	w.reads += len(rows)
 	return rows, err
-}
-
-// KnownMessageIDs implements store.MessageReader.
-func (w *pastWorld) KnownMessageIDs(ctx context.Context, in store.Scope, id string, ids []string) (map[string]bool, error) {
-	return w.st.KnownMessageIDs(ctx, in, id, ids)
 }
 
 func newPastWorld(t *testing.T, budget int) *pastWorld {

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -14,17 +16,41 @@ import (
 // newID makes a primary key: a UUIDv7, so that ids sort by the time they were made.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// maxExternalID bounds ids that clients make.
+// maxExternalID bounds ids that clients make, in characters.
 const maxExternalID = 128
 
-// ValidExternalID reports whether a client's id has the form we accept. Anything else
-// could carry a line break into a frame, a header or a log line.
+// InvalidIDs says which ids are taken.
+const InvalidIDs = "Ids are 1 to 128 printable characters, without a space at either end."
+
+// ValidExternalID reports whether a client's id has a form we accept: printable text of any
+// script. Control characters, line separators and marks of direction could break a frame or a
+// header, or make a log line look like another.
 func ValidExternalID(id string) bool {
-	if id == "" || len(id) > maxExternalID {
+	if id == "" || len(id) > utf8.UTFMax*maxExternalID || !utf8.ValidString(id) || utf8.RuneCountInString(id) > maxExternalID {
 		return false
 	}
-	for i := range len(id) {
-		switch c := id[i]; {
+	for _, c := range id {
+		if !unicode.IsPrint(c) && c != zeroWidthJoiner && c != zeroWidthNonJoiner {
+			return false
+		}
+	}
+	return strings.TrimSpace(id) == id
+}
+
+// Between letters and between emoji these two are part of what is written.
+const (
+	zeroWidthNonJoiner = '\u200c'
+	zeroWidthJoiner    = '\u200d'
+)
+
+// ValidName reports whether a name of an agent, a proxy or a webhook, which operators and
+// programs choose, has the form we accept: it stands unescaped in flags, paths and addresses.
+func ValidName(name string) bool {
+	if name == "" || len(name) > maxExternalID {
+		return false
+	}
+	for i := range len(name) {
+		switch c := name[i]; {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == ':', c == '-':
 		default:
 			return false

@@ -35,15 +35,15 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 func (req *ChatRequest) check() error {
 	for _, id := range []string{req.ThreadID, req.RunID} {
 		if id != "" && !ValidExternalID(id) {
-			return &Refusal{Code: RefusedInvalidID, Message: "Ids are 1 to 128 letters, digits, dots, colons, underscores or hyphens."}
+			return &Refusal{Code: RefusedInvalidID, Message: InvalidIDs}
 		}
 	}
 	for _, m := range req.Messages {
 		if !ValidExternalID(m.ID) {
-			return &Refusal{Code: RefusedInvalidID, Message: "Message ids are 1 to 128 letters, digits, dots, colons, underscores or hyphens."}
+			return &Refusal{Code: RefusedInvalidID, Message: "A message has no good id. " + InvalidIDs}
 		}
 	}
-	return nil
+	return req.checkState()
 }
 
 // intake takes one request inside one transaction.
@@ -52,19 +52,20 @@ type intake struct {
 	tx  store.Tx
 	req ChatRequest
 
-	session store.Session
-	exists  bool
-	fresh   []agui.Message  // messages of the user that are new
-	answers []given         // what answers a Question of this Session
-	settled []inbox.Settled // Questions this request settled
-	notes   []agui.Event    // what the client must hear beside the log
-	active  *store.Turn     // the Turn under way
-	profile []byte
-	queued  store.Turn // by this request
-	known   map[string]bool
-	branch  *branch  // nil: the newest Turn is continued
-	under   underway // when there is something to be started
-	last    bool     // there is no more waiting for tails to leave
+	session   store.Session
+	exists    bool
+	fresh     []agui.Message  // messages of the user that are new
+	answers   []given         // what answers a Question of this Session
+	settled   []inbox.Settled // Questions this request settled
+	answering bool            // it answers something, of this Session or not
+	notes     []agui.Event    // what the client must hear beside the log
+	active    *store.Turn     // the Turn under way
+	profile   []byte
+	queued    store.Turn // by this request
+	known     map[string]bool
+	branch    *branch  // nil: the newest Turn is continued
+	under     underway // when there is something to be started
+	last      bool     // there is no more waiting for tails to leave
 }
 
 // given is an Answer and the Question it is meant for.
@@ -114,7 +115,12 @@ func (in *intake) load(ctx context.Context) error {
 	if err := in.findSession(ctx); err != nil {
 		return err
 	}
-	in.profile = mustJSON(in.req.profile())
+	profile := in.req.profile()
+	var err error
+	if profile.Client, err = in.clientState(ctx); err != nil {
+		return err
+	}
+	in.profile = mustJSON(profile)
 	if !in.exists {
 		in.fresh = usersOf(in.req.Messages, nil)
 		return nil
@@ -130,7 +136,9 @@ func (in *intake) load(ctx context.Context) error {
 		return err
 	}
 	in.known, in.fresh = known, usersOf(in.req.Messages, known)
-	return in.matchAnswers(ctx, append(in.req.Answers, toolAnswers(in.req.Messages, known)...))
+	answers := append(in.req.Answers, toolAnswers(in.req.Messages, known)...)
+	in.answering = len(answers) > 0
+	return in.matchAnswers(ctx, answers)
 }
 
 // findSession finds the thread by its id or, for an answer that names none, by the

@@ -14,37 +14,57 @@ import (
 const historyLimit = store.MaxPageLimit
 
 // atRest are the frames for somebody who joins a thread where nothing runs: the history,
-// the state, and an end that lists what is still asked. None of them is kept.
+// the state, and an end that lists what is still asked, or is how the last Run ended. None of
+// them is kept.
 func (s *Sessions) atRest(ctx context.Context, in store.Scope, r Reply) ([]Item, error) {
 	open, err := s.openShown(ctx, in, r.Session.ID)
 	if err != nil {
 		return nil, err
 	}
-	var events []agui.Event
+	var broken *store.BrokenRun
+	if len(open) == 0 {
+		if broken, err = s.lastBroken(ctx, in, r.Session.ID); err != nil {
+			return nil, err
+		}
+	}
+	events := []agui.Event{&agui.RunStarted{ThreadID: r.Session.ExternalID, RunID: r.RunID, ProtocolVersion: protocolVersion}}
 	if r.Dialect == DialectTDesign {
-		events = cardAgain(open, r.Notes)
+		events = append(events, stateOf(r.Session)...)
+		events = append(events, cardAgain(open, r.Notes)...)
+		if broken != nil && len(r.Notes) == 0 {
+			events = append(events, endedSentence(broken)...)
+		}
 	} else {
 		history, older, err := s.history(ctx, in, r.Session.ID, "")
 		if err != nil {
 			return nil, err
 		}
-		events = append([]agui.Event{
-			&agui.MessagesSnapshot{Messages: history},
-			&agui.StateSnapshot{Snapshot: orEmpty(r.Session.State)},
-		}, append(older, r.Notes...)...)
+		events = append(events, &agui.MessagesSnapshot{Messages: history}, &agui.StateSnapshot{Snapshot: orEmpty(r.Session.State)})
+		events = append(append(events, older...), r.Notes...)
+		if broken != nil {
+			events = append(events, endedNote(broken))
+		}
 	}
-	events = append([]agui.Event{
-		&agui.RunStarted{ThreadID: r.Session.ExternalID, RunID: r.RunID, ProtocolVersion: protocolVersion},
-	}, events...)
-	events = append(events, &agui.RunFinished{ThreadID: r.Session.ExternalID, RunID: r.RunID, Outcome: restOutcome(open, r.Dialect)})
-	return unkept(events), nil
+	if broken != nil {
+		return unkept(append(events, brokenEnd(r, broken))), nil
+	}
+	end := &agui.RunFinished{ThreadID: r.Session.ExternalID, RunID: r.RunID, Outcome: restOutcome(open, r.Dialect)}
+	return unkept(append(events, end)), nil
+}
+
+// stateOf tells the Session's state, if there is any.
+func stateOf(session store.Session) []agui.Event {
+	if isEmptyObject(session.State) {
+		return nil
+	}
+	return []agui.Event{&agui.StateSnapshot{Snapshot: session.State}}
 }
 
 // joinRun are the frames for somebody who joins a Run that is open: its RUN_STARTED, the
 // history before it, and what must be known for the rest of its log to apply.
 func (s *Sessions) joinRun(ctx context.Context, in store.Scope, r Reply, run store.Run, started Item) ([]Item, error) {
 	if r.Dialect == DialectTDesign {
-		return append([]Item{started}, unkept(sentences(r.Notes))...), nil
+		return append([]Item{started}, unkept(append(stateOf(r.Session), sentences(r.Notes)...))...), nil
 	}
 	history, older, err := s.history(ctx, in, r.Session.ID, run.ID)
 	if err != nil {
@@ -55,9 +75,7 @@ func (s *Sessions) joinRun(ctx context.Context, in store.Scope, r Reply, run sto
 		return nil, err
 	}
 	events := append([]agui.Event{&agui.MessagesSnapshot{Messages: append(history, begun...)}}, older...)
-	if !isEmptyObject(r.Session.State) {
-		events = append(events, &agui.StateSnapshot{Snapshot: r.Session.State})
-	}
+	events = append(events, stateOf(r.Session)...)
 	items := []Item{{Event: started.Event}}
 	return append(items, unkept(append(events, r.Notes...))...), nil
 }
@@ -141,12 +159,17 @@ func cardAgain(open []inbox.Question, notes []agui.Event) []agui.Event {
 	return append(events, callEvents(open[0], "")...)
 }
 
-// sentences say notes in words, for pages that draw no CUSTOM events.
+// sentences say notes in words, for pages that draw no CUSTOM events. A note that is not for
+// a person has none.
 func sentences(notes []agui.Event) []agui.Event {
 	var events []agui.Event
 	for _, n := range notes {
-		if c, ok := n.(*agui.Custom); ok {
-			events = append(events, say(noteSentence(c))...)
+		c, ok := n.(*agui.Custom)
+		if !ok {
+			continue
+		}
+		if sentence := noteSentence(c); sentence != "" {
+			events = append(events, say(sentence)...)
 		}
 	}
 	return events
@@ -160,8 +183,10 @@ func noteSentence(note *agui.Custom) string {
 		return "Please answer the question first; then go on."
 	case "question_open":
 		return openSentence(note.Value)
+	case "question_unknown":
+		return "There is no such question in this conversation."
 	}
-	return "There is no such question in this conversation."
+	return ""
 }
 
 // openSentence says why an answer left its Question open. Only of who may decide what does

@@ -81,7 +81,7 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.R
 	turn := store.Turn{
 		ID: run.ID, SessionID: in.session.ID, AgentID: agent, Status: store.TurnQueued, CreatedAt: now,
 		Roles:        mustJSON(in.req.Principal.Roles),
-		Input:        mustJSON(turnInput{Context: in.req.Context, State: in.req.State, Props: in.req.Props, Traceparent: in.req.Traceparent, Queued: in.active != nil}),
+		Input:        mustJSON(turnInput{Context: in.req.Context, Props: in.req.Props, Traceparent: in.req.Traceparent, Queued: in.active != nil}),
 		BranchedFrom: in.branch.branchedFrom(),
 	}
 	in.queued = turn
@@ -108,10 +108,11 @@ func (in *intake) insertMessage(ctx context.Context, m agui.Message, runID strin
 	if err != nil {
 		return m, err
 	}
-	return m, in.tx.InsertMessage(ctx, store.Message{
+	err = in.tx.InsertMessage(ctx, store.Message{
 		ID: newID(), SessionID: in.session.ID, RunID: runID, ExternalID: m.ID, Role: m.Role,
 		Data: m.AppendJSON(nil), CreatedAt: time.Now(),
 	})
+	return m, err
 }
 
 // sessionTitle is the beginning of what the thread is about.

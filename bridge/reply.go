@@ -53,7 +53,7 @@ func (in *intake) join(ctx context.Context) (Reply, error) {
 		return Reply{}, err
 	}
 	r, err := in.tail(ctx, run)
-	r.Join = true
+	r.Join, r.answering = true, in.answering
 	if in.active != nil {
 		r.turnID = in.active.ID
 	}

@@ -48,6 +48,8 @@ const RepeatNever = "never"
 type Profile struct {
 	Dialect string      `json:"dialect"`
 	Tools   []ToolBrief `json:"tools,omitempty"`
+	// Client is what the POST said about the state; of this Run alone.
+	Client *clientState `json:"client,omitempty"`
 	// Callback is of a Turn's first Run and holds for all of them.
 	Callback bool `json:"callback,omitempty"`
 }
@@ -99,6 +101,8 @@ type Reply struct {
 	RunID   string // the client's runId or one of ours, for a join with nothing running
 	After   int64  // a position before the Run's first event
 	Notes   []agui.Event
+
+	answering bool // the request answered something
 
 	// CallNames are the names of the Turn's tool calls so far, by id, for a dialect that
 	// repeats them on results; only TDesign does.

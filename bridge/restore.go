@@ -122,9 +122,11 @@ func (r *run) replayOne(ctx context.Context, event []byte) error {
 	}
 	switch e := ev.(type) {
 	case *agui.StateSnapshot:
-		err = r.state.Snapshot(e.Snapshot)
+		r.stateShown = true
+		_, err = r.trackSnapshot(e)
 	case *agui.StateDelta:
-		err = r.state.Patch(e.Delta)
+		r.stateShown = true
+		err = r.trackDelta(e)
 	}
 	r.spoke = true
 	r.t.carry.meet(ev)

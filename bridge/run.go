@@ -24,6 +24,10 @@ type run struct {
 	fold    *agui.Fold
 	state   *agui.StateDoc
 
+	stateShown   bool         // a state event of this Run is out
+	stateRefused bool         // the last change was not taken, and the state was told since
+	changes      stateChanges // of this Run
+
 	events    []byte // encoded, joined by "\n", not yet put
 	n         int
 	bytes     int // of all events so far
@@ -63,10 +67,15 @@ func (r *run) started(input *agui.RunAgentInput) (store.Move, error) {
 // emit passes one event through state, grammar and redaction, encodes it, once, and
 // keeps the bytes for the next flush. A *Failure means that it broke the protocol.
 func (r *run) emit(ev agui.Event) error {
-	ev, err := r.track(ev)
-	if err != nil {
-		return err
+	switch ev.(type) {
+	case *agui.StateSnapshot, *agui.StateDelta:
+		return r.emitState(ev)
 	}
+	return r.admit(ev)
+}
+
+// admit is emit for what has been through the state.
+func (r *run) admit(ev agui.Event) (err error) {
 	r.admitted, err = r.grammar.Admit(r.admitted[:0], ev)
 	if err != nil {
 		return &Failure{Code: CodeUpstreamProtocol, Message: "The agent sent events in an order that AG-UI does not allow.", Cause: err}
@@ -195,6 +204,9 @@ func (r *run) endWith(ctx context.Context, e ending) (lost []int, err error) {
 	}
 	moves = append(moves, r.transcript(now)...)
 	moves = append(moves, store.SessionMove{ID: r.t.s.id, State: r.state.JSON(), UpdatedAt: now})
+	if changed := r.changes.encode(); changed != nil {
+		moves = append(moves, store.RunStateChanges{ID: r.row.ID, Changes: changed})
+	}
 	lost, err = r.keep(ctx, nil, moves...)
 	if err != nil {
 		return nil, err

@@ -122,6 +122,7 @@ func (s *Sessions) Run(ctx context.Context) error {
 	s.wg.Go(func() { s.poll(ctx) })
 	s.wg.Go(func() { s.inbox.Run(ctx) })
 	s.wg.Go(func() { s.threads.run(ctx) })
+	s.wg.Go(func() { s.purgeDeleted(ctx) })
 	s.deadlines.Run(ctx, s.expire)
 	s.mu.Lock()
 	s.running = nil
@@ -225,38 +226,6 @@ func (s *Sessions) expire(ctx context.Context, questionID string) {
 	}
 }
 
-// Delete hides a thread and all that belongs to it. A Turn under way is cancelled.
-func (s *Sessions) Delete(ctx context.Context, who store.Principal, threadID string) error {
-	session, err := s.cfg.Store.SessionByExternalID(ctx, store.As(who), threadID)
-	if err != nil {
-		return err
-	}
-	if err := s.quiesce(ctx, session.ID, who.User); err != nil {
-		return err
-	}
-	agents, err := s.agentsOf(ctx, session)
-	if err != nil {
-		return err
-	}
-	for _, id := range agents {
-		if f, ok := s.cfg.Agents.agent(id).(Forgetter); ok {
-			if err := f.Forget(ctx, InstanceID(session, id)); err != nil {
-				return err
-			}
-		}
-	}
-	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.LockSession(ctx, store.As(who), session.ID); err != nil {
-			return err
-		}
-		return tx.DeleteSession(ctx, session.ID, time.Now())
-	})
-	if err == nil {
-		s.cfg.Bell.Ring(session.ID) // tails of it end
-	}
-	return err
-}
-
 // Rename gives a thread a title of the user's.
 func (s *Sessions) Rename(ctx context.Context, who store.Principal, threadID, title string) error {
 	session, err := s.cfg.Store.SessionByExternalID(ctx, store.As(who), threadID)
@@ -273,29 +242,4 @@ func (s *Sessions) Rename(ctx context.Context, who store.Principal, threadID, ti
 		s.cfg.Bell.Ring(session.ID)
 	}
 	return err
-}
-
-// quiesce cancels what a Session has under way and waits until nothing is.
-func (s *Sessions) quiesce(ctx context.Context, sessionID, by string) error {
-	bell, stop := s.cfg.Bell.Listen(sessionID)
-	defer stop()
-	asked := ""
-	for {
-		turn, err := s.cfg.Store.ActiveTurn(ctx, store.System(), sessionID)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		if err == nil && turn.ID != asked {
-			asked = turn.ID
-			err = s.requestCancel(ctx, turn, by)
-		}
-		if err != nil {
-			return err
-		}
-		select {
-		case <-bell:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

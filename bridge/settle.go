@@ -162,7 +162,7 @@ func reserveNext(ctx context.Context, tx store.Tx, turnID, externalID string, po
 func nextRun(last store.Run, externalID string, post *posted) store.Run {
 	run := store.Run{
 		ID: newID(), SessionID: last.SessionID, TurnID: last.TurnID, ExternalID: externalID,
-		Status: store.RunReserved, Profile: last.Profile, CreatedAt: time.Now(),
+		Status: store.RunReserved, Profile: withoutClient(last.Profile), CreatedAt: time.Now(),
 	}
 	if externalID == "" {
 		run.ExternalID = run.ID

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"aqueduct/agui"
@@ -27,9 +28,10 @@ func (t *turn) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.run.differs(t.input.State) {
-		t.run.emitState()
+	if err := t.baseState(ctx, true); err != nil {
+		return t.failOr(ctx, err, begun)
 	}
+	call.State = t.run.stateJSON()
 	_, err = t.run.keep(ctx, nil, begun,
 		store.TurnMove{
 			ID: t.row.ID, From: []store.TurnStatus{store.TurnQueued}, To: store.TurnRunning,
@@ -82,6 +84,9 @@ func (t *turn) proceed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.baseState(ctx, false); err != nil {
+		return t.failOr(ctx, err, begun)
+	}
 	if err := t.catchUp(ctx, begun); err != nil || t.run == nil || !t.row.Status.Paused() {
 		return err
 	}
@@ -113,6 +118,14 @@ type callWithFresh struct {
 	fresh []agui.Message
 }
 
+// stateNow is the shared state: of the open Run, or as the last one left it.
+func (t *turn) stateNow() json.RawMessage {
+	if t.run != nil {
+		return t.run.stateJSON()
+	}
+	return t.s.row.State
+}
+
 // call gathers what the Agent is called with.
 func (t *turn) call(ctx context.Context) (callWithFresh, error) {
 	return t.callIn(ctx, t.run.row.ID, t.run.profile)
@@ -123,13 +136,14 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 	c := callWithFresh{Call: Call{
 		SessionID: t.s.id, InstanceID: InstanceID(t.s.row, t.row.AgentID), ThreadID: t.s.row.ExternalID, TurnID: t.row.ID, AgentID: t.row.AgentID, UserID: t.s.row.User,
 		Traceparent: t.input.Traceparent, Context: t.input.Context, ForwardedProps: t.input.Props,
-		State: overlay(t.s.row.State, t.input.State), Tools: profile.tools(),
+		State: t.stateNow(), Tools: profile.tools(),
 		Unprompted: t.input.Unprompted,
 	}}
 	if first := t.s.transcript; first != nil {
 		t.s.transcript = nil
 		c.Messages, c.Prompt, c.fresh = first, first, first
-		return c, t.loadParts(ctx, &c.Call)
+		err := t.loadParts(ctx, &c.Call)
+		return c, err
 	}
 	var past []pastMessage
 	err := patiently(ctx, func() (err error) {
@@ -141,7 +155,8 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 	}
 	c.gather(past, runID, t.row.ID)
 	nameSpeakers(c.Messages, t.s.row.AgentID, t.row.AgentID)
-	return c, t.loadParts(ctx, &c.Call)
+	err = t.loadParts(ctx, &c.Call)
+	return c, err
 }
 
 func (p Profile) tools() []agui.Tool {

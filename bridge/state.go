@@ -6,97 +6,132 @@ import (
 	"strings"
 
 	"aqueduct/agui"
-	"aqueduct/internal/jsonequal"
 )
 
-// reservedKeys of the state are written by Aqueduct for an Agent; an Agent's own
-// snapshot does not remove them, and a client's state does not set them.
+// reservedKey reports whether a key is written by Aqueduct for an Agent; an Agent's own
+// snapshot does not remove it, and a client's state does not set it.
 func reservedKey(key string) bool { return key == "agent" || key == "acp" }
 
-// track verifies a state event against the kept state and completes it. A snapshot keeps
-// the reserved keys; the first delta on no state at all becomes a snapshot, because
-// clients start from nothing we know of.
-func (r *run) track(ev agui.Event) (agui.Event, error) {
-	switch e := ev.(type) {
-	case *agui.StateSnapshot:
-		return r.trackSnapshot(e)
-	case *agui.StateDelta:
-		fresh := isEmptyObject(r.state.JSON())
-		if err := r.state.Patch(e.Delta); err != nil {
-			return nil, stateFailure(err)
-		}
-		if fresh {
-			return &agui.StateSnapshot{Snapshot: r.stateJSON()}, nil
-		}
-	case *agui.RunFinished, *agui.RunError, *agui.RunStarted:
-	}
-	return ev, nil
+// stateNotApplied is the CUSTOM event that says that a change of the state was not taken. The state as it is follows it.
+const stateNotApplied = "state_not_applied"
+
+// Who made the change that was not taken.
+const (
+	stateOfAgent  = "agent"
+	stateOfClient = "client"
+)
+
+// notApplied is the value of the CUSTOM event state_not_applied.
+type notApplied struct {
+	Source  string   `json:"source"`
+	Code    string   `json:"code"`
+	Message string   `json:"message"`
+	Keys    []string `json:"keys,omitempty"` // that were not taken; none: the whole change was not
 }
 
-func (r *run) trackSnapshot(e *agui.StateSnapshot) (agui.Event, error) {
-	kept := map[string]json.RawMessage{}
-	for _, key := range []string{"agent", "acp"} {
-		if v := r.state.Key(key); v != nil {
-			kept[key] = append(json.RawMessage(nil), v...)
+// emitState passes a state event of the Agent through the kept state. The first state event of a Run is a snapshot:
+// readers begin with a Run, and a delta on a state they never got has nothing to apply to (CopilotKit's runtime dies of
+// it). A change that does not apply changes nothing, here or at any client; the Run goes on with a warning.
+func (r *run) emitState(ev agui.Event) error {
+	var err error
+	switch e := ev.(type) {
+	case *agui.StateSnapshot:
+		if ev, err = r.trackSnapshot(e); err != nil {
+			return r.refuseState(err)
+		}
+	case *agui.StateDelta:
+		first := !r.stateShown && isEmptyObject(r.state.JSON()) && r.row.FirstSeq == 1
+		if !r.stateShown && !first {
+			if err := r.showState(); err != nil {
+				return err
+			}
+		}
+		if err := r.trackDelta(e); err != nil {
+			return r.refuseState(err)
+		}
+		if first { // of the whole thread: nothing is there that a snapshot of its own would have to say
+			ev = &agui.StateSnapshot{Sub: e.Sub, Snapshot: r.stateJSON()}
 		}
 	}
-	if err := r.state.Snapshot(e.Snapshot); err != nil {
-		return nil, stateFailure(err)
+	r.stateShown, r.stateRefused = true, false
+	return r.admit(ev)
+}
+
+// trackSnapshot replaces the state but for the reserved keys.
+func (r *run) trackSnapshot(e *agui.StateSnapshot) (agui.Event, error) {
+	next, err := agui.NewStateDoc(e.Snapshot)
+	if err != nil {
+		return nil, err
 	}
-	for key, v := range kept {
-		if r.state.Key(key) == nil {
-			if err := r.state.SetKey(key, v); err != nil {
-				return nil, stateFailure(err)
+	whole := true
+	for _, key := range []string{"agent", "acp"} {
+		if v := r.state.Key(key); v != nil && next.Key(key) == nil {
+			if whole, err = false, next.SetKey(key, v); err != nil {
+				return nil, err
 			}
 		}
 	}
-	if len(kept) == 0 {
+	before := r.state
+	r.state = next
+	r.changes.between(before, next)
+	if whole {
 		return e, nil
 	}
 	return &agui.StateSnapshot{Sub: e.Sub, Snapshot: r.stateJSON()}, nil
 }
 
-func stateFailure(err error) error {
-	message := "The agent changed its state in a way that does not apply."
-	if errors.Is(err, agui.ErrStateTooLarge) {
-		message = "The agent's state is too large to keep."
+func (r *run) trackDelta(e *agui.StateDelta) error {
+	keys, whole := agui.PatchedKeys(e.Delta)
+	if whole {
+		before, err := agui.NewStateDoc(r.state.JSON())
+		if err == nil {
+			err = r.state.Patch(e.Delta)
+		}
+		if err == nil {
+			r.changes.between(before, r.state)
+		}
+		return err
 	}
-	return &Failure{Code: CodeStateInvalid, Message: message, Cause: err}
+	before := make([]json.RawMessage, len(keys))
+	for i, key := range keys {
+		before[i] = r.state.Key(key)
+	}
+	if err := r.state.Patch(e.Delta); err != nil {
+		return err
+	}
+	for i, key := range keys {
+		r.changes.note(key, before[i], r.state.Key(key))
+	}
+	return nil
+}
+
+// refuseState warns of an Agent's change that was not taken, and says what the state is. Until the next change that
+// applies, further warnings come without it: an Agent that sends nothing but wrong patches must not have us repeat a
+// large state for each.
+func (r *run) refuseState(cause error) error {
+	warning := notApplied{Source: stateOfAgent, Code: CodeStateInvalid, Message: "The agent changed its state in a way that does not apply."}
+	if errors.Is(cause, agui.ErrStateTooLarge) {
+		warning.Code, warning.Message = CodeStateTooLarge, "The agent's state is too large to keep."
+	}
+	if err := r.admit(&agui.Custom{Name: stateNotApplied, Value: mustJSON(warning)}); err != nil || r.stateRefused {
+		return err
+	}
+	r.stateRefused = true
+	return r.showState()
+}
+
+// showState tells the whole state as it is.
+func (r *run) showState() error {
+	r.stateShown = true
+	return r.admit(&agui.StateSnapshot{Snapshot: r.stateJSON()})
 }
 
 // stateJSON is a copy: an event must not change under the log.
 func (r *run) stateJSON() json.RawMessage { return append(json.RawMessage(nil), r.state.JSON()...) }
 
-// differs reports whether a client that says it has this state must be told ours.
-func (r *run) differs(client json.RawMessage) bool {
-	ours := r.state.JSON()
-	return !isEmptyObject(ours) && !jsonequal.Texts(ours, client)
-}
-
-// emitState tells the whole state. It cannot fail: it is the state already tracked.
-func (r *run) emitState() { _ = r.emit(&agui.StateSnapshot{Snapshot: r.stateJSON()}) }
-
 func isEmptyObject(raw []byte) bool {
 	s := strings.TrimSpace(string(raw))
 	return s == "" || s == "{}" || s == "null"
-}
-
-// overlay is the kept state with a client's own keys over it: data for the Agent, which
-// changes nothing here.
-func overlay(kept, client json.RawMessage) json.RawMessage {
-	var base, over map[string]json.RawMessage
-	if json.Unmarshal(client, &over) != nil || len(over) == 0 {
-		return kept
-	}
-	if json.Unmarshal(kept, &base) != nil || base == nil {
-		base = map[string]json.RawMessage{}
-	}
-	for key, v := range over {
-		if !reservedKey(key) {
-			base[key] = v
-		}
-	}
-	return mustJSON(base)
 }
 
 // mustJSON encodes values that cannot fail to encode.

@@ -16,7 +16,6 @@ import (
 // turnInput is what a Turn's Agent is called with beside the transcript; kept on the row.
 type turnInput struct {
 	Context     []agui.Context  `json:"context,omitempty"`
-	State       json.RawMessage `json:"state,omitempty"`
 	Props       json.RawMessage `json:"forwarded_props,omitempty"`
 	Traceparent string          `json:"traceparent,omitempty"`
 	Queued      bool            `json:"queued,omitempty"`     // behind a Turn that was not over

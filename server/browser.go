@@ -14,7 +14,7 @@ import (
 const browserCookie = "aqueduct_browser"
 
 // browserThread stands for the browser's own thread where a path wants a thread's id. No
-// real id has an @.
+// thread can be named so.
 const browserThread = "@browser"
 
 // browserThreadID is the thread of the calling browser; "" when it has none yet.

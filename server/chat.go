@@ -96,8 +96,8 @@ func (h *chat) stream(c echo.Context, a *ask) error {
 		return h.refuse(c, a, err)
 	}
 	header := c.Response().Header()
-	header.Set(headerThread, reply.Session.ExternalID)
-	header.Set(headerRun, firstOf(reply.Run.ExternalID, reply.RunID))
+	setID(header, headerThread, reply.Session.ExternalID)
+	setID(header, headerRun, firstOf(reply.Run.ExternalID, reply.RunID))
 	return h.out.serve(c, feed, dialectFor(a.req.Dialect, reply.Session.State, reply.CallNames), false, func(how outcome) {
 		if a.query.OnLeave == "cancel" && reply.Run.ID != "" && (how == outcomeLeft || how == outcomeSlow) {
 			h.sessions.Left(reply.Session.ID, reply.Run.TurnID)

@@ -56,7 +56,7 @@ func there(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "nu
 func readAsk(c echo.Context, body, sum []byte, q chatQuery) (*ask, error) {
 	a := &ask{query: q, req: bridge.ChatRequest{
 		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent, OnBusy: q.OnBusy,
-		ThreadID: c.Request().Header.Get(headerThread), Traceparent: traceparent(c.Request().Header.Get("Traceparent")),
+		ThreadID: headerID(c.Request().Header), Traceparent: traceparent(c.Request().Header.Get("Traceparent")),
 	}}
 	a.req.BodyHash = sum
 	if len(bytes.TrimSpace(body)) == 0 {
@@ -92,18 +92,26 @@ func (s shape) isInput() bool {
 	return there(s.Messages) || there(s.ProtocolVersion) || there(s.Resume)
 }
 
-func (s shape) isTDesign() bool { return there(s.Prompt) || there(s.ToolCallMessage) }
+// isTDesign: a member counts that is given, null too; no other client has it.
+func (s shape) isTDesign() bool { return len(s.Prompt) > 0 || len(s.ToolCallMessage) > 0 }
 
-// dialect is what the body's client understands. TDesign always sends Cache-Control:
-// no-cache, official clients never do.
+// dialect is what the body's client understands. A TDesign page may build a RunAgentInput by hand, or a body that says
+// nothing; then its headers tell.
 func (s shape) dialect(r *http.Request) string {
 	switch {
 	case there(s.ProtocolVersion):
 		return bridge.DialectV1
-	case !s.isInput() && s.isTDesign(), strings.Contains(r.Header.Get("Cache-Control"), "no-cache"):
+	case !s.isInput() && s.isTDesign(), sentByTDesign(r.Header):
 		return bridge.DialectTDesign
 	}
 	return bridge.DialectV0
+}
+
+// sentByTDesign reports whether the headers are those of TDesign's fetch, which always sets Cache-Control: no-cache.
+// Clients of other makers set it too, but outside browsers, which alone send Sec-Fetch-Mode; and a browser whose cache is
+// disabled, or whose page was reloaded by force, sends it for every client, with Pragma beside it.
+func sentByTDesign(h http.Header) bool {
+	return strings.Contains(h.Get("Cache-Control"), "no-cache") && h.Get("Sec-Fetch-Mode") != "" && h.Get("Pragma") == ""
 }
 
 // readInput reads a RunAgentInput. Tool messages stay among the messages: bridge tells
@@ -133,12 +141,12 @@ func (a *ask) readInput(body []byte) error {
 	return a.checkIDs(in.ParentRunID)
 }
 
-// checkIDs: ids get into frames, headers and log lines.
+// checkIDs: ids get into frames, headers and log lines. One of them stands for another thread in a path.
 func (a *ask) checkIDs(ids ...string) error {
 	ids = append(ids, a.req.ThreadID, a.req.RunID)
 	for _, id := range ids {
-		if id != "" && !bridge.ValidExternalID(id) {
-			return refuse(bridge.RefusedInvalidID, "Ids are 1 to 128 letters, digits, dots, colons, underscores or hyphens.")
+		if id != "" && !bridge.ValidExternalID(id) || id == browserThread {
+			return refuse(bridge.RefusedInvalidID, bridge.InvalidIDs)
 		}
 	}
 	return nil

@@ -97,7 +97,8 @@ func Codes() []Code {
 		{bridge.CodeOwnerUnavailable, 0, "The replica that owns the thread did not begin the run in time (--owner-wait)."},
 		{bridge.CodeUpstreamProtocol, 0, "The agent broke its protocol."},
 		{bridge.CodeStorageRefused, 0, "The answer could not be kept."},
-		{bridge.CodeStateInvalid, 0, "The agent's state change did not apply."},
+		{bridge.CodeStateInvalid, 0, "A change of the state does not apply; in a state_not_applied event only."},
+		{bridge.CodeStateTooLarge, http.StatusRequestEntityTooLarge, "The state is larger than 256 KiB; in a state_not_applied event: it would be with the change."},
 		{bridge.CodeRunTooLarge, 0, "The agent said more than one answer may hold."},
 		{"agent_error", 0, "The agent reported an error and gave no code of its own."},
 		// bridge/httpagent's, which this room does not import; a test compares.

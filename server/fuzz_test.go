@@ -31,6 +31,7 @@ func FuzzBody(f *testing.F) {
 		req.Header.Set("Content-Type", "application/json")
 		if page {
 			req.Header.Set("Cache-Control", "no-cache")
+			req.Header.Set("Sec-Fetch-Mode", "cors")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // no stream here takes long
 		defer cancel()

@@ -145,13 +145,14 @@ func (g *guard) allowed(h http.Header, origin, host string) bool {
 	return true
 }
 
-// preflight names what pages of listed origins may send. TDesign always sends
-// Cache-Control, so every one of its calls from another origin asks here first.
+// preflight names what pages of listed origins may send: every header this server reads of a
+// request. TDesign always sends Cache-Control, so every one of its calls from another origin
+// asks here first; a page that is traced sends the headers of W3C Trace Context.
 func preflight(c echo.Context) error {
 	h := c.Response().Header()
 	if h.Get("Access-Control-Allow-Origin") != "" {
 		h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
-		h.Set("Access-Control-Allow-Headers", "content-type, authorization, cache-control, last-event-id, x-requested-with, x-thread-id")
+		h.Set("Access-Control-Allow-Headers", "content-type, authorization, cache-control, last-event-id, x-requested-with, x-thread-id, traceparent, tracestate")
 		h.Set("Access-Control-Max-Age", "600")
 	}
 	return c.NoContent(http.StatusNoContent)

@@ -182,7 +182,7 @@ func TestPreflight(t *testing.T) {
 	req.Header.Set("Origin", "https://app.example")
 	req.Header.Set("Access-Control-Request-Method", "POST")
 	got := h.direct(req)
-	for _, name := range []string{"content-type", "authorization", "cache-control", "last-event-id", "x-requested-with", "x-thread-id"} {
+	for _, name := range []string{"content-type", "authorization", "cache-control", "last-event-id", "x-requested-with", "x-thread-id", "traceparent", "tracestate"} {
 		if !strings.Contains(got.header.Get("Access-Control-Allow-Headers"), name) {
 			t.Errorf("%s may not be sent", name)
 		}

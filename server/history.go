@@ -34,6 +34,7 @@ type pageMessage struct {
 	ToolCalls        []pageCall `json:"toolCalls,omitempty"`
 	ToolCallID       string     `json:"toolCallId,omitempty"`
 	ActivityType     string     `json:"activityType,omitempty"`
+	Status           string     `json:"status,omitempty"` // of the last message of a Run that was cut off
 }
 
 type pageCall struct {

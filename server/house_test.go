@@ -49,6 +49,7 @@ type house struct {
 	faults  *faulty
 	ended   chan string // the outcomes of Runs
 	log     *eventlog.Log
+	bridge  *bridge.Sessions
 }
 
 // plan is what a test wants otherwise than usual.
@@ -64,13 +65,20 @@ type plan struct {
 	hooks   server.Webhooks
 	acp     bool // the agent is behind a proxy, which the test links
 	wrap    func(net.Listener) net.Listener
+	open    func(t testing.TB) (store.Store, error) // nil: an SQLite file
+	public  string
 }
 
 func newHouse(t testing.TB, script script) *house { return newHouseWith(t, script, plan{}) }
 
 func newHouseWith(t testing.TB, script script, p plan) *house {
 	t.Helper()
-	st, err := sqlite.Open(t.Context(), migrated(t), sqlite.Options{})
+	if p.open == nil {
+		p.open = func(t testing.TB) (store.Store, error) {
+			return sqlite.Open(t.Context(), migrated(t), sqlite.Options{})
+		}
+	}
+	st, err := p.open(t)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +110,9 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	})
 	sessions := bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules, Hints: h.hints,
+		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules, Hints: h.hints, PublicURL: p.public,
 	})
+	h.bridge = sessions
 	if p.auth == nil {
 		p.auth = auth.None()
 	}

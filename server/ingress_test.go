@@ -335,6 +335,31 @@ func TestIngressAgentState(t *testing.T) {
 	}
 }
 
+// TestIngressStateGoesOn: a Run in which a Turn goes on begins its state with what it found. That is no news.
+func TestIngressStateGoesOn(t *testing.T) {
+	t.Parallel()
+	states := func(say func(...bridge.Output), state string) {
+		say(event(&agui.StateDelta{Delta: json.RawMessage(`[{"op":"add","path":"/agent","value":{"state":"` + state + `"}}]`)}))
+	}
+	h := newHouse(t, func(ctx context.Context, say func(...bridge.Output), call bridge.Call, answers []bridge.Answer) {
+		if answers == nil {
+			states(say, "searching")
+			asks(ctx, say, call, answers)
+			return
+		}
+		say(event(&agui.StepStarted{StepName: "one"}), event(&agui.StepFinished{StepName: "one"}))
+		states(say, "booking")
+	})
+	c := h.channel("")
+	c.invoke("r1", "s1", "hi")
+	all := c.until("approval_required")
+	c.approve(last(all).ApprovalID)
+	rest := gist(c.until("done"))
+	if !strings.Contains(gist(all), "state searching") || strings.Contains(rest, "searching") || !strings.Contains(rest, "state step_finished | state booking") {
+		t.Errorf("%s, then %s", gist(all), rest)
+	}
+}
+
 // TestIngressHello: it comes first, soon, and short, from somebody who may call.
 func TestIngressHello(t *testing.T) {
 	t.Parallel()

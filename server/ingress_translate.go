@@ -29,6 +29,7 @@ type ingressReader struct {
 	answers   map[string]bool
 	calls     map[string]int64 // of this Run: where each began
 	agent     []byte           // the agent's own state, told last
+	stated    bool             // the Run has had a state event
 	resumed   *ingressMessage  // that the Turn goes on, until all that was settled is known
 
 	out []ingressMessage
@@ -93,6 +94,7 @@ func (r *ingressReader) event(ctx context.Context, item bridge.Item) error {
 	case *agui.StepFinished:
 		r.step(item, "step_finished", e.StepName)
 	case *agui.StateDelta:
+		r.stated = true
 		r.patched(item, e.Delta)
 	case *agui.StateSnapshot:
 		r.snapshot(item, e.Snapshot)
@@ -124,7 +126,7 @@ func (r *ingressReader) started(ctx context.Context, item bridge.Item, e *agui.R
 		return err
 	}
 	r.turnID, r.requestID, r.begun = run.TurnID, run.ExternalID, item.Seq
-	r.answers, r.calls, r.agent, r.resumed = make(map[string]bool), make(map[string]int64), nil, nil
+	r.answers, r.calls, r.agent, r.stated, r.resumed = make(map[string]bool), make(map[string]int64), nil, false, nil
 	if run.ID == run.TurnID {
 		turn, err := r.store.Turn(ctx, r.in, run.TurnID)
 		if err != nil {
@@ -304,9 +306,11 @@ func (r *ingressReader) patched(item bridge.Item, patch []byte) {
 	}
 }
 
-// snapshot looks for it in the whole state. A Run may begin with the state it found, which
-// is no news, unless it is the thread's first.
+// snapshot looks for it in the whole state. The first one of a Run is the state that the Run found, which is no news,
+// unless it is the thread's first Run.
 func (r *ingressReader) snapshot(item bridge.Item, whole []byte) {
+	found := !r.stated && r.begun > 1
+	r.stated = true
 	var state struct {
 		Agent rawJSON `json:"agent"`
 	}
@@ -316,7 +320,7 @@ func (r *ingressReader) snapshot(item bridge.Item, whole []byte) {
 	if bytes.Equal(state.Agent, r.agent) {
 		return
 	}
-	if item.Seq == r.begun+1 && r.begun > 1 {
+	if found {
 		r.agent = slices.Clone(state.Agent)
 		return
 	}

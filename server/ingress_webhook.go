@@ -33,7 +33,7 @@ const minHookSecret = 16
 func (hooks Webhooks) check() error {
 	seen := make(map[string]bool)
 	for _, w := range hooks {
-		if !bridge.ValidExternalID(w.ID) || seen[w.ID] || w.Tenant == "" || len(w.Secret) < minHookSecret || w.Callback == "" {
+		if !bridge.ValidName(w.ID) || seen[w.ID] || w.Tenant == "" || len(w.Secret) < minHookSecret || w.Callback == "" {
 			return fmt.Errorf("server: channel %q needs an id of its own, a tenant, a secret of at least %d characters and a callback", w.ID, minHookSecret)
 		}
 		seen[w.ID] = true

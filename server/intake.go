@@ -138,9 +138,35 @@ func kindName(t reflect.Type) string {
 // pathID reads an id from the path. An id of a form nobody can have is refused rather
 // than looked for, so it gets into no log line and no frame.
 func pathID(c echo.Context, name string) (string, error) {
-	id, err := url.PathUnescape(c.Param(name))
+	id, err := c.Param(name), error(nil)
+	if c.Request().URL.RawPath != "" { // else the path is unescaped already, and a % in it is the id's
+		id, err = url.PathUnescape(id)
+	}
 	if err != nil || !bridge.ValidExternalID(id) {
-		return "", refuse(bridge.RefusedInvalidID, "")
+		return "", refuse(bridge.RefusedInvalidID, bridge.InvalidIDs)
 	}
 	return id, nil
+}
+
+// setID puts an id into a header, which takes no more than visible ASCII: the rest is
+// percent-encoded, as in a path.
+func setID(h http.Header, name, id string) {
+	value := make([]byte, 0, len(id))
+	for i := range len(id) {
+		if c := id[i]; c <= ' ' || c > '~' || c == '%' {
+			value = fmt.Appendf(value, "%%%02X", c)
+		} else {
+			value = append(value, c)
+		}
+	}
+	h.Set(name, string(value))
+}
+
+// headerID is the thread a request names in its header: as it is, or percent-encoded.
+func headerID(h http.Header) string {
+	given := h.Get(headerThread)
+	if id, err := url.PathUnescape(given); err == nil {
+		return id
+	}
+	return given
 }

@@ -264,7 +264,7 @@ func TestWhoMayDecide(t *testing.T) {
 		"a stranger's":     {"/ws/permissions/T", []string{"Cookie", cookie, "Origin", "https://evil.example"}, 403},
 		"nothing":          {"/ws/permissions/T", nil, 401},
 		"in the URL":       {"/ws/permissions/T?token=" + goodToken, nil, 401},
-		"a bad name":       {"/ws/permissions/a%20b", []string{"Authorization", bearer}, 400},
+		"a bad name":       {"/ws/permissions/a%0Ab", []string{"Authorization", bearer}, 400},
 	} {
 		_, resp, err := h.dial(c.path, c.header...)
 		if resp == nil || resp.StatusCode != c.status || (err == nil) != (c.status == 101) {

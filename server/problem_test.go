@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/server"
@@ -103,9 +104,12 @@ func TestEveryCode(t *testing.T) {
 			return h.do("GET", "/api/runs/R/events?after=x", "")
 		},
 		"unsupported_protocol_version": func() answer { return h.do("POST", "/api/agui/chat", `{"protocolVersion":"2.0"}`) },
-		"invalid_id":                   func() answer { return h.do("GET", "/api/runs/a%20b", "") },
+		"invalid_id":                   func() answer { return h.do("GET", "/api/runs/a%0Ab", "") },
 		"agent_unknown":                func() answer { return h.do("POST", "/api/agui/chat?agent=x", inputBody("N", "R", "hi")) },
-		"nothing_to_do":                func() answer { return h.do("POST", "/api/agui/chat", `{"messages":[]}`) },
+		"state_too_large": func() answer {
+			return h.do("POST", "/api/agui/chat", `{"messages":[{"id":"big","role":"user","content":"hi"}],"state":{"a":"`+strings.Repeat("x", agui.MaxStateBytes)+`"}}`)
+		},
+		"nothing_to_do": func() answer { return h.do("POST", "/api/agui/chat", `{"messages":[]}`) },
 		"not_admin": func() answer {
 			p, keys := keyed(t)
 			typed := newHouseWith(t, saysN(1), p)
@@ -247,7 +251,7 @@ func TestCodesAreComplete(t *testing.T) {
 	}
 	for _, name := range []string{
 		bridge.CodeServerRestarted, bridge.CodeAgentUnknown, bridge.CodeUpstreamProtocol, bridge.CodeStorageRefused,
-		bridge.CodeStateInvalid, bridge.CodeInternal, bridge.CodeRunTooLarge, bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict,
+		bridge.CodeStateInvalid, bridge.CodeStateTooLarge, bridge.CodeInternal, bridge.CodeRunTooLarge, bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict,
 		bridge.RefusedNothingToDo, bridge.RefusedUnknownAgent, bridge.RefusedInvalidID, bridge.RefusedDecided,
 		bridge.RefusedUnknownOption, bridge.RefusedInvalidAnswer, bridge.RefusedTooManyStreams,
 		httpagent.CodeUnreachable, httpagent.CodeStatus, httpagent.CodeNotStream, httpagent.CodeFirstByte, httpagent.CodeIdle,

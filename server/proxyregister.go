@@ -88,7 +88,7 @@ func (h *proxyRegister) register(c echo.Context) error {
 		p := report(h.log, c, err)
 		return refuseProxy(c, p.Status, "BAD_REQUEST", p.Detail)
 	}
-	if !bridge.ValidExternalID(body.ProxyID) {
+	if !bridge.ValidName(body.ProxyID) {
 		return refuseProxy(c, http.StatusBadRequest, "BAD_REQUEST", "proxyId must be 1 to 128 of A-Z a-z 0-9 . _ : -")
 	}
 	token, err := h.access.Keys.Issue(auth.Claims{

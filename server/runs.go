@@ -33,19 +33,20 @@ func (h *runs) mount(to *routes) {
 }
 
 type runJSON struct {
-	ID        string     `json:"id"`
-	RunID     string     `json:"runId"`
-	ThreadID  string     `json:"threadId"`
-	TurnID    string     `json:"turnId"`
-	ParentRun string     `json:"parentRunId,omitempty"`
-	Status    string     `json:"status"`
-	FirstSeq  int64      `json:"firstSeq,omitempty"`
-	LastSeq   int64      `json:"lastSeq,omitempty"`
-	ErrorCode string     `json:"errorCode,omitempty"`
-	CreatedAt time.Time  `json:"createdAt"`
-	StartedAt *time.Time `json:"startedAt,omitempty"`
-	EndedAt   *time.Time `json:"endedAt,omitempty"`
-	Turn      *turnJSON  `json:"turn,omitempty"`
+	ID           string     `json:"id"`
+	RunID        string     `json:"runId"`
+	ThreadID     string     `json:"threadId"`
+	TurnID       string     `json:"turnId"`
+	ParentRun    string     `json:"parentRunId,omitempty"`
+	Status       string     `json:"status"`
+	FirstSeq     int64      `json:"firstSeq,omitempty"`
+	LastSeq      int64      `json:"lastSeq,omitempty"`
+	ErrorCode    string     `json:"errorCode,omitempty"`
+	ErrorMessage string     `json:"errorMessage,omitempty"` // as GET /api/threads/{id} tells it of the last Run
+	CreatedAt    time.Time  `json:"createdAt"`
+	StartedAt    *time.Time `json:"startedAt,omitempty"`
+	EndedAt      *time.Time `json:"endedAt,omitempty"`
+	Turn         *turnJSON  `json:"turn,omitempty"`
 }
 
 type turnJSON struct {
@@ -156,11 +157,11 @@ func (h *runs) events(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(headerThread, s.ExternalID)
-	c.Response().Header().Set(headerRun, run.ExternalID)
+	setID(c.Response().Header(), headerThread, s.ExternalID)
+	setID(c.Response().Header(), headerRun, run.ExternalID)
 	switch {
 	case !wantsStream(c.Request()):
-		return h.page(c, run, after, store.Page{Limit: q.Limit}.Size(), filter)
+		return h.page(c, run, s, after, store.Page{Limit: q.Limit}.Size(), filter)
 	case done:
 		return c.NoContent(http.StatusNoContent) // an EventSource then stays away
 	}
@@ -187,12 +188,12 @@ type eventJSON struct {
 
 // page gives events of the slice after a position; next goes into ?after= for more and is
 // absent at the end of a Run that is over.
-func (h *runs) page(c echo.Context, run store.Run, after int64, limit int, filter traceFilter) error {
+func (h *runs) page(c echo.Context, run store.Run, s store.Session, after int64, limit int, filter traceFilter) error {
 	out := struct {
 		Run    *runJSON    `json:"run"`
 		Events []eventJSON `json:"events"`
 		Next   int64       `json:"next,omitempty"`
-	}{Run: runOut(run, store.Session{ExternalID: c.Response().Header().Get(headerThread)}), Events: []eventJSON{}}
+	}{Run: runOut(run, s), Events: []eventJSON{}}
 	if run.FirstSeq > 0 && (run.LastSeq == 0 || after < run.LastSeq) {
 		err := eachEvent(c, h.store, run, after, func(row store.EventRow, seq int64, event []byte) bool {
 			if after = seq; filter.wants(string(agui.TypeOf(event)), bridge.SourceAGUI) {

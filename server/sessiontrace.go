@@ -168,7 +168,7 @@ func (h *trace) streamSession(c echo.Context, s store.Session, at bridge.TraceCu
 	from := h.sessions.SessionTrace(caller.Scope(), s.ID)
 	bell, stop := h.sessions.Overhear(s.ID)
 	defer stop()
-	c.Response().Header().Set(headerThread, s.ExternalID)
+	setID(c.Response().Header(), headerThread, s.ExternalID)
 	looked := time.Now()
 	return h.out.frames(c, caller.Until, func(ctx context.Context) ([]byte, error) {
 		for {
@@ -242,7 +242,7 @@ func (h *runs) ofSession(c echo.Context, q runEventsQuery, records bool, filter 
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(headerThread, s.ExternalID)
+	setID(c.Response().Header(), headerThread, s.ExternalID)
 	if !wantsStream(c.Request()) {
 		return h.sessionPage(c, s, at, store.Page{Limit: q.Limit}.Size(), filter)
 	}

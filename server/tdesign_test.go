@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func (b *browser) post(body string, header ...string) []frame {
 func (b *browser) postTo(path, body string, header ...string) []frame {
 	b.h.t.Helper()
 	req := b.h.request("POST", path, body, append([]string{
-		"Accept", "text/event-stream", "Cache-Control", "no-cache", "Content-Type", "application/json, application/json",
+		"Accept", "text/event-stream", "Cache-Control", "no-cache", "Sec-Fetch-Mode", "cors", "Content-Type", "application/json, application/json",
 	}, header...)...)
 	if b.cookie != "" {
 		req.Header.Set("Cookie", b.cookie)
@@ -118,7 +119,7 @@ func TestTDesignErrorsAreWords(t *testing.T) {
 	b := &browser{h: h}
 	for path, body := range map[string]string{
 		"/api/agui/chat?agent=nobody": `{"prompt":"hi"}`, "/api/agui/chat?1": `{"prompt":7}`,
-		"/api/agui/chat?2": `{"prompt":"hi","threadId":"a b"}`, "/api/agui/chat?3": `{"toolCallMessage":5}`,
+		"/api/agui/chat?2": `{"prompt":"hi","threadId":"a\nb"}`, "/api/agui/chat?3": `{"toolCallMessage":5}`,
 		"/api/agui/chat?4": `{"messages":[{"id":"u","role":"king","content":"x"}]}`,
 	} {
 		frames := b.postTo(path, body)
@@ -347,26 +348,27 @@ func TestDialects(t *testing.T) {
 			event(&agui.ReasoningMessageContent{MessageID: "r", Delta: "hm"}), event(&agui.ReasoningMessageEnd{MessageID: "r"}))
 	})
 	const messages = `"messages":[{"id":"u1","role":"user","content":"hi"}]`
+	cache, fetched := []string{"Cache-Control", "no-cache"}, []string{"Sec-Fetch-Mode", "cors"}
+	engine := slices.Concat(cache, fetched)
 	for name, c := range map[string]struct {
 		query, body string
-		page        bool // sends Cache-Control: no-cache
+		header      []string
 		tdesign     bool
 	}{
-		"official 1.0":                 {"", `{"protocolVersion":"1.0",` + messages + `}`, false, false},
-		"official 1.0, cache disabled": {"", `{"protocolVersion":"1.0",` + messages + `}`, true, false},
-		"official 0.x":                 {"", `{` + messages + `}`, false, false},
-		"a page's own RunAgentInput":   {"", `{` + messages + `}`, true, true},
-		"a prompt":                     {"", `{"prompt":"hi"}`, true, true},
-		"a prompt by curl":             {"", `{"prompt":"hi"}`, false, true},
-		"a prompt, but 1.0 wanted":     {"?dialect=agui-1.0", `{"prompt":"hi"}`, false, false},
-		"1.0, but a page":              {"?dialect=tdesign", `{"protocolVersion":"1.0",` + messages + `}`, false, true},
+		"official 1.0":                         {"", `{"protocolVersion":"1.0",` + messages + `}`, nil, false},
+		"official 1.0, cache disabled":         {"", `{"protocolVersion":"1.0",` + messages + `}`, engine, false},
+		"official 0.x":                         {"", `{` + messages + `}`, nil, false},
+		"official 0.x in a browser":            {"", `{` + messages + `}`, fetched, false},
+		"0.x in a browser, cache disabled":     {"", `{` + messages + `}`, slices.Concat(engine, []string{"Pragma", "no-cache"}), false},
+		"the community's Go, Dart, C++ client": {"", `{` + messages + `}`, cache, false},
+		"a page's own RunAgentInput":           {"", `{` + messages + `}`, engine, true},
+		"a prompt":                             {"", `{"prompt":"hi"}`, engine, true},
+		"a prompt by curl":                     {"", `{"prompt":"hi"}`, nil, true},
+		"a prompt, but 1.0 wanted":             {"?dialect=agui-1.0", `{"prompt":"hi"}`, nil, false},
+		"1.0, but a page":                      {"?dialect=tdesign", `{"protocolVersion":"1.0",` + messages + `}`, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := h.request("POST", "/api/agui/chat"+c.query, c.body)
-			if c.page {
-				req.Header.Set("Cache-Control", "no-cache")
-			}
-			frames := h.open(req).rest()
+			frames := h.open(h.request("POST", "/api/agui/chat"+c.query, c.body, c.header...)).rest()
 			if thinks := strings.Contains(types(frames), "THINKING"); thinks != c.tdesign {
 				t.Errorf("%s", types(frames))
 			}

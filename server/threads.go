@@ -117,6 +117,15 @@ func (h *threads) get(c echo.Context) error {
 	switch run, err := h.store.LastRun(ctx, in, s.ID); {
 	case err == nil:
 		out.LastRun = runOut(run, s)
+		if run.Status == store.RunFailed {
+			broken, err := h.store.BrokenRuns(ctx, in, s.ID, run.ID, run.ID)
+			if err != nil {
+				return err
+			}
+			for _, b := range broken {
+				out.LastRun.ErrorMessage = bridge.EndMessage(b)
+			}
+		}
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}
@@ -193,14 +202,19 @@ func (h *threads) messages(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx := c.Request().Context()
+	broken, err := h.brokenRuns(ctx, auth.From(ctx).Scope(), s.ID, rows)
+	if err != nil {
+		return err
+	}
 	if q.Format == "agui" {
-		return c.JSON(http.StatusOK, plainHistory(rows))
+		return c.JSON(http.StatusOK, plainHistory(markPlain(rows, broken)))
 	}
 	history, err := pageHistory(rows)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, history)
+	return c.JSON(http.StatusOK, markBroken(history, rows, broken))
 }
 
 // transcript reads a page of what was said. What a Run that is still open has said is left
@@ -287,6 +301,6 @@ func (h *threads) events(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(headerThread, s.ExternalID)
+	setID(c.Response().Header(), headerThread, s.ExternalID)
 	return h.out.serve(c, feed, agui.NewV1(), true, nil)
 }

@@ -82,7 +82,7 @@ func parseTraceCursor(s string) (traceCursor, error) {
 	}
 	seq, record, ok := strings.Cut(s, "~")
 	n, err := strconv.ParseInt(seq, 10, 64)
-	if !ok || err != nil || n < 0 || record != "" && !bridge.ValidExternalID(record) {
+	if !ok || err != nil || n < 0 || record != "" && !bridge.ValidName(record) {
 		return traceCursor{}, refuse(codeInvalidCursor, "")
 	}
 	return traceCursor{seq: n, record: record}, nil

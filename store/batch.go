@@ -52,6 +52,12 @@ type RunMove struct {
 	EndedAt   time.Time
 }
 
+// RunStateChanges keeps what a Run changed of the Session's state; see StateChange.
+type RunStateChanges struct {
+	ID      string // of the Run
+	Changes []byte
+}
+
 // ToolCallMove moves a ToolCall. Zero members keep what the row has, but a move to
 // DISPATCHED or SUCCEEDED takes the error of an earlier attempt away.
 type ToolCallMove struct {
@@ -160,6 +166,7 @@ type CommandDone struct {
 
 func (TurnMove) move()          {}
 func (RunMove) move()           {}
+func (RunStateChanges) move()   {}
 func (ToolCallMove) move()      {}
 func (ApprovalMove) move()      {}
 func (ToolCallShown) move()     {}

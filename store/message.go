@@ -43,6 +43,10 @@ type MessageReader interface {
 	InputsOfTurn(ctx context.Context, in Scope, sessionID, turnID string) ([]Message, error)
 	// KnownMessageIDs returns which of the external ids the Session already has, on any branch.
 	KnownMessageIDs(ctx context.Context, in Scope, sessionID string, externalIDs []string) (map[string]bool, error)
+	// NewestRunOf is the id of the newest Run that one of the messages belongs to; "" when the Session has none of them.
+	NewestRunOf(ctx context.Context, in Scope, sessionID string, externalIDs []string) (string, error)
+	// LastAnswer is the newest message of the assistant that came out of the Run, or ErrNotFound.
+	LastAnswer(ctx context.Context, in Scope, sessionID, runID string) (Message, error)
 }
 
 // MessageTx writes messages that clients sent.

@@ -31,6 +31,19 @@ type Run struct {
 // TailedByChannel, in Tails, stands for a client that reads by a channel: it has no response that could end.
 const TailedByChannel = "* "
 
+// StateChange is what one Run changed of the Session's state. Changes is JSON: for each top-level key, hashes of the
+// value it had before the Run and of those it had in it.
+type StateChange struct {
+	RunID   string
+	Changes []byte
+}
+
+// BrokenRun is a Run that failed or was cancelled.
+type BrokenRun struct {
+	Run
+	ErrorMessage string // of its Turn; "" when that did not fail
+}
+
 // RunReader reads Runs.
 type RunReader interface {
 	Run(ctx context.Context, in Scope, id string) (Run, error)
@@ -45,6 +58,11 @@ type RunReader interface {
 	RunsWithin(ctx context.Context, in Scope, sessionID string, from, to int64) ([]Run, error)
 	// RunsOfTurn lists a Turn's Runs in the order they began; reserved ones come last.
 	RunsOfTurn(ctx context.Context, in Scope, turnID string) ([]Run, error)
+	// BrokenRuns lists the Session's Runs that failed or were cancelled, of those with ids from first to last.
+	BrokenRuns(ctx context.Context, in Scope, sessionID, first, last string) ([]BrokenRun, error)
+	// StateChanges lists what Runs changed of the Session's state, of those with ids from first on: the oldest
+	// MaxPageLimit of them, oldest first.
+	StateChanges(ctx context.Context, in Scope, sessionID, first string) ([]StateChange, error)
 }
 
 // RunTx changes Runs.

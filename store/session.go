@@ -50,6 +50,8 @@ type SessionTx interface {
 	// ReplicaLives reports whether the replica may write.
 	ReplicaLives(ctx context.Context, replica string) (bool, error)
 	SetSessionTitle(ctx context.Context, id, title string) error
+	// NoteDropped marks that the Session's client was warned of messages that were not taken; false when it was before.
+	NoteDropped(ctx context.Context, id string) (bool, error)
 	// DeleteSession hides the Session and its rows from every read, and frees its external id. See DeletionTx for the rest.
 	DeleteSession(ctx context.Context, id string, at time.Time) error
 }

@@ -101,7 +101,7 @@ func (c Config) checked() (Config, error) {
 		c.Name = c.ID
 	}
 	if c.Version == "" {
-		c.Version = "(devel)"
+		c.Version = "0.0.0"
 	}
 	if c.Heartbeat == 0 {
 		c.Heartbeat = heartbeatEvery

@@ -56,6 +56,9 @@ func New(cfg Config) *Log {
 // must be set before Run and be quick.
 func (l *Log) OnMoves(heard func(sessionID string, moves []store.Move)) { l.moved = heard }
 
+// Forget drops from memory what is held of a Session that was deleted. What is committed of it afterwards may be held again.
+func (l *Log) Forget(sessionID string) { l.ring.forget(sessionID) }
+
 // Open makes the one Writer of a Session, at the end of its log.
 func (l *Log) Open(ctx context.Context, sessionID string) (*Writer, error) {
 	last, err := l.cfg.Store.LastSeq(ctx, store.System(), sessionID)

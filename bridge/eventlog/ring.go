@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"slices"
 	"sync"
 
 	"aqueduct/store"
@@ -55,6 +56,22 @@ func (r *ring) dropOldest() {
 		return
 	}
 	r.rows[session] = rows[1:]
+}
+
+// forget drops what is held of a Session that was deleted.
+func (r *ring) forget(session string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held := r.rows[session]
+	if len(held) == 0 {
+		return
+	}
+	for _, row := range held {
+		r.bytes -= len(row.Data)
+	}
+	delete(r.rows, session)
+	r.order = slices.DeleteFunc(r.order[r.head:], func(s string) bool { return s == session })
+	r.head = 0
 }
 
 // written says that the Session is written here from now on, and where its log ends;

@@ -2,6 +2,8 @@ package inbox
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"time"
 
@@ -137,8 +139,12 @@ func writeAudit(ctx context.Context, tx store.Tx, session store.Session, q Quest
 	if q.Approval.ID == "" {
 		return nil
 	}
+	reason, hashed := d.Reason, ""
 	if who.User == "" {
 		who = audit.Nobody(session.Tenant)
+	} else if reason != "" { // a person's words: they go with their thread when that is deleted, and the audit stays
+		sum := sha256.Sum256([]byte(reason))
+		reason, hashed = "", hex.EncodeToString(sum[:])
 	}
 	e, err := audit.Entry(who, actionOf(q, d), audit.OfApproval(q.Call.ID), struct {
 		Status string `json:"status"`
@@ -149,7 +155,8 @@ func writeAudit(ctx context.Context, tx store.Tx, session store.Session, q Quest
 		Edited string `json:"edited_sha256,omitempty"`
 		Grant  string `json:"grant_id,omitempty"`
 		Reason string `json:"reason,omitempty"`
-	}{string(d.Status), d.Option.Kind, d.Via, q.Approval.Tool, q.Approval.ArgsSHA256, d.SHA256, grant, d.Reason}, now)
+		Hashed string `json:"reason_sha256,omitempty"`
+	}{string(d.Status), d.Option.Kind, d.Via, q.Approval.Tool, q.Approval.ArgsSHA256, d.SHA256, grant, reason, hashed}, now)
 	if err == nil {
 		_, err = tx.AppendAudit(ctx, e)
 	}

@@ -63,7 +63,7 @@ func (a *acpFlag) UnmarshalText(text []byte) error {
 	if a.id == "" {
 		a.id = filepath.Base(words[0])
 	}
-	if !bridge.ValidExternalID(a.id) {
+	if !bridge.ValidName(a.id) {
 		return fmt.Errorf("%q is not an id; name one, as in --acp id=%q", a.id, line)
 	}
 	return nil

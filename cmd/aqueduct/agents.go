@@ -25,7 +25,7 @@ type agentFlag struct{ id, url, host string }
 func (a *agentFlag) UnmarshalText(text []byte) error {
 	id, endpoint, ok := strings.Cut(string(text), "=")
 	u, err := url.Parse(endpoint)
-	if !ok || err != nil || !bridge.ValidExternalID(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if !ok || err != nil || !bridge.ValidName(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("expected id=http://…")
 	}
 	a.id, a.url, a.host = id, endpoint, u.Host

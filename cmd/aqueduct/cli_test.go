@@ -171,7 +171,7 @@ func TestHelpNamesTheEnvironment(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	if out, err := program(t, env(), "version"); err != nil || !strings.HasPrefix(out, "aqueduct ") {
+	if out, err := program(t, env(), "version"); err != nil || !strings.HasPrefix(out, "aqueduct "+release) {
 		t.Errorf("%q %v", out, err)
 	}
 }

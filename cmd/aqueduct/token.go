@@ -99,7 +99,7 @@ func (c *tokenIssueCmd) checkIDs() error {
 	}
 	for _, flag := range slices.Sorted(maps.Keys(ids)) {
 		for _, id := range ids[flag] {
-			if id != "" && !bridge.ValidExternalID(id) {
+			if id != "" && !bridge.ValidName(id) {
 				return fmt.Errorf("--%s: %q is not an id: letters, digits and . _ : - only", flag, id)
 			}
 		}

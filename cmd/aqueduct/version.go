@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"runtime/debug"
+	"strings"
 )
 
 type versionCmd struct{}
@@ -13,11 +15,40 @@ func (versionCmd) Run(to output) error {
 	return err
 }
 
-// version is what the build knows of itself.
+// release is the version that is being worked on: of the next release until it is tagged.
+const release = "0.1.0"
+
+// version names the build: the tag it was built at, or the coming release and the commit.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
+	if !ok {
+		return release + "-dev"
 	}
-	return info.Main.Version
+	return versionOf(info)
 }
+
+// versionOf reads what the build knows of itself. A build outside a repository, as of a container's sources, knows nothing
+// and would call itself (devel); one between two tags has a version that Go made up.
+func versionOf(info *debug.BuildInfo) string {
+	tagged := regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$`)
+	madeUp := regexp.MustCompile(`[0-9]{14}-[0-9a-f]{12}$`)
+	if v := info.Main.Version; tagged.MatchString(v) && !madeUp.MatchString(v) {
+		return strings.TrimPrefix(v, "v")
+	}
+	var commit, dirty string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= shortCommit:
+			commit = "+" + s.Value[:shortCommit]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = ".dirty"
+		}
+	}
+	if commit == "" {
+		return release + "-dev"
+	}
+	return release + "-dev" + commit + dirty
+}
+
+// shortCommit is how much of a commit's hash names it.
+const shortCommit = 12

@@ -97,6 +97,28 @@ func (r *Reader) KnownMessageIDs(ctx context.Context, in store.Scope, sessionID 
 	return known, nil
 }
 
+// NewestRunOf implements store.MessageReader.
+func (r *Reader) NewestRunOf(ctx context.Context, in store.Scope, sessionID string, externalIDs []string) (newest string, err error) {
+	for part := range slices.Chunk(externalIDs, maxIDsPerQuery) {
+		q := &query{}
+		q.raw("SELECT COALESCE(MAX(m.run_id), '') FROM ").onAnyBranch(sessionID, part).joined(in)
+		got, err := one(ctx, r, scanString, q.sql.String(), q.args...)
+		if err != nil {
+			return "", err
+		}
+		newest = max(newest, got)
+	}
+	return newest, nil
+}
+
+// LastAnswer implements store.MessageReader.
+func (r *Reader) LastAnswer(ctx context.Context, in store.Scope, sessionID, runID string) (store.Message, error) {
+	q := &query{}
+	q.raw("SELECT "+messageColumns+" FROM ").onAnyBranch(sessionID, nil).joined(in).and("m.run_id = ", runID)
+	q.raw(" AND m.output AND m.role = 'assistant' ORDER BY m.message_id DESC LIMIT 1")
+	return one(ctx, r, scanMessage, q.sql.String(), q.args...)
+}
+
 // slots rounds the length of an IN list up, so that lists of all lengths share three
 // prepared statements; the last id fills the rest.
 func slots(n int) int {

@@ -28,6 +28,8 @@ func moveStatement(m store.Move) (Statement, error) {
 		return turnMove(m)
 	case store.RunMove:
 		return runMove(m)
+	case store.RunStateChanges:
+		return runStateChanges(m), nil
 	case store.ToolCallMove:
 		return toolCallMove(m)
 	case store.ToolCallShown:

@@ -87,6 +87,31 @@ func (r *Reader) RunsOfTurn(ctx context.Context, in store.Scope, turnID string) 
 	return list(ctx, r, scanRun, q.sql.String(), q.args...)
 }
 
+// BrokenRuns implements store.RunReader.
+func (r *Reader) BrokenRuns(ctx context.Context, in store.Scope, sessionID, first, last string) ([]store.BrokenRun, error) {
+	q := selecting("SELECT "+runColumns+`, COALESCE((SELECT t.error_message FROM turns t WHERE t.turn_id = x.turn_id), '')
+		FROM runs x JOIN sessions s ON s.session_id = x.session_id`, in)
+	q.and("x.session_id = ", sessionID).and("x.run_id >= ", first).and("x.run_id <= ", last)
+	q.raw(" AND x.status IN ('FAILED', 'CANCELLED') ORDER BY x.run_id")
+	return list(ctx, r, func(at row) (b store.BrokenRun, err error) {
+		return b, at.Scan(append(runInto(&b.Run), &b.ErrorMessage)...)
+	}, q.sql.String(), q.args...)
+}
+
+// StateChanges implements store.RunReader.
+func (r *Reader) StateChanges(ctx context.Context, in store.Scope, sessionID, first string) ([]store.StateChange, error) {
+	q := selecting("SELECT x.run_id, x.state_changes FROM runs x JOIN sessions s ON s.session_id = x.session_id", in)
+	q.and("x.session_id = ", sessionID).and("x.run_id >= ", first)
+	q.raw(" AND x.state_changes IS NOT NULL ORDER BY x.run_id").limit(store.MaxPageLimit)
+	return list(ctx, r, func(at row) (c store.StateChange, err error) {
+		return c, at.Scan(&c.RunID, &c.Changes)
+	}, q.sql.String(), q.args...)
+}
+
+func runStateChanges(m store.RunStateChanges) Statement {
+	return Statement{SQL: "UPDATE runs SET state_changes = $2 WHERE run_id = $1", Args: []any{m.ID, string(m.Changes)}}
+}
+
 // InsertRun implements store.RunTx.
 func (t *Tx) InsertRun(ctx context.Context, r store.Run) error {
 	s := insertRun(r)

@@ -151,6 +151,12 @@ func (t *Tx) SetSessionTitle(ctx context.Context, id, title string) error {
 	return t.must(ctx, "UPDATE sessions SET title = $2 WHERE session_id = $1 AND deleted_at = 0", id, title)
 }
 
+// NoteDropped implements store.SessionTx.
+func (t *Tx) NoteDropped(ctx context.Context, id string) (bool, error) {
+	n, err := t.exec(ctx, "UPDATE sessions SET dropped_noted = TRUE WHERE session_id = $1 AND NOT dropped_noted", id)
+	return n > 0, err
+}
+
 // DeleteSession implements store.SessionTx.
 func (t *Tx) DeleteSession(ctx context.Context, id string, at time.Time) error {
 	return t.must(ctx, "UPDATE sessions SET deleted_at = $2 WHERE session_id = $1 AND deleted_at = 0",

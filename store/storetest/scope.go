@@ -41,6 +41,9 @@ func (w *world) full(p store.Principal) full {
 	f.approval = w.approval(f.session.ID, f.turn.ID, store.ApprovalPending)
 	f.message = store.Message{ID: w.id(), SessionID: f.session.ID, RunID: f.run.ID, ExternalID: "m1", Role: "user",
 		Data: []byte(`{"id":"m1"}`), CreatedAt: at(6)}
+	answer := store.Message{ID: w.id(), SessionID: f.session.ID, RunID: f.run.ID, ExternalID: "a1", Role: "assistant", Output: true,
+		Data: []byte(`{"id":"a1"}`), CreatedAt: at(6)}
+	broken := w.run(f.session.ID, f.turn.ID, store.RunFailed)
 	f.record = store.Record{ID: w.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Source: store.SourceACP,
 		Type: "update", TS: at(7), Payload: []byte(`{}`)}
 	f.stranded = w.turn(w.session(p).ID, store.TurnRunning)
@@ -63,7 +66,7 @@ func (w *world) full(p store.Principal) full {
 	w.tx(func(tx store.Tx) error {
 		input := f.message
 		input.ID, input.RunID, input.ExternalID = w.id(), f.turn.ID, "m2"
-		return errors.Join(tx.InsertMessage(w.ctx, f.message), tx.InsertMessage(w.ctx, input), tx.InsertCommand(w.ctx, f.command),
+		return errors.Join(tx.InsertMessage(w.ctx, f.message), tx.InsertMessage(w.ctx, input), tx.InsertMessage(w.ctx, answer), tx.InsertCommand(w.ctx, f.command),
 			tx.UpsertProxy(w.ctx, f.proxy), tx.UpsertSandboxInstance(w.ctx, f.instance))
 	})
 	w.serverCall(f.session.ID, store.ToolCall{Status: store.ToolWaitingClient, TurnID: w.turn(f.session.ID, store.TurnDone).ID})
@@ -75,7 +78,7 @@ func (w *world) full(p store.Principal) full {
 	later := f.record // which is not sequenced yet
 	later.ID = w.id()
 	w.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record, later},
-		Moves: []store.Move{store.InsertToolCall{ToolCall: f.toolCall}}})
+		Moves: []store.Move{store.InsertToolCall{ToolCall: f.toolCall}, store.RunStateChanges{ID: broken.ID, Changes: []byte(`{}`)}}})
 	w.tx(func(tx store.Tx) error { _, err := tx.SequenceRecords(w.ctx, f.session.ID, 1); return err })
 	return f
 }
@@ -127,6 +130,19 @@ func (w *world) reads(f full) map[string]sees {
 			return some(r.ReservedRuns(ctx, in, session))
 		},
 		"RunsOfTurn": func(r store.Reader, in store.Scope) (bool, error) { return some(r.RunsOfTurn(ctx, in, turn)) },
+		"BrokenRuns": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.BrokenRuns(ctx, in, session, "", "~"))
+		},
+		"StateChanges": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.StateChanges(ctx, in, session, ""))
+		},
+		"NewestRunOf": func(r store.Reader, in store.Scope) (bool, error) {
+			newest, err := r.NewestRunOf(ctx, in, session, []string{"m1", "none"})
+			return newest != "", err
+		},
+		"LastAnswer": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.LastAnswer(ctx, in, session, f.run.ID))
+		},
 		"Events": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.Events(ctx, in, session, 0, 1<<20))
 		},

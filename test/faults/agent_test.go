@@ -236,8 +236,9 @@ func (f *frames) misbehave(part string) {
 		f.send("delta", `"text"`)
 	case "binary":
 		f.raw("event: delta\ndata: \x00\xff\xfe\n\n")
-	case "badstate":
+	case "badstate": // a warning, and no end
 		f.send("state_delta", `{"delta":[{"op":"replace","path":"/no/such","value":1}]}`)
+		f.send("done", `{}`)
 	case "error":
 		f.send("error", `{"code":"model_overloaded","message":"Try later."}`)
 	case "twice": // says more after its last word

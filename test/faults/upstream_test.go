@@ -56,7 +56,7 @@ var mischief = []struct{ prompt, code string }{
 	{"notjson", "upstream_malformed"},
 	{"notobject", "upstream_malformed"},
 	{"binary", "upstream_malformed"},
-	{"badstate", "invalid_state"},
+	{"badstate", "RUN_FINISHED"},
 	{"error", "model_overloaded"},
 	{"twice", "RUN_FINISHED"},
 	{"gib-line", "upstream_event_too_large"},

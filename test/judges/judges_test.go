@@ -44,6 +44,20 @@ func TestHold(t *testing.T) {
 	judge(t, serve(t, "2ms"), "hold.test.mjs")
 }
 
+// TestState: both official clients share a state with an agent, and CopilotKit's compactor reads what they got. They come
+// back to threads whose last answer failed, was cancelled, or was killed with the server.
+func TestState(t *testing.T) {
+	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	database := filepath.Join(t.TempDir(), "aqueduct.db")
+	args := []string{"--agent", "state=" + stateAgent(t)}
+	url, kill := serveOn(t, database, "2ms", args...)
+	judge(t, url, "state.test.mjs")
+	judge(t, url, "killed-before.test.mjs")
+	kill()
+	url, _ = serveOn(t, database, "2ms", args...)
+	judge(t, url, "killed-after.test.mjs")
+}
+
 func TestTDesignBodies(t *testing.T) {
 	judge(t, serve(t, "2ms"), "tdesign-body.test.mjs")
 }

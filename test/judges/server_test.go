@@ -21,12 +21,18 @@ func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 // pausing that long between two words, and gives its URL.
 func serve(t *testing.T, pace string, args ...string) string {
 	t.Helper()
+	url, _ := serveOn(t, filepath.Join(t.TempDir(), "aqueduct.db"), pace, args...)
+	return url
+}
+
+// serveOn is serve on a given database; kill ends the program at once, as a crash does.
+func serveOn(t *testing.T, database, pace string, args ...string) (url string, kill func()) {
+	t.Helper()
 	path, err := program.Shipped()
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{"serve", "--demo", "--listen", "127.0.0.1:0",
-		"--database", "sqlite:" + filepath.Join(t.TempDir(), "aqueduct.db")}, args...)
+	args = append([]string{"serve", "--demo", "--listen", "127.0.0.1:0", "--database", "sqlite:" + database}, args...)
 	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), "AQUEDUCT_DEMO_PACE="+pace)
 	out, err := cmd.StdoutPipe()
@@ -38,28 +44,37 @@ func serve(t *testing.T, pace string, args ...string) string {
 		t.Fatal(err)
 	}
 	said := &lines{}
-	url := make(chan string, 1)
+	found := make(chan string, 1)
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		said.read(out, url)
+		said.read(out, found)
 	}()
+	killed := false
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-read
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("aqueduct did not end well when asked to: %v", err)
+		if !killed {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			<-read
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("aqueduct did not end well when asked to: %v", err)
+			}
 		}
 		if t.Failed() {
 			t.Logf("aqueduct said:\n%s", said)
 		}
 	})
+	kill = func() {
+		killed = true
+		_ = cmd.Process.Kill()
+		<-read
+		_ = cmd.Wait()
+	}
 	select {
-	case u := <-url:
-		return u
+	case u := <-found:
+		return u, kill
 	case <-read:
 		t.Fatalf("aqueduct never said where it listens:\n%s", said)
-		return ""
+		return "", nil
 	}
 }
 
