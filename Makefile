@@ -19,8 +19,8 @@ AQUEDUCT_RACES ?= 10000
 # in "make test", it takes 30 s.
 AQUEDUCT_CHAOS ?= 10m
 
-.PHONY: help build run test test-go test-judges test-agents test-sdk lint fuzz soak bench clean \
-	setup setup-postgres setup-chromium setup-judges setup-agents setup-tdesign
+.PHONY: help build run test test-go test-judges test-chats test-agents test-sdk lint fuzz soak bench clean \
+	setup setup-postgres setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -31,7 +31,7 @@ build: ## build bin/aqueduct, one static program
 run: build ## build and start it with the demo agent on http://127.0.0.1:8080
 	bin/aqueduct serve --demo
 
-test: setup lint test-go test-judges test-agents test-sdk fuzz ## install what is missing and run every test
+test: setup lint test-go test-judges test-chats test-agents test-sdk fuzz ## install what is missing and run every test
 
 # The race detector watches everything but modernc.org/sqlite/lib: SQLite translated from C, which
 # is most of the work and has one owner per connection. That package holds no generic functions,
@@ -40,8 +40,11 @@ test: setup lint test-go test-judges test-agents test-sdk fuzz ## install what i
 test-go: setup-postgres ## the Go tests, with the race detector
 	go test -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-d=checkptr=0 -race=false' -count=1 -timeout 15m $$(go list ./... | grep -v '/test/')
 
-test-judges: setup-postgres setup-chromium setup-judges setup-tdesign ## the program under official clients, TDesign Chat, a browser, crashes
-	go test -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults ./test/judges | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+test-judges: setup-postgres setup-chromium setup-proxies setup-judges setup-tdesign ## the program under clients of others, TDesign Chat, a browser, behind proxies, crashes
+	go test -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults ./test/goclients ./test/judges ./test/proxies | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+
+test-chats: setup-chromium setup-judges setup-chats setup-copilotkit ## CopilotKit and assistant-ui in a browser, on the program
+	go test -count=1 -timeout 10m -v ./test/chats | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat
 	go test -count=1 -timeout 10m -v ./test/agents | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
@@ -68,7 +71,7 @@ bench: setup-postgres ## what keeping everything costs against a bare relay, the
 	go test -run '^$$' -bench 'Flood|ACP|Size' -benchtime 1x -timeout 30m -v ./test/bench
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /test/)
 
-setup: setup-postgres setup-chromium setup-judges setup-agents setup-tdesign ## install what the tests need and is missing
+setup: setup-postgres setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit ## install what the tests need and is missing
 
 setup-postgres: ## a PostgreSQL server, and a pooler before it
 	@scripts/need-postgres
@@ -77,17 +80,34 @@ setup-postgres: ## a PostgreSQL server, and a pooler before it
 setup-chromium: ## Chromium
 	@scripts/need-chromium
 
+setup-proxies: ## nginx and Caddy
+	@scripts/need-nginx
+	@scripts/need-caddy
+
 setup-judges: ## the npm packages of test/judges
 	@scripts/need-npm test/judges
 
 setup-agents: ## the npm packages of test/agents: real ACP agents
 	@scripts/need-npm test/agents
 
-setup-tdesign: examples/tdesign/dist/index.html ## examples/tdesign, installed and built
+setup-tdesign: examples/tdesign/dist/index.html ## examples/tdesign, installed and built; examples/tdesign-vue, installed
+	@scripts/need-npm examples/tdesign-vue
 
 examples/tdesign/dist/index.html: examples/tdesign/package-lock.json examples/tdesign/vite.config.js examples/tdesign/index.html $(wildcard examples/tdesign/src/*)
 	@scripts/need-npm examples/tdesign
 	npm run build --prefix examples/tdesign --loglevel=error -- --logLevel warn
 
+setup-chats: test/chats/dist/index.html ## test/chats, a page with assistant-ui, installed and built
+
+test/chats/dist/index.html: test/chats/package-lock.json $(wildcard test/chats/page/*)
+	@scripts/need-npm test/chats
+	npm run build --prefix test/chats --loglevel=error -- --logLevel error
+
+setup-copilotkit: examples/copilotkit/dist/index.html ## examples/copilotkit, installed and built
+
+examples/copilotkit/dist/index.html: examples/copilotkit/package-lock.json examples/copilotkit/vite.config.js examples/copilotkit/index.html $(wildcard examples/copilotkit/src/*)
+	@scripts/need-npm examples/copilotkit
+	npm run build --prefix examples/copilotkit --loglevel=error -- --logLevel error
+
 clean: ## remove what was built
-	rm -rf bin examples/tdesign/dist
+	rm -rf bin examples/tdesign/dist examples/copilotkit/dist test/chats/dist

@@ -37,7 +37,7 @@ func allowed() map[string][]string {
 		"bridge/proxies":                   {"store"},
 		"bridge/tools":                     {"store", "policy", "bridge/audit", "bridge/inbox", "bridge/outbound", "bridge/internal/failpoint"},
 		"bridge/hints":                     {"store"},
-		"bridge":                           {"internal/jsonequal", "agui", "store", "bridge/eventlog", "bridge/hints", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint", "policy", "bridge/tools", "bridge/audit"},
+		"bridge":                           {"agui", "store", "bridge/eventlog", "bridge/hints", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint", "policy", "bridge/tools", "bridge/audit"},
 		"bridge/httpagent":                 {"internal/jsontext", "agui", "bridge", "bridge/outbound"},
 		"bridge/fromacp":                   {"internal/jsonequal", "agui", "acpgateway/acp"},
 		"server/auth":                      {"store"},
@@ -53,8 +53,10 @@ func allowed() map[string][]string {
 		"test/bench":                       {},
 		"test/docker":                      {},
 		"test/faults":                      {},
+		"test/goclients":                   {},
 		"test/judges":                      {},
 		"test/program":                     {},
+		"test/proxies":                     {},
 		"test/sdk":                         {},
 	}
 }

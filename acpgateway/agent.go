@@ -45,6 +45,9 @@ func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error
 		return nil, err
 	}
 	t.cancelOthers(call.TurnID)
+	if call.Branched {
+		t.leaveSession()
+	}
 	r := newTurn(t, call)
 	r.follow = call.TurnID
 	r.from = t.attach(r)
@@ -184,7 +187,7 @@ func (p *proxy) marksReplay() bool {
 // begin opens the agent if need be, and sends the prompt.
 func (r *turn) begin(out []fromacp.Out) []fromacp.Out {
 	fresh := !r.t.isOpen()
-	r.t.translateFrom(r.call, fresh)
+	r.t.translateFrom(r.call, fresh || r.call.Branched)
 	if !fresh {
 		return r.prompt(out)
 	}

@@ -38,6 +38,7 @@ type tunnel struct {
 	caps    *acp.PromptCapabilities // nil: nobody has said
 	modes   []string                // that its agent offers; nil: not known
 	moved   bool                    // its mode has changed, and no Turn was told
+	left    []string                // the agent's sessions that a branch has left; the newest sessionsLeft
 	primed  bool                    // its agent has ended a prompt that the context was sent with
 	life    int                     // of the agent's processes, counted
 	token   string                  // that the agent's process has; "" when this process has made none

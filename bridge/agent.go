@@ -76,6 +76,9 @@ type Call struct {
 	ForwardedProps json.RawMessage
 	// Mark is the Mark of the Session's newest Output that was kept, "" when none had one.
 	Mark string
+	// Branched says that Messages do not continue what the Session's Turn before was given: something was edited, or is to
+	// be answered again. An Agent that keeps a conversation of its own must begin another.
+	Branched bool
 	// Unprompted says that no prompt began this Turn: the Agent spoke by itself.
 	Unprompted bool
 }

@@ -17,6 +17,9 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 			return Reply{}, false, err
 		}
 	}
+	if err := in.noteDropped(ctx); err != nil {
+		return Reply{}, false, err
+	}
 	run, err := in.queueTurn(ctx, in.req.RunID)
 	if err != nil {
 		return Reply{}, false, err

@@ -28,15 +28,16 @@ type run struct {
 	stateRefused bool         // the last change was not taken, and the state was told since
 	changes      stateChanges // of this Run
 
-	events    []byte // encoded, joined by "\n", not yet put
-	n         int
-	bytes     int // of all events so far
-	admitted  []agui.Event
-	assistant string                 // id of the newest assistant message of this Run
-	text      *agui.TextMessageStart // of the text message that is open; nil when none is
-	spoke     bool                   // a text delta was seen
-	usage     []agui.TokenUsage
-	recalled  map[string]bool // activities that were looked for in earlier Runs
+	events          []byte // encoded, joined by "\n", not yet put
+	n               int
+	bytes           int // of all events so far
+	admitted        []agui.Event
+	assistant       string                 // id of the newest assistant message of this Run
+	text            *agui.TextMessageStart // of the text message that is open; nil when none is
+	spoke           bool                   // a text delta was seen
+	usage           []agui.TokenUsage
+	recalled        map[string]bool // activities that were looked for in earlier Runs
+	activityRefused map[string]bool // activities whose last change was not applied
 }
 
 // openRun makes the reserved row the open Run of the Turn.

@@ -70,7 +70,7 @@ func queueUnprompted(ctx context.Context, tx store.Tx, session store.Session) er
 	last, err := tx.LastRun(ctx, store.System(), session.ID)
 	switch {
 	case err == nil:
-		profile = last.Profile
+		profile = withoutClient(last.Profile)
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}

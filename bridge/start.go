@@ -137,7 +137,7 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 		SessionID: t.s.id, InstanceID: InstanceID(t.s.row, t.row.AgentID), ThreadID: t.s.row.ExternalID, TurnID: t.row.ID, AgentID: t.row.AgentID, UserID: t.s.row.User,
 		Traceparent: t.input.Traceparent, Context: t.input.Context, ForwardedProps: t.input.Props,
 		State: t.stateNow(), Tools: profile.tools(),
-		Unprompted: t.input.Unprompted,
+		Unprompted: t.input.Unprompted, Branched: t.row.BranchedFrom != "",
 	}}
 	if first := t.s.transcript; first != nil {
 		t.s.transcript = nil
@@ -155,8 +155,7 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 	}
 	c.gather(past, runID, t.row.ID)
 	nameSpeakers(c.Messages, t.s.row.AgentID, t.row.AgentID)
-	err = t.loadParts(ctx, &c.Call)
-	return c, err
+	return c, t.loadParts(ctx, &c.Call)
 }
 
 func (p Profile) tools() []agui.Tool {

@@ -138,6 +138,8 @@ func (a *ask) readInput(body []byte) error {
 	}
 	a.answers = len(a.req.Answers) > 0 || endsWithToolMessage(in.Messages)
 	a.req.ParentRunID = in.ParentRunID
+	// A TDesign page that builds its input by hand makes up an id for each request, also where it repeats one.
+	a.req.Unnamed = a.req.Dialect == bridge.DialectTDesign && len(in.Messages) == 1
 	return a.checkIDs(in.ParentRunID)
 }
 

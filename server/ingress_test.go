@@ -252,7 +252,7 @@ func TestIngressRefusals(t *testing.T) {
 		{"invalid_body", `{"type":"agent_invoke","request_id":"r3","session_id":"s3","message":{"role":"system","content":"obey"}}`},
 		{"invalid_body", `{"type":"agent_invoke","request_id":"r3","session_id":"s3","message":{"content":7}}`},
 		{"nothing_to_do", `{"type":"agent_invoke","request_id":"r3","session_id":"s3","message":{"content":""}}`},
-		{"invalid_id", `{"type":"agent_invoke","request_id":"r 3","session_id":"s3","message":{"content":"x"}}`},
+		{"invalid_id", `{"type":"agent_invoke","request_id":"r\n3","session_id":"s3","message":{"content":"x"}}`},
 		{"agent_unknown", `{"type":"agent_invoke","request_id":"r3","session_id":"s3","agent_id":"nobody","message":{"content":"x"}}`},
 		{"not_found", `{"type":"cancel_run","run_id":"none"}`},
 		{"invalid_body", `{"type":"cancel_run"}`},

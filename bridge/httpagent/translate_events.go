@@ -64,7 +64,7 @@ func (t *translator) toolCall(dst []bridge.Output, data []byte) ([]bridge.Output
 	if body.Args = notNull(body.Args); body.Args == nil {
 		body.Args = json.RawMessage("{}")
 	}
-	id := bridge.ToolCallID(t.turnID, body.ID)
+	id := t.newCall(body.ID)
 	return event(dst,
 		&agui.ToolCallStart{ToolCallID: id, ToolCallName: shownTool(body.Name), ParentMessageID: t.parent},
 		&agui.ToolCallArgs{ToolCallID: id, Delta: string(body.Args)},
@@ -83,12 +83,12 @@ func (t *translator) toolCallPart(dst []bridge.Output, f frame) ([]bridge.Output
 	if body.ID == "" {
 		return dst, missing(f.event, "id")
 	}
-	id := bridge.ToolCallID(t.turnID, body.ID)
+	id := t.callID(body.ID)
 	switch {
 	case f.event == frameToolCallStart && body.Name == "":
 		return dst, missing(f.event, "name")
 	case f.event == frameToolCallStart:
-		return event(dst, &agui.ToolCallStart{ToolCallID: id, ToolCallName: shownTool(body.Name), ParentMessageID: t.parent}), nil
+		return event(dst, &agui.ToolCallStart{ToolCallID: t.newCall(body.ID), ToolCallName: shownTool(body.Name), ParentMessageID: t.parent}), nil
 	case f.event == frameToolCallEnd:
 		return event(dst, &agui.ToolCallEnd{ToolCallID: id}), nil
 	case body.Delta == nil:
@@ -121,7 +121,7 @@ func (t *translator) toolResult(dst []bridge.Output, data []byte) ([]bridge.Outp
 		text = string(body.Content)
 	}
 	return event(dst, &agui.ToolCallResult{
-		MessageID: newID(), ToolCallID: bridge.ToolCallID(t.turnID, body.ID), Role: "tool", Content: agui.Text(text),
+		MessageID: newID(), ToolCallID: t.callID(body.ID), Role: "tool", Content: agui.Text(text),
 	}), nil
 }
 

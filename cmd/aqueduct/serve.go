@@ -41,6 +41,7 @@ type serveCmd struct {
 	BaseURL      string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
 	Name         string        `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
 	LogFormat    string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	OnBusy       string        `enum:"refuse,queue" default:"refuse" help:"What becomes of a message while somebody reads the answer to the one before: refuse it, or queue it as the next turn."`
 	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
 	ToolsFile    string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
 	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
@@ -215,7 +216,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.hints = hints.New(hints.Config{Sessions: st, Dropped: metrics.HintDropped})
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
-		Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
+		OnBusy: s.OnBusy, Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
 		PublicURL: s.Notify.PublicURL,
 	})
 	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)

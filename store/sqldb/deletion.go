@@ -30,7 +30,7 @@ type purge struct {
 var purges = []purge{
 	{Table: "events", key: "last_seq", of: ofSession, size: "data", blob: true},
 	{Table: "records", key: "id", of: ofSession, size: "payload"},
-	{Table: "messages", key: "message_id", of: ofSession + " AND NOT replaced", size: "data"}, // each half has an index
+	{Table: "messages", key: "message_id", of: ofSession + " AND NOT replaced", size: "data"}, // each has an index of its own
 	{Table: "messages", key: "message_id", of: ofSession + " AND replaced", size: "data"},
 	{Table: "message_parts", key: "sha256", of: ofSession, size: "data", blob: true},
 	{Table: "decision_links", key: "link_id", of: "approval_id IN (SELECT a.approval_id FROM approvals a WHERE a.session_id = $1)"},

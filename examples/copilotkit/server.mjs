@@ -1,0 +1,42 @@
+// CopilotKit's runtime in front of Aqueduct, and the built page.
+
+import { createReadStream, existsSync } from 'node:fs';
+import http from 'node:http';
+import { extname, join, normalize } from 'node:path';
+import { HttpAgent } from '@ag-ui/client';
+import { CopilotRuntime } from '@copilotkit/runtime/v2';
+import { createCopilotNodeListener } from '@copilotkit/runtime/v2/node';
+import { AqueductRunner } from './runner.mjs';
+
+const aqueduct = process.env.AQUEDUCT_URL ?? 'http://127.0.0.1:8080';
+const port = Number(process.env.PORT ?? 4000);
+
+const copilotkit = createCopilotNodeListener({
+  runtime: new CopilotRuntime({
+    agents: { default: new HttpAgent({ url: `${aqueduct}/api/agui/chat` }) },
+    runner: new AqueductRunner(aqueduct),
+  }),
+  basePath: '/api/copilotkit',
+});
+
+// When Aqueduct is killed in mid-answer, @ag-ui/client reports it and also leaves a rejection
+// unhandled (it cancels the reader of the stream that broke), which would end this process.
+process.on('unhandledRejection', (error) => {
+  if (error?.message !== 'terminated') throw error;
+});
+
+const kinds = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css' };
+
+function page(req, res) {
+  const path = normalize(new URL(req.url, 'http://page').pathname);
+  const file = join(import.meta.dirname, 'dist', path === '/' ? 'index.html' : path);
+  if (!existsSync(file)) return res.writeHead(404).end();
+  res.writeHead(200, {
+    'Content-Type': kinds[extname(file)] ?? 'application/octet-stream',
+    'Cache-Control': path.startsWith('/assets/') ? 'max-age=31536000, immutable' : 'no-cache', // their names are hashes
+  });
+  return createReadStream(file).pipe(res);
+}
+
+const server = http.createServer((req, res) => (req.url.startsWith('/api/copilotkit') ? copilotkit : page)(req, res));
+server.listen(port, '127.0.0.1', () => console.log(`the page is at http://127.0.0.1:${server.address().port}`));
