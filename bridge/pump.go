@@ -24,6 +24,7 @@ type pump struct {
 	frames chan batch
 	cancel context.CancelFunc
 	done   chan struct{}
+	spoke  bool // something was read of it, or waited for; the Session's goroutine alone
 
 	mu sync.Mutex
 	up Turn

@@ -59,7 +59,7 @@ func (s *Sessions) InvokeTool(ctx context.Context, token string, req ToolRequest
 	if err != nil {
 		return store.ToolCall{}, err
 	}
-	if _, wide := sessionOfToken(token); req.RunID != turnID && (!wide || req.RunID != from.session.ID) {
+	if instance, wide := sessionOfToken(token); req.RunID != turnID && (!wide || req.RunID != instance) {
 		return store.ToolCall{}, ErrForeignRun
 	}
 	return s.cfg.Tools.Invoke(ctx, tools.Request{

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,10 @@ const (
 	// handOver is how long a call's commit waits for its Session's goroutine to add the events. That goroutine may be
 	// waiting for the upstream, and this for the call: so the wait is short, and the row is then kept alone.
 	handOver = 20 * time.Millisecond
+	// firstWords is how long the first call of an upstream waits for what was said before it.
+	firstWords = 20 * time.Millisecond
+	// readerYields is how often the reader of an upstream is given way to.
+	readerYields = 3
 	// shownResult bounds a result in the chat, in bytes: it is in every join of the thread from then on. The agent gets
 	// the whole of it.
 	shownResult = 64 << 10
@@ -189,19 +194,46 @@ func (t *turn) keepCall(ctx context.Context, k *toolKeeping) (err error) {
 	return nil
 }
 
-// readAhead takes what the upstream has said by now: what an Agent says before it calls a tool is before the call.
+// readAhead takes what the upstream has said by now: what an Agent says before it calls a tool is before the call. The
+// words and the call come by two connections. The reader of the words has been woken first, but it may have to run yet; and
+// the first words come with the answer's headers, which take longer to read than a call does.
 func (t *turn) readAhead(ctx context.Context) error {
-	for range pumpDepth {
-		select {
-		case b := <-t.frames():
+	for yields := 0; yields < readerYields; yields++ {
+		b, ok := t.nextBatch(ctx)
+		for n := 0; ok && n < pumpDepth; n++ {
 			if err := t.take(ctx, b); err != nil || t.row.Status.Terminal() || t.ahead != nil {
 				return err
 			}
-		default:
-			return nil
+			b, ok = t.nextBatch(ctx)
 		}
+		if ok {
+			return t.take(ctx, b)
+		}
+		runtime.Gosched()
 	}
 	return nil
+}
+
+// nextBatch is one that is there. For the first words of an upstream it waits, once.
+func (t *turn) nextBatch(ctx context.Context) (batch, bool) {
+	select {
+	case b := <-t.frames():
+		return b, true
+	default:
+	}
+	if t.pump == nil || t.pump.spoke {
+		return batch{}, false
+	}
+	t.pump.spoke = true
+	patience := time.NewTimer(firstWords)
+	defer patience.Stop()
+	select {
+	case b := <-t.pump.frames:
+		return b, true
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	return batch{}, false
 }
 
 // isShown reports whether the log has the start of a call: in an earlier Run, or in this process's memory of the Turn.

@@ -160,6 +160,9 @@ func (t *turn) take(ctx context.Context, b batch) error {
 		}
 	}
 	t.marker = b.marker
+	if t.pump != nil && len(b.outputs) > 0 {
+		t.pump.spoke = true
+	}
 	for i, o := range b.outputs {
 		if t.run == nil && o.needsRun() { // it ended within this batch
 			if ok, err := t.openFurtherRun(ctx); err != nil || !ok {

@@ -49,6 +49,7 @@ type house struct {
 	faults  *faulty
 	ended   chan string // the outcomes of Runs
 	log     *eventlog.Log
+	agents  *bridge.Directory
 	bridge  *bridge.Sessions
 }
 
@@ -96,6 +97,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger, Observe: h.metrics.Committed})
 	h.log = log
 	agents := bridge.NewDirectory()
+	h.agents = agents
 	if !p.acp {
 		agents.Add("scripted", h.agent)
 	}

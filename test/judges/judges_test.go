@@ -58,6 +58,12 @@ func TestHold(t *testing.T) {
 	judge(t, serve(t, "2ms"), "hold.test.mjs")
 }
 
+// TestTools: both official clients while the server runs tools for an agent.
+func TestTools(t *testing.T) {
+	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	judge(t, serve(t, "0s", toolAgent(t)...), "tools.test.mjs")
+}
+
 // TestState: both official clients share a state with an agent, and CopilotKit's compactor reads what they got. They come
 // back to threads whose last answer failed, was cancelled, or was killed with the server.
 func TestState(t *testing.T) {
