@@ -20,7 +20,7 @@ AQUEDUCT_RACES ?= 10000
 AQUEDUCT_CHAOS ?= 10m
 
 .PHONY: help build run test test-go test-judges test-chats test-agents test-sdk lint fuzz soak bench clean \
-	setup setup-postgres setup-chromium setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit
+	setup setup-postgres setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -40,8 +40,8 @@ test: setup lint test-go test-judges test-chats test-agents test-sdk fuzz ## ins
 test-go: setup-postgres ## the Go tests, with the race detector
 	go test -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-d=checkptr=0 -race=false' -count=1 -timeout 15m $$(go list ./... | grep -v '/test/')
 
-test-judges: setup-postgres setup-chromium setup-judges setup-tdesign ## the program under official clients, TDesign Chat, a browser, crashes
-	go test -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults ./test/judges | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+test-judges: setup-postgres setup-chromium setup-proxies setup-judges setup-tdesign ## the program under clients of others, TDesign Chat, a browser, behind proxies, crashes
+	go test -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults ./test/goclients ./test/judges ./test/proxies | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 test-chats: setup-chromium setup-judges setup-chats setup-copilotkit ## CopilotKit and assistant-ui in a browser, on the program
 	go test -count=1 -timeout 10m -v ./test/chats | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
@@ -71,7 +71,7 @@ bench: setup-postgres ## what keeping everything costs against a bare relay, the
 	go test -run '^$$' -bench 'Flood|ACP|Size' -benchtime 1x -timeout 30m -v ./test/bench
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /test/)
 
-setup: setup-postgres setup-chromium setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit ## install what the tests need and is missing
+setup: setup-postgres setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit ## install what the tests need and is missing
 
 setup-postgres: ## a PostgreSQL server, and a pooler before it
 	@scripts/need-postgres
@@ -80,13 +80,18 @@ setup-postgres: ## a PostgreSQL server, and a pooler before it
 setup-chromium: ## Chromium
 	@scripts/need-chromium
 
+setup-proxies: ## nginx and Caddy
+	@scripts/need-nginx
+	@scripts/need-caddy
+
 setup-judges: ## the npm packages of test/judges
 	@scripts/need-npm test/judges
 
 setup-agents: ## the npm packages of test/agents: real ACP agents
 	@scripts/need-npm test/agents
 
-setup-tdesign: examples/tdesign/dist/index.html ## examples/tdesign, installed and built
+setup-tdesign: examples/tdesign/dist/index.html ## examples/tdesign, installed and built; examples/tdesign-vue, installed
+	@scripts/need-npm examples/tdesign-vue
 
 examples/tdesign/dist/index.html: examples/tdesign/package-lock.json examples/tdesign/vite.config.js examples/tdesign/index.html $(wildcard examples/tdesign/src/*)
 	@scripts/need-npm examples/tdesign

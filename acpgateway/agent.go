@@ -1,6 +1,7 @@
 package acpgateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -35,7 +36,7 @@ func (a *Agent) ReadsPromptOnly() {}
 
 // Start implements bridge.Agent.
 func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error) {
-	t, err := a.place(ctx, call.SessionID)
+	t, err := a.place(ctx, call)
 	if err != nil {
 		return nil, err
 	}
@@ -44,6 +45,9 @@ func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error
 		return nil, err
 	}
 	t.cancelOthers(call.TurnID)
+	if call.Branched {
+		t.leaveSession()
+	}
 	r := newTurn(t, call)
 	r.follow = call.TurnID
 	r.from = t.attach(r)
@@ -55,7 +59,7 @@ func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error
 
 // Resume implements bridge.Agent: a prompt the agent may still be at is taken up again.
 func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []bridge.Answer) (bridge.Turn, error) {
-	t, err := a.g.tunnel(ctx, call.SessionID)
+	t, err := a.g.tunnel(ctx, instanceOf(call))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, bridge.ErrCannotResume
 	}
@@ -63,7 +67,7 @@ func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []bridge.A
 		return nil, err
 	}
 	r := newTurn(t, call)
-	r.phase, r.skip, r.silent = adopting, parseMark(call.Mark), r.began
+	r.phase, r.skip, r.silent = adopting, t.parseMark(call.Mark), r.began
 	r.last = mark{epoch: r.skip.epoch, seq: r.skip.seq}
 	if !call.Unprompted {
 		r.follow = call.TurnID
@@ -82,8 +86,8 @@ func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []bridge.A
 }
 
 // Forget implements bridge.Forgetter: a Session that is deleted needs no agent.
-func (a *Agent) Forget(ctx context.Context, sessionID string) error {
-	t, err := a.g.tunnel(ctx, sessionID)
+func (a *Agent) Forget(ctx context.Context, instanceID string) error {
+	t, err := a.g.tunnel(ctx, instanceID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
@@ -91,15 +95,16 @@ func (a *Agent) Forget(ctx context.Context, sessionID string) error {
 		t.close()
 		t.removeWorkspace()
 		a.g.drop(t)
-		t.p.forget(sessionID)
+		t.p.forget(instanceID)
 	}
 	return err
 }
 
 // place finds the tunnel of a Session, or makes one to the least busy proxy. From then on
 // the Session stays with that proxy: its workspace is there. The tunnel has its seat.
-func (a *Agent) place(ctx context.Context, sessionID string) (*tunnel, error) {
-	t, err := a.g.tunnel(ctx, sessionID)
+func (a *Agent) place(ctx context.Context, call bridge.Call) (*tunnel, error) {
+	id := instanceOf(call)
+	t, err := a.g.tunnel(ctx, id)
 	if err == nil {
 		return t, a.g.seat(t)
 	}
@@ -108,7 +113,10 @@ func (a *Agent) place(ctx context.Context, sessionID string) (*tunnel, error) {
 	}
 	now := time.Now()
 	row := store.SandboxInstance{
-		SessionID: sessionID, InstanceName: "tuixiu-run-" + sessionID, Status: "creating", LastSeen: now, CreatedAt: now, UpdatedAt: now,
+		SessionID: id, InstanceName: "tuixiu-run-" + id, Status: "creating", LastSeen: now, CreatedAt: now, UpdatedAt: now,
+	}
+	if id != call.SessionID {
+		row.OfSession, row.AgentID = call.SessionID, a.id
 	}
 	if t, err = a.g.seatNew(a.id, row); err != nil {
 		return nil, err
@@ -119,6 +127,9 @@ func (a *Agent) place(ctx context.Context, sessionID string) (*tunnel, error) {
 	}
 	return t, nil
 }
+
+// instanceOf is the run_id of a call on /ws/agent.
+func instanceOf(call bridge.Call) string { return cmp.Or(call.InstanceID, call.SessionID) }
 
 func (t *tunnel) isOpen() bool {
 	t.mu.Lock()
@@ -158,7 +169,7 @@ func (t *tunnel) translateFrom(call bridge.Call, fresh bool) {
 	cfg.SessionID = t.row.ACPSessionID
 	t.mu.Unlock()
 	if !fresh { // a Turn from before a restart goes on with what is open where the log ends
-		cfg.Resume = parseMark(call.Mark).resumes(call.TurnID)
+		cfg.Resume = t.parseMark(call.Mark).resumes(call.TurnID)
 	}
 	t.tr = fromacp.New(cfg)
 	if !fresh && len(cfg.Resume) == 0 || cfg.SessionID == "" {
@@ -176,7 +187,7 @@ func (p *proxy) marksReplay() bool {
 // begin opens the agent if need be, and sends the prompt.
 func (r *turn) begin(out []fromacp.Out) []fromacp.Out {
 	fresh := !r.t.isOpen()
-	r.t.translateFrom(r.call, fresh)
+	r.t.translateFrom(r.call, fresh || r.call.Branched)
 	if !fresh {
 		return r.prompt(out)
 	}

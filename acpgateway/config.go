@@ -20,8 +20,8 @@ type Config struct {
 	Authenticate func(*http.Request) (Identity, error)
 	Registry     *proxies.Registry
 	Directory    *bridge.Directory
-	// Spoke tells the bridge that a Session's agent says something that no Turn reads.
-	Spoke func(ctx context.Context, sessionID string) error
+	// Spoke tells the bridge that an agent, by its instance (bridge.Call), says something that no Turn reads.
+	Spoke func(ctx context.Context, instanceID string) error
 	// Note keeps Records; kept is called after the commit.
 	Note func(ctx context.Context, records []store.Record, kept func()) error
 	// Stalled says that the store takes nothing at present.

@@ -23,10 +23,10 @@ func (t *tunnel) hint(f frame) {
 	}
 	if t.turn == nil && stateLike(m.Update) {
 		// Nobody reads it until the next prompt: a page that shows the mode hears of it now.
-		t.g.cfg.Hints.Publish(t.id, hints.PromptUpdate(t.id, word(m.PromptID), word(m.SessionID), m.Update))
+		t.g.cfg.Hints.Publish(t.owner, hints.PromptUpdate(t.owner, word(m.PromptID), word(m.SessionID), m.Update))
 		return
 	}
-	t.hints = append(t.hints, hint{f.at, hints.PromptUpdate(t.id, word(m.PromptID), word(m.SessionID), m.Update)})
+	t.hints = append(t.hints, hint{f.at, hints.PromptUpdate(t.owner, word(m.PromptID), word(m.SessionID), m.Update)})
 }
 
 // takeHints takes those of what is kept. The lock is held.

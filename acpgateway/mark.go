@@ -17,6 +17,7 @@ type mark struct {
 	at    int64
 	turn  string // whose snapshot it is; "" when nothing is open
 	open  string // what the translator has open, encoded; markLost when that was too much
+	of    string // the instance whose words they are, where it is not the Session's own agent's
 }
 
 // markLost stands for a snapshot that would be too long. The Turn that is taken up there begins
@@ -24,7 +25,10 @@ type mark struct {
 const markLost = "!"
 
 func (m mark) String() string {
-	b := make([]byte, 0, 64+len(m.open))
+	b := make([]byte, 0, 64+len(m.open)+len(m.of))
+	if m.of != "" {
+		b = append(append(b, m.of...), '|')
+	}
 	b = append(append(b, url.QueryEscape(m.epoch)...), ':')
 	b = append(strconv.AppendInt(b, m.seq, 10), ':')
 	b = append(strconv.AppendInt(b, m.at, 10), ':')
@@ -35,6 +39,9 @@ func (m mark) String() string {
 }
 
 func parseMark(text string) (m mark) {
+	if of, rest, found := strings.Cut(text, "|"); found {
+		m.of, text = of, rest
+	}
 	parts := strings.SplitN(text, ":", 4)
 	if len(parts) < 3 {
 		return mark{}
@@ -48,6 +55,23 @@ func parseMark(text string) (m mark) {
 	}
 	m.turn, m.open, _ = strings.Cut(parts[3], ".")
 	return m
+}
+
+// markOwner is the of of a tunnel's marks.
+func (t *tunnel) markOwner() string {
+	if t.id == t.owner {
+		return ""
+	}
+	return t.id
+}
+
+// parseMark reads a mark of this tunnel's. The newest of a Session may be of another agent that is addressed in it: then
+// nothing of this one's has been kept in the Turn that is taken up.
+func (t *tunnel) parseMark(text string) mark {
+	if m := parseMark(text); m.of == t.markOwner() {
+		return m
+	}
+	return mark{}
 }
 
 // opened completes a mark with what a translator has open.

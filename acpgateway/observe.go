@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"aqueduct/acpgateway/acp"
@@ -43,12 +44,34 @@ func (t *tunnel) observe(ctx context.Context, f frame) bool {
 	return true
 }
 
+// sessionsLeft is how many sessions are remembered that a branch has left: as many as may still have a prompt that ends.
+const sessionsLeft = 16
+
+// leaveSession has the next prompt begin another session: the agent's own memory cannot be taken back to a branch point. The
+// new session is told the history of its branch.
+func (t *tunnel) leaveSession() {
+	t.mu.Lock()
+	for _, id := range []string{t.session, t.row.ACPSessionID} {
+		if id != "" && !slices.Contains(t.left, id) {
+			t.left = append(t.left, id)
+		}
+	}
+	t.left = t.left[max(0, len(t.left)-sessionsLeft):]
+	t.session, t.primed = "", false
+	t.mu.Unlock()
+	t.note(func(row *store.SandboxInstance) { row.ACPSessionID = "" })
+}
+
 // inSession learns the agent's own id of the conversation. The first is kept.
 func (t *tunnel) inSession(id string) {
 	if id == "" {
 		return
 	}
 	t.mu.Lock()
+	if slices.Contains(t.left, id) {
+		t.mu.Unlock()
+		return
+	}
 	t.session = id
 	first := t.row.ACPSessionID == ""
 	t.mu.Unlock()
@@ -129,11 +152,12 @@ func (t *tunnel) promptEnded(m *acp.PromptResult) bool {
 	}
 	delete(t.prompts, m.PromptID)
 	t.used = time.Now()
-	if m.SessionID != "" {
+	gone := slices.Contains(t.left, m.SessionID) // a branch was begun before its cancelled prompt ended
+	if m.SessionID != "" && !gone {
 		t.session, t.primed = m.SessionID, t.primed || m.OK
 	}
 	t.mu.Unlock()
-	if m.OK && m.SessionID != "" {
+	if m.OK && m.SessionID != "" && !gone {
 		t.note(func(row *store.SandboxInstance) { row.ACPSessionID = m.SessionID })
 	}
 	return true

@@ -84,7 +84,7 @@ func (r *turn) prompt(out []fromacp.Out) []fromacp.Out {
 	r.startClock()
 	r.t.p.send(r.t.id, &acp.PromptSend{
 		RunID: r.t.id, PromptID: id, Cwd: cfg.Cwd, InstanceName: r.t.instance(), KeepaliveTTLSeconds: cfg.keepalive(),
-		SessionID: session, Context: context, Prompt: blocks,
+		SessionID: session, Context: context, Prompt: blocks, Traceparent: r.call.Traceparent, Tracestate: r.call.Tracestate,
 		TimeoutMS: r.t.g.cfg.Limits.Prompt.Milliseconds(), Init: r.init(cfg),
 	})
 	return out

@@ -152,7 +152,7 @@ func (r *recorder) other(ctx context.Context, source store.RecordSource, prompt,
 // add hands a record to the keeper.
 func (r *recorder) add(ctx context.Context, source store.RecordSource, prompt, kind string, payload json.RawMessage) {
 	r.t.g.keeper.record(ctx, store.Record{
-		ID: newID(), SessionID: r.t.id, TurnID: r.t.turnOf(prompt), Source: source, Type: kind, TS: time.Now(), Payload: payload,
+		ID: newID(), SessionID: r.t.owner, TurnID: r.t.turnOf(prompt), Source: source, Type: kind, TS: time.Now(), Payload: payload,
 	})
 }
 

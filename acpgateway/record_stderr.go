@@ -80,7 +80,7 @@ func (r *recorder) flushStderrLocked(ctx context.Context) {
 	lines := r.err
 	r.err = stderrLines{}
 	r.t.g.keeper.record(ctx, store.Record{
-		ID: newID(), SessionID: r.t.id, TurnID: lines.turn, Source: store.SourceProxy, Type: updateReceived, TS: lines.since,
+		ID: newID(), SessionID: r.t.owner, TurnID: lines.turn, Source: store.SourceProxy, Type: updateReceived, TS: lines.since,
 		Payload: mustJSON(map[string]string{"type": "text", "text": acp.PrefixStderr + lines.text.String()}),
 	})
 }

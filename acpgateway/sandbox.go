@@ -1,6 +1,7 @@
 package acpgateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -148,18 +149,18 @@ func compare(row store.Proxy, ours []store.SandboxInstance) bridge.Inventory {
 		mine, ok := known[i.InstanceName]
 		listed[i.InstanceName] = true
 		inv.Instances = append(inv.Instances, bridge.InventoryItem{
-			InstanceName: i.InstanceName, SessionID: mine.SessionID, Status: i.Status, LastSeen: timeOf(i.LastSeenAt), Unknown: !ok,
+			InstanceName: i.InstanceName, SessionID: cmp.Or(mine.OfSession, mine.SessionID), Status: i.Status, LastSeen: timeOf(i.LastSeenAt), Unknown: !ok,
 		})
 	}
 	for _, i := range ours {
 		if !listed[i.InstanceName] && i.Status != "closed" && !i.CreatedAt.After(inv.CapturedAt) {
-			inv.Instances = append(inv.Instances, bridge.InventoryItem{InstanceName: i.InstanceName, SessionID: i.SessionID, Status: i.Status, LastSeen: i.LastSeen, Missing: true})
+			inv.Instances = append(inv.Instances, bridge.InventoryItem{InstanceName: i.InstanceName, SessionID: cmp.Or(i.OfSession, i.SessionID), Status: i.Status, LastSeen: i.LastSeen, Missing: true})
 		}
 	}
 	for _, w := range work.Workspaces {
 		mine, ok := known[w.InstanceName]
 		inv.Workspaces = append(inv.Workspaces, bridge.InventoryItem{
-			InstanceName: w.InstanceName, SessionID: mine.SessionID, Path: w.HostPath, ModifiedAt: timeOf(w.MTime), SizeBytes: w.SizeBytes,
+			InstanceName: w.InstanceName, SessionID: cmp.Or(mine.OfSession, mine.SessionID), Path: w.HostPath, ModifiedAt: timeOf(w.MTime), SizeBytes: w.SizeBytes,
 			Gone: !w.Exists, Unknown: !ok,
 		})
 	}

@@ -29,7 +29,7 @@ func (t *tunnel) discard(now time.Time) {
 	hints := t.takeHints(at)
 	t.mu.Unlock()
 	t.p.ack(t.id, t.p.epoch(), seq)
-	t.g.tell(t.id, hints)
+	t.g.tell(t.owner, hints)
 }
 
 // spent says whether a frame of an agent that is gone means nothing any more. What it says of

@@ -270,7 +270,9 @@ func (r *turn) outputs(outs []fromacp.Out, read bool) []bridge.Output {
 		if len(list) == 0 {
 			list = append(list, bridge.Output{})
 		}
-		list[len(list)-1].Mark = r.last.opened(r.call.TurnID, r.t.tr).String()
+		m := r.last.opened(r.call.TurnID, r.t.tr)
+		m.of = r.t.markOwner()
+		list[len(list)-1].Mark = m.String()
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package acpgateway
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -11,13 +12,14 @@ import (
 	"aqueduct/store"
 )
 
-// tunnel is a Session's way to its agent, through the proxy it is bound to. Frames wait in it
+// tunnel is a Session's way to an agent, through the proxy it is bound to. Frames wait in it
 // for the Turn that reads them.
 type tunnel struct {
-	g  *Gateway
-	id string // the Session's; run_id on the wire
-	p  *proxy
-	tr *fromacp.Translator // of the Turn that reads, one at a time
+	g     *Gateway
+	id    string // the instance's; run_id on the wire
+	owner string // the Session's: the id, but for an agent beside the thread's own
+	p     *proxy
+	tr    *fromacp.Translator // of the Turn that reads, one at a time
 
 	records recorder
 
@@ -36,6 +38,7 @@ type tunnel struct {
 	caps    *acp.PromptCapabilities // nil: nobody has said
 	modes   []string                // that its agent offers; nil: not known
 	moved   bool                    // its mode has changed, and no Turn was told
+	left    []string                // the agent's sessions that a branch has left; the newest sessionsLeft
 	primed  bool                    // its agent has ended a prompt that the context was sent with
 	life    int                     // of the agent's processes, counted
 	token   string                  // that the agent's process has; "" when this process has made none
@@ -59,7 +62,7 @@ type tunnel struct {
 
 func newTunnel(g *Gateway, p *proxy, row store.SandboxInstance) *tunnel {
 	t := &tunnel{
-		g: g, id: row.SessionID, p: p, row: row, session: row.ACPSessionID, used: time.Now(),
+		g: g, id: row.SessionID, owner: cmp.Or(row.OfSession, row.SessionID), p: p, row: row, session: row.ACPSessionID, used: time.Now(),
 		linkAt: time.Now(), room: make(chan struct{}, 1), bell: make(chan struct{}, 1),
 		prompts: make(map[string]*prompt), asks: make(map[string]*ask),
 	}

@@ -144,7 +144,7 @@ func (r *turn) Kept(text string) {
 	hints := r.t.takeHints(m.at)
 	r.t.mu.Unlock()
 	r.t.p.ack(r.t.id, m.epoch, m.seq)
-	r.t.g.tell(r.t.id, hints)
+	r.t.g.tell(r.t.owner, hints)
 }
 
 // startClock and pauseClock are of the prompt's time, which stands still while a person is

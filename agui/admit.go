@@ -11,8 +11,8 @@ import "strconv"
 //     and neither text nor tool calls begin inside reasoning. What is closed for
 //     that reason is reopened, under its own id, when more of it comes, be it in a
 //     later run; its end is then left out.
-//   - A result ends its call. A step ends an open one of its name. A terminal event ends
-//     everything.
+//   - A result ends its call. A step ends an open one of its name; the end of a step that is
+//     not open is left out. A terminal event ends everything.
 //   - Reasoning without ids, as the retired THINKING_* events were, gets some.
 //
 // What cannot be made legal is a [*GrammarError]; nothing is appended and the
@@ -74,7 +74,10 @@ func (g *Grammar) admit(dst []Event, ev Event) ([]Event, error) {
 	case *ReasoningEnd:
 		return g.admitEnd(dst, ev, kindSpan, e.MessageID, e.SubagentRunID)
 	case *StepFinished:
-		return g.admitEnd(dst, ev, kindStep, e.StepName, e.SubagentRunID)
+		if g.findStep(e.StepName, e.SubagentRunID) < 0 {
+			return dst, nil // the end of none, or of one that a step of its name has ended
+		}
+		return g.put(dst, ev)
 	case *TextMessageStart:
 		return g.admitStart(dst, ev, kindText, e.MessageID, e.SubagentRunID)
 	case *ToolCallStart:
@@ -89,8 +92,12 @@ func (g *Grammar) admit(dst []Event, ev Event) ([]Event, error) {
 		return g.admitAgentEnd(dst, ev, laneOf(ev))
 	case *StepStarted:
 		// Two open steps of one name are fatal to official clients: the first ends. The
-		// producer's two ends are then one too many, which admitEnd leaves out.
-		return g.put(g.suspendIf(dst, g.findStep(e.StepName, e.SubagentRunID)), ev)
+		// producer's two ends are then one too many, and left out.
+		if i := g.findStep(e.StepName, e.SubagentRunID); i >= 0 {
+			first := g.drop(i)
+			dst = append(dst, endOf(&first))
+		}
+		return g.put(dst, ev)
 	case *RunFinished:
 		return g.admitFinish(dst, e)
 	case *RunError:
@@ -163,11 +170,7 @@ func (g *Grammar) reopen(dst []Event, i int) ([]Event, error) {
 
 // admitEnd leaves out the end of what Admit has ended already.
 func (g *Grammar) admitEnd(dst []Event, ev Event, k kind, id, tag string) ([]Event, error) {
-	open := g.find(k, id) >= 0
-	if k == kindStep {
-		open = g.findStep(id, tag) >= 0
-	}
-	if !open {
+	if g.find(k, id) < 0 {
 		if i := g.findAway(k, id, tag); i >= 0 {
 			g.takeAway(i)
 			return dst, nil
@@ -232,7 +235,7 @@ func (g *Grammar) suspendIf(dst []Event, i int) []Event {
 func (g *Grammar) findAway(k kind, id, tag string) int {
 	for i := len(g.away) - 1; i >= 0; i-- {
 		a := &g.away[i]
-		if a.kind == k && a.id == id && (a.owner == tag || tag == "" && k != kindStep) {
+		if a.kind == k && a.id == id && (a.owner == tag || tag == "") {
 			return i
 		}
 	}

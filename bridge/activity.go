@@ -8,27 +8,45 @@ import (
 	"aqueduct/agui"
 )
 
+// activityOf is the activity that an event shows or changes.
+func activityOf(ev agui.Event) string {
+	switch e := ev.(type) {
+	case *agui.ActivitySnapshot:
+		return e.MessageID
+	case *agui.ActivityDelta:
+		return e.MessageID
+	}
+	return ""
+}
+
 // verifyActivity passes an activity event on if it applies to what clients show. One that does
 // not is a warning, and for an activity that is shown its content as it stands: official
 // clients throw a whole stream away for a malformed patch, and warn of one that does not fit.
+// The content is repeated once until a change applies again: an agent that sends nothing but
+// wrong patches must not have a large activity written for each.
 func (r *run) verifyActivity(ev agui.Event) []agui.Event {
 	err := r.fold.CheckActivity(ev)
 	if err == nil {
+		delete(r.activityRefused, activityOf(ev))
 		return []agui.Event{ev}
 	}
 	var rejected *agui.ActivityError
 	if !errors.As(err, &rejected) {
 		return nil
 	}
-	out := []agui.Event{&agui.Custom{Name: "activity_rejected", Value: mustJSON(struct {
+	out := []agui.Event{&agui.Custom{Name: "activity_not_applied", Value: mustJSON(struct {
 		MessageID string `json:"messageId"`
 		Event     string `json:"event"`
-		Reason    string `json:"reason"`
+		Code      string `json:"code"`
 	}{rejected.MessageID, string(ev.EventType()), rejected.Reason})}}
 	shown, ok := r.fold.Activity(rejected.MessageID)
-	if _, delta := ev.(*agui.ActivityDelta); !ok || !delta {
+	if _, delta := ev.(*agui.ActivityDelta); !ok || !delta || r.activityRefused[shown.ID] {
 		return out
 	}
+	if r.activityRefused == nil {
+		r.activityRefused = make(map[string]bool)
+	}
+	r.activityRefused[shown.ID] = true
 	return append(out, &agui.ActivitySnapshot{
 		Sub: agui.Sub{SubagentRunID: shown.SubagentRunID}, MessageID: shown.ID, ActivityType: shown.ActivityType,
 		Content: append(json.RawMessage(nil), shown.Activity...),

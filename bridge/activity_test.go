@@ -63,7 +63,7 @@ func TestActivitiesAreVerified(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t, &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output {
-				return append(outputs(picture("a", `{"n":9007199254740993}`), c.event, redraw("a", "plan", `[{"op":"add","path":"/ok","value":true}]`)), done())
+				return append(outputs(picture("a", `{"n":9007199254740993}`), c.event, c.event, redraw("a", "plan", `[{"op":"add","path":"/ok","value":true}]`)), done())
 			}})
 			events := h.chat(ask("t1", "hi"))
 			r := readStrictly(t, events)
@@ -74,9 +74,10 @@ func TestActivitiesAreVerified(t *testing.T) {
 			if c.reason == agui.ActivityUnknown {
 				id = "b"
 			}
-			want := `{"type":"CUSTOM","name":"activity_rejected","value":{"messageId":"` + id + `","event":"` + string(c.event.EventType()) + `","reason":"` + c.reason + `"}}`
-			if c.again {
-				want += "\n" + string(picture("a", `{"n":9007199254740993}`).AppendJSON(nil))
+			warning := `{"type":"CUSTOM","name":"activity_not_applied","value":{"messageId":"` + id + `","event":"` + string(c.event.EventType()) + `","code":"` + c.reason + `"}}`
+			want := warning + "\n" + warning
+			if c.again { // once, however often it does not apply
+				want = warning + "\n" + string(picture("a", `{"n":9007199254740993}`).AppendJSON(nil)) + "\n" + warning
 			}
 			snapshots := strings.SplitN(lines(events, agui.TypeCustom, agui.TypeActivitySnapshot), "\n", 2)
 			if len(snapshots) != 2 || snapshots[1] != want {
@@ -104,7 +105,7 @@ func TestAnActivityLivesOnInLaterRuns(t *testing.T) {
 	h.restart()
 	h.chat(answer("t1", yes(h.approvals()[0].ID)))
 	events := h.log("t1")
-	if got := lines(events, agui.TypeCustom); strings.Count(got, "activity_rejected") != 1 || !strings.Contains(got, `"messageId":"b"`) {
+	if got := lines(events, agui.TypeCustom); strings.Count(got, "activity_not_applied") != 1 || !strings.Contains(got, `"messageId":"b"`) {
 		t.Errorf("rejected: %s", got)
 	}
 	readStrictly(t, events)

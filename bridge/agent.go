@@ -28,8 +28,8 @@ type Pauser interface {
 
 // Forgetter is an Agent that keeps something for each Session.
 type Forgetter interface {
-	// Forget gives up what is kept for a Session that is being deleted.
-	Forget(ctx context.Context, sessionID string) error
+	// Forget gives up what is kept under a Call's InstanceID: its Session is being deleted.
+	Forget(ctx context.Context, instanceID string) error
 }
 
 // Turn is one prompt being answered upstream. Next is called from one goroutine; Cancel, Release and an
@@ -54,11 +54,16 @@ type Answerer interface {
 
 // Call is what an Agent is called with.
 type Call struct {
-	SessionID   string
+	SessionID string
+	// InstanceID is what the Agent keeps anything for this Session under: the Session's id for the thread's own Agent,
+	// another for each further one that is addressed in it.
+	InstanceID  string
+	ThreadID    string // the client's name of the Session
 	TurnID      string
 	AgentID     string
 	UserID      string
-	Traceparent string
+	Traceparent string // W3C trace context: the span in which the Agent is called
+	Tracestate  string
 	RunToken    string
 	// Messages is the transcript, the prompt last. Large parts that clients sent are data again here, but for an Agent
 	// that is a PromptReader.
@@ -72,6 +77,9 @@ type Call struct {
 	ForwardedProps json.RawMessage
 	// Mark is the Mark of the Session's newest Output that was kept, "" when none had one.
 	Mark string
+	// Branched says that Messages do not continue what the Session's Turn before was given: something was edited, or is to
+	// be answered again. An Agent that keeps a conversation of its own must begin another.
+	Branched bool
 	// Unprompted says that no prompt began this Turn: the Agent spoke by itself.
 	Unprompted bool
 }

@@ -12,6 +12,7 @@ import (
 
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/trace"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -60,11 +61,9 @@ func (t *turn) askPerson(ctx context.Context, q *Question, v policy.Verdict) err
 		pause = store.TurnPausedApproval
 		moves = append(moves, store.InsertApproval{Approval: approval})
 		moves = append(moves, t.s.m.cfg.Notices.Moves(inbox.Question{Call: row, Approval: approval}, t.s.row)...)
-		records = append(records, t.record("approval_created", mustJSON(map[string]string{
-			"approval_id": row.ID, "tool_name": approval.Tool, "title": approval.Title, "args_sha256": approval.ArgsSHA256,
-		})))
+		records = append(records, trace.ApprovalRecord(approval))
 	} else {
-		records = append(records, t.record("tool_call_created", mustJSON(map[string]string{"tool_call_id": row.ID, "tool_name": row.Name})))
+		records = append(records, trace.Created(row), trace.Dispatched(row, "", "", row.CreatedAt, row.ExpiresAt))
 	}
 	if t.row.Status == store.TurnPausedApproval { // whatever else is open, a person is waited for
 		pause = store.TurnPausedApproval

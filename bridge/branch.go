@@ -106,10 +106,14 @@ func (in *intake) undelivered(turnID string) bool {
 	return known && !spoke && !over
 }
 
-// findRegenerate is for a body that ends in a user's message we know.
+// findRegenerate is for a body that ends in a user's message we know. One with a thought behind that message has part of
+// the answer: its client comes back.
 func (in *intake) findRegenerate(ctx context.Context, known map[string]bool) error {
-	last := lastSaid(in.req.Messages)
-	if last == nil || last.Role != agui.RoleUser || !known[last.ID] {
+	if len(in.req.Messages) == 0 {
+		return nil
+	}
+	last := &in.req.Messages[len(in.req.Messages)-1]
+	if last.Role != agui.RoleUser || !known[last.ID] {
 		return nil
 	}
 	p, err := in.tx.MessagePlace(ctx, store.System(), in.session.ID, last.ID)

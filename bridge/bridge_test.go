@@ -22,6 +22,7 @@ import (
 	"aqueduct/policy"
 	"aqueduct/store"
 	"aqueduct/store/broker/local"
+	"aqueduct/store/postgres"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
 )
@@ -43,7 +44,9 @@ type house struct {
 	held     *held        // instead of agent
 	other    bridge.Agent // instead of both
 	onBusy   string
+	postgres bool // path is the DSN of a server
 	replica  string
+	name     string // of the replica, beside "test"
 	policy   *policy.Policy
 	who      store.Principal
 	limits   bridge.Limits
@@ -69,12 +72,12 @@ func newHouseWith(t *testing.T, agent *scripted, limits bridge.Limits) *house {
 func (h *house) start() {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	st, err := sqlite.Open(ctx, h.path, sqlite.Options{})
+	st, err := h.open(ctx)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	replica := uuid.NewString()
-	if err := st.Register(ctx, store.Replica{ID: replica, Name: "test"}); err != nil {
+	if err := st.Register(ctx, store.Replica{ID: replica, Name: "test" + h.name}); err != nil {
 		h.t.Fatal(err)
 	}
 	logger := slog.New(slog.NewTextHandler(h.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -116,6 +119,13 @@ func (h *house) start() {
 			h.t.Error(err)
 		}
 	})
+}
+
+func (h *house) open(ctx context.Context) (store.Store, error) {
+	if h.postgres {
+		return postgres.Open(ctx, h.path, postgres.Options{})
+	}
+	return sqlite.Open(ctx, h.path, sqlite.Options{})
 }
 
 // restart stops everything and starts a new process, as it were, on the same database.

@@ -163,7 +163,7 @@ func (t *turn) emit(ev agui.Event) error {
 		return nil
 	}
 	for _, whole := range t.halves.Join(nil, ev) {
-		for _, ev := range t.carry.on(whole) {
+		for _, ev := range t.carry.on(t.named(whole)) {
 			for _, ev := range t.run.verifyActivity(ev) {
 				if err := t.run.emit(ev); err != nil {
 					return err

@@ -52,9 +52,15 @@ func (s *Sessions) hide(ctx context.Context, who store.Principal, session store.
 	if err := s.quiesce(ctx, session.ID, who.User); err != nil {
 		return err
 	}
-	if f, ok := s.cfg.Agents.agent(session.AgentID).(Forgetter); ok {
-		if err := f.Forget(ctx, session.ID); err != nil {
-			return err
+	agents, err := s.agentsOf(ctx, session)
+	if err != nil {
+		return err
+	}
+	for _, id := range agents {
+		if f, ok := s.cfg.Agents.agent(id).(Forgetter); ok {
+			if err := f.Forget(ctx, InstanceID(session, id)); err != nil {
+				return err
+			}
 		}
 	}
 	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {

@@ -57,6 +57,7 @@ type intake struct {
 	fresh     []agui.Message  // messages of the user that are new
 	answers   []given         // what answers a Question of this Session
 	settled   []inbox.Settled // Questions this request settled
+	dropped   []agui.Message  // what a client says that others said, which is not taken
 	answering bool            // it answers something, of this Session or not
 	notes     []agui.Event    // what the client must hear beside the log
 	active    *store.Turn     // the Turn under way
@@ -92,6 +93,11 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	if !in.last && (v == refuseBusy || v == takeJoin && in.branch != nil && in.under.tailed) {
 		return Reply{}, false, errTailed
 	}
+	if in.exists && (v == takeJoin || v == takeAnswer) {
+		if err := in.noteDropped(ctx); err != nil {
+			return Reply{}, false, err
+		}
+	}
 	if v == takeJoin && !in.req.JoinOnly && len(in.fresh) > 0 && len(in.req.Answers) == 0 {
 		in.note("message_not_taken", map[string]any{"ids": idsOf(in.fresh)})
 	}
@@ -122,7 +128,7 @@ func (in *intake) load(ctx context.Context) error {
 	}
 	in.profile = mustJSON(profile)
 	if !in.exists {
-		in.fresh = usersOf(in.req.Messages, nil)
+		in.fresh, in.dropped = usersOf(in.req.Messages, nil), droppedOf(in.req.Messages, nil, false)
 		return nil
 	}
 	active, err := in.tx.ActiveTurn(ctx, store.System(), in.session.ID)
@@ -135,7 +141,7 @@ func (in *intake) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	in.known, in.fresh = known, usersOf(in.req.Messages, known)
+	in.known, in.fresh, in.dropped = known, usersOf(in.req.Messages, known), droppedOf(in.req.Messages, known, in.active != nil)
 	answers := append(in.req.Answers, toolAnswers(in.req.Messages, known)...)
 	in.answering = len(answers) > 0
 	return in.matchAnswers(ctx, answers)

@@ -38,14 +38,14 @@ func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done b
 		offerStanding(q, j.call, v)
 		return v, false, nil
 	}
-	if err := t.keep(ctx, []store.Record{t.record(store.RecordDecision, j.record())}); err != nil {
+	if err := t.keep(ctx, []store.Record{t.decisionRecord(j.record())}); err != nil {
 		return v, false, err
 	}
 	switch err := t.pump.answer(ctx, a); {
 	case cannotResume(err): // it ended to wait, or is gone: a person decides, and it is called again
 		j.verdict.Action, j.verdict.Reason = policy.Ask, "The agent cannot be answered at once."
 		offerStanding(q, j.call, j.verdict)
-		return v, false, t.keep(ctx, []store.Record{t.record(store.RecordDecision, j.record())})
+		return v, false, t.keep(ctx, []store.Record{t.decisionRecord(j.record())})
 	case err != nil:
 		return v, false, asFailure(err)
 	case j.verdict.Action == policy.Block:
@@ -57,7 +57,7 @@ func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done b
 // verdict is the policy's. A Grant that makes it an allow is used, once, before it counts.
 func (t *turn) verdict(ctx context.Context, call policy.Call) (policy.Verdict, error) {
 	now, cfg := time.Now(), t.s.m.cfg
-	grants, err := inbox.Grants(ctx, cfg.Store, t.s.row, now)
+	grants, err := inbox.Grants(ctx, cfg.Store, answering(t.s.row, t.row), now)
 	if err != nil {
 		return policy.Verdict{}, err
 	}

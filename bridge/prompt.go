@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -15,6 +16,9 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 		if err := in.newSession(ctx); err != nil {
 			return Reply{}, false, err
 		}
+	}
+	if err := in.noteDropped(ctx); err != nil {
+		return Reply{}, false, err
 	}
 	run, err := in.queueTurn(ctx, in.req.RunID)
 	if err != nil {
@@ -55,11 +59,12 @@ func (in *intake) newSession(ctx context.Context) error {
 
 // queueTurn writes a prompt: its messages, a queued Turn, and its first Run, reserved.
 func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.Run, err error) {
-	if a := in.req.AgentID; a != "" && a != in.session.AgentID {
-		return store.Run{}, &Refusal{Code: RefusedUnknownAgent, Message: "This thread belongs to another agent."}
+	agent := cmp.Or(in.req.AgentID, in.session.AgentID)
+	if agent != in.session.AgentID && in.s.cfg.Agents.agent(agent) == nil {
+		return store.Run{}, &Refusal{Code: RefusedUnknownAgent, Message: "There is no agent of that name here."}
 	}
 	if rules := in.s.cfg.Policy; rules != nil {
-		if v := rules.MayUse(policy.Principal(in.req.Principal), in.session.AgentID); v.Action == policy.Block {
+		if v := rules.MayUse(policy.Principal(in.req.Principal), agent); v.Action == policy.Block {
 			return store.Run{}, &Refusal{Code: RefusedForbiddenAgent, Message: "You may not use this agent. " + v.Reason}
 		}
 	}
@@ -76,11 +81,13 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.R
 	if externalID == "" {
 		run.ExternalID = run.ID
 	}
+	span := in.req.traceContext()
 	turn := store.Turn{
-		ID: run.ID, SessionID: in.session.ID, AgentID: in.session.AgentID, Status: store.TurnQueued, CreatedAt: now,
+		ID: run.ID, SessionID: in.session.ID, AgentID: agent, Status: store.TurnQueued, CreatedAt: now,
 		Roles:        mustJSON(in.req.Principal.Roles),
-		Input:        mustJSON(turnInput{Context: in.req.Context, Props: in.req.Props, Traceparent: in.req.Traceparent, Queued: in.active != nil}),
+		Input:        mustJSON(turnInput{Context: in.req.Context, Props: in.req.Props, Queued: in.active != nil}),
 		BranchedFrom: in.branch.branchedFrom(),
+		Traced:       true, Traceparent: span.Traceparent(), Tracestate: span.State,
 	}
 	in.queued = turn
 	if err := in.tx.InsertTurn(ctx, turn); err != nil {
@@ -94,6 +101,9 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.R
 	}
 	for i := range in.fresh {
 		if in.fresh[i], err = in.insertMessage(ctx, in.fresh[i], run.ID); err != nil {
+			return run, err
+		}
+		if err := in.tx.InsertRecord(ctx, inputRecord(in.session.ID, run.ID, in.fresh[i])); err != nil {
 			return run, err
 		}
 	}

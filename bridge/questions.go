@@ -177,7 +177,7 @@ func (t *turn) questions(ctx context.Context) (all []inbox.Question, err error) 
 		all, err = questionsOf(ctx, t.s.m.cfg.Store, t.row.ID)
 		return err
 	})
-	t.called = len(all) > 0
+	t.called, t.waits = len(all) > 0, slices.Clone(all)
 	for _, q := range all {
 		if q.Call.Kind == store.KindServer {
 			t.know(q.Call)

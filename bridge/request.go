@@ -30,7 +30,8 @@ type ChatRequest struct {
 	State       json.RawMessage
 	Props       json.RawMessage
 	BodyHash    []byte
-	Traceparent string
+	Traceparent string // as the request brought them; one that is not valid begins a trace of ours
+	Tracestate  string
 	JoinOnly    bool   // POST /api/agui/connect: nothing is started or settled
 	ParentRunID string // AG-UI's, "" when the client named none
 	OnBusy      string // OnBusyRefuse, OnBusyQueue, or "" for the server's own

@@ -60,6 +60,9 @@ func (s *Sessions) revoke(ctx context.Context, tx store.Tx, who store.Principal,
 	if !won {
 		return late
 	}
-	_, err = tx.MoveApproval(ctx, inbox.RevokedApproval(q, who.User, now))
-	return err
+	if _, err = tx.MoveApproval(ctx, inbox.RevokedApproval(q, who.User, now)); err != nil {
+		return err
+	}
+	d := inbox.Decision{Status: store.ApprovalCancelled, By: who.User, Via: inbox.ViaRevoke}
+	return tx.InsertRecord(ctx, inbox.DecisionRecord(q, d, now))
 }

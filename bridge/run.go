@@ -28,15 +28,16 @@ type run struct {
 	stateRefused bool         // the last change was not taken, and the state was told since
 	changes      stateChanges // of this Run
 
-	events    []byte // encoded, joined by "\n", not yet put
-	n         int
-	bytes     int // of all events so far
-	admitted  []agui.Event
-	assistant string                 // id of the newest assistant message of this Run
-	text      *agui.TextMessageStart // of the text message that is open; nil when none is
-	spoke     bool                   // a text delta was seen
-	usage     []agui.TokenUsage
-	recalled  map[string]bool // activities that were looked for in earlier Runs
+	events          []byte // encoded, joined by "\n", not yet put
+	n               int
+	bytes           int // of all events so far
+	admitted        []agui.Event
+	assistant       string                 // id of the newest assistant message of this Run
+	text            *agui.TextMessageStart // of the text message that is open; nil when none is
+	spoke           bool                   // a text delta was seen
+	usage           []agui.TokenUsage
+	recalled        map[string]bool // activities that were looked for in earlier Runs
+	activityRefused map[string]bool // activities whose last change was not applied
 }
 
 // openRun makes the reserved row the open Run of the Turn.
@@ -199,15 +200,17 @@ func (r *run) endWith(ctx context.Context, e ending) (lost []int, err error) {
 		ID: r.row.ID, From: store.RunRunning, To: status, LastSeq: r.t.s.log.Last() + int64(r.n),
 		ErrorCode: e.code(), EndedAt: now,
 	})
+	var records []store.Record
 	if e.turn != "" {
-		moves = append(moves, r.turnMove(e, now))
+		move := r.turnMove(e, now)
+		moves, records = append(moves, move), r.endRecords(e, move.Usage, now)
 	}
 	moves = append(moves, r.transcript(now)...)
 	moves = append(moves, store.SessionMove{ID: r.t.s.id, State: r.state.JSON(), UpdatedAt: now})
 	if changed := r.changes.encode(); changed != nil {
 		moves = append(moves, store.RunStateChanges{ID: r.row.ID, Changes: changed})
 	}
-	lost, err = r.keep(ctx, nil, moves...)
+	lost, err = r.keep(ctx, records, moves...)
 	if err != nil {
 		return nil, err
 	}
@@ -227,6 +230,10 @@ func (r *run) closed(e ending, status store.RunStatus) {
 	if f := t.s.m.cfg.Meter.RunEnded; f != nil {
 		f(string(status))
 	}
+	if f := t.s.m.cfg.Meter.TurnEnded; f != nil && e.turn != "" {
+		total, paused := t.times(time.Now())
+		f(string(e.turn), total, total-paused)
+	}
 }
 
 func (r *run) terminal(e ending) agui.Event {
@@ -238,7 +245,7 @@ func (r *run) terminal(e ending) agui.Event {
 	}
 }
 
-func (r *run) turnMove(e ending, now time.Time) store.Move {
+func (r *run) turnMove(e ending, now time.Time) store.TurnMove {
 	m := store.TurnMove{
 		ID: r.t.row.ID, From: []store.TurnStatus{r.t.row.Status}, To: e.turn, EndedAt: now,
 		TokenHash: []byte{}, Upstream: store.UpstreamNone, Usage: usageJSON(r.usage), ErrorCode: e.code(),

@@ -45,7 +45,10 @@ type Config struct {
 type Meter struct {
 	RunEnded   func(outcome string)
 	FirstToken func(since time.Duration)
-	Stranded   func() // a Turn had to be ended that nothing moved any more
+	// TurnEnded hears how a Turn ended, how long it took since its prompt, and how much of that no Question was open.
+	TurnEnded func(status string, took, active time.Duration)
+	Settled   func(inbox.Question) // a Question was, by whoever or whatever
+	Stranded  func()               // a Turn had to be ended that nothing moved any more
 }
 
 // Sessions drives the Sessions this replica owns and takes requests for all.

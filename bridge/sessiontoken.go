@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -57,18 +58,18 @@ func (s *Sessions) sessionTurn(ctx context.Context, id, token string) (store.Tur
 	if err := fitsAny(token, instance.TokenHash); err != nil {
 		return store.Turn{}, err
 	}
-	turn, err := s.cfg.Store.ActiveTurn(ctx, store.System(), id)
-	if !errors.Is(err, store.ErrNotFound) {
-		return turn, err
-	}
-	last, err := s.cfg.Store.LastRun(ctx, store.System(), id)
+	session := cmp.Or(instance.OfSession, id)
+	turn, err := s.cfg.Store.ActiveTurn(ctx, store.System(), session)
 	if errors.Is(err, store.ErrNotFound) {
-		return store.Turn{}, ErrRunToken
+		var last store.Run
+		if last, err = s.cfg.Store.LastRun(ctx, store.System(), session); err == nil {
+			turn, err = s.cfg.Store.Turn(ctx, store.System(), last.TurnID)
+		}
 	}
-	if err != nil {
-		return store.Turn{}, err
+	if errors.Is(err, store.ErrNotFound) || err == nil && instance.AgentID != "" && turn.AgentID != instance.AgentID {
+		return store.Turn{}, ErrRunToken // in another Agent's Turn it has nothing to call for
 	}
-	return s.cfg.Store.Turn(ctx, store.System(), last.TurnID)
+	return turn, err
 }
 
 // fitsAny checks a token against each of the hashes that were kept.

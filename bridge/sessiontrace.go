@@ -9,15 +9,17 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
 const (
 	// traceBytes is about how much of a log one Read takes.
 	traceBytes = 1 << 20
-	// inputLead is how much older than its Turn a message may be that began it: both ids are made
-	// for the same request.
-	inputLead = time.Minute
+	// bytesPerEntry is about how much of it is read for each entry that is asked for, and leastTraceBytes the least: a
+	// page costs about what it shows.
+	bytesPerEntry   = 1 << 10
+	leastTraceBytes = 16 << 10
 	// SourceAGUI is the source of entries that are events of the log.
 	SourceAGUI store.RecordSource = "agui"
 )
@@ -38,25 +40,32 @@ type TraceEntry struct {
 	TS      time.Time
 	Payload []byte
 	At      TraceCursor // behind it
+
+	seq int64 // of the event that it is, or stands beside
 }
 
-// SessionTrace reads everything that is on record of one Session: the events of all its Runs,
-// the life of its Turns as their rows have it, and all Records, those of no Turn too. Nothing that is
-// committed later can appear before what was read.
-type SessionTrace struct {
-	s  *Sessions
-	in store.Scope
-	id string
+// Trace reads everything that is on record of one Session, or of one Turn of it: the events of its Runs, and its Records;
+// of a Session those of no Turn too. Nothing that is committed later can appear before what was read.
+type Trace struct {
+	s       *Sessions
+	in      store.Scope
+	session string
+	turn    *store.Turn // nil: all of the Session
 }
 
 // SessionTrace is the trace of a Session that the Scope sees.
-func (s *Sessions) SessionTrace(in store.Scope, sessionID string) *SessionTrace {
-	return &SessionTrace{s: s, in: in, id: sessionID}
+func (s *Sessions) SessionTrace(in store.Scope, sessionID string) *Trace {
+	return &Trace{s: s, in: in, session: sessionID}
+}
+
+// TurnTrace is the trace of a Turn that the Scope sees.
+func (s *Sessions) TurnTrace(in store.Scope, turn store.Turn) *Trace {
+	return &Trace{s: s, in: in, session: turn.SessionID, turn: &turn}
 }
 
 // Read gives up to n entries behind a cursor, oldest first; none when there is nothing more
-// now. Both series keep their own order and are joined by time.
-func (t *SessionTrace) Read(ctx context.Context, at TraceCursor, n int) ([]TraceEntry, error) {
+// now. Both series keep their own order and are joined by their positions and times.
+func (t *Trace) Read(ctx context.Context, at TraceCursor, n int) ([]TraceEntry, error) {
 	if err := t.sequence(ctx); err != nil {
 		return nil, err
 	}
@@ -65,7 +74,7 @@ func (t *SessionTrace) Read(ctx context.Context, at TraceCursor, n int) ([]Trace
 		if err != nil {
 			return nil, err
 		}
-		records, err := t.s.cfg.Store.RecordsOfSession(ctx, t.in, t.id, at.Pos, n)
+		records, err := t.records(ctx, at.Pos, n)
 		if err != nil || len(log)+len(records) == 0 {
 			return nil, err
 		}
@@ -77,25 +86,45 @@ func (t *SessionTrace) Read(ctx context.Context, at TraceCursor, n int) ([]Trace
 	}
 }
 
-// sequence gives positions to Records that have none.
-func (t *SessionTrace) sequence(ctx context.Context) error {
+func (t *Trace) turnID() string {
+	if t.turn == nil {
+		return ""
+	}
+	return t.turn.ID
+}
+
+// sequence gives positions to Records that have none: for a Turn, as far as it goes.
+func (t *Trace) sequence(ctx context.Context) error {
 	st := t.s.cfg.Store
 	for {
-		some, err := st.RecordsUnsequenced(ctx, t.in, t.id)
+		some, err := st.RecordsUnsequenced(ctx, t.in, t.session, t.turnID())
 		if err != nil || !some {
 			return err
 		}
 		err = st.InTx(ctx, func(tx store.Tx) error {
-			if _, err := tx.LockSession(ctx, t.in, t.id); err != nil {
+			if _, err := tx.LockSession(ctx, t.in, t.session); err != nil {
 				return err
 			}
-			_, err := tx.SequenceRecords(ctx, t.id, store.MaxPageLimit)
+			_, err := tx.SequenceRecords(ctx, t.session, store.MaxPageLimit)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// records are the Records behind a position.
+func (t *Trace) records(ctx context.Context, after int64, n int) ([]store.PlacedRecord, error) {
+	switch {
+	case t.turn == nil:
+		return t.s.cfg.Store.RecordsOfSession(ctx, t.in, t.session, after, n)
+	case t.turn.Traced:
+		return t.s.cfg.Store.PlacedRecordsOfTurn(ctx, t.in, t.turn.ID, after, n)
+	}
+	all, err := oldTrace(ctx, t.s.cfg.Store, t.in, *t.turn)
+	all = all[min(int(after), len(all)):]
+	return all[:min(n, len(all))], err
 }
 
 // joinTrace joins the two series until there are n entries or one of a full series is used up,
@@ -107,7 +136,7 @@ func joinTrace(log []TraceEntry, moreLog bool, records []store.PlacedRecord, at 
 		if len(log) == 0 && moreLog || len(records) == 0 && moreRecords {
 			break
 		}
-		if len(log) == 0 || len(records) > 0 && begins(records[0].Record, log[0].TS) {
+		if len(log) == 0 || len(records) > 0 && standsBefore(records[0].Record, log[0]) {
 			r := records[0]
 			records, at.Pos = records[1:], r.Pos
 			entries = append(entries, TraceEntry{ID: r.ID, TurnID: r.TurnID, Source: r.Source, Type: r.Type, TS: r.TS, Payload: r.Payload, At: at})
@@ -121,36 +150,102 @@ func joinTrace(log []TraceEntry, moreLog bool, records []store.PlacedRecord, at 
 	return entries, at
 }
 
-// begins reports whether a Record stands before what the log has of a time.
-func begins(r store.Record, log time.Time) bool { return r.TS.Before(log) }
+// standsBefore reports whether a Record stands before what the log has at a place. The owner of the Session kept a Turn's
+// life at a position of the log; anything else is joined by time.
+func standsBefore(r store.Record, log TraceEntry) bool {
+	switch r.Type {
+	case trace.RunStarted, trace.AgentInvokeStarted, trace.AgentInvokeDone, trace.RunDone, trace.RunFailed:
+		if r.AtSeq >= 0 {
+			return r.AtSeq < log.seq
+		}
+		return !r.TS.After(log.TS) && (r.Type == trace.RunStarted || r.Type == trace.AgentInvokeStarted) || r.TS.Before(log.TS)
+	case trace.UserInput:
+		return !r.TS.After(log.TS)
+	}
+	return r.TS.Before(log.TS)
+}
 
-// log gives up to n entries of the log behind the cursor: each event, before the first of a
-// Run how that began, and behind its last how it ended. more says that the log may go on.
-func (t *SessionTrace) log(ctx context.Context, at TraceCursor, n int) (entries []TraceEntry, more bool, err error) {
-	rows, err := t.s.cfg.Store.Events(ctx, t.in, t.id, at.Seq, traceBytes)
-	if err != nil || len(rows) == 0 {
-		return nil, false, err
+// log gives up to n entries of the log behind the cursor: each event and, in the trace of a Session, around the Runs of a
+// Turn that is not traced how those began and ended. more says that the log may go on.
+func (t *Trace) log(ctx context.Context, at TraceCursor, n int) (entries []TraceEntry, more bool, err error) {
+	slices := []stretch{{after: at.Seq}}
+	if t.turn != nil {
+		if slices, err = t.stretches(ctx, at.Seq); err != nil {
+			return nil, false, err
+		}
 	}
-	runs, err := t.s.cfg.Store.RunsWithin(ctx, t.in, t.id, at.Seq+1, rows[len(rows)-1].LastSeq)
-	if err != nil {
-		return nil, false, err
-	}
-	size := 0
-	for _, row := range rows {
-		size += len(row.Data)
-	}
-	more = size >= traceBytes
+	left := min(max(n*bytesPerEntry, leastTraceBytes), traceBytes)
 	life := &turnLives{t: t, turns: make(map[string]store.Turn)}
+	for _, s := range slices {
+		for {
+			rows, err := t.s.cfg.Store.Events(ctx, t.in, t.session, s.after, left)
+			if err != nil {
+				return nil, false, err
+			}
+			if len(rows) == 0 {
+				break
+			}
+			over, err := t.read(ctx, life, rows, s, at, n, &entries)
+			if err != nil {
+				return nil, false, err
+			}
+			for _, row := range rows {
+				left -= len(row.Data)
+			}
+			if len(entries) >= n || left <= 0 {
+				return entries[:min(n, len(entries))], true, nil
+			}
+			if s.after = rows[len(rows)-1].LastSeq; over || t.turn == nil {
+				break
+			}
+		}
+	}
+	return entries, false, nil
+}
+
+// stretch is a part of the log: behind a position, up to another one (0: to the end of its Run, or of the log).
+type stretch struct {
+	after, last int64
+	run         *store.Run // whose slice it is; nil in the trace of a Session
+}
+
+// stretches are the slices of the Turn's Runs behind a position.
+func (t *Trace) stretches(ctx context.Context, after int64) (all []stretch, err error) {
+	runs, err := t.s.cfg.Store.RunsOfTurn(ctx, t.in, t.turn.ID)
+	for i, run := range runs {
+		if run.FirstSeq > 0 && (run.LastSeq == 0 || run.LastSeq > after) {
+			all = append(all, stretch{after: max(after, run.FirstSeq-1), last: run.LastSeq, run: &runs[i]})
+		}
+	}
+	return all, err
+}
+
+// read adds the events of rows that lie in a stretch. over says that the stretch ends in them.
+func (t *Trace) read(ctx context.Context, life *turnLives, rows []store.EventRow, s stretch, at TraceCursor, n int, entries *[]TraceEntry) (over bool, err error) {
+	var runs []store.Run
+	if s.run == nil {
+		if runs, err = t.s.cfg.Store.RunsWithin(ctx, t.in, t.session, s.after+1, rows[len(rows)-1].LastSeq); err != nil {
+			return false, err
+		}
+	}
 	for _, row := range rows {
 		eventlog.Each([]store.EventRow{row}, func(seq int64, event []byte) bool {
-			if seq <= at.Seq {
+			if seq <= s.after {
 				return true
 			}
+			if over = s.last > 0 && seq > s.last; over {
+				return false
+			}
+			run := s.run
+			if run == nil {
+				run = runOf(runs, seq)
+			}
 			var around []TraceEntry
-			if around, err = life.around(ctx, runOf(runs, seq), row, seq, event); err != nil {
+			if around, err = life.around(ctx, run, row, seq, event); err != nil {
 				return false
 			}
 			for i := range around {
+				around[i].seq = seq
 				if around[i].At = (TraceCursor{Seq: seq - 1, Part: i + 1}); i == len(around)-1 {
 					around[i].At = TraceCursor{Seq: seq}
 				}
@@ -158,17 +253,15 @@ func (t *SessionTrace) log(ctx context.Context, at TraceCursor, n int) (entries 
 			if seq == at.Seq+1 {
 				around = around[min(at.Part, len(around)-1):]
 			}
-			entries = append(entries, around...)
-			return len(entries) < n
+			*entries = append(*entries, around...)
+			over = s.run != nil && agui.IsTerminal(event) // the last of a slice
+			return !over && len(*entries) < n
 		})
-		if err != nil || len(entries) >= n {
+		if over || err != nil || len(*entries) >= n {
 			break
 		}
 	}
-	if len(entries) >= n {
-		entries, more = entries[:n], true
-	}
-	return entries, more, err
+	return over, err
 }
 
 // runOf is the Run whose slice holds a position.
@@ -181,9 +274,19 @@ func runOf(runs []store.Run, seq int64) *store.Run {
 	return nil
 }
 
+// isOld reports whether an event begins or ends a Run of a Turn that is not traced. In the trace of such a Turn itself what
+// its rows say is among the Records (oldTrace).
+func (l *turnLives) isOld(ctx context.Context, run store.Run, seq int64) (bool, error) {
+	if l.t.turn != nil || seq != run.FirstSeq && seq != run.LastSeq {
+		return false, nil
+	}
+	turn, err := l.turn(ctx, run.TurnID)
+	return err == nil && !turn.Traced, err
+}
+
 // turnLives reads the life of Turns from their rows, to stand beside the events of their Runs.
 type turnLives struct {
-	t     *SessionTrace
+	t     *Trace
 	turns map[string]store.Turn
 }
 
@@ -194,6 +297,9 @@ func (l *turnLives) around(ctx context.Context, run *store.Run, row store.EventR
 		return []TraceEntry{e}, nil
 	}
 	e.TurnID = run.TurnID
+	if old, err := l.isOld(ctx, *run, seq); !old {
+		return []TraceEntry{e}, err
+	}
 	var before, after []store.Record
 	var err error
 	if seq == run.FirstSeq {
@@ -226,14 +332,8 @@ func (l *turnLives) beginning(ctx context.Context, run store.Run) ([]store.Recor
 	}
 	var life []store.Record
 	if run.ID == turn.ID {
-		messages, err := l.t.s.cfg.Store.Messages(ctx, l.t.in, turn.SessionID, store.Page{After: idAt(turn.CreatedAt.Add(-inputLead)), Limit: store.MaxPageLimit})
-		if err != nil {
+		if life, err = oldInputs(ctx, l.t.s.cfg.Store, l.t.in, turn); err != nil {
 			return nil, err
-		}
-		for _, m := range messages {
-			if m.RunID == turn.ID && !m.Output {
-				life = append(life, told(turn, "user_input", m.ID, m.CreatedAt, m.Data))
-			}
 		}
 	}
 	for _, r := range lifeOf(turn, []store.Run{run}) {
@@ -259,6 +359,10 @@ func (l *turnLives) end(ctx context.Context, run store.Run) ([]store.Record, err
 	if err != nil {
 		return nil, err
 	}
+	kept, err := allRecords(ctx, l.t.s.cfg.Store, l.t.in, turn.ID)
+	if err != nil {
+		return nil, err
+	}
 	at := slices.IndexFunc(runs, func(r store.Run) bool { return r.ID == run.ID })
 	last := at == len(runs)-1 && turn.Status.Terminal()
 	var since time.Time
@@ -267,7 +371,7 @@ func (l *turnLives) end(ctx context.Context, run store.Run) ([]store.Record, err
 	}
 	var life []store.Record
 	for _, call := range calls {
-		for _, r := range lifeOfCall(turn, call) {
+		for _, r := range notKept(lifeOfCall(turn, call), kept) {
 			if r.TS.After(since) && (last || !r.TS.After(run.EndedAt)) {
 				life = append(life, r)
 			}

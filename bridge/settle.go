@@ -110,6 +110,7 @@ func (by decider) load(ctx context.Context, tx store.Tx, id string) (inbox.Quest
 // carryOn has done at once, instead of when it is looked for, what is to be done now that
 // Questions are kept as settled.
 func (s *Sessions) carryOn(all ...inbox.Settled) {
+	s.measure(all...)
 	for _, settled := range all {
 		if settled.Question.Proxied() && s.cfg.Tools != nil {
 			s.cfg.Tools.Decided(settled.Question)
@@ -117,6 +118,15 @@ func (s *Sessions) carryOn(all ...inbox.Settled) {
 	}
 	if len(all) > 0 {
 		s.cfg.Notices.Kept()
+	}
+}
+
+// measure counts Questions that were settled, once that is kept.
+func (s *Sessions) measure(all ...inbox.Settled) {
+	for _, settled := range all {
+		if f := s.cfg.Meter.Settled; f != nil && settled.Won {
+			f(settled.Question)
+		}
 	}
 }
 

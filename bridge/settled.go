@@ -8,6 +8,7 @@ import (
 
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/internal/failpoint"
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
@@ -175,6 +176,7 @@ func (t *turn) answerAgent(ctx context.Context, p passing, moves []store.Move) e
 	}
 	moves = append(moves, t.statusMoves(p.status)...)
 	call := Call{}
+	var records []store.Record
 	if p.again {
 		full, err := t.callIn(ctx, t.run.row.ID, t.run.profile)
 		if err != nil {
@@ -182,8 +184,9 @@ func (t *turn) answerAgent(ctx context.Context, p passing, moves []store.Move) e
 		}
 		call = full.Call
 		moves = append(moves, t.calledMove(&call))
+		records = t.invokeRecords(t.lastSeq(), trace.BecauseAnswers, now, &call)
 	}
-	lost, err := t.keepAll(ctx, nil, moves...)
+	lost, err := t.keepAll(ctx, records, moves...)
 	if err != nil {
 		return err
 	}
@@ -320,7 +323,8 @@ func (t *turn) callWith(ctx context.Context, answers []Answer) error {
 	if err != nil {
 		return err
 	}
-	if err := t.keep(ctx, nil, append(moves, t.calledMove(&call.Call))...); err != nil {
+	again := t.invokeRecords(t.lastSeq(), trace.BecauseAnswers, time.Now(), &call.Call)
+	if err := t.keep(ctx, again, append(moves, t.calledMove(&call.Call))...); err != nil {
 		return err
 	}
 	return t.readAgain(ctx, call.Call, answers)
@@ -384,7 +388,9 @@ func (t *turn) settleAll(ctx context.Context, ids []string, d inbox.Decision) er
 		return nil
 	}
 	m := t.s.m
+	var done []inbox.Settled
 	err := patiently(ctx, func() error {
+		done = done[:0]
 		return m.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 			session, err := tx.LockSession(ctx, store.System(), t.s.id)
 			for i := 0; i < len(ids) && err == nil; i++ {
@@ -394,11 +400,16 @@ func (t *turn) settleAll(ctx context.Context, ids []string, d inbox.Decision) er
 				}
 				one := d
 				one.Told = q.Call.RunID == ""
-				_, err = m.settler.Apply(ctx, tx, session, q, one, store.Principal{Tenant: session.Tenant, User: d.CancelledBy})
+				var settled inbox.Settled
+				settled, err = m.settler.Apply(ctx, tx, session, q, one, store.Principal{Tenant: session.Tenant, User: d.CancelledBy})
+				done = append(done, settled)
 			}
 			return err
 		})
 	})
+	if err == nil {
+		m.measure(done...)
+	}
 	m.cfg.Notices.Kept()
 	for _, id := range ids {
 		m.deadlines.Disarm(id)

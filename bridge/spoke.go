@@ -1,32 +1,61 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"time"
 
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
-// Spoke says that a Session's upstream has something to say although no Turn reads it. A
-// Turn under way is looked after; with none one begins that nobody prompted. Saying it twice does no harm.
-func (s *Sessions) Spoke(ctx context.Context, sessionID string) error {
+// Spoke says that an upstream, named by the InstanceID of its calls, has something to say although no Turn reads it. A
+// Turn of its Agent's that is under way is looked after; with none one begins that nobody prompted, behind what other
+// Agents are at. Saying it twice does no harm.
+func (s *Sessions) Spoke(ctx context.Context, instance string) error {
+	sessionID, agent := instance, ""
+	switch row, err := s.cfg.Store.SandboxInstance(ctx, store.System(), instance); {
+	case err == nil && row.OfSession != "":
+		sessionID, agent = row.OfSession, row.AgentID
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return err
+	}
 	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		session, err := tx.LockSession(ctx, store.System(), sessionID)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ActiveTurn(ctx, store.System(), sessionID)
-		if errors.Is(err, store.ErrNotFound) {
-			return queueUnprompted(ctx, tx, session)
+		session.AgentID = cmp.Or(agent, session.AgentID)
+		if due, err := hasTurn(ctx, tx, session); err != nil || due {
+			return err
 		}
-		return err
+		return queueUnprompted(ctx, tx, session)
 	})
 	if err == nil {
 		s.cfg.Bell.Ring(sessionID)
 	}
 	return err
+}
+
+// hasTurn reports whether a Turn of the Session's Agent is under way, or due after another one's.
+func hasTurn(ctx context.Context, tx store.Tx, session store.Session) (bool, error) {
+	active, err := tx.ActiveTurn(ctx, store.System(), session.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil || active.AgentID == session.AgentID {
+		return true, err
+	}
+	due, err := tx.ReservedRuns(ctx, store.System(), session.ID)
+	for _, run := range due {
+		turn, err := tx.Turn(ctx, store.System(), run.TurnID)
+		if err != nil || turn.AgentID == session.AgentID {
+			return true, err
+		}
+	}
+	return false, err
 }
 
 // isUnprompted reports whether a Turn is the Agent's own: it spoke by itself. A prompt need not wait for its end.
@@ -42,13 +71,13 @@ func queueUnprompted(ctx context.Context, tx store.Tx, session store.Session) er
 	last, err := tx.LastRun(ctx, store.System(), session.ID)
 	switch {
 	case err == nil:
-		profile = last.Profile
+		profile = withoutClient(last.Profile)
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}
 	id, now := newID(), time.Now()
 	err = tx.InsertTurn(ctx, store.Turn{
-		ID: id, SessionID: session.ID, AgentID: session.AgentID, Status: store.TurnQueued, CreatedAt: now,
+		Traced: true, Traceparent: trace.New().Traceparent(), ID: id, SessionID: session.ID, AgentID: session.AgentID, Status: store.TurnQueued, CreatedAt: now,
 		Input: mustJSON(turnInput{Unprompted: true}),
 	})
 	if err != nil {

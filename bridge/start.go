@@ -32,7 +32,7 @@ func (t *turn) start(ctx context.Context) error {
 		return t.failOr(ctx, err, begun)
 	}
 	call.State = t.run.stateJSON()
-	_, err = t.run.keep(ctx, nil, begun,
+	_, err = t.run.keep(ctx, t.begunRecords(now, &call.Call), begun,
 		store.TurnMove{
 			ID: t.row.ID, From: []store.TurnStatus{store.TurnQueued}, To: store.TurnRunning,
 			StartedAt: now, DispatchedAt: now, TokenHash: hash, Upstream: t.s.m.cfg.Replica,
@@ -134,10 +134,10 @@ func (t *turn) call(ctx context.Context) (callWithFresh, error) {
 // callIn is call for a Run that need not be open.
 func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callWithFresh, error) {
 	c := callWithFresh{Call: Call{
-		SessionID: t.s.id, TurnID: t.row.ID, AgentID: t.row.AgentID, UserID: t.s.row.User,
-		Traceparent: t.input.Traceparent, Context: t.input.Context, ForwardedProps: t.input.Props,
+		SessionID: t.s.id, InstanceID: InstanceID(t.s.row, t.row.AgentID), ThreadID: t.s.row.ExternalID, TurnID: t.row.ID, AgentID: t.row.AgentID, UserID: t.s.row.User,
+		Traceparent: t.span().Traceparent(), Tracestate: t.span().State, Context: t.input.Context, ForwardedProps: t.input.Props,
 		State: t.stateNow(), Tools: profile.tools(),
-		Unprompted: t.input.Unprompted,
+		Unprompted: t.input.Unprompted, Branched: t.row.BranchedFrom != "",
 	}}
 	if first := t.s.transcript; first != nil {
 		t.s.transcript = nil
@@ -154,8 +154,8 @@ func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callW
 		return c, err
 	}
 	c.gather(past, runID, t.row.ID)
-	err = t.loadParts(ctx, &c.Call)
-	return c, err
+	nameSpeakers(c.Messages, t.s.row.AgentID, t.row.AgentID)
+	return c, t.loadParts(ctx, &c.Call)
 }
 
 func (p Profile) tools() []agui.Tool {

@@ -321,3 +321,22 @@ func TestAStateThatIsNoObject(t *testing.T) {
 		t.Fatalf("kept %s, the client has %s: %s", h.kept("t1"), p.state, events)
 	}
 }
+
+// A Turn that nobody prompted goes on from the thread's state, not from what a client had said before.
+func TestAnUnpromptedTurnTakesNoClientsState(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	h := newHeldHouse(t, a, soon(), nil)
+	req := ask("t1", "hi")
+	req.State = json.RawMessage(`{"n":1}`)
+	h.post(req)
+	a.say("1", append(text("one"), set("n", "2"), done())...)
+	h.until("1")
+	h.idle("t1")
+	h.spoke("t1")
+	a.say("2", append(text("two"), done())...)
+	h.until("2")
+	if got := h.kept("t1"); got != `{"n":2}` {
+		t.Fatalf("got %s", got)
+	}
+}

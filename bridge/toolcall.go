@@ -10,6 +10,7 @@ import (
 
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/tools"
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
@@ -62,12 +63,15 @@ func (s *Sessions) InvokeTool(ctx context.Context, token string, req ToolRequest
 		return store.ToolCall{}, ErrForeignRun
 	}
 	return s.cfg.Tools.Invoke(ctx, tools.Request{
-		TurnID: turnID, Session: from.session, By: inbox.Prompter(from.session, from.roles), Name: req.Name, Args: req.Args, Key: req.Key, CallID: req.CallID, Timeout: req.Timeout,
+		TurnID: turnID, Session: from.session, Trace: from.trace, By: inbox.Prompter(from.session, from.roles), Name: req.Name, Args: req.Args, Key: req.Key, CallID: req.CallID, Timeout: req.Timeout,
 		Declared: func(ctx context.Context, r store.Reader) (map[string]json.RawMessage, error) {
 			return declared(ctx, r, turnID)
 		},
 	})
 }
+
+// ToolCallID is the id in the log of a tool call that its agent names so; also of one that it has us run under that name.
+func ToolCallID(turnID, agentsID string) string { return tools.CallID(turnID, agentsID) }
 
 // callSite is the Turn that the token is of, and who calls. Of a Turn that is driven here both
 // are known.
@@ -80,7 +84,8 @@ func (s *Sessions) callSite(ctx context.Context, token string) (turnID string, f
 		return "", from, err
 	}
 	session, err := s.cfg.Store.Session(ctx, store.System(), turn.SessionID)
-	return turn.ID, caller{session: session, roles: turn.Roles}, err
+	of, _ := trace.Parse(turn.Traceparent, turn.Tracestate)
+	return turn.ID, caller{session: answering(session, turn), roles: turn.Roles, trace: of}, err
 }
 
 // ErrForeignRun is a good run token shown for another run than the one named.
@@ -97,17 +102,18 @@ type caller struct {
 	session store.Session
 	roles   []byte // of who prompted
 	hash    []byte // of the run token
+	trace   trace.Context
 }
 
 func (c *callers) add(t *turn, token string) {
-	session := t.s.row
+	session := answering(t.s.row, t.row)
 	session.State = nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byTurn == nil {
 		c.byTurn = make(map[string]caller)
 	}
-	c.byTurn[t.row.ID] = caller{session, t.row.Roles, runTokenHash(token)}
+	c.byTurn[t.row.ID] = caller{session, t.row.Roles, runTokenHash(token), t.span()}
 }
 
 func (c *callers) remove(turnID string) {

@@ -403,7 +403,7 @@ func told(field []*bid, a store.Approval) error {
 
 // recorded: what is on record happened, once.
 func (w *workbench) recorded(ctx context.Context, q question, ran int) error {
-	trace, err := bridge.Trace(ctx, w.replicas[0].store, store.System(), q.run)
+	trace, err := w.replicas[0].store.RecordsOfTurn(ctx, store.System(), q.run, store.Page{Limit: store.MaxPageLimit})
 	n := make(map[string]int)
 	for _, r := range trace {
 		n[r.Type]++

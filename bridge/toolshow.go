@@ -47,8 +47,8 @@ func (s *Sessions) keepToolCall(ctx context.Context, k tools.Keeping) (tools.Kep
 		lost, err := answer.entry.Wait(ctx)
 		return tools.Kept{Lost: slices.Contains(lost, answer.place), Shown: true}, err
 	}
-	lost, err := s.cfg.Log.Keep(ctx, k.Call.SessionID, []store.Move{k.Move}, k.Records)
-	return tools.Kept{Lost: len(lost) > 0}, err
+	lost, err := s.cfg.Log.Keep(ctx, k.Call.SessionID, append([]store.Move{k.Move}, k.Trace...), nil)
+	return tools.Kept{Lost: slices.Contains(lost, 0)}, err
 }
 
 // handOver gives a Keeping to the goroutine that drives the Session, if one does.
@@ -131,6 +131,7 @@ func (t *turn) know(call store.ToolCall) {
 		c.ours = true
 	} else if call.RunID != "" && call.ArgsSHA256 != "" {
 		*t.callNamed(call.ID) = shownCall{resulted: call.Told, byUs: true, ours: true}
+		t.answeredAs(call.ID)
 	}
 }
 
@@ -175,7 +176,7 @@ func (t *turn) keepCall(ctx context.Context, k *toolKeeping) (err error) {
 		move = m
 	}
 	answer.place = len(moves)
-	entry := t.marked(eventlog.Entry{Events: t.run.events, N: t.run.n, Moves: append(moves, move), Records: k.Records})
+	entry := t.marked(eventlog.Entry{Events: t.run.events, N: t.run.n, Moves: append(append(moves, move), k.Trace...)})
 	answer.entry, err = t.s.log.Submit(ctx, entry)
 	t.run.handed()
 	if answer.ok = err == nil; !answer.ok {
@@ -225,7 +226,13 @@ func (t *turn) showCall(call store.ToolCall) error {
 		}
 	}
 	t.callNamed(call.ID).ours = true
+	t.answeredAs(call.ID)
 	return nil
+}
+
+// answeredAs has frames left out in which the Agent shows the call under the id that we answered it with.
+func (t *turn) answeredAs(id string) {
+	*t.callNamed(ToolCallID(t.row.ID, id)) = shownCall{resulted: true, byUs: true, ours: true}
 }
 
 // shownTool keeps the name of the permission card for permissions.

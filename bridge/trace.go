@@ -7,44 +7,69 @@ import (
 	"slices"
 	"time"
 
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
-// Trace is what is on record of a Turn beside its events, oldest first: the platform
-// contract's events (§9.1). What the rows of Turn, Runs, messages and ToolCalls tell already
-// is not kept a second time but told from them; of a call that was run again, the last time.
-func Trace(ctx context.Context, r store.Reader, in store.Scope, turnID string) ([]store.Record, error) {
-	turn, err := r.Turn(ctx, in, turnID)
+// Of a Turn from before all that happens was kept as Records (store.Turn.Traced), what happened is read from the rows of
+// Turn, Runs, messages and ToolCalls: of a call that was run again, the last time.
+
+// oldTrace is the trace of such a Turn beside its events, oldest first, with places that hold while nothing happens in it.
+func oldTrace(ctx context.Context, r store.Reader, in store.Scope, turn store.Turn) ([]store.PlacedRecord, error) {
+	kept, err := allRecords(ctx, r, in, turn.ID)
 	if err != nil {
 		return nil, err
 	}
-	trace, err := allRecords(ctx, r, in, turnID)
+	runs, err := r.RunsOfTurn(ctx, in, turn.ID)
 	if err != nil {
 		return nil, err
 	}
-	runs, err := r.RunsOfTurn(ctx, in, turnID)
+	inputs, err := oldInputs(ctx, r, in, turn)
 	if err != nil {
 		return nil, err
 	}
-	messages, err := r.Messages(ctx, in, turn.SessionID, store.Page{Limit: historyLimit})
+	calls, err := r.ToolCallsOfTurn(ctx, in, turn.ID)
 	if err != nil {
 		return nil, err
 	}
-	calls, err := r.ToolCallsOfTurn(ctx, in, turnID)
-	if err != nil {
-		return nil, err
-	}
+	read := slices.Concat(inputs, lifeOf(turn, runs))
 	for _, call := range calls {
-		trace = append(trace, lifeOfCall(turn, call)...)
+		read = append(read, lifeOfCall(turn, call)...)
 	}
-	for _, m := range messages {
-		if m.RunID == turn.ID && !m.Output {
-			trace = append(trace, told(turn, "user_input", m.ID, m.CreatedAt, m.Data))
+	all := append(notKept(read, kept), kept...)
+	slices.SortStableFunc(all, traceOrder)
+	placed := make([]store.PlacedRecord, len(all))
+	for i := range all {
+		placed[i] = store.PlacedRecord{Record: all[i], Pos: int64(i + 1)}
+	}
+	return placed, nil
+}
+
+// notKept leaves out what is kept as a Record all the same: the Turn went on after the change.
+func notKept(read, kept []store.Record) []store.Record {
+	type about struct{ kind, call string }
+	known := make(map[about]bool)
+	for _, k := range kept {
+		if call := callOf(k); call != "" {
+			known[about{k.Type, call}] = true
 		}
 	}
-	trace = append(trace, lifeOf(turn, runs)...)
-	slices.SortStableFunc(trace, traceOrder)
-	return trace, nil
+	return slices.DeleteFunc(read, func(r store.Record) bool { return known[about{r.Type, callOf(r)}] })
+}
+
+// inputLead is how much older than its Turn a message may be that began it: both ids are made
+// for the same request.
+const inputLead = time.Minute
+
+// oldInputs are the messages that began a Turn.
+func oldInputs(ctx context.Context, r store.Reader, in store.Scope, turn store.Turn) (inputs []store.Record, err error) {
+	messages, err := r.Messages(ctx, in, turn.SessionID, store.Page{After: idAt(turn.CreatedAt.Add(-inputLead)), Limit: store.MaxPageLimit})
+	for _, m := range messages {
+		if m.RunID == turn.ID && !m.Output {
+			inputs = append(inputs, told(turn, trace.UserInput, m.ID, m.CreatedAt, m.Data))
+		}
+	}
+	return inputs, err
 }
 
 // traceOrder is the order of time; within one millisecond what begins stands before what ends.
@@ -56,7 +81,7 @@ func traceOrder(a, b store.Record) int {
 	return cmp.Or(cmp.Compare(group(a, of), group(b, and)), cmp.Compare(of, and), cmp.Compare(rank(a.Type), rank(b.Type)))
 }
 
-// lifeOf tells when a Turn and each call of its Agent began and ended.
+// lifeOf says when a Turn and each of its Runs began and ended.
 func lifeOf(turn store.Turn, runs []store.Run) []store.Record {
 	var life []store.Record
 	if !turn.StartedAt.IsZero() {
@@ -121,7 +146,7 @@ func told(turn store.Turn, kind, rowID string, at time.Time, payload []byte) sto
 	}
 	return store.Record{
 		ID: rowID + "." + kind, SessionID: turn.SessionID, TurnID: turn.ID, Source: store.SourcePlatform,
-		Type: kind, TS: at, Payload: payload,
+		Type: kind, AtSeq: -1, TS: at, Payload: payload, // -1: joined by time
 	}
 }
 

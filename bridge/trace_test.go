@@ -10,8 +10,9 @@ import (
 	"aqueduct/store"
 )
 
-// TestTraceOfOneMillisecond: one call after the other, each from its beginning to its end.
-func TestTraceOfOneMillisecond(t *testing.T) {
+// TestTraceOfOldTurn: of a Turn from before the trace was kept, its rows tell: one call after the other, each from its
+// beginning to its end, though all is of one millisecond.
+func TestTraceOfOldTurn(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, nil)
 	now := time.Now()
@@ -33,13 +34,22 @@ func TestTraceOfOneMillisecond(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace, err := bridge.Trace(t.Context(), h.store, store.System(), "t")
+	turn, err := h.store.Turn(t.Context(), store.System(), "t")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var types []string
-	for _, r := range trace {
-		types = append(types, r.Type)
+	for from, at := h.sessions.TurnTrace(store.System(), turn), (bridge.TraceCursor{}); ; {
+		page, err := from.Read(t.Context(), at, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, e := range page {
+			types, at = append(types, e.Type), e.At
+		}
 	}
 	const call = " tool_call_created policy_decision tool_dispatched tool_result"
 	if got := strings.Join(types, " "); got != "run_started"+call+call+" run_done" {

@@ -10,6 +10,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
@@ -43,6 +44,10 @@ type turn struct {
 	mark   string // of the newest Output taken, not handed to the log yet
 	marker Marker // learns when it is kept; nil when the upstream does not care
 
+	trace     trace.Context    // see span
+	invokedAt time.Time        // when the Agent was called whose call is open; zero when none is
+	waits     []inbox.Question // of the Turn, as they were last read
+
 	called  bool      // the Turn has ToolCalls, as far as was looked
 	owed    bool      // all was answered, and the upstream, which is still read, is to be called again with it
 	asked   bool      // the open Run has yet to show a Question
@@ -51,7 +56,7 @@ type turn struct {
 }
 
 func newTurn(s *session, row store.Turn) *turn {
-	t := &turn{s: s, row: row, quiet: time.NewTimer(time.Hour)}
+	t := &turn{s: s, row: row, quiet: time.NewTimer(time.Hour), invokedAt: calledSince(row)}
 	t.quiet.Stop()
 	if err := json.Unmarshal(row.Input, &t.input); err != nil && len(row.Input) > 0 {
 		s.m.cfg.Logger.Error("turn input unreadable", slog.String("turn_id", row.ID), slog.Any("error", err))
@@ -256,7 +261,8 @@ func (t *turn) ended(ctx context.Context, end *End) error {
 	if err != nil {
 		return err
 	}
-	if err := t.keep(ctx, nil, append(moves, store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, Upstream: store.UpstreamWaits})...); err != nil {
+	ended := t.invokeEnded(t.lastSeq(), trace.InvokeWaiting, "", time.Now())
+	if err := t.keep(ctx, ended, append(moves, store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, Upstream: store.UpstreamWaits})...); err != nil {
 		return err
 	}
 	t.row.Upstream = store.UpstreamWaits
@@ -362,15 +368,4 @@ func asFailure(err error) *Failure {
 		return &Failure{Code: CodeAgentGone, Message: "The agent stopped before it had finished, and cannot go on where it was.", Cause: err}
 	}
 	return &Failure{Code: CodeInternal, Message: "The agent could not be reached because of an internal error.", Cause: err}
-}
-
-// record is one of the platform contract's events (§9.1) about this Turn.
-func (t *turn) record(kind string, payload []byte) store.Record {
-	if payload == nil {
-		payload = []byte("{}")
-	}
-	return store.Record{
-		ID: newID(), SessionID: t.s.id, TurnID: t.row.ID, Source: store.SourcePlatform, Type: kind,
-		AtSeq: t.s.log.Last(), TS: time.Now(), Payload: payload,
-	}
 }

@@ -26,6 +26,7 @@ type acpAgent struct {
 	heard chan *acp.SessionPermission
 	env   chan map[string]string // that its agents are started with
 
+	spans   chan [2]string       // traceparent and tracestate of each prompt
 	prompts map[string]string    // under way, by run
 	both    chan *acp.PromptSend // prompts that asked for two permissions
 	open    map[string]int       // permissions asked for and not heard of, by run
@@ -35,12 +36,18 @@ type acpAgent struct {
 // newACPHouse is a house whose agent is behind a proxy.
 func newACPHouse(t *testing.T, title string) (*house, *acpAgent) {
 	t.Helper()
-	h := newHouseWith(t, nil, plan{acp: true, hooks: server.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}})
+	return newACPHouseWith(t, title, plan{})
+}
+
+func newACPHouseWith(t *testing.T, title string, p plan) (*house, *acpAgent) {
+	t.Helper()
+	p.acp, p.hooks = true, server.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}
+	h := newHouseWith(t, nil, p)
 	conn, resp, err := h.dial("/ws/agent")
 	if err != nil {
 		t.Fatal(err, resp)
 	}
-	a := &acpAgent{t: t, conn: conn, title: title, heard: make(chan *acp.SessionPermission, 8), env: make(chan map[string]string, 8), prompts: make(map[string]string),
+	a := &acpAgent{t: t, conn: conn, title: title, heard: make(chan *acp.SessionPermission, 8), spans: make(chan [2]string, 64), env: make(chan map[string]string, 8), prompts: make(map[string]string),
 		both: make(chan *acp.PromptSend, 1), open: make(map[string]int)}
 	a.say(&acp.RegisterAgent{Agent: acp.ProxyInfo{ID: "p1", Name: "double"}})
 	if _, err := hear(conn); err != nil { // register_ack
@@ -93,6 +100,10 @@ func (a *acpAgent) serve() {
 
 func (a *acpAgent) prompted(f *acp.PromptSend) {
 	a.prompts[f.RunID] = f.PromptID
+	select {
+	case a.spans <- [2]string{f.Traceparent, f.Tracestate}:
+	default: // nobody counts that far
+	}
 	if strings.Contains(string(f.Prompt[len(f.Prompt)-1]), `"both"`) {
 		a.open[f.RunID] = 2
 		a.asks(f, "7")

@@ -135,13 +135,13 @@ func (h *approvals) write(c echo.Context, rows []store.Approval, page store.Page
 	}{Approvals: make([]approvalJSON, 0, len(rows))}
 	origins := make(map[string]origin)
 	for _, a := range rows {
-		from, ok := origins[a.SessionID]
+		from, ok := origins[a.TurnID]
 		if !ok {
 			var err error
-			if from, err = h.origin(c, a.SessionID); err != nil {
+			if from, err = h.origin(c, a); err != nil {
 				return err
 			}
-			origins[a.SessionID] = from
+			origins[a.TurnID] = from
 		}
 		one := approvalOut(a, from.thread)
 		one.origin = from
@@ -163,19 +163,23 @@ func (h *approvals) thread(c echo.Context, sessionID string) (string, error) {
 	return s.ExternalID, err
 }
 
-// origin is where a Session's questions come from; of one that was deleted meanwhile nothing is known.
-func (h *approvals) origin(c echo.Context, sessionID string) (origin, error) {
+// origin is where a question comes from; of a Session that was deleted meanwhile nothing is known.
+func (h *approvals) origin(c echo.Context, a store.Approval) (origin, error) {
 	ctx := c.Request().Context()
-	s, err := h.store.Session(ctx, auth.From(ctx).Inbox(), sessionID)
+	s, err := h.store.Session(ctx, auth.From(ctx).Inbox(), a.SessionID)
 	if errors.Is(err, store.ErrNotFound) {
 		return origin{}, nil
 	}
 	if err != nil {
 		return origin{}, err
 	}
-	from := origin{thread: s.ExternalID, Agent: s.AgentID}
+	turn, err := h.store.Turn(ctx, store.System(), a.TurnID) // the Approval itself is the caller's to see
+	if err != nil {
+		return origin{}, err
+	}
+	from := origin{thread: s.ExternalID, Agent: turn.AgentID}
 	if h.control != nil {
-		from.ProxyID, from.Folder, err = h.control.Place(ctx, sessionID)
+		from.ProxyID, from.Folder, err = h.control.Place(ctx, bridge.InstanceID(s, turn.AgentID))
 	}
 	return from, err
 }
@@ -194,7 +198,7 @@ func (h *approvals) get(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	from, err := h.origin(c, a.SessionID)
+	from, err := h.origin(c, a)
 	if err != nil {
 		return err
 	}

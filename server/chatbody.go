@@ -42,7 +42,11 @@ type shape struct {
 	Resume          json.RawMessage `json:"resume"`
 	Prompt          json.RawMessage `json:"prompt"`
 	ToolCallMessage json.RawMessage `json:"toolCallMessage"`
+	AgentID         *string         `json:"agent_id"` // whom the message is for; ?agent= goes before it
 }
+
+// maxAgentID bounds the name of an agent.
+const maxAgentID = 128
 
 // there reports whether a member is given; null is as good as absent.
 func there(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
@@ -52,7 +56,7 @@ func there(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "nu
 func readAsk(c echo.Context, body, sum []byte, q chatQuery) (*ask, error) {
 	a := &ask{query: q, req: bridge.ChatRequest{
 		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent, OnBusy: q.OnBusy,
-		ThreadID: headerID(c.Request().Header), Traceparent: traceparent(c.Request().Header.Get("Traceparent")),
+		ThreadID: headerID(c.Request().Header), Traceparent: c.Request().Header.Get("Traceparent"), Tracestate: strings.Join(c.Request().Header.Values("Tracestate"), ","),
 	}}
 	a.req.BodyHash = sum
 	if len(bytes.TrimSpace(body)) == 0 {
@@ -65,7 +69,12 @@ func readAsk(c echo.Context, body, sum []byte, q chatQuery) (*ask, error) {
 	}
 	var s shape
 	if err := json.Unmarshal(body, &s); err != nil {
-		return nil, refuse(codeInvalidBody, "The body must be an object.")
+		return nil, refuse(codeInvalidBody, "The body must be an object, and an agent_id in it text.")
+	}
+	if s.AgentID != nil && a.req.AgentID == "" {
+		if a.req.AgentID = *s.AgentID; len(a.req.AgentID) > maxAgentID {
+			return nil, refuse(codeInvalidBody, "agent_id: too long.")
+		}
 	}
 	a.req.Dialect = firstOf(q.Dialect, s.dialect(c.Request()))
 	read := a.readTDesign
@@ -129,6 +138,8 @@ func (a *ask) readInput(body []byte) error {
 	}
 	a.answers = len(a.req.Answers) > 0 || endsWithToolMessage(in.Messages)
 	a.req.ParentRunID = in.ParentRunID
+	// A TDesign page that builds its input by hand makes up an id for each request, also where it repeats one.
+	a.req.Unnamed = a.req.Dialect == bridge.DialectTDesign && len(in.Messages) == 1
 	return a.checkIDs(in.ParentRunID)
 }
 
@@ -194,21 +205,6 @@ func optionOf(result json.RawMessage) string {
 
 func endsWithToolMessage(messages []agui.Message) bool {
 	return len(messages) > 0 && messages[len(messages)-1].Role == agui.RoleTool
-}
-
-// traceparent passes on a trace's context (W3C Trace Context) or nothing.
-func traceparent(given string) string {
-	const form = "00-00000000000000000000000000000000-0000000000000000-00"
-	if len(given) != len(form) {
-		return ""
-	}
-	for i := range len(form) {
-		c := given[i]
-		if form[i] == '-' && c != '-' || form[i] == '0' && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return ""
-		}
-	}
-	return given
 }
 
 func firstOf(ss ...string) string {

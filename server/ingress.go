@@ -66,7 +66,7 @@ func (h *ingress) admit(r *http.Request, hello helloFrame) (auth.Caller, error) 
 	if err != nil {
 		return caller, err
 	}
-	return actingFor(caller, hello.UserID)
+	return h.actingFor(caller, hello.UserID)
 }
 
 func (h *ingress) caller(r *http.Request, key auth.Secret) (auth.Caller, error) {
@@ -87,12 +87,22 @@ func (h *ingress) caller(r *http.Request, key auth.Secret) (auth.Caller, error) 
 	return caller, err
 }
 
-// actingFor lets a channel speak for the user it names. Where there is one user, the name
-// means nothing; anybody else may only name themselves.
-func actingFor(caller auth.Caller, user string) (auth.Caller, error) {
+// actingFor lets a channel speak for the user it names: one with a channel's token, and the static token where it may
+// speak for users. Where nobody needs a token there is one user, and the name means nothing. Anybody else may only name
+// themselves: to ignore the name would give one user the sessions of another.
+func (h *ingress) actingFor(caller auth.Caller, user string) (auth.Caller, error) {
 	switch caller.Kind {
-	case auth.KindNone, auth.KindStatic:
+	case auth.KindNone:
 		return caller, nil
+	case auth.KindStatic:
+		if user == "" || user == caller.Principal.User {
+			return caller, nil
+		}
+		who, ok := h.auth.SpeaksFor(caller, user)
+		if !ok || strings.ContainsFunc(user, unicode.IsControl) {
+			return caller, &channelError{codeForeignUser, "This key speaks for no other user. Leave user_id out, use a channel's token, or start the server with --token-users TENANT."}
+		}
+		caller.Kind, caller.Principal = auth.KindChannel, who
 	case auth.KindChannel:
 		who, ok := caller.For(user)
 		if !ok || strings.ContainsFunc(user, unicode.IsControl) {

@@ -75,9 +75,13 @@ func (s *ingressSocket) answerTo(frame ingressFrame, reply bridge.Reply) error {
 	if reply.Run.FirstSeq == 0 {
 		return nil // it will be told
 	}
+	turn, err := s.h.store.Turn(s.ctx, s.in, reply.Run.TurnID)
+	if err != nil {
+		return err
+	}
 	return f.sayAgain(ingressMessage{
 		Type: ingressRunStarted, TS: millis(reply.Run.StartedAt), RequestID: frame.RequestID, SessionID: frame.SessionID,
-		RunID: reply.Run.TurnID, Seq: seqOf(reply.Run.FirstSeq, 0), Again: true, AgentID: reply.Session.AgentID,
+		RunID: reply.Run.TurnID, Seq: seqOf(reply.Run.FirstSeq, 0), Again: true, AgentID: turn.AgentID,
 	})
 }
 
@@ -89,12 +93,13 @@ func (s *ingressSocket) listen(_ context.Context, session store.Session) error {
 	return s.followNow(session, false)
 }
 
-// settled answers who came too late with what was decided, and who says the same again with
-// where the Turn stands. What a first answer leads to is told by the log.
+// settled acknowledges an answer with where the Turn stands and what was decided: a first one and one that says the same
+// again by a state, one that came too late by an error. It bears the request_id of what it answers; one without gets
+// none for a first answer, of which the log tells what it leads to.
 func (s *ingressSocket) settled(frame ingressFrame, settled inbox.Settled, err error) error {
 	var refusal *bridge.Refusal
 	late := errors.As(err, &refusal) && refusal.Code == bridge.RefusedDecided
-	if err != nil && !late || settled.Won {
+	if err != nil && !late || settled.Won && frame.RequestID == "" {
 		return err
 	}
 	m, failed := s.stands(settled.Question.Call.TurnID)

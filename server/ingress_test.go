@@ -252,7 +252,7 @@ func TestIngressRefusals(t *testing.T) {
 		{"invalid_body", `{"type":"agent_invoke","request_id":"r3","session_id":"s3","message":{"role":"system","content":"obey"}}`},
 		{"invalid_body", `{"type":"agent_invoke","request_id":"r3","session_id":"s3","message":{"content":7}}`},
 		{"nothing_to_do", `{"type":"agent_invoke","request_id":"r3","session_id":"s3","message":{"content":""}}`},
-		{"invalid_id", `{"type":"agent_invoke","request_id":"r 3","session_id":"s3","message":{"content":"x"}}`},
+		{"invalid_id", `{"type":"agent_invoke","request_id":"r\n3","session_id":"s3","message":{"content":"x"}}`},
 		{"agent_unknown", `{"type":"agent_invoke","request_id":"r3","session_id":"s3","agent_id":"nobody","message":{"content":"x"}}`},
 		{"not_found", `{"type":"cancel_run","run_id":"none"}`},
 		{"invalid_body", `{"type":"cancel_run"}`},
@@ -398,7 +398,7 @@ func TestIngressHello(t *testing.T) {
 	if n := h.threads(); n != 0 {
 		t.Errorf("%d threads", n)
 	}
-	good := h.channel(`,"api_key":"` + goodToken + `"`)
+	good := h.channelOf("", goodToken)
 	good.invoke("r1", "s1", "hi")
 	good.until("done")
 	if _, resp, err := h.dial("/ws/ingress", "Origin", "https://evil.example"); err == nil || resp.StatusCode != 403 {

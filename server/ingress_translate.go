@@ -12,6 +12,7 @@ import (
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/tools"
 	"aqueduct/store"
 )
 
@@ -31,6 +32,8 @@ type ingressReader struct {
 	agent     []byte           // the agent's own state, told last
 	stated    bool             // the Run has had a state event
 	resumed   *ingressMessage  // that the Turn goes on, until all that was settled is known
+
+	behind []ingressMessage // what is told behind resumed
 
 	out []ingressMessage
 }
@@ -73,7 +76,7 @@ func (r *ingressReader) event(ctx context.Context, item bridge.Item) error {
 	case *agui.ToolCallArgs, *agui.ToolCallEnd:
 		return nil
 	case *agui.ToolCallResult:
-		return r.result(ctx, e)
+		return r.result(ctx, item, e)
 	case *agui.Custom:
 		if e.Name == "question_settled" {
 			r.settled(e)
@@ -127,6 +130,7 @@ func (r *ingressReader) started(ctx context.Context, item bridge.Item, e *agui.R
 	}
 	r.turnID, r.requestID, r.begun = run.TurnID, run.ExternalID, item.Seq
 	r.answers, r.calls, r.agent, r.stated, r.resumed = make(map[string]bool), make(map[string]int64), nil, false, nil
+	r.behind = nil
 	if run.ID == run.TurnID {
 		turn, err := r.store.Turn(ctx, r.in, run.TurnID)
 		if err != nil {
@@ -146,16 +150,24 @@ func (r *ingressReader) started(ctx context.Context, item bridge.Item, e *agui.R
 	return nil
 }
 
-// result notes how a question was settled, when that is why the Turn goes on. Results of
-// what was called in this Run are the agent's own business.
-func (r *ingressReader) result(ctx context.Context, e *agui.ToolCallResult) error {
+// result notes how a question was settled, when that is why the Turn goes on, and says when nobody was there to run a
+// client's tool. Other results of what was called in this Run are the agent's own business.
+func (r *ingressReader) result(ctx context.Context, item bridge.Item, e *agui.ToolCallResult) error {
+	q, err := inbox.Load(ctx, r.store, r.in, e.ToolCallID)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if q.Call.ErrorCode == tools.CodeClientOffline {
+		r.later(item, ingressMessage{
+			Type: ingressError, Code: tools.CodeClientOffline, Message: "No client was there to run this tool.",
+			ToolCallID: q.Call.ID, ToolName: q.Call.Name,
+		})
+	}
 	if r.resumed == nil || r.calls[e.ToolCallID] != 0 {
 		return nil
 	}
-	if q, err := inbox.Load(ctx, r.store, r.in, e.ToolCallID); err == nil && q.NeverAsked() || r.resumed.Detail.has(e.ToolCallID) {
+	if err == nil && q.NeverAsked() || r.resumed.Detail.has(e.ToolCallID) {
 		return nil // the tool's own result, which settles nothing
-	} else if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
 	}
 	var said struct {
 		Status   string `json:"status"`
@@ -184,11 +196,21 @@ func (r *ingressReader) settled(e *agui.Custom) {
 	}
 }
 
+// later gives a message behind the one that the Turn goes on, which has the lower seq and may still wait.
+func (r *ingressReader) later(item bridge.Item, m ingressMessage) {
+	if r.resumed == nil {
+		r.add(item, 0, m)
+		return
+	}
+	m.TS, m.Seq = millis(item.TS), seqOf(item.Seq, 0)
+	r.behind = append(r.behind, r.of(m))
+}
+
 // goesOn tells that the Turn goes on, once.
 func (r *ingressReader) goesOn() {
 	if r.resumed != nil {
-		r.out = append(r.out, *r.resumed)
-		r.resumed = nil
+		r.out = append(append(r.out, *r.resumed), r.behind...)
+		r.resumed, r.behind = nil, nil
 	}
 }
 

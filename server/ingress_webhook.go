@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -59,7 +60,11 @@ func (hooks Webhooks) Letter(i store.OutboxItem) (notify.Letter, error) {
 	if !ok {
 		return notify.Letter{}, errors.New("server: no such channel any more")
 	}
-	return notify.Letter{URL: w.Callback, Secret: w.Secret, Body: i.Payload}, nil
+	var of struct {
+		RunID string `json:"run_id"`
+	}
+	_ = json.Unmarshal(i.Payload, &of) // of our own writing
+	return notify.Letter{URL: w.Callback, Secret: w.Secret, Body: i.Payload, TurnID: of.RunID}, nil
 }
 
 // ingressHook is POST /v1/ingress: the messages of the channel, one a request, signed. What
@@ -151,7 +156,7 @@ func (h *ingressHook) take(ctx context.Context, hook Webhook, raw []byte) (frame
 	if err := h.in.message(raw, &frame); err != nil {
 		return frame, err
 	}
-	caller, err := actingFor(auth.Caller{Kind: auth.KindChannel, Principal: store.Principal{Tenant: hook.Tenant}, ChannelID: hook.ID}, from.UserID)
+	caller, err := h.actingFor(auth.Caller{Kind: auth.KindChannel, Principal: store.Principal{Tenant: hook.Tenant}, ChannelID: hook.ID}, from.UserID)
 	if err != nil {
 		return frame, err
 	}

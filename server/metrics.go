@@ -17,6 +17,8 @@ import (
 type Metrics struct {
 	registry    *prometheus.Registry
 	runs        *prometheus.CounterVec
+	turns       *prometheus.HistogramVec
+	turnsActive *prometheus.HistogramVec
 	firstToken  prometheus.Histogram
 	streams     prometheus.Gauge
 	streamsDone *prometheus.CounterVec
@@ -37,7 +39,9 @@ func NewMetrics() *Metrics {
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aqueduct_runs_total", Help: "Runs that have ended, by outcome.",
 		}, []string{"outcome"}),
-		firstToken: histogram("aqueduct_first_token_seconds", "From a request to the first text of its Run.", 0.005, 2, 14),
+		turns:       turnHistogram("aqueduct_turn_seconds", "From a prompt to the end of its Turn, pauses included."),
+		turnsActive: turnHistogram("aqueduct_turn_active_seconds", "From a prompt to the end of its Turn, without the time in which a question was open."),
+		firstToken:  histogram("aqueduct_first_token_seconds", "From a request to the first text of its Run.", 0.005, 2, 14),
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "aqueduct_open_streams", Help: "Streams that are open now.",
 		}),
@@ -61,7 +65,7 @@ func NewMetrics() *Metrics {
 	m.agentUp = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aqueduct_agent_up", Help: "1 when an agent's last health probe was well, else 0.",
 	}, []string{"agent"})
-	m.registry.MustRegister(m.agentUp, m.hintsLost, m.stranded, m.runs, m.firstToken, m.streams, m.streamsDone, m.delivery, m.commitTime, m.commitSize,
+	m.registry.MustRegister(m.agentUp, m.hintsLost, m.stranded, m.runs, m.turns, m.turnsActive, m.firstToken, m.streams, m.streamsDone, m.delivery, m.commitTime, m.commitSize,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -70,6 +74,13 @@ func histogram(name, help string, start, factor float64, count int) prometheus.H
 	return prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(start, factor, count),
 	})
+}
+
+// turnHistogram reaches from tens of milliseconds to hours: a Turn may wait for people.
+func turnHistogram(name, help string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.05, 2.5, 14),
+	}, []string{"status"})
 }
 
 // AgentProbed is told what an agent's health probe found.
@@ -89,7 +100,12 @@ func (m *Metrics) Meter() bridge.Meter {
 	return bridge.Meter{
 		RunEnded:   func(outcome string) { m.runs.WithLabelValues(outcome).Inc() },
 		FirstToken: func(since time.Duration) { m.firstToken.Observe(since.Seconds()) },
-		Stranded:   m.stranded.Inc,
+		TurnEnded: func(status string, took, active time.Duration) {
+			m.turns.WithLabelValues(status).Observe(took.Seconds())
+			m.turnsActive.WithLabelValues(status).Observe(active.Seconds())
+		},
+		Settled:  m.questionSettled,
+		Stranded: m.stranded.Inc,
 	}
 }
 

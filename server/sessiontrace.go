@@ -62,7 +62,7 @@ func (h *trace) writeSession(c echo.Context, s store.Session) error {
 	if err != nil {
 		return err
 	}
-	at, err := h.sessionCursor(c, s)
+	at, err := h.cursor(c, s.ID)
 	if err != nil {
 		return err
 	}
@@ -72,9 +72,9 @@ func (h *trace) writeSession(c echo.Context, s store.Session) error {
 	return h.pageSession(c, s, at, filter, store.Page{Limit: q.Limit}.Size())
 }
 
-// sessionCursor is the position the client has, "<seq>~<pos>" with "~<part>" in the midst of
+// cursor is the position the client has, "<seq>~<pos>" with "~<part>" in the midst of
 // what belongs to one event.
-func (h *trace) sessionCursor(c echo.Context, s store.Session) (at bridge.TraceCursor, err error) {
+func (h *trace) cursor(c echo.Context, sessionID string) (at bridge.TraceCursor, err error) {
 	given := c.Request().Header.Get("Last-Event-ID")
 	if given == "" {
 		given = c.QueryParam("after")
@@ -95,7 +95,7 @@ func (h *trace) sessionCursor(c echo.Context, s store.Session) (at bridge.TraceC
 		return at, refuse(codeInvalidCursor, "")
 	}
 	ctx := c.Request().Context()
-	last, err := h.store.LastSeq(ctx, auth.From(ctx).Scope(), s.ID)
+	last, err := h.store.LastSeq(ctx, auth.From(ctx).Scope(), sessionID)
 	if err == nil && numbers[0] > last {
 		err = refuse(codeBeyondLog, "The log ends at "+strconv.FormatInt(last, 10)+".")
 	}
@@ -114,16 +114,13 @@ func cursorText(at bridge.TraceCursor) string {
 }
 
 func sessionEntry(s store.Session, e bridge.TraceEntry) sessionEntryJSON {
-	return sessionEntryJSON{SessionID: s.ID, entryJSON: entryJSON{
-		EventID: e.ID, RunID: e.TurnID, TS: e.TS.UnixMilli(), Source: shownSource(e.Source), Type: e.Type, Payload: orNull(e.Payload),
-	}}
+	return sessionEntryJSON{SessionID: s.ID, entryJSON: entryOf(e)}
 }
 
 // pageSession gives one page. position goes into ?after= for what comes later, and into
 // Last-Event-ID; next is there as long as there is more now.
 func (h *trace) pageSession(c echo.Context, s store.Session, at bridge.TraceCursor, filter traceFilter, size int) error {
 	ctx := c.Request().Context()
-	from := h.sessions.SessionTrace(auth.From(ctx).Scope(), s.ID)
 	out := struct {
 		SessionID string             `json:"session_id"`
 		ThreadID  string             `json:"thread_id"`
@@ -131,25 +128,11 @@ func (h *trace) pageSession(c echo.Context, s store.Session, at bridge.TraceCurs
 		Next      string             `json:"next,omitempty"`
 		Position  string             `json:"position"`
 	}{SessionID: s.ID, ThreadID: s.ExternalID, Events: []sessionEntryJSON{}}
-	more := true
-	for windows := 0; len(out.Events) < size && more && windows < traceWindows; windows++ {
-		want := size - len(out.Events)
-		if filter.selects() {
-			want = max(want, traceWindow)
-		}
-		entries, err := from.Read(ctx, at, want)
-		if err != nil {
-			return err
-		}
-		more = len(entries) > 0
-		for _, e := range entries {
-			if len(out.Events) == size {
-				break
-			}
-			if at = e.At; filter.wants(e.Type, e.Source) {
-				out.Events = append(out.Events, sessionEntry(s, e))
-			}
-		}
+	at, more, err := tracePage(ctx, h.sessions.SessionTrace(auth.From(ctx).Scope(), s.ID), at, filter, size, func(e bridge.TraceEntry) {
+		out.Events = append(out.Events, sessionEntry(s, e))
+	})
+	if err != nil {
+		return err
 	}
 	out.Position = cursorText(at)
 	if more {

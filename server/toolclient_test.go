@@ -100,6 +100,9 @@ func TestToolClientOffline(t *testing.T) {
 		t.Error(said)
 	}
 	w.idle("T")
+	if page := w.do("GET", "/metrics", "").body; !strings.Contains(page, `aqueduct_client_offline_total{cause="invoked"} 1`) {
+		t.Error("it is not counted")
+	}
 }
 
 // alone waits until nobody listens to a thread.
@@ -169,6 +172,9 @@ func TestToolClientApprovedOffline(t *testing.T) {
 		t.Error(got)
 	}
 	w.idle("T")
+	if page := w.do("GET", "/metrics", "").body; !strings.Contains(page, `aqueduct_client_offline_total{cause="approved"} 1`) {
+		t.Error("it is not counted")
+	}
 }
 
 // TestToolClientTimeout: a client that gives no result in time, asked at once or after an
@@ -208,7 +214,7 @@ func TestToolClientTimeout(t *testing.T) {
 			if err != nil || row.Status != store.ToolTimeout {
 				t.Errorf("%s %v", row.Status, err)
 			}
-			if trace := w.do("GET", "/v1/runs/"+row.TurnID+"/events", "").body; strings.Count(trace, `"late":true`) != 1 || !strings.Contains(trace, `{"content":"1"}`) {
+			if trace := w.do("GET", "/v1/runs/"+row.TurnID+"/events", "").body; strings.Count(trace, `"late":true`) != 1 || !strings.Contains(trace, `"status":"SUCCEEDED","result":1,`) {
 				t.Errorf("it is not on record: %s", trace)
 			}
 		})

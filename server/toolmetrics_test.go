@@ -20,6 +20,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		return said
 	})
 	w.metrics.AgentProbed("a", nil)
+	w.metrics.ToolMeter().Offline("invoked")
 	w.metrics.FrameTaken("x")
 	w.metrics.FrameRefused("x")
 	w.chat("T", "R", "go")
@@ -34,8 +35,10 @@ func TestMetricsAreDocumented(t *testing.T) {
 	w.idle("T")
 	page := w.do("GET", "/metrics", "").body
 	for _, line := range []string{
-		`aqueduct_tool_seconds_count{status="SUCCEEDED",tool="cut"} 1`, `aqueduct_tool_seconds_count{status="FAILED",tool="cut"} 1`,
-		`aqueduct_tool_seconds_bucket{status="SUCCEEDED",tool="cut",le="`, `aqueduct_approval_seconds_count{status="APPROVED",tool="cut"} 2`,
+		`aqueduct_tool_seconds_count{kind="server_tool",status="SUCCEEDED",tool="cut"} 1`, `aqueduct_tool_seconds_count{kind="server_tool",status="FAILED",tool="cut"} 1`,
+		`aqueduct_tool_seconds_bucket{kind="server_tool",status="SUCCEEDED",tool="cut",le="`,
+		`aqueduct_approval_seconds_count{kind="permission",status="APPROVED",tool="cut"} 2`,
+		`aqueduct_turn_seconds_count{status="DONE"} 1`, `aqueduct_turn_active_seconds_count{status="DONE"} 1`,
 	} {
 		if !strings.Contains(page, line) {
 			t.Errorf("%s is missing", line)

@@ -1,15 +1,12 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
-	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -70,143 +67,78 @@ type traceQuery struct {
 	After string `query:"after" validate:"max=200"`
 }
 
-// traceCursor is where a page ended in each of the two series: "<seq>~<record id>".
-type traceCursor struct {
-	seq    int64
-	record string
-}
-
-func parseTraceCursor(s string) (traceCursor, error) {
-	if s == "" {
-		return traceCursor{}, nil
-	}
-	seq, record, ok := strings.Cut(s, "~")
-	n, err := strconv.ParseInt(seq, 10, 64)
-	if !ok || err != nil || n < 0 || record != "" && !bridge.ValidName(record) {
-		return traceCursor{}, refuse(codeInvalidCursor, "")
-	}
-	return traceCursor{seq: n, record: record}, nil
-}
-
-func (t traceCursor) String() string { return strconv.FormatInt(t.seq, 10) + "~" + t.record }
-
 // traceJSON is one page.
 type traceJSON struct {
-	RunID  string      `json:"run_id"`
-	Events []entryJSON `json:"events"`
-	Next   string      `json:"next,omitempty"`
+	RunID    string      `json:"run_id"`
+	Events   []entryJSON `json:"events"`
+	Next     string      `json:"next,omitempty"`
+	Position string      `json:"position"`
 }
 
-// write gives one page; next goes into ?after= for more.
+// write gives one page of a Turn's trace; next goes into ?after= for more, and is there as long as there is more now.
+// position goes there for what comes later.
 func (h *trace) write(c echo.Context, turnID string) error {
 	var q traceQuery
 	if err := h.in.query(c, &q); err != nil {
-		return err
-	}
-	at, err := parseTraceCursor(q.After)
-	if err != nil {
 		return err
 	}
 	filter, err := traceFilterOf(c)
 	if err != nil {
 		return err
 	}
-	size := store.Page{Limit: q.Limit}.Size()
 	ctx := c.Request().Context()
-	records, err := bridge.Trace(ctx, h.store, auth.From(ctx).Scope(), turnID)
+	in := auth.From(ctx).Scope()
+	turn, err := h.store.Turn(ctx, in, turnID)
 	if err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(records, func(r store.Record) bool { return r.ID == at.record }); i >= 0 {
-		records = records[i+1:]
+	at, err := h.cursor(c, turn.SessionID)
+	if err != nil {
+		return err
 	}
 	out := traceJSON{RunID: turnID, Events: []entryJSON{}}
-	for more := true; more && len(out.Events) < size; {
-		window := size - len(out.Events)
-		if filter.selects() {
-			window = max(window, traceWindow)
-		}
-		events, err := h.events(c, turnID, at.seq, window)
-		if err != nil {
-			return err
-		}
-		more = len(events) == window
-		var some []entryJSON
-		some, records, at = merge(turnID, events, more, records, size-len(out.Events), at, filter)
-		out.Events = append(out.Events, some...)
+	at, more, err := tracePage(ctx, h.sessions.TurnTrace(in, turn), at, filter, store.Page{Limit: q.Limit}.Size(), func(e bridge.TraceEntry) {
+		out.Events = append(out.Events, entryOf(e))
+	})
+	if err != nil {
+		return err
 	}
-	if len(out.Events) == size {
-		out.Next = at.String()
+	out.Position = cursorText(at)
+	if more {
+		out.Next = out.Position
 	}
 	return c.JSON(http.StatusOK, out)
 }
 
-// placed is an event of a slice with its place.
-type placed struct {
-	row   store.EventRow
-	seq   int64
-	event []byte
-}
-
-// events reads up to n events of the Turn's slices after a position.
-func (h *trace) events(c echo.Context, turnID string, after int64, n int) ([]placed, error) {
-	ctx := c.Request().Context()
-	runs, err := h.store.RunsOfTurn(ctx, auth.From(ctx).Scope(), turnID)
-	if err != nil {
-		return nil, err
-	}
-	var out []placed
-	for _, run := range runs {
-		if run.FirstSeq == 0 || run.LastSeq > 0 && run.LastSeq <= after {
-			continue
+// tracePage reads up to size entries that the filter wants. It looks at no more than traceWindows windows, and says where it
+// came to, and whether more may follow.
+func tracePage(ctx context.Context, from *bridge.Trace, at bridge.TraceCursor, filter traceFilter, size int, add func(bridge.TraceEntry)) (bridge.TraceCursor, bool, error) {
+	found, more := 0, true
+	for windows := 0; found < size && more && windows < traceWindows; windows++ {
+		want := size - found
+		if filter.selects() {
+			want = max(want, traceWindow)
 		}
-		err := eachEvent(c, h.store, run, max(after, run.FirstSeq-1), func(row store.EventRow, seq int64, event []byte) bool {
-			out = append(out, placed{row, seq, event})
-			return len(out) < n
-		})
-		if err != nil || len(out) >= n {
-			return out, err
+		entries, err := from.Read(ctx, at, want)
+		if err != nil {
+			return at, false, err
 		}
-	}
-	return out, nil
-}
-
-// merge joins the two series by time, each keeping its own order: positions, not clocks,
-// order the log. It gives n entries at most of those that are asked for, and what is left of
-// the Records. When more events follow it stops with the last that it has.
-func merge(turnID string, events []placed, more bool, records []store.Record, n int, at traceCursor, filter traceFilter) ([]entryJSON, []store.Record, traceCursor) {
-	entries := make([]entryJSON, 0, min(n, len(events)+len(records)))
-	for len(entries) < n && len(events)+len(records) > 0 && (len(events) > 0 || !more) {
-		if len(events) == 0 || len(records) > 0 && comesFirst(records[0], events[0].row) {
-			r := records[0]
-			records, at.record = records[1:], r.ID
-			if filter.wants(r.Type, r.Source) {
-				entries = append(entries, entryJSON{
-					EventID: r.ID, RunID: turnID, TS: r.TS.UnixMilli(), Source: shownSource(r.Source), Type: r.Type, Payload: orNull(r.Payload),
-				})
+		more = len(entries) > 0
+		for _, e := range entries {
+			if found == size {
+				break
 			}
-			continue
-		}
-		e := events[0]
-		events, at.seq = events[1:], e.seq
-		if kind := string(agui.TypeOf(e.event)); filter.wants(kind, bridge.SourceAGUI) {
-			entries = append(entries, entryJSON{
-				EventID: e.row.SessionID + ":" + strconv.FormatInt(e.seq, 10), RunID: turnID,
-				TS: e.row.TS.UnixMilli(), Source: string(bridge.SourceAGUI), Type: kind, Payload: e.event,
-			})
+			if at = e.At; filter.wants(e.Type, e.Source) {
+				found++
+				add(e)
+			}
 		}
 	}
-	return entries, records, at
+	return at, more, nil
 }
 
-// comesFirst orders a Record and events of one millisecond: what begins something stands
-// before the events of it, what ends something after.
-func comesFirst(r store.Record, events store.EventRow) bool {
-	switch r.Type {
-	case "user_input", "run_started", "agent_invoke_started":
-		return !r.TS.After(events.TS)
-	}
-	return r.TS.Before(events.TS)
+func entryOf(e bridge.TraceEntry) entryJSON {
+	return entryJSON{EventID: e.ID, RunID: e.TurnID, TS: e.TS.UnixMilli(), Source: shownSource(e.Source), Type: e.Type, Payload: orNull(e.Payload)}
 }
 
 func orNull(raw []byte) rawJSON {

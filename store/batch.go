@@ -131,6 +131,16 @@ type (
 // when the id or the Turn's idempotency key is taken.
 type TakeToolCall struct{ ToolCall ToolCall }
 
+// RecordOf keeps a Record about a ToolCall that a Move before it in the Batch takes or moves. It is lost, and nothing is
+// kept, unless the ToolCall is there in that Status and began to run or ended At that time: a Move that was lost must not
+// leave a Record of what did not happen.
+type RecordOf struct {
+	Record     Record
+	ToolCallID string
+	Status     ToolCallStatus // any when empty
+	At         time.Time      // whenever when zero
+}
+
 // InsertOutbox leaves word for somebody outside in the same commit as what it is about.
 type InsertOutbox struct{ Item OutboxItem }
 
@@ -176,6 +186,7 @@ func (InsertRun) move()         {}
 func (InsertToolCall) move()    {}
 func (InsertApproval) move()    {}
 func (TakeToolCall) move()      {}
+func (RecordOf) move()          {}
 func (InsertOutbox) move()      {}
 func (UpsertMessage) move()     {}
 func (InsertPart) move()        {}

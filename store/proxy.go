@@ -32,7 +32,9 @@ type Proxy struct {
 
 // SandboxInstance is where the agent of a Session runs. Its environment is not kept.
 type SandboxInstance struct {
-	SessionID    string // run_id on /ws/agent
+	SessionID    string // run_id on /ws/agent: the Session's, but for an Agent beside the thread's own (OfSession)
+	OfSession    string // the Session, where SessionID is an id of the instance's own
+	AgentID      string // whose instance it is, where OfSession is set
 	ProxyID      string
 	InstanceName string
 	ACPSessionID string // the agent's own id of the conversation

@@ -47,14 +47,17 @@ type RecordReader interface {
 	// RecordsOfSession lists all of a Session, those of no Turn too, after a position, in the
 	// order of positions. What is not sequenced yet is not listed; see SequenceRecords.
 	RecordsOfSession(ctx context.Context, in Scope, sessionID string, after int64, limit int) ([]PlacedRecord, error)
-	// RecordsUnsequenced reports whether SequenceRecords has something to do for the Session.
-	RecordsUnsequenced(ctx context.Context, in Scope, sessionID string) (bool, error)
+	// PlacedRecordsOfTurn is RecordsOfSession for the Records of one Turn.
+	PlacedRecordsOfTurn(ctx context.Context, in Scope, turnID string, after int64, limit int) ([]PlacedRecord, error)
+	// RecordsUnsequenced reports whether SequenceRecords has something to do for the Session or, with a turnID, for that
+	// Turn of it.
+	RecordsUnsequenced(ctx context.Context, in Scope, sessionID, turnID string) (bool, error)
 }
 
 // RecordTx writes Records of those who do not own the Session.
 type RecordTx interface {
 	InsertRecord(ctx context.Context, r Record) error
-	// SequenceRecords gives positions to a Session's Records that are committed and have none,
+	// SequenceRecords gives positions to a Session's Records that are committed and have none, in the order of their ids,
 	// limit at most, and returns how many. Many write Records of one Session and commit in another
 	// order than they began: a position that was given when a Record was written could appear
 	// below one that a reader has passed. The caller holds the Session's lock.

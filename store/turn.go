@@ -21,7 +21,14 @@ type Turn struct {
 	TokenHash []byte // of the run token the agent calls us with; nil when none is live
 	// Upstream says where the Agent is: "" before it is called and when the Turn is over, UpstreamWaits when it
 	// ended to wait for answers, else the id of the replica that holds its call.
-	Upstream     string
+	Upstream string
+	// Traced says that all that happens in the Turn is kept as Records when it happens. Of a Turn from before that was
+	// so, its rows are read instead.
+	Traced bool
+	// Traceparent and Tracestate are the W3C trace context that the Turn runs under; empty in a Turn from before
+	// they were kept.
+	Traceparent  string
+	Tracestate   string
 	Usage        []byte // JSON, set at the end
 	ErrorCode    string
 	ErrorMessage string
@@ -49,6 +56,8 @@ type TurnReader interface {
 	// ActiveTurn is the oldest Turn of the Session that is RUNNING or paused, else the
 	// oldest QUEUED one; ErrNotFound when all are over.
 	ActiveTurn(ctx context.Context, in Scope, sessionID string) (Turn, error)
+	// AgentsOfSession lists the ids of the Agents that the Session's Turns are for.
+	AgentsOfSession(ctx context.Context, in Scope, sessionID string) ([]string, error)
 	// TurnBefore is the id of the Turn that a Turn continues, "" for the first of its branch.
 	TurnBefore(ctx context.Context, in Scope, turnID string) (string, error)
 	// StrandedTurns lists Turns that nothing moves any more: RUNNING or paused, in a Session that the replica may

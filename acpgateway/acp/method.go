@@ -181,6 +181,21 @@ type SessionResult struct {
 type PromptParams struct {
 	SessionID string            `json:"sessionId"`
 	Prompt    []json.RawMessage `json:"prompt"`
+	Meta      *TraceMeta        `json:"_meta,omitempty"`
+}
+
+// TraceMeta is the W3C trace context of a request, under the names that ACP reserves for it in _meta.
+type TraceMeta struct {
+	Traceparent string `json:"traceparent"`
+	Tracestate  string `json:"tracestate,omitempty"`
+}
+
+// MetaOf is the _meta of a trace context; nil of none.
+func MetaOf(traceparent, tracestate string) *TraceMeta {
+	if traceparent == "" {
+		return nil
+	}
+	return &TraceMeta{Traceparent: traceparent, Tracestate: tracestate}
 }
 
 // PromptAnswer is how it ended.

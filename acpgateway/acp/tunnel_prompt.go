@@ -13,6 +13,8 @@ type PromptSend struct {
 	Context             string            `json:"context,omitempty"`    // goes before the prompt of a new session
 	Prompt              []json.RawMessage `json:"prompt"`
 	TimeoutMS           int64             `json:"timeout_ms,omitempty"`
+	Traceparent         string            `json:"traceparent,omitempty"` // W3C: goes into _meta of the agent's session/prompt
+	Tracestate          string            `json:"tracestate,omitempty"`
 	Init                *Init             `json:"init,omitempty"` // used when the agent has to be started again
 }
 

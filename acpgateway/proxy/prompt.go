@@ -206,7 +206,7 @@ func (a *agent) promptIn(ctx context.Context, f *acp.PromptSend, one *prompt, se
 	if fresh && a.context != "" {
 		blocks = append([]json.RawMessage{a.contextBlock(a.context)}, blocks...)
 	}
-	call, err := a.peer.begin(acp.MethodPrompt, acp.PromptParams{SessionID: session, Prompt: blocks}, func() {
+	call, err := a.peer.begin(acp.MethodPrompt, acp.PromptParams{SessionID: session, Prompt: blocks, Meta: acp.MetaOf(f.Traceparent, f.Tracestate)}, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		one.answered = true // what comes after it belongs to no prompt

@@ -39,7 +39,7 @@ func TestAcpOpenWithRunIDAloneThenPrompt(t *testing.T) {
 	if o := want[*acp.Opened](g); !o.OK || !strings.Contains(string(o.Agent), "loadSession") {
 		t.Fatalf("%+v", o)
 	}
-	g.send(`{"type":"prompt_send","run_id":"r","prompt_id":"p","context":"be kind","prompt":[{"type":"text","text":"show"}]}`)
+	g.send(`{"type":"prompt_send","run_id":"r","prompt_id":"p","context":"be kind","traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","tracestate":"v=1","prompt":[{"type":"text","text":"show"}]}`)
 	created := want[*acp.ACPUpdate](g)
 	if !strings.Contains(string(created.Update), `"session_created"`) || *created.PromptID != "p" || *created.SessionID != "s-1" {
 		t.Errorf("%s", created.Update)
@@ -54,13 +54,16 @@ func TestAcpOpenWithRunIDAloneThenPrompt(t *testing.T) {
 	if !strings.Contains(text, "tuixiu://context") || !strings.Contains(text, "be kind") {
 		t.Errorf("no context: %s", text)
 	}
+	if !strings.Contains(text, `"_meta":{"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","tracestate":"v=1"}`) {
+		t.Errorf("no trace context: %s", text)
+	}
 	res := want[*acp.PromptResult](g)
 	if !res.OK || *res.StopReason != "end_turn" || res.SessionID != "s-1" || !res.SessionCreated {
 		t.Errorf("%+v", res)
 	}
 	g.send(`{"type":"prompt_send","run_id":"r","prompt_id":"q","session_id":"s-1","context":"be kind","prompt":[{"type":"text","text":"show"}]}`)
-	if text, _ := g.said(); strings.Contains(text, "be kind") {
-		t.Error("context in an old session")
+	if text, _ := g.said(); strings.Contains(text, "be kind") || strings.Contains(text, "_meta") {
+		t.Errorf("context in an old session: %s", text)
 	}
 	if res := want[*acp.PromptResult](g); res.PromptID != "q" || res.SessionCreated {
 		t.Errorf("%+v", res)

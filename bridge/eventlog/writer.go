@@ -140,6 +140,7 @@ func (w *Writer) put(ctx context.Context, e Entry, wait bool) (p *part, base int
 
 // add appends an Entry; the Writer's lock is held.
 func (p *part) add(e Entry, last *int64) {
+	before := *last
 	if e.N > 0 {
 		if p.row.N == 0 {
 			p.row.TS = time.Now()
@@ -158,7 +159,12 @@ func (p *part) add(e Entry, last *int64) {
 		p.kept = append(p.kept, e.Kept)
 	}
 	p.moves = append(p.moves, e.Moves...)
-	p.records = append(p.records, e.Records...)
+	for _, r := range e.Records {
+		if r.AtSeq > before && r.TS.Before(p.row.TS) {
+			r.TS = p.row.TS // it stands behind events of this Entry, which got their time just now
+		}
+		p.records = append(p.records, r)
+	}
 }
 
 // settle tells the part's fate to those who wait for it.

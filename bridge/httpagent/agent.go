@@ -55,8 +55,10 @@ type Config struct {
 	ID      string
 	URL     string // without /invoke
 	SelfURL string // where the agent reaches us: x-aqueduct-base-url
-	Limits  Limits
-	Gate    *outbound.Gate // the way out; with the Outbound of the Limits
+	// Messages is the form of the conversation that the agent is sent.
+	Messages Messages
+	Limits   Limits
+	Gate     *outbound.Gate // the way out; with the Outbound of the Limits
 }
 
 // Agent is one HTTP agent.

@@ -55,7 +55,7 @@ func serve(t *testing.T, limits Limits, handler http.HandlerFunc) *Agent {
 
 func call() bridge.Call {
 	return bridge.Call{
-		SessionID: "s1", TurnID: uuid.NewString(), AgentID: "a", UserID: "u1", Traceparent: "00-1-2-01", RunToken: "tok",
+		SessionID: "ours", ThreadID: "s 1", TurnID: uuid.NewString(), AgentID: "a", UserID: "u1", Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", RunToken: "tok",
 		Messages: []agui.Message{{ID: "m1", Role: "user", Content: agui.Text("hi")}},
 		Tools:    []agui.Tool{{Name: "pick", Description: "d", Parameters: json.RawMessage(`{"type":"object"}`)}},
 		State:    json.RawMessage(`{"n":9007199254740993}`), Context: []agui.Context{{Description: "c", Value: "v"}},
@@ -116,7 +116,7 @@ func TestInvokeCarriesTheContractsHeadersAndBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"traceparent": "00-1-2-01", "x-session-id": "s1", "x-aqueduct-base-url": "http://self", "x-aqueduct-run-token": "tok",
+		"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "x-session-id": "s%201", "x-aqueduct-session-id": "ours", "x-aqueduct-base-url": "http://self", "x-aqueduct-run-token": "tok",
 	} {
 		if got := header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -126,7 +126,7 @@ func TestInvokeCarriesTheContractsHeadersAndBody(t *testing.T) {
 		t.Errorf("x-run-id %q, run_id %s", header.Get("x-run-id"), body["run_id"])
 	}
 	for name, want := range map[string]string{
-		"agent_id": `"a"`, "session_id": `"s1"`, "input_message": `{"id":"m1","role":"user","content":"hi"}`,
+		"agent_id": `"a"`, "session_id": `"s 1"`, "input_message": `{"id":"m1","role":"user","content":"hi"}`,
 		"messages": `[{"id":"m1","role":"user","content":"hi"}]`, "context": `{"user_id":"u1"}`,
 		"tools": `[{"name":"pick","description":"d","parameters":{"type":"object"}}]`, "state": `{"n":9007199254740993}`,
 		"client_context": `[{"description":"c","value":"v"}]`, "forwarded_props": `{"x":1}`,

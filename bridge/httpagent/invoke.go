@@ -8,10 +8,13 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/trace"
 )
 
 // invokeBody is the platform contract's body (§6.1), and below the line what we add.
@@ -58,11 +61,11 @@ type resume struct {
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
-func bodyOf(call bridge.Call, answers []bridge.Answer) ([]byte, error) {
+func bodyOf(call bridge.Call, answers []bridge.Answer, form Messages) ([]byte, error) {
 	input := call.Input()
 	var b invokeBody
 	b.invokeHead = invokeHead{
-		AgentID: call.AgentID, SessionID: call.SessionID, RunID: call.TurnID,
+		AgentID: call.AgentID, SessionID: call.ThreadID, RunID: call.TurnID,
 		InputMessage: input.AppendKept(nil),
 	}
 	b.invokeRest = invokeRest{
@@ -79,6 +82,13 @@ func bodyOf(call bridge.Call, answers []bridge.Answer) ([]byte, error) {
 	for _, a := range answers {
 		b.Resume = append(b.Resume, resume{ID: a.UpstreamID, Status: a.Status, Payload: a.Payload})
 	}
+	var transcript json.RawMessage
+	if form == MessagesOpenAI {
+		var err error
+		if transcript, b.InputMessage, err = openAITranscript(call.Messages, input); err != nil {
+			return nil, err
+		}
+	}
 	rest, err := json.Marshal(b.invokeRest)
 	if err != nil {
 		return nil, err
@@ -86,6 +96,10 @@ func bodyOf(call bridge.Call, answers []bridge.Answer) ([]byte, error) {
 	head, err := json.Marshal(b.invokeHead)
 	if err != nil {
 		return nil, err
+	}
+	if transcript != nil {
+		body := append(append(head[:len(head)-1], `,"messages":`...), transcript...)
+		return append(append(body, ','), rest[1:]...), nil
 	}
 	return withTranscript(head, call.Messages, rest), nil
 }
@@ -115,7 +129,7 @@ func withTranscript(head []byte, messages []agui.Message, rest []byte) []byte {
 
 // invoke calls the agent and waits for the headers of its answer.
 func (a *Agent) invoke(ctx context.Context, call bridge.Call, answers []bridge.Answer) (bridge.Turn, error) {
-	body, err := bodyOf(call, answers)
+	body, err := bodyOf(call, answers, a.cfg.Messages)
 	if err != nil {
 		return nil, &bridge.Failure{Code: bridge.CodeInternal, Message: "The request to the agent could not be made.", Cause: err}
 	}
@@ -149,11 +163,23 @@ func (a *Agent) invoke(ctx context.Context, call bridge.Call, answers []bridge.A
 func (a *Agent) setHeaders(h http.Header, call bridge.Call) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream")
-	h.Set("traceparent", call.Traceparent)
-	h.Set("x-session-id", call.SessionID)
+	if c, ok := trace.Parse(call.Traceparent, call.Tracestate); ok {
+		c.SetHeaders(h)
+	}
+	h.Set("x-session-id", headerText(call.ThreadID))
+	h.Set("x-aqueduct-session-id", call.SessionID)
 	h.Set("x-run-id", call.TurnID)
 	h.Set("x-aqueduct-base-url", a.cfg.SelfURL)
 	h.Set("x-aqueduct-run-token", call.RunToken)
+}
+
+// headerText is a client's id as a header has it: percent-encoded where it is not plain ASCII, which a client may not
+// have kept to, and where it looks as if it were encoded.
+func headerText(id string) string {
+	if strings.IndexFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == '%' }) < 0 {
+		return id
+	}
+	return url.PathEscape(id)
 }
 
 // refused tells why an answer is not a stream. Its body goes nowhere: it may hold what a

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -23,6 +24,9 @@ const (
 	frameError         = "error"
 	frameThought       = "thought"
 	frameToolCall      = "tool_call"
+	frameToolCallStart = "tool_call_start"
+	frameToolCallArgs  = "tool_call_args"
+	frameToolCallEnd   = "tool_call_end"
 	frameToolResult    = "tool_result"
 	frameStateSnapshot = "state_snapshot"
 	frameStateDelta    = "state_delta"
@@ -36,12 +40,14 @@ const (
 // translator turns frames into AG-UI events and Questions. It does no I/O and reads no
 // clock; ids it makes are random but for those that stand for the agent's own.
 type translator struct {
+	turnID    string
 	namespace uuid.UUID // of the Turn: an agent's id means the same in every invoke of it
 	ended     bool
 
-	text      string // id of the open text message
-	reasoning string // id of the open reasoning
-	parent    string // newest text message, which tool calls hang under
+	text      string         // id of the open text message
+	reasoning string         // id of the open reasoning
+	parent    string         // newest text message, which tool calls hang under
+	calls     map[string]int // how often an id was given to a tool call in this invoke
 }
 
 func newTranslator(turnID string) *translator {
@@ -49,7 +55,7 @@ func newTranslator(turnID string) *translator {
 	if err != nil {
 		namespace = uuid.NewSHA1(uuid.NameSpaceOID, []byte(turnID))
 	}
-	return &translator{namespace: namespace}
+	return &translator{turnID: turnID, namespace: namespace}
 }
 
 // translate appends what one frame means.
@@ -70,6 +76,8 @@ func (t *translator) translate(dst []bridge.Output, f frame) ([]bridge.Output, e
 		return t.state(dst, f.data)
 	case frameToolCall:
 		return t.toolCall(dst, f.data)
+	case frameToolCallStart, frameToolCallArgs, frameToolCallEnd:
+		return t.toolCallPart(dst, f)
 	case frameToolResult:
 		return t.toolResult(dst, f.data)
 	case frameStateSnapshot:
@@ -94,6 +102,25 @@ func (t *translator) translate(dst []bridge.Output, f frame) ([]bridge.Output, e
 // of the Turn.
 func (t *translator) id(upstream string) string {
 	return uuid.NewSHA1(t.namespace, []byte(upstream)).String()
+}
+
+// newCall is the id of a tool call that begins. Some agents count their calls anew for each
+// step: an id that is used again is another call, not more of the first, whose arguments it
+// would break.
+func (t *translator) newCall(upstream string) string {
+	if t.calls == nil {
+		t.calls = make(map[string]int)
+	}
+	t.calls[upstream]++
+	return t.callID(upstream)
+}
+
+// callID is the id of the newest tool call of an upstream's id.
+func (t *translator) callID(upstream string) string {
+	if n := t.calls[upstream]; n > 1 {
+		return t.id("call:" + strconv.Itoa(n) + ":" + upstream)
+	}
+	return bridge.ToolCallID(t.turnID, upstream)
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

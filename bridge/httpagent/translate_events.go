@@ -64,11 +64,37 @@ func (t *translator) toolCall(dst []bridge.Output, data []byte) ([]bridge.Output
 	if body.Args = notNull(body.Args); body.Args == nil {
 		body.Args = json.RawMessage("{}")
 	}
-	id := t.id(body.ID)
+	id := t.newCall(body.ID)
 	return event(dst,
 		&agui.ToolCallStart{ToolCallID: id, ToolCallName: shownTool(body.Name), ParentMessageID: t.parent},
 		&agui.ToolCallArgs{ToolCallID: id, Delta: string(body.Args)},
 		&agui.ToolCallEnd{ToolCallID: id}), nil
+}
+
+// toolCallPart is a call whose arguments come as the model writes them: its start, some of their text, or its end.
+func (t *translator) toolCallPart(dst []bridge.Output, f frame) ([]bridge.Output, error) {
+	var body struct {
+		ID, Name string
+		Delta    *string
+	}
+	if err := decode(f.event, f.data, &body); err != nil {
+		return dst, err
+	}
+	if body.ID == "" {
+		return dst, missing(f.event, "id")
+	}
+	id := t.callID(body.ID)
+	switch {
+	case f.event == frameToolCallStart && body.Name == "":
+		return dst, missing(f.event, "name")
+	case f.event == frameToolCallStart:
+		return event(dst, &agui.ToolCallStart{ToolCallID: t.newCall(body.ID), ToolCallName: shownTool(body.Name), ParentMessageID: t.parent}), nil
+	case f.event == frameToolCallEnd:
+		return event(dst, &agui.ToolCallEnd{ToolCallID: id}), nil
+	case body.Delta == nil:
+		return dst, missing(f.event, "delta")
+	}
+	return event(dst, &agui.ToolCallArgs{ToolCallID: id, Delta: *body.Delta}), nil
 }
 
 // shownTool keeps the name of our permission card for our permission card.
@@ -95,7 +121,7 @@ func (t *translator) toolResult(dst []bridge.Output, data []byte) ([]bridge.Outp
 		text = string(body.Content)
 	}
 	return event(dst, &agui.ToolCallResult{
-		MessageID: newID(), ToolCallID: t.id(body.ID), Role: "tool", Content: agui.Text(text),
+		MessageID: newID(), ToolCallID: t.callID(body.ID), Role: "tool", Content: agui.Text(text),
 	}), nil
 }
 

@@ -107,6 +107,11 @@ func (s *Settler) authorize(ctx context.Context, tx store.Tx, session store.Sess
 // createGrant keeps an "always" as a Grant: for this call, in this Session. What cannot be told
 // apart from other calls is allowed this once only.
 func (s *Settler) createGrant(ctx context.Context, tx store.Tx, session store.Session, q Question, d Decision, now time.Time) (id string, err error) {
+	turn, err := tx.Turn(ctx, store.System(), q.Call.TurnID)
+	if err != nil {
+		return "", err
+	}
+	session.AgentID = turn.AgentID // the one that asked
 	g, err := policy.GrantFor(CallOf(q, session), policy.ForSession)
 	if err != nil {
 		s.Once(q.Call.ID, err)

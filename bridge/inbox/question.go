@@ -15,6 +15,10 @@ import (
 // PermissionTool is the tool name every permission is shown under. It is reserved.
 const PermissionTool = "request_permission"
 
+// ApprovedPrefix begins the UpstreamID of a client's tool call that follows an approved one: in the chat the permission
+// stands under the first's id, and what the client is to run needs one of its own.
+const ApprovedPrefix = "approved:"
+
 // Option is one way to answer a permission, as the agent offered it.
 type Option struct {
 	ID    string `json:"id"`

@@ -6,8 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
+	"aqueduct/bridge/trace"
 	"aqueduct/internal/jsonequal"
 	"aqueduct/policy"
 	"aqueduct/store"
@@ -45,7 +44,12 @@ func Settle(ctx context.Context, tx store.Tx, q Question, d Decision, now time.T
 	if !won {
 		return lost(ctx, tx, now2, d, now)
 	}
-	return Settled{Question: now2, Won: true}, tx.InsertRecord(ctx, record(q, d, now, false))
+	for _, r := range recordsOf(now2, d, now) {
+		if err := tx.InsertRecord(ctx, r); err != nil {
+			return Settled{}, err
+		}
+	}
+	return Settled{Question: now2, Won: true}, nil
 }
 
 // lost is what becomes of a Decision that came too late. What a client's tool gave is on record
@@ -55,7 +59,7 @@ func lost(ctx context.Context, tx store.Tx, q Question, d Decision, now time.Tim
 	if s.Repeated || !q.ClientTool() || d.By == bySystem {
 		return s, nil
 	}
-	return s, tx.InsertRecord(ctx, record(q, d, now, true))
+	return s, tx.InsertRecord(ctx, lateResult(q, d, now))
 }
 
 // same reports whether the Question was settled the way d would.
@@ -146,25 +150,47 @@ func approvalMove(q Question, d Decision, now time.Time) store.ApprovalMove {
 	}
 }
 
-// record is the platform contract's approval_decision or tool_result.
-func record(q Question, d Decision, now time.Time, late bool) store.Record {
-	kind := "approval_decision"
-	if q.ClientTool() {
-		kind = "tool_result"
+// recordsOf is what is on record of a Question that was settled: the decision, and the end of the tool call that it ends.
+func recordsOf(q Question, d Decision, now time.Time) (records []store.Record) {
+	if q.Approval.ID != "" {
+		records = append(records, DecisionRecord(q, d, now))
 	}
-	return store.Record{
-		ID: uuid.Must(uuid.NewV7()).String(), SessionID: q.Call.SessionID, TurnID: q.Call.TurnID,
-		Source: store.SourcePlatform, Type: kind, TS: now,
-		Payload: mustJSON(struct {
-			ToolCallID string          `json:"tool_call_id"`
-			Status     string          `json:"status"`
-			Decision   json.RawMessage `json:"decision"`
-			By         string          `json:"decided_by"`
-			Via        string          `json:"decided_via"`
-			Reason     string          `json:"reason,omitempty"`
-			Late       bool            `json:"late,omitempty"` // of no effect
-		}{q.Call.ID, string(d.Status), heard(d), d.By, d.Via, d.Reason, late}),
+	if q.Call.Kind != store.KindQuestion && q.Call.Status.Terminal() {
+		records = append(records, resultOf(q.Call, d).Record(q.Call, now))
 	}
+	return records
+}
+
+// DecisionRecord is approval_decision.
+func DecisionRecord(q Question, d Decision, now time.Time) store.Record {
+	return trace.Record(trace.ApprovalDecision, q.Call.SessionID, q.Call.TurnID, now, trace.Decided{
+		ApprovalID: q.Call.ID, ToolCallID: q.Call.ID, ToolName: q.Approval.Tool, Kind: string(q.Approval.Kind), Status: string(d.Status),
+		Decision: heard(d), By: d.By, Via: d.Via, Reason: d.Reason, EditedSHA256: d.SHA256,
+		WaitedMS: max(0, now.Sub(q.Approval.CreatedAt).Milliseconds()),
+	})
+}
+
+// resultOf is the payload of tool_result for a call that a Decision, or a client, ended. A call that a client was given
+// for an approved one is told as that.
+func resultOf(call store.ToolCall, d Decision) trace.Result {
+	r := trace.ResultOf(call)
+	r.By, r.Via = d.By, d.Via
+	if id, ok := strings.CutPrefix(call.UpstreamID, ApprovedPrefix); ok && call.ArgsSHA256 != "" {
+		r.ToolCallID, r.ClientCallID = id, call.ID
+	}
+	return r
+}
+
+// lateResult is on record of what a client's tool gave after its call had ended.
+func lateResult(q Question, d Decision, now time.Time) store.Record {
+	call := q.Call
+	call.Status, call.Result, call.ErrorCode, call.Error, call.EndedAt = store.ToolSucceeded, d.Result, d.ErrorCode, nil, now
+	if d.Status != store.ApprovalApproved {
+		call.Status = store.ToolFailed
+	}
+	r := resultOf(call, d)
+	r.Late = true
+	return r.Record(call, now)
 }
 
 // Answered is what the agent is told about a settled Question.

@@ -28,6 +28,18 @@ func TestDelivery(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := asked()
+	err := st.InTx(t.Context(), func(tx store.Tx) error {
+		s := session
+		s.CreatedAt, s.UpdatedAt = start, start
+		q.Approval.TurnID = "turn-1"
+		return errors.Join(tx.InsertSession(t.Context(), s), tx.InsertTurn(t.Context(), store.Turn{
+			ID: "turn-1", SessionID: s.ID, AgentID: "a", Status: store.TurnRunning, CreatedAt: start,
+			Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Tracestate: "v=1",
+		}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var moves []store.Move
 	for _, row := range h.Rows(q, session) {
 		moves = append(moves, store.InsertOutbox{Item: row})
@@ -40,6 +52,9 @@ func TestDelivery(t *testing.T) {
 	got := <-there.got
 	if err := notify.Verify(secret, got.header.Get(notify.HeaderSignature), []byte(got.body), start, 0); err != nil {
 		t.Error(err)
+	}
+	if span := got.header.Get("Traceparent"); !strings.HasPrefix(span, "00-4bf92f3577b34da6a3ce929d0e0e4736-") || strings.Contains(span, "00f067aa0ba902b7") || got.header.Get("Tracestate") != "v=1" {
+		t.Errorf("%v", got.header)
 	}
 	if got.header.Get(notify.HeaderDelivery) != row.ID || got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("%v", got.header)

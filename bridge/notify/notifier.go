@@ -23,6 +23,7 @@ type Letter struct {
 	URL    string
 	Secret Secret
 	Body   []byte // JSON
+	TurnID string // whose trace the delivery is part of; "" when it is of none
 }
 
 // Address makes a Letter of an outbox row when it is sent, not when it is written: secrets

@@ -19,6 +19,7 @@ type kept struct {
 	Message  Message `json:"message"`
 	Tenant   string  `json:"tenant,omitempty"`
 	Approver string  `json:"approver,omitempty"`
+	TurnID   string  `json:"turn_id,omitempty"` // whose trace a delivery is part of
 }
 
 // Rows is what is to be told about a Question as it now stands: that it opened, was settled
@@ -29,7 +30,7 @@ func (n *Notifier) Rows(q inbox.Question, s store.Session) []store.OutboxItem {
 		return nil
 	}
 	now := n.cfg.Now()
-	k := kept{Message: messageOf(q, s), Tenant: s.Tenant, Approver: approverOf(q.Approval, s, now)}
+	k := kept{Message: messageOf(q, s), Tenant: s.Tenant, Approver: approverOf(q.Approval, s, now), TurnID: q.Approval.TurnID}
 	payload, err := json.Marshal(k)
 	if err != nil {
 		panic(err) // strings and times
@@ -60,7 +61,7 @@ func (n *Notifier) address(i store.OutboxItem) (Letter, error) {
 	}
 	k.Message.Link = n.link(i, k)
 	body, err := json.Marshal(k.Message)
-	return Letter{URL: t.URL, Secret: t.Secret, Body: body}, err
+	return Letter{URL: t.URL, Secret: t.Secret, Body: body, TurnID: k.TurnID}, err
 }
 
 func (n *Notifier) link(i store.OutboxItem, k kept) string {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
@@ -43,6 +44,7 @@ func (n *Notifier) send(ctx context.Context, i store.OutboxItem) outcome {
 	req.Header.Set("User-Agent", "aqueduct")
 	req.Header.Set(HeaderDelivery, i.ID)
 	req.Header.Set(HeaderSignature, Sign(letter.Secret, letter.Body, n.cfg.Now()))
+	n.setTrace(ctx, req.Header, letter.TurnID)
 	resp, err := n.cfg.Client.Do(req)
 	if err != nil {
 		n.cfg.Logger.Info("a delivery failed", slog.String("delivery", i.ID), slog.Any("error", err))
@@ -51,6 +53,20 @@ func (n *Notifier) send(ctx context.Context, i store.OutboxItem) outcome {
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
 	return judge(resp, n.cfg.Now())
+}
+
+// setTrace makes a delivery a span of its Turn's trace. Without it, it goes all the same.
+func (n *Notifier) setTrace(ctx context.Context, h http.Header, turnID string) {
+	if turnID == "" {
+		return
+	}
+	turn, err := n.cfg.Store.Turn(ctx, store.System(), turnID)
+	if err != nil {
+		return
+	}
+	if c, ok := trace.Parse(turn.Traceparent, turn.Tracestate); ok {
+		c.Child().SetHeaders(h)
+	}
 }
 
 func judge(resp *http.Response, now time.Time) outcome {

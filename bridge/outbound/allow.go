@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -87,15 +88,18 @@ func usualPort(port uint16) bool { return port == 80 || port == 443 }
 // byName reports whether the list names the target's host and port.
 func (l allowList) byName(to target) bool {
 	for _, n := range l.names {
-		same := to.name == n.name
-		if n.below {
-			same = strings.HasSuffix(to.name, "."+n.name)
-		}
-		if same && portMatches(n.port, to.port) {
+		if n.is(to.name) && portMatches(n.port, to.port) {
 			return true
 		}
 	}
 	return false
+}
+
+func (n allowedName) is(name string) bool {
+	if n.below {
+		return strings.HasSuffix(name, "."+n.name)
+	}
+	return name == n.name
 }
 
 // byAddress reports whether the list opens the address at the target's port.
@@ -106,6 +110,15 @@ func (l allowList) byAddress(to target, addr netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// atOtherPort reports whether the list has the target as it was written, but not at its port: an entry without a port is for
+// 80 and 443 alone. What a name resolved to is not looked at; the reason would tell it.
+func (l allowList) atOtherPort(to target) bool {
+	if to.literal.IsValid() {
+		return slices.ContainsFunc(l.networks, func(n allowedNetwork) bool { return n.prefix.Contains(to.literal.Unmap()) })
+	}
+	return !l.byName(to) && slices.ContainsFunc(l.names, func(n allowedName) bool { return n.is(to.name) })
 }
 
 func portMatches(listed, port uint16) bool {
@@ -119,6 +132,8 @@ func (l allowList) judgeName(to target) *Refused {
 	switch {
 	case named:
 		return nil
+	case localName(to.name) && len(l.networks) == 0 && l.atOtherPort(to):
+		return &Refused{ReasonPort}
 	case localName(to.name) && len(l.networks) == 0:
 		return &Refused{ReasonLoopback}
 	case metadataName(to.name):
@@ -154,6 +169,9 @@ func (l allowList) judge(to target, addr netip.Addr) *Refused {
 	case by == local && !(byName && localName(to.name)),
 		by == reserved,
 		by == private && !byName:
+		if l.atOtherPort(to) {
+			reason = ReasonPort
+		}
 		return &Refused{reason}
 	case byName:
 		return nil

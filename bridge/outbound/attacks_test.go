@@ -182,15 +182,15 @@ func TestRedirectInside(t *testing.T) {
 	t.Parallel()
 	in := newInner(t, secret)
 	for to, want := range map[string]outbound.Reason{
-		"http://" + in.at("127.0.0.1") + "/":          outbound.ReasonLoopback,
+		"http://" + in.at("127.0.0.1") + "/":          outbound.ReasonPort,
 		"http://" + in.at("localhost") + "/":          outbound.ReasonLoopback,
-		"http://" + in.at("[::ffff:127.0.0.1]") + "/": outbound.ReasonLoopback,
+		"http://" + in.at("[::ffff:127.0.0.1]") + "/": outbound.ReasonPort,
 		"http://" + in.at("2130706433") + "/":         outbound.ReasonHost,
 		"http://169.254.169.254/":                     outbound.ReasonMetadata,
 		"file:///etc/passwd":                          outbound.ReasonScheme,
 		"gopher://" + in.at("127.0.0.1"):              outbound.ReasonScheme,
 		"http://user@" + in.at("127.0.0.1") + "/":     outbound.ReasonUserinfo,
-		"//" + in.at("127.0.0.1") + "/":               outbound.ReasonLoopback,
+		"//" + in.at("127.0.0.1") + "/":               outbound.ReasonPort,
 		"https://good.example:22/":                    outbound.ReasonPort,
 	} {
 		t.Run(to, func(t *testing.T) {

@@ -37,9 +37,11 @@ func TestAllow(t *testing.T) {
 			"http://[::ffff:10.1.2.3]:9999": "", "http://[64:ff9b::10.1.2.3]:9999": outbound.ReasonPrivate,
 		},
 		"127.0.0.1:8080": {
-			"http://127.0.0.1:8080": "", "http://[::ffff:127.0.0.1]:8080": "", "http://127.0.0.1": outbound.ReasonLoopback,
+			"http://127.0.0.1:8080": "", "http://[::ffff:127.0.0.1]:8080": "", "http://127.0.0.1": outbound.ReasonPort,
 			"http://127.0.0.2:8080": outbound.ReasonLoopback, "http://[::1]:8080": outbound.ReasonLoopback,
 		},
+		"127.0.0.1":  {"http://127.0.0.1": "", "https://127.0.0.1": "", "http://127.0.0.1:8080": outbound.ReasonPort, "http://127.0.0.2": outbound.ReasonLoopback, "http://localhost:8080": ""},
+		"localhost":  {"http://localhost": "", "http://localhost:8080": outbound.ReasonPort, "http://127.0.0.1": outbound.ReasonLoopback, "http://a.localhost": outbound.ReasonLoopback},
 		"[::1]:8080": {"http://[::1]:8080": "", "http://127.0.0.1:8080": outbound.ReasonLoopback},
 		"0.0.0.0/0": {
 			"http://10.0.0.1:1": "", "http://169.254.1.1": "", "http://169.254.169.254": outbound.ReasonMetadata,

@@ -24,6 +24,7 @@ func (s *Service) lookForAbandoned(ctx context.Context) error {
 
 // takeBack settles a call whose Agent is gone, unless somebody was first.
 func (s *Service) takeBack(ctx context.Context, call store.ToolCall) error {
+	var settled inbox.Settled
 	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		session, err := tx.LockSession(ctx, store.System(), call.SessionID)
 		if err != nil {
@@ -33,10 +34,13 @@ func (s *Service) takeBack(ctx context.Context, call store.ToolCall) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.settler.Apply(ctx, tx, session, q, inbox.AskerGone(), store.Principal{})
+		settled, err = s.settler.Apply(ctx, tx, session, q, inbox.AskerGone(), store.Principal{})
 		return err
 	})
 	if err == nil {
+		if f := s.cfg.Meter.Settled; f != nil && settled.Won {
+			f(settled.Question)
+		}
 		s.cfg.Ring(call.SessionID)
 		s.cfg.Notices.Kept()
 	}

@@ -4,19 +4,16 @@ import (
 	"context"
 	"time"
 
+	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
-
-// approvedPrefix begins the UpstreamID of a client's tool call that follows an approved one:
-// in the chat the permission stands under the first's id, and what the client is to run needs
-// one of its own.
-const approvedPrefix = "approved:"
 
 // askClient dispatches an approved call to the user's client. It stays DISPATCHED until the
 // client's own call has ended.
 func (s *Service) askClient(ctx context.Context, tx store.Tx, approved store.ToolCall, now time.Time) error {
 	call := approved
-	call.ID, call.UpstreamID, call.IdempotencyKey = newID(), approvedPrefix+approved.ID, ""
+	call.ID, call.UpstreamID, call.IdempotencyKey = newID(), inbox.ApprovedPrefix+approved.ID, ""
 	call.RunID, call.Told, call.DeliveredAt, call.CreatedAt, call.ExpiresAt = "", false, time.Time{}, now, time.Time{}
 	there, err := s.there(ctx, tx, call)
 	if err != nil {
@@ -24,7 +21,15 @@ func (s *Service) askClient(ctx context.Context, tx store.Tx, approved store.Too
 	}
 	s.dispatched(&call, now, there)
 	if call.Status.Terminal() {
+		ended := approved
+		ended.Status, ended.ErrorCode, ended.Error, ended.EndedAt = call.Status, call.ErrorCode, call.Error, now
+		if err := tx.InsertRecord(ctx, trace.ResultOf(ended).Record(ended, now)); err != nil {
+			return err
+		}
 		return s.clientEnded(ctx, tx, approved.ID, call, now)
+	}
+	if err := tx.InsertRecord(ctx, trace.Dispatched(approved, call.ID, "", now, call.ExpiresAt)); err != nil {
+		return err
 	}
 	return tx.InsertToolCall(ctx, call) // its deadline is armed once it is kept: armDispatched
 }
@@ -45,8 +50,11 @@ func (s *Service) armDispatched(ctx context.Context) error {
 			return err
 		}
 		for _, call := range calls {
-			if call.Kind == store.KindClient && call.UpstreamID == approvedPrefix+of.ID {
+			if call.Kind == store.KindClient && call.UpstreamID == inbox.ApprovedPrefix+of.ID {
 				s.deadline(call)
+			}
+			if call.ID == of.ID {
+				s.countOffline(call, OfflineApproved)
 			}
 		}
 	}
@@ -59,9 +67,17 @@ func (s *Service) Revoke(ctx context.Context, tx store.Tx, call store.ToolCall, 
 		return false, nil
 	}
 	e := &Error{CodeRejected, "The approval was taken back."}
-	return tx.MoveToolCall(ctx, store.ToolCallMove{
+	return moveEnded(ctx, tx, call, store.ToolCallMove{
 		ID: call.ID, From: store.ToolDispatched, To: store.ToolFailed, ErrorCode: e.Code, Error: e.json(), EndedAt: now,
 	})
+}
+
+// moveEnded ends a call, and puts that on record if nobody was first.
+func moveEnded(ctx context.Context, tx store.Tx, call store.ToolCall, m store.ToolCallMove) (won bool, err error) {
+	if won, err = tx.MoveToolCall(ctx, m); err != nil || !won {
+		return won, err
+	}
+	return true, tx.InsertRecord(ctx, trace.ResultOf(call.Ended(m)).Record(call, m.EndedAt))
 }
 
 // clientEnded gives the approved call the end of the client's.

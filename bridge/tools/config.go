@@ -36,6 +36,18 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// When it was found that no client is there.
+const (
+	OfflineInvoked  = "invoked"  // the agent called the tool
+	OfflineApproved = "approved" // the call was approved
+)
+
+func (s *Service) countOffline(call store.ToolCall, cause string) {
+	if f := s.cfg.Meter.Offline; f != nil && call.ErrorCode == CodeClientOffline {
+		f(cause)
+	}
+}
+
 // Limits are the settings of tools. The zero value of a member means its default.
 type Limits struct {
 	Timeout     time.Duration // of running one, when neither tool nor call say
@@ -78,6 +90,9 @@ func (l Limits) withDefaults() Limits {
 
 // Meter hears what happens, for metrics. Members may be nil; they must be quick.
 type Meter struct {
-	Ended  func(tool string, status store.ToolCallStatus, took time.Duration) // running it
-	Waited func(tool, decided string, took time.Duration)                     // for a decision
+	Ended func(tool string, status store.ToolCallStatus, took time.Duration) // running it
+	// Settled hears of a Question that was settled because its Agent is gone.
+	Settled func(inbox.Question)
+	// Offline hears of a call that failed because no client was there to run it, and when that was found.
+	Offline func(cause string)
 }

@@ -14,11 +14,12 @@ import (
 	"github.com/google/uuid"
 
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
 // post calls a server tool. What it answers with 2xx is the result: JSON, or a text.
-func (s *Service) post(ctx context.Context, tool store.Tool, call store.ToolCall) (json.RawMessage, *Error) {
+func (s *Service) post(ctx context.Context, tool store.Tool, call store.ToolCall, span trace.Context) (json.RawMessage, *Error) {
 	body := mustJSON(struct {
 		ToolCallID string          `json:"tool_call_id"`
 		ToolName   string          `json:"tool_name"`
@@ -33,6 +34,7 @@ func (s *Service) post(ctx context.Context, tool store.Tool, call store.ToolCall
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", call.ID)
 	req.Header.Set("X-Run-Id", call.TurnID)
+	span.SetHeaders(req.Header)
 	resp, err := s.cfg.Client.Do(req)
 	if err != nil {
 		return nil, notReached(ctx, err)

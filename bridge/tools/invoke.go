@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/trace"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -21,6 +22,8 @@ type Request struct {
 	Key     string // idempotency key; "" for none
 	CallID  string // the agent's own id of the call; "" means the Key
 	Timeout time.Duration
+	// Trace is the span that the call is made in; the zero one when its Turn has none.
+	Trace trace.Context
 	// Session is where the call comes from, which has been found good.
 	Session store.Session
 	By      policy.Principal // who prompted
@@ -33,11 +36,21 @@ type proposal struct {
 	tool    ready
 	call    store.ToolCall
 	verdict judged
+	span    trace.Context // of running it
 }
 
 // Invoke takes a call: it waits for one that is run at once; any other waits for somebody, or
-// has failed. The error is an *Error when nothing was kept.
+// has failed. The error is an *Error when nothing was kept of the call, but that it was refused.
 func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, error) {
+	call, err := s.invoke(ctx, req)
+	var refused *Error
+	if errors.As(err, &refused) && refused != errGivenBack && refused.Code != CodeRunOver {
+		s.keepRefused(ctx, req, refused)
+	}
+	return call, err
+}
+
+func (s *Service) invoke(ctx context.Context, req Request) (store.ToolCall, error) {
 	p, err := s.propose(ctx, s.cfg.Store, s.shelf.tool, req)
 	if err != nil {
 		return p.call, err
@@ -59,7 +72,7 @@ func (s *Service) propose(ctx context.Context, r store.Reader, registered lookup
 	if err != nil {
 		return p, err
 	}
-	p.call = s.newCall(p.tool.Tool, req, args)
+	p.call, p.span = s.newCall(p.tool.Tool, req, args), spanOf(req.Trace)
 	return p, nil
 }
 
@@ -82,11 +95,27 @@ func (s *Service) await(ctx context.Context, call store.ToolCall, work func(cont
 	}
 }
 
-var errBusy = &Error{CodeBusy, "Too many tools are running. Try again."}
+var (
+	errBusy = &Error{CodeBusy, "Too many tools are running. Try again."}
+	// errGivenBack is errBusy for a call that was kept, and has failed: its end is on record.
+	errGivenBack = &Error{errBusy.Code, errBusy.Message}
+)
+
+// spanOf is a span of running a tool.
+func spanOf(of trace.Context) trace.Context {
+	if of.TraceID == "" {
+		return trace.New()
+	}
+	return of.Child()
+}
 
 // keepAndRun runs a call once it is kept that it runs.
 func (s *Service) keepAndRun(ctx context.Context, p proposal) (store.ToolCall, error) {
-	kept, err := s.keep(ctx, Keeping{Call: p.call, Move: store.TakeToolCall{ToolCall: p.call}, Records: recordsOf(p.call, p.verdict)})
+	k := Keeping{Call: p.call, Move: store.TakeToolCall{ToolCall: p.call}}
+	for _, r := range recordsOf(p.call, p.verdict, nil, p.span) {
+		k.Trace = append(k.Trace, store.RecordOf{Record: r, ToolCallID: p.call.ID, Status: p.call.Status, At: p.call.RunningAt})
+	}
+	kept, err := s.keep(ctx, k)
 	if err != nil {
 		return p.call, err
 	}
@@ -95,7 +124,7 @@ func (s *Service) keepAndRun(ctx context.Context, p proposal) (store.ToolCall, e
 			return call, err
 		}
 	}
-	return s.run(ctx, p.tool.Tool, p.call, running{shown: kept.Shown})
+	return s.run(ctx, p.tool.Tool, p.call, running{shown: kept.Shown, span: p.span})
 }
 
 // sameAttempt reports whether a call that was found is the one that was sent, and so landed although its commit's answer
@@ -192,6 +221,7 @@ func (s *Service) take(ctx context.Context, req Request) (store.ToolCall, error)
 		if turn.Status.Terminal() {
 			return errRunOver
 		}
+		req.Session.AgentID = turn.AgentID // a prompt may be for another than the thread's own
 		if p, err = s.propose(ctx, tx, readTool, req); err != nil {
 			return err
 		}
@@ -212,13 +242,15 @@ func (s *Service) take(ctx context.Context, req Request) (store.ToolCall, error)
 	switch p.call.Status {
 	case store.ToolRunning:
 		call, err := s.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) {
-			return s.run(ctx, p.tool.Tool, p.call, running{})
+			return s.run(ctx, p.tool.Tool, p.call, running{span: p.span})
 		})
 		if errors.Is(err, errBusy) {
 			s.giveBack(ctx, p.call)
+			err = errGivenBack
 		}
 		return call, err
 	case store.ToolFailed, store.ToolBlocked:
+		s.countOffline(p.call, OfflineInvoked)
 		s.cfg.Ring(p.call.SessionID)
 	case store.ToolWaitingApproval, store.ToolWaitingClient:
 		s.deadline(p.call)
@@ -260,8 +292,10 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 	if err := inbox.EndTurnOn(ctx, tx, p.call, newID, time.Now()); err != nil {
 		return err
 	}
+	var asked *store.Approval
 	if p.call.Status == store.ToolWaitingApproval {
 		a := approvalOf(p.call, p.verdict.Verdict, session.User)
+		asked = &a
 		if err := tx.InsertApproval(ctx, a); err != nil {
 			return err
 		}
@@ -269,7 +303,7 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 			return err
 		}
 	}
-	for _, r := range recordsOf(p.call, p.verdict) {
+	for _, r := range recordsOf(p.call, p.verdict, asked, p.span) {
 		if err := tx.InsertRecord(ctx, r); err != nil {
 			return err
 		}

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
-
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/trace"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -69,27 +69,45 @@ func approvalOf(call store.ToolCall, v policy.Verdict, asked string) store.Appro
 	return a
 }
 
-// recordsOf is what is on record of a call that was taken, beside what its row tells
-// (bridge.Trace): what the policy said, and that a person is asked.
-func recordsOf(call store.ToolCall, v judged) []store.Record {
-	records := []store.Record{recordOf(call, store.RecordDecision, struct {
+// recordsOf is what is on record of a call that was taken: that it was made, what the policy said, and what came of that.
+func recordsOf(call store.ToolCall, v judged, asked *store.Approval, span trace.Context) []store.Record {
+	records := []store.Record{trace.Created(call), trace.Record(trace.PolicyDecision, call.SessionID, call.TurnID, call.CreatedAt, struct {
 		ToolCallID string `json:"tool_call_id"`
 		policy.Decision
 	}{call.ID, policy.Decided(v.call, v.Verdict)})}
-	if call.Status == store.ToolWaitingApproval {
-		records = append(records, recordOf(call, "approval_created", map[string]any{
-			"approval_id": call.ID, "tool_name": call.Name, "risk": call.Risk, "expires_at": call.ExpiresAt.UnixMilli(),
-		}))
+	switch {
+	case asked != nil:
+		records = append(records, trace.ApprovalRecord(*asked))
+	case call.Status == store.ToolRunning:
+		records = append(records, runningRecord(call, span))
+	case call.Status == store.ToolWaitingClient:
+		records = append(records, trace.Dispatched(call, "", "", time.Now(), call.ExpiresAt))
+	case call.Status.Terminal():
+		records = append(records, trace.ResultOf(call).Record(call, call.EndedAt))
 	}
 	return records
 }
 
-func recordOf(call store.ToolCall, kind string, payload any) store.Record {
-	return store.Record{
-		ID: uuid.Must(uuid.NewV7()).String(), SessionID: call.SessionID, TurnID: call.TurnID, Source: store.SourcePlatform,
-		Type: kind, TS: call.CreatedAt, Payload: mustJSON(payload),
+// runningRecord is on record of a call that runs here: the tool is given the span.
+func runningRecord(call store.ToolCall, span trace.Context) store.Record {
+	return trace.Dispatched(call, "", span.Traceparent(), call.RunningAt, call.RunningAt.Add(call.Timeout))
+}
+
+// keepRefused puts on record that an agent's call was not taken. That fails at most with the store, which the agent hears of
+// at its next call.
+func (s *Service) keepRefused(ctx context.Context, req Request, e *Error) {
+	call := store.ToolCall{
+		ID: newID(), SessionID: req.Session.ID, TurnID: req.TurnID, Name: policy.Visible(req.Name, refusedName), IdempotencyKey: req.Key, CreatedAt: time.Now(),
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepWait)
+	defer cancel()
+	if _, err := s.cfg.Keep(ctx, call.SessionID, nil, trace.Refused(call, req.Args, e.Code, e.Message)); err != nil {
+		s.cfg.Logger.Error("a refused tool call is not on record", slog.String("turn_id", call.TurnID), slog.Any("error", err))
 	}
 }
+
+// refusedName bounds the name of a tool that is not there, in characters: people read it in the trace.
+const refusedName = 128
 
 // Edited is what a call becomes when who approves it changes its arguments: they must be what
 // the tool takes, and the policy is asked again. What it blocks nobody can approve.
@@ -103,11 +121,12 @@ func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Sess
 	}
 	call := q.Call
 	call.Args = args
-	grants, err := inbox.Grants(ctx, r, session, time.Now())
+	turn, err := r.Turn(ctx, store.System(), q.Call.TurnID)
 	if err != nil {
 		return nil, "", err
 	}
-	turn, err := r.Turn(ctx, store.System(), q.Call.TurnID)
+	session.AgentID = turn.AgentID
+	grants, err := inbox.Grants(ctx, r, session, time.Now())
 	if err != nil {
 		return nil, "", err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,10 +14,10 @@ import (
 
 // Keeping is what one commit keeps of a call: that it runs, or how it ended.
 type Keeping struct {
-	Call    store.ToolCall // as the Move leaves it
-	Move    store.Move     // a TakeToolCall or a ToolCallMove
-	Records []store.Record
-	Asked   bool // a person was asked: the chat shows the call as a permission
+	Call  store.ToolCall // as the Move leaves it
+	Move  store.Move     // a TakeToolCall or a ToolCallMove
+	Trace []store.Move   // RecordOf: what is on record of the call if the Move takes effect
+	Asked bool           // a person was asked: the chat shows the call as a permission
 }
 
 // Kept is what became of it.
@@ -38,8 +39,8 @@ func (s *Service) keep(ctx context.Context, k Keeping) (Kept, error) {
 	if s.keeper != nil {
 		return s.keeper(ctx, k)
 	}
-	lost, err := s.cfg.Keep(ctx, k.Call.SessionID, []store.Move{k.Move}, k.Records)
-	return Kept{Lost: len(lost) > 0}, err
+	lost, err := s.cfg.Keep(ctx, k.Call.SessionID, append([]store.Move{k.Move}, k.Trace...), nil)
+	return Kept{Lost: slices.Contains(lost, 0)}, err
 }
 
 // CallID is the id of a call for which its agent has an id of its own: the same for the same in one Turn, so that a call

@@ -9,6 +9,7 @@ import (
 
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/internal/failpoint"
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
@@ -33,13 +34,13 @@ func (s *Service) claimAndRun(ctx context.Context, call store.ToolCall) {
 		return
 	}
 	failpoint.Here("before_tool_dispatch")
-	call, won, err := s.claim(ctx, session, call)
+	call, span, won, err := s.claim(ctx, session, call)
 	if err != nil {
 		s.complain(ctx, call, err)
 		return
 	}
 	if won {
-		_, _ = s.run(ctx, tool, call, running{asked: true}) // whoever waits for it reads it
+		_, _ = s.run(ctx, tool, call, running{asked: true, span: span}) // whoever waits for it reads it
 	}
 	s.cfg.Ring(call.SessionID)
 }
@@ -56,36 +57,39 @@ func (s *Service) unregistered(ctx context.Context, call store.ToolCall) {
 
 // claim makes an approved call this replica's to run, as it is kept then: perhaps edited. One
 // whose Turn was cancelled after it was approved ends instead, if it never began.
-func (s *Service) claim(ctx context.Context, session store.Session, call store.ToolCall) (_ store.ToolCall, won bool, err error) {
+func (s *Service) claim(ctx context.Context, session store.Session, call store.ToolCall) (_ store.ToolCall, span trace.Context, won bool, err error) {
 	turn, err := s.cfg.Store.Turn(ctx, store.System(), call.TurnID)
 	if err != nil {
-		return call, false, err
+		return call, span, false, err
 	}
 	if !s.mayBegin(turn, session, call) {
-		return call, false, nil
+		return call, span, false, nil
 	}
 	if turn.Status.Terminal() && call.RunningAt.IsZero() {
 		e := &Error{inbox.CodeAskerGone, "The agent was gone before the tool began. It was not run."}
 		if turn.Status == store.TurnCancelled {
 			e = &Error{CodeCancelled, "The run was cancelled before the tool began."}
 		}
-		_, err := s.cfg.Keep(ctx, call.SessionID, []store.Move{store.ToolCallMove{
-			ID: call.ID, From: store.ToolDispatched, To: store.ToolFailed, ErrorCode: e.Code, Error: e.json(), EndedAt: time.Now(),
-		}}, nil)
-		return call, false, err
+		move := store.ToolCallMove{ID: call.ID, From: store.ToolDispatched, To: store.ToolFailed, ErrorCode: e.Code, Error: e.json(), EndedAt: time.Now()}
+		_, err := s.cfg.Keep(ctx, call.SessionID, []store.Move{move, trace.Ended(call, move)}, nil)
+		return call, span, false, err
 	}
 	now := time.Now().Truncate(time.Millisecond) // as it is kept
-	_, err = s.cfg.Keep(ctx, call.SessionID, []store.Move{store.ToolCallMove{
+	of, _ := trace.Parse(turn.Traceparent, turn.Tracestate)
+	span = spanOf(of)
+	move := store.ToolCallMove{
 		ID: call.ID, From: store.ToolDispatched, To: store.ToolRunning, Replica: s.cfg.Replica, RunningAt: now,
 		WhileTurn: call.RunningAt.IsZero(), // it may have ended since it was read
-	}}, nil)
+	}
+	call.RunningAt = now
+	_, err = s.cfg.Keep(ctx, call.SessionID, []store.Move{move, trace.If(move.To, now, runningRecord(call, span))}, nil)
 	if err != nil {
-		return call, false, err
+		return call, span, false, err
 	}
 	// The row tells whose it is, even when the answer to the commit was lost. An earlier attempt
 	// of ours that could not keep its end began at another time.
 	kept, err := s.cfg.Store.ToolCall(ctx, store.System(), call.ID)
-	return kept, err == nil && kept.Status == store.ToolRunning && kept.Replica == s.cfg.Replica && kept.RunningAt.Equal(now), err
+	return kept, span, err == nil && kept.Status == store.ToolRunning && kept.Replica == s.cfg.Replica && kept.RunningAt.Equal(now), err
 }
 
 // mayBegin says whether this replica may begin an approved call: it owns the Session, and knows that the Agent is there
@@ -106,10 +110,12 @@ func (s *Service) complain(ctx context.Context, call store.ToolCall, err error) 
 	}
 }
 
-// running is what the chat knows of a call that runs.
+// running is what is known of a call that runs: what the chat has of it, and its span.
 type running struct {
 	shown bool // that it runs
 	asked bool // that a person was asked for it
+
+	span trace.Context // of this attempt
 }
 
 // run runs a call that is RUNNING here, and keeps its end. It returns the call as it then is.
@@ -121,7 +127,7 @@ func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall,
 		defer late.Stop()
 	}
 	timed, cancel := context.WithTimeout(ctx, call.Timeout)
-	result, failure := s.post(timed, tool, call)
+	result, failure := s.post(timed, tool, call, chat.span)
 	cancel()
 	failpoint.Here("before_tool_result")
 	move := store.ToolCallMove{
@@ -157,7 +163,7 @@ func (s *Service) end(ctx context.Context, call store.ToolCall, move store.ToolC
 		won, err = s.endWithTurn(ctx, call, move)
 	} else {
 		var kept Kept
-		kept, err = s.keep(ctx, Keeping{Call: call.Ended(move), Move: move, Asked: chat.asked})
+		kept, err = s.keep(ctx, Keeping{Call: call.Ended(move), Move: move, Trace: []store.Move{trace.Ended(call, move)}, Asked: chat.asked})
 		if won = !kept.Lost; won && err == nil && !kept.Shown {
 			s.cfg.Ring(call.SessionID) // the owner shows what it finds in the row
 		}
@@ -175,7 +181,10 @@ func (s *Service) endWithTurn(ctx context.Context, call store.ToolCall, move sto
 		if won, err = tx.MoveToolCall(ctx, move); err != nil || !won {
 			return err
 		}
-		call.Status, call.ErrorCode = move.To, move.ErrorCode
+		call := call.Ended(move)
+		if err := tx.InsertRecord(ctx, trace.ResultOf(call).Record(call, move.EndedAt)); err != nil {
+			return err
+		}
 		return inbox.EndTurnOn(ctx, tx, call, newID, time.Now())
 	})
 	s.cfg.Ring(call.SessionID)

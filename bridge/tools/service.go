@@ -80,9 +80,6 @@ func (s *Service) Run(ctx context.Context) error {
 
 // Decided hears that a Question about a ToolCall was settled, once that is kept.
 func (s *Service) Decided(q inbox.Question) {
-	if f := s.cfg.Meter.Waited; f != nil && q.Approval.ID != "" {
-		f(q.Approval.Tool, string(q.Approval.Status), q.Approval.DecidedAt.Sub(q.Approval.CreatedAt))
-	}
 	if q.Call.Kind == store.KindClient && q.Call.Status == store.ToolDispatched {
 		s.mu.Lock()
 		s.approved = append(s.approved, q.Call)

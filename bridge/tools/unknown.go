@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
@@ -49,7 +50,7 @@ func (s *Service) orphaned(ctx context.Context, call store.ToolCall) error {
 			Args:  asked.Args, ArgsSHA256: call.ArgsSHA256, ResponseSchema: json.RawMessage(outcomeSchema), Risk: call.Risk,
 			CreatedAt: asked.CreatedAt, ExpiresAt: asked.ExpiresAt, AskedUser: session.User,
 		}
-		if err := tx.InsertApproval(ctx, a); err != nil {
+		if err := errors.Join(tx.InsertApproval(ctx, a), tx.InsertRecord(ctx, trace.ApprovalRecord(a))); err != nil {
 			return err
 		}
 		return s.cfg.Notices.Insert(ctx, tx, inbox.Question{Call: asked, Approval: a}, session)
@@ -77,7 +78,7 @@ func (s *Service) Settled(ctx context.Context, tx store.Tx, q inbox.Question, no
 	if id, ok := strings.CutPrefix(q.Call.UpstreamID, unknownPrefix); ok && q.Call.Kind == store.KindQuestion {
 		return s.known(ctx, tx, id, q, now)
 	}
-	if id, ok := strings.CutPrefix(q.Call.UpstreamID, approvedPrefix); ok && q.ClientTool() {
+	if id, ok := strings.CutPrefix(q.Call.UpstreamID, inbox.ApprovedPrefix); ok && q.ClientTool() {
 		return s.clientEnded(ctx, tx, id, q.Call, now)
 	}
 	if q.Call.Kind == store.KindClient && q.Call.Status == store.ToolDispatched {
@@ -103,7 +104,11 @@ func (s *Service) known(ctx context.Context, tx store.Tx, id string, q inbox.Que
 	if status, payload := inbox.Answered(q); status == "resolved" {
 		_ = json.Unmarshal(payload, &said) // it was checked against the schema
 	}
-	if same, err := ofTurn(ctx, tx, id, q.Call.TurnID); err != nil || !same {
+	call, err := tx.ToolCall(ctx, store.System(), id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && call.TurnID != q.Call.TurnID {
+		return nil // an id that was read out of another row is not trusted further
+	}
+	if err != nil {
 		return err
 	}
 	move := store.ToolCallMove{ID: id, From: store.ToolUnknown, EndedAt: now}
@@ -119,7 +124,11 @@ func (s *Service) known(ctx context.Context, tx store.Tx, id string, q inbox.Que
 		}
 		move.To, move.ErrorCode, move.Error = store.ToolFailed, e.Code, e.json()
 	}
-	_, err := tx.MoveToolCall(ctx, move)
+	if !move.To.Terminal() {
+		_, err = tx.MoveToolCall(ctx, move)
+		return err
+	}
+	_, err = moveEnded(ctx, tx, call, move)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,12 @@ func (a *agentFlag) UnmarshalText(text []byte) error {
 
 // addAgents makes the directory; the first is the default. What their hosts resolve to may be
 // private and this machine, for the operator named them; the metadata of clouds it may not be.
-func addAgents(upstream *stage, agents []agentFlag, selfURL string, limits httpagent.Limits) (*bridge.Directory, error) {
+func addAgents(upstream *stage, agents []agentFlag, openAI []string, selfURL string, limits httpagent.Limits) (*bridge.Directory, error) {
+	for _, id := range openAI {
+		if !slices.ContainsFunc(agents, func(a agentFlag) bool { return a.id == id }) {
+			return nil, fmt.Errorf("--openai-agent %s: there is no --agent of that id", id)
+		}
+	}
 	allow := []string{"127.0.0.0/8", "::1/128"}
 	for _, a := range agents {
 		allow = append(allow, a.host)
@@ -47,7 +53,11 @@ func addAgents(upstream *stage, agents []agentFlag, selfURL string, limits httpa
 		if err := gate.CheckURL(a.url); err != nil {
 			return nil, fmt.Errorf("--agent %s: %w", a.id, err)
 		}
-		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, SelfURL: selfURL, Limits: limits, Gate: gate})
+		form := httpagent.MessagesAGUI
+		if slices.Contains(openAI, a.id) {
+			form = httpagent.MessagesOpenAI
+		}
+		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, SelfURL: selfURL, Messages: form, Limits: limits, Gate: gate})
 		directory.Add(a.id, agent)
 		upstream.run("agent "+a.id, func(ctx context.Context) error {
 			<-ctx.Done()

@@ -32,14 +32,17 @@ type serveCmd struct {
 	Demo         bool          `help:"Start the demo agent, which needs no model."`
 	DemoPace     time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
 	Agent        []agentFlag   `help:"An agent, as id=URL; repeatable." placeholder:"ID=URL"`
+	OpenAIAgent  []string      `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
 	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
 	Auth         string        `enum:"none,token" default:"none" help:"Who may call: none or token."`
 	TokenFile    string        `help:"File that holds the token of --auth token." placeholder:"FILE"`
+	TokenUsers   string        `help:"Tenant whose users the token of --auth token may speak for on /ws/ingress, as their user_id says. Without it a user_id other than its own is refused." placeholder:"TENANT"`
 	CORSOrigin   []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
 	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
 	BaseURL      string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
 	Name         string        `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
 	LogFormat    string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	OnBusy       string        `enum:"refuse,queue" default:"refuse" help:"What becomes of a message while somebody reads the answer to the one before: refuse it, or queue it as the next turn."`
 	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
 	ToolsFile    string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
 	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
@@ -86,7 +89,7 @@ func (s *serveCmd) auth() (*auth.Auth, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.WithLateKeys((&lateKeys{flag: s.ACP.Key}).file), nil
+	return a.WithUsers(s.TokenUsers).WithLateKeys((&lateKeys{flag: s.ACP.Key}).file), nil
 }
 
 func readToken(path string) (auth.Secret, error) {
@@ -214,7 +217,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.hints = hints.New(hints.Config{Sessions: st, Dropped: metrics.HintDropped})
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
-		Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
+		OnBusy: s.OnBusy, Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
 		PublicURL: s.Notify.PublicURL,
 	})
 	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
@@ -254,7 +257,7 @@ func (s *serveCmd) agents(upstream *stage) (*bridge.Directory, error) {
 		}
 		given = append(given[:len(given):len(given)], demo)
 	}
-	return addAgents(upstream, given, s.BaseURL, s.Limits.agent())
+	return addAgents(upstream, given, s.OpenAIAgent, s.BaseURL, s.Limits.agent())
 }
 
 // why tells a wish to stop from a reason to.

@@ -2,6 +2,7 @@ package demoagent
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 )
 
@@ -12,6 +13,8 @@ type invocation struct {
 	Messages     []message `json:"messages"`
 	Tools        []tool    `json:"tools"`
 	Resume       []answer  `json:"resume"`
+	// State is what the frontend and earlier runs left.
+	State json.RawMessage `json:"state"`
 }
 
 type message struct {
@@ -44,6 +47,19 @@ func (c invocation) prompt() string {
 		}
 	}
 	return c.InputMessage.text()
+}
+
+// stateWith is a snapshot with these keys. A snapshot replaces the whole state, so it repeats
+// what others have put there.
+func (c invocation) stateWith(own map[string]any) snapshotFrame {
+	whole := make(map[string]any)
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(c.State, &given) // no state, or one that is no object: nothing to repeat
+	for key, value := range given {
+		whole[key] = value
+	}
+	maps.Copy(whole, own)
+	return snapshotFrame{whole}
 }
 
 // argument is the prompt's second word.

@@ -8,7 +8,7 @@ type taskState struct {
 // showState touches one top-level key per delta, because TDesign Chat applies no more.
 func showState(s *stream, c invocation) {
 	s.send("state", stateFrame{"working", map[string]any{"on": "the report"}})
-	s.send("state_snapshot", snapshotFrame{map[string]any{"report": taskState{0, "starting"}, "items": map[string]any{"list": []string{}}}})
+	s.send("state_snapshot", c.stateWith(map[string]any{"report": taskState{0, "starting"}, "items": map[string]any{"list": []string{}}}))
 	s.say("Watch the state: ")
 	for _, next := range []taskState{{30, "reading"}, {60, "writing"}, {100, "ready"}} {
 		s.send("state_delta", deltaFrame{[]op{

@@ -11,7 +11,7 @@ func showAll(s *stream, c invocation) {
 		finishTravel(s, c, a)
 		return
 	}
-	s.send("state_snapshot", snapshotFrame{map[string]any{"plan_task": map[string]any{"progress": 0, "steps": []string{}}}})
+	s.send("state_snapshot", c.stateWith(map[string]any{"plan_task": map[string]any{"progress": 0, "steps": []string{}}}))
 	s.think("The traveller wants a plan. Weather first, then what they like.")
 	s.say("好的， 我来帮您 规划行程...")
 	s.send("tool_call", callFrame{"call_weather", "get_weather", json.RawMessage(`{"city":"北京"}`)})

@@ -33,6 +33,7 @@ type Auth struct {
 	token   Secret // the one static token; "" for none
 	session string // what the browser's cookie holds in its place
 	keys    func() (*Keys, error)
+	users   string // the tenant whose users the static token may speak for on channels; "" for none
 }
 
 // None asks nobody for a token, on loopback listeners only.
@@ -56,6 +57,22 @@ func Typed(k *Keys) *Auth { return (&Auth{}).WithKeys(k) }
 // asked for by Accept alone.
 func (a *Auth) WithKeys(k *Keys) *Auth {
 	return a.WithLateKeys(func() (*Keys, error) { return k, nil })
+}
+
+// WithUsers lets the static token speak on channels for the users that it names, all of one tenant.
+func (a *Auth) WithUsers(tenant string) *Auth {
+	with := *a
+	with.users = tenant
+	return &with
+}
+
+// SpeaksFor is the Principal of a user that a channel names: one with a channel's token, or with the static token where
+// that may speak for users.
+func (a *Auth) SpeaksFor(c Caller, user string) (store.Principal, bool) {
+	if c.Kind == KindStatic && a.users != "" {
+		c.Kind, c.Principal.Tenant = KindChannel, a.users
+	}
+	return c.For(user)
 }
 
 // WithLateKeys is WithKeys for keys that are read when the first such token comes. An error

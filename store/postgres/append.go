@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"aqueduct/store"
 	"aqueduct/store/sqldb"
 )
@@ -94,4 +96,29 @@ func recordArgs(records []store.Record) []any {
 		}
 	}
 	return []any{texts[0], texts[1], texts[2], texts[3], texts[4], seqs, times, payloads}
+}
+
+// insertRecordsOf is insertRecords for Records that are kept on the condition of a ToolCall.
+const insertRecordsOf = `INSERT INTO records (id, session_id, turn_id, source, type, at_seq, ts, payload)
+	SELECT id, session_id, turn_id, source, type, at_seq, ts, payload::json
+	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::text[],
+		$9::text[], $10::text[], $11::bigint[])
+	AS e (id, session_id, turn_id, source, type, at_seq, ts, payload, call, status, since)
+	WHERE EXISTS (SELECT 1 FROM tool_calls c WHERE c.tool_call_id = e.call AND (e.status = '' OR c.status = e.status)
+		AND (e.since = 0 OR c.running_at = e.since OR c.ended_at = e.since)) RETURNING records.id`
+
+// recordsOf queues the Records that depend on ToolCalls, behind the moves of those.
+func (g *grouped) recordsOf(p *pgx.Batch) answer {
+	var (
+		records        []store.Record
+		calls, in, ids []string
+		since          []int64
+	)
+	for _, i := range g.records {
+		m := g.moves[i].(store.RecordOf)
+		records, ids = append(records, m.Record), append(ids, m.Record.ID)
+		calls, in, since = append(calls, sqldb.Text(m.ToolCallID)), append(in, string(m.Status)), append(since, sqldb.Millis(m.At))
+	}
+	p.Queue(insertRecordsOf, append(recordArgs(records), calls, in, since)...)
+	return answer{rows: g.records, ids: ids}
 }

@@ -45,6 +45,7 @@ type grouped struct {
 	sessions []int
 	taken    []int // ToolCalls
 	moved    []int
+	records  []int // RecordOf, behind all others
 	single   []int
 }
 
@@ -89,6 +90,9 @@ func (g *grouped) sort(i int, m store.Move) {
 			g.moved = append(g.moved, i)
 			return
 		}
+	case store.RecordOf:
+		g.records = append(g.records, i)
+		return
 	}
 	g.single = append(g.single, i) // an illegal move too: it is refused where its SQL is made
 }
@@ -158,6 +162,9 @@ func (g *grouped) queue(p *pgx.Batch) ([]answer, error) {
 		}
 		p.Queue(s.SQL, s.Args...)
 		answers = append(answers, answer{index: i, cas: s.CAS})
+	}
+	if len(g.records) > 0 {
+		answers = append(answers, g.recordsOf(p))
 	}
 	return answers, nil
 }

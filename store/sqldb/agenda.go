@@ -74,8 +74,14 @@ func (m maybe) Scan(src any) error {
 	to := reflect.ValueOf(m.dest).Elem()
 	switch v := src.(type) {
 	case nil:
+	case bool:
+		to.SetBool(v)
 	case int64:
-		to.SetInt(v)
+		if to.Kind() == reflect.Bool { // SQLite keeps a boolean as a number
+			to.SetBool(v != 0)
+		} else {
+			to.SetInt(v)
+		}
 	case string:
 		if to.Kind() == reflect.Slice {
 			to.SetBytes([]byte(v))

@@ -77,7 +77,7 @@ func (q *query) entrusted(in store.Scope, d *Dialect) *query {
 // the Session s: one that lives, of somebody who may decide it.
 func (q *query) standing(user string, now time.Time, d *Dialect) *query {
 	q.raw("d.revoked_at = 0 AND d.tenant = s.tenant").and("d.delegate = ", user).and("d.expires_at > ", millis(now))
-	q.raw(" AND d.agent_id IN ('', s.agent_id) AND d.tool IN ('', a.tool_name) AND d.tool_kind IN ('', a.tool_kind)")
+	q.raw(" AND d.agent_id IN ('', COALESCE((SELECT t.root_agent_id FROM turns t WHERE t.turn_id = a.turn_id), s.agent_id)) AND d.tool IN ('', a.tool_name) AND d.tool_kind IN ('', a.tool_kind)")
 	q.raw(" AND (d.wide OR d.user_id = s.user_id OR EXISTS (SELECT 1 FROM " + d.items("a.approvers") + " n, " + d.items("d.holds"))
 	return q.raw(" h WHERE n.value = h.value))")
 }

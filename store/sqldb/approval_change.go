@@ -7,7 +7,8 @@ import (
 )
 
 // changeColumns are an Approval with the members of its Session that a caller who cannot read that may see.
-const changeColumns = `SELECT ` + approvalColumns + `, s.external_id, s.tenant, s.user_id, s.agent_id`
+const changeColumns = `SELECT ` + approvalColumns + `, s.external_id, s.tenant, s.user_id,
+	COALESCE((SELECT t.root_agent_id FROM turns t WHERE t.turn_id = a.turn_id), s.agent_id)`
 
 const (
 	selectOpen = changeColumns + `, a.opened_seq, FALSE` + fromApprovals

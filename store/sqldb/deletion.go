@@ -30,7 +30,7 @@ type purge struct {
 var purges = []purge{
 	{Table: "events", key: "last_seq", of: ofSession, size: "data", blob: true},
 	{Table: "records", key: "id", of: ofSession, size: "payload"},
-	{Table: "messages", key: "message_id", of: ofSession + " AND NOT replaced", size: "data"}, // each half has an index
+	{Table: "messages", key: "message_id", of: ofSession + " AND NOT replaced", size: "data"}, // each has an index of its own
 	{Table: "messages", key: "message_id", of: ofSession + " AND replaced", size: "data"},
 	{Table: "message_parts", key: "sha256", of: ofSession, size: "data", blob: true},
 	{Table: "decision_links", key: "link_id", of: "approval_id IN (SELECT a.approval_id FROM approvals a WHERE a.session_id = $1)"},
@@ -40,6 +40,7 @@ var purges = []purge{
 	{Table: "commands", key: "command_id", of: ofSession},
 	{Table: "outbox", key: "id", of: ofSession + " AND session_id <> ''", size: "payload"},
 	{Table: "sandbox_instances", key: "session_id", of: ofSession},
+	{Table: "sandbox_instances", key: "session_id", of: "of_session = $1 AND of_session <> ''"},
 	{Table: "turns", key: "turn_id", of: ofTurns, size: "input"},
 	{Table: "runs", key: "run_id", of: ofSession, size: "profile"},
 }

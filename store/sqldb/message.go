@@ -111,10 +111,10 @@ func (r *Reader) NewestRunOf(ctx context.Context, in store.Scope, sessionID stri
 	return newest, nil
 }
 
-// LastAnswer implements store.MessageReader.
+// LastAnswer implements store.MessageReader. What came out of a Run has ids from after the Run's own.
 func (r *Reader) LastAnswer(ctx context.Context, in store.Scope, sessionID, runID string) (store.Message, error) {
 	q := &query{}
-	q.raw("SELECT "+messageColumns+" FROM ").onAnyBranch(sessionID, nil).joined(in).and("m.run_id = ", runID)
+	q.raw("SELECT "+messageColumns+" FROM ").onAnyBranch(sessionID, nil).joined(in).and("m.message_id > ", runID).and("m.run_id = ", runID)
 	q.raw(" AND m.output AND m.role = 'assistant' ORDER BY m.message_id DESC LIMIT 1")
 	return one(ctx, r, scanMessage, q.sql.String(), q.args...)
 }

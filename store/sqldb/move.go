@@ -46,6 +46,8 @@ func moveStatement(m store.Move) (Statement, error) {
 		return insertToolCall(m.ToolCall), nil
 	case store.TakeToolCall:
 		return takeToolCall(m.ToolCall), nil
+	case store.RecordOf:
+		return recordOf(m), nil
 	case store.InsertApproval:
 		return insertApproval(m.Approval), nil
 	case store.InsertOutbox:

@@ -9,13 +9,14 @@ import (
 )
 
 const selectSandbox = `SELECT i.session_id, i.proxy_id, i.instance_name, i.acp_session_id, i.status, i.provider, i.runtime,
-	i.last_seen, i.last_error, i.transport, i.init, i.token_hash, i.created_at, i.updated_at
-	FROM sandbox_instances i JOIN sessions s ON s.session_id = i.session_id`
+	i.last_seen, i.last_error, i.transport, i.init, i.token_hash, i.created_at, i.updated_at, i.of_session, i.agent_id
+	FROM sandbox_instances i JOIN sessions s ON s.session_id = CASE i.of_session WHEN '' THEN i.session_id ELSE i.of_session END`
 
 func scanSandbox(at row) (store.SandboxInstance, error) {
 	var i store.SandboxInstance
 	err := at.Scan(&i.SessionID, &i.ProxyID, &i.InstanceName, &i.ACPSessionID, &i.Status, &i.Provider, &i.Runtime,
-		timeInto{&i.LastSeen}, &i.LastError, &i.Transport, &i.Init, &i.TokenHash, timeInto{&i.CreatedAt}, timeInto{&i.UpdatedAt})
+		timeInto{&i.LastSeen}, &i.LastError, &i.Transport, &i.Init, &i.TokenHash, timeInto{&i.CreatedAt}, timeInto{&i.UpdatedAt},
+		&i.OfSession, &i.AgentID)
 	return i, err
 }
 
@@ -39,8 +40,8 @@ func (r *Reader) SandboxInstancesOf(ctx context.Context, in store.Scope, proxyID
 // UpsertSandboxInstance implements store.ProxyTx.
 func (t *Tx) UpsertSandboxInstance(ctx context.Context, i store.SandboxInstance) error {
 	return t.insert(ctx, `INSERT INTO sandbox_instances (session_id, proxy_id, instance_name, acp_session_id, status,
-		provider, runtime, last_seen, last_error, transport, init, token_hash, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+		provider, runtime, last_seen, last_error, transport, init, token_hash, created_at, updated_at, of_session, agent_id)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 		ON CONFLICT (session_id) DO UPDATE SET proxy_id = excluded.proxy_id, instance_name = excluded.instance_name,
 		acp_session_id = excluded.acp_session_id, status = excluded.status, provider = excluded.provider,
 		runtime = excluded.runtime, last_seen = excluded.last_seen, last_error = excluded.last_error,
@@ -48,7 +49,7 @@ func (t *Tx) UpsertSandboxInstance(ctx context.Context, i store.SandboxInstance)
 		updated_at = excluded.updated_at`,
 		i.SessionID, i.ProxyID, i.InstanceName, i.ACPSessionID, i.Status, i.Provider, i.Runtime, millis(i.LastSeen),
 		i.LastError, jsonText(i.Transport), jsonText(i.Init), blob(i.TokenHash),
-		millis(i.CreatedAt), millis(i.UpdatedAt))
+		millis(i.CreatedAt), millis(i.UpdatedAt), i.OfSession, i.AgentID)
 }
 
 // RevokeInstanceTokens implements store.ProxyTx.

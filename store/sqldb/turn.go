@@ -9,7 +9,7 @@ import (
 const (
 	turnColumns = `t.turn_id, t.session_id, t.root_agent_id, t.status, t.input, t.token_hash, t.usage,
 	t.error_code, t.error_message, t.created_at, t.started_at, t.dispatched_at, t.ended_at, t.roles, t.upstream,
-	t.branched_from`
+	t.branched_from, t.traced, t.traceparent, t.tracestate`
 	selectTurn = `SELECT ` + turnColumns + ` FROM turns t JOIN sessions s ON s.session_id = t.session_id`
 )
 
@@ -17,7 +17,7 @@ func turnInto(t *store.Turn) []any {
 	return []any{
 		&t.ID, &t.SessionID, &t.AgentID, &t.Status, &t.Input, &t.TokenHash, &t.Usage, &t.ErrorCode, &t.ErrorMessage,
 		timeInto{&t.CreatedAt}, timeInto{&t.StartedAt}, timeInto{&t.DispatchedAt}, timeInto{&t.EndedAt}, &t.Roles, &t.Upstream,
-		&t.BranchedFrom,
+		&t.BranchedFrom, &t.Traced, &t.Traceparent, &t.Tracestate,
 	}
 }
 
@@ -42,6 +42,13 @@ func (r *Reader) ActiveTurn(ctx context.Context, in store.Scope, sessionID strin
 	q.raw(` AND t.status IN ('QUEUED', 'RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')
 		ORDER BY t.status = 'QUEUED', t.turn_id LIMIT 1`)
 	return one(ctx, r, scanTurn, q.sql.String(), q.args...)
+}
+
+// AgentsOfSession implements store.TurnReader.
+func (r *Reader) AgentsOfSession(ctx context.Context, in store.Scope, sessionID string) ([]string, error) {
+	q := selecting("SELECT DISTINCT t.root_agent_id FROM turns t JOIN sessions s ON s.session_id = t.session_id", in)
+	q.and("t.session_id = ", sessionID).raw(" ORDER BY t.root_agent_id")
+	return list(ctx, r, scanString, q.sql.String(), q.args...)
 }
 
 // passOn is the condition of a Turn, t, of which a settled Question is still to be passed on: its result to the log,
@@ -70,10 +77,11 @@ func (r *Reader) StrandedTurns(ctx context.Context, in store.Scope, replica stri
 func (t *Tx) InsertTurn(ctx context.Context, turn store.Turn) error {
 	return t.insert(ctx, `INSERT INTO turns (turn_id, session_id, root_agent_id, status, input, token_hash, usage,
 		error_code, error_message, created_at, started_at, dispatched_at, ended_at, roles, upstream,
-		branched_from) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+		branched_from, traced, traceparent, tracestate) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
 		turn.ID, turn.SessionID, turn.AgentID, string(turn.Status), jsonText(turn.Input), blob(turn.TokenHash),
 		jsonText(turn.Usage), turn.ErrorCode, turn.ErrorMessage, millis(turn.CreatedAt), millis(turn.StartedAt),
-		millis(turn.DispatchedAt), millis(turn.EndedAt), jsonText(turn.Roles), turn.Upstream, turn.BranchedFrom)
+		millis(turn.DispatchedAt), millis(turn.EndedAt), jsonText(turn.Roles), turn.Upstream, turn.BranchedFrom,
+		turn.Traced, turn.Traceparent, turn.Tracestate)
 }
 
 func turnMove(m store.TurnMove) (Statement, error) {

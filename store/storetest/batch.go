@@ -47,6 +47,40 @@ func testBatchLost(w *world) {
 	same(w, len(w.events(s.ID, 0, 1<<20)), 1)
 }
 
+// testRecordOf: a Record about a ToolCall is kept with the move that it is about, and not without.
+func testRecordOf(w *world) {
+	s := w.session(alice())
+	turn := w.turn(s.ID, store.TurnRunning)
+	call := w.toolCall(s.ID, turn.ID, store.ToolRunning)
+	of := func(kind, id string, status store.ToolCallStatus, ms int64) store.RecordOf {
+		m := store.RecordOf{ToolCallID: id, Status: status, Record: store.Record{ID: w.id(), SessionID: s.ID, TurnID: turn.ID,
+			Source: store.SourcePlatform, Type: kind, AtSeq: 3, TS: at(5), Payload: []byte(`{"a":1}`)}}
+		if ms > 0 {
+			m.At = at(ms)
+		}
+		return m
+	}
+	fresh := store.ToolCall{ID: w.id(), SessionID: s.ID, TurnID: turn.ID, Name: "x", Kind: store.KindServer, Status: store.ToolRunning, IdempotencyKey: "k", CreatedAt: at(1), RunningAt: at(2)}
+	again := fresh
+	again.ID = w.id()
+	ended := of("ended", call.ID, store.ToolSucceeded, 9)
+	begun := of("begun", fresh.ID, store.ToolRunning, 2)
+	lost := w.commit(store.Batch{Moves: []store.Move{
+		store.ToolCallMove{ID: call.ID, From: store.ToolRunning, To: store.ToolSucceeded, EndedAt: at(9)},
+		ended,
+		of("late", call.ID, store.ToolFailed, 9),
+		of("other", call.ID, store.ToolSucceeded, 8),
+		store.TakeToolCall{ToolCall: fresh},
+		begun,
+	}})
+	same(w, lost, []int{2, 3})
+	taken := of("taken", fresh.ID, "", 0)
+	lost = w.commit(store.Batch{Moves: []store.Move{store.TakeToolCall{ToolCall: again}, of("again", again.ID, "", 0), taken}})
+	same(w, lost, []int{0, 1})
+	same(w, got[[]store.Record](w)(w.s.RecordsOfTurn(w.ctx, store.System(), turn.ID, store.Page{})), []store.Record{ended.Record, begun.Record, taken.Record})
+	w.refuse(store.ErrConflict, store.Batch{Moves: []store.Move{taken}})
+}
+
 // spoilers are Batches with a single offender, and the error each must give. The
 // offender stands last and first among what is good, by turns.
 func (w *world) spoilers(s store.Session) map[string]struct {

@@ -60,6 +60,12 @@ func testSandboxInstances(w *world) {
 	same(w, page("p2", store.Page{}), []store.SandboxInstance{moved})
 	same(w, len(page("p1", store.Page{})), 4)
 
+	s := w.session(alice())
+	beside := store.SandboxInstance{SessionID: "of-its-own", OfSession: s.ID, AgentID: "other", ProxyID: "p3", CreatedAt: at(1), UpdatedAt: at(2)}
+	w.tx(func(tx store.Tx) error { return tx.UpsertSandboxInstance(w.ctx, beside) })
+	same(w, got[store.SandboxInstance](w)(w.s.SandboxInstance(w.ctx, store.As(alice()), beside.SessionID)), beside)
+	same(w, page("p3", store.Page{}), []store.SandboxInstance{beside})
+
 	late := want[2]
 	late.UpdatedAt = at(5)
 	w.tx(func(tx store.Tx) error { return tx.UpsertSandboxInstance(w.ctx, late) })

@@ -19,7 +19,7 @@ func testRecordsOfSession(w *world) {
 	}
 	unsequenced := func() bool {
 		w.Helper()
-		return got[bool](w)(w.s.RecordsUnsequenced(w.ctx, store.As(alice()), s.ID))
+		return got[bool](w)(w.s.RecordsUnsequenced(w.ctx, store.As(alice()), s.ID, ""))
 	}
 	sequence := func(limit int, want int64) {
 		w.Helper()
@@ -40,11 +40,20 @@ func testRecordsOfSession(w *world) {
 	same(w, unsequenced(), false)
 	same(w, page(0, 10), []store.PlacedRecord{{Record: first, Pos: 1}, {Record: second, Pos: 2}, {Record: third, Pos: 3}})
 	same(w, page(1, 1), []store.PlacedRecord{{Record: second, Pos: 2}})
+	ofTurn := func(turn string, after int64) []store.PlacedRecord {
+		w.Helper()
+		return got[[]store.PlacedRecord](w)(w.s.PlacedRecordsOfTurn(w.ctx, store.As(alice()), turn, after, 10))
+	}
+	same(w, ofTurn("t1", 0), []store.PlacedRecord{{Record: first, Pos: 1}}) // the other Session's has no position yet
+	same(w, len(ofTurn("t1", 1)), 0)
+	same(w, ofTurn("t2", 1), []store.PlacedRecord{{Record: third, Pos: 3}})
+	same(w, got[bool](w)(w.s.RecordsUnsequenced(w.ctx, store.As(alice()), s.ID, "t2")), false)
+	same(w, got[bool](w)(w.s.RecordsUnsequenced(w.ctx, store.System(), other.ID, "t1")), true)
 	w.tx(func(tx store.Tx) error { return tx.InsertRecord(w.ctx, late) })
 	same(w, len(page(3, 10)), 0)
 	sequence(10, 1)
 	same(w, page(3, 10), []store.PlacedRecord{{Record: late, Pos: 4}})
-	same(w, got[bool](w)(w.s.RecordsUnsequenced(w.ctx, store.System(), other.ID)), true)
+	same(w, got[bool](w)(w.s.RecordsUnsequenced(w.ctx, store.System(), other.ID, "")), true)
 }
 
 // testRunsWithin: the Runs whose slices touch a stretch of the log.

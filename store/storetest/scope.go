@@ -157,12 +157,18 @@ func (w *world) reads(f full) map[string]sees {
 			return some(r.RecordsOfSession(ctx, in, session, 0, 10))
 		},
 		"RecordsUnsequenced": func(r store.Reader, in store.Scope) (bool, error) {
-			return r.RecordsUnsequenced(ctx, in, session)
+			return r.RecordsUnsequenced(ctx, in, session, "")
+		},
+		"PlacedRecordsOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.PlacedRecordsOfTurn(ctx, in, turn, 0, 10))
 		},
 		"RecordsOfType": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.RecordsOfType(ctx, in, f.record.Type, store.Page{}))
 		},
 		"LastMark": func(r store.Reader, in store.Scope) (bool, error) { return found(r.LastMark(ctx, in, session)) },
+		"AgentsOfSession": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.AgentsOfSession(ctx, in, session))
+		},
 		"StrandedTurns": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.StrandedTurns(ctx, in, "nobody", 10))
 		},

@@ -81,6 +81,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"UsedLinks", testUsedLinks},
 		{"BatchOrder", testBatchOrder},
 		{"BatchLost", testBatchLost},
+		{"RecordOf", testRecordOf},
 		{"BatchAtomic", testBatchAtomic},
 		{"BatchRepeated", testBatchRepeated},
 		{"BatchNumbered", testBatchNumbered},

@@ -11,7 +11,7 @@ func testTurns(w *world) {
 	s := w.session(alice())
 	turn := store.Turn{ID: w.id(), SessionID: s.ID, AgentID: "demo", Status: store.TurnQueued,
 		Input: []byte(`{"z":"\u0000","a":[1.50]}`), Roles: []byte(`["dev","hr"]`), TokenHash: []byte{0, 1, 255}, Usage: []byte(`{"n":1}`),
-		ErrorCode: "c", ErrorMessage: "m", CreatedAt: at(1), StartedAt: at(2), DispatchedAt: at(3), EndedAt: at(4)}
+		ErrorCode: "c", ErrorMessage: "m", CreatedAt: at(1), StartedAt: at(2), DispatchedAt: at(3), EndedAt: at(4), Traced: true, Traceparent: "00-a-b-01", Tracestate: "v=1"}
 	w.tx(func(tx store.Tx) error { return tx.InsertTurn(w.ctx, turn) })
 	same(w, got[store.Turn](w)(w.s.Turn(w.ctx, store.System(), turn.ID)), turn)
 

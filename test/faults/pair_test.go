@@ -178,6 +178,9 @@ func TestToolKilledAtAnotherServer(t *testing.T) {
 			if _, turn := second.settled(t, "T"); turn.Turn.Status != "DONE" {
 				t.Errorf("the turn is %s", turn.Turn.Status)
 			}
+			if want.result != "" {
+				second.chatHas(t, "T", id, want.result)
+			}
 			if n := p.till.called(id); n != want.calls {
 				t.Errorf("it was called %d times", n)
 			}

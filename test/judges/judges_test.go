@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"aqueduct/test/program"
 )
 
 // TestHarness judges the judges: what is wrong must not pass them.
@@ -38,6 +40,12 @@ func TestJoinAfterwards(t *testing.T) {
 	judge(t, serve(t, "0s"), "join.test.mjs")
 }
 
+// TestStop: both official clients stop and ask on, regenerate and edit.
+func TestStop(t *testing.T) {
+	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	judge(t, serve(t, "2ms"), "stop.test.mjs")
+}
+
 // TestHold: both official clients while two questions are open and the agent talks on.
 func TestHold(t *testing.T) {
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
@@ -62,10 +70,35 @@ func TestTDesignBodies(t *testing.T) {
 	judge(t, serve(t, "2ms"), "tdesign-body.test.mjs")
 }
 
+// TestTDesignChat: the page of examples/tdesign, started as its README says, for React.
 func TestTDesignChat(t *testing.T) {
-	need(t, "../../examples/tdesign/dist/index.html", "make setup-tdesign")
+	need(t, "../../examples/tdesign/node_modules/vite/package.json", "make setup-tdesign")
 	browser(t)
-	judge(t, serve(t, "5ms"), "tdesign.test.mjs")
+	judgeOwn(t, "tdesign.test.mjs")
+}
+
+// TestTDesignVue: the same for Vue, with bodies that the page builds by hand.
+func TestTDesignVue(t *testing.T) {
+	need(t, "../../examples/tdesign-vue/node_modules/vite/package.json", "make setup-tdesign")
+	browser(t)
+	judgeOwn(t, "tdesign-vue.test.mjs")
+}
+
+// TestEventSource: the npm package reads Runs over connections that are cut after every event.
+func TestEventSource(t *testing.T) {
+	need(t, "node_modules/eventsource/package.json", "make setup-judges")
+	judgeOwn(t, "eventsource.test.mjs")
+}
+
+// judgeOwn is for tests that start the program by themselves, because they kill it.
+func judgeOwn(t *testing.T, files ...string) {
+	t.Helper()
+	path, err := program.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AQUEDUCT", path)
+	judge(t, "http://aqueduct.invalid", files...)
 }
 
 func TestPage(t *testing.T) {
@@ -130,9 +163,10 @@ func judge(t *testing.T, url string, files ...string) {
 	t.Logf("node --test %s\n%s", strings.Join(base(files), " "), closing(out.String()))
 }
 
-// closing is the part of node's report that counts: tests, passed, failed, skipped.
+// closing is the part of node's report that counts: figures that tests print, and then tests,
+// passed, failed, skipped.
 func closing(report string) string {
-	if i := strings.LastIndex(report, "ℹ tests"); i >= 0 {
+	if i := strings.Index(report, "ℹ "); i >= 0 {
 		return report[i:]
 	}
 	return report

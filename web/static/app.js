@@ -2,7 +2,8 @@
 // else comes from the server.
 
 import { cancelRun, chat, lastEvents, listThreads, newId } from './api.js';
-import { emptyThread, fold } from './fold.js';
+import { setText } from './dom.js';
+import { addMessage, emptyThread, fold } from './fold.js';
 import { Follower } from './follow.js';
 import { Log } from './log.js';
 import { Talk } from './talk.js';
@@ -11,14 +12,15 @@ import { askToken } from './token.js';
 
 const $ = (id) => document.getElementById(id);
 
-const talk = new Talk($('talk'), answer);
-const log = new Log($('events'), $('seq'));
+const talk = new Talk($('talk'), $('announce'), answer);
+const log = new Log($('events'), $('seq'), $('earlier'));
 const follower = new Follower(onEvent, onStatus);
 
 let threadId = '';
 let thread = emptyThread();
 let threads = [];
 let frame = 0;
+let drawnState; // that the page shows
 
 function onEvent(event, seq) {
   fold(thread, event);
@@ -40,16 +42,28 @@ async function onStatus(status, error) {
   draw();
 }
 
-// draw waits for the next frame: a flood of events is drawn once, not once each.
+// draw waits for the next frame: a flood of events is drawn once, not once each. A frame reads
+// where the reader is, then writes, then scrolls: a read between two writes would make the
+// browser lay out the page for each.
 function draw() {
   if (frame) return;
   frame = requestAnimationFrame(() => {
     frame = 0;
-    talk.draw(thread);
-    $('state').textContent = thread.state === undefined ? 'none yet' : JSON.stringify(thread.state, null, 2);
+    const followed = [talk.element, log.element].filter(isAtEnd);
+    const later = [talk.draw(thread), log.draw()];
+    if (thread.state !== drawnState || thread.state === undefined) {
+      drawnState = thread.state;
+      setText($('state'), thread.state === undefined ? 'none yet' : JSON.stringify(thread.state, null, 2));
+    }
     $('stop').hidden = thread.run?.status !== 'running';
     $('empty').hidden = thread.messages.length > 0;
+    for (const element of followed) element.scrollTop = element.scrollHeight;
+    if (later.includes(true)) draw();
   });
+}
+
+function isAtEnd(element) {
+  return element.scrollHeight - element.scrollTop - element.clientHeight < 60;
 }
 
 async function refreshThreads() {
@@ -80,7 +94,9 @@ function open(id) {
 async function showPast(id) {
   try {
     const events = await lastEvents(id);
-    if (id === threadId) for (const { seq, event } of events) log.add(event, String(seq));
+    if (id !== threadId) return;
+    for (const { seq, event } of events) log.add(event, String(seq));
+    draw();
   } catch {
     // the talk itself tells what is wrong
   }
@@ -92,7 +108,7 @@ function send(text) {
     history.replaceState(null, '', `#${threadId}`);
   }
   const message = { id: newId(), role: 'user', content: text };
-  thread.messages.push({ ...message, calls: [] });
+  addMessage(thread, message);
   post({ messages: [message] });
 }
 

@@ -10,33 +10,79 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
-/** setText touches the page only when the words changed; it keeps a selection alive. */
+const texts = new WeakMap(); // element → the words it shows
+
+/**
+ * setText touches the page only when the words changed. Words that grew are appended to: it
+ * keeps a selection alive, and does not build a long answer anew for each of its deltas.
+ */
 export function setText(node, text) {
-  if (node.textContent !== text) node.textContent = text;
+  const shown = texts.get(node) ?? node.textContent;
+  if (shown === text) return;
+  texts.set(node, text);
+  if (shown !== '' && text.startsWith(shown)) appendText(node, text.slice(shown.length));
+  else node.textContent = text;
+}
+
+const longText = 4000; // characters after which a long text goes on in a block of its own
+
+// appendText ends a long text's block at a line's end, and goes on in another: the browser
+// lays out a block anew, whole, for each piece that it grows by.
+function appendText(node, more) {
+  const last = node.lastChild;
+  const leaf = last.firstChild ?? last;
+  const cut = leaf.length > longText ? more.indexOf('\n') + 1 : 0;
+  if (cut === 0) {
+    leaf.appendData(more);
+    return;
+  }
+  leaf.appendData(more.slice(0, cut));
+  if (last === leaf) {
+    const part = el('span', { className: 'part' });
+    last.replaceWith(part);
+    part.append(last);
+  }
+  node.append(el('span', { className: 'part' }, more.slice(cut)));
+}
+
+const kept = new WeakMap(); // parent → its children by key
+
+function childrenOf(parent) {
+  if (!kept.has(parent)) kept.set(parent, new Map());
+  return kept.get(parent);
 }
 
 /** reuse finds the child kept under a key, or makes and appends it. */
 export function reuse(parent, key, make) {
-  for (const child of parent.children) {
-    if (child.dataset.key === key) return child;
+  const children = childrenOf(parent);
+  if (!children.has(key)) {
+    children.set(key, make());
+    parent.append(children.get(key));
   }
-  const child = make();
-  child.dataset.key = key;
-  parent.append(child);
-  return child;
+  return children.get(key);
 }
 
-/** arrange puts children into the order of keys and removes those not named. */
-export function arrange(parent, keys) {
+/** prune removes the children that reuse made under other keys. */
+export function prune(parent, keys) {
+  const children = childrenOf(parent);
   const wanted = new Set(keys);
-  for (const child of [...parent.children]) {
-    if (!wanted.has(child.dataset.key)) child.remove();
+  for (const [key, child] of children) {
+    if (wanted.has(key)) continue;
+    child.remove();
+    children.delete(key);
   }
-  const byKey = new Map(Array.from(parent.children, (child) => [child.dataset.key, child]));
-  keys.forEach((key, i) => {
-    const child = byKey.get(key);
-    if (parent.children[i] !== child) parent.insertBefore(child, parent.children[i] ?? null);
-  });
+}
+
+/** arrange puts the children that reuse made into the order of keys and removes the others. */
+export function arrange(parent, keys) {
+  prune(parent, keys);
+  const children = childrenOf(parent);
+  let at = parent.firstElementChild;
+  for (const key of new Set(keys)) {
+    const child = children.get(key);
+    if (child === at) at = at.nextElementSibling;
+    else parent.insertBefore(child, at);
+  }
 }
 
 /** pretty is JSON as people read it; text that is no JSON stays as it is. */

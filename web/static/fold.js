@@ -12,6 +12,11 @@ export function emptyThread() {
     run: null, // {id, status}: running, finished, interrupt, cancelled or error
     interrupts: [],
     problem: '',
+    byId: new Map(), // id → message
+    callsById: new Map(), // id → {message, call}
+    changed: new Set(), // messages to be drawn; who draws them takes them out
+    changedCalls: new Map(), // message → Set of its calls to be drawn
+    listChanged: true, // messages went, or are in another order
   };
 }
 
@@ -23,7 +28,7 @@ export function fold(thread, event) {
 const folds = {
   RUN_STARTED(t, e) {
     t.run = { id: e.runId, status: 'running' };
-    t.interrupts = [];
+    setInterrupts(t, []);
     t.steps = [];
     t.problem = '';
     for (const m of e.input?.messages ?? []) {
@@ -33,7 +38,7 @@ const folds = {
   RUN_FINISHED(t, e) {
     const type = e.outcome?.type ?? 'success';
     t.run = { id: e.runId, status: type === 'success' ? 'finished' : type };
-    t.interrupts = e.outcome?.interrupts ?? [];
+    setInterrupts(t, e.outcome?.interrupts ?? []);
     t.steps = [];
   },
   RUN_ERROR(t, e) {
@@ -50,15 +55,15 @@ const folds = {
   TOOL_CALL_START(t, e) {
     // Without a parent the call is a message of its own, as in the official client.
     const message = open(t, e.parentMessageId ?? e.toolCallId, 'assistant');
-    if (!message.calls.some((c) => c.id === e.toolCallId)) {
-      message.calls.push({ id: e.toolCallId, name: e.toolCallName, args: '' });
-    }
+    if (!findCall(t, e.toolCallId)) addCall(t, message, { id: e.toolCallId, name: e.toolCallName, args: '' });
   },
   TOOL_CALL_ARGS(t, e) {
     const call = findCall(t, e.toolCallId);
-    if (call) call.args += e.delta;
+    if (!call) return;
+    call.args += e.delta;
+    touchCall(t, e.toolCallId);
   },
-  TOOL_CALL_RESULT: (t, e) => t.results.set(e.toolCallId, textOf(e.content)),
+  TOOL_CALL_RESULT: (t, e) => setResult(t, e),
 
   STATE_SNAPSHOT(t, e) {
     t.state = e.snapshot;
@@ -73,15 +78,20 @@ const folds = {
     const message = shown ?? open(t, e.messageId, 'activity');
     message.type = e.activityType;
     message.content = e.content;
+    t.changed.add(message);
   },
   ACTIVITY_DELTA(t, e) {
     const message = find(t, e.messageId);
-    if (message) message.content = patched(message.content, e.patch);
+    if (!message) return;
+    message.content = patched(message.content, e.patch);
+    t.changed.add(message);
   },
 
   MESSAGES_SNAPSHOT(t, e) {
     t.messages = [];
     t.results = new Map();
+    for (const known of [t.byId, t.callsById, t.changed, t.changedCalls]) known.clear();
+    t.listChanged = true;
     for (const m of e.messages) addMessage(t, m);
   },
 
@@ -92,7 +102,9 @@ const folds = {
 
   CUSTOM(t, e) {
     if (e.name !== 'question_settled') return;
-    open(t, `note-${t.messages.length}`, 'note').content = settledNote(e.value);
+    const note = open(t, `note-${t.messages.length}`, 'note');
+    note.content = settledNote(e.value);
+    t.changed.add(note);
   },
 };
 
@@ -107,16 +119,37 @@ function patched(value, patch) {
 }
 
 function find(t, id) {
-  return t.messages.find((m) => m.id === id);
+  return t.byId.get(id);
 }
 
 /** findCall finds a tool call by its id. */
 export function findCall(t, id) {
-  for (const m of t.messages) {
-    const call = m.calls.find((c) => c.id === id);
-    if (call) return call;
-  }
-  return undefined;
+  return t.callsById.get(id)?.call;
+}
+
+function addCall(t, message, call) {
+  message.calls.push(call);
+  t.callsById.set(call.id, { message, call });
+  touchCall(t, call.id);
+}
+
+function touchCall(t, id) {
+  const { message, call } = t.callsById.get(id) ?? {};
+  if (!call) return;
+  t.changed.add(message);
+  if (!t.changedCalls.has(message)) t.changedCalls.set(message, new Set());
+  t.changedCalls.get(message).add(call);
+}
+
+function setResult(t, { toolCallId, content }) {
+  t.results.set(toolCallId, textOf(content));
+  touchCall(t, toolCallId);
+}
+
+// setInterrupts also has the calls drawn anew that stop or begin to be questions.
+function setInterrupts(t, interrupts) {
+  for (const i of [...t.interrupts, ...interrupts]) touchCall(t, i.toolCallId ?? i.id);
+  t.interrupts = interrupts;
 }
 
 function open(t, id, role) {
@@ -124,25 +157,30 @@ function open(t, id, role) {
   if (shown) return shown;
   const message = { id, role, content: '', calls: [] };
   t.messages.push(message);
+  t.byId.set(id, message);
+  t.changed.add(message);
   return message;
 }
 
 function append(t, id, delta) {
   const message = find(t, id);
-  if (message) message.content += delta;
+  if (!message) return;
+  message.content += delta;
+  t.changed.add(message);
 }
 
-// addMessage takes a message as AG-UI writes it in a snapshot or an input.
-function addMessage(t, m) {
+/** addMessage takes a message as AG-UI writes it in a snapshot or an input. */
+export function addMessage(t, m) {
   if (m.role === 'tool') {
-    t.results.set(m.toolCallId, textOf(m.content));
+    setResult(t, m);
     return;
   }
   if (m.role === 'system' || m.role === 'developer') return; // not part of the talk
   const message = open(t, m.id, m.role);
   message.content = m.role === 'activity' ? m.content : textOf(m.content);
   message.type = m.activityType;
-  message.calls = (m.toolCalls ?? []).map((c) => ({ id: c.id, name: c.function.name, args: c.function.arguments }));
+  message.calls = [];
+  for (const c of m.toolCalls ?? []) addCall(t, message, { id: c.id, name: c.function.name, args: c.function.arguments });
 }
 
 /** textOf is the words of a content: itself, or the text parts of a list. */

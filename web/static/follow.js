@@ -6,6 +6,8 @@ import { readEvents } from './sse.js';
 
 const firstPause = 500; // ms before the first attempt to come back
 const longestPause = 10_000;
+const longestSlice = 10; // ms of reading events before the page may draw
+const longestFrame = 200; // ms to wait for a frame, which may not come
 
 export class Follower {
   #onEvent;
@@ -84,8 +86,14 @@ export class Follower {
   // #read reports whether the stream ended as it should: after a Run's last event.
   async #read(response, stop) {
     let over = false;
+    let began = performance.now();
     for await (const { id, data } of readEvents(response.body)) {
       if (stop.signal.aborted) return true;
+      if (performance.now() - began > longestSlice) {
+        await turn();
+        began = performance.now();
+        if (stop.signal.aborted) return true;
+      }
       const event = JSON.parse(data);
       over = event.type === 'RUN_FINISHED' || event.type === 'RUN_ERROR';
       if (id !== '') this.#seq = Math.max(this.#seq, Number(id));
@@ -105,6 +113,15 @@ export class Follower {
   #tell(stop, status, error) {
     if (!stop.signal.aborted) this.#onStatus(status, error);
   }
+}
+
+// turn lets the browser take input and draw a frame: what is there of a stream is otherwise
+// read in one go, however much it is. A page that is not seen has no frames.
+function turn() {
+  return new Promise((resolve) => {
+    setTimeout(resolve, document.visibilityState === 'hidden' ? 0 : longestFrame);
+    requestAnimationFrame(() => setTimeout(resolve));
+  });
 }
 
 function sleep(ms, signal) {

@@ -15,8 +15,12 @@ export function messageBox(message) {
   return box;
 }
 
-/** drawMessage brings a box up to date. Questions still open are left to the caller. */
-export function drawMessage(box, message, results, isOpenQuestion) {
+/**
+ * drawMessage brings a box up to date, with the calls that changed. Calls that were drawn are
+ * taken out of changed; those that isLate leaves there wait for the next frame. Questions
+ * still open are left to the caller.
+ */
+export function drawMessage(box, message, { results, isOpenQuestion, changed, isLate }) {
   if (message.role === 'activity') return drawActivity(box, message);
   const words = box.querySelector('.words');
   setText(words, message.content);
@@ -26,10 +30,12 @@ export function drawMessage(box, message, results, isOpenQuestion) {
     return;
   }
   const calls = box.querySelector('.calls');
-  for (const call of message.calls) {
+  for (const call of changed) {
     const item = reuse(calls, call.id, callBox);
     item.hidden = isOpenQuestion(call.id);
     drawCall(item, call, results.get(call.id));
+    changed.delete(call);
+    if (isLate()) return;
   }
 }
 

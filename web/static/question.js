@@ -3,16 +3,24 @@
 
 import { el } from './dom.js';
 
+let cards = 0; // made so far: each has ids of its own
+
 /**
  * questionCard draws an open question. answer(resume) is called with the entry of
  * RunAgentInput.resume that the person's choice makes.
  */
 export function questionCard(interrupt, args, answer) {
   const card = el('section', { className: 'question' });
-  card.setAttribute('aria-label', 'Question');
-  card.append(el('h3', { textContent: args.title || interrupt.message || 'The agent asks' }));
+  const title = el('h3', { id: `question-${++cards}`, textContent: args.title || interrupt.message || 'The agent asks' });
+  card.setAttribute('role', 'group');
+  card.setAttribute('aria-labelledby', title.id);
+  card.append(title);
   const details = describe(args);
-  if (details) card.append(details);
+  if (details) {
+    details.id = `${title.id}-details`;
+    card.setAttribute('aria-describedby', details.id);
+    card.append(details);
+  }
   const reply = (entry) => {
     for (const control of card.querySelectorAll('button, input, select, textarea')) control.disabled = true;
     answer({ interruptId: interrupt.id, ...entry });
@@ -22,6 +30,12 @@ export function questionCard(interrupt, args, answer) {
     ? optionButtons(args.options, resolve)
     : inputForm(interrupt.responseSchema ?? args.response_schema ?? {}, resolve, () => reply({ status: 'cancelled' })));
   return card;
+}
+
+/** questionWords is what a screen reader tells of a question that has come up. */
+export function questionWords(card) {
+  const tool = card.querySelector('dd')?.textContent;
+  return `Question: ${card.querySelector('h3').textContent}${tool ? ` Tool: ${tool}.` : ''}`;
 }
 
 function describe(args) {

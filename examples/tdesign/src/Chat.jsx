@@ -3,6 +3,7 @@ import {
   ActivityRenderer, ChatList, ChatMessage, ChatSender, ToolCallRenderer, isActivityContent, isToolCallContent,
   useAgentActivity, useAgentToolcall, useChat,
 } from '@tdesign-react/chat';
+import { Button } from 'tdesign-react';
 
 import { chatService } from './aqueduct.js';
 import { activities, toolcalls } from './cards.jsx';
@@ -54,6 +55,9 @@ export function Chat({ threadId, history, running, onProblem }) {
           </ChatMessage>
         ))}
       </ChatList>
+      {messages.at(-1)?.role === 'assistant' && status === 'complete' && (
+        <div><Button size="small" variant="text" onClick={() => chatEngine.regenerateAIMessage()}>Regenerate</Button></div>
+      )}
       <ChatSender
         value={draft}
         placeholder="Write something; the demo agent tells what it can show"

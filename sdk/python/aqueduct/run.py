@@ -1,6 +1,7 @@
 """One call of an agent: what Aqueduct sent, and what the agent can do about it."""
 
 from typing import Any, Dict, List, Mapping, Optional
+from urllib.parse import unquote
 
 from .ask import Answer
 from .errors import AgentError
@@ -14,7 +15,9 @@ class Run:
     def __init__(self, headers: Mapping[str, str], body: Dict[str, Any], base_url: str = ""):
         self.body = body
         self.id = headers.get("x-run-id") or _text(body.get("run_id"))
-        self.session_id = headers.get("x-session-id") or _text(body.get("session_id"))
+        self.session_id = unquote(headers.get("x-session-id") or "") or _text(body.get("session_id"))
+        #: Aqueduct's own id of the conversation; session_id is the client's, which only that user cannot have twice.
+        self.aqueduct_session_id = headers.get("x-aqueduct-session-id", "")
         self.agent_id = _text(body.get("agent_id"))
         self.user_id = _text(_dict(body.get("context")).get("user_id"))
         self.traceparent = headers.get("traceparent", "")

@@ -67,12 +67,12 @@ class Functions(unittest.TestCase):
     def test_subclass(self):
         class Mine(Agent):
             async def answer(self, run):
-                yield f"{run.id} {run.session_id} {run.user_id} {run.traceparent}"
+                yield f"{run.id} {run.session_id} {run.aqueduct_session_id} {run.user_id} {run.traceparent}"
 
         body = {"context": {"user_id": "u"}, "session_id": "wrong", **PROMPT}
         with Mine().running() as url:
-            got = invoke(url, body, {"x-run-id": "R", "X-Session-Id": "S", "Traceparent": "00-1-2-01"})
-        self.assertEqual(words(got), "R S u 00-1-2-01")
+            got = invoke(url, body, {"x-run-id": "R", "X-Session-Id": "S%201", "X-Aqueduct-Session-Id": "A", "Traceparent": "00-1-2-01"})
+        self.assertEqual(words(got), "R S 1 A u 00-1-2-01")
 
     def test_a_function_that_fails_says_no_more_than_it_means_to(self):
         def secret(run):

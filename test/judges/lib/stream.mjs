@@ -36,6 +36,7 @@ export function cutAfter(n) {
   return async (url, init) => {
     const gone = new AbortController();
     const response = await fetch(url, { ...init, signal: gone.signal });
+    if (!response.body) return response; // 204
     const source = response.body.getReader();
     let left = n;
     let rest = '';

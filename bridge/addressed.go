@@ -1,0 +1,69 @@
+package bridge
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"aqueduct/agui"
+	"aqueduct/store"
+)
+
+// A thread has an Agent of its own, the one that its first prompt was for. A prompt may be addressed to another: that
+// Turn, what it may do and what is asked in it, is the other's. Everybody gets the whole conversation, in which a message
+// of another than the thread's own Agent has the name of who wrote it.
+
+// InstanceID is what an Agent keeps anything for a Session under. Two Agents behind proxies need two: it is the run_id
+// of /ws/agent.
+func InstanceID(session store.Session, agentID string) string {
+	if agentID == session.AgentID {
+		return session.ID
+	}
+	of, err := uuid.Parse(session.ID)
+	if err != nil {
+		of = uuid.NameSpaceOID
+	}
+	return uuid.NewSHA1(of, []byte("agent:"+agentID)).String()
+}
+
+// answering is the Session as the rules see it in a Turn: its Agent is the one that answers.
+func answering(session store.Session, turn store.Turn) store.Session {
+	session.AgentID = turn.AgentID
+	return session
+}
+
+// named is an event of the upstream's with the name of the Agent on a message, where it is not the thread's own.
+func (t *turn) named(ev agui.Event) agui.Event {
+	e, ok := ev.(*agui.TextMessageStart)
+	if !ok || e.Name != "" || t.row.AgentID == t.s.row.AgentID || e.Role != "" && e.Role != agui.RoleAssistant {
+		return ev
+	}
+	by := *e
+	by.Name = t.row.AgentID
+	return &by
+}
+
+// nameSpeakers puts the thread's own Agent's name on its messages where another one's are among them, or another one is
+// called: it would otherwise take them for its own.
+func nameSpeakers(messages []agui.Message, own, called string) {
+	mixed := own != called || slices.ContainsFunc(messages, func(m agui.Message) bool { return m.Role == agui.RoleAssistant && m.Name != "" })
+	if !mixed {
+		return
+	}
+	for i := range messages {
+		if m := &messages[i]; m.Role == agui.RoleAssistant && m.Name == "" {
+			m.Name = own
+			m.Kept(nil) // it is not as it was kept
+		}
+	}
+}
+
+// agentsOf are the Agents that a Session's Turns were for, its own first.
+func (s *Sessions) agentsOf(ctx context.Context, session store.Session) ([]string, error) {
+	all, err := s.cfg.Store.AgentsOfSession(ctx, store.System(), session.ID)
+	if !slices.Contains(all, session.AgentID) {
+		all = append([]string{session.AgentID}, all...)
+	}
+	return all, err
+}

@@ -1,0 +1,51 @@
+// The cards for tool calls and activities. Names are the agent's, except for
+// request_permission: every permission comes under that one.
+
+import { h } from 'vue';
+
+const props = ['args', 'result', 'respond', 'status', 'content'];
+const answered = (result) => h('p', ['Answered: ', h('code', JSON.stringify(result))]);
+const button = (label, onClick) => h('button', { type: 'button', onClick }, label);
+
+/** A permission: what is to be done, and the options it may be answered with. */
+const PermissionCard = ({ args, result, respond }) => h('div', { class: 'card' }, [
+  h('strong', args.title), h('p', h('code', args.tool)), h('pre', JSON.stringify(args.args, null, 2)),
+  result !== undefined ? answered(result) : (args.options ?? []).map((o) => button(o.label, () => respond({ optionId: o.id }))),
+]);
+
+/** A question with a few choices. */
+const PreferencesCard = ({ args, result, respond }) => h('div', { class: 'card' }, [
+  h('strong', args.title),
+  result !== undefined ? answered(result)
+    : (args.response_schema?.properties?.choice?.enum ?? args.options ?? []).map((choice) => button(choice, () => respond({ choice }))),
+]);
+
+/** A tool of this page: the agent calls it, the person runs it. */
+const ColorCard = ({ result, respond }) => h('div', { class: 'card' }, [
+  h('strong', 'Which color?'),
+  result !== undefined ? answered(result) : ['teal', 'amber'].map((color) => button(color, () => respond(color))),
+]);
+
+const WeatherCard = ({ args, result }) => h('div', { class: 'card' }, [
+  h('strong', `Weather in ${args.city}`), h('p', result === undefined ? 'looking…' : `${result.temp} °C`),
+]);
+
+const PlanCard = ({ content }) => h('div', { class: 'card plan' }, [
+  h('strong', content.title), h('ul', (content.entries ?? []).map((e) => h('li', `${e.status}: ${e.content}`))),
+]);
+
+for (const card of [PermissionCard, PreferencesCard, ColorCard, WeatherCard, PlanCard]) card.props = props;
+
+/** tools are those that this page offers to the agent. */
+export const tools = [
+  { name: 'pick_color', description: 'Has the person pick a color', parameters: { type: 'object', properties: {} } },
+];
+
+export const toolcalls = [
+  { name: 'request_permission', description: 'Ask whether the agent may do something', component: PermissionCard },
+  { name: 'collect_preferences', description: 'Ask what the traveller likes', component: PreferencesCard },
+  { name: 'pick_color', description: 'Pick a color', component: ColorCard },
+  { name: 'get_weather', description: 'Show the weather', component: WeatherCard },
+];
+
+export const activities = [{ activityType: 'plan', description: 'A plan and how far it is', component: PlanCard }];
