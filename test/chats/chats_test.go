@@ -52,7 +52,7 @@ func chat(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "node", "--test", "--test-reporter=spec", "--test-concurrency=1", file)
+	cmd := exec.CommandContext(t.Context(), "node", "--test", "--test-reporter=spec", "--test-concurrency=1", "--test-force-exit", file)
 	cmd.Env = append(os.Environ(), "AQUEDUCT="+path, "FORCE_COLOR=0", "NO_COLOR=1")
 	cmd.WaitDelay = 5 * time.Second
 	var out bytes.Buffer

@@ -12,22 +12,29 @@ export class World {
   /** start makes the world; origin is the page's, where it is not Aqueduct's own. */
   static async start({ origin } = {}) {
     const world = new World();
-    world.agent = await new Agent().start();
-    world.folder = await mkdtemp(join(tmpdir(), 'aqueduct-chats-'));
-    const port = await freePort();
-    world.url = `http://127.0.0.1:${port}`;
-    world.aqueduct = new Program(process.env.AQUEDUCT, [
-      'serve', '--listen', `127.0.0.1:${port}`, '--agent', `script=${world.agent.url}`, '--name', 'chats',
-      '--database', `sqlite:${join(world.folder, 'aqueduct.db')}`, ...(origin ? ['--cors-origin', origin] : []),
-    ], { url: `${world.url}/readyz` });
-    await world.aqueduct.start();
-    world.browser = await launch();
+    await world.#start(origin).catch(async (error) => {
+      await world.stop(); // or node would wait for what runs
+      throw error;
+    });
     return world;
+  }
+
+  async #start(origin) {
+    this.agent = await new Agent().start();
+    this.folder = await mkdtemp(join(tmpdir(), 'aqueduct-chats-'));
+    const port = await freePort();
+    this.url = `http://127.0.0.1:${port}`;
+    this.aqueduct = new Program(process.env.AQUEDUCT, [
+      'serve', '--listen', `127.0.0.1:${port}`, '--agent', `script=${this.agent.url}`, '--name', 'chats',
+      '--database', `sqlite:${join(this.folder, 'aqueduct.db')}`, ...(origin ? ['--cors-origin', origin] : []),
+    ], { url: `${this.url}/readyz` });
+    await this.aqueduct.start();
+    this.browser = await launch();
   }
 
   /** page opens a page in a browser that reaches nothing but this machine: what else it asks for ends at a closed door. */
   async page(url) {
-    this.context ??= await this.browser.newContext({ viewport: { width: 900, height: 1400 }, proxy: { server: 'http://127.0.0.1:9' } });
+    this.context ??= await this.browser.newContext({ viewport: { width: 900, height: 1400 }, proxy: { server: 'http://127.0.0.1:9', bypass: '127.0.0.1' } });
     const page = await this.context.newPage();
     page.outside = [];
     page.troubles = [];
