@@ -308,11 +308,6 @@ func (h *house) threads() int {
 	return len(rows)
 }
 
-func withHeader(req *http.Request, name, value string) *http.Request {
-	req.Header.Set(name, value)
-	return req
-}
-
 // holder is the policy of a plan.
 func (p plan) holder(t testing.TB) *policy.Holder {
 	t.Helper()
