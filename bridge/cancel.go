@@ -175,18 +175,18 @@ func (t *turn) stopUpstream(ctx context.Context) error {
 				return ctx.Err()
 			}
 		}
-		if t.lastWords(b) {
+		if t.lastWords(ctx, b) {
 			return nil
 		}
 	}
 }
 
 // lastWords puts what a cancelled upstream says into the Run, and tells whether that was all.
-func (t *turn) lastWords(b batch) bool {
+func (t *turn) lastWords(ctx context.Context, b batch) bool {
 	t.marker = b.marker
 	for _, o := range b.outputs {
 		t.reached(o)
-		if o.Event != nil && t.emit(o.Event) != nil {
+		if o.Event != nil && t.emit(ctx, o.Event) != nil {
 			return true // the Run ends here, in order or not
 		}
 	}

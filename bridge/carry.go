@@ -1,6 +1,10 @@
 package bridge
 
-import "aqueduct/agui"
+import (
+	"context"
+
+	"aqueduct/agui"
+)
 
 // carry knows the messages that the end of a Run closed while their upstream, which is held,
 // still writes them. What it adds to one afterwards is a message of its own in the next Run:
@@ -158,9 +162,12 @@ func (c *carry) current(start agui.Type, id string) started {
 
 // emit puts an event of the upstream's into the open Run: characters that were cut in two
 // joined, under the id a continued message has by now, and an activity verified.
-func (t *turn) emit(ev agui.Event) error {
+func (t *turn) emit(ctx context.Context, ev agui.Event) error {
 	if t.repeats(ev) {
 		return nil
+	}
+	if err := t.run.recallActivity(ctx, ev); err != nil {
+		return err
 	}
 	for _, whole := range t.halves.Join(nil, ev) {
 		for _, ev := range t.carry.on(t.named(whole)) {

@@ -226,9 +226,7 @@ func (t *turn) takeOne(ctx context.Context, o Output) error {
 	case o.End != nil:
 		err = t.ended(ctx, o.End)
 	case o.Event != nil:
-		if err = t.run.recallActivity(ctx, o.Event); err == nil {
-			err = t.emit(o.Event)
-		}
+		err = t.emit(ctx, o.Event)
 	}
 	return t.failOr(ctx, err)
 }

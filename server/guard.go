@@ -141,7 +141,7 @@ func (g *guard) allowed(h http.Header, origin, host string) bool {
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Access-Control-Allow-Credentials", "true")
-	h.Set("Access-Control-Expose-Headers", headerThread+", "+headerRun)
+	h.Set("Access-Control-Expose-Headers", headerThread+", "+headerRun+", Link")
 	return true
 }
 
