@@ -236,10 +236,8 @@ func TestResumeAnswersChat(t *testing.T) {
 		}
 	}
 	// Not even when nothing can be done with it.
-	for _, body := range []string{resume("R6", "none", "none", `{}`)} {
-		got := h.do("POST", "/api/agui/chat?agent=nobody", body)
-		if frames := stream(t, got.body); got.status != 200 || frames[0].typ() != "RUN_ERROR" {
-			t.Errorf("%d %s", got.status, got.body)
-		}
+	got := h.do("POST", "/api/agui/chat?agent=nobody", resume("R6", "none", "none", `{}`))
+	if frames := stream(t, got.body); got.status != 200 || frames[0].typ() != "RUN_ERROR" {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 }
