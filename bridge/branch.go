@@ -231,6 +231,13 @@ func (in *intake) beginBranch(ctx context.Context, runID string) error {
 		if err := in.tx.InsertMessage(ctx, m); err != nil {
 			return err
 		}
+		said, err := decodeMessage(m)
+		if err != nil {
+			return err
+		}
+		if err := in.tx.InsertRecord(ctx, inputRecord(in.session.ID, runID, said)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -2,12 +2,14 @@ package bridge_test
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
@@ -45,6 +47,27 @@ func (h *house) branchOf(thread, runID string) string {
 	return strings.Join(texts, " | ")
 }
 
+// inputsOnRecord are the user_input entries of the Turn of a Run.
+func (h *house) inputsOnRecord(thread, runID string) string {
+	h.t.Helper()
+	run, err := h.store.RunByExternalID(h.t.Context(), store.As(h.who), h.session(thread).ID, runID)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	records, err := h.store.RecordsOfTurn(h.t.Context(), store.As(h.who), run.TurnID, store.Page{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var texts []string
+	for _, r := range records {
+		var of struct{ Content string }
+		if r.Type == trace.UserInput && json.Unmarshal(r.Payload, &of) == nil {
+			texts = append(texts, of.Content)
+		}
+	}
+	return strings.Join(texts, " | ")
+}
+
 func inRun(req bridge.ChatRequest, runID string) bridge.ChatRequest {
 	req.RunID = runID
 	return req
@@ -64,6 +87,7 @@ func TestRegenerateAndEdit(t *testing.T) {
 		equal(t, parentOf(t, got), parent)
 		prompt := heard[strings.LastIndex(heard, "| ")+1:]
 		equal(t, h.snapshot("t"), heard+" | re "+strings.TrimSpace(prompt))
+		equal(t, h.inputsOnRecord("t", name), strings.TrimSpace(prompt))
 	}
 	step("r1", history("t", "u1:one"), "one", "")
 	step("r2", history("t", "u1:one", "a1", "u2:two"), "one | re one | two", "")
