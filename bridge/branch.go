@@ -129,7 +129,7 @@ func (in *intake) findRegenerate(ctx context.Context, known map[string]bool) err
 	if err != nil {
 		return err
 	}
-	if !sameContent(before.Content, last.Content) {
+	if !sameContent(before.Content, last.Content) && !sameContent(asJoined(p.Message, before), last.Content) {
 		if err := in.branchAt(ctx, p, func(m store.Message) bool { return m.ID < p.ID }); err != nil {
 			return err
 		}
@@ -212,6 +212,14 @@ func (in *intake) findRepeat(ctx context.Context) error {
 	in.branch.regenerate = false // it is refused as any message is: the page does not join by it
 	in.fresh = nil
 	return nil
+}
+
+// asJoined is a message's content as a join gives it: a large one is cut, and a client that joined sends back the rest.
+func asJoined(row store.Message, m agui.Message) agui.Content {
+	if len(row.Data) <= snapshotMessage {
+		return m.Content
+	}
+	return shortened(m).Content
 }
 
 // sameContent compares what a person wrote. Parts that are no text count by their number alone: what is kept of a

@@ -120,6 +120,24 @@ func TestRegenerateAndEdit(t *testing.T) {
 	}
 }
 
+// TestRegenerateWhatWasCut: a client that joined has the beginning of a large message, and means all of it.
+func TestRegenerateWhatWasCut(t *testing.T) {
+	t.Parallel()
+	h, a := newTalkHouse(t, bridge.Limits{BusyWait: time.Hour}, "")
+	whole := strings.Repeat("z", 1<<20)
+	h.chat(history("t", "u1:"+whole))
+	cut, _, _ := strings.Cut(h.snapshot("t"), " | ")
+	if len(cut) >= len(whole) {
+		t.Fatalf("the join gives %d bytes", len(cut))
+	}
+	h.chat(history("t", "u1:"+cut))
+	if a.heard(1) != whole {
+		t.Errorf("the agent was given %d bytes", len(a.heard(1)))
+	}
+	h.chat(history("t", "u1:"+cut[:100]))
+	equal(t, a.heard(2), cut[:100])
+}
+
 // TestRegenerateOrComeBack: a body that ends in a known message is a regenerate, or a client that has lost its
 // connection. What it has been sent tells.
 func TestRegenerateOrComeBack(t *testing.T) {
