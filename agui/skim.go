@@ -46,6 +46,8 @@ const (
 	skimID = 4 << 10
 	// skimWord bounds a number or a literal.
 	skimWord = 4 << 10
+
+	userRole = `"user"`
 )
 
 // Read reads to the end. An input that is no object, or is not JSON, is given as it is as far as it fits, for
@@ -66,6 +68,9 @@ func (s Skim) Read(r io.Reader) ([]byte, error) {
 	}
 	if err := k.settle(); err != nil {
 		return nil, err
+	}
+	if n := len(k.messages); n > 0 && k.messages[n-1].raw == nil && k.messages[n-1].role == userRole {
+		return nil, k.tooLarge() // without its content it would pass for an edit that leaves nothing
 	}
 	return k.input(), nil
 }
@@ -261,6 +266,7 @@ func (k *skimmer) fit() error {
 	// makes little room.
 	k.forgotten[0] = k.drop(k.forgotten[0], skimKept, k.Held, anyMessage)
 	k.forgotten[1] = k.drop(k.forgotten[1], 0, k.Held, anyMessage)
+	k.dropLast(anyMessage)
 	if k.held() > k.Held {
 		return k.tooLarge()
 	}
@@ -278,6 +284,7 @@ func (k *skimmer) settle() error {
 	if k.held() > k.Held {
 		k.drop(0, 0, k.Held/2, known)
 		k.drop(0, 0, k.Held/2, func(m *skimmed) bool { return m.asked && !m.matters() })
+		k.dropLast(known)
 	}
 	if k.held() > k.Held {
 		return k.tooLarge()
@@ -291,7 +298,7 @@ func (k *skimmer) settle() error {
 }
 
 // matters reports whether something is taken from a message that is new: of what a client says others said, nothing is.
-func (m *skimmed) matters() bool { return m.role == `"user"` || m.role == `"tool"` }
+func (m *skimmed) matters() bool { return m.role == userRole || m.role == `"tool"` }
 
 func anyMessage(*skimmed) bool { return true }
 
@@ -325,13 +332,28 @@ func (k *skimmer) ask() error {
 // drop lets go of the contents of messages that may go and are larger than least, the oldest first, from one on and until
 // at most enough is held. It tells where it stopped.
 func (k *skimmer) drop(from, least, enough int, may func(*skimmed) bool) int {
-	for ; from < len(k.messages) && k.held() > enough; from++ {
+	end := len(k.messages)
+	if end > 0 && k.messages[end-1].role == userRole {
+		end-- // see dropLast
+	}
+	for ; from < end && k.held() > enough; from++ {
 		if m := &k.messages[from]; len(m.raw) > least && m.id != "" && m.role != "" && may(m) {
 			k.size -= len(m.raw)
 			m.raw = nil
 		}
 	}
 	return from
+}
+
+// dropLast lets go of the newest message, when nothing else makes room. A user's message at the end of an input says whether
+// a known one is said again or with other words, which only its content tells; while there are more to come it is one of many.
+func (k *skimmer) dropLast(may func(*skimmed) bool) {
+	if n := len(k.messages); n > 0 && k.held() > k.Held {
+		if m := &k.messages[n-1]; m.raw != nil && m.id != "" && m.role != "" && may(m) {
+			k.size -= len(m.raw)
+			m.raw = nil
+		}
+	}
 }
 
 // eof makes the end of a body that was cut what it is.

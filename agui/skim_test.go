@@ -77,6 +77,41 @@ func TestSkim(t *testing.T) {
 	}
 }
 
+// TestSkimKeepsTheLast: a user's message at the end keeps its content though it is known, because what is said again and
+// what is edited differ in nothing else. Where there is no room for it the input is refused.
+func TestSkimKeepsTheLast(t *testing.T) {
+	before := skimMessage("k1", 60<<10) + `,` + skimMessage("k2", 90<<10) + `,` + skimMessage("k3", 60<<10)
+	for name, body := range map[string]string{
+		"thread first": `{"threadId":"T","messages":[` + before + `,` + skimMessage("k4", 70<<10) + `]}`,
+		"thread last":  `{"messages":[` + before + `,` + skimMessage("k4", 70<<10) + `],"threadId":"T"}`,
+		"state behind": `{"threadId":"T","messages":[` + before + `,` + skimMessage("k4", 70<<10) + `],"state":"` + strings.Repeat("x", 20<<10) + `"}`,
+	} {
+		in, size, err := skimmedInput(t, skimKnows(t), body)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if last := in.Messages[3]; len(last.Content.Text) != 70<<10+1 || size > skimTestHeld+4*skimStub {
+			t.Errorf("%s: %d bytes of the last message, %d in all", name, len(last.Content.Text), size)
+		}
+		if known := in.Messages[1]; known.Content.Text != "" {
+			t.Errorf("%s: %d bytes of a known message", name, len(known.Content.Text))
+		}
+	}
+	for name, body := range map[string]string{
+		"alone":      `{"threadId":"T","messages":[` + skimMessage("k1", 200<<10) + `]}`,
+		"with state": `{"threadId":"T","messages":[` + before + `,` + skimMessage("k4", 70<<10) + `],"state":"` + strings.Repeat("x", 60<<10) + `"}`,
+	} {
+		var large *TooLargeError
+		if _, err := skimKnows(t).Read(strings.NewReader(body)); !errors.As(err, &large) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	in, _, err := skimmedInput(t, skimKnows(t), `{"state":"`+strings.Repeat("x", 60<<10)+`","threadId":"T","messages":[`+before+`,`+skimMessage("new", 10)+`]}`)
+	if err != nil || in.Messages[3].Content.Text == "" {
+		t.Errorf("known messages that do not fit beside the state, and a new one behind them: %v", err)
+	}
+}
+
 // TestSkimKeeps: what fits is given as it came, though nobody asks whether it is known.
 func TestSkimKeeps(t *testing.T) {
 	s := skimKnows(t)

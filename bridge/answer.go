@@ -25,6 +25,7 @@ func (in *intake) matchAnswers(ctx context.Context, answers []inbox.Answer) erro
 	for _, a := range answers {
 		q, err := in.questionFor(ctx, a)
 		switch {
+		case in.echoes(a, q, err):
 		case errors.Is(err, store.ErrNotFound):
 			in.note("question_unknown", map[string]any{"id": a.QuestionID})
 		case err != nil:
@@ -38,6 +39,18 @@ func (in *intake) matchAnswers(ctx context.Context, answers []inbox.Answer) erro
 		}
 	}
 	return nil
+}
+
+// echoes reports whether a tool message only repeats what the Turn under way has shown: it is kept when that Turn's Run ends,
+// and a client that stops and goes on sends it before. What is of no call of ours, or of one whose result the log has, is no answer.
+func (in *intake) echoes(a inbox.Answer, q inbox.Question, err error) bool {
+	switch {
+	case a.MessageID == "" || in.active == nil || len(in.fresh) == 0:
+		return false
+	case errors.Is(err, store.ErrNotFound):
+		return true
+	}
+	return err == nil && q.Call.Told && !q.ClientTool() && q.Call.TurnID == in.active.ID
 }
 
 // questionFor loads the Question an answer names. One that names none is meant for the

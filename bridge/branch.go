@@ -18,6 +18,8 @@ type branch struct {
 	again []store.Message
 	// edited is the message whose content has changed under its old id.
 	edited *agui.Message
+	// agent answers: the one that the message was for. "" where another message has come in its place.
+	agent string
 	// regenerate says that nothing is new: where somebody tails what runs, such a request is a join.
 	regenerate bool
 }
@@ -127,12 +129,12 @@ func (in *intake) findRegenerate(ctx context.Context, known map[string]bool) err
 	if err != nil {
 		return err
 	}
-	if !sameContent(before.Content, last.Content) {
+	if !sameContent(before.Content, last.Content) && !sameContent(asJoined(p.Message, before), last.Content) {
 		if err := in.branchAt(ctx, p, func(m store.Message) bool { return m.ID < p.ID }); err != nil {
 			return err
 		}
 		in.branch.edited, in.fresh = last, []agui.Message{*last}
-		return nil
+		return in.sameAgent(ctx, p)
 	}
 	again, err := in.saysAgain(ctx, p)
 	if err != nil || !again {
@@ -143,8 +145,18 @@ func (in *intake) findRegenerate(ctx context.Context, known map[string]bool) err
 
 func (in *intake) regenerate(ctx context.Context, p store.MessagePlace) error {
 	err := in.branchAt(ctx, p, func(m store.Message) bool { return m.ID <= p.ID })
-	if err == nil {
-		in.branch.regenerate = true
+	if err != nil {
+		return err
+	}
+	in.branch.regenerate = true
+	return in.sameAgent(ctx, p)
+}
+
+// sameAgent has the Agent answer that answered before, where it is still there: a client that does not name one means it.
+func (in *intake) sameAgent(ctx context.Context, p store.MessagePlace) error {
+	turn, err := in.tx.Turn(ctx, store.System(), p.TurnID)
+	if err == nil && in.s.cfg.Agents.agent(turn.AgentID) != nil {
+		in.branch.agent = turn.AgentID
 	}
 	return err
 }
@@ -202,6 +214,14 @@ func (in *intake) findRepeat(ctx context.Context) error {
 	return nil
 }
 
+// asJoined is a message's content as a join gives it: a large one is cut, and a client that joined sends back the rest.
+func asJoined(row store.Message, m agui.Message) agui.Content {
+	if len(row.Data) <= snapshotMessage {
+		return m.Content
+	}
+	return shortened(m).Content
+}
+
 // sameContent compares what a person wrote. Parts that are no text count by their number alone: what is kept of a
 // picture need not be what was sent.
 func sameContent(a, b agui.Content) bool {
@@ -231,8 +251,23 @@ func (in *intake) beginBranch(ctx context.Context, runID string) error {
 		if err := in.tx.InsertMessage(ctx, m); err != nil {
 			return err
 		}
+		said, err := decodeMessage(m)
+		if err != nil {
+			return err
+		}
+		if err := in.tx.InsertRecord(ctx, inputRecord(in.session.ID, runID, said)); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// addressed is whom the message is for that is said again or edited.
+func (b *branch) addressed() string {
+	if b == nil {
+		return ""
+	}
+	return b.agent
 }
 
 // branchedFrom is the Turn's part of it.

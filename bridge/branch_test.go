@@ -2,12 +2,14 @@ package bridge_test
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
@@ -45,6 +47,27 @@ func (h *house) branchOf(thread, runID string) string {
 	return strings.Join(texts, " | ")
 }
 
+// inputsOnRecord are the user_input entries of the Turn of a Run.
+func (h *house) inputsOnRecord(thread, runID string) string {
+	h.t.Helper()
+	run, err := h.store.RunByExternalID(h.t.Context(), store.As(h.who), h.session(thread).ID, runID)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	records, err := h.store.RecordsOfTurn(h.t.Context(), store.As(h.who), run.TurnID, store.Page{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var texts []string
+	for _, r := range records {
+		var of struct{ Content string }
+		if r.Type == trace.UserInput && json.Unmarshal(r.Payload, &of) == nil {
+			texts = append(texts, of.Content)
+		}
+	}
+	return strings.Join(texts, " | ")
+}
+
 func inRun(req bridge.ChatRequest, runID string) bridge.ChatRequest {
 	req.RunID = runID
 	return req
@@ -64,6 +87,7 @@ func TestRegenerateAndEdit(t *testing.T) {
 		equal(t, parentOf(t, got), parent)
 		prompt := heard[strings.LastIndex(heard, "| ")+1:]
 		equal(t, h.snapshot("t"), heard+" | re "+strings.TrimSpace(prompt))
+		equal(t, h.inputsOnRecord("t", name), strings.TrimSpace(prompt))
 	}
 	step("r1", history("t", "u1:one"), "one", "")
 	step("r2", history("t", "u1:one", "a1", "u2:two"), "one | re one | two", "")
@@ -94,6 +118,24 @@ func TestRegenerateAndEdit(t *testing.T) {
 	if len(a.calls) != calls {
 		t.Error("a connect began a Turn")
 	}
+}
+
+// TestRegenerateWhatWasCut: a client that joined has the beginning of a large message, and means all of it.
+func TestRegenerateWhatWasCut(t *testing.T) {
+	t.Parallel()
+	h, a := newTalkHouse(t, bridge.Limits{BusyWait: time.Hour}, "")
+	whole := strings.Repeat("z", 1<<20)
+	h.chat(history("t", "u1:"+whole))
+	cut, _, _ := strings.Cut(h.snapshot("t"), " | ")
+	if len(cut) >= len(whole) {
+		t.Fatalf("the join gives %d bytes", len(cut))
+	}
+	h.chat(history("t", "u1:"+cut))
+	if a.heard(1) != whole {
+		t.Errorf("the agent was given %d bytes", len(a.heard(1)))
+	}
+	h.chat(history("t", "u1:"+cut[:100]))
+	equal(t, a.heard(2), cut[:100])
 }
 
 // TestRegenerateOrComeBack: a body that ends in a known message is a regenerate, or a client that has lost its

@@ -162,6 +162,17 @@ func TestStopAndGoOn(t *testing.T) {
 	}
 }
 
+// TestStopAfterAToolResult: a client that stops has the result of a tool that is kept only when the Run ends. It sends it
+// with its next message, and it answers nothing.
+func TestStopAfterAToolResult(t *testing.T) {
+	t.Parallel()
+	h, _ := newTalkHouse(t, bridge.Limits{BusyWait: time.Hour}, "")
+	h.begin(history("t1", "u1:slow one")).feed.Close()
+	next := history("t1", "u1:slow one", "a-of-client")
+	next.Messages = append(next.Messages, agui.Message{ID: "r", Role: agui.RoleTool, ToolCallID: "of-the-agent", Content: agui.Text("done")}, user("u2", "two"))
+	equal(t, types(h.chat(next)), wholeAnswer)
+}
+
 // TestMessageWhileSomebodyTails: 409 stays the default; by setting the message waits for its turn, and its response tails
 // its own Run.
 func TestMessageWhileSomebodyTails(t *testing.T) {

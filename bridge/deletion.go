@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"aqueduct/store"
@@ -141,22 +142,36 @@ func (s *Sessions) purgeRound(ctx context.Context) error {
 	return s.cfg.Store.Scrub(ctx)
 }
 
-// quiesce cancels what a Session has under way and waits until nothing is.
+// quiesce cancels what a Session has under way and waits until nothing is. What is queued is cancelled first: its Agent
+// would else be called with it as soon as the Turn before is over.
 func (s *Sessions) quiesce(ctx context.Context, sessionID, by string) error {
 	bell, stop := s.cfg.Bell.Listen(sessionID)
 	defer stop()
-	asked := ""
+	asked := make(map[string]bool)
 	for {
 		turn, err := s.cfg.Store.ActiveTurn(ctx, store.System(), sessionID)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
-		if err == nil && turn.ID != asked {
-			asked = turn.ID
-			err = s.requestCancel(ctx, turn, by)
-		}
 		if err != nil {
 			return err
+		}
+		due, err := s.cfg.Store.ReservedRuns(ctx, store.System(), sessionID)
+		if err != nil {
+			return err
+		}
+		turns := []string{turn.ID}
+		for _, run := range due {
+			turns = append(turns, run.TurnID)
+		}
+		for _, id := range slices.Backward(turns) {
+			if asked[id] {
+				continue
+			}
+			asked[id] = true
+			if err := s.requestCancel(ctx, store.Turn{ID: id, SessionID: sessionID}, by); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-bell:

@@ -59,7 +59,7 @@ func (in *intake) newSession(ctx context.Context) error {
 
 // queueTurn writes a prompt: its messages, a queued Turn, and its first Run, reserved.
 func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.Run, err error) {
-	agent := cmp.Or(in.req.AgentID, in.session.AgentID)
+	agent := cmp.Or(in.req.AgentID, in.branch.addressed(), in.session.AgentID)
 	if agent != in.session.AgentID && in.s.cfg.Agents.agent(agent) == nil {
 		return store.Run{}, &Refusal{Code: RefusedUnknownAgent, Message: "There is no agent of that name here."}
 	}

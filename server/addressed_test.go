@@ -58,6 +58,13 @@ func TestPromptAddressed(t *testing.T) {
 			}
 		}
 	}
+	again := strings.Replace(inputBody("T", "R2", "R2"), `"runId":"R2"`, `"runId":"again"`, 1) // regenerate; nobody is named
+	if got := h.do("POST", "/api/agui/chat", again); got.status != http.StatusOK {
+		t.Fatalf("HTTP %d %s", got.status, got.body)
+	}
+	if got := <-heard; !strings.HasPrefix(got, "other hears") || !strings.HasSuffix(got, "user: R2") {
+		t.Errorf("again: %s", got)
+	}
 	if got := h.do("GET", "/api/threads/T", "").body; !strings.Contains(got, `"agentId":"scripted"`) {
 		t.Errorf("%s", got)
 	}

@@ -145,11 +145,17 @@ func (t *Tx) SwitchBranch(ctx context.Context, sessionID, from string, older boo
 	for _, s := range spans {
 		if err == nil {
 			_, err = t.exec(ctx, `UPDATE messages SET replaced = FALSE WHERE session_id = $1 AND replaced`+
-				inTurns+`>= $2 AND x.turn_id <= $3)`, sessionID, s.first, s.last)
+				inTurns+`>= $2 AND x.turn_id <= $3)`+newestOfTurns, sessionID, s.first, s.last)
 		}
 	}
 	return err
 }
+
+// newestOfTurns leaves out what was kept again under the same id. A Turn that is cancelled for a branch may still change
+// an activity of an earlier Run of its own, which is on no current branch any more and so becomes a second row.
+const newestOfTurns = ` AND NOT EXISTS (SELECT 1 FROM messages d JOIN runs y ON y.run_id = d.run_id WHERE d.session_id = $1
+	AND d.replaced AND d.external_id = messages.external_id AND d.message_id > messages.message_id
+	AND y.turn_id >= $2 AND y.turn_id <= $3)`
 
 func moveMessage(m store.MoveMessage) Statement {
 	return Statement{SQL: "UPDATE messages SET message_id = $2 WHERE message_id = $1", Args: []any{m.ID, m.NewID}}

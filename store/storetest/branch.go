@@ -137,6 +137,20 @@ func testLateMessages(w *world) {
 	same(w, s.current(), "u1 a1 late u2")
 	w.move(store.ReplaceMessages{SessionID: s.session.ID, BeforeTurn: later})
 	same(w, s.current(), "u2")
+	s.testSaidAgain()
+}
+
+// testSaidAgain: a Turn that keeps a message again after a branch has begun without it can still be gone back to.
+func (s *saying) testSaidAgain() {
+	s = &saying{world: s.world, session: s.world.session(alice()), turns: map[string]string{}}
+	s.says("1", "")
+	s.says("2", "")
+	s.says("3", "1")
+	again := s.said(s.turns["2"], "a2", "assistant", true)
+	s.move(store.UpsertMessage{Message: again}, store.ReplaceMessages{SessionID: s.session.ID, AfterTurn: s.turns["1"], BeforeTurn: s.turns["3"]})
+	same(s.world, s.current(), "u1 a1 u3 a3")
+	s.says("4", "2")
+	same(s.world, s.current(), "u1 a1 u2 a2 u4 a4")
 }
 
 func testRunTails(w *world) {
