@@ -150,7 +150,7 @@ func TestRegenerateOfALargeBody(t *testing.T) {
 	h := newHouse(t, echoes(nil))
 	c := &talk{h: h, thread: "T"}
 	answered := func(n int) {
-		c.say(pictureMessage(fmt.Sprint("u", n), picture(n, 5<<19)))
+		c.say(pictureMessage(fmt.Sprint("u", n), picture(n, 1<<21)))
 		c.messages = append(c.messages, fmt.Sprintf(`{"id":"m-%s","role":"assistant","content":"re see"}`, h.agent.last().TurnID))
 	}
 	answered(0)
@@ -163,7 +163,7 @@ func TestRegenerateOfALargeBody(t *testing.T) {
 	if call.TurnID == first || len(call.Messages) != 3 {
 		t.Fatalf("%d messages in the same Turn: %v", len(call.Messages), call.TurnID == first)
 	}
-	if data, ok := call.Messages[2].Content.Parts[1].Data(); !ok || len(data) != 5<<19 {
+	if data, ok := call.Messages[2].Content.Parts[1].Data(); !ok || len(data) != 1<<21 {
 		t.Error("the picture of the message that is answered again is lost")
 	}
 	h.is(h.given(), "see | re see | see")

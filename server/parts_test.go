@@ -81,13 +81,14 @@ func (h *house) snapshotOf(thread string) (messages []agui.Message, cut map[stri
 	return messages, cut
 }
 
-// TestPictures: ten pictures of 1.5 MiB in one thread, each message with all before it. Clients get URLs, the agent the bytes.
+// TestPictures: pictures of 1.5 MiB in one thread, together past the limit of what is new, each message with all before it.
+// Clients get URLs, the agent the bytes. With ten, and official clients: test/judges.
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, saysN(1))
 	c := &talk{h: h, thread: "T"}
-	const size = 3 << 19
-	for n := range 10 {
+	const size, count = 3 << 19, 5
+	for n := range count {
 		c.say(pictureMessage(fmt.Sprintf("u%d", n), picture(n, size)))
 	}
 	last := h.agent.last()
@@ -99,18 +100,18 @@ func TestPictures(t *testing.T) {
 			}
 		}
 	}
-	if sent != 10 || len(last.Prompt) == 0 || last.Prompt[len(last.Prompt)-1].Content.Parts[1].Source.Type != agui.SourceData {
+	if sent != count || len(last.Prompt) == 0 || last.Prompt[len(last.Prompt)-1].Content.Parts[1].Source.Type != agui.SourceData {
 		t.Errorf("the agent got %d pictures, and %d messages as its prompt", sent, len(last.Prompt))
 	}
 	// The same body again is the same Run, though parts of it are not held.
 	again := h.open(h.request("POST", "/api/agui/chat", c.body())).rest()
-	if got := h.open(h.request("GET", "/api/runs/R10/events", "", "Accept", "text/event-stream")).rest(); chained([32]byte{}, got) != chained([32]byte{}, again) {
+	if got := h.open(h.request("GET", "/api/runs/R5/events", "", "Accept", "text/event-stream")).rest(); chained([32]byte{}, got) != chained([32]byte{}, again) {
 		t.Error("the body that was sent again is another Run")
 	}
 	isProblem(t, h.do("POST", "/api/agui/chat", strings.Replace(c.body(), `"see"`, `"saw"`, 1)), 409)
 
 	messages, cut := h.snapshotOf("T")
-	if len(messages) != 11 || cut != nil { // the scripted agent names all its answers alike
+	if len(messages) != count+1 || cut != nil { // the scripted agent names all its answers alike
 		t.Fatalf("%d messages, cut: %v", len(messages), cut)
 	}
 	source := messages[0].Content.Parts[1].Source
@@ -131,7 +132,7 @@ func TestPictures(t *testing.T) {
 	if p := h.agent.last().Prompt; len(p) != 1 || p[0].ID != "edit" || p[0].Content.Parts[0].Source.Value != base64.StdEncoding.EncodeToString(picture(0, size)) {
 		t.Error("the agent did not get the bytes of a part that was named")
 	}
-	if messages, _ := h.snapshotOf("T"); len(messages) != 12 || messages[11].Content.Parts[0].Source.Value != source.Value {
+	if messages, _ := h.snapshotOf("T"); len(messages) != count+2 || messages[count+1].Content.Parts[0].Source.Value != source.Value {
 		t.Errorf("%d messages; a message that names a part is not as the others are", len(messages))
 	}
 	other := &talk{h: h, thread: "copy"}
@@ -192,9 +193,9 @@ func TestJoinOfALargeThread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As an earlier version kept it: 20 pictures inside their messages, and 10 MiB of text.
+	// As an earlier version kept it: 10 pictures inside their messages, and 5 MiB of text.
 	var bodies []string
-	for n := range 20 {
+	for n := range 10 {
 		bodies = append(bodies, pictureMessage(fmt.Sprintf("p%02d", n), picture(n, 1<<20)), fmt.Sprintf(`{"id":"t%02d","role":"assistant","content":%q}`, n, strings.Repeat("word ", 100<<10)))
 	}
 	bodies = append(bodies, fmt.Sprintf(`{"id":"long","role":"assistant","content":%q}`, strings.Repeat("ä", 3<<20)))
@@ -219,7 +220,7 @@ func TestJoinOfALargeThread(t *testing.T) {
 		all = append(page, all...)
 		path, _, _ = strings.Cut(strings.TrimPrefix(got.header.Get("Link"), "<"), ">")
 	}
-	if all = append(all, messages...); len(all) != 2+41 || all[0].Role != "user" {
+	if all = append(all, messages...); len(all) != 2+21 || all[0].Role != "user" {
 		t.Errorf("%d messages in all pages and the snapshot", len(all))
 	}
 	for _, m := range all {
@@ -241,8 +242,8 @@ func TestJoinOfALargeThread(t *testing.T) {
 			}
 		}
 	}
-	if pictures != 20 {
-		t.Errorf("the agent got %d of 20 pictures", pictures)
+	if pictures != 10 {
+		t.Errorf("the agent got %d of 10 pictures", pictures)
 	}
 }
 
@@ -298,7 +299,7 @@ func TestResendMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var small, large []string
-	for n := range 20 {
+	for n := range 10 {
 		known := fmt.Sprintf(`{"id":"k%d","role":"user","content":"x"}`, n)
 		h.insert(s.ID, known)
 		small = append(small, known)
