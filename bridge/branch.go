@@ -2,6 +2,8 @@ package bridge
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"slices"
 
@@ -222,19 +224,30 @@ func asJoined(row store.Message, m agui.Message) agui.Content {
 	return shortened(m).Content
 }
 
-// sameContent compares what a person wrote. Parts that are no text count by their number alone: what is kept of a
-// picture need not be what was sent.
+// sameContent compares what a person wrote, and of media what it is: the bytes, whether they come along or by our URL.
 func sameContent(a, b agui.Content) bool {
-	return a.String() == b.String() && media(a) == media(b)
+	return a.String() == b.String() && slices.Equal(media(a), media(b))
 }
 
-func media(c agui.Content) (n int) {
-	for _, p := range c.Parts {
-		if p.Type != "text" {
-			n++
+func media(c agui.Content) (all []string) {
+	for i := range c.Parts {
+		p := &c.Parts[i]
+		if p.Type == "text" {
+			continue
 		}
+		key := p.Type
+		if p.Source != nil {
+			key = p.Source.Value
+			if data, ok := p.Data(); ok {
+				sum := sha256.Sum256(data)
+				key = hex.EncodeToString(sum[:])
+			} else if _, sum, ok := partOf(p.Source.Value); ok {
+				key = sum
+			}
+		}
+		all = append(all, key)
 	}
-	return n
+	return all
 }
 
 // beginBranch makes the branch current and says again what begins it.

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -167,4 +168,30 @@ func TestRegenerateOfALargeBody(t *testing.T) {
 		t.Error("the picture of the message that is answered again is lost")
 	}
 	h.is(h.given(), "see | re see | see")
+}
+
+// TestAnotherPictureIsAnotherMessage: the same words beside another picture are no repeat, whether the picture is kept in
+// the message or beside it.
+func TestAnotherPictureIsAnotherMessage(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, echoes(nil))
+	for _, size := range []int{1 << 10, 100 << 10} {
+		thread := fmt.Sprint("T", size)
+		say := func(run, query, message string) {
+			body := fmt.Sprintf(`{"threadId":%q,"runId":%q,"messages":[%s]}`, thread, thread+run, message)
+			h.open(h.request("POST", "/api/agui/chat"+query, body)).rest()
+		}
+		say("R1", "?dialect=tdesign", pictureMessage("u1", picture(1, size)))
+		say("R2", "?dialect=tdesign", pictureMessage("u2", picture(2, size)))
+		h.is(h.given(), "see | re see | see")
+		say("R3", "", pictureMessage("u3", picture(3, size)))
+		first := h.agent.last().TurnID
+		say("R4", "", pictureMessage("u3", picture(4, size)))
+		call := h.agent.last()
+		data, ok := call.Messages[len(call.Messages)-1].Content.Parts[1].Data()
+		if call.TurnID == first || !ok || !bytes.Equal(data, picture(4, size)) {
+			t.Errorf("%d: an edit that changes a picture is answered with the old one", size)
+		}
+		h.is(h.given(), "see | re see | see | re see | see")
+	}
 }
