@@ -22,7 +22,7 @@ AQUEDUCT_CHAOS ?= 10m
 # variable, in "make test", it has 200.
 AQUEDUCT_FUZZ_STREAMS ?= 20000
 
-.PHONY: help build run test test-go test-judges test-chats test-agents test-sdk lint fuzz soak bench clean \
+.PHONY: help build run test test-go test-faults test-judges test-agents test-sdk lint fuzz soak bench clean \
 	setup setup-postgres setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit
 
 help: ## list the targets
@@ -34,7 +34,7 @@ build: ## build bin/aqueduct, one static program
 run: build ## build and start it with the demo agent on http://127.0.0.1:8080
 	bin/aqueduct serve --demo
 
-test: setup lint test-go test-judges test-chats test-agents test-sdk fuzz ## install what is missing and run every test
+test: setup lint test-go test-faults test-judges test-agents test-sdk fuzz ## install what is missing and run every test
 
 # The race detector watches everything but modernc.org/sqlite/lib: SQLite translated from C, which
 # is most of the work and has one owner per connection. That package holds no generic functions,
@@ -43,11 +43,12 @@ test: setup lint test-go test-judges test-chats test-agents test-sdk fuzz ## ins
 test-go: setup-postgres ## the Go tests, with the race detector
 	go test -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-d=checkptr=0 -race=false' -count=1 -timeout 15m $$(go list ./... | grep -v '/test/')
 
-test-judges: setup-postgres setup-chromium setup-proxies setup-judges setup-tdesign ## the program under clients of others, TDesign Chat, a browser, behind proxies, crashes
-	go test -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults ./test/goclients ./test/judges ./test/proxies | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+test-faults: setup-postgres ## the program killed, frozen, cut off and misled
+	go test -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
-test-chats: setup-chromium setup-judges setup-chats setup-copilotkit ## CopilotKit and assistant-ui in a browser, on the program
-	go test -count=1 -timeout 10m -v ./test/chats | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+# Two packages at a time: most of what they do is to wait for a page. What they time is a ratio, or a page's own work.
+test-judges: setup-chromium setup-proxies setup-judges setup-tdesign setup-chats setup-copilotkit ## the program under clients of others, in browsers, behind proxies
+	go test -p 2 -count=1 -timeout 20m -v ./test/judges ./test/chats ./test/goclients ./test/proxies | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat
 	go test -count=1 -timeout 10m -v ./test/agents | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'

@@ -110,7 +110,7 @@ type chunk struct {
 func TestClient(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	want := []chunk{{"text", "I will transfer 10 to ada. "}, {"Approval", "payments.transfer"}, {"ToolResult", ""}, {"text", "Done, receipt R."}}
+	want := []chunk{{"text", "I will transfer 10 to ada. "}, {"Approval", "payments.transfer"}, {"Settled", ""}, {"ToolResult", ""}, {"text", "Done, receipt R."}}
 	for name, url := range map[string]string{"steady": s.url, "cut": cutting(t, s.url, 700)} {
 		got := talk(t, url, name, "transfer 10 to ada", "approve")
 		if !slices.Equal(got, want) {
