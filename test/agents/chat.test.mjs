@@ -148,7 +148,7 @@ test('cancel while a question is open', limit, async () => {
   assert.equal((await lastRun(talk.threadId)).status, 'CANCELLED');
   assert.ok(!existsSync(file('cancelled.txt')), 'written, although cancelled');
   const back = new Talk(client, { threadId: talk.threadId });
-  finishedWell(await back.join());
+  assert.deepEqual((await back.join()).of('RUN_FINISHED').map((e) => e.outcome), [{ type: 'cancelled' }]);
   finishedWell(await back.say('say still here'));
   assert.equal(back.lastText, 'still here');
   assert.ok(!existsSync(file('cancelled.txt')), 'written later');
@@ -193,7 +193,7 @@ test('killed with a question open: it is taken back, since the agent is gone', l
   assert.equal((await lastRun(talk.threadId)).status, 'FAILED');
   assert.equal((await decide(question.id, { decision: 'approve' })).status, 409, 'nobody is there to be told');
   const back = new Talk(client, { threadId: talk.threadId });
-  finishedWell(await back.join());
+  assert.deepEqual((await back.join()).of('RUN_ERROR').map((e) => e.code), ['agent_proxy_restarted']);
   finishedWell(await back.say('say still here'));
   assert.equal(back.lastText, 'still here');
   assert.ok(!existsSync(file('orphan.txt')), 'the agent that asked is dead');

@@ -23,7 +23,7 @@ const (
 	// chaosThreads threads have five clients each, on five surfaces.
 	chaosThreads = 8
 	// chaosTime is for each database, in "make test"; AQUEDUCT_CHAOS is another.
-	chaosTime = 30 * time.Second
+	chaosTime = 20 * time.Second
 	// chaosTTL is how long a question waits: so short that some expire.
 	chaosTTL = 6 * time.Second
 	// chaosQuiet is within what all has to come to rest once the last server is up: a server of

@@ -46,7 +46,7 @@ func TestStop(t *testing.T) {
 	judge(t, serve(t, "2ms"), "stop.test.mjs")
 }
 
-// TestPictures: both official clients with ten pictures in one thread, and with one of 30 MiB.
+// TestPictures: both official clients with pictures in one thread, and with one of 30 MiB.
 func TestPictures(t *testing.T) {
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "0s"), "pictures.test.mjs")

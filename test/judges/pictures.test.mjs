@@ -27,17 +27,18 @@ async function bytesOf(url) {
 
 const pictures = (talk) => talk.agent.messages.flatMap((m) => (Array.isArray(m.content) ? m.content : [])).filter((p) => p.type === 'image');
 
-for (const client of clients) {
-  test(`${client.name}: ten pictures of 1.5 MiB in one thread, and a reload`, async () => {
+for (const [i, client] of clients.entries()) {
+  const count = i === 0 ? 10 : 4; // 0.0.59 needs seconds for each; four are past the limit of what is new as well
+  test(`${client.name}: ${count} pictures of 1.5 MiB in one thread, and a reload`, async () => {
     const talk = new Talk(client);
     const sums = [];
-    for (let n = 0; n < 10; n += 1) {
+    for (let n = 0; n < count; n += 1) {
       const sent = picture('text');
       sums.push(sent.sum);
       talk.agent.addMessage(sent.message);
       finishedWell(await talk.run());
     }
-    assert.equal(pictures(talk).length, 10);
+    assert.equal(pictures(talk).length, count);
 
     const reloaded = new Talk(client, { threadId: talk.threadId });
     const run = await reloaded.join();
@@ -46,7 +47,7 @@ for (const client of clients) {
     assert.deepEqual(reloaded.agent.messages.map((m) => m.id), talk.agent.messages.map((m) => m.id));
     assert.ok(JSON.stringify(run.of('MESSAGES_SNAPSHOT')[0]).length < 1 << 20, 'the snapshot holds URLs, not pictures');
     const shown = pictures(reloaded);
-    assert.equal(shown.length, 10);
+    assert.equal(shown.length, count);
     for (const [n, part] of shown.entries()) {
       assert.equal(part.source.type, 'url');
       assert.equal(part.source.mimeType, 'image/png');
