@@ -108,6 +108,7 @@ func (h *house) start() {
 			h.t.Error(err)
 		}
 	})
+	outer.Go(func() { _ = bridge.Beat(ctx, st, replica, logger) }) // there may be a second house on this database
 	outer.Go(func() { _ = bell.Run(ctx) })
 	outer.Go(func() { _ = log.Run(ctx) })
 	h.stop = sync.OnceFunc(func() {

@@ -10,6 +10,9 @@ import (
 )
 
 const (
+	// beatEvery is how often a replica shows that it lives. Others fence it when they have seen
+	// no beat for DeadAfter, so several may be late.
+	beatEvery = 2 * time.Second
 	// DeadAfter is how long a replica's beat must be seen unmoved before it is fenced: several
 	// beats, so that a slow database or a pause of its process does not look like death. A
 	// wrong guess costs the process and no data: the fence inside each Batch refuses what a
@@ -22,6 +25,26 @@ const (
 	// watchMost is how much time between two looks counts at most.
 	watchMost = 4 * watchEvery
 )
+
+// Beat moves the replica's counter, which the others watch, until ctx ends. It returns
+// store.ErrFenced when the replica has been replaced: its process must end then.
+func Beat(ctx context.Context, st store.Store, replica string, log *slog.Logger) error {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		switch err := st.Beat(ctx, replica); {
+		case errors.Is(err, store.ErrFenced):
+			return err
+		case err != nil && ctx.Err() == nil:
+			log.Warn("heartbeat not kept", slog.Any("error", err))
+		}
+	}
+}
 
 // replicaWatch finds the replicas whose beat has stopped. It trusts no clock but this
 // process's monotonic one, and no time in which it did not look.

@@ -110,6 +110,7 @@ func (w *workbench) start(st store.Store, name string, broker *local.Broker) *re
 	var upper, lower sync.WaitGroup
 	upper.Go(func() { _ = r.sessions.Run(driving) })
 	upper.Go(func() { _ = r.tools.Run(driving) })
+	lower.Go(func() { _ = bridge.Beat(ctx, st, id, logger) }) // one that is silent for 10 s is fenced by the other
 	lower.Go(func() { _ = bell.Run(ctx) })
 	lower.Go(func() { _ = log.Run(ctx) })
 	w.t.Cleanup(func() {
@@ -225,6 +226,8 @@ type question struct{ session, run, id string }
 
 // ask has the agent of a replica call the tool, in a thread of its own.
 func (w *workbench) ask(ctx context.Context, r *replica) (question, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // an agent that was refused says so to nobody
+	defer cancel()
 	req := ask(uuid.NewString(), "go")
 	req.Principal, req.Dialect, req.BodyHash = store.LocalPrincipal(), bridge.DialectV1, []byte("x")
 	reply, err := r.sessions.Chat(ctx, req)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"time"
@@ -11,10 +10,6 @@ import (
 
 	"aqueduct/store"
 )
-
-// beatEvery is how often a replica shows that it lives. Others fence it when they have seen
-// no beat for bridge.DeadAfter, so several may be late.
-const beatEvery = 2 * time.Second
 
 // register makes this process start a replica. A predecessor of the same name can write
 // nothing more when it returns.
@@ -50,25 +45,4 @@ func replicaName(given string) string {
 		return host
 	}
 	return "aqueduct"
-}
-
-// beat moves the replica's counter until ctx ends or it has been replaced.
-func beat(st store.Store, id string, log *slog.Logger) func(context.Context) error {
-	return func(ctx context.Context) error {
-		tick := time.NewTicker(beatEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-tick.C:
-			}
-			switch err := st.Beat(ctx, id); {
-			case errors.Is(err, store.ErrFenced):
-				return err
-			case err != nil && ctx.Err() == nil:
-				log.Warn("heartbeat not kept", slog.Any("error", err))
-			}
-		}
-	}
 }

@@ -143,7 +143,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	ground.run("event log", r.events.Run)
 	ground.run("bell", r.bell.Run)
 	ground.run("hints", r.hints.Run)
-	ground.run("heartbeat", beat(st, replica.ID, log))
+	ground.run("heartbeat", func(ctx context.Context) error { return bridge.Beat(ctx, st, replica.ID, log) })
 	driving.run("sessions", func(ctx context.Context) error {
 		select { // a Turn that is taken up needs its Agent, which may be known by its proxy alone
 		case <-r.gateway.Began():
