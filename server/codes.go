@@ -22,6 +22,8 @@ const (
 	codeInvalidCursor   = "invalid_cursor"
 	codeInvalidVersion  = "unsupported_protocol_version"
 	codeUnauthorized    = "unauthorized"
+	codeSignInLink      = "sign_in_link_spent"
+	codeForwarded       = "forwarded_request"
 	codeForbiddenOrigin = "forbidden_origin"
 	codeNotAdmin        = "not_admin"
 	codeNotFound        = "not_found"
@@ -49,6 +51,8 @@ func Codes() []Code {
 		{bridge.RefusedUnknownAgent, http.StatusBadRequest, "There is no agent of that name, or the thread belongs to another one."},
 		{bridge.RefusedNothingToDo, http.StatusBadRequest, "Neither a new message, nor an answer, nor a thread to join."},
 		{codeUnauthorized, http.StatusUnauthorized, "A token is needed, or the one given is not good."},
+		{codeSignInLink, http.StatusUnauthorized, "The sign-in link was used before, or is too old. Sign in with the token, or start the server again for a new link."},
+		{codeForwarded, http.StatusForbidden, "A request that came through a proxy, on a server that asks for no token; see --auth."},
 		{bridge.RefusedForbiddenAgent, http.StatusForbidden, "The policy does not let this user use the agent."},
 		{codeNotAdmin, http.StatusForbidden, "The role admin is needed for this."},
 		{codeForeignRun, http.StatusForbidden, "The run token is for another run than the one named."},

@@ -34,10 +34,14 @@ type Auth struct {
 	session string // what the browser's cookie holds in its place
 	keys    func() (*Keys, error)
 	users   string // the tenant whose users the static token may speak for on channels; "" for none
+	signIn  *signInCode
 }
 
 // None asks nobody for a token, on loopback listeners only.
 func None() *Auth { return &Auth{open: true} }
+
+// Open reports whether requests need no token.
+func (a *Auth) Open() bool { return a.open }
 
 // Static wants one token from everybody.
 func Static(token Secret) (*Auth, error) {
@@ -47,7 +51,7 @@ func Static(token Secret) (*Auth, error) {
 	}
 	mac := hmac.New(sha256.New, []byte(raw))
 	mac.Write([]byte("aqueduct browser session"))
-	return &Auth{token: Secret(raw), session: hex.EncodeToString(mac.Sum(nil))}, nil
+	return &Auth{token: Secret(raw), session: hex.EncodeToString(mac.Sum(nil)), signIn: &signInCode{}}, nil
 }
 
 // Typed takes tokens that the keys have made, and no other.
@@ -86,7 +90,7 @@ func (a *Auth) WithLateKeys(keys func() (*Keys, error)) *Auth {
 // CheckListener refuses to serve without tokens where others than this machine can connect.
 func (a *Auth) CheckListener(addr net.Addr) error {
 	if a.open && !loopback(addr) {
-		return fmt.Errorf("auth: %s can be reached from other machines; start with --auth token --token-file FILE, or listen on 127.0.0.1", addr)
+		return fmt.Errorf("auth: %s can be reached from other machines; --auth none is for 127.0.0.1 only. Leave it out, or listen on 127.0.0.1", addr)
 	}
 	return nil
 }
