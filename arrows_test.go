@@ -52,7 +52,7 @@ func allowed() map[string][]string {
 		"examples/demoagent":               {},
 		"examples/demoagent/cmd/demoagent": {"examples/demoagent"},
 		"test/agents":                      nil, // drives real agents through our own rooms
-		"test/bench":                       {},
+		"test/bench":                       {"test/program"},
 		"test/chats":                       {},
 		"test/docker":                      {},
 		"test/faults":                      {},
