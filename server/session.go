@@ -29,7 +29,7 @@ func (h *session) signIn(c echo.Context) error {
 	if err := h.in.json(c, &body); err != nil {
 		return err
 	}
-	cookie, err := h.auth.SignIn(auth.Secret(body.Token), c.IsTLS())
+	cookie, err := h.auth.SignIn(c.Request().Context(), auth.Secret(body.Token), c.IsTLS())
 	if err != nil {
 		return err
 	}
@@ -38,6 +38,11 @@ func (h *session) signIn(c echo.Context) error {
 }
 
 func (h *session) signOut(c echo.Context) error {
-	c.SetCookie(h.auth.SignOut(c.IsTLS()))
+	ctx := c.Request().Context()
+	gone, err := h.auth.SignOut(ctx, auth.From(ctx), c.IsTLS())
+	if err != nil {
+		return err
+	}
+	c.SetCookie(gone)
 	return c.NoContent(http.StatusNoContent)
 }
