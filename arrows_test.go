@@ -42,7 +42,7 @@ func allowed() map[string][]string {
 		"bridge":                           {"agui", "store", "bridge/eventlog", "bridge/hints", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint", "policy", "bridge/tools", "bridge/audit", "bridge/trace"},
 		"bridge/httpagent":                 {"internal/jsontext", "agui", "bridge", "bridge/outbound", "bridge/trace"},
 		"bridge/fromacp":                   {"internal/jsonequal", "agui", "acpgateway/acp"},
-		"server/auth":                      {"internal/secretfile", "store"},
+		"server/auth":                      {"internal/secretfile", "store", "bridge/audit"},
 		"server":                           {"agui", "agui/tdesign", "store", "bridge", "bridge/eventlog", "bridge/inbox", "bridge/proxies", "bridge/hints", "bridge/notify", "bridge/notify/link", "bridge/tools", "policy", "server/auth", "web"},
 		"acpgateway/acp":                   {"internal/jsontext"},
 		"acpgateway/counted":               {"acpgateway/acp"},

@@ -8,7 +8,7 @@ import (
 
 // operates reports whether a Caller may see and steer proxies, which belong to nobody, not
 // even to a tenant. It is the one place that says so.
-func operates(c auth.Caller) bool { return c.Has(auth.RoleAdmin) }
+func operates(c auth.Caller) bool { return c.Has(auth.RoleOperator) }
 
 // operators adds a route for those who may.
 func (r *routes) operators(method, path string, h echo.HandlerFunc) {
