@@ -24,6 +24,7 @@ const (
 	codeUnauthorized    = "unauthorized"
 	codeForbiddenOrigin = "forbidden_origin"
 	codeNotAdmin        = "not_admin"
+	codeNotOperator     = "not_operator"
 	codeNotFound        = "not_found"
 	codeMethod          = "method_not_allowed"
 	codeTooLarge        = "body_too_large"
@@ -51,6 +52,7 @@ func Codes() []Code {
 		{codeUnauthorized, http.StatusUnauthorized, "A token is needed, or the one given is not good."},
 		{bridge.RefusedForbiddenAgent, http.StatusForbidden, "The policy does not let this user use the agent."},
 		{codeNotAdmin, http.StatusForbidden, "The role admin is needed for this."},
+		{codeNotOperator, http.StatusForbidden, "The role operator is needed for this, which no tenant's token carries."},
 		{codeForeignRun, http.StatusForbidden, "The run token is for another run than the one named."},
 		{codeLinkForeign, http.StatusForbidden, "The link is for somebody else than who is signed in."},
 		{codeLinkPage, http.StatusForbidden, "The page was opened too long ago. Open the link again."},

@@ -14,8 +14,9 @@ type Principal struct {
 
 // Roles that mean something here.
 const (
-	RoleAdmin    = "admin"    // tools, proxies, everybody's grants, the audit
+	RoleAdmin    = "admin"    // of a tenant: tools, everybody's grants, the audit
 	RoleApprover = "approver" // decides for others of the tenant
+	RoleOperator = "operator" // of the installation: proxies, which belong to no tenant. No tenant's token carries it
 )
 
 // Has reports whether the Principal has the role. No role has another's rights.

@@ -24,6 +24,7 @@ const (
 const (
 	RoleAdmin    = store.RoleAdmin
 	RoleApprover = store.RoleApprover
+	RoleOperator = store.RoleOperator
 )
 
 // Caller is who makes a request.
@@ -37,7 +38,7 @@ type Caller struct {
 // operator is the caller where there is one tenant and one user: whoever runs the server.
 func operator(kind Kind) Caller {
 	p := store.LocalPrincipal()
-	p.Roles = []string{RoleAdmin, RoleApprover}
+	p.Roles = []string{RoleAdmin, RoleApprover, RoleOperator}
 	return Caller{Kind: kind, Principal: p}
 }
 
