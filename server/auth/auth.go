@@ -169,7 +169,7 @@ func typesOf(kinds []Kind) []Type {
 }
 
 func callerOf(c Claims, until time.Time) Caller {
-	caller := Caller{Until: until, Principal: store.Principal{Tenant: c.Tenant, User: c.User, Roles: withoutOperator(c.Roles)}}
+	caller := Caller{Until: until, Principal: store.Principal{Tenant: c.Tenant, User: c.User, Roles: c.Roles}}
 	switch c.Type {
 	case TypeUser:
 		caller.Kind = KindUser
@@ -182,12 +182,6 @@ func callerOf(c Claims, until time.Time) Caller {
 		caller.Kind, caller.ChannelID = KindChannel, c.ChannelID
 	}
 	return caller
-}
-
-// withoutOperator drops the installation's role from those of a tenant's token: one that was issued before the role meant
-// anything may name it.
-func withoutOperator(roles []string) []string {
-	return slices.DeleteFunc(slices.Clone(roles), func(role string) bool { return role == RoleOperator })
 }
 
 // bearerToken is the token of an Authorization header that is there once.
