@@ -35,6 +35,9 @@ const (
 	codeUpgrade         = "upgrade_required"
 	codeForeignRun      = "foreign_run"
 	codeShuttingDown    = "shutting_down"
+	codeTooManyRequests = "too_many_requests"
+	codeTooManyTries    = "too_many_failed_credentials"
+	codeBusyBodies      = "too_many_bodies"
 )
 
 // Codes is the one table of everything that can go wrong. A failure that is not in it is
@@ -82,11 +85,14 @@ func Codes() []Code {
 		{bridge.RefusedInvalidAnswer, http.StatusUnprocessableEntity, "The answer does not fit the question."},
 		{bridge.ControlNotOffered, http.StatusUnprocessableEntity, "The thread's agent does not offer that."},
 		{bridge.ControlUnsupported, http.StatusUnprocessableEntity, "The thread's agent does not know how."},
+		{codeTooManyRequests, http.StatusTooManyRequests, "Too many of these in a short time. Retry-After says when to try again."},
+		{codeTooManyTries, http.StatusTooManyRequests, "Too many credentials from this address were refused. Retry-After says when to try again."},
 		{codeUpgrade, http.StatusUpgradeRequired, "The route is a WebSocket."},
 		{bridge.ControlFailed, http.StatusBadGateway, "The agent, or its proxy, said no."},
 		{bridge.ControlOffline, http.StatusServiceUnavailable, "The agent's proxy is not connected here. Try again."},
 		{bridge.ControlTimeout, http.StatusGatewayTimeout, "The agent, or its proxy, did not answer in time."},
 		{bridge.RefusedTooManyStreams, http.StatusServiceUnavailable, "Too many streams are open."},
+		{codeBusyBodies, http.StatusServiceUnavailable, "Too many bodies are being read. Try again."},
 		{codeUnavailable, http.StatusServiceUnavailable, "The database cannot be reached. Try again."},
 		{codeShuttingDown, http.StatusServiceUnavailable, "This server is going away. Try again."},
 		{bridge.CodeInternal, http.StatusInternalServerError, "A fault of the server; its log has the error id."},
