@@ -26,11 +26,14 @@ type signInBody struct {
 
 func (h *session) signIn(c echo.Context) error {
 	var body signInBody
-	if err := h.in.json(c, &body); err != nil {
+	if err := h.in.smallJSON(c, &body); err != nil {
 		return err
 	}
 	cookie, err := h.auth.SignIn(auth.Secret(body.Token), c.IsTLS())
 	if err != nil {
+		return h.in.refused(c, err)
+	}
+	if err := h.in.known(c); err != nil {
 		return err
 	}
 	c.SetCookie(cookie)
