@@ -18,9 +18,6 @@ const (
 	// decision. Bodies up to this size do not count against the budget, so decisions and short
 	// prompts pass while others have used it up; the number of connections bounds them.
 	smallBody = 8 << 10
-	// budgetWait is how long a body waits for others to be done. It is longer than a body takes
-	// that arrives at network speed, and short enough for a client to try again.
-	budgetWait = 2 * time.Second
 	// anonymousShare is which part of the budget bodies may use whose sender is not known until
 	// they have been read (signed webhooks), and callerShare the part of one principal. So no
 	// sender of slow bodies can use up the budget of the others.
@@ -34,6 +31,8 @@ type bodyBudget struct {
 	body int64  // the largest body, which must fit into any share
 	busy func() // a body was refused
 
+	patience time.Duration
+
 	mu    sync.Mutex
 	held  int64
 	by    map[string]int64
@@ -41,7 +40,7 @@ type bodyBudget struct {
 }
 
 func newBodyBudget(l Limits, busy func()) *bodyBudget {
-	return &bodyBudget{most: l.Bodies, body: l.Body + 1, busy: busy, by: make(map[string]int64)}
+	return &bodyBudget{most: l.Bodies, body: l.Body + 1, patience: l.BodiesWait, busy: busy, by: make(map[string]int64)}
 }
 
 var errBusyBodies = errors.New("server: the budget of bodies is used up")
@@ -138,7 +137,7 @@ func releaseBody(c echo.Context) {
 
 // grow counts n more bytes for the request.
 func (h *heldBody) grow(ctx context.Context, n int64) error {
-	ctx, cancel := context.WithTimeout(ctx, budgetWait)
+	ctx, cancel := context.WithTimeout(ctx, h.budget.patience)
 	defer cancel()
 	err := h.budget.take(ctx, h.sender, n)
 	if err == nil {

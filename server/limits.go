@@ -42,6 +42,9 @@ type Limits struct {
 	AnonymousPerAddress  int
 	// Bodies bounds the bytes of all request bodies that are held at once.
 	Bodies int64
+	// BodiesWait is how long a body waits for that: longer than one takes that comes at network speed, and short enough for
+	// a client to try again.
+	BodiesWait time.Duration
 	// Runs, Decisions and Invokes bound how often one principal may prompt, decide, and have tools run. One address may do
 	// addressShare times as much. The defaults are what a program in a loop reaches and people with hundreds of parallel
 	// agents do not: a start of some thousand Runs at once is within Runs.Burst.
@@ -68,6 +71,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.AnonymousConnections, 1024)
 	setDefault(&l.AnonymousPerAddress, max(l.AnonymousConnections/2, 1))
 	setDefault(&l.Bodies, 64<<20)
+	setDefault(&l.BodiesWait, 2*time.Second)
 	l.Bodies = max(l.Bodies, callerShare*(l.Body+1))
 	setDefault(&l.Runs, brake.Rate{PerSecond: 100, Burst: 5000})
 	setDefault(&l.Decisions, brake.Rate{PerSecond: 100, Burst: 5000})

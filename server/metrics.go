@@ -140,9 +140,14 @@ func (m *Metrics) delivered(items []bridge.Item, opened time.Time) {
 	}
 }
 
+// ServeHTTP gives the metrics in the text form of Prometheus.
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+}
+
 // metricsPage is GET /metrics.
 type metricsPage struct{ metrics *Metrics }
 
 func (h *metricsPage) mount(to *routes) {
-	to.callers(http.MethodGet, "/metrics", echo.WrapHandler(promhttp.HandlerFor(h.metrics.registry, promhttp.HandlerOpts{})))
+	to.callers(http.MethodGet, "/metrics", echo.WrapHandler(h.metrics))
 }
