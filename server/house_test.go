@@ -143,6 +143,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	if p.wrap != nil {
 		web.Listener = p.wrap(web.Listener)
 	}
+	web.Listener, web.Config.ConnContext = h.server.Listener(web.Listener), h.server.ConnContext
 	web.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	web.Start()
 	h.URL = web.URL
