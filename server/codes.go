@@ -88,6 +88,7 @@ func Codes() []Code {
 		{bridge.RefusedDispatched, http.StatusConflict, "The call has been dispatched; its approval cannot be taken back."},
 		{inbox.NotApprover, http.StatusForbidden, "Somebody else has to decide this."},
 		{inbox.FourEyes, http.StatusForbidden, "Who prompted the agent may not approve this."},
+		{inbox.PolicyBlocks, http.StatusForbidden, "The policy in force blocks the call. It can only be rejected."},
 		{inbox.EditRefused, http.StatusUnprocessableEntity, "The arguments may not be changed, or not to these."},
 		{bridge.RefusedUnknownOption, http.StatusUnprocessableEntity, "The question offered no such option."},
 		{bridge.RefusedInvalidAnswer, http.StatusUnprocessableEntity, "The answer does not fit the question."},
