@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -29,11 +30,14 @@ type signInBody struct {
 
 func (h *session) signIn(c echo.Context) error {
 	var body signInBody
-	if err := h.in.json(c, &body); err != nil {
+	if err := h.in.smallJSON(c, &body); err != nil {
 		return err
 	}
-	cookie, err := h.exchange(body, c.IsTLS())
+	cookie, err := h.exchange(c.Request().Context(), body, c.IsTLS())
 	if err != nil {
+		return h.in.refused(c, err)
+	}
+	if err := h.in.known(c); err != nil {
 		return err
 	}
 	c.SetCookie(cookie)
@@ -41,11 +45,11 @@ func (h *session) signIn(c echo.Context) error {
 }
 
 // exchange trades the token or the code for the cookie of a session.
-func (h *session) exchange(body signInBody, secure bool) (*http.Cookie, error) {
+func (h *session) exchange(ctx context.Context, body signInBody, secure bool) (*http.Cookie, error) {
 	if body.Code == "" {
-		return h.auth.SignIn(auth.Secret(body.Token), secure)
+		return h.auth.SignIn(ctx, auth.Secret(body.Token), secure)
 	}
-	cookie, err := h.auth.SignInByCode(auth.Secret(body.Code), secure)
+	cookie, err := h.auth.SignInByCode(ctx, auth.Secret(body.Code), secure)
 	if errors.Is(err, auth.ErrSignInCode) {
 		return nil, refuse(codeSignInLink, "")
 	}
@@ -53,6 +57,11 @@ func (h *session) exchange(body signInBody, secure bool) (*http.Cookie, error) {
 }
 
 func (h *session) signOut(c echo.Context) error {
-	c.SetCookie(h.auth.SignOut(c.IsTLS()))
+	ctx := c.Request().Context()
+	gone, err := h.auth.SignOut(ctx, auth.From(ctx), c.IsTLS())
+	if err != nil {
+		return err
+	}
+	c.SetCookie(gone)
 	return c.NoContent(http.StatusNoContent)
 }

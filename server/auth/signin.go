@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -47,16 +48,19 @@ func (a *Auth) IssueSignInCode() Secret {
 
 // SignInByCode turns a code into the browser's cookie. The code is taken under the lock, so that
 // of two browsers that send it at once one gets a session.
-func (a *Auth) SignInByCode(code Secret, secure bool) (*http.Cookie, error) {
-	if a.signIn == nil {
+func (a *Auth) SignInByCode(ctx context.Context, code Secret, secure bool) (*http.Cookie, error) {
+	if a.signIn == nil || !a.signIn.take(code) {
 		return nil, ErrSignInCode
 	}
-	c := a.signIn
+	return a.SignIn(ctx, a.token, secure)
+}
+
+func (c *signInCode) take(code Secret) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.code == "" || !c.code.Is(string(code)) || time.Now().After(c.expires) {
-		return nil, ErrSignInCode
+		return false
 	}
 	c.code = ""
-	return a.SignIn(a.token, secure)
+	return true
 }
