@@ -237,12 +237,12 @@ func TestSignInCodeEnds(t *testing.T) {
 		a := static(t)
 		code := a.IssueSignInCode()
 		time.Sleep(auth.SignInCodeTTL - time.Second)
-		if _, err := a.SignInByCode(code, false); err != nil {
+		if _, err := a.SignInByCode(t.Context(), code, false); err != nil {
 			t.Error(err)
 		}
 		code = a.IssueSignInCode()
 		time.Sleep(auth.SignInCodeTTL + time.Second)
-		if _, err := a.SignInByCode(code, false); !errors.Is(err, auth.ErrSignInCode) {
+		if _, err := a.SignInByCode(t.Context(), code, false); !errors.Is(err, auth.ErrSignInCode) {
 			t.Error(err)
 		}
 	})
