@@ -17,7 +17,7 @@ type session struct {
 
 func (h *session) mount(to *routes) {
 	to.open(http.MethodPost, "/api/session", h.signIn)
-	to.callers(http.MethodDelete, "/api/session", h.signOut)
+	to.deciders(http.MethodDelete, "/api/session", h.signOut)
 }
 
 type signInBody struct {
