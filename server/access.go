@@ -42,6 +42,8 @@ func accessTable() map[string]access {
 		"GET /readyz":       public,
 		"GET /metrics":      operators,
 
+		"GET /api/limits": anybody,
+
 		"POST /api/session":   public,
 		"DELETE /api/session": anybody,
 

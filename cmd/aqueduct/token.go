@@ -29,6 +29,7 @@ func (k keyFlag) keys() (*auth.Keys, error) {
 // tokenCmd makes tokens.
 type tokenCmd struct {
 	Issue  tokenIssueCmd  `cmd:"" help:"Print a new token."`
+	Show   tokenShowCmd   `cmd:"" help:"Print the token of the server on this machine."`
 	List   tokenListCmd   `cmd:"" help:"List the tokens, sessions and API keys that a server knows."`
 	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token, session or API key, or all of a user."`
 	Rotate tokenRotateCmd `cmd:"" help:"Make a new signing key; the one before goes on verifying."`

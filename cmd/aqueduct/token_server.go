@@ -16,12 +16,6 @@ import (
 	"aqueduct/server/auth"
 )
 
-// serverFlags are how a command calls a server that runs.
-type serverFlags struct {
-	URL       string `default:"http://127.0.0.1:8080" help:"The server."`
-	TokenFile string `help:"File that holds the token, or an API key." placeholder:"FILE"`
-}
-
 const (
 	// callTime bounds one call of a command.
 	callTime = 30 * time.Second
@@ -30,7 +24,7 @@ const (
 )
 
 // call makes one request and reads its answer into out, unless that is nil.
-func (f serverFlags) call(ctx context.Context, method, path string, body, out any) error {
+func (c *clientFlags) call(ctx context.Context, env lookup, method, path string, body, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	var sent io.Reader
@@ -41,18 +35,18 @@ func (f serverFlags) call(ctx context.Context, method, path string, body, out an
 		}
 		sent = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(f.URL, "/")+path, sent)
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.URL, "/")+path, sent)
 	if err != nil {
 		return err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if f.TokenFile != "" {
-		token, err := readToken(f.TokenFile)
-		if err != nil {
-			return err
-		}
+	token, err := c.token(env)
+	if err != nil {
+		return err
+	}
+	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
 	resp, err := http.DefaultClient.Do(req)
@@ -98,14 +92,14 @@ type listedToken struct {
 
 // tokenListCmd lists them.
 type tokenListCmd struct {
-	Server       serverFlags `embed:""`
+	Server       clientFlags `embed:""`
 	User         string      `help:"Those of one user." placeholder:"ID"`
 	All          bool        `help:"Those that are revoked or have expired too."`
 	Installation bool        `help:"Those of no tenant: proxies and operators."`
 }
 
 // Run implements the command.
-func (c *tokenListCmd) Run(ctx context.Context, to output) error {
+func (c *tokenListCmd) Run(ctx context.Context, to output, set *settings) error {
 	q := url.Values{"limit": {"1000"}, "user": {c.User}, "all": {fmt.Sprint(c.All)}, "installation": {fmt.Sprint(c.Installation)}}
 	var all []listedToken
 	for {
@@ -113,7 +107,7 @@ func (c *tokenListCmd) Run(ctx context.Context, to output) error {
 			Tokens []listedToken
 			Next   string
 		}
-		if err := c.Server.call(ctx, http.MethodGet, "/api/tokens?"+q.Encode(), nil, &page); err != nil {
+		if err := c.Server.call(ctx, set.env, http.MethodGet, "/api/tokens?"+q.Encode(), nil, &page); err != nil {
 			return err
 		}
 		all = append(all, page.Tokens...)
@@ -151,25 +145,25 @@ func dated(t time.Time) string {
 
 // tokenRevokeCmd revokes one, or all of a user.
 type tokenRevokeCmd struct {
-	Server serverFlags `embed:""`
+	Server clientFlags `embed:""`
 	ID     string      `arg:"" optional:"" help:"Id of the token (jti), session or API key."`
 	User   string      `help:"All of this user, those that were never used too." placeholder:"ID"`
 }
 
 // Run implements the command.
-func (c *tokenRevokeCmd) Run(ctx context.Context, to output) error {
+func (c *tokenRevokeCmd) Run(ctx context.Context, to output, set *settings) error {
 	if (c.ID == "") == (c.User == "") {
 		return errors.New("token revoke: name either an ID or a --user")
 	}
 	if c.ID != "" {
-		if err := c.Server.call(ctx, http.MethodDelete, "/api/tokens/"+url.PathEscape(c.ID), nil, nil); err != nil {
+		if err := c.Server.call(ctx, set.env, http.MethodDelete, "/api/tokens/"+url.PathEscape(c.ID), nil, nil); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintln(to.out, "revoked", c.ID)
 		return err
 	}
 	var got struct{ Revoked int64 }
-	if err := c.Server.call(ctx, http.MethodDelete, "/api/tokens?user="+url.QueryEscape(c.User), nil, &got); err != nil {
+	if err := c.Server.call(ctx, set.env, http.MethodDelete, "/api/tokens?user="+url.QueryEscape(c.User), nil, &got); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(to.out, "revoked all of %s; %d were good\n", c.User, got.Revoked)
@@ -204,16 +198,16 @@ type serviceAccountCmd struct {
 
 // serviceAccountCreateCmd creates one.
 type serviceAccountCreateCmd struct {
-	Server serverFlags   `embed:""`
+	Server clientFlags   `embed:""`
 	Name   string        `arg:"" help:"Its name."`
 	Roles  []string      `required:"" help:"Its roles, with commas between; each must be one of yours." placeholder:"ROLE"`
 	TTL    time.Duration `help:"How long the key is good; until it is revoked when not given."`
 }
 
 // Run implements the command.
-func (c *serviceAccountCreateCmd) Run(ctx context.Context, to output) error {
+func (c *serviceAccountCreateCmd) Run(ctx context.Context, to output, set *settings) error {
 	var got struct{ ID, Key string }
-	err := c.Server.call(ctx, http.MethodPost, "/api/service_accounts", map[string]any{
+	err := c.Server.call(ctx, set.env, http.MethodPost, "/api/service_accounts", map[string]any{
 		"name": c.Name, "roles": c.Roles, "ttl_seconds": int64(c.TTL / time.Second),
 	}, &got)
 	if err != nil {
@@ -228,15 +222,15 @@ func (c *serviceAccountCreateCmd) Run(ctx context.Context, to output) error {
 
 // serviceAccountListCmd lists them.
 type serviceAccountListCmd struct {
-	Server serverFlags `embed:""`
+	Server clientFlags `embed:""`
 }
 
 // Run implements the command.
-func (c *serviceAccountListCmd) Run(ctx context.Context, to output) error {
+func (c *serviceAccountListCmd) Run(ctx context.Context, to output, set *settings) error {
 	var page struct {
 		Accounts []listedToken `json:"service_accounts"`
 	}
-	if err := c.Server.call(ctx, http.MethodGet, "/api/service_accounts?limit=1000", nil, &page); err != nil {
+	if err := c.Server.call(ctx, set.env, http.MethodGet, "/api/service_accounts?limit=1000", nil, &page); err != nil {
 		return err
 	}
 	for i := range page.Accounts {
@@ -247,13 +241,13 @@ func (c *serviceAccountListCmd) Run(ctx context.Context, to output) error {
 
 // serviceAccountRevokeCmd revokes one.
 type serviceAccountRevokeCmd struct {
-	Server serverFlags `embed:""`
+	Server clientFlags `embed:""`
 	ID     string      `arg:"" help:"Its id."`
 }
 
 // Run implements the command.
-func (c *serviceAccountRevokeCmd) Run(ctx context.Context, to output) error {
-	if err := c.Server.call(ctx, http.MethodDelete, "/api/service_accounts/"+url.PathEscape(c.ID), nil, nil); err != nil {
+func (c *serviceAccountRevokeCmd) Run(ctx context.Context, to output, set *settings) error {
+	if err := c.Server.call(ctx, set.env, http.MethodDelete, "/api/service_accounts/"+url.PathEscape(c.ID), nil, nil); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(to.out, "revoked", c.ID)

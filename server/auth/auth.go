@@ -29,12 +29,16 @@ type Auth struct {
 	open     bool   // nobody needs a token, on loopback
 	token    Secret // the one static token; "" for none
 	keys     func() (*Keys, error)
-	users    string    // the tenant whose users the static token may speak for on channels; "" for none
+	users    string // the tenant whose users the static token may speak for on channels; "" for none
+	signIn   *signInCode
 	registry *Registry // nil: nothing is kept and nothing can be revoked
 }
 
 // None asks nobody for a token, on loopback listeners only.
 func None() *Auth { return &Auth{open: true} }
+
+// Open reports whether requests need no token.
+func (a *Auth) Open() bool { return a.open }
 
 // Static wants one token from everybody.
 func Static(token Secret) (*Auth, error) {
@@ -42,7 +46,7 @@ func Static(token Secret) (*Auth, error) {
 	if len(raw) < minTokenLength {
 		return nil, fmt.Errorf("auth: the token must have at least %d characters", minTokenLength)
 	}
-	return &Auth{token: Secret(raw)}, nil
+	return &Auth{token: Secret(raw), signIn: &signInCode{}}, nil
 }
 
 // Typed takes tokens that the keys have made, and no other.
@@ -99,7 +103,7 @@ func (a *Auth) WithLateKeys(keys func() (*Keys, error)) *Auth {
 // CheckListener refuses to serve without tokens where others than this machine can connect.
 func (a *Auth) CheckListener(addr net.Addr) error {
 	if a.open && !loopback(addr) {
-		return fmt.Errorf("auth: %s can be reached from other machines; start with --auth token --token-file FILE, or listen on 127.0.0.1", addr)
+		return fmt.Errorf("auth: %s can be reached from other machines; --auth none is for 127.0.0.1 only. Leave it out, or listen on 127.0.0.1", addr)
 	}
 	return nil
 }

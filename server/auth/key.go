@@ -5,15 +5,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-)
 
-// keyFileSize bounds what is read: a key file is a line.
-const keyFileSize = 4 << 10
+	"aqueduct/internal/secretfile"
+)
 
 // mostKeys is how many keys a file may hold: the one that signs, and the one before it.
 const mostKeys = 2
@@ -30,14 +27,22 @@ func LoadKey(path string) (Secret, error) {
 // LoadKeys reads the signing keys from a file, one a line, that which signs first. The file is made
 // on first use. One that others on this machine can read signs nothing.
 func LoadKeys(path string) ([]Secret, error) {
-	keys, err := readKeys(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := makeKey(path); err != nil {
-			return nil, fmt.Errorf("auth: the signing key could not be made: %w", err)
-		}
-		keys, err = readKeys(path)
+	raw, err := secretfile.ReadOrMake(path, func() string { return string(NewKey()) })
+	if err != nil {
+		return nil, fmt.Errorf("auth: the signing key: %w", err)
 	}
-	return keys, err
+	var keys []Secret
+	for line := range strings.Lines(raw + "\n") {
+		key := Secret(strings.TrimSpace(line))
+		if len(key) < minKeyLength {
+			return nil, fmt.Errorf("auth: the signing key %s must have at least %d characters", path, minKeyLength)
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) > mostKeys {
+		return nil, fmt.Errorf("auth: the signing key %s holds %d keys; the one that signs and the one before it are all that may be there", path, len(keys))
+	}
+	return keys, nil
 }
 
 // RotateKey puts a new key that signs before the one that does so now, which goes on verifying, and
@@ -77,58 +82,6 @@ func replaceKeys(path string, keys []Secret) error {
 		return err
 	}
 	return os.Rename(f.Name(), path)
-}
-
-func readKeys(path string) ([]Secret, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("auth: the signing key: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // a read has nothing to lose when it ends
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("auth: the signing key: %w", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("auth: the signing key %s is open to others on this machine; chmod 600 it, or remove it to get a new one", path)
-	}
-	raw, err := io.ReadAll(io.LimitReader(f, keyFileSize))
-	if err != nil {
-		return nil, fmt.Errorf("auth: the signing key: %w", err)
-	}
-	var keys []Secret
-	for line := range strings.Lines(strings.TrimSpace(string(raw)) + "\n") {
-		key := Secret(strings.TrimSpace(line))
-		if len(key) < minKeyLength {
-			return nil, fmt.Errorf("auth: the signing key %s must have at least %d characters", path, minKeyLength)
-		}
-		keys = append(keys, key)
-	}
-	if len(keys) > mostKeys {
-		return nil, fmt.Errorf("auth: the signing key %s holds %d keys; the one that signs and the one before it are all that may be there", path, len(keys))
-	}
-	return keys, nil
-}
-
-// makeKey writes a key beside the path and links it there. A link is never made over a
-// file that is there, so of two processes one wins and both read the winner's, whole.
-func makeKey(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".signing-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // the link stays
-	_, err = f.WriteString(string(NewKey()) + "\n")
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
 }
 
 // NewKey is a key nobody has had before.

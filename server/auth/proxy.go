@@ -36,5 +36,5 @@ func (k *Keys) ProxyCredential(r *http.Request) (ProxyClaims, store.Credential, 
 func saysProxy(token string) bool {
 	var got wire
 	_, _, err := jwt.NewParser().ParseUnverified(token, &got)
-	return err == nil && got.Type == TypeACPProxy
+	return err == nil && (got.Type == TypeACPProxy || got.Type == TypeBootstrap)
 }

@@ -40,11 +40,12 @@ type Type string
 
 // The types of tokens.
 const (
-	TypeACPProxy Type = "acp_proxy" // lets an acp-proxy connect to /ws/agent
-	TypeUser     Type = "user"      // a person: chats, and sees what is that person's
-	TypeApprover Type = "approver"  // a person who decides what agents may do, and does not chat
-	TypeChannel  Type = "channel"   // a program that speaks for users on /ws/ingress
-	TypeOperator Type = "operator"  // a person or program that runs the installation; of no tenant
+	TypeACPProxy  Type = "acp_proxy"     // lets an acp-proxy connect to /ws/agent
+	TypeBootstrap Type = "acp_bootstrap" // lets one acp-proxy get its first token, once
+	TypeUser      Type = "user"          // a person: chats, and sees what is that person's
+	TypeApprover  Type = "approver"      // a person who decides what agents may do, and does not chat
+	TypeChannel   Type = "channel"       // a program that speaks for users on /ws/ingress
+	TypeOperator  Type = "operator"      // a person or program that runs the installation; of no tenant
 
 	// typeSession is the browser's cookie that was given for a user's or approver's token.
 	typeSession Type = "session"
@@ -55,6 +56,8 @@ func (t Type) audience() string {
 	switch t {
 	case TypeACPProxy:
 		return "aqueduct/ws/agent"
+	case TypeBootstrap:
+		return "aqueduct/register"
 	case TypeUser:
 		return "aqueduct/api"
 	case TypeApprover:
@@ -72,7 +75,7 @@ func (t Type) audience() string {
 // Claims are what a token says of its bearer: for each type the members of that type.
 type Claims struct {
 	Type   Type   `json:"type"`
-	Tenant string `json:"tenant,omitempty"` // of all but TypeACPProxy and TypeOperator
+	Tenant string `json:"tenant,omitempty"` // of all but TypeACPProxy, TypeBootstrap and TypeOperator
 	ProxyClaims
 	UserClaims
 	ChannelClaims
@@ -104,7 +107,7 @@ func (c Claims) whole() bool {
 	person := c.Tenant != "" && c.User != "" && !reserved(c.User) && c.ProxyClaims == ProxyClaims{} && c.ChannelID == ""
 	nobody := c.User == "" && len(c.Roles) == 0 && c.For == "" && c.OpenedBy == ""
 	switch c.Type {
-	case TypeACPProxy:
+	case TypeACPProxy, TypeBootstrap:
 		return c.ProxyID != "" && c.Tenant == "" && c.ChannelID == "" && nobody
 	case TypeUser, TypeApprover:
 		return person && c.For == "" && c.OpenedBy == "" && !slices.Contains(c.Roles, RoleOperator)
@@ -119,7 +122,7 @@ func (c Claims) whole() bool {
 	return false
 }
 
-// ProxyClaims are those of TypeACPProxy.
+// ProxyClaims are those of TypeACPProxy and TypeBootstrap.
 type ProxyClaims struct {
 	ProxyID string `json:"proxyId,omitempty"`
 	Name    string `json:"name,omitempty"`
