@@ -54,6 +54,9 @@ func (t *turn) askPerson(ctx context.Context, q *Question, v policy.Verdict) err
 	if failure != nil {
 		return failure
 	}
+	if bad := badSchema(q); bad != nil {
+		return t.refuseQuestion(ctx, row, approval, bad)
+	}
 	moves := []store.Move{store.InsertToolCall{ToolCall: row}}
 	pause := store.TurnPausedTool
 	var records []store.Record
