@@ -154,8 +154,8 @@ type Answer struct {
 	// not pass the answer on.
 	Fingerprint string
 	Kind        QuestionKind
-	Status     string // resolved or cancelled, as AG-UI's resume has it
-	Payload    json.RawMessage
+	Status      string // resolved or cancelled, as AG-UI's resume has it
+	Payload     json.RawMessage
 }
 
 // End is the upstream's last word.
