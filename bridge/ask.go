@@ -54,6 +54,9 @@ func (t *turn) askPerson(ctx context.Context, q *Question, v policy.Verdict) err
 	if failure != nil {
 		return failure
 	}
+	if bad := badSchema(q); bad != nil {
+		return t.refuseQuestion(ctx, row, approval, bad)
+	}
 	moves := []store.Move{store.InsertToolCall{ToolCall: row}}
 	pause := store.TurnPausedTool
 	var records []store.Record
@@ -92,6 +95,7 @@ func (t *turn) toShow() {
 
 // askedBefore reports whether an upstream repeats a Question, as it may after a restart.
 // One that has been answered already is answered again, the same way: it has not heard.
+// The same id with other content is another Question: an answer to the first must not let it through.
 func (t *turn) askedBefore(ctx context.Context, q *Question) (bool, error) {
 	if q.UpstreamID == "" {
 		return false, nil
@@ -103,6 +107,8 @@ func (t *turn) askedBefore(ctx context.Context, q *Question) (bool, error) {
 	for _, known := range slices.Backward(all) {
 		switch {
 		case known.Call.UpstreamID != q.UpstreamID:
+		case known.Fingerprint() != q.Fingerprint():
+			return false, t.replace(ctx, known, q)
 		case known.Open(), known.Call.DeliveredAt.IsZero():
 			return true, nil
 		case t.marker == nil: // repeats nothing, so it asks again

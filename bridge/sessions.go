@@ -223,7 +223,7 @@ func (s *Sessions) retire(a *session) bool {
 
 // expire settles a Question whose time has come.
 func (s *Sessions) expire(ctx context.Context, questionID string) {
-	_, err := s.settle(ctx, system(), questionID, func(q inbox.Question) (inbox.Decision, error) {
+	_, err := s.settle(ctx, system(), questionID, func(_ context.Context, q inbox.Question) (inbox.Decision, error) {
 		return inbox.Expired(q), nil
 	})
 	if err != nil && !errors.Is(err, store.ErrNotFound) && ctx.Err() == nil {

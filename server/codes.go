@@ -5,6 +5,7 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/inbox"
+	"aqueduct/internal/schema"
 )
 
 // Code is one thing that can go wrong, under a name that stays. The same name is the code
@@ -95,6 +96,12 @@ func Codes() []Code {
 		{inbox.PolicyBlocks, http.StatusForbidden, "The policy in force blocks the call. It can only be rejected."},
 		{inbox.EditRefused, http.StatusUnprocessableEntity, "The arguments may not be changed, or not to these."},
 		{bridge.RefusedUnknownOption, http.StatusUnprocessableEntity, "The question offered no such option."},
+		{schema.CodeTooLarge, http.StatusUnprocessableEntity, "A JSON Schema is larger than 64 KiB."},
+		{schema.CodeInvalid, http.StatusUnprocessableEntity, "A JSON Schema is not one, or is nested too deep."},
+		{schema.CodeReference, http.StatusUnprocessableEntity, "A JSON Schema refers to something outside of itself."},
+		{schema.CodeTooComplex, http.StatusUnprocessableEntity, "A JSON Schema has more than 10 000 nodes with its references followed, or refers to itself for the same value."},
+		{schema.CodePattern, http.StatusUnprocessableEntity, "A regular expression of a JSON Schema is too large, or RE2 does not know it."},
+		{schema.CodeValueTooComplex, http.StatusUnprocessableEntity, "A value is too large, or too expensive to check against its schema."},
 		{bridge.RefusedInvalidAnswer, http.StatusUnprocessableEntity, "The answer does not fit the question."},
 		{bridge.ControlNotOffered, http.StatusUnprocessableEntity, "The thread's agent does not offer that."},
 		{bridge.ControlUnsupported, http.StatusUnprocessableEntity, "The thread's agent does not know how."},
