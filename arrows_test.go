@@ -42,7 +42,7 @@ func allowed() map[string][]string {
 		"bridge/httpagent":                 {"internal/jsontext", "agui", "bridge", "bridge/outbound", "bridge/trace"},
 		"bridge/fromacp":                   {"internal/jsonequal", "agui", "acpgateway/acp"},
 		"server/auth":                      {"store"},
-		"server":                           {"agui", "agui/tdesign", "store", "bridge", "bridge/eventlog", "bridge/inbox", "bridge/proxies", "bridge/hints", "bridge/notify", "bridge/notify/link", "bridge/tools", "policy", "server/auth", "web"},
+		"server":                           {"agui", "agui/tdesign", "store", "bridge", "bridge/audit", "bridge/eventlog", "bridge/inbox", "bridge/proxies", "bridge/hints", "bridge/notify", "bridge/notify/link", "bridge/tools", "policy", "server/auth", "web"},
 		"acpgateway/acp":                   {"internal/jsontext"},
 		"acpgateway/counted":               {"acpgateway/acp"},
 		"acpgateway/proxy":                 {"acpgateway/acp", "acpgateway/counted"},

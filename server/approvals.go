@@ -190,7 +190,11 @@ func (h *approvals) find(c echo.Context) (store.Approval, error) {
 		return store.Approval{}, err
 	}
 	ctx := c.Request().Context()
-	return h.store.Approval(ctx, auth.From(ctx).Inbox(), id)
+	caller := auth.From(ctx)
+	if !writes(c.Request()) {
+		return h.store.Approval(ctx, caller.Inbox(), id)
+	}
+	return approvalFor(ctx, h.store, h.sessions, caller, caller.Inbox(), id)
 }
 
 func (h *approvals) get(c echo.Context) error {

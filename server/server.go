@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/notify/link"
 	"aqueduct/bridge/proxies"
@@ -43,6 +44,8 @@ type Config struct {
 	Links *link.Book
 	// Webhooks are the channels that talk by signed POSTs; see Carry.
 	Webhooks Webhooks
+	// Audit keeps refused attempts, sign-ins and controls; nil keeps none.
+	Audit *audit.Log
 	// Gateway is /ws/agent, which knows its own callers; nil is none.
 	Gateway http.Handler
 }
@@ -93,7 +96,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	open := newSockets(cfg.Limits.Sockets, draining)
-	channel := &ingress{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger}
+	channel := &ingress{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger, audit: cfg.Audit}
 	hook, err := newIngressHook(channel, cfg.Webhooks)
 	if err != nil {
 		drain()
@@ -102,7 +105,7 @@ func New(cfg Config) (*Server, error) {
 	e := echo.New()
 	e.JSONSerializer = plainJSON{}
 	e.IPExtractor = echo.ExtractIPDirect() // X-Forwarded-For is whatever the caller likes
-	e.HTTPErrorHandler = (&failures{log: cfg.Logger}).handle
+	e.HTTPErrorHandler = (&failures{log: cfg.Logger, audit: cfg.Audit}).handle
 	e.Pre(recovered(e.HTTPErrorHandler), guard.check)
 	to := &routes{echo: e, authenticate: guard.authenticate}
 	for _, r := range append(resources(cfg, in, open, draining), register, channel, hook) {
@@ -119,7 +122,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
 		&capabilities{agents: cfg.Sessions.Agents(), version: cfg.Version},
 		chats,
-		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in},
+		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in, audit: cfg.Audit},
 		&proxyList{known: proxies.New(cfg.Store), control: cfg.Controller},
 		&proxyControl{threads: chats, control: cfg.Controller, in: in},
 		&agentSocket{gateway: cfg.Gateway},
@@ -135,7 +138,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&approvals{sessions: cfg.Sessions, store: cfg.Store, control: cfg.Controller, in: in, out: out},
 		&toolCalls{sessions: cfg.Sessions, in: in},
 		newDecisionLinks(cfg, in),
-		&session{auth: cfg.Auth, in: in},
+		&session{auth: cfg.Auth, in: in, audit: cfg.Audit},
 		newHealth(cfg.Store, draining),
 		&metricsPage{metrics: cfg.Metrics},
 		&openAPI{},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"aqueduct/bridge/audit"
 	"aqueduct/server/auth"
 )
 
@@ -13,6 +14,8 @@ import (
 type session struct {
 	auth *auth.Auth
 	in   *intake
+
+	audit *audit.Log
 }
 
 func (h *session) mount(to *routes) {
@@ -34,10 +37,15 @@ func (h *session) signIn(c echo.Context) error {
 		return err
 	}
 	c.SetCookie(cookie)
+	if caller, err := h.auth.Accept(auth.Secret(body.Token), auth.KindStatic, auth.KindUser, auth.KindApprover); err == nil {
+		h.audit.Write(c.Request().Context(), caller.Principal, audit.SignedIn, audit.OfUser(caller.Principal.User), map[string]any{"kind": caller.Kind})
+	}
 	return c.NoContent(http.StatusNoContent)
 }
 
 func (h *session) signOut(c echo.Context) error {
+	who := auth.From(c.Request().Context()).Principal
+	h.audit.Write(c.Request().Context(), who, audit.SignedOut, audit.OfUser(who.User), nil)
 	c.SetCookie(h.auth.SignOut(c.IsTLS()))
 	return c.NoContent(http.StatusNoContent)
 }

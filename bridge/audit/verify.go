@@ -22,12 +22,17 @@ type Broken struct {
 
 func (b *Broken) Error() string { return fmt.Sprintf("audit: broken at %d: %s", b.Seq, b.Why) }
 
+// chain is what Verify reads of a store.
+type chain interface {
+	Audit(ctx context.Context, in store.Scope, afterSeq int64, limit int) ([]store.AuditEntry, error)
+}
+
 // pageSize bounds what is held at a time.
 const pageSize = store.MaxPageLimit
 
 // Verify walks the whole chain and returns its end; *Broken when something was done to it.
 // known are Heads of before ("" in Hash is no Head): each must still be in the chain.
-func Verify(ctx context.Context, r store.AuditReader, known ...Head) (Head, error) {
+func Verify(ctx context.Context, r chain, known ...Head) (Head, error) {
 	expected := make(map[int64]string, len(known))
 	for _, k := range known {
 		if k.Hash != "" {
