@@ -26,6 +26,7 @@ func allowed() map[string][]string {
 		"policy":                           {"internal/jsonequal"},
 		"internal/jsonequal":               {},
 		"internal/jsontext":                {},
+		"internal/secretfile":              {},
 		"bridge/redact":                    {},
 		"bridge/outbound":                  {},
 		"bridge/notify/link":               {"store"},

@@ -50,6 +50,7 @@ type serveCmd struct {
 	ACP          acpFlags      `embed:""`
 	Notify       notifyFlags   `embed:""`
 	Limits       limitFlags    `embed:""`
+	Audit        auditFlags    `embed:""`
 }
 
 // Run serves until ctx ends.
@@ -70,7 +71,7 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err := callers.CheckListener(ln.Addr()); err != nil {
 		return err
 	}
-	st, err := s.Database.open(ctx)
+	st, err := s.openDatabase(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,6 +145,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	ground.run("event log", r.events.Run)
 	ground.run("bell", r.bell.Run)
 	ground.run("audit", r.audit.Run)
+	ground.run("audit head", s.auditExporter(st, log, metrics, r.notify).Run)
 	ground.run("hints", r.hints.Run)
 	ground.run("heartbeat", func(ctx context.Context) error { return bridge.Beat(ctx, st, replica.ID, log) })
 	driving.run("sessions", func(ctx context.Context) error {
