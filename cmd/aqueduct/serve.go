@@ -12,6 +12,7 @@ import (
 
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/inbox"
@@ -50,6 +51,7 @@ type serveCmd struct {
 	Notify       notifyFlags   `embed:""`
 	Limits       limitFlags    `embed:""`
 	Tokens       tokenFlags    `embed:""`
+	Audit        auditFlags    `embed:""`
 }
 
 // Run serves until ctx ends.
@@ -70,7 +72,7 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err := callers.CheckListener(ln.Addr()); err != nil {
 		return err
 	}
-	st, err := s.Database.open(ctx)
+	st, err := s.openDatabase(ctx)
 	if err != nil {
 		return err
 	}
@@ -117,6 +119,8 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	upstream.run("gateway", r.gateway.Run)
 	ground.run("event log", r.events.Run)
 	ground.run("bell", r.bell.Run)
+	ground.run("audit", r.audit.Run)
+	ground.run("audit head", s.auditExporter(st, log, metrics, r.notify).Run)
 	ground.run("hints", r.hints.Run)
 	ground.run("credentials", r.registry.Run)
 	ground.run("heartbeat", func(ctx context.Context) error { return bridge.Beat(ctx, st, replica.ID, log) })
@@ -161,6 +165,7 @@ type rooms struct {
 	hints    *hints.Hub
 	gateway  *acpgateway.Gateway
 	handler  *server.Server
+	audit    *audit.Log
 }
 
 // rooms makes them; nothing runs yet.
@@ -184,6 +189,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	if r.notify, links, err = s.notifier(st, log, hooks); err != nil {
 		return r, err
 	}
+	r.audit = audit.NewLog(st, log, nil)
 	notices := inbox.Notices{Rows: r.notify.Rows, Kick: r.notify.Kick}
 	r.bell = eventlog.NewBell(local.New())
 	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
@@ -196,14 +202,14 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
 		OnBusy: s.OnBusy, Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
-		PublicURL: s.Notify.PublicURL,
+		PublicURL: s.Notify.PublicURL, Audit: r.audit,
 	})
 	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
 		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks,
-		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints,
+		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints, Audit: r.audit,
 	})
 	return r, err
 }
