@@ -87,11 +87,7 @@ func New(cfg Config) (*Server, error) {
 		drain()
 		return nil, err
 	}
-	register, err := newProxyRegister(cfg, in)
-	if err != nil {
-		drain()
-		return nil, err
-	}
+	register := newProxyRegister(cfg, in)
 	open := newSockets(cfg.Limits.Sockets, draining)
 	channel := &ingress{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger}
 	hook, err := newIngressHook(channel, cfg.Webhooks)

@@ -46,8 +46,8 @@ type Config struct {
 	Name  string
 	Token func(context.Context) (string, error) // asked for each link
 
-	// Register gets a token when there is no Token, and when the one there is was refused.
-	Register func(context.Context) (string, error)
+	// Register gets a token when the one there is was refused, which it is given.
+	Register func(ctx context.Context, refused string) (string, error)
 
 	Command []string // the agent's
 	Env     []string // added to ours for the agent
@@ -89,14 +89,11 @@ func (c Config) checked() (Config, error) {
 		return c, errors.New("proxy: it needs an id")
 	case len(c.Command) == 0:
 		return c, errors.New("proxy: it needs an agent's command")
-	case c.Token == nil && c.Register == nil:
+	case c.Token == nil:
 		return c, errors.New("proxy: it needs a token")
 	}
 	if c.Source != "" && c.Workspaces == "" {
 		return c, errors.New("proxy: a source for workspaces needs a directory for them")
-	}
-	if c.Token == nil {
-		c.Token = c.Register
 	}
 	if c.Name == "" {
 		c.Name = c.ID

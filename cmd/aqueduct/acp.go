@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -39,7 +39,7 @@ type acpFlags struct {
 	ACPMergeTime     time.Duration `name:"acp-merge-time" default:"800ms" help:"How long chunks of one message of an ACP agent are merged into one record."`
 	ACPMergeChars    int           `name:"acp-merge-chars" default:"16000" help:"Characters after which such a record is written at once."`
 	ProxyGrace       time.Duration `default:"45s" help:"How long a proxy's link may be cut before its turns fail."`
-	BootstrapFile    string        `help:"File that holds the token proxies register with." placeholder:"FILE"`
+	BootstrapFile    string        `hidden:"" help:"Not taken any more: see aqueduct token bootstrap."`
 	Key              keyFlag       `embed:""`
 }
 
@@ -119,6 +119,9 @@ func (k *lateKeys) proxy(r *http.Request) (acpgateway.Identity, error) {
 			return acpgateway.Identity{}, lost
 		}
 		c, err = file.Proxy(r)
+		if err == nil && auth.ReservedProxy(c.ProxyID) {
+			err = auth.ErrTokenInvalid // only this process makes tokens for its own proxies
+		}
 	}
 	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name}, err
 }
@@ -134,19 +137,6 @@ func (k *lateKeys) file() (*auth.Keys, error) {
 		k.keys = keys
 	}
 	return k.keys, nil
-}
-
-// access is how proxies elsewhere get their tokens; nil without a bootstrap token.
-func (f *acpFlags) access() (*server.ProxyAccess, error) {
-	if f.BootstrapFile == "" {
-		return nil, nil
-	}
-	raw, err := os.ReadFile(f.BootstrapFile)
-	if err != nil {
-		return nil, fmt.Errorf("--bootstrap-file: %w", err)
-	}
-	keys, err := f.Key.keys()
-	return &server.ProxyAccess{Keys: keys, Bootstrap: auth.Secret(strings.TrimSpace(string(raw)))}, err
 }
 
 // localTokenTime is how long the token of a proxy of our own is good; it gets a new one for
@@ -179,7 +169,7 @@ func (s *serveCmd) runLocal(ctx context.Context, upstream *stage, ln net.Listene
 }
 
 func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
-	id := "local-" + a.id
+	id := auth.LocalProxyPrefix + a.id
 	cfg := proxy.Config{
 		URL: "ws" + strings.TrimPrefix(self, "http") + "/ws/agent", ID: id, Name: a.id, Command: a.command, Cwd: f.ACPCwd, Version: version(),
 		Token: func(context.Context) (string, error) {
@@ -200,6 +190,9 @@ func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
 
 // checkLocal refuses two agents of one id.
 func (f *acpFlags) checkLocal() error {
+	if f.BootstrapFile != "" {
+		return errors.New("--bootstrap-file is not taken any more, because one secret for all proxies let its holder take any proxy's place: make a token for each with aqueduct token bootstrap --proxy ID")
+	}
 	seen := make(map[string]bool)
 	for _, a := range f.ACP {
 		if seen[a.id] {

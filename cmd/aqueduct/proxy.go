@@ -134,18 +134,33 @@ func (c *proxyCmd) tokens(cfg *proxy.Config, set *settings) error {
 	if err != nil {
 		return err
 	}
-	if c.RegisterURL != "" && bootstrap != "" {
-		cfg.Register = proxy.Register(c.RegisterURL, bootstrap, cfg.ID, c.Name)
+	var enrol *proxy.Enrolment
+	if c.RegisterURL != "" {
+		enrol = &proxy.Enrolment{URL: c.RegisterURL, Bootstrap: bootstrap, ID: cfg.ID, Name: c.Name}
+		if cfg.State != "" {
+			enrol.File = filepath.Join(cfg.State, "token")
+		}
+	}
+	if enrol != nil && bootstrap != "" {
+		cfg.Register = enrol.Again
 	}
 	switch {
 	case c.TokenFile != "":
 		cfg.Token = proxy.FileToken(c.TokenFile)
 	case given != "":
 		cfg.Token = func(context.Context) (string, error) { return given, nil }
-	case cfg.Register == nil:
+	case enrol != nil && (bootstrap != "" || readable(enrol.File)):
+		cfg.Token = enrol.Token
+	default:
 		return errors.New("proxy: it needs a token: --token-file, auth_token in the settings file, or --register-url with --bootstrap-file or bootstrap_token in the settings file")
 	}
 	return nil
+}
+
+// readable says whether a proxy has kept a token of an earlier start.
+func readable(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 // bootstrap is the bootstrap token; "" is none.

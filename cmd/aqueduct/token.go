@@ -28,7 +28,8 @@ func (k keyFlag) keys() (*auth.Keys, error) {
 
 // tokenCmd makes tokens.
 type tokenCmd struct {
-	Issue tokenIssueCmd `cmd:"" help:"Print a new token."`
+	Issue     tokenIssueCmd     `cmd:"" help:"Print a new token."`
+	Bootstrap tokenBootstrapCmd `cmd:"" help:"Print a token by which a proxy elsewhere gets its first own one: for that proxy alone, once, within an hour."`
 }
 
 // tokenIssueCmd makes one.
@@ -72,6 +73,9 @@ func (c *tokenIssueCmd) claims() (auth.Claims, error) {
 	case auth.TypeACPProxy:
 		takes = []string{"id", "proxy"}
 		claims.ProxyClaims = auth.ProxyClaims{ProxyID: cmp.Or(c.ID, c.Proxy), Name: c.Name, AgentID: c.Agent}
+		if auth.ReservedProxy(claims.ProxyID) {
+			return claims, auth.ErrReservedProxy
+		}
 		if c.ID != "" && c.Proxy != "" && c.ID != c.Proxy {
 			return claims, errors.New("--id and --proxy mean the same; give one")
 		}
