@@ -30,6 +30,7 @@ func (k keyFlag) keys() (*auth.Keys, error) {
 type tokenCmd struct {
 	Issue     tokenIssueCmd     `cmd:"" help:"Print a new token."`
 	Bootstrap tokenBootstrapCmd `cmd:"" help:"Print a token by which a proxy elsewhere gets its first own one: for that proxy alone, once, within an hour."`
+	Show      tokenShowCmd      `cmd:"" help:"Print the token of the server on this machine."`
 }
 
 // tokenIssueCmd makes one.
