@@ -53,6 +53,9 @@ type Config struct {
 	Env     []string // added to ours for the agent
 	Pass    []string // names of secrets in our environment that the agent gets all the same; see secretNames
 
+	// Confine is what agents are kept from; nil is nothing.
+	Confine *Confinement
+
 	// State is the proxy's own folder; "" is none. What it keeps there tells the gateway that a proxy which was started again
 	// is no stranger.
 	State string

@@ -41,6 +41,7 @@ type acpFlags struct {
 	ProxyGrace       time.Duration `default:"45s" help:"How long a proxy's link may be cut before its turns fail."`
 	BootstrapFile    string        `hidden:"" help:"Not taken any more: see aqueduct token bootstrap."`
 	Key              keyFlag       `embed:""`
+	Confine          confineFlags  `embed:""`
 }
 
 // acpFlag is an agent's command, with or without an id.
@@ -150,8 +151,13 @@ const localLinkWait = 5 * time.Second
 // any other. It returns when they have.
 func (s *serveCmd) runLocal(ctx context.Context, upstream *stage, ln net.Listener, keys *auth.Keys, gateway *acpgateway.Gateway, log *slog.Logger) error {
 	var waiting []string
+	confined, err := s.confineLocal(log)
+	if err != nil {
+		return err
+	}
 	for _, a := range s.ACP.ACP {
 		cfg := s.ACP.local(a, reachable(ln.Addr()), keys)
+		cfg.Confine, cfg.Pass = confined, s.ACP.Confine.ACPEnv
 		cfg.Log = log.With(slog.String("proxy", cfg.ID))
 		p, err := proxy.New(cfg)
 		if err != nil {

@@ -35,6 +35,7 @@ type proxyCmd struct {
 	AgentCommand  commandFlag   `help:"The agent's command, when none follows --." placeholder:"COMMAND"`
 	State         string        `help:"This proxy's own folder, where it keeps who it is; a folder named after the gateway and its id below the user's configuration by default." placeholder:"DIR"`
 	Heartbeat     time.Duration `default:"30s" help:"How often the gateway gets a sign of life."`
+	Confine       confineFlags  `embed:""`
 	LogFormat     string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
 	Command       []string      `arg:"" optional:"" passthrough:"" help:"The agent's command, after --."`
 }
@@ -72,6 +73,9 @@ func (c *proxyCmd) Run(ctx context.Context, to output, set *settings) error {
 	if set.exposed() {
 		cfg.Log.Warn("the settings file holds a secret, and others than its owner may read it", "file", set.path)
 	}
+	if cfg.Confine, err = c.confinement(cfg); err != nil {
+		return err
+	}
 	p, err := proxy.New(cfg)
 	if err != nil {
 		return err
@@ -98,7 +102,7 @@ func (c *proxyCmd) config(set *settings) (proxy.Config, error) {
 	cfg := proxy.Config{
 		URL: c.URL, ID: id, Name: c.Name, Command: command, Cwd: c.Cwd, Workspaces: c.Workspaces, Source: c.WorkspaceFrom, Home: c.AgentHome,
 		State: c.State, InputRoots: c.InputRoot, MaxConcurrent: c.MaxConcurrent, FS: c.AgentFS, Terminal: c.AgentTerminal,
-		Version: version(), Heartbeat: c.Heartbeat, Env: set.contract.env, Capabilities: set.contract.capabilities,
+		Version: version(), Heartbeat: c.Heartbeat, Env: set.contract.env, Capabilities: set.contract.capabilities, Pass: c.Confine.ACPEnv,
 	}
 	if cfg.State == "" {
 		cfg.State = stateOf(c.URL, id)
