@@ -91,6 +91,10 @@ func (h *chat) stream(c echo.Context, a *ask) error {
 	if err != nil {
 		return h.refuse(c, a, err)
 	}
+	if reply.Access != nil {
+		lend(c, h.store, auth.From(ctx), *reply.Access)
+		ctx = c.Request().Context()
+	}
 	feed, err := h.sessions.Feed(ctx, auth.From(ctx).Scope(), reply, a.query.Follow)
 	if err != nil {
 		return h.refuse(c, a, err)

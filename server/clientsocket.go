@@ -25,10 +25,11 @@ type clientSocket struct {
 	limits Limits
 }
 
-// serve writes hints until the page leaves, stops answering, or the server goes away.
-func (s *clientSocket) serve(draining context.Context) {
-	ctx, cancel := context.WithCancel(context.Background())
+// serve writes hints until the page leaves, stops answering, may not watch any more, or the server goes away.
+func (s *clientSocket) serve(request, draining context.Context) {
+	ctx, cancel := context.WithCancel(request)
 	defer cancel()
+	defer context.AfterFunc(request, s.interrupt)()
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		defer cancel()

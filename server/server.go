@@ -119,6 +119,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
 		&capabilities{agents: cfg.Sessions.Agents(), version: cfg.Version},
 		chats,
+		&shares{threads: chats, sessions: cfg.Sessions, store: cfg.Store, in: in},
 		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in},
 		&proxyList{known: proxies.New(cfg.Store), control: cfg.Controller},
 		&proxyControl{threads: chats, control: cfg.Controller, in: in},

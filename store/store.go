@@ -20,6 +20,7 @@ type Reader interface {
 	ToolReader
 	GrantReader
 	DelegationReader
+	ShareReader
 	OutboxReader
 	LinkReader
 	AuditReader
@@ -43,6 +44,7 @@ type Tx interface {
 	ToolTx
 	GrantTx
 	DelegationTx
+	ShareTx
 	OutboxTx
 	LinkTx
 	AuditTx

@@ -24,6 +24,9 @@ const (
 	ToolCallSettled   = "tool_call.settled" // one whose outcome nobody knew
 	ToolRegistered    = "tool.registered"
 	ToolRemoved       = "tool.removed"
+	ShareCreated      = "share.created" // or its rights changed
+	ShareRemoved      = "share.removed"
+	SessionOpened     = "session.opened" // a browser session, by signing in at an OpenID provider
 )
 
 // Subject is what it was done to.
@@ -37,6 +40,12 @@ func OfTool(name string) Subject { return Subject{"tool", name} }
 
 // OfGrant is a Grant as a Subject.
 func OfGrant(id string) Subject { return Subject{"grant", id} }
+
+// OfThread is a thread as a Subject, by our id of its Session.
+func OfThread(sessionID string) Subject { return Subject{"thread", sessionID} }
+
+// OfUser is a user of the tenant as a Subject.
+func OfUser(user string) Subject { return Subject{"user", user} }
 
 // OfDelegation is a standing Delegation as a Subject.
 func OfDelegation(id string) Subject { return Subject{"delegation", id} }

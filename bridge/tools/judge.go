@@ -126,11 +126,11 @@ func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Sess
 		return nil, "", err
 	}
 	session.AgentID = turn.AgentID
-	grants, err := inbox.Grants(ctx, r, session, time.Now())
+	grants, err := inbox.Grants(ctx, r, session, turn.Prompter(session), time.Now())
 	if err != nil {
 		return nil, "", err
 	}
-	from := Request{Session: session, By: inbox.Prompter(session, turn.Roles)}
+	from := Request{Session: session, By: inbox.Prompter(session, turn)}
 	if v := s.judge(from, tool, call, grants); v.Action == policy.Block {
 		return nil, "", &inbox.Unclear{Code: inbox.EditRefused, Message: blockedBecause(v.Verdict)}
 	}

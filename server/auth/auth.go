@@ -34,6 +34,7 @@ type Auth struct {
 	session string // what the browser's cookie holds in its place
 	keys    func() (*Keys, error)
 	users   string // the tenant whose users the static token may speak for on channels; "" for none
+	oidc    *OIDC  // whose bearer tokens are accepted as well; nil for none
 }
 
 // None asks nobody for a token, on loopback listeners only.
@@ -131,6 +132,9 @@ func (a *Auth) Accept(token Secret, kinds ...Kind) (Caller, error) {
 			return Caller{}, ErrTokenType
 		}
 		return operator(KindStatic), nil
+	}
+	if c, is, err := a.issued(string(token), kinds); is {
+		return c, err
 	}
 	got, err := a.typed(string(token), typesOf(kinds)...)
 	if err != nil {

@@ -32,6 +32,7 @@ type Caller struct {
 	Principal store.Principal // of a channel the tenant alone
 	ChannelID string          // of KindChannel
 	Until     time.Time       // when the credential ends, which a socket may outlive; zero: never
+	lent      store.Scope     // of a request for a thread that is shared with the Caller; zero for its own
 }
 
 // operator is the caller where there is one tenant and one user: whoever runs the server.
@@ -44,8 +45,20 @@ func operator(kind Kind) Caller {
 // Has reports whether the Caller has the role. No role has another's rights.
 func (c Caller) Has(role string) bool { return slices.Contains(c.Principal.Roles, role) }
 
-// Scope is what the Caller may see.
-func (c Caller) Scope() store.Scope { return store.As(c.Principal) }
+// Scope is what the Caller may see: what is its own, or within a request for a thread that is shared with it,
+// that thread alone.
+func (c Caller) Scope() store.Scope {
+	if c.lent.Session() != "" {
+		return c.lent
+	}
+	return store.As(c.Principal)
+}
+
+// Within is the Caller with the eyes of an Access.
+func (c Caller) Within(lent store.Scope) Caller {
+	c.lent = lent
+	return c
+}
 
 // Inbox is what the Caller may see of what waits for a decision, its own and others'.
 func (c Caller) Inbox() store.Scope { return store.Deciding(c.Principal) }
