@@ -43,6 +43,8 @@ type Config struct {
 	Links *link.Book
 	// Webhooks are the channels that talk by signed POSTs; see Carry.
 	Webhooks Webhooks
+	// PublicURL is where people reach this server; "" is wherever a request comes in.
+	PublicURL string
 	// Gateway is /ws/agent, which knows its own callers; nil is none.
 	Gateway http.Handler
 }
@@ -137,6 +139,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&toolCalls{sessions: cfg.Sessions, in: in},
 		newDecisionLinks(cfg, in),
 		&session{auth: cfg.Auth, in: in},
+		&signIn{auth: cfg.Auth, sessions: cfg.Sessions, in: in, public: cfg.PublicURL, log: cfg.Logger},
 		newHealth(cfg.Store, draining),
 		&metricsPage{metrics: cfg.Metrics},
 		&openAPI{},

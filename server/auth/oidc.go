@@ -102,6 +102,9 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	return o, nil
 }
 
+// Issuer is the provider's name, its URL.
+func (o *OIDC) Issuer() string { return o.cfg.Issuer }
+
 // issuerClient calls the issuer alone, whose address is the operator's own configuration. It follows
 // no redirect to plain http, and reads no endless answer.
 func issuerClient() *http.Client {

@@ -97,6 +97,8 @@ func (k *keySet) matching(ctx context.Context, header jose.Header) ([]jose.JSONW
 		return fresh, nil
 	case err != nil:
 		return nil, err
+	case age > keysStale: // the last try failed a moment ago
+		return nil, ErrIssuer
 	}
 	return nil, ErrTokenInvalid
 }
