@@ -52,6 +52,9 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 		h.Add("Vary", "Origin")
 		// A reader that takes nothing cannot hold a connection; streams set their own.
 		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(g.limits.AnswerTime))
+		if header := forwardedBy(r.Header); header != "" && g.auth.Open() {
+			return refuse(codeForwarded, forwardedAdvice(header))
+		}
 		if !g.knownHost(r) {
 			return refuse(codeForeignHost, foreignHostAdvice(r.Host))
 		}

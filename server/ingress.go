@@ -73,8 +73,8 @@ func (h *ingress) caller(r *http.Request, key auth.Secret) (auth.Caller, error) 
 	if key == "" {
 		return h.auth.Caller(r, auth.KindChannel)
 	}
-	caller, err := h.auth.Accept(key, auth.KindStatic, auth.KindUser, auth.KindChannel)
-	if err == nil || strings.Count(string(key), ".") == 2 || bridge.IsRunToken(string(key)) {
+	caller, err := h.auth.Accept(r.Context(), key, auth.KindStatic, auth.KindUser, auth.KindService, auth.KindChannel)
+	if err == nil || strings.Count(string(key), ".") == 2 || bridge.IsRunToken(string(key)) || auth.IsAPIKey(string(key)) {
 		return caller, err
 	}
 	// Where nobody needs a key, one that is none of ours is as good as none: the contract's
@@ -109,7 +109,7 @@ func (h *ingress) actingFor(caller auth.Caller, user string) (auth.Caller, error
 			return caller, &channelError{codeForeignUser, "A channel says in user_id whom it speaks for."}
 		}
 		caller.Principal = who
-	case auth.KindUser, auth.KindApprover:
+	case auth.KindUser, auth.KindApprover, auth.KindService, auth.KindOperator:
 		if user != "" && user != caller.Principal.User {
 			return caller, &channelError{codeForeignUser, "Only a channel's token may name other users."}
 		}

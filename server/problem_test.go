@@ -116,6 +116,12 @@ func TestEveryCode(t *testing.T) {
 			dev := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ann", Roles: []string{"dev"}}}, time.Hour)
 			return typed.do("POST", "/v1/tools", `{"name":"x","kind":"client_tool"}`, "Authorization", "Bearer "+dev)
 		},
+		"not_operator": func() answer {
+			p, keys := keyed(t)
+			typed := newHouseWith(t, saysN(1), p)
+			admin := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ann", Roles: []string{"admin"}}}, time.Hour)
+			return typed.do("GET", "/api/proxies", "", "Authorization", "Bearer "+admin)
+		},
 		"unauthorized":       func() answer { return secured.do("GET", "/api/threads", "") },
 		"forbidden_origin":   func() answer { return h.do("GET", "/api/threads", "", "Origin", "https://evil.example") },
 		"not_found":          func() answer { return h.do("GET", "/api/threads/none", "") },

@@ -116,6 +116,7 @@ func New(cfg Config) (*Server, error) {
 func resources(cfg Config, in *intake, open *sockets, draining context.Context) []resource {
 	out := newStreams(cfg, draining)
 	traces := &trace{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
+	deeds := proxyDeeds{known: proxies.New(cfg.Store), log: cfg.Logger}
 	chats := &threads{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
 	return []resource{
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
@@ -123,8 +124,8 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		chats,
 		&shares{threads: chats, sessions: cfg.Sessions, store: cfg.Store, in: in},
 		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in},
-		&proxyList{known: proxies.New(cfg.Store), control: cfg.Controller},
-		&proxyControl{threads: chats, control: cfg.Controller, in: in},
+		&proxyList{known: deeds.known, control: cfg.Controller, deeds: deeds},
+		&proxyControl{threads: chats, known: deeds.known, control: cfg.Controller, in: in, deeds: deeds},
 		&agentSocket{gateway: cfg.Gateway},
 		&grants{sessions: cfg.Sessions, store: cfg.Store, in: in},
 		&delegations{sessions: cfg.Sessions, store: cfg.Store, in: in},

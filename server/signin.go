@@ -110,11 +110,11 @@ func (h *signIn) callback(c echo.Context) error {
 	if err != nil {
 		return h.failed(c, err)
 	}
-	cookie, err := h.auth.OpenSession(who, until, h.secure(c))
-	if err != nil {
+	if err := h.sessions.OpenedSession(ctx, who, o.Issuer()); err != nil {
 		return h.failed(c, err)
 	}
-	if err := h.sessions.OpenedSession(ctx, who, o.Issuer()); err != nil {
+	cookie, err := h.auth.StartSession(ctx, auth.Session{Tenant: who.Tenant, User: who.User, Roles: who.Roles, For: auth.TypeUser, Until: until}, h.secure(c))
+	if err != nil {
 		return h.failed(c, err)
 	}
 	c.SetCookie(cookie)
@@ -144,12 +144,19 @@ func (h *signIn) logout(c echo.Context) error {
 	if err := h.in.json(c, &body); err != nil {
 		return err
 	}
-	c.SetCookie(h.auth.SignOut(h.secure(c)))
+	ctx := c.Request().Context()
+	if caller, err := h.auth.Caller(c.Request(), auth.KindApprover); err == nil {
+		gone, err := h.auth.SignOut(ctx, caller, h.secure(c))
+		if err != nil {
+			return err
+		}
+		c.SetCookie(gone)
+	}
 	out := struct {
 		Redirect string `json:"redirect,omitempty"`
 	}{}
 	if o := h.auth.OIDC(); o != nil {
-		out.Redirect = o.EndSession(c.Request().Context(), h.base(c)+"/")
+		out.Redirect = o.EndSession(ctx, h.base(c)+"/")
 	}
 	return c.JSON(http.StatusOK, out)
 }

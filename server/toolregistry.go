@@ -30,8 +30,8 @@ func (h *toolRegistry) mount(to *routes) {
 		}
 		return listed(c)
 	})
-	to.operators(http.MethodPost, "/v1/tools", h.register)
-	to.operators(http.MethodDelete, "/v1/tools/:name", h.remove)
+	to.admins(http.MethodPost, "/v1/tools", h.register)
+	to.admins(http.MethodDelete, "/v1/tools/:name", h.remove)
 }
 
 type toolJSON struct {

@@ -23,6 +23,7 @@ type Reader interface {
 	ShareReader
 	OutboxReader
 	LinkReader
+	CredentialReader
 	AuditReader
 }
 
@@ -47,6 +48,7 @@ type Tx interface {
 	ShareTx
 	OutboxTx
 	LinkTx
+	CredentialTx
 	AuditTx
 }
 

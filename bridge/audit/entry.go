@@ -27,6 +27,13 @@ const (
 	ShareCreated      = "share.created" // or its rights changed
 	ShareRemoved      = "share.removed"
 	SessionOpened     = "session.opened" // a browser session, by signing in at an OpenID provider
+
+	ProxyControlled      = "proxy.controlled" // what its agents run in was changed, or asked to be
+	ProxyRemoved         = "proxy.removed"
+	ProxyRefused         = "proxy.refused" // an attempt at one of these that was refused, or failed
+	ProxyRegistered      = "proxy.registered"
+	ProxyRegisterRefused = "proxy.register_refused"
+	BootstrapIssued      = "bootstrap.issued"
 )
 
 // Subject is what it was done to.
@@ -37,6 +44,9 @@ func OfApproval(id string) Subject { return Subject{"approval", id} }
 
 // OfTool is a registered tool as a Subject.
 func OfTool(name string) Subject { return Subject{"tool", name} }
+
+// OfProxy is an acp-proxy as a Subject.
+func OfProxy(id string) Subject { return Subject{"proxy", id} }
 
 // OfGrant is a Grant as a Subject.
 func OfGrant(id string) Subject { return Subject{"grant", id} }

@@ -2,6 +2,8 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -221,7 +223,21 @@ func (o *OIDC) Accept(ctx context.Context, token Secret) (Caller, error) {
 	if latest := got.IssuedAt.Add(MaxIssuedLife); latest.Before(until) {
 		until = latest
 	}
-	return Caller{Kind: KindUser, Principal: who, Until: until}, nil
+	return Caller{Kind: KindUser, Principal: who, Until: until, Credential: store.Credential{
+		ID: issuedID(got, claims, string(token)), Kind: store.CredentialOIDC, Tenant: who.Tenant, User: who.User, Roles: who.Roles,
+		CreatedAt: got.IssuedAt, ExpiresAt: until,
+	}}, nil
+}
+
+// issuedID is what a token of the issuer is kept and revoked by: its jti, or where it has none the token
+// itself, hashed. Tokens of two issuers never share one.
+func issuedID(t *oidc.IDToken, claims map[string]any, token string) string {
+	name, _ := claims["jti"].(string)
+	if name == "" {
+		name = "\x00" + token
+	}
+	sum := sha256.Sum256([]byte(t.Issuer + "\x00" + name))
+	return "oidc-" + hex.EncodeToString(sum[:16])
 }
 
 // inTime checks the beginning of a token's life, which go-oidc leaves to its caller, and its age.

@@ -88,7 +88,7 @@ func (m Mapping) check() error {
 		given = append(given, roles...)
 	}
 	for _, role := range given {
-		if !tenantName.MatchString(role) || role == roleOperator {
+		if !tenantName.MatchString(role) || role == RoleOperator {
 			return fmt.Errorf("auth: the mapping cannot give the role %q; the installation's operator is not a person of a tenant", role)
 		}
 	}
@@ -105,7 +105,7 @@ func (m Mapping) principal(claims map[string]any) (store.Principal, error) {
 	if tenant == "" || user == "" {
 		return store.Principal{}, ErrNotMapped
 	}
-	return store.Principal{Tenant: tenant, User: user, Roles: m.roles(claims)}, nil
+	return store.Principal{Tenant: tenant, User: user, Roles: PersonRoles(m.roles(claims))}, nil
 }
 
 func (m Mapping) tenant(claims map[string]any) string {

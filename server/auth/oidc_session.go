@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"context"
 	"crypto/rand"
 	"net/http"
 	"slices"
@@ -9,12 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
-
-	"aqueduct/store"
 )
-
-// roleOperator runs the installation; no tenant's person has it.
-const roleOperator = "operator"
 
 // signInTime is how long a person may take at the issuer.
 const signInTime = 10 * time.Minute
@@ -73,32 +67,3 @@ func (a *Auth) WithOIDC(o *OIDC) *Auth {
 
 // OIDC is the issuer at which people sign in; nil for none.
 func (a *Auth) OIDC() *OIDC { return a.oidc }
-
-// issued is the Caller of a token of the issuer; false when the token is not one.
-func (a *Auth) issued(token string, kinds []Kind) (Caller, bool, error) {
-	if a.oidc == nil || !a.oidc.issued(token) {
-		return Caller{}, false, nil
-	}
-	if !slices.Contains(kinds, KindUser) {
-		return Caller{}, true, ErrTokenType
-	}
-	c, err := a.oidc.Accept(context.Background(), Secret(token))
-	return c, true, err
-}
-
-// OpenSession makes the browser session of a person who signed in at an issuer.
-func (a *Auth) OpenSession(who store.Principal, until time.Time, secure bool) (*http.Cookie, error) {
-	keys, err := a.keys()
-	if err != nil {
-		return nil, err
-	}
-	claims := Claims{Type: typeSession, Tenant: who.Tenant, UserClaims: UserClaims{User: who.User, Roles: who.Roles, For: TypeUser}}
-	if !claims.whole() {
-		return nil, ErrNotMapped
-	}
-	value, err := keys.sign(claims, until)
-	if err != nil {
-		return nil, err
-	}
-	return cookie(value, 0, secure), nil
-}
