@@ -94,7 +94,7 @@ func (h *shares) list(c echo.Context) error {
 }
 
 type shareBody struct {
-	User   string   `json:"user" validate:"required_without=Role,excluded_with=Role,max=256"`
+	User   string   `json:"user" validate:"required_without=Role,excluded_with=Role,max=128"`
 	Role   string   `json:"role" validate:"max=128"`
 	Rights []string `json:"rights" validate:"required,min=1,max=3,dive,oneof=read write decide"`
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // maxUser bounds the name of a user, which stands in rows, logs and headers.
-const maxUser = 256
+const maxUser = 128
 
 // Mapping says what claims of an issuer mean here.
 type Mapping struct {
