@@ -162,7 +162,7 @@ test('a shared thread is seen by those it is shared with, and an approver decide
   assert.equal((await ben.request('DELETE', `/api/threads/${thread}`)).status, 403);
 
   // The question comes up in Ben's page while Ana's agent waits.
-  await ana.send('permission');
+  await ana.send('ask');
   await ben.page.locator('.question').waitFor();
   await ben.page.locator('.question button[data-kind="allow_once"]').click();
   await ana.status('finished');
