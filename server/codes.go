@@ -41,6 +41,8 @@ const (
 	codeTooManyRequests = "too_many_requests"
 	codeTooManyTries    = "too_many_failed_credentials"
 	codeBusyBodies      = "too_many_bodies"
+	codeTooManySockets  = "too_many_sockets"
+	codeTooManyConns    = "too_many_connections"
 )
 
 // Codes is the one table of everything that can go wrong. A failure that is not in it is
@@ -93,6 +95,7 @@ func Codes() []Code {
 		{bridge.RefusedDispatched, http.StatusConflict, "The call has been dispatched; its approval cannot be taken back."},
 		{inbox.NotApprover, http.StatusForbidden, "Somebody else has to decide this."},
 		{inbox.FourEyes, http.StatusForbidden, "Who prompted the agent may not approve this."},
+		{inbox.PolicyBlocks, http.StatusForbidden, "The policy in force blocks the call. It can only be rejected."},
 		{inbox.EditRefused, http.StatusUnprocessableEntity, "The arguments may not be changed, or not to these."},
 		{bridge.RefusedUnknownOption, http.StatusUnprocessableEntity, "The question offered no such option."},
 		{bridge.RefusedInvalidAnswer, http.StatusUnprocessableEntity, "The answer does not fit the question."},
@@ -100,11 +103,13 @@ func Codes() []Code {
 		{bridge.ControlUnsupported, http.StatusUnprocessableEntity, "The thread's agent does not know how."},
 		{codeTooManyRequests, http.StatusTooManyRequests, "Too many of these in a short time. Retry-After says when to try again."},
 		{codeTooManyTries, http.StatusTooManyRequests, "Too many credentials from this address were refused. Retry-After says when to try again."},
+		{codeTooManySockets, http.StatusTooManyRequests, "This user has too many WebSockets open."},
 		{codeUpgrade, http.StatusUpgradeRequired, "The route is a WebSocket."},
 		{bridge.ControlFailed, http.StatusBadGateway, "The agent, or its proxy, said no."},
 		{bridge.ControlOffline, http.StatusServiceUnavailable, "The agent's proxy is not connected here. Try again."},
 		{bridge.ControlTimeout, http.StatusGatewayTimeout, "The agent, or its proxy, did not answer in time."},
 		{bridge.RefusedTooManyStreams, http.StatusServiceUnavailable, "Too many streams are open."},
+		{codeTooManyConns, http.StatusServiceUnavailable, "Too many connections are open."},
 		{codeBusyBodies, http.StatusServiceUnavailable, "Too many bodies are being read. Try again."},
 		{codeUnavailable, http.StatusServiceUnavailable, "The database cannot be reached. Try again."},
 		{codeShuttingDown, http.StatusServiceUnavailable, "This server is going away. Try again."},

@@ -94,6 +94,8 @@ func problemOf(err error) *problem {
 		return refuse(codeTooLarge, fmt.Sprintf("The body may have %d bytes.", large.Limit))
 	case errors.As(err, &fresh):
 		return refuse(codeTooLarge, fmt.Sprintf("What is new in the body may be %d %s; messages that the thread has do not count.", fresh.Limit, fresh.Unit))
+	case errors.Is(err, errBusyBodies):
+		return refuse(codeBusyBodies, "")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return refuse(codeTooSlow, "")
 	case errors.Is(err, store.ErrNotFound):

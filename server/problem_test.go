@@ -57,6 +57,13 @@ func TestEveryCode(t *testing.T) {
 			w, id := asking(t, `{"verdict":"require_approval","approvers":["role:boss"]}`)
 			return w.decide(id, `{"decision":"approve"}`)
 		},
+		"policy_blocks": func() answer {
+			w, id := asking(t, highRisk)
+			if err := w.rules.Replace([]byte("rules: [{name: none, tool: cut, verdict: block}]")); err != nil {
+				t.Fatal(err)
+			}
+			return w.decide(id, `{"decision":"approve"}`)
+		},
 		"edit_not_allowed": func() answer {
 			w, id := asking(t, `{"risk":"high"}`)
 			return w.decide(id, `{"decision":"approve","edited_args":{"wood":"elm"}}`)
@@ -158,6 +165,7 @@ func TestEveryCode(t *testing.T) {
 		"internal_error":         func() answer { return broken.do("GET", "/api/threads", "") },
 	}
 	linkCases(t, cases)
+	limitCases(t, cases)
 	for _, code := range server.Codes() {
 		if code.Status == 0 {
 			continue

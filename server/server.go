@@ -54,6 +54,7 @@ type Server struct {
 	echo    *echo.Echo
 	drain   context.CancelFunc
 	sockets *sockets
+	conns   *connLimiter
 	hook    *ingressHook
 }
 
@@ -83,8 +84,10 @@ func (r *routes) deciders(method, path string, h echo.HandlerFunc) {
 func New(cfg Config) (*Server, error) {
 	cfg.Limits = cfg.Limits.withDefaults()
 	draining, drain := context.WithCancel(context.Background())
-	in := newIntake(cfg.Limits)
-	guard, err := newGuard(cfg)
+	meter := cfg.Metrics.limitMeter()
+	bodies := newBodyBudget(cfg.Limits, func() { meter.refused("bodies") })
+	in := newIntake(cfg.Limits, bodies, newBrakes(cfg.Limits, meter))
+	guard, err := newGuard(cfg, in)
 	if err != nil {
 		drain()
 		return nil, err
@@ -94,7 +97,9 @@ func New(cfg Config) (*Server, error) {
 		drain()
 		return nil, err
 	}
-	open := newSockets(cfg.Limits.Sockets, draining)
+	open := newSockets(cfg.Limits, draining, meter)
+	conns := newConnLimiter(cfg.Limits, func() { meter.evicted("connection") })
+	meter.watch(conns, open, bodies)
 	channel := &ingress{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger}
 	hook, err := newIngressHook(channel, cfg.Webhooks)
 	if err != nil {
@@ -110,7 +115,7 @@ func New(cfg Config) (*Server, error) {
 	for _, r := range append(resources(cfg, in, open, draining), register, channel, hook) {
 		r.mount(to)
 	}
-	return &Server{echo: e, drain: drain, sockets: open, hook: hook}, nil
+	return &Server{echo: e, drain: drain, sockets: open, conns: conns, hook: hook}, nil
 }
 
 func resources(cfg Config, in *intake, open *sockets, draining context.Context) []resource {
@@ -143,6 +148,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&signIn{auth: cfg.Auth, sessions: cfg.Sessions, in: in, public: cfg.PublicURL, log: cfg.Logger},
 		newHealth(cfg.Store, draining),
 		&metricsPage{metrics: cfg.Metrics},
+		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions},
 		&openAPI{},
 		&page{},
 	}

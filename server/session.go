@@ -30,11 +30,14 @@ type signInBody struct {
 
 func (h *session) signIn(c echo.Context) error {
 	var body signInBody
-	if err := h.in.json(c, &body); err != nil {
+	if err := h.in.smallJSON(c, &body); err != nil {
 		return err
 	}
 	cookie, err := h.exchange(c.Request().Context(), body, c.IsTLS())
 	if err != nil {
+		return h.in.refused(c, err)
+	}
+	if err := h.in.known(c); err != nil {
 		return err
 	}
 	c.SetCookie(cookie)

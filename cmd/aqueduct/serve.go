@@ -140,9 +140,9 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	}
 	srv := &http.Server{
 		Handler: r.handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ConnContext: r.handler.ConnContext,
 	}
-	edge.run("http", serveUntilDone(srv, ln, r.handler.Drain))
+	edge.run("http", serveUntilDone(srv, r.handler.Listener(ln), r.handler.Drain))
 	if err := s.runLocal(ctx, upstream, ln, own, r.gateway, log); err != nil {
 		return err
 	}
