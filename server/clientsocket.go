@@ -25,11 +25,11 @@ type clientSocket struct {
 	limits Limits
 }
 
-// serve writes hints until the page leaves, stops answering, may not watch any more, or the server goes away.
-func (s *clientSocket) serve(request, draining context.Context) {
-	ctx, cancel := context.WithCancel(request)
+// serve writes hints until the page leaves, stops answering, its credential or the share of its thread
+// ends, or the server goes away.
+func (s *clientSocket) serve(draining, caller context.Context) {
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	defer context.AfterFunc(request, s.interrupt)()
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		defer cancel()
@@ -41,8 +41,15 @@ func (s *clientSocket) serve(request, draining context.Context) {
 		cancel()
 		s.interrupt()
 	})()
+	defer context.AfterFunc(caller, func() {
+		cancel()
+		s.interrupt()
+	})()
 	s.write(ctx)
 	code, why := websocket.CloseNormalClosure, ""
+	if caller.Err() != nil {
+		code, why = websocket.ClosePolicyViolation, codeUnauthorized
+	}
 	if draining.Err() != nil {
 		code, why = websocket.CloseGoingAway, codeShuttingDown
 	}

@@ -27,6 +27,8 @@ const (
 	codeForbiddenOrigin = "forbidden_origin"
 	codeNotAdmin        = "not_admin"
 	codeNotOperator     = "not_operator"
+	codeRole            = "role_required"
+	codeWider           = "wider_than_own"
 	codeNotFound        = "not_found"
 	codeMethod          = "method_not_allowed"
 	codeTooLarge        = "body_too_large"
@@ -67,7 +69,9 @@ func Codes() []Code {
 		{bridge.RefusedForbiddenAgent, http.StatusForbidden, "The policy does not let this user use the agent."},
 		{bridge.RefusedNotShared, http.StatusForbidden, "The thread is shared with the caller, but not for this."},
 		{codeNotAdmin, http.StatusForbidden, "The role admin is needed for this."},
-		{codeNotOperator, http.StatusForbidden, "The role operator is needed for this, which no tenant's token carries."},
+		{codeNotOperator, http.StatusForbidden, "The role operator is needed for this; no token of a tenant carries it."},
+		{codeRole, http.StatusForbidden, "The caller has none of the roles that this needs; the detail names them."},
+		{codeWider, http.StatusForbidden, "A token or an API key may not have a role that its creator does not have, nor that of an operator."},
 		{codeForeignRun, http.StatusForbidden, "The run token is for another run than the one named."},
 		{codeLinkForeign, http.StatusForbidden, "The link is for somebody else than who is signed in."},
 		{codeLinkPage, http.StatusForbidden, "The page was opened too long ago. Open the link again."},

@@ -23,15 +23,15 @@ type toolRegistry struct {
 }
 
 func (h *toolRegistry) mount(to *routes) {
-	listed := to.authenticate()(h.list)
+	listed := to.beside(http.MethodGet, "/v1/tools", h.list)
 	to.open(http.MethodGet, "/v1/tools", func(c echo.Context) error {
 		if token, err := runToken(c); err == nil {
 			return h.listForAgent(c, token)
 		}
 		return listed(c)
 	})
-	to.admins(http.MethodPost, "/v1/tools", h.register)
-	to.admins(http.MethodDelete, "/v1/tools/:name", h.remove)
+	to.callers(http.MethodPost, "/v1/tools", h.register)
+	to.callers(http.MethodDelete, "/v1/tools/:name", h.remove)
 }
 
 type toolJSON struct {

@@ -56,7 +56,7 @@ func (h *clientSockets) get(c echo.Context) error {
 		return refuse(codeUpgrade, "")
 	}
 	s := &clientSocket{conn: conn, watch: watch, limits: h.in.limits}
-	s.serve(c.Request().Context(), h.open.draining)
+	s.serve(h.open.draining, c.Request().Context())
 	return nil
 }
 

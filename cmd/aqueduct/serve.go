@@ -50,6 +50,7 @@ type serveCmd struct {
 	Notify       notifyFlags   `embed:""`
 	OIDC         oidcFlags     `embed:""`
 	Limits       limitFlags    `embed:""`
+	Tokens       tokenFlags    `embed:""`
 }
 
 // Run serves until ctx ends.
@@ -64,7 +65,7 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 		return err
 	}
 	callers = callers.WithOIDC(provider)
-	if err := s.ACP.checkLocal(); err != nil {
+	if err := errors.Join(s.ACP.checkLocal(), s.Tokens.check()); err != nil {
 		return err
 	}
 	ln, err := net.Listen("tcp", s.Listen)
@@ -79,7 +80,7 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
-	err = s.serve(ctx, to, log, callers, ln, st)
+	err = s.serve(ctx, to, log, callers.WithRegistry(auth.NewRegistry(st, log)), ln, st)
 	return errors.Join(err, st.Close())
 }
 
@@ -123,6 +124,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	ground.run("event log", r.events.Run)
 	ground.run("bell", r.bell.Run)
 	ground.run("hints", r.hints.Run)
+	ground.run("credentials", r.registry.Run)
 	ground.run("heartbeat", func(ctx context.Context) error { return bridge.Beat(ctx, st, replica.ID, log) })
 	driving.run("sessions", func(ctx context.Context) error {
 		select { // a Turn that is taken up needs its Agent, which may be known by its proxy alone
@@ -155,6 +157,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 // rooms are the parts of a server that know each other.
 type rooms struct {
 	rules    *policyFile
+	registry *auth.Registry
 	gate     *outbound.Gate
 	tools    *tools.Service
 	notify   *notify.Notifier
@@ -168,6 +171,7 @@ type rooms struct {
 
 // rooms makes them; nothing runs yet.
 func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys) (r rooms, err error) {
+	r.registry = callers.Registry()
 	if r.rules, err = openPolicy(s.PolicyFile, log); err != nil {
 		return r, err
 	}
@@ -203,7 +207,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
-		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(),
+		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
 		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks, PublicURL: s.Notify.PublicURL,
 		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints,
 	})
