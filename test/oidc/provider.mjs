@@ -32,13 +32,11 @@ export class OpenIDProvider {
     provider.issuer = `http://127.0.0.1:${provider.server.address().port}`;
     provider.handle = (_, res) => res.writeHead(503).end();
     provider.keyRequests = 0;
-    provider.keys = [signingKey('first')];
     return provider;
   }
 
   /** serve answers for an application at a URL. */
   serve(app) {
-    this.app = app;
     const oidc = new Provider(this.issuer, {
       clients: [{
         client_id: client.id, client_secret: client.secret, redirect_uris: [`${app}/api/session/oidc/callback`],
@@ -46,7 +44,7 @@ export class OpenIDProvider {
       }, {
         client_id: script.id, token_endpoint_auth_method: 'none', redirect_uris: [script.redirect], application_type: 'native',
       }],
-      jwks: { keys: this.keys },
+      jwks: { keys: [signingKey('first')] },
       cookies: { keys: ['of the tests alone'] },
       pkce: { required: () => true },
       claims: { openid: ['sub'], profile: ['name', 'org', 'groups'] },
@@ -62,12 +60,6 @@ export class OpenIDProvider {
       ttl: { AccessToken: 600, IdToken: 600, AuthorizationCode: 60, Grant: 600, Interaction: 600, Session: 600 },
     });
     this.handle = oidc.callback();
-  }
-
-  /** rotate signs with a new key; the keys before it are withdrawn. */
-  rotate() {
-    this.keys = [signingKey('second')];
-    this.serve(this.app);
   }
 
   close() {

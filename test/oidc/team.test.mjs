@@ -218,7 +218,7 @@ async function bearer(person) {
 
 const as = (token) => ({ Authorization: `Bearer ${token}` });
 
-test('a bearer token of the provider is accepted, over a rotation of its keys too', async () => {
+test('a bearer token of the provider is accepted, and no forged one; invented keys make no requests', async () => {
   const { dora } = team;
   dora.token = await bearer(dora);
   const api = (token) => fetch(`${program.url}/api/threads`, { headers: as(token) });
