@@ -60,6 +60,7 @@ func allowed() map[string][]string {
 		"test/faults":                      {},
 		"test/goclients":                   {},
 		"test/judges":                      {},
+		"test/oidc":                        {},
 		"test/program":                     {},
 		"test/proxies":                     {},
 		"test/sdk":                         {},

@@ -51,6 +51,8 @@ type Config struct {
 	Webhooks Webhooks
 	// Audit keeps refused attempts, sign-ins and controls; nil keeps none.
 	Audit *audit.Log
+	// PublicURL is where people reach this server; "" is wherever a request comes in.
+	PublicURL string
 	// Gateway is /ws/agent, which knows its own callers; nil is none.
 	Gateway http.Handler
 }
@@ -152,6 +154,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
 		&capabilities{agents: cfg.Sessions.Agents(), version: cfg.Version},
 		chats,
+		&shares{threads: chats, sessions: cfg.Sessions, store: cfg.Store, in: in},
 		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in, audit: cfg.Audit},
 		&proxyList{known: deeds.known, control: cfg.Controller, deeds: deeds},
 		&proxyControl{threads: chats, known: deeds.known, control: cfg.Controller, in: in, deeds: deeds},
@@ -169,6 +172,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&toolCalls{sessions: cfg.Sessions, in: in},
 		newDecisionLinks(cfg, in),
 		&session{auth: cfg.Auth, in: in, audit: cfg.Audit},
+		&signIn{auth: cfg.Auth, sessions: cfg.Sessions, in: in, public: cfg.PublicURL, log: cfg.Logger},
 		newTokens(cfg, in),
 		&serviceAccounts{registry: cfg.Auth.Registry(), in: in},
 		newHealth(cfg.Store, draining),

@@ -49,6 +49,7 @@ type serveCmd struct {
 	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
 	ACP          acpFlags      `embed:""`
 	Notify       notifyFlags   `embed:""`
+	OIDC         oidcFlags     `embed:""`
 	Limits       limitFlags    `embed:""`
 	Tokens       tokenFlags    `embed:""`
 	Audit        auditFlags    `embed:""`
@@ -61,6 +62,11 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
+	provider, err := s.OIDC.provider(s.Auth)
+	if err != nil {
+		return err
+	}
+	callers = callers.WithOIDC(provider)
 	if err := errors.Join(s.ACP.checkLocal(), s.Tokens.check()); err != nil {
 		return err
 	}
@@ -204,7 +210,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
-		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks,
+		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks, PublicURL: s.Notify.PublicURL,
 		Controller: r.gateway, Gateway: r.gateway, Proxies: s.proxyAccess(), Hints: r.hints, Audit: r.audit,
 	})
 	return r, err
