@@ -23,6 +23,7 @@ type Reader interface {
 	OutboxReader
 	LinkReader
 	AuditReader
+	SealedReader
 }
 
 // Tx is one transaction of a request. It has no append: events come in a Batch only. An
@@ -46,6 +47,7 @@ type Tx interface {
 	OutboxTx
 	LinkTx
 	AuditTx
+	SealedTx
 }
 
 // Store is a database. Its methods are safe for concurrent use.

@@ -28,7 +28,19 @@ type ending struct {
 type scanner struct {
 	first [256][]*rule // of keys, by the first byte of their marker
 	names table        // first letters of names in lower case, and all upper-case letters
+	class [256]class   // what to do at a byte
 }
+
+// class is what a byte may begin.
+type class uint8
+
+const (
+	other  class = iota
+	inside       // a word that is no marker's beginning
+	first        // a word that may be one
+	backslash
+	punctuation
+)
 
 var forms = newScanner()
 
@@ -43,6 +55,15 @@ func newScanner() *scanner {
 	for c := 'A'; c <= 'Z'; c++ {
 		s.names[c] = true
 	}
+	for c := range s.class {
+		switch {
+		case alnum[c] && (s.first[c] != nil || s.names[c]):
+			s.class[c] = first
+		case alnum[c]:
+			s.class[c] = inside
+		}
+	}
+	s.class['\\'], s.class['-'], s.class[':'] = backslash, punctuation, punctuation
 	return s
 }
 
@@ -53,9 +74,12 @@ func (s *scanner) next(b []byte, i int, final bool) (f found, st status, last en
 	for i < len(b) {
 		last.inWord = false
 		c := b[i]
-		switch {
-		case word[c] && c != '_':
-			if s.first[c] != nil || s.names[c] {
+		k := s.class[c]
+		switch k {
+		case other:
+			i++
+		case inside, first:
+			if k == first {
 				f, st = s.match(b, i, final)
 				if st == secret || st == undecided {
 					return f, st, last
@@ -68,12 +92,12 @@ func (s *scanner) next(b []byte, i int, final bool) (f found, st status, last en
 			if st == partial {
 				last.open, st = min(last.open, at), nothing
 			}
-		case c == '\\':
+		case backslash:
 			at := i
 			if i = escape(b, i); i > len(b) {
 				last.open = min(last.open, at)
 			}
-		case c == '-' || c == ':':
+		case punctuation:
 			f, st = s.punctuated(b, i, final)
 			if st == secret || st == undecided {
 				return f, st, last
@@ -85,8 +109,6 @@ func (s *scanner) next(b []byte, i int, final bool) (f found, st status, last en
 			for c == '-' && i < len(b) && b[i] == '-' {
 				i++
 			}
-		default:
-			i++
 		}
 	}
 	return found{}, nothing, last
