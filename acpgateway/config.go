@@ -11,6 +11,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/proxies"
+	"aqueduct/bridge/redact"
 	"aqueduct/store"
 )
 
@@ -29,6 +30,8 @@ type Config struct {
 	Hints   *hints.Hub
 	Agents  map[string]AgentConfig
 	Order   []string // of those of them that are listed before any that a proxy brings
+	// Filter takes secrets out of what is put on record in pieces; nil takes out nothing.
+	Filter *redact.Filter
 	// BaseURL is where agents reach this server. "" keeps it and their tokens from them.
 	BaseURL string
 	Limits  Limits

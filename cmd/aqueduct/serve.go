@@ -18,6 +18,7 @@ import (
 	"aqueduct/bridge/notify"
 	"aqueduct/bridge/notify/link"
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
 	"aqueduct/server"
 	"aqueduct/server/auth"
@@ -49,11 +50,16 @@ type serveCmd struct {
 	ACP          acpFlags      `embed:""`
 	Notify       notifyFlags   `embed:""`
 	Limits       limitFlags    `embed:""`
+	Redact       redactFlags   `embed:""`
 }
 
 // Run serves until ctx ends.
 func (s *serveCmd) Run(ctx context.Context, to output) error {
-	log := newLogger(s.LogFormat, to.log)
+	red, err := s.Redact.open(s.Database)
+	if err != nil {
+		return err
+	}
+	log := newLogger(s.LogFormat, to.log, red.filter)
 	callers, err := s.auth()
 	if err != nil {
 		return err
@@ -73,7 +79,7 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
-	err = s.serve(ctx, to, log, callers, ln, st)
+	err = s.serve(ctx, to, log, callers, ln, redact.Wrap(st, red.filter, red.vault), red)
 	return errors.Join(err, st.Close())
 }
 
@@ -105,7 +111,7 @@ func readToken(path string) (auth.Secret, error) {
 
 // serve starts the rooms from the ground up and ends them from the top down: first no more
 // requests and streams, then no more driving, then the last commit.
-func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, callers *auth.Auth, ln net.Listener, st store.Store) error {
+func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, callers *auth.Auth, ln net.Listener, st store.Store, red redaction) error {
 	s.Name = replicaName(s.Name)
 	replica, err := register(ctx, st, s.Name)
 	if err != nil {
@@ -131,7 +137,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	if err != nil {
 		return err
 	}
-	r, err := s.rooms(log, callers, st, replica.ID, directory, metrics, own)
+	r, err := s.rooms(log, callers, st, replica.ID, directory, metrics, own, red)
 	if err != nil {
 		return err
 	}
@@ -187,7 +193,7 @@ type rooms struct {
 }
 
 // rooms makes them; nothing runs yet.
-func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys) (r rooms, err error) {
+func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys, red redaction) (r rooms, err error) {
 	if r.rules, err = openPolicy(s.PolicyFile, log); err != nil {
 		return r, err
 	}
@@ -210,17 +216,17 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.bell = eventlog.NewBell(local.New())
 	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
 	r.tools = tools.New(tools.Config{
-		Store: st, Replica: replica, Policy: r.rules.holder.Current, Keep: r.events.Keep, Ring: func(id string) { r.bell.Ring(id) }, Listen: r.bell.Overhear,
+		Store: st, Hash: red.hash(), Replica: replica, Policy: r.rules.holder.Current, Keep: r.events.Keep, Ring: func(id string) { r.bell.Ring(id) }, Listen: r.bell.Overhear,
 		Listeners: r.bell.Listeners, Callback: bridge.ToldByCallback, Client: r.gate.Client(), Meter: metrics.ToolMeter(), Logger: log, Notices: notices,
 		Limits: tools.Limits{ApprovalTTL: s.Limits.ApprovalTTL, Timeout: s.Limits.ToolTimeout},
 	})
 	r.hints = hints.New(hints.Config{Sessions: st, Dropped: metrics.HintDropped})
 	r.sessions = bridge.New(bridge.Config{
-		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
+		Store: st, Filter: red.filter, Hash: red.hash(), Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
 		OnBusy: s.OnBusy, Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
 		PublicURL: s.Notify.PublicURL,
 	})
-	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
+	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own, red.filter)
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(),
