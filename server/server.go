@@ -52,6 +52,7 @@ type Server struct {
 	echo    *echo.Echo
 	drain   context.CancelFunc
 	sockets *sockets
+	conns   *connLimiter
 	hook    *ingressHook
 }
 
@@ -81,8 +82,10 @@ func (r *routes) deciders(method, path string, h echo.HandlerFunc) {
 func New(cfg Config) (*Server, error) {
 	cfg.Limits = cfg.Limits.withDefaults()
 	draining, drain := context.WithCancel(context.Background())
-	in := newIntake(cfg.Limits)
-	guard, err := newGuard(cfg)
+	meter := cfg.Metrics.limitMeter()
+	bodies := newBodyBudget(cfg.Limits, func() { meter.refused("bodies") })
+	in := newIntake(cfg.Limits, bodies, newBrakes(cfg.Limits, meter))
+	guard, err := newGuard(cfg, in)
 	if err != nil {
 		drain()
 		return nil, err
@@ -92,7 +95,9 @@ func New(cfg Config) (*Server, error) {
 		drain()
 		return nil, err
 	}
-	open := newSockets(cfg.Limits.Sockets, draining)
+	open := newSockets(cfg.Limits, draining, meter)
+	conns := newConnLimiter(cfg.Limits, func() { meter.evicted("connection") })
+	meter.watch(conns, open, bodies)
 	channel := &ingress{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger}
 	hook, err := newIngressHook(channel, cfg.Webhooks)
 	if err != nil {
@@ -108,20 +113,21 @@ func New(cfg Config) (*Server, error) {
 	for _, r := range append(resources(cfg, in, open, draining), register, channel, hook) {
 		r.mount(to)
 	}
-	return &Server{echo: e, drain: drain, sockets: open, hook: hook}, nil
+	return &Server{echo: e, drain: drain, sockets: open, conns: conns, hook: hook}, nil
 }
 
 func resources(cfg Config, in *intake, open *sockets, draining context.Context) []resource {
 	out := newStreams(cfg, draining)
 	traces := &trace{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
+	deeds := proxyDeeds{known: proxies.New(cfg.Store), log: cfg.Logger}
 	chats := &threads{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
 	return []resource{
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
 		&capabilities{agents: cfg.Sessions.Agents(), version: cfg.Version},
 		chats,
 		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in},
-		&proxyList{known: proxies.New(cfg.Store), control: cfg.Controller},
-		&proxyControl{threads: chats, control: cfg.Controller, in: in},
+		&proxyList{known: deeds.known, control: cfg.Controller, deeds: deeds},
+		&proxyControl{threads: chats, known: deeds.known, control: cfg.Controller, in: in, deeds: deeds},
 		&agentSocket{gateway: cfg.Gateway},
 		&grants{sessions: cfg.Sessions, store: cfg.Store, in: in},
 		&delegations{sessions: cfg.Sessions, store: cfg.Store, in: in},
@@ -138,6 +144,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&session{auth: cfg.Auth, in: in},
 		newHealth(cfg.Store, draining),
 		&metricsPage{metrics: cfg.Metrics},
+		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions},
 		&openAPI{},
 		&page{},
 	}

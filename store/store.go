@@ -22,6 +22,7 @@ type Reader interface {
 	DelegationReader
 	OutboxReader
 	LinkReader
+	CredentialReader
 	AuditReader
 	SealedReader
 }
@@ -46,6 +47,7 @@ type Tx interface {
 	DelegationTx
 	OutboxTx
 	LinkTx
+	CredentialTx
 	AuditTx
 	SealedTx
 }

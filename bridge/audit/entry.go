@@ -24,6 +24,13 @@ const (
 	ToolCallSettled   = "tool_call.settled" // one whose outcome nobody knew
 	ToolRegistered    = "tool.registered"
 	ToolRemoved       = "tool.removed"
+
+	ProxyControlled      = "proxy.controlled" // what its agents run in was changed, or asked to be
+	ProxyRemoved         = "proxy.removed"
+	ProxyRefused         = "proxy.refused" // an attempt at one of these that was refused, or failed
+	ProxyRegistered      = "proxy.registered"
+	ProxyRegisterRefused = "proxy.register_refused"
+	BootstrapIssued      = "bootstrap.issued"
 )
 
 // Subject is what it was done to.
@@ -34,6 +41,9 @@ func OfApproval(id string) Subject { return Subject{"approval", id} }
 
 // OfTool is a registered tool as a Subject.
 func OfTool(name string) Subject { return Subject{"tool", name} }
+
+// OfProxy is an acp-proxy as a Subject.
+func OfProxy(id string) Subject { return Subject{"proxy", id} }
 
 // OfGrant is a Grant as a Subject.
 func OfGrant(id string) Subject { return Subject{"grant", id} }
