@@ -27,7 +27,7 @@ func allowed() map[string][]string {
 		"internal/jsonequal":               {},
 		"internal/jsontext":                {},
 		"internal/secretfile":              {},
-		"bridge/redact":                    {"store"},
+		"bridge/redact":                    {"internal/secretfile", "store"},
 		"bridge/outbound":                  {},
 		"bridge/notify/link":               {"store"},
 		"bridge/notify":                    {"store", "bridge/inbox", "bridge/trace", "bridge/notify/link", "bridge/outbound"},

@@ -13,10 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
+
+	"aqueduct/internal/secretfile"
 )
 
 // Vault seals originals with AES-256-GCM. It is safe for concurrent use.
@@ -35,46 +34,15 @@ const keyBytes = 32
 // seals, all unseal, and the last one's hashes bind decisions, so that a new key is put in front of the old ones. The
 // file must be its owner's alone.
 func OpenKeyFile(path string) (*Vault, error) {
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if raw, err = newKeyFile(path); errors.Is(err, fs.ErrExist) { // another process was first
-			raw, err = os.ReadFile(path)
-		}
-	}
+	lines, err := secretfile.ReadOrMake(path, NewKeyLine)
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s can be read by others: it must have mode 0600", path)
-	}
-	v, err := NewVault(string(raw))
+	v, err := NewVault(lines)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return v, nil
-}
-
-// newKeyFile writes a whole file or none: it is linked to its name when it is complete, and fails with fs.ErrExist when
-// another has that.
-func newKeyFile(path string) ([]byte, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	line := []byte(NewKeyLine())
-	f, err := os.CreateTemp(filepath.Dir(path), ".sealing-*") // with mode 0600
-	if err != nil {
-		return nil, err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(line)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return nil, err
-	}
-	return line, os.Link(f.Name(), path)
 }
 
 // NewKeyLine is a line of a key file with a new key.
