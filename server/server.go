@@ -41,6 +41,8 @@ type Config struct {
 	CheckURL func(string) error
 	// Links are the signed links to one decision; nil takes none.
 	Links *link.Book
+	// NoPage leaves the page at "/" out.
+	NoPage bool
 	// Webhooks are the channels that talk by signed POSTs; see Carry.
 	Webhooks Webhooks
 	// Gateway is /ws/agent, which knows its own callers; nil is none.
@@ -146,7 +148,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&metricsPage{metrics: cfg.Metrics},
 		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions},
 		&openAPI{},
-		&page{},
+		&page{off: cfg.NoPage},
 	}
 }
 

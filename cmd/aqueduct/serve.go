@@ -51,6 +51,7 @@ type serveCmd struct {
 	Notify       notifyFlags   `embed:""`
 	Limits       limitFlags    `embed:""`
 	Redact       redactFlags   `embed:""`
+	Surface      surfaceFlags  `embed:""`
 }
 
 // Run serves until ctx ends.
@@ -143,6 +144,9 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ConnContext: r.handler.ConnContext,
 	}
 	edge.run("http", serveUntilDone(srv, r.handler.Listener(ln), r.handler.Drain))
+	if err := s.Surface.serveMetrics(edge, metrics, log); err != nil {
+		return err
+	}
 	if err := s.runLocal(ctx, upstream, ln, own, r.gateway, log); err != nil {
 		return err
 	}
@@ -205,7 +209,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(),
 		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks,
-		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints,
+		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints, NoPage: s.Surface.NoPage,
 	})
 	return r, err
 }
