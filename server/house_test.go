@@ -70,6 +70,7 @@ type plan struct {
 	wrap    func(net.Listener) net.Listener
 	open    func(t testing.TB) (store.Store, error) // nil: an SQLite file
 	public  string
+	noPage  bool
 	secrets redact.Hasher // masks and seals; the zero one does not
 }
 
@@ -127,7 +128,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	}
 	cfg := server.Config{
 		Sessions: sessions, Store: h.faults, Auth: p.auth, Metrics: h.metrics, Logger: slog.New(slog.DiscardHandler),
-		Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
+		NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 		Links: newLinks(t, st),
 		Tools: called, CheckURL: func(string) error { return nil },
 		Controller: p.control, Proxies: p.proxies, Hints: h.hints, Webhooks: p.hooks,
