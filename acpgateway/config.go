@@ -19,8 +19,10 @@ import (
 type Config struct {
 	// Authenticate tells which proxy a request's token is for.
 	Authenticate func(*http.Request) (Identity, error)
-	Registry     *proxies.Registry
-	Directory    *bridge.Directory
+	// Watch ends the context when the credential is revoked; release must be called. nil watches nothing.
+	Watch     func(ctx context.Context, credentialID string) (watched context.Context, release func())
+	Registry  *proxies.Registry
+	Directory *bridge.Directory
 	// Spoke tells the bridge that an agent, by its instance (bridge.Call), says something that no Turn reads.
 	Spoke func(ctx context.Context, instanceID string) error
 	// Note keeps Records; kept is called after the commit.
@@ -30,8 +32,8 @@ type Config struct {
 	Hints   *hints.Hub
 	Agents  map[string]AgentConfig
 	Order   []string // of those of them that are listed before any that a proxy brings
-	// Filter takes secrets out of what is put on record in pieces; nil takes out nothing.
-	Filter *redact.Filter
+	// Hash binds arguments to what is decided about them. Its Filter takes secrets out of what is put on record in pieces.
+	Hash redact.Hasher
 	// BaseURL is where agents reach this server. "" keeps it and their tokens from them.
 	BaseURL string
 	Limits  Limits
@@ -44,6 +46,8 @@ type Identity struct {
 	ProxyID string
 	AgentID string // "" when it does not say; the proxy's id then
 	Name    string
+	// CredentialID names the token for Config.Watch; "" for one that cannot be revoked.
+	CredentialID string
 }
 
 // AgentConfig is what a proxy is told about one Agent.

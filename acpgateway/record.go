@@ -56,7 +56,7 @@ func (r *recorder) update(ctx context.Context, m *acp.ACPUpdate) {
 	if key != r.key {
 		r.flushLocked(ctx)
 	}
-	r.addLocked(r.said.Push(r.t.g.cfg.Filter, u.Content.Text))
+	r.addLocked(r.said.Push(r.t.g.cfg.Hash.Filter, u.Content.Text))
 	if r.chars >= r.t.g.cfg.Limits.MergeChars {
 		r.flushLocked(ctx)
 	}
@@ -85,13 +85,13 @@ func (r *recorder) addLocked(text string) {
 // endSaidLocked adds what was held back of a message that is over.
 func (r *recorder) endSaidLocked(ctx context.Context) {
 	if !r.said.Holds() {
-		r.said.End(r.t.g.cfg.Filter)
+		r.said.End(r.t.g.cfg.Hash.Filter)
 		return
 	}
 	if r.key != r.said.key {
 		r.flushLocked(ctx)
 	}
-	r.addLocked(r.said.End(r.t.g.cfg.Filter))
+	r.addLocked(r.said.End(r.t.g.cfg.Hash.Filter))
 	r.flushLocked(ctx)
 }
 

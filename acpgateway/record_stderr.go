@@ -54,7 +54,7 @@ func (r *recorder) stderr(ctx context.Context, words string) {
 	if !strings.HasSuffix(words, "\n") {
 		words += "\n"
 	}
-	words = r.log.Push(r.t.g.cfg.Filter, words) // a key has many lines, and they may be in several records
+	words = r.log.Push(r.t.g.cfg.Hash.Filter, words) // a key has many lines, and they may be in several records
 	r.err.text.WriteString(words)
 	r.err.chars += utf8.RuneCountInString(words)
 	if r.err.chars >= mergeChars {
@@ -76,7 +76,7 @@ func (r *recorder) dueStderrLocked(ctx context.Context) {
 
 // endStderrLocked adds what was held back of an agent's stderr that is over.
 func (r *recorder) endStderrLocked() {
-	if left := r.log.End(r.t.g.cfg.Filter); left != "" {
+	if left := r.log.End(r.t.g.cfg.Hash.Filter); left != "" {
 		if r.err.chars == 0 {
 			r.err.since = time.Now()
 		}

@@ -52,6 +52,7 @@ type house struct {
 	log     *eventlog.Log
 	agents  *bridge.Directory
 	bridge  *bridge.Sessions
+	auth    *auth.Auth
 	rules   *policy.Holder // nil without a policy
 }
 
@@ -72,6 +73,7 @@ type plan struct {
 	public  string
 	noPage  bool
 	secrets redact.Hasher // masks and seals; the zero one does not
+	revoke  bool          // credentials are kept and can be revoked
 }
 
 func newHouse(t testing.TB, script script) *house { return newHouseWith(t, script, plan{}) }
@@ -126,6 +128,10 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	if p.auth == nil {
 		p.auth = auth.None()
 	}
+	if p.revoke {
+		p.auth = p.auth.WithRegistry(auth.NewRegistry(st, logger))
+	}
+	h.auth = p.auth
 	cfg := server.Config{
 		Sessions: sessions, Store: h.faults, Auth: p.auth, Metrics: h.metrics, Logger: slog.New(slog.DiscardHandler),
 		NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
@@ -139,7 +145,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 				return acpgateway.Identity{ProxyID: "p1", AgentID: "scripted"}, nil
 			},
 			Registry: proxies.New(st), Directory: agents, Spoke: sessions.Spoke, Note: log.Note, Stalled: log.Stalled, Hints: h.hints,
-			Agents: map[string]acpgateway.AgentConfig{"scripted": {}}, Logger: logger, BaseURL: "http://127.0.0.1:1", Filter: p.secrets.Filter,
+			Agents: map[string]acpgateway.AgentConfig{"scripted": {}}, Logger: logger, BaseURL: "http://127.0.0.1:1", Hash: p.secrets,
 		})
 		cfg.Gateway = h.gateway
 	}
@@ -211,6 +217,9 @@ func (h *house) run(bell *eventlog.Bell, log *eventlog.Log, called *tools.Servic
 	lower.Go(func() { _ = bell.Run(ctx) })
 	lower.Go(func() { _ = log.Run(ctx) })
 	lower.Go(func() { _ = h.hints.Run(ctx) })
+	if registry := h.auth.Registry(); registry != nil {
+		lower.Go(func() { _ = registry.Run(ctx) })
+	}
 	return func() {
 		stopDriving()
 		upper.Wait()

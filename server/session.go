@@ -19,7 +19,7 @@ type session struct {
 
 func (h *session) mount(to *routes) {
 	to.open(http.MethodPost, "/api/session", h.signIn)
-	to.callers(http.MethodDelete, "/api/session", h.signOut)
+	to.deciders(http.MethodDelete, "/api/session", h.signOut)
 }
 
 // signInBody has a token, or the code of a sign-in link.

@@ -11,6 +11,7 @@ import (
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/trace"
+	"aqueduct/internal/schema"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -140,7 +141,9 @@ func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Sess
 	if edited, err = s.unmasked(ctx, r, q, edited); err != nil {
 		return nil, "", err
 	}
-	if args, err = checkArgs(tool, edited); err != nil {
+	if args, err = checkArgs(ctx, tool, edited); schema.Deferred(err) {
+		return nil, "", err
+	} else if err != nil {
 		return nil, "", &inbox.Unclear{Code: inbox.InvalidAnswer, Message: err.Error()}
 	}
 	q.Call.Args = args

@@ -52,6 +52,7 @@ type serveCmd struct {
 	Limits       limitFlags    `embed:""`
 	Redact       redactFlags   `embed:""`
 	Surface      surfaceFlags  `embed:""`
+	Tokens       tokenFlags    `embed:""`
 }
 
 // Run serves until ctx ends.
@@ -65,7 +66,7 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
-	if err := s.ACP.checkLocal(); err != nil {
+	if err := errors.Join(s.ACP.checkLocal(), s.Tokens.check()); err != nil {
 		return err
 	}
 	ln, err := net.Listen("tcp", s.Listen)
@@ -80,7 +81,8 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
-	err = s.serve(ctx, to, log, callers, ln, redact.Wrap(st, red.filter, red.vault), red)
+	masked := redact.Wrap(st, red.filter, red.vault)
+	err = s.serve(ctx, to, log, callers.WithRegistry(auth.NewRegistry(masked, log)), ln, masked, red)
 	return errors.Join(err, st.Close())
 }
 
@@ -124,6 +126,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	ground.run("event log", r.events.Run)
 	ground.run("bell", r.bell.Run)
 	ground.run("hints", r.hints.Run)
+	ground.run("credentials", r.registry.Run)
 	ground.run("heartbeat", func(ctx context.Context) error { return bridge.Beat(ctx, st, replica.ID, log) })
 	driving.run("sessions", func(ctx context.Context) error {
 		select { // a Turn that is taken up needs its Agent, which may be known by its proxy alone
@@ -159,6 +162,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 // rooms are the parts of a server that know each other.
 type rooms struct {
 	rules    *policyFile
+	registry *auth.Registry
 	gate     *outbound.Gate
 	tools    *tools.Service
 	notify   *notify.Notifier
@@ -172,6 +176,7 @@ type rooms struct {
 
 // rooms makes them; nothing runs yet.
 func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys, red redaction) (r rooms, err error) {
+	r.registry = callers.Registry()
 	if r.rules, err = openPolicy(s.PolicyFile, log); err != nil {
 		return r, err
 	}
@@ -204,10 +209,10 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 		OnBusy: s.OnBusy, Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
 		PublicURL: s.Notify.PublicURL,
 	})
-	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own, red.filter)
+	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own, red.hash())
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
-		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(),
+		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
 		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks,
 		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints, NoPage: s.Surface.NoPage,
 	})
