@@ -19,6 +19,7 @@ type Code struct {
 // Codes of the server itself. bridge and the agents' protocols have theirs.
 const (
 	codeInvalidBody     = "invalid_body"
+	codeAmbiguousMember = "ambiguous_member"
 	codeInvalidQuery    = "invalid_query"
 	codeInvalidCursor   = "invalid_cursor"
 	codeInvalidVersion  = "unsupported_protocol_version"
@@ -52,6 +53,7 @@ const (
 // internal_error.
 func Codes() []Code {
 	return []Code{
+		{codeAmbiguousMember, http.StatusBadRequest, "A member of the body is spelled in another case than the route takes it, or stands twice."},
 		{codeInvalidBody, http.StatusBadRequest, "The body is not what the route takes; the detail says where."},
 		{codeInvalidQuery, http.StatusBadRequest, "A query parameter is not what the route takes."},
 		{codeInvalidCursor, http.StatusBadRequest, "Last-Event-ID or ?after= is not a position."},
