@@ -112,6 +112,7 @@ func Codes() []Code {
 		{schema.CodePattern, http.StatusUnprocessableEntity, "A regular expression of a JSON Schema is too large, or RE2 does not know it."},
 		{schema.CodeValueTooComplex, http.StatusUnprocessableEntity, "A value is too large, or too expensive to check against its schema."},
 		{bridge.RefusedInvalidAnswer, http.StatusUnprocessableEntity, "The answer does not fit the question."},
+		{bridge.ControlRejected, http.StatusForbidden, "Somebody had to approve it, and did not: rejected, expired or taken back."},
 		{bridge.ControlNotOffered, http.StatusUnprocessableEntity, "The thread's agent does not offer that."},
 		{bridge.ControlUnsupported, http.StatusUnprocessableEntity, "The thread's agent does not know how."},
 		{codeTooManyRequests, http.StatusTooManyRequests, "Too many of these in a short time. Retry-After says when to try again."},

@@ -157,7 +157,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&capabilities{agents: cfg.Sessions.Agents(), version: cfg.Version},
 		chats,
 		&shares{threads: chats, sessions: cfg.Sessions, store: cfg.Store, in: in},
-		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in, audit: cfg.Audit},
+		&threadControl{threads: chats, sessions: cfg.Sessions, store: cfg.Store, control: cfg.Controller, in: in, audit: cfg.Audit},
 		&proxyList{known: deeds.known, control: cfg.Controller, deeds: deeds},
 		&proxyControl{threads: chats, known: deeds.known, control: cfg.Controller, in: in, deeds: deeds},
 		&agentSocket{gateway: cfg.Gateway},
