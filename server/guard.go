@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"mime"
 	"net"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"aqueduct/bridge/audit"
 	"aqueduct/server/auth"
 )
 
@@ -23,11 +25,12 @@ type guard struct {
 	hosts   map[string]bool
 	origins map[string]bool
 	limits  Limits
+	in      *intake
 }
 
-func newGuard(cfg Config) (*guard, error) {
+func newGuard(cfg Config, in *intake) (*guard, error) {
 	g := &guard{
-		auth: cfg.Auth, limits: cfg.Limits, origins: make(map[string]bool),
+		auth: cfg.Auth, limits: cfg.Limits, in: in, origins: make(map[string]bool),
 		hosts: map[string]bool{"localhost": true},
 	}
 	for _, host := range cfg.Hosts {
@@ -47,11 +50,22 @@ func newGuard(cfg Config) (*guard, error) {
 func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
+		c.SetRequest(r.WithContext(audit.WithRemote(r.Context(), r.RemoteAddr)))
 		h := c.Response().Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Add("Vary", "Origin")
 		// A reader that takes nothing cannot hold a connection; streams set their own.
-		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(g.limits.AnswerTime))
+		rc := http.NewResponseController(c.Response())
+		_ = rc.SetWriteDeadline(time.Now().Add(g.limits.AnswerTime))
+		if r.ContentLength != 0 {
+			// net/http reads the rest of a body that a handler did not want. Without a deadline one that
+			// never comes would hold the connection for ever. Who reads the body moves the deadline.
+			_ = rc.SetReadDeadline(time.Now().Add(g.limits.BodyTime))
+		}
+		defer releaseBody(c)
+		if header := forwardedBy(r.Header); header != "" && g.auth.Open() {
+			return refuse(codeForwarded, forwardedAdvice(header))
+		}
 		if !g.knownHost(r) {
 			return refuse(codeForeignHost, foreignHostAdvice(r.Host))
 		}
@@ -74,9 +88,21 @@ func (g *guard) authenticate(also ...auth.Kind) echo.MiddlewareFunc {
 		return func(c echo.Context) error {
 			caller, err := g.auth.Caller(c.Request(), also...)
 			if err != nil {
+				return g.in.refused(c, err)
+			}
+			if err := g.in.known(c); err != nil {
 				return err
 			}
-			c.SetRequest(c.Request().WithContext(auth.With(c.Request().Context(), caller)))
+			// What the request opens, a stream or a socket, ends with the credential: when that is revoked
+			// or expires.
+			ctx, release := g.auth.Watch(c.Request().Context(), caller)
+			defer release()
+			if !caller.Until.IsZero() {
+				var stop context.CancelFunc
+				ctx, stop = context.WithDeadlineCause(ctx, caller.Until, auth.ErrTokenExpired)
+				defer stop()
+			}
+			c.SetRequest(c.Request().WithContext(auth.With(ctx, caller)))
 			return next(c)
 		}
 	}

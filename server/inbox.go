@@ -63,7 +63,7 @@ func (h *approvals) decideOne(c echo.Context, raw rawJSON) batchedJSON {
 
 func (h *approvals) decideNamed(c echo.Context, d decisionFrame) (settledJSON, error) {
 	ctx := c.Request().Context()
-	a, err := h.store.Approval(ctx, auth.From(ctx).Inbox(), d.ApprovalID)
+	a, err := approvalFor(ctx, h.store, h.sessions, auth.From(ctx), auth.From(ctx).Inbox(), d.ApprovalID)
 	if err != nil {
 		return settledJSON{}, err
 	}
@@ -81,6 +81,9 @@ func (h *approvals) settle(c echo.Context, a store.Approval, body decisionBody) 
 		return settledJSON{}, err
 	}
 	ctx := c.Request().Context()
+	if err := h.in.mayDecide(c, auth.From(ctx).Principal); err != nil {
+		return settledJSON{}, err
+	}
 	settled, err := h.sessions.Decide(ctx, auth.From(ctx).Principal, a.ID, answer, inbox.ViaREST)
 	return settledJSON{approvalJSON: approvalOut(settled.Question.Approval, name), Won: settled.Won, Repeated: settled.Repeated}, err
 }

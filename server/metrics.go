@@ -30,6 +30,8 @@ type Metrics struct {
 	tools       toolMetrics
 	hintsLost   prometheus.Counter
 	stranded    prometheus.Counter
+	limits      *limitMetrics
+	audit       *auditMetrics
 }
 
 // NewMetrics makes a set of its own, apart from any global one.
@@ -62,6 +64,8 @@ func NewMetrics() *Metrics {
 	})
 	m.gateway = newGatewayMetrics(m.registry)
 	m.tools = newToolMetrics(m.registry)
+	m.limits = newLimitMetrics(m.registry)
+	m.audit = newAuditMetrics(m.registry)
 	m.agentUp = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aqueduct_agent_up", Help: "1 when an agent's last health probe was well, else 0.",
 	}, []string{"agent"})
@@ -105,6 +109,7 @@ func (m *Metrics) Meter() bridge.Meter {
 			m.turnsActive.WithLabelValues(status).Observe(active.Seconds())
 		},
 		Settled:  m.questionSettled,
+		Limited:  m.limits.refused,
 		Stranded: m.stranded.Inc,
 	}
 }
@@ -138,9 +143,14 @@ func (m *Metrics) delivered(items []bridge.Item, opened time.Time) {
 	}
 }
 
+// ServeHTTP gives the metrics in the text form of Prometheus.
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+}
+
 // metricsPage is GET /metrics.
 type metricsPage struct{ metrics *Metrics }
 
 func (h *metricsPage) mount(to *routes) {
-	to.callers(http.MethodGet, "/metrics", echo.WrapHandler(promhttp.HandlerFor(h.metrics.registry, promhttp.HandlerOpts{})))
+	to.callers(http.MethodGet, "/metrics", echo.WrapHandler(h.metrics))
 }

@@ -24,10 +24,11 @@ func (h *permissionSockets) inbox(c echo.Context) error {
 	if err := upgrades(c.Request()); err != nil {
 		return err
 	}
-	if err := h.open.admit(); err != nil {
+	slot, err := h.open.admit(auth.From(c.Request().Context()).Principal)
+	if err != nil {
 		return err
 	}
-	defer h.open.leave()
+	defer slot.leave()
 	l, err := openLine(c, h.in.limits)
 	if err != nil {
 		return err
@@ -35,6 +36,7 @@ func (h *permissionSockets) inbox(c echo.Context) error {
 	caller := auth.From(c.Request().Context())
 	s := &inboxSocket{inboxView: newInboxView(h, l, caller), c: c}
 	l.endAt(caller.Until)
+	l.endWith(c.Request().Context())
 	l.serve(h.open.draining, s.talk)
 	return nil
 }
@@ -188,11 +190,11 @@ func (v *inboxView) shows(id string) bool {
 
 // respond settles a question that the caller may decide, whether or not the page was sent it yet.
 func (v *inboxView) respond(r permissionResponse) error {
-	a, err := v.h.store.Approval(v.ctx, v.caller.Inbox(), r.ExecutionID)
+	a, err := approvalFor(v.ctx, v.h.store, v.h.sessions, v.caller, v.caller.Inbox(), r.ExecutionID)
 	if err != nil {
 		return err
 	}
-	reply, err := v.h.decide(v.ctx, v.caller, a, r)
+	reply, err := v.h.decide(v.ctx, v.caller, v.remote(), a, r)
 	if err == nil && reply != nil {
 		err = v.send(*reply)
 	}

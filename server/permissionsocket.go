@@ -21,6 +21,7 @@ import (
 type permissionSockets struct {
 	sessions *bridge.Sessions
 	store    store.Store
+	auth     *auth.Auth
 	in       *intake
 	open     *sockets
 	log      *slog.Logger
@@ -41,10 +42,11 @@ func (h *permissionSockets) get(c echo.Context) error {
 	if err := upgrades(c.Request()); err != nil {
 		return err
 	}
-	if err := h.open.admit(); err != nil {
+	slot, err := h.open.admit(auth.From(c.Request().Context()).Principal)
+	if err != nil {
 		return err
 	}
-	defer h.open.leave()
+	defer slot.leave()
 	l, err := openLine(c, h.in.limits)
 	if err != nil {
 		return err
@@ -55,6 +57,7 @@ func (h *permissionSockets) get(c echo.Context) error {
 		pending: make(map[string]bool), running: make(map[string]bool), others: newInboxView(h, l, caller),
 	}
 	l.endAt(caller.Until)
+	l.endWith(c.Request().Context())
 	l.serve(h.open.draining, s.talk)
 	return nil
 }

@@ -24,15 +24,15 @@ type toolRegistry struct {
 }
 
 func (h *toolRegistry) mount(to *routes) {
-	listed := to.authenticate()(h.list)
+	listed := to.beside(http.MethodGet, "/v1/tools", h.list)
 	to.open(http.MethodGet, "/v1/tools", func(c echo.Context) error {
 		if token, err := runToken(c); err == nil {
 			return h.listForAgent(c, token)
 		}
 		return listed(c)
 	})
-	to.operators(http.MethodPost, "/v1/tools", h.register)
-	to.operators(http.MethodDelete, "/v1/tools/:name", h.remove)
+	to.callers(http.MethodPost, "/v1/tools", h.register)
+	to.callers(http.MethodDelete, "/v1/tools/:name", h.remove)
 }
 
 type toolJSON struct {
@@ -50,6 +50,9 @@ func (h *toolRegistry) listForAgent(c echo.Context, token string) error {
 	ctx := c.Request().Context()
 	turn, err := h.sessions.AgentTurn(ctx, token)
 	if err != nil {
+		return h.in.refused(c, err)
+	}
+	if err := h.in.known(c); err != nil {
 		return err
 	}
 	session, err := h.store.Session(ctx, store.System(), turn.SessionID)

@@ -12,6 +12,7 @@ import (
 
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/inbox"
@@ -27,15 +28,15 @@ import (
 
 // serveCmd is the server.
 type serveCmd struct {
-	Listen       string        `default:"127.0.0.1:8080" help:"Address to listen on. Off loopback a token is needed."`
+	Listen       string        `default:"127.0.0.1:8080" help:"Address to listen on."`
 	Database     databaseFlag  `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
 	Demo         bool          `help:"Start the demo agent, which needs no model."`
 	DemoPace     time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
 	Agent        []agentFlag   `help:"An agent, as id=URL; repeatable." placeholder:"ID=URL"`
 	OpenAIAgent  []string      `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
 	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
-	Auth         string        `enum:"none,token" default:"none" help:"Who may call: none or token."`
-	TokenFile    string        `help:"File that holds the token of --auth token." placeholder:"FILE"`
+	Auth         string        `enum:"none,token" default:"token" help:"Who may call: token is whoever has the token; none is every program of this machine, on loopback only."`
+	TokenFile    string        `help:"File that holds the token. Without it the token is made at the first start, in the file \"token\" beside the SQLite database, else beside the signing key." placeholder:"FILE"`
 	TokenUsers   string        `help:"Tenant whose users the token of --auth token may speak for on /ws/ingress, as their user_id says. Without it a user_id other than its own is refused." placeholder:"TENANT"`
 	CORSOrigin   []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
 	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
@@ -49,16 +50,18 @@ type serveCmd struct {
 	ACP          acpFlags      `embed:""`
 	Notify       notifyFlags   `embed:""`
 	Limits       limitFlags    `embed:""`
+	Tokens       tokenFlags    `embed:""`
+	Audit        auditFlags    `embed:""`
 }
 
 // Run serves until ctx ends.
 func (s *serveCmd) Run(ctx context.Context, to output) error {
 	log := newLogger(s.LogFormat, to.log)
-	callers, err := s.auth()
+	callers, err := s.callers()
 	if err != nil {
 		return err
 	}
-	if err := s.ACP.checkLocal(); err != nil {
+	if err := errors.Join(s.ACP.checkLocal(), s.Tokens.check()); err != nil {
 		return err
 	}
 	ln, err := net.Listen("tcp", s.Listen)
@@ -69,38 +72,12 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err := callers.CheckListener(ln.Addr()); err != nil {
 		return err
 	}
-	st, err := s.Database.open(ctx)
+	st, err := s.openDatabase(ctx)
 	if err != nil {
 		return err
 	}
-	err = s.serve(ctx, to, log, callers, ln, st)
+	err = s.serve(ctx, to, log, callers.WithRegistry(auth.NewRegistry(st, log)), ln, st)
 	return errors.Join(err, st.Close())
-}
-
-func (s *serveCmd) auth() (*auth.Auth, error) {
-	if s.Auth == "none" {
-		return auth.None(), nil
-	}
-	token, err := readToken(s.TokenFile)
-	if err != nil {
-		return nil, err
-	}
-	a, err := auth.Static(token)
-	if err != nil {
-		return nil, err
-	}
-	return a.WithUsers(s.TokenUsers).WithLateKeys((&lateKeys{flag: s.ACP.Key}).file), nil
-}
-
-func readToken(path string) (auth.Secret, error) {
-	if path == "" {
-		return "", errors.New("--token-file is needed")
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
-	}
-	return auth.Secret(raw), nil
 }
 
 // serve starts the rooms from the ground up and ends them from the top down: first no more
@@ -142,7 +119,10 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	upstream.run("gateway", r.gateway.Run)
 	ground.run("event log", r.events.Run)
 	ground.run("bell", r.bell.Run)
+	ground.run("audit", r.audit.Run)
+	ground.run("audit head", s.auditExporter(st, log, metrics, r.notify).Run)
 	ground.run("hints", r.hints.Run)
+	ground.run("credentials", r.registry.Run)
 	ground.run("heartbeat", func(ctx context.Context) error { return bridge.Beat(ctx, st, replica.ID, log) })
 	driving.run("sessions", func(ctx context.Context) error {
 		select { // a Turn that is taken up needs its Agent, which may be known by its proxy alone
@@ -160,14 +140,14 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	}
 	srv := &http.Server{
 		Handler: r.handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ConnContext: r.handler.ConnContext,
 	}
-	edge.run("http", serveUntilDone(srv, ln, r.handler.Drain))
+	edge.run("http", serveUntilDone(srv, r.handler.Listener(ln), r.handler.Drain))
 	if err := s.runLocal(ctx, upstream, ln, own, r.gateway, log); err != nil {
 		return err
 	}
 	log.Info("serving", slog.String("name", s.Name), slog.String("replica", replica.ID), slog.Any("database", s.Database), slog.Any("agents", directory.IDs()))
-	fmt.Fprintln(to.out, "listening on", reachable(ln.Addr()))
+	s.greet(to.out, callers, reachable(ln.Addr()), log)
 	<-ctx.Done()
 	return s.why(context.Cause(ctx), log)
 }
@@ -175,6 +155,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 // rooms are the parts of a server that know each other.
 type rooms struct {
 	rules    *policyFile
+	registry *auth.Registry
 	gate     *outbound.Gate
 	tools    *tools.Service
 	notify   *notify.Notifier
@@ -184,10 +165,12 @@ type rooms struct {
 	hints    *hints.Hub
 	gateway  *acpgateway.Gateway
 	handler  *server.Server
+	audit    *audit.Log
 }
 
 // rooms makes them; nothing runs yet.
 func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys) (r rooms, err error) {
+	r.registry = callers.Registry()
 	if r.rules, err = openPolicy(s.PolicyFile, log); err != nil {
 		return r, err
 	}
@@ -206,6 +189,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	if r.notify, links, err = s.notifier(st, log, hooks); err != nil {
 		return r, err
 	}
+	r.audit = audit.NewLog(st, log, nil)
 	notices := inbox.Notices{Rows: r.notify.Rows, Kick: r.notify.Kick}
 	r.bell = eventlog.NewBell(local.New())
 	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
@@ -218,14 +202,14 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
 		OnBusy: s.OnBusy, Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
-		PublicURL: s.Notify.PublicURL,
+		PublicURL: s.Notify.PublicURL, Audit: r.audit,
 	})
 	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
-		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(),
+		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
 		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks,
-		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints,
+		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints, Audit: r.audit,
 	})
 	return r, err
 }
