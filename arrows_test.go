@@ -44,14 +44,9 @@ func allowed() map[string][]string {
 		"bridge":                           {"internal/schema", "agui", "store", "bridge/eventlog", "bridge/hints", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint", "policy", "bridge/tools", "bridge/audit", "bridge/trace"},
 		"bridge/httpagent":                 {"internal/jsontext", "agui", "bridge", "bridge/outbound", "bridge/trace"},
 		"bridge/fromacp":                   {"internal/jsonequal", "agui", "acpgateway/acp"},
-<<<<<<< HEAD
-		"server/auth":                      {"store"},
-		"server":                           {"internal/safetext", "internal/schema", "agui", "agui/tdesign", "store", "bridge", "bridge/eventlog", "bridge/inbox", "bridge/proxies", "bridge/hints", "bridge/notify", "bridge/notify/link", "bridge/tools", "policy", "server/auth", "web"},
-=======
 		"server/auth":                      {"internal/secretfile", "store", "bridge/audit"},
 		"server/brake":                     {},
-		"server":                           {"agui", "agui/tdesign", "store", "bridge", "bridge/audit", "bridge/eventlog", "bridge/inbox", "bridge/proxies", "bridge/hints", "bridge/notify", "bridge/notify/link", "bridge/tools", "policy", "server/auth", "server/brake", "web", "internal/schema"},
->>>>>>> main
+		"server":                           {"agui", "agui/tdesign", "store", "bridge", "bridge/audit", "bridge/eventlog", "bridge/inbox", "bridge/proxies", "bridge/hints", "bridge/notify", "bridge/notify/link", "bridge/tools", "policy", "server/auth", "server/brake", "web", "internal/safetext", "internal/schema"},
 		"acpgateway/acp":                   {"internal/jsontext"},
 		"acpgateway/counted":               {"acpgateway/acp"},
 		"acpgateway/proxy":                 {"internal/secretfile", "acpgateway/acp", "acpgateway/counted"},
