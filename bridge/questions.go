@@ -94,6 +94,9 @@ func interruptOf(q inbox.Question) agui.Interrupt {
 	if q.Approval.Kind == store.ApprovalInput {
 		i.Reason, i.ResponseSchema = "input_required", q.Approval.ResponseSchema
 	}
+	if shown := inbox.ShownOf(q.Approval); len(q.Approval.Args) > 0 {
+		i.Metadata = mustJSON(shown)
+	}
 	return i
 }
 
@@ -144,14 +147,15 @@ func shownArgs(q inbox.Question) json.RawMessage {
 	a := q.Approval
 	if a.Kind == store.ApprovalPermission {
 		return mustJSON(struct {
-			Tool      string          `json:"tool"`
-			Title     string          `json:"title"`
-			Args      json.RawMessage `json:"args"`
+			Tool  string          `json:"tool"`
+			Title string          `json:"title"`
+			Args  json.RawMessage `json:"args"`
+			inbox.Shown
 			SHA256    string          `json:"args_sha256"`
 			Risk      string          `json:"risk,omitempty"`
 			Options   json.RawMessage `json:"options"`
 			ExpiresAt string          `json:"expires_at"`
-		}{a.Tool, a.Title, a.Args, a.ArgsSHA256, a.Risk, a.Options, a.ExpiresAt.UTC().Format(time.RFC3339)})
+		}{a.Tool, a.Title, a.Args, inbox.ShownOf(a), a.ArgsSHA256, a.Risk, a.Options, a.ExpiresAt.UTC().Format(time.RFC3339)})
 	}
 	args := map[string]json.RawMessage{}
 	_ = json.Unmarshal(a.Args, &args) // arguments that are no object are shown by the title alone

@@ -39,12 +39,13 @@ type approvalJSON struct {
 	RunID      string `json:"run_id"` // the contract's run: our Turn
 	ThreadID   string `json:"thread_id,omitempty"`
 	origin
-	Kind           string     `json:"kind"`
-	Status         string     `json:"status"`
-	ToolName       string     `json:"tool_name,omitempty"`
-	ToolKind       string     `json:"tool_kind,omitempty"` // ACP's
-	Title          string     `json:"title,omitempty"`
-	Args           rawJSON    `json:"args,omitempty"`
+	Kind     string  `json:"kind"`
+	Status   string  `json:"status"`
+	ToolName string  `json:"tool_name,omitempty"`
+	ToolKind string  `json:"tool_kind,omitempty"` // ACP's
+	Title    string  `json:"title,omitempty"`
+	Args     rawJSON `json:"args,omitempty"`
+	inbox.Shown
 	ArgsSHA256     string     `json:"args_sha256,omitempty"`
 	Options        rawJSON    `json:"options,omitempty"`
 	ResponseSchema rawJSON    `json:"response_schema,omitempty"`
@@ -68,7 +69,7 @@ type approvalJSON struct {
 func approvalOut(a store.Approval, threadID string) approvalJSON {
 	return approvalJSON{
 		ApprovalID: a.ID, ToolCallID: a.ID, RunID: a.TurnID, ThreadID: threadID, Kind: string(a.Kind), Status: string(a.Status),
-		ToolName: a.Tool, ToolKind: a.ToolKind, Title: a.Title, Args: a.Args, ArgsSHA256: a.ArgsSHA256, Options: a.Options,
+		ToolName: a.Tool, ToolKind: a.ToolKind, Title: a.Title, Args: a.Args, Shown: inbox.ShownOf(a), ArgsSHA256: a.ArgsSHA256, Options: a.Options,
 		ResponseSchema: a.ResponseSchema, Risk: a.Risk, CreatedAt: a.CreatedAt.UTC(), ExpiresAt: moment(a.ExpiresAt),
 		DecidedAt: moment(a.DecidedAt), DecidedBy: a.DecidedBy, DecidedVia: a.DecidedVia, Decision: a.Decision, Reason: a.Reason,
 		Approvers: a.Approvers, FourEyes: a.FourEyes, MayEdit: a.MayEdit, EditedArgs: a.EditedArgs,

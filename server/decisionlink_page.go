@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/notify/link"
+	"aqueduct/internal/safetext"
 	"aqueduct/store"
 )
 
@@ -69,11 +69,11 @@ type decisionView struct {
 	Heading, Detail string // of a refusal
 
 	Page     string
-	User     []mark
-	Tool     []mark
-	Title    []mark
-	Risk     []mark
-	Args     []mark
+	User     []safetext.Mark
+	Tool     []safetext.Mark
+	Title    []safetext.Mark
+	Risk     []safetext.Mark
+	Args     []safetext.Mark
 	ArgsSize int
 	Odd      bool // the arguments have characters that are shown as marks
 	SHA256   string
@@ -83,8 +83,8 @@ type decisionView struct {
 }
 
 type optionView struct {
-	Name   string // what it does, in our words: by its kind
-	Label  []mark // in the agent's
+	Name   string          // what it does, in our words: by its kind
+	Label  []safetext.Mark // in the agent's
 	Value  string
 	Allows bool
 }
@@ -95,10 +95,10 @@ const (
 )
 
 func (p *decisionPage) show(c echo.Context, claims link.Claims, a store.Approval, nonce string, ours bool) error {
-	args := visible(indented(a.Args), keepLines)
+	args := safetext.Visible(safetext.Indented(a.Args), safetext.KeepLines)
 	view := decisionView{
-		Page: nonce, User: visible(claims.User, maxShownLabel), Tool: visible(a.Tool, maxShownTitle), Title: visible(a.Title, maxShownTitle),
-		Risk: visible(a.Risk, maxShownLabel), Args: args, ArgsSize: len(a.Args), Odd: hasOdd(args), SHA256: a.ArgsSHA256,
+		Page: nonce, User: safetext.Visible(claims.User, maxShownLabel), Tool: safetext.Visible(a.Tool, maxShownTitle), Title: safetext.Visible(a.Title, maxShownTitle),
+		Risk: safetext.Visible(a.Risk, maxShownLabel), Args: args, ArgsSize: len(a.Args), Odd: safetext.HasOdd(args), SHA256: a.ArgsSHA256,
 		Expires: claims.ExpiresAt().Format(time.RFC1123), Ours: ours,
 	}
 	for i, o := range (inbox.Question{Approval: a}).Options() {
@@ -106,7 +106,7 @@ func (p *decisionPage) show(c echo.Context, claims link.Claims, a store.Approval
 			continue // what it would do cannot be said
 		}
 		view.Options = append(view.Options, optionView{
-			Name: optionName(o.Kind), Label: visible(o.Label, maxShownLabel), Value: fmt.Sprintf("%s:%d", a.ID, i), Allows: o.Allows(),
+			Name: optionName(o.Kind), Label: safetext.Visible(o.Label, maxShownLabel), Value: fmt.Sprintf("%s:%d", a.ID, i), Allows: o.Allows(),
 		})
 	}
 	return p.write(c, http.StatusOK, view)
@@ -123,15 +123,6 @@ func (p *decisionPage) write(c echo.Context, status int, view decisionView) erro
 		return err
 	}
 	return c.HTMLBlob(status, out.Bytes())
-}
-
-// indented lays JSON out; every text and number in it stays as it is.
-func indented(raw []byte) string {
-	var out bytes.Buffer
-	if json.Indent(&out, raw, "", "  ") != nil {
-		return string(raw)
-	}
-	return out.String()
 }
 
 // optionName is what choosing an option does. Its label may say anything.

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"aqueduct/agui"
+	"aqueduct/bridge/inbox"
 )
 
 // Codes of errors that only this channel has.
@@ -47,8 +48,9 @@ type ingressMessage struct {
 	Args       rawJSON `json:"args,omitempty"`
 	DeadlineTS int64   `json:"deadline_ts,omitempty"`
 
-	Kind           string  `json:"kind,omitempty"` // permission or input
-	ArgsSummary    string  `json:"args_summary,omitempty"`
+	Kind        string `json:"kind,omitempty"` // permission or input
+	ArgsSummary string `json:"args_summary,omitempty"`
+	inbox.Shown
 	ArgsSHA256     string  `json:"args_sha256,omitempty"`
 	Risk           string  `json:"risk,omitempty"`
 	Options        rawJSON `json:"options,omitempty"`

@@ -293,7 +293,7 @@ func question(q inbox.Question) ingressMessage {
 	m.Type, m.ApprovalID, m.Args = ingressApproval, q.Call.ID, nil
 	m.ToolName = firstOf(a.Tool, q.Call.Name)
 	m.Kind, m.Risk, m.Options, m.ResponseSchema = string(a.Kind), a.Risk, a.Options, a.ResponseSchema
-	m.ArgsSummary, m.ArgsSHA256 = summary(a.Title, a.Args), a.ArgsSHA256
+	m.ArgsSummary, m.Shown, m.ArgsSHA256 = summary(a.Title, a.Args), inbox.ShownOf(a), a.ArgsSHA256
 	return m
 }
 

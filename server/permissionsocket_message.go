@@ -30,10 +30,11 @@ type permissionMessage struct {
 
 // requestJSON asks for a permission, or for an input.
 type requestJSON struct {
-	SessionID      string     `json:"session_id"`
-	ExecutionID    string     `json:"execution_id"`
-	ToolName       string     `json:"tool_name"`
-	Parameters     rawJSON    `json:"parameters"`
+	SessionID   string  `json:"session_id"`
+	ExecutionID string  `json:"execution_id"`
+	ToolName    string  `json:"tool_name"`
+	Parameters  rawJSON `json:"parameters"`
+	inbox.Shown
 	RiskLevel      string     `json:"risk_level"`
 	Message        string     `json:"message"`
 	Kind           string     `json:"kind"` // permission or input
@@ -57,7 +58,7 @@ func requestOf(thread string, q inbox.Question) requestJSON {
 		title = ""
 	}
 	out := requestJSON{
-		SessionID: thread, ExecutionID: q.Call.ID, ToolName: tool, Parameters: a.Args,
+		SessionID: thread, ExecutionID: q.Call.ID, ToolName: tool, Parameters: a.Args, Shown: inbox.ShownOf(a),
 		RiskLevel: firstOf(a.Risk, askedRisk), Kind: string(a.Kind), RunID: a.TurnID,
 		Message:    firstOf(summary(title, nil), "The agent wants to run "+summary(tool, nil)),
 		ArgsSHA256: a.ArgsSHA256, Options: a.Options, ResponseSchema: a.ResponseSchema, ExpiresAt: moment(a.ExpiresAt),

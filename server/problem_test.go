@@ -167,6 +167,7 @@ func TestEveryCode(t *testing.T) {
 		"internal_error":         func() answer { return broken.do("GET", "/api/threads", "") },
 	}
 	linkCases(t, cases)
+	schemaCases(t, cases)
 	limitCases(t, cases)
 	for _, code := range server.Codes() {
 		if code.Status == 0 {

@@ -28,6 +28,7 @@ type Message struct {
 	Title      string     `json:"title,omitempty"`
 	Risk       string     `json:"risk,omitempty"`
 	ArgsSHA256 string     `json:"args_sha256,omitempty"`
+	Warnings   []string   `json:"warnings,omitempty"` // codes alone: they hold no value
 	CreatedAt  time.Time  `json:"created_at"`
 	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
 	Status     string     `json:"status,omitempty"`
@@ -42,7 +43,7 @@ func messageOf(q inbox.Question, s store.Session) Message {
 	a := q.Approval
 	m := Message{
 		Type: QuestionOpened, ID: a.ID, ThreadID: s.ExternalID, Kind: string(a.Kind), Tool: a.Tool, Title: a.Title, Risk: a.Risk,
-		ArgsSHA256: a.ArgsSHA256, CreatedAt: a.CreatedAt.UTC(), ExpiresAt: moment(a.ExpiresAt),
+		ArgsSHA256: a.ArgsSHA256, Warnings: inbox.ShownOf(a).Warnings, CreatedAt: a.CreatedAt.UTC(), ExpiresAt: moment(a.ExpiresAt),
 	}
 	if a.Status == store.ApprovalPending {
 		return m

@@ -85,11 +85,37 @@ export function arrange(parent, keys) {
   }
 }
 
-/** pretty is JSON as people read it; text that is no JSON stays as it is. */
+/**
+ * pretty is JSON as people read it; text that is no JSON stays as it is. Numbers and keys are those of the text: parsed and
+ * written again, a number may be another, and of two members of one name one would be gone.
+ */
 export function pretty(text) {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    JSON.parse(text);
   } catch {
-    return text;
+    return visible(text);
   }
+  let depth = 0;
+  const line = () => `\n${'  '.repeat(depth)}`;
+  return visible(text.replace(/"(?:[^"\\]|\\.)*"|[{[]\s*[}\]]|[{}[\],:]|\s+/g, (token) => {
+    switch (token[0]) {
+      case '{': case '[':
+        if (token.length > 1) return token[0] + token.at(-1);
+        depth++;
+        return token + line();
+      case '}': case ']':
+        depth--;
+        return line() + token;
+      case ',': return token + line();
+      case ':': return ': ';
+      case '"': return token;
+      default: return '';
+    }
+  }));
+}
+
+/** visible names the characters that show nothing, or turn the direction of what follows, instead of showing them. */
+export function visible(text) {
+  return text.replace(/[^\P{C}\n\t]|[\p{Zl}\p{Zp}\u00a0\u034f\u115f\u1160\u2800\u3164\uffa0]/gu,
+    (c) => `⟨U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}⟩`);
 }

@@ -1,7 +1,7 @@
 // A question of the agent's: a permission's options as buttons, an input as buttons or a
 // small form made from its response schema.
 
-import { el } from './dom.js';
+import { el, pretty, visible } from './dom.js';
 
 let cards = 0; // made so far: each has ids of its own
 
@@ -44,15 +44,42 @@ function describe(args) {
   facts.append(el('dt', {}, 'Tool'), el('dd', {}, args.tool));
   if (args.risk) facts.append(el('dt', {}, 'Risk'), el('dd', {}, args.risk));
   if (args.args !== undefined) {
-    facts.append(el('dt', {}, 'With'), el('dd', {}, el('pre', { textContent: JSON.stringify(args.args, null, 2) })));
+    const text = typeof args.args_text === 'string' ? args.args_text : pretty(JSON.stringify(args.args));
+    facts.append(el('dt', {}, 'With'), el('dd', {}, el('pre', { textContent: text })));
+  }
+  for (const code of Array.isArray(args.warnings) ? args.warnings : []) {
+    facts.append(el('dt', { className: 'warning' }, 'Careful'), el('dd', { className: 'warning' }, warnings[code] ?? code));
   }
   return facts;
+}
+
+// warnings are the server's, by their code.
+const warnings = {
+  number_precision: 'A number has more digits than most programs keep.',
+  number_range: 'A number is larger than most programs can hold.',
+  duplicate_key: 'A name stands twice in one object: programs differ in which they take.',
+  bidi_character: 'Characters turn the direction of what follows.',
+  invisible_character: 'There are characters that show nothing.',
+  control_character: 'There are control characters.',
+  invalid_text: 'There is text that is broken.',
+  args_text_cut: 'Only the beginning is shown.',
+  label_contradicts_kind: 'The agent named a button for the opposite of what it does.',
+};
+
+// kinds are what options do. The agent's label, which may say anything, stands behind.
+const kinds = { allow_once: 'Allow once', allow_always: 'Allow always', reject_once: 'Reject', reject_always: 'Reject always' };
+
+function optionName(option) {
+  const label = visible(String(option.label || option.id));
+  const kind = kinds[option.kind];
+  if (!kind) return [label];
+  return kind.toLowerCase() === label.toLowerCase() ? [kind] : [kind, el('small', {}, ` “${label}”`)];
 }
 
 function optionButtons(options, resolve) {
   const row = el('div', { className: 'buttons' });
   for (const option of options) {
-    const button = el('button', { type: 'button', textContent: option.label || option.id });
+    const button = el('button', { type: 'button' }, ...optionName(option));
     button.dataset.kind = option.kind;
     button.addEventListener('click', () => resolve({ optionId: option.id }));
     row.append(button);

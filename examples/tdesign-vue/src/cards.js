@@ -7,10 +7,16 @@ const props = ['args', 'result', 'respond', 'status', 'content'];
 const answered = (result) => h('p', ['Answered: ', h('code', JSON.stringify(result))]);
 const button = (label, onClick) => h('button', { type: 'button', onClick }, label);
 
+const kinds = { allow_once: 'Allow once', allow_always: 'Allow always', reject_once: 'Reject', reject_always: 'Reject always' };
+
+/** What a button does, by its kind; the agent's own label, which may say anything, stands behind. */
+const named = (o) => (!kinds[o.kind] || kinds[o.kind] === o.label ? o.label : `${kinds[o.kind]} (${o.label})`);
+
 /** A permission: what is to be done, and the options it may be answered with. */
 const PermissionCard = ({ args, result, respond }) => h('div', { class: 'card' }, [
-  h('strong', args.title), h('p', h('code', args.tool)), h('pre', JSON.stringify(args.args, null, 2)),
-  result !== undefined ? answered(result) : (args.options ?? []).map((o) => button(o.label, () => respond({ optionId: o.id }))),
+  h('strong', args.title), h('p', h('code', args.tool)), h('pre', args.args_text ?? JSON.stringify(args.args, null, 2)),
+  args.warnings ? h('p', `Careful: ${args.warnings.join(', ')}`) : null,
+  result !== undefined ? answered(result) : (args.options ?? []).map((o) => button(named(o), () => respond({ optionId: o.id }))),
 ]);
 
 /** A question with a few choices. */

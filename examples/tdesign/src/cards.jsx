@@ -3,13 +3,19 @@
 
 import { Button, Card, Space, Tag } from 'tdesign-react';
 
+const kinds = { allow_once: 'Allow once', allow_always: 'Allow always', reject_once: 'Reject', reject_always: 'Reject always' };
+
+/** What a button does, by its kind; the agent's own label, which may say anything, stands behind. */
+const named = (o) => (!kinds[o.kind] || kinds[o.kind] === o.label ? o.label : `${kinds[o.kind]} (${o.label})`);
+
 /** A permission: what is to be done, and the options it may be answered with. */
 function PermissionCard({ args, result, respond }) {
   const answered = result !== undefined;
   return (
     <Card bordered size="small" title={args.title} actions={args.risk && <Tag>{args.risk}</Tag>} className="question">
       <p><code>{args.tool}</code></p>
-      <pre>{JSON.stringify(args.args, null, 2)}</pre>
+      <pre>{args.args_text ?? JSON.stringify(args.args, null, 2)}</pre>
+      {args.warnings && <p>Careful: {args.warnings.join(', ')}</p>}
       {answered ? <Answered result={result} /> : (
         <Space>
           {(args.options ?? []).map((option) => (
@@ -19,7 +25,7 @@ function PermissionCard({ args, result, respond }) {
               variant={option.kind === 'allow_once' ? 'base' : 'outline'}
               onClick={() => respond({ optionId: option.id })}
             >
-              {option.label}
+              {named(option)}
             </Button>
           ))}
         </Space>

@@ -1,4 +1,6 @@
-package server
+// Package safetext makes what an agent wrote safe to be judged by a person: as text in which nothing is invisible, and as
+// warnings where programs would read the same bytes in two ways.
+package safetext
 
 import (
 	"fmt"
@@ -7,22 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// mark is a piece of a text as a person is to see it. An Odd one stands for characters
+// Mark is a piece of a text as a person is to see it. An Odd one stands for characters
 // that do not show, or that make others look like what they are not.
-type mark struct {
+type Mark struct {
 	Text string
 	Odd  bool
 }
 
-// keepLines, as a limit, shows a text in whole and lets line feeds break lines.
-const keepLines = 0
+// KeepLines, as a limit, shows a text in whole and lets line feeds break lines.
+const KeepLines = 0
 
-// visible makes a text of an agent's safe to be judged by: control characters and escapes
+// Visible makes a text of an agent's safe to be judged by: control characters and escapes
 // of terminals, bidirectional and invisible characters, odd spaces and piled-up accents
 // become marks that name them, repeated ones a single mark with their number. With a limit
 // it is one line of at most so many characters and marks. Escaping it for HTML is left to
 // the template.
-func visible(text string, limit int) []mark {
+func Visible(text string, limit int) []Mark {
 	v := viewer{limit: limit}
 	for len(text) > 0 && !v.full() {
 		r, size := utf8.DecodeRuneInString(text)
@@ -39,7 +41,7 @@ func visible(text string, limit int) []mark {
 
 type viewer struct {
 	limit   int
-	out     []mark
+	out     []Mark
 	text    strings.Builder // plain so far
 	name    string          // of the odd character last seen
 	times   int
@@ -68,7 +70,7 @@ func (v *viewer) mark(name string) {
 
 func (v *viewer) flushPlain() {
 	if v.text.Len() > 0 {
-		v.out = append(v.out, mark{Text: v.text.String()})
+		v.out = append(v.out, Mark{Text: v.text.String()})
 		v.text.Reset()
 	}
 }
@@ -81,7 +83,7 @@ func (v *viewer) flushOdd() {
 	if v.times > 1 {
 		text = fmt.Sprintf("⟨%s ×%d⟩", v.name, v.times)
 	}
-	v.out = append(v.out, mark{Text: text, Odd: true})
+	v.out = append(v.out, Mark{Text: text, Odd: true})
 	v.name, v.times = "", 0
 }
 
@@ -89,7 +91,7 @@ func (v *viewer) end(cut bool) {
 	v.flushOdd()
 	v.flushPlain()
 	if cut {
-		v.out = append(v.out, mark{Text: "… cut here", Odd: true})
+		v.out = append(v.out, Mark{Text: "… cut here", Odd: true})
 	}
 }
 
@@ -107,7 +109,7 @@ func (v *viewer) odd(r rune, size int, text string) string {
 	switch {
 	case r == utf8.RuneError && size == 1:
 		return fmt.Sprintf("byte %02X", text[0])
-	case r == '\n' && v.limit == keepLines, r == ' ':
+	case r == '\n' && v.limit == KeepLines, r == ' ':
 		return ""
 	case r == '\n':
 		return "new line"
@@ -129,7 +131,8 @@ func blank(r rune) bool {
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r) || r == 0x2800
 }
 
-func hasOdd(marks []mark) bool {
+// HasOdd reports whether any character is shown as a mark.
+func HasOdd(marks []Mark) bool {
 	for _, m := range marks {
 		if m.Odd {
 			return true
