@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"aqueduct/acpgateway/proxy"
 	"aqueduct/bridge"
 	"aqueduct/bridge/proxies"
+	"aqueduct/internal/secretfile"
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -141,12 +141,12 @@ func (f *acpFlags) access() (*server.ProxyAccess, error) {
 	if f.BootstrapFile == "" {
 		return nil, nil
 	}
-	raw, err := os.ReadFile(f.BootstrapFile)
+	raw, err := secretfile.Read(f.BootstrapFile)
 	if err != nil {
 		return nil, fmt.Errorf("--bootstrap-file: %w", err)
 	}
 	keys, err := f.Key.keys()
-	return &server.ProxyAccess{Keys: keys, Bootstrap: auth.Secret(strings.TrimSpace(string(raw)))}, err
+	return &server.ProxyAccess{Keys: keys, Bootstrap: auth.Secret(raw)}, err
 }
 
 // localTokenTime is how long the token of a proxy of our own is good; it gets a new one for

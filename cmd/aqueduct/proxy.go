@@ -6,13 +6,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/kballard/go-shellquote"
 
 	"aqueduct/acpgateway/proxy"
+	"aqueduct/internal/secretfile"
 )
 
 // proxyCmd runs ACP agents here and carries them to a gateway elsewhere. Its settings file may
@@ -36,6 +36,7 @@ type proxyCmd struct {
 	State         string        `help:"This proxy's own folder, where it keeps who it is; a folder named after the gateway and its id below the user's configuration by default." placeholder:"DIR"`
 	Heartbeat     time.Duration `default:"30s" help:"How often the gateway gets a sign of life."`
 	LogFormat     string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	Insecure      bool          `help:"Let a gateway on another machine be reached by ws:// and http://."`
 	Command       []string      `arg:"" optional:"" passthrough:"" help:"The agent's command, after --."`
 }
 
@@ -64,13 +65,17 @@ func (c *commandFlag) Decode(ctx *kong.DecodeContext) (err error) {
 
 // Run implements the command.
 func (c *proxyCmd) Run(ctx context.Context, to output, set *settings) error {
+	err := errors.Join(checkFar("--url", c.URL, c.Insecure), checkFar("--register-url", c.RegisterURL, c.Insecure), set.checkMode())
+	if err != nil {
+		return err
+	}
 	cfg, err := c.config(set)
 	if err != nil {
 		return err
 	}
 	cfg.Log = newLogger(c.LogFormat, to.log)
-	if set.exposed() {
-		cfg.Log.Warn("the settings file holds a secret, and others than its owner may read it", "file", set.path)
+	if c.Insecure {
+		cfg.Log.Warn(insecureWarning)
 	}
 	p, err := proxy.New(cfg)
 	if err != nil {
@@ -153,6 +158,5 @@ func (c *proxyCmd) bootstrap(set *settings) (string, error) {
 	if c.BootstrapFile == "" {
 		return set.secret(bootstrapToken)
 	}
-	secret, err := os.ReadFile(c.BootstrapFile)
-	return strings.TrimSpace(string(secret)), err
+	return secretfile.Read(c.BootstrapFile)
 }

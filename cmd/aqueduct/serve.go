@@ -27,28 +27,29 @@ import (
 
 // serveCmd is the server.
 type serveCmd struct {
-	Listen       string        `default:"127.0.0.1:8080" help:"Address to listen on."`
-	Database     databaseFlag  `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
-	Demo         bool          `help:"Start the demo agent, which needs no model."`
-	DemoPace     time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
-	Agent        []agentFlag   `help:"An agent, as id=URL; repeatable." placeholder:"ID=URL"`
-	OpenAIAgent  []string      `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
-	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
-	Auth         string        `enum:"none,token" default:"token" help:"Who may call: token is whoever has the token; none is every program of this machine, on loopback only."`
-	TokenFile    string        `help:"File that holds the token. Without it the token is made at the first start, in the file \"token\" beside the SQLite database, else beside the signing key." placeholder:"FILE"`
-	TokenUsers   string        `help:"Tenant whose users the token of --auth token may speak for on /ws/ingress, as their user_id says. Without it a user_id other than its own is refused." placeholder:"TENANT"`
-	CORSOrigin   []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
-	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
-	BaseURL      string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
-	Name         string        `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
-	LogFormat    string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
-	OnBusy       string        `enum:"refuse,queue" default:"refuse" help:"What becomes of a message while somebody reads the answer to the one before: refuse it, or queue it as the next turn."`
-	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
-	ToolsFile    string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
-	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
-	ACP          acpFlags      `embed:""`
-	Notify       notifyFlags   `embed:""`
-	Limits       limitFlags    `embed:""`
+	Listen       string         `default:"127.0.0.1:8080" help:"Address to listen on."`
+	Database     databaseFlag   `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
+	Demo         bool           `help:"Start the demo agent, which needs no model."`
+	DemoPace     time.Duration  `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
+	Agent        []agentFlag    `help:"An agent, as id=URL; repeatable." placeholder:"ID=URL"`
+	OpenAIAgent  []string       `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
+	DefaultAgent string         `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
+	Auth         string         `enum:"none,token" default:"token" help:"Who may call: token is whoever has the token; none is every program of this machine, on loopback only."`
+	TokenFile    string         `help:"File that holds the token. Without it the token is made at the first start, in the file \"token\" beside the SQLite database, else beside the signing key." placeholder:"FILE"`
+	TokenUsers   string         `help:"Tenant whose users the token of --auth token may speak for on /ws/ingress, as their user_id says. Without it a user_id other than its own is refused." placeholder:"TENANT"`
+	CORSOrigin   []string       `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
+	AllowedHost  []string       `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
+	BaseURL      string         `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
+	Name         string         `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
+	LogFormat    string         `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	OnBusy       string         `enum:"refuse,queue" default:"refuse" help:"What becomes of a message while somebody reads the answer to the one before: refuse it, or queue it as the next turn."`
+	PolicyFile   string         `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
+	ToolsFile    string         `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
+	Outbound     []string       `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
+	Transport    transportFlags `embed:""`
+	ACP          acpFlags       `embed:""`
+	Notify       notifyFlags    `embed:""`
+	Limits       limitFlags     `embed:""`
 }
 
 // Run serves until ctx ends.
@@ -58,7 +59,7 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
-	if err := s.ACP.checkLocal(); err != nil {
+	if err := errors.Join(s.ACP.checkLocal(), s.Transport.checkURLs(s.Agent), s.Transport.open(log)); err != nil {
 		return err
 	}
 	ln, err := net.Listen("tcp", s.Listen)
@@ -92,8 +93,13 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	for _, stage := range []*stage{ground, upstream, driving, edge} {
 		defer stage.end() // edge first
 	}
+	inside, err := s.Transport.inside(ln)
+	if err != nil {
+		return err
+	}
+	defer inside.Close() // again, when serving has closed it
 	if s.BaseURL == "" {
-		s.BaseURL = reachable(ln.Addr())
+		s.BaseURL = reachable(inside.Addr())
 	}
 	directory, err := s.agents(upstream)
 	if err != nil {
@@ -136,12 +142,16 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		Handler: r.handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ConnContext: r.handler.ConnContext,
 	}
-	edge.run("http", serveUntilDone(srv, r.handler.Listener(ln), r.handler.Drain))
-	if err := s.runLocal(ctx, upstream, ln, own, r.gateway, log); err != nil {
+	listeners := []net.Listener{s.Transport.over(r.handler.Listener(ln))}
+	if inside != ln {
+		listeners = append(listeners, r.handler.Listener(inside))
+	}
+	edge.run("http", serveUntilDone(srv, r.handler.Drain, listeners...))
+	if err := s.runLocal(ctx, upstream, inside, own, r.gateway, log); err != nil {
 		return err
 	}
 	log.Info("serving", slog.String("name", s.Name), slog.String("replica", replica.ID), slog.Any("database", s.Database), slog.Any("agents", directory.IDs()))
-	s.greet(to.out, callers, reachable(ln.Addr()), log)
+	s.greet(to.out, callers, s.Transport.url(ln.Addr()), log)
 	<-ctx.Done()
 	return s.why(context.Cause(ctx), log)
 }
