@@ -12,6 +12,7 @@ import (
 
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/inbox"
@@ -27,29 +28,31 @@ import (
 
 // serveCmd is the server.
 type serveCmd struct {
-	Listen       string         `default:"127.0.0.1:8080" help:"Address to listen on."`
-	Database     databaseFlag   `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
-	Demo         bool           `help:"Start the demo agent, which needs no model."`
-	DemoPace     time.Duration  `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
-	Agent        []agentFlag    `help:"An agent, as id=URL; repeatable." placeholder:"ID=URL"`
-	OpenAIAgent  []string       `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
-	DefaultAgent string         `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
-	Auth         string         `enum:"none,token" default:"token" help:"Who may call: token is whoever has the token; none is every program of this machine, on loopback only."`
-	TokenFile    string         `help:"File that holds the token. Without it the token is made at the first start, in the file \"token\" beside the SQLite database, else beside the signing key." placeholder:"FILE"`
-	TokenUsers   string         `help:"Tenant whose users the token of --auth token may speak for on /ws/ingress, as their user_id says. Without it a user_id other than its own is refused." placeholder:"TENANT"`
-	CORSOrigin   []string       `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
-	AllowedHost  []string       `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
-	BaseURL      string         `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
-	Name         string         `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
-	LogFormat    string         `enum:"text,json" default:"text" help:"Form of the log: text or json."`
-	OnBusy       string         `enum:"refuse,queue" default:"refuse" help:"What becomes of a message while somebody reads the answer to the one before: refuse it, or queue it as the next turn."`
-	PolicyFile   string         `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
-	ToolsFile    string         `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
-	Outbound     []string       `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
-	Transport    transportFlags `embed:""`
-	ACP          acpFlags       `embed:""`
-	Notify       notifyFlags    `embed:""`
-	Limits       limitFlags     `embed:""`
+	Listen       string        `default:"127.0.0.1:8080" help:"Address to listen on."`
+	Database     databaseFlag  `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
+	Demo         bool          `help:"Start the demo agent, which needs no model."`
+	DemoPace     time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
+	Agent        []agentFlag   `help:"An agent, as id=URL; repeatable." placeholder:"ID=URL"`
+	OpenAIAgent  []string      `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
+	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
+	Auth         string        `enum:"none,token" default:"token" help:"Who may call: token is whoever has the token; none is every program of this machine, on loopback only."`
+	TokenFile    string        `help:"File that holds the token. Without it the token is made at the first start, in the file \"token\" beside the SQLite database, else beside the signing key." placeholder:"FILE"`
+	TokenUsers   string        `help:"Tenant whose users the token of --auth token may speak for on /ws/ingress, as their user_id says. Without it a user_id other than its own is refused." placeholder:"TENANT"`
+	CORSOrigin   []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
+	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
+	BaseURL      string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
+	Name         string        `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
+	LogFormat    string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	OnBusy       string        `enum:"refuse,queue" default:"refuse" help:"What becomes of a message while somebody reads the answer to the one before: refuse it, or queue it as the next turn."`
+	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
+	ToolsFile    string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
+	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
+	Transport    tlsFlags      `embed:""`
+	ACP          acpFlags      `embed:""`
+	Notify       notifyFlags   `embed:""`
+	Limits       limitFlags    `embed:""`
+	Tokens       tokenFlags    `embed:""`
+	Audit        auditFlags    `embed:""`
 }
 
 // Run serves until ctx ends.
@@ -59,7 +62,7 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.ACP.checkLocal(), s.Transport.checkURLs(s.Agent), s.Transport.open(log)); err != nil {
+	if err := errors.Join(s.ACP.checkLocal(), s.Tokens.check(), s.Transport.checkURLs(s.Agent), s.Transport.open(log)); err != nil {
 		return err
 	}
 	ln, err := net.Listen("tcp", s.Listen)
@@ -70,11 +73,11 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err := callers.CheckListener(ln.Addr()); err != nil {
 		return err
 	}
-	st, err := s.Database.open(ctx)
+	st, err := s.openDatabase(ctx)
 	if err != nil {
 		return err
 	}
-	err = s.serve(ctx, to, log, callers, ln, st)
+	err = s.serve(ctx, to, log, callers.WithRegistry(auth.NewRegistry(st, log)), ln, st)
 	return errors.Join(err, st.Close())
 }
 
@@ -122,7 +125,10 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	upstream.run("gateway", r.gateway.Run)
 	ground.run("event log", r.events.Run)
 	ground.run("bell", r.bell.Run)
+	ground.run("audit", r.audit.Run)
+	ground.run("audit head", s.auditExporter(st, log, metrics, r.notify).Run)
 	ground.run("hints", r.hints.Run)
+	ground.run("credentials", r.registry.Run)
 	ground.run("heartbeat", func(ctx context.Context) error { return bridge.Beat(ctx, st, replica.ID, log) })
 	driving.run("sessions", func(ctx context.Context) error {
 		select { // a Turn that is taken up needs its Agent, which may be known by its proxy alone
@@ -159,6 +165,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 // rooms are the parts of a server that know each other.
 type rooms struct {
 	rules    *policyFile
+	registry *auth.Registry
 	gate     *outbound.Gate
 	tools    *tools.Service
 	notify   *notify.Notifier
@@ -168,10 +175,12 @@ type rooms struct {
 	hints    *hints.Hub
 	gateway  *acpgateway.Gateway
 	handler  *server.Server
+	audit    *audit.Log
 }
 
 // rooms makes them; nothing runs yet.
 func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys) (r rooms, err error) {
+	r.registry = callers.Registry()
 	if r.rules, err = openPolicy(s.PolicyFile, log); err != nil {
 		return r, err
 	}
@@ -190,6 +199,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	if r.notify, links, err = s.notifier(st, log, hooks); err != nil {
 		return r, err
 	}
+	r.audit = audit.NewLog(st, log, nil)
 	notices := inbox.Notices{Rows: r.notify.Rows, Kick: r.notify.Kick}
 	r.bell = eventlog.NewBell(local.New())
 	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
@@ -202,14 +212,14 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
 		OnBusy: s.OnBusy, Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
-		PublicURL: s.Notify.PublicURL,
+		PublicURL: s.Notify.PublicURL, Audit: r.audit,
 	})
 	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
-		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(),
+		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
 		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks,
-		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints,
+		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints, Audit: r.audit,
 	})
 	return r, err
 }

@@ -15,8 +15,8 @@ import (
 	"aqueduct/internal/secretfile"
 )
 
-// transportFlags are how serve is reached, and how it reaches agents.
-type transportFlags struct {
+// tlsFlags are how serve is reached, and how it reaches agents.
+type tlsFlags struct {
 	TLSCert  string `name:"tls-cert" help:"Certificate and its chain, PEM. With it serve speaks https; it is read again when it changes." placeholder:"FILE"`
 	TLSKey   string `name:"tls-key" help:"Key of --tls-cert, PEM." placeholder:"FILE"`
 	Insecure bool   `help:"Let agents on other machines be called by http://."`
@@ -25,7 +25,7 @@ type transportFlags struct {
 }
 
 // open reads the certificate, so that what is wrong with it is known before anything starts.
-func (f *transportFlags) open(log *slog.Logger) error {
+func (f *tlsFlags) open(log *slog.Logger) error {
 	if f.Insecure {
 		log.Warn(insecureWarning)
 	}
@@ -40,7 +40,7 @@ func (f *transportFlags) open(log *slog.Logger) error {
 }
 
 // url is where somebody on this machine reaches a listener.
-func (f *transportFlags) url(addr net.Addr) string {
+func (f *tlsFlags) url(addr net.Addr) string {
 	if f.certificate == nil {
 		return reachable(addr)
 	}
@@ -48,7 +48,7 @@ func (f *transportFlags) url(addr net.Addr) string {
 }
 
 // over is the listener that clients get.
-func (f *transportFlags) over(ln net.Listener) net.Listener {
+func (f *tlsFlags) over(ln net.Listener) net.Listener {
 	if f.certificate == nil {
 		return ln
 	}
@@ -57,7 +57,7 @@ func (f *transportFlags) over(ln net.Listener) net.Listener {
 
 // inside is the listener that agents of this machine are told of: ln, or, with TLS, a loopback one of
 // its own. A certificate names where people reach the server, so that no agent could verify it at 127.0.0.1.
-func (f *transportFlags) inside(ln net.Listener) (net.Listener, error) {
+func (f *tlsFlags) inside(ln net.Listener) (net.Listener, error) {
 	if f.certificate == nil {
 		return ln, nil
 	}
@@ -65,7 +65,7 @@ func (f *transportFlags) inside(ln net.Listener) (net.Listener, error) {
 }
 
 // checkURLs refuses agents on other machines that would be called unencrypted.
-func (f *transportFlags) checkURLs(agents []agentFlag) error {
+func (f *tlsFlags) checkURLs(agents []agentFlag) error {
 	for _, a := range agents {
 		if err := checkFar("--agent "+a.id, a.url, f.Insecure); err != nil {
 			return err
