@@ -117,11 +117,7 @@ func New(cfg Config) (*Server, error) {
 		drain()
 		return nil, err
 	}
-	register, err := newProxyRegister(cfg, in)
-	if err != nil {
-		drain()
-		return nil, err
-	}
+	register := newProxyRegister(cfg, in)
 	open := newSockets(cfg.Limits, draining, meter)
 	conns := newConnLimiter(cfg.Limits, func() { meter.evicted("connection") })
 	meter.watch(conns, open, bodies)

@@ -44,7 +44,6 @@ const (
 	ProxyRefused         = "proxy.refused" // an attempt at one of these that was refused, or failed
 	ProxyRegistered      = "proxy.registered"
 	ProxyRegisterRefused = "proxy.register_refused"
-	BootstrapIssued      = "bootstrap.issued"
 )
 
 // Subject is what it was done to.

@@ -187,10 +187,6 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	if r.gate, err = outbound.New(outbound.Config{Allow: s.Outbound}); err != nil {
 		return r, fmt.Errorf("--outbound: %w", err)
 	}
-	access, err := s.ACP.access()
-	if err != nil {
-		return r, err
-	}
 	var links *link.Book
 	hooks, err := s.Notify.channels()
 	if err != nil {
@@ -219,7 +215,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
 		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks,
-		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints, Audit: r.audit,
+		Controller: r.gateway, Gateway: r.gateway, Proxies: s.proxyAccess(), Hints: r.hints, Audit: r.audit,
 	})
 	return r, err
 }
