@@ -7,11 +7,16 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v4"
+
+	"aqueduct/server/auth"
 )
 
 // browserCookie tells one browser from another for TDesign pages, which send no thread id
 // and, as uid, a constant.
 const browserCookie = "aqueduct_browser"
+
+// secureCookies is where the guard notes, in echo's context, that a request's cookies are secure ones.
+const secureCookies = "secure cookies"
 
 // browserThread stands for the browser's own thread where a path wants a thread's id. No
 // thread can be named so.
@@ -19,7 +24,10 @@ const browserThread = "@browser"
 
 // browserThreadID is the thread of the calling browser; "" when it has none yet.
 func browserThreadID(r *http.Request) string {
-	c, err := r.Cookie(browserCookie)
+	c, err := r.Cookie(auth.CookieName(browserCookie, true))
+	if err != nil {
+		c, err = r.Cookie(browserCookie)
+	}
 	if err != nil || len(c.Value) < len(rand.Text()) || len(c.Value) > 128 {
 		return ""
 	}
@@ -36,9 +44,13 @@ func threadOf(secret string) string {
 // newBrowserThread gives the browser a cookie and returns the thread that goes with it.
 func newBrowserThread(c echo.Context) string {
 	secret := rand.Text()
-	c.SetCookie(&http.Cookie{
+	cookie := &http.Cookie{
 		Name: browserCookie, Value: secret, Path: "/api/", MaxAge: 365 * 24 * 60 * 60,
-		HttpOnly: true, Secure: c.IsTLS(), SameSite: http.SameSiteStrictMode,
-	})
+		HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	}
+	if secure, _ := c.Get(secureCookies).(bool); secure {
+		cookie.Name, cookie.Path, cookie.Secure = auth.CookieName(browserCookie, true), "/", true // the prefix wants this path
+	}
+	c.SetCookie(cookie)
 	return threadOf(secret)
 }

@@ -54,6 +54,7 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 		h := c.Response().Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Add("Vary", "Origin")
+		c.Set(secureCookies, g.auth.Secure(r))
 		// A reader that takes nothing cannot hold a connection; streams set their own.
 		rc := http.NewResponseController(c.Response())
 		_ = rc.SetWriteDeadline(time.Now().Add(g.limits.AnswerTime))

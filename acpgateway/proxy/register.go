@@ -13,19 +13,18 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"aqueduct/internal/secretfile"
 )
 
 // FileToken reads the token from a file at every link, so that it may be renewed in place.
 func FileToken(path string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return "", err
+		token, err := secretfile.Read(path)
+		if err == nil && token == "" {
+			err = fmt.Errorf("%s is empty", path)
 		}
-		if token := strings.TrimSpace(string(data)); token != "" {
-			return token, nil
-		}
-		return "", fmt.Errorf("%s is empty", path)
+		return token, err
 	}
 }
 

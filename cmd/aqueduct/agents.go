@@ -81,7 +81,7 @@ func startDemo(upstream *stage, pace time.Duration) (agentFlag, error) {
 	speed := demoagent.Default()
 	speed.Pace = pace
 	srv := &http.Server{Handler: demoagent.New(speed), ReadHeaderTimeout: readHeaderTime}
-	upstream.run("demo agent", serveUntilDone(srv, ln, func() {}))
+	upstream.run("demo agent", serveUntilDone(srv, func() {}, ln))
 	return agentFlag{demoID, "http://" + ln.Addr().String(), ln.Addr().String()}, nil
 }
 

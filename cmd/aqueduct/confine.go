@@ -147,7 +147,7 @@ func ofOurs(dir string) bool {
 
 // secretFiles are the files of this server that an agent must not read.
 func (s *serveCmd) secretFiles() []string {
-	list := []string{s.TokenFile, s.ACP.Key.SigningKeyFile, tokenPath(s.Database, s.ACP.Key)}
+	list := []string{s.TokenFile, s.Transport.TLSKey, s.ACP.Key.SigningKeyFile, tokenPath(s.Database, s.ACP.Key)}
 	if kind, path, _ := strings.Cut(string(s.Database), ":"); kind == "sqlite" {
 		path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
 		list = append(list, path, path+"-wal", path+"-shm")

@@ -19,10 +19,12 @@ const (
 
 // serveUntilDone serves until ctx ends, then lets what is being answered end. drain is
 // called first, to cut what would not end by itself.
-func serveUntilDone(srv *http.Server, ln net.Listener, drain func()) func(context.Context) error {
+func serveUntilDone(srv *http.Server, drain func(), listeners ...net.Listener) func(context.Context) error {
 	return func(ctx context.Context) error {
-		served := make(chan error, 1)
-		go func() { served <- srv.Serve(ln) }()
+		served := make(chan error, len(listeners))
+		for _, ln := range listeners {
+			go func() { served <- srv.Serve(ln) }()
+		}
 		select {
 		case err := <-served:
 			return err
@@ -35,8 +37,10 @@ func serveUntilDone(srv *http.Server, ln net.Listener, drain func()) func(contex
 		if err != nil {
 			err = srv.Close()
 		}
-		if served := <-served; !errors.Is(served, http.ErrServerClosed) {
-			return served
+		for range listeners {
+			if served := <-served; !errors.Is(served, http.ErrServerClosed) {
+				err = errors.Join(err, served)
+			}
 		}
 		return err
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"os"
-	"strings"
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
@@ -13,6 +11,7 @@ import (
 	"aqueduct/bridge/notify"
 	"aqueduct/bridge/notify/link"
 	"aqueduct/bridge/outbound"
+	"aqueduct/internal/secretfile"
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -85,8 +84,8 @@ func decodeStrict(raw []byte, name string, into any) error {
 
 // secretOf reads a file that holds a secret.
 func secretOf(path string) (notify.Secret, error) {
-	raw, err := os.ReadFile(path)
-	return notify.Secret(strings.TrimSpace(string(raw))), err
+	raw, err := secretfile.Read(path)
+	return notify.Secret(raw), err
 }
 
 // channels are those of the settings.

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -14,6 +13,7 @@ import (
 
 	"aqueduct/acpgateway/proxy"
 	"aqueduct/bridge/redact"
+	"aqueduct/internal/secretfile"
 )
 
 // proxyCmd runs ACP agents here and carries them to a gateway elsewhere. Its settings file may
@@ -38,6 +38,7 @@ type proxyCmd struct {
 	Heartbeat     time.Duration `default:"30s" help:"How often the gateway gets a sign of life."`
 	Confine       confineFlags  `embed:""`
 	LogFormat     string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	Insecure      bool          `help:"Let a gateway on another machine be reached by ws:// and http://."`
 	Command       []string      `arg:"" optional:"" passthrough:"" help:"The agent's command, after --."`
 }
 
@@ -66,13 +67,17 @@ func (c *commandFlag) Decode(ctx *kong.DecodeContext) (err error) {
 
 // Run implements the command.
 func (c *proxyCmd) Run(ctx context.Context, to output, set *settings) error {
+	err := errors.Join(checkFar("--url", c.URL, c.Insecure), checkFar("--register-url", c.RegisterURL, c.Insecure), set.checkMode())
+	if err != nil {
+		return err
+	}
 	cfg, err := c.config(set)
 	if err != nil {
 		return err
 	}
 	cfg.Log = newLogger(c.LogFormat, to.log, redact.Forms())
-	if set.exposed() {
-		cfg.Log.Warn("the settings file holds a secret, and others than its owner may read it", "file", set.path)
+	if c.Insecure {
+		cfg.Log.Warn(insecureWarning)
 	}
 	if cfg.Confine, err = c.confinement(cfg); err != nil {
 		return err
@@ -173,6 +178,5 @@ func (c *proxyCmd) bootstrap(set *settings) (string, error) {
 	if c.BootstrapFile == "" {
 		return set.secret(bootstrapToken)
 	}
-	secret, err := os.ReadFile(c.BootstrapFile)
-	return strings.TrimSpace(string(secret)), err
+	return secretfile.Read(c.BootstrapFile)
 }

@@ -190,8 +190,7 @@ func TestProxySettingsTellNoSecret(t *testing.T) {
 	}
 }
 
-// TestProxyUsesTheFile: the program connects with the file's token, says when others may read
-// it, and, when it is refused with 1008, registers with the file's bootstrap token.
+// TestProxyUsesTheFile: the program connects with the file's token, which nobody else may read, and, when it is refused with 1008, registers with the file's bootstrap token.
 func TestProxyUsesTheFile(t *testing.T) {
 	t.Parallel()
 	tokens := make(chan string, 8)
@@ -223,6 +222,12 @@ func TestProxyUsesTheFile(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var out, log bytes.Buffer
+	if err := run(ctx, []string{"proxy", "--config", path}, env(), output{&out, &log}); err == nil || !strings.Contains(err.Error(), "chmod 600 "+path) {
+		t.Errorf("a secret that others may read: %v", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, []string{"proxy", "--config", path}, env(), output{&out, &log}) }()
 	for _, want := range []string{"old-hunter2", "fresh-hunter2", "fresh-hunter2"} {
@@ -239,7 +244,7 @@ func TestProxyUsesTheFile(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(log.String(), "others than its owner may read it") || strings.Contains(log.String()+out.String(), "hunter2") {
+	if strings.Contains(log.String()+out.String(), "hunter2") {
 		t.Errorf("%s%s", out.String(), log.String())
 	}
 }

@@ -48,6 +48,7 @@ type serveCmd struct {
 	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
 	ToolsFile    string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
 	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
+	Transport    tlsFlags      `embed:""`
 	ACP          acpFlags      `embed:""`
 	Notify       notifyFlags   `embed:""`
 	OIDC         oidcFlags     `embed:""`
@@ -74,7 +75,7 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 		return err
 	}
 	callers = callers.WithOIDC(provider)
-	if err := errors.Join(s.ACP.checkLocal(), s.Tokens.check()); err != nil {
+	if err := errors.Join(s.ACP.checkLocal(), s.Tokens.check(), s.Transport.checkURLs(s.Agent), s.Transport.open(log)); err != nil {
 		return err
 	}
 	ln, err := net.Listen("tcp", s.Listen)
@@ -109,8 +110,13 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	for _, stage := range []*stage{ground, upstream, driving, edge} {
 		defer stage.end() // edge first
 	}
+	inside, err := s.Transport.inside(ln)
+	if err != nil {
+		return err
+	}
+	defer inside.Close() // again, when serving has closed it
 	if s.BaseURL == "" {
-		s.BaseURL = reachable(ln.Addr())
+		s.BaseURL = reachable(inside.Addr())
 	}
 	directory, err := s.agents(upstream)
 	if err != nil {
@@ -156,15 +162,19 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		Handler: r.handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ConnContext: r.handler.ConnContext,
 	}
-	edge.run("http", serveUntilDone(srv, r.handler.Listener(ln), r.handler.Drain))
+	listeners := []net.Listener{s.Transport.over(r.handler.Listener(ln))}
+	if inside != ln {
+		listeners = append(listeners, r.handler.Listener(inside))
+	}
+	edge.run("http", serveUntilDone(srv, r.handler.Drain, listeners...))
 	if err := s.Surface.serveMetrics(edge, metrics, log); err != nil {
 		return err
 	}
-	if err := s.runLocal(ctx, upstream, ln, own, r.gateway, log); err != nil {
+	if err := s.runLocal(ctx, upstream, inside, own, r.gateway, log); err != nil {
 		return err
 	}
 	log.Info("serving", slog.String("name", s.Name), slog.String("replica", replica.ID), slog.Any("database", s.Database), slog.Any("agents", directory.IDs()))
-	s.greet(to.out, callers, reachable(ln.Addr()), log)
+	s.greet(to.out, callers, s.Transport.url(ln.Addr()), log)
 	<-ctx.Done()
 	return s.why(context.Cause(ctx), log)
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
+
+	"aqueduct/internal/secretfile"
 )
 
 // lookup is os.LookupEnv or a test's.
@@ -20,7 +22,6 @@ type settings struct {
 	env  lookup
 	file map[string]any
 	path string // of the file
-	open bool   // others than its owner may read it
 
 	contract contractFile
 }
@@ -39,11 +40,7 @@ func (s *settings) load(path string) error {
 	if err != nil {
 		return fmt.Errorf("--config: %w", err)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("--config: %w", err)
-	}
-	s.path, s.open = path, info.Mode().Perm()&0o077 != 0
+	s.path = path
 	if strings.EqualFold(filepath.Ext(path), ".toml") {
 		if raw, err = yamlOfTOML(raw); err != nil {
 			return fmt.Errorf("--config %s: %w", path, err)
@@ -188,11 +185,14 @@ func (s *settings) secret(key string) (string, error) {
 	return text, nil
 }
 
-// exposed says whether others may read a secret in the file.
-func (s *settings) exposed() bool {
+// checkMode refuses a settings file with a secret that others may read.
+func (s *settings) checkMode() error {
 	_, auth := s.file[authToken]
 	_, bootstrap := s.file[bootstrapToken]
-	return s.open && (auth || bootstrap)
+	if !auth && !bootstrap {
+		return nil
+	}
+	return secretfile.Check(s.path)
 }
 
 // envName is the environment's name of a flag.

@@ -41,11 +41,19 @@ func readToken(path string) (auth.Secret, error) {
 	return auth.Secret(raw), nil
 }
 
+// cookies are for https alone where people reach the server by it. serve's own https is seen at each request.
+func (s *serveCmd) cookies(a *auth.Auth) *auth.Auth {
+	if u, err := url.Parse(s.Notify.PublicURL); err == nil && u.Scheme == "https" {
+		return a.WithSecureCookies()
+	}
+	return a
+}
+
 // callers are those of --auth. A token file that is named must be there: making it would hide
 // that a mount is missing.
 func (s *serveCmd) callers() (*auth.Auth, error) {
 	if s.Auth == "none" {
-		return auth.None(), nil
+		return s.cookies(auth.None()), nil
 	}
 	var (
 		token auth.Secret
@@ -63,7 +71,7 @@ func (s *serveCmd) callers() (*auth.Auth, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.WithUsers(s.TokenUsers).WithLateKeys((&lateKeys{flag: s.ACP.Key}).file), nil
+	return s.cookies(a).WithUsers(s.TokenUsers).WithLateKeys((&lateKeys{flag: s.ACP.Key}).file), nil
 }
 
 // greet says where the server listens and, when it made the token itself, how to begin: a link
@@ -98,12 +106,16 @@ type clientFlags struct {
 	URL       string       `default:"http://127.0.0.1:8080" help:"The server."`
 	TokenFile string       `help:"File that holds the token. Without it, $AQUEDUCT_TOKEN is the token; without that, for a server on this machine, the file that serve has made beside the database." placeholder:"FILE"`
 	Database  databaseFlag `default:"sqlite:./data/aqueduct.db" help:"The server's database, beside which its token lies. It is not opened."`
+	Insecure  bool         `help:"Let a server on another machine be called by http://."`
 	Key       keyFlag      `embed:""`
 }
 
 // token is the one to show to the server; "" is none. The file of this machine's own server is
 // for a server on this machine alone: another one would get a credential it should not have.
 func (c *clientFlags) token(env lookup) (auth.Secret, error) {
+	if err := checkFar("--url", c.URL, c.Insecure); err != nil {
+		return "", err
+	}
 	if c.TokenFile != "" {
 		return readToken(c.TokenFile)
 	}

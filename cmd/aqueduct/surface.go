@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -29,7 +28,7 @@ func (f surfaceFlags) serveMetrics(on *stage, metrics http.Handler, log *slog.Lo
 		Handler: mux, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	on.run("metrics", func(ctx context.Context) error { return serveUntilDone(srv, ln, func() {})(ctx) })
+	on.run("metrics", serveUntilDone(srv, func() {}, ln))
 	log.Info("serving metrics", slog.String("address", ln.Addr().String()))
 	return nil
 }

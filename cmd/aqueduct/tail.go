@@ -40,6 +40,9 @@ func (t *tailCmd) Run(ctx context.Context, to output, set *settings) error {
 	if err != nil {
 		return err
 	}
+	if t.Server.Insecure {
+		fmt.Fprintln(to.log, "aqueduct:", insecureWarning)
+	}
 	token, err := t.Server.token(set.env)
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ type Auth struct {
 	keys     func() (*Keys, error)
 	users    string // the tenant whose users the static token may speak for on channels; "" for none
 	signIn   *signInCode
+	secure   bool      // cookies are for https alone
 	registry *Registry // nil: nothing is kept and nothing can be revoked
 	oidc     *OIDC     // whose bearer tokens are accepted as well; nil for none
 }
@@ -134,7 +135,7 @@ func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
 		}
 		return a.accept(r.Context(), Secret(token), fresh, kinds)
 	}
-	if c, err := r.Cookie(cookieName); err == nil {
+	if c, err := r.Cookie(CookieName(cookieName, a.Secure(r))); err == nil {
 		caller, err := a.browser(c.Value, kinds)
 		if err == nil {
 			err = a.registry.admit(r.Context(), caller.Credential, fresh)

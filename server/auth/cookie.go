@@ -17,6 +17,29 @@ import (
 // cookieName is the browser's session. What it holds opens nothing elsewhere.
 const cookieName = "aqueduct_session"
 
+// securePrefix on a cookie's name has browsers take it over https only, for the whole host and from no
+// other host: a neighbour under the same domain can neither read nor plant it.
+const securePrefix = "__Host-"
+
+// CookieName is the name of a cookie that is secure, or is not.
+func CookieName(name string, secure bool) string {
+	if secure {
+		return securePrefix + name
+	}
+	return name
+}
+
+// WithSecureCookies makes every cookie secure: people reach the server by https, though it may not
+// speak it itself.
+func (a *Auth) WithSecureCookies() *Auth {
+	with := *a
+	with.secure = true
+	return &with
+}
+
+// Secure reports whether the cookies of a request are secure ones.
+func (a *Auth) Secure(r *http.Request) bool { return a.secure || r.TLS != nil }
+
 // sessionTime is how long a browser session lasts at most.
 const sessionTime = 30 * 24 * time.Hour
 
@@ -70,7 +93,7 @@ func (a *Auth) StartSession(ctx context.Context, s Session, secure bool) (*http.
 	if err != nil {
 		return nil, err
 	}
-	return cookie(value, 0, secure), a.registry.open(ctx, store.Credential{
+	return a.cookie(value, 0, secure), a.registry.open(ctx, store.Credential{
 		ID: id, Parent: s.OpenedBy, Kind: store.CredentialSession, Tenant: s.Tenant, User: s.User, Roles: s.Roles, CreatedAt: time.Now(), ExpiresAt: until,
 	})
 }
@@ -99,7 +122,7 @@ func (a *Auth) staticSession(ctx context.Context, secure bool) (*http.Cookie, er
 	id, until := newID(), time.Now().Add(sessionTime)
 	text := staticPrefix + "_" + id + "_" + strconv.FormatInt(until.Unix(), 10)
 	who := store.LocalPrincipal()
-	return cookie(text+"_"+a.sessionMAC(text), 0, secure), a.registry.open(ctx, store.Credential{
+	return a.cookie(text+"_"+a.sessionMAC(text), 0, secure), a.registry.open(ctx, store.Credential{
 		ID: id, Kind: store.CredentialSession, Tenant: who.Tenant, User: who.User, CreatedAt: time.Now(), ExpiresAt: until,
 	})
 }
@@ -153,7 +176,7 @@ func (a *Auth) browser(value string, kinds []Kind) (Caller, error) {
 // SignOut ends the session of a Caller on the server and is the cookie that takes it from the browser.
 // A Caller who showed a token has no session that could end.
 func (a *Auth) SignOut(ctx context.Context, c Caller, secure bool) (*http.Cookie, error) {
-	gone := cookie("", -1, secure)
+	gone := a.cookie("", -1, secure)
 	if a.registry == nil || c.Credential.Kind != store.CredentialSession {
 		return gone, nil
 	}
@@ -172,9 +195,10 @@ func (a *Auth) SignOut(ctx context.Context, c Caller, secure bool) (*http.Cookie
 
 // cookie is out of reach for scripts (HttpOnly) and is not sent along when another site
 // makes the request (SameSite=Strict); server's Origin list covers other ports of this host.
-func cookie(value string, maxAge int, secure bool) *http.Cookie {
+func (a *Auth) cookie(value string, maxAge int, secure bool) *http.Cookie {
+	secure = secure || a.secure
 	return &http.Cookie{
-		Name: cookieName, Value: value, Path: "/", MaxAge: maxAge,
+		Name: CookieName(cookieName, secure), Value: value, Path: "/", MaxAge: maxAge,
 		HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
 	}
 }

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"aqueduct/internal/secretfile"
+)
+
+// tlsFlags are how serve is reached, and how it reaches agents.
+type tlsFlags struct {
+	TLSCert  string `name:"tls-cert" help:"Certificate and its chain, PEM. With it serve speaks https; it is read again when it changes." placeholder:"FILE"`
+	TLSKey   string `name:"tls-key" help:"Key of --tls-cert, PEM." placeholder:"FILE"`
+	Insecure bool   `help:"Let agents on other machines be called by http://."`
+
+	certificate *certificate // nil: http
+}
+
+// open reads the certificate, so that what is wrong with it is known before anything starts.
+func (f *tlsFlags) open(log *slog.Logger) error {
+	if f.Insecure {
+		log.Warn(insecureWarning)
+	}
+	if f.TLSCert == "" && f.TLSKey == "" {
+		return nil
+	}
+	if f.TLSCert == "" || f.TLSKey == "" {
+		return errors.New("--tls-cert and --tls-key need each other")
+	}
+	f.certificate = &certificate{cert: f.TLSCert, key: f.TLSKey, every: certificateCheck, log: log}
+	return f.certificate.load()
+}
+
+// url is where somebody on this machine reaches a listener.
+func (f *tlsFlags) url(addr net.Addr) string {
+	if f.certificate == nil {
+		return reachable(addr)
+	}
+	return "https" + strings.TrimPrefix(reachable(addr), "http")
+}
+
+// over is the listener that clients get.
+func (f *tlsFlags) over(ln net.Listener) net.Listener {
+	if f.certificate == nil {
+		return ln
+	}
+	return tls.NewListener(ln, &tls.Config{GetCertificate: f.certificate.get, NextProtos: []string{"h2", "http/1.1"}})
+}
+
+// inside is the listener that agents of this machine are told of: ln, or, with TLS, a loopback one of
+// its own. A certificate names where people reach the server, so that no agent could verify it at 127.0.0.1.
+func (f *tlsFlags) inside(ln net.Listener) (net.Listener, error) {
+	if f.certificate == nil {
+		return ln, nil
+	}
+	return net.Listen("tcp", "127.0.0.1:0")
+}
+
+// checkURLs refuses agents on other machines that would be called unencrypted.
+func (f *tlsFlags) checkURLs(agents []agentFlag) error {
+	for _, a := range agents {
+		if err := checkFar("--agent "+a.id, a.url, f.Insecure); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFar refuses an unencrypted URL of another machine. What is told by it (tokens, prompts,
+// decisions) could be read and changed by everybody on the way.
+func checkFar(what, raw string, insecure bool) error {
+	u, err := url.Parse(raw)
+	if err != nil || insecure || onThisMachine(u.Hostname()) {
+		return nil
+	}
+	safe := map[string]string{"http": "https", "ws": "wss"}[u.Scheme]
+	if safe == "" {
+		return nil
+	}
+	return fmt.Errorf("%s: %s://%s is another machine, and everybody on the way could read and change what is sent, tokens too; use %s://, or say --insecure",
+		what, u.Scheme, u.Host, safe)
+}
+
+// insecureWarning is said by everything that was started with --insecure.
+const insecureWarning = "--insecure: everybody on the way to another machine can read and change what is sent there by http:// or ws://, tokens too"
+
+// certificateCheck is how often the files are looked at, at most: at a handshake.
+const certificateCheck = time.Second
+
+// certificate is a certificate with its key, as the files have them now.
+type certificate struct {
+	cert, key string // paths
+	every     time.Duration
+	log       *slog.Logger
+
+	mu      sync.Mutex
+	current *tls.Certificate
+	seen    [2]os.FileInfo // the files that current was read from, or that could not be used
+	checked time.Time
+}
+
+// load reads the files.
+func (c *certificate) load() error {
+	seen, err := c.stat()
+	if err != nil {
+		return err
+	}
+	return c.read(seen)
+}
+
+func (c *certificate) stat() (seen [2]os.FileInfo, err error) {
+	for i, path := range []string{c.cert, c.key} {
+		if seen[i], err = os.Stat(path); err != nil {
+			return seen, fmt.Errorf("--tls-cert, --tls-key: %w", err)
+		}
+	}
+	return seen, nil
+}
+
+func (c *certificate) read(seen [2]os.FileInfo) error {
+	c.seen, c.checked = seen, time.Now()
+	cert, err := os.ReadFile(c.cert)
+	if err != nil {
+		return fmt.Errorf("--tls-cert: %w", err)
+	}
+	key, err := secretfile.ReadBytes(c.key)
+	if err != nil {
+		return fmt.Errorf("--tls-key: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return fmt.Errorf("--tls-cert %s, --tls-key %s: %w", c.cert, c.key, err)
+	}
+	c.current = &pair
+	return nil
+}
+
+// get implements tls.Config.GetCertificate. Where files that changed cannot be used, what was read
+// before stays: a renewal writes the certificate and the key one after the other, and
+// handshakes in between find two that do not belong together.
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.checked) < c.every {
+		return c.current, nil
+	}
+	c.checked = time.Now()
+	seen, err := c.stat()
+	if err == nil && !c.changed(seen) {
+		return c.current, nil
+	}
+	if err == nil {
+		err = c.read(seen)
+	}
+	if err != nil {
+		c.log.Warn("the certificate could not be read again; the one before stays", slog.Any("error", err))
+		return c.current, nil
+	}
+	c.log.Info("the certificate has changed and was read again", slog.String("file", c.cert))
+	return c.current, nil
+}
+
+func (c *certificate) changed(now [2]os.FileInfo) bool {
+	for i, was := range c.seen {
+		if !os.SameFile(was, now[i]) || !was.ModTime().Equal(now[i].ModTime()) || was.Size() != now[i].Size() || was.Mode() != now[i].Mode() {
+			return true
+		}
+	}
+	return false
+}
