@@ -132,8 +132,12 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		driving.run("webhooks", r.notify.Run)
 		driving.run("channels", r.handler.Carry)
 	}
+	handler, err := s.withoutAgents(r.handler, log)
+	if err != nil {
+		return err
+	}
 	srv := &http.Server{
-		Handler: r.handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
+		Handler: handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ConnContext: r.handler.ConnContext,
 	}
 	edge.run("http", serveUntilDone(srv, r.handler.Listener(ln), r.handler.Drain))
