@@ -32,7 +32,7 @@ func (h *trace) get(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
+	in := auth.From(ctx).Review()
 	turn, err := h.store.Turn(ctx, in, id)
 	if errors.Is(err, store.ErrNotFound) {
 		var run store.Run // a later Run of the Turn, or the client's own runId
@@ -87,7 +87,7 @@ func (h *trace) write(c echo.Context, turnID string) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
+	in := auth.From(ctx).Review()
 	turn, err := h.store.Turn(ctx, in, turnID)
 	if err != nil {
 		return err

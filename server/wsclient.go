@@ -55,7 +55,7 @@ func (h *clientSockets) get(c echo.Context) error {
 		return refuse(codeUpgrade, "")
 	}
 	s := &clientSocket{conn: conn, watch: watch, limits: h.in.limits}
-	s.serve(h.open.draining)
+	s.serve(h.open.draining, c.Request().Context())
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -73,7 +74,7 @@ func (a *acpFlag) UnmarshalText(text []byte) error {
 // gatewayOf makes the gateway. Its key is read when the first proxy comes: who has none needs
 // no file.
 func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directory *bridge.Directory, metrics *server.Metrics, local *auth.Keys) *acpgateway.Gateway {
-	keys := &lateKeys{flag: s.ACP.Key, local: local}
+	keys := &lateKeys{flag: s.ACP.Key, local: local, registry: r.registry}
 	agents := make(map[string]acpgateway.AgentConfig, len(s.ACP.ACPAgents.byID))
 	for id, a := range s.ACP.ACPAgents.byID {
 		agents[id] = a.config()
@@ -95,7 +96,7 @@ func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directo
 	}
 	return acpgateway.New(acpgateway.Config{
 		BaseURL:      baseURL,
-		Authenticate: knownPeer(keys.proxy), Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
+		Authenticate: knownPeer(keys.proxy), Watch: r.registry.Watch, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
 		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Order: append(order, s.ACP.ACPAgents.order...), Logger: log,
 		Meter:  acpgateway.Meter{Linked: metrics.ProxiesLinked, Frame: metrics.FrameTaken, Refused: metrics.FrameRefused},
 		Limits: acpgateway.Limits{Open: s.ACP.ACPOpenTimeout, Prompt: s.ACP.ACPPromptTimeout, Grace: s.ACP.ProxyGrace, Silence: s.ACP.ACPSilence, MergeTime: s.ACP.ACPMergeTime, MergeChars: s.ACP.ACPMergeChars},
@@ -105,38 +106,65 @@ func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directo
 // lateKeys are the keys of tokens: those of the file, once they are needed, and those that
 // this process made for its own proxies.
 type lateKeys struct {
-	flag  keyFlag
-	local *auth.Keys
+	flag     keyFlag
+	local    *auth.Keys
+	registry *auth.Registry
 
-	mu   sync.Mutex
-	keys *auth.Keys
+	mu     sync.Mutex
+	keys   *auth.Keys
+	looked time.Time // when the file was last looked at
+	state  fileState // what it was then
+}
+
+// keyFileRest is how often the file of the keys is looked at for a rotation. Tokens have no influence
+// on it: what they name as their key is looked up in memory.
+const keyFileRest = 5 * time.Second
+
+// fileState changes when a file is written or replaced.
+type fileState struct {
+	changed time.Time
+	size    int64
 }
 
 func (k *lateKeys) proxy(r *http.Request) (acpgateway.Identity, error) {
 	c, err := k.local.Proxy(r)
-	if err != nil {
-		file, lost := k.file()
-		if lost != nil {
-			return acpgateway.Identity{}, lost
-		}
-		c, err = file.Proxy(r)
-		if err == nil && auth.ReservedProxy(c.ProxyID) {
-			err = auth.ErrTokenInvalid // only this process makes tokens for its own proxies
-		}
+	if err == nil {
+		return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name}, nil
 	}
-	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name}, err
+	file, err := k.file()
+	if err != nil {
+		return acpgateway.Identity{}, err
+	}
+	c, credential, err := file.ProxyCredential(r)
+	if err == nil && auth.ReservedProxy(c.ProxyID) {
+		err = auth.ErrTokenInvalid // only this process makes tokens for its own proxies
+	}
+	if err == nil {
+		err = k.registry.Admit(r.Context(), credential)
+	}
+	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name, CredentialID: credential.ID}, err
 }
 
+// file are the keys of the file, as they are after a rotation too.
 func (k *lateKeys) file() (*auth.Keys, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.keys == nil {
-		keys, err := k.flag.keys()
-		if err != nil {
-			return nil, err
-		}
-		k.keys = keys
+	if k.keys != nil && time.Since(k.looked) < keyFileRest {
+		return k.keys, nil
 	}
+	k.looked = time.Now()
+	var state fileState
+	if info, err := os.Stat(k.flag.SigningKeyFile); err == nil {
+		state = fileState{info.ModTime(), info.Size()}
+	}
+	if k.keys != nil && (state == k.state || state == fileState{}) { // unchanged, or gone: what was read stays good
+		return k.keys, nil
+	}
+	keys, err := k.flag.keys()
+	if err != nil {
+		return nil, err
+	}
+	k.keys, k.state = keys, state
 	return k.keys, nil
 }
 

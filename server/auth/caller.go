@@ -77,6 +77,15 @@ func (c Caller) Review() store.Scope {
 	return c.Scope()
 }
 
+// ReviewInbox is what the Caller may read of questions: what it may decide, and with the role auditor
+// those of the whole tenant.
+func (c Caller) ReviewInbox() store.Scope {
+	if c.Has(RoleAuditor) {
+		return store.Within(c.Principal.Tenant)
+	}
+	return c.Inbox()
+}
+
 // Inbox is what the Caller may see of what waits for a decision, its own and others'.
 func (c Caller) Inbox() store.Scope { return store.Deciding(c.Principal) }
 
