@@ -209,7 +209,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
 		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks,
-		Controller: r.gateway, Gateway: r.gateway, Proxies: s.proxyAccess(), Hints: r.hints, Audit: r.audit,
+		Controller: r.gateway, Gateway: r.gateway, Proxies: s.proxyAccess(r.registry), Hints: r.hints, Audit: r.audit,
 	})
 	return r, err
 }
