@@ -117,6 +117,9 @@ func (by decider) load(ctx context.Context, tx store.Tx, id string) (inbox.Quest
 	if errors.Is(err, store.ErrNotFound) {
 		_, err = tx.ToolCall(ctx, by.in, id)
 	}
+	if errors.Is(err, store.ErrNotFound) {
+		err = by.loadShared(ctx, tx, id)
+	}
 	if err != nil {
 		return inbox.Question{}, err
 	}

@@ -115,6 +115,11 @@ func (h *approvals) list(c echo.Context) error {
 	}
 	if q.ThreadID != "" {
 		s, err := h.store.SessionByExternalID(ctx, in, q.ThreadID)
+		if errors.Is(err, store.ErrNotFound) {
+			var a store.Access
+			a, err = h.store.Access(ctx, auth.From(ctx).Principal, store.AccessBy{SessionID: q.ThreadID})
+			s = a.Session
+		}
 		if err != nil {
 			return err
 		}

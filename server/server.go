@@ -47,10 +47,14 @@ type Config struct {
 	CheckURL func(string) error
 	// Links are the signed links to one decision; nil takes none.
 	Links *link.Book
+	// NoPage leaves the page at "/" out.
+	NoPage bool
 	// Webhooks are the channels that talk by signed POSTs; see Carry.
 	Webhooks Webhooks
 	// Audit keeps refused attempts, sign-ins and controls; nil keeps none.
 	Audit *audit.Log
+	// PublicURL is where people reach this server; "" is wherever a request comes in.
+	PublicURL string
 	// Gateway is /ws/agent, which knows its own callers; nil is none.
 	Gateway http.Handler
 }
@@ -152,7 +156,8 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
 		&capabilities{agents: cfg.Sessions.Agents(), version: cfg.Version},
 		chats,
-		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in, audit: cfg.Audit},
+		&shares{threads: chats, sessions: cfg.Sessions, store: cfg.Store, in: in},
+		&threadControl{threads: chats, sessions: cfg.Sessions, store: cfg.Store, control: cfg.Controller, in: in, audit: cfg.Audit},
 		&proxyList{known: deeds.known, control: cfg.Controller, deeds: deeds},
 		&proxyControl{threads: chats, known: deeds.known, control: cfg.Controller, in: in, deeds: deeds},
 		&agentSocket{gateway: cfg.Gateway},
@@ -169,13 +174,14 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&toolCalls{sessions: cfg.Sessions, in: in},
 		newDecisionLinks(cfg, in),
 		&session{auth: cfg.Auth, in: in, audit: cfg.Audit},
+		&signIn{auth: cfg.Auth, sessions: cfg.Sessions, in: in, public: cfg.PublicURL, log: cfg.Logger},
 		newTokens(cfg, in),
 		&serviceAccounts{registry: cfg.Auth.Registry(), in: in},
 		newHealth(cfg.Store, draining),
 		&metricsPage{metrics: cfg.Metrics},
 		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions},
 		&openAPI{},
-		&page{},
+		&page{off: cfg.NoPage},
 	}
 }
 

@@ -38,6 +38,8 @@ const (
 	TokenRevoked      = "token.revoked"
 	AccessRefused     = "access.refused" // a request without a credential, or of one without the right
 	KeyBegun          = "audit.key_begun"
+	ShareCreated      = "share.created" // or its rights changed
+	ShareRemoved      = "share.removed"
 
 	ProxyControlled      = "proxy.controlled" // what its agents run in was changed, or asked to be
 	ProxyRemoved         = "proxy.removed"
@@ -61,17 +63,17 @@ func OfProxy(id string) Subject { return Subject{"proxy", id} }
 // OfGrant is a Grant as a Subject.
 func OfGrant(id string) Subject { return Subject{"grant", id} }
 
+// OfThread is a thread as a Subject, by our id of its Session.
+func OfThread(sessionID string) Subject { return Subject{"thread", sessionID} }
+
+// OfUser is a user of the tenant as a Subject.
+func OfUser(user string) Subject { return Subject{"user", user} }
+
 // OfDelegation is a standing Delegation as a Subject.
 func OfDelegation(id string) Subject { return Subject{"delegation", id} }
 
 // OfAgent is an Agent as a Subject.
 func OfAgent(id string) Subject { return Subject{"agent", id} }
-
-// OfThread is a Session as a Subject, by our id.
-func OfThread(id string) Subject { return Subject{"thread", id} }
-
-// OfUser is a person, or the user that a token is for, as a Subject.
-func OfUser(id string) Subject { return Subject{"user", id} }
 
 // OfToken is a token as a Subject, by its public id, never by itself.
 func OfToken(id string) Subject { return Subject{"token", id} }
