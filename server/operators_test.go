@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/bridge"
 	"aqueduct/bridge/proxies"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -115,5 +117,35 @@ func TestS23NoTenantOperates(t *testing.T) {
 	}
 	if asked := p.control.(*fakeControl).asked; len(asked) != 0 {
 		t.Error(asked)
+	}
+}
+
+// TestS21RunTokenDecidesNothing: an agent that shows its token, in whatever place, does not decide about itself, nor where
+// nobody needs a token; its question stays open.
+func TestS21RunTokenDecidesNothing(t *testing.T) {
+	t.Parallel()
+	asks := func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []bridge.Answer) {
+		if len(answers) == 0 {
+			say(permission("q1"))
+		}
+	}
+	for name, p := range map[string]plan{"none": {}, "token": {auth: static(t)}} {
+		h := newHouseWith(t, asks, p)
+		if got := h.do("POST", "/api/agui/chat", inputBody("T", "R", "go"), "Authorization", "Bearer "+goodToken); got.status != 200 {
+			t.Fatal(got.body)
+		}
+		path, token := "/api/approvals/"+h.question()+"/decision", h.agent.last().RunToken
+		for place, try := range map[string]func() answer{
+			"Authorization":      func() answer { return h.do("POST", path, `{"approved":true}`, "Authorization", "Bearer "+token) },
+			"without the scheme": func() answer { return h.do("POST", path, `{"approved":true}`, "Authorization", token) },
+			"cookie":             func() answer { return h.do("POST", path, `{"approved":true}`, "Cookie", "aqueduct_session="+token) },
+			"query":              func() answer { return h.do("POST", path+"?token="+token, `{"approved":true}`) },
+			"another header":     func() answer { return h.do("POST", path, `{"approved":true}`, "X-Aqueduct-Run-Token", token) },
+			"session":            func() answer { return h.do("POST", "/api/session", `{"token":"`+token+`"}`) },
+		} {
+			if got := try(); got.status != 401 && !(place == "session" && name == "none" && got.status < 300) {
+				t.Errorf("%s, %s: %d %s", name, place, got.status, got.body)
+			}
+		}
 	}
 }

@@ -33,6 +33,8 @@ var registerFailures = brake.Rate{PerSecond: 0.1, Burst: 10}
 type ProxyAccess struct {
 	// Keys sign and check them. They are asked for when a proxy comes: a server without proxies needs no key.
 	Keys func() (*auth.Keys, error)
+	// Admit refuses a proxy's own token that was revoked; nil refuses none.
+	Admit func(context.Context, store.Credential) error
 	// Reserved reports ids that no proxy gets a token for here: those of agents that are behind no proxy elsewhere. nil is none.
 	Reserved func(id string) bool
 	// Now is the clock of the brake on failures; nil is the real one.
@@ -135,9 +137,15 @@ func (h *proxyRegister) issue(c echo.Context) (token, id string, err error) {
 	header := c.Request().Header
 	bootstrap, own := header.Values(headerBootstrap), header.Values("Authorization")
 	if len(own) > 0 && len(bootstrap) == 0 {
-		claims, err := keys.Proxy(c.Request())
+		claims, credential, err := keys.ProxyCredential(c.Request())
+		if err == nil && h.access.Admit != nil {
+			err = h.access.Admit(c.Request().Context(), credential)
+		}
+		if errors.Is(err, auth.ErrBadCredential) || errors.Is(err, auth.ErrNoCredential) {
+			err = unauthorizedProxy()
+		}
 		if err != nil {
-			return "", "", unauthorizedProxy()
+			return "", claims.ProxyID, err
 		}
 		return h.renew(c, keys, claims)
 	}

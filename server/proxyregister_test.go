@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -73,6 +74,13 @@ func TestS05RegisteredProxyIsLetIn(t *testing.T) {
 	}
 	if list := h.audited("local"); len(list) != 2 || !strings.HasPrefix(list[0], "proxy.registered mac.local:1 by system ") || !strings.Contains(list[0], "127.0.0.1") {
 		t.Error(list)
+	}
+	// One that was revoked is not renewed.
+	revoked := registers(keys)
+	revoked.Admit = func(context.Context, store.Credential) error { return auth.ErrTokenRevoked }
+	strict := newHouseWith(t, saysN(1), plan{proxies: revoked})
+	if got := strict.do("POST", registerPath, `{"proxyId":"mac.local:1"}`, "Authorization", "Bearer "+token); got.status != http.StatusUnauthorized {
+		t.Errorf("a revoked token: %d %s", got.status, got.body)
 	}
 	// And nothing else.
 	for _, credential := range []string{token, own.Bootstrap} {

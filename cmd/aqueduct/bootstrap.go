@@ -40,7 +40,7 @@ func (c *tokenBootstrapCmd) Run(to output) error {
 
 // proxyAccess is how proxies elsewhere get their tokens. Ids of agents that this server runs or calls itself are nobody's:
 // a proxy serves the agent of its id where its token names none.
-func (s *serveCmd) proxyAccess() *server.ProxyAccess {
+func (s *serveCmd) proxyAccess(registry *auth.Registry) *server.ProxyAccess {
 	var reserved []string
 	if s.Demo {
 		reserved = append(reserved, demoID)
@@ -52,6 +52,7 @@ func (s *serveCmd) proxyAccess() *server.ProxyAccess {
 		reserved = append(reserved, a.id)
 	}
 	return &server.ProxyAccess{
+		Admit:    registry.Admit,
 		Keys:     (&lateKeys{flag: s.ACP.Key}).file,
 		Reserved: func(id string) bool { return slices.Contains(reserved, id) },
 	}

@@ -25,6 +25,9 @@ while read -r line; do
     cp DATA/token copied 2>/dev/null && got="$got read:copy"
     ln DATA/token linked 2>/dev/null && head -c 1 linked >/dev/null 2>&1 && got="$got read:link"
     kill -0 PID 2>/dev/null && got="$got signals"
+    got="$got api:$(curl -s -o /dev/null -w '%{http_code}' "$AQUEDUCT_BASE_URL/api/approvals")"
+    got="$got tools:$(curl -s -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $AQUEDUCT_TOKEN" "$AQUEDUCT_BASE_URL/v1/tools")"
+    got="$got own:$(curl -s -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $AQUEDUCT_TOKEN" "$AQUEDUCT_BASE_URL/api/approvals")"
     echo x > made && echo y > "$TMPDIR/made$$" && got="$got works:$(pwd) uid:$(id -u)"
     echo "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"$got\"}}}}"
     echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"stopReason\":\"end_turn\"}}" ;;
@@ -33,7 +36,7 @@ done
 `
 
 // TestS21AgentReadsNoSecret: a real process that runs as an agent tries the token, key and database files and the server's
-// environment and memory, by each means there is. Without one it gets them all, which shows that the trying works.
+// environment and memory, and the API without a token, by each means there is. Without one it gets them all, which shows that the trying works.
 func TestS21AgentReadsNoSecret(t *testing.T) {
 	root := t.TempDir()
 	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
@@ -70,29 +73,30 @@ func TestS21AgentReadsNoSecret(t *testing.T) {
 		flags []string
 		reads bool
 		uid   int
+		api   int // what a request without a token gets
 	}
 	cases := map[string]means{
-		"nothing": {flags: []string{"--acp-confine", "off", "--acp-cwd", work}, reads: true, uid: os.Geteuid()},
+		"nothing": {flags: []string{"--auth", "none", "--acp-confine", "off", "--acp-cwd", work}, reads: true, uid: os.Geteuid(), api: 200},
 	}
 	if proxy.LandlockWorks() {
-		cases["landlock"] = means{flags: []string{"--acp-confine", "require", "--acp-cwd", work}, uid: os.Geteuid()}
-		cases["landlock, workspaces"] = means{flags: []string{"--acp-confine", "require", "--acp-cwd", work, "--acp-workspaces", filepath.Join(root, "spaces")}, uid: os.Geteuid()}
+		cases["landlock"] = means{flags: []string{"--acp-confine", "require", "--acp-cwd", work}, uid: os.Geteuid(), api: 401}
+		cases["landlock, workspaces"] = means{flags: []string{"--acp-confine", "require", "--acp-cwd", work, "--acp-workspaces", filepath.Join(root, "spaces")}, uid: os.Geteuid(), api: 401}
 	} else {
 		t.Log("not tried: this kernel has no Landlock")
 	}
 	const nobody = 65534
 	if os.Geteuid() == 0 {
-		cases["user"] = means{flags: []string{"--acp-user", "nobody", "--acp-cwd", work}, uid: nobody}
-		cases["user, workspaces"] = means{flags: []string{"--acp-user", "nobody", "--acp-cwd", work, "--acp-workspaces", filepath.Join(root, "owned")}, uid: nobody}
+		cases["user"] = means{flags: []string{"--auth", "none", "--acp-user", "nobody", "--acp-cwd", work}, uid: nobody, api: 401}
+		cases["user, workspaces"] = means{flags: []string{"--acp-user", "nobody", "--acp-cwd", work, "--acp-workspaces", filepath.Join(root, "owned")}, uid: nobody, api: 401}
 	} else if _, err := proxy.LookupUser("nobody"); err == nil {
 		t.Error("another than root can switch users")
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			args := append([]string{"--auth", "none", "--database", "sqlite:" + db, "--signing-key-file", key, "--acp-env", "GIVEN_KEY", "--acp", "code=" + agent}, c.flags...)
+			args := append([]string{"--database", "sqlite:" + db, "--signing-key-file", key, "--acp-env", "GIVEN_KEY", "--acp", "code=" + agent}, c.flags...)
 			r := start(t, args...)
 			_, said := r.post("/api/agui/chat", `{"messages":[{"id":"u","role":"user","content":"hi"}]}`)
-			for _, want := range []string{"works:", fmt.Sprintf("uid:%d", c.uid), "env:HARMLESS", "env:GIVEN_KEY", "env:AQUEDUCT_TOKEN", "env:AQUEDUCT_BASE_URL"} {
+			for _, want := range []string{"works:", fmt.Sprintf("uid:%d", c.uid), "env:HARMLESS", "env:GIVEN_KEY", "env:AQUEDUCT_TOKEN", "env:AQUEDUCT_BASE_URL", fmt.Sprintf("api:%d", c.api), "tools:200", "own:401"} {
 				if !strings.Contains(said, want) {
 					t.Errorf("%s is not in %s", want, said)
 				}

@@ -158,8 +158,12 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		driving.run("webhooks", r.notify.Run)
 		driving.run("channels", r.handler.Carry)
 	}
+	handler, err := s.withoutAgents(r.handler, log)
+	if err != nil {
+		return err
+	}
 	srv := &http.Server{
-		Handler: r.handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
+		Handler: handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ConnContext: r.handler.ConnContext,
 	}
 	listeners := []net.Listener{s.Transport.over(r.handler.Listener(ln))}
@@ -232,7 +236,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
 		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks, PublicURL: s.Notify.PublicURL,
-		Controller: r.gateway, Gateway: r.gateway, Proxies: s.proxyAccess(), Hints: r.hints, Audit: r.audit, NoPage: s.Surface.NoPage,
+		Controller: r.gateway, Gateway: r.gateway, Proxies: s.proxyAccess(r.registry), Hints: r.hints, Audit: r.audit, NoPage: s.Surface.NoPage,
 	})
 	return r, err
 }

@@ -118,6 +118,9 @@ func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
 	if token, ok := bearerToken(r.Header.Values("Authorization")); ok && (strings.HasPrefix(token, store.RunTokenPrefix) || saysProxy(token)) {
 		return Caller{}, ErrTokenType // good for its own tools or socket only, though nobody else need show anything
 	}
+	if showsRunToken(r) {
+		return Caller{}, ErrTokenType
+	}
 	if a.open {
 		// The listener was checked at the start; this holds for whoever mounts the handler
 		// on another one.
