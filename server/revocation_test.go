@@ -339,6 +339,29 @@ func TestS14RevokeAllOfAUser(t *testing.T) {
 			if a := f.do("GET", "/api/threads", "", bearerOf(bob)...); a.status != 200 {
 				t.Errorf("another user's: %+v", a)
 			}
+			// Who runs the installation sees and revokes those of every tenant; nobody else names another.
+			ops := issue(t, f.keys, auth.Claims{Type: auth.TypeOperator, UserClaims: auth.UserClaims{User: "ops"}}, time.Hour)
+			bobs := f.jti(bearerOf(bob)...)
+			for name, c := range map[string]struct {
+				token, path string
+				want        int
+			}{
+				"an operator": {ops, "/api/tokens?tenant=acme", 200}, "an operator, of the installation": {ops, "/api/tokens?installation=true", 200},
+				"another's admin": {elsewhere, "/api/tokens?tenant=acme", 404}, "an admin": {boss, "/api/tokens?installation=true", 404},
+			} {
+				if a := f.do("GET", c.path, "", bearerOf(c.token)...); a.status != c.want || c.want == 200 && strings.Contains(a.body, bobs) != strings.Contains(c.path, "acme") {
+					t.Errorf("%s lists %s: %+v", name, c.path, a)
+				}
+			}
+			if a := f.do("DELETE", "/api/tokens?user=bob&tenant=acme", "", bearerOf(elsewhere)...); a.status != 404 {
+				t.Errorf("another tenant's admin: %+v", a)
+			}
+			if a := f.do("DELETE", "/api/tokens/"+bobs, "", bearerOf(ops)...); a.status != 204 {
+				t.Errorf("an operator revokes: %+v", a)
+			}
+			if a := f.there.do("GET", "/api/threads", "", bearerOf(bob)...); a.status != 401 {
+				t.Errorf("revoked by an operator: %+v", a)
+			}
 			if a := f.do("GET", "/api/audit?limit=100", "", bearerOf(boss)...); !strings.Contains(a.body, `"token.revoked_all"`) || strings.Contains(a.body, used) {
 				t.Errorf("%+v", a)
 			}
