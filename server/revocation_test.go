@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -409,6 +410,45 @@ func TestS14SignOutEndsTheSession(t *testing.T) {
 			t.Errorf("%s: the stream ended well", name)
 		}
 	}
+}
+
+// TestS14RetiredKeyEndsWhatIsOpen: when a signing key is retired, what its tokens have open ends, and what a newer key's have
+// does not.
+func TestS14RetiredKeyEndsWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	old, next := auth.NewKey(), auth.NewKey()
+	before, err := auth.NewKeys(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := auth.NewKeys(next, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := auth.NewKeys(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inForce atomic.Pointer[auth.Keys]
+	inForce.Store(both)
+	h := newHouseWith(t, saysN(1), plan{auth: static(t).WithLateKeys(func() (*auth.Keys, error) { return inForce.Load(), nil }), revoke: true})
+	open := func(keys *auth.Keys) *http.Response {
+		token := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada"}}, time.Hour)
+		return h.open(h.request("GET", "/api/approvals", "", append(bearerOf(token), "Accept", "text/event-stream")...)).resp
+	}
+	retired, stays := open(before), open(both)
+	cut := make(chan error, 1)
+	go func() { cut <- untilCut(stays)() }()
+	began := time.Now()
+	inForce.Store(after)
+	t.Logf("the stream ended %.1f s after its key was retired", ended(t, began, map[string]func() error{"the stream": untilCut(retired)}).Seconds())
+	select {
+	case err := <-cut:
+		t.Errorf("the stream of the newer key ended: %v", err)
+	default:
+	}
+	_ = stays.Body.Close()
+	<-cut
 }
 
 func bearerOf(token string) []string { return []string{"Authorization", "Bearer " + token} }
