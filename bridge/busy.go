@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/inbox"
+	"aqueduct/internal/schema"
 	"aqueduct/store"
 )
 
@@ -128,7 +129,10 @@ type taking struct {
 	settled []inbox.Settled
 }
 
-func (k *taking) try(ctx context.Context) error {
+// try makes one attempt. Answers are checked against their schemas between two transactions.
+func (k *taking) try(ctx context.Context) error { return schema.Outside(ctx, k.tryChecked) }
+
+func (k *taking) tryChecked(ctx context.Context) error {
 	take := func(tx store.Tx) (err error) {
 		in := intake{s: k.s, tx: tx, req: k.req, last: k.last}
 		k.reply, k.rung, err = in.take(ctx)

@@ -13,6 +13,9 @@ const (
 	CodeStateInvalid     = "invalid_state"
 	CodeStateTooLarge    = "state_too_large"
 	CodeRunTooLarge      = "run_too_large"
+	CodeThreadTooLarge   = "thread_too_large"
+	CodeTenantTooLarge   = "tenant_too_large"
+	CodeTooManyQuestions = "too_many_questions"
 	CodeInternal         = "internal_error"
 	CodeOwnerUnavailable = "owner_unavailable"
 )
@@ -59,4 +62,5 @@ const (
 	RefusedUnknownOption  = "unknown_option"
 	RefusedInvalidAnswer  = "invalid_answer"
 	RefusedTooManyStreams = "too_many_streams"
+	RefusedTooManyTurns   = "too_many_turns"
 )

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"aqueduct/agui"
 	"aqueduct/bridge/inbox"
@@ -16,6 +17,11 @@ import (
 func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 	if err := req.check(); err != nil {
 		return Reply{}, err
+	}
+	if req.prompts() {
+		if err := s.mayPrompt(ctx, req.Principal); err != nil {
+			return Reply{}, err
+		}
 	}
 	k := taking{s: s, req: req}
 	err := k.patiently(ctx)
@@ -30,6 +36,11 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 		s.cfg.Bell.Ring(reply.Session.ID)
 	}
 	return reply, nil
+}
+
+// prompts reports whether the request can begin a Turn.
+func (req *ChatRequest) prompts() bool {
+	return !req.JoinOnly && len(req.Answers) == 0 && slices.ContainsFunc(req.Messages, func(m agui.Message) bool { return m.Role == agui.RoleUser })
 }
 
 func (req *ChatRequest) check() error {

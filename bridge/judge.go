@@ -100,7 +100,7 @@ func (j judged) answer() (Answer, bool) {
 			options = append(options, inbox.Option(o))
 		}
 	}
-	a := Answer{UpstreamID: j.q.UpstreamID, Kind: AskPermission, Status: "resolved"}
+	a := Answer{UpstreamID: j.q.UpstreamID, Fingerprint: j.q.Fingerprint(), Kind: AskPermission, Status: "resolved"}
 	switch j.verdict.Action {
 	case policy.Allow:
 		var ok bool

@@ -102,7 +102,7 @@ func (t *turn) proceed(ctx context.Context) error {
 
 func answerTo(q inbox.Question) Answer {
 	status, payload := inbox.Heard(q)
-	a := Answer{UpstreamID: q.Call.UpstreamID, Kind: AskPermission, Status: status, Payload: payload}
+	a := Answer{UpstreamID: q.Call.UpstreamID, Fingerprint: q.Fingerprint(), Kind: AskPermission, Status: status, Payload: payload}
 	switch {
 	case q.ClientTool():
 		a.Kind = AskClientTool

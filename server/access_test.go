@@ -275,3 +275,14 @@ func TestServiceAccount(t *testing.T) {
 		t.Errorf("%s", a.body)
 	}
 }
+
+// accessCases are the refusals of those who lack a role.
+func accessCases(t *testing.T, cases map[string]func() answer) {
+	h, _, callers := organisation(t, saysN(1))
+	cases["role_required"] = func() answer {
+		return h.do("POST", "/api/approvals/x/decision", `{"approved":true}`, bearerOf(callers["a"])...)
+	}
+	cases["wider_than_own"] = func() answer {
+		return h.do("POST", "/api/service_accounts", `{"name":"x","roles":["approver"]}`, bearerOf(callers["m"])...)
+	}
+}

@@ -5,6 +5,7 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/inbox"
+	"aqueduct/internal/schema"
 )
 
 // Code is one thing that can go wrong, under a name that stays. The same name is the code
@@ -95,11 +96,19 @@ func Codes() []Code {
 		{inbox.PolicyBlocks, http.StatusForbidden, "The policy in force blocks the call. It can only be rejected."},
 		{inbox.EditRefused, http.StatusUnprocessableEntity, "The arguments may not be changed, or not to these."},
 		{bridge.RefusedUnknownOption, http.StatusUnprocessableEntity, "The question offered no such option."},
+		{schema.CodeTooLarge, http.StatusUnprocessableEntity, "A JSON Schema is larger than 64 KiB."},
+		{schema.CodeInvalid, http.StatusUnprocessableEntity, "A JSON Schema is not one, or is nested too deep."},
+		{schema.CodeReference, http.StatusUnprocessableEntity, "A JSON Schema refers to something outside of itself."},
+		{schema.CodeTooComplex, http.StatusUnprocessableEntity, "A JSON Schema has more than 10 000 nodes with its references followed, or refers to itself for the same value."},
+		{schema.CodePattern, http.StatusUnprocessableEntity, "A regular expression of a JSON Schema is too large, or RE2 does not know it."},
+		{schema.CodeValueTooComplex, http.StatusUnprocessableEntity, "A value is too large, or too expensive to check against its schema."},
 		{bridge.RefusedInvalidAnswer, http.StatusUnprocessableEntity, "The answer does not fit the question."},
 		{bridge.ControlNotOffered, http.StatusUnprocessableEntity, "The thread's agent does not offer that."},
 		{bridge.ControlUnsupported, http.StatusUnprocessableEntity, "The thread's agent does not know how."},
 		{codeTooManyRequests, http.StatusTooManyRequests, "Too many of these in a short time. Retry-After says when to try again."},
 		{codeTooManyTries, http.StatusTooManyRequests, "Too many credentials from this address were refused. Retry-After says when to try again."},
+		{bridge.RefusedTooManyTurns, http.StatusTooManyRequests, "This user has too many turns under way."},
+		{bridge.CodeTooManyQuestions, http.StatusTooManyRequests, "Too many questions of the turn, or of the user, are open."},
 		{codeTooManySockets, http.StatusTooManyRequests, "This user has too many WebSockets open."},
 		{codeUpgrade, http.StatusUpgradeRequired, "The route is a WebSocket."},
 		{bridge.ControlFailed, http.StatusBadGateway, "The agent, or its proxy, said no."},
@@ -121,6 +130,8 @@ func Codes() []Code {
 		{bridge.CodeStateInvalid, 0, "A change of the state does not apply; in a state_not_applied event only."},
 		{bridge.CodeStateTooLarge, http.StatusRequestEntityTooLarge, "The state is larger than 256 KiB; in a state_not_applied event: it would be with the change."},
 		{bridge.CodeRunTooLarge, 0, "The agent said more than one answer may hold."},
+		{bridge.CodeThreadTooLarge, 0, "The thread holds as much as one may. Go on in a new one."},
+		{bridge.CodeTenantTooLarge, 0, "The threads of the tenant hold as much as they may."},
 		{"agent_error", 0, "The agent reported an error and gave no code of its own."},
 		// bridge/httpagent's, which this room does not import; a test compares.
 		{"upstream_unreachable", 0, "The agent could not be reached."},

@@ -107,6 +107,7 @@ func (m *Metrics) Meter() bridge.Meter {
 			m.turnsActive.WithLabelValues(status).Observe(active.Seconds())
 		},
 		Settled:  m.questionSettled,
+		Limited:  m.limits.refused,
 		Stranded: m.stranded.Inc,
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/tools"
+	"aqueduct/internal/schema"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
@@ -111,6 +112,10 @@ func (h *toolRegistry) register(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	t, err := d.Tool(auth.From(ctx).Principal.Tenant, store.ToolFromAPI, h.checkURL)
+	var bad *schema.Error
+	if errors.As(err, &bad) {
+		return refuse(bad.Code, bad.Message)
+	}
 	if errors.Is(err, tools.ErrDefinition) {
 		return refuse(codeInvalidBody, err.Error())
 	}

@@ -53,6 +53,8 @@ const UpstreamNone = "-"
 // TurnReader reads Turns.
 type TurnReader interface {
 	Turn(ctx context.Context, in Scope, id string) (Turn, error)
+	// CountActiveTurns counts the Turns that are QUEUED or RUNNING; it stops at most.
+	CountActiveTurns(ctx context.Context, in Scope, most int) (int, error)
 	// ActiveTurn is the oldest Turn of the Session that is RUNNING or paused, else the
 	// oldest QUEUED one; ErrNotFound when all are over.
 	ActiveTurn(ctx context.Context, in Scope, sessionID string) (Turn, error)

@@ -15,6 +15,8 @@ const (
 	ApprovalExpired   = "approval.expired"
 	ApprovalCancelled = "approval.cancelled" // with its Turn, by its Agent, or because that is gone
 	ApprovalDelegated = "approval.delegated"
+	// ApprovalChanged: the agent asked under the same id for something else.
+	ApprovalChanged   = "approval.arguments_changed"
 	ApprovalRefused   = "approval.refused" // a decision of somebody who may not make it
 	GrantCreated      = "grant.created"
 	GrantUsed         = "grant.used"

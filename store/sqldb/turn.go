@@ -44,6 +44,14 @@ func (r *Reader) ActiveTurn(ctx context.Context, in store.Scope, sessionID strin
 	return one(ctx, r, scanTurn, q.sql.String(), q.args...)
 }
 
+// CountActiveTurns implements store.TurnReader. The longer list of states is that of the partial index.
+func (r *Reader) CountActiveTurns(ctx context.Context, in store.Scope, most int) (int, error) {
+	q := selecting("SELECT 1 FROM turns t JOIN sessions s ON s.session_id = t.session_id", in)
+	q.raw(` AND t.status IN ('QUEUED', 'RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')
+		AND t.status NOT IN ('PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL') LIMIT `).bind(int64(most))
+	return count(ctx, r, q)
+}
+
 // AgentsOfSession implements store.TurnReader.
 func (r *Reader) AgentsOfSession(ctx context.Context, in store.Scope, sessionID string) ([]string, error) {
 	q := selecting("SELECT DISTINCT t.root_agent_id FROM turns t JOIN sessions s ON s.session_id = t.session_id", in)

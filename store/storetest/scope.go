@@ -201,6 +201,21 @@ func (w *world) reads(f full) map[string]sees {
 		"OpenToolCalls": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.OpenToolCalls(ctx, in, session))
 		},
+		"CountWaiting": func(r store.Reader, in store.Scope) (bool, error) {
+			n, err := r.CountWaiting(ctx, in, "", 10)
+			return n > 0, err
+		},
+		"CountActiveTurns": func(r store.Reader, in store.Scope) (bool, error) {
+			n, err := r.CountActiveTurns(ctx, in, 10)
+			return n > 0, err
+		},
+		"EventBytes": func(r store.Reader, in store.Scope) (bool, error) {
+			n, err := r.EventBytes(ctx, in, session)
+			if errors.Is(err, store.ErrNotFound) {
+				err = nil
+			}
+			return n > 0, err
+		},
 		"ExpiringToolCalls": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ExpiringToolCalls(ctx, in, 10))
 		},
