@@ -451,4 +451,27 @@ func TestS14RetiredKeyEndsWhatIsOpen(t *testing.T) {
 	<-cut
 }
 
+// TestS14RevokedUsersLink: a link to one decision goes with all else that its approver had; its page, opened before, decides nothing.
+func TestS14RevokedUsersLink(t *testing.T) {
+	t.Parallel()
+	h, id := linkHouse(t, plan{})
+	path := h.link()
+	page, nonce := h.visit(path)
+	if page.status != 200 || nonce == "" {
+		t.Fatal(page)
+	}
+	if err := h.store.InTx(t.Context(), func(tx store.Tx) error {
+		_, err := tx.RevokeCredentials(t.Context(), "local", "local", "boss", time.Now())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := h.visit(path); again.status != 404 {
+		t.Errorf("the page: %d", again.status)
+	}
+	if got := h.click(path, nonce, id+":0"); got.status != 404 || !h.pending(id) {
+		t.Errorf("the click: %d %s", got.status, got.body)
+	}
+}
+
 func bearerOf(token string) []string { return []string{"Authorization", "Bearer " + token} }
