@@ -10,6 +10,10 @@ export HOME := $(shell mktemp -d)
 endif
 
 STATICCHECK_VERSION := v0.8.2
+GOVULNCHECK_VERSION := v1.1.4
+CYCLONEDX_VERSION := v1.9.0
+# What bin/aqueduct may weigh, stripped of its symbols: 40 MB.
+BINARY_MOST := 40000000
 FUZZTIME ?= 3s
 BENCHTIME ?= 1s
 # How many schedules of contenders for one question TestToolRaces runs on each database in
@@ -22,14 +26,19 @@ AQUEDUCT_CHAOS ?= 10m
 # variable, in "make test", it has 200.
 AQUEDUCT_FUZZ_STREAMS ?= 20000
 
-.PHONY: help build run test test-go test-faults test-judges test-agents test-sdk lint fuzz soak bench clean \
-	setup setup-postgres setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit
+.PHONY: help build sbom run test test-go test-faults test-judges test-agents test-sdk lint fuzz soak bench clean \
+	setup setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 build: ## build bin/aqueduct, one static program
-	CGO_ENABLED=0 go build -trimpath -o bin/aqueduct ./cmd/aqueduct
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/aqueduct ./cmd/aqueduct
+	@size=$$(wc -c < bin/aqueduct); if [ $$size -gt $(BINARY_MOST) ]; then echo "bin/aqueduct has $$size bytes, more than $(BINARY_MOST)" >&2; exit 1; fi
+
+sbom: ## write bin/aqueduct.cdx.json, the modules that the program is made of (CycloneDX)
+	@mkdir -p bin
+	go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_VERSION) app -json -licenses -output bin/aqueduct.cdx.json -main cmd/aqueduct .
 
 run: build ## build and start it with the demo agent on http://127.0.0.1:8080
 	bin/aqueduct serve --demo
@@ -47,8 +56,8 @@ test-faults: setup-postgres ## the program killed, frozen, cut off and misled
 	go test -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 # Two packages at a time: most of what they do is to wait for a page. What they time is a ratio, or a page's own work.
-test-judges: setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
-	go test -p 2 -count=1 -timeout 20m -v ./test/judges ./test/chats ./test/agents ./test/goclients ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+test-judges: setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
+	go test -p 2 -count=1 -timeout 20m -v ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat
 	go test -count=1 -timeout 10m -v ./test/agents | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
@@ -56,13 +65,14 @@ test-agents: setup-judges setup-agents ## real ACP agents with a scripted model,
 test-sdk: ## sdk/python with the system's python3, and its example behind the program
 	go test -count=1 -timeout 5m -v ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
-lint: ## gofmt, go vet, staticcheck
+lint: ## gofmt, go vet, staticcheck, govulncheck where its database can be reached
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted" >&2; exit 1; fi
 	go vet ./...
 	go vet -tags failpoints ./bridge/...
 	@scripts/need-staticcheck $(STATICCHECK_VERSION)
 	bin/tools/staticcheck-$(STATICCHECK_VERSION) ./...
+	@scripts/vulncheck $(GOVULNCHECK_VERSION)
 
 fuzz: ## every fuzz target for FUZZTIME (3s)
 	@scripts/fuzz $(FUZZTIME)
@@ -76,7 +86,7 @@ bench: setup-postgres ## what keeping everything costs against a bare relay, the
 	go test -run '^$$' -bench 'Flood|ACP|Size' -benchtime 1x -timeout 30m -v ./test/bench
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /test/)
 
-setup: setup-postgres setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit ## install what the tests need and is missing
+setup: setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit ## install what the tests need and is missing
 
 setup-postgres: ## a PostgreSQL server, and a pooler before it
 	@scripts/need-postgres
@@ -91,6 +101,9 @@ setup-proxies: ## nginx and Caddy
 
 setup-judges: ## the npm packages of test/judges
 	@scripts/need-npm test/judges
+
+setup-oidc: ## the npm packages of test/oidc: an OpenID provider
+	@scripts/need-npm test/oidc
 
 setup-agents: ## the npm packages of test/agents: real ACP agents
 	@scripts/need-npm test/agents

@@ -11,6 +11,7 @@ import (
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/tools"
 	"aqueduct/bridge/trace"
+	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -63,7 +64,7 @@ func (s *Sessions) InvokeTool(ctx context.Context, token string, req ToolRequest
 		return store.ToolCall{}, ErrForeignRun
 	}
 	return s.cfg.Tools.Invoke(ctx, tools.Request{
-		TurnID: turnID, Session: from.session, Trace: from.trace, By: inbox.Prompter(from.session, from.roles), Name: req.Name, Args: req.Args, Key: req.Key, CallID: req.CallID, Timeout: req.Timeout,
+		TurnID: turnID, Session: from.session, Trace: from.trace, By: from.by, Name: req.Name, Args: req.Args, Key: req.Key, CallID: req.CallID, Timeout: req.Timeout,
 		Declared: func(ctx context.Context, r store.Reader) (map[string]json.RawMessage, error) {
 			return declared(ctx, r, turnID)
 		},
@@ -85,7 +86,7 @@ func (s *Sessions) callSite(ctx context.Context, token string) (turnID string, f
 	}
 	session, err := s.cfg.Store.Session(ctx, store.System(), turn.SessionID)
 	of, _ := trace.Parse(turn.Traceparent, turn.Tracestate)
-	return turn.ID, caller{session: answering(session, turn), roles: turn.Roles, trace: of}, err
+	return turn.ID, caller{session: answering(session, turn), by: inbox.Prompter(session, turn), trace: of}, err
 }
 
 // AgentOf is the principal whose Agent shows the token: a run token, or a session token.
@@ -106,8 +107,8 @@ type callers struct {
 
 type caller struct {
 	session store.Session
-	roles   []byte // of who prompted
-	hash    []byte // of the run token
+	by      policy.Principal // who prompted
+	hash    []byte           // of the run token
 	trace   trace.Context
 }
 
@@ -119,7 +120,7 @@ func (c *callers) add(t *turn, token string) {
 	if c.byTurn == nil {
 		c.byTurn = make(map[string]caller)
 	}
-	c.byTurn[t.row.ID] = caller{session, t.row.Roles, runTokenHash(token), t.span()}
+	c.byTurn[t.row.ID] = caller{session, inbox.Prompter(t.s.row, t.row), runTokenHash(token), t.span()}
 }
 
 func (c *callers) remove(turnID string) {
@@ -160,7 +161,7 @@ func (s *Sessions) ToolCallOf(ctx context.Context, token, id string) (store.Tool
 	if err != nil {
 		return store.ToolCall{}, err
 	}
-	call, err := s.cfg.Store.ToolCall(ctx, store.System(), id)
+	call, err := s.cfg.Store.ToolCall(store.WithOriginals(ctx), store.System(), id)
 	_, wide := sessionOfToken(token)
 	if err == nil && call.TurnID != turn.ID && (!wide || call.SessionID != turn.SessionID) {
 		return store.ToolCall{}, store.ErrNotFound
@@ -170,6 +171,7 @@ func (s *Sessions) ToolCallOf(ctx context.Context, token, id string) (store.Tool
 
 // WaitTool is ToolCallOf, as soon as the call has ended or when the time is over.
 func (s *Sessions) WaitTool(ctx context.Context, token, id string, timeout time.Duration) (store.ToolCall, error) {
+	ctx = store.WithOriginals(ctx) // the agent gets what its tool said
 	if call, err := s.ToolCallOf(ctx, token, id); err != nil || call.Status.Terminal() {
 		return call, err
 	}

@@ -19,6 +19,7 @@ type Code struct {
 // Codes of the server itself. bridge and the agents' protocols have theirs.
 const (
 	codeInvalidBody     = "invalid_body"
+	codeAmbiguousMember = "ambiguous_member"
 	codeInvalidQuery    = "invalid_query"
 	codeInvalidCursor   = "invalid_cursor"
 	codeInvalidVersion  = "unsupported_protocol_version"
@@ -52,6 +53,7 @@ const (
 // internal_error.
 func Codes() []Code {
 	return []Code{
+		{codeAmbiguousMember, http.StatusBadRequest, "A member of the body is spelled in another case than the route takes it, or stands twice."},
 		{codeInvalidBody, http.StatusBadRequest, "The body is not what the route takes; the detail says where."},
 		{codeInvalidQuery, http.StatusBadRequest, "A query parameter is not what the route takes."},
 		{codeInvalidCursor, http.StatusBadRequest, "Last-Event-ID or ?after= is not a position."},
@@ -60,9 +62,15 @@ func Codes() []Code {
 		{bridge.RefusedUnknownAgent, http.StatusBadRequest, "There is no agent of that name, or the thread belongs to another one."},
 		{bridge.RefusedNothingToDo, http.StatusBadRequest, "Neither a new message, nor an answer, nor a thread to join."},
 		{codeUnauthorized, http.StatusUnauthorized, "A token is needed, or the one given is not good."},
+		{codeSignInFailed, http.StatusUnauthorized, "The sign-in failed; the server's log says why."},
+		{codeSignInDenied, http.StatusUnauthorized, "The OpenID provider refused to sign in."},
+		{codeSignInState, http.StatusUnauthorized, "The sign-in was not begun in this browser, or too long ago."},
+		{codeSignInUnknown, http.StatusForbidden, "The provider knows who this is, and the mapping gives them no place here."},
+		{codeIssuer, http.StatusServiceUnavailable, "The OpenID provider does not answer as it must; nothing is wrong with the credential."},
 		{codeSignInLink, http.StatusUnauthorized, "The sign-in link was used before, or is too old. Sign in with the token, or start the server again for a new link."},
 		{codeForwarded, http.StatusForbidden, "A request that came through a proxy, on a server that asks for no token; see --auth."},
 		{bridge.RefusedForbiddenAgent, http.StatusForbidden, "The policy does not let this user use the agent."},
+		{bridge.RefusedNotShared, http.StatusForbidden, "The thread is shared with the caller, but not for this."},
 		{codeNotAdmin, http.StatusForbidden, "The role admin is needed for this."},
 		{codeNotOperator, http.StatusForbidden, "The role operator is needed for this; no token of a tenant carries it."},
 		{codeRole, http.StatusForbidden, "The caller has none of the roles that this needs; the detail names them."},
@@ -77,6 +85,7 @@ func Codes() []Code {
 		{codeMethod, http.StatusMethodNotAllowed, "The route does not take this method."},
 		{codeTooSlow, http.StatusRequestTimeout, "The body did not arrive in time."},
 		{bridge.RefusedRunInProgress, http.StatusConflict, "The thread is still answering."},
+		{bridge.RefusedTooManyShares, http.StatusConflict, "The thread is shared with as many users and roles as it can be."},
 		{bridge.RefusedRunIDConflict, http.StatusConflict, "The runId was used for another request."},
 		{bridge.ControlConnected, http.StatusConflict, "The proxy is connected. Stop it first: it would register again."},
 		{bridge.ControlNoAgent, http.StatusConflict, "The thread has no agent running now."},

@@ -20,10 +20,12 @@ type Reader interface {
 	ToolReader
 	GrantReader
 	DelegationReader
+	ShareReader
 	OutboxReader
 	LinkReader
 	CredentialReader
 	AuditReader
+	SealedReader
 }
 
 // Tx is one transaction of a request. It has no append: events come in a Batch only. An
@@ -44,10 +46,12 @@ type Tx interface {
 	ToolTx
 	GrantTx
 	DelegationTx
+	ShareTx
 	OutboxTx
 	LinkTx
 	CredentialTx
 	AuditTx
+	SealedTx
 }
 
 // Store is a database. Its methods are safe for concurrent use.

@@ -43,6 +43,7 @@ type proposal struct {
 // Invoke takes a call: it waits for one that is run at once; any other waits for somebody, or
 // has failed. The error is an *Error when nothing was kept of the call, but that it was refused.
 func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, error) {
+	ctx = store.WithOriginals(ctx) // the agent gets what the tool said, also of a call that it repeats
 	var call store.ToolCall
 	err := schema.Outside(ctx, func(ctx context.Context) (err error) {
 		call, err = s.invoke(ctx, req)
@@ -184,7 +185,7 @@ func (s *Service) newCall(tool store.Tool, req Request, args json.RawMessage) st
 	}
 	return store.ToolCall{
 		ID: id, SessionID: req.Session.ID, TurnID: req.TurnID, Name: tool.Name, Kind: tool.Kind,
-		Status: store.ToolCreated, Args: args, ArgsSHA256: hashOf(args), IdempotencyKey: req.Key,
+		Status: store.ToolCreated, Args: args, ArgsSHA256: s.cfg.Hash.Sum(args), IdempotencyKey: req.Key,
 		OnFailure: tool.OnFailure, Timeout: min(timeout, longestTimeout), CreatedAt: time.Now(),
 	}
 }
@@ -241,7 +242,7 @@ func (s *Service) take(ctx context.Context, req Request) (store.ToolCall, error)
 			p.call, known = before, true
 			return err
 		}
-		grants, err := inbox.Grants(ctx, tx, req.Session, time.Now())
+		grants, err := inbox.Grants(ctx, tx, req.Session, req.By.User, time.Now())
 		if err != nil {
 			return err
 		}
@@ -306,7 +307,7 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 	}
 	var asked *store.Approval
 	if p.call.Status == store.ToolWaitingApproval {
-		a := approvalOf(p.call, p.verdict.Verdict, session.User)
+		a := approvalOf(p.call, p.verdict.Verdict, p.verdict.call.By.User)
 		asked = &a
 		if err := tx.InsertApproval(ctx, a); err != nil {
 			return err
