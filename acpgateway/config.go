@@ -19,8 +19,8 @@ import (
 type Config struct {
 	// Authenticate tells which proxy a request's token is for.
 	Authenticate func(*http.Request) (Identity, error)
-	// Watch ends the context when the credential is revoked; release must be called. nil watches nothing.
-	Watch     func(ctx context.Context, credentialID string) (watched context.Context, release func())
+	// Watch ends the context when the proxy's token is revoked; release must be called. nil watches nothing.
+	Watch     func(ctx context.Context, who Identity) (watched context.Context, release func())
 	Registry  *proxies.Registry
 	Directory *bridge.Directory
 	// Spoke tells the bridge that an agent, by its instance (bridge.Call), says something that no Turn reads.
@@ -46,8 +46,9 @@ type Identity struct {
 	ProxyID string
 	AgentID string // "" when it does not say; the proxy's id then
 	Name    string
-	// CredentialID names the token for Config.Watch; "" for one that cannot be revoked.
-	CredentialID string
+	// CredentialID and KeyID name the token, and the key that signed it, for Config.Watch; "" for one that
+	// cannot be revoked.
+	CredentialID, KeyID string
 }
 
 // AgentConfig is what a proxy is told about one Agent.

@@ -118,10 +118,12 @@ func (h *house) start() {
 		Store: st, Log: h.log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
 		Limits: h.plan.bridge, Policy: policy.NewHolder(policy.Default()),
 	})
-	var watch func(ctx context.Context, id string) (context.Context, func())
+	var watch func(ctx context.Context, who acpgateway.Identity) (context.Context, func())
 	if h.plan.revoke {
 		h.revocations = auth.NewRegistry(st, logger)
-		watch = h.revocations.Watch
+		watch = func(ctx context.Context, who acpgateway.Identity) (context.Context, func()) {
+			return h.revocations.Watch(ctx, who.CredentialID, func() bool { return h.keys.Has(who.KeyID) })
+		}
 	}
 	h.gateway = acpgateway.New(acpgateway.Config{
 		Authenticate: h.authenticate, Watch: watch, Registry: proxies.New(st), Directory: agents, Spoke: h.sessions.Spoke, Note: h.log.Note,
@@ -170,11 +172,11 @@ func (h *house) must(err error) {
 }
 
 func (h *house) authenticate(r *http.Request) (acpgateway.Identity, error) {
-	c, credential, err := h.keys.ProxyCredential(r)
+	c, credential, key, err := h.keys.ProxyCredential(r)
 	if err == nil && h.revocations != nil {
 		err = h.revocations.Admit(r.Context(), credential)
 	}
-	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name, CredentialID: credential.ID}, err
+	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name, CredentialID: credential.ID, KeyID: key}, err
 }
 
 func (h *house) meter() acpgateway.Meter {

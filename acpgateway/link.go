@@ -74,7 +74,7 @@ func (g *Gateway) untilRevoked(ctx context.Context, who Identity) (context.Conte
 		return ctx, func() {}
 	}
 	ctx, end := context.WithCancelCause(ctx)
-	watched, release := g.cfg.Watch(context.WithoutCancel(ctx), who.CredentialID)
+	watched, release := g.cfg.Watch(context.WithoutCancel(ctx), who)
 	stop := context.AfterFunc(watched, func() {
 		g.refuse(refusedToken)
 		end(&goodbye{closeRefused, "Unauthorized"})

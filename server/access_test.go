@@ -19,7 +19,14 @@ var mayCall = map[string]string{
 	"GET /decide/:token": "", "POST /decide/:token": "", "GET /ws/ingress": "", "POST /v1/ingress": "", "GET /ws/agent": "",
 	"POST /v1/tools/:call": "", "POST /v1/tool_calls/:id": "", "POST /api/admin/acp-proxy/register": "",
 
-	"GET /metrics": "o", "GET /api/limits": "upamo", "DELETE /api/session": "upamo", "GET /api/agui/capabilities": "upamo", "GET /v1/tools": "upamo",
+	"GET /api/session":                      "",
+	"GET /api/session/oidc/login":           "",
+	"GET /api/session/oidc/callback":        "",
+	"POST /api/session/oidc/logout":         "",
+	"GET /api/threads/:id/shares":           "u",
+	"POST /api/threads/:id/shares":          "u",
+	"DELETE /api/threads/:id/shares/:share": "u",
+	"GET /metrics":                          "o", "GET /api/limits": "upamo", "DELETE /api/session": "upamo", "GET /api/agui/capabilities": "upamo", "GET /v1/tools": "upamo",
 	"GET /api/tokens": "upamo", "POST /api/tokens": "m", "DELETE /api/tokens": "upamo", "DELETE /api/tokens/:jti": "upamo",
 	"GET /api/service_accounts": "am", "POST /api/service_accounts": "m", "DELETE /api/service_accounts/:id": "m",
 
@@ -273,5 +280,16 @@ func TestServiceAccount(t *testing.T) {
 	}
 	if a := h.do("GET", "/api/audit?limit=1000", "", bearerOf(callers["a"])...); !strings.Contains(a.body, "service_account.created") || strings.Contains(a.body, secret) {
 		t.Errorf("%s", a.body)
+	}
+}
+
+// accessCases are the refusals of those who lack a role.
+func accessCases(t *testing.T, cases map[string]func() answer) {
+	h, _, callers := organisation(t, saysN(1))
+	cases["role_required"] = func() answer {
+		return h.do("POST", "/api/approvals/x/decision", `{"approved":true}`, bearerOf(callers["a"])...)
+	}
+	cases["wider_than_own"] = func() answer {
+		return h.do("POST", "/api/service_accounts", `{"name":"x","roles":["approver"]}`, bearerOf(callers["m"])...)
 	}
 }

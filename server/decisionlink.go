@@ -126,6 +126,15 @@ func (h *decisionLinks) find(ctx context.Context, claims link.Claims) (store.App
 	if err != nil {
 		return a, err
 	}
+	// A link was sent when its Question was opened. One from before all that its approver had was revoked
+	// is revoked with it.
+	revoked, err := h.store.UserRevokedAt(ctx, claims.Tenant, claims.User)
+	if err != nil {
+		return a, err
+	}
+	if !revoked.Before(a.CreatedAt) && !revoked.IsZero() {
+		return a, refuse(codeLinkInvalid, "")
+	}
 	used, err := h.links.Used(ctx, claims)
 	switch {
 	case err != nil:

@@ -169,6 +169,7 @@ func TestEveryCode(t *testing.T) {
 	linkCases(t, cases)
 	schemaCases(t, cases)
 	limitCases(t, cases)
+	accessCases(t, cases)
 	for _, code := range server.Codes() {
 		if code.Status == 0 {
 			continue

@@ -137,7 +137,7 @@ func (h *proxyRegister) issue(c echo.Context) (token, id string, err error) {
 	header := c.Request().Header
 	bootstrap, own := header.Values(headerBootstrap), header.Values("Authorization")
 	if len(own) > 0 && len(bootstrap) == 0 {
-		claims, credential, err := keys.ProxyCredential(c.Request())
+		claims, credential, _, err := keys.ProxyCredential(c.Request())
 		if err == nil && h.access.Admit != nil {
 			err = h.access.Admit(c.Request().Context(), credential)
 		}

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -339,6 +340,29 @@ func TestS14RevokeAllOfAUser(t *testing.T) {
 			if a := f.do("GET", "/api/threads", "", bearerOf(bob)...); a.status != 200 {
 				t.Errorf("another user's: %+v", a)
 			}
+			// Who runs the installation sees and revokes those of every tenant; nobody else names another.
+			ops := issue(t, f.keys, auth.Claims{Type: auth.TypeOperator, UserClaims: auth.UserClaims{User: "ops"}}, time.Hour)
+			bobs := f.jti(bearerOf(bob)...)
+			for name, c := range map[string]struct {
+				token, path string
+				want        int
+			}{
+				"an operator": {ops, "/api/tokens?tenant=acme", 200}, "an operator, of the installation": {ops, "/api/tokens?installation=true", 200},
+				"another's admin": {elsewhere, "/api/tokens?tenant=acme", 404}, "an admin": {boss, "/api/tokens?installation=true", 404},
+			} {
+				if a := f.do("GET", c.path, "", bearerOf(c.token)...); a.status != c.want || c.want == 200 && strings.Contains(a.body, bobs) != strings.Contains(c.path, "acme") {
+					t.Errorf("%s lists %s: %+v", name, c.path, a)
+				}
+			}
+			if a := f.do("DELETE", "/api/tokens?user=bob&tenant=acme", "", bearerOf(elsewhere)...); a.status != 404 {
+				t.Errorf("another tenant's admin: %+v", a)
+			}
+			if a := f.do("DELETE", "/api/tokens/"+bobs, "", bearerOf(ops)...); a.status != 204 {
+				t.Errorf("an operator revokes: %+v", a)
+			}
+			if a := f.there.do("GET", "/api/threads", "", bearerOf(bob)...); a.status != 401 {
+				t.Errorf("revoked by an operator: %+v", a)
+			}
 			if a := f.do("GET", "/api/audit?limit=100", "", bearerOf(boss)...); !strings.Contains(a.body, `"token.revoked_all"`) || strings.Contains(a.body, used) {
 				t.Errorf("%+v", a)
 			}
@@ -385,6 +409,68 @@ func TestS14SignOutEndsTheSession(t *testing.T) {
 		if _, err := io.Copy(io.Discard, stream.resp.Body); errors.Is(err, nil) {
 			t.Errorf("%s: the stream ended well", name)
 		}
+	}
+}
+
+// TestS14RetiredKeyEndsWhatIsOpen: when a signing key is retired, what its tokens have open ends, and what a newer key's have
+// does not.
+func TestS14RetiredKeyEndsWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	old, next := auth.NewKey(), auth.NewKey()
+	before, err := auth.NewKeys(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := auth.NewKeys(next, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := auth.NewKeys(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inForce atomic.Pointer[auth.Keys]
+	inForce.Store(both)
+	h := newHouseWith(t, saysN(1), plan{auth: static(t).WithLateKeys(func() (*auth.Keys, error) { return inForce.Load(), nil }), revoke: true})
+	open := func(keys *auth.Keys) *http.Response {
+		token := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada"}}, time.Hour)
+		return h.open(h.request("GET", "/api/approvals", "", append(bearerOf(token), "Accept", "text/event-stream")...)).resp
+	}
+	retired, stays := open(before), open(both)
+	cut := make(chan error, 1)
+	go func() { cut <- untilCut(stays)() }()
+	began := time.Now()
+	inForce.Store(after)
+	t.Logf("the stream ended %.1f s after its key was retired", ended(t, began, map[string]func() error{"the stream": untilCut(retired)}).Seconds())
+	select {
+	case err := <-cut:
+		t.Errorf("the stream of the newer key ended: %v", err)
+	default:
+	}
+	_ = stays.Body.Close()
+	<-cut
+}
+
+// TestS14RevokedUsersLink: a link to one decision goes with all else that its approver had; its page, opened before, decides nothing.
+func TestS14RevokedUsersLink(t *testing.T) {
+	t.Parallel()
+	h, id := linkHouse(t, plan{})
+	path := h.link()
+	page, nonce := h.visit(path)
+	if page.status != 200 || nonce == "" {
+		t.Fatal(page)
+	}
+	if err := h.store.InTx(t.Context(), func(tx store.Tx) error {
+		_, err := tx.RevokeCredentials(t.Context(), "local", "local", "boss", time.Now())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := h.visit(path); again.status != 404 {
+		t.Errorf("the page: %d", again.status)
+	}
+	if got := h.click(path, nonce, id+":0"); got.status != 404 || !h.pending(id) {
+		t.Errorf("the click: %d %s", got.status, got.body)
 	}
 }
 

@@ -62,8 +62,9 @@ func tokenOut(c store.Credential, shown string) tokenJSON {
 type tokenQuery struct {
 	User         string `query:"user" validate:"max=128"`
 	Kind         string `query:"kind" validate:"omitempty,oneof=user approver channel acp_proxy operator session api_key oidc"`
-	All          bool   `query:"all"`          // those that are revoked or have expired too
-	Installation bool   `query:"installation"` // those of no tenant, for operators
+	All          bool   `query:"all"`                                                  // those that are revoked or have expired too
+	Tenant       string `query:"tenant" validate:"max=128,excluded_with=Installation"` // another one, for operators
+	Installation bool   `query:"installation"`                                         // those of no tenant, for operators
 	Limit        int    `query:"limit" validate:"gte=0,lte=1000"`
 	After        string `query:"after" validate:"max=128"`
 }
@@ -82,7 +83,7 @@ func (h *tokens) list(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	caller := auth.From(ctx)
-	rows, err := h.auth.Registry().List(ctx, caller, filter, q.Installation)
+	rows, err := h.auth.Registry().List(ctx, caller, filter, auth.Elsewhere{Tenant: q.Tenant, Installation: q.Installation})
 	if err != nil {
 		return err
 	}
@@ -214,7 +215,8 @@ func (h *tokens) revoke(c echo.Context) error {
 // revokeAll is DELETE /api/tokens?user=…: every token, session and API key of one user.
 func (h *tokens) revokeAll(c echo.Context) error {
 	var q struct {
-		User string `query:"user" validate:"required,max=128"`
+		User   string `query:"user" validate:"required,max=128"`
+		Tenant string `query:"tenant" validate:"max=128"` // another one, for operators
 	}
 	if err := h.in.query(c, &q); err != nil {
 		return err
@@ -223,7 +225,7 @@ func (h *tokens) revokeAll(c echo.Context) error {
 		return store.ErrNotFound
 	}
 	ctx := c.Request().Context()
-	n, err := h.auth.Registry().RevokeAll(ctx, auth.From(ctx), q.User)
+	n, err := h.auth.Registry().RevokeAll(ctx, auth.From(ctx), q.Tenant, q.User)
 	if err != nil {
 		return err
 	}
@@ -278,7 +280,7 @@ func (h *serviceAccounts) list(c echo.Context) error {
 		filter.Current = time.Now()
 	}
 	ctx := c.Request().Context()
-	rows, err := h.registry.List(ctx, auth.From(ctx), filter, false)
+	rows, err := h.registry.List(ctx, auth.From(ctx), filter, auth.Elsewhere{})
 	if err != nil {
 		return err
 	}

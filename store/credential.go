@@ -62,6 +62,8 @@ type CredentialReader interface {
 	Credentials(ctx context.Context, in Scope, filter CredentialFilter) ([]Credential, error)
 	// RevokedCredentials returns those of the ids that are revoked, directly or by their Parent.
 	RevokedCredentials(ctx context.Context, ids []string) ([]string, error)
+	// UserRevokedAt is when all credentials of a user were last revoked together; zero for never.
+	UserRevokedAt(ctx context.Context, tenant, user string) (time.Time, error)
 }
 
 // CredentialTx changes credentials.

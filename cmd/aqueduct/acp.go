@@ -97,7 +97,7 @@ func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directo
 	}
 	return acpgateway.New(acpgateway.Config{
 		BaseURL: baseURL, Hash: hash,
-		Authenticate: knownPeer(keys.proxy), Watch: r.registry.Watch, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
+		Authenticate: knownPeer(keys.proxy), Watch: keys.watch, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
 		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Order: append(order, s.ACP.ACPAgents.order...), Logger: log,
 		Meter:  acpgateway.Meter{Linked: metrics.ProxiesLinked, Frame: metrics.FrameTaken, Refused: metrics.FrameRefused},
 		Limits: acpgateway.Limits{Open: s.ACP.ACPOpenTimeout, Prompt: s.ACP.ACPPromptTimeout, Grace: s.ACP.ProxyGrace, Silence: s.ACP.ACPSilence, MergeTime: s.ACP.ACPMergeTime, MergeChars: s.ACP.ACPMergeChars},
@@ -136,14 +136,22 @@ func (k *lateKeys) proxy(r *http.Request) (acpgateway.Identity, error) {
 	if err != nil {
 		return acpgateway.Identity{}, err
 	}
-	c, credential, err := file.ProxyCredential(r)
+	c, credential, key, err := file.ProxyCredential(r)
 	if err == nil && auth.ReservedProxy(c.ProxyID) {
 		err = auth.ErrTokenInvalid // only this process makes tokens for its own proxies
 	}
 	if err == nil {
 		err = k.registry.Admit(r.Context(), credential)
 	}
-	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name, CredentialID: credential.ID}, err
+	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name, CredentialID: credential.ID, KeyID: key}, err
+}
+
+// watch ends what a proxy's token has opened when that is revoked, or its key retired.
+func (k *lateKeys) watch(ctx context.Context, who acpgateway.Identity) (context.Context, func()) {
+	return k.registry.Watch(ctx, who.CredentialID, func() bool {
+		keys, err := k.file()
+		return err != nil || keys.Has(who.KeyID)
+	})
 }
 
 // file are the keys of the file, as they are after a rotation too.

@@ -95,12 +95,13 @@ type tokenListCmd struct {
 	Server       clientFlags `embed:""`
 	User         string      `help:"Those of one user." placeholder:"ID"`
 	All          bool        `help:"Those that are revoked or have expired too."`
+	Tenant       string      `help:"Those of another tenant than one's own, for operators." placeholder:"ID"`
 	Installation bool        `help:"Those of no tenant: proxies and operators."`
 }
 
 // Run implements the command.
 func (c *tokenListCmd) Run(ctx context.Context, to output, set *settings) error {
-	q := url.Values{"limit": {"1000"}, "user": {c.User}, "all": {fmt.Sprint(c.All)}, "installation": {fmt.Sprint(c.Installation)}}
+	q := url.Values{"limit": {"1000"}, "user": {c.User}, "tenant": {c.Tenant}, "all": {fmt.Sprint(c.All)}, "installation": {fmt.Sprint(c.Installation)}}
 	var all []listedToken
 	for {
 		var page struct {
@@ -148,6 +149,7 @@ type tokenRevokeCmd struct {
 	Server clientFlags `embed:""`
 	ID     string      `arg:"" optional:"" help:"Id of the token (jti), session or API key."`
 	User   string      `help:"All of this user, those that were never used too." placeholder:"ID"`
+	Tenant string      `help:"The user's tenant, where it is not one's own; for operators." placeholder:"ID"`
 }
 
 // Run implements the command.
@@ -163,7 +165,7 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, to output, set *settings) erro
 		return err
 	}
 	var got struct{ Revoked int64 }
-	if err := c.Server.call(ctx, set.env, http.MethodDelete, "/api/tokens?user="+url.QueryEscape(c.User), nil, &got); err != nil {
+	if err := c.Server.call(ctx, set.env, http.MethodDelete, "/api/tokens?"+url.Values{"user": {c.User}, "tenant": {c.Tenant}}.Encode(), nil, &got); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(to.out, "revoked all of %s; %d were good\n", c.User, got.Revoked)

@@ -204,10 +204,13 @@ func (a *Auth) Confirm(ctx context.Context, c Caller) error {
 	return a.registry.admit(ctx, c.Credential, true)
 }
 
-// Watch ends the context when the Caller's credential is revoked, within watchTime and a query; the
-// cause is ErrTokenRevoked. release must be called.
+// Watch ends the context when the Caller's credential is revoked, or the key that signed it retired,
+// within watchTime and a query; the cause is ErrTokenRevoked. release must be called.
 func (a *Auth) Watch(ctx context.Context, c Caller) (watched context.Context, release func()) {
-	return a.registry.watch(ctx, c.Credential.ID)
+	return a.registry.Watch(ctx, c.Credential.ID, func() bool {
+		keys, err := a.Keys()
+		return c.key == "" || err != nil || keys.Has(c.key)
+	})
 }
 
 // typed reads a token of the keys, if there are any. What has not the form of one does not
@@ -245,7 +248,7 @@ func typesOf(kinds []Kind) []Type {
 func callerOf(got wire) Caller {
 	c := got.Claims
 	caller := Caller{
-		Until: got.ExpiresAt.Time, Principal: store.Principal{Tenant: c.Tenant, User: c.User, Roles: c.Roles}, Credential: got.credential(),
+		Until: got.ExpiresAt.Time, Principal: store.Principal{Tenant: c.Tenant, User: c.User, Roles: c.Roles}, Credential: got.credential(), key: got.key,
 	}
 	switch c.Type {
 	case TypeUser:

@@ -42,6 +42,7 @@ type Caller struct {
 	// Credential is what was shown, as it is kept and can be revoked; without an ID where nothing
 	// was, and for the static token, which ends by being replaced.
 	Credential store.Credential
+	key        string // id of the key that signed it; "" for what was not signed
 }
 
 // operator is the caller where there is one tenant and one user: the owner of the installation.

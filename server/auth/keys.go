@@ -53,6 +53,11 @@ func (k *Keys) IDs() []string {
 	return ids
 }
 
+// Has reports whether the keys have one of this id. A token that names none is not asked about.
+func (k *Keys) Has(id string) bool {
+	return id == "" || slices.ContainsFunc(k.keys, func(key signingKey) bool { return key.id == id })
+}
+
 // Issued is a new token and what is kept of it.
 type Issued struct {
 	Token string
@@ -93,7 +98,7 @@ func days(d time.Duration) string {
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 func (k *Keys) sign(c Claims, id string, until time.Time) (string, error) {
-	t := jwt.NewWithClaims(jwt.SigningMethodHS256, wire{c, jwt.RegisteredClaims{
+	t := jwt.NewWithClaims(jwt.SigningMethodHS256, wire{Claims: c, RegisteredClaims: jwt.RegisteredClaims{
 		Issuer: issuer, Audience: jwt.ClaimStrings{c.Type.audience()}, ID: id,
 		IssuedAt: jwt.NewNumericDate(time.Now()), ExpiresAt: jwt.NewNumericDate(until),
 	}})
@@ -137,7 +142,7 @@ func (k *Keys) read(token string, want ...Type) (wire, error) {
 		return wire{}, ErrTokenInvalid
 	}
 	var got wire
-	_, err := jwt.ParseWithClaims(token, &got, k.pick,
+	parsed, err := jwt.ParseWithClaims(token, &got, k.pick,
 		// Exactly this method: a token must not choose how it is checked (alg none, RS256 with
 		// a public key as the secret).
 		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(),
@@ -153,6 +158,7 @@ func (k *Keys) read(token string, want ...Type) (wire, error) {
 	case !got.whole():
 		return wire{}, ErrTokenInvalid
 	}
+	got.key, _ = parsed.Header["kid"].(string)
 	if got.tooOld(time.Now()) {
 		return wire{}, ErrTokenExpired
 	}

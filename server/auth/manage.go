@@ -39,25 +39,23 @@ func managed(c Caller) store.Scope {
 	return c.Scope()
 }
 
-// scopes are the Scopes a Caller manages, the widest first. An operator manages what belongs to no
-// tenant as well.
-func scopes(c Caller) []store.Scope {
-	in := []store.Scope{managed(c)}
-	if c.Has(RoleOperator) {
-		in = append(in, store.Installation())
-	}
-	return in
+// Elsewhere names credentials beyond a Caller's tenant; operators alone may.
+type Elsewhere struct {
+	Tenant       string // "" for the Caller's own
+	Installation bool   // those of no tenant: proxies and operators
 }
 
-// List are the credentials a Caller may see. installation asks for those of no tenant, which an
-// operator sees.
-func (r *Registry) List(ctx context.Context, c Caller, f store.CredentialFilter, installation bool) ([]store.Credential, error) {
+// List are the credentials a Caller may see.
+func (r *Registry) List(ctx context.Context, c Caller, f store.CredentialFilter, e Elsewhere) ([]store.Credential, error) {
 	in := managed(c)
-	if installation {
-		if !c.Has(RoleOperator) {
-			return nil, store.ErrNotFound
-		}
+	switch {
+	case e == Elsewhere{}:
+	case !c.Has(RoleOperator):
+		return nil, store.ErrNotFound
+	case e.Installation:
 		in = store.Installation()
+	default:
+		in = store.Within(e.Tenant)
 	}
 	return r.store.Credentials(ctx, in, f)
 }
@@ -98,48 +96,48 @@ func record(ctx context.Context, tx store.Tx, who store.Principal, action, id st
 // Revoke revokes one credential; store.ErrNotFound when the Caller sees none of that id. To revoke
 // one that is revoked changes nothing.
 func (r *Registry) Revoke(ctx context.Context, by Caller, id string) error {
-	for _, in := range scopes(by) {
-		known, err := r.store.Credential(ctx, in, id)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if !by.Has(RoleAdmin) && !by.Has(RoleOperator) && known.User != by.Principal.User {
-			return store.ErrNotFound // an auditor sees it and changes nothing
-		}
-		action := auditTokenRevoked
-		err = r.store.InTx(ctx, func(tx store.Tx) error {
-			revoked, err := tx.RevokeCredential(ctx, in, id, by.Principal.User, time.Now())
-			if err != nil || !revoked {
-				return err
-			}
-			return record(ctx, tx, by.Principal, action, id, struct {
-				Kind string `json:"kind"`
-				User string `json:"user,omitempty"`
-				Name string `json:"name,omitempty"`
-			}{string(known.Kind), known.User, known.Name})
-		})
-		if err == nil {
-			r.forget(ctx)
-		}
+	in := managed(by)
+	if by.Has(RoleOperator) {
+		in = store.System() // of every tenant, and of none
+	}
+	known, err := r.store.Credential(ctx, in, id)
+	if err != nil {
 		return err
 	}
-	return store.ErrNotFound
-}
-
-// RevokeAll revokes every credential of one user of the Caller's tenant, and says how many were
-// live. A Caller without the role admin may name itself alone.
-func (r *Registry) RevokeAll(ctx context.Context, by Caller, user string) (n int64, err error) {
-	if user == "" || !by.Has(RoleAdmin) && user != by.Principal.User {
-		return 0, store.ErrNotFound
+	if !by.Has(RoleAdmin) && !by.Has(RoleOperator) && known.User != by.Principal.User {
+		return store.ErrNotFound // an auditor sees it and changes nothing
 	}
-	err = r.store.InTx(ctx, func(tx store.Tx) (err error) {
-		if n, err = tx.RevokeCredentials(ctx, by.Principal.Tenant, user, by.Principal.User, time.Now()); err != nil {
+	err = r.store.InTx(ctx, func(tx store.Tx) error {
+		revoked, err := tx.RevokeCredential(ctx, in, id, by.Principal.User, time.Now())
+		if err != nil || !revoked {
 			return err
 		}
-		return record(ctx, tx, by.Principal, auditUserRevoked, user, struct {
+		return record(ctx, tx, store.Principal{Tenant: known.Tenant, User: by.Principal.User}, auditTokenRevoked, id, struct {
+			Kind string `json:"kind"`
+			User string `json:"user,omitempty"`
+			Name string `json:"name,omitempty"`
+		}{string(known.Kind), known.User, known.Name})
+	})
+	if err == nil {
+		r.forget(ctx)
+	}
+	return err
+}
+
+// RevokeAll revokes every credential of one user of a tenant, "" for the Caller's, and says how many
+// were live. A Caller without the role admin may name itself alone; an operator names any tenant.
+func (r *Registry) RevokeAll(ctx context.Context, by Caller, tenant, user string) (n int64, err error) {
+	switch {
+	case user == "", tenant != "" && !by.Has(RoleOperator), tenant == "" && !by.Has(RoleAdmin) && user != by.Principal.User:
+		return 0, store.ErrNotFound
+	case tenant == "":
+		tenant = by.Principal.Tenant
+	}
+	err = r.store.InTx(ctx, func(tx store.Tx) (err error) {
+		if n, err = tx.RevokeCredentials(ctx, tenant, user, by.Principal.User, time.Now()); err != nil {
+			return err
+		}
+		return record(ctx, tx, store.Principal{Tenant: tenant, User: by.Principal.User}, auditUserRevoked, user, struct {
 			User string `json:"user"`
 			Live int64  `json:"live"`
 		}{user, n})

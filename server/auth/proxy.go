@@ -11,25 +11,25 @@ import (
 // Proxy names the acp-proxy that makes a request, by its Authorization header alone: no
 // cookie, and no token in the URL, is ever one of a proxy.
 func (k *Keys) Proxy(r *http.Request) (ProxyClaims, error) {
-	c, _, err := k.ProxyCredential(r)
+	c, _, _, err := k.ProxyCredential(r)
 	return c, err
 }
 
-// ProxyCredential is Proxy, and what is kept of the token.
-func (k *Keys) ProxyCredential(r *http.Request) (ProxyClaims, store.Credential, error) {
+// ProxyCredential is Proxy, and what is kept of the token, and the id of the key that signed it.
+func (k *Keys) ProxyCredential(r *http.Request) (ProxyClaims, store.Credential, string, error) {
 	given := r.Header.Values("Authorization")
 	if len(given) == 0 {
-		return ProxyClaims{}, store.Credential{}, ErrNoCredential
+		return ProxyClaims{}, store.Credential{}, "", ErrNoCredential
 	}
 	token, ok := bearerToken(given)
 	if !ok {
-		return ProxyClaims{}, store.Credential{}, ErrTokenInvalid
+		return ProxyClaims{}, store.Credential{}, "", ErrTokenInvalid
 	}
 	got, err := k.read(token, TypeACPProxy)
 	if err != nil {
-		return ProxyClaims{}, store.Credential{}, err
+		return ProxyClaims{}, store.Credential{}, "", err
 	}
-	return got.ProxyClaims, got.credential(), nil
+	return got.ProxyClaims, got.credential(), got.key, nil
 }
 
 // saysProxy tells whether a token calls itself a proxy's. To refuse it nothing need be checked.

@@ -56,7 +56,10 @@ type check struct {
 }
 
 // link is one open stream or socket.
-type link struct{ end context.CancelCauseFunc }
+type link struct {
+	end  context.CancelCauseFunc
+	good func() bool // false once the key that signed the credential is retired
+}
 
 // NewRegistry makes a Registry; Run must be running for open streams to be ended.
 func NewRegistry(st Credentials, log *slog.Logger) *Registry {
@@ -68,11 +71,6 @@ func NewRegistry(st Credentials, log *slog.Logger) *Registry {
 
 // Admit lets a verified credential pass, or is ErrTokenRevoked. It asks the store.
 func (r *Registry) Admit(ctx context.Context, c store.Credential) error { return r.admit(ctx, c, true) }
-
-// Watch ends the context when the credential is revoked; release must be called.
-func (r *Registry) Watch(ctx context.Context, id string) (watched context.Context, release func()) {
-	return r.watch(ctx, id)
-}
 
 // admit lets a verified credential pass, or is ErrTokenRevoked. fresh asks the store in any case.
 func (r *Registry) admit(ctx context.Context, c store.Credential, fresh bool) error {
@@ -169,13 +167,14 @@ func (r *Registry) key(ctx context.Context, id string, fresh bool) (store.Creden
 	return kept, err
 }
 
-// watch ends the context when the credential is revoked; release must be called.
-func (r *Registry) watch(ctx context.Context, id string) (watched context.Context, release func()) {
+// Watch ends the context when the credential is revoked, or good no longer is true; release must be
+// called.
+func (r *Registry) Watch(ctx context.Context, id string, good func() bool) (watched context.Context, release func()) {
 	if r == nil || id == "" {
 		return ctx, func() {}
 	}
 	ctx, end := context.WithCancelCause(ctx)
-	l := &link{end}
+	l := &link{end, good}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.links[id] == nil {
@@ -217,8 +216,13 @@ func (r *Registry) sweep(ctx context.Context) error {
 	now := time.Now()
 	r.mu.Lock()
 	open := make([]string, 0, len(r.links))
-	for id := range r.links {
+	for id, links := range r.links {
 		open = append(open, id)
+		for l := range links {
+			if !l.good() {
+				l.end(ErrTokenRevoked)
+			}
+		}
 	}
 	drop := now.Sub(r.dropped) >= dropEvery
 	r.mu.Unlock()

@@ -133,6 +133,7 @@ type ProxyClaims struct {
 type wire struct {
 	Claims
 	jwt.RegisteredClaims
+	key string // id of the key that verified it; "" for a token that names none
 }
 
 // credential is what is kept of a token when it is used for the first time.

@@ -3,6 +3,7 @@ package sqldb
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -85,6 +86,16 @@ func (r *Reader) RevokedCredentials(ctx context.Context, ids []string) ([]string
 	return revoked, nil
 }
 
+// UserRevokedAt implements store.CredentialReader.
+func (r *Reader) UserRevokedAt(ctx context.Context, tenant, user string) (time.Time, error) {
+	at, err := one(ctx, r, func(at row) (t time.Time, err error) { return t, at.Scan(timeInto{&t}) },
+		"SELECT revoked_before FROM credential_holders WHERE tenant = $1 AND user_id = $2", tenant, user)
+	if errors.Is(err, store.ErrNotFound) {
+		return time.Time{}, nil
+	}
+	return at, err
+}
+
 // list binds values with commas between them.
 func (q *query) list(values []string) *query {
 	for i, v := range values {
@@ -114,13 +125,12 @@ func (t *Tx) KeepCredential(ctx context.Context, c store.Credential) (store.Cred
 	// A token names the second it was created in, so one of the second of the revocation is revoked
 	// too. What the server creates itself is kept with its millisecond.
 	if c.User != "" {
-		before, err := one(ctx, t.Reader, func(at row) (ms int64, err error) { return ms, at.Scan(&ms) },
-			"SELECT revoked_before FROM credential_holders WHERE tenant = $1 AND user_id = $2", c.Tenant, c.User)
+		before, err := t.UserRevokedAt(ctx, c.Tenant, c.User)
 		if err != nil {
 			return store.Credential{}, err
 		}
-		if before > 0 && before >= millis(c.CreatedAt) {
-			c.RevokedAt = time.UnixMilli(before)
+		if millis(before) > 0 && millis(before) >= millis(c.CreatedAt) {
+			c.RevokedAt = before
 		}
 	}
 	_, err := t.exec(ctx, `INSERT INTO credentials (credential_id, parent_id, kind, tenant, user_id, name, roles, secret_hash,

@@ -108,6 +108,8 @@ func testCredentialsOfAUser(w *world) {
 		return err
 	})
 	same(w, n, int64(1))
+	same(w, got[time.Time](w)(w.s.UserRevokedAt(w.ctx, alice.Tenant, alice.User)), at(30))
+	same(w, got[time.Time](w)(w.s.UserRevokedAt(w.ctx, alice.Tenant, bob().User)), time.Time{})
 	same(w, w.keep(late).RevokedAt, at(30))
 	same(w, w.keep(next), next)
 	same(w, got[store.Credential](w)(w.s.Credential(w.ctx, store.System(), others.ID)), others)
