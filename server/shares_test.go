@@ -219,7 +219,7 @@ func TestSharedRights(t *testing.T) {
 func TestSharedPrompter(t *testing.T) {
 	t.Parallel()
 	p, keys := keyed(t)
-	p.rules = "rules:\n  - {tool: rm, action: ask, four_eyes: true}\n"
+	p.rules = "rules:\n  - {tool: rm, verdict: require_approval, four_eyes: true}\n"
 	h := &sharing{house: newHouseWith(t, asks, p), tokens: make(map[string]string), thread: "ann-1"}
 	for _, name := range []string{"ann", "bob"} {
 		h.tokens[name] = issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: name}}, time.Hour)
