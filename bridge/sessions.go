@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/inbox"
@@ -23,7 +24,9 @@ type Config struct {
 	Bell    *eventlog.Bell
 	Replica string
 	Agents  *Directory
-	Filter  redact.Filter
+	// Filter takes secrets out of what is said; nil takes out nothing. Hash binds arguments to what is decided about them.
+	Filter *redact.Filter
+	Hash   redact.Hasher
 	// Notices tells others of Questions.
 	Notices inbox.Notices
 	// Tools sees to the ToolCalls of Agents; nil without any.
@@ -37,6 +40,8 @@ type Config struct {
 	Policy *policy.Holder
 	// Hints is what pages that watch are told of Questions and threads; nil is nothing.
 	Hints *hints.Hub
+	// Audit keeps what happens outside of the transactions here: refused attempts. Nil is one of its own.
+	Audit *audit.Log
 	// PublicURL is where people reach this server, without a path. URLs of parts begin with it; "" leaves them relative.
 	PublicURL string
 }
@@ -79,8 +84,8 @@ type Sessions struct {
 // New makes Sessions; Run must be running for anything to be driven.
 func New(cfg Config) *Sessions {
 	cfg.Limits = cfg.Limits.withDefaults()
-	if cfg.Filter == nil {
-		cfg.Filter = redact.None{}
+	if cfg.Audit == nil {
+		cfg.Audit = audit.NewLog(cfg.Store, cfg.Logger, nil)
 	}
 	s := &Sessions{
 		cfg: cfg, deadlines: inbox.NewDeadlines(),
@@ -212,7 +217,7 @@ func (s *Sessions) rouse(sessionID string, first *begun) {
 		a.begunBy(*first)
 	}
 	s.active[sessionID] = a
-	running := s.running
+	running := store.WithOriginals(s.running) // Agents are called with what was said; all that is written is masked
 	s.wg.Go(func() { a.drive(running) })
 }
 
@@ -249,7 +254,7 @@ func (s *Sessions) Rename(ctx context.Context, who store.Principal, threadID, ti
 		if _, err := tx.LockSession(ctx, store.As(who), session.ID); err != nil {
 			return err
 		}
-		return tx.SetSessionTitle(ctx, session.ID, plainTitle(title))
+		return tx.SetSessionTitle(ctx, session.ID, plainTitle(s.cfg.Filter.Text(title)))
 	})
 	if err == nil {
 		s.cfg.Bell.Ring(session.ID)

@@ -81,7 +81,7 @@ func auditShare(ctx context.Context, tx store.Tx, who store.Principal, action st
 
 // OpenedSession writes down that a person signed in by an OpenID provider. Without it nobody is signed in.
 func (s *Sessions) OpenedSession(ctx context.Context, who store.Principal, issuer string) error {
-	e, err := audit.Entry(who, audit.SessionOpened, audit.OfUser(who.User), map[string]any{"issuer": issuer, "roles": who.Roles}, time.Now())
+	e, err := audit.Entry(who, audit.SignedIn, audit.OfUser(who.User), map[string]any{"issuer": issuer, "roles": who.Roles}, time.Now())
 	if err != nil {
 		return err
 	}

@@ -195,7 +195,11 @@ func (h *approvals) find(c echo.Context) (store.Approval, error) {
 		return store.Approval{}, err
 	}
 	ctx := c.Request().Context()
-	return h.store.Approval(ctx, auth.From(ctx).ReviewInbox(), id)
+	caller := auth.From(ctx)
+	if !writes(c.Request()) {
+		return h.store.Approval(ctx, caller.ReviewInbox(), id)
+	}
+	return approvalFor(ctx, h.store, h.sessions, caller, caller.Inbox(), id)
 }
 
 func (h *approvals) get(c echo.Context) error {

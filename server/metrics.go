@@ -31,6 +31,7 @@ type Metrics struct {
 	hintsLost   prometheus.Counter
 	stranded    prometheus.Counter
 	limits      *limitMetrics
+	audit       *auditMetrics
 }
 
 // NewMetrics makes a set of its own, apart from any global one.
@@ -64,6 +65,7 @@ func NewMetrics() *Metrics {
 	m.gateway = newGatewayMetrics(m.registry)
 	m.tools = newToolMetrics(m.registry)
 	m.limits = newLimitMetrics(m.registry)
+	m.audit = newAuditMetrics(m.registry)
 	m.agentUp = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aqueduct_agent_up", Help: "1 when an agent's last health probe was well, else 0.",
 	}, []string{"agent"})
@@ -146,9 +148,9 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 }
 
-// metricsPage is GET /metrics.
+// metricsPage is GET /metrics, for operators: it tells of every tenant.
 type metricsPage struct{ metrics *Metrics }
 
 func (h *metricsPage) mount(to *routes) {
-	to.callers(http.MethodGet, "/metrics", echo.WrapHandler(h.metrics))
+	to.operators(http.MethodGet, "/metrics", echo.WrapHandler(h.metrics))
 }

@@ -17,6 +17,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/server/auth"
 	"aqueduct/server/brake"
 	"aqueduct/store"
@@ -143,7 +144,10 @@ func inputDetail(e *agui.InputError) string {
 }
 
 // failures answers requests whose handler failed.
-type failures struct{ log *slog.Logger }
+type failures struct {
+	log   *slog.Logger
+	audit *audit.Log
+}
 
 // handle implements echo.HTTPErrorHandler.
 func (f *failures) handle(err error, c echo.Context) {
@@ -154,7 +158,9 @@ func (f *failures) handle(err error, c echo.Context) {
 	if errors.Is(err, context.Canceled) && c.Request().Context().Err() != nil {
 		return // nobody is there to hear it
 	}
-	f.write(c, report(f.log, c, err))
+	p := report(f.log, c, err)
+	f.auditRefusal(c, err, p)
+	f.write(c, p)
 }
 
 // report is problemOf, and keeps what the client is not told under the id that it is.

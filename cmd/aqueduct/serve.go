@@ -12,12 +12,14 @@ import (
 
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/notify"
 	"aqueduct/bridge/notify/link"
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
 	"aqueduct/server"
 	"aqueduct/server/auth"
@@ -50,12 +52,19 @@ type serveCmd struct {
 	Notify       notifyFlags   `embed:""`
 	OIDC         oidcFlags     `embed:""`
 	Limits       limitFlags    `embed:""`
+	Redact       redactFlags   `embed:""`
+	Surface      surfaceFlags  `embed:""`
 	Tokens       tokenFlags    `embed:""`
+	Audit        auditFlags    `embed:""`
 }
 
 // Run serves until ctx ends.
 func (s *serveCmd) Run(ctx context.Context, to output) error {
-	log := newLogger(s.LogFormat, to.log)
+	red, err := s.Redact.open(s.Database)
+	if err != nil {
+		return err
+	}
+	log := newLogger(s.LogFormat, to.log, red.filter)
 	callers, err := s.callers()
 	if err != nil {
 		return err
@@ -76,17 +85,18 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err := callers.CheckListener(ln.Addr()); err != nil {
 		return err
 	}
-	st, err := s.Database.open(ctx)
+	st, err := s.openDatabase(ctx)
 	if err != nil {
 		return err
 	}
-	err = s.serve(ctx, to, log, callers.WithRegistry(auth.NewRegistry(st, log)), ln, st)
+	masked := redact.Wrap(st, red.filter, red.vault)
+	err = s.serve(ctx, to, log, callers.WithRegistry(auth.NewRegistry(masked, log)), ln, masked, red)
 	return errors.Join(err, st.Close())
 }
 
 // serve starts the rooms from the ground up and ends them from the top down: first no more
 // requests and streams, then no more driving, then the last commit.
-func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, callers *auth.Auth, ln net.Listener, st store.Store) error {
+func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, callers *auth.Auth, ln net.Listener, st store.Store, red redaction) error {
 	s.Name = replicaName(s.Name)
 	replica, err := register(ctx, st, s.Name)
 	if err != nil {
@@ -112,7 +122,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	if err != nil {
 		return err
 	}
-	r, err := s.rooms(log, callers, st, replica.ID, directory, metrics, own)
+	r, err := s.rooms(log, callers, st, replica.ID, directory, metrics, own, red)
 	if err != nil {
 		return err
 	}
@@ -123,6 +133,8 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	upstream.run("gateway", r.gateway.Run)
 	ground.run("event log", r.events.Run)
 	ground.run("bell", r.bell.Run)
+	ground.run("audit", r.audit.Run)
+	ground.run("audit head", s.auditExporter(st, log, metrics, r.notify).Run)
 	ground.run("hints", r.hints.Run)
 	ground.run("credentials", r.registry.Run)
 	ground.run("heartbeat", func(ctx context.Context) error { return bridge.Beat(ctx, st, replica.ID, log) })
@@ -145,6 +157,9 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ConnContext: r.handler.ConnContext,
 	}
 	edge.run("http", serveUntilDone(srv, r.handler.Listener(ln), r.handler.Drain))
+	if err := s.Surface.serveMetrics(edge, metrics, log); err != nil {
+		return err
+	}
 	if err := s.runLocal(ctx, upstream, ln, own, r.gateway, log); err != nil {
 		return err
 	}
@@ -167,20 +182,17 @@ type rooms struct {
 	hints    *hints.Hub
 	gateway  *acpgateway.Gateway
 	handler  *server.Server
+	audit    *audit.Log
 }
 
 // rooms makes them; nothing runs yet.
-func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys) (r rooms, err error) {
+func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys, red redaction) (r rooms, err error) {
 	r.registry = callers.Registry()
 	if r.rules, err = openPolicy(s.PolicyFile, log); err != nil {
 		return r, err
 	}
 	if r.gate, err = outbound.New(outbound.Config{Allow: s.Outbound}); err != nil {
 		return r, fmt.Errorf("--outbound: %w", err)
-	}
-	access, err := s.ACP.access()
-	if err != nil {
-		return r, err
 	}
 	var links *link.Book
 	hooks, err := s.Notify.channels()
@@ -190,26 +202,27 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	if r.notify, links, err = s.notifier(st, log, hooks); err != nil {
 		return r, err
 	}
+	r.audit = audit.NewLog(st, log, nil)
 	notices := inbox.Notices{Rows: r.notify.Rows, Kick: r.notify.Kick}
 	r.bell = eventlog.NewBell(local.New())
 	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
 	r.tools = tools.New(tools.Config{
-		Store: st, Replica: replica, Policy: r.rules.holder.Current, Keep: r.events.Keep, Ring: func(id string) { r.bell.Ring(id) }, Listen: r.bell.Overhear,
+		Store: st, Hash: red.hash(), Replica: replica, Policy: r.rules.holder.Current, Keep: r.events.Keep, Ring: func(id string) { r.bell.Ring(id) }, Listen: r.bell.Overhear,
 		Listeners: r.bell.Listeners, Callback: bridge.ToldByCallback, Client: r.gate.Client(), Meter: metrics.ToolMeter(), Logger: log, Notices: notices,
 		Limits: tools.Limits{ApprovalTTL: s.Limits.ApprovalTTL, Timeout: s.Limits.ToolTimeout},
 	})
 	r.hints = hints.New(hints.Config{Sessions: st, Dropped: metrics.HintDropped})
 	r.sessions = bridge.New(bridge.Config{
-		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
+		Store: st, Filter: red.filter, Hash: red.hash(), Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
 		OnBusy: s.OnBusy, Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
-		PublicURL: s.Notify.PublicURL,
+		PublicURL: s.Notify.PublicURL, Audit: r.audit,
 	})
-	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
+	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own, red.hash())
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
 		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks, PublicURL: s.Notify.PublicURL,
-		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints,
+		Controller: r.gateway, Gateway: r.gateway, Proxies: s.proxyAccess(), Hints: r.hints, Audit: r.audit, NoPage: s.Surface.NoPage,
 	})
 	return r, err
 }
