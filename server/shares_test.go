@@ -219,7 +219,7 @@ func TestSharedRights(t *testing.T) {
 func TestSharedPrompter(t *testing.T) {
 	t.Parallel()
 	p, keys := keyed(t)
-	p.rules = "rules:\n  - {tool: rm, verdict: require_approval, four_eyes: true}\n"
+	p.rules = "rules:\n  - {name: rm, tool: rm, verdict: require_approval, four_eyes: true}\n"
 	h := &sharing{house: newHouseWith(t, asks, p), tokens: make(map[string]string), thread: "ann-1"}
 	for _, name := range []string{"ann", "bob"} {
 		h.tokens[name] = issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: name}}, time.Hour)
@@ -244,13 +244,14 @@ func TestSharedPrompter(t *testing.T) {
 	if got := decide("ann", first); got.status != 403 || !strings.Contains(got.body, "four_eyes") {
 		t.Errorf("ann approves what she prompted: %d %s", got.status, got.body)
 	}
-	if got := decide("bob", first); got.status != 200 {
-		t.Errorf("bob: %d %s", got.status, got.body)
-	}
 	var thread struct{ SessionID string }
 	_ = json.Unmarshal([]byte(h.by("ann", "GET", "/api/threads/"+h.thread, "").body), &thread)
-	<-h.ended
-	<-h.ended
+	// In the chat, whose response ends when the agent has gone on.
+	got := h.by("bob", "POST", "/api/agui/chat", fmt.Sprintf(`{"threadId":%q,"runId":"a","protocolVersion":"1.0","state":{},"tools":[],"context":[],"forwardedProps":{},"messages":[],
+		"resume":[{"interruptId":%q,"status":"resolved","payload":{"approved":true}}]}`, thread.SessionID, first))
+	if got.status != 200 || !strings.Contains(got.body, `"success"`) {
+		t.Fatalf("bob: %d %s", got.status, got.body)
+	}
 	if got := h.chat("bob", thread.SessionID, "Second."); got.status != 200 || !strings.Contains(got.body, "interrupt") {
 		t.Fatal(got)
 	}
