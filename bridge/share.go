@@ -125,7 +125,7 @@ func (in *intake) mayTake(v verdict) error {
 	if in.access == nil || in.access.Write {
 		return nil
 	}
-	if v == takePrompt || v == refuseBusy || v == takeAnswer && len(in.fresh) > 0 {
+	if v == takePrompt || v == refuseBusy || !in.req.JoinOnly && len(in.fresh) > 0 {
 		return NotShared("write")
 	}
 	return nil

@@ -180,12 +180,30 @@ func (o *OIDC) keysURL(ctx context.Context) (string, error) {
 	return found.JWKS, err
 }
 
-// verifier checks signature, issuer, audience and times.
-func (o *OIDC) verifier(audience string) *oidc.IDTokenVerifier {
-	return oidc.NewVerifier(o.cfg.Issuer, o.keys, &oidc.Config{
+// verify checks signature, issuer, audience and times.
+func (o *OIDC) verify(ctx context.Context, audience, token string) (*oidc.IDToken, error) {
+	keys := &observedKeys{KeySet: o.keys}
+	got, err := oidc.NewVerifier(o.cfg.Issuer, keys, &oidc.Config{
 		ClientID: audience, SupportedSigningAlgs: signingAlgs(),
 		Now: func() time.Time { return o.cfg.Now().Add(-leeway) }, // of the end; see inTime for the beginning
-	})
+	}).Verify(o.calling(ctx), token)
+	if err != nil {
+		return nil, tokenError(errors.Join(err, keys.err))
+	}
+	return got, o.inTime(got)
+}
+
+// observedKeys keep the error of one token's signature: go-oidc gives its text alone, and an issuer that
+// cannot be asked is no fault of the token.
+type observedKeys struct {
+	oidc.KeySet
+	err error
+}
+
+// VerifySignature implements oidc.KeySet.
+func (k *observedKeys) VerifySignature(ctx context.Context, token string) (payload []byte, err error) {
+	payload, k.err = k.KeySet.VerifySignature(ctx, token)
+	return payload, k.err
 }
 
 // issued reports whether a token names the issuer. What it says is not verified yet: it chooses who verifies.
@@ -201,11 +219,8 @@ func (o *OIDC) Accept(ctx context.Context, token Secret) (Caller, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, issuerTime)
 	defer cancel()
-	got, err := o.verifier(o.cfg.Audience).Verify(o.calling(ctx), string(token))
+	got, err := o.verify(ctx, o.cfg.Audience, string(token))
 	if err != nil {
-		return Caller{}, tokenError(err)
-	}
-	if err := o.inTime(got); err != nil {
 		return Caller{}, err
 	}
 	claims, err := claimsOf(got)
@@ -319,15 +334,12 @@ func (o *OIDC) Finish(ctx context.Context, redirect string, s SignIn, query url.
 		return none, time.Time{}, fmt.Errorf("%w: %s", ErrIssuer, exchangeFault(refused))
 	}
 	raw, _ := tokens.Extra("id_token").(string)
-	got, err := o.verifier(o.cfg.ClientID).Verify(o.calling(ctx), raw)
+	got, err := o.verify(ctx, o.cfg.ClientID, raw)
 	if err != nil {
-		return none, time.Time{}, tokenError(err)
+		return none, time.Time{}, err
 	}
 	if !equal(got.Nonce, s.Nonce) {
 		return none, time.Time{}, ErrSignInState
-	}
-	if err := o.inTime(got); err != nil {
-		return none, time.Time{}, err
 	}
 	claims, err := o.person(ctx, p, got, tokens)
 	if err != nil {
