@@ -120,3 +120,30 @@ func TestS33TurnsOfAUser(t *testing.T) {
 		}
 	}
 }
+
+// TestS33ThreadBytes: a thread that holds as much as it may ends its Run with a code, also after a
+// restart, and all that was said before is there.
+func TestS33ThreadBytes(t *testing.T) {
+	t.Parallel()
+	limits := soon()
+	limits.ThreadBytes = 4000
+	script := func(bridge.Call, []bridge.Answer) []bridge.Output {
+		return append(say("m-"+newTestID(), strings.Repeat("x", 1500), "last words"), done())
+	}
+	h := newHouseWith(t, &scripted{script: script}, limits)
+	if last := h.chat(ask("T", "one")); !strings.Contains(last[len(last)-1], "RUN_FINISHED") {
+		t.Fatalf("below the limit: %s", last[len(last)-1])
+	}
+	h.restart()
+	h.chat(ask("T", "two"))
+	events := h.chat(ask("T", "three"))
+	if last := events[len(events)-1]; !strings.Contains(last, bridge.CodeThreadTooLarge) {
+		t.Errorf("beyond the limit: %s", last)
+	}
+	if said := strings.Join(events, "\n"); !strings.Contains(said, "TEXT_MESSAGE_START") {
+		t.Errorf("what was said before is lost: %s", said)
+	}
+	if last := h.chat(ask("other", "one")); !strings.Contains(last[len(last)-1], "RUN_FINISHED") {
+		t.Errorf("another thread: %s", last[len(last)-1])
+	}
+}
