@@ -18,12 +18,15 @@ AQUEDUCT_RACES ?= 10000
 # How long TestChaos troubles the server on each database in "make soak"; without the variable,
 # in "make test", it takes 20 s.
 AQUEDUCT_CHAOS ?= 10m
+# How long TestS27Abuse holds connections without a credential in "make soak"; without the variable,
+# in "make test", it takes 8 s.
+AQUEDUCT_ABUSE ?= 60s
 # How many streams of any frames TestFuzzStreams has the clients read in "make soak"; without the
 # variable, in "make test", it has 200.
 AQUEDUCT_FUZZ_STREAMS ?= 20000
 
 .PHONY: help build run test test-go test-faults test-judges test-agents test-sdk lint fuzz soak bench clean \
-	setup setup-postgres setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit
+	setup setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -47,8 +50,8 @@ test-faults: setup-postgres ## the program killed, frozen, cut off and misled
 	go test -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 # Two packages at a time: most of what they do is to wait for a page. What they time is a ratio, or a page's own work.
-test-judges: setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
-	go test -p 2 -count=1 -timeout 20m -v ./test/judges ./test/chats ./test/agents ./test/goclients ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+test-judges: setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
+	go test -p 2 -count=1 -timeout 20m -v ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat
 	go test -count=1 -timeout 10m -v ./test/agents | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
@@ -67,16 +70,17 @@ lint: ## gofmt, go vet, staticcheck
 fuzz: ## every fuzz target for FUZZTIME (3s)
 	@scripts/fuzz $(FUZZTIME)
 
-soak: setup-postgres setup-judges ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, on each database, AQUEDUCT_FUZZ_STREAMS (20000)
+soak: setup-postgres setup-judges ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, AQUEDUCT_ABUSE (60s) of abuse, on each database, AQUEDUCT_FUZZ_STREAMS (20000)
 	AQUEDUCT_RACES=$(AQUEDUCT_RACES) go test -count=1 -timeout 60m -v -run TestToolRaces ./bridge | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_CHAOS=$(AQUEDUCT_CHAOS) go test -count=1 -timeout 60m -v -run TestChaos ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+	AQUEDUCT_ABUSE=$(AQUEDUCT_ABUSE) go test -count=1 -timeout 60m -v -run TestS27Abuse ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_FUZZ_STREAMS=$(AQUEDUCT_FUZZ_STREAMS) go test -count=1 -timeout 120m -v -run TestFuzzStreams ./test/judges | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 bench: setup-postgres ## what keeping everything costs against a bare relay, then the small benchmarks
 	go test -run '^$$' -bench 'Flood|ACP|Size' -benchtime 1x -timeout 30m -v ./test/bench
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /test/)
 
-setup: setup-postgres setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit ## install what the tests need and is missing
+setup: setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit ## install what the tests need and is missing
 
 setup-postgres: ## a PostgreSQL server, and a pooler before it
 	@scripts/need-postgres
@@ -91,6 +95,9 @@ setup-proxies: ## nginx and Caddy
 
 setup-judges: ## the npm packages of test/judges
 	@scripts/need-npm test/judges
+
+setup-oidc: ## the npm packages of test/oidc: an OpenID provider
+	@scripts/need-npm test/oidc
 
 setup-agents: ## the npm packages of test/agents: real ACP agents
 	@scripts/need-npm test/agents

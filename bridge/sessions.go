@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/inbox"
@@ -37,6 +38,8 @@ type Config struct {
 	Policy *policy.Holder
 	// Hints is what pages that watch are told of Questions and threads; nil is nothing.
 	Hints *hints.Hub
+	// Audit keeps what happens outside of the transactions here: refused attempts. Nil is one of its own.
+	Audit *audit.Log
 	// PublicURL is where people reach this server, without a path. URLs of parts begin with it; "" leaves them relative.
 	PublicURL string
 }
@@ -82,6 +85,9 @@ func New(cfg Config) *Sessions {
 	if cfg.Filter == nil {
 		cfg.Filter = redact.None{}
 	}
+	if cfg.Audit == nil {
+		cfg.Audit = audit.NewLog(cfg.Store, cfg.Logger, nil)
+	}
 	s := &Sessions{
 		cfg: cfg, deadlines: inbox.NewDeadlines(),
 		active: make(map[string]*session), leaving: make(map[string]bool),
@@ -98,6 +104,9 @@ func New(cfg Config) *Sessions {
 	s.settler = &inbox.Settler{Notices: cfg.Notices, NewID: newID, AskerThere: s.askerThere, Once: func(id string, why error) {
 		cfg.Logger.Info("an always was taken for once", slog.String("approval_id", id), slog.Any("reason", why))
 	}}
+	if cfg.Policy != nil {
+		s.settler.Policy = cfg.Policy.Current
+	}
 	s.followInbox()
 	if cfg.Tools != nil {
 		s.settler.Calls = cfg.Tools
@@ -227,7 +236,7 @@ func (s *Sessions) retire(a *session) bool {
 
 // expire settles a Question whose time has come.
 func (s *Sessions) expire(ctx context.Context, questionID string) {
-	_, err := s.settle(ctx, system(), questionID, func(q inbox.Question) (inbox.Decision, error) {
+	_, err := s.settle(ctx, system(), questionID, func(_ context.Context, q inbox.Question) (inbox.Decision, error) {
 		return inbox.Expired(q), nil
 	})
 	if err != nil && !errors.Is(err, store.ErrNotFound) && ctx.Err() == nil {

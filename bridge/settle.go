@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"slices"
 	"time"
 
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
+	"aqueduct/internal/schema"
 	"aqueduct/store"
 )
 
@@ -26,19 +27,22 @@ func (s *Sessions) ToolResult(ctx context.Context, who store.Principal, toolCall
 // answer reads and settles one Answer outside the chat. A different decision that came
 // first is a *Refusal beside what it decided.
 func (s *Sessions) answer(ctx context.Context, who store.Principal, id string, a inbox.Answer, via string) (inbox.Settled, error) {
-	settled, err := s.settle(ctx, decider{who: who, in: inboxOf(who)}, id, func(q inbox.Question) (inbox.Decision, error) {
-		d, err := inbox.Read(q, a)
+	settled, err := s.settle(ctx, decider{who: who, in: inboxOf(who)}, id, func(ctx context.Context, q inbox.Question) (inbox.Decision, error) {
+		d, err := inbox.Read(ctx, q, a)
 		d.By, d.Via = who.User, via
 		return d, err
 	})
 	var unclear *inbox.Unclear
 	switch {
 	case errors.As(err, &unclear):
-		if unclear.Code == inbox.NotApprover || unclear.Code == inbox.FourEyes {
+		if refusesDecider(unclear.Code) {
 			s.auditRefusal(ctx, who, id, unclear.Code)
 		}
 		return settled, &Refusal{Code: unclear.Code, Message: unclear.Message}
+	case errors.Is(err, store.ErrNotFound):
+		s.Foreign(ctx, who, id)
 	case err == nil && !settled.Won && !settled.Repeated:
+		s.auditRefusal(ctx, who, id, RefusedDecided)
 		return settled, &Refusal{Code: RefusedDecided, Message: "This question has been decided already."}
 	}
 	return settled, err
@@ -46,34 +50,46 @@ func (s *Sessions) answer(ctx context.Context, who store.Principal, id string, a
 
 // auditRefusal writes down that somebody tried to decide who may not. What was refused stays refused without it.
 func (s *Sessions) auditRefusal(ctx context.Context, who store.Principal, id, code string) {
-	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		return inbox.AuditRefusal(ctx, tx, who, id, code, time.Now())
-	})
-	if err != nil {
-		s.cfg.Logger.Error("a refused decision is not in the audit", slog.String("approval_id", id), slog.Any("error", err))
-	}
+	s.cfg.Audit.Refused(ctx, who, audit.ApprovalRefused, audit.OfApproval(id), map[string]string{"code": code})
 }
 
-// settle applies one Decision. The Session's owner passes it on.
-func (s *Sessions) settle(ctx context.Context, by decider, id string, decide func(inbox.Question) (inbox.Decision, error)) (settled inbox.Settled, err error) {
-	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		q, err := by.load(ctx, tx, id)
-		if err != nil {
+// Foreign writes down that somebody tried to decide a Question that is another's, or none.
+func (s *Sessions) Foreign(ctx context.Context, who store.Principal, id string) {
+	s.auditRefusal(ctx, who, id, "not_found")
+}
+
+// refusesDecider reports whether a decision was refused for what it tried, and not for its form.
+func refusesDecider(code string) bool {
+	switch code {
+	case inbox.NotApprover, inbox.FourEyes, inbox.EditRefused, inbox.AskerLost:
+		return true
+	}
+	return false
+}
+
+// settle applies one Decision. The Session's owner passes it on. What has to be checked against a schema is checked
+// between two tries of the transaction, because a check may take as long as many transactions.
+func (s *Sessions) settle(ctx context.Context, by decider, id string, decide func(context.Context, inbox.Question) (inbox.Decision, error)) (settled inbox.Settled, err error) {
+	err = schema.Outside(ctx, func(ctx context.Context) error {
+		return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+			q, err := by.load(ctx, tx, id)
+			if err != nil {
+				return err
+			}
+			session, err := tx.LockSession(ctx, store.System(), q.Call.SessionID)
+			if err != nil {
+				return err
+			}
+			if q, err = inbox.Load(ctx, tx, store.System(), id); err != nil {
+				return err
+			}
+			d, err := decide(ctx, q)
+			if err != nil {
+				return err
+			}
+			settled, err = s.settler.Apply(ctx, tx, session, q, d, by.who)
 			return err
-		}
-		session, err := tx.LockSession(ctx, store.System(), q.Call.SessionID)
-		if err != nil {
-			return err
-		}
-		if q, err = inbox.Load(ctx, tx, store.System(), id); err != nil {
-			return err
-		}
-		d, err := decide(q)
-		if err != nil {
-			return err
-		}
-		settled, err = s.settler.Apply(ctx, tx, session, q, d, by.who)
-		return err
+		})
 	})
 	if err == nil && settled.Won {
 		s.cfg.Bell.Ring(settled.Question.Call.SessionID)
@@ -100,6 +116,9 @@ func (by decider) load(ctx context.Context, tx store.Tx, id string) (inbox.Quest
 	_, err := tx.Approval(ctx, by.in, id)
 	if errors.Is(err, store.ErrNotFound) {
 		_, err = tx.ToolCall(ctx, by.in, id)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		err = by.loadShared(ctx, tx, id)
 	}
 	if err != nil {
 		return inbox.Question{}, err

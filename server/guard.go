@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"mime"
 	"net"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"aqueduct/bridge/audit"
 	"aqueduct/server/auth"
 )
 
@@ -48,6 +50,7 @@ func newGuard(cfg Config, in *intake) (*guard, error) {
 func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
+		c.SetRequest(r.WithContext(audit.WithRemote(r.Context(), r.RemoteAddr)))
 		h := c.Response().Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Add("Vary", "Origin")
@@ -60,6 +63,9 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 			_ = rc.SetReadDeadline(time.Now().Add(g.limits.BodyTime))
 		}
 		defer releaseBody(c)
+		if header := forwardedBy(r.Header); header != "" && g.auth.Open() {
+			return refuse(codeForwarded, forwardedAdvice(header))
+		}
 		if !g.knownHost(r) {
 			return refuse(codeForeignHost, foreignHostAdvice(r.Host))
 		}
@@ -87,7 +93,16 @@ func (g *guard) authenticate(also ...auth.Kind) echo.MiddlewareFunc {
 			if err := g.in.known(c); err != nil {
 				return err
 			}
-			c.SetRequest(c.Request().WithContext(auth.With(c.Request().Context(), caller)))
+			// What the request opens, a stream or a socket, ends with the credential: when that is revoked
+			// or expires.
+			ctx, release := g.auth.Watch(c.Request().Context(), caller)
+			defer release()
+			if !caller.Until.IsZero() {
+				var stop context.CancelFunc
+				ctx, stop = context.WithDeadlineCause(ctx, caller.Until, auth.ErrTokenExpired)
+				defer stop()
+			}
+			c.SetRequest(c.Request().WithContext(auth.With(ctx, caller)))
 			return next(c)
 		}
 	}

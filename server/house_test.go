@@ -16,6 +16,7 @@ import (
 
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/proxies"
@@ -51,6 +52,8 @@ type house struct {
 	log     *eventlog.Log
 	agents  *bridge.Directory
 	bridge  *bridge.Sessions
+	auth    *auth.Auth
+	rules   *policy.Holder // nil without a policy
 }
 
 // plan is what a test wants otherwise than usual.
@@ -68,6 +71,7 @@ type plan struct {
 	wrap    func(net.Listener) net.Listener
 	open    func(t testing.TB) (store.Store, error) // nil: an SQLite file
 	public  string
+	revoke  bool // credentials are kept and can be revoked
 }
 
 func newHouse(t testing.TB, script script) *house { return newHouseWith(t, script, plan{}) }
@@ -90,6 +94,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	h := &house{t: t, store: st, metrics: server.NewMetrics(), agent: &scripted{script: script}, faults: &faulty{Store: st}, ended: make(chan string, 1000)}
 	h.hints = hints.New(hints.Config{Sessions: st, Dropped: h.metrics.HintDropped})
 	logger := slog.New(slog.DiscardHandler)
+	entries := audit.NewLog(st, logger, nil)
 	if test, ok := t.(*testing.T); ok {
 		logger = slog.New(slog.NewTextHandler(test.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	}
@@ -102,6 +107,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 		agents.Add("scripted", h.agent)
 	}
 	rules := p.holder(t)
+	h.rules = rules
 	inForce := policy.Default
 	if rules != nil {
 		inForce = rules.Current
@@ -112,18 +118,22 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	})
 	sessions := bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules, Hints: h.hints, PublicURL: p.public,
+		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules, Hints: h.hints, PublicURL: p.public, Audit: entries,
 	})
 	h.bridge = sessions
 	if p.auth == nil {
 		p.auth = auth.None()
 	}
+	if p.revoke {
+		p.auth = p.auth.WithRegistry(auth.NewRegistry(st, logger))
+	}
+	h.auth = p.auth
 	cfg := server.Config{
 		Sessions: sessions, Store: h.faults, Auth: p.auth, Metrics: h.metrics, Logger: slog.New(slog.DiscardHandler),
 		Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 		Links: newLinks(t, st),
 		Tools: called, CheckURL: func(string) error { return nil },
-		Controller: p.control, Proxies: p.proxies, Hints: h.hints, Webhooks: p.hooks,
+		Controller: p.control, Proxies: p.proxies, Hints: h.hints, Webhooks: p.hooks, Audit: entries,
 	}
 	if p.acp {
 		h.gateway = acpgateway.New(acpgateway.Config{
@@ -203,6 +213,9 @@ func (h *house) run(bell *eventlog.Bell, log *eventlog.Log, called *tools.Servic
 	lower.Go(func() { _ = bell.Run(ctx) })
 	lower.Go(func() { _ = log.Run(ctx) })
 	lower.Go(func() { _ = h.hints.Run(ctx) })
+	if registry := h.auth.Registry(); registry != nil {
+		lower.Go(func() { _ = registry.Run(ctx) })
+	}
 	return func() {
 		stopDriving()
 		upper.Wait()

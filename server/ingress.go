@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/server/auth"
 	"aqueduct/server/brake"
 	"aqueduct/store"
@@ -27,6 +28,7 @@ type ingress struct {
 	in       *intake
 	open     *sockets
 	log      *slog.Logger
+	audit    *audit.Log
 }
 
 func (h *ingress) mount(to *routes) {
@@ -73,18 +75,21 @@ type helloFrame struct {
 // socket, by header or cookie: the guard has judged its Origin.
 func (h *ingress) admit(r *http.Request, hello helloFrame) (auth.Caller, error) {
 	caller, err := h.caller(r, auth.Secret(hello.APIKey))
-	if err != nil {
-		return caller, err
+	if err == nil {
+		caller, err = h.actingFor(caller, hello.UserID)
 	}
-	return h.actingFor(caller, hello.UserID)
+	if err != nil {
+		h.audit.Refused(r.Context(), audit.Unknown(), audit.AccessRefused, audit.OfRoute("GET /ws/ingress"), nil)
+	}
+	return caller, err
 }
 
 func (h *ingress) caller(r *http.Request, key auth.Secret) (auth.Caller, error) {
 	if key == "" {
 		return h.auth.Caller(r, auth.KindChannel)
 	}
-	caller, err := h.auth.Accept(key, auth.KindStatic, auth.KindUser, auth.KindChannel)
-	if err == nil || strings.Count(string(key), ".") == 2 || bridge.IsRunToken(string(key)) {
+	caller, err := h.auth.Accept(r.Context(), key, auth.KindStatic, auth.KindUser, auth.KindService, auth.KindChannel)
+	if err == nil || strings.Count(string(key), ".") == 2 || bridge.IsRunToken(string(key)) || auth.IsAPIKey(string(key)) {
 		return caller, err
 	}
 	// Where nobody needs a key, one that is none of ours is as good as none: the contract's
@@ -119,7 +124,10 @@ func (h *ingress) actingFor(caller auth.Caller, user string) (auth.Caller, error
 			return caller, &channelError{codeForeignUser, "A channel says in user_id whom it speaks for."}
 		}
 		caller.Principal = who
-	case auth.KindUser, auth.KindApprover:
+	case auth.KindUser, auth.KindApprover, auth.KindService, auth.KindOperator:
+		if !caller.Has(auth.RoleUser) {
+			return caller, refuseRole(users)
+		}
 		if user != "" && user != caller.Principal.User {
 			return caller, &channelError{codeForeignUser, "Only a channel's token may name other users."}
 		}

@@ -12,10 +12,13 @@ type Principal struct {
 	Roles  []string
 }
 
-// Roles that mean something here.
+// Roles that mean something here; others have a meaning in policies alone.
 const (
-	RoleAdmin    = "admin"    // tools, proxies, everybody's grants, the audit
+	RoleUser     = "user"     // chats, and decides what its own agents ask
 	RoleApprover = "approver" // decides for others of the tenant
+	RoleAuditor  = "auditor"  // reads the tenant's audit, traces and approvals; changes nothing
+	RoleAdmin    = "admin"    // manages the tenant's tokens, service accounts, grants and tools
+	RoleOperator = "operator" // manages the installation: proxies, controls, metrics; no tenant's token carries it
 )
 
 // Has reports whether the Principal has the role. No role has another's rights.
@@ -33,6 +36,9 @@ type Scope struct {
 	// deciding are the names the caller answers to as a decider, joined by NUL: a Scope stays
 	// comparable. "" for Scopes that see only what belongs to them.
 	deciding string
+	session  string // of an Access: this Session's rows, whoever owns it
+	// reaching are names as in deciding, of a Scope that lists what is shared as well.
+	reaching string
 }
 
 // As sees what belongs to the Principal: rows of Sessions of its tenant and user.
@@ -57,6 +63,15 @@ func Deciding(p Principal) Scope {
 	return in
 }
 
+// Reaching sees what As sees, and in lists of Sessions those too that are shared with the Principal.
+func Reaching(p Principal) Scope {
+	in := As(p)
+	if p.Tenant != "" && p.User != "" {
+		in.reaching = strings.Join(DeciderNames(p), "\x00")
+	}
+	return in
+}
+
 // DeciderNames are the names under which a policy's approvers can mean the Principal.
 func DeciderNames(p Principal) []string {
 	names := []string{"user:" + p.User}
@@ -65,6 +80,10 @@ func DeciderNames(p Principal) []string {
 	}
 	return names
 }
+
+// Installation sees what belongs to no tenant: credentials of proxies and operators. Asking for
+// the role operator is the handler's duty.
+func Installation() Scope { return Scope{wide: true} }
 
 // System sees everything. It is for the owner of a Session driving it and for
 // recovery; a handler that serves a caller never uses it.
@@ -75,6 +94,17 @@ func (s Scope) All() bool { return s.all }
 
 // Wide reports whether the Scope sees every user's rows of its tenant.
 func (s Scope) Wide() bool { return s.wide }
+
+// Session is the one Session that a Scope of an Access sees; "" for any other Scope.
+func (s Scope) Session() string { return s.session }
+
+// Reached are the names that a Scope of Reaching was made with; none for any other.
+func (s Scope) Reached() []string {
+	if s.reaching == "" {
+		return nil
+	}
+	return strings.Split(s.reaching, "\x00")
+}
 
 // Deciders are the names of DeciderNames that a Scope of Deciding was made with; none for any
 // other, and none with the approver's role, which needs no name.

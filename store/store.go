@@ -20,8 +20,10 @@ type Reader interface {
 	ToolReader
 	GrantReader
 	DelegationReader
+	ShareReader
 	OutboxReader
 	LinkReader
+	CredentialReader
 	AuditReader
 }
 
@@ -43,8 +45,10 @@ type Tx interface {
 	ToolTx
 	GrantTx
 	DelegationTx
+	ShareTx
 	OutboxTx
 	LinkTx
+	CredentialTx
 	AuditTx
 }
 

@@ -9,11 +9,11 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
 	"aqueduct/bridge/audit"
 	"aqueduct/bridge/inbox"
+	"aqueduct/internal/schema"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -74,8 +74,8 @@ func (d Definition) Tool(tenant, source string, checkURL func(string) error) (st
 	if t.Timeout < 0 || t.Timeout > longestTimeout {
 		return wrong("timeout_ms is at most %d", longestTimeout.Milliseconds())
 	}
-	if err := compiles(d.Schema); err != nil {
-		return wrong("schema: %v", err)
+	if err := schema.Of(d.Schema).Compile(); err != nil {
+		return store.Tool{}, fmt.Errorf("%w: schema: %w", ErrDefinition, err)
 	}
 	if err := checkOwn(d.Policy); err != nil {
 		return wrong("policy: %v", err)
@@ -83,25 +83,6 @@ func (d Definition) Tool(tenant, source string, checkURL func(string) error) (st
 	now := time.Now()
 	t.CreatedAt, t.UpdatedAt = now, now
 	return t, nil
-}
-
-// compiles refuses a schema that would let everything through because it is broken.
-func compiles(schema json.RawMessage) error {
-	if len(schema) == 0 {
-		return nil
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		return errors.New("it is not JSON")
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("arguments.json", doc); err != nil {
-		return errors.New("it is not a JSON Schema")
-	}
-	if _, err := c.Compile("arguments.json"); err != nil {
-		return errors.New("it is not a JSON Schema")
-	}
-	return nil
 }
 
 func checkOwn(raw json.RawMessage) error {
@@ -168,16 +149,13 @@ func (s *Service) Load(ctx context.Context, list []Definition, checkURL func(str
 			if err == nil && same(before, t) {
 				continue // every start reads the file; only a change is a deed
 			}
-			if err := register(ctx, tx, audit.Nobody(anyTenant), t); err != nil {
+			if err := register(ctx, tx, audit.Nobody(audit.AllTenants), t); err != nil {
 				return err
 			}
 		}
 		return unload(ctx, tx, named)
 	})
 }
-
-// anyTenant stands in the audit for the operator's own file, which holds for all.
-const anyTenant = "*"
 
 // same reports whether two rows are the same tool.
 func same(a, b store.Tool) bool {
@@ -194,11 +172,7 @@ func register(ctx context.Context, tx store.Tx, who store.Principal, t store.Too
 }
 
 func writeDeed(ctx context.Context, tx store.Tx, who store.Principal, action, tool string, details any) error {
-	e, err := audit.Entry(who, action, audit.OfTool(tool), details, time.Now())
-	if err == nil {
-		_, err = tx.AppendAudit(ctx, e)
-	}
-	return err
+	return audit.AppendAt(ctx, tx, who, action, audit.OfTool(tool), details, time.Now())
 }
 
 // unload takes away the tools of files that are not named. Those of every tenant are listed
@@ -218,7 +192,7 @@ func unload(ctx context.Context, tx store.Tx, named map[string]bool) error {
 				if _, err := tx.DeleteTool(ctx, "", t.Name); err != nil {
 					return err
 				}
-				if err := writeDeed(ctx, tx, audit.Nobody(anyTenant), audit.ToolRemoved, t.Name, nil); err != nil {
+				if err := writeDeed(ctx, tx, audit.Nobody(audit.AllTenants), audit.ToolRemoved, t.Name, nil); err != nil {
 					return err
 				}
 			}

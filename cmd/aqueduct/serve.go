@@ -12,6 +12,7 @@ import (
 
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/inbox"
@@ -27,15 +28,15 @@ import (
 
 // serveCmd is the server.
 type serveCmd struct {
-	Listen       string        `default:"127.0.0.1:8080" help:"Address to listen on. Off loopback a token is needed."`
+	Listen       string        `default:"127.0.0.1:8080" help:"Address to listen on."`
 	Database     databaseFlag  `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
 	Demo         bool          `help:"Start the demo agent, which needs no model."`
 	DemoPace     time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
 	Agent        []agentFlag   `help:"An agent, as id=URL; repeatable." placeholder:"ID=URL"`
 	OpenAIAgent  []string      `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
 	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
-	Auth         string        `enum:"none,token" default:"none" help:"Who may call: none or token."`
-	TokenFile    string        `help:"File that holds the token of --auth token." placeholder:"FILE"`
+	Auth         string        `enum:"none,token" default:"token" help:"Who may call: token is whoever has the token; none is every program of this machine, on loopback only."`
+	TokenFile    string        `help:"File that holds the token. Without it the token is made at the first start, in the file \"token\" beside the SQLite database, else beside the signing key." placeholder:"FILE"`
 	TokenUsers   string        `help:"Tenant whose users the token of --auth token may speak for on /ws/ingress, as their user_id says. Without it a user_id other than its own is refused." placeholder:"TENANT"`
 	CORSOrigin   []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
 	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
@@ -48,17 +49,25 @@ type serveCmd struct {
 	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
 	ACP          acpFlags      `embed:""`
 	Notify       notifyFlags   `embed:""`
+	OIDC         oidcFlags     `embed:""`
 	Limits       limitFlags    `embed:""`
+	Tokens       tokenFlags    `embed:""`
+	Audit        auditFlags    `embed:""`
 }
 
 // Run serves until ctx ends.
 func (s *serveCmd) Run(ctx context.Context, to output) error {
 	log := newLogger(s.LogFormat, to.log)
-	callers, err := s.auth()
+	callers, err := s.callers()
 	if err != nil {
 		return err
 	}
-	if err := s.ACP.checkLocal(); err != nil {
+	provider, err := s.OIDC.provider(s.Auth)
+	if err != nil {
+		return err
+	}
+	callers = callers.WithOIDC(provider)
+	if err := errors.Join(s.ACP.checkLocal(), s.Tokens.check()); err != nil {
 		return err
 	}
 	ln, err := net.Listen("tcp", s.Listen)
@@ -69,38 +78,12 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err := callers.CheckListener(ln.Addr()); err != nil {
 		return err
 	}
-	st, err := s.Database.open(ctx)
+	st, err := s.openDatabase(ctx)
 	if err != nil {
 		return err
 	}
-	err = s.serve(ctx, to, log, callers, ln, st)
+	err = s.serve(ctx, to, log, callers.WithRegistry(auth.NewRegistry(st, log)), ln, st)
 	return errors.Join(err, st.Close())
-}
-
-func (s *serveCmd) auth() (*auth.Auth, error) {
-	if s.Auth == "none" {
-		return auth.None(), nil
-	}
-	token, err := readToken(s.TokenFile)
-	if err != nil {
-		return nil, err
-	}
-	a, err := auth.Static(token)
-	if err != nil {
-		return nil, err
-	}
-	return a.WithUsers(s.TokenUsers).WithLateKeys((&lateKeys{flag: s.ACP.Key}).file), nil
-}
-
-func readToken(path string) (auth.Secret, error) {
-	if path == "" {
-		return "", errors.New("--token-file is needed")
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
-	}
-	return auth.Secret(raw), nil
 }
 
 // serve starts the rooms from the ground up and ends them from the top down: first no more
@@ -142,7 +125,10 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	upstream.run("gateway", r.gateway.Run)
 	ground.run("event log", r.events.Run)
 	ground.run("bell", r.bell.Run)
+	ground.run("audit", r.audit.Run)
+	ground.run("audit head", s.auditExporter(st, log, metrics, r.notify).Run)
 	ground.run("hints", r.hints.Run)
+	ground.run("credentials", r.registry.Run)
 	ground.run("heartbeat", func(ctx context.Context) error { return bridge.Beat(ctx, st, replica.ID, log) })
 	driving.run("sessions", func(ctx context.Context) error {
 		select { // a Turn that is taken up needs its Agent, which may be known by its proxy alone
@@ -167,7 +153,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		return err
 	}
 	log.Info("serving", slog.String("name", s.Name), slog.String("replica", replica.ID), slog.Any("database", s.Database), slog.Any("agents", directory.IDs()))
-	fmt.Fprintln(to.out, "listening on", reachable(ln.Addr()))
+	s.greet(to.out, callers, reachable(ln.Addr()), log)
 	<-ctx.Done()
 	return s.why(context.Cause(ctx), log)
 }
@@ -175,6 +161,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 // rooms are the parts of a server that know each other.
 type rooms struct {
 	rules    *policyFile
+	registry *auth.Registry
 	gate     *outbound.Gate
 	tools    *tools.Service
 	notify   *notify.Notifier
@@ -184,19 +171,17 @@ type rooms struct {
 	hints    *hints.Hub
 	gateway  *acpgateway.Gateway
 	handler  *server.Server
+	audit    *audit.Log
 }
 
 // rooms makes them; nothing runs yet.
 func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys) (r rooms, err error) {
+	r.registry = callers.Registry()
 	if r.rules, err = openPolicy(s.PolicyFile, log); err != nil {
 		return r, err
 	}
 	if r.gate, err = outbound.New(outbound.Config{Allow: s.Outbound}); err != nil {
 		return r, fmt.Errorf("--outbound: %w", err)
-	}
-	access, err := s.ACP.access()
-	if err != nil {
-		return r, err
 	}
 	var links *link.Book
 	hooks, err := s.Notify.channels()
@@ -206,6 +191,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	if r.notify, links, err = s.notifier(st, log, hooks); err != nil {
 		return r, err
 	}
+	r.audit = audit.NewLog(st, log, nil)
 	notices := inbox.Notices{Rows: r.notify.Rows, Kick: r.notify.Kick}
 	r.bell = eventlog.NewBell(local.New())
 	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
@@ -218,14 +204,14 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
 		OnBusy: s.OnBusy, Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
-		PublicURL: s.Notify.PublicURL,
+		PublicURL: s.Notify.PublicURL, Audit: r.audit,
 	})
 	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
-		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(),
-		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks,
-		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints,
+		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
+		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks, PublicURL: s.Notify.PublicURL,
+		Controller: r.gateway, Gateway: r.gateway, Proxies: s.proxyAccess(), Hints: r.hints, Audit: r.audit,
 	})
 	return r, err
 }

@@ -225,7 +225,25 @@ func TestProxyTokenIsNobodysCredential(t *testing.T) {
 	if _, err := static(t).Caller(from("127.0.0.1", "Authorization", "Bearer "+good)); !errors.Is(err, auth.ErrBadCredential) {
 		t.Error(err)
 	}
-	if _, err := static(t).SignIn(auth.Secret(good), false); !errors.Is(err, auth.ErrBadCredential) {
+	if _, err := static(t).SignIn(t.Context(), auth.Secret(good), false); !errors.Is(err, auth.ErrBadCredential) {
 		t.Error(err)
 	}
+}
+
+// TestSignInCodeEnds: a link that lies in a terminal's history is good for minutes.
+func TestSignInCodeEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := static(t)
+		code := a.IssueSignInCode()
+		time.Sleep(auth.SignInCodeTTL - time.Second)
+		if _, err := a.SignInByCode(t.Context(), code, false); err != nil {
+			t.Error(err)
+		}
+		code = a.IssueSignInCode()
+		time.Sleep(auth.SignInCodeTTL + time.Second)
+		if _, err := a.SignInByCode(t.Context(), code, false); !errors.Is(err, auth.ErrSignInCode) {
+			t.Error(err)
+		}
+	})
 }
