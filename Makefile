@@ -10,6 +10,10 @@ export HOME := $(shell mktemp -d)
 endif
 
 STATICCHECK_VERSION := v0.8.2
+GOVULNCHECK_VERSION := v1.1.4
+CYCLONEDX_VERSION := v1.9.0
+# What bin/aqueduct may weigh, stripped of its symbols: 40 MB.
+BINARY_MOST := 40000000
 FUZZTIME ?= 3s
 BENCHTIME ?= 1s
 # How many schedules of contenders for one question TestToolRaces runs on each database in
@@ -25,14 +29,19 @@ AQUEDUCT_ABUSE ?= 60s
 # variable, in "make test", it has 200.
 AQUEDUCT_FUZZ_STREAMS ?= 20000
 
-.PHONY: help build run test test-go test-faults test-judges test-agents test-sdk lint fuzz soak bench clean \
+.PHONY: help build sbom run test test-go test-faults test-judges test-agents test-sdk lint fuzz soak bench clean \
 	setup setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 build: ## build bin/aqueduct, one static program
-	CGO_ENABLED=0 go build -trimpath -o bin/aqueduct ./cmd/aqueduct
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/aqueduct ./cmd/aqueduct
+	@size=$$(wc -c < bin/aqueduct); if [ $$size -gt $(BINARY_MOST) ]; then echo "bin/aqueduct has $$size bytes, more than $(BINARY_MOST)" >&2; exit 1; fi
+
+sbom: ## write bin/aqueduct.cdx.json, the modules that the program is made of (CycloneDX)
+	@mkdir -p bin
+	go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_VERSION) app -json -licenses -output bin/aqueduct.cdx.json -main cmd/aqueduct .
 
 run: build ## build and start it with the demo agent on http://127.0.0.1:8080
 	bin/aqueduct serve --demo
@@ -59,13 +68,14 @@ test-agents: setup-judges setup-agents ## real ACP agents with a scripted model,
 test-sdk: ## sdk/python with the system's python3, and its example behind the program
 	go test -count=1 -timeout 5m -v ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
-lint: ## gofmt, go vet, staticcheck
+lint: ## gofmt, go vet, staticcheck, govulncheck where its database can be reached
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted" >&2; exit 1; fi
 	go vet ./...
 	go vet -tags failpoints ./bridge/...
 	@scripts/need-staticcheck $(STATICCHECK_VERSION)
 	bin/tools/staticcheck-$(STATICCHECK_VERSION) ./...
+	@scripts/vulncheck $(GOVULNCHECK_VERSION)
 
 fuzz: ## every fuzz target for FUZZTIME (3s)
 	@scripts/fuzz $(FUZZTIME)

@@ -55,7 +55,7 @@ func (t *tunnel) asked(q *fromacp.Question) *bridge.Question {
 		k.Sender, k.Life = t.g.epoch, t.life
 	}
 	out.UpstreamID = k.String()
-	t.asks[out.UpstreamID] = &ask{key: k, fingerprint: out.Fingerprint(), since: time.Now()}
+	t.asks[out.UpstreamID] = &ask{key: k, fingerprint: out.Fingerprint(t.g.cfg.Hash), since: time.Now()}
 	return out
 }
 

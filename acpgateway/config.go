@@ -11,6 +11,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/proxies"
+	"aqueduct/bridge/redact"
 	"aqueduct/store"
 )
 
@@ -31,6 +32,8 @@ type Config struct {
 	Hints   *hints.Hub
 	Agents  map[string]AgentConfig
 	Order   []string // of those of them that are listed before any that a proxy brings
+	// Hash binds arguments to what is decided about them. Its Filter takes secrets out of what is put on record in pieces.
+	Hash redact.Hasher
 	// BaseURL is where agents reach this server. "" keeps it and their tokens from them.
 	BaseURL string
 	Limits  Limits

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"aqueduct/acpgateway/acp"
+	"aqueduct/bridge/redact"
 	"aqueduct/store"
 )
 
@@ -30,7 +31,9 @@ type recorder struct {
 	text  strings.Builder
 	chars int
 	first acp.Update // whose members the merged one has
+	said  chunks
 	err   stderrLines
+	log   redact.Stream // what passes from stderr
 }
 
 // chunkKey is what chunks have in common that are merged.
@@ -46,18 +49,50 @@ func (r *recorder) update(ctx context.Context, m *acp.ACPUpdate) {
 		return
 	}
 	key := chunkKey{word(m.SessionID), u.Variant, u.MessageID, word(m.PromptID)}
+	if key != r.said.key {
+		r.endSaidLocked(ctx)
+		r.said.key, r.said.first = key, u
+	}
 	if key != r.key {
 		r.flushLocked(ctx)
 	}
-	if r.chars == 0 {
-		r.key, r.first = key, u
-		r.t.g.keeper.due(r.t, time.Now().Add(r.t.g.cfg.Limits.MergeTime))
-	}
-	r.text.WriteString(u.Content.Text)
-	r.chars += utf8.RuneCountInString(u.Content.Text)
+	r.addLocked(r.said.Push(r.t.g.cfg.Hash.Filter, u.Content.Text))
 	if r.chars >= r.t.g.cfg.Limits.MergeChars {
 		r.flushLocked(ctx)
 	}
+}
+
+// chunks is a message that comes in chunks, also when several records hold it: a secret may be cut between two.
+type chunks struct {
+	redact.Stream
+	key   chunkKey
+	first acp.Update
+}
+
+// addLocked adds text of the message that comes.
+func (r *recorder) addLocked(text string) {
+	if text == "" {
+		return
+	}
+	if r.chars == 0 {
+		r.key, r.first = r.said.key, r.said.first
+		r.t.g.keeper.due(r.t, time.Now().Add(r.t.g.cfg.Limits.MergeTime))
+	}
+	r.text.WriteString(text)
+	r.chars += utf8.RuneCountInString(text)
+}
+
+// endSaidLocked adds what was held back of a message that is over.
+func (r *recorder) endSaidLocked(ctx context.Context) {
+	if !r.said.Holds() {
+		r.said.End(r.t.g.cfg.Hash.Filter)
+		return
+	}
+	if r.key != r.said.key {
+		r.flushLocked(ctx)
+	}
+	r.addLocked(r.said.End(r.t.g.cfg.Hash.Filter))
+	r.flushLocked(ctx)
 }
 
 func isChunk(u acp.Update) bool {
@@ -72,7 +107,10 @@ func isChunk(u acp.Update) bool {
 func (r *recorder) flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.endSaidLocked(context.Background())
+	r.said.key = chunkKey{}
 	r.flushLocked(context.Background()) // what is merged is bounded; it does not wait
+	r.endStderrLocked()
 	r.flushStderrLocked(context.Background())
 }
 

@@ -51,11 +51,12 @@ func (r *recorder) stderr(ctx context.Context, words string) {
 		r.err.since, r.err.turn = time.Now(), turn
 		r.t.g.keeper.due(r.t, r.err.since.Add(mergeTime))
 	}
-	r.err.text.WriteString(words)
 	if !strings.HasSuffix(words, "\n") {
-		r.err.text.WriteByte('\n')
+		words += "\n"
 	}
-	r.err.chars += utf8.RuneCountInString(words) + 1
+	words = r.log.Push(r.t.g.cfg.Hash.Filter, words) // a key has many lines, and they may be in several records
+	r.err.text.WriteString(words)
+	r.err.chars += utf8.RuneCountInString(words)
 	if r.err.chars >= mergeChars {
 		r.flushStderrLocked(ctx)
 	}
@@ -70,6 +71,17 @@ func (r *recorder) dueStderrLocked(ctx context.Context) {
 		r.flushStderrLocked(ctx)
 	default:
 		r.t.g.keeper.due(r.t, time.Now().Add(mergeTime))
+	}
+}
+
+// endStderrLocked adds what was held back of an agent's stderr that is over.
+func (r *recorder) endStderrLocked() {
+	if left := r.log.End(r.t.g.cfg.Hash.Filter); left != "" {
+		if r.err.chars == 0 {
+			r.err.since = time.Now()
+		}
+		r.err.text.WriteString(left)
+		r.err.chars += utf8.RuneCountInString(left)
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"time"
@@ -111,7 +109,7 @@ func (t *turn) askedBefore(ctx context.Context, q *Question) (bool, error) {
 	for _, known := range slices.Backward(all) {
 		switch {
 		case known.Call.UpstreamID != q.UpstreamID:
-		case known.Fingerprint() != q.Fingerprint():
+		case known.Fingerprint() != q.Fingerprint(t.s.m.cfg.Hash):
 			return false, t.replace(ctx, known, q)
 		case known.Open(), known.Call.DeliveredAt.IsZero():
 			return true, nil
@@ -186,7 +184,7 @@ func (t *turn) questionRows(q *Question, v policy.Verdict) (store.ToolCall, stor
 	}
 	approval := store.Approval{
 		ID: row.ID, SessionID: t.s.id, TurnID: t.row.ID, Kind: kind, Status: store.ApprovalPending,
-		Tool: plainName(q.tool()), ToolKind: q.ToolKind, Title: plainTitle(q.Title), Args: args, ArgsSHA256: hashOf(args), Options: options,
+		Tool: plainName(q.tool()), ToolKind: q.ToolKind, Title: plainTitle(t.s.m.cfg.Filter.Text(q.Title)), Args: args, ArgsSHA256: t.s.m.cfg.Hash.Sum(args), Options: options,
 		ResponseSchema: q.ResponseSchema, Risk: cmp.Or(q.Risk, string(v.Risk)), CreatedAt: now, ExpiresAt: row.ExpiresAt,
 	}
 	inbox.SetTerms(&approval, v.Terms, t.row.Prompter(t.s.row))
@@ -232,12 +230,6 @@ func plainTitle(title string) string { return policy.Visible(title, askedTitle) 
 // plainName does so to a tool's name. An agent makes it up as it does the title; a grant for
 // one that had to be changed covers nothing the agent can ask for.
 func plainName(tool string) string { return policy.Visible(tool, askedName) }
-
-// hashOf binds arguments to what is decided about them.
-func hashOf(args []byte) string {
-	sum := sha256.Sum256(args)
-	return hex.EncodeToString(sum[:])
-}
 
 func compact(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {

@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/redact"
 	"aqueduct/store"
 )
 
-// Fingerprint is inbox.Fingerprint of the rows that the Question will be.
-func (q *Question) Fingerprint() string {
-	args := hashOf(compact(q.Args))
+// Fingerprint is inbox.Fingerprint of the rows that the Question will be: masked, with a hash that may be keyed.
+func (q *Question) Fingerprint(h redact.Hasher) string {
+	args := compact(q.Args)
 	if q.Kind == AskClientTool {
-		return inbox.Fingerprint(cmp.Or(q.ToolName, "request_input"), "", "", args)
+		return inbox.Fingerprint(cmp.Or(q.ToolName, "request_input"), "", "", redact.Hasher{}.Sum(args))
 	}
-	return inbox.Fingerprint(plainName(q.tool()), q.ToolKind, plainTitle(q.Title), args)
+	return inbox.Fingerprint(plainName(q.tool()), q.ToolKind, plainTitle(h.Filter.Text(q.Title)), h.Sum(args))
 }
 
 // replace takes a Question back whose id the upstream uses for another one. It counts as delivered, whoever may have
@@ -33,7 +34,7 @@ func (t *turn) replace(ctx context.Context, known inbox.Question, q *Question) e
 			if err != nil {
 				return err
 			}
-			settled, err = m.settler.Replace(ctx, tx, session, current, q.Fingerprint(), hashOf(compact(q.Args)), time.Now())
+			settled, err = m.settler.Replace(ctx, tx, session, current, q.Fingerprint(m.cfg.Hash), m.cfg.Hash.Sum(compact(q.Args)), time.Now())
 			return err
 		})
 	})

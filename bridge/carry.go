@@ -170,15 +170,28 @@ func (t *turn) emit(ctx context.Context, ev agui.Event) error {
 		return err
 	}
 	for _, whole := range t.halves.Join(nil, ev) {
-		for _, ev := range t.carry.on(t.named(whole)) {
-			for _, ev := range t.run.verifyActivity(ev) {
-				if err := t.run.emit(ev); err != nil {
-					return err
+		for _, shown := range t.masking.on(whole) {
+			for _, ev := range t.carry.on(t.named(shown)) {
+				for _, ev := range t.run.verifyActivity(ev) {
+					if err := t.run.emit(ev); err != nil {
+						return err
+					}
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// emitMasked ends the text of a Turn that ends while something of it is held back.
+func (t *turn) emitMasked() {
+	for _, left := range t.masking.rest() {
+		for _, ev := range t.carry.on(t.named(left)) {
+			if t.run.emit(ev) != nil {
+				return // its message has ended
+			}
+		}
+	}
 }
 
 // emitHalves ends the text of a Run that ends between the halves of a character.

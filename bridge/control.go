@@ -121,6 +121,7 @@ func (e *ControlError) Error() string { return e.Code + ": " + e.Message }
 
 // Codes of ControlErrors.
 const (
+	ControlRejected    = "control_rejected"    // a person had to approve it, and did not
 	ControlOffline     = "agent_offline"       // its proxy is not connected
 	ControlNoAgent     = "no_agent_running"    // the Session has none now
 	ControlUnsupported = "control_unsupported" // the agent does not know how

@@ -7,6 +7,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/redact"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -14,6 +15,8 @@ import (
 // judged is a permission and what the policy says of it.
 type judged struct {
 	q       *Question
+	title   string // without secrets
+	hash    redact.Hasher
 	call    policy.Call
 	verdict policy.Verdict
 }
@@ -25,7 +28,7 @@ func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done b
 	if t.s.m.cfg.Policy == nil || q.Kind != AskPermission || t.pump == nil {
 		return v, false, nil
 	}
-	j := judged{q: q, call: policy.Call{
+	j := judged{q: q, title: t.s.m.cfg.Filter.Text(q.Title), hash: t.s.m.cfg.Hash, call: policy.Call{
 		AgentID: t.row.AgentID, Session: t.s.id, Tool: q.tool(), Kind: q.ToolKind, Title: q.Title, Args: compact(q.Args), Folder: q.Folder,
 		By: inbox.Prompter(t.s.row, t.row),
 	}}
@@ -70,7 +73,7 @@ func (t *turn) verdict(ctx context.Context, call policy.Call) (policy.Verdict, e
 		if ok, err = tx.UseGrant(ctx, v.Grant, now); err != nil || !ok {
 			return err
 		}
-		return inbox.AuditGrantUse(ctx, tx, t.s.row, v.Grant, call.Tool, hashOf(call.Args), now)
+		return inbox.AuditGrantUse(ctx, tx, t.s.row, v.Grant, call.Tool, t.s.m.cfg.Hash.Sum(call.Args), now)
 	})
 	if err == nil && !ok {
 		v.Action, v.Grant, v.Reason = policy.Ask, "", "The grant for it is used up."
@@ -100,7 +103,7 @@ func (j judged) answer() (Answer, bool) {
 			options = append(options, inbox.Option(o))
 		}
 	}
-	a := Answer{UpstreamID: j.q.UpstreamID, Fingerprint: j.q.Fingerprint(), Kind: AskPermission, Status: "resolved"}
+	a := Answer{UpstreamID: j.q.UpstreamID, Fingerprint: j.q.Fingerprint(j.hash), Kind: AskPermission, Status: "resolved"}
 	switch j.verdict.Action {
 	case policy.Allow:
 		var ok bool
@@ -119,7 +122,7 @@ func (j judged) answer() (Answer, bool) {
 
 func (j judged) record() []byte {
 	d := policy.Decided(j.call, j.verdict)
-	d.Title = plainTitle(d.Title) // people read it in the trace
+	d.Title, d.SHA256 = plainTitle(j.title), j.hash.Sum(j.call.Args) // people read it in the trace
 	return mustJSON(d)
 }
 
@@ -131,7 +134,7 @@ func (j judged) event() agui.Event {
 		Verdict string `json:"verdict"`
 		Rule    string `json:"rule"`
 		Reason  string `json:"reason"`
-	}{plainName(j.q.tool()), plainTitle(j.q.Title), string(j.verdict.Action), j.verdict.Rule, j.verdict.Reason})}
+	}{plainName(j.q.tool()), plainTitle(j.title), string(j.verdict.Action), j.verdict.Rule, j.verdict.Reason})}
 }
 
 // tool is the name of the tool a permission is about.

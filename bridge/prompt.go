@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aqueduct/agui"
+	"aqueduct/bridge/redact"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -49,7 +50,7 @@ func (in *intake) newSession(ctx context.Context) error {
 	now := time.Now()
 	in.session = store.Session{
 		ID: newID(), Tenant: in.req.Principal.Tenant, User: in.req.Principal.User, ExternalID: in.req.ThreadID,
-		AgentID: agent, Title: sessionTitle(in.fresh), Owner: in.s.cfg.Replica, CreatedAt: now, UpdatedAt: now,
+		AgentID: agent, Title: sessionTitle(in.s.cfg.Filter, in.fresh), Owner: in.s.cfg.Replica, CreatedAt: now, UpdatedAt: now,
 	}
 	if in.session.ExternalID == "" {
 		in.session.ExternalID = in.session.ID
@@ -125,9 +126,9 @@ func (in *intake) insertMessage(ctx context.Context, m agui.Message, runID strin
 }
 
 // sessionTitle is the beginning of what the thread is about.
-func sessionTitle(fresh []agui.Message) string {
+func sessionTitle(filter *redact.Filter, fresh []agui.Message) string {
 	const most = 80
-	title := plainTitle(fresh[0].Content.String())
+	title := plainTitle(filter.Text(fresh[0].Content.String()))
 	if runes := []rune(title); len(runes) > most {
 		title = string(runes[:most]) + "…"
 	}

@@ -117,7 +117,7 @@ func (r *run) encode(ev agui.Event) (begin int) {
 
 // add counts an encoded event in, as redaction leaves it.
 func (r *run) add(ev agui.Event, begin int) {
-	kept := r.t.s.m.cfg.Filter.Redact(r.events[begin:])
+	kept := r.t.s.m.cfg.Filter.JSON(r.events[begin:])
 	if &kept[0] != &r.events[begin] {
 		r.events = append(r.events[:begin], kept...)
 		if hidden, err := agui.Decode(kept); err == nil {
@@ -193,6 +193,9 @@ func (r *run) end(ctx context.Context, e ending) error {
 
 func (r *run) endWith(ctx context.Context, e ending) (lost []int, err error) {
 	r.t.emitHalves()
+	if e.turn != "" {
+		r.t.emitMasked()
+	}
 	if err := r.emit(r.terminal(e)); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,9 @@ type Config struct {
 	Bell    *eventlog.Bell
 	Replica string
 	Agents  *Directory
-	Filter  redact.Filter
+	// Filter takes secrets out of what is said; nil takes out nothing. Hash binds arguments to what is decided about them.
+	Filter *redact.Filter
+	Hash   redact.Hasher
 	// Notices tells others of Questions.
 	Notices inbox.Notices
 	// Tools sees to the ToolCalls of Agents; nil without any.
@@ -82,9 +84,6 @@ type Sessions struct {
 // New makes Sessions; Run must be running for anything to be driven.
 func New(cfg Config) *Sessions {
 	cfg.Limits = cfg.Limits.withDefaults()
-	if cfg.Filter == nil {
-		cfg.Filter = redact.None{}
-	}
 	if cfg.Audit == nil {
 		cfg.Audit = audit.NewLog(cfg.Store, cfg.Logger, nil)
 	}
@@ -218,7 +217,7 @@ func (s *Sessions) rouse(sessionID string, first *begun) {
 		a.begunBy(*first)
 	}
 	s.active[sessionID] = a
-	running := s.running
+	running := store.WithOriginals(s.running) // Agents are called with what was said; all that is written is masked
 	s.wg.Go(func() { a.drive(running) })
 }
 
@@ -255,7 +254,7 @@ func (s *Sessions) Rename(ctx context.Context, who store.Principal, threadID, ti
 		if _, err := tx.LockSession(ctx, store.As(who), session.ID); err != nil {
 			return err
 		}
-		return tx.SetSessionTitle(ctx, session.ID, plainTitle(title))
+		return tx.SetSessionTitle(ctx, session.ID, plainTitle(s.cfg.Filter.Text(title)))
 	})
 	if err == nil {
 		s.cfg.Bell.Ring(session.ID)

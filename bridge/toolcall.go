@@ -161,7 +161,7 @@ func (s *Sessions) ToolCallOf(ctx context.Context, token, id string) (store.Tool
 	if err != nil {
 		return store.ToolCall{}, err
 	}
-	call, err := s.cfg.Store.ToolCall(ctx, store.System(), id)
+	call, err := s.cfg.Store.ToolCall(store.WithOriginals(ctx), store.System(), id)
 	_, wide := sessionOfToken(token)
 	if err == nil && call.TurnID != turn.ID && (!wide || call.SessionID != turn.SessionID) {
 		return store.ToolCall{}, store.ErrNotFound
@@ -171,6 +171,7 @@ func (s *Sessions) ToolCallOf(ctx context.Context, token, id string) (store.Tool
 
 // WaitTool is ToolCallOf, as soon as the call has ended or when the time is over.
 func (s *Sessions) WaitTool(ctx context.Context, token, id string, timeout time.Duration) (store.ToolCall, error) {
+	ctx = store.WithOriginals(ctx) // the agent gets what its tool said
 	if call, err := s.ToolCallOf(ctx, token, id); err != nil || call.Status.Terminal() {
 		return call, err
 	}

@@ -321,7 +321,7 @@ func (r *run) cutResult(call store.ToolCall) string {
 		return result
 	}
 	whole := (&agui.ToolCallResult{MessageID: call.ID, ToolCallID: call.ID, Role: "tool", Content: agui.Text(result)}).AppendJSON(nil)
-	if ev, err := agui.Decode(r.t.s.m.cfg.Filter.Redact(whole)); err == nil {
+	if ev, err := agui.Decode(r.t.s.m.cfg.Filter.JSON(whole)); err == nil {
 		result = ev.(*agui.ToolCallResult).Content.String()
 	}
 	beginning := head(result, shownResult)

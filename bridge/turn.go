@@ -38,6 +38,7 @@ type turn struct {
 	profile   Profile // of the newest Run
 	restarted bool    // an earlier process called the Agent
 	carry     carry
+	masking   masking
 	halves    agui.Halves           // of characters that the upstream's deltas cut in two
 	calls     map[string]*shownCall // the tool calls that the log has, as far as this process knows
 
@@ -58,6 +59,7 @@ type turn struct {
 
 func newTurn(s *session, row store.Turn) *turn {
 	t := &turn{s: s, row: row, quiet: time.NewTimer(time.Hour), invokedAt: calledSince(row)}
+	t.masking.filter = s.m.cfg.Filter
 	t.quiet.Stop()
 	if err := json.Unmarshal(row.Input, &t.input); err != nil && len(row.Input) > 0 {
 		s.m.cfg.Logger.Error("turn input unreadable", slog.String("turn_id", row.ID), slog.Any("error", err))

@@ -31,6 +31,8 @@ type acpAgent struct {
 	both    chan *acp.PromptSend // prompts that asked for two permissions
 	open    map[string]int       // permissions asked for and not heard of, by run
 	writing sync.Mutex           // tests say what comes of no prompt
+
+	chatter func(run, prompt string) // says more before the word of a prompt that asks nothing
 }
 
 // newACPHouse is a house whose agent is behind a proxy.
@@ -112,6 +114,9 @@ func (a *acpAgent) prompted(f *acp.PromptSend) {
 		return
 	}
 	if !strings.Contains(string(f.Prompt[len(f.Prompt)-1]), `"go"`) {
+		if a.chatter != nil {
+			a.chatter(f.RunID, f.PromptID)
+		}
 		a.ends(f.RunID, "well")
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"aqueduct/agui/tdesign"
 	"aqueduct/bridge"
 	"aqueduct/bridge/inbox"
+	"aqueduct/internal/strictjson"
 	"aqueduct/server/auth"
 )
 
@@ -68,7 +69,7 @@ func readAsk(c echo.Context, body, sum []byte, q chatQuery) (*ask, error) {
 		return nil, err
 	}
 	var s shape
-	if err := json.Unmarshal(body, &s); err != nil {
+	if err := json.Unmarshal(body, &s); err != nil { // which body it is; those who read it take names exactly
 		return nil, refuse(codeInvalidBody, "The body must be an object, and an agent_id in it text.")
 	}
 	if s.AgentID != nil && a.req.AgentID == "" {
@@ -199,7 +200,7 @@ func optionOf(result json.RawMessage) string {
 		} `json:"outcome"`
 	}
 	// A member of another type leaves the others readable: what is found counts.
-	_ = json.Unmarshal(result, &body)
+	_ = strictjson.Unmarshal(result, &body)
 	return firstOf(body.OptionID, body.OptionID2, body.Choice, body.Outcome.OptionID)
 }
 

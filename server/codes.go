@@ -19,6 +19,7 @@ type Code struct {
 // Codes of the server itself. bridge and the agents' protocols have theirs.
 const (
 	codeInvalidBody     = "invalid_body"
+	codeAmbiguousMember = "ambiguous_member"
 	codeInvalidQuery    = "invalid_query"
 	codeInvalidCursor   = "invalid_cursor"
 	codeInvalidVersion  = "unsupported_protocol_version"
@@ -52,6 +53,7 @@ const (
 // internal_error.
 func Codes() []Code {
 	return []Code{
+		{codeAmbiguousMember, http.StatusBadRequest, "A member of the body is spelled in another case than the route takes it, or stands twice."},
 		{codeInvalidBody, http.StatusBadRequest, "The body is not what the route takes; the detail says where."},
 		{codeInvalidQuery, http.StatusBadRequest, "A query parameter is not what the route takes."},
 		{codeInvalidCursor, http.StatusBadRequest, "Last-Event-ID or ?after= is not a position."},
@@ -110,6 +112,7 @@ func Codes() []Code {
 		{schema.CodePattern, http.StatusUnprocessableEntity, "A regular expression of a JSON Schema is too large, or RE2 does not know it."},
 		{schema.CodeValueTooComplex, http.StatusUnprocessableEntity, "A value is too large, or too expensive to check against its schema."},
 		{bridge.RefusedInvalidAnswer, http.StatusUnprocessableEntity, "The answer does not fit the question."},
+		{bridge.ControlRejected, http.StatusForbidden, "Somebody had to approve it, and did not: rejected, expired or taken back."},
 		{bridge.ControlNotOffered, http.StatusUnprocessableEntity, "The thread's agent does not offer that."},
 		{bridge.ControlUnsupported, http.StatusUnprocessableEntity, "The thread's agent does not know how."},
 		{codeTooManyRequests, http.StatusTooManyRequests, "Too many of these in a short time. Retry-After says when to try again."},

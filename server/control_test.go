@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -253,7 +254,7 @@ func TestThreadControl(t *testing.T) {
 		`{"action":"close"}`:                                                  "close  ",
 		`{"action":"set_mode","mode_id":"plan"}`:                              `set_mode  "plan"`,
 		`{"action":"set_model","model_id":"a/b"}`:                             `set_model  "a/b"`,
-		`{"action":"set_config_option","config_id":"mode","value":"auto"}`:    `set_config_option mode "auto"`,
+		`{"action":"set_config_option","config_id":"mode","value":"ask"}`:     `set_config_option mode "ask"`,
 		`{"action":"set_config_option","config_id":"think","value": false }`:  `set_config_option think false`,
 		`{"action":"set_mode","mode_id":"x","config_id":"y","value":"other"}`: `set_mode  "x"`,
 	} {
@@ -272,6 +273,108 @@ func TestThreadControl(t *testing.T) {
 	isProblem(t, h.do("POST", "/api/threads/none/control", `{"action":"close"}`), 404)
 	if len(f.asked) != 0 {
 		t.Errorf("%v", f.asked)
+	}
+}
+
+// asksSoon waits for the next question.
+func (h *house) asksSoon() string {
+	h.t.Helper()
+	for {
+		rows, err := h.store.Approvals(h.t.Context(), store.System(), store.ApprovalFilter{Status: store.ApprovalPending}, store.Page{})
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if len(rows) > 0 {
+			return rows[0].ID
+		}
+	}
+}
+
+// TestPermissiveModesAreAsked: a mode in which the agent asks nobody is set when a person has approved it, and only then;
+// the policy may say otherwise.
+func TestPermissiveModesAreAsked(t *testing.T) {
+	t.Parallel()
+	f := &fakeControl{}
+	h := newHouseWith(t, saysN(1), plan{control: f, rules: `rules:
+  - {name: never, tool: set_mode, when: "args.mode == 'yolo'", verdict: block, reason: Not here.}
+  - {name: known, tool: set_mode, when: "args.mode == 'autoPlan'", verdict: allow}
+  - {name: boss, tool: set_mode, when: "args.mode == 'full'", verdict: ask, approvers: ["role:boss"]}`})
+	h.chat("T", "R", "hi")
+	s, err := h.store.SessionByExternalID(t.Context(), scope(), "T")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.keepState(s.ID, `{"acp":{"modes":{"availableModes":[{"id":"m1","name":"Bypass all questions"},{"id":"plan","name":"Plan"}]},"configOptions":[{"id":"speed","name":"Speed","options":[{"value":"v1","name":"Full access"},{"value":"v2","name":"Slow"}]}]}}`)
+	for _, body := range []string{`{"action":"set_mode","mode_id":"plan"}`, `{"action":"set_mode","mode_id":"autoPlan"}`, `{"action":"set_config_option","config_id":"speed","value":"v2"}`} {
+		h.do("POST", "/api/threads/T/control", body).is(t, 204, "")
+		f.last()
+	}
+	if p := isProblem(t, h.do("POST", "/api/threads/T/control", `{"action":"set_mode","mode_id":"yolo"}`), 403); p["code"] != "policy_blocks" {
+		t.Error(p)
+	}
+	answered := func(body string, settle func(id string)) chan answer {
+		got := make(chan answer, 1)
+		go func() { got <- h.do("POST", "/api/threads/T/control", body) }()
+		settle(h.asksSoon())
+		return got
+	}
+	for body, say := range map[string]string{
+		`{"action":"set_mode","mode_id":"bypassPermissions"}`:                        `set_mode  "bypassPermissions"`,
+		`{"action":"set_mode","mode_id":"m1"}`:                                       `set_mode  "m1"`,
+		`{"action":"set_config_option","config_id":"speed","value":"v1"}`:            `set_config_option speed "v1"`,
+		`{"action":"set_config_option","config_id":"approve_all_auto","value":true}`: `set_config_option approve_all_auto true`,
+	} {
+		(<-answered(body, func(id string) {
+			if len(f.asked) != 0 {
+				t.Errorf("%s is set before it is approved", body)
+			}
+			if got := h.decide(id, `{"decision":"approve"}`); got.status != 200 {
+				t.Fatal(got.status, got.body)
+			}
+		})).is(t, 204, "")
+		if got := f.last(); got != "control "+s.ID+" "+say {
+			t.Errorf("%s: %q", body, got)
+		}
+		got := <-answered(body, func(id string) { h.decide(id, `{"decision":"reject"}`) })
+		if p := isProblem(t, got, 403); p["code"] != "control_rejected" || len(f.asked) != 0 {
+			t.Error(p, f.asked)
+		}
+	}
+	got := <-answered(`{"action":"set_mode","mode_id":"full"}`, func(id string) {
+		if p := isProblem(t, h.decide(id, `{"decision":"approve"}`), 403); p["code"] != "not_approver" {
+			t.Error(p)
+		}
+		h.decide(id, `{"decision":"reject"}`)
+	})
+	isProblem(t, got, 403)
+	// who asked goes away: the question goes too
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, "POST", h.URL+"/api/threads/T/control", strings.NewReader(`{"action":"set_mode","mode_id":"bypassPermissions"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	left := make(chan error, 1)
+	go func() {
+		res, err := http.DefaultClient.Do(req)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		left <- err
+	}()
+	id := h.asksSoon()
+	leave()
+	<-left
+	for a := (store.Approval{Status: store.ApprovalPending}); a.Status != store.ApprovalCancelled; {
+		if a, err = h.store.Approval(t.Context(), store.System(), id); err != nil || a.Status == store.ApprovalApproved {
+			t.Fatal(a.Status, err)
+		}
+	}
+	if len(f.asked) != 0 {
+		t.Error(f.asked)
+	}
+	if got := h.do("GET", "/api/threads/T/messages", ""); strings.Contains(got.body, "set_mode") {
+		t.Errorf("the transcript has a control: %s", got.body)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/proxies"
+	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
 	"aqueduct/policy"
 	"aqueduct/server"
@@ -71,7 +72,9 @@ type plan struct {
 	wrap    func(net.Listener) net.Listener
 	open    func(t testing.TB) (store.Store, error) // nil: an SQLite file
 	public  string
-	revoke  bool // credentials are kept and can be revoked
+	noPage  bool
+	secrets redact.Hasher // masks and seals; the zero one does not
+	revoke  bool          // credentials are kept and can be revoked
 }
 
 func newHouse(t testing.TB, script script) *house { return newHouseWith(t, script, plan{}) }
@@ -86,6 +89,9 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	st, err := p.open(t)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if p.secrets.Filter != nil {
+		st = redact.Wrap(st, p.secrets.Filter, p.secrets.Vault)
 	}
 	replica := uuid.NewString()
 	if err := st.Register(t.Context(), store.Replica{ID: replica, Name: "test"}); err != nil {
@@ -113,11 +119,11 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 		inForce = rules.Current
 	}
 	called := tools.New(tools.Config{
-		Store: st, Replica: replica, Policy: inForce, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
+		Store: st, Hash: p.secrets, Replica: replica, Policy: inForce, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
 		Listeners: bell.Listeners, Callback: bridge.ToldByCallback, Client: http.DefaultClient, Logger: logger, Meter: h.metrics.ToolMeter(),
 	})
 	sessions := bridge.New(bridge.Config{
-		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
+		Store: st, Filter: p.secrets.Filter, Hash: p.secrets, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
 		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules, Hints: h.hints, PublicURL: p.public, Audit: entries,
 	})
 	h.bridge = sessions
@@ -130,7 +136,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	h.auth = p.auth
 	cfg := server.Config{
 		Sessions: sessions, Store: h.faults, Auth: p.auth, Metrics: h.metrics, Logger: slog.New(slog.DiscardHandler),
-		Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
+		NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 		Links: newLinks(t, st),
 		Tools: called, CheckURL: func(string) error { return nil },
 		Controller: p.control, Proxies: p.proxies, Hints: h.hints, Webhooks: p.hooks, Audit: entries,
@@ -141,7 +147,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 				return acpgateway.Identity{ProxyID: "p1", AgentID: "scripted"}, nil
 			},
 			Registry: proxies.New(st), Directory: agents, Spoke: sessions.Spoke, Note: log.Note, Stalled: log.Stalled, Hints: h.hints,
-			Agents: map[string]acpgateway.AgentConfig{"scripted": {}}, Logger: logger, BaseURL: "http://127.0.0.1:1",
+			Agents: map[string]acpgateway.AgentConfig{"scripted": {}}, Logger: logger, BaseURL: "http://127.0.0.1:1", Hash: p.secrets,
 		})
 		cfg.Gateway = h.gateway
 	}

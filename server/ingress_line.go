@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/agui"
+	"aqueduct/internal/strictjson"
 )
 
 const (
@@ -231,7 +232,10 @@ func (in *intake) message(raw []byte, v any) error {
 	if err := agui.CheckJSON(raw, agui.MaxJSONDepth); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(raw, v); err != nil {
+	if err := strictjson.Unmarshal(raw, v); err != nil {
+		if named := ambiguous(err); named != nil {
+			return named
+		}
 		var input *agui.InputError
 		if errors.As(err, &input) {
 			return err

@@ -16,6 +16,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/internal/strictjson"
 )
 
 // intake reads bodies and queries: whole, within limits, and checked.
@@ -70,7 +71,10 @@ func (in *intake) jsonWithin(c echo.Context, limit int64, v any) error {
 	if len(raw) == 0 || bytes.TrimSpace(raw)[0] != '{' {
 		return refuse(codeInvalidBody, "The body must be an object.")
 	}
-	if err := json.Unmarshal(raw, v); err != nil {
+	if err := strictjson.Unmarshal(raw, v); err != nil {
+		if named := ambiguous(err); named != nil {
+			return named
+		}
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
 			return refuse(codeInvalidBody, fmt.Sprintf("At /%s: must be %s.", strings.ReplaceAll(wrong.Field, ".", "/"), kindName(wrong.Type)))
@@ -78,6 +82,15 @@ func (in *intake) jsonWithin(c echo.Context, limit int64, v any) error {
 		return refuse(codeInvalidBody, "")
 	}
 	return in.check(v, codeInvalidBody)
+}
+
+// ambiguous is the refusal of a member whose name others could read otherwise; nil when err is of another kind.
+func ambiguous(err error) error {
+	var name *strictjson.NameError
+	if !errors.As(err, &name) {
+		return nil
+	}
+	return refuse(codeAmbiguousMember, fmt.Sprintf("/%s: names are case-sensitive, and stand once.", name.Known))
 }
 
 // awaits makes room in time for an answer that comes from elsewhere and may take so much

@@ -148,9 +148,9 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 }
 
-// metricsPage is GET /metrics.
+// metricsPage is GET /metrics, for operators: it tells of every tenant.
 type metricsPage struct{ metrics *Metrics }
 
 func (h *metricsPage) mount(to *routes) {
-	to.callers(http.MethodGet, "/metrics", echo.WrapHandler(h.metrics))
+	to.operators(http.MethodGet, "/metrics", echo.WrapHandler(h.metrics))
 }

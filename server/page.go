@@ -10,9 +10,12 @@ import (
 )
 
 // page is the page at "/". It needs no token to load; what it then asks for does.
-type page struct{}
+type page struct{ off bool }
 
-func (page) mount(to *routes) {
+func (p *page) mount(to *routes) {
+	if p.off {
+		return
+	}
 	serve := echo.WrapHandler(web.Handler())
 	to.open(http.MethodGet, "/", serve)
 	// Each file by its name, so that everything else stays a plain 404.

@@ -47,6 +47,8 @@ type Config struct {
 	CheckURL func(string) error
 	// Links are the signed links to one decision; nil takes none.
 	Links *link.Book
+	// NoPage leaves the page at "/" out.
+	NoPage bool
 	// Webhooks are the channels that talk by signed POSTs; see Carry.
 	Webhooks Webhooks
 	// Audit keeps refused attempts, sign-ins and controls; nil keeps none.
@@ -155,7 +157,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&capabilities{agents: cfg.Sessions.Agents(), version: cfg.Version},
 		chats,
 		&shares{threads: chats, sessions: cfg.Sessions, store: cfg.Store, in: in},
-		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in, audit: cfg.Audit},
+		&threadControl{threads: chats, sessions: cfg.Sessions, store: cfg.Store, control: cfg.Controller, in: in, audit: cfg.Audit},
 		&proxyList{known: deeds.known, control: cfg.Controller, deeds: deeds},
 		&proxyControl{threads: chats, known: deeds.known, control: cfg.Controller, in: in, deeds: deeds},
 		&agentSocket{gateway: cfg.Gateway},
@@ -179,7 +181,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&metricsPage{metrics: cfg.Metrics},
 		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions},
 		&openAPI{},
-		&page{},
+		&page{off: cfg.NoPage},
 	}
 }
 

@@ -18,11 +18,12 @@ import (
 // threadControl is /api/threads/{id}/control: what a thread's agent can be set to, and
 // setting it.
 type threadControl struct {
-	threads *threads
-	store   store.Store
-	control bridge.Controller // nil when this server has no gateway
-	in      *intake
-	audit   *audit.Log
+	threads  *threads
+	sessions *bridge.Sessions
+	store    store.Store
+	control  bridge.Controller // nil when this server has no gateway
+	in       *intake
+	audit    *audit.Log
 }
 
 func (h *threadControl) mount(to *routes) {
@@ -135,6 +136,10 @@ func (h *threadControl) act(c echo.Context) error {
 	if h.control == nil {
 		return &bridge.ControlError{Code: bridge.ControlUnsupported}
 	}
+	if err := h.may(c, s, control); err != nil {
+		auditControl(c, h.audit, s.ID, control, err)
+		return err
+	}
 	h.in.awaits(c, 0)
 	err = h.control.Control(c.Request().Context(), s.ID, control)
 	auditControl(c, h.audit, s.ID, control, err)
@@ -142,6 +147,20 @@ func (h *threadControl) act(c echo.Context) error {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)
+}
+
+// may has the policy judge what changes how freely the agent acts. That may take until a person has answered.
+func (h *threadControl) may(c echo.Context, s store.Session, control bridge.Control) error {
+	if control.Action != bridge.ControlSetMode && control.Action != bridge.ControlSetOption {
+		return nil
+	}
+	h.in.awaits(c, bridge.SteerWait)
+	offers := controlsOf(s.State)
+	offers.overlay(h.control.Settings(s.ID))
+	steering := bridge.Steering{Control: control}
+	steering.Names = steering.NamesOf(json.RawMessage(offers.Modes), json.RawMessage(offers.ConfigOptions))
+	ctx := c.Request().Context()
+	return h.sessions.MaySteer(ctx, auth.From(ctx).Principal, s, steering)
 }
 
 func (b controlBody) control() (bridge.Control, error) {

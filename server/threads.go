@@ -187,7 +187,9 @@ func (h *threads) rename(c echo.Context) error {
 	if err := h.sessions.Rename(ctx, auth.From(ctx).Principal, s.ExternalID, body.Title); err != nil {
 		return err
 	}
-	s.Title = body.Title
+	if s, err = h.find(c); err != nil { // as it is kept
+		return err
+	}
 	return c.JSON(http.StatusOK, threadOut(s))
 }
 

@@ -25,6 +25,7 @@ type Reader interface {
 	LinkReader
 	CredentialReader
 	AuditReader
+	SealedReader
 }
 
 // Tx is one transaction of a request. It has no append: events come in a Batch only. An
@@ -50,6 +51,7 @@ type Tx interface {
 	LinkTx
 	CredentialTx
 	AuditTx
+	SealedTx
 }
 
 // Store is a database. Its methods are safe for concurrent use.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"aqueduct/bridge/audit"
@@ -122,10 +123,11 @@ func (s *Settler) judgeAgain(ctx context.Context, r store.Reader, session store.
 }
 
 func (s *Settler) judged(ctx context.Context, r store.Reader, session store.Session, q Question) (v policy.Verdict, err error) {
+	steers := strings.HasPrefix(q.Call.UpstreamID, SteerPrefix)
 	switch {
-	case q.Proxied() && s.Calls != nil:
+	case q.Proxied() && !steers && s.Calls != nil:
 		return s.Calls.Judged(ctx, r, session, q)
-	case q.Proxied() || s.Policy == nil:
+	case q.Proxied() && !steers || s.Policy == nil:
 		return v, nil
 	}
 	turn, err := r.Turn(ctx, store.System(), q.Call.TurnID)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"aqueduct/internal/schema"
+	"aqueduct/internal/strictjson"
 	"aqueduct/store"
 )
 
@@ -221,7 +222,7 @@ func parsePermission(payload json.RawMessage) (saidPermission, error) {
 		Edited    json.RawMessage `json:"editedArgs"`
 		Edited2   json.RawMessage `json:"edited_args"`
 	}
-	if err := json.Unmarshal(payload, &body); err != nil {
+	if err := strictjson.Unmarshal(payload, &body); err != nil {
 		return saidPermission{}, &Unclear{InvalidAnswer, `expected {"optionId":…} or {"approved":true|false}`}
 	}
 	said := saidPermission{approved: body.Approved}
@@ -231,9 +232,12 @@ func parsePermission(payload json.RawMessage) (saidPermission, error) {
 	if string(said.edited) == "null" {
 		said.edited = nil
 	}
-	var outcome struct{ Outcome, OptionID string }
+	var outcome struct {
+		Outcome  string `json:"outcome"`
+		OptionID string `json:"optionId"`
+	}
 	if len(body.Outcome) > 0 {
-		if json.Unmarshal(body.Outcome, &outcome) != nil {
+		if strictjson.Unmarshal(body.Outcome, &outcome) != nil {
 			return said, &Unclear{InvalidAnswer, "outcome is not an ACP outcome"}
 		}
 		said.cancelled = outcome.Outcome == "cancelled"

@@ -19,6 +19,10 @@ const PermissionTool = "request_permission"
 // stands under the first's id, and what the client is to run needs one of its own.
 const ApprovedPrefix = "approved:"
 
+// SteerPrefix begins the UpstreamID of a Question about a change of the agent's mode or configuration that a person asked
+// for. The request that asks acts on the answer, and no Agent hears of it.
+const SteerPrefix = "steer:"
+
 // Option is one way to answer a permission, as the agent offered it.
 type Option struct {
 	ID    string `json:"id"`

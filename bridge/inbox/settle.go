@@ -55,7 +55,11 @@ func Settle(ctx context.Context, tx store.Tx, q Question, d Decision, now time.T
 // lost is what becomes of a Decision that came too late. What a client's tool gave is on record
 // all the same: it was done.
 func lost(ctx context.Context, tx store.Tx, q Question, d Decision, now time.Time) (Settled, error) {
-	s := Settled{Question: q, Repeated: same(q, d)}
+	said, err := Load(store.WithOriginals(ctx), tx, store.System(), q.Call.ID) // what is shown of two different answers may be the same
+	if err != nil {
+		return Settled{}, err
+	}
+	s := Settled{Question: q, Repeated: same(said, d)}
 	if s.Repeated || !q.ClientTool() || d.By == bySystem {
 		return s, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/redact"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -14,6 +15,7 @@ import (
 // Config is what a Service needs.
 type Config struct {
 	Store   store.Store
+	Hash    redact.Hasher // binds arguments to what is decided about them
 	Replica string
 	// Policy is the one in force now.
 	Policy func() *policy.Policy

@@ -43,6 +43,7 @@ type proposal struct {
 // Invoke takes a call: it waits for one that is run at once; any other waits for somebody, or
 // has failed. The error is an *Error when nothing was kept of the call, but that it was refused.
 func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, error) {
+	ctx = store.WithOriginals(ctx) // the agent gets what the tool said, also of a call that it repeats
 	var call store.ToolCall
 	err := schema.Outside(ctx, func(ctx context.Context) (err error) {
 		call, err = s.invoke(ctx, req)
@@ -184,7 +185,7 @@ func (s *Service) newCall(tool store.Tool, req Request, args json.RawMessage) st
 	}
 	return store.ToolCall{
 		ID: id, SessionID: req.Session.ID, TurnID: req.TurnID, Name: tool.Name, Kind: tool.Kind,
-		Status: store.ToolCreated, Args: args, ArgsSHA256: hashOf(args), IdempotencyKey: req.Key,
+		Status: store.ToolCreated, Args: args, ArgsSHA256: s.cfg.Hash.Sum(args), IdempotencyKey: req.Key,
 		OnFailure: tool.OnFailure, Timeout: min(timeout, longestTimeout), CreatedAt: time.Now(),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/redact"
 	"aqueduct/bridge/trace"
 	"aqueduct/internal/schema"
 	"aqueduct/policy"
@@ -73,10 +74,12 @@ func approvalOf(call store.ToolCall, v policy.Verdict, asked string) store.Appro
 
 // recordsOf is what is on record of a call that was taken: that it was made, what the policy said, and what came of that.
 func recordsOf(call store.ToolCall, v judged, asked *store.Approval, span trace.Context) []store.Record {
+	decided := policy.Decided(v.call, v.Verdict)
+	decided.SHA256 = call.ArgsSHA256 // which may be keyed
 	records := []store.Record{trace.Created(call), trace.Record(trace.PolicyDecision, call.SessionID, call.TurnID, call.CreatedAt, struct {
 		ToolCallID string `json:"tool_call_id"`
 		policy.Decision
-	}{call.ID, policy.Decided(v.call, v.Verdict)})}
+	}{call.ID, decided})}
 	switch {
 	case asked != nil:
 		records = append(records, trace.ApprovalRecord(*asked))
@@ -108,6 +111,23 @@ func (s *Service) keepRefused(ctx context.Context, req Request, e *Error) {
 	}
 }
 
+// unmasked is changed arguments with what the person was shown masked, and left where it was, as it is. A mask anywhere
+// else stands for nothing.
+func (s *Service) unmasked(ctx context.Context, r store.Reader, q inbox.Question, edited json.RawMessage) (json.RawMessage, error) {
+	if !bytes.Contains(edited, []byte(redact.Mask)) {
+		return edited, nil
+	}
+	original, err := r.ToolCall(store.WithOriginals(ctx), store.System(), q.Call.ID)
+	if err != nil {
+		return nil, err
+	}
+	whole, ok := redact.Restore(q.Call.Args, original.Args, edited)
+	if !ok {
+		return nil, &inbox.Unclear{Code: inbox.InvalidAnswer, Message: "A masked value can only be left where it is, or be replaced."}
+	}
+	return whole, nil
+}
+
 // refusedName bounds the name of a tool that is not there, in characters: people read it in the trace.
 const refusedName = 128
 
@@ -116,6 +136,9 @@ const refusedName = 128
 func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Session, q inbox.Question, edited json.RawMessage) (args json.RawMessage, sha string, err error) {
 	tool, err := readTool(ctx, r, session.Tenant, q.Call.Name)
 	if err != nil {
+		return nil, "", err
+	}
+	if edited, err = s.unmasked(ctx, r, q, edited); err != nil {
 		return nil, "", err
 	}
 	if args, err = checkArgs(ctx, tool, edited); schema.Deferred(err) {
@@ -131,7 +154,7 @@ func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Sess
 	if v.Action == policy.Block {
 		return nil, "", &inbox.Unclear{Code: inbox.EditRefused, Message: blockedBecause(v)}
 	}
-	return args, hashOf(args), nil
+	return args, s.cfg.Hash.Sum(args), nil
 }
 
 // Judged is what the policy in force says of a call that was asked about. A tool that is no more cannot run, and its

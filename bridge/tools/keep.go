@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"time"
 
@@ -55,9 +54,4 @@ func CallID(turnID, agentsID string) string {
 	}
 	id[6], id[8] = id[6]&0x0f|0x70, id[8]&0x3f|0x80
 	return id.String()
-}
-
-func hashOf(args []byte) string {
-	sum := sha256.Sum256(args)
-	return hex.EncodeToString(sum[:])
 }

@@ -53,7 +53,7 @@ func (s *Service) deadline(call store.ToolCall) {
 // Run sees to approved calls and to those whose runner died, until ctx ends; then it waits
 // for what runs here, which is told to stop.
 func (s *Service) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(store.WithOriginals(ctx)) // what runs is what was asked for, not what is shown
 	defer cancel()
 	s.mu.Lock()
 	s.running = ctx

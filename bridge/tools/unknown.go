@@ -78,6 +78,9 @@ func (s *Service) Settled(ctx context.Context, tx store.Tx, q inbox.Question, no
 	if id, ok := strings.CutPrefix(q.Call.UpstreamID, unknownPrefix); ok && q.Call.Kind == store.KindQuestion {
 		return s.known(ctx, tx, id, q, now)
 	}
+	if strings.HasPrefix(q.Call.UpstreamID, inbox.SteerPrefix) {
+		return endAnswered(ctx, tx, q, now)
+	}
 	if id, ok := strings.CutPrefix(q.Call.UpstreamID, inbox.ApprovedPrefix); ok && q.ClientTool() {
 		return s.clientEnded(ctx, tx, id, q.Call, now)
 	}
@@ -87,14 +90,20 @@ func (s *Service) Settled(ctx context.Context, tx store.Tx, q inbox.Question, no
 	return nil
 }
 
+// endAnswered ends an answered Question that no Agent hears of.
+func endAnswered(ctx context.Context, tx store.Tx, q inbox.Question, now time.Time) error {
+	if q.Call.Status != store.ToolDispatched {
+		return nil
+	}
+	_, err := tx.MoveToolCall(ctx, store.ToolCallMove{ID: q.Call.ID, From: store.ToolDispatched, To: store.ToolSucceeded, EndedAt: now})
+	return err
+}
+
 // known moves an UNKNOWN call to where a person says it is. Nobody having said, it failed. The Question ends with it:
 // no Agent is told of an answer that is for the call alone, so no delivery would end it later.
 func (s *Service) known(ctx context.Context, tx store.Tx, id string, q inbox.Question, now time.Time) error {
-	if q.Call.Status == store.ToolDispatched {
-		end := store.ToolCallMove{ID: q.Call.ID, From: store.ToolDispatched, To: store.ToolSucceeded, EndedAt: now}
-		if _, err := tx.MoveToolCall(ctx, end); err != nil {
-			return err
-		}
+	if err := endAnswered(ctx, tx, q, now); err != nil {
+		return err
 	}
 	said := struct {
 		Outcome string

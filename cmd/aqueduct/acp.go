@@ -20,6 +20,7 @@ import (
 	"aqueduct/acpgateway/proxy"
 	"aqueduct/bridge"
 	"aqueduct/bridge/proxies"
+	"aqueduct/bridge/redact"
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -73,7 +74,7 @@ func (a *acpFlag) UnmarshalText(text []byte) error {
 
 // gatewayOf makes the gateway. Its key is read when the first proxy comes: who has none needs
 // no file.
-func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directory *bridge.Directory, metrics *server.Metrics, local *auth.Keys) *acpgateway.Gateway {
+func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directory *bridge.Directory, metrics *server.Metrics, local *auth.Keys, hash redact.Hasher) *acpgateway.Gateway {
 	keys := &lateKeys{flag: s.ACP.Key, local: local, registry: r.registry}
 	agents := make(map[string]acpgateway.AgentConfig, len(s.ACP.ACPAgents.byID))
 	for id, a := range s.ACP.ACPAgents.byID {
@@ -95,7 +96,7 @@ func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directo
 		baseURL = ""
 	}
 	return acpgateway.New(acpgateway.Config{
-		BaseURL:      baseURL,
+		BaseURL: baseURL, Hash: hash,
 		Authenticate: knownPeer(keys.proxy), Watch: r.registry.Watch, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
 		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Order: append(order, s.ACP.ACPAgents.order...), Logger: log,
 		Meter:  acpgateway.Meter{Linked: metrics.ProxiesLinked, Frame: metrics.FrameTaken, Refused: metrics.FrameRefused},

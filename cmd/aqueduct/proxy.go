@@ -13,6 +13,7 @@ import (
 	"github.com/kballard/go-shellquote"
 
 	"aqueduct/acpgateway/proxy"
+	"aqueduct/bridge/redact"
 )
 
 // proxyCmd runs ACP agents here and carries them to a gateway elsewhere. Its settings file may
@@ -69,7 +70,7 @@ func (c *proxyCmd) Run(ctx context.Context, to output, set *settings) error {
 	if err != nil {
 		return err
 	}
-	cfg.Log = newLogger(c.LogFormat, to.log)
+	cfg.Log = newLogger(c.LogFormat, to.log, redact.Forms())
 	if set.exposed() {
 		cfg.Log.Warn("the settings file holds a secret, and others than its owner may read it", "file", set.path)
 	}

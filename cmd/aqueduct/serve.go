@@ -19,6 +19,7 @@ import (
 	"aqueduct/bridge/notify"
 	"aqueduct/bridge/notify/link"
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
 	"aqueduct/server"
 	"aqueduct/server/auth"
@@ -51,13 +52,19 @@ type serveCmd struct {
 	Notify       notifyFlags   `embed:""`
 	OIDC         oidcFlags     `embed:""`
 	Limits       limitFlags    `embed:""`
+	Redact       redactFlags   `embed:""`
+	Surface      surfaceFlags  `embed:""`
 	Tokens       tokenFlags    `embed:""`
 	Audit        auditFlags    `embed:""`
 }
 
 // Run serves until ctx ends.
 func (s *serveCmd) Run(ctx context.Context, to output) error {
-	log := newLogger(s.LogFormat, to.log)
+	red, err := s.Redact.open(s.Database)
+	if err != nil {
+		return err
+	}
+	log := newLogger(s.LogFormat, to.log, red.filter)
 	callers, err := s.callers()
 	if err != nil {
 		return err
@@ -82,13 +89,14 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
-	err = s.serve(ctx, to, log, callers.WithRegistry(auth.NewRegistry(st, log)), ln, st)
+	masked := redact.Wrap(st, red.filter, red.vault)
+	err = s.serve(ctx, to, log, callers.WithRegistry(auth.NewRegistry(masked, log)), ln, masked, red)
 	return errors.Join(err, st.Close())
 }
 
 // serve starts the rooms from the ground up and ends them from the top down: first no more
 // requests and streams, then no more driving, then the last commit.
-func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, callers *auth.Auth, ln net.Listener, st store.Store) error {
+func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, callers *auth.Auth, ln net.Listener, st store.Store, red redaction) error {
 	s.Name = replicaName(s.Name)
 	replica, err := register(ctx, st, s.Name)
 	if err != nil {
@@ -114,7 +122,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	if err != nil {
 		return err
 	}
-	r, err := s.rooms(log, callers, st, replica.ID, directory, metrics, own)
+	r, err := s.rooms(log, callers, st, replica.ID, directory, metrics, own, red)
 	if err != nil {
 		return err
 	}
@@ -149,6 +157,9 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ConnContext: r.handler.ConnContext,
 	}
 	edge.run("http", serveUntilDone(srv, r.handler.Listener(ln), r.handler.Drain))
+	if err := s.Surface.serveMetrics(edge, metrics, log); err != nil {
+		return err
+	}
 	if err := s.runLocal(ctx, upstream, ln, own, r.gateway, log); err != nil {
 		return err
 	}
@@ -175,7 +186,7 @@ type rooms struct {
 }
 
 // rooms makes them; nothing runs yet.
-func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys) (r rooms, err error) {
+func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys, red redaction) (r rooms, err error) {
 	r.registry = callers.Registry()
 	if r.rules, err = openPolicy(s.PolicyFile, log); err != nil {
 		return r, err
@@ -196,22 +207,22 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.bell = eventlog.NewBell(local.New())
 	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
 	r.tools = tools.New(tools.Config{
-		Store: st, Replica: replica, Policy: r.rules.holder.Current, Keep: r.events.Keep, Ring: func(id string) { r.bell.Ring(id) }, Listen: r.bell.Overhear,
+		Store: st, Hash: red.hash(), Replica: replica, Policy: r.rules.holder.Current, Keep: r.events.Keep, Ring: func(id string) { r.bell.Ring(id) }, Listen: r.bell.Overhear,
 		Listeners: r.bell.Listeners, Callback: bridge.ToldByCallback, Client: r.gate.Client(), Meter: metrics.ToolMeter(), Logger: log, Notices: notices,
 		Limits: s.Limits.Abuse.tools(tools.Limits{ApprovalTTL: s.Limits.ApprovalTTL, Timeout: s.Limits.ToolTimeout}),
 	})
 	r.hints = hints.New(hints.Config{Sessions: st, Dropped: metrics.HintDropped})
 	r.sessions = bridge.New(bridge.Config{
-		Store: st, Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
+		Store: st, Filter: red.filter, Hash: red.hash(), Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
 		OnBusy: s.OnBusy, Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
 		PublicURL: s.Notify.PublicURL, Audit: r.audit,
 	})
-	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own)
+	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own, red.hash())
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
 		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks, PublicURL: s.Notify.PublicURL,
-		Controller: r.gateway, Gateway: r.gateway, Proxies: s.proxyAccess(), Hints: r.hints, Audit: r.audit,
+		Controller: r.gateway, Gateway: r.gateway, Proxies: s.proxyAccess(), Hints: r.hints, Audit: r.audit, NoPage: s.Surface.NoPage,
 	})
 	return r, err
 }

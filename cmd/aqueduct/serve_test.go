@@ -242,7 +242,7 @@ func TestFenced(t *testing.T) {
 	reader, writer := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- s.serve(t.Context(), output{writer, io.Discard}, newLogger("text", &log), auth.None(), ln, st)
+		done <- s.serve(t.Context(), output{writer, io.Discard}, newLogger("text", &log, nil), auth.None(), ln, st, redaction{})
 	}()
 	if _, err := bufio.NewReader(reader).ReadString('\n'); err != nil {
 		t.Fatal(err)

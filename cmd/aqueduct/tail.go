@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/r3labs/sse/v2"
-	"gopkg.in/cenkalti/backoff.v1"
 
 	"aqueduct/agui"
 	"aqueduct/server/auth"
@@ -74,7 +73,7 @@ func newTailer(address string, token auth.Secret, after int64, ends bool, out io
 	t := &tailer{client: sse.NewClient(address, sse.ClientMaxBufferSize(tailFrame)), out: out, ends: ends, pause: firstPause}
 	// The library gives up on its own schedule and takes a clean end for the end; when to
 	// come back is decided in run.
-	t.client.ReconnectStrategy = &backoff.StopBackOff{}
+	t.client.ReconnectStrategy = neverAgain{}
 	t.client.ResponseValidator = validate
 	if token != "" {
 		t.client.Headers["Authorization"] = "Bearer " + strings.TrimSpace(string(token))
@@ -84,6 +83,12 @@ func newTailer(address string, token auth.Secret, after int64, ends bool, out io
 	}
 	return t
 }
+
+// neverAgain is the library's plan of when to reconnect: not at all. A negative pause ends its loop.
+type neverAgain struct{}
+
+func (neverAgain) NextBackOff() time.Duration { return -1 }
+func (neverAgain) Reset()                     {}
 
 // refused is an answer that will not get better by asking again.
 type refused struct{ message string }

@@ -56,6 +56,8 @@ func moveStatement(m store.Move) (Statement, error) {
 		return upsertMessage(m.Message), nil
 	case store.InsertPart:
 		return insertPart(m.Part), nil
+	case store.KeepSealed:
+		return keepSealed(m.Sealed), nil
 	case store.MoveMessage:
 		return moveMessage(m), nil
 	case store.ReplaceMessages:

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/r3labs/sse/v2"
-	"gopkg.in/cenkalti/backoff.v1"
 )
 
 // r3labs/sse only reads: it has no POST, so it neither asks, answers, stops, regenerates, edits
@@ -35,7 +35,7 @@ func subscribe(s *server, run string) *subscription {
 func (sub *subscription) read(t *testing.T, most int) error {
 	t.Helper()
 	client := sse.NewClient(sub.url, sse.ClientMaxBufferSize(4<<20))
-	client.ReconnectStrategy = &backoff.StopBackOff{} // the test says when to come back
+	client.ReconnectStrategy = neverAgain{} // the test says when to come back
 	client.ResponseValidator = validate
 	if sub.id != nil {
 		client.LastEventID.Store(sub.id)
@@ -117,3 +117,9 @@ func same(t *testing.T, what string, got, want map[string]string) {
 		}
 	}
 }
+
+// neverAgain has the library not reconnect by itself.
+type neverAgain struct{}
+
+func (neverAgain) NextBackOff() time.Duration { return -1 }
+func (neverAgain) Reset()                     {}

@@ -1,0 +1,130 @@
+package redact
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"aqueduct/internal/secretfile"
+)
+
+// Vault seals originals with AES-256-GCM. It is safe for concurrent use.
+type Vault struct {
+	newest string // the kid that seals
+	keys   map[string]cipher.AEAD
+	hash   []byte // for hashes that must not be guessed from
+}
+
+// ErrSealed: an original cannot be unsealed, because its key is not in the key file or because it was changed.
+var ErrSealed = errors.New("a sealed original cannot be opened with the keys of the key file")
+
+const keyBytes = 32
+
+// OpenKeyFile reads the keys of a file, or makes the file with one when there is none. A line is "kid base64": the first
+// seals, all unseal, and the last one's hashes bind decisions, so that a new key is put in front of the old ones. The
+// file must be its owner's alone.
+func OpenKeyFile(path string) (*Vault, error) {
+	lines, err := secretfile.ReadOrMake(path, NewKeyLine)
+	if err != nil {
+		return nil, err
+	}
+	v, err := NewVault(lines)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return v, nil
+}
+
+// NewKeyLine is a line of a key file with a new key.
+func NewKeyLine() string {
+	var b [4 + keyBytes]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "k" + hex.EncodeToString(b[:4]) + " " + base64.StdEncoding.EncodeToString(b[4:]) + "\n"
+}
+
+// NewVault takes the lines of a key file.
+func NewVault(lines string) (*Vault, error) {
+	v := &Vault{keys: make(map[string]cipher.AEAD)}
+	for line := range strings.Lines(lines) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		if len(fields) != 2 {
+			return nil, errors.New("a line is no kid and key")
+		}
+		key, err := base64.StdEncoding.Strict().DecodeString(fields[1])
+		if err != nil || len(key) != keyBytes {
+			return nil, fmt.Errorf("the key of %q is not %d bytes in base64", fields[0], keyBytes)
+		}
+		if v.keys[fields[0]] != nil {
+			return nil, fmt.Errorf("the kid %q is there twice", fields[0])
+		}
+		if v.newest == "" {
+			v.newest = fields[0]
+		}
+		seal, err := hkdf.Key(sha256.New, key, nil, "aqueduct sealed originals 1", keyBytes)
+		if err == nil {
+			v.hash, err = hkdf.Key(sha256.New, key, nil, "aqueduct argument hashes 1", keyBytes)
+		}
+		if err != nil {
+			return nil, err
+		}
+		block, err := aes.NewCipher(seal)
+		if err != nil {
+			return nil, err
+		}
+		if v.keys[fields[0]], err = cipher.NewGCMWithRandomNonce(block); err != nil {
+			return nil, err
+		}
+	}
+	if v.newest == "" {
+		return nil, errors.New("there is no key in it")
+	}
+	return v, nil
+}
+
+// seal encrypts an original, bound to what it is the original of.
+func (v *Vault) seal(ref string, original []byte) (kid string, data []byte) {
+	return v.newest, v.keys[v.newest].Seal(nil, nil, original, []byte(ref))
+}
+
+func (v *Vault) open(ref, kid string, data []byte) ([]byte, error) {
+	key := v.keys[kid]
+	if key == nil {
+		return nil, fmt.Errorf("%w: there is no key %q", ErrSealed, kid)
+	}
+	original, err := key.Open(nil, nil, data, []byte(ref))
+	if err != nil {
+		return nil, ErrSealed
+	}
+	return original, nil
+}
+
+// Hasher gives the hashes that bind arguments to what is decided about them.
+type Hasher struct {
+	Filter *Filter
+	Vault  *Vault
+}
+
+// Sum is the SHA-256 of arguments, in hexadecimal, where nothing of them is masked. Else it is an HMAC of the original: a
+// plain hash beside the masked text would let a short secret be guessed.
+func (h Hasher) Sum(args []byte) string {
+	if h.Vault == nil || same(args, h.Filter.JSON(args)) {
+		sum := sha256.Sum256(args)
+		return hex.EncodeToString(sum[:])
+	}
+	mac := hmac.New(sha256.New, h.Vault.hash)
+	_, _ = io.Copy(mac, bytes.NewReader(args))
+	return hex.EncodeToString(mac.Sum(nil))
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"aqueduct/bridge/redact"
+)
+
+// redactFlags say what is masked beside the well-known forms of secrets, and what seals the originals of what runs.
+type redactFlags struct {
+	RedactFile     string `help:"File of patterns (RE2, one a line; # begins a comment) of further secrets that are masked before anything is kept, shown or logged." placeholder:"FILE"`
+	SealingKeyFile string `help:"File with the keys that seal the originals of masked arguments and prompts; made with mode 0600 when it is not there. sealing.key beside the SQLite file, or in ./data, when not given. Replicas share it." placeholder:"FILE"`
+}
+
+// redaction is what masks and seals.
+type redaction struct {
+	filter *redact.Filter
+	vault  *redact.Vault
+}
+
+func (r redaction) hash() redact.Hasher { return redact.Hasher{Filter: r.filter, Vault: r.vault} }
+
+func (f redactFlags) open(db databaseFlag) (redaction, error) {
+	filter, err := f.filter()
+	if err != nil {
+		return redaction{}, err
+	}
+	vault, err := redact.OpenKeyFile(f.keyFile(db))
+	if err != nil {
+		return redaction{}, fmt.Errorf("--sealing-key-file: %w", err)
+	}
+	return redaction{filter, vault}, nil
+}
+
+// filter reads the patterns. An error names the pattern by its place: the file may hold what must not be logged.
+func (f redactFlags) filter() (*redact.Filter, error) {
+	var patterns []string
+	if f.RedactFile != "" {
+		raw, err := os.ReadFile(f.RedactFile)
+		if err != nil {
+			return nil, fmt.Errorf("--redact-file: %w", err)
+		}
+		for line := range strings.Lines(string(raw)) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				patterns = append(patterns, line)
+			}
+		}
+	}
+	filter, err := redact.New(patterns)
+	if err != nil {
+		return nil, fmt.Errorf("--redact-file %s: %w", f.RedactFile, err)
+	}
+	return filter, nil
+}
+
+func (f redactFlags) keyFile(db databaseFlag) string {
+	if f.SealingKeyFile != "" {
+		return f.SealingKeyFile
+	}
+	if path, ok := strings.CutPrefix(string(db), "sqlite:"); ok {
+		return filepath.Join(filepath.Dir(strings.TrimPrefix(path, "//")), "sealing.key")
+	}
+	return filepath.Join("data", "sealing.key")
+}

@@ -1,0 +1,134 @@
+// Package strictjson decodes JSON whose members decide something. The standard library matches names whatever their case,
+// and of two that differ in case alone the last one wins: a filter before us that reads {"approved":false} would see
+// another decision than we do in {"approved":false,"Approved":true}.
+package strictjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// NameError is a member that stands twice, or is spelled in another case than one that is known.
+type NameError struct {
+	Name  string // as it is written
+	Known string // as it must be written
+	Twice bool
+}
+
+func (e *NameError) Error() string {
+	if e.Twice {
+		return fmt.Sprintf("the member %q stands twice", e.Known)
+	}
+	return fmt.Sprintf("the member %q is spelled %q", e.Known, e.Name)
+}
+
+// Unmarshal is json.Unmarshal for names in their exact case. Unknown members are ignored, as there. Members that v takes
+// as they are, a json.RawMessage or an any, are not looked into.
+func Unmarshal(raw []byte, v any) error {
+	if err := json.Unmarshal(raw, v); err != nil {
+		return err
+	}
+	return check(raw, reflect.TypeOf(v))
+}
+
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+func check(raw []byte, t reflect.Type) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Implements(unmarshaler) || reflect.PointerTo(t).Implements(unmarshaler) {
+		return nil // it reads its members itself
+	}
+	raw = bytes.TrimSpace(raw)
+	switch {
+	case len(raw) == 0:
+	case raw[0] == '{' && t.Kind() == reflect.Struct:
+		known := make(map[string]reflect.Type)
+		membersOf(t, known)
+		return each(raw, func(name string, value []byte, seen map[string]bool) error {
+			field, exact := known[name]
+			if !exact {
+				for k := range known {
+					if strings.EqualFold(k, name) {
+						return &NameError{Name: name, Known: k}
+					}
+				}
+				return nil
+			}
+			if seen[name] {
+				return &NameError{Name: name, Known: name, Twice: true}
+			}
+			seen[name] = true
+			return check(value, field)
+		})
+	case raw[0] == '{' && t.Kind() == reflect.Map:
+		return each(raw, func(name string, value []byte, seen map[string]bool) error {
+			if seen[name] {
+				return &NameError{Name: name, Known: name, Twice: true}
+			}
+			seen[name] = true
+			return check(value, t.Elem())
+		})
+	case raw[0] == '[' && t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+		var items []json.RawMessage
+		if err := json.Unmarshal(raw, &items); err != nil {
+			return err
+		}
+		for _, item := range items {
+			if err := check(item, t.Elem()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// membersOf lists the members of a struct, those of embedded ones too.
+func membersOf(t reflect.Type, into map[string]reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-" || !f.IsExported() && !f.Anonymous:
+		case f.Anonymous && name == "":
+			inner := f.Type
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			if inner.Kind() == reflect.Struct {
+				membersOf(inner, into)
+			}
+		case name == "":
+			into[f.Name] = f.Type
+		default:
+			into[name] = f.Type
+		}
+	}
+}
+
+// each calls do for every member of an object.
+func each(raw []byte, do func(name string, value []byte, seen map[string]bool) error) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	seen := make(map[string]bool)
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		if err := do(name.(string), value, seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
