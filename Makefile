@@ -22,6 +22,9 @@ AQUEDUCT_RACES ?= 10000
 # How long TestChaos troubles the server on each database in "make soak"; without the variable,
 # in "make test", it takes 20 s.
 AQUEDUCT_CHAOS ?= 10m
+# How long TestS27Abuse holds connections without a credential in "make soak"; without the variable,
+# in "make test", it takes 8 s.
+AQUEDUCT_ABUSE ?= 60s
 # How many streams of any frames TestFuzzStreams has the clients read in "make soak"; without the
 # variable, in "make test", it has 200.
 AQUEDUCT_FUZZ_STREAMS ?= 20000
@@ -77,9 +80,10 @@ lint: ## gofmt, go vet, staticcheck, govulncheck where its database can be reach
 fuzz: ## every fuzz target for FUZZTIME (3s)
 	@scripts/fuzz $(FUZZTIME)
 
-soak: setup-postgres setup-judges ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, on each database, AQUEDUCT_FUZZ_STREAMS (20000)
+soak: setup-postgres setup-judges ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, AQUEDUCT_ABUSE (60s) of abuse, on each database, AQUEDUCT_FUZZ_STREAMS (20000)
 	AQUEDUCT_RACES=$(AQUEDUCT_RACES) go test -count=1 -timeout 60m -v -run TestToolRaces ./bridge | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_CHAOS=$(AQUEDUCT_CHAOS) go test -count=1 -timeout 60m -v -run TestChaos ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+	AQUEDUCT_ABUSE=$(AQUEDUCT_ABUSE) go test -count=1 -timeout 60m -v -run TestS27Abuse ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_FUZZ_STREAMS=$(AQUEDUCT_FUZZ_STREAMS) go test -count=1 -timeout 120m -v -run TestFuzzStreams ./test/judges | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 bench: setup-postgres ## what keeping everything costs against a bare relay, then the small benchmarks

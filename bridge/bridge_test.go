@@ -51,7 +51,8 @@ type house struct {
 	who      store.Principal
 	limits   bridge.Limits
 	stranded atomic.Int32
-	between  *between // what the bridge, but not its log, goes through to the store; nil: nothing
+	outcomes chan string // the outcomes of Runs
+	between  *between    // what the bridge, but not its log, goes through to the store; nil: nothing
 	stop     func()
 }
 
@@ -63,7 +64,7 @@ func newHouse(t *testing.T, agent *scripted) *house {
 
 func newHouseWith(t *testing.T, agent *scripted, limits bridge.Limits) *house {
 	t.Helper()
-	h := &house{limits: limits, t: t, path: migrated(t), agent: agent, who: store.LocalPrincipal()}
+	h := &house{limits: limits, t: t, path: migrated(t), agent: agent, who: store.LocalPrincipal(), outcomes: make(chan string, 100)}
 	h.start()
 	t.Cleanup(func() { h.stop() })
 	return h
@@ -99,7 +100,12 @@ func (h *house) start() {
 	}
 	h.sessions = bridge.New(bridge.Config{
 		Store: kept, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: h.limits, OnBusy: h.onBusy, Policy: h.rules(), Meter: bridge.Meter{Stranded: func() { h.stranded.Add(1) }},
+		Limits: h.limits, OnBusy: h.onBusy, Policy: h.rules(), Meter: bridge.Meter{Stranded: func() { h.stranded.Add(1) }, RunEnded: func(outcome string) {
+			select {
+			case h.outcomes <- outcome:
+			default: // nobody reads them
+			}
+		}},
 	})
 	var inner, outer sync.WaitGroup
 	driving, stopDriving := context.WithCancel(ctx)

@@ -14,7 +14,6 @@ const (
 	CodeStateTooLarge    = "state_too_large"
 	CodeRunTooLarge      = "run_too_large"
 	CodeThreadTooLarge   = "thread_too_large"
-	CodeTenantTooLarge   = "tenant_too_large"
 	CodeTooManyQuestions = "too_many_questions"
 	CodeInternal         = "internal_error"
 	CodeOwnerUnavailable = "owner_unavailable"

@@ -33,8 +33,8 @@ type Limits struct {
 	// TurnsPerUser bounds the Turns of one user that this replica drives at once. A thousand parallel agents of one person
 	// stay below it; a loop that prompts does not.
 	TurnsPerUser int
-	// ThreadBytes and TenantBytes bound what is kept of one Session's log, and of all those of a tenant.
-	ThreadBytes, TenantBytes int64
+	// ThreadBytes bounds what is kept of one Session's log: it is replayed to clients and read for histories.
+	ThreadBytes int64
 	// Transcript is how many of a Session's newest messages an Agent is given.
 	Transcript int
 }
@@ -54,7 +54,6 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.QuestionsPerUser, 200)
 	setDefault(&l.TurnsPerUser, 5000)
 	setDefault(&l.ThreadBytes, 1<<30)
-	setDefault(&l.TenantBytes, 1<<40)
 	return l
 }
 

@@ -162,6 +162,7 @@ func (r *run) flush(ctx context.Context) error {
 
 // handed forgets what the log has taken.
 func (r *run) handed() {
+	r.t.s.logged.bytes += int64(len(r.events))
 	r.bytes += len(r.events)
 	r.events, r.n = r.events[:0], 0
 }

@@ -26,6 +26,7 @@ type session struct {
 	row        store.Session
 	transcript []agui.Message // all there is, while the thread's first Run begins; else nil
 	log        *eventlog.Writer
+	logged     logged
 	turn       *turn // in memory only while its upstream is held or being read
 }
 

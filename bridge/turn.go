@@ -186,7 +186,14 @@ func (t *turn) take(ctx context.Context, b batch) error {
 	case t.run == nil:
 		return t.putMark(ctx)
 	case t.run.bytes > t.s.m.cfg.Limits.RunBytes:
+		t.s.m.limited("bytes")
 		return t.fail(ctx, runTooLarge())
+	}
+	if long, err := t.s.tooLong(ctx); err != nil {
+		return err
+	} else if long {
+		t.s.m.limited("bytes")
+		return t.fail(ctx, threadTooLarge())
 	}
 	t.listenOn()
 	return t.run.flush(ctx)
@@ -194,6 +201,10 @@ func (t *turn) take(ctx context.Context, b batch) error {
 
 func runTooLarge() *Failure {
 	return &Failure{Code: CodeRunTooLarge, Message: "The agent said more than one answer may hold."}
+}
+
+func threadTooLarge() *Failure {
+	return &Failure{Code: CodeThreadTooLarge, Message: "This thread holds as much as one may. Please go on in a new one."}
 }
 
 // needsRun reports whether a batch has something for the log. Of an upstream that only ended to wait it has not.

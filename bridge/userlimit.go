@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -133,8 +134,39 @@ func (s *Sessions) mayPrompt(ctx context.Context, who store.Principal) error {
 
 // tooMany counts a refusal.
 func (s *Sessions) tooMany(limit string, err error) error {
+	s.limited(limit)
+	return err
+}
+
+func (s *Sessions) limited(limit string) {
 	if s.cfg.Meter.Limited != nil {
 		s.cfg.Meter.Limited(limit)
 	}
-	return err
+}
+
+// logged is how many bytes of a Session's log its owner knows of.
+type logged struct {
+	bytes int64 // since the Session is driven here, and before if that was read
+	read  bool
+}
+
+// tooLong reports whether the Session's log holds as much as it may. What was kept before is added
+// up once, and only where the log has so many events that it can matter.
+func (s *session) tooLong(ctx context.Context) (bool, error) {
+	limits := s.m.cfg.Limits
+	if !s.logged.read && s.log.Last() >= limits.ThreadBytes/int64(2*limits.EventBytes) {
+		var kept int64
+		err := patiently(ctx, func() (err error) {
+			kept, err = s.m.cfg.Store.EventBytes(ctx, store.System(), s.id)
+			return err
+		})
+		if errors.Is(err, store.ErrNotFound) { // deleted meanwhile
+			err = nil
+		}
+		if err != nil {
+			return false, err
+		}
+		s.logged.bytes, s.logged.read = kept, true // but for the commit in flight, all that was said here is in it
+	}
+	return s.logged.bytes > limits.ThreadBytes, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"aqueduct/bridge"
 	"aqueduct/bridge/notify"
 	"aqueduct/server"
 	"aqueduct/server/auth"
@@ -341,6 +342,25 @@ func limitCases(t *testing.T, cases map[string]func() answer) {
 		h := newHouseWith(t, saysN(1), plan{auth: static(t), limits: server.Limits{Failures: once}})
 		h.do("GET", "/api/threads", "", "Authorization", "Bearer wrong-token-of-length")
 		return h.do("GET", "/api/threads", "", "Authorization", "Bearer wrong-token-of-length")
+	}
+	cases["too_many_turns"] = func() answer {
+		h := newHouseWith(t, waits(make(chan struct{})), plan{bridge: bridge.Limits{TurnsPerUser: 1}})
+		h.open(h.prompt("T", "R", "hi"))
+		return h.do("POST", "/api/agui/chat", inputBody("T2", "R", "hi"))
+	}
+	cases["too_many_questions"] = func() answer {
+		told := make(chan answer, 1)
+		var w *workshop
+		w = newWorkshop(t, highRisk, func(_ *workshop, c bridge.Call) string {
+			var last answer
+			for i := range 40 { // more than may be open
+				last = w.do("POST", "/v1/tools/cut:invoke", fmt.Sprintf(`{"run_id":%q,"args":{"wood":"oak"},"idempotency_key":"k%d"}`, c.TurnID, i), "Authorization", "Bearer "+c.RunToken)
+			}
+			told <- last
+			return "done"
+		})
+		w.chat("T", "R", "go")
+		return <-told
 	}
 	cases["too_many_sockets"] = func() answer {
 		h := newHouseWith(t, saysN(1), plan{limits: server.Limits{SocketsPerPrincipal: 1}})

@@ -141,7 +141,6 @@ func Codes() []Code {
 		{bridge.CodeStateTooLarge, http.StatusRequestEntityTooLarge, "The state is larger than 256 KiB; in a state_not_applied event: it would be with the change."},
 		{bridge.CodeRunTooLarge, 0, "The agent said more than one answer may hold."},
 		{bridge.CodeThreadTooLarge, 0, "The thread holds as much as one may. Go on in a new one."},
-		{bridge.CodeTenantTooLarge, 0, "The threads of the tenant hold as much as they may."},
 		{"agent_error", 0, "The agent reported an error and gave no code of its own."},
 		// bridge/httpagent's, which this room does not import; a test compares.
 		{"upstream_unreachable", 0, "The agent could not be reached."},

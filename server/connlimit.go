@@ -13,7 +13,7 @@ import (
 const (
 	// anonymousAge is how long a connection may take to show a credential before a newer one may
 	// evict it. Many clients that connect at once (a restart, a load test) all get this long.
-	anonymousAge = 500 * time.Millisecond
+	anonymousAge = time.Second
 )
 
 // connLimiter bounds the connections of a listener. A connection is anonymous until a request on

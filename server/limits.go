@@ -68,7 +68,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.SocketsPerPrincipal, max(l.Sockets/4, 1))
 	setDefault(&l.SocketsBeforeHello, 256)
 	setDefault(&l.Connections, 25_000)
-	setDefault(&l.AnonymousConnections, 1024)
+	setDefault(&l.AnonymousConnections, 2048)
 	setDefault(&l.AnonymousPerAddress, max(l.AnonymousConnections/2, 1))
 	setDefault(&l.Bodies, 64<<20)
 	setDefault(&l.BodiesWait, 2*time.Second)

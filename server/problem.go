@@ -18,6 +18,7 @@ import (
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/audit"
+	"aqueduct/bridge/tools"
 	"aqueduct/server/auth"
 	"aqueduct/server/brake"
 	"aqueduct/store"
@@ -95,6 +96,8 @@ func problemOf(err error) *problem {
 		return refuse(codeTooLarge, fmt.Sprintf("The body may have %d bytes.", large.Limit))
 	case errors.As(err, &fresh):
 		return refuse(codeTooLarge, fmt.Sprintf("What is new in the body may be %d %s; messages that the thread has do not count.", fresh.Limit, fresh.Unit))
+	case errors.Is(err, tools.ErrTooManyQuestions):
+		return refuse(bridge.CodeTooManyQuestions, "")
 	case errors.Is(err, errBusyBodies):
 		return refuse(codeBusyBodies, "")
 	case errors.Is(err, os.ErrDeadlineExceeded):

@@ -56,6 +56,8 @@ type Limits struct {
 	ApprovalTTL time.Duration // of asking
 	ResultBytes int64         // of an answer
 	Running     int           // at a time, on this replica
+	// QuestionsPerTurn and QuestionsPerUser bound the calls that wait for a person or a client.
+	QuestionsPerTurn, QuestionsPerUser int
 }
 
 const (
@@ -63,6 +65,9 @@ const (
 	defaultApprovalTTL = 10 * time.Minute // contract §10
 	defaultResultBytes = 1 << 20
 	defaultRunning     = 256
+	// The same as bridge's, for Questions that agents ask without us.
+	defaultQuestionsPerTurn = 32
+	defaultQuestionsPerUser = 200
 	// longestTimeout bounds what a call may ask for.
 	longestTimeout = time.Hour
 	// lookEvery is how often work nobody rang for is looked for: approved calls whose
@@ -86,6 +91,12 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.Running == 0 {
 		l.Running = defaultRunning
+	}
+	if l.QuestionsPerTurn == 0 {
+		l.QuestionsPerTurn = defaultQuestionsPerTurn
+	}
+	if l.QuestionsPerUser == 0 {
+		l.QuestionsPerUser = defaultQuestionsPerUser
 	}
 	return l
 }

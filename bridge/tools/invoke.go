@@ -299,6 +299,9 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 		return err
 	}
 	s.apply(&p.call, p.verdict.Verdict, there)
+	if err := s.mayWait(ctx, tx, p.call, session); err != nil {
+		return err
+	}
 	if err := tx.InsertToolCall(ctx, p.call); err != nil {
 		return err
 	}
@@ -325,6 +328,26 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 		return nil
 	}
 	return inbox.AuditGrantUse(ctx, tx, session, p.verdict.Grant, p.call.Name, p.call.ArgsSHA256, time.Now())
+}
+
+// ErrTooManyQuestions refuses a call that would have to wait: too many of its Turn, or of its user, do.
+var ErrTooManyQuestions = errors.New("tools: too many questions are open")
+
+// mayWait refuses one call too many that waits for a person or a client. Nothing of it is kept.
+func (s *Service) mayWait(ctx context.Context, r store.Reader, call store.ToolCall, session store.Session) error {
+	if call.Status != store.ToolWaitingApproval && call.Status != store.ToolWaitingClient {
+		return nil
+	}
+	owner := store.As(store.Principal{Tenant: session.Tenant, User: session.User})
+	for _, limit := range []struct {
+		turn string
+		most int
+	}{{call.TurnID, s.cfg.Limits.QuestionsPerTurn}, {"", s.cfg.Limits.QuestionsPerUser}} {
+		if n, err := r.CountWaiting(ctx, owner, limit.turn, limit.most); err != nil || n >= limit.most {
+			return cmp.Or(err, ErrTooManyQuestions)
+		}
+	}
+	return nil
 }
 
 // there says whether somebody is, to run the call: we are.

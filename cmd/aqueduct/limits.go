@@ -25,6 +25,7 @@ type limitFlags struct {
 	WriteTimeout          time.Duration `default:"10s" help:"How long one write to a client may wait for it."`
 	BodyBytes             int64         `default:"4194304" help:"Most bytes of a request's body."`
 	EventBytes            int           `default:"1048576" help:"Most bytes of one event."`
+	Abuse                 abuseFlags    `embed:""`
 }
 
 // knownPeer counts the connections of proxies with a good token among those of known callers.
@@ -45,9 +46,9 @@ func (l limitFlags) agent() httpagent.Limits {
 }
 
 func (l limitFlags) bridge() bridge.Limits {
-	return bridge.Limits{ApprovalTTL: l.ApprovalTTL, EventBytes: l.EventBytes, OwnerWait: l.OwnerWait}
+	return l.Abuse.bridge(bridge.Limits{ApprovalTTL: l.ApprovalTTL, EventBytes: l.EventBytes, OwnerWait: l.OwnerWait})
 }
 
 func (l limitFlags) server() server.Limits {
-	return server.Limits{Body: l.BodyBytes, Heartbeat: l.Heartbeat, WriteTime: l.WriteTimeout}
+	return l.Abuse.server(server.Limits{Body: l.BodyBytes, Heartbeat: l.Heartbeat, WriteTime: l.WriteTimeout})
 }

@@ -223,7 +223,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.tools = tools.New(tools.Config{
 		Store: st, Hash: red.hash(), Replica: replica, Policy: r.rules.holder.Current, Keep: r.events.Keep, Ring: func(id string) { r.bell.Ring(id) }, Listen: r.bell.Overhear,
 		Listeners: r.bell.Listeners, Callback: bridge.ToldByCallback, Client: r.gate.Client(), Meter: metrics.ToolMeter(), Logger: log, Notices: notices,
-		Limits: tools.Limits{ApprovalTTL: s.Limits.ApprovalTTL, Timeout: s.Limits.ToolTimeout},
+		Limits: s.Limits.Abuse.tools(tools.Limits{ApprovalTTL: s.Limits.ApprovalTTL, Timeout: s.Limits.ToolTimeout}),
 	})
 	r.hints = hints.New(hints.Config{Sessions: st, Dropped: metrics.HintDropped})
 	r.sessions = bridge.New(bridge.Config{

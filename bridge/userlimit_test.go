@@ -1,0 +1,149 @@
+package bridge_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"aqueduct/bridge"
+	"aqueduct/store"
+)
+
+// asksN asks n questions and ends in an error.
+func asksN(n int) func(bridge.Call, []bridge.Answer) []bridge.Output {
+	return func(bridge.Call, []bridge.Answer) []bridge.Output {
+		out := make([]bridge.Output, 0, n+1)
+		for i := range n {
+			out = append(out, bridge.Output{Question: &bridge.Question{
+				UpstreamID: fmt.Sprintf("q%d", i), Kind: bridge.AskPermission, Title: "May I?", ToolName: "cut", Args: []byte(`{"wood":"oak"}`),
+			}})
+		}
+		return append(out, bridge.Output{End: &bridge.End{Failure: &bridge.Failure{Code: "agent_error", Message: "enough"}}})
+	}
+}
+
+// as fills in who asks.
+func (h *house) as(req bridge.ChatRequest) bridge.ChatRequest {
+	req.Principal, req.Dialect, req.BodyHash = h.who, bridge.DialectV1, []byte(req.ThreadID+req.Messages[0].ID)
+	return req
+}
+
+// TestS33AskingIsLinear: four times the questions take about four times as long.
+func TestS33AskingIsLinear(t *testing.T) {
+	t.Parallel()
+	limits := never()
+	limits.QuestionsPerTurn, limits.QuestionsPerUser = 5000, 5000
+	const turns = 4
+	took := func(n int) time.Duration {
+		h := newHouseWith(t, &scripted{script: asksN(n / turns)}, limits)
+		begun := time.Now()
+		for i := range turns { // they share commits, which are paced
+			if _, err := h.sessions.Chat(t.Context(), h.as(ask(fmt.Sprint("T", i), "go"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range turns {
+			if outcome := <-h.outcomes; outcome != "FAILED" {
+				t.Fatal(outcome)
+			}
+		}
+		span := time.Since(begun)
+		if rows, err := h.store.CountWaiting(t.Context(), store.System(), "", 10); err != nil || rows != 0 {
+			t.Fatal(rows, err)
+		}
+		h.stop()
+		return span
+	}
+	var ratio float64
+	for range 3 { // others may use the machine
+		few, many := took(500), took(2000)
+		ratio = float64(many) / float64(few)
+		t.Logf("500 questions: %v, 2000: %v (%.1f)", few, many, ratio)
+		if ratio < 6 {
+			return
+		}
+	}
+	t.Errorf("2000 questions take %.1f times as long as 500; want less than 6", ratio)
+}
+
+// TestS33OpenQuestions: a Turn that asks too much at once ends with a code; what it asked before is
+// on record and cancelled, and the user may be asked again.
+func TestS33OpenQuestions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ perTurn, perUser int }{"of a turn": {3, 100}, "of a user": {100, 3}} {
+		limits := never()
+		limits.QuestionsPerTurn, limits.QuestionsPerUser = c.perTurn, c.perUser
+		h := newHouseWith(t, &scripted{script: asksN(3)}, limits)
+		if last := h.chat(ask("T", "go")); !strings.Contains(last[len(last)-1], "agent_error") {
+			t.Errorf("%s: as many as may be: %s", name, last[len(last)-1])
+		}
+		h.agent.script = asksN(4)
+		events := h.chat(ask("T", "more"))
+		if last := events[len(events)-1]; !strings.Contains(last, bridge.CodeTooManyQuestions) {
+			t.Errorf("%s: one too many: %s", name, last)
+		}
+		rows, err := h.store.Approvals(t.Context(), store.System(), store.ApprovalFilter{Status: store.ApprovalCancelled}, store.Page{})
+		if err != nil || len(rows) != 6 {
+			t.Errorf("%s: %d cancelled questions, %v; want 6", name, len(rows), err)
+		}
+		h.stop()
+	}
+}
+
+// TestS33TurnsOfAUser: beyond the Turns that a user may have under way a prompt is refused, and
+// others' are not.
+func TestS33TurnsOfAUser(t *testing.T) {
+	t.Parallel()
+	limits := soon()
+	limits.TurnsPerUser = 2
+	h := newHouseWith(t, &scripted{script: helloScript, block: make(chan struct{})}, limits)
+	for i := range 2 {
+		if _, err := h.sessions.Chat(t.Context(), h.as(ask(fmt.Sprint("T", i), "go"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.sessions.Chat(t.Context(), h.as(ask("T9", "go"))); err == nil || !strings.HasPrefix(err.Error(), bridge.RefusedTooManyTurns) {
+		t.Errorf("a third turn: %v", err)
+	}
+	other := h.as(ask("T", "go"))
+	other.Principal = store.Principal{Tenant: "local", User: "other"}
+	if _, err := h.sessions.Chat(t.Context(), other); err != nil {
+		t.Errorf("another user's turn: %v", err)
+	}
+	close(h.agent.block)
+	for deadline := time.Now().Add(20 * time.Second); ; { // they end, and are counted again
+		if _, err := h.sessions.Chat(t.Context(), h.as(ask("T9", "go"))); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestS33ThreadBytes: a thread that holds as much as it may ends its Run with a code, also after a
+// restart, and all that was said before is there.
+func TestS33ThreadBytes(t *testing.T) {
+	t.Parallel()
+	limits := soon()
+	limits.ThreadBytes = 4000
+	script := func(bridge.Call, []bridge.Answer) []bridge.Output {
+		return append(say("m-"+newTestID(), strings.Repeat("x", 1500), "last words"), done())
+	}
+	h := newHouseWith(t, &scripted{script: script}, limits)
+	if last := h.chat(ask("T", "one")); !strings.Contains(last[len(last)-1], "RUN_FINISHED") {
+		t.Fatalf("below the limit: %s", last[len(last)-1])
+	}
+	h.restart()
+	h.chat(ask("T", "two"))
+	events := h.chat(ask("T", "three"))
+	if last := events[len(events)-1]; !strings.Contains(last, bridge.CodeThreadTooLarge) {
+		t.Errorf("beyond the limit: %s", last)
+	}
+	if said := strings.Join(events, "\n"); !strings.Contains(said, "TEXT_MESSAGE_START") {
+		t.Errorf("what was said before is lost: %s", said)
+	}
+	if last := h.chat(ask("other", "one")); !strings.Contains(last[len(last)-1], "RUN_FINISHED") {
+		t.Errorf("another thread: %s", last[len(last)-1])
+	}
+}
