@@ -58,7 +58,7 @@ func (in *intake) echoes(a inbox.Answer, q inbox.Question, err error) bool {
 // only open one, and may only reject it: TDesign pages lose ids.
 func (in *intake) questionFor(ctx context.Context, a inbox.Answer) (inbox.Question, error) {
 	if a.QuestionID != "" {
-		q, err := inbox.Load(ctx, in.tx, store.As(in.req.Principal), a.QuestionID)
+		q, err := inbox.Load(ctx, in.tx, in.scope(), a.QuestionID)
 		if err == nil && q.Call.SessionID != in.session.ID {
 			err = store.ErrNotFound
 		}
@@ -137,6 +137,9 @@ func (in *intake) settle(ctx context.Context, g given) error {
 	d, err := inbox.Read(ctx, g.question, g.answer)
 	if g.answer.QuestionID == "" && err == nil && d.Status == store.ApprovalApproved && d.Option.ID != "" && !namesQuestion(g) {
 		err = &inbox.Unclear{Code: inbox.InvalidAnswer, Message: "an answer that names no question may only reject"}
+	}
+	if err == nil {
+		err = in.mayAnswer(g.question)
 	}
 	var unclear *inbox.Unclear
 	if errors.As(err, &unclear) {

@@ -193,7 +193,7 @@ func (t *turn) questionRows(q *Question, v policy.Verdict) (store.ToolCall, stor
 		Tool: plainName(q.tool()), ToolKind: q.ToolKind, Title: plainTitle(t.s.m.cfg.Filter.Text(q.Title)), Args: args, ArgsSHA256: t.s.m.cfg.Hash.Sum(args), Options: options,
 		ResponseSchema: q.ResponseSchema, Risk: cmp.Or(q.Risk, string(v.Risk)), CreatedAt: now, ExpiresAt: row.ExpiresAt,
 	}
-	inbox.SetTerms(&approval, v.Terms, t.s.row.User)
+	inbox.SetTerms(&approval, v.Terms, t.row.Prompter(t.s.row))
 	return row, approval, nil
 }
 

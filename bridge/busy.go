@@ -136,7 +136,7 @@ func (k *taking) tryChecked(ctx context.Context) error {
 	take := func(tx store.Tx) (err error) {
 		in := intake{s: k.s, tx: tx, req: k.req, last: k.last}
 		k.reply, k.rung, err = in.take(ctx)
-		k.settled, k.session = in.settled, in.session.ID
+		k.settled, k.session, k.reply.Access = in.settled, in.session.ID, in.access
 		return err
 	}
 	err := k.s.cfg.Store.InTx(ctx, take)

@@ -52,7 +52,7 @@ func (s *Sessions) GiveDelegation(ctx context.Context, who store.Principal, req 
 		if err := tx.InsertDelegation(ctx, d); err != nil {
 			return err
 		}
-		e, err := audit.Entry(who, audit.DelegationCreated, audit.OfDelegation(d.ID), struct {
+		return audit.AppendAt(ctx, tx, who, audit.DelegationCreated, audit.OfDelegation(d.ID), struct {
 			To        string    `json:"to"`
 			Tool      string    `json:"tool,omitempty"`
 			Kind      string    `json:"kind,omitempty"`
@@ -60,10 +60,6 @@ func (s *Sessions) GiveDelegation(ctx context.Context, who store.Principal, req 
 			Wide      bool      `json:"tenantwide,omitempty"`
 			ExpiresAt time.Time `json:"expires_at"`
 		}{d.To, d.Tool, d.ToolKind, d.AgentID, d.Wide, d.ExpiresAt.UTC()}, now)
-		if err == nil {
-			_, err = tx.AppendAudit(ctx, e)
-		}
-		return err
 	})
 	if err == nil {
 		s.inbox.LookAgain(who.Tenant)
@@ -83,11 +79,7 @@ func (s *Sessions) RevokeDelegation(ctx context.Context, who store.Principal, id
 		if err != nil {
 			return err
 		}
-		e, err := audit.Entry(who, audit.DelegationRevoked, audit.OfDelegation(id), nil, now)
-		if err == nil {
-			_, err = tx.AppendAudit(ctx, e)
-		}
-		return err
+		return audit.AppendAt(ctx, tx, who, audit.DelegationRevoked, audit.OfDelegation(id), nil, now)
 	})
 	if err == nil {
 		s.inbox.LookAgain(who.Tenant)

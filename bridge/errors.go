@@ -57,6 +57,8 @@ const (
 	RefusedInvalidID      = "invalid_id"
 	RefusedDecided        = "already_decided"
 	RefusedForbiddenAgent = "agent_forbidden"
+	RefusedNotShared      = "share_forbidden"
+	RefusedTooManyShares  = "too_many_shares"
 	RefusedDispatched     = "already_dispatched"
 	RefusedDelivered      = "already_delivered"
 	RefusedUnknownOption  = "unknown_option"

@@ -102,11 +102,7 @@ func keepGrants(ctx context.Context, tx store.Tx, who store.Principal, rows []st
 		}
 	}
 	for _, row := range rows {
-		e, err := audit.Entry(who, audit.GrantCreated, audit.OfGrant(row.ID), map[string]any{"tool": row.Tool, "template": row.Template, "user": row.User}, now)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.AppendAudit(ctx, e); err != nil {
+		if err := audit.AppendAt(ctx, tx, who, audit.GrantCreated, audit.OfGrant(row.ID), map[string]any{"tool": row.Tool, "template": row.Template, "user": row.User}, now); err != nil {
 			return err
 		}
 	}
@@ -125,11 +121,7 @@ func (s *Sessions) RevokeGrant(ctx context.Context, who store.Principal, id stri
 		if err != nil {
 			return err
 		}
-		e, err := audit.Entry(who, audit.GrantRevoked, audit.OfGrant(id), nil, now)
-		if err == nil {
-			_, err = tx.AppendAudit(ctx, e)
-		}
-		return err
+		return audit.AppendAt(ctx, tx, who, audit.GrantRevoked, audit.OfGrant(id), nil, now)
 	})
 }
 
@@ -160,11 +152,7 @@ func (s *Sessions) Delegate(ctx context.Context, who store.Principal, id, to str
 		if !until.IsZero() {
 			details["until"] = until.UTC()
 		}
-		e, err := audit.Entry(who, audit.ApprovalDelegated, audit.OfApproval(id), details, time.Now())
-		if err == nil {
-			_, err = tx.AppendAudit(ctx, e)
-		}
-		return err
+		return audit.AppendAt(ctx, tx, who, audit.ApprovalDelegated, audit.OfApproval(id), details, time.Now())
 	})
 	if err == nil {
 		s.cfg.Notices.Kept()

@@ -29,11 +29,7 @@ func (s *Sessions) Revoke(ctx context.Context, who store.Principal, id string) e
 		if err := s.revoke(ctx, tx, who, q, now); err != nil {
 			return err
 		}
-		e, err := audit.Entry(who, audit.ApprovalRevoked, audit.OfApproval(id), nil, now)
-		if err == nil {
-			_, err = tx.AppendAudit(ctx, e)
-		}
-		return err
+		return audit.AppendAt(ctx, tx, who, audit.ApprovalRevoked, audit.OfApproval(id), nil, now)
 	})
 	if err == nil {
 		s.cfg.Bell.Ring(sessionID)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/inbox"
@@ -39,6 +40,8 @@ type Config struct {
 	Policy *policy.Holder
 	// Hints is what pages that watch are told of Questions and threads; nil is nothing.
 	Hints *hints.Hub
+	// Audit keeps what happens outside of the transactions here: refused attempts. Nil is one of its own.
+	Audit *audit.Log
 	// PublicURL is where people reach this server, without a path. URLs of parts begin with it; "" leaves them relative.
 	PublicURL string
 }
@@ -81,6 +84,9 @@ type Sessions struct {
 // New makes Sessions; Run must be running for anything to be driven.
 func New(cfg Config) *Sessions {
 	cfg.Limits = cfg.Limits.withDefaults()
+	if cfg.Audit == nil {
+		cfg.Audit = audit.NewLog(cfg.Store, cfg.Logger, nil)
+	}
 	s := &Sessions{
 		cfg: cfg, deadlines: inbox.NewDeadlines(),
 		active: make(map[string]*session), leaving: make(map[string]bool),

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"slices"
 	"time"
 
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
 	"aqueduct/internal/schema"
@@ -35,11 +35,14 @@ func (s *Sessions) answer(ctx context.Context, who store.Principal, id string, a
 	var unclear *inbox.Unclear
 	switch {
 	case errors.As(err, &unclear):
-		if unclear.Code == inbox.NotApprover || unclear.Code == inbox.FourEyes {
+		if refusesDecider(unclear.Code) {
 			s.auditRefusal(ctx, who, id, unclear.Code)
 		}
 		return settled, &Refusal{Code: unclear.Code, Message: unclear.Message}
+	case errors.Is(err, store.ErrNotFound):
+		s.Foreign(ctx, who, id)
 	case err == nil && !settled.Won && !settled.Repeated:
+		s.auditRefusal(ctx, who, id, RefusedDecided)
 		return settled, &Refusal{Code: RefusedDecided, Message: "This question has been decided already."}
 	}
 	return settled, err
@@ -47,12 +50,21 @@ func (s *Sessions) answer(ctx context.Context, who store.Principal, id string, a
 
 // auditRefusal writes down that somebody tried to decide who may not. What was refused stays refused without it.
 func (s *Sessions) auditRefusal(ctx context.Context, who store.Principal, id, code string) {
-	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		return inbox.AuditRefusal(ctx, tx, who, id, code, time.Now())
-	})
-	if err != nil {
-		s.cfg.Logger.Error("a refused decision is not in the audit", slog.String("approval_id", id), slog.Any("error", err))
+	s.cfg.Audit.Refused(ctx, who, audit.ApprovalRefused, audit.OfApproval(id), map[string]string{"code": code})
+}
+
+// Foreign writes down that somebody tried to decide a Question that is another's, or none.
+func (s *Sessions) Foreign(ctx context.Context, who store.Principal, id string) {
+	s.auditRefusal(ctx, who, id, "not_found")
+}
+
+// refusesDecider reports whether a decision was refused for what it tried, and not for its form.
+func refusesDecider(code string) bool {
+	switch code {
+	case inbox.NotApprover, inbox.FourEyes, inbox.EditRefused, inbox.AskerLost:
+		return true
 	}
+	return false
 }
 
 // settle applies one Decision. The Session's owner passes it on. What has to be checked against a schema is checked
@@ -104,6 +116,9 @@ func (by decider) load(ctx context.Context, tx store.Tx, id string) (inbox.Quest
 	_, err := tx.Approval(ctx, by.in, id)
 	if errors.Is(err, store.ErrNotFound) {
 		_, err = tx.ToolCall(ctx, by.in, id)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		err = by.loadShared(ctx, tx, id)
 	}
 	if err != nil {
 		return inbox.Question{}, err

@@ -47,6 +47,11 @@ func accessTable() map[string]access {
 		"POST /api/session":   public,
 		"DELETE /api/session": anybody,
 
+		"GET /api/session":               public, // it says whether somebody is signed in
+		"GET /api/session/oidc/login":    public,
+		"GET /api/session/oidc/callback": public, // the provider's answer is the credential
+		"POST /api/session/oidc/logout":  public,
+
 		"GET /api/tokens":                  anybody,
 		"POST /api/tokens":                 admins,
 		"DELETE /api/tokens":               anybody, // all of one user: one's own, or with the role admin
@@ -59,15 +64,18 @@ func accessTable() map[string]access {
 		"POST /api/agui/chat":        users,
 		"POST /api/agui/connect":     users,
 
-		"GET /api/threads":                   users,
-		"GET /api/threads/:id":               users,
-		"PATCH /api/threads/:id":             users,
-		"DELETE /api/threads/:id":            users,
-		"GET /api/threads/:id/messages":      users,
-		"GET /api/threads/:id/parts/:sha256": users,
-		"GET /api/threads/:id/events":        users,
-		"GET /api/threads/:id/control":       users,
-		"POST /api/threads/:id/control":      users,
+		"GET /api/threads":                      users,
+		"GET /api/threads/:id":                  users,
+		"PATCH /api/threads/:id":                users,
+		"DELETE /api/threads/:id":               users,
+		"GET /api/threads/:id/messages":         users,
+		"GET /api/threads/:id/parts/:sha256":    users,
+		"GET /api/threads/:id/events":           users,
+		"GET /api/threads/:id/shares":           users,
+		"POST /api/threads/:id/shares":          users,
+		"DELETE /api/threads/:id/shares/:share": users,
+		"GET /api/threads/:id/control":          users,
+		"POST /api/threads/:id/control":         users,
 
 		"GET /api/runs/:id":               users,
 		"GET /api/runs/:id/events":        users,

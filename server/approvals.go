@@ -115,6 +115,11 @@ func (h *approvals) list(c echo.Context) error {
 	}
 	if q.ThreadID != "" {
 		s, err := h.store.SessionByExternalID(ctx, in, q.ThreadID)
+		if errors.Is(err, store.ErrNotFound) {
+			var a store.Access
+			a, err = h.store.Access(ctx, auth.From(ctx).Principal, store.AccessBy{SessionID: q.ThreadID})
+			s = a.Session
+		}
 		if err != nil {
 			return err
 		}
@@ -190,7 +195,11 @@ func (h *approvals) find(c echo.Context) (store.Approval, error) {
 		return store.Approval{}, err
 	}
 	ctx := c.Request().Context()
-	return h.store.Approval(ctx, auth.From(ctx).ReviewInbox(), id)
+	caller := auth.From(ctx)
+	if !writes(c.Request()) {
+		return h.store.Approval(ctx, caller.ReviewInbox(), id)
+	}
+	return approvalFor(ctx, h.store, h.sessions, caller, caller.Inbox(), id)
 }
 
 func (h *approvals) get(c echo.Context) error {

@@ -27,8 +27,10 @@ type auditJSON struct {
 	SubjectType string    `json:"subject_type"`
 	SubjectID   string    `json:"subject_id"`
 	Details     rawJSON   `json:"details,omitempty"`
+	Remote      string    `json:"remote,omitempty"`
 	PrevHash    string    `json:"prev_hash"`
 	Hash        string    `json:"hash"`
+	MAC         string    `json:"mac,omitempty"`
 }
 
 func (h *auditPage) list(c echo.Context) error {
@@ -52,7 +54,7 @@ func (h *auditPage) list(c echo.Context) error {
 	for _, e := range rows {
 		out.Entries = append(out.Entries, auditJSON{
 			Seq: e.Seq, TS: e.TS.UTC(), Actor: e.Actor, Action: e.Action, SubjectType: e.SubjectType, SubjectID: e.SubjectID,
-			Details: e.Payload, PrevHash: e.PrevHash, Hash: e.Hash,
+			Details: e.Payload, Remote: e.Remote, MAC: e.MAC, PrevHash: e.PrevHash, Hash: e.Hash,
 		})
 	}
 	if len(rows) == size {

@@ -25,8 +25,8 @@ type clientSocket struct {
 	limits Limits
 }
 
-// serve writes hints until the page leaves, stops answering, its credential ends, or the server goes
-// away.
+// serve writes hints until the page leaves, stops answering, its credential or the share of its thread
+// ends, or the server goes away.
 func (s *clientSocket) serve(draining, caller context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

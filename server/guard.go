@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"aqueduct/bridge/audit"
 	"aqueduct/server/auth"
 )
 
@@ -49,6 +50,7 @@ func newGuard(cfg Config, in *intake) (*guard, error) {
 func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
+		c.SetRequest(r.WithContext(audit.WithRemote(r.Context(), r.RemoteAddr)))
 		h := c.Response().Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Add("Vary", "Origin")

@@ -16,6 +16,7 @@ import (
 
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/proxies"
@@ -99,6 +100,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	h := &house{t: t, store: st, metrics: server.NewMetrics(), agent: &scripted{script: script}, faults: &faulty{Store: st}, ended: make(chan string, 1000)}
 	h.hints = hints.New(hints.Config{Sessions: st, Dropped: h.metrics.HintDropped})
 	logger := slog.New(slog.DiscardHandler)
+	entries := audit.NewLog(st, logger, nil)
 	if test, ok := t.(*testing.T); ok {
 		logger = slog.New(slog.NewTextHandler(test.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	}
@@ -122,7 +124,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	})
 	sessions := bridge.New(bridge.Config{
 		Store: st, Filter: p.secrets.Filter, Hash: p.secrets, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
-		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules, Hints: h.hints, PublicURL: p.public,
+		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules, Hints: h.hints, PublicURL: p.public, Audit: entries,
 	})
 	h.bridge = sessions
 	if p.auth == nil {
@@ -137,7 +139,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 		NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 		Links: newLinks(t, st),
 		Tools: called, CheckURL: func(string) error { return nil },
-		Controller: p.control, Proxies: p.proxies, Hints: h.hints, Webhooks: p.hooks,
+		Controller: p.control, Proxies: p.proxies, Hints: h.hints, Webhooks: p.hooks, Audit: entries,
 	}
 	if p.acp {
 		h.gateway = acpgateway.New(acpgateway.Config{

@@ -63,7 +63,7 @@ func (h *approvals) decideOne(c echo.Context, raw rawJSON) batchedJSON {
 
 func (h *approvals) decideNamed(c echo.Context, d decisionFrame) (settledJSON, error) {
 	ctx := c.Request().Context()
-	a, err := h.store.Approval(ctx, auth.From(ctx).Inbox(), d.ApprovalID)
+	a, err := approvalFor(ctx, h.store, h.sessions, auth.From(ctx), auth.From(ctx).Inbox(), d.ApprovalID)
 	if err != nil {
 		return settledJSON{}, err
 	}

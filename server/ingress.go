@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/server/auth"
 	"aqueduct/server/brake"
 	"aqueduct/store"
@@ -27,6 +28,7 @@ type ingress struct {
 	in       *intake
 	open     *sockets
 	log      *slog.Logger
+	audit    *audit.Log
 }
 
 func (h *ingress) mount(to *routes) {
@@ -73,10 +75,13 @@ type helloFrame struct {
 // socket, by header or cookie: the guard has judged its Origin.
 func (h *ingress) admit(r *http.Request, hello helloFrame) (auth.Caller, error) {
 	caller, err := h.caller(r, auth.Secret(hello.APIKey))
-	if err != nil {
-		return caller, err
+	if err == nil {
+		caller, err = h.actingFor(caller, hello.UserID)
 	}
-	return h.actingFor(caller, hello.UserID)
+	if err != nil {
+		h.audit.Refused(r.Context(), audit.Unknown(), audit.AccessRefused, audit.OfRoute("GET /ws/ingress"), nil)
+	}
+	return caller, err
 }
 
 func (h *ingress) caller(r *http.Request, key auth.Secret) (auth.Caller, error) {

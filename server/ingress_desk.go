@@ -150,7 +150,7 @@ func (d *ingressDesk) decision(ctx context.Context, frame *ingressFrame, raw []b
 	if err := d.h.in.message(raw, &body); err != nil {
 		return inbox.Settled{}, err
 	}
-	a, err := d.h.store.Approval(ctx, d.in, body.ApprovalID)
+	a, err := approvalFor(ctx, d.h.store, d.h.sessions, d.caller, d.in, body.ApprovalID)
 	if err == nil {
 		err = d.about(ctx, frame, a.SessionID, a.TurnID)
 	}

@@ -31,6 +31,7 @@ type Metrics struct {
 	hintsLost   prometheus.Counter
 	stranded    prometheus.Counter
 	limits      *limitMetrics
+	audit       *auditMetrics
 }
 
 // NewMetrics makes a set of its own, apart from any global one.
@@ -64,6 +65,7 @@ func NewMetrics() *Metrics {
 	m.gateway = newGatewayMetrics(m.registry)
 	m.tools = newToolMetrics(m.registry)
 	m.limits = newLimitMetrics(m.registry)
+	m.audit = newAuditMetrics(m.registry)
 	m.agentUp = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aqueduct_agent_up", Help: "1 when an agent's last health probe was well, else 0.",
 	}, []string{"agent"})

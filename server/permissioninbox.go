@@ -190,7 +190,7 @@ func (v *inboxView) shows(id string) bool {
 
 // respond settles a question that the caller may decide, whether or not the page was sent it yet.
 func (v *inboxView) respond(r permissionResponse) error {
-	a, err := v.h.store.Approval(v.ctx, v.caller.Inbox(), r.ExecutionID)
+	a, err := approvalFor(v.ctx, v.h.store, v.h.sessions, v.caller, v.caller.Inbox(), r.ExecutionID)
 	if err != nil {
 		return err
 	}

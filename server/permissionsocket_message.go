@@ -172,7 +172,7 @@ func (s *permissionSocket) respond(r permissionResponse) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.h.store.Approval(s.ctx, s.in, r.ExecutionID)
+	a, err := approvalFor(s.ctx, s.h.store, s.h.sessions, s.caller, s.in, r.ExecutionID)
 	if err != nil {
 		return err
 	}

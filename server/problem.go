@@ -17,6 +17,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/server/auth"
 	"aqueduct/server/brake"
 	"aqueduct/store"
@@ -103,6 +104,8 @@ func problemOf(err error) *problem {
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnknownOutcome), errors.Is(err, store.ErrFenced),
 		errors.Is(err, context.DeadlineExceeded):
 		return refuse(codeUnavailable, "")
+	case errors.Is(err, auth.ErrIssuer):
+		return refuse(codeIssuer, "")
 	case errors.Is(err, auth.ErrNoCredential), errors.Is(err, auth.ErrBadCredential), errors.Is(err, bridge.ErrRunToken):
 		return refuse(codeUnauthorized, "") // the same words for both: nothing to learn by trying
 	case errors.Is(err, bridge.ErrForeignRun):
@@ -141,7 +144,10 @@ func inputDetail(e *agui.InputError) string {
 }
 
 // failures answers requests whose handler failed.
-type failures struct{ log *slog.Logger }
+type failures struct {
+	log   *slog.Logger
+	audit *audit.Log
+}
 
 // handle implements echo.HTTPErrorHandler.
 func (f *failures) handle(err error, c echo.Context) {
@@ -152,7 +158,9 @@ func (f *failures) handle(err error, c echo.Context) {
 	if errors.Is(err, context.Canceled) && c.Request().Context().Err() != nil {
 		return // nobody is there to hear it
 	}
-	f.write(c, report(f.log, c, err))
+	p := report(f.log, c, err)
+	f.auditRefusal(c, err, p)
+	f.write(c, p)
 }
 
 // report is problemOf, and keeps what the client is not told under the id that it is.

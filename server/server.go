@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/notify/link"
 	"aqueduct/bridge/proxies"
@@ -50,6 +51,10 @@ type Config struct {
 	NoPage bool
 	// Webhooks are the channels that talk by signed POSTs; see Carry.
 	Webhooks Webhooks
+	// Audit keeps refused attempts, sign-ins and controls; nil keeps none.
+	Audit *audit.Log
+	// PublicURL is where people reach this server; "" is wherever a request comes in.
+	PublicURL string
 	// Gateway is /ws/agent, which knows its own callers; nil is none.
 	Gateway http.Handler
 }
@@ -116,15 +121,11 @@ func New(cfg Config) (*Server, error) {
 		drain()
 		return nil, err
 	}
-	register, err := newProxyRegister(cfg, in)
-	if err != nil {
-		drain()
-		return nil, err
-	}
+	register := newProxyRegister(cfg, in)
 	open := newSockets(cfg.Limits, draining, meter)
 	conns := newConnLimiter(cfg.Limits, func() { meter.evicted("connection") })
 	meter.watch(conns, open, bodies)
-	channel := &ingress{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger}
+	channel := &ingress{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger, audit: cfg.Audit}
 	hook, err := newIngressHook(channel, cfg.Webhooks)
 	if err != nil {
 		drain()
@@ -133,7 +134,7 @@ func New(cfg Config) (*Server, error) {
 	e := echo.New()
 	e.JSONSerializer = plainJSON{}
 	e.IPExtractor = echo.ExtractIPDirect() // X-Forwarded-For is whatever the caller likes
-	e.HTTPErrorHandler = (&failures{log: cfg.Logger}).handle
+	e.HTTPErrorHandler = (&failures{log: cfg.Logger, audit: cfg.Audit}).handle
 	e.Pre(recovered(e.HTTPErrorHandler), guard.check)
 	to := &routes{echo: e, authenticate: guard.authenticate, access: accessTable()}
 	for _, r := range append(resources(cfg, in, open, draining), register, channel, hook) {
@@ -155,7 +156,8 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
 		&capabilities{agents: cfg.Sessions.Agents(), version: cfg.Version},
 		chats,
-		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in},
+		&shares{threads: chats, sessions: cfg.Sessions, store: cfg.Store, in: in},
+		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in, audit: cfg.Audit},
 		&proxyList{known: deeds.known, control: cfg.Controller, deeds: deeds},
 		&proxyControl{threads: chats, known: deeds.known, control: cfg.Controller, in: in, deeds: deeds},
 		&agentSocket{gateway: cfg.Gateway},
@@ -171,7 +173,8 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&approvals{sessions: cfg.Sessions, store: cfg.Store, control: cfg.Controller, in: in, out: out},
 		&toolCalls{sessions: cfg.Sessions, in: in},
 		newDecisionLinks(cfg, in),
-		&session{auth: cfg.Auth, in: in},
+		&session{auth: cfg.Auth, in: in, audit: cfg.Audit},
+		&signIn{auth: cfg.Auth, sessions: cfg.Sessions, in: in, public: cfg.PublicURL, log: cfg.Logger},
 		newTokens(cfg, in),
 		&serviceAccounts{registry: cfg.Auth.Registry(), in: in},
 		newHealth(cfg.Store, draining),

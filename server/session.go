@@ -7,7 +7,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"aqueduct/bridge/audit"
 	"aqueduct/server/auth"
+	"aqueduct/store"
 )
 
 // session is /api/session: a browser hands in the token once and has a cookie from then
@@ -15,6 +17,8 @@ import (
 type session struct {
 	auth *auth.Auth
 	in   *intake
+
+	audit *audit.Log
 }
 
 func (h *session) mount(to *routes) {
@@ -41,6 +45,12 @@ func (h *session) signIn(c echo.Context) error {
 		return err
 	}
 	c.SetCookie(cookie)
+	if body.Code != "" {
+		who := store.LocalPrincipal()
+		h.audit.Write(c.Request().Context(), who, audit.SignedIn, audit.OfUser(who.User), map[string]any{"kind": "sign_in_link"})
+	} else if caller, err := h.auth.Accept(c.Request().Context(), auth.Secret(body.Token), auth.KindStatic, auth.KindUser, auth.KindApprover); err == nil {
+		h.audit.Write(c.Request().Context(), caller.Principal, audit.SignedIn, audit.OfUser(caller.Principal.User), map[string]any{"kind": caller.Kind})
+	}
 	return c.NoContent(http.StatusNoContent)
 }
 
@@ -63,5 +73,9 @@ func (h *session) signOut(c echo.Context) error {
 		return err
 	}
 	c.SetCookie(gone)
+	if h.auth.Registry() == nil { // which writes its own entry with the end that it keeps
+		who := auth.From(ctx).Principal
+		h.audit.Write(ctx, who, audit.SignedOut, audit.OfUser(who.User), nil)
+	}
 	return c.NoContent(http.StatusNoContent)
 }

@@ -40,6 +40,11 @@ func (h *trace) session(c echo.Context) error {
 	if errors.Is(err, store.ErrNotFound) {
 		s, err = h.store.SessionByExternalID(ctx, in, id)
 	}
+	if errors.Is(err, store.ErrNotFound) {
+		var a store.Access
+		a, err = shared(c, h.store, store.AccessBy{SessionID: id})
+		s = a.Session
+	}
 	if err != nil {
 		return err
 	}
@@ -215,6 +220,11 @@ func (h *runs) ofSession(c echo.Context, q runEventsQuery, records bool, filter 
 	ctx := c.Request().Context()
 	in := auth.From(ctx).Review()
 	s, err := h.store.Session(ctx, in, id)
+	if errors.Is(err, store.ErrNotFound) {
+		var a store.Access
+		a, err = shared(c, h.store, store.AccessBy{SessionID: id})
+		s, ctx, in = a.Session, c.Request().Context(), a.Scope()
+	}
 	if err != nil {
 		return err
 	}

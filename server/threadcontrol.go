@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
@@ -21,6 +22,7 @@ type threadControl struct {
 	store   store.Store
 	control bridge.Controller // nil when this server has no gateway
 	in      *intake
+	audit   *audit.Log
 }
 
 func (h *threadControl) mount(to *routes) {
@@ -127,11 +129,16 @@ func (h *threadControl) act(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := mayWrite(c, h.store, s); err != nil {
+		return err
+	}
 	if h.control == nil {
 		return &bridge.ControlError{Code: bridge.ControlUnsupported}
 	}
 	h.in.awaits(c, 0)
-	if err := h.control.Control(c.Request().Context(), s.ID, control); err != nil {
+	err = h.control.Control(c.Request().Context(), s.ID, control)
+	auditControl(c, h.audit, s.ID, control, err)
+	if err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)

@@ -46,10 +46,31 @@ func (h *trace) get(c echo.Context) error {
 			}
 		}
 	}
+	if errors.Is(err, store.ErrNotFound) {
+		return h.getShared(c, id)
+	}
 	if err != nil {
 		return err
 	}
 	return h.write(c, turn.ID)
+}
+
+// getShared is get of what others have shared.
+func (h *trace) getShared(c echo.Context, id string) error {
+	a, err := shared(c, h.store, store.AccessBy{RunID: id})
+	if errors.Is(err, store.ErrNotFound) {
+		if a, err = shared(c, h.store, store.AccessBy{SessionID: id}); err == nil {
+			return h.writeSession(c, a.Session)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	run, err := h.store.FindRun(c.Request().Context(), a.Scope(), id)
+	if err != nil {
+		return err
+	}
+	return h.write(c, run.TurnID)
 }
 
 // entryJSON is one entry in the contract's shape.

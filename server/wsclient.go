@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/gorilla/websocket"
@@ -77,6 +78,12 @@ func (h *clientSockets) wanted(c echo.Context) (hints.Wanted, error) {
 	caller := auth.From(ctx)
 	wanted := hints.Wanted{In: caller.Scope(), Proxies: operates(caller)}
 	s, err := h.session(ctx, q, caller.Scope())
+	if id := firstOf(q.ThreadID, q.RunID); errors.Is(err, store.ErrNotFound) && id != "" {
+		var a store.Access
+		if a, err = shared(c, h.store, store.AccessBy{SessionID: id}); err == nil {
+			s, wanted.In = a.Session, a.Scope()
+		}
+	}
 	wanted.SessionID = s.ID
 	return wanted, err
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -23,16 +24,28 @@ const (
 	GrantRevoked      = "grant.revoked"
 	DelegationCreated = "delegation.created" // a standing one
 	DelegationRevoked = "delegation.revoked"
-	ToolCallSettled   = "tool_call.settled" // one whose outcome nobody knew
+	ToolCallSettled   = "tool_call.settled"     // one whose outcome nobody knew
+	ArgsChanged       = "approval.args_changed" // the agent asked with other arguments under the id of a question
 	ToolRegistered    = "tool.registered"
 	ToolRemoved       = "tool.removed"
+	AgentRegistered   = "agent.registered"
+	AgentRemoved      = "agent.removed"
+	ThreadControlled  = "thread.controlled" // mode, config and the like of a thread's agent
+	SignedIn          = "session.started"
+	SignedOut         = "session.ended"
+	SignInRefused     = "session.refused"
+	TokenIssued       = "token.issued"
+	TokenRevoked      = "token.revoked"
+	AccessRefused     = "access.refused" // a request without a credential, or of one without the right
+	KeyBegun          = "audit.key_begun"
+	ShareCreated      = "share.created" // or its rights changed
+	ShareRemoved      = "share.removed"
 
 	ProxyControlled      = "proxy.controlled" // what its agents run in was changed, or asked to be
 	ProxyRemoved         = "proxy.removed"
 	ProxyRefused         = "proxy.refused" // an attempt at one of these that was refused, or failed
 	ProxyRegistered      = "proxy.registered"
 	ProxyRegisterRefused = "proxy.register_refused"
-	BootstrapIssued      = "bootstrap.issued"
 )
 
 // Subject is what it was done to.
@@ -50,8 +63,42 @@ func OfProxy(id string) Subject { return Subject{"proxy", id} }
 // OfGrant is a Grant as a Subject.
 func OfGrant(id string) Subject { return Subject{"grant", id} }
 
+// OfThread is a thread as a Subject, by our id of its Session.
+func OfThread(sessionID string) Subject { return Subject{"thread", sessionID} }
+
+// OfUser is a user of the tenant as a Subject.
+func OfUser(user string) Subject { return Subject{"user", user} }
+
 // OfDelegation is a standing Delegation as a Subject.
 func OfDelegation(id string) Subject { return Subject{"delegation", id} }
+
+// OfAgent is an Agent as a Subject.
+func OfAgent(id string) Subject { return Subject{"agent", id} }
+
+// OfToken is a token as a Subject, by its public id, never by itself.
+func OfToken(id string) Subject { return Subject{"token", id} }
+
+// OfRoute is a route as a Subject, as "POST /api/tools/:name".
+func OfRoute(route string) Subject { return Subject{"route", route} }
+
+// Append writes one deed in a transaction, with the address that ctx has (WithRemote). It holds up every other
+// transaction that appends, so it comes last in one.
+func Append(ctx context.Context, tx store.AuditTx, who store.Principal, action string, of Subject, details any) error {
+	return AppendAt(ctx, tx, who, action, of, details, time.Now())
+}
+
+// AppendAt is Append of a deed whose time others know too.
+func AppendAt(ctx context.Context, tx store.AuditTx, who store.Principal, action string, of Subject, details any, now time.Time) error {
+	e, err := Entry(who, action, of, details, now)
+	if err != nil {
+		return err
+	}
+	if who.User != system {
+		e.Remote = Remote(ctx)
+	}
+	_, err = tx.AppendAudit(ctx, e)
+	return err
+}
 
 // Entry is one deed, for AppendAudit. details is encoded as JSON; nil for none. It is kept
 // for ever and read by many, so it holds hashes of arguments rather than arguments.
@@ -69,5 +116,16 @@ func Entry(who store.Principal, action string, of Subject, details any, now time
 	return e, nil
 }
 
+// AllTenants stands for the tenant of what holds for the whole installation: the operator's own files and settings.
+const AllTenants = "*"
+
 // Nobody is who does what no person did: an expiry, a recovery.
-func Nobody(tenant string) store.Principal { return store.Principal{Tenant: tenant, User: "system"} }
+func Nobody(tenant string) store.Principal { return store.Principal{Tenant: tenant, User: system} }
+
+const (
+	system  = "system"
+	unknown = "unknown"
+)
+
+// Unknown is who showed no credential that is good. The entry has the address.
+func Unknown() store.Principal { return store.Principal{User: unknown} }

@@ -134,7 +134,7 @@ func (s *Settler) judged(ctx context.Context, r store.Reader, session store.Sess
 	}
 	session.AgentID = turn.AgentID
 	call := CallOf(q, session)
-	call.Kind, call.By = q.Approval.ToolKind, Prompter(session, turn.Roles)
+	call.Kind, call.By = q.Approval.ToolKind, Prompter(session, turn)
 	return s.Policy().Decide(call, nil, time.Now()), nil
 }
 
@@ -180,7 +180,7 @@ func writeAudit(ctx context.Context, tx store.Tx, session store.Session, q Quest
 		sum := sha256.Sum256([]byte(reason))
 		reason, hashed = "", hex.EncodeToString(sum[:])
 	}
-	e, err := audit.Entry(who, actionOf(q, d), audit.OfApproval(q.Call.ID), struct {
+	return audit.AppendAt(ctx, tx, who, actionOf(q, d), audit.OfApproval(q.Call.ID), struct {
 		Status string `json:"status"`
 		Option string `json:"option,omitempty"`
 		Via    string `json:"via"`
@@ -191,10 +191,6 @@ func writeAudit(ctx context.Context, tx store.Tx, session store.Session, q Quest
 		Reason string `json:"reason,omitempty"`
 		Hashed string `json:"reason_sha256,omitempty"`
 	}{string(d.Status), d.Option.Kind, d.Via, q.Approval.Tool, q.Approval.ArgsSHA256, d.SHA256, grant, reason, hashed}, now)
-	if err == nil {
-		_, err = tx.AppendAudit(ctx, e)
-	}
-	return err
 }
 
 func actionOf(q Question, d Decision) string {
@@ -211,20 +207,12 @@ func actionOf(q Question, d Decision) string {
 
 // AuditRefusal writes down that somebody tried to decide who may not.
 func AuditRefusal(ctx context.Context, tx store.Tx, who store.Principal, questionID, code string, now time.Time) error {
-	e, err := audit.Entry(who, audit.ApprovalRefused, audit.OfApproval(questionID), map[string]string{"code": code}, now)
-	if err == nil {
-		_, err = tx.AppendAudit(ctx, e)
-	}
-	return err
+	return audit.AppendAt(ctx, tx, who, audit.ApprovalRefused, audit.OfApproval(questionID), map[string]string{"code": code}, now)
 }
 
 // AuditGrantUse writes down that a Grant let a call through.
 func AuditGrantUse(ctx context.Context, tx store.Tx, session store.Session, grantID, tool, argsSHA256 string, now time.Time) error {
-	e, err := audit.Entry(audit.Nobody(session.Tenant), audit.GrantUsed, audit.OfGrant(grantID), map[string]string{
+	return audit.AppendAt(ctx, tx, audit.Nobody(session.Tenant), audit.GrantUsed, audit.OfGrant(grantID), map[string]string{
 		"tool": tool, "args_sha256": argsSHA256, "session_id": session.ID,
 	}, now)
-	if err == nil {
-		_, err = tx.AppendAudit(ctx, e)
-	}
-	return err
 }

@@ -15,7 +15,7 @@ const (
 )
 
 // Types lists them.
-func Types() []string { return []string{QuestionOpened, QuestionSettled, QuestionExpired} }
+func Types() []string { return []string{QuestionOpened, QuestionSettled, QuestionExpired, AuditHead} }
 
 // Message is what a target is told. It holds no argument's value, which may be secret: who
 // wants to see them has to come here.

@@ -80,7 +80,7 @@ func New(cfg Config) (*Notifier, error) {
 		return nil, errors.New("notify: links need the address under which people reach this server")
 	}
 	n.cfg.BaseURL = strings.TrimRight(cfg.BaseURL, "/")
-	n.kinds = map[string]Address{kindQuestion: n.address}
+	n.kinds = map[string]Address{kindQuestion: n.address, kindHead: n.headLetter}
 	for kind, address := range cfg.Others {
 		n.kinds[kind] = address
 	}

@@ -242,7 +242,7 @@ func (s *Service) take(ctx context.Context, req Request) (store.ToolCall, error)
 			p.call, known = before, true
 			return err
 		}
-		grants, err := inbox.Grants(ctx, tx, req.Session, time.Now())
+		grants, err := inbox.Grants(ctx, tx, req.Session, req.By.User, time.Now())
 		if err != nil {
 			return err
 		}
@@ -307,7 +307,7 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 	}
 	var asked *store.Approval
 	if p.call.Status == store.ToolWaitingApproval {
-		a := approvalOf(p.call, p.verdict.Verdict, session.User)
+		a := approvalOf(p.call, p.verdict.Verdict, p.verdict.call.By.User)
 		asked = &a
 		if err := tx.InsertApproval(ctx, a); err != nil {
 			return err

@@ -177,5 +177,5 @@ func (s *Service) judgeAgain(ctx context.Context, r store.Reader, session store.
 		return policy.Verdict{}, err
 	}
 	session.AgentID = turn.AgentID
-	return s.judge(Request{Session: session, By: inbox.Prompter(session, turn.Roles)}, tool, q.Call, nil).Verdict, nil
+	return s.judge(Request{Session: session, By: inbox.Prompter(session, turn)}, tool, q.Call, nil).Verdict, nil
 }

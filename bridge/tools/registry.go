@@ -149,16 +149,13 @@ func (s *Service) Load(ctx context.Context, list []Definition, checkURL func(str
 			if err == nil && same(before, t) {
 				continue // every start reads the file; only a change is a deed
 			}
-			if err := register(ctx, tx, audit.Nobody(anyTenant), t); err != nil {
+			if err := register(ctx, tx, audit.Nobody(audit.AllTenants), t); err != nil {
 				return err
 			}
 		}
 		return unload(ctx, tx, named)
 	})
 }
-
-// anyTenant stands in the audit for the operator's own file, which holds for all.
-const anyTenant = "*"
 
 // same reports whether two rows are the same tool.
 func same(a, b store.Tool) bool {
@@ -175,11 +172,7 @@ func register(ctx context.Context, tx store.Tx, who store.Principal, t store.Too
 }
 
 func writeDeed(ctx context.Context, tx store.Tx, who store.Principal, action, tool string, details any) error {
-	e, err := audit.Entry(who, action, audit.OfTool(tool), details, time.Now())
-	if err == nil {
-		_, err = tx.AppendAudit(ctx, e)
-	}
-	return err
+	return audit.AppendAt(ctx, tx, who, action, audit.OfTool(tool), details, time.Now())
 }
 
 // unload takes away the tools of files that are not named. Those of every tenant are listed
@@ -199,7 +192,7 @@ func unload(ctx context.Context, tx store.Tx, named map[string]bool) error {
 				if _, err := tx.DeleteTool(ctx, "", t.Name); err != nil {
 					return err
 				}
-				if err := writeDeed(ctx, tx, audit.Nobody(anyTenant), audit.ToolRemoved, t.Name, nil); err != nil {
+				if err := writeDeed(ctx, tx, audit.Nobody(audit.AllTenants), audit.ToolRemoved, t.Name, nil); err != nil {
 					return err
 				}
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -40,8 +41,9 @@ type acpFlags struct {
 	ACPMergeTime     time.Duration `name:"acp-merge-time" default:"800ms" help:"How long chunks of one message of an ACP agent are merged into one record."`
 	ACPMergeChars    int           `name:"acp-merge-chars" default:"16000" help:"Characters after which such a record is written at once."`
 	ProxyGrace       time.Duration `default:"45s" help:"How long a proxy's link may be cut before its turns fail."`
-	BootstrapFile    string        `help:"File that holds the token proxies register with." placeholder:"FILE"`
+	BootstrapFile    string        `hidden:"" help:"Not taken any more: see aqueduct token bootstrap."`
 	Key              keyFlag       `embed:""`
+	Confine          confineFlags  `embed:""`
 }
 
 // acpFlag is an agent's command, with or without an id.
@@ -135,6 +137,9 @@ func (k *lateKeys) proxy(r *http.Request) (acpgateway.Identity, error) {
 		return acpgateway.Identity{}, err
 	}
 	c, credential, err := file.ProxyCredential(r)
+	if err == nil && auth.ReservedProxy(c.ProxyID) {
+		err = auth.ErrTokenInvalid // only this process makes tokens for its own proxies
+	}
 	if err == nil {
 		err = k.registry.Admit(r.Context(), credential)
 	}
@@ -164,19 +169,6 @@ func (k *lateKeys) file() (*auth.Keys, error) {
 	return k.keys, nil
 }
 
-// access is how proxies elsewhere get their tokens; nil without a bootstrap token.
-func (f *acpFlags) access() (*server.ProxyAccess, error) {
-	if f.BootstrapFile == "" {
-		return nil, nil
-	}
-	raw, err := os.ReadFile(f.BootstrapFile)
-	if err != nil {
-		return nil, fmt.Errorf("--bootstrap-file: %w", err)
-	}
-	keys, err := f.Key.keys()
-	return &server.ProxyAccess{Keys: keys, Bootstrap: auth.Secret(strings.TrimSpace(string(raw)))}, err
-}
-
 // localTokenTime is how long the token of a proxy of our own is good; it gets a new one for
 // each link.
 const localTokenTime = time.Minute
@@ -188,8 +180,13 @@ const localLinkWait = 5 * time.Second
 // any other. It returns when they have.
 func (s *serveCmd) runLocal(ctx context.Context, upstream *stage, ln net.Listener, keys *auth.Keys, gateway *acpgateway.Gateway, log *slog.Logger) error {
 	var waiting []string
+	confined, err := s.confineLocal(log)
+	if err != nil {
+		return err
+	}
 	for _, a := range s.ACP.ACP {
 		cfg := s.ACP.local(a, reachable(ln.Addr()), keys)
+		cfg.Confine, cfg.Pass = confined, s.ACP.Confine.ACPEnv
 		cfg.Log = log.With(slog.String("proxy", cfg.ID))
 		p, err := proxy.New(cfg)
 		if err != nil {
@@ -207,7 +204,7 @@ func (s *serveCmd) runLocal(ctx context.Context, upstream *stage, ln net.Listene
 }
 
 func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
-	id := "local-" + a.id
+	id := auth.LocalProxyPrefix + a.id
 	cfg := proxy.Config{
 		URL: "ws" + strings.TrimPrefix(self, "http") + "/ws/agent", ID: id, Name: a.id, Command: a.command, Cwd: f.ACPCwd, Version: version(),
 		Token: func(context.Context) (string, error) {
@@ -228,6 +225,9 @@ func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
 
 // checkLocal refuses two agents of one id.
 func (f *acpFlags) checkLocal() error {
+	if f.BootstrapFile != "" {
+		return errors.New("--bootstrap-file is not taken any more, because one secret for all proxies let its holder take any proxy's place: make a token for each with aqueduct token bootstrap --proxy ID")
+	}
 	seen := make(map[string]bool)
 	for _, a := range f.ACP {
 		if seen[a.id] {

@@ -46,7 +46,7 @@ func TestAuditVerify(t *testing.T) {
 	if err != nil || !strings.HasPrefix(out, "3 entries, unbroken\nhead 3:") {
 		t.Fatalf("%q %v", out, err)
 	}
-	head := strings.TrimSpace(out[strings.Index(out, "3:"):])
+	_, head, _ := strings.Cut(strings.Split(out, "\n")[1], " ")
 	if _, err := verify("--head", head); err != nil {
 		t.Error(err)
 	}

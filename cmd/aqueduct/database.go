@@ -34,12 +34,17 @@ func (d databaseFlag) String() string {
 
 // open opens the database and brings its schema up to date.
 func (d databaseFlag) open(ctx context.Context) (store.Store, error) {
+	return d.openKeyed(ctx, store.AuditKey{})
+}
+
+// openKeyed is open for those who write entries of the audit.
+func (d databaseFlag) openKeyed(ctx context.Context, key store.AuditKey) (store.Store, error) {
 	kind, path, _ := strings.Cut(string(d), ":")
 	switch kind {
 	case "sqlite":
-		return sqlite.Open(ctx, strings.TrimPrefix(path, "//"), sqlite.Options{})
+		return sqlite.Open(ctx, strings.TrimPrefix(path, "//"), sqlite.Options{AuditKey: key})
 	case "postgres", "postgresql":
-		return postgres.Open(ctx, string(d), postgres.Options{})
+		return postgres.Open(ctx, string(d), postgres.Options{AuditKey: key})
 	}
 	return nil, errNoDatabase
 }

@@ -12,6 +12,7 @@ import (
 
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/hints"
 	"aqueduct/bridge/inbox"
@@ -49,10 +50,12 @@ type serveCmd struct {
 	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
 	ACP          acpFlags      `embed:""`
 	Notify       notifyFlags   `embed:""`
+	OIDC         oidcFlags     `embed:""`
 	Limits       limitFlags    `embed:""`
 	Redact       redactFlags   `embed:""`
 	Surface      surfaceFlags  `embed:""`
 	Tokens       tokenFlags    `embed:""`
+	Audit        auditFlags    `embed:""`
 }
 
 // Run serves until ctx ends.
@@ -66,6 +69,11 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
+	provider, err := s.OIDC.provider(s.Auth)
+	if err != nil {
+		return err
+	}
+	callers = callers.WithOIDC(provider)
 	if err := errors.Join(s.ACP.checkLocal(), s.Tokens.check()); err != nil {
 		return err
 	}
@@ -77,7 +85,7 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err := callers.CheckListener(ln.Addr()); err != nil {
 		return err
 	}
-	st, err := s.Database.open(ctx)
+	st, err := s.openDatabase(ctx)
 	if err != nil {
 		return err
 	}
@@ -125,6 +133,8 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	upstream.run("gateway", r.gateway.Run)
 	ground.run("event log", r.events.Run)
 	ground.run("bell", r.bell.Run)
+	ground.run("audit", r.audit.Run)
+	ground.run("audit head", s.auditExporter(st, log, metrics, r.notify).Run)
 	ground.run("hints", r.hints.Run)
 	ground.run("credentials", r.registry.Run)
 	ground.run("heartbeat", func(ctx context.Context) error { return bridge.Beat(ctx, st, replica.ID, log) })
@@ -172,6 +182,7 @@ type rooms struct {
 	hints    *hints.Hub
 	gateway  *acpgateway.Gateway
 	handler  *server.Server
+	audit    *audit.Log
 }
 
 // rooms makes them; nothing runs yet.
@@ -183,10 +194,6 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	if r.gate, err = outbound.New(outbound.Config{Allow: s.Outbound}); err != nil {
 		return r, fmt.Errorf("--outbound: %w", err)
 	}
-	access, err := s.ACP.access()
-	if err != nil {
-		return r, err
-	}
 	var links *link.Book
 	hooks, err := s.Notify.channels()
 	if err != nil {
@@ -195,6 +202,7 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	if r.notify, links, err = s.notifier(st, log, hooks); err != nil {
 		return r, err
 	}
+	r.audit = audit.NewLog(st, log, nil)
 	notices := inbox.Notices{Rows: r.notify.Rows, Kick: r.notify.Kick}
 	r.bell = eventlog.NewBell(local.New())
 	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
@@ -207,14 +215,14 @@ func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Filter: red.filter, Hash: red.hash(), Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
 		OnBusy: s.OnBusy, Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
-		PublicURL: s.Notify.PublicURL,
+		PublicURL: s.Notify.PublicURL, Audit: r.audit,
 	})
 	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own, red.hash())
 	r.handler, err = server.New(server.Config{
 		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
 		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
-		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks,
-		Controller: r.gateway, Gateway: r.gateway, Proxies: access, Hints: r.hints, NoPage: s.Surface.NoPage,
+		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks, PublicURL: s.Notify.PublicURL,
+		Controller: r.gateway, Gateway: r.gateway, Proxies: s.proxyAccess(), Hints: r.hints, Audit: r.audit, NoPage: s.Surface.NoPage,
 	})
 	return r, err
 }

@@ -28,11 +28,12 @@ func (k keyFlag) keys() (*auth.Keys, error) {
 
 // tokenCmd makes tokens.
 type tokenCmd struct {
-	Issue  tokenIssueCmd  `cmd:"" help:"Print a new token."`
-	Show   tokenShowCmd   `cmd:"" help:"Print the token of the server on this machine."`
-	List   tokenListCmd   `cmd:"" help:"List the tokens, sessions and API keys that a server knows."`
-	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token, session or API key, or all of a user."`
-	Rotate tokenRotateCmd `cmd:"" help:"Make a new signing key; the one before goes on verifying."`
+	Issue     tokenIssueCmd     `cmd:"" help:"Print a new token."`
+	Bootstrap tokenBootstrapCmd `cmd:"" help:"Print a token by which a proxy elsewhere gets its first own one: for that proxy alone, once, within an hour."`
+	Show      tokenShowCmd      `cmd:"" help:"Print the token of the server on this machine."`
+	List      tokenListCmd      `cmd:"" help:"List the tokens, sessions and API keys that a server knows."`
+	Revoke    tokenRevokeCmd    `cmd:"" help:"Revoke a token, session or API key, or all of a user."`
+	Rotate    tokenRotateCmd    `cmd:"" help:"Make a new signing key; the one before goes on verifying."`
 }
 
 // tokenFlags are what serve is told of tokens.
@@ -96,6 +97,9 @@ func (c *tokenIssueCmd) claims() (auth.Claims, error) {
 	case auth.TypeACPProxy:
 		takes = []string{"id", "proxy"}
 		claims.ProxyClaims = auth.ProxyClaims{ProxyID: cmp.Or(c.ID, c.Proxy), Name: c.Name, AgentID: c.Agent}
+		if auth.ReservedProxy(claims.ProxyID) {
+			return claims, auth.ErrReservedProxy
+		}
 		if c.ID != "" && c.Proxy != "" && c.ID != c.Proxy {
 			return claims, errors.New("--id and --proxy mean the same; give one")
 		}

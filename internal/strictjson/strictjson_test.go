@@ -30,7 +30,7 @@ func TestExactNames(t *testing.T) {
 		`{"\u0041pproved":true}`:                                    false,
 		`{"outcome":{"status":"a","STATUS":"b"}}`:                   false,
 		`{"list":[{"status":"a"},{"Status":"b"}]}`:                  false,
-		`{"lıst":[]}`:                                               true, // no letter of another case
+		`{"lıst":[]}`:                                               true,  // no letter of another case
 		`{"li\u017Ft":[{"status":"a"}]}`:                            false, // the long s is one of s
 		`{"Status":"x"}`:                                            false,
 	} {

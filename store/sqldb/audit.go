@@ -8,13 +8,13 @@ import (
 	"aqueduct/store"
 )
 
-const selectAudit = `SELECT e.seq, e.tenant, e.ts, e.actor, e.action, e.subject_type, e.subject_id, e.payload, e.prev_hash,
-	e.hash FROM audit e`
+const selectAudit = `SELECT e.seq, e.tenant, e.ts, e.actor, e.action, e.subject_type, e.subject_id, e.payload, e.remote, e.prev_hash,
+	e.hash, e.mac FROM audit e`
 
 func scanAudit(at row) (store.AuditEntry, error) {
 	var e store.AuditEntry
 	err := at.Scan(&e.Seq, &e.Tenant, timeInto{&e.TS}, &e.Actor, &e.Action, &e.SubjectType, &e.SubjectID, &e.Payload,
-		&e.PrevHash, &e.Hash)
+		&e.Remote, &e.PrevHash, &e.Hash, &e.MAC)
 	return e, err
 }
 
@@ -34,6 +34,22 @@ func (r *Reader) Audit(ctx context.Context, in store.Scope, afterSeq int64, limi
 	return list(ctx, r, scanAudit, q.sql.String(), q.args...)
 }
 
+// AuditHead implements store.AuditReader.
+func (r *Reader) AuditHead(ctx context.Context, in store.Scope) (store.AuditEntry, error) {
+	if !in.All() {
+		return store.AuditEntry{}, store.ErrNotFound
+	}
+	return one(ctx, r, scanAudit, selectAudit+" ORDER BY e.seq DESC LIMIT 1")
+}
+
+// AuditKeyBegun implements store.AuditReader.
+func (r *Reader) AuditKeyBegun(ctx context.Context, in store.Scope, keyID string) (store.AuditEntry, error) {
+	if !in.All() {
+		return store.AuditEntry{}, store.ErrNotFound
+	}
+	return one(ctx, r, scanAudit, selectAudit+" WHERE e.subject_type = '"+store.SubjectAuditKey+"' AND e.subject_id = $1 ORDER BY e.seq LIMIT 1", keyID)
+}
+
 // AppendAudit implements store.AuditTx. The hash is of what will be read back: times in
 // milliseconds, texts as both databases keep them.
 func (t *Tx) AppendAudit(ctx context.Context, e store.AuditEntry) (store.AuditEntry, error) {
@@ -42,20 +58,21 @@ func (t *Tx) AppendAudit(ctx context.Context, e store.AuditEntry) (store.AuditEn
 			return e, err
 		}
 	}
-	last, err := one(ctx, t.Reader, scanAudit, selectAudit+" ORDER BY e.seq DESC LIMIT 1")
+	last, err := t.AuditHead(ctx, store.System())
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return e, err
 	}
 	e = asKept(e)
 	e.Seq, e.PrevHash = last.Seq+1, last.Hash
 	e.Hash = e.Sum()
-	return e, t.insert(ctx, `INSERT INTO audit (seq, tenant, ts, actor, action, subject_type, subject_id, payload, prev_hash,
-		hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		e.Seq, e.Tenant, millis(e.TS), e.Actor, e.Action, e.SubjectType, e.SubjectID, jsonText(e.Payload), e.PrevHash, e.Hash)
+	e.MAC = t.d.AuditKey.MAC(e.Hash)
+	return e, t.insert(ctx, `INSERT INTO audit (seq, tenant, ts, actor, action, subject_type, subject_id, payload, remote, prev_hash,
+		hash, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		e.Seq, e.Tenant, millis(e.TS), e.Actor, e.Action, e.SubjectType, e.SubjectID, jsonText(e.Payload), e.Remote, e.PrevHash, e.Hash, e.MAC)
 }
 
 func asKept(e store.AuditEntry) store.AuditEntry {
-	for _, s := range []*string{&e.Tenant, &e.Actor, &e.Action, &e.SubjectType, &e.SubjectID} {
+	for _, s := range []*string{&e.Tenant, &e.Actor, &e.Action, &e.SubjectType, &e.SubjectID, &e.Remote} {
 		*s = Text(*s)
 	}
 	if e.Payload = []byte(Text(string(e.Payload))); len(e.Payload) == 0 {

@@ -28,6 +28,8 @@ type Dialect struct {
 	// LockAudit is a statement that holds off others who append to the audit until the end
 	// of the transaction; "" where there is only one writer anyway.
 	LockAudit string
+	// AuditKey makes the MACs of the audit's entries; the zero value makes none.
+	AuditKey store.AuditKey
 	// SkipLocked ends a SELECT whose rows are held until the end of the transaction, without
 	// those that another holds; "" where there is only one writer anyway.
 	SkipLocked string

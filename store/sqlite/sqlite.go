@@ -43,6 +43,8 @@ type Options struct {
 	LockWait time.Duration
 	// Now is the clock of heartbeats and delegations; nil is time.Now.
 	Now func() time.Time
+	// AuditKey makes the MACs of the audit's entries; the zero value makes none.
+	AuditKey store.AuditKey
 }
 
 // Store implements store.Store.
@@ -79,7 +81,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := private(abs); err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
-	s := &Store{lock: lock, dialect: &sqldb.Dialect{StreamsRows: true, SizeOf: sizeOf, ItemsOf: "json_each", Classify: classify, Now: o.Now}}
+	s := &Store{lock: lock, dialect: &sqldb.Dialect{StreamsRows: true, SizeOf: sizeOf, ItemsOf: "json_each", Classify: classify, Now: o.Now, AuditKey: o.AuditKey}}
 	if err := s.open(ctx, abs); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, classify(err)), s.Close())
 	}
