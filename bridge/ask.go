@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
@@ -26,6 +28,10 @@ const (
 // ask keeps a Question and pauses the Turn. It is an Approval at once, in every inbox;
 // the chat shows it when the Run ends, which is as soon as the upstream is quiet.
 func (t *turn) ask(ctx context.Context, o Output) error {
+	if id := o.Question.UpstreamID; strings.IndexByte(id, 0) >= 0 || !utf8.ValidString(id) {
+		// No database keeps such a text as it is, and the answer would go out under another id, which nobody waits for.
+		return &Failure{Code: CodeUpstreamProtocol, Message: "The agent asked under an id that holds a NUL or is no UTF-8."}
+	}
 	for i, opt := range o.Question.Options {
 		o.Question.Options[i].Kind = inbox.KindOf(opt.Kind, opt.ID, opt.Label)
 	}

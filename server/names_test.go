@@ -1,10 +1,15 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"aqueduct/agui"
+	"aqueduct/bridge"
+	"aqueduct/server/auth"
 	"aqueduct/store"
 )
 
@@ -38,12 +43,38 @@ func TestNamesDecideExactly(t *testing.T) {
 	}
 }
 
-// TestMetricsAreForOperators, and the page can be left out.
+// TestUpstreamIDWithNUL: a question that could not be answered under its own id fails its Turn with a code, and what the
+// agent said before stays.
+func TestUpstreamIDWithNUL(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, _ []bridge.Answer) {
+		say(event(&agui.TextMessageStart{MessageID: "m", Role: agui.RoleAssistant}), event(&agui.TextMessageContent{MessageID: "m", Delta: "before"}), event(&agui.TextMessageEnd{MessageID: "m"}))
+		say(permission("q\x00"))
+	})
+	all := ""
+	for _, f := range h.open(h.prompt("T", "R1", "go")).rest() {
+		all += f.data
+	}
+	if !strings.Contains(all, `"before"`) || !strings.Contains(all, `"upstream_protocol_error"`) {
+		t.Error(all)
+	}
+	if got := h.do("GET", "/api/approvals", ""); got.status != 200 || strings.Contains(got.body, `"title":"Delete it?"`) {
+		t.Errorf("it is asked: %d %s", got.status, got.body)
+	}
+}
+
+// TestMetricsAreForOperators: they tell of every tenant; and the page can be left out.
 func TestMetricsAreForOperators(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, asks, plan{noPage: true})
+	p, keys := keyed(t)
+	p.noPage = true
+	h := newHouseWith(t, asks, p)
 	isProblem(t, h.do("GET", "/", ""), 404)
-	if got := h.do("GET", "/healthz", ""); got.status != 200 {
+	token := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ann", Roles: []string{"admin", "approver"}}}, time.Hour)
+	if got := h.do("GET", "/metrics", "", "Authorization", "Bearer "+token); got.status != 403 || !strings.Contains(got.body, "not_operator") {
+		t.Error(got.status, got.body)
+	}
+	if got := newHouse(t, asks).do("GET", "/metrics", ""); got.status != 200 { // without sign-in the caller operates
 		t.Error(got.status)
 	}
 }

@@ -84,6 +84,9 @@ func (h *toolProxy) invoke(c echo.Context) error {
 	if err := h.in.json(c, &body); err != nil {
 		return err
 	}
+	if strings.IndexByte(body.IdempotencyKey, 0) >= 0 || strings.IndexByte(body.CallID, 0) >= 0 {
+		return refuse(codeInvalidBody, "idempotency_key and call_id take no NUL.")
+	}
 	call, err := h.sessions.InvokeTool(c.Request().Context(), token, bridge.ToolRequest{
 		RunID: body.RunID, Name: name, Args: []byte(body.Args), Key: body.IdempotencyKey, CallID: body.CallID, Timeout: time.Duration(body.TimeoutMS) * time.Millisecond,
 	})

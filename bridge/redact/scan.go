@@ -295,7 +295,6 @@ func (r *rule) end(b []byte, at int, prev byte) int {
 				return i
 			}
 			i++
-			c = b[i]
 			prev = 0
 			continue
 		}

@@ -76,7 +76,7 @@ func (w *world) full(p store.Principal) full {
 	hidden := w.session(p)
 	w.tx(func(tx store.Tx) error {
 		return errors.Join(tx.InsertMessagePart(w.ctx, f.part),
-			tx.KeepSealed(w.ctx, store.Sealed{Ref: "args:x:1", SessionID: f.session.ID, KID: "k", Data: []byte("s"), CreatedAt: at(6)}), tx.DeleteSession(w.ctx, hidden.ID, at(2)))
+			tx.KeepSealed(w.ctx, store.Sealed{Ref: "args:" + f.session.ID + ":1", SessionID: f.session.ID, KID: "k", Data: []byte("s"), CreatedAt: at(6)}), tx.DeleteSession(w.ctx, hidden.ID, at(2)))
 	})
 	later := f.record // which is not sequenced yet
 	later.ID = w.id()
@@ -195,7 +195,9 @@ func (w *world) reads(f full) map[string]sees {
 			known, err := r.KnownMessageIDs(ctx, in, session, []string{"m1"})
 			return known["m1"], err
 		},
-		"Sealed": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Sealed(ctx, in, "args:x:1")) },
+		"Sealed": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.Sealed(ctx, in, "args:"+f.session.ID+":1"))
+		},
 		"MessagePart": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.MessagePart(ctx, in, session, f.part.SHA256))
 		},
