@@ -37,7 +37,7 @@ func parseKey(upstreamID string) (k askKey, ok bool) {
 func (t *tunnel) asked(q *fromacp.Question) *bridge.Question {
 	k := askKey{Session: q.SessionID, Request: acp.RequestID(q.Key), Options: make(map[string]string, len(q.Options)), Input: q.Input}
 	out := &bridge.Question{
-		Kind: bridge.AskPermission, Tool: q.Tool, ToolKind: q.Kind, Title: q.Title, Args: q.Args,
+		Kind: bridge.AskPermission, Tool: q.Tool, ToolKind: q.Kind, Title: q.Title, Args: q.Args, Folder: t.g.folderAt(t.p, t.instance()),
 	}
 	if q.Input {
 		out.Kind, out.ResponseSchema = bridge.AskInput, q.Schema

@@ -219,7 +219,7 @@ func TestSandboxControl(t *testing.T) {
 			{bridge.SandboxControl{Action: acp.ActionRemoveWorkspace, SessionID: c.run}, `{"type":"sandbox_control","action":"remove_workspace","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
 			{bridge.SandboxControl{Action: acp.ActionReportInventory}, `{"type":"sandbox_control","action":"report_inventory","request_id":"ID"}`},
 			{bridge.SandboxControl{Action: acp.ActionRemoveImage, Image: "img"}, `{"type":"sandbox_control","action":"remove_image","request_id":"ID","image":"img"}`},
-			{bridge.SandboxControl{Action: acp.ActionGitPush, SessionID: c.run, Branch: "b", Remote: "origin", Cwd: "/w", Env: map[string]string{"A": "1"}, Timeout: 90 * time.Second}, `{"type":"sandbox_control","action":"git_push","run_id":"RUN","instance_name":"NAME","request_id":"ID","branch":"b","remote":"origin","cwd":"/w","env":{"A":"1"},"timeout_seconds":90}`},
+			{bridge.SandboxControl{Action: acp.ActionGitPush, SessionID: c.run, Branch: "b", Remote: "origin", Cwd: "/workspace/w", Timeout: 90 * time.Second}, `{"type":"sandbox_control","action":"git_push","run_id":"RUN","instance_name":"NAME","request_id":"ID","branch":"b","remote":"origin","cwd":"/workspace/w","timeout_seconds":90}`},
 		} {
 			results := make(chan bridge.SandboxResult, 1)
 			ctx := h.t.Context()

@@ -124,7 +124,7 @@ func TestPolicyDecidesForPeople(t *testing.T) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		f := c.request("0", "call-1")
-		f.Content = []byte(strings.ReplaceAll(string(f.Content), `"kind":"execute"`, `"kind":"read"`))
+		f.Content = []byte(strings.NewReplacer(`"kind":"execute"`, `"kind":"read"`, "rm -rf x", "Read a.go", `{"cmd":"call-1"}`, `{"path":"a.go"}`).Replace(string(f.Content)))
 		p.say(f)
 		if said := want[*acp.SessionPermission](p); said.Outcome != "selected" || *said.OptionID != "p-once" {
 			t.Errorf("%+v", said)
@@ -137,6 +137,26 @@ func TestPolicyDecidesForPeople(t *testing.T) {
 		}
 		p.silent()
 	})
+}
+
+// What says that it only reads, and names a command or a file elsewhere, is asked.
+func TestLookingElsewhereIsAsked(t *testing.T) {
+	for _, args := range []string{`{"cmd":"call-1"}`, `{"path":"/etc/passwd"}`, `{"path":"../secrets"}`} {
+		t.Run(args, func(t *testing.T) {
+			inHouse(t, plan{}, func(h *house) {
+				p := newProxy(h, "p1").link()
+				c := p.begin("t1", "hi")
+				f := c.request("0", "call-1")
+				f.Content = []byte(strings.NewReplacer(`"kind":"execute"`, `"kind":"read"`, "rm -rf x", "Read a.go", `{"cmd":"call-1"}`, args).Replace(string(f.Content)))
+				p.say(f)
+				c.s.rest()
+				if asked := h.asked("t1"); len(asked) != 1 {
+					t.Errorf("%s: asked %d times", args, len(asked))
+				}
+				p.silent()
+			})
+		})
+	}
 }
 
 // Several permissions open at once are shown together and answered one by one.

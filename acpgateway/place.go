@@ -29,9 +29,14 @@ func (g *Gateway) Place(ctx context.Context, sessionID string) (proxyID, folder 
 	if p == nil {
 		return proxyID, "", nil
 	}
+	return proxyID, g.folderAt(p, instance), nil
+}
+
+// folderAt is where the agent of an instance works; "" when the proxy has not said.
+func (g *Gateway) folderAt(p *proxy, instance string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return proxyID, cmp.Or(p.folders[instance], g.cfg.Agents[p.row.AgentID].Cwd, p.folder), nil
+	return cmp.Or(p.folders[instance], g.cfg.Agents[p.row.AgentID].Cwd, p.folder)
 }
 
 // foldersOf is where the workspaces of a list are, by their instances.

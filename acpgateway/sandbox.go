@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -20,15 +21,19 @@ func (g *Gateway) Sandbox(ctx context.Context, proxyID string, c bridge.SandboxC
 	}
 	f := &acp.SandboxControl{
 		Action: c.Action, RunID: c.SessionID, InstanceName: c.InstanceName, Image: c.Image, DryRun: c.DryRun,
-		Branch: c.Branch, Remote: c.Remote, Cwd: c.Cwd, Env: c.Env, TimeoutSeconds: int(c.Timeout / time.Second),
+		Branch: c.Branch, Remote: c.Remote, Cwd: c.Cwd, TimeoutSeconds: int(c.Timeout / time.Second),
 	}
 	if c.SessionID != "" {
 		t, err := g.tunnel(ctx, c.SessionID)
 		if err != nil || t.p != p {
 			return bridge.SandboxResult{}, &bridge.ControlError{Code: bridge.ControlNoAgent, Message: "This thread is not on that proxy."}
 		}
-		if f.InstanceName == "" {
-			f.InstanceName = t.instance()
+		if f.InstanceName != "" && f.InstanceName != t.instance() {
+			return bridge.SandboxResult{}, &bridge.ControlError{Code: bridge.ControlNoAgent, Message: "This thread has no instance of that name."}
+		}
+		f.InstanceName = t.instance()
+		if err := g.checkCwd(ctx, c.SessionID, c.Cwd); err != nil {
+			return bridge.SandboxResult{}, err
 		}
 	}
 	switch c.Action {
@@ -44,6 +49,26 @@ func (g *Gateway) Sandbox(ctx context.Context, proxyID string, c bridge.SandboxC
 		f.ExpectedInstances = expected
 	}
 	return p.sandbox(ctx, f)
+}
+
+// guestRoot is how the contract calls a run's workspace, wherever it is.
+const guestRoot = "/workspace"
+
+// checkCwd refuses a directory outside of the thread's folder. A proxy of another make may not look at it.
+func (g *Gateway) checkCwd(ctx context.Context, sessionID, cwd string) error {
+	if cwd == "" || filepath.IsLocal(cwd) {
+		return nil
+	}
+	_, folder, err := g.Place(ctx, sessionID)
+	if err != nil {
+		return err
+	}
+	for _, root := range []string{folder, guestRoot} {
+		if rel, err := filepath.Rel(root, cwd); root != "" && filepath.IsAbs(cwd) && err == nil && filepath.IsLocal(rel) {
+			return nil
+		}
+	}
+	return &bridge.ControlError{Code: bridge.ControlUnsupported, Message: "cwd lies outside of the thread's folder."}
 }
 
 func unknownProxy() error {

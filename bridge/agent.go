@@ -132,6 +132,7 @@ type Question struct {
 	ToolKind       string // what ACP calls its kind: read, edit, execute, …; "" when not told
 	Title          string
 	Args           json.RawMessage
+	Folder         string // where the Agent works for this Session, absolute; "" when not known
 	Options        []Option
 	ResponseSchema json.RawMessage
 	Risk           string

@@ -66,7 +66,6 @@ type SandboxControl struct {
 	Branch         string
 	Remote         string
 	Cwd            string
-	Env            map[string]string
 	Timeout        time.Duration
 	DryRun         bool
 	RemoveOrphans  bool

@@ -197,7 +197,7 @@ func openSentence(note json.RawMessage) string {
 	switch why.Code {
 	case inbox.UnknownOption:
 		return "That answer was not one of the options, so the question is still open."
-	case inbox.NotApprover, inbox.FourEyes, inbox.EditRefused:
+	case inbox.NotApprover, inbox.FourEyes, inbox.EditRefused, inbox.PolicyBlocks:
 		return why.Message + " The question is still open."
 	}
 	return "That is no answer to this question, so it is still open."

@@ -26,7 +26,7 @@ func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done b
 		return v, false, nil
 	}
 	j := judged{q: q, call: policy.Call{
-		AgentID: t.row.AgentID, Session: t.s.id, Tool: q.tool(), Kind: q.ToolKind, Title: q.Title, Args: compact(q.Args),
+		AgentID: t.row.AgentID, Session: t.s.id, Tool: q.tool(), Kind: q.ToolKind, Title: q.Title, Args: compact(q.Args), Folder: q.Folder,
 		By: inbox.Prompter(t.s.row, t.row.Roles),
 	}}
 	if v, err = t.verdict(ctx, j.call); err != nil {

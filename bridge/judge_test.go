@@ -25,6 +25,9 @@ func rules(t *testing.T, yaml string) *policy.Policy {
 func wants(id, kind, title string) bridge.Output {
 	o := permission(id)
 	o.Question.ToolKind, o.Question.Title = kind, title
+	if kind == "read" { // nothing runs
+		o.Question.Args = []byte(`{"path":"a.go"}`)
+	}
 	return o
 }
 

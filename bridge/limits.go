@@ -27,6 +27,14 @@ type Limits struct {
 	// BusyWait is how long a message waits, before it is refused, for the tails of the Turn under way to leave: a client
 	// that closes its response and asks at once may be faster than we notice.
 	BusyWait time.Duration
+	// QuestionsPerTurn bounds the open Questions of one Turn, and QuestionsPerUser those of all Turns of one user: nobody
+	// can decide more with care, and each is a row, a deadline, and a line in every inbox.
+	QuestionsPerTurn, QuestionsPerUser int
+	// TurnsPerUser bounds the Turns of one user that this replica drives at once. A thousand parallel agents of one person
+	// stay below it; a loop that prompts does not.
+	TurnsPerUser int
+	// ThreadBytes and TenantBytes bound what is kept of one Session's log, and of all those of a tenant.
+	ThreadBytes, TenantBytes int64
 	// Transcript is how many of a Session's newest messages an Agent is given.
 	Transcript int
 }
@@ -42,8 +50,16 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.OwnerWait, 30*time.Second)
 	setDefault(&l.BusyWait, time.Second)
 	setDefault(&l.Transcript, 1000)
+	setDefault(&l.QuestionsPerTurn, 32)
+	setDefault(&l.QuestionsPerUser, 200)
+	setDefault(&l.TurnsPerUser, 5000)
+	setDefault(&l.ThreadBytes, 1<<30)
+	setDefault(&l.TenantBytes, 1<<40)
 	return l
 }
+
+// Limits are the ones in force.
+func (s *Sessions) Limits() Limits { return s.cfg.Limits }
 
 func setDefault[T comparable](v *T, d T) {
 	var zero T

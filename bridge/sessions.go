@@ -97,6 +97,9 @@ func New(cfg Config) *Sessions {
 	s.settler = &inbox.Settler{Notices: cfg.Notices, NewID: newID, AskerThere: s.askerThere, Once: func(id string, why error) {
 		cfg.Logger.Info("an always was taken for once", slog.String("approval_id", id), slog.Any("reason", why))
 	}}
+	if cfg.Policy != nil {
+		s.settler.Policy = cfg.Policy.Current
+	}
 	s.followInbox()
 	if cfg.Tools != nil {
 		s.settler.Calls = cfg.Tools

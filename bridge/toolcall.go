@@ -88,6 +88,12 @@ func (s *Sessions) callSite(ctx context.Context, token string) (turnID string, f
 	return turn.ID, caller{session: answering(session, turn), roles: turn.Roles, trace: of}, err
 }
 
+// AgentOf is the principal whose Agent shows the token: a run token, or a session token.
+func (s *Sessions) AgentOf(ctx context.Context, token string) (store.Principal, error) {
+	_, from, err := s.callSite(ctx, token)
+	return store.Principal{Tenant: from.session.Tenant, User: from.session.User}, err
+}
+
 // ErrForeignRun is a good run token shown for another run than the one named.
 var ErrForeignRun = errors.New("bridge: the run token is for another run")
 

@@ -237,10 +237,16 @@ func Standings(c Call, v Verdict) []Standing {
 		candidates = []Always{AlwaysExact, AlwaysFile, AlwaysFolder, AlwaysTool}
 	}
 	var list []Standing
+	capped := func(a Always) time.Duration {
+		if v.GrantTTL > 0 {
+			return min(a.ttl(), v.GrantTTL)
+		}
+		return a.ttl()
+	}
 	for _, a := range candidates {
 		c.Always = a
 		if _, err := GrantFor(c, ForSession); err == nil && a.within(limit) {
-			list = append(list, Standing{a, a.words(c)})
+			list = append(list, Standing{a, a.words(c, capped(a))})
 		}
 	}
 	return list
@@ -249,7 +255,7 @@ func Standings(c Call, v Verdict) []Standing {
 // shownPath bounds a path on a button, in characters; its end says most.
 const shownPath = 24
 
-func (a Always) words(c Call) string {
+func (a Always) words(c Call, holds time.Duration) string {
 	what := "any " + Visible(c.Tool, shownPath)
 	args, _ := readStrictly(c.Args) // a Grant was made of them
 	fields, _ := args.(map[string]any)
@@ -270,7 +276,7 @@ func (a Always) words(c Call) string {
 	case AlwaysFolder:
 		what = "edits under " + lastOf(folderOf(files)) + "/"
 	}
-	return fmt.Sprintf("always %s in this session, for %s", what, span(a.ttl()))
+	return fmt.Sprintf("always %s in this session, for %s", what, span(holds))
 }
 
 func lastOf(file string) string {
@@ -284,6 +290,9 @@ func lastOf(file string) string {
 func span(d time.Duration) string {
 	if days := d / (24 * time.Hour); days > 1 {
 		return fmt.Sprintf("%d days", days)
+	}
+	if d < 2*time.Hour {
+		return fmt.Sprintf("%d minutes", d/time.Minute)
 	}
 	return fmt.Sprintf("%d hours", d/time.Hour)
 }

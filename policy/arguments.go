@@ -31,6 +31,8 @@ func (a *arguments) read(raw []byte) (any, error) {
 	return a.value, a.err
 }
 
+var errTwoCases = errors.New("policy: two names among the arguments differ in case only")
+
 var errAmbiguous = errors.New("policy: the arguments can be read in two ways")
 
 // readStrictly reads JSON that every reader reads alike: a field given twice, broken text
@@ -76,7 +78,7 @@ func (r reader) value(depth int) (any, error) {
 }
 
 func (r reader) object(depth int) (any, error) {
-	fields := map[string]any{}
+	fields, folded := map[string]any{}, map[string]string{}
 	for r.More() {
 		key, err := r.Token()
 		if err == nil {
@@ -89,6 +91,11 @@ func (r reader) object(depth int) (any, error) {
 		if _, twice := fields[name]; twice {
 			return nil, errAmbiguous
 		}
+		fold := strings.ToLower(name)
+		if _, twice := folded[fold]; twice {
+			return nil, errTwoCases
+		}
+		folded[fold] = name
 		if fields[name], err = r.value(depth + 1); err != nil {
 			return nil, err
 		}

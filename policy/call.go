@@ -21,6 +21,7 @@ type Call struct {
 	Kind    string // ACP's tool kind, "" when not told
 	Title   string // what an agent says it does, as it came, never as it is shown; "" for tools we run
 	Args    []byte // JSON; none is {}
+	Folder  string // where the Session's agent works, absolute; "" when not known
 	Risk    Risk   // of whoever registered the tool, never the agent's word; "" when not told
 	Own     Own    // likewise
 	Always  Always // which calls a standing answer to it is to cover; for GrantFor only

@@ -27,6 +27,7 @@ type Decision struct {
 	// ToolRisk and ToolOwn are what the tool was registered with.
 	ToolRisk Risk     `json:"tool_risk,omitempty"`
 	ToolOwn  Own      `json:"tool_policy,omitzero"`
+	Folder   string   `json:"folder,omitempty"`
 	Agent    string   `json:"agent,omitempty"`
 	Session  string   `json:"session,omitempty"`
 	Tenant   string   `json:"tenant,omitempty"`
@@ -40,7 +41,7 @@ func Decided(c Call, v Verdict) Decision {
 	d := Decision{
 		Verdict: v.Action, Rule: v.Rule, Reason: v.Reason, Risk: v.Risk, Grant: v.Grant,
 		Tool: c.Tool, Kind: c.Kind, Title: c.Title, ToolRisk: c.Risk, ToolOwn: c.Own,
-		Agent: c.AgentID, Session: c.Session, Tenant: c.By.Tenant, User: c.By.User, Roles: c.By.Roles,
+		Folder: c.Folder, Agent: c.AgentID, Session: c.Session, Tenant: c.By.Tenant, User: c.By.User, Roles: c.By.Roles,
 	}
 	args := compact(c.Args)
 	d.SHA256 = hashOf(args)
@@ -55,7 +56,7 @@ func Decided(c Call, v Verdict) Decision {
 func (d Decision) Call() (Call, bool) {
 	return Call{
 		AgentID: d.Agent, Session: d.Session, Tool: d.Tool, Kind: d.Kind, Title: d.Title, Args: d.Args, Risk: d.ToolRisk, Own: d.ToolOwn,
-		By: Principal{Tenant: d.Tenant, User: d.User, Roles: d.Roles},
+		Folder: d.Folder, By: Principal{Tenant: d.Tenant, User: d.User, Roles: d.Roles},
 	}, len(d.Args) > 0 || d.SHA256 == "" || d.SHA256 == hashOf([]byte("{}"))
 }
 

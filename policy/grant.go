@@ -25,10 +25,11 @@ type Grant struct {
 	// GivenBy is who said yes. Where a rule names approvers or wants four eyes, a Grant counts
 	// only if its giver could have approved the call; one by nobody does not.
 	GivenBy Principal
+	GivenAt time.Time // zero: not known, and older than any cap
 }
 
 func (g *Grant) covers(q *question, t Terms, now time.Time) bool {
-	return g.ID != "" && g.live(now) && g.names(&q.Call) && g.answers(t, q.By) && g.fits(q)
+	return g.ID != "" && g.live(now) && (t.GrantTTL == 0 || now.Sub(g.GivenAt) < t.GrantTTL) && g.names(&q.Call) && g.answers(t, q.By) && g.fits(q)
 }
 
 func (g *Grant) live(now time.Time) bool {

@@ -85,7 +85,7 @@ func TestGrantsNeverLiftABlock(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	c := statusCall()
-	c.Kind = "read"
+	c.Kind, c.Args = "read", nil
 	if v := policy.Default().Decide(c, []policy.Grant{statusGrant()}, noon()); v.Action != policy.Allow || v.Grant != "" {
 		t.Errorf("a use is taken for what is allowed anyway: %+v", v)
 	}

@@ -21,8 +21,7 @@ func NewHolder(p *Policy) *Holder {
 func (h *Holder) Current() *Policy { return h.current.Load() }
 
 // Replace puts the Policy of a file in force, or leaves the old one and says why. Nothing
-// at all is taken for a file somebody is still writing: who wants the default writes
-// "rules: []".
+// at all is taken for a file somebody is still writing.
 func (h *Holder) Replace(data []byte) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return errors.New("policy: the file is empty")

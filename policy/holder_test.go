@@ -14,7 +14,7 @@ func TestABadFileLeavesTheOldOne(t *testing.T) {
 	if err := h.Replace([]byte("rules: [{name: a, verdict: block}]")); err != nil {
 		t.Fatal(err)
 	}
-	for _, bad := range []string{"rules: {", "rules: [{name: b}]", "", " \n", "rules: [{name: b, verdict: allow, when: \"args.x\"}]"} {
+	for _, bad := range []string{"rules: {", "rules: [{name: b}]", "", " \n", "rules: []", "rules: [{name: b, verdict: allow, when: \"args.x\"}]"} {
 		if err := h.Replace([]byte(bad)); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
@@ -22,7 +22,7 @@ func TestABadFileLeavesTheOldOne(t *testing.T) {
 			t.Errorf("after %q: %+v", bad, v)
 		}
 	}
-	if err := h.Replace([]byte("rules: []")); err != nil {
+	if err := h.Replace([]byte("tools: {x: low}")); err != nil {
 		t.Fatal(err)
 	}
 	if v := h.Decide(policy.Call{}, nil, time.Time{}); v.Rule != "default" {

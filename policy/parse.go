@@ -33,6 +33,9 @@ func Parse(data []byte) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(f.Rules)+len(f.Tools)+len(t) == 0 && f.Agents == nil {
+		return nil, errors.New("policy: the file holds no rule; who wants the default leaves the file out")
+	}
 	return &Policy{rules: f.Rules, tools: f.Tools, agents: f.Agents, templates: t}, nil
 }
 

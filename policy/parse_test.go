@@ -65,7 +65,7 @@ func TestParseRefusesWhatWouldNotDoWhatItSeemsTo(t *testing.T) {
 func TestParseTakes(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"rules: [{name: a, verdict: require_approval}]", "rules: [{name: a, risk: high}]", "templates: {a: {grants: [{tool: x, match: {a: ~, b: {}}}]}}", "templates:\ntools:\nrules:\n",
+		"rules: [{name: a, verdict: require_approval}]", "rules: [{name: a, risk: high}]", "templates: {a: {grants: [{tool: x, match: {a: ~, b: {}}}]}}", "templates:\ntools: {x: low}\nrules:\n",
 		"rules: [{name: a, verdict: ask, user: 7}]", "x: &x {name: a, verdict: ask}", // anchors are YAML's business
 	}[:5] {
 		if _, err := policy.Parse([]byte(text)); err != nil {

@@ -7,7 +7,10 @@
 // agent's own words: an allow rule trusts the agent, a block rule stops an honest one.
 package policy
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Policy is a file of rules, read. It never changes, so it is safe for concurrent use.
 type Policy struct {
@@ -27,8 +30,11 @@ func Default() *Policy { return &Policy{} }
 // has a use left at this moment is for the caller to settle.
 func (p *Policy) Decide(c Call, grants []Grant, now time.Time) Verdict {
 	q := &question{Call: c}
+	if _, err := q.args.read(q.Args); errors.Is(err, errTwoCases) {
+		return Verdict{Action: Block, Rule: "default-ambiguous", Risk: p.rule(q).Risk, Reason: "Two names of its arguments differ in case only."}
+	}
 	v := p.rule(q)
-	if v.Action != Ask {
+	if v.Action != Ask || v.Always == LimitNone {
 		return v
 	}
 	for i := range grants {
@@ -48,18 +54,23 @@ func (p *Policy) rule(q *question) Verdict {
 		}
 		v := Verdict{Action: r.Verdict, Rule: r.Name, Reason: r.Reason, Risk: r.Risk, Terms: r.Terms}
 		if v.Risk == "" {
-			v.Risk = p.byRisk(q.Call).Risk
+			v.Risk = p.byRisk(q).Risk
 		}
 		return v
 	}
-	return p.byRisk(q.Call)
+	return p.byRisk(q)
 }
 
 // byRisk is the verdict where no rule decides: the file's word on the tool, then that of
 // whoever registered it, then what its kind lets expect.
-func (p *Policy) byRisk(c Call) Verdict {
+func (p *Policy) byRisk(q *question) Verdict {
+	c := &q.Call
 	if risk, pattern, ok := p.tools.of(c.Tool); ok {
-		return Verdict{Action: risk.action(), Rule: "tools: " + pattern, Risk: risk, Reason: risk.reason()}
+		v := Verdict{Action: risk.action(), Rule: "tools: " + pattern, Risk: risk, Reason: risk.reason()}
+		if v.Action == Allow && pattern != c.Tool && q.namesCommand() {
+			v.Action, v.Reason = Ask, "Its arguments name a command."
+		}
+		return v
 	}
 	if c.Own.Verdict != "" {
 		return c.owned()
@@ -69,13 +80,16 @@ func (p *Policy) byRisk(c Call) Verdict {
 	}
 	switch c.Kind {
 	case "read", "search":
+		if why := q.looksOutside(); why != "" {
+			return Verdict{Action: Ask, Rule: "default-outside", Risk: Medium, Reason: why}
+		}
 		return Verdict{Action: Allow, Rule: "default-" + c.Kind, Risk: Low, Reason: "It only looks."}
 	}
 	return Verdict{Action: Ask, Rule: "default", Risk: Medium, Reason: "No rule decides it."}
 }
 
 // owned is the verdict a tool was registered with; one we do not know asks.
-func (c Call) owned() Verdict {
+func (c *Call) owned() Verdict {
 	v := Verdict{Action: c.Own.Verdict, Rule: "tool: " + c.Tool, Reason: c.Own.Reason, Risk: c.Risk, Terms: c.Own.Terms}
 	if v.Action != Allow && v.Action != Block {
 		v.Action = Ask

@@ -41,7 +41,7 @@ func TestDecide(t *testing.T) {
 		"the first match wins":           {policy.Call{AgentID: "stranger", Kind: "execute", Title: "go test ./..."}, "tests"},
 		"no conditions but agent":        {policy.Call{AgentID: "stranger", Kind: "read"}, "nothing-else"},
 		"* goes over slashes":            {policy.Call{Kind: "read", Title: "/a/b/secrets/c/d"}, "careful"},
-		"what only looks":                {policy.Call{Kind: "read", Title: "/a/b"}, "default-read"},
+		"what only looks":                {policy.Call{Kind: "read", Title: "/a/b", Folder: "/a"}, "default-read"},
 		"what searches":                  {policy.Call{Kind: "search"}, "default-search"},
 		"blocked in a later line":        {policy.Call{AgentID: "claude", Kind: "execute", Title: "ls\ngit push"}, "no-push"},
 		"blocked over a line break":      {policy.Call{AgentID: "claude", Kind: "execute", Title: "git\n push"}, "no-push"},
@@ -94,8 +94,8 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	for _, empty := range []string{"", "# nothing\n", "rules:\n", "rules: []"} {
-		if _, err := policy.Parse([]byte(empty)); err != nil {
+	for _, empty := range []string{"", "# nothing\n", "rules:\n", "rules: []", "templates:\ntools:\nrules:\n"} {
+		if _, err := policy.Parse([]byte(empty)); err == nil || !strings.Contains(err.Error(), "holds no rule") {
 			t.Errorf("%q: %v", empty, err)
 		}
 	}

@@ -25,7 +25,18 @@ type rule struct {
 
 func (r *rule) matches(q *question) bool {
 	return r.Kind.has(q.Kind) && r.Agent.globs(q.AgentID) && r.is(q.By) &&
-		(len(r.Tool) == 0 || r.states(q.Tool, q.Kind) || r.states(q.Title, q.Kind)) && r.holds(q)
+		r.about(q) && r.holds(q)
+}
+
+// about reports whether the rule names the call by tool, title or command.
+func (r *rule) about(q *question) bool {
+	switch {
+	case len(r.Tool) == 0:
+		return true
+	case r.states(q.Tool, q.Kind) || r.states(q.Title, q.Kind):
+		return r.Verdict != Allow || r.agrees(q)
+	}
+	return r.Verdict != Allow && q.stated() && r.runs(q)
 }
 
 // holds evaluates the expression. One that fails must not help: what is allowed by it is
@@ -95,7 +106,7 @@ func checkVerdict(a Action, t Terms) error {
 	case a != Allow && a != Ask && a != Block:
 		return fmt.Errorf("unknown verdict %q; it is allow, require_approval (or ask) or block", a)
 	case a != Ask && t.given():
-		return errors.New("ttl, approvers, four_eyes, may_edit and always are of use only where a person is asked")
+		return errors.New("ttl, approvers, four_eyes, may_edit, always and grant_ttl are of use only where a person is asked")
 	}
 	return t.check()
 }

@@ -14,7 +14,9 @@ type Terms struct {
 	Approvers Approvers     `yaml:"approvers" json:"approvers,omitempty"`
 	FourEyes  bool          `yaml:"four_eyes" json:"four_eyes,omitempty"` // who prompted may not approve
 	MayEdit   bool          `yaml:"may_edit" json:"may_edit,omitempty"`   // the arguments may be changed by who approves
-	Always    AlwaysLimit   `yaml:"always" json:"always,omitempty"`       // how wide a standing answer may be given by a button
+	Always    AlwaysLimit   `yaml:"always" json:"always,omitempty"`       // how wide a standing answer may be given by a button; with none no grant counts
+	// GrantTTL caps how long a standing answer counts after it was given; 0: as long as it holds.
+	GrantTTL time.Duration `yaml:"grant_ttl" json:"grant_ttl,omitempty"`
 }
 
 // Approvers are who may answer, in the tenant of the call, each "role:NAME" or "user:NAME".
@@ -62,7 +64,9 @@ func (a Approvers) check() error {
 	return nil
 }
 
-func (t Terms) given() bool { return t.TTL != 0 || t.special() || t.MayEdit || t.Always != "" }
+func (t Terms) given() bool {
+	return t.TTL != 0 || t.special() || t.MayEdit || t.Always != "" || t.GrantTTL != 0
+}
 
 func (t Terms) check() error {
 	switch t.Always {
@@ -72,6 +76,9 @@ func (t Terms) check() error {
 	}
 	if t.TTL != 0 && t.TTL < time.Second {
 		return errors.New("a ttl is at least 1s, as in 10m")
+	}
+	if t.GrantTTL != 0 && t.GrantTTL < time.Second {
+		return errors.New("a grant_ttl is at least 1s, as in 8h; always: none forbids standing answers")
 	}
 	return t.Approvers.check()
 }

@@ -87,10 +87,15 @@ func (h *chat) stream(c echo.Context, a *ask) error {
 		return h.refuse(c, a, err)
 	}
 	ctx := c.Request().Context()
+	if err := h.mayTake(c, a); err != nil {
+		return h.refuse(c, a, err)
+	}
 	reply, err := h.sessions.Chat(ctx, a.req)
 	if err != nil {
 		return h.refuse(c, a, err)
 	}
+	a.req = bridge.ChatRequest{Dialect: a.req.Dialect, JoinOnly: a.req.JoinOnly, ThreadID: a.req.ThreadID, RunID: a.req.RunID} // a stream is long, and needs no body
+	releaseBody(c)
 	feed, err := h.sessions.Feed(ctx, auth.From(ctx).Scope(), reply, a.query.Follow)
 	if err != nil {
 		return h.refuse(c, a, err)
@@ -103,6 +108,17 @@ func (h *chat) stream(c echo.Context, a *ask) error {
 			h.sessions.Left(reply.Session.ID, reply.Run.TurnID)
 		}
 	})
+}
+
+// mayTake counts what the request asks for: an answer, or a Run. A join is neither.
+func (h *chat) mayTake(c echo.Context, a *ask) error {
+	switch {
+	case a.answers:
+		return h.in.mayDecide(c, a.req.Principal)
+	case a.req.JoinOnly || len(a.req.Messages) == 0:
+		return nil
+	}
+	return h.in.mayRun(c, a.req.Principal)
 }
 
 // dialectFor is a fresh dialect for one stream.

@@ -36,6 +36,10 @@ func (h *chat) body(c echo.Context) (body, sum []byte, err error) {
 	if r.ContentLength > limits.History {
 		return nil, nil, &http.MaxBytesError{Limit: limits.History}
 	}
+	// Skimming holds up to Body of what is new, whatever the size of the history.
+	if err := h.in.holdBody(c).grow(r.Context(), limits.Body); err != nil {
+		return nil, nil, err
+	}
 	rc, hash := http.NewResponseController(c.Response()), sha256.New()
 	from := &pacedBody{from: http.MaxBytesReader(c.Response().Writer, r.Body, limits.History), rc: rc, start: time.Now(), grace: limits.BodyTime}
 	body, err = h.skim(c).Read(io.TeeReader(from, hash))

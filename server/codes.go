@@ -22,8 +22,11 @@ const (
 	codeInvalidCursor   = "invalid_cursor"
 	codeInvalidVersion  = "unsupported_protocol_version"
 	codeUnauthorized    = "unauthorized"
+	codeSignInLink      = "sign_in_link_spent"
+	codeForwarded       = "forwarded_request"
 	codeForbiddenOrigin = "forbidden_origin"
 	codeNotAdmin        = "not_admin"
+	codeNotOperator     = "not_operator"
 	codeNotFound        = "not_found"
 	codeMethod          = "method_not_allowed"
 	codeTooLarge        = "body_too_large"
@@ -35,6 +38,11 @@ const (
 	codeUpgrade         = "upgrade_required"
 	codeForeignRun      = "foreign_run"
 	codeShuttingDown    = "shutting_down"
+	codeTooManyRequests = "too_many_requests"
+	codeTooManyTries    = "too_many_failed_credentials"
+	codeBusyBodies      = "too_many_bodies"
+	codeTooManySockets  = "too_many_sockets"
+	codeTooManyConns    = "too_many_connections"
 )
 
 // Codes is the one table of everything that can go wrong. A failure that is not in it is
@@ -49,8 +57,11 @@ func Codes() []Code {
 		{bridge.RefusedUnknownAgent, http.StatusBadRequest, "There is no agent of that name, or the thread belongs to another one."},
 		{bridge.RefusedNothingToDo, http.StatusBadRequest, "Neither a new message, nor an answer, nor a thread to join."},
 		{codeUnauthorized, http.StatusUnauthorized, "A token is needed, or the one given is not good."},
+		{codeSignInLink, http.StatusUnauthorized, "The sign-in link was used before, or is too old. Sign in with the token, or start the server again for a new link."},
+		{codeForwarded, http.StatusForbidden, "A request that came through a proxy, on a server that asks for no token; see --auth."},
 		{bridge.RefusedForbiddenAgent, http.StatusForbidden, "The policy does not let this user use the agent."},
 		{codeNotAdmin, http.StatusForbidden, "The role admin is needed for this."},
+		{codeNotOperator, http.StatusForbidden, "The role operator is needed for this, which no tenant's token carries."},
 		{codeForeignRun, http.StatusForbidden, "The run token is for another run than the one named."},
 		{codeLinkForeign, http.StatusForbidden, "The link is for somebody else than who is signed in."},
 		{codeLinkPage, http.StatusForbidden, "The page was opened too long ago. Open the link again."},
@@ -77,16 +88,22 @@ func Codes() []Code {
 		{bridge.RefusedDispatched, http.StatusConflict, "The call has been dispatched; its approval cannot be taken back."},
 		{inbox.NotApprover, http.StatusForbidden, "Somebody else has to decide this."},
 		{inbox.FourEyes, http.StatusForbidden, "Who prompted the agent may not approve this."},
+		{inbox.PolicyBlocks, http.StatusForbidden, "The policy in force blocks the call. It can only be rejected."},
 		{inbox.EditRefused, http.StatusUnprocessableEntity, "The arguments may not be changed, or not to these."},
 		{bridge.RefusedUnknownOption, http.StatusUnprocessableEntity, "The question offered no such option."},
 		{bridge.RefusedInvalidAnswer, http.StatusUnprocessableEntity, "The answer does not fit the question."},
 		{bridge.ControlNotOffered, http.StatusUnprocessableEntity, "The thread's agent does not offer that."},
 		{bridge.ControlUnsupported, http.StatusUnprocessableEntity, "The thread's agent does not know how."},
+		{codeTooManyRequests, http.StatusTooManyRequests, "Too many of these in a short time. Retry-After says when to try again."},
+		{codeTooManyTries, http.StatusTooManyRequests, "Too many credentials from this address were refused. Retry-After says when to try again."},
+		{codeTooManySockets, http.StatusTooManyRequests, "This user has too many WebSockets open."},
 		{codeUpgrade, http.StatusUpgradeRequired, "The route is a WebSocket."},
 		{bridge.ControlFailed, http.StatusBadGateway, "The agent, or its proxy, said no."},
 		{bridge.ControlOffline, http.StatusServiceUnavailable, "The agent's proxy is not connected here. Try again."},
 		{bridge.ControlTimeout, http.StatusGatewayTimeout, "The agent, or its proxy, did not answer in time."},
 		{bridge.RefusedTooManyStreams, http.StatusServiceUnavailable, "Too many streams are open."},
+		{codeTooManyConns, http.StatusServiceUnavailable, "Too many connections are open."},
+		{codeBusyBodies, http.StatusServiceUnavailable, "Too many bodies are being read. Try again."},
 		{codeUnavailable, http.StatusServiceUnavailable, "The database cannot be reached. Try again."},
 		{codeShuttingDown, http.StatusServiceUnavailable, "This server is going away. Try again."},
 		{bridge.CodeInternal, http.StatusInternalServerError, "A fault of the server; its log has the error id."},

@@ -168,17 +168,17 @@ func TestProxyControl(t *testing.T) {
 	t.Parallel()
 	h, f, s := steered(t)
 	for _, action := range strings.Fields("inspect ensure_running stop remove prune_orphans gc remove_workspace report_inventory remove_image git_push") {
-		h.do("POST", "/api/proxies/p1/control", `{"action":"`+action+`"}`).is(t, 200, `{"ok":false}`)
-		if got := f.last(); !strings.HasPrefix(got, "sandbox p1 {Action:"+action+" SessionID: ") {
+		h.do("POST", "/api/proxies/p1/control", `{"action":"`+action+`","run_id":"`+s.ID+`"}`).is(t, 200, `{"ok":false}`)
+		if got := f.last(); !strings.HasPrefix(got, "sandbox p1 {Action:"+action+" SessionID:"+s.ID+" ") {
 			t.Error(got)
 		}
 	}
 	code := 1
 	f.result = bridge.SandboxResult{Error: "rejected", Stdout: "o", Stderr: "<e>", Code: &code, Signal: "SIGTERM", Status: "error"}
-	got := h.do("POST", "/api/proxies/p1/control", `{"action":"git_push","run_id":"orphan-1","instance_name":"i","image":"m","branch":"b","remote":"r",
-		"cwd":"/w","env":{"TOKEN":"hunter2"},"timeout_seconds":90,"dry_run":true,"gc":{"remove_orphans":true,"remove_workspaces":true,"max_delete_count":5}}`)
+	got := h.do("POST", "/api/proxies/p1/control", `{"action":"git_push","run_id":"`+s.ID+`","instance_name":"i","image":"m","branch":"b","remote":"r",
+		"cwd":"/w","timeout_seconds":90,"dry_run":true,"gc":{"remove_orphans":true,"remove_workspaces":true,"max_delete_count":5}}`)
 	got.is(t, 200, `{"ok":false,"error":"rejected","stdout":"o","stderr":"<e>","code":1,"signal":"SIGTERM","status":"error"}`)
-	want := "sandbox p1 {Action:git_push SessionID:orphan-1 InstanceName:i Image:m Branch:b Remote:r Cwd:/w Env:map[TOKEN:hunter2] Timeout:1m30s " +
+	want := "sandbox p1 {Action:git_push SessionID:" + s.ID + " InstanceName:i Image:m Branch:b Remote:r Cwd:/w Timeout:1m30s " +
 		"DryRun:true RemoveOrphans:true RemoveWork:true MaxDeleteCount:5}"
 	if asked := f.last(); asked != want {
 		t.Errorf("%s\n%s", asked, want)

@@ -56,7 +56,7 @@ func (h *decisionLinks) show(c echo.Context) error {
 	claims, a, err := h.open(c)
 	if err != nil {
 		p := problemOf(err)
-		if p.Status >= http.StatusInternalServerError {
+		if p.Status >= http.StatusInternalServerError || p.Status == http.StatusTooManyRequests {
 			return err
 		}
 		return h.page.refuse(c, p)
@@ -91,7 +91,7 @@ func (h *decisionLinks) open(c echo.Context) (link.Claims, store.Approval, error
 		return claims, store.Approval{}, refuse(codeLinkExpired, "")
 	}
 	if err != nil {
-		return claims, store.Approval{}, refuse(codeLinkInvalid, "")
+		return claims, store.Approval{}, h.in.failed(c, refuse(codeLinkInvalid, ""))
 	}
 	if err := h.mayUse(c.Request(), claims); err != nil {
 		return claims, store.Approval{}, err
@@ -160,16 +160,19 @@ func (h *decisionLinks) decide(c echo.Context) error {
 	if from := c.Request().Header.Get("Sec-Fetch-Site"); from != "" && from != "same-origin" {
 		return refuse(codeForbiddenOrigin, "") // of other origins that may call, none has this page
 	}
-	var body linkDecisionBody
-	if err := h.in.json(c, &body); err != nil {
+	claims, a, err := h.open(c) // before the body: the link is the credential
+	if err != nil {
 		return err
 	}
-	claims, a, err := h.open(c)
-	if err != nil {
+	var body linkDecisionBody
+	if err := h.in.smallJSON(c, &body); err != nil {
 		return err
 	}
 	if !h.links.ReadPage(claims, body.Page, time.Now()) {
 		return refuse(codeLinkPage, "")
+	}
+	if err := h.in.mayDecide(c, claims.Approver()); err != nil {
+		return err
 	}
 	settled, err := h.settle(c.Request().Context(), claims, a, body.OptionID)
 	var refusal *bridge.Refusal

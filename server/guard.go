@@ -24,11 +24,12 @@ type guard struct {
 	hosts   map[string]bool
 	origins map[string]bool
 	limits  Limits
+	in      *intake
 }
 
-func newGuard(cfg Config) (*guard, error) {
+func newGuard(cfg Config, in *intake) (*guard, error) {
 	g := &guard{
-		auth: cfg.Auth, limits: cfg.Limits, origins: make(map[string]bool),
+		auth: cfg.Auth, limits: cfg.Limits, in: in, origins: make(map[string]bool),
 		hosts: map[string]bool{"localhost": true},
 	}
 	for _, host := range cfg.Hosts {
@@ -53,7 +54,17 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Add("Vary", "Origin")
 		// A reader that takes nothing cannot hold a connection; streams set their own.
-		_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(g.limits.AnswerTime))
+		rc := http.NewResponseController(c.Response())
+		_ = rc.SetWriteDeadline(time.Now().Add(g.limits.AnswerTime))
+		if r.ContentLength != 0 {
+			// net/http reads the rest of a body that a handler did not want. Without a deadline one that
+			// never comes would hold the connection for ever. Who reads the body moves the deadline.
+			_ = rc.SetReadDeadline(time.Now().Add(g.limits.BodyTime))
+		}
+		defer releaseBody(c)
+		if header := forwardedBy(r.Header); header != "" && g.auth.Open() {
+			return refuse(codeForwarded, forwardedAdvice(header))
+		}
 		if !g.knownHost(r) {
 			return refuse(codeForeignHost, foreignHostAdvice(r.Host))
 		}
@@ -76,6 +87,9 @@ func (g *guard) authenticate(also ...auth.Kind) echo.MiddlewareFunc {
 		return func(c echo.Context) error {
 			caller, err := g.auth.Caller(c.Request(), also...)
 			if err != nil {
+				return g.in.refused(c, err)
+			}
+			if err := g.in.known(c); err != nil {
 				return err
 			}
 			c.SetRequest(c.Request().WithContext(auth.With(c.Request().Context(), caller)))

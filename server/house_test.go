@@ -52,6 +52,7 @@ type house struct {
 	log     *eventlog.Log
 	agents  *bridge.Directory
 	bridge  *bridge.Sessions
+	rules   *policy.Holder // nil without a policy
 }
 
 // plan is what a test wants otherwise than usual.
@@ -104,6 +105,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 		agents.Add("scripted", h.agent)
 	}
 	rules := p.holder(t)
+	h.rules = rules
 	inForce := policy.Default
 	if rules != nil {
 		inForce = rules.Current
@@ -145,6 +147,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	if p.wrap != nil {
 		web.Listener = p.wrap(web.Listener)
 	}
+	web.Listener, web.Config.ConnContext = h.server.Listener(web.Listener), h.server.ConnContext
 	web.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	web.Start()
 	h.URL = web.URL

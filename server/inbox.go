@@ -81,6 +81,9 @@ func (h *approvals) settle(c echo.Context, a store.Approval, body decisionBody) 
 		return settledJSON{}, err
 	}
 	ctx := c.Request().Context()
+	if err := h.in.mayDecide(c, auth.From(ctx).Principal); err != nil {
+		return settledJSON{}, err
+	}
 	settled, err := h.sessions.Decide(ctx, auth.From(ctx).Principal, a.ID, answer, inbox.ViaREST)
 	return settledJSON{approvalJSON: approvalOut(settled.Question.Approval, name), Won: settled.Won, Repeated: settled.Repeated}, err
 }

@@ -68,6 +68,33 @@ func TestInboxEditedArguments(t *testing.T) {
 	}
 }
 
+// TestDecisionIsJudgedAgain: what the policy has come to block since it was asked cannot be approved, only rejected.
+func TestDecisionIsJudgedAgain(t *testing.T) {
+	t.Parallel()
+	w, id := asking(t, highRisk)
+	if err := w.rules.Replace([]byte("rules: [{name: no-cutting, tool: cut, verdict: block, reason: Not here.}]")); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.decide(id, `{"decision":"approve"}`); got.status != http.StatusForbidden || fields(t, got)["code"] != "policy_blocks" || !strings.Contains(got.body, "Not here.") {
+		t.Fatal(got.status, got.body)
+	}
+	if got := w.decide(id, `{"decision":"reject"}`); got.status != http.StatusOK {
+		t.Fatal(got.status, got.body)
+	}
+	if got := <-w.said; got != "failed rejected" {
+		t.Error(got)
+	}
+	h := newHouseWith(t, asks, plan{rules: "tools: {x: low}"})
+	h.chat("T", "R", "hi")
+	q := h.question()
+	if err := h.rules.Replace([]byte(`rules: [{name: nothing, tool: "*", verdict: block}]`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.decide(q, `{"decision":"approve"}`); got.status != http.StatusForbidden || fields(t, got)["code"] != "policy_blocks" {
+		t.Error(got.status, got.body)
+	}
+}
+
 // TestInboxBatch: each decision stands for itself, one that cannot be read too.
 func TestInboxBatch(t *testing.T) {
 	t.Parallel()

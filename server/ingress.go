@@ -8,11 +8,13 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/gorilla/websocket"
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/audit"
 	"aqueduct/server/auth"
+	"aqueduct/server/brake"
 	"aqueduct/store"
 )
 
@@ -38,15 +40,23 @@ func (h *ingress) get(c echo.Context) error {
 	if err := upgrades(c.Request()); err != nil {
 		return err
 	}
-	if err := h.open.admit(); err != nil {
-		return err
+	if h.open.draining.Err() != nil {
+		return refuse(codeShuttingDown, "")
 	}
-	defer h.open.leave()
 	l, err := openLine(c, h.in.limits)
 	if err != nil {
 		return err
 	}
-	s := &ingressSocket{line: l, ingressDesk: ingressDesk{h: h}, c: c, follows: make(map[string]*ingressFollow)}
+	slot, err := h.open.await(brake.Address(c.Request().RemoteAddr), func() {
+		l.end(websocket.CloseTryAgainLater, bridge.RefusedTooManyStreams)
+	})
+	if err != nil { // it has begun to drain
+		l.end(websocket.CloseGoingAway, codeShuttingDown)
+		l.goodbye()
+		return nil
+	}
+	defer slot.leave()
+	s := &ingressSocket{line: l, slot: slot, ingressDesk: ingressDesk{h: h, remote: c.Request().RemoteAddr}, c: c, follows: make(map[string]*ingressFollow)}
 	s.before = s.listen
 	l.serve(h.open.draining, s.talk)
 	return nil
@@ -78,8 +88,8 @@ func (h *ingress) caller(r *http.Request, key auth.Secret) (auth.Caller, error) 
 	if key == "" {
 		return h.auth.Caller(r, auth.KindChannel)
 	}
-	caller, err := h.auth.Accept(key, auth.KindStatic, auth.KindUser, auth.KindChannel)
-	if err == nil || strings.Count(string(key), ".") == 2 || bridge.IsRunToken(string(key)) {
+	caller, err := h.auth.Accept(r.Context(), key, auth.KindStatic, auth.KindUser, auth.KindService, auth.KindChannel)
+	if err == nil || strings.Count(string(key), ".") == 2 || bridge.IsRunToken(string(key)) || auth.IsAPIKey(string(key)) {
 		return caller, err
 	}
 	// Where nobody needs a key, one that is none of ours is as good as none: the contract's
@@ -114,7 +124,7 @@ func (h *ingress) actingFor(caller auth.Caller, user string) (auth.Caller, error
 			return caller, &channelError{codeForeignUser, "A channel says in user_id whom it speaks for."}
 		}
 		caller.Principal = who
-	case auth.KindUser, auth.KindApprover:
+	case auth.KindUser, auth.KindApprover, auth.KindService, auth.KindOperator:
 		if user != "" && user != caller.Principal.User {
 			return caller, &channelError{codeForeignUser, "Only a channel's token may name other users."}
 		}

@@ -21,8 +21,14 @@ type ingressDesk struct {
 	in     store.Scope // what the caller sees
 	// callback: what is said is answered by POSTs of ours, to nobody's connection.
 	callback bool
+	remote   string // the address it comes from
 	// before hears of a session in which something is about to be done; nil for nobody.
 	before func(ctx context.Context, s store.Session) error
+}
+
+// may counts one action of the caller.
+func (d *ingressDesk) may(a actionBrake) error {
+	return d.h.in.brakes.take(a, d.caller.Principal, d.remote)
 }
 
 // viaIngress is the surface that decisions of this channel come through.
@@ -56,6 +62,9 @@ func (d *ingressDesk) chat(ctx context.Context, frame *ingressFrame, raw []byte)
 	}
 	req, err := d.chatRequest(*frame, body)
 	if err != nil {
+		return bridge.Reply{}, err
+	}
+	if err := d.may(d.h.in.brakes.runs); err != nil {
 		return bridge.Reply{}, err
 	}
 	reply, err := d.h.sessions.Chat(ctx, req)
@@ -123,6 +132,9 @@ func (d *ingressDesk) toolResult(ctx context.Context, frame *ingressFrame, raw [
 	if err != nil {
 		return inbox.Settled{}, err
 	}
+	if err := d.may(d.h.in.brakes.decisions); err != nil {
+		return inbox.Settled{}, err
+	}
 	return d.h.sessions.ToolResult(ctx, d.caller.Principal, call.ID, body.answer(call.ID))
 }
 
@@ -147,6 +159,9 @@ func (d *ingressDesk) decision(ctx context.Context, frame *ingressFrame, raw []b
 	}
 	answer, err := body.answer(a)
 	if err != nil {
+		return inbox.Settled{}, err
+	}
+	if err := d.may(d.h.in.brakes.decisions); err != nil {
 		return inbox.Settled{}, err
 	}
 	return d.h.sessions.Decide(ctx, d.caller.Principal, a.ID, answer, viaIngress)

@@ -72,12 +72,21 @@ func (l *line) serve(draining context.Context, read func()) {
 	})
 	defer leave()
 	l.ping()
+	l.goodbye()
+	l.tasks.Wait()
+}
+
+// remote is the address of the peer.
+func (l *line) remote() string { return l.conn.RemoteAddr().String() }
+
+// goodbye sends the close frame of a line that has ended, and closes the connection, which ends
+// the reader.
+func (l *line) goodbye() {
 	l.mu.Lock()
 	code, why := l.code, l.why
 	l.mu.Unlock()
 	_ = l.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, why), time.Now().Add(goodbyeTime))
-	_ = l.conn.Close() // ends the reader
-	l.tasks.Wait()
+	_ = l.conn.Close()
 }
 
 // end ends the line with a close code. The first reason counts.

@@ -19,7 +19,8 @@ import (
 type ingressSocket struct {
 	*line
 	ingressDesk
-	c echo.Context
+	slot *socketSlot
+	c    echo.Context
 
 	mu        sync.Mutex
 	follows   map[string]*ingressFollow // by our Session's id
@@ -77,6 +78,13 @@ func (s *ingressSocket) hello() bool {
 	}
 	if err == nil {
 		s.caller, err = s.h.admit(s.c.Request(), hello)
+		err = s.h.in.refused(s.c, err)
+	}
+	if err == nil {
+		err = s.h.in.known(s.c)
+	}
+	if err == nil {
+		err = s.slot.identify(s.caller.Principal)
 	}
 	if err != nil {
 		code := s.fail(frame, err)

@@ -116,16 +116,23 @@ type hookJSON struct {
 }
 
 func (h *ingressHook) post(c echo.Context) error {
+	r := c.Request()
+	hook, ok := h.hooks.named(r.Header.Get(headerChannel))
+	signature := r.Header.Get(notify.HeaderSignature)
+	if !ok || notify.Timely(signature, time.Now(), signedFor) != nil {
+		return h.in.refused(c, refuse(codeUnauthorized, "")) // before the body: these headers are all that is known of its sender
+	}
 	raw, err := h.in.body(c)
 	if err != nil {
 		return err
 	}
-	r := c.Request()
-	hook, ok := h.hooks.named(r.Header.Get(headerChannel))
-	if !ok || notify.Verify(hook.Secret, r.Header.Get(notify.HeaderSignature), raw, time.Now(), signedFor) != nil {
-		return refuse(codeUnauthorized, "")
+	if notify.Verify(hook.Secret, signature, raw, time.Now(), signedFor) != nil {
+		return h.in.refused(c, refuse(codeUnauthorized, ""))
 	}
-	frame, err := h.take(r.Context(), hook, raw)
+	if err := h.in.known(c); err != nil {
+		return err
+	}
+	frame, err := h.take(r.Context(), hook, raw, r.RemoteAddr)
 	var own *channelError
 	if errors.As(err, &own) {
 		return own.problem()
@@ -148,7 +155,7 @@ func (e *channelError) problem() *problem {
 }
 
 // take does what a message says, and completes its frame with what it is about.
-func (h *ingressHook) take(ctx context.Context, hook Webhook, raw []byte) (frame ingressFrame, err error) {
+func (h *ingressHook) take(ctx context.Context, hook Webhook, raw []byte, remote string) (frame ingressFrame, err error) {
 	var from hookFrame
 	if err := h.in.message(raw, &from); err != nil {
 		return frame, err
@@ -160,7 +167,7 @@ func (h *ingressHook) take(ctx context.Context, hook Webhook, raw []byte) (frame
 	if err != nil {
 		return frame, err
 	}
-	desk := ingressDesk{h: h.ingress, caller: caller, in: caller.Scope(), callback: true}
+	desk := ingressDesk{h: h.ingress, caller: caller, in: caller.Scope(), callback: true, remote: remote}
 	carry := cursor{Channel: hook.ID, Tenant: hook.Tenant, User: caller.Principal.User}
 	switch frame.Type {
 	case "agent_invoke":

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -23,12 +22,14 @@ import (
 type intake struct {
 	limits   Limits
 	validate *validator.Validate
+	bodies   *bodyBudget
+	brakes   *brakes
 }
 
-func newIntake(limits Limits) *intake {
+func newIntake(limits Limits, bodies *bodyBudget, brakes *brakes) *intake {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(wireName)
-	return &intake{limits: limits, validate: v}
+	return &intake{limits: limits, validate: v, bodies: bodies, brakes: brakes}
 }
 
 // wireName is what the client calls a member.
@@ -42,22 +43,7 @@ func wireName(f reflect.StructField) string {
 }
 
 // body reads a request's body.
-func (in *intake) body(c echo.Context) ([]byte, error) {
-	r := c.Request()
-	tooLarge := &http.MaxBytesError{Limit: in.limits.Body}
-	if r.ContentLength > in.limits.Body {
-		return nil, tooLarge
-	}
-	rc := http.NewResponseController(c.Response())
-	_ = rc.SetReadDeadline(time.Now().Add(in.limits.BodyTime))
-	raw, err := io.ReadAll(http.MaxBytesReader(c.Response().Writer, r.Body, in.limits.Body))
-	if err != nil {
-		return nil, bodyError(err)
-	}
-	// From here on a read only serves to notice that the client has gone.
-	_ = rc.SetReadDeadline(time.Time{})
-	return raw, nil
-}
+func (in *intake) body(c echo.Context) ([]byte, error) { return in.readBody(c, in.limits.Body) }
 
 // bodyError is why a body could not be read. What the network says is nothing for the client.
 func bodyError(err error) error {
@@ -68,8 +54,13 @@ func bodyError(err error) error {
 }
 
 // json reads a body into v and checks v's rules. Unknown members are no fault.
-func (in *intake) json(c echo.Context, v any) error {
-	raw, err := in.body(c)
+func (in *intake) json(c echo.Context, v any) error { return in.jsonWithin(c, in.limits.Body, v) }
+
+// smallJSON is json where the sender has shown no credential yet.
+func (in *intake) smallJSON(c echo.Context, v any) error { return in.jsonWithin(c, smallBody, v) }
+
+func (in *intake) jsonWithin(c echo.Context, limit int64, v any) error {
+	raw, err := in.readBody(c, min(limit, in.limits.Body))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,10 @@
 package server
 
-import "time"
+import (
+	"time"
+
+	"aqueduct/server/brake"
+)
 
 // Limits are the server's settings. The zero value of a member means its default.
 type Limits struct {
@@ -23,8 +27,30 @@ type Limits struct {
 	Heartbeat time.Duration
 	// Streams bounds how many are open at once: each holds a connection and a tail.
 	Streams int64
-	// Sockets bounds how many of /ws/client are open at once.
-	Sockets int
+	// Sockets bounds how many WebSockets of known callers are open at once, and SocketsPerPrincipal those of one user: a
+	// page has two, and one user's loop must not take the places of all.
+	Sockets             int
+	SocketsPerPrincipal int
+	// SocketsBeforeHello bounds the WebSockets that have not said who they are. A new one evicts the oldest.
+	SocketsBeforeHello int
+	// Connections bounds connections on which a good credential was shown: each stream has one.
+	Connections int
+	// AnonymousConnections bounds the others, and AnonymousPerAddress those of one address. A client is anonymous for the
+	// milliseconds until its first request is read; one that stays so is evicted by newer ones. An idle connection costs
+	// about 20 KiB.
+	AnonymousConnections int
+	AnonymousPerAddress  int
+	// Bodies bounds the bytes of all request bodies that are held at once.
+	Bodies int64
+	// BodiesWait is how long a body waits for that: longer than one takes that comes at network speed, and short enough for
+	// a client to try again.
+	BodiesWait time.Duration
+	// Runs, Decisions and Invokes bound how often one principal may prompt, decide, and have tools run. One address may do
+	// addressShare times as much. The defaults are what a program in a loop reaches and people with hundreds of parallel
+	// agents do not: a start of some thousand Runs at once is within Runs.Burst.
+	Runs, Decisions, Invokes brake.Rate
+	// Failures bounds the refused credentials of one address that are answered as such; good ones always pass.
+	Failures brake.Rate
 	// Retry is about when an EventSource should come back; each is told a time of its own
 	// so that a restart does not call them all at once.
 	Retry time.Duration
@@ -39,6 +65,18 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.Heartbeat, 15*time.Second)
 	setDefault(&l.Streams, 20_000)
 	setDefault(&l.Sockets, 1000)
+	setDefault(&l.SocketsPerPrincipal, max(l.Sockets/4, 1))
+	setDefault(&l.SocketsBeforeHello, 256)
+	setDefault(&l.Connections, 25_000)
+	setDefault(&l.AnonymousConnections, 1024)
+	setDefault(&l.AnonymousPerAddress, max(l.AnonymousConnections/2, 1))
+	setDefault(&l.Bodies, 64<<20)
+	setDefault(&l.BodiesWait, 2*time.Second)
+	l.Bodies = max(l.Bodies, callerShare*(l.Body+1))
+	setDefault(&l.Runs, brake.Rate{PerSecond: 100, Burst: 5000})
+	setDefault(&l.Decisions, brake.Rate{PerSecond: 100, Burst: 5000})
+	setDefault(&l.Invokes, brake.Rate{PerSecond: 1000, Burst: 10_000})
+	setDefault(&l.Failures, brake.Rate{PerSecond: 10, Burst: 1000})
 	setDefault(&l.Retry, 2*time.Second)
 	return l
 }

@@ -31,6 +31,7 @@ type Metrics struct {
 	hintsLost   prometheus.Counter
 	stranded    prometheus.Counter
 	audit       *auditMetrics
+	limits      *limitMetrics
 }
 
 // NewMetrics makes a set of its own, apart from any global one.
@@ -64,6 +65,7 @@ func NewMetrics() *Metrics {
 	m.gateway = newGatewayMetrics(m.registry)
 	m.tools = newToolMetrics(m.registry)
 	m.audit = newAuditMetrics(m.registry)
+	m.limits = newLimitMetrics(m.registry)
 	m.agentUp = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aqueduct_agent_up", Help: "1 when an agent's last health probe was well, else 0.",
 	}, []string{"agent"})
@@ -140,9 +142,14 @@ func (m *Metrics) delivered(items []bridge.Item, opened time.Time) {
 	}
 }
 
+// ServeHTTP gives the metrics in the text form of Prometheus.
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+}
+
 // metricsPage is GET /metrics.
 type metricsPage struct{ metrics *Metrics }
 
 func (h *metricsPage) mount(to *routes) {
-	to.callers(http.MethodGet, "/metrics", echo.WrapHandler(promhttp.HandlerFor(h.metrics.registry, promhttp.HandlerOpts{})))
+	to.callers(http.MethodGet, "/metrics", echo.WrapHandler(h.metrics))
 }

@@ -24,10 +24,11 @@ func (h *permissionSockets) inbox(c echo.Context) error {
 	if err := upgrades(c.Request()); err != nil {
 		return err
 	}
-	if err := h.open.admit(); err != nil {
+	slot, err := h.open.admit(auth.From(c.Request().Context()).Principal)
+	if err != nil {
 		return err
 	}
-	defer h.open.leave()
+	defer slot.leave()
 	l, err := openLine(c, h.in.limits)
 	if err != nil {
 		return err
@@ -192,7 +193,7 @@ func (v *inboxView) respond(r permissionResponse) error {
 	if err != nil {
 		return err
 	}
-	reply, err := v.h.decide(v.ctx, v.caller, a, r)
+	reply, err := v.h.decide(v.ctx, v.caller, v.remote(), a, r)
 	if err == nil && reply != nil {
 		err = v.send(*reply)
 	}

@@ -41,10 +41,11 @@ func (h *permissionSockets) get(c echo.Context) error {
 	if err := upgrades(c.Request()); err != nil {
 		return err
 	}
-	if err := h.open.admit(); err != nil {
+	slot, err := h.open.admit(auth.From(c.Request().Context()).Principal)
+	if err != nil {
 		return err
 	}
-	defer h.open.leave()
+	defer slot.leave()
 	l, err := openLine(c, h.in.limits)
 	if err != nil {
 		return err

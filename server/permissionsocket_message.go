@@ -179,7 +179,7 @@ func (s *permissionSocket) respond(r permissionResponse) error {
 	if a.SessionID != session.ID {
 		return store.ErrNotFound
 	}
-	reply, err := s.h.decide(s.ctx, s.caller, a, r)
+	reply, err := s.h.decide(s.ctx, s.caller, s.remote(), a, r)
 	if err == nil && reply != nil {
 		err = s.send(*reply)
 	}
@@ -188,13 +188,16 @@ func (s *permissionSocket) respond(r permissionResponse) error {
 
 // decide settles a question. The reply is what only the page that decided is sent: that the same
 // was decided before, or otherwise.
-func (h *permissionSockets) decide(ctx context.Context, caller auth.Caller, a store.Approval, r permissionResponse) (*permissionMessage, error) {
+func (h *permissionSockets) decide(ctx context.Context, caller auth.Caller, remote string, a store.Approval, r permissionResponse) (*permissionMessage, error) {
 	body := decisionBody{Approved: r.Approved, OptionID: r.OptionID, Payload: r.Payload, edited: r.edited, Reason: r.Reason}
 	if err := h.in.check(body, codeInvalidBody); err != nil {
 		return nil, err
 	}
 	answer, err := body.answer(a)
 	if err != nil {
+		return nil, err
+	}
+	if err := h.in.brakes.take(h.in.brakes.decisions, caller.Principal, remote); err != nil {
 		return nil, err
 	}
 	settled, err := h.sessions.Decide(ctx, caller.Principal, a.ID, answer, viaPermissions)

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -17,6 +19,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/audit"
 	"aqueduct/server/auth"
+	"aqueduct/server/brake"
 	"aqueduct/store"
 )
 
@@ -38,6 +41,9 @@ type problem struct {
 	// The decision that stands, of already_decided.
 	Approval *approvalJSON `json:"approval,omitempty"`
 	ToolCall *toolCallJSON `json:"tool_call,omitempty"`
+
+	// wait is what Retry-After says; zero is the default of the status.
+	wait time.Duration
 }
 
 // Error implements error.
@@ -54,6 +60,14 @@ func refuse(code, detail string) *problem {
 		detail = c.Meaning
 	}
 	return &problem{Type: "about:blank", Title: http.StatusText(c.Status), Status: c.Status, Code: c.Name, Detail: detail}
+}
+
+// refuseFor is refuse for a limit on how often something may be done: the client may try again
+// after wait.
+func refuseFor(code string, wait time.Duration) *problem {
+	p := refuse(code, "")
+	p.wait = wait
+	return p
 }
 
 // problemOf says what an error is to a client. What is not known is internal_error, and
@@ -81,6 +95,8 @@ func problemOf(err error) *problem {
 		return refuse(codeTooLarge, fmt.Sprintf("The body may have %d bytes.", large.Limit))
 	case errors.As(err, &fresh):
 		return refuse(codeTooLarge, fmt.Sprintf("What is new in the body may be %d %s; messages that the thread has do not count.", fresh.Limit, fresh.Unit))
+	case errors.Is(err, errBusyBodies):
+		return refuse(codeBusyBodies, "")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return refuse(codeTooSlow, "")
 	case errors.Is(err, store.ErrNotFound):
@@ -163,6 +179,9 @@ func (f *failures) write(c echo.Context, p *problem) {
 		h.Set("WWW-Authenticate", `Bearer realm="aqueduct"`)
 	case http.StatusServiceUnavailable:
 		h.Set("Retry-After", retryAfter)
+	}
+	if p.wait > 0 || p.Status == http.StatusTooManyRequests {
+		h.Set("Retry-After", strconv.Itoa(brake.RetryAfter(p.wait)))
 	}
 	h.Set("Cache-Control", "no-store")
 	body, err := json.Marshal(p)

@@ -57,6 +57,13 @@ func TestEveryCode(t *testing.T) {
 			w, id := asking(t, `{"verdict":"require_approval","approvers":["role:boss"]}`)
 			return w.decide(id, `{"decision":"approve"}`)
 		},
+		"policy_blocks": func() answer {
+			w, id := asking(t, highRisk)
+			if err := w.rules.Replace([]byte("rules: [{name: none, tool: cut, verdict: block}]")); err != nil {
+				t.Fatal(err)
+			}
+			return w.decide(id, `{"decision":"approve"}`)
+		},
 		"edit_not_allowed": func() answer {
 			w, id := asking(t, `{"risk":"high"}`)
 			return w.decide(id, `{"decision":"approve","edited_args":{"wood":"elm"}}`)
@@ -116,6 +123,12 @@ func TestEveryCode(t *testing.T) {
 			dev := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ann", Roles: []string{"dev"}}}, time.Hour)
 			return typed.do("POST", "/v1/tools", `{"name":"x","kind":"client_tool"}`, "Authorization", "Bearer "+dev)
 		},
+		"not_operator": func() answer {
+			p, keys := keyed(t)
+			typed := newHouseWith(t, saysN(1), p)
+			admin := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ann", Roles: []string{"admin"}}}, time.Hour)
+			return typed.do("GET", "/api/proxies", "", "Authorization", "Bearer "+admin)
+		},
 		"unauthorized":       func() answer { return secured.do("GET", "/api/threads", "") },
 		"forbidden_origin":   func() answer { return h.do("GET", "/api/threads", "", "Origin", "https://evil.example") },
 		"not_found":          func() answer { return h.do("GET", "/api/threads/none", "") },
@@ -152,6 +165,7 @@ func TestEveryCode(t *testing.T) {
 		"internal_error":         func() answer { return broken.do("GET", "/api/threads", "") },
 	}
 	linkCases(t, cases)
+	limitCases(t, cases)
 	for _, code := range server.Codes() {
 		if code.Status == 0 {
 			continue

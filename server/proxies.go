@@ -8,12 +8,14 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 	"aqueduct/bridge/proxies"
 	"aqueduct/store"
 )
 
 // proxyList is /api/proxies: where ACP agents run.
 type proxyList struct {
+	deeds   proxyDeeds
 	known   *proxies.Registry
 	control bridge.Controller // nil when this server has no gateway
 }
@@ -21,7 +23,7 @@ type proxyList struct {
 func (h *proxyList) mount(to *routes) {
 	to.operators(http.MethodGet, "/api/proxies", h.list)
 	to.operators(http.MethodGet, "/api/proxies/:id", h.get)
-	to.operators(http.MethodDelete, "/api/proxies/:id", h.remove)
+	to.controlled(http.MethodDelete, "/api/proxies/:id", h.deeds, h.remove)
 	to.operators(http.MethodGet, "/api/proxies/:id/inventory", h.inventory)
 }
 
@@ -86,6 +88,9 @@ func (h *proxyList) remove(c echo.Context) error {
 	}
 	if h.control == nil {
 		return noGateway()
+	}
+	if err := h.deeds.done(c, audit.ProxyRemoved, id, nil); err != nil {
+		return err
 	}
 	if err := h.control.Remove(c.Request().Context(), id); err != nil {
 		return err

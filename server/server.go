@@ -55,6 +55,7 @@ type Server struct {
 	echo    *echo.Echo
 	drain   context.CancelFunc
 	sockets *sockets
+	conns   *connLimiter
 	hook    *ingressHook
 }
 
@@ -84,8 +85,10 @@ func (r *routes) deciders(method, path string, h echo.HandlerFunc) {
 func New(cfg Config) (*Server, error) {
 	cfg.Limits = cfg.Limits.withDefaults()
 	draining, drain := context.WithCancel(context.Background())
-	in := newIntake(cfg.Limits)
-	guard, err := newGuard(cfg)
+	meter := cfg.Metrics.limitMeter()
+	bodies := newBodyBudget(cfg.Limits, func() { meter.refused("bodies") })
+	in := newIntake(cfg.Limits, bodies, newBrakes(cfg.Limits, meter))
+	guard, err := newGuard(cfg, in)
 	if err != nil {
 		drain()
 		return nil, err
@@ -95,7 +98,9 @@ func New(cfg Config) (*Server, error) {
 		drain()
 		return nil, err
 	}
-	open := newSockets(cfg.Limits.Sockets, draining)
+	open := newSockets(cfg.Limits, draining, meter)
+	conns := newConnLimiter(cfg.Limits, func() { meter.evicted("connection") })
+	meter.watch(conns, open, bodies)
 	channel := &ingress{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger, audit: cfg.Audit}
 	hook, err := newIngressHook(channel, cfg.Webhooks)
 	if err != nil {
@@ -111,20 +116,21 @@ func New(cfg Config) (*Server, error) {
 	for _, r := range append(resources(cfg, in, open, draining), register, channel, hook) {
 		r.mount(to)
 	}
-	return &Server{echo: e, drain: drain, sockets: open, hook: hook}, nil
+	return &Server{echo: e, drain: drain, sockets: open, conns: conns, hook: hook}, nil
 }
 
 func resources(cfg Config, in *intake, open *sockets, draining context.Context) []resource {
 	out := newStreams(cfg, draining)
 	traces := &trace{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
+	deeds := proxyDeeds{known: proxies.New(cfg.Store), audit: cfg.Audit}
 	chats := &threads{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
 	return []resource{
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
 		&capabilities{agents: cfg.Sessions.Agents(), version: cfg.Version},
 		chats,
 		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in, audit: cfg.Audit},
-		&proxyList{known: proxies.New(cfg.Store), control: cfg.Controller},
-		&proxyControl{threads: chats, control: cfg.Controller, in: in},
+		&proxyList{known: deeds.known, control: cfg.Controller, deeds: deeds},
+		&proxyControl{threads: chats, known: deeds.known, control: cfg.Controller, in: in, deeds: deeds},
 		&agentSocket{gateway: cfg.Gateway},
 		&grants{sessions: cfg.Sessions, store: cfg.Store, in: in},
 		&delegations{sessions: cfg.Sessions, store: cfg.Store, in: in},
@@ -141,6 +147,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&session{auth: cfg.Auth, in: in, audit: cfg.Audit},
 		newHealth(cfg.Store, draining),
 		&metricsPage{metrics: cfg.Metrics},
+		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions},
 		&openAPI{},
 		&page{},
 	}

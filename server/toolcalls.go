@@ -70,6 +70,9 @@ func (h *toolCalls) result(c echo.Context) error {
 		return refuse(codeInvalidBody, "result or error: required.")
 	}
 	ctx := c.Request().Context()
+	if err := h.in.mayDecide(c, auth.From(ctx).Principal); err != nil {
+		return err
+	}
 	settled, err := h.sessions.ToolResult(ctx, auth.From(ctx).Principal, id, body.answer(id))
 	out := toolCallOut(settled)
 	var refusal *bridge.Refusal

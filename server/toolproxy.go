@@ -77,6 +77,9 @@ func (h *toolProxy) invoke(c echo.Context) error {
 	if !ok {
 		return store.ErrNotFound
 	}
+	if err := h.in.mayInvoke(c, h.sessions, token); err != nil { // before the body
+		return err
+	}
 	var body invokeBody
 	if err := h.in.json(c, &body); err != nil {
 		return err
@@ -124,6 +127,9 @@ func (h *toolProxy) get(c echo.Context, token string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := h.in.agent(c, h.sessions, token); err != nil {
+		return err
+	}
 	call, err := h.sessions.ToolCallOf(c.Request().Context(), token, id)
 	if err != nil {
 		return err
@@ -154,6 +160,9 @@ func (h *toolProxy) wait(c echo.Context) error {
 	}
 	var q waitQuery
 	if err := h.in.query(c, &q); err != nil {
+		return err
+	}
+	if _, err := h.in.agent(c, h.sessions, token); err != nil {
 		return err
 	}
 	timeout := defaultToolWait

@@ -40,7 +40,7 @@ func newWorkshop(t *testing.T, policy string, uses func(w *workshop, call bridge
 		w.said <- said
 		say(event(&agui.TextMessageStart{MessageID: "m-" + call.TurnID, Role: agui.RoleAssistant}),
 			event(&agui.TextMessageContent{MessageID: "m-" + call.TurnID, Delta: said}), event(&agui.TextMessageEnd{MessageID: "m-" + call.TurnID}))
-	}, plan{hooks: server.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}})
+	}, plan{rules: "tools: {nothing: low}", hooks: server.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}})
 	tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.ran.Add(1)
 		var body struct{ Args json.RawMessage }

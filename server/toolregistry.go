@@ -30,8 +30,8 @@ func (h *toolRegistry) mount(to *routes) {
 		}
 		return listed(c)
 	})
-	to.operators(http.MethodPost, "/v1/tools", h.register)
-	to.operators(http.MethodDelete, "/v1/tools/:name", h.remove)
+	to.admins(http.MethodPost, "/v1/tools", h.register)
+	to.admins(http.MethodDelete, "/v1/tools/:name", h.remove)
 }
 
 type toolJSON struct {
@@ -49,6 +49,9 @@ func (h *toolRegistry) listForAgent(c echo.Context, token string) error {
 	ctx := c.Request().Context()
 	turn, err := h.sessions.AgentTurn(ctx, token)
 	if err != nil {
+		return h.in.refused(c, err)
+	}
+	if err := h.in.known(c); err != nil {
 		return err
 	}
 	session, err := h.store.Session(ctx, store.System(), turn.SessionID)

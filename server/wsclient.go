@@ -42,10 +42,11 @@ func (h *clientSockets) get(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.open.admit(); err != nil {
+	slot, err := h.open.admit(auth.From(c.Request().Context()).Principal)
+	if err != nil {
 		return err
 	}
-	defer h.open.leave()
+	defer slot.leave()
 	// Before the upgrade, so that whoever is connected misses nothing.
 	watch := h.hub.Subscribe(wanted)
 	defer watch.Close()

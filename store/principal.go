@@ -12,10 +12,13 @@ type Principal struct {
 	Roles  []string
 }
 
-// Roles that mean something here.
+// Roles that mean something here; others have a meaning in policies alone.
 const (
-	RoleAdmin    = "admin"    // tools, proxies, everybody's grants, the audit
+	RoleUser     = "user"     // chats, and decides what its own agents ask
 	RoleApprover = "approver" // decides for others of the tenant
+	RoleAuditor  = "auditor"  // reads the tenant's audit, traces and approvals; changes nothing
+	RoleAdmin    = "admin"    // manages the tenant's tokens, service accounts, grants and tools
+	RoleOperator = "operator" // manages the installation: proxies, controls, metrics; no tenant's token carries it
 )
 
 // Has reports whether the Principal has the role. No role has another's rights.
@@ -65,6 +68,10 @@ func DeciderNames(p Principal) []string {
 	}
 	return names
 }
+
+// Installation sees what belongs to no tenant: credentials of proxies and operators. Asking for
+// the role operator is the handler's duty.
+func Installation() Scope { return Scope{wide: true} }
 
 // System sees everything. It is for the owner of a Session driving it and for
 // recovery; a handler that serves a caller never uses it.

@@ -50,6 +50,14 @@ type SandboxInstance struct {
 	UpdatedAt    time.Time
 }
 
+// BootstrapUse is a bootstrap token that has enrolled its proxy. It is kept until the token would have ended by itself.
+type BootstrapUse struct {
+	TokenID   string
+	ProxyID   string
+	UsedAt    time.Time
+	ExpiresAt time.Time
+}
+
 // ProxyReader reads Proxies and SandboxInstances. Proxies belong to nobody: only a
 // Scope that sees everything sees them. An instance is seen with its Session.
 type ProxyReader interface {
@@ -65,6 +73,12 @@ type ProxyReader interface {
 type ProxyTx interface {
 	// UpsertProxy keeps the RegisteredAt of a row that is there.
 	UpsertProxy(ctx context.Context, p Proxy) error
+	// InsertProxy keeps a Proxy of an id that is new; false, and nothing changes, where the id is known.
+	InsertProxy(ctx context.Context, p Proxy) (bool, error)
+	// UseBootstrap notes that a bootstrap token was used; false when it was before. Of many at once one wins.
+	UseBootstrap(ctx context.Context, u BootstrapUse) (bool, error)
+	// DropBootstrapUses removes those of tokens that ended before a time.
+	DropBootstrapUses(ctx context.Context, before time.Time) error
 	// DeleteProxy removes a Proxy and its SandboxInstances. False when there was none.
 	DeleteProxy(ctx context.Context, id string) (bool, error)
 	// UpsertSandboxInstance keeps the CreatedAt of a row that is there.

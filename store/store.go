@@ -22,6 +22,7 @@ type Reader interface {
 	DelegationReader
 	OutboxReader
 	LinkReader
+	CredentialReader
 	AuditReader
 }
 
@@ -45,6 +46,7 @@ type Tx interface {
 	DelegationTx
 	OutboxTx
 	LinkTx
+	CredentialTx
 	AuditTx
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"sync"
 
 	"aqueduct/acpgateway/acp"
@@ -66,7 +65,7 @@ func (r *run) launch(ctx context.Context, s start) (*agent, error) {
 
 // spawn starts the process and its readers.
 func (r *run) spawn(w workspace, dir string, init *acp.Init) (*agent, error) {
-	cmd := exec.Command(r.p.cfg.Command[0], r.p.cfg.Command[1:]...)
+	cmd := r.p.command(r.p.cfg.Command[0], r.p.cfg.Command[1:]...)
 	mark := fmt.Sprintf("%s.%d", r.p.epoch, r.p.born.Add(1))
 	cmd.Dir, cmd.Env = dir, append(r.p.environment(init), markName+"="+mark)
 	streams, err := newPipes(cmd)

@@ -51,6 +51,7 @@ type Config struct {
 
 	Command []string // the agent's
 	Env     []string // added to ours for the agent
+	Pass    []string // names of secrets in our environment that the agent gets all the same; see secretNames
 
 	// State is the proxy's own folder; "" is none. What it keeps there tells the gateway that a proxy which was started again
 	// is no stranger.

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-
-	"aqueduct/acpgateway/acp"
 )
 
 // draftPrefix begins the names of workspaces that are being made. A run has none of that name.
@@ -85,8 +83,7 @@ func (p *Proxy) clear(ctx context.Context, name string) error {
 func (p *Proxy) git(ctx context.Context, args ...string) (stdout string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, errors.New("git took too long"))
 	defer cancel()
-	cmd := exec.Command("git", append([]string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-C", p.cfg.Source}, args...)...)
-	cmd.Env = append(p.environment(&acp.Init{}), "GIT_TERMINAL_PROMPT=0")
+	cmd := p.gitCommand(p.cfg.Source, slices.Concat(ofRepository, args)...)
 	var stderr string
 	exit, err := runGroup(ctx, cmd, tailOf(&stdout), tailOf(&stderr))
 	if err == nil && (exit.Signal != nil || *exit.ExitCode != 0) {

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -70,7 +67,7 @@ func (r *run) script(ctx context.Context, dir string, init *acp.Init, result *ac
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the init script took longer than %s", timeout))
 	defer cancel()
-	cmd := exec.Command("sh", "-c", init.Script)
+	cmd := r.p.command("sh", "-c", init.Script)
 	cmd.Dir, cmd.Env = dir, r.p.environment(init)
 	status, err := runGroup(ctx, cmd, r.console(ctx, acp.PrefixInit), r.console(ctx, acp.PrefixInit))
 	if err != nil {
@@ -139,35 +136,4 @@ func (r *run) console(ctx context.Context, prefix string) func(io.Reader) {
 			}
 		}
 	}
-}
-
-// ownPrefix is that of this program's settings, which may hold secrets.
-const ownPrefix = "AQUEDUCT_"
-
-// environment is what an agent and its script get: ours without our settings, the
-// configuration's, the gateway's.
-func (p *Proxy) environment(init *acp.Init) []string {
-	env := slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, ownPrefix) })
-	env = append(env, p.cfg.Env...)
-	if init != nil {
-		env = appendAll(env, init.Env)
-		if init.AgentInputs != nil {
-			patch := maps.Clone(init.AgentInputs.EnvPatch)
-			delete(patch, "HOME") // the gateway's idea of a home is another machine's
-			env = appendAll(env, patch)
-		}
-	}
-	if p.cfg.Home != "" {
-		env = append(env, "HOME="+p.cfg.Home)
-	}
-	return env
-}
-
-func appendAll(env []string, pairs map[string]string) []string {
-	for _, name := range slices.Sorted(maps.Keys(pairs)) {
-		if name != "" && !strings.ContainsAny(name, "=\x00") && !strings.Contains(pairs[name], "\x00") {
-			env = append(env, name+"="+pairs[name])
-		}
-	}
-	return env
 }

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"strings"
-	"time"
 
 	"aqueduct/acpgateway/acp"
 )
@@ -179,41 +177,6 @@ func (p *Proxy) removeWorkspace(id string) error {
 	p.furnishing.Lock()
 	defer p.furnishing.Unlock()
 	return p.clear(p.ctx, id)
-}
-
-const pushTimeout = 300 * time.Second
-
-// gitPush pushes a branch from the workspace.
-func (p *Proxy) gitPush(ctx context.Context, f *acp.SandboxControl) outcome {
-	if f.Remote == "" {
-		f.Remote = "origin"
-	}
-	// A name that begins with a dash would be an option of git's.
-	if f.Branch == "" || strings.HasPrefix(f.Branch, "-") || strings.HasPrefix(f.Remote, "-") {
-		return outcome{err: errors.New("git_push needs a branch, and names that do not begin with a dash")}
-	}
-	dir, err := p.workspace(f.RunID).dir(f.Cwd)
-	if err != nil {
-		return outcome{err: err}
-	}
-	timeout := pushTimeout
-	if f.TimeoutSeconds > 0 {
-		timeout = time.Duration(min(f.TimeoutSeconds, 3600)) * time.Second
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errors.New("git push took too long"))
-	defer cancel()
-	cmd := exec.Command("git", "push", "--", f.Remote, f.Branch)
-	cmd.Dir = dir
-	cmd.Env = append(p.environment(&acp.Init{Env: f.Env}), "GIT_TERMINAL_PROMPT=0")
-	var o outcome
-	o.exit, err = runGroup(ctx, cmd, tailOf(&o.stdout), tailOf(&o.stderr))
-	if o.err = err; err == nil {
-		o.err = failed("git push", o.exit)
-	}
-	if o.err == nil {
-		p.send(f.RunID, &acp.BranchCreated{RunID: f.RunID, Branch: f.Branch})
-	}
-	return o
 }
 
 // tailOf keeps the last of an output.

@@ -70,7 +70,7 @@ func (a *agent) createTerminal(params json.RawMessage) (any, error) {
 			return nil, invalid(err)
 		}
 	}
-	cmd := exec.Command(q.Command, q.Args...)
+	cmd := a.run.p.command(q.Command, q.Args...)
 	cmd.Dir, cmd.Env = dir, a.run.p.environment(nil)
 	for _, v := range q.Env {
 		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)

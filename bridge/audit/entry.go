@@ -26,10 +26,6 @@ const (
 	ArgsChanged       = "approval.args_changed" // the agent asked with other arguments under the id of a question
 	ToolRegistered    = "tool.registered"
 	ToolRemoved       = "tool.removed"
-	AgentRegistered   = "agent.registered"
-	AgentRemoved      = "agent.removed"
-	ProxyRegistered   = "proxy.registered"  // it got a token
-	ProxyControlled   = "proxy.controlled"  // sandbox control, prune
 	ThreadControlled  = "thread.controlled" // mode, config and the like of a thread's agent
 	SignedIn          = "session.started"
 	SignedOut         = "session.ended"
@@ -38,6 +34,13 @@ const (
 	TokenRevoked      = "token.revoked"
 	AccessRefused     = "access.refused" // a request without a credential, or of one without the right
 	KeyBegun          = "audit.key_begun"
+
+	ProxyControlled      = "proxy.controlled" // what its agents run in was changed, or asked to be
+	ProxyRemoved         = "proxy.removed"
+	ProxyRefused         = "proxy.refused" // an attempt at one of these that was refused, or failed
+	ProxyRegistered      = "proxy.registered"
+	ProxyRegisterRefused = "proxy.register_refused"
+	BootstrapIssued      = "bootstrap.issued"
 )
 
 // Subject is what it was done to.
@@ -54,9 +57,6 @@ func OfGrant(id string) Subject { return Subject{"grant", id} }
 
 // OfDelegation is a standing Delegation as a Subject.
 func OfDelegation(id string) Subject { return Subject{"delegation", id} }
-
-// OfAgent is an Agent as a Subject.
-func OfAgent(id string) Subject { return Subject{"agent", id} }
 
 // OfProxy is a Proxy as a Subject.
 func OfProxy(id string) Subject { return Subject{"proxy", id} }

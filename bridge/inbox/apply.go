@@ -18,6 +18,8 @@ type Settler struct {
 	Notices Notices
 	// Calls does what follows for a ToolCall that we run; nil without any.
 	Calls Calls
+	// Policy is the one in force; nil for none.
+	Policy func() *policy.Policy
 	// AskerThere says whether the Agent that a ToolCall of ours is for can still get its result.
 	AskerThere func(ctx context.Context, tx store.Tx, turn store.Turn) (bool, error)
 	// NewID makes the id of a Grant.
@@ -30,6 +32,8 @@ type Settler struct {
 type Calls interface {
 	// Settled carries on in the same transaction.
 	Settled(ctx context.Context, tx store.Tx, q Question, now time.Time) error
+	// Judged is what the policy in force says of the call that a Question is about.
+	Judged(ctx context.Context, r store.Reader, session store.Session, q Question) (policy.Verdict, error)
 	// Edited brings changed arguments into the form they will run in.
 	Edited(ctx context.Context, r store.Reader, session store.Session, q Question, edited json.RawMessage) (args json.RawMessage, sha string, err error)
 }
@@ -95,13 +99,43 @@ func (s *Settler) authorize(ctx context.Context, tx store.Tx, session store.Sess
 		}
 	}
 	if d.Edited == nil {
-		return nil
+		return s.judgeAgain(ctx, tx, session, q, *d)
 	}
 	if !q.Approval.MayEdit || !q.Proxied() || s.Calls == nil {
 		return &Unclear{Code: EditRefused, Message: "The arguments of this call may not be changed."}
 	}
 	d.Edited, d.SHA256, err = s.Calls.Edited(ctx, tx, session, q, d.Edited)
 	return err
+}
+
+// judgeAgain refuses an approval of what the policy in force blocks: the Question was asked under the policy of its time,
+// which may have been replaced because of it.
+func (s *Settler) judgeAgain(ctx context.Context, r store.Reader, session store.Session, q Question, d Decision) error {
+	if d.Status != store.ApprovalApproved || q.Approval.Kind != store.ApprovalPermission {
+		return nil
+	}
+	v, err := s.judged(ctx, r, session, q)
+	if err != nil || v.Action != policy.Block {
+		return err
+	}
+	return &Unclear{Code: PolicyBlocks, Message: "The policy in force blocks this: " + v.Reason}
+}
+
+func (s *Settler) judged(ctx context.Context, r store.Reader, session store.Session, q Question) (v policy.Verdict, err error) {
+	switch {
+	case q.Proxied() && s.Calls != nil:
+		return s.Calls.Judged(ctx, r, session, q)
+	case q.Proxied() || s.Policy == nil:
+		return v, nil
+	}
+	turn, err := r.Turn(ctx, store.System(), q.Call.TurnID)
+	if err != nil {
+		return v, err
+	}
+	session.AgentID = turn.AgentID
+	call := CallOf(q, session)
+	call.Kind, call.By = q.Approval.ToolKind, Prompter(session, turn.Roles)
+	return s.Policy().Decide(call, nil, time.Now()), nil
 }
 
 // createGrant keeps an "always" as a Grant: for this call, in this Session. What cannot be told

@@ -59,6 +59,7 @@ const (
 	FourEyes      = "four_eyes"    // who prompted may not approve
 	AskerLost     = "asker_gone"   // nobody waits for it any more
 	EditRefused   = "edit_not_allowed"
+	PolicyBlocks  = "policy_blocks" // the policy in force blocks what was asked under another
 )
 
 // Read turns an Answer into a Decision. Only an option the Question offered counts, and

@@ -23,7 +23,7 @@ func grantOf(row store.Grant) policy.Grant {
 	g := policy.Grant{
 		ID: row.ID, Tenant: row.Tenant, Tool: row.Tool, Kind: row.Kind, Agent: row.AgentID, Session: row.SessionID,
 		User: row.User, Match: row.Match, ExpiresAt: row.ExpiresAt, UsesLeft: policy.Unlimited,
-		GivenBy: policy.Principal{Tenant: row.Tenant, User: row.CreatedBy},
+		GivenBy: policy.Principal{Tenant: row.Tenant, User: row.CreatedBy}, GivenAt: row.CreatedAt,
 	}
 	if row.MaxUses > 0 {
 		g.UsesLeft = int(max(0, row.MaxUses-row.Uses))

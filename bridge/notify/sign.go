@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,18 +32,8 @@ var ErrSignature = errors.New("notify: bad signature")
 // Verify checks a signature no older, or newer, than tolerance. It is for those who are
 // told, and for webhooks that come to us signed in the same way.
 func Verify(secret Secret, header string, body []byte, now time.Time, tolerance time.Duration) error {
-	var t string
-	var given []string
-	for part := range strings.SplitSeq(header, ",") {
-		switch name, value, _ := strings.Cut(strings.TrimSpace(part), "="); name {
-		case "t":
-			t = value
-		case "v1":
-			given = append(given, value)
-		}
-	}
-	at, err := strconv.ParseInt(t, 10, 64)
-	if age := now.Sub(time.Unix(at, 0)).Abs(); err != nil || age > tolerance {
+	t, given := parseSignature(header)
+	if !timely(t, given, now, tolerance) {
 		return ErrSignature
 	}
 	want := []byte(signature(secret, t, body))
@@ -52,4 +43,31 @@ func Verify(secret Secret, header string, body []byte, now time.Time, tolerance 
 		}
 	}
 	return ErrSignature
+}
+
+// Timely checks what can be checked of a signature before the body has been read: its form and
+// its time. A body that Verify would refuse anyway need not be read then.
+func Timely(header string, now time.Time, tolerance time.Duration) error {
+	if t, given := parseSignature(header); !timely(t, given, now, tolerance) {
+		return ErrSignature
+	}
+	return nil
+}
+
+func parseSignature(header string) (t string, given []string) {
+	for part := range strings.SplitSeq(header, ",") {
+		switch name, value, _ := strings.Cut(strings.TrimSpace(part), "="); name {
+		case "t":
+			t = value
+		case "v1":
+			given = append(given, value)
+		}
+	}
+	return t, given
+}
+
+func timely(t string, given []string, now time.Time, tolerance time.Duration) bool {
+	at, err := strconv.ParseInt(t, 10, 64)
+	return err == nil && now.Sub(time.Unix(at, 0)).Abs() <= tolerance &&
+		slices.ContainsFunc(given, func(g string) bool { return len(g) == 2*sha256.Size })
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"aqueduct/bridge/audit"
 	"aqueduct/store"
 )
 
@@ -15,6 +16,13 @@ type Registry struct{ store store.Store }
 
 // New keeps proxies in a store.
 func New(s store.Store) *Registry { return &Registry{store: s} }
+
+// Audit keeps what somebody did to a proxy, or tried to.
+func (r *Registry) Audit(ctx context.Context, who store.Principal, action, proxyID string, details any) error {
+	return r.store.InTx(ctx, func(tx store.Tx) error {
+		return audit.Append(ctx, tx, who, action, audit.OfProxy(proxyID), details)
+	})
+}
 
 // SaveProxy writes a whole row.
 func (r *Registry) SaveProxy(ctx context.Context, p store.Proxy) error {

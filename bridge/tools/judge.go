@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -119,20 +120,36 @@ func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Sess
 	if args, err = checkArgs(tool, edited); err != nil {
 		return nil, "", &inbox.Unclear{Code: inbox.InvalidAnswer, Message: err.Error()}
 	}
-	call := q.Call
-	call.Args = args
-	turn, err := r.Turn(ctx, store.System(), q.Call.TurnID)
+	q.Call.Args = args
+	v, err := s.judgeAgain(ctx, r, session, tool, q)
 	if err != nil {
 		return nil, "", err
 	}
-	session.AgentID = turn.AgentID
-	grants, err := inbox.Grants(ctx, r, session, time.Now())
-	if err != nil {
-		return nil, "", err
-	}
-	from := Request{Session: session, By: inbox.Prompter(session, turn.Roles)}
-	if v := s.judge(from, tool, call, grants); v.Action == policy.Block {
-		return nil, "", &inbox.Unclear{Code: inbox.EditRefused, Message: blockedBecause(v.Verdict)}
+	if v.Action == policy.Block {
+		return nil, "", &inbox.Unclear{Code: inbox.EditRefused, Message: blockedBecause(v)}
 	}
 	return args, hashOf(args), nil
+}
+
+// Judged is what the policy in force says of a call that was asked about. A tool that is no more cannot run, and its
+// approval says so when it is dispatched.
+func (s *Service) Judged(ctx context.Context, r store.Reader, session store.Session, q inbox.Question) (policy.Verdict, error) {
+	tool, err := readTool(ctx, r, session.Tenant, q.Call.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		return policy.Verdict{}, nil
+	}
+	if err != nil {
+		return policy.Verdict{}, err
+	}
+	return s.judgeAgain(ctx, r, session, tool, q)
+}
+
+// judgeAgain judges without Grants: they lift no block, and nothing else counts where a person decides.
+func (s *Service) judgeAgain(ctx context.Context, r store.Reader, session store.Session, tool ready, q inbox.Question) (policy.Verdict, error) {
+	turn, err := r.Turn(ctx, store.System(), q.Call.TurnID)
+	if err != nil {
+		return policy.Verdict{}, err
+	}
+	session.AgentID = turn.AgentID
+	return s.judge(Request{Session: session, By: inbox.Prompter(session, turn.Roles)}, tool, q.Call, nil).Verdict, nil
 }

@@ -94,7 +94,7 @@ func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directo
 	}
 	return acpgateway.New(acpgateway.Config{
 		BaseURL:      baseURL,
-		Authenticate: keys.proxy, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
+		Authenticate: knownPeer(keys.proxy), Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
 		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Order: append(order, s.ACP.ACPAgents.order...), Logger: log,
 		Meter:  acpgateway.Meter{Linked: metrics.ProxiesLinked, Frame: metrics.FrameTaken, Refused: metrics.FrameRefused},
 		Limits: acpgateway.Limits{Open: s.ACP.ACPOpenTimeout, Prompt: s.ACP.ACPPromptTimeout, Grace: s.ACP.ProxyGrace, Silence: s.ACP.ACPSilence, MergeTime: s.ACP.ACPMergeTime, MergeChars: s.ACP.ACPMergeChars},

@@ -46,7 +46,7 @@ func TestServeACPBounds(t *testing.T) {
 	if n := len(entries()); n != 2 {
 		t.Errorf("%d folders", n)
 	}
-	resp, err := http.Get(r.URL + "/api/proxies/local-code")
+	resp, err := r.client.Get(r.URL + "/api/proxies/local-code")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestServeACPBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := http.DefaultClient.Do(req)
+	gone, err := r.client.Do(req)
 	if err != nil || gone.StatusCode != http.StatusNoContent {
 		t.Fatal(gone, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,7 +47,7 @@ func TestServeACPAgentSettings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			resp, err := http.Post(r.URL+"/api/agui/chat", "application/json", bytes.NewReader(body))
+			resp, err := r.client.Post(r.URL+"/api/agui/chat", "application/json", bytes.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -72,7 +72,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := flags.Serve
-	if s.Listen != "127.0.0.1:8080" || s.Database != "sqlite:./data/aqueduct.db" || s.Auth != "none" || s.Name != "" ||
+	if s.Listen != "127.0.0.1:8080" || s.Database != "sqlite:./data/aqueduct.db" || s.Auth != "token" || s.TokenFile != "" || s.Name != "" ||
 		s.LogFormat != "text" || s.Demo || s.DemoPace != 20*time.Millisecond || len(s.Agent) != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -209,10 +209,14 @@ func TestPasswordStaysSecret(t *testing.T) {
 func TestRefusesToStart(t *testing.T) {
 	t.Parallel()
 	db := "--database=sqlite:" + filepath.Join(t.TempDir(), "a.db")
-	short := write(t, "token", "short\n")
+	short, open := write(t, "token", "short\n"), write(t, "token", "a token with some length\n")
+	if err := os.Chmod(open, 0o640); err != nil {
+		t.Fatal(err)
+	}
 	for name, args := range map[string][]string{
-		"no token off loopback": {"serve", db, "--listen", "0.0.0.0:0"},
-		"no token file":         {"serve", db, "--listen", "127.0.0.1:0", "--auth", "token"},
+		"no token off loopback": {"serve", db, "--listen", "0.0.0.0:0", "--auth", "none"},
+		"no token file":         {"serve", db, "--listen", "127.0.0.1:0", "--token-file", short + "x"},
+		"an open token file":    {"serve", db, "--listen", "127.0.0.1:0", "--token-file", open},
 		"a short token":         {"serve", db, "--listen", "127.0.0.1:0", "--auth", "token", "--token-file", short},
 		"an origin of all":      {"serve", db, "--listen", "127.0.0.1:0", "--cors-origin", "*"},
 		"no such address":       {"serve", db, "--listen", "203.0.113.1:1"},

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
+	"net/http"
 	"time"
 
+	"aqueduct/acpgateway"
 	"aqueduct/bridge"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/server"
@@ -22,6 +25,17 @@ type limitFlags struct {
 	WriteTimeout          time.Duration `default:"10s" help:"How long one write to a client may wait for it."`
 	BodyBytes             int64         `default:"4194304" help:"Most bytes of a request's body."`
 	EventBytes            int           `default:"1048576" help:"Most bytes of one event."`
+}
+
+// knownPeer counts the connections of proxies with a good token among those of known callers.
+func knownPeer(check func(*http.Request) (acpgateway.Identity, error)) func(*http.Request) (acpgateway.Identity, error) {
+	return func(r *http.Request) (acpgateway.Identity, error) {
+		who, err := check(r)
+		if err == nil && !server.Authenticated(r.Context()) {
+			err = errors.New("too many connections")
+		}
+		return who, err
+	}
 }
 
 func (l limitFlags) agent() httpagent.Limits {

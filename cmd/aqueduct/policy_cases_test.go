@@ -59,7 +59,7 @@ FAIL four: grant "", want "g"
 
 func TestPolicyTestRefuses(t *testing.T) {
 	t.Parallel()
-	rules := written(t, "p.yaml", "rules: []")
+	rules := written(t, "p.yaml", "tools: {x: low}")
 	for text, want := range map[string]string{
 		"": "no cases", "- {name: a}": `unknown verdict ""`, "- {name: a, want: {verdict: ask}}": "either a call or may_use", "- {nam: a}": "nam not found",
 		"- {name: a, call: {tool: x}, grants: [{tool: x}], want: {verdict: ask}}": "a match is an object",

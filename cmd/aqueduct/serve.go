@@ -28,15 +28,15 @@ import (
 
 // serveCmd is the server.
 type serveCmd struct {
-	Listen       string        `default:"127.0.0.1:8080" help:"Address to listen on. Off loopback a token is needed."`
+	Listen       string        `default:"127.0.0.1:8080" help:"Address to listen on."`
 	Database     databaseFlag  `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
 	Demo         bool          `help:"Start the demo agent, which needs no model."`
 	DemoPace     time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
 	Agent        []agentFlag   `help:"An agent, as id=URL; repeatable." placeholder:"ID=URL"`
 	OpenAIAgent  []string      `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
 	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
-	Auth         string        `enum:"none,token" default:"none" help:"Who may call: none or token."`
-	TokenFile    string        `help:"File that holds the token of --auth token." placeholder:"FILE"`
+	Auth         string        `enum:"none,token" default:"token" help:"Who may call: token is whoever has the token; none is every program of this machine, on loopback only."`
+	TokenFile    string        `help:"File that holds the token. Without it the token is made at the first start, in the file \"token\" beside the SQLite database, else beside the signing key." placeholder:"FILE"`
 	TokenUsers   string        `help:"Tenant whose users the token of --auth token may speak for on /ws/ingress, as their user_id says. Without it a user_id other than its own is refused." placeholder:"TENANT"`
 	CORSOrigin   []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
 	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
@@ -56,7 +56,7 @@ type serveCmd struct {
 // Run serves until ctx ends.
 func (s *serveCmd) Run(ctx context.Context, to output) error {
 	log := newLogger(s.LogFormat, to.log)
-	callers, err := s.auth()
+	callers, err := s.callers()
 	if err != nil {
 		return err
 	}
@@ -77,32 +77,6 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	}
 	err = s.serve(ctx, to, log, callers, ln, st)
 	return errors.Join(err, st.Close())
-}
-
-func (s *serveCmd) auth() (*auth.Auth, error) {
-	if s.Auth == "none" {
-		return auth.None(), nil
-	}
-	token, err := readToken(s.TokenFile)
-	if err != nil {
-		return nil, err
-	}
-	a, err := auth.Static(token)
-	if err != nil {
-		return nil, err
-	}
-	return a.WithUsers(s.TokenUsers).WithLateKeys((&lateKeys{flag: s.ACP.Key}).file), nil
-}
-
-func readToken(path string) (auth.Secret, error) {
-	if path == "" {
-		return "", errors.New("--token-file is needed")
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
-	}
-	return auth.Secret(raw), nil
 }
 
 // serve starts the rooms from the ground up and ends them from the top down: first no more
@@ -164,14 +138,14 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	}
 	srv := &http.Server{
 		Handler: r.handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ConnContext: r.handler.ConnContext,
 	}
-	edge.run("http", serveUntilDone(srv, ln, r.handler.Drain))
+	edge.run("http", serveUntilDone(srv, r.handler.Listener(ln), r.handler.Drain))
 	if err := s.runLocal(ctx, upstream, ln, own, r.gateway, log); err != nil {
 		return err
 	}
 	log.Info("serving", slog.String("name", s.Name), slog.String("replica", replica.ID), slog.Any("database", s.Database), slog.Any("agents", directory.IDs()))
-	fmt.Fprintln(to.out, "listening on", reachable(ln.Addr()))
+	s.greet(to.out, callers, reachable(ln.Addr()), log)
 	<-ctx.Done()
 	return s.why(context.Cause(ctx), log)
 }

@@ -23,11 +23,46 @@ import (
 
 // running is the program while it serves.
 type running struct {
-	t    *testing.T
-	URL  string
-	stop func() error // as a signal does
-	done chan error   // how it ended, when it did so by itself
-	log  *bytes.Buffer
+	t        *testing.T
+	URL      string
+	tokens   string       // the file of its token
+	client   *http.Client // which shows that token
+	greeting []string     // the lines that it printed
+	stop     func() error // as a signal does
+	done     chan error   // how it ended, when it did so by itself
+	log      *bytes.Buffer
+}
+
+// bearer shows a token where a request shows none.
+type bearer string
+
+// RoundTrip implements http.RoundTripper.
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("Authorization") == "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+string(b))
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// tokensOf is where a server of these arguments has its token, and the environment that says so where
+// it would otherwise be in the working directory.
+func tokensOf(t *testing.T, args []string) (string, lookup) {
+	t.Helper()
+	database := ""
+	for i, arg := range args[:len(args)-1] {
+		switch arg {
+		case "--token-file":
+			return args[i+1], env()
+		case "--database":
+			database = args[i+1]
+		}
+	}
+	if path, ok := strings.CutPrefix(database, "sqlite:"); ok {
+		return filepath.Join(filepath.Dir(path), "token"), env()
+	}
+	file := write(t, "token", "the token of a test's server\n")
+	return file, env("AQUEDUCT_TOKEN_FILE", file)
 }
 
 // start runs `aqueduct serve` on a free port.
@@ -36,19 +71,25 @@ func start(t *testing.T, args ...string) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	reader, writer := io.Pipe()
 	r := &running{t: t, log: new(bytes.Buffer), done: make(chan error, 1)}
+	var e lookup
+	r.tokens, e = tokensOf(t, args)
 	go func() {
-		err := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--demo-pace", "1ms"}, args...), env(), output{writer, r.log})
+		err := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--demo-pace", "1ms"}, args...), e, output{writer, r.log})
 		writer.CloseWithError(io.EOF)
 		r.done <- err
 		close(r.done)
 	}()
-	line, err := bufio.NewReader(reader).ReadString('\n')
-	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+	printed := make([]byte, 8<<10) // all of it: the program prints once
+	n, err := reader.Read(printed)
+	r.greeting = strings.Split(string(printed[:n]), "\n")
+	url, ok := strings.CutPrefix(r.greeting[0], "listening on ")
 	if err != nil || !ok {
 		cancel()
-		t.Fatalf("%q %v: %v\n%s", line, err, <-r.done, r.log)
+		t.Fatalf("%q %v: %v\n%s", printed[:n], err, <-r.done, r.log)
 	}
 	r.URL = url
+	token, _ := os.ReadFile(r.tokens) // there is none with --auth none
+	r.client = &http.Client{Transport: bearer(strings.TrimSpace(string(token)))}
 	r.stop = sync.OnceValue(func() error {
 		http.DefaultClient.CloseIdleConnections()
 		cancel()
@@ -64,7 +105,7 @@ func start(t *testing.T, args ...string) *running {
 
 func (r *running) post(path, body string) (int, string) {
 	r.t.Helper()
-	resp, err := http.Post(r.URL+path, "application/json", strings.NewReader(body))
+	resp, err := r.client.Post(r.URL+path, "application/json", strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -125,7 +166,7 @@ func TestDefaultAgentOfTheFlags(t *testing.T) {
 
 func (r *running) defaultAgent() string {
 	r.t.Helper()
-	resp, err := http.Get(r.URL + "/api/agui/capabilities")
+	resp, err := r.client.Get(r.URL + "/api/agui/capabilities")
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -160,7 +201,7 @@ func TestStopsWithOpenStreams(t *testing.T) {
 	t.Parallel()
 	db := "sqlite:" + filepath.Join(t.TempDir(), "a.db")
 	r := start(t, "--demo", "--database", db)
-	resp, err := http.Post(r.URL+"/api/agui/chat", "application/json", strings.NewReader(strings.ReplaceAll(hello, `"text"`, `"slow"`)))
+	resp, err := r.client.Post(r.URL+"/api/agui/chat", "application/json", strings.NewReader(strings.ReplaceAll(hello, `"text"`, `"slow"`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,18 +268,27 @@ func TestServeWithToken(t *testing.T) {
 	t.Parallel()
 	token := write(t, "token", "a token with some length\n")
 	r := start(t, "--demo", "--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), "--auth", "token", "--token-file", token)
-	if status, body := r.post("/api/agui/chat", hello); status != 401 {
-		t.Errorf("%d %s", status, body)
-	}
-	var out bytes.Buffer
 	args := []string{"tail", "R", "--url", r.URL}
-	if err := run(t.Context(), args, env(), output{&out, io.Discard}); err == nil || !strings.Contains(err.Error(), "401") {
-		t.Errorf("tail without a token: %v", err)
-	}
-	if err := run(t.Context(), append(args, "--token-file", token), env(), output{&out, io.Discard}); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Errorf("tail with it: %v", err)
+	for name, c := range map[string]struct {
+		env  lookup
+		more []string
+		want string
+	}{
+		"without":               {env(), []string{"--database", "sqlite:" + filepath.Join(t.TempDir(), "a.db")}, "401"},
+		"the file":              {env(), []string{"--token-file", token}, "404"},
+		"the environment":       {env("AQUEDUCT_TOKEN", "a token with some length"), nil, "404"},
+		"file before variable":  {env("AQUEDUCT_TOKEN", "another token of some length"), []string{"--token-file", token}, "404"},
+		"a wrong one":           {env("AQUEDUCT_TOKEN", "another token of some length"), nil, "401"},
+		"a file that is absent": {env(), []string{"--token-file", token + "x"}, "no such file"},
+	} {
+		if err := run(t.Context(), append(args[:len(args):len(args)], c.more...), c.env, output{io.Discard, io.Discard}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("tail, %s: %v", name, err)
+		}
 	}
 	if strings.Contains(r.log.String(), "some length") {
 		t.Error("the token is in the log")
+	}
+	if len(r.greeting) != 2 {
+		t.Errorf("whoever gave the token knows how to begin: %q", r.greeting)
 	}
 }

@@ -22,11 +22,10 @@ import (
 // tailCmd prints events with their positions, one a line. When the connection breaks it
 // comes back and asks for what it has not seen.
 type tailCmd struct {
-	RunID     string `arg:"" optional:"" name:"run" help:"The run: our id or the client's runId."`
-	Thread    string `help:"A thread, across its runs and without end." placeholder:"ID"`
-	After     int64  `help:"Position to begin after."`
-	URL       string `default:"http://127.0.0.1:8080" help:"The server."`
-	TokenFile string `help:"File that holds the token." placeholder:"FILE"`
+	RunID  string      `arg:"" optional:"" name:"run" help:"The run: our id or the client's runId."`
+	Thread string      `help:"A thread, across its runs and without end." placeholder:"ID"`
+	After  int64       `help:"Position to begin after."`
+	Server clientFlags `embed:""`
 }
 
 const (
@@ -37,16 +36,14 @@ const (
 )
 
 // Run implements the command.
-func (t *tailCmd) Run(ctx context.Context, to output) error {
+func (t *tailCmd) Run(ctx context.Context, to output, set *settings) error {
 	address, err := t.address()
 	if err != nil {
 		return err
 	}
-	var token auth.Secret
-	if t.TokenFile != "" {
-		if token, err = readToken(t.TokenFile); err != nil {
-			return err
-		}
+	token, err := t.Server.token(set.env)
+	if err != nil {
+		return err
 	}
 	return newTailer(address, token, t.After, t.RunID != "", to.out).run(ctx)
 }
@@ -56,9 +53,9 @@ func (t *tailCmd) address() (string, error) {
 	case (t.RunID == "") == (t.Thread == ""):
 		return "", errors.New("tail: name either a RUN or a --thread")
 	case t.RunID != "":
-		return strings.TrimRight(t.URL, "/") + "/api/runs/" + url.PathEscape(t.RunID) + "/events", nil
+		return strings.TrimRight(t.Server.URL, "/") + "/api/runs/" + url.PathEscape(t.RunID) + "/events", nil
 	}
-	return strings.TrimRight(t.URL, "/") + "/api/threads/" + url.PathEscape(t.Thread) + "/events", nil
+	return strings.TrimRight(t.Server.URL, "/") + "/api/threads/" + url.PathEscape(t.Thread) + "/events", nil
 }
 
 // tailer reads one stream over as many connections as it takes.

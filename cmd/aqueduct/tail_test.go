@@ -20,7 +20,7 @@ func TestTail(t *testing.T) {
 	t.Parallel()
 	r := start(t, "--demo", "--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"))
 	_, said := r.post("/api/agui/chat", hello)
-	out, err := program(t, env(), "tail", "R", "--url", r.URL)
+	out, err := program(t, env(), "tail", "R", "--url", r.URL, "--token-file", r.tokens)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,15 +32,15 @@ func TestTail(t *testing.T) {
 	if out != want.String() {
 		t.Errorf("printed:\n%s\nsent:\n%s", out, want.String())
 	}
-	rest, err := program(t, env(), "tail", "R", "--after", "3", "--url", r.URL)
+	rest, err := program(t, env(), "tail", "R", "--after", "3", "--url", r.URL, "--token-file", r.tokens)
 	if err != nil || !strings.HasPrefix(rest, "4\t") || !strings.HasSuffix(out, rest) {
 		t.Errorf("after 3: %v %s", err, rest)
 	}
 	last := strings.Count(out, "\n")
-	if rest, err := program(t, env(), "tail", "R", "--after", strconv.Itoa(last), "--url", r.URL); err != nil || rest != "" {
+	if rest, err := program(t, env(), "tail", "R", "--after", strconv.Itoa(last), "--url", r.URL, "--token-file", r.tokens); err != nil || rest != "" {
 		t.Errorf("after the last: %v %s", err, rest)
 	}
-	for _, args := range [][]string{{"tail"}, {"tail", "R", "--thread", "T"}, {"tail", "none", "--url", r.URL}, {"tail", "R", "--after", "999", "--url", r.URL}} {
+	for _, args := range [][]string{{"tail"}, {"tail", "R", "--thread", "T"}, {"tail", "none", "--url", r.URL, "--token-file", r.tokens}, {"tail", "R", "--after", "999", "--url", r.URL, "--token-file", r.tokens}} {
 		if out, err := program(t, env(), args...); err == nil {
 			t.Errorf("%v: %s", args, out)
 		}
@@ -57,7 +57,7 @@ func TestTailThread(t *testing.T) {
 	reader, writer := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, []string{"tail", "--thread", "T", "--url", r.URL}, env(), output{writer, io.Discard})
+		done <- run(ctx, []string{"tail", "--thread", "T", "--url", r.URL, "--token-file", r.tokens}, env(), output{writer, io.Discard})
 	}()
 	r.post("/api/agui/chat", strings.NewReplacer(`"R"`, `"R2"`, `"u1"`, `"u2"`).Replace(hello))
 	ends := 0
@@ -136,7 +136,7 @@ func TestTailStops(t *testing.T) {
 	r.post("/api/agui/chat", hello)
 	reader, writer := io.Pipe()
 	reader.Close()
-	if err := run(t.Context(), []string{"tail", "R", "--url", r.URL}, env(), output{writer, io.Discard}); !errors.Is(err, io.ErrClosedPipe) {
+	if err := run(t.Context(), []string{"tail", "R", "--url", r.URL, "--token-file", r.tokens}, env(), output{writer, io.Discard}); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("%v", err)
 	}
 }

@@ -29,6 +29,7 @@ func (k keyFlag) keys() (*auth.Keys, error) {
 // tokenCmd makes tokens.
 type tokenCmd struct {
 	Issue tokenIssueCmd `cmd:"" help:"Print a new token."`
+	Show  tokenShowCmd  `cmd:"" help:"Print the token of the server on this machine."`
 }
 
 // tokenIssueCmd makes one.

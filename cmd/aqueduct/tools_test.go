@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"net/http"
 	"path/filepath"
 	"testing"
 )
@@ -21,7 +20,7 @@ func TestToolsOfTheFile(t *testing.T) {
 			args = append(args, "--tools-file", write(t, "tools.yaml", c.file))
 		}
 		r := start(t, args...)
-		resp, err := http.Get(r.URL + "/v1/tools")
+		resp, err := r.client.Get(r.URL + "/v1/tools")
 		if err != nil {
 			t.Fatal(err)
 		}

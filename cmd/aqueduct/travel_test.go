@@ -34,20 +34,20 @@ func TestTravelServed(t *testing.T) {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, "--demo", "--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"))
-			first := postChat(t, r.URL, bodies[0])
+			first := postChat(t, r, bodies[0])
 			question := regexp.MustCompile(`"interrupts":\[\{"id":"([^"]+)"`).FindStringSubmatch(first)
 			if question == nil {
 				t.Fatalf("nothing is asked in\n%s", first)
 			}
-			second := postChat(t, r.URL, fmt.Sprintf(bodies[1], question[1]))
+			second := postChat(t, r, fmt.Sprintf(bodies[1], question[1]))
 			compareGolden(t, "travel-"+dialect+".sse", withoutChance(first+second))
 		})
 	}
 }
 
-func postChat(t *testing.T, url, body string) string {
+func postChat(t *testing.T, r *running, body string) string {
 	t.Helper()
-	resp, err := http.Post(url+"/api/agui/chat", "application/json", strings.NewReader(body))
+	resp, err := r.client.Post(r.URL+"/api/agui/chat", "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import { Observable } from 'rxjs';
 
 export class AqueductRunner extends AgentRunner {
   #open = new Map(); // thread → the Run that is shown, for stop
-  constructor(url) { super(); this.url = url; }
+  constructor(url, headers) { super(); this.url = url; this.headers = headers; }
   run({ agent, input }) { return this.#stream(agent, input); }
-  connect({ threadId, headers }) { return this.#stream(new HttpAgent({ url: `${this.url}/api/agui/connect`, threadId, headers })); }
+  connect({ threadId, headers }) { return this.#stream(new HttpAgent({ url: `${this.url}/api/agui/connect`, threadId, headers: { ...headers, ...this.headers } })); }
   async isRunning({ threadId }) { return this.#open.has(threadId); }
   async stop({ threadId }) {
     const { runId, headers } = this.#open.get(threadId) ?? {};
@@ -18,7 +18,7 @@ export class AqueductRunner extends AgentRunner {
   }
 
   #stream(agent, input) {
-    const shown = { headers: { ...agent.headers, 'content-type': 'application/json' } };
+    const shown = { headers: { ...agent.headers, ...this.headers, 'content-type': 'application/json' } };
     return new Observable((page) => {
       agent.runAgent(input, {
         onRunStartedEvent: ({ event }) => void this.#open.set(agent.threadId, Object.assign(shown, { runId: event.runId })),

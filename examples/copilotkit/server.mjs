@@ -1,6 +1,6 @@
 // CopilotKit's runtime in front of Aqueduct, and the built page.
 
-import { createReadStream, existsSync } from 'node:fs';
+import { createReadStream, existsSync, readFileSync } from 'node:fs';
 import http from 'node:http';
 import { extname, join, normalize } from 'node:path';
 import { HttpAgent } from '@ag-ui/client';
@@ -9,12 +9,15 @@ import { createCopilotNodeListener } from '@copilotkit/runtime/v2/node';
 import { AqueductRunner } from './runner.mjs';
 
 const aqueduct = process.env.AQUEDUCT_URL ?? 'http://127.0.0.1:8080';
+// The token that "make run" has made; AQUEDUCT_TOKEN_FILE names another file. It stays here: the page never sees it.
+const token = readFileSync(process.env.AQUEDUCT_TOKEN_FILE ?? join(import.meta.dirname, '../../data/token'), 'utf8').trim();
+const headers = { Authorization: `Bearer ${token}` };
 const port = Number(process.env.PORT ?? 4000);
 
 const copilotkit = createCopilotNodeListener({
   runtime: new CopilotRuntime({
-    agents: { default: new HttpAgent({ url: `${aqueduct}/api/agui/chat` }) },
-    runner: new AqueductRunner(aqueduct),
+    agents: { default: new HttpAgent({ url: `${aqueduct}/api/agui/chat`, headers }) },
+    runner: new AqueductRunner(aqueduct, headers),
   }),
   basePath: '/api/copilotkit',
 });

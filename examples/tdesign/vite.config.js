@@ -1,14 +1,31 @@
+import { readFileSync } from 'node:fs';
 import { defineConfig } from 'vite';
 
 // The page asks for /api on its own origin, so it works behind any server that passes /api
 // on. Here that is Vite's; set AQUEDUCT_URL when Aqueduct listens elsewhere.
 const aqueduct = process.env.AQUEDUCT_URL ?? 'http://127.0.0.1:8080';
 
+// Aqueduct asks for a token, which "make run" has made. Vite's server reads it at each request and adds it, so that
+// it stays out of the page; who can reach Vite's server (this machine alone, by default) can use it.
+const tokenFile = process.env.AQUEDUCT_TOKEN_FILE ?? new URL('../../data/token', import.meta.url);
+
+function authorize(proxy) {
+  const add = (request) => {
+    try {
+      request.setHeader('Authorization', `Bearer ${readFileSync(tokenFile, 'utf8').trim()}`);
+    } catch (error) {
+      console.error(`Aqueduct's token cannot be read: ${error.message}`); // it answers 401
+    }
+  };
+  proxy.on('proxyReq', add);
+  proxy.on('proxyReqWs', add);
+}
+
 // Its chat works with Host rewritten too, which changeOrigin does for an Aqueduct behind a name
 // of its own. A WebSocket keeps the browser's Host: no browser says of one where it comes from.
 const proxy = {
-  '/api': { target: aqueduct, changeOrigin: true },
-  '/ws': { target: aqueduct, ws: true },
+  '/api': { target: aqueduct, changeOrigin: true, configure: authorize },
+  '/ws': { target: aqueduct, ws: true, configure: authorize },
 };
 
 export default defineConfig({

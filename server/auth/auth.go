@@ -1,10 +1,8 @@
 package auth
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
+	"context"
 	"crypto/subtle"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -12,7 +10,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"aqueduct/store"
 )
@@ -29,15 +26,19 @@ const minTokenLength = 16
 
 // Auth decides who a request's Caller is.
 type Auth struct {
-	open    bool   // nobody needs a token, on loopback
-	token   Secret // the one static token; "" for none
-	session string // what the browser's cookie holds in its place
-	keys    func() (*Keys, error)
-	users   string // the tenant whose users the static token may speak for on channels; "" for none
+	open     bool   // nobody needs a token, on loopback
+	token    Secret // the one static token; "" for none
+	keys     func() (*Keys, error)
+	users    string // the tenant whose users the static token may speak for on channels; "" for none
+	signIn   *signInCode
+	registry *Registry // nil: nothing is kept and nothing can be revoked
 }
 
 // None asks nobody for a token, on loopback listeners only.
 func None() *Auth { return &Auth{open: true} }
+
+// Open reports whether requests need no token.
+func (a *Auth) Open() bool { return a.open }
 
 // Static wants one token from everybody.
 func Static(token Secret) (*Auth, error) {
@@ -45,9 +46,7 @@ func Static(token Secret) (*Auth, error) {
 	if len(raw) < minTokenLength {
 		return nil, fmt.Errorf("auth: the token must have at least %d characters", minTokenLength)
 	}
-	mac := hmac.New(sha256.New, []byte(raw))
-	mac.Write([]byte("aqueduct browser session"))
-	return &Auth{token: Secret(raw), session: hex.EncodeToString(mac.Sum(nil))}, nil
+	return &Auth{token: Secret(raw), signIn: &signInCode{}}, nil
 }
 
 // Typed takes tokens that the keys have made, and no other.
@@ -57,6 +56,24 @@ func Typed(k *Keys) *Auth { return (&Auth{}).WithKeys(k) }
 // asked for by Accept alone.
 func (a *Auth) WithKeys(k *Keys) *Auth {
 	return a.WithLateKeys(func() (*Keys, error) { return k, nil })
+}
+
+// WithRegistry has credentials kept and checked for revocation, and takes API keys.
+func (a *Auth) WithRegistry(r *Registry) *Auth {
+	with := *a
+	with.registry = r
+	return &with
+}
+
+// Registry is what WithRegistry was given; nil for nothing.
+func (a *Auth) Registry() *Registry { return a.registry }
+
+// Keys are those that sign tokens; ErrTokenInvalid when there are none.
+func (a *Auth) Keys() (*Keys, error) {
+	if a.keys == nil {
+		return nil, ErrTokenInvalid
+	}
+	return a.keys()
 }
 
 // WithUsers lets the static token speak on channels for the users that it names, all of one tenant.
@@ -86,14 +103,15 @@ func (a *Auth) WithLateKeys(keys func() (*Keys, error)) *Auth {
 // CheckListener refuses to serve without tokens where others than this machine can connect.
 func (a *Auth) CheckListener(addr net.Addr) error {
 	if a.open && !loopback(addr) {
-		return fmt.Errorf("auth: %s can be reached from other machines; start with --auth token --token-file FILE, or listen on 127.0.0.1", addr)
+		return fmt.Errorf("auth: %s can be reached from other machines; --auth none is for 127.0.0.1 only. Leave it out, or listen on 127.0.0.1", addr)
 	}
 	return nil
 }
 
 // Caller names who makes the request, by Authorization header or by cookie. Tokens in
 // URLs are not looked at: they end up in logs and histories. Approvers and channels are
-// callers only where they are named in also.
+// callers only where they are named in also. A request that may change something is checked for
+// revocation with the store, any other within checkTime.
 func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
 	if token, ok := bearerToken(r.Header.Values("Authorization")); ok && (strings.HasPrefix(token, store.RunTokenPrefix) || saysProxy(token)) {
 		return Caller{}, ErrTokenType // good for its own tools or socket only, though nobody else need show anything
@@ -106,23 +124,35 @@ func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
 		}
 		return operator(KindNone), nil
 	}
-	kinds := append([]Kind{KindStatic, KindUser}, also...)
+	kinds := append([]Kind{KindStatic, KindUser, KindService, KindOperator}, also...)
+	fresh := r.Method != http.MethodGet && r.Method != http.MethodHead
 	if given := r.Header.Values("Authorization"); len(given) > 0 {
 		token, ok := bearerToken(given)
 		if !ok || token == "" {
 			return Caller{}, ErrBadCredential
 		}
-		return a.Accept(Secret(token), kinds...)
+		return a.accept(r.Context(), Secret(token), fresh, kinds)
 	}
 	if c, err := r.Cookie(cookieName); err == nil {
-		return a.browser(c.Value, kinds)
+		caller, err := a.browser(c.Value, kinds)
+		if err == nil {
+			err = a.registry.admit(r.Context(), caller.Credential, fresh)
+		}
+		if err != nil {
+			return Caller{}, err
+		}
+		return caller, nil
 	}
 	return Caller{}, ErrNoCredential
 }
 
 // Accept names the bearer of a token that came another way than with a header: in the first
 // frame of a socket. Only the given kinds are taken.
-func (a *Auth) Accept(token Secret, kinds ...Kind) (Caller, error) {
+func (a *Auth) Accept(ctx context.Context, token Secret, kinds ...Kind) (Caller, error) {
+	return a.accept(ctx, token, true, kinds)
+}
+
+func (a *Auth) accept(ctx context.Context, token Secret, fresh bool, kinds []Kind) (Caller, error) {
 	switch {
 	case token == "":
 		return Caller{}, ErrNoCredential
@@ -132,11 +162,41 @@ func (a *Auth) Accept(token Secret, kinds ...Kind) (Caller, error) {
 		}
 		return operator(KindStatic), nil
 	}
-	got, err := a.typed(string(token), typesOf(kinds)...)
+	caller, err := a.bearer(ctx, string(token), fresh, kinds)
+	if err == nil {
+		err = a.registry.admit(ctx, caller.Credential, fresh && caller.Kind != KindService) // a key has just been looked up
+	}
 	if err != nil {
 		return Caller{}, err
 	}
-	return callerOf(got.Claims, got.ExpiresAt.Time), nil
+	return caller, nil
+}
+
+// bearer reads an API key or a typed token.
+func (a *Auth) bearer(ctx context.Context, token string, fresh bool, kinds []Kind) (Caller, error) {
+	if IsAPIKey(token) {
+		if a.registry != nil && !slices.Contains(kinds, KindService) {
+			return Caller{}, ErrTokenType
+		}
+		return a.registry.apiKey(ctx, token, fresh)
+	}
+	got, err := a.typed(token, typesOf(kinds)...)
+	if err != nil {
+		return Caller{}, err
+	}
+	return callerOf(got), nil
+}
+
+// Confirm checks again, with the store, that a Caller's credential is not revoked: for what a socket
+// that was opened long ago decides.
+func (a *Auth) Confirm(ctx context.Context, c Caller) error {
+	return a.registry.admit(ctx, c.Credential, true)
+}
+
+// Watch ends the context when the Caller's credential is revoked, within watchTime and a query; the
+// cause is ErrTokenRevoked. release must be called.
+func (a *Auth) Watch(ctx context.Context, c Caller) (watched context.Context, release func()) {
+	return a.registry.watch(ctx, c.Credential.ID)
 }
 
 // typed reads a token of the keys, if there are any. What has not the form of one does not
@@ -163,21 +223,29 @@ func typesOf(kinds []Kind) []Type {
 			types = append(types, TypeApprover)
 		case KindChannel:
 			types = append(types, TypeChannel)
+		case KindOperator:
+			types = append(types, TypeOperator)
 		}
 	}
 	return types
 }
 
-func callerOf(c Claims, until time.Time) Caller {
-	caller := Caller{Until: until, Principal: store.Principal{Tenant: c.Tenant, User: c.User, Roles: c.Roles}}
+// callerOf is whom a verified token names.
+func callerOf(got wire) Caller {
+	c := got.Claims
+	caller := Caller{
+		Until: got.ExpiresAt.Time, Principal: store.Principal{Tenant: c.Tenant, User: c.User, Roles: c.Roles}, Credential: got.credential(),
+	}
 	switch c.Type {
 	case TypeUser:
-		caller.Kind = KindUser
+		caller.Kind, caller.Principal.Roles = KindUser, PersonRoles(c.Roles)
 	case TypeApprover:
 		caller.Kind = KindApprover
 		if !caller.Has(RoleApprover) { // it is what the token is for
 			caller.Principal.Roles = append(slices.Clone(c.Roles), RoleApprover)
 		}
+	case TypeOperator:
+		caller.Kind, caller.Principal.Roles = KindOperator, []string{RoleOperator}
 	case TypeChannel:
 		caller.Kind, caller.ChannelID = KindChannel, c.ChannelID
 	}

@@ -39,7 +39,7 @@ func from(ip string, header ...string) *http.Request {
 
 func TestCaller(t *testing.T) {
 	t.Parallel()
-	cookie, err := static(t).SignIn(token, false)
+	cookie, err := static(t).SignIn(t.Context(), token, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestShortTokensAreRefused(t *testing.T) {
 			t.Errorf("%d characters are enough", len(short))
 		}
 	}
-	if _, err := auth.None().SignIn("", false); err == nil {
+	if _, err := auth.None().SignIn(t.Context(), "", false); err == nil {
 		t.Error("signed in where nobody has to")
 	}
 }

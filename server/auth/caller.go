@@ -18,12 +18,18 @@ const (
 	KindUser     Kind = "user"     // a token for a person, or the browser session made of it
 	KindApprover Kind = "approver" // one for a person who decides and does not chat
 	KindChannel  Kind = "channel"  // one for a program that speaks for users
+	KindService  Kind = "service"  // the API key of a service account
+	KindOperator Kind = "operator" // one for who runs the installation, of no tenant
 )
 
-// Roles that a Principal can have.
+// Roles that a Principal can have; store says what each is for. Which routes they open is in
+// server's table of routes.
 const (
-	RoleAdmin    = store.RoleAdmin
+	RoleUser     = store.RoleUser
 	RoleApprover = store.RoleApprover
+	RoleAuditor  = store.RoleAuditor
+	RoleAdmin    = store.RoleAdmin
+	RoleOperator = store.RoleOperator
 )
 
 // Caller is who makes a request.
@@ -32,13 +38,28 @@ type Caller struct {
 	Principal store.Principal // of a channel the tenant alone
 	ChannelID string          // of KindChannel
 	Until     time.Time       // when the credential ends, which a socket may outlive; zero: never
+	// Credential is what was shown, as it is kept and can be revoked; without an ID where nothing
+	// was, and for the static token, which ends by being replaced.
+	Credential store.Credential
 }
 
-// operator is the caller where there is one tenant and one user: whoever runs the server.
+// operator is the caller where there is one tenant and one user: the owner of the installation.
 func operator(kind Kind) Caller {
 	p := store.LocalPrincipal()
-	p.Roles = []string{RoleAdmin, RoleApprover}
+	p.Roles = []string{RoleUser, RoleApprover, RoleAuditor, RoleAdmin, RoleOperator}
 	return Caller{Kind: kind, Principal: p}
+}
+
+// PersonRoles are the roles of a person of a tenant whose token or claims name these. The role
+// operator is never among them. A person chats unless the roles say that it only reads: who is an
+// auditor, and no user or admin besides, does not.
+func PersonRoles(named []string) []string {
+	roles := slices.DeleteFunc(slices.Clone(named), func(r string) bool { return r == RoleOperator })
+	reads := slices.Contains(roles, RoleAuditor) && !slices.Contains(roles, RoleAdmin)
+	if !reads && !slices.Contains(roles, RoleUser) {
+		roles = append(roles, RoleUser)
+	}
+	return roles
 }
 
 // Has reports whether the Caller has the role. No role has another's rights.
@@ -46,6 +67,15 @@ func (c Caller) Has(role string) bool { return slices.Contains(c.Principal.Roles
 
 // Scope is what the Caller may see.
 func (c Caller) Scope() store.Scope { return store.As(c.Principal) }
+
+// Review is what the Caller may read of what others of the tenant did: all of it with the role
+// auditor, its own without.
+func (c Caller) Review() store.Scope {
+	if c.Has(RoleAuditor) {
+		return store.Within(c.Principal.Tenant)
+	}
+	return c.Scope()
+}
 
 // Inbox is what the Caller may see of what waits for a decision, its own and others'.
 func (c Caller) Inbox() store.Scope { return store.Deciding(c.Principal) }

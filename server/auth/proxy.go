@@ -4,26 +4,37 @@ import (
 	"net/http"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"aqueduct/store"
 )
 
 // Proxy names the acp-proxy that makes a request, by its Authorization header alone: no
 // cookie, and no token in the URL, is ever one of a proxy.
 func (k *Keys) Proxy(r *http.Request) (ProxyClaims, error) {
+	c, _, err := k.ProxyCredential(r)
+	return c, err
+}
+
+// ProxyCredential is Proxy, and what is kept of the token.
+func (k *Keys) ProxyCredential(r *http.Request) (ProxyClaims, store.Credential, error) {
 	given := r.Header.Values("Authorization")
 	if len(given) == 0 {
-		return ProxyClaims{}, ErrNoCredential
+		return ProxyClaims{}, store.Credential{}, ErrNoCredential
 	}
 	token, ok := bearerToken(given)
 	if !ok {
-		return ProxyClaims{}, ErrTokenInvalid
+		return ProxyClaims{}, store.Credential{}, ErrTokenInvalid
 	}
-	c, err := k.Verify(token, TypeACPProxy)
-	return c.ProxyClaims, err
+	got, err := k.read(token, TypeACPProxy)
+	if err != nil {
+		return ProxyClaims{}, store.Credential{}, err
+	}
+	return got.ProxyClaims, got.credential(), nil
 }
 
 // saysProxy tells whether a token calls itself a proxy's. To refuse it nothing need be checked.
 func saysProxy(token string) bool {
 	var got wire
 	_, _, err := jwt.NewParser().ParseUnverified(token, &got)
-	return err == nil && got.Type == TypeACPProxy
+	return err == nil && (got.Type == TypeACPProxy || got.Type == TypeBootstrap)
 }

@@ -1,13 +1,14 @@
 package auth
 
 import (
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	"github.com/google/uuid"
+
+	"aqueduct/store"
 )
 
 // What can be wrong with a token. Each is an ErrBadCredential, and none has a word of the
@@ -16,12 +17,20 @@ var (
 	ErrTokenInvalid = fmt.Errorf("%w: not a token of this server", ErrBadCredential)
 	ErrTokenExpired = fmt.Errorf("%w: the token has expired", ErrBadCredential)
 	ErrTokenType    = fmt.Errorf("%w: the token is for something else", ErrBadCredential)
+	ErrTokenRevoked = fmt.Errorf("%w: the token has been revoked", ErrBadCredential)
 )
 
 const (
 	issuer = "aqueduct"
 	// leeway is how far clocks of two machines may be apart.
 	leeway = 30 * time.Second
+	// MaxTokenLife is how long a token may live unless a setting says more.
+	MaxTokenLife = 90 * 24 * time.Hour
+	// LongestTokenLife is the most that the setting may say. A token that names a later end is refused
+	// after that time all the same: a key that signs elsewhere must not make tokens for ever.
+	LongestTokenLife = 365 * 24 * time.Hour
+	// tokenBytes bounds what is parsed: the largest token has a handful of names of 128 characters.
+	tokenBytes = 8 << 10
 	// minKeyLength is the size of HS256's hash: a shorter key is the weaker part.
 	minKeyLength = 32
 )
@@ -31,10 +40,12 @@ type Type string
 
 // The types of tokens.
 const (
-	TypeACPProxy Type = "acp_proxy" // lets an acp-proxy connect to /ws/agent
-	TypeUser     Type = "user"      // a person: chats, and sees what is that person's
-	TypeApprover Type = "approver"  // a person who decides what agents may do, and does not chat
-	TypeChannel  Type = "channel"   // a program that speaks for users on /ws/ingress
+	TypeACPProxy  Type = "acp_proxy"     // lets an acp-proxy connect to /ws/agent
+	TypeBootstrap Type = "acp_bootstrap" // lets one acp-proxy get its first token, once
+	TypeUser      Type = "user"          // a person: chats, and sees what is that person's
+	TypeApprover  Type = "approver"      // a person who decides what agents may do, and does not chat
+	TypeChannel   Type = "channel"       // a program that speaks for users on /ws/ingress
+	TypeOperator  Type = "operator"      // a person or program that runs the installation; of no tenant
 
 	// typeSession is the browser's cookie that was given for a user's or approver's token.
 	typeSession Type = "session"
@@ -45,12 +56,16 @@ func (t Type) audience() string {
 	switch t {
 	case TypeACPProxy:
 		return "aqueduct/ws/agent"
+	case TypeBootstrap:
+		return "aqueduct/register"
 	case TypeUser:
 		return "aqueduct/api"
 	case TypeApprover:
 		return "aqueduct/inbox"
 	case TypeChannel:
 		return "aqueduct/ws/ingress"
+	case TypeOperator:
+		return "aqueduct/operator"
 	case typeSession:
 		return "aqueduct/browser"
 	}
@@ -60,17 +75,19 @@ func (t Type) audience() string {
 // Claims are what a token says of its bearer: for each type the members of that type.
 type Claims struct {
 	Type   Type   `json:"type"`
-	Tenant string `json:"tenant,omitempty"` // of all but TypeACPProxy
+	Tenant string `json:"tenant,omitempty"` // of all but TypeACPProxy, TypeBootstrap and TypeOperator
 	ProxyClaims
 	UserClaims
 	ChannelClaims
 }
 
-// UserClaims are those of TypeUser and TypeApprover.
+// UserClaims are those of TypeUser and TypeApprover; of TypeOperator the user alone.
 type UserClaims struct {
 	User  string   `json:"user,omitempty"`
 	Roles []string `json:"roles,omitempty"`
-	For   Type     `json:"for,omitempty"` // of a browser session: what it was given for
+	For   Type     `json:"for,omitempty"` // of a browser session: the type of token it stands for
+	// OpenedBy, of a browser session, is the id of the token it was opened with; "" for none.
+	OpenedBy string `json:"opened_by,omitempty"`
 }
 
 // ChannelClaims are those of TypeChannel.
@@ -78,18 +95,25 @@ type ChannelClaims struct {
 	ChannelID string `json:"channel,omitempty"`
 }
 
-// reserved are users that no token is for: what we do ourselves is told under this name.
-func reserved(user string) bool { return user == "system" }
+// servicePrefix begins the user of a service account.
+const servicePrefix = "service:"
+
+// reserved are users that no token is for: "system" is the actor of what the server does by itself,
+// and names of service accounts belong to API keys.
+func reserved(user string) bool { return user == "system" || strings.HasPrefix(user, servicePrefix) }
 
 // whole reports whether the claims are those of their type, all of them and no others.
 func (c Claims) whole() bool {
 	person := c.Tenant != "" && c.User != "" && !reserved(c.User) && c.ProxyClaims == ProxyClaims{} && c.ChannelID == ""
-	nobody := c.User == "" && len(c.Roles) == 0 && c.For == ""
+	nobody := c.User == "" && len(c.Roles) == 0 && c.For == "" && c.OpenedBy == ""
 	switch c.Type {
-	case TypeACPProxy:
+	case TypeACPProxy, TypeBootstrap:
 		return c.ProxyID != "" && c.Tenant == "" && c.ChannelID == "" && nobody
 	case TypeUser, TypeApprover:
-		return person && c.For == ""
+		return person && c.For == "" && c.OpenedBy == "" && !slices.Contains(c.Roles, RoleOperator)
+	case TypeOperator:
+		return c.Tenant == "" && c.User != "" && !reserved(c.User) && len(c.Roles) == 0 && c.For == "" && c.OpenedBy == "" &&
+			c.ProxyClaims == ProxyClaims{} && c.ChannelID == ""
 	case typeSession:
 		return person && (c.For == TypeUser || c.For == TypeApprover)
 	case TypeChannel:
@@ -98,7 +122,7 @@ func (c Claims) whole() bool {
 	return false
 }
 
-// ProxyClaims are those of TypeACPProxy.
+// ProxyClaims are those of TypeACPProxy and TypeBootstrap.
 type ProxyClaims struct {
 	ProxyID string `json:"proxyId,omitempty"`
 	Name    string `json:"name,omitempty"`
@@ -111,55 +135,19 @@ type wire struct {
 	jwt.RegisteredClaims
 }
 
-// Keys make tokens and tell those made here from others.
-type Keys struct{ key []byte }
-
-// NewKeys takes the key that signs; see LoadKey.
-func NewKeys(key Secret) (*Keys, error) {
-	if len(key) < minKeyLength {
-		return nil, fmt.Errorf("auth: the signing key must have at least %d bytes", minKeyLength)
+// credential is what is kept of a token when it is used for the first time.
+func (w wire) credential() store.Credential {
+	c := store.Credential{
+		ID: w.ID, Parent: w.OpenedBy, Kind: store.CredentialKind(w.Type), Tenant: w.Tenant, User: w.User, Roles: w.Roles, ExpiresAt: w.ExpiresAt.Time,
 	}
-	return &Keys{key: []byte(key)}, nil
-}
-
-// Issue makes a token that is good for ttl.
-func (k *Keys) Issue(c Claims, ttl time.Duration) (string, error) {
-	if c.Type == typeSession || !c.whole() || ttl < time.Second {
-		return "", errors.New("auth: a token needs a type, whom it is for and nothing else, and time to live")
+	switch w.Type {
+	case TypeChannel:
+		c.Name = w.ChannelID
+	case TypeACPProxy:
+		c.Name = w.ProxyID
 	}
-	return k.sign(c, time.Now().Add(ttl))
-}
-
-func (k *Keys) sign(c Claims, until time.Time) (string, error) {
-	return jwt.NewWithClaims(jwt.SigningMethodHS256, wire{c, jwt.RegisteredClaims{
-		Issuer: issuer, Audience: jwt.ClaimStrings{c.Type.audience()}, ID: uuid.NewString(),
-		IssuedAt: jwt.NewNumericDate(time.Now()), ExpiresAt: jwt.NewNumericDate(until),
-	}}).SignedString(k.key)
-}
-
-// Verify reads a token of one of the wanted types. Any other is one of the ErrToken….
-func (k *Keys) Verify(token string, want ...Type) (Claims, error) {
-	got, err := k.read(token, want...)
-	return got.Claims, err
-}
-
-func (k *Keys) read(token string, want ...Type) (wire, error) {
-	var got wire
-	_, err := jwt.ParseWithClaims(token, &got, func(*jwt.Token) (any, error) { return k.key, nil },
-		// Exactly this method: a token must not choose how it is checked (alg none, RS256 with
-		// a public key as the secret).
-		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(),
-		jwt.WithIssuer(issuer), jwt.WithLeeway(leeway))
-	switch {
-	case errors.Is(err, jwt.ErrTokenExpired):
-		return wire{}, ErrTokenExpired
-	case err != nil || !slices.ContainsFunc(got.Audience, func(a string) bool { return a != "" }):
-		return wire{}, ErrTokenInvalid
-	// Type and audience must say the same, so that neither can be added to a token alone.
-	case !slices.Contains(want, got.Type) || !slices.Contains(got.Audience, got.Type.audience()):
-		return wire{}, ErrTokenType
-	case !got.whole():
-		return wire{}, ErrTokenInvalid
+	if w.IssuedAt != nil {
+		c.CreatedAt = w.IssuedAt.Time
 	}
-	return got, nil
+	return c
 }

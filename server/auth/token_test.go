@@ -225,7 +225,7 @@ func TestProxyTokenIsNobodysCredential(t *testing.T) {
 	if _, err := static(t).Caller(from("127.0.0.1", "Authorization", "Bearer "+good)); !errors.Is(err, auth.ErrBadCredential) {
 		t.Error(err)
 	}
-	if _, err := static(t).SignIn(auth.Secret(good), false); !errors.Is(err, auth.ErrBadCredential) {
+	if _, err := static(t).SignIn(t.Context(), auth.Secret(good), false); !errors.Is(err, auth.ErrBadCredential) {
 		t.Error(err)
 	}
 }

@@ -141,7 +141,7 @@ func TestCallersSayWhoTheyAre(t *testing.T) {
 	a := static(t).WithKeys(keys(t))
 	who := func(of auth.Type, kind auth.Kind) auth.Caller {
 		t.Helper()
-		c, err := a.Accept(auth.Secret(issued(t, of)), kind)
+		c, err := a.Accept(t.Context(), auth.Secret(issued(t, of)), kind)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestCallersSayWhoTheyAre(t *testing.T) {
 	if channel.ChannelID != "im" || channel.Principal.User != "" || len(channel.Principal.Roles) != 0 {
 		t.Errorf("%+v", channel)
 	}
-	static, err := a.Accept(token, auth.KindStatic)
+	static, err := a.Accept(t.Context(), token, auth.KindStatic)
 	if err != nil || !static.Has(auth.RoleAdmin) || !static.Has(auth.RoleApprover) || !static.Until.IsZero() || static.Inbox() != store.Within("local") {
 		t.Errorf("%+v %v", static, err)
 	}
@@ -214,7 +214,7 @@ func TestAcceptTakesWhatIsWanted(t *testing.T) {
 		"no kinds":                     {both, user, nil, auth.ErrTokenType},
 		"KindNone is no token's":       {both, user, []auth.Kind{auth.KindNone}, auth.ErrTokenType},
 	} {
-		if got, err := c.auth.Accept(c.token, c.kinds...); !errors.Is(err, c.want) || (err == nil) != (got.Kind != "") {
+		if got, err := c.auth.Accept(t.Context(), c.token, c.kinds...); !errors.Is(err, c.want) || (err == nil) != (got.Kind != "") {
 			t.Errorf("%s: %+v %v", name, got, err)
 		}
 	}
@@ -227,7 +227,7 @@ func TestSignedSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := static(t).WithKeys(keys(t))
 		user := issued(t, auth.TypeUser)
-		cookie, err := a.SignIn(auth.Secret(user), true)
+		cookie, err := a.SignIn(t.Context(), auth.Secret(user), true)
 		if err != nil || !cookie.HttpOnly || !cookie.Secure || cookie.SameSite != http.SameSiteStrictMode {
 			t.Fatalf("%+v %v", cookie, err)
 		}
@@ -236,13 +236,13 @@ func TestSignedSession(t *testing.T) {
 		}
 		with := func() *http.Request { return from("192.0.2.1", "Cookie", cookie.Name+"="+cookie.Value) }
 		got, err := a.Caller(with())
-		if err != nil || got.Kind != auth.KindUser || got.Principal.User != "ada" || !slices.Equal(got.Principal.Roles, []string{"dev"}) {
+		if err != nil || got.Kind != auth.KindUser || got.Principal.User != "ada" || !slices.Equal(got.Principal.Roles, []string{"dev", auth.RoleUser}) {
 			t.Errorf("%+v %v", got, err)
 		}
 		if _, err := a.Caller(from("192.0.2.1", bearer(cookie.Value)...), auth.KindApprover, auth.KindChannel); !errors.Is(err, auth.ErrTokenType) {
 			t.Errorf("a session as a token: %v", err)
 		}
-		if _, err := a.SignIn(auth.Secret(cookie.Value), false); !errors.Is(err, auth.ErrBadCredential) {
+		if _, err := a.SignIn(t.Context(), auth.Secret(cookie.Value), false); !errors.Is(err, auth.ErrBadCredential) {
 			t.Errorf("a session of a session: %v", err)
 		}
 		if _, err := static(t).Caller(with()); !errors.Is(err, auth.ErrBadCredential) {
@@ -259,7 +259,7 @@ func TestSignedSession(t *testing.T) {
 func TestApproversSession(t *testing.T) {
 	t.Parallel()
 	a := auth.Typed(keys(t))
-	cookie, err := a.SignIn(auth.Secret(issued(t, auth.TypeApprover)), false)
+	cookie, err := a.SignIn(t.Context(), auth.Secret(issued(t, auth.TypeApprover)), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,11 +271,11 @@ func TestApproversSession(t *testing.T) {
 		t.Errorf("in a chat: %v", err)
 	}
 	for _, of := range []auth.Type{auth.TypeChannel, auth.TypeACPProxy} {
-		if _, err := a.SignIn(auth.Secret(issued(t, of)), false); !errors.Is(err, auth.ErrTokenType) {
+		if _, err := a.SignIn(t.Context(), auth.Secret(issued(t, of)), false); !errors.Is(err, auth.ErrTokenType) {
 			t.Errorf("%s signs in: %v", of, err)
 		}
 	}
-	if _, err := a.SignIn("", false); !errors.Is(err, auth.ErrBadCredential) {
+	if _, err := a.SignIn(t.Context(), "", false); !errors.Is(err, auth.ErrBadCredential) {
 		t.Errorf("nobody signs in: %v", err)
 	}
 }

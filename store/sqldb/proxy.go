@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"time"
 
 	"aqueduct/store"
 )
@@ -43,6 +44,29 @@ func (t *Tx) UpsertProxy(ctx context.Context, p store.Proxy) error {
 		sandboxes = excluded.sandboxes, workspaces = excluded.workspaces`,
 		p.ID, p.Name, p.AgentID, jsonText(p.Capabilities), int64(p.MaxConcurrent), string(p.Status),
 		millis(p.RegisteredAt), millis(p.ConnectedAt), millis(p.LastSeen), p.LastError, jsonText(p.Sandboxes), jsonText(p.Workspaces))
+}
+
+// InsertProxy implements store.ProxyTx.
+func (t *Tx) InsertProxy(ctx context.Context, p store.Proxy) (bool, error) {
+	n, err := t.exec(ctx, `INSERT INTO proxies (proxy_id, name, agent_id, capabilities, max_concurrent, status,
+		registered_at, connected_at, last_seen, last_error, sandboxes, workspaces)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (proxy_id) DO NOTHING`,
+		p.ID, p.Name, p.AgentID, jsonText(p.Capabilities), int64(p.MaxConcurrent), string(p.Status),
+		millis(p.RegisteredAt), millis(p.ConnectedAt), millis(p.LastSeen), p.LastError, jsonText(p.Sandboxes), jsonText(p.Workspaces))
+	return n > 0, err
+}
+
+// UseBootstrap implements store.ProxyTx. The key decides who comes first.
+func (t *Tx) UseBootstrap(ctx context.Context, u store.BootstrapUse) (bool, error) {
+	n, err := t.exec(ctx, `INSERT INTO bootstrap_uses (token_id, proxy_id, used_at, expires_at)
+		VALUES ($1, $2, $3, $4) ON CONFLICT (token_id) DO NOTHING`, u.TokenID, u.ProxyID, millis(u.UsedAt), millis(u.ExpiresAt))
+	return n > 0, err
+}
+
+// DropBootstrapUses implements store.ProxyTx.
+func (t *Tx) DropBootstrapUses(ctx context.Context, before time.Time) error {
+	_, err := t.exec(ctx, "DELETE FROM bootstrap_uses WHERE expires_at < $1", millis(before))
+	return err
 }
 
 // DeleteProxy implements store.ProxyTx.

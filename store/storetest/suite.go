@@ -79,6 +79,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Proxies", testProxies},
 		{"SandboxInstances", testSandboxInstances},
 		{"UsedLinks", testUsedLinks},
+		{"Credentials", testCredentials},
+		{"CredentialsOfAUser", testCredentialsOfAUser},
 		{"BatchOrder", testBatchOrder},
 		{"BatchLost", testBatchLost},
 		{"RecordOf", testRecordOf},

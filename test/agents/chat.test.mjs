@@ -9,6 +9,7 @@ import { afterEach, before, test } from 'node:test';
 
 import { asked, clients, finishedWell, noComplaints, Talk } from '../judges/lib/clients.mjs';
 import { atRest, base, cancelRun, decide, getJSON, lastRun, openApprovals, post, until } from '../judges/lib/server.mjs';
+import { fetch } from '../judges/lib/token.mjs';
 
 const [client] = clients; // 1.0.0
 const file = (name) => join(process.env.WORKSPACE, name);

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"aqueduct/test/program"
 )
 
 // streams is how many clients read at once.
@@ -21,7 +23,7 @@ const prompt = `{"protocolVersion":"1.0","messages":[{"id":"u1","role":"user","c
 // flood has every client ask again and again for a time, and counts the deltas that came.
 // A run that is not whole is an error: a figure with losses is none.
 func flood(ctx context.Context, base string, span time.Duration) (deltas int64, took time.Duration, err error) {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: streams}}
+	client := &http.Client{Transport: program.Authorized(&http.Transport{MaxIdleConnsPerHost: streams})}
 	defer client.CloseIdleConnections()
 	begin := time.Now()
 	end := begin.Add(span)

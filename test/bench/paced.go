@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"aqueduct/test/program"
 )
 
 // The paced load: what 200 chats at a model's pace cost.
@@ -41,7 +43,7 @@ func servePaced(l net.Listener) error {
 
 // pacedRuns has every client ask one agent once, and counts what came.
 func pacedRuns(ctx context.Context, base, agent string) (int64, error) {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: pacedSessions}}
+	client := &http.Client{Transport: program.Authorized(&http.Transport{MaxIdleConnsPerHost: pacedSessions})}
 	defer client.CloseIdleConnections()
 	var (
 		wg    sync.WaitGroup

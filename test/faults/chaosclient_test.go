@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"aqueduct/test/program"
 )
 
 // chaos is one run of the harness: a house whose servers come and go, an agent that does
@@ -344,7 +346,7 @@ func (c *chaos) socket(thread string) {
 }
 
 func (c *chaos) onSocket(thread string, r *rand.Rand) {
-	conn, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(c.at.Load().url, "http")+"/ws/permissions/"+thread, nil)
+	conn, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(c.at.Load().url, "http")+"/ws/permissions/"+thread, program.Authorization())
 	if err != nil {
 		return
 	}
@@ -413,7 +415,7 @@ func (e *ear) hears() {
 
 // connection is one connection's life.
 func (e *ear) connection(request string, r *rand.Rand, life time.Duration, enough func() bool) {
-	conn, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(e.c.at.Load().url, "http")+"/ws/ingress", nil)
+	conn, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(e.c.at.Load().url, "http")+"/ws/ingress", program.Authorization())
 	if err != nil {
 		return
 	}

@@ -50,7 +50,7 @@ func newTalker(t testing.TB, at func() string, thread string) *talker {
 // connect says hello, with the seq that was reached.
 func (k *talker) connect() bool {
 	k.leave()
-	conn, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(k.at(), "http")+"/ws/ingress", nil)
+	conn, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(k.at(), "http")+"/ws/ingress", program.Authorization())
 	if err != nil {
 		return false
 	}

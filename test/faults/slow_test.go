@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"aqueduct/store/storetest"
+	"aqueduct/test/program"
 )
 
 // TestSlowReader: one reader takes 1 KiB a second beside 20 normal ones. Their p99 from
@@ -101,7 +102,7 @@ func startSlow(t *testing.T, s *server) *slowReader {
 		failed := c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
 		return errors.Join(err, failed)
 	}}
-	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
+	client := &http.Client{Transport: program.Authorized(&http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true})}
 	ctx, cancel := context.WithCancel(context.Background())
 	req, err := http.NewRequestWithContext(ctx, "GET", s.url+"/api/runs/bulk-r/events", nil)
 	if err != nil {

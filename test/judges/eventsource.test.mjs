@@ -9,6 +9,7 @@ import { EventSource } from 'eventsource';
 
 import { Program } from './lib/program.mjs';
 import { cutAfter } from './lib/stream.mjs';
+import { fetch } from './lib/token.mjs';
 
 let program;
 

@@ -7,6 +7,7 @@ import { after, describe, test } from 'node:test';
 import { asked, clients, finishedWell, noComplaints, Talk } from './lib/clients.mjs';
 import { atRest, decide, newId, openApprovals, post, until } from './lib/server.mjs';
 import { cutAfter, frames } from './lib/stream.mjs';
+import { fetch } from './lib/token.mjs';
 
 const words = Array.from({ length: 40 }, (_, i) => `w${i + 1} `).join('');
 const once = { optionId: 'once' };

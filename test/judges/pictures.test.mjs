@@ -7,6 +7,7 @@ import { test } from 'node:test';
 
 import { Talk, clients, finishedWell, noComplaints } from './lib/clients.mjs';
 import { base, getJSON, newId } from './lib/server.mjs';
+import { fetch } from './lib/token.mjs';
 
 const size = 3 << 19; // 1.5 MiB
 const sum = (bytes) => createHash('sha256').update(bytes).digest('hex');

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 
 import { base, cancelRun, getJSON, newId, post, until } from './lib/server.mjs';
 import { frames, types } from './lib/stream.mjs';
+import { fetch } from './lib/token.mjs';
 
 /** Browser keeps cookies as a browser does, and sends what TDesign's fetch sends. */
 class Browser {

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 
 import { AGUIAdapter } from '../../examples/tdesign/node_modules/tdesign-web-components/esm/chat-engine/adapters/agui/index.js';
 import { base, getJSON, newId, post } from './lib/server.mjs';
+import { fetch } from './lib/token.mjs';
 
 test('convertHistoryMessages keeps pictures, files and times', async () => {
   const threadId = newId('thread');

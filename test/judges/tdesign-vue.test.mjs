@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 
 import { Chat, matrix } from './lib/tdesign.mjs';
+import { fetch } from './lib/token.mjs';
 
 let chat;
 

@@ -14,7 +14,8 @@ import (
 // folder is where programs are built; Main makes and removes it.
 var folder string
 
-// Main runs the tests of a package whose tests build programs.
+// Main runs the tests of a package whose tests build programs. Their servers ask for Token, as
+// servers do by default, and what starts from these tests shows it.
 func Main(m *testing.M) int {
 	var err error
 	if folder, err = os.MkdirTemp("", "aqueduct-test"); err != nil {
@@ -22,6 +23,10 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
+	if err := provideToken(folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return m.Run()
 }
 

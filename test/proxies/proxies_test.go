@@ -1,12 +1,15 @@
 package proxies_test
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"aqueduct/test/program"
 )
 
 // gzipEverything compresses streams too, which no recipe does and some installations do.
@@ -72,13 +75,13 @@ func TestRecipes(t *testing.T) {
 			s.chat(t, key).until(`"type":"RUN_FINISHED"`)
 
 			dialer := websocket.Dialer{TLSClientConfig: s.tls, NetDialContext: s.dial}
-			conn, resp, err := dialer.DialContext(t.Context(), "wss"+strings.TrimPrefix(s.url, "https")+"/ws/client", http.Header{"Origin": {s.url}})
+			conn, resp, err := dialer.DialContext(t.Context(), "wss"+strings.TrimPrefix(s.url, "https")+"/ws/client", signedIn(http.Header{"Origin": {s.url}}))
 			if err != nil {
 				t.Fatalf("a WebSocket: %v, %v", err, resp)
 			}
 			_ = conn.Close()
 			if _, resp, err := dialer.DialContext(t.Context(), "wss"+strings.TrimPrefix(s.url, "https")+"/ws/client",
-				http.Header{"Origin": {"https://evil.example"}}); err == nil || resp.StatusCode != http.StatusForbidden {
+				signedIn(http.Header{"Origin": {"https://evil.example"}})); err == nil || resp.StatusCode != http.StatusForbidden {
 				t.Errorf("a WebSocket of a stranger's page: %v", resp)
 			}
 		})
@@ -99,4 +102,10 @@ func TestRecipes(t *testing.T) {
 			t.Errorf("%s", resp.Status)
 		}
 	})
+}
+
+// signedIn adds the token to headers.
+func signedIn(h http.Header) http.Header {
+	maps.Copy(h, program.Authorization())
+	return h
 }

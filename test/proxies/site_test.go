@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"aqueduct/test/program"
 )
 
 // site is a proxy in front of one aqueduct, and a client that comes through it.
@@ -93,7 +95,7 @@ func plain(t *testing.T, upstream, extra string) *site {
 	port := freePort(t)
 	nginx(t, fmt.Sprintf(plainNginx, port, upstream), "proxy_read_timeout "+readTimeout+"; "+extra)
 	answers(t, func() (net.Conn, error) { return net.Dial("tcp", "127.0.0.1:"+port) })
-	return &site{url: "http://127.0.0.1:" + port, client: &http.Client{Transport: &http.Transport{DisableCompression: true}}}
+	return &site{url: "http://127.0.0.1:" + port, client: &http.Client{Transport: program.Authorized(&http.Transport{DisableCompression: true})}}
 }
 
 // siteName is the name in the recipes of deploy/.
@@ -163,9 +165,9 @@ func named(port string, pool *x509.CertPool) *site {
 			return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+port)
 		},
 	}
-	s.client = &http.Client{Transport: &http.Transport{
+	s.client = &http.Client{Transport: program.Authorized(&http.Transport{
 		ForceAttemptHTTP2: true, DisableCompression: true, TLSClientConfig: s.tls.Clone(), DialContext: s.dial,
-	}}
+	})}
 	return s
 }
 

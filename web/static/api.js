@@ -14,6 +14,11 @@ export function signIn(token) {
   return call('POST', '/api/session', { token });
 }
 
+/** signInByCode trades the code of a sign-in link for the same cookie, once. */
+export function signInByCode(code) {
+  return call('POST', '/api/session', { code });
+}
+
 /** listThreads gives the newest threads first. */
 export async function listThreads() {
   return (await getJSON('/api/threads')).threads;

@@ -8,7 +8,7 @@ import { Follower } from './follow.js';
 import { Log } from './log.js';
 import { Talk } from './talk.js';
 import { drawThreads } from './threads.js';
-import { askToken } from './token.js';
+import { askToken, hasSignInLink, signInByLink } from './token.js';
 
 const $ = (id) => document.getElementById(id);
 
@@ -153,7 +153,7 @@ $('new').addEventListener('click', () => {
   $('prompt').focus();
 });
 
-window.addEventListener('hashchange', () => open(decodeURIComponent(location.hash.slice(1))));
+window.addEventListener('hashchange', enter);
 
 // A tab nobody looks at listens to nothing; it joins again when it is looked at.
 document.addEventListener('visibilitychange', () => {
@@ -161,5 +161,14 @@ document.addEventListener('visibilitychange', () => {
   else if (threadId && $('connection').dataset.status === 'idle') follower.join(threadId);
 });
 
-refreshThreads();
-open(decodeURIComponent(location.hash.slice(1)));
+// enter opens the thread in the address; a sign-in link has none.
+async function enter() {
+  if (hasSignInLink()) {
+    await signInByLink($('token'));
+    refreshThreads();
+  }
+  open(decodeURIComponent(location.hash.slice(1)));
+}
+
+if (!hasSignInLink()) refreshThreads();
+enter();

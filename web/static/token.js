@@ -1,8 +1,35 @@
 // Asks for the access token. It is shown only after the server has said 401.
 
-import { signIn } from './api.js';
+import { signIn, signInByCode } from './api.js';
 
 let asking = null; // two requests may be refused at once; one question is enough
+
+const linkPrefix = '#sign-in=';
+
+/** hasSignInLink reports whether the page was opened by a link that serve printed. */
+export function hasSignInLink() {
+  return location.hash.startsWith(linkPrefix);
+}
+
+/**
+ * signInByLink signs in with the code in the address. The code leaves the address, and with it
+ * the browser's history, before it is sent: what goes wrong afterwards must not leave it there.
+ */
+export async function signInByLink(dialog) {
+  const code = location.hash.slice(linkPrefix.length);
+  history.replaceState(null, '', location.pathname + location.search);
+  try {
+    await signInByCode(code);
+  } catch (error) {
+    show(dialog.querySelector('.problem'), error.message);
+    await askToken(dialog);
+  }
+}
+
+function show(problem, text) {
+  problem.textContent = text;
+  problem.hidden = false;
+}
 
 /** askToken resolves when the server has taken a token. */
 export function askToken(dialog) {
@@ -21,8 +48,7 @@ function ask(dialog) {
       try {
         await signIn(input.value);
       } catch (error) {
-        problem.textContent = error.message;
-        problem.hidden = false;
+        show(problem, error.message);
         return;
       }
       form.removeEventListener('submit', submit);

@@ -16,15 +16,18 @@ from . import http1
 from .errors import ChatError
 from .events import Chunk, Reader
 from .tailing import Tail, problem
+from .token import find
 
 #: Seconds one short request may take.
 TIMEOUT = 30.0
 
 
 class Client:
-    """A caller. The token is what the server wants as a bearer token, if it wants one."""
+    """A caller. Without a token, the one of this machine's server is looked for (token.py); "" is none."""
 
-    def __init__(self, base_url: str = "http://127.0.0.1:8080", token: str = "", agent: str = ""):
+    def __init__(self, base_url: str = "http://127.0.0.1:8080", token: Optional[str] = None, agent: str = ""):
+        if token is None:
+            token = find(base_url)
         self._base, self._agent = base_url.rstrip("/"), agent
         self._headers = {"Authorization": "Bearer " + token} if token else {}
 

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import os
+import tempfile
 import threading
 import unittest
 from unittest import mock
 
 import context  # noqa: F401
 from helper import collect, gather, serving
-from aqueduct import ChatError, Client, tailing
+from aqueduct import ChatError, Client, tailing, token
 from aqueduct.events import Approval, Question, Settled, ToolCall, ToolResult
 
 ASKED = {"tool": "payments.transfer", "title": "Transfer?", "args": {"amount": 10}, "options": [{"id": "once"}], "risk": "high", "expires_at": "soon"}
@@ -229,6 +231,31 @@ _sleep = asyncio.sleep
 
 async def quick(_):
     await _sleep(0)
+
+
+class Tokens(unittest.TestCase):
+    """Whose token is shown to which server."""
+
+    def test_where_it_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "data"))
+            for name in ("data/token", "other"):
+                with open(os.path.join(folder, name), "w") as file:
+                    file.write(f"in {name}\n")
+            here = os.getcwd()
+            os.chdir(folder)
+            try:
+                for env, url, want in (
+                    ({}, "http://127.0.0.1:8080", "in data/token"),
+                    ({}, "http://localhost:8080", "in data/token"),
+                    ({}, "https://aqueduct.example", ""),  # this machine's token is nobody else's
+                    ({"AQUEDUCT_TOKEN_FILE": "other"}, "https://aqueduct.example", "in other"),
+                    ({"AQUEDUCT_TOKEN": "given", "AQUEDUCT_TOKEN_FILE": "other"}, "http://127.0.0.1:8080", "given"),
+                ):
+                    with mock.patch.dict(os.environ, env, clear=True):
+                        self.assertEqual(token.find(url), want, (env, url))
+            finally:
+                os.chdir(here)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // CopilotKit's runtime as its quickstart starts it: with the runner it brings, in front of
 // Aqueduct at AQUEDUCT_URL. Its packages are those of examples/copilotkit, and so is the page.
 
-import { createReadStream } from 'node:fs';
+import { createReadStream, readFileSync } from 'node:fs';
 import http from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -12,8 +12,10 @@ const { HttpAgent } = packages('@ag-ui/client');
 const { CopilotRuntime } = packages('@copilotkit/runtime/v2');
 const { createCopilotNodeListener } = packages('@copilotkit/runtime/v2/node');
 
+const headers = { Authorization: `Bearer ${readFileSync(process.env.AQUEDUCT_TOKEN_FILE, 'utf8').trim()}` };
+
 const copilotkit = createCopilotNodeListener({
-  runtime: new CopilotRuntime({ agents: { default: new HttpAgent({ url: `${process.env.AQUEDUCT_URL}/api/agui/chat` }) } }),
+  runtime: new CopilotRuntime({ agents: { default: new HttpAgent({ url: `${process.env.AQUEDUCT_URL}/api/agui/chat`, headers }) } }),
   basePath: '/api/copilotkit',
 });
 const kinds = { js: 'text/javascript', css: 'text/css' };

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { launch } from '../../judges/lib/chromium.mjs';
+import { authorization, fetch } from '../../judges/lib/token.mjs';
 import { Agent } from './agent.mjs';
 import { freePort, patience, Program } from './program.mjs';
 
@@ -30,11 +31,13 @@ export class World {
     ], { url: `${this.url}/readyz` });
     await this.aqueduct.start();
     this.browser = await launch();
+    // A page that has a server of its own gets the token from it; one on another origin shows it itself.
+    this.headers = origin ? authorization : {};
   }
 
   /** page opens a page in a browser that reaches nothing but this machine: what else it asks for ends at a closed door. */
   async page(url) {
-    this.context ??= await this.browser.newContext({ viewport: { width: 900, height: 1400 }, proxy: { server: 'http://127.0.0.1:9', bypass: '127.0.0.1' } });
+    this.context ??= await this.browser.newContext({ viewport: { width: 900, height: 1400 }, extraHTTPHeaders: this.headers, proxy: { server: 'http://127.0.0.1:9', bypass: '127.0.0.1' } });
     const page = await this.context.newPage();
     page.outside = [];
     page.troubles = [];

@@ -3,6 +3,8 @@
 import { execFileSync } from 'node:child_process';
 import { chromium } from 'playwright-core';
 
+import { token } from './token.mjs';
+
 /** launch starts the Chromium of the system; CHROMIUM names another one. */
 export function launch() {
   return chromium.launch({
@@ -25,9 +27,13 @@ function find() {
   throw new Error('no Chromium: run "make setup-chromium", or name one in CHROMIUM');
 }
 
-/** openPage opens a page in a browser profile of its own and notes all that goes wrong. */
-export async function openPage(browser, url, options = {}) {
+/**
+ * openPage opens a page in a browser profile of its own and notes all that goes wrong. The profile is signed in to the
+ * page's server, as by its dialog; signIn: false leaves that to the test.
+ */
+export async function openPage(browser, url, { signIn = true, ...options } = {}) {
   const context = await browser.newContext(options);
+  if (signIn) await context.request.post(new URL('/api/session', url).href, { data: { token } });
   const page = await context.newPage();
   const trouble = [];
   page.on('console', (m) => m.type() === 'error' && trouble.push(m.text()));

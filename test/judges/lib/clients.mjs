@@ -5,6 +5,7 @@ import { HttpAgent as HttpAgent0 } from 'agui0';
 import { HttpAgent as HttpAgent1 } from 'agui1';
 
 import { base, newId } from './server.mjs';
+import { authorization } from './token.mjs';
 
 /** Both generations in use: 1.0.0, and the last of the 0.x line. */
 export const clients = [
@@ -30,7 +31,7 @@ export class Talk {
     this.client = client;
     this.threadId = threadId;
     this.tools = tools;
-    this.agent = new client.HttpAgent({ url, threadId, initialMessages: messages, ...(fetch && { fetch }) });
+    this.agent = new client.HttpAgent({ url, threadId, headers: authorization, initialMessages: messages, ...(fetch && { fetch }) });
   }
 
   /** say sends a prompt and reads its Run to the end. */

@@ -2,6 +2,8 @@
 
 import assert from 'node:assert/strict';
 
+import { fetch } from './token.mjs';
+
 export const base = process.env.BASE_URL;
 if (!base) throw new Error('BASE_URL must name a running Aqueduct (go test ./test/judges starts one)');
 

@@ -2,6 +2,8 @@
 
 import assert from 'node:assert/strict';
 
+import { fetch } from './token.mjs';
+
 /** frames reads a response to its end and gives {id, event} for each event. */
 export async function frames(response) {
   assert.equal(response.status, 200, `status ${response.status}`);

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { launch, openPage } from './chromium.mjs';
 import { Program, freePort, running } from './program.mjs';
 import { StepAgent } from './stepagent.mjs';
+import { fetch } from './token.mjs';
 
 const patience = { timeout: 30_000 };
 
@@ -27,7 +28,7 @@ export class Chat {
     });
     chat.url = `http://127.0.0.1:${port}/`;
     chat.browser = await launch();
-    Object.assign(chat, await openPage(chat.browser, chat.url));
+    Object.assign(chat, await openPage(chat.browser, chat.url, { signIn: false }));
     await chat.ready();
     return chat;
   }

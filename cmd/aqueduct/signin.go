@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kballard/go-shellquote"
+
+	"aqueduct/internal/secretfile"
+	"aqueduct/server/auth"
+)
+
+// tokenName is the file of the token that serve makes at its first start.
+const tokenName = "token"
+
+// tokenPath is where the token lies when no file is named: beside the SQLite database, or beside
+// the signing key where the database has no folder here.
+func tokenPath(database databaseFlag, key keyFlag) string {
+	kind, path, _ := strings.Cut(string(database), ":")
+	if kind == "sqlite" {
+		path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
+		return filepath.Join(filepath.Dir(path), tokenName)
+	}
+	return filepath.Join(filepath.Dir(key.SigningKeyFile), tokenName)
+}
+
+// readToken reads a token from a file that somebody has put there.
+func readToken(path string) (auth.Secret, error) {
+	raw, err := secretfile.Read(path)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	return auth.Secret(raw), nil
+}
+
+// callers are those of --auth. A token file that is named must be there: making it would hide
+// that a mount is missing.
+func (s *serveCmd) callers() (*auth.Auth, error) {
+	if s.Auth == "none" {
+		return auth.None(), nil
+	}
+	var (
+		token auth.Secret
+		err   error
+	)
+	if s.TokenFile != "" {
+		token, err = readToken(s.TokenFile)
+	} else {
+		token, err = auth.LoadToken(tokenPath(s.Database, s.ACP.Key))
+	}
+	if err != nil {
+		return nil, err
+	}
+	a, err := auth.Static(token)
+	if err != nil {
+		return nil, err
+	}
+	return a.WithUsers(s.TokenUsers).WithLateKeys((&lateKeys{flag: s.ACP.Key}).file), nil
+}
+
+// greet says where the server listens and, when it made the token itself, how to begin: a link
+// that signs the page in, once, and a first stream to copy. It is one write, so that who reads
+// the first line alone leaves nothing in a pipe that would block. The link goes nowhere else.
+func (s *serveCmd) greet(out io.Writer, callers *auth.Auth, self string, log *slog.Logger) {
+	text := "listening on " + self + "\n"
+	switch {
+	case callers.Open():
+		log.Warn("--auth none: every program and user of this machine may do everything here, agents too; nobody is asked for a token")
+	case s.TokenFile == "":
+		text += firstSteps(cmp.Or(strings.TrimRight(s.Notify.PublicURL, "/"), self), self, tokenPath(s.Database, s.ACP.Key), callers.IssueSignInCode())
+	}
+	_, _ = io.WriteString(out, text) // who has closed the output wants to read nothing
+}
+
+func firstSteps(page, self, token string, code auth.Secret) string {
+	if path, err := filepath.Abs(token); err == nil {
+		token = path
+	}
+	return fmt.Sprintf(`
+open this link to sign in (it works once, within %s):
+  %s/#sign-in=%s
+or copy this line for a first stream:
+  curl -N %s/api/agui/chat -H "Authorization: Bearer $(cat %s)" -H 'content-type: application/json' -d '{"messages":[{"id":"u1","role":"user","content":"hi"}]}'
+
+`, fmt.Sprintf("%d minutes", int(auth.SignInCodeTTL.Minutes())), page, string(code), self, shellquote.Join(token))
+}
+
+// clientFlags are those of commands that call a server.
+type clientFlags struct {
+	URL       string       `default:"http://127.0.0.1:8080" help:"The server."`
+	TokenFile string       `help:"File that holds the token. Without it, $AQUEDUCT_TOKEN is the token; without that, for a server on this machine, the file that serve has made beside the database." placeholder:"FILE"`
+	Database  databaseFlag `default:"sqlite:./data/aqueduct.db" help:"The server's database, beside which its token lies. It is not opened."`
+	Key       keyFlag      `embed:""`
+}
+
+// token is the one to show to the server; "" is none. The file of this machine's own server is
+// for a server on this machine alone: another one would get a credential it should not have.
+func (c *clientFlags) token(env lookup) (auth.Secret, error) {
+	if c.TokenFile != "" {
+		return readToken(c.TokenFile)
+	}
+	if token, ok := env("AQUEDUCT_TOKEN"); ok && token != "" {
+		return auth.Secret(token), nil
+	}
+	u, err := url.Parse(c.URL)
+	if err != nil || !onThisMachine(u.Hostname()) {
+		return "", nil
+	}
+	raw, err := secretfile.Read(tokenPath(c.Database, c.Key))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil // a server of --auth none, or in another folder: its answer says what is missing
+	}
+	return auth.Secret(raw), err
+}
+
+// onThisMachine reports whether a host of a URL is loopback by its name or address.
+func onThisMachine(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// tokenShowCmd prints the token of the server on this machine, for scripts.
+type tokenShowCmd struct {
+	TokenFile string       `help:"File that holds the token; the one that serve has made by default." placeholder:"FILE"`
+	Database  databaseFlag `default:"sqlite:./data/aqueduct.db" help:"The server's database, beside which its token lies. It is not opened."`
+	Key       keyFlag      `embed:""`
+}
+
+// Run implements the command.
+func (c *tokenShowCmd) Run(to output) error {
+	token, err := readToken(cmp.Or(c.TokenFile, tokenPath(c.Database, c.Key)))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(to.out, string(token))
+	return err
+}

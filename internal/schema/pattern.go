@@ -1,0 +1,65 @@
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const (
+	// maxPattern bounds the program of one regular expression, and maxPatterns those of a schema together, in instructions
+	// before repeats are unrolled and after: the engine's time for a string is its length times the program. [a-z]{1,255}
+	// has about 500.
+	maxPattern  = 5_000
+	maxPatterns = 20_000
+)
+
+// pattern is a regular expression whose matching can be priced.
+type pattern struct {
+	*regexp.Regexp
+	size int
+}
+
+// patternCompiler bounds the expressions of one schema. Go's engine does not backtrack, so that size and length bound the
+// time; what it does not know (look-ahead, back references) fails the schema.
+type patternCompiler struct {
+	total   int
+	refused *Error
+}
+
+func (p *patternCompiler) compile(text string) (jsonschema.Regexp, error) {
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		p.refused = &Error{CodePattern, "The schema holds a regular expression that RE2 does not know."}
+		return nil, p.refused
+	}
+	size := programSize(tree)
+	if p.total += size; size > maxPattern || p.total > maxPatterns {
+		p.refused = &Error{CodePattern, fmt.Sprintf("The regular expressions of the schema are larger than %d instructions.", maxPattern)}
+		return nil, p.refused
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	return pattern{re, size}, nil
+}
+
+// programSize estimates the instructions of an expression with its repeats unrolled.
+func programSize(re *syntax.Regexp) int {
+	size := 1
+	if re.Op == syntax.OpLiteral {
+		size = len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		if size += programSize(sub); size > maxPatterns {
+			return maxPatterns + 1
+		}
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(re.Min, re.Max, 1)
+	}
+	return min(size, maxPatterns+1)
+}

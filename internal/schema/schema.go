@@ -1,0 +1,157 @@
+// Package schema checks values against JSON Schemas that agents, users and operators wrote. All of them are hostile until
+// shown otherwise: a schema loads nothing, is bounded before it is compiled, and a value is checked only after the work
+// that the check takes has been counted.
+package schema
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const (
+	// MaxBytes bounds the text of a schema. Schemas of tools in use are a few KiB.
+	MaxBytes = 64 << 10
+	// MaxNodes bounds the schema with every reference followed: a few definitions that each use the next one twice double
+	// with every level.
+	MaxNodes = 10_000
+	// MaxDepth bounds the nesting of a schema's text and of a value. The compiler names each subschema by its whole path,
+	// so that its memory grows with the square of the depth.
+	MaxDepth = 128
+	// MaxValueBytes bounds a value. It is as large as the largest arguments or answer that a person could review.
+	MaxValueBytes = 1 << 20
+	// maxNumber bounds the digits and the exponent of a number: the library computes with exact fractions, and 1e999999999
+	// takes a gigabyte.
+	maxNumber = 1000
+)
+
+// Codes of Error. They are stable.
+const (
+	CodeTooLarge   = "schema_too_large"
+	CodeInvalid    = "schema_invalid"
+	CodeReference  = "schema_reference"
+	CodeTooComplex = "schema_too_complex"
+	CodePattern    = "schema_pattern"
+
+	CodeValueInvalid    = "value_invalid"
+	CodeValueMismatch   = "value_mismatch"
+	CodeValueTooComplex = "value_too_complex"
+)
+
+// Error says why a schema is refused or a value does not fit. Its message holds nothing of either.
+type Error struct{ Code, Message string }
+
+func (e *Error) Error() string { return e.Message }
+
+// OfSchema reports whether the schema is at fault, whatever the value is.
+func (e *Error) OfSchema() bool {
+	switch e.Code {
+	case CodeValueInvalid, CodeValueMismatch, CodeValueTooComplex:
+		return false
+	}
+	return true
+}
+
+// Schema is a JSON Schema. It is compiled when it is first needed, once. The zero length accepts every value.
+type Schema struct {
+	raw  json.RawMessage
+	once sync.Once
+	root *jsonschema.Schema
+	dyn  map[string][]*jsonschema.Schema // what a $dynamicRef of that anchor may lead to
+	err  *Error
+}
+
+// Of is the schema of that text. It does not compile it.
+func Of(raw json.RawMessage) *Schema { return &Schema{raw: raw} }
+
+// Compile says what is wrong with the schema; the error is an *Error.
+func (s *Schema) Compile() error {
+	if len(s.raw) == 0 {
+		return nil
+	}
+	s.once.Do(func() { s.err = s.compile() })
+	if s.err != nil {
+		return s.err
+	}
+	return nil
+}
+
+// base is the address of the schema itself. The domain .invalid exists nowhere (RFC 2606).
+const base = "https://schema.invalid/value.json"
+
+func (s *Schema) compile() *Error {
+	if len(s.raw) > MaxBytes {
+		return &Error{CodeTooLarge, fmt.Sprintf("The schema is larger than %d bytes.", MaxBytes)}
+	}
+	if err := measure(s.raw); err != nil {
+		return &Error{CodeInvalid, "The schema " + err.Error() + "."}
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(s.raw))
+	if err != nil {
+		return &Error{CodeInvalid, "The schema is not JSON."}
+	}
+	if failure := checkDocument(doc); failure != nil {
+		return failure
+	}
+	patterns := patternCompiler{}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(patterns.compile)
+	if err := c.AddResource(base, doc); err != nil {
+		return &Error{CodeInvalid, "It is not a JSON Schema."}
+	}
+	root, err := c.Compile(base)
+	switch {
+	case patterns.refused != nil:
+		return patterns.refused
+	case err != nil:
+		return &Error{CodeInvalid, "It is not a JSON Schema."}
+	}
+	g := graph{expanded: map[*jsonschema.Schema]int{}, dynamic: map[string][]*jsonschema.Schema{}}
+	if failure := g.check(root); failure != nil {
+		return failure
+	}
+	s.root, s.dyn = root, g.dynamic
+	return nil
+}
+
+// noLoader loads nothing. The library's own loader opens any file, devices too.
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) { return nil, &Error{CodeReference, referenceMessage} }
+
+// Check says whether a value fits; the error is an *Error. It takes bounded time and memory, but too much of both to be
+// called while a transaction is open: Verdicts is for that.
+func (s *Schema) Check(value json.RawMessage) error {
+	if len(s.raw) == 0 {
+		return nil
+	}
+	if err := s.Compile(); err != nil {
+		return err
+	}
+	if len(value) > MaxValueBytes {
+		return &Error{CodeValueTooComplex, fmt.Sprintf("The value is larger than %d bytes.", MaxValueBytes)}
+	}
+	if err := measure(value); err != nil {
+		return &Error{CodeValueInvalid, "The value " + err.Error() + "."}
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return &Error{CodeValueInvalid, "The value is not JSON."}
+	}
+	w := work{left: maxWork, dynamic: s.dyn}
+	if !w.count(s.root, v, 1) {
+		return &Error{CodeValueTooComplex, "Checking the value against the schema takes too much work."}
+	}
+	if s.root.Validate(v) != nil {
+		return &Error{CodeValueMismatch, "It does not fit the schema."}
+	}
+	return nil
+}
+
+// key identifies the schema by its text.
+func (s *Schema) key() [sha256.Size]byte { return sha256.Sum256(s.raw) }

@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"path"
+	"strings"
+)
+
+// Arguments that name what runs, as agents spell them: in lower case, without "_" and "-".
+// A rule for "go test *" is about these, whatever the title beside them says.
+var runArguments = map[string]bool{"command": true, "cmd": true, "commandline": true, "shellcommand": true, "script": true, "argv": true}
+
+// runners are the shells that agents wrap a command in, as in ["bash", "-lc", "go test ./..."].
+var runners = map[string]bool{"sh": true, "bash": true, "zsh": true, "dash": true}
+
+// usual is the name of an argument as it is compared.
+func usual(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+}
+
+// stated reports whether the call is described by an agent's own words. Of a tool that we run
+// the name is certain and what the arguments say is what it gets.
+func (c *Call) stated() bool { return c.Kind != "" || c.Title != "" }
+
+// commands are the commands that the arguments name; false when it cannot be known what they
+// name, because they can be read in two ways or have another form.
+func (q *question) commands() (list []string, ok bool) {
+	args, err := q.args.read(q.Args)
+	if err != nil {
+		return nil, false
+	}
+	fields, _ := args.(map[string]any)
+	for name, value := range fields {
+		if !runArguments[usual(name)] || value == nil {
+			continue
+		}
+		command, ok := commandOf(value, fields)
+		if !ok {
+			return nil, false
+		}
+		if command != "" {
+			list = append(list, command)
+		}
+	}
+	return list, true
+}
+
+// commandOf is the command of one argument: a text, with the words of "args" behind it where
+// the command is a program alone, or a list of words.
+func commandOf(value any, fields map[string]any) (string, bool) {
+	switch v := value.(type) {
+	case string:
+		if more, ok := fields["args"].([]any); ok {
+			words, ok := texts(more)
+			return strings.Join(append([]string{v}, words...), " "), ok
+		}
+		return v, true
+	case []any:
+		words, ok := texts(v)
+		if ok && len(words) == 3 && runners[path.Base(words[0])] && (words[1] == "-c" || words[1] == "-lc") {
+			return words[2], true
+		}
+		return strings.Join(words, " "), ok
+	}
+	return "", false
+}
+
+// agrees reports whether all that the arguments name as what runs has a form of the rule. An
+// agent's title and the name it gives a tool are its own words; beside "rm -rf /" they allow
+// nothing.
+func (r *rule) agrees(q *question) bool {
+	if !q.stated() || r.isNamed(q.Tool) {
+		return true
+	}
+	commands, ok := q.commands()
+	for _, command := range commands {
+		ok = ok && plain(command) == command && r.spells(command, true)
+	}
+	return ok
+}
+
+// isNamed reports whether the rule is about this very tool: then it is about whatever command
+// the tool gets. A name with spaces is a command, and is compared with the one that runs.
+func (r *rule) isNamed(tool string) bool {
+	return tool != "" && !strings.ContainsAny(tool, " \t") && r.Tool.has(tool)
+}
+
+// runs reports whether the arguments name a command that the rule is about, which blocks or
+// asks also where title and tool say something else.
+func (r *rule) runs(q *question) bool {
+	commands, _ := q.commands()
+	for _, command := range commands {
+		if r.states(command, "execute") {
+			return true
+		}
+	}
+	return false
+}
+
+// namesCommand reports whether the agent's own words have a command beside them, or something
+// that cannot be read for certain.
+func (q *question) namesCommand() bool {
+	if !q.stated() {
+		return false
+	}
+	commands, ok := q.commands()
+	return len(commands) > 0 || !ok
+}

@@ -1,0 +1,218 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"aqueduct/bridge/audit"
+	"aqueduct/store"
+)
+
+// ErrWiderThanOwn: somebody wanted to give a credential more than their own allows.
+var ErrWiderThanOwn = errors.New("auth: a credential may not have a role that its creator does not have")
+
+// What is done with credentials, in the audit.
+const (
+	auditTokenIssued  = "token.issued"
+	auditTokenRevoked = "token.revoked"
+	auditUserRevoked  = "token.revoked_all"
+	auditKeyCreated   = "service_account.created"
+	auditSessionEnded = "session.ended"
+)
+
+// apiKeyPrefix begins every API key, so that scanners of leaked secrets can know one.
+const apiKeyPrefix = "aqk_"
+
+// managed is whose credentials a Caller may list and revoke: its own; with the role admin or auditor
+// those of the tenant. Whether it may also change them is decided by the route.
+func managed(c Caller) store.Scope {
+	if c.Has(RoleAdmin) || c.Has(RoleAuditor) {
+		return store.Within(c.Principal.Tenant)
+	}
+	return c.Scope()
+}
+
+// scopes are the Scopes a Caller manages, the widest first. An operator manages what belongs to no
+// tenant as well.
+func scopes(c Caller) []store.Scope {
+	in := []store.Scope{managed(c)}
+	if c.Has(RoleOperator) {
+		in = append(in, store.Installation())
+	}
+	return in
+}
+
+// List are the credentials a Caller may see. installation asks for those of no tenant, which an
+// operator sees.
+func (r *Registry) List(ctx context.Context, c Caller, f store.CredentialFilter, installation bool) ([]store.Credential, error) {
+	in := managed(c)
+	if installation {
+		if !c.Has(RoleOperator) {
+			return nil, store.ErrNotFound
+		}
+		in = store.Installation()
+	}
+	return r.store.Credentials(ctx, in, f)
+}
+
+// Keep keeps a credential that was issued by a Caller.
+func (r *Registry) Keep(ctx context.Context, by Caller, c store.Credential) error {
+	c.CreatedBy = by.Principal.User
+	action := auditTokenIssued
+	if c.Kind == store.CredentialAPIKey {
+		action = auditKeyCreated
+	}
+	return r.store.InTx(ctx, func(tx store.Tx) error {
+		kept, err := tx.KeepCredential(ctx, c)
+		if err != nil {
+			return err
+		}
+		if kept.ID != c.ID || !kept.CreatedAt.Equal(c.CreatedAt.Truncate(time.Millisecond)) && c.Kind == store.CredentialAPIKey {
+			return store.ErrConflict
+		}
+		return record(ctx, tx, by.Principal, action, c.ID, struct {
+			Kind  string   `json:"kind"`
+			User  string   `json:"user,omitempty"`
+			Name  string   `json:"name,omitempty"`
+			Roles []string `json:"roles,omitempty"`
+		}{string(c.Kind), c.User, c.Name, c.Roles})
+	})
+}
+
+func record(ctx context.Context, tx store.Tx, who store.Principal, action, id string, details any) error {
+	return audit.Append(ctx, tx, who, action, audit.OfToken(id), details)
+}
+
+// Revoke revokes one credential; store.ErrNotFound when the Caller sees none of that id. To revoke
+// one that is revoked changes nothing.
+func (r *Registry) Revoke(ctx context.Context, by Caller, id string) error {
+	for _, in := range scopes(by) {
+		known, err := r.store.Credential(ctx, in, id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !by.Has(RoleAdmin) && !by.Has(RoleOperator) && known.User != by.Principal.User {
+			return store.ErrNotFound // an auditor sees it and changes nothing
+		}
+		action := auditTokenRevoked
+		err = r.store.InTx(ctx, func(tx store.Tx) error {
+			revoked, err := tx.RevokeCredential(ctx, in, id, by.Principal.User, time.Now())
+			if err != nil || !revoked {
+				return err
+			}
+			return record(ctx, tx, by.Principal, action, id, struct {
+				Kind string `json:"kind"`
+				User string `json:"user,omitempty"`
+				Name string `json:"name,omitempty"`
+			}{string(known.Kind), known.User, known.Name})
+		})
+		if err == nil {
+			r.forget(ctx)
+		}
+		return err
+	}
+	return store.ErrNotFound
+}
+
+// RevokeAll revokes every credential of one user of the Caller's tenant, and says how many were
+// live. A Caller without the role admin may name itself alone.
+func (r *Registry) RevokeAll(ctx context.Context, by Caller, user string) (n int64, err error) {
+	if user == "" || !by.Has(RoleAdmin) && user != by.Principal.User {
+		return 0, store.ErrNotFound
+	}
+	err = r.store.InTx(ctx, func(tx store.Tx) (err error) {
+		if n, err = tx.RevokeCredentials(ctx, by.Principal.Tenant, user, by.Principal.User, time.Now()); err != nil {
+			return err
+		}
+		return record(ctx, tx, by.Principal, auditUserRevoked, user, struct {
+			User string `json:"user"`
+			Live int64  `json:"live"`
+		}{user, n})
+	})
+	if err == nil {
+		r.forget(ctx)
+	}
+	return n, err
+}
+
+// ServiceAccount is what an API key is created for.
+type ServiceAccount struct {
+	Name  string
+	Roles []string
+	Until time.Time // zero: until it is revoked
+}
+
+// CreateKey creates the API key of a service account in the Caller's tenant. The key is returned
+// once and kept nowhere.
+func (r *Registry) CreateKey(ctx context.Context, by Caller, s ServiceAccount) (store.Credential, Secret, error) {
+	if err := Narrower(by, s.Roles); err != nil {
+		return store.Credential{}, "", err
+	}
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // it never fails
+	c := store.Credential{
+		ID: newID(), Kind: store.CredentialAPIKey, Tenant: by.Principal.Tenant, User: servicePrefix + s.Name, Name: s.Name,
+		Roles: slices.Compact(slices.Sorted(slices.Values(s.Roles))), CreatedAt: time.Now().Truncate(time.Millisecond), ExpiresAt: s.Until,
+	}
+	text := hex.EncodeToString(secret)
+	c.Hash = hashOf(text)
+	if err := r.Keep(ctx, by, c); err != nil {
+		return store.Credential{}, "", err
+	}
+	c.CreatedBy = by.Principal.User
+	return c, Secret(apiKeyPrefix + c.ID + "_" + text), nil
+}
+
+// Narrower refuses roles that a Caller may not give: those it does not have, and that of an operator,
+// which no credential of a tenant carries.
+func Narrower(by Caller, roles []string) error {
+	for _, role := range roles {
+		if role == RoleOperator || !by.Has(role) {
+			return fmt.Errorf("%w: %s", ErrWiderThanOwn, role)
+		}
+	}
+	return nil
+}
+
+// hashOf is what is kept of a key's secret. It has 256 bits of chance, so that one fast hash is enough.
+func hashOf(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// IsAPIKey reports whether a token has the form of an API key.
+func IsAPIKey(token string) bool { return strings.HasPrefix(token, apiKeyPrefix) }
+
+// apiKey is the Caller of an API key.
+func (r *Registry) apiKey(ctx context.Context, token string, fresh bool) (Caller, error) {
+	id, secret, ok := strings.Cut(strings.TrimPrefix(token, apiKeyPrefix), "_")
+	if !ok || len(id) != 36 || len(secret) != 64 {
+		return Caller{}, ErrTokenInvalid
+	}
+	c, err := r.key(ctx, id, fresh)
+	if err != nil {
+		return Caller{}, err
+	}
+	now := time.Now()
+	switch {
+	case c.Kind != store.CredentialAPIKey || !equal(c.Hash, hashOf(secret)):
+		return Caller{}, ErrTokenInvalid
+	case !c.RevokedAt.IsZero():
+		return Caller{}, ErrTokenRevoked
+	case !c.Live(now):
+		return Caller{}, ErrTokenExpired
+	}
+	return Caller{
+		Kind: KindService, Until: c.ExpiresAt, Credential: c, Principal: store.Principal{Tenant: c.Tenant, User: c.User, Roles: c.Roles},
+	}, nil
+}

@@ -1,0 +1,29 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// forwardedBy names a header of the request that only a proxy adds; "" when there is none.
+// Without tokens the loopback listener is the whole boundary. A proxy on this machine passes the
+// requests of other machines on to it, and these headers are the only sign of that.
+func forwardedBy(h http.Header) string {
+	for _, name := range []string{"Forwarded", "Via", "X-Real-Ip"} {
+		if _, ok := h[name]; ok {
+			return name
+		}
+	}
+	for name := range h {
+		if strings.HasPrefix(name, "X-Forwarded-") {
+			return name
+		}
+	}
+	return ""
+}
+
+func forwardedAdvice(header string) string {
+	return fmt.Sprintf("The request came through a proxy (it has the header %s), and this server asks for no token (--auth none), "+
+		"which is for programs on its own machine that call it directly. Start it without --auth none, and send the token; or call it without the proxy.", header)
+}
