@@ -52,6 +52,7 @@ type house struct {
 	log     *eventlog.Log
 	agents  *bridge.Directory
 	bridge  *bridge.Sessions
+	tools   *tools.Service
 	rules   *policy.Holder // nil without a policy
 }
 
@@ -118,7 +119,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 		Store: st, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
 		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules, Hints: h.hints, PublicURL: p.public, Audit: entries,
 	})
-	h.bridge = sessions
+	h.bridge, h.tools = sessions, called
 	if p.auth == nil {
 		p.auth = auth.None()
 	}

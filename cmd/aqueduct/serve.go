@@ -51,6 +51,7 @@ type serveCmd struct {
 	Notify       notifyFlags   `embed:""`
 	Limits       limitFlags    `embed:""`
 	Audit        auditFlags    `embed:""`
+	AgentSecrets agentSecrets  `embed:""`
 }
 
 // Run serves until ctx ends.
@@ -237,7 +238,11 @@ func (s *serveCmd) agents(upstream *stage) (*bridge.Directory, error) {
 		}
 		given = append(given[:len(given):len(given)], demo)
 	}
-	return addAgents(upstream, given, s.OpenAIAgent, s.BaseURL, s.Limits.agent())
+	secrets, err := s.AgentSecrets.load(given)
+	if err != nil {
+		return nil, err
+	}
+	return addAgents(upstream, given, s.OpenAIAgent, secrets, s.BaseURL, s.Limits.agent())
 }
 
 // why tells a wish to stop from a reason to.
