@@ -15,12 +15,12 @@ COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certifica
 COPY --from=build --chown=65532:65532 /src/out/data /data
 USER 65532:65532
 WORKDIR /data
-# Off loopback Aqueduct wants a bearer token. Mount it as a file:
-#   docker run -p 8080:8080 -v aqueduct:/data -v ./token:/run/secrets/token:ro aqueduct
+# The token is made at the first start, in /data/token, and the log has a link that signs the page in once:
+#   docker run --name aqueduct -p 127.0.0.1:8080:8080 -v aqueduct:/data aqueduct
+#   docker exec aqueduct /aqueduct token show
+# One of your own: AQUEDUCT_TOKEN_FILE names a file that its user 65532 alone can read (mode 0400).
 ENV AQUEDUCT_LISTEN=0.0.0.0:8080 \
-    AQUEDUCT_DATABASE=sqlite:/data/aqueduct.db \
-    AQUEDUCT_AUTH=token \
-    AQUEDUCT_TOKEN_FILE=/run/secrets/token
+    AQUEDUCT_DATABASE=sqlite:/data/aqueduct.db
 VOLUME /data
 EXPOSE 8080
 ENTRYPOINT ["/aqueduct"]

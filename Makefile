@@ -23,7 +23,7 @@ AQUEDUCT_CHAOS ?= 10m
 AQUEDUCT_FUZZ_STREAMS ?= 20000
 
 .PHONY: help build run test test-go test-faults test-judges test-agents test-sdk lint fuzz soak bench clean \
-	setup setup-postgres setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit
+	setup setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -47,8 +47,8 @@ test-faults: setup-postgres ## the program killed, frozen, cut off and misled
 	go test -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 # Two packages at a time: most of what they do is to wait for a page. What they time is a ratio, or a page's own work.
-test-judges: setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
-	go test -p 2 -count=1 -timeout 20m -v ./test/judges ./test/chats ./test/agents ./test/goclients ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+test-judges: setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
+	go test -p 2 -count=1 -timeout 20m -v ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat
 	go test -count=1 -timeout 10m -v ./test/agents | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
@@ -76,7 +76,7 @@ bench: setup-postgres ## what keeping everything costs against a bare relay, the
 	go test -run '^$$' -bench 'Flood|ACP|Size' -benchtime 1x -timeout 30m -v ./test/bench
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /test/)
 
-setup: setup-postgres setup-chromium setup-proxies setup-judges setup-agents setup-tdesign setup-chats setup-copilotkit ## install what the tests need and is missing
+setup: setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit ## install what the tests need and is missing
 
 setup-postgres: ## a PostgreSQL server, and a pooler before it
 	@scripts/need-postgres
@@ -91,6 +91,9 @@ setup-proxies: ## nginx and Caddy
 
 setup-judges: ## the npm packages of test/judges
 	@scripts/need-npm test/judges
+
+setup-oidc: ## the npm packages of test/oidc: an OpenID provider
+	@scripts/need-npm test/oidc
 
 setup-agents: ## the npm packages of test/agents: real ACP agents
 	@scripts/need-npm test/agents

@@ -61,6 +61,7 @@ func allowed() map[string][]string {
 		"test/faults":                      {},
 		"test/goclients":                   {},
 		"test/judges":                      {},
+		"test/oidc":                        {},
 		"test/program":                     {},
 		"test/proxies":                     {},
 		"test/sdk":                         {},

@@ -12,8 +12,10 @@ import (
 // ask is a permission request that waits for an answer. Its key says all that is needed to
 // answer it, so that it can be answered after a restart too.
 type ask struct {
-	key   askKey
-	since time.Time
+	key askKey
+	// fingerprint is of what was asked last under the key: the answer to anything asked before must not reach the agent.
+	fingerprint string
+	since       time.Time
 }
 
 // askKey makes a request's id unique: agents count theirs anew at every start, old proxies
@@ -53,7 +55,7 @@ func (t *tunnel) asked(q *fromacp.Question) *bridge.Question {
 		k.Sender, k.Life = t.g.epoch, t.life
 	}
 	out.UpstreamID = k.String()
-	t.asks[out.UpstreamID] = &ask{key: k, since: time.Now()}
+	t.asks[out.UpstreamID] = &ask{key: k, fingerprint: out.Fingerprint(), since: time.Now()}
 	return out
 }
 
@@ -107,6 +109,10 @@ func (t *tunnel) answer(a bridge.Answer) error {
 		return bridge.ErrCannotResume
 	}
 	t.mu.Lock()
+	if open := t.asks[a.UpstreamID]; open != nil && a.Fingerprint != "" && open.fingerprint != a.Fingerprint {
+		t.mu.Unlock()
+		return nil // the agent asks something else under this id since
+	}
 	delete(t.asks, a.UpstreamID)
 	t.mu.Unlock()
 	if k.Input {

@@ -280,3 +280,43 @@ func TestRegisteredProxyIsKept(t *testing.T) {
 		}
 	})
 }
+
+// TestS14RevokedProxyLink: the link of a token that is revoked ends as if it had been refused, and another one is refused; the
+// link of another proxy stays.
+func TestS14RevokedProxyLink(t *testing.T) {
+	inHouse(t, plan{revoke: true}, func(h *house) {
+		revoked, other := oldProxy(h, "p1").link(), oldProxy(h, "p2").link()
+		rows, err := h.store.Credentials(h.t.Context(), store.Installation(), store.CredentialFilter{Kind: store.CredentialProxy})
+		h.must(err)
+		var id string
+		for _, row := range rows {
+			if row.Name == "p1" {
+				id = row.ID
+			}
+		}
+		if len(rows) != 2 || id == "" {
+			t.Fatalf("%+v", rows)
+		}
+		began := time.Now()
+		h.must(h.store.InTx(h.t.Context(), func(tx store.Tx) error { // as another replica does it
+			_, err := tx.RevokeCredential(h.t.Context(), store.Installation(), id, "ops", time.Now())
+			return err
+		}))
+		if code := closeCode(<-revoked.bye); code != websocket.ClosePolicyViolation {
+			t.Errorf("closed with %d", code)
+		}
+		t.Logf("the link ended %.1f s after the revocation", time.Since(began).Seconds())
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("the link ended after %s", took)
+		}
+		h.pass(time.Minute)
+		select {
+		case err := <-other.bye:
+			t.Errorf("another proxy's link ended: %v", err)
+		default:
+		}
+		if h.online() != 1 {
+			t.Errorf("%d proxies are linked", h.online())
+		}
+	})
+}

@@ -18,8 +18,10 @@ import (
 type Config struct {
 	// Authenticate tells which proxy a request's token is for.
 	Authenticate func(*http.Request) (Identity, error)
-	Registry     *proxies.Registry
-	Directory    *bridge.Directory
+	// Watch ends the context when the credential is revoked; release must be called. nil watches nothing.
+	Watch     func(ctx context.Context, credentialID string) (watched context.Context, release func())
+	Registry  *proxies.Registry
+	Directory *bridge.Directory
 	// Spoke tells the bridge that an agent, by its instance (bridge.Call), says something that no Turn reads.
 	Spoke func(ctx context.Context, instanceID string) error
 	// Note keeps Records; kept is called after the commit.
@@ -41,6 +43,8 @@ type Identity struct {
 	ProxyID string
 	AgentID string // "" when it does not say; the proxy's id then
 	Name    string
+	// CredentialID names the token for Config.Watch; "" for one that cannot be revoked.
+	CredentialID string
 }
 
 // AgentConfig is what a proxy is told about one Agent.

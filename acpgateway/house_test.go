@@ -46,16 +46,18 @@ type plan struct {
 	bridge bridge.Limits
 
 	baseURL string
+	revoke  bool // tokens of proxies are kept and can be revoked
 }
 
 // house is a whole bridge with a gateway over a real database, in a bubble: time passes when
 // everybody waits for it.
 type house struct {
-	t    *testing.T
-	plan plan
-	path string
-	keys *auth.Keys
-	who  store.Principal
+	t           *testing.T
+	plan        plan
+	path        string
+	keys        *auth.Keys
+	revocations *auth.Registry // nil: tokens cannot be revoked
+	who         store.Principal
 
 	net      *network
 	store    store.Store
@@ -116,8 +118,13 @@ func (h *house) start() {
 		Store: st, Log: h.log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
 		Limits: h.plan.bridge, Policy: policy.NewHolder(policy.Default()),
 	})
+	var watch func(ctx context.Context, id string) (context.Context, func())
+	if h.plan.revoke {
+		h.revocations = auth.NewRegistry(st, logger)
+		watch = h.revocations.Watch
+	}
 	h.gateway = acpgateway.New(acpgateway.Config{
-		Authenticate: h.authenticate, Registry: proxies.New(st), Directory: agents, Spoke: h.sessions.Spoke, Note: h.log.Note,
+		Authenticate: h.authenticate, Watch: watch, Registry: proxies.New(st), Directory: agents, Spoke: h.sessions.Spoke, Note: h.log.Note,
 		Stalled: h.log.Stalled, Hints: h.hub, Agents: h.plan.agents, BaseURL: h.plan.baseURL, Limits: h.plan.limits, Logger: logger, Meter: h.meter(),
 	})
 	web := &http.Server{Handler: h.gateway, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
@@ -128,6 +135,9 @@ func (h *house) start() {
 	ground.Go(func() { _ = h.log.Run(ctx) })
 	ground.Go(func() { _ = bell.Run(ctx) })
 	ground.Go(func() { _ = h.hub.Run(ctx) })
+	if h.revocations != nil {
+		ground.Go(func() { _ = h.revocations.Run(ctx) })
+	}
 	synctest.Wait() // the gateway knows its proxies
 	driving.Go(func() { h.must(h.sessions.Run(driven)) })
 	edge.Go(func() { _ = web.Serve(h.net) })
@@ -160,8 +170,11 @@ func (h *house) must(err error) {
 }
 
 func (h *house) authenticate(r *http.Request) (acpgateway.Identity, error) {
-	c, err := h.keys.Proxy(r)
-	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name}, err
+	c, credential, err := h.keys.ProxyCredential(r)
+	if err == nil && h.revocations != nil {
+		err = h.revocations.Admit(r.Context(), credential)
+	}
+	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name, CredentialID: credential.ID}, err
 }
 
 func (h *house) meter() acpgateway.Meter {

@@ -63,7 +63,27 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		sayGoodbye(conn, closeRefused, "Unauthorized")
 		return
 	}
+	ctx, stop := g.untilRevoked(ctx, who)
+	defer stop()
 	g.serve(ctx, &link{g: g, conn: conn, who: who, acks: make(map[string]int64), bell: make(chan struct{}, 1), signs: make(chan struct{}, 1)})
+}
+
+// untilRevoked ends the context when the proxy's token is revoked, as if it had been refused.
+func (g *Gateway) untilRevoked(ctx context.Context, who Identity) (context.Context, func()) {
+	if g.cfg.Watch == nil || who.CredentialID == "" {
+		return ctx, func() {}
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	watched, release := g.cfg.Watch(context.WithoutCancel(ctx), who.CredentialID)
+	stop := context.AfterFunc(watched, func() {
+		g.refuse(refusedToken)
+		end(&goodbye{closeRefused, "Unauthorized"})
+	})
+	return ctx, func() {
+		stop()
+		release()
+		end(nil)
+	}
 }
 
 func sayGoodbye(conn *websocket.Conn, code int, text string) {

@@ -151,9 +151,12 @@ type Option struct {
 // Answer is what the Agent hears to a Question.
 type Answer struct {
 	UpstreamID string
-	Kind       QuestionKind
-	Status     string // resolved or cancelled, as AG-UI's resume has it
-	Payload    json.RawMessage
+	// Fingerprint is the answered Question's. An upstream that has since asked something else under the same id must
+	// not pass the answer on.
+	Fingerprint string
+	Kind        QuestionKind
+	Status      string // resolved or cancelled, as AG-UI's resume has it
+	Payload     json.RawMessage
 }
 
 // End is the upstream's last word.

@@ -8,6 +8,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/inbox"
+	"aqueduct/internal/schema"
 	"aqueduct/store"
 )
 
@@ -57,7 +58,7 @@ func (in *intake) echoes(a inbox.Answer, q inbox.Question, err error) bool {
 // only open one, and may only reject it: TDesign pages lose ids.
 func (in *intake) questionFor(ctx context.Context, a inbox.Answer) (inbox.Question, error) {
 	if a.QuestionID != "" {
-		q, err := inbox.Load(ctx, in.tx, store.As(in.req.Principal), a.QuestionID)
+		q, err := inbox.Load(ctx, in.tx, in.scope(), a.QuestionID)
 		if err == nil && q.Call.SessionID != in.session.ID {
 			err = store.ErrNotFound
 		}
@@ -75,6 +76,9 @@ func (in *intake) questionFor(ctx context.Context, a inbox.Answer) (inbox.Questi
 
 // takeAnswers settles what the request answers and reserves the Run that follows.
 func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
+	if err := in.checked(ctx); err != nil {
+		return Reply{}, false, err
+	}
 	for _, g := range in.answers {
 		if err := in.settle(ctx, g); err != nil {
 			return Reply{}, false, err
@@ -117,11 +121,25 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 	return reply, true, nil
 }
 
+// checked ends the transaction if any answer has yet to be checked against its schema. It looks at all of them, so that
+// many answers cost one further transaction and not one each.
+func (in *intake) checked(ctx context.Context) (deferred error) {
+	for _, g := range in.answers {
+		if _, err := inbox.Read(ctx, g.question, g.answer); schema.Deferred(err) {
+			deferred = err
+		}
+	}
+	return deferred
+}
+
 // settle applies one answer. One that is unclear leaves its Question open and says so.
 func (in *intake) settle(ctx context.Context, g given) error {
-	d, err := inbox.Read(g.question, g.answer)
+	d, err := inbox.Read(ctx, g.question, g.answer)
 	if g.answer.QuestionID == "" && err == nil && d.Status == store.ApprovalApproved && d.Option.ID != "" && !namesQuestion(g) {
 		err = &inbox.Unclear{Code: inbox.InvalidAnswer, Message: "an answer that names no question may only reject"}
+	}
+	if err == nil {
+		err = in.mayAnswer(g.question)
 	}
 	var unclear *inbox.Unclear
 	if errors.As(err, &unclear) {

@@ -54,6 +54,12 @@ func (t *turn) askPerson(ctx context.Context, q *Question, v policy.Verdict) err
 	if failure != nil {
 		return failure
 	}
+	if bad := badSchema(q); bad != nil {
+		return t.refuseQuestion(ctx, row, approval, bad)
+	}
+	if err := t.mayAsk(ctx); err != nil {
+		return err
+	}
 	moves := []store.Move{store.InsertToolCall{ToolCall: row}}
 	pause := store.TurnPausedTool
 	var records []store.Record
@@ -72,7 +78,8 @@ func (t *turn) askPerson(ctx context.Context, q *Question, v policy.Verdict) err
 	if err := t.keep(ctx, records, moves...); err != nil {
 		return err
 	}
-	t.row.Status = pause
+	t.row.Status, t.called = pause, true
+	t.asks.added(q.UpstreamID)
 	t.s.m.cfg.Notices.Kept()
 	t.s.m.deadlines.Arm(row.ID, time.Until(row.ExpiresAt))
 	t.toShow()
@@ -92,8 +99,9 @@ func (t *turn) toShow() {
 
 // askedBefore reports whether an upstream repeats a Question, as it may after a restart.
 // One that has been answered already is answered again, the same way: it has not heard.
+// The same id with other content is another Question: an answer to the first must not let it through.
 func (t *turn) askedBefore(ctx context.Context, q *Question) (bool, error) {
-	if q.UpstreamID == "" {
+	if q.UpstreamID == "" || t.asks.isNew(q.UpstreamID) {
 		return false, nil
 	}
 	all, err := t.questions(ctx)
@@ -103,6 +111,8 @@ func (t *turn) askedBefore(ctx context.Context, q *Question) (bool, error) {
 	for _, known := range slices.Backward(all) {
 		switch {
 		case known.Call.UpstreamID != q.UpstreamID:
+		case known.Fingerprint() != q.Fingerprint():
+			return false, t.replace(ctx, known, q)
 		case known.Open(), known.Call.DeliveredAt.IsZero():
 			return true, nil
 		case t.marker == nil: // repeats nothing, so it asks again
@@ -179,7 +189,7 @@ func (t *turn) questionRows(q *Question, v policy.Verdict) (store.ToolCall, stor
 		Tool: plainName(q.tool()), ToolKind: q.ToolKind, Title: plainTitle(q.Title), Args: args, ArgsSHA256: hashOf(args), Options: options,
 		ResponseSchema: q.ResponseSchema, Risk: cmp.Or(q.Risk, string(v.Risk)), CreatedAt: now, ExpiresAt: row.ExpiresAt,
 	}
-	inbox.SetTerms(&approval, v.Terms, t.s.row.User)
+	inbox.SetTerms(&approval, v.Terms, t.row.Prompter(t.s.row))
 	return row, approval, nil
 }
 

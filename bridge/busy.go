@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/inbox"
+	"aqueduct/internal/schema"
 	"aqueduct/store"
 )
 
@@ -128,11 +129,14 @@ type taking struct {
 	settled []inbox.Settled
 }
 
-func (k *taking) try(ctx context.Context) error {
+// try makes one attempt. Answers are checked against their schemas between two transactions.
+func (k *taking) try(ctx context.Context) error { return schema.Outside(ctx, k.tryChecked) }
+
+func (k *taking) tryChecked(ctx context.Context) error {
 	take := func(tx store.Tx) (err error) {
 		in := intake{s: k.s, tx: tx, req: k.req, last: k.last}
 		k.reply, k.rung, err = in.take(ctx)
-		k.settled, k.session = in.settled, in.session.ID
+		k.settled, k.session, k.reply.Access = in.settled, in.session.ID, in.access
 		return err
 	}
 	err := k.s.cfg.Store.InTx(ctx, take)

@@ -21,11 +21,16 @@ const lastWordsWait = 250 * time.Millisecond
 // Cancel asks for the end of the Turn a Run belongs to. It takes our run id or the
 // client's. A Turn that is over stays as it is.
 func (s *Sessions) Cancel(ctx context.Context, who store.Principal, runID string) (store.Run, error) {
-	run, err := s.cfg.Store.FindRun(ctx, store.As(who), runID)
+	return s.CancelWithin(ctx, store.As(who), who, runID)
+}
+
+// CancelWithin is Cancel of a Run that the Scope sees, one of a thread that is shared for instance.
+func (s *Sessions) CancelWithin(ctx context.Context, in store.Scope, who store.Principal, runID string) (store.Run, error) {
+	run, err := s.cfg.Store.FindRun(ctx, in, runID)
 	if err != nil {
 		return store.Run{}, err
 	}
-	turn, err := s.cfg.Store.Turn(ctx, store.As(who), run.TurnID)
+	turn, err := s.cfg.Store.Turn(ctx, in, run.TurnID)
 	if err != nil || turn.Status.Terminal() {
 		return run, err
 	}

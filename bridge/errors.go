@@ -13,6 +13,9 @@ const (
 	CodeStateInvalid     = "invalid_state"
 	CodeStateTooLarge    = "state_too_large"
 	CodeRunTooLarge      = "run_too_large"
+	CodeThreadTooLarge   = "thread_too_large"
+	CodeTenantTooLarge   = "tenant_too_large"
+	CodeTooManyQuestions = "too_many_questions"
 	CodeInternal         = "internal_error"
 	CodeOwnerUnavailable = "owner_unavailable"
 )
@@ -54,9 +57,12 @@ const (
 	RefusedInvalidID      = "invalid_id"
 	RefusedDecided        = "already_decided"
 	RefusedForbiddenAgent = "agent_forbidden"
+	RefusedNotShared      = "share_forbidden"
+	RefusedTooManyShares  = "too_many_shares"
 	RefusedDispatched     = "already_dispatched"
 	RefusedDelivered      = "already_delivered"
 	RefusedUnknownOption  = "unknown_option"
 	RefusedInvalidAnswer  = "invalid_answer"
 	RefusedTooManyStreams = "too_many_streams"
+	RefusedTooManyTurns   = "too_many_turns"
 )

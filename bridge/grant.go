@@ -180,7 +180,7 @@ func (s *Sessions) tellDelegate(ctx context.Context, tx store.Tx, a store.Approv
 // Audit lists what was done, oldest first, as far as the caller may know.
 func (s *Sessions) Audit(ctx context.Context, who store.Principal, after int64, limit int) ([]store.AuditEntry, error) {
 	in := store.As(who)
-	if who.Has(store.RoleAdmin) {
+	if who.Has(store.RoleAdmin) || who.Has(store.RoleAuditor) {
 		in = store.Within(who.Tenant)
 	}
 	return s.cfg.Store.Audit(ctx, in, after, limit)

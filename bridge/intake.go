@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"aqueduct/agui"
 	"aqueduct/bridge/inbox"
@@ -16,6 +17,11 @@ import (
 func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 	if err := req.check(); err != nil {
 		return Reply{}, err
+	}
+	if req.prompts() {
+		if err := s.mayPrompt(ctx, req.Principal); err != nil {
+			return Reply{}, err
+		}
 	}
 	k := taking{s: s, req: req}
 	err := k.patiently(ctx)
@@ -30,6 +36,11 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 		s.cfg.Bell.Ring(reply.Session.ID)
 	}
 	return reply, nil
+}
+
+// prompts reports whether the request can begin a Turn.
+func (req *ChatRequest) prompts() bool {
+	return !req.JoinOnly && len(req.Answers) == 0 && slices.ContainsFunc(req.Messages, func(m agui.Message) bool { return m.Role == agui.RoleUser })
 }
 
 func (req *ChatRequest) check() error {
@@ -64,9 +75,10 @@ type intake struct {
 	profile   []byte
 	queued    store.Turn // by this request
 	known     map[string]bool
-	branch    *branch  // nil: the newest Turn is continued
-	under     underway // when there is something to be started
-	last      bool     // there is no more waiting for tails to leave
+	branch    *branch       // nil: the newest Turn is continued
+	under     underway      // when there is something to be started
+	last      bool          // there is no more waiting for tails to leave
+	access    *store.Access // what the caller may do with a Session of others; nil for its own
 }
 
 // given is an Answer and the Question it is meant for.
@@ -90,6 +102,9 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 		return Reply{}, false, err
 	}
 	v := in.verdict()
+	if err := in.mayTake(v); err != nil {
+		return Reply{Session: in.session}, false, err
+	}
 	if !in.last && (v == refuseBusy || v == takeJoin && in.branch != nil && in.under.tailed) {
 		return Reply{}, false, errTailed
 	}
@@ -148,7 +163,8 @@ func (in *intake) load(ctx context.Context) error {
 }
 
 // findSession finds the thread by its id or, for an answer that names none, by the
-// Question. A thread of somebody else is as good as none.
+// Question. A thread of somebody else that is not shared with the caller is as good as none; one that is goes by our
+// own id, because a client's id may be that of a thread of the caller's as well.
 func (in *intake) findSession(ctx context.Context) error {
 	who := store.As(in.req.Principal)
 	id := ""
@@ -157,7 +173,11 @@ func (in *intake) findSession(ctx context.Context) error {
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		id = found.ID
+		if id = found.ID; id == "" {
+			if id, err = in.sharedSession(ctx, store.AccessBy{SessionID: in.req.ThreadID}); err != nil {
+				return err
+			}
+		}
 	}
 	for _, a := range in.req.Answers {
 		if id != "" || a.QuestionID == "" {
@@ -167,12 +187,16 @@ func (in *intake) findSession(ctx context.Context) error {
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		id = call.SessionID
+		if id = call.SessionID; id == "" {
+			if id, err = in.sharedSession(ctx, store.AccessBy{ToolCallID: a.QuestionID}); err != nil {
+				return err
+			}
+		}
 	}
 	if id == "" {
 		return nil
 	}
-	session, err := in.tx.LockSession(ctx, who, id)
+	session, err := in.tx.LockSession(ctx, in.scope(), id)
 	in.session, in.exists = session, err == nil
 	return err
 }

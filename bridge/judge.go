@@ -27,7 +27,7 @@ func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done b
 	}
 	j := judged{q: q, call: policy.Call{
 		AgentID: t.row.AgentID, Session: t.s.id, Tool: q.tool(), Kind: q.ToolKind, Title: q.Title, Args: compact(q.Args), Folder: q.Folder,
-		By: inbox.Prompter(t.s.row, t.row.Roles),
+		By: inbox.Prompter(t.s.row, t.row),
 	}}
 	if v, err = t.verdict(ctx, j.call); err != nil {
 		return v, false, err
@@ -57,7 +57,7 @@ func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done b
 // verdict is the policy's. A Grant that makes it an allow is used, once, before it counts.
 func (t *turn) verdict(ctx context.Context, call policy.Call) (policy.Verdict, error) {
 	now, cfg := time.Now(), t.s.m.cfg
-	grants, err := inbox.Grants(ctx, cfg.Store, answering(t.s.row, t.row), now)
+	grants, err := inbox.Grants(ctx, cfg.Store, answering(t.s.row, t.row), t.row.Prompter(t.s.row), now)
 	if err != nil {
 		return policy.Verdict{}, err
 	}
@@ -100,7 +100,7 @@ func (j judged) answer() (Answer, bool) {
 			options = append(options, inbox.Option(o))
 		}
 	}
-	a := Answer{UpstreamID: j.q.UpstreamID, Kind: AskPermission, Status: "resolved"}
+	a := Answer{UpstreamID: j.q.UpstreamID, Fingerprint: j.q.Fingerprint(), Kind: AskPermission, Status: "resolved"}
 	switch j.verdict.Action {
 	case policy.Allow:
 		var ok bool

@@ -30,13 +30,6 @@ func TestAnEventTooLargeInAnyMemberStaysLegal(t *testing.T) {
 			[]bridge.Output{{End: &bridge.End{Usage: []agui.TokenUsage{{Model: huge}}, Result: []byte(`"` + huge + `"`)}}},
 			"RUN_STARTED RUN_FINISHED",
 		},
-		"response schema": {
-			[]bridge.Output{
-				{Question: &bridge.Question{UpstreamID: "q", Kind: bridge.AskInput, ResponseSchema: []byte(`{"title":"` + huge + `"}`)}},
-				{End: &bridge.End{Pending: []string{"q"}}},
-			},
-			"RUN_STARTED TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END RUN_FINISHED",
-		},
 		"tool name": {call, "RUN_STARTED TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END RUN_FINISHED"},
 		"step name": {
 			[]bridge.Output{{Event: &agui.StepStarted{StepName: huge}}, {Event: &agui.StepFinished{StepName: huge}}, done()},

@@ -85,6 +85,7 @@ func (in *intake) queueTurn(ctx context.Context, externalID string) (run store.R
 	turn := store.Turn{
 		ID: run.ID, SessionID: in.session.ID, AgentID: agent, Status: store.TurnQueued, CreatedAt: now,
 		Roles:        mustJSON(in.req.Principal.Roles),
+		PromptedBy:   in.promptedBy(),
 		Input:        mustJSON(turnInput{Context: in.req.Context, Props: in.req.Props, Queued: in.active != nil}),
 		BranchedFrom: in.branch.branchedFrom(),
 		Traced:       true, Traceparent: span.Traceparent(), Tracestate: span.State,

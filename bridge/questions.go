@@ -178,6 +178,9 @@ func (t *turn) questions(ctx context.Context) (all []inbox.Question, err error) 
 		return err
 	})
 	t.called, t.waits = len(all) > 0, slices.Clone(all)
+	if err == nil {
+		t.asks.seen(all)
+	}
 	for _, q := range all {
 		if q.Call.Kind == store.KindServer {
 			t.know(q.Call)

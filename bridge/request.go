@@ -104,6 +104,8 @@ type Reply struct {
 	Notes   []agui.Event
 
 	answering bool // the request answered something
+	// Access is what the caller may do with the Session, where it is somebody else's; nil for its own.
+	Access *store.Access
 
 	// CallNames are the names of the Turn's tool calls so far, by id, for a dialect that
 	// repeats them on results; only TDesign does.

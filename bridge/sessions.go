@@ -51,6 +51,7 @@ type Meter struct {
 	// TurnEnded hears how a Turn ended, how long it took since its prompt, and how much of that no Question was open.
 	TurnEnded func(status string, took, active time.Duration)
 	Settled   func(inbox.Question) // a Question was, by whoever or whatever
+	Limited   func(limit string)   // a limit refused something: turns, questions, bytes
 	Stranded  func()               // a Turn had to be ended that nothing moved any more
 }
 
@@ -64,6 +65,8 @@ type Sessions struct {
 	inbox     *inbox.Feed
 	tails     *tails
 	threads   *threadHints
+	questions *userCount // open ones, by user
+	turns     *userCount // under way, by user
 
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
@@ -89,6 +92,10 @@ func New(cfg Config) *Sessions {
 		cfg: cfg, deadlines: inbox.NewDeadlines(),
 		active: make(map[string]*session), leaving: make(map[string]bool),
 	}
+	s.questions = newUserCount(cfg.Limits.QuestionsPerUser, func(ctx context.Context, in store.Scope, most int) (int, error) {
+		return cfg.Store.CountWaiting(ctx, in, "", most)
+	})
+	s.turns = newUserCount(cfg.Limits.TurnsPerUser, cfg.Store.CountActiveTurns)
 	s.tails = newTails(cfg.Replica)
 	s.tails.start, s.tails.write = s.outlive, s.stateTail
 	s.pasts = newTranscripts(cfg.Store, historyBudget)
@@ -229,7 +236,7 @@ func (s *Sessions) retire(a *session) bool {
 
 // expire settles a Question whose time has come.
 func (s *Sessions) expire(ctx context.Context, questionID string) {
-	_, err := s.settle(ctx, system(), questionID, func(q inbox.Question) (inbox.Decision, error) {
+	_, err := s.settle(ctx, system(), questionID, func(_ context.Context, q inbox.Question) (inbox.Decision, error) {
 		return inbox.Expired(q), nil
 	})
 	if err != nil && !errors.Is(err, store.ErrNotFound) && ctx.Err() == nil {

@@ -10,6 +10,7 @@ import (
 	"aqueduct/bridge/audit"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/inbox"
+	"aqueduct/internal/schema"
 	"aqueduct/store"
 )
 
@@ -26,8 +27,8 @@ func (s *Sessions) ToolResult(ctx context.Context, who store.Principal, toolCall
 // answer reads and settles one Answer outside the chat. A different decision that came
 // first is a *Refusal beside what it decided.
 func (s *Sessions) answer(ctx context.Context, who store.Principal, id string, a inbox.Answer, via string) (inbox.Settled, error) {
-	settled, err := s.settle(ctx, decider{who: who, in: inboxOf(who)}, id, func(q inbox.Question) (inbox.Decision, error) {
-		d, err := inbox.Read(q, a)
+	settled, err := s.settle(ctx, decider{who: who, in: inboxOf(who)}, id, func(ctx context.Context, q inbox.Question) (inbox.Decision, error) {
+		d, err := inbox.Read(ctx, q, a)
 		d.By, d.Via = who.User, via
 		return d, err
 	})
@@ -66,26 +67,29 @@ func refusesDecider(code string) bool {
 	return false
 }
 
-// settle applies one Decision. The Session's owner passes it on.
-func (s *Sessions) settle(ctx context.Context, by decider, id string, decide func(inbox.Question) (inbox.Decision, error)) (settled inbox.Settled, err error) {
-	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		q, err := by.load(ctx, tx, id)
-		if err != nil {
+// settle applies one Decision. The Session's owner passes it on. What has to be checked against a schema is checked
+// between two tries of the transaction, because a check may take as long as many transactions.
+func (s *Sessions) settle(ctx context.Context, by decider, id string, decide func(context.Context, inbox.Question) (inbox.Decision, error)) (settled inbox.Settled, err error) {
+	err = schema.Outside(ctx, func(ctx context.Context) error {
+		return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+			q, err := by.load(ctx, tx, id)
+			if err != nil {
+				return err
+			}
+			session, err := tx.LockSession(ctx, store.System(), q.Call.SessionID)
+			if err != nil {
+				return err
+			}
+			if q, err = inbox.Load(ctx, tx, store.System(), id); err != nil {
+				return err
+			}
+			d, err := decide(ctx, q)
+			if err != nil {
+				return err
+			}
+			settled, err = s.settler.Apply(ctx, tx, session, q, d, by.who)
 			return err
-		}
-		session, err := tx.LockSession(ctx, store.System(), q.Call.SessionID)
-		if err != nil {
-			return err
-		}
-		if q, err = inbox.Load(ctx, tx, store.System(), id); err != nil {
-			return err
-		}
-		d, err := decide(q)
-		if err != nil {
-			return err
-		}
-		settled, err = s.settler.Apply(ctx, tx, session, q, d, by.who)
-		return err
+		})
 	})
 	if err == nil && settled.Won {
 		s.cfg.Bell.Ring(settled.Question.Call.SessionID)
@@ -112,6 +116,9 @@ func (by decider) load(ctx context.Context, tx store.Tx, id string) (inbox.Quest
 	_, err := tx.Approval(ctx, by.in, id)
 	if errors.Is(err, store.ErrNotFound) {
 		_, err = tx.ToolCall(ctx, by.in, id)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		err = by.loadShared(ctx, tx, id)
 	}
 	if err != nil {
 		return inbox.Question{}, err

@@ -102,7 +102,7 @@ func (t *turn) proceed(ctx context.Context) error {
 
 func answerTo(q inbox.Question) Answer {
 	status, payload := inbox.Heard(q)
-	a := Answer{UpstreamID: q.Call.UpstreamID, Kind: AskPermission, Status: status, Payload: payload}
+	a := Answer{UpstreamID: q.Call.UpstreamID, Fingerprint: q.Fingerprint(), Kind: AskPermission, Status: status, Payload: payload}
 	switch {
 	case q.ClientTool():
 		a.Kind = AskClientTool
@@ -134,7 +134,7 @@ func (t *turn) call(ctx context.Context) (callWithFresh, error) {
 // callIn is call for a Run that need not be open.
 func (t *turn) callIn(ctx context.Context, runID string, profile Profile) (callWithFresh, error) {
 	c := callWithFresh{Call: Call{
-		SessionID: t.s.id, InstanceID: InstanceID(t.s.row, t.row.AgentID), ThreadID: t.s.row.ExternalID, TurnID: t.row.ID, AgentID: t.row.AgentID, UserID: t.s.row.User,
+		SessionID: t.s.id, InstanceID: InstanceID(t.s.row, t.row.AgentID), ThreadID: t.s.row.ExternalID, TurnID: t.row.ID, AgentID: t.row.AgentID, UserID: t.row.Prompter(t.s.row),
 		Traceparent: t.span().Traceparent(), Tracestate: t.span().State, Context: t.input.Context, ForwardedProps: t.input.Props,
 		State: t.stateNow(), Tools: profile.tools(),
 		Unprompted: t.input.Unprompted, Branched: t.row.BranchedFrom != "",

@@ -11,6 +11,7 @@ import (
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/tools"
 	"aqueduct/bridge/trace"
+	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -63,7 +64,7 @@ func (s *Sessions) InvokeTool(ctx context.Context, token string, req ToolRequest
 		return store.ToolCall{}, ErrForeignRun
 	}
 	return s.cfg.Tools.Invoke(ctx, tools.Request{
-		TurnID: turnID, Session: from.session, Trace: from.trace, By: inbox.Prompter(from.session, from.roles), Name: req.Name, Args: req.Args, Key: req.Key, CallID: req.CallID, Timeout: req.Timeout,
+		TurnID: turnID, Session: from.session, Trace: from.trace, By: from.by, Name: req.Name, Args: req.Args, Key: req.Key, CallID: req.CallID, Timeout: req.Timeout,
 		Declared: func(ctx context.Context, r store.Reader) (map[string]json.RawMessage, error) {
 			return declared(ctx, r, turnID)
 		},
@@ -85,7 +86,7 @@ func (s *Sessions) callSite(ctx context.Context, token string) (turnID string, f
 	}
 	session, err := s.cfg.Store.Session(ctx, store.System(), turn.SessionID)
 	of, _ := trace.Parse(turn.Traceparent, turn.Tracestate)
-	return turn.ID, caller{session: answering(session, turn), roles: turn.Roles, trace: of}, err
+	return turn.ID, caller{session: answering(session, turn), by: inbox.Prompter(session, turn), trace: of}, err
 }
 
 // AgentOf is the principal whose Agent shows the token: a run token, or a session token.
@@ -106,8 +107,8 @@ type callers struct {
 
 type caller struct {
 	session store.Session
-	roles   []byte // of who prompted
-	hash    []byte // of the run token
+	by      policy.Principal // who prompted
+	hash    []byte           // of the run token
 	trace   trace.Context
 }
 
@@ -119,7 +120,7 @@ func (c *callers) add(t *turn, token string) {
 	if c.byTurn == nil {
 		c.byTurn = make(map[string]caller)
 	}
-	c.byTurn[t.row.ID] = caller{session, t.row.Roles, runTokenHash(token), t.span()}
+	c.byTurn[t.row.ID] = caller{session, inbox.Prompter(t.s.row, t.row), runTokenHash(token), t.span()}
 }
 
 func (c *callers) remove(turnID string) {

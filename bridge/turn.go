@@ -48,6 +48,7 @@ type turn struct {
 	invokedAt time.Time        // when the Agent was called whose call is open; zero when none is
 	waits     []inbox.Question // of the Turn, as they were last read
 
+	asks    asks
 	called  bool      // the Turn has ToolCalls, as far as was looked
 	owed    bool      // all was answered, and the upstream, which is still read, is to be called again with it
 	asked   bool      // the open Run has yet to show a Question

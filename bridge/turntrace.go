@@ -46,7 +46,7 @@ func (t *turn) at(seq int64, records ...store.Record) []store.Record {
 func (t *turn) begunRecords(now time.Time, call *Call) []store.Record {
 	c := t.span()
 	started := trace.Record(trace.RunStarted, t.s.id, t.row.ID, now, trace.Started{
-		AgentID: t.row.AgentID, UserID: t.s.row.User, Unprompted: t.input.Unprompted, Traceparent: c.Traceparent(), Tracestate: c.State,
+		AgentID: t.row.AgentID, UserID: t.row.Prompter(t.s.row), Unprompted: t.input.Unprompted, Traceparent: c.Traceparent(), Tracestate: c.State,
 	})
 	reason := trace.BecausePrompt
 	if t.input.Unprompted {

@@ -106,7 +106,7 @@ func (h *approvals) list(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	in := auth.From(ctx).Inbox()
+	in := auth.From(ctx).ReviewInbox()
 	filter := store.ApprovalFilter{
 		Status: store.ApprovalStatus(q.Status), TurnID: q.RunID, Kind: store.ApprovalKind(q.Kind), Tool: q.Tool,
 	}
@@ -115,6 +115,11 @@ func (h *approvals) list(c echo.Context) error {
 	}
 	if q.ThreadID != "" {
 		s, err := h.store.SessionByExternalID(ctx, in, q.ThreadID)
+		if errors.Is(err, store.ErrNotFound) {
+			var a store.Access
+			a, err = h.store.Access(ctx, auth.From(ctx).Principal, store.AccessBy{SessionID: q.ThreadID})
+			s = a.Session
+		}
 		if err != nil {
 			return err
 		}
@@ -156,7 +161,7 @@ func (h *approvals) write(c echo.Context, rows []store.Approval, page store.Page
 // thread is what the client calls a Session; "" when it was deleted meanwhile.
 func (h *approvals) thread(c echo.Context, sessionID string) (string, error) {
 	ctx := c.Request().Context()
-	s, err := h.store.Session(ctx, auth.From(ctx).Inbox(), sessionID)
+	s, err := h.store.Session(ctx, auth.From(ctx).ReviewInbox(), sessionID)
 	if errors.Is(err, store.ErrNotFound) {
 		err = nil
 	}
@@ -166,7 +171,7 @@ func (h *approvals) thread(c echo.Context, sessionID string) (string, error) {
 // origin is where a question comes from; of a Session that was deleted meanwhile nothing is known.
 func (h *approvals) origin(c echo.Context, a store.Approval) (origin, error) {
 	ctx := c.Request().Context()
-	s, err := h.store.Session(ctx, auth.From(ctx).Inbox(), a.SessionID)
+	s, err := h.store.Session(ctx, auth.From(ctx).ReviewInbox(), a.SessionID)
 	if errors.Is(err, store.ErrNotFound) {
 		return origin{}, nil
 	}
@@ -192,7 +197,7 @@ func (h *approvals) find(c echo.Context) (store.Approval, error) {
 	ctx := c.Request().Context()
 	caller := auth.From(ctx)
 	if !writes(c.Request()) {
-		return h.store.Approval(ctx, caller.Inbox(), id)
+		return h.store.Approval(ctx, caller.ReviewInbox(), id)
 	}
 	return approvalFor(ctx, h.store, h.sessions, caller, caller.Inbox(), id)
 }

@@ -96,6 +96,10 @@ func (h *chat) stream(c echo.Context, a *ask) error {
 	}
 	a.req = bridge.ChatRequest{Dialect: a.req.Dialect, JoinOnly: a.req.JoinOnly, ThreadID: a.req.ThreadID, RunID: a.req.RunID} // a stream is long, and needs no body
 	releaseBody(c)
+	if reply.Access != nil {
+		lend(c, h.store, auth.From(ctx), *reply.Access)
+		ctx = c.Request().Context()
+	}
 	feed, err := h.sessions.Feed(ctx, auth.From(ctx).Scope(), reply, a.query.Follow)
 	if err != nil {
 		return h.refuse(c, a, err)

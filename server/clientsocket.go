@@ -25,8 +25,9 @@ type clientSocket struct {
 	limits Limits
 }
 
-// serve writes hints until the page leaves, stops answering, or the server goes away.
-func (s *clientSocket) serve(draining context.Context) {
+// serve writes hints until the page leaves, stops answering, its credential or the share of its thread
+// ends, or the server goes away.
+func (s *clientSocket) serve(draining, caller context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var reader sync.WaitGroup
@@ -40,8 +41,15 @@ func (s *clientSocket) serve(draining context.Context) {
 		cancel()
 		s.interrupt()
 	})()
+	defer context.AfterFunc(caller, func() {
+		cancel()
+		s.interrupt()
+	})()
 	s.write(ctx)
 	code, why := websocket.CloseNormalClosure, ""
+	if caller.Err() != nil {
+		code, why = websocket.ClosePolicyViolation, codeUnauthorized
+	}
 	if draining.Err() != nil {
 		code, why = websocket.CloseGoingAway, codeShuttingDown
 	}

@@ -5,6 +5,7 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/inbox"
+	"aqueduct/internal/schema"
 )
 
 // Code is one thing that can go wrong, under a name that stays. The same name is the code
@@ -27,6 +28,8 @@ const (
 	codeForbiddenOrigin = "forbidden_origin"
 	codeNotAdmin        = "not_admin"
 	codeNotOperator     = "not_operator"
+	codeRole            = "role_required"
+	codeWider           = "wider_than_own"
 	codeNotFound        = "not_found"
 	codeMethod          = "method_not_allowed"
 	codeTooLarge        = "body_too_large"
@@ -57,11 +60,19 @@ func Codes() []Code {
 		{bridge.RefusedUnknownAgent, http.StatusBadRequest, "There is no agent of that name, or the thread belongs to another one."},
 		{bridge.RefusedNothingToDo, http.StatusBadRequest, "Neither a new message, nor an answer, nor a thread to join."},
 		{codeUnauthorized, http.StatusUnauthorized, "A token is needed, or the one given is not good."},
+		{codeSignInFailed, http.StatusUnauthorized, "The sign-in failed; the server's log says why."},
+		{codeSignInDenied, http.StatusUnauthorized, "The OpenID provider refused to sign in."},
+		{codeSignInState, http.StatusUnauthorized, "The sign-in was not begun in this browser, or too long ago."},
+		{codeSignInUnknown, http.StatusForbidden, "The provider knows who this is, and the mapping gives them no place here."},
+		{codeIssuer, http.StatusServiceUnavailable, "The OpenID provider does not answer as it must; nothing is wrong with the credential."},
 		{codeSignInLink, http.StatusUnauthorized, "The sign-in link was used before, or is too old. Sign in with the token, or start the server again for a new link."},
 		{codeForwarded, http.StatusForbidden, "A request that came through a proxy, on a server that asks for no token; see --auth."},
 		{bridge.RefusedForbiddenAgent, http.StatusForbidden, "The policy does not let this user use the agent."},
+		{bridge.RefusedNotShared, http.StatusForbidden, "The thread is shared with the caller, but not for this."},
 		{codeNotAdmin, http.StatusForbidden, "The role admin is needed for this."},
-		{codeNotOperator, http.StatusForbidden, "The role operator is needed for this, which no tenant's token carries."},
+		{codeNotOperator, http.StatusForbidden, "The role operator is needed for this; no token of a tenant carries it."},
+		{codeRole, http.StatusForbidden, "The caller has none of the roles that this needs; the detail names them."},
+		{codeWider, http.StatusForbidden, "A token or an API key may not have a role that its creator does not have, nor that of an operator."},
 		{codeForeignRun, http.StatusForbidden, "The run token is for another run than the one named."},
 		{codeLinkForeign, http.StatusForbidden, "The link is for somebody else than who is signed in."},
 		{codeLinkPage, http.StatusForbidden, "The page was opened too long ago. Open the link again."},
@@ -72,6 +83,7 @@ func Codes() []Code {
 		{codeMethod, http.StatusMethodNotAllowed, "The route does not take this method."},
 		{codeTooSlow, http.StatusRequestTimeout, "The body did not arrive in time."},
 		{bridge.RefusedRunInProgress, http.StatusConflict, "The thread is still answering."},
+		{bridge.RefusedTooManyShares, http.StatusConflict, "The thread is shared with as many users and roles as it can be."},
 		{bridge.RefusedRunIDConflict, http.StatusConflict, "The runId was used for another request."},
 		{bridge.ControlConnected, http.StatusConflict, "The proxy is connected. Stop it first: it would register again."},
 		{bridge.ControlNoAgent, http.StatusConflict, "The thread has no agent running now."},
@@ -91,11 +103,19 @@ func Codes() []Code {
 		{inbox.PolicyBlocks, http.StatusForbidden, "The policy in force blocks the call. It can only be rejected."},
 		{inbox.EditRefused, http.StatusUnprocessableEntity, "The arguments may not be changed, or not to these."},
 		{bridge.RefusedUnknownOption, http.StatusUnprocessableEntity, "The question offered no such option."},
+		{schema.CodeTooLarge, http.StatusUnprocessableEntity, "A JSON Schema is larger than 64 KiB."},
+		{schema.CodeInvalid, http.StatusUnprocessableEntity, "A JSON Schema is not one, or is nested too deep."},
+		{schema.CodeReference, http.StatusUnprocessableEntity, "A JSON Schema refers to something outside of itself."},
+		{schema.CodeTooComplex, http.StatusUnprocessableEntity, "A JSON Schema has more than 10 000 nodes with its references followed, or refers to itself for the same value."},
+		{schema.CodePattern, http.StatusUnprocessableEntity, "A regular expression of a JSON Schema is too large, or RE2 does not know it."},
+		{schema.CodeValueTooComplex, http.StatusUnprocessableEntity, "A value is too large, or too expensive to check against its schema."},
 		{bridge.RefusedInvalidAnswer, http.StatusUnprocessableEntity, "The answer does not fit the question."},
 		{bridge.ControlNotOffered, http.StatusUnprocessableEntity, "The thread's agent does not offer that."},
 		{bridge.ControlUnsupported, http.StatusUnprocessableEntity, "The thread's agent does not know how."},
 		{codeTooManyRequests, http.StatusTooManyRequests, "Too many of these in a short time. Retry-After says when to try again."},
 		{codeTooManyTries, http.StatusTooManyRequests, "Too many credentials from this address were refused. Retry-After says when to try again."},
+		{bridge.RefusedTooManyTurns, http.StatusTooManyRequests, "This user has too many turns under way."},
+		{bridge.CodeTooManyQuestions, http.StatusTooManyRequests, "Too many questions of the turn, or of the user, are open."},
 		{codeTooManySockets, http.StatusTooManyRequests, "This user has too many WebSockets open."},
 		{codeUpgrade, http.StatusUpgradeRequired, "The route is a WebSocket."},
 		{bridge.ControlFailed, http.StatusBadGateway, "The agent, or its proxy, said no."},
@@ -117,6 +137,8 @@ func Codes() []Code {
 		{bridge.CodeStateInvalid, 0, "A change of the state does not apply; in a state_not_applied event only."},
 		{bridge.CodeStateTooLarge, http.StatusRequestEntityTooLarge, "The state is larger than 256 KiB; in a state_not_applied event: it would be with the change."},
 		{bridge.CodeRunTooLarge, 0, "The agent said more than one answer may hold."},
+		{bridge.CodeThreadTooLarge, 0, "The thread holds as much as one may. Go on in a new one."},
+		{bridge.CodeTenantTooLarge, 0, "The threads of the tenant hold as much as they may."},
 		{"agent_error", 0, "The agent reported an error and gave no code of its own."},
 		// bridge/httpagent's, which this room does not import; a test compares.
 		{"upstream_unreachable", 0, "The agent could not be reached."},

@@ -57,7 +57,7 @@ func (h *delegations) list(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	page := store.Page{Limit: q.Limit, After: q.After}
-	rows, err := h.store.Delegations(ctx, auth.From(ctx).Inbox(), page)
+	rows, err := h.store.Delegations(ctx, auth.From(ctx).ReviewInbox(), page)
 	if err != nil {
 		return err
 	}

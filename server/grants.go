@@ -75,7 +75,7 @@ func (h *grants) list(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	page := store.Page{Limit: q.Limit, After: q.After}
-	rows, err := h.store.Grants(ctx, auth.From(ctx).Inbox(), page)
+	rows, err := h.store.Grants(ctx, auth.From(ctx).ReviewInbox(), page)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"mime"
 	"net"
@@ -92,7 +93,16 @@ func (g *guard) authenticate(also ...auth.Kind) echo.MiddlewareFunc {
 			if err := g.in.known(c); err != nil {
 				return err
 			}
-			c.SetRequest(c.Request().WithContext(auth.With(c.Request().Context(), caller)))
+			// What the request opens, a stream or a socket, ends with the credential: when that is revoked
+			// or expires.
+			ctx, release := g.auth.Watch(c.Request().Context(), caller)
+			defer release()
+			if !caller.Until.IsZero() {
+				var stop context.CancelFunc
+				ctx, stop = context.WithDeadlineCause(ctx, caller.Until, auth.ErrTokenExpired)
+				defer stop()
+			}
+			c.SetRequest(c.Request().WithContext(auth.With(ctx, caller)))
 			return next(c)
 		}
 	}

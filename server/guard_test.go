@@ -7,7 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 
 	"aqueduct/server"
 	"aqueduct/server/auth"
@@ -244,32 +249,46 @@ func TestContentType(t *testing.T) {
 	}
 }
 
-// TestToken: every route for callers wants the token, whatever is wrong gets the same
-// answer, and nothing is done.
-func TestToken(t *testing.T) {
+// TestS02NoOrInvalidToken: every route and socket for callers wants a token. Whatever is wrong with the one given, the
+// answer is the same to the byte, and nothing is stored. /ws/agent has its own callers, whom the gateway's tests refuse.
+func TestS02NoOrInvalidToken(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{auth: static(t)})
+	key := auth.NewKey()
+	keys, err := auth.NewKeys(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHouseWith(t, saysN(1), plan{auth: static(t).WithKeys(keys)})
+	user := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada"}}, time.Hour)
+	expired := endedAt(t, key, user, time.Now().Add(-time.Hour))
+	if got := h.do("GET", "/api/threads", "", "Authorization", "Bearer "+endedAt(t, key, user, time.Now().Add(time.Minute))); got.status != 200 {
+		t.Fatalf("a token that has not expired: %d %s", got.status, got.body)
+	}
+	seen := make(map[string]bool)
 	for _, route := range h.server.Routes() {
 		method, path, _ := strings.Cut(route, " ")
 		if openRoute(path) && path != "/api/session" || method == "POST" && path == "/api/session" {
 			continue
 		}
 		path = strings.ReplaceAll(path, ":id", "x")
-		var bodies []string
-		for _, header := range [][]string{
-			nil, {"Authorization", ""}, {"Authorization", "Bearer "}, {"Authorization", "Bearer wrong-token-of-length"},
-			{"Authorization", "Basic " + goodToken}, {"Authorization", goodToken}, {"Cookie", "aqueduct_session=" + goodToken},
+		for name, header := range map[string][]string{
+			"none": nil, "empty": {"Authorization", ""}, "empty bearer": {"Authorization", "Bearer "}, "wrong": {"Authorization", "Bearer wrong-token-of-length"},
+			"expired": {"Authorization", "Bearer " + expired}, "another scheme": {"Authorization", "Basic " + goodToken}, "no scheme": {"Authorization", goodToken},
+			"as a cookie": {"Cookie", "aqueduct_session=" + goodToken}, "expired, as a cookie": {"Cookie", "aqueduct_session=" + expired},
 		} {
 			got := h.do(method, path+"?token="+goodToken+"&access_token="+goodToken, "{}", header...)
 			if got.status != 401 || got.header.Get("WWW-Authenticate") == "" || got.header.Get("Content-Type") != "application/problem+json" {
-				t.Errorf("%s %s %v: %d", method, path, header, got.status)
+				t.Errorf("%s %s, %s: %d", method, path, name, got.status)
 			}
-			bodies = append(bodies, got.body)
+			seen[got.body] = true
 		}
-		for _, b := range bodies[1:] {
-			if b != bodies[0] {
-				t.Errorf("%s: answers differ: %s", route, b)
-			}
+	}
+	if len(seen) != 1 {
+		t.Errorf("the answers differ: %v", seen)
+	}
+	for _, key := range []string{"", "wrong-token-of-length", expired} {
+		if code := h.hello("", key); code != "unauthorized" {
+			t.Errorf("/ws/ingress with the key %.8q: %q", key, code)
 		}
 	}
 	if h.threads() != 0 {
@@ -278,6 +297,22 @@ func TestToken(t *testing.T) {
 	if got := h.do("GET", "/api/threads", "", "Authorization", "bearer "+goodToken); got.status != 200 {
 		t.Errorf("the token itself: %d", got.status)
 	}
+}
+
+// endedAt is a token with another end, signed with the same key.
+func endedAt(t *testing.T, key auth.Secret, token string, end time.Time) string {
+	t.Helper()
+	claims := jwt.MapClaims{}
+	parsed, _, err := jwt.NewParser().ParseUnverified(token, claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims["exp"], claims["iat"], claims["nbf"] = end.Unix(), end.Add(-2*time.Hour).Unix(), end.Add(-2*time.Hour).Unix()
+	signed, err := parsed.SignedString([]byte(string(key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed
 }
 
 // openRoute is what loads without a token.
@@ -335,15 +370,73 @@ func TestNoTokenOffLoopback(t *testing.T) {
 	}
 }
 
-// TestForwardedHeaders change nothing: anybody can send them.
-func TestForwardedHeaders(t *testing.T) {
+// TestS39ForwardedHeaders change nothing: anybody can send them. Where no token is asked for they are refused, because they
+// say that a proxy has let somebody else reach a server that believes everybody on this machine.
+func TestS39ForwardedHeaders(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
-	got := h.do("GET", "/api/threads", "", "X-Forwarded-Host", "attacker.example", "X-Forwarded-For", "8.8.8.8", "Forwarded", "host=attacker.example")
-	if got.status != 200 {
-		t.Errorf("%d", got.status)
+	asking, open := newHouseWith(t, saysN(1), plan{auth: static(t)}), newHouse(t, saysN(1))
+	for _, header := range [][2]string{
+		{"X-Forwarded-Host", "attacker.example"}, {"X-Forwarded-For", "127.0.0.1"}, {"X-Forwarded-User", "admin"}, {"x-forwarded-anything", ""},
+		{"Forwarded", "for=127.0.0.1;host=attacker.example"}, {"Via", "1.1 proxy"}, {"X-Real-IP", "127.0.0.1"},
+	} {
+		if got := asking.do("GET", "/api/threads", "", header[0], header[1]); got.status != 401 {
+			t.Errorf("%s instead of a token: %d", header[0], got.status)
+		}
+		if got := asking.do("GET", "/api/threads", "", header[0], header[1], "Authorization", "Bearer "+goodToken); got.status != 200 {
+			t.Errorf("%s beside a token: %d", header[0], got.status)
+		}
+		if got := asking.do("GET", "/api/threads", "", "Host", "attacker.example", header[0], header[1], "Authorization", "Bearer "+goodToken); got.status != 421 {
+			t.Errorf("%s and a foreign host: %d", header[0], got.status)
+		}
+		got := open.do("POST", "/api/agui/chat", inputBody("T", "R", "hi"), header[0], header[1])
+		if got.status != 403 || fields(t, got)["code"] != "forwarded_request" || !strings.Contains(got.body, "--auth none") {
+			t.Errorf("%s where no token is asked for: %d %s", header[0], got.status, got.body)
+		}
 	}
-	if got := h.do("GET", "/api/threads", "", "Host", "attacker.example", "X-Forwarded-Host", "localhost"); got.status != 421 {
-		t.Errorf("a foreign host that says it was forwarded: %d", got.status)
+	if open.threads()+asking.threads() != 0 {
+		t.Error("something was stored")
+	}
+}
+
+// TestSignInLink: a code signs one browser in, once, and not after its time.
+func TestSignInLink(t *testing.T) {
+	t.Parallel()
+	a := static(t)
+	h := newHouseWith(t, saysN(1), plan{auth: a})
+	exchange := func(code string) answer { return h.do("POST", "/api/session", `{"code":"`+code+`"}`) }
+	if got := exchange("x"); got.status != 401 || fields(t, got)["code"] != "sign_in_link_spent" {
+		t.Errorf("before there is one: %d %s", got.status, got.body)
+	}
+	earlier := string(a.IssueSignInCode())
+	code := string(a.IssueSignInCode())
+	if got := exchange(earlier); got.status != 401 {
+		t.Errorf("the one before: %d", got.status)
+	}
+	var won atomic.Int32
+	var all sync.WaitGroup
+	var cookie atomic.Value
+	for range 8 {
+		all.Go(func() {
+			if got := exchange(code); got.status == 204 {
+				won.Add(1)
+				cookie.Store(got.header.Get("Set-Cookie"))
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != 1 {
+		t.Fatalf("%d of 8 browsers are signed in by one code", won.Load())
+	}
+	value, _, _ := strings.Cut(cookie.Load().(string), ";")
+	if got := h.do("GET", "/api/threads", "", "Cookie", value); got.status != 200 {
+		t.Errorf("with the cookie: %d", got.status)
+	}
+	for name, body := range map[string]string{"neither": `{}`, "both": `{"code":"` + code + `","token":"` + goodToken + `"}`} {
+		if got := h.do("POST", "/api/session", body); got.status != 400 {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	if got := newHouse(t, saysN(1)).do("POST", "/api/session", `{"code":"x"}`); got.status != 401 {
+		t.Errorf("where there is no token: %d", got.status)
 	}
 }

@@ -53,6 +53,7 @@ type house struct {
 	agents  *bridge.Directory
 	bridge  *bridge.Sessions
 	tools   *tools.Service
+	auth    *auth.Auth
 	rules   *policy.Holder // nil without a policy
 }
 
@@ -71,6 +72,7 @@ type plan struct {
 	wrap    func(net.Listener) net.Listener
 	open    func(t testing.TB) (store.Store, error) // nil: an SQLite file
 	public  string
+	revoke  bool // credentials are kept and can be revoked
 }
 
 func newHouse(t testing.TB, script script) *house { return newHouseWith(t, script, plan{}) }
@@ -123,6 +125,10 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	if p.auth == nil {
 		p.auth = auth.None()
 	}
+	if p.revoke {
+		p.auth = p.auth.WithRegistry(auth.NewRegistry(st, logger))
+	}
+	h.auth = p.auth
 	cfg := server.Config{
 		Sessions: sessions, Store: h.faults, Auth: p.auth, Metrics: h.metrics, Logger: slog.New(slog.DiscardHandler),
 		Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
@@ -208,6 +214,9 @@ func (h *house) run(bell *eventlog.Bell, log *eventlog.Log, called *tools.Servic
 	lower.Go(func() { _ = bell.Run(ctx) })
 	lower.Go(func() { _ = log.Run(ctx) })
 	lower.Go(func() { _ = h.hints.Run(ctx) })
+	if registry := h.auth.Registry(); registry != nil {
+		lower.Go(func() { _ = registry.Run(ctx) })
+	}
 	return func() {
 		stopDriving()
 		upper.Wait()

@@ -76,7 +76,7 @@ func (h *approvals) stream(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	caller := auth.From(ctx)
-	follower := h.sessions.Inbox().Follow(caller.Inbox(), after)
+	follower := h.sessions.Inbox().Follow(caller.ReviewInbox(), after)
 	defer follower.Close()
 	w := &inboxWriter{store: h.store, caller: caller, wants: q.wants}
 	var steps []inbox.Step // that could not be written yet: a follower gives each once

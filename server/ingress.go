@@ -125,6 +125,9 @@ func (h *ingress) actingFor(caller auth.Caller, user string) (auth.Caller, error
 		}
 		caller.Principal = who
 	case auth.KindUser, auth.KindApprover, auth.KindService, auth.KindOperator:
+		if !caller.Has(auth.RoleUser) {
+			return caller, refuseRole(users)
+		}
 		if user != "" && user != caller.Principal.User {
 			return caller, &channelError{codeForeignUser, "Only a channel's token may name other users."}
 		}

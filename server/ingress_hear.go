@@ -26,6 +26,11 @@ func (s *ingressSocket) hear(raw []byte) {
 
 // do does it. It completes the frame with what the message is about, for the answer.
 func (s *ingressSocket) do(frame *ingressFrame, raw []byte) error {
+	if frame.Type != "replay_run" { // what may change something; the end of the socket comes seconds after a revocation
+		if err := s.h.auth.Confirm(s.ctx, s.caller); err != nil {
+			return err
+		}
+	}
 	switch frame.Type {
 	case "agent_invoke":
 		return s.invoke(frame, raw)

@@ -108,6 +108,15 @@ func (l *line) endAt(until time.Time) {
 	context.AfterFunc(l.ctx, func() { timer.Stop() })
 }
 
+// endWith ends the line when the context of its Caller does: the credential was revoked.
+func (l *line) endWith(ctx context.Context) {
+	stop := context.AfterFunc(ctx, func() {
+		l.end(websocket.ClosePolicyViolation, codeUnauthorized)
+		_ = l.conn.NetConn().SetWriteDeadline(time.Now().Add(goodbyeTime)) // for the goodbye, not for a client that reads slowly
+	})
+	context.AfterFunc(l.ctx, func() { stop() })
+}
+
 // ping keeps the line open, both ways, until it ends.
 func (l *line) ping() {
 	tick := time.NewTicker(l.limits.Heartbeat)

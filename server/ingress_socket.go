@@ -93,6 +93,9 @@ func (s *ingressSocket) hello() bool {
 	}
 	s.in = s.caller.Scope()
 	s.endAt(s.caller.Until)
+	watched, release := s.h.auth.Watch(s.ctx, s.caller)
+	context.AfterFunc(s.ctx, release)
+	s.endWith(watched)
 	s.resume(frame, hello)
 	return true
 }

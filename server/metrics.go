@@ -30,8 +30,8 @@ type Metrics struct {
 	tools       toolMetrics
 	hintsLost   prometheus.Counter
 	stranded    prometheus.Counter
-	audit       *auditMetrics
 	limits      *limitMetrics
+	audit       *auditMetrics
 }
 
 // NewMetrics makes a set of its own, apart from any global one.
@@ -64,8 +64,8 @@ func NewMetrics() *Metrics {
 	})
 	m.gateway = newGatewayMetrics(m.registry)
 	m.tools = newToolMetrics(m.registry)
-	m.audit = newAuditMetrics(m.registry)
 	m.limits = newLimitMetrics(m.registry)
+	m.audit = newAuditMetrics(m.registry)
 	m.agentUp = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aqueduct_agent_up", Help: "1 when an agent's last health probe was well, else 0.",
 	}, []string{"agent"})
@@ -109,6 +109,7 @@ func (m *Metrics) Meter() bridge.Meter {
 			m.turnsActive.WithLabelValues(status).Observe(active.Seconds())
 		},
 		Settled:  m.questionSettled,
+		Limited:  m.limits.refused,
 		Stranded: m.stranded.Inc,
 	}
 }

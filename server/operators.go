@@ -13,42 +13,23 @@ import (
 // even to a tenant. It is the one place that says so.
 func operates(c auth.Caller) bool { return c.Has(auth.RoleOperator) }
 
-// operators adds a route for those who may.
+// operators adds a route for those who may, as the table of roles says.
 func (r *routes) operators(method, path string, h echo.HandlerFunc) {
-	r.callers(method, path, forOperators(h))
-}
-
-func forOperators(h echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if !operates(auth.From(c.Request().Context())) {
-			return refuse(codeNotOperator, "")
-		}
-		return h(c)
-	}
-}
-
-// admins adds a route for the administrators of a tenant.
-func (r *routes) admins(method, path string, h echo.HandlerFunc) {
-	r.callers(method, path, func(c echo.Context) error {
-		if !auth.From(c.Request().Context()).Has(auth.RoleAdmin) {
-			return refuse(codeNotAdmin, "")
-		}
-		return h(c)
-	})
+	r.callers(method, path, h)
 }
 
 // controlled adds an operators' route that changes something on a proxy's host. What is done goes into the audit before the
 // proxy is asked, so that nothing is done which cannot be audited; h does that. Every attempt that was refused or failed is
 // audited here.
 func (r *routes) controlled(method, path string, deeds proxyDeeds, h echo.HandlerFunc) {
-	allowed := forOperators(h)
-	r.callers(method, path, func(c echo.Context) error {
+	allowed := authorize(r.rule(method, path, false))(h)
+	r.echo.Add(method, path, func(c echo.Context) error {
 		err := allowed(c)
 		if err != nil {
 			deeds.refused(c, err)
 		}
 		return err
-	})
+	}, r.authenticate())
 }
 
 // proxyDeeds writes what is done to proxies into the audit.

@@ -36,6 +36,7 @@ func (h *permissionSockets) inbox(c echo.Context) error {
 	caller := auth.From(c.Request().Context())
 	s := &inboxSocket{inboxView: newInboxView(h, l, caller), c: c}
 	l.endAt(caller.Until)
+	l.endWith(c.Request().Context())
 	l.serve(h.open.draining, s.talk)
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 type permissionSockets struct {
 	sessions *bridge.Sessions
 	store    store.Store
+	auth     *auth.Auth
 	in       *intake
 	open     *sockets
 	log      *slog.Logger
@@ -56,6 +57,7 @@ func (h *permissionSockets) get(c echo.Context) error {
 		pending: make(map[string]bool), running: make(map[string]bool), others: newInboxView(h, l, caller),
 	}
 	l.endAt(caller.Until)
+	l.endWith(c.Request().Context())
 	l.serve(h.open.draining, s.talk)
 	return nil
 }

@@ -189,6 +189,10 @@ func (s *permissionSocket) respond(r permissionResponse) error {
 // decide settles a question. The reply is what only the page that decided is sent: that the same
 // was decided before, or otherwise.
 func (h *permissionSockets) decide(ctx context.Context, caller auth.Caller, remote string, a store.Approval, r permissionResponse) (*permissionMessage, error) {
+	// The socket may have been opened long ago; its end may come seconds after the revocation.
+	if err := h.auth.Confirm(ctx, caller); err != nil {
+		return nil, err
+	}
 	body := decisionBody{Approved: r.Approved, OptionID: r.OptionID, Payload: r.Payload, edited: r.edited, Reason: r.Reason}
 	if err := h.in.check(body, codeInvalidBody); err != nil {
 		return nil, err

@@ -104,6 +104,8 @@ func problemOf(err error) *problem {
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnknownOutcome), errors.Is(err, store.ErrFenced),
 		errors.Is(err, context.DeadlineExceeded):
 		return refuse(codeUnavailable, "")
+	case errors.Is(err, auth.ErrIssuer):
+		return refuse(codeIssuer, "")
 	case errors.Is(err, auth.ErrNoCredential), errors.Is(err, auth.ErrBadCredential), errors.Is(err, bridge.ErrRunToken):
 		return refuse(codeUnauthorized, "") // the same words for both: nothing to learn by trying
 	case errors.Is(err, bridge.ErrForeignRun):

@@ -130,6 +130,8 @@ func TestEveryCode(t *testing.T) {
 			return typed.do("GET", "/api/proxies", "", "Authorization", "Bearer "+admin)
 		},
 		"unauthorized":       func() answer { return secured.do("GET", "/api/threads", "") },
+		"sign_in_link_spent": func() answer { return secured.do("POST", "/api/session", `{"code":"x"}`) },
+		"forwarded_request":  func() answer { return h.do("GET", "/api/threads", "", "Via", "1.1 proxy") },
 		"forbidden_origin":   func() answer { return h.do("GET", "/api/threads", "", "Origin", "https://evil.example") },
 		"not_found":          func() answer { return h.do("GET", "/api/threads/none", "") },
 		"method_not_allowed": func() answer { return h.do("PATCH", "/api/threads", `{}`) },

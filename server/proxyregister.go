@@ -1,52 +1,66 @@
 package server
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
+	"aqueduct/bridge/proxies"
 	"aqueduct/server/auth"
+	"aqueduct/server/brake"
+	"aqueduct/store"
 )
 
 const (
 	headerBootstrap = "X-Acp-Proxy-Bootstrap"
-	// proxyTokenTime is how long a token got here is good. A proxy that registers at each
-	// start needs no longer one.
+	// proxyTokenTime is how long a token got here is good. A proxy renews it in time, with the token itself.
 	proxyTokenTime = 30 * 24 * time.Hour
-	// minBootstrap keeps out bootstrap tokens that can be guessed by trying.
-	minBootstrap = 16
 )
+
+// registerFailures is how often an address may fail to register: a bootstrap token cannot be guessed, so that whoever fails
+// this often tries tokens that were used, or is misconfigured and would fill the audit.
+var registerFailures = brake.Rate{PerSecond: 0.1, Burst: 10}
 
 // ProxyAccess is how acp-proxies get their tokens.
 type ProxyAccess struct {
-	Keys *auth.Keys
-	// Bootstrap is what a proxy shows to get one; "" lets none register.
-	Bootstrap auth.Secret
+	// Keys sign and check them. They are asked for when a proxy comes: a server without proxies needs no key.
+	Keys func() (*auth.Keys, error)
+	// Reserved reports ids that no proxy gets a token for here: those of agents that are behind no proxy elsewhere. nil is none.
+	Reserved func(id string) bool
+	// Now is the clock of the brake on failures; nil is the real one.
+	Now func() time.Time
 }
 
-// proxyRegister is POST /api/admin/acp-proxy/register: a proxy gets its token. Shapes and
-// codes are those of the proxies that exist, so refusals are no problems here.
+// proxyRegister is POST /api/admin/acp-proxy/register: a proxy gets its token, the first by a bootstrap token that is for it
+// alone and works once, any other by the one it has. Shapes and codes are those of the proxies that exist, so refusals are no
+// problems here.
 type proxyRegister struct {
 	access ProxyAccess
+	known  *proxies.Registry
 	in     *intake
+	failed *brake.Brake // by address
+	now    func() time.Time
 	log    *slog.Logger
 }
 
-func newProxyRegister(cfg Config, in *intake) (*proxyRegister, error) {
-	h := &proxyRegister{in: in, log: cfg.Logger}
+func newProxyRegister(cfg Config, in *intake) *proxyRegister {
+	h := &proxyRegister{in: in, known: proxies.New(cfg.Store), log: cfg.Logger, now: time.Now}
 	if cfg.Proxies != nil {
 		h.access = *cfg.Proxies
 	}
-	h.access.Bootstrap = auth.Secret(strings.TrimSpace(string(h.access.Bootstrap)))
-	if n := len(h.access.Bootstrap); n > 0 && (n < minBootstrap || h.access.Keys == nil) {
-		return nil, fmt.Errorf("server: the bootstrap token must have at least %d characters, and a key to sign with", minBootstrap)
+	if h.access.Now != nil {
+		h.now = h.access.Now
 	}
-	return h, nil
+	h.failed = brake.NewAt(registerFailures, h.now)
+	return h
 }
 
 func (h *proxyRegister) mount(to *routes) {
@@ -72,35 +86,142 @@ type registerData struct {
 type registerError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+
+	status int
+}
+
+func (e *registerError) Error() string { return e.Code }
+
+func refusedRegister(status int, code, message string) error {
+	return &registerError{Code: code, Message: message, status: status}
 }
 
 func (h *proxyRegister) register(c echo.Context) error {
 	c.Response().Header().Set("Cache-Control", "no-store")
-	given := c.Request().Header.Values(headerBootstrap)
-	switch {
-	case h.access.Bootstrap == "":
-		return refuseProxy(c, http.StatusNotFound, "NOT_FOUND", "No bootstrap token is configured; see --bootstrap-file.")
-	case len(given) != 1 || !h.access.Bootstrap.Is(given[0]):
-		return refuseProxy(c, http.StatusUnauthorized, "UNAUTHORIZED", "The bootstrap token is not the right one.")
+	if h.access.Keys == nil {
+		return c.JSON(http.StatusNotFound, registered{Error: &registerError{Code: "NOT_FOUND", Message: "No proxy can register here."}})
 	}
-	var body registerBody
-	if err := h.in.json(c, &body); err != nil {
-		p := report(h.log, c, err)
-		return refuseProxy(c, p.Status, "BAD_REQUEST", p.Detail)
+	token, id, err := h.issue(c)
+	var refusal *registerError
+	if errors.As(err, &refusal) {
+		return h.refuse(c, id, refusal)
 	}
-	if !bridge.ValidName(body.ProxyID) {
-		return refuseProxy(c, http.StatusBadRequest, "BAD_REQUEST", "proxyId must be 1 to 128 of A-Z a-z 0-9 . _ : -")
-	}
-	token, err := h.access.Keys.Issue(auth.Claims{
-		Type: auth.TypeACPProxy, ProxyClaims: auth.ProxyClaims{ProxyID: body.ProxyID, Name: body.Name},
-	}, proxyTokenTime)
 	if err != nil {
 		return err
 	}
-	h.log.Info("a proxy got a token", slog.String("proxy", body.ProxyID))
+	h.log.Info("a proxy got a token", slog.String("proxy", id), slog.String("remote", c.RealIP()))
 	return c.JSON(http.StatusOK, registered{Success: true, Data: &registerData{token}})
 }
 
-func refuseProxy(c echo.Context, status int, code, message string) error {
-	return c.JSON(status, registered{Error: &registerError{code, message}})
+// refuse answers and audits a failure. After too many from one address it says 429 and audits no more of them: good tokens
+// from there still pass, for an office or a reverse proxy is one address to us.
+func (h *proxyRegister) refuse(c echo.Context, id string, refusal *registerError) error {
+	if wait, ok := h.failed.Take(brake.Address(c.Request().RemoteAddr)); !ok {
+		c.Response().Header().Set("Retry-After", strconv.Itoa(brake.RetryAfter(wait)))
+		return c.JSON(http.StatusTooManyRequests, registered{Error: &registerError{
+			Code: "TOO_MANY_REQUESTS", Message: "Too many registrations from this address failed. Retry-After says when to try again.",
+		}})
+	}
+	h.audit(c, id, refusal)
+	return c.JSON(refusal.status, registered{Error: refusal})
 }
+
+// issue makes the token, for the proxy of an id. The credential is checked before the body is read.
+func (h *proxyRegister) issue(c echo.Context) (token, id string, err error) {
+	keys, err := h.access.Keys()
+	if err != nil {
+		return "", "", err
+	}
+	header := c.Request().Header
+	bootstrap, own := header.Values(headerBootstrap), header.Values("Authorization")
+	if len(own) > 0 && len(bootstrap) == 0 {
+		claims, err := keys.Proxy(c.Request())
+		if err != nil {
+			return "", "", unauthorizedProxy()
+		}
+		return h.renew(c, keys, claims)
+	}
+	if len(bootstrap) != 1 {
+		return "", "", unauthorizedProxy()
+	}
+	boot, err := keys.Bootstrap(strings.TrimSpace(bootstrap[0]))
+	if err != nil {
+		return "", "", unauthorizedProxy()
+	}
+	return h.enrol(c, keys, boot)
+}
+
+func unauthorizedProxy() error {
+	return refusedRegister(http.StatusUnauthorized, "UNAUTHORIZED", "The bootstrap token, or the proxy's own, is not good.")
+}
+
+// body reads which proxy it is, and refuses another than the credential names.
+func (h *proxyRegister) body(c echo.Context, proxyID string) (registerBody, error) {
+	var body registerBody
+	if err := h.in.json(c, &body); err != nil {
+		p := report(h.log, c, err)
+		return body, refusedRegister(p.Status, "BAD_REQUEST", p.Detail)
+	}
+	switch {
+	case !bridge.ValidName(body.ProxyID):
+		return body, refusedRegister(http.StatusBadRequest, "BAD_REQUEST", "proxyId must be 1 to 128 of A-Z a-z 0-9 . _ : -")
+	case body.ProxyID != proxyID:
+		return body, refusedRegister(http.StatusForbidden, "FORBIDDEN", "The token is for another proxy.")
+	case auth.ReservedProxy(body.ProxyID) || h.access.Reserved != nil && h.access.Reserved(body.ProxyID):
+		return body, refusedRegister(http.StatusForbidden, "RESERVED", "The id is that of an agent of this server.")
+	}
+	return body, nil
+}
+
+// renew gives a proxy that has a token another, for the same.
+func (h *proxyRegister) renew(c echo.Context, keys *auth.Keys, claims auth.ProxyClaims) (token, id string, err error) {
+	if _, err := h.body(c, claims.ProxyID); err != nil {
+		return "", claims.ProxyID, err
+	}
+	token, err = keys.IssueProxy(auth.TypeACPProxy, claims, proxyTokenTime)
+	if err == nil {
+		err = h.known.Audit(c.Request().Context(), ourselves(), audit.ProxyRegistered, claims.ProxyID, map[string]string{"by": "own token", "remote_addr": c.RealIP()})
+	}
+	return token, claims.ProxyID, err
+}
+
+// enrol makes a new proxy known. A known one is refused: whoever has a bootstrap token could take its place otherwise, and
+// get its conversations.
+func (h *proxyRegister) enrol(c echo.Context, keys *auth.Keys, boot auth.Bootstrap) (token, id string, err error) {
+	body, err := h.body(c, boot.ProxyID)
+	if err != nil {
+		return "", boot.ProxyID, err
+	}
+	claims := boot.ProxyClaims
+	if claims.Name == "" {
+		claims.Name = body.Name
+	}
+	if token, err = keys.IssueProxy(auth.TypeACPProxy, claims, proxyTokenTime); err != nil {
+		return "", boot.ProxyID, err
+	}
+	agent := claims.AgentID
+	if agent == "" {
+		agent = claims.ProxyID
+	}
+	err = h.known.Enrol(c.Request().Context(), proxies.Enrolment{
+		TokenID: boot.TokenID, ExpiresAt: boot.Until, ProxyID: claims.ProxyID, Name: claims.Name, AgentID: agent, Remote: c.RealIP(),
+	}, time.Now())
+	switch {
+	case errors.Is(err, proxies.ErrTokenUsed):
+		err = unauthorizedProxy()
+	case errors.Is(err, proxies.ErrProxyKnown):
+		err = refusedRegister(http.StatusConflict, "PROXY_KNOWN", "A proxy of this id is known. It renews its token with the token it has; an operator can remove it.")
+	}
+	return token, boot.ProxyID, err
+}
+
+func (h *proxyRegister) audit(c echo.Context, id string, refusal *registerError) {
+	ctx := context.WithoutCancel(c.Request().Context()) // a caller that leaves is audited too
+	err := h.known.Audit(ctx, ourselves(), audit.ProxyRegisterRefused, id, map[string]string{"code": refusal.Code, "remote_addr": c.RealIP()})
+	if err != nil {
+		h.log.Error("a refused registration is not in the audit", slog.String("proxy", id), slog.Any("error", err))
+	}
+}
+
+// ourselves is the actor of what a proxy does, which is nobody's. Operators read the audit of this tenant.
+func ourselves() store.Principal { return audit.Nobody(store.LocalPrincipal().Tenant) }

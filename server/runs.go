@@ -84,7 +84,15 @@ func (h *runs) find(c echo.Context) (run store.Run, s store.Session, err error) 
 	}
 	ctx := c.Request().Context()
 	in := auth.From(ctx).Scope()
-	if run, err = h.store.FindRun(ctx, in, id); err != nil {
+	run, err = h.store.FindRun(ctx, in, id)
+	if errors.Is(err, store.ErrNotFound) {
+		var a store.Access
+		if a, err = shared(c, h.store, store.AccessBy{RunID: id}); err == nil {
+			ctx, in = c.Request().Context(), a.Scope()
+			run, err = h.store.FindRun(ctx, in, id)
+		}
+	}
+	if err != nil {
 		return run, s, err
 	}
 	s, err = h.store.Session(ctx, in, run.SessionID)
@@ -117,6 +125,10 @@ func (h *runs) cancel(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	run, err := h.sessions.Cancel(ctx, auth.From(ctx).Principal, id)
+	if errors.Is(err, store.ErrNotFound) {
+		run, err = h.cancelShared(c, id)
+		ctx = c.Request().Context()
+	}
 	if err != nil {
 		return err
 	}
@@ -125,6 +137,19 @@ func (h *runs) cancel(c echo.Context) error {
 		return err
 	}
 	return c.JSON(http.StatusAccepted, runOut(run, s))
+}
+
+// cancelShared cancels in a thread of others, which takes the right to write.
+func (h *runs) cancelShared(c echo.Context, id string) (store.Run, error) {
+	a, err := shared(c, h.store, store.AccessBy{RunID: id})
+	if err != nil {
+		return store.Run{}, err
+	}
+	if !a.Write {
+		return store.Run{}, bridge.NotShared("write")
+	}
+	ctx := c.Request().Context()
+	return h.sessions.CancelWithin(ctx, a.Scope(), auth.From(ctx).Principal, id)
 }
 
 type runEventsQuery struct {

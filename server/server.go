@@ -2,8 +2,11 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -33,6 +36,8 @@ type Config struct {
 	Limits  Limits
 	// Controller steers agents behind proxies; nil without a gateway.
 	Controller bridge.Controller
+	// TokenLife is the longest that POST /api/tokens lets a token live; 0 is auth.MaxTokenLife.
+	TokenLife time.Duration
 	// Proxies is how those get their tokens; nil lets none register.
 	Proxies *ProxyAccess
 	// Hints is what /ws/client tells; nil is nothing.
@@ -46,6 +51,8 @@ type Config struct {
 	Webhooks Webhooks
 	// Audit keeps refused attempts, sign-ins and controls; nil keeps none.
 	Audit *audit.Log
+	// PublicURL is where people reach this server; "" is wherever a request comes in.
+	PublicURL string
 	// Gateway is /ws/agent, which knows its own callers; nil is none.
 	Gateway http.Handler
 }
@@ -66,19 +73,38 @@ type resource interface{ mount(to *routes) }
 type routes struct {
 	echo         *echo.Echo
 	authenticate func(also ...auth.Kind) echo.MiddlewareFunc
+	access       map[string]access
+	unlisted     []string // routes that the table of roles does not have
+}
+
+// rule is what the table says of a route.
+func (r *routes) rule(method, path string, open bool) access {
+	rule, ok := r.access[method+" "+path]
+	if (!ok || rule.open != open) && !(open && isFile(method, path)) {
+		r.unlisted = append(r.unlisted, method+" "+path)
+	}
+	return rule
 }
 
 // open adds a route that anybody may call.
-func (r *routes) open(method, path string, h echo.HandlerFunc) { r.echo.Add(method, path, h) }
+func (r *routes) open(method, path string, h echo.HandlerFunc) {
+	r.rule(method, path, true)
+	r.echo.Add(method, path, h)
+}
 
 // callers adds a route that wants to know who calls.
 func (r *routes) callers(method, path string, h echo.HandlerFunc) {
-	r.echo.Add(method, path, h, r.authenticate())
+	r.echo.Add(method, path, h, r.authenticate(), authorize(r.rule(method, path, false)))
 }
 
-// deciders adds a route that approvers may call as well, who chat with nobody.
+// deciders adds a route that tokens of approvers open as well, who chat with nobody.
 func (r *routes) deciders(method, path string, h echo.HandlerFunc) {
-	r.echo.Add(method, path, h, r.authenticate(auth.KindApprover))
+	r.echo.Add(method, path, h, r.authenticate(auth.KindApprover), authorize(r.rule(method, path, false)))
+}
+
+// beside is h for the Callers of a route that agents call too, with a token of their own.
+func (r *routes) beside(method, path string, h echo.HandlerFunc) echo.HandlerFunc {
+	return r.authenticate()(authorize(r.rule(method, path, true))(h))
 }
 
 // New puts the resources together behind one guard.
@@ -93,11 +119,7 @@ func New(cfg Config) (*Server, error) {
 		drain()
 		return nil, err
 	}
-	register, err := newProxyRegister(cfg, in)
-	if err != nil {
-		drain()
-		return nil, err
-	}
+	register := newProxyRegister(cfg, in)
 	open := newSockets(cfg.Limits, draining, meter)
 	conns := newConnLimiter(cfg.Limits, func() { meter.evicted("connection") })
 	meter.watch(conns, open, bodies)
@@ -112,9 +134,13 @@ func New(cfg Config) (*Server, error) {
 	e.IPExtractor = echo.ExtractIPDirect() // X-Forwarded-For is whatever the caller likes
 	e.HTTPErrorHandler = (&failures{log: cfg.Logger, audit: cfg.Audit}).handle
 	e.Pre(recovered(e.HTTPErrorHandler), guard.check)
-	to := &routes{echo: e, authenticate: guard.authenticate}
+	to := &routes{echo: e, authenticate: guard.authenticate, access: accessTable()}
 	for _, r := range append(resources(cfg, in, open, draining), register, channel, hook) {
 		r.mount(to)
+	}
+	if len(to.unlisted) > 0 {
+		drain()
+		return nil, fmt.Errorf("server: the table of roles (access.go) does not say who may use %s", strings.Join(to.unlisted, ", "))
 	}
 	return &Server{echo: e, drain: drain, sockets: open, conns: conns, hook: hook}, nil
 }
@@ -128,6 +154,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
 		&capabilities{agents: cfg.Sessions.Agents(), version: cfg.Version},
 		chats,
+		&shares{threads: chats, sessions: cfg.Sessions, store: cfg.Store, in: in},
 		&threadControl{threads: chats, store: cfg.Store, control: cfg.Controller, in: in, audit: cfg.Audit},
 		&proxyList{known: deeds.known, control: cfg.Controller, deeds: deeds},
 		&proxyControl{threads: chats, known: deeds.known, control: cfg.Controller, in: in, deeds: deeds},
@@ -137,7 +164,7 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&auditPage{sessions: cfg.Sessions, in: in},
 		&toolProxy{sessions: cfg.Sessions, store: cfg.Store, in: in, draining: draining},
 		&toolRegistry{tools: cfg.Tools, sessions: cfg.Sessions, store: cfg.Store, checkURL: cfg.CheckURL, in: in},
-		&permissionSockets{sessions: cfg.Sessions, store: cfg.Store, in: in, open: open, log: cfg.Logger},
+		&permissionSockets{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger},
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
 		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},
 		traces,
@@ -145,6 +172,9 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&toolCalls{sessions: cfg.Sessions, in: in},
 		newDecisionLinks(cfg, in),
 		&session{auth: cfg.Auth, in: in, audit: cfg.Audit},
+		&signIn{auth: cfg.Auth, sessions: cfg.Sessions, in: in, public: cfg.PublicURL, log: cfg.Logger},
+		newTokens(cfg, in),
+		&serviceAccounts{registry: cfg.Auth.Registry(), in: in},
 		newHealth(cfg.Store, draining),
 		&metricsPage{metrics: cfg.Metrics},
 		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions},

@@ -35,10 +35,15 @@ func (h *trace) session(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
+	in := auth.From(ctx).Review()
 	s, err := h.store.Session(ctx, in, id)
 	if errors.Is(err, store.ErrNotFound) {
 		s, err = h.store.SessionByExternalID(ctx, in, id)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		var a store.Access
+		a, err = shared(c, h.store, store.AccessBy{SessionID: id})
+		s = a.Session
 	}
 	if err != nil {
 		return err
@@ -95,7 +100,7 @@ func (h *trace) cursor(c echo.Context, sessionID string) (at bridge.TraceCursor,
 		return at, refuse(codeInvalidCursor, "")
 	}
 	ctx := c.Request().Context()
-	last, err := h.store.LastSeq(ctx, auth.From(ctx).Scope(), sessionID)
+	last, err := h.store.LastSeq(ctx, auth.From(ctx).Review(), sessionID)
 	if err == nil && numbers[0] > last {
 		err = refuse(codeBeyondLog, "The log ends at "+strconv.FormatInt(last, 10)+".")
 	}
@@ -128,7 +133,7 @@ func (h *trace) pageSession(c echo.Context, s store.Session, at bridge.TraceCurs
 		Next      string             `json:"next,omitempty"`
 		Position  string             `json:"position"`
 	}{SessionID: s.ID, ThreadID: s.ExternalID, Events: []sessionEntryJSON{}}
-	at, more, err := tracePage(ctx, h.sessions.SessionTrace(auth.From(ctx).Scope(), s.ID), at, filter, size, func(e bridge.TraceEntry) {
+	at, more, err := tracePage(ctx, h.sessions.SessionTrace(auth.From(ctx).Review(), s.ID), at, filter, size, func(e bridge.TraceEntry) {
 		out.Events = append(out.Events, sessionEntry(s, e))
 	})
 	if err != nil {
@@ -148,7 +153,7 @@ func (h *trace) streamSession(c echo.Context, s store.Session, at bridge.TraceCu
 		return err
 	}
 	caller := auth.From(c.Request().Context())
-	from := h.sessions.SessionTrace(caller.Scope(), s.ID)
+	from := h.sessions.SessionTrace(caller.Review(), s.ID)
 	bell, stop := h.sessions.Overhear(s.ID)
 	defer stop()
 	setID(c.Response().Header(), headerThread, s.ExternalID)
@@ -158,7 +163,7 @@ func (h *trace) streamSession(c echo.Context, s store.Session, at bridge.TraceCu
 			entries, err := from.Read(ctx, at, traceWindow)
 			if err == nil && len(entries) == 0 && time.Since(looked) > lookForSession {
 				looked = time.Now()
-				_, err = h.store.Session(ctx, caller.Scope(), s.ID)
+				_, err = h.store.Session(ctx, caller.Review(), s.ID)
 			}
 			if errors.Is(err, store.ErrNotFound) {
 				return nil, io.EOF
@@ -213,8 +218,13 @@ func (h *runs) ofSession(c echo.Context, q runEventsQuery, records bool, filter 
 		return err
 	}
 	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
+	in := auth.From(ctx).Review()
 	s, err := h.store.Session(ctx, in, id)
+	if errors.Is(err, store.ErrNotFound) {
+		var a store.Access
+		a, err = shared(c, h.store, store.AccessBy{SessionID: id})
+		s, ctx, in = a.Session, c.Request().Context(), a.Scope()
+	}
 	if err != nil {
 		return err
 	}

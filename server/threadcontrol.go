@@ -129,6 +129,9 @@ func (h *threadControl) act(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := mayWrite(c, h.store, s); err != nil {
+		return err
+	}
 	if h.control == nil {
 		return &bridge.ControlError{Code: bridge.ControlUnsupported}
 	}

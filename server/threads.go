@@ -34,12 +34,26 @@ func (h *threads) mount(to *routes) {
 }
 
 type threadJSON struct {
-	ID        string    `json:"id"`
-	SessionID string    `json:"sessionId"` // ours; the run_id on /ws/agent
-	Title     string    `json:"title"`
-	AgentID   string    `json:"agentId"`
-	CreatedAt time.Time `json:"createdAt"`
-	UpdatedAt time.Time `json:"updatedAt"`
+	ID        string      `json:"id"`
+	SessionID string      `json:"sessionId"` // ours; the run_id on /ws/agent
+	Title     string      `json:"title"`
+	AgentID   string      `json:"agentId"`
+	CreatedAt time.Time   `json:"createdAt"`
+	UpdatedAt time.Time   `json:"updatedAt"`
+	Shared    *sharedJSON `json:"shared,omitempty"` // of a thread of somebody else
+}
+
+type sharedJSON struct {
+	Owner  string   `json:"owner"`
+	Rights []string `json:"rights"`
+}
+
+// sharedThreadOut is a thread of somebody else. It goes by our id: the client's may be that of a thread of the
+// caller's own.
+func sharedThreadOut(a store.Access) threadJSON {
+	out := threadOut(a.Session)
+	out.ID, out.Shared = a.Session.ID, &sharedJSON{Owner: a.Session.User, Rights: rightsOf(a.Write, a.Decide)}
+	return out
 }
 
 func threadOut(s store.Session) threadJSON {
@@ -58,7 +72,9 @@ func (h *threads) list(c echo.Context) error {
 		return err
 	}
 	page := store.Page{Limit: q.Limit, After: q.After}
-	rows, err := h.store.Sessions(c.Request().Context(), auth.From(c.Request().Context()).Scope(), page)
+	ctx := c.Request().Context()
+	who := auth.From(ctx).Principal
+	rows, err := h.store.Sessions(ctx, store.Reaching(who), page)
 	if err != nil {
 		return err
 	}
@@ -67,7 +83,18 @@ func (h *threads) list(c echo.Context) error {
 		Next    string       `json:"next,omitempty"`
 	}{Threads: make([]threadJSON, 0, len(rows))}
 	for _, s := range rows {
-		out.Threads = append(out.Threads, threadOut(s))
+		one := threadOut(s)
+		if s.User != who.User {
+			a, err := h.store.Access(ctx, who, store.AccessBy{SessionID: s.ID})
+			if errors.Is(err, store.ErrNotFound) {
+				continue // not shared any more
+			}
+			if err != nil {
+				return err
+			}
+			one = sharedThreadOut(a)
+		}
+		out.Threads = append(out.Threads, one)
 	}
 	if len(rows) == page.Size() {
 		out.Next = rows[len(rows)-1].ID
@@ -91,13 +118,7 @@ func (h *threads) find(c echo.Context) (store.Session, error) {
 
 // named takes the client's thread id or ours.
 func (h *threads) named(c echo.Context, id string) (store.Session, error) {
-	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
-	s, err := h.store.SessionByExternalID(ctx, in, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return h.store.Session(ctx, in, id)
-	}
-	return s, err
+	return sessionFor(c, h.store, id)
 }
 
 // get is one thread with what is under way in it.
@@ -114,6 +135,13 @@ func (h *threads) get(c echo.Context) error {
 		LastRun   *runJSON `json:"lastRun,omitempty"`
 		Questions []string `json:"questions"`
 	}{threadJSON: threadOut(s), State: s.State, Questions: []string{}}
+	if in.Session() != "" {
+		a, err := h.store.Access(ctx, auth.From(ctx).Principal, store.AccessBy{SessionID: s.ID})
+		if err != nil {
+			return err
+		}
+		out.threadJSON = sharedThreadOut(a)
+	}
 	switch run, err := h.store.LastRun(ctx, in, s.ID); {
 	case err == nil:
 		out.LastRun = runOut(run, s)
@@ -152,6 +180,9 @@ func (h *threads) rename(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := own(c, s); err != nil {
+		return err
+	}
 	ctx := c.Request().Context()
 	if err := h.sessions.Rename(ctx, auth.From(ctx).Principal, s.ExternalID, body.Title); err != nil {
 		return err
@@ -163,6 +194,9 @@ func (h *threads) rename(c echo.Context) error {
 func (h *threads) remove(c echo.Context) error {
 	s, err := h.find(c)
 	if err != nil {
+		return err
+	}
+	if err := own(c, s); err != nil {
 		return err
 	}
 	ctx := c.Request().Context()

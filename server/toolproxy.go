@@ -30,7 +30,7 @@ type toolProxy struct {
 
 func (h *toolProxy) mount(to *routes) {
 	to.open(http.MethodPost, "/v1/tools/:call", h.invoke)
-	own := to.authenticate()(h.own)
+	own := to.beside(http.MethodGet, "/v1/tool_calls/:id", h.own)
 	to.open(http.MethodGet, "/v1/tool_calls/:id", func(c echo.Context) error {
 		if token, err := runToken(c); err == nil {
 			return h.get(c, token)

@@ -9,6 +9,7 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/tools"
+	"aqueduct/internal/schema"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
@@ -23,15 +24,15 @@ type toolRegistry struct {
 }
 
 func (h *toolRegistry) mount(to *routes) {
-	listed := to.authenticate()(h.list)
+	listed := to.beside(http.MethodGet, "/v1/tools", h.list)
 	to.open(http.MethodGet, "/v1/tools", func(c echo.Context) error {
 		if token, err := runToken(c); err == nil {
 			return h.listForAgent(c, token)
 		}
 		return listed(c)
 	})
-	to.admins(http.MethodPost, "/v1/tools", h.register)
-	to.admins(http.MethodDelete, "/v1/tools/:name", h.remove)
+	to.callers(http.MethodPost, "/v1/tools", h.register)
+	to.callers(http.MethodDelete, "/v1/tools/:name", h.remove)
 }
 
 type toolJSON struct {
@@ -111,6 +112,10 @@ func (h *toolRegistry) register(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	t, err := d.Tool(auth.From(ctx).Principal.Tenant, store.ToolFromAPI, h.checkURL)
+	var bad *schema.Error
+	if errors.As(err, &bad) {
+		return refuse(bad.Code, bad.Message)
+	}
 	if errors.Is(err, tools.ErrDefinition) {
 		return refuse(codeInvalidBody, err.Error())
 	}

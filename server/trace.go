@@ -32,7 +32,7 @@ func (h *trace) get(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
+	in := auth.From(ctx).Review()
 	turn, err := h.store.Turn(ctx, in, id)
 	if errors.Is(err, store.ErrNotFound) {
 		var run store.Run // a later Run of the Turn, or the client's own runId
@@ -46,10 +46,31 @@ func (h *trace) get(c echo.Context) error {
 			}
 		}
 	}
+	if errors.Is(err, store.ErrNotFound) {
+		return h.getShared(c, id)
+	}
 	if err != nil {
 		return err
 	}
 	return h.write(c, turn.ID)
+}
+
+// getShared is get of what others have shared.
+func (h *trace) getShared(c echo.Context, id string) error {
+	a, err := shared(c, h.store, store.AccessBy{RunID: id})
+	if errors.Is(err, store.ErrNotFound) {
+		if a, err = shared(c, h.store, store.AccessBy{SessionID: id}); err == nil {
+			return h.writeSession(c, a.Session)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	run, err := h.store.FindRun(c.Request().Context(), a.Scope(), id)
+	if err != nil {
+		return err
+	}
+	return h.write(c, run.TurnID)
 }
 
 // entryJSON is one entry in the contract's shape.
@@ -87,7 +108,7 @@ func (h *trace) write(c echo.Context, turnID string) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
+	in := auth.From(ctx).Review()
 	turn, err := h.store.Turn(ctx, in, turnID)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/gorilla/websocket"
@@ -55,7 +56,7 @@ func (h *clientSockets) get(c echo.Context) error {
 		return refuse(codeUpgrade, "")
 	}
 	s := &clientSocket{conn: conn, watch: watch, limits: h.in.limits}
-	s.serve(h.open.draining)
+	s.serve(h.open.draining, c.Request().Context())
 	return nil
 }
 
@@ -77,6 +78,12 @@ func (h *clientSockets) wanted(c echo.Context) (hints.Wanted, error) {
 	caller := auth.From(ctx)
 	wanted := hints.Wanted{In: caller.Scope(), Proxies: operates(caller)}
 	s, err := h.session(ctx, q, caller.Scope())
+	if id := firstOf(q.ThreadID, q.RunID); errors.Is(err, store.ErrNotFound) && id != "" {
+		var a store.Access
+		if a, err = shared(c, h.store, store.AccessBy{SessionID: id}); err == nil {
+			s, wanted.In = a.Session, a.Scope()
+		}
+	}
 	wanted.SessionID = s.ID
 	return wanted, err
 }

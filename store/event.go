@@ -29,6 +29,8 @@ type EventReader interface {
 	Events(ctx context.Context, in Scope, sessionID string, after int64, maxBytes int) ([]EventRow, error)
 	// LastSeq is the position of the newest event, 0 for an empty log.
 	LastSeq(ctx context.Context, in Scope, sessionID string) (int64, error)
+	// EventBytes is how many bytes of a Session's log are kept.
+	EventBytes(ctx context.Context, in Scope, sessionID string) (int64, error)
 	// LastMark is the newest Mark of the log that is not "", "" when there is none.
 	LastMark(ctx context.Context, in Scope, sessionID string) (string, error)
 }

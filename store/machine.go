@@ -146,7 +146,7 @@ func (s ToolCallStatus) Terminal() bool {
 
 // CanBecome is the Approval machine. An approval that nobody has acted on yet may be revoked.
 func (s ApprovalStatus) CanBecome(to ApprovalStatus) bool {
-	return s == ApprovalPending && to.Terminal() || s == ApprovalApproved && to == ApprovalCancelled
+	return s == ApprovalPending && to.Terminal() || s == ApprovalApproved && (to == ApprovalCancelled || to == ApprovalExpired)
 }
 
 // Terminal reports whether the Approval is decided.

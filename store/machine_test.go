@@ -58,7 +58,7 @@ func TestToolCallMachine(t *testing.T) {
 func TestApprovalMachine(t *testing.T) {
 	every(t, store.AllApprovalStatuses(), map[store.ApprovalStatus][]store.ApprovalStatus{
 		"PENDING":   {"APPROVED", "REJECTED", "EXPIRED", "CANCELLED"},
-		"APPROVED":  {"CANCELLED"}, // revoked before anybody acted on it
+		"APPROVED":  {"CANCELLED", "EXPIRED"}, // revoked before anybody acted on it; its asker asks for something else
 		"REJECTED":  nil,
 		"EXPIRED":   nil,
 		"CANCELLED": nil,

@@ -36,6 +36,9 @@ type Scope struct {
 	// deciding are the names the caller answers to as a decider, joined by NUL: a Scope stays
 	// comparable. "" for Scopes that see only what belongs to them.
 	deciding string
+	session  string // of an Access: this Session's rows, whoever owns it
+	// reaching are names as in deciding, of a Scope that lists what is shared as well.
+	reaching string
 }
 
 // As sees what belongs to the Principal: rows of Sessions of its tenant and user.
@@ -56,6 +59,15 @@ func Deciding(p Principal) Scope {
 	in := As(p)
 	if p.Tenant != "" && p.User != "" {
 		in.deciding = strings.Join(DeciderNames(p), "\x00")
+	}
+	return in
+}
+
+// Reaching sees what As sees, and in lists of Sessions those too that are shared with the Principal.
+func Reaching(p Principal) Scope {
+	in := As(p)
+	if p.Tenant != "" && p.User != "" {
+		in.reaching = strings.Join(DeciderNames(p), "\x00")
 	}
 	return in
 }
@@ -82,6 +94,17 @@ func (s Scope) All() bool { return s.all }
 
 // Wide reports whether the Scope sees every user's rows of its tenant.
 func (s Scope) Wide() bool { return s.wide }
+
+// Session is the one Session that a Scope of an Access sees; "" for any other Scope.
+func (s Scope) Session() string { return s.session }
+
+// Reached are the names that a Scope of Reaching was made with; none for any other.
+func (s Scope) Reached() []string {
+	if s.reaching == "" {
+		return nil
+	}
+	return strings.Split(s.reaching, "\x00")
+}
 
 // Deciders are the names of DeciderNames that a Scope of Deciding was made with; none for any
 // other, and none with the approver's role, which needs no name.

@@ -20,6 +20,7 @@ type Reader interface {
 	ToolReader
 	GrantReader
 	DelegationReader
+	ShareReader
 	OutboxReader
 	LinkReader
 	CredentialReader
@@ -44,6 +45,7 @@ type Tx interface {
 	ToolTx
 	GrantTx
 	DelegationTx
+	ShareTx
 	OutboxTx
 	LinkTx
 	CredentialTx

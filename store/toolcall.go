@@ -73,6 +73,8 @@ type ToolCallReader interface {
 	OpenToolCalls(ctx context.Context, in Scope, sessionID string) ([]ToolCall, error)
 	// ExpiringToolCalls lists those that wait and have an ExpiresAt, soonest first.
 	ExpiringToolCalls(ctx context.Context, in Scope, limit int) ([]ToolCall, error)
+	// CountWaiting counts those that wait, of one Turn or, with turnID "", of all; it stops at most.
+	CountWaiting(ctx context.Context, in Scope, turnID string, most int) (int, error)
 	// ToolCallsOfTurn lists a Turn's ToolCalls, oldest first.
 	ToolCallsOfTurn(ctx context.Context, in Scope, turnID string) ([]ToolCall, error)
 	// ToolCallByKey is the one of the Turn that was made with the idempotency key.

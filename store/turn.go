@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -18,7 +19,9 @@ type Turn struct {
 	Status    TurnStatus
 	Input     []byte // JSON: what the agent is called with, written once at intake
 	Roles     []byte // JSON list: of who prompted, as they were then
-	TokenHash []byte // of the run token the agent calls us with; nil when none is live
+	// PromptedBy is who prompted, where that is not the Session's owner but somebody it is shared with; else "".
+	PromptedBy string
+	TokenHash  []byte // of the run token the agent calls us with; nil when none is live
 	// Upstream says where the Agent is: "" before it is called and when the Turn is over, UpstreamWaits when it
 	// ended to wait for answers, else the id of the replica that holds its call.
 	Upstream string
@@ -41,6 +44,9 @@ type Turn struct {
 	BranchedFrom string
 }
 
+// Prompter is the user who prompted the Turn of the Session.
+func (t Turn) Prompter(s Session) string { return cmp.Or(t.PromptedBy, s.User) }
+
 // BranchedFromStart is the BranchedFrom of a branch that begins with the thread.
 const BranchedFromStart = "-"
 
@@ -53,6 +59,8 @@ const UpstreamNone = "-"
 // TurnReader reads Turns.
 type TurnReader interface {
 	Turn(ctx context.Context, in Scope, id string) (Turn, error)
+	// CountActiveTurns counts the Turns that are QUEUED or RUNNING; it stops at most.
+	CountActiveTurns(ctx context.Context, in Scope, most int) (int, error)
 	// ActiveTurn is the oldest Turn of the Session that is RUNNING or paused, else the
 	// oldest QUEUED one; ErrNotFound when all are over.
 	ActiveTurn(ctx context.Context, in Scope, sessionID string) (Turn, error)

@@ -46,12 +46,15 @@ type Config struct {
 	Name  string
 	Token func(context.Context) (string, error) // asked for each link
 
-	// Register gets a token when there is no Token, and when the one there is was refused.
-	Register func(context.Context) (string, error)
+	// Register gets a token when the one there is was refused, which it is given.
+	Register func(ctx context.Context, refused string) (string, error)
 
 	Command []string // the agent's
 	Env     []string // added to ours for the agent
 	Pass    []string // names of secrets in our environment that the agent gets all the same; see secretNames
+
+	// Confine is what agents are kept from; nil is nothing.
+	Confine *Confinement
 
 	// State is the proxy's own folder; "" is none. What it keeps there tells the gateway that a proxy which was started again
 	// is no stranger.
@@ -89,14 +92,11 @@ func (c Config) checked() (Config, error) {
 		return c, errors.New("proxy: it needs an id")
 	case len(c.Command) == 0:
 		return c, errors.New("proxy: it needs an agent's command")
-	case c.Token == nil && c.Register == nil:
+	case c.Token == nil:
 		return c, errors.New("proxy: it needs a token")
 	}
 	if c.Source != "" && c.Workspaces == "" {
 		return c, errors.New("proxy: a source for workspaces needs a directory for them")
-	}
-	if c.Token == nil {
-		c.Token = c.Register
 	}
 	if c.Name == "" {
 		c.Name = c.ID

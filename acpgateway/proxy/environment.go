@@ -37,7 +37,7 @@ func (p *Proxy) inherited() []string {
 
 // environment is what an agent and its script get: what it may inherit, the configuration's, the gateway's.
 func (p *Proxy) environment(init *acp.Init) []string {
-	env := append(p.inherited(), p.cfg.Env...)
+	env := append(p.cfg.Confine.account(p.inherited()), p.cfg.Env...)
 	if init != nil {
 		env = appendAll(env, init.Env)
 		if init.AgentInputs != nil {
@@ -54,7 +54,7 @@ func (p *Proxy) environment(init *acp.Init) []string {
 
 // command is a command that runs for an agent, or in a folder that an agent can write to.
 func (p *Proxy) command(name string, args ...string) *exec.Cmd {
-	return exec.Command(name, args...)
+	return p.cfg.Confine.wrap(exec.Command(name, args...))
 }
 
 func appendAll(env []string, pairs map[string]string) []string {

@@ -36,7 +36,10 @@ func (a *agent) file(method string, params json.RawMessage) (any, error) {
 	if err := root.MkdirAll(filepath.Dir(rel), 0o755); err != nil {
 		return nil, err
 	}
-	return struct{}{}, root.WriteFile(rel, []byte(w.Content), 0o644)
+	if err := root.WriteFile(rel, []byte(w.Content), 0o644); err != nil {
+		return nil, err
+	}
+	return struct{}{}, a.space.owner.ownIn(root, rel)
 }
 
 func (a *agent) readFile(root *os.Root, params json.RawMessage) (any, error) {

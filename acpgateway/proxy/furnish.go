@@ -26,12 +26,16 @@ func (p *Proxy) furnish(ctx context.Context, w workspace, runID string) (dir str
 		defer func() { p.now(p.workspaceInventory()) }() // people are told where an agent works before the next list is due
 	}
 	if p.cfg.Source == "" {
-		return "", w.ensure()
+		return "", p.ensureOwned(w)
 	}
 	p.furnishing.Lock()
 	defer p.furnishing.Unlock()
 	// What git says of the source comes first: the agent works at the same place in the repository as it would there.
-	prefix, inGit := p.git(ctx, "rev-parse", "--show-prefix")
+	var prefix string
+	inGit := errOwnUser
+	if !p.ownUser() {
+		prefix, inGit = p.git(ctx, "rev-parse", "--show-prefix")
+	}
 	if inGit == nil {
 		dir = strings.TrimSpace(prefix)
 		_, inGit = p.git(ctx, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") // without a commit there is nothing to check out
@@ -42,7 +46,7 @@ func (p *Proxy) furnish(ctx context.Context, w workspace, runID string) (dir str
 	if _, err := os.Lstat(w.root); !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
 	}
-	if err := os.MkdirAll(p.cfg.Workspaces, 0o700); err != nil {
+	if err := p.makeWorkspaces(); err != nil {
 		return "", err
 	}
 	draft := filepath.Join(p.cfg.Workspaces, draftPrefix+runID)
@@ -54,12 +58,43 @@ func (p *Proxy) furnish(ctx context.Context, w workspace, runID string) (dir str
 			_, err = p.git(ctx, "worktree", "move", draft, w.root)
 		}
 	} else if err = os.CopyFS(draft, os.DirFS(p.cfg.Source)); err == nil {
-		err = os.Rename(draft, w.root)
+		if err = p.cfg.Confine.own(draft); err == nil {
+			err = os.Rename(draft, w.root)
+		}
 	}
 	if err != nil {
 		return "", fmt.Errorf("workspace: %w", errors.Join(err, p.clear(context.WithoutCancel(ctx), draftPrefix+runID)))
 	}
 	return dir, nil
+}
+
+// errOwnUser is why the agents of a user of their own get a copy: a worktree shares the source's .git, which they would have
+// to write to, and whose configuration names commands that git runs for whoever uses it.
+var errOwnUser = errors.New("the agents have a user of their own")
+
+func (p *Proxy) ownUser() bool { return p.cfg.Confine != nil && p.cfg.Confine.User != nil }
+
+// makeWorkspaces makes the directory of workspaces, which agents of another user pass through.
+func (p *Proxy) makeWorkspaces() error {
+	mode := os.FileMode(0o700)
+	if p.ownUser() {
+		mode = 0o711
+	}
+	return os.MkdirAll(p.cfg.Workspaces, mode)
+}
+
+// ensureOwned makes an empty workspace.
+func (p *Proxy) ensureOwned(w workspace) error {
+	if _, err := os.Lstat(w.root); err == nil {
+		return nil
+	}
+	if err := p.makeWorkspaces(); err != nil {
+		return err
+	}
+	if err := w.ensure(); err != nil {
+		return err
+	}
+	return p.cfg.Confine.own(w.root)
 }
 
 // clear removes a directory below the workspaces, and what git knows of it as a worktree.
@@ -72,7 +107,7 @@ func (p *Proxy) clear(ctx context.Context, name string) error {
 		return err
 	}
 	defer root.Close()
-	if err := root.RemoveAll(name); err != nil || p.cfg.Source == "" {
+	if err := root.RemoveAll(name); err != nil || p.cfg.Source == "" || p.ownUser() {
 		return err
 	}
 	_, _ = p.git(ctx, "worktree", "prune", "--expire=now") // the source need not be git's

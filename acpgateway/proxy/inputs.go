@@ -52,7 +52,10 @@ func (p *Proxy) placeOne(ctx context.Context, w workspace, item acp.AgentInput) 
 	if err := root.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	return p.apply(ctx, root, w, item, target)
+	if err := p.apply(ctx, root, w, item, target); err != nil {
+		return err
+	}
+	return p.cfg.Confine.ownIn(root, target)
 }
 
 func (p *Proxy) apply(ctx context.Context, root *os.Root, w workspace, item acp.AgentInput, target string) error {

@@ -77,12 +77,19 @@ func (p *Proxy) link(ctx context.Context) error {
 	return g.Wait()
 }
 
-func (p *Proxy) dial(ctx context.Context) (*websocket.Conn, error) {
-	ask := p.cfg.Token
-	if p.refused.Load() && p.cfg.Register != nil {
-		ask = p.cfg.Register
+// token is the one to connect with.
+func (p *Proxy) token(ctx context.Context) (token string, err error) {
+	if refused := p.refused.Load(); refused != nil && p.cfg.Register != nil {
+		token, err = p.cfg.Register(ctx, *refused)
+	} else {
+		token, err = p.cfg.Token(ctx)
 	}
-	token, err := ask(ctx)
+	p.shown.Store(&token)
+	return token, err
+}
+
+func (p *Proxy) dial(ctx context.Context) (*websocket.Conn, error) {
+	token, err := p.token(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("token: %w", err)
 	}
@@ -91,7 +98,7 @@ func (p *Proxy) dial(ctx context.Context) (*websocket.Conn, error) {
 	if err != nil {
 		if resp != nil {
 			if resp.StatusCode == http.StatusUnauthorized {
-				p.refused.Store(true)
+				p.refused.Store(&token)
 			}
 			err = fmt.Errorf("%w: HTTP %s", err, resp.Status)
 		}
@@ -269,7 +276,7 @@ func (p *Proxy) read(conn *websocket.Conn, registered chan<- struct{}) error {
 		}
 		kind, data, err := conn.ReadMessage()
 		if websocket.IsCloseError(err, websocket.ClosePolicyViolation) {
-			p.refused.Store(true) // how the contract tells it: after the upgrade
+			p.refused.Store(p.shown.Load()) // how the contract tells it: after the upgrade
 		}
 		if err != nil {
 			return err

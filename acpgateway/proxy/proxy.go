@@ -29,9 +29,9 @@ type Proxy struct {
 	asks         atomic.Int64               // permission requests so far
 	born         atomic.Int64               // agents so far
 	slots        chan struct{}              // controls under way
-	// refused is that the gateway did not take the token of the last link; from then on it is
-	// one got by registering.
-	refused atomic.Bool
+	shown        atomic.Pointer[string]     // the token of the last link
+	// refused is the last token that the gateway did not take; from then on tokens are got by registering.
+	refused atomic.Pointer[string]
 
 	furnishing sync.Mutex // while a workspace is made or removed: git locks its repository, and fails instead of waiting
 

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -32,24 +34,137 @@ const (
 	registerAnswer  = 64 << 10
 )
 
-// Register gets a token from url with a bootstrap token. It is asked at every link: that is
-// how a token that is refused gets replaced.
-func Register(url, bootstrap, id, name string) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		ctx, cancel := context.WithTimeout(ctx, registerTimeout)
-		defer cancel()
-		body, err := json.Marshal(map[string]string{"proxyId": id, "name": name})
-		if err != nil {
-			return "", err
-		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-		if err != nil {
-			return "", err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("X-Acp-Proxy-Bootstrap", bootstrap)
-		return exchange(req)
+// Enrolment gets a proxy's tokens from the gateway's register route: the first with a bootstrap token, which works once, the
+// others with the one before.
+type Enrolment struct {
+	URL       string
+	Bootstrap string // "" where the proxy has a token to begin with
+	ID, Name  string
+	// File keeps the token across starts; "" keeps it in memory, and a proxy that is started again needs a bootstrap token
+	// again.
+	File string
+
+	mu    sync.Mutex
+	token string
+}
+
+// Token is what the proxy connects with. It is renewed in time; where that fails the old one is used on.
+func (e *Enrolment) Token(ctx context.Context) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if own := e.kept(); own != "" {
+		return e.renewed(ctx, own)
 	}
+	return e.enrol(ctx)
+}
+
+// renewed is a token that the proxy has, or the one it gets for it when half of its life is over.
+func (e *Enrolment) renewed(ctx context.Context, own string) (string, error) {
+	now := time.Now()
+	if !renewable(own, now) {
+		return own, nil
+	}
+	token, err := e.ask(ctx, "Authorization", "Bearer "+own)
+	switch {
+	case err == nil:
+		return token, e.keep(token)
+	case lives(own, now) || e.Bootstrap == "":
+		return own, nil // the next link asks again
+	}
+	return e.enrol(ctx)
+}
+
+// enrol uses the bootstrap token.
+func (e *Enrolment) enrol(ctx context.Context) (string, error) {
+	if e.Bootstrap == "" {
+		return "", errors.New("register: the proxy has no token that the gateway takes, and no bootstrap token")
+	}
+	token, err := e.ask(ctx, "X-Acp-Proxy-Bootstrap", e.Bootstrap)
+	if err != nil {
+		return "", err
+	}
+	return token, e.keep(token)
+}
+
+// Again is Token for a proxy whose token the gateway refused, because it was revoked or the key replaced. One that was got
+// since is used; otherwise only a bootstrap token helps.
+func (e *Enrolment) Again(ctx context.Context, refused string) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if own := e.kept(); own != "" && own != refused {
+		return e.renewed(ctx, own)
+	}
+	return e.enrol(ctx)
+}
+
+// kept is the token of before; "" is none.
+func (e *Enrolment) kept() string {
+	if e.token == "" && e.File != "" {
+		raw, _ := os.ReadFile(e.File) // none yet, or unreadable: then the bootstrap token is tried
+		e.token = strings.TrimSpace(string(raw))
+	}
+	return e.token
+}
+
+// keep replaces the file in one step: a proxy that is killed meanwhile has the old token or the new one.
+func (e *Enrolment) keep(token string) error {
+	e.token = token
+	if e.File == "" {
+		return nil
+	}
+	draft := e.File + ".new"
+	err := os.WriteFile(draft, []byte(token+"\n"), 0o600)
+	if err == nil {
+		err = os.Rename(draft, e.File)
+	}
+	if err != nil {
+		return fmt.Errorf("the proxy's token cannot be kept: %w", err)
+	}
+	return nil
+}
+
+// times are when a token of the gateway's was made and ends. Its signature is the gateway's to check.
+func times(token string) (made, ends time.Time, ok bool) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return made, ends, false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return made, ends, false
+	}
+	var claims struct{ Iat, Exp int64 }
+	if json.Unmarshal(raw, &claims) != nil || claims.Iat == 0 || claims.Exp <= claims.Iat {
+		return made, ends, false
+	}
+	return time.Unix(claims.Iat, 0), time.Unix(claims.Exp, 0), true
+}
+
+// renewable says whether half of a token's life is over. One that does not say is never renewed.
+func renewable(token string, now time.Time) bool {
+	made, ends, ok := times(token)
+	return ok && now.After(made.Add(ends.Sub(made)/2))
+}
+
+func lives(token string, now time.Time) bool {
+	_, ends, ok := times(token)
+	return !ok || now.Before(ends)
+}
+
+func (e *Enrolment) ask(ctx context.Context, header, credential string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
+	defer cancel()
+	body, err := json.Marshal(map[string]string{"proxyId": e.ID, "name": e.Name})
+	if err != nil {
+		return "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, bytes.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(header, credential)
+	return exchange(req)
 }
 
 func exchange(req *http.Request) (string, error) {

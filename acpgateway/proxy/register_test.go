@@ -24,10 +24,10 @@ func TestRegisterURLGivesAToken(t *testing.T) {
 		_, _ = w.Write([]byte(`{"success":true,"data":{"token":"secret"}}`))
 	}))
 	t.Cleanup(srv.Close)
-	if token, err := Register(srv.URL, "boot", "p1", "P")(context.Background()); err != nil || token != "secret" {
+	if token, err := (&Enrolment{URL: srv.URL, Bootstrap: "boot", ID: "p1", Name: "P"}).Token(context.Background()); err != nil || token != "secret" {
 		t.Errorf("%q %v", token, err)
 	}
-	if _, err := Register(srv.URL, "wrong", "p1", "P")(context.Background()); err == nil || !strings.Contains(err.Error(), "UNAUTHORIZED") {
+	if _, err := (&Enrolment{URL: srv.URL, Bootstrap: "wrong", ID: "p1", Name: "P"}).Token(context.Background()); err == nil || !strings.Contains(err.Error(), "UNAUTHORIZED") {
 		t.Error(err)
 	}
 }

@@ -18,7 +18,8 @@ var errEscape = errors.New("the path is outside the workspace")
 // back by it: that is a sandbox's task (wrap the command in one).
 type workspace struct {
 	root   string
-	shared bool // all runs work in it; it is never removed
+	owner  *Confinement // whose user its files are made for
+	shared bool         // all runs work in it; it is never removed
 }
 
 // checkRunID refuses what could not be a directory's name.
@@ -31,9 +32,9 @@ func checkRunID(id string) error {
 
 func (p *Proxy) workspace(runID string) workspace {
 	if p.cfg.Workspaces == "" {
-		return workspace{root: p.cfg.Cwd, shared: true}
+		return workspace{root: p.cfg.Cwd, shared: true, owner: p.cfg.Confine}
 	}
-	return workspace{root: filepath.Join(p.cfg.Workspaces, runID)}
+	return workspace{root: filepath.Join(p.cfg.Workspaces, runID), owner: p.cfg.Confine}
 }
 
 // ensure makes the directory.

@@ -16,6 +16,8 @@ const (
 	ApprovalExpired   = "approval.expired"
 	ApprovalCancelled = "approval.cancelled" // with its Turn, by its Agent, or because that is gone
 	ApprovalDelegated = "approval.delegated"
+	// ApprovalChanged: the agent asked under the same id for something else.
+	ApprovalChanged   = "approval.arguments_changed"
 	ApprovalRefused   = "approval.refused" // a decision of somebody who may not make it
 	GrantCreated      = "grant.created"
 	GrantUsed         = "grant.used"
@@ -26,6 +28,8 @@ const (
 	ArgsChanged       = "approval.args_changed" // the agent asked with other arguments under the id of a question
 	ToolRegistered    = "tool.registered"
 	ToolRemoved       = "tool.removed"
+	AgentRegistered   = "agent.registered"
+	AgentRemoved      = "agent.removed"
 	ThreadControlled  = "thread.controlled" // mode, config and the like of a thread's agent
 	SignedIn          = "session.started"
 	SignedOut         = "session.ended"
@@ -34,13 +38,14 @@ const (
 	TokenRevoked      = "token.revoked"
 	AccessRefused     = "access.refused" // a request without a credential, or of one without the right
 	KeyBegun          = "audit.key_begun"
+	ShareCreated      = "share.created" // or its rights changed
+	ShareRemoved      = "share.removed"
 
 	ProxyControlled      = "proxy.controlled" // what its agents run in was changed, or asked to be
 	ProxyRemoved         = "proxy.removed"
 	ProxyRefused         = "proxy.refused" // an attempt at one of these that was refused, or failed
 	ProxyRegistered      = "proxy.registered"
 	ProxyRegisterRefused = "proxy.register_refused"
-	BootstrapIssued      = "bootstrap.issued"
 )
 
 // Subject is what it was done to.
@@ -52,20 +57,23 @@ func OfApproval(id string) Subject { return Subject{"approval", id} }
 // OfTool is a registered tool as a Subject.
 func OfTool(name string) Subject { return Subject{"tool", name} }
 
+// OfProxy is an acp-proxy as a Subject.
+func OfProxy(id string) Subject { return Subject{"proxy", id} }
+
 // OfGrant is a Grant as a Subject.
 func OfGrant(id string) Subject { return Subject{"grant", id} }
+
+// OfThread is a thread as a Subject, by our id of its Session.
+func OfThread(sessionID string) Subject { return Subject{"thread", sessionID} }
+
+// OfUser is a user of the tenant as a Subject.
+func OfUser(user string) Subject { return Subject{"user", user} }
 
 // OfDelegation is a standing Delegation as a Subject.
 func OfDelegation(id string) Subject { return Subject{"delegation", id} }
 
-// OfProxy is a Proxy as a Subject.
-func OfProxy(id string) Subject { return Subject{"proxy", id} }
-
-// OfThread is a Session as a Subject, by our id.
-func OfThread(id string) Subject { return Subject{"thread", id} }
-
-// OfUser is a person, or the user that a token is for, as a Subject.
-func OfUser(id string) Subject { return Subject{"user", id} }
+// OfAgent is an Agent as a Subject.
+func OfAgent(id string) Subject { return Subject{"agent", id} }
 
 // OfToken is a token as a Subject, by its public id, never by itself.
 func OfToken(id string) Subject { return Subject{"token", id} }

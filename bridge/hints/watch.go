@@ -56,5 +56,8 @@ func (w *Watch) wants(x hint, owner store.Principal) bool {
 		return false
 	}
 	in := w.what.In
+	if in.Session() != "" { // shared with who watches
+		return in.Session() == x.sessionID && in.Tenant() == owner.Tenant
+	}
 	return in.All() || owner.Tenant != "" && in.Tenant() == owner.Tenant && in.User() == owner.User
 }

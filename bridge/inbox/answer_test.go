@@ -61,13 +61,13 @@ func TestPermissionSpellings(t *testing.T) {
 		`{"outcome":{"outcome":"selected","optionId":"` + questionID + `:3"}}`: "d",
 	} {
 		for _, payload := range []string{said, text(said), text("\n " + said + " ")} {
-			d, err := inbox.Read(permission(), inbox.Answer{QuestionID: questionID, Payload: []byte(payload)})
+			d, err := inbox.Read(t.Context(), permission(), inbox.Answer{QuestionID: questionID, Payload: []byte(payload)})
 			if err != nil || d.Option.ID != want {
 				t.Errorf("%s chooses %q, %v; want %q", payload, d.Option.ID, err, want)
 			}
 		}
 	}
-	d, err := inbox.Read(permission(), inbox.Answer{Payload: []byte(text("b"))}) // a tool message of one bare word
+	d, err := inbox.Read(t.Context(), permission(), inbox.Answer{Payload: []byte(text("b"))}) // a tool message of one bare word
 	if err != nil || d.Option.ID != "b" {
 		t.Errorf("a bare word chooses %q, %v", d.Option.ID, err)
 	}
@@ -86,7 +86,7 @@ func TestOptionsByKind(t *testing.T) {
 		"c": {store.ApprovalRejected, false, "reject_once", "rejected"},
 		"d": {store.ApprovalRejected, false, "reject_always", "rejected"},
 	} {
-		d, err := inbox.Read(permission(), inbox.Answer{Payload: []byte(text(id)), Reason: "because"})
+		d, err := inbox.Read(t.Context(), permission(), inbox.Answer{Payload: []byte(text(id)), Reason: "because"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestOptionsByKind(t *testing.T) {
 		`broken`:                                                               {`true`: "unknown_option", `false`: "cancelled"},
 	} {
 		for approved, want := range cases {
-			d, err := inbox.Read(asked(options), inbox.Answer{Payload: []byte(`{"approved":` + approved + `}`)})
+			d, err := inbox.Read(t.Context(), asked(options), inbox.Answer{Payload: []byte(`{"approved":` + approved + `}`)})
 			if got := d.Option.ID + codeOf(err) + cancelledOf(d); got != want {
 				t.Errorf("approved %s of %s is %q, want %q", approved, options, got, want)
 			}
@@ -167,7 +167,7 @@ func TestUnclear(t *testing.T) {
 		`"other-question:0"`:                                               "unknown_option",
 		`":0"`:                                                             "unknown_option",
 	} {
-		d, err := inbox.Read(permission(), inbox.Answer{QuestionID: questionID, Payload: []byte(payload)})
+		d, err := inbox.Read(t.Context(), permission(), inbox.Answer{QuestionID: questionID, Payload: []byte(payload)})
 		if got := codeOf(err); got != want || d.Status != "" {
 			t.Errorf("%s: %q, %s; want %q", payload, got, d.Status, want)
 		}
@@ -194,7 +194,7 @@ func TestOptionNames(t *testing.T) {
 
 func TestCancelledAnswer(t *testing.T) {
 	for name, q := range map[string]inbox.Question{"permission": permission(), "input": input(""), "client tool": clientTool()} {
-		d, err := inbox.Read(q, inbox.Answer{Cancelled: true, Payload: []byte(`{"optionId":"a"}`)})
+		d, err := inbox.Read(t.Context(), q, inbox.Answer{Cancelled: true, Payload: []byte(`{"optionId":"a"}`)})
 		if err != nil || d.Status != store.ApprovalCancelled || d.ResumeStatus() != "cancelled" || d.Payload != nil || string(d.Result) != `{"status":"cancelled"}` {
 			t.Errorf("%s: %+v %v", name, d, err)
 		}
@@ -228,11 +228,11 @@ func TestInput(t *testing.T) {
 		{schema, `{broken`, "", "invalid_answer"},
 		{`{"type":"string"}`, `"words"`, `"words"`, ""},
 		{`{"type":"integer"}`, `12345678901234567890`, `12345678901234567890`, ""},
-		{`{"type":"nonsense"}`, `1`, `1`, ""}, // a person cannot mend a schema
-		{`broken`, `1`, `1`, ""},
-		{`{"$ref":"http://127.0.0.1:1/fetched"}`, `1`, `1`, ""}, // and nothing is fetched
+		{`{"type":"nonsense"}`, `1`, "", "schema_invalid"},
+		{`broken`, `1`, "", "schema_invalid"},
+		{`{"$ref":"http://127.0.0.1:1/fetched"}`, `1`, "", "schema_reference"}, // and nothing is fetched
 	} {
-		d, err := inbox.Read(input(c.schema), inbox.Answer{Payload: []byte(c.payload)})
+		d, err := inbox.Read(t.Context(), input(c.schema), inbox.Answer{Payload: []byte(c.payload)})
 		if codeOf(err) != c.code || string(d.Payload) != c.value || string(d.Result) != c.value {
 			t.Errorf("%s to %s: %s, %v", c.payload, c.schema, d.Payload, err)
 		}
@@ -254,12 +254,12 @@ func TestToolResult(t *testing.T) {
 		{``, "no camera", `{"error":"no camera"}`, `{"error":"no camera"}`, "client_tool_failed"},
 		{`"half"`, "no camera", `{"error":"no camera"}`, `{"error":"no camera"}`, "client_tool_failed"},
 	} {
-		d, err := inbox.Read(clientTool(), inbox.Answer{Payload: []byte(c.payload), Error: c.failed, MessageID: "m"})
+		d, err := inbox.Read(t.Context(), clientTool(), inbox.Answer{Payload: []byte(c.payload), Error: c.failed, MessageID: "m"})
 		if err != nil || string(d.Payload) != c.heard || string(d.Result) != c.result || d.ErrorCode != c.code || !d.Told {
 			t.Errorf("%s: heard %s, result %s, %v", c.payload, d.Payload, d.Result, err)
 		}
 	}
-	if _, err := inbox.Read(clientTool(), inbox.Answer{}); codeOf(err) != "invalid_answer" {
+	if _, err := inbox.Read(t.Context(), clientTool(), inbox.Answer{}); codeOf(err) != "invalid_answer" {
 		t.Error("a tool result without content is taken")
 	}
 }
@@ -305,12 +305,12 @@ func TestPlainRefusals(t *testing.T) {
 		`{"approved":false,"optionId":"deny"}`: "cancelled", `"maybe"`: "unknown_option", `{"approved":true,"optionId":"deny"}`: "unknown_option",
 		`{"approved":false,"optionId":"x"}`: "invalid_answer",
 	} {
-		d, err := inbox.Read(asked(`[{"id":"x","kind":"allow_once"}]`), inbox.Answer{Payload: []byte(payload)})
+		d, err := inbox.Read(t.Context(), asked(`[{"id":"x","kind":"allow_once"}]`), inbox.Answer{Payload: []byte(payload)})
 		if got := codeOf(err) + cancelledOf(d); got != want {
 			t.Errorf("%s is %q, want %q", payload, got, want)
 		}
 	}
-	d, err := inbox.Read(asked(`[{"id":"x","kind":"allow_once"},{"id":"y","kind":"reject_once"}]`), inbox.Answer{Payload: []byte(`"deny"`)})
+	d, err := inbox.Read(t.Context(), asked(`[{"id":"x","kind":"allow_once"},{"id":"y","kind":"reject_once"}]`), inbox.Answer{Payload: []byte(`"deny"`)})
 	if codeOf(err) != "unknown_option" {
 		t.Errorf("deny beside a reject option is %+v, %v", d, err)
 	}

@@ -134,7 +134,7 @@ func (s *Settler) judged(ctx context.Context, r store.Reader, session store.Sess
 	}
 	session.AgentID = turn.AgentID
 	call := CallOf(q, session)
-	call.Kind, call.By = q.Approval.ToolKind, Prompter(session, turn.Roles)
+	call.Kind, call.By = q.Approval.ToolKind, Prompter(session, turn)
 	return s.Policy().Decide(call, nil, time.Now()), nil
 }
 

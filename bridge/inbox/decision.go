@@ -3,11 +3,14 @@ package inbox
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
+	"aqueduct/internal/schema"
 	"aqueduct/store"
 )
 
@@ -64,7 +67,8 @@ const (
 
 // Read turns an Answer into a Decision. Only an option the Question offered counts, and
 // only its kind says what it does; whatever else comes is *Unclear and changes nothing.
-func Read(q Question, a Answer) (Decision, error) {
+// An answer is checked against its schema outside of a transaction: see schema.Outside.
+func Read(ctx context.Context, q Question, a Answer) (Decision, error) {
 	d := Decision{Reason: a.Reason, Told: a.MessageID != ""}
 	switch {
 	case a.Cancelled:
@@ -73,7 +77,7 @@ func Read(q Question, a Answer) (Decision, error) {
 	case q.ClientTool():
 		return readToolResult(d, a)
 	case q.Approval.Kind == store.ApprovalInput:
-		return readInput(d, q, a)
+		return readInput(ctx, d, q, a)
 	default:
 		return readPermission(d, q, a)
 	}
@@ -147,13 +151,20 @@ func readToolResult(d Decision, a Answer) (Decision, error) {
 	return d, nil
 }
 
-func readInput(d Decision, q Question, a Answer) (Decision, error) {
+func readInput(ctx context.Context, d Decision, q Question, a Answer) (Decision, error) {
 	value := unwrapText(a.Payload)
 	if len(value) == 0 || string(value) == "null" {
 		return d, &Unclear{InvalidAnswer, "the answer is empty"}
 	}
-	if err := CheckSchema(q.Approval.ResponseSchema, value); err != nil {
-		return d, &Unclear{InvalidAnswer, err.Error()}
+	err := schema.Of(q.Approval.ResponseSchema).CheckIn(ctx, value)
+	var unfit *schema.Error
+	switch {
+	case errors.As(err, &unfit) && (unfit.Code == schema.CodeValueMismatch || unfit.Code == schema.CodeValueInvalid):
+		return d, &Unclear{InvalidAnswer, unfit.Message}
+	case errors.As(err, &unfit):
+		return d, &Unclear{unfit.Code, unfit.Message}
+	case err != nil:
+		return d, err
 	}
 	d.Status, d.Payload, d.Result = store.ApprovalApproved, value, value
 	return d, nil
@@ -370,9 +381,6 @@ func textOf(payload json.RawMessage) string {
 	}
 	return string(payload)
 }
-
-// CheckSchema says whether a value is what a JSON Schema describes.
-func CheckSchema(schema, value json.RawMessage) error { return ParseSchema(schema).Check(value) }
 
 func object(key, value string) json.RawMessage { return mustJSON(map[string]string{key: value}) }
 

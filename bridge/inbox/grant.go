@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -10,8 +11,8 @@ import (
 )
 
 // Grants are the standing answers that may let a call of the Session's agent through.
-func Grants(ctx context.Context, r store.Reader, s store.Session, now time.Time) ([]policy.Grant, error) {
-	rows, err := r.LiveGrants(ctx, store.System(), s.Tenant, s.User, s.AgentID, s.ID, now)
+func Grants(ctx context.Context, r store.Reader, s store.Session, prompter string, now time.Time) ([]policy.Grant, error) {
+	rows, err := r.LiveGrants(ctx, store.System(), s.Tenant, prompter, s.AgentID, s.ID, now)
 	grants := make([]policy.Grant, 0, len(rows))
 	for _, row := range rows {
 		grants = append(grants, grantOf(row))
@@ -46,10 +47,11 @@ func GrantRow(id string, g policy.Grant, by string, now time.Time) store.Grant {
 	return row
 }
 
-// Prompter is who has the Session's agent act, with the roles that the Turn was begun with.
-func Prompter(s store.Session, roles []byte) policy.Principal {
-	p := policy.Principal{Tenant: s.Tenant, User: s.User}
-	_ = json.Unmarshal(roles, &p.Roles) // of our own writing, or none
+// Prompter is who has the Session's agent act in a Turn, with the roles that the Turn was begun with: the Session's
+// owner, or somebody it is shared with.
+func Prompter(s store.Session, t store.Turn) policy.Principal {
+	p := policy.Principal{Tenant: s.Tenant, User: t.Prompter(s)}
+	_ = json.Unmarshal(t.Roles, &p.Roles) // of our own writing, or none
 	return p
 }
 
@@ -58,7 +60,7 @@ func CallOf(q Question, s store.Session) policy.Call {
 	return policy.Call{
 		AgentID: s.AgentID, Session: s.ID, Tool: q.Approval.Tool, Title: titleOf(q), Args: q.Call.Args, Risk: policy.Risk(q.Call.Risk),
 		Always: chosenAlways(q),
-		By:     Prompter(s, nil), // of whatever roles: a Grant names none
+		By:     policy.Principal{Tenant: s.Tenant, User: cmp.Or(q.Approval.AskedUser, s.User)}, // a Grant names no roles
 	}
 }
 

@@ -143,7 +143,7 @@ func (h *house) settle(ctx context.Context, q inbox.Question, decide func(inbox.
 
 func (h *house) person(ctx context.Context, q inbox.Question, who, option string) func() (bool, bool, inbox.Question, error) {
 	return h.settle(ctx, q, func(q inbox.Question) (inbox.Decision, error) {
-		d, err := inbox.Read(q, inbox.Answer{Payload: []byte(`{"optionId":"` + option + `"}`)})
+		d, err := inbox.Read(ctx, q, inbox.Answer{Payload: []byte(`{"optionId":"` + option + `"}`)})
 		d.By, d.Via = who, inbox.ViaREST
 		return d, err
 	})
@@ -282,7 +282,7 @@ func TestToolResultOnce(t *testing.T) {
 		won, repeated bool
 	}{{`{"a": 1}`, true, false}, {`{"a":1}`, false, true}, {`{"a":2}`, false, false}} {
 		won, repeated, as, err := h.settle(t.Context(), q, func(q inbox.Question) (inbox.Decision, error) {
-			return inbox.Read(q, inbox.Answer{Payload: []byte(c.payload)})
+			return inbox.Read(t.Context(), q, inbox.Answer{Payload: []byte(c.payload)})
 		})()
 		if err != nil || won != c.won || repeated != c.repeated {
 			t.Errorf("%s: won %t, repeated %t, %v", c.payload, won, repeated, err)

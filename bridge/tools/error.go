@@ -29,6 +29,7 @@ const (
 	CodeRunOver        = "run_over"
 	CodeUnknownOutcome = "outcome_unknown"
 	CodeBusy           = "too_many_tools_running"
+	CodeTooManyAsked   = "too_many_questions"
 )
 
 func (e *Error) json() []byte { return mustJSON(e) }

@@ -10,6 +10,7 @@ import (
 
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/trace"
+	"aqueduct/internal/schema"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -42,7 +43,11 @@ type proposal struct {
 // Invoke takes a call: it waits for one that is run at once; any other waits for somebody, or
 // has failed. The error is an *Error when nothing was kept of the call, but that it was refused.
 func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, error) {
-	call, err := s.invoke(ctx, req)
+	var call store.ToolCall
+	err := schema.Outside(ctx, func(ctx context.Context) (err error) {
+		call, err = s.invoke(ctx, req)
+		return err
+	})
 	var refused *Error
 	if errors.As(err, &refused) && refused != errGivenBack && refused.Code != CodeRunOver {
 		s.keepRefused(ctx, req, refused)
@@ -68,7 +73,7 @@ func (s *Service) propose(ctx context.Context, r store.Reader, registered lookup
 	if p.tool, err = s.find(ctx, r, registered, req); err != nil {
 		return p, err
 	}
-	args, err := checkArgs(p.tool, req.Args)
+	args, err := checkArgs(ctx, p.tool, req.Args)
 	if err != nil {
 		return p, err
 	}
@@ -185,7 +190,7 @@ func (s *Service) newCall(tool store.Tool, req Request, args json.RawMessage) st
 }
 
 // checkArgs is the arguments in one line, if they are what the tool takes.
-func checkArgs(tool ready, raw json.RawMessage) (json.RawMessage, error) {
+func checkArgs(ctx context.Context, tool ready, raw json.RawMessage) (json.RawMessage, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		raw = json.RawMessage("{}")
 	}
@@ -196,8 +201,15 @@ func checkArgs(tool ready, raw json.RawMessage) (json.RawMessage, error) {
 	if line.Len() > maxArgs {
 		return nil, &Error{CodeInvalidArgs, "The arguments are too large."}
 	}
-	if err := tool.schema.Check(line.Bytes()); err != nil {
-		return nil, &Error{CodeInvalidArgs, err.Error()}
+	err := tool.schema.CheckIn(ctx, line.Bytes())
+	var unfit *schema.Error
+	switch {
+	case errors.As(err, &unfit) && (unfit.Code == schema.CodeValueMismatch || unfit.Code == schema.CodeValueInvalid):
+		return nil, &Error{CodeInvalidArgs, unfit.Message}
+	case errors.As(err, &unfit):
+		return nil, &Error{unfit.Code, unfit.Message}
+	case err != nil:
+		return nil, err
 	}
 	return line.Bytes(), nil
 }
@@ -229,7 +241,7 @@ func (s *Service) take(ctx context.Context, req Request) (store.ToolCall, error)
 			p.call, known = before, true
 			return err
 		}
-		grants, err := inbox.Grants(ctx, tx, req.Session, time.Now())
+		grants, err := inbox.Grants(ctx, tx, req.Session, req.By.User, time.Now())
 		if err != nil {
 			return err
 		}
@@ -294,7 +306,7 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 	}
 	var asked *store.Approval
 	if p.call.Status == store.ToolWaitingApproval {
-		a := approvalOf(p.call, p.verdict.Verdict, session.User)
+		a := approvalOf(p.call, p.verdict.Verdict, p.verdict.call.By.User)
 		asked = &a
 		if err := tx.InsertApproval(ctx, a); err != nil {
 			return err

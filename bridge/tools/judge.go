@@ -10,6 +10,7 @@ import (
 
 	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/trace"
+	"aqueduct/internal/schema"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -117,7 +118,9 @@ func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Sess
 	if err != nil {
 		return nil, "", err
 	}
-	if args, err = checkArgs(tool, edited); err != nil {
+	if args, err = checkArgs(ctx, tool, edited); schema.Deferred(err) {
+		return nil, "", err
+	} else if err != nil {
 		return nil, "", &inbox.Unclear{Code: inbox.InvalidAnswer, Message: err.Error()}
 	}
 	q.Call.Args = args
@@ -151,5 +154,5 @@ func (s *Service) judgeAgain(ctx context.Context, r store.Reader, session store.
 		return policy.Verdict{}, err
 	}
 	session.AgentID = turn.AgentID
-	return s.judge(Request{Session: session, By: inbox.Prompter(session, turn.Roles)}, tool, q.Call, nil).Verdict, nil
+	return s.judge(Request{Session: session, By: inbox.Prompter(session, turn)}, tool, q.Call, nil).Verdict, nil
 }

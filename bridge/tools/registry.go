@@ -9,11 +9,11 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
 	"aqueduct/bridge/audit"
 	"aqueduct/bridge/inbox"
+	"aqueduct/internal/schema"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -80,8 +80,8 @@ func (d Definition) Tool(tenant, source string, checkURL func(string) error) (st
 	if t.Timeout < 0 || t.Timeout > longestTimeout {
 		return wrong("timeout_ms is at most %d", longestTimeout.Milliseconds())
 	}
-	if err := compiles(d.Schema); err != nil {
-		return wrong("schema: %v", err)
+	if err := schema.Of(d.Schema).Compile(); err != nil {
+		return store.Tool{}, fmt.Errorf("%w: schema: %w", ErrDefinition, err)
 	}
 	if err := checkOwn(d.Policy); err != nil {
 		return wrong("policy: %v", err)
@@ -89,25 +89,6 @@ func (d Definition) Tool(tenant, source string, checkURL func(string) error) (st
 	now := time.Now()
 	t.CreatedAt, t.UpdatedAt = now, now
 	return t, nil
-}
-
-// compiles refuses a schema that would let everything through because it is broken.
-func compiles(schema json.RawMessage) error {
-	if len(schema) == 0 {
-		return nil
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		return errors.New("it is not JSON")
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("arguments.json", doc); err != nil {
-		return errors.New("it is not a JSON Schema")
-	}
-	if _, err := c.Compile("arguments.json"); err != nil {
-		return errors.New("it is not a JSON Schema")
-	}
-	return nil
 }
 
 func checkOwn(raw json.RawMessage) error {

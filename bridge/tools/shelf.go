@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"aqueduct/bridge/inbox"
+	"aqueduct/internal/schema"
 	"aqueduct/store"
 )
 
@@ -21,7 +21,7 @@ const (
 type ready struct {
 	store.Tool
 	own    own
-	schema inbox.Schema
+	schema *schema.Schema
 }
 
 // lookup finds a registered tool, the tenant's own before everybody's.
@@ -36,7 +36,7 @@ func readTool(ctx context.Context, r store.Reader, tenant, name string) (ready, 
 }
 
 func prepared(t store.Tool) ready {
-	r := ready{Tool: t, schema: inbox.ParseSchema(t.Schema)}
+	r := ready{Tool: t, schema: schema.Of(t.Schema)}
 	r.own, _ = readOwn(t.Policy) // it was checked when the tool was registered
 	return r
 }

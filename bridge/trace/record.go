@@ -24,6 +24,7 @@ const (
 	ToolResult         = "tool_result"
 	ApprovalCreated    = "approval_created"
 	ApprovalDecision   = "approval_decision"
+	ApprovalChanged    = "approval_arguments_changed"
 )
 
 // MaxValue bounds an argument, a result or a message in a payload, in bytes. The whole stands on the row of the tool

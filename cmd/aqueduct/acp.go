@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -39,8 +40,9 @@ type acpFlags struct {
 	ACPMergeTime     time.Duration `name:"acp-merge-time" default:"800ms" help:"How long chunks of one message of an ACP agent are merged into one record."`
 	ACPMergeChars    int           `name:"acp-merge-chars" default:"16000" help:"Characters after which such a record is written at once."`
 	ProxyGrace       time.Duration `default:"45s" help:"How long a proxy's link may be cut before its turns fail."`
-	BootstrapFile    string        `help:"File that holds the token proxies register with." placeholder:"FILE"`
+	BootstrapFile    string        `hidden:"" help:"Not taken any more: see aqueduct token bootstrap."`
 	Key              keyFlag       `embed:""`
+	Confine          confineFlags  `embed:""`
 }
 
 // acpFlag is an agent's command, with or without an id.
@@ -72,7 +74,7 @@ func (a *acpFlag) UnmarshalText(text []byte) error {
 // gatewayOf makes the gateway. Its key is read when the first proxy comes: who has none needs
 // no file.
 func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directory *bridge.Directory, metrics *server.Metrics, local *auth.Keys) *acpgateway.Gateway {
-	keys := &lateKeys{flag: s.ACP.Key, local: local}
+	keys := &lateKeys{flag: s.ACP.Key, local: local, registry: r.registry}
 	agents := make(map[string]acpgateway.AgentConfig, len(s.ACP.ACPAgents.byID))
 	for id, a := range s.ACP.ACPAgents.byID {
 		agents[id] = a.config()
@@ -94,7 +96,7 @@ func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directo
 	}
 	return acpgateway.New(acpgateway.Config{
 		BaseURL:      baseURL,
-		Authenticate: knownPeer(keys.proxy), Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
+		Authenticate: knownPeer(keys.proxy), Watch: r.registry.Watch, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
 		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Order: append(order, s.ACP.ACPAgents.order...), Logger: log,
 		Meter:  acpgateway.Meter{Linked: metrics.ProxiesLinked, Frame: metrics.FrameTaken, Refused: metrics.FrameRefused},
 		Limits: acpgateway.Limits{Open: s.ACP.ACPOpenTimeout, Prompt: s.ACP.ACPPromptTimeout, Grace: s.ACP.ProxyGrace, Silence: s.ACP.ACPSilence, MergeTime: s.ACP.ACPMergeTime, MergeChars: s.ACP.ACPMergeChars},
@@ -104,49 +106,66 @@ func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directo
 // lateKeys are the keys of tokens: those of the file, once they are needed, and those that
 // this process made for its own proxies.
 type lateKeys struct {
-	flag  keyFlag
-	local *auth.Keys
+	flag     keyFlag
+	local    *auth.Keys
+	registry *auth.Registry
 
-	mu   sync.Mutex
-	keys *auth.Keys
+	mu     sync.Mutex
+	keys   *auth.Keys
+	looked time.Time // when the file was last looked at
+	state  fileState // what it was then
+}
+
+// keyFileRest is how often the file of the keys is looked at for a rotation. Tokens have no influence
+// on it: what they name as their key is looked up in memory.
+const keyFileRest = 5 * time.Second
+
+// fileState changes when a file is written or replaced.
+type fileState struct {
+	changed time.Time
+	size    int64
 }
 
 func (k *lateKeys) proxy(r *http.Request) (acpgateway.Identity, error) {
 	c, err := k.local.Proxy(r)
-	if err != nil {
-		file, lost := k.file()
-		if lost != nil {
-			return acpgateway.Identity{}, lost
-		}
-		c, err = file.Proxy(r)
+	if err == nil {
+		return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name}, nil
 	}
-	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name}, err
+	file, err := k.file()
+	if err != nil {
+		return acpgateway.Identity{}, err
+	}
+	c, credential, err := file.ProxyCredential(r)
+	if err == nil && auth.ReservedProxy(c.ProxyID) {
+		err = auth.ErrTokenInvalid // only this process makes tokens for its own proxies
+	}
+	if err == nil {
+		err = k.registry.Admit(r.Context(), credential)
+	}
+	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name, CredentialID: credential.ID}, err
 }
 
+// file are the keys of the file, as they are after a rotation too.
 func (k *lateKeys) file() (*auth.Keys, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.keys == nil {
-		keys, err := k.flag.keys()
-		if err != nil {
-			return nil, err
-		}
-		k.keys = keys
+	if k.keys != nil && time.Since(k.looked) < keyFileRest {
+		return k.keys, nil
 	}
-	return k.keys, nil
-}
-
-// access is how proxies elsewhere get their tokens; nil without a bootstrap token.
-func (f *acpFlags) access() (*server.ProxyAccess, error) {
-	if f.BootstrapFile == "" {
-		return nil, nil
+	k.looked = time.Now()
+	var state fileState
+	if info, err := os.Stat(k.flag.SigningKeyFile); err == nil {
+		state = fileState{info.ModTime(), info.Size()}
 	}
-	raw, err := os.ReadFile(f.BootstrapFile)
+	if k.keys != nil && (state == k.state || state == fileState{}) { // unchanged, or gone: what was read stays good
+		return k.keys, nil
+	}
+	keys, err := k.flag.keys()
 	if err != nil {
-		return nil, fmt.Errorf("--bootstrap-file: %w", err)
+		return nil, err
 	}
-	keys, err := f.Key.keys()
-	return &server.ProxyAccess{Keys: keys, Bootstrap: auth.Secret(strings.TrimSpace(string(raw)))}, err
+	k.keys, k.state = keys, state
+	return k.keys, nil
 }
 
 // localTokenTime is how long the token of a proxy of our own is good; it gets a new one for
@@ -160,8 +179,13 @@ const localLinkWait = 5 * time.Second
 // any other. It returns when they have.
 func (s *serveCmd) runLocal(ctx context.Context, upstream *stage, ln net.Listener, keys *auth.Keys, gateway *acpgateway.Gateway, log *slog.Logger) error {
 	var waiting []string
+	confined, err := s.confineLocal(log)
+	if err != nil {
+		return err
+	}
 	for _, a := range s.ACP.ACP {
 		cfg := s.ACP.local(a, reachable(ln.Addr()), keys)
+		cfg.Confine, cfg.Pass = confined, s.ACP.Confine.ACPEnv
 		cfg.Log = log.With(slog.String("proxy", cfg.ID))
 		p, err := proxy.New(cfg)
 		if err != nil {
@@ -179,7 +203,7 @@ func (s *serveCmd) runLocal(ctx context.Context, upstream *stage, ln net.Listene
 }
 
 func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
-	id := "local-" + a.id
+	id := auth.LocalProxyPrefix + a.id
 	cfg := proxy.Config{
 		URL: "ws" + strings.TrimPrefix(self, "http") + "/ws/agent", ID: id, Name: a.id, Command: a.command, Cwd: f.ACPCwd, Version: version(),
 		Token: func(context.Context) (string, error) {
@@ -200,6 +224,9 @@ func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
 
 // checkLocal refuses two agents of one id.
 func (f *acpFlags) checkLocal() error {
+	if f.BootstrapFile != "" {
+		return errors.New("--bootstrap-file is not taken any more, because one secret for all proxies let its holder take any proxy's place: make a token for each with aqueduct token bootstrap --proxy ID")
+	}
 	seen := make(map[string]bool)
 	for _, a := range f.ACP {
 		if seen[a.id] {

@@ -12,14 +12,15 @@ import (
 type cli struct {
 	Config configFlag `help:"Settings file, YAML or JSON, flags' names as keys." placeholder:"FILE"`
 
-	Serve   serveCmd   `cmd:"" help:"Serve chats."`
-	Proxy   proxyCmd   `cmd:"" help:"Run ACP agents here for a gateway elsewhere."`
-	Migrate migrateCmd `cmd:"" help:"Bring a database up to date and leave."`
-	Token   tokenCmd   `cmd:"" help:"Make tokens."`
-	Audit   auditCmd   `cmd:"" help:"Check the record of who did what."`
-	Policy  policyCmd  `cmd:"" help:"Try policy files."`
-	Tail    tailCmd    `cmd:"" help:"Print the events of a run or a thread as they come."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Serve   serveCmd          `cmd:"" help:"Serve chats."`
+	Proxy   proxyCmd          `cmd:"" help:"Run ACP agents here for a gateway elsewhere."`
+	Migrate migrateCmd        `cmd:"" help:"Bring a database up to date and leave."`
+	Token   tokenCmd          `cmd:"" help:"Make tokens."`
+	Account serviceAccountCmd `cmd:"" name:"service-account" help:"Manage programs that call with an API key."`
+	Audit   auditCmd          `cmd:"" help:"Check the record of who did what."`
+	Policy  policyCmd         `cmd:"" help:"Try policy files."`
+	Tail    tailCmd           `cmd:"" help:"Print the events of a run or a thread as they come."`
+	Version versionCmd        `cmd:"" help:"Print the version."`
 }
 
 // run is the program.

@@ -17,6 +17,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == confineName {
+		main() // this binary is what agents are started by
+	}
 	// Proxies keep who they are below the user's configuration.
 	dir, err := os.MkdirTemp("", "aqueduct")
 	if err == nil {

@@ -12,6 +12,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == confineName {
+		fmt.Fprintln(os.Stderr, "aqueduct:", confineSelf(os.Args[2:]))
+		os.Exit(127) // as a shell says of what it cannot start
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	err := run(ctx, os.Args[1:], os.LookupEnv, output{os.Stdout, os.Stderr})

@@ -126,11 +126,15 @@ func (s *serveCmd) notifier(st store.Store, log *slog.Logger, hooks server.Webho
 	}
 	cfg.Client = gate.Client()
 	if s.Notify.PublicURL != "" {
-		key, err := auth.LoadKey(s.ACP.Key.SigningKeyFile)
+		keys, err := auth.LoadKeys(s.ACP.Key.SigningKeyFile)
 		if err != nil {
 			return nil, nil, err
 		}
-		if cfg.Links, err = link.NewSigner([]byte(string(key))); err != nil {
+		var older [][]byte
+		for _, key := range keys[1:] {
+			older = append(older, []byte(string(key)))
+		}
+		if cfg.Links, err = link.NewSigner([]byte(string(keys[0])), older...); err != nil {
 			return nil, nil, err
 		}
 		book = link.NewBook(cfg.Links, st)

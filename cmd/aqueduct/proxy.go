@@ -35,6 +35,7 @@ type proxyCmd struct {
 	AgentCommand  commandFlag   `help:"The agent's command, when none follows --." placeholder:"COMMAND"`
 	State         string        `help:"This proxy's own folder, where it keeps who it is; a folder named after the gateway and its id below the user's configuration by default." placeholder:"DIR"`
 	Heartbeat     time.Duration `default:"30s" help:"How often the gateway gets a sign of life."`
+	Confine       confineFlags  `embed:""`
 	LogFormat     string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
 	Command       []string      `arg:"" optional:"" passthrough:"" help:"The agent's command, after --."`
 }
@@ -72,6 +73,9 @@ func (c *proxyCmd) Run(ctx context.Context, to output, set *settings) error {
 	if set.exposed() {
 		cfg.Log.Warn("the settings file holds a secret, and others than its owner may read it", "file", set.path)
 	}
+	if cfg.Confine, err = c.confinement(cfg); err != nil {
+		return err
+	}
 	p, err := proxy.New(cfg)
 	if err != nil {
 		return err
@@ -98,7 +102,7 @@ func (c *proxyCmd) config(set *settings) (proxy.Config, error) {
 	cfg := proxy.Config{
 		URL: c.URL, ID: id, Name: c.Name, Command: command, Cwd: c.Cwd, Workspaces: c.Workspaces, Source: c.WorkspaceFrom, Home: c.AgentHome,
 		State: c.State, InputRoots: c.InputRoot, MaxConcurrent: c.MaxConcurrent, FS: c.AgentFS, Terminal: c.AgentTerminal,
-		Version: version(), Heartbeat: c.Heartbeat, Env: set.contract.env, Capabilities: set.contract.capabilities,
+		Version: version(), Heartbeat: c.Heartbeat, Env: set.contract.env, Capabilities: set.contract.capabilities, Pass: c.Confine.ACPEnv,
 	}
 	if cfg.State == "" {
 		cfg.State = stateOf(c.URL, id)
@@ -134,18 +138,33 @@ func (c *proxyCmd) tokens(cfg *proxy.Config, set *settings) error {
 	if err != nil {
 		return err
 	}
-	if c.RegisterURL != "" && bootstrap != "" {
-		cfg.Register = proxy.Register(c.RegisterURL, bootstrap, cfg.ID, c.Name)
+	var enrol *proxy.Enrolment
+	if c.RegisterURL != "" {
+		enrol = &proxy.Enrolment{URL: c.RegisterURL, Bootstrap: bootstrap, ID: cfg.ID, Name: c.Name}
+		if cfg.State != "" {
+			enrol.File = filepath.Join(cfg.State, "token")
+		}
+	}
+	if enrol != nil && bootstrap != "" {
+		cfg.Register = enrol.Again
 	}
 	switch {
 	case c.TokenFile != "":
 		cfg.Token = proxy.FileToken(c.TokenFile)
 	case given != "":
 		cfg.Token = func(context.Context) (string, error) { return given, nil }
-	case cfg.Register == nil:
+	case enrol != nil && (bootstrap != "" || readable(enrol.File)):
+		cfg.Token = enrol.Token
+	default:
 		return errors.New("proxy: it needs a token: --token-file, auth_token in the settings file, or --register-url with --bootstrap-file or bootstrap_token in the settings file")
 	}
 	return nil
+}
+
+// readable says whether a proxy has kept a token of an earlier start.
+func readable(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 // bootstrap is the bootstrap token; "" is none.

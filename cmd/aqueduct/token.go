@@ -19,34 +19,52 @@ type keyFlag struct {
 }
 
 func (k keyFlag) keys() (*auth.Keys, error) {
-	key, err := auth.LoadKey(k.SigningKeyFile)
+	keys, err := auth.LoadKeys(k.SigningKeyFile)
 	if err != nil {
 		return nil, err
 	}
-	return auth.NewKeys(key)
+	return auth.NewKeys(keys[0], keys[1:]...)
 }
 
 // tokenCmd makes tokens.
 type tokenCmd struct {
-	Issue tokenIssueCmd `cmd:"" help:"Print a new token."`
-	Show  tokenShowCmd  `cmd:"" help:"Print the token of the server on this machine."`
+	Issue     tokenIssueCmd     `cmd:"" help:"Print a new token."`
+	Bootstrap tokenBootstrapCmd `cmd:"" help:"Print a token by which a proxy elsewhere gets its first own one: for that proxy alone, once, within an hour."`
+	Show      tokenShowCmd      `cmd:"" help:"Print the token of the server on this machine."`
+	List      tokenListCmd      `cmd:"" help:"List the tokens, sessions and API keys that a server knows."`
+	Revoke    tokenRevokeCmd    `cmd:"" help:"Revoke a token, session or API key, or all of a user."`
+	Rotate    tokenRotateCmd    `cmd:"" help:"Make a new signing key; the one before goes on verifying."`
+}
+
+// tokenFlags are what serve is told of tokens.
+type tokenFlags struct {
+	TokenMaxLife time.Duration `name:"token-max-life" default:"2160h" help:"The longest that a token may live for which the server is asked; at most 365 days (8760h)."`
+}
+
+func (f tokenFlags) check() error {
+	if f.TokenMaxLife < time.Second || f.TokenMaxLife > auth.LongestTokenLife {
+		return errors.New("--token-max-life: a token may live for between one second and 365 days (8760h)")
+	}
+	return nil
 }
 
 // tokenIssueCmd makes one.
 type tokenIssueCmd struct {
-	Type   string        `enum:"user,approver,channel,acp_proxy" required:"" help:"What it is for: user, approver, channel or acp_proxy."`
+	Type   string        `enum:"user,approver,channel,acp_proxy,operator" required:"" help:"What it is for: user, approver, channel, acp_proxy or operator."`
 	Tenant string        `default:"local" help:"Tenant of the user, approver or channel." placeholder:"ID"`
-	User   string        `help:"The user or approver it is for." placeholder:"ID"`
-	Roles  []string      `help:"Roles of the user or approver, with commas between; admin and approver have a meaning here, others in policies." placeholder:"ROLE"`
+	User   string        `help:"The user, approver or operator it is for." placeholder:"ID"`
+	Roles  []string      `help:"Roles of the user or approver, with commas between; user, approver, auditor and admin have a meaning here, others in policies." placeholder:"ROLE"`
 	ID     string        `name:"id" help:"Id of the channel or the proxy it is for." placeholder:"ID"`
 	Proxy  string        `help:"The same as --id, of a proxy." placeholder:"ID"`
 	Agent  string        `help:"Id of the agent the proxy serves." placeholder:"ID"`
 	Name   string        `help:"Name of the proxy, shown to people."`
 	TTL    time.Duration `default:"720h" help:"How long it is good."`
+	Life   tokenFlags    `embed:""`
 	Key    keyFlag       `embed:""`
 }
 
-// Run implements the command.
+// Run implements the command. The server keeps the token when it is first used; its id is printed
+// beside it, to revoke it by.
 func (c *tokenIssueCmd) Run(to output) error {
 	claims, err := c.claims()
 	if err != nil {
@@ -56,11 +74,17 @@ func (c *tokenIssueCmd) Run(to output) error {
 	if err != nil {
 		return err
 	}
-	token, err := keys.Issue(claims, c.TTL)
+	if err := c.Life.check(); err != nil {
+		return err
+	}
+	issued, err := keys.IssueWithin(claims, c.TTL, c.Life.TokenMaxLife)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(to.out, token)
+	_, err = fmt.Fprintf(to.log, "token %s, until %s\n", issued.ID, issued.Until.UTC().Format(time.RFC3339))
+	if _, werr := fmt.Fprintln(to.out, issued.Token); werr != nil {
+		err = werr
+	}
 	return err
 }
 
@@ -73,13 +97,22 @@ func (c *tokenIssueCmd) claims() (auth.Claims, error) {
 	case auth.TypeACPProxy:
 		takes = []string{"id", "proxy"}
 		claims.ProxyClaims = auth.ProxyClaims{ProxyID: cmp.Or(c.ID, c.Proxy), Name: c.Name, AgentID: c.Agent}
+		if auth.ReservedProxy(claims.ProxyID) {
+			return claims, auth.ErrReservedProxy
+		}
 		if c.ID != "" && c.Proxy != "" && c.ID != c.Proxy {
 			return claims, errors.New("--id and --proxy mean the same; give one")
 		}
 	case auth.TypeChannel:
 		takes = []string{"id"}
 		claims.Tenant, claims.ChannelClaims = c.Tenant, auth.ChannelClaims{ChannelID: c.ID}
+	case auth.TypeOperator:
+		takes = []string{"user"}
+		claims.UserClaims = auth.UserClaims{User: c.User}
 	default:
+		if slices.Contains(c.Roles, auth.RoleOperator) {
+			return claims, errors.New("--roles: no token of a tenant has the role operator; use --type operator")
+		}
 		takes = []string{"user", "roles"}
 		claims.Tenant, claims.UserClaims = c.Tenant, auth.UserClaims{User: c.User, Roles: c.Roles}
 	}

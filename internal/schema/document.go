@@ -56,12 +56,19 @@ func computable(number string) bool {
 
 const referenceMessage = "A schema may refer only to its own parts (#) and to the published metaschemas."
 
-// checkDocument refuses references that lead out of the schema. Annotations and constants are data, not schemas.
-func checkDocument(v any) *Error {
+// document looks through a schema before it is compiled.
+type document struct{ nodes int }
+
+// check refuses references that lead out of the schema, and more nodes than it may have: the compiler's time grows with
+// their square. Annotations and constants are data, not schemas.
+func (d *document) check(v any) *Error {
+	if d.nodes++; d.nodes > MaxNodes {
+		return &Error{CodeTooComplex, fmt.Sprintf("The schema has more than %d nodes.", MaxNodes)}
+	}
 	switch v := v.(type) {
 	case []any:
 		for _, item := range v {
-			if err := checkDocument(item); err != nil {
+			if err := d.check(item); err != nil {
 				return err
 			}
 		}
@@ -75,7 +82,7 @@ func checkDocument(v any) *Error {
 					return &Error{CodeReference, referenceMessage}
 				}
 			}
-			if err := checkDocument(member); err != nil {
+			if err := d.check(member); err != nil {
 				return err
 			}
 		}

@@ -94,7 +94,7 @@ func (s *Schema) compile() *Error {
 	if err != nil {
 		return &Error{CodeInvalid, "The schema is not JSON."}
 	}
-	if failure := checkDocument(doc); failure != nil {
+	if failure := new(document).check(doc); failure != nil {
 		return failure
 	}
 	patterns := patternCompiler{}

@@ -121,7 +121,7 @@ func costly() map[string][2]string {
 	nested := strings.Repeat("[", 100) + strings.Repeat("]", 100)
 	many := `[` + strings.Repeat(`7,`, 100_000) + `7]`
 	return map[string][2]string{
-		"wide anyOf, many items":  {`{"items":{"$ref":"#/$defs/l0"},` + doubling(12, "anyOf", `{"type":"string"}`)[len(`{"$ref":"#/$defs/l0",`):], many},
+		"wide anyOf, many items":  {`{"items":{"$ref":"#/$defs/l0"},` + doubling(10, "anyOf", `{"type":"string"}`)[len(`{"$ref":"#/$defs/l0",`):], many},
 		"recursion twice":         {`{"anyOf":[{"items":{"$ref":"#"}},{"items":{"$ref":"#"}}]}`, nested},
 		"recursion by patterns":   {`{"patternProperties":{"a":{"$ref":"#"},"b":{"$ref":"#"}}}`, strings.Repeat(`{"ab":`, 100) + `7` + strings.Repeat(`}`, 100)},
 		"dynamic recursion":       {`{"$dynamicAnchor":"n","anyOf":[{"items":{"$dynamicRef":"#n"}},{"items":{"$dynamicRef":"#n"}}]}`, nested},

@@ -32,6 +32,7 @@ type Auth struct {
 	users    string // the tenant whose users the static token may speak for on channels; "" for none
 	signIn   *signInCode
 	registry *Registry // nil: nothing is kept and nothing can be revoked
+	oidc     *OIDC     // whose bearer tokens are accepted as well; nil for none
 }
 
 // None asks nobody for a token, on loopback listeners only.
@@ -172,13 +173,19 @@ func (a *Auth) accept(ctx context.Context, token Secret, fresh bool, kinds []Kin
 	return caller, nil
 }
 
-// bearer reads an API key or a typed token.
+// bearer reads an API key, a token of the OpenID provider, or a typed token.
 func (a *Auth) bearer(ctx context.Context, token string, fresh bool, kinds []Kind) (Caller, error) {
 	if IsAPIKey(token) {
 		if a.registry != nil && !slices.Contains(kinds, KindService) {
 			return Caller{}, ErrTokenType
 		}
 		return a.registry.apiKey(ctx, token, fresh)
+	}
+	if a.oidc != nil && a.oidc.issued(token) {
+		if !slices.Contains(kinds, KindUser) {
+			return Caller{}, ErrTokenType
+		}
+		return a.oidc.Accept(ctx, Secret(token))
 	}
 	got, err := a.typed(token, typesOf(kinds)...)
 	if err != nil {

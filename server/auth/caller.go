@@ -38,6 +38,7 @@ type Caller struct {
 	Principal store.Principal // of a channel the tenant alone
 	ChannelID string          // of KindChannel
 	Until     time.Time       // when the credential ends, which a socket may outlive; zero: never
+	lent      store.Scope     // of a request for a thread that is shared with the Caller; zero for its own
 	// Credential is what was shown, as it is kept and can be revoked; without an ID where nothing
 	// was, and for the static token, which ends by being replaced.
 	Credential store.Credential
@@ -65,8 +66,20 @@ func PersonRoles(named []string) []string {
 // Has reports whether the Caller has the role. No role has another's rights.
 func (c Caller) Has(role string) bool { return slices.Contains(c.Principal.Roles, role) }
 
-// Scope is what the Caller may see.
-func (c Caller) Scope() store.Scope { return store.As(c.Principal) }
+// Scope is what the Caller may see: what is its own, or within a request for a thread that is shared with it,
+// that thread alone.
+func (c Caller) Scope() store.Scope {
+	if c.lent.Session() != "" {
+		return c.lent
+	}
+	return store.As(c.Principal)
+}
+
+// Within is the Caller with the eyes of an Access.
+func (c Caller) Within(lent store.Scope) Caller {
+	c.lent = lent
+	return c
+}
 
 // Review is what the Caller may read of what others of the tenant did: all of it with the role
 // auditor, its own without.
@@ -75,6 +88,15 @@ func (c Caller) Review() store.Scope {
 		return store.Within(c.Principal.Tenant)
 	}
 	return c.Scope()
+}
+
+// ReviewInbox is what the Caller may read of questions: what it may decide, and with the role auditor
+// those of the whole tenant.
+func (c Caller) ReviewInbox() store.Scope {
+	if c.Has(RoleAuditor) {
+		return store.Within(c.Principal.Tenant)
+	}
+	return c.Inbox()
 }
 
 // Inbox is what the Caller may see of what waits for a decision, its own and others'.

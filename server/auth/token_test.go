@@ -229,3 +229,21 @@ func TestProxyTokenIsNobodysCredential(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSignInCodeEnds: a link that lies in a terminal's history is good for minutes.
+func TestSignInCodeEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := static(t)
+		code := a.IssueSignInCode()
+		time.Sleep(auth.SignInCodeTTL - time.Second)
+		if _, err := a.SignInByCode(t.Context(), code, false); err != nil {
+			t.Error(err)
+		}
+		code = a.IssueSignInCode()
+		time.Sleep(auth.SignInCodeTTL + time.Second)
+		if _, err := a.SignInByCode(t.Context(), code, false); !errors.Is(err, auth.ErrSignInCode) {
+			t.Error(err)
+		}
+	})
+}

@@ -96,6 +96,9 @@ func (h *hotStatements) record(t *testing.T, s *Store) {
 			"ToolCall":            func() error { _, err := r.ToolCall(ctx, in, planID("c", n)); return err },
 			"OpenToolCalls":       func() error { _, err := r.OpenToolCalls(ctx, in, session); return err },
 			"ExpiringToolCalls":   func() error { _, err := r.ExpiringToolCalls(ctx, in, 10); return err },
+			"CountWaiting":        func() error { _, err := r.CountWaiting(ctx, in, "", 10); return err },
+			"CountActiveTurns":    func() error { _, err := r.CountActiveTurns(ctx, in, 10); return err },
+			"EventBytes":          func() error { _, err := r.EventBytes(ctx, in, session); return err },
 			"ToolCallsOfTurn":     func() error { _, err := r.ToolCallsOfTurn(ctx, in, turn); return err },
 			"ToolCallByKey":       func() error { _, err := r.ToolCallByKey(ctx, in, turn, "k"); return err },
 			"ToolCallsByStatus": func() error {

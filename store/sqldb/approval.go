@@ -35,7 +35,7 @@ func scanApproval(at row) (store.Approval, error) {
 
 // Approval implements store.ApprovalReader.
 func (r *Reader) Approval(ctx context.Context, in store.Scope, id string) (store.Approval, error) {
-	if blind(in) {
+	if blindToApprovals(in) {
 		return store.Approval{}, store.ErrNotFound
 	}
 	q := r.decidable(selectApproval, in).and("a.approval_id = ", id)
@@ -53,6 +53,9 @@ func (r *Reader) decidable(selecting string, in store.Scope, args ...any) *query
 	if in.All() || in.Wide() {
 		return q
 	}
+	if in.Session() != "" {
+		return q.and("s.session_id = ", in.Session())
+	}
 	return q.and("(s.user_id = ", in.User()).raw(" OR ").entrusted(in, r.d).raw(")")
 }
 
@@ -69,6 +72,7 @@ func (q *query) entrusted(in store.Scope, d *Dialect) *query {
 			q.bind(name)
 		}
 		q.raw(")) OR EXISTS (SELECT 1 FROM delegations d WHERE ").standing(in.User(), now, d).raw(")")
+		q.raw(" OR EXISTS (SELECT 1 FROM shares h WHERE h.session_id = a.session_id AND h.may_decide AND ").sharedWith(in.Tenant(), names).raw(")")
 	}
 	return q.raw(")")
 }

@@ -37,6 +37,7 @@ var purges = []purge{
 	{Table: "approvals", key: "approval_id", of: ofSession, size: "args"},
 	{Table: "tool_calls", key: "tool_call_id", of: ofTurns, size: "result"},
 	{Table: "grants", key: "grant_id", of: ofSession + " AND session_id <> ''"},
+	{Table: "shares", key: "share_id", of: ofSession},
 	{Table: "commands", key: "command_id", of: ofSession},
 	{Table: "outbox", key: "id", of: ofSession + " AND session_id <> ''", size: "payload"},
 	{Table: "sandbox_instances", key: "session_id", of: ofSession},

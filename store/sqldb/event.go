@@ -66,6 +66,14 @@ func (r *Reader) LastSeq(ctx context.Context, in store.Scope, sessionID string) 
 	return one(ctx, r, func(at row) (seq int64, err error) { return seq, at.Scan(&seq) }, q.sql.String(), q.args...)
 }
 
+// EventBytes implements store.EventReader. Both databases know the length of a row's bytes without
+// reading them.
+func (r *Reader) EventBytes(ctx context.Context, in store.Scope, sessionID string) (int64, error) {
+	q := selecting(`SELECT COALESCE((SELECT CAST(SUM(LENGTH(e.data)) AS BIGINT) FROM events e WHERE e.session_id = s.session_id), 0)
+		FROM sessions s`, in).and("s.session_id = ", sessionID)
+	return one(ctx, r, func(at row) (n int64, err error) { return n, at.Scan(&n) }, q.sql.String(), q.args...)
+}
+
 // LastMark implements store.EventReader. The condition is the partial index of marked rows,
 // so a long log without any is not walked.
 func (r *Reader) LastMark(ctx context.Context, in store.Scope, sessionID string) (string, error) {

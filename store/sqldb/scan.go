@@ -67,6 +67,15 @@ func scanString(at row) (string, error) {
 	return s, err
 }
 
+// count is how many rows there are; the query bounds them.
+func count(ctx context.Context, r *Reader, q *query) (n int, err error) {
+	err = each(ctx, r, q.sql.String(), q.args, func(row) (bool, error) {
+		n++
+		return true, nil
+	})
+	return n, err
+}
+
 // timeInto scans Unix milliseconds; 0 is the zero time.
 type timeInto struct{ t *time.Time }
 

@@ -1,9 +1,11 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"aqueduct/store"
@@ -44,14 +46,39 @@ func (r *Reader) SessionByExternalID(ctx context.Context, in store.Scope, extern
 	return one(ctx, r, scanSession, q.sql.String(), q.args...)
 }
 
-// Sessions implements store.SessionReader.
+// Sessions implements store.SessionReader. What is the caller's own and what is shared are two queries: one with OR
+// would walk the whole table.
 func (r *Reader) Sessions(ctx context.Context, in store.Scope, page store.Page) ([]store.Session, error) {
-	// The expressions are those of the index sessions_listing, which is for this alone.
-	const place = "(s.updated_at, s.session_id || '')"
 	q := selecting(selectSession, in).raw(living)
 	if !in.All() && !in.Wide() {
 		q.and("s.tenant || ':' || s.user_id = ", in.Tenant()+":"+in.User())
 	}
+	got, err := r.sessionsPage(ctx, q, in, page)
+	if err != nil || len(in.Reached()) == 0 {
+		return got, err
+	}
+	q = from("SELECT "+sessionColumns+" FROM sessions s").raw(living).and("s.tenant = ", in.Tenant()).and("s.user_id <> ", in.User())
+	q.raw(" AND s.session_id IN (SELECT h.session_id FROM shares h WHERE ").sharedWith(in.Tenant(), in.Reached()).raw(")")
+	shared, err := r.sessionsPage(ctx, q, in, page)
+	if err != nil || len(shared) == 0 {
+		return got, err
+	}
+	got = append(got, shared...)
+	slices.SortFunc(got, func(a, b store.Session) int {
+		return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(b.ID, a.ID))
+	})
+	if size := page.Size(); len(got) > size && page.Before != "" && page.After == "" {
+		got = got[len(got)-size:] // the nearest to the place
+	} else if len(got) > size {
+		got = got[:size]
+	}
+	return got, nil
+}
+
+// sessionsPage reads one page of the query's Sessions, newest first.
+func (r *Reader) sessionsPage(ctx context.Context, q *query, in store.Scope, page store.Page) ([]store.Session, error) {
+	// The expressions are those of the index sessions_listing, which is for this alone.
+	const place = "(s.updated_at, s.session_id || '')"
 	if page.After != "" {
 		q.raw(" AND "+place+" < ").placeOf(in, page.After)
 	}
@@ -80,7 +107,12 @@ func (q *query) placeOf(in store.Scope, id string) *query {
 	if !in.All() {
 		q.and("c.tenant = ", in.Tenant())
 	}
-	if !in.All() && !in.Wide() {
+	switch names := in.Reached(); {
+	case in.All() || in.Wide():
+	case len(names) > 0:
+		q.and("(c.user_id = ", in.User()).raw(" OR EXISTS (SELECT 1 FROM shares h WHERE h.session_id = c.session_id AND ")
+		q.sharedWith(in.Tenant(), names).raw("))")
+	default:
 		q.and("c.user_id = ", in.User())
 	}
 	return q.raw(")")

@@ -44,6 +44,17 @@ func (r *Reader) ExpiringToolCalls(ctx context.Context, in store.Scope, limit in
 	return list(ctx, r, scanToolCall, q.sql.String(), q.args...)
 }
 
+// CountWaiting implements store.ToolCallReader. Without a Turn it walks the partial index of what
+// waits, as ExpiringToolCalls does.
+func (r *Reader) CountWaiting(ctx context.Context, in store.Scope, turnID string, most int) (int, error) {
+	q := selecting("SELECT 1 FROM tool_calls c JOIN sessions s ON s.session_id = c.session_id", in)
+	if turnID != "" {
+		q.and("c.turn_id = ", turnID)
+	}
+	q.raw(" AND c." + waiting + " LIMIT ").bind(int64(most))
+	return count(ctx, r, q)
+}
+
 // ToolCallsOfTurn implements store.ToolCallReader.
 func (r *Reader) ToolCallsOfTurn(ctx context.Context, in store.Scope, turnID string) ([]store.ToolCall, error) {
 	q := selecting(selectToolCall, in).and("c.turn_id = ", turnID).raw(" ORDER BY c.tool_call_id")

@@ -9,7 +9,7 @@ import (
 const (
 	turnColumns = `t.turn_id, t.session_id, t.root_agent_id, t.status, t.input, t.token_hash, t.usage,
 	t.error_code, t.error_message, t.created_at, t.started_at, t.dispatched_at, t.ended_at, t.roles, t.upstream,
-	t.branched_from, t.traced, t.traceparent, t.tracestate`
+	t.branched_from, t.traced, t.traceparent, t.tracestate, t.prompted_by`
 	selectTurn = `SELECT ` + turnColumns + ` FROM turns t JOIN sessions s ON s.session_id = t.session_id`
 )
 
@@ -17,7 +17,7 @@ func turnInto(t *store.Turn) []any {
 	return []any{
 		&t.ID, &t.SessionID, &t.AgentID, &t.Status, &t.Input, &t.TokenHash, &t.Usage, &t.ErrorCode, &t.ErrorMessage,
 		timeInto{&t.CreatedAt}, timeInto{&t.StartedAt}, timeInto{&t.DispatchedAt}, timeInto{&t.EndedAt}, &t.Roles, &t.Upstream,
-		&t.BranchedFrom, &t.Traced, &t.Traceparent, &t.Tracestate,
+		&t.BranchedFrom, &t.Traced, &t.Traceparent, &t.Tracestate, &t.PromptedBy,
 	}
 }
 
@@ -42,6 +42,14 @@ func (r *Reader) ActiveTurn(ctx context.Context, in store.Scope, sessionID strin
 	q.raw(` AND t.status IN ('QUEUED', 'RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')
 		ORDER BY t.status = 'QUEUED', t.turn_id LIMIT 1`)
 	return one(ctx, r, scanTurn, q.sql.String(), q.args...)
+}
+
+// CountActiveTurns implements store.TurnReader. The longer list of states is that of the partial index.
+func (r *Reader) CountActiveTurns(ctx context.Context, in store.Scope, most int) (int, error) {
+	q := selecting("SELECT 1 FROM turns t JOIN sessions s ON s.session_id = t.session_id", in)
+	q.raw(` AND t.status IN ('QUEUED', 'RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')
+		AND t.status NOT IN ('PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL') LIMIT `).bind(int64(most))
+	return count(ctx, r, q)
 }
 
 // AgentsOfSession implements store.TurnReader.
@@ -77,11 +85,11 @@ func (r *Reader) StrandedTurns(ctx context.Context, in store.Scope, replica stri
 func (t *Tx) InsertTurn(ctx context.Context, turn store.Turn) error {
 	return t.insert(ctx, `INSERT INTO turns (turn_id, session_id, root_agent_id, status, input, token_hash, usage,
 		error_code, error_message, created_at, started_at, dispatched_at, ended_at, roles, upstream,
-		branched_from, traced, traceparent, tracestate) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
+		branched_from, traced, traceparent, tracestate, prompted_by) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
 		turn.ID, turn.SessionID, turn.AgentID, string(turn.Status), jsonText(turn.Input), blob(turn.TokenHash),
 		jsonText(turn.Usage), turn.ErrorCode, turn.ErrorMessage, millis(turn.CreatedAt), millis(turn.StartedAt),
 		millis(turn.DispatchedAt), millis(turn.EndedAt), jsonText(turn.Roles), turn.Upstream, turn.BranchedFrom,
-		turn.Traced, turn.Traceparent, turn.Tracestate)
+		turn.Traced, turn.Traceparent, turn.Tracestate, turn.PromptedBy)
 }
 
 func turnMove(m store.TurnMove) (Statement, error) {

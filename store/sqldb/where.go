@@ -33,7 +33,11 @@ func (q *query) seenBy(in store.Scope) *query {
 	if !in.All() {
 		q.and("s.tenant = ", in.Tenant())
 	}
-	if !in.All() && !in.Wide() {
+	switch {
+	case in.All() || in.Wide():
+	case in.Session() != "":
+		q.and("s.session_id = ", in.Session())
+	default:
 		q.and("s.user_id = ", in.User())
 	}
 	return q.raw(", FALSE)")
@@ -50,6 +54,9 @@ func from(table string) *query { return (&query{}).raw(table + " WHERE TRUE") }
 func blind(in store.Scope) bool {
 	return !in.All() && !in.Wide() && (in.Tenant() == "" || in.User() == "")
 }
+
+// blindToApprovals is blind for rows of Sessions, of which the Scope of an Access sees some.
+func blindToApprovals(in store.Scope) bool { return blind(in) && in.Session() == "" }
 
 // and adds a condition that ends in the value.
 func (q *query) and(cond string, value any) *query {

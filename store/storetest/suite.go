@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"ApprovalChanges", testApprovalChanges},
 		{"ApprovalDeciders", testApprovalDeciders},
 		{"Delegations", testDelegations},
+		{"Shares", testShares},
 		{"Tools", testTools},
 		{"ToolListing", testToolListing},
 		{"Grants", testGrants},

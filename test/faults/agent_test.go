@@ -182,6 +182,14 @@ func (f *frames) follow(c invocation) {
 			f.send("done", `{"pending":["q"]}`)
 			return
 		}
+	case "schema": // asks for input that fits what the prompt says
+		if len(c.Resume) == 0 {
+			_, schema, _ := strings.Cut(c.Input.Content, " ")
+			f.send("ask", `{"id":"q","kind":"input","title":"Which?","args":{},"response_schema":`+schema+`}`)
+			f.send("done", `{"pending":["q"]}`)
+			return
+		}
+		f.count(1, 0, "")
 	case "askon": // asks, and talks on before it ends to wait
 		if len(c.Resume) > 0 {
 			f.count(1, 0, "")

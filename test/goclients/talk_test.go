@@ -13,6 +13,8 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/uuid"
 	"github.com/sirupsen/logrus"
+
+	"aqueduct/test/program"
 )
 
 // talk is the community client on one thread. It keeps what a frontend keeps: the messages, in
@@ -52,7 +54,7 @@ func (k *talk) run(resume []types.ResumeEntry, stop func(events.Event) bool) *an
 	defer leave()
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
-	client := sse.NewClient(sse.Config{Endpoint: k.s.url("/api/agui/chat"), Logger: quiet})
+	client := sse.NewClient(sse.Config{Endpoint: k.s.url("/api/agui/chat"), APIKey: program.Token(), Logger: quiet})
 	defer client.Close()
 	messages := k.messages
 	if messages == nil {

@@ -19,6 +19,16 @@ export function signInByCode(code) {
   return call('POST', '/api/session', { code });
 }
 
+/** whoAmI says who is signed in, and where somebody may sign in who is not. */
+export function whoAmI() {
+  return getJSON('/api/session');
+}
+
+/** signOut ends the session, and gives where it ends at the provider, if anywhere. */
+export async function signOut(path) {
+  return (await (await call('POST', path, {})).json()).redirect ?? '';
+}
+
 /** listThreads gives the newest threads first. */
 export async function listThreads() {
   return (await getJSON('/api/threads')).threads;

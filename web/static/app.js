@@ -8,7 +8,8 @@ import { Follower } from './follow.js';
 import { Log } from './log.js';
 import { Talk } from './talk.js';
 import { drawThreads } from './threads.js';
-import { askToken, hasSignInLink, signInByLink } from './token.js';
+import { showWho, takeSignInProblem } from './signin.js';
+import { askToken, hasSignInLink, showProblem, signInByLink } from './token.js';
 
 const $ = (id) => document.getElementById(id);
 
@@ -167,8 +168,11 @@ async function enter() {
     await signInByLink($('token'));
     refreshThreads();
   }
+  const problem = takeSignInProblem();
+  if (problem) showProblem($('token'), problem);
   open(decodeURIComponent(location.hash.slice(1)));
 }
 
+showWho($('who'), $('signout'));
 if (!hasSignInLink()) refreshThreads();
 enter();

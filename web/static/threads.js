@@ -7,7 +7,7 @@ export function drawThreads(list, threads, current) {
   for (const thread of threads) {
     const item = reuse(list, thread.id, () => el('li', {}, el('a', { href: `#${encodeURIComponent(thread.id)}` })));
     const link = item.firstElementChild;
-    setText(link, thread.title || thread.id);
+    setText(link, thread.shared ? `${thread.title || thread.id} · ${thread.shared.owner}` : thread.title || thread.id);
     if (thread.id === current) link.setAttribute('aria-current', 'true');
     else link.removeAttribute('aria-current');
   }

@@ -1,6 +1,7 @@
 // Asks for the access token. It is shown only after the server has said 401.
 
 import { signIn, signInByCode } from './api.js';
+import { offerSignIn } from './signin.js';
 
 let asking = null; // two requests may be refused at once; one question is enough
 
@@ -31,6 +32,11 @@ function show(problem, text) {
   problem.hidden = false;
 }
 
+/** showProblem puts a sentence into the dialog that asks for the token. */
+export function showProblem(dialog, text) {
+  show(dialog.querySelector('.problem'), text);
+}
+
 /** askToken resolves when the server has taken a token. */
 export function askToken(dialog) {
   asking ??= ask(dialog).finally(() => { asking = null; });
@@ -41,7 +47,7 @@ function ask(dialog) {
   const form = dialog.querySelector('form');
   const input = dialog.querySelector('input');
   const problem = dialog.querySelector('.problem');
-  dialog.showModal();
+  offerSignIn(dialog.querySelector('#signin')).finally(() => dialog.showModal());
   return new Promise((resolve) => {
     const submit = async (event) => {
       event.preventDefault();

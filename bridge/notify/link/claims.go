@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,13 +43,17 @@ func (c Claims) Approver() store.Principal { return store.Principal{Tenant: c.Te
 func (c Claims) ExpiresAt() time.Time { return time.Unix(c.Expires, 0).UTC() }
 
 // Signer makes and reads links. Replicas share its key, or one could not read the other's.
-type Signer struct{ token, nonce, page []byte }
+type Signer struct {
+	token, nonce, page []byte
+	before             []*Signer // of older secrets, which read and do not sign
+}
 
 // minKey is the least a key must have: as many bytes as the hash that uses it.
 const minKey = sha256.Size
 
-// NewSigner derives a key for each use from one secret.
-func NewSigner(secret []byte) (*Signer, error) {
+// NewSigner derives a key for each use from one secret. Links that the older secrets signed are read too: a secret that is rotated takes no link away that
+// is under way.
+func NewSigner(secret []byte, older ...[]byte) (*Signer, error) {
 	if len(secret) < minKey {
 		return nil, fmt.Errorf("link: the key must have at least %d bytes", minKey)
 	}
@@ -61,6 +66,13 @@ func NewSigner(secret []byte) (*Signer, error) {
 			return nil, fmt.Errorf("link: %w", err)
 		}
 		*key = derived
+	}
+	for _, old := range older {
+		before, err := NewSigner(old)
+		if err != nil {
+			return nil, err
+		}
+		s.before = append(s.before, before)
 	}
 	return &s, nil
 }
@@ -85,7 +97,7 @@ const maxToken = 2048
 // Read takes a link's claims. ErrExpired comes with them.
 func (s *Signer) Read(token string, now time.Time) (Claims, error) {
 	body, mac, ok := strings.Cut(token, ".")
-	if !ok || len(token) > maxToken || !equal(mac, encode(sum(s.token, body))) {
+	if !ok || len(token) > maxToken || !s.signed(body, mac) {
 		return Claims{}, ErrInvalid
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(body)
@@ -97,6 +109,11 @@ func (s *Signer) Read(token string, now time.Time) (Claims, error) {
 		return c, ErrExpired
 	}
 	return c, nil
+}
+
+// signed reports whether a link's body was signed with the secret or an older one.
+func (s *Signer) signed(body, mac string) bool {
+	return equal(mac, encode(sum(s.token, body))) || slices.ContainsFunc(s.before, func(old *Signer) bool { return old.signed(body, mac) })
 }
 
 // pageLife is how long a page that was shown may be used.

@@ -74,6 +74,16 @@ func TestToken(t *testing.T) {
 			t.Errorf("%+v: %v", less, err)
 		}
 	}
+	rotated, err := link.NewSigner([]byte(strings.Repeat("o", 32)), []byte(strings.Repeat("k", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := rotated.Read(token, now); err != nil || got != c {
+		t.Errorf("a link of before a rotation: %v", err)
+	}
+	if _, err := s.Read(rotated.Token(c), now); !errors.Is(err, link.ErrInvalid) {
+		t.Errorf("the older key signs: %v", err)
+	}
 	if _, err := link.NewSigner(make([]byte, 31)); err == nil {
 		t.Error("a short key is taken")
 	}

@@ -42,13 +42,13 @@ export class Program {
   #folder = mkdtempSync(join(tmpdir(), 'aqueduct-judged-'));
   #child;
 
-  /** start gives one that listens; pace is the demo agent's between two words. */
-  static async start(pace = '2ms') {
+  /** start gives one that listens; pace is the demo agent's between two words, args are further flags. */
+  static async start(pace = '2ms', args = []) {
     const program = new Program();
     program.port = await freePort();
     program.url = `http://127.0.0.1:${program.port}`;
     program.pace = pace;
-    await program.start();
+    await program.start(...args);
     return program;
   }
 

@@ -1,0 +1,283 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	llsys "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// An agent is a program that text from anywhere steers. It runs beside a process that holds the token, the keys and the
+// database of its own judge, so that process keeps them from it by two means: a user of its own, and Landlock, which takes
+// paths away from a process and all it starts, and keeps it out of the memory of others. Both hold for whatever runs for an
+// agent: the agent itself, its init script, its terminals, git in its folder.
+
+// Confinement is what an agent and all that runs for it are kept from.
+type Confinement struct {
+	User *User
+	// Helper is a command that applies Landlock and then becomes what follows "--"; see Confine. None: no Landlock.
+	Helper []string
+	// Protect are files and directories that must not be read.
+	Protect []string
+}
+
+// User is an account of this host.
+type User struct {
+	Name, Home string
+	UID, GID   uint32
+	Groups     []uint32
+}
+
+// LookupUser finds the account that agents are to run as.
+func LookupUser(name string) (*User, error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("only root can run agents as another user")
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	found := &User{Name: u.Username, Home: u.HomeDir}
+	groups, err := u.GroupIds()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range append([]string{u.Uid, u.Gid}, groups...) {
+		n, err := strconv.ParseUint(id, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("user %s: %w", name, err)
+		}
+		found.Groups = append(found.Groups, uint32(n))
+	}
+	found.UID, found.GID, found.Groups = found.Groups[0], found.Groups[1], found.Groups[2:]
+	if found.UID == 0 {
+		return nil, fmt.Errorf("user %s is root", name)
+	}
+	return found, nil
+}
+
+// LandlockWorks reports whether this kernel has Landlock.
+func LandlockWorks() bool {
+	version, err := llsys.LandlockGetABIVersion()
+	return err == nil && version > 0
+}
+
+// Unprotectable are the protected paths that Landlock cannot keep from an agent which works in the given directories: it
+// takes a directory's paths away one by one, so that nothing new could be made beside them.
+func (c *Confinement) Unprotectable(dirs []string) []string {
+	var left []string
+	for _, path := range c.Protect {
+		if slices.ContainsFunc(dirs, func(dir string) bool { return dir != "" && inside(realPath(dir), realPath(path)) }) {
+			left = append(left, path)
+		}
+	}
+	return left
+}
+
+// Below are those of the directories that lie in a protected path.
+func (c *Confinement) Below(dirs []string) []string {
+	return slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
+		return dir == "" || !slices.ContainsFunc(c.Protect, func(path string) bool { return inside(realPath(path), realPath(dir)) })
+	})
+}
+
+// realPath follows links as far as the path is there.
+func realPath(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	if found, err := filepath.EvalSymlinks(path); err == nil {
+		return found
+	}
+	if dir := filepath.Dir(path); dir != path {
+		return filepath.Join(realPath(dir), filepath.Base(path))
+	}
+	return path
+}
+
+// wrap makes cmd run confined.
+func (c *Confinement) wrap(cmd *exec.Cmd) *exec.Cmd {
+	if c == nil {
+		return cmd
+	}
+	// What cannot be found fails as it would without us: the reason is told to people.
+	if len(c.Helper) > 0 && cmd.Err == nil {
+		if _, err := os.Stat(cmd.Path); err == nil || !filepath.IsAbs(cmd.Path) {
+			args := slices.Clone(c.Helper[1:])
+			for _, path := range c.Protect {
+				args = append(args, "--protect", path)
+			}
+			cmd = exec.Command(c.Helper[0], slices.Concat(args, []string{"--", cmd.Path}, cmd.Args[1:])...)
+		}
+	}
+	if c.User != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID, Groups: c.User.Groups}}
+	}
+	return cmd
+}
+
+// account are the variables that name the user.
+func (c *Confinement) account(env []string) []string {
+	if c == nil || c.User == nil {
+		return env
+	}
+	env = slices.DeleteFunc(env, func(pair string) bool { // places of the user that this process is
+		return strings.HasPrefix(pair, "XDG_") || strings.HasPrefix(pair, "SSH_AUTH_SOCK=") || strings.HasPrefix(pair, "MAIL=")
+	})
+	return append(env, "HOME="+c.User.Home, "USER="+c.User.Name, "LOGNAME="+c.User.Name)
+}
+
+// own gives a tree that this process made to the agents' user. No process of an agent runs in it yet, or it is reached
+// through an os.Root.
+func (c *Confinement) own(tree string) error {
+	if c == nil || c.User == nil {
+		return nil
+	}
+	return filepath.WalkDir(tree, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, int(c.User.UID), int(c.User.GID))
+	})
+}
+
+// ownIn gives what was put into a root to the agents' user: the entry, what is below it, and directories above it that were
+// made for it. No link is followed out of the root.
+func (c *Confinement) ownIn(root *os.Root, rel string) error {
+	if c == nil || c.User == nil {
+		return nil
+	}
+	own := func(path string) error { return root.Lchown(path, int(c.User.UID), int(c.User.GID)) }
+	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {
+		if err := own(dir); err != nil {
+			return err
+		}
+	}
+	return fs.WalkDir(root.FS(), filepath.ToSlash(rel), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return own(path)
+	})
+}
+
+// Readable runs a shell as an agent would run, and returns what of the paths it can read, and what of the directories it
+// cannot work in.
+func (c *Confinement) Readable(paths, dirs []string) (readable, unusable []string, err error) {
+	const script = `for f; do case $f in r:*) f=${f#r:}; if [ -d "$f" ]; then ls "$f" >/dev/null 2>&1 && [ -n "$(find "$f" -type f -exec head -c 1 {} \; 2>/dev/null | head -c 1)" ] && echo "r:$f"
+else head -c 1 "$f" >/dev/null 2>&1 && echo "r:$f"; fi ;; w:*) f=${f#w:}; [ -w "$f" ] && [ -x "$f" ] || echo "w:$f" ;; esac; done; true`
+	args := []string{"-c", script, "sh"}
+	for _, path := range paths {
+		args = append(args, "r:"+path)
+	}
+	for _, dir := range dirs {
+		args = append(args, "w:"+dir)
+	}
+	cmd := c.wrap(exec.Command("/bin/sh", args...))
+	cmd.Env, cmd.Dir = []string{"PATH=" + os.Getenv("PATH")}, "/"
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, nil, fmt.Errorf("an agent's process cannot be started confined: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		kind, path, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		if kind == "r" {
+			readable = append(readable, path)
+		} else {
+			unusable = append(unusable, path)
+		}
+	}
+	return readable, unusable, nil
+}
+
+// Confine applies Landlock to this process and becomes the command. It returns only with an error. What it allows is all
+// there is at this moment but the protected paths; in the directories above those nothing new can be made.
+func Confine(protect, command []string) error {
+	if len(command) == 0 {
+		return errors.New("confine: no command")
+	}
+	var hidden []string
+	for _, path := range protect {
+		hidden = append(hidden, realPath(path))
+	}
+	rules := allowBeside("/", hidden, nil)
+	if err := landlock.V5.BestEffort().RestrictPaths(rules...); err != nil {
+		return fmt.Errorf("confine: %w", err)
+	}
+	// Signals and abstract sockets to processes outside, where the kernel can keep them away.
+	if err := landlock.V6.BestEffort().RestrictScoped(); err != nil {
+		return fmt.Errorf("confine: %w", err)
+	}
+	path, err := exec.LookPath(command[0])
+	if err == nil {
+		err = dropCapabilities()
+	}
+	if err != nil {
+		return fmt.Errorf("confine: %w", err)
+	}
+	return fmt.Errorf("confine: %s: %w", command[0], syscall.Exec(path, command, os.Environ()))
+}
+
+// dropCapabilities takes from root what passes Landlock by: kernels let whoever may watch the machine's performance read
+// another process's environment, and disks, modules and device nodes are files by another way. The caller becomes the
+// command on this thread, and only this thread's sets count then.
+func dropCapabilities() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	runtime.LockOSThread()
+	for _, c := range []uintptr{
+		unix.CAP_PERFMON, unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE, unix.CAP_BPF, unix.CAP_SYS_MODULE, unix.CAP_SYS_RAWIO, unix.CAP_MKNOD,
+		unix.CAP_DAC_READ_SEARCH, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_BOOT,
+	} {
+		// A kernel that does not know one has nothing to drop.
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("capabilities: %w", err)
+		}
+	}
+	var sets [2]unix.CapUserData
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	sets[0].Inheritable, sets[1].Inheritable = 0, 0
+	if err := unix.Capset(&header, &sets[0]); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	return nil
+}
+
+// allowBeside adds rules for all below a directory but what is hidden. The directories above that can be listed.
+func allowBeside(dir string, hidden []string, rules []landlock.Rule) []landlock.Rule {
+	rules = append(rules, landlock.PathAccess(llsys.AccessFSReadDir, dir).IgnoreIfMissing())
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return rules // what cannot be read here the agent cannot read either
+	}
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		switch {
+		case entry.Type()&os.ModeSymlink != 0 || slices.Contains(hidden, path):
+			// A link's target has a rule of its own, or must have none.
+		case slices.ContainsFunc(hidden, func(h string) bool { return inside(path, h) }):
+			rules = allowBeside(path, hidden, rules)
+		case entry.IsDir():
+			rules = append(rules, landlock.RWDirs(path).WithRefer().WithIoctlDev().IgnoreIfMissing())
+		default:
+			rules = append(rules, landlock.RWFiles(path).WithIoctlDev().IgnoreIfMissing())
+		}
+	}
+	return rules
+}

@@ -1,0 +1,40 @@
+package bridge_test
+
+import (
+	"strings"
+	"testing"
+
+	"aqueduct/bridge"
+)
+
+// TestQuestionWithABadSchemaIsRefused: nobody is asked, the chat and the agent get the code, and the agent goes on. One
+// that asks the same again and again ends its Turn.
+func TestQuestionWithABadSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	asking := []bridge.Output{
+		{Question: &bridge.Question{UpstreamID: "q", Kind: bridge.AskInput, ResponseSchema: []byte(`{"$ref":"file:///dev/ptmx"}`)}},
+		{End: &bridge.End{Pending: []string{"q"}}},
+	}
+	var heard []bridge.Answer
+	h := newHouse(t, &scripted{script: func(_ bridge.Call, answers []bridge.Answer) []bridge.Output {
+		if len(answers) == 0 {
+			return asking
+		}
+		heard = answers
+		return []bridge.Output{done()}
+	}})
+	events := h.chat(ask("t1", "hi"))
+	all := strings.Join(events, "\n")
+	if !strings.Contains(all, `schema_reference`) || !strings.Contains(events[len(events)-1], "RUN_FINISHED") || strings.Contains(all, "interrupt") {
+		t.Errorf("got %s", all)
+	}
+	if len(heard) != 1 || heard[0].UpstreamID != "q" || heard[0].Status != "cancelled" {
+		t.Errorf("the agent heard %+v", heard)
+	}
+
+	h = newHouse(t, &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output { return asking }})
+	events = h.chat(ask("t1", "hi"))
+	if last := events[len(events)-1]; !strings.Contains(last, "RUN_ERROR") || !strings.Contains(last, "schema_reference") {
+		t.Errorf("after %d events: %s", len(events), last)
+	}
+}

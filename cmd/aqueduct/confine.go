@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"aqueduct/acpgateway/proxy"
+)
+
+// confineFlags are what agents that this process runs are kept from.
+type confineFlags struct {
+	ACPUser    string   `name:"acp-user" help:"Account that agents run as, where this is root: its files and processes are all they reach." placeholder:"USER"`
+	ACPConfine string   `name:"acp-confine" enum:"auto,require,off" default:"auto" help:"Keep the token, keys and database from agents, by Landlock and --acp-user: auto as far as that is possible, with a warning where it is not; require refuses to start then; off does not."`
+	ACPEnv     []string `name:"acp-env" help:"Name of a variable that agents inherit although it looks like a secret, as in ANTHROPIC_API_KEY; repeatable." placeholder:"NAME"`
+
+	settingsFile string
+}
+
+// AfterApply implements kong's hook: the settings file may hold passwords.
+func (f *confineFlags) AfterApply(set *settings) error {
+	f.settingsFile = set.path
+	return nil
+}
+
+// confineName is the argument by which this program applies Landlock to itself and becomes an agent.
+const confineName = "confine"
+
+// confineSelf is that: it returns only with an error. args are "--protect PATH" pairs, "--", and the command.
+func confineSelf(args []string) error {
+	var protect []string
+	for len(args) > 1 && args[0] == "--protect" {
+		protect, args = append(protect, args[1]), args[2:]
+	}
+	if len(args) == 0 || args[0] != "--" {
+		return errors.New("confine: expected -- and a command")
+	}
+	return proxy.Confine(protect, args[1:])
+}
+
+// confinement is what keeps the secrets from agents. They work in the directories work, or in new ones below workspaces.
+func (f *confineFlags) confinement(secrets, work []string, workspaces string, log *slog.Logger) (*proxy.Confinement, error) {
+	if f.ACPConfine == "off" {
+		if f.ACPUser != "" {
+			return nil, errors.New("--acp-user and --acp-confine off contradict each other")
+		}
+		log.Warn("--acp-confine off: agents can read the token, keys and database, and this process's environment and memory")
+		return nil, nil
+	}
+	c := &proxy.Confinement{}
+	home, _ := os.UserHomeDir() // without one no agent writes to it
+	if f.ACPUser != "" {
+		user, err := proxy.LookupUser(f.ACPUser)
+		if err != nil {
+			return nil, fmt.Errorf("--acp-user: %w", err)
+		}
+		c.User, home = user, user.Home
+	}
+	used := append(slices.Clone(work), workspaces, home, os.TempDir())
+	c.Protect = protected(append(secrets, f.settingsFile), used)
+	why := "this kernel has no Landlock"
+	if proxy.LandlockWorks() {
+		if left := c.Unprotectable(used); len(left) > 0 {
+			why = strings.Join(left, ", ") + " lies below a directory that agents write to"
+		} else {
+			c.Helper = []string{"/proc/self/exe", confineName}
+		}
+	}
+	if c.User == nil && len(c.Helper) == 0 {
+		if f.ACPConfine == "require" {
+			return nil, fmt.Errorf("--acp-confine require: agents cannot be confined, because %s; use --acp-user as root, or keep the data elsewhere", why)
+		}
+		log.Warn("agents run unconfined: they can read the token, keys and database, and this process's environment and memory; use --acp-user as root, or keep the data outside of the agents' folders, home and temporary files",
+			slog.String("because", why))
+		return nil, nil
+	}
+	return c, f.check(c, work)
+}
+
+// check tries what a confined process can read, and refuses a confinement that does not hold.
+func (f *confineFlags) check(c *proxy.Confinement, dirs []string) error {
+	var files []string
+	for _, path := range c.Protect {
+		info, err := os.Stat(path)
+		if err != nil {
+			continue
+		}
+		// SQLite makes its files with the umask's mode, and -wal and -shm with that of the database.
+		if c.User != nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && strings.Contains(filepath.Base(path), ".db") {
+			if err := os.Chmod(path, 0o600); err != nil {
+				return err
+			}
+		}
+		files = append(files, path)
+	}
+	var usable []string
+	for _, dir := range dirs {
+		if _, err := os.Stat(dir); err == nil {
+			usable = append(usable, dir)
+		}
+	}
+	readable, unusable, err := c.Readable(files, usable)
+	switch {
+	case err != nil:
+		return err
+	case len(readable) > 0:
+		return fmt.Errorf("agents could read %s: take the rights of others away (chmod 0600, or 0700 of its directory)", strings.Join(readable, ", "))
+	case len(unusable) > 0 && c.User != nil:
+		return fmt.Errorf("user %s cannot write to %s, where its agents work: give it to that user (chown -R), or use --acp-workspaces", c.User.Name, strings.Join(unusable, ", "))
+	}
+	return nil
+}
+
+// protected are the secrets and, where agents use nothing in it, the directories that these lie in: a database makes files
+// beside itself, and a new key comes beside the old.
+func protected(secrets, used []string) []string {
+	var list []string
+	for _, path := range secrets {
+		if path == "" {
+			continue
+		}
+		whole, err := filepath.Abs(path)
+		if err != nil {
+			continue
+		}
+		dir := filepath.Dir(whole)
+		if ofOurs(dir) && len((&proxy.Confinement{Protect: []string{dir}}).Below(used)) == 0 {
+			whole = dir
+		}
+		if !slices.Contains(list, whole) {
+			list = append(list, whole)
+		}
+	}
+	return list
+}
+
+// ofOurs says whether a directory holds data of this program alone, by its name.
+func ofOurs(dir string) bool {
+	name := filepath.Base(dir)
+	return name == "data" || strings.Contains(name, "aqueduct")
+}
+
+// secretFiles are the files of this server that an agent must not read.
+func (s *serveCmd) secretFiles() []string {
+	list := []string{s.TokenFile, s.ACP.Key.SigningKeyFile, tokenPath(s.Database, s.ACP.Key)}
+	if kind, path, _ := strings.Cut(string(s.Database), ":"); kind == "sqlite" {
+		path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
+		list = append(list, path, path+"-wal", path+"-shm")
+	}
+	return list
+}
+
+// confineLocal is the confinement of the agents of --acp; nil without any.
+func (s *serveCmd) confineLocal(log *slog.Logger) (*proxy.Confinement, error) {
+	if len(s.ACP.ACP) == 0 {
+		return nil, nil
+	}
+	var work []string
+	if s.ACP.ACPWorkspaces == "" {
+		for _, a := range s.ACP.ACP {
+			cwd := s.ACP.ACPCwd
+			if own := s.ACP.ACPAgents.byID[a.id].Cwd; own != "" {
+				cwd = own
+			}
+			work = append(work, cwd)
+		}
+	}
+	return s.ACP.Confine.confinement(s.secretFiles(), absolute(work), s.ACP.ACPWorkspaces, log)
+}
+
+func absolute(paths []string) []string {
+	var list []string
+	for _, path := range paths {
+		if whole, err := filepath.Abs(path); err == nil && path != "" {
+			list = append(list, whole)
+		}
+	}
+	return list
+}
+
+// secretFiles are those of a proxy.
+func (c *proxyCmd) secretFiles(state string) []string {
+	list := []string{c.TokenFile, c.BootstrapFile}
+	if state != "" {
+		list = append(list, filepath.Join(state, "token"))
+	}
+	return list
+}
+
+func (c *proxyCmd) confinement(cfg proxy.Config) (*proxy.Confinement, error) {
+	work := []string{c.AgentHome}
+	if c.Workspaces == "" {
+		work = append(work, cmp.Or(c.Cwd, "."))
+	}
+	return c.Confine.confinement(c.secretFiles(cfg.State), absolute(work), c.Workspaces, cfg.Log)
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"aqueduct/acpgateway/proxy"
+)
+
+// curiousAgent answers each prompt with what it could get at: the names of its variables, the secrets that it could read, the
+// server's environment and memory, and whether it can work.
+const curiousAgent = `#!/bin/sh
+while read -r line; do
+  id=${line#*\"id\":}; id=${id%%[,\}]*}
+  case $line in
+  *'"initialize"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"protocolVersion\":1}}" ;;
+  *'"session/new"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"sessionId\":\"s\"}}" ;;
+  *'"session/prompt"'*)
+    got="$(env | sed -n 's/^\([A-Z_]*\)=.*/env:\1/p' | tr '\n' ' ')"
+    for f in SECRETS /proc/PID/environ; do head -c 1 "$f" >/dev/null 2>&1 && got="$got read:$f"; done
+    (exec 3</proc/PID/mem) 2>/dev/null && got="$got read:mem"
+    cp DATA/token copied 2>/dev/null && got="$got read:copy"
+    ln DATA/token linked 2>/dev/null && head -c 1 linked >/dev/null 2>&1 && got="$got read:link"
+    kill -0 PID 2>/dev/null && got="$got signals"
+    echo x > made && echo y > "$TMPDIR/made$$" && got="$got works:$(pwd) uid:$(id -u)"
+    echo "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"$got\"}}}}"
+    echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"stopReason\":\"end_turn\"}}" ;;
+  esac
+done
+`
+
+// TestS21AgentReadsNoSecret: a real process that runs as an agent tries the token, key and database files and the server's
+// environment and memory, by each means there is. Without one it gets them all, which shows that the trying works.
+func TestS21AgentReadsNoSecret(t *testing.T) {
+	root := t.TempDir()
+	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil { // an agent of another user passes through
+			t.Fatal(err)
+		}
+	}
+	data, work, tmp := filepath.Join(root, "data"), filepath.Join(root, "work"), filepath.Join(root, "tmp")
+	for dir, mode := range map[string]os.FileMode{data: 0o700, work: 0o777, tmp: 0o777} {
+		if err := os.Mkdir(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, token, key := filepath.Join(data, "aqueduct.db"), filepath.Join(data, "token"), filepath.Join(data, "signing.key")
+	for _, file := range []string{token, key} {
+		if err := os.WriteFile(file, []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := strings.NewReplacer("SECRETS", db+" "+token+" "+key, "PID", fmt.Sprint(os.Getpid()), "DATA", data).Replace(curiousAgent)
+	agent := filepath.Join(work, "agent.sh")
+	if err := os.WriteFile(agent, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"TMPDIR": tmp, "PGPASSWORD": "x", "MY_API_KEY": "x", "GITHUB_TOKEN": "x", "A_SECRET": "x", "DB_PASSWORD": "x", "AQUEDUCT_THING": "x", "GIVEN_KEY": "x", "HARMLESS": "x",
+	} {
+		t.Setenv(name, value)
+	}
+	type means struct {
+		flags []string
+		reads bool
+		uid   int
+	}
+	cases := map[string]means{
+		"nothing": {flags: []string{"--acp-confine", "off", "--acp-cwd", work}, reads: true, uid: os.Geteuid()},
+	}
+	if proxy.LandlockWorks() {
+		cases["landlock"] = means{flags: []string{"--acp-confine", "require", "--acp-cwd", work}, uid: os.Geteuid()}
+		cases["landlock, workspaces"] = means{flags: []string{"--acp-confine", "require", "--acp-cwd", work, "--acp-workspaces", filepath.Join(root, "spaces")}, uid: os.Geteuid()}
+	} else {
+		t.Log("not tried: this kernel has no Landlock")
+	}
+	const nobody = 65534
+	if os.Geteuid() == 0 {
+		cases["user"] = means{flags: []string{"--acp-user", "nobody", "--acp-cwd", work}, uid: nobody}
+		cases["user, workspaces"] = means{flags: []string{"--acp-user", "nobody", "--acp-cwd", work, "--acp-workspaces", filepath.Join(root, "owned")}, uid: nobody}
+	} else if _, err := proxy.LookupUser("nobody"); err == nil {
+		t.Error("another than root can switch users")
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"--auth", "none", "--database", "sqlite:" + db, "--signing-key-file", key, "--acp-env", "GIVEN_KEY", "--acp", "code=" + agent}, c.flags...)
+			r := start(t, args...)
+			_, said := r.post("/api/agui/chat", `{"messages":[{"id":"u","role":"user","content":"hi"}]}`)
+			for _, want := range []string{"works:", fmt.Sprintf("uid:%d", c.uid), "env:HARMLESS", "env:GIVEN_KEY", "env:AQUEDUCT_TOKEN", "env:AQUEDUCT_BASE_URL"} {
+				if !strings.Contains(said, want) {
+					t.Errorf("%s is not in %s", want, said)
+				}
+			}
+			for _, name := range []string{"PGPASSWORD", "MY_API_KEY", "GITHUB_TOKEN", "A_SECRET", "DB_PASSWORD", "AQUEDUCT_THING"} {
+				if strings.Contains(said, "env:"+name) {
+					t.Errorf("%s was inherited", name)
+				}
+			}
+			for _, secret := range []string{db, token, key, "mem", fmt.Sprintf("/proc/%d/environ", os.Getpid()), "copy"} {
+				if got := strings.Contains(said, "read:"+secret); got != c.reads {
+					t.Errorf("%s was read: %t", secret, got)
+				}
+			}
+			if !c.reads && strings.Contains(said, "read:") {
+				t.Error(said)
+			}
+		})
+	}
+}
+
+// TestConfinementSaysWhatItIsNot: data below a folder that agents write to cannot be kept from them by Landlock. That is
+// said, or refused where confinement is required.
+func TestConfinementSaysWhatItIsNot(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	args := []string{"serve", "--auth", "none", "--listen", "127.0.0.1:0", "--database", "sqlite:" + filepath.Join(dir, "x.db"), "--signing-key-file", filepath.Join(dir, "k"), "--acp", "code=true", "--acp-cwd", dir}
+	if _, err := program(t, env(), append(args, "--acp-confine", "require")...); err == nil || !strings.Contains(err.Error(), "cannot be confined") {
+		t.Error(err)
+	}
+	if _, err := program(t, env(), append(args, "--acp-confine", "off", "--acp-user", "nobody")...); err == nil {
+		t.Error("a user, and off")
+	}
+}

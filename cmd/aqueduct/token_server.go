@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"aqueduct/server/auth"
+)
+
+const (
+	// callTime bounds one call of a command.
+	callTime = 30 * time.Second
+	// answerBytes bounds an answer that is read: a page of a list.
+	answerBytes = 4 << 20
+)
+
+// call makes one request and reads its answer into out, unless that is nil.
+func (c *clientFlags) call(ctx context.Context, env lookup, method, path string, body, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	var sent io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.URL, "/")+path, sent)
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	token, err := c.token(env)
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, answerBytes))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		return refusedBy(resp.Status, raw)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(raw, out)
+}
+
+// refusedBy is a server's refusal in its own words.
+func refusedBy(status string, raw []byte) error {
+	var problem struct{ Code, Title, Detail string }
+	_ = json.Unmarshal(raw, &problem) // a proxy's page has none of them
+	words := problem.Detail
+	if words == "" {
+		words = problem.Title
+	}
+	return fmt.Errorf("the server answered %s: %s %s", status, problem.Code, words)
+}
+
+// listedToken is what a list shows of a credential.
+type listedToken struct {
+	JTI, ID    string
+	Kind, User string
+	Name       string
+	Roles      []string
+	CreatedAt  time.Time `json:"created_at"`
+	ExpiresAt  time.Time `json:"expires_at"`
+	LastUsedAt time.Time `json:"last_used_at"`
+	RevokedAt  time.Time `json:"revoked_at"`
+}
+
+// tokenListCmd lists them.
+type tokenListCmd struct {
+	Server       clientFlags `embed:""`
+	User         string      `help:"Those of one user." placeholder:"ID"`
+	All          bool        `help:"Those that are revoked or have expired too."`
+	Installation bool        `help:"Those of no tenant: proxies and operators."`
+}
+
+// Run implements the command.
+func (c *tokenListCmd) Run(ctx context.Context, to output, set *settings) error {
+	q := url.Values{"limit": {"1000"}, "user": {c.User}, "all": {fmt.Sprint(c.All)}, "installation": {fmt.Sprint(c.Installation)}}
+	var all []listedToken
+	for {
+		var page struct {
+			Tokens []listedToken
+			Next   string
+		}
+		if err := c.Server.call(ctx, set.env, http.MethodGet, "/api/tokens?"+q.Encode(), nil, &page); err != nil {
+			return err
+		}
+		all = append(all, page.Tokens...)
+		if page.Next == "" {
+			return printTokens(to.out, all)
+		}
+		q.Set("after", page.Next)
+	}
+}
+
+// printTokens prints a table. What others named is quoted, so that no name can draw on a terminal.
+func printTokens(out io.Writer, all []listedToken) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tKIND\tUSER\tNAME\tROLES\tEXPIRES\tLAST USED\tREVOKED")
+	for _, t := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.JTI+t.ID, t.Kind, plain(t.User), plain(t.Name), plain(strings.Join(t.Roles, ",")),
+			dated(t.ExpiresAt), dated(t.LastUsedAt), dated(t.RevokedAt))
+	}
+	return w.Flush()
+}
+
+func plain(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return strings.Trim(fmt.Sprintf("%+q", s), `"`)
+}
+
+func dated(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// tokenRevokeCmd revokes one, or all of a user.
+type tokenRevokeCmd struct {
+	Server clientFlags `embed:""`
+	ID     string      `arg:"" optional:"" help:"Id of the token (jti), session or API key."`
+	User   string      `help:"All of this user, those that were never used too." placeholder:"ID"`
+}
+
+// Run implements the command.
+func (c *tokenRevokeCmd) Run(ctx context.Context, to output, set *settings) error {
+	if (c.ID == "") == (c.User == "") {
+		return errors.New("token revoke: name either an ID or a --user")
+	}
+	if c.ID != "" {
+		if err := c.Server.call(ctx, set.env, http.MethodDelete, "/api/tokens/"+url.PathEscape(c.ID), nil, nil); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(to.out, "revoked", c.ID)
+		return err
+	}
+	var got struct{ Revoked int64 }
+	if err := c.Server.call(ctx, set.env, http.MethodDelete, "/api/tokens?user="+url.QueryEscape(c.User), nil, &got); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(to.out, "revoked all of %s; %d were good\n", c.User, got.Revoked)
+	return err
+}
+
+// tokenRotateCmd rotates the signing key. A server that runs takes it up within seconds.
+type tokenRotateCmd struct {
+	Retire bool    `help:"Drop the key before the current one instead: what it signed is refused from then on."`
+	Key    keyFlag `embed:""`
+}
+
+// Run implements the command.
+func (c *tokenRotateCmd) Run(to output) error {
+	ids, err := auth.RotateKey(c.Key.SigningKeyFile, c.Retire)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(to.out, "signs     %s\n", ids[0])
+	for _, id := range ids[1:] {
+		_, err = fmt.Fprintf(to.out, "verifies  %s\n", id)
+	}
+	return err
+}
+
+// serviceAccountCmd manages service accounts.
+type serviceAccountCmd struct {
+	Create serviceAccountCreateCmd `cmd:"" help:"Create one and print its API key, once."`
+	List   serviceAccountListCmd   `cmd:"" help:"List them."`
+	Revoke serviceAccountRevokeCmd `cmd:"" help:"Revoke one's API key."`
+}
+
+// serviceAccountCreateCmd creates one.
+type serviceAccountCreateCmd struct {
+	Server clientFlags   `embed:""`
+	Name   string        `arg:"" help:"Its name."`
+	Roles  []string      `required:"" help:"Its roles, with commas between; each must be one of yours." placeholder:"ROLE"`
+	TTL    time.Duration `help:"How long the key is good; until it is revoked when not given."`
+}
+
+// Run implements the command.
+func (c *serviceAccountCreateCmd) Run(ctx context.Context, to output, set *settings) error {
+	var got struct{ ID, Key string }
+	err := c.Server.call(ctx, set.env, http.MethodPost, "/api/service_accounts", map[string]any{
+		"name": c.Name, "roles": c.Roles, "ttl_seconds": int64(c.TTL / time.Second),
+	}, &got)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(to.log, "service account", got.ID)
+	if _, werr := fmt.Fprintln(to.out, got.Key); werr != nil {
+		err = werr
+	}
+	return err
+}
+
+// serviceAccountListCmd lists them.
+type serviceAccountListCmd struct {
+	Server clientFlags `embed:""`
+}
+
+// Run implements the command.
+func (c *serviceAccountListCmd) Run(ctx context.Context, to output, set *settings) error {
+	var page struct {
+		Accounts []listedToken `json:"service_accounts"`
+	}
+	if err := c.Server.call(ctx, set.env, http.MethodGet, "/api/service_accounts?limit=1000", nil, &page); err != nil {
+		return err
+	}
+	for i := range page.Accounts {
+		page.Accounts[i].Kind = "api_key"
+	}
+	return printTokens(to.out, page.Accounts)
+}
+
+// serviceAccountRevokeCmd revokes one.
+type serviceAccountRevokeCmd struct {
+	Server clientFlags `embed:""`
+	ID     string      `arg:"" help:"Its id."`
+}
+
+// Run implements the command.
+func (c *serviceAccountRevokeCmd) Run(ctx context.Context, to output, set *settings) error {
+	if err := c.Server.call(ctx, set.env, http.MethodDelete, "/api/service_accounts/"+url.PathEscape(c.ID), nil, nil); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(to.out, "revoked", c.ID)
+	return err
+}

@@ -1,0 +1,403 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"aqueduct/store"
+)
+
+const (
+	// issuerTime bounds one call to the issuer: a person, or a request with a bearer token, waits for it.
+	issuerTime = 10 * time.Second
+	// issuerBytes bounds what the issuer may answer. Discovery documents and key sets are a few KiB.
+	issuerBytes = 1 << 20
+	// discoveryBrake is the least time between two tries to read the issuer's configuration after a failure.
+	discoveryBrake = 5 * time.Second
+	// MaxIssuedLife is how old a token of the issuer may become, whatever end it names, and the longest that a
+	// browser session opened with one may last.
+	MaxIssuedLife = 24 * time.Hour
+	// stateBytes bounds the parameters of the callback: codes and states of issuers are shorter.
+	stateBytes = 4 << 10
+)
+
+// What can go wrong with an issuer, beside what is wrong with a token.
+var (
+	// ErrIssuer: the issuer cannot be reached or answers nonsense. It says nothing about the credential.
+	ErrIssuer = errors.New("auth: the OpenID provider did not answer as it must")
+	// ErrNotMapped: the token is good, and the mapping gives its bearer no tenant or no user name.
+	ErrNotMapped = fmt.Errorf("%w: the mapping lets nobody of these claims in", ErrBadCredential)
+	// ErrSignInState: the callback does not belong to a sign-in that this browser began.
+	ErrSignInState = errors.New("auth: the sign-in was not begun in this browser, or too long ago")
+	// ErrSignInDenied: the issuer says that nobody was signed in.
+	ErrSignInDenied = errors.New("auth: the OpenID provider refused to sign in")
+)
+
+// OIDCConfig is how people sign in at an OpenID provider.
+type OIDCConfig struct {
+	Issuer   string
+	ClientID string
+	// ClientSecret is "" for a public client, which PKCE alone protects.
+	ClientSecret Secret
+	// Audience is what the aud of bearer tokens must hold; the ClientID when empty.
+	Audience string
+	Scopes   []string // beside openid
+	Mapping  Mapping
+	// SessionLife is how long a browser session lasts; zero: as long as the ID token it was opened with.
+	SessionLife time.Duration
+	Now         func() time.Time // nil: time.Now
+}
+
+// OIDC signs people in at one issuer, and accepts its bearer tokens. The issuer is asked when
+// something needs it, not at the start: it may start later than this server.
+type OIDC struct {
+	cfg    OIDCConfig
+	client *http.Client
+	keys   *keySet
+
+	mu       sync.Mutex
+	provider *oidc.Provider
+	found    discovery
+	failedAt time.Time
+}
+
+// discovery is what is read of the issuer's configuration beside what go-oidc reads itself.
+type discovery struct {
+	JWKS       string `json:"jwks_uri"`
+	EndSession string `json:"end_session_endpoint"`
+}
+
+// NewOIDC checks the configuration and calls nobody.
+func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
+	if !secureURL(cfg.Issuer) {
+		return nil, errors.New("auth: the issuer must be an https URL; http is for loopback alone")
+	}
+	if cfg.ClientID == "" {
+		return nil, errors.New("auth: a client id is needed")
+	}
+	if cfg.SessionLife < 0 || cfg.SessionLife > MaxIssuedLife {
+		return nil, fmt.Errorf("auth: a browser session lasts at most %s", MaxIssuedLife)
+	}
+	if err := cfg.Mapping.check(); err != nil {
+		return nil, err
+	}
+	if cfg.Audience == "" {
+		cfg.Audience = cfg.ClientID
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	o := &OIDC{cfg: cfg, client: issuerClient()}
+	o.keys = &keySet{client: o.client, now: cfg.Now, url: o.keysURL}
+	return o, nil
+}
+
+// Issuer is the provider's name, its URL.
+func (o *OIDC) Issuer() string { return o.cfg.Issuer }
+
+// issuerClient calls the issuer alone, whose address is the operator's own configuration. It follows
+// no redirect to plain http, and reads no endless answer.
+func issuerClient() *http.Client {
+	return &http.Client{
+		Timeout:   issuerTime,
+		Transport: boundedAnswers{http.DefaultTransport},
+		CheckRedirect: func(to *http.Request, via []*http.Request) error {
+			if len(via) > 3 || !secureURL(to.URL.String()) {
+				return errors.New("auth: the issuer redirects too often, or to an address that is not secure")
+			}
+			return nil
+		},
+	}
+}
+
+type boundedAnswers struct{ next http.RoundTripper }
+
+func (b boundedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(resp.Body, issuerBytes), resp.Body}
+	return resp, nil
+}
+
+// secureURL takes https, and http on loopback.
+func secureURL(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.User != nil {
+		return false
+	}
+	host := u.Hostname()
+	return u.Scheme == "https" || u.Scheme == "http" && (host == "localhost" || host == "127.0.0.1" || host == "::1")
+}
+
+// discover reads the issuer's configuration once. After a failure it waits before it tries again, so
+// that requests with bad tokens cannot make this server hammer the issuer.
+func (o *OIDC) discover(ctx context.Context) (*oidc.Provider, discovery, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.provider != nil {
+		return o.provider, o.found, nil
+	}
+	if o.cfg.Now().Sub(o.failedAt) < discoveryBrake {
+		return nil, discovery{}, ErrIssuer
+	}
+	p, err := oidc.NewProvider(o.calling(ctx), o.cfg.Issuer)
+	var found discovery
+	if err == nil {
+		err = p.Claims(&found)
+	}
+	if err == nil && (!secureURL(found.JWKS) || !secureURL(p.Endpoint().TokenURL) || found.EndSession != "" && !secureURL(found.EndSession)) {
+		err = errors.New("an endpoint is not https")
+	}
+	if err != nil {
+		o.failedAt = o.cfg.Now()
+		return nil, discovery{}, fmt.Errorf("%w: %w", ErrIssuer, err)
+	}
+	o.provider, o.found = p, found
+	return p, found, nil
+}
+
+func (o *OIDC) calling(ctx context.Context) context.Context { return oidc.ClientContext(ctx, o.client) }
+
+func (o *OIDC) keysURL(ctx context.Context) (string, error) {
+	_, found, err := o.discover(ctx)
+	return found.JWKS, err
+}
+
+// verifier checks signature, issuer, audience and times.
+func (o *OIDC) verifier(audience string) *oidc.IDTokenVerifier {
+	return oidc.NewVerifier(o.cfg.Issuer, o.keys, &oidc.Config{
+		ClientID: audience, SupportedSigningAlgs: signingAlgs(),
+		Now: func() time.Time { return o.cfg.Now().Add(-leeway) }, // of the end; see inTime for the beginning
+	})
+}
+
+// issued reports whether a token names the issuer. What it says is not verified yet: it chooses who verifies.
+func (o *OIDC) issued(token string) bool { return unverifiedIssuer(token) == o.cfg.Issuer }
+
+// Accept is the Caller of a bearer token of the issuer, an access token or an ID token.
+func (o *OIDC) Accept(ctx context.Context, token Secret) (Caller, error) {
+	if len(token) > maxIssuedToken {
+		return Caller{}, ErrTokenInvalid
+	}
+	if !bearerKind(string(token)) {
+		return Caller{}, ErrTokenType
+	}
+	ctx, cancel := context.WithTimeout(ctx, issuerTime)
+	defer cancel()
+	got, err := o.verifier(o.cfg.Audience).Verify(o.calling(ctx), string(token))
+	if err != nil {
+		return Caller{}, tokenError(err)
+	}
+	if err := o.inTime(got); err != nil {
+		return Caller{}, err
+	}
+	claims, err := claimsOf(got)
+	if err != nil {
+		return Caller{}, err
+	}
+	if _, is := claims["events"]; is { // a logout or security event token: signed by the same keys for the same audience
+		return Caller{}, ErrTokenType
+	}
+	who, err := o.cfg.Mapping.principal(claims)
+	if err != nil {
+		return Caller{}, err
+	}
+	until := got.Expiry
+	if latest := got.IssuedAt.Add(MaxIssuedLife); latest.Before(until) {
+		until = latest
+	}
+	return Caller{Kind: KindUser, Principal: who, Until: until, Credential: store.Credential{
+		ID: issuedID(got, claims, string(token)), Kind: store.CredentialOIDC, Tenant: who.Tenant, User: who.User, Roles: who.Roles,
+		CreatedAt: got.IssuedAt, ExpiresAt: until,
+	}}, nil
+}
+
+// issuedID is what a token of the issuer is kept and revoked by: its jti, or where it has none the token
+// itself, hashed. Tokens of two issuers never share one.
+func issuedID(t *oidc.IDToken, claims map[string]any, token string) string {
+	name, _ := claims["jti"].(string)
+	if name == "" {
+		name = "\x00" + token
+	}
+	sum := sha256.Sum256([]byte(t.Issuer + "\x00" + name))
+	return "oidc-" + hex.EncodeToString(sum[:16])
+}
+
+// inTime checks the beginning of a token's life, which go-oidc leaves to its caller, and its age.
+func (o *OIDC) inTime(t *oidc.IDToken) error {
+	now := o.cfg.Now()
+	switch {
+	case t.IssuedAt.IsZero() || t.IssuedAt.After(now.Add(leeway)):
+		return ErrTokenInvalid
+	case now.Sub(t.IssuedAt) > MaxIssuedLife:
+		return ErrTokenExpired
+	}
+	return nil
+}
+
+func claimsOf(t *oidc.IDToken) (map[string]any, error) {
+	var claims map[string]any
+	if err := t.Claims(&claims); err != nil {
+		return nil, ErrTokenInvalid
+	}
+	return claims, nil
+}
+
+// tokenError makes one of ours of go-oidc's. Its text may quote the token's claims and stays here.
+func tokenError(err error) error {
+	var expired *oidc.TokenExpiredError
+	switch {
+	case errors.Is(err, ErrIssuer):
+		return ErrIssuer
+	case errors.As(err, &expired):
+		return ErrTokenExpired
+	}
+	return ErrTokenInvalid
+}
+
+// Begin is a sign-in that a browser begins: where to send it, and what its cookie keeps meanwhile.
+func (o *OIDC) Begin(ctx context.Context, redirect string) (to string, s SignIn, err error) {
+	ctx, cancel := context.WithTimeout(ctx, issuerTime)
+	defer cancel()
+	p, _, err := o.discover(ctx)
+	if err != nil {
+		return "", SignIn{}, err
+	}
+	s = newSignIn()
+	return o.oauth(p, redirect).AuthCodeURL(s.State, oidc.Nonce(s.Nonce), oauth2.S256ChallengeOption(s.Verifier)), s, nil
+}
+
+func (o *OIDC) oauth(p *oidc.Provider, redirect string) *oauth2.Config {
+	return &oauth2.Config{
+		ClientID: o.cfg.ClientID, ClientSecret: string(o.cfg.ClientSecret), Endpoint: p.Endpoint(),
+		RedirectURL: redirect, Scopes: append([]string{oidc.ScopeOpenID}, o.cfg.Scopes...),
+	}
+}
+
+// Finish takes what the issuer sent the browser back with, and says who has signed in and until when.
+func (o *OIDC) Finish(ctx context.Context, redirect string, s SignIn, query url.Values) (store.Principal, time.Time, error) {
+	none := store.Principal{}
+	switch iss := query.Get("iss"); {
+	case s.State == "" || !equal(s.State, query.Get("state")):
+		return none, time.Time{}, ErrSignInState
+	case iss != "" && iss != o.cfg.Issuer: // RFC 9207: the code of another issuer must not go to this one
+		return none, time.Time{}, ErrSignInState
+	case query.Get("error") != "":
+		return none, time.Time{}, ErrSignInDenied
+	case query.Get("code") == "" || len(query.Get("code")) > stateBytes:
+		return none, time.Time{}, ErrSignInState
+	}
+	ctx, cancel := context.WithTimeout(ctx, issuerTime)
+	defer cancel()
+	p, _, err := o.discover(ctx)
+	if err != nil {
+		return none, time.Time{}, err
+	}
+	tokens, err := o.oauth(p, redirect).Exchange(o.calling(ctx), query.Get("code"), oauth2.VerifierOption(s.Verifier))
+	var refused *oauth2.RetrieveError
+	switch {
+	case errors.As(err, &refused) && refused.ErrorCode == "invalid_grant":
+		return none, time.Time{}, ErrSignInDenied // a code that is used up, too old, or of another sign-in
+	case err != nil:
+		return none, time.Time{}, fmt.Errorf("%w: %s", ErrIssuer, exchangeFault(refused))
+	}
+	raw, _ := tokens.Extra("id_token").(string)
+	got, err := o.verifier(o.cfg.ClientID).Verify(o.calling(ctx), raw)
+	if err != nil {
+		return none, time.Time{}, tokenError(err)
+	}
+	if !equal(got.Nonce, s.Nonce) {
+		return none, time.Time{}, ErrSignInState
+	}
+	if err := o.inTime(got); err != nil {
+		return none, time.Time{}, err
+	}
+	claims, err := o.person(ctx, p, got, tokens)
+	if err != nil {
+		return none, time.Time{}, err
+	}
+	who, err := o.cfg.Mapping.principal(claims)
+	return who, o.sessionEnd(got), err
+}
+
+// exchangeFault is the issuer's own error code, which holds no secret; its description may.
+func exchangeFault(refused *oauth2.RetrieveError) string {
+	if refused == nil {
+		return "the code could not be exchanged"
+	}
+	return "the code could not be exchanged: " + strings.ToValidUTF8(refused.ErrorCode, "?")
+}
+
+func (o *OIDC) sessionEnd(t *oidc.IDToken) time.Time {
+	now := o.cfg.Now()
+	if o.cfg.SessionLife > 0 {
+		return now.Add(o.cfg.SessionLife)
+	}
+	if latest := now.Add(MaxIssuedLife); latest.Before(t.Expiry) {
+		return latest
+	}
+	return t.Expiry
+}
+
+// person is the ID token's claims, and those that the mapping needs of the userinfo endpoint: many
+// issuers give groups there alone.
+func (o *OIDC) person(ctx context.Context, p *oidc.Provider, t *oidc.IDToken, tokens *oauth2.Token) (map[string]any, error) {
+	claims, err := claimsOf(t)
+	if err != nil || p.UserInfoEndpoint() == "" || o.cfg.Mapping.satisfied(claims) {
+		return claims, err
+	}
+	info, err := p.UserInfo(o.calling(ctx), oauth2.StaticTokenSource(tokens))
+	if err != nil {
+		return nil, fmt.Errorf("%w: userinfo", ErrIssuer)
+	}
+	if info.Subject != t.Subject { // OpenID Connect Core 5.3.2: else it may be somebody else's
+		return nil, ErrTokenInvalid
+	}
+	var more map[string]any
+	if err := info.Claims(&more); err != nil {
+		return nil, ErrTokenInvalid
+	}
+	for name, value := range more {
+		if _, is := claims[name]; !is {
+			claims[name] = value
+		}
+	}
+	return claims, nil
+}
+
+// EndSession is where a browser goes to be signed out at the issuer as well, and comes back from; ""
+// when the issuer has no such address or cannot be asked.
+func (o *OIDC) EndSession(ctx context.Context, back string) string {
+	ctx, cancel := context.WithTimeout(ctx, issuerTime)
+	defer cancel()
+	_, found, err := o.discover(ctx)
+	if err != nil || found.EndSession == "" {
+		return ""
+	}
+	u, err := url.Parse(found.EndSession)
+	if err != nil {
+		return ""
+	}
+	q := u.Query()
+	q.Set("client_id", o.cfg.ClientID)
+	q.Set("post_logout_redirect_uri", back)
+	u.RawQuery = q.Encode()
+	return u.String()
+}

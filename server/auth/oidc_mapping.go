@@ -1,0 +1,223 @@
+package auth
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"aqueduct/store"
+)
+
+// maxUser bounds the name of a user, which stands in rows, logs and headers.
+const maxUser = 128
+
+// Mapping says what claims of an issuer mean here.
+type Mapping struct {
+	Tenant TenantMapping `yaml:"tenant"`
+	User   UserMapping   `yaml:"user"`
+	Roles  RoleMapping   `yaml:"roles"`
+}
+
+// TenantMapping finds the tenant. With Map only its keys are let in, beside those whom Default takes.
+type TenantMapping struct {
+	Claim   string            `yaml:"claim"`
+	Map     map[string]string `yaml:"map"`
+	Default string            `yaml:"default"` // for tokens without the claim; "" lets none of them in
+}
+
+// UserMapping finds the user's name within the tenant.
+type UserMapping struct {
+	Claim string `yaml:"claim"` // sub when empty: the one that an issuer never gives to somebody else
+}
+
+// RoleMapping gives roles to values of a claim, groups for instance. A value that is not in Map gives none:
+// no claim is a role by itself.
+type RoleMapping struct {
+	Claim   string              `yaml:"claim"`
+	Map     map[string][]string `yaml:"map"`
+	Default []string            `yaml:"default"` // for everybody
+}
+
+// ParseMapping reads a mapping file. A member that is not known is an error: one that is misspelt would
+// silently let in more people, or fewer.
+func ParseMapping(raw []byte) (Mapping, error) {
+	var m Mapping
+	dec := yaml.NewDecoder(bytes.NewReader(raw))
+	dec.KnownFields(true)
+	if err := dec.Decode(&m); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the file is empty")
+		}
+		return Mapping{}, fmt.Errorf("auth: the mapping: %w", err)
+	}
+	return m, m.check()
+}
+
+// tenantName is what a tenant may be called: it stands in metrics and file names.
+var tenantName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+
+func (m Mapping) check() error {
+	t := m.Tenant
+	if t.Claim == "" && t.Default == "" {
+		return errors.New("auth: the mapping must say which tenant people belong to: tenant.claim or tenant.default")
+	}
+	if t.Claim == "" && len(t.Map) > 0 {
+		return errors.New("auth: tenant.map needs tenant.claim")
+	}
+	for _, name := range t.Map {
+		if !tenantName.MatchString(name) {
+			return fmt.Errorf("auth: %q cannot be a tenant", name)
+		}
+	}
+	if t.Default != "" && !tenantName.MatchString(t.Default) {
+		return fmt.Errorf("auth: %q cannot be a tenant", t.Default)
+	}
+	if m.Roles.Claim == "" && len(m.Roles.Map) > 0 {
+		return errors.New("auth: roles.map needs roles.claim")
+	}
+	given := slices.Clone(m.Roles.Default)
+	for _, roles := range m.Roles.Map {
+		given = append(given, roles...)
+	}
+	for _, role := range given {
+		if !tenantName.MatchString(role) || role == RoleOperator {
+			return fmt.Errorf("auth: the mapping cannot give the role %q; the installation's operator is not a person of a tenant", role)
+		}
+	}
+	return nil
+}
+
+// principal is whom the claims are of.
+func (m Mapping) principal(claims map[string]any) (store.Principal, error) {
+	tenant := m.tenant(claims)
+	user, err := m.user(claims)
+	if err != nil {
+		return store.Principal{}, err
+	}
+	if tenant == "" || user == "" {
+		return store.Principal{}, ErrNotMapped
+	}
+	return store.Principal{Tenant: tenant, User: user, Roles: PersonRoles(m.roles(claims))}, nil
+}
+
+func (m Mapping) tenant(claims map[string]any) string {
+	if m.Tenant.Claim == "" {
+		return m.Tenant.Default
+	}
+	values := texts(claimAt(claims, m.Tenant.Claim))
+	if len(values) == 0 {
+		return m.Tenant.Default
+	}
+	if len(m.Tenant.Map) == 0 {
+		if len(values) != 1 || !tenantName.MatchString(values[0]) {
+			return ""
+		}
+		return values[0]
+	}
+	found := ""
+	for _, value := range values {
+		to, is := m.Tenant.Map[value]
+		if is && found != "" && found != to {
+			return "" // of two tenants neither can be chosen for them
+		}
+		if is {
+			found = to
+		}
+	}
+	return found
+}
+
+func (m Mapping) user(claims map[string]any) (string, error) {
+	claim := m.userClaim()
+	user, _ := claimAt(claims, claim).(string)
+	if claim == "email" && claims["email_verified"] != true {
+		return "", ErrNotMapped // anybody can write another's address into a profile
+	}
+	if !validUser(user) {
+		return "", ErrNotMapped
+	}
+	return user, nil
+}
+
+func (m Mapping) userClaim() string {
+	if m.User.Claim == "" {
+		return "sub"
+	}
+	return m.User.Claim
+}
+
+// validUser refuses names of our own, and those that would pass for another where they are shown.
+func validUser(user string) bool {
+	if user == "" || len(user) > maxUser || !utf8.ValidString(user) || strings.TrimSpace(user) != user {
+		return false
+	}
+	for _, r := range user {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) {
+			return false
+		}
+	}
+	lower := strings.ToLower(user)
+	return !reserved(lower) && lower != store.LocalPrincipal().User
+}
+
+func (m Mapping) roles(claims map[string]any) []string {
+	roles := slices.Clone(m.Roles.Default)
+	if m.Roles.Claim != "" {
+		for _, value := range texts(claimAt(claims, m.Roles.Claim)) {
+			roles = append(roles, m.Roles.Map[value]...)
+		}
+	}
+	slices.Sort(roles)
+	return slices.Compact(roles)
+}
+
+// satisfied reports whether the claims have all that the mapping looks at.
+func (m Mapping) satisfied(claims map[string]any) bool {
+	for _, name := range []string{m.Tenant.Claim, m.Roles.Claim, m.userClaim()} {
+		if name != "" && claimAt(claims, name) == nil {
+			return false
+		}
+	}
+	return m.userClaim() != "email" || claims["email_verified"] != nil
+}
+
+// claimAt is a claim by its name, which may be a URL, or by a path such as realm_access.roles.
+func claimAt(claims map[string]any, name string) any {
+	if value, is := claims[name]; is {
+		return value
+	}
+	var at any = claims
+	for _, step := range strings.Split(name, ".") {
+		within, is := at.(map[string]any)
+		if !is {
+			return nil
+		}
+		at = within[step]
+	}
+	return at
+}
+
+// texts are a claim's values: a text, or the texts of a list.
+func texts(claim any) []string {
+	switch v := claim.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		var all []string
+		for _, one := range v {
+			if s, is := one.(string); is {
+				all = append(all, s)
+			}
+		}
+		return all
+	}
+	return nil
+}
