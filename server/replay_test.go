@@ -9,7 +9,7 @@ import (
 
 // TestS17ApprovalReplay: a decision that comes again has the recorded answer and no second effect, on another Run's
 // question it is another decision, and one that says otherwise is refused and audited. (Links: TestLinkDecides,
-// TestLinkRefusals.)
+// TestLinkRefused.)
 func TestS17ApprovalReplay(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, asks)
