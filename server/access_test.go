@@ -20,10 +20,6 @@ var mayCall = map[string]string{
 	"GET /api/session": "", "GET /api/session/oidc/login": "", "GET /api/session/oidc/callback": "", "POST /api/session/oidc/logout": "",
 	"POST /v1/tools/:call": "", "POST /v1/tool_calls/:id": "", "POST /api/admin/acp-proxy/register": "",
 
-	"GET /api/session":                      "",
-	"GET /api/session/oidc/login":           "",
-	"GET /api/session/oidc/callback":        "",
-	"POST /api/session/oidc/logout":         "",
 	"GET /api/threads/:id/shares":           "u",
 	"POST /api/threads/:id/shares":          "u",
 	"DELETE /api/threads/:id/shares/:share": "u",
@@ -33,7 +29,6 @@ var mayCall = map[string]string{
 
 	"POST /api/agui/chat": "u", "POST /api/agui/connect": "u", "GET /api/threads": "u", "GET /api/threads/:id": "u", "PATCH /api/threads/:id": "u",
 	"DELETE /api/threads/:id": "u", "GET /api/threads/:id/messages": "u", "GET /api/threads/:id/parts/:sha256": "u", "GET /api/threads/:id/events": "u",
-	"GET /api/threads/:id/shares": "u", "POST /api/threads/:id/shares": "u", "DELETE /api/threads/:id/shares/:share": "u",
 	"GET /api/threads/:id/control": "u", "POST /api/threads/:id/control": "u", "GET /api/runs/:id": "u", "GET /api/runs/:id/events": "u",
 	"POST /api/runs/:id/cancel": "u", "POST /api/tool_calls/:id/result": "u", "GET /v1/tool_calls/:id": "u",
 	"GET /v1/runs/:id/events": "ua", "GET /v1/sessions/:id/events": "ua", "GET /api/audit": "upam",

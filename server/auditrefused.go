@@ -17,7 +17,7 @@ import (
 // auditRefusal writes down that a request was refused for who made it. Refused decisions have entries of their own, made
 // where they are refused on every surface.
 func (f *failures) auditRefusal(c echo.Context, err error, p *problem) {
-	if p.Status != http.StatusUnauthorized && p.Status != http.StatusForbidden || p.Code == inbox.NotApprover || p.Code == inbox.FourEyes {
+	if p.Status != http.StatusUnauthorized && p.Status != http.StatusForbidden || p.Code == inbox.NotApprover || p.Code == inbox.FourEyes || c.Get(audited) != nil {
 		return
 	}
 	r := c.Request()
@@ -43,6 +43,9 @@ func approvalFor(ctx context.Context, st store.Store, sessions *bridge.Sessions,
 	}
 	return a, err
 }
+
+// audited is set on a request whose refusal has an entry of its own.
+const audited = "aqueduct.audited"
 
 // auditControl writes down what a thread's agent was set to, or that it could not be.
 func auditControl(c echo.Context, log *audit.Log, sessionID string, control bridge.Control, err error) {

@@ -78,7 +78,7 @@ func TestS35AuditRefusedAttempts(t *testing.T) {
 	}
 	want := []string{
 		"access.refused unknown GET /api/threads", "session.refused unknown POST /api/session", "session.started ada ada", "session.ended ada ada",
-		"access.refused ada POST /v1/tools", "access.refused ada DELETE /api/proxies/:id", "approval.refused ada 0197a000-0000-7000-8000-000000000000",
+		"access.refused ada POST /v1/tools", "proxy.refused ada p1", "approval.refused ada 0197a000-0000-7000-8000-000000000000",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

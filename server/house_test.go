@@ -53,6 +53,7 @@ type house struct {
 	log     *eventlog.Log
 	agents  *bridge.Directory
 	bridge  *bridge.Sessions
+	tools   *tools.Service
 	auth    *auth.Auth
 	rules   *policy.Holder // nil without a policy
 }
@@ -126,7 +127,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 		Store: st, Filter: p.secrets.Filter, Hash: p.secrets, Log: log, Bell: bell, Replica: replica, Agents: agents, Logger: logger,
 		Limits: p.bridge, Meter: h.meter(), Tools: called, Policy: rules, Hints: h.hints, PublicURL: p.public, Audit: entries,
 	})
-	h.bridge = sessions
+	h.bridge, h.tools = sessions, called
 	if p.auth == nil {
 		p.auth = auth.None()
 	}

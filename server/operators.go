@@ -1,9 +1,6 @@
 package server
 
 import (
-	"context"
-	"log/slog"
-
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
@@ -38,7 +35,7 @@ func (r *routes) controlled(method, path string, deeds proxyDeeds, h echo.Handle
 // proxyDeeds writes what is done to proxies into the audit.
 type proxyDeeds struct {
 	known *proxies.Registry
-	log   *slog.Logger
+	audit *audit.Log
 }
 
 // done is a deed that is about to be done.
@@ -57,11 +54,9 @@ func (d proxyDeeds) refused(c echo.Context, reason error) {
 	if !bridge.ValidName(id) {
 		id = "" // what is no id cannot be kept as one
 	}
-	ctx := context.WithoutCancel(c.Request().Context()) // a caller that leaves is audited too
-	err := d.known.Audit(ctx, auth.From(ctx).Principal, audit.ProxyRefused, id, map[string]any{
+	c.Set(audited, true)
+	ctx := c.Request().Context()
+	d.audit.Refused(ctx, auth.From(ctx).Principal, audit.ProxyRefused, audit.OfProxy(id), map[string]any{
 		"request": c.Request().Method + " " + c.Path(), "code": problemOf(reason).Code, "remote_addr": c.RealIP(),
 	})
-	if err != nil {
-		d.log.Error("a refused control of a proxy is not in the audit", slog.String("proxy", id), slog.Any("error", err))
-	}
 }

@@ -150,7 +150,7 @@ func New(cfg Config) (*Server, error) {
 func resources(cfg Config, in *intake, open *sockets, draining context.Context) []resource {
 	out := newStreams(cfg, draining)
 	traces := &trace{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
-	deeds := proxyDeeds{known: proxies.New(cfg.Store), log: cfg.Logger}
+	deeds := proxyDeeds{known: proxies.New(cfg.Store), audit: cfg.Audit}
 	chats := &threads{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
 	return []resource{
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},

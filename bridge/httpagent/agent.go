@@ -12,6 +12,7 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/signed"
 )
 
 // Limits bound what an upstream may do to us. The zero value of a member means its default.
@@ -58,6 +59,7 @@ type Config struct {
 	// Messages is the form of the conversation that the agent is sent.
 	Messages Messages
 	Limits   Limits
+	Secret   signed.Secret  // signs the calls; "" signs none
 	Gate     *outbound.Gate // the way out; with the Outbound of the Limits
 }
 
@@ -99,6 +101,7 @@ func (a *Agent) Healthy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	signed.Set(req.Header, a.cfg.Secret, nil, time.Now())
 	resp, err := a.client.Do(req)
 	if err != nil {
 		return err

@@ -10,10 +10,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/signed"
 	"aqueduct/bridge/trace"
 )
 
@@ -89,11 +91,11 @@ func bodyOf(call bridge.Call, answers []bridge.Answer, form Messages) ([]byte, e
 			return nil, err
 		}
 	}
-	rest, err := json.Marshal(b.invokeRest)
+	rest, err := marshal(b.invokeRest)
 	if err != nil {
 		return nil, err
 	}
-	head, err := json.Marshal(b.invokeHead)
+	head, err := marshal(b.invokeHead)
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +104,15 @@ func bodyOf(call bridge.Call, answers []bridge.Answer, form Messages) ([]byte, e
 		return append(append(body, ','), rest[1:]...), nil
 	}
 	return withTranscript(head, call.Messages, rest), nil
+}
+
+// marshal is json.Marshal without the escapes for HTML: what a person answered, or approved, is sent as it was.
+func marshal(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
 // withTranscript puts the transcript between two halves of an object, which are objects with
@@ -140,6 +151,7 @@ func (a *Agent) invoke(ctx context.Context, call bridge.Call, answers []bridge.A
 		return nil, &bridge.Failure{Code: CodeUnreachable, Message: "The agent's address is not valid.", Cause: err}
 	}
 	a.setHeaders(req.Header, call)
+	signed.Set(req.Header, a.cfg.Secret, body, time.Now())
 	resp, err := a.client.Do(req)
 	if err != nil {
 		code, message := CodeUnreachable, "The agent could not be reached."

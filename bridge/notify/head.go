@@ -25,8 +25,8 @@ type headMessage struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// HeadRows tells the targets of all tenants where the audit's chain ends. Those of one tenant are not told: the chain is
-// the installation's.
+// HeadRows tells the targets that name the type where the audit's chain ends; those without types want Questions. Targets
+// of one tenant are not told: the chain is the installation's.
 func (n *Notifier) HeadRows(seq int64, hash string, now time.Time) []store.OutboxItem {
 	if n == nil {
 		return nil
@@ -37,7 +37,7 @@ func (n *Notifier) HeadRows(seq int64, hash string, now time.Time) []store.Outbo
 	}
 	var rows []store.OutboxItem
 	for _, t := range n.cfg.Targets {
-		if t.Tenant == "" && (len(t.Types) == 0 || slices.Contains(t.Types, AuditHead)) {
+		if t.Tenant == "" && slices.Contains(t.Types, AuditHead) {
 			rows = append(rows, store.OutboxItem{
 				ID: uuid.Must(uuid.NewV7()).String(), Kind: kindHead, Target: t.Name, Payload: payload, CreatedAt: now, NextAt: now,
 			})

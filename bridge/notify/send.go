@@ -14,9 +14,7 @@ import (
 	"aqueduct/store"
 )
 
-// The headers of a delivery.
 const (
-	HeaderSignature = "X-Aqueduct-Signature"
 	// HeaderDelivery names the delivery: the same each time it is tried.
 	HeaderDelivery = "X-Aqueduct-Delivery"
 )

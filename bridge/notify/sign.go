@@ -1,73 +1,29 @@
 package notify
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"aqueduct/bridge/signed"
 )
 
-// Sign is the signature of a body: t=<Unix seconds>,v1=<hex HMAC-SHA256 of "t.body">. The
-// time is signed along, so that a delivery overheard cannot be sent again later.
-func Sign(secret Secret, body []byte, at time.Time) string {
-	t := strconv.FormatInt(at.Unix(), 10)
-	return "t=" + t + ",v1=" + signature(secret, t, body)
-}
+// Secret signs deliveries. It does not print itself.
+type Secret = signed.Secret
 
-func signature(secret Secret, t string, body []byte) string {
-	mac := hmac.New(sha256.New, []byte(secret))
-	fmt.Fprintf(mac, "%s.", t)
-	mac.Write(body)
-	return hex.EncodeToString(mac.Sum(nil))
-}
+// HeaderSignature is the header of a delivery's signature.
+const HeaderSignature = signed.HeaderSignature
 
 // ErrSignature: not signed by who knows the secret, or too long ago.
-var ErrSignature = errors.New("notify: bad signature")
+var ErrSignature = signed.ErrSignature
 
-// Verify checks a signature no older, or newer, than tolerance. It is for those who are
-// told, and for webhooks that come to us signed in the same way.
+// Sign is the signature of a body, in the form of all that is sent signed.
+func Sign(secret Secret, body []byte, at time.Time) string { return signed.Sign(secret, body, at) }
+
+// Verify checks a signature no older, or newer, than tolerance.
 func Verify(secret Secret, header string, body []byte, now time.Time, tolerance time.Duration) error {
-	t, given := parseSignature(header)
-	if !timely(t, given, now, tolerance) {
-		return ErrSignature
-	}
-	want := []byte(signature(secret, t, body))
-	for _, g := range given {
-		if hmac.Equal([]byte(g), want) {
-			return nil
-		}
-	}
-	return ErrSignature
+	return signed.Verify(secret, header, body, now, tolerance)
 }
 
-// Timely checks what can be checked of a signature before the body has been read: its form and
-// its time. A body that Verify would refuse anyway need not be read then.
+// Timely checks what can be checked of a signature before the body has been read.
 func Timely(header string, now time.Time, tolerance time.Duration) error {
-	if t, given := parseSignature(header); !timely(t, given, now, tolerance) {
-		return ErrSignature
-	}
-	return nil
-}
-
-func parseSignature(header string) (t string, given []string) {
-	for part := range strings.SplitSeq(header, ",") {
-		switch name, value, _ := strings.Cut(strings.TrimSpace(part), "="); name {
-		case "t":
-			t = value
-		case "v1":
-			given = append(given, value)
-		}
-	}
-	return t, given
-}
-
-func timely(t string, given []string, now time.Time, tolerance time.Duration) bool {
-	at, err := strconv.ParseInt(t, 10, 64)
-	return err == nil && now.Sub(time.Unix(at, 0)).Abs() <= tolerance &&
-		slices.ContainsFunc(given, func(g string) bool { return len(g) == 2*sha256.Size })
+	return signed.Timely(header, now, tolerance)
 }

@@ -2,25 +2,11 @@ package notify
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
+
+	"aqueduct/bridge/signed"
 )
-
-// Secret signs deliveries. It does not print itself.
-type Secret string
-
-// String implements fmt.Stringer.
-func (Secret) String() string { return "[secret]" }
-
-// GoString implements fmt.GoStringer.
-func (Secret) GoString() string { return "[secret]" }
-
-// LogValue implements slog.LogValuer.
-func (Secret) LogValue() slog.Value { return slog.StringValue("[secret]") }
-
-// minSecret keeps out what can be found by trying.
-const minSecret = 16
 
 // Target is somebody who wants to be told. Its URL is the operator's; outbound judges it
 // at every call all the same.
@@ -38,8 +24,8 @@ func (t Target) check() error {
 		return fmt.Errorf("notify: a target needs a name of at most 128 characters")
 	case !strings.HasPrefix(t.URL, "http://") && !strings.HasPrefix(t.URL, "https://"):
 		return fmt.Errorf("notify: target %q: %q is not an http address", t.Name, t.URL)
-	case len(t.Secret) < minSecret:
-		return fmt.Errorf("notify: target %q: the secret must have at least %d characters", t.Name, minSecret)
+	case len(t.Secret) < signed.MinSecret:
+		return fmt.Errorf("notify: target %q: the secret must have at least %d characters", t.Name, signed.MinSecret)
 	}
 	for _, typ := range t.Types {
 		if !slices.Contains(Types(), typ) {

@@ -36,6 +36,7 @@ func (r *Registry) Enrol(ctx context.Context, e Enrolment, now time.Time) error 
 	if err != nil {
 		return err
 	}
+	entry.Remote = audit.Remote(ctx)
 	return r.store.InTx(ctx, func(tx store.Tx) error {
 		first, err := tx.UseBootstrap(ctx, store.BootstrapUse{TokenID: e.TokenID, ProxyID: e.ProxyID, UsedAt: now, ExpiresAt: e.ExpiresAt})
 		if err != nil {

@@ -19,13 +19,8 @@ func New(s store.Store) *Registry { return &Registry{store: s} }
 
 // Audit keeps what somebody did to a proxy, or tried to.
 func (r *Registry) Audit(ctx context.Context, who store.Principal, action, proxyID string, details any) error {
-	entry, err := audit.Entry(who, action, audit.OfProxy(proxyID), details, time.Now())
-	if err != nil {
-		return err
-	}
 	return r.store.InTx(ctx, func(tx store.Tx) error {
-		_, err := tx.AppendAudit(ctx, entry)
-		return err
+		return audit.Append(ctx, tx, who, action, audit.OfProxy(proxyID), details)
 	})
 }
 

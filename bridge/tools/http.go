@@ -10,23 +10,19 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/signed"
 	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
 // post calls a server tool. What it answers with 2xx is the result: JSON, or a text.
-func (s *Service) post(ctx context.Context, tool store.Tool, call store.ToolCall, span trace.Context) (json.RawMessage, *Error) {
-	body := mustJSON(struct {
-		ToolCallID string          `json:"tool_call_id"`
-		ToolName   string          `json:"tool_name"`
-		RunID      string          `json:"run_id"`
-		SessionID  string          `json:"session_id"`
-		Args       json.RawMessage `json:"args"`
-	}{call.ID, call.Name, call.TurnID, call.SessionID, call.Args})
+func (s *Service) post(ctx context.Context, tool store.Tool, call store.ToolCall, asked bool, span trace.Context) (json.RawMessage, *Error) {
+	body, approval := bodyOf(call, asked)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, tool.Endpoint, bytes.NewReader(body))
 	if err != nil {
 		return nil, &Error{CodeUnreachable, "The tool's address is not one."}
@@ -34,6 +30,10 @@ func (s *Service) post(ctx context.Context, tool store.Tool, call store.ToolCall
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", call.ID)
 	req.Header.Set("X-Run-Id", call.TurnID)
+	if approval != "" {
+		req.Header.Set(signed.HeaderApproval, approval)
+	}
+	signed.Set(req.Header, s.secretOf(tool), body, time.Now())
 	span.SetHeaders(req.Header)
 	resp, err := s.cfg.Client.Do(req)
 	if err != nil {

@@ -28,6 +28,9 @@ type Definition struct {
 	Policy      json.RawMessage `json:"policy,omitempty" yaml:"-"`
 	TimeoutMS   int64           `json:"timeout_ms,omitempty" yaml:"timeout_ms"`
 	OnFailure   store.OnFailure `json:"on_failure,omitempty" yaml:"on_failure"`
+	// SecretFile holds the secret that calls are signed with. Only the operator's file may name one: over the API it would
+	// have any file of this machine used as a key.
+	SecretFile string `json:"secret_file,omitempty" yaml:"secret_file"`
 }
 
 // Kinds of tools on the wire (contract §2).
@@ -62,6 +65,9 @@ func (d Definition) Tool(tenant, source string, checkURL func(string) error) (st
 		t.Kind = store.KindClient
 	default:
 		return wrong("kind is %s or %s", WireServer, WireClient)
+	}
+	if d.SecretFile != "" && (source != store.ToolFromFile || t.Kind != store.KindServer) {
+		return wrong("secret_file is for server tools of --tools-file")
 	}
 	if t.Kind == store.KindServer {
 		if err := checkURL(d.Endpoint); err != nil {
@@ -134,6 +140,9 @@ func ParseFile(raw []byte) ([]Definition, error) {
 // before: what is not in the file any more nobody should be able to call.
 func (s *Service) Load(ctx context.Context, list []Definition, checkURL func(string) error) error {
 	defer s.shelf.sweep()
+	if err := s.loadSecrets(list); err != nil {
+		return err
+	}
 	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		named := make(map[string]bool, len(list))
 		for _, d := range list {

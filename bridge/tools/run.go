@@ -127,7 +127,7 @@ func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall,
 		defer late.Stop()
 	}
 	timed, cancel := context.WithTimeout(ctx, call.Timeout)
-	result, failure := s.post(timed, tool, call, chat.span)
+	result, failure := s.post(timed, tool, call, chat.asked, chat.span)
 	cancel()
 	failpoint.Here("before_tool_result")
 	move := store.ToolCallMove{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/signed"
 	"aqueduct/store"
 )
 
@@ -24,6 +25,7 @@ type Service struct {
 	mu      sync.Mutex
 	running context.Context // of Run; nil before it and after its end
 	wg      sync.WaitGroup
+	secrets map[string]signed.Secret // of the tools of the file, by name
 	ended   map[string]chan struct{} // calls that run here, closed when their end is kept
 	// approved are the calls that clients were given to run and whose deadlines are still to be armed.
 	approved []store.ToolCall

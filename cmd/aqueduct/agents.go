@@ -14,6 +14,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/signed"
 	"aqueduct/examples/demoagent"
 	"aqueduct/server"
 )
@@ -34,7 +35,7 @@ func (a *agentFlag) UnmarshalText(text []byte) error {
 
 // addAgents makes the directory; the first is the default. What their hosts resolve to may be
 // private and this machine, for the operator named them; the metadata of clouds it may not be.
-func addAgents(upstream *stage, agents []agentFlag, openAI []string, selfURL string, limits httpagent.Limits) (*bridge.Directory, error) {
+func addAgents(upstream *stage, agents []agentFlag, openAI []string, secrets map[string]signed.Secret, selfURL string, limits httpagent.Limits) (*bridge.Directory, error) {
 	for _, id := range openAI {
 		if !slices.ContainsFunc(agents, func(a agentFlag) bool { return a.id == id }) {
 			return nil, fmt.Errorf("--openai-agent %s: there is no --agent of that id", id)
@@ -57,7 +58,7 @@ func addAgents(upstream *stage, agents []agentFlag, openAI []string, selfURL str
 		if slices.Contains(openAI, a.id) {
 			form = httpagent.MessagesOpenAI
 		}
-		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, SelfURL: selfURL, Messages: form, Limits: limits, Gate: gate})
+		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, SelfURL: selfURL, Messages: form, Limits: limits, Gate: gate, Secret: secrets[a.id]})
 		directory.Add(a.id, agent)
 		upstream.run("agent "+a.id, func(ctx context.Context) error {
 			<-ctx.Done()

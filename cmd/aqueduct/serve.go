@@ -57,6 +57,7 @@ type serveCmd struct {
 	Surface      surfaceFlags  `embed:""`
 	Tokens       tokenFlags    `embed:""`
 	Audit        auditFlags    `embed:""`
+	AgentSecrets agentSecrets  `embed:""`
 }
 
 // Run serves until ctx ends.
@@ -268,7 +269,11 @@ func (s *serveCmd) agents(upstream *stage) (*bridge.Directory, error) {
 		}
 		given = append(given[:len(given):len(given)], demo)
 	}
-	return addAgents(upstream, given, s.OpenAIAgent, s.BaseURL, s.Limits.agent())
+	secrets, err := s.AgentSecrets.load(given)
+	if err != nil {
+		return nil, err
+	}
+	return addAgents(upstream, given, s.OpenAIAgent, secrets, s.BaseURL, s.Limits.agent())
 }
 
 // why tells a wish to stop from a reason to.

@@ -85,12 +85,7 @@ func (r *Registry) Keep(ctx context.Context, by Caller, c store.Credential) erro
 }
 
 func record(ctx context.Context, tx store.Tx, who store.Principal, action, id string, details any) error {
-	e, err := audit.Entry(who, action, audit.Subject{Type: "token", ID: id}, details, time.Now())
-	if err != nil {
-		return err
-	}
-	_, err = tx.AppendAudit(ctx, e)
-	return err
+	return audit.Append(ctx, tx, who, action, audit.OfToken(id), details)
 }
 
 // Revoke revokes one credential; store.ErrNotFound when the Caller sees none of that id. To revoke

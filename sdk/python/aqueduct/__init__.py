@@ -6,7 +6,8 @@ from .ask import Answer
 from .client import Client
 from .errors import AgentError, AqueductError, ChatError, Gone, ToolFailed, ToolPending
 from .run import Run
+from .signature import BadSignature, verify
 
 __all__ = [
-    "Agent", "AgentError", "Answer", "AqueductError", "ChatError", "Client", "Gone", "Run", "ToolFailed", "ToolPending", "ask", "frames",
+    "Agent", "AgentError", "Answer", "AqueductError", "BadSignature", "ChatError", "Client", "Gone", "Run", "ToolFailed", "ToolPending", "ask", "frames", "verify",
 ]

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/signed"
+	"aqueduct/internal/secretfile"
+)
+
+// agentSecrets are what calls of HTTP agents are signed with.
+type agentSecrets struct {
+	AgentSecret []agentSecretFlag `help:"File with the secret that calls of an --agent are signed with, as id=FILE; repeatable." placeholder:"ID=FILE"`
+}
+
+// agentSecretFlag is id=FILE.
+type agentSecretFlag struct{ id, file string }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *agentSecretFlag) UnmarshalText(text []byte) error {
+	id, file, ok := strings.Cut(string(text), "=")
+	if !ok || !bridge.ValidName(id) || file == "" {
+		return fmt.Errorf("expected id=FILE")
+	}
+	f.id, f.file = id, file
+	return nil
+}
+
+// load reads the secrets, by the agents' ids.
+func (s agentSecrets) load(agents []agentFlag) (map[string]signed.Secret, error) {
+	secrets := make(map[string]signed.Secret)
+	for _, f := range s.AgentSecret {
+		if !slices.ContainsFunc(agents, func(a agentFlag) bool { return a.id == f.id }) {
+			return nil, fmt.Errorf("--agent-secret %s: there is no --agent of that id", f.id)
+		}
+		secret, err := secretfile.Read(f.file)
+		if err != nil {
+			return nil, fmt.Errorf("--agent-secret %s: %w", f.id, err)
+		}
+		if len(secret) < signed.MinSecret {
+			return nil, fmt.Errorf("--agent-secret %s: the secret must have at least %d characters", f.id, signed.MinSecret)
+		}
+		secrets[f.id] = signed.Secret(secret)
+	}
+	return secrets, nil
+}
