@@ -98,12 +98,13 @@ func (w *workbench) start(st store.Store, name string, broker *local.Broker) *re
 	r.tools = tools.New(tools.Config{
 		Store: st, Replica: id, Policy: policy.Default, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
 		Listeners: bell.Listeners, Callback: bridge.ToldByCallback, Client: &http.Client{Transport: w}, Logger: logger,
+		Limits: tools.Limits{QuestionsPerUser: 1000},
 	})
 	agents := bridge.NewDirectory()
 	agents.Add("worker", r.agent)
 	r.sessions = bridge.New(bridge.Config{
 		Store: st, Log: log, Bell: bell, Replica: id, Agents: agents, Logger: logger, Tools: r.tools,
-		Limits: bridge.Limits{Quiet: time.Millisecond, QuietMost: 5 * time.Millisecond},
+		Limits: bridge.Limits{Quiet: time.Millisecond, QuietMost: 5 * time.Millisecond, QuestionsPerUser: 1000},
 	})
 	r.agent.replica = r
 	driving, stopDriving := context.WithCancel(ctx)
