@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"reflect"
@@ -234,7 +235,11 @@ func TestSignedSession(t *testing.T) {
 		if strings.Contains(cookie.Value, user) || cookie.Value == user || len(cookie.Value) > 2000 {
 			t.Error("the token is in the cookie, or the cookie is too long")
 		}
-		with := func() *http.Request { return from("192.0.2.1", "Cookie", cookie.Name+"="+cookie.Value) }
+		with := func() *http.Request {
+			r := from("192.0.2.1", "Cookie", cookie.Name+"="+cookie.Value)
+			r.TLS = &tls.ConnectionState{} // a secure cookie is one of https
+			return r
+		}
 		got, err := a.Caller(with())
 		if err != nil || got.Kind != auth.KindUser || got.Principal.User != "ada" || !slices.Equal(got.Principal.Roles, []string{"dev", auth.RoleUser}) {
 			t.Errorf("%+v %v", got, err)
