@@ -24,7 +24,7 @@ func (h *house) refusedSince(before map[string]int, reason string, n int) {
 }
 
 // A proxy that names the run of another, or none there is, changes nothing for anybody.
-func TestForeignRun(t *testing.T) {
+func TestS06ForeignRun(t *testing.T) {
 	inHouse(t, plan{}, func(h *house) {
 		p1, thief := newProxy(h, "p1").link(), newProxy(h, "p2")
 		thief.agent = "other"

@@ -29,8 +29,8 @@ func static(t *testing.T) *auth.Auth {
 	return a
 }
 
-// TestHost: DNS rebinding makes a stranger's page "same origin"; the Host gives it away.
-func TestHost(t *testing.T) {
+// TestS08Host: DNS rebinding makes a stranger's page "same origin"; the Host gives it away.
+func TestS08Host(t *testing.T) {
 	t.Parallel()
 	h := newHouseWith(t, saysN(1), plan{hosts: []string{"Chat.Example"}})
 	for host, want := range map[string]int{
@@ -47,8 +47,8 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestHostOffLoopback: addresses are fine there, names of strangers are not.
-func TestHostOffLoopback(t *testing.T) {
+// TestS08HostOffLoopback: addresses are fine there, names of strangers are not.
+func TestS08HostOffLoopback(t *testing.T) {
 	t.Parallel()
 	h := newHouseWith(t, saysN(1), plan{auth: static(t)})
 	for host, want := range map[string]int{"192.0.2.7:8080": 200, "localhost": 200, "attacker.example": 421} {
@@ -69,9 +69,9 @@ func serve(h *house, req *http.Request, at net.IP) int {
 	return rec.Code
 }
 
-// TestOrigin: pages of other origins may not call, listed ones may, and are told what they
+// TestS10Origin: pages of other origins may not call, listed ones may, and are told what they
 // may send and read.
-func TestOrigin(t *testing.T) {
+func TestS10Origin(t *testing.T) {
 	t.Parallel()
 	h := newHouseWith(t, saysN(1), plan{origins: []string{"https://app.example", "http://localhost:5173"}})
 	for origin, want := range map[string]struct {
@@ -179,8 +179,8 @@ func TestRefusalSaysWhatToSet(t *testing.T) {
 	}
 }
 
-// TestPreflight lists every header TDesign's and the official client's calls need.
-func TestPreflight(t *testing.T) {
+// TestS10Preflight lists every header TDesign's and the official client's calls need.
+func TestS10Preflight(t *testing.T) {
 	t.Parallel()
 	h := newHouseWith(t, saysN(1), plan{origins: []string{"https://app.example"}})
 	req := httptest.NewRequest("OPTIONS", "/api/agui/chat", nil)
@@ -211,8 +211,8 @@ func TestOriginsAreChecked(t *testing.T) {
 	}
 }
 
-// TestContentType: only what no HTML form can send.
-func TestContentType(t *testing.T) {
+// TestS09ContentType: only what no HTML form can send.
+func TestS09ContentType(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, saysN(1))
 	body := inputBody("T", "R", "hi")
@@ -250,7 +250,8 @@ func TestContentType(t *testing.T) {
 }
 
 // TestS02NoOrInvalidToken: every route and socket for callers wants a token. Whatever is wrong with the one given, the
-// answer is the same to the byte, and nothing is stored. /ws/agent has its own callers, whom the gateway's tests refuse.
+// answer is the same to the byte, and nothing is stored. The routes of the sign-in ask for none: they say that nobody is
+// signed in, or that there is no provider. /ws/agent has its own callers, whom the gateway's tests refuse.
 func TestS02NoOrInvalidToken(t *testing.T) {
 	t.Parallel()
 	key := auth.NewKey()
@@ -264,9 +265,14 @@ func TestS02NoOrInvalidToken(t *testing.T) {
 	if got := h.do("GET", "/api/threads", "", "Authorization", "Bearer "+endedAt(t, key, user, time.Now().Add(time.Minute))); got.status != 200 {
 		t.Fatalf("a token that has not expired: %d %s", got.status, got.body)
 	}
+	signIn := map[string]string{
+		"GET /api/session": `{"signedIn":false}`, "POST /api/session/oidc/logout": `{}`, "GET /api/session/oidc/login": `"code":"not_found"`,
+		"GET /api/session/oidc/callback": `"code":"not_found"`,
+	}
 	seen := make(map[string]bool)
 	for _, route := range h.server.Routes() {
 		method, path, _ := strings.Cut(route, " ")
+		open, asksNobody := signIn[route]
 		if openRoute(path) && path != "/api/session" || method == "POST" && path == "/api/session" {
 			continue
 		}
@@ -277,6 +283,12 @@ func TestS02NoOrInvalidToken(t *testing.T) {
 			"as a cookie": {"Cookie", "aqueduct_session=" + goodToken}, "expired, as a cookie": {"Cookie", "aqueduct_session=" + expired},
 		} {
 			got := h.do(method, path+"?token="+goodToken+"&access_token="+goodToken, "{}", header...)
+			if asksNobody {
+				if !strings.Contains(got.body, open) || got.header.Get("Set-Cookie") != "" && !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
+					t.Errorf("%s, %s: %d %s %q", route, name, got.status, got.body, got.header.Get("Set-Cookie"))
+				}
+				continue
+			}
 			if got.status != 401 || got.header.Get("WWW-Authenticate") == "" || got.header.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%s %s, %s: %d", method, path, name, got.status)
 			}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestIDsOfAnyText: ids are what clients make of them, and come back as they were, wherever they stand.
-func TestIDsOfAnyText(t *testing.T) {
+// TestS28IDsOfAnyText: ids are what clients make of them, and come back as they were, wherever they stand.
+func TestS28IDsOfAnyText(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, asks)
 	for i, id := range []string{

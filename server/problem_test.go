@@ -235,8 +235,8 @@ func (h *house) slowBody() answer {
 	return answer{resp.StatusCode, resp.Header, string(raw)}
 }
 
-// TestNothingFromInside: an internal error has an id and general words.
-func TestNothingFromInside(t *testing.T) {
+// TestS38NothingFromInside: an internal error has an id and general words.
+func TestS38NothingFromInside(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, saysN(1))
 	for name, fault := range map[string]func() error{

@@ -184,9 +184,9 @@ rules:
 	}
 }
 
-// TestToolGrantCreep: a grant for a command or a folder covers that, and nothing that only
+// TestS20GrantCreep: a grant for a command or a folder covers that, and nothing that only
 // begins alike (S20).
-func TestToolGrantCreep(t *testing.T) {
+func TestS20GrantCreep(t *testing.T) {
 	t.Parallel()
 	calls := []struct{ args, want string }{
 		{`{"wood":"git status"}`, "succeeded"},

@@ -110,9 +110,9 @@ func touches(t *testing.T) []touch {
 	}
 }
 
-// TestNoPathLeadsOut: wherever we touch a file for an agent or for who sends it inputs, a link
+// TestS32NoPathLeadsOut: wherever we touch a file for an agent or for who sends it inputs, a link
 // in the workspace that leads out of it is refused, as a path is that climbs.
-func TestNoPathLeadsOut(t *testing.T) {
+func TestS32NoPathLeadsOut(t *testing.T) {
 	t.Parallel()
 	for _, c := range touches(t) {
 		t.Run(c.name, func(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 	"aqueduct/bridge/outbound"
 )
 
-// TestS22 is the classes of attack S22 names, at least three inputs each: refused when
+// TestS22OutboundAddresses is the classes of attack S22 names, at least three inputs each: refused when
 // registered or when called, for the right reason, and nobody inside hears of it. The
 // ports of the inner server are open for the names used, so it is the address that decides.
-func TestS22(t *testing.T) {
+func TestS22OutboundAddresses(t *testing.T) {
 	t.Parallel()
 	in := newInner(t, secret)
 	for class, inputs := range map[string]map[string]outbound.Reason{

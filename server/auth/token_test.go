@@ -218,8 +218,8 @@ func TestProxyOfARequest(t *testing.T) {
 	}
 }
 
-// TestProxyTokenIsNobodysCredential: on every other surface it opens nothing.
-func TestProxyTokenIsNobodysCredential(t *testing.T) {
+// TestS04ProxyTokenIsNobodysCredential: on every other surface it opens nothing.
+func TestS04ProxyTokenIsNobodysCredential(t *testing.T) {
 	t.Parallel()
 	good := proxyToken(t, auth.ProxyClaims{ProxyID: "p1"})
 	if _, err := static(t).Caller(from("127.0.0.1", "Authorization", "Bearer "+good)); !errors.Is(err, auth.ErrBadCredential) {

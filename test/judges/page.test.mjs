@@ -239,7 +239,7 @@ test('an error is told', async () => {
   await chat.close();
 });
 
-test('text stays text', async () => {
+test('S30: text stays text', async () => {
   const evil = '<img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>';
   const chat = await Chat.open();
   await chat.send(evil);
