@@ -40,7 +40,27 @@ type invokeFrame struct {
 	AgentID string      `json:"agent_id" validate:"max=128"`
 	Message userMessage `json:"message"`
 	// Tools are those that the client can run, as AG-UI declares them.
-	Tools []agui.Tool `json:"tools" validate:"max=128"`
+	Tools []ingressTool `json:"tools" validate:"max=128"`
+}
+
+// ingressTool is an agui.Tool with the names of its members, which are read in their exact case.
+type ingressTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+	Metadata    json.RawMessage `json:"metadata"`
+}
+
+// tools are the frame's as the bridge takes them.
+func (f invokeFrame) tools() []agui.Tool {
+	if f.Tools == nil {
+		return nil
+	}
+	tools := make([]agui.Tool, 0, len(f.Tools))
+	for _, t := range f.Tools {
+		tools = append(tools, agui.Tool(t))
+	}
+	return tools
 }
 
 type userMessage struct {
@@ -90,7 +110,7 @@ func (d *ingressDesk) chatRequest(frame ingressFrame, body invokeFrame) (bridge.
 	sum := sha256.Sum256(same)
 	return bridge.ChatRequest{
 		Principal: d.caller.Principal, Dialect: bridge.DialectV1, AgentID: body.AgentID,
-		ThreadID: frame.SessionID, RunID: frame.RequestID, Messages: []agui.Message{m}, Tools: body.Tools, BodyHash: sum[:], Channel: true, Callback: d.callback,
+		ThreadID: frame.SessionID, RunID: frame.RequestID, Messages: []agui.Message{m}, Tools: body.tools(), BodyHash: sum[:], Channel: true, Callback: d.callback,
 	}, nil
 }
 

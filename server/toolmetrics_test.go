@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/audit"
 )
 
 // TestMetricsAreDocumented: what docs/metrics.md lists is exposed, and nothing of ours that it
@@ -23,6 +24,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	w.metrics.ToolMeter().Offline("invoked")
 	w.metrics.FrameTaken("x")
 	w.metrics.FrameRefused("x")
+	w.metrics.AuditHead(audit.Head{Seq: 3, Hash: "0123456789abcdef"})
 	w.chat("T", "R", "go")
 	w.decide(w.question(), `{"option_id":"allow_once"}`)
 	for range 400 {
@@ -38,6 +40,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		`aqueduct_tool_seconds_count{kind="server_tool",status="SUCCEEDED",tool="cut"} 1`, `aqueduct_tool_seconds_count{kind="server_tool",status="FAILED",tool="cut"} 1`,
 		`aqueduct_tool_seconds_bucket{kind="server_tool",status="SUCCEEDED",tool="cut",le="`,
 		`aqueduct_approval_seconds_count{kind="permission",status="APPROVED",tool="cut"} 2`,
+		`aqueduct_audit_entries 3`, `aqueduct_audit_head_hash48 1.250999896491e+12`,
 		`aqueduct_turn_seconds_count{status="DONE"} 1`, `aqueduct_turn_active_seconds_count{status="DONE"} 1`,
 	} {
 		if !strings.Contains(page, line) {
@@ -55,7 +58,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		slices.Sort(all)
 		return slices.Compact(all)
 	}
-	listed, exposed := names("(?m)^\\| `(aqueduct_[a-z_]+)`", string(raw)), names(`(?m)^# TYPE (aqueduct_[a-z_]+) `, page)
+	listed, exposed := names("(?m)^\\| `(aqueduct_[a-z0-9_]+)`", string(raw)), names(`(?m)^# TYPE (aqueduct_[a-z0-9_]+) `, page)
 	if !slices.Equal(listed, exposed) {
 		t.Errorf("listed  %v\nexposed %v", listed, exposed)
 	}
