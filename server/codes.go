@@ -12,7 +12,7 @@ import (
 // of a problem and of a RUN_ERROR.
 type Code struct {
 	Name    string
-	Status  int // of the HTTP answer; 0 when it only ever ends a stream
+	Status  int // of the HTTP answer; 0 when it only ever ends a stream, or stands behind '#' in the page's address
 	Meaning string
 }
 
@@ -62,10 +62,6 @@ func Codes() []Code {
 		{bridge.RefusedUnknownAgent, http.StatusBadRequest, "There is no agent of that name, or the thread belongs to another one."},
 		{bridge.RefusedNothingToDo, http.StatusBadRequest, "Neither a new message, nor an answer, nor a thread to join."},
 		{codeUnauthorized, http.StatusUnauthorized, "A token is needed, or the one given is not good."},
-		{codeSignInFailed, http.StatusUnauthorized, "The sign-in failed; the server's log says why."},
-		{codeSignInDenied, http.StatusUnauthorized, "The OpenID provider refused to sign in."},
-		{codeSignInState, http.StatusUnauthorized, "The sign-in was not begun in this browser, or too long ago."},
-		{codeSignInUnknown, http.StatusForbidden, "The provider knows who this is, and the mapping gives them no place here."},
 		{codeIssuer, http.StatusServiceUnavailable, "The OpenID provider does not answer as it must; nothing is wrong with the credential."},
 		{codeSignInLink, http.StatusUnauthorized, "The sign-in link was used before, or is too old. Sign in with the token, or start the server again for a new link."},
 		{codeForwarded, http.StatusForbidden, "A request that came through a proxy, on a server that asks for no token; see --auth."},
@@ -142,6 +138,10 @@ func Codes() []Code {
 		{bridge.CodeRunTooLarge, 0, "The agent said more than one answer may hold."},
 		{bridge.CodeThreadTooLarge, 0, "The thread holds as much as one may. Go on in a new one."},
 		{"agent_error", 0, "The agent reported an error and gave no code of its own."},
+		{codeSignInFailed, 0, "The sign-in failed; the server's log says why."},
+		{codeSignInDenied, 0, "The OpenID provider refused to sign in."},
+		{codeSignInState, 0, "The sign-in was not begun in this browser, or too long ago."},
+		{codeSignInUnknown, 0, "The provider knows who this is, and the mapping gives them no place here."},
 		// bridge/httpagent's, which this room does not import; a test compares.
 		{"upstream_unreachable", 0, "The agent could not be reached."},
 		{"upstream_address_refused", 0, "The agent's address may not be called."},

@@ -133,6 +133,15 @@ func TestEveryCode(t *testing.T) {
 		"sign_in_link_spent": func() answer { return secured.do("POST", "/api/session", `{"code":"x"}`) },
 		"forwarded_request":  func() answer { return h.do("GET", "/api/threads", "", "Via", "1.1 proxy") },
 		"forbidden_origin":   func() answer { return h.do("GET", "/api/threads", "", "Origin", "https://evil.example") },
+		"ambiguous_member":   func() answer { return h.decide(question, `{"Decision":"approve"}`) },
+		"control_rejected": func() answer {
+			w := newHouseWith(t, saysN(1), plan{control: &fakeControl{}})
+			w.chat("T", "R", "hi")
+			got := make(chan answer, 1)
+			go func() { got <- w.do("POST", "/api/threads/T/control", `{"action":"set_mode","mode_id":"yolo"}`) }()
+			w.decide(w.asksSoon(), `{"decision":"reject"}`)
+			return <-got
+		},
 		"not_found":          func() answer { return h.do("GET", "/api/threads/none", "") },
 		"method_not_allowed": func() answer { return h.do("PATCH", "/api/threads", `{}`) },
 		"body_too_slow":      func() answer { return h.slowBody() },
@@ -170,6 +179,8 @@ func TestEveryCode(t *testing.T) {
 	schemaCases(t, cases)
 	limitCases(t, cases)
 	accessCases(t, cases)
+	shareCases(t, cases)
+	signInCases(t, cases)
 	for _, code := range server.Codes() {
 		if code.Status == 0 {
 			continue

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
@@ -261,5 +263,31 @@ func TestSharedPrompter(t *testing.T) {
 	}
 	if got := decide("ann", second); got.status != 200 {
 		t.Errorf("ann: %d %s", got.status, got.body)
+	}
+}
+
+// shareCases are the refusals of what is shared, or would be.
+func shareCases(t *testing.T, cases map[string]func() answer) {
+	cases["share_forbidden"] = func() answer {
+		h := newSharing(t)
+		h.share(`{"user":"bob","rights":["read"]}`)
+		return h.by("bob", "DELETE", "/api/threads/"+h.session, "")
+	}
+	cases["too_many_shares"] = func() answer {
+		h := newSharing(t)
+		err := h.store.InTx(t.Context(), func(tx store.Tx) error {
+			for i := range 99 {
+				name := fmt.Sprintf("user:u%d", i)
+				if err := tx.PutShare(t.Context(), store.Share{ID: uuid.NewString(), SessionID: h.session, Tenant: "acme", To: name, CreatedBy: "ann", CreatedAt: time.Now()}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.share(`{"user":"bob","rights":["read"]}`) // the last that may be
+		return h.by("ann", "POST", "/api/threads/"+h.thread+"/shares", `{"user":"dan","rights":["read"]}`)
 	}
 }

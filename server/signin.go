@@ -22,7 +22,8 @@ const (
 	oidcLogout   = oidcPath + "logout"
 )
 
-// Codes of a sign-in at an OpenID provider. The page at "/" gets them after '#', others in a problem.
+// Codes of a sign-in at an OpenID provider. The page at "/" gets them after '#'; issuer_unavailable is also that of a problem,
+// when a bearer token cannot be checked.
 const (
 	codeSignInFailed  = "signin_failed"
 	codeSignInDenied  = "signin_denied"
