@@ -20,7 +20,7 @@ func TestFirstStream(t *testing.T) {
 	dir := clone(t)
 	cmd := exec.Command("make", "run")
 	cmd.Dir = dir
-	cmd.Env = append(without("AQUEDUCT_TOKEN_FILE", "MAKEFLAGS", "MAKELEVEL"), "AQUEDUCT_LISTEN=127.0.0.1:0")
+	cmd.Env = append(without("AQUEDUCT_TOKEN_FILE", "AQUEDUCT_SIGNING_KEY_FILE", "AQUEDUCT_SEALING_KEY_FILE", "MAKEFLAGS", "MAKELEVEL"), "AQUEDUCT_LISTEN=127.0.0.1:0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -75,7 +75,7 @@ func TestFirstStream(t *testing.T) {
 		t.Errorf("the README says otherwise than the program, which says\n%s", there)
 	}
 	tail := exec.CommandContext(t.Context(), "bin/aqueduct", "tail", "no-such-run", "--url", url) // finds the token by itself
-	tail.Dir, tail.Env = dir, without("AQUEDUCT_TOKEN_FILE")
+	tail.Dir, tail.Env = dir, without("AQUEDUCT_TOKEN_FILE", "AQUEDUCT_SIGNING_KEY_FILE", "AQUEDUCT_SEALING_KEY_FILE")
 	if out, err := tail.CombinedOutput(); err == nil || !strings.Contains(string(out), "404") {
 		t.Errorf("aqueduct tail: %v %s", err, out)
 	}

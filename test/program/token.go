@@ -2,6 +2,7 @@ package program
 
 import (
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,7 +16,8 @@ var token string
 var base = http.DefaultTransport.(*http.Transport)
 
 // provideToken names the token's file in the environment, where the program, the examples and the
-// judges look for it, and has http.DefaultClient show it.
+// judges look for it, and has http.DefaultClient show it. The keys that the program makes when it
+// finds none are named too: by default they lie in ./data, which would be in the checkout.
 func provideToken(folder string) error {
 	token = rand.Text()
 	path := filepath.Join(folder, "token")
@@ -23,7 +25,11 @@ func provideToken(folder string) error {
 		return err
 	}
 	http.DefaultTransport = Authorized(base)
-	return os.Setenv("AQUEDUCT_TOKEN_FILE", path)
+	return errors.Join(
+		os.Setenv("AQUEDUCT_TOKEN_FILE", path),
+		os.Setenv("AQUEDUCT_SIGNING_KEY_FILE", filepath.Join(folder, "signing.key")),
+		os.Setenv("AQUEDUCT_SEALING_KEY_FILE", filepath.Join(folder, "sealing.key")),
+	)
 }
 
 // Token is the token of the servers that the tests of this package start.
