@@ -26,8 +26,9 @@ func serveUntilDone(srv *http.Server, drain func(), listeners ...net.Listener) f
 			go func() { served <- srv.Serve(ln) }()
 		}
 		select {
-		case err := <-served:
-			return err
+		case err := <-served: // a listener failed: no stream may outlive this
+			drain()
+			return errors.Join(err, srv.Close())
 		case <-ctx.Done():
 		}
 		drain()

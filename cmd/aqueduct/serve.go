@@ -105,17 +105,17 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		return err
 	}
 	defer leave(ctx, st, replica.ID, log) // when all stages have ended
+	inside, err := s.Transport.inside(ln)
+	if err != nil {
+		return err
+	}
+	defer inside.Close() // after the stages: the edge drains before its listeners close
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	ground, upstream, driving, edge := newStage(ctx, fail), newStage(ctx, fail), newStage(ctx, fail), newStage(ctx, fail)
 	for _, stage := range []*stage{ground, upstream, driving, edge} {
 		defer stage.end() // edge first
 	}
-	inside, err := s.Transport.inside(ln)
-	if err != nil {
-		return err
-	}
-	defer inside.Close() // again, when serving has closed it
 	if s.BaseURL == "" {
 		s.BaseURL = reachable(inside.Addr())
 	}
