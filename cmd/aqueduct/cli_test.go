@@ -68,7 +68,9 @@ func write(t *testing.T, name, content string) string {
 	return path
 }
 
-func TestDefaults(t *testing.T) {
+// TestS01DefaultBindIsLoopback: without any configuration serve is reached from this machine alone, with a token. That it does
+// not start elsewhere without one is in TestS01RefusesToStart.
+func TestS01DefaultBindIsLoopback(t *testing.T) {
 	t.Parallel()
 	flags, err := parse(t, env(), "serve")
 	if err != nil {
@@ -208,8 +210,8 @@ func TestPasswordStaysSecret(t *testing.T) {
 	}
 }
 
-// TestRefusesToStart where it would not be safe, or cannot be.
-func TestRefusesToStart(t *testing.T) {
+// TestS01RefusesToStart where it would not be safe, or cannot be.
+func TestS01RefusesToStart(t *testing.T) {
 	t.Parallel()
 	db := "--database=sqlite:" + filepath.Join(t.TempDir(), "a.db")
 	short, open := write(t, "token", "short\n"), write(t, "token", "a token with some length\n")

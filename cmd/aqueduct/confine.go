@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"aqueduct/acpgateway/proxy"
+	"aqueduct/bridge/tools"
 )
 
 // confineFlags are what agents that this process runs are kept from.
@@ -147,10 +148,42 @@ func ofOurs(dir string) bool {
 
 // secretFiles are the files of this server that an agent must not read.
 func (s *serveCmd) secretFiles() []string {
-	list := []string{s.TokenFile, s.Transport.TLSKey, s.ACP.Key.SigningKeyFile, tokenPath(s.Database, s.ACP.Key)}
+	list := []string{
+		s.TokenFile, tokenPath(s.Database, s.ACP.Key), s.ACP.Key.SigningKeyFile, s.auditKeyFile(), s.Redact.keyFile(s.Database),
+		s.Transport.TLSKey, s.OIDC.OIDCClientSecretFile,
+	}
+	for _, a := range s.AgentSecrets.AgentSecret {
+		list = append(list, a.file)
+	}
+	for _, c := range s.Notify.Channels {
+		list = append(list, c.SecretFile)
+	}
+	for _, w := range s.Notify.Webhooks {
+		list = append(list, w.SecretFile)
+	}
+	list = append(list, s.toolSecrets()...)
 	if kind, path, _ := strings.Cut(string(s.Database), ":"); kind == "sqlite" {
 		path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
 		list = append(list, path, path+"-wal", path+"-shm")
+	}
+	return list
+}
+
+// toolSecrets are what calls of the tools of --tools-file are signed with. A file that cannot be read ends the start elsewhere.
+func (s *serveCmd) toolSecrets() (list []string) {
+	if s.ToolsFile == "" {
+		return nil
+	}
+	raw, err := os.ReadFile(s.ToolsFile)
+	if err != nil {
+		return nil
+	}
+	defined, err := tools.ParseFile(raw)
+	if err != nil {
+		return nil
+	}
+	for _, d := range defined {
+		list = append(list, d.SecretFile)
 	}
 	return list
 }

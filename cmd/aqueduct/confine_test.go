@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,15 +45,15 @@ func TestS21AgentReadsNoSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	data, work, tmp := filepath.Join(root, "data"), filepath.Join(root, "work"), filepath.Join(root, "tmp")
-	for dir, mode := range map[string]os.FileMode{data: 0o700, work: 0o777, tmp: 0o777} {
-		if err := os.Mkdir(dir, mode); err != nil {
+	mkdir := func(name string, mode os.FileMode) string {
+		t.Helper()
+		dir := filepath.Join(root, name)
+		if err := errors.Join(os.Mkdir(dir, mode), os.Chmod(dir, mode)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(dir, mode); err != nil {
-			t.Fatal(err)
-		}
+		return dir
 	}
+	data, tmp := mkdir("data", 0o700), mkdir("tmp", 0o777)
 	db, token, key := filepath.Join(data, "aqueduct.db"), filepath.Join(data, "token"), filepath.Join(data, "signing.key")
 	for _, file := range []string{token, key} {
 		if err := os.WriteFile(file, []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
@@ -60,7 +61,7 @@ func TestS21AgentReadsNoSecret(t *testing.T) {
 		}
 	}
 	script := strings.NewReplacer("SECRETS", db+" "+token+" "+key, "PID", fmt.Sprint(os.Getpid()), "DATA", data).Replace(curiousAgent)
-	agent := filepath.Join(work, "agent.sh")
+	agent := filepath.Join(mkdir("bin", 0o755), "agent.sh")
 	if err := os.WriteFile(agent, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -76,24 +77,25 @@ func TestS21AgentReadsNoSecret(t *testing.T) {
 		api   int // what a request without a token gets
 	}
 	cases := map[string]means{
-		"nothing": {flags: []string{"--auth", "none", "--acp-confine", "off", "--acp-cwd", work}, reads: true, uid: os.Geteuid(), api: 200},
+		"nothing": {flags: []string{"--auth", "none", "--acp-confine", "off"}, reads: true, uid: os.Geteuid(), api: 200},
 	}
 	if proxy.LandlockWorks() {
-		cases["landlock"] = means{flags: []string{"--acp-confine", "require", "--acp-cwd", work}, uid: os.Geteuid(), api: 401}
-		cases["landlock, workspaces"] = means{flags: []string{"--acp-confine", "require", "--acp-cwd", work, "--acp-workspaces", filepath.Join(root, "spaces")}, uid: os.Geteuid(), api: 401}
+		cases["landlock"] = means{flags: []string{"--acp-confine", "require"}, uid: os.Geteuid(), api: 401}
+		cases["landlock, workspaces"] = means{flags: []string{"--acp-confine", "require", "--acp-workspaces", filepath.Join(root, "spaces")}, uid: os.Geteuid(), api: 401}
 	} else {
 		t.Log("not tried: this kernel has no Landlock")
 	}
 	const nobody = 65534
 	if os.Geteuid() == 0 {
-		cases["user"] = means{flags: []string{"--auth", "none", "--acp-user", "nobody", "--acp-cwd", work}, uid: nobody, api: 401}
-		cases["user, workspaces"] = means{flags: []string{"--acp-user", "nobody", "--acp-cwd", work, "--acp-workspaces", filepath.Join(root, "owned")}, uid: nobody, api: 401}
+		cases["user"] = means{flags: []string{"--auth", "none", "--acp-user", "nobody"}, uid: nobody, api: 401}
+		cases["user, workspaces"] = means{flags: []string{"--acp-user", "nobody", "--acp-workspaces", filepath.Join(root, "owned")}, uid: nobody, api: 401}
 	} else if _, err := proxy.LookupUser("nobody"); err == nil {
 		t.Error("another than root can switch users")
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			args := append([]string{"--database", "sqlite:" + db, "--signing-key-file", key, "--acp-env", "GIVEN_KEY", "--acp", "code=" + agent}, c.flags...)
+			work := mkdir("work of "+name, 0o777) // of its own: what an agent of root has made there, another's cannot write
+			args := append([]string{"--acp-cwd", work, "--database", "sqlite:" + db, "--signing-key-file", key, "--acp-env", "GIVEN_KEY", "--acp", "code=" + agent}, c.flags...)
 			r := start(t, args...)
 			_, said := r.post("/api/agui/chat", `{"messages":[{"id":"u","role":"user","content":"hi"}]}`)
 			for _, want := range []string{"works:", fmt.Sprintf("uid:%d", c.uid), "env:HARMLESS", "env:GIVEN_KEY", "env:AQUEDUCT_TOKEN", "env:AQUEDUCT_BASE_URL", fmt.Sprintf("api:%d", c.api), "tools:200", "own:401"} {

@@ -45,24 +45,25 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// tokensOf is where a server of these arguments has its token, and the environment that says so where
-// it would otherwise be in the working directory.
+// tokensOf is where a server of these arguments has its token, and the environment that keeps its token and keys in
+// folders of the test: by default those without a SQLite database lie in ./data, which would be in the checkout.
 func tokensOf(t *testing.T, args []string) (string, lookup) {
 	t.Helper()
-	database := ""
+	database, keys := "", t.TempDir()
+	named := []string{"AQUEDUCT_SIGNING_KEY_FILE", filepath.Join(keys, "signing.key")}
 	for i, arg := range args[:len(args)-1] {
 		switch arg {
 		case "--token-file":
-			return args[i+1], env()
+			return args[i+1], env(named...)
 		case "--database":
 			database = args[i+1]
 		}
 	}
 	if path, ok := strings.CutPrefix(database, "sqlite:"); ok {
-		return filepath.Join(filepath.Dir(path), "token"), env()
+		return filepath.Join(filepath.Dir(path), "token"), env(named...)
 	}
 	file := write(t, "token", "the token of a test's server\n")
-	return file, env("AQUEDUCT_TOKEN_FILE", file)
+	return file, env(append(named, "AQUEDUCT_TOKEN_FILE", file, "AQUEDUCT_SEALING_KEY_FILE", filepath.Join(keys, "sealing.key"))...)
 }
 
 // start runs `aqueduct serve` on a free port.
@@ -228,7 +229,8 @@ func TestStopsWithOpenStreams(t *testing.T) {
 // TestFenced: a replica that was replaced says so and leaves.
 func TestFenced(t *testing.T) {
 	t.Parallel()
-	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "a.db"), sqlite.Options{})
+	path := filepath.Join(t.TempDir(), "a.db")
+	st, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +240,7 @@ func TestFenced(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	s := &serveCmd{Name: "x", Demo: true}
+	s := &serveCmd{Name: "x", Demo: true, Database: databaseFlag("sqlite:" + path)}
 	reader, writer := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
