@@ -1,12 +1,14 @@
 package acpgateway
 
 import (
+	"bytes"
 	"encoding/base64"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"aqueduct/bridge/fromacp"
+	"aqueduct/bridge/redact"
 )
 
 // mark is a position of the upstream's words: the proxy's epoch and number, and the frame's
@@ -20,7 +22,7 @@ type mark struct {
 	of    string // the instance whose words they are, where it is not the Session's own agent's
 }
 
-// markLost stands for a snapshot that would be too long. The Turn that is taken up there begins
+// markLost stands for a snapshot that would be too long, or would keep a secret. The Turn that is taken up there begins
 // what it goes on with once more, under other ids.
 const markLost = "!"
 
@@ -74,11 +76,12 @@ func (t *tunnel) parseMark(text string) mark {
 	return mark{}
 }
 
-// opened completes a mark with what a translator has open.
-func (m mark) opened(turn string, tr *fromacp.Translator) mark {
+// opened completes a mark with what a translator has open. That holds the agent's words, such as titles of open calls, and
+// no reader of rows masks a mark: one with a secret in it is not kept.
+func (m mark) opened(turn string, tr *fromacp.Translator, secrets *redact.Filter) mark {
 	raw, ok := tr.Snapshot(nil)
 	switch {
-	case !ok:
+	case !ok, !bytes.Equal(secrets.Bytes(raw), raw):
 		m.turn, m.open = turn, markLost
 	case len(raw) > 0:
 		m.turn, m.open = turn, base64.RawURLEncoding.EncodeToString(raw)

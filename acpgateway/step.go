@@ -270,7 +270,7 @@ func (r *turn) outputs(outs []fromacp.Out, read bool) []bridge.Output {
 		if len(list) == 0 {
 			list = append(list, bridge.Output{})
 		}
-		m := r.last.opened(r.call.TurnID, r.t.tr)
+		m := r.last.opened(r.call.TurnID, r.t.tr, r.t.g.cfg.Hash.Filter)
 		m.of = r.t.markOwner()
 		list[len(list)-1].Mark = m.String()
 	}
