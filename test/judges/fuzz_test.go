@@ -24,7 +24,7 @@ func TestFuzzStreams(t *testing.T) {
 	seed := fuzzNumber(t, "AQUEDUCT_FUZZ_SEED", rand.Uint64N(1_000_000))
 	t.Logf("AQUEDUCT_FUZZ_SEED=%d", seed)
 	t.Setenv("AQUEDUCT_FUZZ_STREAMS", strconv.FormatUint(fuzzNumber(t, "AQUEDUCT_FUZZ_STREAMS", 200), 10))
-	judge(t, serve(t, "0s", "--agent", "fuzz="+fuzzAgent(t, seed), "--default-agent", "fuzz"), "fuzz.test.mjs")
+	judge(t, serve(t, "0s", "--agent", "fuzz="+fuzzAgent(t, seed), "--default-agent", "fuzz", "--max-user-questions", "1000000"), "fuzz.test.mjs")
 }
 
 func fuzzNumber(t *testing.T, name string, otherwise uint64) uint64 {
