@@ -227,7 +227,14 @@ func TestCallsAreToldOnce(t *testing.T) {
 	args := func(d string) string {
 		return `{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":` + strconv.Quote(d) + `}`
 	}
-	same(t, shown(t, "", started, end, call, args(`{"a":`), args(`1}`), end, call, end), started, call, args(`{"a":`), args(`1}`), end, end)
+	same(t, shown(t, "", started, end, call, args(`{"a":`), args(`1}`), end, call, end), started, call, args(`{"a":`), args(`1}`), end)
+	// An agent that is called again may say it all once more: TDesign would put it behind the first.
+	for _, whole := range []string{`{"a":"}\\\"{"}`, `2026`} {
+		same(t, shown(t, "", started, call, args(whole), end, call, args(whole), end), started, call, args(whole), end)
+	}
+	// What was ended early for others' sake goes on.
+	same(t, shown(t, "", started, call, args(`{"a":`), end, call, args(`1}`), end, call, args(`{`), end),
+		started, call, args(`{"a":`), end, args(`1}`), end)
 	// Pieces that are JSON by themselves would replace each other.
 	same(t, shown(t, "", started, call, args(`20`), args(`26`), end), started, call, args(`2026`), end)
 }

@@ -12,11 +12,15 @@ import (
 const PermissionTool = "request_permission"
 
 // call is a tool call started since the last RUN_STARTED; TDesign knows no other.
+// An agent may open one again, to go on with its arguments or, called a second time
+// for the same Turn, to repeat it: TDesign would put the repeat behind the first.
 type call struct {
 	name     string
 	begun    bool // some arguments have come
 	whole    bool // its arguments go out in one piece, at its end
 	args     []byte
+	sent     object // of the arguments that went out in pieces
+	told     bool   // its end came with all its arguments; what comes after it is a repeat
 	answered bool
 }
 
@@ -32,12 +36,38 @@ func (d *dialect) callStart(e *agui.ToolCallStart, event []byte) {
 	d.pass(event)
 }
 
+// object follows the text of a JSON object up to its closing brace.
+type object struct {
+	depth             int
+	inString, escaped bool
+	closed            bool
+}
+
+func (o *object) read(text string) {
+	for i := 0; i < len(text) && !o.closed; i++ {
+		switch c := text[i]; {
+		case o.escaped:
+			o.escaped = false
+		case o.inString:
+			o.escaped = c == '\\'
+			o.inString = c != '"'
+		case c == '"':
+			o.inString = true
+		case c == '{' || c == '[':
+			o.depth++
+		case c == '}' || c == ']':
+			o.depth--
+			o.closed = o.depth == 0
+		}
+	}
+}
+
 // callArgs keeps back what TDesign would get wrong in pieces: a Question, whose
 // options are renamed, and arguments that are no object, since of two pieces
 // that are JSON by themselves it keeps the second.
 func (d *dialect) callArgs(e *agui.ToolCallArgs, event []byte) {
 	c := d.calls[e.ToolCallID]
-	if c == nil || e.Delta == "" {
+	if c == nil || c.told || e.Delta == "" {
 		return
 	}
 	if !c.begun {
@@ -48,14 +78,16 @@ func (d *dialect) callArgs(e *agui.ToolCallArgs, event []byte) {
 		c.args = append(c.args, e.Delta...)
 		return
 	}
+	c.sent.read(e.Delta)
 	d.pass(event)
 }
 
 func (d *dialect) callEnd(e *agui.ToolCallEnd, event []byte) {
 	c := d.calls[e.ToolCallID]
-	if c == nil {
+	if c == nil || c.told {
 		return // TDesign throws on the end of a call it does not know
 	}
+	c.told = c.whole || c.sent.closed
 	if len(c.args) > 0 {
 		args := string(c.args)
 		if c.name == PermissionTool {

@@ -47,8 +47,9 @@ class AssistantPage extends Chat {
       .filter(([, text]) => text)); // thoughts, which the page does not show, are a message of their own after a reload
   }
 
+  // Words are revealed letter by letter, also after the answer has ended.
   async idle() {
-    await this.page.locator('[data-running=false]').waitFor();
+    await this.page.locator('[data-running=false]:not(:has([data-status=running]))').waitFor();
   }
 
   async stop() {

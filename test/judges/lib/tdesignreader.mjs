@@ -11,7 +11,7 @@ const known = new Set(['RUN_STARTED', 'RUN_FINISHED', 'RUN_ERROR', 'TEXT_MESSAGE
 /** readTDesign checks the frames of one response, which holds one Run, and gives its events. */
 export function readTDesign(list) {
   const open = new Set();
-  const begun = new Set(); // calls since RUN_STARTED; a result for another is not shown
+  const begun = new Map(); // calls since RUN_STARTED, with their arguments; a result for another is not shown
   const activities = new Set();
   let seq = 0;
   const begin = (key) => { assert.ok(!open.has(key), `${key} is begun twice`); open.add(key); };
@@ -35,9 +35,17 @@ export function readTDesign(list) {
       case 'TEXT_MESSAGE_CONTENT': return assert.ok(open.has(`text ${e.messageId}`) && typeof e.delta === 'string');
       case 'TOOL_CALL_START':
         assert.equal(typeof e.toolCallName, 'string');
-        begun.add(e.toolCallId);
+        begun.set(e.toolCallId, '');
         return begin(`call ${e.toolCallId}`);
-      case 'TOOL_CALL_ARGS': return assert.ok(open.has(`call ${e.toolCallId}`) && typeof e.delta === 'string');
+      case 'TOOL_CALL_ARGS': {
+        const args = begun.get(e.toolCallId);
+        assert.ok(args !== undefined && typeof e.delta === 'string', 'arguments of no call');
+        if (!open.has(`call ${e.toolCallId}`)) {
+          assert.throws(() => JSON.parse(args), 'arguments behind arguments that are whole'); // those of a call ended early go on
+          open.add(`call ${e.toolCallId}`);
+        }
+        return begun.set(e.toolCallId, args + e.delta);
+      }
       case 'TOOL_CALL_END': return end(`call ${e.toolCallId}`);
       case 'TOOL_CALL_RESULT':
         assert.ok(e.messageId, 'a result without a message id');
