@@ -33,12 +33,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// migrated gives each test a copy of one migrated database. It is made outside the bubbles:
-// what one of them waits for must not be done by another.
-var migrated = storetest.Template(func(path string) (store.Store, error) {
-	return sqlite.Open(context.Background(), path, sqlite.Options{})
-})
-
 // plan is what a test wants otherwise than usual.
 type plan struct {
 	agents map[string]acpgateway.AgentConfig
@@ -77,7 +71,7 @@ type house struct {
 // inHouse runs a test in a bubble with a house.
 func inHouse(t *testing.T, p plan, test func(h *house)) {
 	t.Parallel()
-	path := migrated(t)
+	path := storetest.SQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		h := &house{t: t, plan: p, path: path, who: store.LocalPrincipal(), refused: map[string]int{}, taken: map[string]int{}}
 		if h.plan.agents == nil {

@@ -29,11 +29,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// migrated is an empty database with its tables.
-var migrated = storetest.Template(func(path string) (store.Store, error) {
-	return sqlite.Open(context.Background(), path, sqlite.Options{})
-})
-
 // house is a whole bridge over a real database, without HTTP.
 type house struct {
 	t        *testing.T
@@ -64,7 +59,7 @@ func newHouse(t *testing.T, agent *scripted) *house {
 
 func newHouseWith(t *testing.T, agent *scripted, limits bridge.Limits) *house {
 	t.Helper()
-	h := &house{limits: limits, t: t, path: migrated(t), agent: agent, who: store.LocalPrincipal(), outcomes: make(chan string, 100)}
+	h := &house{limits: limits, t: t, path: storetest.SQLite(t), agent: agent, who: store.LocalPrincipal(), outcomes: make(chan string, 100)}
 	h.start()
 	t.Cleanup(func() { h.stop() })
 	return h

@@ -12,6 +12,7 @@ import (
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/store"
+	"aqueduct/store/storetest"
 )
 
 // talker answers each prompt with "re <prompt>", and holds the answers to prompts that begin with "slow" until they are
@@ -96,7 +97,7 @@ func (t *talk) Release() {}
 func newTalkHouse(t *testing.T, limits bridge.Limits, onBusy string) (*house, *talker) {
 	t.Helper()
 	a := newTalker()
-	h := &house{limits: limits, t: t, path: migrated(t), other: a, onBusy: onBusy, who: store.LocalPrincipal()}
+	h := &house{limits: limits, t: t, path: storetest.SQLite(t), other: a, onBusy: onBusy, who: store.LocalPrincipal()}
 	h.start()
 	t.Cleanup(func() { h.stop() })
 	return h, a

@@ -11,6 +11,7 @@ import (
 	"aqueduct/bridge/inbox"
 	"aqueduct/policy"
 	"aqueduct/store"
+	"aqueduct/store/storetest"
 )
 
 // held is an Agent whose upstream waits for answers and says what a test has it say. It
@@ -92,7 +93,7 @@ func text(s string) []bridge.Output { return say("m-"+s, s) }
 // newHeldHouse is a house with a held Agent.
 func newHeldHouse(t *testing.T, a *held, limits bridge.Limits, p *policy.Policy) *house {
 	t.Helper()
-	h := &house{limits: limits, t: t, path: migrated(t), held: a, policy: p, who: store.LocalPrincipal()}
+	h := &house{limits: limits, t: t, path: storetest.SQLite(t), held: a, policy: p, who: store.LocalPrincipal()}
 	h.start()
 	t.Cleanup(func() { h.stop() })
 	return h

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ type column struct {
 // TestSameSchema: the one SQL text runs on both databases because their tables and
 // columns are the same.
 func TestSameSchema(t *testing.T) {
-	lite, pg := open(t, "sqlite", storetest.SQLite(t)), open(t, "pgx", storetest.Postgres(t))
+	lite, pg := open(t, "sqlite", filepath.Join(t.TempDir(), "aqueduct.db")), open(t, "pgx", storetest.Postgres(t))
 	up(t, migrations.SQLite, lite)
 	up(t, migrations.Postgres, pg)
 	a, b := sqliteColumns(t, lite), postgresColumns(t, pg)
@@ -66,7 +67,7 @@ func TestSameSchema(t *testing.T) {
 
 // TestDownAndUp: every migration can be taken back and made again.
 func TestDownAndUp(t *testing.T) {
-	lite, pg := open(t, "sqlite", storetest.SQLite(t)), open(t, "pgx", storetest.Postgres(t))
+	lite, pg := open(t, "sqlite", filepath.Join(t.TempDir(), "aqueduct.db")), open(t, "pgx", storetest.Postgres(t))
 	for name, p := range map[string]*goose.Provider{
 		"sqlite":   up(t, migrations.SQLite, lite),
 		"postgres": up(t, migrations.Postgres, pg),
@@ -85,7 +86,7 @@ func TestDownAndUp(t *testing.T) {
 
 // TestAuditStays: neither database lets a row of the audit be changed, replaced or taken away.
 func TestAuditStays(t *testing.T) {
-	lite, pg := open(t, "sqlite", storetest.SQLite(t)), open(t, "pgx", storetest.Postgres(t))
+	lite, pg := open(t, "sqlite", filepath.Join(t.TempDir(), "aqueduct.db")), open(t, "pgx", storetest.Postgres(t))
 	up(t, migrations.SQLite, lite)
 	const row = "INTO audit (seq, ts, action, prev_hash, hash) VALUES (1, 1, 'x', '', 'h')"
 	forbidden := []string{"UPDATE audit SET action = 'y'", "UPDATE audit SET action = action WHERE seq = 1", "DELETE FROM audit", "INSERT " + row}

@@ -30,7 +30,7 @@ func TestS35AuditTampering(t *testing.T) {
 		dsn                     func(t testing.TB) string
 		open                    func(t testing.TB, dsn string, key store.AuditKey) (store.Store, error)
 	}{
-		"SQLite": {"sqlite", "?_pragma=busy_timeout(5000)", "DROP TRIGGER audit_no_update; DROP TRIGGER audit_no_delete; DROP TRIGGER audit_no_replace", func(t testing.TB) string { return migrated(t) },
+		"SQLite": {"sqlite", "?_pragma=busy_timeout(5000)", "DROP TRIGGER audit_no_update; DROP TRIGGER audit_no_delete; DROP TRIGGER audit_no_replace", func(t testing.TB) string { return storetest.SQLite(t) },
 			func(t testing.TB, path string, key store.AuditKey) (store.Store, error) {
 				return sqlite.Open(t.Context(), path, sqlite.Options{AuditKey: key})
 			}},

@@ -53,7 +53,7 @@ func TestDeletion(t *testing.T) {
 		tables func(t *testing.T) (words map[string]int)
 	}{
 		"SQLite": {func(t testing.TB) (store.Store, error) {
-			lite = migrated(t)
+			lite = storetest.SQLite(t)
 			return sqlite.Open(t.Context(), lite, sqlite.Options{})
 		}, func(t *testing.T) map[string]int {
 			return searched(t, "sqlite", lite, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", "PRAGMA table_info(%s)", 1)
@@ -213,7 +213,7 @@ func TestDeletionIsFinished(t *testing.T) {
 	t.Parallel()
 	id := uuid.Must(uuid.NewV7()).String()
 	h := newHouseWith(t, saysN(1), plan{open: func(t testing.TB) (store.Store, error) {
-		st, err := sqlite.Open(t.Context(), migrated(t), sqlite.Options{})
+		st, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
 		if err != nil {
 			return nil, err
 		}

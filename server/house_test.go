@@ -33,11 +33,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// migrated is an empty database with its tables.
-var migrated = storetest.Template(func(path string) (store.Store, error) {
-	return sqlite.Open(context.Background(), path, sqlite.Options{})
-})
-
 // house is the whole server on a real database, with an agent that follows a script.
 type house struct {
 	t       testing.TB
@@ -84,7 +79,7 @@ func newHouseWith(t testing.TB, script script, p plan) *house {
 	t.Helper()
 	if p.open == nil {
 		p.open = func(t testing.TB) (store.Store, error) {
-			return sqlite.Open(t.Context(), migrated(t), sqlite.Options{})
+			return sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
 		}
 	}
 	st, err := p.open(t)

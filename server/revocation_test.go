@@ -42,7 +42,7 @@ func teams() map[string]func(t *testing.T) (open, second func(t testing.TB) (sto
 	return map[string]func(t *testing.T) (open, second func(t testing.TB) (store.Store, error)){
 		"sqlite": func(*testing.T) (open, second func(t testing.TB) (store.Store, error)) {
 			return func(t testing.TB) (store.Store, error) {
-				return sqlite.Open(t.Context(), migrated(t), sqlite.Options{})
+				return sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
 			}, nil
 		},
 		"postgres": func(t *testing.T) (open, second func(t testing.TB) (store.Store, error)) {

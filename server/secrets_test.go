@@ -133,7 +133,7 @@ func TestS31SecretsAtRest(t *testing.T) {
 		tables func(t *testing.T) map[string][]string
 	}{
 		"SQLite": {func(t testing.TB) (store.Store, error) {
-			lite = migrated(t)
+			lite = storetest.SQLite(t)
 			return sqlite.Open(t.Context(), lite, sqlite.Options{})
 		}, func(t *testing.T) map[string][]string {
 			return dumped(t, "sqlite", lite, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", "PRAGMA table_info(%s)", 1)
@@ -353,7 +353,7 @@ func TestS31AgentsOutput(t *testing.T) {
 	t.Parallel()
 	var path string
 	h, a := newACPHouseWith(t, plants(), plan{secrets: newSecrets(t), open: func(t testing.TB) (store.Store, error) {
-		path = migrated(t)
+		path = storetest.SQLite(t)
 		return sqlite.Open(t.Context(), path, sqlite.Options{})
 	}})
 	a.chatter = func(run, prompt string) {

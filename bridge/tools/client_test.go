@@ -17,16 +17,11 @@ import (
 	"aqueduct/store/storetest"
 )
 
-// migrated is an empty database with its tables.
-var migrated = storetest.Template(func(path string) (store.Store, error) {
-	return sqlite.Open(context.Background(), path, sqlite.Options{})
-})
-
 // TestClientDeadlineAfterCommit: the deadline of the call that a client is given for an approved one is armed when that is
 // kept, once, and for the call that is in the rows: a transaction may run twice.
 func TestClientDeadlineAfterCommit(t *testing.T) {
 	t.Parallel()
-	st, err := sqlite.Open(t.Context(), migrated(t), sqlite.Options{})
+	st, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,51 +1,54 @@
 package storetest
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
-	"aqueduct/store"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"aqueduct/migrations"
 )
 
-// SQLite is the path of a database of the test's own, which sqlite.Open creates and the
-// end of the test removes.
-func SQLite(t testing.TB) string {
+// SQLite is the path of an empty, migrated database of the test's own, which the end of the
+// test removes. It is a copy of one that was migrated once: under the race detector, making
+// the tables anew for each test would be most of the test's time.
+func SQLite(t testing.TB) (path string) {
 	t.Helper()
-	return filepath.Join(t.TempDir(), "aqueduct.db")
+	raw, err := migratedSQLite()
+	if err != nil {
+		t.Fatalf("storetest: %v", err)
+	}
+	path = filepath.Join(t.TempDir(), "aqueduct.db")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatalf("storetest: %v", err)
+	}
+	return path
 }
 
-// Template gives each test the path of a copy of one database, which open has made and brought to its newest form.
-// Making the tables anew for each of hundreds of tests is most of their time under the race detector. A package whose
-// tests run in bubbles makes the first copy outside of them.
-func Template(open func(path string) (store.Store, error)) func(t testing.TB) string {
-	made := sync.OnceValues(func() ([]byte, error) {
-		dir, err := os.MkdirTemp("", "aqueduct-template")
-		if err != nil {
-			return nil, err
-		}
-		defer os.RemoveAll(dir)
-		path := filepath.Join(dir, "aqueduct.db")
-		st, err := open(path)
-		if err == nil {
-			err = st.Close()
-		}
-		if err != nil {
-			return nil, err
-		}
-		return os.ReadFile(path)
-	})
-	return func(t testing.TB) string {
-		t.Helper()
-		raw, err := made()
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := SQLite(t)
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
+// migratedSQLite is the file that every test's database is a copy of. The first call must be made
+// outside of the bubbles of testing/synctest: what one of them waits for must not be done by another.
+var migratedSQLite = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "aqueduct-sqlite")
+	if err != nil {
+		return nil, err
 	}
-}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "aqueduct.db")
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(wal)")
+	if err != nil {
+		return nil, err
+	}
+	m, err := migrations.SQLite(db)
+	if err == nil {
+		_, err = m.Up(context.Background())
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
