@@ -52,8 +52,10 @@ test: setup lint test-go test-faults test-judges fuzz ## install what is missing
 # is most of the work and has one owner per connection. That package holds no generic functions,
 # whose one linked copy would be blind for all; the others of modernc.org do and are watched. The
 # check of each pointer that the translation makes of a number costs a third and finds no race.
-test-go: setup-postgres ## the Go tests, with the race detector
-	go test -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-d=checkptr=0 -race=false' -count=1 -timeout 15m $$(go list ./... | grep -v '/test/')
+# The packages that take longest come first, so that none of them is left to run alone.
+test-go: setup-postgres ## the Go tests, with the race detector where it can watch
+	go test -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-d=checkptr=0 -race=false' -count=1 -timeout 15m ./server ./bridge ./store/postgres ./acpgateway $$(go list ./... | grep -v '/test/')
+	@scripts/test-unraced
 
 test-faults: setup-postgres ## the program killed, frozen, cut off and misled
 	go test -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'

@@ -144,32 +144,6 @@ func TestTDesignRegenerates(t *testing.T) {
 	h.is(h.given(), "ok")
 }
 
-// TestRegenerateOfALargeBody: what is known of a body past the limit is not held, and a message without its content is not
-// an edited one.
-func TestRegenerateOfALargeBody(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, echoes(nil))
-	c := &talk{h: h, thread: "T"}
-	answered := func(n int) {
-		c.say(pictureMessage(fmt.Sprint("u", n), picture(n, 1<<21)))
-		c.messages = append(c.messages, fmt.Sprintf(`{"id":"m-%s","role":"assistant","content":"re see"}`, h.agent.last().TurnID))
-	}
-	answered(0)
-	answered(1)
-	c.messages = c.messages[:3] // without the newest answer
-	first := h.agent.last().TurnID
-	c.runs++
-	h.is(text(h.open(h.request("POST", "/api/agui/chat", c.body())).rest()), "re see")
-	call := h.agent.last()
-	if call.TurnID == first || len(call.Messages) != 3 {
-		t.Fatalf("%d messages in the same Turn: %v", len(call.Messages), call.TurnID == first)
-	}
-	if data, ok := call.Messages[2].Content.Parts[1].Data(); !ok || len(data) != 1<<21 {
-		t.Error("the picture of the message that is answered again is lost")
-	}
-	h.is(h.given(), "see | re see | see")
-}
-
 // TestAnotherPictureIsAnotherMessage: the same words beside another picture are no repeat, whether the picture is kept in
 // the message or beside it.
 func TestAnotherPictureIsAnotherMessage(t *testing.T) {

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -81,74 +80,6 @@ func (h *house) snapshotOf(thread string) (messages []agui.Message, cut map[stri
 	return messages, cut
 }
 
-// TestPictures: pictures of 1.5 MiB in one thread, together past the limit of what is new, each message with all before it.
-// Clients get URLs, the agent the bytes. With ten, and official clients: test/judges.
-func TestPictures(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, saysN(1))
-	c := &talk{h: h, thread: "T"}
-	const size, count = 3 << 19, 5
-	for n := range count {
-		c.say(pictureMessage(fmt.Sprintf("u%d", n), picture(n, size)))
-	}
-	last := h.agent.last()
-	var sent int
-	for _, m := range last.Messages {
-		for _, p := range m.Content.Parts {
-			if data, ok := p.Data(); ok && bytes.Equal(data, picture(sent, size)) {
-				sent++
-			}
-		}
-	}
-	if sent != count || len(last.Prompt) == 0 || last.Prompt[len(last.Prompt)-1].Content.Parts[1].Source.Type != agui.SourceData {
-		t.Errorf("the agent got %d pictures, and %d messages as its prompt", sent, len(last.Prompt))
-	}
-	// The same body again is the same Run, though parts of it are not held.
-	again := h.open(h.request("POST", "/api/agui/chat", c.body())).rest()
-	if got := h.open(h.request("GET", "/api/runs/R5/events", "", "Accept", "text/event-stream")).rest(); chained([32]byte{}, got) != chained([32]byte{}, again) {
-		t.Error("the body that was sent again is another Run")
-	}
-	isProblem(t, h.do("POST", "/api/agui/chat", strings.Replace(c.body(), `"see"`, `"saw"`, 1)), 409)
-
-	messages, cut := h.snapshotOf("T")
-	if len(messages) != count+1 || cut != nil { // the scripted agent names all its answers alike
-		t.Fatalf("%d messages, cut: %v", len(messages), cut)
-	}
-	source := messages[0].Content.Parts[1].Source
-	if source.Type != agui.SourceURL || !strings.HasPrefix(source.Value, "/api/threads/") || source.MimeType != "image/png" {
-		t.Fatalf("%+v", source)
-	}
-	got := h.do("GET", source.Value, "")
-	if got.body != string(picture(0, size)) || got.header.Get("Content-Type") != "image/png" || got.header.Get("Content-Disposition") != "inline" {
-		t.Errorf("%d bytes, %v", len(got.body), got.header)
-	}
-	// A client that comes back sends the URLs it was given. A new message may name one as well: the agent gets the bytes.
-	c.messages = c.messages[:0]
-	for _, m := range messages {
-		c.messages = append(c.messages, string(m.AppendJSON(nil)))
-	}
-	named := `[{"type":"image","source":{"type":"url","value":"http://page.example%s","mimeType":"image/png"}}]`
-	c.say(fmt.Sprintf(`{"id":"edit","role":"user","content":`+named+`}`, source.Value))
-	if p := h.agent.last().Prompt; len(p) != 1 || p[0].ID != "edit" || p[0].Content.Parts[0].Source.Value != base64.StdEncoding.EncodeToString(picture(0, size)) {
-		t.Error("the agent did not get the bytes of a part that was named")
-	}
-	if messages, _ := h.snapshotOf("T"); len(messages) != count+2 || messages[count+1].Content.Parts[0].Source.Value != source.Value {
-		t.Errorf("%d messages; a message that names a part is not as the others are", len(messages))
-	}
-	other := &talk{h: h, thread: "copy"}
-	other.say(fmt.Sprintf(`{"id":"c1","role":"user","content":`+named+`}`, source.Value))
-	if p := h.agent.last().Prompt; p[0].Content.Parts[0].Source.Type != agui.SourceData {
-		t.Error("a part of another thread of the user's is not carried over")
-	}
-	if h.do("DELETE", "/api/threads/T", "").status != 204 {
-		t.Error("not deleted")
-	}
-	isProblem(t, h.do("GET", source.Value, ""), 404)
-	if messages, _ := h.snapshotOf("copy"); h.do("GET", messages[0].Content.Parts[0].Source.Value, "").status != 200 {
-		t.Error("a part that was carried over went with the thread it came from")
-	}
-}
-
 // TestPartIsServed so that it never runs as a page of ours, and is fetched once.
 func TestPartIsServed(t *testing.T) {
 	t.Parallel()
@@ -181,69 +112,6 @@ func TestPartIsServed(t *testing.T) {
 			t.Errorf("with its ETag: %d", same.status)
 		}
 		isProblem(t, h.do("GET", strings.Replace(path, "/parts/", "/parts/0", 1), ""), 404)
-	}
-}
-
-// TestJoinOfALargeThread: one frame never holds more than clients can read, and what is left out is told and can be read.
-func TestJoinOfALargeThread(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, saysN(1))
-	h.chat("T", "R", "hi")
-	s, err := h.store.SessionByExternalID(t.Context(), scope(), "T")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// As an earlier version kept it: 10 pictures inside their messages, and 5 MiB of text.
-	var bodies []string
-	for n := range 10 {
-		bodies = append(bodies, pictureMessage(fmt.Sprintf("p%02d", n), picture(n, 1<<20)), fmt.Sprintf(`{"id":"t%02d","role":"assistant","content":%q}`, n, strings.Repeat("word ", 100<<10)))
-	}
-	bodies = append(bodies, fmt.Sprintf(`{"id":"long","role":"assistant","content":%q}`, strings.Repeat("ä", 3<<20)))
-	h.insert(s.ID, bodies...)
-
-	messages, cut := h.snapshotOf("T")
-	ids, _ := cut["cut"].([]any)
-	if len(messages) < 10 || messages[len(messages)-1].ID != "long" || !strings.Contains(messages[len(messages)-1].Content.Text, "[cut: ") || len(ids) != 1 || ids[0] != "long" {
-		t.Fatalf("%d messages, cut: %v", len(messages), cut)
-	}
-	var all []agui.Message
-	path := cut["url"].(string)
-	for pages := 0; path != "" && pages < 50; pages++ {
-		got := h.do("GET", path, "")
-		if len(got.body) > 5<<20 {
-			t.Errorf("a page of %d bytes", len(got.body))
-		}
-		var page []agui.Message
-		if err := json.Unmarshal([]byte(got.body), &page); err != nil {
-			t.Fatal(err)
-		}
-		all = append(page, all...)
-		path, _, _ = strings.Cut(strings.TrimPrefix(got.header.Get("Link"), "<"), ">")
-	}
-	if all = append(all, messages...); len(all) != 2+21 || all[0].Role != "user" {
-		t.Errorf("%d messages in all pages and the snapshot", len(all))
-	}
-	for _, m := range all {
-		for i := range m.Content.Parts {
-			if m.Content.Parts[i].DataSize() > bridge.InlinePart {
-				t.Errorf("%s holds its picture", m.ID)
-			}
-		}
-	}
-	if whole := h.do("GET", "/api/threads/T/messages?format=agui&limit=1", ""); len(whole.body) < 6<<20 {
-		t.Errorf("a message that a snapshot cuts can be read whole nowhere: %d bytes", len(whole.body))
-	}
-	h.chat("T", "R2", "more")
-	var pictures int
-	for _, m := range h.agent.last().Messages {
-		for _, p := range m.Content.Parts {
-			if _, ok := p.Data(); ok {
-				pictures++
-			}
-		}
-	}
-	if pictures != 10 {
-		t.Errorf("the agent got %d of 10 pictures", pictures)
 	}
 }
 
@@ -287,42 +155,6 @@ func TestSnapshotKeepsCallsWithResults(t *testing.T) {
 	messages, cut := h.snapshotOf("T")
 	if len(messages) != 4 || messages[0].ID != "f0" || cut["before"] == nil {
 		t.Errorf("%d messages, the first %s, %v", len(messages), messages[0].ID, cut)
-	}
-}
-
-// TestResendMemory: a body of 40 MiB that is known costs no more memory than what is new in it may.
-func TestResendMemory(t *testing.T) {
-	h := newHouse(t, saysN(1))
-	h.chat("T", "R", "hi")
-	s, err := h.store.SessionByExternalID(t.Context(), scope(), "T")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var small, large []string
-	for n := range 10 {
-		known := fmt.Sprintf(`{"id":"k%d","role":"user","content":"x"}`, n)
-		h.insert(s.ID, known)
-		small = append(small, known)
-		large = append(large, pictureMessage(fmt.Sprintf("k%d", n), picture(n, 3<<19)))
-	}
-	for name, order := range map[string]string{
-		"thread first": `{"threadId":"T","runId":"%[1]s","protocolVersion":"1.0","messages":[%[2]s]}`,
-		"thread last":  `{"runId":"%[1]s","protocolVersion":"1.0","messages":[%[2]s],"threadId":"T"}`,
-	} {
-		resend := func(run string, messages []string) (peak uint64, size int) {
-			fresh := pictureMessage("new-"+run, picture(99, 1<<20))
-			body := fmt.Sprintf(order, run, strings.Join(append(messages[:len(messages):len(messages)], fresh), ","))
-			req := h.request("POST", "/api/agui/chat", body)
-			peak = memoryPeak(func() { h.open(req).rest() })
-			return peak, len(body)
-		}
-		run := strings.Fields(name)[1]
-		ofSmall, sizeSmall := resend("small-"+run, small)
-		ofLarge, sizeLarge := resend("large-"+run, large)
-		t.Logf("%s: %d KiB for a body of %d KiB, %d KiB for one of %d KiB: %.1f times", name, ofSmall>>10, sizeSmall>>10, ofLarge>>10, sizeLarge>>10, float64(ofLarge)/float64(ofSmall))
-		if ofLarge > ofSmall+16<<20 {
-			t.Errorf("%s: a body of %d bytes took %d bytes of memory, one of %d bytes %d", name, sizeLarge, ofLarge, sizeSmall, ofSmall)
-		}
 	}
 }
 

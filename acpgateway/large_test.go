@@ -1,0 +1,21 @@
+//go:build !race
+
+package acpgateway_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// A large frame within the limit is taken.
+func TestFrameWithinTheLimit(t *testing.T) {
+	inHouse(t, plan{}, func(h *house) {
+		p := newProxy(h, "p1").link()
+		c := p.begin("t1", "hi")
+		text := strings.Repeat("x", 15<<20)
+		c.says("m", text)
+		c.ends()
+		c.s.rest()
+		h.reads("t1", "RUN", "says: "+text, "DONE success")
+	})
+}
