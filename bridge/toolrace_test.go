@@ -36,7 +36,7 @@ import (
 func races(t *testing.T) int {
 	said := os.Getenv("AQUEDUCT_RACES")
 	if said == "" {
-		return 150
+		return 60
 	}
 	n, err := strconv.Atoi(said)
 	if err != nil {
@@ -537,7 +537,7 @@ func TestToolDecidedByAHundred(t *testing.T) {
 	open := func() (store.Store, error) { return postgres.Open(t.Context(), dsn, postgres.Options{}) }
 	w := newWorkbench(t, open, open)
 	rounds := 0
-	for ; rounds < 20 && !t.Failed(); rounds++ {
+	for ; rounds < 10 && !t.Failed(); rounds++ {
 		q, err := w.ask(t.Context(), w.replicas[rounds%2])
 		if err != nil {
 			t.Fatal(err)

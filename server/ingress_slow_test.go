@@ -15,7 +15,7 @@ import (
 	"aqueduct/server"
 )
 
-// lazyListener gives connections to a client that, when lazy, takes what is written only
+// lazyListener gives connections to a client that, when lazy, takes the next write only
 // after some time.
 type lazyListener struct {
 	net.Listener
@@ -34,7 +34,7 @@ type lazyConn struct {
 }
 
 func (c *lazyConn) Write(p []byte) (int, error) {
-	if c.l.lazy.Load() {
+	if c.l.lazy.CompareAndSwap(true, false) {
 		<-time.After(c.l.late)
 	}
 	return c.Conn.Write(p)
@@ -69,7 +69,6 @@ func TestIngressSlowClient(t *testing.T) {
 	if !websocket.IsCloseError(err, websocket.CloseTryAgainLater) || !strings.Contains(err.Error(), "too_slow") {
 		t.Error(err)
 	}
-	lazy.Store(false)
 	back := h.channel(`,"session_id":"s1","last_seq":` + strconv.FormatInt(last(all).Seq, 10))
 	if last(all).Type != "done" {
 		all = append(all, back.until("done")...)

@@ -21,7 +21,7 @@ import (
 )
 
 // schedules is how many races are run on each database.
-const schedules = 2000
+const schedules = 600
 
 func TestSettleRaces(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
