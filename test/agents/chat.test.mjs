@@ -13,7 +13,7 @@ import { fetch } from '../judges/lib/token.mjs';
 
 const [client] = clients; // 1.0.0
 const file = (name) => join(process.env.WORKSPACE, name);
-const limit = { timeout: 60_000 };
+const limit = { timeout: 180_000 };
 
 before(linked);
 afterEach(noComplaints);

@@ -23,6 +23,7 @@ func TestHarness(t *testing.T) {
 
 // TestClients: both official clients run every part and every way to answer.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "2ms"), "parts.test.mjs", "answers.test.mjs")
 }
@@ -30,36 +31,42 @@ func TestClients(t *testing.T) {
 // TestJoin: both official clients come back at every point of the travel example. The
 // agent is slow enough here for most of them to come back while it still talks.
 func TestJoin(t *testing.T) {
+	t.Parallel()
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "10ms"), "join.test.mjs")
 }
 
 // TestJoinAfterwards is the same with an agent that has said everything at once.
 func TestJoinAfterwards(t *testing.T) {
+	t.Parallel()
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "0s"), "join.test.mjs")
 }
 
 // TestStop: both official clients stop and ask on, regenerate and edit.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "2ms"), "stop.test.mjs")
 }
 
 // TestPictures: both official clients with pictures in one thread, and with one of 30 MiB.
 func TestPictures(t *testing.T) {
+	t.Parallel()
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "0s"), "pictures.test.mjs")
 }
 
 // TestHold: both official clients while two questions are open and the agent talks on.
 func TestHold(t *testing.T) {
+	t.Parallel()
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "2ms"), "hold.test.mjs")
 }
 
 // TestTools: both official clients while the server runs tools for an agent.
 func TestTools(t *testing.T) {
+	t.Parallel()
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "0s", toolAgent(t)...), "tools.test.mjs")
 }
@@ -67,6 +74,7 @@ func TestTools(t *testing.T) {
 // TestState: both official clients share a state with an agent, and CopilotKit's compactor reads what they got. They come
 // back to threads whose last answer failed, was cancelled, or was killed with the server.
 func TestState(t *testing.T) {
+	t.Parallel()
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
 	database := filepath.Join(t.TempDir(), "aqueduct.db")
 	args := []string{"--agent", "state=" + stateAgent(t)}
@@ -79,11 +87,13 @@ func TestState(t *testing.T) {
 }
 
 func TestTDesignBodies(t *testing.T) {
+	t.Parallel()
 	judge(t, serve(t, "2ms"), "tdesign-body.test.mjs")
 }
 
 // TestTDesignHistory: the real convertHistoryMessages keeps what a thread's history has.
 func TestTDesignHistory(t *testing.T) {
+	t.Parallel()
 	need(t, "../../examples/tdesign/node_modules/tdesign-web-components/package.json", "make setup-tdesign")
 	judge(t, serve(t, "0s"), "tdesign-history.test.mjs")
 }

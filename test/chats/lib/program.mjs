@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import net from 'node:net';
 
 /** patience is how long a step may take on a machine that does much else. */
-export const patience = 30_000;
+export const patience = 60_000;
 
 /** freePort is one nobody listens on. */
 export function freePort() {

@@ -65,7 +65,7 @@ export async function decide(approvalId, decision) {
 }
 
 /** until waits for a condition that something else brings about. */
-export async function until(what, check, ms = 10_000) {
+export async function until(what, check, ms = 30_000) {
   const end = Date.now() + ms;
   for (;;) {
     const value = await check();

@@ -10,7 +10,7 @@ import { Program, freePort, running } from './program.mjs';
 import { StepAgent } from './stepagent.mjs';
 import { fetch } from './token.mjs';
 
-const patience = { timeout: 30_000 };
+const patience = { timeout: 60_000 };
 
 /** Chat drives one page as a person does. */
 export class Chat {
