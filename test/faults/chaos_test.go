@@ -36,6 +36,7 @@ const (
 // killed or stopped every few seconds and comes back, sometimes under another name. What is
 // promised holds afterwards. AQUEDUCT_CHAOS is how long, AQUEDUCT_CHAOS_SEED what is chosen.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	span, seed := chaosTime, uint64(time.Now().UnixNano())
 	if text := os.Getenv("AQUEDUCT_CHAOS"); text != "" {
 		var err error

@@ -13,6 +13,7 @@ import (
 // everything it saw in the log, its Turn at an end or answerable, and the agent called at
 // most once per dispatch.
 func TestFailpoints(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
 		h := newHouse(t, database)
 		h.kill()

@@ -151,6 +151,7 @@ const (
 // TestIngressComesBack: clients of the channel that come back with last_seq, server after
 // server, by kill -9 and SIGTERM, have the text of each Turn exactly as the log has it.
 func TestIngressComesBack(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
 		h := newHouse(t, database)
 		var mu sync.Mutex

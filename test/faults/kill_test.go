@@ -21,6 +21,7 @@ func databases(t *testing.T, test func(t *testing.T, database string)) {
 // same database. Every event a client saw is in the log, at its place, with its bytes; no
 // Turn is left running; what cannot go on says so once; what waited is answered.
 func TestKill9(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
 		rounds := 20
 		if database[:6] != "sqlite" {
