@@ -64,4 +64,5 @@ const (
 	RefusedInvalidAnswer  = "invalid_answer"
 	RefusedTooManyStreams = "too_many_streams"
 	RefusedTooManyTurns   = "too_many_turns"
+	RefusedTenantFull     = "tenant_full"
 )

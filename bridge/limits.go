@@ -35,6 +35,9 @@ type Limits struct {
 	TurnsPerUser int
 	// ThreadBytes bounds what is kept of one Session's log: it is replayed to clients and read for histories.
 	ThreadBytes int64
+	// TenantBytes bounds what is kept of the logs of all of a tenant's threads; 0 is no limit, as the disk is the
+	// operator's, who knows its size and how many share it.
+	TenantBytes int64
 	// Transcript is how many of a Session's newest messages an Agent is given.
 	Transcript int
 }

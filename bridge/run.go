@@ -163,6 +163,7 @@ func (r *run) flush(ctx context.Context) error {
 // handed forgets what the log has taken.
 func (r *run) handed() {
 	r.t.s.logged.bytes += int64(len(r.events))
+	r.t.s.logged.fresh += int64(len(r.events))
 	r.bytes += len(r.events)
 	r.events, r.n = r.events[:0], 0
 }
@@ -210,14 +211,17 @@ func (r *run) endWith(ctx context.Context, e ending) (lost []int, err error) {
 		moves, records = append(moves, move), r.endRecords(e, move.Usage, now)
 	}
 	moves = append(moves, r.transcript(now)...)
-	moves = append(moves, store.SessionMove{ID: r.t.s.id, State: r.state.JSON(), UpdatedAt: now})
+	added := r.t.s.logged.fresh + int64(len(r.events))
+	moves = append(moves, store.SessionMove{ID: r.t.s.id, State: r.state.JSON(), Bytes: added, UpdatedAt: now})
 	if changed := r.changes.encode(); changed != nil {
 		moves = append(moves, store.RunStateChanges{ID: r.row.ID, Changes: changed})
 	}
+	r.t.s.m.tenants.added(r.t.s.row.Tenant, added) // before a client that saw the end can prompt again
 	lost, err = r.keep(ctx, records, moves...)
 	if err != nil {
 		return nil, err
 	}
+	r.t.s.logged.fresh = 0
 	r.closed(e, status)
 	return lost, nil
 }

@@ -69,6 +69,7 @@ type Sessions struct {
 	threads   *threadHints
 	questions *userCount // open ones, by user
 	turns     *userCount // under way, by user
+	tenants   tenants    // what their threads hold
 
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
@@ -94,6 +95,7 @@ func New(cfg Config) *Sessions {
 	s.questions = newUserCount(cfg.Limits.QuestionsPerUser, func(ctx context.Context, in store.Scope, most int) (int, error) {
 		return cfg.Store.CountWaiting(ctx, in, "", most)
 	})
+	s.tenants.by = make(map[string]tenantBytes)
 	s.turns = newUserCount(cfg.Limits.TurnsPerUser, cfg.Store.CountActiveTurns)
 	s.tails = newTails(cfg.Replica)
 	s.tails.start, s.tails.write = s.outlive, s.stateTail

@@ -126,7 +126,10 @@ func (t *turn) mayAsk(ctx context.Context) error {
 // mayPrompt checks the limit of Turns that one user has under way.
 func (s *Sessions) mayPrompt(ctx context.Context, who store.Principal) error {
 	ok, err := s.turns.add(ctx, who.Tenant, who.User)
-	if err == nil && !ok {
+	if err == nil && ok {
+		return s.mayKeep(ctx, who.Tenant)
+	}
+	if err == nil {
 		err = s.tooMany("turns", &Refusal{Code: RefusedTooManyTurns, Message: fmt.Sprintf("%d turns of this user are under way.", s.cfg.Limits.TurnsPerUser)})
 	}
 	return err
@@ -148,6 +151,7 @@ func (s *Sessions) limited(limit string) {
 type logged struct {
 	bytes int64 // since the Session is driven here, and before if that was read
 	read  bool
+	fresh int64 // since the Session's row was last told
 }
 
 // tooLong reports whether the Session's log holds as much as it may. What was kept before is added

@@ -109,3 +109,63 @@ func TestS33ThreadBytes(t *testing.T) {
 		t.Errorf("another thread: %s", last[len(last)-1])
 	}
 }
+
+// TestS33TenantBytes: a tenant whose threads hold as much as they may gets no new Turn, by whichever user and
+// also after a restart, until a thread is deleted; other tenants go on.
+func TestS33TenantBytes(t *testing.T) {
+	t.Parallel()
+	limits := soon()
+	limits.TenantBytes = 4000
+	script := func(bridge.Call, []bridge.Answer) []bridge.Output {
+		return append(say("m-"+newTestID(), strings.Repeat("x", 2500), "last words"), done())
+	}
+	h := newHouseWith(t, &scripted{script: script}, limits)
+	for _, thread := range []string{"one", "two"} {
+		if last := h.chat(ask(thread, "go")); !strings.Contains(last[len(last)-1], "RUN_FINISHED") {
+			t.Fatalf("below the limit: %s", last[len(last)-1])
+		}
+	}
+	kept, err := h.store.TenantBytes(t.Context(), store.Within(h.who.Tenant))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want int64
+	all, err := h.store.Sessions(t.Context(), store.System(), store.Page{})
+	for _, s := range all {
+		n, err := h.store.EventBytes(t.Context(), store.System(), s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want += n
+	}
+	if err != nil || kept > want || kept < want*99/100 || kept < 5000 { // rows of several writes hold a byte between them
+		t.Errorf("counted %d bytes of %d, %v", kept, want, err)
+	}
+	refused := func(what string, req bridge.ChatRequest) {
+		t.Helper()
+		if _, err := h.sessions.Chat(t.Context(), req); err == nil || !strings.HasPrefix(err.Error(), bridge.RefusedTenantFull) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("the user", h.as(ask("three", "go")))
+	h.restart()
+	colleague := h.as(ask("three", "go"))
+	colleague.Principal.User = "colleague"
+	refused("a colleague, after a restart", colleague)
+	foreign := h.as(ask("three", "go"))
+	foreign.Principal.Tenant = "other"
+	if _, err := h.sessions.Chat(t.Context(), foreign); err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+	err = h.store.InTx(t.Context(), func(tx store.Tx) error { return tx.DeleteSession(t.Context(), all[0].ID, time.Now()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; { // the refusal's sum is used for a second
+		if _, err := h.sessions.Chat(t.Context(), h.as(ask("three", "go"))); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("after a deletion: %v", err)
+		}
+	}
+}

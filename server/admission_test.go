@@ -313,6 +313,11 @@ func limitCases(t *testing.T, cases map[string]func() answer) {
 		h.open(h.prompt("T", "R", "hi"))
 		return h.do("POST", "/api/agui/chat", inputBody("T2", "R", "hi"))
 	}
+	cases["tenant_full"] = func() answer {
+		h := newHouseWith(t, saysN(1), plan{bridge: bridge.Limits{TenantBytes: 100}})
+		h.chat("T", "R", "hi")
+		return h.do("POST", "/api/agui/chat", inputBody("T2", "R", "hi"))
+	}
 	cases["too_many_questions"] = func() answer {
 		told := make(chan answer, 1)
 		var w *workshop

@@ -114,6 +114,7 @@ func Codes() []Code {
 		{codeTooManyRequests, http.StatusTooManyRequests, "Too many of these in a short time. Retry-After says when to try again."},
 		{codeTooManyTries, http.StatusTooManyRequests, "Too many credentials from this address were refused. Retry-After says when to try again."},
 		{bridge.RefusedTooManyTurns, http.StatusTooManyRequests, "This user has too many turns under way."},
+		{bridge.RefusedTenantFull, http.StatusTooManyRequests, "The tenant's threads hold as much as they may. Delete some, or have the limit raised."},
 		{bridge.CodeTooManyQuestions, http.StatusTooManyRequests, "Too many questions of the turn, or of the user, are open."},
 		{codeTooManySockets, http.StatusTooManyRequests, "This user has too many WebSockets open."},
 		{codeUpgrade, http.StatusUpgradeRequired, "The route is a WebSocket."},

@@ -40,6 +40,7 @@ type limitsJSON struct {
 	EventBytes          int       `json:"event_bytes"`
 	RunBytes            int64     `json:"run_bytes"`
 	ThreadBytes         int64     `json:"thread_bytes"`
+	TenantBytes         int64     `json:"tenant_bytes"` // 0 is no limit
 	Streams             int64     `json:"streams"`
 	Sockets             int       `json:"sockets"`
 	SocketsPerPrincipal int       `json:"sockets_per_principal"`
@@ -55,7 +56,7 @@ func (h *limitsPage) get(c echo.Context) error {
 	c.Response().Header().Set("Cache-Control", "no-store")
 	return c.JSON(http.StatusOK, limitsJSON{
 		BodyBytes: l.Body, HistoryBytes: l.History, SmallBodyBytes: smallBody,
-		EventBytes: b.EventBytes, RunBytes: int64(b.RunBytes), ThreadBytes: b.ThreadBytes,
+		EventBytes: b.EventBytes, RunBytes: int64(b.RunBytes), ThreadBytes: b.ThreadBytes, TenantBytes: b.TenantBytes,
 		Streams: l.Streams, Sockets: l.Sockets, SocketsPerPrincipal: l.SocketsPerPrincipal,
 		TurnsPerUser: b.TurnsPerUser, QuestionsPerTurn: b.QuestionsPerTurn, QuestionsPerUser: b.QuestionsPerUser,
 		AddressFactor: addressShare,

@@ -160,11 +160,13 @@ type MoveMessage struct{ ID, NewID string }
 type ReplaceMessages struct{ SessionID, AfterTurn, BeforeTurn string }
 
 // SessionMove updates a Session at the end of a Run. Nil State and empty Title keep
-// what the row has; UpdatedAt is always set.
+// what the row has; UpdatedAt is always set. Bytes is how many bytes of events the log got since the
+// last such move.
 type SessionMove struct {
 	ID        string
 	State     []byte
 	Title     string
+	Bytes     int64
 	UpdatedAt time.Time
 }
 

@@ -49,12 +49,14 @@ func (r *rows) session(s store.Session) store.Session {
 
 func (r *rows) turn(t store.Turn) store.Turn {
 	r.sealing(ofInput, t.ID, known(t.SessionID), &t.Input)
+	r.text(&t.ErrorCode)
 	r.text(&t.ErrorMessage)
 	return t
 }
 
 func (r *rows) run(n store.Run) store.Run {
 	r.json(&n.Profile)
+	r.text(&n.ErrorCode)
 	return n
 }
 
@@ -83,6 +85,9 @@ func (r *rows) call(c store.ToolCall) store.ToolCall {
 	r.sealing(ofArgs, c.ID, known(c.SessionID), &c.Args)
 	r.sealing(ofResult, c.ID, known(c.SessionID), &c.Result)
 	r.json(&c.Error)
+	if c.Kind == store.KindQuestion { // the agent's word; other calls are found by the name of a tool that is there
+		r.text(&c.Name)
+	}
 	return c
 }
 
@@ -95,6 +100,7 @@ func (r *rows) callMove(m store.ToolCallMove, session func() string) store.ToolC
 
 func (r *rows) approval(a store.Approval) store.Approval {
 	r.text(&a.Title)
+	r.text(&a.Tool)
 	r.sealing(ofArgs, a.ID, known(a.SessionID), &a.Args)
 	r.json(&a.Options)
 	r.json(&a.ResponseSchema)
@@ -167,7 +173,14 @@ func (r *rows) tool(t store.Tool) store.Tool {
 func (r *rows) move(m store.Move, session func(callID string) string) store.Move {
 	switch m := m.(type) {
 	case store.TurnMove:
+		r.text(&m.ErrorCode)
 		r.text(&m.ErrorMessage)
+		return m
+	case store.RunMove:
+		r.text(&m.ErrorCode)
+		return m
+	case store.RunStateChanges: // its keys are the state's, which are masked as well
+		r.json(&m.Changes)
 		return m
 	case store.ToolCallMove:
 		return r.callMove(m, func() string { return session(m.ID) })

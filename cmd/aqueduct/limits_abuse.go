@@ -23,6 +23,7 @@ type abuseFlags struct {
 	MaxUserQuestions int      `default:"200" help:"Most open questions of one user."`
 	MaxRunBytes      int      `default:"67108864" help:"Most bytes of the events of one run."`
 	MaxThreadBytes   int64    `default:"1073741824" help:"Most bytes of the events of one thread."`
+	MaxTenantBytes   int64    `default:"0" help:"Most bytes of the events of all threads of one tenant; 0 is no limit."`
 	RunRate          rateFlag `default:"100:5000" help:"How many runs one user may start, as PER_SECOND:BURST or off."`
 	DecisionRate     rateFlag `default:"100:5000" help:"How many decisions one user may make, as PER_SECOND:BURST or off."`
 	ToolCallRate     rateFlag `default:"1000:10000" help:"How many tool calls the agents of one user may make, as PER_SECOND:BURST or off."`
@@ -57,7 +58,7 @@ func (a abuseFlags) server(l server.Limits) server.Limits {
 
 func (a abuseFlags) bridge(l bridge.Limits) bridge.Limits {
 	l.TurnsPerUser, l.QuestionsPerTurn, l.QuestionsPerUser = a.MaxTurns, a.MaxTurnQuestions, a.MaxUserQuestions
-	l.RunBytes, l.ThreadBytes = a.MaxRunBytes, a.MaxThreadBytes
+	l.RunBytes, l.ThreadBytes, l.TenantBytes = a.MaxRunBytes, a.MaxThreadBytes, a.MaxTenantBytes
 	return l
 }
 

@@ -29,8 +29,8 @@ const (
 		AS v (at, id, from_status, to_status, started_at, dispatched_at, ended_at, token_hash, usage, error_code, error_message, upstream)
 		WHERE t.turn_id = v.id AND t.status = v.from_status RETURNING v.at`
 	moveSessions = `UPDATE sessions AS s SET state = COALESCE(v.state::json, s.state),
-		title = COALESCE(NULLIF(v.title, ''), s.title), updated_at = v.updated_at
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS v (id, state, title, updated_at)
+		title = COALESCE(NULLIF(v.title, ''), s.title), updated_at = v.updated_at, bytes = s.bytes + v.bytes
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS v (id, state, title, updated_at, bytes)
 		WHERE s.session_id = v.id`
 )
 
@@ -253,10 +253,10 @@ func (g *grouped) sessionArgs() []any {
 	)
 	for _, i := range g.sessions {
 		m := g.moves[i].(store.SessionMove)
-		c.add(i, []string{m.ID, m.Title}, sqldb.Millis(m.UpdatedAt))
+		c.add(i, []string{m.ID, m.Title}, sqldb.Millis(m.UpdatedAt), m.Bytes)
 		states = append(states, orNull(m.State))
 	}
-	return []any{c.texts[0], states, c.texts[1], c.times[0]}
+	return []any{c.texts[0], states, c.texts[1], c.times[0], c.times[1]}
 }
 
 // orNull is a JSON payload as text; an empty one is NULL.

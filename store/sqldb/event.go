@@ -74,6 +74,15 @@ func (r *Reader) EventBytes(ctx context.Context, in store.Scope, sessionID strin
 	return one(ctx, r, func(at row) (n int64, err error) { return n, at.Scan(&n) }, q.sql.String(), q.args...)
 }
 
+// TenantBytes implements store.EventReader. It reads a number of each Session, none of the events.
+func (r *Reader) TenantBytes(ctx context.Context, in store.Scope) (int64, error) {
+	q := selecting("SELECT COALESCE(CAST(SUM(s.bytes) AS BIGINT), 0) FROM sessions s", in).raw(living)
+	if !in.All() {
+		q.and("s.tenant = ", in.Tenant()) // for the index
+	}
+	return one(ctx, r, func(at row) (n int64, err error) { return n, at.Scan(&n) }, q.sql.String(), q.args...)
+}
+
 // LastMark implements store.EventReader. The condition is the partial index of marked rows,
 // so a long log without any is not walked.
 func (r *Reader) LastMark(ctx context.Context, in store.Scope, sessionID string) (string, error) {

@@ -198,7 +198,7 @@ func (t *Tx) DeleteSession(ctx context.Context, id string, at time.Time) error {
 func sessionMove(m store.SessionMove) Statement {
 	return Statement{
 		SQL: `UPDATE sessions SET state = COALESCE($2, state), title = COALESCE(NULLIF($3, ''), title),
-			updated_at = $4 WHERE session_id = $1`,
-		Args: []any{m.ID, jsonText(m.State), m.Title, millis(m.UpdatedAt)},
+			updated_at = $4, bytes = bytes + $5 WHERE session_id = $1`,
+		Args: []any{m.ID, jsonText(m.State), m.Title, millis(m.UpdatedAt), m.Bytes},
 	}
 }

@@ -34,6 +34,7 @@ type full struct {
 func (w *world) full(p store.Principal) full {
 	w.Helper()
 	f := full{session: w.session(p)}
+	w.move(store.SessionMove{ID: f.session.ID, Bytes: 5, UpdatedAt: f.session.UpdatedAt})
 	f.turn = w.turn(f.session.ID, store.TurnRunning)
 	f.run = w.run(f.session.ID, f.turn.ID, store.RunRunning)
 	w.run(f.session.ID, f.turn.ID, store.RunReserved)
@@ -225,6 +226,10 @@ func (w *world) reads(f full) map[string]sees {
 			if errors.Is(err, store.ErrNotFound) {
 				err = nil
 			}
+			return n > 0, err
+		},
+		"TenantBytes": func(r store.Reader, in store.Scope) (bool, error) {
+			n, err := r.TenantBytes(ctx, in)
 			return n > 0, err
 		},
 		"ExpiringToolCalls": func(r store.Reader, in store.Scope) (bool, error) {

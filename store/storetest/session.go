@@ -33,6 +33,20 @@ func testSessions(w *world) {
 	w.is(w.s.InTx(w.ctx, func(tx store.Tx) error { return tx.SetSessionTitle(w.ctx, "none", "x") }), store.ErrNotFound)
 }
 
+// testSessionBytes: what the Runs of a tenant's threads added is summed up, without those that were deleted.
+func testSessionBytes(w *world) {
+	a, b, other := w.session(alice()), w.session(bob()), w.session(carol())
+	have := func(in store.Scope) int64 { return got[int64](w)(w.s.TenantBytes(w.ctx, in)) }
+	before := have(store.Within(a.Tenant))
+	w.move(store.SessionMove{ID: a.ID, Bytes: 100, UpdatedAt: at(1)})
+	w.move(store.SessionMove{ID: a.ID, Bytes: 20, UpdatedAt: at(2)})
+	w.move(store.SessionMove{ID: b.ID, Bytes: 3, UpdatedAt: at(2)})
+	w.move(store.SessionMove{ID: other.ID, Bytes: 1 << 40, UpdatedAt: at(2)})
+	same(w, have(store.Within(a.Tenant))-before, int64(123))
+	w.tx(func(tx store.Tx) error { return tx.DeleteSession(w.ctx, a.ID, at(3)) })
+	same(w, have(store.Within(a.Tenant))-before, int64(3))
+}
+
 func testSessionListing(w *world) {
 	var want []string // newest first
 	for i := range 7 {

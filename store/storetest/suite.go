@@ -15,6 +15,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	}{
 		{"Scope", testScope},
 		{"Sessions", testSessions},
+		{"SessionBytes", testSessionBytes},
 		{"SessionListing", testSessionListing},
 		{"SessionNames", testSessionNames},
 		{"SessionDeletion", testSessionDeletion},
