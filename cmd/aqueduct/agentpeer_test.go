@@ -44,7 +44,10 @@ func TestS21AgentClosesBehindItsRequest(t *testing.T) {
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
 		l, err := net.Listen("tcp", at)
 		if err != nil {
-			t.Skip(err) // no IPv6 here
+			if at == "[::1]:0" {
+				continue // no IPv6 here
+			}
+			t.Fatal(err)
 		}
 		defer l.Close()
 		c, err := net.Dial("tcp", l.Addr().String())
