@@ -71,7 +71,7 @@ func TestS26BodiesWaitForCredentials(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", name, got.status, got.body, c.want)
 		}
 	}
-	for _, path := range []string{"/api/session"} {
+	for _, path := range []string{"/api/session", "/api/session/oidc/logout"} {
 		req := httptest.NewRequest("POST", path, new(endless))
 		req.Header.Set("Content-Type", "application/json")
 		got := h.direct(req)

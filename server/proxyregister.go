@@ -35,6 +35,9 @@ type ProxyAccess struct {
 	Keys func() (*auth.Keys, error)
 	// Admit refuses a proxy's own token that was revoked; nil refuses none.
 	Admit func(context.Context, store.Credential) error
+	// Made keeps a token that a proxy got here, by the one it renewed, whose revocation ends both; nil keeps none. A thief
+	// of a token could otherwise renew it to one that nobody can list.
+	Made func(ctx context.Context, c store.Credential, by string) error
 	// Reserved reports ids that no proxy gets a token for here: those of agents that are behind no proxy elsewhere. nil is none.
 	Reserved func(id string) bool
 	// Now is the clock of the brake on failures; nil is the real one.
@@ -147,7 +150,7 @@ func (h *proxyRegister) issue(c echo.Context) (token, id string, err error) {
 		if err != nil {
 			return "", claims.ProxyID, err
 		}
-		return h.renew(c, keys, claims)
+		return h.renew(c, keys, claims, credential.ID)
 	}
 	if len(bootstrap) != 1 {
 		return "", "", unauthorizedProxy()
@@ -182,11 +185,14 @@ func (h *proxyRegister) body(c echo.Context, proxyID string) (registerBody, erro
 }
 
 // renew gives a proxy that has a token another, for the same.
-func (h *proxyRegister) renew(c echo.Context, keys *auth.Keys, claims auth.ProxyClaims) (token, id string, err error) {
+func (h *proxyRegister) renew(c echo.Context, keys *auth.Keys, claims auth.ProxyClaims, by string) (token, id string, err error) {
 	if _, err := h.body(c, claims.ProxyID); err != nil {
 		return "", claims.ProxyID, err
 	}
 	token, err = keys.IssueProxy(auth.TypeACPProxy, claims, proxyTokenTime)
+	if err == nil {
+		err = h.made(c, keys, token, by)
+	}
 	if err == nil {
 		err = h.known.Audit(c.Request().Context(), ourselves(), audit.ProxyRegistered, claims.ProxyID, map[string]string{"by": "own token", "remote_addr": c.RealIP()})
 	}
@@ -219,8 +225,22 @@ func (h *proxyRegister) enrol(c echo.Context, keys *auth.Keys, boot auth.Bootstr
 		err = unauthorizedProxy()
 	case errors.Is(err, proxies.ErrProxyKnown):
 		err = refusedRegister(http.StatusConflict, "PROXY_KNOWN", "A proxy of this id is known. It renews its token with the token it has; an operator can remove it.")
+	case err == nil:
+		err = h.made(c, keys, token, "")
 	}
 	return token, boot.ProxyID, err
+}
+
+// made keeps a token before it is handed out.
+func (h *proxyRegister) made(c echo.Context, keys *auth.Keys, token, by string) error {
+	if h.access.Made == nil {
+		return nil
+	}
+	credential, err := keys.ProxyTokenCredential(token)
+	if err != nil {
+		return err
+	}
+	return h.access.Made(c.Request().Context(), credential, by)
 }
 
 func (h *proxyRegister) audit(c echo.Context, id string, refusal *registerError) {

@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -262,5 +264,63 @@ func TestRegisterRefuses(t *testing.T) {
 	none := newHouseWith(t, saysN(1), plan{})
 	if got := none.do("POST", registerPath, `{"proxyId":"p"}`, good...); got.status != 404 || !strings.Contains(got.body, "NOT_FOUND") {
 		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// TestS14RevokedProxyRenewsNothing: whoever has a proxy's token can renew it. What they get is listed at once, and ends with
+// any token that it came from.
+func TestS14RevokedProxyRenewsNothing(t *testing.T) {
+	t.Parallel()
+	for name, open := range teams() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keys := signing(t)
+			first, _ := open(t)
+			st, err := first(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			registry := auth.NewRegistry(st, slog.New(slog.DiscardHandler))
+			access := registers(keys)
+			access.Admit, access.Made = registry.Admit, registry.Made
+			h := newHouseWith(t, saysN(1), plan{auth: static(t), proxies: access, open: func(testing.TB) (store.Store, error) { return st, nil }})
+			get := func(header, token string) (string, int) {
+				req, _ := http.NewRequestWithContext(t.Context(), "POST", h.URL+registerPath, strings.NewReader(`{"proxyId":"mac"}`))
+				req.Header.Set("Content-Type", "application/json")
+				req.Header.Set(header, token)
+				resp, err := http.DefaultClient.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				var got struct{ Data struct{ Token string } }
+				_ = json.NewDecoder(resp.Body).Decode(&got)
+				return got.Data.Token, resp.StatusCode
+			}
+			line := make([]string, 4) // each renewed with the one before
+			line[0], _ = get(bootHeader, bootstrapFor(t, keys, "mac"))
+			for i := range line[1:] {
+				line[i+1], _ = get("Authorization", "Bearer "+line[i])
+			}
+			listed, err := st.Credentials(t.Context(), store.Installation(), store.CredentialFilter{})
+			if err != nil || len(listed) != len(line) {
+				t.Fatalf("%d of %d tokens are listed (%v)", len(listed), len(line), err)
+			}
+			second, err := keys.ProxyTokenCredential(line[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := st.InTx(t.Context(), func(tx store.Tx) error {
+				_, err := tx.RevokeCredential(t.Context(), store.System(), second.ID, "local", time.Now())
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []int{200, 401, 401, 401} {
+				if _, got := get("Authorization", "Bearer "+line[i]); got != want {
+					t.Errorf("token %d: %d, want %d", i, got, want)
+				}
+			}
+		})
 	}
 }

@@ -142,7 +142,7 @@ func (h *signIn) failed(c echo.Context, err error) error {
 // logout ends the session here, and says where it ends at the provider.
 func (h *signIn) logout(c echo.Context) error {
 	var body struct{}
-	if err := h.in.json(c, &body); err != nil {
+	if err := h.in.smallJSON(c, &body); err != nil { // nobody has shown a credential yet
 		return err
 	}
 	ctx := c.Request().Context()

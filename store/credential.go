@@ -24,7 +24,7 @@ const (
 // itself is never kept: a token is checked by its signature, an API key by its hash.
 type Credential struct {
 	ID        string // jti of a token, id of a session or an API key
-	Parent    string // of a session: the token it was opened with; revoking that revokes both
+	Parent    string // of a session: the token it was opened with; of a proxy's token: the one it was renewed with; revoking that revokes both
 	Kind      CredentialKind
 	Tenant    string // "" for proxies and operators, which belong to the installation
 	User      string // whom it authenticates; "" for channels and proxies
@@ -60,7 +60,7 @@ type CredentialReader interface {
 	Credential(ctx context.Context, in Scope, id string) (Credential, error)
 	// Credentials lists newest first.
 	Credentials(ctx context.Context, in Scope, filter CredentialFilter) ([]Credential, error)
-	// RevokedCredentials returns those of the ids that are revoked, directly or by their Parent.
+	// RevokedCredentials returns those of the ids that are revoked, directly or by a Parent, or one of that.
 	RevokedCredentials(ctx context.Context, ids []string) ([]string, error)
 	// UserRevokedAt is when all credentials of a user were last revoked together; zero for never.
 	UserRevokedAt(ctx context.Context, tenant, user string) (time.Time, error)

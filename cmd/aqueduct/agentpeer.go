@@ -2,11 +2,14 @@ package main
 
 import (
 	"bufio"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -53,11 +56,11 @@ func peerUID(r *http.Request) (uint32, error) {
 	if !ok {
 		return 0, errors.New("no address")
 	}
-	_, theirs, err := net.SplitHostPort(r.RemoteAddr)
+	theirs, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return 0, err
 	}
-	_, ours, err := net.SplitHostPort(local.String())
+	ours, err := netip.ParseAddrPort(local.String())
 	if err != nil {
 		return 0, err
 	}
@@ -66,12 +69,16 @@ func peerUID(r *http.Request) (uint32, error) {
 			return uid, nil
 		}
 	}
-	return 0, errors.New("not a socket of this machine")
+	return 0, errors.New("not an open socket of this machine")
 }
 
-// uidOf finds the owner of the socket that has these ports in a table of the kernel's: the columns are number, local and
-// remote address in hexadecimal, state, queues, timers, retransmissions, uid.
-func uidOf(table, local, remote string) (uint32, error) {
+// uidOf finds the owner of the socket between two addresses in a table of the kernel's: the columns are number, local and
+// remote address in hexadecimal, state, queues, timers, retransmissions, uid, timeout, inode.
+//
+// Addresses are compared whole: all of 127.0.0.0/8 is this machine, so an agent can choose the ports of somebody else's
+// connection. A socket that no process holds any more has inode 0, and uid 0 whoever had it: an agent that closes behind
+// its request would pass for root.
+func uidOf(table string, local, remote netip.AddrPort) (uint32, error) {
 	file, err := os.Open(table)
 	if err != nil {
 		return 0, err
@@ -79,8 +86,11 @@ func uidOf(table, local, remote string) (uint32, error) {
 	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		f := strings.Fields(lines.Text())
-		if len(f) < 8 || portOf(f[1]) != local || portOf(f[2]) != remote {
+		if len(f) < 10 || !sameAddress(f[1], local) || !sameAddress(f[2], remote) {
 			continue
+		}
+		if f[9] == "0" {
+			return 0, errors.New("nobody holds the socket any more")
 		}
 		uid, err := strconv.ParseUint(f[7], 10, 32)
 		return uint32(uid), err
@@ -88,12 +98,20 @@ func uidOf(table, local, remote string) (uint32, error) {
 	return 0, os.ErrNotExist
 }
 
-// portOf is the port of an address in the kernel's form, in decimal.
-func portOf(address string) string {
-	_, hex, _ := strings.Cut(address, ":")
-	port, err := strconv.ParseUint(hex, 16, 16)
-	if err != nil {
-		return ""
+// sameAddress compares an address in the kernel's form: words of 32 bits as this machine keeps them, and the port.
+func sameAddress(text string, want netip.AddrPort) bool {
+	host, port, _ := strings.Cut(text, ":")
+	number, err := strconv.ParseUint(port, 16, 16)
+	if err != nil || uint16(number) != want.Port() {
+		return false
 	}
-	return strconv.FormatUint(port, 10)
+	raw, err := hex.DecodeString(host)
+	if err != nil || len(raw)%4 != 0 {
+		return false
+	}
+	for at := 0; at < len(raw); at += 4 {
+		binary.NativeEndian.PutUint32(raw[at:], binary.BigEndian.Uint32(raw[at:]))
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	return ok && addr.Unmap() == want.Addr().Unmap().WithZone("")
 }

@@ -53,6 +53,7 @@ func (s *serveCmd) proxyAccess(registry *auth.Registry) *server.ProxyAccess {
 	}
 	return &server.ProxyAccess{
 		Admit:    registry.Admit,
+		Made:     registry.Made,
 		Keys:     (&lateKeys{flag: s.ACP.Key}).file,
 		Reserved: func(id string) bool { return slices.Contains(reserved, id) },
 	}

@@ -386,6 +386,9 @@ func (o *OIDC) person(ctx context.Context, p *oidc.Provider, t *oidc.IDToken, to
 	if err := info.Claims(&more); err != nil {
 		return nil, ErrTokenInvalid
 	}
+	if email, is := claims["email"]; is && email != more["email"] {
+		delete(more, "email_verified") // of another address than the ID token's
+	}
 	for name, value := range more {
 		if _, is := claims[name]; !is {
 			claims[name] = value

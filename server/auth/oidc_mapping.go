@@ -112,12 +112,14 @@ func (m Mapping) tenant(claims map[string]any) string {
 	if m.Tenant.Claim == "" {
 		return m.Tenant.Default
 	}
-	values := texts(claimAt(claims, m.Tenant.Claim))
-	if len(values) == 0 {
+	claim := claimAt(claims, m.Tenant.Claim)
+	if claim == nil {
 		return m.Tenant.Default
 	}
+	values := texts(claim) // none of a number or an empty list: such a claim names no tenant, and not the default one
 	if len(m.Tenant.Map) == 0 {
-		if len(values) != 1 || !tenantName.MatchString(values[0]) {
+		// The installation's own tenant is named by a mapping, not by who may call an organization "local" at the provider.
+		if len(values) != 1 || !tenantName.MatchString(values[0]) || values[0] == store.LocalPrincipal().Tenant {
 			return ""
 		}
 		return values[0]

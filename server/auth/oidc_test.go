@@ -141,6 +141,7 @@ func TestIssuedTokens(t *testing.T) {
 		"a logout token":           {map[string]any{"events": map[string]any{}}, auth.ErrTokenType},
 		"of no tenant":             {map[string]any{"org": nil}, auth.ErrNotMapped},
 		"of two tenants":           {map[string]any{"org": []string{"acme", "globex"}}, auth.ErrNotMapped},
+		"the installation itself":  {map[string]any{"org": "local"}, auth.ErrNotMapped},
 		"a tenant that is none":    {map[string]any{"org": "../x"}, auth.ErrNotMapped},
 		"the server itself":        {map[string]any{"sub": "System"}, auth.ErrNotMapped},
 		"the operator":             {map[string]any{"sub": "local"}, auth.ErrNotMapped},
@@ -152,6 +153,17 @@ func TestIssuedTokens(t *testing.T) {
 		got, err := a.Accept(t.Context(), i.token(key, es, k1, c.changed), auth.KindUser)
 		if !errors.Is(err, c.want) || c.want == nil && err != nil || err != nil && got.Kind != "" {
 			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	byDefault := byOrg()
+	byDefault.Tenant.Default = "guests"
+	guests := i.auth(byDefault)
+	if got, err := guests.Accept(t.Context(), i.token(key, es, k1, map[string]any{"org": nil}), auth.KindUser); err != nil || got.Principal.Tenant != "guests" {
+		t.Errorf("without the claim: %+v, %v", got, err)
+	}
+	for _, org := range []any{7, []string{}, []any{7}, map[string]any{"id": "acme"}, ""} {
+		if got, err := guests.Accept(t.Context(), i.token(key, es, k1, map[string]any{"org": org}), auth.KindUser); !errors.Is(err, auth.ErrNotMapped) {
+			t.Errorf("org %v: %+v, %v", org, got, err)
 		}
 	}
 	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

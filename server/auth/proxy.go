@@ -32,6 +32,15 @@ func (k *Keys) ProxyCredential(r *http.Request) (ProxyClaims, store.Credential, 
 	return got.ProxyClaims, got.credential(), got.key, nil
 }
 
+// ProxyTokenCredential is what is kept of a proxy's token that these keys have made.
+func (k *Keys) ProxyTokenCredential(token string) (store.Credential, error) {
+	got, err := k.read(token, TypeACPProxy)
+	if err != nil {
+		return store.Credential{}, err
+	}
+	return got.credential(), nil
+}
+
 // saysProxy tells whether a token calls itself a proxy's. To refuse it nothing need be checked.
 func saysProxy(token string) bool {
 	var got wire

@@ -72,6 +72,16 @@ func NewRegistry(st Credentials, log *slog.Logger) *Registry {
 // Admit lets a verified credential pass, or is ErrTokenRevoked. It asks the store.
 func (r *Registry) Admit(ctx context.Context, c store.Credential) error { return r.admit(ctx, c, true) }
 
+// Made keeps a credential that was made for the bearer of another one, which may be "", so that it is listed before its
+// first use and ends with that other one.
+func (r *Registry) Made(ctx context.Context, c store.Credential, by string) error {
+	if r == nil {
+		return nil
+	}
+	c.Parent = by
+	return r.open(ctx, c)
+}
+
 // admit lets a verified credential pass, or is ErrTokenRevoked. fresh asks the store in any case.
 func (r *Registry) admit(ctx context.Context, c store.Credential, fresh bool) error {
 	if r == nil || c.ID == "" {
@@ -97,7 +107,7 @@ func (r *Registry) admit(ctx context.Context, c store.Credential, fresh bool) er
 }
 
 // look reads what is kept of a credential, and keeps it when nothing is. The credential of a session
-// is as revoked as that of the token it was opened with.
+// is as revoked as that of the token it was opened with, and a proxy's token as that it was renewed with.
 func (r *Registry) look(ctx context.Context, c store.Credential) (store.Credential, error) {
 	kept, err := r.store.Credential(ctx, store.System(), c.ID)
 	switch {
@@ -112,13 +122,11 @@ func (r *Registry) look(ctx context.Context, c store.Credential) (store.Credenti
 	if err != nil || kept.Parent == "" || !kept.RevokedAt.IsZero() {
 		return kept, err
 	}
-	switch parent, err := r.store.Credential(ctx, store.System(), kept.Parent); {
-	case err == nil:
-		kept.RevokedAt = parent.RevokedAt
-	case !errors.Is(err, store.ErrNotFound):
-		return kept, err
+	revoked, err := r.store.RevokedCredentials(ctx, []string{kept.ID})
+	if len(revoked) > 0 {
+		kept.RevokedAt = time.Now()
 	}
-	return kept, nil
+	return kept, err
 }
 
 func (r *Registry) remember(c check) {
