@@ -41,7 +41,7 @@ func allowed() map[string][]string {
 		"bridge/audit":                     {"store"},
 		"bridge/trace":                     {"store"},
 		"bridge/proxies":                   {"store", "bridge/audit"},
-		"bridge/tools":                     {"store", "policy", "bridge/audit", "bridge/inbox", "bridge/trace", "bridge/outbound", "bridge/redact", "bridge/internal/failpoint", "internal/schema", "bridge/signed", "internal/secretfile"},
+		"bridge/tools":                     {"store", "policy", "bridge/audit", "bridge/inbox", "bridge/trace", "bridge/outbound", "bridge/redact", "bridge/internal/failpoint", "internal/jsonequal", "internal/schema", "bridge/signed", "internal/secretfile"},
 		"bridge/hints":                     {"store"},
 		"bridge":                           {"internal/schema", "agui", "store", "bridge/eventlog", "bridge/hints", "bridge/inbox", "bridge/redact", "bridge/internal/failpoint", "policy", "bridge/tools", "bridge/audit", "bridge/trace"},
 		"bridge/httpagent":                 {"internal/jsontext", "agui", "bridge", "bridge/outbound", "bridge/signed", "bridge/trace"},

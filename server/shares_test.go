@@ -20,9 +20,12 @@ type sharing struct {
 	thread, session, runID, openAsk string
 }
 
-func newSharing(t *testing.T) *sharing {
+func newSharing(t *testing.T) *sharing { return newSharingOn(t, nil) }
+
+func newSharingOn(t *testing.T, open func(t testing.TB) (store.Store, error)) *sharing {
 	t.Helper()
 	p, keys := keyed(t)
+	p.open = open
 	h := &sharing{house: newHouseWith(t, asks, p), tokens: make(map[string]string), thread: "ann-1"}
 	for name, who := range map[string]auth.Claims{
 		"ann": {Tenant: "acme"}, "bob": {Tenant: "acme"}, "rita": {Tenant: "acme", UserClaims: auth.UserClaims{Roles: []string{"reviewer"}}},
@@ -126,7 +129,11 @@ func (h *sharing) absent(who string) {
 // is shared, while it is shared with somebody else, and after it has been.
 func TestS11ForeignIDs(t *testing.T) {
 	t.Parallel()
-	h := newSharing(t)
+	onBothDatabases(t, foreignIDs)
+}
+
+func foreignIDs(t *testing.T, db database) {
+	h := newSharingOn(t, db.open)
 	for _, who := range []string{"bob", "rita", "eve", "bob2"} {
 		h.absent(who)
 	}

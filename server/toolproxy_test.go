@@ -33,6 +33,12 @@ type workshop struct {
 // newWorkshop registers a tool "cut" with a policy of its own.
 func newWorkshop(t *testing.T, policy string, uses func(w *workshop, call bridge.Call) string) *workshop {
 	t.Helper()
+	return newWorkshopWith(t, plan{}, policy, uses)
+}
+
+func newWorkshopWith(t *testing.T, p plan, policy string, uses func(w *workshop, call bridge.Call) string) *workshop {
+	t.Helper()
+	p.rules, p.hooks = "tools: {nothing: low}", server.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}
 	w := &workshop{said: make(chan string, 8), token: make(chan string, 8)}
 	w.house = newHouseWith(t, func(_ context.Context, say func(...bridge.Output), call bridge.Call, _ []bridge.Answer) {
 		w.token <- call.RunToken
@@ -40,7 +46,7 @@ func newWorkshop(t *testing.T, policy string, uses func(w *workshop, call bridge
 		w.said <- said
 		say(event(&agui.TextMessageStart{MessageID: "m-" + call.TurnID, Role: agui.RoleAssistant}),
 			event(&agui.TextMessageContent{MessageID: "m-" + call.TurnID, Delta: said}), event(&agui.TextMessageEnd{MessageID: "m-" + call.TurnID}))
-	}, plan{rules: "tools: {nothing: low}", hooks: server.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}})
+	}, p)
 	tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.ran.Add(1)
 		var body struct{ Args json.RawMessage }

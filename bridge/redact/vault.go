@@ -124,6 +124,17 @@ func (h Hasher) Sum(args []byte) string {
 		sum := sha256.Sum256(args)
 		return hex.EncodeToString(sum[:])
 	}
+	return h.keyed(args)
+}
+
+// Matches reports whether sum binds args. Either form will do: the patterns may have changed since it was made.
+func (h Hasher) Matches(args []byte, sum string) bool {
+	plain := sha256.Sum256(args)
+	return hmac.Equal([]byte(sum), []byte(hex.EncodeToString(plain[:]))) ||
+		h.Vault != nil && hmac.Equal([]byte(sum), []byte(h.keyed(args)))
+}
+
+func (h Hasher) keyed(args []byte) string {
 	mac := hmac.New(sha256.New, h.Vault.hash)
 	_, _ = io.Copy(mac, bytes.NewReader(args))
 	return hex.EncodeToString(mac.Sum(nil))

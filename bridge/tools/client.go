@@ -12,6 +12,14 @@ import (
 // askClient dispatches an approved call to the user's client. It stays DISPATCHED until the
 // client's own call has ended.
 func (s *Service) askClient(ctx context.Context, tx store.Tx, approved store.ToolCall, now time.Time) error {
+	if no, err := s.clientAsApproved(ctx, tx, approved); err != nil {
+		return err
+	} else if no != nil {
+		_, err := moveEnded(ctx, tx, approved, store.ToolCallMove{
+			ID: approved.ID, From: store.ToolDispatched, To: store.ToolFailed, ErrorCode: no.Code, Error: no.json(), EndedAt: now,
+		})
+		return err
+	}
 	call := approved
 	call.ID, call.UpstreamID, call.IdempotencyKey = newID(), inbox.ApprovedPrefix+approved.ID, ""
 	call.RunID, call.Told, call.DeliveredAt, call.CreatedAt, call.ExpiresAt = "", false, time.Time{}, now, time.Time{}

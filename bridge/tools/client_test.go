@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
 	"aqueduct/policy"
 	"aqueduct/store"
@@ -34,14 +35,18 @@ func TestClientDeadlineAfterCommit(t *testing.T) {
 	service.Use(&inbox.Settler{}, func(id string, _ time.Duration) { armed <- id }, nil)
 	now := time.Now()
 	turn := store.Turn{ID: "01890000-0000-7000-8000-000000000002", SessionID: "01890000-0000-7000-8000-000000000001", AgentID: "a", Status: store.TurnQueued, CreatedAt: now}
+	sum := redact.Hasher{}.Sum([]byte(`{}`))
 	asked := store.ToolCall{
 		ID: "01890000-0000-7000-8000-000000000003", SessionID: turn.SessionID, TurnID: turn.ID, Name: "move", Kind: store.KindClient,
-		Status: store.ToolDispatched, Args: json.RawMessage(`{}`), ArgsSHA256: "x", Timeout: time.Minute, CreatedAt: now,
+		Status: store.ToolDispatched, Args: json.RawMessage(`{}`), ArgsSHA256: sum, Timeout: time.Minute, CreatedAt: now,
 	}
-	q := inbox.Question{Call: asked, Approval: store.Approval{ID: asked.ID, Kind: store.ApprovalPermission, Status: store.ApprovalApproved}}
+	q := inbox.Question{Call: asked, Approval: store.Approval{
+		ID: asked.ID, SessionID: turn.SessionID, TurnID: turn.ID, Kind: store.ApprovalPermission, Status: store.ApprovalApproved, Tool: asked.Name,
+		Args: asked.Args, ArgsSHA256: sum, Options: []byte("[]"), AskedUser: "u", CreatedAt: now, ExpiresAt: now.Add(time.Minute),
+	}}
 	err = st.InTx(t.Context(), func(tx store.Tx) error {
 		return errors.Join(tx.InsertSession(t.Context(), store.Session{ID: turn.SessionID, Tenant: "t", User: "u", ExternalID: "T", AgentID: "a", CreatedAt: now, UpdatedAt: now}),
-			tx.InsertTurn(t.Context(), turn), tx.InsertToolCall(t.Context(), asked))
+			tx.InsertTurn(t.Context(), turn), tx.InsertToolCall(t.Context(), asked), tx.InsertApproval(t.Context(), q.Approval))
 	})
 	if err != nil {
 		t.Fatal(err)

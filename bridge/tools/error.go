@@ -29,6 +29,8 @@ const (
 	CodeRunOver        = "run_over"
 	CodeUnknownOutcome = "outcome_unknown"
 	CodeBusy           = "too_many_tools_running"
+	CodeNotApproved    = "not_approved"
+	CodeArgsChanged    = "arguments_changed"
 )
 
 func (e *Error) json() []byte { return mustJSON(e) }

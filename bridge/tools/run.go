@@ -33,6 +33,12 @@ func (s *Service) claimAndRun(ctx context.Context, call store.ToolCall) {
 		s.complain(ctx, call, err)
 		return
 	}
+	approval, err := s.approval(ctx, s.cfg.Store, call)
+	if err != nil {
+		s.complain(ctx, call, err)
+		return
+	}
+	again := !call.RunningAt.IsZero()
 	failpoint.Here("before_tool_dispatch")
 	call, span, won, err := s.claim(ctx, session, call)
 	if err != nil {
@@ -40,7 +46,7 @@ func (s *Service) claimAndRun(ctx context.Context, call store.ToolCall) {
 		return
 	}
 	if won {
-		_, _ = s.run(ctx, tool, call, running{asked: true, span: span}) // whoever waits for it reads it
+		_, _ = s.run(ctx, tool, call, running{asked: true, refused: s.asApproved(ctx, call, approval, again), span: span}) // whoever waits for it reads it
 	}
 	s.cfg.Ring(call.SessionID)
 }
@@ -115,7 +121,8 @@ type running struct {
 	shown bool // that it runs
 	asked bool // that a person was asked for it
 
-	span trace.Context // of this attempt
+	refused *Error        // why it is not run: it is not what was approved
+	span    trace.Context // of this attempt
 }
 
 // run runs a call that is RUNNING here, and keeps its end. It returns the call as it then is.
@@ -126,9 +133,7 @@ func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall,
 		late := time.AfterFunc(showAfter, func() { s.cfg.Ring(call.SessionID) })
 		defer late.Stop()
 	}
-	timed, cancel := context.WithTimeout(ctx, call.Timeout)
-	result, failure := s.post(timed, tool, call, chat.asked, chat.span)
-	cancel()
+	result, failure := s.postUnless(ctx, tool, call, chat)
 	failpoint.Here("before_tool_result")
 	move := store.ToolCallMove{
 		ID: call.ID, From: store.ToolRunning, OnlyOf: s.cfg.Replica, To: store.ToolSucceeded, Result: result, EndedAt: time.Now(),
@@ -153,6 +158,16 @@ func (s *Service) run(ctx context.Context, tool store.Tool, call store.ToolCall,
 		return s.cfg.Store.ToolCall(ctx, store.System(), call.ID)
 	}
 	return call.Ended(move), nil
+}
+
+// postUnless posts a call within its time, unless it is not what was approved.
+func (s *Service) postUnless(ctx context.Context, tool store.Tool, call store.ToolCall, chat running) (json.RawMessage, *Error) {
+	if chat.refused != nil {
+		return nil, chat.refused
+	}
+	timed, cancel := context.WithTimeout(ctx, call.Timeout)
+	defer cancel()
+	return s.post(timed, tool, call, chat.asked, chat.span)
 }
 
 // end keeps how a call ended; false when somebody was first.

@@ -96,7 +96,7 @@ func TestTokenCommands(t *testing.T) {
 		{"issue", "--type", "user", "--user", "ada", "--token-max-life", "8761h"}, {"issue", "--type", "user", "--user", "ada", "--roles", "operator"},
 		{"issue", "--type", "operator", "--user", "ops", "--roles", "admin"}, {"revoke"}, {"revoke", "x", "--user", "y"},
 	} {
-		if out, err := program(t, env(), append([]string{"token"}, args...)...); err == nil || out != "" {
+		if out, err := program(t, env("AQUEDUCT_SIGNING_KEY_FILE", key), append([]string{"token"}, args...)...); err == nil || out != "" {
 			t.Errorf("%v: %q", args, out)
 		}
 	}

@@ -28,6 +28,16 @@ process.on('unhandledRejection', (error) => {
   if (error?.message !== 'terminated') throw error;
 });
 
+// Whoever reaches the runtime uses the token, so other sites' pages must not: neither through a name of theirs that
+// leads to this machine (DNS rebinding), nor by a POST that a browser sends without asking first (CSRF).
+const hosts = (process.env.PAGE_HOSTS ?? 'localhost,127.0.0.1,[::1]').split(',');
+
+function fromOurPage({ headers: { host = '', origin, 'sec-fetch-site': site } }) {
+  if (!hosts.includes(host.replace(/:\d+$/, ''))) return false;
+  if (site) return site === 'same-origin' || site === 'none'; // scripts cannot set it; right behind Vite too, which replaces Host
+  return !origin || (URL.canParse(origin) && new URL(origin).host === host);
+}
+
 const kinds = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css' };
 
 function page(req, res) {
@@ -41,5 +51,8 @@ function page(req, res) {
   return createReadStream(file).pipe(res);
 }
 
-const server = http.createServer((req, res) => (req.url.startsWith('/api/copilotkit') ? copilotkit : page)(req, res));
+const server = http.createServer((req, res) => {
+  if (!req.url.startsWith('/api/copilotkit')) return page(req, res);
+  return fromOurPage(req) ? copilotkit(req, res) : res.writeHead(403).end('not from this page: PAGE_HOSTS names its hosts\n');
+});
 server.listen(port, '127.0.0.1', () => console.log(`the page is at http://127.0.0.1:${server.address().port}`));

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """An agent in Python whose tools need approval. Its prompts:
 
-    transfer 10 to ada     calls the tool payments.transfer; the policy asks a person
+    transfer 10 to ada     calls the tool payments.transfer; the policy asks a person. The tool is yours to bring
+                           (--tools-file, docs/tools.md); without one the agent says so
     delete build           asks a person itself, before it does something of its own
     tidy a b               asks one question after the other
     anything else          is said back

@@ -1,6 +1,7 @@
 // CopilotKit's React page and runtime: examples/copilotkit, built and started as its README says.
 
 import assert from 'node:assert/strict';
+import http from 'node:http';
 import { after, before, test } from 'node:test';
 
 import { CopilotPage, example, runtime } from './lib/copilotkit.mjs';
@@ -32,5 +33,25 @@ matrix(() => ({
     await started.start();
   },
 }));
+
+// Its runtime acts with Aqueduct's token, so it must not act for pages of other sites.
+test('the runtime serves its own page alone', async () => {
+  const { host } = new URL(started.url);
+  const body = JSON.stringify({ threadId: 'foreign', runId: 'foreign', messages: [{ id: 'u', role: 'user', content: 'say hello' }], tools: [], context: [], state: {}, forwardedProps: {} });
+  const status = (headers) => new Promise((resolve, reject) => {
+    http.request(`${started.url}api/copilotkit/agent/default/run`, { method: 'POST', headers: { 'content-type': 'text/plain', ...headers } }, (res) => {
+      res.resume().on('end', () => resolve(res.statusCode));
+    }).on('error', reject).end(body);
+  });
+  for (const headers of [
+    { host: 'attacker.example' }, { host: `attacker.example:${new URL(started.url).port}`, origin: 'http://attacker.example' },
+    { origin: 'http://evil.example' }, { origin: 'null' }, { origin: `http://localhost:${new URL(started.url).port}` },
+    { 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'same-site', origin: `http://${host}` },
+  ]) assert.equal(await status(headers), 403, JSON.stringify(headers));
+  assert.ok(!world.agent.prompts.includes('say hello'));
+  for (const headers of [{}, { origin: `http://${host}` }, { origin: 'http://127.0.0.1:5173', 'sec-fetch-site': 'same-origin' }]) {
+    assert.equal(await status(headers), 200, JSON.stringify(headers));
+  }
+});
 
 test('the runtime outlived it all', () => assert.ok(started.alive, started.output));
