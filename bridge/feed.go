@@ -206,7 +206,7 @@ func (f *Feed) takeRows(ctx context.Context, rows []store.EventRow) (err error) 
 
 func (f *Feed) take(ctx context.Context, i Item) error {
 	if f.want != nil {
-		if !startsRun(i.Event, f.want.ExternalID) {
+		if !startsRun(i.Event, f.s.cfg.Filter.Text(f.want.ExternalID)) { // as the event was masked
 			return nil
 		}
 		return f.begin(ctx, i)

@@ -391,3 +391,15 @@ func TestS31AgentsOutput(t *testing.T) {
 	}
 	h.nothingAtRest(dumped(t, "sqlite", path, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", "PRAGMA table_info(%s)", 1), "records", "events", "messages")
 }
+
+// TestS31IDsOfSecretForm: a Run whose runId looks like a secret is streamed to its end, live and to those who join.
+func TestS31IDsOfSecretForm(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, saysN(1), plan{secrets: newSecrets(t)})
+	id := planted[0].text
+	for _, run := range []string{id, id + "-2"} {
+		if frames := h.chat(id, run, "hi"); frames[len(frames)-1].typ() != "RUN_FINISHED" {
+			t.Errorf("%s: ends with %s", run, frames[len(frames)-1].data)
+		}
+	}
+}

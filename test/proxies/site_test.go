@@ -63,8 +63,8 @@ http {
 // readTimeout stands for nginx's 60 s of silence, and heartbeat for Aqueduct's 15 s: the same
 // ratio in a tenth of a minute.
 const (
-	readTimeout = "2s"
-	heartbeat   = "500ms"
+	readTimeout = "4s"
+	heartbeat   = "1s"
 	// beats are more than fit into readTimeout: a stream that is silent but for them outlives it.
 	beats = 6
 )
