@@ -17,7 +17,7 @@ BINARY_MOST := 40000000
 FUZZTIME ?= 3s
 BENCHTIME ?= 1s
 # How many schedules of contenders for one question TestToolRaces runs on each database in
-# "make soak"; without the variable, in "make test", it runs 60.
+# "make soak"; without the variable, in "make test", it runs 150.
 AQUEDUCT_RACES ?= 10000
 # How long TestChaos troubles the server on each database in "make soak"; without the variable,
 # in "make test", it takes 20 s.

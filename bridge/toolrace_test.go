@@ -36,7 +36,7 @@ import (
 func races(t *testing.T) int {
 	said := os.Getenv("AQUEDUCT_RACES")
 	if said == "" {
-		return 60
+		return 150
 	}
 	n, err := strconv.Atoi(said)
 	if err != nil {
