@@ -98,6 +98,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Ping", testPing},
 	}
 	for _, p := range parts {
-		t.Run(p.name, func(t *testing.T) { p.test(newWorld(t, open(t))) })
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			p.test(newWorld(t, open(t)))
+		})
 	}
 }

@@ -28,7 +28,6 @@ const (
 // the one that went is usable at the next in time, nothing is lost and nothing doubled.
 // On SQLite the next one starts when the one before is gone; on PostgreSQL it is there.
 func TestNextOfAnotherName(t *testing.T) {
-	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
 		h := &house{t: t, database: database, agent: newAgent(t)}
 		names := 0
