@@ -173,6 +173,17 @@ func TestRegenerateOrComeBack(t *testing.T) {
 	h.idle("lost")
 	equal(t, types(again("lost", "one")), "RUN_STARTED MESSAGES_SNAPSHOT STATE_SNAPSHOT RUN_FINISHED")
 
+	early, _ := h.post(history("early", "u1:one"))
+	for over := false; !over; {
+		items, err := early.feed.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		over = agui.TypeOf(items[len(items)-1].Event) == agui.TypeRunFinished
+	}
+	equal(t, types(again("early", "one")), wholeAnswer) // it was read before its response knows that it was written
+	early.feed.Close()
+
 	calls := len(a.calls)
 	h.restart() // nobody knows any more what was delivered
 	equal(t, types(again("lost", "one")), wholeAnswer)

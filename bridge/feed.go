@@ -103,6 +103,9 @@ func (s *Sessions) ThreadFeed(_ context.Context, in store.Scope, session store.S
 // Close releases the Feed.
 func (f *Feed) Close() {
 	f.tail.Close()
+	if f.given {
+		f.s.tails.gave(f.giving, false)
+	}
 	f.unattend("", false)
 }
 
@@ -112,13 +115,12 @@ func (f *Feed) Next(ctx context.Context) ([]Item, error) {
 	for {
 		if f.given {
 			f.items, f.given = f.items[:0], false
-			if len(f.giving) > 0 { // what was returned has been written
-				f.s.tails.delivered(f.giving)
-				f.giving = f.giving[:0]
-			}
+			f.s.tails.gave(f.giving, true) // what was returned has been written
+			f.giving = f.giving[:0]
 		}
 		if len(f.items) > 0 {
 			f.given = true
+			f.s.tails.give(f.giving)
 			return f.items, nil
 		}
 		if f.ended {

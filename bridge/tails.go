@@ -47,6 +47,7 @@ type tailed struct {
 	ended     bool // the Run is over
 	spoke     bool // a message of the Run's was delivered
 	over      bool // its terminal event was delivered
+	giving    int  // responses that are writing one of these
 }
 
 func newTails(replica string) *tails {
@@ -136,24 +137,43 @@ type delivery struct {
 	over  bool
 }
 
-// delivered notes what a response has given.
-func (l *tails) delivered(given []delivery) {
+// give notes what a response is about to write. A client may have read it, and asked again, before the response knows
+// that it was written.
+func (l *tails) give(giving []delivery) {
+	if len(giving) == 0 {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, d := range given {
+	for _, d := range giving {
 		if r := l.runs[d.runID]; r != nil {
-			r.spoke, r.over = r.spoke || !d.over, r.over || d.over
+			r.giving++
 		}
 	}
 }
 
-// sent is what was delivered here of a Turn: known is false when no response here was ever at it.
+// gave notes whether what give announced was written.
+func (l *tails) gave(given []delivery, delivered bool) {
+	if len(given) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range given {
+		if r := l.runs[d.runID]; r != nil {
+			r.giving--
+			r.spoke, r.over = r.spoke || delivered && !d.over, r.over || delivered && d.over
+		}
+	}
+}
+
+// sent is what was delivered here of a Turn, or is being written: known is false when no response here was ever at it.
 func (l *tails) sent(turnID string) (spoke, over, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.runs {
 		if r.turnID == turnID {
-			spoke, over, known = spoke || r.spoke, over || r.over, true
+			spoke, over, known = spoke || r.spoke || r.giving > 0, over || r.over, true
 		}
 	}
 	return spoke, over, known
