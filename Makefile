@@ -61,9 +61,9 @@ test-go: setup-postgres ## the Go tests, with the race detector where it can wat
 test-faults: setup-postgres ## the program killed, frozen, cut off and misled
 	go test -vet=off -p 1 -parallel 4 -count=1 -timeout 15m -v ./test/docker ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
-# Three packages at a time: most of what they do is to wait for a page or an agent. What they time is a ratio, or a page's own work.
+# Two packages at a time: most of what they do is to wait for a page or an agent. What they time is a ratio, or a page's own work.
 test-judges: setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
-	go test -vet=off -p 3 -count=1 -timeout 20m -v ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+	go test -vet=off -p 2 -count=1 -timeout 20m -v ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat
 	go test -count=1 -timeout 10m -v ./test/agents | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'

@@ -18,8 +18,11 @@ const limit = { timeout: 180_000 };
 before(linked);
 afterEach(noComplaints);
 
-// Each thread has an agent process of its own; what leaves a thread as it was shares this one.
-const day = new Talk(client);
+// Each thread has an agent process of its own, which takes seconds of both cores to start: what leaves a thread at rest
+// shares these.
+let day = new Talk(client);
+let shell;
+let survivor; // the id of a thread whose agent was killed
 
 /** options are those of the newest question, by kind. */
 function options(talk) {
@@ -108,18 +111,9 @@ test('an agent that was closed is started again for the next prompt, and knows t
   assert.deepEqual(await words(talk.threadId), [...before, 'user: recall', `assistant: ${talk.lastText}`]);
 });
 
-test('the agent of a deleted thread ends', limit, async () => {
-  const others = agents();
-  const talk = new Talk(client);
-  finishedWell(await talk.say('say goodbye'));
-  assert.ok(agents() > others);
-  const response = await fetch(`${base}/api/threads/${talk.threadId}`, { method: 'DELETE' });
-  assert.equal(response.status, 204, await response.text());
-  await until('the agent ends', () => agents() === others);
-});
-
 test('a command runs after the tool message of a frontend that has the tool', limit, async () => {
   const talk = new Talk(client, { tools: [{ name: 'request_permission', description: 'Ask the person', parameters: { type: 'object', properties: {} } }] });
+  shell = talk;
   finishedWell(await talk.say('run echo from the shell > shell.txt'));
   assert.ok(!existsSync(file('shell.txt')));
   const [call] = talk.calls('request_permission');
@@ -128,8 +122,15 @@ test('a command runs after the tool message of a frontend that has the tool', li
   assert.equal(talk.lastText, 'done');
 });
 
+test('the agent of a deleted thread ends', limit, async () => {
+  const all = agents();
+  const response = await fetch(`${base}/api/threads/${shell.threadId}`, { method: 'DELETE' });
+  assert.equal(response.status, 204, await response.text());
+  await until('the agent ends', () => agents() < all);
+});
+
 test('a file is written after an answer over REST, while nobody listens', limit, async () => {
-  const talk = new Talk(client);
+  const talk = day;
   const [question] = asked(await talk.say('write rest.txt with some words'), 1);
   assert.equal((await decide(question.id, { approved: true })).status, 200);
   await atRest(talk.threadId);
@@ -137,10 +138,11 @@ test('a file is written after an answer over REST, while nobody listens', limit,
   const back = new Talk(client, { threadId: talk.threadId });
   finishedWell(await back.join());
   assert.equal(back.lastText, 'done');
+  day = back; // the page that was told nothing knows of the question still
 });
 
 test('cancel while a question is open', limit, async () => {
-  const talk = new Talk(client);
+  const talk = day;
   const run = await talk.say('write cancelled.txt with some words');
   asked(run, 1);
   await cancelRun(run.id);
@@ -153,10 +155,11 @@ test('cancel while a question is open', limit, async () => {
   finishedWell(await back.say('say still here'));
   assert.equal(back.lastText, 'still here');
   assert.ok(!existsSync(file('cancelled.txt')), 'written later');
+  day = back;
 });
 
 test('two threads do not hear each other', limit, async () => {
-  const [one, two] = [new Talk(client), new Talk(client)];
+  const [one, two] = [day, new Talk(client)];
   const [question] = asked(await one.say('write first.txt with some words'), 1);
   finishedWell(await two.say('say I am the second'));
   finishedWell(await two.say('recall'));
@@ -174,6 +177,7 @@ test('a thread is one session of the agent, also after the server and the agent 
   const before = await words(talk.threadId);
 
   await restart();
+  survivor = talk.threadId;
   const back = new Talk(client, { threadId: talk.threadId });
   finishedWell(await back.join());
   finishedWell(await back.say('recall'));
@@ -187,7 +191,7 @@ test('a thread is one session of the agent, also after the server and the agent 
 });
 
 test('killed with a question open: it is taken back, since the agent is gone', limit, async () => {
-  const talk = new Talk(client);
+  const talk = new Talk(client, { threadId: survivor });
   const [question] = asked(await talk.say('write orphan.txt with some words'), 1);
   await restart();
   await atRest(talk.threadId);
