@@ -54,12 +54,12 @@ test: setup lint test-go test-faults test-judges fuzz ## install what is missing
 # check of each pointer that the translation makes of a number costs a third and finds no race.
 # "make lint" has vetted them. The packages that take longest come first, so that none of them is left to run alone.
 test-go: setup-postgres ## the Go tests, with the race detector where it can watch
-	go test -vet=off -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-d=checkptr=0 -race=false' -parallel 4 -count=1 -timeout 15m ./server ./bridge ./store/postgres ./acpgateway $$(go list ./... | grep -v '/test/')
+	go test -vet=off -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-d=checkptr=0 -race=false' -count=1 -timeout 15m ./server ./bridge ./store/postgres ./acpgateway $$(go list ./... | grep -v '/test/')
 	@scripts/test-unraced
 
-# Four tests at a time, of those that let others run beside them: they wait for leases to end and servers to come back.
+# Two tests at a time, of those that let others run beside them: they wait for leases to end and servers to come back.
 test-faults: setup-postgres ## the program killed, frozen, cut off and misled
-	go test -vet=off -p 1 -parallel 4 -count=1 -timeout 15m -v ./test/docker ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+	go test -vet=off -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 # Two packages at a time: most of what they do is to wait for a page or an agent. What they time is a ratio, or a page's own work.
 test-judges: setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python

@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ func TestTailsAtTwoReplicas(t *testing.T) {
 			continue
 		}
 		far := there.begin(bridge.ChatRequest{ThreadID: thread, JoinOnly: true})
+		here.knowsTail(thread, there.replica)
 		driven.feed.Close()
 		here.refused(ask(thread, "no"), bridge.RefusedRunInProgress)
 		if i == 1 { // the only tail leaves the other replica
@@ -59,5 +61,21 @@ func TestTailsAtTwoReplicas(t *testing.T) {
 	}
 	for range waits {
 		equal(t, receive(here, agents[0].cancelled), "slow one")
+	}
+}
+
+// knowsTail waits until the store says that a response of the replica tails the thread's Run: replicas learn it there.
+func (h *house) knowsTail(thread, replica string) {
+	h.t.Helper()
+	s := h.session(thread)
+	for end := time.Now().Add(20 * time.Second); ; {
+		run, err := h.store.LastRun(h.t.Context(), store.System(), s.ID)
+		switch {
+		case err != nil || time.Now().After(end):
+			h.t.Fatalf("tailed by %q: %v", run.Tails, err)
+		case strings.Contains(run.Tails, replica+" "):
+			return
+		}
+		<-time.After(time.Millisecond)
 	}
 }
