@@ -51,7 +51,6 @@ func TestS29RequestsForgeNoLogLine(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"text", "json"} {
 		r := start(t, "--demo", "--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), "--log-format", format)
-		before := strings.Count(r.log.String(), "\n")
 		for _, name := range hostile {
 			quoted, _ := json.Marshal(name)
 			for path, body := range map[string]string{
@@ -82,7 +81,7 @@ func TestS29RequestsForgeNoLogLine(t *testing.T) {
 		if err := r.stop(); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %d lines of %d requests", format, len(wellFormed(t, format, r.log.String()))-before, 5*len(hostile))
+		t.Logf("%s: %d lines with %d requests", format, len(wellFormed(t, format, r.log.String())), 5*len(hostile))
 	}
 }
 
