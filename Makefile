@@ -14,7 +14,7 @@ GOVULNCHECK_VERSION := v1.1.4
 CYCLONEDX_VERSION := v1.9.0
 # What bin/aqueduct may weigh, stripped of its symbols: 40 MB.
 BINARY_MOST := 40000000
-FUZZTIME ?= 3s
+FUZZTIME ?= 2s
 BENCHTIME ?= 1s
 # How many schedules of contenders for one question TestToolRaces runs on each database in
 # "make soak"; without the variable, in "make test", it runs 150.
@@ -80,7 +80,7 @@ lint: ## gofmt, go vet, staticcheck, govulncheck where its database can be reach
 	bin/tools/staticcheck-$(STATICCHECK_VERSION) ./...
 	@scripts/vulncheck $(GOVULNCHECK_VERSION)
 
-fuzz: ## every fuzz target for FUZZTIME (3s)
+fuzz: ## every fuzz target for FUZZTIME (2s)
 	@scripts/fuzz $(FUZZTIME)
 
 soak: setup-postgres setup-judges ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, AQUEDUCT_ABUSE (60s) of abuse, on each database, AQUEDUCT_FUZZ_STREAMS (20000)

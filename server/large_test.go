@@ -13,10 +13,13 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/store"
+	"aqueduct/store/postgres"
+	"aqueduct/store/storetest"
 )
 
 // TestPictures: pictures of 1.5 MiB in one thread, together past the limit of what is new, each message with all before it.
-// Clients get URLs, the agent the bytes. With ten, and official clients: test/judges.
+// Clients get URLs, the agent the bytes. With more, and official clients: test/judges.
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, saysN(1))
@@ -240,5 +243,77 @@ func TestS26JSON(t *testing.T) {
 		if !ok {
 			t.Errorf("%s: %d %.300s, want %v", name, got.status, got.body, c.want)
 		}
+	}
+}
+
+// TestTraceOfOneTurn: everything that happens in one Turn is in its trace once, in order, with the payload that is
+// documented, by every route and in pages of any size, and the same after 10 000 newer messages; a page costs what it shows.
+func TestTraceOfOneTurn(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]plan{
+		"sqlite": {},
+		"postgres": {open: func(t testing.TB) (store.Store, error) {
+			return postgres.Open(t.Context(), storetest.Postgres(t), postgres.Options{})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, turn := everyKind(t, p)
+			of := "/v1/runs/" + turn + "/events?"
+			whole, _ := w.traceAll(of, 1000)
+			if got := gistOf(t, whole); got != wantTrace {
+				t.Errorf("on record is\n%s", got)
+			}
+			schemas, ids := traceSchemas(t), make(map[string]bool)
+			for _, e := range whole {
+				if ids[e.EventID] {
+					t.Errorf("%s is there twice", e.EventID)
+				}
+				ids[e.EventID] = true
+				if e.Source == "platform" {
+					if wrong := schemas[e.Type].fits(e.Payload); len(wrong) > 0 {
+						t.Errorf("%s: %v: %s", e.Type, wrong, e.Payload)
+					}
+				}
+			}
+			same := func() {
+				t.Helper()
+				for _, limit := range []int{1, 7, 1000} {
+					for _, path := range []string{of, "/api/runs/R/events?records=1&"} {
+						if got, _ := w.traceAll(path, limit); briefly(got) != briefly(whole) {
+							t.Errorf("%s in pages of %d:\n%s\nwhole:\n%s", path, limit, briefly(got), briefly(whole))
+						}
+					}
+				}
+			}
+			same()
+			w.hearsOffline(turn)
+			for _, line := range []string{
+				`aqueduct_approval_seconds_count{kind="permission",status="APPROVED",tool=""} 1`, `aqueduct_approval_seconds_count{kind="permission",status="EXPIRED",tool="slow"} 1`,
+				`aqueduct_approval_seconds_count{kind="client_tool",status="SUCCEEDED",tool=""} 1`, `aqueduct_tool_seconds_count{kind="client_tool",status="SUCCEEDED",tool=""} 1`,
+				`aqueduct_client_offline_total{cause="invoked"} 1`, `aqueduct_turn_seconds_count{status="DONE"} 1`,
+			} {
+				if page := w.do("GET", "/metrics", "").body; !strings.Contains(page, line) {
+					t.Errorf("%s is missing", line)
+				}
+			}
+			session := w.sessionOf("T")
+			all, _ := w.traceAll("/v1/sessions/"+session+"/events?source=platform&", 1000)
+			if got := gistOf(t, all); got != wantTrace {
+				t.Errorf("of the session is on record\n%s", got)
+			}
+			w.newer(session, 100)
+			few := w.cost(of + "limit=20")
+			w.newer(session, 9_900)
+			many := w.cost(of + "limit=20")
+			for try := 0; many > 3*few && try < 4; try++ { // others may use the machine
+				many = min(many, w.cost(of+"limit=20"))
+			}
+			t.Logf("a page takes %v with 100 newer messages, %v with 10 000: %.2f times", few, many, float64(many)/float64(few))
+			if many > 3*few {
+				t.Errorf("a page takes %v with 100 newer messages and %v with 10 000", few, many)
+			}
+			same()
+		})
 	}
 }
