@@ -1,5 +1,7 @@
 //go:build !race
 
+// Run by scripts/test-unraced, which says why.
+
 package server_test
 
 import (
@@ -91,17 +93,13 @@ func TestJoinOfALargeThread(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, saysN(1))
 	h.chat("T", "R", "hi")
-	s, err := h.store.SessionByExternalID(t.Context(), scope(), "T")
-	if err != nil {
-		t.Fatal(err)
-	}
 	// As an earlier version kept it: 10 pictures inside their messages, and 5 MiB of text.
 	var bodies []string
 	for n := range 10 {
 		bodies = append(bodies, pictureMessage(fmt.Sprintf("p%02d", n), picture(n, 1<<20)), fmt.Sprintf(`{"id":"t%02d","role":"assistant","content":%q}`, n, strings.Repeat("word ", 100<<10)))
 	}
 	bodies = append(bodies, fmt.Sprintf(`{"id":"long","role":"assistant","content":%q}`, strings.Repeat("ä", 3<<20)))
-	h.insert(s.ID, bodies...)
+	h.insert(h.sessionOf("T"), bodies...)
 
 	messages, cut := h.snapshotOf("T")
 	ids, _ := cut["cut"].([]any)

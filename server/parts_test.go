@@ -141,17 +141,13 @@ func TestSnapshotKeepsCallsWithResults(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, saysN(1))
 	h.chat("T", "R", "hi")
-	s, err := h.store.SessionByExternalID(t.Context(), scope(), "T")
-	if err != nil {
-		t.Fatal(err)
-	}
 	filler := strings.Repeat("x", 900<<10)
 	bodies := []string{fmt.Sprintf(`{"id":"a","role":"assistant","content":%q,"toolCalls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}`, filler),
 		`{"id":"r","role":"tool","toolCallId":"c","content":"7"}`}
 	for n := range 4 {
 		bodies = append(bodies, fmt.Sprintf(`{"id":"f%d","role":"user","content":%q}`, n, filler))
 	}
-	h.insert(s.ID, bodies...)
+	h.insert(h.sessionOf("T"), bodies...)
 	messages, cut := h.snapshotOf("T")
 	if len(messages) != 4 || messages[0].ID != "f0" || cut["before"] == nil {
 		t.Errorf("%d messages, the first %s, %v", len(messages), messages[0].ID, cut)

@@ -87,7 +87,7 @@ func (d *dialect) callEnd(e *agui.ToolCallEnd, event []byte) {
 	if c == nil || c.told {
 		return // TDesign throws on the end of a call it does not know
 	}
-	c.told = c.whole || c.sent.closed
+	c.told = c.sent.closed || c.whole && len(c.args) > 0
 	if len(c.args) > 0 {
 		args := string(c.args)
 		if c.name == PermissionTool {

@@ -1,5 +1,7 @@
 //go:build !race
 
+// Run by scripts/test-unraced, which says why.
+
 package schema_test
 
 import (
