@@ -235,6 +235,8 @@ func TestCallsAreToldOnce(t *testing.T) {
 	// What was ended early for others' sake goes on.
 	same(t, shown(t, "", started, call, args(`{"a":`), end, call, args(`1}`), end, call, args(`{`), end),
 		started, call, args(`{"a":`), end, args(`1}`), end)
+	question := `{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"request_permission"}`
+	same(t, shown(t, "", started, question, end, question, args(`{}`), end), started, question, end, args(`{}`), end)
 	// Pieces that are JSON by themselves would replace each other.
 	same(t, shown(t, "", started, call, args(`20`), args(`26`), end), started, call, args(`2026`), end)
 }
