@@ -9,7 +9,8 @@ ifeq ($(strip $(HOME)),)
 export HOME := $(shell mktemp -d)
 endif
 
-STATICCHECK_VERSION := v0.8.2
+GOLANGCI_LINT_VERSION := v2.15.0
+GREMLINS_VERSION := v0.6.0
 GOVULNCHECK_VERSION := v1.1.4
 CYCLONEDX_VERSION := v1.9.0
 # What bin/aqueduct may weigh, stripped of its symbols: 40 MB.
@@ -29,7 +30,11 @@ AQUEDUCT_ABUSE ?= 60s
 # variable, in "make test", it has 200.
 AQUEDUCT_FUZZ_STREAMS ?= 20000
 
-.PHONY: help build sbom run test test-go test-faults test-judges test-agents test-sdk lint fuzz soak bench clean \
+# How much of what "make mutate" changes the tests must notice, in percent.
+MUTATE_LEAST := 85
+
+.PHONY: help build sbom run check test test-go test-faults test-timed test-judges test-agents test-sdk lint vulncheck house house-check \
+	mutate fuzz soak bench clean \
 	setup setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit
 
 help: ## list the targets
@@ -46,23 +51,43 @@ sbom: ## write bin/aqueduct.cdx.json, the modules that the program is made of (C
 run: build ## build and start it with the demo agent on http://127.0.0.1:8080
 	bin/aqueduct serve --demo
 
-test: setup lint test-go test-faults test-judges fuzz ## install what is missing and run every test
+check: lint ## for the inner loop: lint and the unit tests on SQLite, without the race detector; "make test" decides
+	go test -vet=off -short -timeout 5m ./server ./bridge ./acpgateway $$(go list ./... | grep -v '/test/')
+
+# Faults and judges mostly wait, for leases to end and for pages, so they run beside each other, and the fuzz targets behind
+# the first that ends. What they print comes a target at a time. Nothing runs beside the tests that measure time.
+test: export AQUEDUCT_TEST_ALL := 1
+test: setup lint vulncheck test-go ## install what is missing and run every test
+	@$(MAKE) --no-print-directory -j2 --output-sync=target IS_SET_UP=1 test-faults test-judges fuzz
+	@$(MAKE) --no-print-directory IS_SET_UP=1 test-timed
+
+# What a target needs installed, unless it has been just now.
+needs = $(if $(IS_SET_UP),,$(1))
 
 # The race detector watches everything but modernc.org/sqlite/lib: SQLite translated from C, which
 # is most of the work and has one owner per connection. That package holds no generic functions,
 # whose one linked copy would be blind for all; the others of modernc.org do and are watched. The
 # check of each pointer that the translation makes of a number costs a third and finds no race.
 # "make lint" has vetted them. The packages that take longest come first, so that none of them is left to run alone.
+# AQUEDUCT_TEST_LOSSY: the rooms' brokers lose half of their rings, so that what waits for one without asking again fails;
+# "make check", the faults and the judges run with every ring.
+test-go: export AQUEDUCT_TEST_LOSSY := 1
 test-go: setup-postgres ## the Go tests, with the race detector where it can watch
-	go test -vet=off -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-d=checkptr=0 -race=false' -count=1 -timeout 15m ./server ./bridge ./store/postgres ./acpgateway $$(go list ./... | grep -v '/test/')
+	go test -vet=off -race -ldflags=-w -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-d=checkptr=0 -race=false' -count=1 -timeout 15m ./server ./bridge ./store/postgres ./acpgateway $$(go list ./... | grep -v '/test/')
 	@scripts/test-unraced
 
+# Tests of test/faults that compare what is slowed down with the same in a quiet moment of the same run.
+TIMED := ^(TestFloodingSession|TestNextOfAnotherName|TestS27Abuse|TestSchemaOfAnAgentFreezesNobody|TestSlowReader)$$
+
 # Two tests at a time, of those that let others run beside them: they wait for leases to end and servers to come back.
-test-faults: setup-postgres ## the program killed, frozen, cut off and misled
-	go test -vet=off -p 1 -count=1 -timeout 15m -v ./test/docker ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+test-faults: $(call needs,setup-postgres) ## the program killed, frozen, cut off and misled
+	go test -vet=off -p 1 -count=1 -timeout 15m -skip '$(TIMED)' -v ./test/docker ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+
+test-timed: $(call needs,setup-postgres) ## the program flooded, abused and taken over: what that costs the others
+	go test -vet=off -count=1 -timeout 10m -run '$(TIMED)' -v ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 # Two packages at a time: most of what they do is to wait for a page or an agent. What they time is a ratio, or a page's own work.
-test-judges: setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
+test-judges: $(call needs,setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit) ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
 	go test -vet=off -p 2 -count=1 -timeout 20m -v ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat
@@ -71,14 +96,25 @@ test-agents: setup-judges setup-agents ## real ACP agents with a scripted model,
 test-sdk: ## sdk/python with the system's python3, and its example behind the program
 	go test -count=1 -timeout 5m -v ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
-lint: ## gofmt, go vet, staticcheck, govulncheck where its database can be reached
+lint: ## gofmt and golangci-lint: .golangci.yml names what is off, and why
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted" >&2; exit 1; fi
-	go vet ./...
+	@scripts/need-go-tool github.com/golangci/golangci-lint/v2/cmd/golangci-lint $(GOLANGCI_LINT_VERSION)
+	bin/tools/golangci-lint-$(GOLANGCI_LINT_VERSION) run ./...
 	go vet -tags failpoints ./bridge/...
-	@scripts/need-staticcheck $(STATICCHECK_VERSION)
-	bin/tools/staticcheck-$(STATICCHECK_VERSION) ./...
+
+vulncheck: ## govulncheck, where its database can be reached
 	@scripts/vulncheck $(GOVULNCHECK_VERSION)
+
+house: ## count the code's form: sizes, comments, types, imports
+	@go run ./scripts/house
+
+house-check: ## the same, and fail where a count passes its limit
+	@go run ./scripts/house -check
+
+mutate: ## change the rooms that decide, one operator at a time: the tests must notice MUTATE_LEAST (85) percent
+	@scripts/need-go-tool github.com/go-gremlins/gremlins/cmd/gremlins $(GREMLINS_VERSION)
+	@scripts/mutate bin/tools/gremlins-$(GREMLINS_VERSION) $(MUTATE_LEAST)
 
 fuzz: ## every fuzz target for FUZZTIME (2s)
 	@scripts/fuzz $(FUZZTIME)

@@ -7,24 +7,24 @@ import (
 	"github.com/google/uuid"
 
 	"aqueduct/acpgateway"
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/store"
 )
 
 // address posts a message for one agent and takes its prompt.
-func (p *double) address(agent, thread, text string) *conversation {
+func (p *fakeProxy) address(agent, thread, text string) *conversation {
 	p.h.t.Helper()
 	s := p.h.request(bridge.ChatRequest{ThreadID: thread, AgentID: agent, Messages: []agui.Message{
 		{ID: uuid.NewString(), Role: "user", Content: agui.Text(text)},
 	}})
 	d := p.next()
-	if open, ok := d.frame.(*acp.Open); ok {
-		p.say(&acp.Opened{RunID: open.RunID, OK: true})
+	if open, ok := d.frame.(*wire.Open); ok {
+		p.send(&wire.Opened{RunID: open.RunID, OK: true})
 		d = p.next()
 	}
-	sent, ok := d.frame.(*acp.PromptSend)
+	sent, ok := d.frame.(*wire.PromptSend)
 	if !ok {
 		p.h.t.Fatalf("wanted a prompt_send, got %s", d.raw)
 	}
@@ -32,9 +32,9 @@ func (p *double) address(agent, thread, text string) *conversation {
 }
 
 // Two agents behind proxies, addressed in one thread: each has a run_id, a session and permissions of its own; the log is
-// one, with who said what; either is taken up after a restart; and deleting the thread closes both.
+// one, with the author of each message; either is taken up after a restart; and deleting the thread closes both.
 func TestTwoAgentsOfOneThread(t *testing.T) {
-	inHouse(t, plan{agents: map[string]acpgateway.AgentConfig{"dev": {}, "ops": {}}}, func(h *house) {
+	inEnv(t, plan{agents: map[string]acpgateway.AgentConfig{"dev": {}, "ops": {}}}, func(h *acpEnv) {
 		dev := newProxy(h, "p1").link()
 		ops := newProxy(h, "p2")
 		ops.agent = "ops"
@@ -55,7 +55,7 @@ func TestTwoAgentsOfOneThread(t *testing.T) {
 			t.Errorf("%+v %v", approvals, err)
 		}
 		h.answer("t1", ids[0], "allow_once")
-		if said := want[*acp.SessionPermission](ops); said.RunID != b.run || said.Outcome != "selected" {
+		if said := want[*wire.SessionPermission](ops); said.RunID != b.run || said.Outcome != "selected" {
 			t.Errorf("%+v", said)
 		}
 		b.says("m2", "Deploy")
@@ -93,12 +93,12 @@ func TestTwoAgentsOfOneThread(t *testing.T) {
 		if got := strings.Join(said, ", "); got != ": Written., ops: Deploy, ops: ed., : Done." {
 			t.Errorf("%s", got)
 		}
-		h.must(h.sessions.Delete(h.t.Context(), h.who, "t1"))
+		h.must(h.sessions.Threads().Delete(h.t.Context(), h.who, "t1"))
 		h.settle()
-		for p, run := range map[*double]string{dev: a.run, ops: b.run} {
+		for p, run := range map[*fakeProxy]string{dev: a.run, ops: b.run} {
 			closed := false
 			for _, d := range p.left() {
-				f, ok := d.frame.(*acp.Close)
+				f, ok := d.frame.(*wire.Close)
 				closed = closed || ok && f.RunID == run
 			}
 			if !closed {

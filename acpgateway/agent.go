@@ -6,9 +6,10 @@ import (
 	"errors"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/bridge"
-	"aqueduct/bridge/fromacp"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
@@ -19,12 +20,12 @@ type Agent struct {
 	cfg AgentConfig
 }
 
-var errOffline = &bridge.Failure{Code: CodeOffline, Message: "The agent is offline: no proxy that runs it is connected."}
+var errOffline = fault.New(CodeOffline, "The agent is offline: no proxy that runs it is connected.")
 
 // Available implements bridge.Availability.
 func (a *Agent) Available() bool {
-	for _, p := range a.g.allProxies() {
-		if p.serves(a.id) && p.online() {
+	for _, p := range a.g.fleet.allProxies() {
+		if p.agentID() == a.id && p.online() {
 			return true
 		}
 	}
@@ -35,78 +36,92 @@ func (a *Agent) Available() bool {
 func (a *Agent) ReadsPromptOnly() {}
 
 // Start implements bridge.Agent.
+//
+// Nothing is sent to the agent before its slot is reserved and its token is kept. A prompt of an earlier Turn that was
+// neither resumed nor ended is cancelled first, or its output would be taken for this Turn's.
 func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error) {
-	t, err := a.place(ctx, call)
+	c, err := a.place(ctx, call)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.readyToken(ctx); err != nil {
-		t.release()
+	if err := saveToken(ctx, c); err != nil {
+		c.setReserved(false)
 		return nil, err
 	}
-	t.cancelOthers(call.TurnID)
+	for _, other := range c.prompts.in(detached, time.Time{}) { // of Turns that nothing resumed
+		if other != call.TurnID {
+			c.cancel(other)
+		}
+	}
 	if call.Branched {
-		t.leaveSession()
+		c.agent.leaveSession()
+		c.note(func(row *store.SandboxInstance) { row.ACPSessionID = "" })
 	}
-	r := newTurn(t, call)
-	r.follow = call.TurnID
-	r.from = t.attach(r)
-	if !t.stopping() {
-		r.first = r.begin(nil)
+	t := newTurn(c, call)
+	t.course.follow(call.TurnID)
+	t.from = c.attach(t)
+	if !c.stopping() {
+		t.first = t.begin(nil)
 	}
-	return r, nil
+	return t, nil
 }
 
 // Resume implements bridge.Agent: a prompt the agent may still be at is taken up again.
-func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []bridge.Answer) (bridge.Turn, error) {
-	t, err := a.g.tunnel(ctx, instanceOf(call))
+//
+// It is called by the replica that took the Session over, with the cursor of the log's newest event. The prompt may
+// still run, have ended meanwhile, or be gone with its proxy: the Turn adopts it and lets the frames and timeouts show
+// which.
+func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []approval.Delivery) (bridge.Turn, error) {
+	c, err := a.g.fleet.channel(ctx, instanceOf(call))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, bridge.ErrCannotResume
 	}
 	if err != nil {
 		return nil, err
 	}
-	r := newTurn(t, call)
-	r.phase, r.skip, r.silent = adopting, t.parseMark(call.Mark), r.began
-	r.last = mark{epoch: r.skip.epoch, seq: r.skip.seq}
+	t := newTurn(c, call)
+	t.phase, t.skip, t.activity.silent = adopting, parseMarkOf(c, call.Cursor), t.began
+	t.last = mark{epoch: t.skip.epoch, seq: t.skip.seq}
 	if !call.Unprompted {
-		r.follow = call.TurnID
-		r.inherited = t.want(call.TurnID)
+		t.course.follow(call.TurnID)
+		t.inherited = c.prompts.resume(call.TurnID)
 	}
-	t.attach(r)
-	t.translateFrom(call, false)
-	r.startClock()
+	c.attach(t)
+	readyTranslator(c, call, false)
+	t.clock.start()
 	for _, answer := range answers {
-		if err := r.Answer(ctx, answer); err != nil {
-			r.Release()
+		if err := t.Answer(ctx, answer); err != nil {
+			t.Release()
 			return nil, err
 		}
 	}
-	return r, nil
+	return t, nil
 }
 
 // Forget implements bridge.Forgetter: a Session that is deleted needs no agent.
 func (a *Agent) Forget(ctx context.Context, instanceID string) error {
-	t, err := a.g.tunnel(ctx, instanceID)
+	c, err := a.g.fleet.channel(ctx, instanceID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err == nil {
-		t.close()
-		t.removeWorkspace()
-		a.g.drop(t)
-		t.p.forget(instanceID)
+		c.close()
+		// The result is not awaited: a proxy whose runs share one folder refuses, and the next prune clears one that is away.
+		c.p.send(c.id, &wire.SandboxControl{Action: wire.ActionRemoveWorkspace, RunID: c.id, InstanceName: c.agent.name(), RequestID: cancelPrefix + newID()})
+		a.g.fleet.drop(c)
+		c.p.forget(instanceID)
 	}
 	return err
 }
 
-// place finds the tunnel of a Session, or makes one to the least busy proxy. From then on
-// the Session stays with that proxy: its workspace is there. The tunnel has its seat.
-func (a *Agent) place(ctx context.Context, call bridge.Call) (*tunnel, error) {
+// place finds the channel of a Session, or makes one to the least busy proxy. From then on
+// the Session stays with that proxy: its workspace is there. The channel has its slot reserved.
+// The row is saved before the channel is used: a crash in between must not leave an agent that no row accounts for.
+func (a *Agent) place(ctx context.Context, call bridge.Call) (*channel, error) {
 	id := instanceOf(call)
-	t, err := a.g.tunnel(ctx, id)
+	c, err := a.g.fleet.channel(ctx, id)
 	if err == nil {
-		return t, a.g.seat(t)
+		return c, a.g.fleet.reserve(c)
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return nil, err
@@ -118,94 +133,15 @@ func (a *Agent) place(ctx context.Context, call bridge.Call) (*tunnel, error) {
 	if id != call.SessionID {
 		row.OfSession, row.AgentID = call.SessionID, a.id
 	}
-	if t, err = a.g.seatNew(a.id, row); err != nil {
+	if c, err = a.g.fleet.reserveNew(a.id, row); err != nil {
 		return nil, err
 	}
-	if err := a.g.keeper.saveInstance(ctx, t); err != nil {
-		a.g.drop(t)
+	if err := a.g.keeper.saveInstance(ctx, c); err != nil {
+		a.g.fleet.drop(c)
 		return nil, err
 	}
-	return t, nil
+	return c, nil
 }
 
 // instanceOf is the run_id of a call on /ws/agent.
 func instanceOf(call bridge.Call) string { return cmp.Or(call.InstanceID, call.SessionID) }
-
-func (t *tunnel) isOpen() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.opened
-}
-
-func (t *tunnel) busy() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.seated || t.turn != nil || len(t.prompts) > 0
-}
-
-func (t *tunnel) lastUsed() time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.used
-}
-
-func (t *tunnel) config() AgentConfig {
-	t.p.mu.Lock()
-	id := t.p.row.AgentID
-	t.p.mu.Unlock()
-	return t.g.cfg.Agents[id]
-}
-
-// translateFrom readies the translator for a Turn. Of a new one no id may be one the log has.
-// An agent that starts with an old session may tell again what the log has.
-func (t *tunnel) translateFrom(call bridge.Call, fresh bool) {
-	state := member(call.State, "acp")
-	if t.tr != nil && !fresh {
-		t.tr.Rebase(state)
-		return
-	}
-	cfg := fromacp.Config{Namespace: t.id, Epoch: call.TurnID + "." + newID(), State: state, Known: knownOf(call.Messages, call.Prompt), MarksReplay: t.p.marksReplay()}
-	t.mu.Lock()
-	cfg.SessionID = t.row.ACPSessionID
-	t.mu.Unlock()
-	if !fresh { // a Turn from before a restart goes on with what is open where the log ends
-		cfg.Resume = t.parseMark(call.Mark).resumes(call.TurnID)
-	}
-	t.tr = fromacp.New(cfg)
-	if !fresh && len(cfg.Resume) == 0 || cfg.SessionID == "" {
-		t.tr.Live()
-	}
-}
-
-// marksReplay says whether the proxy marks every replay, so that what it does not mark is new.
-func (p *proxy) marksReplay() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.offers.MarksReplay
-}
-
-// begin opens the agent if need be, and sends the prompt.
-func (r *turn) begin(out []fromacp.Out) []fromacp.Out {
-	fresh := !r.t.isOpen()
-	r.t.translateFrom(r.call, fresh || r.call.Branched)
-	if !fresh {
-		return r.prompt(out)
-	}
-	r.phase, r.opensAt = opening, time.Now()
-	r.open()
-	return out
-}
-
-// open asks for the agent. Asking twice does no harm.
-func (r *turn) open() {
-	cfg := r.t.config()
-	r.t.p.send(r.t.id, &acp.Open{
-		RunID: r.t.id, Cwd: cfg.Cwd, InstanceName: r.t.instance(), KeepaliveTTLSeconds: cfg.keepalive(), Init: r.init(cfg),
-	})
-}
-
-func (t *tunnel) instance() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.row.InstanceName
-}

@@ -10,7 +10,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"aqueduct/acpgateway"
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
@@ -27,7 +27,7 @@ func closedWith(conn *websocket.Conn) int {
 // A token that is none, another's, of another key, over, or in the URL: the upgrade succeeds,
 // then the link is closed with 1008.
 func TestTokenRefused(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		other, err := auth.NewKeys(auth.NewKey())
 		h.must(err)
 		foreign, err := other.Issue(auth.Claims{Type: auth.TypeACPProxy, ProxyClaims: auth.ProxyClaims{ProxyID: "p1"}}, time.Hour)
@@ -58,7 +58,7 @@ func TestTokenRefused(t *testing.T) {
 
 // A page that opens the socket is refused before the upgrade.
 func TestPagesAreRefused(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		d := websocket.Dialer{NetDialContext: h.net.dial}
 		header := http.Header{"Authorization": {"Bearer " + h.token("p1", "dev")}, "Origin": {"http://aqueduct"}}
 		_, resp, err := d.DialContext(h.t.Context(), "ws://aqueduct/ws/agent", header)
@@ -71,7 +71,7 @@ func TestPagesAreRefused(t *testing.T) {
 
 // register_agent must name the proxy that the token is for.
 func TestAgentIDIsTheTokens(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		victim := oldProxy(h, "p1").link()
 		conn := h.dial(h.token("p2", "dev"))
 		h.must(conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"register_agent","agent":{"id":"p1","name":"x"}}`)))
@@ -88,9 +88,9 @@ func TestAgentIDIsTheTokens(t *testing.T) {
 	})
 }
 
-// A token for an Agent that somebody else answers for is refused.
+// A token for an Agent that another backend answers for is refused.
 func TestAgentOfAnotherSort(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		h.sessions.Agents().Add("http", nil)
 		h.sessions.Agents().Add("taken", &acpgateway.Agent{})
 		p := oldProxy(h, "p1")
@@ -104,13 +104,13 @@ func TestAgentOfAnotherSort(t *testing.T) {
 
 // Who does not register is not taken for anybody, and is cut off soon.
 func TestFramesBeforeRegisterAgent(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := oldProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		conn := h.dial(h.token("p1", "dev"))
 		before := h.refusals()
-		for _, f := range []acp.Frame{update(c.run, c.prompt, chunk("m", "stolen")), c.result(), &acp.Heartbeat{AgentID: "p1"}} {
-			body, err := acp.Encode(f)
+		for _, f := range []wire.Frame{update(c.run, c.prompt, chunk("m", "stolen")), c.result(), &wire.Heartbeat{AgentID: "p1"}} {
+			body, err := wire.Encode(f)
 			h.must(err)
 			h.must(conn.WriteMessage(websocket.TextMessage, body))
 		}
@@ -128,17 +128,17 @@ func TestFramesBeforeRegisterAgent(t *testing.T) {
 	})
 }
 
-// A newer connection of a proxy wins over one of the same start or installation, and over one where nobody answers: the
+// A newer connection of a proxy wins over one of the same start or installation, and over one that does not answer: the
 // older is closed with 4001, and its end does not unregister the newer.
 func TestNewerConnectionWins(t *testing.T) {
-	for name, again := range map[string]func(p *double){
-		"same start":        func(*double) {},
-		"same installation": func(p *double) { p.reborn("e2") },
-		"half open":         func(p *double) { p.reborn("e2"); p.installation = "other" },
-		"half open, old":    func(p *double) { p.counts, p.installation = false, "" },
+	for name, again := range map[string]func(p *fakeProxy){
+		"same start":        func(*fakeProxy) {},
+		"same installation": func(p *fakeProxy) { p.reborn("e2") },
+		"half open":         func(p *fakeProxy) { p.reborn("e2"); p.installation = "other" },
+		"half open, old":    func(p *fakeProxy) { p.counts, p.installation = false, "" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, plan{}, func(h *house) {
+			inEnv(t, plan{}, func(h *acpEnv) {
 				p := newProxy(h, "p1")
 				p.installation = "here"
 				p.link()
@@ -169,8 +169,8 @@ func TestNewerConnectionWins(t *testing.T) {
 
 // A second proxy under the id of one that is there is refused in words, as often as it comes; the first does not notice.
 func TestSecondProxyOfOneIDIsRefused(t *testing.T) {
-	for _, kind := range []func(*house, string) *double{oldProxy, newProxy} {
-		inHouseNamed(t, kind, func(h *house, p *double) {
+	for _, kind := range []func(*acpEnv, string) *fakeProxy{oldProxy, newProxy} {
+		inEnvNamed(t, kind, func(h *acpEnv, p *fakeProxy) {
 			p.link()
 			c := p.begin("t1", "hi")
 			c.says("m", "one ")
@@ -181,7 +181,7 @@ func TestSecondProxyOfOneIDIsRefused(t *testing.T) {
 					second.installation = "elsewhere"
 				}
 				conn := h.dial(h.token("p1", "dev"))
-				body, err := acp.Encode(&acp.RegisterAgent{Agent: second.info()})
+				body, err := wire.Encode(&wire.RegisterAgent{Agent: second.info()})
 				h.must(err)
 				h.must(conn.WriteMessage(websocket.TextMessage, body))
 				_, _, err = conn.ReadMessage()
@@ -200,21 +200,21 @@ func TestSecondProxyOfOneIDIsRefused(t *testing.T) {
 	}
 }
 
-// inHouseNamed runs a test with an old proxy or a new one.
-func inHouseNamed(t *testing.T, kind func(*house, string) *double, test func(h *house, p *double)) {
+// inEnvNamed runs a test with an old proxy or a new one.
+func inEnvNamed(t *testing.T, kind func(*acpEnv, string) *fakeProxy, test func(h *acpEnv, p *fakeProxy)) {
 	name := "old"
 	if kind(nil, "").counts {
 		name = "new"
 	}
 	t.Run(name, func(t *testing.T) {
-		inHouse(t, plan{}, func(h *house) { test(h, kind(h, "p1")) })
+		inEnv(t, plan{}, func(h *acpEnv) { test(h, kind(h, "p1")) })
 	})
 }
 
-// A proxy that says nothing for three heartbeats is gone; one that only sends heartbeats, or
+// A proxy that sends nothing for three heartbeats is gone; one that only sends heartbeats, or
 // answers pings, stays.
 func TestMissedHeartbeats(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		quiet := oldProxy(h, "quiet").link()
 		quiet.conn.SetPingHandler(func(string) error { return nil }) // a proxy's library that knows no pings
 		beating := oldProxy(h, "beating").link()
@@ -222,7 +222,7 @@ func TestMissedHeartbeats(t *testing.T) {
 		ponging := oldProxy(h, "ponging").link()
 		for range 10 {
 			h.pass(30 * time.Second)
-			beating.write(&acp.Heartbeat{AgentID: "beating"})
+			beating.write(&wire.Heartbeat{AgentID: "beating"})
 		}
 		h.settle()
 		if h.online() != 2 {
@@ -250,7 +250,7 @@ func TestMissedHeartbeats(t *testing.T) {
 
 // What is known of a proxy is kept when it registers, and survives a restart.
 func TestRegisteredProxyIsKept(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := oldProxy(h, "p1")
 		p.most = 3
 		p.link()
@@ -271,11 +271,11 @@ func TestRegisteredProxyIsKept(t *testing.T) {
 		if r := row(); r.MaxConcurrent != 3 || len(r.Sandboxes) == 0 {
 			t.Errorf("%+v", r)
 		}
-		if linked, _ := h.gateway.Linked("p1"); linked {
+		if linked, _ := h.gateway.Controller().Linked("p1"); linked {
 			t.Error("linked after a restart")
 		}
 		p.link()
-		if linked, busy := h.gateway.Linked("p1"); !linked || busy != 0 {
+		if linked, busy := h.gateway.Controller().Linked("p1"); !linked || busy != 0 {
 			t.Errorf("linked %v, busy %d", linked, busy)
 		}
 	})
@@ -284,7 +284,7 @@ func TestRegisteredProxyIsKept(t *testing.T) {
 // TestS14RevokedProxyLink: the link of a token that is revoked ends as if it had been refused, and another one is refused; the
 // link of another proxy stays.
 func TestS14RevokedProxyLink(t *testing.T) {
-	inHouse(t, plan{revoke: true}, func(h *house) {
+	inEnv(t, plan{revoke: true}, func(h *acpEnv) {
 		revoked, other := oldProxy(h, "p1").link(), oldProxy(h, "p2").link()
 		rows, err := h.store.Credentials(h.t.Context(), store.Installation(), store.CredentialFilter{Kind: store.CredentialProxy})
 		h.must(err)

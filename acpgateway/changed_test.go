@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"aqueduct/acpgateway/acp"
-	"aqueduct/bridge/inbox"
+	"aqueduct/acpgateway/wire"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 )
 
@@ -15,15 +15,15 @@ func (c *conversation) runs(request, command string) {
 }
 
 // question is a Question as it stands.
-func (h *house) question(id string) inbox.Question {
+func (h *acpEnv) question(id string) approval.Question {
 	h.t.Helper()
-	q, err := inbox.Load(h.t.Context(), h.store, store.System(), id)
+	q, err := approval.Load(h.t.Context(), h.store, store.System(), id)
 	h.must(err)
 	return q
 }
 
 // changes counts the audit's entries of arguments that changed, and checks that each names both hashes.
-func (h *house) changes() (n int) {
+func (h *acpEnv) changes() (n int) {
 	h.t.Helper()
 	all, err := h.store.Audit(h.t.Context(), store.System(), 0, 1000)
 	h.must(err)
@@ -42,10 +42,10 @@ func (h *house) changes() (n int) {
 // the first one for it, whether that is open, was answered, or its answer is on its way. The same request again is
 // answered as before.
 func TestS18ChangedArgumentsAreAskedAnew(t *testing.T) {
-	replaced := func(h *house, id string, n int) {
+	replaced := func(h *acpEnv, id string, n int) {
 		h.t.Helper()
 		q := h.question(id)
-		if q.Approval.Status != store.ApprovalExpired || q.Approval.DecidedVia != inbox.ViaChanged {
+		if q.Approval.Status != store.ApprovalExpired || q.Approval.DecidedVia != approval.ViaChanged {
 			h.t.Errorf("the old question is %s via %s", q.Approval.Status, q.Approval.DecidedVia)
 		}
 		if got := h.changes(); got != n {
@@ -53,7 +53,7 @@ func TestS18ChangedArgumentsAreAskedAnew(t *testing.T) {
 		}
 	}
 	t.Run("answered", func(t *testing.T) {
-		inHouse(t, plan{}, func(h *house) {
+		inEnv(t, plan{}, func(h *acpEnv) {
 			p := newProxy(h, "p1").link()
 			c := p.begin("t1", "hi")
 			c.runs("7", "ls")
@@ -62,7 +62,7 @@ func TestS18ChangedArgumentsAreAskedAnew(t *testing.T) {
 			s := h.answer("t1", first, "allow_once")
 			c.allowed("7")
 			c.runs("7", "ls")
-			c.allowed("7") // it had not heard
+			c.allowed("7") // it had no answer yet
 			c.runs("7", "rm -rf /")
 			s.rest()
 			p.silent()
@@ -74,13 +74,13 @@ func TestS18ChangedArgumentsAreAskedAnew(t *testing.T) {
 				t.Errorf("%d changes in the audit", n)
 			}
 			h.answer("t1", open[0], "reject_once")
-			if said := want[*acp.SessionPermission](p); said.RequestID != "7" || *said.OptionID != "p-no" {
+			if said := want[*wire.SessionPermission](p); said.RequestID != "7" || *said.OptionID != "p-no" {
 				t.Errorf("%+v", said)
 			}
 		})
 	})
 	t.Run("open", func(t *testing.T) {
-		inHouse(t, plan{}, func(h *house) {
+		inEnv(t, plan{}, func(h *acpEnv) {
 			p := newProxy(h, "p1").link()
 			c := p.begin("t1", "hi")
 			c.runs("7", "ls")
@@ -102,7 +102,7 @@ func TestS18ChangedArgumentsAreAskedAnew(t *testing.T) {
 		})
 	})
 	t.Run("on its way", func(t *testing.T) {
-		inHouse(t, plan{}, func(h *house) {
+		inEnv(t, plan{}, func(h *acpEnv) {
 			p := newProxy(h, "p1").link()
 			c := p.begin("t1", "hi")
 			c.runs("7", "ls")
@@ -114,7 +114,7 @@ func TestS18ChangedArgumentsAreAskedAnew(t *testing.T) {
 			s.rest()
 			h.settle()
 			for _, d := range p.left() {
-				if said, ok := d.frame.(*acp.SessionPermission); ok && said.OptionID != nil && *said.OptionID == "p-once" {
+				if said, ok := d.frame.(*wire.SessionPermission); ok && said.OptionID != nil && *said.OptionID == "p-once" {
 					t.Errorf("the agent heard %+v", said)
 				}
 			}

@@ -7,29 +7,28 @@ import (
 	"net/http"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/bridge"
-	"aqueduct/bridge/hints"
-	"aqueduct/bridge/proxies"
+	"aqueduct/bridge/livefeed"
 	"aqueduct/bridge/redact"
 	"aqueduct/store"
 )
 
 // Config is what a Gateway needs.
 type Config struct {
-	// Authenticate tells which proxy a request's token is for.
+	// Authenticate identifies the proxy of a request's token.
 	Authenticate func(*http.Request) (Identity, error)
 	// Watch ends the context when the proxy's token is revoked; release must be called. nil watches nothing.
 	Watch     func(ctx context.Context, who Identity) (watched context.Context, release func())
-	Registry  *proxies.Registry
+	Registry  *Registry
 	Directory *bridge.Directory
-	// Spoke tells the bridge that an agent, by its instance (bridge.Call), says something that no Turn reads.
-	Spoke func(ctx context.Context, instanceID string) error
+	// NotifyActivity notifies the bridge that an agent, by its instance (bridge.Call), sends output that no Turn reads.
+	NotifyActivity func(ctx context.Context, instanceID string) error
 	// Note keeps Records; kept is called after the commit.
 	Note func(ctx context.Context, records []store.Record, kept func()) error
-	// Stalled says that the store takes nothing at present.
+	// Stalled reports that the store accepts no writes at present.
 	Stalled func() bool
-	Hints   *hints.Hub
+	Hints   *livefeed.Hub
 	Agents  map[string]AgentConfig
 	Order   []string // of those of them that are listed before any that a proxy brings
 	// Hash binds arguments to what is decided about them. Its Filter takes secrets out of what is put on record in pieces.
@@ -51,18 +50,18 @@ type Identity struct {
 	CredentialID, KeyID string
 }
 
-// AgentConfig is what a proxy is told about one Agent.
+// AgentConfig is what a proxy is sent about one Agent.
 type AgentConfig struct {
 	Cwd           string
 	Env           map[string]string // given to the agent, never kept
 	InitScript    string
 	InitTimeout   time.Duration
-	AgentInputs   *acp.AgentInputs
+	AgentInputs   *wire.AgentInputs
 	Keepalive     time.Duration
 	SystemContext string
 	// PromptCapabilities are what its prompts may hold beside text and links, where its proxy does
 	// not say.
-	PromptCapabilities acp.PromptCapabilities
+	PromptCapabilities wire.PromptCapabilities
 	NoToken            bool // it gets neither our address nor a token to call us with
 }
 
@@ -73,7 +72,7 @@ type Limits struct {
 	Control time.Duration
 	Grace   time.Duration // a cut link may come back within it, and the Turn goes on
 	// Silence is how long an agent that has a prompt may say nothing at all while no tool runs and
-	// nobody is asked. Negative: as long as the prompt may take.
+	// no person is asked. Negative: as long as the prompt may take.
 	Silence time.Duration
 	// Idle is how long a Session's agent may rest before it is closed.
 	Idle time.Duration
@@ -94,10 +93,10 @@ const (
 	// cancelWait is how long a cancelled prompt may take to end before its agent is closed;
 	// the next prompt would wait behind it.
 	cancelWait = 10 * time.Second
-	// orphanWait is how long a prompt nobody reads any more is left alone: its Turn is
+	// orphanWait is how long a prompt that no Turn reads is left alone: its Turn is
 	// either taken up again at once, or has failed.
 	orphanWait = 10 * time.Second
-	// exitWait is how long prompt_result may come after acp_exit, which tells less.
+	// exitWait is how long prompt_result may come after acp_exit, which contains less.
 	exitWait = 5 * time.Second
 	// adoptWait is how long a proxy that is back may take to show that it still has a
 	// prompt, when it cannot list them.
@@ -108,12 +107,13 @@ const (
 	queueFrames = 1 << 17
 	// silentFrames is how much may wait without a Turn to read it.
 	silentFrames = 1024
-	contextBytes = 32 << 10 // of a conversation that a new agent session is told
+	contextBytes = 32 << 10 // of a conversation that a new agent session is sent
 	// closedWait is how long an agent that was closed may take to be gone: opened in between
 	// it could be the dying one that answers.
 	closedWait = 5 * time.Second
 )
 
+// A negative value is kept: it switches the limit off where that has a meaning (Silence).
 func (l Limits) withDefaults() Limits {
 	for _, d := range []struct {
 		v   *time.Duration
@@ -133,7 +133,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Meter hears what happens, for metrics. Members may be nil; they must be quick.
+// Meter receives counts for the metrics. Members may be nil; they must be quick.
+// The gateway does not import the metrics' library; serve connects the two.
 type Meter struct {
 	Linked  func(proxies int)
 	Frame   func(kind string)   // a frame that was taken, by type
@@ -147,12 +148,12 @@ const (
 	refusedUnknown      = "unknown_type"
 	refusedUnregistered = "unregistered"
 	refusedOccupied     = "occupied_id" // of a second proxy under the id of one that is there
-	refusedForeign      = "foreign_run" // another proxy's run, or nobody's
+	refusedForeign      = "foreign_run" // another proxy's run, or an unknown one
 	refusedUnexpected   = "unexpected"  // an answer to nothing
 	refusedTooMuch      = "too_much"
 )
 
-// Codes of failures that are told apart here; server's table documents them.
+// Codes of failures of this package; the server's table documents them.
 const (
 	CodeOffline     = "agent_offline"
 	CodeBusy        = "agent_busy"
@@ -165,7 +166,9 @@ const (
 )
 
 // emptyInputs is the least that old proxies open with.
-func emptyInputs() *acp.AgentInputs { return &acp.AgentInputs{Version: 1, Items: []acp.AgentInput{}} }
+func emptyInputs() *wire.AgentInputs {
+	return &wire.AgentInputs{Version: 1, Items: []wire.AgentInput{}}
+}
 
 func mustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)

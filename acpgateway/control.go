@@ -4,107 +4,106 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/bridge"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
+// controls steers proxies and the agents behind them for people and the platform (bridge.Controller).
+// It holds no state of its own. The engine asks it on the replica that has the link; routing there is not its concern.
+type controls struct {
+	cfg    *Config
+	fleet  *fleet
+	keeper *keeper
+}
+
 // Control implements bridge.Controller.
-func (g *Gateway) Control(ctx context.Context, sessionID string, c bridge.Control) error {
-	t, err := g.tunnel(ctx, sessionID)
+//
+// A close cancels first, so that the chat shows a cancelled Run and not a failed one.
+func (ct *controls) Control(ctx context.Context, sessionID string, control bridge.Control) error {
+	c, err := ct.fleet.channel(ctx, sessionID)
 	if errors.Is(err, store.ErrNotFound) {
-		return &bridge.ControlError{Code: bridge.ControlNoAgent, Message: "This thread has no agent running."}
+		return fault.New(bridge.ControlNoAgent, "This thread has no agent running.")
 	}
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.cfg.Limits.Control)
+	ctx, cancel := context.WithTimeout(ctx, ct.cfg.Limits.Control)
 	defer cancel()
-	switch c.Action {
+	switch control.Action {
 	case bridge.ControlClose:
-		if !t.p.online() {
+		if !c.p.online() {
 			return offline()
 		}
-		t.stop(ctx)
-		t.close()
+		cancelTurn(ctx, c)
+		c.close()
 		return nil
 	case bridge.ControlCancel:
-		if t.p.online() && t.stop(ctx) {
+		if c.p.online() && cancelTurn(ctx, c) {
 			return nil
 		}
 	case bridge.ControlSetModel:
-		return t.setModel(ctx, c)
+		return setModel(ctx, c, control)
+	default:
 	}
-	return t.control(ctx, c)
+	return controlAgent(ctx, c, control)
 }
 
-// stop cancels what a Turn has under way, as the user's own cancel does; false when none has.
-func (t *tunnel) stop(ctx context.Context) bool {
-	t.mu.Lock()
-	r := t.turn
-	t.mu.Unlock()
-	return r != nil && r.Cancel(ctx) == nil
+// cancelTurn cancels the Turn under way, as the user's own cancel does; false when there is none.
+func cancelTurn(ctx context.Context, c *channel) bool {
+	t := c.queue.turn()
+	return t != nil && t.Cancel(ctx) == nil
 }
 
 func offline() error {
-	return &bridge.ControlError{Code: bridge.ControlOffline, Message: "The agent's proxy is not connected."}
+	return fault.New(bridge.ControlOffline, "The agent's proxy is not connected.")
 }
 
 // control does one thing, by its own message.
-func (t *tunnel) control(ctx context.Context, c bridge.Control) error {
-	t.mu.Lock()
-	session, id := t.session, newID()
-	t.mu.Unlock()
-	f, err := controlFrame(t.id, id, session, c)
+// Everything is checked that can be before the frame is sent: some agents answer an unknown mode with success and
+// ignore it.
+func controlAgent(ctx context.Context, c *channel, control bridge.Control) error {
+	session, id := c.agent.sessionID(), newID()
+	f, err := controlFrame(c.id, id, session, control)
 	if err != nil {
 		return err
 	}
-	if c.Action == bridge.ControlSetMode {
-		if err := t.offers(text(c.Value)); err != nil {
+	if control.Action == bridge.ControlSetMode {
+		if err := c.agent.checkMode(text(control.Value)); err != nil {
 			return err
 		}
 	}
 	if session == "" {
-		return &bridge.ControlError{Code: bridge.ControlNoAgent, Message: "The agent has no session yet: send it a message first."}
+		return fault.New(bridge.ControlNoAgent, "The agent has no session yet: send it a message first.")
 	}
-	answer, err := t.p.ask(ctx, t.id, id, f)
+	answer, err := c.p.ask(ctx, c.id, id, f)
 	if err != nil {
 		return controlError(err)
 	}
-	result, ok := answer.(*acp.SessionControlResult)
+	result, ok := answer.(*wire.SessionControlResult)
 	switch {
 	case !ok:
-		return &bridge.ControlError{Code: bridge.ControlFailed, Message: "The proxy answered with something else."}
+		return fault.New(bridge.ControlFailed, "The proxy answered with something else.")
 	case result.OK:
-		t.isSet(ctx, session, c)
+		noteSetting(ctx, c, session, control)
 		return nil
 	}
 	return refusal(result.Error)
 }
 
-// offers refuses a mode that the agent did not offer, where it is known what it offers: some agents
-// take any name and go on as they were.
-func (t *tunnel) offers(mode string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.modes == nil || slices.Contains(t.modes, mode) {
-		return nil
-	}
-	return notOffered("The agent does not offer this mode. It offers: " + strings.Join(t.modes, ", ") + ".")
-}
-
 func notOffered(message string) error {
-	return &bridge.ControlError{Code: bridge.ControlNotOffered, Message: message}
+	return fault.New(bridge.ControlNotOffered, message)
 }
 
-// isSet tells the Session what an agent need not say of itself: whoever sets its mode or its
-// model knows.
-func (t *tunnel) isSet(ctx context.Context, session string, c bridge.Control) {
-	name := ""
-	switch c.Action {
+// noteSetting applies a mode or a model that was set from here as if the agent had reported it: it need not.
+// The frame is made here and pushed as if it had come from the agent, so the chat's state, the record and the pages
+// learn of it in the one usual way. An agent that reports it as well changes nothing by that.
+func noteSetting(ctx context.Context, c *channel, session string, control bridge.Control) {
+	var name string
+	switch control.Action {
 	case bridge.ControlSetMode:
 		name = "currentModeId"
 	case bridge.ControlSetModel:
@@ -112,28 +111,27 @@ func (t *tunnel) isSet(ctx context.Context, session string, c bridge.Control) {
 	default:
 		return
 	}
-	if c.Action == bridge.ControlSetMode {
-		t.mu.Lock()
-		t.told.ModeID = text(c.Value) // so that it is no news, for which a Run would begin
-		t.mu.Unlock()
+	if control.Action == bridge.ControlSetMode {
+		c.agent.setMode(text(control.Value))
 	}
-	t.push(ctx, frame{run: t.id, Frame: &acp.ACPUpdate{RunID: t.id, SessionID: &session, Update: mustJSON(map[string]string{
-		"sessionUpdate": acp.CurrentMode, name: text(c.Value),
-	})}})
+	c.push(ctx, newFrame(&wire.ACPUpdate{RunID: c.id, SessionID: &session, Update: mustJSON(map[string]string{
+		"sessionUpdate": wire.CurrentMode, name: text(control.Value),
+	})}, c.id))
 }
 
-func controlFrame(run, id, session string, c bridge.Control) (acp.Frame, error) {
-	switch c.Action {
+func controlFrame(run, id, session string, control bridge.Control) (wire.Frame, error) {
+	switch control.Action {
 	case bridge.ControlCancel:
-		return &acp.SessionCancel{RunID: run, ControlID: id, SessionID: session}, nil
+		return &wire.SessionCancel{RunID: run, ControlID: id, SessionID: session}, nil
 	case bridge.ControlSetMode:
-		return &acp.SessionSetMode{RunID: run, ControlID: id, SessionID: session, ModeID: text(c.Value)}, nil
+		return &wire.SessionSetMode{RunID: run, ControlID: id, SessionID: session, ModeID: text(control.Value)}, nil
 	case bridge.ControlSetModel:
-		return &acp.SessionSetModel{RunID: run, ControlID: id, SessionID: session, ModelID: text(c.Value)}, nil
+		return &wire.SessionSetModel{RunID: run, ControlID: id, SessionID: session, ModelID: text(control.Value)}, nil
 	case bridge.ControlSetOption:
-		return &acp.SessionSetConfigOption{RunID: run, ControlID: id, SessionID: session, ConfigID: c.Option, Value: c.Value}, nil
+		return &wire.SessionSetConfigOption{RunID: run, ControlID: id, SessionID: session, ConfigID: control.Option, Value: control.Value}, nil
+	default:
 	}
-	return nil, &bridge.ControlError{Code: bridge.ControlUnsupported, Message: "There is no such action."}
+	return nil, fault.New(bridge.ControlUnsupported, "There is no such action.")
 }
 
 func text(raw json.RawMessage) string {
@@ -144,33 +142,33 @@ func text(raw json.RawMessage) string {
 
 // setModel falls back to the config option that chooses the model: the method is gone from
 // the protocol, and some agents only have the one, some only the other.
-func (t *tunnel) setModel(ctx context.Context, c bridge.Control) error {
-	err := t.control(ctx, c)
-	var failed *bridge.ControlError
+func setModel(ctx context.Context, c *channel, control bridge.Control) error {
+	err := controlAgent(ctx, c, control)
+	var failed *fault.Error
 	if !errors.As(err, &failed) || failed.Code != bridge.ControlUnsupported {
 		return err
 	}
-	t.mu.Lock()
-	option := t.models
-	t.mu.Unlock()
+	_, option := c.agent.current()
 	if option == "" {
 		return err
 	}
-	return t.control(ctx, bridge.Control{Action: bridge.ControlSetOption, Option: option, Value: c.Value})
+	return controlAgent(ctx, c, bridge.Control{Action: bridge.ControlSetOption, Option: option, Value: control.Value})
 }
 
 // refusal is a proxy's error in our words. The agent's own are shown: they say what is wrong.
+// Agents report errors as text. JSON-RPC's -32601 is looked for by number, since each implementation words it
+// differently.
 func refusal(said string) error {
 	lower := strings.ToLower(said)
 	switch {
 	case strings.Contains(lower, "-32601"), strings.Contains(lower, "method not found"):
-		return &bridge.ControlError{Code: bridge.ControlUnsupported, Message: "The agent does not support this. It said: " + said}
-	case strings.Contains(lower, acp.NotOffered):
+		return fault.New(bridge.ControlUnsupported, "The agent does not support this. It said: "+said)
+	case strings.Contains(lower, wire.NotOffered):
 		return notOffered("The agent does not offer it. Its proxy said: " + said)
 	case strings.Contains(lower, "no agent is running"):
-		return &bridge.ControlError{Code: bridge.ControlNoAgent, Message: "This thread has no agent running."}
+		return fault.New(bridge.ControlNoAgent, "This thread has no agent running.")
 	}
-	return &bridge.ControlError{Code: bridge.ControlFailed, Message: "The agent did not do it. It said: " + said}
+	return fault.New(bridge.ControlFailed, "The agent did not do it. It said: "+said)
 }
 
 func controlError(err error) error {
@@ -178,30 +176,29 @@ func controlError(err error) error {
 	case errors.Is(err, errOffline):
 		return offline()
 	case errors.Is(err, context.DeadlineExceeded):
-		return &bridge.ControlError{Code: bridge.ControlTimeout, Message: "The agent did not answer in time."}
+		return fault.New(bridge.ControlTimeout, "The agent did not answer in time.")
 	}
 	return err
 }
 
 // Settings implements bridge.Controller.
-func (g *Gateway) Settings(sessionID string) bridge.Settings {
-	t := g.known(sessionID)
-	if t == nil {
+func (ct *controls) Settings(sessionID string) bridge.Settings {
+	c := ct.fleet.known(sessionID)
+	if c == nil {
 		return bridge.Settings{}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.told
+	settings, _ := c.agent.current()
+	return settings
 }
 
 // Linked implements bridge.Controller.
-func (g *Gateway) Linked(proxyID string) (linked bool, busy int) {
-	p := g.knownProxy(proxyID)
+func (ct *controls) Linked(proxyID string) (linked bool, busy int) {
+	p := ct.fleet.knownProxy(proxyID)
 	if p == nil {
 		return false, 0
 	}
-	for _, t := range g.allTunnels() {
-		if t.p == p && t.busy() {
+	for _, c := range ct.fleet.allChannels() {
+		if c.p == p && c.isBusy() {
 			busy++
 		}
 	}

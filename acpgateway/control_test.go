@@ -11,15 +11,16 @@ import (
 
 	"github.com/google/uuid"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/bridge"
+	"aqueduct/internal/fault"
 )
 
 // controlled runs a control beside the test, and gives its error.
-func (h *house) controlled(session string, c bridge.Control) <-chan error {
+func (h *acpEnv) controlled(session string, c bridge.Control) <-chan error {
 	done := make(chan error, 1)
 	ctx := h.t.Context()
-	go func() { done <- h.gateway.Control(ctx, session, c) }()
+	go func() { done <- h.gateway.Controller().Control(ctx, session, c) }()
 	return done
 }
 
@@ -29,7 +30,7 @@ func code(t *testing.T, err error) string {
 	if err == nil {
 		return ""
 	}
-	var e *bridge.ControlError
+	var e *fault.Error
 	if !errors.As(err, &e) {
 		t.Fatalf("not a ControlError: %v", err)
 	}
@@ -39,17 +40,17 @@ func code(t *testing.T, err error) string {
 // session_set_mode, session_set_model, session_set_config_option, session_cancel and acp_close,
 // each with its control_id, and what their results come to.
 func TestControls(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		c.says("m", "x")
 		h.settle()
 		result := func(id, failure string) {
-			p.say(&acp.SessionControlResult{RunID: c.run, ControlID: id, OK: failure == "", Error: failure})
+			p.send(&wire.SessionControlResult{RunID: c.run, ControlID: id, OK: failure == "", Error: failure})
 		}
 
 		done := h.controlled(c.run, bridge.Control{Action: bridge.ControlSetMode, Value: json.RawMessage(`"plan"`)})
-		mode := want[*acp.SessionSetMode](p)
+		mode := want[*wire.SessionSetMode](p)
 		if mode.ModeID != "plan" || mode.SessionID != agentSession || mode.RunID != c.run || mode.ControlID == "" {
 			t.Errorf("%+v", mode)
 		}
@@ -60,7 +61,7 @@ func TestControls(t *testing.T) {
 		}
 
 		done = h.controlled(c.run, bridge.Control{Action: bridge.ControlSetOption, Option: "fast", Value: json.RawMessage(`true`)})
-		option := want[*acp.SessionSetConfigOption](p)
+		option := want[*wire.SessionSetConfigOption](p)
 		if option.ConfigID != "fast" || string(option.Value) != "true" || option.ControlID == mode.ControlID {
 			t.Errorf("%+v", option)
 		}
@@ -70,7 +71,7 @@ func TestControls(t *testing.T) {
 		}
 
 		done = h.controlled(c.run, bridge.Control{Action: bridge.ControlCancel})
-		cancel := want[*acp.SessionCancel](p)
+		cancel := want[*wire.SessionCancel](p)
 		result(cancel.ControlID, "")
 		if got := code(t, <-done); got != "" {
 			t.Error(got)
@@ -85,122 +86,14 @@ func TestControls(t *testing.T) {
 		c.ends()
 		c.s.rest()
 		h.must(<-h.controlled(c.run, bridge.Control{Action: bridge.ControlClose}))
-		want[*acp.Close](p)
+		want[*wire.Close](p)
 		p.silent()
-	})
-}
-
-// A model is set by the method that ACP no longer has; an agent without it (-32601) by the
-// config option that chooses the model; one with neither cannot.
-func TestSetModel(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
-		p := newProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		c.says("m", "x")
-		h.settle()
-		set := bridge.Control{Action: bridge.ControlSetModel, Value: json.RawMessage(`"big"`)}
-		refuse := func() {
-			f := want[*acp.SessionSetModel](p)
-			if f.ModelID != "big" {
-				t.Errorf("%+v", f)
-			}
-			p.say(&acp.SessionControlResult{RunID: c.run, ControlID: f.ControlID, Error: `Error: "Method not found": session/set_model (-32601)`})
-		}
-		done := h.controlled(c.run, set)
-		refuse()
-		if got := code(t, <-done); got != bridge.ControlUnsupported {
-			t.Error(got)
-		}
-		c.update(`{"sessionUpdate":"config_option_update","configOptions":[{"id":"model","name":"Model","category":"model","type":"select","currentValue":"small","options":[{"value":"small","name":"S"},{"value":"big","name":"B"}]}]}`)
-		h.settle()
-		done = h.controlled(c.run, set)
-		refuse()
-		f := want[*acp.SessionSetConfigOption](p)
-		if f.ConfigID != "model" || string(f.Value) != `"big"` {
-			t.Errorf("%+v", f)
-		}
-		p.say(&acp.SessionControlResult{RunID: c.run, ControlID: f.ControlID, OK: true})
-		if got := code(t, <-done); got != "" {
-			t.Error(got)
-		}
-	})
-}
-
-// What was set is told at once, though the agent says nothing of it, and is in the state with
-// the next Run.
-func TestWhatWasSetIsTold(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
-		p := oldProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		c.update(`{"sessionUpdate":"current_mode_update","currentModeId":"ask"}`)
-		c.ends()
-		c.s.rest()
-		set := func(action bridge.ControlAction, value string) {
-			done := h.controlled(c.run, bridge.Control{Action: action, Value: json.RawMessage(value)})
-			id := ""
-			switch m := p.next().frame.(type) {
-			case *acp.SessionSetMode:
-				id = m.ControlID
-			case *acp.SessionSetModel:
-				id = m.ControlID
-			}
-			p.say(&acp.SessionControlResult{RunID: c.run, ControlID: id, OK: true})
-			h.must(<-done)
-		}
-		set(bridge.ControlSetMode, `"code"`)
-		set(bridge.ControlSetModel, `"big"`)
-		c.update(`{"sessionUpdate":"config_option_update","configOptions":[{"id":"fast","currentValue":"on"}]}`)
-		h.settle()
-		told := h.gateway.Settings(c.run)
-		if told.ModeID != "code" || told.ModelID != "big" || !strings.Contains(string(told.ConfigOptions), "fast") {
-			t.Errorf("%+v %s", told, told.ConfigOptions)
-		}
-		h.reads("t1", "RUN", "DONE success") // nothing was said
-		c = p.begin("t1", "again")
-		c.ends()
-		c.s.rest()
-		h.settle()
-		if state := h.acp("t1"); string(state["modeId"]) != `"code"` || string(state["modelId"]) != `"big"` {
-			t.Errorf("%s", state)
-		}
-	})
-}
-
-// A control nobody answers ends after a minute; one to a proxy that is away, or goes, at once.
-func TestControlsThatAreNotAnswered(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
-		p := newProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		c.says("m", "x")
-		h.settle()
-		set := bridge.Control{Action: bridge.ControlSetMode, Value: json.RawMessage(`"plan"`)}
-		began := time.Now()
-		done := h.controlled(c.run, set)
-		late := want[*acp.SessionSetMode](p)
-		if got := code(t, <-done); got != bridge.ControlTimeout {
-			t.Error(got)
-		}
-		if took := time.Since(began); took < time.Minute || took > time.Minute+time.Second {
-			t.Errorf("after %v", took)
-		}
-		p.say(&acp.SessionControlResult{RunID: c.run, ControlID: late.ControlID, OK: true})
-		done = h.controlled(c.run, set)
-		want[*acp.SessionSetMode](p)
-		p.cut()
-		if got := code(t, <-done); got != bridge.ControlOffline {
-			t.Error(got)
-		}
-		for _, action := range []bridge.ControlAction{bridge.ControlSetMode, bridge.ControlSetModel, bridge.ControlClose} {
-			if got := code(t, <-h.controlled(c.run, bridge.Control{Action: action, Value: json.RawMessage(`"x"`)})); got != bridge.ControlOffline {
-				t.Errorf("%s: %s", action, got)
-			}
-		}
 	})
 }
 
 // Every action of sandbox_control reaches the proxy with its members, and its result comes back.
 func TestSandboxControl(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		h.settle()
@@ -209,32 +102,32 @@ func TestSandboxControl(t *testing.T) {
 			in  bridge.SandboxControl
 			raw string
 		}{
-			{bridge.SandboxControl{Action: acp.ActionInspect, SessionID: c.run}, `{"type":"sandbox_control","action":"inspect","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
-			{bridge.SandboxControl{Action: acp.ActionEnsureRunning, SessionID: c.run}, `{"type":"sandbox_control","action":"ensure_running","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
-			{bridge.SandboxControl{Action: acp.ActionStop, InstanceName: "i"}, `{"type":"sandbox_control","action":"stop","instance_name":"i","request_id":"ID"}`},
-			{bridge.SandboxControl{Action: acp.ActionRemove, InstanceName: "i"}, `{"type":"sandbox_control","action":"remove","instance_name":"i","request_id":"ID"}`},
-			{bridge.SandboxControl{Action: acp.ActionPruneOrphans, DryRun: true}, `{"type":"sandbox_control","action":"prune_orphans","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"dry_run":true,"gc":{"remove_orphans":true,"remove_workspaces":true}}`},
-			{bridge.SandboxControl{Action: acp.ActionGC, RemoveOrphans: true, RemoveWork: true, MaxDeleteCount: 3}, `{"type":"sandbox_control","action":"gc","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"gc":{"remove_orphans":true,"remove_workspaces":true,"max_delete_count":3}}`},
-			{bridge.SandboxControl{Action: acp.ActionGC, RemoveOrphans: true}, `{"type":"sandbox_control","action":"gc","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"gc":{"remove_orphans":true}}`},
-			{bridge.SandboxControl{Action: acp.ActionRemoveWorkspace, SessionID: c.run}, `{"type":"sandbox_control","action":"remove_workspace","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
-			{bridge.SandboxControl{Action: acp.ActionReportInventory}, `{"type":"sandbox_control","action":"report_inventory","request_id":"ID"}`},
-			{bridge.SandboxControl{Action: acp.ActionRemoveImage, Image: "img"}, `{"type":"sandbox_control","action":"remove_image","request_id":"ID","image":"img"}`},
-			{bridge.SandboxControl{Action: acp.ActionGitPush, SessionID: c.run, Branch: "b", Remote: "origin", Cwd: "/workspace/w", Timeout: 90 * time.Second}, `{"type":"sandbox_control","action":"git_push","run_id":"RUN","instance_name":"NAME","request_id":"ID","branch":"b","remote":"origin","cwd":"/workspace/w","timeout_seconds":90}`},
+			{bridge.SandboxControl{Action: wire.ActionInspect, SessionID: c.run}, `{"type":"sandbox_control","action":"inspect","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
+			{bridge.SandboxControl{Action: wire.ActionEnsureRunning, SessionID: c.run}, `{"type":"sandbox_control","action":"ensure_running","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
+			{bridge.SandboxControl{Action: wire.ActionStop, InstanceName: "i"}, `{"type":"sandbox_control","action":"stop","instance_name":"i","request_id":"ID"}`},
+			{bridge.SandboxControl{Action: wire.ActionRemove, InstanceName: "i"}, `{"type":"sandbox_control","action":"remove","instance_name":"i","request_id":"ID"}`},
+			{bridge.SandboxControl{Action: wire.ActionPruneOrphans, DryRun: true}, `{"type":"sandbox_control","action":"prune_orphans","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"dry_run":true,"gc":{"remove_orphans":true,"remove_workspaces":true}}`},
+			{bridge.SandboxControl{Action: wire.ActionGC, RemoveOrphans: true, RemoveWork: true, MaxDeleteCount: 3}, `{"type":"sandbox_control","action":"gc","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"gc":{"remove_orphans":true,"remove_workspaces":true,"max_delete_count":3}}`},
+			{bridge.SandboxControl{Action: wire.ActionGC, RemoveOrphans: true}, `{"type":"sandbox_control","action":"gc","request_id":"ID","expected_instances":[{"instance_name":"NAME","run_id":"RUN"}],"gc":{"remove_orphans":true}}`},
+			{bridge.SandboxControl{Action: wire.ActionRemoveWorkspace, SessionID: c.run}, `{"type":"sandbox_control","action":"remove_workspace","run_id":"RUN","instance_name":"NAME","request_id":"ID"}`},
+			{bridge.SandboxControl{Action: wire.ActionReportInventory}, `{"type":"sandbox_control","action":"report_inventory","request_id":"ID"}`},
+			{bridge.SandboxControl{Action: wire.ActionRemoveImage, Image: "img"}, `{"type":"sandbox_control","action":"remove_image","request_id":"ID","image":"img"}`},
+			{bridge.SandboxControl{Action: wire.ActionGitPush, SessionID: c.run, Branch: "b", Remote: "origin", Cwd: "/workspace/w", Timeout: 90 * time.Second}, `{"type":"sandbox_control","action":"git_push","run_id":"RUN","instance_name":"NAME","request_id":"ID","branch":"b","remote":"origin","cwd":"/workspace/w","timeout_seconds":90}`},
 		} {
 			results := make(chan bridge.SandboxResult, 1)
 			ctx := h.t.Context()
 			go func() {
-				r, err := h.gateway.Sandbox(ctx, "p1", want1.in)
+				r, err := h.gateway.Controller().Sandbox(ctx, "p1", want1.in)
 				h.must(err)
 				results <- r
 			}()
 			d := p.next()
-			f, ok := d.frame.(*acp.SandboxControl)
+			f, ok := d.frame.(*wire.SandboxControl)
 			if !ok {
 				t.Fatal(d.raw)
 			}
 			code, signal := 1, "SIGTERM"
-			p.say(&acp.SandboxControlResult{
+			p.send(&wire.SandboxControlResult{
 				RunID: &c.run, InstanceName: &name, Action: f.Action, RequestID: &f.RequestID, Error: "unsupported",
 				Stdout: "out", Stderr: "err", Code: &code, Signal: &signal, Status: "stopped", Details: json.RawMessage(`{"x":1}`),
 			})
@@ -246,28 +139,28 @@ func TestSandboxControl(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, want1.raw)
 			}
 		}
-		_, err := h.gateway.Sandbox(h.t.Context(), "nobody", bridge.SandboxControl{Action: acp.ActionInspect})
+		_, err := h.gateway.Controller().Sandbox(h.t.Context(), "nobody", bridge.SandboxControl{Action: wire.ActionInspect})
 		if got := code(t, err); got != bridge.ControlUnknown {
 			t.Error(got)
 		}
 		other := newProxy(h, "p2").link()
-		_, err = h.gateway.Sandbox(h.t.Context(), "p2", bridge.SandboxControl{Action: acp.ActionInspect, SessionID: c.run})
+		_, err = h.gateway.Controller().Sandbox(h.t.Context(), "p2", bridge.SandboxControl{Action: wire.ActionInspect, SessionID: c.run})
 		if got := code(t, err); got != bridge.ControlNoAgent {
 			t.Error(got)
 		}
 		other.silent()
 		p.cut()
-		_, err = h.gateway.Sandbox(h.t.Context(), "p1", bridge.SandboxControl{Action: acp.ActionInspect})
+		_, err = h.gateway.Controller().Sandbox(h.t.Context(), "p1", bridge.SandboxControl{Action: wire.ActionInspect})
 		if got := code(t, err); got != bridge.ControlOffline {
 			t.Error(got)
 		}
 	})
 }
 
-// What a list says is kept of every Session's instance, in memory or not, and shown: when it was seen, what is missing or was
+// What a list reports is kept for every Session's instance, in memory or not, and shown: when it was seen, what is missing or was
 // deleted, how large a folder is.
 func TestListedInstancesAreKept(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		a, b := p.begin("a", "hi"), p.begin("b", "hi")
 		a.ends()
@@ -295,17 +188,17 @@ func TestListedInstancesAreKept(t *testing.T) {
 				t.Errorf("%s is kept as %q, not %q", thread, got, want)
 			}
 		}
-		inv, err := h.gateway.Inventory(h.t.Context(), "p1")
+		inv, err := h.gateway.Controller().Inventory(h.t.Context(), "p1")
 		h.must(err)
 		if len(inv.MissingInstances) != 1 || len(inv.DeletedInstances) != 1 || string(inv.DeletedWorkspaces[0]) != `"w"` || inv.Instances[0].LastSeen.IsZero() {
 			t.Errorf("%+v", inv)
 		}
 		for range 2 {
-			proxy, folder, err := h.gateway.Place(h.t.Context(), a.run)
+			proxy, folder, err := h.gateway.Controller().Place(h.t.Context(), a.run)
 			if err != nil || proxy != "p1" || folder != "/w/a" {
 				t.Errorf("a works at %q %q %v", proxy, folder, err)
 			}
-			if proxy, folder, err = h.gateway.Place(h.t.Context(), uuid.NewString()); err != nil || proxy+folder != "" {
+			if proxy, folder, err = h.gateway.Controller().Place(h.t.Context(), uuid.NewString()); err != nil || proxy+folder != "" {
 				t.Errorf("who is behind no proxy works at %q %q %v", proxy, folder, err)
 			}
 			p.restart() // it is known before the proxy lists it again
@@ -317,13 +210,13 @@ func TestListedInstancesAreKept(t *testing.T) {
 	})
 }
 
-// A proxy without a thread is told that nothing is expected: without the list it must refuse, just when all it has is orphans.
+// A proxy without a thread is sent an empty list of what is expected: without the list it must refuse, just when all it has is orphans.
 func TestPruneWithoutThreads(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := oldProxy(h, "p1").link()
-		for _, action := range []string{acp.ActionPruneOrphans, acp.ActionGC} {
+		for _, action := range []string{wire.ActionPruneOrphans, wire.ActionGC} {
 			ctx, cancel := context.WithCancel(h.t.Context())
-			go func() { _, _ = h.gateway.Sandbox(ctx, "p1", bridge.SandboxControl{Action: action}) }()
+			go func() { _, _ = h.gateway.Controller().Sandbox(ctx, "p1", bridge.SandboxControl{Action: action}) }()
 			if d := p.next(); !strings.Contains(d.raw, `"expected_instances":[]`) || !strings.Contains(d.raw, `"remove_workspaces":true`) {
 				t.Errorf("%s", d.raw)
 			}
@@ -341,10 +234,10 @@ func sandboxRaw(raw, run, name, request string) string {
 // Inventories are compared with Sessions: what is unknown here, what is missing there. A prune
 // names what is expected.
 func TestInventories(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		a, b := p.begin("a", "hi"), p.begin("b", "hi")
-		inv, err := h.gateway.Inventory(h.t.Context(), "p1")
+		inv, err := h.gateway.Controller().Inventory(h.t.Context(), "p1")
 		h.must(err)
 		if !inv.CapturedAt.IsZero() {
 			t.Errorf("%+v", inv)
@@ -355,7 +248,7 @@ func TestInventories(t *testing.T) {
 		p.raw(`{"type":"workspace_inventory","inventory_id":"i2","captured_at":"2000-01-01T00:00:00Z","workspace_provider":"host","workspaces":[
 			{"workspace_provider":"host","run_id":"x","instance_name":"stray","host_path":"/w/stray","guest_path":"/workspace","exists":true,"mtime":null,"size_bytes":null}]}`)
 		h.settle()
-		inv, err = h.gateway.Inventory(h.t.Context(), "p1")
+		inv, err = h.gateway.Controller().Inventory(h.t.Context(), "p1")
 		h.must(err)
 		found := map[string]string{}
 		for _, i := range inv.Instances {
@@ -375,13 +268,46 @@ func TestInventories(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(h.t.Context())
 		defer cancel()
-		go func() { _, _ = h.gateway.Prune(ctx, "p1", true) }()
-		f := want[*acp.SandboxControl](p)
+		go func() { _, _ = h.gateway.Controller().Prune(ctx, "p1", true) }()
+		f := want[*wire.SandboxControl](p)
 		for f.Action == "report_inventory" { // asked for by each comparison
-			f = want[*acp.SandboxControl](p)
+			f = want[*wire.SandboxControl](p)
 		}
 		if f.Action != "prune_orphans" || !f.DryRun || len(f.ExpectedInstances) != 2 {
 			t.Errorf("%+v", f)
 		}
+	})
+}
+
+// What is set at an agent, and what becomes of a control that is refused or not answered.
+func TestControlsInAConversation(t *testing.T) {
+	perform(t, []script{
+		// A model is set by the method that ACP no longer has; an agent without it (-32601) by the config option that
+		// chooses the model; one with neither cannot.
+		{name: "model", steps: `
+			new p1; chat prompts hi; agent says x; settle
+			control set_model $run "big"; p1 gets session_set_model model_id=big
+			agent refuses Error: "Method not found": session/set_model (-32601); outcome control_unsupported
+			agent update {"sessionUpdate":"config_option_update","configOptions":[{"id":"model","name":"Model","category":"model","type":"select","currentValue":"small","options":[{"value":"small","name":"S"},{"value":"big","name":"B"}]}]}
+			settle; control set_model $run "big"; p1 gets session_set_model model_id=big
+			agent refuses Error: "Method not found": session/set_model (-32601)
+			p1 gets session_set_config_option config_id=model raw~'"value":"big"'; agent obeys; outcome ok`},
+		// What was set is emitted at once, though the agent does not report it, and is in the state with the next Run.
+		{name: "settings", steps: `
+			old p1; chat prompts hi; agent mode ask; ends; chat ends
+			control set_mode $run "code"; p1 gets session_set_mode; agent obeys; outcome ok
+			control set_model $run "big"; p1 gets session_set_model; agent obeys; outcome ok
+			agent update {"sessionUpdate":"config_option_update","configOptions":[{"id":"fast","currentValue":"on"}]}; settle
+			settings $run mode=code model=big options~fast
+			chat reads RUN | DONE success
+			chat prompts again; agent ends; chat ends; settle; chat acp modeId=code modelId=big`},
+		// A control without an answer ends after a minute; one to a proxy that is away, or goes, at once.
+		{name: "not answered", steps: `
+			new p1; chat prompts hi; agent says x; settle
+			clock; control set_mode $run "plan"; p1 gets session_set_mode; outcome control_timeout; took 1m..1m1s; agent obeys
+			control set_mode $run "plan"; p1 gets session_set_mode; cuts; outcome agent_offline
+			control set_mode $run "x"; outcome agent_offline
+			control set_model $run "x"; outcome agent_offline
+			control close $run "x"; outcome agent_offline`},
 	})
 }

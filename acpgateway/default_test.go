@@ -8,6 +8,7 @@ import (
 
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
@@ -32,14 +33,14 @@ func TestAgentsAreInTheOrderOfTheSettings(t *testing.T) {
 // Agents that proxies bring are in the order these registered first, also after a restart; one that is online goes before
 // one that is not.
 func TestDefaultIsTheFirstRegisteredOnline(t *testing.T) {
-	inHouse(t, plan{agents: map[string]acpgateway.AgentConfig{}}, func(h *house) {
+	inEnv(t, plan{agents: map[string]acpgateway.AgentConfig{}}, func(h *acpEnv) {
 		is := func(want string) {
 			t.Helper()
 			if got := h.agents.Default(); got != want {
 				t.Errorf("the default is %q, not %q", got, want)
 			}
 		}
-		var all []*double
+		var all []*fakeProxy
 		for _, id := range []string{"z", "m", "a"} {
 			p := newProxy(h, id)
 			p.agent = id
@@ -66,7 +67,7 @@ func TestDefaultIsTheFirstRegisteredOnline(t *testing.T) {
 
 // A proxy that left can be removed, and its Agent with it; its threads get a place at another proxy.
 func TestProxyIsRemoved(t *testing.T) {
-	inHouse(t, plan{agents: map[string]acpgateway.AgentConfig{}}, func(h *house) {
+	inEnv(t, plan{agents: map[string]acpgateway.AgentConfig{}}, func(h *acpEnv) {
 		gone := newProxy(h, "p1").link()
 		c := gone.begin("t1", "hi")
 		c.says("m", "one")
@@ -78,8 +79,8 @@ func TestProxyIsRemoved(t *testing.T) {
 		h.pass(time.Second)
 		code := func(id string) string {
 			t.Helper()
-			err := h.gateway.Remove(h.t.Context(), id)
-			var refused *bridge.ControlError
+			err := h.gateway.Controller().Remove(h.t.Context(), id)
+			var refused *fault.Error
 			if errors.As(err, &refused) {
 				return refused.Code
 			}

@@ -13,30 +13,34 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/websocket"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
+	"aqueduct/bridge"
+	"aqueduct/internal/wake"
 	"aqueduct/store"
 )
 
 // Gateway is one replica's end of /ws/agent.
+//
+// It owns three goroutines besides those of its links: the keeper writes rows, the notifier wakes the engine, the
+// sweep ends what only time decides. All end with Run's context, and Run returns after the last of them. A Gateway
+// holds no Session's state that a restart would lose: what a new one needs is in the rows of proxies and instances, in
+// the log's marks, and in what the proxies list when they link again.
 type Gateway struct {
 	cfg   Config
 	log   *slog.Logger
 	epoch string // of this start; the numbers of our frames begin again with it
 	up    websocket.Upgrader
-	once  sayOnce
+	once  logOnce
 	began chan struct{} // closed when Run has begun; links wait for it
 
-	seating sync.Mutex // while it is decided who gets a seat at a proxy
+	mu  sync.Mutex
+	ctx context.Context // of Run; nil before it and after its end
+	wg  sync.WaitGroup
 
-	mu      sync.Mutex
-	ctx     context.Context // of Run; nil before it and after its end
-	agents  map[string]*Agent
-	proxies map[string]*proxy
-	tunnels map[string]*tunnel
-	wg      sync.WaitGroup
-
-	keeper keeper
-	caller caller
+	fleet    fleet
+	controls controls
+	keeper   keeper
+	notifier activityNotifier
 }
 
 // New makes a Gateway and the Agents that are configured; Run must be running for links.
@@ -44,20 +48,30 @@ func New(cfg Config) *Gateway {
 	cfg.Limits = cfg.Limits.withDefaults()
 	g := &Gateway{
 		cfg: cfg, log: cfg.Logger, epoch: uuid.NewString(), began: make(chan struct{}),
-		agents: make(map[string]*Agent), proxies: make(map[string]*proxy), tunnels: make(map[string]*tunnel),
 		// Proxies are programs; a page that opens this socket is up to no good.
 		up: websocket.Upgrader{CheckOrigin: func(r *http.Request) bool { return r.Header.Get("Origin") == "" }},
 	}
-	g.keeper.g, g.keeper.bell = g, make(chan struct{}, 1)
-	g.caller.g, g.caller.bell = g, make(chan struct{}, 1)
+	// The three constructors keep fleet free of the Gateway, so that it can be read, and tried, as the registry it is.
+	g.fleet = fleet{
+		cfg: &g.cfg, agents: make(map[string]*Agent), proxies: make(map[string]*proxy), channels: make(map[string]*channel),
+		newAgent:   func(id string) *Agent { return &Agent{g: g, id: id, cfg: cfg.Agents[id]} },
+		newProxy:   func(id string) *proxy { return newProxy(g, id) },
+		newChannel: func(p *proxy, row store.SandboxInstance) *channel { return newChannel(g, p, row) },
+	}
+	g.controls = controls{cfg: &g.cfg, fleet: &g.fleet, keeper: &g.keeper}
+	g.keeper.g, g.keeper.bell = g, wake.New()
+	g.notifier.g, g.notifier.bell = g, wake.New()
 	for _, id := range cfg.Order {
-		g.agent(id)
+		g.fleet.agent(id)
 	}
 	for _, id := range slices.Sorted(maps.Keys(cfg.Agents)) {
-		g.agent(id)
+		g.fleet.agent(id)
 	}
 	return g
 }
+
+// Controller steers proxies and the agents behind them.
+func (g *Gateway) Controller() bridge.Controller { return &g.controls }
 
 // Run serves links until ctx ends; then it closes them and returns when all is still. What
 // agents are at goes on without us, for the next process to take up.
@@ -67,18 +81,22 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.restore(ctx); err != nil {
 		return err
 	}
+	// Links wait for began, which is closed only now: one that came earlier would find a Gateway without proxies and
+	// bind its Sessions anew.
 	g.mu.Lock()
 	g.ctx = ctx
 	g.mu.Unlock()
 	close(g.began)
 	g.wg.Go(func() { g.keeper.run(ctx) })
-	g.wg.Go(func() { g.caller.run(ctx) })
+	g.wg.Go(func() { g.notifier.run(ctx) })
 	g.wg.Go(func() { g.sweep(ctx) })
 	<-ctx.Done()
 	g.mu.Lock()
 	g.ctx = nil
 	g.mu.Unlock()
 	g.wg.Wait()
+	// The links have ended, so nothing new comes; what they left is written under a bound of its own, since ctx is
+	// over.
 	g.keeper.last()
 	return nil
 }
@@ -87,16 +105,18 @@ func (g *Gateway) Run(ctx context.Context) error {
 func (g *Gateway) restore(ctx context.Context) error {
 	rows, err := g.cfg.Registry.Proxies(ctx)
 	for _, row := range rows {
-		g.agent(row.AgentID)
-		p := g.proxy(row.ID)
+		g.fleet.agent(row.AgentID)
+		p := g.fleet.proxy(row.ID)
 		p.mu.Lock()
 		p.row = row
-		p.before = acp.ProxyInfo{Capabilities: row.Capabilities}.Offers().Epoch
+		p.before = wire.ProxyInfo{Capabilities: row.Capabilities}.Offers().Epoch
 		p.row.Status = store.ProxyOffline
-		var list acp.WorkspaceInventory
+		var list wire.WorkspaceInventory
 		_ = json.Unmarshal(row.Workspaces, &list) // of our own writing, or none
 		p.folder, p.folders = folderOf(row.Capabilities), foldersOf(list)
 		p.mu.Unlock()
+		// A process that was killed leaves its proxies online in their rows. They are not: their sockets ended with
+		// it.
 		if row.Status != store.ProxyOffline {
 			g.keeper.proxy(p) // the process before this one had no time to
 		}
@@ -107,112 +127,21 @@ func (g *Gateway) restore(ctx context.Context) error {
 	return err
 }
 
-// agent finds an Agent or makes it and puts it into the Directory. It is nil when the id
-// belongs to an Agent of another sort.
-func (g *Gateway) agent(id string) *Agent {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if a := g.agents[id]; a != nil {
-		return a
-	}
-	a := &Agent{g: g, id: id, cfg: g.cfg.Agents[id]}
-	if !g.cfg.Directory.AddNew(id, a) {
-		return nil
-	}
-	g.agents[id] = a
-	return a
-}
-
-func (g *Gateway) proxy(id string) *proxy {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	p := g.proxies[id]
-	if p == nil {
-		p = newProxy(g, id)
-		g.proxies[id] = p
-	}
-	return p
-}
-
-func (g *Gateway) knownProxy(id string) *proxy {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.proxies[id]
-}
-
-func (g *Gateway) allProxies() []*proxy {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	all := make([]*proxy, 0, len(g.proxies))
-	for _, p := range g.proxies {
-		all = append(all, p)
-	}
-	return all
-}
-
-func (g *Gateway) allTunnels() []*tunnel {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	all := make([]*tunnel, 0, len(g.tunnels))
-	for _, t := range g.tunnels {
-		all = append(all, t)
-	}
-	return all
-}
-
-// known finds a Session's tunnel in memory.
-func (g *Gateway) known(sessionID string) *tunnel {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.tunnels[sessionID]
-}
-
-// tunnel finds a Session's tunnel, or the proxy it was bound to before a restart.
-// store.ErrNotFound when it never had one.
-func (g *Gateway) tunnel(ctx context.Context, sessionID string) (*tunnel, error) {
-	if t := g.known(sessionID); t != nil {
-		return t, nil
-	}
-	row, err := g.cfg.Registry.Instance(ctx, sessionID)
-	if err != nil {
-		return nil, err
-	}
-	return g.bind(row, g.proxy(row.ProxyID)), nil
-}
-
-// bind makes the tunnel of a Session to a proxy, unless it has one.
-func (g *Gateway) bind(row store.SandboxInstance, p *proxy) *tunnel {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	t := g.tunnels[row.SessionID]
-	if t == nil {
-		t = newTunnel(g, p, row)
-		g.tunnels[row.SessionID] = t
-	}
-	return t
-}
-
 // Began is closed when the Agents of proxies that were here before are known.
 func (g *Gateway) Began() <-chan struct{} { return g.began }
 
 // Await returns when a proxy has linked, or when ctx ends.
 func (g *Gateway) Await(ctx context.Context, proxyID string) {
 	select {
-	case <-g.proxy(proxyID).first:
+	case <-g.fleet.proxy(proxyID).first:
 	case <-ctx.Done():
 	}
 }
 
-// drop forgets a tunnel that nothing waits in.
-func (g *Gateway) drop(t *tunnel) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.tunnels[t.id] == t {
-		delete(g.tunnels, t.id)
-	}
-}
-
 // running is the context of Run and a place among what it waits for; false when it ends.
+//
+// A link that upgrades while the Gateway stops must either be waited for or be refused. The check and the Add are one
+// step under the lock, because a WaitGroup that is added to while it is waited for at zero is a race.
 func (g *Gateway) running() (context.Context, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -223,16 +152,23 @@ func (g *Gateway) running() (context.Context, bool) {
 	return g.ctx, true
 }
 
-func (g *Gateway) refuse(reason string) {
+func (g *Gateway) countRefused(reason string) {
 	if f := g.cfg.Meter.Refused; f != nil {
 		f(reason)
+	}
+}
+
+// unexpected counts an answer that nothing waits for.
+func (g *Gateway) unexpected(expected bool) {
+	if !expected {
+		g.countRefused(refusedUnexpected)
 	}
 }
 
 // sweepEvery is how often waits are looked at; none of them is shorter than some seconds.
 const sweepEvery = time.Second
 
-// sweep sees to what nobody waits for: prompts that do not end, agents that rest.
+// sweep ends what no goroutine waits for: prompts that do not end, agents that rest.
 func (g *Gateway) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -241,15 +177,16 @@ func (g *Gateway) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			for _, t := range g.allTunnels() {
-				t.sweep(now)
+			for _, c := range g.fleet.allChannels() {
+				c.sweep(now)
 			}
 		}
 	}
 }
 
-// sayOnce lets the log have the first of a kind, and not the million after it.
-type sayOnce struct {
+// logOnce lets the log have the first of a kind, and not the million after it.
+// A broken or hostile proxy sends the same wrong frame a thousand times a second; the metrics count each.
+type logOnce struct {
 	mu   sync.Mutex
 	said map[string]bool
 }
@@ -257,7 +194,7 @@ type sayOnce struct {
 // maxSaid bounds what is remembered; a peer chooses the names.
 const maxSaid = 256
 
-func (s *sayOnce) first(what string) bool {
+func (s *logOnce) first(what string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.said[what] || len(s.said) == maxSaid {

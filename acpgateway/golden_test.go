@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"aqueduct/acpgateway"
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/bridge"
+	"aqueduct/store/broker/local"
 )
 
 var rewrite = flag.Bool("update", false, "write the golden files")
@@ -51,7 +52,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 // scribe writes down a whole conversation: what goes to the proxy, what comes from it, and
-// what the chat hears.
+// what the chat receives.
 type scribe struct {
 	b strings.Builder
 	n normal
@@ -70,12 +71,12 @@ func (s *scribe) chat(events []string) {
 }
 
 // up has the proxy say frames, and writes them and what the gateway answers down.
-func (s *scribe) up(p *double, frames ...acp.Frame) {
+func (s *scribe) up(p *fakeProxy, frames ...wire.Frame) {
 	for _, f := range frames {
-		body, err := acp.Encode(f)
+		body, err := wire.Encode(f)
 		p.h.must(err)
 		fmt.Fprintf(&s.b, "up    %s\n", s.n.of(string(body)))
-		p.say(f)
+		p.send(f)
 	}
 	s.down(p.left())
 }
@@ -83,16 +84,17 @@ func (s *scribe) up(p *double, frames ...acp.Frame) {
 // A whole conversation with an old proxy, frame by frame: acp_open, prompt_send,
 // session_permission, session_cancel, acp_exit and init again, acp_close when it rests.
 func TestConversation(t *testing.T) {
-	inHouse(t, plan{
+	inEnv(t, plan{
 		agents: map[string]acpgateway.AgentConfig{"dev": {
 			Cwd: "/workspace", Env: map[string]string{"SECRET": "s3cret"}, InitScript: "make setup", InitTimeout: 2 * time.Minute,
 			Keepalive: time.Hour, SystemContext: "Be brief.",
-			AgentInputs: &acp.AgentInputs{Version: 1, Items: []acp.AgentInput{{
-				ID: "skill", Apply: "writeFile", Source: acp.InputSource{Type: "inlineText", Text: "x"}, Target: acp.InputTarget{Root: "WORKSPACE", Path: "SKILL.md"},
+			AgentInputs: &wire.AgentInputs{Version: 1, Items: []wire.AgentInput{{
+				ID: "skill", Apply: "writeFile", Source: wire.InputSource{Type: "inlineText", Text: "x"}, Target: wire.InputTarget{Root: "WORKSPACE", Path: "SKILL.md"},
 			}}},
 		}},
 		bridge: bridge.Limits{ApprovalTTL: time.Hour},
-	}, func(h *house) {
+		broker: local.New(), // a lost ring would move what the script pins by two seconds
+	}, func(h *acpEnv) {
 		w := &scribe{n: normal{map[string]string{}}}
 		p := oldProxy(h, "p1").link()
 		conversation1(h, p, w)
@@ -103,7 +105,7 @@ func TestConversation(t *testing.T) {
 
 // The same with a proxy that counts: only the numbers differ.
 func TestConversationCounted(t *testing.T) {
-	inHouse(t, plan{bridge: bridge.Limits{ApprovalTTL: time.Hour}}, func(h *house) {
+	inEnv(t, plan{bridge: bridge.Limits{ApprovalTTL: time.Hour}, broker: local.New()}, func(h *acpEnv) {
 		w := &scribe{n: normal{map[string]string{}}}
 		p := newProxy(h, "p1").link()
 		conversation1(h, p, w)
@@ -112,7 +114,7 @@ func TestConversationCounted(t *testing.T) {
 	})
 }
 
-func conversation1(h *house, p *double, w *scribe) {
+func conversation1(h *acpEnv, p *fakeProxy, w *scribe) {
 	s := h.post("t1", "hello")
 	in := p.left()
 	w.down(in)
@@ -122,12 +124,12 @@ func conversation1(h *house, p *double, w *scribe) {
 		signal(run, `{"type":"init_step","stage":"setup","status":"start"}`), signal(run, `{"type":"text","text":"[init] making"}`),
 		signal(run, `{"type":"init_step","stage":"setup","status":"done"}`), signal(run, `{"type":"init_result","ok":true,"exitCode":0}`),
 		signal(run, `{"type":"transport_connected","instance_name":"i","at":"now"}`))
-	p.say(&acp.Opened{RunID: run, OK: true})
+	p.send(&wire.Opened{RunID: run, OK: true})
 	w.b.WriteString("up    acp_opened\n")
 	in = p.left()
 	w.down(in)
-	c := &conversation{p: p, run: run, prompt: in[0].frame.(*acp.PromptSend).PromptID}
-	u := func(raw string) acp.Frame { return update(run, c.prompt, raw) }
+	c := &conversation{p: p, run: run, prompt: in[0].frame.(*wire.PromptSend).PromptID}
+	u := func(raw string) wire.Frame { return update(run, c.prompt, raw) }
 	w.up(p,
 		u(`{"sessionUpdate":"session_created","content":{"type":"session_created"}}`),
 		u(`{"sessionUpdate":"config_option_update","configOptions":[{"id":"mode","name":"Mode","type":"select","currentValue":"ask","options":[{"value":"ask","name":"Ask"}]}]}`),
@@ -146,7 +148,7 @@ func conversation1(h *house, p *double, w *scribe) {
 	s = h.post("t1", "more")
 	in = p.left()
 	w.down(in)
-	c.prompt = in[0].frame.(*acp.PromptSend).PromptID
+	c.prompt = in[0].frame.(*wire.PromptSend).PromptID
 	w.up(p, u(chunk("m3", "And")), c.request("2", "c2"))
 	w.chat(s.rest())
 	before := len(h.events("t1"))
@@ -155,7 +157,7 @@ func conversation1(h *house, p *double, w *scribe) {
 	w.down(p.left())
 	w.chat(h.events("t1")[before:])
 	stop := "cancelled"
-	w.up(p, &acp.PromptResult{RunID: run, PromptID: c.prompt, OK: true, SessionID: agentSession, StopReason: &stop})
+	w.up(p, &wire.PromptResult{RunID: run, PromptID: c.prompt, OK: true, SessionID: agentSession, StopReason: &stop})
 	h.settle()
 
 	w.b.WriteString("-- the agent's process has ended\n")
@@ -164,16 +166,16 @@ func conversation1(h *house, p *double, w *scribe) {
 	s = h.post("t1", "again")
 	in = p.left()
 	w.down(in)
-	p.say(&acp.Opened{RunID: run, OK: true})
+	p.send(&wire.Opened{RunID: run, OK: true})
 	w.b.WriteString("up    acp_opened\n")
 	in = p.left()
 	w.down(in)
-	c.prompt = in[0].frame.(*acp.PromptSend).PromptID
+	c.prompt = in[0].frame.(*wire.PromptSend).PromptID
 	w.up(p, c.result())
 	w.chat(s.rest())
 
 	w.b.WriteString("-- it rests\n")
 	h.pass(61 * time.Minute)
 	w.down(p.left())
-	w.up(p, &acp.Closed{RunID: run, OK: true})
+	w.up(p, &wire.Closed{RunID: run, OK: true})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // last is a thread's newest Turn.
-func (h *house) last(thread string) store.Turn {
+func (h *acpEnv) last(thread string) store.Turn {
 	h.t.Helper()
 	run, err := h.store.LastRun(h.t.Context(), store.System(), h.session(thread).ID)
 	if err != nil {
@@ -26,12 +26,12 @@ func (h *house) last(thread string) store.Turn {
 }
 
 // A killed server takes the proxy inside it along. The prompt that was under way is known to be gone as soon as the
-// proxy's next start registers, whether or not the agent had said anything, and nobody waits for its end.
+// proxy's next start registers, whether or not the agent had sent anything, and no prompt waits for its end.
 func TestServerAndProxyKilled(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"", "one "} {
 		t.Run("said "+said, func(t *testing.T) {
-			inHouse(t, plan{}, func(h *house) {
+			inEnv(t, plan{}, func(h *acpEnv) {
 				p := newProxy(h, "p1").link()
 				c := p.begin("t1", "hi")
 				if said != "" {
@@ -64,33 +64,9 @@ func TestServerAndProxyKilled(t *testing.T) {
 	}
 }
 
-// The newest mark may be of an earlier start of the proxy: that says nothing of the prompt that came after it.
-func TestMarkOfAnEarlierStartOfTheProxy(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
-		p := newProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		c.says("m", "one")
-		c.ends()
-		c.s.rest()
-		p.cut()
-		p.reborn("e2")
-		p.link()
-		h.settle()
-		c = p.begin("t1", "again") // the agent thinks, and nothing of this start is in the log
-		h.settle()
-		p.restart()
-		p.link()
-		h.settle()
-		c.says("m2", "two")
-		c.ends()
-		h.settle()
-		h.reads("t1", "RUN", "says: one", "DONE success", "RUN", "says: two", "DONE success")
-	})
-}
-
-// Stopping what the agent says by itself ends that Run at once and well, and stops no prompt, for there is none.
+// Stopping what the agent sends unprompted ends that Run at once and well, and stops no prompt, for there is none.
 func TestUnpromptedRunIsStopped(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		c.ends()
@@ -101,7 +77,7 @@ func TestUnpromptedRunIsStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer turn.Release()
-		p.say(update(c.run, "", chunk("m", "by the way, ")))
+		p.send(update(c.run, "", chunk("m", "by the way, ")))
 		h.pass(200 * time.Millisecond)
 		began := time.Now()
 		if err := turn.Cancel(h.t.Context()); err != nil {

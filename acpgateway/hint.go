@@ -1,76 +1,74 @@
 package acpgateway
 
 import (
-	"aqueduct/acpgateway/acp"
-	"aqueduct/bridge/hints"
+	"aqueduct/acpgateway/wire"
+	"aqueduct/bridge/livefeed"
 	"aqueduct/store"
 )
 
-// hint is a frame for /ws/client, until what it tells of is kept.
+// hintFeed makes the hints of one Session for /ws/client and publishes them.
+// Hints are for pages that show an agent at work before its events arrive. They may be lost, are never kept, and are
+// sent only while a page watches.
+type hintFeed struct {
+	hub     *livefeed.Hub
+	session string
+}
+
+// hint is a frame for /ws/client. It waits in the queue until the events made of the frame are committed.
 type hint struct {
 	at   int64
 	body []byte
 }
 
-// maxHints bounds what a tunnel holds back; hints may be lost.
+// maxHints bounds what a channel holds back; hints may be lost.
 const maxHints = 1024
 
-// hint notes what watchers are told of a frame once it is kept. The lock is held.
-func (t *tunnel) hint(f frame) {
-	m, ok := f.Frame.(*acp.ACPUpdate)
-	if !ok || !t.g.cfg.Hints.Watched() || len(t.hints) == maxHints {
-		return
+// of makes the hint of a frame, if someone watches. State that no Turn reads is published at once: no event is made of
+// it before the next prompt, and a page shows the mode.
+func (h *hintFeed) of(f frame, reading bool, held int) (hint, bool) {
+	m, ok := f.Frame.(*wire.ACPUpdate)
+	if !ok || !h.hub.Watched() || held == maxHints {
+		return hint{}, false
 	}
-	if t.turn == nil && stateLike(m.Update) {
-		// Nobody reads it until the next prompt: a page that shows the mode hears of it now.
-		t.g.cfg.Hints.Publish(t.owner, hints.PromptUpdate(t.owner, word(m.PromptID), word(m.SessionID), m.Update))
-		return
+	body := livefeed.PromptUpdate(h.session, stringOf(m.PromptID), stringOf(m.SessionID), m.Update)
+	if !reading && f.isStateOnly() {
+		h.hub.Publish(h.session, body)
+		return hint{}, false
 	}
-	t.hints = append(t.hints, hint{f.at, hints.PromptUpdate(t.owner, word(m.PromptID), word(m.SessionID), m.Update)})
+	return hint{f.at, body}, true
 }
 
-// takeHints takes those of what is kept. The lock is held.
-func (t *tunnel) takeHints(at int64) []hint {
-	n := 0
-	for n < len(t.hints) && t.hints[n].at <= at {
-		n++
-	}
-	kept := t.hints[:n:n]
-	t.hints = t.hints[n:]
-	return kept
-}
-
-// tell hands hints to those who watch.
-func (g *Gateway) tell(sessionID string, list []hint) {
-	for _, h := range list {
-		g.cfg.Hints.Publish(sessionID, h.body)
+// publish gives hints to the watchers.
+func (h *hintFeed) publish(list []hint) {
+	for _, hint := range list {
+		h.hub.Publish(h.session, hint.body)
 	}
 }
 
-// recorded tells of records that are kept.
-func (g *Gateway) recorded(records []store.Record) {
+// publishRecords gives records that are committed to the watchers.
+func (g *Gateway) publishRecords(records []store.Record) {
 	if !g.cfg.Hints.Watched() {
 		return
 	}
 	for _, r := range records {
-		g.cfg.Hints.Publish(r.SessionID, hints.EventAdded(hints.Event{
+		g.cfg.Hints.Publish(r.SessionID, livefeed.EventAdded(livefeed.Event{
 			ID: r.ID, RunID: r.SessionID, Source: string(store.SourceACP), Type: r.Type, Payload: r.Payload, Timestamp: r.TS,
 		}))
-		if signal, err := acp.DecodeSignal(r.Payload); err == nil && r.Source == store.SourceProxy && signal.Kind() == "init_step" {
-			g.cfg.Hints.Publish(r.SessionID, hints.InitStep(r.SessionID, r.Payload))
+		if signal, err := wire.DecodeSignal(r.Payload); err == nil && r.Source == store.SourceProxy && signal.Kind() == "init_step" {
+			g.cfg.Hints.Publish(r.SessionID, livefeed.InitStep(r.SessionID, r.Payload))
 		}
 	}
 }
 
-// hintAll tells of what a proxy lists.
-func (p *proxy) hintAll(f acp.Frame) {
-	if !p.g.cfg.Hints.Watched() {
+// publishInventory gives a proxy's list to the watchers.
+func publishInventory(hub *livefeed.Hub, proxyID string, f wire.Frame) {
+	if !hub.Watched() {
 		return
 	}
 	switch m := f.(type) {
-	case *acp.SandboxInventory:
-		p.g.cfg.Hints.PublishAll(hints.SandboxInventory(p.id, m.InventoryID, m.CapturedAt, mustJSON(m.Instances)))
-	case *acp.WorkspaceInventory:
-		p.g.cfg.Hints.PublishAll(hints.WorkspaceInventory(p.id, m.InventoryID, m.CapturedAt, mustJSON(m.Workspaces)))
+	case *wire.SandboxInventory:
+		hub.PublishAll(livefeed.SandboxInventory(proxyID, m.InventoryID, m.CapturedAt, mustJSON(m.Instances)))
+	case *wire.WorkspaceInventory:
+		hub.PublishAll(livefeed.WorkspaceInventory(proxyID, m.InventoryID, m.CapturedAt, mustJSON(m.Workspaces)))
 	}
 }

@@ -8,14 +8,14 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/agui"
 	"aqueduct/bridge"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 )
 
 // refused fails the test unless so many frames were refused for a reason since before.
-func (h *house) refusedSince(before map[string]int, reason string, n int) {
+func (h *acpEnv) refusedSince(before map[string]int, reason string, n int) {
 	h.t.Helper()
 	h.settleNow()
 	if got := h.refusals()[reason] - before[reason]; got != n {
@@ -25,7 +25,7 @@ func (h *house) refusedSince(before map[string]int, reason string, n int) {
 
 // A proxy that names the run of another, or none there is, changes nothing for anybody.
 func TestS06ForeignRun(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p1, thief := newProxy(h, "p1").link(), newProxy(h, "p2")
 		thief.agent = "other"
 		thief.link()
@@ -34,12 +34,12 @@ func TestS06ForeignRun(t *testing.T) {
 		before := h.refusals()
 		stop := "end_turn"
 		for _, run := range []string{c.run, "no-such-run", strings.Repeat("x", 200), "00dc6ad0-0000-7000-8000-000000000000"} {
-			thief.say(
+			thief.send(
 				update(run, c.prompt, chunk("m", "stolen")),
-				&acp.PromptResult{RunID: run, PromptID: c.prompt, OK: true, StopReason: &stop},
+				&wire.PromptResult{RunID: run, PromptID: c.prompt, OK: true, StopReason: &stop},
 				signal(run, `{"type":"permission_request","request_id":"9","session_id":"S1","prompt_id":"`+c.prompt+`","tool_call":{"toolCallId":"x"},
 					"options":[{"optionId":"y","name":"Yes","kind":"allow_once"}]}`),
-				exitOf(run, nil), &acp.Opened{RunID: run, OK: true}, &acp.Closed{RunID: run, OK: true}, &acp.BranchCreated{RunID: run, Branch: "evil"},
+				exitOf(run, nil), &wire.Opened{RunID: run, OK: true}, &wire.Closed{RunID: run, OK: true}, &wire.BranchCreated{RunID: run, Branch: "evil"},
 			)
 		}
 		h.refusedSince(before, "foreign_run", 28)
@@ -57,13 +57,13 @@ func TestS06ForeignRun(t *testing.T) {
 // A proxy may number frames of as many runs as it makes up: nothing of them is remembered but
 // that some are not its own.
 func TestInventedRuns(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		for i := range 5000 {
-			p.say(update(fmt.Sprint("invented-", i), "", chunk("m", "x")))
+			p.send(update(fmt.Sprint("invented-", i), "", chunk("m", "x")))
 		}
-		p.say(update("invented-0", "", chunk("m", "x"))) // forgotten to be foreign meanwhile
+		p.send(update("invented-0", "", chunk("m", "x"))) // forgotten to be foreign meanwhile
 		c.says("m", "alone")
 		c.ends()
 		c.s.rest()
@@ -81,7 +81,7 @@ func TestInventedRuns(t *testing.T) {
 
 // Whatever is no message of the contract is counted and forgotten.
 func TestMalformedAndUnknown(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := oldProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		before := h.refusals()
@@ -101,12 +101,12 @@ func TestMalformedAndUnknown(t *testing.T) {
 			p.raw(`{"type":"` + name + `","run_id":"` + c.run + `"}`)
 		}
 		h.refusedSince(before, "unexpected", 7)
-		// Odd updates and signals are told as they are.
+		// Odd updates and signals are passed on as they are.
 		for _, raw := range []string{`null`, `5`, `{}`, `{"sessionUpdate":"new_in_2030","x":1}`, `{"sessionUpdate":"tool_call"}`} {
 			c.update(raw)
 		}
 		for _, raw := range []string{`null`, `{}`, `{"type":"invented"}`, `{"type":"text","text":{}}`, `{"type":"permission_request","request_id":[]}`} {
-			p.say(signal(c.run, raw))
+			p.send(signal(c.run, raw))
 		}
 		c.says("m", "well")
 		c.ends()
@@ -122,7 +122,7 @@ func TestMalformedAndUnknown(t *testing.T) {
 
 // A numbered frame that cannot be read has its number all the same: what follows is taken.
 func TestMalformedNumberedFrame(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi") // acp_opened was 1
 		p.mu.Lock()
@@ -144,7 +144,7 @@ func TestMalformedNumberedFrame(t *testing.T) {
 // A frame over the limit ends the link with 1009; other proxies notice nothing, and the
 // Session goes on when the proxy is back.
 func TestFrameOverTheLimit(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p, other := newProxy(h, "p1").link(), newProxy(h, "p2")
 		other.agent = "other"
 		other.link()
@@ -156,10 +156,10 @@ func TestFrameOverTheLimit(t *testing.T) {
 			t.Errorf("closed with %d", code)
 		}
 		s := h.request(bridge.ChatRequest{ThreadID: "t2", AgentID: "other", Messages: []agui.Message{{ID: "u", Role: "user", Content: agui.Text("hi")}}})
-		open := want[*acp.Open](other)
-		other.say(&acp.Opened{RunID: open.RunID, OK: true})
-		sent := want[*acp.PromptSend](other)
-		other.say((&conversation{run: sent.RunID, prompt: sent.PromptID}).result())
+		open := want[*wire.Open](other)
+		other.send(&wire.Opened{RunID: open.RunID, OK: true})
+		sent := want[*wire.PromptSend](other)
+		other.send((&conversation{run: sent.RunID, prompt: sent.PromptID}).result())
 		s.rest()
 		h.reads("t2", "RUN", "DONE success")
 		h.pass(2 * time.Second)
@@ -171,81 +171,19 @@ func TestFrameOverTheLimit(t *testing.T) {
 	})
 }
 
-// prompt_result twice, or of no prompt: the first counts.
-func TestPromptResultTwice(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
-		p := oldProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		before := h.refusals()
-		p.say(&acp.PromptResult{RunID: c.run, PromptID: "nobody's", Error: "x"})
-		c.says("m", "once")
-		c.ends()
-		c.fails("Error: twice")
-		c.s.rest()
-		h.refusedSince(before, "unexpected", 1)
-		first := c
-		c = p.begin("t1", "again")
-		first.fails("Error: thrice")
-		c.says("m2", "on")
-		c.ends()
-		c.s.rest()
-		h.refusedSince(before, "unexpected", 2)
-		h.reads("t1", "RUN", "says: once", "DONE success", "RUN", "says: on", "DONE success")
-	})
-}
-
-// An option that was not offered is not an answer: the Question stays open and the agent hears
-// nothing.
-func TestOptionNotOffered(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
-		p := oldProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		c.asks("0", "call-1")
-		c.s.rest()
-		id := h.asked("t1")[0]
-		for _, option := range []string{"p-once", "nonsense", "", "reject_always"} {
-			h.request(bridge.ChatRequest{ThreadID: "t1", Answers: []inbox.Answer{{QuestionID: id, Payload: []byte(`{"optionId":"` + option + `"}`)}}}).rest()
-		}
-		p.silent()
-		if open := h.asked("t1"); len(open) != 1 {
-			t.Fatalf("open: %v", open)
-		}
-		s := h.answer("t1", id, "reject_once")
-		if said := want[*acp.SessionPermission](p); *said.OptionID != "p-no" {
-			t.Errorf("%+v", said)
-		}
-		c.ends()
-		s.rest()
-	})
-}
-
-// A permission_request without a request_id is no question: nobody could be told the answer.
-func TestPermissionRequestWithoutAnID(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
-		p := oldProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		before := h.refusals()
-		p.write(signal(c.run, `{"type":"permission_request","session_id":"S1","tool_call":{"toolCallId":"x"},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"}]}`))
-		h.refusedSince(before, "malformed", 1)
-		c.ends()
-		c.s.rest()
-		h.reads("t1", "RUN", "custom proxy.permission_request", "DONE success")
-	})
-}
-
-// An option without a kind gets the one that its name says; where that says nothing a person picks it by name. A request
-// that offers nothing at all is declined, and the chat is told.
+// An option without a kind gets the one that its name implies; where that implies none a person picks it by name. A request
+// that offers nothing at all is declined, and the chat shows it.
 func TestOptionsOfUnknownKinds(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		ask := func(id, options string) {
-			p.say(signal(c.run, `{"type":"permission_request","request_id":"`+id+`","session_id":"S1","prompt_id":"`+c.prompt+`",
+			p.send(signal(c.run, `{"type":"permission_request","request_id":"`+id+`","session_id":"S1","prompt_id":"`+c.prompt+`",
 				"tool_call":{"toolCallId":"x`+id+`","title":"X","kind":"edit"},"options":[`+options+`]}`))
 		}
 		before := h.refusals()
 		ask("0", ``)
-		if said := want[*acp.SessionPermission](p); said.Outcome != "cancelled" || said.OptionID != nil {
+		if said := want[*wire.SessionPermission](p); said.Outcome != "cancelled" || said.OptionID != nil {
 			t.Errorf("%+v", said)
 		}
 		h.refusedSince(before, "malformed", 1)
@@ -259,8 +197,8 @@ func TestOptionsOfUnknownKinds(t *testing.T) {
 			h.settle()
 			h.settle()
 			h.settle()
-			h.request(bridge.ChatRequest{ThreadID: "t1", Answers: []inbox.Answer{{QuestionID: h.asked("t1")[0], Payload: []byte(c2.choose)}}})
-			if said := want[*acp.SessionPermission](p); said.OptionID == nil || *said.OptionID != c2.told {
+			h.request(bridge.ChatRequest{ThreadID: "t1", Answers: []approval.Answer{{QuestionID: h.asked("t1")[0], Payload: []byte(c2.choose)}}})
+			if said := want[*wire.SessionPermission](p); said.OptionID == nil || *said.OptionID != c2.told {
 				t.Errorf("%s: %+v", c2.options, said)
 			}
 			h.settle()
@@ -270,36 +208,5 @@ func TestOptionsOfUnknownKinds(t *testing.T) {
 		if n := h.count("t1", "acp.permission_declined"); n != 1 {
 			t.Errorf("the chat was told %d times", n)
 		}
-	})
-}
-
-// A tool of the name of our permission card is shown as the agent's.
-func TestToolNamedRequestPermission(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
-		p := oldProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		c.update(tool("tool_call", "call-1", `"name":"request_permission","title":"x","kind":"other","status":"completed","rawInput":{"options":[]}`))
-		c.ends()
-		c.s.rest()
-		h.reads("t1", "RUN", "calls agent.request_permission", "gets completed", "DONE success")
-		if open := h.asked("t1"); len(open) != 0 {
-			t.Errorf("open: %v", open)
-		}
-	})
-}
-
-// Results of controls that nobody asked for are counted.
-func TestUnaskedControlResults(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
-		p := oldProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		before := h.refusals()
-		id := "nobody's"
-		p.say(&acp.SessionControlResult{RunID: c.run, ControlID: id, OK: true}, &acp.SandboxControlResult{RunID: &c.run, RequestID: &id, OK: true})
-		p.raw(`{"type":"heartbeat","agent_id":"p2"}`)
-		h.refusedSince(before, "unexpected", 3)
-		c.ends()
-		c.s.rest()
-		h.reads("t1", "RUN", "DONE success")
 	})
 }

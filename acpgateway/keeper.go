@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
+	"aqueduct/internal/retry"
+	"aqueduct/internal/wake"
 	"aqueduct/store"
 )
 
@@ -15,9 +17,12 @@ const maxRecords = 1 << 14
 
 // keeper writes down what is not part of a Session's log: records, proxies, instances. Its
 // goroutine alone does, so that no link waits for the store.
+//
+// What has to be kept is gathered in sets and lists under mu and taken all at once: a proxy that changes a hundred
+// times while one write is under way is written once more. Records keep their order.
 type keeper struct {
 	g    *Gateway
-	bell chan struct{} // capacity 1
+	bell wake.Signal
 
 	saving sync.Mutex // while a proxy or an instance is written; removing a proxy excludes it
 
@@ -26,29 +31,30 @@ type keeper struct {
 	room      chan struct{} // closed when records were taken
 	flushes   []flushing    // in the order of their times
 	proxies   map[*proxy]bool
-	instances map[*tunnel]bool
+	instances map[*channel]bool
 	revoked   map[*proxy]time.Time
-	listed    map[*proxy]*acp.SandboxInventory
+	listed    map[*proxy]*wire.SandboxInventory
 }
 
 // flushing is a recorder that merges, until a time.
 type flushing struct {
-	t  *tunnel
-	at time.Time
+	rec *recorder
+	at  time.Time
 }
 
 // work is what a keeper has to do.
 type work struct {
 	records   []store.Record
 	proxies   map[*proxy]bool
-	instances map[*tunnel]bool
+	instances map[*channel]bool
 	revoked   map[*proxy]time.Time
-	listed    map[*proxy]*acp.SandboxInventory
+	listed    map[*proxy]*wire.SandboxInventory
 }
 
 // mergeLooks is how often within the time that chunks are merged it is looked whose time has come.
 const mergeLooks = 8
 
+// The timer looks for merged chunks whose time has come; the bell wakes it for everything else.
 func (k *keeper) run(ctx context.Context) {
 	mergeTime := k.g.cfg.Limits.MergeTime
 	timer := time.NewTimer(mergeTime)
@@ -61,7 +67,7 @@ func (k *keeper) run(ctx context.Context) {
 			return
 		}
 		for _, f := range k.merged(time.Now()) {
-			f.t.records.due()
+			f.rec.due()
 		}
 		k.keep(ctx, k.take())
 		timer.Reset(mergeTime/mergeLooks + time.Millisecond)
@@ -93,23 +99,25 @@ func (k *keeper) take() work {
 	return w
 }
 
+// A failed write of a row is logged and not tried again: the next change writes the whole row. Records go Session by
+// Session, so that one that is deleted does not take the others' along.
 func (k *keeper) keep(ctx context.Context, w work) {
 	for _, records := range bySession(w.records) {
-		if err := k.g.cfg.Note(ctx, records, func() { k.g.recorded(records) }); err != nil && ctx.Err() == nil {
+		if err := k.g.cfg.Note(ctx, records, func() { k.g.publishRecords(records) }); err != nil && ctx.Err() == nil {
 			k.g.log.Error("records were not kept", slog.Int("records", len(records)), slog.Any("error", err))
 		}
 	}
 	for p := range w.proxies {
-		k.complain(ctx, k.saveProxy(ctx, p))
+		k.logError(ctx, k.saveProxy(ctx, p))
 	}
 	for p, at := range w.revoked {
-		k.complain(ctx, k.g.cfg.Registry.RevokeTokens(ctx, p.id, at))
+		k.logError(ctx, k.g.cfg.Registry.RevokeTokens(ctx, p.id, at))
 	}
 	for p, m := range w.listed {
-		k.complain(ctx, k.saveListed(ctx, p, m))
+		k.logError(ctx, k.saveListed(ctx, p, m))
 	}
-	for t := range w.instances {
-		k.complain(ctx, k.saveInstance(ctx, t))
+	for c := range w.instances {
+		k.logError(ctx, k.saveInstance(ctx, c))
 	}
 }
 
@@ -137,15 +145,13 @@ func (k *keeper) saveRow(ctx context.Context, p *proxy, row store.SandboxInstanc
 	return k.g.cfg.Registry.SaveInstance(ctx, row)
 }
 
-func (k *keeper) saveInstance(ctx context.Context, t *tunnel) error {
+func (k *keeper) saveInstance(ctx context.Context, c *channel) error {
 	k.saving.Lock()
 	defer k.saving.Unlock()
-	if t.p.isRetired() {
+	if c.p.isRetired() {
 		return nil
 	}
-	t.mu.Lock()
-	row := t.row
-	t.mu.Unlock()
+	row := c.agent.instance()
 	row.UpdatedAt = time.Now()
 	return k.g.cfg.Registry.SaveInstance(ctx, row)
 }
@@ -159,7 +165,7 @@ func bySession(records []store.Record) map[string][]store.Record {
 	return parts
 }
 
-func (k *keeper) complain(ctx context.Context, err error) {
+func (k *keeper) logError(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		k.g.log.Error("a proxy or an instance was not kept", slog.Any("error", err))
 	}
@@ -172,13 +178,15 @@ const lastWait = 2 * time.Second
 func (k *keeper) last() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWait)
 	defer cancel()
-	for _, t := range k.g.allTunnels() {
-		t.records.flush()
+	for _, c := range k.g.fleet.allChannels() {
+		c.records.flush()
 	}
 	k.keep(ctx, k.take())
 }
 
 // record takes one record. It blocks while too many wait: then the store stalls.
+// The link's goroutine blocks here, and with it the socket, so a proxy feels a stalled store as back pressure. Without
+// an end of ctx (a flush at the end) it never waits.
 func (k *keeper) record(ctx context.Context, r store.Record) {
 	for {
 		k.mu.Lock()
@@ -198,13 +206,13 @@ func (k *keeper) record(ctx context.Context, r store.Record) {
 			return
 		}
 	}
-	k.ring()
+	k.bell.Ring()
 }
 
-func (k *keeper) due(t *tunnel, at time.Time) {
+func (k *keeper) due(rec *recorder, at time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.flushes = append(k.flushes, flushing{t, at})
+	k.flushes = append(k.flushes, flushing{rec, at})
 }
 
 func (k *keeper) proxy(p *proxy) {
@@ -214,18 +222,18 @@ func (k *keeper) proxy(p *proxy) {
 	}
 	k.proxies[p] = true
 	k.mu.Unlock()
-	k.ring()
+	k.bell.Ring()
 }
 
 // list keeps the newest list of a proxy's instances.
-func (k *keeper) list(p *proxy, m *acp.SandboxInventory) {
+func (k *keeper) list(p *proxy, m *wire.SandboxInventory) {
 	k.mu.Lock()
 	if k.listed == nil {
-		k.listed = make(map[*proxy]*acp.SandboxInventory)
+		k.listed = make(map[*proxy]*wire.SandboxInventory)
 	}
 	k.listed[p] = m
 	k.mu.Unlock()
-	k.ring()
+	k.bell.Ring()
 }
 
 // revoke makes the tokens worthless that a proxy's agents got before a time.
@@ -236,90 +244,73 @@ func (k *keeper) revoke(p *proxy, before time.Time) {
 	}
 	k.revoked[p] = before
 	k.mu.Unlock()
-	k.ring()
+	k.bell.Ring()
 }
 
-func (k *keeper) instance(t *tunnel) {
+func (k *keeper) instance(c *channel) {
 	k.mu.Lock()
 	if k.instances == nil {
-		k.instances = make(map[*tunnel]bool)
+		k.instances = make(map[*channel]bool)
 	}
-	k.instances[t] = true
+	k.instances[c] = true
 	k.mu.Unlock()
-	k.ring()
+	k.bell.Ring()
 }
 
-func (k *keeper) ring() {
-	select {
-	case k.bell <- struct{}{}:
-	default:
-	}
-}
-
-// caller tells the bridge of Sessions whose agent speaks unheard. It may take a transaction
+// activityNotifier notifies the bridge of Sessions whose agent sends output that no Turn reads. It may take a transaction
 // each, which no link must wait for.
-type caller struct {
+// One entry a Session: an agent that streams without a Turn asks for one, not for one a frame.
+type activityNotifier struct {
 	g    *Gateway
-	bell chan struct{} // capacity 1
+	bell wake.Signal
 
 	mu  sync.Mutex
 	ids []string
 	in  map[string]bool
 }
 
-func (c *caller) call(id string) {
-	c.mu.Lock()
-	if c.in == nil {
-		c.in = make(map[string]bool)
+func (n *activityNotifier) notify(id string) {
+	n.mu.Lock()
+	if n.in == nil {
+		n.in = make(map[string]bool)
 	}
-	if !c.in[id] {
-		c.in[id] = true
-		c.ids = append(c.ids, id)
+	if !n.in[id] {
+		n.in[id] = true
+		n.ids = append(n.ids, id)
 	}
-	c.mu.Unlock()
-	select {
-	case c.bell <- struct{}{}:
-	default:
-	}
+	n.mu.Unlock()
+	n.bell.Ring()
 }
 
-// callAgain is the pause before the bridge is told again, after it could not take it.
-const callAgain = time.Second
+// notifyAgain is the pause before the bridge is notified again, after that failed.
+const notifyAgain = time.Second
 
-func (c *caller) run(ctx context.Context) {
+func (n *activityNotifier) run(ctx context.Context) {
 	for {
 		select {
-		case <-c.bell:
+		case <-n.bell:
 		case <-ctx.Done():
 			return
 		}
-		for id, ok := c.next(); ok; id, ok = c.next() {
-			if err := c.g.cfg.Spoke(ctx, id); err != nil && ctx.Err() == nil {
-				c.g.log.Error("an agent speaks and cannot be heard yet", slog.String("session_id", id), slog.Any("error", err))
-				pause(ctx, callAgain)
-				c.call(id)
+		for id, ok := n.next(); ok; id, ok = n.next() {
+			if err := n.g.cfg.NotifyActivity(ctx, id); err != nil && ctx.Err() == nil {
+				n.g.log.Error("an agent speaks and cannot be heard yet", slog.String("session_id", id), slog.Any("error", err))
+				// The Session is put behind the others, so that one that fails does not starve them.
+				_ = retry.Sleep(ctx, notifyAgain) // the loop above sees that ctx has ended
+				n.notify(id)
 			}
 		}
 	}
 }
 
-func (c *caller) next() (string, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.ids) == 0 {
+func (n *activityNotifier) next() (string, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.ids) == 0 {
 		return "", false
 	}
-	id := c.ids[0]
-	c.ids = c.ids[1:]
-	delete(c.in, id)
+	id := n.ids[0]
+	n.ids = n.ids[1:]
+	delete(n.in, id)
 	return id, true
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

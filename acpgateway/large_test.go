@@ -1,6 +1,6 @@
 //go:build !race
 
-// Run by scripts/test-unraced, which says why.
+// Run by scripts/test-unraced, which gives the reason.
 
 package acpgateway_test
 
@@ -11,7 +11,7 @@ import (
 
 // A large frame within the limit is taken.
 func TestFrameWithinTheLimit(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		text := strings.Repeat("x", 15<<20)

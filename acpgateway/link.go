@@ -10,7 +10,8 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
+	"aqueduct/internal/wake"
 )
 
 // Codes links are closed with. 1008 is what the contract has for a token that is refused.
@@ -21,6 +22,9 @@ const (
 )
 
 // link is one connection of a proxy.
+//
+// Two goroutines: the request's own reads and hands each frame on, another writes. Either ends the other through end,
+// whose cause becomes the close frame's code.
 type link struct {
 	g    *Gateway
 	conn *websocket.Conn
@@ -29,14 +33,16 @@ type link struct {
 	end  context.CancelCauseFunc
 
 	mu     sync.Mutex
-	urgent []acp.Frame      // not counted: sent on this link or never
-	acks   map[string]int64 // to be told, by run
-	bell   chan struct{}    // capacity 1
+	urgent []wire.Frame     // not counted: sent on this link or never
+	acks   map[string]int64 // to be sent, by run
+	bell   wake.Signal
 
-	signs chan struct{} // capacity 1: the proxy gave a sign of life
+	signs wake.Signal // the proxy sent something
 }
 
 // ServeHTTP takes one proxy's connection and returns when it has ended.
+// The token is looked at after the upgrade, because the contract answers a refused one with a close frame (1008),
+// which a proxy distinguishes from a server that is down.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-g.began:
@@ -56,19 +62,20 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer conn.Close()
 	who, err := g.cfg.Authenticate(r)
 	if err != nil {
-		g.refuse(refusedToken)
+		g.countRefused(refusedToken)
 		if g.once.first("token " + err.Error()) {
 			g.log.Warn("a proxy's token was refused; more like it are only counted", slog.String("remote", r.RemoteAddr), slog.Any("error", err))
 		}
-		sayGoodbye(conn, closeRefused, "Unauthorized")
+		writeClose(conn, closeRefused, "Unauthorized")
 		return
 	}
 	ctx, stop := g.untilRevoked(ctx, who)
 	defer stop()
-	g.serve(ctx, &link{g: g, conn: conn, who: who, acks: make(map[string]int64), bell: make(chan struct{}, 1), signs: make(chan struct{}, 1)})
+	g.serve(ctx, &link{g: g, conn: conn, who: who, acks: make(map[string]int64), bell: wake.New(), signs: wake.New()})
 }
 
 // untilRevoked ends the context when the proxy's token is revoked, as if it had been refused.
+// Watch gets a context without the link's cancel: the registry's watch is released by us, not by the request's end.
 func (g *Gateway) untilRevoked(ctx context.Context, who Identity) (context.Context, func()) {
 	if g.cfg.Watch == nil || who.CredentialID == "" {
 		return ctx, func() {}
@@ -76,8 +83,8 @@ func (g *Gateway) untilRevoked(ctx context.Context, who Identity) (context.Conte
 	ctx, end := context.WithCancelCause(ctx)
 	watched, release := g.cfg.Watch(context.WithoutCancel(ctx), who)
 	stop := context.AfterFunc(watched, func() {
-		g.refuse(refusedToken)
-		end(&goodbye{closeRefused, "Unauthorized"})
+		g.countRefused(refusedToken)
+		end(&closeReason{closeRefused, "Unauthorized"})
 	})
 	return ctx, func() {
 		stop()
@@ -86,20 +93,21 @@ func (g *Gateway) untilRevoked(ctx context.Context, who Identity) (context.Conte
 	}
 }
 
-func sayGoodbye(conn *websocket.Conn, code int, text string) {
+func writeClose(conn *websocket.Conn, code int, text string) {
 	// It may be gone already.
 	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text), time.Now().Add(time.Second))
 }
 
-// goodbye is why a link is ended by us.
-type goodbye struct {
+// closeReason is why a link is ended by us.
+type closeReason struct {
 	code int
 	text string
 }
 
-func (g *goodbye) Error() string { return g.text }
+func (bye *closeReason) Error() string { return bye.text }
 
 // serve runs a link: this goroutine reads, another writes.
+// The writer closes the socket, also when the reader ended first: gorilla's read does not look at a context.
 func (g *Gateway) serve(ctx context.Context, l *link) {
 	ctx, l.end = context.WithCancelCause(ctx)
 	defer l.end(nil)
@@ -107,9 +115,9 @@ func (g *Gateway) serve(ctx context.Context, l *link) {
 	go func() {
 		defer close(written)
 		l.end(l.write(ctx))
-		bye := &goodbye{websocket.CloseGoingAway, "going away"}
+		bye := &closeReason{websocket.CloseGoingAway, "going away"}
 		_ = errors.As(context.Cause(ctx), &bye)
-		sayGoodbye(l.conn, bye.code, bye.text)
+		writeClose(l.conn, bye.code, bye.text)
 		_ = l.conn.Close() // ends the reader, which knows no context
 	}()
 	l.end(l.read(ctx))
@@ -122,28 +130,30 @@ func (g *Gateway) serve(ctx context.Context, l *link) {
 // read takes frames until the link ends.
 func (l *link) read(ctx context.Context) error {
 	l.conn.SetReadLimit(frameBytes)
+	// Before it has registered a peer gets ten seconds; then any sign of life within three heartbeats keeps the link.
 	patience := registerWait
 	alive := func() error { return l.conn.SetReadDeadline(time.Now().Add(patience)) }
 	l.conn.SetPongHandler(func(string) error {
-		l.sign()
+		l.signs.Ring()
 		return alive()
 	})
 	ping := l.conn.PingHandler()
 	l.conn.SetPingHandler(func(data string) error {
-		l.sign()
+		l.signs.Ring()
 		return errors.Join(alive(), ping(data))
 	})
 	for {
 		if err := alive(); err != nil {
 			return err
 		}
+		// The contract has text frames only; a binary one may be another protocol's and does not end the link.
 		kind, data, err := l.conn.ReadMessage()
 		if err != nil {
 			return err
 		}
-		l.sign()
+		l.signs.Ring()
 		if kind != websocket.TextMessage {
-			l.g.refuse(refusedMalformed)
+			l.g.countRefused(refusedMalformed)
 			continue
 		}
 		if err := l.receive(ctx, data); err != nil {
@@ -155,24 +165,13 @@ func (l *link) read(ctx context.Context) error {
 	}
 }
 
-// sign notes that something came.
-func (l *link) sign() {
-	select {
-	case l.signs <- struct{}{}:
-	default:
-	}
-}
-
 // probeWait is how long the other end of a link may take to show that it is there.
 const probeWait = 2 * time.Second
 
-// answers says whether somebody is still at the other end: a ping is answered, or anything comes. A link whose cable was cut
+// isAlive reports whether the other end still answers: a ping is answered, or any frame comes. A link whose cable was cut
 // stays open here for as long as three heartbeats.
-func (l *link) answers(ctx context.Context) bool {
-	select {
-	case <-l.signs: // of before
-	default:
-	}
+func (l *link) isAlive(ctx context.Context) bool {
+	l.signs.Clear()
 	if err := l.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(probeWait)); err != nil {
 		return false
 	}
@@ -188,6 +187,7 @@ func (l *link) answers(ctx context.Context) bool {
 }
 
 // write is the only writer of frames: acks and what is urgent, then the proxy's outbox.
+// The pings go by WriteControl, which may be called beside WriteMessage, so that isAlive can use it too.
 func (l *link) write(ctx context.Context) error {
 	ping := time.NewTicker(l.g.cfg.Limits.Heartbeat)
 	defer ping.Stop()
@@ -208,6 +208,8 @@ func (l *link) write(ctx context.Context) error {
 }
 
 // flush writes all there is. The outbox counts as the proxy's only while this link is its.
+//
+// Acks go before the outbox: they let the proxy forget frames.
 func (l *link) flush() error {
 	for {
 		urgent, acks := l.takeUrgent()
@@ -217,7 +219,7 @@ func (l *link) flush() error {
 			}
 		}
 		for run, seq := range acks {
-			if err := l.writeFrame(&acp.Ack{RunID: run, Seq: seq}); err != nil {
+			if err := l.writeFrame(&wire.Ack{RunID: run, Seq: seq}); err != nil {
 				return err
 			}
 		}
@@ -230,6 +232,7 @@ func (l *link) flush() error {
 			return nil
 		}
 		if err := l.writeText(body); err != nil {
+			// The socket failed before the frame was out. It goes first on the next link.
 			p.out.PutBack(letter)
 			return err
 		}
@@ -243,7 +246,7 @@ func (l *link) proxy() *proxy {
 	return l.p
 }
 
-func (l *link) takeUrgent() ([]acp.Frame, map[string]int64) {
+func (l *link) takeUrgent() ([]wire.Frame, map[string]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	urgent := l.urgent
@@ -256,8 +259,8 @@ func (l *link) takeUrgent() ([]acp.Frame, map[string]int64) {
 	return urgent, acks
 }
 
-func (l *link) writeFrame(f acp.Frame) error {
-	body, err := acp.Encode(f)
+func (l *link) writeFrame(f wire.Frame) error {
+	body, err := wire.Encode(f)
 	if err != nil {
 		return err
 	}
@@ -272,24 +275,17 @@ func (l *link) writeText(body []byte) error {
 }
 
 // now sends a frame that is worth nothing later.
-func (l *link) now(f acp.Frame) {
+func (l *link) sendUrgent(f wire.Frame) {
 	l.mu.Lock()
 	l.urgent = append(l.urgent, f)
 	l.mu.Unlock()
-	l.ring()
+	l.bell.Ring()
 }
 
-// ack tells that a run's frames have come for good.
+// ack sends the number up to which a run's frames are committed; several before the next write are one.
 func (l *link) ack(run string, seq int64) {
 	l.mu.Lock()
 	l.acks[run] = max(l.acks[run], seq)
 	l.mu.Unlock()
-	l.ring()
-}
-
-func (l *link) ring() {
-	select {
-	case l.bell <- struct{}{}:
-	default:
-	}
+	l.bell.Ring()
 }

@@ -7,12 +7,15 @@ import (
 	"strconv"
 	"strings"
 
-	"aqueduct/bridge/fromacp"
+	"aqueduct/acpgateway/translate"
 	"aqueduct/bridge/redact"
 )
 
 // mark is a position of the upstream's words: the proxy's epoch and number, and the frame's
 // place among all that came to this process; and what is open there.
+//
+// As text it is "epoch:seq:at:turn.snapshot", with "instance|" before it for an agent beside the thread's own. The
+// engine keeps it with the last event of each commit and gives the newest back to the Turn that is taken up.
 type mark struct {
 	epoch string
 	seq   int64
@@ -59,18 +62,23 @@ func parseMark(text string) (m mark) {
 	return m
 }
 
-// markOwner is the of of a tunnel's marks.
-func (t *tunnel) markOwner() string {
-	if t.id == t.owner {
-		return ""
-	}
-	return t.id
+// covers reports that the log has a frame already, from before a restart: the proxy sends again what was not acknowledged.
+func (m mark) covers(f frame, epoch string) bool {
+	return f.seq > 0 && f.seq <= m.seq && m.epoch == epoch
 }
 
-// parseMark reads a mark of this tunnel's. The newest of a Session may be of another agent that is addressed in it: then
-// nothing of this one's has been kept in the Turn that is taken up.
-func (t *tunnel) parseMark(text string) mark {
-	if m := parseMark(text); m.of == t.markOwner() {
+// markOwner is the member "of" in a channel's marks.
+func markOwner(c *channel) string {
+	if c.id == c.owner {
+		return ""
+	}
+	return c.id
+}
+
+// parseMarkOf reads a mark of a channel. The newest of a Session may belong to another agent that is addressed in it:
+// then nothing of this agent's was committed in the Turn that is resumed.
+func parseMarkOf(c *channel, text string) mark {
+	if m := parseMark(text); m.of == markOwner(c) {
 		return m
 	}
 	return mark{}
@@ -78,7 +86,7 @@ func (t *tunnel) parseMark(text string) mark {
 
 // opened completes a mark with what a translator has open. That holds the agent's words, such as titles of open calls, and
 // no reader of rows masks a mark: one with a secret in it is not kept.
-func (m mark) opened(turn string, tr *fromacp.Translator, secrets *redact.Filter) mark {
+func (m mark) opened(turn string, tr *translate.Translator, secrets *redact.Filter) mark {
 	raw, ok := tr.Snapshot(nil)
 	switch {
 	case !ok, !bytes.Equal(secrets.Bytes(raw), raw):
@@ -91,6 +99,7 @@ func (m mark) opened(turn string, tr *fromacp.Translator, secrets *redact.Filter
 
 // resumes is the snapshot for a Turn that is taken up at the mark. What another Turn had open
 // has ended with it. What cannot be read, no translator takes.
+// The snapshot of an unknown form is handed on as it is: the translator refuses it and begins anew.
 func (m mark) resumes(turn string) []byte {
 	if m.open == "" || m.turn != "" && m.turn != turn {
 		return nil

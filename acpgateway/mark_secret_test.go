@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"aqueduct/bridge/fromacp"
+	"aqueduct/acpgateway/translate"
 	"aqueduct/bridge/redact"
 )
 
@@ -18,7 +18,7 @@ func TestS31MarksHoldNoSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	for title, kept := range map[string]bool{"run the tests": true, "curl -H 'Authorization: Bearer sk-proj-Ab3dEf6hIj9kLm2nOp5qRs8t'": false, "ghp_16C7e42F292c6912E7710c838347Ae178B4a": false} {
-		tr := fromacp.New(fromacp.Config{})
+		tr := translate.New(translate.Config{})
 		update, err := json.Marshal(map[string]string{"sessionUpdate": "tool_call", "toolCallId": "c1", "title": title, "kind": "execute", "status": "in_progress"})
 		if err != nil {
 			t.Fatal(err)

@@ -1,262 +1,151 @@
 package acpgateway
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
-	"slices"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/store"
 )
 
-// observe learns from a frame what is true from its arrival on, and puts it on record. It is
-// false when the frame is not for a Turn.
-func (t *tunnel) observe(ctx context.Context, f frame) bool {
+// observe learns from a frame what is true from its arrival on, and puts it on record. It is false when the frame is not
+// for a Turn.
+//
+// It runs on the link's goroutine, before the frame is queued, also when no Turn reads: that an agent has ended, asks
+// or was renamed must be known when it happens and not when the next prompt reads it. What a frame means for the chat
+// is the Turn's to find out.
+func (c *channel) observe(ctx context.Context, f frame) bool {
 	switch m := f.Frame.(type) {
-	case *acp.ACPUpdate:
-		t.heard(m)
-		t.records.update(ctx, m)
-	case *acp.ProxyUpdate:
-		t.records.signal(ctx, m)
-		return t.signalled(m)
-	case *acp.Opened:
-		t.wasOpened(m)
-	case *acp.PromptResult:
-		t.records.result(ctx, m)
-		return t.promptEnded(m)
-	case *acp.Exit:
-		t.records.exit(ctx, m)
-		t.gone("stopped")
-	case *acp.Closed:
-		t.gone("closed")
-	case *acp.BranchCreated:
-		t.records.branch(ctx, m)
+	case *wire.ACPUpdate:
+		c.inSession(stringOf(m.SessionID))
+		c.agent.learn(f.update, c.queue.turn() != nil)
+		if m.PromptID != nil {
+			c.prompts.noteUpdate(*m.PromptID)
+		}
+		c.records.update(ctx, m, f.update)
+	case *wire.ProxyUpdate:
+		c.records.signal(ctx, m, f.signal)
+		return c.observeSignal(m, f.signal)
+	case *wire.Opened:
+		c.agent.opened(m)
+	case *wire.PromptResult:
+		c.records.result(ctx, m)
+		return c.promptEnded(m)
+	case *wire.Exit:
+		c.records.exit(ctx, m)
+		c.exited("stopped")
+	case *wire.Closed:
+		c.exited("closed")
+	case *wire.BranchCreated:
+		c.records.branch(ctx, m)
 	case *restarted:
-		t.records.flush()
-		t.mu.Lock()
-		t.kept = 0
-		t.mu.Unlock()
-		t.gone("stopped")
+		c.records.flush()
+		c.queue.restart()
+		c.exited("stopped")
 	}
 	return true
-}
-
-// sessionsLeft is how many sessions are remembered that a branch has left: as many as may still have a prompt that ends.
-const sessionsLeft = 16
-
-// leaveSession has the next prompt begin another session: the agent's own memory cannot be taken back to a branch point. The
-// new session is told the history of its branch.
-func (t *tunnel) leaveSession() {
-	t.mu.Lock()
-	for _, id := range []string{t.session, t.row.ACPSessionID} {
-		if id != "" && !slices.Contains(t.left, id) {
-			t.left = append(t.left, id)
-		}
-	}
-	t.left = t.left[max(0, len(t.left)-sessionsLeft):]
-	t.session, t.primed = "", false
-	t.mu.Unlock()
-	t.note(func(row *store.SandboxInstance) { row.ACPSessionID = "" })
 }
 
 // inSession learns the agent's own id of the conversation. The first is kept.
-func (t *tunnel) inSession(id string) {
-	if id == "" {
-		return
+func (c *channel) inSession(id string) {
+	if c.agent.inSession(id) {
+		c.note(func(row *store.SandboxInstance) { row.ACPSessionID = id })
 	}
-	t.mu.Lock()
-	if slices.Contains(t.left, id) {
-		t.mu.Unlock()
-		return
-	}
-	t.session = id
-	first := t.row.ACPSessionID == ""
-	t.mu.Unlock()
+}
+
+// promptEnded notes the end of a prompt, which ends once.
+// The prompt's end and the time of last use change under one lock, or the sweep could see a channel without prompts
+// that was last used an hour ago, and close the agent.
+func (c *channel) promptEnded(m *wire.PromptResult) bool {
+	c.mu.Lock()
+	first := c.prompts.end(m.PromptID)
 	if first {
-		t.note(func(row *store.SandboxInstance) { row.ACPSessionID = id })
+		c.used = time.Now()
 	}
-}
-
-func (t *tunnel) heard(m *acp.ACPUpdate) {
-	t.inSession(word(m.SessionID))
-	if bytes.Contains(m.Update, []byte("rompt_capabilities")) || bytes.Contains(m.Update, []byte("romptCapabilities")) {
-		t.learnCapabilities(m.Update)
-	}
-	if m.PromptID != nil {
-		t.lives(*m.PromptID)
-	}
-	if !tellsSettings(m.Update) {
-		return
-	}
-	u := acp.ReadUpdate(m.Update)
-	v := u.Session()
-	if u.Variant == acp.SessionState {
-		v = acp.ReadSession(u.Content.Raw)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if o, ok := v.Settings.Named("model"); ok {
-		t.models = o.ID
-	}
-	if modes := v.OfferedModes(); modes != nil {
-		t.modes = modes
-	}
-	t.moved = v.ModeID != "" && v.ModeID != t.told.ModeID && t.turn == nil
-	t.told.ModeID, t.told.ModelID = cmp.Or(v.ModeID, t.told.ModeID), cmp.Or(v.ModelID, t.told.ModelID)
-	if v.Settings.Raw != nil {
-		t.told.ConfigOptions = v.Settings.Raw
-	}
-}
-
-// learnCapabilities learns what the agent's prompts may hold from an update that says it.
-func (t *tunnel) learnCapabilities(update json.RawMessage) {
-	caps, told := acp.FindPromptCapabilities(update)
-	if !told {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.caps = &caps
-}
-
-// tellsSettings looks for the names of what does, which costs a chunk less than reading it.
-func tellsSettings(update []byte) bool {
-	return bytes.Contains(update, []byte("onfigOptions")) || bytes.Contains(update, []byte("urrentM")) || bytes.Contains(update, []byte("urrent_mode")) ||
-		bytes.Contains(update, []byte("vailableModes"))
-}
-
-func (t *tunnel) wasOpened(m *acp.Opened) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.opened = m.OK
-	if caps, told := acp.FindPromptCapabilities(m.Said); m.OK && told {
-		t.caps = &caps
-	}
-}
-
-// promptEnded notes the end of a prompt, which ends once. The session a result names is the
-// agent's word on which one goes on.
-func (t *tunnel) promptEnded(m *acp.PromptResult) bool {
-	t.mu.Lock()
-	if t.results.has(m.PromptID) {
-		t.mu.Unlock()
-		t.g.refuse(refusedUnexpected)
+	c.mu.Unlock()
+	if !first {
+		c.g.countRefused(refusedUnexpected)
 		return false
 	}
-	t.results.add(m.PromptID)
-	if p := t.prompts[m.PromptID]; p != nil && p.fate == wanted {
-		t.dropLeft(m.PromptID)
-	}
-	delete(t.prompts, m.PromptID)
-	t.used = time.Now()
-	gone := slices.Contains(t.left, m.SessionID) // a branch was begun before its cancelled prompt ended
-	if m.SessionID != "" && !gone {
-		t.session, t.primed = m.SessionID, t.primed || m.OK
-	}
-	t.mu.Unlock()
-	if m.OK && m.SessionID != "" && !gone {
-		t.note(func(row *store.SandboxInstance) { row.ACPSessionID = m.SessionID })
+	if c.agent.promptEnded(m) {
+		c.note(func(row *store.SandboxInstance) { row.ACPSessionID = m.SessionID })
 	}
 	return true
 }
 
-// gone notes the end of the agent's process.
-func (t *tunnel) gone(status string) {
-	t.mu.Lock()
-	t.closing = time.Time{}
-	busy := len(t.prompts) > 0 && status != "closed"
-	t.ended()
-	t.mu.Unlock()
-	t.note(func(row *store.SandboxInstance) { row.Status = status })
-	if !busy { // else the proxy may start the agent again for a prompt that is on its way, with the same environment
-		t.revokeToken()
+// exited notes the end of the agent's process. Its token stays valid while a prompt is open: the proxy may start the
+// agent again for a prompt that is on its way, with the same environment.
+func (c *channel) exited(status string) {
+	c.mu.Lock()
+	busy := c.prompts.any() && status != "closed"
+	c.agent.exited()
+	c.prompts.clear()
+	c.mu.Unlock()
+	c.note(func(row *store.SandboxInstance) { row.Status = status })
+	if !busy {
+		c.revokeToken()
 	}
 }
 
-// signalled learns from a proxy's own signal. A request for permission that a cancelled
-// prompt makes is answered at once.
-func (t *tunnel) signalled(m *acp.ProxyUpdate) bool {
-	signal, err := acp.DecodeSignal(m.Content)
-	if err != nil {
-		t.g.refuse(refusedMalformed)
-		return true // told as it is
-	}
+// observeSignal learns from a proxy's own signal. A request that a cancelled prompt makes is answered at once.
+func (c *channel) observeSignal(m *wire.ProxyUpdate, signal wire.Signal) bool {
 	switch s := signal.(type) {
-	case *acp.InstanceStatus:
-		t.status(s)
-	case *acp.TransportConnected:
-		t.mu.Lock()
-		t.life++
-		t.mu.Unlock()
-		t.note(func(row *store.SandboxInstance) { row.Transport = m.Content })
-	case *acp.TransportDisconnected:
-		t.note(func(row *store.SandboxInstance) { row.Transport = m.Content })
-	case *acp.InitResult:
-		t.note(func(row *store.SandboxInstance) { row.Init = m.Content })
-	case *acp.PermissionRequest:
-		t.inSession(s.SessionID)
-		return !t.declined(s, m.Content)
-	case *acp.ElicitationRequest:
-		t.inSession(s.SessionID)
-		return !t.declinedInput(s)
+	case nil:
+		c.g.countRefused(refusedMalformed) // the chat shows it as it is
+	case *wire.InstanceStatus:
+		c.noteStatus(s)
+	case *wire.TransportConnected:
+		c.agent.connected()
+		c.note(func(row *store.SandboxInstance) { row.Transport = m.Content })
+	case *wire.TransportDisconnected:
+		c.note(func(row *store.SandboxInstance) { row.Transport = m.Content })
+	case *wire.InitResult:
+		c.note(func(row *store.SandboxInstance) { row.Init = m.Content })
+	// A request without options cannot be answered at all; the agent would wait for ever.
+	case *wire.PermissionRequest:
+		nothing := len(wire.ReadPermission(m.Content).Options) == 0
+		return !c.decline(s.PromptID, requestKey{Session: s.SessionID, Request: s.RequestID}, nothing)
+	case *wire.ElicitationRequest:
+		return !c.decline(s.PromptID, requestKey{Session: s.SessionID, Request: s.RequestID, Input: true}, false)
 	}
 	return true
 }
 
-// seenEvery is how old what is kept of when an instance was seen may be: it comes with every prompt, and is not worth a
-// write each.
+// seenEvery bounds the age of the saved time at which an instance was last seen: every prompt changes it, and it is not
+// worth a write each.
 const seenEvery = time.Minute
 
-func (t *tunnel) status(s *acp.InstanceStatus) {
+// Providers report often. Only what differs is written, and the time at most once a minute.
+func (c *channel) noteStatus(s *wire.InstanceStatus) {
 	seen := timeOf(&s.LastSeenAt)
 	if seen.IsZero() {
 		seen = time.Now()
 	}
-	t.mu.Lock()
-	stale := seen.Sub(t.row.LastSeen) > seenEvery
-	t.mu.Unlock()
-	t.note(func(row *store.SandboxInstance) {
-		row.Status, row.Provider, row.Runtime, row.LastError = s.Status, s.Provider, word(s.Runtime), word(s.LastError)
+	stale := c.agent.staleSince(seen)
+	c.note(func(row *store.SandboxInstance) {
+		row.Status, row.Provider, row.Runtime, row.LastError = s.Status, s.Provider, stringOf(s.Runtime), stringOf(s.LastError)
 		row.LastSeen = seen // but its name stays what it was opened with
 	})
 	if stale {
-		t.g.keeper.instance(t)
+		c.g.keeper.instance(c)
 	}
 }
 
-// declined answers what nobody is to be asked: for a prompt that was cancelled, or with nothing
-// to choose, which the chat is told. It reports whether the frame means nothing more.
-func (t *tunnel) declined(s *acp.PermissionRequest, content json.RawMessage) bool {
-	t.mu.Lock()
-	declined := s.PromptID != nil && t.dropped.has(*s.PromptID)
-	t.mu.Unlock()
-	nothing := !declined && len(acp.ReadPermission(content).Options) == 0
-	if nothing {
-		t.g.refuse(refusedMalformed)
+// decline answers "cancelled" to a request of a prompt that was cancelled, or with nothing to choose; the latter is shown
+// in the chat. It reports whether the frame means nothing more.
+func (c *channel) decline(prompt *string, key requestKey, nothing bool) bool {
+	c.inSession(key.Session)
+	dropped := prompt != nil && c.prompts.isDropped(*prompt)
+	if !dropped && nothing {
+		c.g.countRefused(refusedMalformed)
 	}
-	if declined || nothing {
-		a := ask{key: askKey{Session: s.SessionID, Request: s.RequestID}}
-		t.p.send(t.id, a.cancelled(t.id))
+	if dropped || nothing {
+		c.p.send(c.id, key.cancelled(c.id))
 	}
-	return declined
+	return dropped
 }
 
-// declinedInput answers a request for input that a cancelled prompt makes.
-func (t *tunnel) declinedInput(s *acp.ElicitationRequest) bool {
-	t.mu.Lock()
-	declined := s.PromptID != nil && t.dropped.has(*s.PromptID)
-	t.mu.Unlock()
-	if declined {
-		a := ask{key: askKey{Session: s.SessionID, Request: s.RequestID, Input: true}}
-		t.p.send(t.id, a.cancelled(t.id))
-	}
-	return declined
-}
-
-func word(s *string) string {
+func stringOf(s *string) string {
 	if s == nil {
 		return ""
 	}

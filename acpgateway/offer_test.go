@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"aqueduct/acpgateway"
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/agui"
 	"aqueduct/bridge"
 )
@@ -15,7 +15,7 @@ import (
 // A mode that the agent does not offer is refused before anybody is asked; where it is not known
 // what it offers, the agent is asked.
 func TestAModeThatIsNotOffered(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := oldProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		c.says("m", "x")
@@ -24,7 +24,7 @@ func TestAModeThatIsNotOffered(t *testing.T) {
 			return h.controlled(c.run, bridge.Control{Action: bridge.ControlSetMode, Value: json.RawMessage(`"` + mode + `"`)})
 		}
 		accept := func(done <-chan error) {
-			p.say(&acp.SessionControlResult{RunID: c.run, ControlID: want[*acp.SessionSetMode](p).ControlID, OK: true})
+			p.send(&wire.SessionControlResult{RunID: c.run, ControlID: want[*wire.SessionSetMode](p).ControlID, OK: true})
 			h.must(<-done)
 		}
 		accept(set("anything"))
@@ -40,7 +40,7 @@ func TestAModeThatIsNotOffered(t *testing.T) {
 			t.Error(got)
 		}
 		done := set("b")
-		p.say(&acp.SessionControlResult{RunID: c.run, ControlID: want[*acp.SessionSetMode](p).ControlID, Error: `Error: the mode "b" ` + acp.NotOffered})
+		p.send(&wire.SessionControlResult{RunID: c.run, ControlID: want[*wire.SessionSetMode](p).ControlID, Error: `Error: the mode "b" ` + wire.NotOffered})
 		if got := code(t, <-done); got != bridge.ControlNotOffered {
 			t.Error(got)
 		}
@@ -49,40 +49,40 @@ func TestAModeThatIsNotOffered(t *testing.T) {
 }
 
 // picture is a message with an image.
-func (h *house) picture(thread string) *stream {
+func (h *acpEnv) picture(thread string) *stream {
 	h.t.Helper()
 	return h.request(bridge.ChatRequest{ThreadID: thread, Messages: []agui.Message{{ID: uuid.NewString(), Role: "user", Content: agui.Content{Parts: []agui.ContentPart{
 		{Type: agui.PartText, Text: "what is this?"}, {Type: agui.PartImage, Source: &agui.Source{Type: agui.SourceData, Value: "aGk=", MimeType: "image/png"}},
 	}}}}})
 }
 
-// Proxies of the contract say nowhere what their agent takes: it is taken from wherever one says it
+// Proxies of the contract do not declare what their agent takes: it is read from wherever one does
 // after all, else from the agent's settings.
 func TestImagesBehindOldProxies(t *testing.T) {
 	for name, c := range map[string]struct {
 		opened   string // members of acp_opened
 		created  string // of the session_created update
-		settings acp.PromptCapabilities
+		settings wire.PromptCapabilities
 		first    bool // the first prompt has the image
 		second   bool
 	}{
-		"nobody says":                {"", "", acp.PromptCapabilities{}, false, false},
-		"acp_opened, as initialize":  {`,"agentCapabilities":{"promptCapabilities":{"image":true}}`, "", acp.PromptCapabilities{}, true, true},
-		"acp_opened, in snake case":  {`,"agent":{"capabilities":{"prompt_capabilities":{"image":{}}}}`, "", acp.PromptCapabilities{}, true, true},
-		"session_created":            {"", `,"promptCapabilities":{"image":true}`, acp.PromptCapabilities{}, false, true},
-		"the settings":               {"", "", acp.PromptCapabilities{Image: true}, true, true},
-		"the agent, not the setting": {`,"promptCapabilities":{"image":false}`, "", acp.PromptCapabilities{Image: true}, false, false},
+		"nobody says":                {"", "", wire.PromptCapabilities{}, false, false},
+		"acp_opened, as initialize":  {`,"agentCapabilities":{"promptCapabilities":{"image":true}}`, "", wire.PromptCapabilities{}, true, true},
+		"acp_opened, in snake case":  {`,"agent":{"capabilities":{"prompt_capabilities":{"image":{}}}}`, "", wire.PromptCapabilities{}, true, true},
+		"session_created":            {"", `,"promptCapabilities":{"image":true}`, wire.PromptCapabilities{}, false, true},
+		"the settings":               {"", "", wire.PromptCapabilities{Image: true}, true, true},
+		"the agent, not the setting": {`,"promptCapabilities":{"image":false}`, "", wire.PromptCapabilities{Image: true}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, plan{agents: map[string]acpgateway.AgentConfig{"dev": {PromptCapabilities: c.settings}}}, func(h *house) {
+			inEnv(t, plan{agents: map[string]acpgateway.AgentConfig{"dev": {PromptCapabilities: c.settings}}}, func(h *acpEnv) {
 				p := oldProxy(h, "p1").link()
 				for i, has := range []bool{c.first, c.second} {
 					s := h.picture("t1")
 					if i == 0 {
-						open := want[*acp.Open](p)
+						open := want[*wire.Open](p)
 						p.raw(`{"type":"acp_opened","run_id":"` + open.RunID + `","ok":true` + c.opened + `}`)
 					}
-					sent := want[*acp.PromptSend](p)
+					sent := want[*wire.PromptSend](p)
 					if len(sent.Prompt) == 2 != has {
 						t.Errorf("prompt %d: %s", i, sent.Prompt)
 					}

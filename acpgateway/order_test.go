@@ -5,12 +5,12 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // story is what an agent may say to one prompt.
-func (c *conversation) story() []acp.Frame {
-	var all []acp.Frame
+func (c *conversation) story() []wire.Frame {
+	var all []wire.Frame
 	add := func(raw string) { all = append(all, update(c.run, c.prompt, raw)) }
 	for m := range 10 {
 		add(`{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"hm"}}`)
@@ -28,10 +28,10 @@ func (c *conversation) story() []acp.Frame {
 // Frames that are shuffled in a window of 20 and doubled give the transcript they give in
 // order: their numbers count.
 func TestShuffledAndDoubledFrames(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("ordered", "hi")
-		p.say(c.story()...)
+		p.send(c.story()...)
 		c.s.rest()
 
 		const window = 20
@@ -39,7 +39,7 @@ func TestShuffledAndDoubledFrames(t *testing.T) {
 		story := c.story()
 		p.number(story...)
 		r := rand.New(rand.NewPCG(1, 2))
-		var sent []acp.Frame
+		var sent []wire.Frame
 		for _, f := range story {
 			if sent = append(sent, f); r.IntN(3) == 0 {
 				sent = append(sent, f)
@@ -64,7 +64,7 @@ func TestShuffledAndDoubledFrames(t *testing.T) {
 
 // A run's frames in order do not wait for another run's that is missing.
 func TestNumbersAreOfEachRun(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		a, b := p.begin("a", "hi"), p.begin("b", "hi")
 		missing := update(a.run, a.prompt, chunk("m", "late "))
@@ -85,7 +85,7 @@ func TestNumbersAreOfEachRun(t *testing.T) {
 // A sender whose gap does not close must begin again: the link is ended, and all is well when
 // it is back.
 func TestGapThatDoesNotClose(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		missing := update(c.run, c.prompt, chunk("m", "first "))
@@ -106,9 +106,9 @@ func TestGapThatDoesNotClose(t *testing.T) {
 }
 
 // The numbers of a proxy that is started anew begin again: a frame that comes twice before it is
-// kept is not acknowledged for what the one before had said.
+// kept is not acknowledged for what the one before had sent.
 func TestNumbersBeginAgainWithTheProxy(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		words := c.words(0, 50)
@@ -119,9 +119,9 @@ func TestNumbersBeginAgainWithTheProxy(t *testing.T) {
 		p.reborn("e2")
 		p.link()
 		h.settle()
-		// Nobody reads what is no more than state: it is not kept yet.
+		// No Turn reads what is no more than state: it is not kept yet.
 		state := update(c.run, "", `{"sessionUpdate":"available_commands_update","availableCommands":[]}`)
-		p.say(state)
+		p.send(state)
 		p.write(state)
 		h.settle()
 		if n := p.unacknowledged(); n != 1 {

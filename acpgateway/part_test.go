@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
-// An agent that asks and speaks on does so over the end of the Run: every word is told once, in
+// An agent that asks and speaks on does so over the end of the Run: every word is emitted once, in
 // one Run or the next.
 func TestSpeaksWhileItAsks(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		c.says("m", "may I? ")
@@ -26,7 +26,7 @@ func TestSpeaksWhileItAsks(t *testing.T) {
 		}
 		h.settle()
 		s := h.answer("t1", h.asked("t1")[0], "allow_once")
-		want[*acp.SessionPermission](p)
+		want[*wire.SessionPermission](p)
 		c.says("m2", "thanks")
 		c.ends()
 		s.rest()
@@ -43,27 +43,5 @@ func TestSpeaksWhileItAsks(t *testing.T) {
 		if n := h.count("t1", "RUN_ERROR"); n != 0 {
 			t.Error(transcript(t, h.events("t1")))
 		}
-	})
-}
-
-// A call that began beside the one it asks for is told of in the next Run: its result, and its
-// arguments if they came too late.
-func TestCallBesideAnAskedOne(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
-		p := newProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		c.update(tool("tool_call", "call-2", `"title":"ls","kind":"execute","status":"pending","rawInput":{}`))
-		c.asks("0", "call-1")
-		c.s.rest()
-		c.update(tool("tool_call_update", "call-2", `"status":"in_progress","rawInput":{"cmd":"ls"}`))
-		c.update(tool("tool_call_update", "call-2", finished))
-		h.settle()
-		s := h.answer("t1", h.asked("t1")[0], "allow_once")
-		want[*acp.SessionPermission](p)
-		c.ends()
-		s.rest()
-		h.reads("t1", "RUN", "calls execute", "calls execute", "calls request_permission", "DONE interrupt",
-			"RUN", "custom acp.arguments_completed", "gets out", `gets {"status":"approved","optionId":"allow_once","kind":"allow_once"}`,
-			"gets The agent ended without a result.", "DONE success")
 	})
 }

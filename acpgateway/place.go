@@ -6,17 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/store"
 )
 
 // Place implements bridge.Controller. The folder is what the proxy lists for the instance, else where all its agents work.
-func (g *Gateway) Place(ctx context.Context, sessionID string) (proxyID, folder string, err error) {
+func (ct *controls) Place(ctx context.Context, sessionID string) (proxyID, folder string, err error) {
 	var instance string
-	if t := g.known(sessionID); t != nil {
-		proxyID, instance = t.p.id, t.instance()
+	if c := ct.fleet.known(sessionID); c != nil {
+		proxyID, instance = c.p.id, c.agent.name()
 	} else {
-		row, err := g.cfg.Registry.Instance(ctx, sessionID)
+		row, err := ct.cfg.Registry.Instance(ctx, sessionID)
 		if errors.Is(err, store.ErrNotFound) {
 			return "", "", nil
 		}
@@ -25,22 +25,24 @@ func (g *Gateway) Place(ctx context.Context, sessionID string) (proxyID, folder 
 		}
 		proxyID, instance = row.ProxyID, row.InstanceName
 	}
-	p := g.knownProxy(proxyID)
+	p := ct.fleet.knownProxy(proxyID)
 	if p == nil {
 		return proxyID, "", nil
 	}
-	return proxyID, g.folderAt(p, instance), nil
+	return proxyID, folderAt(p, instance), nil
 }
 
-// folderAt is where the agent of an instance works; "" when the proxy has not said.
-func (g *Gateway) folderAt(p *proxy, instance string) string {
+// folderAt is where the agent of an instance works; "" when the proxy has not listed it.
+// An instance's own folder goes first; then what the operator configured for the agent; then where the proxy itself
+// runs.
+func folderAt(p *proxy, instance string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return cmp.Or(p.folders[instance], g.cfg.Agents[p.row.AgentID].Cwd, p.folder)
+	return cmp.Or(p.folders[instance], p.g.cfg.Agents[p.row.AgentID].Cwd, p.folder)
 }
 
 // foldersOf is where the workspaces of a list are, by their instances.
-func foldersOf(list acp.WorkspaceInventory) map[string]string {
+func foldersOf(list wire.WorkspaceInventory) map[string]string {
 	folders := make(map[string]string, len(list.Workspaces))
 	for _, w := range list.Workspaces {
 		folders[w.InstanceName] = w.HostPath

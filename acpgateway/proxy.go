@@ -8,66 +8,66 @@ import (
 	"sync"
 	"time"
 
-	"aqueduct/acpgateway/acp"
-	"aqueduct/acpgateway/counted"
+	"aqueduct/acpgateway/seqlink"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/store"
 )
 
 // proxy is one acp-proxy, connected or not.
+//
+// It outlives its links: a proxy that links again within the grace finds its channels, its numbers and the frames that
+// it has not acknowledged. It ends when an operator removes it.
 type proxy struct {
 	g     *Gateway
 	id    string
-	out   *counted.Outbox // frames of runs, on their way down
+	out   *seqlink.Outbox // frames of runs, on their way down
 	first chan struct{}   // closed when it has linked
 	once  sync.Once       // of closing it
 
-	// inMu keeps frames in order from the link to the tunnels, also while one link takes
+	// Two locks, because they are held for different times. inMu is held while frames are put in order and handed to
+	// the channels, which may block on a stalled store; mu only for reading and changing a field, so that a Turn that
+	// sends never waits for frames that come.
+	// inMu keeps frames in order from the link to the channels, also while one link takes
 	// over from another.
 	inMu    sync.Mutex
-	in      *counted.Inbox[frame] // nil: it does not count
+	in      *seqlink.Inbox[frame] // nil: it does not count
 	foreign map[string]bool       // runs that are not its own, so that each is looked up once
 	deleted recent                // the last runs that were its own
+
+	asks asks // controls under way
 
 	mu           sync.Mutex
 	row          store.Proxy
 	folder       string            // where all its agents work
 	folders      map[string]string // where each instance works, as listed
 	link         *link             // nil: offline
-	retired      bool              // it was removed; whoever registers under its id next is another
+	retired      bool              // it was removed; the next proxy under its id is another
 	lost         time.Time
-	offers       acp.Offers
+	offers       wire.Offers
 	installation string
-	before       string                    // epoch of the last start that an earlier process of ours knew; "" when none did
-	runs         map[string]acp.RunInfo    // that it listed when it registered
-	pending      map[string]chan acp.Frame // controls under way, by their id
-}
-
-// frame is one message of a run, or of none.
-type frame struct {
-	acp.Frame        // nil: it could not be read, but has its number
-	run       string // what it names
-	seq       int64  // 0: not counted
-	size      int
-	at        int64 // its place among all of its tunnel
+	before       string                  // epoch of the last start that an earlier process of ours knew; "" when none did
+	runs         map[string]wire.RunInfo // that it listed when it registered
 }
 
 func newProxy(g *Gateway, id string) *proxy {
 	return &proxy{
-		g: g, id: id, out: counted.NewOutbox(), first: make(chan struct{}), foreign: make(map[string]bool), pending: make(map[string]chan acp.Frame),
+		g: g, id: id, out: seqlink.NewOutbox(), first: make(chan struct{}), foreign: make(map[string]bool),
 		row: store.Proxy{ID: id, AgentID: id, Status: store.ProxyOffline},
 	}
 }
 
-// rival is the link of another proxy under the same id, as far as can be told; nil when there is none. A proxy that names
+// rival is the link of another proxy under the same id, as far as can be known; nil when there is none. A proxy that names
 // neither its installation nor its start may be the one that was here: whether its old link answers will show.
-func (p *proxy) rival(l *link, info acp.ProxyInfo) *link {
+// Two machines that were cloned have the same id and token. Letting the newer one win would make them end each other's
+// links for ever, so a rival that answers stays and the newcomer is refused with its reason.
+func (p *proxy) rival(l *link, info wire.ProxyInfo) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.rivalOf(l, info)
+	return rivalOf(p, l, info)
 }
 
-// rivalOf is rival with the lock held.
-func (p *proxy) rivalOf(l *link, info acp.ProxyInfo) *link {
+// rivalOf is rival with the proxy's lock held.
+func rivalOf(p *proxy, l *link, info wire.ProxyInfo) *link {
 	epoch := info.Offers().Epoch
 	same := info.Installation != "" && info.Installation == p.installation || epoch != "" && epoch == p.offers.Epoch
 	if same || p.link == l {
@@ -78,69 +78,71 @@ func (p *proxy) rivalOf(l *link, info acp.ProxyInfo) *link {
 
 // linked makes l the proxy's link. A newer connection wins over one of the same installation, and over a rival that does
 // not answer: it may hang half open for long. False when the proxy was removed meanwhile, or a rival has come.
-func (p *proxy) linked(l, rival *link, info acp.ProxyInfo) bool {
+//
+// It holds both locks, so that no frame of the old link is put in order after the numbers were begun anew for this
+// one, and no frame of ours goes to the new link before its register_ack. The old link is ended after the locks are
+// released: its own end (unlinked) takes them again.
+func (p *proxy) linked(l, rival *link, info wire.ProxyInfo) bool {
 	offers, who := info.Offers(), l.who
 	p.inMu.Lock()
 	p.mu.Lock()
-	if now := p.rivalOf(l, info); p.retired || now != nil && now != rival {
+	if now := rivalOf(p, l, info); p.retired || now != nil && now != rival {
 		p.mu.Unlock()
 		p.inMu.Unlock()
 		return false
 	}
 	old, before := p.link, p.offers
+	// Another epoch is another process of the proxy: frames kept for the old one mean nothing to it, and its agents
+	// are gone.
 	restarted := before.Epoch != "" && before.Epoch != offers.Epoch
 	if restarted {
 		p.out.Forget()
 	}
+	// The proxy may have been restarted while this server was down too; then only the row knows the epoch before.
 	last := cmp.Or(before.Epoch, p.before)
 	renewed := last != "" && last != offers.Epoch // its agents ended with its last start
-	p.renumber(before, offers, info.Behind)
+	switch {                                      // the numbers of what comes go on within one epoch of the sender
+	case !offers.Seq:
+		p.in = nil
+	case p.in == nil || before.Epoch != offers.Epoch:
+		p.in = seqlink.NewInbox[frame](info.Behind)
+	}
 	p.link, p.offers, p.installation, p.lost = l, offers, info.Installation, time.Time{}
-	p.runs = make(map[string]acp.RunInfo, len(info.Runs))
+	p.runs = make(map[string]wire.RunInfo, len(info.Runs))
 	for _, r := range info.Runs {
 		p.runs[r.RunID] = r
 	}
-	p.row = p.register(who, info)
+	p.row = registered(p.row, who, info)
 	p.folder = folderOf(p.row.Capabilities)
 	l.mu.Lock()
 	l.p = p
 	l.mu.Unlock()
-	l.now(&acp.RegisterAck{Success: true, Offers: acp.Offers{Seq: offers.Seq, PermissionCancelled: true, Elicitation: true, Epoch: p.g.epoch}})
+	l.sendUrgent(&wire.RegisterAck{Success: true, Offers: wire.Offers{Seq: offers.Seq, PermissionCancelled: true, Elicitation: true, Epoch: p.g.epoch}})
 	p.out.Attach(offers.Seq)
 	p.once.Do(func() { close(p.first) })
 	p.mu.Unlock()
 	p.inMu.Unlock()
 	if old != nil && old != l {
-		old.end(&goodbye{closeReplaced, "replaced by a newer connection"})
+		old.end(&closeReason{closeReplaced, "replaced by a newer connection"})
 	}
 	p.log().Info("proxy linked", slog.String("agent", p.row.AgentID), slog.Bool("counts", offers.Seq), slog.Bool("restarted", restarted))
 	if renewed {
 		p.g.keeper.revoke(p, time.Now())
 	}
-	p.changed(func(t *tunnel) {
+	p.changed(func(c *channel) {
 		if renewed {
-			t.revokeToken()
+			c.revokeToken()
 		}
-		t.linkUp(restarted, offers.Seq)
+		c.linkUp(restarted, offers.Seq)
 	})
-	l.ring()
+	l.bell.Ring()
 	return true
 }
 
-// renumber sees to the numbers of what comes: they go on within one epoch of the sender.
-func (p *proxy) renumber(before, now acp.Offers, behind map[string]int64) {
-	switch {
-	case !now.Seq:
-		p.in = nil
-	case p.in == nil || before.Epoch != now.Epoch:
-		p.in = counted.NewInbox[frame](behind)
-	}
-}
-
-// register is the row of a proxy that has introduced itself.
-func (p *proxy) register(who Identity, info acp.ProxyInfo) store.Proxy {
-	row, now := p.row, time.Now()
-	row.ID, row.Name, row.AgentID = p.id, info.Name, agentOf(who)
+// registered is the row of a proxy that has introduced itself.
+func registered(row store.Proxy, who Identity, info wire.ProxyInfo) store.Proxy {
+	now := time.Now()
+	row.Name, row.AgentID = info.Name, agentOf(who)
 	if who.Name != "" {
 		row.Name = who.Name
 	}
@@ -161,6 +163,8 @@ func agentOf(who Identity) string {
 }
 
 // unlinked notes the end of a link, if it is still the proxy's.
+//
+// The link may not be the proxy's any more: a newer one has taken over, and then its end means nothing.
 func (p *proxy) unlinked(l *link, why error) {
 	p.mu.Lock()
 	if p.link != l {
@@ -173,27 +177,24 @@ func (p *proxy) unlinked(l *link, why error) {
 	if why != nil {
 		p.row.LastError = why.Error()
 	}
-	waiting := p.pending
-	p.pending = make(map[string]chan acp.Frame)
 	p.mu.Unlock()
-	for _, ch := range waiting {
-		close(ch)
-	}
+	p.asks.end()
 	p.log().Warn("proxy gone", slog.Any("error", why))
-	p.changed(func(t *tunnel) { t.linkDown() })
+	p.changed(func(c *channel) { c.bell.Ring() })
 }
 
-// changed tells the proxy's tunnels, the store and the metrics.
-func (p *proxy) changed(tell func(*tunnel)) {
-	for _, t := range p.g.allTunnels() {
-		if t.p == p {
-			tell(t)
+// changed notifies the proxy's channels, the store and the metrics.
+// It is called without any lock: channels, keeper and metrics have their own.
+func (p *proxy) changed(tell func(*channel)) {
+	for _, c := range p.g.fleet.allChannels() {
+		if c.p == p {
+			tell(c)
 		}
 	}
 	p.g.keeper.proxy(p)
 	if f := p.g.cfg.Meter.Linked; f != nil {
 		n := 0
-		for _, other := range p.g.allProxies() {
+		for _, other := range p.g.fleet.allProxies() {
 			if other.online() {
 				n++
 			}
@@ -217,16 +218,11 @@ func (p *proxy) status() (online bool, lost time.Time) {
 	return p.link != nil, p.lost
 }
 
-func (p *proxy) counts() bool {
+// offered is what the proxy offered when it registered: whether it numbers its frames, and the epoch of its start.
+func (p *proxy) offered() wire.Offers {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.offers.Seq
-}
-
-func (p *proxy) epoch() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.offers.Epoch
+	return p.offers
 }
 
 // inheritedEpoch is the epoch of the proxy's last start before this process.
@@ -236,7 +232,8 @@ func (p *proxy) inheritedEpoch() string {
 	return p.before
 }
 
-// has says whether the proxy listed a prompt when it registered.
+// has reports whether the proxy listed a prompt when it registered.
+// Only a list made at this registration counts, so it proves that the prompt has survived the cut.
 func (p *proxy) has(run, prompt string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,15 +245,18 @@ func (p *proxy) has(run, prompt string) bool {
 	return false
 }
 
-func (p *proxy) serves(agentID string) bool {
+// agentID is the Agent that it serves.
+func (p *proxy) agentID() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.row.AgentID == agentID
+	return p.row.AgentID
 }
 
 // send queues a frame of a run.
-func (p *proxy) send(run string, f acp.Frame) {
-	body, err := acp.Encode(f)
+// The outbox keeps the frame until the proxy has acknowledged it, so that nothing is lost with a link; where the proxy
+// does not number frames it is sent once.
+func (p *proxy) send(run string, f wire.Frame) {
+	body, err := wire.Encode(f)
 	if err != nil {
 		p.log().Error("a message could not be written", slog.String("type", f.Type()), slog.Any("error", err))
 		return
@@ -266,21 +266,24 @@ func (p *proxy) send(run string, f acp.Frame) {
 	l := p.link
 	p.mu.Unlock()
 	if l != nil {
-		l.ring()
+		l.bell.Ring()
 	}
 }
 
 // take is the next frame for l, if l is still the proxy's link.
-func (p *proxy) take(l *link) (counted.Letter, []byte, bool) {
+// The look at the link and the taking are one step: with two, the old link could take a frame off the outbox that the
+// new one has to send.
+func (p *proxy) take(l *link) (seqlink.Envelope, []byte, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.link != l {
-		return counted.Letter{}, nil, false
+		return seqlink.Envelope{}, nil, false
 	}
 	return p.out.Take()
 }
 
-// ack says that a run's frames are kept, up to a number of this epoch.
+// ack acknowledges a run's committed frames, up to a number of this epoch. Numbers of another start of the proxy would
+// acknowledge frames that are not committed.
 func (p *proxy) ack(run, epoch string, seq int64) {
 	p.mu.Lock()
 	l, same := p.link, p.offers.Epoch == epoch && p.offers.Seq
@@ -290,28 +293,19 @@ func (p *proxy) ack(run, epoch string, seq int64) {
 	}
 }
 
-// seen notes a sign of life.
-func (p *proxy) seen() {
-	p.mu.Lock()
-	p.row.LastSeen = time.Now()
-	p.mu.Unlock()
-}
-
 // ask sends a control and waits for its answer.
-func (p *proxy) ask(ctx context.Context, run, id string, f acp.Frame) (acp.Frame, error) {
-	answer := make(chan acp.Frame, 1)
-	p.mu.Lock()
-	if p.link == nil {
-		p.mu.Unlock()
+//
+// Its link is looked at twice, before and after it was listed among those that wait. Between the two the link can end,
+// and asks.end would have ended only what was listed by then.
+func (p *proxy) ask(ctx context.Context, run, id string, f wire.Frame) (wire.Frame, error) {
+	if !p.online() {
 		return nil, errOffline
 	}
-	p.pending[id] = answer
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		delete(p.pending, id)
-		p.mu.Unlock()
-	}()
+	answer := p.asks.begin(id)
+	defer p.asks.forget(id)
+	if !p.online() { // its link ended before the control was among those that it ends
+		return nil, errOffline
+	}
 	p.send(run, f)
 	select {
 	case f, ok := <-answer:
@@ -324,16 +318,50 @@ func (p *proxy) ask(ctx context.Context, run, id string, f acp.Frame) (acp.Frame
 	}
 }
 
-// answered hands a control's answer to who waits for it. The first counts.
-func (p *proxy) answered(id string, f acp.Frame) {
-	p.mu.Lock()
-	ch := p.pending[id]
-	delete(p.pending, id)
-	p.mu.Unlock()
-	switch {
-	case ch != nil:
-		ch <- f
-	case !strings.HasPrefix(id, cancelPrefix):
-		p.g.refuse(refusedUnexpected)
+// asks are the controls of one proxy that wait for an answer, by their ids. The link's goroutine answers them; it ends all
+// when the link ends.
+// A channel of one place each, so that an answer never blocks the link although its asker has given up.
+type asks struct {
+	mu   sync.Mutex
+	byID map[string]chan wire.Frame
+}
+
+func (a *asks) begin(id string) <-chan wire.Frame {
+	answer := make(chan wire.Frame, 1)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.byID == nil {
+		a.byID = make(map[string]chan wire.Frame)
 	}
+	a.byID[id] = answer
+	return answer
+}
+
+func (a *asks) forget(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.byID, id)
+}
+
+// answered hands over a control's answer, the first alone. It reports whether the answer was expected: that to a cancel
+// comes whether it is waited for or not.
+func (a *asks) answered(id string, f wire.Frame) bool {
+	a.mu.Lock()
+	answer := a.byID[id]
+	delete(a.byID, id)
+	a.mu.Unlock()
+	if answer != nil {
+		answer <- f
+	}
+	return answer != nil || strings.HasPrefix(id, cancelPrefix)
+}
+
+// end has all that wait learn that no answer comes.
+func (a *asks) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, answer := range a.byID {
+		close(answer)
+	}
+	a.byID = nil
 }

@@ -8,13 +8,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/bridge/redact"
 	"aqueduct/store"
 )
 
 const (
-	// mergeTime and mergeChars are when merged chunks are put on record where no setting says (contract §6).
+	// mergeTime and mergeChars are when merged chunks are put on record without a setting (contract §6).
 	mergeTime  = 800 * time.Millisecond
 	mergeChars = 16_000
 
@@ -23,14 +23,25 @@ const (
 )
 
 // recorder puts on record what came, as it came; chunks of one message become one record.
+//
+// A record holds what the agent sent, before any translation, which is what a person needs who asks why the chat shows
+// something. Chunks are merged because a record for each would make the trace unreadable.
+//
+// The link's goroutine writes, the keeper's flushes when the time is over; mu orders them. The names that end in
+// Locked want it held.
 type recorder struct {
-	t *tunnel
+	session string
+	keeper  *keeper
+	limits  Limits
+	secrets *redact.Filter
+	queue   *queue
+	prompts *prompts
 
 	mu    sync.Mutex
 	key   chunkKey
 	text  strings.Builder
 	chars int
-	first acp.Update // whose members the merged one has
+	first wire.Update // whose members the merged one has
 	said  chunks
 	err   stderrLines
 	log   redact.Stream // what passes from stderr
@@ -39,103 +50,105 @@ type recorder struct {
 // chunkKey is what chunks have in common that are merged.
 type chunkKey struct{ session, kind, message, prompt string }
 
-func (r *recorder) update(ctx context.Context, m *acp.ACPUpdate) {
-	u := acp.ReadUpdate(m.Update)
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (rec *recorder) update(ctx context.Context, m *wire.ACPUpdate, u *wire.Update) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	// What is no chunk ends the merging, so that the records are in the order in which things happened.
 	if !isChunk(u) || m.Replay {
-		r.flushLocked(ctx)
-		r.add(ctx, store.SourceACP, word(m.PromptID), updateReceived, received(word(m.SessionID), m.Update))
+		rec.flushLocked(ctx)
+		rec.add(ctx, store.SourceACP, stringOf(m.PromptID), updateReceived, received(stringOf(m.SessionID), m.Update))
 		return
 	}
-	key := chunkKey{word(m.SessionID), u.Variant, u.MessageID, word(m.PromptID)}
-	if key != r.said.key {
-		r.endSaidLocked(ctx)
-		r.said.key, r.said.first = key, u
+	key := chunkKey{stringOf(m.SessionID), u.Variant, u.MessageID, stringOf(m.PromptID)}
+	if key != rec.said.key {
+		rec.endSaidLocked(ctx)
+		rec.said.key, rec.said.first = key, *u
 	}
-	if key != r.key {
-		r.flushLocked(ctx)
+	if key != rec.key {
+		rec.flushLocked(ctx)
 	}
-	r.addLocked(r.said.Push(r.t.g.cfg.Hash.Filter, u.Content.Text))
-	if r.chars >= r.t.g.cfg.Limits.MergeChars {
-		r.flushLocked(ctx)
+	rec.addLocked(rec.said.Push(rec.secrets, u.Content.Text))
+	if rec.chars >= rec.limits.MergeChars {
+		rec.flushLocked(ctx)
 	}
 }
 
 // chunks is a message that comes in chunks, also when several records hold it: a secret may be cut between two.
+// Masking runs over the whole message and merging over parts of it, so the two have different keys and ends.
 type chunks struct {
 	redact.Stream
 	key   chunkKey
-	first acp.Update
+	first wire.Update
 }
 
 // addLocked adds text of the message that comes.
-func (r *recorder) addLocked(text string) {
+func (rec *recorder) addLocked(text string) {
 	if text == "" {
 		return
 	}
-	if r.chars == 0 {
-		r.key, r.first = r.said.key, r.said.first
-		r.t.g.keeper.due(r.t, time.Now().Add(r.t.g.cfg.Limits.MergeTime))
+	if rec.chars == 0 {
+		rec.key, rec.first = rec.said.key, rec.said.first
+		rec.keeper.due(rec, time.Now().Add(rec.limits.MergeTime))
 	}
-	r.text.WriteString(text)
-	r.chars += utf8.RuneCountInString(text)
+	rec.text.WriteString(text)
+	rec.chars += utf8.RuneCountInString(text)
 }
 
 // endSaidLocked adds what was held back of a message that is over.
-func (r *recorder) endSaidLocked(ctx context.Context) {
-	if !r.said.Holds() {
-		r.said.End(r.t.g.cfg.Hash.Filter)
+func (rec *recorder) endSaidLocked(ctx context.Context) {
+	if !rec.said.Holds() {
+		rec.said.End(rec.secrets)
 		return
 	}
-	if r.key != r.said.key {
-		r.flushLocked(ctx)
+	if rec.key != rec.said.key {
+		rec.flushLocked(ctx)
 	}
-	r.addLocked(r.said.End(r.t.g.cfg.Hash.Filter))
-	r.flushLocked(ctx)
+	rec.addLocked(rec.said.End(rec.secrets))
+	rec.flushLocked(ctx)
 }
 
-func isChunk(u acp.Update) bool {
+func isChunk(u *wire.Update) bool {
 	switch u.Variant {
-	case acp.AgentMessageChunk, acp.AgentThoughtChunk, acp.UserMessageChunk:
-		return u.Content.Type == acp.BlockText && u.Content.Text != ""
+	case wire.AgentMessageChunk, wire.AgentThoughtChunk, wire.UserMessageChunk:
+		return u.Content.Type == wire.BlockText && u.Content.Text != ""
 	}
 	return false
 }
 
 // flush puts on record what is being merged.
-func (r *recorder) flush() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.endSaidLocked(context.Background())
-	r.said.key = chunkKey{}
-	r.flushLocked(context.Background()) // what is merged is bounded; it does not wait
-	r.endStderrLocked()
-	r.flushStderrLocked(context.Background())
+// The context is not a request's: what was gathered is put on record also when the link is gone.
+func (rec *recorder) flush() {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.endSaidLocked(context.Background())
+	rec.said.key = chunkKey{}
+	rec.flushLocked(context.Background()) // what is merged is bounded; it does not wait
+	rec.endStderrLocked()
+	rec.flushStderrLocked(context.Background())
 }
 
 // due puts on record what was merged long enough.
-func (r *recorder) due() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.flushLocked(context.Background())
-	r.dueStderrLocked(context.Background())
+func (rec *recorder) due() {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.flushLocked(context.Background())
+	rec.dueStderrLocked(context.Background())
 }
 
-func (r *recorder) flushLocked(ctx context.Context) {
-	if r.chars == 0 {
+func (rec *recorder) flushLocked(ctx context.Context) {
+	if rec.chars == 0 {
 		return
 	}
-	content := map[string]string{"type": acp.BlockText, "text": r.text.String()}
+	content := map[string]string{"type": wire.BlockText, "text": rec.text.String()}
 	merged := struct {
 		SessionUpdate string            `json:"sessionUpdate"`
 		MessageID     string            `json:"messageId,omitempty"`
 		Content       map[string]string `json:"content"`
-	}{r.first.Variant, r.first.MessageID, content}
-	key := r.key
-	r.key, r.chars, r.first = chunkKey{}, 0, acp.Update{}
-	r.text.Reset()
-	r.add(ctx, store.SourceACP, key.prompt, updateReceived, received(key.session, mustJSON(merged)))
+	}{rec.first.Variant, rec.first.MessageID, content}
+	key := rec.key
+	rec.key, rec.chars, rec.first = chunkKey{}, 0, wire.Update{}
+	rec.text.Reset()
+	rec.add(ctx, store.SourceACP, key.prompt, updateReceived, received(key.session, mustJSON(merged)))
 }
 
 // received is the contract's payload of an update.
@@ -150,20 +163,20 @@ func received(session string, update json.RawMessage) json.RawMessage {
 	}{"session_update", session, update})
 }
 
-// signal records a signal of the proxy's, and tells the steps of an init script at once.
-func (r *recorder) signal(ctx context.Context, m *acp.ProxyUpdate) {
+// signal records a signal of the proxy's; lines of stderr are gathered.
+func (rec *recorder) signal(ctx context.Context, m *wire.ProxyUpdate, signal wire.Signal) {
 	if !json.Valid(m.Content) {
 		return
 	}
-	if words, ok := stderrWords(m.Content); ok {
-		r.stderr(ctx, words)
+	if words, ok := stderrWords(signal); ok {
+		rec.stderr(ctx, words)
 		return
 	}
-	r.other(ctx, store.SourceProxy, "", updateReceived, m.Content)
+	rec.other(ctx, store.SourceProxy, "", updateReceived, m.Content)
 }
 
-func (r *recorder) result(ctx context.Context, m *acp.PromptResult) {
-	r.other(ctx, store.SourceACP, m.PromptID, updateReceived, mustJSON(struct {
+func (rec *recorder) result(ctx context.Context, m *wire.PromptResult) {
+	rec.other(ctx, store.SourceACP, m.PromptID, updateReceived, mustJSON(struct {
 		Type       string  `json:"type"`
 		OK         bool    `json:"ok"`
 		StopReason *string `json:"stopReason"`
@@ -171,39 +184,38 @@ func (r *recorder) result(ctx context.Context, m *acp.PromptResult) {
 	}{"prompt_result", m.OK, m.StopReason, m.Error}))
 }
 
-func (r *recorder) exit(ctx context.Context, m *acp.Exit) {
-	r.other(ctx, store.SourceProxy, "", agentExited, mustJSON(m))
+func (rec *recorder) exit(ctx context.Context, m *wire.Exit) {
+	rec.other(ctx, store.SourceProxy, "", agentExited, mustJSON(m))
 }
 
-func (r *recorder) branch(ctx context.Context, m *acp.BranchCreated) {
-	r.other(ctx, store.SourceProxy, "", m.Type(), mustJSON(m))
+func (rec *recorder) branch(ctx context.Context, m *wire.BranchCreated) {
+	rec.other(ctx, store.SourceProxy, "", m.Type(), mustJSON(m))
 }
 
-func (r *recorder) other(ctx context.Context, source store.RecordSource, prompt, kind string, payload json.RawMessage) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.flushLocked(ctx)
-	r.flushStderrLocked(ctx)
-	r.add(ctx, source, prompt, kind, payload)
+func (rec *recorder) other(ctx context.Context, source store.RecordSource, prompt, kind string, payload json.RawMessage) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.flushLocked(ctx)
+	rec.flushStderrLocked(ctx)
+	rec.add(ctx, source, prompt, kind, payload)
 }
 
 // add hands a record to the keeper.
-func (r *recorder) add(ctx context.Context, source store.RecordSource, prompt, kind string, payload json.RawMessage) {
-	r.t.g.keeper.record(ctx, store.Record{
-		ID: newID(), SessionID: r.t.owner, TurnID: r.t.turnOf(prompt), Source: source, Type: kind, TS: time.Now(), Payload: payload,
+func (rec *recorder) add(ctx context.Context, source store.RecordSource, prompt, kind string, payload json.RawMessage) {
+	rec.keeper.record(ctx, store.Record{
+		ID: newID(), SessionID: rec.session, TurnID: rec.turnOf(prompt), Source: source, Type: kind, TS: time.Now(), Payload: payload,
 	})
 }
 
-// turnOf is the Turn that a record belongs to: the one whose prompt it names, if it is ours,
-// else the one under way.
-func (t *tunnel) turnOf(prompt string) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if prompt != "" && (t.prompts[prompt] != nil || t.turns.has(prompt)) {
+// turnOf is the Turn that a record belongs to: the one whose prompt it names, if a Turn sent that, else the one that reads.
+// Agents that do not name the prompt in their updates are those of old proxies; the reading Turn is then the best
+// guess.
+func (rec *recorder) turnOf(prompt string) string {
+	if prompt != "" && rec.prompts.isKnown(prompt) {
 		return prompt
 	}
-	if t.turn != nil {
-		return t.turn.call.TurnID
+	if t := rec.queue.turn(); t != nil {
+		return t.call.TurnID
 	}
 	return ""
 }

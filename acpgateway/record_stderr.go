@@ -2,12 +2,11 @@ package acpgateway
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/store"
 )
 
@@ -26,73 +25,69 @@ type stderrLines struct {
 }
 
 // stderrWords are the words of a signal that is a line of an agent's stderr.
-func stderrWords(content json.RawMessage) (string, bool) {
-	signal, err := acp.DecodeSignal(content)
-	if err != nil {
-		return "", false
-	}
-	text, ok := signal.(*acp.Text)
+func stderrWords(signal wire.Signal) (string, bool) {
+	text, ok := signal.(*wire.Text)
 	if !ok {
 		return "", false
 	}
-	words, ok := strings.CutPrefix(text.Text, strings.TrimRight(acp.PrefixStderr, " "))
+	words, ok := strings.CutPrefix(text.Text, strings.TrimRight(wire.PrefixStderr, " "))
 	return strings.TrimPrefix(words, " "), ok
 }
 
 // stderr takes a line. Lines of different Turns are not one record.
-func (r *recorder) stderr(ctx context.Context, words string) {
-	turn := r.t.turnOf("")
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err.chars > 0 && r.err.turn != turn {
-		r.flushStderrLocked(ctx)
+func (rec *recorder) stderr(ctx context.Context, words string) {
+	turn := rec.turnOf("")
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.err.chars > 0 && rec.err.turn != turn {
+		rec.flushStderrLocked(ctx)
 	}
-	if r.err.chars == 0 {
-		r.err.since, r.err.turn = time.Now(), turn
-		r.t.g.keeper.due(r.t, r.err.since.Add(mergeTime))
+	if rec.err.chars == 0 {
+		rec.err.since, rec.err.turn = time.Now(), turn
+		rec.keeper.due(rec, rec.err.since.Add(mergeTime))
 	}
 	if !strings.HasSuffix(words, "\n") {
 		words += "\n"
 	}
-	words = r.log.Push(r.t.g.cfg.Hash.Filter, words) // a key has many lines, and they may be in several records
-	r.err.text.WriteString(words)
-	r.err.chars += utf8.RuneCountInString(words)
-	if r.err.chars >= mergeChars {
-		r.flushStderrLocked(ctx)
+	words = rec.log.Push(rec.secrets, words) // a key has many lines, and they may be in several records
+	rec.err.text.WriteString(words)
+	rec.err.chars += utf8.RuneCountInString(words)
+	if rec.err.chars >= mergeChars {
+		rec.flushStderrLocked(ctx)
 	}
 }
 
 // dueStderrLocked puts the lines on record when they were gathered long enough, and is called
 // again otherwise.
-func (r *recorder) dueStderrLocked(ctx context.Context) {
+func (rec *recorder) dueStderrLocked(ctx context.Context) {
 	switch {
-	case r.err.chars == 0:
-	case time.Since(r.err.since) >= stderrTime:
-		r.flushStderrLocked(ctx)
+	case rec.err.chars == 0:
+	case time.Since(rec.err.since) >= stderrTime:
+		rec.flushStderrLocked(ctx)
 	default:
-		r.t.g.keeper.due(r.t, time.Now().Add(mergeTime))
+		rec.keeper.due(rec, time.Now().Add(mergeTime))
 	}
 }
 
 // endStderrLocked adds what was held back of an agent's stderr that is over.
-func (r *recorder) endStderrLocked() {
-	if left := r.log.End(r.t.g.cfg.Hash.Filter); left != "" {
-		if r.err.chars == 0 {
-			r.err.since = time.Now()
+func (rec *recorder) endStderrLocked() {
+	if left := rec.log.End(rec.secrets); left != "" {
+		if rec.err.chars == 0 {
+			rec.err.since = time.Now()
 		}
-		r.err.text.WriteString(left)
-		r.err.chars += utf8.RuneCountInString(left)
+		rec.err.text.WriteString(left)
+		rec.err.chars += utf8.RuneCountInString(left)
 	}
 }
 
-func (r *recorder) flushStderrLocked(ctx context.Context) {
-	if r.err.chars == 0 {
+func (rec *recorder) flushStderrLocked(ctx context.Context) {
+	if rec.err.chars == 0 {
 		return
 	}
-	lines := r.err
-	r.err = stderrLines{}
-	r.t.g.keeper.record(ctx, store.Record{
-		ID: newID(), SessionID: r.t.owner, TurnID: lines.turn, Source: store.SourceProxy, Type: updateReceived, TS: lines.since,
-		Payload: mustJSON(map[string]string{"type": "text", "text": acp.PrefixStderr + lines.text.String()}),
+	lines := rec.err
+	rec.err = stderrLines{}
+	rec.keeper.record(ctx, store.Record{
+		ID: newID(), SessionID: rec.session, TurnID: lines.turn, Source: store.SourceProxy, Type: updateReceived, TS: lines.since,
+		Payload: mustJSON(map[string]string{"type": "text", "text": wire.PrefixStderr + lines.text.String()}),
 	})
 }

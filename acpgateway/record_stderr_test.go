@@ -10,13 +10,13 @@ import (
 // TestStderrIsOneRecord: what an agent writes to its stderr while it works is one record for a
 // while of lines, in their order, and no part of the chat.
 func TestStderrIsOneRecord(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		var lines strings.Builder
 		for i := range 40 {
 			fmt.Fprintf(&lines, "line %d\\n", i)
-			p.say(signal(c.run, fmt.Sprintf(`{"type":"text","text":"[agent:stderr] line %d"}`, i)))
+			p.send(signal(c.run, fmt.Sprintf(`{"type":"text","text":"[agent:stderr] line %d"}`, i)))
 			h.pass(50 * time.Millisecond)
 		}
 		if got := h.records(c.prompt); len(got) != 0 {
@@ -27,9 +27,9 @@ func TestStderrIsOneRecord(t *testing.T) {
 		// A flood is bounded, and what ends the prompt stands behind its last line.
 		long := strings.Repeat("x", 9000)
 		for range 2 {
-			p.say(signal(c.run, `{"type":"text","text":"[agent:stderr] `+long+`"}`))
+			p.send(signal(c.run, `{"type":"text","text":"[agent:stderr] `+long+`"}`))
 		}
-		p.say(signal(c.run, `{"type":"text","text":"[agent:stderr] the end"}`))
+		p.send(signal(c.run, `{"type":"text","text":"[agent:stderr] the end"}`))
 		c.ends()
 		c.s.rest()
 		h.recorded(c.prompt, `proxy acp.update.received {"text":"[agent:stderr] `+lines.String()+`","type":"text"}`,

@@ -12,13 +12,12 @@ import (
 	"time"
 
 	"aqueduct/acpgateway"
-	"aqueduct/acpgateway/acp"
-	"aqueduct/bridge/hints"
+	"aqueduct/bridge/livefeed"
 	"aqueduct/store"
 )
 
 // records are those of a Turn that came through the gateway, as "source type payload".
-func (h *house) records(turn string) []string {
+func (h *acpEnv) records(turn string) []string {
 	h.t.Helper()
 	rows, err := h.store.RecordsOfTurn(h.t.Context(), store.System(), turn, store.Page{Limit: store.MaxPageLimit})
 	h.must(err)
@@ -32,7 +31,7 @@ func (h *house) records(turn string) []string {
 	return all
 }
 
-func (h *house) recorded(turn string, want ...string) {
+func (h *acpEnv) recorded(turn string, want ...string) {
 	h.t.Helper()
 	h.settle()
 	if got := h.records(turn); !slices.Equal(got, want) {
@@ -45,56 +44,9 @@ func merged(message, text string) string {
 	return `acp acp.update.received {"type":"session_update","session":"S1","update":{"sessionUpdate":"agent_message_chunk","messageId":"` + message + `","content":{"text":"` + text + `","type":"text"}}}`
 }
 
-// Chunks of one message become one record 800 ms after the first of them; another message is
-// another record.
-func TestRecordsMergeFor800ms(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
-		p := newProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		c.says("m", "a")
-		h.pass(700 * time.Millisecond)
-		c.says("m", "b")
-		h.pass(60 * time.Millisecond)
-		if got := h.records(c.prompt); len(got) != 0 {
-			t.Errorf("after 760 ms: %v", got)
-		}
-		h.pass(250 * time.Millisecond)
-		if got := h.records(c.prompt); len(got) != 1 {
-			t.Errorf("after 1010 ms: %v", got)
-		}
-		c.says("m", "c")
-		c.says("m2", "d")
-		h.pass(2 * time.Second)
-		h.recorded(c.prompt, merged("m", "ab"), merged("m", "c"), merged("m2", "d"))
-		c.ends()
-		c.s.rest()
-	})
-}
-
-// How long and to which size chunks are merged is a setting.
-func TestRecordsMergeAsSet(t *testing.T) {
-	inHouse(t, plan{limits: acpgateway.Limits{MergeTime: 8 * time.Second, MergeChars: 10}}, func(h *house) {
-		p := newProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		c.says("m", "abcde")
-		h.pass(7 * time.Second)
-		if got := h.records(c.prompt); len(got) != 0 {
-			t.Errorf("after 7 s: %v", got)
-		}
-		c.says("m", "fghij")
-		h.pass(50 * time.Millisecond)
-		h.recorded(c.prompt, merged("m", "abcdefghij"))
-		c.says("m", "k")
-		h.pass(10 * time.Second)
-		h.recorded(c.prompt, merged("m", "abcdefghij"), merged("m", "k"))
-		c.ends()
-		c.s.rest()
-	})
-}
-
 // 16 000 characters are a record at once, and no chunk is ever cut.
 func TestRecordsMergeTo16000Characters(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		long := strings.Repeat("é", 15_999)
@@ -113,45 +65,17 @@ func TestRecordsMergeTo16000Characters(t *testing.T) {
 	})
 }
 
-// What is being merged is put on record before any other update, before a proxy's signal, and
-// at the end of the prompt, so that the order is true.
-func TestRecordsAreInOrder(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
-		p := newProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		c.says("m", "a")
-		c.update(`{"sessionUpdate":"current_mode_update","currentModeId":"plan"}`)
-		c.says("m", "b")
-		p.say(signal(c.run, `{"type":"text","text":"[agent:stderr] x"}`))
-		c.says("m", "c")
-		p.say(signal(c.run, `{"type":"text","text":"[agent:stderr] y\n"}`))
-		p.say(&acp.BranchCreated{RunID: c.run, Branch: "feature"})
-		c.says("m", "d")
-		c.ends()
-		c.s.rest()
-		h.recorded(c.prompt,
-			merged("m", "a"),
-			`acp acp.update.received {"type":"session_update","session":"S1","update":{"sessionUpdate":"current_mode_update","currentModeId":"plan"}}`,
-			merged("m", "bc"),
-			`proxy acp.update.received {"text":"[agent:stderr] x\ny\n","type":"text"}`,
-			`proxy branch_created {"run_id":"`+c.run+`","branch":"feature"}`,
-			merged("m", "d"),
-			`acp acp.update.received {"type":"prompt_result","ok":true,"stopReason":"end_turn"}`,
-		)
-	})
-}
-
 // acp_exit is on record as sandbox.acp_exit, and in the instance's row.
 func TestExitIsOnRecord(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
-		p.say(signal(c.run, `{"type":"transport_connected","instance_name":"i","at":"now"}`))
-		p.say(signal(c.run, `{"type":"init_result","ok":false,"exitCode":3,"error":"boom"}`))
-		p.say(signal(c.run, `{"type":"sandbox_instance_status","instance_name":"i","provider":"bwrap","runtime":"runsc","status":"running","last_seen_at":"now","last_error":"slow"}`))
+		p.send(signal(c.run, `{"type":"transport_connected","instance_name":"i","at":"now"}`))
+		p.send(signal(c.run, `{"type":"init_result","ok":false,"exitCode":3,"error":"boom"}`))
+		p.send(signal(c.run, `{"type":"sandbox_instance_status","instance_name":"i","provider":"bwrap","runtime":"runsc","status":"running","last_seen_at":"now","last_error":"slow"}`))
 		c.says("m", "a")
 		code := 7
-		p.say(exitOf(c.run, &code))
+		p.send(exitOf(c.run, &code))
 		c.fails("Error: agent closed")
 		c.s.rest()
 		h.settle()
@@ -171,26 +95,11 @@ func TestExitIsOnRecord(t *testing.T) {
 	})
 }
 
-// What a prompt said while its Turn was parked, cancelled or unread is on record too.
-func TestRecordsOfWhatNobodyReads(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
-		p := newProxy(h, "p1").link()
-		c := p.begin("t1", "hi")
-		h.settle()
-		h.cancel("t1")
-		c.s.rest()
-		want[*acp.SessionCancel](p)
-		c.says("m", "late")
-		p.say(c.stopped())
-		h.recorded(c.prompt, merged("m", "late"), `acp acp.update.received {"type":"prompt_result","ok":true,"stopReason":"cancelled"}`)
-	})
-}
-
 // init.env is in no row of the database.
 func TestEnvIsNeverKept(t *testing.T) {
 	secret := "s3cr3t-0f-the-agent"
 	agents := map[string]acpgateway.AgentConfig{"dev": {Env: map[string]string{"API_KEY": secret}}}
-	inHouse(t, plan{agents: agents}, func(h *house) {
+	inEnv(t, plan{agents: agents}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		if c.sent.Init.Env["API_KEY"] != secret || c.sent.Init.Env["TUIXIU_RUN_ID"] != c.run {
@@ -213,15 +122,15 @@ func TestEnvIsNeverKept(t *testing.T) {
 	})
 }
 
-// /ws/client hears acp.prompt_update and event_added once what they tell of is kept.
+// /ws/client gets acp.prompt_update and event_added once what they report is committed.
 func TestHints(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
-		watch := h.hub.Subscribe(hints.Wanted{In: store.As(h.who), Proxies: true})
+		watch := h.hub.Subscribe(livefeed.Wanted{In: store.As(h.who), Proxies: true})
 		defer watch.Close()
 		c := p.begin("t1", "hi")
 		c.says("m", "a")
-		p.say(signal(c.run, `{"type":"init_step","stage":"x","status":"start"}`))
+		p.send(signal(c.run, `{"type":"init_step","stage":"x","status":"start"}`))
 		p.raw(`{"type":"sandbox_inventory","inventory_id":"i1","provider":"bwrap","runtime":null,"captured_at":"2000-01-01T00:00:00Z","instances":[]}`)
 		c.ends()
 		c.s.rest()

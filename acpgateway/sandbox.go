@@ -8,58 +8,64 @@ import (
 	"slices"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/bridge"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
 // Sandbox implements bridge.Controller.
-func (g *Gateway) Sandbox(ctx context.Context, proxyID string, c bridge.SandboxControl) (bridge.SandboxResult, error) {
-	p := g.knownProxy(proxyID)
+//
+// A control names a proxy and often a Session. That the Session is on that proxy is checked here, because the proxy
+// would act on whatever instance is named.
+func (ct *controls) Sandbox(ctx context.Context, proxyID string, control bridge.SandboxControl) (bridge.SandboxResult, error) {
+	p := ct.fleet.knownProxy(proxyID)
 	if p == nil {
 		return bridge.SandboxResult{}, unknownProxy()
 	}
-	f := &acp.SandboxControl{
-		Action: c.Action, RunID: c.SessionID, InstanceName: c.InstanceName, Image: c.Image, DryRun: c.DryRun,
-		Branch: c.Branch, Remote: c.Remote, Cwd: c.Cwd, TimeoutSeconds: int(c.Timeout / time.Second),
+	f := &wire.SandboxControl{
+		Action: control.Action, RunID: control.SessionID, InstanceName: control.InstanceName, Image: control.Image, DryRun: control.DryRun,
+		Branch: control.Branch, Remote: control.Remote, Cwd: control.Cwd, TimeoutSeconds: int(control.Timeout / time.Second),
 	}
-	if c.SessionID != "" {
-		t, err := g.tunnel(ctx, c.SessionID)
-		if err != nil || t.p != p {
-			return bridge.SandboxResult{}, &bridge.ControlError{Code: bridge.ControlNoAgent, Message: "This thread is not on that proxy."}
+	if control.SessionID != "" {
+		c, err := ct.fleet.channel(ctx, control.SessionID)
+		if err != nil || c.p != p {
+			return bridge.SandboxResult{}, fault.New(bridge.ControlNoAgent, "This thread is not on that proxy.")
 		}
-		if f.InstanceName != "" && f.InstanceName != t.instance() {
-			return bridge.SandboxResult{}, &bridge.ControlError{Code: bridge.ControlNoAgent, Message: "This thread has no instance of that name."}
+		if f.InstanceName != "" && f.InstanceName != c.agent.name() {
+			return bridge.SandboxResult{}, fault.New(bridge.ControlNoAgent, "This thread has no instance of that name.")
 		}
-		f.InstanceName = t.instance()
-		if err := g.checkCwd(ctx, c.SessionID, c.Cwd); err != nil {
+		f.InstanceName = c.agent.name()
+		if err := ct.checkCwd(ctx, control.SessionID, control.Cwd); err != nil {
 			return bridge.SandboxResult{}, err
 		}
 	}
-	switch c.Action {
-	case acp.ActionGC, acp.ActionPruneOrphans:
-		f.GC = &acp.GC{RemoveOrphans: c.RemoveOrphans, RemoveWorkspaces: c.RemoveWork, MaxDeleteCount: c.MaxDeleteCount}
-		if !c.RemoveOrphans && !c.RemoveWork { // neither is chosen: both, or nothing would ever be collected
+	switch control.Action {
+	// A collection deletes what the list of expected instances does not hold, so the list must never be too short: an
+	// error in reading it ends the control.
+	case wire.ActionGC, wire.ActionPruneOrphans:
+		f.GC = &wire.GC{RemoveOrphans: control.RemoveOrphans, RemoveWorkspaces: control.RemoveWork, MaxDeleteCount: control.MaxDeleteCount}
+		if !control.RemoveOrphans && !control.RemoveWork { // neither is chosen: both, or nothing would ever be collected
 			f.GC.RemoveOrphans, f.GC.RemoveWorkspaces = true, true
 		}
-		expected, err := g.expected(ctx, p)
+		expected, err := ct.expected(ctx, p)
 		if err != nil {
 			return bridge.SandboxResult{}, err
 		}
 		f.ExpectedInstances = expected
 	}
-	return p.sandbox(ctx, f)
+	return ct.send(ctx, p, f)
 }
 
 // guestRoot is how the contract calls a run's workspace, wherever it is.
 const guestRoot = "/workspace"
 
 // checkCwd refuses a directory outside of the thread's folder. A proxy of another make may not look at it.
-func (g *Gateway) checkCwd(ctx context.Context, sessionID, cwd string) error {
+func (ct *controls) checkCwd(ctx context.Context, sessionID, cwd string) error {
 	if cwd == "" || filepath.IsLocal(cwd) {
 		return nil
 	}
-	_, folder, err := g.Place(ctx, sessionID)
+	_, folder, err := ct.Place(ctx, sessionID)
 	if err != nil {
 		return err
 	}
@@ -68,21 +74,22 @@ func (g *Gateway) checkCwd(ctx context.Context, sessionID, cwd string) error {
 			return nil
 		}
 	}
-	return &bridge.ControlError{Code: bridge.ControlUnsupported, Message: "cwd lies outside of the thread's folder."}
+	return fault.New(bridge.ControlUnsupported, "cwd lies outside of the thread's folder.")
 }
 
 func unknownProxy() error {
-	return &bridge.ControlError{Code: bridge.ControlUnknown, Message: "There is no such proxy."}
+	return fault.New(bridge.ControlUnknown, "There is no such proxy.")
 }
 
 // Prune implements bridge.Controller. What a Session of ours accounts for stays.
-func (g *Gateway) Prune(ctx context.Context, proxyID string, dryRun bool) (bridge.SandboxResult, error) {
-	return g.Sandbox(ctx, proxyID, bridge.SandboxControl{Action: acp.ActionPruneOrphans, DryRun: dryRun})
+func (ct *controls) Prune(ctx context.Context, proxyID string, dryRun bool) (bridge.SandboxResult, error) {
+	return ct.Sandbox(ctx, proxyID, bridge.SandboxControl{Action: wire.ActionPruneOrphans, DryRun: dryRun})
 }
 
-// sandbox sends the control and waits for its result.
-func (p *proxy) sandbox(ctx context.Context, f *acp.SandboxControl) (bridge.SandboxResult, error) {
-	wait := p.g.cfg.Limits.Control
+// send sends the control and waits for its result.
+// A command with a timeout of its own is waited for that long and ten seconds more, for the way there and back.
+func (ct *controls) send(ctx context.Context, p *proxy, f *wire.SandboxControl) (bridge.SandboxResult, error) {
+	wait := ct.cfg.Limits.Control
 	if f.TimeoutSeconds > 0 {
 		wait = max(wait, time.Duration(f.TimeoutSeconds)*time.Second+10*time.Second)
 	}
@@ -93,50 +100,44 @@ func (p *proxy) sandbox(ctx context.Context, f *acp.SandboxControl) (bridge.Sand
 	if err != nil {
 		return bridge.SandboxResult{}, controlError(err)
 	}
-	m, ok := answer.(*acp.SandboxControlResult)
+	m, ok := answer.(*wire.SandboxControlResult)
 	if !ok {
-		return bridge.SandboxResult{}, &bridge.ControlError{Code: bridge.ControlFailed, Message: "The proxy answered with something else."}
+		return bridge.SandboxResult{}, fault.New(bridge.ControlFailed, "The proxy answered with something else.")
 	}
 	return bridge.SandboxResult{
-		OK: m.OK, Error: m.Error, Stdout: m.Stdout, Stderr: m.Stderr, Code: m.Code, Signal: word(m.Signal), Status: m.Status, Details: m.Details,
+		OK: m.OK, Error: m.Error, Stdout: m.Stdout, Stderr: m.Stderr, Code: m.Code, Signal: stringOf(m.Signal), Status: m.Status, Details: m.Details,
 	}, nil
 }
 
 // expected lists the instances that Sessions of ours account for. Those in memory come last and count too: a Session that
 // began while the rows were read may have its acp_open on the way before what this list is for.
-func (g *Gateway) expected(ctx context.Context, p *proxy) ([]acp.ExpectedInstance, error) {
-	rows, err := g.cfg.Registry.InstancesOf(ctx, p.id)
+func (ct *controls) expected(ctx context.Context, p *proxy) ([]wire.ExpectedInstance, error) {
+	rows, err := ct.cfg.Registry.InstancesOf(ctx, p.id)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]acp.ExpectedInstance, 0, len(rows))
+	list := make([]wire.ExpectedInstance, 0, len(rows))
 	listed := make(map[string]bool, len(rows))
 	for _, row := range rows {
-		list = append(list, acp.ExpectedInstance{InstanceName: row.InstanceName, RunID: row.SessionID})
+		list = append(list, wire.ExpectedInstance{InstanceName: row.InstanceName, RunID: row.SessionID})
 		listed[row.SessionID] = true
 	}
-	for _, t := range g.allTunnels() {
-		if t.p == p && !listed[t.id] {
-			list = append(list, acp.ExpectedInstance{InstanceName: t.instance(), RunID: t.id})
+	for _, c := range ct.fleet.allChannels() {
+		if c.p == p && !listed[c.id] {
+			list = append(list, wire.ExpectedInstance{InstanceName: c.agent.name(), RunID: c.id})
 		}
 	}
 	return list, nil
 }
 
-// removeWorkspace has a proxy remove the folder of a Session that is deleted. Nobody waits for it: a proxy whose runs
-// share one folder refuses, and one that is away for long is cleared by the next prune.
-func (t *tunnel) removeWorkspace() {
-	t.p.send(t.id, &acp.SandboxControl{Action: acp.ActionRemoveWorkspace, RunID: t.id, InstanceName: t.instance(), RequestID: cancelPrefix + newID()})
-}
-
 // Inventory implements bridge.Controller.
-func (g *Gateway) Inventory(ctx context.Context, proxyID string) (bridge.Inventory, error) {
-	p := g.knownProxy(proxyID)
+func (ct *controls) Inventory(ctx context.Context, proxyID string) (bridge.Inventory, error) {
+	p := ct.fleet.knownProxy(proxyID)
 	if p == nil {
 		return bridge.Inventory{}, unknownProxy()
 	}
-	p.freshen(ctx)
-	ours, err := g.cfg.Registry.InstancesOf(ctx, proxyID)
+	ct.freshen(ctx, p)
+	ours, err := ct.cfg.Registry.InstancesOf(ctx, proxyID)
 	if err != nil {
 		return bridge.Inventory{}, err
 	}
@@ -150,17 +151,19 @@ func (g *Gateway) Inventory(ctx context.Context, proxyID string) (bridge.Invento
 const freshenWait = 5 * time.Second
 
 // freshen has the proxy list what it has now.
-func (p *proxy) freshen(ctx context.Context) {
+func (ct *controls) freshen(ctx context.Context, p *proxy) {
 	ctx, cancel := context.WithTimeout(ctx, freshenWait)
 	defer cancel()
 	// What it answers does not matter: the inventories come before it, or there are the old.
-	_, _ = p.sandbox(ctx, &acp.SandboxControl{Action: acp.ActionReportInventory})
+	_, _ = ct.send(ctx, p, &wire.SandboxControl{Action: wire.ActionReportInventory})
 }
 
 // compare sets what a proxy last listed beside what is known here.
+// Unknown is what the proxy has and no Session accounts for, missing what should be there and is not listed. An
+// instance that was made after the list was captured is neither.
 func compare(row store.Proxy, ours []store.SandboxInstance) bridge.Inventory {
-	var boxes acp.SandboxInventory
-	var work acp.WorkspaceInventory
+	var boxes wire.SandboxInventory
+	var work wire.WorkspaceInventory
 	_ = json.Unmarshal(row.Sandboxes, &boxes) // of our own writing, or none
 	_ = json.Unmarshal(row.Workspaces, &work)
 	var inv bridge.Inventory
@@ -193,18 +196,19 @@ func compare(row store.Proxy, ours []store.SandboxInstance) bridge.Inventory {
 	return inv
 }
 
-// timeOf reads a proxy's time; zero when it told none.
+// timeOf reads a proxy's time; zero when it sent none.
 func timeOf(told *string) time.Time {
-	at, err := time.Parse(time.RFC3339, word(told))
+	at, err := time.Parse(time.RFC3339, stringOf(told))
 	if err != nil {
 		return time.Time{}
 	}
 	return at
 }
 
-// saveListed keeps what a list of a proxy says of our instances, of Sessions that are not in memory too: how each is, and
+// saveListed saves what a proxy lists of our instances, of Sessions that are not in memory too: how each is, and
 // when it was seen last.
-func (k *keeper) saveListed(ctx context.Context, p *proxy, m *acp.SandboxInventory) error {
+// It saves only what changed: most lists repeat the one before.
+func (k *keeper) saveListed(ctx context.Context, p *proxy, m *wire.SandboxInventory) error {
 	changes := listedChanges(m)
 	if len(changes) == 0 {
 		return nil
@@ -218,13 +222,13 @@ func (k *keeper) saveListed(ctx context.Context, p *proxy, m *acp.SandboxInvento
 		if change == nil {
 			continue
 		}
-		if t := k.g.known(row.SessionID); t != nil && t.p == p {
-			t.note(change)
-			k.instance(t) // when it was seen is nothing that note looks at
+		if c := k.g.fleet.known(row.SessionID); c != nil && c.p == p {
+			c.note(change)
+			k.instance(c) // when it was seen is nothing that note looks at
 			continue
 		}
 		before := row
-		if change(&row); same(before, row) && before.LastSeen.Equal(row.LastSeen) {
+		if change(&row); sameInstance(before, row) && before.LastSeen.Equal(row.LastSeen) {
 			continue
 		}
 		row.UpdatedAt = time.Now()
@@ -235,11 +239,11 @@ func (k *keeper) saveListed(ctx context.Context, p *proxy, m *acp.SandboxInvento
 	return nil
 }
 
-// listedChanges is what a list says of each instance it names.
-func listedChanges(m *acp.SandboxInventory) map[string]func(*store.SandboxInstance) {
+// listedChanges is the change of each instance that a list names.
+func listedChanges(m *wire.SandboxInventory) map[string]func(*store.SandboxInstance) {
 	changes := make(map[string]func(*store.SandboxInstance), len(m.Instances))
 	for _, raw := range slices.Concat(m.MissingInstances, m.DeletedInstances) {
-		var gone acp.ExpectedInstance // an object or a name, as there
+		var gone wire.ExpectedInstance // an object or a name, as there
 		if json.Unmarshal(raw, &gone) == nil && gone.InstanceName != "" {
 			changes[gone.InstanceName] = func(row *store.SandboxInstance) { row.Status = "missing" }
 		}

@@ -3,95 +3,93 @@ package acpgateway
 import (
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/translate"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/agui"
-	"aqueduct/bridge/fromacp"
 )
 
-// An agent that says nothing at all, such as claude with a key that is refused, would look like one
-// that thinks for as long as a prompt may take. Its silence has a limit of its own, and the chat
-// hears of it early. A tool that runs and a person who is asked are no silence of the agent's.
+// activity is when a Turn's agent last showed signs of life, of each kind. The Turn's goroutine alone uses it.
+//
+// An agent that sends nothing at all, such as claude with a key that is refused, looks like one that thinks for as long
+// as a prompt may take. Its silence has a limit of its own, and the chat shows it early. While a tool runs or a person is
+// asked, the agent need not send anything.
+type activity struct {
+	lastFrame time.Time // of the agent or its proxy
+	lastProof time.Time // a frame showed that the agent has the prompt
+	lastSpoke time.Time // the agent sent something of its own
+	sentAt    time.Time // the prompt was sent
+	silent    time.Time // since the link is back, or the Turn was resumed, nothing has come; zero once something has
+	calling   time.Time // an update of a tool call came
+	spokeText bool      // more came than the session's state
+	noticed   bool      // the chat shows the silence
+	console   string    // the newest line of the agent's console
+}
 
-// silenceNotice is after how long a silence the chat is told.
+// silenceNotice is the silence after which the chat shows it.
 const silenceNotice = 30 * time.Second
 
-// speaks notes a sign of life of the agent's. What proxies say for it, and lists that agents send
-// unasked, are none.
-func (r *turn) speaks(f acp.Frame) {
-	switch m := f.(type) {
-	case *acp.ACPUpdate:
-		if stateLike(m.Update) && acp.ReadUpdate(m.Update).Variant != acp.Usage {
-			return
-		}
-	case *acp.ProxyUpdate:
-		s, err := acp.DecodeSignal(m.Content)
-		if text, ok := s.(*acp.Text); ok {
-			r.console = text.Text
-		}
-		if err != nil || !acp.Asks(s) {
-			return
-		}
-	default:
-		return
+// note notes a frame of a Turn that follows a prompt.
+// A status report of the proxy every minute must not hide that the agent is stuck, so the kinds of signs are kept
+// apart.
+func (act *activity) note(f frame, follow string) {
+	act.lastFrame = time.Now()
+	act.spokeText = act.spokeText || !f.isStateOnly()
+	if f.provesAlive(follow) {
+		act.lastProof, act.silent = act.lastFrame, time.Time{}
 	}
-	r.spoke, r.noticed = time.Now(), false
+	if text, ok := f.signal.(*wire.Text); ok {
+		act.console = text.Text
+	}
+	if f.isAgents() {
+		act.lastSpoke, act.noticed = act.lastFrame, false
+	}
 }
 
-// silentSince is since when an agent that has the prompt says nothing; zero when it does not have
-// to say anything.
-func (r *turn) silentSince() time.Time {
-	if r.call.Unprompted || r.phase <= opening || r.phase == ended || r.t.asking() || r.t.tr.Working() || r.t.g.cfg.Limits.Silence < 0 {
-		return time.Time{}
+// isAgents reports whether the agent itself sent a frame. A proxy's reports of it, and lists that agents send unasked,
+// do not count.
+func (f frame) isAgents() bool {
+	if f.update != nil {
+		return !f.isStateOnly() || f.update.Variant == wire.Usage
 	}
-	if online, _ := r.t.p.status(); !online {
-		return time.Time{}
-	}
-	since := r.began
-	r.mu.Lock()
-	resumed := r.resumed
-	r.mu.Unlock()
-	r.t.mu.Lock()
-	linked := r.t.linkAt
-	r.t.mu.Unlock()
-	for _, at := range []time.Time{r.spoke, r.sentAt, resumed, linked} {
-		if at.After(since) {
-			since = at
-		}
-	}
-	return since
+	return f.signal != nil && wire.Asks(f.signal)
 }
 
-// noticeDue: the chat is to hear that the agent says nothing.
-func (r *turn) noticeDue() time.Time {
-	since := r.silentSince()
-	if since.IsZero() || r.noticed || silenceNotice >= r.t.g.cfg.Limits.Silence {
-		return time.Time{}
+// provesAlive reports whether a frame shows that the agent still has the prompt. A proxy's reports of itself do not.
+func (f frame) provesAlive(follow string) bool {
+	if m, ok := f.Frame.(*wire.ACPUpdate); ok {
+		return follow == "" || m.PromptID == nil || *m.PromptID == follow
 	}
-	return since.Add(silenceNotice)
+	return f.signal != nil && wire.Asks(f.signal)
 }
 
-func (r *turn) silentDue() time.Time {
-	since := r.silentSince()
-	if since.IsZero() {
-		return time.Time{}
-	}
-	return since.Add(r.t.g.cfg.Limits.Silence)
-}
-
-// notice tells the chat, once in a silence.
-func (r *turn) notice(out []fromacp.Out) []fromacp.Out {
-	r.noticed = true
-	return append(out, fromacp.Out{Event: &agui.Custom{Name: "acp.silent", Value: mustJSON(struct {
+// notice shows in the chat, once in a silence, that the agent is silent.
+func (act *activity) notice(limit time.Duration) translate.Out {
+	act.noticed = true
+	return translate.Out{Event: &agui.Custom{Name: "acp.silent", Value: mustJSON(struct {
 		Seconds int    `json:"seconds"`
 		Limit   int    `json:"limitSeconds"`
 		Console string `json:"console,omitempty"` // the newest line of the agent's or its proxy's
-	}{int(silenceNotice / time.Second), int(r.t.g.cfg.Limits.Silence / time.Second), r.console})}})
+	}{int(silenceNotice / time.Second), int(limit / time.Second), act.console})}}
 }
 
-// failSilent ends a Turn whose agent says nothing.
-func (r *turn) failSilent(out []fromacp.Out) []fromacp.Out {
-	return r.fail(r.withdraw(out), fromacp.Cause{
-		Code: CodeSilent, Message: "The agent has said nothing for " + r.t.g.cfg.Limits.Silence.String() +
-			". It may wait for a login, or for a model that does not answer: look at its key and its network.",
-	}, unwanted)
+// processEnd is how and when the agent's process ended during a Turn; the zero value while it has not. The proxy reports
+// it by acp_exit, with code and signal, or by acp_closed, or by both in either order.
+type processEnd struct {
+	exit wire.Exit
+	at   time.Time
+}
+
+// closed notes an end of which no more is known, unless acp_exit has come.
+func (pe *processEnd) closed() {
+	if pe.at.IsZero() {
+		*pe = processEnd{at: time.Now()}
+	}
+}
+
+// explains adds to a failure's cause how the process ended.
+func (pe *processEnd) explains(cause translate.Cause) translate.Cause {
+	if !pe.at.IsZero() {
+		cause.ExitCode, cause.Signal = pe.exit.Code, stringOf(pe.exit.Signal)
+	}
+	return cause
 }

@@ -6,21 +6,21 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/acpgateway/acp"
-	"aqueduct/bridge/inbox"
+	"aqueduct/acpgateway/wire"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 )
 
 // wants is a request for permission as claude and codex make it.
 func (c *conversation) wants(request, call, always string) {
-	c.p.say(signal(c.run, `{"type":"permission_request","request_id":"`+request+`","session_id":"`+agentSession+`","prompt_id":"`+c.prompt+`","tool_call":`+call+`,
+	c.p.send(signal(c.run, `{"type":"permission_request","request_id":"`+request+`","session_id":"`+agentSession+`","prompt_id":"`+c.prompt+`","tool_call":`+call+`,
 		"options":[{"optionId":"p-always","name":"`+always+`","kind":"allow_always"},{"optionId":"p-once","name":"Allow","kind":"allow_once"},{"optionId":"p-no","name":"Reject","kind":"reject_once"}]}`))
 }
 
 // offered are the labels of an open Question's options, by id.
-func (h *house) offered(id string) map[string]string {
+func (h *acpEnv) offered(id string) map[string]string {
 	h.t.Helper()
-	q, err := inbox.Load(h.t.Context(), h.store, store.System(), id)
+	q, err := approval.Load(h.t.Context(), h.store, store.System(), id)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func (h *house) offered(id string) map[string]string {
 // claude's button for all of a tool means all of it: in this session, with an end, and of that tool
 // only.
 func TestAlwaysAllOfATool(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		write := func(id, file, content string) string {
@@ -67,10 +67,10 @@ func TestAlwaysAllOfATool(t *testing.T) {
 }
 
 // codex names the file in its request and shows the change in the call: its "always" is for this
-// change, the question's hash covers it, and another content is asked about. Whoever wants the
-// whole file says so.
+// change, the question's hash covers it, and another content is asked about. A surface that wants the
+// whole file asks for it.
 func TestAlwaysOfAnEditCoversItsContent(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		edits := func(request, id, content string) {
@@ -78,14 +78,14 @@ func TestAlwaysOfAnEditCoversItsContent(t *testing.T) {
 			c.wants(request, `{"toolCallId":"`+id+`","title":"Edit files","kind":"edit","status":"pending","locations":[{"path":"/w/a.txt"}]}`,
 				"Yes, and don't ask again for these files")
 		}
-		approval := func() store.Approval {
+		asked := func() store.Approval {
 			a, err := h.store.Approval(h.t.Context(), store.System(), h.asked("t1")[0])
 			h.must(err)
 			return a
 		}
 		edits("0", "call-1", "good")
 		c.s.rest()
-		first := approval()
+		first := asked()
 		if !strings.Contains(string(first.Args), `"newText":"good"`) {
 			t.Errorf("the change is not shown: %s", first.Args)
 		}
@@ -95,7 +95,7 @@ func TestAlwaysOfAnEditCoversItsContent(t *testing.T) {
 		c.allowed("1")
 		edits("2", "call-3", "evil")
 		s.rest()
-		second := approval()
+		second := asked()
 		if second.ArgsSHA256 == first.ArgsSHA256 {
 			t.Error("two contents have one hash")
 		}
@@ -111,15 +111,15 @@ func TestAlwaysOfAnEditCoversItsContent(t *testing.T) {
 	})
 }
 
-// An "always" that chooses the agent's mode is the agent's own, and told as it is.
+// An "always" that chooses the agent's mode is the agent's own, and is passed on as it is.
 func TestAlwaysThatChoosesAMode(t *testing.T) {
-	inHouse(t, plan{}, func(h *house) {
+	inEnv(t, plan{}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		c := p.begin("t1", "hi")
 		c.wants("0", `{"toolCallId":"call-1","title":"Ready to code?","kind":"switch_mode","rawInput":{"plan":"x"}}`, "Yes, and auto-accept edits")
 		c.s.rest()
 		h.answer("t1", h.asked("t1")[0], "allow_always")
-		if said := want[*acp.SessionPermission](p); said.OptionID == nil || *said.OptionID != "p-always" {
+		if said := want[*wire.SessionPermission](p); said.OptionID == nil || *said.OptionID != "p-always" {
 			raw, _ := json.Marshal(said)
 			t.Errorf("%s", raw)
 		}

@@ -7,31 +7,31 @@ import (
 	"time"
 
 	"aqueduct/acpgateway"
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/bridge"
 	"aqueduct/store"
 )
 
-// good says whether a token opens anything.
-func (h *house) good(token string) bool {
+// good reports whether a token opens anything.
+func (h *acpEnv) good(token string) bool {
 	h.t.Helper()
-	_, err := h.sessions.AgentTurn(h.t.Context(), token)
+	_, err := h.sessions.AgentRequests().Turn(h.t.Context(), token)
 	return err == nil
 }
 
 // A token is good from before its agent starts until the instance ends, also across a restart of the server; only its hash is
 // kept, and nothing else tells it.
 func TestTokenLivesWithItsInstance(t *testing.T) {
-	inHouse(t, plan{baseURL: "http://127.0.0.1:8080"}, func(h *house) {
+	inEnv(t, plan{baseURL: "http://127.0.0.1:8080"}, func(h *acpEnv) {
 		p := newProxy(h, "p1").link()
 		s := h.post("t1", "hi")
-		open := want[*acp.Open](p)
+		open := want[*wire.Open](p)
 		token := open.Init.Env["AQUEDUCT_TOKEN"]
 		if !h.good(token) || open.Init.Env["AQUEDUCT_BASE_URL"] != "http://127.0.0.1:8080" {
 			t.Fatalf("before it starts: %v", open.Init.Env)
 		}
-		p.say(&acp.Opened{RunID: open.RunID, OK: true})
-		sent := want[*acp.PromptSend](p)
+		p.send(&wire.Opened{RunID: open.RunID, OK: true})
+		sent := want[*wire.PromptSend](p)
 		c := &conversation{p, s, sent.RunID, sent.PromptID, sent, "m"}
 		if sent.Init.Env["AQUEDUCT_TOKEN"] != token {
 			t.Error("the prompt has another token")
@@ -73,19 +73,21 @@ func TestTokenLivesWithItsInstance(t *testing.T) {
 
 // What ends an instance ends its token: the exit of the agent, a new start of the proxy, the thread's deletion.
 func TestTokenEndsWithItsInstance(t *testing.T) {
-	for name, end := range map[string]func(h *house, p *double, c *conversation){
-		"exit":      func(_ *house, p *double, c *conversation) { p.say(exitOf(c.run, nil)) },
-		"new start": func(_ *house, p *double, _ *conversation) { p.cut(); p.reborn("e2"); p.link() },
-		"new start of both": func(_ *house, p *double, _ *conversation) {
+	for name, end := range map[string]func(h *acpEnv, p *fakeProxy, c *conversation){
+		"exit":      func(_ *acpEnv, p *fakeProxy, c *conversation) { p.send(exitOf(c.run, nil)) },
+		"new start": func(_ *acpEnv, p *fakeProxy, _ *conversation) { p.cut(); p.reborn("e2"); p.link() },
+		"new start of both": func(_ *acpEnv, p *fakeProxy, _ *conversation) {
 			p.restart()
 			p.reborn("e2")
 			p.link()
 		},
-		"deletion": func(h *house, _ *double, _ *conversation) { h.must(h.sessions.Delete(h.t.Context(), h.who, "t1")) },
-		"idle":     func(h *house, _ *double, _ *conversation) { h.pass(31 * time.Minute) },
+		"deletion": func(h *acpEnv, _ *fakeProxy, _ *conversation) {
+			h.must(h.sessions.Threads().Delete(h.t.Context(), h.who, "t1"))
+		},
+		"idle": func(h *acpEnv, _ *fakeProxy, _ *conversation) { h.pass(31 * time.Minute) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, plan{baseURL: "http://127.0.0.1:8080"}, func(h *house) {
+			inEnv(t, plan{baseURL: "http://127.0.0.1:8080"}, func(h *acpEnv) {
 				p := newProxy(h, "p1").link()
 				c := p.begin("t1", "hi")
 				c.ends()
@@ -104,7 +106,7 @@ func TestTokenEndsWithItsInstance(t *testing.T) {
 	}
 }
 
-// Whoever does not want it gets nothing.
+// An Agent that is configured without a token gets none, nor does any on a server without an address.
 func TestTokenIsLeftOut(t *testing.T) {
 	for name, p := range map[string]plan{
 		"server":   {},
@@ -112,7 +114,7 @@ func TestTokenIsLeftOut(t *testing.T) {
 		"operator": {baseURL: "http://127.0.0.1:8080", agents: map[string]acpgateway.AgentConfig{"dev": {Env: map[string]string{"AQUEDUCT_TOKEN": "own", "AQUEDUCT_BASE_URL": "own"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, p, func(h *house) {
+			inEnv(t, p, func(h *acpEnv) {
 				c := newProxy(h, "p1").link().begin("t1", "hi")
 				want := ""
 				if name == "operator" {

@@ -8,8 +8,8 @@ import (
 	"aqueduct/agui"
 )
 
-// transcript is what a log says to a reader: each Run's messages, calls, results, and how it
-// ended. Deltas are joined: where they are parted says nothing.
+// transcript is a log as a reader sees it: each Run's messages, calls, results, and how it
+// ended. Deltas are joined: where they are parted has no meaning.
 func transcript(t *testing.T, events []string) string {
 	t.Helper()
 	var b strings.Builder
@@ -52,7 +52,7 @@ func transcript(t *testing.T, events []string) string {
 		case *agui.RunFinished:
 			outcome := ""
 			if e.Outcome != nil {
-				outcome = string(e.Outcome.Type)
+				outcome = e.Outcome.Type
 			}
 			line(raw, "DONE %s", outcome)
 		}
@@ -64,7 +64,7 @@ func transcript(t *testing.T, events []string) string {
 func lines(list ...string) string { return strings.Join(list, "\n") }
 
 // same fails the test unless a thread's whole transcript is this.
-func (h *house) reads(thread string, list ...string) {
+func (h *acpEnv) reads(thread string, list ...string) {
 	h.t.Helper()
 	events := h.events(thread)
 	if got := transcript(h.t, events); got != lines(list...) {
@@ -73,9 +73,9 @@ func (h *house) reads(thread string, list ...string) {
 	h.legal(thread, events)
 }
 
-// says fails the test unless the agent's words, in however many messages of one Run that ends
+// It fails the test unless the agent's words, in however many messages of one Run that ends
 // well, are these.
-func (h *house) says(thread, words string) {
+func (h *acpEnv) says(thread, words string) {
 	h.t.Helper()
 	events := h.events(thread)
 	all := transcript(h.t, events)
@@ -87,7 +87,7 @@ func (h *house) says(thread, words string) {
 }
 
 // legal fails the test unless a log is what AG-UI allows, and gives no id twice.
-func (h *house) legal(thread string, events []string) {
+func (h *acpEnv) legal(thread string, events []string) {
 	h.t.Helper()
 	var g agui.Grammar
 	begun := map[string]bool{}
@@ -124,4 +124,29 @@ func beginning(ev agui.Event) string {
 		return e.MessageID
 	}
 	return ""
+}
+
+// count is how many events of a thread have all of these in them.
+func (h *acpEnv) count(thread string, parts ...string) (n int) {
+	h.t.Helper()
+	for _, raw := range h.events(thread) {
+		has := true
+		for _, part := range parts {
+			has = has && strings.Contains(raw, part)
+		}
+		if has {
+			n++
+		}
+	}
+	return n
+}
+
+// once fails the test unless a thread has one of each.
+func (h *acpEnv) once(thread string, types ...string) {
+	h.t.Helper()
+	for _, kind := range types {
+		if n := h.count(thread, `"type":"`+kind+`"`); n != 1 {
+			h.t.Errorf("%d × %s", n, kind)
+		}
+	}
 }

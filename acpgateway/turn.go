@@ -2,12 +2,11 @@ package acpgateway
 
 import (
 	"context"
-	"sync"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/translate"
 	"aqueduct/bridge"
-	"aqueduct/bridge/fromacp"
+	"aqueduct/bridge/approval"
 )
 
 // phase is how far a Turn is.
@@ -21,67 +20,66 @@ const (
 	ended
 )
 
-// quietEnd is how long an agent that spoke by itself must say nothing until that is a Run.
+// quietEnd is how long an agent must be silent until its output that belongs to no prompt ends as a Run.
 const quietEnd = 2 * time.Second
 
-// argumentsQuiet is how long an agent must say nothing of its tool calls until what it said of
-// their arguments is taken for all of them: some send them in parts.
+// argumentsQuiet is how long no update of a tool call must come until its arguments are taken as complete: some agents
+// send them in parts.
 const argumentsQuiet = 250 * time.Millisecond
 
 // stateEnd is the same where all that came is of the session's state.
 const stateEnd = 200 * time.Millisecond
 
-// turn is a Turn of the bridge's: it reads one tunnel. Next's goroutine alone uses what is
-// not behind mu.
-type turn struct {
-	t     *tunnel
-	call  bridge.Call
-	phase phase
+// What a turn can do beyond bridge.Turn the bridge finds out by type assertion.
+var (
+	_ bridge.Acknowledger = (*turn)(nil)
+	_ bridge.Answerer     = (*turn)(nil)
+	_ bridge.Pauser       = (*turn)(nil)
+)
 
-	first   []fromacp.Out // to be told before anything else
+// turn is a Turn of the bridge: it reads one channel. The goroutine that calls Next alone uses its fields, but for course
+// and clock, which have locks of their own: a decision, a cancel and a pause come from other goroutines while Next waits.
+//
+// What it does stands in three files: turn.go is what the engine calls, process.go goes from frames to Outputs, endings.go
+// ends the Turn where no result of its prompt does. What it decides from are parts: activity (when the agent last sent
+// what), clock (the time that the prompt has used), course (what was decided about the Turn from outside), ending (how the
+// agent's process ended) and timeouts, which are computed from a copy of all of them.
+type turn struct {
+	channel *channel
+	call    bridge.Call
+	phase   phase
+
+	first   []translate.Out // emitted before anything else
 	began   time.Time
 	opensAt time.Time // acp_open was sent
-	heard   time.Time // of the agent or its proxy, last
-	lived   time.Time // the agent showed that it has the prompt, last
 	from    int64     // frames up to this one came before its prompt; 0 when it was taken up again
-	sentAt  time.Time // the prompt was sent
-	spoke   time.Time // the agent said something, last
-	noticed bool      // the chat has heard of its silence
-	console string    // the newest line of its console
-	worded  bool      // more was said than the session's state
-	calling time.Time // something was said of a tool call, last
-	exit    *acp.Exit
-	exitAt  time.Time
+	ending  processEnd
 	last    mark // of the newest frame that was read; of the log, before one was
 	skip    mark // what the log has of this upstream already
-	// inherited: the prompt is from before this process, so that only what the proxy and the log say tells whether its
+	// inherited: the prompt is from before this process, so that only the proxy and the log show whether its
 	// agent still lives.
 	inherited bool
-	silent    time.Time // since the link is back, or the Turn was taken up again, nothing has come
 
-	mu      sync.Mutex
-	follow  string        // the prompt whose result ends this Turn; "" while that is not known
-	clock   time.Time     // the prompt's time runs since
-	spent   time.Duration // and ran before
-	resumed time.Time     // a question was answered, last
-	stopped bool          // Cancel was called
-	parted  bool          // since the last step: a Run has ended
+	activity activity
+	clock    promptClock
+	course   course
 }
 
-func newTurn(t *tunnel, call bridge.Call) *turn {
+func newTurn(c *channel, call bridge.Call) *turn {
 	now := time.Now()
-	return &turn{t: t, call: call, began: now, heard: now, lived: now}
+	return &turn{channel: c, call: call, began: now, activity: activity{lastFrame: now, lastProof: now}}
 }
 
 // Next implements bridge.Turn.
-func (r *turn) Next(ctx context.Context) ([]bridge.Output, error) {
+func (t *turn) Next(ctx context.Context) ([]bridge.Output, error) {
 	for {
-		if out := r.step(); len(out) > 0 {
+		if out := t.process(); len(out) > 0 {
 			return out, nil
 		}
-		timer := time.NewTimer(r.wait(time.Now()))
+		due := t.timeouts()
+		timer := time.NewTimer(due.wait(time.Now()))
 		select {
-		case <-r.t.bell:
+		case <-t.channel.bell:
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
@@ -92,117 +90,76 @@ func (r *turn) Next(ctx context.Context) ([]bridge.Output, error) {
 }
 
 // Answer implements bridge.Turn.
-func (r *turn) Answer(_ context.Context, a bridge.Answer) error {
-	if a.Kind != bridge.AskPermission && a.Kind != bridge.AskInput {
+func (t *turn) Answer(_ context.Context, a approval.Delivery) error {
+	if a.Kind != approval.AskPermission && a.Kind != approval.AskInput {
 		return bridge.ErrCannotResume
 	}
-	r.resumeClock()
-	return r.t.answer(a)
+	t.resumeClock()
+	key, ok := parseKey(a.UpstreamID)
+	if !ok {
+		return bridge.ErrCannotResume
+	}
+	if t.channel.permissions.answered(a) {
+		t.channel.p.send(t.channel.id, key.answer(t.channel.id, a))
+	}
+	return nil
 }
 
-// Cancel implements bridge.Turn: the agent is told, and Next ends at once with what was open
-// told as cancelled. What the agent still says goes on record only.
-func (r *turn) Cancel(context.Context) error {
-	r.mu.Lock()
-	r.stopped = true
-	follow := r.follow
-	r.mu.Unlock()
-	if follow != "" { // words that belong to no prompt leave nothing to cancel
-		r.t.cancel(follow)
+// Cancel implements bridge.Turn: the agent is sent the cancel, and Next ends at once with what was open emitted as
+// cancelled. The agent's later output goes on record only.
+func (t *turn) Cancel(context.Context) error {
+	if follow := t.course.stop(); follow != "" { // words that belong to no prompt leave nothing to cancel
+		t.channel.cancel(follow)
 	}
-	r.t.ring()
+	t.channel.bell.Ring()
 	return nil
 }
 
 // Pause implements bridge.Pauser: with a Question open, the Run that was open has ended.
-func (r *turn) Pause(paused bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.parted = r.parted || paused
-}
-
-// hasParted says, once, that a Run has ended.
-func (r *turn) hasParted() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	parted := r.parted
-	r.parted = false
-	return parted
+func (t *turn) Pause(paused bool) {
+	if paused {
+		t.course.endRun()
+	}
 }
 
 // Release implements bridge.Turn.
-func (r *turn) Release() { r.t.detach(r) }
+func (t *turn) Release() { t.channel.detach(t) }
 
-// Kept implements bridge.Marker: the proxy may forget what is kept here.
-func (r *turn) Kept(text string) {
-	m := parseMark(text)
-	current := m.epoch == r.t.p.epoch()
-	r.t.mu.Lock()
-	if current { // the numbers of a proxy begin anew with it
-		r.t.kept = max(r.t.kept, m.seq)
-	}
-	hints := r.t.takeHints(m.at)
-	r.t.mu.Unlock()
-	r.t.p.ack(r.t.id, m.epoch, m.seq)
-	r.t.g.tell(r.t.owner, hints)
+// Acked implements bridge.Acknowledger: the proxy may forget what is kept here.
+func (t *turn) Acked(text string) {
+	m, c := parseMark(text), t.channel
+	hints := c.queue.ack(m, m.epoch == c.p.offered().Epoch)
+	c.p.ack(c.id, m.epoch, m.seq)
+	c.hints.publish(hints)
 }
 
-// startClock and pauseClock are of the prompt's time, which stands still while a person is
-// asked.
-func (r *turn) startClock() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.clock = time.Now()
-}
-
-func (r *turn) pauseClock() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.clock.IsZero() {
-		r.spent += time.Since(r.clock)
-		r.clock = time.Time{}
+// resumeClock lets the prompt's time run again, unless another question is open.
+func (t *turn) resumeClock() {
+	if !t.channel.permissions.any() {
+		t.clock.resume()
 	}
 }
 
-func (r *turn) resumeClock() {
-	if r.t.asking() {
-		return
+// timeouts copies what the Turn's timeouts depend on.
+func (t *turn) timeouts() timeouts {
+	c, p := t.channel, t.channel.p
+	follow := t.course.following()
+	v := timeouts{
+		limits: c.g.cfg.Limits, open: c.g.cfg.Limits.Open, phase: t.phase, began: t.began, opensAt: t.opensAt,
+		counts: p.offered().Seq, asking: c.permissions.any(), own: t.call.Unprompted && follow == "", exitAt: t.ending.at, activity: t.activity,
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.resumed = time.Now()
-	if r.clock.IsZero() {
-		r.clock = r.resumed
+	if v.phase == opening {
+		if cfg := c.config(); cfg.InitScript != "" {
+			v.open = max(v.open, cfg.initTimeout()+10*time.Second)
+		}
 	}
-}
-
-// remaining is what is left of the prompt's time; false while it stands still.
-func (r *turn) remaining() (time.Duration, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.clock.IsZero() {
-		return 0, false
+	if c.tr != nil {
+		v.working, v.unsaid = c.tr.Working(), c.tr.ArgumentsPending()
 	}
-	return r.t.g.cfg.Limits.Prompt - r.spent - time.Since(r.clock), true
-}
-
-func (r *turn) wasStopped() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.stopped
-}
-
-func (r *turn) following() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.follow
-}
-
-// followed names the prompt to follow, if none is named yet.
-func (r *turn) followed(prompt string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.follow == "" {
-		r.follow = prompt
-	}
+	v.online, v.lost = p.status()
+	v.listed = v.phase == adopting && p.has(c.id, follow)
+	_, v.linkAt = c.times()
+	v.used, v.running = t.clock.elapsed()
+	v.resumed, v.unprompted = t.clock.resumedAt(), t.call.Unprompted
+	return v
 }

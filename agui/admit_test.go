@@ -129,7 +129,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// brief says an event in its type, what it is about, and its delta.
+// brief describes an event by its type, what it is about, and its delta.
 func brief(t testing.TB, line string) string {
 	t.Helper()
 	ev, err := agui.Decode([]byte(line))
@@ -208,7 +208,7 @@ func TestAdmitRefusesWhatCannotBeMadeLegal(t *testing.T) {
 	}
 }
 
-func TestCloseAllSaysHowSubagentsEnd(t *testing.T) {
+func TestCloseAllEndsSubagents(t *testing.T) {
 	t.Parallel()
 	open := []string{runStart, agent("STARTED", "a", ""), textStart("m", "a")}
 	for outcome, want := range map[string]string{

@@ -1,3 +1,7 @@
+// This file writes JSON by appending to a buffer. encoding/json would allocate, escape < and > for
+// HTML, and write other escapes for the same text; the bytes of an event must stay the same across
+// releases, because they are compared, hashed and kept in logs.
+
 package agui
 
 import (
@@ -11,7 +15,8 @@ import (
 
 const hex = "0123456789abcdef"
 
-// open begins an event of type t.
+// open begins an event of type t. The type must be the first member: TypeOf and IsTerminal rely on
+// it.
 func open(dst []byte, t Type) []byte {
 	dst = append(dst, typePrefix...)
 	dst = append(dst, t...)
@@ -28,6 +33,7 @@ func appendKey(dst []byte, key string) []byte {
 	return append(dst, '"', ':')
 }
 
+// appendMember writes a member that is a string, empty or not.
 func appendMember(dst []byte, key, s string) []byte {
 	return AppendString(appendKey(dst, key), s)
 }
@@ -43,13 +49,6 @@ func appendOptional(dst []byte, key, s string) []byte {
 
 func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }
 
-func appendOptionalInt(dst []byte, key string, n *int64) []byte {
-	if n == nil {
-		return dst
-	}
-	return appendInt(appendKey(dst, key), *n)
-}
-
 func appendOptionalRaw(dst []byte, key string, raw json.RawMessage) []byte {
 	if len(raw) == 0 {
 		return dst
@@ -63,20 +62,12 @@ func appendRawMember(dst []byte, key string, raw json.RawMessage) []byte {
 	return appendRaw(appendKey(dst, key), raw)
 }
 
-func appendStrings(dst []byte, key string, list []string) []byte {
-	dst = append(appendKey(dst, key), '[')
-	for i, s := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendString(dst, s)
-	}
-	return append(dst, ']')
-}
-
 // AppendString appends s as a JSON string. What could end a line somewhere,
 // controls and U+2028/2029, is escaped, and bytes that are no UTF-8 become
 // U+FFFD, so that an event is one line of valid text whatever an agent wrote.
+// Half a surrogate pair arrives as three bytes that are not UTF-8 (see jsontext.Fragment) and
+// becomes one U+FFFD, where any other invalid byte becomes one each. Halves has joined the halves
+// that fit before an event gets here.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -118,6 +109,7 @@ func AppendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
+// appendEscape writes an ASCII character that must not stand in a JSON string as it is.
 func appendEscape(dst []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':
@@ -150,6 +142,9 @@ func appendRaw(dst []byte, raw json.RawMessage) []byte {
 }
 
 // appendCompact copies valid JSON without the white space between its tokens.
+// White space inside strings stays. Numbers are copied and never parsed: 1e400 and
+// 12345678901234567890 do not fit a float64, and a client must get them back as its agent wrote
+// them.
 func appendCompact(dst, raw []byte) []byte {
 	quoted, escaped := false, false
 	start := 0

@@ -1,7 +1,12 @@
+// This file is the check that every body from outside passes before anything decodes it.
+// encoding/json accepts duplicate keys and invalid UTF-8; two readers of such a document may see
+// different values, for instance the one that authorizes and the one that executes.
+
 package agui
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -12,212 +17,166 @@ const MaxJSONDepth = 64
 // CheckJSON looks at a whole document before anything decodes it: it must be
 // valid JSON (RFC 8259) in valid UTF-8, no deeper than maxDepth, and no object
 // may have a key twice, since readers disagree on which of the two counts. It
-// reads once, keeps its own stack and answers with an [*InputError].
+// answers with an [*InputError].
 func CheckJSON(body []byte, maxDepth int) error {
 	c := checker{b: body, max: maxDepth}
-	return c.run()
+	if c.value(0) && c.skipSpace() {
+		c.fail("more than one JSON value")
+	}
+	if c.reason == "" {
+		return nil
+	}
+	var path []byte
+	for _, segment := range slices.Backward(c.path) {
+		path = append(append(path, '/'), EscapePointer(segment)...)
+	}
+	return &InputError{Path: string(path), Reason: c.reason}
 }
 
+// checker reads one document, once. Its methods report whether they may go on.
+// The depth is bounded by max, so the recursion is too. reason and path are set by the first thing
+// that is wrong; each level adds its segment of the path on the way out, so that valid input pays
+// nothing for paths.
 type checker struct {
 	b      []byte
 	i      int
 	max    int
-	stack  []level
 	names  [][]byte // the keys of all open objects, innermost last
-	reason string
-}
-
-// level is one open object or array.
-type level struct {
-	object bool
-	n      int // elements before the current one
-	names  int // where this object's keys begin
-	seen   map[string]struct{}
+	reason string   // what is wrong
+	path   []string // where, innermost first
 }
 
 // manyKeys is when an object's keys go into a set rather than being compared
 // one by one, so that a body of keys alone costs no quadratic time.
 const manyKeys = 16
 
-func (c *checker) run() error {
-	for {
-		if !c.value() {
-			return c.failure()
-		}
-		for {
-			done, more := c.after()
-			switch {
-			case c.reason != "":
-				return c.failure()
-			case done:
-				return nil
-			case more:
-			default:
-				continue // a bracket closed; what follows it?
-			}
-			break
-		}
-	}
+func (c *checker) fail(reason string) bool {
+	c.reason = reason
+	return false
 }
 
-func (c *checker) fail(reason string) bool {
-	if c.reason == "" {
-		c.reason = reason
+// skipSpace reports whether anything follows.
+func (c *checker) skipSpace() bool {
+	c.i = skipSpace(c.b, c.i)
+	return c.i < len(c.b)
+}
+
+// value reads a value inside depth open brackets.
+func (c *checker) value(depth int) bool {
+	if !c.skipSpace() {
+		return c.fail("unexpected end of JSON")
+	}
+	switch c.b[c.i] {
+	case '{':
+		return c.object(depth)
+	case '[':
+		return c.array(depth)
+	}
+	return c.scalar()
+}
+
+// array reads an array; n is the index of the current element.
+func (c *checker) array(depth int) bool {
+	n := -1
+	ok := c.list(']', depth, func() bool {
+		n++
+		return c.value(depth + 1)
+	})
+	if !ok && n >= 0 {
+		c.path = append(c.path, strconv.Itoa(n))
+	}
+	return ok
+}
+
+// object reads an object. The path of an error names the last key that was read, which is the one
+// whose value, colon or successor is wrong.
+func (c *checker) object(depth int) bool {
+	keys := keySet{first: len(c.names)}
+	var last []byte
+	ok := c.list('}', depth, func() bool {
+		key, ok := c.name()
+		if !ok {
+			return false
+		}
+		last = key
+		if keys.has(c.names, key) {
+			return c.fail("duplicate key")
+		}
+		c.names = append(c.names, key)
+		if !c.skipSpace() || c.b[c.i] != ':' {
+			return c.fail("a colon is missing")
+		}
+		c.i++
+		return c.value(depth + 1)
+	})
+	c.names = c.names[:keys.first]
+	if !ok && last != nil {
+		c.path = append(c.path, string(last))
+	}
+	return ok
+}
+
+// list reads what is in brackets; item reads one element or member.
+func (c *checker) list(closing byte, depth int, item func() bool) bool {
+	if depth >= c.max {
+		return c.fail("nested too deeply")
+	}
+	c.i++
+	if c.skipSpace() && c.b[c.i] == closing {
+		c.i++
+		return true
+	}
+	for item() {
+		switch {
+		case !c.skipSpace():
+			return c.fail("unexpected end of JSON")
+		case c.b[c.i] == closing:
+			c.i++
+			return true
+		case c.b[c.i] != ',':
+			return c.fail("a comma or a closing bracket is missing")
+		}
+		c.i++
 	}
 	return false
 }
 
-func (c *checker) failure() error {
-	var path []byte
-	for i := range c.stack {
-		l := &c.stack[i]
-		if !l.object {
-			path = strconv.AppendInt(append(path, '/'), int64(l.n), 10)
-			continue
-		}
-		if end := c.namesEnd(i); end > l.names {
-			path = append(append(path, '/'), EscapePointer(string(c.names[end-1]))...)
-		}
+// name reads a key.
+func (c *checker) name() (key []byte, ok bool) {
+	if !c.skipSpace() || c.b[c.i] != '"' {
+		return nil, c.fail("a key must be a string")
 	}
-	return &InputError{Path: string(path), Reason: c.reason}
-}
-
-func (c *checker) namesEnd(i int) int {
-	for i++; i < len(c.stack); i++ {
-		if c.stack[i].object {
-			return c.stack[i].names
-		}
-	}
-	return len(c.names)
-}
-
-// value reads a scalar, or opens a bracket up to the first value inside it.
-func (c *checker) value() bool {
-	for {
-		c.i = skipSpace(c.b, c.i)
-		if c.i == len(c.b) {
-			return c.fail("unexpected end of JSON")
-		}
-		switch c.b[c.i] {
-		case '{':
-			if !c.push(true) {
-				return false
-			}
-			if c.at('}') {
-				return true
-			}
-			if !c.name() {
-				return false
-			}
-		case '[':
-			if !c.push(false) {
-				return false
-			}
-			if c.at(']') {
-				return true
-			}
-		default:
-			return c.scalar()
-		}
-	}
-}
-
-// after goes on behind a value: done at the end of the document, more when
-// another value comes, neither when a bracket has closed.
-func (c *checker) after() (done, more bool) {
-	c.i = skipSpace(c.b, c.i)
-	if len(c.stack) == 0 {
-		if c.i != len(c.b) {
-			return false, c.fail("more than one JSON value")
-		}
-		return true, false
-	}
-	top := &c.stack[len(c.stack)-1]
-	if c.i == len(c.b) {
-		return false, c.fail("unexpected end of JSON")
-	}
-	switch b := c.b[c.i]; {
-	case b == ',':
-		c.i++
-		top.n++
-		return false, !top.object || c.name()
-	case b == '}' && top.object, b == ']' && !top.object:
-		c.i++
-		c.pop()
-		return false, false
-	}
-	return false, c.fail("a comma or a closing bracket is missing")
-}
-
-func (c *checker) push(object bool) bool {
-	if len(c.stack) >= c.max {
-		return c.fail("nested too deeply")
-	}
-	c.i++
-	c.stack = append(c.stack, level{object: object, names: len(c.names)})
-	return true
-}
-
-func (c *checker) pop() {
-	last := len(c.stack) - 1
-	if c.stack[last].object {
-		c.names = c.names[:c.stack[last].names]
-	}
-	c.stack = c.stack[:last]
-}
-
-// at looks for the closing bracket of an empty object or array; after takes it.
-func (c *checker) at(bracket byte) bool {
-	c.i = skipSpace(c.b, c.i)
-	return c.i < len(c.b) && c.b[c.i] == bracket
-}
-
-// name reads a key and its colon.
-func (c *checker) name() bool {
-	c.i = skipSpace(c.b, c.i)
 	start := c.i
-	if start == len(c.b) || c.b[start] != '"' {
-		return c.fail("a key must be a string")
-	}
 	if !c.str() {
-		return false
+		return nil, false
 	}
-	key := unquotedKey(c.b[start:c.i])
-	twice := c.used(key)
-	c.names = append(c.names, key)
-	if twice {
-		return c.fail("duplicate key")
-	}
-	c.i = skipSpace(c.b, c.i)
-	if c.i == len(c.b) || c.b[c.i] != ':' {
-		return c.fail("a colon is missing")
-	}
-	c.i++
-	return true
+	return unquotedKey(c.b[start:c.i]), true
 }
 
-func (c *checker) used(key []byte) bool {
-	top := &c.stack[len(c.stack)-1]
-	own := c.names[top.names:]
+// keySet is the keys of one object: the last of those that are open.
+type keySet struct {
+	first int
+	seen  map[string]struct{}
+}
+
+// has reports whether the object has the key already, and from the 17th key on records it.
+func (s *keySet) has(names [][]byte, key []byte) bool {
+	own := names[s.first:]
 	if len(own) < manyKeys {
-		for _, k := range own {
-			if bytes.Equal(k, key) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(own, func(k []byte) bool { return bytes.Equal(k, key) })
 	}
-	if top.seen == nil {
-		top.seen = make(map[string]struct{}, 2*manyKeys)
+	if s.seen == nil {
+		s.seen = make(map[string]struct{}, 2*manyKeys)
 		for _, k := range own {
-			top.seen[string(k)] = struct{}{}
+			s.seen[string(k)] = struct{}{}
 		}
 	}
-	_, twice := top.seen[string(key)]
-	top.seen[string(key)] = struct{}{}
+	_, twice := s.seen[string(key)]
+	s.seen[string(key)] = struct{}{}
 	return twice
 }
 
+// scalar reads a string, a number or a literal.
 func (c *checker) scalar() bool {
 	switch b := c.b[c.i]; {
 	case b == '"':
@@ -234,6 +193,9 @@ func (c *checker) scalar() bool {
 	return c.fail("not a JSON value")
 }
 
+// str reads a string and checks its UTF-8. Lone surrogates in escapes are allowed: RFC 8259 permits
+// them, JavaScript clients send them when they cut text, and they become U+FFFD when the string is
+// decoded.
 func (c *checker) str() bool {
 	for c.i++; c.i < len(c.b); {
 		switch b := c.b[c.i]; {
@@ -281,6 +243,7 @@ func isHex(b byte) bool {
 	return b >= '0' && b <= '9' || b >= 'a' && b <= 'f' || b >= 'A' && b <= 'F'
 }
 
+// number follows the grammar of RFC 8259: no leading zeros, digits on both sides of the point.
 func (c *checker) number() bool {
 	if c.b[c.i] == '-' {
 		c.i++

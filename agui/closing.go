@@ -1,3 +1,6 @@
+// This file ends what a producer leaves open. A client that sees RUN_FINISHED while a message is
+// open reports an error, and one that sees no end at all shows the message as still being written.
+
 package agui
 
 // SubagentRunEnded is the code of the SUBAGENT_ERROR that ends a subagent whose
@@ -10,34 +13,29 @@ const SubagentRunEnded = "run_ended"
 func (g *Grammar) CloseAll(dst []Event) []Event { return g.closeAll(dst, nil) }
 
 // Unfinished are the starts of what was closed early and its producer may go on with.
-func (g *Grammar) Unfinished() []Event {
-	var starts []Event
-	for i := range g.away {
-		if k := g.away[i].kind; k != kindStep && k != kindAgent {
-			starts = append(starts, startOf(&g.away[i]))
-		}
-	}
-	return starts
-}
+func (g *Grammar) Unfinished() []Event { return g.streams.unfinished() }
 
-// closeAll closes everything for a run that ends with an outcome; nil means that
-// how it ends is unknown, or that it failed.
+// closeAll closes everything for a run that ends with an outcome; nil means that how it ends is
+// unknown, or that it failed. Items of a subagent were opened after it, so they are closed before
+// it. Everything goes to the early list: an agent that survives the end of its Run may continue a
+// message in the next Run, under the same id.
 func (g *Grammar) closeAll(dst []Event, outcome *Outcome) []Event {
-	for len(g.open) > 0 {
-		last := len(g.open) - 1
-		if g.open[last].kind != kindAgent {
-			dst = g.suspendIf(dst, last)
-			continue
+	s := &g.streams
+	for len(s.open) > 0 {
+		last := len(s.open) - 1
+		it := s.open[last]
+		dst = s.suspend(dst, last)
+		if it.kind == kindAgent {
+			g.agents[it.id] = false
+			dst[len(dst)-1] = agentEnd(it.id, outcome)
 		}
-		id := g.open[last].id
-		g.suspendIf(nil, last)
-		g.agents[id] = false
-		dst = append(dst, agentEnd(id, outcome))
 	}
 	return dst
 }
 
-// agentEnd says of a subagent what the run's outcome says of the run.
+// agentEnd returns the end of a subagent that matches the run's outcome.
+// A subagent whose run was interrupted is suspended, not failed: it goes on when the interrupt is
+// answered.
 func agentEnd(id string, outcome *Outcome) Event {
 	sub := Sub{SubagentRunID: id}
 	switch {
@@ -53,34 +51,4 @@ func agentEnd(id string, outcome *Outcome) Event {
 		return &SubagentFinished{Sub: sub, Outcome: ended}
 	}
 	return &SubagentError{Sub: sub, Message: "The run ended before this subagent did.", Code: SubagentRunEnded}
-}
-
-func startOf(it *item) Event {
-	sub := Sub{SubagentRunID: it.owner}
-	switch it.kind {
-	case kindTool:
-		return &ToolCallStart{Sub: sub, ToolCallID: it.id, ToolCallName: it.name, ParentMessageID: it.extra}
-	case kindThought:
-		return &ReasoningMessageStart{Sub: sub, MessageID: it.id}
-	case kindSpan:
-		return &ReasoningStart{Sub: sub, MessageID: it.id}
-	}
-	return &TextMessageStart{Sub: sub, MessageID: it.id, Role: it.name, Name: it.extra}
-}
-
-func endOf(it *item) Event {
-	sub := Sub{SubagentRunID: it.owner}
-	switch it.kind {
-	case kindTool:
-		return &ToolCallEnd{Sub: sub, ToolCallID: it.id}
-	case kindThought:
-		return &ReasoningMessageEnd{Sub: sub, MessageID: it.id}
-	case kindSpan:
-		return &ReasoningEnd{Sub: sub, MessageID: it.id}
-	case kindStep:
-		return &StepFinished{Sub: sub, StepName: it.id}
-	case kindAgent:
-		return agentEnd(it.id, nil)
-	}
-	return &TextMessageEnd{Sub: sub, MessageID: it.id}
 }

@@ -1,18 +1,20 @@
+// This file reads one event of an upstream. Unlike CheckJSON it is tolerant: an agent that is
+// slightly wrong is still worth showing, whereas a client's request that is slightly wrong would be
+// executed on a guess.
+
 package agui
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"reflect"
+)
 
-// decodable is an event that can be filled from its members.
-type decodable interface {
-	Event
-	membered
-}
-
-// Decode reads an upstream's event, tolerantly: null is absent, unknown members
-// are dropped, fractions of timestamps are rounded, and the retired THINKING_*
-// events become REASONING_* (without ids, which [Grammar.Admit] supplies). What
-// is left malformed is an [*InputError]; an unknown type is an
-// [*UnknownTypeError].
+// Decode reads an upstream's event, tolerantly: null is absent, unknown members are dropped,
+// fractions of timestamps are rounded, and the retired THINKING_* events become REASONING_* (without
+// ids, which [Grammar.Admit] supplies). What is left malformed is an [*InputError]; an unknown type
+// is an [*UnknownTypeError]. Required members are checked last and by name, because an event without
+// them would fail much later, in a client, with a message about something else. An error never
+// quotes values: agents put secrets in them.
 func Decode(event []byte) (Event, error) {
 	if !json.Valid(event) {
 		return nil, wrong("not valid JSON")
@@ -26,11 +28,16 @@ func Decode(event []byte) (Event, error) {
 	if ev == nil {
 		return nil, &UnknownTypeError{Type: string(name)}
 	}
-	if err := walk(event, ev); err != nil {
-		return nil, err
+	if d, ok := ev.(delta); ok {
+		err = walk(event, d)
+		if absent := d.missing(); err == nil && absent != "" && !legacy {
+			err = within(absent, wrong("is required"))
+		}
+	} else {
+		err = layoutOf(ev).read(event, reflect.ValueOf(ev).Elem(), !legacy)
 	}
-	if absent := missing(ev); absent != "" && !legacy {
-		return nil, within(absent, wrong("is required"))
+	if err != nil {
+		return nil, err
 	}
 	return ev, nil
 }
@@ -40,20 +47,27 @@ func typeName(event []byte) (Type, error) {
 	if t := TypeOf(event); t != "" {
 		return t, nil
 	}
-	var s string
-	err := EachMember(event, func(key, raw []byte) error {
+	name, err := typeMember(event)
+	return Type(name), err
+}
+
+// typeMember is the member "type" of an object.
+func typeMember(raw []byte) (name string, err error) {
+	err = EachMember(raw, func(key, val []byte) error {
 		if string(key) == "type" {
-			return decodeString(&s, raw)
+			return decodeString(&name, val)
 		}
 		return nil
 	})
-	if err == nil && s == "" {
+	if err == nil && name == "" {
 		err = within("type", wrong("is required"))
 	}
-	return Type(s), err
+	return name, err
 }
 
-// translated gives a retired type its successor (AG-UI 1.0, "Deprecations").
+// translated gives a retired type its successor (AG-UI 1.0, "Deprecations"). Agents from before 1.0
+// send the retired events without ids, so legacy turns the check of required members off;
+// Grammar.Admit supplies the ids.
 func translated(t Type) (successor Type, legacy bool) {
 	switch t {
 	case "THINKING_START":
@@ -68,67 +82,6 @@ func translated(t Type) (successor Type, legacy bool) {
 		return TypeReasoningMessageEnd, true
 	}
 	return t, false
-}
-
-// missing names a required member that is empty and without which the event
-// means nothing. Thread and run ids are not among them: adapters forget them,
-// and whoever runs the upstream knows them anyway.
-func missing(ev Event) string {
-	switch e := ev.(type) {
-	case *TextMessageStart:
-		return lacks("messageId", e.MessageID)
-	case *TextMessageContent:
-		return lacks("messageId", e.MessageID)
-	case *TextMessageEnd:
-		return lacks("messageId", e.MessageID)
-	case *ToolCallStart:
-		return lacks("toolCallId", e.ToolCallID, "toolCallName", e.ToolCallName)
-	case *ToolCallArgs:
-		return lacks("toolCallId", e.ToolCallID)
-	case *ToolCallEnd:
-		return lacks("toolCallId", e.ToolCallID)
-	case *ToolCallResult:
-		return lacks("messageId", e.MessageID, "toolCallId", e.ToolCallID)
-	case *StateSnapshot:
-		return lacks("snapshot", string(e.Snapshot))
-	case *StateDelta:
-		return lacks("delta", string(e.Delta))
-	case *ActivitySnapshot:
-		return lacks("messageId", e.MessageID, "activityType", e.ActivityType, "content", string(e.Content))
-	case *ActivityDelta:
-		return lacks("messageId", e.MessageID, "activityType", e.ActivityType, "patch", string(e.Patch))
-	}
-	return missingElse(ev)
-}
-
-func missingElse(ev Event) string {
-	switch e := ev.(type) {
-	case *StepStarted:
-		return lacks("stepName", e.StepName)
-	case *StepFinished:
-		return lacks("stepName", e.StepName)
-	case *ReasoningStart:
-		return lacks("messageId", e.MessageID)
-	case *ReasoningEnd:
-		return lacks("messageId", e.MessageID)
-	case *ReasoningMessageStart:
-		return lacks("messageId", e.MessageID)
-	case *ReasoningMessageContent:
-		return lacks("messageId", e.MessageID)
-	case *ReasoningMessageEnd:
-		return lacks("messageId", e.MessageID)
-	case *ReasoningEncryptedValue:
-		return lacks("subtype", e.Subtype, "entityId", e.EntityID)
-	case *Custom:
-		return lacks("name", e.Name)
-	case *SubagentStarted:
-		return lacks("subagentRunId", e.SubagentRunID, "name", e.Name)
-	case *SubagentFinished:
-		return lacks("subagentRunId", e.SubagentRunID)
-	case *SubagentError:
-		return lacks("subagentRunId", e.SubagentRunID)
-	}
-	return ""
 }
 
 // lacks takes names and values in turn and returns the first name whose value

@@ -46,7 +46,7 @@ func TestDecodeIsTolerant(t *testing.T) {
 	}
 }
 
-func TestDecodeSaysWhatIsWrong(t *testing.T) {
+func TestDecodeErrorPaths(t *testing.T) {
 	t.Parallel()
 	for in, path := range map[string]string{
 		``:                              "",

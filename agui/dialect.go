@@ -1,3 +1,6 @@
+// This file is the contract of dialects: a log holds AG-UI 1.0, and each client reads the version it
+// knows.
+
 package agui
 
 // Dialect turns the events of a log into the frames one kind of client wants.

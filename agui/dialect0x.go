@@ -1,14 +1,20 @@
+// This file serves clients from before 1.0. Their zod schemas reject a whole event for one member of
+// the wrong kind, and some end the stream then, so every value that 1.0 has added is removed or
+// rewritten here.
+
 package agui
 
 import "bytes"
 
 // NewV0 is the dialect for peers from before 1.0, which send no protocolVersion.
-// Their parsers refuse what 1.0 has added, so it is left out or said in their
-// words; everything else passes as the same bytes, not even decoded.
+// Their parsers refuse what 1.0 has added, so it is left out or put in their
+// terms; everything else passes as the same bytes, not even decoded.
 func NewV0() Dialect { return v0{} }
 
 type v0 struct{}
 
+// An event that cannot be decoded is sent as it is. It was valid when it was written, so a newer
+// replica must have written it, during an update of the installation.
 func (v0) AppendFrames(dst []byte, id int64, event []byte) []byte {
 	if !newerThanV0(event) {
 		return AppendFrame(dst, id, event)
@@ -20,7 +26,7 @@ func (v0) AppendFrames(dst []byte, id int64, event []byte) []byte {
 	return AppendFrame(dst, id, inV0(ev).AppendJSON(nil))
 }
 
-// newerThanV0 tells whether an event may hold what 0.x refuses, at the price of
+// newerThanV0 reports whether an event may hold what 0.x refuses, at the price of
 // a look at its type.
 func newerThanV0(event []byte) bool {
 	switch TypeOf(event) {
@@ -36,6 +42,7 @@ func newerThanV0(event []byte) bool {
 	return false
 }
 
+// inV0 changes the event in place: it was decoded for this frame alone.
 func inV0(ev Event) Event {
 	switch e := ev.(type) {
 	case *RunStarted:
@@ -82,6 +89,7 @@ func outcomeInV0(o *Outcome) *Outcome {
 	return nil
 }
 
+// messagesInV0 copies the list, because its messages may be shared with other readers of the input.
 func messagesInV0(messages []Message) []Message {
 	old := make([]Message, len(messages))
 	for i, m := range messages {
@@ -96,8 +104,8 @@ func messagesInV0(messages []Message) []Message {
 	return old
 }
 
-// textOnly says parts as a string. Where there is no text at all, the parts
-// themselves are the only thing to say.
+// textOnly turns parts into a string: their text, or, if they have none, the
+// parts themselves.
 func textOnly(c Content) Content {
 	if c.Parts == nil {
 		return c

@@ -1,3 +1,6 @@
+// This file has the errors of reading: each carries the place in the document, as a JSON Pointer,
+// and a reason that names no value.
+
 package agui
 
 import (
@@ -5,7 +8,7 @@ import (
 	"fmt"
 )
 
-// InputError says what is wrong with JSON from outside, and where.
+// InputError reports what is wrong with JSON from outside, and where.
 type InputError struct {
 	Path   string // JSON Pointer (RFC 6901); "" is the whole document
 	Reason string
@@ -19,7 +22,7 @@ func (e *InputError) Error() string {
 	return "agui: " + e.Path + ": " + e.Reason
 }
 
-// UnknownTypeError says that an event has a type AG-UI 1.0 does not know. A
+// UnknownTypeError reports that an event has a type AG-UI 1.0 does not know. A
 // consumer leaves such an event out and goes on (AG-UI 1.0, "Unknown events").
 type UnknownTypeError struct{ Type string }
 

@@ -1,3 +1,5 @@
+// This file is what all events share: the interface and the members of the two embedded structs.
+
 package agui
 
 import "encoding/json"
@@ -25,6 +27,7 @@ type Sub struct {
 	SubagentRunID string // whose event this is; "" is the run's own agent
 }
 
+// appendTail writes the members that come last in every event, and its closing bracket.
 func (b *Base) appendTail(dst []byte) []byte {
 	if b.Timestamp != 0 {
 		dst = appendInt(appendKey(dst, "timestamp"), b.Timestamp)
@@ -34,6 +37,7 @@ func (b *Base) appendTail(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// appendTail writes the subagent in front of them.
 func (s *Sub) appendTail(dst []byte) []byte {
 	dst = appendOptional(dst, "subagentRunId", s.SubagentRunID)
 	return s.Base.appendTail(dst)
@@ -42,18 +46,20 @@ func (s *Sub) appendTail(dst []byte) []byte {
 // lane is where an event belongs: a subagent's id, or "" for the run itself.
 func (s *Sub) lane() string { return s.SubagentRunID }
 
+// member reads one of them; others are dropped.
 func (b *Base) member(key, raw []byte) error {
 	switch string(key) {
 	case "timestamp":
 		return decodeRounded(&b.Timestamp, raw)
 	case "rawEvent":
-		return decodeRaw(&b.RawEvent, raw)
+		return decodeJSON(&b.RawEvent, raw, formValue)
 	case "metadata":
-		return decodeObject(&b.Metadata, raw)
+		return decodeJSON(&b.Metadata, raw, formObject)
 	}
 	return nil
 }
 
+// member reads one of them or the subagent.
 func (s *Sub) member(key, raw []byte) error {
 	if string(key) == "subagentRunId" {
 		return decodeString(&s.SubagentRunID, raw)
@@ -73,79 +79,4 @@ func laneOf(ev Event) string {
 		return l.lane()
 	}
 	return ""
-}
-
-// blank is a new, empty event of a type, or nil when the type is unknown.
-func blank(t Type) decodable {
-	switch t {
-	case TypeRunStarted:
-		return new(RunStarted)
-	case TypeRunFinished:
-		return new(RunFinished)
-	case TypeRunError:
-		return new(RunError)
-	case TypeStepStarted:
-		return new(StepStarted)
-	case TypeStepFinished:
-		return new(StepFinished)
-	case TypeTextMessageStart:
-		return new(TextMessageStart)
-	case TypeTextMessageContent:
-		return new(TextMessageContent)
-	case TypeTextMessageEnd:
-		return new(TextMessageEnd)
-	case TypeTextMessageChunk:
-		return new(TextMessageChunk)
-	case TypeToolCallStart:
-		return new(ToolCallStart)
-	case TypeToolCallArgs:
-		return new(ToolCallArgs)
-	case TypeToolCallEnd:
-		return new(ToolCallEnd)
-	case TypeToolCallChunk:
-		return new(ToolCallChunk)
-	case TypeToolCallResult:
-		return new(ToolCallResult)
-	case TypeStateSnapshot:
-		return new(StateSnapshot)
-	case TypeStateDelta:
-		return new(StateDelta)
-	case TypeMessagesSnapshot:
-		return new(MessagesSnapshot)
-	case TypeActivitySnapshot:
-		return new(ActivitySnapshot)
-	case TypeActivityDelta:
-		return new(ActivityDelta)
-	}
-	return blankReasoning(t)
-}
-
-func blankReasoning(t Type) decodable {
-	switch t {
-	case TypeReasoningStart:
-		return new(ReasoningStart)
-	case TypeReasoningEnd:
-		return new(ReasoningEnd)
-	case TypeReasoningMessageStart:
-		return new(ReasoningMessageStart)
-	case TypeReasoningMessageContent:
-		return new(ReasoningMessageContent)
-	case TypeReasoningMessageEnd:
-		return new(ReasoningMessageEnd)
-	case TypeReasoningMessageChunk:
-		return new(ReasoningMessageChunk)
-	case TypeReasoningEncryptedValue:
-		return new(ReasoningEncryptedValue)
-	case TypeRaw:
-		return new(Raw)
-	case TypeCustom:
-		return new(Custom)
-	case TypeSubagentStarted:
-		return new(SubagentStarted)
-	case TypeSubagentFinished:
-		return new(SubagentFinished)
-	case TypeSubagentError:
-		return new(SubagentError)
-	}
-	return nil
 }

@@ -1,3 +1,7 @@
+// This file builds messages out of events. The history that a new client gets is built here, and the
+// official client builds the same messages from the live stream; where the two differ, a page shows
+// something else after a reload.
+
 package agui
 
 import (
@@ -9,16 +13,18 @@ import (
 // does (AG-UI 1.0, "Applying events"), so that history read back and a stream
 // watched live are one thing. It takes the events of a log, which has no chunks.
 //
-// Only where the client would hold two messages of one id does a Fold differ: a
-// result told again replaces the first.
+// Only where the client would hold two messages of one id does a Fold differ: a repeated result
+// replaces the first. A Fold is not safe for concurrent use; the Turn that writes the log owns it.
+// It keeps every message in memory until its owner drops it, so it lives for one Run or one request.
 type Fold struct {
 	list  []*folded
 	byID  map[string]*folded
 	calls map[string]callAt
 }
 
-// folded is a message being put together. Text grows in a buffer: a message of
-// a hundred thousand deltas must not be copied as often.
+// folded is a message being put together. Text grows in a buffer: a message of a hundred thousand
+// deltas must not be copied as often. Until message is called, text and args are newer than the
+// Message's own fields.
 type folded struct {
 	Message
 	text    []byte // the content, once deltas have come
@@ -108,13 +114,6 @@ func (f *Fold) Apply(ev Event) {
 		f.annotateCall(e.ToolCallID, e.Metadata)
 	case *ToolCallResult:
 		f.result(e)
-	default:
-		f.applyElse(ev)
-	}
-}
-
-func (f *Fold) applyElse(ev Event) {
-	switch e := ev.(type) {
 	case *ActivitySnapshot:
 		f.activity(e)
 	case *ActivityDelta:
@@ -145,6 +144,8 @@ func (f *Fold) push(m Message) *folded {
 	return added
 }
 
+// index makes a message and its calls findable. Ids that are taken stay with their first owner, as
+// in the official client.
 func (f *Fold) index(m *folded) {
 	if f.byID[m.ID] == nil {
 		f.byID[m.ID] = m
@@ -170,6 +171,8 @@ func (f *Fold) begin(m Message, metadata json.RawMessage) {
 	have.annotate(metadata)
 }
 
+// grow appends a delta. The buffer doubles, so a long message costs a few copies; a new string for
+// each delta would copy the message as often as it has deltas.
 func (f *Fold) grow(id, delta string, metadata json.RawMessage) {
 	m := f.byID[id]
 	if m == nil || m.Role == RoleActivity {
@@ -187,6 +190,7 @@ func (f *Fold) grow(id, delta string, metadata json.RawMessage) {
 	m.annotate(metadata)
 }
 
+// annotate adds metadata to a message. An activity's metadata comes with its own events.
 func (f *Fold) annotate(id string, metadata json.RawMessage) {
 	if m := f.byID[id]; m != nil && m.Role != RoleActivity {
 		m.annotate(metadata)
@@ -202,7 +206,7 @@ func (m *folded) annotate(metadata json.RawMessage) {
 }
 
 // beginCall puts a call under its parent message, or under a message made for it.
-// A start told twice changes at most the name.
+// A repeated start changes at most the name.
 func (f *Fold) beginCall(e *ToolCallStart) {
 	if at, there := f.calls[e.ToolCallID]; there {
 		if call := &at.in.ToolCalls[at.i]; call.Function.Name != e.ToolCallName {
@@ -221,6 +225,9 @@ func (f *Fold) beginCall(e *ToolCallStart) {
 	f.annotateCall(e.ToolCallID, e.Metadata)
 }
 
+// parentOf finds the message that carries a call. Adapters send calls whose parent was never
+// started, or whose parent is a user's message; both get a message of their own, which is what the
+// official client does.
 func (f *Fold) parentOf(e *ToolCallStart) *folded {
 	id := e.ToolCallID
 	if e.ParentMessageID != "" {
@@ -236,6 +243,7 @@ func (f *Fold) parentOf(e *ToolCallStart) *folded {
 	})
 }
 
+// growArgs appends to a call's arguments; a call that was never started is ignored.
 func (f *Fold) growArgs(e *ToolCallArgs) {
 	at, there := f.calls[e.ToolCallID]
 	if !there {
@@ -254,6 +262,7 @@ func (f *Fold) growArgs(e *ToolCallArgs) {
 	f.annotateCall(e.ToolCallID, e.Metadata)
 }
 
+// annotateCall adds metadata to a call.
 func (f *Fold) annotateCall(id string, metadata json.RawMessage) {
 	at, there := f.calls[id]
 	if !there || len(metadata) == 0 {
@@ -288,58 +297,11 @@ func (f *Fold) result(e *ToolCallResult) {
 	f.index(added)
 }
 
-func (f *Fold) activity(e *ActivitySnapshot) {
-	m := Message{
-		ID: e.MessageID, Role: RoleActivity, ActivityType: e.ActivityType, Activity: e.Content,
-		SubagentRunID: e.SubagentRunID,
-	}
-	have := f.byID[m.ID]
-	replace := e.Replace == nil || *e.Replace
-	switch {
-	case have == nil:
-		have = f.push(m)
-		have.changed = true
-	case replace:
-		if have.Role == RoleActivity {
-			m.Metadata = have.Metadata // of the activity, not of one picture of it
-		}
-		*have = folded{Message: m, changed: true}
-	case have.Role != RoleActivity:
-		return
-	}
-	have.annotate(e.Metadata)
-}
+// Restore adds a message of an earlier run, as it stood at that run's end.
+func (f *Fold) Restore(m Message) { f.push(m) }
 
-// patchActivity keeps what it has when the patch does not fit.
-func (f *Fold) patchActivity(e *ActivityDelta) {
-	m := f.byID[e.MessageID]
-	if m == nil || m.Role != RoleActivity {
-		return
-	}
-	m.annotate(e.Metadata)
-	content := m.Activity
-	if len(content) == 0 {
-		content = json.RawMessage("{}")
-	}
-	patched, err := ApplyPatch(content, e.Patch)
-	if err != nil || len(patched) == 0 || patched[0] != '{' {
-		return
-	}
-	m.Activity, m.ActivityType, m.changed = patched, e.ActivityType, true
-}
-
-// Activity is the activity of an id as it stands; false when there is none.
-func (f *Fold) Activity(id string) (Message, bool) {
-	m := f.byID[id]
-	if m == nil || m.Role != RoleActivity {
-		return Message{}, false
-	}
-	return m.Message, true
-}
-
-// Recall adds a message of an earlier run, as it stood at that run's end.
-func (f *Fold) Recall(m Message) { f.push(m) }
-
+// encrypt attaches a provider's opaque value. Without it a model refuses the next request that
+// contains the thought or call.
 func (f *Fold) encrypt(e *ReasoningEncryptedValue) {
 	if e.Subtype == "tool-call" {
 		if at, there := f.calls[e.EntityID]; there {
@@ -356,14 +318,14 @@ func (f *Fold) encrypt(e *ReasoningEncryptedValue) {
 
 // replaceAll takes a MESSAGES_SNAPSHOT: a known id is replaced where it is, a
 // new one appended, and what is not in the snapshot goes, except activities and
-// reasoning when the snapshot tells none of theirs.
+// reasoning when the snapshot has none of them.
 func (f *Fold) replaceAll(snapshot []Message) {
-	told := make(map[string]*Message, len(snapshot))
-	tellsActivity, tellsReasoning := false, false
+	given := make(map[string]*Message, len(snapshot))
+	hasActivity, hasReasoning := false, false
 	for i := range snapshot {
-		told[snapshot[i].ID] = &snapshot[i]
-		tellsActivity = tellsActivity || snapshot[i].Role == RoleActivity
-		tellsReasoning = tellsReasoning || snapshot[i].Role == RoleReasoning
+		given[snapshot[i].ID] = &snapshot[i]
+		hasActivity = hasActivity || snapshot[i].Role == RoleActivity
+		hasReasoning = hasReasoning || snapshot[i].Role == RoleReasoning
 	}
 	old := f.list
 	f.list = nil
@@ -371,9 +333,9 @@ func (f *Fold) replaceAll(snapshot []Message) {
 	clear(f.calls)
 	for _, m := range old {
 		switch {
-		case told[m.ID] != nil:
-			f.push(*told[m.ID]).changed = true
-		case m.Role == RoleActivity && !tellsActivity, m.Role == RoleReasoning && !tellsReasoning:
+		case given[m.ID] != nil:
+			f.push(*given[m.ID]).changed = true
+		case m.Role == RoleActivity && !hasActivity, m.Role == RoleReasoning && !hasReasoning:
 			f.list = append(f.list, m)
 			f.index(m)
 		}

@@ -104,7 +104,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-func TestFoldTellsWhatIsNew(t *testing.T) {
+func TestFoldNew(t *testing.T) {
 	t.Parallel()
 	f := foldOf(t, `[{"id":"u","role":"user","content":"hi"},{"id":"a","role":"assistant","content":"x"},{"id":"b","role":"assistant","content":"y"}]`,
 		textStart("a"), textDelta("a", "!"), textEnd("a"), textStart("n"), textDelta("n", "new"))

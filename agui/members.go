@@ -1,3 +1,6 @@
+// This file keeps JSON objects without decoding their values: key order and digits stay as the
+// writer had them.
+
 package agui
 
 import (
@@ -8,6 +11,8 @@ import (
 )
 
 // members is a JSON object as it was written: keys in order, values untouched.
+// size is maintained by every change, so that the limit of a state can be checked without encoding
+// it.
 type members struct {
 	keys []string
 	vals map[string]json.RawMessage
@@ -24,8 +29,10 @@ func readMembers(raw json.RawMessage) (members, error) {
 	return m, err
 }
 
+// get is the value of a key, nil when there is none.
 func (m *members) get(k string) json.RawMessage { return m.vals[k] }
 
+// set keeps the place of a key that is there, and appends a new one.
 func (m *members) set(k string, v json.RawMessage) {
 	if m.vals == nil {
 		m.vals = make(map[string]json.RawMessage)
@@ -40,6 +47,7 @@ func (m *members) set(k string, v json.RawMessage) {
 	m.size += len(v)
 }
 
+// remove keeps the order of the other keys.
 func (m *members) remove(k string) {
 	old, there := m.vals[k]
 	if !there {
@@ -59,6 +67,7 @@ func (m *members) put(k string, v json.RawMessage) {
 	m.set(k, v)
 }
 
+// clone copies the index; the values, which never change, are shared.
 func (m *members) clone() members {
 	return members{keys: slices.Clone(m.keys), vals: maps.Clone(m.vals), size: m.size}
 }
@@ -86,8 +95,9 @@ func (m *members) appendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// mergeObjects lays the members of one JSON object over another's; the later
-// value replaces the earlier one whole.
+// mergeObjects lays the members of one JSON object over another's; the later value replaces the
+// earlier one whole. What is no object is replaced, and what is no JSON is ignored: metadata comes
+// from agents unchecked.
 func mergeObjects(under, over json.RawMessage) json.RawMessage {
 	if len(under) == 0 {
 		return bytes.Clone(over)

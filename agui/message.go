@@ -1,3 +1,6 @@
+// This file is the message of AG-UI, the one object that travels in both directions: in a client's
+// input, in snapshots, and in the history.
+
 package agui
 
 import (
@@ -15,22 +18,24 @@ const (
 	RoleActivity  = "activity"
 )
 
-// Message is one message of a conversation. Role says which members mean
+// Message is one message of a conversation. Role decides which members mean
 // something: ToolCalls belong to assistant, ToolCallID and Error to tool,
 // ActivityType and Activity (a JSON object, "content" on the wire) to activity.
+// One struct for seven roles, as on the wire: code that moves messages need not know which roles
+// there are.
 type Message struct {
-	ID             string
-	Role           string
+	ID             string `agui:"id,required"`
+	Role           string `agui:"role,required,oneof=developer|system|assistant|user|tool|reasoning|activity"`
 	Content        Content
-	Name           string
-	ToolCalls      []ToolCall
-	ToolCallID     string
-	Error          string
-	EncryptedValue string
-	ActivityType   string
+	Name           string     `agui:"name"`
+	ToolCalls      []ToolCall `agui:"toolCalls"`
+	ToolCallID     string     `agui:"toolCallId"`
+	Error          string     `agui:"error"`
+	EncryptedValue string     `agui:"encryptedValue"`
+	ActivityType   string     `agui:"activityType"`
 	Activity       json.RawMessage
-	Metadata       json.RawMessage
-	SubagentRunID  string
+	Metadata       json.RawMessage `agui:"metadata,object"`
+	SubagentRunID  string          `agui:"subagentRunId"`
 
 	wire []byte // content as it came, until the role is known
 	kept []byte // the whole message as JSON, if it is known
@@ -38,16 +43,17 @@ type Message struct {
 
 // ToolCall is an assistant's call of a tool, as part of its message.
 type ToolCall struct {
-	ID             string
-	Function       FunctionCall
-	EncryptedValue string
-	Metadata       json.RawMessage
+	ID             string          `agui:"id,required"`
+	_              string          `agui:"type,const=function"`
+	Function       FunctionCall    `agui:"function,always"`
+	EncryptedValue string          `agui:"encryptedValue"`
+	Metadata       json.RawMessage `agui:"metadata,object"`
 }
 
 // FunctionCall is a call's name and its arguments, JSON in a string.
 type FunctionCall struct {
-	Name      string
-	Arguments string
+	Name      string `agui:"name,always"`
+	Arguments string `agui:"arguments,always"`
 }
 
 // Kept gives the message its own JSON, for those who pass it on as it is.
@@ -75,13 +81,22 @@ func (m *Message) KeptSize() int {
 	return size
 }
 
-// AppendJSON appends the message as a JSON object.
+// AppendJSON appends the message as a JSON object. It is written by hand and not by its table,
+// because which members are written depends on the role, and because histories are the largest thing
+// that is encoded.
 func (m *Message) AppendJSON(dst []byte) []byte {
 	dst = appendMember(append(dst, '{'), "id", m.ID)
 	dst = appendMember(dst, "role", m.Role)
 	dst = m.appendContent(dst)
 	if len(m.ToolCalls) > 0 {
-		dst = appendToolCalls(dst, m.ToolCalls)
+		dst = append(appendKey(dst, "toolCalls"), '[')
+		for i := range m.ToolCalls {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendObject(dst, &m.ToolCalls[i])
+		}
+		dst = append(dst, ']')
 	}
 	if m.Role == RoleTool {
 		dst = appendMember(dst, "toolCallId", m.ToolCallID)
@@ -94,6 +109,8 @@ func (m *Message) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// appendContent writes the content. An assistant message that only calls tools has none at all:
+// providers refuse one with an empty string.
 func (m *Message) appendContent(dst []byte) []byte {
 	switch {
 	case m.Role == RoleActivity:
@@ -109,7 +126,7 @@ func (m *Message) appendContent(dst []byte) []byte {
 }
 
 func appendMessages(dst []byte, messages []Message) []byte {
-	dst = append(appendKey(dst, "messages"), '[')
+	dst = append(dst, '[')
 	for i := range messages {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -119,64 +136,19 @@ func appendMessages(dst []byte, messages []Message) []byte {
 	return append(dst, ']')
 }
 
-func appendToolCalls(dst []byte, calls []ToolCall) []byte {
-	dst = append(appendKey(dst, "toolCalls"), '[')
-	for i := range calls {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = calls[i].AppendJSON(dst)
-	}
-	return append(dst, ']')
-}
-
-// AppendJSON appends the call as a JSON object.
-func (c *ToolCall) AppendJSON(dst []byte) []byte {
-	dst = appendMember(append(dst, '{'), "id", c.ID)
-	dst = appendMember(dst, "type", "function")
-	dst = append(appendKey(dst, "function"), '{')
-	dst = appendMember(dst, "name", c.Function.Name)
-	dst = append(appendMember(dst, "arguments", c.Function.Arguments), '}')
-	dst = appendOptional(dst, "encryptedValue", c.EncryptedValue)
-	dst = appendOptionalRaw(dst, "metadata", c.Metadata)
-	return append(dst, '}')
-}
-
 // MarshalJSON is [Message.AppendJSON].
 func (m Message) MarshalJSON() ([]byte, error) { return m.AppendJSON(nil), nil }
 
 // UnmarshalJSON reads a message as [DecodeInput] does.
 func (m *Message) UnmarshalJSON(raw []byte) error {
 	*m = Message{}
-	return walk(raw, m)
+	return readObject(raw, m)
 }
 
+// member keeps the content until the role is known; the table reads the others.
 func (m *Message) member(key, raw []byte) error {
-	switch string(key) {
-	case "id":
-		return decodeString(&m.ID, raw)
-	case "role":
-		return decodeOneOf(&m.Role, raw, RoleDeveloper, RoleSystem, RoleAssistant, RoleUser,
-			RoleTool, RoleReasoning, RoleActivity)
-	case "content":
+	if string(key) == "content" {
 		m.wire = raw
-		return nil
-	case "name":
-		return decodeString(&m.Name, raw)
-	case "toolCalls":
-		return decodeList(&m.ToolCalls, raw)
-	case "toolCallId":
-		return decodeString(&m.ToolCallID, raw)
-	case "error":
-		return decodeString(&m.Error, raw)
-	case "encryptedValue":
-		return decodeString(&m.EncryptedValue, raw)
-	case "activityType":
-		return decodeString(&m.ActivityType, raw)
-	case "metadata":
-		return decodeObject(&m.Metadata, raw)
-	case "subagentRunId":
-		return decodeString(&m.SubagentRunID, raw)
 	}
 	return nil
 }
@@ -186,12 +158,11 @@ func (m *Message) member(key, raw []byte) error {
 func (m *Message) complete() error {
 	wire := m.wire
 	m.wire = nil
-	absent := lacks("id", m.ID, "role", m.Role)
-	switch {
-	case absent != "":
-	case m.Role == RoleTool:
+	absent := ""
+	switch m.Role {
+	case RoleTool:
 		absent = lacks("toolCallId", m.ToolCallID)
-	case m.Role == RoleActivity:
+	case RoleActivity:
 		absent = lacks("activityType", m.ActivityType)
 	}
 	if absent != "" {
@@ -203,6 +174,8 @@ func (m *Message) complete() error {
 	return nil
 }
 
+// decodeContent reads the content: an object for activities, text or parts for users and tools, text
+// for the others.
 func (m *Message) decodeContent(wire []byte) error {
 	if wire == nil || isNull(wire) {
 		m.Content.Absent = true
@@ -213,46 +186,17 @@ func (m *Message) decodeContent(wire []byte) error {
 	}
 	switch m.Role {
 	case RoleActivity:
-		return decodeObject(&m.Activity, wire)
+		return decodeJSON(&m.Activity, wire, formObject)
 	case RoleUser, RoleTool:
 		return m.Content.decode(wire)
 	}
 	return decodeString(&m.Content.Text, wire)
 }
 
-func (c *ToolCall) member(key, raw []byte) error {
-	switch string(key) {
-	case "id":
-		return decodeString(&c.ID, raw)
-	case "type":
-		var kind string
-		return decodeOneOf(&kind, raw, "function")
-	case "function":
-		if isNull(raw) {
-			return nil
-		}
-		return walk(raw, &c.Function)
-	case "encryptedValue":
-		return decodeString(&c.EncryptedValue, raw)
-	case "metadata":
-		return decodeObject(&c.Metadata, raw)
-	}
-	return nil
-}
-
+// complete reports a missing name as a missing function, whichever of the two is absent.
 func (c *ToolCall) complete() error {
-	if absent := lacks("id", c.ID, "function", c.Function.Name); absent != "" {
-		return within(absent, wrong("is required"))
-	}
-	return nil
-}
-
-func (f *FunctionCall) member(key, raw []byte) error {
-	switch string(key) {
-	case "name":
-		return decodeString(&f.Name, raw)
-	case "arguments":
-		return decodeString(&f.Arguments, raw)
+	if c.Function.Name == "" {
+		return within("function", wrong("is required"))
 	}
 	return nil
 }

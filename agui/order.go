@@ -1,3 +1,5 @@
+// This file puts a history into the order that model providers demand.
+
 package agui
 
 import "slices"

@@ -1,32 +1,16 @@
 package agui
 
-// Everything started belongs to somebody: to a subagent, or to the run itself
-// (AG-UI 1.0, "Subagent attribution").
+// Everything started belongs to a subagent or to the run itself (AG-UI 1.0, "Subagent attribution").
 
-// own records who a thing belongs to. Owners outlive the end of the thing: what
-// comes late, such as an encrypted value, must still agree.
-func (g *Grammar) own(k kind, id, owner string) {
-	if g.owners == nil {
-		g.owners = make(map[entity]string)
-	}
-	g.owners[entity{k, id}] = owner
-	// A snapshot can give away what is open; its end must then agree.
-	for _, list := range [...][]item{g.open, g.away} {
-		for i := range list {
-			if ownerKind(list[i].kind) == k && list[i].id == id {
-				list[i].owner = owner
-			}
-		}
-	}
-}
+// owners are the subagents to which the things of a run belong, "" being the run itself. They outlive the end of the
+// thing: what comes late, such as an encrypted value, must still agree.
+// A run's owners are forgotten when the next run starts: ids are unique within a run.
+type owners map[ownedItem]string
 
-// checkOwner: an untagged event agrees with any owner, a tagged one only with
-// its own. Things of the run itself have an owner too, namely nobody.
-func (g *Grammar) checkOwner(ev Event, k kind, id, tag string) error {
-	if owner, known := g.owners[entity{k, id}]; known && tag != "" && tag != owner {
-		return broken(RuleOwner, ev, id)
-	}
-	return nil
+// ownedItem is what has an owner. An ended item is one too.
+type ownedItem struct {
+	kind kind
+	id   string
 }
 
 // ownerKind: a span and a message of one id share an owner, though they open
@@ -38,30 +22,42 @@ func ownerKind(k kind) kind {
 	return k
 }
 
-func (g *Grammar) checkEncrypted(e *ReasoningEncryptedValue) error {
-	if e.Subtype == "tool-call" {
-		return g.checkOwner(e, kindTool, e.EntityID, e.SubagentRunID)
+// check: an untagged event agrees with any owner, a tagged one only with
+// its own. Things of the run itself have the empty owner, which no tag matches.
+func (o owners) check(ev Event, k kind, id, tag string) error {
+	if owner, known := o[ownedItem{k, id}]; known && tag != "" && tag != owner {
+		return broken(RuleOwner, ev, id)
 	}
-	if _, known := g.owners[entity{kindText, e.EntityID}]; known {
-		return g.checkOwner(e, kindText, e.EntityID, e.SubagentRunID)
-	}
-	return g.checkOwner(e, kindThought, e.EntityID, e.SubagentRunID)
+	return nil
 }
 
-// ownAll takes the owners of messages that are told rather than streamed.
-func (g *Grammar) ownAll(messages []Message) {
-	for i := range messages {
-		m := &messages[i]
-		switch m.Role {
-		case RoleReasoning:
-			g.own(kindThought, m.ID, m.SubagentRunID)
-		case RoleActivity:
-			g.own(kindActivity, m.ID, m.SubagentRunID)
-		default:
-			g.own(kindText, m.ID, m.SubagentRunID)
-		}
-		for j := range m.ToolCalls {
-			g.own(kindTool, m.ToolCalls[j].ID, m.SubagentRunID)
-		}
+// ofCall is the owner of a call that begins: it belongs to the message that carries it, so it belongs to
+// whom that message belongs.
+func (o owners) ofCall(ev Event, call *item) (string, error) {
+	if call.extra == "" {
+		return call.owner, nil
 	}
+	if err := o.check(ev, kindText, call.extra, call.owner); err != nil {
+		return "", err
+	}
+	owner, known := o[ownedItem{kindText, call.extra}]
+	if !known {
+		return call.owner, nil
+	}
+	if before, started := o[ownedItem{kindTool, call.id}]; started && before != owner {
+		return "", broken(RuleOwner, ev, call.id)
+	}
+	return owner, nil
+}
+
+// checkEncrypted looks for what an encrypted value belongs to: a call, a message, or a thought.
+func (o owners) checkEncrypted(e *ReasoningEncryptedValue) error {
+	k := kindThought
+	if _, known := o[ownedItem{kindText, e.EntityID}]; known {
+		k = kindText
+	}
+	if e.Subtype == "tool-call" {
+		k = kindTool
+	}
+	return o.check(e, k, e.EntityID, e.SubagentRunID)
 }

@@ -1,3 +1,6 @@
+// This file is the content of messages: text, or parts with media. Clients of 0.x have another form
+// for media, which is rewritten when it is read, so that only one form is known behind this file.
+
 package agui
 
 import (
@@ -24,7 +27,7 @@ const (
 	SourceFile = "file" // an opaque handle of a provider's; never to be fetched
 )
 
-// Content is what a message says: a string, or parts. Parts that are not nil
+// Content is the content of a message: a string, or parts. Parts that are not nil
 // win over Text.
 type Content struct {
 	Text   string
@@ -45,10 +48,10 @@ type ContentPart struct {
 
 // Source is where a media part's bytes are.
 type Source struct {
-	Type     string
-	Value    string
-	Provider string
-	MimeType string
+	Type     string `agui:"type,always,oneof=data|url|file"`
+	Value    string `agui:"value,always"`
+	Provider string `agui:"provider"`
+	MimeType string `agui:"mimeType"`
 }
 
 // Text makes a content of plain text.
@@ -91,24 +94,17 @@ func (p *ContentPart) AppendJSON(dst []byte) []byte {
 		dst = appendMember(dst, "text", p.Text)
 	}
 	if p.Source != nil {
-		dst = p.Source.appendJSON(appendKey(dst, "source"))
+		dst = appendObject(appendKey(dst, "source"), p.Source)
 	}
 	dst = appendOptional(dst, "id", p.ID)
 	dst = appendOptionalRaw(dst, "metadata", p.Metadata)
 	return append(dst, '}')
 }
 
-func (s *Source) appendJSON(dst []byte) []byte {
-	dst = appendMember(append(dst, '{'), "type", s.Type)
-	dst = appendMember(dst, "value", s.Value)
-	dst = appendOptional(dst, "provider", s.Provider)
-	dst = appendOptional(dst, "mimeType", s.MimeType)
-	return append(dst, '}')
-}
-
 // UnmarshalJSON reads a string or an array of parts.
 func (c *Content) UnmarshalJSON(raw []byte) error { return c.decode(bytes.TrimSpace(raw)) }
 
+// decode reads a string or an array; raw has no white space around it.
 func (c *Content) decode(raw []byte) error {
 	switch raw[0] {
 	case '"':
@@ -121,6 +117,7 @@ func (c *Content) decode(raw []byte) error {
 	return wrong("must be a string or an array of content parts")
 }
 
+// decodeParts keeps the difference between no parts and an empty list.
 func decodeParts(dst *[]ContentPart, raw []byte) error {
 	list := []ContentPart{}
 	err := EachElement(raw, func(val []byte) error {
@@ -134,54 +131,32 @@ func decodeParts(dst *[]ContentPart, raw []byte) error {
 
 // wirePart is a part as it came, with the members of 0.x's binary part.
 type wirePart struct {
-	ContentPart
-	text                          *string
-	mimeType, url, data, filename string
+	Type     string          `agui:"type"`
+	Source   *Source         `agui:"source"`
+	ID       string          `agui:"id"`
+	Metadata json.RawMessage `agui:"metadata,object"`
+	MimeType string          `agui:"mimeType"`
+	URL      string          `agui:"url"`
+	Data     string          `agui:"data"`
+	Filename string          `agui:"filename"`
+
+	text    string
+	hasText bool
 }
 
+// member reads the text, which may be empty but not missing.
 func (p *wirePart) member(key, raw []byte) error {
-	switch string(key) {
-	case "type":
-		return decodeString(&p.Type, raw)
-	case "id":
-		return decodeString(&p.ID, raw)
-	case "metadata":
-		return decodeObject(&p.Metadata, raw)
-	case "text":
-		p.text = &p.Text
-		return decodeString(&p.Text, raw)
-	case "source":
-		return decodeStruct(&p.Source, raw)
-	case "mimeType":
-		return decodeString(&p.mimeType, raw)
-	case "url":
-		return decodeString(&p.url, raw)
-	case "data":
-		return decodeString(&p.data, raw)
-	case "filename":
-		return decodeString(&p.filename, raw)
+	if string(key) != "text" {
+		return nil
 	}
-	return nil
-}
-
-func (s *Source) member(key, raw []byte) error {
-	switch string(key) {
-	case "type":
-		return decodeOneOf(&s.Type, raw, SourceData, SourceURL, SourceFile)
-	case "value":
-		return decodeString(&s.Value, raw)
-	case "provider":
-		return decodeString(&s.Provider, raw)
-	case "mimeType":
-		return decodeString(&s.MimeType, raw)
-	}
-	return nil
+	p.hasText = true
+	return decodeString(&p.text, raw)
 }
 
 // decodePart looks at the type first: a part of an unknown type may use the
 // same names for other things, so nothing in it is judged.
 func decodePart(raw []byte) (ContentPart, error) {
-	kind, err := partType(raw)
+	kind, err := typeMember(raw)
 	if err != nil {
 		return ContentPart{}, err
 	}
@@ -191,40 +166,27 @@ func decodePart(raw []byte) (ContentPart, error) {
 		return ContentPart{Type: kind, Raw: bytes.Clone(raw)}, nil
 	}
 	var p wirePart
-	if err := EachMember(raw, p.member); err != nil {
+	if err := readObject(raw, &p); err != nil {
 		return ContentPart{}, err
 	}
 	return p.upgraded()
 }
 
-func partType(raw []byte) (string, error) {
-	var kind string
-	err := EachMember(raw, func(key, val []byte) error {
-		if string(key) == "type" {
-			return decodeString(&kind, val)
-		}
-		return nil
-	})
-	if err == nil && kind == "" {
-		err = within("type", wrong("is required"))
-	}
-	return kind, err
-}
-
-// upgraded is the part in the words of 1.0 alone.
+// upgraded is the part in the words of 1.0 alone. Members that the type does not have are dropped,
+// even if a client has sent them: an agent that finds a source in a text part may read either.
 func (p *wirePart) upgraded() (ContentPart, error) {
-	part := p.ContentPart
+	part := ContentPart{Type: p.Type, ID: p.ID, Metadata: p.Metadata}
 	switch part.Type {
 	case PartText:
-		part.Source = nil
-		if p.text == nil {
+		if !p.hasText {
 			return part, within("text", wrong("is required"))
 		}
+		part.Text = p.text
 		return part, nil
 	case partBinary:
 		return p.upgradedBinary()
 	}
-	part.Text = ""
+	part.Source = p.Source
 	if part.Source == nil {
 		return part, within("source", wrong("is required"))
 	}
@@ -237,25 +199,25 @@ func (p *wirePart) upgraded() (ContentPart, error) {
 // upgradedBinary turns 0.x's {type: binary, mimeType, data | url | id} into the
 // media part of 1.0 that its MIME type names.
 func (p *wirePart) upgradedBinary() (ContentPart, error) {
-	source := &Source{MimeType: p.mimeType}
+	source := &Source{MimeType: p.MimeType}
 	switch {
-	case p.data != "":
-		source.Type, source.Value = SourceData, p.data
-	case p.url != "":
-		source.Type, source.Value = SourceURL, p.url
+	case p.Data != "":
+		source.Type, source.Value = SourceData, p.Data
+	case p.URL != "":
+		source.Type, source.Value = SourceURL, p.URL
 	case p.ID != "":
 		source.Type, source.Value = SourceFile, p.ID
 	default:
 		return ContentPart{}, wrong("a binary part needs data, url or id")
 	}
 	part := ContentPart{Type: PartDocument, Source: source, Metadata: p.Metadata}
-	major, _, _ := strings.Cut(p.mimeType, "/")
+	major, _, _ := strings.Cut(p.MimeType, "/")
 	switch major {
 	case PartImage, PartAudio, PartVideo:
 		part.Type = major
 	}
-	if p.filename != "" && part.Metadata == nil {
-		part.Metadata = append(appendMember([]byte{'{'}, "filename", p.filename), '}')
+	if p.Filename != "" && part.Metadata == nil {
+		part.Metadata = append(appendMember([]byte{'{'}, "filename", p.Filename), '}')
 	}
 	return part, nil
 }

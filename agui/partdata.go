@@ -1,3 +1,6 @@
+// This file moves media between a message and a store of files: a part holds its bytes as base64, or
+// a source that points to them.
+
 package agui
 
 import (

@@ -1,3 +1,7 @@
+// This file applies JSON Patches (RFC 6902) that come from agents. The library that does it accepts
+// more than the RFC and panics on some malformed operations, so each operation is checked here
+// first.
+
 package agui
 
 import (
@@ -9,7 +13,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 )
 
-// operation is what a patch operation says about where.
+// operation holds the members of a patch operation that locate its target.
 type operation struct {
 	op         string
 	path, from *string
@@ -17,6 +21,7 @@ type operation struct {
 	null       bool // it is null
 }
 
+// member reads what locates the target; the value itself is left to the library.
 func (o *operation) member(key, raw []byte) error {
 	switch string(key) {
 	case "op":
@@ -31,6 +36,7 @@ func (o *operation) member(key, raw []byte) error {
 	return nil
 }
 
+// decodePointer reads a pointer, which may be empty but not null.
 func decodePointer(dst **string, raw []byte) error {
 	var s string
 	if isNull(raw) {
@@ -91,21 +97,24 @@ func (o *operation) complete() error {
 	return nil
 }
 
+// takesFrom reports whether the operation reads another place.
 func (o *operation) takesFrom() bool { return o.op == "move" || o.op == "copy" }
 
+// readPatch checks a whole patch before any of it is applied: a patch is applied entirely or not at
+// all.
 func readPatch(ops json.RawMessage) ([]operation, error) {
 	if !json.Valid(ops) {
 		return nil, wrong("the patch is not valid JSON")
 	}
 	var list []operation
-	err := decodeList(&list, ops[skipSpace(ops, 0):])
-	if list == nil && err == nil {
-		err = wrong("must be an array")
-	}
+	err := EachElement(ops, func(op []byte) error {
+		list = append(list, operation{})
+		return walk(op, &list[len(list)-1])
+	})
 	return list, err
 }
 
-// patchedKeys lists the top-level keys a patch names, or says that it names the
+// patchedKeys lists the top-level keys a patch names, or reports that it names the
 // whole document.
 func patchedKeys(list []operation) (keys []string, whole bool) {
 	seen := make(map[string]bool)
@@ -126,7 +135,7 @@ func patchedKeys(list []operation) (keys []string, whole bool) {
 	return keys, whole
 }
 
-// PatchedKeys lists the top-level keys a JSON Patch names; whole says that it names the whole document, or cannot be read.
+// PatchedKeys lists the top-level keys a JSON Patch names; whole reports that it names the whole document, or cannot be read.
 func PatchedKeys(ops json.RawMessage) (keys []string, whole bool) {
 	list, err := readPatch(ops)
 	if err != nil {
@@ -160,6 +169,8 @@ func applyRead(doc, ops json.RawMessage, list []operation) (patched json.RawMess
 	return applyAll(doc, ops)
 }
 
+// applyAll lets the library do the work. Copies are bounded: a patch of some hundred bytes can
+// otherwise double a document forty times.
 func applyAll(doc, ops json.RawMessage) (json.RawMessage, error) {
 	patch, err := jsonpatch.DecodePatch(ops)
 	if err != nil {

@@ -1,3 +1,7 @@
+// This file is stricter than the patch library in two places where it is more lenient than RFC 6902.
+// The official clients are not lenient there: a patch that we accepted would be one that they warn
+// of and leave out, and the page would show another state than the log holds.
+
 package agui
 
 import (

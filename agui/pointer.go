@@ -1,3 +1,5 @@
+// This file escapes and splits JSON Pointers (RFC 6901).
+
 package agui
 
 import "strings"

@@ -1,3 +1,6 @@
+// This file names the rules that a stream can break. The names are part of errors and logs and stay
+// as they are.
+
 package agui
 
 import "strconv"
@@ -5,8 +8,8 @@ import "strconv"
 // Rule names what a [GrammarError] found broken.
 type Rule string
 
-// The rules a stream obeys: those AG-UI 1.0's client enforces ("Event
-// ordering"), and the ones announced for the next version.
+// The rules a stream obeys: those AG-UI 1.0's client enforces ("Event ordering"), and the ones
+// announced for the next version.
 const (
 	RuleFirstEvent   Rule = "first_event"     // a run begins with RUN_STARTED
 	RuleRunOpen      Rule = "run_open"        // RUN_STARTED inside a run
@@ -15,7 +18,7 @@ const (
 	RuleRunID        Rule = "run_id"          // RUN_FINISHED of another run or thread
 	RuleThreadID     Rule = "thread_id"       // a later run of another thread
 	RuleStillOpen    Rule = "still_open"      // RUN_FINISHED with something open
-	RuleOutcome      Rule = "outcome"         // an outcome that says nothing legal
+	RuleOutcome      Rule = "outcome"         // an outcome that the protocol does not allow
 	RuleInterruptID  Rule = "interrupt_id"    // two interrupts of one id
 	RuleAlreadyOpen  Rule = "already_open"    // a start of what is open
 	RuleNotOpen      Rule = "not_open"        // content or end of what is not
@@ -31,7 +34,7 @@ const (
 	RuleTooMany      Rule = "too_many_open"   // more open at once than we follow
 )
 
-// GrammarError says which rule an event breaks.
+// GrammarError reports which rule an event breaks.
 type GrammarError struct {
 	Rule Rule
 	Type Type

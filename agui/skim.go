@@ -1,3 +1,7 @@
+// This file reads inputs that are too large to hold. Official clients send the whole history with
+// each message, pictures included; what the server needs of known messages is their ids. The
+// alternative, a limit of the body, would end a thread once its history has grown beyond it.
+
 package agui
 
 import (
@@ -19,11 +23,11 @@ type Skim struct {
 	Messages int
 	// ThreadID is the thread of an input that names none.
 	ThreadID string
-	// Known tells which messages a thread has, by their ids. It is called a few times at most, between reads.
+	// Known reports which messages a thread has, by their ids. It is called a few times at most, between reads.
 	Known func(threadID string, ids []string) (map[string]bool, error)
 }
 
-// TooLargeError says that there is more new in an input than Skim may hold.
+// TooLargeError reports that there is more new in an input than Skim may hold.
 type TooLargeError struct {
 	Limit int
 	Unit  string // bytes or messages
@@ -60,7 +64,7 @@ func (s Skim) Read(r io.Reader) ([]byte, error) {
 	if err := k.object(k.member); err != nil {
 		return nil, err
 	}
-	if _, err := k.peek(); err != io.EOF {
+	if _, err := k.peek(); !errors.Is(err, io.EOF) {
 		return nil, firstError(err, wrong("more than one JSON value"))
 	}
 	if k.thread == "" {
@@ -75,7 +79,7 @@ func (s Skim) Read(r io.Reader) ([]byte, error) {
 	return k.input(), nil
 }
 
-// skimmer is one input being read.
+// skimmer is one input being read. It lives for one Read. Its lexer is in skim_lexer.go.
 type skimmer struct {
 	Skim
 	in       *bufio.Reader
@@ -99,7 +103,7 @@ type skimmed struct {
 
 // plain gives what is no object.
 func (k *skimmer) plain(err error) ([]byte, error) {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return nil, nil
 	}
 	if err != nil {
@@ -112,6 +116,7 @@ func (k *skimmer) plain(err error) ([]byte, error) {
 	return body, err
 }
 
+// tooLarge is the error for what is new and does not fit.
 func (k *skimmer) tooLarge() error { return &TooLargeError{Limit: k.Held, Unit: "bytes"} }
 
 // member takes one member of the input. A second list of messages is held as it is, and refused with every key that is
@@ -198,7 +203,7 @@ func (k *skimmer) message() error {
 	var m skimmed
 	whole := &k.scratch
 	whole.reset(k.Held)
-	if c, err := k.peek(); err != nil || c != '{' { // not a message: whoever decodes it says so
+	if c, err := k.peek(); err != nil || c != '{' { // not a message: the decoder reports it
 		if err = firstError(eof(err), k.value(whole, 2)); err != nil {
 			return err
 		}
@@ -248,6 +253,7 @@ func (k *skimmer) short(into *string, whole *skimSink) error {
 	return nil
 }
 
+// add holds a message, and makes room for it when that is needed.
 func (k *skimmer) add(m skimmed) error {
 	k.messages = append(k.messages, m)
 	k.size += len(m.raw) + skimStub
@@ -297,11 +303,15 @@ func (k *skimmer) settle() error {
 	return nil
 }
 
-// matters reports whether something is taken from a message that is new: of what a client says others said, nothing is.
+// matters reports whether something is taken from a message that is new: only users' messages and tool results are;
+// what a client claims that other roles wrote is ignored.
 func (m *skimmed) matters() bool { return m.role == userRole || m.role == `"tool"` }
 
+// anyMessage is for drop while the thread is not known: any message may turn out to be a known one.
 func anyMessage(*skimmed) bool { return true }
 
+// held is the size of what can be dropped or must fit: the stubs of messages do not count against
+// the limit.
 func (k *skimmer) held() int { return k.size - skimStub*len(k.messages) }
 
 // ask asks about the messages that were not asked about before, unless all that was read is held and fits.
@@ -330,7 +340,7 @@ func (k *skimmer) ask() error {
 }
 
 // drop lets go of the contents of messages that may go and are larger than least, the oldest first, from one on and until
-// at most enough is held. It tells where it stopped.
+// at most enough is held. It returns where it stopped.
 func (k *skimmer) drop(from, least, enough int, may func(*skimmed) bool) int {
 	end := len(k.messages)
 	if end > 0 && k.messages[end-1].role == userRole {
@@ -345,8 +355,8 @@ func (k *skimmer) drop(from, least, enough int, may func(*skimmed) bool) int {
 	return from
 }
 
-// dropLast lets go of the newest message, when nothing else makes room. A user's message at the end of an input says whether
-// a known one is said again or with other words, which only its content tells; while there are more to come it is one of many.
+// dropLast drops the newest message when nothing else makes room. Only the content of a user's message at the end of an input
+// shows whether it repeats or edits a known one; while more messages follow, it is one of many.
 func (k *skimmer) dropLast(may func(*skimmed) bool) {
 	if n := len(k.messages); n > 0 && k.held() > k.Held {
 		if m := &k.messages[n-1]; m.raw != nil && m.id != "" && m.role != "" && may(m) {

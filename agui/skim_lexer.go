@@ -1,3 +1,7 @@
+// This file reads JSON from a stream, value by value, into sinks that stop holding at a bound. It
+// checks the grammar of all that it reads, held or not; keys and text that are held are checked
+// again by CheckJSON.
+
 package agui
 
 import (
@@ -14,6 +18,8 @@ type skimSink struct {
 
 func (s *skimSink) reset(most int) { s.b, s.max, s.over = s.b[:0], most, false }
 
+// write takes bytes, or lets go of everything once the bound is exceeded: half of a value is of no
+// use.
 func (s *skimSink) write(p []byte) {
 	if s.over = s.over || len(s.b)+len(p) > s.max; s.over {
 		s.b = s.b[:0]
@@ -25,6 +31,7 @@ func (s *skimSink) write(p []byte) {
 func (s *skimSink) add(c byte) { s.write([]byte{c}) }
 
 // peek is the first byte that is no space, which stays unread; io.EOF when there is none.
+// White space counts: a body of spaces alone would otherwise be read for ever.
 func (k *skimmer) peek() (byte, error) {
 	for {
 		c, err := k.in.ReadByte()
@@ -170,6 +177,7 @@ func (k *skimmer) word(into *skimSink) error {
 	return nil
 }
 
+// wordEnds reports whether a character ends a number or a literal.
 func wordEnds(c byte) bool {
 	switch c {
 	case ',', '}', ']', ':', '{', '[', '"', ' ', '\n', '\r', '\t':

@@ -77,8 +77,8 @@ func TestSkim(t *testing.T) {
 	}
 }
 
-// TestSkimKeepsTheLast: a user's message at the end keeps its content though it is known, because what is said again and
-// what is edited differ in nothing else. Where there is no room for it the input is refused.
+// TestSkimKeepsTheLast: a user's message at the end keeps its content though it is known, because only the content
+// tells a repeated message from an edited one. Where there is no room for it the input is refused.
 func TestSkimKeepsTheLast(t *testing.T) {
 	before := skimMessage("k1", 60<<10) + `,` + skimMessage("k2", 90<<10) + `,` + skimMessage("k3", 60<<10)
 	for name, body := range map[string]string{
@@ -112,7 +112,7 @@ func TestSkimKeepsTheLast(t *testing.T) {
 	}
 }
 
-// TestSkimKeeps: what fits is given as it came, though nobody asks whether it is known.
+// TestSkimKeeps: what fits is returned unchanged, without a check whether it is known.
 func TestSkimKeeps(t *testing.T) {
 	s := skimKnows(t)
 	s.Known = func(string, []string) (map[string]bool, error) { return nil, errors.New("asked") }
@@ -193,7 +193,7 @@ func FuzzSkim(f *testing.F) {
 		if len(strings.TrimSpace(body)) > 0 && (err == nil) != (was == nil) {
 			t.Fatalf("%q: %v, but %v\n%s", body, was, err, given)
 		}
-		// With no room nothing may go wrong but what it says.
+		// With too little room the only errors allowed are TooLargeError and InputError.
 		s.Held, s.Messages = rand.IntN(64), rand.IntN(4)
 		if _, err := s.Read(strings.NewReader(body)); err != nil {
 			var large *TooLargeError

@@ -1,3 +1,6 @@
+// This file is the shared state of a thread. Several Runs and several clients change it over months,
+// so what no patch names must keep its bytes.
+
 package agui
 
 import (
@@ -8,16 +11,17 @@ import (
 // MaxStateBytes is how large a state may be, as JSON.
 const MaxStateBytes = 256 << 10
 
-// ErrStateTooLarge says that a state would exceed [MaxStateBytes].
+// ErrStateTooLarge reports that a state would exceed [MaxStateBytes].
 var ErrStateTooLarge = errors.New("agui: the state is larger than 256 KiB")
 
 // StateDoc is the shared state of a thread, kept by top-level key: a patch reads
 // and writes only the keys it names, so what an agent keeps beside them costs it
 // nothing and loses nothing, not even the digits of a large number.
 //
-// AG-UI allows a state to be any JSON. One that is no object has no keys: it is
-// kept whole, [StateDoc.Key] finds nothing in it, and [StateDoc.SetKey] replaces
-// it by an object. null is the empty object.
+// AG-UI allows a state to be any JSON. One that is no object has no keys: it is kept whole,
+// [StateDoc.Key] finds nothing in it, and [StateDoc.SetKey] replaces it by an object. null is the
+// empty object. Every method that can fail builds the next state aside and takes it over at the end.
+// It is not safe for concurrent use.
 type StateDoc struct {
 	root   json.RawMessage // a state that is no object
 	fields members
@@ -42,6 +46,7 @@ func (d *StateDoc) Snapshot(raw json.RawMessage) error {
 	return nil
 }
 
+// readState checks a whole state and takes it apart.
 func readState(raw json.RawMessage) (StateDoc, error) {
 	raw, err := readValue(raw)
 	switch {
@@ -95,6 +100,7 @@ func (d *StateDoc) SetKey(k string, raw json.RawMessage) error {
 	return d.become(next)
 }
 
+// become takes over a state that was built aside, if it fits.
 func (d *StateDoc) become(next StateDoc) error {
 	if next.size() > MaxStateBytes {
 		return ErrStateTooLarge
@@ -103,6 +109,7 @@ func (d *StateDoc) become(next StateDoc) error {
 	return nil
 }
 
+// size is about the length of JSON.
 func (d *StateDoc) size() int {
 	if d.root != nil {
 		return len(d.root)
@@ -140,7 +147,7 @@ func (d *StateDoc) Patch(ops json.RawMessage) error {
 	return d.become(next)
 }
 
-// tooDeep tells whether valid JSON nests deeper than is let in; patches could
+// tooDeep reports whether valid JSON nests deeper than is let in; patches could
 // otherwise build what no body may bring.
 func tooDeep(raw []byte) bool {
 	depth := 0

@@ -1,3 +1,6 @@
+// This file is the part of StateDoc that works key by key: merging the state that a client sends
+// into the thread's.
+
 package agui
 
 import (

@@ -1,6 +1,11 @@
+// This file names the types of events and recognises them in encoded events without decoding.
+
 package agui
 
-import "bytes"
+import (
+	"bytes"
+	"reflect"
+)
 
 // Type is the discriminator of an event, its "type" member.
 type Type string
@@ -40,25 +45,51 @@ const (
 	TypeSubagentError           Type = "SUBAGENT_ERROR"
 )
 
-// Types lists every event type, in the order of the specification.
-func Types() []Type {
-	return []Type{
-		TypeRunStarted, TypeRunFinished, TypeRunError, TypeStepStarted, TypeStepFinished,
-		TypeTextMessageStart, TypeTextMessageContent, TypeTextMessageEnd, TypeTextMessageChunk,
-		TypeToolCallStart, TypeToolCallArgs, TypeToolCallEnd, TypeToolCallChunk, TypeToolCallResult,
-		TypeStateSnapshot, TypeStateDelta, TypeMessagesSnapshot, TypeActivitySnapshot, TypeActivityDelta,
-		TypeReasoningStart, TypeReasoningEnd, TypeReasoningMessageStart, TypeReasoningMessageContent,
-		TypeReasoningMessageEnd, TypeReasoningMessageChunk, TypeReasoningEncryptedValue,
-		TypeRaw, TypeCustom, TypeSubagentStarted, TypeSubagentFinished, TypeSubagentError,
+// eventKinds has an event of each type, in the order of the specification. Only the types of the nil pointers count.
+func eventKinds() []Event {
+	return []Event{
+		(*RunStarted)(nil), (*RunFinished)(nil), (*RunError)(nil), (*StepStarted)(nil), (*StepFinished)(nil),
+		(*TextMessageStart)(nil), (*TextMessageContent)(nil), (*TextMessageEnd)(nil), (*TextMessageChunk)(nil),
+		(*ToolCallStart)(nil), (*ToolCallArgs)(nil), (*ToolCallEnd)(nil), (*ToolCallChunk)(nil), (*ToolCallResult)(nil),
+		(*StateSnapshot)(nil), (*StateDelta)(nil), (*MessagesSnapshot)(nil), (*ActivitySnapshot)(nil), (*ActivityDelta)(nil),
+		(*ReasoningStart)(nil), (*ReasoningEnd)(nil), (*ReasoningMessageStart)(nil), (*ReasoningMessageContent)(nil),
+		(*ReasoningMessageEnd)(nil), (*ReasoningMessageChunk)(nil), (*ReasoningEncryptedValue)(nil),
+		(*Raw)(nil), (*Custom)(nil), (*SubagentStarted)(nil), (*SubagentFinished)(nil), (*SubagentError)(nil),
 	}
 }
 
-// typePrefix is how every event of ours begins.
+// Types lists every event type, in the order of the specification.
+func Types() []Type {
+	var types []Type
+	for _, ev := range eventKinds() {
+		types = append(types, ev.EventType())
+	}
+	return types
+}
+
+// blank is a new, empty event of a type, or nil when the type is unknown.
+func blank(t Type) Event {
+	switch t { // the bulk of every stream
+	case TypeTextMessageContent:
+		return new(TextMessageContent)
+	case TypeToolCallArgs:
+		return new(ToolCallArgs)
+	case TypeReasoningMessageContent:
+		return new(ReasoningMessageContent)
+	}
+	if e, ok := tables.events[string(t)]; ok {
+		return reflect.New(e.of).Interface().(Event)
+	}
+	return nil
+}
+
+// typePrefix is how every encoded event begins.
 const typePrefix = `{"type":"`
 
-// TypeOf tells the type of an event in our own encoding, where "type" comes
-// first, by looking at its first bytes. It is "" for anything else. The result
-// costs no allocation for a type of [Types].
+// TypeOf is the type of an event in this package's encoding, where "type" comes first, by looking at
+// its first bytes. It is "" for anything else. The result costs no allocation for a type of [Types].
+// The first bytes are enough because every encoder of this package writes "type" first; a foreign
+// event may have it elsewhere, and Decode looks for it there.
 func TypeOf(event []byte) Type {
 	if len(event) < len(typePrefix) || string(event[:len(typePrefix)]) != typePrefix {
 		return ""
@@ -72,7 +103,9 @@ func TypeOf(event []byte) Type {
 	return ""
 }
 
-// IsTerminal tells whether an encoded event ends its run.
+// IsTerminal reports whether an encoded event ends its run. A reader of a log asks this for every
+// event, so it compares bytes and does not decode. The closing quote keeps a longer name from
+// matching.
 func IsTerminal(event []byte) bool {
 	return bytes.HasPrefix(event, []byte(typePrefix+string(TypeRunFinished)+`"`)) ||
 		bytes.HasPrefix(event, []byte(typePrefix+string(TypeRunError)+`"`))
@@ -81,69 +114,16 @@ func IsTerminal(event []byte) bool {
 // internType returns the constant for a known name, so that looking at a type
 // does not allocate.
 func internType(name []byte) Type {
-	switch string(name) {
-	case string(TypeRunStarted):
-		return TypeRunStarted
-	case string(TypeRunFinished):
-		return TypeRunFinished
-	case string(TypeRunError):
-		return TypeRunError
-	case string(TypeStepStarted):
-		return TypeStepStarted
-	case string(TypeStepFinished):
-		return TypeStepFinished
-	case string(TypeTextMessageStart):
-		return TypeTextMessageStart
+	switch string(name) { // the bulk of every stream
 	case string(TypeTextMessageContent):
 		return TypeTextMessageContent
-	case string(TypeTextMessageEnd):
-		return TypeTextMessageEnd
-	case string(TypeTextMessageChunk):
-		return TypeTextMessageChunk
-	case string(TypeToolCallStart):
-		return TypeToolCallStart
 	case string(TypeToolCallArgs):
 		return TypeToolCallArgs
-	case string(TypeToolCallEnd):
-		return TypeToolCallEnd
-	case string(TypeToolCallChunk):
-		return TypeToolCallChunk
-	case string(TypeToolCallResult):
-		return TypeToolCallResult
-	case string(TypeStateSnapshot):
-		return TypeStateSnapshot
-	case string(TypeStateDelta):
-		return TypeStateDelta
-	case string(TypeMessagesSnapshot):
-		return TypeMessagesSnapshot
-	case string(TypeActivitySnapshot):
-		return TypeActivitySnapshot
-	case string(TypeActivityDelta):
-		return TypeActivityDelta
-	case string(TypeReasoningStart):
-		return TypeReasoningStart
-	case string(TypeReasoningEnd):
-		return TypeReasoningEnd
-	case string(TypeReasoningMessageStart):
-		return TypeReasoningMessageStart
 	case string(TypeReasoningMessageContent):
 		return TypeReasoningMessageContent
-	case string(TypeReasoningMessageEnd):
-		return TypeReasoningMessageEnd
-	case string(TypeReasoningMessageChunk):
-		return TypeReasoningMessageChunk
-	case string(TypeReasoningEncryptedValue):
-		return TypeReasoningEncryptedValue
-	case string(TypeRaw):
-		return TypeRaw
-	case string(TypeCustom):
-		return TypeCustom
-	case string(TypeSubagentStarted):
-		return TypeSubagentStarted
-	case string(TypeSubagentFinished):
-		return TypeSubagentFinished
-	case string(TypeSubagentError):
-		return TypeSubagentError
+	}
+	if e, ok := tables.events[string(name)]; ok {
+		return e.name
 	}
 	return Type(name)
 }

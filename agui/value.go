@@ -1,3 +1,6 @@
+// This file reads single values of valid JSON. Null reads as absent wherever absence is allowed:
+// peers from before 1.0 write it.
+
 package agui
 
 import (
@@ -8,11 +11,10 @@ import (
 	"strings"
 )
 
-// The decoders below read one value of valid JSON. Null reads as absent,
-// wherever absence is allowed: peers before 1.0 write it.
-
+// isNull reports whether a value is null; no other valid JSON value of four bytes begins with n.
 func isNull(raw []byte) bool { return len(raw) == 4 && raw[0] == 'n' }
 
+// decodeString reads a string; null leaves dst as it is.
 func decodeString(dst *string, raw []byte) error {
 	if isNull(raw) {
 		return nil
@@ -24,6 +26,8 @@ func decodeString(dst *string, raw []byte) error {
 	return nil
 }
 
+// decodeOneOf reads a string that has to be one of a list. dst gets the list's own string, so the
+// input can be freed.
 func decodeOneOf(dst *string, raw []byte, allowed ...string) error {
 	var s string
 	if err := decodeString(&s, raw); err != nil || isNull(raw) {
@@ -38,6 +42,7 @@ func decodeOneOf(dst *string, raw []byte, allowed ...string) error {
 	return wrong("must be one of " + strings.Join(allowed, ", "))
 }
 
+// decodeStrings reads a list of strings, in which null is no string.
 func decodeStrings(dst *[]string, raw []byte) error {
 	if isNull(raw) {
 		return nil
@@ -54,33 +59,31 @@ func decodeStrings(dst *[]string, raw []byte) error {
 	return err
 }
 
-// decodeAny keeps any JSON, null included.
-func decodeAny(dst *json.RawMessage, raw []byte) error {
+// form is what a member of raw JSON may be.
+type form uint8
+
+const (
+	formValue form = iota // not null
+	formAny
+	formObject
+	formArray
+)
+
+// decodeJSON keeps a value as it came, if it has the right form.
+func decodeJSON(dst *json.RawMessage, raw []byte, f form) error {
+	switch {
+	case f != formAny && isNull(raw):
+		return nil
+	case f == formObject && raw[0] != '{':
+		return wrong("must be an object")
+	case f == formArray && raw[0] != '[':
+		return wrong("must be an array")
+	}
 	*dst = bytes.Clone(raw)
 	return nil
 }
 
-func decodeRaw(dst *json.RawMessage, raw []byte) error {
-	if isNull(raw) {
-		return nil
-	}
-	return decodeAny(dst, raw)
-}
-
-func decodeObject(dst *json.RawMessage, raw []byte) error {
-	if !isNull(raw) && raw[0] != '{' {
-		return wrong("must be an object")
-	}
-	return decodeRaw(dst, raw)
-}
-
-func decodeArray(dst *json.RawMessage, raw []byte) error {
-	if !isNull(raw) && raw[0] != '[' {
-		return wrong("must be an array")
-	}
-	return decodeRaw(dst, raw)
-}
-
+// decodeBool reads true or false; absent stays nil, which is neither.
 func decodeBool(dst **bool, raw []byte) error {
 	var b bool
 	switch string(raw) {
@@ -100,7 +103,7 @@ func decodeBool(dst **bool, raw []byte) error {
 // the limit AG-UI 1.0 sets for timestamps and counts.
 const maxSafeInteger = 1<<53 - 1
 
-// decodeRounded reads an integer; clocks that tell fractions are rounded.
+// decodeRounded reads an integer; fractions of clocks are rounded.
 func decodeRounded(dst *int64, raw []byte) error {
 	if isNull(raw) {
 		return nil
@@ -116,6 +119,7 @@ func decodeRounded(dst *int64, raw []byte) error {
 	return nil
 }
 
+// decodeCount reads a count of tokens. Some providers send them as 12.0.
 func decodeCount(dst **int64, raw []byte) error {
 	if isNull(raw) {
 		return nil
@@ -129,32 +133,4 @@ func decodeCount(dst **int64, raw []byte) error {
 	}
 	*dst = &n
 	return nil
-}
-
-func decodeStruct[T any, P interface {
-	*T
-	membered
-}](dst *P, raw []byte) error {
-	if isNull(raw) {
-		return nil
-	}
-	v := P(new(T))
-	*dst = v
-	return walk(raw, v)
-}
-
-func decodeList[T any, P interface {
-	*T
-	membered
-}](dst *[]T, raw []byte) error {
-	if isNull(raw) {
-		return nil
-	}
-	list := []T{}
-	err := EachElement(raw, func(val []byte) error {
-		list = append(list, *new(T))
-		return walk(val, P(&list[len(list)-1]))
-	})
-	*dst = list
-	return err
 }

@@ -1,3 +1,6 @@
+// This file walks through valid JSON without decoding it: callers get keys and raw values as slices
+// of the input. encoding/json would decode everything, and would lose digits and duplicate keys.
+
 package agui
 
 import (
@@ -6,14 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// membered is an object that takes its members one by one. Members it does not
+// membered is an object that takes members one by one. Members it does not
 // know it drops: AG-UI 1.0 has unknown properties stripped, not refused.
 type membered interface {
 	member(key, raw []byte) error
 }
 
-// completed is a membered object that has something to say once all members
-// have been seen.
+// completed is an object with conditions that hold between its members.
 type completed interface {
 	complete() error
 }
@@ -71,6 +73,7 @@ func EachElement(raw []byte, f func(val []byte) error) error {
 	return nil
 }
 
+// skipSpace returns the place of the first byte at or after i that is no white space of JSON.
 func skipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
 		i++
@@ -102,6 +105,7 @@ func skipValue(b []byte, i int) int {
 	return i
 }
 
+// skipQuoted returns the end of the string that begins at i.
 func skipQuoted(b []byte, i int) int {
 	for i++; i < len(b); i++ {
 		switch b[i] {
@@ -154,6 +158,7 @@ func unquote(quoted []byte) string {
 	return string(plain)
 }
 
+// unquoteEscaped decodes escapes and repairs UTF-8; valid JSON cannot make it fail.
 func unquoteEscaped(quoted []byte) string {
 	var s string
 	if json.Unmarshal(quoted, &s) != nil {

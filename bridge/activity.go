@@ -1,12 +1,18 @@
 package bridge
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 
 	"aqueduct/agui"
 )
+
+// activities checks the activity events of an open Run against what clients show.
+type activities struct {
+	fold    *agui.Fold
+	sought  map[string]bool // were looked for in earlier Runs
+	refused map[string]bool // their last change was not applied
+}
 
 // activityOf is the activity that an event shows or changes.
 func activityOf(ev agui.Event) string {
@@ -19,15 +25,15 @@ func activityOf(ev agui.Event) string {
 	return ""
 }
 
-// verifyActivity passes an activity event on if it applies to what clients show. One that does
-// not is a warning, and for an activity that is shown its content as it stands: official
-// clients throw a whole stream away for a malformed patch, and warn of one that does not fit.
-// The content is repeated once until a change applies again: an agent that sends nothing but
-// wrong patches must not have a large activity written for each.
-func (r *run) verifyActivity(ev agui.Event) []agui.Event {
-	err := r.fold.CheckActivity(ev)
+// on passes an event on if it is no activity, or one that applies to what clients show. One that does not apply becomes a
+// warning and, for an activity that is shown, its content as it stands: official clients drop a whole stream for a
+// malformed patch, and warn of one that does not fit. The content is repeated once until a change applies again: an agent
+// that sends nothing but wrong patches must not have a large activity written for each.
+// What decides is the fold, which is what clients do with the events.
+func (a *activities) on(ev agui.Event) []agui.Event {
+	err := a.fold.CheckActivity(ev)
 	if err == nil {
-		delete(r.activityRefused, activityOf(ev))
+		delete(a.refused, activityOf(ev))
 		return []agui.Event{ev}
 	}
 	var rejected *agui.ActivityError
@@ -39,43 +45,41 @@ func (r *run) verifyActivity(ev agui.Event) []agui.Event {
 		Event     string `json:"event"`
 		Code      string `json:"code"`
 	}{rejected.MessageID, string(ev.EventType()), rejected.Reason})}}
-	shown, ok := r.fold.Activity(rejected.MessageID)
-	if _, delta := ev.(*agui.ActivityDelta); !ok || !delta || r.activityRefused[shown.ID] {
+	shown, ok := a.fold.Activity(rejected.MessageID)
+	if _, delta := ev.(*agui.ActivityDelta); !ok || !delta || a.refused[shown.ID] {
 		return out
 	}
-	if r.activityRefused == nil {
-		r.activityRefused = make(map[string]bool)
+	if a.refused == nil {
+		a.refused = make(map[string]bool)
 	}
-	r.activityRefused[shown.ID] = true
+	a.refused[shown.ID] = true
 	return append(out, &agui.ActivitySnapshot{
 		Sub: agui.Sub{SubagentRunID: shown.SubagentRunID}, MessageID: shown.ID, ActivityType: shown.ActivityType,
 		Content: append(json.RawMessage(nil), shown.Activity...),
 	})
 }
 
-// recallActivity makes the activity that a delta changes known to the Run: an earlier Run may
-// have shown it, and clients still do. Each is looked for once.
-func (r *run) recallActivity(ctx context.Context, ev agui.Event) error {
+// lacks is the activity that a delta changes and that this Run does not know: an earlier Run may have shown it, and
+// clients still do. Each is looked for once.
+func (a *activities) lacks(ev agui.Event) (id string, lacks bool) {
 	delta, ok := ev.(*agui.ActivityDelta)
-	if !ok || r.recalled[delta.MessageID] {
-		return nil
+	if !ok || a.sought[delta.MessageID] {
+		return "", false
 	}
-	if _, known := r.fold.Activity(delta.MessageID); known {
-		return nil
-	}
-	past, err := r.t.s.m.pasts.of(ctx, r.t.s.id, r.t.s.m.cfg.Limits.Transcript)
-	if err != nil {
-		return err
-	}
+	_, known := a.fold.Activity(delta.MessageID)
+	return delta.MessageID, !known
+}
+
+// restore takes an activity from the transcript, if it stands there.
+func (a *activities) restore(id string, past []pastMessage) {
 	for i := len(past) - 1; i >= 0; i-- {
-		if m := &past[i].message; m.ID == delta.MessageID && m.Role == agui.RoleActivity {
-			r.fold.Recall(*m)
+		if m := &past[i].message; m.ID == id && m.Role == agui.RoleActivity {
+			a.fold.Restore(*m)
 			break
 		}
 	}
-	if r.recalled == nil {
-		r.recalled = make(map[string]bool)
+	if a.sought == nil {
+		a.sought = make(map[string]bool)
 	}
-	r.recalled[delta.MessageID] = true
-	return nil
+	a.sought[id] = true
 }

@@ -8,6 +8,7 @@ import (
 	"aqueduct/agui"
 	"aqueduct/agui/aguitest"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 )
 
 func picture(id, content string) agui.Event {
@@ -62,7 +63,7 @@ func TestActivitiesAreVerified(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output {
+			h := newHarness(t, &scripted{script: func(bridge.Call, []approval.Delivery) []bridge.Output {
 				return append(outputs(picture("a", `{"n":9007199254740993}`), c.event, c.event, redraw("a", "plan", `[{"op":"add","path":"/ok","value":true}]`)), done())
 			}})
 			events := h.chat(ask("t1", "hi"))
@@ -94,13 +95,13 @@ func TestActivitiesAreVerified(t *testing.T) {
 // what an earlier Run of the Turn showed, and the transcript has it.
 func TestAnActivityLivesOnInLaterRuns(t *testing.T) {
 	t.Parallel()
-	agent := &scripted{script: func(_ bridge.Call, answers []bridge.Answer) []bridge.Output {
+	agent := &scripted{script: func(_ bridge.Call, answers []approval.Delivery) []bridge.Output {
 		if answers == nil {
 			return append(outputs(picture("a", `{"n":1}`)), permission("q"), bridge.Output{End: &bridge.End{Pending: []string{"q"}}})
 		}
 		return append(outputs(redraw("a", "plan", `[{"op":"replace","path":"/n","value":2}]`), redraw("b", "plan", `[]`)), done())
 	}}
-	h := newHouse(t, agent)
+	h := newHarness(t, agent)
 	h.chat(ask("t1", "hi"))
 	h.restart()
 	h.chat(answer("t1", yes(h.approvals()[0].ID)))
@@ -122,7 +123,7 @@ func TestCharactersCutInTwoAreJoined(t *testing.T) {
 	start, more := &agui.TextMessageStart{MessageID: "m", Role: "assistant"}, func(s string) agui.Event {
 		return &agui.TextMessageContent{MessageID: "m", Delta: s}
 	}
-	h := newHouse(t, &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output {
+	h := newHarness(t, &scripted{script: func(bridge.Call, []approval.Delivery) []bridge.Output {
 		return append(outputs(start, more("a"+first), more(second+"b"), more(first)), done())
 	}})
 	events := h.chat(ask("t1", "hi"))
@@ -136,7 +137,7 @@ func TestCharactersCutInTwoAreJoined(t *testing.T) {
 // TestNullStateTakesPatches: official clients could not apply one to null.
 func TestNullStateTakesPatches(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output {
+	h := newHarness(t, &scripted{script: func(bridge.Call, []approval.Delivery) []bridge.Output {
 		return append(outputs(&agui.StateSnapshot{Snapshot: json.RawMessage(`null`)},
 			&agui.StateDelta{Delta: json.RawMessage(`[{"op":"add","path":"/a","value":1}]`)}), done())
 	}})

@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"context"
 	"slices"
 
 	"github.com/google/uuid"
@@ -33,17 +32,6 @@ func answering(session store.Session, turn store.Turn) store.Session {
 	return session
 }
 
-// named is an event of the upstream's with the name of the Agent on a message, where it is not the thread's own.
-func (t *turn) named(ev agui.Event) agui.Event {
-	e, ok := ev.(*agui.TextMessageStart)
-	if !ok || e.Name != "" || t.row.AgentID == t.s.row.AgentID || e.Role != "" && e.Role != agui.RoleAssistant {
-		return ev
-	}
-	by := *e
-	by.Name = t.row.AgentID
-	return &by
-}
-
 // nameSpeakers puts the thread's own Agent's name on its messages where another one's are among them, or another one is
 // called: it would otherwise take them for its own.
 func nameSpeakers(messages []agui.Message, own, called string) {
@@ -57,13 +45,4 @@ func nameSpeakers(messages []agui.Message, own, called string) {
 			m.Kept(nil) // it is not as it was kept
 		}
 	}
-}
-
-// agentsOf are the Agents that a Session's Turns were for, its own first.
-func (s *Sessions) agentsOf(ctx context.Context, session store.Session) ([]string, error) {
-	all, err := s.cfg.Store.AgentsOfSession(ctx, store.System(), session.ID)
-	if !slices.Contains(all, session.AgentID) {
-		all = append([]string{session.AgentID}, all...)
-	}
-	return all, err
 }

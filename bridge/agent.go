@@ -3,10 +3,10 @@ package bridge
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"aqueduct/agui"
-	"aqueduct/policy"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
 )
 
 // Agent answers prompts. An implementation is safe for concurrent use.
@@ -16,7 +16,7 @@ type Agent interface {
 	// Resume goes on with a Turn whose upstream has ended to wait for answers, or, with no
 	// answers, takes up one that a restart interrupted. ErrCannotResume when that is not
 	// possible.
-	Resume(ctx context.Context, call Call, answers []Answer) (Turn, error)
+	Resume(ctx context.Context, call Call, answers []approval.Delivery) (Turn, error)
 }
 
 // Pauser is a Turn whose upstream may only take so long. Its limits stand still while a Question is open: then it
@@ -35,8 +35,8 @@ type Forgetter interface {
 // Turn is one prompt being answered upstream. Next is called from one goroutine; Cancel, Release and an
 // Answerer's Answer may be called beside it.
 type Turn interface {
-	// Next waits for what the upstream says next. After an Output with an End it is not
-	// called again. An error is a *Failure, or ctx's.
+	// Next waits for the upstream's next output. After an Output with an End it is not
+	// called again. An error is a *fault.Error, or ctx's.
 	Next(ctx context.Context) ([]Output, error)
 	// Cancel asks the upstream to stop. Next then ends soon.
 	Cancel(ctx context.Context) error
@@ -49,7 +49,7 @@ type Turn interface {
 type Answerer interface {
 	// Answer hands one answer over. It does not wait for the upstream to act on it: the goroutine that reads the
 	// upstream's output calls it. ErrCannotResume when the upstream must be called again instead.
-	Answer(ctx context.Context, a Answer) error
+	Answer(ctx context.Context, a approval.Delivery) error
 }
 
 // Call is what an Agent is called with.
@@ -68,101 +68,55 @@ type Call struct {
 	// Messages is the transcript, the prompt last. Large parts that clients sent are data again here, but for an Agent
 	// that is a PromptReader.
 	Messages []agui.Message
-	// Prompt are those of the user's that began this Turn. What was said to an earlier one,
+	// Prompt are those of the user's that began this Turn. The messages of an earlier one,
 	// and not answered, has been sent.
 	Prompt         []agui.Message
 	Tools          []agui.Tool
 	State          json.RawMessage
 	Context        []agui.Context
 	ForwardedProps json.RawMessage
-	// Mark is the Mark of the Session's newest Output that was kept, "" when none had one.
-	Mark string
-	// Branched says that Messages do not continue what the Session's Turn before was given: something was edited, or is to
+	// Cursor is the Cursor of the Session's newest Output that was kept, "" when none had one.
+	Cursor string
+	// Branched is set when Messages do not continue what the Session's Turn before was given: something was edited, or is to
 	// be answered again. An Agent that keeps a conversation of its own must begin another.
 	Branched bool
-	// Unprompted says that no prompt began this Turn: the Agent spoke by itself.
+	// Unprompted is set when no prompt began this Turn: the Agent sent output by itself.
 	Unprompted bool
 }
 
 // Input is the prompt: the newest message of a user.
 func (c Call) Input() agui.Message {
 	for i := len(c.Messages) - 1; i >= 0; i-- {
-		if c.Messages[i].Role == "user" {
+		if c.Messages[i].Role == agui.RoleUser {
 			return c.Messages[i]
 		}
 	}
-	return agui.Message{Role: "user"}
+	return agui.Message{Role: agui.RoleUser}
 }
 
 // Output is one thing a Turn gives. Exactly one of Event, Question, Withdrawn and End is
-// set, or none of them and a Mark.
+// set, or none of them and a Cursor.
 type Output struct {
 	Event     agui.Event
-	Question  *Question
+	Question  *approval.Request
 	Withdrawn string // the UpstreamID of a Question that the Agent no longer asks
 	End       *End
-	// Mark names the position up to which the upstream's words are in the Outputs until
+	// Cursor names the position up to which the upstream's words are in the Outputs until
 	// this one, itself among them. It is kept with them, in the same commit.
-	Mark string
+	Cursor string
 }
 
-// Marker is a Turn whose upstream repeats what it does not know to be kept.
-type Marker interface {
-	// Kept says that every Output up to the one with this Mark has been committed. It is
+// Acknowledger is a Turn whose upstream repeats what it does not know to be kept.
+type Acknowledger interface {
+	// Acked reports that every Output up to the one with this Cursor has been committed. It is
 	// called by the committer and must be quick.
-	Kept(mark string)
-}
-
-// QuestionKind is what a Question waits for.
-type QuestionKind string
-
-// The kinds of Questions.
-const (
-	AskPermission QuestionKind = "permission"
-	AskInput      QuestionKind = "input"
-	AskClientTool QuestionKind = "client_tool"
-)
-
-// Question is what an Agent wants to know from a person or a person's client.
-type Question struct {
-	UpstreamID     string
-	Kind           QuestionKind
-	ToolName       string // shown as toolCallName; permissions are always request_permission
-	Tool           string // the tool a permission is about
-	ToolKind       string // what ACP calls its kind: read, edit, execute, …; "" when not told
-	Title          string
-	Args           json.RawMessage
-	Folder         string // where the Agent works for this Session, absolute; "" when not known
-	Options        []Option
-	ResponseSchema json.RawMessage
-	Risk           string
-	ExpiresIn      time.Duration // 0: the default
-}
-
-// Option is one way to answer a permission. Its Kind, not its Label, says what it does. Always is
-// of an allow_always, and for the bridge to fill in: which calls the Grant will cover.
-type Option struct {
-	ID     string        `json:"id"`
-	Label  string        `json:"label"`
-	Kind   string        `json:"kind"`
-	Always policy.Always `json:"always,omitempty"`
-}
-
-// Answer is what the Agent hears to a Question.
-type Answer struct {
-	UpstreamID string
-	// Fingerprint is the answered Question's. An upstream that has since asked something else under the same id must
-	// not pass the answer on.
-	Fingerprint string
-	Kind        QuestionKind
-	Status      string // resolved or cancelled, as AG-UI's resume has it
-	Payload     json.RawMessage
+	Acked(cursor string)
 }
 
 // End is the upstream's last word.
 type End struct {
 	Usage   []agui.TokenUsage
 	Result  json.RawMessage
-	Pending []string // upstream ids of Questions it waits for; nil when it did not say
-	Failure *Failure // set when the Agent itself reports an error
+	Pending []string     // upstream ids of Questions it waits for; nil when it did not say
+	Failure *fault.Error // set when the Agent itself reports an error
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 )
 
@@ -60,14 +60,14 @@ func step(steps chan func()) {
 // over is an Agent's end that waits for nothing, whatever is open.
 func over() bridge.Output { return bridge.Output{End: &bridge.End{Pending: []string{}}} }
 
-// betweenHouse has a Turn with two shown Questions and no open Run, of an upstream that still waits.
-func betweenHouse(t *testing.T) (h *house, a *held, b *between, ids []string) {
+// betweenHarness has a Turn with two shown Questions and no open Run, of an upstream that still waits.
+func betweenHarness(t *testing.T) (h *harness, a *held, b *between, ids []string) {
 	t.Helper()
 	a, b = newHeld(), newBetween()
-	h = &house{limits: soon(), t: t, path: filepath.Join(t.TempDir(), "a.db"), held: a, who: store.LocalPrincipal(), between: b}
+	h = &harness{limits: soon(), t: t, path: filepath.Join(t.TempDir(), "a.db"), held: a, who: store.LocalPrincipal(), between: b}
 	h.start()
 	t.Cleanup(func() { h.stop() })
-	a.say("asked", permission("q1"), permission("q2"))
+	a.emit("asked", permission("q1"), permission("q2"))
 	h.chat(ask("t1", "hi"))
 	receive(h, a.called)
 	h.until("asked")
@@ -89,18 +89,18 @@ func TestWhatIsReadAheadOfAnAnswersRunIsNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h, a, b, ids := betweenHouse(t)
+			h, a, b, ids := betweenHarness(t)
 			b.answered <- func() {
 				seen := make(chan struct{})
 				b.looked <- func() { close(seen) }
-				a.say("early", early...)
+				a.emit("early", early...)
 				<-seen
 			}
 			reply, _ := h.post(answer("t1", yes(ids[0])))
 			reply.rest(t)
 			if name == "words" {
 				h.until("early")
-				a.say("late", append(text("two"), over())...)
+				a.emit("late", append(text("two"), over())...)
 			}
 			log := strings.Join(h.ended("t1"), "\n")
 			one, two := strings.Index(log, `"delta":"one"`), strings.Index(log, `"delta":"two"`)
@@ -113,14 +113,14 @@ func TestWhatIsReadAheadOfAnAnswersRunIsNext(t *testing.T) {
 
 // racingRun has the owner open a further Run, for what the Agent says, while an answer reserves one: the owner looked
 // before the answer was there. meanwhile is done before the owner goes on.
-func racingRun(h *house, a *held, b *between, questionID string, meanwhile func(), says ...bridge.Output) {
+func racingRun(h *harness, a *held, b *between, questionID string, meanwhile func(), says ...bridge.Output) {
 	h.t.Helper()
 	looking, goOn := make(chan struct{}), make(chan struct{})
 	b.looked <- func() {
 		close(looking)
 		<-goOn
 	}
-	a.say("said", says...)
+	a.emit("said", says...)
 	<-looking
 	h.post(answer("t1", yes(questionID)))
 	meanwhile()
@@ -130,11 +130,11 @@ func racingRun(h *house, a *held, b *between, questionID string, meanwhile func(
 // A cancel that comes when the open Run has to end for one that an answer reserved cancels the Turn all the same.
 func TestACancelWhileARunIsDueIsNotLost(t *testing.T) {
 	t.Parallel()
-	h, a, b, ids := betweenHouse(t)
+	h, a, b, ids := betweenHarness(t)
 	racingRun(h, a, b, ids[0], func() {
 		last, err := h.store.LastRun(t.Context(), store.System(), h.session("t1").ID)
 		if err == nil {
-			_, err = h.sessions.Cancel(t.Context(), h.who, last.ID)
+			_, err = h.sessions.Cancels().Cancel(t.Context(), h.who, last.ID)
 		}
 		if err != nil {
 			t.Error(err)
@@ -142,7 +142,7 @@ func TestACancelWhileARunIsDueIsNotLost(t *testing.T) {
 	}, text("one")...)
 	log := strings.Join(h.ended("t1"), "\n")
 	all := h.approvals()
-	if all[0].Status != store.ApprovalApproved || all[1].Status != store.ApprovalCancelled || all[1].DecidedVia != inbox.ViaCancel {
+	if all[0].Status != store.ApprovalApproved || all[1].Status != store.ApprovalCancelled || all[1].DecidedVia != approval.ViaCancel {
 		t.Errorf("%+v\n%s", all, log)
 	}
 	if told := receive(h, a.told); told.UpstreamID != "q1" || told.Status != "resolved" {
@@ -153,7 +153,7 @@ func TestACancelWhileARunIsDueIsNotLost(t *testing.T) {
 // The open Run ends for one that is due in the middle of what the Agent said at once: the rest is in the log as well.
 func TestTheRestOfABatchFollowsTheRunThatIsDue(t *testing.T) {
 	t.Parallel()
-	h, a, b, ids := betweenHouse(t)
+	h, a, b, ids := betweenHarness(t)
 	racingRun(h, a, b, ids[0], func() {}, slices.Concat(text("one"), []bridge.Output{{Withdrawn: "q2"}}, text("two"), []bridge.Output{done()})...)
 	log := strings.Join(h.ended("t1"), "\n")
 	one, two := strings.Index(log, `"delta":"one"`), strings.Index(log, `"delta":"two"`)

@@ -1,67 +1,158 @@
 package bridge
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"aqueduct/bridge/eventlog"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/trace"
+	"aqueduct/internal/fault"
+	"aqueduct/internal/schema"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
 
-// What a person reads is bounded, in characters: a title is shown in lists, a name beside it,
-// a label on a button.
-const (
-	askedTitle = 500
-	askedName  = 128
-	askedLabel = 100
-)
+// maxRefused bounds the Questions of a Turn that could not be asked. An agent that is called again with the refusal and
+// asks the same again would otherwise never end.
+const maxRefused = 8
 
-// ask keeps a Question and pauses the Turn. It is an Approval at once, in every inbox;
-// the chat shows it when the Run ends, which is as soon as the upstream is quiet.
-func (t *turn) ask(ctx context.Context, o Output) error {
-	if id := o.Question.UpstreamID; strings.IndexByte(id, 0) >= 0 || !utf8.ValidString(id) {
-		// No database keeps such a text as it is, and the answer would go out under another id, which nobody waits for.
-		return &Failure{Code: CodeUpstreamProtocol, Message: "The agent asked under an id that holds a NUL or is no UTF-8."}
+// asker takes the Questions of a Turn's Agent: it answers those that repeat, or that the policy decides, and keeps the
+// others, which pause the Turn. A *fault.Error ends the Turn.
+//
+// It is called with each Question that the upstream asks, in the order of its Outputs. Three things can become of one:
+// it repeats a Question that is known, the policy decides it alone, or a person is asked.
+type asker struct {
+	cfg       *Config
+	deadlines *approval.Deadlines
+	log       *sessionLog
+	row       *store.Turn
+	writer    *runWriter
+	upstream  *upstream
+	questions *questions
+	deliverer *deliverer
+	quiet     *quietTimer
+}
+
+// ask keeps a Question and pauses the Turn. It is an Approval at once, in every inbox; the chat shows it when the Run
+// ends, which is as soon as the upstream is quiet.
+//
+// The upstream's cursor moves past the Question only after the policy or the repetition has dealt with it, or with the
+// commit that keeps it. A crash before that makes the Agent ask again.
+func (a *asker) ask(ctx context.Context, o Output) error {
+	q := o.Question
+	if id := q.UpstreamID; strings.IndexByte(id, 0) >= 0 || !utf8.ValidString(id) {
+		// No database keeps such a text as it is, and the answer would go out under another id, which no Agent waits for.
+		return fault.New(CodeUpstreamProtocol, "The agent asked under an id that holds a NUL or is no UTF-8.")
 	}
-	for i, opt := range o.Question.Options {
-		o.Question.Options[i].Kind = inbox.KindOf(opt.Kind, opt.ID, opt.Label)
+	for i, opt := range q.Options {
+		q.Options[i].Kind = approval.KindOf(opt.Kind, opt.ID, opt.Label)
 	}
-	verdict, settled, err := t.settledAlready(ctx, o.Question)
-	t.reached(o)
+	var verdict policy.Verdict
+	settled, err := a.repeated(ctx, q)
+	if err == nil && !settled {
+		verdict, settled, err = a.judge(ctx, q)
+	}
+	a.upstream.advance(o)
 	if settled || err != nil {
 		return err
 	}
-	return t.askPerson(ctx, o.Question, verdict)
+	return a.askPerson(ctx, q, verdict)
 }
 
-// settledAlready reports whether nobody needs to be asked: the upstream repeats itself, or
-// the policy decides.
-func (t *turn) settledAlready(ctx context.Context, q *Question) (policy.Verdict, bool, error) {
-	if again, err := t.askedBefore(ctx, q); again || err != nil {
-		return policy.Verdict{}, again, err
+// repeated reports whether an upstream repeats a Question, as it may after a restart. One that was answered is answered
+// again, the same way: the upstream did not get the answer. The same id with other content is another Question: an answer
+// to the first must not let it through.
+//
+// The newest of that id counts, since an Agent may use an id for a second Question when the first is answered. What
+// tells a repetition from another Question is the fingerprint, over the tool, the arguments and the options.
+func (a *asker) repeated(ctx context.Context, q *approval.Request) (bool, error) {
+	if q.UpstreamID == "" || a.questions.isNew(q.UpstreamID) {
+		return false, nil
 	}
-	return t.judge(ctx, q)
+	all, err := a.questions.all(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, known := range slices.Backward(all) {
+		switch {
+		case known.Call.UpstreamID != q.UpstreamID:
+		case known.Fingerprint() != q.Fingerprint(a.cfg.Hash):
+			return false, a.replace(ctx, known, q)
+		case known.Open(), known.Call.DeliveredAt.IsZero():
+			return true, nil
+		case a.upstream.acks == nil: // repeats nothing, so it asks again
+			return false, nil
+		default:
+			return true, a.answerAgain(ctx, known)
+		}
+	}
+	return false, nil
+}
+
+// An Agent that took the Question back does not wait for an answer.
+func (a *asker) answerAgain(ctx context.Context, q approval.Question) error {
+	if a.upstream.reader == nil || q.Approval.DecidedVia == approval.ViaAgent {
+		return nil
+	}
+	err := a.upstream.reader.answer(ctx, answerTo(q))
+	if err == nil || cannotResume(err) {
+		return nil
+	}
+	return asFailure(err)
+}
+
+// replace takes a Question back whose id the upstream uses for another one. It counts as delivered, also when it was
+// answered meanwhile: an answer under this id would now be taken for the new Question's.
+func (a *asker) replace(ctx context.Context, known approval.Question, q *approval.Request) error {
+	if err := a.questions.replace(ctx, known, q); err != nil || !known.Call.DeliveredAt.IsZero() {
+		return err
+	}
+	return a.delivered(ctx, known)
+}
+
+// cancelQuestion takes back the one Question that the Agent no longer asks. It counts as delivered: the Agent waits for no
+// answer, even when one is given meanwhile.
+func (a *asker) cancelQuestion(ctx context.Context, upstreamID string) error {
+	open, err := a.questions.waiting(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(open, func(q approval.Question) bool { return q.Call.UpstreamID == upstreamID })
+	if i < 0 {
+		return nil // settled already, or never asked
+	}
+	if err := a.questions.settle(ctx, []string{open[i].Call.ID}, approval.WithdrawnByAgent()); err != nil {
+		return err
+	}
+	return a.delivered(ctx, open[i])
+}
+
+func (a *asker) delivered(ctx context.Context, q approval.Question) error {
+	if err := a.writer.keep(ctx, nil, store.ToolCallDelivered{ID: q.Call.ID, At: time.Now()}); err != nil {
+		return err
+	}
+	return a.deliverer.deliver(ctx)
 }
 
 // askPerson keeps the Question, on the terms of the policy.
-func (t *turn) askPerson(ctx context.Context, q *Question, v policy.Verdict) error {
-	row, approval, failure := t.questionRows(q, v)
+//
+// One commit has the ToolCall, the Approval, the notices to others and the Turn's pause. So a Question that can be
+// seen belongs to a Turn that waits for it.
+func (a *asker) askPerson(ctx context.Context, q *approval.Request, v policy.Verdict) error {
+	row, asked, failure := a.rows(q, v)
 	if failure != nil {
 		return failure
 	}
 	if bad := badSchema(q); bad != nil {
-		return t.refuseQuestion(ctx, row, approval, bad)
+		return a.refuse(ctx, row, asked, bad)
 	}
-	if err := t.mayAsk(ctx); err != nil {
+	if err := a.questions.mayAsk(ctx); err != nil {
 		return err
 	}
 	moves := []store.Move{store.InsertToolCall{ToolCall: row}}
@@ -69,101 +160,70 @@ func (t *turn) askPerson(ctx context.Context, q *Question, v policy.Verdict) err
 	var records []store.Record
 	if row.Kind == store.KindQuestion {
 		pause = store.TurnPausedApproval
-		moves = append(moves, store.InsertApproval{Approval: approval})
-		moves = append(moves, t.s.m.cfg.Notices.Moves(inbox.Question{Call: row, Approval: approval}, t.s.row)...)
-		records = append(records, trace.ApprovalRecord(approval))
+		moves = append(moves, store.InsertApproval{Approval: asked})
+		moves = append(moves, a.cfg.Notices.Moves(approval.Question{Call: row, Approval: asked}, a.log.row)...)
+		records = append(records, trace.ApprovalRecord(asked))
 	} else {
 		records = append(records, trace.Created(row), trace.Dispatched(row, "", "", row.CreatedAt, row.ExpiresAt))
 	}
-	if t.row.Status == store.TurnPausedApproval { // whatever else is open, a person is waited for
+	if a.row.Status == store.TurnPausedApproval { // whatever else is open, a person is waited for
 		pause = store.TurnPausedApproval
 	}
-	moves = append(moves, t.statusMoves(pause)...)
-	if err := t.keep(ctx, records, moves...); err != nil {
+	moves = append(moves, statusMoves(a.row, pause)...)
+	if err := a.writer.keep(ctx, records, moves...); err != nil {
 		return err
 	}
-	t.row.Status, t.called = pause, true
-	t.asks.added(q.UpstreamID)
-	t.s.m.cfg.Notices.Kept()
-	t.s.m.deadlines.Arm(row.ID, time.Until(row.ExpiresAt))
-	t.toShow()
+	a.row.Status = pause
+	a.questions.asked(q.UpstreamID)
+	a.cfg.Notices.Kept()
+	a.deadlines.Arm(row.ID, time.Until(row.ExpiresAt))
+	if a.writer.run != nil {
+		a.quiet.ask()
+	}
 	return nil
 }
 
-// toShow has the open Run end with a Question that came up, as soon as the upstream is quiet.
-func (t *turn) toShow() {
-	if t.run == nil {
-		return
+// badSchema is what is wrong with the schema that a Question wants its answer to fit.
+func badSchema(q *approval.Request) *schema.Error {
+	var bad *schema.Error
+	if q.Kind == approval.AskInput && errors.As(schema.Of(q.ResponseSchema).Compile(), &bad) {
+		return bad
 	}
-	if !t.asked {
-		t.asked, t.askedAt = true, time.Now()
-	}
-	t.quiet.Reset(t.s.m.cfg.Limits.Quiet)
+	return nil
 }
 
-// askedBefore reports whether an upstream repeats a Question, as it may after a restart.
-// One that has been answered already is answered again, the same way: it has not heard.
-// The same id with other content is another Question: an answer to the first must not let it through.
-func (t *turn) askedBefore(ctx context.Context, q *Question) (bool, error) {
-	if q.UpstreamID == "" || t.asks.isNew(q.UpstreamID) {
-		return false, nil
-	}
-	all, err := t.questions(ctx)
+// refuse keeps a Question that cannot be asked as settled: no inbox has it open, the chat and the Agent get the code, and
+// the Turn goes on. Its schema is not kept.
+//
+// The Agent has to get an answer, or it waits for ever; and a person must not be shown a form that no answer can fit.
+func (a *asker) refuse(ctx context.Context, row store.ToolCall, asked store.Approval, bad *schema.Error) error {
+	all, err := a.questions.all(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
-	for _, known := range slices.Backward(all) {
-		switch {
-		case known.Call.UpstreamID != q.UpstreamID:
-		case known.Fingerprint() != q.Fingerprint(t.s.m.cfg.Hash):
-			return false, t.replace(ctx, known, q)
-		case known.Open(), known.Call.DeliveredAt.IsZero():
-			return true, nil
-		case t.marker == nil: // repeats nothing, so it asks again
-			return false, nil
-		default:
-			return true, t.answerAgain(ctx, known)
+	before := 0
+	for _, q := range all {
+		if q.Approval.DecidedVia == approval.ViaRefused {
+			before++
 		}
 	}
-	return false, nil
-}
-
-func (t *turn) answerAgain(ctx context.Context, q inbox.Question) error {
-	if t.pump == nil || q.Approval.DecidedVia == inbox.ViaAgent {
-		return nil
+	if before >= maxRefused {
+		return fault.New(bad.Code, bad.Message)
 	}
-	err := t.pump.answer(ctx, answerTo(q))
-	if err == nil || cannotResume(err) {
-		return nil
+	asked.ResponseSchema = nil
+	q := approval.Refused(approval.Question{Call: row, Approval: asked}, bad.Code, bad.Message)
+	records := []store.Record{approval.RefusedRecord(q, time.Now())}
+	err = a.writer.keep(ctx, records, store.InsertToolCall{ToolCall: q.Call}, store.InsertApproval{Approval: q.Approval})
+	if err != nil {
+		return err
 	}
-	return asFailure(err)
+	return a.deliverer.deliver(ctx)
 }
 
-// keep commits moves behind all that was emitted, whether a Run is open or not.
-func (t *turn) keep(ctx context.Context, records []store.Record, moves ...store.Move) error {
-	_, err := t.keepAll(ctx, records, moves...)
-	return err
-}
-
-// keepAll is keep, and tells which moves were lost.
-func (t *turn) keepAll(ctx context.Context, records []store.Record, moves ...store.Move) (lost []int, err error) {
-	if t.run != nil {
-		return t.run.keep(ctx, records, moves...)
-	}
-	return t.s.log.Keep(ctx, t.marked(eventlog.Entry{Moves: moves, Records: records}))
-}
-
-// putMark lets the upstream forget what it said that meant nothing for the log.
-func (t *turn) putMark(ctx context.Context) error {
-	if t.mark == "" {
-		return nil
-	}
-	return t.s.log.Put(ctx, t.marked(eventlog.Entry{}))
-}
-
-// questionRows is a Question as rows, or why it cannot be one.
-func (t *turn) questionRows(q *Question, v policy.Verdict) (store.ToolCall, store.Approval, *Failure) {
-	ttl := t.s.m.cfg.Limits.ApprovalTTL
+// rows is a Question as rows, or why it cannot be one.
+// The TTL is the Agent's wish, else the rule's, else the server's.
+func (a *asker) rows(q *approval.Request, v policy.Verdict) (store.ToolCall, store.Approval, *fault.Error) {
+	ttl := a.cfg.Limits.ApprovalTTL
 	switch {
 	case q.ExpiresIn > 0:
 		ttl = q.ExpiresIn
@@ -171,12 +231,12 @@ func (t *turn) questionRows(q *Question, v policy.Verdict) (store.ToolCall, stor
 		ttl = v.TTL
 	}
 	now := time.Now()
-	args := compact(q.Args)
+	args := approval.Compact(q.Args)
 	row := store.ToolCall{
-		ID: newID(), SessionID: t.s.id, TurnID: t.row.ID, Name: t.shownName(q), Kind: store.KindQuestion,
+		ID: newID(), SessionID: a.log.id, TurnID: a.row.ID, Name: shownName(q), Kind: store.KindQuestion,
 		Status: store.ToolWaitingApproval, Args: args, UpstreamID: q.UpstreamID, CreatedAt: now, ExpiresAt: now.Add(ttl),
 	}
-	if q.Kind == AskClientTool {
+	if q.Kind == approval.AskClientTool {
 		row.Kind, row.Status = store.KindClient, store.ToolWaitingClient
 		return row, store.Approval{}, nil
 	}
@@ -185,26 +245,26 @@ func (t *turn) questionRows(q *Question, v policy.Verdict) (store.ToolCall, stor
 		return row, store.Approval{}, failure
 	}
 	kind := store.ApprovalPermission
-	if q.Kind == AskInput {
+	if q.Kind == approval.AskInput {
 		kind = store.ApprovalInput
 	}
-	approval := store.Approval{
-		ID: row.ID, SessionID: t.s.id, TurnID: t.row.ID, Kind: kind, Status: store.ApprovalPending,
-		Tool: plainName(q.tool()), ToolKind: q.ToolKind, Title: plainTitle(t.s.m.cfg.Filter.Text(q.Title)), Args: args, ArgsSHA256: t.s.m.cfg.Hash.Sum(args), Options: options,
+	asked := store.Approval{
+		ID: row.ID, SessionID: a.log.id, TurnID: a.row.ID, Kind: kind, Status: store.ApprovalPending,
+		Tool: approval.PlainTool(q.About()), ToolKind: q.ToolKind, Title: approval.PlainTitle(a.cfg.Filter.Text(q.Title)), Args: args, ArgsSHA256: a.cfg.Hash.Sum(args), Options: options,
 		ResponseSchema: q.ResponseSchema, Risk: cmp.Or(q.Risk, string(v.Risk)), CreatedAt: now, ExpiresAt: row.ExpiresAt,
 	}
-	inbox.SetTerms(&approval, v.Terms, t.row.Prompter(t.s.row))
-	return row, approval, nil
+	approval.SetTerms(&asked, v.Terms, a.row.Prompter(a.log.row))
+	return row, asked, nil
 }
 
 // shownName is the tool name a Question is shown under. request_permission is ours; an
 // upstream's tool of that name is shown as what it is.
-func (t *turn) shownName(q *Question) string {
+func shownName(q *approval.Request) string {
 	switch {
-	case q.Kind == AskPermission:
-		return inbox.PermissionTool
-	case q.ToolName == inbox.PermissionTool:
-		return "agent." + inbox.PermissionTool
+	case q.Kind == approval.AskPermission:
+		return approval.PermissionTool
+	case q.ToolName == approval.PermissionTool:
+		return "agent." + approval.PermissionTool
 	case q.ToolName != "":
 		return q.ToolName
 	}
@@ -212,38 +272,20 @@ func (t *turn) shownName(q *Question) string {
 }
 
 // offered are the options of a permission as they are kept. Their kinds decide what they do.
-func offered(q *Question) (json.RawMessage, *Failure) {
-	if q.Kind != AskPermission {
+// The labels are text of an Agent's that a person reads before deciding: what cannot be seen is made visible.
+func offered(q *approval.Request) (json.RawMessage, *fault.Error) {
+	if q.Kind != approval.AskPermission {
 		return nil, nil
 	}
 	if len(q.Options) == 0 {
-		return mustJSON(inbox.DefaultOptions()), nil
+		return mustJSON(approval.DefaultOptions()), nil
 	}
 	options := slices.Clone(q.Options)
 	for i, o := range options {
 		if o.ID == "" {
-			return nil, &Failure{Code: CodeUpstreamProtocol, Message: "The agent offered an option without an id."}
+			return nil, fault.New(CodeUpstreamProtocol, "The agent offered an option without an id.")
 		}
-		options[i].Label = policy.Visible(o.Label, askedLabel)
+		options[i].Label = policy.Visible(o.Label, approval.MaxLabel)
 	}
 	return mustJSON(options), nil
-}
-
-// plainTitle keeps a title on one line, short, and free of what would deceive whoever reads
-// it; the arguments show everything.
-func plainTitle(title string) string { return policy.Visible(title, askedTitle) }
-
-// plainName does so to a tool's name. An agent makes it up as it does the title; a grant for
-// one that had to be changed covers nothing the agent can ask for.
-func plainName(tool string) string { return policy.Visible(tool, askedName) }
-
-func compact(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 {
-		return json.RawMessage("{}")
-	}
-	var out bytes.Buffer
-	if json.Compact(&out, raw) != nil {
-		return mustJSON(string(raw))
-	}
-	return out.Bytes()
 }

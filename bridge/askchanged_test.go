@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 )
 
@@ -15,13 +15,13 @@ import (
 func TestS18AnHTTPAgentThatChangesItsQuestionIsAskedAnew(t *testing.T) {
 	t.Parallel()
 	asking := func(command string) bridge.Output {
-		return bridge.Output{Question: &bridge.Question{
-			UpstreamID: "q", Kind: bridge.AskPermission, Tool: "shell", Title: "Run it?", Args: json.RawMessage(`{"command":"` + command + `"}`),
-			Options: []bridge.Option{{ID: "yes", Label: "Yes", Kind: "allow_once"}, {ID: "no", Label: "No", Kind: "reject_once"}},
+		return bridge.Output{Question: &approval.Request{
+			UpstreamID: "q", Kind: approval.AskPermission, Tool: "shell", Title: "Run it?", Args: json.RawMessage(`{"command":"` + command + `"}`),
+			Options: []approval.Option{{ID: "yes", Label: "Yes", Kind: "allow_once"}, {ID: "no", Label: "No", Kind: "reject_once"}},
 		}}
 	}
-	var heard []bridge.Answer
-	h := newHouse(t, &scripted{script: func(_ bridge.Call, answers []bridge.Answer) []bridge.Output {
+	var heard []approval.Delivery
+	h := newHarness(t, &scripted{script: func(_ bridge.Call, answers []approval.Delivery) []bridge.Output {
 		if len(answers) > 0 {
 			heard = append(heard, answers...)
 			return []bridge.Output{done()}
@@ -41,13 +41,13 @@ func TestS18AnHTTPAgentThatChangesItsQuestionIsAskedAnew(t *testing.T) {
 			old = a
 		}
 	}
-	if !strings.Contains(string(open.Args), "rm -rf /") || old.Status != store.ApprovalExpired || old.DecidedVia != inbox.ViaChanged {
+	if !strings.Contains(string(open.Args), "rm -rf /") || old.Status != store.ApprovalExpired || old.DecidedVia != approval.ViaChanged {
 		t.Fatalf("open %s, old %s via %s", open.Args, old.Status, old.DecidedVia)
 	}
-	if _, err := h.sessions.Decide(t.Context(), h.who, old.ID, inbox.Answer{QuestionID: old.ID, Payload: []byte(`{"optionId":"yes"}`)}, inbox.ViaREST); err == nil {
+	if _, err := h.sessions.Approvals().Decide(t.Context(), h.who, old.ID, approval.Answer{QuestionID: old.ID, Payload: []byte(`{"optionId":"yes"}`)}, approval.ViaREST); err == nil {
 		t.Error("the old question can still be approved")
 	}
-	h.chat(bridge.ChatRequest{ThreadID: "t1", RunID: "r2", Answers: []inbox.Answer{{QuestionID: open.ID, Payload: []byte(`{"optionId":"no"}`)}}})
+	h.chat(bridge.ChatRequest{ThreadID: "t1", RunID: "r2", Answers: []approval.Answer{{QuestionID: open.ID, Payload: []byte(`{"optionId":"no"}`)}}})
 	if len(heard) != 1 || !strings.Contains(string(heard[0].Payload), `"no"`) {
 		t.Errorf("the agent heard %+v", heard)
 	}

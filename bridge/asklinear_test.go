@@ -19,7 +19,7 @@ func TestS33AskingIsLinear(t *testing.T) {
 	limits.QuestionsPerTurn, limits.QuestionsPerUser = 5000, 5000
 	const turns = 4
 	took := func(n int) time.Duration {
-		h := newHouseWith(t, &scripted{script: asksN(n / turns)}, limits)
+		h := newHarnessWith(t, &scripted{script: asksN(n / turns)}, limits)
 		begun := time.Now()
 		for i := range turns { // they share commits, which are paced
 			if _, err := h.sessions.Chat(t.Context(), h.as(ask(fmt.Sprint("T", i), "go"))); err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 )
 
 // TestQuestionWithABadSchemaIsRefused: nobody is asked, the chat and the agent get the code, and the agent goes on. One
@@ -12,11 +13,11 @@ import (
 func TestQuestionWithABadSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	asking := []bridge.Output{
-		{Question: &bridge.Question{UpstreamID: "q", Kind: bridge.AskInput, ResponseSchema: []byte(`{"$ref":"file:///dev/ptmx"}`)}},
+		{Question: &approval.Request{UpstreamID: "q", Kind: approval.AskInput, ResponseSchema: []byte(`{"$ref":"file:///dev/ptmx"}`)}},
 		{End: &bridge.End{Pending: []string{"q"}}},
 	}
-	var heard []bridge.Answer
-	h := newHouse(t, &scripted{script: func(_ bridge.Call, answers []bridge.Answer) []bridge.Output {
+	var heard []approval.Delivery
+	h := newHarness(t, &scripted{script: func(_ bridge.Call, answers []approval.Delivery) []bridge.Output {
 		if len(answers) == 0 {
 			return asking
 		}
@@ -32,7 +33,7 @@ func TestQuestionWithABadSchemaIsRefused(t *testing.T) {
 		t.Errorf("the agent heard %+v", heard)
 	}
 
-	h = newHouse(t, &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output { return asking }})
+	h = newHarness(t, &scripted{script: func(bridge.Call, []approval.Delivery) []bridge.Output { return asking }})
 	events = h.chat(ask("t1", "hi"))
 	if last := events[len(events)-1]; !strings.Contains(last, "RUN_ERROR") || !strings.Contains(last, "schema_reference") {
 		t.Errorf("after %d events: %s", len(events), last)

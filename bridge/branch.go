@@ -11,7 +11,7 @@ import (
 	"aqueduct/store"
 )
 
-// branch is what a new Turn continues when it is not the newest one: the request says a message again (regenerate), or
+// branch is what a new Turn continues when it is not the newest one: the request repeats a message (regenerate), or
 // another one in its place (edit).
 type branch struct {
 	from  string // the Turn it continues; "" for the thread's beginning
@@ -22,31 +22,45 @@ type branch struct {
 	edited *agui.Message
 	// agent answers: the one that the message was for. "" where another message has come in its place.
 	agent string
-	// regenerate says that nothing is new: where somebody tails what runs, such a request is a join.
+	// regenerate means that nothing is new: where a response tails what runs, such a request is a join.
 	regenerate bool
 }
 
-// findBranch recognizes a regenerate and an edit by what the body leaves out. A body without history is an append:
+// branchFinder finds out whether a request continues the newest Turn of its thread or branches off before it.
+//
+// AG-UI has no message for "regenerate" or "edit": a client sends the history as it wants it to be, and what is left
+// out or changed tells what is meant. Being wrong in one direction rolls back a conversation, in the other it only
+// appends, so every doubt is an append.
+type branchFinder struct {
+	*thread
+	tails  *tails
+	agents *Directory
+
+	branch *branch // what was found; nil: the newest Turn is continued
+}
+
+// find recognizes a regenerate and an edit by what the body leaves out. A body without history is an append:
 // clients that send only what is new must never roll back a thread.
-func (in *intake) findBranch(ctx context.Context, known map[string]bool) error {
-	if in.req.JoinOnly || !in.exists || len(in.req.Answers) > 0 || len(toolAnswers(in.req.Messages, known)) > 0 ||
-		in.active != nil && in.active.Status.Paused() {
+func (f *branchFinder) find(ctx context.Context) error {
+	if f.req.JoinOnly || !f.exists || len(f.req.Answers) > 0 || len(toolAnswers(f.req.Messages, f.known)) > 0 ||
+		f.active != nil && f.active.Status.Paused() {
 		return nil
 	}
-	if len(in.fresh) == 0 {
-		return in.findRegenerate(ctx, known)
+	if len(f.fresh) == 0 {
+		return f.findRegenerate(ctx)
 	}
-	if in.req.Unnamed {
-		return in.findRepeat(ctx)
+	if f.req.Unnamed {
+		return f.findRepeat(ctx)
 	}
-	first := slices.IndexFunc(in.req.Messages, func(m agui.Message) bool { return m.ID == in.fresh[0].ID })
-	if slices.ContainsFunc(in.req.Messages[first:], func(m agui.Message) bool { return known[m.ID] }) {
+	first := slices.IndexFunc(f.req.Messages, func(m agui.Message) bool { return m.ID == f.fresh[0].ID })
+	if slices.ContainsFunc(f.req.Messages[first:], func(m agui.Message) bool { return f.known[m.ID] }) {
 		return nil
 	}
-	return in.findEdit(ctx, lastSaid(in.req.Messages[:first]), known)
+	return f.findEdit(ctx, lastSaid(f.req.Messages[:first]))
 }
 
 // lastSaid is the last message that every client sends back; nil when there is none.
+// System and developer messages are left out: a client need not send them back, so they show nothing about where it stands.
 func lastSaid(messages []agui.Message) *agui.Message {
 	for i := range slices.Backward(messages) {
 		switch messages[i].Role {
@@ -59,11 +73,13 @@ func lastSaid(messages []agui.Message) *agui.Message {
 
 // findEdit is for a new message behind one that is known. It is an edit when a user's message stands behind that one
 // already, or an answer that the client has had and left out.
-func (in *intake) findEdit(ctx context.Context, before *agui.Message, known map[string]bool) error {
-	if before == nil || !known[before.ID] {
+// The message before the new one tells where the client stands. If it is the newest, the request is an append; if a
+// user's message of ours stands behind it that the client left out, the client has gone back to it.
+func (f *branchFinder) findEdit(ctx context.Context, before *agui.Message) error {
+	if before == nil || !f.known[before.ID] {
 		return nil
 	}
-	p, err := in.tx.MessagePlace(ctx, store.System(), in.session.ID, before.ID)
+	p, err := f.tx.MessagePlace(ctx, store.System(), f.session.ID, before.ID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && p.TurnID == "" {
 		return nil
 	}
@@ -73,31 +89,31 @@ func (in *intake) findEdit(ctx context.Context, before *agui.Message, known map[
 	input := p.Role == agui.RoleUser && !p.Output
 	switch {
 	case p.Replaced, p.NewestInput > p.ID:
-	case input && p.Followed && !in.undelivered(p.TurnID):
+	case input && p.Followed && !f.undelivered(p.TurnID):
 	default:
 		return nil
 	}
 	if !input {
-		in.branch = &branch{from: p.TurnID, older: p.Replaced}
+		f.branch = &branch{from: p.TurnID, older: p.Replaced}
 		return nil
 	}
-	return in.branchAt(ctx, p, func(m store.Message) bool { return m.ID <= p.ID })
+	return f.branchAt(ctx, p, func(m store.Message) bool { return m.ID <= p.ID })
 }
 
-// branchAt is a branch in which a Turn is said again, with some of its messages.
-func (in *intake) branchAt(ctx context.Context, p store.MessagePlace, again func(store.Message) bool) error {
-	from, err := in.tx.TurnBefore(ctx, store.System(), p.TurnID)
+// branchAt is a branch in which a Turn is repeated, with some of its messages.
+func (f *branchFinder) branchAt(ctx context.Context, p store.MessagePlace, again func(store.Message) bool) error {
+	from, err := f.tx.TurnBefore(ctx, store.System(), p.TurnID)
 	if err != nil {
 		return err
 	}
-	inputs, err := in.tx.InputsOfTurn(ctx, store.System(), in.session.ID, p.TurnID)
+	inputs, err := f.tx.InputsOfTurn(ctx, store.System(), f.session.ID, p.TurnID)
 	if err != nil {
 		return err
 	}
-	in.branch = &branch{from: from, older: p.Replaced}
+	f.branch = &branch{from: from, older: p.Replaced}
 	for _, m := range inputs {
 		if again(m) {
-			in.branch.again = append(in.branch.again, m)
+			f.branch.again = append(f.branch.again, m)
 		}
 	}
 	return nil
@@ -105,22 +121,22 @@ func (in *intake) branchAt(ctx context.Context, p store.MessagePlace, again func
 
 // undelivered reports that no response of this replica, where the Turn's client was, has given any of its messages or
 // its end. The client that comes back has lost its connection.
-func (in *intake) undelivered(turnID string) bool {
-	spoke, over, known := in.s.tails.sent(turnID)
+func (f *branchFinder) undelivered(turnID string) bool {
+	spoke, over, known := f.tails.sent(turnID)
 	return known && !spoke && !over
 }
 
 // findRegenerate is for a body that ends in a user's message we know. One with a thought behind that message has part of
 // the answer: its client comes back.
-func (in *intake) findRegenerate(ctx context.Context, known map[string]bool) error {
-	if len(in.req.Messages) == 0 {
+func (f *branchFinder) findRegenerate(ctx context.Context) error {
+	if len(f.req.Messages) == 0 {
 		return nil
 	}
-	last := &in.req.Messages[len(in.req.Messages)-1]
-	if last.Role != agui.RoleUser || !known[last.ID] {
+	last := &f.req.Messages[len(f.req.Messages)-1]
+	if last.Role != agui.RoleUser || !f.known[last.ID] {
 		return nil
 	}
-	p, err := in.tx.MessagePlace(ctx, store.System(), in.session.ID, last.ID)
+	p, err := f.tx.MessagePlace(ctx, store.System(), f.session.ID, last.ID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (p.TurnID == "" || p.Role != agui.RoleUser || p.Output) {
 		return nil
 	}
@@ -132,33 +148,34 @@ func (in *intake) findRegenerate(ctx context.Context, known map[string]bool) err
 		return err
 	}
 	if !sameContent(before.Content, last.Content) && !sameContent(asJoined(p.Message, before), last.Content) {
-		if err := in.branchAt(ctx, p, func(m store.Message) bool { return m.ID < p.ID }); err != nil {
+		if err := f.branchAt(ctx, p, func(m store.Message) bool { return m.ID < p.ID }); err != nil {
 			return err
 		}
-		in.branch.edited, in.fresh = last, []agui.Message{*last}
-		return in.sameAgent(ctx, p)
+		f.branch.edited, f.fresh = last, []agui.Message{*last}
+		return f.sameAgent(ctx, p)
 	}
-	again, err := in.saysAgain(ctx, p)
+	again, err := f.saysAgain(ctx, p)
 	if err != nil || !again {
 		return err
 	}
-	return in.regenerate(ctx, p)
+	return f.regenerate(ctx, p)
 }
 
-func (in *intake) regenerate(ctx context.Context, p store.MessagePlace) error {
-	err := in.branchAt(ctx, p, func(m store.Message) bool { return m.ID <= p.ID })
+// regenerate is the branch for the same prompt once more: the message stays as it is and begins the new Turn too.
+func (f *branchFinder) regenerate(ctx context.Context, p store.MessagePlace) error {
+	err := f.branchAt(ctx, p, func(m store.Message) bool { return m.ID <= p.ID })
 	if err != nil {
 		return err
 	}
-	in.branch.regenerate = true
-	return in.sameAgent(ctx, p)
+	f.branch.regenerate = true
+	return f.sameAgent(ctx, p)
 }
 
 // sameAgent has the Agent answer that answered before, where it is still there: a client that does not name one means it.
-func (in *intake) sameAgent(ctx context.Context, p store.MessagePlace) error {
-	turn, err := in.tx.Turn(ctx, store.System(), p.TurnID)
-	if err == nil && in.s.cfg.Agents.agent(turn.AgentID) != nil {
-		in.branch.agent = turn.AgentID
+func (f *branchFinder) sameAgent(ctx context.Context, p store.MessagePlace) error {
+	turn, err := f.tx.Turn(ctx, store.System(), p.TurnID)
+	if err == nil && f.agents.agent(turn.AgentID) != nil {
+		f.branch.agent = turn.AgentID
 	}
 	return err
 }
@@ -166,12 +183,15 @@ func (in *intake) sameAgent(ctx context.Context, p store.MessagePlace) error {
 // saysAgain tells a regenerate from a client that lost its connection and comes back with what it had. While the Turn
 // runs, such a client joins, unless it has had an answer that it leaves out; once the Turn is over it regenerates,
 // unless nothing of the Turn ever reached a client.
-func (in *intake) saysAgain(ctx context.Context, p store.MessagePlace) (bool, error) {
-	turn, err := in.tx.Turn(ctx, store.System(), p.TurnID)
+//
+// It asks what responses of this replica have sent of the Turn. Where they were another replica's, nothing is known,
+// and the older rule decides: a Turn that is over is regenerated.
+func (f *branchFinder) saysAgain(ctx context.Context, p store.MessagePlace) (bool, error) {
+	turn, err := f.tx.Turn(ctx, store.System(), p.TurnID)
 	if err != nil {
 		return false, err
 	}
-	spoke, _, _ := in.s.tails.sent(turn.ID)
+	spoke, _, _ := f.tails.sent(turn.ID)
 	switch {
 	case turn.Status == store.TurnQueued:
 		return false, nil
@@ -179,40 +199,40 @@ func (in *intake) saysAgain(ctx context.Context, p store.MessagePlace) (bool, er
 		return spoke, nil
 	}
 	newest := !p.Replaced && p.NewestInput <= p.ID
-	return !newest || turn.Status == store.TurnCancelled || !in.undelivered(turn.ID), nil
+	return !newest || turn.Status == store.TurnCancelled || !f.undelivered(turn.ID), nil
 }
 
-// findRepeat is for a page that names none of its messages: what the newest Turn was asked, said again, is how a
+// findRepeat is for a page that names none of its messages: what the newest Turn was asked, sent again, is how a
 // TDesign page regenerates.
-func (in *intake) findRepeat(ctx context.Context) error {
-	if in.req.Repeat == RepeatNever {
+func (f *branchFinder) findRepeat(ctx context.Context) error {
+	if f.req.Repeat == RepeatNever {
 		return nil
 	}
-	last, err := in.tx.LastRun(ctx, store.System(), in.session.ID)
+	last, err := f.tx.LastRun(ctx, store.System(), f.session.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	inputs, err := in.tx.InputsOfTurn(ctx, store.System(), in.session.ID, last.TurnID)
+	inputs, err := f.tx.InputsOfTurn(ctx, store.System(), f.session.ID, last.TurnID)
 	if err != nil || len(inputs) == 0 {
 		return err
 	}
 	newest := inputs[len(inputs)-1]
 	said, err := decodeMessage(newest)
-	if err != nil || said.Role != agui.RoleUser || !sameContent(said.Content, in.fresh[0].Content) {
+	if err != nil || said.Role != agui.RoleUser || !sameContent(said.Content, f.fresh[0].Content) {
 		return err
 	}
-	p, err := in.tx.MessagePlace(ctx, store.System(), in.session.ID, newest.ExternalID)
+	p, err := f.tx.MessagePlace(ctx, store.System(), f.session.ID, newest.ExternalID)
 	if err != nil || p.ID != newest.ID || p.Replaced || p.NewestInput > p.ID {
 		return err
 	}
-	if err := in.regenerate(ctx, p); err != nil {
+	if err := f.regenerate(ctx, p); err != nil {
 		return err
 	}
-	in.branch.regenerate = false // it is refused as any message is: the page does not join by it
-	in.fresh = nil
+	f.branch.regenerate = false // it is refused as any message is: the page does not join by it
+	f.fresh = nil
 	return nil
 }
 
@@ -250,32 +270,31 @@ func media(c agui.Content) (all []string) {
 	return all
 }
 
-// beginBranch makes the branch current and says again what begins it.
-func (in *intake) beginBranch(ctx context.Context, runID string) error {
-	b := in.branch
+// begin makes the branch current and repeats the messages that begin it.
+func (b *branch) begin(ctx context.Context, tx store.Tx, sessionID, runID string) error {
 	if b == nil {
 		return nil
 	}
-	if err := in.tx.SwitchBranch(ctx, in.session.ID, b.from, b.older); err != nil {
+	if err := tx.SwitchBranch(ctx, sessionID, b.from, b.older); err != nil {
 		return err
 	}
 	for _, m := range b.again {
 		m.ID, m.RunID = newID(), runID
-		if err := in.tx.InsertMessage(ctx, m); err != nil {
+		if err := tx.InsertMessage(ctx, m); err != nil {
 			return err
 		}
-		said, err := decodeMessage(m)
+		repeated, err := decodeMessage(m)
 		if err != nil {
 			return err
 		}
-		if err := in.tx.InsertRecord(ctx, inputRecord(in.session.ID, runID, said)); err != nil {
+		if err := tx.InsertRecord(ctx, inputRecord(sessionID, runID, repeated)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addressed is whom the message is for that is said again or edited.
+// addressed is whom the message is for that is repeated or edited.
 func (b *branch) addressed() string {
 	if b == nil {
 		return ""
@@ -294,49 +313,14 @@ func (b *branch) branchedFrom() string {
 	return b.from
 }
 
-// parentRun is AG-UI's parentRunId: the client's, or the last Run of the Turn that a branch continues.
-func (in *intake) parentRun(ctx context.Context) (string, error) {
-	if in.req.ParentRunID != "" || in.branch == nil || in.branch.from == "" {
-		return in.req.ParentRunID, nil
+// parentRun is AG-UI's parentRunId of a Run that continues the branch: that of the last Run before it.
+func (b *branch) parentRun(ctx context.Context, tx store.Tx) (string, error) {
+	if b == nil || b.from == "" {
+		return "", nil
 	}
-	runs, err := in.tx.RunsOfTurn(ctx, store.System(), in.branch.from)
+	runs, err := tx.RunsOfTurn(ctx, store.System(), b.from)
 	if err != nil || len(runs) == 0 {
 		return "", err
 	}
 	return runs[len(runs)-1].ExternalID, nil
-}
-
-// placeInputs puts what began a queued Turn behind what the Turns before it have said since, and leaves that out where
-// this Turn began a branch without it.
-func (t *turn) placeInputs(ctx context.Context) error {
-	if !t.input.Queued && t.row.BranchedFrom == "" {
-		return nil
-	}
-	t.s.m.pasts.drop(t.s.id)
-	if !t.input.Queued {
-		return nil
-	}
-	var inputs []store.Message
-	err := patiently(ctx, func() (err error) {
-		inputs, err = t.s.m.cfg.Store.InputsOfTurn(ctx, store.System(), t.s.id, t.row.ID)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	var moves []store.Move
-	if from := t.row.BranchedFrom; from != "" {
-		if from == store.BranchedFromStart {
-			from = ""
-		}
-		moves = append(moves, store.ReplaceMessages{SessionID: t.s.id, AfterTurn: from, BeforeTurn: t.row.ID})
-	}
-	for _, m := range inputs {
-		moves = append(moves, store.MoveMessage{ID: m.ID, NewID: newID()})
-	}
-	if len(moves) == 0 {
-		return nil
-	}
-	_, err = t.s.log.Keep(ctx, entryOf(moves...))
-	return err
 }

@@ -26,7 +26,7 @@ func parentOf(t *testing.T, events []string) string {
 }
 
 // branchOf is the history of the branch that ends with a Run.
-func (h *house) branchOf(thread, runID string) string {
+func (h *harness) branchOf(thread, runID string) string {
 	h.t.Helper()
 	run, err := h.store.RunByExternalID(h.t.Context(), store.As(h.who), h.session(thread).ID, runID)
 	if err != nil {
@@ -48,7 +48,7 @@ func (h *house) branchOf(thread, runID string) string {
 }
 
 // inputsOnRecord are the user_input entries of the Turn of a Run.
-func (h *house) inputsOnRecord(thread, runID string) string {
+func (h *harness) inputsOnRecord(thread, runID string) string {
 	h.t.Helper()
 	run, err := h.store.RunByExternalID(h.t.Context(), store.As(h.who), h.session(thread).ID, runID)
 	if err != nil {
@@ -76,7 +76,7 @@ func inRun(req bridge.ChatRequest, runID string) bridge.ChatRequest {
 // TestRegenerateAndEdit goes through one thread as a chat's buttons do.
 func TestRegenerateAndEdit(t *testing.T) {
 	t.Parallel()
-	h, a := newTalkHouse(t, bridge.Limits{BusyWait: time.Hour}, "")
+	h, a := newTalkHarness(t, bridge.Limits{BusyWait: time.Hour}, "")
 	n := -1
 	step := func(name string, req bridge.ChatRequest, heard, parent string) {
 		t.Helper()
@@ -123,7 +123,7 @@ func TestRegenerateAndEdit(t *testing.T) {
 // TestRegenerateWhatWasCut: a client that joined has the beginning of a large message, and means all of it.
 func TestRegenerateWhatWasCut(t *testing.T) {
 	t.Parallel()
-	h, a := newTalkHouse(t, bridge.Limits{BusyWait: time.Hour}, "")
+	h, a := newTalkHarness(t, bridge.Limits{BusyWait: time.Hour}, "")
 	whole := strings.Repeat("z", 1<<20)
 	h.chat(history("t", "u1:"+whole))
 	cut, _, _ := strings.Cut(h.snapshot("t"), " | ")
@@ -142,7 +142,7 @@ func TestRegenerateWhatWasCut(t *testing.T) {
 // connection. What it has been sent tells.
 func TestRegenerateOrComeBack(t *testing.T) {
 	t.Parallel()
-	h, a := newTalkHouse(t, bridge.Limits{BusyWait: 50 * time.Millisecond}, "")
+	h, a := newTalkHarness(t, bridge.Limits{BusyWait: 50 * time.Millisecond}, "")
 	again := func(thread, text string) []string { return h.chat(history(thread, "u1:"+text)) }
 
 	s, _ := h.post(history("running", "u1:silent one"))
@@ -206,7 +206,7 @@ func (s *stream) leave(t *testing.T) {
 // TestTDesignRepeats: a TDesign page regenerates by sending its prompt again.
 func TestTDesignRepeats(t *testing.T) {
 	t.Parallel()
-	h, a := newTalkHouse(t, bridge.Limits{BusyWait: time.Millisecond}, "")
+	h, a := newTalkHarness(t, bridge.Limits{BusyWait: time.Millisecond}, "")
 	page := func(text string) bridge.ChatRequest {
 		req := ask("t", text)
 		req.Dialect, req.Unnamed = bridge.DialectTDesign, true

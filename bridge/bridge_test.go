@@ -17,11 +17,11 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/eventlog"
-	"aqueduct/bridge/inbox"
+	"aqueduct/internal/fault"
 	"aqueduct/policy"
 	"aqueduct/store"
-	"aqueduct/store/broker/local"
 	"aqueduct/store/postgres"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
@@ -29,8 +29,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// house is a whole bridge over a real database, without HTTP.
-type house struct {
+// harness is a whole bridge over a real database, without HTTP.
+type harness struct {
 	t        *testing.T
 	path     string
 	store    store.Store
@@ -51,21 +51,21 @@ type house struct {
 	stop     func()
 }
 
-// newHouse opens a database in a temporary folder and starts a bridge on it.
-func newHouse(t *testing.T, agent *scripted) *house {
+// newHarness opens a database in a temporary folder and starts a bridge on it.
+func newHarness(t *testing.T, agent *scripted) *harness {
 	t.Helper()
-	return newHouseWith(t, agent, soon())
+	return newHarnessWith(t, agent, soon())
 }
 
-func newHouseWith(t *testing.T, agent *scripted, limits bridge.Limits) *house {
+func newHarnessWith(t *testing.T, agent *scripted, limits bridge.Limits) *harness {
 	t.Helper()
-	h := &house{limits: limits, t: t, path: storetest.SQLite(t), agent: agent, who: store.LocalPrincipal(), outcomes: make(chan string, 100)}
+	h := &harness{limits: limits, t: t, path: storetest.SQLite(t), agent: agent, who: store.LocalPrincipal(), outcomes: make(chan string, 100)}
 	h.start()
 	t.Cleanup(func() { h.stop() })
 	return h
 }
 
-func (h *house) start() {
+func (h *harness) start() {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	st, err := h.open(ctx)
@@ -77,7 +77,7 @@ func (h *house) start() {
 		h.t.Fatal(err)
 	}
 	logger := slog.New(slog.NewTextHandler(h.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	bell := eventlog.NewBell(local.New())
+	bell := eventlog.NewBell(storetest.Broker())
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: logger})
 	agents := bridge.NewDirectory()
 	h.replica = replica
@@ -109,7 +109,7 @@ func (h *house) start() {
 			h.t.Error(err)
 		}
 	})
-	outer.Go(func() { _ = bridge.Beat(ctx, st, replica, logger) }) // there may be a second house on this database
+	outer.Go(func() { _ = bridge.Beat(ctx, st, replica, logger) }) // there may be a second harness on this database
 	outer.Go(func() { _ = bell.Run(ctx) })
 	outer.Go(func() { _ = log.Run(ctx) })
 	h.stop = sync.OnceFunc(func() {
@@ -123,7 +123,7 @@ func (h *house) start() {
 	})
 }
 
-func (h *house) open(ctx context.Context) (store.Store, error) {
+func (h *harness) open(ctx context.Context) (store.Store, error) {
 	if h.postgres {
 		return postgres.Open(ctx, h.path, postgres.Options{})
 	}
@@ -131,13 +131,13 @@ func (h *house) open(ctx context.Context) (store.Store, error) {
 }
 
 // restart stops everything and starts a new process, as it were, on the same database.
-func (h *house) restart() {
+func (h *harness) restart() {
 	h.stop()
 	h.start()
 }
 
 // chat posts and returns all events of the response.
-func (h *house) chat(req bridge.ChatRequest) []string {
+func (h *harness) chat(req bridge.ChatRequest) []string {
 	h.t.Helper()
 	events, err := h.tryChat(req)
 	if err != nil {
@@ -146,7 +146,7 @@ func (h *house) chat(req bridge.ChatRequest) []string {
 	return events
 }
 
-func (h *house) tryChat(req bridge.ChatRequest) ([]string, error) {
+func (h *harness) tryChat(req bridge.ChatRequest) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if req.Principal.User == "" {
@@ -162,7 +162,7 @@ func (h *house) tryChat(req bridge.ChatRequest) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	feed, err := h.sessions.Feed(ctx, store.As(req.Principal), reply, false)
+	feed, err := h.sessions.Feeds().Chat(ctx, store.As(req.Principal), reply, false)
 	if err != nil {
 		return nil, err
 	}
@@ -207,16 +207,16 @@ func ask(thread, text string) bridge.ChatRequest {
 	return bridge.ChatRequest{ThreadID: thread, Messages: []agui.Message{user(uuid.NewString(), text)}}
 }
 
-func answer(thread string, a inbox.Answer) bridge.ChatRequest {
-	return bridge.ChatRequest{ThreadID: thread, Answers: []inbox.Answer{a}}
+func answer(thread string, a approval.Answer) bridge.ChatRequest {
+	return bridge.ChatRequest{ThreadID: thread, Answers: []approval.Answer{a}}
 }
 
 // scripted is an Agent that says what a function of the prompt tells it to.
 type scripted struct {
 	mu      sync.Mutex
 	calls   []bridge.Call
-	answers [][]bridge.Answer
-	script  func(call bridge.Call, answers []bridge.Answer) []bridge.Output
+	answers [][]approval.Delivery
+	script  func(call bridge.Call, answers []approval.Delivery) []bridge.Output
 	block   chan struct{} // when set, the upstream waits for it before its last output
 }
 
@@ -224,14 +224,14 @@ func (a *scripted) Start(ctx context.Context, call bridge.Call) (bridge.Turn, er
 	return a.begin(call, nil)
 }
 
-func (a *scripted) Resume(ctx context.Context, call bridge.Call, answers []bridge.Answer) (bridge.Turn, error) {
+func (a *scripted) Resume(ctx context.Context, call bridge.Call, answers []approval.Delivery) (bridge.Turn, error) {
 	if len(answers) == 0 {
 		return nil, bridge.ErrCannotResume
 	}
 	return a.begin(call, answers)
 }
 
-func (a *scripted) begin(call bridge.Call, answers []bridge.Answer) (bridge.Turn, error) {
+func (a *scripted) begin(call bridge.Call, answers []approval.Delivery) (bridge.Turn, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls = append(a.calls, call)
@@ -239,10 +239,10 @@ func (a *scripted) begin(call bridge.Call, answers []bridge.Answer) (bridge.Turn
 	return &scriptedTurn{outputs: a.script(call, answers), block: a.block, cancelled: make(chan struct{})}, nil
 }
 
-func (a *scripted) heard() [][]bridge.Answer {
+func (a *scripted) heard() [][]approval.Delivery {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return append([][]bridge.Answer(nil), a.answers...)
+	return append([][]approval.Delivery(nil), a.answers...)
 }
 
 type scriptedTurn struct {
@@ -254,7 +254,7 @@ type scriptedTurn struct {
 
 func (t *scriptedTurn) Next(ctx context.Context) ([]bridge.Output, error) {
 	if len(t.outputs) == 0 {
-		return nil, &bridge.Failure{Code: "upstream_truncated", Message: "ended"}
+		return nil, fault.New("upstream_truncated", "ended")
 	}
 	if len(t.outputs) == 1 && t.block != nil {
 		select {
@@ -276,7 +276,7 @@ func (t *scriptedTurn) Cancel(context.Context) error {
 }
 func (t *scriptedTurn) Release() {}
 
-func say(id string, texts ...string) []bridge.Output {
+func textOutputs(id string, texts ...string) []bridge.Output {
 	out := []bridge.Output{{Event: &agui.TextMessageStart{MessageID: id, Role: "assistant"}}}
 	for _, s := range texts {
 		out = append(out, bridge.Output{Event: &agui.TextMessageContent{MessageID: id, Delta: s}})
@@ -287,16 +287,16 @@ func say(id string, texts ...string) []bridge.Output {
 func done() bridge.Output { return bridge.Output{End: &bridge.End{}} }
 
 func permission(id string) bridge.Output {
-	return bridge.Output{Question: &bridge.Question{
-		UpstreamID: id, Kind: bridge.AskPermission, Tool: "shell", Title: "Run it?", Args: []byte(`{"cmd":"ls"}`),
-		Options: []bridge.Option{
+	return bridge.Output{Question: &approval.Request{
+		UpstreamID: id, Kind: approval.AskPermission, Tool: "shell", Title: "Run it?", Args: []byte(`{"cmd":"ls"}`),
+		Options: []approval.Option{
 			{ID: "yes", Label: "Allow", Kind: "allow_once"}, {ID: "no", Label: "Reject", Kind: "reject_once"},
 		},
 	}}
 }
 
 // rules are the policy in force; nil without one.
-func (h *house) rules() *policy.Holder {
+func (h *harness) rules() *policy.Holder {
 	if h.policy == nil {
 		return nil
 	}

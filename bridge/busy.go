@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/internal/schema"
 	"aqueduct/store"
 )
@@ -18,50 +19,58 @@ const (
 	maxQueued = 16
 )
 
-// What becomes of a message that comes while somebody tails the Turn under way.
+// What becomes of a message that comes while a response tails the Turn under way.
 const (
 	OnBusyRefuse = "refuse"
 	OnBusyQueue  = "queue"
 )
 
-// errTailed says that a request would be refused because somebody tails what runs, and that it is worth looking again:
+// errTailed means that a request would be refused because a response tails what runs, and that it is worth looking again:
 // a client that closed its response and asked at once may be faster than we notice.
 var errTailed = errors.New("bridge: the turn under way is tailed")
 
 // underway is what a new message meets.
 type underway struct {
-	stop   []string // Turns that nobody tails: they are cancelled for it
-	tailed bool     // somebody tails one that is not being ended
+	stop   []string // Turns that no response tails: they are cancelled for it
+	tailed bool     // a response tails one that is not being ended
 	asks   bool     // a Question is open
 	queued int
 }
 
-// meet looks at the Turns that are not over.
-func (in *intake) meet(ctx context.Context) error {
-	if in.active == nil || in.req.JoinOnly || len(in.fresh) == 0 && in.branch == nil {
-		return nil
-	}
-	runs, err := in.tx.ReservedRuns(ctx, store.System(), in.session.ID)
+// busyCheck looks at the Turns that are not over when a message comes.
+//
+// A second message while an answer is written is ambiguous: the user may have pressed Stop first, which is nothing but
+// a closed response, or may type ahead. What tells them apart is whether any response still reads the Turn.
+type busyCheck struct {
+	*thread
+	tails *tails
+
+	under underway
+}
+
+// load reads what is under way.
+func (e *busyCheck) load(ctx context.Context) error {
+	runs, err := e.tx.ReservedRuns(ctx, store.System(), e.session.ID)
 	if err != nil {
 		return err
 	}
-	last, err := in.tx.LastRun(ctx, store.System(), in.session.ID)
+	last, err := e.tx.LastRun(ctx, store.System(), e.session.ID)
 	switch {
 	case err == nil && last.Status == store.RunRunning:
 		runs = append(runs, last)
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	}
-	pending, err := in.tx.PendingCommands(ctx, store.System(), in.session.ID)
+	pending, err := e.tx.PendingCommands(ctx, store.System(), e.session.ID)
 	if err != nil {
 		return err
 	}
 	ending := func(turnID string) bool {
 		return slices.ContainsFunc(pending, func(c store.Command) bool { return c.TurnID == turnID })
 	}
-	in.under.queued = len(runs)
-	in.under.asks = in.active.Status.Paused() && !ending(in.active.ID)
-	turns := []string{in.active.ID}
+	e.under.queued = len(runs)
+	e.under.asks = e.active.Status.Paused() && !ending(e.active.ID)
+	turns := []string{e.active.ID}
 	for _, run := range runs {
 		if !slices.Contains(turns, run.TurnID) {
 			turns = append(turns, run.TurnID)
@@ -71,54 +80,76 @@ func (in *intake) meet(ctx context.Context) error {
 		if ending(id) {
 			continue
 		}
-		tailed, err := in.turnTailed(ctx, id, runs)
+		tailed, err := e.turnTailed(ctx, id, runs)
 		if err != nil {
 			return err
 		}
 		if tailed {
-			in.under.tailed = true
+			e.under.tailed = true
 		} else {
-			in.under.stop = append(in.under.stop, id)
+			e.under.stop = append(e.under.stop, id)
 		}
 	}
 	return nil
 }
 
-// turnTailed reports whether somebody tails one of a Turn's Runs that are not over. Nobody waits for the end of what an
-// Agent says by itself.
-func (in *intake) turnTailed(ctx context.Context, turnID string, open []store.Run) (bool, error) {
-	if turnID == in.active.ID && isUnprompted(*in.active) {
+// turnTailed reports whether a response tails one of a Turn's Runs that are not over. No client waits for the end of what an
+// Agent sends unprompted.
+func (e *busyCheck) turnTailed(ctx context.Context, turnID string, open []store.Run) (bool, error) {
+	if turnID == e.active.ID && isUnprompted(*e.active) {
 		return false, nil
 	}
 	for _, run := range open {
 		if run.TurnID != turnID {
 			continue
 		}
-		if is, err := in.tailed(ctx, run); is || err != nil {
+		if is, err := e.tailed(ctx, run); is || err != nil {
 			return is, err
 		}
 	}
 	return false, nil
 }
 
-// endOthers asks for the end of what nobody tails: a message has come that the user wants answered instead.
-func (in *intake) endOthers(ctx context.Context) error {
-	for _, id := range in.under.stop {
+// endOthers asks for the end of what no response tails: a message has come that the user wants answered instead.
+func (e *busyCheck) endOthers(ctx context.Context) error {
+	for _, id := range e.under.stop {
 		c := store.Command{
-			ID: newID(), SessionID: in.session.ID, TurnID: id, Kind: store.CommandCancel, CreatedAt: time.Now(),
-			Payload: mustJSON(commandPayload{By: in.req.Principal.User}),
+			ID: newID(), SessionID: e.session.ID, TurnID: id, Kind: store.CommandCancel, CreatedAt: time.Now(),
+			Payload: mustJSON(commandPayload{By: e.req.Principal.User}),
 		}
-		if id == in.active.ID && isUnprompted(*in.active) {
+		if id == e.active.ID && isUnprompted(*e.active) {
 			c.Kind, c.Payload = store.CommandFinish, nil
 		}
-		if err := in.tx.InsertCommand(ctx, c); err != nil {
+		if err := e.tx.InsertCommand(ctx, c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// tailed reports whether a response tails the Run, at any replica that lives, or its client reads by a channel.
+// A replica that is gone cannot take its name off the row, so a name counts only while its replica lives.
+func (e *busyCheck) tailed(ctx context.Context, run store.Run) (bool, error) {
+	is, known := e.tails.tailing(run.ID)
+	if is {
+		return true, nil
+	}
+	for _, replica := range strings.Fields(run.Tails) {
+		if replica+" " == store.TailedByChannel || replica == e.tails.replica && !known {
+			return true, nil
+		}
+		if replica == e.tails.replica {
+			continue // it has left; the row does not say so yet
+		}
+		if lives, err := e.tx.ReplicaLives(ctx, replica); lives || err != nil {
+			return lives, err
+		}
+	}
+	return false, nil
+}
+
 // taking is one request on its way through its transaction, as often as it takes.
+// What a try has found is kept only if it is the last one: each begins from the request as it came.
 type taking struct {
 	s       *Sessions
 	req     ChatRequest
@@ -126,7 +157,7 @@ type taking struct {
 	session string
 	reply   Reply
 	rung    bool
-	settled []inbox.Settled
+	settled []approval.Settled
 }
 
 // try makes one attempt. Answers are checked against their schemas between two transactions.
@@ -134,9 +165,9 @@ func (k *taking) try(ctx context.Context) error { return schema.Outside(ctx, k.t
 
 func (k *taking) tryChecked(ctx context.Context) error {
 	take := func(tx store.Tx) (err error) {
-		in := intake{s: k.s, tx: tx, req: k.req, last: k.last}
+		in := newIntake(k.s, tx, k.req, k.last)
 		k.reply, k.rung, err = in.take(ctx)
-		k.settled, k.session, k.reply.Access = in.settled, in.session.ID, in.access
+		k.settled, k.session, k.reply.Access = in.answers.settled, in.session.ID, in.access
 		return err
 	}
 	err := k.s.cfg.Store.InTx(ctx, take)
@@ -147,8 +178,10 @@ func (k *taking) tryChecked(ctx context.Context) error {
 	return err
 }
 
-// patiently tries until nobody tails what runs, for no longer than Limits.BusyWait.
-func (k *taking) patiently(ctx context.Context) error {
+// whileTailed tries again while a response still reads the Turn under way, for no longer than Limits.BusyWait.
+// It waits for the tails of this replica by a channel and looks at the rows for those of others, ten times within the
+// wait.
+func (k *taking) whileTailed(ctx context.Context) error {
 	err := k.try(ctx)
 	if !errors.Is(err, errTailed) {
 		return err

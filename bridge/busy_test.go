@@ -11,6 +11,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 	"aqueduct/store/storetest"
 )
@@ -37,7 +38,7 @@ func (a *talker) Start(_ context.Context, call bridge.Call) (bridge.Turn, error)
 	return &talk{a: a, asked: call.Input().Content.String(), id: fmt.Sprint("a", len(a.calls)), stop: make(chan struct{})}, nil
 }
 
-func (a *talker) Resume(context.Context, bridge.Call, []bridge.Answer) (bridge.Turn, error) {
+func (a *talker) Resume(context.Context, bridge.Call, []approval.Delivery) (bridge.Turn, error) {
 	return nil, bridge.ErrCannotResume
 }
 
@@ -71,7 +72,7 @@ func (t *talk) Next(ctx context.Context) ([]bridge.Output, error) {
 	silent := strings.HasPrefix(t.asked, "silent")
 	if !t.spoke && !silent {
 		t.spoke = true
-		return say(t.id, "re "+t.asked), nil
+		return textOutputs(t.id, "re "+t.asked), nil
 	}
 	if silent || strings.HasPrefix(t.asked, "slow") {
 		select {
@@ -94,10 +95,10 @@ func (t *talk) Cancel(context.Context) error {
 }
 func (t *talk) Release() {}
 
-func newTalkHouse(t *testing.T, limits bridge.Limits, onBusy string) (*house, *talker) {
+func newTalkHarness(t *testing.T, limits bridge.Limits, onBusy string) (*harness, *talker) {
 	t.Helper()
 	a := newTalker()
-	h := &house{limits: limits, t: t, path: storetest.SQLite(t), other: a, onBusy: onBusy, who: store.LocalPrincipal()}
+	h := &harness{limits: limits, t: t, path: storetest.SQLite(t), other: a, onBusy: onBusy, who: store.LocalPrincipal()}
 	h.start()
 	t.Cleanup(func() { h.stop() })
 	return h, a
@@ -117,7 +118,7 @@ func history(thread string, messages ...string) bridge.ChatRequest {
 }
 
 // snapshot is the history that a join shows.
-func (h *house) snapshot(thread string) string {
+func (h *harness) snapshot(thread string) string {
 	h.t.Helper()
 	for _, e := range h.chat(bridge.ChatRequest{ThreadID: thread, JoinOnly: true}) {
 		if ev, err := agui.Decode([]byte(e)); err == nil {
@@ -141,7 +142,7 @@ func equal(t *testing.T, got, want string) {
 // log, and its prompt comes behind what the old one said.
 func TestStopAndGoOn(t *testing.T) {
 	t.Parallel()
-	h, a := newTalkHouse(t, bridge.Limits{BusyWait: time.Hour}, "")
+	h, a := newTalkHarness(t, bridge.Limits{BusyWait: time.Hour}, "")
 	for i := range 20 {
 		thread := fmt.Sprint("t", i)
 		old := h.begin(history(thread, "u1:slow one"))
@@ -167,7 +168,7 @@ func TestStopAndGoOn(t *testing.T) {
 // with its next message, and it answers nothing.
 func TestStopAfterAToolResult(t *testing.T) {
 	t.Parallel()
-	h, _ := newTalkHouse(t, bridge.Limits{BusyWait: time.Hour}, "")
+	h, _ := newTalkHarness(t, bridge.Limits{BusyWait: time.Hour}, "")
 	h.begin(history("t1", "u1:slow one")).feed.Close()
 	next := history("t1", "u1:slow one", "a-of-client")
 	next.Messages = append(next.Messages, agui.Message{ID: "r", Role: agui.RoleTool, ToolCallID: "of-the-agent", Content: agui.Text("done")}, user("u2", "two"))
@@ -178,7 +179,7 @@ func TestStopAfterAToolResult(t *testing.T) {
 // its own Run.
 func TestMessageWhileSomebodyTails(t *testing.T) {
 	t.Parallel()
-	h, a := newTalkHouse(t, bridge.Limits{BusyWait: time.Millisecond}, "")
+	h, a := newTalkHarness(t, bridge.Limits{BusyWait: time.Millisecond}, "")
 	first := h.begin(history("t1", "u1:slow one"))
 	h.refused(ask("t1", "refused"), bridge.RefusedRunInProgress)
 	queue := history("t1", "u2:two")
@@ -209,7 +210,7 @@ func TestMessageWhileSomebodyTails(t *testing.T) {
 // TestQueueIsASetting: what one request says goes before what the server is set to.
 func TestQueueIsASetting(t *testing.T) {
 	t.Parallel()
-	h, a := newTalkHouse(t, bridge.Limits{BusyWait: time.Millisecond}, bridge.OnBusyQueue)
+	h, a := newTalkHarness(t, bridge.Limits{BusyWait: time.Millisecond}, bridge.OnBusyQueue)
 	h.begin(history("t1", "u1:slow one"))
 	refuse := history("t1", "u2:two")
 	refuse.OnBusy = bridge.OnBusyRefuse
@@ -223,7 +224,7 @@ func TestQueueIsASetting(t *testing.T) {
 // TestMessageDuringACancel: a Turn that is being cancelled is in nobody's way, although its response is still there.
 func TestMessageDuringACancel(t *testing.T) {
 	t.Parallel()
-	h, a := newTalkHouse(t, bridge.Limits{BusyWait: time.Millisecond}, "")
+	h, a := newTalkHarness(t, bridge.Limits{BusyWait: time.Millisecond}, "")
 	for i := range 10 {
 		thread := fmt.Sprint("t", i)
 		s := h.begin(history(thread, "u1:slow one"))
@@ -232,7 +233,7 @@ func TestMessageDuringACancel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.sessions.Cancel(t.Context(), h.who, run.ID); err != nil {
+		if _, err := h.sessions.Cancels().Cancel(t.Context(), h.who, run.ID); err != nil {
 			t.Fatal(err)
 		}
 		h.chat(history(thread, "u2:two"))
@@ -245,7 +246,7 @@ func TestMessageDuringACancel(t *testing.T) {
 // TestQuestionIsNotEndedByAMessage: an open Question is answered first, whoever tails.
 func TestQuestionIsNotEndedByAMessage(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: permitScript})
+	h := newHarness(t, &scripted{script: permitScript})
 	h.chat(history("t1", "u1:hi"))
 	for _, req := range []bridge.ChatRequest{history("t1", "u1:hi", "u2:more"), history("t1", "u1:hi"), history("t1", "u1:changed")} {
 		got := h.chat(req)
@@ -260,15 +261,15 @@ func TestQuestionIsNotEndedByAMessage(t *testing.T) {
 // channel's Turn is its channel's to cancel.
 func TestWatchersDoNotCount(t *testing.T) {
 	t.Parallel()
-	h, _ := newTalkHouse(t, bridge.Limits{BusyWait: time.Millisecond}, "")
+	h, _ := newTalkHarness(t, bridge.Limits{BusyWait: time.Millisecond}, "")
 	s := h.begin(history("t1", "u1:slow one"))
-	watch, err := h.sessions.ThreadFeed(t.Context(), store.As(h.who), h.session("t1"), 0)
+	watch, err := h.sessions.Feeds().Thread(t.Context(), store.As(h.who), h.session("t1"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer watch.Close()
 	run := s.reply.Run
-	tail, err := h.sessions.RunFeed(t.Context(), store.As(h.who), run, 0)
+	tail, err := h.sessions.Feeds().Run(t.Context(), store.As(h.who), run, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +287,7 @@ func TestWatchersDoNotCount(t *testing.T) {
 // TestNoWriteWhileAResponseStays: who tails is written with the Run, and again only when the last leaves early.
 func TestNoWriteWhileAResponseStays(t *testing.T) {
 	t.Parallel()
-	h, a := newTalkHouse(t, bridge.Limits{BusyWait: time.Hour}, "")
+	h, a := newTalkHarness(t, bridge.Limits{BusyWait: time.Hour}, "")
 	s := h.begin(history("t1", "u1:slow one"))
 	a.finish <- struct{}{}
 	s.rest(t)

@@ -3,13 +3,18 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
+
+	"aqueduct/store"
 )
 
 // Controller steers agents that run elsewhere, and the places they run in.
+// The gateway implements it. It is an interface because the engine must not know of proxies, and absent where the
+// server has no gateway.
 type Controller interface {
 	// Control does one thing to a Session's agent and returns when it is done. Its error is
-	// a *ControlError, or ctx's.
+	// a *fault.Error, or ctx's.
 	Control(ctx context.Context, sessionID string, c Control) error
 	// Sandbox does one thing to the surroundings of a proxy's agents.
 	Sandbox(ctx context.Context, proxyID string, c SandboxControl) (SandboxResult, error)
@@ -17,10 +22,10 @@ type Controller interface {
 	Inventory(ctx context.Context, proxyID string) (Inventory, error)
 	// Prune has a proxy remove what no Session of ours accounts for.
 	Prune(ctx context.Context, proxyID string, dryRun bool) (SandboxResult, error)
-	// Settings are what a Session's agent last told to be set to, where that may not be in
+	// Settings are what a Session's agent last reported to be set to, where that may not be in
 	// the log yet: between Turns it waits for the next.
 	Settings(sessionID string) Settings
-	// Remove forgets a proxy that has left, and where the agents of its Sessions ran. Its error is a *ControlError when it
+	// Remove forgets a proxy that has left, and where the agents of its Sessions ran. Its error is a *fault.Error when it
 	// is connected or unknown.
 	Remove(ctx context.Context, proxyID string) error
 	// Place is where a Session's agent runs: the proxy, and the folder on its host as far as that is known. Both are "" for
@@ -49,7 +54,7 @@ type Control struct {
 	Value  json.RawMessage // the mode's or model's id, or the option's value: a text or a boolean
 }
 
-// Settings is what an agent is set to. A zero member was not heard.
+// Settings is what an agent is set to. A zero member was not reported.
 type Settings struct {
 	ModeID        string
 	ModelID       string
@@ -87,10 +92,10 @@ type SandboxResult struct {
 
 // Inventory is what a proxy has beside what we think it has.
 type Inventory struct {
-	CapturedAt time.Time // zero: it has not told yet
+	CapturedAt time.Time // zero: it has not listed yet
 	Instances  []InventoryItem
 	Workspaces []InventoryItem
-	// What the proxy itself says is missing, or was deleted since its last list, in its own words.
+	// What the proxy itself lists as missing, or was deleted since its last list, in its own words.
 	MissingInstances  []json.RawMessage
 	DeletedInstances  []json.RawMessage
 	DeletedWorkspaces []json.RawMessage
@@ -111,14 +116,6 @@ type InventoryItem struct {
 	Missing      bool
 }
 
-// ControlError is why a Control was not done.
-type ControlError struct {
-	Code    string
-	Message string
-}
-
-func (e *ControlError) Error() string { return e.Code + ": " + e.Message }
-
 // Codes of ControlErrors.
 const (
 	ControlRejected    = "control_rejected"    // a person had to approve it, and did not
@@ -126,8 +123,38 @@ const (
 	ControlNoAgent     = "no_agent_running"    // the Session has none now
 	ControlUnsupported = "control_unsupported" // the agent does not know how
 	ControlNotOffered  = "control_not_offered" // the agent does not offer it
-	ControlFailed      = "control_failed"      // it said no
+	ControlFailed      = "control_failed"      // the agent refused
 	ControlTimeout     = "control_timeout"     // it did not answer in time
 	ControlUnknown     = "proxy_unknown"       // there is no such proxy
 	ControlConnected   = "proxy_connected"     // it has to leave first
 )
+
+// ProxyRegistry keeps the acp-proxies and the sandbox instances their agents run in. It reads in the System scope: who
+// shows a row to a caller authorizes that caller first.
+type ProxyRegistry interface {
+	Proxy(ctx context.Context, id string) (store.Proxy, error)
+	Proxies(ctx context.Context) ([]store.Proxy, error)
+	Instance(ctx context.Context, sessionID string) (store.SandboxInstance, error)
+	InstancesOf(ctx context.Context, proxyID string) ([]store.SandboxInstance, error)
+	// Enrol uses up a bootstrap token and inserts the proxy it was issued for, in one transaction. It returns
+	// ErrTokenUsed or ErrProxyKnown where it refuses.
+	Enrol(ctx context.Context, e Enrolment, now time.Time) error
+	// Audit writes an action on a proxy, or the refusal of one, into the audit log.
+	Audit(ctx context.Context, who store.Principal, action, proxyID string, details any) error
+}
+
+// Reasons why a proxy is not enrolled.
+var (
+	ErrTokenUsed  = errors.New("bridge: the bootstrap token was used before")
+	ErrProxyKnown = errors.New("bridge: a proxy of that id is known")
+)
+
+// Enrolment is the proxy that a bootstrap token was issued for.
+type Enrolment struct {
+	TokenID   string
+	ExpiresAt time.Time
+	ProxyID   string
+	Name      string
+	AgentID   string
+	Remote    string // the address of the request, for the audit
+}

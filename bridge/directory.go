@@ -7,7 +7,7 @@ import (
 
 // Availability is an Agent that may be out of reach, and knows.
 type Availability interface {
-	// Available says whether a prompt would reach the Agent now.
+	// Available reports whether a prompt would reach the Agent now.
 	Available() bool
 }
 

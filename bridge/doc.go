@@ -3,5 +3,5 @@
 //
 // Handlers write requests (a reserved Run, a decision, a command) and ring the Session's
 // bell; the one goroutine that drives the Session on its owning replica reads them and
-// appends. Nobody else appends, and nobody who only reads drives.
+// appends. No other goroutine appends, and no reader drives.
 package bridge

@@ -23,13 +23,13 @@ func droppedOf(messages []agui.Message, known map[string]bool, underWay bool) []
 	return dropped
 }
 
-// noteDropped warns, once in a thread, that messages of the client's history are not taken: whoever builds the page would
+// noteDropped warns, once in a thread, that messages of the client's history are not taken: the page's author would
 // otherwise look in vain for what became of a system prompt.
-func (in *intake) noteDropped(ctx context.Context) error {
-	if len(in.dropped) == 0 {
+func (th *thread) noteDropped(ctx context.Context) error {
+	if len(th.dropped) == 0 {
 		return nil
 	}
-	first, err := in.tx.NoteDropped(ctx, in.session.ID)
+	first, err := th.tx.NoteDropped(ctx, th.session.ID)
 	if err != nil || !first {
 		return err
 	}
@@ -42,12 +42,12 @@ func (in *intake) noteDropped(ctx context.Context) error {
 		Count    int       `json:"count"`
 		Message  string    `json:"message"`
 	}{
-		Count:   len(in.dropped),
+		Count:   len(th.dropped),
 		Message: "These messages of the client's history are not taken: the history kept here is the truth. This is said once in a thread.",
 	}
-	for _, m := range in.dropped[:min(len(in.dropped), maxDroppedIDs)] {
+	for _, m := range th.dropped[:min(len(th.dropped), maxDroppedIDs)] {
 		note.Messages = append(note.Messages, dropped{m.ID, m.Role})
 	}
-	in.note("messages_dropped", note)
+	th.note("messages_dropped", note)
 	return nil
 }

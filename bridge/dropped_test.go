@@ -12,19 +12,19 @@ import (
 // Messages that a client put into its history by itself are not taken, and that is said once in a thread.
 func TestDroppedMessagesAreToldOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: helloScript})
+	h := newHarness(t, &scripted{script: helloScript})
 	seeded := []agui.Message{
 		{ID: "sys", Role: agui.RoleSystem, Content: agui.Text("You are a pirate.")},
 		{ID: "greeting", Role: agui.RoleAssistant, Content: agui.Text("Ahoy!")},
 	}
 	p := openTab(h, "t1")
 	p.messages = slices.Clone(seeded)
-	first := p.say("hi")
+	first := p.send("hi")
 	const want = `{"type":"CUSTOM","name":"messages_dropped","value":{"messages":[{"id":"sys","role":"system"},{"id":"greeting","role":"assistant"}],"count":2,`
 	if types(first[:2]) != "RUN_STARTED CUSTOM" || !strings.HasPrefix(first[1], want) {
 		t.Fatalf("%s", first)
 	}
-	for _, again := range [][]string{p.say("more"), p.read(h.chat(bridge.ChatRequest{ThreadID: "t1", Messages: p.messages}))} {
+	for _, again := range [][]string{p.send("more"), p.read(h.chat(bridge.ChatRequest{ThreadID: "t1", Messages: p.messages}))} {
 		if strings.Contains(strings.Join(again, ""), "messages_dropped") {
 			t.Fatalf("told again: %s", again)
 		}
@@ -35,12 +35,12 @@ func TestDroppedMessagesAreToldOnce(t *testing.T) {
 	// Who sends back nothing but what was said here is told nothing.
 	clean := openTab(h, "t2")
 	for range 3 {
-		if got := strings.Join(clean.say("hi"), ""); strings.Contains(got, "messages_dropped") {
+		if got := strings.Join(clean.send("hi"), ""); strings.Contains(got, "messages_dropped") {
 			t.Fatalf("%s", got)
 		}
 	}
 	clean.messages = append(seeded[:1:1], clean.messages...)
-	if got := strings.Join(clean.say("hi"), ""); !strings.Contains(got, `"count":1`) {
+	if got := strings.Join(clean.send("hi"), ""); !strings.Contains(got, `"count":1`) {
 		t.Fatalf("a system message that came later: %s", got)
 	}
 }

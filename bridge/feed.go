@@ -8,6 +8,8 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/redact"
+	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
 
@@ -20,8 +22,11 @@ type Item struct {
 }
 
 // Feed is what one response streams. It reads the log and nothing else.
+//
+// One goroutine, that of the response, calls it. What it gives comes from the log by the tail, with what a join needs
+// before it; whether it is served by the replica that writes makes no difference.
 type Feed struct {
-	s       *Sessions
+	from    *Feeds
 	in      store.Scope
 	session store.Session
 	tail    *eventlog.Tail
@@ -29,7 +34,7 @@ type Feed struct {
 	want    *store.Run   // the Run whose RUN_STARTED is waited for; nil gives all there is
 	then    *store.Run   // waited for next
 	join    *Reply       // the wanted Run begins with the frames of a join
-	notes   []agui.Event // told behind its RUN_STARTED when it does not
+	notes   []agui.Event // sent behind its RUN_STARTED when it does not
 	follow  string       // go on with further Runs of this Turn
 	endless bool         // across Runs, without end
 	ended   bool
@@ -44,10 +49,29 @@ type Feed struct {
 	given bool // items were returned
 }
 
-// Feed gives what a chat response streams.
-func (s *Sessions) Feed(ctx context.Context, in store.Scope, r Reply, follow bool) (*Feed, error) {
-	f := &Feed{s: s, in: in, session: r.Session, then: r.Then}
-	f.tail = s.cfg.Log.Tail(in, r.Session.ID, r.After)
+// Feeds makes the streams of responses. It reads the store and the log, and counts the tails of Runs.
+type Feeds struct {
+	store      store.Store
+	log        *eventlog.Log
+	bell       *eventlog.Bell
+	filter     *redact.Filter
+	tails      *tails
+	transcript *Transcript
+	replica    string
+	ownerWait  time.Duration // for a Run that another replica has to begin
+}
+
+// Watch subscribes to a Session's rings without counting as a listener.
+func (s *Feeds) Watch(sessionID string) (bell <-chan struct{}, stop func()) {
+	return s.bell.Watch(sessionID)
+}
+
+// Chat is what a chat response streams.
+// The tail is opened before anything else is read: events that come in between are then behind its position and are
+// not missed.
+func (s *Feeds) Chat(ctx context.Context, in store.Scope, r Reply, follow bool) (*Feed, error) {
+	f := &Feed{from: s, in: in, session: r.Session, then: r.Then}
+	f.tail = s.log.Tail(in, r.Session.ID, r.After)
 	if r.Run.ID == "" {
 		items, err := s.atRest(ctx, in, r)
 		if err != nil {
@@ -61,9 +85,9 @@ func (s *Sessions) Feed(ctx context.Context, in store.Scope, r Reply, follow boo
 		return f, nil
 	}
 	f.want = &r.Run
-	f.attend(r.Run)
+	f.joinTails(r.Run)
 	if r.Then != nil {
-		f.attend(*r.Then)
+		f.joinTails(*r.Then)
 	}
 	if r.Join {
 		f.join = &r
@@ -76,9 +100,11 @@ func (s *Sessions) Feed(ctx context.Context, in store.Scope, r Reply, follow boo
 	return f, nil
 }
 
-// RunFeed tails one Run's slice after a position, until its terminal event.
-func (s *Sessions) RunFeed(_ context.Context, in store.Scope, run store.Run, after int64) (*Feed, error) {
-	f := &Feed{s: s, in: in, session: store.Session{ID: run.SessionID}}
+// Run tails one Run's slice after a position, until its terminal event.
+// A position before the Run begins at its first event, and one behind its end gives nothing: a client that comes back
+// with the id of the terminal event has all of it.
+func (s *Feeds) Run(_ context.Context, in store.Scope, run store.Run, after int64) (*Feed, error) {
+	f := &Feed{from: s, in: in, session: store.Session{ID: run.SessionID}}
 	switch {
 	case run.FirstSeq == 0:
 		f.want = &run
@@ -87,26 +113,29 @@ func (s *Sessions) RunFeed(_ context.Context, in store.Scope, run store.Run, aft
 	case run.LastSeq > 0 && after >= run.LastSeq:
 		f.ended = true
 	}
-	f.tail = s.cfg.Log.Tail(in, run.SessionID, after)
+	f.tail = s.log.Tail(in, run.SessionID, after)
 	if !f.ended {
 		f.at = run.ID
-		f.attend(run)
+		f.joinTails(run)
 	}
 	return f, nil
 }
 
-// ThreadFeed tails a thread across its Runs, without end.
-func (s *Sessions) ThreadFeed(_ context.Context, in store.Scope, session store.Session, after int64) (*Feed, error) {
-	return &Feed{s: s, in: in, session: session, endless: true, tail: s.cfg.Log.Tail(in, session.ID, after)}, nil
+// Thread tails a thread across its Runs, without end.
+// A thread's tail has no end of its own. It ends when its client leaves or the thread is deleted.
+func (s *Feeds) Thread(_ context.Context, in store.Scope, session store.Session, after int64) (*Feed, error) {
+	return &Feed{from: s, in: in, session: session, endless: true, tail: s.log.Tail(in, session.ID, after)}, nil
 }
 
 // Close releases the Feed.
+// What was given and not confirmed by a further Next counts as not sent: the write of it may have failed. That decides
+// later whether a client that comes back has seen anything of a Turn.
 func (f *Feed) Close() {
 	f.tail.Close()
 	if f.given {
-		f.s.tails.gave(f.giving, false)
+		f.from.tails.endDelivery(f.giving, false)
 	}
-	f.unattend("", false)
+	f.leaveTails("", false)
 }
 
 // Next waits for events and gives all that are ready; io.EOF after the last. The Items
@@ -115,19 +144,19 @@ func (f *Feed) Next(ctx context.Context) ([]Item, error) {
 	for {
 		if f.given {
 			f.items, f.given = f.items[:0], false
-			f.s.tails.gave(f.giving, true) // what was returned has been written
+			f.from.tails.endDelivery(f.giving, true) // what was returned has been written
 			f.giving = f.giving[:0]
 		}
 		if len(f.items) > 0 {
 			f.given = true
-			f.s.tails.give(f.giving)
+			f.from.tails.beginDelivery(f.giving)
 			return f.items, nil
 		}
 		if f.ended {
 			return nil, io.EOF
 		}
 		var rows []store.EventRow
-		err := patiently(ctx, func() (err error) {
+		err := retry.While(ctx, isAway, func() (err error) {
 			rows, err = f.rows(ctx)
 			return err
 		})
@@ -144,7 +173,7 @@ func (f *Feed) Next(ctx context.Context) ([]Item, error) {
 	}
 }
 
-// lookAgain is how often a thread's tail that hears a bell and finds nothing looks whether
+// lookAgain is how often a thread's tail that is rung and finds nothing looks whether
 // the thread is still there. Bells ring every now and then whatever happened.
 const lookAgain = 5 * time.Second
 
@@ -163,7 +192,7 @@ func (f *Feed) rows(ctx context.Context) ([]store.EventRow, error) {
 		}
 		if time.Since(f.looked) > lookAgain {
 			f.looked = time.Now()
-			if _, err := f.s.cfg.Store.Session(ctx, f.in, f.session.ID); err != nil {
+			if _, err := f.from.store.Session(ctx, f.in, f.session.ID); err != nil {
 				return nil, err
 			}
 		}
@@ -175,24 +204,11 @@ func (f *Feed) rows(ctx context.Context) ([]store.EventRow, error) {
 	}
 }
 
-// readAgain is the pause before a store that is away is asked again.
-const readAgain = 250 * time.Millisecond
+// isAway reports whether a read failed because the database cannot be reached. Such a read is tried again: a stream stays
+// open, with heartbeats, because an absent database has lost nothing.
+func isAway(err error) bool { return errors.Is(err, store.ErrUnavailable) }
 
-// patiently reads until the store is there: a stream stays open, with heartbeats, while
-// the database is away, because it has lost nothing.
-func patiently(ctx context.Context, read func() error) error {
-	for {
-		err := read()
-		if !errors.Is(err, store.ErrUnavailable) {
-			return err
-		}
-		sleep(ctx, readAgain)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-}
-
+// takeRows gives the events of rows one by one, because a row holds a batch and a Run may end in the midst of one.
 func (f *Feed) takeRows(ctx context.Context, rows []store.EventRow) (err error) {
 	for _, row := range rows {
 		eventlog.Each([]store.EventRow{row}, func(seq int64, event []byte) bool {
@@ -206,9 +222,11 @@ func (f *Feed) takeRows(ctx context.Context, rows []store.EventRow) (err error) 
 	return nil
 }
 
+// take puts one event where it belongs: behind the RUN_STARTED that is waited for nothing is dropped, before it
+// everything is. The end of a Run is looked at last, when its event is among the items.
 func (f *Feed) take(ctx context.Context, i Item) error {
 	if f.want != nil {
-		if !startsRun(i.Event, f.s.cfg.Filter.Text(f.want.ExternalID)) { // as the event was masked
+		if !startsRun(i.Event, f.from.filter.Text(f.want.ExternalID)) { // as the event was masked
 			return nil
 		}
 		return f.begin(ctx, i)
@@ -218,7 +236,7 @@ func (f *Feed) take(ctx context.Context, i Item) error {
 		return nil
 	}
 	if f.at == "" && f.follow != "" && agui.TypeOf(i.Event) == agui.TypeRunStarted {
-		if err := f.attendFurther(ctx, i.Event); err != nil {
+		if err := f.joinTailsOfNext(ctx, i.Event); err != nil {
 			return err
 		}
 	}
@@ -231,29 +249,33 @@ func (f *Feed) take(ctx context.Context, i Item) error {
 }
 
 // begin gives the first event of the Run that was waited for.
+// A response that joined gets the frames of a join in place of the event, with the history before the Run; all others
+// get the event itself and the notes that are for this client alone.
 func (f *Feed) begin(ctx context.Context, i Item) error {
 	run, join := *f.want, f.join
 	f.want, f.join = nil, nil
 	f.at, f.spoke = run.ID, false
 	if join == nil {
-		f.items = append(append(f.items, i), unkept(f.notes)...)
+		f.items = append(append(f.items, i), transientItems(f.notes)...)
 		f.notes = nil
 		return nil
 	}
 	run.FirstSeq = i.Seq
-	return patiently(ctx, func() error {
-		items, err := f.s.joinRun(ctx, f.in, *join, run, i)
+	return retry.While(ctx, isAway, func() error {
+		items, err := f.from.joinRun(ctx, f.in, *join, run, i)
 		f.items = append(f.items, items...)
 		return err
 	})
 }
 
 // afterRun decides what follows a Run's terminal event.
+// The Turn's row is read rather than guessed from the event: a Run that ends with an interrupt may be followed by one
+// that an answer has reserved meanwhile, and a client that follows wants that one too.
 func (f *Feed) afterRun(ctx context.Context, terminal []byte) error {
 	if f.follow != "" {
 		var turn store.Turn
-		err := patiently(ctx, func() (err error) {
-			turn, err = f.s.cfg.Store.Turn(ctx, f.in, f.follow)
+		err := retry.While(ctx, isAway, func() (err error) {
+			turn, err = f.from.store.Turn(ctx, f.in, f.follow)
 			return err
 		})
 		if err != nil {
@@ -275,6 +297,7 @@ func (f *Feed) afterRun(ctx context.Context, terminal []byte) error {
 }
 
 // startsRun reports whether the event is the RUN_STARTED of a runId.
+// The type is looked at before the event is decoded, since almost all events are deltas.
 func startsRun(event []byte, runID string) bool {
 	if agui.TypeOf(event) != agui.TypeRunStarted {
 		return false

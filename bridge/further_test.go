@@ -6,20 +6,21 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
-// parkedHouse has a Turn that asked, of an upstream that still waits, and the ids of its
+// parkedHarness has a Turn that asked, of an upstream that still waits, and the ids of its
 // Questions.
-func parkedHouse(t *testing.T, a *held, upstreamIDs ...string) (*house, []string) {
+func parkedHarness(t *testing.T, a *held, upstreamIDs ...string) (*harness, []string) {
 	t.Helper()
-	h := newHeldHouse(t, a, soon(), nil)
+	h := newHeldHarness(t, a, soon(), nil)
 	var questions []bridge.Output
 	for _, id := range upstreamIDs {
 		questions = append(questions, permission(id))
 	}
-	a.say("asked", questions...)
+	a.emit("asked", questions...)
 	h.chat(ask("t1", "hi"))
 	receive(h, a.called)
 	h.until("asked")
@@ -42,9 +43,9 @@ const (
 func TestWhatIsSaidWhileAQuestionIsOpenIsLive(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h, ids := parkedHouse(t, a, "q1")
-	a.say("2", text("meanwhile")...)
-	a.say("3", bridge.Output{})
+	h, ids := parkedHarness(t, a, "q1")
+	a.emit("2", text("meanwhile")...)
+	a.emit("3", bridge.Output{})
 	h.until("3")
 	h.resting("t1")
 	events := h.log("t1")
@@ -58,7 +59,7 @@ func TestWhatIsSaidWhileAQuestionIsOpenIsLive(t *testing.T) {
 	if told := receive(h, a.told); told.UpstreamID != "q1" {
 		t.Fatalf("%+v", told)
 	}
-	a.say("4", append(text("then"), done())...)
+	a.emit("4", append(text("then"), done())...)
 	if got := types(going.rest(t)); got != resulted+"TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED" {
 		t.Fatalf("got %s", got)
 	}
@@ -68,8 +69,8 @@ func TestWhatIsSaidWhileAQuestionIsOpenIsLive(t *testing.T) {
 func TestAnAnswerIsDeliveredByItself(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h, ids := parkedHouse(t, a, "q1", "q2")
-	if _, err := h.sessions.Decide(t.Context(), h.who, ids[1], yes(""), inbox.ViaREST); err != nil {
+	h, ids := parkedHarness(t, a, "q1", "q2")
+	if _, err := h.sessions.Approvals().Decide(t.Context(), h.who, ids[1], yes(""), approval.ViaREST); err != nil {
 		t.Fatal(err)
 	}
 	if told := receive(h, a.told); told.UpstreamID != "q2" {
@@ -94,7 +95,7 @@ func TestAnswersAtEveryMoment(t *testing.T) {
 			t.Run(surfaces+" "+moment, func(t *testing.T) {
 				t.Parallel()
 				a := newHeld()
-				h, ids := parkedHouse(t, a, []string{"q0", "q1", "q2"}[:len(surfaces)]...)
+				h, ids := parkedHarness(t, a, []string{"q0", "q1", "q2"}[:len(surfaces)]...)
 				var last *stream
 				for i, surface := range surfaces {
 					switch {
@@ -106,7 +107,7 @@ func TestAnswersAtEveryMoment(t *testing.T) {
 					}
 					if surface == 'c' {
 						last, _ = h.post(answer("t1", yes(ids[i])))
-					} else if _, err := h.sessions.Decide(t.Context(), h.who, ids[i], yes(""), inbox.ViaREST); err != nil {
+					} else if _, err := h.sessions.Approvals().Decide(t.Context(), h.who, ids[i], yes(""), approval.ViaREST); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -114,7 +115,7 @@ func TestAnswersAtEveryMoment(t *testing.T) {
 				for range surfaces {
 					told[receive(h, a.told).UpstreamID]++
 				}
-				a.say("2", append(text("thanks"), done())...)
+				a.emit("2", append(text("thanks"), done())...)
 				log := strings.Join(h.ended("t1"), "\n")
 				for i := range surfaces {
 					if told["q"+string(rune('0'+i))] != 1 || strings.Count(log, `"toolCallId":"`+ids[i]+`","content"`) != 1 {
@@ -136,7 +137,7 @@ func TestAnswersAtEveryMoment(t *testing.T) {
 func TestTheQuestionsOfAnAgentThatIsGoneAreCancelled(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h, _ := parkedHouse(t, a, "q1", "q2")
+	h, _ := parkedHarness(t, a, "q1", "q2")
 	a.alone = true
 	h.restart()
 	events := h.ended("t1")
@@ -144,7 +145,7 @@ func TestTheQuestionsOfAnAgentThatIsGoneAreCancelled(t *testing.T) {
 		t.Fatalf("ended with %s", last)
 	}
 	for _, q := range h.approvals() {
-		if q.Status != store.ApprovalCancelled || q.DecidedVia != inbox.ViaGone {
+		if q.Status != store.ApprovalCancelled || q.DecidedVia != approval.ViaGone {
 			t.Errorf("%+v", q)
 		}
 	}
@@ -158,17 +159,17 @@ func TestTheQuestionsOfAnAgentThatIsGoneAreCancelled(t *testing.T) {
 func TestAnAgentThatIsGoneIsCalledWithWhatWasDecided(t *testing.T) {
 	t.Parallel()
 	a := &scripted{block: make(chan struct{})}
-	a.script = func(_ bridge.Call, answers []bridge.Answer) []bridge.Output {
+	a.script = func(_ bridge.Call, answers []approval.Delivery) []bridge.Output {
 		if answers == nil { // it asks twice, and its answer breaks off
 			return []bridge.Output{permission("q1"), permission("q2"), {}}
 		}
 		a.block = nil
-		return append(say("m", "again"), done())
+		return append(textOutputs("m", "again"), done())
 	}
-	h := newHouse(t, a)
+	h := newHarness(t, a)
 	h.chat(ask("t1", "hi"))
 	first := h.approvals()[0]
-	if _, err := h.sessions.Decide(t.Context(), h.who, first.ID, yes(""), inbox.ViaREST); err != nil {
+	if _, err := h.sessions.Approvals().Decide(t.Context(), h.who, first.ID, yes(""), approval.ViaREST); err != nil {
 		t.Fatal(err)
 	}
 	close(a.block)
@@ -187,9 +188,9 @@ func TestAnAgentThatIsGoneIsCalledWithWhatWasDecided(t *testing.T) {
 func TestAToolMessageBeforeTheQuestionIsShownHasItsRun(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h := newHeldHouse(t, a, never(), nil)
+	h := newHeldHarness(t, a, never(), nil)
 	h.post(ask("t1", "hi"))
-	a.say("1", permission("q1"))
+	a.emit("1", permission("q1"))
 	h.until("1")
 	h.post(bridge.ChatRequest{ThreadID: "t1", Messages: []agui.Message{
 		{ID: "tool-1", Role: "tool", ToolCallID: h.approvals()[0].ID, Content: agui.Text(`{"approved":true}`)},
@@ -213,16 +214,16 @@ func TestAToolMessageBeforeTheQuestionIsShownHasItsRun(t *testing.T) {
 func TestAFailureWhileAQuestionIsOpenEndsTheTurn(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h, ids := parkedHouse(t, a, "q1")
-	a.say("2", append(text("sorry"), bridge.Output{End: &bridge.End{Failure: &bridge.Failure{Code: "agent_died", Message: "It died."}}})...)
+	h, ids := parkedHarness(t, a, "q1")
+	a.emit("2", append(text("sorry"), bridge.Output{End: &bridge.End{Failure: fault.New("agent_died", "It died.")}})...)
 	events := h.ended("t1")
 	if last := events[len(events)-1]; !strings.Contains(last, "agent_died") {
 		t.Fatalf("ended with %s", last)
 	}
-	if q := h.approvals()[0]; q.Status != store.ApprovalCancelled || q.DecidedVia != inbox.ViaGone {
+	if q := h.approvals()[0]; q.Status != store.ApprovalCancelled || q.DecidedVia != approval.ViaGone {
 		t.Fatalf("%+v", q)
 	}
-	if _, err := h.sessions.Decide(t.Context(), h.who, ids[0], yes(""), inbox.ViaREST); err == nil {
+	if _, err := h.sessions.Approvals().Decide(t.Context(), h.who, ids[0], yes(""), approval.ViaREST); err == nil {
 		t.Fatal("a person could still approve it")
 	}
 }
@@ -230,13 +231,13 @@ func TestAFailureWhileAQuestionIsOpenEndsTheTurn(t *testing.T) {
 func TestARepeatedQuestionIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h, ids := parkedHouse(t, a, "q1")
-	a.say("2", permission("q1"))
+	h, ids := parkedHarness(t, a, "q1")
+	a.emit("2", permission("q1"))
 	h.until("2")
 	a.alone = true
 	h.restart()
-	a.say("3", permission("q1")) // settled by now, and perhaps not heard
-	a.say("4", done())
+	a.emit("3", permission("q1")) // settled by now, and perhaps not heard
+	a.emit("4", done())
 	h.chat(answer("t1", yes(ids[0])))
 	if n := len(h.approvals()); n != 1 {
 		t.Fatalf("asked %d times", n)
@@ -250,7 +251,7 @@ func TestARepeatedQuestionIsAskedOnce(t *testing.T) {
 // An Agent whose upstream repeats nothing may use an id again.
 func TestAnIDMayBeUsedAgainByWhoRepeatsNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: permitTwice})
+	h := newHarness(t, &scripted{script: permitTwice})
 	h.chat(ask("t1", "hi"))
 	h.chat(answer("t1", yes(h.openQuestion())))
 	h.chat(answer("t1", yes(h.openQuestion())))
@@ -260,7 +261,7 @@ func TestAnIDMayBeUsedAgainByWhoRepeatsNothing(t *testing.T) {
 }
 
 // permitTwice asks under one id, and again under the same when that was answered.
-func permitTwice(c bridge.Call, answers []bridge.Answer) []bridge.Output {
+func permitTwice(c bridge.Call, answers []approval.Delivery) []bridge.Output {
 	results := 0
 	for _, m := range c.Messages {
 		if m.Role == "tool" {
@@ -276,12 +277,12 @@ func permitTwice(c bridge.Call, answers []bridge.Answer) []bridge.Output {
 // What became of one of two Questions is in a Run that ends at once when the Agent has ended: nothing more can come.
 func TestARunOfAnAgentThatHasEndedWaitsForNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output {
+	h := newHarnessWith(t, &scripted{script: func(bridge.Call, []approval.Delivery) []bridge.Output {
 		return []bridge.Output{permission("q1"), permission("q2"), done()}
 	}}, never())
 	h.chat(ask("t1", "hi"))
 	all := h.approvals()
-	if _, err := h.sessions.Decide(t.Context(), h.who, all[0].ID, yes(""), inbox.ViaREST); err != nil {
+	if _, err := h.sessions.Approvals().Decide(t.Context(), h.who, all[0].ID, yes(""), approval.ViaREST); err != nil {
 		t.Fatal(err)
 	}
 	h.resting("t1")
@@ -295,19 +296,19 @@ func TestARunOfAnAgentThatHasEndedWaitsForNothing(t *testing.T) {
 func TestAnApprovalThatNobodyStayedToHear(t *testing.T) {
 	t.Parallel()
 	a := &scripted{block: make(chan struct{})}
-	a.script = func(bridge.Call, []bridge.Answer) []bridge.Output {
+	a.script = func(bridge.Call, []approval.Delivery) []bridge.Output {
 		return []bridge.Output{permission("q1"), {End: &bridge.End{Pending: []string{}}}}
 	}
-	h := newHouse(t, a)
+	h := newHarness(t, a)
 	h.chat(ask("t1", "hi"))
 	id := h.openQuestion()
-	if _, err := h.sessions.Decide(t.Context(), h.who, id, yes(""), inbox.ViaREST); err != nil {
+	if _, err := h.sessions.Approvals().Decide(t.Context(), h.who, id, yes(""), approval.ViaREST); err != nil {
 		t.Fatal(err)
 	}
 	close(a.block)
 	h.ended("t1")
 	call, err := h.store.ToolCall(t.Context(), store.System(), id)
-	if err != nil || call.Status != store.ToolFailed || call.ErrorCode != inbox.CodeAskerGone {
+	if err != nil || call.Status != store.ToolFailed || call.ErrorCode != approval.CodeAskerGone {
 		t.Fatalf("%s %q, %v", call.Status, call.ErrorCode, err)
 	}
 }

@@ -14,8 +14,8 @@ type Prober interface {
 // operator before a user does, seldom enough to cost nothing.
 const probeEvery = 30 * time.Second
 
-// Probe asks every Agent that can tell, now and then, until ctx ends. found hears of each
-// answer; nil is well. A prompt is given to an Agent whatever the probe said: it may have
+// Probe asks every Agent that can tell, now and then, until ctx ends. found gets each
+// answer; nil is well. A prompt is given to an Agent whatever the probe found: it may have
 // come back a moment ago, and an error of its own tells the user more.
 func (d *Directory) Probe(ctx context.Context, found func(id string, err error)) {
 	tick := time.NewTicker(probeEvery)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/policy"
 	"aqueduct/store"
 	"aqueduct/store/storetest"
@@ -19,24 +19,24 @@ import (
 type held struct {
 	says   chan []bridge.Output
 	called chan calledWith
-	told   chan bridge.Answer
+	told   chan approval.Delivery
 	kept   chan string
-	alone  bool                                              // it is not taken up again until it is answered
-	resume func(ctx context.Context) error                   // nil: it can
-	answer func(context.Context, *held, bridge.Answer) error // nil: it hears
+	alone  bool                                                  // it is not taken up again until it is answered
+	resume func(ctx context.Context) error                       // nil: it can
+	answer func(context.Context, *held, approval.Delivery) error // nil: it hears
 }
 
 // calledWith is one call of the Agent.
 type calledWith struct {
 	bridge.Call
 	resumed bool
-	answers []bridge.Answer
+	answers []approval.Delivery
 }
 
 func newHeld() *held {
 	return &held{
 		says: make(chan []bridge.Output, 64), called: make(chan calledWith, 64),
-		told: make(chan bridge.Answer, 64), kept: make(chan string, 1024),
+		told: make(chan approval.Delivery, 64), kept: make(chan string, 1024),
 	}
 }
 
@@ -45,7 +45,7 @@ func (a *held) Start(_ context.Context, call bridge.Call) (bridge.Turn, error) {
 	return heldTurn{a}, nil
 }
 
-func (a *held) Resume(ctx context.Context, call bridge.Call, answers []bridge.Answer) (bridge.Turn, error) {
+func (a *held) Resume(ctx context.Context, call bridge.Call, answers []approval.Delivery) (bridge.Turn, error) {
 	if a.alone && answers == nil {
 		return nil, bridge.ErrCannotResume
 	}
@@ -69,7 +69,7 @@ func (t heldTurn) Next(ctx context.Context) ([]bridge.Output, error) {
 	}
 }
 
-func (t heldTurn) Answer(ctx context.Context, answer bridge.Answer) error {
+func (t heldTurn) Answer(ctx context.Context, answer approval.Delivery) error {
 	if t.a.answer != nil {
 		return t.a.answer(ctx, t.a, answer)
 	}
@@ -79,21 +79,21 @@ func (t heldTurn) Answer(ctx context.Context, answer bridge.Answer) error {
 
 func (t heldTurn) Cancel(context.Context) error { return nil }
 func (t heldTurn) Release()                     {}
-func (t heldTurn) Kept(mark string)             { t.a.kept <- mark }
+func (t heldTurn) Acked(mark string)            { t.a.kept <- mark }
 
-// say has the upstream say one batch, and marks its last Output.
-func (a *held) say(mark string, out ...bridge.Output) {
-	out[len(out)-1].Mark = mark
+// emit has the upstream say one batch, and marks its last Output.
+func (a *held) emit(mark string, out ...bridge.Output) {
+	out[len(out)-1].Cursor = mark
 	a.says <- out
 }
 
 // text is a message whole.
-func text(s string) []bridge.Output { return say("m-"+s, s) }
+func text(s string) []bridge.Output { return textOutputs("m-"+s, s) }
 
-// newHeldHouse is a house with a held Agent.
-func newHeldHouse(t *testing.T, a *held, limits bridge.Limits, p *policy.Policy) *house {
+// newHeldHarness is a harness with a held Agent.
+func newHeldHarness(t *testing.T, a *held, limits bridge.Limits, p *policy.Policy) *harness {
 	t.Helper()
-	h := &house{limits: limits, t: t, path: storetest.SQLite(t), held: a, policy: p, who: store.LocalPrincipal()}
+	h := &harness{limits: limits, t: t, path: storetest.SQLite(t), held: a, policy: p, who: store.LocalPrincipal()}
 	h.start()
 	t.Cleanup(func() { h.stop() })
 	return h
@@ -111,7 +111,7 @@ func never() bridge.Limits {
 }
 
 // post sends a request and waits for nothing.
-func (h *house) post(req bridge.ChatRequest) (*stream, bridge.Reply) {
+func (h *harness) post(req bridge.ChatRequest) (*stream, bridge.Reply) {
 	h.t.Helper()
 	req.Principal, req.BodyHash = h.who, []byte(newTestID())
 	if req.Dialect == "" {
@@ -121,7 +121,7 @@ func (h *house) post(req bridge.ChatRequest) (*stream, bridge.Reply) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	feed, err := h.sessions.Feed(h.t.Context(), store.As(h.who), reply, false)
+	feed, err := h.sessions.Feeds().Chat(h.t.Context(), store.As(h.who), reply, false)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func (h *house) post(req bridge.ChatRequest) (*stream, bridge.Reply) {
 
 // until waits until the upstream has heard that it is kept up to the mark, and gives all it
 // heard.
-func (h *house) until(mark string) []string {
+func (h *harness) until(mark string) []string {
 	h.t.Helper()
 	var all []string
 	for {
@@ -146,7 +146,7 @@ func (h *house) until(mark string) []string {
 	}
 }
 
-func receive[T any](h *house, from chan T) T {
+func receive[T any](h *harness, from chan T) T {
 	h.t.Helper()
 	select {
 	case v := <-from:
@@ -158,7 +158,7 @@ func receive[T any](h *house, from chan T) T {
 }
 
 // log is all events of a thread.
-func (h *house) log(thread string) []string {
+func (h *harness) log(thread string) []string {
 	h.t.Helper()
 	rows, err := h.store.Events(h.t.Context(), store.System(), h.session(thread).ID, 0, 1<<30)
 	if err != nil {
@@ -171,16 +171,16 @@ func (h *house) log(thread string) []string {
 	return events
 }
 
-func (h *house) lastMark(thread string) string {
+func (h *harness) lastMark(thread string) string {
 	h.t.Helper()
-	mark, err := h.store.LastMark(h.t.Context(), store.System(), h.session(thread).ID)
+	mark, err := h.store.LastCursor(h.t.Context(), store.System(), h.session(thread).ID)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return mark
 }
 
-func (h *house) approvals() []store.Approval {
+func (h *harness) approvals() []store.Approval {
 	h.t.Helper()
 	all, err := h.store.Approvals(h.t.Context(), store.System(), store.ApprovalFilter{}, store.Page{})
 	if err != nil {
@@ -190,15 +190,15 @@ func (h *house) approvals() []store.Approval {
 	return all
 }
 
-func yes(id string) inbox.Answer {
-	return inbox.Answer{QuestionID: id, Payload: []byte(`{"optionId":"yes"}`)}
+func yes(id string) approval.Answer {
+	return approval.Answer{QuestionID: id, Payload: []byte(`{"optionId":"yes"}`)}
 }
 
 // ended waits for the end of all Turns of the thread and gives its log.
-func (h *house) ended(thread string) []string {
+func (h *harness) ended(thread string) []string {
 	h.t.Helper()
 	h.idle(thread)
 	return h.log(thread)
 }
 
-var _ bridge.Marker = heldTurn{}
+var _ bridge.Acknowledger = heldTurn{}

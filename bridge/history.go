@@ -36,7 +36,10 @@ type pastMessage struct {
 // transcripts keeps the newest messages of Sessions that are driven here, so that a prompt
 // reads only what has come since the one before. Messages leave the current branch only for a
 // Turn that begins another, which drops the transcript before it reads it; one that is replaced
-// is the owner's own doing, which it is told of by replaced.
+// is the owner's own doing, of which replaced notifies it.
+//
+// take removes an entry and put returns it, so that two goroutines never hold the same one: of a Session only its
+// owner asks, but deletion and the budget come from others.
 type transcripts struct {
 	store  pages
 	budget int
@@ -92,6 +95,8 @@ func (c *transcripts) of(ctx context.Context, sessionID string, limit int) ([]pa
 }
 
 // grow adds what has come since; false when the Session has to be read anew.
+// It reads a little of what it has again. Ids are UUIDv7, whose order is the clock's, and the clocks of two replicas
+// may be apart.
 func (c *transcripts) grow(ctx context.Context, t *transcript, limit int) (bool, error) {
 	if len(t.past) == 0 {
 		return false, nil
@@ -174,7 +179,7 @@ func (c *transcripts) put(t *transcript) {
 // drop forgets a Session: another replica may have written to it.
 func (c *transcripts) drop(sessionID string) { c.take(sessionID) }
 
-// replaced hears of everything that a Session's owner is about to commit. A message of a new
+// replaced is called with everything that a Session's owner is about to commit. A message of a new
 // name is found by the next read; one whose name is known is replaced, and read anew.
 func (c *transcripts) replaced(sessionID string, moves []store.Move) {
 	c.mu.Lock()
@@ -212,20 +217,21 @@ func idBefore(id string, span time.Duration) (string, bool) {
 
 // gather takes from a transcript what the Agent of a Turn is given, and which of it began the
 // Run and the Turn.
-func (c *callWithFresh) gather(past []pastMessage, runID, turnID string) {
+func (c *Call) gather(past []pastMessage, runID, turnID string) (fresh []agui.Message) {
 	c.Messages = make([]agui.Message, 0, len(past))
 	for i := range past {
 		row, m := &past[i].row, past[i].message
-		if row.Role == "user" && row.RunID > turnID {
+		if row.Role == agui.RoleUser && row.RunID > turnID {
 			continue // waits for a later Turn, though it may have come before this Run
 		}
 		c.Messages = append(c.Messages, m)
 		if !row.Output && row.RunID == runID {
-			c.fresh = append(c.fresh, m)
+			fresh = append(fresh, m)
 		}
 		if !row.Output && row.RunID == turnID { // a Turn's id is its first Run's
 			c.Prompt = append(c.Prompt, m)
 		}
 	}
 	c.Messages = agui.OrderResults(c.Messages)
+	return fresh
 }

@@ -82,7 +82,7 @@ func (w *pastWorld) says(session string, limit int) (string, int) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	var c callWithFresh
+	var c Call
 	c.gather(past, "r", "r")
 	var all []string
 	for i := range c.Messages {

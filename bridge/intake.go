@@ -8,30 +8,36 @@ import (
 	"slices"
 
 	"aqueduct/agui"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
+	"aqueduct/internal/ids"
 	"aqueduct/store"
 )
 
-// Chat takes one POST. What it asks for is written in one transaction; the Reply says
-// what the response tails. The error is a *Refusal when nothing was taken.
+// Chat takes one POST. What it asks for is written in one transaction; the Reply names
+// what the response tails. The error is a *fault.Error when nothing was taken.
+//
+// The transaction decides and writes; nothing is driven in it. After the commit the owner is woken: by its goroutine
+// here, with what was just written, so that the first token of a prompt costs no further query, or by a ring to
+// another replica. A response that is cut between the two loses nothing, because the owner's poll finds the row.
 func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 	if err := req.check(); err != nil {
 		return Reply{}, err
 	}
 	if req.prompts() {
-		if err := s.mayPrompt(ctx, req.Principal); err != nil {
+		if err := s.quota.mayPrompt(ctx, req.Principal); err != nil {
 			return Reply{}, err
 		}
 	}
 	k := taking{s: s, req: req}
-	err := k.patiently(ctx)
+	err := k.whileTailed(ctx)
 	reply := k.reply
 	if err != nil || !k.rung {
 		return reply, err
 	}
-	s.carryOn(k.settled...)
+	s.approvals.AfterCommit(k.settled...)
 	if reply.begun != nil && reply.Session.Owner == s.cfg.Replica {
-		s.rouse(reply.Session.ID, reply.begun)
+		s.schedule(reply.Session.ID, reply.begun)
 	} else {
 		s.cfg.Bell.Ring(reply.Session.ID)
 	}
@@ -45,49 +51,52 @@ func (req *ChatRequest) prompts() bool {
 
 func (req *ChatRequest) check() error {
 	for _, id := range []string{req.ThreadID, req.RunID} {
-		if id != "" && !ValidExternalID(id) {
-			return &Refusal{Code: RefusedInvalidID, Message: InvalidIDs}
+		if id != "" && !ids.Valid(id) {
+			return fault.New(RefusedInvalidID, ids.Form)
 		}
 	}
 	for _, m := range req.Messages {
-		if !ValidExternalID(m.ID) {
-			return &Refusal{Code: RefusedInvalidID, Message: "A message has no good id. " + InvalidIDs}
+		if !ids.Valid(m.ID) {
+			return fault.New(RefusedInvalidID, "A message has no good id. "+ids.Form)
 		}
 	}
 	return req.checkState()
 }
 
-// intake takes one request inside one transaction.
+// intake takes one request inside one transaction. It decides what the request is, by the table in verdict, and has the
+// part act that it is for.
+//
+// One is made for each attempt: the transaction may run again, and then starts from nothing. Its parts share the
+// thread, which holds what was read of it, under the lock of the Session's row; so of two requests at once the second
+// sees what the first has written.
 type intake struct {
-	s   *Sessions
-	tx  store.Tx
-	req ChatRequest
+	*thread
+	cfg   *Config
+	tails *tails
+	last  bool // there is no more waiting for tails to leave
 
-	session   store.Session
-	exists    bool
-	fresh     []agui.Message  // messages of the user that are new
-	answers   []given         // what answers a Question of this Session
-	settled   []inbox.Settled // Questions this request settled
-	dropped   []agui.Message  // what a client says that others said, which is not taken
-	answering bool            // it answers something, of this Session or not
-	notes     []agui.Event    // what the client must hear beside the log
-	active    *store.Turn     // the Turn under way
-	profile   []byte
-	queued    store.Turn // by this request
-	known     map[string]bool
-	branch    *branch       // nil: the newest Turn is continued
-	under     underway      // when there is something to be started
-	last      bool          // there is no more waiting for tails to leave
-	access    *store.Access // what the caller may do with a Session of others; nil for its own
+	profile  []byte
+	branches branchFinder
+	meets    busyCheck
+	answers  answerTaker
 }
 
-// given is an Answer and the Question it is meant for.
-type given struct {
-	question inbox.Question
-	answer   inbox.Answer
+func newIntake(s *Sessions, tx store.Tx, req ChatRequest, last bool) *intake {
+	th := &thread{tx: tx, req: req}
+	return &intake{
+		thread: th, cfg: &s.cfg, tails: s.tails, last: last,
+		branches: branchFinder{thread: th, tails: s.tails, agents: s.cfg.Agents},
+		meets:    busyCheck{thread: th, tails: s.tails},
+		answers:  answerTaker{thread: th, approvals: s.approvals},
+	}
 }
+
+func (in *intake) replier() *replier { return &replier{thread: in.thread, answering: in.answers.any} }
 
 // take follows the table "body, after merging known messages by id".
+//
+// The order is that of the table: a request that repeats a known runId is answered first, whatever else it holds; then
+// what it means is found out (branch, answers); then what it meets. Only after the verdict is anything written.
 func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	if err := in.load(ctx); err != nil {
 		return Reply{}, false, err
@@ -95,17 +104,21 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	if reply, known, err := in.knownRun(ctx); known || err != nil {
 		return reply, false, err
 	}
-	if err := in.findBranch(ctx, in.known); err != nil {
+	if err := in.branches.find(ctx); err != nil {
 		return Reply{}, false, err
 	}
-	if err := in.meet(ctx); err != nil {
-		return Reply{}, false, err
+	if in.active != nil && !in.req.JoinOnly && in.starts() {
+		if err := in.meets.load(ctx); err != nil {
+			return Reply{}, false, err
+		}
 	}
 	v := in.verdict()
 	if err := in.mayTake(v); err != nil {
 		return Reply{Session: in.session}, false, err
 	}
-	if !in.last && (v == refuseBusy || v == takeJoin && in.branch != nil && in.under.tailed) {
+	// A client that closed its response and asks again is often faster than the close is noticed here. So a refusal
+	// waits a moment for tails to leave (taking.whileTailed), outside of the transaction.
+	if !in.last && (v == refuseBusy || v == takeJoin && in.branches.branch != nil && in.meets.under.tailed) {
 		return Reply{}, false, errTailed
 	}
 	if in.exists && (v == takeJoin || v == takeAnswer) {
@@ -113,6 +126,7 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 			return Reply{}, false, err
 		}
 	}
+	// The message stays with the client; without the note it would wait for an answer that never comes.
 	if v == takeJoin && !in.req.JoinOnly && len(in.fresh) > 0 && len(in.req.Answers) == 0 {
 		in.note("message_not_taken", map[string]any{"ids": idsOf(in.fresh)})
 	}
@@ -122,18 +136,22 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	case takePrompt:
 		return in.takePrompt(ctx)
 	case refuseBusy:
-		return Reply{Session: in.session}, false, &Refusal{Code: RefusedRunInProgress, Message: "This thread is still answering. Cancel the run, or wait until it has ended."}
+		return Reply{Session: in.session}, false, fault.New(RefusedRunInProgress, "This thread is still answering. Cancel the run, or wait until it has ended.")
 	case refuseEmpty:
-		return Reply{}, false, &Refusal{Code: RefusedNothingToDo, Message: "The body has neither a new message of a user, nor an answer, nor a thread to join."}
+		return Reply{}, false, fault.New(RefusedNothingToDo, "The body has neither a new message of a user, nor an answer, nor a thread to join.")
 	default:
-		reply, err := in.join(ctx)
+		reply, err := in.replier().join(ctx)
 		return reply, false, err
 	}
 }
 
+// starts reports whether the request would begin a Turn.
+func (in *intake) starts() bool { return len(in.fresh) > 0 || in.branches.branch != nil }
+
 // load finds the Session, holds it, and sorts what the request brings.
+// Unknown roles and messages that claim to be an assistant's are sorted out here; they are noted and not kept.
 func (in *intake) load(ctx context.Context) error {
-	if err := in.findSession(ctx); err != nil {
+	if err := in.find(ctx); err != nil {
 		return err
 	}
 	profile := in.req.profile()
@@ -158,49 +176,12 @@ func (in *intake) load(ctx context.Context) error {
 	}
 	in.known, in.fresh, in.dropped = known, usersOf(in.req.Messages, known), droppedOf(in.req.Messages, known, in.active != nil)
 	answers := append(in.req.Answers, toolAnswers(in.req.Messages, known)...)
-	in.answering = len(answers) > 0
-	return in.matchAnswers(ctx, answers)
+	in.answers.any = len(answers) > 0
+	return in.answers.match(ctx, answers)
 }
 
-// findSession finds the thread by its id or, for an answer that names none, by the
-// Question. A thread of somebody else that is not shared with the caller is as good as none; one that is goes by our
-// own id, because a client's id may be that of a thread of the caller's as well.
-func (in *intake) findSession(ctx context.Context) error {
-	who := store.As(in.req.Principal)
-	id := ""
-	if in.req.ThreadID != "" {
-		found, err := in.tx.SessionByExternalID(ctx, who, in.req.ThreadID)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
-		if id = found.ID; id == "" {
-			if id, err = in.sharedSession(ctx, store.AccessBy{SessionID: in.req.ThreadID}); err != nil {
-				return err
-			}
-		}
-	}
-	for _, a := range in.req.Answers {
-		if id != "" || a.QuestionID == "" {
-			continue
-		}
-		call, err := in.tx.ToolCall(ctx, who, a.QuestionID)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
-		if id = call.SessionID; id == "" {
-			if id, err = in.sharedSession(ctx, store.AccessBy{ToolCallID: a.QuestionID}); err != nil {
-				return err
-			}
-		}
-	}
-	if id == "" {
-		return nil
-	}
-	session, err := in.tx.LockSession(ctx, in.scope(), id)
-	in.session, in.exists = session, err == nil
-	return err
-}
-
+// profile is what of a request later Runs of its Turn need to know: the dialect, and the tools that the client's page
+// executes.
 func (req ChatRequest) profile() Profile {
 	p := Profile{Dialect: req.Dialect, Callback: req.Callback}
 	for _, t := range req.Tools {
@@ -211,6 +192,7 @@ func (req ChatRequest) profile() Profile {
 
 // knownRun answers a POST whose runId is known: the same body tails that Run again, from
 // its first event; another body is a mistake.
+// A retry after a lost response has the same body, and so gets the same Run. This is what makes a POST safe to repeat.
 func (in *intake) knownRun(ctx context.Context) (Reply, bool, error) {
 	if !in.exists || in.req.RunID == "" || in.req.JoinOnly {
 		return Reply{}, false, nil
@@ -223,28 +205,116 @@ func (in *intake) knownRun(ctx context.Context) (Reply, bool, error) {
 		return Reply{}, false, err
 	}
 	if bytes.Equal(run.BodyHash, in.req.BodyHash) {
-		reply, err := in.tail(ctx, run)
+		reply, err := in.replier().tail(ctx, run)
 		return reply, true, err
 	}
-	if len(in.answers) > 0 || len(in.req.Answers) > 0 {
+	if len(in.answers.given) > 0 || len(in.req.Answers) > 0 {
 		in.req.RunID = "" // an answer is never refused over its run's name; it gets one of ours
 		return Reply{}, false, nil
 	}
-	return Reply{}, true, &Refusal{Code: RefusedRunIDConflict, Message: "This runId was used for another request on this thread."}
+	return Reply{}, true, fault.New(RefusedRunIDConflict, "This runId was used for another request on this thread.")
 }
 
-// usersOf are the messages of the user that are not known. Whatever else a client says
-// happened gains no authority: the transcript kept here is the truth.
+// takeAnswers settles what the request answers and reserves the Run that follows.
+//
+// A client that answers wants to see what follows, so a Run is reserved for its response. Reserving fails when the Run
+// that asked is still open: then the answer's effect goes into that one, which the client is reading anyway.
+func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
+	if err := in.answers.checked(ctx); err != nil {
+		return Reply{}, false, err
+	}
+	for _, g := range in.answers.given {
+		if err := in.answers.settle(ctx, g); err != nil {
+			return Reply{}, false, err
+		}
+	}
+	settled := in.answers.settled
+	if len(settled) == 0 {
+		reply, err := in.replier().join(ctx)
+		return reply, false, err
+	}
+	next, err := reserveNext(ctx, in.tx, settled[0].Question.Call.TurnID, in.req.RunID, posted{
+		profile: in.profile, bodyHash: in.req.BodyHash, parent: in.req.ParentRunID, tails: in.tails.of(in.req),
+	})
+	if err != nil {
+		return Reply{}, false, err
+	}
+	for _, s := range settled {
+		if err := in.answers.keepToolMessage(ctx, s, next.run.ID); err != nil {
+			return Reply{}, false, err
+		}
+	}
+	if !next.ok { // the Run that asked has not ended yet: it goes on by itself
+		in.noteStateMissed()
+		reply, err := in.replier().join(ctx)
+		return reply, true, err
+	}
+	reply, err := in.replier().tail(ctx, next.run)
+	if err != nil {
+		return reply, false, err
+	}
+	reply.Join = next.run.BodyHash == nil // another client has reserved it already
+	// Clients that answer and prompt in one body exist: the message becomes a Turn behind the one that goes on, and
+	// the response gives both.
+	if len(in.fresh) > 0 {
+		in.profile = withoutClient(in.profile) // its state is in the Run before
+		then, err := in.prompter().queueTurn(ctx, "")
+		if err != nil {
+			return reply, false, err
+		}
+		reply.Then = &then
+	}
+	return reply, true, nil
+}
+
+// takePrompt starts a new Turn.
+// A prompt to a thread with a Turn under way that no response reads cancels that Turn, in the same transaction: the
+// user has left it behind.
+func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
+	p := in.prompter()
+	if !in.exists {
+		if err := p.newSession(ctx); err != nil {
+			return Reply{}, false, err
+		}
+	}
+	if err := in.noteDropped(ctx); err != nil {
+		return Reply{}, false, err
+	}
+	run, err := p.queueTurn(ctx, in.req.RunID)
+	if err != nil {
+		return Reply{}, false, err
+	}
+	replier := in.replier()
+	replier.queued = p.queued.ID
+	reply, err := replier.tail(ctx, run)
+	if err == nil && in.active != nil {
+		return reply, true, in.meets.endOthers(ctx)
+	}
+	reply.begun = &begun{todo: store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &p.queued, Run: &run, Reserved: 1}}
+	if !in.exists {
+		reply.begun.messages = in.fresh
+	}
+	return reply, true, err
+}
+
+// prompter shares the request's thread and what has been found out about its branch.
+func (in *intake) prompter() *prompter {
+	return &prompter{thread: in.thread, cfg: in.cfg, tails: in.tails, branch: in.branches.branch, profile: in.profile}
+}
+
+// usersOf are the messages of the user that are not known. Whatever else a client claims
+// to have happened gains no authority: the transcript kept here is the truth.
 func usersOf(messages []agui.Message, known map[string]bool) []agui.Message {
 	var fresh []agui.Message
 	for _, m := range messages {
-		if m.Role == "user" && !known[m.ID] {
+		if m.Role == agui.RoleUser && !known[m.ID] {
 			fresh = append(fresh, m)
 		}
 	}
 	return fresh
 }
 
+// idsOf are the ids of messages, for one query that finds which are known.
 func idsOf(messages []agui.Message) []string {
 	ids := make([]string, len(messages))
 	for i, m := range messages {
@@ -254,11 +324,12 @@ func idsOf(messages []agui.Message) []string {
 }
 
 // toolAnswers are the tool messages a client added: answers to calls it was left with.
-func toolAnswers(messages []agui.Message, known map[string]bool) []inbox.Answer {
-	var answers []inbox.Answer
+// A message with the id of one that is known is no answer: clients send the whole history with each request.
+func toolAnswers(messages []agui.Message, known map[string]bool) []approval.Answer {
+	var answers []approval.Answer
 	for _, m := range messages {
-		if m.Role == "tool" && !known[m.ID] {
-			answers = append(answers, inbox.Answer{
+		if m.Role == agui.RoleTool && !known[m.ID] {
+			answers = append(answers, approval.Answer{
 				QuestionID: m.ToolCallID, Payload: mustJSON(m.Content.String()), MessageID: m.ID, Error: m.Error,
 			})
 		}

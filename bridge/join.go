@@ -5,18 +5,22 @@ import (
 	"encoding/json"
 
 	"aqueduct/agui"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/eventlog"
-	"aqueduct/bridge/inbox"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
 // historyLimit bounds the messages of one snapshot, beside snapshotBytes: what a client can sensibly hold.
 const historyLimit = store.MaxPageLimit
 
-// atRest are the frames for somebody who joins a thread where nothing runs: the history,
+// atRest are the frames for a client that joins a thread where nothing runs: the history,
 // the state, and an end that lists what is still asked, or is how the last Run ended. None of
 // them is kept.
-func (s *Sessions) atRest(ctx context.Context, in store.Scope, r Reply) ([]Item, error) {
+//
+// They look like a Run that is over at once, because a client's connect is a run to it: RUN_STARTED, the messages, the
+// state, RUN_FINISHED with what is open as its outcome.
+func (s *Feeds) atRest(ctx context.Context, in store.Scope, r Reply) ([]Item, error) {
 	open, err := s.openShown(ctx, in, r.Session.ID)
 	if err != nil {
 		return nil, err
@@ -35,7 +39,7 @@ func (s *Sessions) atRest(ctx context.Context, in store.Scope, r Reply) ([]Item,
 			events = append(events, endedSentence(broken)...)
 		}
 	} else {
-		history, older, err := s.history(ctx, in, r.Session.ID, "")
+		history, older, err := s.transcript.newest(ctx, in, r.Session.ID, "")
 		if err != nil {
 			return nil, err
 		}
@@ -46,13 +50,14 @@ func (s *Sessions) atRest(ctx context.Context, in store.Scope, r Reply) ([]Item,
 		}
 	}
 	if broken != nil {
-		return unkept(append(events, brokenEnd(r, broken))), nil
+		return transientItems(append(events, brokenEnd(r, broken))), nil
 	}
 	end := &agui.RunFinished{ThreadID: r.Session.ExternalID, RunID: r.RunID, Outcome: restOutcome(open, r.Dialect)}
-	return unkept(append(events, end)), nil
+	return transientItems(append(events, end)), nil
 }
 
 // stateOf tells the Session's state, if there is any.
+// A state that is empty is left out: a page that has none yet must not be given one for nothing, since some show it.
 func stateOf(session store.Session) []agui.Event {
 	if isEmptyObject(session.State) {
 		return nil
@@ -60,13 +65,15 @@ func stateOf(session store.Session) []agui.Event {
 	return []agui.Event{&agui.StateSnapshot{Snapshot: session.State}}
 }
 
-// joinRun are the frames for somebody who joins a Run that is open: its RUN_STARTED, the
+// joinRun are the frames for a client that joins a Run that is open: its RUN_STARTED, the
 // history before it, and what must be known for the rest of its log to apply.
-func (s *Sessions) joinRun(ctx context.Context, in store.Scope, r Reply, run store.Run, started Item) ([]Item, error) {
+// The history before the Run comes as one snapshot, then the Run's own events from its first: so a client that comes
+// in the middle has the same messages as one that was there.
+func (s *Feeds) joinRun(ctx context.Context, in store.Scope, r Reply, run store.Run, started Item) ([]Item, error) {
 	if r.Dialect == DialectTDesign {
-		return append([]Item{started}, unkept(append(stateOf(r.Session), sentences(r.Notes)...))...), nil
+		return append([]Item{started}, transientItems(append(stateOf(r.Session), sentences(r.Notes)...))...), nil
 	}
-	history, older, err := s.history(ctx, in, r.Session.ID, run.ID)
+	history, older, err := s.transcript.newest(ctx, in, r.Session.ID, run.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +84,13 @@ func (s *Sessions) joinRun(ctx context.Context, in store.Scope, r Reply, run sto
 	events := append([]agui.Event{&agui.MessagesSnapshot{Messages: append(history, begun...)}}, older...)
 	events = append(events, stateOf(r.Session)...)
 	items := []Item{{Event: started.Event}}
-	return append(items, unkept(append(events, r.Notes...))...), nil
+	return append(items, transientItems(append(events, r.Notes...))...), nil
 }
 
 // reasoningOf are the reasoning messages the Run has begun, empty. Official clients keep
 // reasoning they have already when a snapshot has none, and would append the replay to it.
-func (s *Sessions) reasoningOf(ctx context.Context, in store.Scope, sessionID string, first int64) ([]agui.Message, error) {
-	tail := s.cfg.Log.Tail(in, sessionID, first-1)
+func (s *Feeds) reasoningOf(ctx context.Context, in store.Scope, sessionID string, first int64) ([]agui.Message, error) {
+	tail := s.log.Tail(in, sessionID, first-1)
 	defer tail.Close()
 	var begun []agui.Message
 	for {
@@ -95,7 +102,7 @@ func (s *Sessions) reasoningOf(ctx context.Context, in store.Scope, sessionID st
 			if agui.TypeOf(event) == agui.TypeReasoningMessageStart {
 				if ev, err := agui.Decode(event); err == nil {
 					id := ev.(*agui.ReasoningMessageStart).MessageID
-					begun = append(begun, agui.Message{ID: id, Role: "reasoning", Content: agui.Text("")})
+					begun = append(begun, agui.Message{ID: id, Role: agui.RoleReasoning, Content: agui.Text("")})
 				}
 			}
 			return true
@@ -104,17 +111,17 @@ func (s *Sessions) reasoningOf(ctx context.Context, in store.Scope, sessionID st
 }
 
 // openShown are the open Questions of a Session that some Run has shown.
-func (s *Sessions) openShown(ctx context.Context, in store.Scope, sessionID string) ([]inbox.Question, error) {
-	calls, err := s.cfg.Store.OpenToolCalls(ctx, in, sessionID)
+func (s *Feeds) openShown(ctx context.Context, in store.Scope, sessionID string) ([]approval.Question, error) {
+	calls, err := s.store.OpenToolCalls(ctx, in, sessionID)
 	if err != nil {
 		return nil, err
 	}
-	var open []inbox.Question
+	var open []approval.Question
 	for _, call := range calls {
 		if call.RunID == "" {
 			continue
 		}
-		q, err := inbox.Load(ctx, s.cfg.Store, in, call.ID)
+		q, err := approval.Load(ctx, s.store, in, call.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -126,8 +133,8 @@ func (s *Sessions) openShown(ctx context.Context, in store.Scope, sessionID stri
 }
 
 // restOutcome ends a join at rest as the Run before ended: with what is open.
-func restOutcome(open []inbox.Question, dialect string) *agui.Outcome {
-	var asks, calls []inbox.Question
+func restOutcome(open []approval.Question, dialect string) *agui.Outcome {
+	var asks, calls []approval.Question
 	for _, q := range open {
 		if q.ClientTool() {
 			calls = append(calls, q)
@@ -148,13 +155,14 @@ func restOutcome(open []inbox.Question, dialect string) *agui.Outcome {
 
 // cardAgain is what a TDesign page gets instead of a snapshot: a sentence, and the card
 // of the oldest open Question once more.
-func cardAgain(open []inbox.Question, notes []agui.Event) []agui.Event {
+// TDesign appends whatever a response holds to the newest answer, so a snapshot would appear twice.
+func cardAgain(open []approval.Question, notes []agui.Event) []agui.Event {
 	events := sentences(notes)
 	if len(open) == 0 {
 		return events
 	}
 	if len(notes) == 0 {
-		events = say("This conversation is waiting for your answer.")
+		events = textMessage("This conversation is waiting for your answer.")
 	}
 	return append(events, callEvents(open[0], "")...)
 }
@@ -169,7 +177,7 @@ func sentences(notes []agui.Event) []agui.Event {
 			continue
 		}
 		if sentence := noteSentence(c); sentence != "" {
-			events = append(events, say(sentence)...)
+			events = append(events, textMessage(sentence)...)
 		}
 	}
 	return events
@@ -189,30 +197,30 @@ func noteSentence(note *agui.Custom) string {
 	return ""
 }
 
-// openSentence says why an answer left its Question open. Only of who may decide what does
-// the note's own message speak to a person: the others tell whoever wrote the page.
+// openSentence is why an answer left its Question open. Only of who may decide what does
+// the note's own message speak to a person: the others are for the page's author.
 func openSentence(note json.RawMessage) string {
-	var why inbox.Unclear
+	var why fault.Error
 	_ = json.Unmarshal(note, &why) // of our own writing
 	switch why.Code {
-	case inbox.UnknownOption:
+	case approval.UnknownOption:
 		return "That answer was not one of the options, so the question is still open."
-	case inbox.NotApprover, inbox.FourEyes, inbox.EditRefused, inbox.PolicyBlocks:
+	case approval.NotApprover, approval.FourEyes, approval.EditRefused, approval.PolicyBlocks:
 		return why.Message + " The question is still open."
 	}
 	return "That is no answer to this question, so it is still open."
 }
 
-func say(text string) []agui.Event {
+func textMessage(text string) []agui.Event {
 	id := newID()
 	return []agui.Event{
-		&agui.TextMessageStart{MessageID: id, Role: "assistant"},
+		&agui.TextMessageStart{MessageID: id, Role: agui.RoleAssistant},
 		&agui.TextMessageContent{MessageID: id, Delta: text},
 		&agui.TextMessageEnd{MessageID: id},
 	}
 }
 
-func unkept(events []agui.Event) []Item {
+func transientItems(events []agui.Event) []Item {
 	items := make([]Item, 0, len(events))
 	for _, ev := range events {
 		items = append(items, Item{Event: ev.AppendJSON(nil)})

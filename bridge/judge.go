@@ -1,66 +1,78 @@
 package bridge
 
 import (
-	"cmp"
 	"context"
 	"time"
 
 	"aqueduct/agui"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/redact"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
 
-// judged is a permission and what the policy says of it.
+// judged is a permission and the policy's verdict.
+// The title is masked before anything is made of it; the call has the original, because a rule may look at it.
 type judged struct {
-	q       *Question
+	q       *approval.Request
 	title   string // without secrets
 	hash    redact.Hasher
 	call    policy.Call
 	verdict policy.Verdict
 }
 
-// judge answers a permission for which the policy needs nobody, and reports whether it
-// did. The decision is on record before the Agent hears it. The Question's Mark is not
-// kept with it: until the Agent has heard, its upstream must go on repeating the Question.
-func (t *turn) judge(ctx context.Context, q *Question) (v policy.Verdict, done bool, err error) {
-	if t.s.m.cfg.Policy == nil || q.Kind != AskPermission || t.pump == nil {
+// judge answers a permission that the policy decides alone, and reports whether it did. The decision is on record before
+// the Agent gets it. The Question's cursor is not kept with it: until the Agent has the answer, its upstream must go on
+// repeating the Question.
+// There are three outcomes. The policy allows or blocks: the Agent is answered at once, the verdict is in the trace,
+// and for a block the chat shows why. The policy asks: the Question goes on to a person, with the standing answers
+// that the policy permits. The Agent cannot be answered: a person is asked, whatever the policy decided, and the second
+// record shows that the first did not count.
+func (a *asker) judge(ctx context.Context, q *approval.Request) (v policy.Verdict, done bool, err error) {
+	if a.cfg.Policy == nil || q.Kind != approval.AskPermission || a.upstream.reader == nil {
 		return v, false, nil
 	}
-	j := judged{q: q, title: t.s.m.cfg.Filter.Text(q.Title), hash: t.s.m.cfg.Hash, call: policy.Call{
-		AgentID: t.row.AgentID, Session: t.s.id, Tool: q.tool(), Kind: q.ToolKind, Title: q.Title, Args: compact(q.Args), Folder: q.Folder,
-		By: inbox.Prompter(t.s.row, t.row),
+	j := judged{q: q, title: a.cfg.Filter.Text(q.Title), hash: a.cfg.Hash, call: policy.Call{
+		AgentID: a.row.AgentID, Session: a.log.id, Tool: q.About(), Kind: q.ToolKind, Title: q.Title, Args: approval.Compact(q.Args), Folder: q.Folder,
+		By: approval.Prompter(a.log.row, *a.row),
 	}}
-	if v, err = t.verdict(ctx, j.call); err != nil {
+	if v, err = a.verdict(ctx, j.call); err != nil {
 		return v, false, err
 	}
 	j.verdict = v
-	a, ok := j.answer()
+	answer, ok := j.answer()
 	if !ok {
 		offerStanding(q, j.call, v)
 		return v, false, nil
 	}
-	if err := t.keep(ctx, []store.Record{t.decisionRecord(j.record())}); err != nil {
+	if err := a.record(ctx, j); err != nil {
 		return v, false, err
 	}
-	switch err := t.pump.answer(ctx, a); {
+	switch err := a.upstream.reader.answer(ctx, answer); {
 	case cannotResume(err): // it ended to wait, or is gone: a person decides, and it is called again
 		j.verdict.Action, j.verdict.Reason = policy.Ask, "The agent cannot be answered at once."
 		offerStanding(q, j.call, j.verdict)
-		return v, false, t.keep(ctx, []store.Record{t.decisionRecord(j.record())})
+		return v, false, a.record(ctx, j)
 	case err != nil:
 		return v, false, asFailure(err)
 	case j.verdict.Action == policy.Block:
-		return v, true, t.tellNow(ctx, j.event())
+		return v, true, a.announce(ctx, j.event())
 	}
 	return v, true, nil
 }
 
+// record puts the verdict on the trace in a commit of its own, before the answer leaves: what an Agent was allowed
+// must be readable even if the server dies right behind the answer.
+func (a *asker) record(ctx context.Context, j judged) error {
+	return a.writer.keep(ctx, []store.Record{a.writer.trace.decided(j.record())})
+}
+
 // verdict is the policy's. A Grant that makes it an allow is used, once, before it counts.
-func (t *turn) verdict(ctx context.Context, call policy.Call) (policy.Verdict, error) {
-	now, cfg := time.Now(), t.s.m.cfg
-	grants, err := inbox.Grants(ctx, cfg.Store, answering(t.s.row, t.row), t.row.Prompter(t.s.row), now)
+// A Grant with a number of uses may be wanted by two Turns at once. The row decides: the one that does not get the use
+// asks a person.
+func (a *asker) verdict(ctx context.Context, call policy.Call) (policy.Verdict, error) {
+	now, cfg := time.Now(), a.cfg
+	grants, err := approval.LiveGrants(ctx, cfg.Store, answering(a.log.row, *a.row), a.row.Prompter(a.log.row), now)
 	if err != nil {
 		return policy.Verdict{}, err
 	}
@@ -73,7 +85,7 @@ func (t *turn) verdict(ctx context.Context, call policy.Call) (policy.Verdict, e
 		if ok, err = tx.UseGrant(ctx, v.Grant, now); err != nil || !ok {
 			return err
 		}
-		return inbox.AuditGrantUse(ctx, tx, t.s.row, v.Grant, call.Tool, t.s.m.cfg.Hash.Sum(call.Args), now)
+		return approval.AuditGrantUse(ctx, tx, a.log.row, v.Grant, call.Tool, a.cfg.Hash.Sum(call.Args), now)
 	})
 	if err == nil && !ok {
 		v.Action, v.Grant, v.Reason = policy.Ask, "", "The grant for it is used up."
@@ -81,52 +93,55 @@ func (t *turn) verdict(ctx context.Context, call policy.Call) (policy.Verdict, e
 	return v, err
 }
 
-// tellNow puts an event of ours where the upstream's go: into the open Run or the next.
-func (t *turn) tellNow(ctx context.Context, ev agui.Event) error {
-	if t.run == nil {
-		if _, err := t.openFurtherRun(ctx); err != nil {
+// announce puts an event of ours where the upstream's go: into the open Run or the next.
+// A blocked permission leaves no tool call in the chat, so that a person would wonder why the agent stopped.
+func (a *asker) announce(ctx context.Context, ev agui.Event) error {
+	if a.writer.run == nil {
+		if ok, err := a.writer.beginFurther(ctx); err != nil || !ok {
 			return err
 		}
 	}
-	return t.run.emit(ev)
+	return a.writer.run.emit(ev)
 }
 
-// answer is what the Agent hears; false when a person has to decide.
-func (j judged) answer() (Answer, bool) {
+// answer is the one for the Agent; false when a person has to decide.
+// An allow prefers the option that holds once, because the policy decides again next time. Where the Agent offers none
+// that fits, a person chooses; a block without a fitting option cancels, which every Agent takes for a no.
+func (j judged) answer() (approval.Delivery, bool) {
 	if _, failure := offered(j.q); failure != nil {
-		return Answer{}, false
+		return approval.Delivery{}, false
 	}
-	options := inbox.DefaultOptions()
-	if len(j.q.Options) > 0 {
-		options = options[:0]
-		for _, o := range j.q.Options {
-			options = append(options, inbox.Option(o))
-		}
+	options := j.q.Options
+	if len(options) == 0 {
+		options = approval.DefaultOptions()
 	}
-	a := Answer{UpstreamID: j.q.UpstreamID, Fingerprint: j.q.Fingerprint(j.hash), Kind: AskPermission, Status: "resolved"}
+	a := approval.Delivery{UpstreamID: j.q.UpstreamID, Fingerprint: j.q.Fingerprint(j.hash), Kind: approval.AskPermission, Status: agui.ResumeResolved}
 	switch j.verdict.Action {
 	case policy.Allow:
 		var ok bool
-		a.Payload, ok = inbox.Choosing(options, inbox.AllowOnce, inbox.AllowAlways)
+		a.Payload, ok = approval.Choosing(options, approval.AllowOnce, approval.AllowAlways)
 		return a, ok
 	case policy.Block:
-		if payload, ok := inbox.Choosing(options, inbox.RejectOnce, inbox.RejectAlways); ok {
+		if payload, ok := approval.Choosing(options, approval.RejectOnce, approval.RejectAlways); ok {
 			a.Payload = payload
 		} else {
-			a.Status = "cancelled"
+			a.Status = agui.ResumeCancelled
 		}
 		return a, true
+	default:
 	}
-	return Answer{}, false
+	return approval.Delivery{}, false
 }
 
+// record is the verdict as the trace keeps it: with the hash of the arguments and not the arguments, which may hold
+// secrets.
 func (j judged) record() []byte {
 	d := policy.Decided(j.call, j.verdict)
-	d.Title, d.SHA256 = plainTitle(j.title), j.hash.Sum(j.call.Args) // people read it in the trace
+	d.Title, d.SHA256 = approval.PlainTitle(j.title), j.hash.Sum(j.call.Args) // people read it in the trace
 	return mustJSON(d)
 }
 
-// event is how the chat hears that something was blocked.
+// event shows in the chat that something was blocked.
 func (j judged) event() agui.Event {
 	return &agui.Custom{Name: "policy_decision", Value: mustJSON(struct {
 		Tool    string `json:"tool"`
@@ -134,8 +149,5 @@ func (j judged) event() agui.Event {
 		Verdict string `json:"verdict"`
 		Rule    string `json:"rule"`
 		Reason  string `json:"reason"`
-	}{plainName(j.q.tool()), plainTitle(j.title), string(j.verdict.Action), j.verdict.Rule, j.verdict.Reason})}
+	}{approval.PlainTool(j.q.About()), approval.PlainTitle(j.title), string(j.verdict.Action), j.verdict.Rule, j.verdict.Reason})}
 }
-
-// tool is the name of the tool a permission is about.
-func (q *Question) tool() string { return cmp.Or(q.Tool, q.ToolName) }

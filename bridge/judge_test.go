@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -32,7 +33,7 @@ func wants(id, kind, title string) bridge.Output {
 }
 
 // decisions are the policy_decision Records of the thread's last Turn.
-func (h *house) decisions(thread string) []string {
+func (h *harness) decisions(thread string) []string {
 	h.t.Helper()
 	run, err := h.store.LastRun(h.t.Context(), store.System(), h.session(thread).ID)
 	if err != nil {
@@ -56,16 +57,16 @@ const noPush = `rules: [{name: no-push, kind: execute, tool: "git push*", verdic
 func TestThePolicyAnswersForPeople(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h := newHeldHouse(t, a, never(), rules(t, noPush))
+	h := newHeldHarness(t, a, never(), rules(t, noPush))
 	started, _ := h.post(ask("t1", "hi"))
-	a.say("1", wants("q1", "read", "Read a.go"), wants("q2", "execute", "git push"))
+	a.emit("1", wants("q1", "read", "Read a.go"), wants("q2", "execute", "git push"))
 	if told := receive(h, a.told); told.UpstreamID != "q1" || string(told.Payload) != `{"optionId":"yes","approved":true,"kind":"allow_once"}` {
 		t.Fatalf("%+v", told)
 	}
 	if told := receive(h, a.told); told.UpstreamID != "q2" || string(told.Payload) != `{"optionId":"no","approved":false,"kind":"reject_once"}` {
 		t.Fatalf("%+v", told)
 	}
-	a.say("2", done())
+	a.emit("2", done())
 	events := started.rest(t)
 	want := `{"type":"CUSTOM","name":"policy_decision","value":{"tool":"shell","title":"git push","verdict":"block","rule":"no-push","reason":"Not here."}}`
 	if types(events) != "RUN_STARTED CUSTOM RUN_FINISHED" || events[1] != want {
@@ -96,14 +97,14 @@ func TestThePolicyKnowsThePromptersRoles(t *testing.T) {
 	t.Parallel()
 	for role, approved := range map[string]bool{"dev": false, "ops": true} {
 		a := newHeld()
-		h := newHeldHouse(t, a, never(), rules(t, `rules: [{name: devs, role: dev, verdict: block}, {name: others, verdict: allow}]`))
+		h := newHeldHarness(t, a, never(), rules(t, `rules: [{name: devs, role: dev, verdict: block}, {name: others, verdict: allow}]`))
 		h.who.Roles = []string{role}
 		started, _ := h.post(ask("t1", "hi"))
-		a.say("1", wants("q1", "execute", "go test"))
+		a.emit("1", wants("q1", "execute", "go test"))
 		if told := receive(h, a.told); strings.Contains(string(told.Payload), `"approved":true`) != approved {
 			t.Errorf("%s: %s", role, told.Payload)
 		}
-		a.say("2", done())
+		a.emit("2", done())
 		started.rest(t)
 	}
 }
@@ -112,10 +113,10 @@ func TestThePolicyKnowsThePromptersRoles(t *testing.T) {
 func TestThePolicyAnswersWhileParked(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h := newHeldHouse(t, a, soon(), rules(t, noPush))
-	a.say("1", wants("q1", "edit", "Edit a.go"))
+	h := newHeldHarness(t, a, soon(), rules(t, noPush))
+	a.emit("1", wants("q1", "edit", "Edit a.go"))
 	h.chat(ask("t1", "hi"))
-	a.say("2", wants("q2", "execute", "git push"))
+	a.emit("2", wants("q2", "execute", "git push"))
 	h.until("2")
 	if told := receive(h, a.told); told.UpstreamID != "q2" {
 		t.Fatalf("%+v", told)
@@ -126,7 +127,7 @@ func TestThePolicyAnswersWhileParked(t *testing.T) {
 	h.resting("t1")
 	going, _ := h.post(answer("t1", yes(h.openQuestion())))
 	receive(h, a.told)
-	a.say("3", done())
+	a.emit("3", done())
 	if got := types(going.rest(t)); got != resulted+"RUN_FINISHED" {
 		t.Fatalf("got %s", got)
 	}
@@ -135,8 +136,8 @@ func TestThePolicyAnswersWhileParked(t *testing.T) {
 func TestWithoutAPolicyEverybodyIsAsked(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h := newHeldHouse(t, a, soon(), nil)
-	a.say("1", wants("q1", "read", "Read a.go"))
+	h := newHeldHarness(t, a, soon(), nil)
+	a.emit("1", wants("q1", "read", "Read a.go"))
 	h.chat(ask("t1", "hi"))
 	h.openQuestion()
 }
@@ -145,9 +146,9 @@ func TestWithoutAPolicyEverybodyIsAsked(t *testing.T) {
 func TestWhatCannotBeAnsweredAtOnceIsAsked(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	a.answer = func(context.Context, *held, bridge.Answer) error { return bridge.ErrCannotResume }
-	h := newHeldHouse(t, a, soon(), policy.Default())
-	a.say("1", wants("q1", "read", "Read a.go"))
+	a.answer = func(context.Context, *held, approval.Delivery) error { return bridge.ErrCannotResume }
+	h := newHeldHarness(t, a, soon(), policy.Default())
+	a.emit("1", wants("q1", "read", "Read a.go"))
 	h.chat(ask("t1", "hi"))
 	h.openQuestion()
 	if kept := h.decisions("t1"); len(kept) != 2 || !strings.Contains(kept[1], `"verdict":"require_approval"`) {
@@ -158,11 +159,11 @@ func TestWhatCannotBeAnsweredAtOnceIsAsked(t *testing.T) {
 func TestAllowNeedsAnOptionAndBlockDoesNot(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h := newHeldHouse(t, a, soon(), rules(t, noPush))
+	h := newHeldHarness(t, a, soon(), rules(t, noPush))
 	block, allow := wants("q1", "execute", "git push"), wants("q2", "read", "Read a.go")
 	block.Question.Options = block.Question.Options[:1]
-	allow.Question.Options = []bridge.Option{{ID: "no", Kind: "reject_once"}}
-	a.say("1", block, allow)
+	allow.Question.Options = []approval.Option{{ID: "no", Kind: "reject_once"}}
+	a.emit("1", block, allow)
 	h.chat(ask("t1", "hi"))
 	if told := receive(h, a.told); told.UpstreamID != "q1" || told.Status != "cancelled" || told.Payload != nil {
 		t.Fatalf("%+v", told)

@@ -7,7 +7,7 @@ type Limits struct {
 	// ApprovalTTL is how long a Question waits when the Agent does not say (contract §10).
 	ApprovalTTL time.Duration
 	// Quiet is how long a Turn that asked must say nothing before its Run ends; QuietMost
-	// is when it ends however much is said.
+	// is when it ends however much is sent.
 	Quiet, QuietMost time.Duration
 	// QuietPaused is how long an Agent with open Questions, all of them shown, must say nothing before a Run ends in
 	// which it went on: a Run costs its clients a start and an end, so a pause for breath must not end it.
@@ -16,9 +16,9 @@ type Limits struct {
 	// reload does not cancel.
 	LeaveGrace time.Duration
 	// EventBytes bounds one event: longer text becomes several deltas, anything else is cut
-	// and says so.
+	// and marked as cut.
 	EventBytes int
-	// RunBytes bounds one Run: what it says is folded in memory and kept as messages, so an
+	// RunBytes bounds one Run: its events are folded in memory and kept as messages, so an
 	// agent that never stops talking would otherwise take all there is.
 	RunBytes int
 	// OwnerWait is how long a prompt waits for the replica that owns its thread to begin it.
@@ -27,7 +27,7 @@ type Limits struct {
 	// BusyWait is how long a message waits, before it is refused, for the tails of the Turn under way to leave: a client
 	// that closes its response and asks at once may be faster than we notice.
 	BusyWait time.Duration
-	// QuestionsPerTurn bounds the open Questions of one Turn, and QuestionsPerUser those of all Turns of one user: nobody
+	// QuestionsPerTurn bounds the open Questions of one Turn, and QuestionsPerUser those of all Turns of one user: no person
 	// can decide more with care, and each is a row, a deadline, and a line in every inbox.
 	QuestionsPerTurn, QuestionsPerUser int
 	// TurnsPerUser bounds the Turns of one user that this replica drives at once. A thousand parallel agents of one person
@@ -59,9 +59,6 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.ThreadBytes, 1<<30)
 	return l
 }
-
-// Limits are the ones in force.
-func (s *Sessions) Limits() Limits { return s.cfg.Limits }
 
 func setDefault[T comparable](v *T, d T) {
 	var zero T

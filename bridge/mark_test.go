@@ -13,23 +13,23 @@ import (
 func TestMarksAreKeptInOrder(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h := newHeldHouse(t, a, soon(), nil)
+	h := newHeldHarness(t, a, soon(), nil)
 	started, _ := h.post(ask("t1", "hi"))
-	a.say("1", text("one")...)
+	a.emit("1", text("one")...)
 	h.until("1")
 	if got := h.lastMark("t1"); got != "1" {
 		t.Fatalf("the log is marked %q", got)
 	}
-	a.say("2", bridge.Output{}) // nothing to keep, and still to be heard of
+	a.emit("2", bridge.Output{}) // nothing to keep, and still to be heard of
 	h.until("2")
-	a.say("3", text("two")...)
-	a.say("4", done())
+	a.emit("3", text("two")...)
+	a.emit("4", done())
 	started.rest(t)
 	h.until("4")
 	if got := h.lastMark("t1"); got != "4" {
 		t.Fatalf("the log is marked %q", got)
 	}
-	if call := receive(h, a.called); call.resumed || call.Mark != "" {
+	if call := receive(h, a.called); call.resumed || call.Cursor != "" {
 		t.Fatalf("%+v", call)
 	}
 }
@@ -38,20 +38,20 @@ func TestMarksAreKeptInOrder(t *testing.T) {
 func TestARunIsTakenUpBehindItsMark(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h := newHeldHouse(t, a, soon(), nil)
+	h := newHeldHarness(t, a, soon(), nil)
 	h.post(ask("t1", "hi"))
-	a.say("1", bridge.Output{Event: &agui.StateSnapshot{Snapshot: []byte(`{"n":1}`)}},
+	a.emit("1", bridge.Output{Event: &agui.StateSnapshot{Snapshot: []byte(`{"n":1}`)}},
 		bridge.Output{Event: &agui.TextMessageStart{MessageID: "m", Role: "assistant"}},
 		bridge.Output{Event: &agui.TextMessageContent{MessageID: "m", Delta: "Hel"}})
 	h.until("1")
 	receive(h, a.called)
 	h.restart()
-	if call := receive(h, a.called); !call.resumed || call.answers != nil || call.Mark != "1" {
+	if call := receive(h, a.called); !call.resumed || call.answers != nil || call.Cursor != "1" {
 		t.Fatalf("%+v", call)
 	}
-	a.say("2", bridge.Output{Event: &agui.TextMessageContent{MessageID: "m", Delta: "lo"}},
+	a.emit("2", bridge.Output{Event: &agui.TextMessageContent{MessageID: "m", Delta: "lo"}},
 		bridge.Output{Event: &agui.StateDelta{Delta: []byte(`[{"op":"replace","path":"/n","value":2}]`)}})
-	a.say("3", done())
+	a.emit("3", done())
 	want := "RUN_STARTED STATE_SNAPSHOT TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT STATE_DELTA TEXT_MESSAGE_END RUN_FINISHED"
 	if got := types(h.ended("t1")); got != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
@@ -69,15 +69,15 @@ func TestARunIsTakenUpBehindItsMark(t *testing.T) {
 func TestACancelGetsThroughWhileAnUpstreamIsTakenUp(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h := newHeldHouse(t, a, soon(), nil)
+	h := newHeldHarness(t, a, soon(), nil)
 	_, reply := h.post(ask("t1", "hi"))
-	a.say("1", text("one")...)
+	a.emit("1", text("one")...)
 	h.until("1")
 	receive(h, a.called)
 	a.resume = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	h.restart()
 	receive(h, a.called)
-	if _, err := h.sessions.Cancel(t.Context(), h.who, reply.Run.ID); err != nil {
+	if _, err := h.sessions.Cancels().Cancel(t.Context(), h.who, reply.Run.ID); err != nil {
 		t.Fatal(err)
 	}
 	events := h.ended("t1")
@@ -89,9 +89,9 @@ func TestACancelGetsThroughWhileAnUpstreamIsTakenUp(t *testing.T) {
 func TestARunThatCannotBeTakenUpFails(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h := newHeldHouse(t, a, soon(), nil)
+	h := newHeldHarness(t, a, soon(), nil)
 	h.post(ask("t1", "hi"))
-	a.say("1", text("one")...)
+	a.emit("1", text("one")...)
 	h.until("1")
 	a.resume = func(context.Context) error { return bridge.ErrCannotResume }
 	h.restart()
@@ -106,9 +106,9 @@ func TestARunThatCannotBeTakenUpFails(t *testing.T) {
 func TestACancelRightAfterARestart(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h := newHeldHouse(t, a, soon(), nil)
+	h := newHeldHarness(t, a, soon(), nil)
 	h.post(ask("t1", "hi"))
-	a.say("1", text("one")...)
+	a.emit("1", text("one")...)
 	h.until("1")
 	receive(h, a.called)
 	id := h.session("t1").ID

@@ -22,6 +22,8 @@ type maskedText struct {
 
 // on is an event with its delta as far as that may be shown: nothing when all of it is held back, and what is left of a
 // message before its end.
+// Chunks have the same text as deltas and may leave out the id of the message they go on with, so the last id of each
+// kind is remembered.
 func (m *masking) on(ev agui.Event) []agui.Event {
 	if m.filter == nil {
 		return []agui.Event{ev}
@@ -51,6 +53,8 @@ func (m *masking) on(ev agui.Event) []agui.Event {
 
 // masked passes a delta through its message's Stream. The event itself is another's and stays as it is; a chunk also
 // begins a message, and so is passed on without text.
+// Where nothing is hidden the event goes on as it came, without a copy: that is every delta but a few. The new text is
+// put in for the length of a copy, because the generic form can write to the field only through its pointer.
 func masked[E any, P interface {
 	*E
 	agui.Event
@@ -110,6 +114,7 @@ func (m *masking) end(of started) []agui.Event {
 }
 
 // rest is what is left of all messages: the Turn is over.
+// A secret cannot go on in a Turn that is over, so what was held back is shown, masked if it is one after all.
 func (m *masking) rest() (left []agui.Event) {
 	for of := range m.streams {
 		left = append(left, m.end(of)...)

@@ -7,27 +7,30 @@ import (
 	"time"
 
 	"aqueduct/agui"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
 // untilBegun waits for the Run that the Feed is for to begin. A Run that no living owner
 // begins within Limits.OwnerWait ends the Feed with a RUN_ERROR: heartbeats alone would keep
 // its client waiting for ever.
+// The frames are made here and not read from the log, because the log's owner is what is missing. They are not kept:
+// when another replica takes the Session over, it writes the Run's real end, with the same code.
 func (f *Feed) untilBegun(ctx context.Context) ([]store.EventRow, error) {
 	for {
-		wait, stop := context.WithTimeout(ctx, f.s.cfg.Limits.OwnerWait)
+		wait, stop := context.WithTimeout(ctx, f.from.ownerWait)
 		rows, err := f.tail.Next(wait)
 		stop()
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return rows, err
 		}
-		gaveUp, err := f.s.giveUp(ctx, *f.want)
+		gaveUp, err := f.from.giveUp(ctx, *f.want)
 		if err != nil {
 			return nil, err
 		}
 		if gaveUp {
 			why := ownerUnavailable()
-			f.items = append(f.items, unkept([]agui.Event{
+			f.items = append(f.items, transientItems([]agui.Event{
 				&agui.RunStarted{ThreadID: f.session.ExternalID, RunID: f.want.ExternalID, ProtocolVersion: protocolVersion},
 				&agui.RunError{Code: why.Code, Message: why.Message},
 			})...)
@@ -37,20 +40,23 @@ func (f *Feed) untilBegun(ctx context.Context) ([]store.EventRow, error) {
 	}
 }
 
-func ownerUnavailable() *Failure {
-	return &Failure{Code: CodeOwnerUnavailable, Message: "The server that holds this conversation does not answer. Please try again."}
+func ownerUnavailable() *fault.Error {
+	return fault.New(CodeOwnerUnavailable, "The server that holds this conversation does not answer. Please try again.")
 }
 
 // giveUp asks for the end of a Turn whose reserved Run its owner does not begin; false when
-// there is something else to wait for. The owner, or whoever takes over from it, ends the
-// Turn in the log with the code that the client is given now, so that nobody runs later what
+// there is something else to wait for. The owner, or the replica that takes over from it, ends the
+// Turn in the log with the code that the client is given now, so that no replica runs later what
 // was reported as failed.
-func (s *Sessions) giveUp(ctx context.Context, want store.Run) (bool, error) {
+// All is looked at under the Session's lock. A Run that has begun meanwhile, an owner that is at work on the Run
+// before, and a Turn that waits for an answer are all reasons to wait on. The command is written once, however many
+// streams of the Run give up.
+func (s *Feeds) giveUp(ctx context.Context, want store.Run) (bool, error) {
 	gaveUp := false
-	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	err := s.store.InTx(ctx, func(tx store.Tx) error {
 		gaveUp = false
 		session, err := tx.LockSession(ctx, store.System(), want.SessionID)
-		if err != nil || session.Owner == s.cfg.Replica { // ours: it is begun as soon as it can be
+		if err != nil || session.Owner == s.replica { // ours: it is begun as soon as it can be
 			return err
 		}
 		run, err := tx.Run(ctx, store.System(), want.ID)
@@ -84,7 +90,7 @@ func (s *Sessions) giveUp(ctx context.Context, want store.Run) (bool, error) {
 		})
 	})
 	if err == nil {
-		s.cfg.Bell.Ring(want.SessionID) // its owner may have been fenced meanwhile
+		s.bell.Ring(want.SessionID) // its owner may have been fenced meanwhile
 	}
 	return gaveUp, err
 }

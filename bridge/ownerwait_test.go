@@ -7,11 +7,12 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 )
 
 // ghost is a replica that lives and drives nothing, and owns a thread.
-func (h *house) ghost(thread string) (id string, session store.Session) {
+func (h *harness) ghost(thread string) (id string, session store.Session) {
 	h.t.Helper()
 	ctx, now := h.t.Context(), time.Now()
 	id = newTestID()
@@ -33,10 +34,12 @@ func (h *house) ghost(thread string) (id string, session store.Session) {
 // is fenced, the Turn has failed with the same code, and the thread goes on.
 func TestOwnerThatDoesNotDrive(t *testing.T) {
 	t.Parallel()
-	agent := &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output { return append(say("m", "hello"), done()) }}
+	agent := &scripted{script: func(bridge.Call, []approval.Delivery) []bridge.Output {
+		return append(textOutputs("m", "hello"), done())
+	}}
 	limits := soon()
 	limits.OwnerWait = 300 * time.Millisecond
-	h := newHouseWith(t, agent, limits)
+	h := newHarnessWith(t, agent, limits)
 	ghost, session := h.ghost("t1")
 	begun := time.Now()
 	events := h.chat(ask("t1", "anybody?"))
@@ -49,7 +52,7 @@ func TestOwnerThatDoesNotDrive(t *testing.T) {
 	if err := h.store.Fence(t.Context(), ghost); err != nil {
 		t.Fatal(err)
 	}
-	feed, err := h.sessions.ThreadFeed(t.Context(), store.As(h.who), session, 0)
+	feed, err := h.sessions.Feeds().Thread(t.Context(), store.As(h.who), session, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,10 @@
 package bridge
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"net/url"
 	"slices"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"aqueduct/agui"
+	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
 
@@ -69,49 +68,49 @@ func external(m agui.Message, sessionID string, least int) (out agui.Message, pa
 
 // keepParts stores what is large in a new message. A part that it names by its URL is one of this Session, or becomes one
 // when the user has it in another: a page may carry a message over.
-func (in *intake) keepParts(ctx context.Context, m agui.Message) (agui.Message, error) {
-	m, parts, _ := external(m, in.session.ID, InlinePart)
+func (th *thread) keepParts(ctx context.Context, m agui.Message) (agui.Message, error) {
+	m, parts, _ := external(m, th.session.ID, InlinePart)
 	var failed error
 	m, _ = m.WithSources(func(p *agui.ContentPart) *agui.Source {
 		thread, sum, ok := partOf(p.Source.Value)
 		if !ok || p.Source.Type != agui.SourceURL || failed != nil {
 			return nil
 		}
-		own := &agui.Source{Type: agui.SourceURL, Value: partPath(in.session.ID, sum), MimeType: p.Source.MimeType}
-		if thread == in.session.ID || thread == in.session.ExternalID {
+		own := &agui.Source{Type: agui.SourceURL, Value: partPath(th.session.ID, sum), MimeType: p.Source.MimeType}
+		if thread == th.session.ID || thread == th.session.ExternalID {
 			return own
 		}
-		part, err := in.partElsewhere(ctx, thread, sum)
+		part, err := th.partElsewhere(ctx, thread, sum)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
 		failed = err
-		part.SessionID = in.session.ID
+		part.SessionID = th.session.ID
 		parts = append(parts, part)
 		return own
 	})
 	for _, p := range parts {
 		if failed == nil {
-			failed = in.tx.InsertMessagePart(ctx, p)
+			failed = th.tx.InsertMessagePart(ctx, p)
 		}
 	}
 	return m, failed
 }
 
 // partElsewhere reads a part of another thread of the same user's.
-func (in *intake) partElsewhere(ctx context.Context, thread, sum string) (store.MessagePart, error) {
-	who := store.As(in.req.Principal)
-	if s, err := in.tx.SessionByExternalID(ctx, who, thread); err == nil {
+func (th *thread) partElsewhere(ctx context.Context, thread, sum string) (store.MessagePart, error) {
+	who := store.As(th.req.Principal)
+	if s, err := th.tx.SessionByExternalID(ctx, who, thread); err == nil {
 		thread = s.ID
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return store.MessagePart{}, err
 	}
-	return in.tx.MessagePart(ctx, who, thread, sum)
+	return th.tx.MessagePart(ctx, who, thread, sum)
 }
 
 // partLoader gives messages the bytes of their parts, each part once.
 type partLoader struct {
-	s         *Sessions
+	store     store.Store
 	sessionID string
 	room      int // how many bytes may still be loaded
 	loaded    map[string]*agui.Source
@@ -153,8 +152,8 @@ func (l *partLoader) load(ctx context.Context, sum, mimeType string) (*agui.Sour
 		return source, nil
 	}
 	var part store.MessagePart
-	err := patiently(ctx, func() (err error) {
-		part, err = l.s.cfg.Store.MessagePart(ctx, store.System(), l.sessionID, sum)
+	err := retry.While(ctx, isAway, func() (err error) {
+		part, err = l.store.MessagePart(ctx, store.System(), l.sessionID, sum)
 		return err
 	})
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -171,146 +170,15 @@ func (l *partLoader) load(ctx context.Context, sum, mimeType string) (*agui.Sour
 // PromptReader is an Agent that reads the parts of its prompt only: those of the messages before are not loaded for it.
 type PromptReader interface{ ReadsPromptOnly() }
 
-// loadParts gives a Call the bytes of its parts.
-func (t *turn) loadParts(ctx context.Context, c *Call) (err error) {
-	l := &partLoader{s: t.s.m, sessionID: t.s.id, room: agentParts, loaded: make(map[string]*agui.Source)}
-	if c.Prompt, err = l.fill(ctx, c.Prompt); err != nil {
-		return err
-	}
-	if _, ok := t.s.m.cfg.Agents.agent(t.row.AgentID).(PromptReader); ok {
-		return nil
-	}
-	c.Messages, err = l.fill(ctx, c.Messages)
-	return err
-}
-
-// shown is a message as clients are given it: the URLs of its parts begin with the address that people reach us at, where
-// that is known.
-func (s *Sessions) shown(m agui.Message) (agui.Message, bool) {
-	if s.cfg.PublicURL == "" {
-		return m, false
-	}
-	return m.WithSources(func(p *agui.ContentPart) *agui.Source {
-		if p.Source.Type != agui.SourceURL || !strings.HasPrefix(p.Source.Value, partsBefore) {
-			return nil
-		}
-		absolute := *p.Source
-		absolute.Value = strings.TrimSuffix(s.cfg.PublicURL, "/") + absolute.Value
-		return &absolute
-	})
-}
-
-func (s *Sessions) shownAll(messages []agui.Message) []agui.Message {
-	out := make([]agui.Message, len(messages))
-	for i, m := range messages {
-		out[i], _ = s.shown(m)
-	}
-	return out
-}
-
-// History is a page of a transcript, oldest first, as clients are given it: without the bytes of parts larger than least.
-// Rows of earlier versions, which hold them, are replaced on the way. whole: there are none before these.
-// The branch is the one that ends with a Turn, "" for the current one.
-func (s *Sessions) History(ctx context.Context, in store.Scope, sessionID, turnID string, page store.Page, least int) (rows []store.Message, whole bool, err error) {
-	if turnID == "" {
-		rows, err = s.cfg.Store.Messages(ctx, in, sessionID, page)
-	} else {
-		rows, err = s.cfg.Store.BranchMessages(ctx, in, sessionID, turnID, page)
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	size := 0
-	for i := range rows {
-		size += len(rows[i].Data)
-		if err := s.externalize(ctx, &rows[i], least); err != nil {
-			return nil, false, err
-		}
-		if s.cfg.PublicURL == "" || !bytes.Contains(rows[i].Data, []byte(partsBehind)) {
-			continue
-		}
-		m, err := decodeMessage(rows[i])
-		if err != nil {
-			return nil, false, err
-		}
-		if m, changed := s.shown(m); changed {
-			rows[i].Data = m.AppendJSON(nil)
-		}
-	}
-	return rows, len(rows) < page.Size() && (page.MaxBytes == 0 || size < page.MaxBytes), nil
-}
-
-// dataMark is in every message that holds a part's bytes.
-var dataMark = []byte(`"type":"data"`)
-
-// externalize moves large parts out of a row that holds them.
-func (s *Sessions) externalize(ctx context.Context, row *store.Message, least int) error {
-	if len(row.Data) <= least || !bytes.Contains(row.Data, dataMark) {
-		return nil
-	}
-	m, err := decodeMessage(*row)
-	if err != nil {
-		return err
-	}
-	if _, _, changed := external(m, row.SessionID, least); !changed {
-		return nil
-	}
-	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		// Under the Session's lock, and read anew: its owner may have replaced the message meanwhile.
-		if _, err := tx.LockSession(ctx, store.System(), row.SessionID); err != nil {
-			return err
-		}
-		now, err := tx.Message(ctx, store.System(), row.ID)
-		if err != nil {
-			return err
-		}
-		if m, err = decodeMessage(now); err != nil {
-			return err
-		}
-		m, parts, changed := external(m, row.SessionID, least)
-		*row = now
-		if !changed {
-			return nil
-		}
-		for _, p := range parts {
-			if err := tx.InsertMessagePart(ctx, p); err != nil {
-				return err
-			}
-		}
-		row.Data = m.AppendJSON(nil)
-		return tx.ReplaceMessageData(ctx, row.ID, row.Data)
-	})
-}
-
 // messageMoves are the rows of a message that a Run's events fold to.
-func (r *run) messageMoves(m agui.Message, now time.Time) []store.Move {
-	m, parts, _ := external(m, r.t.s.id, InlinePart)
+func messageMoves(run store.Run, m agui.Message, now time.Time) []store.Move {
+	m, parts, _ := external(m, run.SessionID, InlinePart)
 	moves := make([]store.Move, 0, len(parts)+1)
 	for _, p := range parts {
 		moves = append(moves, store.InsertPart{Part: p})
 	}
 	return append(moves, store.UpsertMessage{Message: store.Message{
-		ID: newID(), SessionID: r.t.s.id, RunID: r.row.ID, ExternalID: m.ID, Role: m.Role, Output: true,
+		ID: newID(), SessionID: run.SessionID, RunID: run.ID, ExternalID: m.ID, Role: m.Role, Output: true,
 		Data: m.AppendJSON(nil), CreatedAt: now,
 	}})
-}
-
-// olderNote tells a client that a snapshot is not all there is, and where the rest can be read.
-type olderNote struct {
-	Before string   `json:"before,omitempty"` // the oldest message given, for ?before=
-	URL    string   `json:"url,omitempty"`    // of the page before it
-	Cut    []string `json:"cut,omitempty"`    // ids of messages that are not given whole
-}
-
-func (s *Sessions) older(sessionID, before string, cut []string) []agui.Event {
-	if before == "" && len(cut) == 0 {
-		return nil
-	}
-	note := olderNote{Cut: cut}
-	if before != "" {
-		q := url.Values{"format": {"agui"}, "before": {before}}
-		note.Before, note.URL = before, strings.TrimSuffix(s.cfg.PublicURL, "/")+partsBefore+sessionID+"/messages?"+q.Encode()
-	}
-	value, _ := json.Marshal(note) // strings
-	return []agui.Event{&agui.Custom{Name: HistoryCut, Value: value}}
 }

@@ -17,7 +17,7 @@ const escapeGrowth = 6
 const nameBytes = 256
 
 // pieces brings an event that is too large under the limit: text becomes several deltas,
-// a tool's result is cut and says so, what opens or ends something keeps its place with
+// a tool's result is cut and marked as cut, what opens or ends something keeps its place with
 // less in it, anything else becomes a mark.
 func pieces(ev agui.Event, limit int) []agui.Event {
 	size := limit/escapeGrowth - 512
@@ -72,6 +72,8 @@ func pieces(ev agui.Event, limit int) []agui.Event {
 }
 
 // smaller is a Run's end without what an Agent wrote into it, but for the questions.
+// The interrupts stay whole but for their schemas, because a client that does not get them cannot answer and the Turn
+// would wait until they expire.
 func smaller(end agui.RunFinished) *agui.RunFinished {
 	end.Usage = nil
 	if end.Result != nil {
@@ -88,6 +90,8 @@ func smaller(end agui.RunFinished) *agui.RunFinished {
 	return &end
 }
 
+// split makes deltas of a text that is too long for one. Characters stay whole: each delta is encoded by itself, and
+// half a character cannot be.
 func split(text string, size int, make func(string) agui.Event) []agui.Event {
 	var events []agui.Event
 	for len(text) > 0 {

@@ -6,6 +6,8 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
 )
 
 // Whatever member of an event an Agent makes too large, the Run ends, its events stay
@@ -23,7 +25,7 @@ func TestAnEventTooLargeInAnyMemberStaysLegal(t *testing.T) {
 		want    string
 	}{
 		"error code": {
-			[]bridge.Output{{End: &bridge.End{Failure: &bridge.Failure{Code: huge, Message: huge}}}},
+			[]bridge.Output{{End: &bridge.End{Failure: fault.New(huge, huge)}}},
 			"RUN_STARTED RUN_ERROR",
 		},
 		"usage": {
@@ -45,7 +47,7 @@ func TestAnEventTooLargeInAnyMemberStaysLegal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output { return c.outputs }})
+			h := newHarness(t, &scripted{script: func(bridge.Call, []approval.Delivery) []bridge.Output { return c.outputs }})
 			events := h.chat(ask("t1", "hi"))
 			if got := types(events); got != c.want {
 				t.Fatalf("got  %s\nwant %s", got, c.want)

@@ -2,205 +2,171 @@ package bridge
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
-	"aqueduct/agui"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
+	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
 
-// endWithQuestions ends the open Run with what is open of the Questions its client can be shown at once: permissions
-// and inputs as interrupts, or calls of tools it declared. The others wait for a later Run. With none it ends plainly.
-func (t *turn) endWithQuestions(ctx context.Context, open []inbox.Question, moves []store.Move) error {
-	t.quiet.Stop()
-	if len(open) == 0 {
-		return t.run.end(ctx, ending{moves: moves})
+// questions are the Questions of a Turn as the store has them, with the calls of tools that no person was asked about. It
+// reads and settles rows; what becomes of them in the log and at the Agent is the deliverer's.
+//
+// Rows are changed by others at any time, by people on other replicas too. So what is read here is a picture of a
+// moment, and every change is a compare-and-set in its own transaction, with the Session locked.
+type questions struct {
+	cfg       *Config
+	approvals *approval.Service
+	quota     *quota
+	log       *sessionLog
+	row       *store.Turn
+	calls     *shownCalls // learns which calls are ours
+	trace     *turnTrace  // learns for how long Questions were open
+
+	// ids are the Agent's ids of all that were asked; nil until they were read. With them a new Question need not read those
+	// before it: asking n would read n² rows.
+	ids  map[string]bool
+	open int  // as far as they were read or asked
+	any  bool // the Turn has ToolCalls, as far as was looked
+}
+
+// all are the Questions of this Turn, oldest first.
+// It is read anew for each look, because a look without news costs one query and a stale one would miss an answer.
+func (qs *questions) all(ctx context.Context) (all []approval.Question, err error) {
+	err = retry.While(ctx, isAway, func() (err error) {
+		all, err = questionsOf(ctx, qs.cfg.Store, qs.row.ID)
+		return err
+	})
+	qs.any, qs.trace.waits = len(all) > 0, slices.Clone(all)
+	if err != nil {
+		return all, err
 	}
-	chosen, outcome := choose(open, t.profile)
-	for _, q := range chosen {
-		if q.Call.RunID != "" {
-			continue // stands in an earlier Run
+	qs.open = 0
+	if qs.ids == nil {
+		qs.ids = make(map[string]bool)
+	}
+	for _, q := range all {
+		qs.ids[q.Call.UpstreamID] = true
+		if q.Open() {
+			qs.open++
 		}
-		if err := t.run.emitCall(q); err != nil {
+		if q.Call.Kind == store.KindServer {
+			qs.calls.know(q.Call)
+		}
+	}
+	return all, nil
+}
+
+// waiting are those that are still open.
+func (qs *questions) waiting(ctx context.Context) ([]approval.Question, error) {
+	all, err := qs.all(ctx)
+	return slices.DeleteFunc(all, func(q approval.Question) bool { return !q.Open() }), err
+}
+
+// asked remembers one that was kept.
+func (qs *questions) asked(upstreamID string) {
+	qs.any = true
+	if qs.ids != nil {
+		qs.ids[upstreamID] = true
+		qs.open++
+	}
+}
+
+// isNew reports whether the Turn has certainly no Question of that id of the Agent's.
+func (qs *questions) isNew(upstreamID string) bool { return qs.ids != nil && !qs.ids[upstreamID] }
+
+// mayAsk checks the limits of open Questions. One too many ends the Turn: an agent cannot be refused a Question in any
+// other way, and its Questions are cancelled with the Turn.
+// The count is kept in memory and read again only when it reaches the limit: an Agent that asks a thousand times would
+// otherwise read a million rows.
+func (qs *questions) mayAsk(ctx context.Context) error {
+	limits := qs.cfg.Limits
+	if qs.ids == nil || qs.open >= limits.QuestionsPerTurn {
+		if _, err := qs.all(ctx); err != nil { // some may have been settled
 			return err
 		}
-		shown := store.ToolCallShown{ID: q.Call.ID, RunID: t.run.row.ID}
-		moves = append(moves, shown)
-		shown.Anyway = true
-		moves = append(moves, shown)
 	}
-	if t.pump != nil {
-		t.pump.pause(true)
+	if qs.open >= limits.QuestionsPerTurn {
+		return qs.quota.refused("questions", fault.New(CodeTooManyQuestions, fmt.Sprintf("The agent asked more than %d questions at once.", limits.QuestionsPerTurn)))
 	}
-	lost, err := t.run.endWith(ctx, ending{outcome: outcome, moves: moves})
-	if len(lost) > 0 { // settled while it was being shown: the next look passes it on
-		t.s.more = true
+	ok, err := qs.quota.questions.add(ctx, qs.log.row.Tenant, qs.log.row.User)
+	if err == nil && !ok {
+		err = qs.quota.refused("questions", fault.New(CodeTooManyQuestions, fmt.Sprintf("More than %d questions of this user are open.", limits.QuestionsPerUser)))
 	}
 	return err
 }
 
-// choose picks what a Run ends with. A client that declared the tool gets a frontend tool
-// call; a TDesign page shows one open Question only, or it answers for the wrong one.
-func choose(open []inbox.Question, p Profile) (shown []inbox.Question, outcome *agui.Outcome) {
-	if len(open) == 0 {
+// settle settles Questions for the system, or for the person who cancelled the Turn.
+func (qs *questions) settle(ctx context.Context, ids []string, d approval.Decision) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return qs.change(ctx, ids, func(tx store.Tx, session store.Session, q approval.Question) (approval.Settled, error) {
+		one := d
+		one.InTranscript = q.Call.RunID == ""
+		return qs.approvals.Apply(ctx, tx, session, q, one, store.Principal{Tenant: session.Tenant, User: d.CancelledBy})
+	})
+}
+
+// replace takes a Question back whose id the upstream uses for another one.
+func (qs *questions) replace(ctx context.Context, known approval.Question, q *approval.Request) error {
+	return qs.change(ctx, []string{known.Call.ID}, func(tx store.Tx, session store.Session, current approval.Question) (approval.Settled, error) {
+		return qs.approvals.Replace(ctx, tx, session, current, q.Fingerprint(qs.cfg.Hash), qs.cfg.Hash.Sum(approval.Compact(q.Args)), time.Now())
+	})
+}
+
+// change loads Questions in one transaction and settles each.
+//
+// The transaction may run again, so what it settled is begun anew each time; counting, notices and deadlines follow
+// after it. A Question that was settled by another meanwhile makes Apply a no-op.
+func (qs *questions) change(ctx context.Context, ids []string, settle func(store.Tx, store.Session, approval.Question) (approval.Settled, error)) error {
+	var done []approval.Settled
+	err := retry.While(ctx, isAway, func() error {
+		done = done[:0]
+		return qs.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+			session, err := tx.LockSession(ctx, store.System(), qs.log.id)
+			for i := 0; i < len(ids) && err == nil; i++ {
+				var q approval.Question
+				if q, err = approval.Load(ctx, tx, store.System(), ids[i]); err != nil {
+					break
+				}
+				var settled approval.Settled
+				settled, err = settle(tx, session, q)
+				done = append(done, settled)
+			}
+			return err
+		})
+	})
+	if err == nil {
+		qs.approvals.Count(done...)
+	}
+	qs.cfg.Notices.Kept()
+	for _, id := range ids {
+		qs.approvals.Deadlines.Disarm(id)
+	}
+	return err
+}
+
+// pendingFailure is the command of a ToolCall whose failure ends the Turn, when the Agent was quicker to end than we to
+// read it.
+func (qs *questions) pendingFailure(ctx context.Context) (*store.Command, error) {
+	if !qs.any {
 		return nil, nil
 	}
-	var asks, calls []inbox.Question
-	for _, q := range open {
-		if q.ClientTool() || p.declares(q.ShownName()) {
-			calls = append(calls, q)
-		} else {
-			asks = append(asks, q)
+	commands, err := qs.cfg.Store.PendingCommands(ctx, store.System(), qs.log.id)
+	for _, c := range commands {
+		if c.TurnID == qs.row.ID && c.Kind == store.CommandFail {
+			return &c, err
 		}
 	}
-	if p.Dialect == DialectTDesign {
-		oldest := open[:1]
-		if len(asks) > 0 {
-			return asks[:1], interruptFor(asks[:1])
-		}
-		return oldest, interruptFor(oldest)
-	}
-	if len(asks) > 0 {
-		return asks, interruptFor(asks)
-	}
-	return calls, pendingFor(calls)
-}
-
-func pendingFor(calls []inbox.Question) *agui.Outcome {
-	o := &agui.Outcome{Type: agui.OutcomeSuccess}
-	for _, q := range calls {
-		o.PendingToolCallIDs = append(o.PendingToolCallIDs, q.Call.ID)
-	}
-	return o
-}
-
-func interruptFor(asks []inbox.Question) *agui.Outcome {
-	o := &agui.Outcome{Type: agui.OutcomeInterrupt}
-	for _, q := range asks {
-		o.Interrupts = append(o.Interrupts, interruptOf(q))
-	}
-	return o
-}
-
-// interruptOf is a Question in AG-UI's words. The reasons are the conventions of its
-// interrupts page.
-func interruptOf(q inbox.Question) agui.Interrupt {
-	i := agui.Interrupt{ID: q.Call.ID, Reason: "tool_call", Message: q.Approval.Title, ToolCallID: q.Call.ID}
-	if !q.Call.ExpiresAt.IsZero() {
-		i.ExpiresAt = q.Call.ExpiresAt.UTC().Format(time.RFC3339Nano)
-	}
-	if q.Approval.Kind == store.ApprovalInput {
-		i.Reason, i.ResponseSchema = "input_required", q.Approval.ResponseSchema
-	}
-	if shown := inbox.ShownOf(q.Approval); len(q.Approval.Args) > 0 {
-		i.Metadata = mustJSON(shown)
-	}
-	return i
-}
-
-// emitCall shows a Question as a tool call, its arguments in one delta.
-func (r *run) emitCall(q inbox.Question) error {
-	for _, ev := range callEvents(q, r.assistant) {
-		if err := r.emit(ev); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func callEvents(q inbox.Question, parent string) []agui.Event {
-	return []agui.Event{
-		&agui.ToolCallStart{ToolCallID: q.Call.ID, ToolCallName: q.ShownName(), ParentMessageID: parent},
-		&agui.ToolCallArgs{ToolCallID: q.Call.ID, Delta: string(shownArgs(q))},
-		&agui.ToolCallEnd{ToolCallID: q.Call.ID},
-	}
-}
-
-// emitResult tells how a Question was settled.
-func (r *run) emitResult(q inbox.Question) error {
-	return r.emit(&agui.ToolCallResult{
-		MessageID: newID(), ToolCallID: q.Call.ID, Role: "tool", Content: agui.Text(r.resultText(q)),
-	})
-}
-
-// resultText is a result as tool messages carry it: text that is JSON, or plain text that
-// a client tool gave. Of a call that we run it is the tool's own, also where a person approved it; of an approved one
-// whose Turn ends first, that it was approved.
-func (r *run) resultText(q inbox.Question) string {
-	var text string
-	if q.RunsHere() && (q.NeverAsked() || q.Call.Status.Terminal()) || q.ClientTool() && len(q.Call.Result) == 0 {
-		return r.callResult(q.Call)
-	}
-	if q.ClientTool() && json.Unmarshal(q.Call.Result, &text) == nil {
-		return text
-	}
-	return string(inbox.Told(q))
-}
-
-// shownArgs is what a person sees before deciding (DESIGN's one form for permissions).
-func shownArgs(q inbox.Question) json.RawMessage {
-	if q.ClientTool() {
-		return q.Call.Args
-	}
-	a := q.Approval
-	if a.Kind == store.ApprovalPermission {
-		return mustJSON(struct {
-			Tool  string          `json:"tool"`
-			Title string          `json:"title"`
-			Args  json.RawMessage `json:"args"`
-			inbox.Shown
-			SHA256    string          `json:"args_sha256"`
-			Risk      string          `json:"risk,omitempty"`
-			Options   json.RawMessage `json:"options"`
-			ExpiresAt string          `json:"expires_at"`
-		}{a.Tool, a.Title, a.Args, inbox.ShownOf(a), a.ArgsSHA256, a.Risk, a.Options, a.ExpiresAt.UTC().Format(time.RFC3339)})
-	}
-	args := map[string]json.RawMessage{}
-	_ = json.Unmarshal(a.Args, &args) // arguments that are no object are shown by the title alone
-	if args == nil {
-		args = map[string]json.RawMessage{}
-	}
-	setIfAbsent(args, "title", mustJSON(a.Title))
-	if len(a.ResponseSchema) > 0 {
-		setIfAbsent(args, "response_schema", a.ResponseSchema)
-	}
-	return mustJSON(args)
-}
-
-func setIfAbsent(m map[string]json.RawMessage, key string, v json.RawMessage) {
-	if m[key] == nil {
-		m[key] = v
-	}
-}
-
-// questions are all of this Turn, oldest first, and the calls of tools that nobody was asked about.
-func (t *turn) questions(ctx context.Context) (all []inbox.Question, err error) {
-	err = patiently(ctx, func() (err error) {
-		all, err = questionsOf(ctx, t.s.m.cfg.Store, t.row.ID)
-		return err
-	})
-	t.called, t.waits = len(all) > 0, slices.Clone(all)
-	if err == nil {
-		t.asks.seen(all)
-	}
-	for _, q := range all {
-		if q.Call.Kind == store.KindServer {
-			t.know(q.Call)
-		}
-	}
-	return all, err
-}
-
-// open are those that still wait.
-func (t *turn) open(ctx context.Context) ([]inbox.Question, error) {
-	all, err := t.questions(ctx)
-	return slices.DeleteFunc(all, func(q inbox.Question) bool { return !q.Open() }), err
+	return nil, err
 }
 
 // questionsOf reads a Turn's Questions, and its other ToolCalls, in two looks, however many there are.
-func questionsOf(ctx context.Context, r store.Reader, turnID string) (all []inbox.Question, err error) {
+func questionsOf(ctx context.Context, r store.Reader, turnID string) (all []approval.Question, err error) {
 	calls, err := r.ToolCallsOfTurn(ctx, store.System(), turnID)
 	if err != nil || len(calls) == 0 {
 		return nil, err
@@ -222,11 +188,23 @@ func questionsOf(ctx context.Context, r store.Reader, turnID string) (all []inbo
 		page.After = some[len(some)-1].ID
 	}
 	for _, call := range calls {
-		q := inbox.Question{Call: call, Approval: approvals[call.ID]}
+		q := approval.Question{Call: call, Approval: approvals[call.ID]}
 		if call.Kind == store.KindQuestion && q.Approval.ID == "" {
 			return nil, store.ErrNotFound
 		}
 		all = append(all, q)
 	}
 	return all, nil
+}
+
+// pausedBy is the status of a Turn with these open Questions: RUNNING with none.
+func pausedBy(open []approval.Question) store.TurnStatus {
+	status := store.TurnRunning
+	for _, q := range open {
+		if q.Call.Status == store.ToolWaitingApproval {
+			return store.TurnPausedApproval
+		}
+		status = store.TurnPausedTool
+	}
+	return status
 }

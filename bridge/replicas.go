@@ -28,6 +28,8 @@ const (
 
 // Beat moves the replica's counter, which the others watch, until ctx ends. It returns
 // store.ErrFenced when the replica has been replaced: its process must end then.
+// A beat that fails because the database is away is not the end: the others cannot see beats then either, and do not
+// count that time.
 func Beat(ctx context.Context, st store.Store, replica string, log *slog.Logger) error {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
@@ -92,9 +94,9 @@ func (w *replicaWatch) look(now time.Time, self string, living []store.Replica) 
 	return dead, gone
 }
 
-// blind is called when the replicas could not be listed: while the database is away, nobody
-// can beat. Who was known stays known, so that one which vanishes meanwhile is missed.
-func (w *replicaWatch) blind() {
+// notListed is called when the replicas could not be listed: while the database is away, no
+// replica can beat. Who was known stays known, so that one which vanishes meanwhile is missed.
+func (w *replicaWatch) notListed() {
 	for _, r := range w.known {
 		r.unmoved = 0
 	}
@@ -102,55 +104,3 @@ func (w *replicaWatch) blind() {
 
 // keep has a replica that is gone be found gone again.
 func (w *replicaWatch) keep(r store.Replica) { w.known[r.ID] = &watchedReplica{Replica: r} }
-
-// watchReplicas fences the replicas that died and takes over from those that are gone.
-func (s *Sessions) watchReplicas(ctx context.Context) error {
-	living, err := s.cfg.Store.ListReplicas(ctx)
-	if err != nil {
-		s.replicas.blind()
-		return err
-	}
-	var errs []error
-	dead, gone := s.replicas.look(time.Now(), s.cfg.Replica, living)
-	for _, r := range dead {
-		s.cfg.Logger.Warn("replica fenced: its beat has stopped", slog.String("name", r.Name), slog.String("replica", r.ID))
-		if err := s.cfg.Store.Fence(ctx, r.ID); err != nil {
-			errs = append(errs, err) // it is still listed, and so is tried again
-			continue
-		}
-		delete(s.replicas.known, r.ID)
-		gone = append(gone, r)
-	}
-	for _, r := range gone {
-		s.cfg.Logger.Info("replica is gone", slog.String("name", r.Name), slog.String("replica", r.ID))
-		if err := s.takeOver(ctx, r); err != nil {
-			s.replicas.keep(r)
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// takeOver begins the work on the Sessions of a replica that was fenced; the zero Replica
-// means all that were before this process began. Every replica does this at the same time:
-// which of them gets a Session is decided when its goroutine claims it. Deadlines are armed
-// by all, as ever, and the tools look for calls that nobody runs any more.
-func (s *Sessions) takeOver(ctx context.Context, gone store.Replica) error {
-	if _, err := s.armSoonest(ctx); err != nil {
-		return err
-	}
-	ids, err := s.cfg.Store.AbandonedSessions(ctx, store.System())
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		s.wake(id)
-	}
-	if s.cfg.Tools != nil {
-		s.cfg.Tools.Look()
-	}
-	if len(ids) > 0 {
-		s.cfg.Logger.Info("taking over sessions", slog.Int("sessions", len(ids)), slog.String("from", gone.Name))
-	}
-	return nil
-}

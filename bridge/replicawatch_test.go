@@ -60,13 +60,13 @@ func TestWatchCountsOnlyWhatItSaw(t *testing.T) {
 	for range enough - 8 {
 		s.look(watchEvery, beating("other", 1))
 	}
-	s.w.blind()
+	s.w.notListed()
 	for i := range enough {
 		if dead, _ := s.look(watchEvery, beating("other", 1)); (dead != nil) != (i == enough-1) {
 			t.Errorf("%v after the database is back: dead %v", time.Duration(i+1)*watchEvery, dead)
 		}
 	}
-	s.w.blind()
+	s.w.notListed()
 	if _, gone := s.look(watchEvery); !slices.Equal(gone, []string{"other"}) {
 		t.Errorf("one that went meanwhile: gone %v", gone)
 	}

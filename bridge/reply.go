@@ -7,37 +7,47 @@ import (
 	"aqueduct/store"
 )
 
+// replier makes the Reply to a request: what the response tails.
+// A Reply names positions, never content: the response reads the log from there like any tail.
+type replier struct {
+	*thread
+	queued    string // the Turn that this request queued; "" for none
+	answering bool   // the request answers something
+}
+
 // tail is the Reply that gives a Run from its first event.
-func (in *intake) tail(ctx context.Context, run store.Run) (Reply, error) {
-	r := Reply{Session: in.session, Run: run, RunID: run.ExternalID, Dialect: in.req.Dialect, Notes: in.notes}
+func (r *replier) tail(ctx context.Context, run store.Run) (Reply, error) {
+	out := Reply{Session: r.session, Run: run, RunID: run.ExternalID, Dialect: r.req.Dialect, Notes: r.notes}
 	var err error
-	if r.CallNames, err = in.callNames(ctx, run); err != nil {
-		return r, err
+	if out.CallNames, err = r.callNames(ctx, run); err != nil {
+		return out, err
 	}
 	if run.FirstSeq > 0 {
-		r.After = run.FirstSeq - 1
-		return r, nil
+		out.After = run.FirstSeq - 1
+		return out, nil
 	}
-	if !in.exists {
-		return r, nil
+	if !r.exists {
+		return out, nil
 	}
-	r.After, err = in.tx.LastSeq(ctx, store.System(), in.session.ID)
-	if err != nil || run.ID == "" || run.ID == in.queued.ID {
-		return r, err
+	out.After, err = r.tx.LastSeq(ctx, store.System(), r.session.ID)
+	if err != nil || run.ID == "" || run.ID == r.queued {
+		return out, err
 	}
 	// The owner may have begun the Run since its row was read. It then begins before the
 	// end of the log, and who waits for it behind that waits for ever.
-	if r.Run, err = in.tx.Run(ctx, store.System(), run.ID); err == nil && r.Run.FirstSeq > 0 {
-		r.After = r.Run.FirstSeq - 1
+	if out.Run, err = r.tx.Run(ctx, store.System(), run.ID); err == nil && out.Run.FirstSeq > 0 {
+		out.After = out.Run.FirstSeq - 1
 	}
-	return r, err
+	return out, err
 }
 
-func (in *intake) callNames(ctx context.Context, run store.Run) (map[string]string, error) {
-	if in.req.Dialect != DialectTDesign || run.ID == "" {
+// callNames are the names of the tool calls of a Run's Turn. TDesign's page looks its component up by the name, which
+// its answer does not repeat.
+func (r *replier) callNames(ctx context.Context, run store.Run) (map[string]string, error) {
+	if r.req.Dialect != DialectTDesign || run.ID == "" {
 		return nil, nil
 	}
-	calls, err := questionsOf(ctx, in.tx, run.TurnID)
+	calls, err := questionsOf(ctx, r.tx, run.TurnID)
 	names := make(map[string]string, len(calls))
 	for _, q := range calls {
 		names[q.Call.ID] = q.ShownName()
@@ -45,35 +55,38 @@ func (in *intake) callNames(ctx context.Context, run store.Run) (map[string]stri
 	return names, err
 }
 
-// join is the Reply of somebody who comes to what is there: the Run under way, the one
+// join is the Reply of a client that comes to what is there: the Run under way, the one
 // that is about to begin, or the thread at rest.
-func (in *intake) join(ctx context.Context) (Reply, error) {
-	run, err := in.currentRun(ctx)
+// A response always has a runId, which clients insist on, also where no Run is there.
+func (r *replier) join(ctx context.Context) (Reply, error) {
+	run, err := r.currentRun(ctx)
 	if err != nil {
 		return Reply{}, err
 	}
-	r, err := in.tail(ctx, run)
-	r.Join, r.answering = true, in.answering
-	if in.active != nil {
-		r.turnID = in.active.ID
+	out, err := r.tail(ctx, run)
+	out.Join, out.answering = true, r.answering
+	if r.active != nil {
+		out.turnID = r.active.ID
 	}
 	if run.ID == "" {
-		r.RunID = in.req.RunID
+		out.RunID = r.req.RunID
 	}
-	if r.RunID == "" {
-		r.RunID = newID()
+	if out.RunID == "" {
+		out.RunID = newID()
 	}
-	return r, err
+	return out, err
 }
 
 // currentRun is the Run that is open or reserved next; the zero Run when all is at rest.
-func (in *intake) currentRun(ctx context.Context) (store.Run, error) {
+// A Run that is reserved counts only if it is the active Turn's: one of a queued Turn begins after this one has ended,
+// and a join is to what is there now.
+func (r *replier) currentRun(ctx context.Context) (store.Run, error) {
 	// In this order: a Run that begins in between is then seen by one of the two.
-	waiting, err := in.tx.ReservedRuns(ctx, store.System(), in.session.ID)
+	waiting, err := r.tx.ReservedRuns(ctx, store.System(), r.session.ID)
 	if err != nil {
 		return store.Run{}, err
 	}
-	last, err := in.tx.LastRun(ctx, store.System(), in.session.ID)
+	last, err := r.tx.LastRun(ctx, store.System(), r.session.ID)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return store.Run{}, err
 	}
@@ -81,7 +94,7 @@ func (in *intake) currentRun(ctx context.Context) (store.Run, error) {
 		return last, nil
 	}
 	for _, run := range waiting {
-		if in.active != nil && run.TurnID == in.active.ID {
+		if r.active != nil && run.TurnID == r.active.ID {
 			return run, nil
 		}
 	}

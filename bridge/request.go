@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"aqueduct/agui"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 )
 
@@ -24,7 +24,7 @@ type ChatRequest struct {
 	RunID       string // "" when the client named none
 	AgentID     string // "" means the Session's, or the default
 	Messages    []agui.Message
-	Answers     []inbox.Answer
+	Answers     []approval.Answer
 	Tools       []agui.Tool
 	Context     []agui.Context
 	State       json.RawMessage
@@ -38,18 +38,18 @@ type ChatRequest struct {
 	Channel     bool   // the client reads by a channel, and not the response
 	Unnamed     bool   // the ids of the messages are ours: the client has none
 	Repeat      string // RepeatNever, or ""
-	Callback    bool   // the client is told elsewhere than on a response: it is there although nobody listens
+	Callback    bool   // the client is notified elsewhere than on a response: it counts as there although no response is open
 }
 
-// RepeatNever says that an unnamed message is new, though it is what was asked before.
+// RepeatNever has an unnamed message is new, though it is what was asked before.
 const RepeatNever = "never"
 
 // Profile is what a client's POST decides about a Run: how it is spoken to, and which
-// tools it says it has.
+// tools it declares.
 type Profile struct {
 	Dialect string      `json:"dialect"`
 	Tools   []ToolBrief `json:"tools,omitempty"`
-	// Client is what the POST said about the state; of this Run alone.
+	// Client is what the POST held of the state; of this Run alone.
 	Client *clientState `json:"client,omitempty"`
 	// Callback is of a Turn's first Run and holds for all of them.
 	Callback bool `json:"callback,omitempty"`
@@ -63,7 +63,7 @@ func profileOf(r store.Run) (p Profile, err error) {
 	return p, err
 }
 
-// ToldByCallback reports whether the client of a Turn hears of it without listening, and so
+// ToldByCallback reports whether the client of a Turn is notified of it without a response, and so
 // can be given a tool call.
 func ToldByCallback(ctx context.Context, r store.Reader, turnID string) (bool, error) {
 	first, err := r.Run(ctx, store.System(), turnID)
@@ -75,14 +75,14 @@ func ToldByCallback(ctx context.Context, r store.Reader, turnID string) (bool, e
 	return p.Callback, nil
 }
 
-// ToolBrief is a declared tool as the Agent is told of it.
+// ToolBrief is a declared tool as the Agent gets it.
 type ToolBrief struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
-// declares reports whether the client said that it has the tool.
+// declares reports whether the client declared the tool.
 func (p Profile) declares(name string) bool {
 	for _, t := range p.Tools {
 		if t.Name == name {
@@ -104,7 +104,7 @@ type Reply struct {
 	Notes   []agui.Event
 
 	answering bool // the request answered something
-	// Access is what the caller may do with the Session, where it is somebody else's; nil for its own.
+	// Access is what the caller may do with the Session, where it is another user's; nil for its own.
 	Access *store.Access
 
 	// CallNames are the names of the Turn's tool calls so far, by id, for a dialect that

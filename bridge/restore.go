@@ -5,41 +5,16 @@ import (
 	"errors"
 	"time"
 
-	"aqueduct/agui"
-	"aqueduct/bridge/eventlog"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
-// maxArmed is how many open Questions are read at once to arm their deadlines.
-const maxArmed = store.MaxPageLimit
-
-// restore takes up what an earlier process of this replica left: deadlines run on from
-// the span that remains, and every Session with work is driven. Work is also a Turn whose
-// Agent an earlier process called: that one is held again, or found to be gone, before
-// anybody decides for it.
-func (s *Sessions) restore(ctx context.Context) error {
-	if _, err := s.armSoonest(ctx); err != nil {
-		return err
-	}
-	return s.rouseAll(ctx)
-}
-
-// armSoonest arms the open Questions that expire first. When there are more than are read
-// at once, the poll comes back for the others as these are settled.
-func (s *Sessions) armSoonest(ctx context.Context) ([]store.ToolCall, error) {
-	waiting, err := s.cfg.Store.ExpiringToolCalls(ctx, store.System(), maxArmed)
-	if err != nil {
-		return nil, err
-	}
-	for _, call := range waiting {
-		s.deadlines.Arm(call.ID, max(0, time.Until(call.ExpiresAt)))
-	}
-	s.unarmed = len(waiting) == maxArmed
-	return waiting, nil
-}
-
 // restore brings a Run to its end that an earlier process left open: the Agent takes the Turn up again, or the Run ends
 // in one RUN_ERROR. An Agent that had ended to wait is called when the answers are there.
+// What it does depends on three things that the log and the rows hold: whether the Turn had ended past its Run,
+// whether its Agent had ended to wait, or whether the Agent was at work. Only in the last case something has to be
+// taken up (turn.reattach); an HTTP agent cannot be, and its Run fails as server_restarted. A Run that was only
+// reserved is no work of restore: it begins as if it were new.
 func (s *session) restore(ctx context.Context) error {
 	last, err := s.m.cfg.Store.LastRun(ctx, store.System(), s.id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && last.Status != store.RunRunning {
@@ -54,12 +29,12 @@ func (s *session) restore(ctx context.Context) error {
 	t := s.turn
 	switch {
 	case t.row.Status.Terminal(): // it ended past its Run, which only the log of an older version has
-		err = t.run.end(ctx, ending{failure: asFailure(ErrCannotResume)})
+		_, err = t.writer.end(ctx, ending{failure: asFailure(ErrCannotResume)})
 	case t.row.Upstream == store.UpstreamWaits:
-		err = t.endQuietRun(ctx)
+		err = t.failFor(ctx, t.endQuietRun(ctx))
 	default:
 		if err = t.reattach(ctx, last.ID); err == nil {
-			t.listenOn()
+			t.quiet.putOff(t.upstream.idle(), t.row.Status.Paused())
 		}
 	}
 	if err == nil {
@@ -69,6 +44,10 @@ func (s *session) restore(ctx context.Context) error {
 }
 
 // reopen rebuilds an open Run from its slice of the log.
+// The events are read again and not remembered in a row of their own, so that the state in memory cannot differ from
+// what clients were sent. The grammar, the state and the fold see each of them as they did when it was written;
+// nothing is written a second time. An upstream may go on with a message that it began before: continuations.resumed is set to expect
+// that.
 func (s *session) reopen(ctx context.Context, row store.Run) error {
 	turnRow, err := s.m.cfg.Store.Turn(ctx, store.System(), row.TurnID)
 	if err != nil {
@@ -76,102 +55,36 @@ func (s *session) reopen(ctx context.Context, row store.Run) error {
 	}
 	s.release()
 	s.turn = newTurn(s, turnRow)
-	s.turn.carry.strange = true
-	first := row.FirstSeq
-	if err := s.turn.openRun(ctx, row); err != nil {
+	s.turn.writer.speech.continuations.resumed = true
+	if err := s.turn.writer.open(row, row.FirstSeq); err != nil {
 		return err
 	}
-	s.turn.run.row.FirstSeq = first
-	return s.turn.run.replay(ctx, first)
+	return s.turn.writer.replay(ctx)
 }
 
-// replay folds what the log already has of the Run, without keeping it again.
-func (r *run) replay(ctx context.Context, first int64) error {
-	tail := r.t.s.m.cfg.Log.Tail(store.System(), r.t.s.id, first-1)
-	defer tail.Close()
-	for tail.Pos() < r.t.s.log.Last() {
-		rows, err := tail.Ready(ctx)
-		if err != nil {
-			return err
-		}
-		if len(rows) == 0 {
-			return errors.New("bridge: the log is shorter than its end")
-		}
-		var bad error
-		eventlog.Each(rows, func(_ int64, event []byte) bool {
-			bad = r.replayOne(ctx, event)
-			return bad == nil
-		})
-		if bad != nil {
-			return bad
-		}
-	}
-	return nil
-}
-
-func (r *run) replayOne(ctx context.Context, event []byte) error {
-	ev, err := agui.Decode(event)
-	if err == nil {
-		err = r.recallActivity(ctx, ev)
-	}
+// obey carries out a command while no Run is open.
+// A Turn that is queued or parked has no upstream to stop, but it has a row that a client waits for, so it gets a Run
+// in which it ends. A command for a Turn that has ended is marked as done and has no other effect: two people may
+// cancel at once.
+func (s *session) obey(ctx context.Context, c store.Command, reserved *store.Run) error {
+	row, err := s.m.cfg.Store.Turn(ctx, store.System(), c.TurnID)
 	if err != nil {
 		return err
 	}
-	if err := r.grammar.Check(ev); err != nil {
-		return err
+	if row.Status.Terminal() {
+		return s.log.keep(ctx, store.CommandDone{ID: c.ID, At: time.Now()})
 	}
-	switch e := ev.(type) {
-	case *agui.StateSnapshot:
-		r.stateShown = true
-		_, err = r.trackSnapshot(e)
-	case *agui.StateDelta:
-		r.stateShown = true
-		err = r.trackDelta(e)
+	if s.turn == nil || s.turn.row.ID != row.ID {
+		s.release()
+		s.turn = newTurn(s, row)
 	}
-	r.spoke = true
-	r.t.carry.meet(ev)
-	r.fold.Apply(ev)
-	r.note(ev)
-	return err
-}
-
-// orphaned reports whether the Agent was called, and neither ended to wait nor is held here.
-func (t *turn) orphaned() bool {
-	return t.pump == nil && !t.row.Status.Terminal() && t.row.Status != store.TurnQueued && t.row.Upstream != store.UpstreamWaits
-}
-
-// reattach asks the Agent to go on with a Turn that this process does not hold, and reads it. An Agent that is gone is
-// found out then: its Questions are cancelled before anybody decides for it.
-func (t *turn) reattach(ctx context.Context, runID string) error {
-	t.restarted, t.carry.strange = t.row.Upstream != t.s.m.cfg.Replica, true
-	profile := t.profile
-	full, err := t.callIn(ctx, runID, profile)
-	if err != nil {
-		return err
-	}
-	if t.pump = t.resume(ctx, full.Call, nil); t.pump == nil {
-		return t.fail(ctx, agentUnknown())
-	}
-	return nil
-}
-
-// takenUp notes that this process holds an upstream that has opened again. Before that nobody knows whether the Agent
-// is there: a call approved for it would run for nobody.
-func (t *turn) takenUp(ctx context.Context) error {
-	if t.row.Upstream != t.s.m.cfg.Replica {
-		t.row.Upstream = t.s.m.cfg.Replica
-		if err := t.keep(ctx, nil, store.TurnMove{ID: t.row.ID, Upstream: t.row.Upstream}); err != nil {
-			return err
-		}
-		if t.s.m.cfg.Tools != nil {
-			t.s.m.cfg.Tools.Look()
-		}
-	}
-	return t.catchUp(ctx)
+	return s.finish(ctx, s.turn.obeyParked(ctx, c, reserved))
 }
 
 // endBroken ends the Run the log shows as open with an error.
-func (s *session) endBroken(ctx context.Context, f *Failure) error {
+// It is the last resort, when the owner's own work failed in a way that it cannot go on from. Without it the Session
+// would be claimed again and again and fail each time.
+func (s *session) endBroken(ctx context.Context, f *fault.Error) error {
 	last, err := s.m.cfg.Store.LastRun(ctx, store.System(), s.id)
 	if err != nil {
 		return err
@@ -187,19 +100,18 @@ func (s *session) endBroken(ctx context.Context, f *Failure) error {
 }
 
 // failReserved ends a Run that could not even begin.
-func (s *session) failReserved(ctx context.Context, f *Failure) error {
+// Its client waits for a RUN_STARTED with its runId and then for an end; both are written here, so that the failure
+// looks like any other to it.
+func (s *session) failReserved(ctx context.Context, f *fault.Error) error {
 	todo, err := s.m.cfg.Store.Agenda(ctx, store.System(), s.id)
 	if err != nil || todo.Run == nil || todo.Turn == nil {
 		return err
 	}
 	s.turn = newTurn(s, *todo.Turn)
 	defer s.release()
-	if err := s.turn.openRun(ctx, *todo.Run); err != nil {
+	if err := s.turn.writer.begin(*todo.Run, nil); err != nil {
 		return err
 	}
-	begun, err := s.turn.run.started(nil)
-	if err != nil {
-		return err
-	}
-	return s.turn.run.end(ctx, ending{turn: store.TurnFailed, failure: f, moves: []store.Move{begun}})
+	_, err = s.turn.writer.end(ctx, ending{turn: store.TurnFailed, failure: f})
+	return err
 }

@@ -1,85 +1,102 @@
 package bridge
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 
 	"aqueduct/agui"
-	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/approval"
+	"aqueduct/bridge/redact"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
-// protocolVersion is AG-UI's, told on every RUN_STARTED: our own, never an echo.
+// protocolVersion is AG-UI's, in every RUN_STARTED: ours, never an echo of the client's.
 const protocolVersion = "1.0"
 
-// run is one open slice of the log: what has been said, what is open, and what waits to
-// be handed to the log.
+// run is one open slice of the log: the events that wait to be handed to the log, and what the earlier ones mean for
+// those that follow. It is pure: the runWriter hands its events to the log.
+//
+// An event goes through state, activities, grammar, encoding and masking, once, in this order: state and activities
+// replace what clients could not apply, the grammar refuses what they would reject, and only then bytes are made. The
+// same bytes are kept and sent to every reader.
 type run struct {
-	t       *turn
-	row     store.Run
-	profile Profile
+	row        store.Run
+	threadID   string
+	profile    Profile
+	filter     *redact.Filter
+	eventBytes int // the most that one event may have
+	firstToken func(since time.Duration)
+	calls      *shownCalls
 
-	grammar agui.Grammar
-	fold    *agui.Fold
-	state   *agui.StateDoc
+	// The grammar is of this Run alone: at its end nothing is open.
+	grammar    agui.Grammar
+	fold       *agui.Fold
+	state      runState
+	activities activities
 
-	stateShown   bool         // a state event of this Run is out
-	stateRefused bool         // the last change was not taken, and the state was told since
-	changes      stateChanges // of this Run
-
-	events          []byte // encoded, joined by "\n", not yet put
-	n               int
-	bytes           int // of all events so far
-	admitted        []agui.Event
-	assistant       string                 // id of the newest assistant message of this Run
-	text            *agui.TextMessageStart // of the text message that is open; nil when none is
-	spoke           bool                   // a text delta was seen
-	usage           []agui.TokenUsage
-	recalled        map[string]bool // activities that were looked for in earlier Runs
-	activityRefused map[string]bool // activities whose last change was not applied
+	events    []byte // encoded, joined by "\n", not yet handed over
+	n         int    // of them
+	bytes     int    // of all events so far
+	admitted  []agui.Event
+	assistant string                 // id of the newest assistant message of this Run
+	text      *agui.TextMessageStart // of the text message that is open; nil when none is
+	spoke     bool                   // a text delta was seen
+	usage     []agui.TokenUsage
 }
 
-// openRun makes the reserved row the open Run of the Turn.
-func (t *turn) openRun(ctx context.Context, row store.Run) error {
-	state, err := agui.NewStateDoc(t.s.row.State)
-	if err != nil {
-		return err
-	}
-	r := &run{t: t, row: row, fold: agui.NewFold(nil), state: state}
+// newRun makes a reserved row a Run whose first event stands at firstSeq.
+// The state document is the Session's and goes from Run to Run; all else begins anew.
+func newRun(row store.Run, firstSeq int64, state *agui.StateDoc) (*run, error) {
+	fold := agui.NewFold(nil)
+	r := &run{row: row, fold: fold, activities: activities{fold: fold}, state: runState{doc: state, first: firstSeq == 1}}
 	if err := json.Unmarshal(row.Profile, &r.profile); err != nil && len(row.Profile) > 0 {
-		return err
+		return nil, err
 	}
-	r.row.FirstSeq = t.s.log.Last() + 1
-	t.run, t.profile, t.asked = r, r.profile, false
-	return nil
+	r.row.FirstSeq = firstSeq
+	return r, nil
 }
 
-// started is the Run's first event and the moves that go with it.
-func (r *run) started(input *agui.RunAgentInput) (store.Move, error) {
+// start writes the Run's first event and gives the move that goes with it.
+// The move makes the Run a running one and notes where it begins. It is committed with the event, so there is never a Run
+// that runs without its first event.
+func (r *run) start(input *agui.RunAgentInput) (store.Move, error) {
 	err := r.emit(&agui.RunStarted{
-		ThreadID: r.t.s.row.ExternalID, RunID: r.row.ExternalID, ParentRunID: r.row.ParentRunID, ProtocolVersion: protocolVersion, Input: input,
+		ThreadID: r.threadID, RunID: r.row.ExternalID, ParentRunID: r.row.ParentRunID, ProtocolVersion: protocolVersion, Input: input,
 	})
 	return store.RunMove{
 		ID: r.row.ID, From: store.RunReserved, To: store.RunRunning, FirstSeq: r.row.FirstSeq, StartedAt: time.Now(),
 	}, err
 }
 
-// emit passes one event through state, grammar and redaction, encodes it, once, and
-// keeps the bytes for the next flush. A *Failure means that it broke the protocol.
+// emitUpstream is emit for an event of the Agent's, whose activities are not trusted.
+func (r *run) emitUpstream(ev agui.Event) error { return r.emitAll(r.activities.on(ev)) }
+
+// emit passes one event through state, grammar and redaction, encodes it, once, and keeps the bytes for the next hand-over.
+// A *fault.Error means that it broke the protocol.
 func (r *run) emit(ev agui.Event) error {
 	switch ev.(type) {
 	case *agui.StateSnapshot, *agui.StateDelta:
-		return r.emitState(ev)
+		return r.admitAll(r.state.on(ev))
 	}
 	return r.admit(ev)
 }
 
-// admit is emit for what has been through the state.
+// emitAll stops at the first refusal: what was emitted before it stands, and the Run ends with an error behind it.
+func (r *run) emitAll(events []agui.Event) error {
+	for _, ev := range events {
+		if err := r.emit(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admit is emit for an event that has been through the state.
 func (r *run) admit(ev agui.Event) (err error) {
 	r.admitted, err = r.grammar.Admit(r.admitted[:0], ev)
 	if err != nil {
-		return &Failure{Code: CodeUpstreamProtocol, Message: "The agent sent events in an order that AG-UI does not allow.", Cause: err}
+		return &fault.Error{Code: CodeUpstreamProtocol, Message: "The agent sent events in an order that AG-UI does not allow.", Cause: err}
 	}
 	for _, e := range r.admitted {
 		r.write(e)
@@ -87,25 +104,35 @@ func (r *run) admit(ev agui.Event) (err error) {
 	return nil
 }
 
-// write encodes one admitted event, in pieces when it is too large. What is left of one
-// that was cut is not cut again, whatever its size: it would be for ever.
+func (r *run) admitAll(events []agui.Event) error {
+	for _, ev := range events {
+		if err := r.admit(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write encodes one admitted event, in pieces when it is too large. A piece is not cut again, whatever its size: an event
+// that cannot be made smaller would be cut for ever.
+// An event is bounded because it is one row's part, one SSE frame, and what an official client parses at once.
 func (r *run) write(ev agui.Event) {
-	limit, mark := r.t.s.m.cfg.Limits.EventBytes, len(r.events)
+	mark := len(r.events)
 	begin := r.encode(ev)
-	if len(r.events)-begin <= limit {
+	if len(r.events)-begin <= r.eventBytes {
 		r.add(ev, begin)
 		return
 	}
 	r.events = r.events[:mark]
-	if _, ok := ev.(*agui.StateDelta); ok { // the state has its own bound
-		ev = &agui.StateSnapshot{Snapshot: r.stateJSON()}
+	if _, ok := ev.(*agui.StateDelta); ok { // the state has a bound of its own
+		ev = r.state.snapshot()
 	}
-	for _, piece := range pieces(ev, limit) {
+	for _, piece := range pieces(ev, r.eventBytes) {
 		r.add(piece, r.encode(piece))
 	}
 }
 
-// encode appends an event to what waits, and tells where it begins.
+// encode appends an event to those that wait, and gives where it begins.
 func (r *run) encode(ev agui.Event) (begin int) {
 	if r.n > 0 {
 		r.events = append(r.events, '\n')
@@ -116,8 +143,10 @@ func (r *run) encode(ev agui.Event) (begin int) {
 }
 
 // add counts an encoded event in, as redaction leaves it.
+// The mask is applied to the encoded event, which is the last place it can slip through. What the fold and the notes
+// take is the masked one, so the transcript has no more than the log.
 func (r *run) add(ev agui.Event, begin int) {
-	kept := r.t.s.m.cfg.Filter.JSON(r.events[begin:])
+	kept := r.filter.JSON(r.events[begin:])
 	if &kept[0] != &r.events[begin] {
 		r.events = append(r.events[:begin], kept...)
 		if hidden, err := agui.Decode(kept); err == nil {
@@ -129,11 +158,19 @@ func (r *run) add(ev agui.Event, begin int) {
 	r.note(ev)
 }
 
+// clearBatch forgets the events that the log has taken.
+// handed forgets the events that the log has taken. The buffer stays, so that a Run allocates for its largest batch
+// once.
+func (r *run) clearBatch() {
+	r.bytes += len(r.events)
+	r.events, r.n = r.events[:0], 0
+}
+
 // note remembers what later events of the Run refer to.
 func (r *run) note(ev agui.Event) {
 	switch e := ev.(type) {
 	case *agui.ToolCallStart, *agui.ToolCallResult:
-		r.t.noteCall(ev)
+		r.calls.note(ev)
 	case *agui.TextMessageStart:
 		r.assistant, r.text = e.MessageID, e
 	case *agui.TextMessageEnd:
@@ -143,138 +180,69 @@ func (r *run) note(ev agui.Event) {
 	case *agui.TextMessageContent:
 		if !r.spoke {
 			r.spoke = true
-			if f := r.t.s.m.cfg.Meter.FirstToken; f != nil {
-				f(time.Since(r.row.CreatedAt))
+			if r.firstToken != nil {
+				r.firstToken(time.Since(r.row.CreatedAt))
 			}
 		}
 	}
 }
 
-// flush hands what was emitted to the log, without waiting for the commit.
-func (r *run) flush(ctx context.Context) error {
-	if r.n == 0 && r.t.mark == "" {
-		return nil
+// replayed takes in an event that the log has of this Run, without writing it again.
+// It is Check and not Admit: the log has what Admit made of the event, such as the ends of a refused sequence.
+func (r *run) replayed(ev agui.Event) error {
+	if err := r.grammar.Check(ev); err != nil {
+		return err
 	}
-	err := r.t.s.log.Put(ctx, r.t.marked(eventlog.Entry{Events: r.events, N: r.n}))
-	r.handed()
+	err := r.state.replayed(ev)
+	r.spoke = true
+	r.fold.Apply(ev)
+	r.note(ev)
 	return err
 }
 
-// handed forgets what the log has taken.
-func (r *run) handed() {
-	r.t.s.logged.bytes += int64(len(r.events))
-	r.t.s.logged.fresh += int64(len(r.events))
-	r.bytes += len(r.events)
-	r.events, r.n = r.events[:0], 0
-}
+// ask shows a Question as a tool call, its arguments in one delta.
+func (r *run) ask(q approval.Question) error { return r.emitAll(callEvents(q, r.assistant)) }
 
-// keep hands what was emitted to the log together with the moves, and waits for the
-// commit. It tells which moves were lost.
-func (r *run) keep(ctx context.Context, records []store.Record, moves ...store.Move) ([]int, error) {
-	lost, err := r.t.s.log.Keep(ctx, r.t.marked(eventlog.Entry{Events: r.events, N: r.n, Moves: moves, Records: records}))
-	r.handed()
-	return lost, err
-}
-
-// ending says how a Run ends. The zero value is a plain success that moves only the Run.
-type ending struct {
-	turn    store.TurnStatus // "" leaves the Turn where it is
-	outcome *agui.Outcome
-	result  json.RawMessage
-	failure *Failure
-	moves   []store.Move
-}
-
-// end writes the terminal event, and with it, in one commit, everything that follows from
-// the Run being over.
-func (r *run) end(ctx context.Context, e ending) error {
-	_, err := r.endWith(ctx, e)
-	return err
-}
-
-func (r *run) endWith(ctx context.Context, e ending) (lost []int, err error) {
-	r.t.emitHalves()
-	if e.turn != "" {
-		r.t.emitMasked()
-	}
-	if err := r.emit(r.terminal(e)); err != nil {
-		return nil, err
-	}
-	now, status := time.Now(), runStatus(e)
-	moves := append(e.moves, store.RunMove{
-		ID: r.row.ID, From: store.RunRunning, To: status, LastSeq: r.t.s.log.Last() + int64(r.n),
-		ErrorCode: e.code(), EndedAt: now,
+// result shows how a Question was settled.
+// The message has an id of ours, since AG-UI's TOOL_CALL_RESULT names one and no upstream has it.
+func (r *run) result(q approval.Question) error {
+	return r.emit(&agui.ToolCallResult{
+		MessageID: newID(), ToolCallID: q.Call.ID, Role: agui.RoleTool, Content: agui.Text(resultText(q, r.filter)),
 	})
-	var records []store.Record
-	if e.turn != "" {
-		move := r.turnMove(e, now)
-		moves, records = append(moves, move), r.endRecords(e, move.Usage, now)
-	}
-	moves = append(moves, r.transcript(now)...)
-	added := r.t.s.logged.fresh + int64(len(r.events))
-	moves = append(moves, store.SessionMove{ID: r.t.s.id, State: r.state.JSON(), Bytes: added, UpdatedAt: now})
-	if changed := r.changes.encode(); changed != nil {
-		moves = append(moves, store.RunStateChanges{ID: r.row.ID, Changes: changed})
-	}
-	r.t.s.m.tenants.added(r.t.s.row.Tenant, added) // before a client that saw the end can prompt again
-	lost, err = r.keep(ctx, records, moves...)
-	if err != nil {
-		return nil, err
-	}
-	r.t.s.logged.fresh = 0
-	r.closed(e, status)
-	return lost, nil
 }
 
-// closed is what memory learns after the commit.
-func (r *run) closed(e ending, status store.RunStatus) {
-	t := r.t
-	t.s.row.State = append([]byte(nil), r.state.JSON()...)
-	if e.turn != "" {
-		t.row.Status = e.turn
-	}
-	t.carry.over(r.grammar.Unfinished())
-	t.run, t.asked = nil, false
-	if f := t.s.m.cfg.Meter.RunEnded; f != nil {
-		f(string(status))
-	}
-	if f := t.s.m.cfg.Meter.TurnEnded; f != nil && e.turn != "" {
-		total, paused := t.times(time.Now())
-		f(string(e.turn), total, total-paused)
-	}
-}
-
+// terminal is the Run's last event.
 func (r *run) terminal(e ending) agui.Event {
 	if e.failure != nil {
 		return &agui.RunError{Message: e.failure.Message, Code: e.failure.Code, Usage: r.usage}
 	}
 	return &agui.RunFinished{
-		ThreadID: r.t.s.row.ExternalID, RunID: r.row.ExternalID, Result: e.result, Outcome: e.outcome, Usage: r.usage,
+		ThreadID: r.threadID, RunID: r.row.ExternalID, Result: e.result, Outcome: e.outcome, Usage: r.usage,
 	}
-}
-
-func (r *run) turnMove(e ending, now time.Time) store.TurnMove {
-	m := store.TurnMove{
-		ID: r.t.row.ID, From: []store.TurnStatus{r.t.row.Status}, To: e.turn, EndedAt: now,
-		TokenHash: []byte{}, Upstream: store.UpstreamNone, Usage: usageJSON(r.usage), ErrorCode: e.code(),
-	}
-	if e.failure != nil {
-		m.ErrorMessage = e.failure.Message
-	}
-	return m
 }
 
 // transcript is what the Run's events fold to, as rows.
+// It is written once, with the commit that ends the Run. Until then the transcript of a join ends before this Run, and
+// the Run's own events give the rest.
 func (r *run) transcript(now time.Time) []store.Move {
 	messages := r.fold.New()
 	moves := make([]store.Move, 0, len(messages))
 	for _, m := range messages {
-		if m.Role == "user" {
-			continue // told by RUN_STARTED; the row was written when it was sent
+		if m.Role == agui.RoleUser {
+			continue // its row was written when it was sent; RUN_STARTED repeats it
 		}
-		moves = append(moves, r.messageMoves(m, now)...)
+		moves = append(moves, messageMoves(r.row, m, now)...)
 	}
 	return moves
+}
+
+// ending is how a Run ends. The zero value is a plain success that moves only the Run.
+type ending struct {
+	turn    store.TurnStatus // "" leaves the Turn where it is
+	outcome *agui.Outcome
+	result  json.RawMessage
+	failure *fault.Error
+	moves   []store.Move // for the same commit
 }
 
 func (e ending) code() string {
@@ -284,7 +252,21 @@ func (e ending) code() string {
 	return e.failure.Code
 }
 
-func runStatus(e ending) store.RunStatus {
+// The token's hash and the upstream's mark are emptied with it: an Agent whose Turn is over can call nothing in its
+// name.
+func (e ending) turnMove(turn *store.Turn, usage []agui.TokenUsage, now time.Time) store.TurnMove {
+	m := store.TurnMove{
+		ID: turn.ID, From: []store.TurnStatus{turn.Status}, To: e.turn, EndedAt: now,
+		TokenHash: []byte{}, Upstream: store.UpstreamNone, Usage: usageJSON(usage), ErrorCode: e.code(),
+	}
+	if e.failure != nil {
+		m.ErrorMessage = e.failure.Message
+	}
+	return m
+}
+
+// A cancelled Run is no failure, in the rows as on the wire: AG-UI ends it with RUN_FINISHED and an outcome.
+func (e ending) runStatus() store.RunStatus {
 	switch {
 	case e.failure != nil:
 		return store.RunFailed

@@ -9,22 +9,23 @@ import (
 	"aqueduct/store"
 )
 
-// runEnded is the CUSTOM event of a join that says that the thread's last Run failed or was cancelled.
+// runEnded is the CUSTOM event of a join for a thread whose last Run failed or was cancelled.
 const runEnded = "run_ended"
 
 // cutOff is the message of a Run that failed without one.
 const cutOff = "The answer was cut off."
 
 // lastBroken is the thread's last Run, if that failed or was cancelled; else nil.
-func (s *Sessions) lastBroken(ctx context.Context, in store.Scope, sessionID string) (*store.BrokenRun, error) {
-	last, err := s.cfg.Store.LastRun(ctx, in, sessionID)
+// A client that comes to a thread at rest would otherwise see a conversation that stops in the middle, and not why.
+func (s *Feeds) lastBroken(ctx context.Context, in store.Scope, sessionID string) (*store.BrokenRun, error) {
+	last, err := s.store.LastRun(ctx, in, sessionID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && last.Status != store.RunFailed && last.Status != store.RunCancelled {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	broken, err := s.cfg.Store.BrokenRuns(ctx, in, sessionID, last.ID, last.ID)
+	broken, err := s.store.BrokenRuns(ctx, in, sessionID, last.ID, last.ID)
 	if err != nil || len(broken) == 0 {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func endedNote(b *store.BrokenRun) *agui.Custom {
 	return &agui.Custom{Name: runEnded, Value: mustJSON(n)}
 }
 
-// EndMessage is what a person is told of a Run that failed.
+// EndMessage is the sentence for a person about a Run that failed.
 func EndMessage(b store.BrokenRun) string {
 	if b.ErrorMessage == "" {
 		return cutOff
@@ -77,7 +78,7 @@ func brokenEnd(r Reply, b *store.BrokenRun) agui.Event {
 // endedSentence tells a TDesign page the same in words.
 func endedSentence(b *store.BrokenRun) []agui.Event {
 	if b.Status == store.RunFailed {
-		return say(EndMessage(*b))
+		return textMessage(EndMessage(*b))
 	}
-	return say("The answer was stopped.")
+	return textMessage("The answer was stopped.")
 }

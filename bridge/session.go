@@ -8,11 +8,17 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/eventlog"
+	"aqueduct/internal/fault"
+	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
 
-// session is the one writer of one Session while there is something to write. Its
-// goroutine, drive, alone touches it, but for bell and rung.
+// session is the one writer of one Session while there is something to write. Its goroutine, drive, alone uses it, but for
+// bell and rung.
+//
+// It exists while there is work and ends when there is none. Which Session has one is guarded by Sessions.mu, together
+// with rung: a ring that comes between the last look at the rows and the goroutine's end is seen by retire, which then
+// refuses to end it. So no ring is lost to a goroutine that is about to leave.
 type session struct {
 	m     *Sessions
 	id    string
@@ -20,23 +26,23 @@ type session struct {
 	calls chan *toolKeeping
 	gone  chan struct{} // closed when drive has ended
 	rung  bool          // guarded by m.mu
-	more  bool          // there is more to do than was done
 	first *begun        // what to do first, if it need not be read
 
-	row        store.Session
-	transcript []agui.Message // all there is, while the thread's first Run begins; else nil
-	log        *eventlog.Writer
-	logged     logged
-	turn       *turn // in memory only while its upstream is held or being read
+	log        sessionLog
+	transcript []agui.Message // all there is, until the thread's first Turn is made; else nil
+	turn       *turn          // in memory only while its upstream is held or being read
 }
 
 // driveAgain is the pause before a Session is tried again after the store failed it.
 const driveAgain = time.Second
 
 // drive works through what is asked of the Session until nothing is left to do.
+//
+// A stall is not the end: after an error that is not the Turn's own the session throws away what it holds and begins
+// anew from the rows, as another replica would. A fence ends it for good, because another replica writes now.
 func (s *session) drive(ctx context.Context) {
 	defer close(s.gone)
-	defer s.closeLog()
+	defer s.log.close()
 	defer s.release()
 	for {
 		err := s.work(ctx)
@@ -51,8 +57,8 @@ func (s *session) drive(ctx context.Context) {
 			s.m.cfg.Logger.Error("session stalled, trying again", slog.String("session_id", s.id), slog.Any("error", err))
 			s.release()
 			s.first, s.transcript = nil, nil
-			s.closeLog()
-			sleep(ctx, driveAgain)
+			s.log.close()
+			_ = retry.Sleep(ctx, driveAgain) // the loop ends with ctx
 		case s.m.retire(s):
 			return
 		}
@@ -62,8 +68,8 @@ func (s *session) drive(ctx context.Context) {
 // work does everything there is to do now. It returns with a held Turn only when ctx ends.
 func (s *session) work(ctx context.Context) error {
 	for {
-		s.more = false
-		if s.turn != nil && s.turn.run != nil {
+		s.log.again = false
+		if s.turn != nil && s.turn.writer.run != nil {
 			if err := s.finish(ctx, s.turn.follow(ctx)); err != nil {
 				return err
 			}
@@ -72,7 +78,7 @@ func (s *session) work(ctx context.Context) error {
 			return err
 		}
 		switch {
-		case s.more:
+		case s.log.again:
 		case s.turn == nil:
 			return nil
 		default:
@@ -84,13 +90,16 @@ func (s *session) work(ctx context.Context) error {
 }
 
 // open claims the Session and opens its log at the end the Agenda tells.
+//
+// Claiming is a compare-and-set on the owner, which succeeds only while the owner is this replica, none, or one that
+// is fenced. The end of the log is read after it: until then the one before may still have written.
 func (s *session) open(ctx context.Context, todo store.Agenda) (mine bool, err error) {
-	if s.log != nil {
+	if s.log.writer != nil {
 		return true, nil
 	}
-	s.row = todo.Session
-	if s.row.Owner == s.m.cfg.Replica {
-		s.log = s.m.cfg.Log.OpenAt(s.id, todo.LastSeq)
+	s.log.row = todo.Session
+	if s.log.row.Owner == s.m.cfg.Replica {
+		s.log.writer = s.m.cfg.Log.OpenAt(s.id, todo.LastSeq)
 		return true, nil
 	}
 	err = s.m.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
@@ -98,7 +107,7 @@ func (s *session) open(ctx context.Context, todo store.Agenda) (mine bool, err e
 		return err
 	})
 	if err == nil && mine { // the one before us may have written until now
-		s.log, err = s.m.cfg.Log.Open(ctx, s.id)
+		s.log.writer, err = s.m.cfg.Log.Open(ctx, s.id)
 	}
 	return mine, err
 }
@@ -108,7 +117,7 @@ func (s *session) open(ctx context.Context, todo store.Agenda) (mine bool, err e
 // or a reserved Run must not open a Run beside one that is open. It sets more when there is more to do; what is asked
 // meanwhile rings the bell.
 func (s *session) step(ctx context.Context) error {
-	todo, err := s.agenda(ctx)
+	todo, err := s.pendingWork(ctx)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // deleted
 	}
@@ -120,24 +129,25 @@ func (s *session) step(ctx context.Context) error {
 	}
 	switch {
 	case todo.Running != "":
-		s.more = true
+		s.log.again = true
 		return s.restore(ctx)
 	case todo.Command != nil:
-		s.more = true
+		s.log.again = true
 		return s.obey(ctx, *todo.Command, todo.Run)
 	case todo.Run != nil:
-		s.more = todo.Reserved > 1
+		s.log.again = todo.Reserved > 1
 		return s.begin(ctx, *todo.Run, todo.Turn)
 	case todo.Turn != nil && todo.Turn.Status != store.TurnQueued:
-		return s.tend(ctx, *todo.Turn, todo.Settled)
+		return s.supervise(ctx, *todo.Turn, todo.Settled)
 	}
 	return nil
 }
 
-// tend looks after a Turn that is under way without an open Run.
-func (s *session) tend(ctx context.Context, row store.Turn, settled bool) error {
+// supervise looks after a Turn that is under way without an open Run.
+// Of a Turn whose Agent waits, nothing is held and nothing is called until something was settled.
+func (s *session) supervise(ctx context.Context, row store.Turn, settled bool) error {
 	if s.turn != nil && s.turn.row.ID == row.ID && s.turn.held() {
-		return s.finish(ctx, s.turn.catchUp(ctx))
+		return s.finish(ctx, s.turn.failFor(ctx, s.turn.deliverer.deliver(ctx)))
 	}
 	s.release()
 	waits := row.Upstream == store.UpstreamWaits
@@ -145,27 +155,24 @@ func (s *session) tend(ctx context.Context, row store.Turn, settled bool) error 
 		return nil // its Agent is called when the answers are there
 	}
 	s.turn = newTurn(s, row)
-	last, err := s.turn.lastRun(ctx)
+	last, err := s.turn.resumeAfter(ctx)
 	if err != nil {
 		return err
 	}
-	if s.turn.profile, err = profileOf(last); err != nil {
-		return err
-	}
 	if waits {
-		return s.finish(ctx, s.turn.catchUp(ctx))
+		return s.finish(ctx, s.turn.failFor(ctx, s.turn.deliverer.deliver(ctx)))
 	}
-	return s.finish(ctx, s.turn.reattach(ctx, last.ID))
+	return s.finish(ctx, s.turn.reattach(ctx, last))
 }
 
 // begunBy starts from what a request has just written. The log is opened before anybody
 // can tail what comes, so that they need not ask the store either.
 func (s *session) begunBy(b begun) {
-	s.first, s.transcript, s.row = &b, b.messages, b.todo.Session
-	s.log = s.m.cfg.Log.OpenAt(s.id, b.todo.LastSeq)
+	s.first, s.transcript, s.log.row = &b, b.messages, b.todo.Session
+	s.log.writer = s.m.cfg.Log.OpenAt(s.id, b.todo.LastSeq)
 }
 
-func (s *session) agenda(ctx context.Context) (store.Agenda, error) {
+func (s *session) pendingWork(ctx context.Context) (store.Agenda, error) {
 	if first := s.first; first != nil {
 		s.first = nil
 		return first.todo, nil
@@ -187,7 +194,7 @@ func (s *session) begin(ctx context.Context, run store.Run, turn *store.Turn) er
 			turn = &row
 		}
 		s.turn = newTurn(s, *turn)
-		if s.turn.orphaned() { // its Agent has to be found before it can be told anything
+		if leftCalled(s.turn.row) { // its Agent has to be found before anything can be delivered to it
 			if err := s.turn.reattach(ctx, run.ID); err != nil {
 				return err
 			}
@@ -198,15 +205,17 @@ func (s *session) begin(ctx context.Context, run store.Run, turn *store.Turn) er
 
 // finish forgets a Turn that holds nothing any more, and turns a refusal of its own
 // content into the end of its Run.
+// The store refuses what its own rules forbid, such as a row of a machine that does not move like that. Trying again
+// would fail again, so the Run is ended, by a log that is opened anew at its true end.
 func (s *session) finish(ctx context.Context, err error) error {
-	if err == nil && s.turn != nil && (s.turn.held() || s.turn.run != nil) {
+	if err == nil && s.turn != nil && (s.turn.held() || s.turn.writer.run != nil) {
 		return nil
 	}
 	s.release()
 	if errors.Is(err, store.ErrData) || errors.Is(err, store.ErrConflict) {
 		s.m.cfg.Logger.Error("turn failed: the store refuses its content", slog.String("session_id", s.id), slog.Any("error", err))
-		if s.log, err = s.m.cfg.Log.Open(ctx, s.id); err == nil {
-			err = s.endBroken(ctx, &Failure{Code: CodeStorageRefused, Message: "The answer could not be kept."})
+		if s.log.writer, err = s.m.cfg.Log.Open(ctx, s.id); err == nil {
+			err = s.endBroken(ctx, fault.New(CodeStorageRefused, "The answer could not be kept."))
 		}
 	}
 	return err
@@ -214,23 +223,7 @@ func (s *session) finish(ctx context.Context, err error) error {
 
 func (s *session) release() {
 	if s.turn != nil {
-		s.turn.release()
+		s.turn.deliverer.release()
 		s.turn = nil
-	}
-}
-
-func (s *session) closeLog() {
-	if s.log != nil {
-		s.log.Close()
-		s.log = nil
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"aqueduct/store"
 )
 
-// sessionTokenPrefix begins a token of a Session's agent. It begins as a run token does, so that every door that is
-// closed to run tokens is closed to it: whoever holds it acts as the agent and decides nothing.
+// sessionTokenPrefix begins a token of a Session's agent. It begins like a run token, so that every route that refuses run
+// tokens refuses it as well: its holder acts as the agent and may decide nothing.
 const sessionTokenPrefix = store.RunTokenPrefix + "session_"
 
-// NewSessionToken makes the secret that the agent of a Session calls us with while its instance lives, and what is kept of
-// it. A run token would not do for an agent whose process serves many Turns: it gets its environment once.
+// NewSessionToken makes the token that the agent of a Session sends while its instance lives, and the hash that is kept of
+// it. An agent whose process serves many Turns gets its environment once, so a run token would be of the first Turn only.
 func NewSessionToken(sessionID string) (token string, hash []byte) {
 	var secret [32]byte
 	rand.Read(secret[:]) // never fails; crypto/rand ends the process instead
@@ -34,11 +34,11 @@ func sessionOfToken(token string) (id string, ok bool) {
 	return id, ok && found && uuid.Validate(id) == nil
 }
 
-// maxTokenHashes is how many tokens of one instance are good at a time. More than one is where the server was restarted
-// and the agent's process was not: it has the token of before.
+// maxTokenHashes is how many tokens of one instance are good at a time. There are several when the server was restarted and
+// the agent's process was not: that has an older token.
 const maxTokenHashes = 4
 
-// AddTokenHash adds a hash to those that are kept of an instance's tokens. The oldest is dropped at the bound.
+// AddTokenHash adds a hash to those that are kept of an instance's tokens, and drops the oldest at the bound.
 func AddTokenHash(kept, hash []byte) []byte {
 	if drop := len(kept) - (maxTokenHashes-1)*sha256.Size; drop > 0 {
 		kept = kept[drop:]
@@ -47,8 +47,10 @@ func AddTokenHash(kept, hash []byte) []byte {
 }
 
 // sessionTurn is the Turn that a call with a session token belongs to: the one under way, else the last.
-func (s *Sessions) sessionTurn(ctx context.Context, id, token string) (store.Turn, error) {
-	instance, err := s.cfg.Store.SandboxInstance(ctx, store.System(), id)
+// An agent's process may act between Turns, by a background task say; what it does then is put down to the last Turn.
+// An instance that serves one of several agents of a thread acts for Turns of that agent only.
+func (a *AgentRequests) sessionTurn(ctx context.Context, id, token string) (store.Turn, error) {
+	instance, err := a.store.SandboxInstance(ctx, store.System(), id)
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Turn{}, ErrRunToken
 	}
@@ -59,20 +61,20 @@ func (s *Sessions) sessionTurn(ctx context.Context, id, token string) (store.Tur
 		return store.Turn{}, err
 	}
 	session := cmp.Or(instance.OfSession, id)
-	turn, err := s.cfg.Store.ActiveTurn(ctx, store.System(), session)
+	turn, err := a.store.ActiveTurn(ctx, store.System(), session)
 	if errors.Is(err, store.ErrNotFound) {
 		var last store.Run
-		if last, err = s.cfg.Store.LastRun(ctx, store.System(), session); err == nil {
-			turn, err = s.cfg.Store.Turn(ctx, store.System(), last.TurnID)
+		if last, err = a.store.LastRun(ctx, store.System(), session); err == nil {
+			turn, err = a.store.Turn(ctx, store.System(), last.TurnID)
 		}
 	}
 	if errors.Is(err, store.ErrNotFound) || err == nil && instance.AgentID != "" && turn.AgentID != instance.AgentID {
-		return store.Turn{}, ErrRunToken // in another Agent's Turn it has nothing to call for
+		return store.Turn{}, ErrRunToken // a Turn of another Agent
 	}
 	return turn, err
 }
 
-// fitsAny checks a token against each of the hashes that were kept.
+// fitsAny compares a token with each of the kept hashes.
 func fitsAny(token string, kept []byte) error {
 	for ; len(kept) >= sha256.Size; kept = kept[sha256.Size:] {
 		if fits(token, kept[:sha256.Size], nil) == nil {

@@ -1,10 +1,8 @@
 package bridge
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"aqueduct/agui"
 	"aqueduct/store"
@@ -16,43 +14,13 @@ const (
 	snapshotBytes = 4 << 20
 	// snapshotMessage bounds one message of a snapshot, so that a long one does not push out all the others.
 	snapshotMessage = 1 << 20
-	// HistoryCut is the name of the CUSTOM event that says what a snapshot leaves out.
+	// HistoryCut is the name of the CUSTOM event that lists what a snapshot leaves out.
 	HistoryCut = "history_cut"
 )
 
-// history is the transcript: its newest messages, as many as fit into one frame, or as they were before a Run, with what
-// began that Run. Behind them comes what tells of the rest. A MESSAGES_SNAPSHOT replaces what a client has, so there
-// cannot be a second one for the rest.
-func (s *Sessions) history(ctx context.Context, in store.Scope, sessionID, beforeRun string) ([]agui.Message, []agui.Event, error) {
-	h := &snapshot{s: s}
-	page := store.Page{Limit: historyLimit, MaxBytes: snapshotBytes}
-	for more := true; more; {
-		rows, whole, err := s.History(ctx, in, sessionID, "", page, InlinePart)
-		if err != nil {
-			return nil, nil, err
-		}
-		for i := len(rows) - 1; i >= 0 && more; i-- {
-			row := rows[i]
-			if beforeRun != "" && (row.RunID > beforeRun || row.Output && row.RunID == beforeRun) {
-				continue
-			}
-			if more, err = h.add(row); err != nil {
-				return nil, nil, err
-			}
-		}
-		if whole {
-			break
-		}
-		page.Before = rows[0].ID
-	}
-	h.dropResults()
-	slices.Reverse(h.messages)
-	return agui.OrderResults(h.messages), s.older(sessionID, h.before(), h.cut), nil
-}
-
 // snapshot collects messages, the newest first.
 type snapshot struct {
-	s        *Sessions
+	shown    func(agui.Message) (agui.Message, bool)
 	messages []agui.Message
 	ids      []string // of their rows
 	size     int
@@ -96,7 +64,7 @@ func (h *snapshot) before() string {
 	return h.ids[len(h.ids)-1]
 }
 
-// shortened is a message that fits: its text is cut and says so; what cannot be cut is left out.
+// shortened is a message that fits: its text is cut and marked as cut; what cannot be cut is left out.
 func shortened(m agui.Message) agui.Message {
 	const most = snapshotMessage/escapeGrowth - 4<<10
 	out := agui.Message{

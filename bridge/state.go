@@ -8,11 +8,14 @@ import (
 	"aqueduct/agui"
 )
 
-// reservedKey reports whether a key is written by Aqueduct for an Agent; an Agent's own
-// snapshot does not remove it, and a client's state does not set it.
-func reservedKey(key string) bool { return key == "agent" || key == "acp" }
+// reservedKeys are written by Aqueduct for an Agent; an Agent's own snapshot does not remove them, and a client's state
+// does not set them.
+// docs/protocol.md names them to clients.
+func reservedKeys() [2]string { return [...]string{"agent", "acp"} }
 
-// stateNotApplied is the CUSTOM event that says that a change of the state was not taken. The state as it is follows it.
+func reservedKey(key string) bool { return key == reservedKeys()[0] || key == reservedKeys()[1] }
+
+// stateNotApplied is the CUSTOM event for a change of the state that was not taken. The state as it is follows it.
 const stateNotApplied = "state_not_applied"
 
 // Who made the change that was not taken.
@@ -29,107 +32,137 @@ type notApplied struct {
 	Keys    []string `json:"keys,omitempty"` // that were not taken; none: the whole change was not
 }
 
-// emitState passes a state event of the Agent through the kept state. The first state event of a Run is a snapshot:
-// readers begin with a Run, and a delta on a state they never got has nothing to apply to (CopilotKit's runtime dies of
-// it). A change that does not apply changes nothing, here or at any client; the Run goes on with a warning.
-func (r *run) emitState(ev agui.Event) error {
-	var err error
-	switch e := ev.(type) {
-	case *agui.StateSnapshot:
-		if ev, err = r.trackSnapshot(e); err != nil {
-			return r.refuseState(err)
-		}
-	case *agui.StateDelta:
-		first := !r.stateShown && isEmptyObject(r.state.JSON()) && r.row.FirstSeq == 1
-		if !r.stateShown && !first {
-			if err := r.showState(); err != nil {
-				return err
-			}
-		}
-		if err := r.trackDelta(e); err != nil {
-			return r.refuseState(err)
-		}
-		if first { // of the whole thread: nothing is there that a snapshot of its own would have to say
-			ev = &agui.StateSnapshot{Sub: e.Sub, Snapshot: r.stateJSON()}
-		}
-	}
-	r.stateShown, r.stateRefused = true, false
-	return r.admit(ev)
+func (n notApplied) event() agui.Event {
+	return &agui.Custom{Name: stateNotApplied, Value: mustJSON(n)}
 }
 
-// trackSnapshot replaces the state but for the reserved keys.
-func (r *run) trackSnapshot(e *agui.StateSnapshot) (agui.Event, error) {
+// runState is the shared state in an open Run. It turns an Agent's state events into those that all readers can apply.
+//
+// It applies before it passes on: what does not apply here would not apply at a client either, and the official ones
+// end the whole stream for it.
+type runState struct {
+	doc     *agui.StateDoc
+	first   bool         // the Run is the thread's first: there is no earlier state that a reader could lack
+	shown   bool         // a state event of this Run is out
+	refused bool         // the last change was not taken, and the whole state was shown since
+	changes stateChanges // of this Run
+}
+
+// on is an Agent's state event as it goes out. The first state event of a Run is a snapshot: readers begin with a Run,
+// and a delta on a state they never got has nothing to apply to (CopilotKit's runtime ends its process then). A change
+// that does not apply changes nothing, here or at any client; the Run goes on with a warning.
+func (s *runState) on(ev agui.Event) (out []agui.Event) {
+	switch e := ev.(type) {
+	case *agui.StateSnapshot:
+		whole, err := s.replace(e)
+		if err != nil {
+			return s.refuse(err)
+		}
+		ev = whole
+	case *agui.StateDelta:
+		first := !s.shown && isEmptyObject(s.doc.JSON()) && s.first
+		if !s.shown && !first {
+			out = append(out, s.snapshot())
+		}
+		if err := s.patch(e); err != nil {
+			return append(out, s.refuse(err)...)
+		}
+		if first { // a snapshot of its own before this would show nothing
+			ev = &agui.StateSnapshot{Sub: e.Sub, Snapshot: s.json()}
+		}
+	}
+	s.shown, s.refused = true, false
+	return append(out, ev)
+}
+
+// replayed takes in a state event that the log has of this Run.
+func (s *runState) replayed(ev agui.Event) error {
+	switch e := ev.(type) {
+	case *agui.StateSnapshot:
+		s.shown = true
+		_, err := s.replace(e)
+		return err
+	case *agui.StateDelta:
+		s.shown = true
+		return s.patch(e)
+	}
+	return nil
+}
+
+// replace puts a snapshot in the state's place but for the reserved keys, and gives the snapshot that readers get.
+func (s *runState) replace(e *agui.StateSnapshot) (agui.Event, error) {
 	next, err := agui.NewStateDoc(e.Snapshot)
 	if err != nil {
 		return nil, err
 	}
 	whole := true
-	for _, key := range []string{"agent", "acp"} {
-		if v := r.state.Key(key); v != nil && next.Key(key) == nil {
+	for _, key := range reservedKeys() {
+		if v := s.doc.Key(key); v != nil && next.Key(key) == nil {
 			if whole, err = false, next.SetKey(key, v); err != nil {
 				return nil, err
 			}
 		}
 	}
-	before := r.state
-	r.state = next
-	r.changes.between(before, next)
-	// null is kept as the empty object, and told as it: a client that holds null could not apply
-	// the patches that apply here.
+	before := s.doc
+	s.doc = next
+	s.changes.between(before, next)
+	// null is kept and sent as the empty object: a client that holds null could not apply the patches that apply here.
 	if whole && strings.TrimSpace(string(e.Snapshot)) != "null" {
 		return e, nil
 	}
-	return &agui.StateSnapshot{Sub: e.Sub, Snapshot: r.stateJSON()}, nil
+	return &agui.StateSnapshot{Sub: e.Sub, Snapshot: s.json()}, nil
 }
 
-func (r *run) trackDelta(e *agui.StateDelta) error {
+// The values from before are taken key by key, since copying the whole document for each delta would cost as much as
+// the state is large.
+func (s *runState) patch(e *agui.StateDelta) error {
 	keys, whole := agui.PatchedKeys(e.Delta)
 	if whole {
-		before, err := agui.NewStateDoc(r.state.JSON())
+		before, err := agui.NewStateDoc(s.doc.JSON())
 		if err == nil {
-			err = r.state.Patch(e.Delta)
+			err = s.doc.Patch(e.Delta)
 		}
 		if err == nil {
-			r.changes.between(before, r.state)
+			s.changes.between(before, s.doc)
 		}
 		return err
 	}
 	before := make([]json.RawMessage, len(keys))
 	for i, key := range keys {
-		before[i] = r.state.Key(key)
+		before[i] = s.doc.Key(key)
 	}
-	if err := r.state.Patch(e.Delta); err != nil {
+	if err := s.doc.Patch(e.Delta); err != nil {
 		return err
 	}
 	for i, key := range keys {
-		r.changes.note(key, before[i], r.state.Key(key))
+		s.changes.note(key, before[i], s.doc.Key(key))
 	}
 	return nil
 }
 
-// refuseState warns of an Agent's change that was not taken, and says what the state is. Until the next change that
-// applies, further warnings come without it: an Agent that sends nothing but wrong patches must not have us repeat a
-// large state for each.
-func (r *run) refuseState(cause error) error {
+// refuse warns of an Agent's change that was not taken, and shows the state as it is. Until the next change that applies,
+// further warnings come without it: an Agent that sends nothing but wrong patches must not have us repeat a large state
+// for each.
+func (s *runState) refuse(cause error) []agui.Event {
 	warning := notApplied{Source: stateOfAgent, Code: CodeStateInvalid, Message: "The agent changed its state in a way that does not apply."}
 	if errors.Is(cause, agui.ErrStateTooLarge) {
 		warning.Code, warning.Message = CodeStateTooLarge, "The agent's state is too large to keep."
 	}
-	if err := r.admit(&agui.Custom{Name: stateNotApplied, Value: mustJSON(warning)}); err != nil || r.stateRefused {
-		return err
+	if s.refused {
+		return []agui.Event{warning.event()}
 	}
-	r.stateRefused = true
-	return r.showState()
+	s.refused = true
+	return []agui.Event{warning.event(), s.snapshot()}
 }
 
-// showState tells the whole state as it is.
-func (r *run) showState() error {
-	r.stateShown = true
-	return r.admit(&agui.StateSnapshot{Snapshot: r.stateJSON()})
+// snapshot is the whole state as it is.
+func (s *runState) snapshot() agui.Event {
+	s.shown = true
+	return &agui.StateSnapshot{Snapshot: s.json()}
 }
 
-// stateJSON is a copy: an event must not change under the log.
-func (r *run) stateJSON() json.RawMessage { return append(json.RawMessage(nil), r.state.JSON()...) }
+// json is a copy: an event must not change under the log.
+func (s *runState) json() json.RawMessage { return append(json.RawMessage(nil), s.doc.JSON()...) }
 
 func isEmptyObject(raw []byte) bool {
 	s := strings.TrimSpace(string(raw))

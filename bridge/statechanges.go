@@ -27,6 +27,7 @@ type stateChanges struct {
 	bytes  int
 }
 
+// The first value is the one from before the Run; the others are those a reader may have got as its last.
 func (c *stateChanges) note(key string, before, after json.RawMessage) {
 	if bytes.Equal(before, after) {
 		return
@@ -42,7 +43,9 @@ func (c *stateChanges) note(key string, before, after json.RawMessage) {
 		values = []json.RawMessage{before, after}
 		c.bytes += len(before) + len(after)
 	case len(values) == maxChangedValues, c.bytes+len(after) > maxChangedBytes:
-		values[len(values)-1] = after
+		last := &values[len(values)-1]
+		c.bytes += len(after) - len(*last)
+		*last = after
 	default:
 		values = append(values, after)
 		c.bytes += len(after)
@@ -63,6 +66,8 @@ func (c *stateChanges) between(before, after *agui.StateDoc) {
 }
 
 // encode gives the changes as they are kept; nil without any.
+// Hashes of nine bytes are enough to tell values of one key apart, and keep a Run's row small; nothing of a state can
+// be read from them.
 func (c *stateChanges) encode() []byte {
 	hashes := make(map[string][]string, len(c.values))
 	for key, values := range c.values {

@@ -10,7 +10,8 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
@@ -18,7 +19,7 @@ import (
 
 func TestRowKnownRunSameBodyTailsItAgain(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: helloScript})
+	h := newHarness(t, &scripted{script: helloScript})
 	req := ask("t1", "hi")
 	req.RunID, req.BodyHash = "r1", []byte("same")
 	first, again := h.chat(req), h.chat(req)
@@ -32,7 +33,7 @@ func TestRowKnownRunSameBodyTailsItAgain(t *testing.T) {
 
 func TestRowKnownRunOtherBodyIsRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: helloScript})
+	h := newHarness(t, &scripted{script: helloScript})
 	req := ask("t1", "hi")
 	req.RunID = "r1"
 	h.chat(req)
@@ -44,7 +45,7 @@ func TestRowKnownRunOtherBodyIsRefused(t *testing.T) {
 func TestRowNewMessageWhileRunningIsRefused(t *testing.T) {
 	t.Parallel()
 	a := &scripted{script: helloScript, block: make(chan struct{})}
-	h := newHouse(t, a)
+	h := newHarness(t, a)
 	started := h.begin(ask("t1", "hi"))
 	h.refused(ask("t1", "more"), bridge.RefusedRunInProgress)
 	close(a.block)
@@ -53,7 +54,7 @@ func TestRowNewMessageWhileRunningIsRefused(t *testing.T) {
 
 func TestRowNewMessageWhileAskedJoins(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: permitScript})
+	h := newHarness(t, &scripted{script: permitScript})
 	h.chat(ask("t1", "hi"))
 	joined := h.chat(ask("t1", "hello?"))
 	if got, want := types(joined), "RUN_STARTED MESSAGES_SNAPSHOT STATE_SNAPSHOT CUSTOM RUN_FINISHED"; got != want {
@@ -70,7 +71,7 @@ func TestRowNewMessageWhileAskedJoins(t *testing.T) {
 func TestRowOnlyAThreadJoinsTheRunUnderWay(t *testing.T) {
 	t.Parallel()
 	a := &scripted{script: helloScript, block: make(chan struct{})}
-	h := newHouse(t, a)
+	h := newHarness(t, a)
 	started := h.begin(ask("t1", "hi"))
 	second := h.begin(bridge.ChatRequest{ThreadID: "t1"})
 	close(a.block)
@@ -85,21 +86,21 @@ func TestRowOnlyAThreadJoinsTheRunUnderWay(t *testing.T) {
 
 func TestRowUnknownThreadAloneIsRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: helloScript})
+	h := newHarness(t, &scripted{script: helloScript})
 	h.refused(bridge.ChatRequest{ThreadID: "nobody"}, bridge.RefusedNothingToDo)
 	h.refused(bridge.ChatRequest{}, bridge.RefusedNothingToDo)
 }
 
 func TestRowAnswerAndMessageContinueThenStartTheNextTurn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: func(c bridge.Call, answers []bridge.Answer) []bridge.Output {
+	h := newHarness(t, &scripted{script: func(c bridge.Call, answers []approval.Delivery) []bridge.Output {
 		if c.Input().Content.String() == "next" && answers == nil {
 			return helloScript(c, nil)
 		}
 		return permitScript(c, answers)
 	}})
 	h.chat(ask("t1", "hi"))
-	req := answer("t1", inbox.Answer{QuestionID: h.openQuestion(), Payload: json.RawMessage(`{"approved":true}`)})
+	req := answer("t1", approval.Answer{QuestionID: h.openQuestion(), Payload: json.RawMessage(`{"approved":true}`)})
 	req.Messages = []agui.Message{user("u2", "next")}
 	got := types(h.chat(req))
 	want := "RUN_STARTED TOOL_CALL_RESULT TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED " +
@@ -112,8 +113,8 @@ func TestRowAnswerAndMessageContinueThenStartTheNextTurn(t *testing.T) {
 // The Turn that asks again is not told what the user said for the one after it.
 func TestAMessageBesideAnAnswerWaitsUntilAllIsAnswered(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: func(c bridge.Call, answers []bridge.Answer) []bridge.Output {
-		heard := say("m-"+newTestID(), c.Input().Content.String())
+	h := newHarness(t, &scripted{script: func(c bridge.Call, answers []approval.Delivery) []bridge.Output {
+		heard := textOutputs("m-"+newTestID(), c.Input().Content.String())
 		if answers == nil && c.Input().Content.String() == "hi" {
 			return append(heard, permission("q1"), bridge.Output{End: &bridge.End{Pending: []string{"q1"}}})
 		}
@@ -124,10 +125,10 @@ func TestAMessageBesideAnAnswerWaitsUntilAllIsAnswered(t *testing.T) {
 	}})
 	yes := json.RawMessage(`{"approved":true}`)
 	h.chat(ask("t1", "hi"))
-	first := answer("t1", inbox.Answer{QuestionID: h.openQuestion(), Payload: yes})
+	first := answer("t1", approval.Answer{QuestionID: h.openQuestion(), Payload: yes})
 	first.Messages = []agui.Message{user("u2", "next")}
 	h.chat(first)
-	h.chat(answer("t1", inbox.Answer{QuestionID: h.openQuestion(), Payload: yes}))
+	h.chat(answer("t1", approval.Answer{QuestionID: h.openQuestion(), Payload: yes}))
 	h.idle("t1")
 	h.agent.mu.Lock()
 	defer h.agent.mu.Unlock()
@@ -142,15 +143,15 @@ func TestAMessageBesideAnAnswerWaitsUntilAllIsAnswered(t *testing.T) {
 
 func TestRowAnswerToSettledQuestionJoinsAndHearsWhoDecided(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: permitScript})
+	h := newHarness(t, &scripted{script: permitScript})
 	h.chat(ask("t1", "hi"))
 	id := h.openQuestion()
-	settled, err := h.sessions.Decide(t.Context(), h.who, id, inbox.Answer{Payload: json.RawMessage(`{"optionId":"no"}`)}, inbox.ViaREST)
+	settled, err := h.sessions.Approvals().Decide(t.Context(), h.who, id, approval.Answer{Payload: json.RawMessage(`{"optionId":"no"}`)}, approval.ViaREST)
 	if err != nil || !settled.Won {
 		t.Fatalf("%+v, %v", settled, err)
 	}
 	h.idle("t1")
-	joined := strings.Join(h.chat(answer("t1", inbox.Answer{QuestionID: id, Payload: json.RawMessage(`{"optionId":"yes"}`)})), "\n")
+	joined := strings.Join(h.chat(answer("t1", approval.Answer{QuestionID: id, Payload: json.RawMessage(`{"optionId":"yes"}`)})), "\n")
 	for _, want := range []string{`"question_settled"`, `"decidedBy":"local"`, `"optionId":"no"`, `"outcome":{"type":"success"}`, "told:"} {
 		if !strings.Contains(joined, want) {
 			t.Errorf("no %s in\n%s", want, joined)
@@ -163,11 +164,11 @@ func TestRowAnswerToSettledQuestionJoinsAndHearsWhoDecided(t *testing.T) {
 
 func TestRowUnclearAnswerLeavesTheQuestionOpenAndSaysSo(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: permitScript})
+	h := newHarness(t, &scripted{script: permitScript})
 	h.chat(ask("t1", "hi"))
 	id := h.openQuestion()
 	for _, payload := range []string{`"yes!"`, `{}`, `{"optionId":"allow_always"}`, `{"approved":true,"optionId":"no"}`, `[1]`} {
-		joined := strings.Join(h.chat(answer("t1", inbox.Answer{QuestionID: id, Payload: json.RawMessage(payload)})), "\n")
+		joined := strings.Join(h.chat(answer("t1", approval.Answer{QuestionID: id, Payload: json.RawMessage(payload)})), "\n")
 		if !strings.Contains(joined, `"question_open"`) || !strings.Contains(joined, `"interrupt"`) {
 			t.Errorf("%s: %s", payload, joined)
 		}
@@ -177,14 +178,14 @@ func TestRowUnclearAnswerLeavesTheQuestionOpenAndSaysSo(t *testing.T) {
 
 func TestRowLateAnswerAndMessageStartTheNextTurn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: permitScript})
+	h := newHarness(t, &scripted{script: permitScript})
 	h.chat(ask("t1", "hi"))
 	id := h.openQuestion()
-	if _, err := h.sessions.Decide(t.Context(), h.who, id, inbox.Answer{Payload: json.RawMessage(`{"optionId":"no"}`)}, inbox.ViaREST); err != nil {
+	if _, err := h.sessions.Approvals().Decide(t.Context(), h.who, id, approval.Answer{Payload: json.RawMessage(`{"optionId":"no"}`)}, approval.ViaREST); err != nil {
 		t.Fatal(err)
 	}
 	h.idle("t1")
-	req := answer("t1", inbox.Answer{QuestionID: id, Payload: json.RawMessage(`{"optionId":"yes"}`)})
+	req := answer("t1", approval.Answer{QuestionID: id, Payload: json.RawMessage(`{"optionId":"yes"}`)})
 	req.Messages = []agui.Message{user("u2", "and now?")}
 	events := h.chat(req)
 	if got := types(events); !strings.HasPrefix(got, "RUN_STARTED CUSTOM TEXT_MESSAGE_START") {
@@ -197,14 +198,14 @@ func TestRowLateAnswerAndMessageStartTheNextTurn(t *testing.T) {
 
 func TestADeletedThreadEndsItsTail(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: helloScript})
+	h := newHarness(t, &scripted{script: helloScript})
 	h.chat(ask("t1", "hi"))
-	feed, err := h.sessions.ThreadFeed(t.Context(), store.As(h.who), h.session("t1"), 0)
+	feed, err := h.sessions.Feeds().Thread(t.Context(), store.As(h.who), h.session("t1"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer feed.Close()
-	if err := h.sessions.Delete(t.Context(), h.who, "t1"); err != nil {
+	if err := h.sessions.Threads().Delete(t.Context(), h.who, "t1"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := drain(t.Context(), feed); err != nil {
@@ -214,11 +215,11 @@ func TestADeletedThreadEndsItsTail(t *testing.T) {
 
 func TestTwoQuestionsAnsweredOneAtATime(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: func(_ bridge.Call, answers []bridge.Answer) []bridge.Output {
+	h := newHarness(t, &scripted{script: func(_ bridge.Call, answers []approval.Delivery) []bridge.Output {
 		if answers == nil {
 			return []bridge.Output{permission("q1"), permission("q2"), {End: &bridge.End{Pending: []string{"q1", "q2"}}}}
 		}
-		return append(say("m"+newTestID(), string(answers[0].Payload)+string(answers[1].Payload)), done())
+		return append(textOutputs("m"+newTestID(), string(answers[0].Payload)+string(answers[1].Payload)), done())
 	}})
 	first := h.chat(ask("t1", "hi"))
 	var finished struct {
@@ -228,11 +229,11 @@ func TestTwoQuestionsAnsweredOneAtATime(t *testing.T) {
 		t.Fatalf("%s %v", first[len(first)-1], err)
 	}
 	q1, q2 := finished.Outcome.Interrupts[0].ID, finished.Outcome.Interrupts[1].ID
-	partial := h.chat(answer("t1", inbox.Answer{QuestionID: q1, Payload: json.RawMessage(`{"optionId":"yes"}`)}))
+	partial := h.chat(answer("t1", approval.Answer{QuestionID: q1, Payload: json.RawMessage(`{"optionId":"yes"}`)}))
 	if got := types(partial); got != "RUN_STARTED TOOL_CALL_RESULT RUN_FINISHED" || !strings.Contains(partial[2], q2) || strings.Contains(partial[2], q1) {
 		t.Fatalf("%v", partial)
 	}
-	last := h.chat(answer("t1", inbox.Answer{QuestionID: q2, Payload: json.RawMessage(`{"optionId":"no"}`)}))
+	last := h.chat(answer("t1", approval.Answer{QuestionID: q2, Payload: json.RawMessage(`{"optionId":"no"}`)}))
 	if got := types(last); got != "RUN_STARTED TOOL_CALL_RESULT TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED" {
 		t.Fatalf("%v", last)
 	}
@@ -241,11 +242,11 @@ func TestTwoQuestionsAnsweredOneAtATime(t *testing.T) {
 func TestCancelWhileRunning(t *testing.T) {
 	t.Parallel()
 	a := &scripted{script: helloScript, block: make(chan struct{})}
-	h := newHouse(t, a)
+	h := newHarness(t, a)
 	req := ask("t1", "hi")
 	req.RunID = "r1"
 	started := h.begin(req)
-	if _, err := h.sessions.Cancel(t.Context(), h.who, "r1"); err != nil {
+	if _, err := h.sessions.Cancels().Cancel(t.Context(), h.who, "r1"); err != nil {
 		t.Fatal(err)
 	}
 	events := started.rest(t)
@@ -256,12 +257,12 @@ func TestCancelWhileRunning(t *testing.T) {
 
 func TestCancelWhileAsked(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: permitScript})
+	h := newHarness(t, &scripted{script: permitScript})
 	req := ask("t1", "hi")
 	req.RunID = "r1"
 	h.chat(req)
 	id := h.openQuestion()
-	if _, err := h.sessions.Cancel(t.Context(), h.who, "r1"); err != nil {
+	if _, err := h.sessions.Cancels().Cancel(t.Context(), h.who, "r1"); err != nil {
 		t.Fatal(err)
 	}
 	h.idle("t1")
@@ -274,7 +275,7 @@ func TestCancelWhileAsked(t *testing.T) {
 
 func TestExpiryGoesOnWithTheRejectOption(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: func(c bridge.Call, answers []bridge.Answer) []bridge.Output {
+	h := newHarness(t, &scripted{script: func(c bridge.Call, answers []approval.Delivery) []bridge.Output {
 		out := permitScript(c, answers)
 		for i := range out {
 			if out[i].Question != nil {
@@ -293,13 +294,13 @@ func TestExpiryGoesOnWithTheRejectOption(t *testing.T) {
 
 func TestARestartEndsWhatCannotResumeAndKeepsQuestions(t *testing.T) {
 	t.Parallel()
-	a := &scripted{script: func(c bridge.Call, answers []bridge.Answer) []bridge.Output {
+	a := &scripted{script: func(c bridge.Call, answers []approval.Delivery) []bridge.Output {
 		if c.Input().Content.String() == "ask" {
 			return permitScript(c, answers)
 		}
 		return helloScript(c, answers)
 	}}
-	h := newHouse(t, a)
+	h := newHarness(t, a)
 	h.chat(ask("asked", "ask"))
 	a.block = make(chan struct{})
 	h.begin(ask("running", "hi"))
@@ -314,22 +315,22 @@ func TestARestartEndsWhatCannotResumeAndKeepsQuestions(t *testing.T) {
 		t.Fatalf("%+v %v", run, err)
 	}
 	close(a.block)
-	got := types(h.chat(answer("asked", inbox.Answer{QuestionID: h.openQuestion(), Payload: json.RawMessage(`"yes"`)})))
+	got := types(h.chat(answer("asked", approval.Answer{QuestionID: h.openQuestion(), Payload: json.RawMessage(`"yes"`)})))
 	if !strings.HasSuffix(got, "TEXT_MESSAGE_END RUN_FINISHED") {
 		t.Fatalf("%s", got)
 	}
 }
 
-func (h *house) refused(req bridge.ChatRequest, code string) {
+func (h *harness) refused(req bridge.ChatRequest, code string) {
 	h.t.Helper()
 	_, err := h.tryChat(req)
-	var refusal *bridge.Refusal
+	var refusal *fault.Error
 	if !errors.As(err, &refusal) || refusal.Code != code {
 		h.t.Fatalf("got %v, want %s", err, code)
 	}
 }
 
-func (h *house) session(thread string) store.Session {
+func (h *harness) session(thread string) store.Session {
 	h.t.Helper()
 	s, err := h.store.SessionByExternalID(h.t.Context(), store.As(h.who), thread)
 	if err != nil {
@@ -339,12 +340,12 @@ func (h *house) session(thread string) store.Session {
 }
 
 // idle waits until nothing is under way on the thread, by its bell.
-func (h *house) idle(thread string) {
+func (h *harness) idle(thread string) {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), 20*time.Second)
 	defer cancel()
 	s := h.session(thread)
-	feed, err := h.sessions.ThreadFeed(ctx, store.As(h.who), s, 0)
+	feed, err := h.sessions.Feeds().Thread(ctx, store.As(h.who), s, 0)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -367,7 +368,7 @@ type stream struct {
 }
 
 // begin posts and reads until the first text.
-func (h *house) begin(req bridge.ChatRequest) *stream {
+func (h *harness) begin(req bridge.ChatRequest) *stream {
 	h.t.Helper()
 	req.Principal, req.BodyHash = h.who, []byte(newTestID())
 	if req.Dialect == "" {
@@ -377,7 +378,7 @@ func (h *house) begin(req bridge.ChatRequest) *stream {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	feed, err := h.sessions.Feed(h.t.Context(), store.As(h.who), reply, false)
+	feed, err := h.sessions.Feeds().Chat(h.t.Context(), store.As(h.who), reply, false)
 	if err != nil {
 		h.t.Fatal(err)
 	}

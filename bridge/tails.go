@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"aqueduct/agui"
+	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
 
@@ -16,19 +17,19 @@ const (
 	// tailsKept bounds for how many Runs it is remembered what was delivered of them; the oldest leaves first. Only an
 	// open tail keeps its Run beyond that.
 	tailsKept = 4096
-	// tailAgain is the pause before the store is told again who tails a Run, after it failed.
+	// tailAgain is the pause before it is written again which replicas tail a Run, after it failed.
 	tailAgain = time.Second
 )
 
 // tails counts the responses of this replica that tail each Run: those of a POST or a connect, and the tail of one Run.
 // Who only watches a thread, a page's hints or a channel, is not among them: closing the response is how every client
-// says "Stop", and a watcher stays.
+// asks for "Stop", and a watcher stays.
 //
 // The other replicas read Run.Tails. It is written with the Run for the response of the POST that named it, so that the
 // store is written to again only when the last tail here leaves before the Run's end, or a first one comes.
 type tails struct {
+	store   store.Store
 	replica string
-	write   func(ctx context.Context, runID string, there bool) error
 	start   func(func(ctx context.Context)) bool // runs what outlives a response; false when this replica is stopping
 
 	mu      sync.Mutex
@@ -38,6 +39,7 @@ type tails struct {
 }
 
 // tailed is what is known here of one Run.
+// stated and writing belong to the row: stated is what it names, writing that a goroutine is about to change that.
 type tailed struct {
 	sessionID string
 	turnID    string
@@ -50,8 +52,8 @@ type tailed struct {
 	giving    int  // responses that are writing one of these
 }
 
-func newTails(replica string) *tails {
-	return &tails{replica: replica, runs: make(map[string]*tailed), waiting: make(map[string][]chan struct{})}
+func newTails(st store.Store, replica string, start func(func(ctx context.Context)) bool) *tails {
+	return &tails{store: st, replica: replica, start: start, runs: make(map[string]*tailed), waiting: make(map[string][]chan struct{})}
 }
 
 // enter counts one more tail of the Run.
@@ -69,7 +71,8 @@ func (l *tails) enter(run store.Run) {
 	l.state(run.ID, r)
 }
 
-// leave counts one tail less. ended says that it was there to the Run's end.
+// leave counts one tail less. ended is set when it was there to the Run's end.
+// A Run that has ended needs no correction of its row: it is not looked at any more.
 func (l *tails) leave(runID string, ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +112,7 @@ func (l *tails) keepStating(ctx context.Context, runID string, r *tailed) {
 		}
 		l.mu.Unlock()
 		if err := l.write(ctx, runID, there); err != nil {
-			sleep(ctx, tailAgain)
+			_ = retry.Sleep(ctx, tailAgain) // the loop ends with ctx
 			continue
 		}
 		l.mu.Lock()
@@ -137,9 +140,11 @@ type delivery struct {
 	over  bool
 }
 
-// give notes what a response is about to write. A client may have read it, and asked again, before the response knows
+// beginDelivery notes what a response is about to write. A client may have read it, and asked again, before the response knows
 // that it was written.
-func (l *tails) give(giving []delivery) {
+// It is noted before the write and corrected after it. A quick client can have read the last event, and posted again,
+// while the response has yet to learn that its write succeeded; a regenerate would be taken for a lost connection.
+func (l *tails) beginDelivery(giving []delivery) {
 	if len(giving) == 0 {
 		return
 	}
@@ -152,8 +157,8 @@ func (l *tails) give(giving []delivery) {
 	}
 }
 
-// gave notes whether what give announced was written.
-func (l *tails) gave(given []delivery, delivered bool) {
+// endDelivery notes whether what give announced was written.
+func (l *tails) endDelivery(given []delivery, delivered bool) {
 	if len(given) == 0 {
 		return
 	}
@@ -189,6 +194,7 @@ func (l *tails) tailing(runID string) (is, known bool) {
 }
 
 // changes gives a channel that is rung when a Run of the Session has lost its last tail here.
+// The channel has one place and may ring for nothing; its receiver looks at the rows.
 func (l *tails) changes(sessionID string) (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	l.mu.Lock()
@@ -204,84 +210,53 @@ func (l *tails) changes(sessionID string) (<-chan struct{}, func()) {
 	}
 }
 
-// outlive runs what must be done after the response it is about, until it is done or this replica stops.
-func (s *Sessions) outlive(do func(ctx context.Context)) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	running := s.running
-	if running == nil || running.Err() != nil {
-		return false
-	}
-	s.wg.Go(func() { do(running) })
-	return true
+// write keeps whether this replica has a tail of the Run.
+func (l *tails) write(ctx context.Context, runID string, there bool) error {
+	return l.store.InTx(ctx, func(tx store.Tx) error { return tx.SetRunTail(ctx, runID, l.replica, there) })
 }
 
-func (s *Sessions) stateTail(ctx context.Context, runID string, there bool) error {
-	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error { return tx.SetRunTail(ctx, runID, s.cfg.Replica, there) })
-}
-
-// tailed reports whether a response tails the Run, at any replica that lives, or its client reads by a channel.
-func (in *intake) tailed(ctx context.Context, run store.Run) (bool, error) {
-	is, known := in.s.tails.tailing(run.ID)
-	if is {
-		return true, nil
-	}
-	for _, replica := range strings.Fields(run.Tails) {
-		if replica+" " == store.TailedByChannel || replica == in.s.cfg.Replica && !known {
-			return true, nil
-		}
-		if replica == in.s.cfg.Replica {
-			continue // it has left; the row does not say so yet
-		}
-		if lives, err := in.tx.ReplicaLives(ctx, replica); lives || err != nil {
-			return lives, err
-		}
-	}
-	return false, nil
-}
-
-// tailsOf is the Tails of a Run that a request makes: its response is about to tail it.
-func (s *Sessions) tailsOf(req ChatRequest) string {
+// of is the Tails of a Run that a request makes: its response is about to tail it.
+func (l *tails) of(req ChatRequest) string {
 	if req.Channel || req.Callback {
 		return store.TailedByChannel
 	}
-	return s.cfg.Replica + " "
+	return l.replica + " "
 }
 
-// attend counts the Feed among the tails of a Run that is not over.
-func (f *Feed) attend(run store.Run) {
+// joinTails counts the Feed among the tails of a Run that is not over.
+func (f *Feed) joinTails(run store.Run) {
 	if run.ID == "" || run.LastSeq > 0 {
 		return
 	}
 	f.tailed = append(f.tailed, run.ID)
-	f.s.tails.enter(run)
+	f.from.tails.enter(run)
 }
 
-// unattend ends that, for the Run the Feed is at or for all.
-func (f *Feed) unattend(runID string, ended bool) {
+// leaveTails ends that, for the Run the Feed is at or for all.
+func (f *Feed) leaveTails(runID string, ended bool) {
 	f.tailed = slices.DeleteFunc(f.tailed, func(id string) bool {
 		if runID != "" && id != runID {
 			return false
 		}
-		f.s.tails.leave(id, ended)
+		f.from.tails.leave(id, ended)
 		return true
 	})
 }
 
-// attendFurther is attend for a further Run of the Turn that is followed, which its RUN_STARTED names.
-func (f *Feed) attendFurther(ctx context.Context, started []byte) error {
+// joinTailsOfNext is attend for a further Run of the Turn that is followed, which its RUN_STARTED names.
+func (f *Feed) joinTailsOfNext(ctx context.Context, started []byte) error {
 	ev, err := agui.Decode(started)
 	if err != nil {
 		return err
 	}
-	return patiently(ctx, func() error {
-		run, err := f.s.cfg.Store.RunByExternalID(ctx, f.in, f.session.ID, ev.(*agui.RunStarted).RunID)
+	return retry.While(ctx, isAway, func() error {
+		run, err := f.from.store.RunByExternalID(ctx, f.in, f.session.ID, ev.(*agui.RunStarted).RunID)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil // the thread was deleted
 		}
 		if err == nil {
 			f.at, f.spoke = run.ID, false
-			f.attend(run)
+			f.joinTails(run)
 		}
 		return err
 	})
@@ -303,7 +278,7 @@ func (f *Feed) observe(event []byte) {
 func (f *Feed) leaveRun() {
 	if f.at != "" {
 		f.giving = append(f.giving, delivery{runID: f.at, over: true})
-		f.unattend(f.at, true)
+		f.leaveTails(f.at, true)
 		f.at = ""
 	}
 }

@@ -16,11 +16,11 @@ import (
 func TestTailsAtTwoReplicas(t *testing.T) {
 	t.Parallel()
 	dsn := storetest.Postgres(t)
-	var both [2]*house
+	var both [2]*harness
 	var agents [2]*talker
 	for i := range both {
 		agents[i] = newTalker()
-		both[i] = &house{t: t, path: dsn, postgres: true, name: fmt.Sprint(i), other: agents[i], who: store.LocalPrincipal(),
+		both[i] = &harness{t: t, path: dsn, postgres: true, name: fmt.Sprint(i), other: agents[i], who: store.LocalPrincipal(),
 			limits: bridge.Limits{BusyWait: 500 * time.Millisecond}}
 		both[i].start()
 		t.Cleanup(func() { both[i].stop() })
@@ -65,7 +65,7 @@ func TestTailsAtTwoReplicas(t *testing.T) {
 }
 
 // knowsTail waits until the store says that a response of the replica tails the thread's Run: replicas learn it there.
-func (h *house) knowsTail(thread, replica string) {
+func (h *harness) knowsTail(thread, replica string) {
 	h.t.Helper()
 	s := h.session(thread)
 	for end := time.Now().Add(20 * time.Second); ; {

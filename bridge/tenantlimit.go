@@ -1,12 +1,8 @@
 package bridge
 
 import (
-	"context"
-	"fmt"
 	"sync"
 	"time"
-
-	"aqueduct/store"
 )
 
 // tenantCountedFor is how long the sum of a tenant's bytes is used. What this replica adds meanwhile is
@@ -60,24 +56,4 @@ func (t *tenants) counted(tenant string, bytes int64) {
 		clear(t.by)
 	}
 	t.by[tenant] = tenantBytes{bytes, time.Now()}
-}
-
-// mayKeep checks the limit of what a tenant's threads hold together.
-func (s *Sessions) mayKeep(ctx context.Context, tenant string) error {
-	most := s.cfg.Limits.TenantBytes
-	if most <= 0 {
-		return nil
-	}
-	bytes, again := s.tenants.remembered(tenant, most)
-	if again {
-		var err error
-		if bytes, err = s.cfg.Store.TenantBytes(ctx, store.Within(tenant)); err != nil {
-			return err
-		}
-		s.tenants.counted(tenant, bytes)
-	}
-	if bytes < most {
-		return nil
-	}
-	return s.tooMany("tenant_bytes", &Refusal{Code: RefusedTenantFull, Message: fmt.Sprintf("The threads of this tenant hold more than %d bytes.", most)})
 }

@@ -5,8 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"aqueduct/bridge/hints"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/livefeed"
 	"aqueduct/store"
 )
 
@@ -14,23 +13,10 @@ import (
 // talks its bell rings for every commit.
 const hintRest = time.Second
 
-// followInbox connects the bell to the inbox feed and to the hints for pages that watch.
-func (s *Sessions) followInbox() {
-	s.threads = newThreadHints(s.cfg.Hints, s.cfg.Store)
-	s.inbox = inbox.NewFeed(inbox.FeedConfig{Store: s.cfg.Store, Logger: s.cfg.Logger, Wanted: s.threads.wanted, Changed: s.threads.approvals})
-	s.cfg.Bell.OnAny(func(sessionID string) {
-		s.inbox.Look()
-		s.threads.changed(sessionID)
-	})
-}
-
-// Inbox is what happens to Questions of kind permission and input, for those who may decide.
-func (s *Sessions) Inbox() *inbox.Feed { return s.inbox }
-
 // threadHints publishes hints that a thread changed, or that a Question of it was opened or
 // settled, for every kind of agent.
 type threadHints struct {
-	hub   *hints.Hub
+	hub   *livefeed.Hub
 	store store.SessionReader
 	wake  chan struct{}
 
@@ -41,10 +27,11 @@ type threadHints struct {
 // maxWaitingThreads bounds what waits to be published; hints may be lost.
 const maxWaitingThreads = 4096
 
-func newThreadHints(hub *hints.Hub, sessions store.SessionReader) *threadHints {
+func newThreadHints(hub *livefeed.Hub, sessions store.SessionReader) *threadHints {
 	return &threadHints{hub: hub, store: sessions, wake: make(chan struct{}, 1), waiting: make(map[string]bool)}
 }
 
+// wanted reports whether hints have a reader. Without one the bell of every commit costs nothing but this look.
 func (t *threadHints) wanted() bool { return t.hub != nil && t.hub.Watched() }
 
 // changed notes that something of the thread may have changed. It never waits.
@@ -64,6 +51,7 @@ func (t *threadHints) changed(sessionID string) {
 }
 
 // run publishes until ctx ends. Changes during a rest are published after it, one hint per thread.
+// The rest is taken before the list is read, so that a change during it is in the next round and never lost.
 func (t *threadHints) run(ctx context.Context) {
 	rest := time.NewTimer(0)
 	defer rest.Stop()
@@ -98,12 +86,12 @@ func (t *threadHints) publishThread(ctx context.Context, sessionID string) {
 	if err != nil {
 		s = store.Session{ID: sessionID}
 	}
-	t.hub.Publish(sessionID, hints.ThreadChanged(s))
+	t.hub.Publish(sessionID, livefeed.ThreadChanged(s))
 }
 
 // approvals gives hints of what was asked and settled.
 func (t *threadHints) approvals(_ context.Context, changes []store.ApprovalChange) {
 	for _, c := range changes {
-		t.hub.Publish(c.Approval.SessionID, hints.ApprovalChanged(c))
+		t.hub.Publish(c.Approval.SessionID, livefeed.ApprovalChanged(c))
 	}
 }

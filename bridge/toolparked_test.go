@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
@@ -20,28 +21,28 @@ import (
 // What a parked Turn may cost while its Agent is held.
 const (
 	parkedTurns      = 200
-	parkedGoroutines = 2 // the Session's, and the pump's
+	parkedGoroutines = 2 // the Session's, and the reader's
 	parkedBytes      = 16 << 10
 )
 
 // TestToolParkedCost: Turns that wait for a decision about a tool, their Agents held, keep no
-// goroutine but their Session's and the pump's, and little memory.
+// goroutine but their Session's and the reader's, and little memory.
 func TestToolParkedCost(t *testing.T) {
 	path := storetest.SQLite(t)
-	w := newWorkbench(t, func() (store.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) })
-	r := w.replicas[0]
+	e := newToolEnv(t, func() (store.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) })
+	r := e.replicas[0]
 	r.agent.holds = true
-	if _, err := w.ask(t.Context(), r); err != nil { // what is made once
+	if _, err := e.ask(t.Context(), r); err != nil { // what is made once
 		t.Fatal(err)
 	}
-	w.parked(1)
+	e.parked(1)
 	goroutines, heap, stacks := inUse()
 	for range parkedTurns {
-		if _, err := w.ask(t.Context(), r); err != nil {
+		if _, err := e.ask(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.parked(1 + parkedTurns)
+	e.parked(1 + parkedTurns)
 	g, h, s := inUse()
 	each, bytes, stack := float64(g-goroutines)/parkedTurns, (h-heap)/parkedTurns, (s-stacks)/parkedTurns
 	t.Logf("a parked Turn with a held Agent: %.2f goroutines, %d bytes of heap, %d of stacks", each, bytes, stack)
@@ -60,19 +61,19 @@ func inUse() (goroutines int, heap, stacks int64) {
 }
 
 // parked waits until so many Turns are paused and their Runs have ended.
-func (w *workbench) parked(n int) {
-	w.t.Helper()
-	st := w.replicas[0].store
+func (e *toolEnv) parked(n int) {
+	e.t.Helper()
+	st := e.replicas[0].store
 	for range 2000 {
-		sessions, err := st.Sessions(w.t.Context(), store.System(), store.Page{Limit: store.MaxPageLimit})
+		sessions, err := st.Sessions(e.t.Context(), store.System(), store.Page{Limit: store.MaxPageLimit})
 		if err != nil {
-			w.t.Fatal(err)
+			e.t.Fatal(err)
 		}
 		done := 0
 		for _, s := range sessions {
-			run, err := st.LastRun(w.t.Context(), store.System(), s.ID)
+			run, err := st.LastRun(e.t.Context(), store.System(), s.ID)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				w.t.Fatal(err)
+				e.t.Fatal(err)
 			}
 			if run.Status == store.RunInterrupted {
 				done++
@@ -83,13 +84,13 @@ func (w *workbench) parked(n int) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	w.t.Fatal("the turns do not park")
+	e.t.Fatal("the turns do not park")
 }
 
 // TestParkedCost: Turns whose Agents asked and ended, to be called again with the answer, keep
 // no goroutine at all.
 func TestParkedCost(t *testing.T) {
-	h := newHouse(t, &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output {
+	h := newHarness(t, &scripted{script: func(bridge.Call, []approval.Delivery) []bridge.Output {
 		return []bridge.Output{permission("q1"), {End: &bridge.End{Pending: []string{"q1"}}}}
 	}})
 	h.chat(ask("first", "hi")) // what is made once

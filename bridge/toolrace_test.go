@@ -21,12 +21,14 @@ import (
 	"github.com/google/uuid"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/eventlog"
-	"aqueduct/bridge/inbox"
 	"aqueduct/bridge/tools"
-	"aqueduct/policy"
+	"aqueduct/internal/app"
+	"aqueduct/internal/fault"
+	"aqueduct/server"
+	"aqueduct/server/auth"
 	"aqueduct/store"
-	"aqueduct/store/broker/local"
 	"aqueduct/store/postgres"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
@@ -54,9 +56,9 @@ type replica struct {
 	agent    *worker
 }
 
-// workbench is one or more replicas on one database, an agent that has a tool run, and the
+// toolEnv is one or more replicas on one database, an agent that has a tool run, and the
 // tool, which counts.
-type workbench struct {
+type toolEnv struct {
 	t        *testing.T
 	replicas []*replica
 	ran      sync.Map // ToolCall id → *atomic.Int32
@@ -65,74 +67,71 @@ type workbench struct {
 	hold     atomic.Pointer[chan struct{}] // calls of the tool wait for it
 }
 
-func newWorkbench(t *testing.T, open ...func() (store.Store, error)) *workbench {
+func newToolEnv(t *testing.T, open ...func() (store.Store, error)) *toolEnv {
 	t.Helper()
-	w := &workbench{t: t, came: make(chan string, 10)}
-	broker := local.New()
+	e := &toolEnv{t: t, came: make(chan string, 10)}
+	broker := storetest.Broker()
 	for i, open := range open {
 		st, err := open()
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.replicas = append(w.replicas, w.start(st, fmt.Sprint("replica", i), broker))
+		e.replicas = append(e.replicas, e.start(st, fmt.Sprint("replica", i), broker))
 	}
-	err := w.replicas[0].tools.Load(t.Context(), []tools.Definition{{
+	err := e.replicas[0].tools.Load(t.Context(), []tools.Definition{{
 		Name: "cut", Kind: tools.WireServer, Endpoint: "http://tool/", Policy: json.RawMessage(`{"risk":"high","verdict":"require_approval"}`),
 	}, {Name: "fell", Kind: tools.WireServer, Endpoint: "http://tool/", Policy: json.RawMessage(`{"risk":"low"}`)}}, func(string) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
+	return e
 }
 
-func (w *workbench) start(st store.Store, name string, broker *local.Broker) *replica {
-	id := uuid.NewString()
-	ctx, cancel := context.WithCancel(context.Background())
-	if err := st.Register(ctx, store.Replica{ID: id, Name: name}); err != nil {
-		w.t.Fatal(err)
-	}
-	logger := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	bell := eventlog.NewBell(broker)
-	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: id, Logger: logger})
-	r := &replica{id: id, store: st, agent: &worker{asked: make(chan string, 1000), told: &w.told}}
-	r.tools = tools.New(tools.Config{
-		Store: st, Replica: id, Policy: policy.Default, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Overhear,
-		Listeners: bell.Listeners, Callback: bridge.ToldByCallback, Client: &http.Client{Transport: w}, Logger: logger,
-		Limits: tools.Limits{QuestionsPerUser: 1000},
-	})
+func (e *toolEnv) start(st store.Store, name string, broker store.Broker) *replica {
+	agent := &worker{asked: make(chan string, 1000), told: &e.told}
 	agents := bridge.NewDirectory()
-	agents.Add("worker", r.agent)
-	r.sessions = bridge.New(bridge.Config{
-		Store: st, Log: log, Bell: bell, Replica: id, Agents: agents, Logger: logger, Tools: r.tools,
+	agents.Add("worker", agent)
+	made, err := app.New(app.Config{
+		Store: st, Broker: broker, Name: name, Logger: slog.New(slog.NewTextHandler(e.t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
+		Auth: auth.None(), Agents: agents, Metrics: server.NewMetrics(), ToolClient: &http.Client{Transport: e}, ToolLimits: tools.Limits{QuestionsPerUser: 1000},
 		Limits: bridge.Limits{Quiet: time.Millisecond, QuietMost: 5 * time.Millisecond, QuestionsPerUser: 1000},
 	})
-	r.agent.replica = r
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	r := &replica{id: made.Replica, store: st, sessions: made.Sessions, tools: made.Tools, agent: agent}
+	agent.replica = r
+	// The parts run one by one, not by App.Run: a replica that a test fences goes on as one that has not noticed it yet.
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := st.Register(ctx, store.Replica{ID: r.id, Name: name}); err != nil {
+		e.t.Fatal(err)
+	}
 	driving, stopDriving := context.WithCancel(ctx)
 	var upper, lower sync.WaitGroup
-	upper.Go(func() { _ = r.sessions.Run(driving) })
-	upper.Go(func() { _ = r.tools.Run(driving) })
-	lower.Go(func() { _ = bridge.Beat(ctx, st, id, logger) }) // one that is silent for 10 s is fenced by the other
-	lower.Go(func() { _ = bell.Run(ctx) })
-	lower.Go(func() { _ = log.Run(ctx) })
-	w.t.Cleanup(func() {
+	upper.Go(func() { _ = made.Sessions.Run(driving) })
+	upper.Go(func() { _ = made.Tools.Run(driving) })
+	lower.Go(func() { _ = bridge.Beat(ctx, st, r.id, slog.New(slog.DiscardHandler)) }) // one that is silent for 10 s is fenced by the other
+	lower.Go(func() { _ = made.Bell.Run(ctx) })
+	lower.Go(func() { _ = made.Events.Run(ctx) })
+	e.t.Cleanup(func() {
 		stopDriving()
 		upper.Wait()
 		cancel()
 		lower.Wait()
 		if err := st.Close(); err != nil {
-			w.t.Error(err)
+			e.t.Error(err)
 		}
 	})
 	return r
 }
 
 // RoundTrip is the tool.
-func (w *workbench) RoundTrip(r *http.Request) (*http.Response, error) {
-	n, _ := w.ran.LoadOrStore(r.Header.Get("Idempotency-Key"), new(atomic.Int32))
+func (e *toolEnv) RoundTrip(r *http.Request) (*http.Response, error) {
+	n, _ := e.ran.LoadOrStore(r.Header.Get("Idempotency-Key"), new(atomic.Int32))
 	n.(*atomic.Int32).Add(1)
 	_ = r.Body.Close()
-	if hold := w.hold.Load(); hold != nil {
-		w.came <- r.Header.Get("Idempotency-Key")
+	if hold := e.hold.Load(); hold != nil {
+		e.came <- r.Header.Get("Idempotency-Key")
 		select {
 		case <-*hold:
 		case <-r.Context().Done():
@@ -145,8 +144,8 @@ func (w *workbench) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func (w *workbench) runs(id string) int32 {
-	if n, ok := w.ran.Load(id); ok {
+func (e *toolEnv) runs(id string) int32 {
+	if n, ok := e.ran.Load(id); ok {
 		return n.(*atomic.Int32).Load()
 	}
 	return 0
@@ -177,24 +176,24 @@ func (a *worker) work(ctx context.Context, call bridge.Call) {
 		a.uses(ctx, call)
 		return
 	}
-	turn, err := a.replica.sessions.AgentTurn(ctx, call.RunToken)
+	turn, err := a.replica.sessions.AgentRequests().Turn(ctx, call.RunToken)
 	if err != nil {
 		return
 	}
-	c, err := a.replica.sessions.InvokeTool(ctx, call.RunToken, bridge.ToolRequest{RunID: turn.ID, Name: "cut", Args: []byte(`{"wood":"oak"}`)})
+	c, err := a.replica.sessions.AgentRequests().Invoke(ctx, call.RunToken, bridge.ToolRequest{RunID: turn.ID, Name: "cut", Args: []byte(`{"wood":"oak"}`)})
 	if err != nil {
 		return
 	}
 	a.asked <- call.SessionID + " " + c.ID
 	for !a.holds && !c.Status.Terminal() && ctx.Err() == nil {
-		if c, err = a.replica.sessions.WaitTool(ctx, call.RunToken, c.ID, time.Minute); err != nil {
+		if c, err = a.replica.sessions.AgentRequests().Wait(ctx, call.RunToken, c.ID, time.Minute); err != nil {
 			return
 		}
 	}
 	a.told.Store(c.ID, c)
 }
 
-func (a *worker) Resume(context.Context, bridge.Call, []bridge.Answer) (bridge.Turn, error) {
+func (a *worker) Resume(context.Context, bridge.Call, []approval.Delivery) (bridge.Turn, error) {
 	return nil, bridge.ErrCannotResume
 }
 
@@ -213,8 +212,8 @@ func (t *workerTurn) Next(ctx context.Context) ([]bridge.Output, error) {
 	}
 }
 
-func (t *workerTurn) Answer(context.Context, bridge.Answer) error { return bridge.ErrCannotResume }
-func (t *workerTurn) Cancel(context.Context) error                { t.cancel(); return nil }
+func (t *workerTurn) Answer(context.Context, approval.Delivery) error { return bridge.ErrCannotResume }
+func (t *workerTurn) Cancel(context.Context) error                    { t.cancel(); return nil }
 
 func (t *workerTurn) Release() {
 	if t.cancel(); !t.holds {
@@ -226,7 +225,7 @@ func (t *workerTurn) Release() {
 type question struct{ session, run, id string }
 
 // ask has the agent of a replica call the tool, in a thread of its own.
-func (w *workbench) ask(ctx context.Context, r *replica) (question, error) {
+func (e *toolEnv) ask(ctx context.Context, r *replica) (question, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // an agent that was refused says so to nobody
 	defer cancel()
 	req := ask(uuid.NewString(), "go")
@@ -247,35 +246,35 @@ func (w *workbench) ask(ctx context.Context, r *replica) (question, error) {
 	}
 }
 
-var allowIt, rejectIt = inbox.Answer{Payload: []byte(`{"approved":true}`)}, inbox.Answer{Payload: []byte(`{"approved":false}`)}
+var allowIt, rejectIt = approval.Answer{Payload: []byte(`{"approved":true}`)}, approval.Answer{Payload: []byte(`{"approved":false}`)}
 
 // bid is one contender for a Question and what it was told.
 type bid struct {
 	name    string
 	pause   time.Duration // before it tries
-	try     func() (inbox.Settled, error)
-	settled inbox.Settled
+	try     func() (approval.Settled, error)
+	settled approval.Settled
 	err     error
 }
 
 // field is the four contenders, each after a pause of its own: up to a few times what a
 // question takes to be asked on this machine now. Half of the time one has a head start,
 // without which a cancel, that asks the owner to act, would seldom be first.
-func (w *workbench) field(ctx context.Context, r *rand.Rand, q question, pace time.Duration) []*bid {
-	anyone := func() *bridge.Sessions { return w.replicas[r.IntN(len(w.replicas))].sessions }
-	decide := func(name string, a inbox.Answer) *bid {
+func (e *toolEnv) field(ctx context.Context, r *rand.Rand, q question, pace time.Duration) []*bid {
+	anyone := func() *bridge.Sessions { return e.replicas[r.IntN(len(e.replicas))].sessions }
+	decide := func(name string, a approval.Answer) *bid {
 		s := anyone()
-		return &bid{name: name, try: func() (inbox.Settled, error) {
-			return s.Decide(ctx, store.LocalPrincipal(), q.id, a, inbox.ViaREST)
+		return &bid{name: name, try: func() (approval.Settled, error) {
+			return s.Approvals().Decide(ctx, store.LocalPrincipal(), q.id, a, approval.ViaREST)
 		}}
 	}
 	expiry, cancel := anyone(), anyone()
 	field := []*bid{
 		decide("APPROVED", allowIt), decide("REJECTED", rejectIt),
-		{name: "EXPIRED", try: func() (inbox.Settled, error) { expiry.Expire(ctx, q.id); return inbox.Settled{}, nil }},
-		{name: "CANCELLED", try: func() (inbox.Settled, error) {
-			_, err := cancel.Cancel(ctx, store.LocalPrincipal(), q.run)
-			return inbox.Settled{}, err
+		{name: "EXPIRED", try: func() (approval.Settled, error) { expiry.Expire(ctx, q.id); return approval.Settled{}, nil }},
+		{name: "CANCELLED", try: func() (approval.Settled, error) {
+			_, err := cancel.Cancels().Cancel(ctx, store.LocalPrincipal(), q.run)
+			return approval.Settled{}, err
 		}},
 	}
 	ahead, spread := r.IntN(2*len(field)), int64(pace)<<r.IntN(3)
@@ -288,13 +287,13 @@ func (w *workbench) field(ctx context.Context, r *rand.Rand, q question, pace ti
 }
 
 // race lets the four loose on one Question.
-func (w *workbench) race(ctx context.Context, r *rand.Rand) (string, error) {
+func (e *toolEnv) race(ctx context.Context, r *rand.Rand) (string, error) {
 	began := time.Now()
-	q, err := w.ask(ctx, w.replicas[r.IntN(len(w.replicas))])
+	q, err := e.ask(ctx, e.replicas[r.IntN(len(e.replicas))])
 	if err != nil {
 		return "", err
 	}
-	field := w.field(ctx, r, q, time.Since(began))
+	field := e.field(ctx, r, q, time.Since(began))
 	var all sync.WaitGroup
 	for _, b := range field {
 		all.Go(func() {
@@ -303,14 +302,14 @@ func (w *workbench) race(ctx context.Context, r *rand.Rand) (string, error) {
 		})
 	}
 	all.Wait()
-	return w.judge(ctx, q, field)
+	return e.judge(ctx, q, field)
 }
 
 // judge waits until all is over and checks what is left. It gives what became of the Question
 // and of the call.
-func (w *workbench) judge(ctx context.Context, q question, field []*bid) (string, error) {
-	st := w.replicas[0].store
-	if err := w.over(ctx, q); err != nil {
+func (e *toolEnv) judge(ctx context.Context, q question, field []*bid) (string, error) {
+	st := e.replicas[0].store
+	if err := e.over(ctx, q); err != nil {
 		return "", err
 	}
 	a, err := st.Approval(ctx, store.System(), q.id)
@@ -321,7 +320,7 @@ func (w *workbench) judge(ctx context.Context, q question, field []*bid) (string
 	if err != nil {
 		return "", err
 	}
-	ran, end := w.runs(q.id), fmt.Sprintf("%s and %s", a.Status, call.Status)
+	ran, end := e.runs(q.id), fmt.Sprintf("%s and %s", a.Status, call.Status)
 	switch {
 	case a.Status == store.ApprovalApproved && call.Status == store.ToolSucceeded && ran == 1:
 	case a.Status == store.ApprovalApproved && call.ErrorCode == tools.CodeCancelled && ran == 0: // before it began
@@ -331,16 +330,16 @@ func (w *workbench) judge(ctx context.Context, q question, field []*bid) (string
 	default:
 		return end, fmt.Errorf("it is %s (%s), and it ran %d times", end, call.ErrorCode, ran)
 	}
-	return end, errors.Join(signed(a), told(field, a), w.recorded(ctx, q, int(ran)), w.heard(ctx, q, a, call))
+	return end, errors.Join(signed(a), told(field, a), e.recorded(ctx, q, int(ran)), e.heard(ctx, q, a, call))
 }
 
 // over waits until nothing of a thread is under way or open.
-func (w *workbench) over(ctx context.Context, q question) error {
-	if _, err := w.replicas[0].tools.Wait(ctx, store.System(), q.id, 20*time.Second); err != nil {
+func (e *toolEnv) over(ctx context.Context, q question) error {
+	if _, err := e.replicas[0].tools.Wait(ctx, store.System(), q.id, 20*time.Second); err != nil {
 		return err
 	}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		switch what, err := w.left(ctx, q); {
+		switch what, err := e.left(ctx, q); {
 		case err != nil || what == "":
 			return err
 		case time.Now().After(end):
@@ -350,8 +349,8 @@ func (w *workbench) over(ctx context.Context, q question) error {
 }
 
 // left is what of a thread is not over, "" when nothing is.
-func (w *workbench) left(ctx context.Context, q question) (string, error) {
-	st, in := w.replicas[0].store, store.System()
+func (e *toolEnv) left(ctx context.Context, q question) (string, error) {
+	st, in := e.replicas[0].store, store.System()
 	if turn, err := st.ActiveTurn(ctx, in, q.session); !errors.Is(err, store.ErrNotFound) {
 		return "the turn is " + string(turn.Status), err
 	}
@@ -369,12 +368,13 @@ func (w *workbench) left(ctx context.Context, q question) (string, error) {
 
 // signed: who settled it is kept, and how.
 func signed(a store.Approval) error {
-	by, via := store.LocalPrincipal().User, inbox.ViaREST
+	by, via := store.LocalPrincipal().User, approval.ViaREST
 	switch a.Status {
 	case store.ApprovalExpired:
-		by, via = "system", inbox.ViaExpiry
+		by, via = "system", approval.ViaExpiry
 	case store.ApprovalCancelled:
-		by, via = store.LocalPrincipal().User, inbox.ViaCancel
+		by, via = store.LocalPrincipal().User, approval.ViaCancel
+	default:
 	}
 	if a.DecidedBy != by || a.DecidedVia != via || a.DecidedAt.IsZero() {
 		return fmt.Errorf("it is %s by %q via %q at %v", a.Status, a.DecidedBy, a.DecidedVia, a.DecidedAt)
@@ -386,7 +386,7 @@ func signed(a store.Approval) error {
 // and the cancel are told nothing: nobody asks them.
 func told(field []*bid, a store.Approval) error {
 	for _, b := range field {
-		var no *bridge.Refusal
+		var no *fault.Error
 		decides, won := b.name == "APPROVED" || b.name == "REJECTED", b.name == string(a.Status)
 		hears := b.settled.Question.Approval
 		switch {
@@ -395,7 +395,7 @@ func told(field []*bid, a store.Approval) error {
 		case !decides:
 		case b.settled.Won != won || won && b.err != nil:
 			return fmt.Errorf("it is %s, and %s hears won=%v %w", a.Status, b.name, b.settled.Won, b.err)
-		case !won && (!errors.As(b.err, &no) || no.Code != bridge.RefusedDecided):
+		case !won && (!errors.As(b.err, &no) || no.Code != approval.AlreadyDecided):
 			return fmt.Errorf("%s lost and hears %w", b.name, b.err)
 		case hears.Status != a.Status || hears.DecidedBy != a.DecidedBy || hears.DecidedVia != a.DecidedVia || !hears.DecidedAt.Equal(a.DecidedAt):
 			return fmt.Errorf("%s hears %s by %s via %s, and it is %s by %s via %s", b.name,
@@ -406,8 +406,8 @@ func told(field []*bid, a store.Approval) error {
 }
 
 // recorded: what is on record happened, once.
-func (w *workbench) recorded(ctx context.Context, q question, ran int) error {
-	trace, err := w.replicas[0].store.RecordsOfTurn(ctx, store.System(), q.run, store.Page{Limit: store.MaxPageLimit})
+func (e *toolEnv) recorded(ctx context.Context, q question, ran int) error {
+	trace, err := e.replicas[0].store.RecordsOfTurn(ctx, store.System(), q.run, store.Page{Limit: store.MaxPageLimit})
 	n := make(map[string]int)
 	for _, r := range trace {
 		n[r.Type]++
@@ -420,8 +420,8 @@ func (w *workbench) recorded(ctx context.Context, q question, ran int) error {
 
 // heard: the chat's log goes on to its end and says of the Question what is so, and an agent
 // that was heard out knows what became of its call.
-func (w *workbench) heard(ctx context.Context, q question, a store.Approval, call store.ToolCall) error {
-	st := w.replicas[0].store
+func (e *toolEnv) heard(ctx context.Context, q question, a store.Approval, call store.ToolCall) error {
+	st := e.replicas[0].store
 	rows, err := st.Events(ctx, store.System(), q.session, 0, 1<<20)
 	if err != nil {
 		return err
@@ -466,7 +466,7 @@ func (w *workbench) heard(ctx context.Context, q question, a store.Approval, cal
 	if open || shown > 1 || results != shown || outcome != want {
 		return fmt.Errorf("the turn is %s, and the log is %s", turn.Status, log)
 	}
-	heard, _ := w.told.Load(q.id)
+	heard, _ := e.told.Load(q.id)
 	if c, ok := heard.(store.ToolCall); turn.Status == store.TurnDone && (!ok || c.Status != call.Status || c.ErrorCode != call.ErrorCode) {
 		return fmt.Errorf("the call is %s, and the agent hears %s", call.Status, c.Status)
 	}
@@ -478,14 +478,14 @@ func (w *workbench) heard(ctx context.Context, q question, a store.Approval, cal
 func TestToolRaces(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		path := storetest.SQLite(t)
-		testToolRaces(t, newWorkbench(t, func() (store.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) }))
+		testToolRaces(t, newToolEnv(t, func() (store.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) }))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		open := func(dsn string) func() (store.Store, error) {
 			return func() (store.Store, error) { return postgres.Open(t.Context(), dsn, postgres.Options{}) }
 		}
 		dsn := storetest.Postgres(t)
-		testToolRaces(t, newWorkbench(t, open(dsn), open(dsn)))
+		testToolRaces(t, newToolEnv(t, open(dsn), open(dsn)))
 	})
 }
 
@@ -493,7 +493,7 @@ func TestToolRaces(t *testing.T) {
 // is waiting for commits.
 const atOnce = 32
 
-func testToolRaces(t *testing.T, w *workbench) {
+func testToolRaces(t *testing.T, e *toolEnv) {
 	began, seed, most := time.Now(), uint64(time.Now().UnixNano()), int64(races(t))
 	var n, bad atomic.Int64
 	var mu sync.Mutex
@@ -503,7 +503,7 @@ func testToolRaces(t *testing.T, w *workbench) {
 		all.Go(func() {
 			for i := n.Add(1); i <= most && bad.Load() == 0; i = n.Add(1) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				end, err := w.race(ctx, rand.New(rand.NewPCG(seed, uint64(i))))
+				end, err := e.race(ctx, rand.New(rand.NewPCG(seed, uint64(i))))
 				cancel()
 				if err != nil {
 					bad.Add(1)
@@ -522,7 +522,7 @@ func testToolRaces(t *testing.T, w *workbench) {
 	if len(won) < 4 && !t.Failed() {
 		t.Errorf("these are no races: %v", won)
 	}
-	w.ran.Range(func(id, n any) bool {
+	e.ran.Range(func(id, n any) bool {
 		if n := n.(*atomic.Int32).Load(); n != 1 {
 			t.Errorf("%s ran %d times", id, n)
 		}
@@ -535,10 +535,10 @@ func testToolRaces(t *testing.T, w *workbench) {
 func TestToolDecidedByAHundred(t *testing.T) {
 	dsn := storetest.Postgres(t)
 	open := func() (store.Store, error) { return postgres.Open(t.Context(), dsn, postgres.Options{}) }
-	w := newWorkbench(t, open, open)
+	e := newToolEnv(t, open, open)
 	rounds := 0
 	for ; rounds < 10 && !t.Failed(); rounds++ {
-		q, err := w.ask(t.Context(), w.replicas[rounds%2])
+		q, err := e.ask(t.Context(), e.replicas[rounds%2])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -548,7 +548,7 @@ func TestToolDecidedByAHundred(t *testing.T) {
 		for i := range 100 {
 			all.Go(func() {
 				<-start
-				got, err := w.replicas[i%2].sessions.Decide(t.Context(), store.LocalPrincipal(), q.id, allowIt, inbox.ViaREST)
+				got, err := e.replicas[i%2].sessions.Approvals().Decide(t.Context(), store.LocalPrincipal(), q.id, allowIt, approval.ViaREST)
 				switch {
 				case err != nil || got.Question.Approval.Status != store.ApprovalApproved:
 					t.Errorf("hears %s %v", got.Question.Approval.Status, err)
@@ -561,9 +561,9 @@ func TestToolDecidedByAHundred(t *testing.T) {
 		}
 		close(start)
 		all.Wait()
-		call, err := w.replicas[0].tools.Wait(t.Context(), store.System(), q.id, 20*time.Second)
-		if err != nil || call.Status != store.ToolSucceeded || won.Load() != 1 || repeated.Load() != 99 || w.runs(q.id) != 1 {
-			t.Errorf("%d won, %d repeated, it is %s and ran %d times: %v", won.Load(), repeated.Load(), call.Status, w.runs(q.id), err)
+		call, err := e.replicas[0].tools.Wait(t.Context(), store.System(), q.id, 20*time.Second)
+		if err != nil || call.Status != store.ToolSucceeded || won.Load() != 1 || repeated.Load() != 99 || e.runs(q.id) != 1 {
+			t.Errorf("%d won, %d repeated, it is %s and ran %d times: %v", won.Load(), repeated.Load(), call.Status, e.runs(q.id), err)
 		}
 	}
 	t.Logf("%d races of 100 identical decisions on two replicas", rounds)

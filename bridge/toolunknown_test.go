@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/tools"
 	"aqueduct/store"
 	"aqueduct/store/postgres"
@@ -35,26 +35,26 @@ func TestToolUnknownOutcome(t *testing.T) {
 		t.Run(said, func(t *testing.T) {
 			dsn := storetest.Postgres(t)
 			open := func() (store.Store, error) { return postgres.Open(t.Context(), dsn, postgres.Options{}) }
-			w := newWorkbench(t, open, open)
-			alive, dead := w.replicas[0], w.replicas[1]
+			e := newToolEnv(t, open, open)
+			alive, dead := e.replicas[0], e.replicas[1]
 			hold := make(chan struct{})
-			w.hold.Store(&hold)
+			e.hold.Store(&hold)
 			heard, dying := make(chan store.ToolCall, 1), make(chan error, 1)
 			running := make(chan string, 1)
 			alive.agent.uses = func(ctx context.Context, call bridge.Call) {
-				turn, err := alive.sessions.AgentTurn(ctx, call.RunToken)
+				turn, err := alive.sessions.AgentRequests().Turn(ctx, call.RunToken)
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				go func() {
-					_, err := dead.sessions.InvokeTool(context.Background(), call.RunToken, bridge.ToolRequest{RunID: turn.ID, Name: "fell", Args: []byte(`{"tree":1}`)})
+					_, err := dead.sessions.AgentRequests().Invoke(context.Background(), call.RunToken, bridge.ToolRequest{RunID: turn.ID, Name: "fell", Args: []byte(`{"tree":1}`)})
 					dying <- err
 				}()
-				id := <-w.came
+				id := <-e.came
 				running <- id
 				for {
-					c, err := alive.sessions.WaitTool(ctx, call.RunToken, id, time.Minute)
+					c, err := alive.sessions.AgentRequests().Wait(ctx, call.RunToken, id, time.Minute)
 					if err != nil {
 						t.Error(err)
 						return
@@ -71,11 +71,11 @@ func TestToolUnknownOutcome(t *testing.T) {
 				t.Fatal(err)
 			}
 			id := <-running
-			w.hold.Store(nil)
+			e.hold.Store(nil)
 			if err := alive.store.Fence(t.Context(), dead.id); err != nil {
 				t.Fatal(err)
 			}
-			q := w.pending(store.ApprovalInput)
+			q := e.pending(store.ApprovalInput)
 			var args struct {
 				Tool string
 				Args json.RawMessage
@@ -83,8 +83,8 @@ func TestToolUnknownOutcome(t *testing.T) {
 			if err := json.Unmarshal(q.Args, &args); err != nil || args.Tool != "fell" || string(args.Args) != `{"tree":1}` {
 				t.Errorf("it is asked about %s", q.Args)
 			}
-			if call, err := alive.store.ToolCall(t.Context(), store.System(), id); err != nil || call.Status != store.ToolUnknown || w.runs(id) != 1 {
-				t.Fatalf("%s, ran %d times, %v", call.Status, w.runs(id), err)
+			if call, err := alive.store.ToolCall(t.Context(), store.System(), id); err != nil || call.Status != store.ToolUnknown || e.runs(id) != 1 {
+				t.Fatalf("%s, ran %d times, %v", call.Status, e.runs(id), err)
 			}
 			close(hold) // the dead replica has its answer, and may not say so
 			if err := <-dying; err != nil {
@@ -93,13 +93,13 @@ func TestToolUnknownOutcome(t *testing.T) {
 			if call, err := alive.store.ToolCall(t.Context(), store.System(), id); err != nil || call.Status != store.ToolUnknown {
 				t.Fatalf("a dead replica made it %s %v", call.Status, err)
 			}
-			if _, err := alive.sessions.Decide(t.Context(), store.LocalPrincipal(), q.ID, inbox.Answer{Payload: []byte(said)}, inbox.ViaREST); err != nil {
+			if _, err := alive.sessions.Approvals().Decide(t.Context(), store.LocalPrincipal(), q.ID, approval.Answer{Payload: []byte(said)}, approval.ViaREST); err != nil {
 				t.Fatal(err)
 			}
 			select {
 			case c := <-heard:
-				if c.Status != want.status || string(c.Result) != want.result || c.ErrorCode != want.code || w.runs(id) != want.runs {
-					t.Errorf("the agent hears %s %s %s, and it ran %d times", c.Status, c.Result, c.ErrorCode, w.runs(id))
+				if c.Status != want.status || string(c.Result) != want.result || c.ErrorCode != want.code || e.runs(id) != want.runs {
+					t.Errorf("the agent hears %s %s %s, and it ran %d times", c.Status, c.Result, c.ErrorCode, e.runs(id))
 				}
 			case <-time.After(20 * time.Second):
 				t.Fatal("the agent still waits")
@@ -112,19 +112,19 @@ func TestToolUnknownOutcome(t *testing.T) {
 }
 
 // pending is the one open Question of a kind, as soon as there is one.
-func (w *workbench) pending(kind store.ApprovalKind) store.Approval {
-	w.t.Helper()
+func (e *toolEnv) pending(kind store.ApprovalKind) store.Approval {
+	e.t.Helper()
 	for range 1000 {
-		rows, err := w.replicas[0].store.Approvals(w.t.Context(), store.System(), store.ApprovalFilter{Status: store.ApprovalPending, Kind: kind}, store.Page{})
+		rows, err := e.replicas[0].store.Approvals(e.t.Context(), store.System(), store.ApprovalFilter{Status: store.ApprovalPending, Kind: kind}, store.Page{})
 		if err != nil {
-			w.t.Fatal(err)
+			e.t.Fatal(err)
 		}
 		if len(rows) == 1 {
 			return rows[0]
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	w.t.Fatal("nobody is asked")
+	e.t.Fatal("nobody is asked")
 	return store.Approval{}
 }
 
@@ -132,8 +132,8 @@ func (w *workbench) pending(kind store.ApprovalKind) store.Approval {
 // (F17).
 func TestToolCancelledBeforeItBegan(t *testing.T) {
 	path := storetest.SQLite(t)
-	w := newWorkbench(t, func() (store.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) })
-	r, now := w.replicas[0], time.Now()
+	e := newToolEnv(t, func() (store.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) })
+	r, now := e.replicas[0], time.Now()
 	session, turn, call := uuid.NewString(), uuid.NewString(), uuid.NewString()
 	err := r.store.InTx(t.Context(), func(tx store.Tx) error {
 		return errors.Join(
@@ -146,10 +146,10 @@ func TestToolCancelledBeforeItBegan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.tools.Decided(inbox.Question{})
+	r.tools.Decided(approval.Question{})
 	got, err := r.tools.Wait(t.Context(), store.System(), call, 20*time.Second)
-	if err != nil || got.Status != store.ToolFailed || got.ErrorCode != "cancelled" || w.runs(call) != 0 {
-		t.Errorf("%s %s, ran %d times, %v", got.Status, got.ErrorCode, w.runs(call), err)
+	if err != nil || got.Status != store.ToolFailed || got.ErrorCode != "cancelled" || e.runs(call) != 0 {
+		t.Errorf("%s %s, ran %d times, %v", got.Status, got.ErrorCode, e.runs(call), err)
 	}
 }
 
@@ -157,12 +157,12 @@ func TestToolCancelledBeforeItBegan(t *testing.T) {
 // neither the approved call nor the client's stays open.
 func TestToolCancelledAtTheClient(t *testing.T) {
 	path := storetest.SQLite(t)
-	w := newWorkbench(t, func() (store.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) })
-	r := w.replicas[0]
+	e := newToolEnv(t, func() (store.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) })
+	r := e.replicas[0]
 	r.agent.uses = func(ctx context.Context, call bridge.Call) {
-		turn, err := r.sessions.AgentTurn(ctx, call.RunToken)
+		turn, err := r.sessions.AgentRequests().Turn(ctx, call.RunToken)
 		if err == nil {
-			_, err = r.sessions.InvokeTool(ctx, call.RunToken, bridge.ToolRequest{RunID: turn.ID, Name: "plant"})
+			_, err = r.sessions.AgentRequests().Invoke(ctx, call.RunToken, bridge.ToolRequest{RunID: turn.ID, Name: "plant"})
 		}
 		if err != nil {
 			t.Error(err)
@@ -181,22 +181,22 @@ func TestToolCancelledAtTheClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	there, err := r.sessions.ThreadFeed(t.Context(), store.As(req.Principal), reply.Session, 0)
+	there, err := r.sessions.Feeds().Thread(t.Context(), store.As(req.Principal), reply.Session, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer there.Close()
-	a := w.pending(store.ApprovalPermission)
-	if _, err := r.sessions.Decide(t.Context(), req.Principal, a.ID, allowIt, inbox.ViaREST); err != nil {
+	a := e.pending(store.ApprovalPermission)
+	if _, err := r.sessions.Approvals().Decide(t.Context(), req.Principal, a.ID, allowIt, approval.ViaREST); err != nil {
 		t.Fatal(err)
 	}
 	if open, err := r.store.OpenToolCalls(t.Context(), store.System(), reply.Session.ID); err != nil || len(open) != 1 || open[0].Status != store.ToolWaitingClient {
 		t.Fatalf("%+v %v", open, err)
 	}
-	if _, err := r.sessions.Cancel(t.Context(), req.Principal, a.TurnID); err != nil {
+	if _, err := r.sessions.Cancels().Cancel(t.Context(), req.Principal, a.TurnID); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.over(t.Context(), question{session: reply.Session.ID, run: a.TurnID, id: a.ID}); err != nil {
+	if err := e.over(t.Context(), question{session: reply.Session.ID, run: a.TurnID, id: a.ID}); err != nil {
 		t.Error(err)
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/bridge"
+	"aqueduct/bridge/trace"
+	"aqueduct/bridge/trace/reader"
 	"aqueduct/store"
 )
 
@@ -14,7 +15,7 @@ import (
 // beginning to its end, though all is of one millisecond.
 func TestTraceOfOldTurn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	now := time.Now()
 	ids := []string{"01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"}
 	err := h.store.InTx(t.Context(), func(tx store.Tx) error {
@@ -27,7 +28,7 @@ func TestTraceOfOldTurn(t *testing.T) {
 				tx.InsertToolCall(t.Context(), store.ToolCall{ID: id, SessionID: "s", TurnID: "t", Name: "cut", Kind: store.KindServer,
 					Status: store.ToolSucceeded, ArgsSHA256: "x", CreatedAt: now, RunningAt: now, EndedAt: now}),
 				tx.InsertRecord(t.Context(), store.Record{ID: "r" + id, SessionID: "s", TurnID: "t", Source: store.SourcePlatform,
-					Type: store.RecordDecision, TS: now, Payload: []byte(`{"tool_call_id":"` + id + `"}`)}))
+					Type: trace.PolicyDecision, TS: now, Payload: []byte(`{"tool_call_id":"` + id + `"}`)}))
 		}
 		return err
 	})
@@ -39,7 +40,7 @@ func TestTraceOfOldTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var types []string
-	for from, at := h.sessions.TurnTrace(store.System(), turn), (bridge.TraceCursor{}); ; {
+	for from, at := reader.OfTurn(h.store, store.System(), turn), (reader.Cursor{}); ; {
 		page, err := from.Read(t.Context(), at, 3)
 		if err != nil {
 			t.Fatal(err)

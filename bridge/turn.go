@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"time"
 
 	"aqueduct/agui"
-	"aqueduct/bridge/inbox"
-	"aqueduct/bridge/trace"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
 // turnInput is what a Turn's Agent is called with beside the transcript; kept on the row.
+// It is written with the Turn's row by the request, which may be another replica than the one that drives the Turn.
 type turnInput struct {
 	Context     []agui.Context  `json:"context,omitempty"`
 	Props       json.RawMessage `json:"forwarded_props,omitempty"`
@@ -23,158 +22,170 @@ type turnInput struct {
 	Unprompted  bool            `json:"unprompted,omitempty"` // the Agent spoke by itself
 }
 
-// turn drives one Turn: it reads the upstream and writes the Turn's Runs. Only the goroutine of its Session uses it.
+// turn drives one Turn: it takes what its upstream sends, and what others wrote for it, and has its parts act. Only the
+// goroutine of its Session uses it and them.
 //
-// A Run is open (run is set), or none is. Without one, the Turn is paused by open Questions; as soon as the upstream
-// says something, or the result of a Question is to be told, a further Run opens (further.go).
+// A Run is open, or none is. Without one the Turn is paused by open Questions; as soon as the upstream sends something, or
+// the result of a Question is to be shown, a further Run begins (runWriter).
+//
+// A *fault.Error of a part ends the Turn with RUN_ERROR; any other error stalls the Session, which begins anew from the
+// rows.
+//
+// It is in memory only while its upstream is read, or between two Runs in which it is held: a Turn that waits for a
+// person, with an Agent that has ended to wait, is rows and nothing else. Everything in here can be built again from
+// them (newTurn, runWriter.replay, questions.all, the log's newest cursor), which is how a Turn survives a restart.
+//
+// Of its files, turn.go is the loop, turnstart.go how it begins or is taken up, turnend.go how it ends, executions.go
+// what runners of tools hand to it.
 type turn struct {
-	s     *session
-	row   store.Turn
-	input turnInput
+	cfg        *Config
+	log        *sessionLog
+	row        store.Turn
+	input      turnInput
+	bell       <-chan struct{}     // rings when there is something to read for the Session
+	executions <-chan *toolKeeping // what runners of ToolCalls keep
+	transcript *Transcript
+	restarted  bool // an earlier process called the Agent
 
-	pump      *pump   // nil when nothing is being read
-	ahead     *batch  // read, but it needs a Run and another one is due first
-	run       *run    // the open Run
-	profile   Profile // of the newest Run
-	restarted bool    // an earlier process called the Agent
-	carry     carry
-	masking   masking
-	halves    agui.Halves           // of characters that the upstream's deltas cut in two
-	calls     map[string]*shownCall // the tool calls that the log has, as far as this process knows
-
-	mark   string // of the newest Output taken, not handed to the log yet
-	marker Marker // learns when it is kept; nil when the upstream does not care
-
-	trace     trace.Context    // see span
-	invokedAt time.Time        // when the Agent was called whose call is open; zero when none is
-	waits     []inbox.Question // of the Turn, as they were last read
-
-	asks    asks
-	called  bool      // the Turn has ToolCalls, as far as was looked
-	owed    bool      // all was answered, and the upstream, which is still read, is to be called again with it
-	asked   bool      // the open Run has yet to show a Question
-	askedAt time.Time // when the first of these was asked
-	quiet   *time.Timer
+	upstream  upstream
+	quiet     quietTimer
+	writer    runWriter
+	calling   calling
+	questions questions
+	deliverer deliverer
+	asker     asker
 }
 
 func newTurn(s *session, row store.Turn) *turn {
-	t := &turn{s: s, row: row, quiet: time.NewTimer(time.Hour), invokedAt: calledSince(row)}
-	t.masking.filter = s.m.cfg.Filter
-	t.quiet.Stop()
+	m := s.m
+	cfg, log := &m.cfg, &s.log
+	t := &turn{cfg: cfg, log: log, row: row, bell: s.bell, executions: s.calls, transcript: m.transcript, quiet: newQuietTimer(cfg.Limits)}
 	if err := json.Unmarshal(row.Input, &t.input); err != nil && len(row.Input) > 0 {
-		s.m.cfg.Logger.Error("turn input unreadable", slog.String("turn_id", row.ID), slog.Any("error", err))
+		cfg.Logger.Error("turn input unreadable", slog.String("turn_id", row.ID), slog.Any("error", err))
+	}
+	t.upstream = upstream{store: cfg.Store, agent: cfg.Agents.agent(row.AgentID), turnID: row.ID, callers: &m.agents.callers}
+	t.writer = runWriter{
+		cfg: cfg, log: log, pasts: m.pasts, quota: m.quota, row: &t.row, upstream: &t.upstream, quiet: &t.quiet,
+		runs:  turnRuns{store: cfg.Store, sessionID: log.id, turnID: row.ID},
+		calls: shownCalls{turnID: row.ID}, trace: newTurnTrace(&t.row, row.Prompter(log.row), t.input),
+	}
+	t.writer.speech.masking.filter = cfg.Filter
+	if row.AgentID != log.row.AgentID {
+		t.writer.speech.author = row.AgentID
+	}
+	t.calling = calling{cfg: cfg, log: log, pasts: m.pasts, row: &t.row, input: t.input, trace: &t.writer.trace, first: s.transcript}
+	// The first Turn of a thread gets the messages from the request that wrote them; a later one must read what the
+	// log has made of them.
+	s.transcript = nil
+	t.questions = questions{cfg: cfg, approvals: m.approvals, quota: m.quota, log: log, row: &t.row, calls: &t.writer.calls, trace: &t.writer.trace}
+	t.deliverer = deliverer{
+		cfg: cfg, deadlines: m.approvals.Deadlines, log: log, row: &t.row, writer: &t.writer, upstream: &t.upstream, questions: &t.questions,
+		calling: &t.calling, quiet: &t.quiet,
+	}
+	t.asker = asker{
+		cfg: cfg, deadlines: m.approvals.Deadlines, log: log, row: &t.row, writer: &t.writer, upstream: &t.upstream, questions: &t.questions,
+		deliverer: &t.deliverer, quiet: &t.quiet,
 	}
 	return t
 }
 
 // held reports whether the Turn must stay in memory although no Run is open.
+// An Agent that is called once and sends its answer is held until its stream ends; one that has ended to wait is not.
 func (t *turn) held() bool {
-	return !t.row.Status.Terminal() && (t.pump != nil || t.ahead != nil)
-}
-
-func (t *turn) release() {
-	t.quiet.Stop()
-	t.s.m.callers.remove(t.row.ID)
-	if t.pump != nil {
-		t.pump.stop()
-		t.pump = nil
-	}
+	return !t.row.Status.Terminal() && !t.upstream.idle()
 }
 
 // drive opens a reserved Run and goes on until it has its terminal event.
 func (t *turn) drive(ctx context.Context, row store.Run) (err error) {
 	defer t.recovered(&err)
-	if err := t.openRun(ctx, row); err != nil {
+	if err := t.writer.open(row, 0); err != nil {
 		return err
 	}
 	switch {
 	case t.row.Status == store.TurnQueued:
 		err = t.start(ctx)
 	case !t.row.Status.Terminal():
-		err = t.proceed(ctx)
+		err = t.continueTurn(ctx)
 	default: // the Turn ended while this Run was reserved: an answer came too late
-		var begun store.Move
-		if begun, err = t.run.started(nil); err == nil {
-			err = t.run.end(ctx, ending{moves: []store.Move{begun}})
+		if err = t.writer.start(nil); err == nil {
+			_, err = t.writer.end(ctx, ending{})
 		}
 	}
-	if err != nil {
+	if err := t.failFor(ctx, err); err != nil {
 		return err
 	}
 	return t.follow(ctx)
 }
 
 // recovered makes a panic the failure of this one Turn.
+// A panic in translation must not end the other Sessions of this process. ErrData makes the Session's loop end the Run
+// with RUN_ERROR (session.finish).
 func (t *turn) recovered(err *error) {
 	if p := recover(); p != nil {
-		t.s.m.cfg.Logger.Error("panic in a turn", slog.String("turn_id", t.row.ID), slog.Any("panic", p))
+		t.cfg.Logger.Error("panic in a turn", slog.String("turn_id", t.row.ID), slog.Any("panic", p))
 		*err = fmt.Errorf("%w: panic: %v", store.ErrData, p)
 	}
 }
 
-// follow carries what the upstream says into the log: into the open Run, or into a further one. It returns when no
-// Run is open and the Session has something to look at, or when nothing is being read any more.
+// follow carries what the upstream sends into the log: into the open Run, or into a further one. It returns when no Run is
+// open and the Session has something to look at, or when nothing is being read any more.
+//
+// A ring is handled differently with and without an open Run. With one, only this Turn's rows matter, and they are
+// looked at right here. Without one the ring may be for a Run that a client has reserved or a command, whose order the
+// Session's loop decides, so it returns.
 func (t *turn) follow(ctx context.Context) (err error) {
 	defer t.recovered(&err)
-	for t.run != nil || t.held() && !t.s.more {
-		if b := t.ahead; b != nil { // before anything newer, whatever became of the Run that was due
-			t.ahead = nil
-			if err := t.take(ctx, *b); err != nil {
+	for t.writer.run != nil || t.held() && !t.log.again {
+		if b := t.upstream.takeBuffered(); b != nil { // before anything newer, whatever became of the Run that was due
+			if err := t.failFor(ctx, t.take(ctx, *b)); err != nil {
 				return err
 			}
 			continue
 		}
 		select {
-		case b := <-t.frames():
+		case b := <-t.upstream.frames():
 			err = t.take(ctx, b)
-		case k := <-t.s.calls:
-			err = t.keepCall(ctx, k)
-		case <-t.quiet.C:
+		// A runner waits for the answer, so it is given at once, also where the answer is no.
+		case k := <-t.executions:
+			err = t.keepExecution(ctx, k)
+		case <-t.quiet.timer.C:
 			err = t.endQuietRun(ctx)
-		case <-t.s.bell:
-			if t.run == nil { // what the bell rang for may be more than this Turn's
-				t.s.more = true
+		case <-t.bell:
+			if t.writer.run == nil { // what the bell rang for may be more than this Turn's
+				t.log.again = true
 				return nil
 			}
 			err = t.requests(ctx)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err != nil {
+		if err := t.failFor(ctx, err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *turn) frames() <-chan batch {
-	if t.pump == nil {
-		return nil
-	}
-	return t.pump.frames
-}
-
-// take writes one batch of the upstream's. What needs a Run while another one is due first stays ahead.
+// take writes one batch of the upstream's. What needs a Run while another one is due first is buffered.
+//
+// An Output may end the Run it stands in (a Question does), and the next of the same batch then needs another one. The
+// rest of the batch is kept as if it had been read just then.
 func (t *turn) take(ctx context.Context, b batch) error {
-	if t.run == nil && b.needsRun() {
-		if ok, err := t.openFurtherRun(ctx); err != nil || !ok {
-			t.ahead = &b
+	if b.needsRun() {
+		if ok, err := t.haveRun(ctx, b); err != nil || !ok {
 			return err
 		}
 	}
-	t.marker = b.marker
-	if t.pump != nil && len(b.outputs) > 0 {
-		t.pump.spoke = true
-	}
+	t.upstream.noteBatch(b)
 	for i, o := range b.outputs {
-		if t.run == nil && o.needsRun() { // it ended within this batch
-			if ok, err := t.openFurtherRun(ctx); err != nil || !ok {
-				b.outputs = b.outputs[i:]
-				t.ahead = &b
+		if o.needsRun() { // it may have ended within this batch
+			rest := b
+			rest.outputs = b.outputs[i:]
+			if ok, err := t.haveRun(ctx, rest); err != nil || !ok {
 				return err
 			}
 		}
-		if err := t.takeOne(ctx, o); err != nil || t.row.Status.Terminal() {
+		if err := t.failFor(ctx, t.takeOne(ctx, o)); err != nil || t.row.Status.Terminal() {
 			return err
 		}
 	}
@@ -182,29 +193,35 @@ func (t *turn) take(ctx context.Context, b batch) error {
 	case b.err != nil:
 		return t.lost(ctx, asFailure(b.err))
 	case b.opened: // answers may have waited for it
-		return t.takenUp(ctx)
-	case t.run == nil:
-		return t.putMark(ctx)
-	case t.run.bytes > t.s.m.cfg.Limits.RunBytes:
-		t.s.m.limited("bytes")
-		return t.fail(ctx, runTooLarge())
+		return t.opened(ctx)
+	case t.writer.run == nil:
+		return t.writer.flush(ctx)
 	}
-	if long, err := t.s.tooLong(ctx); err != nil {
+	if err := t.writer.tooMuch(ctx); err != nil {
 		return err
-	} else if long {
-		t.s.m.limited("bytes")
-		return t.fail(ctx, threadTooLarge())
 	}
-	t.listenOn()
-	return t.run.flush(ctx)
+	t.quiet.putOff(t.upstream.idle(), t.row.Status.Paused())
+	return t.writer.flush(ctx)
 }
 
-func runTooLarge() *Failure {
-	return &Failure{Code: CodeRunTooLarge, Message: "The agent said more than one answer may hold."}
-}
-
-func threadTooLarge() *Failure {
-	return &Failure{Code: CodeThreadTooLarge, Message: "This thread holds as much as one may. Please go on in a new one."}
+// haveRun begins a further Run if none is open. When another one is due first it buffers the batch, and is false.
+//
+// An Agent learns the result of a tool by :wait as soon as the row has it, and may speak before this goroutine has read
+// that row. So what was settled is passed on first: the chat shows the result before the words that follow from it.
+func (t *turn) haveRun(ctx context.Context, b batch) (ok bool, err error) {
+	if t.writer.run == nil && t.questions.any {
+		err = t.deliverer.deliver(ctx)
+	}
+	if t.writer.run != nil && err == nil {
+		return true, nil
+	}
+	if err == nil {
+		ok, err = t.writer.beginFurther(ctx)
+	}
+	if err != nil || !ok {
+		t.upstream.buffered = &b
+	}
+	return ok, err
 }
 
 // needsRun reports whether a batch has something for the log. Of an upstream that only ended to wait it has not.
@@ -214,173 +231,83 @@ func (b batch) needsRun() bool {
 
 func (o Output) needsRun() bool { return o.Event != nil || o.Question != nil || o.Withdrawn != "" }
 
-// listenOn puts the end of a Run with open Questions off while the upstream goes on.
-func (t *turn) listenOn() {
-	switch {
-	case t.noWait() && t.row.Status.Paused():
-		t.quiet.Reset(0)
-	case t.asked:
-		if time.Since(t.askedAt) < t.s.m.cfg.Limits.QuietMost {
-			t.quiet.Reset(t.s.m.cfg.Limits.Quiet)
-		}
-	case t.row.Status.Paused(), t.owed:
-		t.quiet.Reset(t.s.m.cfg.Limits.QuietPaused)
-	}
-}
-
 func (t *turn) takeOne(ctx context.Context, o Output) error {
 	if o.Question != nil {
-		return t.failOr(ctx, t.ask(ctx, o))
+		return t.asker.ask(ctx, o)
 	}
-	t.reached(o)
-	var err error
+	t.upstream.advance(o)
 	switch {
 	case o.Withdrawn != "":
-		err = t.unasked(ctx, o.Withdrawn)
+		return t.asker.cancelQuestion(ctx, o.Withdrawn)
 	case o.End != nil:
-		err = t.ended(ctx, o.End)
+		return t.ended(ctx, o.End)
 	case o.Event != nil:
-		err = t.emit(ctx, o.Event)
+		return t.writer.emitUpstream(ctx, o.Event)
 	}
-	return t.failOr(ctx, err)
+	return nil
 }
 
-// ended is the upstream's last word: the Turn is done, failed, or waits for answers.
-func (t *turn) ended(ctx context.Context, end *End) error {
-	if end.Failure != nil {
-		return t.lost(ctx, end.Failure)
-	}
-	t.release()
-	all, err := t.questions(ctx)
+// requests looks, while a Run is open, for what others have written: a command, an answer, a Run that an answer reserved,
+// a ToolCall that waits.
+//
+// A Run that an answer has reserved comes first: results that went into the open Run instead would be shown to a
+// client that tails the other.
+func (t *turn) requests(ctx context.Context) error {
+	commands, err := t.cfg.Store.PendingCommands(ctx, store.System(), t.log.id)
 	if err != nil {
 		return err
 	}
-	awaited, unknown := awaitedBy(end, all)
-	if unknown {
-		return t.fail(ctx, &Failure{Code: CodeUpstreamProtocol, Message: "The agent waits for an answer to a question it never asked."})
+	if i := slices.IndexFunc(commands, func(c store.Command) bool { return c.TurnID == t.row.ID }); i >= 0 {
+		return t.obey(ctx, commands[i])
 	}
-	if len(awaited) == 0 { // whatever it asked, it waits for nothing
-		command, err := t.pendingFailure(ctx)
+	if t.row.Status.Paused() {
+		reserved, err := t.writer.runs.reserved(ctx)
 		if err != nil {
 			return err
 		}
-		if command != nil {
-			return t.cancel(ctx, *command)
-		}
-		return t.done(ctx, end, all)
-	}
-	if t.run != nil {
-		t.run.usage = end.Usage
-	}
-	moves, err := t.cancelQuestions(ctx, all, awaited, inbox.WithdrawnByAgent(), false)
-	if err != nil {
-		return err
-	}
-	ended := t.invokeEnded(t.lastSeq(), trace.InvokeWaiting, "", time.Now())
-	if err := t.keep(ctx, ended, append(moves, store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, Upstream: store.UpstreamWaits})...); err != nil {
-		return err
-	}
-	t.row.Upstream = store.UpstreamWaits
-	if t.run == nil {
-		return t.catchUp(ctx)
-	}
-	return t.endQuietRun(ctx)
-}
-
-// pendingFailure is the command of a ToolCall whose failure ends the Turn, when the Agent was quicker to end than we to
-// read it.
-func (t *turn) pendingFailure(ctx context.Context) (*store.Command, error) {
-	if !t.called || t.run == nil {
-		return nil, nil
-	}
-	commands, err := t.s.m.cfg.Store.PendingCommands(ctx, store.System(), t.s.id)
-	for _, c := range commands {
-		if c.TurnID == t.row.ID && c.Kind == store.CommandFail {
-			return &c, err
+		if reserved { // the answers belong into that Run, which its client tails
+			return t.deliverer.endForReserved(ctx)
 		}
 	}
-	return nil, err
+	return t.deliverer.deliver(ctx)
 }
 
-// done ends the Turn well. What is still open of its Questions has no asker any more.
-func (t *turn) done(ctx context.Context, end *End, all []inbox.Question) error {
-	var begun []store.Move
-	if t.run == nil {
-		var err error
-		if begun, err = t.beginRunOfOurs(ctx); err != nil {
+// endQuietRun ends the open Run of a Turn with open Questions. When all were settled meanwhile it goes on.
+//
+// The timer and the upstream's next frame can be ready at the same time, and select then chooses at random. So the
+// frames are looked at once more before an upstream is given up that merely seemed silent.
+func (t *turn) endQuietRun(ctx context.Context) error {
+	t.quiet.stop()
+	if t.quiet.calls && t.upstream.reader != nil { // it neither ends nor sends anything: it waits to be called
+		select {
+		case b := <-t.upstream.reader.frames: // it did send something, as the time ran out
+			err := t.take(ctx, b)
+			if err == nil && t.writer.run != nil {
+				t.quiet.putOff(t.upstream.idle(), t.row.Status.Paused())
+			}
 			return err
+		default:
+			t.deliverer.release()
 		}
 	}
-	t.run.usage = end.Usage
-	moves, err := t.cancelQuestions(ctx, all, nil, inbox.WithdrawnByAgent(), true)
-	if err != nil {
-		return err
-	}
-	moves = slices.Concat(begun, moves, neverHeard(all, time.Now()))
-	if t.row.Status.Paused() {
-		moves = append(moves, store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning})
-		t.row.Status = store.TurnRunning
-	}
-	return t.run.end(ctx, ending{
-		turn: store.TurnDone, result: end.Result, outcome: &agui.Outcome{Type: agui.OutcomeSuccess}, moves: moves,
-	})
+	return t.deliverer.endPaused(ctx)
 }
 
-// lost ends a Turn whose upstream failed. An Agent that can be called again, and has not been told what was decided,
-// is called again with it.
-func (t *turn) lost(ctx context.Context, f *Failure) error {
-	if t.restarted && f.Code == CodeAgentGone {
-		f = &Failure{Code: CodeServerRestarted, Message: "The server was restarted while the agent was at work. Please try again.", Cause: f.Cause}
-	}
-	again, err := t.callAgain(ctx)
-	if err != nil || again {
-		return err
-	}
-	return t.fail(ctx, f)
-}
-
-// fail ends Run and Turn with one RUN_ERROR. Nobody waits for the answers to what is open of its Questions.
-func (t *turn) fail(ctx context.Context, f *Failure, before ...store.Move) error {
-	t.s.m.cfg.Logger.Warn("turn failed", slog.String("session_id", t.s.id), slog.String("turn_id", t.row.ID),
-		slog.String("code", f.Code), slog.Any("error", f))
-	all, err := t.questions(ctx)
-	if err != nil {
-		return err
-	}
-	if t.run == nil {
-		var moves []store.Move
-		if moves, err = t.beginRunOfOurs(ctx); err != nil {
-			return err
-		}
-		before = append(before, moves...)
-	}
-	moves, err := t.cancelQuestions(ctx, all, nil, inbox.AskerGone(), true)
-	if err != nil {
-		return err
-	}
-	t.release() // not before: an Agent in :wait goes on when its call is settled
-	moves = append(moves, neverHeard(all, time.Now())...)
-	if ran := executed(all); ran != "" {
-		told := *f
-		told.Message, f = f.Message+" "+ran, &told
-	}
-	return t.run.end(ctx, ending{turn: store.TurnFailed, failure: f, moves: append(before, moves...)})
-}
-
-// failOr ends the Turn for a *Failure and passes on any other error.
-func (t *turn) failOr(ctx context.Context, err error, before ...store.Move) error {
-	if f, ok := err.(*Failure); ok {
-		return t.fail(ctx, f, before...)
+// failFor ends the Turn for a *fault.Error and passes on any other error.
+func (t *turn) failFor(ctx context.Context, err error) error {
+	if f, ok := err.(*fault.Error); ok { //nolint:errorlint // the fault itself; an error that wraps one is passed on
+		return t.fail(ctx, f)
 	}
 	return err
 }
 
-func asFailure(err error) *Failure {
-	if f, ok := err.(*Failure); ok {
+// Errors of the network and the like stay in the log: the chat gets a code and a sentence.
+func asFailure(err error) *fault.Error {
+	if f, ok := err.(*fault.Error); ok { //nolint:errorlint // the fault itself; an error that wraps one is passed on
 		return f
 	}
 	if cannotResume(err) {
-		return &Failure{Code: CodeAgentGone, Message: "The agent stopped before it had finished, and cannot go on where it was.", Cause: err}
+		return &fault.Error{Code: CodeAgentGone, Message: "The agent stopped before it had finished, and cannot go on where it was.", Cause: err}
 	}
-	return &Failure{Code: CodeInternal, Message: "The agent could not be reached because of an internal error.", Cause: err}
+	return &fault.Error{Code: CodeInternal, Message: "The agent could not be reached because of an internal error.", Cause: err}
 }

@@ -7,26 +7,26 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 )
 
 // helloScript says hello to anything.
-func helloScript(bridge.Call, []bridge.Answer) []bridge.Output {
-	return append(say("m1-"+newTestID(), "Hel", "lo"), done())
+func helloScript(bridge.Call, []approval.Delivery) []bridge.Output {
+	return append(textOutputs("m1-"+newTestID(), "Hel", "lo"), done())
 }
 
 // permitScript asks once, and says what it was told.
-func permitScript(_ bridge.Call, answers []bridge.Answer) []bridge.Output {
+func permitScript(_ bridge.Call, answers []approval.Delivery) []bridge.Output {
 	if answers == nil {
-		return append(say("m-"+newTestID(), "one moment"), permission("q1"), bridge.Output{End: &bridge.End{Pending: []string{"q1"}}})
+		return append(textOutputs("m-"+newTestID(), "one moment"), permission("q1"), bridge.Output{End: &bridge.End{Pending: []string{"q1"}}})
 	}
-	return append(say("m-"+newTestID(), "told: "+string(answers[0].Payload)), done())
+	return append(textOutputs("m-"+newTestID(), "told: "+string(answers[0].Payload)), done())
 }
 
 func TestAPromptIsAnswered(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: helloScript})
+	h := newHarness(t, &scripted{script: helloScript})
 	got := types(h.chat(ask("t1", "hi")))
 	want := "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED"
 	if got != want {
@@ -36,14 +36,14 @@ func TestAPromptIsAnswered(t *testing.T) {
 
 func TestAQuestionStopsTheRunAndAnAnswerGoesOn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, &scripted{script: permitScript})
+	h := newHarness(t, &scripted{script: permitScript})
 	first := h.chat(ask("t1", "hi"))
 	want := "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END RUN_FINISHED"
 	if got := types(first); got != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
 	}
 	id := h.openQuestion()
-	second := h.chat(answer("t1", inbox.Answer{QuestionID: id, Payload: []byte(`{"optionId":"yes"}`)}))
+	second := h.chat(answer("t1", approval.Answer{QuestionID: id, Payload: []byte(`{"optionId":"yes"}`)}))
 	want = "RUN_STARTED TOOL_CALL_RESULT TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED"
 	if got := types(second); got != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
@@ -54,7 +54,7 @@ func TestAQuestionStopsTheRunAndAnAnswerGoesOn(t *testing.T) {
 	}
 }
 
-func (h *house) openQuestion() string {
+func (h *harness) openQuestion() string {
 	h.t.Helper()
 	open, err := h.store.Approvals(h.t.Context(), store.As(h.who), store.ApprovalFilter{Status: store.ApprovalPending}, store.Page{})
 	if err != nil || len(open) != 1 {
@@ -73,19 +73,19 @@ func TestAnUpstreamThatEndsLateIsCalledAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := &scripted{block: make(chan struct{})}
-			a.script = func(c bridge.Call, answers []bridge.Answer) []bridge.Output {
+			a.script = func(c bridge.Call, answers []approval.Delivery) []bridge.Output {
 				if answers != nil {
 					a.block = nil // the second call is not held
 				}
 				return permitScript(c, answers)
 			}
 			block := a.block
-			h := newHouse(t, a)
+			h := newHarness(t, a)
 			h.chat(ask("t1", "hi"))
 			if !late {
 				close(block)
 			}
-			got := types(h.chat(answer("t1", inbox.Answer{QuestionID: h.openQuestion(), Payload: []byte(`"yes"`)})))
+			got := types(h.chat(answer("t1", approval.Answer{QuestionID: h.openQuestion(), Payload: []byte(`"yes"`)})))
 			if want := "RUN_STARTED TOOL_CALL_RESULT TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED"; got != want {
 				t.Fatalf("got  %s\nwant %s", got, want)
 			}
@@ -98,14 +98,14 @@ func TestAnUpstreamThatEndsLateIsCalledAgain(t *testing.T) {
 
 func TestAnAnswerThatNeverEndsIsEnded(t *testing.T) {
 	t.Parallel()
-	a := &scripted{script: func(bridge.Call, []bridge.Answer) []bridge.Output {
+	a := &scripted{script: func(bridge.Call, []approval.Delivery) []bridge.Output {
 		var out []bridge.Output
 		for range 100 {
-			out = append(out, say(newTestID(), strings.Repeat("x", 100))...)
+			out = append(out, textOutputs(newTestID(), strings.Repeat("x", 100))...)
 		}
 		return append(out, done())
 	}}
-	h := newHouseWith(t, a, bridge.Limits{RunBytes: 4096})
+	h := newHarnessWith(t, a, bridge.Limits{RunBytes: 4096})
 	events := h.chat(ask("t1", "hi"))
 	if last := events[len(events)-1]; !strings.Contains(last, bridge.CodeRunTooLarge) {
 		t.Fatalf("ended with %s", last)
@@ -117,16 +117,16 @@ func TestAnAnswerThatNeverEndsIsEnded(t *testing.T) {
 
 func TestAClientToolIsAnsweredByAToolMessage(t *testing.T) {
 	t.Parallel()
-	a := &scripted{script: func(_ bridge.Call, answers []bridge.Answer) []bridge.Output {
+	a := &scripted{script: func(_ bridge.Call, answers []approval.Delivery) []bridge.Output {
 		if answers == nil {
 			return []bridge.Output{
-				{Question: &bridge.Question{UpstreamID: "c1", Kind: bridge.AskClientTool, ToolName: "pick", Args: []byte(`{"q":1}`)}},
+				{Question: &approval.Request{UpstreamID: "c1", Kind: approval.AskClientTool, ToolName: "pick", Args: []byte(`{"q":1}`)}},
 				{End: &bridge.End{Pending: []string{"c1"}}},
 			}
 		}
-		return append(say(newTestID(), string(answers[0].Payload)), done())
+		return append(textOutputs(newTestID(), string(answers[0].Payload)), done())
 	}}
-	h := newHouse(t, a)
+	h := newHarness(t, a)
 	req := ask("t1", "hi")
 	req.Tools = []agui.Tool{{Name: "pick"}}
 	first := h.chat(req)

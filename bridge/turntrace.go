@@ -6,33 +6,48 @@ import (
 	"time"
 
 	"aqueduct/agui"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
 
-// What happens in a Turn is kept as Records in the commit of what it describes. Those of the Turn's life, its beginning,
-// its end and the calls of its Agent, carry the position of the log that they stand behind.
-
-// traceContext is the span of a Turn that is made for a request.
-func (req ChatRequest) traceContext() trace.Context {
-	return trace.Continue(req.Traceparent, req.Tracestate)
+// turnTrace makes the Records of a Turn's life: its beginning, its end, the calls of its Agent, what the policy decided.
+// A Record is kept in the commit of what it describes and carries the position of the log that it stands behind.
+//
+// Records and events share positions: a reader of the trace sees for each Record after which event it happened.
+type turnTrace struct {
+	row        *store.Turn
+	prompter   string
+	unprompted bool
+	context    trace.Context       // the span of the Turn
+	invokedAt  time.Time           // when the Agent was called whose call is open; zero when none is
+	waits      []approval.Question // of the Turn, as they were last read
 }
 
-// span is the span of a Turn. One from before they were kept gets one for this process.
-func (t *turn) span() trace.Context {
-	if t.trace.TraceID == "" {
-		c, ok := trace.Parse(t.row.Traceparent, t.row.Tracestate)
-		if !ok {
-			c = trace.Continue(t.input.Traceparent, "")
-		}
-		t.trace = c
+// newTurnTrace makes the trace of a Turn. A Turn from before spans were kept gets one for this process.
+func newTurnTrace(row *store.Turn, prompter string, input turnInput) turnTrace {
+	c, ok := trace.Parse(row.Traceparent, row.Tracestate)
+	if !ok {
+		c = trace.Continue(input.Traceparent, "")
 	}
-	return t.trace
+	return turnTrace{row: row, prompter: prompter, unprompted: input.Unprompted, context: c, invokedAt: calledSince(*row)}
 }
 
-// at has Records stand behind a position of the log. Of a Turn that is not traced nothing is kept twice: its rows tell.
-func (t *turn) at(seq int64, records ...store.Record) []store.Record {
+// calledSince is when the Agent was called whose call was open when this process took the Turn up; zero when none was.
+func calledSince(row store.Turn) time.Time {
+	if row.Upstream == "" || row.Upstream == store.UpstreamWaits {
+		return time.Time{}
+	}
+	return row.DispatchedAt
+}
+
+func (t *turnTrace) record(kind string, now time.Time, payload any) store.Record {
+	return trace.Record(kind, t.row.SessionID, t.row.ID, now, payload)
+}
+
+// at has Records stand behind a position of the log. The trace of a Turn that is not marked as traced is read from its
+// rows, so a Record of it would be shown twice.
+func (t *turnTrace) at(seq int64, records ...store.Record) []store.Record {
 	if !t.row.Traced {
 		return nil
 	}
@@ -42,47 +57,44 @@ func (t *turn) at(seq int64, records ...store.Record) []store.Record {
 	return records
 }
 
-// begunRecords are run_started and, with it, agent_invoke_started. They stand before the Run's first event.
-func (t *turn) begunRecords(now time.Time, call *Call) []store.Record {
-	c := t.span()
-	started := trace.Record(trace.RunStarted, t.s.id, t.row.ID, now, trace.Started{
-		AgentID: t.row.AgentID, UserID: t.row.Prompter(t.s.row), Unprompted: t.input.Unprompted, Traceparent: c.Traceparent(), Tracestate: c.State,
+// begun are run_started and agent_invoke_started. They stand before the Run's first event.
+func (t *turnTrace) begun(firstSeq int64, now time.Time, call *Call) []store.Record {
+	started := t.record(trace.RunStarted, now, trace.Started{
+		AgentID: t.row.AgentID, UserID: t.prompter, Unprompted: t.unprompted, Traceparent: t.context.Traceparent(), Tracestate: t.context.State,
 	})
 	reason := trace.BecausePrompt
-	if t.input.Unprompted {
+	if t.unprompted {
 		reason = trace.BecauseSpoke
 	}
-	at := t.run.row.FirstSeq - 1
-	return append(t.at(at, started), t.invokeRecords(at, reason, now, call)...)
+	return append(t.at(firstSeq-1, started), t.invoked(firstSeq-1, reason, now, call)...)
 }
 
-// invokeRecords are agent_invoke_started, and before it the end of a call that the Agent is not read from any more. The
-// call gets a span of its own.
-func (t *turn) invokeRecords(seq int64, reason string, now time.Time, call *Call) []store.Record {
-	c := t.span().Child()
+// invoked are agent_invoke_started and, before it, the end of a call that the Agent is not read from any more. The call
+// gets a span of its own.
+func (t *turnTrace) invoked(seq int64, reason string, now time.Time, call *Call) []store.Record {
+	c := t.context.Child()
 	call.Traceparent, call.Tracestate = c.Traceparent(), c.State
 	before := t.invokeEnded(seq, trace.InvokeWaiting, "", now)
 	t.invokedAt = now
-	return append(before, t.at(seq, trace.Record(trace.AgentInvokeStarted, t.s.id, t.row.ID, now, trace.Invoked{
+	return append(before, t.at(seq, t.record(trace.AgentInvokeStarted, now, trace.Invoked{
 		AgentID: t.row.AgentID, Reason: reason, Traceparent: c.Traceparent(),
 	}))...)
 }
 
 // invokeEnded is agent_invoke_done of the call that is open; none when none is.
-func (t *turn) invokeEnded(seq int64, status, code string, now time.Time) []store.Record {
+func (t *turnTrace) invokeEnded(seq int64, status, code string, now time.Time) []store.Record {
 	if t.invokedAt.IsZero() {
 		return nil
 	}
 	took := now.Sub(t.invokedAt)
 	t.invokedAt = time.Time{}
-	return t.at(seq, trace.Record(trace.AgentInvokeDone, t.s.id, t.row.ID, now, trace.InvokeEnded{
+	return t.at(seq, t.record(trace.AgentInvokeDone, now, trace.InvokeEnded{
 		AgentID: t.row.AgentID, Status: status, Code: code, DurationMS: max(0, took.Milliseconds()),
 	}))
 }
 
-// endRecords are the end of the Agent's call and of the Turn. They stand behind its last event.
-func (r *run) endRecords(e ending, usage json.RawMessage, now time.Time) []store.Record {
-	t, seq := r.t, r.lastSeq()
+// ended are the end of the Agent's call and of the Turn. They stand behind its last event.
+func (t *turnTrace) ended(seq int64, e ending, usage json.RawMessage, now time.Time) []store.Record {
 	end := trace.TurnEnd{Status: string(e.turn), Code: e.code(), Usage: usage}
 	kind, status := trace.RunFailed, trace.InvokeFailed
 	switch e.turn {
@@ -95,21 +107,25 @@ func (r *run) endRecords(e ending, usage json.RawMessage, now time.Time) []store
 	}
 	total, paused := t.times(now)
 	end.DurationMS, end.PausedMS = total.Milliseconds(), paused.Milliseconds()
-	return append(t.invokeEnded(seq, status, e.code(), now), t.at(seq, trace.Record(kind, t.s.id, t.row.ID, now, end))...)
+	return append(t.invokeEnded(seq, status, e.code(), now), t.at(seq, t.record(kind, now, end))...)
 }
 
-// lastSeq is the position of the Run's newest event once what was emitted is kept.
-func (r *run) lastSeq() int64 { return r.t.s.log.Last() + int64(r.n) }
+// decided is policy_decision of a permission.
+func (t *turnTrace) decided(payload []byte) store.Record {
+	return t.record(trace.PolicyDecision, time.Now(), json.RawMessage(payload))
+}
 
-// times are how long the Turn took since its prompt, and how much of that a Question of it was open.
-func (t *turn) times(now time.Time) (total, paused time.Duration) {
-	return max(0, now.Sub(t.row.CreatedAt)), min(openFor(t.waits, now), max(0, now.Sub(t.row.CreatedAt)))
+// times are how long the Turn took since its prompt, and for how much of that one of its Questions was open.
+func (t *turnTrace) times(now time.Time) (total, paused time.Duration) {
+	total = max(0, now.Sub(t.row.CreatedAt))
+	return total, min(openFor(t.waits, now), total)
 }
 
 // openFor is for how long at least one of the Questions was open.
-func openFor(all []inbox.Question, now time.Time) (sum time.Duration) {
+// Questions overlap, so their times are merged and not added.
+func openFor(all []approval.Question, now time.Time) (sum time.Duration) {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b inbox.Question) int { return a.Call.CreatedAt.Compare(b.Call.CreatedAt) })
+	slices.SortFunc(all, func(a, b approval.Question) int { return a.Call.CreatedAt.Compare(b.Call.CreatedAt) })
 	var until time.Time
 	for _, q := range all {
 		from, to := q.Call.CreatedAt, q.Call.EndedAt
@@ -132,12 +148,9 @@ func openFor(all []inbox.Question, now time.Time) (sum time.Duration) {
 	return sum
 }
 
-// calledSince is when the Agent was called whose call was open when this process took the Turn up; zero when none was.
-func calledSince(row store.Turn) time.Time {
-	if row.Upstream == "" || row.Upstream == store.UpstreamWaits {
-		return time.Time{}
-	}
-	return row.DispatchedAt
+// traceContext is the span of a Turn that is made for a request.
+func (req ChatRequest) traceContext() trace.Context {
+	return trace.Continue(req.Traceparent, req.Tracestate)
 }
 
 // inputRecord is user_input of a message that began a Turn, as it is kept.
@@ -147,17 +160,4 @@ func inputRecord(sessionID, turnID string, m agui.Message) store.Record {
 	}
 	_ = json.Unmarshal(m.AppendJSON(nil), &of) // of our own writing
 	return trace.Record(trace.UserInput, sessionID, turnID, time.Now(), trace.InputOf(m.ID, m.Role, m.Content.String(), of.Content))
-}
-
-// lastSeq is the position of the newest event once what was emitted is kept.
-func (t *turn) lastSeq() int64 {
-	if t.run != nil {
-		return t.run.lastSeq()
-	}
-	return t.s.log.Last()
-}
-
-// decisionRecord is policy_decision of a permission.
-func (t *turn) decisionRecord(payload []byte) store.Record {
-	return trace.Record(trace.PolicyDecision, t.s.id, t.row.ID, time.Now(), json.RawMessage(payload))
 }

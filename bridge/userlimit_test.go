@@ -7,24 +7,26 @@ import (
 	"time"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
 // asksN asks n questions and ends in an error.
-func asksN(n int) func(bridge.Call, []bridge.Answer) []bridge.Output {
-	return func(bridge.Call, []bridge.Answer) []bridge.Output {
+func asksN(n int) func(bridge.Call, []approval.Delivery) []bridge.Output {
+	return func(bridge.Call, []approval.Delivery) []bridge.Output {
 		out := make([]bridge.Output, 0, n+1)
 		for i := range n {
-			out = append(out, bridge.Output{Question: &bridge.Question{
-				UpstreamID: fmt.Sprintf("q%d", i), Kind: bridge.AskPermission, Title: "May I?", ToolName: "cut", Args: []byte(`{"wood":"oak"}`),
+			out = append(out, bridge.Output{Question: &approval.Request{
+				UpstreamID: fmt.Sprintf("q%d", i), Kind: approval.AskPermission, Title: "May I?", ToolName: "cut", Args: []byte(`{"wood":"oak"}`),
 			}})
 		}
-		return append(out, bridge.Output{End: &bridge.End{Failure: &bridge.Failure{Code: "agent_error", Message: "enough"}}})
+		return append(out, bridge.Output{End: &bridge.End{Failure: fault.New("agent_error", "enough")}})
 	}
 }
 
 // as fills in who asks.
-func (h *house) as(req bridge.ChatRequest) bridge.ChatRequest {
+func (h *harness) as(req bridge.ChatRequest) bridge.ChatRequest {
 	req.Principal, req.Dialect, req.BodyHash = h.who, bridge.DialectV1, []byte(req.ThreadID+req.Messages[0].ID)
 	return req
 }
@@ -36,7 +38,7 @@ func TestS33OpenQuestions(t *testing.T) {
 	for name, c := range map[string]struct{ perTurn, perUser int }{"of a turn": {3, 100}, "of a user": {100, 3}} {
 		limits := never()
 		limits.QuestionsPerTurn, limits.QuestionsPerUser = c.perTurn, c.perUser
-		h := newHouseWith(t, &scripted{script: asksN(3)}, limits)
+		h := newHarnessWith(t, &scripted{script: asksN(3)}, limits)
 		if last := h.chat(ask("T", "go")); !strings.Contains(last[len(last)-1], "agent_error") {
 			t.Errorf("%s: as many as may be: %s", name, last[len(last)-1])
 		}
@@ -59,7 +61,7 @@ func TestS33TurnsOfAUser(t *testing.T) {
 	t.Parallel()
 	limits := soon()
 	limits.TurnsPerUser = 2
-	h := newHouseWith(t, &scripted{script: helloScript, block: make(chan struct{})}, limits)
+	h := newHarnessWith(t, &scripted{script: helloScript, block: make(chan struct{})}, limits)
 	for i := range 2 {
 		if _, err := h.sessions.Chat(t.Context(), h.as(ask(fmt.Sprint("T", i), "go"))); err != nil {
 			t.Fatal(err)
@@ -89,10 +91,10 @@ func TestS33ThreadBytes(t *testing.T) {
 	t.Parallel()
 	limits := soon()
 	limits.ThreadBytes = 4000
-	script := func(bridge.Call, []bridge.Answer) []bridge.Output {
-		return append(say("m-"+newTestID(), strings.Repeat("x", 1500), "last words"), done())
+	script := func(bridge.Call, []approval.Delivery) []bridge.Output {
+		return append(textOutputs("m-"+newTestID(), strings.Repeat("x", 1500), "last words"), done())
 	}
-	h := newHouseWith(t, &scripted{script: script}, limits)
+	h := newHarnessWith(t, &scripted{script: script}, limits)
 	if last := h.chat(ask("T", "one")); !strings.Contains(last[len(last)-1], "RUN_FINISHED") {
 		t.Fatalf("below the limit: %s", last[len(last)-1])
 	}
@@ -116,10 +118,10 @@ func TestS33TenantBytes(t *testing.T) {
 	t.Parallel()
 	limits := soon()
 	limits.TenantBytes = 4000
-	script := func(bridge.Call, []bridge.Answer) []bridge.Output {
-		return append(say("m-"+newTestID(), strings.Repeat("x", 2500), "last words"), done())
+	script := func(bridge.Call, []approval.Delivery) []bridge.Output {
+		return append(textOutputs("m-"+newTestID(), strings.Repeat("x", 2500), "last words"), done())
 	}
-	h := newHouseWith(t, &scripted{script: script}, limits)
+	h := newHarnessWith(t, &scripted{script: script}, limits)
 	for _, thread := range []string{"one", "two"} {
 		if last := h.chat(ask(thread, "go")); !strings.Contains(last[len(last)-1], "RUN_FINISHED") {
 			t.Fatalf("below the limit: %s", last[len(last)-1])

@@ -6,8 +6,8 @@ type verdict int
 const (
 	takeJoin    verdict = iota // nothing new, or only what is settled already
 	takeAnswer                 // names an open Question
-	takePrompt                 // a new message, and nobody waits for what is under way, or it may queue
-	refuseBusy                 // a new message while a Turn runs that somebody tails
+	takePrompt                 // a new message, and no response tails what is under way, or it may queue
+	refuseBusy                 // a new message while a Turn runs that a response tails
 	refuseEmpty                // nothing usable
 )
 
@@ -15,25 +15,27 @@ const (
 func (in *intake) queues() bool {
 	mode := in.req.OnBusy
 	if mode == "" {
-		mode = in.s.cfg.OnBusy
+		mode = in.cfg.OnBusy
 	}
-	return mode == OnBusyQueue && in.branch == nil && in.under.queued < maxQueued
+	return mode == OnBusyQueue && in.branches.branch == nil && in.meets.under.queued < maxQueued
 }
 
+// The cases are in order of precedence. Nothing else of the request is looked at: what they test was found before
+// (load, branches, meets).
 func (in *intake) verdict() verdict {
-	starts := len(in.fresh) > 0 || in.branch != nil
+	starts := in.starts()
 	switch {
 	case in.req.JoinOnly && in.exists:
 		return takeJoin
 	case in.req.JoinOnly:
 		return refuseEmpty
-	case len(in.answers) > 0:
+	case len(in.answers.given) > 0:
 		return takeAnswer
 	case len(in.req.Answers) > 0 && in.exists && (len(in.fresh) == 0 || in.active != nil || in.req.Dialect == DialectTDesign):
-		return takeJoin // settled or unknown Questions: told so in the notes
-	case starts && (in.active == nil || !in.under.tailed && !in.under.asks):
+		return takeJoin // settled or unknown Questions: named in the notes
+	case starts && (in.active == nil || !in.meets.under.tailed && !in.meets.under.asks):
 		return takePrompt
-	case starts && in.under.asks, in.branch != nil && in.branch.regenerate:
+	case starts && in.meets.under.asks, in.branches.branch != nil && in.branches.branch.regenerate:
 		return takeJoin
 	case starts && in.queues():
 		return takePrompt

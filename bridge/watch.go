@@ -2,13 +2,6 @@ package bridge
 
 import "context"
 
-// Overhear gives a channel that rings when something about a Session may have changed: its
-// log, its Questions, its Turn. Who overhears does not count as a client that is there.
-// stop must be called.
-func (s *Sessions) Overhear(sessionID string) (bell <-chan struct{}, stop func()) {
-	return s.cfg.Bell.Overhear(sessionID)
-}
-
 // Ready is Next without waiting, for a thread's Feed: nothing when nothing is new. The Items
 // are valid until the next call.
 func (f *Feed) Ready(ctx context.Context) ([]Item, error) {

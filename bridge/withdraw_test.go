@@ -12,7 +12,7 @@ import (
 
 func withdrawn(id string) bridge.Output { return bridge.Output{Withdrawn: id} }
 
-func (h *house) cancelledByAgent(a store.Approval) {
+func (h *harness) cancelledByAgent(a store.Approval) {
 	h.t.Helper()
 	call, err := h.store.ToolCall(h.t.Context(), store.System(), a.ID)
 	if err != nil || a.Status != store.ApprovalCancelled || a.DecidedVia != "agent" || call.Status != store.ToolFailed || call.DeliveredAt.IsZero() {
@@ -25,18 +25,18 @@ func (h *house) cancelledByAgent(a store.Approval) {
 func TestAQuestionIsTakenBackInItsRun(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h := newHeldHouse(t, a, never(), nil)
+	h := newHeldHarness(t, a, never(), nil)
 	started, _ := h.post(ask("t1", "hi"))
-	a.say("1", permission("q1"))
+	a.emit("1", permission("q1"))
 	h.until("1")
-	a.say("2", withdrawn("q1"), withdrawn("nobody's"))
+	a.emit("2", withdrawn("q1"), withdrawn("nobody's"))
 	h.until("2")
 	turn, err := h.store.ActiveTurn(t.Context(), store.System(), h.session("t1").ID)
 	if err != nil || turn.Status != store.TurnRunning {
 		t.Fatalf("%+v, %v", turn, err)
 	}
 	h.cancelledByAgent(h.approvals()[0])
-	a.say("3", append(text("never mind"), done())...)
+	a.emit("3", append(text("never mind"), done())...)
 	if got := types(started.rest(t)); got != "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED" {
 		t.Fatalf("got %s", got)
 	}
@@ -46,11 +46,11 @@ func TestAQuestionIsTakenBackInItsRun(t *testing.T) {
 }
 
 // runs waits until a thread has a number of Runs that have begun.
-func (h *house) runs(thread string, n int) {
+func (h *harness) runs(thread string, n int) {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), 20*time.Second)
 	defer cancel()
-	feed, err := h.sessions.ThreadFeed(ctx, store.As(h.who), h.session(thread), 0)
+	feed, err := h.sessions.Feeds().Thread(ctx, store.As(h.who), h.session(thread), 0)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func (h *house) runs(thread string, n int) {
 }
 
 // resting waits until no Run of a thread is open or reserved.
-func (h *house) resting(thread string) {
+func (h *harness) resting(thread string) {
 	h.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		todo, err := h.store.Agenda(h.t.Context(), store.System(), h.session(thread).ID)
@@ -81,19 +81,19 @@ func (h *house) resting(thread string) {
 func TestTheOtherAnswerIsDeliveredWhenOneIsTakenBack(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h := newHeldHouse(t, a, never(), nil)
+	h := newHeldHarness(t, a, never(), nil)
 	started, _ := h.post(ask("t1", "hi"))
-	a.say("1", permission("q1"))
-	a.say("2", permission("q2"))
+	a.emit("1", permission("q1"))
+	a.emit("2", permission("q2"))
 	h.until("2")
-	if _, err := h.sessions.Decide(t.Context(), h.who, h.approvals()[0].ID, yes(""), "rest"); err != nil {
+	if _, err := h.sessions.Approvals().Decide(t.Context(), h.who, h.approvals()[0].ID, yes(""), "rest"); err != nil {
 		t.Fatal(err)
 	}
-	a.say("3", withdrawn("q2"))
+	a.emit("3", withdrawn("q2"))
 	if told := receive(h, a.told); told.UpstreamID != "q1" || told.Status != "resolved" {
 		t.Fatalf("%+v", told)
 	}
-	a.say("4", done())
+	a.emit("4", done())
 	started.rest(t)
 	if len(a.told) > 0 {
 		t.Fatal("the agent was told of what it took back")
@@ -106,15 +106,15 @@ func TestAShownQuestionIsTakenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := newHeld()
-			h, _ := parkedHouse(t, a, "q1")
+			h, _ := parkedHarness(t, a, "q1")
 			if restarted {
 				h.restart()
 				h.spoke("t1")
 			}
-			a.say("2", withdrawn("q1"))
+			a.emit("2", withdrawn("q1"))
 			h.until("2")
 			h.runs("t1", 2)
-			a.say("3", append(text("never mind"), done())...)
+			a.emit("3", append(text("never mind"), done())...)
 			events := h.ended("t1")
 			want := resulted + "TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED"
 			if got := types(events); !strings.HasSuffix(got, want) {
@@ -132,8 +132,8 @@ func TestAShownQuestionIsTakenBack(t *testing.T) {
 func TestAllTakenBackAndEnded(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h, _ := parkedHouse(t, a, "q1")
-	a.say("2", append(append([]bridge.Output{withdrawn("q1")}, text("never mind")...), done())...)
+	h, _ := parkedHarness(t, a, "q1")
+	a.emit("2", append(append([]bridge.Output{withdrawn("q1")}, text("never mind")...), done())...)
 	events := h.ended("t1")
 	if got := types(events); !strings.HasSuffix(got, resulted+"TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED") {
 		t.Fatalf("got %s", got)
@@ -146,8 +146,8 @@ func TestAllTakenBackAndEnded(t *testing.T) {
 func TestOneOfTwoTakenBackLeavesTheTurnParked(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
-	h, ids := parkedHouse(t, a, "q1", "q2")
-	a.say("2", withdrawn("q1"))
+	h, ids := parkedHarness(t, a, "q1", "q2")
+	a.emit("2", withdrawn("q1"))
 	h.until("2")
 	h.cancelledByAgent(h.approvals()[0])
 	h.runs("t1", 2)
@@ -159,7 +159,7 @@ func TestOneOfTwoTakenBackLeavesTheTurnParked(t *testing.T) {
 	if told := receive(h, a.told); told.UpstreamID != "q2" || len(a.told) > 0 {
 		t.Fatalf("%+v, and %d more", told, len(a.told))
 	}
-	a.say("3", done())
+	a.emit("3", done())
 	if got := types(going.rest(t)); got != resulted+"RUN_FINISHED" { // of q2 alone: that q1 was taken back is said already
 		t.Fatalf("got %s", got)
 	}

@@ -1,8 +1,16 @@
 package policy
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
-// agentRule says who may use which agents.
+// agentRule is who may use which agents.
+// For example:
+//
+//	agents:
+//	  - {agent: "claude*", role: developer}
+//	  - {agent: "*", user: ada, verdict: block, reason: "Not during the freeze."}
 type agentRule struct {
 	Name    string `yaml:"name"`
 	Agent   names  `yaml:"agent"`
@@ -12,10 +20,12 @@ type agentRule struct {
 }
 
 // agentRules are the section of the file. Without one (nil) everybody may use every agent;
-// with one, nobody what it does not allow.
+// with one, only those whom it allows.
 type agentRules []agentRule
 
-// MayUse decides whether somebody may prompt an agent: Allow or Block.
+// MayUse decides whether a user may prompt an agent: Allow or Block.
+// The first rule that names agent and user decides. A section that holds no rule at all lets no user use any agent, so
+// that a file which was cut short does not open everything.
 func (p *Policy) MayUse(by Principal, agentID string) Verdict {
 	if p.agents == nil {
 		return Verdict{Action: Allow, Rule: "default", Reason: "No rule says who may use agents."}
@@ -28,13 +38,12 @@ func (p *Policy) MayUse(by Principal, agentID string) Verdict {
 	return Verdict{Action: Block, Rule: "agents", Reason: "No rule lets this user use the agent."}
 }
 
+// name is what decisions by the rule are kept under; i is its place in the section.
 func (r agentRule) name(i int) string {
-	if r.Name != "" {
-		return r.Name
-	}
-	return fmt.Sprintf("agents %d", i+1)
+	return cmp.Or(r.Name, fmt.Sprintf("agents %d", i+1))
 }
 
+// check fills in the verdict that a rule leaves out. To use an agent is allowed or not; there is no Question about it.
 func (a agentRules) check() error {
 	for i := range a {
 		switch a[i].Verdict {

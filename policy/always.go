@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,16 +17,19 @@ type Scope string
 const (
 	ForSession Scope = "session" // this Session
 	ForUser    Scope = "user"    // all Sessions of who prompted, with this agent
-	ForAgent   Scope = "agent"   // whoever of the tenant prompts this agent
+	ForAgent   Scope = "agent"   // all of the tenant who prompt this agent
 )
 
 // Always is which calls an "always" covers.
+//
+// A button "always" is pressed quickly and holds for long. So each kind is only offered where the call itself shows
+// what it would cover, and what covers more holds for hours instead of weeks.
 type Always string
 
 // The kinds of Always, from the narrowest. The empty one is AlwaysExact.
 const (
 	AlwaysAgent  Always = "agent"  // none: it is a choice of the agent's own, such as of a mode, and is passed on
-	AlwaysOnce   Always = "once"   // this call only: it cannot be told apart from others
+	AlwaysOnce   Always = "once"   // this call only: it cannot be distinguished from others
 	AlwaysExact  Always = "exact"  // the same title with exactly the same arguments
 	AlwaysFile   Always = "file"   // edits of the same files, whatever the content
 	AlwaysFolder Always = "folder" // edits in the same folder
@@ -62,8 +66,10 @@ const (
 )
 
 // GrantFor is the Grant that an "always" to this call means: of the same agent, tool and kind, and
-// as far as the call's Always says. Id, count and giver are the caller's to fill in, and the end
-// from the TTL. It fails where the call cannot be told from others.
+// as far as the call's Always goes. Id, count and giver are the caller's to fill in, and the end
+// from the TTL. It fails where the call cannot be distinguished from others.
+// The Grant is tried on its own call before it is given: one that would not cover it is an error here and no silent
+// nothing.
 func GrantFor(c Call, s Scope) (Grant, error) {
 	args, err := readStrictly(c.Args)
 	if err != nil {
@@ -76,10 +82,7 @@ func GrantFor(c Call, s Scope) (Grant, error) {
 	case c.By.Tenant == "" || c.By.User == "" || c.AgentID == "" || c.Session == "":
 		return Grant{}, errors.New("policy: an always needs to know whose call it is")
 	}
-	always := c.Always
-	if always == "" {
-		always = AlwaysExact
-	}
+	always := cmp.Or(c.Always, AlwaysExact)
 	g := Grant{
 		Tenant: c.By.Tenant, Tool: c.Tool, Kind: c.Kind, Agent: c.AgentID, UsesLeft: Unlimited, TTL: always.ttl(),
 		Match: always.match(c.Title, fields),
@@ -119,12 +122,14 @@ func (a Always) match(stated string, fields map[string]any) json.RawMessage {
 			}
 			return written(map[string]any{escaped(name): map[string]any{inside: folder}, anyOther: true})
 		}
+	default:
 	}
 	return nil
 }
 
 // hidesChange reports arguments that name files and show nothing of what would change in them:
 // the same once more could be anything.
+// An agent may ask to edit a file without showing the edit. The same arguments tomorrow could be another change.
 func hidesChange(fields map[string]any) bool {
 	_, paths := fields["paths"].([]any)
 	content, list := fields["content"].([]any)
@@ -133,6 +138,7 @@ func hidesChange(fields map[string]any) bool {
 
 // exactly is the Match of this title with these arguments and no others. Objects among them
 // might look like operators.
+// The description beside a command is left open, since agents word it anew each time; the command itself is not.
 func exactly(stated string, fields map[string]any) json.RawMessage {
 	want := make(map[string]any, len(fields)+1)
 	if stated != "" {
@@ -164,6 +170,7 @@ func runs(fields map[string]any) bool {
 	return false
 }
 
+// written is a Match as it is kept.
 func written(want map[string]any) json.RawMessage {
 	raw, err := json.Marshal(want)
 	if err != nil {
@@ -173,6 +180,8 @@ func written(want map[string]any) json.RawMessage {
 }
 
 // filesOf finds the one argument that names the files of an edit.
+// Two arguments that name files ("from" and "to" as paths) leave it unclear which one the answer was about, so there
+// is none.
 func filesOf(fields map[string]any) (name string, files []string) {
 	for field, value := range fields {
 		switch strings.ToLower(strings.ReplaceAll(field, "_", "")) {
@@ -193,7 +202,7 @@ func filesOf(fields map[string]any) (name string, files []string) {
 			continue
 		}
 		if name != "" {
-			return "", nil // which of them says it?
+			return "", nil // it is unclear which of them is meant
 		}
 		name, files = field, named
 	}
@@ -204,6 +213,7 @@ func filesOf(fields map[string]any) (name string, files []string) {
 }
 
 // folderOf is the folder that all files are in, "" when there is no such one that means anything.
+// "." and "/" would cover everything.
 func folderOf(files []string) string {
 	folder := ""
 	for _, file := range files {
@@ -227,6 +237,7 @@ type Standing struct {
 
 // Standings are those that can be given to a call, the exact one first. A tool of high risk gets
 // no wide ones, nor does what is asked under a rule that limits them.
+// The order is that of the buttons: the narrowest first.
 func Standings(c Call, v Verdict) []Standing {
 	limit := v.Always
 	if limit == "" && v.Risk == High {
@@ -237,24 +248,20 @@ func Standings(c Call, v Verdict) []Standing {
 		candidates = []Always{AlwaysExact, AlwaysFile, AlwaysFolder, AlwaysTool}
 	}
 	var list []Standing
-	capped := func(a Always) time.Duration {
-		if v.GrantTTL > 0 {
-			return min(a.ttl(), v.GrantTTL)
-		}
-		return a.ttl()
-	}
 	for _, a := range candidates {
 		c.Always = a
 		if _, err := GrantFor(c, ForSession); err == nil && a.within(limit) {
-			list = append(list, Standing{a, a.words(c, capped(a))})
+			list = append(list, Standing{a, a.words(c, min(a.ttl(), cmp.Or(v.GrantTTL, a.ttl())))})
 		}
 	}
 	return list
 }
 
-// shownPath bounds a path on a button, in characters; its end says most.
+// shownPath bounds a path on a button, in characters; its end is the most specific.
 const shownPath = 24
 
+// words is a button's text. It names what is covered and for how long, in terms of the call and never of the agent's
+// label.
 func (a Always) words(c Call, holds time.Duration) string {
 	what := "any " + Visible(c.Tool, shownPath)
 	args, _ := readStrictly(c.Args) // a Grant was made of them
@@ -275,10 +282,12 @@ func (a Always) words(c Call, holds time.Duration) string {
 		}
 	case AlwaysFolder:
 		what = "edits under " + lastOf(folderOf(files)) + "/"
+	default:
 	}
 	return fmt.Sprintf("always %s in this session, for %s", what, span(holds))
 }
 
+// lastOf is the end of a path, made safe to show.
 func lastOf(file string) string {
 	shown := []rune(Visible(file, len(file)))
 	if len(shown) <= shownPath {
@@ -297,8 +306,9 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d hours", d/time.Hour)
 }
 
-// ForAll reports whether an agent's own label says that it stands for all calls of the tool, as
+// ForAll reports whether an agent's own label claims that it stands for all calls of the tool, as
 // claude's "Always Allow all Write" does.
+// A label that goes further than the tool is the agent's own choice and must be shown as such.
 func ForAll(label string, c Call) bool {
 	words := strings.FieldsFunc(strings.ToLower(plain(label)), func(r rune) bool { return r == ' ' || r == '`' || r == '"' || r == '\'' })
 	for i, word := range words {

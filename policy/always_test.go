@@ -13,9 +13,9 @@ func writeCall(args string) policy.Call {
 	return c
 }
 
-// TestAlwaysCoversWhatItsWordsSay: each standing answer allows what its button says and nothing
+// TestAlwaysCoversWhatItsLabelNames: each standing answer allows what its button names and nothing
 // beside it.
-func TestAlwaysCoversWhatItsWordsSay(t *testing.T) {
+func TestAlwaysCoversWhatItsLabelNames(t *testing.T) {
 	t.Parallel()
 	const args = `{"file_path":"/w/src/a.txt","content":"x"}`
 	standings := policy.Standings(writeCall(args), policy.Verdict{Risk: policy.Medium})

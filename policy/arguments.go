@@ -16,7 +16,8 @@ const (
 	maxDepth = 64
 )
 
-// arguments are JSON, read once, when somebody looks.
+// arguments are JSON, parsed once, when a rule looks at them. An error is kept as well: the next rule gets the
+// same.
 type arguments struct {
 	done  bool
 	value any
@@ -31,12 +32,17 @@ func (a *arguments) read(raw []byte) (any, error) {
 	return a.value, a.err
 }
 
+// errTwoCases is an error of its own: Decide blocks the call for it, whatever the rules are.
 var errTwoCases = errors.New("policy: two names among the arguments differ in case only")
 
+// errAmbiguous makes every condition on the arguments fail: an allow rule does not apply then, and a block rule does.
 var errAmbiguous = errors.New("policy: the arguments can be read in two ways")
 
 // readStrictly reads JSON that every reader reads alike: a field given twice, broken text
 // and half characters are refused, since who runs the tool may take the other meaning.
+//
+// {"path":"/tmp/x","path":"/etc/passwd"} is one file for a reader that takes the first member and another for one that
+// takes the last. A rule that judged one of them would not hold for the other.
 func readStrictly(raw []byte) (any, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return map[string]any{}, nil
@@ -55,6 +61,8 @@ func readStrictly(raw []byte) (any, error) {
 	return r.value(0)
 }
 
+// reader reads one document by its tokens. encoding/json's own Unmarshal into a map would keep the last of two equal
+// names.
 type reader struct {
 	*json.Decoder
 	halves bool // half characters are possible
@@ -77,6 +85,8 @@ func (r reader) value(depth int) (any, error) {
 	return token, r.check(token)
 }
 
+// Names that differ in case only are an error of their own, which blocks the call: many programs read members without
+// regard to case.
 func (r reader) object(depth int) (any, error) {
 	fields, folded := map[string]any{}, map[string]string{}
 	for r.More() {
@@ -126,6 +136,7 @@ func (r reader) check(token any) error {
 }
 
 // forExpression is a value with numbers as CEL has them.
+// CEL distinguishes integers from floating numbers; JSON does not. A number that fits an integer is one.
 func forExpression(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -146,6 +157,7 @@ func forExpression(value any) any {
 	return value
 }
 
+// number is the exact value where CEL has a type for it, else the nearest double.
 func number(n json.Number) any {
 	if i, err := n.Int64(); err == nil {
 		return i

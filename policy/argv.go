@@ -14,16 +14,18 @@ const (
 	shellHalf = `\!`
 )
 
+// isCommand reports whether a shell would make exactly these words of a text.
 func isCommand(command string, argv []string) bool {
 	words, ok := split(command)
-	return ok && sameWords(words, argv)
+	return ok && slices.Equal(words, argv)
 }
-
-func sameWords(a, b []string) bool { return slices.Equal(a, b) }
 
 // split takes a command apart as a shell does, and refuses every command of which a shell
 // would make more than its words: a character that is special to it, quoted or not, and
 // whatever cannot be seen.
+//
+// It is not a shell. Whatever only a shell could take apart (substitution, redirection, patterns, escapes) is refused,
+// because a rule for ["git","status"] must not let "git status $(rm -rf /)" through.
 func split(command string) (words []string, ok bool) {
 	if strings.ContainsAny(command, shellMeta) || unseen(command) {
 		return nil, false
@@ -51,6 +53,8 @@ func nextWord(text string) (word, rest string, ok bool) {
 	return b.String(), text, true
 }
 
+// nextPart takes a quoted or an unquoted piece of a word off. text is not empty. An open quote is refused, and so is
+// what a shell still interprets within its kind of quotes.
 func nextPart(text string) (part, rest string, ok bool) {
 	switch quote := text[0]; quote {
 	case '\'', '"':
@@ -69,12 +73,15 @@ func unseen(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r != ' ' && r != '\t' && !visible(r) })
 }
 
+// hasMeta is for commands that come as a list. No shell takes such a list apart, but a program that joins its words
+// might give them to one.
 func hasMeta(words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.ContainsAny(w, shellMeta) || unseen(w) })
 }
 
 // sameMeta reports whether a text has the special characters of the pattern it fits, one by
 // one, and no others: * stands for none of them.
+// So "go test *" allows "go test ./... -run X" and not "go test ./... && curl …".
 func sameMeta(pattern, text string) bool { return metaOf(pattern) == metaOf(text) }
 
 func metaOf(text string) string {

@@ -8,21 +8,24 @@ type Principal struct {
 	Roles  []string
 }
 
-// same reports whether both are one user. Nobody is the same as nobody.
+// same reports whether both are one user. A Principal without a name is never the same as another.
 func (p Principal) same(as Principal) bool {
 	return p.User != "" && p.User == as.User && p.Tenant == as.Tenant
 }
 
 // Call is the use of a tool that is to be judged.
+//
+// Of a tool that Aqueduct executes, Tool and Args are certain. Of an ACP agent's permission, all of it is what the
+// agent states (Policy's package comment).
 type Call struct {
 	AgentID string
 	Session string
 	Tool    string
-	Kind    string // ACP's tool kind, "" when not told
-	Title   string // what an agent says it does, as it came, never as it is shown; "" for tools we run
+	Kind    string // ACP's tool kind, "" when unknown
+	Title   string // what an agent claims it does, as it came, never as it is shown; "" for tools we run
 	Args    []byte // JSON; none is {}
 	Folder  string // where the Session's agent works, absolute; "" when not known
-	Risk    Risk   // of whoever registered the tool, never the agent's word; "" when not told
+	Risk    Risk   // from the tool's registration, never the agent's claim; "" when unknown
 	Own     Own    // likewise
 	Always  Always // which calls a standing answer to it is to cover; for GrantFor only
 	By      Principal
@@ -36,7 +39,7 @@ type Own struct {
 	Terms
 }
 
-// Check says what is wrong with what a tool was registered with.
+// Check reports what is wrong with what a tool was registered with.
 func (o Own) Check() error {
 	if o.Verdict == "" && !o.given() {
 		return nil
@@ -44,7 +47,7 @@ func (o Own) Check() error {
 	return checkVerdict(o.Verdict, o.Terms)
 }
 
-// question is a Call being judged. Its arguments are read when first looked at.
+// question is a Call being judged, by one goroutine. Its arguments are read when first looked at, once for all rules.
 type question struct {
 	Call
 	args    arguments

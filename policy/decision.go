@@ -37,6 +37,7 @@ type Decision struct {
 
 // Decided is what to keep of a verdict. The title is kept as it was judged; Visible is for
 // who shows it.
+// It is kept for every permission and tool call, also those that were allowed without a person.
 func Decided(c Call, v Verdict) Decision {
 	d := Decision{
 		Verdict: v.Action, Rule: v.Rule, Reason: v.Reason, Risk: v.Risk, Grant: v.Grant,
@@ -65,6 +66,7 @@ func hashOf(args []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// compact is the form that is hashed and kept. What is not JSON is hashed as it is, and not kept.
 func compact(raw []byte) []byte {
 	if len(raw) == 0 {
 		return []byte("{}")

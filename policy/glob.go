@@ -2,6 +2,8 @@ package policy
 
 // glob reports whether the whole text has the pattern's form: * is any number of any
 // characters, ? is one, and a backslash takes the special sense from what follows it.
+// It tries a * again from one character further, which takes time in proportion to pattern times text and no more:
+// both come from untrusted places.
 func glob(pattern, text string) bool {
 	p, t := []rune(pattern), []rune(text)
 	pi, ti := 0, 0

@@ -21,17 +21,22 @@ type Grant struct {
 	// ExpiresAt is zero for never. UsesLeft is a copy: a use is taken by who keeps the Grant.
 	ExpiresAt time.Time
 	UsesLeft  int
-	TTL       time.Duration // how long it is meant to hold, for who gives it an end; 0: not said
-	// GivenBy is who said yes. Where a rule names approvers or wants four eyes, a Grant counts
-	// only if its giver could have approved the call; one by nobody does not.
+	TTL       time.Duration // how long it is meant to hold, for who gives it an end; 0: not given
+	// GivenBy is who approved. Where a rule names approvers or wants four eyes, a Grant counts
+	// only if its giver could have approved the call; one without a giver does not.
 	GivenBy Principal
 	GivenAt time.Time // zero: not known, and older than any cap
 }
 
+// covers reports whether the Grant answers a Question that the Terms ask.
+// Everything must hold: it lives, was given under the rule's cap, names this tenant, tool, kind, agent, session and
+// user, its giver could have approved this call, and the arguments fit.
 func (g *Grant) covers(q *question, t Terms, now time.Time) bool {
 	return g.ID != "" && g.live(now) && (t.GrantTTL == 0 || now.Sub(g.GivenAt) < t.GrantTTL) && g.names(&q.Call) && g.answers(t, q.By) && g.fits(q)
 }
 
+// live reports whether the Grant has neither ended nor been used up. A number below Unlimited is none, and covers
+// nothing.
 func (g *Grant) live(now time.Time) bool {
 	return g.UsesLeft != 0 && g.UsesLeft >= Unlimited && (g.ExpiresAt.IsZero() || now.Before(g.ExpiresAt))
 }
@@ -48,6 +53,8 @@ func (g *Grant) answers(t Terms, prompter Principal) bool {
 	return !t.special() || t.MayApprove(g.GivenBy, prompter) == nil
 }
 
+// fits reads the Match each time: Grants come as rows, and nothing of them is kept between two calls. A Match or
+// arguments that cannot be read cover nothing.
 func (g *Grant) fits(q *question) bool {
 	m, err := readMatch(g.Match)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 )
 
 // Holder is a Policy that can be replaced while it is asked. Each answer is of one Policy.
+// A call that is being judged keeps the Policy it began with; the next gets the new one.
 type Holder struct{ current atomic.Pointer[Policy] }
 
 // NewHolder begins with a Policy.
@@ -20,8 +21,8 @@ func NewHolder(p *Policy) *Holder {
 // Current is the Policy in force.
 func (h *Holder) Current() *Policy { return h.current.Load() }
 
-// Replace puts the Policy of a file in force, or leaves the old one and says why. Nothing
-// at all is taken for a file somebody is still writing.
+// Replace puts the Policy of a file in force, or leaves the old one and returns why. An empty
+// text is refused, as the file may still be being written.
 func (h *Holder) Replace(data []byte) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return errors.New("policy: the file is empty")

@@ -10,11 +10,14 @@ import (
 // The names in a Match that mean no field.
 const (
 	anyOther = "*"      // lets fields through that the Match does not name
-	title    = "@title" // is the call's title: some agents say only there what they do
+	title    = "@title" // is the call's title: some agents state only there what they do
 )
 
 // match is what the arguments of a call have to be: a test for each field, and no field
 // without one, unless it is open.
+//
+// For example {"path":{"prefix_path":"docs"},"content":{"any":true}} covers calls with exactly these two arguments;
+// with "*":true others may stand beside them.
 type match struct {
 	fields map[string]test
 	loose  map[string]bool // of fields, those that may have any value or be absent
@@ -25,12 +28,13 @@ type match struct {
 // test is a condition on one field.
 type test func(value any) bool
 
-// CheckMatch says what is wrong with a Match. A Grant with a wrong one covers nothing.
+// CheckMatch reports what is wrong with a Match. A Grant with a wrong one covers nothing.
 func CheckMatch(raw json.RawMessage) error {
 	_, err := readMatch(raw)
 	return err
 }
 
+// readMatch reads a Match as strictly as arguments: with two members of one name it would be unclear what is covered.
 func readMatch(raw json.RawMessage) (*match, error) {
 	value, err := readStrictly(raw)
 	if err != nil {
@@ -49,6 +53,7 @@ func readMatch(raw json.RawMessage) (*match, error) {
 	return m, nil
 }
 
+// read takes one member of the Match.
 func (m *match) read(name string, want any) error {
 	if name == anyOther {
 		if m.open = want == true; !m.open {
@@ -78,6 +83,7 @@ func (m *match) read(name string, want any) error {
 // takes from the names above their special sense.
 func unescaped(name string) string { return strings.TrimPrefix(name, `\`) }
 
+// escaped is the name in a Match that means a field of this name.
 func escaped(name string) string {
 	if name == anyOther || name == title || strings.HasPrefix(name, `\`) {
 		return `\` + name
@@ -85,6 +91,9 @@ func escaped(name string) string {
 	return name
 }
 
+// covers reports whether a call with this title and these arguments is covered.
+// An argument that the Match does not name is a no, unless it is open: a new member of a tool's arguments may change
+// what the call does.
 func (m *match) covers(stated string, args any) bool {
 	fields, ok := args.(map[string]any)
 	if !ok || m.title != nil && !m.title(stated) {

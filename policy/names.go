@@ -10,7 +10,7 @@ import (
 // names is a condition: one text or several, of which one has to fit. None always fits.
 type names []string
 
-// UnmarshalYAML reads a text or a list of texts. An empty one is refused: nobody can say
+// UnmarshalYAML reads a text or a list of texts. An empty one is refused: it is unclear
 // whether it fits nothing or everything.
 func (n *names) UnmarshalYAML(node *yaml.Node) error {
 	nodes := []*yaml.Node{node}
@@ -29,6 +29,7 @@ func (n *names) UnmarshalYAML(node *yaml.Node) error {
 	return nil
 }
 
+// has compares whole texts; globs takes each of the names for a pattern.
 func (n names) has(text string) bool { return len(n) == 0 || slices.Contains(n, text) }
 
 func (n names) globs(text string) bool {

@@ -31,6 +31,9 @@ func operator(name string) func(any) (test, error) {
 
 // readTest reads a field of a Match. An object with an operator in it is an operator and
 // nothing else; to mean such an object itself, equals is written around it.
+//
+// Operators: equals, any, prefix_path, prefix_paths, glob, one_of, argv. Anything that is no such object is compared
+// as a value.
 func readTest(want any) (test, error) {
 	object, ok := want.(map[string]any)
 	if !ok {
@@ -48,6 +51,7 @@ func readTest(want any) (test, error) {
 	return equals(want)
 }
 
+// equals compares as JSON does: numbers by value, objects without regard to the order of members.
 func equals(want any) (test, error) {
 	return func(value any) bool { return jsonequal.Values(want, value) }, nil
 }
@@ -65,17 +69,13 @@ func oneOf(want any) (test, error) {
 		return nil, errors.New("one_of takes a list")
 	}
 	return func(value any) bool {
-		for _, one := range all {
-			if jsonequal.Values(one, value) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(all, func(one any) bool { return jsonequal.Values(one, value) })
 	}, nil
 }
 
 // globs is for names. It is not for commands and paths, so its * stands for no character
 // that is special to a shell, and not for a way up.
+// "*" in a glob for names would also fit "x; rm -rf /", which a careless tool might pass to a shell.
 func globs(want any) (test, error) {
 	pattern, ok := want.(string)
 	if !ok || pattern == "" || goesUp(pattern) {
@@ -87,6 +87,7 @@ func globs(want any) (test, error) {
 	}, nil
 }
 
+// prefixPath is for one path. What cannot be compared for certain (within) is not below the root.
 func prefixPath(want any) (test, error) {
 	root, ok := want.(string)
 	if !ok || !clear(root) {
@@ -107,6 +108,8 @@ func prefixPaths(want any) (test, error) {
 	}, err
 }
 
+// argvIs is a command by its words, of which each has to be equal.
+// It takes a command as text or as a list, since agents send both.
 func argvIs(want any) (test, error) {
 	argv, ok := texts(want)
 	if !ok || len(argv) == 0 || hasMeta(argv) {
@@ -117,10 +120,11 @@ func argvIs(want any) (test, error) {
 			return isCommand(command, argv)
 		}
 		words, ok := texts(value)
-		return ok && !hasMeta(words) && sameWords(words, argv)
+		return ok && !hasMeta(words) && slices.Equal(words, argv)
 	}, nil
 }
 
+// texts are the texts of a list; false for anything else, and for a list with another value in it.
 func texts(value any) ([]string, bool) {
 	items, ok := value.([]any)
 	if !ok {

@@ -5,9 +5,11 @@ import (
 	"strings"
 )
 
-// looksOutside says why the default does not allow what says that it only looks: it names a
-// command, or a place that is not in the Session's folder as far as the text tells. "" when it
+// looksOutside is why the default does not allow a call that claims only to look: it names a
+// command, or a place that is not in the Session's folder as far as the text shows. "" when it
 // may look.
+// Reading is the one thing that the default allows without asking, so that an agent can look around its own project.
+// Keys and other people's files lie outside of it.
 func (q *question) looksOutside() string {
 	if q.namesCommand() {
 		return "It says that it only looks, and its arguments say more, or cannot be read for certain."

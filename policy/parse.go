@@ -18,6 +18,8 @@ type file struct {
 }
 
 // Parse reads a policy file. What it does not know it refuses.
+// It reads YAML strictly and compiles every expression, so that a mistake is found when the file is loaded and not
+// when a call comes.
 func Parse(data []byte) (*Policy, error) {
 	f, err := read(data)
 	if err != nil {
@@ -39,6 +41,8 @@ func Parse(data []byte) (*Policy, error) {
 	return &Policy{rules: f.Rules, tools: f.Tools, agents: f.Agents, templates: t}, nil
 }
 
+// read decodes the file, which may be empty. It is looked through as a tree first, since the decoder does not
+// distinguish an empty value from one that is left out.
 func read(data []byte) (*file, error) {
 	var tree yaml.Node
 	if err := yaml.Unmarshal(data, &tree); err != nil {
@@ -82,6 +86,8 @@ func nothing(n *yaml.Node) bool {
 	return n.ShortTag() == "!!null" || n.Kind == yaml.MappingNode && len(n.Content) == 0
 }
 
+// compile checks the rules in place and compiles their expressions.
+// Names must differ, because decisions are kept under them.
 func (f *file) compile() error {
 	var c compiler
 	known := map[string]bool{}

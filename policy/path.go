@@ -6,20 +6,15 @@ import (
 	"strings"
 )
 
-// within reports whether a path is root or under it, as far as the text tells. Links are
+// within reports whether a path is root or under it, as far as the text shows. Links are
 // not seen here: who runs the tool has to resolve them before it compares.
+// Both must be absolute or both relative: without the folder, a relative path cannot be compared.
 func within(root, text string) bool {
 	if !clear(root) || !clear(text) || path.IsAbs(root) != path.IsAbs(text) {
 		return false
 	}
 	root, text = path.Clean(root), path.Clean(text)
-	switch {
-	case root == "." || root == "/":
-		return true
-	case text == root:
-		return true
-	}
-	return strings.HasPrefix(text, root+"/")
+	return root == "." || root == "/" || text == root || strings.HasPrefix(text, root+"/")
 }
 
 // clear reports whether everybody takes the text for the same path. One that goes up does

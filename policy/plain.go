@@ -9,6 +9,8 @@ import (
 // plain is a text as a person sees it: what has no shape is left out, whatever breaks a
 // line or stands for one is a space, and spaces in a row are one. A text that is its own
 // plain form hides nothing.
+// An agent's title may hold characters that turn the text around or hide a part of it; what a rule compares is what a
+// person would see.
 func plain(text string) string {
 	if isPlain(text) {
 		return text
@@ -47,6 +49,7 @@ func visible(r rune) bool {
 	return unicode.IsPrint(r) && !unicode.Is(unicode.Variation_Selector, r) && r != utf8.RuneError
 }
 
+// lines are the pieces between control characters, as a terminal or a shell may take each for a line of its own.
 func lines(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' })
 }

@@ -20,7 +20,7 @@ type Policy struct {
 	templates []Template
 }
 
-// Default is the Policy without rules of anybody's: what only looks or is of low risk is
+// Default is the Policy without rules: what only looks or is of low risk is
 // allowed, everything else is asked, and everybody may use every agent.
 func Default() *Policy { return &Policy{} }
 
@@ -28,6 +28,9 @@ func Default() *Policy { return &Policy{} }
 // are standing answers: the first that covers the call answers where a person would have
 // been asked, and never changes a block. The Grants given must not be revoked; whether one
 // has a use left at this moment is for the caller to settle.
+//
+// The order: two names in one case are blocked; the first rule of the file that matches; else the tool's risk, from
+// the file or its registration; else what its kind lets expect. Grants come last and turn only an ask into an allow.
 func (p *Policy) Decide(c Call, grants []Grant, now time.Time) Verdict {
 	q := &question{Call: c}
 	if _, err := q.args.read(q.Args); errors.Is(err, errTwoCases) {
@@ -46,6 +49,8 @@ func (p *Policy) Decide(c Call, grants []Grant, now time.Time) Verdict {
 	return v
 }
 
+// rule is the verdict without Grants. A rule that states no risk has that of the tool, so that buttons for standing
+// answers (Standings) stay narrow for a tool of high risk, whichever rule asks.
 func (p *Policy) rule(q *question) Verdict {
 	for i := range p.rules {
 		r := &p.rules[i]
@@ -62,7 +67,9 @@ func (p *Policy) rule(q *question) Verdict {
 }
 
 // byRisk is the verdict where no rule decides: the file's word on the tool, then that of
-// whoever registered it, then what its kind lets expect.
+// its registration, then what its kind lets expect.
+// A tool that the file calls low by a pattern still asks when its arguments name a command: "run_*: low" was not
+// written for a shell.
 func (p *Policy) byRisk(q *question) Verdict {
 	c := &q.Call
 	if risk, pattern, ok := p.tools.of(c.Tool); ok {

@@ -18,7 +18,8 @@ const (
 
 func (r Risk) known() bool { return r == Low || r == Medium || r == High }
 
-// action is what a Risk means where nothing else is said.
+// action is what a Risk means where no rule names an action.
+// Medium and high differ in what may be answered for good (Standings), not in whether a person is asked.
 func (r Risk) action() Action {
 	if r == Low {
 		return Allow
@@ -28,7 +29,7 @@ func (r Risk) action() Action {
 
 func (r Risk) reason() string { return "The tool is of " + string(r) + " risk." }
 
-// toolRisk is what the file says of the tools with a form of name.
+// toolRisk is the file's Risk of the tools with a form of name.
 type toolRisk struct {
 	pattern string
 	risk    Risk

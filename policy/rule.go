@@ -8,6 +8,19 @@ import (
 )
 
 // rule is one entry of the file. Conditions that are left out always hold.
+//
+// For example:
+//
+//	rules:
+//	  - name: tests
+//	    kind: execute
+//	    tool: "go test *"
+//	    verdict: allow
+//	  - name: production
+//	    when: args.env == "prod"
+//	    verdict: require_approval
+//	    approvers: [role:ops]
+//	    four_eyes: true
 type rule struct {
 	Name    string `yaml:"name"`
 	Kind    names  `yaml:"kind"`
@@ -23,12 +36,15 @@ type rule struct {
 	when *expression // When, compiled
 }
 
+// matches asks the cheap conditions first; the expression is the last and the only one that may fail.
 func (r *rule) matches(q *question) bool {
 	return r.Kind.has(q.Kind) && r.Agent.globs(q.AgentID) && r.is(q.By) &&
 		r.about(q) && r.holds(q)
 }
 
 // about reports whether the rule names the call by tool, title or command.
+// An allow needs the name and the arguments to agree; a block or an ask needs only one of them to fit, whatever the
+// other claims.
 func (r *rule) about(q *question) bool {
 	switch {
 	case len(r.Tool) == 0:
@@ -61,15 +77,7 @@ func (r *rule) states(text, kind string) bool {
 	if r.Verdict == Allow {
 		return clean == text && r.spells(text, kind == "execute")
 	}
-	if r.Tool.globs(clean) {
-		return true
-	}
-	for _, line := range lines(text) {
-		if r.Tool.globs(plain(line)) {
-			return true
-		}
-	}
-	return false
+	return r.Tool.globs(clean) || slices.ContainsFunc(lines(text), func(line string) bool { return r.Tool.globs(plain(line)) })
 }
 
 // spells is glob for what is allowed: the * of "go test *" must not stand for a second
@@ -81,6 +89,7 @@ func (r *rule) spells(text string, command bool) bool {
 }
 
 // check fills in what the rule leaves out, and refuses what would not do what it seems to.
+// A rule that can never match, or that means something else than it seems to, is an error when the file is loaded.
 func (r *rule) check() error {
 	if r.Verdict == "" && r.Risk.known() {
 		r.Verdict = r.Risk.action()
@@ -101,6 +110,7 @@ func (r *rule) check() error {
 	return checkVerdict(r.Verdict, r.Terms)
 }
 
+// checkVerdict is of a rule and of what a tool was registered with alike.
 func checkVerdict(a Action, t Terms) error {
 	switch {
 	case a != Allow && a != Ask && a != Block:
@@ -111,6 +121,7 @@ func checkVerdict(a Action, t Terms) error {
 	return t.check()
 }
 
+// reserved keeps apart, in what is on record, decisions of a rule from those that Policy.byRisk makes without one.
 func reserved(name string) bool {
 	return strings.HasPrefix(name, "default") || strings.HasPrefix(name, "tool: ") || strings.HasPrefix(name, "tools: ")
 }

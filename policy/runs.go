@@ -2,11 +2,12 @@ package policy
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
 // Arguments that name what runs, as agents spell them: in lower case, without "_" and "-".
-// A rule for "go test *" is about these, whatever the title beside them says.
+// A rule for "go test *" is about these, whatever the title beside them claims.
 var runArguments = map[string]bool{"command": true, "cmd": true, "commandline": true, "shellcommand": true, "script": true, "argv": true}
 
 // runners are the shells that agents wrap a command in, as in ["bash", "-lc", "go test ./..."].
@@ -18,11 +19,12 @@ func usual(name string) string {
 }
 
 // stated reports whether the call is described by an agent's own words. Of a tool that we run
-// the name is certain and what the arguments say is what it gets.
+// the name is certain and what the arguments hold is what it gets.
 func (c *Call) stated() bool { return c.Kind != "" || c.Title != "" }
 
 // commands are the commands that the arguments name; false when it cannot be known what they
 // name, because they can be read in two ways or have another form.
+// Agents spell the argument differently: Claude Code command, Codex a list, Gemini CLI command with a description.
 func (q *question) commands() (list []string, ok bool) {
 	args, err := q.args.read(q.Args)
 	if err != nil {
@@ -46,6 +48,7 @@ func (q *question) commands() (list []string, ok bool) {
 
 // commandOf is the command of one argument: a text, with the words of "args" behind it where
 // the command is a program alone, or a list of words.
+// ["bash","-lc","go test ./..."] is judged as the command in it: the shell around it is the agent's habit.
 func commandOf(value any, fields map[string]any) (string, bool) {
 	switch v := value.(type) {
 	case string:
@@ -85,15 +88,10 @@ func (r *rule) isNamed(tool string) bool {
 }
 
 // runs reports whether the arguments name a command that the rule is about, which blocks or
-// asks also where title and tool say something else.
+// asks also where title and tool claim something else.
 func (r *rule) runs(q *question) bool {
 	commands, _ := q.commands()
-	for _, command := range commands {
-		if r.states(command, "execute") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(commands, func(command string) bool { return r.states(command, "execute") })
 }
 
 // namesCommand reports whether the agent's own words have a command beside them, or something

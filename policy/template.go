@@ -13,6 +13,8 @@ import (
 
 // Template is several Grants under one name. Whose they are, their ids and ends are filled
 // in by who gives them.
+// Templates let an operator prepare answers that fit together ("may run the tests and read docs"), which a person then
+// gives to a session at once.
 type Template struct {
 	Name   string
 	Reason string
@@ -46,6 +48,7 @@ type templateFile struct {
 	Grants []grantFile   `yaml:"grants"`
 }
 
+// grantFile is a Grant as it is written, for one or more tools.
 type grantFile struct {
 	Tool  names     `yaml:"tool"` // names, not globs: one Grant for each
 	Kind  string    `yaml:"kind"`
@@ -85,6 +88,8 @@ func (f templateFile) read(name string) (Template, error) {
 	return t, nil
 }
 
+// read makes a Grant for each tool. A Match is required: a Grant without one covers nothing, which no operator
+// writes on purpose.
 func (g grantFile) read() ([]Grant, error) {
 	var grants []Grant
 	match, err := matchOf(&g.Match)

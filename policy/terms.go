@@ -23,15 +23,16 @@ type Terms struct {
 // None named: anybody who sees it.
 type Approvers []string
 
-// Why somebody may not answer.
+// Why a user may not answer.
 var (
 	ErrOtherTenant = errors.New("policy: it is another tenant's")
 	ErrFourEyes    = errors.New("policy: who prompted may not approve")
 	ErrNotApprover = errors.New("policy: another role is needed to approve")
 )
 
-// MayApprove says why by may not approve what the agent of prompter asks; nil when it may.
+// MayApprove returns why by may not approve what the agent of prompter asks; nil when it may.
 // To reject is less: who prompted may always take it back.
+// The tenant is compared first, so that no rule of one tenant ever lets another's user decide.
 func (t Terms) MayApprove(by, prompter Principal) error {
 	switch {
 	case by.Tenant != prompter.Tenant:
@@ -47,6 +48,7 @@ func (t Terms) MayApprove(by, prompter Principal) error {
 // special reports whether not everybody may approve.
 func (t Terms) special() bool { return t.FourEyes || len(t.Approvers) > 0 }
 
+// include reports whether the Principal is named, by its name or by one of its roles.
 func (a Approvers) include(p Principal) bool {
 	if len(a) == 0 || p.User != "" && slices.Contains(a, "user:"+p.User) {
 		return true
@@ -64,10 +66,12 @@ func (a Approvers) check() error {
 	return nil
 }
 
+// given reports whether any member is set, which has a meaning for the verdict Ask only.
 func (t Terms) given() bool {
 	return t.TTL != 0 || t.special() || t.MayEdit || t.Always != "" || t.GrantTTL != 0
 }
 
+// check is of Terms from any source: a rule, a tool's registration, a template.
 func (t Terms) check() error {
 	switch t.Always {
 	case "", LimitNone, LimitExact, LimitWide:

@@ -5,9 +5,9 @@ type Action string
 
 // The Actions.
 const (
-	Allow Action = "allow" // nobody is asked
+	Allow Action = "allow" // without asking a person
 	Ask   Action = "ask"   // a person decides; in files also require_approval
-	Block Action = "block" // nobody is asked, and the agent hears no
+	Block Action = "block" // without asking a person; the agent gets a refusal
 )
 
 // UnmarshalText reads an Action, also by the name that the platform contract has for Ask.

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Visible is a text of somebody's who is not trusted, made safe to show on one line to
-// somebody who decides by it: line breaks and spaces in a row are one space; controls,
+// Visible is an untrusted text, made safe to show on one line to a person who
+// decides by it: line breaks and spaces in a row are one space; controls,
 // escape sequences, marks that turn the direction of writing and characters of no width are
 // shown by their numbers; and it has at most that many characters, with … for the rest. It is for showing only: to
 // judge, a Policy needs the text itself, in which it can see a second line.

@@ -37,6 +37,8 @@ func environment() (*cel.Env, error) {
 	return cel.NewEnv(options...)
 }
 
+// compile refuses what is not certain to give a bool. Such an expression may fail on a call, and a rule whose
+// expression fails blocks or asks where its author wrote a condition.
 func (c *compiler) compile(text string) (*expression, error) {
 	if c.env == nil {
 		env, err := environment()
@@ -59,6 +61,8 @@ func (c *compiler) compile(text string) (*expression, error) {
 	return &expression{program}, nil
 }
 
+// holds evaluates the expression. An error is one of its own: a member that is not there, a type that does not fit, or a
+// bound that was reached. rule.holds decides what that means.
 func (e *expression) holds(q *question) (bool, error) {
 	out, _, err := e.program.Eval(q)
 	if err != nil {
@@ -100,6 +104,7 @@ func (q *question) ResolveName(name string) (any, bool) {
 // Parent implements cel's Activation.
 func (q *question) Parent() interpreter.Activation { return nil }
 
+// exprArgs are the arguments as expressions see them, converted once for all rules.
 func (q *question) exprArgs() (any, bool) {
 	if q.forExpr == nil {
 		value, err := q.args.read(q.Args)

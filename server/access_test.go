@@ -12,7 +12,7 @@ import (
 	"aqueduct/store"
 )
 
-// mayCall says of every route which roles open it: u user, p approver, a auditor, m admin, o operator. "" is a route that asks
+// mayCall lists for every route which roles open it: u user, p approver, a auditor, m admin, o operator. "" is a route that asks
 // for no role: it is public, or checks a credential of its own.
 var mayCall = map[string]string{
 	"GET /": "", "GET /openapi.json": "", "GET /healthz": "", "GET /readyz": "", "POST /api/session": "",
@@ -50,13 +50,13 @@ var roleCodes = []string{`"role_required"`, `"not_admin"`, `"not_operator"`}
 var saidRoles = []string{"X-Role", "admin", "X-Roles", "admin,operator", "X-Scope", "*", "X-User", "local", "X-Tenant", "local", "X-Forwarded-User", "root"}
 
 // organisation is a server with one caller of each role and no other role, by the letters of mayCall.
-func organisation(t *testing.T, script script) (h *house, keys *auth.Keys, callers map[string]string) {
+func organisation(t *testing.T, script script) (h *env, keys *auth.Keys, callers map[string]string) {
 	t.Helper()
 	keys, err := auth.NewKeys(auth.NewKey())
 	if err != nil {
 		t.Fatal(err)
 	}
-	h = newHouseWith(t, script, plan{auth: static(t).WithKeys(keys), revoke: true})
+	h = newEnvWith(t, script, plan{auth: static(t).WithKeys(keys), revoke: true})
 	callers = map[string]string{"o": issue(t, keys, auth.Claims{Type: auth.TypeOperator, UserClaims: auth.UserClaims{User: "ops"}}, time.Hour)}
 	for letter, role := range map[string]string{"u": auth.RoleUser, "p": auth.RoleApprover, "a": auth.RoleAuditor, "m": auth.RoleAdmin} {
 		callers[letter] = h.account(goodToken, role, role).Key
@@ -74,7 +74,7 @@ type madeAccount struct {
 	ExpiresAt, Last time.Time
 }
 
-func (h *house) account(by, name string, roles ...string) (got madeAccount) {
+func (h *env) account(by, name string, roles ...string) (got madeAccount) {
 	h.t.Helper()
 	body, _ := json.Marshal(map[string]any{"name": name, "roles": roles})
 	a := h.do("POST", "/api/service_accounts", string(body), bearerOf(by)...)
@@ -143,27 +143,27 @@ func TestS12AuditorReadsAndDecidesNothing(t *testing.T) {
 	}
 	ada := person("local", "ada")
 	h.open(h.requests("R1", "T", ada)).rest()
-	approval := h.approvalOf("T", ada)
+	asked := h.approvalOf("T", ada)
 	for tenant, c := range map[string]struct {
 		token  string
 		status int
 	}{"its own": {callers["a"], 200}, "another": {person("other", "eve", auth.RoleAuditor), 404}} {
-		for _, path := range []string{"/v1/runs/R1/events", "/v1/sessions/T/events", "/api/approvals/" + approval} {
+		for _, path := range []string{"/v1/runs/R1/events", "/v1/sessions/T/events", "/api/approvals/" + asked} {
 			if a := h.do("GET", path, "", bearerOf(c.token)...); a.status != c.status {
 				t.Errorf("%s tenant: %s: %d %s", tenant, path, a.status, a.body)
 			}
 		}
 	}
-	if a := h.do("GET", "/api/approvals", "", bearerOf(callers["a"])...); !strings.Contains(a.body, approval) {
+	if a := h.do("GET", "/api/approvals", "", bearerOf(callers["a"])...); !strings.Contains(a.body, asked) {
 		t.Errorf("the list: %s", a.body)
 	}
 	// A person who is an auditor as well as a user reads, and decides as a user alone.
 	for who, token := range map[string]string{"alone": callers["a"], "a user too": person("local", "uma", auth.RoleAuditor, auth.RoleUser)} {
-		if a := h.do("POST", "/api/approvals/"+approval+"/decision", `{"approved":true}`, bearerOf(token)...); a.status != 403 && a.status != 404 {
+		if a := h.do("POST", "/api/approvals/"+asked+"/decision", `{"approved":true}`, bearerOf(token)...); a.status != 403 && a.status != 404 {
 			t.Errorf("%s decides: %d %s", who, a.status, a.body)
 		}
 	}
-	if !h.pending(approval) {
+	if !h.pending(asked) {
 		t.Error("an auditor decided")
 	}
 	// The role operator in a tenant's token is none: such a token is refused whole.

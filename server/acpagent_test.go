@@ -12,47 +12,47 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"aqueduct/acpgateway/acp"
-	"aqueduct/server"
+	"aqueduct/acpgateway/wire"
+	"aqueduct/server/channel"
 	"aqueduct/store"
 )
 
-// acpAgent is a proxy written to the contract, with agents behind it that ask for a
-// permission when they are told to go, say what they heard, and have a word for anything else.
+// acpAgent is a proxy written to the contract. Its agents ask for a permission when prompted with "go", repeat the answer they
+// got, and answer any other prompt with a word.
 type acpAgent struct {
 	t     *testing.T
 	conn  *websocket.Conn
 	title string // of the call it asks for, and of all that it names there
-	heard chan *acp.SessionPermission
+	heard chan *wire.SessionPermission
 	env   chan map[string]string // that its agents are started with
 
-	spans   chan [2]string       // traceparent and tracestate of each prompt
-	prompts map[string]string    // under way, by run
-	both    chan *acp.PromptSend // prompts that asked for two permissions
-	open    map[string]int       // permissions asked for and not heard of, by run
-	writing sync.Mutex           // tests say what comes of no prompt
+	spans   chan [2]string        // traceparent and tracestate of each prompt
+	prompts map[string]string     // under way, by run
+	both    chan *wire.PromptSend // prompts that asked for two permissions
+	open    map[string]int        // permissions asked for and not answered, by run
+	writing sync.Mutex            // tests say what comes of no prompt
 
-	chatter func(run, prompt string) // says more before the word of a prompt that asks nothing
+	chatter func(run, prompt string) // sends more before the word of a prompt that asks nothing
 }
 
-// newACPHouse is a house whose agent is behind a proxy.
-func newACPHouse(t *testing.T, title string) (*house, *acpAgent) {
+// newACPHouse is an env whose agent is behind a proxy.
+func newACPHouse(t *testing.T, title string) (*env, *acpAgent) {
 	t.Helper()
 	return newACPHouseWith(t, title, plan{})
 }
 
-func newACPHouseWith(t *testing.T, title string, p plan) (*house, *acpAgent) {
+func newACPHouseWith(t *testing.T, title string, p plan) (*env, *acpAgent) {
 	t.Helper()
-	p.acp, p.hooks = true, server.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}
-	h := newHouseWith(t, nil, p)
+	p.acp, p.hooks = true, channel.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}
+	h := newEnvWith(t, nil, p)
 	conn, resp, err := h.dial("/ws/agent")
 	if err != nil {
 		t.Fatal(err, resp)
 	}
-	a := &acpAgent{t: t, conn: conn, title: title, heard: make(chan *acp.SessionPermission, 8), spans: make(chan [2]string, 64), env: make(chan map[string]string, 8), prompts: make(map[string]string),
-		both: make(chan *acp.PromptSend, 1), open: make(map[string]int)}
-	a.say(&acp.RegisterAgent{Agent: acp.ProxyInfo{ID: "p1", Name: "double"}})
-	if _, err := hear(conn); err != nil { // register_ack
+	a := &acpAgent{t: t, conn: conn, title: title, heard: make(chan *wire.SessionPermission, 8), spans: make(chan [2]string, 64), env: make(chan map[string]string, 8), prompts: make(map[string]string),
+		both: make(chan *wire.PromptSend, 1), open: make(map[string]int)}
+	a.send(&wire.RegisterAgent{Agent: wire.ProxyInfo{ID: "p1", Name: "double"}})
+	if _, err := receive(conn); err != nil { // register_ack
 		t.Fatal(err)
 	}
 	if err := conn.SetReadDeadline(time.Time{}); err != nil {
@@ -76,17 +76,17 @@ func (a *acpAgent) serve() {
 		if err != nil {
 			return
 		}
-		_, frame, err := acp.Decode(raw)
+		_, frame, err := wire.Decode(raw)
 		if err != nil {
 			a.t.Errorf("a frame of the gateway's: %v: %s", err, raw)
 		}
 		switch f := frame.(type) {
-		case *acp.Open:
+		case *wire.Open:
 			a.env <- f.Init.Env
-			a.say(&acp.Opened{RunID: f.RunID, OK: true})
-		case *acp.PromptSend:
+			a.send(&wire.Opened{RunID: f.RunID, OK: true})
+		case *wire.PromptSend:
 			a.prompted(f)
-		case *acp.SessionPermission:
+		case *wire.SessionPermission:
 			a.heard <- f
 			if a.open[f.RunID]--; a.open[f.RunID] > 0 {
 				continue
@@ -100,11 +100,11 @@ func (a *acpAgent) serve() {
 	}
 }
 
-func (a *acpAgent) prompted(f *acp.PromptSend) {
+func (a *acpAgent) prompted(f *wire.PromptSend) {
 	a.prompts[f.RunID] = f.PromptID
 	select {
 	case a.spans <- [2]string{f.Traceparent, f.Tracestate}:
-	default: // nobody counts that far
+	default: // not counted that far
 	}
 	if strings.Contains(string(f.Prompt[len(f.Prompt)-1]), `"both"`) {
 		a.open[f.RunID] = 2
@@ -124,25 +124,25 @@ func (a *acpAgent) prompted(f *acp.PromptSend) {
 }
 
 // asks asks for a permission.
-func (a *acpAgent) asks(f *acp.PromptSend, request string) {
+func (a *acpAgent) asks(f *wire.PromptSend, request string) {
 	title, _ := json.Marshal(a.title)
-	a.say(&acp.ProxyUpdate{RunID: f.RunID, Content: fmt.Appendf(nil, `{"type":"permission_request","request_id":%[3]q,"session_id":"S1","prompt_id":%[1]q,
+	a.send(&wire.ProxyUpdate{RunID: f.RunID, Content: fmt.Appendf(nil, `{"type":"permission_request","request_id":%[3]q,"session_id":"S1","prompt_id":%[1]q,
 		"tool_call":{"toolCallId":"call-%[3]s","title":%[2]s,"name":%[2]s,"kind":"execute","rawInput":{"cmd":"rm"}},
 		"options":[{"optionId":"p-once","name":%[2]s,"kind":"allow_once"},{"optionId":"p-no","name":"Reject","kind":"reject_once"}]}`, f.PromptID, title, request)})
 }
 
-// ends says a word and ends the prompt.
+// ends sends a word and ends the prompt.
 func (a *acpAgent) ends(run, word string) {
 	prompt, session, stop := a.prompts[run], "S1", "end_turn"
-	a.say(&acp.ACPUpdate{RunID: run, PromptID: &prompt, SessionID: &session, Update: fmt.Appendf(nil,
+	a.send(&wire.ACPUpdate{RunID: run, PromptID: &prompt, SessionID: &session, Update: fmt.Appendf(nil,
 		`{"sessionUpdate":"agent_message_chunk","messageId":%q,"content":{"type":"text","text":%q}}`, "m-"+prompt, word)})
-	a.say(&acp.PromptResult{RunID: run, PromptID: prompt, OK: true, SessionID: session, StopReason: &stop})
+	a.send(&wire.PromptResult{RunID: run, PromptID: prompt, OK: true, SessionID: session, StopReason: &stop})
 }
 
-func (a *acpAgent) say(f acp.Frame) {
+func (a *acpAgent) send(f wire.Frame) {
 	a.writing.Lock()
 	defer a.writing.Unlock()
-	raw, err := acp.Encode(f)
+	raw, err := wire.Encode(f)
 	if err == nil {
 		err = a.conn.WriteMessage(websocket.TextMessage, raw)
 	}
@@ -152,7 +152,7 @@ func (a *acpAgent) say(f acp.Frame) {
 }
 
 // TestACPSpellings: what an ACP agent asks is settled by each spelling of each surface: its
-// proxy hears once, with the agent's own option, and the chat goes on, watched or not. An
+// proxy is answered once, with the agent's own option, and the chat goes on, watched or not. An
 // answer that changes the arguments is refused and leaves it open.
 func TestACPSpellings(t *testing.T) {
 	t.Parallel()
@@ -181,7 +181,7 @@ func TestACPSpellings(t *testing.T) {
 			}
 			select {
 			case p := <-agent.heard:
-				if p.SessionID != "S1" || p.RequestID != "7" || p.Outcome != acp.OutcomeSelected || p.OptionID == nil || *p.OptionID != "p-once" {
+				if p.SessionID != "S1" || p.RequestID != "7" || p.Outcome != wire.OutcomeSelected || p.OptionID == nil || *p.OptionID != "p-once" {
 					t.Errorf("the proxy heard %+v", p)
 				}
 			case <-time.After(socketPatience):
@@ -196,7 +196,7 @@ func TestACPSpellings(t *testing.T) {
 			if again := h.decide(id, `{"decision":"reject"}`); again.status != 409 || !strings.Contains(again.body, "APPROVED") {
 				t.Errorf("who comes too late hears %d %s", again.status, again.body)
 			}
-			// What the proxy is told of one run comes in order: a second permission would be here.
+			// What the proxy receives of one run comes in order: a second permission would be here.
 			all := h.chat("T", "R9", "and now?")
 			if text(all) != "well" || len(agent.heard) != 0 {
 				t.Errorf("the chat says %q, and the proxy heard %d times more", text(all), len(agent.heard))
@@ -208,8 +208,8 @@ func TestACPSpellings(t *testing.T) {
 	}
 }
 
-// TestACPArgumentsAreNotEdited: they are the agent's, which we could not hold to others. Who
-// wants to change them hears so on every surface that has a word for it, and it stays open.
+// TestACPArgumentsAreNotEdited: an ACP agent executes its own arguments, so edits cannot be enforced. An attempt to change
+// them is refused on every surface that has a form for it, and the question stays open.
 func TestACPArgumentsAreNotEdited(t *testing.T) {
 	t.Parallel()
 	h, agent := newACPHouse(t, "rm -rf x")
@@ -220,7 +220,7 @@ func TestACPArgumentsAreNotEdited(t *testing.T) {
 			continue
 		}
 		if code := d.at(h, id)(d.payload(`{"approved":true,"editedArgs":{"cmd":"ls"}}`)); code != "edit_not_allowed" || h.status(id).Status != store.ApprovalPending {
-			t.Errorf("%s: told %q, and it is %s", d.name, code, h.status(id).Status)
+			t.Errorf("%s: code %q, and it is %s", d.name, code, h.status(id).Status)
 		}
 	}
 	h.decide(id, `{"decision":"reject"}`)

@@ -9,14 +9,15 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 )
 
 // TestPromptAddressed: a message may be for another agent than the thread's own, by the URL, the body or a channel; all
-// have the whole history and know who said what; the policy is asked for each; and the thread stays its own agent's.
+// have the whole history with its authors; the policy is asked for each; and the thread stays its own agent's.
 func TestPromptAddressed(t *testing.T) {
 	t.Parallel()
 	heard := make(chan string, 8)
-	answers := func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+	answers := func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
 		var all []string
 		for _, m := range c.Messages {
 			all = append(all, strings.TrimSpace(m.Name+" "+m.Role)+": "+m.Content.String())
@@ -25,7 +26,7 @@ func TestPromptAddressed(t *testing.T) {
 		say(event(&agui.TextMessageStart{MessageID: "m" + c.TurnID, Role: agui.RoleAssistant}),
 			event(&agui.TextMessageContent{MessageID: "m" + c.TurnID, Delta: "I, " + c.AgentID}))
 	}
-	h := newHouseWith(t, answers, plan{rules: "agents: [{agent: closed, user: somebody-else}, {agent: scripted}, {agent: other}]"})
+	h := newEnvWith(t, answers, plan{rules: "agents: [{agent: closed, user: somebody-else}, {agent: scripted}, {agent: other}]"})
 	for _, id := range []string{"other", "closed"} {
 		h.agents.Add(id, &scripted{script: answers})
 	}
@@ -58,7 +59,7 @@ func TestPromptAddressed(t *testing.T) {
 			}
 		}
 	}
-	again := strings.Replace(inputBody("T", "R2", "R2"), `"runId":"R2"`, `"runId":"again"`, 1) // regenerate; nobody is named
+	again := strings.Replace(inputBody("T", "R2", "R2"), `"runId":"R2"`, `"runId":"again"`, 1) // regenerate; no agent is named
 	if got := h.do("POST", "/api/agui/chat", again); got.status != http.StatusOK {
 		t.Fatalf("HTTP %d %s", got.status, got.body)
 	}
@@ -72,7 +73,7 @@ func TestPromptAddressed(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	ch := h.channel("")
-	ch.say(`{"type":"agent_invoke","request_id":"C","session_id":"T","agent_id":"other","message":{"role":"user","content":"C"}}`)
+	ch.send(`{"type":"agent_invoke","request_id":"C","session_id":"T","agent_id":"other","message":{"role":"user","content":"C"}}`)
 	ch.until("done")
 	if got := <-heard; !strings.HasPrefix(got, "other hears") {
 		t.Error(got)

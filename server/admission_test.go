@@ -17,21 +17,21 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/notify"
-	"aqueduct/server"
 	"aqueduct/server/auth"
-	"aqueduct/server/brake"
+	"aqueduct/server/channel"
+	"aqueduct/server/limit"
 )
 
 // people is a server that takes tokens, and tokens of two users of a tenant.
-func people(t *testing.T, s script, limits server.Limits) (h *house, ann, ben string) {
+func people(t *testing.T, s script, limits limit.Limits) (h *env, ann, ben string) {
 	t.Helper()
 	p, keys := keyed(t)
 	p.limits = limits
-	p.hooks = server.Webhooks{{ID: "im", Tenant: "acme", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}
+	p.hooks = channel.Webhooks{{ID: "im", Tenant: "acme", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}
 	token := func(user string) string {
 		return issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: user}}, time.Hour)
 	}
-	return newHouseWith(t, s, p), token("ann"), token("ben")
+	return newEnvWith(t, s, p), token("ann"), token("ben")
 }
 
 // untouched is a body that must not be read.
@@ -42,11 +42,11 @@ func (b untouched) Read([]byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// TestS26BodiesWaitForCredentials: where nobody has shown a credential no body is read that a
-// header already forbids, and no more than 8 KiB of any other.
+// TestS26BodiesWaitForCredentials: before a credential was shown no body is read that a header already forbids, and no more
+// than 8 KiB of any other.
 func TestS26BodiesWaitForCredentials(t *testing.T) {
 	t.Parallel()
-	h, _, _ := people(t, saysN(1), server.Limits{})
+	h, _, _ := people(t, saysN(1), limit.Limits{})
 	old := notify.Sign(hookSecret, nil, time.Now().Add(-time.Hour))
 	for name, c := range map[string]struct {
 		path, header, value, channel string
@@ -94,7 +94,7 @@ func half(size int) (body io.Reader, finish func()) {
 func TestS26BodiesShareABudget(t *testing.T) {
 	t.Parallel()
 	const body = 64 << 10
-	h, ann, ben := people(t, saysN(1), server.Limits{Body: body, Bodies: 2 * (body + 1), BodiesWait: 100 * time.Millisecond})
+	h, ann, ben := people(t, saysN(1), limit.Limits{Body: body, Bodies: 2 * (body + 1), BodiesWait: 100 * time.Millisecond})
 	post := func(token string, b io.Reader, size int64) answer {
 		req := httptest.NewRequestWithContext(t.Context(), "POST", "/api/agui/chat", b)
 		req.ContentLength = size
@@ -125,7 +125,7 @@ func TestS26BodiesShareABudget(t *testing.T) {
 }
 
 // holds waits until the bodies that are held have about that size.
-func (h *house) holds(t *testing.T, atLeast int) {
+func (h *env) holds(t *testing.T, atLeast int) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		held, ok := h.gauge(`aqueduct_body_bytes `)
@@ -137,7 +137,7 @@ func (h *house) holds(t *testing.T, atLeast int) {
 }
 
 // gauge reads one line of the metrics, past the guard.
-func (h *house) gauge(name string) (float64, bool) {
+func (h *env) gauge(name string) (float64, bool) {
 	rec := httptest.NewRecorder()
 	h.metrics.ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	for line := range strings.Lines(rec.Body.String()) {
@@ -149,11 +149,11 @@ func (h *house) gauge(name string) (float64, bool) {
 	return 0, false
 }
 
-// TestS27SocketsBeforeHello: idle sockets that say nothing go for newer ones, oldest first, and
-// keep nobody out; one user's sockets leave room for others.
+// TestS27SocketsBeforeHello: idle sockets without a hello are closed for newer ones, oldest first, and do not block users;
+// one user's sockets leave room for others.
 func TestS27SocketsBeforeHello(t *testing.T) {
 	t.Parallel()
-	h, ann, ben := people(t, saysN(1), server.Limits{SocketsBeforeHello: 8, Sockets: 100, SocketsPerPrincipal: 2})
+	h, ann, ben := people(t, saysN(1), limit.Limits{SocketsBeforeHello: 8, Sockets: 100, SocketsPerPrincipal: 2})
 	var idle []*websocket.Conn
 	for range 30 {
 		conn, _, err := h.dial("/ws/ingress")
@@ -200,7 +200,7 @@ func TestS27SocketsBeforeHello(t *testing.T) {
 }
 
 // idleConn connects and sends nothing.
-func (h *house) idleConn(t *testing.T) net.Conn {
+func (h *env) idleConn(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.URL, "http://"))
 	if err != nil {
@@ -214,7 +214,7 @@ func (h *house) idleConn(t *testing.T) net.Conn {
 // not among them.
 func TestS27Connections(t *testing.T) {
 	t.Parallel()
-	h, ann, _ := people(t, saysN(1), server.Limits{AnonymousConnections: 4, Connections: 2})
+	h, ann, _ := people(t, saysN(1), limit.Limits{AnonymousConnections: 4, Connections: 2})
 	known := h.idleConn(t)
 	ask := func(conn net.Conn, token string) (int, error) {
 		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
@@ -258,12 +258,12 @@ func TestS27Connections(t *testing.T) {
 	}
 }
 
-// TestS33Rates: who prompts, decides or has tools run too often gets 429 with Retry-After, on
-// every surface, and nobody else does.
+// TestS33Rates: a caller that prompts, decides or has tools run too often gets 429 with Retry-After, on every surface, and
+// no other caller does.
 func TestS33Rates(t *testing.T) {
 	t.Parallel()
-	slow := brake.Rate{PerSecond: 0.001, Burst: 2}
-	h, ann, ben := people(t, saysN(1), server.Limits{Runs: slow, Decisions: slow})
+	slow := limit.Rate{PerSecond: 0.001, Burst: 2}
+	h, ann, ben := people(t, saysN(1), limit.Limits{Runs: slow, Decisions: slow})
 	tooMany := func(what string, got answer, want bool) {
 		t.Helper()
 		if is := got.status == http.StatusTooManyRequests; is != want {
@@ -287,8 +287,8 @@ func TestS33Rates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &channel{t, conn}
-	c.say(fmt.Sprintf(`{"type":"hello","user_id":"ann","api_key":%q}`, ann))
+	c := &channelClient{t, conn}
+	c.send(fmt.Sprintf(`{"type":"hello","user_id":"ann","api_key":%q}`, ann))
 	c.invoke("r-9", "s-9", "hi")
 	if m := c.next(); m.Code != "too_many_requests" {
 		t.Errorf("a run by the channel: %+v", m)
@@ -297,54 +297,54 @@ func TestS33Rates(t *testing.T) {
 
 // limitCases are requests that get the codes of limits.
 func limitCases(t *testing.T, cases map[string]func() answer) {
-	once := brake.Rate{PerSecond: 0.001, Burst: 1}
+	once := limit.Rate{PerSecond: 0.001, Burst: 1}
 	cases["too_many_requests"] = func() answer {
-		h := newHouseWith(t, saysN(1), plan{limits: server.Limits{Runs: once}})
+		h := newEnvWith(t, saysN(1), plan{limits: limit.Limits{Runs: once}})
 		h.chat("T", "R", "hi")
 		return h.do("POST", "/api/agui/chat", inputBody("T2", "R", "hi"))
 	}
 	cases["too_many_failed_credentials"] = func() answer {
-		h := newHouseWith(t, saysN(1), plan{auth: static(t), limits: server.Limits{Failures: once}})
+		h := newEnvWith(t, saysN(1), plan{auth: static(t), limits: limit.Limits{Failures: once}})
 		h.do("GET", "/api/threads", "", "Authorization", "Bearer wrong-token-of-length")
 		return h.do("GET", "/api/threads", "", "Authorization", "Bearer wrong-token-of-length")
 	}
 	cases["too_many_turns"] = func() answer {
-		h := newHouseWith(t, waits(make(chan struct{})), plan{bridge: bridge.Limits{TurnsPerUser: 1}})
+		h := newEnvWith(t, waits(make(chan struct{})), plan{bridge: bridge.Limits{TurnsPerUser: 1}})
 		h.open(h.prompt("T", "R", "hi"))
 		return h.do("POST", "/api/agui/chat", inputBody("T2", "R", "hi"))
 	}
 	cases["tenant_full"] = func() answer {
-		h := newHouseWith(t, saysN(1), plan{bridge: bridge.Limits{TenantBytes: 100}})
+		h := newEnvWith(t, saysN(1), plan{bridge: bridge.Limits{TenantBytes: 100}})
 		h.chat("T", "R", "hi")
 		return h.do("POST", "/api/agui/chat", inputBody("T2", "R", "hi"))
 	}
 	cases["too_many_questions"] = func() answer {
-		told := make(chan answer, 1)
-		var w *workshop
-		w = newWorkshop(t, highRisk, func(_ *workshop, c bridge.Call) string {
+		channelMessage := make(chan answer, 1)
+		var w *toolEnv
+		w = newToolEnv(t, highRisk, func(_ *toolEnv, c bridge.Call) string {
 			var last answer
 			for i := range 40 { // more than may be open
 				last = w.do("POST", "/v1/tools/cut:invoke", fmt.Sprintf(`{"run_id":%q,"args":{"wood":"oak"},"idempotency_key":"k%d"}`, c.TurnID, i), "Authorization", "Bearer "+c.RunToken)
 			}
-			told <- last
+			channelMessage <- last
 			return "done"
 		})
 		w.chat("T", "R", "go")
-		return <-told
+		return <-channelMessage
 	}
 	cases["too_many_sockets"] = func() answer {
-		h := newHouseWith(t, saysN(1), plan{limits: server.Limits{SocketsPerPrincipal: 1}})
+		h := newEnvWith(t, saysN(1), plan{limits: limit.Limits{SocketsPerPrincipal: 1}})
 		h.watch("")
 		return h.do("GET", "/ws/client", "", "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==")
 	}
 	cases["too_many_connections"] = func() answer {
-		h := newHouseWith(t, waits(make(chan struct{})), plan{limits: server.Limits{Connections: 1}})
+		h := newEnvWith(t, waits(make(chan struct{})), plan{limits: limit.Limits{Connections: 1}})
 		h.open(h.prompt("T", "R", "hi")) // keeps its connection
 		return h.do("GET", "/api/threads", "")
 	}
 	cases["too_many_bodies"] = func() answer {
 		const body = 64 << 10
-		h := newHouseWith(t, saysN(1), plan{limits: server.Limits{Body: body, Bodies: 1, BodiesWait: time.Millisecond, BodyTime: time.Second}})
+		h := newEnvWith(t, saysN(1), plan{limits: limit.Limits{Body: body, Bodies: 1, BodiesWait: time.Millisecond, BodyTime: time.Second}})
 		slow, finish := half(body)
 		req := httptest.NewRequestWithContext(t.Context(), "POST", "/api/agui/chat", slow)
 		req.ContentLength = body
@@ -362,11 +362,11 @@ func limitCases(t *testing.T, cases map[string]func() answer) {
 	}
 }
 
-// TestS33FailedCredentials: after too many refused credentials an address is told so, and good
-// ones from there still pass.
+// TestS33FailedCredentials: after too many refused credentials an address gets 429, and good credentials from there still
+// pass.
 func TestS33FailedCredentials(t *testing.T) {
 	t.Parallel()
-	h, ann, _ := people(t, saysN(1), server.Limits{Failures: brake.Rate{PerSecond: 0.001, Burst: 3}})
+	h, ann, _ := people(t, saysN(1), limit.Limits{Failures: limit.Rate{PerSecond: 0.001, Burst: 3}})
 	for i := range 5 {
 		got := h.do("GET", "/api/threads", "", "Authorization", fmt.Sprintf("Bearer wrong-token-number-%d", i))
 		want := 401
@@ -400,7 +400,7 @@ func TestS33FailedCredentials(t *testing.T) {
 // not know it.
 func TestS34EqualReplies(t *testing.T) {
 	t.Parallel()
-	h, ann, ben := people(t, asks, server.Limits{})
+	h, ann, ben := people(t, asks, limit.Limits{})
 	h.do("POST", "/api/agui/chat", inputBody("T", "R", "hi"), "Authorization", "Bearer "+ann)
 	id := h.question()
 	for _, c := range []struct{ method, path, there, absent, body string }{

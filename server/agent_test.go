@@ -9,11 +9,12 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 )
 
-// script is what an agent says to a prompt, or to the answers of its questions. It may
-// block on what a test holds; ctx ends when nobody wants to hear it any more.
-type script func(ctx context.Context, say func(...bridge.Output), call bridge.Call, answers []bridge.Answer)
+// script is what an agent sends for a prompt, or for the answers of its questions. It may
+// block on what a test holds; ctx ends when its output is no longer wanted.
+type script func(ctx context.Context, say func(...bridge.Output), call bridge.Call, answers []approval.Delivery)
 
 // scripted is a bridge.Agent that follows a script and always ends.
 type scripted struct {
@@ -27,14 +28,14 @@ func (a *scripted) Start(ctx context.Context, call bridge.Call) (bridge.Turn, er
 	return a.begin(ctx, call, nil), nil
 }
 
-func (a *scripted) Resume(ctx context.Context, call bridge.Call, answers []bridge.Answer) (bridge.Turn, error) {
+func (a *scripted) Resume(ctx context.Context, call bridge.Call, answers []approval.Delivery) (bridge.Turn, error) {
 	if len(answers) == 0 {
 		return nil, bridge.ErrCannotResume
 	}
 	return a.begin(ctx, call, answers), nil
 }
 
-func (a *scripted) begin(ctx context.Context, call bridge.Call, answers []bridge.Answer) bridge.Turn {
+func (a *scripted) begin(ctx context.Context, call bridge.Call, answers []approval.Delivery) bridge.Turn {
 	a.mu.Lock()
 	a.calls = append(a.calls, call)
 	a.mu.Unlock()
@@ -97,9 +98,9 @@ func (t *scriptedTurn) Release() {
 // event is one Output.
 func event(ev agui.Event) bridge.Output { return bridge.Output{Event: ev} }
 
-// saysN says n numbered deltas in one message.
+// saysN sends n numbered deltas in one message.
 func saysN(n int) script {
-	return func(_ context.Context, say func(...bridge.Output), _ bridge.Call, _ []bridge.Answer) {
+	return func(_ context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
 		say(event(&agui.TextMessageStart{MessageID: "m", Role: agui.RoleAssistant}))
 		for i := range n {
 			say(event(&agui.TextMessageContent{MessageID: "m", Delta: fmt.Sprintf("%d <é&> ", i)}))
@@ -108,9 +109,9 @@ func saysN(n int) script {
 	}
 }
 
-// waits says a word, then waits for the gate.
+// waits sends a word, then waits for the gate.
 func waits(gate <-chan struct{}) script {
-	return func(ctx context.Context, say func(...bridge.Output), call bridge.Call, answers []bridge.Answer) {
+	return func(ctx context.Context, say func(...bridge.Output), call bridge.Call, answers []approval.Delivery) {
 		saysN(1)(ctx, say, call, answers)
 		select {
 		case <-gate:
@@ -119,9 +120,8 @@ func waits(gate <-chan struct{}) script {
 	}
 }
 
-// asks asks for a permission each time it is called with a prompt, and then says what it
-// heard.
-func asks(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []bridge.Answer) {
+// asks asks for a permission each time it is called with a prompt, and then repeats the answer.
+func asks(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []approval.Delivery) {
 	if len(answers) == 0 {
 		say(permission("q1"))
 		return
@@ -133,9 +133,9 @@ func asks(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers 
 }
 
 func permission(id string) bridge.Output {
-	return bridge.Output{Question: &bridge.Question{
-		UpstreamID: id, Kind: bridge.AskPermission, Tool: "rm", Title: "Delete it?", Args: json.RawMessage(`{"path":"/x"}`),
-		Options: []bridge.Option{
+	return bridge.Output{Question: &approval.Request{
+		UpstreamID: id, Kind: approval.AskPermission, Tool: "rm", Title: "Delete it?", Args: json.RawMessage(`{"path":"/x"}`),
+		Options: []approval.Option{
 			{ID: "yes", Label: "Yes", Kind: "allow_once"}, {ID: "ever", Label: "Always", Kind: "allow_always"},
 			{ID: "no", Label: "No", Kind: "reject_once"},
 		},
@@ -143,10 +143,10 @@ func permission(id string) bridge.Output {
 }
 
 // input asks for a value with a schema.
-func input(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []bridge.Answer) {
+func input(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []approval.Delivery) {
 	if len(answers) == 0 {
-		say(bridge.Output{Question: &bridge.Question{
-			UpstreamID: "i1", Kind: bridge.AskInput, ToolName: "collect", Title: "How many?",
+		say(bridge.Output{Question: &approval.Request{
+			UpstreamID: "i1", Kind: approval.AskInput, ToolName: "collect", Title: "How many?",
 			ResponseSchema: json.RawMessage(`{"type":"object","required":["n"]}`),
 		}})
 	}

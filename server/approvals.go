@@ -1,90 +1,50 @@
+// The inbox over HTTP: list, read and decide questions. Live changes are in inboxstream.go, batches and delegation of
+// one question in inbox.go. What a decision means and who may make it is decided by bridge/approval; the JSON shapes
+// are those of server/answer, which the sockets and the channels use as well.
+
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
+	"aqueduct/server/answer"
 	"aqueduct/server/auth"
+	"aqueduct/server/decode"
+	"aqueduct/server/problem"
+	"aqueduct/server/route"
 	"aqueduct/store"
 )
 
-// approvals is /api/approvals: what people are asked for. Its words are the platform
-// contract's.
+// approvals is /api/approvals: what people are asked for. Its words are the platform contract's. It keeps nothing
+// between requests: any goroutine may call it.
 type approvals struct {
-	sessions *bridge.Sessions
-	store    store.Store
-	control  bridge.Controller // nil when this server has no gateway
-	in       *intake
-	out      *streams
+	approvals *approval.Service
+	store     store.Store
+	// control knows on which proxy and in which folder an agent works, which a person wants to see before a decision.
+	control bridge.Controller // nil when this server has no gateway
+	in      *decode.Decoder
+	out     *streams
 }
 
-func (h *approvals) mount(to *routes) {
-	to.deciders(http.MethodGet, "/api/approvals", h.list)
-	to.deciders(http.MethodGet, "/api/approvals/:id", h.get)
-	to.deciders(http.MethodPost, "/api/approvals/:id/decision", h.decide)
-	to.deciders(http.MethodPost, "/api/approvals/decisions", h.decideAll)
-	to.deciders(http.MethodPost, "/api/approvals/:id/delegate", h.delegate)
-	to.deciders(http.MethodPost, "/api/approvals/:id/revoke", h.revoke)
+// Mount adds the routes. All of them take tokens of approvers, which open no chat; which roles each needs is in the
+// table of route.
+func (h *approvals) Mount(to *route.Routes) {
+	to.Deciders(http.MethodGet, "/api/approvals", h.list)
+	to.Deciders(http.MethodGet, "/api/approvals/:id", h.get)
+	to.Deciders(http.MethodPost, "/api/approvals/:id/decision", withBody(h.in, h.decide))
+	to.Deciders(http.MethodPost, "/api/approvals/decisions", withBody(h.in, h.decideAll))
+	to.Deciders(http.MethodPost, "/api/approvals/:id/delegate", withID("id", h.delegate))
+	to.Deciders(http.MethodPost, "/api/approvals/:id/revoke", revokes(h.approvals.Revoke))
 }
 
-type approvalJSON struct {
-	ApprovalID string `json:"approval_id"`
-	ToolCallID string `json:"tool_call_id"`
-	RunID      string `json:"run_id"` // the contract's run: our Turn
-	ThreadID   string `json:"thread_id,omitempty"`
-	origin
-	Kind     string  `json:"kind"`
-	Status   string  `json:"status"`
-	ToolName string  `json:"tool_name,omitempty"`
-	ToolKind string  `json:"tool_kind,omitempty"` // ACP's
-	Title    string  `json:"title,omitempty"`
-	Args     rawJSON `json:"args,omitempty"`
-	inbox.Shown
-	ArgsSHA256     string     `json:"args_sha256,omitempty"`
-	Options        rawJSON    `json:"options,omitempty"`
-	ResponseSchema rawJSON    `json:"response_schema,omitempty"`
-	Risk           string     `json:"risk,omitempty"`
-	CreatedAt      time.Time  `json:"created_at"`
-	ExpiresAt      *time.Time `json:"expires_at,omitempty"`
-	DecidedAt      *time.Time `json:"decided_at,omitempty"`
-	DecidedBy      string     `json:"decided_by,omitempty"`
-	DecidedVia     string     `json:"decided_via,omitempty"`
-	Decision       rawJSON    `json:"decision,omitempty"`
-	Reason         string     `json:"reason,omitempty"`
-	Approvers      rawJSON    `json:"approvers,omitempty"`
-	FourEyes       bool       `json:"four_eyes,omitempty"`
-	MayEdit        bool       `json:"may_edit,omitempty"`
-	EditedArgs     rawJSON    `json:"edited_args,omitempty"`
-	DelegatedTo    string     `json:"delegated_to,omitempty"`
-	DelegatedBy    string     `json:"delegated_by,omitempty"`
-	DelegatedUntil *time.Time `json:"delegated_until,omitempty"`
-}
-
-func approvalOut(a store.Approval, threadID string) approvalJSON {
-	return approvalJSON{
-		ApprovalID: a.ID, ToolCallID: a.ID, RunID: a.TurnID, ThreadID: threadID, Kind: string(a.Kind), Status: string(a.Status),
-		ToolName: a.Tool, ToolKind: a.ToolKind, Title: a.Title, Args: a.Args, Shown: inbox.ShownOf(a), ArgsSHA256: a.ArgsSHA256, Options: a.Options,
-		ResponseSchema: a.ResponseSchema, Risk: a.Risk, CreatedAt: a.CreatedAt.UTC(), ExpiresAt: moment(a.ExpiresAt),
-		DecidedAt: moment(a.DecidedAt), DecidedBy: a.DecidedBy, DecidedVia: a.DecidedVia, Decision: a.Decision, Reason: a.Reason,
-		Approvers: a.Approvers, FourEyes: a.FourEyes, MayEdit: a.MayEdit, EditedArgs: a.EditedArgs,
-		DelegatedTo: a.DelegatedTo, DelegatedBy: a.DelegatedBy, DelegatedUntil: moment(a.DelegatedUntil),
-	}
-}
-
-// origin is who asks, and where an ACP agent that asks works.
-type origin struct {
-	thread  string
-	Agent   string `json:"agent,omitempty"`
-	ProxyID string `json:"proxy_id,omitempty"`
-	Folder  string `json:"folder,omitempty"`
-}
-
+// approvalsQuery selects what is listed. Its values are compared with those of openapi.json by a test. delegated
+// selects what was handed to the caller; the other members narrow the list and may be combined.
 type approvalsQuery struct {
 	Limit    int    `query:"limit" validate:"gte=0,lte=1000"`
 	After    string `query:"after" validate:"omitempty,uuid"`
@@ -96,14 +56,16 @@ type approvalsQuery struct {
 	RunID    string `query:"run_id" validate:"omitempty,uuid"`
 }
 
-// list gives the newest first; next goes into ?after= for more. With Accept: text/event-stream
-// it is the live feed.
+// list gives the newest first; next goes into ?after= for more. With Accept: text/event-stream it is the live feed.
+// The scope is what the caller may review, which is wider than what the caller may decide: an auditor sees the
+// questions of the tenant. With delegated=true it is the caller's own scope, narrowed to questions that were handed
+// to the caller.
 func (h *approvals) list(c echo.Context) error {
 	if wantsStream(c.Request()) {
 		return h.stream(c)
 	}
 	var q approvalsQuery
-	if err := h.in.query(c, &q); err != nil {
+	if err := h.in.Query(c, &q); err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
@@ -117,6 +79,8 @@ func (h *approvals) list(c echo.Context) error {
 	if q.ThreadID != "" {
 		s, err := h.store.SessionByExternalID(ctx, in, q.ThreadID)
 		if errors.Is(err, store.ErrNotFound) {
+			// A thread of another user has a name of its own there, so it is found by the server's id alone, and only
+			// while it is shared with the caller.
 			var a store.Access
 			a, err = h.store.Access(ctx, auth.From(ctx).Principal, store.AccessBy{SessionID: q.ThreadID})
 			s = a.Session
@@ -134,12 +98,16 @@ func (h *approvals) list(c echo.Context) error {
 	return h.write(c, rows, page)
 }
 
+// write sends one page. Questions of one Turn share their origin, so it is read once for each Turn and not for each
+// row: an inbox is often full of questions of the same agent. A page of a thousand questions of one agent so costs
+// two reads more than the list, and not two thousand.
 func (h *approvals) write(c echo.Context, rows []store.Approval, page store.Page) error {
 	out := struct {
-		Approvals []approvalJSON `json:"approvals"`
-		Next      string         `json:"next,omitempty"`
-	}{Approvals: make([]approvalJSON, 0, len(rows))}
-	origins := make(map[string]origin)
+		Approvals []answer.Approval `json:"approvals"`
+		Next      string            `json:"next,omitempty"`
+	}{Approvals: make([]answer.Approval, 0, len(rows))}
+	// The map lives for one page. A Turn of a deleted Session is in it too, so that it is looked for once.
+	origins := make(map[string]answer.Origin)
 	for _, a := range rows {
 		from, ok := origins[a.TurnID]
 		if !ok {
@@ -149,17 +117,16 @@ func (h *approvals) write(c echo.Context, rows []store.Approval, page store.Page
 			}
 			origins[a.TurnID] = from
 		}
-		one := approvalOut(a, from.thread)
-		one.origin = from
+		one := answer.ApprovalOf(a, from.Thread)
+		one.Origin = from
 		out.Approvals = append(out.Approvals, one)
 	}
-	if len(rows) == page.Size() {
-		out.Next = rows[len(rows)-1].ID
-	}
+	out.Next = nextOf(rows, page.Size(), func(a store.Approval) string { return a.ID })
 	return c.JSON(http.StatusOK, out)
 }
 
-// thread is what the client calls a Session; "" when it was deleted meanwhile.
+// thread is what the client calls a Session; "" when it was deleted meanwhile. A deleted thread is no error here: its
+// approvals stay for the audit and must stay readable.
 func (h *approvals) thread(c echo.Context, sessionID string) (string, error) {
 	ctx := c.Request().Context()
 	s, err := h.store.Session(ctx, auth.From(ctx).ReviewInbox(), sessionID)
@@ -169,40 +136,46 @@ func (h *approvals) thread(c echo.Context, sessionID string) (string, error) {
 	return s.ExternalID, err
 }
 
-// origin is where a question comes from; of a Session that was deleted meanwhile nothing is known.
-func (h *approvals) origin(c echo.Context, a store.Approval) (origin, error) {
+// origin is where a question comes from; of a Session that was deleted meanwhile nothing is known. The Session is
+// read in the caller's scope first, so the wider read of the Turn behind it adds nothing that the caller may not see.
+func (h *approvals) origin(c echo.Context, a store.Approval) (answer.Origin, error) {
 	ctx := c.Request().Context()
 	s, err := h.store.Session(ctx, auth.From(ctx).ReviewInbox(), a.SessionID)
 	if errors.Is(err, store.ErrNotFound) {
-		return origin{}, nil
+		return answer.Origin{}, nil
 	}
 	if err != nil {
-		return origin{}, err
+		return answer.Origin{}, err
 	}
 	turn, err := h.store.Turn(ctx, store.System(), a.TurnID) // the Approval itself is the caller's to see
 	if err != nil {
-		return origin{}, err
+		return answer.Origin{}, err
 	}
-	from := origin{thread: s.ExternalID, Agent: turn.AgentID}
+	from := answer.Origin{Thread: s.ExternalID, Agent: turn.AgentID}
 	if h.control != nil {
 		from.ProxyID, from.Folder, err = h.control.Place(ctx, bridge.InstanceID(s, turn.AgentID))
 	}
 	return from, err
 }
 
+// find reads the Approval of the path. A request that writes sees fewer than one that reads: an auditor may look at
+// everything in the tenant, but decides only what waits for the auditor's own decision. Ids outside of that are
+// audited. The two scopes differ on purpose: with the wider one an auditor could approve, with the narrower one an
+// auditor could not audit.
 func (h *approvals) find(c echo.Context) (store.Approval, error) {
-	id, err := pathID(c, "id")
+	id, err := decode.PathID(c, "id")
 	if err != nil {
 		return store.Approval{}, err
 	}
-	ctx := c.Request().Context()
-	caller := auth.From(ctx)
+	ctx, caller := callerOf(c)
 	if !writes(c.Request()) {
 		return h.store.Approval(ctx, caller.ReviewInbox(), id)
 	}
-	return approvalFor(ctx, h.store, h.sessions, caller, caller.Inbox(), id)
+	return answer.FindApproval(ctx, h.store, h.approvals, caller, caller.Inbox(), id)
 }
 
+// get shows one question with where it comes from, open or decided. Decided questions are shown as well, with their
+// decision, because links in mails and notifications lead here later.
 func (h *approvals) get(c echo.Context) error {
 	a, err := h.find(c)
 	if err != nil {
@@ -212,106 +185,26 @@ func (h *approvals) get(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	out := approvalOut(a, from.thread)
-	out.origin = from
+	out := answer.ApprovalOf(a, from.Thread)
+	out.Origin = from
 	return c.JSON(http.StatusOK, out)
 }
 
-// decisionBody takes the contract's words (approve, reject), an option, or the value of an
-// input.
-type decisionBody struct {
-	Decision string  `json:"decision" validate:"omitempty,oneof=approve reject cancel"`
-	OptionID string  `json:"option_id" validate:"max=256"`
-	Approved *bool   `json:"approved" validate:"required_without_all=Decision OptionID Payload"`
-	Payload  rawJSON `json:"payload"`
-	edited
-	Reason string `json:"reason" validate:"max=2000"`
-}
-
-// edited is what shall run instead, where the question allows it. Who changes arguments and
-// spells that as AG-UI's resume does must not have the others run.
-type edited struct {
-	Edited rawJSON `json:"edited_args"`
-	AsAGUI rawJSON `json:"editedArgs"`
-}
-
-func (e edited) args() (rawJSON, error) {
-	switch {
-	case !there(e.AsAGUI):
-		return e.Edited, nil
-	case there(e.Edited):
-		return nil, refuse(bridge.RefusedInvalidAnswer, "edited_args and editedArgs are the same; give one.")
-	}
-	return e.AsAGUI, nil
-}
-
-// answer reads the body as every other surface's answer is read. To reject an input is to
-// give none.
-func (b decisionBody) answer(a store.Approval) (inbox.Answer, error) {
-	out := inbox.Answer{QuestionID: a.ID, Reason: b.Reason}
-	if there(b.Payload) {
-		out.Payload = b.Payload
-	}
-	edited, err := b.args()
-	if err != nil {
-		return out, err
-	}
-	approved := b.Approved
-	switch b.Decision {
-	case "approve", "reject":
-		yes := b.Decision == "approve"
-		if approved != nil && *approved != yes {
-			return out, refuse(bridge.RefusedInvalidAnswer, "decision and approved contradict each other.")
-		}
-		approved = &yes
-	}
-	refused := approved != nil && !*approved
-	out.Cancelled = b.Decision == "cancel" || refused && a.Kind == store.ApprovalInput
-	if out.Cancelled {
-		return out, nil
-	}
-	if out.Payload != nil {
-		if a.Kind == store.ApprovalPermission && (approved != nil || b.OptionID != "" || there(edited)) {
-			return out, refuse(bridge.RefusedInvalidAnswer, "A permission is answered in the payload or beside it, not in both: they could differ.")
-		}
-		return out, nil
-	}
-	if a.Kind == store.ApprovalInput {
-		return out, refuse(bridge.RefusedInvalidAnswer, "An input is answered with a payload.")
-	}
-	payload, err := json.Marshal(struct {
-		OptionID string  `json:"optionId,omitempty"`
-		Approved *bool   `json:"approved,omitempty"`
-		Edited   rawJSON `json:"editedArgs,omitempty"`
-	}{b.OptionID, approved, edited})
-	out.Payload = payload
-	return out, err
-}
-
-// settledJSON is what became of a decision.
-type settledJSON struct {
-	approvalJSON
-	Won      bool `json:"won"`
-	Repeated bool `json:"repeated"`
-}
-
-func (h *approvals) decide(c echo.Context) error {
-	var body decisionBody
-	if err := h.in.json(c, &body); err != nil {
-		return err
-	}
+// decide settles one question. When a different decision came first, the problem holds that decision, so that the
+// page can show who decided without a second request. The same decision again is answered like the first. The
+// question is read in the narrow scope before anything is counted or written, so an id that is not the caller's own
+// to decide changes nothing but the audit.
+func (h *approvals) decide(c echo.Context, body answer.Decision) error {
 	a, err := h.find(c)
 	if err != nil {
 		return err
 	}
 	settled, err := h.settle(c, a, body)
-	if isDecided(err) {
-		p := problemOf(err)
-		p.Approval = &settled.approvalJSON
+	if fault.CodeOf(err) == approval.AlreadyDecided {
+		// A conflict is answered with the decision that won, which settle returns beside the error.
+		p := problem.Of(err)
+		p.Approval = &settled.Approval
 		return p
 	}
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, settled)
+	return reply(c, http.StatusOK, settled, err)
 }

@@ -10,6 +10,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 )
 
@@ -23,7 +24,7 @@ func fields(t *testing.T, got answer) map[string]any {
 	return m
 }
 
-// TestDecide: each wording of a decision, and what the agent hears.
+// TestDecide: each wording of a decision, and what the agent receives.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]struct{ status, option string }{
@@ -39,7 +40,7 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(body, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, asks)
+			h := newEnv(t, asks)
 			h.chat("T", "R", "may I?")
 			id := h.question()
 			got := fields(t, h.decide(id, body))
@@ -66,7 +67,7 @@ func TestDecideInput(t *testing.T) {
 	} {
 		t.Run(body, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, input)
+			h := newEnv(t, input)
 			h.chat("T", "R", "ask")
 			got := h.decide(h.question(), body)
 			if want == "422" {
@@ -80,10 +81,10 @@ func TestDecideInput(t *testing.T) {
 	}
 }
 
-// TestOneDecisionWins: of a hundred at once one counts; the losers hear which.
+// TestOneDecisionWins: of a hundred at once one counts; the losers get that one.
 func TestOneDecisionWins(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	h.chat("T", "R", "may I?")
 	id := h.question()
 	answers := make([]answer, 100)
@@ -97,13 +98,13 @@ func TestOneDecisionWins(t *testing.T) {
 		all.Go(func() { answers[i] = h.send(req) })
 	}
 	all.Wait()
-	approval, err := h.store.Approval(t.Context(), store.System(), id)
+	asked, err := h.store.Approval(t.Context(), store.System(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	won := 0
 	for i, got := range answers {
-		right := (i%2 == 0) == (approval.Status == store.ApprovalApproved)
+		right := (i%2 == 0) == (asked.Status == store.ApprovalApproved)
 		f := fields(t, got)
 		switch {
 		case right && got.status == 200:
@@ -112,7 +113,7 @@ func TestOneDecisionWins(t *testing.T) {
 			}
 		case !right && got.status == 409:
 			standing, _ := f["approval"].(map[string]any)
-			if standing["status"] != string(approval.Status) || standing["decided_by"] != "local" {
+			if standing["status"] != string(asked.Status) || standing["decided_by"] != "local" {
 				t.Errorf("a loser hears %v", f)
 			}
 		default:
@@ -127,7 +128,7 @@ func TestOneDecisionWins(t *testing.T) {
 // TestApprovals lists, filters and pages.
 func TestApprovals(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	for i := range 5 {
 		h.chat(fmt.Sprintf("T%d", i), "R", "may I?")
 	}
@@ -142,7 +143,7 @@ func TestApprovals(t *testing.T) {
 		}
 	}
 	seen, next := 0, ""
-	for page := 0; page < 4; page++ {
+	for range 4 {
 		f := fields(t, h.do("GET", "/api/approvals?limit=2&after="+next, ""))
 		list, _ := f["approvals"].([]any)
 		seen += len(list)
@@ -163,10 +164,10 @@ func TestApprovals(t *testing.T) {
 }
 
 // callsTool asks the frontend to run a tool.
-func callsTool(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []bridge.Answer) {
+func callsTool(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []approval.Delivery) {
 	if len(answers) == 0 {
-		say(bridge.Output{Question: &bridge.Question{
-			UpstreamID: "c1", Kind: bridge.AskClientTool, ToolName: "pick", Args: json.RawMessage(`{"of":3}`),
+		say(bridge.Output{Question: &approval.Request{
+			UpstreamID: "c1", Kind: approval.AskClientTool, ToolName: "pick", Args: json.RawMessage(`{"of":3}`),
 		}})
 		return
 	}
@@ -178,7 +179,7 @@ func callsTool(_ context.Context, say func(...bridge.Output), _ bridge.Call, ans
 // TestToolResult: a frontend hands in its result apart from the chat.
 func TestToolResult(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, callsTool)
+	h := newEnv(t, callsTool)
 	body := strings.Replace(inputBody("T", "R", "go"), `"tools":[]`, `"tools":[{"name":"pick","description":"d"}]`, 1)
 	asked := h.open(h.request("POST", "/api/agui/chat", body)).rest()
 	id := typed(asked, "TOOL_CALL_START").field("toolCallId")
@@ -200,7 +201,7 @@ func TestToolResult(t *testing.T) {
 // TestToolMessageAnswersChat: the official client's way, a tool message in the history.
 func TestToolMessageAnswersChat(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, callsTool)
+	h := newEnv(t, callsTool)
 	body := strings.Replace(inputBody("T", "R", "go"), `"tools":[]`, `"tools":[{"name":"pick","description":"d"}]`, 1)
 	id := typed(h.open(h.request("POST", "/api/agui/chat", body)).rest(), "TOOL_CALL_START").field("toolCallId")
 	answer := fmt.Sprintf(`{"threadId":"T","runId":"R2","protocolVersion":"1.0","messages":[{"id":"u-R","role":"user","content":"go"},`+
@@ -215,7 +216,7 @@ func TestToolMessageAnswersChat(t *testing.T) {
 // TestResumeAnswersChat: resume[], once, again, and too late: never an HTTP error.
 func TestResumeAnswersChat(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	h.chat("T", "R", "may I?")
 	id := h.question()
 	resume := func(run, thread, id, payload string) string {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"aqueduct/bridge/audit"
+	"aqueduct/bridge/approval/audit"
 	"aqueduct/store"
 	"aqueduct/store/postgres"
 	"aqueduct/store/sqlite"
@@ -20,8 +20,8 @@ import (
 
 const auditSecret = "0123456789abcdef0123456789abcdef"
 
-// TestS35AuditTampering: who writes rows by SQL is found: an edited entry, a cut end, a decision or a grant that no
-// entry tells of, an entry written without the key. And a bundle tells so offline.
+// TestS35AuditTampering: rows written by SQL are detected: an edited entry, a cut end, a decision or a grant without an
+// entry, an entry written without the key. A bundle detects the same offline.
 func TestS35AuditTampering(t *testing.T) {
 	t.Parallel()
 	key := store.NewAuditKey([]byte(auditSecret))
@@ -50,7 +50,7 @@ func TestS35AuditTampering(t *testing.T) {
 			if err := old.Close(); err != nil {
 				t.Fatal(err)
 			}
-			h := newHouseWith(t, asks, plan{open: func(t testing.TB) (store.Store, error) {
+			h := newEnvWith(t, asks, plan{open: func(t testing.TB) (store.Store, error) {
 				st, err := db.open(t, dsn, key)
 				if err == nil {
 					err = audit.Begin(t.Context(), st, key)
@@ -73,11 +73,11 @@ func TestS35AuditTampering(t *testing.T) {
 
 type auditAttack struct {
 	*testing.T
-	h    *house
+	h    *env
 	db   *sql.DB
 	key  store.AuditKey
 	head audit.Head
-	open string // the question that nobody has answered
+	open string // the open question
 
 	rejected string // the one that was rejected
 }

@@ -16,7 +16,7 @@ func TestS35AuditRefusedAttempts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHouseWith(t, nil, plan{auth: auth.Typed(keys)})
+	h := newEnvWith(t, nil, plan{auth: auth.Typed(keys)})
 	token := func(user string, roles ...string) string {
 		c := auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: user, Roles: roles}}
 		text, err := keys.Issue(c, 1e12)

@@ -12,7 +12,7 @@ import (
 // TestBadInput: what is not right gets 4xx problem+json, and nothing is stored.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	deep := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
 	message := func(member string) string {
 		return `{"threadId":"T","runId":"R","protocolVersion":"1.0","messages":[{"id":"u1","role":"user","content":"hi"}],` + member + `}`
@@ -82,7 +82,7 @@ func isProblem(t *testing.T, got answer, status int) map[string]any {
 // TestLiberal: what need not be there may be null or missing, what is unknown is no fault.
 func TestLiberal(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	for name, body := range map[string]string{
 		"as small as can be": `{"messages":[{"id":"u1","role":"user","content":"hi"}]}`,
 		"unknown members":    `{"messages":[{"id":"u1","role":"user","content":"hi","mood":9}],"extra":{"a":[1]}}`,
@@ -114,7 +114,7 @@ func (e *endless) Read(p []byte) (int, error) {
 // TestLargeBody: 100 MiB are refused, announced ones before anything is read.
 func TestLargeBody(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	const announced, most = 100 << 20, 4 << 20
 	for _, size := range []int64{announced, -1} {
 		for _, route := range []string{"POST /api/agui/chat", "POST /api/agui/connect", "PATCH /api/threads/T", "POST /api/approvals/a/decision",
@@ -139,10 +139,10 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// TestBadPaths: ids of a form nobody can have are refused before they are looked for.
+// TestBadPaths: ids of an impossible form are refused before any lookup.
 func TestBadPaths(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	bad := []string{"a%0d%0ab", "a%00", "%20a", "a%20", "%e2%80%a8", "%e2%80%ae", "%ff", strings.Repeat("x", 129), strings.Repeat("%e6%96%87", 129)}
 	none := []string{"a.b_c:d-1", "a@b", "a%20b", "a%2fb", "100%25", "%25zz", "%e6%96%87%3f", "a%27%20OR%201=1--", strings.Repeat("%e6%96%87", 128)}
 	for _, route := range []string{"GET /api/threads/%s", "GET /api/threads/%s/messages", "GET /api/threads/%s/events", "GET /api/runs/%s",
@@ -165,7 +165,7 @@ func TestBadPaths(t *testing.T) {
 // TestBadWrites: each body is checked, with the name the client knows.
 func TestBadWrites(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	h.chat("T", "R", "hi")
 	for body, word := range map[string]string{
 		`{}`: "title", `{"title":""}`: "title", `{"title":5}`: "/title", `{"title":"` + strings.Repeat("x", 201) + `"}`: "title",

@@ -12,11 +12,12 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 )
 
-// echoes says the prompt under an id of its own, and waits for the gate where the prompt is "slow".
+// echoes sends the prompt under an id of its own, and waits for the gate where the prompt is "slow".
 func echoes(gate <-chan struct{}) script {
-	return func(ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []bridge.Answer) {
+	return func(ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
 		id, asked := "m-"+call.TurnID, call.Input().Content.String()
 		say(event(&agui.TextMessageStart{MessageID: id, Role: agui.RoleAssistant}), event(&agui.TextMessageContent{MessageID: id, Delta: "re " + asked}))
 		if asked == "slow" {
@@ -30,7 +31,7 @@ func echoes(gate <-chan struct{}) script {
 }
 
 // given is what the agent's newest call was given.
-func (h *house) given() string {
+func (h *env) given() string {
 	var texts []string
 	for _, m := range h.agent.last().Messages {
 		texts = append(texts, m.Content.String())
@@ -39,7 +40,7 @@ func (h *house) given() string {
 }
 
 // messages is a thread's history in words.
-func (h *house) messages(path string) string {
+func (h *env) messages(path string) string {
 	h.t.Helper()
 	got := h.do("GET", path, "")
 	var rows []struct{ Content string }
@@ -53,7 +54,7 @@ func (h *house) messages(path string) string {
 	return strings.Join(texts, " | ")
 }
 
-func (h *house) is(got, want string) {
+func (h *env) is(got, want string) {
 	h.t.Helper()
 	if got != want {
 		h.t.Fatalf("got  %s\nwant %s", got, want)
@@ -64,7 +65,7 @@ func (h *house) is(got, want string) {
 // waiting for anything.
 func TestStopAndAskAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, echoes(nil))
+	h := newEnv(t, echoes(nil))
 	for i := range 40 {
 		thread := fmt.Sprint("T", i)
 		r := h.open(h.prompt(thread, thread+"R1", "slow"))
@@ -79,11 +80,11 @@ func TestStopAndAskAtOnce(t *testing.T) {
 	}
 }
 
-// TestBusyQuery: somebody reads on, so a message is refused, or waits where it says so.
+// TestBusyQuery: while the thread answers, a message is refused, or waits where it asks for that.
 func TestBusyQuery(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	h := newHouseWith(t, echoes(gate), plan{bridge: bridge.Limits{BusyWait: time.Millisecond}})
+	h := newEnvWith(t, echoes(gate), plan{bridge: bridge.Limits{BusyWait: time.Millisecond}})
 	r := h.open(h.prompt("T", "R1", "slow"))
 	if _, err := r.until(func(f frame) bool { return f.typ() == "TEXT_MESSAGE_CONTENT" }); err != nil {
 		t.Fatal(err)
@@ -103,7 +104,7 @@ func TestBusyQuery(t *testing.T) {
 // TestBranchRoutes: an edit, and what the routes say of both branches.
 func TestBranchRoutes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, echoes(nil))
+	h := newEnv(t, echoes(nil))
 	h.open(h.prompt("T", "R1", "one")).rest()
 	h.open(h.prompt("T", "R2", "two")).rest()
 	edited := strings.Replace(inputBody("T", "R3", "other"), `"messages":[`, `"messages":[{"id":"u-R1","role":"user","content":"one"},{"id":"m-`+
@@ -127,10 +128,10 @@ func TestBranchRoutes(t *testing.T) {
 	}
 }
 
-// TestTDesignRegenerates: the page sends what it sent, with nothing to tell it from a new prompt.
+// TestTDesignRegenerates: the page sends what it sent, with nothing to distinguish it from a new prompt.
 func TestTDesignRegenerates(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, echoes(nil))
+	h := newEnv(t, echoes(nil))
 	b := &browser{h: h}
 	first := b.post(`{"uid":"agent_uid","prompt":"one"}`)
 	b.post(`{"uid":"agent_uid","prompt":"ok","messageID":"msg_1"}`)
@@ -148,7 +149,7 @@ func TestTDesignRegenerates(t *testing.T) {
 // the message or beside it.
 func TestAnotherPictureIsAnotherMessage(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, echoes(nil))
+	h := newEnv(t, echoes(nil))
 	for _, size := range []int{1 << 10, 100 << 10} {
 		thread := fmt.Sprint("T", size)
 		say := func(run, query, message string) {

@@ -1,12 +1,18 @@
+// What a client may expect of this server, in AG-UI's own shape, so that a client can switch features on without
+// trying them. The values are constants of what the server does; only the agents and the version come from outside.
+
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
+	"aqueduct/server/problem"
+	"aqueduct/server/route"
 )
 
 // capabilities is GET /api/agui/capabilities: AG-UI's AgentCapabilities of what a client
@@ -17,10 +23,13 @@ type capabilities struct {
 	version string
 }
 
-func (h *capabilities) mount(to *routes) {
-	to.callers(http.MethodGet, "/api/agui/capabilities", h.get)
+// Mount adds the route, for users, as the names of agents are not public.
+func (h *capabilities) Mount(to *route.Routes) {
+	to.Callers(http.MethodGet, "/api/agui/capabilities", h.get)
 }
 
+// capabilitiesJSON is AG-UI's AgentCapabilities, as far as this server fills it. The order of the members is that of
+// AG-UI's own type.
 type capabilitiesJSON struct {
 	Identity struct {
 		Name     string         `json:"name"`
@@ -56,11 +65,13 @@ type capabilitiesJSON struct {
 	Custom map[string]any `json:"custom"`
 }
 
+// get describes the agent that is named, or else the default one. An unknown agent is refused like in the chat, so a
+// page finds out about a misspelled name before its first prompt.
 func (h *capabilities) get(c echo.Context) error {
 	ids := h.agents.IDs()
-	name := firstOf(c.QueryParam("agent"), h.agents.Default())
+	name := cmp.Or(c.QueryParam("agent"), h.agents.Default())
 	if name != "" && !slices.Contains(ids, name) {
-		return refuse(bridge.RefusedUnknownAgent, "")
+		return problem.Refuse(bridge.RefusedUnknownAgent, "")
 	}
 	var caps capabilitiesJSON
 	caps.Identity.Name, caps.Identity.Type, caps.Identity.Provider = name, "aqueduct", "aqueduct"

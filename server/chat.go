@@ -1,6 +1,11 @@
+// The chat: POST /api/agui/chat and /connect. The request is read by chatbody.go (chathistory.go for large ones) and
+// answered with a stream by stream.go; refusal.go words what is not taken. Everything between is the engine's
+// (bridge.Sessions).
+
 package server
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -10,29 +15,41 @@ import (
 	"aqueduct/agui/tdesign"
 	"aqueduct/bridge"
 	"aqueduct/server/auth"
+	"aqueduct/server/decode"
+	"aqueduct/server/problem"
+	"aqueduct/server/route"
 	"aqueduct/store"
 )
 
-// The headers that tell which thread and Run a response is of.
+// The headers that name the thread and the Run of a response. A client that sent neither id reads here which ones
+// were made up for it. Both are exposed to pages of other origins.
 const (
 	headerThread = "X-Thread-Id"
 	headerRun    = "X-Run-Id"
 )
 
-// chat is POST /api/agui/chat and /api/agui/connect. It holds no logic of Runs: bridge
-// takes the request, and the response tails the log.
+// chat is POST /api/agui/chat and /api/agui/connect. It holds no logic of Runs: bridge takes the request, and the
+// response tails the log. It has no state of its own: the response of a chat is one more reader of the log, and may
+// end without any effect on the Run.
 type chat struct {
 	sessions *bridge.Sessions
 	store    store.Store
-	in       *intake
-	out      *streams
+	in       *decode.Decoder
+	// in bounds and reads what comes, out bounds and writes what goes.
+	out *streams
 }
 
-func (h *chat) mount(to *routes) {
-	to.callers(http.MethodPost, "/api/agui/chat", h.post)
-	to.callers(http.MethodPost, "/api/agui/connect", h.connect)
+// Mount adds the routes. Both need the role user; tokens of approvers are refused before the body is read. Both
+// stream from a POST, which an EventSource cannot send; its routes are those of runs.go and threads.go.
+func (h *chat) Mount(to *route.Routes) {
+	to.Callers(http.MethodPost, "/api/agui/chat", h.post)
+	to.Callers(http.MethodPost, "/api/agui/connect", h.connect)
 }
 
+// post takes a message or an answer and streams what it leads to. Until the stream begins, a refusal is answered in
+// the client's own dialect: TDesign pages show a RUN_ERROR in a stream and nothing of an HTTP error. The order is
+// that of cost: parse, find the thread, and only then take a place among the streams and hand the request to the
+// engine.
 func (h *chat) post(c echo.Context) error {
 	a, err := h.read(c)
 	if err != nil {
@@ -44,22 +61,24 @@ func (h *chat) post(c echo.Context) error {
 	return h.stream(c, a)
 }
 
-// read reads the request. On an error the ask, where there is one, tells whom to answer.
-func (h *chat) read(c echo.Context) (*ask, error) {
+// read reads the request. On an error the chatInput, where there is one, has the client to answer. That client
+// matters: a TDesign page and a client that answers a question get refusals as a stream.
+func (h *chat) read(c echo.Context) (*chatInput, error) {
 	var q chatQuery
-	if err := h.in.query(c, &q); err != nil {
+	if err := h.in.Query(c, &q); err != nil {
 		return nil, err
 	}
 	body, sum, err := h.body(c)
 	if err != nil {
 		return nil, err
 	}
-	return readAsk(c, body, sum, q)
+	return readChatInput(c, body, sum, q)
 }
 
-// place finds the thread of a TDesign page that names none: the one its answer belongs
-// to, else its browser's own. A body without anything in it gets no thread.
-func (h *chat) place(c echo.Context, a *ask) error {
+// place finds the thread of a TDesign page that names none: the one its answer belongs to, else its browser's own. A
+// body without anything in it gets no thread. An answer goes before the browser's thread, because the page may show a
+// card of another thread; the question belongs to exactly one.
+func (h *chat) place(c echo.Context, a *chatInput) error {
 	if a.req.Dialect != bridge.DialectTDesign || a.req.ThreadID != "" {
 		return nil
 	}
@@ -72,6 +91,7 @@ func (h *chat) place(c echo.Context, a *ask) error {
 			return err
 		}
 	}
+	// A cookie is set only for a message: a page that merely loads its history must not get a thread for that.
 	switch a.req.ThreadID = browserThreadID(c.Request()); {
 	case a.req.ThreadID == "" && len(a.req.Messages) > 0:
 		a.req.ThreadID = newBrowserThread(c)
@@ -81,8 +101,10 @@ func (h *chat) place(c echo.Context, a *ask) error {
 	return nil
 }
 
-// stream takes the request and streams what it came to.
-func (h *chat) stream(c echo.Context, a *ask) error {
+// stream hands the request to the engine and streams the Run that it led to. The place of a stream is taken first: a prompt
+// that was accepted and then refused for want of streams would run without its client. From the reply on the body is given
+// back to the budget, because a stream may last for hours. In a thread of others the context becomes the share's.
+func (h *chat) stream(c echo.Context, a *chatInput) error {
 	if err := h.out.admit(); err != nil {
 		return h.refuse(c, a, err)
 	}
@@ -94,38 +116,47 @@ func (h *chat) stream(c echo.Context, a *ask) error {
 	if err != nil {
 		return h.refuse(c, a, err)
 	}
+	// Without this the messages and pictures of the body would stay in memory for as long as the stream lasts. The
+	// fields that are kept are those that a refusal of the feed still needs.
 	a.req = bridge.ChatRequest{Dialect: a.req.Dialect, JoinOnly: a.req.JoinOnly, ThreadID: a.req.ThreadID, RunID: a.req.RunID} // a stream is long, and needs no body
-	releaseBody(c)
+	// A thousand streams with a body of megabytes each would otherwise use up the budget for everybody.
+	decode.ReleaseBody(c)
+	// From here on the stream ends with the share.
 	if reply.Access != nil {
 		lend(c, h.store, auth.From(ctx), *reply.Access)
 		ctx = c.Request().Context()
 	}
-	feed, err := h.sessions.Feed(ctx, auth.From(ctx).Scope(), reply, a.query.Follow)
+	feed, err := h.sessions.Feeds().Chat(ctx, auth.From(ctx).Scope(), reply, a.query.Follow)
 	if err != nil {
 		return h.refuse(c, a, err)
 	}
 	header := c.Response().Header()
 	setID(header, headerThread, reply.Session.ExternalID)
-	setID(header, headerRun, firstOf(reply.Run.ExternalID, reply.RunID))
+	setID(header, headerRun, cmp.Or(reply.Run.ExternalID, reply.RunID))
+	// on_leave=cancel is for pages without a reconnect: their Run ends with the client that started it. A client that
+	// was cut because it read too slowly counts as gone as well; one that was cut by a shutdown does not, since it
+	// will come back.
 	return h.out.serve(c, feed, dialectFor(a.req.Dialect, reply.Session.State, reply.CallNames), false, func(how outcome) {
 		if a.query.OnLeave == "cancel" && reply.Run.ID != "" && (how == outcomeLeft || how == outcomeSlow) {
-			h.sessions.Left(reply.Session.ID, reply.Run.TurnID)
+			h.sessions.Cancels().Left(reply.Session.ID, reply.Run.TurnID)
 		}
 	})
 }
 
-// mayTake counts what the request asks for: an answer, or a Run. A join is neither.
-func (h *chat) mayTake(c echo.Context, a *ask) error {
+// mayTake counts what the request asks for: an answer, or a Run. A join is neither. It is asked behind the place of a
+// stream and before the engine: what is counted is then also taken, unless the engine refuses it.
+func (h *chat) mayTake(c echo.Context, a *chatInput) error {
 	switch {
 	case a.answers:
-		return h.in.mayDecide(c, a.req.Principal)
+		return h.in.MayDecide(c, a.req.Principal)
 	case a.req.JoinOnly || len(a.req.Messages) == 0:
 		return nil
 	}
-	return h.in.mayRun(c, a.req.Principal)
+	return h.in.MayRun(c, a.req.Principal)
 }
 
-// dialectFor is a fresh dialect for one stream.
+// dialectFor is a fresh dialect for one stream. A dialect has state (which messages are open, what the page's state
+// is), so two streams must never share one.
 func dialectFor(name string, stateBefore []byte, callNames map[string]string) agui.Dialect {
 	switch name {
 	case bridge.DialectTDesign:
@@ -136,19 +167,19 @@ func dialectFor(name string, stateBefore []byte, callNames map[string]string) ag
 	return agui.NewV1()
 }
 
-// refuse answers a request that was not taken. Clients that only understand streams get
-// one, and so does whoever answered a question: an official client that gets an HTTP error
-// to an answer never speaks on that thread again.
-func (h *chat) refuse(c echo.Context, a *ask, err error) error {
+// refuse answers a request that was not taken. Clients that only understand streams get a stream, and so does a
+// client that answered a question: an official client that gets an HTTP error to an answer never sends on that thread
+// again. a is nil when not even the dialect is known; then an HTTP problem is all that can be sent.
+func (h *chat) refuse(c echo.Context, a *chatInput, err error) error {
 	if a == nil {
 		return err
 	}
-	p := problemOf(err)
+	p := problem.Of(err)
 	switch page := a.req.Dialect == bridge.DialectTDesign; {
 	case page, a.answers:
-		return sendRefusal(c, a, report(h.out.log, c, err))
+		return sendRefusal(c, a, problem.Report(h.out.log, c, err))
 	case a.req.JoinOnly && p.Code == bridge.RefusedNothingToDo:
-		return refuse(codeNotFound, "There is no such thread.")
+		return problem.Refuse(problem.NotFound, "There is no such thread.")
 	}
 	return err
 }

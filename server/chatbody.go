@@ -1,7 +1,12 @@
+// How the bodies of three kinds of clients become one bridge.ChatRequest: AG-UI 1.0 and 0.x send a RunAgentInput
+// ({"threadId":…,"runId":…,"messages":[…],"resume":[…]}), TDesign pages send {"prompt":"…"} or
+// {"toolCallMessage":{…}}. Which of them a body is decides also how its client is answered.
+
 package server
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -12,12 +17,16 @@ import (
 	"aqueduct/agui"
 	"aqueduct/agui/tdesign"
 	"aqueduct/bridge"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/ids"
 	"aqueduct/internal/strictjson"
 	"aqueduct/server/auth"
+	"aqueduct/server/problem"
 )
 
-// chatQuery is what a chat's URL may say.
+// chatQuery is what a chat's URL may say. follow keeps the stream open across the following Runs of the thread;
+// on_leave and on_busy say what happens when the client goes and when the thread is still answering; dialect
+// overrides what the body and the headers look like.
 type chatQuery struct {
 	Agent   string `query:"agent" validate:"max=128"`
 	Follow  bool   `query:"follow"`
@@ -26,18 +35,18 @@ type chatQuery struct {
 	Dialect string `query:"dialect" validate:"omitempty,oneof=agui-1.0 agui-0.x tdesign"`
 }
 
-// ask is one POST to the chat, read.
-type ask struct {
+// chatInput is one POST to the chat, read. It belongs to the request's goroutine. Handlers change it: connect clears
+// the answers, place sets the thread.
+type chatInput struct {
 	req   bridge.ChatRequest
 	query chatQuery
-	// named says that the client itself named the thread.
-	named bool
-	// answers says that the body answers something; such a body never gets an HTTP error.
+	// answers: the body answers a question; such a body never gets an HTTP error.
 	answers bool
 }
 
-// shape is what tells the bodies apart: the members that only one of them has.
-type shape struct {
+// bodyKind distinguishes the bodies: it has the members that only one of them has. The members are kept raw: their
+// types are checked when the body is read for good.
+type bodyKind struct {
 	Messages        json.RawMessage `json:"messages"`
 	ProtocolVersion json.RawMessage `json:"protocolVersion"`
 	Resume          json.RawMessage `json:"resume"`
@@ -46,61 +55,60 @@ type shape struct {
 	AgentID         *string         `json:"agent_id"` // whom the message is for; ?agent= goes before it
 }
 
-// maxAgentID bounds the name of an agent.
+// maxAgentID bounds the name of an agent. The query parameter has the same bound in its rule.
 const maxAgentID = 128
 
-// there reports whether a member is given; null is as good as absent.
-func there(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
-
-// readAsk reads a body of whichever client posted it. sum is the hash of all of it; messages that are known may have been
-// left out of body.
-func readAsk(c echo.Context, body, sum []byte, q chatQuery) (*ask, error) {
-	a := &ask{query: q, req: bridge.ChatRequest{
+// readChatInput reads a body of whichever client posted it. sum is the hash of all of it; messages that are known may
+// have been left out of body. An empty body is that of a TDesign page without an onRequest, so it is read as TDesign
+// unless the query names another dialect. The result is not nil from the moment on that the dialect is known.
+func readChatInput(c echo.Context, body, sum []byte, q chatQuery) (*chatInput, error) {
+	a := &chatInput{query: q, req: bridge.ChatRequest{
 		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent, OnBusy: q.OnBusy,
 		ThreadID: headerID(c.Request().Header), Traceparent: c.Request().Header.Get("Traceparent"), Tracestate: strings.Join(c.Request().Header.Values("Tracestate"), ","),
 	}}
 	a.req.BodyHash = sum
 	if len(bytes.TrimSpace(body)) == 0 {
-		a.req.Dialect = firstOf(q.Dialect, bridge.DialectTDesign)
-		a.named = a.req.ThreadID != ""
+		a.req.Dialect = cmp.Or(q.Dialect, bridge.DialectTDesign)
 		return a, nil
 	}
 	if err := agui.CheckJSON(body, agui.MaxJSONDepth); err != nil {
 		return nil, err
 	}
-	var s shape
+	var s bodyKind
 	if err := json.Unmarshal(body, &s); err != nil { // which body it is; those who read it take names exactly
-		return nil, refuse(codeInvalidBody, "The body must be an object, and an agent_id in it text.")
+		return nil, problem.Refuse(problem.InvalidBody, "The body must be an object, and an agent_id in it text.")
 	}
+	// The query wins over the body, because a proxy or a page's URL may choose the agent for a client that knows
+	// none.
 	if s.AgentID != nil && a.req.AgentID == "" {
 		if a.req.AgentID = *s.AgentID; len(a.req.AgentID) > maxAgentID {
-			return nil, refuse(codeInvalidBody, "agent_id: too long.")
+			return nil, problem.Refuse(problem.InvalidBody, "agent_id: too long.")
 		}
 	}
-	a.req.Dialect = firstOf(q.Dialect, s.dialect(c.Request()))
+	a.req.Dialect = cmp.Or(q.Dialect, s.dialect(c.Request()))
+	// A body without any telling member goes by its dialect: read as a RunAgentInput it gets an error that names the
+	// missing member, which helps the author of an AG-UI client and not the one of a page.
 	read := a.readTDesign
 	if s.isInput() || !s.isTDesign() && a.req.Dialect != bridge.DialectTDesign {
 		read = a.readInput
 	}
-	if err := read(body); err != nil {
-		return a, err
-	}
-	a.named = a.req.ThreadID != ""
-	return a, nil
+	return a, read(body)
 }
 
-func (s shape) isInput() bool {
-	return there(s.Messages) || there(s.ProtocolVersion) || there(s.Resume)
+// A member that is null does not count: some clients write every member of their type.
+func (s bodyKind) isInput() bool {
+	return strictjson.IsSet(s.Messages) || strictjson.IsSet(s.ProtocolVersion) || strictjson.IsSet(s.Resume)
 }
 
 // isTDesign: a member counts that is given, null too; no other client has it.
-func (s shape) isTDesign() bool { return len(s.Prompt) > 0 || len(s.ToolCallMessage) > 0 }
+func (s bodyKind) isTDesign() bool { return len(s.Prompt) > 0 || len(s.ToolCallMessage) > 0 }
 
-// dialect is what the body's client understands. A TDesign page may build a RunAgentInput by hand, or a body that says
-// nothing; then its headers tell.
-func (s shape) dialect(r *http.Request) string {
+// dialect is what the body's client understands. A TDesign page may build a RunAgentInput by hand, or a body with no
+// sign of its dialect; then the headers decide. protocolVersion is sent by AG-UI 1.0 clients alone, so it outweighs
+// everything else.
+func (s bodyKind) dialect(r *http.Request) string {
 	switch {
-	case there(s.ProtocolVersion):
+	case strictjson.IsSet(s.ProtocolVersion):
 		return bridge.DialectV1
 	case !s.isInput() && s.isTDesign(), sentByTDesign(r.Header):
 		return bridge.DialectTDesign
@@ -109,27 +117,30 @@ func (s shape) dialect(r *http.Request) string {
 }
 
 // sentByTDesign reports whether the headers are those of TDesign's fetch, which always sets Cache-Control: no-cache.
-// Clients of other makers set it too, but outside browsers, which alone send Sec-Fetch-Mode; and a browser whose cache is
-// disabled, or whose page was reloaded by force, sends it for every client, with Pragma beside it.
+// Clients of other makers set it too, but outside browsers, which alone send Sec-Fetch-Mode; and a browser whose
+// cache is disabled, or whose page was reloaded by force, sends it for every client, with Pragma beside it. It
+// decides only for bodies that fit several clients, such as an empty one; a body with a member of its own outweighs
+// it.
 func sentByTDesign(h http.Header) bool {
 	return strings.Contains(h.Get("Cache-Control"), "no-cache") && h.Get("Sec-Fetch-Mode") != "" && h.Get("Pragma") == ""
 }
 
-// readInput reads a RunAgentInput. Tool messages stay among the messages: bridge tells
-// those it knows from answers.
-func (a *ask) readInput(body []byte) error {
+// readInput reads a RunAgentInput. Tool messages stay among the messages: bridge separates those it knows from
+// answers. So an answer may arrive three times over: in resume, as a tool message, and in forwardedProps. All of them
+// are kept; settling the same question twice the same way changes nothing.
+func (a *chatInput) readInput(body []byte) error {
 	in, err := agui.DecodeInput(body)
 	if err != nil {
 		return err
 	}
 	if in.ProtocolVersion != "" && !strings.HasPrefix(in.ProtocolVersion, "1.") {
-		return refuse(codeInvalidVersion, "This server speaks "+agui.Version+".")
+		return problem.Refuse(problem.InvalidVersion, "This server speaks "+agui.Version+".")
 	}
-	a.req.ThreadID, a.req.RunID = firstOf(in.ThreadID, a.req.ThreadID), in.RunID
+	a.req.ThreadID, a.req.RunID = cmp.Or(in.ThreadID, a.req.ThreadID), in.RunID
 	a.req.Messages, a.req.Tools, a.req.Context = in.Messages, in.Tools, in.Context
 	a.req.State, a.req.Props = in.State, in.ForwardedProps
 	for _, r := range in.Resume {
-		a.req.Answers = append(a.req.Answers, inbox.Answer{
+		a.req.Answers = append(a.req.Answers, approval.Answer{
 			QuestionID: r.InterruptID, Cancelled: r.Status == agui.ResumeCancelled, Payload: r.Payload,
 		})
 	}
@@ -144,24 +155,27 @@ func (a *ask) readInput(body []byte) error {
 	return a.checkIDs(in.ParentRunID)
 }
 
-// checkIDs: ids get into frames, headers and log lines. One of them stands for another thread in a path.
-func (a *ask) checkIDs(ids ...string) error {
-	ids = append(ids, a.req.ThreadID, a.req.RunID)
-	for _, id := range ids {
-		if id != "" && !bridge.ValidExternalID(id) || id == browserThread {
-			return refuse(bridge.RefusedInvalidID, bridge.InvalidIDs)
+// checkIDs: ids get into frames, headers and log lines. One of them stands for another thread in a path. @browser is
+// refused as a thread id: GET /api/threads/@browser would never find that thread.
+func (a *chatInput) checkIDs(more ...string) error {
+	for _, id := range append(more, a.req.ThreadID, a.req.RunID) {
+		if id != "" && !ids.Valid(id) || id == browserThread {
+			return problem.Refuse(bridge.RefusedInvalidID, ids.Form)
 		}
 	}
 	return nil
 }
 
-// readTDesign reads what a TDesign page posts. It has no ids for what its user says.
-func (a *ask) readTDesign(body []byte) error {
+// readTDesign reads what a TDesign page posts. Its messages have no ids. The message gets a random id, and Unnamed
+// lets the engine recognize a repeated prompt by its text instead. regenerate=false switches that off: such a page
+// means the same text again.
+func (a *chatInput) readTDesign(body []byte) error {
 	page, err := tdesign.DecodeBody(body)
 	if err != nil {
 		return err
 	}
-	a.req.ThreadID, a.req.RunID = firstOf(page.ThreadID, a.req.ThreadID), page.RunID
+	a.req.ThreadID, a.req.RunID = cmp.Or(page.ThreadID, a.req.ThreadID), page.RunID
+	// A prompt of spaces is no prompt; the engine then finds nothing to do and the page gets a hint.
 	if strings.TrimSpace(page.Prompt) != "" {
 		a.req.Unnamed = true
 		if page.Regenerate != nil && !*page.Regenerate {
@@ -170,22 +184,24 @@ func (a *ask) readTDesign(body []byte) error {
 		a.req.Messages = []agui.Message{{ID: uuid.NewString(), Role: agui.RoleUser, Content: agui.Text(page.Prompt)}}
 	}
 	if page.Answer != nil {
-		a.req.Answers, a.answers = []inbox.Answer{pageAnswer(page.Answer)}, true
+		a.req.Answers, a.answers = []approval.Answer{pageAnswer(page.Answer)}, true
 	}
 	return a.checkIDs()
 }
 
-// pageAnswer reads an answered card. Pages send the id of the wrong card when two are
-// open, or none at all; the option that was clicked knows better whose it is.
-func pageAnswer(from *tdesign.Answer) inbox.Answer {
-	a := inbox.Answer{QuestionID: from.ToolCallID, Payload: from.Result}
+// pageAnswer reads an answered card. Pages send the id of the wrong card when two are open, or none at all; the
+// option that was clicked knows better whose it is. Option ids on a page contain the question's id for this very
+// reason (tdesign.OptionID).
+func pageAnswer(from *tdesign.Answer) approval.Answer {
+	a := approval.Answer{QuestionID: from.ToolCallID, Payload: from.Result}
 	if id, _, ok := tdesign.ParseOptionID(optionOf(from.Result)); ok {
 		a.QuestionID = id
 	}
 	return a
 }
 
-// optionOf finds the option in the spellings that pages use.
+// optionOf finds the option in the spellings that pages use. A bare string is an option id; an object has it as
+// optionId, option_id or choice, or within outcome as ACP does.
 func optionOf(result json.RawMessage) string {
 	var bare string
 	if json.Unmarshal(result, &bare) == nil {
@@ -201,18 +217,11 @@ func optionOf(result json.RawMessage) string {
 	}
 	// A member of another type leaves the others readable: what is found counts.
 	_ = strictjson.Unmarshal(result, &body)
-	return firstOf(body.OptionID, body.OptionID2, body.Choice, body.Outcome.OptionID)
+	return cmp.Or(body.OptionID, body.OptionID2, body.Choice, body.Outcome.OptionID)
 }
 
+// A history that ends with a tool's result is an answer: the client ran the tool and waits for the agent to go on. A
+// result further up was answered before.
 func endsWithToolMessage(messages []agui.Message) bool {
 	return len(messages) > 0 && messages[len(messages)-1].Role == agui.RoleTool
-}
-
-func firstOf(ss ...string) string {
-	for _, s := range ss {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/acpgateway"
 	"aqueduct/bridge"
-	"aqueduct/bridge/proxies"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
@@ -66,16 +68,16 @@ func (f *fakeControl) last() string {
 }
 
 // steered is a server with a fake gateway, two proxies and a thread T.
-func steered(t *testing.T) (*house, *fakeControl, store.Session) {
+func steered(t *testing.T) (*env, *fakeControl, store.Session) {
 	t.Helper()
 	f := &fakeControl{}
-	h := newHouseWith(t, saysN(1), plan{control: f})
+	h := newEnvWith(t, saysN(1), plan{control: f})
 	h.chat("T", "R", "hi")
 	s, err := h.store.SessionByExternalID(t.Context(), scope(), "T")
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := proxies.New(h.store)
+	known := acpgateway.NewRegistry(h.store)
 	for _, p := range []store.Proxy{
 		{ID: "p1", Name: "Mac", AgentID: "opencode", Capabilities: []byte(`{"acpTunnel":true}`), MaxConcurrent: 3, Status: store.ProxyOnline,
 			ConnectedAt: time.UnixMilli(1000), LastSeen: time.UnixMilli(2000)},
@@ -99,7 +101,7 @@ func (a answer) is(t *testing.T, status int, body string) {
 // TestInboxSaysWhereFrom: who decides sees which agent asks, and where it works.
 func TestInboxSaysWhereFrom(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []bridge.Answer) {
+	h := newEnvWith(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []approval.Delivery) {
 		if len(answers) == 0 {
 			say(permission("q1"))
 		}
@@ -113,7 +115,7 @@ func TestInboxSaysWhereFrom(t *testing.T) {
 	}
 }
 
-// TestProxyIsRemoved: what the gateway says of it is the answer.
+// TestProxyIsRemoved: the gateway's result is the answer.
 func TestProxyIsRemoved(t *testing.T) {
 	t.Parallel()
 	h, control, _ := steered(t)
@@ -121,7 +123,7 @@ func TestProxyIsRemoved(t *testing.T) {
 	if got := control.last(); got != "remove p1" {
 		t.Error(got)
 	}
-	control.err = &bridge.ControlError{Code: bridge.ControlConnected, Message: "It is here."}
+	control.err = fault.New(bridge.ControlConnected, "It is here.")
 	if got := h.do("DELETE", "/api/proxies/p1", ""); got.status != 409 || !strings.Contains(got.body, `"code":"proxy_connected"`) {
 		t.Errorf("%+v", got)
 	}
@@ -209,7 +211,7 @@ func TestThreadControls(t *testing.T) {
 	h.do("GET", "/api/threads/T/control", "").is(t, 200, `{}`)
 	state := `{"mine":1,"acp":{"modeId":"auto","modelId":"m1","modes":{"availableModes":[]},"models":{"x":1},"configOptions":[{"id":"mode"}],"commands":[{"name":"init"}]}}`
 	h.keepState(s.ID, state)
-	known := proxies.New(h.store)
+	known := acpgateway.NewRegistry(h.store)
 	err := known.SaveInstance(t.Context(), store.SandboxInstance{SessionID: s.ID, ProxyID: "p1", InstanceName: "tuixiu-run-1", Status: "running",
 		LastError: "e", LastSeen: time.UnixMilli(1000), Transport: []byte(`{"type":"transport_connected"}`), Init: []byte(`{"ok":true}`)})
 	if err != nil {
@@ -232,7 +234,7 @@ func TestThreadControls(t *testing.T) {
 }
 
 // keepState writes a Session's state, as the end of a Run does.
-func (h *house) keepState(sessionID, state string) {
+func (h *env) keepState(sessionID, state string) {
 	h.t.Helper()
 	replicas, err := h.store.ListReplicas(h.t.Context())
 	if err != nil {
@@ -277,7 +279,7 @@ func TestThreadControl(t *testing.T) {
 }
 
 // asksSoon waits for the next question.
-func (h *house) asksSoon() string {
+func (h *env) asksSoon() string {
 	h.t.Helper()
 	for {
 		rows, err := h.store.Approvals(h.t.Context(), store.System(), store.ApprovalFilter{Status: store.ApprovalPending}, store.Page{})
@@ -290,12 +292,12 @@ func (h *house) asksSoon() string {
 	}
 }
 
-// TestPermissiveModesAreAsked: a mode in which the agent asks nobody is set when a person has approved it, and only then;
-// the policy may say otherwise.
+// TestPermissiveModesAreAsked: a mode in which the agent asks no person is set when a person has approved it, and only then;
+// the policy may decide otherwise.
 func TestPermissiveModesAreAsked(t *testing.T) {
 	t.Parallel()
 	f := &fakeControl{}
-	h := newHouseWith(t, saysN(1), plan{control: f, rules: `rules:
+	h := newEnvWith(t, saysN(1), plan{control: f, rules: `rules:
   - {name: never, tool: set_mode, when: "args.mode == 'yolo'", verdict: block, reason: Not here.}
   - {name: known, tool: set_mode, when: "args.mode == 'autoPlan'", verdict: allow}
   - {name: boss, tool: set_mode, when: "args.mode == 'full'", verdict: ask, approvers: ["role:boss"]}`})
@@ -382,7 +384,7 @@ func TestPermissiveModesAreAsked(t *testing.T) {
 func TestControlErrorsSayWhy(t *testing.T) {
 	t.Parallel()
 	h, f, _ := steered(t)
-	f.err = &bridge.ControlError{Code: bridge.ControlFailed, Message: "no such mode " + strings.Repeat("é", 1000)}
+	f.err = fault.New(bridge.ControlFailed, "no such mode "+strings.Repeat("é", 1000))
 	p := isProblem(t, h.do("POST", "/api/threads/T/control", `{"action":"close"}`), 502)
 	if detail, _ := p["detail"].(string); !strings.HasPrefix(detail, "no such mode é") || len([]rune(detail)) != 501 {
 		t.Errorf("%v", p)
@@ -394,10 +396,10 @@ func TestControlErrorsSayWhy(t *testing.T) {
 	}
 }
 
-// TestNoGateway: a server that no proxy can connect to says so.
+// TestNoGateway: a server that no proxy can connect to answers with an error.
 func TestNoGateway(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	h.chat("T", "R", "hi")
 	h.do("GET", "/api/proxies", "").is(t, 200, `{"proxies":[]}`)
 	for path, body := range map[string]string{"control": `{"action":"stop"}`, "prune": `{}`} {

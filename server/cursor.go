@@ -1,34 +1,43 @@
+// Positions of clients in a log: how they are sent, and what they mean for a Session, a Run and a thread. Every
+// stream and every page of events begins here, so that a position is judged the same way everywhere.
+
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"aqueduct/server/problem"
 	"aqueduct/store"
 )
+
+// givenCursor is the text of the position that a client has, in whichever of the two places it came. The header wins:
+// the URL of an EventSource keeps its ?after= for ever, while the header moves on.
+func givenCursor(c echo.Context) string {
+	return cmp.Or(c.Request().Header.Get("Last-Event-ID"), c.QueryParam("after"))
+}
 
 // cursorOf is the position a client has: Last-Event-ID, which an EventSource sends when it
 // comes back to the same URL, else ?after=. 0 is none.
 func cursorOf(c echo.Context) (int64, error) {
-	given := c.Request().Header.Get("Last-Event-ID")
-	if given == "" {
-		given = c.QueryParam("after")
-	}
+	given := givenCursor(c)
 	if given == "" {
 		return 0, nil
 	}
 	after, err := strconv.ParseInt(given, 10, 64)
 	if err != nil || after < 0 {
-		return 0, refuse(codeInvalidCursor, "")
+		return 0, problem.Refuse(problem.InvalidCursor, "")
 	}
 	return after, nil
 }
 
-// logCursor is cursorOf within the log of a Session. A position beyond the log is not one
-// of it: the client is told, and not left waiting for events it thinks it has.
+// logCursor is cursorOf within the log of a Session. A position beyond the log is an error: the client would
+// otherwise wait for events it believes to have. A position beyond the log comes from another database (restored from
+// a backup, say) or is made up.
 func logCursor(c echo.Context, events store.EventReader, in store.Scope, sessionID string) (int64, error) {
 	after, err := cursorOf(c)
 	if err != nil || after == 0 {
@@ -39,13 +48,14 @@ func logCursor(c echo.Context, events store.EventReader, in store.Scope, session
 		return 0, err
 	}
 	if after > last {
-		return 0, refuse(codeBeyondLog, "The log ends at "+strconv.FormatInt(last, 10)+".")
+		return 0, problem.Refuse(problem.BeyondLog, "The log ends at "+strconv.FormatInt(last, 10)+".")
 	}
 	return after, nil
 }
 
-// runCursor is logCursor within one Run's slice: before it means from its start. done says
-// that the client has the whole of a Run that is over.
+// runCursor is logCursor within one Run's slice: a position before the slice means its start. done means that the
+// client has the whole of a Run that is over. A Run without a FirstSeq has written nothing yet. done is answered with
+// 204, upon which an EventSource stops coming back.
 func runCursor(c echo.Context, events store.EventReader, in store.Scope, run store.Run) (after int64, done bool, err error) {
 	after, err = logCursor(c, events, in, run.SessionID)
 	if err != nil {
@@ -57,7 +67,8 @@ func runCursor(c echo.Context, events store.EventReader, in store.Scope, run sto
 	return after, run.Status.Terminal() && run.LastSeq > 0 && after >= run.LastSeq, nil
 }
 
-// wantsStream reports whether the client asked for SSE rather than a page of JSON.
+// wantsStream reports whether the client asked for SSE rather than a page of JSON. Quality values are not weighed: no
+// client that wants JSON names event streams at all.
 func wantsStream(r *http.Request) bool {
 	for _, accept := range r.Header.Values("Accept") {
 		for media := range strings.SplitSeq(accept, ",") {

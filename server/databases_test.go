@@ -36,7 +36,7 @@ func onBothDatabases(t *testing.T, test func(t *testing.T, db database)) {
 	})
 }
 
-// exec runs statements as somebody who has the database and not the server.
+// exec runs statements as an attacker who has the database and not the server.
 func (db database) exec(statements ...string) {
 	db.t.Helper()
 	conn, err := sql.Open(db.driver, db.dsn)

@@ -14,19 +14,20 @@ import (
 	"time"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/notify/link"
+	"aqueduct/bridge/approval"
+	"aqueduct/server/decide"
 	"aqueduct/store"
 )
 
-// newLinks is the book of a house: its links are signed with linkKey.
-func newLinks(t testing.TB, st store.Store) *link.Book {
+// newLinks is the book of an env: its links are signed with linkKey.
+func newLinks(t testing.TB, st store.Store) *decide.Book {
 	t.Helper()
-	return link.NewBook(linkSigner(t), st)
+	return decide.NewBook(linkSigner(t), st)
 }
 
-func linkSigner(t testing.TB) *link.Signer {
+func linkSigner(t testing.TB) *decide.Signer {
 	t.Helper()
-	s, err := link.NewSigner([]byte(strings.Repeat("k", 32)))
+	s, err := decide.NewSigner([]byte(strings.Repeat("k", 32)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,13 +35,13 @@ func linkSigner(t testing.TB) *link.Signer {
 }
 
 // link is the path of a link to the open Question, with what a test wants otherwise.
-func (h *house) link(change ...func(*link.Claims)) string {
+func (h *env) link(change ...func(*decide.Claims)) string {
 	h.t.Helper()
 	a, err := h.store.Approval(h.t.Context(), store.System(), h.question())
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	c := link.Claims{
+	c := decide.Claims{
 		ApprovalID: a.ID, Tenant: "local", User: "local", ArgsSHA256: a.ArgsSHA256, Expires: a.ExpiresAt.Unix(), Nonce: "nonce-1",
 	}
 	for _, otherwise := range change {
@@ -50,7 +51,7 @@ func (h *house) link(change ...func(*link.Claims)) string {
 }
 
 // visit opens a link; nonce is what its page holds.
-func (h *house) visit(path string, header ...string) (page answer, nonce string) {
+func (h *env) visit(path string, header ...string) (page answer, nonce string) {
 	h.t.Helper()
 	page = h.do("GET", path, "", header...)
 	if m := regexp.MustCompile(`data-page="([^"]+)"`).FindStringSubmatch(page.body); m != nil {
@@ -60,7 +61,7 @@ func (h *house) visit(path string, header ...string) (page answer, nonce string)
 }
 
 // click is what the page's script sends.
-func (h *house) click(path, nonce, option string, header ...string) answer {
+func (h *env) click(path, nonce, option string, header ...string) answer {
 	h.t.Helper()
 	body, err := json.Marshal(map[string]string{"page": nonce, "option_id": option})
 	if err != nil {
@@ -69,7 +70,7 @@ func (h *house) click(path, nonce, option string, header ...string) answer {
 	return h.do("POST", path, string(body), header...)
 }
 
-func (h *house) status(id string) store.Approval {
+func (h *env) status(id string) store.Approval {
 	h.t.Helper()
 	a, err := h.store.Approval(h.t.Context(), store.System(), id)
 	if err != nil {
@@ -78,10 +79,10 @@ func (h *house) status(id string) store.Approval {
 	return a
 }
 
-// linkHouse has an open Question.
-func linkHouse(t *testing.T, p plan) (h *house, id string) {
+// linkEnv has an open Question.
+func linkEnv(t *testing.T, p plan) (h *env, id string) {
 	t.Helper()
-	h = newHouseWith(t, asks, p)
+	h = newEnvWith(t, asks, p)
 	if p.auth == nil {
 		h.chat("T", "R", "may I?")
 	} else {
@@ -95,8 +96,8 @@ func linkHouse(t *testing.T, p plan) (h *house, id string) {
 // linkCases has a request for every code of links.
 func linkCases(t *testing.T, cases map[string]func() answer) {
 	t.Helper()
-	h, _ := linkHouse(t, plan{})
-	secured, _ := linkHouse(t, plan{auth: static(t)})
+	h, _ := linkEnv(t, plan{})
+	secured, _ := linkEnv(t, plan{auth: static(t)})
 	good := h.link()
 	_, nonce := h.visit(good)
 	cases["link_invalid"] = func() answer { return h.click(good+"x", nonce, "yes") }
@@ -104,7 +105,7 @@ func linkCases(t *testing.T, cases map[string]func() answer) {
 	cases["link_args_changed"] = func() answer { return h.click(h.link(swapped), nonce, "yes") }
 	cases["link_page_expired"] = func() answer { return h.click(good, "1."+nonce, "yes") }
 	cases["link_foreign"] = func() answer {
-		return secured.click(secured.link(func(c *link.Claims) { c.User = "eve" }), "x", "yes", "Authorization", "Bearer "+goodToken)
+		return secured.click(secured.link(func(c *decide.Claims) { c.User = "eve" }), "x", "yes", "Authorization", "Bearer "+goodToken)
 	}
 	cases["link_used"] = func() answer {
 		a, b := h.link(), h.link()
@@ -114,14 +115,14 @@ func linkCases(t *testing.T, cases map[string]func() answer) {
 	}
 }
 
-func expired(c *link.Claims) { c.Expires = time.Now().Unix() - 1 }
-func swapped(c *link.Claims) { c.ArgsSHA256 = strings.Repeat("0", 64) }
+func expired(c *decide.Claims) { c.Expires = time.Now().Unix() - 1 }
+func swapped(c *decide.Claims) { c.ArgsSHA256 = strings.Repeat("0", 64) }
 
 // TestLinkDecides: a click decides, once; the agent goes on; the link is used from then on.
 func TestLinkDecides(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[string]store.ApprovalStatus{":0": store.ApprovalApproved, ":2": store.ApprovalRejected} {
-		h, id := linkHouse(t, plan{})
+		h, id := linkEnv(t, plan{})
 		path := h.link()
 		page, nonce := h.visit(path)
 		if page.status != 200 || nonce == "" || !strings.Contains(page.body, `data-option="`+id+n+`"`) {
@@ -149,14 +150,13 @@ func TestLinkDecides(t *testing.T) {
 	}
 }
 
-// TestLinkScanners: whoever looks, or sends what is no click of the page's, decides nothing
-// and leaves the link good.
+// TestLinkScanners: a request that is no click of the page's decides nothing and leaves the link good.
 func TestLinkScanners(t *testing.T) {
 	t.Parallel()
-	h, id := linkHouse(t, plan{origins: []string{"https://app.example"}})
+	h, id := linkEnv(t, plan{origins: []string{"https://app.example"}})
 	path := h.link()
 	_, nonce := h.visit(path)
-	other := h.link(func(c *link.Claims) { c.Nonce = "nonce-2" })
+	other := h.link(func(c *decide.Claims) { c.Nonce = "nonce-2" })
 	_, otherNonce := h.visit(other)
 	body := `{"page":"` + nonce + `","option_id":"` + id + `:0"}`
 	for name, c := range map[string]struct {
@@ -197,18 +197,17 @@ func TestLinkScanners(t *testing.T) {
 	}
 }
 
-// TestLinkRefused: forged, old, swapped, foreign and late links each get a page that says
-// so, and no arguments.
+// TestLinkRefused: forged, old, swapped, foreign and late links each get a page with the reason, and no arguments.
 func TestLinkRefused(t *testing.T) {
 	t.Parallel()
-	h, id := linkHouse(t, plan{})
-	secured, _ := linkHouse(t, plan{auth: static(t)})
+	h, id := linkEnv(t, plan{})
+	secured, _ := linkEnv(t, plan{auth: static(t)})
 	good := h.link()
-	forged, err := link.NewSigner([]byte(strings.Repeat("o", 32)))
+	forged, err := decide.NewSigner([]byte(strings.Repeat("o", 32)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	eve := func(c *link.Claims) { c.User = "eve" }
+	eve := func(c *decide.Claims) { c.User = "eve" }
 	refused := func(name string, got answer, want int, said string) {
 		t.Helper()
 		if got.status != want || !strings.Contains(got.body, said) || strings.Contains(got.body, "/x") || !strings.Contains(got.header.Get("Content-Type"), "text/html") ||
@@ -216,11 +215,11 @@ func TestLinkRefused(t *testing.T) {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
 		}
 	}
-	refused("forged", h.do("GET", "/decide/"+forged.Token(link.Claims{ApprovalID: id, Tenant: "local", User: "local", Nonce: "n", Expires: 1 << 40}), ""), 404, "not one that this server made")
+	refused("forged", h.do("GET", "/decide/"+forged.Token(decide.Claims{ApprovalID: id, Tenant: "local", User: "local", Nonce: "n", Expires: 1 << 40}), ""), 404, "not one that this server made")
 	refused("garbled", h.do("GET", good[:len(good)-2]+"xx", ""), 404, "not one")
-	refused("no such question", h.do("GET", h.link(func(c *link.Claims) { c.ApprovalID = "0190c0de-0000-7000-8000-000000000001" }), ""), 404, "is gone")
+	refused("no such question", h.do("GET", h.link(func(c *decide.Claims) { c.ApprovalID = "0190c0de-0000-7000-8000-000000000001" }), ""), 404, "is gone")
 	refused("another's question", h.do("GET", h.link(eve), ""), 404, "is gone")
-	refused("another tenant's", h.do("GET", h.link(func(c *link.Claims) { c.Tenant = "other" }), ""), 404, "is gone")
+	refused("another tenant's", h.do("GET", h.link(func(c *decide.Claims) { c.Tenant = "other" }), ""), 404, "is gone")
 	refused("expired", h.do("GET", h.link(expired), ""), 410, "time to decide is over")
 	refused("swapped", h.do("GET", h.link(swapped), ""), 409, "arguments are not those")
 	refused("signed in as another", secured.do("GET", secured.link(eve), "", "Authorization", "Bearer "+goodToken), 403, "somebody else")
@@ -247,7 +246,7 @@ func TestLinkRefused(t *testing.T) {
 // TestLinkRace: of fifty clicks at once, yes and no mixed, one decides.
 func TestLinkRace(t *testing.T) {
 	t.Parallel()
-	h, id := linkHouse(t, plan{})
+	h, id := linkEnv(t, plan{})
 	path := h.link()
 	_, nonce := h.visit(path)
 	answers := make([]answer, 50)
@@ -272,11 +271,10 @@ func TestLinkRace(t *testing.T) {
 	}
 }
 
-// TestLinkPolicy: the page is kept nowhere, framed by nobody, and runs nothing but what its
-// policy names by hash.
+// TestLinkPolicy: the page is not cached, cannot be framed, and runs nothing but what its policy names by hash.
 func TestLinkPolicy(t *testing.T) {
 	t.Parallel()
-	h, _ := linkHouse(t, plan{})
+	h, _ := linkEnv(t, plan{})
 	page, _ := h.visit(h.link())
 	for name, want := range map[string]string{
 		"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex", "X-Frame-Options": "DENY",
@@ -310,15 +308,15 @@ func TestLinkPolicy(t *testing.T) {
 // TestLinkShowsAll: hostile names, titles, labels and arguments are shown as what they are.
 func TestLinkShowsAll(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []bridge.Answer) {
+	h := newEnv(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []approval.Delivery) {
 		if len(answers) > 0 {
 			return
 		}
-		say(bridge.Output{Question: &bridge.Question{
-			UpstreamID: "q", Kind: bridge.AskPermission, Tool: "rm\u202egnp.\x1b[31m",
+		say(bridge.Output{Question: &approval.Request{
+			UpstreamID: "q", Kind: approval.AskPermission, Tool: "rm\u202egnp.\x1b[31m",
 			Title: "<img src=x onerror=alert(1)>" + strings.Repeat("\n", 10_000) + "safe\u200b\u2066" + strings.Repeat("e\u0301\u0302\u0303\u0304", 3),
 			Args:  json.RawMessage(`{"cmd":"</pre><script>alert(1)</script>","raw":"a` + "\u202e\u00a0\u3164\U000e0041" + `b","esc":"\u202e\u001b[2J","long":"` + strings.Repeat("x", 100_000) + `END"}`),
-			Options: []bridge.Option{
+			Options: []approval.Option{
 				{ID: "a", Label: "Reject</button>\u202e", Kind: "allow_once"}, {ID: "b", Label: strings.Repeat("Allow ", 100), Kind: "reject_once"},
 			},
 		}})
@@ -341,11 +339,12 @@ func TestLinkShowsAll(t *testing.T) {
 	}
 }
 
-// TestLinkOfOurTool: of a call that we run the page says that exactly this runs.
+// TestLinkOfOurTool: for a call that the server executes, the page states that exactly this runs.
 func TestLinkOfOurTool(t *testing.T) {
 	t.Parallel()
-	h, id := linkHouse(t, plan{})
+	h, id := linkEnv(t, plan{})
 	h.decide(id, `{"decision":"reject"}`)
+	h.idle("T") // the end of a Turn cancels its calls
 	asked := h.status(id)
 	err := h.store.InTx(t.Context(), func(tx store.Tx) error {
 		call := store.ToolCall{

@@ -1,3 +1,6 @@
+// Standing delegations: while I am away, this user may decide what I may. Handing over one single question is POST
+// /api/approvals/{id}/delegate (inbox.go).
+
 package server
 
 import (
@@ -6,24 +9,29 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
+	"aqueduct/server/answer"
 	"aqueduct/server/auth"
+	"aqueduct/server/decode"
+	"aqueduct/server/route"
 	"aqueduct/store"
 )
 
 // delegations is /api/delegations: who may decide, for a while, what another may decide.
 type delegations struct {
-	sessions *bridge.Sessions
-	store    store.Store
-	in       *intake
+	approvals *approval.Service
+	store     store.Store
+	in        *decode.Decoder
 }
 
-func (h *delegations) mount(to *routes) {
-	to.deciders(http.MethodGet, "/api/delegations", h.list)
-	to.deciders(http.MethodPost, "/api/delegations", h.give)
-	to.deciders(http.MethodDelete, "/api/delegations/:id", h.revoke)
+// Mount adds the routes. Approvers who do not chat may delegate as well, since they are who goes on holiday.
+func (h *delegations) Mount(to *route.Routes) {
+	to.Deciders(http.MethodGet, "/api/delegations", h.list)
+	to.Deciders(http.MethodPost, "/api/delegations", withBody(h.in, h.give))
+	to.Deciders(http.MethodDelete, "/api/delegations/:id", revokes(h.approvals.Delegations.Revoke))
 }
 
+// delegationJSON is one delegation: From may decide what Tool, Kind and Agent select, and To may do so as well until ExpiresAt.
 type delegationJSON struct {
 	DelegationID string     `json:"delegation_id"`
 	From         string     `json:"from"`
@@ -39,42 +47,30 @@ type delegationJSON struct {
 	RevokedBy    string     `json:"revoked_by,omitempty"`
 }
 
+// delegationOut is the JSON of a stored Delegation.
 func delegationOut(d store.Delegation) delegationJSON {
 	return delegationJSON{
 		DelegationID: d.ID, From: d.User, To: d.To, Tool: d.Tool, Kind: d.ToolKind, Agent: d.AgentID, Tenantwide: d.Wide, Note: d.Note,
-		CreatedAt: d.CreatedAt.UTC(), ExpiresAt: d.ExpiresAt.UTC(), RevokedAt: moment(d.RevokedAt), RevokedBy: d.RevokedBy,
+		CreatedAt: d.CreatedAt.UTC(), ExpiresAt: d.ExpiresAt.UTC(), RevokedAt: answer.TimeOrNil(d.RevokedAt), RevokedBy: d.RevokedBy,
 	}
 }
 
-// list gives the newest first, those that have ended too; next goes into ?after= for more.
+// delegationsJSON is one page; Next goes into ?after=. The page is shaped by hand and not by listPage, because its
+// members are named after what they hold.
+type delegationsJSON struct {
+	Delegations []delegationJSON `json:"delegations"`
+	Next        string           `json:"next,omitempty"`
+}
+
+// list includes those that have ended. What has ended stays listed with its end, since a decision made under it
+// refers to it.
 func (h *delegations) list(c echo.Context) error {
-	var q struct {
-		Limit int    `query:"limit" validate:"gte=0,lte=1000"`
-		After string `query:"after" validate:"omitempty,uuid"`
-	}
-	if err := h.in.query(c, &q); err != nil {
-		return err
-	}
-	ctx := c.Request().Context()
-	page := store.Page{Limit: q.Limit, After: q.After}
-	rows, err := h.store.Delegations(ctx, auth.From(ctx).ReviewInbox(), page)
-	if err != nil {
-		return err
-	}
-	out := struct {
-		Delegations []delegationJSON `json:"delegations"`
-		Next        string           `json:"next,omitempty"`
-	}{Delegations: make([]delegationJSON, 0, len(rows))}
-	for _, d := range rows {
-		out.Delegations = append(out.Delegations, delegationOut(d))
-	}
-	if len(rows) == page.Size() {
-		out.Next = rows[len(rows)-1].ID
-	}
-	return c.JSON(http.StatusOK, out)
+	rows, next, err := listPage(c, h.in, h.store.Delegations, delegationOut, func(d store.Delegation) string { return d.ID })
+	return reply(c, http.StatusOK, delegationsJSON{Delegations: rows, Next: next}, err)
 }
 
-// delegationBody says to whom, until when, and of what. Who gives is the caller.
+// delegationBody is to whom, until when, and what is delegated. The caller is the one who delegates. tool, kind and
+// agent narrow it; without them it is everything that the giver may decide.
 type delegationBody struct {
 	To         string     `json:"to" validate:"required,max=128"`
 	Tool       string     `json:"tool" validate:"max=200"`
@@ -85,12 +81,11 @@ type delegationBody struct {
 	Note       string     `json:"note" validate:"max=1000"`
 }
 
-func (h *delegations) give(c echo.Context) error {
-	var b delegationBody
-	if err := h.in.json(c, &b); err != nil {
-		return err
-	}
-	req := bridge.DelegationRequest{To: b.To, Tool: b.Tool, ToolKind: b.Kind, AgentID: b.Agent, Note: b.Note}
+// give adds a delegation. Its end is a time or a span from now; a request with both is refused by the rules of the body,
+// one with neither gets the default span: a delegation without an end would be forgotten and stay.
+func (h *delegations) give(c echo.Context, b delegationBody) error {
+	req := approval.DelegationRequest{To: b.To, Tool: b.Tool, ToolKind: b.Kind, AgentID: b.Agent, Note: b.Note}
+	// Without either the time stays zero, and approval takes the default.
 	switch {
 	case b.Until != nil:
 		req.Until = *b.Until
@@ -98,22 +93,6 @@ func (h *delegations) give(c echo.Context) error {
 		req.Until = time.Now().Add(time.Duration(b.TTLSeconds) * time.Second)
 	}
 	ctx := c.Request().Context()
-	d, err := h.sessions.GiveDelegation(ctx, auth.From(ctx).Principal, req)
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, delegationOut(d))
-}
-
-// revoke ends one at once. One that is revoked already, or not the caller's to end, is not found.
-func (h *delegations) revoke(c echo.Context) error {
-	id, err := pathID(c, "id")
-	if err != nil {
-		return err
-	}
-	ctx := c.Request().Context()
-	if err := h.sessions.RevokeDelegation(ctx, auth.From(ctx).Principal, id); err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusNoContent)
+	d, err := h.approvals.Delegations.Give(ctx, auth.From(ctx).Principal, req)
+	return reply(c, http.StatusOK, delegationOut(d), err)
 }

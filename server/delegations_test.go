@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/bridge/audit"
-	"aqueduct/server"
+	"aqueduct/bridge/approval/audit"
+	"aqueduct/server/limit"
 )
 
 // delegate gives a standing delegation and returns its id.
@@ -26,7 +26,7 @@ func (o *office) delegate(who []string, body string) string {
 // comes, live and in the list, as far as the delegation goes and until it is revoked.
 func TestDelegation(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, "", server.Limits{})
+	o := newOffice(t, "", limit.Limits{})
 	alice, bob := o.bearer("alice"), o.bearer("bob")
 	early := o.ask("alice")
 	feed, page := o.feed(bob, "", ""), o.permissions("/ws/permissions", bob...)
@@ -111,11 +111,11 @@ func TestDelegation(t *testing.T) {
 	}
 }
 
-// TestDelegationOfApprover: where the policy names who may approve, a delegate of one of those
-// may, and one of somebody else may not.
+// TestDelegationOfApprover: where the policy names who may approve, a delegate of one of those may, and any other user's
+// delegate may not.
 func TestDelegationOfApprover(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, payRules, server.Limits{})
+	o := newOffice(t, payRules, limit.Limits{})
 	o.delegate(o.bearer("alice"), `{"to":"carl"}`)
 	o.delegate(o.bearer("tess", "treasurer"), `{"to":"dora","until":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`)
 	id := o.ask("alice")
@@ -137,7 +137,7 @@ func TestDelegationOfApprover(t *testing.T) {
 // TestDelegationRefused: what makes no sense is refused with a code, and nothing is kept.
 func TestDelegationRefused(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, "", server.Limits{})
+	o := newOffice(t, "", limit.Limits{})
 	alice := o.bearer("alice")
 	for body, want := range map[string]string{
 		`{}`:             "invalid_body",
@@ -166,13 +166,13 @@ func TestDelegationRefused(t *testing.T) {
 // TestGrantTemplates: the templates of the policy are listed as they are given.
 func TestGrantTemplates(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, payRules, server.Limits{})
-	want := `{"templates":[{"name":"wood","reason":"For the workshop.","ttl_seconds":28800,"grants":[` +
+	o := newOffice(t, payRules, limit.Limits{})
+	want := `{"templates":[{"name":"wood","reason":"For the toolEnv.","ttl_seconds":28800,"grants":[` +
 		`{"tool":"cut","kind":"execute","match":{"wood":"oak"},"max_uses":2},{"tool":"saw","match":{"*":true}}]}]}`
 	if got := o.do("GET", "/api/grants/templates", "", o.bearer("alice")...); got.status != http.StatusOK || strings.TrimSpace(got.body) != want {
 		t.Errorf("%d %s\n%s", got.status, got.body, want)
 	}
-	none := newOffice(t, "", server.Limits{})
+	none := newOffice(t, "", limit.Limits{})
 	if got := none.do("GET", "/api/grants/templates", "", none.bearer("alice")...); strings.TrimSpace(got.body) != `{"templates":[]}` {
 		t.Error(got.status, got.body)
 	}

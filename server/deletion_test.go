@@ -19,6 +19,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 	"aqueduct/store/postgres"
 	"aqueduct/store/sqlite"
@@ -28,8 +29,8 @@ import (
 // secret is a word that is nowhere but in the thread that is deleted.
 const secret = "Quetzalcoatlus"
 
-// tells says the word in every kind of event, then asks; to an answer it asks again, and so never ends.
-func tells(_ context.Context, say func(...bridge.Output), _ bridge.Call, _ []bridge.Answer) {
+// tells sends the word in every kind of event, then asks; to an answer it asks again, and so never ends.
+func tells(_ context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
 	id := uuid.NewString()
 	say(event(&agui.ReasoningMessageStart{MessageID: id + "r"}), event(&agui.ReasoningMessageContent{MessageID: id + "r", Delta: secret}),
 		event(&agui.ReasoningMessageEnd{MessageID: id + "r"}),
@@ -67,7 +68,7 @@ func TestDeletion(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouseWith(t, tells, plan{open: db.open})
+			h := newEnvWith(t, tells, plan{open: db.open})
 			h.fill("T")
 			words := db.tables(t)
 			for _, table := range strings.Fields("sessions turns runs events records messages message_parts tool_calls approvals grants outbox sandbox_instances") {
@@ -111,8 +112,8 @@ func TestDeletion(t *testing.T) {
 	}
 }
 
-// fill says the word on every surface of a thread, and leaves a Turn under way.
-func (h *house) fill(thread string) {
+// fill sends the word on every surface of a thread, and leaves a Turn under way.
+func (h *env) fill(thread string) {
 	h.t.Helper()
 	data := bytes.Repeat([]byte(secret+" "), 8<<10)
 	body := fmt.Sprintf(`{"threadId":%q,"runId":"R1","protocolVersion":"1.0","state":{"w":%[2]q},"context":[{"description":"d","value":%[2]q}],"forwardedProps":{"w":%[2]q},
@@ -135,12 +136,13 @@ func (h *house) fill(thread string) {
 	}
 	id := func() string { return uuid.Must(uuid.NewV7()).String() }
 	word, now := []byte(`{"word":"`+secret+`"}`), time.Now()
+	question := h.question() // it reads by the store, and may end the test: not inside a transaction
 	err = h.store.InTx(ctx, func(tx store.Tx) error {
 		last, err := tx.LastRun(ctx, scope(), s.ID)
 		if err != nil {
 			return err
 		}
-		_, used := tx.UseLink(ctx, store.UsedLink{ID: id(), ApprovalID: h.question(), Tenant: s.Tenant, User: s.User, UsedAt: now, ExpiresAt: now.Add(time.Hour)})
+		_, used := tx.UseLink(ctx, store.UsedLink{ID: id(), ApprovalID: question, Tenant: s.Tenant, User: s.User, UsedAt: now, ExpiresAt: now.Add(time.Hour)})
 		return errors.Join(used,
 			tx.InsertRecord(ctx, store.Record{ID: id(), SessionID: s.ID, Source: store.SourceACP, Type: "x", TS: now, Payload: word}),
 			tx.InsertOutbox(ctx, store.OutboxItem{ID: id(), SessionID: s.ID, Kind: "k", Payload: word, CreatedAt: now, NextAt: now.Add(time.Hour)}),
@@ -212,7 +214,7 @@ func columnOf(t *testing.T, db *sql.DB, query string, column int) (all []string)
 func TestDeletionIsFinished(t *testing.T) {
 	t.Parallel()
 	id := uuid.Must(uuid.NewV7()).String()
-	h := newHouseWith(t, saysN(1), plan{open: func(t testing.TB) (store.Store, error) {
+	h := newEnvWith(t, saysN(1), plan{open: func(t testing.TB) (store.Store, error) {
 		st, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
 		if err != nil {
 			return nil, err

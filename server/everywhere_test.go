@@ -6,35 +6,35 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/server"
+	"aqueduct/server/limit"
 )
 
-// shownOpen are the places where somebody who comes now sees what is open in thread T.
-var shownOpen = map[string]func(h *house) string{
-	"inbox":             func(h *house) string { return h.do("GET", "/api/approvals?status=PENDING", "").body },
-	"inbox of a thread": func(h *house) string { return h.do("GET", "/api/approvals?status=PENDING&thread_id=T", "").body },
-	"thread":            func(h *house) string { return h.do("GET", "/api/threads/T", "").body },
-	"chat, joined":      func(h *house) string { return ends(h, "/api/agui/connect", `{"threadId":"T","protocolVersion":"1.0"}`) },
-	"chat, joined with 0.x": func(h *house) string {
+// shownOpen are the places where a client that connects now sees what is open in thread T.
+var shownOpen = map[string]func(h *env) string{
+	"inbox":             func(h *env) string { return h.do("GET", "/api/approvals?status=PENDING", "").body },
+	"inbox of a thread": func(h *env) string { return h.do("GET", "/api/approvals?status=PENDING&thread_id=T", "").body },
+	"thread":            func(h *env) string { return h.do("GET", "/api/threads/T", "").body },
+	"chat, joined":      func(h *env) string { return ends(h, "/api/agui/connect", `{"threadId":"T","protocolVersion":"1.0"}`) },
+	"chat, joined with 0.x": func(h *env) string {
 		return ends(h, "/api/agui/connect", `{"threadId":"T","messages":[]}`)
 	},
-	"page, reloaded": func(h *house) string {
+	"page, reloaded": func(h *env) string {
 		return ends(h, "/api/agui/chat", `{"threadId":"T","toolCallMessage":null}`, "Cache-Control", "no-cache")
 	},
-	"permission socket": func(h *house) string { return h.permissions("/ws/permissions/T").pending() },
+	"permission socket": func(h *env) string { return h.permissions("/ws/permissions/T").pending() },
 }
 
 // ends is the last event of a stream: a Run's end lists what is open.
-func ends(h *house, path, body string, header ...string) string {
+func ends(h *env, path, body string, header ...string) string {
 	return last(h.open(h.request("POST", path, body, header...)).rest()).data
 }
 
-// pending is a page's status, told before or behind the question itself.
+// pending is a page's status, sent before or after the question itself.
 func (p *permissions) pending() string {
 	p.t.Helper()
-	p.say(`{"type":"get_agent_status","data":{}}`)
+	p.send(`{"type":"get_agent_status","data":{}}`)
 	for {
-		raw, err := hear(p.conn)
+		raw, err := receive(p.conn)
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -44,10 +44,10 @@ func (p *permissions) pending() string {
 	}
 }
 
-// nextSettled is the next message, which tells of an approval or of a denial.
+// nextSettled is the next message about an approval or a denial.
 func (p *permissions) nextSettled() (m permissionTold) {
 	p.t.Helper()
-	raw, err := hear(p.conn)
+	raw, err := receive(p.conn)
 	if err == nil {
 		err = json.Unmarshal(raw, &m)
 	}
@@ -57,27 +57,27 @@ func (p *permissions) nextSettled() (m permissionTold) {
 	return m
 }
 
-// TestOpenEverywhereGoneEverywhere: a question of the chat is open wherever one looks, and
-// heard of by whoever is connected. Once it is settled, wherever, whoever is connected hears
-// that at the next bell, and nobody who comes then sees it open.
+// TestOpenEverywhereGoneEverywhere: an open question of the chat is visible on every surface, and every connected client
+// receives it. Once it is settled, on any surface, every connected client receives that at the next bell, and no client that
+// connects afterwards sees it open.
 func TestOpenEverywhereGoneEverywhere(t *testing.T) {
 	t.Parallel()
-	for name, settle := range map[string]func(h *house, id string){
-		"inbox":             func(h *house, id string) { h.decide(id, `{"decision":"approve"}`) },
-		"batch":             func(h *house, id string) { inBatch(`{"decision":"reject"}`)(h, id) },
-		"chat":              func(h *house, id string) { resumeWith(`{"approved":true}`)(h, id) },
-		"page":              func(h *house, id string) { cardAnswer(`{"choice":"no"}`)(h, id) },
-		"ingress":           func(h *house, id string) { onIngress(h, id)(`{"decision":"approve"}`) },
-		"permission socket": func(h *house, id string) { onPage("/ws/permissions/T")(h, id)(`{"approved":false}`) },
-		"link":              func(h *house, id string) { onLinkPage(h, id)(`{"option_id":"yes"}`) },
-		"cancel": func(h *house, _ string) {
+	for name, settle := range map[string]func(h *env, id string){
+		"inbox":             func(h *env, id string) { h.decide(id, `{"decision":"approve"}`) },
+		"batch":             func(h *env, id string) { inBatch(`{"decision":"reject"}`)(h, id) },
+		"chat":              func(h *env, id string) { resumeWith(`{"approved":true}`)(h, id) },
+		"page":              func(h *env, id string) { cardAnswer(`{"choice":"no"}`)(h, id) },
+		"ingress":           func(h *env, id string) { onIngress(h, id)(`{"decision":"approve"}`) },
+		"permission socket": func(h *env, id string) { onPage("/ws/permissions/T")(h, id)(`{"approved":false}`) },
+		"link":              func(h *env, id string) { onLinkPage(h, id)(`{"option_id":"yes"}`) },
+		"cancel": func(h *env, _ string) {
 			h.do("POST", "/api/runs/R/cancel", "{}")
 			h.idle("T") // the owner does it
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouseWith(t, asks, plan{limits: server.Limits{Heartbeat: 300 * time.Millisecond}})
+			h := newEnvWith(t, asks, plan{limits: limit.Limits{Heartbeat: 300 * time.Millisecond}})
 			page, channel := h.permissions("/ws/permissions/T"), h.channel("") // before there is such a thread
 			tab := h.open(h.prompt("T", "R", "may I?"))
 			asked := tab.rest()
@@ -117,7 +117,7 @@ func TestOpenEverywhereGoneEverywhere(t *testing.T) {
 				t.Errorf("who watches the chat: %v", err)
 			}
 			watching.close()
-			// What is open is told before what comes.
+			// What is open is sent before what comes.
 			h.idle("T")
 			late := h.channel(`,"session_id":"T"`)
 			late.invoke("r2", "T", "and now?")

@@ -23,7 +23,7 @@ func FuzzBody(f *testing.F) {
 		f.Add(body, true)
 		f.Add(body, false)
 	}
-	shared := newHouse(f, saysN(1))
+	shared := newEnv(f, saysN(1))
 	f.Fuzz(func(t *testing.T, body string, page bool) {
 		h := shared.as(t)
 		before := h.threads()

@@ -1,6 +1,10 @@
+// Templates of grants, which an administrator writes into the policy file: "this deployment tool, for an hour, five
+// times". A person gives all grants of one template by its name; what they allow cannot be changed in the request.
+
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -9,7 +13,8 @@ import (
 	"aqueduct/policy"
 )
 
-// templateJSON is several grants under one name of the policy's, for POST /api/grants {template}.
+// templateJSON is several grants under one name of the policy's, for POST /api/grants {template}. reason is what the
+// policy's author wrote for those who give it.
 type templateJSON struct {
 	Name       string              `json:"name"`
 	Reason     string              `json:"reason,omitempty"`
@@ -17,33 +22,34 @@ type templateJSON struct {
 	Grants     []templateGrantJSON `json:"grants"`
 }
 
+// templateGrantJSON is one grant of a template.
 type templateGrantJSON struct {
-	Tool    string  `json:"tool"`
-	Kind    string  `json:"kind,omitempty"`
-	Agent   string  `json:"agent,omitempty"`
-	Match   rawJSON `json:"match"`
-	MaxUses int     `json:"max_uses,omitempty"` // none: any number
+	Tool    string          `json:"tool"`
+	Kind    string          `json:"kind,omitempty"`
+	Agent   string          `json:"agent,omitempty"`
+	Match   json.RawMessage `json:"match"`
+	MaxUses int             `json:"max_uses,omitempty"` // none: any number
 }
 
-// templates is GET /api/grants/templates: those of the policy in force, by name.
+// templates is GET /api/grants/templates: those of the policy in force, by name. They come from the policy as it is
+// loaded on this replica now, so an edit of the file shows here at once.
 func (h *grants) templates(c echo.Context) error {
-	out := struct {
+	return c.JSON(http.StatusOK, struct {
 		Templates []templateJSON `json:"templates"`
-	}{Templates: []templateJSON{}}
-	for _, t := range h.sessions.Templates() {
-		out.Templates = append(out.Templates, templateOut(t))
-	}
-	return c.JSON(http.StatusOK, out)
+	}{eachOut(h.approvals.Grants.Templates(), templateOut)})
 }
 
+// templateOut is the JSON of a template of the policy.
 func templateOut(t policy.Template) templateJSON {
-	out := templateJSON{Name: t.Name, Reason: t.Reason, TTLSeconds: int64(t.TTL / time.Second), Grants: make([]templateGrantJSON, 0, len(t.Grants))}
-	for _, g := range t.Grants {
-		one := templateGrantJSON{Tool: g.Tool, Kind: g.Kind, Agent: g.Agent, Match: rawJSON(g.Match)}
-		if g.UsesLeft != policy.Unlimited {
-			one.MaxUses = g.UsesLeft
-		}
-		out.Grants = append(out.Grants, one)
+	return templateJSON{Name: t.Name, Reason: t.Reason, TTLSeconds: int64(t.TTL / time.Second), Grants: eachOut(t.Grants, templateGrantOut)}
+}
+
+// templateGrantOut is the JSON of one grant of a template. The policy has a number of its own for "any number of
+// uses", which no client should have to know.
+func templateGrantOut(g policy.Grant) templateGrantJSON {
+	out := templateGrantJSON{Tool: g.Tool, Kind: g.Kind, Agent: g.Agent, Match: g.Match}
+	if g.UsesLeft != policy.Unlimited {
+		out.MaxUses = g.UsesLeft
 	}
 	return out
 }

@@ -1,3 +1,6 @@
+// The door of the server: every request passes check before it is routed and, where its route asks for it,
+// authenticate before its handler. What check refuses costs no database query and holds no body.
+
 package server
 
 import (
@@ -13,22 +16,28 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"aqueduct/bridge/audit"
+	"aqueduct/bridge/approval/audit"
 	"aqueduct/server/auth"
+	"aqueduct/server/decode"
+	"aqueduct/server/limit"
+	"aqueduct/server/problem"
 )
 
-// guard is what every request passes before any handler sees it. A browser runs pages of
-// strangers, so on loopback too a request proves where it comes from: by its Host (DNS
-// rebinding), its Origin, and a content type no HTML form can send.
+// guard is what every request passes before any handler sees it. A browser runs pages of strangers, so on loopback
+// too a request proves where it comes from: by its Host (DNS rebinding), its Origin, and a content type no HTML form
+// can send. It is made once and never changes, so it needs no lock.
 type guard struct {
-	auth    *auth.Auth
+	auth *auth.Auth
+	// hosts and origins are in lower case, hosts without port, origins with scheme and port.
 	hosts   map[string]bool
 	origins map[string]bool
-	limits  Limits
-	in      *intake
+	limits  limit.Limits
+	in      *decode.Decoder
 }
 
-func newGuard(cfg Config, in *intake) (*guard, error) {
+// An origin that is no origin ("*", one with a path) is refused at the start: a pattern that silently matched nothing
+// would be taken for a fault of the page.
+func newGuard(cfg Config, in *decode.Decoder) (*guard, error) {
 	g := &guard{
 		auth: cfg.Auth, limits: cfg.Limits, in: in, origins: make(map[string]bool),
 		hosts: map[string]bool{"localhost": true},
@@ -46,7 +55,10 @@ func newGuard(cfg Config, in *intake) (*guard, error) {
 	return g, nil
 }
 
-// check refuses what comes from where it may not, before it is routed.
+// check refuses what comes from where it may not, before it is routed. The order is fixed: deadlines first, so that
+// even a refused request cannot hold its connection; then the boundary of --auth none; then Host, Origin and content
+// type. A preflight ends here, after its Origin was judged and without a credential, because browsers send none with
+// it.
 func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -54,6 +66,7 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 		h := c.Response().Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Add("Vary", "Origin")
+		// Handlers that set cookies ask for it; the guard alone knows how people reach the server.
 		c.Set(secureCookies, g.auth.Secure(r))
 		// A reader that takes nothing cannot hold a connection; streams set their own.
 		rc := http.NewResponseController(c.Response())
@@ -63,35 +76,41 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 			// never comes would hold the connection for ever. Who reads the body moves the deadline.
 			_ = rc.SetReadDeadline(time.Now().Add(g.limits.BodyTime))
 		}
-		defer releaseBody(c)
+		defer decode.ReleaseBody(c)
+		// A proxy on this machine would make the whole network a local caller.
 		if header := forwardedBy(r.Header); header != "" && g.auth.Open() {
-			return refuse(codeForwarded, forwardedAdvice(header))
+			return problem.Refuse(problem.Forwarded, forwardedAdvice(header))
 		}
 		if !g.knownHost(r) {
-			return refuse(codeForeignHost, foreignHostAdvice(r.Host))
+			return problem.Refuse(problem.ForeignHost, foreignHostAdvice(r.Host))
 		}
+		// Programs send no Origin and pass; browsers send one with every request that another site may have made.
 		if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(r) && !g.allowed(h, origin, r.Host) {
-			return refuse(codeForbiddenOrigin, forbiddenOriginAdvice(origin, r.Host))
+			return problem.Refuse(problem.ForbiddenOrigin, forbiddenOriginAdvice(origin, r.Host))
 		}
 		if r.Method == http.MethodOptions {
 			return preflight(c)
 		}
+		// The wait of an agent has no body, and a token that no page of another site can send.
 		if writes(r) && !sendsJSON(r) && !agentWaits(c) {
-			return refuse(codeMediaType, "")
+			return problem.Refuse(problem.MediaType, "")
 		}
 		return next(c)
 	}
 }
 
-// authenticate lets callers through.
+// authenticate lets callers through. also names the kinds of callers beside users that the route admits. The context
+// of the request becomes the caller's: it ends when the credential is revoked, on whichever replica that happened, or
+// when it expires. Without that a stream that was opened with a stolen token would go on after the token was revoked.
 func (g *guard) authenticate(also ...auth.Kind) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			caller, err := g.auth.Caller(c.Request(), also...)
 			if err != nil {
-				return g.in.refused(c, err)
+				return g.in.Refused(c, err)
 			}
-			if err := g.in.known(c); err != nil {
+			// From here on the connection is not among those that newer ones may evict.
+			if err := g.in.Known(c); err != nil {
 				return err
 			}
 			// What the request opens, a stream or a socket, ends with the credential: when that is revoked
@@ -109,8 +128,10 @@ func (g *guard) authenticate(also ...auth.Kind) echo.MiddlewareFunc {
 	}
 }
 
-// knownHost: a page of a stranger can point a name of its own at this address, but it can
-// neither choose a name of ours nor make its browser send an address as the name.
+// knownHost: a page of a stranger can point a name of its own at this address, but it can neither choose a name of
+// ours nor make its browser send an address as the name. A request to an address that is not a loopback listener
+// passes with any address as its Host, because the server cannot know the addresses that a router translates to its
+// own.
 func (g *guard) knownHost(r *http.Request) bool {
 	name := hostName(r.Host)
 	if g.hosts[name] {
@@ -131,7 +152,8 @@ func hostName(host string) string {
 	return strings.ToLower(strings.Trim(host, "[]"))
 }
 
-// localOnly reports whether the request came in on a loopback listener.
+// localOnly reports whether the request came in on a loopback listener. A request without a local address is one of a
+// test that calls the handler directly; the stricter rule holds for it.
 func localOnly(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
@@ -141,7 +163,7 @@ func localOnly(r *http.Request) bool {
 	return err != nil || ap.Addr().Unmap().IsLoopback()
 }
 
-// sameOrigin reports whether the browser itself says that page and request have one origin.
+// sameOrigin reports whether the browser itself declares page and request to be of one origin.
 // Proxies that rewrite Host and keep Origin (Vite's changeOrigin, nginx's plain proxy_pass)
 // make the two headers differ for a page of this very server; the browser compared what it
 // saw before the proxy, and scripts cannot set a header whose name begins with "Sec-". A
@@ -154,7 +176,9 @@ func sameOrigin(r *http.Request) bool {
 	return len(values) == 1 && values[0] == "same-origin"
 }
 
-// allowed lets this server's own pages and those of listed origins in.
+// allowed lets this server's own pages and those of listed origins in. The CORS headers go only to listed origins: a
+// page of this server needs none, and a page of any other must not read the answer. Credentials are allowed, since
+// the session is a cookie.
 func (g *guard) allowed(h http.Header, origin, host string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" { // "null" among others
@@ -172,9 +196,10 @@ func (g *guard) allowed(h http.Header, origin, host string) bool {
 	return true
 }
 
-// preflight names what pages of listed origins may send: every header this server reads of a
-// request. TDesign always sends Cache-Control, so every one of its calls from another origin
-// asks here first; a page that is traced sends the headers of W3C Trace Context.
+// preflight names what pages of listed origins may send: every header this server reads of a request. TDesign always
+// sends Cache-Control, so every one of its calls from another origin asks here first; a page that is traced sends the
+// headers of W3C Trace Context. An origin that is not listed gets 204 without the headers, and its browser refuses
+// the request. The answer is kept by browsers for ten minutes.
 func preflight(c echo.Context) error {
 	h := c.Response().Header()
 	if h.Get("Access-Control-Allow-Origin") != "" {
@@ -185,8 +210,9 @@ func preflight(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// writes reports whether the request may change something. DELETE is never sent by a form
-// and has no body, so its content type says nothing.
+// writes reports whether the request may change something. DELETE is never sent by a form and has no body, so its
+// content type does not matter. A DELETE with a body counts as a write, so that its content type is checked like a
+// POST's.
 func writes(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
@@ -197,8 +223,10 @@ func writes(r *http.Request) bool {
 	return true
 }
 
-// sendsJSON accepts application/json, said twice as well: TDesign pages that spell the
-// header in lower case send "application/json, application/json".
+// sendsJSON accepts application/json, repeated as well: TDesign pages that spell the header in lower case send
+// "application/json, application/json". A form or a plain fetch of another site can send three content types without
+// a preflight (text/plain and the two of forms); JSON is none of them. This check is what stands between such a page
+// and a POST with the user's cookie.
 func sendsJSON(r *http.Request) bool {
 	if r.Header.Get("Content-Encoding") != "" {
 		return false // a small body must not grow to a large one in here

@@ -1,3 +1,6 @@
+// The words of two refusals that a person meets while setting the server up. They name the setting that helps, with
+// the value filled in, because "forbidden" alone sends people to the source.
+
 package server
 
 import (
@@ -7,9 +10,9 @@ import (
 	"strings"
 )
 
-// printableHost is what a Host or the host of an Origin must look like before a refusal
-// repeats it inside a command line: a name or an address, with or without a port, and
-// nothing that a shell would interpret.
+// printableHost is what a Host or the host of an Origin must look like before a refusal repeats it inside a command
+// line: a name or an address, with or without a port, and nothing that a shell would interpret. The bounds are those
+// of DNS names, ports and IPv6 addresses.
 var printableHost = regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?$|^\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?$`)
 
 // foreignHostAdvice is the detail of foreign_host: the setting that would let this Host in.
@@ -22,8 +25,9 @@ func foreignHostAdvice(host string) string {
 		"start it with: aqueduct serve --allowed-host %s", host, hostName(host))
 }
 
-// forbiddenOriginAdvice is the detail of forbidden_origin: why the page was refused and the
-// two ways to let it in, the setting with the page's origin spelled out.
+// forbiddenOriginAdvice is the detail of forbidden_origin: why the page was refused and the two ways to let it in,
+// the setting with the page's origin spelled out. The proxy is the common cause: pages work on the developer's
+// machine and fail behind a proxy that rewrites one of the two headers.
 func forbiddenOriginAdvice(origin, host string) string {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || !printableHost.MatchString(u.Host) {

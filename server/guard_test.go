@@ -32,7 +32,7 @@ func static(t *testing.T) *auth.Auth {
 // TestS08Host: DNS rebinding makes a stranger's page "same origin"; the Host gives it away.
 func TestS08Host(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{hosts: []string{"Chat.Example"}})
+	h := newEnvWith(t, saysN(1), plan{hosts: []string{"Chat.Example"}})
 	for host, want := range map[string]int{
 		"localhost": 200, "LOCALHOST:99": 200, "127.0.0.1": 200, "127.0.0.1:8080": 200, "[::1]:8080": 200, "127.9.9.9": 200,
 		"chat.example": 200, "chat.example:443": 200,
@@ -50,7 +50,7 @@ func TestS08Host(t *testing.T) {
 // TestS08HostOffLoopback: addresses are fine there, names of strangers are not.
 func TestS08HostOffLoopback(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{auth: static(t)})
+	h := newEnvWith(t, saysN(1), plan{auth: static(t)})
 	for host, want := range map[string]int{"192.0.2.7:8080": 200, "localhost": 200, "attacker.example": 421} {
 		req := httptest.NewRequest("GET", "/api/threads", nil)
 		req.Host = host
@@ -62,18 +62,17 @@ func TestS08HostOffLoopback(t *testing.T) {
 }
 
 // serve serves a request as if it had come in on an address.
-func serve(h *house, req *http.Request, at net.IP) int {
+func serve(h *env, req *http.Request, at net.IP) int {
 	rec := httptest.NewRecorder()
 	ctx := context.WithValue(req.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: at, Port: 80})
 	h.server.ServeHTTP(rec, req.WithContext(ctx))
 	return rec.Code
 }
 
-// TestS10Origin: pages of other origins may not call, listed ones may, and are told what they
-// may send and read.
+// TestS10Origin: pages of other origins may not call, listed ones may, and get the headers of what they may send and read.
 func TestS10Origin(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{origins: []string{"https://app.example", "http://localhost:5173"}})
+	h := newEnvWith(t, saysN(1), plan{origins: []string{"https://app.example", "http://localhost:5173"}})
 	for origin, want := range map[string]struct {
 		status int
 		cors   bool
@@ -111,11 +110,11 @@ func TestS10Origin(t *testing.T) {
 	}
 }
 
-// TestSameOriginBehindProxy: proxies rewrite Host and keep Origin. What the browser says of
-// the two decides then, and nothing weaker than "same-origin" does.
+// TestSameOriginBehindProxy: proxies rewrite Host and keep Origin. The browser's own header decides then, and nothing weaker
+// than "same-origin" does.
 func TestSameOriginBehindProxy(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	for _, tc := range []struct {
 		host, origin string
 		site         []string
@@ -155,7 +154,7 @@ func TestSameOriginBehindProxy(t *testing.T) {
 // that a shell would interpret.
 func TestRefusalSaysWhatToSet(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	for _, tc := range []struct{ host, origin, want string }{
 		{"localhost:8080", "http://192.0.2.2:5173", "aqueduct serve --cors-origin http://192.0.2.2:5173"},
 		{"127.0.0.1:8080", "https://Chat.Example", "aqueduct serve --cors-origin https://chat.example"},
@@ -182,7 +181,7 @@ func TestRefusalSaysWhatToSet(t *testing.T) {
 // TestS10Preflight lists every header TDesign's and the official client's calls need.
 func TestS10Preflight(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{origins: []string{"https://app.example"}})
+	h := newEnvWith(t, saysN(1), plan{origins: []string{"https://app.example"}})
 	req := httptest.NewRequest("OPTIONS", "/api/agui/chat", nil)
 	req.Header.Set("Origin", "https://app.example")
 	req.Header.Set("Access-Control-Request-Method", "POST")
@@ -214,7 +213,7 @@ func TestOriginsAreChecked(t *testing.T) {
 // TestS09ContentType: only what no HTML form can send.
 func TestS09ContentType(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	body := inputBody("T", "R", "hi")
 	for given, want := range map[string]int{
 		"application/json": 200, "application/json; charset=utf-8": 200, "Application/JSON;charset=UTF-8": 200,
@@ -250,7 +249,7 @@ func TestS09ContentType(t *testing.T) {
 }
 
 // TestS02NoOrInvalidToken: every route and socket for callers wants a token. Whatever is wrong with the one given, the
-// answer is the same to the byte, and nothing is stored. The routes of the sign-in ask for none: they say that nobody is
+// answer is the same to the byte, and nothing is stored. The routes of the sign-in ask for none: they answer that no user is
 // signed in, or that there is no provider. /ws/agent has its own callers, whom the gateway's tests refuse.
 func TestS02NoOrInvalidToken(t *testing.T) {
 	t.Parallel()
@@ -259,7 +258,7 @@ func TestS02NoOrInvalidToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHouseWith(t, saysN(1), plan{auth: static(t).WithKeys(keys)})
+	h := newEnvWith(t, saysN(1), plan{auth: static(t).WithKeys(keys)})
 	user := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada"}}, time.Hour)
 	expired := endedAt(t, key, user, time.Now().Add(-time.Hour))
 	if got := h.do("GET", "/api/threads", "", "Authorization", "Bearer "+endedAt(t, key, user, time.Now().Add(time.Minute))); got.status != 200 {
@@ -331,7 +330,7 @@ func endedAt(t *testing.T, key auth.Secret, token string, end time.Time) string 
 func openRoute(path string) bool {
 	switch path {
 	case "/healthz", "/readyz", "/openapi.json", "/api/session", "/api/admin/acp-proxy/register",
-		"/ws/ingress": // its first frame says who it is
+		"/ws/ingress": // its first frame authenticates
 		return true
 	}
 	return !strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/ws/") && !strings.HasPrefix(path, "/v1/") && path != "/metrics"
@@ -340,7 +339,7 @@ func openRoute(path string) bool {
 // TestBrowserSession: the cookie opens what the token opens, and holds something else.
 func TestBrowserSession(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{auth: static(t)})
+	h := newEnvWith(t, saysN(1), plan{auth: static(t)})
 	if got := h.do("POST", "/api/session", `{"token":"not the right token"}`); got.status != 401 {
 		t.Errorf("a wrong token: %d", got.status)
 	}
@@ -366,10 +365,10 @@ func TestBrowserSession(t *testing.T) {
 	}
 }
 
-// TestNoTokenOffLoopback: also when somebody mounts the handler where he should not.
+// TestNoTokenOffLoopback: also when a program mounts the handler on another listener.
 func TestNoTokenOffLoopback(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	req := httptest.NewRequest("GET", "/api/threads", nil)
 	req.Host = "localhost"
 	if got := serve(h, req, net.IPv4(192, 0, 2, 7)); got != 401 {
@@ -382,11 +381,11 @@ func TestNoTokenOffLoopback(t *testing.T) {
 	}
 }
 
-// TestS39ForwardedHeaders change nothing: anybody can send them. Where no token is asked for they are refused, because they
-// say that a proxy has let somebody else reach a server that believes everybody on this machine.
+// TestS39ForwardedHeaders change nothing: any client can send them. Where no token is asked for they are refused, because they
+// mean that a proxy lets others reach a server that trusts everything on this machine.
 func TestS39ForwardedHeaders(t *testing.T) {
 	t.Parallel()
-	asking, open := newHouseWith(t, saysN(1), plan{auth: static(t)}), newHouse(t, saysN(1))
+	asking, open := newEnvWith(t, saysN(1), plan{auth: static(t)}), newEnv(t, saysN(1))
 	for _, header := range [][2]string{
 		{"X-Forwarded-Host", "attacker.example"}, {"X-Forwarded-For", "127.0.0.1"}, {"X-Forwarded-User", "admin"}, {"x-forwarded-anything", ""},
 		{"Forwarded", "for=127.0.0.1;host=attacker.example"}, {"Via", "1.1 proxy"}, {"X-Real-IP", "127.0.0.1"},
@@ -414,7 +413,7 @@ func TestS39ForwardedHeaders(t *testing.T) {
 func TestSignInLink(t *testing.T) {
 	t.Parallel()
 	a := static(t)
-	h := newHouseWith(t, saysN(1), plan{auth: a})
+	h := newEnvWith(t, saysN(1), plan{auth: a})
 	exchange := func(code string) answer { return h.do("POST", "/api/session", `{"code":"`+code+`"}`) }
 	if got := exchange("x"); got.status != 401 || fields(t, got)["code"] != "sign_in_link_spent" {
 		t.Errorf("before there is one: %d %s", got.status, got.body)
@@ -448,7 +447,7 @@ func TestSignInLink(t *testing.T) {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
 		}
 	}
-	if got := newHouse(t, saysN(1)).do("POST", "/api/session", `{"code":"x"}`); got.status != 401 {
+	if got := newEnv(t, saysN(1)).do("POST", "/api/session", `{"code":"x"}`); got.status != 401 {
 		t.Errorf("where there is no token: %d", got.status)
 	}
 }

@@ -1,3 +1,6 @@
+// Two routes for load balancers and process managers. /healthz is answered without looking at anything, so that an
+// outage of the database does not make a manager restart every replica; /readyz takes a replica out of rotation.
+
 package server
 
 import (
@@ -8,51 +11,57 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"aqueduct/server/limit"
+	"aqueduct/server/problem"
+	"aqueduct/server/route"
 	"aqueduct/store"
 )
 
 const (
 	// pingKept is how long one answer of the database serves all who ask: anybody may ask.
 	pingKept = time.Second
-	// pingTime is when a database that does not answer counts as away.
+	// pingTime is when a database that does not answer counts as away. A balancer asks every few seconds; an answer
+	// that takes longer would be counted as missing anyway.
 	pingTime = 2 * time.Second
 )
 
-// health is /healthz, "the process lives", and /readyz, "it can take work".
+// health is /healthz, "the process lives", and /readyz, "it can take work". mu guards what is below it, and is held
+// while the database is asked, so that a burst of requests makes one query.
 type health struct {
 	store    store.Store
 	draining context.Context
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// asked and err are the last answer of the database and when it came.
 	asked time.Time
 	err   error
 }
 
-func newHealth(s store.Store, draining context.Context) *health {
-	return &health{store: s, draining: draining}
+// Mount adds both routes without a credential: a load balancer has none.
+func (h *health) Mount(to *route.Routes) {
+	to.Open(http.MethodGet, "/healthz", func(c echo.Context) error { return status(c, http.StatusOK, "ok") })
+	to.Open(http.MethodGet, "/readyz", h.ready)
 }
 
-func (h *health) mount(to *routes) {
-	to.open(http.MethodGet, "/healthz", func(c echo.Context) error { return status(c, http.StatusOK, "ok") })
-	to.open(http.MethodGet, "/readyz", h.ready)
-}
-
+// A draining server is not ready before its listeners close, so that a balancer sends no request into the closing.
 func (h *health) ready(c echo.Context) error {
 	switch {
 	case h.draining.Err() != nil:
-		return status(c, http.StatusServiceUnavailable, codeShuttingDown)
+		return status(c, http.StatusServiceUnavailable, limit.ShuttingDown)
 	case h.ping(c.Request().Context()) != nil:
-		return status(c, http.StatusServiceUnavailable, codeUnavailable)
+		return status(c, http.StatusServiceUnavailable, problem.Unavailable)
 	}
 	return status(c, http.StatusOK, "ok")
 }
 
-// ping asks the database whether a write could be made, at most once in pingKept.
+// ping asks the database whether a write could be made, at most once in pingKept. Ping tries whether a write could be
+// made, because a database that turned read-only is of no use to a chat.
 func (h *health) ping(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.asked.IsZero() || time.Since(h.asked) >= pingKept {
-		// The answer serves others too: it does not end with the one request.
+		// The answer serves others too: it does not end with the one request. A cancelled request must not mark the
+		// database as away for all who ask within the same second.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTime)
 		defer cancel()
 		h.err, h.asked = h.store.Ping(ctx), time.Now()
@@ -60,6 +69,7 @@ func (h *health) ping(ctx context.Context) error {
 	return h.err
 }
 
+// The body is {"status":"ok"} or a code.
 func status(c echo.Context, code int, text string) error {
 	c.Response().Header().Set("Cache-Control", "no-store")
 	return c.JSON(code, map[string]string{"status": text})

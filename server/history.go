@@ -1,6 +1,10 @@
+// A transcript in the two forms that GET /api/threads/{id}/messages gives: AG-UI messages as they are kept, and the
+// messages of a TDesign page. Files of messages are in history_files.go, Runs that were cut off in historyends.go.
+
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"aqueduct/agui"
@@ -8,28 +12,18 @@ import (
 	"aqueduct/store"
 )
 
-// rawJSON is JSON that goes out as it was kept.
-type rawJSON = json.RawMessage
-
-// plainHistory is a transcript as AG-UI messages.
-func plainHistory(rows []store.Message) []rawJSON {
-	out := make([]rawJSON, 0, len(rows))
-	for _, row := range rows {
-		out = append(out, row.Data)
-	}
-	return out
-}
-
-// pageMessage is a message as TDesign's convertHistoryMessages takes it: thoughts are part
-// of the assistant's message, content is text.
+// pageMessage is a message as TDesign's convertHistoryMessages takes it: thoughts are part of the assistant's
+// message, content is text. A tool's result is a message of its own with toolCallId; the page joins it with the card
+// of its call.
 type pageMessage struct {
 	ID        string `json:"id"`
 	Role      string `json:"role"`
 	Content   any    `json:"content"`
 	Timestamp int64  `json:"timestamp,omitempty"` // when it was kept, in Unix milliseconds
 	// Text is what was typed, where Content also has the links of Attachments.
-	Text             string     `json:"text,omitempty"`
-	Attachments      []pageFile `json:"attachments,omitempty"`
+	Text        string     `json:"text,omitempty"`
+	Attachments []pageFile `json:"attachments,omitempty"`
+	// ReasoningContent are the thoughts before the message, joined.
 	ReasoningContent string     `json:"reasoningContent,omitempty"`
 	ToolCalls        []pageCall `json:"toolCalls,omitempty"`
 	ToolCallID       string     `json:"toolCallId,omitempty"`
@@ -37,6 +31,8 @@ type pageMessage struct {
 	Status           string     `json:"status,omitempty"` // of the last message of a Run that was cut off
 }
 
+// pageCall is a tool call in the form of OpenAI's API, which the page parses:
+// {"id":…,"type":"function","function":{"name":…,"arguments":"…"}}.
 type pageCall struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
@@ -46,11 +42,12 @@ type pageCall struct {
 	} `json:"function"`
 }
 
-// pageHistory is a transcript for a TDesign page. Thoughts go to the assistant message
-// after them; those without one get an empty one, or the page would drop them.
+// pageHistory is a transcript for a TDesign page. Thoughts go to the assistant message after them; those without one
+// get an empty one, or the page would drop them. Roles that a page cannot show (system and developer) are left out.
 func pageHistory(rows []store.Message) ([]pageMessage, error) {
 	out := make([]pageMessage, 0, len(rows))
 	var thoughts pageMessage
+	// A thought is written out before anything but the assistant's message, or it would move behind what followed it.
 	flush := func() {
 		if thoughts.ReasoningContent != "" {
 			thoughts.Role, thoughts.Content = agui.RoleAssistant, ""
@@ -64,8 +61,9 @@ func pageHistory(rows []store.Message) ([]pageMessage, error) {
 			return nil, err
 		}
 		switch m.Role {
+		// Several thoughts in a row become one; the id is that of the first.
 		case agui.RoleReasoning:
-			thoughts.ID, thoughts.Timestamp = firstOf(thoughts.ID, m.ID), row.CreatedAt.UnixMilli()
+			thoughts.ID, thoughts.Timestamp = cmp.Or(thoughts.ID, m.ID), row.CreatedAt.UnixMilli()
 			thoughts.ReasoningContent += m.Content.String()
 		case agui.RoleAssistant:
 			p := assistantOut(m)
@@ -82,6 +80,9 @@ func pageHistory(rows []store.Message) ([]pageMessage, error) {
 	return out, nil
 }
 
+// messageOut is a message of a user, a tool or an activity. A user's files are added to the text as links, because
+// the page's own converter keeps nothing else of them; Text and Attachments are for pages that do better. A tool's
+// result must be JSON, and is text otherwise.
 func messageOut(m agui.Message, row store.Message) pageMessage {
 	p := pageMessage{ID: m.ID, Role: m.Role, Content: m.Content.String(), Timestamp: row.CreatedAt.UnixMilli()}
 	switch m.Role {
@@ -101,6 +102,8 @@ func messageOut(m agui.Message, row store.Message) pageMessage {
 	return p
 }
 
+// assistantOut is a message of the assistant with its tool calls. The permission tool's options get the ids that a
+// page answers with.
 func assistantOut(m agui.Message) pageMessage {
 	p := pageMessage{ID: m.ID, Role: m.Role, Content: m.Content.String()}
 	for _, call := range m.ToolCalls {
@@ -114,8 +117,9 @@ func assistantOut(m agui.Message) pageMessage {
 	return p
 }
 
-// cardArguments gives a permission's options the ids they have on a page (see
-// tdesign.OptionID), so that a card from the history is answered like one from a stream.
+// cardArguments gives a permission's options the ids they have on a page (see tdesign.OptionID), so that a card from
+// the history is answered like one from a stream. Arguments that are not as expected stay as they are: an old card
+// that cannot be answered is better than a history that cannot be read.
 func cardArguments(questionID, args string) string {
 	var members map[string]json.RawMessage
 	var options []map[string]json.RawMessage
@@ -141,7 +145,8 @@ func cardArguments(questionID, args string) string {
 	return string(whole)
 }
 
-// jsonText makes a tool's result JSON, which the card of a tool without a handler parses.
+// jsonText makes a tool's result JSON, which the card of a tool without a handler parses. Text that is JSON by
+// chance, such as a number, stays as it is: the card shows it the same way.
 func jsonText(content string) string {
 	if json.Valid([]byte(content)) {
 		return content

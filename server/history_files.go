@@ -1,13 +1,18 @@
+// Files in a transcript: what TDesign's attachment component takes, made of AG-UI's content parts. Parts with base64
+// data have an address of this server by now (parts.go).
+
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
 	"aqueduct/agui"
 )
 
-// pageFile is a media part as TDesign's attachment content takes it.
+// pageFile is a media part as TDesign's attachment content takes it. fileType is one of image, video, audio, pdf,
+// doc, ppt and txt; the page picks its icon by it.
 type pageFile struct {
 	FileType string `json:"fileType"`
 	Name     string `json:"name"`
@@ -15,7 +20,8 @@ type pageFile struct {
 	MimeType string `json:"mimeType,omitempty"`
 }
 
-// filesOf are the media parts of a content that something can be shown of: a provider's handle has no address.
+// filesOf are the media parts of a content that something can be shown of: a provider's handle has no address. A data
+// part keeps its bytes in the URL, which every page can show.
 func filesOf(c agui.Content) []pageFile {
 	var files []pageFile
 	for i := range c.Parts {
@@ -32,7 +38,8 @@ func filesOf(c agui.Content) []pageFile {
 	return files
 }
 
-// fileType is a part's type in the words of TDesign.
+// fileType is a part's type in the words of TDesign. Images, audio and video have the same names in both protocols;
+// documents are divided further by their media type.
 func fileType(p *agui.ContentPart) string {
 	media := p.Source.MimeType
 	switch {
@@ -52,11 +59,12 @@ func fileType(p *agui.ContentPart) string {
 func fileName(p *agui.ContentPart) string {
 	var meta struct{ Filename, Name string }
 	_ = json.Unmarshal(p.Metadata, &meta) // without a name it gets one
-	return firstOf(meta.Filename, meta.Name, p.Type)
+	return cmp.Or(meta.Filename, meta.Name, p.Type)
 }
 
-// withLinks adds the files to what was typed, a line each, as Markdown: convertHistoryMessages hands on a user's content
-// as one text, and leaves out every member that it does not know.
+// withLinks adds the files to what was typed, a line each, as Markdown: convertHistoryMessages hands on a user's
+// content as one text, and leaves out every member that it does not know. Names lose their brackets and newlines, so
+// that no file name can end the link and begin another.
 func withLinks(text string, files []pageFile) string {
 	plain := strings.NewReplacer("[", "(", "]", ")", "\n", " ")
 	lines := make([]string, 0, len(files)+1)

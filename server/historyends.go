@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -10,23 +11,21 @@ import (
 	"aqueduct/store"
 )
 
-// What a TDesign page calls messages of a Run that failed, and of one that was cancelled.
+// What a TDesign page calls messages of a Run that failed, and of one that was cancelled. They are what the page
+// itself would have set when the stream broke.
 const (
 	pageError = "error"
 	pageStop  = "stop"
 )
 
-// brokenRuns are the Runs that failed or were cancelled, by id, of those that the messages belong to.
+// brokenRuns are the Runs that failed or were cancelled, by id, of those that the messages belong to. Ids of Runs
+// grow with time (UUIDv7), so the smallest and the largest of the page bound one range for the query, in place of a
+// list of ids.
 func (h *threads) brokenRuns(ctx context.Context, in store.Scope, sessionID string, rows []store.Message) (map[string]store.BrokenRun, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	byRun := func(a, b store.Message) int {
-		if a.RunID < b.RunID {
-			return -1
-		}
-		return 1
-	}
+	byRun := func(a, b store.Message) int { return cmp.Compare(a.RunID, b.RunID) }
 	found, err := h.store.BrokenRuns(ctx, in, sessionID, slices.MinFunc(rows, byRun).RunID, slices.MaxFunc(rows, byRun).RunID)
 	broken := make(map[string]store.BrokenRun, len(found))
 	for _, b := range found {
@@ -35,14 +34,16 @@ func (h *threads) brokenRuns(ctx context.Context, in store.Scope, sessionID stri
 	return broken, err
 }
 
-// markBroken marks where Runs were cut off in a history for a TDesign page: the Run's last message has the status that the
-// page would have given it. convertHistoryMessages takes every message for complete, so behind a Run that failed stands,
-// as in its stream, what went wrong.
+// markBroken marks where Runs were cut off in a history for a TDesign page: the Run's last message has the status
+// that the page would have given it. convertHistoryMessages takes every message for complete, so behind a Run that
+// failed stands, as in its stream, what went wrong. The check of the next message finds the last one of a Run:
+// messages of one Run stand together.
 func markBroken(page []pageMessage, rows []store.Message, broken map[string]store.BrokenRun) []pageMessage {
 	if len(broken) == 0 {
 		return page
 	}
 	runOf := make(map[string]string, len(rows))
+	// A page's message has no Run, so it is found by the message's id.
 	for _, row := range rows {
 		runOf[row.ExternalID] = row.RunID
 	}
@@ -55,6 +56,7 @@ func markBroken(page []pageMessage, rows []store.Message, broken map[string]stor
 		}
 		last := &marked[len(marked)-1]
 		status := pageStop
+		// A cancelled Run needs no message: the person who stopped it knows.
 		if b.Status == store.RunFailed {
 			status = pageError
 		}
@@ -68,8 +70,9 @@ func markBroken(page []pageMessage, rows []store.Message, broken map[string]stor
 	return marked
 }
 
-// markPlain is markBroken for AG-UI messages, which have no status: the last message of the assistant in such a Run has
-// it in its metadata.
+// markPlain is markBroken for AG-UI messages, which have no status: the last message of the assistant in such a Run
+// has it in its metadata. Rows are walked from the end, so the first hit of each Run is its last message. Metadata
+// that is there already is the agent's own and stays. The rows are changed in place; they are this request's.
 func markPlain(rows []store.Message, broken map[string]store.BrokenRun) []store.Message {
 	seen := make(map[string]bool, len(broken))
 	for i := len(rows) - 1; i >= 0 && len(seen) < len(broken); i-- {
@@ -89,7 +92,7 @@ func markPlain(rows []store.Message, broken map[string]store.BrokenRun) []store.
 	return rows
 }
 
-// endMetadata says how a message's Run ended.
+// endMetadata is how a message's Run ended. It has the form {"incomplete":{"status":"failed","code":…,"message":…}}.
 func endMetadata(b store.BrokenRun) json.RawMessage {
 	var meta struct {
 		Incomplete struct {

@@ -11,7 +11,7 @@ import (
 // TestS28IDsOfAnyText: ids are what clients make of them, and come back as they were, wherever they stand.
 func TestS28IDsOfAnyText(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	for i, id := range []string{
 		"alice@example.com", "旅行 🧳", "a b", "100%", "%41", `say "hi"`, `back\slash`, "a/b", "a?b#c&d=e;f+g", "<b>&amp;</b>", "..", "'; DROP TABLE runs; --",
 		"👩\u200d💻", strings.Repeat("文", 128),

@@ -1,38 +1,42 @@
+// What people do in an inbox: several decisions at once, handing a question over, and the one function that settles a
+// question for every route of this file and of approvals.go.
+
 package server
 
 import (
-	"errors"
+	"encoding/json"
 	"net/http"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
-	"aqueduct/bridge"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
+	"aqueduct/server/answer"
 	"aqueduct/server/auth"
+	"aqueduct/server/problem"
 	"aqueduct/store"
 )
 
-// batchBody is several decisions at once, not more than 100: each is a transaction of its own.
+// batchBody is several decisions at once, not more than 100: each is a transaction of its own. The elements stay raw
+// here, so that one with a mistake is answered by itself.
 type batchBody struct {
-	Decisions []rawJSON `json:"decisions" validate:"required,min=1,max=100"`
+	Decisions []json.RawMessage `json:"decisions" validate:"required,min=1,max=100"`
 }
 
-// batchedJSON is what became of one of them: the approval, or why not.
+// batchedJSON is what became of one of them: the approval, or why not. A refused one that was decided before has
+// both: the code, and the decision that stands.
 type batchedJSON struct {
-	ApprovalID string       `json:"approval_id"`
-	OK         bool         `json:"ok"`
-	Code       string       `json:"code,omitempty"`
-	Detail     string       `json:"detail,omitempty"`
-	Approval   *settledJSON `json:"approval,omitempty"`
+	ApprovalID string          `json:"approval_id"`
+	OK         bool            `json:"ok"`
+	Code       string          `json:"code,omitempty"`
+	Detail     string          `json:"detail,omitempty"`
+	Approval   *answer.Settled `json:"approval,omitempty"`
 }
 
-// decideAll is POST /api/approvals/decisions. Each decision stands for itself.
-func (h *approvals) decideAll(c echo.Context) error {
-	var body batchBody
-	if err := h.in.json(c, &body); err != nil {
-		return err
-	}
+// decideAll is POST /api/approvals/decisions. Each decision stands for itself. They are made one after the other, in
+// the order of the body. A crash in between leaves those made that were answered, and repeating the whole request is
+// safe.
+func (h *approvals) decideAll(c echo.Context, body batchBody) error {
 	out := struct {
 		Decisions []batchedJSON `json:"decisions"`
 	}{Decisions: make([]batchedJSON, 0, len(body.Decisions))}
@@ -42,11 +46,12 @@ func (h *approvals) decideAll(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-// decideOne reads one of them by itself: what is wrong with it is no fault of the others.
-func (h *approvals) decideOne(c echo.Context, raw rawJSON) batchedJSON {
-	var d decisionFrame
-	err := h.in.message(raw, &d)
-	var settled settledJSON
+// decideOne reads one of them by itself: what is wrong with it is no fault of the others. A decision that conflicts
+// is answered with the one that stands, as by the route of a single one.
+func (h *approvals) decideOne(c echo.Context, raw json.RawMessage) batchedJSON {
+	var d answer.NamedDecision
+	err := h.in.Message(raw, &d)
+	var settled answer.Settled
 	if err == nil {
 		settled, err = h.decideNamed(c, d)
 	}
@@ -55,85 +60,65 @@ func (h *approvals) decideOne(c echo.Context, raw rawJSON) batchedJSON {
 		out.Approval = &settled
 	}
 	if err != nil {
-		p := problemOf(err)
+		p := problem.Of(err)
 		out.Code, out.Detail = p.Code, p.Detail
 	}
 	return out
 }
 
-func (h *approvals) decideNamed(c echo.Context, d decisionFrame) (settledJSON, error) {
+// decideNamed finds the question in the caller's inbox and settles it. The inbox alone counts here: an auditor who
+// sees a question in the list cannot decide it through a batch either.
+func (h *approvals) decideNamed(c echo.Context, d answer.NamedDecision) (answer.Settled, error) {
 	ctx := c.Request().Context()
-	a, err := approvalFor(ctx, h.store, h.sessions, auth.From(ctx), auth.From(ctx).Inbox(), d.ApprovalID)
+	a, err := answer.FindApproval(ctx, h.store, h.approvals, auth.From(ctx), auth.From(ctx).Inbox(), d.ApprovalID)
 	if err != nil {
-		return settledJSON{}, err
+		return answer.Settled{}, err
 	}
-	return h.settle(c, a, d.decisionBody)
+	return h.settle(c, a, d.Decision)
 }
 
-// settle decides one, for decide and decideAll.
-func (h *approvals) settle(c echo.Context, a store.Approval, body decisionBody) (settledJSON, error) {
-	answer, err := body.answer(a)
+// settle decides one question, for decide and decideAll. The thread's name is read before the decision: afterwards
+// the thread may be deleted, and a decision that was made must be answered as made. The limit on decisions is taken
+// last of all checks, so that a request which cannot succeed does not use it up. A repeated decision is no error:
+// Repeated is set, and the answer is that of the first.
+func (h *approvals) settle(c echo.Context, a store.Approval, body answer.Decision) (answer.Settled, error) {
+	words, err := body.Words()
 	if err != nil {
-		return settledJSON{}, err
+		return answer.Settled{}, err
 	}
 	name, err := h.thread(c, a.SessionID)
 	if err != nil {
-		return settledJSON{}, err
+		return answer.Settled{}, err
 	}
 	ctx := c.Request().Context()
-	if err := h.in.mayDecide(c, auth.From(ctx).Principal); err != nil {
-		return settledJSON{}, err
+	if err := h.in.MayDecide(c, auth.From(ctx).Principal); err != nil {
+		return answer.Settled{}, err
 	}
-	settled, err := h.sessions.Decide(ctx, auth.From(ctx).Principal, a.ID, answer, inbox.ViaREST)
-	return settledJSON{approvalJSON: approvalOut(settled.Question.Approval, name), Won: settled.Won, Repeated: settled.Repeated}, err
+	settled, err := h.approvals.DecideInWords(ctx, auth.From(ctx).Principal, a.ID, words, approval.ViaREST)
+	return answer.Settled{Approval: answer.ApprovalOf(settled.Question.Approval, name), Won: settled.Won, Repeated: settled.Repeated}, err
 }
 
+// delegateBody hands one question over to another user, until a time or until it is decided. Without until it stays
+// with the other user until it is decided.
 type delegateBody struct {
 	To    string     `json:"to" validate:"max=128"` // a user of the tenant; "" takes it back
 	Until *time.Time `json:"until"`
 }
 
-// delegate is POST /api/approvals/{id}/delegate.
-func (h *approvals) delegate(c echo.Context) error {
-	id, err := pathID(c, "id")
-	if err != nil {
-		return err
-	}
+// delegate is POST /api/approvals/{id}/delegate. The answer has no thread name: who hands a question over knows it,
+// and the new owner may not see the thread.
+func (h *approvals) delegate(c echo.Context, id string) error {
 	var body delegateBody
-	if err := h.in.json(c, &body); err != nil {
+	if err := h.in.JSON(c, &body); err != nil {
 		return err
 	}
 	var until time.Time
 	if body.Until != nil {
 		if until = *body.Until; !until.After(time.Now()) {
-			return refuse(codeInvalidBody, "until has passed already.")
+			return problem.Refuse(problem.InvalidBody, "until has passed already.")
 		}
 	}
 	ctx := c.Request().Context()
-	a, err := h.sessions.Delegate(ctx, auth.From(ctx).Principal, id, body.To, until)
-	if err != nil {
-		return err
-	}
-	h.sessions.Inbox().Look()
-	h.sessions.Inbox().LookAgain(auth.From(ctx).Principal.Tenant)
-	return c.JSON(http.StatusOK, approvalOut(a, ""))
-}
-
-// revoke is POST /api/approvals/{id}/revoke: until the call is dispatched.
-func (h *approvals) revoke(c echo.Context) error {
-	id, err := pathID(c, "id")
-	if err != nil {
-		return err
-	}
-	ctx := c.Request().Context()
-	if err := h.sessions.Revoke(ctx, auth.From(ctx).Principal, id); err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusNoContent)
-}
-
-// isDecided says that somebody else was first.
-func isDecided(err error) bool {
-	var refusal *bridge.Refusal
-	return errors.As(err, &refusal) && refusal.Code == bridge.RefusedDecided
+	a, err := h.approvals.Delegations.Delegate(ctx, auth.From(ctx).Principal, id, body.To, until)
+	return reply(c, http.StatusOK, answer.ApprovalOf(a, ""), err)
 }

@@ -9,23 +9,23 @@ import (
 	"time"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/audit"
+	"aqueduct/bridge/approval/audit"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
 
-// asking is a workshop whose agent waits for a call that somebody has to approve.
-func asking(t *testing.T, policy string) (w *workshop, id string) {
+// asking is a toolEnv whose agent waits for a call that needs an approval.
+func asking(t *testing.T, policy string) (w *toolEnv, id string) {
 	t.Helper()
-	w = newWorkshop(t, policy, func(w *workshop, c bridge.Call) string {
+	w = newToolEnv(t, policy, func(w *toolEnv, c bridge.Call) string {
 		return brief(w.settled(c, w.invoke(c, "cut", `{"wood":"oak"}`)))
 	})
 	w.chat("T", "R", "go")
 	return w, w.question()
 }
 
-// TestInboxFourEyes: who prompted may not approve, whoever else sees it may; to reject is
-// less, and anybody may.
+// TestInboxFourEyes: the user who prompted may not approve, every other user who sees the question may; any of them may
+// reject.
 func TestInboxFourEyes(t *testing.T) {
 	t.Parallel()
 	w, id := asking(t, `{"risk":"high","verdict":"require_approval","four_eyes":true}`)
@@ -84,7 +84,7 @@ func TestDecisionIsJudgedAgain(t *testing.T) {
 	if got := <-w.said; got != "failed rejected" {
 		t.Error(got)
 	}
-	h := newHouseWith(t, asks, plan{rules: "tools: {x: low}"})
+	h := newEnvWith(t, asks, plan{rules: "tools: {x: low}"})
 	h.chat("T", "R", "hi")
 	q := h.question()
 	if err := h.rules.Replace([]byte(`rules: [{name: nothing, tool: "*", verdict: block}]`)); err != nil {
@@ -142,7 +142,7 @@ func TestInboxRevoke(t *testing.T) {
 // TestInboxGrants: given, listed, used, revoked; each is in the audit, whose chain is whole.
 func TestInboxGrants(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
 		return brief(w.invoke(c, "cut", `{"wood":"oak"}`)) + ", " + fmt.Sprint(w.invoke(c, "cut", `{"wood":"oak"}`)["status"])
 	})
 	got := w.do("POST", "/api/grants", `{"tool":"cut","match":{"wood":{"one_of":["oak","elm"]}},"max_uses":1,"note":"for today"}`)
@@ -184,7 +184,7 @@ func TestInboxGrants(t *testing.T) {
 // make it less, and may not make it something else.
 func TestInboxGrantTemplate(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{rules: `
+	h := newEnvWith(t, saysN(1), plan{rules: `
 templates:
   wood:
     ttl: 8h
@@ -228,7 +228,7 @@ templates:
 func TestInboxGrantForAnother(t *testing.T) {
 	t.Parallel()
 	p, keys := keyed(t)
-	h := newHouseWith(t, saysN(1), p)
+	h := newEnvWith(t, saysN(1), p)
 	ann := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ann"}}, time.Hour)
 	boss := issue(t, keys, auth.Claims{Type: auth.TypeApprover, Tenant: "acme", UserClaims: auth.UserClaims{User: "boss"}}, time.Hour)
 	for _, c := range []struct{ token, members, want string }{
@@ -269,7 +269,7 @@ func TestInboxToolTTL(t *testing.T) {
 	<-w.said
 }
 
-// TestInboxToolGone: approved, and the tool is not registered any more: the agent hears it.
+// TestInboxToolGone: approved, and the tool is not registered any more: the agent gets that error.
 func TestInboxToolGone(t *testing.T) {
 	t.Parallel()
 	w, id := asking(t, highRisk)

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/server"
 	"aqueduct/server/auth"
+	"aqueduct/server/limit"
 	"aqueduct/store"
 )
 
-// office is a house in which many people may decide, each with a token.
+// office is an env in which many people may decide, each with a token.
 type office struct {
-	*house
+	*env
 	keys *auth.Keys
 	open int // questions asked so far
 }
@@ -26,15 +26,15 @@ rules:
 templates:
   wood:
     ttl: 8h
-    reason: For the workshop.
+    reason: For the toolEnv.
     grants: [{tool: cut, match: {wood: oak}, uses: 2, kind: execute}, {tool: saw, match: {"*": true}}]
 `
 
-func newOffice(t *testing.T, rules string, limits server.Limits) *office {
+func newOffice(t *testing.T, rules string, limits limit.Limits) *office {
 	t.Helper()
 	p, keys := keyed(t)
 	p.rules, p.limits = rules, limits
-	return &office{house: newHouseWith(t, asks, p), keys: keys}
+	return &office{env: newEnvWith(t, asks, p), keys: keys}
 }
 
 // bearer is the header of a user of the tenant acme with roles, as pairs.
@@ -57,7 +57,7 @@ func (o *office) ask(user string) string {
 	thread := fmt.Sprintf("thread-%d", o.open)
 	req := o.prompt(thread, thread+"-run", "may I?")
 	req.Header.Set("Authorization", o.bearer(user)[1])
-	o.house.open(req).rest()
+	o.env.open(req).rest()
 	rows, err := o.store.Approvals(o.t.Context(), store.System(), store.ApprovalFilter{}, store.Page{Limit: 1})
 	if err != nil || len(rows) != 1 {
 		o.t.Fatal(rows, err)
@@ -73,7 +73,7 @@ func (o *office) feed(who []string, query, last string) *reader {
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
-	return o.house.open(req)
+	return o.env.open(req)
 }
 
 // expect reads the next frame of a feed.
@@ -100,12 +100,12 @@ func (r *reader) synced(open ...string) frame {
 	return f
 }
 
-// TestInboxStream: who may decide hears of each question when it is opened and when it is
+// TestInboxStream: every user who may decide receives each question when it is opened and when it is
 // settled: its owner, those whom the policy names, by name or by role, an approver, and one to
-// whom it is delegated. Others hear nothing.
+// whom it is delegated. Others receive nothing.
 func TestInboxStream(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, payRules, server.Limits{})
+	o := newOffice(t, payRules, limit.Limits{})
 	first := o.ask("alice")
 	people := map[string][]string{
 		"owner": o.bearer("alice"), "named": o.bearer("bob"), "role": o.bearer("tess", "dev", "treasurer"), "approver": o.approver("acme"),
@@ -139,7 +139,7 @@ func TestInboxStream(t *testing.T) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	// Delegated: the colleague hears of it, and of the end; taken back it is gone.
+	// Delegated: the colleague receives it, and its end; taken back it is gone.
 	delegate := func(to string) {
 		t.Helper()
 		if got := o.do("POST", "/api/approvals/"+second+"/delegate", fmt.Sprintf(`{"to":%q}`, to), people["owner"]...); got.status != http.StatusOK {
@@ -154,18 +154,18 @@ func TestInboxStream(t *testing.T) {
 	if got := o.do("POST", "/api/approvals/"+second+"/decision", `{"decision":"reject"}`, others["colleague"]...); got.status != http.StatusNotFound {
 		t.Error(got.status, got.body)
 	}
-	// What the others hear next is not of alice's questions.
+	// What the others receive next is not of alice's questions.
 	third := o.ask("carl")
 	feeds["colleague"].expect("approval_opened", third)
 }
 
-func (h *house) feedOf(o *office, who []string) *reader { return o.feed(who, "", "") }
+func (h *env) feedOf(o *office, who []string) *reader { return o.feed(who, "", "") }
 
 // TestInboxStreamResumes: who comes back with the last position has missed nothing and gets
 // nothing twice, whatever happened meanwhile.
 func TestInboxStreamResumes(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, payRules, server.Limits{})
+	o := newOffice(t, payRules, limit.Limits{})
 	bob := o.bearer("bob")
 	first := o.ask("alice")
 	feed := o.feed(bob, "", "")
@@ -184,7 +184,7 @@ func TestInboxStreamResumes(t *testing.T) {
 	decide(third, "reject") // opened and settled while the client was away
 	seen := map[string]string{}
 	feed = o.feed(bob, "", last)
-	for len(seen) < 5 { // two ends and two openings, and the frame that says that this is all
+	for len(seen) < 5 { // two ends and two openings, and the frame that ends the list
 		f, err := feed.next()
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +224,7 @@ func TestInboxStreamResumes(t *testing.T) {
 // TestInboxStreamFilters: a stream can be narrowed to a thread.
 func TestInboxStreamFilters(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, "", server.Limits{})
+	o := newOffice(t, "", limit.Limits{})
 	o.ask("alice")
 	second := o.ask("alice")
 	feed := o.feed(o.bearer("alice"), "?thread_id=thread-2", "")
@@ -235,7 +235,7 @@ func TestInboxStreamFilters(t *testing.T) {
 // TestInboxStreamStaysOpen: silence is filled with comments, and the stream ends with the token.
 func TestInboxStreamStaysOpen(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, "", server.Limits{Heartbeat: 20 * time.Millisecond})
+	o := newOffice(t, "", limit.Limits{Heartbeat: 20 * time.Millisecond})
 	token := issue(t, o.keys, auth.Claims{Type: auth.TypeApprover, Tenant: "acme", UserClaims: auth.UserClaims{User: "eve"}}, 5*time.Second)
 	feed := o.feed([]string{"Authorization", "Bearer " + token}, "", "")
 	feed.synced()
@@ -250,7 +250,7 @@ func TestInboxStreamStaysOpen(t *testing.T) {
 // TestInboxLists: GET /api/approvals lists what its stream shows.
 func TestInboxLists(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, payRules, server.Limits{})
+	o := newOffice(t, payRules, limit.Limits{})
 	id := o.ask("alice")
 	for name, c := range map[string]struct {
 		who  []string
@@ -272,7 +272,7 @@ func TestInboxLists(t *testing.T) {
 // any thread, and takes the answers.
 func TestPermissionInbox(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, payRules, server.Limits{})
+	o := newOffice(t, payRules, limit.Limits{})
 	for i, path := range []string{"/ws/permissions", "/agent_backend/ws"} {
 		first := o.ask("alice")
 		bob, approver, carl := o.permissions(path, o.bearer("bob")...), o.permissions(path, o.approver("acme")...), o.permissions(path, o.bearer("carl")...)
@@ -304,7 +304,7 @@ func TestPermissionInbox(t *testing.T) {
 		for _, page := range []*permissions{bob, approver} {
 			got := map[string]string{}
 			for range 2 {
-				raw, err := hear(page.conn)
+				raw, err := receive(page.conn)
 				var m permissionTold
 				if err != nil || json.Unmarshal(raw, &m) != nil {
 					t.Fatal(err, string(raw))
@@ -321,11 +321,11 @@ func TestPermissionInbox(t *testing.T) {
 	}
 }
 
-// TestPermissionSocketOfOthers: who may decide in somebody else's thread may open its socket,
-// by the thread's id or ours.
+// TestPermissionSocketOfOthers: a user who may decide in another user's thread may open its socket, by the thread's id or
+// the server's.
 func TestPermissionSocketOfOthers(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, payRules, server.Limits{})
+	o := newOffice(t, payRules, limit.Limits{})
 	other := o.ask("alice")
 	id := o.ask("alice")
 	s, err := o.store.SessionByExternalID(t.Context(), store.Within("acme"), "thread-2")
@@ -357,18 +357,18 @@ func TestPermissionSocketOfOthers(t *testing.T) {
 	}
 }
 
-// TestThreadHints: a page is told what is asked and settled and which threads changed, whatever
-// sort of agent a thread has.
+// TestThreadHints: a page gets hints of what is asked and settled and which threads changed, whatever kind of agent a thread
+// has.
 func TestThreadHints(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	conn := h.watch("")
 	h.chat("T", "R", "may I?")
 	id := h.question()
 	heard := func(want ...string) {
 		t.Helper()
 		for missing := len(want); missing > 0; {
-			raw, err := hear(conn)
+			raw, err := receive(conn)
 			if err != nil {
 				t.Fatal(err, want)
 			}

@@ -1,6 +1,6 @@
 //go:build !race
 
-// Run by scripts/test-unraced, which says why.
+// Run by scripts/test-unraced, where the reason is.
 
 package server_test
 
@@ -24,11 +24,11 @@ import (
 // Clients get URLs, the agent the bytes. With more, and official clients: test/judges.
 func TestPictures(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	c := &talk{h: h, thread: "T"}
 	const size, count = 3 << 19, 5
 	for n := range count {
-		c.say(pictureMessage(fmt.Sprintf("u%d", n), picture(n, size)))
+		c.send(pictureMessage(fmt.Sprintf("u%d", n), picture(n, size)))
 	}
 	last := h.agent.last()
 	var sent int
@@ -67,7 +67,7 @@ func TestPictures(t *testing.T) {
 		c.messages = append(c.messages, string(m.AppendJSON(nil)))
 	}
 	named := `[{"type":"image","source":{"type":"url","value":"http://page.example%s","mimeType":"image/png"}}]`
-	c.say(fmt.Sprintf(`{"id":"edit","role":"user","content":`+named+`}`, source.Value))
+	c.send(fmt.Sprintf(`{"id":"edit","role":"user","content":`+named+`}`, source.Value))
 	if p := h.agent.last().Prompt; len(p) != 1 || p[0].ID != "edit" || p[0].Content.Parts[0].Source.Value != base64.StdEncoding.EncodeToString(picture(0, size)) {
 		t.Error("the agent did not get the bytes of a part that was named")
 	}
@@ -75,7 +75,7 @@ func TestPictures(t *testing.T) {
 		t.Errorf("%d messages; a message that names a part is not as the others are", len(messages))
 	}
 	other := &talk{h: h, thread: "copy"}
-	other.say(fmt.Sprintf(`{"id":"c1","role":"user","content":`+named+`}`, source.Value))
+	other.send(fmt.Sprintf(`{"id":"c1","role":"user","content":`+named+`}`, source.Value))
 	if p := h.agent.last().Prompt; p[0].Content.Parts[0].Source.Type != agui.SourceData {
 		t.Error("a part of another thread of the user's is not carried over")
 	}
@@ -88,10 +88,10 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// TestJoinOfALargeThread: one frame never holds more than clients can read, and what is left out is told and can be read.
+// TestJoinOfALargeThread: one frame never holds more than clients can read, and what is left out is announced and can be read.
 func TestJoinOfALargeThread(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	h.chat("T", "R", "hi")
 	// As an earlier version kept it: 10 pictures inside their messages, and 5 MiB of text.
 	var bodies []string
@@ -149,7 +149,7 @@ func TestJoinOfALargeThread(t *testing.T) {
 
 // TestResendMemory: a body of 40 MiB that is known costs no more memory than what is new in it may.
 func TestResendMemory(t *testing.T) {
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	h.chat("T", "R", "hi")
 	s, err := h.store.SessionByExternalID(t.Context(), scope(), "T")
 	if err != nil {
@@ -187,10 +187,10 @@ func TestResendMemory(t *testing.T) {
 // an edited one.
 func TestRegenerateOfALargeBody(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, echoes(nil))
+	h := newEnv(t, echoes(nil))
 	c := &talk{h: h, thread: "T"}
 	answered := func(n int) {
-		c.say(pictureMessage(fmt.Sprint("u", n), picture(n, 1<<21)))
+		c.send(pictureMessage(fmt.Sprint("u", n), picture(n, 1<<21)))
 		c.messages = append(c.messages, fmt.Sprintf(`{"id":"m-%s","role":"assistant","content":"re see"}`, h.agent.last().TurnID))
 	}
 	answered(0)
@@ -212,7 +212,7 @@ func TestRegenerateOfALargeBody(t *testing.T) {
 // TestS26JSON: what is too large, too deep, compressed or no JSON is refused at once.
 func TestS26JSON(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	keys := new(strings.Builder)
 	for i := range 1_000_000 {
 		fmt.Fprintf(keys, `"k%d":1,`, i)

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/audit"
+	"aqueduct/bridge/approval"
+	"aqueduct/bridge/approval/audit"
 	"aqueduct/store"
 )
 
 // deeds are the actions of the whole audit, each with its actor.
-func (h *house) deeds() []string {
+func (h *env) deeds() []string {
 	h.t.Helper()
 	all, err := h.store.Audit(h.t.Context(), store.System(), 0, 1000)
 	if err != nil {
@@ -28,10 +29,10 @@ func (h *house) deeds() []string {
 	return deeds
 }
 
-// TestEveryDeedIsAudited: whoever or whatever settles a question, and what comes before and after it.
+// TestEveryDeedIsAudited: every settlement of a question, by a person or by the server, and what comes before and after it.
 func TestEveryDeedIsAudited(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
 		return brief(w.settled(c, w.invoke(c, "cut", `{"wood":"oak"}`)))
 	})
 	w.chat("T", "R", "go")
@@ -62,7 +63,7 @@ func TestEveryDeedIsAudited(t *testing.T) {
 	}
 }
 
-// TestRefusedDecisionIsAudited: that somebody tried who may not.
+// TestRefusedDecisionIsAudited: an attempt of a user who may not decide.
 func TestRefusedDecisionIsAudited(t *testing.T) {
 	t.Parallel()
 	w, id := asking(t, `{"verdict":"require_approval","four_eyes":true}`)
@@ -72,7 +73,7 @@ func TestRefusedDecisionIsAudited(t *testing.T) {
 	}
 }
 
-// TestEndRunHoweverItFails: a tool that ends its run when it fails does so blocked, rejected, and with nobody to run it.
+// TestEndRunHoweverItFails: a tool that ends its run when it fails does so blocked, rejected, and without a client to run it.
 func TestEndRunHoweverItFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -86,7 +87,7 @@ func TestEndRunHoweverItFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			left := make(chan struct{})
-			w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+			w := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
 				if name == "offline" {
 					<-left // the only client has gone
 				}
@@ -132,17 +133,17 @@ func TestEndRunHoweverItFails(t *testing.T) {
 	}
 }
 
-// TestRevokeBeforeDelivery: an agent that ended to wait for two answers has not been told of the first: it can be taken
-// back, the record says so, and the agent is told that it was cancelled.
+// TestRevokeBeforeDelivery: an agent that ended to wait for two answers has not received the first: it can be taken back, the
+// record has that, and the agent receives a cancellation.
 func TestRevokeBeforeDelivery(t *testing.T) {
 	t.Parallel()
-	answers := make(chan []bridge.Answer, 1)
-	h := newHouse(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, told []bridge.Answer) {
-		if told == nil {
+	delivered := make(chan []approval.Delivery, 1)
+	h := newEnv(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []approval.Delivery) {
+		if answers == nil {
 			say(permission("q1"), permission("q2"))
 			return
 		}
-		answers <- told
+		delivered <- answers
 	})
 	h.chat("T", "R", "may I?")
 	var list struct {
@@ -162,8 +163,8 @@ func TestRevokeBeforeDelivery(t *testing.T) {
 		t.Error(got)
 	}
 	h.decide(second, `{"decision":"approve"}`)
-	told := <-answers
-	if len(told) != 2 || told[0].Status != "cancelled" || told[1].Status != "resolved" {
-		t.Errorf("%+v", told)
+	answers := <-delivered
+	if len(answers) != 2 || answers[0].Status != "cancelled" || answers[1].Status != "resolved" {
+		t.Errorf("%+v", answers)
 	}
 }

@@ -1,3 +1,6 @@
+// The limits as clients see them. An official client or a page reads them once and can then size its bodies and pace
+// its requests; a refusal names only the limit that was met.
+
 package server
 
 import (
@@ -6,17 +9,19 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
-	"aqueduct/server/brake"
+	"aqueduct/server/limit"
+	"aqueduct/server/route"
 )
 
 // limitsPage is GET /api/limits: what a client may count on, so that it need not find out by
 // being refused.
 type limitsPage struct {
-	limits   Limits
+	limits   limit.Limits
 	sessions *bridge.Sessions
 }
 
-func (h *limitsPage) mount(to *routes) { to.deciders(http.MethodGet, "/api/limits", h.get) }
+// Mount adds the route, for every role: each caller can run into a limit.
+func (h *limitsPage) Mount(to *route.Routes) { to.Deciders(http.MethodGet, "/api/limits", h.get) }
 
 // rateJSON is a token bucket: burst at once, per_second in the long run.
 type rateJSON struct {
@@ -24,8 +29,10 @@ type rateJSON struct {
 	Burst     int     `json:"burst"`
 }
 
-func rateOut(r brake.Rate) rateJSON { return rateJSON{r.PerSecond, r.Burst} }
+// rateOut is the JSON of a rate of the limits.
+func rateOut(r limit.Rate) rateJSON { return rateJSON{r.PerSecond, r.Burst} }
 
+// ratesJSON is how often one user may do what.
 type ratesJSON struct {
 	Runs              rateJSON `json:"runs"`
 	Decisions         rateJSON `json:"decisions"`
@@ -33,6 +40,8 @@ type ratesJSON struct {
 	FailedCredentials rateJSON `json:"failed_credentials"`
 }
 
+// limitsJSON is every limit that a client can run into. Bytes and counts are the settings as they are; rates are
+// token buckets.
 type limitsJSON struct {
 	BodyBytes           int64     `json:"body_bytes"`
 	HistoryBytes        int64     `json:"history_bytes"`
@@ -51,15 +60,16 @@ type limitsJSON struct {
 	Rates               ratesJSON `json:"rates"`
 }
 
+// get sends the limits of this replica; all replicas should have the same settings.
 func (h *limitsPage) get(c echo.Context) error {
 	l, b := h.limits, h.sessions.Limits()
 	c.Response().Header().Set("Cache-Control", "no-store")
 	return c.JSON(http.StatusOK, limitsJSON{
-		BodyBytes: l.Body, HistoryBytes: l.History, SmallBodyBytes: smallBody,
+		BodyBytes: l.Body, HistoryBytes: l.History, SmallBodyBytes: limit.SmallBody,
 		EventBytes: b.EventBytes, RunBytes: int64(b.RunBytes), ThreadBytes: b.ThreadBytes, TenantBytes: b.TenantBytes,
 		Streams: l.Streams, Sockets: l.Sockets, SocketsPerPrincipal: l.SocketsPerPrincipal,
 		TurnsPerUser: b.TurnsPerUser, QuestionsPerTurn: b.QuestionsPerTurn, QuestionsPerUser: b.QuestionsPerUser,
-		AddressFactor: addressShare,
+		AddressFactor: limit.AddressShare,
 		Rates:         ratesJSON{rateOut(l.Runs), rateOut(l.Decisions), rateOut(l.Invokes), rateOut(l.Failures)},
 	})
 }

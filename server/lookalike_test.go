@@ -8,9 +8,10 @@ import (
 	"unicode"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 )
 
-// lookAlikes are texts that would deceive whoever reads them.
+// lookAlikes are texts that would deceive a reader.
 var lookAlikes = map[string]string{
 	"bidi": "run \u202etxt.exe\u202c safely \u2066x\u2069", "ANSI": "\x1b[2J\x1b[31mharmless\x1b[0m\x07", "newlines": "a" + strings.Repeat("\n", 10_000) + "rm -rf /",
 	"zero width": "ls\u200b\u200d\ufeff -l", "separators": "a\u2028event: x\u2029data: y\r\n\r\ndata: z", "NUL": "a\x00b", "markup": `<img src=x onerror=alert(1)>[a](javascript:b)`,
@@ -18,10 +19,10 @@ var lookAlikes = map[string]string{
 }
 
 // askers ask for something under such a name.
-var askers = map[string]func(t *testing.T, text string) *house{
-	"HTTP agent": func(t *testing.T, text string) *house {
+var askers = map[string]func(t *testing.T, text string) *env{
+	"HTTP agent": func(t *testing.T, text string) *env {
 		args, _ := json.Marshal(map[string]string{"command": text})
-		return newHouse(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []bridge.Answer) {
+		return newEnv(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []approval.Delivery) {
 			if len(answers) == 0 {
 				q := permission("q1")
 				q.Question.Title, q.Question.Tool, q.Question.Options[0].Label, q.Question.Args = text, text, text, args
@@ -29,7 +30,7 @@ var askers = map[string]func(t *testing.T, text string) *house{
 			}
 		})
 	},
-	"ACP agent": func(t *testing.T, text string) *house {
+	"ACP agent": func(t *testing.T, text string) *env {
 		h, _ := newACPHouse(t, text)
 		return h
 	},
@@ -53,7 +54,7 @@ func (n named) texts() []string {
 	return all
 }
 
-// read is what a surface told.
+// read is what a surface showed.
 func read[T any](t *testing.T, raw string) (out T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(raw), &out); err != nil {
@@ -62,7 +63,7 @@ func read[T any](t *testing.T, raw string) (out T) {
 	return out
 }
 
-// TestToolLookAlikes: what would deceive whoever reads a title, a tool's name or an option is
+// TestToolLookAlikes: text that would deceive a reader of a title, a tool's name or an option is
 // made visible, on one line and short, wherever the question is shown; the arguments, which
 // show everything, are JSON (S19, S28).
 func TestToolLookAlikes(t *testing.T) {

@@ -1,3 +1,6 @@
+// The head of the audit as two metrics. A scrape that is kept by another system is evidence from outside: an audit
+// that was cut or rewritten later does not reach it any more.
+
 package server
 
 import (
@@ -6,21 +9,25 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"aqueduct/bridge/audit"
+	"aqueduct/bridge/approval/audit"
 )
 
-// auditMetrics is where the audit's chain ends: its length, and the first 48 bits of its last hash as a number, which a
-// float64 holds exactly. As a label a hash would make a new series of every entry. Both come from one moment, so that a
-// scrape kept elsewhere is a head that audit verify takes.
+// auditMetrics is where the audit's chain ends: its length, and the first 48 bits of its last hash as a number, which
+// a float64 holds exactly. As a label a hash would make a new series of every entry. Both come from one moment, so
+// that a scrape kept elsewhere is a head that audit verify takes. Collect is called by the scrape's goroutine and
+// head is stored by the one that reads the audit.
 type auditMetrics struct {
+	// head is replaced whole, so a scrape never sees the position of one entry with the hash of another.
 	head    atomic.Pointer[audit.Head]
 	entries *prometheus.Desc
 	hash    *prometheus.Desc
 }
 
-// auditHashDigits is how many hex digits of the hash are in the metric.
+// auditHashDigits is how many hex digits of the hash are in the metric. Twelve digits are 48 bits, and a float64 has
+// 53 for whole numbers.
 const auditHashDigits = 12
 
+// newAuditMetrics registers both metrics as one collector, because they are read together.
 func newAuditMetrics(in *prometheus.Registry) *auditMetrics {
 	m := &auditMetrics{
 		entries: prometheus.NewDesc("aqueduct_audit_entries", "Entries of the audit: the position of its head.", nil, nil),
@@ -36,7 +43,8 @@ func (m *auditMetrics) Describe(to chan<- *prometheus.Desc) {
 	to <- m.hash
 }
 
-// Collect implements prometheus.Collector.
+// Collect implements prometheus.Collector. Before the first head is known nothing is exposed, since a zero would look
+// like an audit that was emptied.
 func (m *auditMetrics) Collect(to chan<- prometheus.Metric) {
 	h := m.head.Load()
 	if h == nil {
@@ -50,5 +58,5 @@ func (m *auditMetrics) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(m.hash, prometheus.GaugeValue, float64(number))
 }
 
-// AuditHead is told where the audit's chain ends.
+// AuditHead records where the audit's chain ends.
 func (m *Metrics) AuditHead(h audit.Head) { m.audit.head.Store(&h) }

@@ -12,7 +12,7 @@ import (
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	h := newHouse(t, waits(gate))
+	h := newEnv(t, waits(gate))
 	r := h.open(h.prompt("T", "R", "hi"))
 	if _, err := r.next(); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestMetrics(t *testing.T) {
 // TestReady asks the database, but not for everybody who asks.
 func TestReady(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	asked := 0
 	h.faults.ping = func() error {
 		asked++

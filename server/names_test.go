@@ -9,6 +9,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
@@ -17,7 +18,7 @@ import (
 // surface; a filter before us could read the other one.
 func TestNamesDecideExactly(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	h.open(h.prompt("T", "R1", "go")).rest()
 	id := h.question()
 	for _, body := range []string{
@@ -43,11 +44,11 @@ func TestNamesDecideExactly(t *testing.T) {
 	}
 }
 
-// TestUpstreamIDWithNUL: a question that could not be answered under its own id fails its Turn with a code, and what the
-// agent said before stays.
+// TestUpstreamIDWithNUL: a question that could not be answered under its own id fails its Turn with a code, and the agent's
+// earlier output stays.
 func TestUpstreamIDWithNUL(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, _ []bridge.Answer) {
+	h := newEnv(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
 		say(event(&agui.TextMessageStart{MessageID: "m", Role: agui.RoleAssistant}), event(&agui.TextMessageContent{MessageID: "m", Delta: "before"}), event(&agui.TextMessageEnd{MessageID: "m"}))
 		say(permission("q\x00"))
 	})
@@ -63,18 +64,18 @@ func TestUpstreamIDWithNUL(t *testing.T) {
 	}
 }
 
-// TestMetricsAreForOperators: they tell of every tenant; and the page can be left out.
+// TestMetricsAreForOperators: they cover every tenant; and the page can be left out.
 func TestMetricsAreForOperators(t *testing.T) {
 	t.Parallel()
 	p, keys := keyed(t)
 	p.noPage = true
-	h := newHouseWith(t, asks, p)
+	h := newEnvWith(t, asks, p)
 	isProblem(t, h.do("GET", "/", ""), 404)
 	token := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ann", Roles: []string{"admin", "approver"}}}, time.Hour)
 	if got := h.do("GET", "/metrics", "", "Authorization", "Bearer "+token); got.status != 403 || !strings.Contains(got.body, "not_operator") {
 		t.Error(got.status, got.body)
 	}
-	if got := newHouse(t, asks).do("GET", "/metrics", ""); got.status != 200 { // without sign-in the caller operates
+	if got := newEnv(t, asks).do("GET", "/metrics", ""); got.status != 200 { // without sign-in the caller operates
 		t.Error(got.status)
 	}
 }

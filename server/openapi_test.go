@@ -14,7 +14,7 @@ import (
 // TestOpenAPIParity: the document lists exactly what is mounted, but for the page's files.
 func TestOpenAPIParity(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	var doc struct {
 		OpenAPI string
 		Paths   map[string]map[string]json.RawMessage
@@ -56,7 +56,7 @@ var actions = map[string]string{
 // TestOpenAPIFilters: the inbox's filters are listed, as is what a decision may say.
 func TestOpenAPIFilters(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	var doc struct {
 		Paths map[string]map[string]struct {
 			Parameters []struct{ Name string }
@@ -84,7 +84,7 @@ func TestOpenAPIFilters(t *testing.T) {
 // TestOpenAPIRefs: every reference leads somewhere.
 func TestOpenAPIRefs(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	body := h.do("GET", "/openapi.json", "").body
 	var doc struct {
 		Components map[string]map[string]any
@@ -102,7 +102,7 @@ func TestOpenAPIRefs(t *testing.T) {
 // TestPage: it loads without a token, under a policy that lets nothing else run.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{auth: static(t)})
+	h := newEnvWith(t, saysN(1), plan{auth: static(t)})
 	got := h.do("GET", "/", "")
 	if got.status != 200 || !strings.Contains(got.body, "<html") || !strings.Contains(got.header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("%d %v", got.status, got.header)

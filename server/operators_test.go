@@ -9,14 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/acpgateway"
 	"aqueduct/bridge"
-	"aqueduct/bridge/proxies"
+	"aqueduct/bridge/approval"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
 
 // audited are the entries about proxies, newest first, as "action subject details".
-func (h *house) audited(tenant string) []string {
+func (h *env) audited(tenant string) []string {
 	h.t.Helper()
 	rows, err := h.store.Audit(h.t.Context(), store.Within(tenant), 0, 1000)
 	if err != nil {
@@ -43,7 +44,7 @@ func TestS23ControlTakesNoCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, session := range map[string]string{"mine": s.ID, "theirs": foreign.ID} {
-		if err := proxies.New(h.store).SaveInstance(t.Context(), store.SandboxInstance{SessionID: session, ProxyID: "p1", InstanceName: id}); err != nil {
+		if err := acpgateway.NewRegistry(h.store).SaveInstance(t.Context(), store.SandboxInstance{SessionID: session, ProxyID: "p1", InstanceName: id}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +98,7 @@ func TestS23NoTenantOperates(t *testing.T) {
 	t.Parallel()
 	p, keys := keyed(t)
 	p.control = &fakeControl{}
-	h := newHouseWith(t, saysN(1), p)
+	h := newEnvWith(t, saysN(1), p)
 	if _, err := keys.Issue(auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ann", Roles: []string{"operator"}}}, time.Hour); err == nil {
 		t.Error("a token of a tenant was issued with the role operator")
 	}
@@ -120,17 +121,17 @@ func TestS23NoTenantOperates(t *testing.T) {
 	}
 }
 
-// TestS21RunTokenDecidesNothing: an agent that shows its token, in whatever place, does not decide about itself, nor where
-// nobody needs a token; its question stays open.
+// TestS21RunTokenDecidesNothing: an agent that shows its token, in whatever place, does not decide about itself, even where
+// no token is required; its question stays open.
 func TestS21RunTokenDecidesNothing(t *testing.T) {
 	t.Parallel()
-	asks := func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []bridge.Answer) {
+	asks := func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []approval.Delivery) {
 		if len(answers) == 0 {
 			say(permission("q1"))
 		}
 	}
 	for name, p := range map[string]plan{"none": {}, "token": {auth: static(t)}} {
-		h := newHouseWith(t, asks, p)
+		h := newEnvWith(t, asks, p)
 		if got := h.do("POST", "/api/agui/chat", inputBody("T", "R", "go"), "Authorization", "Bearer "+goodToken); got.status != 200 {
 			t.Fatal(got.body)
 		}

@@ -19,7 +19,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
-	"aqueduct/server"
+	"aqueduct/server/limit"
 	"aqueduct/store"
 )
 
@@ -37,14 +37,14 @@ func pictureMessage(id string, data []byte) string {
 
 // talk is an official client's: it sends all it has with each message.
 type talk struct {
-	h        *house
+	h        *env
 	thread   string
 	messages []string
 	runs     int
 }
 
-// say adds a message and reads the answer.
-func (c *talk) say(message string) []frame {
+// send adds a message and reads the answer.
+func (c *talk) send(message string) []frame {
 	c.h.t.Helper()
 	c.messages = append(c.messages, message)
 	c.runs++
@@ -56,7 +56,7 @@ func (c *talk) body() string {
 }
 
 // snapshotOf is the messages of a join, and the history_cut beside them.
-func (h *house) snapshotOf(thread string) (messages []agui.Message, cut map[string]any) {
+func (h *env) snapshotOf(thread string) (messages []agui.Message, cut map[string]any) {
 	h.t.Helper()
 	for _, f := range h.open(h.request("POST", "/api/agui/connect", fmt.Sprintf(`{"threadId":%q,"runId":"J","protocolVersion":"1.0","messages":[]}`, thread))).rest() {
 		if len(f.data) > 8<<20 {
@@ -83,7 +83,7 @@ func (h *house) snapshotOf(thread string) (messages []agui.Message, cut map[stri
 // TestPartIsServed so that it never runs as a page of ours, and is fetched once.
 func TestPartIsServed(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{public: "https://chat.example/"})
+	h := newEnvWith(t, saysN(1), plan{public: "https://chat.example/"})
 	data := picture(1, 100<<10)
 	for mime, want := range map[string][2]string{
 		"image/png": {"image/png", "inline"}, "image/svg+xml": {"image/svg+xml", "attachment"}, "text/html": {"text/html; charset=utf-8", "attachment"},
@@ -93,7 +93,7 @@ func TestPartIsServed(t *testing.T) {
 		thread := fmt.Sprintf("T%x", sha256.Sum256([]byte(mime)))[:10]
 		quoted, _ := json.Marshal(mime)
 		c := &talk{h: h, thread: thread}
-		c.say(strings.Replace(pictureMessage("u", data), `"image/png"`, string(quoted), 1))
+		c.send(strings.Replace(pictureMessage("u", data), `"image/png"`, string(quoted), 1))
 		messages, _ := h.snapshotOf(thread)
 		path, ours := strings.CutPrefix(messages[0].Content.Parts[1].Source.Value, "https://chat.example")
 		if !ours {
@@ -116,7 +116,7 @@ func TestPartIsServed(t *testing.T) {
 }
 
 // insert keeps messages in a transcript as they are.
-func (h *house) insert(sessionID string, bodies ...string) {
+func (h *env) insert(sessionID string, bodies ...string) {
 	h.t.Helper()
 	err := h.store.InTx(h.t.Context(), func(tx store.Tx) error {
 		for _, body := range bodies {
@@ -139,7 +139,7 @@ func (h *house) insert(sessionID string, bodies ...string) {
 // TestSnapshotKeepsCallsWithResults: the page before gets the results whose calls it has.
 func TestSnapshotKeepsCallsWithResults(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	h.chat("T", "R", "hi")
 	filler := strings.Repeat("x", 900<<10)
 	bodies := []string{fmt.Sprintf(`{"id":"a","role":"assistant","content":%q,"toolCalls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}`, filler),
@@ -180,7 +180,7 @@ func memoryPeak(fn func()) uint64 {
 // TestSlowLargeBody: what is larger than a body may come slowly, but not as slowly as it likes.
 func TestSlowLargeBody(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{limits: server.Limits{BodyTime: 50 * time.Millisecond}})
+	h := newEnvWith(t, saysN(1), plan{limits: limit.Limits{BodyTime: 50 * time.Millisecond}})
 	pr, pw := io.Pipe()
 	go func() {
 		_, _ = io.WriteString(pw, `{"messages":[`)

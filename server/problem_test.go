@@ -14,37 +14,40 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/httpagent"
-	"aqueduct/server"
+	"aqueduct/internal/fault"
 	"aqueduct/server/auth"
+	"aqueduct/server/limit"
+	"aqueduct/server/problem"
 	"aqueduct/store"
 )
 
 // TestEveryCode: each code that has a status is what some request gets.
 func TestEveryCode(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, asks, plan{limits: server.Limits{BodyTime: 50 * time.Millisecond}})
+	h := newEnvWith(t, asks, plan{limits: limit.Limits{BodyTime: 50 * time.Millisecond}})
 	h.chat("T", "R", "hi")
 	question := h.question()
-	gated := newHouse(t, waits(make(chan struct{})))
+	gated := newEnv(t, waits(make(chan struct{})))
 	gated.open(gated.prompt("T", "R", "hi"))
-	full := newHouseWith(t, waits(make(chan struct{})), plan{limits: server.Limits{Streams: 1}})
+	full := newEnvWith(t, waits(make(chan struct{})), plan{limits: limit.Limits{Streams: 1}})
 	full.open(full.prompt("T", "R", "hi"))
-	leaving := newHouse(t, saysN(1))
+	leaving := newEnv(t, saysN(1))
 	leaving.server.Drain()
-	secured := newHouseWith(t, saysN(1), plan{auth: static(t)})
-	broken := newHouse(t, saysN(1))
+	secured := newEnvWith(t, saysN(1), plan{auth: static(t)})
+	broken := newEnv(t, saysN(1))
 	broken.faults.sessions = func() error { return errors.New("dsn=postgres://u:p@db at /srv/x.go:12") }
 	sick := &fakeControl{}
-	steered := newHouseWith(t, saysN(1), plan{control: sick})
+	steered := newEnvWith(t, saysN(1), plan{control: sick})
 	steered.chat("T", "R", "hi")
 	fails := func(code string) func() answer {
 		return func() answer {
-			sick.err = &bridge.ControlError{Code: code}
+			sick.err = &fault.Error{Code: code}
 			return steered.do("POST", "/api/threads/T/control", `{"action":"close"}`)
 		}
 	}
-	away := newHouse(t, saysN(1))
+	away := newEnv(t, saysN(1))
 	away.faults.sessions = func() error { return fmt.Errorf("dial: %w", store.ErrUnavailable) }
 
 	cases := map[string]func() answer{
@@ -80,18 +83,18 @@ func TestEveryCode(t *testing.T) {
 			return w.decide(id, `{"decision":"approve"}`)
 		},
 		"already_delivered": func() answer {
-			told := newHouse(t, asks)
-			told.chat("T", "R", "hi")
-			id := told.question()
-			told.decide(id, `{"decision":"approve"}`)
+			channelMessage := newEnv(t, asks)
+			channelMessage.chat("T", "R", "hi")
+			id := channelMessage.question()
+			channelMessage.decide(id, `{"decision":"approve"}`)
 			for delivered := false; !delivered; {
-				call, err := told.store.ToolCall(t.Context(), store.System(), id)
+				call, err := channelMessage.store.ToolCall(t.Context(), store.System(), id)
 				if err != nil {
 					t.Fatal(err)
 				}
 				delivered = !call.DeliveredAt.IsZero()
 			}
-			return told.do("POST", "/api/approvals/"+id+"/revoke", `{}`)
+			return channelMessage.do("POST", "/api/approvals/"+id+"/revoke", `{}`)
 		},
 		"already_dispatched": func() answer {
 			w, id := asking(t, highRisk)
@@ -100,7 +103,7 @@ func TestEveryCode(t *testing.T) {
 			return w.do("POST", "/api/approvals/"+id+"/revoke", `{}`)
 		},
 		"agent_forbidden": func() answer {
-			closed := newHouseWith(t, saysN(1), plan{rules: "agents: [{agent: scripted, user: somebody-else}]"})
+			closed := newEnvWith(t, saysN(1), plan{rules: "agents: [{agent: scripted, user: somebody-else}]"})
 			return closed.do("POST", "/api/agui/chat", inputBody("T", "R", "hi"))
 		},
 		"foreign_run": func() answer {
@@ -119,13 +122,13 @@ func TestEveryCode(t *testing.T) {
 		"nothing_to_do": func() answer { return h.do("POST", "/api/agui/chat", `{"messages":[]}`) },
 		"not_admin": func() answer {
 			p, keys := keyed(t)
-			typed := newHouseWith(t, saysN(1), p)
+			typed := newEnvWith(t, saysN(1), p)
 			dev := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ann", Roles: []string{"dev"}}}, time.Hour)
 			return typed.do("POST", "/v1/tools", `{"name":"x","kind":"client_tool"}`, "Authorization", "Bearer "+dev)
 		},
 		"not_operator": func() answer {
 			p, keys := keyed(t)
-			typed := newHouseWith(t, saysN(1), p)
+			typed := newEnvWith(t, saysN(1), p)
 			admin := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ann", Roles: []string{"admin"}}}, time.Hour)
 			return typed.do("GET", "/api/proxies", "", "Authorization", "Bearer "+admin)
 		},
@@ -135,7 +138,7 @@ func TestEveryCode(t *testing.T) {
 		"forbidden_origin":   func() answer { return h.do("GET", "/api/threads", "", "Origin", "https://evil.example") },
 		"ambiguous_member":   func() answer { return h.decide(question, `{"Decision":"approve"}`) },
 		"control_rejected": func() answer {
-			w := newHouseWith(t, saysN(1), plan{control: &fakeControl{}})
+			w := newEnvWith(t, saysN(1), plan{control: &fakeControl{}})
 			w.chat("T", "R", "hi")
 			got := make(chan answer, 1)
 			go func() { got <- w.do("POST", "/api/threads/T/control", `{"action":"set_mode","mode_id":"yolo"}`) }()
@@ -181,7 +184,7 @@ func TestEveryCode(t *testing.T) {
 	accessCases(t, cases)
 	shareCases(t, cases)
 	signInCases(t, cases)
-	for _, code := range server.Codes() {
+	for _, code := range problem.Codes() {
 		if code.Status == 0 {
 			continue
 		}
@@ -204,13 +207,13 @@ func TestEveryCode(t *testing.T) {
 }
 
 // question is the one that is open.
-func (h *house) question() string {
+func (h *env) question() string {
 	h.t.Helper()
 	return h.questions()[0]
 }
 
 // questions are those that are open, oldest first.
-func (h *house) questions() []string {
+func (h *env) questions() []string {
 	h.t.Helper()
 	rows, err := h.store.Approvals(h.t.Context(), store.System(), store.ApprovalFilter{Status: store.ApprovalPending}, store.Page{})
 	if err != nil || len(rows) == 0 {
@@ -223,13 +226,13 @@ func (h *house) questions() []string {
 	return ids
 }
 
-func (h *house) decide(id, body string) answer {
+func (h *env) decide(id, body string) answer {
 	h.t.Helper()
 	return h.do("POST", "/api/approvals/"+id+"/decision", body)
 }
 
 // slowBody announces a body and does not send it.
-func (h *house) slowBody() answer {
+func (h *env) slowBody() answer {
 	h.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.URL, "http://"))
 	if err != nil {
@@ -249,7 +252,7 @@ func (h *house) slowBody() answer {
 // TestS38NothingFromInside: an internal error has an id and general words.
 func TestS38NothingFromInside(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	for name, fault := range map[string]func() error{
 		"error": func() error { return errors.New("dsn=postgres://u:secret@db /srv/x.go:12") },
 		"panic": func() error { panic("secret: nil map at /srv/x.go:12") },
@@ -272,18 +275,22 @@ func TestS38NothingFromInside(t *testing.T) {
 func TestCodesAreComplete(t *testing.T) {
 	t.Parallel()
 	known := make(map[string]bool)
-	for _, c := range server.Codes() {
+	for _, c := range problem.Codes() {
 		if known[c.Name] || c.Meaning == "" {
 			t.Errorf("%s: twice, or without a meaning", c.Name)
 		}
 		known[c.Name] = true
 	}
 	for _, name := range []string{
-		bridge.CodeServerRestarted, bridge.CodeAgentUnknown, bridge.CodeUpstreamProtocol, bridge.CodeStorageRefused,
-		bridge.CodeStateInvalid, bridge.CodeStateTooLarge, bridge.CodeInternal, bridge.CodeRunTooLarge, bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict,
-		bridge.RefusedNothingToDo, bridge.RefusedUnknownAgent, bridge.RefusedInvalidID, bridge.RefusedDecided,
-		bridge.RefusedUnknownOption, bridge.RefusedInvalidAnswer, bridge.RefusedTooManyStreams,
-		httpagent.CodeUnreachable, httpagent.CodeStatus, httpagent.CodeNotStream, httpagent.CodeFirstByte, httpagent.CodeIdle,
+		bridge.CodeServerRestarted, bridge.CodeAgentUnknown, bridge.CodeAgentGone, bridge.CodeUpstreamProtocol, bridge.CodeStorageRefused, bridge.CodeOwnerUnavailable,
+		bridge.CodeStateInvalid, bridge.CodeStateTooLarge, bridge.CodeInternal, bridge.CodeRunTooLarge, bridge.CodeThreadTooLarge, bridge.CodeTooManyQuestions,
+		bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict, bridge.RefusedNothingToDo, bridge.RefusedUnknownAgent, bridge.RefusedInvalidID,
+		bridge.RefusedForbiddenAgent, bridge.RefusedNotShared, bridge.RefusedTooManyShares, bridge.RefusedTooManyTurns, bridge.RefusedTenantFull,
+		bridge.ControlRejected, bridge.ControlOffline, bridge.ControlNoAgent, bridge.ControlUnsupported, bridge.ControlNotOffered, bridge.ControlFailed,
+		bridge.ControlTimeout, bridge.ControlUnknown, bridge.ControlConnected,
+		approval.AlreadyDecided, approval.AskerLost, approval.AlreadyDelivered, approval.AlreadyDispatched, approval.NotApprover, approval.FourEyes,
+		approval.PolicyBlocks, approval.EditRefused, approval.UnknownOption, approval.InvalidAnswer,
+		httpagent.CodeUnreachable, httpagent.CodeRefused, httpagent.CodeStatus, httpagent.CodeNotStream, httpagent.CodeFirstByte, httpagent.CodeIdle,
 		httpagent.CodeTotal, httpagent.CodeTruncated, httpagent.CodeMalformed, httpagent.CodeTooLarge,
 	} {
 		if !known[name] {
@@ -295,7 +302,7 @@ func TestCodesAreComplete(t *testing.T) {
 // TestUnknownRoutes are plain 404s, not the page.
 func TestUnknownRoutes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	for _, path := range []string{"/api", "/api/nothing", "/v1/nothing", "/nothing.js", "/../go.mod", "/api/threads/a/b/c"} {
 		isProblem(t, h.do("GET", path, ""), 404)
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -12,31 +13,36 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/audit"
-	"aqueduct/bridge/proxies"
+	"aqueduct/bridge/approval/audit"
+	"aqueduct/internal/ids"
 	"aqueduct/server/auth"
-	"aqueduct/server/brake"
+	"aqueduct/server/decode"
+	"aqueduct/server/limit"
+	"aqueduct/server/problem"
+	"aqueduct/server/route"
 	"aqueduct/store"
 )
 
+// The names and codes in this file are those of the proxies' contract, {"success":true,"data":{"token":…}} and
+// {"success":false,"error":{"code":…}}.
 const (
 	headerBootstrap = "X-Acp-Proxy-Bootstrap"
 	// proxyTokenTime is how long a token got here is good. A proxy renews it in time, with the token itself.
 	proxyTokenTime = 30 * 24 * time.Hour
 )
 
-// registerFailures is how often an address may fail to register: a bootstrap token cannot be guessed, so that whoever fails
-// this often tries tokens that were used, or is misconfigured and would fill the audit.
-var registerFailures = brake.Rate{PerSecond: 0.1, Burst: 10}
+// registerFailures is how often an address may fail to register. A bootstrap token cannot be guessed, so a client that fails
+// this often tries used tokens, or is misconfigured and would fill the audit.
+var registerFailures = limit.Rate{PerSecond: 0.1, Burst: 10}
 
-// ProxyAccess is how acp-proxies get their tokens.
+// ProxyAccess is how acp-proxies get their tokens. Its functions are called by requests, several at once.
 type ProxyAccess struct {
 	// Keys sign and check them. They are asked for when a proxy comes: a server without proxies needs no key.
 	Keys func() (*auth.Keys, error)
 	// Admit refuses a proxy's own token that was revoked; nil refuses none.
 	Admit func(context.Context, store.Credential) error
-	// Made keeps a token that a proxy got here, by the one it renewed, whose revocation ends both; nil keeps none. A thief
-	// of a token could otherwise renew it to one that nobody can list.
+	// Made keeps a token that a proxy got here, by the one it renewed, whose revocation ends both; nil keeps none. Without it a
+	// thief of a token could renew it to one that is in no list.
 	Made func(ctx context.Context, c store.Credential, by string) error
 	// Reserved reports ids that no proxy gets a token for here: those of agents that are behind no proxy elsewhere. nil is none.
 	Reserved func(id string) bool
@@ -44,50 +50,57 @@ type ProxyAccess struct {
 	Now func() time.Time
 }
 
-// proxyRegister is POST /api/admin/acp-proxy/register: a proxy gets its token, the first by a bootstrap token that is for it
-// alone and works once, any other by the one it has. Shapes and codes are those of the proxies that exist, so refusals are no
-// problems here.
+// proxyRegister is POST /api/admin/acp-proxy/register: a proxy gets its token, the first by a bootstrap token that is
+// for it alone and works once, any other by the one it has. Shapes and codes are those of the proxies that exist, so
+// refusals are no problems here. The brake is this replica's own and has its lock; everything else never changes.
 type proxyRegister struct {
 	access ProxyAccess
-	known  *proxies.Registry
-	in     *intake
-	failed *brake.Brake // by address
+	known  bridge.ProxyRegistry
+	in     *decode.Decoder
+	failed *limit.Brake // by address
 	now    func() time.Time
 	log    *slog.Logger
 }
 
-func newProxyRegister(cfg Config, in *intake) *proxyRegister {
-	h := &proxyRegister{in: in, known: proxies.New(cfg.Store), log: cfg.Logger, now: time.Now}
+// newProxyRegister makes the handler. Without cfg.Proxies it answers that no proxy can register here.
+func newProxyRegister(cfg Config, in *decode.Decoder) *proxyRegister {
+	h := &proxyRegister{in: in, known: cfg.ProxyRegistry, log: cfg.Logger, now: time.Now}
 	if cfg.Proxies != nil {
 		h.access = *cfg.Proxies
 	}
 	if h.access.Now != nil {
 		h.now = h.access.Now
 	}
-	h.failed = brake.NewAt(registerFailures, h.now)
+	h.failed = limit.NewBrakeAt(registerFailures, h.now)
 	return h
 }
 
-func (h *proxyRegister) mount(to *routes) {
+// Mount adds the route as an open one; the guard's checks of Host, Origin and content type hold for it too.
+func (h *proxyRegister) Mount(to *route.Routes) {
 	// Its credential is its own.
-	to.open(http.MethodPost, "/api/admin/acp-proxy/register", h.register)
+	to.Open(http.MethodPost, "/api/admin/acp-proxy/register", h.register)
 }
 
+// registerBody names the proxy. Name is for people and may be empty.
 type registerBody struct {
 	ProxyID string `json:"proxyId" validate:"required,max=128"`
 	Name    string `json:"name" validate:"max=200"`
 }
 
+// registered is every answer of this route.
 type registered struct {
 	Success bool           `json:"success"`
 	Data    *registerData  `json:"data,omitempty"`
 	Error   *registerError `json:"error,omitempty"`
 }
 
+// registerData is what a proxy gets: its token, and nothing that it could not read out of it.
 type registerData struct {
 	Token string `json:"token"`
 }
 
+// registerError is a refusal in the proxies' form. It is an error, so that the functions below return it; status is
+// the HTTP status that goes with it.
 type registerError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -95,12 +108,15 @@ type registerError struct {
 	status int
 }
 
+// Error implements error.
 func (e *registerError) Error() string { return e.Code }
 
+// refusedRegister makes a refusal. The message is for the person who reads the proxy's log.
 func refusedRegister(status int, code, message string) error {
 	return &registerError{Code: code, Message: message, status: status}
 }
 
+// Errors that are no refusals (the database is away) are problems like everywhere else.
 func (h *proxyRegister) register(c echo.Context) error {
 	c.Response().Header().Set("Cache-Control", "no-store")
 	if h.access.Keys == nil {
@@ -118,11 +134,12 @@ func (h *proxyRegister) register(c echo.Context) error {
 	return c.JSON(http.StatusOK, registered{Success: true, Data: &registerData{token}})
 }
 
-// refuse answers and audits a failure. After too many from one address it says 429 and audits no more of them: good tokens
-// from there still pass, for an office or a reverse proxy is one address to us.
+// refuse answers and audits a failure. After too many from one address the answer is 429, without an audit entry.
+// Good tokens from there still pass, because an office or a reverse proxy is one address. The brake counts failures
+// alone, so a fleet that renews its tokens from one address never meets it.
 func (h *proxyRegister) refuse(c echo.Context, id string, refusal *registerError) error {
-	if wait, ok := h.failed.Take(brake.Address(c.Request().RemoteAddr)); !ok {
-		c.Response().Header().Set("Retry-After", strconv.Itoa(brake.RetryAfter(wait)))
+	if wait, ok := h.failed.Take(limit.Address(c.Request().RemoteAddr)); !ok {
+		c.Response().Header().Set("Retry-After", strconv.Itoa(limit.RetryAfter(wait)))
 		return c.JSON(http.StatusTooManyRequests, registered{Error: &registerError{
 			Code: "TOO_MANY_REQUESTS", Message: "Too many registrations from this address failed. Retry-After says when to try again.",
 		}})
@@ -131,7 +148,9 @@ func (h *proxyRegister) refuse(c echo.Context, id string, refusal *registerError
 	return c.JSON(refusal.status, registered{Error: refusal})
 }
 
-// issue makes the token, for the proxy of an id. The credential is checked before the body is read.
+// issue makes the token, for the proxy of an id. The credential is checked before the body is read. The bootstrap
+// token wins when both are sent: a proxy that was removed and is enrolled anew still has its old token. The returned
+// id is the credential's, for the audit; it is empty while no credential was good.
 func (h *proxyRegister) issue(c echo.Context) (token, id string, err error) {
 	keys, err := h.access.Keys()
 	if err != nil {
@@ -162,19 +181,22 @@ func (h *proxyRegister) issue(c echo.Context) (token, id string, err error) {
 	return h.enrol(c, keys, boot)
 }
 
+// It is the same for a bad, a used and an expired token.
 func unauthorizedProxy() error {
 	return refusedRegister(http.StatusUnauthorized, "UNAUTHORIZED", "The bootstrap token, or the proxy's own, is not good.")
 }
 
-// body reads which proxy it is, and refuses another than the credential names.
+// body reads which proxy it is, and refuses another than the credential names. A body that cannot be read is answered
+// in the form of this route, with the status that any other route would give it. A body that names another proxy than
+// the token is refused and audited, since it is what a stolen token would be tried with.
 func (h *proxyRegister) body(c echo.Context, proxyID string) (registerBody, error) {
 	var body registerBody
-	if err := h.in.json(c, &body); err != nil {
-		p := report(h.log, c, err)
+	if err := h.in.JSON(c, &body); err != nil {
+		p := problem.Report(h.log, c, err)
 		return body, refusedRegister(p.Status, "BAD_REQUEST", p.Detail)
 	}
 	switch {
-	case !bridge.ValidName(body.ProxyID):
+	case !ids.ValidName(body.ProxyID):
 		return body, refusedRegister(http.StatusBadRequest, "BAD_REQUEST", "proxyId must be 1 to 128 of A-Z a-z 0-9 . _ : -")
 	case body.ProxyID != proxyID:
 		return body, refusedRegister(http.StatusForbidden, "FORBIDDEN", "The token is for another proxy.")
@@ -184,7 +206,8 @@ func (h *proxyRegister) body(c echo.Context, proxyID string) (registerBody, erro
 	return body, nil
 }
 
-// renew gives a proxy that has a token another, for the same.
+// renew gives a proxy that has a token another, for the same. The token is kept before it is sent and the audit has
+// its entry before it, so a failure of either leaves the proxy with its old token, which stays good.
 func (h *proxyRegister) renew(c echo.Context, keys *auth.Keys, claims auth.ProxyClaims, by string) (token, id string, err error) {
 	if _, err := h.body(c, claims.ProxyID); err != nil {
 		return "", claims.ProxyID, err
@@ -194,36 +217,32 @@ func (h *proxyRegister) renew(c echo.Context, keys *auth.Keys, claims auth.Proxy
 		err = h.made(c, keys, token, by)
 	}
 	if err == nil {
-		err = h.known.Audit(c.Request().Context(), ourselves(), audit.ProxyRegistered, claims.ProxyID, map[string]string{"by": "own token", "remote_addr": c.RealIP()})
+		err = h.known.Audit(c.Request().Context(), systemPrincipal(), audit.ProxyRegistered, claims.ProxyID, map[string]string{"by": "own token", "remote_addr": c.RealIP()})
 	}
 	return token, claims.ProxyID, err
 }
 
-// enrol makes a new proxy known. A known one is refused: whoever has a bootstrap token could take its place otherwise, and
-// get its conversations.
+// enrol registers a new proxy. A known id is refused: otherwise the holder of a bootstrap token could take the place
+// of that proxy and get its conversations. Enrol marks the bootstrap token as used and adds the proxy in one
+// transaction. After a crash between it and the answer the token is used up and no proxy has got its own: an operator
+// removes the proxy and issues another.
 func (h *proxyRegister) enrol(c echo.Context, keys *auth.Keys, boot auth.Bootstrap) (token, id string, err error) {
 	body, err := h.body(c, boot.ProxyID)
 	if err != nil {
 		return "", boot.ProxyID, err
 	}
 	claims := boot.ProxyClaims
-	if claims.Name == "" {
-		claims.Name = body.Name
-	}
+	claims.Name = cmp.Or(claims.Name, body.Name)
 	if token, err = keys.IssueProxy(auth.TypeACPProxy, claims, proxyTokenTime); err != nil {
 		return "", boot.ProxyID, err
 	}
-	agent := claims.AgentID
-	if agent == "" {
-		agent = claims.ProxyID
-	}
-	err = h.known.Enrol(c.Request().Context(), proxies.Enrolment{
-		TokenID: boot.TokenID, ExpiresAt: boot.Until, ProxyID: claims.ProxyID, Name: claims.Name, AgentID: agent, Remote: c.RealIP(),
+	err = h.known.Enrol(c.Request().Context(), bridge.Enrolment{
+		TokenID: boot.TokenID, ExpiresAt: boot.Until, ProxyID: claims.ProxyID, Name: claims.Name, AgentID: cmp.Or(claims.AgentID, claims.ProxyID), Remote: c.RealIP(),
 	}, time.Now())
 	switch {
-	case errors.Is(err, proxies.ErrTokenUsed):
+	case errors.Is(err, bridge.ErrTokenUsed):
 		err = unauthorizedProxy()
-	case errors.Is(err, proxies.ErrProxyKnown):
+	case errors.Is(err, bridge.ErrProxyKnown):
 		err = refusedRegister(http.StatusConflict, "PROXY_KNOWN", "A proxy of this id is known. It renews its token with the token it has; an operator can remove it.")
 	case err == nil:
 		err = h.made(c, keys, token, "")
@@ -231,7 +250,8 @@ func (h *proxyRegister) enrol(c echo.Context, keys *auth.Keys, boot auth.Bootstr
 	return token, boot.ProxyID, err
 }
 
-// made keeps a token before it is handed out.
+// made keeps a token before it is handed out. A revocation of the renewed token ends the new one too, because by is
+// its parent.
 func (h *proxyRegister) made(c echo.Context, keys *auth.Keys, token, by string) error {
 	if h.access.Made == nil {
 		return nil
@@ -243,13 +263,14 @@ func (h *proxyRegister) made(c echo.Context, keys *auth.Keys, token, by string) 
 	return h.access.Made(c.Request().Context(), credential, by)
 }
 
+// An entry that cannot be written is logged; the refusal stands either way.
 func (h *proxyRegister) audit(c echo.Context, id string, refusal *registerError) {
 	ctx := context.WithoutCancel(c.Request().Context()) // a caller that leaves is audited too
-	err := h.known.Audit(ctx, ourselves(), audit.ProxyRegisterRefused, id, map[string]string{"code": refusal.Code, "remote_addr": c.RealIP()})
+	err := h.known.Audit(ctx, systemPrincipal(), audit.ProxyRegisterRefused, id, map[string]string{"code": refusal.Code, "remote_addr": c.RealIP()})
 	if err != nil {
 		h.log.Error("a refused registration is not in the audit", slog.String("proxy", id), slog.Any("error", err))
 	}
 }
 
-// ourselves is the actor of what a proxy does, which is nobody's. Operators read the audit of this tenant.
-func ourselves() store.Principal { return audit.Nobody(store.LocalPrincipal().Tenant) }
+// systemPrincipal is the actor of what a proxy does without a user. Operators read the audit of this tenant.
+func systemPrincipal() store.Principal { return audit.Nobody(store.LocalPrincipal().Tenant) }

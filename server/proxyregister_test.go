@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/acpgateway"
 	"aqueduct/acpgateway/proxy"
-	"aqueduct/bridge/proxies"
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -54,7 +54,7 @@ func bootstrapFor(t *testing.T, keys *auth.Keys, id string) string {
 func TestS05RegisteredProxyIsLetIn(t *testing.T) {
 	t.Parallel()
 	keys := signing(t)
-	h := newHouseWith(t, saysN(1), plan{auth: static(t), proxies: registers(keys)})
+	h := newEnvWith(t, saysN(1), plan{auth: static(t), proxies: registers(keys)})
 	file := filepath.Join(t.TempDir(), "token")
 	own := &proxy.Enrolment{URL: h.URL + registerPath, Bootstrap: bootstrapFor(t, keys, "mac.local:1"), ID: "mac.local:1", File: file}
 	token, err := own.Token(t.Context())
@@ -80,7 +80,7 @@ func TestS05RegisteredProxyIsLetIn(t *testing.T) {
 	// One that was revoked is not renewed.
 	revoked := registers(keys)
 	revoked.Admit = func(context.Context, store.Credential) error { return auth.ErrTokenRevoked }
-	strict := newHouseWith(t, saysN(1), plan{proxies: revoked})
+	strict := newEnvWith(t, saysN(1), plan{proxies: revoked})
 	if got := strict.do("POST", registerPath, `{"proxyId":"mac.local:1"}`, "Authorization", "Bearer "+token); got.status != http.StatusUnauthorized {
 		t.Errorf("a revoked token: %d %s", got.status, got.body)
 	}
@@ -98,13 +98,13 @@ func TestS05RegisteredProxyIsLetIn(t *testing.T) {
 }
 
 // TestS05BootstrapTakesNoProxyOver: a bootstrap token is for one id and works once; a known id, the server's own and those of
-// its agents are nobody's; what was tried is audited with its address.
+// its agents cannot be taken; each attempt is audited with its address.
 func TestS05BootstrapTakesNoProxyOver(t *testing.T) {
 	t.Parallel()
 	keys := signing(t)
-	h := newHouseWith(t, saysN(1), plan{proxies: registers(keys)})
+	h := newEnvWith(t, saysN(1), plan{proxies: registers(keys)})
 	for _, id := range []string{"live", "local-code"} { // one that is connected, and one of --acp
-		if err := proxies.New(h.store).SaveProxy(t.Context(), store.Proxy{ID: id, AgentID: id, Status: store.ProxyOnline}); err != nil {
+		if err := acpgateway.NewRegistry(h.store).SaveProxy(t.Context(), store.Proxy{ID: id, AgentID: id, Status: store.ProxyOnline}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,7 +157,7 @@ func TestS05RaceOfBootstraps(t *testing.T) {
 	t.Parallel()
 	race := func(t *testing.T, open func(testing.TB) (store.Store, error)) {
 		keys := signing(t)
-		h := newHouseWith(t, saysN(1), plan{proxies: registers(keys), open: open})
+		h := newEnvWith(t, saysN(1), plan{proxies: registers(keys), open: open})
 		one := bootstrapFor(t, keys, "one")
 		for _, token := range []func() string{func() string { return one }, func() string { return bootstrapFor(t, keys, "two") }} {
 			var tokens []string
@@ -201,7 +201,7 @@ func TestS05FailuresAreBraked(t *testing.T) {
 	now := time.Now()
 	access := registers(keys)
 	access.Now = func() time.Time { return now }
-	h := newHouseWith(t, saysN(1), plan{proxies: access})
+	h := newEnvWith(t, saysN(1), plan{proxies: access})
 	braked := 0
 	for range 30 {
 		got := h.do("POST", registerPath, `{"proxyId":"p"}`, bootHeader, "wrong")
@@ -230,7 +230,7 @@ func TestS05FailuresAreBraked(t *testing.T) {
 func TestRegisterRefuses(t *testing.T) {
 	t.Parallel()
 	keys := signing(t)
-	h := newHouseWith(t, saysN(1), plan{proxies: registers(keys)})
+	h := newEnvWith(t, saysN(1), plan{proxies: registers(keys)})
 	good := []string{bootHeader, bootstrapFor(t, keys, "p")}
 	for name, c := range map[string]struct {
 		body   string
@@ -261,13 +261,13 @@ func TestRegisterRefuses(t *testing.T) {
 	if got := h.do("POST", registerPath, `{"proxyId":"p"}`, good...); got.status != http.StatusUnauthorized {
 		t.Errorf("once more: %d %s", got.status, got.body)
 	}
-	none := newHouseWith(t, saysN(1), plan{})
+	none := newEnvWith(t, saysN(1), plan{})
 	if got := none.do("POST", registerPath, `{"proxyId":"p"}`, good...); got.status != 404 || !strings.Contains(got.body, "NOT_FOUND") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
 
-// TestS14RevokedProxyRenewsNothing: whoever has a proxy's token can renew it. What they get is listed at once, and ends with
+// TestS14RevokedProxyRenewsNothing: the holder of a proxy's token can renew it. The new one is listed at once, and ends with
 // any token that it came from.
 func TestS14RevokedProxyRenewsNothing(t *testing.T) {
 	t.Parallel()
@@ -283,7 +283,7 @@ func TestS14RevokedProxyRenewsNothing(t *testing.T) {
 			registry := auth.NewRegistry(st, slog.New(slog.DiscardHandler))
 			access := registers(keys)
 			access.Admit, access.Made = registry.Admit, registry.Made
-			h := newHouseWith(t, saysN(1), plan{auth: static(t), proxies: access, open: func(testing.TB) (store.Store, error) { return st, nil }})
+			h := newEnvWith(t, saysN(1), plan{auth: static(t), proxies: access, open: func(testing.TB) (store.Store, error) { return st, nil }})
 			get := func(header, token string) (string, int) {
 				req, _ := http.NewRequestWithContext(t.Context(), "POST", h.URL+registerPath, strings.NewReader(`{"proxyId":"mac"}`))
 				req.Header.Set("Content-Type", "application/json")

@@ -8,11 +8,11 @@ import (
 )
 
 // TestS17ApprovalReplay: a decision that comes again has the recorded answer and no second effect, on another Run's
-// question it is another decision, and one that says otherwise is refused and audited. (Links: TestLinkDecides,
+// question it is another decision, and a contradicting one is refused and audited. (Links: TestLinkDecides,
 // TestLinkRefused.)
 func TestS17ApprovalReplay(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	h.chat("T1", "R1", "may I?")
 	first := h.question()
 	if got := fields(t, h.decide(first, `{"decision":"approve"}`)); got["won"] != true {

@@ -17,7 +17,7 @@ import (
 func TestReconnectAtEveryIndex(t *testing.T) {
 	t.Parallel()
 	const deltas = 296 // with start, end and the run's own two: 300
-	h := newHouse(t, saysN(deltas))
+	h := newEnv(t, saysN(deltas))
 	whole := h.chat("T", "R", "go")
 	if len(whole) != 300 {
 		t.Fatalf("%d events", len(whole))
@@ -42,7 +42,7 @@ func TestReconnectAtEveryIndex(t *testing.T) {
 // connection of its own, while the agent talks.
 func TestReconnectWhileItGrows(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(200))
+	h := newEnv(t, saysN(200))
 	first := h.open(h.prompt("T", "R", "go"))
 	started, err := first.next()
 	if err != nil {
@@ -70,7 +70,7 @@ func TestReconnectWhileItGrows(t *testing.T) {
 // TestKeptIsSent: the bytes in the database are the bytes on the wire (AG-UI 1.0).
 func TestKeptIsSent(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(50))
+	h := newEnv(t, saysN(50))
 	sent := h.chat("T", "R", "<b>&\u2028 9007199254740993")
 	session, err := h.store.SessionByExternalID(t.Context(), store.System(), "T")
 	if err != nil {
@@ -93,7 +93,7 @@ func TestKeptIsSent(t *testing.T) {
 // TestCursors: what each kind of position means.
 func TestCursors(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(2)) // 6 events a run
+	h := newEnv(t, saysN(2)) // 6 events a run
 	h.chat("T", "R1", "a")
 	h.chat("T", "R2", "b")
 	for name, c := range map[string]struct {
@@ -143,7 +143,7 @@ func TestCursors(t *testing.T) {
 // TestThreadTail goes on across runs and does not end.
 func TestThreadTail(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(2))
+	h := newEnv(t, saysN(2))
 	first := h.chat("T", "R1", "a")
 	r := h.open(h.request("GET", "/api/threads/T/events?after=3", "", "Accept", "text/event-stream"))
 	second := h.chat("T", "R2", "b")
@@ -161,7 +161,7 @@ func TestThreadTail(t *testing.T) {
 // one Run, and all get the same bytes.
 func TestSamePostAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(20))
+	h := newEnv(t, saysN(20))
 	requests := make([]*http.Request, 100)
 	for i := range requests {
 		requests[i] = h.prompt("T", "R", "go")

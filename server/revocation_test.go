@@ -19,12 +19,10 @@ import (
 	"github.com/gorilla/websocket"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/eventlog"
-	"aqueduct/bridge/hints"
+	"aqueduct/internal/app"
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
-	"aqueduct/store/broker/local"
 	"aqueduct/store/postgres"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
@@ -32,9 +30,9 @@ import (
 
 // team is a server with tokens that can be revoked, and another replica of it.
 type team struct {
-	*house
+	*env
 	keys  *auth.Keys
-	there *house
+	there *env
 }
 
 // teams are one on SQLite, whose replicas share a store, and one on PostgreSQL, each with its own.
@@ -59,12 +57,12 @@ func newTeam(t *testing.T, script script, open, second func(t testing.TB) (store
 	t.Helper()
 	p, keys := keyed(t)
 	p.revoke, p.open = true, open
-	h := newHouseWith(t, script, p)
-	return &team{house: h, keys: keys, there: h.second(t, keys, second)}
+	h := newEnvWith(t, script, p)
+	return &team{env: h, keys: keys, there: h.second(t, keys, second)}
 }
 
-// second is another replica of the house, which drives nothing.
-func (h *house) second(t *testing.T, keys *auth.Keys, open func(t testing.TB) (store.Store, error)) *house {
+// second is another replica of the env, which drives nothing.
+func (h *env) second(t *testing.T, keys *auth.Keys, open func(t testing.TB) (store.Store, error)) *env {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	st := h.store
@@ -75,25 +73,20 @@ func (h *house) second(t *testing.T, keys *auth.Keys, open func(t testing.TB) (s
 		}
 		t.Cleanup(func() { _ = st.Close() })
 	}
-	other, bell, id := *h, eventlog.NewBell(local.New()), uuid.NewString()
 	registry := auth.NewRegistry(st, logger)
-	other.hints = hints.New(hints.Config{Sessions: st, Dropped: func() {}})
-	sessions := bridge.New(bridge.Config{
-		Store: st, Log: eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: id, Logger: logger}), Bell: bell, Replica: id,
-		Agents: bridge.NewDirectory(), Logger: logger,
-	})
-	var err error
-	other.server, err = server.New(server.Config{
-		Sessions: sessions, Store: st, Auth: auth.Typed(keys).WithRegistry(registry), Metrics: server.NewMetrics(), Logger: logger, Hints: other.hints,
+	made, err := app.New(app.Config{
+		Store: st, Broker: storetest.Broker(), Logger: logger, Auth: auth.Typed(keys).WithRegistry(registry), Agents: bridge.NewDirectory(), Metrics: server.NewMetrics(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	other := *h
+	other.server, other.hints = made.Server, made.Hints
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = registry.Run(ctx) })
-	running.Go(func() { _ = bell.Run(ctx) })
-	running.Go(func() { _ = other.hints.Run(ctx) })
+	running.Go(func() { _ = made.Bell.Run(ctx) })
+	running.Go(func() { _ = made.Hints.Run(ctx) })
 	web := httptest.NewServer(other.server)
 	other.URL = web.URL
 	t.Cleanup(func() {
@@ -112,7 +105,7 @@ func (f *team) token(t *testing.T, of auth.Type, user string, roles ...string) s
 }
 
 // jti is the id of the credential that a token is.
-func (h *house) jti(header ...string) string {
+func (h *env) jti(header ...string) string {
 	h.t.Helper()
 	a := h.do("GET", "/api/tokens", "", header...)
 	var out struct {
@@ -133,7 +126,7 @@ func (h *house) jti(header ...string) string {
 	return ""
 }
 
-// ended waits until every stream and socket has ended, and says how long the last took.
+// ended waits until every stream and socket has ended, and returns how long the last took.
 func ended(t *testing.T, since time.Time, open map[string]func() error) time.Duration {
 	t.Helper()
 	var all sync.WaitGroup
@@ -184,11 +177,11 @@ func TestS14RevocationEndsWhatIsOpen(t *testing.T) {
 			ada, bob, boss := f.token(t, auth.TypeUser, "ada"), f.token(t, auth.TypeUser, "bob"), f.token(t, auth.TypeUser, "boss", auth.RoleAdmin)
 			adas := f.requests("R1", "asked", ada)
 			f.open(adas).rest() // it has asked, and the Run has ended
-			approval := f.approvalOf("asked", ada)
+			asked := f.approvalOf("asked", ada)
 
 			streams := map[string]*http.Response{}
 			sockets := map[string]*websocket.Conn{}
-			for place, h := range map[string]*house{"here": f.house, "there": f.there} {
+			for place, h := range map[string]*env{"here": f.env, "there": f.there} {
 				for _, path := range []string{"/api/threads/asked/events", "/api/approvals"} {
 					streams[place+path] = h.open(h.request("GET", path, "", append(bearerOf(ada), "Accept", "text/event-stream")...)).resp
 				}
@@ -217,7 +210,7 @@ func TestS14RevocationEndsWhatIsOpen(t *testing.T) {
 			}
 			// On the other replica nothing has been looked at again yet; decisions are refused all the same.
 			decide := sockets["there/ws/permissions/asked"]
-			say := fmt.Sprintf(`{"type":"agent_tool_permission_response","data":{"execution_id":%q,"approved":true}}`, approval)
+			say := fmt.Sprintf(`{"type":"agent_tool_permission_response","data":{"execution_id":%q,"approved":true}}`, asked)
 			if err := decide.WriteMessage(websocket.TextMessage, []byte(say)); err != nil {
 				t.Fatal(err)
 			}
@@ -229,10 +222,10 @@ func TestS14RevocationEndsWhatIsOpen(t *testing.T) {
 				answered = strings.Contains(string(raw), `"unauthorized"`)
 			}
 			channel := sockets["there/ws/ingress"]
-			if err := channel.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"type":"approval_decision","request_id":"d1","approval_id":%q,"approved":true}`, approval)); err != nil {
+			if err := channel.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"type":"approval_decision","request_id":"d1","approval_id":%q,"approved":true}`, asked)); err != nil {
 				t.Fatal(err)
 			}
-			if a := f.there.do("POST", "/api/approvals/"+approval+"/decision", `{"approved":true}`, bearerOf(ada)...); a.status != 401 {
+			if a := f.there.do("POST", "/api/approvals/"+asked+"/decision", `{"approved":true}`, bearerOf(ada)...); a.status != 401 {
 				t.Errorf("a decision by REST: %+v", a)
 			}
 			if a := f.there.send(f.there.requests("R2", "asked", ada)); a.status != 401 {
@@ -246,10 +239,10 @@ func TestS14RevocationEndsWhatIsOpen(t *testing.T) {
 				wait[name] = untilClosed(conn)
 			}
 			t.Logf("%s: %d streams and %d sockets on two replicas, the last ended %.1f s after the revocation", name, len(streams), len(sockets), ended(t, began, wait).Seconds())
-			if !f.pending(approval) {
+			if !f.pending(asked) {
 				t.Error("the question was decided by a revoked token")
 			}
-			for place, h := range map[string]*house{"here": f.house, "there": f.there} {
+			for place, h := range map[string]*env{"here": f.env, "there": f.there} {
 				if a := h.do("GET", "/api/threads", "", bearerOf(ada)...); a.status != 401 || !strings.Contains(a.body, "unauthorized") {
 					t.Errorf("%s: %+v", place, a)
 				}
@@ -261,21 +254,21 @@ func TestS14RevocationEndsWhatIsOpen(t *testing.T) {
 				t.Error("another's stream has ended")
 			}
 			next := f.token(t, auth.TypeUser, "ada")
-			if a := f.do("POST", "/api/approvals/"+approval+"/decision", `{"approved":true}`, bearerOf(next)...); a.status != 200 {
+			if a := f.do("POST", "/api/approvals/"+asked+"/decision", `{"approved":true}`, bearerOf(next)...); a.status != 200 {
 				t.Errorf("a new token of the same user: %+v", a)
 			}
 		})
 	}
 }
 
-func (h *house) requests(run, thread, token string) *http.Request {
+func (h *env) requests(run, thread, token string) *http.Request {
 	req := h.prompt(thread, run, "hi")
 	req.Header.Set("Authorization", "Bearer "+token)
 	return req
 }
 
 // approvalOf is the question that is open in a thread.
-func (h *house) approvalOf(thread, token string) string {
+func (h *env) approvalOf(thread, token string) string {
 	h.t.Helper()
 	a := h.do("GET", "/api/approvals?status=PENDING&thread_id="+thread, "", bearerOf(token)...)
 	var out struct {
@@ -290,7 +283,7 @@ func (h *house) approvalOf(thread, token string) string {
 }
 
 // pending reports whether a question still is open.
-func (h *house) pending(id string) bool {
+func (h *env) pending(id string) bool {
 	h.t.Helper()
 	a, err := h.store.Approval(h.t.Context(), store.System(), id)
 	if err != nil {
@@ -331,7 +324,7 @@ func TestS14RevokeAllOfAUser(t *testing.T) {
 				t.Fatalf("%+v", a)
 			}
 			for what, header := range map[string][]string{"used": bearerOf(used), "unused": bearerOf(unused), "session": {"Cookie", session}} {
-				for _, h := range []*house{f.house, f.there} {
+				for _, h := range []*env{f.env, f.there} {
 					if a := h.do("POST", "/api/agui/chat", inputBody("T", "R", "hi"), header...); a.status != 401 {
 						t.Errorf("%s: %+v", what, a)
 					}
@@ -340,7 +333,7 @@ func TestS14RevokeAllOfAUser(t *testing.T) {
 			if a := f.do("GET", "/api/threads", "", bearerOf(bob)...); a.status != 200 {
 				t.Errorf("another user's: %+v", a)
 			}
-			// Who runs the installation sees and revokes those of every tenant; nobody else names another.
+			// Operators of the installation see and revoke those of every tenant; no other caller names another tenant.
 			ops := issue(t, f.keys, auth.Claims{Type: auth.TypeOperator, UserClaims: auth.UserClaims{User: "ops"}}, time.Hour)
 			bobs := f.jti(bearerOf(bob)...)
 			for name, c := range map[string]struct {
@@ -378,7 +371,7 @@ func TestS14SignOutEndsTheSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHouseWith(t, saysN(1), plan{auth: static(t).WithKeys(keys), revoke: true})
+	h := newEnvWith(t, saysN(1), plan{auth: static(t).WithKeys(keys), revoke: true})
 	person := func(of auth.Type) string {
 		return issue(t, keys, auth.Claims{Type: of, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada"}}, time.Hour)
 	}
@@ -431,7 +424,7 @@ func TestS14RetiredKeyEndsWhatIsOpen(t *testing.T) {
 	}
 	var inForce atomic.Pointer[auth.Keys]
 	inForce.Store(both)
-	h := newHouseWith(t, saysN(1), plan{auth: static(t).WithLateKeys(func() (*auth.Keys, error) { return inForce.Load(), nil }), revoke: true})
+	h := newEnvWith(t, saysN(1), plan{auth: static(t).WithLateKeys(func() (*auth.Keys, error) { return inForce.Load(), nil }), revoke: true})
 	open := func(keys *auth.Keys) *http.Response {
 		token := issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada"}}, time.Hour)
 		return h.open(h.request("GET", "/api/approvals", "", append(bearerOf(token), "Accept", "text/event-stream")...)).resp
@@ -454,7 +447,7 @@ func TestS14RetiredKeyEndsWhatIsOpen(t *testing.T) {
 // TestS14RevokedUsersLink: a link to one decision goes with all else that its approver had; its page, opened before, decides nothing.
 func TestS14RevokedUsersLink(t *testing.T) {
 	t.Parallel()
-	h, id := linkHouse(t, plan{})
+	h, id := linkEnv(t, plan{})
 	path := h.link()
 	page, nonce := h.visit(path)
 	if page.status != 200 || nonce == "" {

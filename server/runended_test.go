@@ -9,15 +9,17 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
 )
 
-// breaks says half a sentence, then fails, or waits to be cancelled.
-func breaks(ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []bridge.Answer) {
+// breaks sends half a sentence, then fails, or waits to be cancelled.
+func breaks(ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
 	id := call.TurnID
 	say(event(&agui.TextMessageStart{MessageID: id, Role: agui.RoleAssistant}), event(&agui.TextMessageContent{MessageID: id, Delta: "half "}))
 	switch call.Input().Content.String() {
 	case "fail":
-		say(bridge.Output{End: &bridge.End{Failure: &bridge.Failure{Code: "out_of_luck", Message: "No luck."}}})
+		say(bridge.Output{End: &bridge.End{Failure: fault.New("out_of_luck", "No luck.")}})
 	case "wait":
 		<-ctx.Done()
 	}
@@ -26,7 +28,7 @@ func breaks(ctx context.Context, say func(...bridge.Output), call bridge.Call, _
 // TestAJoinSaysHowTheLastRunEnded, in each dialect, and so do the thread and its history.
 func TestAJoinSaysHowTheLastRunEnded(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, breaks)
+	h := newEnv(t, breaks)
 	h.chat("F", "RF", "fail")
 	r := h.open(h.request("POST", "/api/agui/chat", inputBody("C", "RC", "wait")))
 	if _, err := r.until(func(f frame) bool { return f.typ() == "TEXT_MESSAGE_CONTENT" }); err != nil {

@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 )
 
 // schemaCases are requests for the codes of schemas.
 func schemaCases(t *testing.T, cases map[string]func() answer) {
-	h := newHouse(t, inputOf(`{"anyOf":[{"items":{"$ref":"#"}},{"items":{"$ref":"#"}}]}`))
+	h := newEnv(t, inputOf(`{"anyOf":[{"items":{"$ref":"#"}},{"items":{"$ref":"#"}}]}`))
 	h.chat("T", "R", "hi")
 	register := func(schema string) func() answer {
 		return func() answer {
@@ -32,10 +33,10 @@ func schemaCases(t *testing.T, cases map[string]func() answer) {
 
 // inputOf asks for a value with that schema.
 func inputOf(schema string) script {
-	return func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []bridge.Answer) {
+	return func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []approval.Delivery) {
 		if len(answers) == 0 {
-			say(bridge.Output{Question: &bridge.Question{
-				UpstreamID: "i", Kind: bridge.AskInput, ToolName: "collect", Title: "Which?", ResponseSchema: json.RawMessage(schema),
+			say(bridge.Output{Question: &approval.Request{
+				UpstreamID: "i", Kind: approval.AskInput, ToolName: "collect", Title: "Which?", ResponseSchema: json.RawMessage(schema),
 			}})
 		}
 	}
@@ -45,8 +46,8 @@ func inputOf(schema string) script {
 func TestDeclaredToolWithABrokenSchemaTakesNothing(t *testing.T) {
 	t.Parallel()
 	var got string
-	var h *house
-	h = newHouse(t, func(ctx context.Context, _ func(...bridge.Output), call bridge.Call, _ []bridge.Answer) {
+	var h *env
+	h = newEnv(t, func(ctx context.Context, _ func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
 		req := h.request("POST", "/v1/tools/look:invoke", `{"run_id":"`+call.TurnID+`","args":{}}`, "Authorization", "Bearer "+call.RunToken)
 		resp, err := http.DefaultClient.Do(req.WithContext(ctx))
 		if err != nil {

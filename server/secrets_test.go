@@ -20,10 +20,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/redact"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 	"aqueduct/store/postgres"
 	"aqueduct/store/sqlite"
@@ -80,12 +82,12 @@ func newSecrets(t testing.TB) redact.Hasher {
 	return redact.Hasher{Filter: filter, Vault: vault}
 }
 
-// leaks says the secrets in every kind of event, whole and cut, then asks, and fails with them when it is answered.
-func leaks(_ context.Context, say func(...bridge.Output), call bridge.Call, answers []bridge.Answer) {
+// leaks sends the secrets in every kind of event, whole and cut, then asks, and fails with them when it is answered.
+func leaks(_ context.Context, say func(...bridge.Output), call bridge.Call, answers []approval.Delivery) {
 	all, id := plants(), uuid.NewString()
 	quoted := string(mustJSON(all))
 	if len(answers) > 0 {
-		say(bridge.Output{End: &bridge.End{Failure: &bridge.Failure{Code: "upstream_error", Message: "It said " + all}}})
+		say(bridge.Output{End: &bridge.End{Failure: fault.New("upstream_error", "It said "+all)}})
 		return
 	}
 	pieces := func(text string, n int, each func(delta string) agui.Event) {
@@ -124,7 +126,7 @@ func mustJSON(v any) []byte {
 }
 
 // TestS31SecretsAtRest: secrets that come in by any way stand in no table, no file, no answer and no stream, on both
-// databases; agents are called with what was said, and tools run with what was asked for.
+// databases; agents and tools get the original text.
 func TestS31SecretsAtRest(t *testing.T) {
 	t.Parallel()
 	lite, dsn := "", ""
@@ -147,7 +149,7 @@ func TestS31SecretsAtRest(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouseWith(t, leaks, plan{open: db.open, secrets: newSecrets(t)})
+			h := newEnvWith(t, leaks, plan{open: db.open, secrets: newSecrets(t)})
 			all := string(mustJSON(plants()))
 			document := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte(plants()+"\n"), 300))
 			body := fmt.Sprintf(`{"threadId":"T","runId":"R1","protocolVersion":"1.0","state":{"w":%[1]s},"context":[{"description":"d","value":%[1]s}],"forwardedProps":{"w":%[1]s},
@@ -226,7 +228,7 @@ func TestS31SecretsAtRest(t *testing.T) {
 }
 
 // nothingAtRest looks through tables. Those that are named must have something masked, or nothing is tried there.
-func (h *house) nothingAtRest(tables map[string][]string, masked ...string) {
+func (h *env) nothingAtRest(tables map[string][]string, masked ...string) {
 	h.t.Helper()
 	for table, values := range tables {
 		for _, value := range values {
@@ -269,12 +271,12 @@ func sha256Of(text string) string {
 }
 
 // TestS31SealedArguments: a tool runs with the arguments that were asked for although people see them masked; its agent
-// gets what it said, the user sees it masked; an approver may change other members, and cannot make a mask run.
+// gets its own text, the user sees it masked; an approver may change other members, and cannot make a mask run.
 func TestS31SealedArguments(t *testing.T) {
 	t.Parallel()
 	token, ran := make(chan bridge.Call, 8), make(chan string, 8)
 	release := make(chan struct{})
-	h := newHouseWith(t, func(ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []bridge.Answer) {
+	h := newEnvWith(t, func(ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
 		token <- call
 		select {
 		case <-release:
@@ -294,7 +296,7 @@ func TestS31SealedArguments(t *testing.T) {
 	}
 	reader := h.open(h.prompt("T", "R1", "go"))
 	call := <-token
-	w := &workshop{house: h}
+	w := &toolEnv{env: h}
 	args := `{"key":"` + planted[0].text + `","n":1.50}`
 	invoke := func() (id string, asked store.Approval) {
 		got := w.invoke(call, "cut", args)
@@ -363,19 +365,19 @@ func TestS31AgentsOutput(t *testing.T) {
 			for text != "" {
 				piece := text[:min(5, len(text))]
 				text = text[len(piece):]
-				a.say(&acp.ACPUpdate{RunID: run, PromptID: &prompt, SessionID: &session, Update: fmt.Appendf(nil,
+				a.send(&wire.ACPUpdate{RunID: run, PromptID: &prompt, SessionID: &session, Update: fmt.Appendf(nil,
 					`{"sessionUpdate":%q,"messageId":%q,"content":{"type":"text","text":%s}}`, kind, kind+prompt, mustJSON(piece))})
 				if strings.HasSuffix(piece, "m") { // what comes between makes another record
-					a.say(&acp.ACPUpdate{RunID: run, PromptID: &prompt, SessionID: &session, Update: []byte(`{"sessionUpdate":"plan","entries":[]}`)})
+					a.send(&wire.ACPUpdate{RunID: run, PromptID: &prompt, SessionID: &session, Update: []byte(`{"sessionUpdate":"plan","entries":[]}`)})
 				}
 			}
 		}
-		a.say(&acp.ACPUpdate{RunID: run, PromptID: &prompt, SessionID: &session, Update: fmt.Appendf(nil,
+		a.send(&wire.ACPUpdate{RunID: run, PromptID: &prompt, SessionID: &session, Update: fmt.Appendf(nil,
 			`{"sessionUpdate":"tool_call","toolCallId":"t1","title":%[1]s,"kind":"execute","status":"pending","rawInput":{"cmd":%[1]s}}`, mustJSON(plants()))})
 		for line := range strings.Lines(plants()) {
-			a.say(&acp.ProxyUpdate{RunID: run, Content: mustJSON(map[string]string{"type": "text", "text": acp.PrefixStderr + line})})
+			a.send(&wire.ProxyUpdate{RunID: run, Content: mustJSON(map[string]string{"type": "text", "text": wire.PrefixStderr + line})})
 		}
-		a.say(&acp.ProxyUpdate{RunID: run, Content: mustJSON(map[string]any{"type": "init_result", "ok": false, "error": plants(), "env": map[string]string{"MY_API_KEY": "hunter2hunter2"}})})
+		a.send(&wire.ProxyUpdate{RunID: run, Content: mustJSON(map[string]any{"type": "init_result", "ok": false, "error": plants(), "env": map[string]string{"MY_API_KEY": "hunter2hunter2"}})})
 	}
 	stream := ""
 	for _, f := range h.open(h.prompt("T", "R1", "say it")).rest() {
@@ -395,7 +397,7 @@ func TestS31AgentsOutput(t *testing.T) {
 // TestS31IDsOfSecretForm: a Run whose runId looks like a secret is streamed to its end, live and to those who join.
 func TestS31IDsOfSecretForm(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{secrets: newSecrets(t)})
+	h := newEnvWith(t, saysN(1), plan{secrets: newSecrets(t)})
 	id := planted[0].text
 	for _, run := range []string{id, id + "-2"} {
 		if frames := h.chat(id, run, "hi"); frames[len(frames)-1].typ() != "RUN_FINISHED" {

@@ -1,28 +1,37 @@
+// How the edge is put together: one echo router, one guard in front of it, and one handler for each resource.
+// internal/app makes the Config; nothing else in the project knows which handlers there are.
+
 package server
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/audit"
-	"aqueduct/bridge/hints"
-	"aqueduct/bridge/notify/link"
-	"aqueduct/bridge/proxies"
+	"aqueduct/bridge/approval"
+	"aqueduct/bridge/approval/audit"
+	"aqueduct/bridge/livefeed"
 	"aqueduct/bridge/tools"
 	"aqueduct/server/auth"
+	"aqueduct/server/channel"
+	"aqueduct/server/decide"
+	"aqueduct/server/decode"
+	"aqueduct/server/limit"
+	"aqueduct/server/route"
 	"aqueduct/store"
 )
 
-// Config is what a Server needs.
+// Config is what a Server needs. Sessions, Approvals, Store, Auth, Logger and Tools must be there; for the others the
+// comment names what nil means. It is read once, by New.
 type Config struct {
 	Sessions *bridge.Sessions
+	// Approvals settles Questions: those of Sessions.
+	Approvals *approval.Service
 	// Store is for reads, always with the caller's Scope, and for Ping.
 	Store   store.Store
 	Auth    *auth.Auth
@@ -33,24 +42,26 @@ type Config struct {
 	Hosts []string
 	// Origins are those of pages on other origins that may call, as in https://app.example.
 	Origins []string
-	Limits  Limits
+	Limits  limit.Limits
 	// Controller steers agents behind proxies; nil without a gateway.
 	Controller bridge.Controller
 	// TokenLife is the longest that POST /api/tokens lets a token live; 0 is auth.MaxTokenLife.
 	TokenLife time.Duration
 	// Proxies is how those get their tokens; nil lets none register.
 	Proxies *ProxyAccess
-	// Hints is what /ws/client tells; nil is nothing.
-	Hints *hints.Hub
-	// Tools is what agents have run; CheckURL says which addresses tools may have.
+	// ProxyRegistry keeps the proxies and their sandbox instances.
+	ProxyRegistry bridge.ProxyRegistry
+	// Hints is what /ws/client sends; nil sends nothing.
+	Hints *livefeed.Hub
+	// Tools is what agents have executed; CheckURL decides which addresses tools may have.
 	Tools    *tools.Service
 	CheckURL func(string) error
 	// Links are the signed links to one decision; nil takes none.
-	Links *link.Book
+	Links *decide.Book
 	// NoPage leaves the page at "/" out.
 	NoPage bool
 	// Webhooks are the channels that talk by signed POSTs; see Carry.
-	Webhooks Webhooks
+	Webhooks channel.Webhooks
 	// Audit keeps refused attempts, sign-ins and controls; nil keeps none.
 	Audit *audit.Log
 	// PublicURL is where people reach this server; "" is wherever a request comes in.
@@ -59,74 +70,41 @@ type Config struct {
 	Gateway http.Handler
 }
 
-// Server is the HTTP handler of everything Aqueduct serves.
+// Server is the HTTP handler of everything Aqueduct serves. It starts no goroutine of its own. Its end is Drain, and
+// behind it the Shutdown of the http.Server that it is the handler of.
 type Server struct {
-	echo    *echo.Echo
-	drain   context.CancelFunc
-	sockets *sockets
-	conns   *connLimiter
-	hook    *ingressHook
+	echo  *echo.Echo
+	drain context.CancelFunc
+	// sockets and conns are counted here, because net/http knows neither WebSockets nor who is behind a connection.
+	sockets *limit.Sockets
+	conns   *limit.Connections
+	// hook has the relay of channels with callbacks, which Carry runs.
+	hook *channel.WebhookHandler
 }
 
-// resource is a handler that knows its own routes.
-type resource interface{ mount(to *routes) }
-
-// routes is where a resource mounts itself.
-type routes struct {
-	echo         *echo.Echo
-	authenticate func(also ...auth.Kind) echo.MiddlewareFunc
-	access       map[string]access
-	unlisted     []string // routes that the table of roles does not have
-}
-
-// rule is what the table says of a route.
-func (r *routes) rule(method, path string, open bool) access {
-	rule, ok := r.access[method+" "+path]
-	if (!ok || rule.open != open) && !(open && isFile(method, path)) {
-		r.unlisted = append(r.unlisted, method+" "+path)
-	}
-	return rule
-}
-
-// open adds a route that anybody may call.
-func (r *routes) open(method, path string, h echo.HandlerFunc) {
-	r.rule(method, path, true)
-	r.echo.Add(method, path, h)
-}
-
-// callers adds a route that wants to know who calls.
-func (r *routes) callers(method, path string, h echo.HandlerFunc) {
-	r.echo.Add(method, path, h, r.authenticate(), authorize(r.rule(method, path, false)))
-}
-
-// deciders adds a route that tokens of approvers open as well, who chat with nobody.
-func (r *routes) deciders(method, path string, h echo.HandlerFunc) {
-	r.echo.Add(method, path, h, r.authenticate(auth.KindApprover), authorize(r.rule(method, path, false)))
-}
-
-// beside is h for the Callers of a route that agents call too, with a token of their own.
-func (r *routes) beside(method, path string, h echo.HandlerFunc) echo.HandlerFunc {
-	return r.authenticate()(authorize(r.rule(method, path, true))(h))
-}
-
-// New puts the resources together behind one guard.
+// New puts the resources together behind one guard. Every route has to be in the table of roles (server/route); one
+// that is not makes New fail, so that a new route cannot be open by oversight. The guard runs before the router: a
+// request from a foreign Host or Origin learns nothing, not even which routes there are. An error leaves nothing
+// running: the only thing that was started is the context of draining, which is cancelled.
 func New(cfg Config) (*Server, error) {
-	cfg.Limits = cfg.Limits.withDefaults()
+	cfg.Limits = cfg.Limits.WithDefaults()
 	draining, drain := context.WithCancel(context.Background())
+	// The parts that bound things are made first: the gauges need them, and handlers get them finished.
 	meter := cfg.Metrics.limitMeter()
-	bodies := newBodyBudget(cfg.Limits, func() { meter.refused("bodies") })
-	in := newIntake(cfg.Limits, bodies, newBrakes(cfg.Limits, meter))
+	bodies := limit.NewBodyBudget(cfg.Limits, func() { meter.Refused("bodies") })
+	in := decode.New(cfg.Limits, bodies, limit.NewBrakes(cfg.Limits, meter))
 	guard, err := newGuard(cfg, in)
 	if err != nil {
 		drain()
 		return nil, err
 	}
 	register := newProxyRegister(cfg, in)
-	open := newSockets(cfg.Limits, draining, meter)
-	conns := newConnLimiter(cfg.Limits, func() { meter.evicted("connection") })
-	meter.watch(conns, open, bodies)
-	channel := &ingress{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger, audit: cfg.Audit}
-	hook, err := newIngressHook(channel, cfg.Webhooks)
+	open := limit.NewSockets(cfg.Limits, draining, meter)
+	conns := limit.NewConnections(cfg.Limits, func() { meter.Evicted("connection") })
+	meter.Watch(conns, open, bodies)
+	channels, hook, err := channel.New(channel.Config{
+		Sessions: cfg.Sessions, Approvals: cfg.Approvals, Store: cfg.Store, Auth: cfg.Auth, In: in, Open: open, Log: cfg.Logger, Audit: cfg.Audit,
+	}, cfg.Webhooks)
 	if err != nil {
 		drain()
 		return nil, err
@@ -135,24 +113,29 @@ func New(cfg Config) (*Server, error) {
 	e.JSONSerializer = plainJSON{}
 	e.IPExtractor = echo.ExtractIPDirect() // X-Forwarded-For is whatever the caller likes
 	e.HTTPErrorHandler = (&failures{log: cfg.Logger, audit: cfg.Audit}).handle
+	// Pre runs before the router, so unknown paths pass the guard like known ones. recovered is the outer of the two.
 	e.Pre(recovered(e.HTTPErrorHandler), guard.check)
-	to := &routes{echo: e, authenticate: guard.authenticate, access: accessTable()}
-	for _, r := range append(resources(cfg, in, open, draining), register, channel, hook) {
-		r.mount(to)
+	to := route.New(e, guard.authenticate)
+	for _, r := range append(resources(cfg, in, open, draining), register, channels, hook) {
+		r.Mount(to)
 	}
-	if len(to.unlisted) > 0 {
+	if err := to.Check(); err != nil {
 		drain()
-		return nil, fmt.Errorf("server: the table of roles (access.go) does not say who may use %s", strings.Join(to.unlisted, ", "))
+		return nil, err
 	}
 	return &Server{echo: e, drain: drain, sockets: open, conns: conns, hook: hook}, nil
 }
 
-func resources(cfg Config, in *intake, open *sockets, draining context.Context) []resource {
-	out := newStreams(cfg, draining)
+// resources makes the handlers, one for each resource of the API. A handler gets the parts that it uses and no
+// Config, so that its fields show what it depends on. The order has no meaning: no two handlers mount the same route,
+// and the router looks at paths alone.
+func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining context.Context) []route.Resource {
+	out := &streams{limits: cfg.Limits, metrics: cfg.Metrics, log: cfg.Logger, draining: draining}
 	traces := &trace{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
-	deeds := proxyDeeds{known: proxies.New(cfg.Store), audit: cfg.Audit}
-	chats := &threads{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
-	return []resource{
+	deeds := proxyDeeds{known: cfg.ProxyRegistry, audit: cfg.Audit}
+	chats := &threads{sessions: cfg.Sessions, approvals: cfg.Approvals, store: cfg.Store, in: in, out: out}
+	agents := agentCallers{sessions: cfg.Sessions, in: in}
+	return []route.Resource{
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
 		&capabilities{agents: cfg.Sessions.Agents(), version: cfg.Version},
 		chats,
@@ -161,23 +144,23 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 		&proxyList{known: deeds.known, control: cfg.Controller, deeds: deeds},
 		&proxyControl{threads: chats, known: deeds.known, control: cfg.Controller, in: in, deeds: deeds},
 		&agentSocket{gateway: cfg.Gateway},
-		&grants{sessions: cfg.Sessions, store: cfg.Store, in: in},
-		&delegations{sessions: cfg.Sessions, store: cfg.Store, in: in},
-		&auditPage{sessions: cfg.Sessions, in: in},
-		&toolProxy{sessions: cfg.Sessions, store: cfg.Store, in: in, draining: draining},
-		&toolRegistry{tools: cfg.Tools, sessions: cfg.Sessions, store: cfg.Store, checkURL: cfg.CheckURL, in: in},
-		&permissionSockets{sessions: cfg.Sessions, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger},
+		&grants{approvals: cfg.Approvals, store: cfg.Store, in: in},
+		&delegations{approvals: cfg.Approvals, store: cfg.Store, in: in},
+		&auditPage{store: cfg.Store, in: in},
+		&toolProxy{sessions: cfg.Sessions, store: cfg.Store, in: in, agents: agents, draining: draining},
+		&toolRegistry{tools: cfg.Tools, store: cfg.Store, checkURL: cfg.CheckURL, in: in, agents: agents},
+		&permissionSockets{sessions: cfg.Sessions, approvals: cfg.Approvals, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger},
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
 		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},
 		traces,
-		&approvals{sessions: cfg.Sessions, store: cfg.Store, control: cfg.Controller, in: in, out: out},
-		&toolCalls{sessions: cfg.Sessions, in: in},
-		newDecisionLinks(cfg, in),
+		&approvals{approvals: cfg.Approvals, store: cfg.Store, control: cfg.Controller, in: in, out: out},
+		&toolCalls{approvals: cfg.Approvals, in: in},
+		decide.New(cfg.Approvals, cfg.Store, cfg.Links, cfg.Auth, in),
 		&session{auth: cfg.Auth, in: in, audit: cfg.Audit},
-		&signIn{auth: cfg.Auth, sessions: cfg.Sessions, in: in, public: cfg.PublicURL, log: cfg.Logger},
+		&signIn{auth: cfg.Auth, audit: cfg.Audit, in: in, public: cfg.PublicURL, log: cfg.Logger},
 		newTokens(cfg, in),
 		&serviceAccounts{registry: cfg.Auth.Registry(), in: in},
-		newHealth(cfg.Store, draining),
+		&health{store: cfg.Store, draining: draining},
 		&metricsPage{metrics: cfg.Metrics},
 		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions},
 		&openAPI{},
@@ -185,22 +168,39 @@ func resources(cfg Config, in *intake, open *sockets, draining context.Context) 
 	}
 }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler. Any number of requests run at once; all state is in the parts.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
-// Drain refuses new Turns and cuts every stream. Their clients come back with their last
-// id, to this server's successor. When it returns, every socket has been told and closed:
-// no http.Server waits for those.
+// Drain refuses new Turns and cuts every stream. Their clients come back with their last id, to this server's successor.
+// When it returns, every socket has got its close frame: no http.Server waits for those.
 func (s *Server) Drain() {
 	s.drain()
-	s.sockets.wait()
+	s.sockets.Wait()
 }
 
-// Routes lists what is mounted, as "METHOD /path/:param".
+// Routes lists what is mounted, as "METHOD /path/:param". It is for the tests that compare the routes with
+// openapi.json and with the table of roles.
 func (s *Server) Routes() []string {
 	var routes []string
 	for _, r := range s.echo.Routes() {
 		routes = append(routes, r.Method+" "+r.Path)
 	}
 	return routes
+}
+
+// Listener bounds the connections of ln. It needs ConnContext on the http.Server that serves it.
+func (s *Server) Listener(ln net.Listener) net.Listener {
+	return s.conns.Listener(ln)
+}
+
+// ConnContext is http.Server.ConnContext: it lets a request's handler find its connection.
+func (s *Server) ConnContext(ctx context.Context, conn net.Conn) context.Context {
+	return limit.ConnContext(ctx, conn)
+}
+
+// Carry moves what channels with callbacks are to receive to the outbox, until ctx ends. The sender of the outbox's
+// rows of channel.OutboxKind gets their Letters from Webhooks.Letter. It runs on every replica. Moves are made in
+// transactions on a channel's cursor, so two replicas that carry at once move nothing twice.
+func (s *Server) Carry(ctx context.Context) error {
+	return s.hook.Relay(ctx)
 }

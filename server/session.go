@@ -1,3 +1,6 @@
+// Sessions of browsers that have a token: the token, or the code of the link that serve prints, becomes a cookie.
+// People who sign in at an OpenID provider come by signin.go and get the same kind of cookie.
+
 package server
 
 import (
@@ -7,41 +10,51 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"aqueduct/bridge/audit"
+	"aqueduct/bridge/approval/audit"
 	"aqueduct/server/auth"
+	"aqueduct/server/decode"
+	"aqueduct/server/problem"
+	"aqueduct/server/route"
 	"aqueduct/store"
 )
 
-// session is /api/session: a browser hands in the token once and has a cookie from then
-// on, because neither links nor an EventSource can carry a header.
+// session is /api/session: a browser hands in the token once and has a cookie from then on, because neither links nor
+// an EventSource can carry a header. It keeps nothing: a session is in the signed cookie and, with a registry, in a
+// row.
 type session struct {
 	auth *auth.Auth
-	in   *intake
+	in   *decode.Decoder
 
+	// audit gets an entry for each sign-in and, without a registry, for each sign-out.
 	audit *audit.Log
 }
 
-func (h *session) mount(to *routes) {
-	to.open(http.MethodPost, "/api/session", h.signIn)
-	to.deciders(http.MethodDelete, "/api/session", h.signOut)
+// Mount adds the routes. Signing in is open, because the body has the credential; signing out takes any session.
+func (h *session) Mount(to *route.Routes) {
+	to.Open(http.MethodPost, "/api/session", h.signIn)
+	to.Deciders(http.MethodDelete, "/api/session", h.signOut)
 }
 
-// signInBody has a token, or the code of a sign-in link.
+// signInBody has a token, or the code of a sign-in link. A code comes out of the link that serve prints at its first
+// start.
 type signInBody struct {
 	Token string `json:"token" validate:"required_without=Code,max=4096"`
 	Code  string `json:"code" validate:"excluded_with=Token,max=128"`
 }
 
+// signIn trades a token or a code for a session's cookie. The body is read before any credential is known, so it is a
+// small one; a refused credential counts against the address. The token is looked at once more after the cookie was
+// made, for the name in the audit alone; a link has no name but that of the local user.
 func (h *session) signIn(c echo.Context) error {
 	var body signInBody
-	if err := h.in.smallJSON(c, &body); err != nil {
+	if err := h.in.SmallJSON(c, &body); err != nil {
 		return err
 	}
 	cookie, err := h.exchange(c.Request().Context(), body, c.IsTLS())
 	if err != nil {
-		return h.in.refused(c, err)
+		return h.in.Refused(c, err)
 	}
-	if err := h.in.known(c); err != nil {
+	if err := h.in.Known(c); err != nil {
 		return err
 	}
 	c.SetCookie(cookie)
@@ -54,18 +67,21 @@ func (h *session) signIn(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// exchange trades the token or the code for the cookie of a session.
+// exchange trades the token or the code for the cookie of a session. A spent link gets a code of its own, because a
+// person who clicks it twice has done nothing wrong and should read what to do.
 func (h *session) exchange(ctx context.Context, body signInBody, secure bool) (*http.Cookie, error) {
 	if body.Code == "" {
 		return h.auth.SignIn(ctx, auth.Secret(body.Token), secure)
 	}
 	cookie, err := h.auth.SignInByCode(ctx, auth.Secret(body.Code), secure)
 	if errors.Is(err, auth.ErrSignInCode) {
-		return nil, refuse(codeSignInLink, "")
+		return nil, problem.Refuse(problem.SignInLink, "")
 	}
 	return cookie, err
 }
 
+// signOut ends the session and takes the cookie back. With a registry the session is revoked as well, so that a copy
+// of the cookie is worthless from then on.
 func (h *session) signOut(c echo.Context) error {
 	ctx := c.Request().Context()
 	gone, err := h.auth.SignOut(ctx, auth.From(ctx), c.IsTLS())

@@ -12,11 +12,11 @@ import (
 	"aqueduct/store"
 )
 
-// withACPAgent is a house with an ACP agent that works on a prompt, a tool, and what the agent has in its environment.
-func withACPAgent(t *testing.T) (w *workshop, env map[string]string) {
+// withACPAgent is an env with an ACP agent that works on a prompt, a tool, and what the agent has in its environment.
+func withACPAgent(t *testing.T) (w *toolEnv, env map[string]string) {
 	t.Helper()
 	h, a := newACPHouse(t, "rm")
-	w = &workshop{house: h}
+	w = &toolEnv{env: h}
 	tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		w.ran.Add(1)
 		rw.Header().Set("Content-Type", "application/json")
@@ -82,7 +82,7 @@ func TestSessionTokenIsItsAgents(t *testing.T) {
 	}
 }
 
-// TestSessionTokenDecidesNothing: it opens nothing that people do, though on this server nobody else shows a token at all.
+// TestSessionTokenDecidesNothing: it opens nothing that people do, though this server requires no token of others.
 func TestSessionTokenDecidesNothing(t *testing.T) {
 	t.Parallel()
 	w, env := withACPAgent(t)

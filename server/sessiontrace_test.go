@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/store"
 )
 
@@ -37,7 +37,7 @@ type tracedPage struct {
 }
 
 // tracePage reads one page.
-func (h *house) tracePage(path string) (page tracedPage) {
+func (h *env) tracePage(path string) (page tracedPage) {
 	h.t.Helper()
 	got := h.do("GET", path, "")
 	if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != http.StatusOK {
@@ -47,7 +47,7 @@ func (h *house) tracePage(path string) (page tracedPage) {
 }
 
 // traceAll reads all pages.
-func (h *house) traceAll(path string, limit int) (all []traced, position string) {
+func (h *env) traceAll(path string, limit int) (all []traced, position string) {
 	h.t.Helper()
 	for next := ""; ; {
 		page := h.tracePage(fmt.Sprintf("%slimit=%d&after=%s", path, limit, next))
@@ -62,7 +62,7 @@ func (h *house) traceAll(path string, limit int) (all []traced, position string)
 }
 
 // note keeps a Record of a Session that belongs to no Turn.
-func (h *house) note(sessionID, kind string, at time.Time) {
+func (h *env) note(sessionID, kind string, at time.Time) {
 	h.t.Helper()
 	err := h.store.InTx(h.t.Context(), func(tx store.Tx) error {
 		return tx.InsertRecord(h.t.Context(), store.Record{ID: uuid.Must(uuid.NewV7()).String(), SessionID: sessionID, Source: store.SourceProxy, Type: kind,
@@ -85,7 +85,7 @@ func briefly(entries []traced) string {
 // live to who goes on from any of them.
 func TestSessionEvents(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	h.chat("T", "R", "may I?")
 	session := h.sessionOf("T")
 	h.decide(h.question(), `{"decision":"approve"}`)
@@ -178,7 +178,7 @@ func TestSessionEvents(t *testing.T) {
 // streams; what is not known as a source is refused.
 func TestTraceFilters(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	h.chat("T", "R", "may I?")
 	session := h.sessionOf("T")
 	turn := fields(t, h.do("GET", "/api/runs/R", ""))["turnId"].(string)
@@ -273,11 +273,11 @@ func TestTraceFilters(t *testing.T) {
 	}
 }
 
-// TestSessionEventsAreTheOwners: nobody else reads a Session's trace.
+// TestSessionEventsAreTheOwners: no other user reads a Session's trace.
 func TestSessionEventsAreTheOwners(t *testing.T) {
 	t.Parallel()
 	p, keys := keyed(t)
-	o := &office{house: newHouseWith(t, asks, p), keys: keys}
+	o := &office{env: newEnvWith(t, asks, p), keys: keys}
 	o.ask("alice")
 	s, err := o.store.SessionByExternalID(t.Context(), store.Within("acme"), "thread-1")
 	if err != nil {
@@ -293,7 +293,7 @@ func TestSessionEventsAreTheOwners(t *testing.T) {
 	}
 }
 
-// TestBetweenPrompts: what a proxy tells while no prompt is under way can be read by the run_id
+// TestBetweenPrompts: what a proxy sends while no prompt is under way can be read by the run_id
 // that it knows, and the agent's stderr is one record and nothing in the chat.
 func TestBetweenPrompts(t *testing.T) {
 	t.Parallel()
@@ -306,19 +306,19 @@ func TestBetweenPrompts(t *testing.T) {
 	if session != h.sessionOf("T") {
 		t.Fatal(session)
 	}
-	text := func(words string) *acp.ProxyUpdate {
+	text := func(words string) *wire.ProxyUpdate {
 		content, _ := json.Marshal(map[string]string{"type": "text", "text": words})
-		return &acp.ProxyUpdate{RunID: session, Content: content}
+		return &wire.ProxyUpdate{RunID: session, Content: content}
 	}
 	req := h.request("GET", "/v1/sessions/"+session+"/events?source=proxy&type=acp.update.received,branch_created,sandbox.acp_exit", "")
 	req.Header.Set("Accept", "text/event-stream")
 	live := h.open(req)
 	for i := range 20 {
-		a.say(text(fmt.Sprintf("[agent:stderr] line %d\n", i)))
+		a.send(text(fmt.Sprintf("[agent:stderr] line %d\n", i)))
 	}
-	a.say(&acp.BranchCreated{RunID: session, Branch: "feature"})
+	a.send(&wire.BranchCreated{RunID: session, Branch: "feature"})
 	code := 3
-	a.say(&acp.Exit{RunID: session, Code: &code})
+	a.send(&wire.Exit{RunID: session, Code: &code})
 	var got []frame
 	for len(got) == 0 || got[len(got)-1].field("type") != "sandbox.acp_exit" {
 		f, err := live.next()

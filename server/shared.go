@@ -1,3 +1,7 @@
+// Threads of others that are shared with the caller. Every route that takes a thread's id looks among the caller's
+// own first and then here. From there on handlers need no special case: the context has a Caller who sees that one
+// thread.
+
 package server
 
 import (
@@ -12,14 +16,15 @@ import (
 	"aqueduct/store"
 )
 
-// shareRecheck is how often a request that reads a shared thread looks whether it still may: with the time a
-// look takes, a stream ends within 15 s of the end of its share.
+// shareRecheck is how often a request that reads a shared thread looks whether it still may: with the time a look
+// takes, a stream ends within 15 s of the end of its share. It is one indexed read for each open stream of a shared
+// thread. The timer stops with the request, so closed streams cost nothing.
 const shareRecheck = 5 * time.Second
 
-// shared finds what is not the caller's own among what is shared with it. From then on the request's context
-// has a Caller that sees that thread alone, and it ends when the share does.
-//
-// Without access the error is store.ErrNotFound, as for an id that there is not: nobody learns of threads of others.
+// shared finds a thread that is not the caller's own among those shared with the caller. From then on the request's
+// context has a Caller that sees that thread alone, and it ends when the share does. Without access the error is
+// store.ErrNotFound, as for an unknown id: the existence of other users' threads stays hidden. by names the thread by
+// its own id or by that of a Run in it.
 func shared(c echo.Context, r store.ShareReader, by store.AccessBy) (store.Access, error) {
 	caller := auth.From(c.Request().Context())
 	a, err := r.Access(c.Request().Context(), caller.Principal, by)
@@ -30,7 +35,8 @@ func shared(c echo.Context, r store.ShareReader, by store.AccessBy) (store.Acces
 	return a, nil
 }
 
-// lend gives the request the eyes of an Access, as long as that lasts.
+// lend gives the request the eyes of an Access, as long as that lasts. The callback waits for armed, which closes
+// after look was assigned: the timer could otherwise fire before the assignment and re-arm nil.
 func lend(c echo.Context, r store.ShareReader, caller auth.Caller, a store.Access) {
 	ctx, cancel := context.WithCancel(auth.With(c.Request().Context(), caller.Within(a.Scope())))
 	c.SetRequest(c.Request().WithContext(ctx))
@@ -41,7 +47,7 @@ func lend(c echo.Context, r store.ShareReader, caller auth.Caller, a store.Acces
 		if ctx.Err() != nil {
 			return
 		}
-		// An error of the store is no end of a share: the next look tells.
+		// An error of the store does not end a share: the next check decides.
 		_, err := r.Access(ctx, caller.Principal, store.AccessBy{SessionID: a.Session.ID})
 		if errors.Is(err, store.ErrNotFound) {
 			cancel()
@@ -55,34 +61,32 @@ func lend(c echo.Context, r store.ShareReader, caller auth.Caller, a store.Acces
 }
 
 // sessionFor finds a thread by the client's id or ours among the caller's own, and by ours among those that are
-// shared with it.
+// shared with it. A client's id goes first among the caller's own, since that is what clients send; an id of the
+// server is unique.
 func sessionFor(c echo.Context, st store.Store, id string) (store.Session, error) {
-	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
+	ctx, in := scoped(c)
 	s, err := st.SessionByExternalID(ctx, in, id)
 	if errors.Is(err, store.ErrNotFound) {
 		s, err = st.Session(ctx, in, id)
 	}
-	if errors.Is(err, store.ErrNotFound) {
-		var a store.Access
-		a, err = shared(c, st, store.AccessBy{SessionID: id})
-		s = a.Session
-	}
-	return s, err
+	return orShared(c, st, id, s, err)
 }
 
-// own refuses what only the owner of a thread may do.
-func own(c echo.Context, s store.Session) error {
-	if auth.From(c.Request().Context()).Scope().Session() != "" {
-		return &bridge.Refusal{Code: bridge.RefusedNotShared, Message: "Only the owner of this thread may do that."}
+// orShared is what a look for a Session among the caller's own has found, or else the Session of that id that is
+// shared with the caller. Its own come first: an id that a client chose may be equal to one in another user's thread.
+// When it is found through a share, the request's context is the share's from then on.
+func orShared(c echo.Context, r store.ShareReader, id string, s store.Session, err error) (store.Session, error) {
+	if !errors.Is(err, store.ErrNotFound) {
+		return s, err
 	}
-	return nil
+	a, err := shared(c, r, store.AccessBy{SessionID: id})
+	return a.Session, err
 }
 
-// mayWrite refuses to change a thread that is shared for reading alone.
+// mayWrite refuses to change a thread that is shared for reading alone. The right is read again for each request,
+// since a share may be narrowed while its stream is open.
 func mayWrite(c echo.Context, r store.ShareReader, s store.Session) error {
-	ctx := c.Request().Context()
-	caller := auth.From(ctx)
+	ctx, caller := callerOf(c)
 	if caller.Scope().Session() == "" {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 
 // sharing is a server with people of two tenants, and ann's thread in which her agent asks.
 type sharing struct {
-	*house
+	*env
 	tokens                          map[string]string
 	thread, session, runID, openAsk string
 }
@@ -26,7 +26,7 @@ func newSharingOn(t *testing.T, open func(t testing.TB) (store.Store, error)) *s
 	t.Helper()
 	p, keys := keyed(t)
 	p.open = open
-	h := &sharing{house: newHouseWith(t, asks, p), tokens: make(map[string]string), thread: "ann-1"}
+	h := &sharing{env: newEnvWith(t, asks, p), tokens: make(map[string]string), thread: "ann-1"}
 	for name, who := range map[string]auth.Claims{
 		"ann": {Tenant: "acme"}, "bob": {Tenant: "acme"}, "rita": {Tenant: "acme", UserClaims: auth.UserClaims{Roles: []string{"reviewer"}}},
 		"dan": {Tenant: "acme"}, "eve": {Tenant: "globex", UserClaims: auth.UserClaims{Roles: []string{"reviewer"}}},
@@ -126,7 +126,7 @@ func (h *sharing) absent(who string) {
 }
 
 // TestS11ForeignIDs: ids of others are as absent ones, on every route and wherever a body or a header names one: before a thread
-// is shared, while it is shared with somebody else, and after it has been.
+// is shared, while it is shared with a third user, and after it has been.
 func TestS11ForeignIDs(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, foreignIDs)
@@ -157,7 +157,7 @@ func foreignIDs(t *testing.T, db database) {
 	}
 }
 
-// TestSharedRights: each right lets in what it says, and no more.
+// TestSharedRights: each right lets in what it names, and no more.
 func TestSharedRights(t *testing.T) {
 	t.Parallel()
 	h := newSharing(t)
@@ -229,7 +229,7 @@ func TestSharedPrompter(t *testing.T) {
 	t.Parallel()
 	p, keys := keyed(t)
 	p.rules = "rules:\n  - {name: rm, tool: rm, verdict: require_approval, four_eyes: true}\n"
-	h := &sharing{house: newHouseWith(t, asks, p), tokens: make(map[string]string), thread: "ann-1"}
+	h := &sharing{env: newEnvWith(t, asks, p), tokens: make(map[string]string), thread: "ann-1"}
 	for _, name := range []string{"ann", "bob"} {
 		h.tokens[name] = issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: name}}, time.Hour)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/golang-jwt/jwt/v5"
 
-	"aqueduct/server"
 	"aqueduct/server/auth"
+	"aqueduct/server/problem"
 )
 
 // provider has the endpoints of an OpenID provider; its token endpoint gives an ID token of what a test sets.
@@ -79,8 +79,8 @@ func (p *provider) idToken() string {
 	return signed
 }
 
-// house is a server whose people sign in at the provider.
-func (p *provider) house() *house {
+// env is a server whose people sign in at the provider.
+func (p *provider) env() *env {
 	p.t.Helper()
 	o, err := auth.NewOIDC(auth.OIDCConfig{Issuer: p.URL, ClientID: "web", Mapping: auth.Mapping{Tenant: auth.TenantMapping{Claim: "org"}}})
 	if err != nil {
@@ -90,11 +90,11 @@ func (p *provider) house() *house {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return newHouseWith(p.t, saysN(1), plan{auth: static(p.t).WithKeys(keys).WithOIDC(o)})
+	return newEnvWith(p.t, saysN(1), plan{auth: static(p.t).WithKeys(keys).WithOIDC(o)})
 }
 
 // begin begins a sign-in: the cookie that it keeps and the query that the provider is sent.
-func (h *house) begin() (cookie string, query url.Values) {
+func (h *env) begin() (cookie string, query url.Values) {
 	h.t.Helper()
 	got := h.noRedirect("GET", "/api/session/oidc/login")
 	to, err := url.Parse(got.header.Get("Location"))
@@ -106,7 +106,7 @@ func (h *house) begin() (cookie string, query url.Values) {
 }
 
 // noRedirect is a browser's request whose answer is not followed.
-func (h *house) noRedirect(method, path string, header ...string) answer {
+func (h *env) noRedirect(method, path string, header ...string) answer {
 	h.t.Helper()
 	resp, err := http.DefaultTransport.RoundTrip(h.request(method, path, "", header...))
 	if err != nil {
@@ -116,15 +116,15 @@ func (h *house) noRedirect(method, path string, header ...string) answer {
 	return answer{status: resp.StatusCode, header: resp.Header}
 }
 
-// TestSignInCodes: whoever is not signed in is back on the page with the reason's code behind '#', which is in the table as one
-// that no problem carries, and has no session.
+// TestSignInCodes: a browser whose sign-in failed is back on the page with the reason's code behind '#', which is in the table
+// as one that no problem carries, and has no session.
 func TestSignInCodes(t *testing.T) {
 	t.Parallel()
 	down := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(down.Close)
 	good := newProvider(t)
-	h := good.house()
-	away := (&provider{t: t, URL: down.URL}).house()
+	h := good.env()
+	away := (&provider{t: t, URL: down.URL}).env()
 	finish := func(query string, claims map[string]any, refuse string) func() answer {
 		return func() answer {
 			cookie, asked := h.begin()
@@ -162,7 +162,7 @@ func TestSignInCodes(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s; a session %t", name, got.status, got.header.Get("Location"), want, session)
 		}
 	}
-	for _, code := range server.Codes() {
+	for _, code := range problem.Codes() {
 		if strings.HasPrefix(code.Name, "signin_") && code.Status != 0 {
 			t.Errorf("%s has the status %d, and no answer with it", code.Name, code.Status)
 		}
@@ -173,7 +173,7 @@ func TestSignInCodes(t *testing.T) {
 func signInCases(t *testing.T, cases map[string]func() answer) {
 	cases["issuer_unavailable"] = func() answer {
 		p := newProvider(t)
-		token, h := p.idToken(), p.house()
+		token, h := p.idToken(), p.env()
 		p.URL = "http://127.0.0.1:1" // the discovery names another issuer, so that the token cannot be checked
 		return h.do("GET", "/api/threads", "", bearerOf(token)...)
 	}

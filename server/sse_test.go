@@ -39,7 +39,7 @@ type reader struct {
 }
 
 // open begins a stream.
-func (h *house) open(req *http.Request) *reader {
+func (h *env) open(req *http.Request) *reader {
 	h.t.Helper()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -113,18 +113,18 @@ func (r *reader) until(stop func(frame) bool) (frames []frame, err error) {
 func (r *reader) close() { r.resp.Body.Close() }
 
 // chat posts a RunAgentInput of AG-UI 1.0 with one message and reads the stream.
-func (h *house) chat(thread, run, text string) []frame {
+func (h *env) chat(thread, run, text string) []frame {
 	h.t.Helper()
 	return h.open(h.prompt(thread, run, text)).rest()
 }
 
-func (h *house) prompt(thread, run, text string) *http.Request {
+func (h *env) prompt(thread, run, text string) *http.Request {
 	h.t.Helper()
 	return h.request("POST", "/api/agui/chat", inputBody(thread, run, text))
 }
 
 // chatAnswer answers a question in the chat, by a tool message.
-func (h *house) chatAnswer(thread, run, id, answer string) []frame {
+func (h *env) chatAnswer(thread, run, id, answer string) []frame {
 	h.t.Helper()
 	return h.open(h.request("POST", "/api/agui/chat", fmt.Sprintf(`{"threadId":%q,"runId":%q,"protocolVersion":"1.0","state":{},"tools":[],"context":[],"forwardedProps":{},`+
 		`"messages":[{"id":"t-%s","role":"tool","toolCallId":%q,"content":%q}]}`, thread, run, run, id, answer))).rest()
@@ -142,7 +142,7 @@ func stream(t testing.TB, body string) []frame {
 	return r.rest()
 }
 
-// types are the frames' types, equal ones in a row told once.
+// types are the frames' types, equal ones in a row listed once.
 func types(frames []frame) string {
 	var out []string
 	for _, f := range frames {

@@ -10,6 +10,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/server/limit"
 )
 
 // sink is a connection that takes everything at once.
@@ -24,7 +25,7 @@ func (s *sink) SetWriteDeadline(time.Time) error { return nil }
 
 // newForward is a stream on a sink and what it is given at once.
 func newForward(batch int) (s *streams, w *stream, items []bridge.Item, to *sink) {
-	s = &streams{limits: Limits{}.withDefaults(), metrics: NewMetrics(), log: slog.New(slog.DiscardHandler)}
+	s = &streams{limits: limit.Limits{}.WithDefaults(), metrics: NewMetrics(), log: slog.New(slog.DiscardHandler)}
 	to = new(sink)
 	w = &stream{limits: s.limits, w: to, rc: http.NewResponseController(to)}
 	event := []byte(`{"type":"TEXT_MESSAGE_CONTENT","messageId":"01a1fe33-3f5a-71bb-b75b-9353615e9075","delta":"` + string(bytes.Repeat([]byte("x"), 32)) + `"}`)

@@ -14,13 +14,14 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
-	"aqueduct/server"
+	"aqueduct/bridge/approval"
+	"aqueduct/server/limit"
 )
 
 // TestStreamHeaders: what proxies and clients need to see.
 func TestStreamHeaders(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	r := h.open(h.request("POST", "/api/agui/chat", `{"messages":[{"id":"u1","role":"user","content":"hi"}]}`, "Accept-Encoding", "gzip"))
 	frames := r.rest()
 	started := typed(frames, "RUN_STARTED")
@@ -38,11 +39,11 @@ func TestStreamHeaders(t *testing.T) {
 	}
 }
 
-// TestHeartbeat: a silent stream says that it lives.
+// TestHeartbeat: a silent stream sends comments.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	h := newHouseWith(t, waits(gate), plan{limits: server.Limits{Heartbeat: 5 * time.Millisecond}})
+	h := newEnvWith(t, waits(gate), plan{limits: limit.Limits{Heartbeat: 5 * time.Millisecond}})
 	r := h.open(h.prompt("T", "R", "hi"))
 	for r.comments < 3 {
 		line, err := r.in.ReadString('\n')
@@ -59,10 +60,10 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestRetry: an EventSource is told when to come back; a fetch is not.
+// TestRetry: an EventSource gets a time to come back; a fetch does not.
 func TestRetry(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	if got := h.do("POST", "/api/agui/chat", inputBody("T", "R", "hi")); strings.Contains(got.body, "retry:") {
 		t.Error("a chat response with a retry")
 	}
@@ -76,7 +77,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
-	h := newHouse(t, waits(gate))
+	h := newEnv(t, waits(gate))
 	r := h.open(h.prompt("T", "R", "hi"))
 	if _, err := r.until(func(f frame) bool { return f.typ() == "TEXT_MESSAGE_END" }); err != nil {
 		t.Fatal(err)
@@ -101,7 +102,7 @@ func TestDrain(t *testing.T) {
 func TestClientGone(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	h := newHouse(t, waits(gate))
+	h := newEnv(t, waits(gate))
 	r := h.open(h.prompt("T", "R", "hi"))
 	if _, err := r.next(); err != nil {
 		t.Fatal(err)
@@ -117,7 +118,7 @@ func TestClientGone(t *testing.T) {
 // TestOnLeave: with on_leave=cancel it does not.
 func TestOnLeave(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, waits(nil), plan{bridge: bridge.Limits{LeaveGrace: time.Millisecond}})
+	h := newEnvWith(t, waits(nil), plan{bridge: bridge.Limits{LeaveGrace: time.Millisecond}})
 	r := h.open(h.request("POST", "/api/agui/chat?on_leave=cancel", inputBody("T", "R", "hi")))
 	if _, err := r.next(); err != nil {
 		t.Fatal(err)
@@ -130,10 +131,10 @@ func TestOnLeave(t *testing.T) {
 	}
 }
 
-// TestCancel: idempotent, by either id, and told as an outcome of its own.
+// TestCancel: idempotent, by either id, and an outcome of its own.
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, waits(nil))
+	h := newEnv(t, waits(nil))
 	r := h.open(h.prompt("T", "R", "hi"))
 	if _, err := r.until(func(f frame) bool { return f.typ() == "TEXT_MESSAGE_END" }); err != nil {
 		t.Fatal(err)
@@ -157,14 +158,14 @@ func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	const pieces, size = 300, 10_000
 	cut := make(chan struct{})
-	h := newHouseWith(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, _ []bridge.Answer) {
+	h := newEnvWith(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
 		say(event(&agui.TextMessageStart{MessageID: "m", Role: agui.RoleAssistant}))
 		for range pieces {
 			say(event(&agui.TextMessageContent{MessageID: "m", Delta: strings.Repeat("x", size)}))
 		}
 		say(event(&agui.TextMessageEnd{MessageID: "m"}))
 	}, plan{
-		limits: server.Limits{WriteTime: 500 * time.Millisecond},
+		limits: limit.Limits{WriteTime: 500 * time.Millisecond},
 		wrap:   func(l net.Listener) net.Listener { return &narrow{Listener: l, cut: cut} },
 	})
 	dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
@@ -177,7 +178,7 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	<-cut // by the server, while nobody reads
+	<-cut // by the server, while no client reads
 	slow := newReader(t, resp)
 	got, err := slow.until(func(frame) bool { return false })
 	if err == nil || errors.Is(err, io.EOF) {

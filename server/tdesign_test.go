@@ -11,11 +11,12 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 )
 
 // browser is one with a cookie jar of its own, showing a TDesign page.
 type browser struct {
-	h      *house
+	h      *env
 	cookie string
 }
 
@@ -46,7 +47,7 @@ func (b *browser) postTo(path, body string, header ...string) []frame {
 // thread is the one that a stream is of.
 func thread(frames []frame) string { return typed(frames, "RUN_STARTED").field("threadId") }
 
-// text is what was said.
+// text is the text of the answer.
 func text(frames []frame) string {
 	var s string
 	for _, f := range frames {
@@ -60,7 +61,7 @@ func text(frames []frame) string {
 // TestTDesignPrompt: a page sends a prompt and a constant; its browser is its thread.
 func TestTDesignPrompt(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	one, two := &browser{h: h}, &browser{h: h}
 	first := one.post(`{"uid":"agent_uid","prompt":"hi"}`)
 	if types(first) != "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED" {
@@ -89,7 +90,7 @@ func TestTDesignPrompt(t *testing.T) {
 // TestTDesignCookieIsSecret: the thread's id, which everybody sees, is not the cookie.
 func TestTDesignCookieIsSecret(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	b := &browser{h: h}
 	id := thread(b.post(`{"prompt":"hi"}`))
 	_, secret, _ := strings.Cut(b.cookie, "=")
@@ -98,10 +99,10 @@ func TestTDesignCookieIsSecret(t *testing.T) {
 	}
 }
 
-// TestTDesignEmptyBody is a page without onRequest: its builder is told.
+// TestTDesignEmptyBody is a page without onRequest: the error is for its builder.
 func TestTDesignEmptyBody(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	b := &browser{h: h}
 	b.post(`{"prompt":"hi"}`) // so there is a thread of this browser
 	for _, body := range []string{"", "  ", `{}`, `{"uid":"u"}`, `{"prompt":""}`, `{"prompt":null}`, `{"prompt":"  "}`} {
@@ -115,7 +116,7 @@ func TestTDesignEmptyBody(t *testing.T) {
 // TestTDesignErrorsAreWords: any other answer leaves the bubble spinning.
 func TestTDesignErrorsAreWords(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	b := &browser{h: h}
 	for path, body := range map[string]string{
 		"/api/agui/chat?agent=nobody": `{"prompt":"hi"}`, "/api/agui/chat?1": `{"prompt":7}`,
@@ -136,7 +137,7 @@ func TestTDesignErrorsAreWords(t *testing.T) {
 func TestTDesignBusy(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	h := newHouse(t, waits(gate))
+	h := newEnv(t, waits(gate))
 	b := &browser{h: h}
 	r := h.open(h.request("POST", "/api/agui/chat", `{"prompt":"hi"}`, "Cache-Control", "no-cache"))
 	b.cookie, _, _ = strings.Cut(r.resp.Header.Get("Set-Cookie"), ";")
@@ -149,7 +150,7 @@ func TestTDesignBusy(t *testing.T) {
 }
 
 // twoCards asks two questions at once.
-func twoCards(ctx context.Context, say func(...bridge.Output), call bridge.Call, answers []bridge.Answer) {
+func twoCards(ctx context.Context, say func(...bridge.Output), call bridge.Call, answers []approval.Delivery) {
 	if len(answers) == 0 {
 		say(permission("q1"), permission("q2"))
 		return
@@ -214,7 +215,7 @@ func TestTDesignAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, asks)
+			h := newEnv(t, asks)
 			b := &browser{h: h}
 			asked := b.post(`{"prompt":"may I?"}`)
 			id, options := card(t, asked)
@@ -233,7 +234,7 @@ func TestTDesignAnswers(t *testing.T) {
 // its question.
 func TestTDesignAnswerFromElsewhere(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	b := &browser{h: h}
 	b.post(`{"prompt":"hi"}`)
 	asked := b.post(`{"prompt":"may I?","threadId":"other"}`)
@@ -246,7 +247,7 @@ func TestTDesignAnswerFromElsewhere(t *testing.T) {
 // TestTDesignOptionDecides: documented pages answer for the wrong card when two are open.
 func TestTDesignOptionDecides(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, twoCards)
+	h := newEnv(t, twoCards)
 	b := &browser{h: h}
 	b.post(`{"prompt":"may I?","threadId":"T"}`)
 	open := h.questions()
@@ -259,10 +260,10 @@ func TestTDesignOptionDecides(t *testing.T) {
 	}
 }
 
-// TestTDesignRepeats: an answer again, and an answer to what nobody asked, are short runs.
+// TestTDesignRepeats: an answer again, and an answer to no open question, are short runs.
 func TestTDesignRepeats(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	b := &browser{h: h}
 	id, options := card(t, b.post(`{"prompt":"may I?"}`))
 	b.post(answerBody(id, options[0]))
@@ -277,7 +278,7 @@ func TestTDesignRepeats(t *testing.T) {
 // TestTDesignPromptWhileAsked: a sentence, and the card again.
 func TestTDesignPromptWhileAsked(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	b := &browser{h: h}
 	id, _ := card(t, b.post(`{"prompt":"may I?"}`))
 	frames := b.post(`{"prompt":"hello?"}`)
@@ -287,11 +288,11 @@ func TestTDesignPromptWhileAsked(t *testing.T) {
 	}
 }
 
-// TestTDesignReload: the history leaves out what the stream of the running Run says.
+// TestTDesignReload: the history leaves out what the stream of the running Run sends.
 func TestTDesignReload(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	h := newHouse(t, func(ctx context.Context, say func(...bridge.Output), call bridge.Call, answers []bridge.Answer) {
+	h := newEnv(t, func(ctx context.Context, say func(...bridge.Output), call bridge.Call, answers []approval.Delivery) {
 		if len(call.Messages) > 1 {
 			waits(gate)(ctx, say, call, answers)
 			return
@@ -330,7 +331,7 @@ func TestTDesignReload(t *testing.T) {
 // not get an error for there being none.
 func TestTDesignConnectToNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	b := &browser{h: h}
 	if frames := b.postTo("/api/agui/connect", ""); types(frames) != "RUN_STARTED RUN_FINISHED" {
 		t.Errorf("%v", frames)
@@ -343,7 +344,7 @@ func TestTDesignConnectToNothing(t *testing.T) {
 // TestDialects: who gets what.
 func TestDialects(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, _ []bridge.Answer) {
+	h := newEnv(t, func(_ context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
 		say(event(&agui.ReasoningMessageStart{MessageID: "r"}),
 			event(&agui.ReasoningMessageContent{MessageID: "r", Delta: "hm"}), event(&agui.ReasoningMessageEnd{MessageID: "r"}))
 	})

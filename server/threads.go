@@ -1,9 +1,14 @@
+// Threads over HTTP: the list, one thread, its history and its events. A thread is a Session of the engine; the id in
+// the path is the client's own, the server's, or @browser for the thread of a TDesign page (browser.go).
+
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,28 +16,39 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
+	"aqueduct/internal/ids"
 	"aqueduct/server/auth"
+	"aqueduct/server/decode"
+	"aqueduct/server/problem"
+	"aqueduct/server/route"
 	"aqueduct/store"
 )
 
-// threads is /api/threads: what a caller talked about. Its words are AG-UI's.
+// threads is /api/threads: what a caller talked about. Its words are AG-UI's. Other handlers of threads (shares,
+// control, parts) share its find.
 type threads struct {
-	sessions *bridge.Sessions
-	store    store.Store
-	in       *intake
-	out      *streams
+	sessions  *bridge.Sessions
+	approvals *approval.Service
+	store     store.Store
+	in        *decode.Decoder
+	out       *streams
 }
 
-func (h *threads) mount(to *routes) {
-	to.callers(http.MethodGet, "/api/threads", h.list)
-	to.callers(http.MethodGet, "/api/threads/:id", h.get)
-	to.callers(http.MethodPatch, "/api/threads/:id", h.rename)
-	to.callers(http.MethodDelete, "/api/threads/:id", h.remove)
-	to.callers(http.MethodGet, "/api/threads/:id/messages", h.messages)
-	to.callers(http.MethodGet, "/api/threads/:id/parts/:sha256", h.part)
-	to.callers(http.MethodGet, "/api/threads/:id/events", h.events)
+// Mount adds the routes, for users. Tokens of approvers open none of them: who decides need not read along.
+func (h *threads) Mount(to *route.Routes) {
+	to.Callers(http.MethodGet, "/api/threads", h.list)
+	to.Callers(http.MethodGet, "/api/threads/:id", h.get)
+	to.Callers(http.MethodPatch, "/api/threads/:id", withBody(h.in, h.rename))
+	to.Callers(http.MethodDelete, "/api/threads/:id", h.remove)
+	to.Callers(http.MethodGet, "/api/threads/:id/messages", h.messages)
+	to.Callers(http.MethodGet, "/api/threads/:id/parts/:sha256", h.part)
+	to.Callers(http.MethodGet, "/api/threads/:id/events", h.events)
 }
 
+// threadJSON is a thread in a list. ID is the client's own; for a thread of another user it is the server's. It is
+// the same in lists, in details and in pages of events.
 type threadJSON struct {
 	ID        string      `json:"id"`
 	SessionID string      `json:"sessionId"` // ours; the run_id on /ws/agent
@@ -40,15 +56,25 @@ type threadJSON struct {
 	AgentID   string      `json:"agentId"`
 	CreatedAt time.Time   `json:"createdAt"`
 	UpdatedAt time.Time   `json:"updatedAt"`
-	Shared    *sharedJSON `json:"shared,omitempty"` // of a thread of somebody else
+	Shared    *sharedJSON `json:"shared,omitempty"` // of another user's thread
 }
 
+// threadDetailJSON is one thread with what is under way in it. Questions are the ids of open tool calls; a client
+// that reloads compares them with the cards it shows.
+type threadDetailJSON struct {
+	threadJSON
+	State     json.RawMessage `json:"state,omitempty"`
+	LastRun   *runJSON        `json:"lastRun,omitempty"`
+	Questions []string        `json:"questions"`
+}
+
+// sharedJSON is whose the thread is, and what the caller may do in it.
 type sharedJSON struct {
 	Owner  string   `json:"owner"`
 	Rights []string `json:"rights"`
 }
 
-// sharedThreadOut is a thread of somebody else. It goes by our id: the client's may be that of a thread of the
+// sharedThreadOut is another user's thread. It is named by the server's id: the client's id may be that of a thread of the
 // caller's own.
 func sharedThreadOut(a store.Access) threadJSON {
 	out := threadOut(a.Session)
@@ -56,24 +82,29 @@ func sharedThreadOut(a store.Access) threadJSON {
 	return out
 }
 
+// threadOut is the JSON of a Session of the caller's own.
 func threadOut(s store.Session) threadJSON {
 	return threadJSON{ID: s.ExternalID, SessionID: s.ID, Title: s.Title, AgentID: s.AgentID, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC()}
 }
 
+// threadsQuery is one page of the list.
 type threadsQuery struct {
 	Limit int    `query:"limit" validate:"gte=0,lte=1000"`
 	After string `query:"after" validate:"omitempty,uuid"`
 }
 
-// list gives the newest threads first; next goes into ?after= for more.
+// list gives the newest threads first, the caller's own and those that are shared with the caller; next goes into
+// ?after= for more. The rights of a shared one are read after the list: a share that ended in between leaves its
+// thread out. A page may so have fewer entries than its limit and still be followed by another: next counts the rows
+// that were read.
 func (h *threads) list(c echo.Context) error {
 	var q threadsQuery
-	if err := h.in.query(c, &q); err != nil {
+	if err := h.in.Query(c, &q); err != nil {
 		return err
 	}
 	page := store.Page{Limit: q.Limit, After: q.After}
-	ctx := c.Request().Context()
-	who := auth.From(ctx).Principal
+	ctx, caller := callerOf(c)
+	who := caller.Principal
 	rows, err := h.store.Sessions(ctx, store.Reaching(who), page)
 	if err != nil {
 		return err
@@ -96,45 +127,42 @@ func (h *threads) list(c echo.Context) error {
 		}
 		out.Threads = append(out.Threads, one)
 	}
-	if len(rows) == page.Size() {
-		out.Next = rows[len(rows)-1].ID
-	}
+	out.Next = nextOf(rows, page.Size(), func(s store.Session) string { return s.ID })
 	return c.JSON(http.StatusOK, out)
 }
 
-// find takes the client's thread id, ours, or @browser.
+// find takes the client's thread id, ours, or @browser. @browser means the thread of the browser's cookie; without a
+// cookie there is none.
 func (h *threads) find(c echo.Context) (store.Session, error) {
-	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
+	ctx, in := scoped(c)
 	if c.Param("id") == browserThread {
 		return h.store.SessionByExternalID(ctx, in, browserThreadID(c.Request()))
 	}
-	id, err := pathID(c, "id")
+	id, err := decode.PathID(c, "id")
 	if err != nil {
 		return store.Session{}, err
 	}
-	return h.named(c, id)
-}
-
-// named takes the client's thread id or ours.
-func (h *threads) named(c echo.Context, id string) (store.Session, error) {
 	return sessionFor(c, h.store, id)
 }
 
-// get is one thread with what is under way in it.
+// findOwn is find for what only the owner of a thread may do.
+func (h *threads) findOwn(c echo.Context) (store.Session, error) {
+	s, err := h.find(c)
+	if err == nil && auth.From(c.Request().Context()).Scope().Session() != "" {
+		err = fault.New(bridge.RefusedNotShared, "Only the owner of this thread may do that.")
+	}
+	return s, err
+}
+
+// get is one thread with what is under way in it. For a thread of another user the rights are read again, so that the
+// answer shows those of now.
 func (h *threads) get(c echo.Context) error {
 	s, err := h.find(c)
 	if err != nil {
 		return err
 	}
-	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
-	out := struct {
-		threadJSON
-		State     rawJSON  `json:"state,omitempty"`
-		LastRun   *runJSON `json:"lastRun,omitempty"`
-		Questions []string `json:"questions"`
-	}{threadJSON: threadOut(s), State: s.State, Questions: []string{}}
+	ctx, in := scoped(c)
+	out := threadDetailJSON{threadJSON: threadOut(s), State: s.State, Questions: []string{}}
 	if in.Session() != "" {
 		a, err := h.store.Access(ctx, auth.From(ctx).Principal, store.AccessBy{SessionID: s.ID})
 		if err != nil {
@@ -157,6 +185,7 @@ func (h *threads) get(c echo.Context) error {
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}
+	// Client tools that wait for their result are among them.
 	open, err := h.store.OpenToolCalls(ctx, in, s.ID)
 	if err != nil {
 		return err
@@ -167,52 +196,48 @@ func (h *threads) get(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
+// renameBody is the new title.
 type renameBody struct {
 	Title string `json:"title" validate:"required,max=200"`
 }
 
-func (h *threads) rename(c echo.Context) error {
-	var body renameBody
-	if err := h.in.json(c, &body); err != nil {
-		return err
-	}
-	s, err := h.find(c)
+// rename changes the title of a thread of the caller's own, and answers with the thread as it is kept then. A title
+// is the owner's alone to change, even where a share has the right to write.
+func (h *threads) rename(c echo.Context, body renameBody) error {
+	s, err := h.findOwn(c)
 	if err != nil {
 		return err
 	}
-	if err := own(c, s); err != nil {
-		return err
-	}
 	ctx := c.Request().Context()
-	if err := h.sessions.Rename(ctx, auth.From(ctx).Principal, s.ExternalID, body.Title); err != nil {
+	if err := h.sessions.Threads().Rename(ctx, auth.From(ctx).Principal, s.ExternalID, body.Title); err != nil {
 		return err
 	}
-	if s, err = h.find(c); err != nil { // as it is kept
-		return err
-	}
-	return c.JSON(http.StatusOK, threadOut(s))
+	s, err = h.find(c) // as it is kept
+	return reply(c, http.StatusOK, threadOut(s), err)
 }
 
+// remove deletes a thread of the caller's own with everything in it. The live feeds of inboxes are compared with the rows
+// once more: a deletion settles no question, so no settlement would take the thread's questions out of them.
 func (h *threads) remove(c echo.Context) error {
-	s, err := h.find(c)
+	s, err := h.findOwn(c)
 	if err != nil {
 		return err
 	}
-	if err := own(c, s); err != nil {
-		return err
-	}
 	ctx := c.Request().Context()
-	if err := h.sessions.Delete(ctx, auth.From(ctx).Principal, s.ExternalID); err != nil {
+	if err := h.sessions.Threads().Delete(ctx, auth.From(ctx).Principal, s.ExternalID); err != nil {
 		return err
 	}
-	h.sessions.Inbox().LookAgain(s.Tenant) // its questions are nobody's to decide any more
+	h.approvals.Feed.Reconcile(s.Tenant) // its questions are in no inbox any more
 	return c.NoContent(http.StatusNoContent)
 }
 
 // messagesBytes is about how much one page of messages holds, however many are asked for. One message is given whole,
-// whatever its size: this is where what a snapshot cuts can be read.
+// whatever its size: this is where what a snapshot cuts can be read. Pictures and documents are not in it where the
+// client gets URLs for them.
 const messagesBytes = 4 << 20
 
+// messagesQuery is one page of a history, its form, and the Run whose branch of the conversation is meant. before is
+// the id of the oldest message that the client has.
 type messagesQuery struct {
 	Limit  int    `query:"limit" validate:"gte=0,lte=1000"`
 	Before string `query:"before" validate:"omitempty,uuid"`
@@ -220,16 +245,18 @@ type messagesQuery struct {
 	Run    string `query:"run" validate:"max=128"`
 }
 
-// messages is the history, as a bare array so that a page can hand it on as it is.
+// messages is the history, as a bare array so that a page can hand it on as it is. There is no envelope to carry a
+// position, so the next page is named by a Link header.
 func (h *threads) messages(c echo.Context) error {
 	var q messagesQuery
-	if err := h.in.query(c, &q); err != nil {
+	if err := h.in.Query(c, &q); err != nil {
 		return err
 	}
 	s, err := h.find(c)
 	if err != nil {
 		return err
 	}
+	// Parts above this size are replaced by URLs in the answer.
 	least := bridge.InlinePart
 	if q.Format != "agui" {
 		least = 0 // a page has nothing but URLs to show parts by
@@ -244,26 +271,22 @@ func (h *threads) messages(c echo.Context) error {
 		return err
 	}
 	if q.Format == "agui" {
-		return c.JSON(http.StatusOK, plainHistory(markPlain(rows, broken)))
+		return c.JSON(http.StatusOK, eachOut(markPlain(rows, broken), func(m store.Message) json.RawMessage { return m.Data }))
 	}
 	history, err := pageHistory(rows)
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, markBroken(history, rows, broken))
+	return reply(c, http.StatusOK, markBroken(history, rows, broken), err)
 }
 
-// transcript reads a page of what was said. What a Run that is still open has said is left
-// out: its stream says it from the start.
-// With a Run it is the history that ends with the Turn of that Run, whichever branch it is on.
+// transcript reads a page of messages. The messages of a Run that is still open are left out: its stream sends them
+// from the start. With a Run it is the history that ends with the Turn of that Run, whichever branch it is on. The
+// Link to older messages is set here, because only the read knows whether there are any.
 func (h *threads) transcript(c echo.Context, s store.Session, runID string, page store.Page, least int) ([]store.Message, error) {
-	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
+	ctx, in := scoped(c)
 	turnID, err := h.branch(c, s, runID)
 	if err != nil {
 		return nil, err
 	}
-	rows, whole, err := h.sessions.History(ctx, in, s.ID, turnID, page, least)
+	rows, whole, err := h.sessions.Transcript().History(ctx, in, s.ID, turnID, page, least)
 	if err != nil {
 		return nil, err
 	}
@@ -275,21 +298,22 @@ func (h *threads) transcript(c echo.Context, s store.Session, runID string, page
 		return rows, nil
 	}
 	if err == nil && last.Status == store.RunRunning {
-		rows = without(rows, last.ID)
+		// What the client itself sent for that Run stays: its stream does not repeat it.
+		rows = slices.DeleteFunc(rows, func(m store.Message) bool { return m.Output && m.RunID == last.ID })
 	}
 	return rows, err
 }
 
-// branch is the Turn that ends the branch a Run is on; "" without a Run: the current branch.
+// branch is the Turn that ends the branch a Run is on; "" without a Run: the current branch. A Run of another thread
+// is not found, although its id exists: its branch would end a history that it is no part of.
 func (h *threads) branch(c echo.Context, s store.Session, runID string) (string, error) {
 	if runID == "" {
 		return "", nil
 	}
-	if !bridge.ValidExternalID(runID) {
-		return "", refuse(bridge.RefusedInvalidID, "")
+	if !ids.Valid(runID) {
+		return "", problem.Refuse(bridge.RefusedInvalidID, "")
 	}
-	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
+	ctx, in := scoped(c)
 	run, err := h.store.RunByExternalID(ctx, in, s.ID, runID)
 	if errors.Is(err, store.ErrNotFound) {
 		run, err = h.store.Run(ctx, in, runID)
@@ -300,25 +324,15 @@ func (h *threads) branch(c echo.Context, s store.Session, runID string) (string,
 	return run.TurnID, err
 }
 
-// nextLink points to the page of older entries (RFC 8288).
+// nextLink points to the page of older entries (RFC 8288). The other parameters stay as the client gave them.
 func nextLink(u *url.URL, before string) string {
 	q := u.Query()
 	q.Set("before", before)
 	return "<" + u.EscapedPath() + "?" + q.Encode() + `>; rel=` + strconv.Quote("next")
 }
 
-// without leaves out what came out of a Run.
-func without(rows []store.Message, runID string) []store.Message {
-	kept := rows[:0]
-	for _, m := range rows {
-		if !m.Output || m.RunID != runID {
-			kept = append(kept, m)
-		}
-	}
-	return kept
-}
-
-// events tails a thread across its Runs, without end.
+// events tails a thread across its Runs, without end. It sends AG-UI 1.0 to every client: a tail across Runs has no
+// meaning to a TDesign page.
 func (h *threads) events(c echo.Context) error {
 	if err := h.out.admit(); err != nil {
 		return err
@@ -327,13 +341,12 @@ func (h *threads) events(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.Request().Context()
-	in := auth.From(ctx).Scope()
+	ctx, in := scoped(c)
 	after, err := logCursor(c, h.store, in, s.ID)
 	if err != nil {
 		return err
 	}
-	feed, err := h.sessions.ThreadFeed(ctx, in, s, after)
+	feed, err := h.sessions.Feeds().Thread(ctx, in, s, after)
 	if err != nil {
 		return err
 	}

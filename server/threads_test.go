@@ -13,7 +13,7 @@ import (
 // TestThreads: list, page, one, rename, delete.
 func TestThreads(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	for i := range 5 {
 		h.chat(fmt.Sprintf("T%d", i), "R", fmt.Sprintf("prompt %d", i))
 	}
@@ -59,7 +59,7 @@ func TestThreads(t *testing.T) {
 // TestConnectToNoThread is not an empty thread.
 func TestConnectToNoThread(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	isProblem(t, h.do("POST", "/api/agui/connect", `{"threadId":"none","runId":"r","protocolVersion":"1.0","messages":[]}`), 404)
 	isProblem(t, h.do("POST", "/api/agui/connect", `{"messages":[],"protocolVersion":"1.0"}`), 400)
 	if h.threads() != 0 {
@@ -70,7 +70,7 @@ func TestConnectToNoThread(t *testing.T) {
 // TestConnect gives history and state, and starts and settles nothing.
 func TestConnect(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	h.chat("T", "R", "may I?")
 	id := h.question()
 	body := fmt.Sprintf(`{"threadId":"T","runId":"J","protocolVersion":"1.0","messages":[{"id":"new","role":"user","content":"more"}],`+
@@ -92,7 +92,7 @@ func TestConnect(t *testing.T) {
 // TestOpenQuestionsAreListed with their thread: a page that loads must find them.
 func TestOpenQuestionsAreListed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	h.chat("T", "R", "may I?")
 	one := fields(t, h.do("GET", "/api/threads/T", ""))
 	if list, _ := one["questions"].([]any); len(list) != 1 || list[0] != h.question() {
@@ -103,7 +103,7 @@ func TestOpenQuestionsAreListed(t *testing.T) {
 // TestHistory in both forms, and paged.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	h.chat("T", "R", "may I?")
 	id := h.question()
 	h.decide(id, `{"decision":"approve"}`)
@@ -153,10 +153,10 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestForeignIsAbsent: what belongs to somebody else looks like what is not there.
+// TestForeignIsAbsent: another user's things look like absent ones.
 func TestForeignIsAbsent(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	h.chat("mine", "R", "may I?")
 	other := store.As(store.Principal{Tenant: "local", User: "somebody else"})
 	if _, err := h.store.SessionByExternalID(t.Context(), other, "mine"); !errors.Is(err, store.ErrNotFound) {
@@ -171,7 +171,7 @@ func TestForeignIsAbsent(t *testing.T) {
 // TestRunPages gives the slice in pages, byte for byte.
 func TestRunPages(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(20))
+	h := newEnv(t, saysN(20))
 	h.chat("T", "R0", "before")
 	sent := h.chat("T", "R1", "go")
 	h.chat("T", "R2", "after")
@@ -204,7 +204,7 @@ func TestRunPages(t *testing.T) {
 // time, also in pages.
 func TestTrace(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, asks)
+	h := newEnv(t, asks)
 	h.chat("T", "R", "may I?")
 	turn := fields(t, h.do("GET", "/api/runs/R", ""))["turnId"].(string)
 	h.decide(h.question(), `{"decision":"approve"}`)

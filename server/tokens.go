@@ -1,26 +1,37 @@
+// Credentials over HTTP: tokens of people and channels, sessions, and the API keys of service accounts. The registry
+// (server/auth) has the rules of who may see and end which; without a registry nothing is kept and every route here
+// is not found.
+
 package server
 
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
-	"aqueduct/bridge"
+	"aqueduct/internal/ids"
+	"aqueduct/server/answer"
 	"aqueduct/server/auth"
+	"aqueduct/server/decode"
+	"aqueduct/server/problem"
+	"aqueduct/server/route"
 	"aqueduct/store"
 )
 
-// tokens is /api/tokens: what was issued to a user or a tenant, and its end.
+// tokens is /api/tokens: what was issued to a user or a tenant, and its end. It keeps nothing between requests.
 type tokens struct {
 	auth *auth.Auth
+	// life is the longest that a token may be asked for.
 	life time.Duration
-	in   *intake
+	in   *decode.Decoder
 }
 
-func newTokens(cfg Config, in *intake) *tokens {
+// newTokens makes the resource; the longest life of a token is the server's setting, or else the one of auth.
+func newTokens(cfg Config, in *decode.Decoder) *tokens {
 	h := &tokens{auth: cfg.Auth, life: cfg.TokenLife, in: in}
 	if h.life == 0 {
 		h.life = auth.MaxTokenLife
@@ -28,14 +39,16 @@ func newTokens(cfg Config, in *intake) *tokens {
 	return h
 }
 
-func (h *tokens) mount(to *routes) {
-	to.deciders(http.MethodGet, "/api/tokens", h.list)
-	to.callers(http.MethodPost, "/api/tokens", h.issue)
-	to.deciders(http.MethodDelete, "/api/tokens", h.revokeAll)
-	to.deciders(http.MethodDelete, "/api/tokens/:jti", h.revoke)
+// Mount adds the routes. Making tokens is for administrators; everybody may list and end their own.
+func (h *tokens) Mount(to *route.Routes) {
+	to.Deciders(http.MethodGet, "/api/tokens", h.list)
+	to.Callers(http.MethodPost, "/api/tokens", withBody(h.in, h.issue))
+	to.Deciders(http.MethodDelete, "/api/tokens", h.revokeAll)
+	to.Deciders(http.MethodDelete, "/api/tokens/:jti", withID("jti", h.revoke))
 }
 
-// tokenJSON is a credential as it is listed. No secret is kept, so none is in it.
+// tokenJSON is a credential as it is listed. No secret is kept, so none is in it. jti is the id that is in the token
+// itself, and what DELETE takes.
 type tokenJSON struct {
 	ID         string     `json:"jti"`
 	Kind       string     `json:"kind"`
@@ -52,13 +65,19 @@ type tokenJSON struct {
 	RevokedBy  string     `json:"revoked_by,omitempty"`
 }
 
+// tokenOut is the JSON of a Credential; shown is the id of the one that the request came with. current marks the
+// credential of this very request, so that a page can warn before a person ends their own session.
 func tokenOut(c store.Credential, shown string) tokenJSON {
 	return tokenJSON{
 		ID: c.ID, Kind: string(c.Kind), User: c.User, Name: c.Name, Roles: c.Roles, OpenedBy: c.Parent, Current: c.ID == shown, CreatedBy: c.CreatedBy,
-		CreatedAt: moment(c.CreatedAt), ExpiresAt: moment(c.ExpiresAt), LastUsedAt: moment(c.LastUsedAt), RevokedAt: moment(c.RevokedAt), RevokedBy: c.RevokedBy,
+		CreatedAt: answer.TimeOrNil(c.CreatedAt), ExpiresAt: answer.TimeOrNil(c.ExpiresAt), LastUsedAt: answer.TimeOrNil(c.LastUsedAt), RevokedAt: answer.TimeOrNil(c.RevokedAt), RevokedBy: c.RevokedBy,
 	}
 }
 
+// credentialID is the position of a credential in a list.
+func credentialID(c store.Credential) string { return c.ID }
+
+// tokenQuery selects what is listed. Tenant and Installation are for operators.
 type tokenQuery struct {
 	User         string `query:"user" validate:"max=128"`
 	Kind         string `query:"kind" validate:"omitempty,oneof=user approver channel acp_proxy operator session api_key oidc"`
@@ -69,38 +88,31 @@ type tokenQuery struct {
 	After        string `query:"after" validate:"max=128"`
 }
 
+// list gives what the registry lets the caller see; by default only what is still good. The registry narrows the list
+// to what the caller may see; tenant and installation are refused to all but operators there.
 func (h *tokens) list(c echo.Context) error {
 	if h.auth.Registry() == nil {
 		return store.ErrNotFound
 	}
 	var q tokenQuery
-	if err := h.in.query(c, &q); err != nil {
+	if err := h.in.Query(c, &q); err != nil {
 		return err
 	}
 	filter := store.CredentialFilter{User: q.User, Kind: store.CredentialKind(q.Kind), Page: store.Page{Limit: q.Limit, After: q.After}}
 	if !q.All {
 		filter.Current = time.Now()
 	}
-	ctx := c.Request().Context()
-	caller := auth.From(ctx)
+	ctx, caller := callerOf(c)
 	rows, err := h.auth.Registry().List(ctx, caller, filter, auth.Elsewhere{Tenant: q.Tenant, Installation: q.Installation})
-	if err != nil {
-		return err
-	}
-	out := struct {
+	out := func(row store.Credential) tokenJSON { return tokenOut(row, caller.Credential.ID) }
+	return reply(c, http.StatusOK, struct {
 		Tokens []tokenJSON `json:"tokens"`
 		Next   string      `json:"next,omitempty"`
-	}{Tokens: make([]tokenJSON, 0, len(rows))}
-	for _, row := range rows {
-		out.Tokens = append(out.Tokens, tokenOut(row, caller.Credential.ID))
-	}
-	if len(rows) == filter.Size() {
-		out.Next = rows[len(rows)-1].ID
-	}
-	return c.JSON(http.StatusOK, out)
+	}{eachOut(rows, out), nextOf(rows, filter.Size(), credentialID)}, err)
 }
 
-// issueBody asks for a token of the Caller's tenant.
+// issueBody asks for a token of the Caller's tenant. A channel's token names its channel and no user: the channel
+// names in each message the user for whom it speaks.
 type issueBody struct {
 	Type       string   `json:"type" validate:"required,oneof=user approver channel"`
 	User       string   `json:"user" validate:"max=128"`
@@ -109,16 +121,15 @@ type issueBody struct {
 	TTLSeconds int64    `json:"ttl_seconds" validate:"gte=0,lte=31536000"`
 }
 
-// defaultTokenLife is how long a token lives for which nobody says how long.
+// defaultTokenLife is the life of a token whose request names none. A longer one has to be asked for, within the
+// server's own limit.
 const defaultTokenLife = 30 * 24 * time.Hour
 
-func (h *tokens) issue(c echo.Context) error {
-	var body issueBody
-	if err := h.in.json(c, &body); err != nil {
-		return err
-	}
-	ctx := c.Request().Context()
-	caller := auth.From(ctx)
+// issue makes a token and returns it once: what is kept is its id, never the token. It is kept before it is returned,
+// so that there is no token which a revocation of everything would not find. The checks go from the request to the
+// key: form, then rights, then whether this server can sign at all.
+func (h *tokens) issue(c echo.Context, body issueBody) error {
+	ctx, caller := callerOf(c)
 	claims, err := body.claims(caller)
 	if err != nil {
 		return err
@@ -133,7 +144,7 @@ func (h *tokens) issue(c echo.Context) error {
 	}
 	issued, err := keys.IssueWithin(claims, ttl, h.life)
 	if err != nil {
-		return refuse(codeInvalidBody, "The token cannot be issued: "+err.Error()+".")
+		return problem.Refuse(problem.InvalidBody, "The token cannot be issued: "+err.Error()+".")
 	}
 	kept := store.Credential{
 		ID: issued.ID, Kind: store.CredentialKind(claims.Type), Tenant: claims.Tenant, User: claims.User, Name: claims.ChannelID, Roles: claims.Roles,
@@ -150,8 +161,10 @@ func (h *tokens) issue(c echo.Context) error {
 	}{issued.Token, tokenOut(kept, "")})
 }
 
-// claims are those of the token that is asked for. It is no wider than the Caller: its tenant is the
-// Caller's, and each of its roles, those that its type implies included, is one of the Caller's.
+// claims are those of the token that is asked for. It is no wider than the Caller: its tenant is the Caller's, and
+// each of its roles, those that its type implies included, is one of the Caller's. Without that rule a user could
+// make a token of an approver and decide what others have to. A name that is no id is refused, because ids get into
+// log lines and into the separated keys of counters.
 func (b issueBody) claims(caller auth.Caller) (auth.Claims, error) {
 	claims := auth.Claims{Type: auth.Type(b.Type), Tenant: caller.Principal.Tenant}
 	implied := b.Roles
@@ -161,64 +174,53 @@ func (b issueBody) claims(caller auth.Caller) (auth.Claims, error) {
 		claims.ChannelID, implied = b.Channel, []string{auth.RoleAdmin, auth.RoleUser}
 	case auth.TypeApprover:
 		claims.UserClaims, implied = auth.UserClaims{User: b.User, Roles: b.Roles}, append(implied[:len(implied):len(implied)], auth.RoleApprover)
+	// PersonRoles adds the role user where the others imply it, as the token itself will. Roles with operator among
+	// them are judged by Narrower as they are.
 	default:
 		claims.UserClaims = auth.UserClaims{User: b.User, Roles: b.Roles}
-		if !containsOperator(b.Roles) {
+		if !slices.Contains(b.Roles, auth.RoleOperator) {
 			implied = auth.PersonRoles(b.Roles)
 		}
 	}
-	for name, ids := range map[string][]string{"user": {b.User}, "channel": {b.Channel}, "roles": b.Roles} {
-		for _, id := range ids {
-			if (id != "" || name == "roles") && !bridge.ValidName(id) {
-				return claims, refuse(codeInvalidBody, "At /"+name+": must be letters, digits and . _ : - only.")
+	for name, given := range map[string][]string{"user": {b.User}, "channel": {b.Channel}, "roles": b.Roles} {
+		for _, id := range given {
+			if (id != "" || name == "roles") && !ids.ValidName(id) {
+				return claims, problem.Refuse(problem.InvalidBody, "At /"+name+": must be letters, digits and . _ : - only.")
 			}
 		}
 	}
 	if claims.Type == auth.TypeChannel && (b.User != "" || len(b.Roles) > 0) || claims.Type != auth.TypeChannel && b.Channel != "" {
-		return claims, refuse(codeInvalidBody, "A token of a channel has a channel; any other has a user, and may have roles.")
+		return claims, problem.Refuse(problem.InvalidBody, "A token of a channel has a channel; any other has a user, and may have roles.")
 	}
 	return claims, asWider(auth.Narrower(caller, implied))
 }
 
-func containsOperator(roles []string) bool {
-	for _, r := range roles {
-		if r == auth.RoleOperator {
-			return true
-		}
-	}
-	return false
-}
-
-// asWider is the refusal of what would be wider than its creator.
+// asWider is the refusal of what would be wider than its creator. Other errors pass unchanged.
 func asWider(err error) error {
 	if errors.Is(err, auth.ErrWiderThanOwn) {
-		return refuse(codeWider, "")
+		return problem.Refuse(problem.Wider, "")
 	}
 	return err
 }
 
-func (h *tokens) revoke(c echo.Context) error {
-	id, err := pathID(c, "jti")
-	if err != nil {
-		return err
-	}
+// revoke ends one token, session or API key by its id. Streams and sockets that it opened end with it, on every
+// replica. One that the caller may not see is not found, which does not show whether it exists.
+func (h *tokens) revoke(c echo.Context, id string) error {
 	if h.auth.Registry() == nil {
 		return store.ErrNotFound
 	}
 	ctx := c.Request().Context()
-	if err := h.auth.Registry().Revoke(ctx, auth.From(ctx), id); err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusNoContent)
+	return done(c, h.auth.Registry().Revoke(ctx, auth.From(ctx), id))
 }
 
-// revokeAll is DELETE /api/tokens?user=…: every token, session and API key of one user.
+// revokeAll is DELETE /api/tokens?user=…: every token, session and API key of one user. Tokens that were never used
+// are not in the registry by themselves; the time of the revocation ends those as well.
 func (h *tokens) revokeAll(c echo.Context) error {
 	var q struct {
 		User   string `query:"user" validate:"required,max=128"`
 		Tenant string `query:"tenant" validate:"max=128"` // another one, for operators
 	}
-	if err := h.in.query(c, &q); err != nil {
+	if err := h.in.Query(c, &q); err != nil {
 		return err
 	}
 	if h.auth.Registry() == nil {
@@ -226,24 +228,24 @@ func (h *tokens) revokeAll(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	n, err := h.auth.Registry().RevokeAll(ctx, auth.From(ctx), q.Tenant, q.User)
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, map[string]int64{"revoked": n})
+	return reply(c, http.StatusOK, map[string]int64{"revoked": n}, err)
 }
 
-// serviceAccounts is /api/service_accounts: programs of a tenant, each with an API key.
+// serviceAccounts is /api/service_accounts: programs of a tenant, each with an API key. A service account is a
+// Credential of its own kind; its key is the only secret that is shown, once.
 type serviceAccounts struct {
 	registry *auth.Registry
-	in       *intake
+	in       *decode.Decoder
 }
 
-func (h *serviceAccounts) mount(to *routes) {
-	to.callers(http.MethodGet, "/api/service_accounts", h.list)
-	to.callers(http.MethodPost, "/api/service_accounts", h.create)
-	to.callers(http.MethodDelete, "/api/service_accounts/:id", h.revoke)
+// Mount adds the routes, for administrators, and for auditors to read.
+func (h *serviceAccounts) Mount(to *route.Routes) {
+	to.Callers(http.MethodGet, "/api/service_accounts", h.list)
+	to.Callers(http.MethodPost, "/api/service_accounts", h.create)
+	to.Callers(http.MethodDelete, "/api/service_accounts/:id", withID("id", h.revoke))
 }
 
+// serviceAccountJSON is a service account as it is listed. Of its key nothing but the times is kept in the open.
 type serviceAccountJSON struct {
 	ID         string     `json:"id"`
 	Name       string     `json:"name"`
@@ -256,13 +258,15 @@ type serviceAccountJSON struct {
 	RevokedAt  *time.Time `json:"revoked_at,omitempty"`
 }
 
+// serviceAccountOut is the JSON of the Credential that a service account is.
 func serviceAccountOut(c store.Credential) serviceAccountJSON {
 	return serviceAccountJSON{
-		ID: c.ID, Name: c.Name, User: c.User, Roles: c.Roles, CreatedBy: c.CreatedBy, CreatedAt: moment(c.CreatedAt), ExpiresAt: moment(c.ExpiresAt),
-		LastUsedAt: moment(c.LastUsedAt), RevokedAt: moment(c.RevokedAt),
+		ID: c.ID, Name: c.Name, User: c.User, Roles: c.Roles, CreatedBy: c.CreatedBy, CreatedAt: answer.TimeOrNil(c.CreatedAt), ExpiresAt: answer.TimeOrNil(c.ExpiresAt),
+		LastUsedAt: answer.TimeOrNil(c.LastUsedAt), RevokedAt: answer.TimeOrNil(c.RevokedAt),
 	}
 }
 
+// list gives the service accounts of the caller's tenant. The key's name is shown, and the hash of its secret is not.
 func (h *serviceAccounts) list(c echo.Context) error {
 	if h.registry == nil {
 		return store.ErrNotFound
@@ -272,7 +276,7 @@ func (h *serviceAccounts) list(c echo.Context) error {
 		Limit int    `query:"limit" validate:"gte=0,lte=1000"`
 		After string `query:"after" validate:"max=128"`
 	}
-	if err := h.in.query(c, &q); err != nil {
+	if err := h.in.Query(c, &q); err != nil {
 		return err
 	}
 	filter := store.CredentialFilter{Kind: store.CredentialAPIKey, Page: store.Page{Limit: q.Limit, After: q.After}}
@@ -281,43 +285,36 @@ func (h *serviceAccounts) list(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	rows, err := h.registry.List(ctx, auth.From(ctx), filter, auth.Elsewhere{})
-	if err != nil {
-		return err
-	}
-	out := struct {
+	return reply(c, http.StatusOK, struct {
 		Accounts []serviceAccountJSON `json:"service_accounts"`
 		Next     string               `json:"next,omitempty"`
-	}{Accounts: make([]serviceAccountJSON, 0, len(rows))}
-	for _, row := range rows {
-		out.Accounts = append(out.Accounts, serviceAccountOut(row))
-	}
-	if len(rows) == filter.Size() {
-		out.Next = rows[len(rows)-1].ID
-	}
-	return c.JSON(http.StatusOK, out)
+	}{eachOut(rows, serviceAccountOut), nextOf(rows, filter.Size(), credentialID)}, err)
 }
 
+// serviceAccountBody names the program and its roles; without ttl_seconds the key has no end but its revocation. Its
+// roles are the creator's at most.
 type serviceAccountBody struct {
 	Name       string   `json:"name" validate:"required,max=100"`
 	Roles      []string `json:"roles" validate:"required,min=1,max=32,dive,max=128"`
 	TTLSeconds int64    `json:"ttl_seconds" validate:"gte=0,lte=315360000"` // 0: until it is revoked
 }
 
+// create makes a service account and returns its key once. The end is cut to milliseconds, which both databases keep.
 func (h *serviceAccounts) create(c echo.Context) error {
 	if h.registry == nil {
 		return store.ErrNotFound
 	}
 	var body serviceAccountBody
-	if err := h.in.json(c, &body); err != nil {
+	if err := h.in.JSON(c, &body); err != nil {
 		return err
 	}
 	for i, role := range body.Roles {
-		if !bridge.ValidName(role) {
-			return refuse(codeInvalidBody, "At /roles/"+strconv.Itoa(i)+": must be letters, digits and . _ : - only.")
+		if !ids.ValidName(role) {
+			return problem.Refuse(problem.InvalidBody, "At /roles/"+strconv.Itoa(i)+": must be letters, digits and . _ : - only.")
 		}
 	}
-	if !bridge.ValidName(body.Name) {
-		return refuse(codeInvalidBody, "At /name: must be letters, digits and . _ : - only.")
+	if !ids.ValidName(body.Name) {
+		return problem.Refuse(problem.InvalidBody, "At /name: must be letters, digits and . _ : - only.")
 	}
 	account := auth.ServiceAccount{Name: body.Name, Roles: body.Roles}
 	if body.TTLSeconds > 0 {
@@ -335,17 +332,11 @@ func (h *serviceAccounts) create(c echo.Context) error {
 	}{string(key), serviceAccountOut(kept)})
 }
 
-func (h *serviceAccounts) revoke(c echo.Context) error {
-	id, err := pathID(c, "id")
-	if err != nil {
-		return err
-	}
+// revoke ends a service account and its key.
+func (h *serviceAccounts) revoke(c echo.Context, id string) error {
 	if h.registry == nil {
 		return store.ErrNotFound
 	}
 	ctx := c.Request().Context()
-	if err := h.registry.Revoke(ctx, auth.From(ctx), id); err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusNoContent)
+	return done(c, h.registry.Revoke(ctx, auth.From(ctx), id))
 }

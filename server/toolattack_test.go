@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 )
 
@@ -32,11 +32,11 @@ func TestToolArgumentsAreThoseShown(t *testing.T) {
 	}
 }
 
-// TestToolForeignIDs: what is nobody's and what is somebody else's are alike: not there, on
+// TestToolForeignIDs: unknown ids and other users' ids are answered alike: not there, on
 // every surface, and nothing of it changes (S11, S16).
 func TestToolForeignIDs(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
 		var said []string
 		for _, id := range []string{foreignCall, "01890000-0000-7000-8000-00000000dead"} {
 			said = append(said, fmt.Sprint(w.agentCall(c.RunToken, "/v1/tool_calls/"+id+":wait?timeout_ms=1", "{}")["http"]))
@@ -52,7 +52,7 @@ func TestToolForeignIDs(t *testing.T) {
 		}); err != nil {
 			return err
 		}
-		options, _ := json.Marshal(inbox.StandingOptions())
+		options, _ := json.Marshal(approval.StandingOptions())
 		return tx.InsertApproval(t.Context(), store.Approval{
 			ID: foreignCall, SessionID: session, TurnID: "01890000-0000-7000-8000-0000000000f1", Kind: store.ApprovalPermission,
 			Status: store.ApprovalPending, Tool: "cut", Options: options, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
@@ -72,10 +72,10 @@ func TestToolForeignIDs(t *testing.T) {
 				t.Errorf("%s of %s: HTTP %d %s", name, id, got.status, got.body)
 			}
 		}
-		if got := inBatch(`{"decision":"approve"}`)(w.house, id); !strings.Contains(got.body, `"not_found"`) {
+		if got := inBatch(`{"decision":"approve"}`)(w.env, id); !strings.Contains(got.body, `"not_found"`) {
 			t.Errorf("batch: %s", got.body)
 		}
-		if got := resumeWith(`{"approved":true}`)(w.house, id); got.status != 200 || !strings.Contains(got.body, "question_unknown") {
+		if got := resumeWith(`{"approved":true}`)(w.env, id); got.status != 200 || !strings.Contains(got.body, "question_unknown") {
 			t.Errorf("chat: HTTP %d %s", got.status, got.body)
 		}
 	}
@@ -94,11 +94,10 @@ func TestToolForeignIDs(t *testing.T) {
 
 const foreignCall = "01890000-0000-7000-8000-0000000000fc"
 
-// TestToolAgentCannotDecide: a run token opens nothing that people do, though nobody else
-// need show a token at all (S21).
+// TestToolAgentCannotDecide: a run token opens nothing that people do, though no token is required of others (S21).
 func TestToolAgentCannotDecide(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
 		call := w.invoke(c, "cut", `{"wood":"oak"}`)
 		id := fmt.Sprint(call["tool_call_id"])
 		var said []string
@@ -138,18 +137,18 @@ func TestToolAgentIsNoChannel(t *testing.T) {
 	<-w.said
 }
 
-// TestToolFourEyesInTheChat: who prompted cannot approve there either, and hears why (S21).
+// TestToolFourEyesInTheChat: the user who prompted cannot approve there either, and gets the reason (S21).
 func TestToolFourEyesInTheChat(t *testing.T) {
 	t.Parallel()
 	w, id := asking(t, `{"risk":"high","verdict":"require_approval","four_eyes":true}`)
-	for name, send := range map[string]func(*house, string) answer{
+	for name, send := range map[string]func(*env, string) answer{
 		"resume": resumeWith(`{"approved":true}`), "page": cardAnswer(`{"optionId":"allow_once"}`), "batch": inBatch(`{"decision":"approve"}`),
 	} {
 		why := "four_eyes"
 		if name == "page" {
 			why = "somebody else has to. The question is still open."
 		}
-		if got := send(w.house, id); got.status != 200 || !strings.Contains(got.body, why) {
+		if got := send(w.env, id); got.status != 200 || !strings.Contains(got.body, why) {
 			t.Errorf("%s: HTTP %d %s", name, got.status, got.body)
 		}
 		if a, err := w.store.Approval(t.Context(), store.System(), id); err != nil || a.Status != store.ApprovalPending {
@@ -166,8 +165,8 @@ func TestToolFourEyesInTheChat(t *testing.T) {
 // expression.
 func TestToolRuleByRole(t *testing.T) {
 	t.Parallel()
-	w := &workshop{said: make(chan string, 1)}
-	w.house = newHouseWith(t, func(_ context.Context, _ func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+	w := &toolEnv{said: make(chan string, 1)}
+	w.env = newEnvWith(t, func(_ context.Context, _ func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
 		w.said <- fmt.Sprint(brief(w.invoke(c, "cut", `{}`)), ", ", brief(w.invoke(c, "saw", `{}`)), ", ", w.invoke(c, "axe", `{}`)["status"])
 	}, plan{rules: `
 rules:
@@ -178,7 +177,7 @@ rules:
 	for _, name := range []string{"cut", "saw", "axe"} {
 		w.register(`{"name":"` + name + `","kind":"client_tool","policy":{"risk":"high"}}`)
 	}
-	w.chat("T", "R", "go") // as whoever runs the server, an admin and approver
+	w.chat("T", "R", "go") // as the operator of the server, an admin and approver
 	if said := <-w.said; said != "failed blocked, failed blocked, pending" {
 		t.Error(said)
 	}
@@ -198,7 +197,7 @@ func TestS20GrantCreep(t *testing.T) {
 		{`{"path":"w/a","wood":"x"}`, "pending"}, {`{"path":"/w/%2e%2e/etc","wood":"x"}`, "pending"}, {`{"path":"/w\\..\\etc","wood":"x"}`, "pending"},
 		{`{"path":["/w/a"],"wood":"x"}`, "pending"}, {`{"path":"/W/a","wood":"x"}`, "pending"},
 	}
-	w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
 		var wrong []string
 		for _, call := range calls {
 			if got := w.invoke(c, "cut", call.args); got["status"] != call.want {

@@ -15,9 +15,11 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/tools"
 	"aqueduct/server/auth"
 	"aqueduct/store"
+	"aqueduct/store/broker/local"
 )
 
 // shownCalls is what frames say of tool calls and words, in short and in order: "+cut a1", "args", "end", "= result".
@@ -54,8 +56,8 @@ func writing(id, words string) []bridge.Output {
 func TestToolInChat(t *testing.T) {
 	t.Parallel()
 	written := make(chan struct{})
-	w := &workshop{said: make(chan string, 1)}
-	w.house = newHouseWith(t, func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+	w := &toolEnv{said: make(chan string, 1)}
+	w.env = newEnvWith(t, func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
 		say(writing("m", "before ")...)
 		<-written
 		before := w.commits()
@@ -104,7 +106,7 @@ func TestToolInChat(t *testing.T) {
 	turn := lastTurn(t, w)
 	calls, err := w.store.ToolCallsOfTurn(t.Context(), store.System(), turn.ID)
 	for _, call := range calls {
-		if !call.Told || call.RunID == "" {
+		if !call.InTranscript || call.RunID == "" {
 			t.Errorf("%+v", call)
 		}
 	}
@@ -114,7 +116,7 @@ func TestToolInChat(t *testing.T) {
 }
 
 // commits is how many commits the log has made.
-func (w *workshop) commits() int {
+func (w *toolEnv) commits() int {
 	var n int
 	for line := range strings.Lines(w.do("GET", "/metrics", "").body) {
 		if _, err := fmt.Sscanf(line, "aqueduct_commit_seconds_count %d", &n); err == nil {
@@ -124,7 +126,7 @@ func (w *workshop) commits() int {
 	return n
 }
 
-func lastTurn(t *testing.T, w *workshop) store.Turn {
+func lastTurn(t *testing.T, w *toolEnv) store.Turn {
 	t.Helper()
 	session, err := w.store.SessionByExternalID(t.Context(), store.System(), "T")
 	if err != nil {
@@ -141,14 +143,15 @@ func lastTurn(t *testing.T, w *workshop) store.Turn {
 	return turn
 }
 
-// TestToolApprovedInChat: after an approval the result under the call's id is the tool's own; that it was approved is told
+// TestToolApprovedInChat: after an approval the result under the call's id is the tool's own; the approval itself is sent
 // at once. A TDesign page gets the same, with the name on the result.
 func TestToolApprovedInChat(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range []string{"agui-1.0", "agui-0.x", "tdesign"} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
-			w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+			// That the approval is sent before the result depends on a ring.
+			w := newToolEnvWith(t, plan{broker: local.New()}, highRisk, func(w *toolEnv, c bridge.Call) string {
 				return brief(w.settled(c, w.invoke(c, "cut", `{"wood":"oak"}`)))
 			})
 			first := w.open(w.request("POST", "/api/agui/chat?follow=1&dialect="+dialect, inputBody("T", "R", "go")))
@@ -177,9 +180,9 @@ func TestToolApprovedInChat(t *testing.T) {
 // whatever order, has one call in the chat; and the id is the one that it is answered with.
 func TestToolShownOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string { return "" })
+	w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string { return "" })
 	var ids []string
-	w.agent.script = func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+	w.agent.script = func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
 		shows := func(mine string) []bridge.Output {
 			id := tools.CallID(c.TurnID, mine)
 			return []bridge.Output{event(&agui.ToolCallStart{ToolCallID: id, ToolCallName: "cut"}), event(&agui.ToolCallArgs{ToolCallID: id, Delta: `{"mine":1}`}),
@@ -193,7 +196,7 @@ func TestToolShownOnce(t *testing.T) {
 			ids = append(ids, fmt.Sprint(got["tool_call_id"]))
 		}
 		say(shows("a")...)
-		say() // taken: what was said before is
+		say() // taken: it repeats the earlier answer
 		call(`"call_id":"a"`)
 		say(result("a"))
 		call(`"call_id":"b"`)
@@ -220,10 +223,10 @@ func TestToolShownOnce(t *testing.T) {
 	}
 }
 
-// TestToolResultCut: a long result is whole for the agent, and cut in the chat, where it says so.
+// TestToolResultCut: a long result is whole for the agent, and cut in the chat, with a note.
 func TestToolResultCut(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 		return brief(w.invoke(c, "cut", fmt.Sprintf(`{"wood":%q}`, strings.Repeat("o", 100_000))))
 	})
 	var result string
@@ -248,8 +251,8 @@ func TestToolCallOfOwner(t *testing.T) {
 		return "Bearer " + issue(t, keys, auth.Claims{Type: kind, Tenant: tenant, UserClaims: auth.UserClaims{User: user}}, time.Hour)
 	}
 	ids := make(chan string, 1)
-	w := &workshop{}
-	w.house = newHouseWith(t, func(_ context.Context, _ func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+	w := &toolEnv{}
+	w.env = newEnvWith(t, func(_ context.Context, _ func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
 		ids <- fmt.Sprint(w.invoke(c, "pick", `{}`)["tool_call_id"])
 	}, p)
 	ann := bearer("ann", "acme", auth.TypeUser)

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 )
 
 // declares is a prompt of a client that has the tool "pick".
-func (w *workshop) declares(run string) *reader {
+func (w *toolEnv) declares(run string) *reader {
 	w.t.Helper()
 	body := strings.Replace(inputBody("T", run, "go"), `"tools":[]`, `"tools":[{"name":"pick","description":"","parameters":{"type":"object"}}]`, 1)
 	return w.open(w.request("POST", "/api/agui/chat", body))
@@ -29,15 +30,15 @@ func dispatched(frames []frame, tool string) (id string) {
 	return id
 }
 
-func picking(w *workshop, c bridge.Call) string {
+func picking(w *toolEnv, c bridge.Call) string {
 	return brief(w.settled(c, w.invoke(c, "pick", `{"from":2}`)))
 }
 
-// TestToolClientTwoTabs: two tabs are given the call; the first's result counts, the other is
-// told so with it, and what comes later changes nothing (F19, F20).
+// TestToolClientTwoTabs: two tabs are given the call; the first's result counts, the other gets
+// that one as the answer, and what comes later changes nothing (F19, F20).
 func TestToolClientTwoTabs(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, lowRisk, picking)
+	w := newToolEnv(t, lowRisk, picking)
 	first := w.declares("R")
 	tab := w.open(w.request("GET", "/api/threads/T/events", "", "Accept", "text/event-stream"))
 	defer tab.close()
@@ -76,11 +77,11 @@ func TestToolClientTwoTabs(t *testing.T) {
 	}
 }
 
-// TestToolClientOffline: nobody listens, and the agent hears it at once (F20).
+// TestToolClientOffline: no client listens, and the agent gets the error at once (F20).
 func TestToolClientOffline(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})
-	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 		<-gone
 		began := time.Now()
 		got := brief(w.invoke(c, "pick", `{}`))
@@ -105,8 +106,8 @@ func TestToolClientOffline(t *testing.T) {
 	}
 }
 
-// alone waits until nobody listens to a thread.
-func (w *workshop) alone(string) {
+// alone waits until no client listens to a thread.
+func (w *toolEnv) alone(string) {
 	w.t.Helper()
 	for range 400 {
 		if strings.Contains(w.do("GET", "/metrics", "").body, "aqueduct_open_streams 0\n") {
@@ -128,7 +129,7 @@ func TestToolClientApproved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+			w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 				return brief(w.settled(c, w.invoke(c, "move", `{"to":"left"}`)))
 			})
 			w.register(`{"name":"move","kind":"client_tool","policy":{"risk":"high","verdict":"require_approval"}}`)
@@ -158,10 +159,10 @@ func TestToolClientApproved(t *testing.T) {
 	}
 }
 
-// TestToolClientApprovedOffline: approved, and nobody is there any more.
+// TestToolClientApprovedOffline: approved, and no client is there any more.
 func TestToolClientApprovedOffline(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 		return brief(w.settled(c, w.invoke(c, "move", `{}`)))
 	})
 	w.register(`{"name":"move","kind":"client_tool","policy":{"risk":"high","verdict":"require_approval"}}`)
@@ -184,7 +185,7 @@ func TestToolClientTimeout(t *testing.T) {
 	for name, policy := range map[string]string{"at once": `{"risk":"low"}`, "approved": `{"risk":"high","verdict":"require_approval"}`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+			w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 				return brief(w.settled(c, w.invoke(c, "move", `{}`)))
 			})
 			w.register(`{"name":"move","kind":"client_tool","timeout_ms":300,"policy":` + policy + `}`)
@@ -222,7 +223,7 @@ func TestToolClientTimeout(t *testing.T) {
 }
 
 // register registers a tool over the API.
-func (w *workshop) register(body string) {
+func (w *toolEnv) register(body string) {
 	w.t.Helper()
 	if got := w.do("POST", "/v1/tools", body); got.status != http.StatusOK {
 		w.t.Fatal(got.status, got.body)
@@ -230,14 +231,14 @@ func (w *workshop) register(body string) {
 }
 
 // TestToolEndsRun: the failure of a tool with on_failure end_run ends the Turn, with one
-// RUN_ERROR; of another it is only told.
+// RUN_ERROR; of another it is only reported.
 func TestToolEndsRun(t *testing.T) {
 	t.Parallel()
 	for failure, want := range map[string]string{"end_run": "FAILED", "return": "DONE"} {
 		t.Run(failure, func(t *testing.T) {
 			t.Parallel()
-			w := &workshop{said: make(chan string, 8)}
-			w.house = newHouse(t, func(ctx context.Context, _ func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+			w := &toolEnv{said: make(chan string, 8)}
+			w.env = newEnv(t, func(ctx context.Context, _ func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
 				w.said <- brief(w.invoke(c, "break", `{}`))
 				if failure == "end_run" {
 					<-ctx.Done() // it would go on
@@ -268,7 +269,7 @@ func TestToolEndsRun(t *testing.T) {
 // is asked, and the run token is good all the time.
 func TestToolKeyAcrossAQuestion(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
 		invoke := func() map[string]any {
 			return w.agentCall(c.RunToken, "/v1/tools/cut:invoke", fmt.Sprintf(`{"run_id":%q,"args":{"wood":"oak"},"idempotency_key":"k"}`, c.TurnID))
 		}
@@ -283,11 +284,11 @@ func TestToolKeyAcrossAQuestion(t *testing.T) {
 	}
 }
 
-// TestToolAgentDoesNotWait: an agent that asks for a tool and ends: nobody waits for it any
-// more, so nobody is asked, nothing runs, and the chat is free.
+// TestToolAgentDoesNotWait: an agent that asks for a tool and ends: the result is not awaited any
+// more, so no person is asked, nothing runs, and the chat is free.
 func TestToolAgentDoesNotWait(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
 		return fmt.Sprint(w.invoke(c, "cut", `{"wood":"oak"}`)["status"])
 	})
 	w.chat("T", "R", "go")

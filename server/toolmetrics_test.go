@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/audit"
+	"aqueduct/bridge/approval/audit"
 )
 
-// TestMetricsAreDocumented: what docs/metrics.md lists is exposed, and nothing of ours that it
-// does not list; how long tools ran and waited is told by tool and outcome.
+// TestMetricsAreDocumented: what docs/metrics.md lists is exposed, and no metric of this program that it
+// does not list; how long tools ran and waited is counted by tool and outcome.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
 		said := waiting(w, c)
 		w.settled(c, w.invoke(c, "cut", `{"wood":"knot"}`))
 		return said
@@ -24,7 +24,6 @@ func TestMetricsAreDocumented(t *testing.T) {
 	w.metrics.ToolMeter().Offline("invoked")
 	w.metrics.FrameTaken("x")
 	w.metrics.FrameRefused("x")
-	w.metrics.AuditHead(audit.Head{Seq: 3, Hash: "0123456789abcdef"})
 	w.chat("T", "R", "go")
 	w.decide(w.question(), `{"option_id":"allow_once"}`)
 	for range 400 {
@@ -35,6 +34,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	w.chatAnswer("T", "R9", w.question(), `{"approved":true}`)
 	<-w.said
 	w.idle("T")
+	w.metrics.AuditHead(audit.Head{Seq: 3, Hash: "0123456789abcdef"})
 	page := w.do("GET", "/metrics", "").body
 	for _, line := range []string{
 		`aqueduct_tool_seconds_count{kind="server_tool",status="SUCCEEDED",tool="cut"} 1`, `aqueduct_tool_seconds_count{kind="server_tool",status="FAILED",tool="cut"} 1`,

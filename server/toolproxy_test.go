@@ -18,29 +18,31 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
-	"aqueduct/server"
+	"aqueduct/bridge/approval"
+	"aqueduct/server/channel"
+	"aqueduct/server/limit"
 	"aqueduct/store"
 )
 
-// workshop is a house whose agent has a tool run, and the tool it calls.
-type workshop struct {
-	*house
+// toolEnv is an env whose agent has a tool run, and the tool it calls.
+type toolEnv struct {
+	*env
 	ran   atomic.Int32
 	said  chan string // what the agent made of it
 	token chan string
 }
 
-// newWorkshop registers a tool "cut" with a policy of its own.
-func newWorkshop(t *testing.T, policy string, uses func(w *workshop, call bridge.Call) string) *workshop {
+// newToolEnv registers a tool "cut" with a policy of its own.
+func newToolEnv(t *testing.T, policy string, uses func(w *toolEnv, call bridge.Call) string) *toolEnv {
 	t.Helper()
-	return newWorkshopWith(t, plan{}, policy, uses)
+	return newToolEnvWith(t, plan{}, policy, uses)
 }
 
-func newWorkshopWith(t *testing.T, p plan, policy string, uses func(w *workshop, call bridge.Call) string) *workshop {
+func newToolEnvWith(t *testing.T, p plan, policy string, uses func(w *toolEnv, call bridge.Call) string) *toolEnv {
 	t.Helper()
-	p.rules, p.hooks = "tools: {nothing: low}", server.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}
-	w := &workshop{said: make(chan string, 8), token: make(chan string, 8)}
-	w.house = newHouseWith(t, func(_ context.Context, say func(...bridge.Output), call bridge.Call, _ []bridge.Answer) {
+	p.rules, p.hooks = "tools: {nothing: low}", channel.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}
+	w := &toolEnv{said: make(chan string, 8), token: make(chan string, 8)}
+	w.env = newEnvWith(t, func(_ context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
 		w.token <- call.RunToken
 		said := uses(w, call)
 		w.said <- said
@@ -67,11 +69,11 @@ func newWorkshopWith(t *testing.T, p plan, policy string, uses func(w *workshop,
 }
 
 // invoke calls a tool as the agent does.
-func (w *workshop) invoke(call bridge.Call, name, args string) map[string]any {
+func (w *toolEnv) invoke(call bridge.Call, name, args string) map[string]any {
 	return w.agentCall(call.RunToken, "/v1/tools/"+name+":invoke", fmt.Sprintf(`{"run_id":%q,"args":%s}`, call.TurnID, args))
 }
 
-func (w *workshop) agentCall(token, path, body string) map[string]any {
+func (w *toolEnv) agentCall(token, path, body string) map[string]any {
 	req, err := http.NewRequest(http.MethodPost, w.URL+path, strings.NewReader(body))
 	if err != nil {
 		return map[string]any{"err": err.Error()}
@@ -91,7 +93,7 @@ func (w *workshop) agentCall(token, path, body string) map[string]any {
 }
 
 // settled waits for a pending call.
-func (w *workshop) settled(call bridge.Call, got map[string]any) map[string]any {
+func (w *toolEnv) settled(call bridge.Call, got map[string]any) map[string]any {
 	for got["status"] == "pending" {
 		got = w.agentCall(call.RunToken, fmt.Sprintf("/v1/tool_calls/%v:wait?timeout_ms=20000", got["tool_call_id"]), "{}")
 	}
@@ -111,7 +113,7 @@ const lowRisk, highRisk = `{"risk":"low"}`, `{"risk":"high","verdict":"require_a
 // TestToolProxyInvokeAllowed: status succeeded with the result, at once.
 func TestToolProxyInvokeAllowed(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 		return brief(w.invoke(c, "cut", `{"wood":"oak"}`)) + ", " + brief(w.invoke(c, "cut", `{"wood":"knot"}`)) + ", " +
 			brief(w.invoke(c, "cut", `{}`)) + ", " + brief(w.invoke(c, "saw", `{}`))
 	})
@@ -125,7 +127,7 @@ func TestToolProxyInvokeAllowed(t *testing.T) {
 // TestToolProxyIdempotencyKey: the same key is the same call; other arguments are a conflict.
 func TestToolProxyIdempotencyKey(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 		var said []string
 		for _, wood := range []string{"oak", "oak", "elm"} {
 			said = append(said, brief(w.agentCall(c.RunToken, "/v1/tools/cut:invoke",
@@ -143,7 +145,7 @@ func TestToolProxyIdempotencyKey(t *testing.T) {
 // TestToolProxyEncodedColon: the verb is one however its colon is spelled.
 func TestToolProxyEncodedColon(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 		call := w.agentCall(c.RunToken, "/v1/tools/cut%3Ainvoke", fmt.Sprintf(`{"run_id":%q,"args":{"wood":"oak"}}`, c.TurnID))
 		return brief(w.agentCall(c.RunToken, fmt.Sprintf("/v1/tool_calls/%v%%3await", call["tool_call_id"]), ""))
 	})
@@ -156,10 +158,10 @@ func TestToolProxyEncodedColon(t *testing.T) {
 // TestToolProxySlowTool: a tool that runs for longer than an answer may take is answered all the same.
 func TestToolProxySlowTool(t *testing.T) {
 	t.Parallel()
-	w := &workshop{said: make(chan string, 1)}
-	w.house = newHouseWith(t, func(_ context.Context, _ func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+	w := &toolEnv{said: make(chan string, 1)}
+	w.env = newEnvWith(t, func(_ context.Context, _ func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
 		w.said <- brief(w.invoke(c, "cut", `{}`))
-	}, plan{limits: server.Limits{AnswerTime: 300 * time.Millisecond}})
+	}, plan{limits: limit.Limits{AnswerTime: 300 * time.Millisecond}})
 	tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		<-time.After(700 * time.Millisecond)
 		fmt.Fprint(rw, "cut")
@@ -175,7 +177,7 @@ func TestToolProxySlowTool(t *testing.T) {
 // TestToolProxyWaitWithoutBody: the contract's wait has none.
 func TestToolProxyWaitWithoutBody(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 		call := w.invoke(c, "cut", `{"wood":"oak"}`)
 		return brief(w.agentCall(c.RunToken, fmt.Sprintf("/v1/tool_calls/%v:wait?timeout_ms=1000", call["tool_call_id"]), ""))
 	})
@@ -194,7 +196,7 @@ func TestToolProxyWaitWithoutBody(t *testing.T) {
 func TestToolProxyOneKeyAtOnce(t *testing.T) {
 	t.Parallel()
 	const n = 12
-	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 		var all sync.WaitGroup
 		ids := make([]string, n)
 		for i := range ids {
@@ -213,10 +215,10 @@ func TestToolProxyOneKeyAtOnce(t *testing.T) {
 	}
 }
 
-// TestToolProxyListed: an agent is told which tools there are, and not where.
+// TestToolProxyListed: an agent gets the list of tools, without their addresses.
 func TestToolProxyListed(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 		req := w.request("GET", "/v1/tools", "")
 		req.Header.Set("Authorization", "Bearer "+c.RunToken)
 		return w.send(req).body
@@ -236,7 +238,7 @@ func TestToolProxyListed(t *testing.T) {
 // TestToolProxyTrace: tool_call_created, policy_decision, tool_dispatched, tool_result.
 func TestToolProxyTrace(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 		w.invoke(c, "cut", `{"wood":"oak"}`)
 		w.invoke(c, "cut", `{"wood":"knot"}`)
 		return c.TurnID
@@ -254,7 +256,7 @@ func TestToolProxyTrace(t *testing.T) {
 	}
 	var got []string
 	for _, e := range trace.Events {
-		if strings.HasPrefix(e.Type, "tool_") || e.Type == store.RecordDecision {
+		if strings.HasPrefix(e.Type, "tool_") || e.Type == "policy_decision" {
 			got = append(got, strings.TrimSpace(e.Type+" "+e.Payload.Verdict+e.Payload.Status))
 		}
 	}
@@ -269,7 +271,7 @@ func TestToolProxyTrace(t *testing.T) {
 // over.
 func TestToolProxyRunToken(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 		other := c
 		other.TurnID = "01890000-0000-7000-8000-000000000000"
 		none := c
@@ -301,7 +303,7 @@ func TestToolProxyApproval(t *testing.T) {
 	} {
 		t.Run(decision, func(t *testing.T) {
 			t.Parallel()
-			w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+			w := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
 				return brief(w.settled(c, w.invoke(c, "cut", `{"wood":"oak"}`)))
 			})
 			first := w.chat("T", "R", "go")
@@ -332,7 +334,7 @@ func TestToolProxyApproval(t *testing.T) {
 // another is.
 func TestToolProxyAlways(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
 		first := w.settled(c, w.invoke(c, "cut", `{"wood":"oak"}`))
 		again := w.invoke(c, "cut", `{"wood":"oak"}`)
 		other := w.invoke(c, "cut", `{"wood":"elm"}`)
@@ -345,10 +347,10 @@ func TestToolProxyAlways(t *testing.T) {
 	}
 }
 
-// TestToolProxyBlocked: nobody is asked, nothing runs, and the reason is told.
+// TestToolProxyBlocked: no person is asked, nothing runs, and the reason is in the answer.
 func TestToolProxyBlocked(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, `{"verdict":"block","reason":"Not on Sundays."}`, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, `{"verdict":"block","reason":"Not on Sundays."}`, func(w *toolEnv, c bridge.Call) string {
 		got := w.invoke(c, "cut", `{"wood":"oak"}`)
 		return brief(got) + ": " + fmt.Sprint(got["error"].(map[string]any)["message"])
 	})
@@ -362,7 +364,7 @@ func TestToolProxyBlocked(t *testing.T) {
 // and its result is the agent's.
 func TestToolProxyClientTool(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, lowRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, lowRisk, func(w *toolEnv, c bridge.Call) string {
 		return brief(w.settled(c, w.invoke(c, "pick", `{"from":2}`)))
 	})
 	body := strings.Replace(inputBody("T", "R", "go"), `"tools":[]`, `"tools":[{"name":"pick","description":"","parameters":{"type":"object"}}]`, 1)
@@ -390,7 +392,7 @@ func TestToolProxyClientTool(t *testing.T) {
 }
 
 // idle waits until the thread's Turn is over.
-func (h *house) idle(thread string) {
+func (h *env) idle(thread string) {
 	h.t.Helper()
 	for range 400 {
 		s, err := h.store.SessionByExternalID(h.t.Context(), store.System(), thread)
@@ -413,11 +415,11 @@ func joined(frames []frame) string {
 	return b.String()
 }
 
-// TestToolProxyAgentEndsWithoutWaiting: a call nobody waits for any more is cancelled, and the
+// TestToolProxyAgentEndsWithoutWaiting: a call that is not awaited any more is cancelled, and the
 // Turn is done; one that was approved before has run, and the Turn is done as well.
 func TestToolProxyAgentEndsWithoutWaiting(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+	w := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
 		return fmt.Sprint(w.invoke(c, "cut", `{"wood":"oak"}`)["status"])
 	})
 	frames := w.chat("T", "R", "go")
@@ -429,7 +431,7 @@ func TestToolProxyAgentEndsWithoutWaiting(t *testing.T) {
 	if err != nil || len(rows) != 1 || rows[0].Status != store.ApprovalCancelled || w.ran.Load() != 0 {
 		t.Errorf("%+v %v, %d runs", rows, err, w.ran.Load())
 	}
-	after := newWorkshop(t, highRisk, func(w *workshop, c bridge.Call) string {
+	after := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
 		got := w.invoke(c, "cut", `{"wood":"oak"}`)
 		if said := w.decide(fmt.Sprint(got["tool_call_id"]), `{"decision":"approve"}`); said.status != http.StatusOK {
 			return said.body

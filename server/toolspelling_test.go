@@ -16,42 +16,42 @@ import (
 // spelling is one way of answering a Question: what is sent, for its id.
 type spelling struct {
 	name string
-	send func(h *house, id string) answer
-	// edits says that it changes the arguments to those of ash.
+	send func(h *env, id string) answer
+	// edits changes the arguments to those of ash.
 	edits bool
 }
 
 // chatPost posts an answer in the chat, as AG-UI clients do, or as pages of TDesign do.
-func chatPost(body string, header ...string) func(h *house, id string) answer {
-	return func(h *house, id string) answer {
+func chatPost(body string, header ...string) func(h *env, id string) answer {
+	return func(h *env, id string) answer {
 		return h.do("POST", "/api/agui/chat", strings.NewReplacer("$ID", id).Replace(body), header...)
 	}
 }
 
-func resumeWith(payload string) func(h *house, id string) answer {
+func resumeWith(payload string) func(h *env, id string) answer {
 	return chatPost(`{"threadId":"T","runId":"R2","protocolVersion":"1.0","messages":[],` +
 		`"resume":[{"interruptId":"$ID","status":"resolved","payload":` + payload + `}]}`)
 }
 
-func toolMessage(content string) func(h *house, id string) answer {
+func toolMessage(content string) func(h *env, id string) answer {
 	quoted, _ := json.Marshal(content)
 	return chatPost(`{"threadId":"T","runId":"R2","messages":[` +
 		`{"id":"a1","role":"assistant","toolCalls":[{"id":"$ID","type":"function","function":{"name":"request_permission","arguments":"{}"}}]},` +
 		`{"id":"t1","role":"tool","toolCallId":"$ID","content":` + string(quoted) + `}]}`)
 }
 
-func cardAnswer(result string) func(h *house, id string) answer {
+func cardAnswer(result string) func(h *env, id string) answer {
 	quoted, _ := json.Marshal(result)
 	return chatPost(`{"threadId":"T","toolCallMessage":{"toolCallId":"$ID","toolCallName":"request_permission","result":`+string(quoted)+`}}`,
 		"Cache-Control", "no-cache")
 }
 
-func rest(body string) func(h *house, id string) answer {
-	return func(h *house, id string) answer { return h.decide(id, body) }
+func rest(body string) func(h *env, id string) answer {
+	return func(h *env, id string) answer { return h.decide(id, body) }
 }
 
-func inBatch(body string) func(h *house, id string) answer {
-	return func(h *house, id string) answer {
+func inBatch(body string) func(h *env, id string) answer {
+	return func(h *env, id string) answer {
 		return h.do("POST", "/api/approvals/decisions", `{"decisions":[`+with(body, "approval_id", id)+`]}`)
 	}
 }
@@ -67,8 +67,8 @@ func with(object, name, value string) string {
 	return string(raw)
 }
 
-// onChannel answers on /ws/ingress, as soon as the Question is heard there.
-func onChannel(h *house, id string) answer {
+// onChannel answers on /ws/ingress, as soon as the Question arrives there.
+func onChannel(h *env, id string) answer {
 	ch := h.channel("")
 	if q := last(ch.until("approval_required")); q.ApprovalID != id {
 		h.t.Errorf("the channel hears of %s", q.raw)
@@ -78,8 +78,8 @@ func onChannel(h *house, id string) answer {
 }
 
 // onPermissions answers on a permission socket of the Session, which shows what is open.
-func onPermissions(path string) func(h *house, id string) answer {
-	return func(h *house, id string) answer {
+func onPermissions(path string) func(h *env, id string) answer {
+	return func(h *env, id string) answer {
 		page := h.permissions(path + "/T")
 		if m := page.next("agent_tool_permission_request"); m.Data.ExecutionID != id {
 			h.t.Errorf("the socket shows %s", m.raw)
@@ -90,8 +90,8 @@ func onPermissions(path string) func(h *house, id string) answer {
 }
 
 // byWebhook answers with a signed message of a channel.
-func byWebhook(decision string) func(h *house, id string) answer {
-	return func(h *house, id string) answer {
+func byWebhook(decision string) func(h *env, id string) answer {
+	return func(h *env, id string) answer {
 		body := with(with(decision, "approval_id", id), "type", "approval_decision")
 		body = with(with(body, "user_id", "local"), "request_id", uuid.NewString())
 		got := h.do("POST", "/v1/ingress", body, "X-Aqueduct-Channel", "im", notify.HeaderSignature, notify.Sign(hookSecret, []byte(body), time.Now()))
@@ -103,7 +103,7 @@ func byWebhook(decision string) func(h *house, id string) answer {
 }
 
 // byLink answers with a click on the page of a link.
-func byLink(h *house, _ string) answer {
+func byLink(h *env, _ string) answer {
 	path := h.link()
 	_, nonce := h.visit(path)
 	return h.click(path, nonce, "allow_once")
@@ -121,7 +121,7 @@ var approvals = []spelling{
 	{"resume, bare option", resumeWith(`"allow_once"`), false},
 	{"resume, ACP outcome", resumeWith(`{"outcome":{"outcome":"selected","optionId":"allow_once"}}`), false},
 	{"toolCallMessage with optionId", cardAnswer(`{"optionId":"allow_once"}`), false},
-	{"toolCallMessage with its option of ours", func(h *house, id string) answer {
+	{"toolCallMessage with its option of ours", func(h *env, id string) answer {
 		return cardAnswer(`{"optionId":"`+id+`:0"}`)(h, id)
 	}, false},
 	{"toolCallMessage with choice", cardAnswer(`{"choice":"allow_once"}`), false},
@@ -140,12 +140,12 @@ var approvals = []spelling{
 }
 
 // asked are the surfaces a prompt that leads to a Question is sent on.
-var asked = map[string]func(h *house){
-	"AG-UI": func(h *house) { h.chat("T", "R", "go") },
-	"TDesign": func(h *house) {
+var asked = map[string]func(h *env){
+	"AG-UI": func(h *env) { h.chat("T", "R", "go") },
+	"TDesign": func(h *env) {
 		h.open(h.request("POST", "/api/agui/chat", `{"threadId":"T","prompt":"go"}`, "Cache-Control", "no-cache")).rest()
 	},
-	"ingress": func(h *house) {
+	"ingress": func(h *env) {
 		ch := h.channel("")
 		ch.invoke("r1", "T", "go")
 		ch.until("approval_required")
@@ -162,15 +162,15 @@ func TestToolSpellings(t *testing.T) {
 			watched := i%2 == 0
 			t.Run(fmt.Sprint(surface, "/", s.name), func(t *testing.T) {
 				t.Parallel()
-				w := newWorkshop(t, highRisk, waiting)
-				ask(w.house)
+				w := newToolEnv(t, highRisk, waiting)
+				ask(w.env)
 				id := w.question()
 				var tail *reader
 				if watched {
 					tail = w.open(w.request("GET", "/api/threads/T/events?after=1", "", "Accept", "text/event-stream"))
 					defer tail.close()
 				}
-				if got := s.send(w.house, id); got.status != 200 || strings.Contains(got.body, `"question_open"`) {
+				if got := s.send(w.env, id); got.status != 200 || strings.Contains(got.body, `"question_open"`) {
 					t.Fatal(got.status, got.body)
 				}
 				want := `succeeded {"cut":{"wood":"oak"}}`
@@ -207,6 +207,6 @@ func TestToolSpellings(t *testing.T) {
 }
 
 // waiting is an agent that has its tool run and waits for it.
-func waiting(w *workshop, c bridge.Call) string {
+func waiting(w *toolEnv, c bridge.Call) string {
 	return brief(w.settled(c, w.invoke(c, "cut", `{"wood":"oak"}`)))
 }

@@ -18,12 +18,12 @@ var swaps = map[string][]string{
 }
 
 // TestS18WhatRunsIsWhatWasApproved: arguments that were changed in the database before or after they were approved do not
-// run, nor does a call that nobody but the database approved. What was approved does, edited and masked arguments too.
+// run, nor does a call that only the database approved. What was approved does, edited and masked arguments too.
 func TestS18WhatRunsIsWhatWasApproved(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, db database) {
 		tool, args := "cut", `{"wood":"oak"}`
-		w := newWorkshopWith(t, plan{open: db.open, secrets: newSecrets(t)}, highRisk, func(w *workshop, c bridge.Call) string {
+		w := newToolEnvWith(t, plan{open: db.open, secrets: newSecrets(t)}, highRisk, func(w *toolEnv, c bridge.Call) string {
 			return brief(w.settled(c, w.invoke(c, tool, args)))
 		})
 		w.register(`{"name":"pick","kind":"client_tool","policy":` + highRisk + `}`)

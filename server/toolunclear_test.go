@@ -10,13 +10,12 @@ import (
 	"aqueduct/store"
 )
 
-// desk is a surface that takes answers.
-type desk struct {
+// surface is a surface that takes answers.
+type surface struct {
 	name string
-	// at goes there. What it returns says something for a Question and gives the code of what
-	// is told of it; "" is that it is settled.
-	at func(h *house, id string) (say func(said string) (code string))
-	// payload is how an answer of unclearAnswers is said there; nil where there is no place for one.
+	// at goes there. What it returns answers a Question and gives the code of the result; "" is that it is settled.
+	at func(h *env, id string) (say func(said string) (code string))
+	// payload is the form of an answer of unclearAnswers there; nil where there is no place for one.
 	payload func(answer string) string
 	// own are unclear answers in the surface's own words.
 	own []unclear
@@ -26,7 +25,7 @@ type desk struct {
 // unclear is what is no answer, and the code of why.
 type unclear struct{ said, code string }
 
-// unclearAnswers are those that are said alike wherever an answer is free.
+// unclearAnswers are those with one form wherever an answer is free.
 var unclearAnswers = []unclear{
 	{`yes`, "unknown_option"}, {`YES`, "unknown_option"}, {`ok`, "unknown_option"}, {`{"optionId":"yes"}`, "unknown_option"},
 	{`{"optionId":"nonsense"}`, "unknown_option"}, {`{"optionId":"Allow once"}`, "unknown_option"},
@@ -57,7 +56,7 @@ var pageWords = []unclear{
 }
 
 // desks are all the surfaces there are.
-var desks = []desk{
+var desks = []surface{
 	{"tool message", posted(toolMessage, noted), verbatim, nil, `{"optionId":"allow_once"}`},
 	{"resume", posted(resumeWith, noted), asJSON, []unclear{{`null`, "invalid_answer"}}, `{"optionId":"allow_once"}`},
 	{"toolCallMessage", posted(cardAnswer, worded), verbatim, nil, `{"optionId":"allow_once"}`},
@@ -86,14 +85,14 @@ func asJSON(answer string) string {
 func asPayload(answer string) string { return `{"payload":` + asJSON(answer) + `}` }
 
 // posted is a surface of one request an answer.
-func posted(spell func(said string) func(h *house, id string) answer, code func(h *house, got answer) string) func(h *house, id string) func(said string) string {
-	return func(h *house, id string) func(string) string {
+func posted(spell func(said string) func(h *env, id string) answer, code func(h *env, got answer) string) func(h *env, id string) func(said string) string {
+	return func(h *env, id string) func(string) string {
 		return func(said string) string { return code(h, spell(said)(h, id)) }
 	}
 }
 
 // noted is the code in the chat's question_open; an answer never gets an HTTP error there.
-func noted(h *house, got answer) string {
+func noted(h *env, got answer) string {
 	h.t.Helper()
 	if got.status != 200 {
 		h.t.Fatalf("HTTP %d %s", got.status, got.body)
@@ -110,8 +109,8 @@ func noted(h *house, got answer) string {
 	return ""
 }
 
-// worded is the code that a page of TDesign is told in a sentence, over the card once more.
-func worded(h *house, got answer) string {
+// worded is the code that a page of TDesign gets in a sentence, over the card once more.
+func worded(h *env, got answer) string {
 	h.t.Helper()
 	if got.status != 200 {
 		h.t.Fatalf("HTTP %d %s", got.status, got.body)
@@ -130,7 +129,7 @@ func worded(h *house, got answer) string {
 }
 
 // refused is the code of a problem.
-func refused(_ *house, got answer) string {
+func refused(_ *env, got answer) string {
 	var p struct{ Code string }
 	if json.Unmarshal([]byte(got.body), &p) != nil || (p.Code == "") != (got.status == 200) {
 		return "HTTP " + got.body
@@ -138,7 +137,7 @@ func refused(_ *house, got answer) string {
 	return p.Code
 }
 
-func batched(_ *house, got answer) string {
+func batched(_ *env, got answer) string {
 	var out struct {
 		Decisions []struct {
 			OK   bool
@@ -151,13 +150,13 @@ func batched(_ *house, got answer) string {
 	return out.Decisions[0].Code
 }
 
-func onIngress(h *house, id string) func(string) string {
+func onIngress(h *env, id string) func(string) string {
 	ch := h.channel("")
 	if q := last(ch.until("approval_required")); q.ApprovalID != id {
 		h.t.Fatalf("the channel hears of %s", q.raw)
 	}
 	return func(said string) string {
-		ch.say(with(with(said, "type", "approval_decision"), "approval_id", id))
+		ch.send(with(with(said, "type", "approval_decision"), "approval_id", id))
 		for {
 			if m := ch.next(); m.Type == "error" || m.is() == "state RUNNING" {
 				return m.Code
@@ -166,13 +165,13 @@ func onIngress(h *house, id string) func(string) string {
 	}
 }
 
-func onPage(path string) func(h *house, id string) func(string) string {
-	return func(h *house, id string) func(string) string {
+func onPage(path string) func(h *env, id string) func(string) string {
+	return func(h *env, id string) func(string) string {
 		page := h.permissions(path)
 		page.next("agent_tool_permission_request")
 		return func(said string) string {
-			page.say(`{"type":"agent_tool_permission_response","data":` + with(said, "execution_id", id) + `}`)
-			raw, err := hear(page.conn)
+			page.send(`{"type":"agent_tool_permission_response","data":` + with(said, "execution_id", id) + `}`)
+			raw, err := receive(page.conn)
 			var m permissionTold
 			if err != nil || json.Unmarshal(raw, &m) != nil || m.Data.ExecutionID != id || (m.Type == "error") != (m.Data.Code != "") {
 				h.t.Fatalf("%v %s", err, raw)
@@ -182,23 +181,23 @@ func onPage(path string) func(h *house, id string) func(string) string {
 	}
 }
 
-func onLinkPage(h *house, _ string) func(string) string {
+func onLinkPage(h *env, _ string) func(string) string {
 	path := h.link()
 	_, nonce := h.visit(path)
 	return func(said string) string { return refused(h, h.do("POST", path, with(said, "page", nonce))) }
 }
 
-// TestToolUnclearAnswers: what is no answer leaves the Question open and says so under the
+// TestToolUnclearAnswers: an unclear answer leaves the Question open and gets the
 // same code, on every surface, and nothing runs; a yes settles it there afterwards.
 func TestToolUnclearAnswers(t *testing.T) {
 	t.Parallel()
 	for _, d := range desks {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorkshop(t, highRisk, waiting)
+			w := newToolEnv(t, highRisk, waiting)
 			w.chat("T", "R", "go")
 			id := w.question()
-			say := d.at(w.house, id)
+			say := d.at(w.env, id)
 			all := slices.Clone(d.own)
 			for _, u := range unclearAnswers {
 				if d.payload != nil {
@@ -207,7 +206,7 @@ func TestToolUnclearAnswers(t *testing.T) {
 			}
 			for _, u := range all {
 				if code := say(u.said); code != u.code {
-					t.Errorf("%s: told %q, not %s", u.said, code, u.code)
+					t.Errorf("%s: code %q, not %s", u.said, code, u.code)
 				}
 				if a := w.status(id); a.Status != store.ApprovalPending {
 					t.Fatalf("%s: it is %s", u.said, a.Status)
@@ -217,7 +216,7 @@ func TestToolUnclearAnswers(t *testing.T) {
 				t.Errorf("it ran %d times", n)
 			}
 			if code := say(d.yes); code != "" {
-				t.Errorf("a yes: told %q", code)
+				t.Errorf("a yes: code %q", code)
 			}
 			select {
 			case said := <-w.said:

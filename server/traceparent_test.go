@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/trace"
 	"aqueduct/store"
 )
@@ -16,7 +17,7 @@ func TestTraceparent(t *testing.T) {
 	t.Parallel()
 	const id, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	calls := make(chan bridge.Call, 8)
-	h := newHouse(t, func(_ context.Context, say func(...bridge.Output), call bridge.Call, answers []bridge.Answer) {
+	h := newEnv(t, func(_ context.Context, say func(...bridge.Output), call bridge.Call, answers []approval.Delivery) {
 		calls <- call
 		asks(context.Background(), say, call, answers)
 	})

@@ -46,7 +46,7 @@ type payloadSchema struct {
 	}
 }
 
-// fits says what of a payload is not as it is documented.
+// fits returns how a payload differs from its documentation.
 func (s payloadSchema) fits(payload json.RawMessage) (wrong []string) {
 	var got map[string]json.RawMessage
 	if err := json.Unmarshal(payload, &got); err != nil || len(got) == 0 {
@@ -71,11 +71,11 @@ func (s payloadSchema) fits(payload json.RawMessage) (wrong []string) {
 }
 
 // everyKind drives one Turn of an ACP agent with a tool, the same again by its key, refused calls, a blocked one, an approved
-// one, a client's, one that expires, one with nobody there, and the agent's own permission. It gives the Turn's id.
-func everyKind(t *testing.T, p plan) (w *workshop, turnID string) {
+// one, a client's, one that expires, one without a client, and the agent's own permission. It gives the Turn's id.
+func everyKind(t *testing.T, p plan) (w *toolEnv, turnID string) {
 	t.Helper()
 	h, a := newACPHouseWith(t, "rm", p)
-	w = &workshop{house: h}
+	w = &toolEnv{env: h}
 	tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if c, ok := trace.Parse(r.Header.Get("traceparent"), ""); !ok || c.TraceID != strings.Repeat("ab", 16) || r.Header.Get("tracestate") != "v=1" {
 			t.Errorf("the tool got %q %q", r.Header.Get("traceparent"), r.Header.Get("tracestate"))
@@ -216,8 +216,8 @@ func gistOf(t *testing.T, entries []traced) string {
 	return strings.Join(lines, "\n")
 }
 
-// hearsOffline: a channel that comes back is told that no client was there for a tool, once, in the contract's form.
-func (h *house) hearsOffline(turn string) {
+// hearsOffline: a channel that comes back gets the error that no client was there for a tool, once, in the contract's form.
+func (h *env) hearsOffline(turn string) {
 	h.t.Helper()
 	c, n, before := h.channel(`,"last_seq":{"T":0}`), 0, int64(0)
 	for m := c.next(); m.Type != "done"; m = c.next() {
@@ -232,12 +232,12 @@ func (h *house) hearsOffline(turn string) {
 		}
 	}
 	if n != 1 {
-		h.t.Errorf("told %d times that no client was there", n)
+		h.t.Errorf("channelMessage %d times that no client was there", n)
 	}
 }
 
 // newer keeps messages, and what is on record of them, of later Turns of the Session.
-func (h *house) newer(session string, n int) {
+func (h *env) newer(session string, n int) {
 	h.t.Helper()
 	const atOnce = 1000
 	for ; n > 0; n -= atOnce {
@@ -260,7 +260,7 @@ func (h *house) newer(session string, n int) {
 }
 
 // cost is the least time that a page takes.
-func (h *house) cost(path string) time.Duration {
+func (h *env) cost(path string) time.Duration {
 	h.t.Helper()
 	least := time.Hour
 	for range 20 {

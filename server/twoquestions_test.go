@@ -11,19 +11,20 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 )
 
 // oneOfMany are surfaces that approve one Question while others are open.
-var oneOfMany = map[string]func(h *house, id string) answer{
+var oneOfMany = map[string]func(h *env, id string) answer{
 	"REST": rest(`{"decision":"approve"}`),
 	"resume": chatPost(`{"threadId":"T","runId":"R-$ID","protocolVersion":"1.0","messages":[],` +
 		`"resume":[{"interruptId":"$ID","status":"resolved","payload":{"approved":true}}]}`),
 	"toolCallMessage": cardAnswer(`{"optionId":"allow_once"}`),
-	"permission socket": func(h *house, id string) answer {
+	"permission socket": func(h *env, id string) answer {
 		page := h.permissions("/ws/permissions/T")
 		for page.next("agent_tool_permission_request").Data.ExecutionID != id {
 		}
@@ -32,7 +33,7 @@ var oneOfMany = map[string]func(h *house, id string) answer{
 	},
 }
 
-// words is how many words an agent says while a Question is open.
+// words is how many words an agent sends while a Question is open.
 const words = 40
 
 func said() string {
@@ -43,10 +44,10 @@ func said() string {
 	return b.String()
 }
 
-// asker is an agent with two Questions open that can say words, and hears answers one by one.
+// asker is an agent with two Questions open that can send words, and gets answers one by one.
 type asker struct {
 	heard func() string // which of the two was answered, "first" or "second"
-	talk  func()        // says the words
+	talk  func()        // sends the words
 }
 
 // worst is the longest of some spans.
@@ -63,9 +64,9 @@ func (w *worst) add(d time.Duration) {
 }
 
 // answeredOneByOne answers two open Questions of thread T in an order. The first answer is at its asker, and what the
-// agent then says is in the chat, for who tails the thread and for who follows the prompt's response, before the other
-// Question is decided at all: nothing but the decision itself can have brought it there.
-func answeredOneByOne(t *testing.T, h *house, a asker, following *reader, approve func(h *house, id string) answer, first int, took *worst) {
+// agent then sends is in the chat, for a client that tails the thread and for one that follows the prompt's response, before
+// the other Question is decided at all: nothing but the decision itself can have brought it there.
+func answeredOneByOne(t *testing.T, h *env, a asker, following *reader, approve func(h *env, id string) answer, first int, took *worst) {
 	t.Helper()
 	ids, names := h.questions(), []string{"first", "second"}
 	if len(ids) != 2 {
@@ -116,7 +117,7 @@ func answeredOneByOne(t *testing.T, h *house, a asker, following *reader, approv
 }
 
 // untilIdle reads up to the end of a thread's log.
-func (r *reader) untilIdle(h *house) []frame {
+func (r *reader) untilIdle(h *env) []frame {
 	h.t.Helper()
 	s, err := h.store.SessionByExternalID(h.t.Context(), store.System(), "T")
 	if err != nil {
@@ -135,7 +136,7 @@ func (r *reader) untilIdle(h *house) []frame {
 }
 
 // asking posts a prompt whose response goes on past interrupts, and reads it up to the first.
-func (h *house) asking(prompt string) *reader {
+func (h *env) asking(prompt string) *reader {
 	h.t.Helper()
 	r := h.open(h.request("POST", "/api/agui/chat?follow=1", inputBody("T", "R", prompt)))
 	if frames, err := r.until(func(f frame) bool { return f.typ() == "RUN_FINISHED" }); err != nil {
@@ -145,7 +146,7 @@ func (h *house) asking(prompt string) *reader {
 }
 
 // inEachOrder runs a case for each surface and each order, and prints how long answers took to their askers.
-func inEachOrder(t *testing.T, of func(t *testing.T, approve func(h *house, id string) answer, first int, took *worst)) {
+func inEachOrder(t *testing.T, of func(t *testing.T, approve func(h *env, id string) answer, first int, took *worst)) {
 	took := &worst{}
 	for name, approve := range oneOfMany {
 		for first, order := range []string{"first, second", "second, first"} {
@@ -159,7 +160,7 @@ func inEachOrder(t *testing.T, of func(t *testing.T, approve func(h *house, id s
 // each surface, and the chat is live throughout.
 func TestTwoACPPermissions(t *testing.T) {
 	t.Parallel()
-	inEachOrder(t, func(t *testing.T, approve func(h *house, id string) answer, first int, took *worst) {
+	inEachOrder(t, func(t *testing.T, approve func(h *env, id string) answer, first int, took *worst) {
 		h, agent := newACPHouse(t, "rm -rf x")
 		following := h.asking("both")
 		prompt := <-agent.both
@@ -167,10 +168,10 @@ func TestTwoACPPermissions(t *testing.T) {
 			heard: func() string {
 				select {
 				case f := <-agent.heard:
-					if f.Outcome != acp.OutcomeSelected || f.OptionID == nil || *f.OptionID != "p-once" {
+					if f.Outcome != wire.OutcomeSelected || f.OptionID == nil || *f.OptionID != "p-once" {
 						t.Errorf("the proxy heard %+v", f)
 					}
-					return map[acp.RequestID]string{"7": "first", "8": "second"}[f.RequestID]
+					return map[wire.RequestID]string{"7": "first", "8": "second"}[f.RequestID]
 				case <-time.After(socketPatience):
 					return "neither"
 				}
@@ -178,7 +179,7 @@ func TestTwoACPPermissions(t *testing.T) {
 			talk: func() {
 				session := "S1"
 				for i := range words {
-					agent.say(&acp.ACPUpdate{RunID: prompt.RunID, PromptID: &prompt.PromptID, SessionID: &session, Update: fmt.Appendf(nil,
+					agent.send(&wire.ACPUpdate{RunID: prompt.RunID, PromptID: &prompt.PromptID, SessionID: &session, Update: fmt.Appendf(nil,
 						`{"sessionUpdate":"agent_message_chunk","messageId":"meanwhile","content":{"type":"text","text":"w%d "}}`, i)})
 				}
 			},
@@ -193,10 +194,10 @@ func TestTwoACPPermissions(t *testing.T) {
 // when it is approved, in each order, on each surface, and the chat is live throughout.
 func TestTwoTools(t *testing.T) {
 	t.Parallel()
-	inEachOrder(t, func(t *testing.T, approve func(h *house, id string) answer, first int, took *worst) {
-		w := &workshop{}
+	inEachOrder(t, func(t *testing.T, approve func(h *env, id string) answer, first int, took *worst) {
+		w := &toolEnv{}
 		heard, talk := make(chan string, 2), make(chan struct{}, 1)
-		w.house = newHouse(t, func(ctx context.Context, say func(...bridge.Output), c bridge.Call, _ []bridge.Answer) {
+		w.env = newEnv(t, func(ctx context.Context, say func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
 			calls := map[string]map[string]any{}
 			for _, name := range []string{"first", "second"} {
 				calls[name] = w.invoke(c, "cut", fmt.Sprintf(`{"wood":%q}`, name))
@@ -234,7 +235,7 @@ func TestTwoTools(t *testing.T) {
 		t.Cleanup(tool.Close)
 		w.register(fmt.Sprintf(`{"name":"cut","kind":"server_tool","endpoint":%q,"policy":%s}`, tool.URL, highRisk))
 		following := w.asking("go")
-		answeredOneByOne(t, w.house, asker{
+		answeredOneByOne(t, w.env, asker{
 			heard: func() string {
 				select {
 				case name := <-heard:

@@ -11,12 +11,12 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"aqueduct/server"
+	"aqueduct/server/limit"
 	"aqueduct/store"
 )
 
 // page connects to /ws/client; header holds pairs.
-func (h *house) page(query string, header ...string) (*websocket.Conn, *http.Response, error) {
+func (h *env) page(query string, header ...string) (*websocket.Conn, *http.Response, error) {
 	head := make(http.Header)
 	for i := 0; i < len(header); i += 2 {
 		head.Set(header[i], header[i+1])
@@ -28,7 +28,7 @@ func (h *house) page(query string, header ...string) (*websocket.Conn, *http.Res
 	return conn, resp, err
 }
 
-func (h *house) watch(query string, header ...string) *websocket.Conn {
+func (h *env) watch(query string, header ...string) *websocket.Conn {
 	h.t.Helper()
 	conn, resp, err := h.page(query, header...)
 	if err != nil {
@@ -37,8 +37,8 @@ func (h *house) watch(query string, header ...string) *websocket.Conn {
 	return conn
 }
 
-// hears reads frames and compares.
-func hears(t *testing.T, conn *websocket.Conn, want ...string) {
+// receives reads frames and compares.
+func receives(t *testing.T, conn *websocket.Conn, want ...string) {
 	t.Helper()
 	for _, w := range want {
 		kind, got, err := conn.ReadMessage()
@@ -49,7 +49,7 @@ func hears(t *testing.T, conn *websocket.Conn, want ...string) {
 }
 
 // sessionOf is a thread's Session.
-func (h *house) sessionOf(thread string) string {
+func (h *env) sessionOf(thread string) string {
 	h.t.Helper()
 	s, err := h.store.SessionByExternalID(h.t.Context(), scope(), thread)
 	if err != nil {
@@ -59,7 +59,7 @@ func (h *house) sessionOf(thread string) string {
 }
 
 // foreign is a Session that this server's one caller may not see.
-func (h *house) foreign() string {
+func (h *env) foreign() string {
 	h.t.Helper()
 	s := store.Session{ID: "01890000-0000-7000-8000-000000000000", Tenant: "other", User: "carol", ExternalID: "F", AgentID: "x",
 		CreatedAt: time.UnixMilli(1), UpdatedAt: time.UnixMilli(1)}
@@ -72,7 +72,7 @@ func (h *house) foreign() string {
 // TestHints get to those who may see them and asked for them.
 func TestHints(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	h.chat("T", "R1", "hi")
 	h.chat("U", "R2", "hi")
 	one, two, foreign := h.sessionOf("T"), h.sessionOf("U"), h.foreign()
@@ -81,9 +81,9 @@ func TestHints(t *testing.T) {
 		h.hints.Publish(id, fmt.Appendf(nil, `{"n":%d}`, i))
 	}
 	h.hints.PublishAll([]byte(`{"type":"workspace_inventory"}`))
-	hears(t, all, `{"n":0}`, `{"n":2}`, `{"n":3}`, `{"type":"workspace_inventory"}`)
-	hears(t, thread, `{"n":2}`)
-	hears(t, run, `{"n":0}`, `{"n":3}`)
+	receives(t, all, `{"n":0}`, `{"n":2}`, `{"n":3}`, `{"type":"workspace_inventory"}`)
+	receives(t, thread, `{"n":2}`)
+	receives(t, run, `{"n":0}`, `{"n":3}`)
 	for query, want := range map[string]int{"?thread_id=F": 404, "?run_id=" + foreign: 404, "?thread_id=none": 404, "?run_id=a&thread_id=T": 400} {
 		if _, resp, err := h.page(query); err == nil || resp.StatusCode != want {
 			t.Errorf("%s: %v", query, resp)
@@ -94,7 +94,7 @@ func TestHints(t *testing.T) {
 // TestWhoMayWatch: a token or a cookie, never in the URL, and no stranger's page.
 func TestWhoMayWatch(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{auth: static(t), origins: []string{"https://app.example"}})
+	h := newEnvWith(t, saysN(1), plan{auth: static(t), origins: []string{"https://app.example"}})
 	cookie, _, _ := strings.Cut(h.do("POST", "/api/session", `{"token":"`+goodToken+`"}`).header.Get("Set-Cookie"), ";")
 	bearer := "Bearer " + goodToken
 	for name, c := range map[string]struct {
@@ -122,10 +122,10 @@ func TestWhoMayWatch(t *testing.T) {
 	}
 }
 
-// TestDrainClosesSockets, tells them why, and lets none in.
+// TestDrainClosesSockets with the reason, and lets none in.
 func TestDrainClosesSockets(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	pages := []*websocket.Conn{h.watch(""), h.watch("")}
 	h.server.Drain()
 	for _, conn := range pages {
@@ -141,7 +141,7 @@ func TestDrainClosesSockets(t *testing.T) {
 // TestSocketsAreCounted: one too many is refused, one that leaves makes room.
 func TestSocketsAreCounted(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{limits: server.Limits{Sockets: 1}})
+	h := newEnvWith(t, saysN(1), plan{limits: limit.Limits{Sockets: 1}})
 	first := h.watch("")
 	_, resp, err := h.page("")
 	if err == nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
@@ -170,7 +170,7 @@ func TestSocketsAreCounted(t *testing.T) {
 }
 
 // hintsAreUnwatched waits until the last page has left.
-func (h *house) hintsAreUnwatched() {
+func (h *env) hintsAreUnwatched() {
 	for h.hints.Watched() && h.t.Context().Err() == nil {
 		h.do("GET", "/healthz", "")
 	}
@@ -179,7 +179,7 @@ func (h *house) hintsAreUnwatched() {
 // TestPageThatTalks: small frames are ignored, a large one ends it.
 func TestPageThatTalks(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	h.chat("T", "R1", "hi")
 	conn := h.watch("")
 	for range 100 {
@@ -188,7 +188,7 @@ func TestPageThatTalks(t *testing.T) {
 		}
 	}
 	h.hints.Publish(h.sessionOf("T"), []byte(`{}`))
-	hears(t, conn, `{}`)
+	receives(t, conn, `{}`)
 	if err := conn.WriteMessage(websocket.TextMessage, make([]byte, 5<<10)); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestPageThatTalks(t *testing.T) {
 // TestPings keep it open both ways; a page that answers none is left.
 func TestPings(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{limits: server.Limits{Heartbeat: 10 * time.Millisecond, WriteTime: 50 * time.Millisecond}})
+	h := newEnvWith(t, saysN(1), plan{limits: limit.Limits{Heartbeat: 10 * time.Millisecond, WriteTime: 50 * time.Millisecond}})
 	conn := h.watch("")
 	pings := 0
 	answer := conn.PingHandler()
@@ -218,11 +218,10 @@ func TestPings(t *testing.T) {
 	h.hintsAreUnwatched()
 }
 
-// TestSlowPage: it loses hints; whoever publishes, whoever else watches and a server that
-// goes away do not notice.
+// TestSlowPage: it loses hints; publishers, other watchers and a server that shuts down do not notice.
 func TestSlowPage(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, saysN(1))
+	h := newEnv(t, saysN(1))
 	h.chat("T", "R1", "hi")
 	session := h.sessionOf("T")
 	h.watch("?thread_id=T") // never reads
@@ -230,7 +229,7 @@ func TestSlowPage(t *testing.T) {
 	frame := fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 64<<10))
 	for range 400 { // more than the buffers between here and there hold
 		h.hints.Publish(session, []byte(frame))
-		hears(t, quick, frame)
+		receives(t, quick, frame)
 	}
 	if page := h.do("GET", "/metrics", "").body; strings.Contains(page, "aqueduct_hints_dropped_total 0\n") {
 		t.Error("nothing was lost")
@@ -240,7 +239,7 @@ func TestSlowPage(t *testing.T) {
 // TestSlowPageIsCut when it takes nothing for too long.
 func TestSlowPageIsCut(t *testing.T) {
 	t.Parallel()
-	h := newHouseWith(t, saysN(1), plan{limits: server.Limits{WriteTime: 50 * time.Millisecond}})
+	h := newEnvWith(t, saysN(1), plan{limits: limit.Limits{WriteTime: 50 * time.Millisecond}})
 	h.chat("T", "R1", "hi")
 	session := h.sessionOf("T")
 	h.watch("")

@@ -8,14 +8,14 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"aqueduct/server"
+	"aqueduct/server/limit"
 )
 
-// TestS27Fragments: a message in many small fragments is cut at its limit before hello, and pings without end keep nobody
-// out.
+// TestS27Fragments: a message in many small fragments is cut at its limit before hello, and pings without end do not block
+// other clients.
 func TestS27Fragments(t *testing.T) {
 	t.Parallel()
-	h, ann, _ := people(t, saysN(1), server.Limits{})
+	h, ann, _ := people(t, saysN(1), limit.Limits{})
 	conn, _, err := h.dial("/ws/ingress")
 	if err != nil {
 		t.Fatal(err)

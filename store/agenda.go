@@ -11,7 +11,7 @@ type Agenda struct {
 	Turn    *Turn    // the one under way: RUNNING or paused, else the oldest QUEUED
 	// Running is the id of the open Run, "" when none is.
 	Running string
-	// Settled says that a Question of Turn was settled and that is still to be passed on: to the log, or to an
+	// Settled reports a Question of Turn that was settled, which is still to be passed on: to the log, or to an
 	// Agent that could take it.
 	Settled bool
 	// Run is the oldest reserved one of Turn; with no Turn under way the oldest of all.

@@ -23,7 +23,7 @@ type Approval struct {
 	Kind           ApprovalKind
 	Status         ApprovalStatus
 	Tool           string
-	ToolKind       string // what ACP calls the tool's kind: read, edit, execute, …; "" when not told
+	ToolKind       string // what ACP calls the tool's kind: read, edit, execute, …; "" when unknown
 	Title          string
 	Args           []byte // JSON as shown
 	ArgsSHA256     string // hex
@@ -42,7 +42,7 @@ type Approval struct {
 	DecidedAt      time.Time
 	DecidedBy      string // user of the deciding Principal, or "system"
 	DecidedVia     string // surface: chat, rest, expiry, cancel
-	Decision       []byte // JSON: what was decided, as the agent will hear it
+	Decision       []byte // JSON: what was decided, as the agent will get it
 	EditedArgs     []byte // JSON: Args as the decider changed them
 	GrantID        string // the Grant that was made with the decision, or that made it
 	Reason         string
@@ -82,7 +82,7 @@ type ApprovalReader interface {
 }
 
 // ApprovalChange is one step of an Approval's life: it was opened (or delegated, which opens it
-// for somebody else), or it was settled.
+// for another user), or it was settled.
 type ApprovalChange struct {
 	// Seq is its position among all changes, 0 when it has none yet. Positions go upwards in the
 	// order in which readers can see the changes, so that a reader that has read up to one misses

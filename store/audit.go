@@ -26,7 +26,7 @@ type AuditEntry struct {
 	MAC         string // <key id>:<hex>, see AuditKey; "" without a key
 }
 
-// Sum is the Hash an entry must have. Every member is told with its length, so that no
+// Sum is the Hash an entry must have. Every member is hashed with its length, so that no
 // text can be moved from one member to the next.
 func (e AuditEntry) Sum() string {
 	// Entries without an address keep the first form, in which all entries of before were hashed.

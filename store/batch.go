@@ -8,7 +8,7 @@ type Batch struct {
 	Replica string // the writer; the whole batch is refused when it is fenced
 	// Seq numbers the Batches of a replica upwards, so that repeating one after
 	// ErrUnknownOutcome is ErrConflict if it had landed, even when it has no event rows to
-	// tell. 0: not numbered, and moves that landed would be reported as lost.
+	// identify it. 0: not numbered, and moves that landed would be reported as lost.
 	Seq     int64
 	Events  []EventRow
 	Records []Record
@@ -20,7 +20,7 @@ type Batch struct {
 // in Result.Lost; the rest of the Batch stands.
 type Move interface{ move() }
 
-// Result tells what became of a Batch.
+// Result is what became of a Batch.
 type Result struct {
 	Lost []int // indices of Moves whose compare-and-set found another status
 }
@@ -63,42 +63,42 @@ type RunStateChanges struct {
 type ToolCallMove struct {
 	ID   string
 	From ToolCallStatus
-	// OnlyOf, if set, makes the move lost unless the row's Replica is this one: what a
-	// process that froze has to say must not end the attempt of another.
+	// OnlyOf, if set, makes the move lost unless the row's Replica is this one: the
+	// late result of a process that froze must not end the attempt of another.
 	OnlyOf string
 	// WhileTurn makes the move lost when the row's Turn is over: nothing must begin for an Agent that is gone.
-	WhileTurn  bool
-	To         ToolCallStatus
-	RunID      string
-	Args       []byte // a person's: they mark the row as Edited
-	ArgsSHA256 string
-	Result     []byte
-	ErrorCode  string
-	Error      []byte
-	Risk       string
-	GrantID    string
-	Replica    string
-	Told       bool // true sets it
-	ExpiresAt  time.Time
-	RunningAt  time.Time
-	EndedAt    time.Time
+	WhileTurn    bool
+	To           ToolCallStatus
+	RunID        string
+	Args         []byte // a person's: they mark the row as Edited
+	ArgsSHA256   string
+	Result       []byte
+	ErrorCode    string
+	Error        []byte
+	Risk         string
+	GrantID      string
+	Replica      string
+	InTranscript bool // true sets it
+	ExpiresAt    time.Time
+	RunningAt    time.Time
+	EndedAt      time.Time
 }
 
 // ToolCallShown names the Run a waiting ToolCall is shown in; lost when it no longer
 // waits (is neither WAITING_APPROVAL nor WAITING_CLIENT). Anyway names it whatever became of
-// the ToolCall: the Run's events are kept, and nobody must show it again.
+// the ToolCall: the Run's events are kept, so it must not be shown again.
 type ToolCallShown struct {
 	ID     string
 	RunID  string
 	Anyway bool
 }
 
-// ToolCallTold marks that the log holds the ToolCall's TOOL_CALL_RESULT; lost when it
+// ToolCallInTranscript marks that the log holds the ToolCall's TOOL_CALL_RESULT; lost when it
 // was marked already.
-type ToolCallTold struct{ ID string }
+type ToolCallInTranscript struct{ ID string }
 
-// ToolCallDelivered stamps DeliveredAt before the agent is told; lost when it is set, or when the row is not in While
-// any more: an approval that was revoked meanwhile must not be told.
+// ToolCallDelivered stamps DeliveredAt before the agent gets the answer; lost when it is set, or when the row is not in While
+// any more: an approval that was revoked meanwhile must not be delivered.
 type ToolCallDelivered struct {
 	ID    string
 	At    time.Time
@@ -141,7 +141,7 @@ type RecordOf struct {
 	At         time.Time      // whenever when zero
 }
 
-// InsertOutbox leaves word for somebody outside in the same commit as what it is about.
+// InsertOutbox adds a message to an outside system in the same commit as what it is about.
 type InsertOutbox struct{ Item OutboxItem }
 
 // UpsertMessage adds a transcript entry or replaces the Data of the one with the same
@@ -152,10 +152,10 @@ type UpsertMessage struct{ Message Message }
 type InsertPart struct{ Part MessagePart }
 
 // MoveMessage gives a message another ID, and so another place: one that was sent while an earlier Turn ran belongs behind
-// what that Turn said.
+// that Turn's messages.
 type MoveMessage struct{ ID, NewID string }
 
-// ReplaceMessages takes from the current branch what Turns between two, both excluded, have said: they ended after the
+// ReplaceMessages takes from the current branch the messages of Turns between two, both excluded: they ended after the
 // later one had begun a branch that continues the earlier one, "" for the thread's beginning.
 type ReplaceMessages struct{ SessionID, AfterTurn, BeforeTurn string }
 
@@ -176,22 +176,22 @@ type CommandDone struct {
 	At time.Time
 }
 
-func (TurnMove) move()          {}
-func (RunMove) move()           {}
-func (RunStateChanges) move()   {}
-func (ToolCallMove) move()      {}
-func (ApprovalMove) move()      {}
-func (ToolCallShown) move()     {}
-func (ToolCallTold) move()      {}
-func (ToolCallDelivered) move() {}
-func (InsertRun) move()         {}
-func (InsertToolCall) move()    {}
-func (InsertApproval) move()    {}
-func (TakeToolCall) move()      {}
-func (RecordOf) move()          {}
-func (InsertOutbox) move()      {}
-func (UpsertMessage) move()     {}
-func (InsertPart) move()        {}
+func (TurnMove) move()             {}
+func (RunMove) move()              {}
+func (RunStateChanges) move()      {}
+func (ToolCallMove) move()         {}
+func (ApprovalMove) move()         {}
+func (ToolCallShown) move()        {}
+func (ToolCallInTranscript) move() {}
+func (ToolCallDelivered) move()    {}
+func (InsertRun) move()            {}
+func (InsertToolCall) move()       {}
+func (InsertApproval) move()       {}
+func (TakeToolCall) move()         {}
+func (RecordOf) move()             {}
+func (InsertOutbox) move()         {}
+func (UpsertMessage) move()        {}
+func (InsertPart) move()           {}
 
 func (MoveMessage) move()     {}
 func (ReplaceMessages) move() {}

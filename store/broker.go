@@ -2,11 +2,16 @@ package store
 
 import "context"
 
-// Broker rings bells: "something about this Session has changed, look". Rings may be
-// lost, doubled or early; nobody relies on one, a slow poll makes up for it.
+// Broker rings bells: "something about this Session has changed, look". A ring carries no
+// data: the log and the rows are the truth. Rings may be lost, doubled, merged or early, but
+// not invented, and everything that waits for one also polls slowly.
 type Broker interface {
-	// Ring tells every listener of every replica. It never blocks on a listener.
+	// Ring sends a ring for each Session to every listener of every replica. It never blocks on
+	// a listener.
 	Ring(ctx context.Context, sessionIDs ...string)
-	// Listen calls heard for every ring until ctx ends. heard must be quick.
-	Listen(ctx context.Context, heard func(sessionID string)) error
+	// Listen calls onRing, one call at a time, for the rings that arrive until ctx ends; then it
+	// returns nil. After it has returned onRing is not called any more. onRing must be quick: a
+	// listener that falls behind loses rings, but delays neither Ring nor other listeners. It may
+	// call Ring itself.
+	Listen(ctx context.Context, onRing func(sessionID string)) error
 }

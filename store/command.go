@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// CommandKind is what somebody asks the owner of a Session to do.
+// CommandKind is what the owner of a Session is asked to do.
 type CommandKind string
 
 // The kinds of Commands.

@@ -1,4 +1,4 @@
-// Package store says what Aqueduct keeps and under which rules: the records, the
+// Package store defines what Aqueduct keeps and under which rules: the records, the
 // machines they move through, and the contract a database must honour. It holds no
 // SQL; store/sqldb does, once for both databases.
 //

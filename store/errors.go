@@ -16,7 +16,7 @@ var (
 	// written. Repeating the same write later is right.
 	ErrUnavailable = errors.New("store: unavailable")
 	// ErrUnknownOutcome: the write may or may not have been committed. Only repeating
-	// the same Batch tells: ErrConflict on its event rows or its Seq then means that it
+	// the same Batch shows it: ErrConflict on its event rows or its Seq then means that it
 	// landed.
 	ErrUnknownOutcome = errors.New("store: outcome unknown")
 	// ErrLocked: another process holds the database file (SQLite).

@@ -13,9 +13,9 @@ type EventRow struct {
 	N         int
 	TS        time.Time
 	Data      []byte
-	// Mark names the place in its upstream's words that the row's events reach to, "" when
+	// Cursor names the place in its upstream's words that the row's events reach to, "" when
 	// the upstream has none.
-	Mark string
+	Cursor string
 }
 
 // FirstSeq is the position of the row's first event.
@@ -33,6 +33,6 @@ type EventReader interface {
 	EventBytes(ctx context.Context, in Scope, sessionID string) (int64, error)
 	// TenantBytes is how many bytes of the logs of all Sessions in scope are kept, as of the last Run of each that ended.
 	TenantBytes(ctx context.Context, in Scope) (int64, error)
-	// LastMark is the newest Mark of the log that is not "", "" when there is none.
-	LastMark(ctx context.Context, in Scope, sessionID string) (string, error)
+	// LastCursor is the newest Cursor of the log that is not "", "" when there is none.
+	LastCursor(ctx context.Context, in Scope, sessionID string) (string, error)
 }

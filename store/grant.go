@@ -34,7 +34,7 @@ type GrantReader interface {
 	// Grants lists newest first, the dead ones too.
 	Grants(ctx context.Context, in Scope, page Page) ([]Grant, error)
 	// LiveGrants lists what could let a ToolCall of the user, agent and Session through now,
-	// the user's own before everybody's, each newest first, MaxPageLimit at most: one that is missing only means that somebody is
+	// the user's own before everybody's, each newest first, MaxPageLimit at most: one that is missing only means that a person is
 	// asked.
 	LiveGrants(ctx context.Context, in Scope, tenant, user, agentID, sessionID string, now time.Time) ([]Grant, error)
 }

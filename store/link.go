@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// UsedLink is a signed link to one decision that was used. A link nobody has used has no
-// row: what it says is in the link.
+// UsedLink is a signed link to one decision that was used. An unused link has no
+// row: all that it grants is in the link.
 type UsedLink struct {
 	ID         string // the link's nonce
 	ApprovalID string

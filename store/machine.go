@@ -91,6 +91,7 @@ func (s TurnStatus) CanBecome(to TurnStatus) bool {
 		return slices.Contains([]TurnStatus{TurnPausedApproval, TurnPausedTool, TurnDone, TurnFailed, TurnCancelled}, to)
 	case TurnPausedApproval, TurnPausedTool:
 		return slices.Contains([]TurnStatus{TurnRunning, TurnFailed, TurnCancelled}, to)
+	case TurnDone, TurnFailed, TurnCancelled: // final
 	}
 	return false
 }
@@ -108,6 +109,7 @@ func (s RunStatus) CanBecome(to RunStatus) bool {
 		return to == RunRunning
 	case RunRunning:
 		return to == RunFinished || to == RunInterrupted || to == RunCancelled || to == RunFailed
+	case RunFinished, RunInterrupted, RunCancelled, RunFailed: // final
 	}
 	return false
 }
@@ -135,6 +137,7 @@ func (s ToolCallStatus) CanBecome(to ToolCallStatus) bool {
 		return to == ToolSucceeded || to == ToolFailed || to == ToolTimeout
 	case ToolUnknown:
 		return to == ToolSucceeded || to == ToolFailed || to == ToolDispatched
+	case ToolBlocked, ToolSucceeded, ToolFailed, ToolTimeout: // final
 	}
 	return false
 }
@@ -144,7 +147,7 @@ func (s ToolCallStatus) Terminal() bool {
 	return s == ToolBlocked || s == ToolSucceeded || s == ToolFailed || s == ToolTimeout
 }
 
-// CanBecome is the Approval machine. An approval that nobody has acted on yet may be revoked.
+// CanBecome is the Approval machine. An approval that has not been acted on yet may be revoked.
 func (s ApprovalStatus) CanBecome(to ApprovalStatus) bool {
 	return s == ApprovalPending && to.Terminal() || s == ApprovalApproved && (to == ApprovalCancelled || to == ApprovalExpired)
 }

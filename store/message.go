@@ -23,13 +23,13 @@ type MessagePlace struct {
 	Message
 	TurnID   string
 	Replaced bool // it stands on an older branch only
-	// Followed says that an assistant's or a tool's message comes after it on the current branch.
+	// Followed reports that an assistant's or a tool's message comes after it on the current branch.
 	Followed bool
 	// NewestInput is the ID of the newest user message of the current branch, "" when there is none.
 	NewestInput string
 }
 
-// MessageReader reads transcripts, oldest first: those of the current branch, unless a method says otherwise.
+// MessageReader reads transcripts, oldest first: those of the current branch, unless a method names another.
 type MessageReader interface {
 	// Messages returns the newest page.Limit messages before page.Before (an ID), oldest first.
 	Messages(ctx context.Context, in Scope, sessionID string, page Page) ([]Message, error)
@@ -53,7 +53,7 @@ type MessageReader interface {
 type MessageTx interface {
 	// InsertMessage does nothing when the external id is known on the current branch already.
 	InsertMessage(ctx context.Context, m Message) error
-	// SwitchBranch makes the branch current that ends with the Turn from, "" for an empty one. What was said since stands
-	// on the older branch only. older says that from may not be on the branch that is current now.
+	// SwitchBranch makes the branch current that ends with the Turn from, "" for an empty one. What was added since stands
+	// on the older branch only. older reports that from may not be on the branch that is current now.
 	SwitchBranch(ctx context.Context, sessionID, from string, older bool) error
 }

@@ -5,39 +5,39 @@ import (
 	"time"
 )
 
-// OutboxItem is something that must be told to somebody outside, at least once.
+// OutboxItem is a message that must reach an outside system, at least once.
 type OutboxItem struct {
 	ID           string // UUIDv7
-	SessionID    string // the Session it tells of, with which it is deleted; "" when it tells of none
+	SessionID    string // the Session it is about, with which it is deleted; "" when it is about none
 	Kind         string
 	Target       string // where to, in the words of its Kind
 	Payload      []byte // JSON
 	CreatedAt    time.Time
 	NextAt       time.Time // not before
 	Tries        int
-	ClaimedUntil time.Time // somebody is at it until then
+	ClaimedUntil time.Time // a sender is at it until then
 	DoneAt       time.Time
 	LastError    string
 }
 
-// OutboxReader reads what is to be told. It belongs to nobody: only a Scope that sees
+// OutboxReader reads what is to be sent. Items belong to no user: only a Scope that sees
 // everything sees it.
 type OutboxReader interface {
-	// OutboxDue lists what is due and nobody is at, the longest due first.
+	// OutboxDue lists what is due and not claimed, the longest due first.
 	OutboxDue(ctx context.Context, in Scope, now time.Time, limit int) ([]OutboxItem, error)
 }
 
 // OutboxTx changes the outbox.
 type OutboxTx interface {
 	InsertOutbox(ctx context.Context, i OutboxItem) error
-	// ClaimOutbox counts a try; false when it is done, not due, or somebody else's. One whose
+	// ClaimOutbox counts a try; false when it is done, not due, or claimed by another. One whose
 	// claimer died is due again when the claim has run out.
 	ClaimOutbox(ctx context.Context, id string, now, until time.Time) (bool, error)
 	OutboxDone(ctx context.Context, id string, at time.Time) error
 	// OutboxRetry gives the claim back; what is done stays so.
 	OutboxRetry(ctx context.Context, id string, next time.Time, reason string) error
-	// DropOutbox deletes what nobody is to be told any more and tells how many that were, limit
-	// at most: what was done before a time, and what was made before it and is not to be told
+	// DropOutbox deletes what is not to be sent any more and returns how many that were, limit
+	// at most: what was done before a time, and what was made before it and is not to be sent
 	// before never.
 	DropOutbox(ctx context.Context, before, never time.Time, limit int) (int64, error)
 }

@@ -13,7 +13,7 @@ type Page struct {
 }
 
 const (
-	// DefaultPageLimit is what a listing gives when nobody says how much.
+	// DefaultPageLimit is what a listing gives when its Limit is not set.
 	DefaultPageLimit = 50
 	// MaxPageLimit bounds one answer, so that no caller can make us hold a whole table.
 	MaxPageLimit = 1000

@@ -36,7 +36,7 @@ type Scope struct {
 	// deciding are the names the caller answers to as a decider, joined by NUL: a Scope stays
 	// comparable. "" for Scopes that see only what belongs to them.
 	deciding string
-	session  string // of an Access: this Session's rows, whoever owns it
+	session  string // of an Access: this Session's rows, of any owner
 	// reaching are names as in deciding, of a Scope that lists what is shared as well.
 	reaching string
 }

@@ -20,7 +20,7 @@ type Proxy struct {
 	Name          string
 	AgentID       string // the Agent it serves
 	Capabilities  []byte // JSON, as it announced them
-	MaxConcurrent int    // agents at a time; 0 when it did not say
+	MaxConcurrent int    // agents at a time; 0 when it named none
 	Status        ProxyStatus
 	RegisteredAt  time.Time // first
 	ConnectedAt   time.Time
@@ -58,7 +58,7 @@ type BootstrapUse struct {
 	ExpiresAt time.Time
 }
 
-// ProxyReader reads Proxies and SandboxInstances. Proxies belong to nobody: only a
+// ProxyReader reads Proxies and SandboxInstances. Proxies belong to no user: only a
 // Scope that sees everything sees them. An instance is seen with its Session.
 type ProxyReader interface {
 	Proxy(ctx context.Context, in Scope, id string) (Proxy, error)

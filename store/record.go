@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// RecordSource says who wrote a Record.
+// RecordSource is who wrote a Record.
 type RecordSource string
 
 // The sources of Records.
@@ -21,15 +21,11 @@ type Record struct {
 	SessionID string
 	TurnID    string // "" when it belongs to no Turn
 	Source    RecordSource
-	Type      string
-	AtSeq     int64 // the log's position when it was written
+	Type      string // the platform's are constants of bridge/trace
+	AtSeq     int64  // the log's position when it was written
 	TS        time.Time
 	Payload   []byte // JSON
 }
-
-// RecordDecision is the Type of the Records that hold what the policy said of a call: a
-// policy.Decision.
-const RecordDecision = "policy_decision"
 
 // PlacedRecord is a Record with its position among those of its Session, which goes upwards from
 // 1 in the order in which readers can see them.

@@ -14,7 +14,7 @@ type Run struct {
 	ExternalID string // AG-UI runId, unique per Session
 	Status     RunStatus
 	Profile    []byte // JSON: the client's profile that decides how the Run ends
-	BodyHash   []byte // of the POST that named it; nil when nobody posted it
+	BodyHash   []byte // of the POST that named it; nil when it was not posted
 	FirstSeq   int64  // 0 until RUN_STARTED is kept
 	LastSeq    int64  // 0 until the terminal event is kept
 	ErrorCode  string

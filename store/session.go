@@ -16,7 +16,7 @@ type Session struct {
 	AgentID    string
 	Title      string
 	State      []byte // JSON object, nil when no state was ever set
-	Owner      string // replica id of the one writer, "" when nobody drives it
+	Owner      string // replica id of the one writer, "" when none drives it
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 }
@@ -29,10 +29,10 @@ type SessionReader interface {
 	Sessions(ctx context.Context, in Scope, page Page) ([]Session, error)
 	// SessionsWithWork lists ids of Sessions that have a reserved Run, a pending command, a Run left RUNNING, a settled
 	// Question to be passed on, or a Turn whose Agent another replica called, and whose owner is the given replica,
-	// nobody, or a fenced one.
+	// no replica, or a fenced one.
 	SessionsWithWork(ctx context.Context, in Scope, replica string) ([]string, error)
 	// AbandonedSessions lists ids of Sessions that have a Turn under way, a reserved or
-	// RUNNING Run or a pending command, and whose owner is nobody or a fenced replica.
+	// RUNNING Run or a pending command, and whose owner is no replica or a fenced one.
 	// Unlike SessionsWithWork it includes those whose Turn only waits for an answer.
 	AbandonedSessions(ctx context.Context, in Scope) ([]string, error)
 }
@@ -44,7 +44,7 @@ type SessionTx interface {
 	// LockSession reads the row and holds it against other transactions until the end.
 	// Every request against a Session begins with it, so requests are serial per Session.
 	LockSession(ctx context.Context, in Scope, id string) (Session, error)
-	// ClaimSession makes replica the owner if nobody, itself, or a fenced replica is;
+	// ClaimSession makes replica the owner if no replica, itself, or a fenced one is;
 	// false when a living replica owns it.
 	ClaimSession(ctx context.Context, id, replica string) (bool, error)
 	// ReplicaLives reports whether the replica may write.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Share lets a user, or who has a role, of the Session's tenant see the Session. Whoever has one may read.
+// Share lets a user, or who has a role, of the Session's tenant see the Session. It allows to read.
 type Share struct {
 	ID        string // UUIDv7
 	SessionID string
@@ -17,7 +17,7 @@ type Share struct {
 	CreatedAt time.Time
 }
 
-// Access is what somebody may do with a Session that others own, by all Shares together.
+// Access is what a user may do with a Session that others own, by all Shares together.
 type Access struct {
 	Session Session
 	Write   bool
@@ -27,7 +27,7 @@ type Access struct {
 // Scope sees the rows of that Session, and of no other.
 func (a Access) Scope() Scope { return Scope{tenant: a.Session.Tenant, session: a.Session.ID} }
 
-// AccessBy says by what id a shared Session is looked for.
+// AccessBy is by what id a shared Session is looked for.
 type AccessBy struct {
 	SessionID  string
 	RunID      string // of a Run or Turn, or a client's own runId

@@ -66,9 +66,9 @@ type Store interface {
 	// and is returned as it is.
 	InTx(ctx context.Context, fn func(Tx) error) error
 	// Scrub makes what was deleted unreadable in the database's files, as far as the database can: SQLite writes its log
-	// back into the file and truncates it. It waits for nobody; what is in use stays until the next time.
+	// back into the file and truncates it. It never waits; pages in use stay until the next time.
 	Scrub(ctx context.Context) error
-	// Ping says whether a write could be made now.
+	// Ping reports whether a write would succeed now.
 	Ping(ctx context.Context) error
 	Close() error
 }

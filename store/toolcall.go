@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ToolCallKind says who runs a ToolCall.
+// ToolCallKind is who runs a ToolCall.
 type ToolCallKind string
 
 // The kinds of ToolCalls.
@@ -15,12 +15,12 @@ const (
 	KindServer   ToolCallKind = "server_tool" // we run it
 )
 
-// OnFailure says what a ToolCall that fails does to its Turn.
+// OnFailure is what a ToolCall that fails does to its Turn.
 type OnFailure string
 
 // What a failure does.
 const (
-	FailureReturns OnFailure = "return"  // the agent hears of it and goes on; "" means the same
+	FailureReturns OnFailure = "return"  // the agent gets the error and goes on; "" means the same
 	FailureEndsRun OnFailure = "end_run" // the Turn fails
 )
 
@@ -39,7 +39,7 @@ type ToolCall struct {
 	Edited     bool   // a person changed Args
 	Result     []byte // JSON: what the transcript shows as its result, however it ended
 	ErrorCode  string
-	Error      []byte // JSON {code,message}: what the agent hears of a failure
+	Error      []byte // JSON {code,message}: what the agent gets of a failure
 	UpstreamID string // the agent's own id of it
 
 	// IdempotencyKey is the agent's, unique per Turn; "" for none.
@@ -51,12 +51,12 @@ type ToolCall struct {
 	Replica        string        // who runs it, or ran it last
 	RunningAt      time.Time     // zero until RUNNING
 
-	// Told: the log (or the client that answered) already holds its TOOL_CALL_RESULT.
-	Told        bool
-	CreatedAt   time.Time
-	ExpiresAt   time.Time // zero: never
-	EndedAt     time.Time
-	DeliveredAt time.Time // zero until committed, before the agent is told the answer
+	// InTranscript: the log (or the client that answered) already holds its TOOL_CALL_RESULT.
+	InTranscript bool
+	CreatedAt    time.Time
+	ExpiresAt    time.Time // zero: never
+	EndedAt      time.Time
+	DeliveredAt  time.Time // zero until committed, before the agent gets the answer
 }
 
 // Ended is the ToolCall as a move that ends it leaves it.

@@ -19,13 +19,13 @@ type Turn struct {
 	Status    TurnStatus
 	Input     []byte // JSON: what the agent is called with, written once at intake
 	Roles     []byte // JSON list: of who prompted, as they were then
-	// PromptedBy is who prompted, where that is not the Session's owner but somebody it is shared with; else "".
+	// PromptedBy is who prompted, where that is not the Session's owner but a user it is shared with; else "".
 	PromptedBy string
 	TokenHash  []byte // of the run token the agent calls us with; nil when none is live
-	// Upstream says where the Agent is: "" before it is called and when the Turn is over, UpstreamWaits when it
+	// Upstream is where the Agent is: "" before it is called and when the Turn is over, UpstreamWaits when it
 	// ended to wait for answers, else the id of the replica that holds its call.
 	Upstream string
-	// Traced says that all that happens in the Turn is kept as Records when it happens. Of a Turn from before that was
+	// Traced is set where all that happens in the Turn is kept as Records when it happens. Of a Turn from before that was
 	// so, its rows are read instead.
 	Traced bool
 	// Traceparent and Tracestate are the W3C trace context that the Turn runs under; empty in a Turn from before

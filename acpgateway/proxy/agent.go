@@ -1,134 +1,78 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
-// agent is one process of a run's agent, from initialize to its end.
+// agent is one process of a run's agent, from initialize to its end. Its goroutine is watch, which reads it until it is
+// gone; the run's goroutine prompts it, and controls reach its parts. mu is for reason alone.
+//
+// It is started by starter.spawn and lives until its process has gone, by any of three ends: the run (close,
+// keepalive), the proxy's end, or itself. Its parts have a lock each and know nothing of each other: sessions, asks
+// (questions to people), files, terminals.
 type agent struct {
-	run     *run
-	dir     string
-	space   workspace
+	cfg     Config
+	link    *link
+	report  *reporter
+	prompts *prompts
 	mark    string // in the environment of all its processes
 	proc    *process
 	streams *pipes
 	peer    *peer
-	info    acp.InitializeResult
+	info    wire.InitializeResult
 	raw     json.RawMessage // the same as it came
 	context string          // for a new session; of the run's goroutine
+	runCtx  context.Context // ends with the run
 	ctx     context.Context // ends with the agent
 	cancel  context.CancelFunc
-	gone    chan struct{} // closed when its end has been told
+	onEnd   func(status wire.ExitStatus, reason string)
+	gone    chan struct{} // closed when its end has been reported
 
-	mu        sync.Mutex
-	reason    string                     // why we end it
-	sessions  map[string]json.RawMessage // those it knows, with their config options
-	modes     map[string]json.RawMessage // of those that told them when they were entered
-	history   *history                   // of the session that is being taken up
-	asks      map[acp.RequestID]*ask
-	terminals map[string]*terminal
+	sessions  *sessions
+	asks      *asks
+	files     *files
+	terminals *terminals
+
+	mu     sync.Mutex
+	reason string // why we end it
 }
 
-// launch prepares the workspace, starts the agent and speaks to it first.
-func (r *run) launch(ctx context.Context, s start) (*agent, error) {
-	w := r.p.workspace(r.id)
-	place, err := r.p.furnish(ctx, w, r.id)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := w.dir(cmp.Or(s.cwd, place))
-	if err != nil {
-		return nil, err
-	}
-	if err := r.prepare(ctx, w, dir, s.init); err != nil {
-		return nil, err
-	}
-	var a *agent
-	err = r.step(stageAgent, func() (err error) {
-		if a, err = r.spawn(w, dir, s.init); err != nil {
-			return err
-		}
-		if err = a.initialize(ctx); err != nil {
-			a.end("initialize_failed")
-		}
-		return err
-	})
-	return a, err
-}
-
-// spawn starts the process and its readers.
-func (r *run) spawn(w workspace, dir string, init *acp.Init) (*agent, error) {
-	cmd := r.p.command(r.p.cfg.Command[0], r.p.cfg.Command[1:]...)
-	mark := fmt.Sprintf("%s.%d", r.p.epoch, r.p.born.Add(1))
-	cmd.Dir, cmd.Env = dir, append(r.p.environment(init), markName+"="+mark)
-	streams, err := newPipes(cmd)
-	if err != nil {
-		return nil, err
-	}
-	proc, err := startProcess(cmd)
-	streams.started()
-	if err != nil {
-		streams.close()
-		return nil, fmt.Errorf("the agent's command could not be started: %w", err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
-	a := &agent{
-		run: r, dir: dir, space: w, mark: mark, proc: proc, streams: streams, ctx: ctx, cancel: cancel, gone: make(chan struct{}), reason: "agent_exit",
-		sessions: map[string]json.RawMessage{}, modes: map[string]json.RawMessage{}, asks: map[acp.RequestID]*ask{}, terminals: map[string]*terminal{},
-	}
-	a.peer = newPeer(ctx, streams.stdin, inbound{notification: a.notified, request: a.requested, trouble: func(err error) {
-		r.text(acp.PrefixError + err.Error())
-	}, console: func(line string) { r.text(acp.PrefixStdout + line) }})
-	r.mu.Lock()
-	r.agent = a
-	instance := r.instance
-	r.mu.Unlock()
-	r.signal(&acp.TransportConnected{InstanceName: instance, At: stamp()})
-	r.p.wg.Go(a.watch)
-	return a, nil
-}
-
-// watch reads the agent until it is gone and tells its end: what it said first, then that it
+// watch reads the agent until it is gone and reports its end: its output first, then that it
 // ended, then that what waited for it has failed.
+//
+// The order is what the gateway relies on: everything the agent wrote, then acp_exit, then the failure of the prompt.
+// In another order a Turn would fail before it got the last words.
 func (a *agent) watch() {
 	defer close(a.gone)
 	defer a.cancel()
 	var readers sync.WaitGroup
 	readers.Go(func() { a.peer.read(a.streams.stdout) })
-	readers.Go(func() { a.run.console(a.ctx, acp.PrefixStderr)(a.streams.stderr) })
+	readers.Go(func() { a.report.console(a.ctx, wire.PrefixStderr)(a.streams.stderr) })
 	<-a.proc.exited
+	// What the agent started and left behind may hold the pipes open, so it is killed before the rest of the output is
+	// read.
 	killMarked(a.mark)
 	a.streams.stdout.ending()
 	a.streams.stderr.ending()
 	readers.Wait()
 	a.streams.close()
-	a.releaseAll()
-	a.farewell()
-	a.peer.fail(errAgentClosed)
-}
-
-func (a *agent) farewell() {
-	r, status := a.run, a.proc.status()
+	a.terminals.releaseAll()
 	a.mu.Lock()
 	reason := a.reason
 	a.mu.Unlock()
-	r.mu.Lock()
-	r.agent = nil
-	instance := r.instance
-	r.mu.Unlock()
-	r.signal(&acp.TransportDisconnected{InstanceName: instance, Code: status.ExitCode, Signal: status.Signal, At: stamp(), Reason: reason})
-	r.setStatus("stopped", nil)
-	r.p.send(r.id, &acp.Exit{RunID: r.id, InstanceName: instance, Code: status.ExitCode, Signal: status.Signal})
+	a.onEnd(a.proc.status(), reason)
+	a.peer.fail(errAgentClosed)
 }
 
-// end stops the process and waits until its end has been told.
+// end stops the process and waits until its end has been reported.
+// The reason is noted only while the process lives: one that has exited by itself was not ended by us.
 func (a *agent) end(reason string) {
 	a.mu.Lock()
 	select {
@@ -142,22 +86,27 @@ func (a *agent) end(reason string) {
 	<-a.gone
 }
 
+// initialize speaks first, as ACP has it: both sides name their version and what they can do. An agent of another
+// version is refused, since nothing that follows could be relied on.
+//
+// Only capabilities that this proxy really has are announced: an agent that is offered files or a terminal uses them
+// and not its own.
 func (a *agent) initialize(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, errors.New("the agent did not answer to initialize in time"))
 	defer cancel()
-	cfg := a.run.p.cfg
-	var elicitation *acp.ElicitationCapabilities
-	if a.run.p.offers.Load().Elicitation {
-		elicitation = &acp.ElicitationCapabilities{Form: &struct{}{}, URL: &struct{}{}}
+	cfg := a.cfg
+	var elicitation *wire.ElicitationCapabilities
+	if a.link.offers.Load().Elicitation {
+		elicitation = &wire.ElicitationCapabilities{Form: &struct{}{}, URL: &struct{}{}}
 	}
-	err := a.peer.call(ctx, acp.MethodInitialize, acp.InitializeParams{
-		ProtocolVersion: acp.Version,
-		ClientCapabilities: acp.ClientCapabilities{
-			FS: acp.FileCapabilities{ReadTextFile: cfg.FS, WriteTextFile: cfg.FS}, Terminal: cfg.Terminal,
+	err := a.peer.call(ctx, wire.MethodInitialize, wire.InitializeParams{
+		ProtocolVersion: wire.Version,
+		ClientCapabilities: wire.ClientCapabilities{
+			FS: wire.FileCapabilities{ReadTextFile: cfg.FS, WriteTextFile: cfg.FS}, Terminal: cfg.Terminal,
 			Elicitation: elicitation,
-			Meta:        &acp.ClientMeta{TerminalOutputDelta: true},
+			Meta:        &wire.ClientMeta{TerminalOutputDelta: true},
 		},
-		ClientInfo: acp.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: cfg.Version},
+		ClientInfo: wire.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: cfg.Version},
 	}, &a.raw, nil)
 	if err != nil {
 		return fmt.Errorf("initialize: %w", err)
@@ -165,78 +114,63 @@ func (a *agent) initialize(ctx context.Context) error {
 	if err := json.Unmarshal(a.raw, &a.info); err != nil {
 		return fmt.Errorf("initialize: %w", err)
 	}
-	if a.info.ProtocolVersion != acp.Version {
-		return fmt.Errorf("initialize: the agent speaks version %d of ACP, not %d", a.info.ProtocolVersion, acp.Version)
+	if a.info.ProtocolVersion != wire.Version {
+		return fmt.Errorf("initialize: the agent speaks version %d of ACP, not %d", a.info.ProtocolVersion, wire.Version)
 	}
+	a.sessions.capabilities, a.sessions.login.methods = a.info.AgentCapabilities, a.info.AuthMethods
+	// Gemini CLI reads a file before it writes it, and takes an error for a reason to give up.
+	a.files.emptyForMissing.Store(strings.Contains(strings.ToLower(a.info.AgentInfo.Name), "gemini"))
 	return nil
 }
 
-// notified passes on what the agent says, in the order it says it.
+// notified passes on the agent's notifications, in their order.
+// Room blocks while the outbox to the gateway is full, which in the end blocks the agent on its pipe: the one back
+// pressure there is.
 func (a *agent) notified(method string, params json.RawMessage) {
-	a.run.p.out.Room(a.ctx)
-	if method != acp.MethodUpdate {
-		a.tell(method, params)
+	a.link.out.Room(a.ctx)
+	if method != wire.MethodUpdate {
+		a.forward(method, params)
 		return
 	}
-	var u acp.UpdateParams
+	var u wire.UpdateParams
 	if err := json.Unmarshal(params, &u); err != nil || len(u.Update) == 0 {
-		a.tell(method, params)
+		a.forward(method, params)
 		return
 	}
-	a.run.update(u.SessionID, u.Update, a.repeats(u))
+	a.report.update(u.SessionID, u.Update, a.sessions.repeats(u))
 }
 
-// tell passes on a notification that is no update.
-func (a *agent) tell(method string, params json.RawMessage) {
-	if !a.run.signal(&acp.AgentNotification{Method: method, Params: params}) {
-		a.run.text(acp.PrefixError + "a notification of the agent was too large")
+// forward passes on a notification that is no update.
+func (a *agent) forward(method string, params json.RawMessage) {
+	if !a.report.signal(&wire.AgentNotification{Method: method, Params: params}) {
+		a.report.text(wire.PrefixError + "a notification of the agent was too large")
 	}
-}
-
-// update sends an acp_update, under the prompt that is under way in its session.
-func (r *run) update(session string, update json.RawMessage, replay bool) {
-	f := &acp.ACPUpdate{RunID: r.id, PromptID: r.promptOf(session), Update: update, Replay: replay}
-	if session != "" {
-		f.SessionID = &session
-	}
-	if !r.p.send(r.id, f) {
-		r.text(acp.PrefixError + "an update of the agent was too large and is left out")
-	}
-}
-
-func (r *run) promptOf(session string) *string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.active == nil || r.active.answered || r.active.session != "" && r.active.session != session {
-		return nil
-	}
-	id := r.active.id
-	return &id
 }
 
 // requested is the reader's part of answering a request.
+// It decides on the reader's goroutine what a request is, and returns what is to be done for it elsewhere.
 func (a *agent) requested(method string, params json.RawMessage) func(context.Context) (any, error) {
-	cfg := a.run.p.cfg
+	cfg := a.cfg
 	switch method {
-	case acp.MethodRequestPermission:
-		return a.ask(params)
-	case acp.MethodElicit:
-		if a.run.p.offers.Load().Elicitation {
-			return a.elicit(params)
+	case wire.MethodRequestPermission:
+		return a.asks.permission(params)
+	case wire.MethodElicit:
+		if a.link.offers.Load().Elicitation {
+			return a.asks.elicit(params)
 		}
-	case acp.MethodReadTextFile, acp.MethodWriteTextFile:
+	case wire.MethodReadTextFile, wire.MethodWriteTextFile:
 		if cfg.FS {
-			return func(context.Context) (any, error) { return a.file(method, params) }
+			return func(context.Context) (any, error) { return a.files.call(method, params) }
 		}
-	case acp.MethodTerminalCreate, acp.MethodTerminalOutput, acp.MethodTerminalWait, acp.MethodTerminalKill, acp.MethodTerminalRelease:
+	case wire.MethodTerminalCreate, wire.MethodTerminalOutput, wire.MethodTerminalWait, wire.MethodTerminalKill, wire.MethodTerminalRelease:
 		if cfg.Terminal {
-			return func(ctx context.Context) (any, error) { return a.terminalCall(ctx, method, params) }
+			return func(ctx context.Context) (any, error) { return a.terminals.call(ctx, method, params) }
 		}
 	}
 	return func(context.Context) (any, error) {
-		return nil, &acp.Error{Code: acp.CodeMethodNotFound, Message: "method not found: " + method}
+		return nil, &wire.Error{Code: wire.CodeMethodNotFound, Message: "method not found: " + method}
 	}
 }
 
 // invalid is the answer to parameters that cannot be read.
-func invalid(err error) error { return &acp.Error{Code: acp.CodeInvalidParams, Message: err.Error()} }
+func invalid(err error) error { return &wire.Error{Code: wire.CodeInvalidParams, Message: err.Error()} }

@@ -38,7 +38,7 @@ func fakeLoginURL() string {
 	return "https://login.example/auth?state=" + strings.Repeat("x", 700) + "&end=1"
 }
 
-// fakeAgent does what the first word of a prompt says.
+// fakeAgent does what the first word of a prompt names.
 type fakeAgent struct {
 	mu      sync.Mutex
 	out     *bufio.Writer
@@ -47,7 +47,7 @@ type fakeAgent struct {
 	cancel  chan struct{}
 	login   bool
 
-	initialize json.RawMessage // what the proxy said
+	initialize json.RawMessage // what the proxy sent
 	session    string
 }
 
@@ -125,7 +125,7 @@ func (f *fakeAgent) answer(m fakeMessage) {
 			f.lateHistory(m)
 			return
 		}
-		f.say("old words")
+		f.send("old words")
 		f.reply(m, `{}`)
 	case "session/resume":
 		if os.Getenv("FAKE_RESUME") == "broken" {
@@ -169,7 +169,7 @@ func (f *fakeAgent) lateHistory(m fakeMessage) {
 				<-time.After(historyReply / 2)
 				continue
 			}
-			f.say(words)
+			f.send(words)
 		}
 	}()
 }
@@ -181,53 +181,53 @@ func (f *fakeAgent) prompt(m fakeMessage) {
 	stop := "end_turn"
 	switch words[0] {
 	case "hello":
-		f.say("hi")
+		f.send("hi")
 	case "show":
-		f.say(string(m.Params))
+		f.send(string(m.Params))
 	case "initialized":
-		f.say(string(f.initialize))
+		f.send(string(f.initialize))
 	case "pwd":
 		dir, _ := os.Getwd()
-		f.say(dir)
+		f.send(dir)
 	case "flood":
 		f.flood(words[1])
 	case "ask":
-		f.say("before")
+		f.send("before")
 		wait := f.ask()
 		if len(words) > 1 {
 			f.flood(words[1])
 		}
-		f.say(string(<-wait))
+		f.send(string(<-wait))
 	case "elicit":
 		wait := f.request("elicitation/create", fmt.Sprintf(`{"sessionId":%q,"mode":"form","message":"Which?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`, f.session))
-		f.say(string(<-wait))
+		f.send(string(<-wait))
 	case "withdraw":
 		wait := f.ask()
 		f.write(`{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":%d}}`, f.asked)
-		f.say(string(<-wait))
+		f.send(string(<-wait))
 	case "read":
-		f.say(string(<-f.request("fs/read_text_file", fmt.Sprintf(`{"sessionId":"s-1","path":%q}`, words[1]))))
+		f.send(string(<-f.request("fs/read_text_file", fmt.Sprintf(`{"sessionId":"s-1","path":%q}`, words[1]))))
 	case "run":
 		created := <-f.request("terminal/create", `{"sessionId":"s-1","command":"sh","args":["-c","printf done"]}`)
 		<-f.request("terminal/wait_for_exit", string(created))
-		f.say(string(<-f.request("terminal/output", string(created))))
+		f.send(string(<-f.request("terminal/output", string(created))))
 	case "notify":
 		f.write(`{"jsonrpc":"2.0","method":"_weather","params":{"rain":1}}`)
 	case "child":
 		cmd := exec.Command("sleep", "1000")
 		_ = cmd.Start()
-		f.say(strconv.Itoa(cmd.Process.Pid))
+		f.send(strconv.Itoa(cmd.Process.Pid))
 	case "daemon":
 		cmd := exec.Command("sleep", "1000")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		_ = cmd.Start()
-		f.say(fmt.Sprint(os.Getpid(), " ", cmd.Process.Pid))
+		f.send(fmt.Sprint(os.Getpid(), " ", cmd.Process.Pid))
 	case "wait":
-		f.say("waiting")
+		f.send("waiting")
 		<-f.cancel
 		stop = "cancelled"
 	case "die":
-		f.say("last words")
+		f.send("last words")
 		os.Exit(3)
 	}
 	f.reply(m, fmt.Sprintf(`{"stopReason":%q}`, stop))
@@ -236,7 +236,7 @@ func (f *fakeAgent) prompt(m fakeMessage) {
 func (f *fakeAgent) flood(n string) {
 	count, _ := strconv.Atoi(n)
 	for i := range count {
-		f.say(strconv.Itoa(i))
+		f.send(strconv.Itoa(i))
 	}
 }
 
@@ -255,7 +255,7 @@ func (f *fakeAgent) request(method, params string) <-chan json.RawMessage {
 	return ch
 }
 
-func (f *fakeAgent) say(text string) {
+func (f *fakeAgent) send(text string) {
 	quoted, _ := json.Marshal(text)
 	f.write(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":%s}}}}`, f.session, quoted)
 }

@@ -1,6 +1,6 @@
 //go:build !race
 
-// Run by scripts/test-unraced, which says why.
+// Run by scripts/test-unraced, which explains why.
 
 package proxy
 
@@ -13,14 +13,14 @@ import (
 	"strings"
 	"testing"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // TestDownloadExtractRefuses what is not what was asked for, before anything is written.
 func TestDownloadExtractRefuses(t *testing.T) {
 	t.Parallel()
 	good := zipped(t, "a", "text")
-	lies := bytes.Clone(good) // it says it is one byte long, and is four
+	lies := bytes.Clone(good) // it claims to be one byte long, and is four
 	at := bytes.LastIndex(lies, []byte("PK\x01\x02"))
 	binary.LittleEndian.PutUint32(lies[at+24:], 1)
 	huge := bytes.Clone(good)
@@ -60,7 +60,7 @@ func TestDownloadExtractRefuses(t *testing.T) {
 			if c.target == "" {
 				c.target = "skill"
 			}
-			dir, err := placed(t, acp.InputSource{URI: shelf(t, c.body) + c.path + "?sig=hunter2", ContentHash: c.hash}, acp.InputTarget{Root: "WORKSPACE", Path: c.target})
+			dir, err := placed(t, wire.InputSource{URI: shelf(t, c.body) + c.path + "?sig=hunter2", ContentHash: c.hash}, wire.InputTarget{Root: "WORKSPACE", Path: c.target})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %s", err, c.want)
 			}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // TestS23GitPushRunsNoCommand: what a git_push names, and what an agent wrote into its repository, makes git run nothing on
@@ -23,7 +23,7 @@ func TestS23GitPushRunsNoCommand(t *testing.T) {
 	g := newGateway(t, oldAck)
 	p := g.start(nil)
 	g.send(`{"type":"acp_open","run_id":"r","init":{"script":"git init -q --bare far && git init -q -b work && git remote add origin ./far && git -c user.name=n -c user.email=e commit -q --allow-empty -m m && mkdir sub"}}`)
-	if o := want[*acp.Opened](g); !o.OK {
+	if o := want[*wire.Opened](g); !o.OK {
 		t.Fatal(o.Error)
 	}
 	repo := filepath.Join(p.cfg.Workspaces, "r")
@@ -35,7 +35,7 @@ func TestS23GitPushRunsNoCommand(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	push := func(members map[string]any) *acp.SandboxControlResult {
+	push := func(members map[string]any) *wire.SandboxControlResult {
 		t.Helper()
 		members["type"], members["action"], members["run_id"] = "sandbox_control", "git_push", "r"
 		if members["branch"] == nil {
@@ -46,7 +46,7 @@ func TestS23GitPushRunsNoCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.send(string(raw))
-		res := want[*acp.SandboxControlResult](g)
+		res := want[*wire.SandboxControlResult](g)
 		if left, err := os.ReadFile(proof); err == nil {
 			t.Errorf("%s ran a command: %s", raw, left)
 			_ = os.Remove(proof)

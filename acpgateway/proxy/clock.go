@@ -20,6 +20,8 @@ func newClock(d time.Duration, over func()) *clock {
 	return &clock{left: d, since: time.Now(), timer: time.AfterFunc(d, over)}
 }
 
+// pause stops the time at the first open question; further ones are only counted. Where the timer has fired already
+// there is nothing left to stop, and the prompt ends.
 func (c *clock) pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -29,7 +31,8 @@ func (c *clock) pause() {
 	}
 }
 
-func (c *clock) goOn() {
+// resume starts the time again when the last question is answered, with what was left.
+func (c *clock) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stops--; c.stops == 0 && c.since.IsZero() {

@@ -17,9 +17,9 @@ func TestThePromptsTimeStandsStillWhileAPersonIsAsked(t *testing.T) {
 		c.pause()
 		time.Sleep(time.Hour)
 		c.pause()
-		c.goOn()
+		c.resume()
 		time.Sleep(time.Hour)
-		c.goOn()
+		c.resume()
 		if took := <-over; took != 2*time.Hour+time.Minute {
 			t.Errorf("it was over after %s", took)
 		}
@@ -33,7 +33,7 @@ func TestAStoppedClockStaysStopped(t *testing.T) {
 		c := newClock(time.Minute, func() { t.Error("it ran out") })
 		c.pause()
 		c.stop()
-		c.goOn()
+		c.resume()
 		time.Sleep(time.Hour)
 	})
 }

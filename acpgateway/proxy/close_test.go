@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // TestAcpOpenRightBehindAcpClose: a gateway that gave up on an agent opens its run again at
-// once. The new agent begins when the old one's end has been told, and is not taken for it.
+// once. The new agent begins when the old one's end has been reported, and is not taken for it.
 func TestAcpOpenRightBehindAcpClose(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, oldAck)
@@ -23,9 +23,9 @@ func TestAcpOpenRightBehindAcpClose(t *testing.T) {
 		var told []string
 		for len(told) == 0 || told[len(told)-1] != "acp_opened" {
 			switch f := g.next().frame.(type) {
-			case *acp.Exit, *acp.Closed:
+			case *wire.Exit, *wire.Closed:
 				told = append(told, f.Type())
-			case *acp.Opened:
+			case *wire.Opened:
 				if told = append(told, f.Type()); !f.OK {
 					t.Fatalf("it was not opened: %s", f.Error)
 				}
@@ -49,7 +49,7 @@ func TestAcpCloseMakesRoom(t *testing.T) {
 		now := fmt.Sprint("r", i)
 		g.send(`{"type":"acp_close","run_id":"` + before + `"}`)
 		g.send(`{"type":"acp_open","run_id":"` + now + `"}`)
-		if o := want[*acp.Opened](g); o.RunID != now || !o.OK {
+		if o := want[*wire.Opened](g); o.RunID != now || !o.OK {
 			t.Fatalf("%+v", o)
 		}
 		before = now

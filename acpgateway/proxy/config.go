@@ -68,19 +68,20 @@ type Config struct {
 	Home       string   // target root USER_HOME of agent inputs; empty refuses it
 	InputRoots []string // what agent inputs may be taken from, beside the workspace
 
-	Version string // of this program, told to agents
+	Version string // of this program, announced to agents
 
 	MaxConcurrent int  // agents alive at a time; 0 is no limit
 	FS            bool // the agent may read and write files through us
 	Terminal      bool // and run commands
 
-	Capabilities json.RawMessage // a JSON object, announced beside what this proxy says of itself
+	Capabilities json.RawMessage // a JSON object, announced beside this proxy's own
 
 	Heartbeat time.Duration
 	Inventory time.Duration
 	Log       *slog.Logger
 }
 
+// What is wrong is reported at the start, with the name of the setting's meaning; a proxy that runs has a good Config.
 func (c Config) checked() (Config, error) {
 	u, err := url.Parse(c.URL)
 	switch {
@@ -116,7 +117,7 @@ func (c Config) checked() (Config, error) {
 	return c, c.absolute()
 }
 
-// absolute fixes the directories: agents are told absolute paths.
+// absolute fixes the directories: agents get absolute paths.
 func (c *Config) absolute() error {
 	if c.Cwd == "" && c.Workspaces == "" {
 		c.Cwd = "."

@@ -25,6 +25,8 @@ import (
 // agent: the agent itself, its init script, its terminals, git in its folder.
 
 // Confinement is what an agent and all that runs for it are kept from.
+//
+// A nil Confinement confines nothing; all methods take one.
 type Confinement struct {
 	User *User
 	// Helper is a command that applies Landlock and then becomes what follows "--"; see Confine. None: no Landlock.
@@ -108,11 +110,13 @@ func realPath(path string) string {
 }
 
 // wrap makes cmd run confined.
+// The user is set by the kernel at the start of the process; Landlock by a helper, which is this program again,
+// because Go cannot run code between fork and exec.
 func (c *Confinement) wrap(cmd *exec.Cmd) *exec.Cmd {
 	if c == nil {
 		return cmd
 	}
-	// What cannot be found fails as it would without us: the reason is told to people.
+	// What cannot be found fails as it would without us: the reason is in the error.
 	if len(c.Helper) > 0 && cmd.Err == nil {
 		if _, err := os.Stat(cmd.Path); err == nil || !filepath.IsAbs(cmd.Path) {
 			args := slices.Clone(c.Helper[1:])
@@ -141,6 +145,7 @@ func (c *Confinement) account(env []string) []string {
 
 // own gives a tree that this process made to the agents' user. No process of an agent runs in it yet, or it is reached
 // through an os.Root.
+// Links are given away themselves and not followed (Lchown).
 func (c *Confinement) own(tree string) error {
 	if c == nil || c.User == nil {
 		return nil
@@ -175,6 +180,8 @@ func (c *Confinement) ownIn(root *os.Root, rel string) error {
 
 // Readable runs a shell as an agent would run, and returns what of the paths it can read, and what of the directories it
 // cannot work in.
+// serve calls it at its start and refuses to run with agents that can read its secrets: that a confinement is
+// configured does not show that it holds.
 func (c *Confinement) Readable(paths, dirs []string) (readable, unusable []string, err error) {
 	const script = `for f; do case $f in r:*) f=${f#r:}; if [ -d "$f" ]; then ls "$f" >/dev/null 2>&1 && [ -n "$(find "$f" -type f -exec head -c 1 {} \; 2>/dev/null | head -c 1)" ] && echo "r:$f"
 else head -c 1 "$f" >/dev/null 2>&1 && echo "r:$f"; fi ;; w:*) f=${f#w:}; [ -w "$f" ] && [ -x "$f" ] || echo "w:$f" ;; esac; done; true`
@@ -204,6 +211,9 @@ else head -c 1 "$f" >/dev/null 2>&1 && echo "r:$f"; fi ;; w:*) f=${f#w:}; [ -w "
 
 // Confine applies Landlock to this process and becomes the command. It returns only with an error. What it allows is all
 // there is at this moment but the protected paths; in the directories above those nothing new can be made.
+//
+// Landlock has no rule that takes a path away; it allows lists of paths. So everything is allowed that is there,
+// beside the protected ones, level by level.
 func Confine(protect, command []string) error {
 	if len(command) == 0 {
 		return errors.New("confine: no command")
@@ -230,9 +240,10 @@ func Confine(protect, command []string) error {
 	return fmt.Errorf("confine: %s: %w", command[0], syscall.Exec(path, command, os.Environ()))
 }
 
-// dropCapabilities takes from root what passes Landlock by: kernels let whoever may watch the machine's performance read
+// dropCapabilities takes from root what passes Landlock by: kernels let a process that may watch the machine's performance read
 // another process's environment, and disks, modules and device nodes are files by another way. The caller becomes the
 // command on this thread, and only this thread's sets count then.
+// Which ones: those that reach around the file system, to other processes' memory, or to the kernel.
 func dropCapabilities() error {
 	if os.Geteuid() != 0 {
 		return nil

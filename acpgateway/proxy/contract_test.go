@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 func TestGitPushTellsTheBranch(t *testing.T) {
@@ -12,14 +12,14 @@ func TestGitPushTellsTheBranch(t *testing.T) {
 	g := newGateway(t, oldAck)
 	g.start(nil)
 	g.send(`{"type":"acp_open","run_id":"r","init":{"script":"git init -q --bare far && git init -q -b work && git remote add origin ./far && git -c user.name=n -c user.email=e commit -q --allow-empty -m m"}}`)
-	if o := want[*acp.Opened](g); !o.OK {
+	if o := want[*wire.Opened](g); !o.OK {
 		t.Fatal(o.Error)
 	}
 	g.send(`{"type":"sandbox_control","action":"git_push","run_id":"r","branch":"work"}`)
-	if b := want[*acp.BranchCreated](g); b.Branch != "work" || b.RunID != "r" {
+	if b := want[*wire.BranchCreated](g); b.Branch != "work" || b.RunID != "r" {
 		t.Errorf("%+v", b)
 	}
-	if res := want[*acp.SandboxControlResult](g); !res.OK || *res.Code != 0 || !strings.Contains(res.Stderr, "work") {
+	if res := want[*wire.SandboxControlResult](g); !res.OK || *res.Code != 0 || !strings.Contains(res.Stderr, "work") {
 		t.Errorf("%+v", res)
 	}
 }
@@ -36,9 +36,9 @@ func TestACountedFrameIsTakenOnceAndAcknowledged(t *testing.T) {
 	acks, results := []int64{}, 0
 	for len(acks) < 3 || results < 2 {
 		switch f := g.next().frame.(type) {
-		case *acp.Ack:
+		case *wire.Ack:
 			acks = append(acks, f.Seq)
-		case *acp.SessionControlResult:
+		case *wire.SessionControlResult:
 			results++
 		}
 	}
@@ -61,7 +61,7 @@ func TestRegisterAgentNamesWhatIsUnderWay(t *testing.T) {
 	}
 	g.prompt("p", "wait") // not given to the agent again: one cancel ends it
 	g.send(`{"type":"session_cancel","run_id":"r","control_id":"c","session_id":"s-1"}`)
-	if res := want[*acp.PromptResult](g); *res.StopReason != "cancelled" {
+	if res := want[*wire.PromptResult](g); *res.StopReason != "cancelled" {
 		t.Errorf("%+v", res)
 	}
 }

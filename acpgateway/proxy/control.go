@@ -7,84 +7,47 @@ import (
 	"fmt"
 	"slices"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // errUnsupported is a control that the agent does not have.
 var errUnsupported = errors.New("the agent does not support this (method not found, -32601)")
 
-func (r *run) living() (*agent, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.agent == nil {
-		return nil, errNoAgent
+// setMode sets the mode, by its method or as a config option. An agent that only has the option answers that the
+// method is gone.
+func (ss *sessions) setMode(ctx context.Context, f *wire.SessionSetMode) error {
+	if !ss.offersMode(f.SessionID, f.ModeID) {
+		return fmt.Errorf("the mode %q %s", f.ModeID, wire.NotOffered)
 	}
-	return r.agent, nil
+	err := ss.peer.call(ctx, wire.MethodSetMode, wire.SetModeParams{SessionID: f.SessionID, ModeID: f.ModeID}, nil, nil)
+	return ss.orOption(ctx, err, f.SessionID, "mode", f.ModeID)
 }
 
-// cancel stops what a session does. A prompt that the agent does not have yet ends before it
-// gets it.
-func (r *run) cancel(session string) error {
-	r.mu.Lock()
-	a, one := r.agent, r.active
-	if one != nil && (session == "" || one.session == "" || one.session == session) {
-		one.cancelled = true
-		if session == "" {
-			session = one.session
-		}
-	} else {
-		one = nil
-	}
-	tell := a != nil && session != "" && (one == nil || one.sent)
-	r.mu.Unlock()
-	switch {
-	case tell:
-		a.cancelSession(session)
-	case one == nil:
-		return errNoAgent
-	}
-	return nil
-}
-
-func (r *run) setMode(ctx context.Context, f *acp.SessionSetMode) error {
-	a, err := r.living()
-	if err != nil {
-		return err
-	}
-	if !a.offersMode(f.SessionID, f.ModeID) {
-		return fmt.Errorf("the mode %q %s", f.ModeID, acp.NotOffered)
-	}
-	err = a.peer.call(ctx, acp.MethodSetMode, acp.SetModeParams{SessionID: f.SessionID, ModeID: f.ModeID}, nil, nil)
-	return a.orOption(ctx, err, f.SessionID, "mode", f.ModeID)
-}
-
-// offersMode says whether an agent may be set to a mode: one that it offers, or any if it does not
+// offersMode reports whether an agent may be set to a mode: one that it offers, or any if it does not
 // say which. qwen takes any name and goes on as it was.
-func (a *agent) offersMode(session, mode string) bool {
-	a.mu.Lock()
-	v := acp.SessionView{Modes: a.modes[session], Settings: acp.ReadSettings(a.sessions[session])}
-	a.mu.Unlock()
+func (ss *sessions) offersMode(session, mode string) bool {
+	ss.mu.Lock()
+	v := wire.SessionView{Modes: ss.modes[session], Settings: wire.ReadSettings(ss.configs[session])}
+	ss.mu.Unlock()
 	offered := v.OfferedModes()
 	return offered == nil || slices.Contains(offered, mode)
 }
 
-func (r *run) setModel(ctx context.Context, f *acp.SessionSetModel) error {
-	a, err := r.living()
-	if err != nil {
-		return err
-	}
-	err = a.peer.call(ctx, acp.MethodSetModel, acp.SetModelParams{SessionID: f.SessionID, ModelID: f.ModelID}, nil, nil)
-	return a.orOption(ctx, err, f.SessionID, "model", f.ModelID)
+// setModel sets the model by the method of older agents first. Newer ones have it as a config option and answer that
+// the method is gone.
+func (ss *sessions) setModel(ctx context.Context, f *wire.SessionSetModel) error {
+	err := ss.peer.call(ctx, wire.MethodSetModel, wire.SetModelParams{SessionID: f.SessionID, ModelID: f.ModelID}, nil, nil)
+	return ss.orOption(ctx, err, f.SessionID, "model", f.ModelID)
 }
 
 // orOption sets the config option of a category instead, where the method is gone.
-func (a *agent) orOption(ctx context.Context, err error, session, category, value string) error {
-	if acp.CodeOf(err) != acp.CodeMethodNotFound {
+func (ss *sessions) orOption(ctx context.Context, err error, session, category, value string) error {
+	if wire.CodeOf(err) != wire.CodeMethodNotFound {
 		return err
 	}
-	a.mu.Lock()
-	options := a.sessions[session]
-	a.mu.Unlock()
+	ss.mu.Lock()
+	options := ss.configs[session]
+	ss.mu.Unlock()
 	id := optionOf(options, category)
 	if id == "" {
 		return fmt.Errorf("%s: %w", category, errUnsupported)
@@ -93,7 +56,7 @@ func (a *agent) orOption(ctx context.Context, err error, session, category, valu
 	if err != nil {
 		return err
 	}
-	return a.setOption(ctx, acp.SetConfigOptionParams{SessionID: session, ConfigID: id, Value: raw})
+	return ss.applyOption(ctx, wire.SetConfigOptionParams{SessionID: session, ConfigID: id, Value: raw})
 }
 
 // optionOf finds the option of a category, or the one named so.
@@ -115,26 +78,26 @@ func optionOf(options json.RawMessage, category string) string {
 	return ""
 }
 
-func (r *run) setOption(ctx context.Context, f *acp.SessionSetConfigOption) error {
-	a, err := r.living()
-	if err != nil {
-		return err
-	}
-	params := acp.SetConfigOptionParams{SessionID: f.SessionID, ConfigID: f.ConfigID, Value: f.Value}
+// setOption sets a config option. A boolean's type is named beside it: ACP reads a value without a type as the id of a
+// choice.
+func (ss *sessions) setOption(ctx context.Context, f *wire.SessionSetConfigOption) error {
+	params := wire.SetConfigOptionParams{SessionID: f.SessionID, ConfigID: f.ConfigID, Value: f.Value}
 	if string(f.Value) == "true" || string(f.Value) == "false" {
 		params.Type = "boolean"
 	}
-	return a.setOption(ctx, params)
+	return ss.applyOption(ctx, params)
 }
 
-func (a *agent) setOption(ctx context.Context, params acp.SetConfigOptionParams) error {
-	var result acp.SetConfigOptionResult
-	err := a.peer.call(ctx, acp.MethodSetConfigOption, params, &result, nil)
-	if acp.CodeOf(err) == acp.CodeMethodNotFound {
+// applyOption sets an option and tells the gateway all options as they are afterwards, since setting one may change
+// which others there are: another model has other reasoning efforts.
+func (ss *sessions) applyOption(ctx context.Context, params wire.SetConfigOptionParams) error {
+	var result wire.SetConfigOptionResult
+	err := ss.peer.call(ctx, wire.MethodSetConfigOption, params, &result, nil)
+	if wire.CodeOf(err) == wire.CodeMethodNotFound {
 		return fmt.Errorf("%s: %w", params.ConfigID, errUnsupported)
 	}
 	if err == nil && isList(result.ConfigOptions) {
-		a.options(params.SessionID, result.ConfigOptions)
+		ss.options(params.SessionID, result.ConfigOptions)
 	}
 	return err
 }

@@ -34,6 +34,7 @@ func archiveMost() archive { return archive{packed: 256 << 20, unpacked: 1 << 30
 
 // download brings the file at uri here, verified, as a file that has no name any more. Which
 // hosts it may lie on is the gateway's choice: who may send it here may send scripts too.
+// The file has no name so that no other process finds it, and a crash leaves nothing.
 func download(ctx context.Context, uri, contentHash string, most int64) (*os.File, error) {
 	want, err := digest(contentHash)
 	if err != nil {
@@ -73,6 +74,8 @@ func digest(text string) ([]byte, error) {
 	return sum, nil
 }
 
+// get asks for the file. Its errors name the host at most: the path and the query may hold a signature that gives
+// access.
 func get(ctx context.Context, from *url.URL, most int64) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
 	if err != nil {
@@ -127,13 +130,13 @@ func nameless() (*os.File, error) {
 		return nil, err
 	}
 	if err := os.Remove(f.Name()); err != nil {
-		_ = f.Close() // the other error says more
+		_ = f.Close() // the other error is the cause
 		return nil, err
 	}
 	return f, nil
 }
 
-// receive writes what comes, and takes it for what it should be only when its hash says so.
+// receive writes what comes, and takes it for what it should be only when its hash matches.
 func receive(ctx context.Context, to io.Writer, body io.Reader, want []byte, most int64) error {
 	hash := sha256.New()
 	n, err := io.Copy(io.MultiWriter(to, hash), io.LimitReader(body, most+1))

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // zipped is an archive with these files; a name with an arrow is a link.
@@ -67,17 +67,17 @@ func hashOf(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// placed does one downloadExtract into a workspace and says what it left there.
-func placed(t *testing.T, source acp.InputSource, target acp.InputTarget) (string, error) {
+// placed does one downloadExtract into a workspace and returns the directory.
+func placed(t *testing.T, source wire.InputSource, target wire.InputTarget) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	work := workspace{root: filepath.Join(dir, "work")}
 	if err := work.ensure(); err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{cfg: Config{Home: filepath.Join(dir, "home")}}
+	ws := &workspaces{cfg: Config{Home: filepath.Join(dir, "home")}}
 	source.Type = "httpZip"
-	err := p.place(t.Context(), work, &acp.AgentInputs{Version: 1, Items: []acp.AgentInput{
+	err := ws.place(t.Context(), work, &wire.AgentInputs{Version: 1, Items: []wire.AgentInput{
 		{ID: "skill", Apply: "downloadExtract", Source: source, Target: target},
 	}})
 	return dir, err
@@ -104,7 +104,7 @@ func TestDownloadExtract(t *testing.T) {
 	url := shelf(t, body)
 	for _, hash := range []string{"", hashOf(body), "sha256:" + hashOf(body), strings.ToUpper(hashOf(body))} {
 		for root, folder := range map[string]string{"WORKSPACE": "work", "": "work", "USER_HOME": "home"} {
-			dir, err := placed(t, acp.InputSource{URI: url + "/5?signature=x", ContentHash: hash}, acp.InputTarget{Root: root, Path: ".agent/skills"})
+			dir, err := placed(t, wire.InputSource{URI: url + "/5?signature=x", ContentHash: hash}, wire.InputTarget{Root: root, Path: ".agent/skills"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,10 +169,10 @@ func TestADownloadThatFailsFailsTheOpen(t *testing.T) {
 	url := shelf(t, body)
 	g := newGateway(t, oldAck)
 	p := g.start(nil)
-	open := func(hash string) *acp.Opened {
+	open := func(hash string) *wire.Opened {
 		g.send(`{"type":"acp_open","run_id":"r","init":{"script":"","agentInputs":{"version":1,"items":[{"id":"skill","apply":"downloadExtract",` +
 			`"source":{"type":"httpZip","uri":"` + url + `","contentHash":"` + hash + `"},"target":{"root":"WORKSPACE","path":"skill"}}]}}}`)
-		return want[*acp.Opened](g)
+		return want[*wire.Opened](g)
 	}
 	if o := open(strings.Repeat("0", 64)); o.OK || !strings.Contains(o.Error, `agent input "skill": its sha256 is `+hashOf(body)) {
 		t.Errorf("%+v", o)

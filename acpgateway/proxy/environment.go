@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // secretNames are the names of variables that an agent does not inherit: they are where secrets of ours and of the operator's
@@ -17,7 +17,7 @@ var secretNames = []string{
 	"AQUEDUCT_*", "PG*", "DATABASE_URL", "*TOKEN*", "*KEY*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*", "*DSN*",
 }
 
-// isSecret says whether a variable of a name is not inherited. The case does not matter.
+// isSecret reports whether a variable of a name is not inherited. The case does not matter.
 func isSecret(name string) bool {
 	name = strings.ToUpper(name)
 	return slices.ContainsFunc(secretNames, func(pattern string) bool {
@@ -26,18 +26,21 @@ func isSecret(name string) bool {
 	})
 }
 
+// launcher makes the commands that run for agents: their environment and their confinement.
+type launcher struct{ cfg Config }
+
 // inherited is what of this process's environment its agents get.
-func (p *Proxy) inherited() []string {
+func (la *launcher) inherited() []string {
 	return slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		name, _, _ := strings.Cut(pair, "=")
 		// Ours are never passed on: a setting of the server may hold a secret under any name.
-		return isSecret(name) && (strings.HasPrefix(name, "AQUEDUCT_") || !slices.Contains(p.cfg.Pass, name))
+		return isSecret(name) && (strings.HasPrefix(name, "AQUEDUCT_") || !slices.Contains(la.cfg.Pass, name))
 	})
 }
 
 // environment is what an agent and its script get: what it may inherit, the configuration's, the gateway's.
-func (p *Proxy) environment(init *acp.Init) []string {
-	env := append(p.cfg.Confine.account(p.inherited()), p.cfg.Env...)
+func (la *launcher) environment(init *wire.Init) []string {
+	env := append(la.cfg.Confine.account(la.inherited()), la.cfg.Env...)
 	if init != nil {
 		env = appendAll(env, init.Env)
 		if init.AgentInputs != nil {
@@ -46,17 +49,19 @@ func (p *Proxy) environment(init *acp.Init) []string {
 			env = appendAll(env, patch)
 		}
 	}
-	if p.cfg.Home != "" {
-		env = append(env, "HOME="+p.cfg.Home)
+	if la.cfg.Home != "" {
+		env = append(env, "HOME="+la.cfg.Home)
 	}
 	return env
 }
 
 // command is a command that runs for an agent, or in a folder that an agent can write to.
-func (p *Proxy) command(name string, args ...string) *exec.Cmd {
-	return p.cfg.Confine.wrap(exec.Command(name, args...))
+func (la *launcher) command(name string, args ...string) *exec.Cmd {
+	return la.cfg.Confine.wrap(exec.Command(name, args...))
 }
 
+// appendAll adds variables in the order of their names, so that an agent's environment is the same at every start. A
+// name or a value that no environment can hold is left out: the process could not be started with it.
 func appendAll(env []string, pairs map[string]string) []string {
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		if name != "" && !strings.ContainsAny(name, "=\x00") && !strings.Contains(pairs[name], "\x00") {

@@ -8,28 +8,36 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // fileBytes bounds a file read for an agent: its text goes into one line.
 const fileBytes = 16 << 20
 
-// file answers fs/*, inside the workspace.
-func (a *agent) file(method string, params json.RawMessage) (any, error) {
-	root, err := os.OpenRoot(a.space.root)
+// files answers an agent's fs/* methods. Its requests come on goroutines of their own, while initialize may still run.
+type files struct {
+	space workspace
+	// emptyForMissing is set for an agent that takes an error for the end where a file is not there yet.
+	emptyForMissing atomic.Bool
+}
+
+// call answers fs/*, inside the workspace.
+func (fl *files) call(method string, params json.RawMessage) (any, error) {
+	root, err := os.OpenRoot(fl.space.root)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	if method == acp.MethodReadTextFile {
-		return a.readFile(root, params)
+	if method == wire.MethodReadTextFile {
+		return fl.read(root, params)
 	}
-	var w acp.WriteTextFileParams
+	var w wire.WriteTextFileParams
 	if err := json.Unmarshal(params, &w); err != nil {
 		return nil, invalid(err)
 	}
-	rel, err := a.space.rel(w.Path)
+	rel, err := fl.space.rel(w.Path)
 	if err != nil {
 		return nil, invalid(err)
 	}
@@ -39,25 +47,27 @@ func (a *agent) file(method string, params json.RawMessage) (any, error) {
 	if err := root.WriteFile(rel, []byte(w.Content), 0o644); err != nil {
 		return nil, err
 	}
-	return struct{}{}, a.space.owner.ownIn(root, rel)
+	return struct{}{}, fl.space.owner.ownIn(root, rel)
 }
 
-func (a *agent) readFile(root *os.Root, params json.RawMessage) (any, error) {
-	var q acp.ReadTextFileParams
+// read gives a text file, or the lines of it that are asked for. A file past the limit is refused whole: a part that
+// looks like all of it would be written back as such.
+func (fl *files) read(root *os.Root, params json.RawMessage) (any, error) {
+	var q wire.ReadTextFileParams
 	if err := json.Unmarshal(params, &q); err != nil {
 		return nil, invalid(err)
 	}
-	rel, err := a.space.rel(q.Path)
+	rel, err := fl.space.rel(q.Path)
 	if err != nil {
 		return nil, invalid(err)
 	}
 	f, err := root.Open(rel)
 	if errors.Is(err, fs.ErrNotExist) {
 		// Gemini reads a file before it writes it, and takes an error for the end.
-		if strings.Contains(strings.ToLower(a.info.AgentInfo.Name), "gemini") {
-			return acp.ReadTextFileResult{}, nil
+		if fl.emptyForMissing.Load() {
+			return wire.ReadTextFileResult{}, nil
 		}
-		return nil, &acp.Error{Code: acp.CodeNotFound, Message: "file not found: " + q.Path}
+		return nil, &wire.Error{Code: wire.CodeNotFound, Message: "file not found: " + q.Path}
 	}
 	if err != nil {
 		return nil, err
@@ -68,13 +78,13 @@ func (a *agent) readFile(root *os.Root, params json.RawMessage) (any, error) {
 		return nil, err
 	}
 	if len(data) > fileBytes {
-		return nil, &acp.Error{Code: acp.CodeInternal, Message: "the file is too large"}
+		return nil, &wire.Error{Code: wire.CodeInternal, Message: "the file is too large"}
 	}
-	return acp.ReadTextFileResult{Content: cut(string(data), q)}, nil
+	return wire.ReadTextFileResult{Content: cut(string(data), q)}, nil
 }
 
 // cut takes the lines asked for.
-func cut(text string, q acp.ReadTextFileParams) string {
+func cut(text string, q wire.ReadTextFileParams) string {
 	if q.Line <= 1 && q.Limit == nil {
 		return text
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 func gitIn(t *testing.T, dir string, args ...string) string {
@@ -58,7 +58,7 @@ func TestEachRunHasItsFolder(t *testing.T) {
 			}
 			for _, run := range []string{"a", "b"} {
 				g.send(fmt.Sprintf(`{"type":"acp_open","run_id":%q,"init":{"script":"cat file && echo %s > file"}}`, run, run))
-				if o := want[*acp.Opened](g); !o.OK {
+				if o := want[*wire.Opened](g); !o.OK {
 					t.Fatal(o.Error)
 				}
 			}
@@ -76,7 +76,7 @@ func TestEachRunHasItsFolder(t *testing.T) {
 			}
 			g.send(`{"type":"acp_close","run_id":"a"}`)
 			g.send(`{"type":"sandbox_control","action":"remove_workspace","run_id":"a","request_id":"q"}`)
-			if res := want[*acp.SandboxControlResult](g); !res.OK {
+			if res := want[*wire.SandboxControlResult](g); !res.OK {
 				t.Errorf("%+v", res)
 			}
 			left, err := os.ReadDir(root)
@@ -94,7 +94,7 @@ func TestEachRunHasItsFolder(t *testing.T) {
 			// A run that comes back finds what it left.
 			g.send(`{"type":"acp_close","run_id":"b"}`)
 			g.send(`{"type":"acp_open","run_id":"b"}`)
-			if o := want[*acp.Opened](g); !o.OK {
+			if o := want[*wire.Opened](g); !o.OK {
 				t.Fatal(o.Error)
 			}
 			if raw, err := os.ReadFile(filepath.Join(root, "b", file)); err != nil || string(raw) != "b\n" {
@@ -104,14 +104,14 @@ func TestEachRunHasItsFolder(t *testing.T) {
 	}
 }
 
-// TestWorkspacesAreMeasured: the list says how large each is.
+// TestWorkspacesAreMeasured: the list has the size of each.
 func TestWorkspacesAreMeasured(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, oldAck)
 	p := g.start(func(c *Config) { c.Inventory = 20 * time.Millisecond })
 	fill(t, filepath.Join(p.cfg.Workspaces, "a"))
 	for deadline := time.Now().Add(patience); ; {
-		inv := want[*acp.WorkspaceInventory](g)
+		inv := want[*wire.WorkspaceInventory](g)
 		if len(inv.Workspaces) == 1 && inv.Workspaces[0].SizeBytes != nil && *inv.Workspaces[0].SizeBytes == int64(len("original")) && inv.Workspaces[0].MTime != nil {
 			return
 		}
@@ -121,7 +121,7 @@ func TestWorkspacesAreMeasured(t *testing.T) {
 	}
 }
 
-// TestOrphansAreCollected: forty folders that nobody accounts for go; what is expected stays, and what began since.
+// TestOrphansAreCollected: forty folders that no run accounts for go; what is expected stays, and what began since.
 func TestOrphansAreCollected(t *testing.T) {
 	t.Parallel()
 	for _, ask := range []string{
@@ -135,7 +135,7 @@ func TestOrphansAreCollected(t *testing.T) {
 		fill(t, filepath.Join(p.cfg.Workspaces, "kept"))
 		g.openRun()
 		g.send(`{"type":"sandbox_control","request_id":"q","expected_instances":[{"instance_name":"tuixiu-run-kept","run_id":"kept"},{"instance_name":"tuixiu-run-r"}],` + ask + `}`)
-		res := want[*acp.SandboxControlResult](g)
+		res := want[*wire.SandboxControlResult](g)
 		if !res.OK || strings.Count(string(res.Details), "orphan") != 40 {
 			t.Errorf("%s: %+v %s", ask, res, res.Details)
 		}
@@ -144,7 +144,7 @@ func TestOrphansAreCollected(t *testing.T) {
 			t.Errorf("%s: left are %d %v", ask, len(left), err)
 		}
 		g.send(`{"type":"sandbox_control","request_id":"q","expected_instances":[],` + ask + `}`)
-		if res := want[*acp.SandboxControlResult](g); !res.OK {
+		if res := want[*wire.SandboxControlResult](g); !res.OK {
 			t.Errorf("%s: %+v", ask, res)
 		}
 		if left, err := os.ReadDir(p.cfg.Workspaces); err != nil || len(left) != 0 {

@@ -13,13 +13,13 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // patience bounds a test that waits for what does not come.
 const patience = 30 * time.Second
 
-// gateway is the other end: it speaks the contract, the old way unless ack says otherwise.
+// gateway is the other end: it speaks the contract, the old way unless ack is set.
 type gateway struct {
 	t     *testing.T
 	ack   string
@@ -31,8 +31,8 @@ type gateway struct {
 }
 
 type received struct {
-	head  acp.Head
-	frame acp.Frame
+	head  wire.Head
+	frame wire.Frame
 }
 
 const (
@@ -95,7 +95,7 @@ func (g *gateway) make(change func(*Config)) *Proxy {
 }
 
 // accept takes the next link and acknowledges its registration.
-func (g *gateway) accept() *acp.RegisterAgent {
+func (g *gateway) accept() *wire.RegisterAgent {
 	g.t.Helper()
 	select {
 	case g.conn = <-g.conns:
@@ -111,7 +111,7 @@ func (g *gateway) accept() *acp.RegisterAgent {
 			if err != nil {
 				return
 			}
-			head, frame, err := acp.Decode(data)
+			head, frame, err := wire.Decode(data)
 			if err != nil {
 				g.t.Errorf("%s: %v", data, err)
 				return
@@ -119,9 +119,9 @@ func (g *gateway) accept() *acp.RegisterAgent {
 			in <- received{head, frame}
 		}
 	}(g.conn, g.in, g.done)
-	reg := want[*acp.RegisterAgent](g)
-	want[*acp.SandboxInventory](g)
-	want[*acp.WorkspaceInventory](g)
+	reg := want[*wire.RegisterAgent](g)
+	want[*wire.SandboxInventory](g)
+	want[*wire.WorkspaceInventory](g)
 	g.send(g.ack)
 	return reg
 }
@@ -156,7 +156,7 @@ func (g *gateway) next() received {
 }
 
 // want reads until a frame of this type comes.
-func want[F acp.Frame](g *gateway) F {
+func want[F wire.Frame](g *gateway) F {
 	g.t.Helper()
 	for {
 		if f, ok := g.next().frame.(F); ok {
@@ -166,10 +166,10 @@ func want[F acp.Frame](g *gateway) F {
 }
 
 // signal reads until a proxy_update of this kind comes.
-func signal[S acp.Signal](g *gateway) S {
+func signal[S wire.Signal](g *gateway) S {
 	g.t.Helper()
 	for {
-		s, err := acp.DecodeSignal(want[*acp.ProxyUpdate](g).Content)
+		s, err := wire.DecodeSignal(want[*wire.ProxyUpdate](g).Content)
 		if err != nil {
 			g.t.Fatal(err)
 		}
@@ -179,18 +179,18 @@ func signal[S acp.Signal](g *gateway) S {
 	}
 }
 
-// said reads until the agent says something, and returns it.
-func (g *gateway) said() (string, *acp.ACPUpdate) {
+// It reads frames until the agent sends text, and returns it.
+func (g *gateway) said() (string, *wire.ACPUpdate) {
 	g.t.Helper()
 	for {
-		f := want[*acp.ACPUpdate](g)
+		f := want[*wire.ACPUpdate](g)
 		if text, ok := chunk(f); ok {
 			return text, f
 		}
 	}
 }
 
-func chunk(f *acp.ACPUpdate) (string, bool) {
+func chunk(f *wire.ACPUpdate) (string, bool) {
 	var u struct {
 		SessionUpdate string
 		Content       struct{ Text string }
@@ -208,7 +208,7 @@ func (g *gateway) prompt(id, text string) {
 func (g *gateway) openRun() {
 	g.t.Helper()
 	g.send(`{"type":"acp_open","run_id":"r"}`)
-	if o := want[*acp.Opened](g); !o.OK {
+	if o := want[*wire.Opened](g); !o.OK {
 		g.t.Fatal(o.Error)
 	}
 }

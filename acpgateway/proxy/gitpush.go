@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // A push reads a repository that an agent may have written, with the operator's credentials at hand. Its configuration names
@@ -42,7 +42,7 @@ var ofRepository = []string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmoni
 const receivePack = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.alternateRefsCommand=true -c receive.autogc=false receive-pack"
 
 // gitPush pushes a branch from the workspace to a remote that is configured there.
-func (p *Proxy) gitPush(ctx context.Context, f *acp.SandboxControl) outcome {
+func (sb *sandboxes) gitPush(ctx context.Context, f *wire.SandboxControl) outcome {
 	remote := cmp.Or(f.Remote, "origin")
 	switch {
 	case len(f.Env) > 0:
@@ -52,7 +52,7 @@ func (p *Proxy) gitPush(ctx context.Context, f *acp.SandboxControl) outcome {
 	case !branchName.MatchString(f.Branch):
 		return outcome{err: errors.New("git_push needs the name of a branch")}
 	}
-	dir, err := p.workspace(f.RunID).dir(f.Cwd)
+	dir, err := sb.workspaces.of(f.RunID).dir(f.Cwd)
 	if err != nil {
 		return outcome{err: err}
 	}
@@ -62,22 +62,23 @@ func (p *Proxy) gitPush(ctx context.Context, f *acp.SandboxControl) outcome {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errors.New("git push took too long"))
 	defer cancel()
-	push := &pushing{p: p, ctx: ctx, dir: dir}
+	push := &pushing{launch: sb.launch, ctx: ctx, dir: dir}
 	defer push.clean()
 	o := push.run(remote, f.Branch)
 	if o.err == nil {
-		p.send(f.RunID, &acp.BranchCreated{RunID: f.RunID, Branch: f.Branch})
+		sb.link.send(f.RunID, &wire.BranchCreated{RunID: f.RunID, Branch: f.Branch})
 	}
 	return o
 }
 
 // pushing is one push.
+// The steps: read commit and URL, make an empty repository, push from it with the agent's objects borrowed, remove it.
 type pushing struct {
-	p    *Proxy
-	ctx  context.Context
-	dir  string // in the agent's repository
-	temp string // the repository that is pushed from; "" until it is made
-	// objects is where the agent's repository has its objects; shallow is the file that says where its history ends, if it does.
+	launch *launcher
+	ctx    context.Context
+	dir    string // in the agent's repository
+	temp   string // the repository that is pushed from; "" until it is made
+	// objects is where the agent's repository has its objects; shallow is the file that names where its history ends, if it is cut.
 	objects, shallow string
 	o                outcome
 }
@@ -106,6 +107,7 @@ func (g *pushing) run(remote, branch string) outcome {
 	return g.o
 }
 
+// fail ends the push with what could not be done, and git's own words behind it.
 func (g *pushing) fail(what string, err error) outcome {
 	g.o.err = fmt.Errorf("git push: %s: %w", what, err)
 	return g.o
@@ -113,6 +115,7 @@ func (g *pushing) fail(what string, err error) outcome {
 
 // urls are where a push to the remote goes. Rewriting by the repository's url.*.insteadOf is left out: it may name any
 // transport.
+// What begins with a dash would be an option, and "x::" names a transport that runs a program.
 func (g *pushing) urls(remote string) ([]string, error) {
 	text, err := g.read("config", "--get-all", "remote."+remote+".pushurl")
 	if err != nil || text == "" {
@@ -136,7 +139,7 @@ func (g *pushing) push(top, url, refs string) error {
 	if local(url) {
 		args = append(args, "--receive-pack="+receivePack)
 	}
-	cmd := g.p.gitCommand(top, append(args, "--", url, refs)...)
+	cmd := g.launch.gitCommand(top, append(args, "--", url, refs)...)
 	cmd.Env = append(cmd.Env, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+strconv.Quote(g.objects))
 	if g.shallow != "" {
 		cmd.Env = append(cmd.Env, "GIT_SHALLOW_FILE="+g.shallow)
@@ -149,7 +152,7 @@ func (g *pushing) push(top, url, refs string) error {
 	return err
 }
 
-// local says whether git takes a URL for a path of this host, by git's own rule.
+// local reports whether git takes a URL for a path of this host, by git's own rule.
 func local(url string) bool {
 	colon := strings.IndexByte(url, ':')
 	slash := strings.IndexByte(url, '/')
@@ -158,6 +161,7 @@ func local(url string) bool {
 
 // prepare makes the repository that is pushed from, and returns where relative URLs of the agent's begin. It is made by this
 // process and readable only, so that an agent with a user of its own cannot change it.
+// The format of the objects must be the same (SHA-1 or SHA-256), or none of them could be read.
 func (g *pushing) prepare() (top string, err error) {
 	text, err := g.read("rev-parse", "--path-format=absolute", "--show-object-format", "--is-shallow-repository", "--git-common-dir", "--git-path", "objects")
 	if err != nil {
@@ -184,6 +188,7 @@ func (g *pushing) prepare() (top string, err error) {
 	return top, init.Run()
 }
 
+// clean removes the repository that was pushed from, on every way out.
 func (g *pushing) clean() {
 	if g.temp != "" {
 		_ = os.RemoveAll(g.temp) // an empty repository in the folder for such things
@@ -193,7 +198,7 @@ func (g *pushing) clean() {
 // read runs a command of git in the agent's repository that only looks at it.
 func (g *pushing) read(args ...string) (string, error) {
 	var stdout, stderr string
-	exit, err := runGroup(g.ctx, g.p.gitCommand(g.dir, slices.Concat(ofRepository, args)...), tailOf(&stdout), tailOf(&stderr))
+	exit, err := runGroup(g.ctx, g.launch.gitCommand(g.dir, slices.Concat(ofRepository, args)...), tailOf(&stdout), tailOf(&stderr))
 	if err == nil && (exit.Signal != nil || *exit.ExitCode != 0) {
 		err = errors.New(cmp.Or(strings.TrimSpace(stderr), "git failed"))
 	}
@@ -201,10 +206,10 @@ func (g *pushing) read(args ...string) (string, error) {
 }
 
 // gitCommand is git with nothing in its environment that names a command of git's or the loader's.
-func (p *Proxy) gitCommand(dir string, args ...string) *exec.Cmd {
-	cmd := p.command("git", args...)
+func (la *launcher) gitCommand(dir string, args ...string) *exec.Cmd {
+	cmd := la.command("git", args...)
 	cmd.Dir = dir
-	for _, pair := range p.environment(&acp.Init{}) {
+	for _, pair := range la.environment(&wire.Init{}) {
 		name, _, _ := strings.Cut(pair, "=")
 		switch {
 		case strings.HasPrefix(name, "GIT_"), strings.HasPrefix(name, "LD_"), strings.HasPrefix(name, "DYLD_"), name == "SSH_ASKPASS":

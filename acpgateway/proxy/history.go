@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // How long a replay may pause before it counts as over. An agent that keeps the protocol has
@@ -19,8 +19,9 @@ const (
 	historyReply = time.Second
 )
 
-// history is a session that is being taken up: what the agent says in it until that is over was
-// said before.
+// history is a session that is being taken up: what the agent sends in it until that is over was
+// sent before.
+// The updates are marked (replay) and sent all the same: the gateway compares them with what its log has.
 type history struct {
 	session string
 	news    chan struct{} // capacity 1: something was repeated
@@ -30,43 +31,44 @@ type history struct {
 	user bool // and last a user's message
 }
 
-// enter begins to mark what is said in a session as history.
-func (a *agent) enter(session string) *history {
+// enter begins to mark what is sent in a session as history.
+func (ss *sessions) enter(session string) *history {
 	h := &history{session: session, news: make(chan struct{}, 1)}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.history = h
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.history = h
 	return h
 }
 
 // live ends the marking.
-func (a *agent) live() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.history = nil
+func (ss *sessions) live() {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.history = nil
 }
 
-// repeats says whether an update is history.
-func (a *agent) repeats(u acp.UpdateParams) bool {
-	a.mu.Lock()
-	h := a.history
-	a.mu.Unlock()
+// repeats reports whether an update is history.
+func (ss *sessions) repeats(u wire.UpdateParams) bool {
+	ss.mu.Lock()
+	h := ss.history
+	ss.mu.Unlock()
 	if h == nil || h.session != u.SessionID {
 		return false
 	}
-	h.take(acp.ReadUpdate(u.Update).Variant)
+	h.take(wire.ReadUpdate(u.Update).Variant)
 	return true
 }
 
 // take notes a repeated update. What tells the session's state now is no history.
+// Commands, modes and usage describe the session as it is now, so they are never history.
 func (h *history) take(variant string) {
 	switch variant {
-	case acp.UserMessageChunk, acp.AgentMessageChunk, acp.AgentThoughtChunk, acp.ToolCallNew, acp.ToolCallUpdate, acp.PlanWhole:
+	case wire.UserMessageChunk, wire.AgentMessageChunk, wire.AgentThoughtChunk, wire.ToolCallNew, wire.ToolCallUpdate, wire.PlanWhole:
 	default:
 		return
 	}
 	h.mu.Lock()
-	h.came, h.user = true, variant == acp.UserMessageChunk
+	h.came, h.user = true, variant == wire.UserMessageChunk
 	h.mu.Unlock()
 	select {
 	case h.news <- struct{}{}:
@@ -74,6 +76,8 @@ func (h *history) take(variant string) {
 	}
 }
 
+// pause is how long the next repeated update may take now. After a user's message it is longer than between two pieces of
+// one message: the agent's part still has to come.
 func (h *history) pause() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

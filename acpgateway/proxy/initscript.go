@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -11,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
-// Stages and their statuses, as init_step tells them.
+// Stages and their statuses, as init_step names them.
 const (
 	stageInputs = "agent_inputs"
 	stageScript = "init_script"
@@ -25,51 +23,41 @@ const (
 	stepFailed  = "failed"
 )
 
-// step does one stage and tells of it.
-func (r *run) step(stage string, do func() error) error {
-	r.signal(&acp.InitStep{Stage: stage, Status: stepStarted})
-	if err := do(); err != nil {
-		r.signal(&acp.InitStep{Stage: stage, Status: stepFailed, Message: err.Error()})
-		return err
-	}
-	r.signal(&acp.InitStep{Stage: stage, Status: stepDone})
-	return nil
-}
-
 // prepare places the inputs and runs the script.
-func (r *run) prepare(ctx context.Context, w workspace, dir string, init *acp.Init) error {
+// Both report their steps as they go, since installing dependencies may take minutes and the chat would seem dead.
+func (st *starter) prepare(ctx context.Context, report *reporter, w workspace, dir string, init *wire.Init) error {
 	if init == nil {
 		return nil
 	}
 	if init.AgentInputs != nil && len(init.AgentInputs.Items) > 0 {
-		if err := r.step(stageInputs, func() error { return r.p.place(ctx, w, init.AgentInputs) }); err != nil {
-			r.signal(&acp.InitResult{Error: err.Error()})
+		if err := report.step(stageInputs, func() error { return st.workspaces.place(ctx, w, init.AgentInputs) }); err != nil {
+			report.signal(&wire.InitResult{Error: err.Error()})
 			return err
 		}
 	}
 	if strings.TrimSpace(init.Script) == "" {
 		return nil
 	}
-	result := &acp.InitResult{}
-	err := r.step(stageScript, func() error { return r.script(ctx, dir, init, result) })
+	result := &wire.InitResult{}
+	err := report.step(stageScript, func() error { return st.script(ctx, report, dir, init, result) })
 	if result.OK = err == nil; err != nil {
 		result.Error = err.Error()
 	}
-	r.signal(result)
+	report.signal(result)
 	return err
 }
 
 // script runs the init script in a group of its own.
-func (r *run) script(ctx context.Context, dir string, init *acp.Init, result *acp.InitResult) error {
+func (st *starter) script(ctx context.Context, report *reporter, dir string, init *wire.Init, result *wire.InitResult) error {
 	timeout := initTimeout
 	if init.TimeoutSeconds > 0 {
 		timeout = time.Duration(min(init.TimeoutSeconds, 3600)) * time.Second
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the init script took longer than %s", timeout))
 	defer cancel()
-	cmd := r.p.command("sh", "-c", init.Script)
-	cmd.Dir, cmd.Env = dir, r.p.environment(init)
-	status, err := runGroup(ctx, cmd, r.console(ctx, acp.PrefixInit), r.console(ctx, acp.PrefixInit))
+	cmd := st.launcher.command("sh", "-c", init.Script)
+	cmd.Dir, cmd.Env = dir, st.launcher.environment(init)
+	status, err := runGroup(ctx, cmd, report.console(ctx, wire.PrefixInit), report.console(ctx, wire.PrefixInit))
 	if err != nil {
 		return err
 	}
@@ -77,7 +65,9 @@ func (r *run) script(ctx context.Context, dir string, init *acp.Init, result *ac
 	return failed("the init script", status)
 }
 
-func failed(what string, status acp.ExitStatus) error {
+// failed turns how a command ended into an error; nil for code 0. It names the signal or the code, and no output,
+// which the chat has already.
+func failed(what string, status wire.ExitStatus) error {
 	switch {
 	case status.Signal != nil:
 		return fmt.Errorf("%s was ended by %s", what, *status.Signal)
@@ -88,16 +78,17 @@ func failed(what string, status acp.ExitStatus) error {
 }
 
 // runGroup runs a command to its end, or ctx's, and gives its output to two readers.
-func runGroup(ctx context.Context, cmd *exec.Cmd, stdout, stderr func(io.Reader)) (acp.ExitStatus, error) {
+// stdin is closed: a script that asks something gets an end instead of waiting for ever.
+func runGroup(ctx context.Context, cmd *exec.Cmd, stdout, stderr func(io.Reader)) (wire.ExitStatus, error) {
 	streams, err := newPipes(cmd)
 	if err != nil {
-		return acp.ExitStatus{}, err
+		return wire.ExitStatus{}, err
 	}
 	proc, err := startProcess(cmd)
 	streams.started()
 	if err != nil {
 		streams.close()
-		return acp.ExitStatus{}, err
+		return wire.ExitStatus{}, err
 	}
 	_ = streams.stdin.Close() // it gets none
 	var readers sync.WaitGroup
@@ -113,27 +104,7 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, stdout, stderr func(io.Reader)
 	readers.Wait()
 	streams.close()
 	if err := context.Cause(ctx); err != nil && proc.status().Signal != nil {
-		return acp.ExitStatus{}, err
+		return wire.ExitStatus{}, err
 	}
 	return proc.status(), nil
-}
-
-// consoleLine bounds one line of a console text; a longer one comes in parts.
-const consoleLine = 8 << 10
-
-// console makes lines into texts. It waits when the outbox is full, as updates do.
-func (r *run) console(ctx context.Context, prefix string) func(io.Reader) {
-	return func(in io.Reader) {
-		lines := bufio.NewReaderSize(in, consoleLine)
-		for {
-			line, err := lines.ReadSlice('\n')
-			if text := strings.TrimRight(string(line), "\r\n"); text != "" {
-				r.p.out.Room(ctx)
-				r.text(prefix + strings.ToValidUTF8(text, "\uFFFD"))
-			}
-			if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-				return
-			}
-		}
-	}
 }

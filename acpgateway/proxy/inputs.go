@@ -9,31 +9,35 @@ import (
 	"path/filepath"
 	"slices"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // place puts the agent's inputs where they belong, and nowhere else.
-func (p *Proxy) place(ctx context.Context, w workspace, inputs *acp.AgentInputs) error {
+// Inputs come from the gateway's configuration, and their content perhaps from anywhere: all writing goes through an
+// os.Root, which no link or ".." leaves.
+func (ws *workspaces) place(ctx context.Context, w workspace, inputs *wire.AgentInputs) error {
 	if inputs == nil {
 		return nil
 	}
 	for _, item := range inputs.Items {
-		if err := p.placeOne(ctx, w, item); err != nil {
+		if err := ws.placeOne(ctx, w, item); err != nil {
 			return fmt.Errorf("agent input %q: %w", item.ID, err)
 		}
 	}
 	return nil
 }
 
-func (p *Proxy) placeOne(ctx context.Context, w workspace, item acp.AgentInput) error {
+// placeOne puts one input below its target root. What it makes belongs to the agents' user, with the directories above
+// it: an agent must be able to write beside its own configuration.
+func (ws *workspaces) placeOne(ctx context.Context, w workspace, item wire.AgentInput) error {
 	base := w
 	switch item.Target.Root {
 	case "WORKSPACE", "":
 	case "USER_HOME":
-		if p.cfg.Home == "" {
+		if ws.cfg.Home == "" {
 			return errors.New("USER_HOME is not given to agents here")
 		}
-		base = workspace{root: p.cfg.Home}
+		base = workspace{root: ws.cfg.Home}
 		if err := base.ensure(); err != nil {
 			return err
 		}
@@ -52,13 +56,15 @@ func (p *Proxy) placeOne(ctx context.Context, w workspace, item acp.AgentInput) 
 	if err := root.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	if err := p.apply(ctx, root, w, item, target); err != nil {
+	if err := ws.apply(ctx, root, w, item, target); err != nil {
 		return err
 	}
-	return p.cfg.Confine.ownIn(root, target)
+	return ws.cfg.Confine.ownIn(root, target)
 }
 
-func (p *Proxy) apply(ctx context.Context, root *os.Root, w workspace, item acp.AgentInput, target string) error {
+// apply does one of the four ways of the contract: a text that is written, an archive that is downloaded and unpacked,
+// a file or tree of this host that is copied, or one that is linked to. Any other pair is refused with both its names.
+func (ws *workspaces) apply(ctx context.Context, root *os.Root, w workspace, item wire.AgentInput, target string) error {
 	switch {
 	case item.Apply == "writeFile" && item.Source.Type == "inlineText":
 		return root.WriteFile(target, []byte(item.Source.Text), 0o644)
@@ -66,13 +72,13 @@ func (p *Proxy) apply(ctx context.Context, root *os.Root, w workspace, item acp.
 		return bring(ctx, root, item.Source, target)
 	case item.Source.Type != "hostPath":
 	case item.Apply == "copy":
-		source, err := p.source(w, item.Source.Path)
+		source, err := ws.source(w, item.Source.Path)
 		if err != nil {
 			return err
 		}
 		return copyInto(root, source, target)
 	case item.Apply == "bindMount":
-		source, err := p.source(w, item.Source.Path)
+		source, err := ws.source(w, item.Source.Path)
 		if err != nil {
 			return err
 		}
@@ -82,7 +88,7 @@ func (p *Proxy) apply(ctx context.Context, root *os.Root, w workspace, item acp.
 }
 
 // bring downloads an archive and puts what is in it below target.
-func bring(ctx context.Context, root *os.Root, source acp.InputSource, target string) error {
+func bring(ctx context.Context, root *os.Root, source wire.InputSource, target string) error {
 	most := archiveMost()
 	file, err := download(ctx, source.URI, source.ContentHash, most.packed)
 	if err != nil {
@@ -99,7 +105,7 @@ type found struct {
 }
 
 // source allows what is in the workspace or in one of the roots set for it.
-func (p *Proxy) source(w workspace, path string) (found, error) {
+func (ws *workspaces) source(w workspace, path string) (found, error) {
 	if !filepath.IsAbs(path) || inside(guestRoot, path) && !inside(w.root, path) {
 		rel, err := w.rel(path)
 		if err != nil {
@@ -107,7 +113,7 @@ func (p *Proxy) source(w workspace, path string) (found, error) {
 		}
 		path = filepath.Join(w.root, rel)
 	}
-	for _, root := range slices.Concat([]string{w.root}, p.cfg.InputRoots) {
+	for _, root := range slices.Concat([]string{w.root}, ws.cfg.InputRoots) {
 		if root, rel, ok := within(root, path); ok {
 			return found{path, root, rel}, nil
 		}

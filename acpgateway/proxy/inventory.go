@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // How inventories call what this proxy has: processes and directories of the host.
@@ -21,15 +21,16 @@ const (
 	workspaceProvider = "host"
 )
 
-func (p *Proxy) sandboxInventory() *acp.SandboxInventory {
-	inv := &acp.SandboxInventory{
-		InventoryID: uuid.NewString(), Provider: provider, CapturedAt: stamp(), Instances: []acp.SandboxInstance{},
+// sandboxInventory lists the runs that this process has. One that only left a directory behind has no instance.
+func (sb *sandboxes) sandboxInventory() *wire.SandboxInventory {
+	inv := &wire.SandboxInventory{
+		InventoryID: uuid.NewString(), Provider: provider, CapturedAt: stamp(), Instances: []wire.SandboxInstance{},
 	}
-	for _, r := range p.all() {
+	for _, r := range sb.runs.all() {
 		id := r.id
 		created := r.created.UTC().Format(time.RFC3339Nano)
 		r.mu.Lock()
-		inv.Instances = append(inv.Instances, acp.SandboxInstance{
+		inv.Instances = append(inv.Instances, wire.SandboxInstance{
 			InstanceName: r.instance, RunID: &id, Status: r.status, CreatedAt: &created, LastSeenAt: &inv.CapturedAt,
 		})
 		r.mu.Unlock()
@@ -37,39 +38,39 @@ func (p *Proxy) sandboxInventory() *acp.SandboxInventory {
 	return inv
 }
 
-func (p *Proxy) workspaceInventory() *acp.WorkspaceInventory {
-	inv := &acp.WorkspaceInventory{
-		InventoryID: uuid.NewString(), CapturedAt: stamp(), WorkspaceProvider: workspaceProvider, Workspaces: []acp.Workspace{},
+// workspaceInventory lists the directories of runs: those that live, and those that were left by an earlier process
+// and that only a gateway can decide to remove.
+func (sb *sandboxes) workspaceInventory() *wire.WorkspaceInventory {
+	inv := &wire.WorkspaceInventory{
+		InventoryID: uuid.NewString(), CapturedAt: stamp(), WorkspaceProvider: workspaceProvider, Workspaces: []wire.Workspace{},
 	}
-	for _, id := range p.workspaceIDs() {
-		w := p.workspace(id)
-		one := acp.Workspace{
-			WorkspaceProvider: workspaceProvider, RunID: id, InstanceName: p.instanceOf(id), HostPath: w.root, GuestPath: guestRoot,
+	for _, id := range sb.workspaceIDs() {
+		w := sb.workspaces.of(id)
+		one := wire.Workspace{
+			WorkspaceProvider: workspaceProvider, RunID: id, InstanceName: sb.instanceOf(id), HostPath: w.root, GuestPath: guestRoot,
 		}
 		if info, err := os.Stat(w.root); err == nil {
 			at := info.ModTime().UTC().Format(time.RFC3339Nano)
 			one.Exists, one.MTime = true, &at
 		}
-		p.mu.Lock()
-		if size, ok := p.sizes[id]; ok {
+		if size, ok := sb.workspaces.size(id); ok {
 			one.SizeBytes = &size
 		}
-		p.mu.Unlock()
 		inv.Workspaces = append(inv.Workspaces, one)
 	}
 	return inv
 }
 
 // workspaceIDs are the runs that live and those whose directories are left from before.
-func (p *Proxy) workspaceIDs() []string {
+func (sb *sandboxes) workspaceIDs() []string {
 	var ids []string
-	for _, r := range p.all() {
+	for _, r := range sb.runs.all() {
 		ids = append(ids, r.id)
 	}
-	if p.cfg.Workspaces != "" {
-		entries, err := os.ReadDir(p.cfg.Workspaces)
+	if sb.cfg.Workspaces != "" {
+		entries, err := os.ReadDir(sb.cfg.Workspaces)
 		if err != nil && !os.IsNotExist(err) {
-			p.log.Warn("workspaces cannot be listed", "err", err)
+			sb.log.Warn("workspaces cannot be listed", "err", err)
 		}
 		for _, e := range entries {
 			if e.IsDir() && checkRunID(e.Name()) == nil && !strings.HasPrefix(e.Name(), draftPrefix) {
@@ -81,8 +82,10 @@ func (p *Proxy) workspaceIDs() []string {
 	return slices.Compact(ids)
 }
 
-func (p *Proxy) instanceOf(runID string) string {
-	if r := p.known(runID); r != nil {
+// instanceOf is the name of a run's instance. Without a run in this process it is the name that the contract derives
+// from the run's id, by which gateways ask for it.
+func (sb *sandboxes) instanceOf(runID string) string {
+	if r := sb.runs.find(runID); r != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.instance
@@ -98,27 +101,36 @@ const (
 )
 
 // measure finds the sizes of the workspaces that have a directory of their own. The lists show those found last.
-func (p *Proxy) measure(ctx context.Context) {
-	if p.cfg.Workspaces == "" {
+func (ws *workspaces) measure(ctx context.Context, ids []string) {
+	if ws.cfg.Workspaces == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, measureTime)
 	defer cancel()
 	sizes := make(map[string]int64)
-	for _, id := range p.workspaceIDs() {
-		if size, ok := sizeOf(ctx, p.workspace(id).root); ok {
+	for _, id := range ids {
+		if size, ok := sizeOf(ctx, ws.of(id).root); ok {
 			sizes[id] = size
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sizes = sizes
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.sizes = sizes
+}
+
+// size is the size of a run's workspace, where it has been measured.
+func (ws *workspaces) size(id string) (int64, bool) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	size, ok := ws.sizes[id]
+	return size, ok
 }
 
 // errTooLarge ends a walk.
 var errTooLarge = errors.New("proxy: too many files")
 
 // sizeOf adds up the files below a directory. Links count as themselves. What vanishes meanwhile counts as nothing.
+// It is a bounded walk; a repository with millions of files is listed without a size rather than late.
 func sizeOf(ctx context.Context, root string) (size int64, ok bool) {
 	files := 0
 	err := filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
@@ -134,18 +146,4 @@ func sizeOf(ctx context.Context, root string) (size int64, ok bool) {
 		return ctx.Err()
 	})
 	return size, err == nil
-}
-
-// list sends both inventories, measured anew. It takes its time, and the link does not wait for it.
-func (p *Proxy) list() {
-	p.gate.RLock()
-	defer p.gate.RUnlock()
-	if p.shut {
-		return
-	}
-	p.control(func(ctx context.Context) {
-		p.measure(ctx)
-		p.now(p.sandboxInventory())
-		p.now(p.workspaceInventory())
-	}, func() {}) // the next one comes
 }

@@ -22,6 +22,8 @@ const markName = "AQUEDUCT_AGENT_PROCESS"
 const sweepRounds = 10
 
 // killMarked kills every process that has a mark, until none is left.
+// Between reading the list and killing a process may fork; its child has the mark as well and is found in the next
+// round.
 func killMarked(mark string) {
 	entry := []byte(markName + "=" + mark)
 	for range sweepRounds {
@@ -61,6 +63,8 @@ done 2>/dev/null`
 
 // guard is a shell that outlives a proxy which is killed, for as long as it takes to kill what its agents left behind: a
 // killed proxy cannot. It is nil where there is no shell.
+// It is started with the proxy and does nothing until the pipe to it closes, which the kernel does when the proxy
+// dies.
 type guard struct {
 	cmd   *exec.Cmd
 	input io.Closer

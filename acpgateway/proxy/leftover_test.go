@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // urlVar makes this test program a proxy of the scripted agent.
@@ -28,7 +28,7 @@ func serveProxy(url, dir string) error {
 	return p.Run(context.Background())
 }
 
-// dies waits for the end of a process that nobody here may wait for.
+// dies waits for the end of a process that this process may not wait for.
 func dies(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); alive(pid); syscall.Sync() {
@@ -63,7 +63,7 @@ func TestWhatLeavesTheGroupEndsToo(t *testing.T) {
 		g.openRun()
 		_, daemon := g.daemon()
 		g.send(`{"type":"acp_close","run_id":"r"}`)
-		want[*acp.Closed](g)
+		want[*wire.Closed](g)
 		dies(t, daemon)
 	})
 	t.Run("agent killed", func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestWhatLeavesTheGroupEndsToo(t *testing.T) {
 		if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		want[*acp.Exit](g)
+		want[*wire.Exit](g)
 		dies(t, daemon)
 	})
 	t.Run("proxy killed", func(t *testing.T) {

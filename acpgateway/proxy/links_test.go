@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // maze is a workspace full of links that lead out of it, and what is out there.
-func maze(t *testing.T) (p *Proxy, w workspace, outside string) {
+func maze(t *testing.T) (ws *workspaces, w workspace, outside string) {
 	t.Helper()
 	dir := t.TempDir()
 	outside, w = filepath.Join(dir, "outside"), workspace{root: filepath.Join(dir, "work")}
@@ -37,7 +37,7 @@ func maze(t *testing.T) (p *Proxy, w workspace, outside string) {
 			t.Fatal(err)
 		}
 	}
-	return &Proxy{}, w, outside
+	return &workspaces{}, w, outside
 }
 
 // untouched fails the test unless all is outside as it was, and nothing of it inside.
@@ -60,11 +60,11 @@ func untouched(t *testing.T, w workspace, outside, after string) {
 	}
 }
 
-// touch is one way in which we touch files for somebody else.
+// touch is one way in which the proxy touches files for an agent or the gateway.
 type touch struct {
 	name string
-	do   func(p *Proxy, w workspace, path string) error
-	// dirs says that path is a directory's.
+	do   func(ws *workspaces, w workspace, path string) error
+	// dirs is set where path is a directory's.
 	dirs bool
 	// good is a path by a link that stays inside; "" where it takes a whole agent.
 	good string
@@ -72,39 +72,39 @@ type touch struct {
 
 func touches(t *testing.T) []touch {
 	url := shelf(t, zipped(t, "a", "x"))
-	inputs := func(apply string, source acp.InputSource, target string) func(*Proxy, workspace, string) error {
-		return func(p *Proxy, w workspace, path string) error {
-			item := acp.AgentInput{ID: "x", Apply: apply, Source: source, Target: acp.InputTarget{Root: "WORKSPACE", Path: target}}
+	inputs := func(apply string, source wire.InputSource, target string) func(*workspaces, workspace, string) error {
+		return func(ws *workspaces, w workspace, path string) error {
+			item := wire.AgentInput{ID: "x", Apply: apply, Source: source, Target: wire.InputTarget{Root: "WORKSPACE", Path: target}}
 			if item.Target.Path == "" {
 				item.Target.Path = path
 			} else {
 				item.Source.Path = path
 			}
-			return p.place(t.Context(), w, &acp.AgentInputs{Version: 1, Items: []acp.AgentInput{item}})
+			return ws.place(t.Context(), w, &wire.AgentInputs{Version: 1, Items: []wire.AgentInput{item}})
 		}
 	}
-	file := func(method, more string) func(*Proxy, workspace, string) error {
-		return func(_ *Proxy, w workspace, path string) error {
-			_, err := (&agent{space: w}).file(method, json.RawMessage(fmt.Sprintf(`{"sessionId":"s","path":%q%s}`, path, more)))
+	file := func(method, more string) func(*workspaces, workspace, string) error {
+		return func(_ *workspaces, w workspace, path string) error {
+			_, err := (&files{space: w}).call(method, json.RawMessage(fmt.Sprintf(`{"sessionId":"s","path":%q%s}`, path, more)))
 			return err
 		}
 	}
-	host := acp.InputSource{Type: "hostPath"}
+	host := wire.InputSource{Type: "hostPath"}
 	return []touch{
-		{"fs/read_text_file", file(acp.MethodReadTextFile, ""), false, "good/ok"},
-		{"fs/write_text_file", file(acp.MethodWriteTextFile, `,"content":"x"`), false, "good/ok"},
-		{"writeFile", inputs("writeFile", acp.InputSource{Type: "inlineText", Text: "x"}, ""), false, "good/ok"},
-		{"downloadExtract", inputs("downloadExtract", acp.InputSource{Type: "httpZip", URI: url}, ""), true, "good/skill"},
+		{"fs/read_text_file", file(wire.MethodReadTextFile, ""), false, "good/ok"},
+		{"fs/write_text_file", file(wire.MethodWriteTextFile, `,"content":"x"`), false, "good/ok"},
+		{"writeFile", inputs("writeFile", wire.InputSource{Type: "inlineText", Text: "x"}, ""), false, "good/ok"},
+		{"downloadExtract", inputs("downloadExtract", wire.InputSource{Type: "httpZip", URI: url}, ""), true, "good/skill"},
 		{"copy from", inputs("copy", host, "copied"), false, "good/ok"},
-		{"copy to", inputs("copy", acp.InputSource{Type: "hostPath", Path: "in/ok"}, ""), false, "good/copied"},
+		{"copy to", inputs("copy", wire.InputSource{Type: "hostPath", Path: "in/ok"}, ""), false, "good/copied"},
 		{"bindMount from", inputs("bindMount", host, "mounted"), false, "good/ok"},
-		{"bindMount in", inputs("bindMount", acp.InputSource{Type: "hostPath", Path: "in"}, ""), false, "good/mounted"},
-		{"cwd", func(_ *Proxy, w workspace, path string) error {
+		{"bindMount in", inputs("bindMount", wire.InputSource{Type: "hostPath", Path: "in"}, ""), false, "good/mounted"},
+		{"cwd", func(_ *workspaces, w workspace, path string) error {
 			_, err := w.dir(path)
 			return err
 		}, true, "good"},
-		{"terminal/create", func(_ *Proxy, w workspace, path string) error {
-			_, err := (&agent{space: w}).createTerminal(json.RawMessage(fmt.Sprintf(`{"sessionId":"s","command":"true","cwd":%q}`, path)))
+		{"terminal/create", func(_ *workspaces, w workspace, path string) error {
+			_, err := (&terminals{space: w}).create(json.RawMessage(fmt.Sprintf(`{"sessionId":"s","command":"true","cwd":%q}`, path)))
 			return err
 		}, true, ""},
 	}
@@ -117,20 +117,20 @@ func TestS32NoPathLeadsOut(t *testing.T) {
 	for _, c := range touches(t) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p, w, outside := maze(t)
+			ws, w, outside := maze(t)
 			into := []string{"out", "rel", "hop", "up/outside", "good/../out", "../outside", "in/../../outside", outside, guestRoot + "/../outside", guestRoot + "/out"}
 			for _, dir := range into {
 				path := dir
 				if !c.dirs {
 					path += "/secret"
 				}
-				if err := c.do(p, w, path); err == nil {
+				if err := c.do(ws, w, path); err == nil {
 					t.Errorf("%s was taken", path)
 				}
 				untouched(t, w, outside, path)
 			}
 			if c.good != "" {
-				if err := c.do(p, w, c.good); err != nil {
+				if err := c.do(ws, w, c.good); err != nil {
 					t.Errorf("%s was refused: %v", c.good, err)
 				}
 				untouched(t, w, outside, c.good)
@@ -138,7 +138,7 @@ func TestS32NoPathLeadsOut(t *testing.T) {
 			// A link of ours is replaced by another, where it is: none is followed.
 			if c.name != "bindMount in" {
 				for _, path := range []string{"file", "new"} {
-					if err := c.do(p, w, path); err == nil {
+					if err := c.do(ws, w, path); err == nil {
 						t.Errorf("%s was taken", path)
 					}
 					untouched(t, w, outside, path)
@@ -151,20 +151,20 @@ func TestS32NoPathLeadsOut(t *testing.T) {
 // TestCopyLeavesLinksOut, those of a tree and those that come while it is copied.
 func TestCopyLeavesLinksOut(t *testing.T) {
 	t.Parallel()
-	p, w, outside := maze(t)
+	ws, w, outside := maze(t)
 	to, err := os.OpenRoot(w.root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer to.Close()
-	tree, err := p.source(w, "tree")
+	tree, err := ws.source(w, "tree")
 	if err == nil {
 		err = copyInto(to, tree, "copied")
 	}
 	if files := left(t, filepath.Join(w.root, "copied")); err != nil || !slices.Equal(files, []string{"a"}) {
 		t.Errorf("%v %v", files, err)
 	}
-	whole, err := p.source(w, ".")
+	whole, err := ws.source(w, ".")
 	if err == nil {
 		err = copyInto(to, whole, "tree/whole")
 	}
@@ -173,7 +173,7 @@ func TestCopyLeavesLinksOut(t *testing.T) {
 	}
 	// Looked at, and then something else.
 	for _, swapped := range []string{"in", "tree/a"} {
-		source, err := p.source(w, filepath.Join(w.root, swapped))
+		source, err := ws.source(w, filepath.Join(w.root, swapped))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,8 +195,9 @@ func TestCopyLeavesLinksOut(t *testing.T) {
 func TestWorkspaceRemovedWithoutWhatItLinksTo(t *testing.T) {
 	t.Parallel()
 	_, w, outside := maze(t)
-	p := &Proxy{cfg: Config{Workspaces: filepath.Dir(w.root)}}
-	if err := p.removeWorkspace("work"); err != nil {
+	cfg := Config{Workspaces: filepath.Dir(w.root)}
+	sb := &sandboxes{cfg: cfg, runs: &runSet{}, workspaces: &workspaces{cfg: cfg}}
+	if err := sb.removeWorkspace(t.Context(), "work"); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(w.root); !os.IsNotExist(err) {
@@ -205,7 +206,7 @@ func TestWorkspaceRemovedWithoutWhatItLinksTo(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(outside, "secret")); err != nil || string(text) != "secret" {
 		t.Errorf("%q %v", text, err)
 	}
-	if err := p.removeWorkspace("../" + filepath.Base(filepath.Dir(w.root))); err == nil {
+	if err := sb.removeWorkspace(t.Context(), "../"+filepath.Base(filepath.Dir(w.root))); err == nil {
 		t.Error("what climbs was removed")
 	}
 }

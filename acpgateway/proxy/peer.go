@@ -14,7 +14,7 @@ import (
 	"sync"
 	"unicode"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // errAgentClosed ends every call to an agent that is gone.
@@ -24,17 +24,23 @@ var errAgentClosed = errors.New("agent closed")
 var errLine = errors.New("a line of the agent is too long")
 
 // inbound is what a peer does with what comes in. All are called on its reader.
+// They must not block for long: the reader takes no other line meanwhile, and with it no response that a prompt waits
+// for.
 type inbound struct {
 	notification func(method string, params json.RawMessage)
 	// request may do what has to keep its place among the notifications; what it returns
 	// then runs on a goroutine of its own, so that an open request holds nothing up.
 	request func(method string, params json.RawMessage) func(context.Context) (any, error)
 	trouble func(error)  // a line that cannot be used
-	console func(string) // a line that was written for a person: gemini says so where to log in
+	console func(string) // a line that was written for a person: gemini prints where to log in
 }
 
 // peer speaks JSON-RPC in lines. Its reader is one goroutine: notifications keep their
 // order, and a response is delivered only after all that came before it.
+//
+// ACP is JSON-RPC 2.0 over the agent's standard streams, one message a line, in both directions at once. Each side
+// numbers its own requests, so an id of the agent's has no relation to ours. A peer ends with its process: read
+// returns when the output ends, and fail then ends the calls that got no response.
 type peer struct {
 	in   inbound
 	ctx  context.Context
@@ -48,22 +54,27 @@ type peer struct {
 
 	mu      sync.Mutex
 	last    int64
-	pending map[acp.ID]*call
-	open    map[acp.ID]context.CancelFunc
+	pending map[wire.ID]*call
+	open    map[wire.ID]context.CancelFunc
 	err     error
 }
 
+// newPeer makes a peer that writes to w. Nothing is read before read is called, so the owner can finish itself first.
+// The expression takes out what moves a cursor or sets a color or a title: CSI and OSC sequences and the short
+// escapes.
 func newPeer(ctx context.Context, w io.Writer, in inbound) *peer {
 	ctx, stop := context.WithCancel(ctx)
 	return &peer{
-		in: in, ctx: ctx, stop: stop, w: w, limit: lineBytes, pending: map[acp.ID]*call{}, open: map[acp.ID]context.CancelFunc{},
+		in: in, ctx: ctx, stop: stop, w: w, limit: lineBytes, pending: map[wire.ID]*call{}, open: map[wire.ID]context.CancelFunc{},
 		codes: regexp.MustCompile(`\x1b(?:\[[0-9;:<=>?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_78=>])`),
 	}
 }
 
 // call is a request of ours that waits for its response.
+// then runs on the reader before any later line is taken. A prompt's end is noted that way, so that an update behind
+// the response is not counted as the prompt's.
 type call struct {
-	id   acp.ID
+	id   wire.ID
 	peer *peer
 	then func() // on the reader, before it goes on
 	done chan struct{}
@@ -72,6 +83,7 @@ type call struct {
 }
 
 // begin sends a request.
+// The call is listed before it is written, because the response may come before write returns.
 func (p *peer) begin(method string, params any, then func()) (*call, error) {
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -83,10 +95,10 @@ func (p *peer) begin(method string, params any, then func()) (*call, error) {
 		return nil, p.err
 	}
 	p.last++
-	c := &call{id: acp.ID(strconv.FormatInt(p.last, 10)), peer: p, then: then, done: make(chan struct{})}
+	c := &call{id: wire.ID(strconv.FormatInt(p.last, 10)), peer: p, then: then, done: make(chan struct{})}
 	p.pending[c.id] = c
 	p.mu.Unlock()
-	if err := p.write(acp.Message{ID: c.id, Method: method, Params: raw}); err != nil {
+	if err := p.write(wire.Message{ID: c.id, Method: method, Params: raw}); err != nil {
 		// The pipe is broken: the process is going, and its end tells why.
 		return c, nil
 	}
@@ -94,6 +106,7 @@ func (p *peer) begin(method string, params any, then func()) (*call, error) {
 }
 
 // wait returns the result.
+// A caller that gives up takes its entry out; a late response is then dropped.
 func (c *call) wait(ctx context.Context) (json.RawMessage, error) {
 	select {
 	case <-c.done:
@@ -131,10 +144,11 @@ func (p *peer) notify(method string, params any) error {
 	if err != nil {
 		return err
 	}
-	return p.write(acp.Message{Method: method, Params: raw})
+	return p.write(wire.Message{Method: method, Params: raw})
 }
 
-func (p *peer) write(m acp.Message) error {
+// One lock around the whole line, or two messages would mix.
+func (p *peer) write(m wire.Message) error {
 	m.JSONRPC = "2.0"
 	line, err := json.Marshal(m)
 	if err != nil {
@@ -148,6 +162,7 @@ func (p *peer) write(m acp.Message) error {
 
 // read takes lines until there are no more. It ends requests under way; calls of ours are
 // ended by fail, when it is known how the process ended.
+// A line that is too long is skipped and answered; it does not end the agent, whose next lines are good.
 func (p *peer) read(r io.Reader) {
 	lines := newLineReader(r, p.limit)
 	for {
@@ -179,10 +194,13 @@ func (p *peer) fail(err error) {
 	}
 }
 
+// take decides by its members what a line is. An id without a method is a response, both together are a request, a
+// method alone is a notification. $/cancel_request is the one notification that the peer answers itself, because only
+// it knows which requests are open.
 func (p *peer) take(line []byte) {
-	var m acp.Message
+	var m wire.Message
 	if err := json.Unmarshal(line, &m); err != nil {
-		p.stray(line)
+		p.unparsed(line)
 		return
 	}
 	switch {
@@ -190,15 +208,17 @@ func (p *peer) take(line []byte) {
 		p.deliver(&m)
 	case m.IsRequest():
 		p.answer(&m)
-	case m.Method == acp.MethodCancelRequest:
-		p.withdraw(m.Params)
+	case m.Method == wire.MethodCancelRequest:
+		p.cancelRequest(m.Params)
 	case m.Method != "":
 		p.in.notification(m.Method, m.Params)
 	}
 }
 
-// stray takes a line that is no message.
-func (p *peer) stray(line []byte) {
+// unparsed takes a line that is no message.
+// Agents that are started without a login print an address to open, or a stack trace, where messages belong. People
+// need to see it, so it goes to the chat as the agent's console.
+func (p *peer) unparsed(line []byte) {
 	if text := p.readable(line); text != "" && text[0] != '{' {
 		p.in.console(text)
 		return
@@ -217,13 +237,15 @@ func (p *peer) readable(line []byte) string {
 	}, text))
 }
 
-func (p *peer) deliver(m *acp.Message) {
+// deliver ends the call that a response is for. then runs before done is closed and before the reader takes the next
+// line, and without the lock, since it may take other locks.
+func (p *peer) deliver(m *wire.Message) {
 	p.mu.Lock()
 	c := p.pending[m.ID]
 	delete(p.pending, m.ID)
 	p.mu.Unlock()
 	if c == nil {
-		return // nobody waits any more
+		return // the caller has given up
 	}
 	if c.then != nil {
 		c.then()
@@ -235,7 +257,9 @@ func (p *peer) deliver(m *acp.Message) {
 	close(c.done)
 }
 
-func (p *peer) answer(m *acp.Message) {
+// The number of open requests is bounded, since each holds a goroutine: an agent that asks in a loop is refused, and
+// the chat shows why. An id that is in use must not be taken twice, or the first answer would go out for both.
+func (p *peer) answer(m *wire.Message) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	p.mu.Lock()
 	_, twice := p.open[m.ID]
@@ -254,33 +278,36 @@ func (p *peer) answer(m *acp.Message) {
 	p.wg.Go(func() {
 		result, err := work(ctx)
 		if ctx.Err() != nil && p.ctx.Err() == nil {
-			err = &acp.Error{Code: acp.CodeCancelled, Message: "cancelled"}
+			err = &wire.Error{Code: wire.CodeCancelled, Message: "cancelled"}
 		}
 		p.mu.Lock()
 		delete(p.open, id)
 		p.mu.Unlock()
 		cancel()
-		_ = p.write(response(id, result, err)) // a closed pipe is told by the end of the process
+		_ = p.write(response(id, result, err)) // a closed pipe is reported by the end of the process
 	})
 }
 
-func response(id acp.ID, result any, err error) acp.Message {
+// response is the answer to a request. A result that cannot be marshaled becomes an error: the agent would wait for an
+// answer that is not sent. An error keeps its JSON-RPC code where it has one.
+func response(id wire.ID, result any, err error) wire.Message {
 	if err == nil {
 		raw, bad := json.Marshal(result)
 		if bad == nil {
-			return acp.Message{ID: id, Result: raw}
+			return wire.Message{ID: id, Result: raw}
 		}
 		err = bad
 	}
-	var e *acp.Error
+	var e *wire.Error
 	if !errors.As(err, &e) {
-		e = &acp.Error{Code: acp.CodeInternal, Message: err.Error()}
+		e = &wire.Error{Code: wire.CodeInternal, Message: err.Error()}
 	}
-	return acp.Message{ID: id, Error: e}
+	return wire.Message{ID: id, Error: e}
 }
 
-func (p *peer) withdraw(params json.RawMessage) {
-	var w acp.CancelRequestParams
+// This is $/cancel_request: the agent gives a question of its own up.
+func (p *peer) cancelRequest(params json.RawMessage) {
+	var w wire.CancelRequestParams
 	if json.Unmarshal(params, &w) != nil {
 		return
 	}
@@ -292,23 +319,25 @@ func (p *peer) withdraw(params json.RawMessage) {
 }
 
 // tooLong answers for a message that was not read, as far as its beginning tells what it was:
-// somebody waits for it.
+// a caller waits for it.
+// Without an answer the agent would wait for it for ever.
 func (p *peer) tooLong(beginning []byte) {
 	p.in.trouble(errLine)
 	id, method := headOf(beginning)
 	switch {
 	case id == "":
 	case method == "":
-		p.deliver(&acp.Message{ID: id, Error: &acp.Error{Code: acp.CodeInternal, Message: errLine.Error()}})
+		p.deliver(&wire.Message{ID: id, Error: &wire.Error{Code: wire.CodeInternal, Message: errLine.Error()}})
 	default:
 		p.wg.Go(func() {
-			_ = p.write(response(id, nil, &acp.Error{Code: acp.CodeInvalidRequest, Message: errLine.Error()}))
+			_ = p.write(response(id, nil, &wire.Error{Code: wire.CodeInvalidRequest, Message: errLine.Error()}))
 		})
 	}
 }
 
 // headOf reads the id and method that stand before the first long member.
-func headOf(beginning []byte) (id acp.ID, method string) {
+// Most agents write id and method first; where they do not, the line is dropped.
+func headOf(beginning []byte) (id wire.ID, method string) {
 	dec := json.NewDecoder(bytes.NewReader(beginning))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return "", ""
@@ -324,7 +353,7 @@ func headOf(beginning []byte) (id acp.ID, method string) {
 		}
 		switch key {
 		case "id":
-			id = acp.ID(value)
+			id = wire.ID(value)
 		case "method":
 			_ = json.Unmarshal(value, &method) // not a text: no method
 		}
@@ -332,6 +361,7 @@ func headOf(beginning []byte) (id acp.ID, method string) {
 }
 
 // lineReader reads lines up to a limit and passes over longer ones.
+// bufio.Scanner would end at a line that is too long, and keeps a buffer of the longest line for good.
 type lineReader struct {
 	r     *bufio.Reader
 	limit int

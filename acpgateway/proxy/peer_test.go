@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 func TestALineTooLongFailsItsRequestAndNothingElse(t *testing.T) {
@@ -39,7 +39,7 @@ func TestALineTooLongFailsItsRequestAndNothingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.wait(context.Background()); acp.CodeOf(err) != acp.CodeInternal {
+	if _, err := c.wait(context.Background()); wire.CodeOf(err) != wire.CodeInternal {
 		t.Error(err)
 	}
 	_ = w.Close()

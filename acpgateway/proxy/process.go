@@ -11,11 +11,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // process is a child in a process group of its own. The group ends with it: agents are often
 // started by a shell or a shim, and what they leave behind would work on unseen.
+//
+// It is a group of its own so that one signal reaches the agent and what it started. A process that has left the group
+// is found by its mark (leftover.go).
 type process struct {
 	cmd    *exec.Cmd
 	pid    int
@@ -47,7 +50,8 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 }
 
 // reap kills the group before it takes the child's status: until then its number cannot be
-// given to somebody else.
+// given to another process.
+// WNOWAIT leaves the child as a zombie, which keeps its process id taken while the group is killed.
 func (p *process) reap() {
 	for {
 		err := unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -61,6 +65,7 @@ func (p *process) reap() {
 }
 
 // end asks the group to end, kills it when it does not, and waits.
+// SIGTERM first: an agent may have something to save.
 func (p *process) end(grace time.Duration) {
 	select {
 	case <-p.exited:
@@ -79,22 +84,23 @@ func (p *process) end(grace time.Duration) {
 }
 
 // status is how it ended; good after exited.
-func (p *process) status() acp.ExitStatus {
+func (p *process) status() wire.ExitStatus {
 	ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if ok && ws.Signaled() {
 		name := unix.SignalName(ws.Signal())
-		return acp.ExitStatus{Signal: &name}
+		return wire.ExitStatus{Signal: &name}
 	}
 	code := p.cmd.ProcessState.ExitCode()
-	return acp.ExitStatus{ExitCode: &code}
+	return wire.ExitStatus{ExitCode: &code}
 }
 
-// lingerLast is how long a stream may stay silent after its process has ended: somebody who
+// lingerLast is how long a stream may stay silent after its process has ended: a process that
 // left the group may hold it open for ever.
 const lingerLast = 200 * time.Millisecond
 
 // stream is our end of a child's output. After the child's end it gives what is left and then
-// ends, whoever still holds the other end.
+// ends, even if another process still holds the other end.
+// A read would otherwise wait until the last holder of the pipe is gone, which may be a daemon that the agent started.
 type stream struct{ *os.File }
 
 // Read implements io.Reader.
@@ -124,6 +130,8 @@ type pipes struct {
 	theirs         []*os.File
 }
 
+// newPipes makes the three pipes and gives the child its ends. They are os.Pipe and not cmd.StdoutPipe, because
+// cmd.Wait would close ours before what is in them has been read.
 func newPipes(cmd *exec.Cmd) (*pipes, error) {
 	var files []*os.File
 	for range 3 {

@@ -8,111 +8,20 @@ import (
 	"strings"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
-// prompt is one prompt_send on its way. All members but id belong to the run's mutex.
-type prompt struct {
-	id        string
-	session   string // empty until it is known
-	sent      bool   // the agent has it
-	answered  bool   // the agent has ended it
-	cancelled bool
-	clock     *clock // nil before it begins
-}
-
-// remembered is how many results a run keeps for prompts that are sent twice.
-const remembered = 32
-
-// prompt queues a prompt. One whose id is known is not given to the agent again: a gateway
-// that lost its link cannot know whether it arrived.
-func (p *Proxy) prompt(f *acp.PromptSend) {
-	if err := errors.Join(checkRunID(f.RunID), checkPrompt(f)); err != nil {
-		p.send(f.RunID, &acp.PromptResult{RunID: f.RunID, PromptID: f.PromptID, Error: asText(err)})
-		return
-	}
-	r := p.run(f.RunID)
-	one := &prompt{id: f.PromptID}
-	switch result, known := r.admit(one); {
-	case result != nil:
-		p.send(f.RunID, result)
-		return
-	case known:
-		return
-	}
-	finish := func(result *acp.PromptResult, err error) {
-		if err != nil {
-			r.text(acp.PrefixError + err.Error())
-			result.OK, result.Error = false, asText(err)
-		}
-		r.finish(one, result)
-		p.send(r.id, result)
-	}
-	r.enqueue(func(ctx context.Context) {
-		r.begin(one)
-		result := &acp.PromptResult{RunID: r.id, PromptID: f.PromptID}
-		finish(result, r.prompt(ctx, f, one, result))
-	}, func(err error) { finish(&acp.PromptResult{RunID: r.id, PromptID: f.PromptID}, err) })
-}
-
-func checkPrompt(f *acp.PromptSend) error {
+func checkPrompt(f *wire.PromptSend) error {
 	if f.PromptID == "" || f.Prompt == nil {
 		return errors.New("a prompt needs prompt_id and prompt")
 	}
 	return nil
 }
 
-// admit notes a prompt, or says what is known of it.
-func (r *run) admit(one *prompt) (*acp.PromptResult, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, result := range r.results {
-		if result.PromptID == one.id {
-			return result, true
-		}
-	}
-	if r.active != nil && r.active.id == one.id {
-		return nil, true
-	}
-	for _, w := range r.waiting {
-		if w.id == one.id {
-			return nil, true
-		}
-	}
-	r.waiting = append(r.waiting, one)
-	return nil, false
-}
-
-func (r *run) begin(one *prompt) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unwait(one)
-	r.active = one
-}
-
-func (r *run) unwait(one *prompt) {
-	for i, w := range r.waiting {
-		if w == one {
-			r.waiting = append(r.waiting[:i:i], r.waiting[i+1:]...)
-			return
-		}
-	}
-}
-
-func (r *run) finish(one *prompt, result *acp.PromptResult) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unwait(one)
-	if r.active == one {
-		r.active = nil
-	}
-	if r.results = append(r.results, result); len(r.results) > remembered {
-		r.results = append([]*acp.PromptResult(nil), r.results[1:]...)
-	}
-}
-
 // prompt does it: an agent, a session, the prompt.
-func (r *run) prompt(ctx context.Context, f *acp.PromptSend, one *prompt, result *acp.PromptResult) error {
+//
+// The clock runs from here, over the start of the agent and its session too, and stands still while a person is asked.
+func (r *run) prompt(ctx context.Context, f *wire.PromptSend, one *prompt, result *wire.PromptResult) error {
 	timeout := promptTimeout
 	if f.TimeoutMS > 0 {
 		timeout = min(max(time.Duration(f.TimeoutMS)*time.Millisecond, promptShortest), promptLongest)
@@ -121,9 +30,7 @@ func (r *run) prompt(ctx context.Context, f *acp.PromptSend, one *prompt, result
 	defer cancel(nil)
 	clock := newClock(timeout, func() { cancel(fmt.Errorf("the prompt took longer than %s", timeout)) })
 	defer clock.stop()
-	r.mu.Lock()
-	one.clock = clock
-	r.mu.Unlock()
+	r.prompts.timed(one, clock)
 	a, err := r.ensure(ctx, start{cwd: f.Cwd, instance: f.InstanceName, ttl: f.KeepaliveTTLSeconds, init: f.Init})
 	if err != nil {
 		return err
@@ -133,7 +40,7 @@ func (r *run) prompt(ctx context.Context, f *acp.PromptSend, one *prompt, result
 			return fmt.Errorf("the agent takes no content of type %q", kind)
 		}
 	}
-	session, err := a.session(ctx, f, result)
+	session, err := a.sessions.open(ctx, f, result)
 	if err != nil {
 		return err
 	}
@@ -155,16 +62,17 @@ func blockType(block json.RawMessage) string {
 
 // prompt sends it, once more after logging in, and once more into a new session when the
 // agent does not know the one it was for.
-func (a *agent) prompt(ctx context.Context, f *acp.PromptSend, one *prompt, session string, result *acp.PromptResult) (acp.PromptAnswer, error) {
+// The session is recreated at most once, and only for an error that names a lost session.
+func (a *agent) prompt(ctx context.Context, f *wire.PromptSend, one *prompt, session string, result *wire.PromptResult) (wire.PromptAnswer, error) {
 	answer, err := a.promptIn(ctx, f, one, session, result.SessionCreated)
-	if acp.CodeOf(err) == acp.CodeAuthRequired {
-		if failed := a.authenticate(ctx); failed != nil {
+	if wire.CodeOf(err) == wire.CodeAuthRequired {
+		if failed := a.sessions.login.authenticate(ctx); failed != nil {
 			return answer, loginFailed(err, failed)
 		}
 		answer, err = a.promptIn(ctx, f, one, session, result.SessionCreated)
 	}
 	if err != nil && !result.SessionCreated && sessionLost(err) {
-		if session, err = a.recreate(ctx, session, result); err != nil {
+		if session, err = a.sessions.recreate(ctx, session, result); err != nil {
 			return answer, err
 		}
 		answer, err = a.promptIn(ctx, f, one, session, true)
@@ -174,7 +82,7 @@ func (a *agent) prompt(ctx context.Context, f *acp.PromptSend, one *prompt, sess
 
 // sessionLost is strict: repeating a prompt that the agent did work on would do it twice.
 func sessionLost(err error) bool {
-	var e *acp.Error
+	var e *wire.Error
 	if !errors.As(err, &e) {
 		return false
 	}
@@ -187,17 +95,14 @@ func sessionLost(err error) bool {
 			return true
 		}
 	}
-	return e.Code == acp.CodeNotFound
+	return e.Code == wire.CodeNotFound
 }
 
-func (a *agent) promptIn(ctx context.Context, f *acp.PromptSend, one *prompt, session string, fresh bool) (acp.PromptAnswer, error) {
-	r := a.run
-	r.mu.Lock()
-	one.session, one.answered = session, false
-	cancelled := one.cancelled
-	r.mu.Unlock()
-	if cancelled {
-		return acp.PromptAnswer{StopReason: acp.StopCancelled}, nil
+// A cancel can come at any point. Before enter the prompt is never sent. Between enter and written the cancel has seen
+// it unsent, so it is passed on here, after the write. Later the cancel goes to the agent directly.
+func (a *agent) promptIn(ctx context.Context, f *wire.PromptSend, one *prompt, session string, fresh bool) (wire.PromptAnswer, error) {
+	if a.prompts.enter(one, session) {
+		return wire.PromptAnswer{StopReason: wire.StopCancelled}, nil
 	}
 	blocks := f.Prompt
 	if f.Context != "" {
@@ -206,38 +111,32 @@ func (a *agent) promptIn(ctx context.Context, f *acp.PromptSend, one *prompt, se
 	if fresh && a.context != "" {
 		blocks = append([]json.RawMessage{a.contextBlock(a.context)}, blocks...)
 	}
-	call, err := a.peer.begin(acp.MethodPrompt, acp.PromptParams{SessionID: session, Prompt: blocks, Meta: acp.MetaOf(f.Traceparent, f.Tracestate)}, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		one.answered = true // what comes after it belongs to no prompt
-	})
+	call, err := a.peer.begin(wire.MethodPrompt, wire.PromptParams{SessionID: session, Prompt: blocks, Meta: wire.MetaOf(f.Traceparent, f.Tracestate)}, func() { a.prompts.answered(one) })
 	if err != nil {
-		return acp.PromptAnswer{}, err
+		return wire.PromptAnswer{}, err
 	}
-	r.mu.Lock()
-	one.sent = true
-	cancelled = one.cancelled // while it was written, when nobody could tell the agent
-	r.mu.Unlock()
-	if cancelled {
+	if a.prompts.written(one) {
 		a.cancelSession(session)
 	}
-	return a.ended(ctx, call, session)
+	return a.awaitAnswer(ctx, call, session)
 }
 
-// ended waits for the answer. When time is over the agent is told, and may still answer: the
+// awaitAnswer waits for the answer. When time is over the agent is notified, and may still answer: the
 // next prompt must not meet it at work.
-func (a *agent) ended(ctx context.Context, call *call, session string) (acp.PromptAnswer, error) {
+// The agent gets a moment to end the prompt in order. If it does not, the prompt fails all the same, and the gateway
+// closes the agent.
+func (a *agent) awaitAnswer(ctx context.Context, call *call, session string) (wire.PromptAnswer, error) {
 	select {
 	case <-call.done:
 	case <-ctx.Done():
 		a.cancelSession(session)
-		grace, cancel := context.WithTimeout(a.run.ctx, cancelGrace)
+		grace, cancel := context.WithTimeout(a.runCtx, cancelGrace)
 		defer cancel()
 		_, _ = call.wait(grace) // late either way
-		return acp.PromptAnswer{}, context.Cause(ctx)
+		return wire.PromptAnswer{}, context.Cause(ctx)
 	}
 	raw, err := call.raw, call.err
-	var answer acp.PromptAnswer
+	var answer wire.PromptAnswer
 	if err == nil {
 		err = json.Unmarshal(raw, &answer)
 	}
@@ -245,8 +144,8 @@ func (a *agent) ended(ctx context.Context, call *call, session string) (acp.Prom
 }
 
 func (a *agent) cancelSession(session string) {
-	_ = a.peer.notify(acp.MethodCancel, acp.CancelParams{SessionID: session}) // a closed pipe is told by the process's end
-	a.cancelAsks(session)
+	_ = a.peer.notify(wire.MethodCancel, wire.CancelParams{SessionID: session}) // a closed pipe is reported by the process's end
+	a.asks.cancel(session)
 }
 
 // contextBlock is the gateway's context in the best form the agent takes.

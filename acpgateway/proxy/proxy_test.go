@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 func TestRegisterAgentTellsWhatItCan(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, oldAck)
 	p := g.start(func(c *Config) { c.Heartbeat = 200 * time.Millisecond })
-	if hb := want[*acp.Heartbeat](g); hb.AgentID != "p1" {
+	if hb := want[*wire.Heartbeat](g); hb.AgentID != "p1" {
 		t.Errorf("%+v", hb)
 	}
 	g.cut()
@@ -32,22 +32,22 @@ func TestAcpOpenWithRunIDAloneThenPrompt(t *testing.T) {
 	g := newGateway(t, oldAck)
 	g.start(nil)
 	g.send(`{"type":"acp_open","run_id":"r"}`)
-	if s := signal[*acp.InstanceStatus](g); s.Status != "creating" || s.InstanceName != "tuixiu-run-r" {
+	if s := signal[*wire.InstanceStatus](g); s.Status != "creating" || s.InstanceName != "tuixiu-run-r" {
 		t.Errorf("%+v", s)
 	}
-	signal[*acp.TransportConnected](g)
-	if o := want[*acp.Opened](g); !o.OK || !strings.Contains(string(o.Agent), "loadSession") {
+	signal[*wire.TransportConnected](g)
+	if o := want[*wire.Opened](g); !o.OK || !strings.Contains(string(o.Agent), "loadSession") {
 		t.Fatalf("%+v", o)
 	}
 	g.send(`{"type":"prompt_send","run_id":"r","prompt_id":"p","context":"be kind","traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","tracestate":"v=1","prompt":[{"type":"text","text":"show"}]}`)
-	created := want[*acp.ACPUpdate](g)
+	created := want[*wire.ACPUpdate](g)
 	if !strings.Contains(string(created.Update), `"session_created"`) || *created.PromptID != "p" || *created.SessionID != "s-1" {
 		t.Errorf("%s", created.Update)
 	}
-	if options := want[*acp.ACPUpdate](g); !strings.Contains(string(options.Update), "config_option_update") {
+	if options := want[*wire.ACPUpdate](g); !strings.Contains(string(options.Update), "config_option_update") {
 		t.Errorf("%s", options.Update)
 	}
-	if state := want[*acp.ACPUpdate](g); !strings.Contains(string(state.Update), `"currentModeId":"code"`) {
+	if state := want[*wire.ACPUpdate](g); !strings.Contains(string(state.Update), `"currentModeId":"code"`) {
 		t.Errorf("%s", state.Update)
 	}
 	text, _ := g.said()
@@ -57,7 +57,7 @@ func TestAcpOpenWithRunIDAloneThenPrompt(t *testing.T) {
 	if !strings.Contains(text, `"_meta":{"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","tracestate":"v=1"}`) {
 		t.Errorf("no trace context: %s", text)
 	}
-	res := want[*acp.PromptResult](g)
+	res := want[*wire.PromptResult](g)
 	if !res.OK || *res.StopReason != "end_turn" || res.SessionID != "s-1" || !res.SessionCreated {
 		t.Errorf("%+v", res)
 	}
@@ -65,18 +65,18 @@ func TestAcpOpenWithRunIDAloneThenPrompt(t *testing.T) {
 	if text, _ := g.said(); strings.Contains(text, "be kind") || strings.Contains(text, "_meta") {
 		t.Errorf("context in an old session: %s", text)
 	}
-	if res := want[*acp.PromptResult](g); res.PromptID != "q" || res.SessionCreated {
+	if res := want[*wire.PromptResult](g); res.PromptID != "q" || res.SessionCreated {
 		t.Errorf("%+v", res)
 	}
 	g.prompt("p", "hello") // a prompt known is answered, not done again
-	if again := want[*acp.PromptResult](g); again.PromptID != "p" || !again.OK {
+	if again := want[*wire.PromptResult](g); again.PromptID != "p" || !again.OK {
 		t.Errorf("%+v", again)
 	}
 	g.send(`{"type":"acp_close","run_id":"r"}`)
-	if exit := want[*acp.Exit](g); exit.RunID != "r" {
+	if exit := want[*wire.Exit](g); exit.RunID != "r" {
 		t.Errorf("%+v", exit)
 	}
-	if closed := want[*acp.Closed](g); !closed.OK {
+	if closed := want[*wire.Closed](g); !closed.OK {
 		t.Errorf("%+v", closed)
 	}
 }
@@ -101,14 +101,14 @@ func TestInitScriptAndInputsComeBeforeTheAgent(t *testing.T) {
 		{"id":"1","apply":"writeFile","source":{"type":"inlineText","text":"inside\n"},"target":{"root":"WORKSPACE","path":"a/b"}},
 		{"id":"2","apply":"copy","source":{"type":"hostPath","path":"/workspace/a"},"target":{"root":"WORKSPACE","path":"c"}},
 		{"id":"3","apply":"bindMount","source":{"type":"hostPath","path":"a"},"target":{"root":"WORKSPACE","path":"d"}}]}}}`)
-	texts := map[string]bool{signal[*acp.Text](g).Text: true, signal[*acp.Text](g).Text: true}
+	texts := map[string]bool{signal[*wire.Text](g).Text: true, signal[*wire.Text](g).Text: true}
 	if !texts["[init] inside"] || !texts["[init] y"] {
 		t.Errorf("%v", texts)
 	}
-	if r := signal[*acp.InitResult](g); !r.OK || *r.ExitCode != 0 {
+	if r := signal[*wire.InitResult](g); !r.OK || *r.ExitCode != 0 {
 		t.Errorf("%+v", r)
 	}
-	if s := signal[*acp.Text](g); s.Text != "[agent:stderr] fake agent is up" {
+	if s := signal[*wire.Text](g); s.Text != "[agent:stderr] fake agent is up" {
 		t.Errorf("%+v", s)
 	}
 	for _, name := range []string{"c/b", "d/b"} {
@@ -123,13 +123,13 @@ func TestAFailedInitScriptFailsTheOpen(t *testing.T) {
 	g := newGateway(t, oldAck)
 	g.start(nil)
 	g.send(`{"type":"acp_open","run_id":"r","init":{"script":"exit 7"}}`)
-	if r := signal[*acp.InitResult](g); r.OK || *r.ExitCode != 7 {
+	if r := signal[*wire.InitResult](g); r.OK || *r.ExitCode != 7 {
 		t.Errorf("%+v", r)
 	}
-	if s := signal[*acp.InstanceStatus](g); s.Status != "error" || s.LastError == nil {
+	if s := signal[*wire.InstanceStatus](g); s.Status != "error" || s.LastError == nil {
 		t.Errorf("%+v", s)
 	}
-	if o := want[*acp.Opened](g); o.OK || !strings.Contains(o.Error, "code 7") {
+	if o := want[*wire.Opened](g); o.OK || !strings.Contains(o.Error, "code 7") {
 		t.Errorf("%+v", o)
 	}
 }
@@ -157,7 +157,7 @@ func TestNothingLeavesTheWorkspace(t *testing.T) {
 		`"run_id":"r",` + item + `"apply":"writeFile","source":{"type":"inlineText"},"target":{"root":"USER_HOME","path":"x"}}]}}`,
 	} {
 		g.send(`{"type":"acp_open",` + open + `}`)
-		if o := want[*acp.Opened](g); o.OK {
+		if o := want[*wire.Opened](g); o.OK {
 			t.Errorf("opened: %s", open)
 		}
 	}
@@ -172,7 +172,7 @@ func TestPermissionOpenWhileUpdatesFlow(t *testing.T) {
 	if text, _ := g.said(); text != "before" {
 		t.Errorf("%s came before the words before the question", text)
 	}
-	q := signal[*acp.PermissionRequest](g)
+	q := signal[*wire.PermissionRequest](g)
 	if q.SessionID != "s-1" || *q.PromptID != "p" || len(q.Options) != 2 {
 		t.Errorf("%+v", q)
 	}
@@ -185,14 +185,14 @@ func TestPermissionOpenWhileUpdatesFlow(t *testing.T) {
 		g.send(`{"type":"session_permission","run_id":"r","session_id":"s-1","request_id":"` + string(q.RequestID) + `",` + outcome + `}`)
 	}
 	answer(`"outcome":"selected","option_id":"everything"`)
-	if s := signal[*acp.Text](g); !strings.Contains(s.Text, "stays open") {
+	if s := signal[*wire.Text](g); !strings.Contains(s.Text, "stays open") {
 		t.Errorf("%+v", s)
 	}
 	answer(`"outcome":"selected","option_id":"yes"`)
 	if text, _ := g.said(); text != `{"outcome":{"outcome":"selected","optionId":"yes"}}` {
 		t.Error(text)
 	}
-	if res := want[*acp.PromptResult](g); !res.OK {
+	if res := want[*wire.PromptResult](g); !res.OK {
 		t.Errorf("%+v", res)
 	}
 }
@@ -212,7 +212,7 @@ func TestARequestForInput(t *testing.T) {
 		{`"action":"accept","content":{"name":"x"}`, `{"action":"accept","content":{"name":"x"}}`}, {`"action":"decline"`, `{"action":"decline"}`},
 	} {
 		g.prompt("q"+strconv.Itoa(i), "elicit")
-		q := signal[*acp.ElicitationRequest](g)
+		q := signal[*wire.ElicitationRequest](g)
 		if q.Message != "Which?" || q.Mode != "form" || q.SessionID != "s-1" || *q.PromptID != "q"+strconv.Itoa(i) || !strings.Contains(string(q.RequestedSchema), `"name"`) {
 			t.Errorf("%+v", q)
 		}
@@ -224,14 +224,14 @@ func TestARequestForInput(t *testing.T) {
 		}
 	}
 	g.prompt("z", "elicit")
-	signal[*acp.ElicitationRequest](g)
+	signal[*wire.ElicitationRequest](g)
 	g.send(`{"type":"session_cancel","run_id":"r","control_id":"c","session_id":"s-1"}`)
 	if said, _ := g.said(); said != `{"action":"cancel"}` {
 		t.Errorf("after a cancel the agent hears %s", said)
 	}
 }
 
-// TestInputIsNotOfferedToOldGateways: nobody could answer.
+// TestInputIsNotOfferedToOldGateways: no person could answer.
 func TestInputIsNotOfferedToOldGateways(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, oldAck)
@@ -252,8 +252,8 @@ func TestAWithdrawnQuestionIsTold(t *testing.T) {
 	g.start(nil)
 	g.openRun()
 	g.prompt("p", "withdraw")
-	q := signal[*acp.PermissionRequest](g)
-	if c := signal[*acp.PermissionCancelled](g); c.RequestID != q.RequestID {
+	q := signal[*wire.PermissionRequest](g)
+	if c := signal[*wire.PermissionCancelled](g); c.RequestID != q.RequestID {
 		t.Errorf("%+v", c)
 	}
 	if text, _ := g.said(); !strings.Contains(text, "-32800") {
@@ -267,25 +267,25 @@ func TestSessionCancelEndsPromptAndQuestion(t *testing.T) {
 	g.start(nil)
 	g.openRun()
 	g.prompt("p", "ask")
-	signal[*acp.PermissionRequest](g)
+	signal[*wire.PermissionRequest](g)
 	g.send(`{"type":"session_cancel","run_id":"r","control_id":"c","session_id":"s-1"}`)
-	for seen := 0; seen < 2; { // the control's result and what the agent heard have no order
+	for seen := 0; seen < 2; { // the control's result and what the agent received have no order
 		switch f := g.next().frame.(type) {
-		case *acp.SessionControlResult:
+		case *wire.SessionControlResult:
 			if seen++; !f.OK || f.ControlID != "c" {
 				t.Errorf("%+v", f)
 			}
-		case *acp.ACPUpdate:
+		case *wire.ACPUpdate:
 			if text, _ := chunk(f); strings.Contains(text, "cancelled") {
 				seen++
 			}
 		}
 	}
-	want[*acp.PromptResult](g)
+	want[*wire.PromptResult](g)
 	g.prompt("q", "wait")
 	g.said()
 	g.send(`{"type":"session_cancel","run_id":"r","control_id":"d","session_id":"s-1"}`)
-	if res := want[*acp.PromptResult](g); !res.OK || *res.StopReason != "cancelled" {
+	if res := want[*wire.PromptResult](g); !res.OK || *res.StopReason != "cancelled" {
 		t.Errorf("%+v", res)
 	}
 }
@@ -296,29 +296,29 @@ func TestSessionControls(t *testing.T) {
 	g.start(nil)
 	g.openRun()
 	g.prompt("p", "hello")
-	want[*acp.PromptResult](g)
-	control := func(rest string) *acp.SessionControlResult {
+	want[*wire.PromptResult](g)
+	control := func(rest string) *wire.SessionControlResult {
 		g.send(`{"run_id":"r","control_id":"c","session_id":"s-1",` + rest + `}`)
-		return want[*acp.SessionControlResult](g)
+		return want[*wire.SessionControlResult](g)
 	}
 	if res := control(`"type":"session_set_mode","mode_id":"m"`); !res.OK {
 		t.Errorf("%+v", res)
 	}
-	if res := control(`"type":"session_set_mode","mode_id":"invented"`); res.OK || !strings.Contains(res.Error, acp.NotOffered) {
+	if res := control(`"type":"session_set_mode","mode_id":"invented"`); res.OK || !strings.Contains(res.Error, wire.NotOffered) {
 		t.Errorf("%+v", res)
 	}
 	g.send(`{"run_id":"r","control_id":"c","session_id":"s-1","type":"session_set_model","model_id":"big"}`)
-	if u := want[*acp.ACPUpdate](g); !strings.Contains(string(u.Update), `"currentValue":"big"`) || u.PromptID != nil {
+	if u := want[*wire.ACPUpdate](g); !strings.Contains(string(u.Update), `"currentValue":"big"`) || u.PromptID != nil {
 		t.Errorf("%s", u.Update)
 	}
-	if res := want[*acp.SessionControlResult](g); !res.OK {
+	if res := want[*wire.SessionControlResult](g); !res.OK {
 		t.Errorf("%+v", res)
 	}
 	if res := control(`"type":"session_set_config_option","config_id":"missing","value":true`); res.OK || !strings.Contains(res.Error, "-32601") {
 		t.Errorf("%+v", res)
 	}
 	g.send(`{"type":"session_cancel","run_id":"nobody","control_id":"c","session_id":"s"}`)
-	if res := want[*acp.SessionControlResult](g); res.OK {
+	if res := want[*wire.SessionControlResult](g); res.OK {
 		t.Errorf("%+v", res)
 	}
 }
@@ -334,11 +334,11 @@ func TestSessionLoadMarksTheReplay(t *testing.T) {
 	if text, u := g.said(); text != "hi" || u.Replay {
 		t.Errorf("%s %+v", text, u)
 	}
-	if res := want[*acp.PromptResult](g); !res.OK || res.SessionID != "s-0" || res.SessionCreated {
+	if res := want[*wire.PromptResult](g); !res.OK || res.SessionID != "s-0" || res.SessionCreated {
 		t.Errorf("%+v", res)
 	}
 	g.send(`{"type":"prompt_send","run_id":"r","prompt_id":"q","session_id":"lost","prompt":[{"type":"text","text":"hello"}]}`)
-	if res := want[*acp.PromptResult](g); !res.OK || res.SessionRecreatedFrom == nil || *res.SessionRecreatedFrom != "lost" {
+	if res := want[*wire.PromptResult](g); !res.OK || res.SessionRecreatedFrom == nil || *res.SessionRecreatedFrom != "lost" {
 		t.Errorf("%+v", res)
 	}
 }
@@ -358,7 +358,7 @@ func TestHistoryAfterTheAnswerIsMarked(t *testing.T) {
 	if text, u := g.said(); text != "hi" || u.Replay {
 		t.Errorf("%s %+v", text, u)
 	}
-	if res := want[*acp.PromptResult](g); !res.OK {
+	if res := want[*wire.PromptResult](g); !res.OK {
 		t.Errorf("%+v", res)
 	}
 }
@@ -376,7 +376,7 @@ func TestResumeRepeatsNothing(t *testing.T) {
 				t.Errorf("%s: %q marked %v, want %q", how, text, u.Replay, want)
 			}
 		}
-		if res := want[*acp.PromptResult](g); !res.OK || res.SessionID != "s-0" || res.SessionCreated {
+		if res := want[*wire.PromptResult](g); !res.OK || res.SessionID != "s-0" || res.SessionCreated {
 			t.Errorf("%+v", res)
 		}
 	}
@@ -387,13 +387,13 @@ func TestAuthenticateWhenTheAgentAsksForIt(t *testing.T) {
 	g := newGateway(t, oldAck)
 	g.start(func(c *Config) { c.Env = append(c.Env, "FAKE_LOGIN=1") })
 	g.prompt("p", "hello")
-	if res := want[*acp.PromptResult](g); !res.OK {
+	if res := want[*wire.PromptResult](g); !res.OK {
 		t.Errorf("%+v", res)
 	}
 }
 
 // TestALoginThatFailsSaysWhy: the chat gets the whole address that an agent prints, without what
-// steers a terminal, and the cause begins with what the agent said, not with the login we tried.
+// steers a terminal, and the cause begins with what the agent answered, not with the login the proxy tried.
 func TestALoginThatFailsSaysWhy(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, oldAck)
@@ -401,14 +401,14 @@ func TestALoginThatFailsSaysWhy(t *testing.T) {
 	g.prompt("p", "hello")
 	var console []string
 	for len(console) < 2 {
-		if s := signal[*acp.Text](g); strings.HasPrefix(s.Text, acp.PrefixStdout) {
-			console = append(console, strings.TrimPrefix(s.Text, acp.PrefixStdout))
+		if s := signal[*wire.Text](g); strings.HasPrefix(s.Text, wire.PrefixStdout) {
+			console = append(console, strings.TrimPrefix(s.Text, wire.PrefixStdout))
 		}
 	}
 	if console[0] != "Please visit the following URL:" || console[1] != fakeLoginURL() {
 		t.Errorf("%q", console)
 	}
-	res := want[*acp.PromptResult](g)
+	res := want[*wire.PromptResult](g)
 	first, login := strings.Index(res.Error, "login first (-32000)"), strings.Index(res.Error, "authenticate (key): nobody came")
 	if res.OK || first < 0 || login < first {
 		t.Errorf("%+v", res)
@@ -420,7 +420,7 @@ func TestUnsupportedContentIsRefused(t *testing.T) {
 	g := newGateway(t, oldAck)
 	g.start(nil)
 	g.send(`{"type":"prompt_send","run_id":"r","prompt_id":"p","prompt":[{"type":"image","data":"","mimeType":"image/png"}]}`)
-	if res := want[*acp.PromptResult](g); res.OK || !strings.Contains(res.Error, "image") {
+	if res := want[*wire.PromptResult](g); res.OK || !strings.Contains(res.Error, "image") {
 		t.Errorf("%+v", res)
 	}
 }
@@ -433,7 +433,7 @@ func TestUnknownNotificationsAreToldAndUnknownMessagesIgnored(t *testing.T) {
 	g.send(`not json`)
 	g.send(`{"type":"prompt_send","run_id":"r","prompt":"text"}`)
 	g.prompt("p", "notify")
-	if n := signal[*acp.AgentNotification](g); n.Method != "_weather" || string(n.Params) != `{"rain":1}` {
+	if n := signal[*wire.AgentNotification](g); n.Method != "_weather" || string(n.Params) != `{"rain":1}` {
 		t.Errorf("%+v", n)
 	}
 }
@@ -447,20 +447,20 @@ func TestAgentDeathIsToldInOrder(t *testing.T) {
 	if text, _ := g.said(); text != "last words" {
 		t.Error(text)
 	}
-	if d := signal[*acp.TransportDisconnected](g); *d.Code != 3 || d.Reason != "agent_exit" {
+	if d := signal[*wire.TransportDisconnected](g); *d.Code != 3 || d.Reason != "agent_exit" {
 		t.Errorf("%+v", d)
 	}
-	if e := want[*acp.Exit](g); *e.Code != 3 || e.InstanceName != "tuixiu-run-r" {
+	if e := want[*wire.Exit](g); *e.Code != 3 || e.InstanceName != "tuixiu-run-r" {
 		t.Errorf("%+v", e)
 	}
-	if s := signal[*acp.Text](g); s.Text != "[proxy:error] agent closed" {
+	if s := signal[*wire.Text](g); s.Text != "[proxy:error] agent closed" {
 		t.Errorf("%+v", s)
 	}
-	if res := want[*acp.PromptResult](g); res.OK || res.Error != "Error: agent closed" {
+	if res := want[*wire.PromptResult](g); res.OK || res.Error != "Error: agent closed" {
 		t.Errorf("%+v", res)
 	}
 	g.prompt("q", "hello") // a new process takes it
-	if res := want[*acp.PromptResult](g); !res.OK {
+	if res := want[*wire.PromptResult](g); !res.OK {
 		t.Errorf("%+v", res)
 	}
 }
@@ -477,7 +477,7 @@ func TestTheWholeProcessGroupIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.send(`{"type":"acp_close","run_id":"r"}`)
-	want[*acp.Closed](g)
+	want[*wire.Closed](g)
 	// A killed orphan stays in the table until init has reaped it: dead is what counts.
 	deadline := time.Now().Add(patience)
 	for alive(pid) {
@@ -518,15 +518,15 @@ func TestNothingIsLostOrDoubledAcrossACutLink(t *testing.T) {
 		}
 		seen = r.head.Seq
 		switch f := r.frame.(type) {
-		case *acp.ACPUpdate:
+		case *wire.ACPUpdate:
 			if text, ok := chunk(f); ok {
 				texts = append(texts, text)
 			}
-		case *acp.PromptResult:
+		case *wire.PromptResult:
 			over = true
 		}
 	}
-	for cuts := 0; cuts < 3; cuts++ {
+	for range 3 {
 		for range 200 {
 			take(g.next())
 		}
@@ -566,7 +566,7 @@ func TestFilesAndTerminalsAreConfined(t *testing.T) {
 	g := newGateway(t, oldAck)
 	g.start(func(c *Config) { c.FS, c.Terminal = true, true })
 	g.send(`{"type":"acp_open","run_id":"r","init":{"script":"echo text > f; ln -s /etc/passwd l"}}`)
-	want[*acp.Opened](g)
+	want[*wire.Opened](g)
 	for i, c := range []struct{ prompt, part string }{
 		{"read /workspace/f", `"content":"text\n"`}, {"read l", "error"}, {"read /etc/passwd", "-32602"},
 		{"read nothing", "-32002"}, {"run", `"output":"done"`},
@@ -582,10 +582,10 @@ func TestSandboxControlActions(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, oldAck)
 	p := g.start(nil)
-	control := func(rest string) *acp.SandboxControlResult {
+	control := func(rest string) *wire.SandboxControlResult {
 		t.Helper()
 		g.send(`{"type":"sandbox_control","request_id":"q",` + rest + `}`)
-		res := want[*acp.SandboxControlResult](g)
+		res := want[*wire.SandboxControlResult](g)
 		if *res.RequestID != "q" {
 			t.Errorf("%+v", res)
 		}
@@ -621,8 +621,8 @@ func TestSandboxControlActions(t *testing.T) {
 		t.Errorf("the workspace is there: %v", err)
 	}
 	g.send(`{"type":"sandbox_control","action":"report_inventory"}`)
-	want[*acp.SandboxInventory](g)
-	want[*acp.WorkspaceInventory](g)
+	want[*wire.SandboxInventory](g)
+	want[*wire.WorkspaceInventory](g)
 }
 
 func TestMaxConcurrentIsKept(t *testing.T) {
@@ -631,7 +631,7 @@ func TestMaxConcurrentIsKept(t *testing.T) {
 	g.start(func(c *Config) { c.MaxConcurrent = 1 })
 	g.openRun()
 	g.send(`{"type":"acp_open","run_id":"other"}`)
-	if o := want[*acp.Opened](g); o.OK {
+	if o := want[*wire.Opened](g); o.OK {
 		t.Errorf("%+v", o)
 	}
 }
@@ -641,11 +641,11 @@ func TestKeepaliveEndsAnIdleAgent(t *testing.T) {
 	g := newGateway(t, oldAck)
 	p := g.start(nil)
 	g.openRun()
-	p.known("r").expire() // what the timer calls
-	if d := signal[*acp.TransportDisconnected](g); d.Reason != "keepalive_expired" {
+	p.runs.find("r").expire() // what the timer calls
+	if d := signal[*wire.TransportDisconnected](g); d.Reason != "keepalive_expired" {
 		t.Errorf("%+v", d)
 	}
-	want[*acp.Exit](g)
+	want[*wire.Exit](g)
 }
 
 func TestAMissingCommandIsTold(t *testing.T) {
@@ -653,7 +653,7 @@ func TestAMissingCommandIsTold(t *testing.T) {
 	g := newGateway(t, oldAck)
 	g.start(func(c *Config) { c.Command = []string{"no-such-agent-anywhere"} })
 	g.send(`{"type":"acp_open","run_id":"r"}`)
-	if o := want[*acp.Opened](g); o.OK || !strings.Contains(o.Error, "no-such-agent-anywhere") {
+	if o := want[*wire.Opened](g); o.OK || !strings.Contains(o.Error, "no-such-agent-anywhere") {
 		t.Errorf("%+v", o)
 	}
 }

@@ -35,6 +35,10 @@ const (
 
 // Enrolment gets a proxy's tokens from the gateway's register route: the first with a bootstrap token, which works once, the
 // others with the one before.
+//
+// A bootstrap token is what an operator hands out for a new proxy; it is good for one registration. What the proxy
+// gets for it is its own and is renewed when half of its life is over, so that one which is off for a weekend still
+// has a good one.
 type Enrolment struct {
 	URL       string
 	Bootstrap string // "" where the proxy has a token to begin with
@@ -106,6 +110,7 @@ func (e *Enrolment) kept() string {
 }
 
 // keep replaces the file in one step: a proxy that is killed meanwhile has the old token or the new one.
+// 0600: the token is the proxy's identity.
 func (e *Enrolment) keep(token string) error {
 	e.token = token
 	if e.File == "" {
@@ -123,6 +128,7 @@ func (e *Enrolment) keep(token string) error {
 }
 
 // times are when a token of the gateway's was made and ends. Its signature is the gateway's to check.
+// The dates are read without checking the signature, for they only decide when to ask for a new one.
 func times(token string) (made, ends time.Time, ok bool) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -139,17 +145,20 @@ func times(token string) (made, ends time.Time, ok bool) {
 	return time.Unix(claims.Iat, 0), time.Unix(claims.Exp, 0), true
 }
 
-// renewable says whether half of a token's life is over. One that does not say is never renewed.
+// renewable reports whether half of a token's life is over. One without dates is never renewed.
 func renewable(token string, now time.Time) bool {
 	made, ends, ok := times(token)
 	return ok && now.After(made.Add(ends.Sub(made)/2))
 }
 
+// lives reports whether a token has not ended. One without dates counts as living: only the gateway can refuse it.
 func lives(token string, now time.Time) bool {
 	_, ends, ok := times(token)
 	return !ok || now.Before(ends)
 }
 
+// ask asks the register route for a token, with a bootstrap token or the token of before as its credential. The same
+// id gets the same proxy; the name is what people see in lists.
 func (e *Enrolment) ask(ctx context.Context, header, credential string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
@@ -166,8 +175,9 @@ func (e *Enrolment) ask(ctx context.Context, header, credential string) (string,
 	return exchange(req)
 }
 
+// Nothing of the answer is shown but the code and the message of its error.
 func exchange(req *http.Request) (string, error) {
-	// A redirect would carry the bootstrap token to somebody else.
+	// A redirect would carry the bootstrap token to another host.
 	transport := &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)

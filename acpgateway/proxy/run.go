@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 var (
@@ -16,8 +16,14 @@ var (
 )
 
 // run is one run_id: a queue of opens and prompts, and at most one agent process.
+//
+// What concerns the agent's life goes through the queue and so happens one after the other: open, prompt, expire. What
+// must not wait behind a prompt (cancel, mode, answers) goes past it (dispatch.go).
 type run struct {
-	p       *Proxy
+	starter *starter
+	full    func() bool // no other agent may start
+	report  *reporter
+	prompts *prompts
 	id      string
 	created time.Time
 	before  *run // closed under the same id; its process must be gone first
@@ -25,18 +31,15 @@ type run struct {
 	ctx     context.Context
 	stop    context.CancelCauseFunc
 	done    chan struct{}
-	gone    chan struct{} // closed when it was taken out and its end has been told
+	gone    chan struct{} // closed when it was taken out and its end has been reported
 
 	mu       sync.Mutex
 	agent    *agent // nil while none lives
 	instance string
-	init     *acp.Init // the last one, for an agent that has to be started again
+	init     *wire.Init // the last one, for an agent that has to be started again
 	cwd      string
 	status   string
 	lastErr  string
-	active   *prompt
-	waiting  []*prompt
-	results  []*acp.PromptResult // the last ones, for a prompt that is sent twice
 	ttl      time.Duration
 	idle     *time.Timer
 }
@@ -47,15 +50,19 @@ type job struct {
 	fail func(error)
 }
 
-func newRun(p *Proxy, id string, before *run) *run {
-	ctx, stop := context.WithCancelCause(p.ctx)
+// newRun makes a run without its goroutine; work is that. before is the run of the same id that was closed, if its
+// process may still live. Its context is the proxy's: a run outlives connections.
+func newRun(ctx context.Context, s *starter, full func() bool, id string, before *run) *run {
+	ctx, stop := context.WithCancelCause(ctx)
+	ps := &prompts{}
 	return &run{
-		p: p, id: id, created: time.Now(), before: before, jobs: make(chan job, queued), ctx: ctx, stop: stop,
+		starter: s, full: full, prompts: ps, report: &reporter{id: id, link: s.link, log: s.cfg.Log, prompts: ps}, id: id, created: time.Now(), before: before, jobs: make(chan job, queued), ctx: ctx, stop: stop,
 		done: make(chan struct{}), gone: make(chan struct{}), instance: "tuixiu-run-" + id, status: "stopped", ttl: keepalive,
 	}
 }
 
 // work is the run's goroutine.
+// A run of the same id that was closed is waited for first: two agents in one workspace would work against each other.
 func (r *run) work() {
 	defer close(r.done)
 	if r.before != nil {
@@ -93,6 +100,11 @@ func (r *run) drain() {
 	}
 }
 
+// enqueue adds a job, or fails it at once where as many wait as may: the gateway gets a refusal instead of being held up. do or
+// fail is called, never both and never none.
+//
+// The context is looked at after the send: the run's goroutine may have ended between the two, and nothing would take
+// the job.
 func (r *run) enqueue(do func(context.Context), fail func(error)) {
 	select {
 	case r.jobs <- job{do, fail}:
@@ -118,7 +130,7 @@ func (r *run) rest(resting bool) {
 	}
 }
 
-// expire ends an agent that nobody used for its keepalive time. It goes through the queue, so
+// expire ends an agent that was not used for its keepalive time. It goes through the queue, so
 // that it meets no prompt.
 func (r *run) expire() {
 	r.enqueue(func(context.Context) {
@@ -131,14 +143,16 @@ func (r *run) expire() {
 	}, func(error) {})
 }
 
-// start is what an open or a prompt says about the agent it needs.
+// start is what an open or a prompt requires of its agent.
+// Empty members mean that what was named before still holds.
 type start struct {
 	cwd, instance string
 	ttl           int
-	init          *acp.Init
+	init          *wire.Init
 }
 
 // ensure returns the run's agent, started if need be.
+// What a start names is remembered for the next, because a prompt after the agent's end names less than the open did.
 func (r *run) ensure(ctx context.Context, s start) (*agent, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -163,11 +177,11 @@ func (r *run) ensure(ctx context.Context, s start) (*agent, error) {
 		r.setStatus("running", nil)
 		return a, nil
 	}
-	if r.p.full() {
+	if r.full() {
 		return nil, errors.New("as many agents as allowed are running")
 	}
 	r.setStatus("creating", nil)
-	a, err := r.launch(ctx, s)
+	a, err := r.starter.launch(ctx, origin{r.ctx, r.id, r.report, r.prompts, r.agentStarted, r.agentEnded}, s)
 	if err != nil {
 		r.setStatus("error", err)
 		return nil, err
@@ -176,61 +190,61 @@ func (r *run) ensure(ctx context.Context, s start) (*agent, error) {
 	return a, nil
 }
 
-func (p *Proxy) full() bool {
-	if p.cfg.MaxConcurrent <= 0 {
-		return false
-	}
-	n := 0
-	for _, r := range p.all() {
-		r.mu.Lock()
-		if r.agent != nil {
-			n++
-		}
-		r.mu.Unlock()
-	}
-	return n >= p.cfg.MaxConcurrent
-}
-
-// setStatus keeps and tells how the instance is.
+// setStatus records and reports the status of the instance.
+// The text of an error goes to the gateway as it is; the gateway masks it.
 func (r *run) setStatus(status string, err error) {
 	r.mu.Lock()
 	r.status, r.lastErr = status, ""
-	s := &acp.InstanceStatus{InstanceName: r.instance, Provider: provider, Status: status, LastSeenAt: stamp()}
+	s := &wire.InstanceStatus{InstanceName: r.instance, Provider: provider, Status: status, LastSeenAt: stamp()}
 	if err != nil {
 		text := err.Error()
 		r.lastErr, s.LastError = text, &text
 	}
 	r.mu.Unlock()
-	r.signal(s)
+	r.report.signal(s)
 }
 
-// signal sends a proxy_update.
-func (r *run) signal(s acp.Signal) bool {
-	update, err := acp.NewProxyUpdate(r.id, s)
-	if err != nil {
-		r.p.log.Error("a signal could not be written", "kind", s.Kind(), "err", err)
-		return false
-	}
-	return r.p.send(r.id, update)
+// agentStarted notes the run's agent, before the first frame of it.
+func (r *run) agentStarted(a *agent) {
+	r.mu.Lock()
+	r.agent = a
+	instance := r.instance
+	r.mu.Unlock()
+	r.report.signal(&wire.TransportConnected{InstanceName: instance, At: stamp()})
 }
 
-func (r *run) text(text string) { r.signal(&acp.Text{Text: text}) }
+// agentEnded reports the end of the run's agent, after all of its output.
+func (r *run) agentEnded(status wire.ExitStatus, reason string) {
+	r.mu.Lock()
+	r.agent = nil
+	instance := r.instance
+	r.mu.Unlock()
+	r.report.signal(&wire.TransportDisconnected{InstanceName: instance, Code: status.ExitCode, Signal: status.Signal, At: stamp(), Reason: reason})
+	r.setStatus("stopped", nil)
+	r.report.link.send(r.id, &wire.Exit{RunID: r.id, InstanceName: instance, Code: status.ExitCode, Signal: status.Signal})
+}
 
-// living lists the runs for register_agent.
-func (p *Proxy) living() []acp.RunInfo {
-	var infos []acp.RunInfo
-	for _, r := range p.all() {
-		r.mu.Lock()
-		info := acp.RunInfo{RunID: r.id, Running: r.agent != nil}
-		if r.active != nil {
-			info.SessionID = r.active.session
-			info.PromptIDs = append(info.PromptIDs, r.active.id)
-		}
-		for _, w := range r.waiting {
-			info.PromptIDs = append(info.PromptIDs, w.id)
-		}
-		r.mu.Unlock()
-		infos = append(infos, info)
+// living is the agent for what goes past the queue. It may end at any moment after that: a call to one that is gone
+// fails with errAgentClosed.
+func (r *run) living() (*agent, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.agent == nil {
+		return nil, errNoAgent
 	}
-	return infos
+	return r.agent, nil
+}
+
+// cancel stops what a session does. A prompt that the agent does not have yet ends before it gets it. The mark comes
+// before the look at the agent: a prompt that is sent has an agent, so one that is started in between is not missed.
+func (r *run) cancel(session string) error {
+	session, marked, sent := r.prompts.cancel(session)
+	a, _ := r.living()
+	switch {
+	case a != nil && session != "" && (!marked || sent):
+		a.cancelSession(session)
+	case !marked:
+		return errNoAgent
+	}
+	return nil
 }

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // outcome is how a sandbox action went.
@@ -16,94 +17,112 @@ type outcome struct {
 	err            error
 	status         string
 	stdout, stderr string
-	exit           acp.ExitStatus
+	exit           wire.ExitStatus
 	details        any
 }
 
 // tailBytes is what of a command's output goes into a result.
 const tailBytes = 8000
 
-// sandbox does one action and tells how it went.
-func (p *Proxy) sandbox(ctx context.Context, f *acp.SandboxControl, here []string) {
-	p.sandboxResult(f, p.act(ctx, f, here))
+// sandboxes does the gateway's actions on instances and workspaces, and lists both. On this provider an instance is
+// an agent's process, and a workspace its directory.
+// The contract is written for providers with virtual machines; what has no meaning here is answered as unsupported.
+type sandboxes struct {
+	cfg        Config
+	log        *slog.Logger
+	link       *link
+	runs       *runSet
+	workspaces *workspaces
+	launch     *launcher
+}
+
+// handle does one action and sends its result.
+func (sb *sandboxes) handle(ctx context.Context, f *wire.SandboxControl, here []string) {
+	sb.result(f, sb.act(ctx, f, here))
 }
 
 // act does the action; here are the runs there were when it was asked for.
-func (p *Proxy) act(ctx context.Context, f *acp.SandboxControl, here []string) outcome {
+func (sb *sandboxes) act(ctx context.Context, f *wire.SandboxControl, here []string) outcome {
 	switch f.Action {
-	case acp.ActionReportInventory:
-		p.measure(ctx)
-		p.now(p.sandboxInventory())
-		p.now(p.workspaceInventory())
+	case wire.ActionReportInventory:
+		sb.workspaces.measure(ctx, sb.workspaceIDs())
+		sb.link.sendNow(sb.sandboxInventory())
+		sb.link.sendNow(sb.workspaceInventory())
 		return outcome{}
-	case acp.ActionPruneOrphans, acp.ActionGC:
-		how := acp.GC{RemoveOrphans: true, RemoveWorkspaces: true}
+	case wire.ActionPruneOrphans, wire.ActionGC:
+		how := wire.GC{RemoveOrphans: true, RemoveWorkspaces: true}
 		if f.GC != nil {
 			how = *f.GC
 		}
-		return p.collect(f, how, here)
-	case acp.ActionRemoveImage:
+		return sb.collect(ctx, f, how, here)
+	case wire.ActionRemoveImage:
 		return outcome{err: errors.New("unsupported: there are no images here")}
 	}
 	if f.RunID == "" {
-		f.RunID = p.runOf(f.InstanceName)
+		f.RunID = sb.runOf(f.InstanceName)
 	}
 	if err := checkRunID(f.RunID); err != nil {
 		return outcome{err: err}
 	}
-	return p.actOnRun(ctx, f)
+	return sb.actOnRun(ctx, f)
 }
 
 // runOf finds the run of an instance.
-func (p *Proxy) runOf(instance string) string {
-	for _, id := range p.workspaceIDs() {
-		if p.instanceOf(id) == instance {
+func (sb *sandboxes) runOf(instance string) string {
+	for _, id := range sb.workspaceIDs() {
+		if sb.instanceOf(id) == instance {
 			return id
 		}
 	}
 	return ""
 }
 
-func (p *Proxy) actOnRun(ctx context.Context, f *acp.SandboxControl) outcome {
-	r := p.known(f.RunID)
+// actOnRun does an action on one run. stop ends its agent and keeps the run, so that the next prompt starts another;
+// remove ends the run as well. Both succeed where there is nothing to do: a gateway repeats an action whose result it
+// lost.
+func (sb *sandboxes) actOnRun(ctx context.Context, f *wire.SandboxControl) outcome {
+	r := sb.runs.find(f.RunID)
 	switch f.Action {
-	case acp.ActionInspect:
-		return p.inspect(f.RunID, r)
-	case acp.ActionEnsureRunning:
-		return p.ensureRunning(ctx, f)
-	case acp.ActionStop:
+	case wire.ActionInspect:
+		return sb.inspect(f.RunID, r)
+	case wire.ActionEnsureRunning:
+		return sb.ensureRunning(ctx, f)
+	case wire.ActionStop:
 		if r != nil {
 			if a, err := r.living(); err == nil {
 				a.end("stopped")
 			}
 		}
 		return outcome{status: "stopped"}
-	case acp.ActionRemove:
+	case wire.ActionRemove:
 		if r != nil {
-			p.forget(r)
+			sb.runs.forget(r)
 		}
 		return outcome{status: "missing"}
-	case acp.ActionRemoveWorkspace:
-		return outcome{err: p.removeWorkspace(f.RunID), status: "missing"}
-	case acp.ActionGitPush:
-		return p.gitPush(ctx, f)
+	case wire.ActionRemoveWorkspace:
+		return outcome{err: sb.removeWorkspace(ctx, f.RunID), status: "missing"}
+	case wire.ActionGitPush:
+		return sb.gitPush(ctx, f)
 	}
 	return outcome{err: fmt.Errorf("unsupported: action %q is unknown", f.Action)}
 }
 
-func (p *Proxy) inspect(id string, r *run) outcome {
+// inspect is the status of a run's instance and the path of its workspace on this host, which a person needs to look
+// into it.
+func (sb *sandboxes) inspect(id string, r *run) outcome {
 	status := "missing"
 	if r != nil {
 		r.mu.Lock()
 		status = r.status
 		r.mu.Unlock()
 	}
-	return outcome{status: status, details: map[string]string{"workspace": p.workspace(id).root}}
+	return outcome{status: status, details: map[string]string{"workspace": sb.workspaces.of(id).root}}
 }
 
 // ensureRunning starts the agent in the run's own order.
-func (p *Proxy) ensureRunning(ctx context.Context, f *acp.SandboxControl) outcome {
-	r := p.run(f.RunID)
+// It waits in the run's queue like a prompt, so it never starts a second agent.
+func (sb *sandboxes) ensureRunning(ctx context.Context, f *wire.SandboxControl) outcome {
+	r := sb.runs.get(f.RunID)
 	result := make(chan error, 1)
 	r.enqueue(func(ctx context.Context) {
 		_, err := r.ensure(ctx, start{cwd: f.Cwd, instance: f.InstanceName})
@@ -121,7 +140,10 @@ func (p *Proxy) ensureRunning(ctx context.Context, f *acp.SandboxControl) outcom
 }
 
 // collect removes what the gateway does not expect.
-func (p *Proxy) collect(f *acp.SandboxControl, how acp.GC, here []string) outcome {
+//
+// here was listed when the message came: a run that began since is not in the gateway's list of expected ones and must
+// not be taken for an orphan.
+func (sb *sandboxes) collect(ctx context.Context, f *wire.SandboxControl, how wire.GC, here []string) outcome {
 	if f.ExpectedInstances == nil {
 		// An empty list and a forgotten one look alike on some wires; only one may end everything.
 		return outcome{err: errors.New("expected_instances is missing")}
@@ -140,20 +162,20 @@ func (p *Proxy) collect(f *acp.SandboxControl, how acp.GC, here []string) outcom
 	}{[]string{}, []string{}, f.DryRun}
 	var errs []error
 	for _, id := range here {
-		name := p.instanceOf(id)
+		name := sb.instanceOf(id)
 		if expected[name] || how.MaxDeleteCount > 0 && len(done.Instances)+len(done.Workspaces) >= how.MaxDeleteCount {
 			continue
 		}
-		if r := p.known(id); r != nil && how.RemoveOrphans {
+		if r := sb.runs.find(id); r != nil && how.RemoveOrphans {
 			done.Instances = append(done.Instances, name)
 			if !f.DryRun {
-				p.forget(r)
+				sb.runs.forget(r)
 			}
 		}
-		if how.RemoveWorkspaces && p.cfg.Workspaces != "" && (p.known(id) == nil || f.DryRun) {
+		if how.RemoveWorkspaces && sb.cfg.Workspaces != "" && (sb.runs.find(id) == nil || f.DryRun) {
 			done.Workspaces = append(done.Workspaces, id)
 			if !f.DryRun {
-				errs = append(errs, p.removeWorkspace(id))
+				errs = append(errs, sb.removeWorkspace(ctx, id))
 			}
 		}
 	}
@@ -161,22 +183,19 @@ func (p *Proxy) collect(f *acp.SandboxControl, how acp.GC, here []string) outcom
 }
 
 // removeWorkspace removes a run's directory, never one that all share.
-func (p *Proxy) removeWorkspace(id string) error {
-	if p.cfg.Workspaces == "" {
+// The lock is the one under which workspaces are made: git fails when two commands change its list of worktrees at
+// once.
+func (sb *sandboxes) removeWorkspace(ctx context.Context, id string) error {
+	if sb.cfg.Workspaces == "" {
 		return errors.New("unsupported: the workspace is shared by all runs")
 	}
-	p.mu.Lock()
-	ending := p.ending[id]
-	p.mu.Unlock()
-	if ending != nil {
-		<-ending.gone // its process may still write there
+	sb.runs.awaitEnd(id) // its process may still write there
+	if r := sb.runs.find(id); r != nil {
+		sb.runs.forget(r)
 	}
-	if r := p.known(id); r != nil {
-		p.forget(r)
-	}
-	p.furnishing.Lock()
-	defer p.furnishing.Unlock()
-	return p.clear(p.ctx, id)
+	sb.workspaces.furnishing.Lock()
+	defer sb.workspaces.furnishing.Unlock()
+	return sb.workspaces.clear(ctx, id)
 }
 
 // tailOf keeps the last of an output.
@@ -188,8 +207,10 @@ func tailOf(into *string) func(io.Reader) {
 	}
 }
 
-func (p *Proxy) sandboxResult(f *acp.SandboxControl, o outcome) {
-	res := &acp.SandboxControlResult{
+// result sends how an action went, in the run's order. An action that this provider does not have is refused with an error
+// that begins with "unsupported", which the gateway shows as such and does not try again.
+func (sb *sandboxes) result(f *wire.SandboxControl, o outcome) {
+	res := &wire.SandboxControlResult{
 		RunID: orNull(f.RunID), InstanceName: orNull(f.InstanceName), Action: f.Action, RequestID: orNull(f.RequestID),
 		OK: o.err == nil, Status: o.status, Stdout: o.stdout, Stderr: o.stderr, Code: o.exit.ExitCode, Signal: o.exit.Signal,
 	}
@@ -205,9 +226,10 @@ func (p *Proxy) sandboxResult(f *acp.SandboxControl, o outcome) {
 			res.Details = raw
 		}
 	}
-	p.send(f.RunID, res)
+	sb.link.send(f.RunID, res)
 }
 
+// orNull is null for an empty text: the contract has null, not "", for what an action does not name.
 func orNull(s string) *string {
 	if s == "" {
 		return nil

@@ -5,34 +5,61 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
-// session finds the session of a prompt: one the agent has, one it loads, or a new one.
-func (a *agent) session(ctx context.Context, f *acp.PromptSend, result *acp.PromptResult) (string, error) {
+// sessions are the ACP sessions of one agent: it takes them up, begins them and sets them. The run's goroutine opens
+// them and controls set them on goroutines of their own, while the agent's reader marks what is history; mu is for that.
+//
+// An agent's session is its memory of a conversation. It is lost with the process, and taken up again by the best way
+// that the agent offers: session/resume, which repeats nothing; session/load, which sends the whole history again; or
+// a new one, which gets the conversation as text (prompt_send.context).
+type sessions struct {
+	peer         *peer
+	dir          string // where the agent works
+	report       *reporter
+	capabilities wire.AgentCapabilities // set by initialize, before the first is opened
+	login        login
+
+	mu      sync.Mutex
+	configs map[string]json.RawMessage // config options of those that the agent knows
+	modes   map[string]json.RawMessage // of those that named them when they were entered
+	history *history                   // of the one that is being taken up
+}
+
+// login is how an agent logs in when it asks for it.
+type login struct {
+	peer    *peer
+	methods []wire.AuthMethod
+}
+
+// open finds the session of a prompt: one the agent has, one it loads, or a new one.
+// A way back that fails is reported in the chat and the next is tried: the agent may have deleted the session.
+func (ss *sessions) open(ctx context.Context, f *wire.PromptSend, result *wire.PromptResult) (string, error) {
 	id := f.SessionID
 	if id == "" {
-		return a.create(ctx, result)
+		return ss.create(ctx, result)
 	}
-	a.mu.Lock()
-	_, known := a.sessions[id]
-	a.mu.Unlock()
+	ss.mu.Lock()
+	_, known := ss.configs[id]
+	ss.mu.Unlock()
 	result.SessionID = id
 	if known {
 		return id, nil
 	}
-	for _, way := range a.waysBack() {
-		err := a.authenticated(ctx, func() error { return way.take(ctx, id) })
+	for _, way := range ss.waysBack() {
+		err := ss.login.authenticated(ctx, func() error { return way.take(ctx, id) })
 		if err == nil {
 			return id, nil
 		}
 		if ctx.Err() != nil || errors.Is(err, errAgentClosed) {
 			return "", err
 		}
-		a.run.text(acp.PrefixError + way.method + ": " + err.Error())
+		ss.report.text(wire.PrefixError + way.method + ": " + err.Error())
 	}
-	return a.recreate(ctx, id, result)
+	return ss.recreate(ctx, id, result)
 }
 
 // wayBack is a method that takes up a session of an earlier process.
@@ -42,59 +69,60 @@ type wayBack struct {
 }
 
 // waysBack are those the agent offers. session/resume comes first: it repeats no history.
-func (a *agent) waysBack() (ways []wayBack) {
-	caps := a.info.AgentCapabilities
+func (ss *sessions) waysBack() (ways []wayBack) {
+	caps := ss.capabilities
 	if caps.SessionCapabilities.Resume.Offered() {
-		ways = append(ways, wayBack{acp.MethodResume, a.resume})
+		ways = append(ways, wayBack{wire.MethodResume, ss.resume})
 	}
 	if caps.LoadSession {
-		ways = append(ways, wayBack{acp.MethodLoad, a.load})
+		ways = append(ways, wayBack{wire.MethodLoad, ss.load})
 	}
 	return ways
 }
 
 // recreate begins a session in place of one the agent does not have.
-func (a *agent) recreate(ctx context.Context, old string, result *acp.PromptResult) (string, error) {
+func (ss *sessions) recreate(ctx context.Context, old string, result *wire.PromptResult) (string, error) {
 	result.SessionRecreatedFrom = &old
-	return a.create(ctx, result)
+	return ss.create(ctx, result)
 }
 
 // resume takes up a session without its history.
-func (a *agent) resume(ctx context.Context, id string) error {
-	return a.reenter(ctx, acp.MethodResume, id, func(context.Context, *history) error { return nil })
+func (ss *sessions) resume(ctx context.Context, id string) error {
+	return ss.reenter(ctx, wire.MethodResume, id, func(context.Context, *history) error { return nil })
 }
 
-// load takes up a session. What the agent says until it has fallen silent is history: it may
+// load takes up a session. What the agent sends until it has fallen silent is history: it may
 // answer before it has repeated anything. The prompt waits for that.
-func (a *agent) load(ctx context.Context, id string) error {
-	return a.reenter(ctx, acp.MethodLoad, id, func(ctx context.Context, h *history) error { return h.wait(ctx) })
+func (ss *sessions) load(ctx context.Context, id string) error {
+	return ss.reenter(ctx, wire.MethodLoad, id, func(ctx context.Context, h *history) error { return h.wait(ctx) })
 }
 
-func (a *agent) reenter(ctx context.Context, method, id string, then func(context.Context, *history) error) error {
+// The marking of history begins before the call, because the first repeated update may come before its response.
+func (ss *sessions) reenter(ctx context.Context, method, id string, then func(context.Context, *history) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, errors.New("the agent did not take up the session in time"))
 	defer cancel()
-	h := a.enter(id)
-	defer a.live()
-	var entered acp.SessionResult
-	params := acp.LoadSessionParams{SessionID: id, Cwd: a.dir, MCPServers: []json.RawMessage{}}
-	if err := a.peer.call(ctx, method, params, &entered, nil); err != nil {
+	h := ss.enter(id)
+	defer ss.live()
+	var entered wire.SessionResult
+	params := wire.LoadSessionParams{SessionID: id, Cwd: ss.dir, MCPServers: []json.RawMessage{}}
+	if err := ss.peer.call(ctx, method, params, &entered, nil); err != nil {
 		return err
 	}
 	if err := then(ctx, h); err != nil {
 		return err
 	}
-	a.live()
-	a.entered(id, entered)
+	ss.live()
+	ss.entered(id, entered)
 	return nil
 }
 
 // create begins a session.
-func (a *agent) create(ctx context.Context, result *acp.PromptResult) (string, error) {
+func (ss *sessions) create(ctx context.Context, result *wire.PromptResult) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	var created acp.SessionResult
-	err := a.authenticated(ctx, func() error {
-		return a.peer.call(ctx, acp.MethodNew, acp.NewSessionParams{Cwd: a.dir, MCPServers: []json.RawMessage{}}, &created, nil)
+	var created wire.SessionResult
+	err := ss.login.authenticated(ctx, func() error {
+		return ss.peer.call(ctx, wire.MethodNew, wire.NewSessionParams{Cwd: ss.dir, MCPServers: []json.RawMessage{}}, &created, nil)
 	})
 	if err != nil {
 		return "", fmt.Errorf("session/new: %w", err)
@@ -103,43 +131,44 @@ func (a *agent) create(ctx context.Context, result *acp.PromptResult) (string, e
 		return "", errors.New("session/new: the agent gave no session id")
 	}
 	result.SessionID, result.SessionCreated = created.SessionID, true
-	a.run.update(created.SessionID, json.RawMessage(`{"sessionUpdate":"session_created","content":{"type":"session_created"}}`), false)
-	a.entered(created.SessionID, created)
+	ss.report.update(created.SessionID, json.RawMessage(`{"sessionUpdate":"session_created","content":{"type":"session_created"}}`), false)
+	ss.entered(created.SessionID, created)
 	return created.SessionID, nil
 }
 
 // entered notes a session and tells what its answer held: agents send no notification of it.
-func (a *agent) entered(id string, s acp.SessionResult) {
-	a.mu.Lock()
-	a.sessions[id] = s.ConfigOptions
-	a.modes[id] = s.Modes
-	a.mu.Unlock()
+func (ss *sessions) entered(id string, s wire.SessionResult) {
+	ss.mu.Lock()
+	ss.configs[id] = s.ConfigOptions
+	ss.modes[id] = s.Modes
+	ss.mu.Unlock()
 	if isList(s.ConfigOptions) {
-		a.options(id, s.ConfigOptions)
+		ss.options(id, s.ConfigOptions)
 	}
 	if len(s.Modes) > 0 || len(s.Models) > 0 {
-		a.state(id, s)
+		ss.state(id, s)
 	}
 }
 
+// isList is for config options: agents leave the member out, or write null, where they have none.
 func isList(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '[' }
 
 // options tells a session's config options.
-func (a *agent) options(id string, options json.RawMessage) {
-	a.mu.Lock()
-	a.sessions[id] = options
-	a.mu.Unlock()
+func (ss *sessions) options(id string, options json.RawMessage) {
+	ss.mu.Lock()
+	ss.configs[id] = options
+	ss.mu.Unlock()
 	update, err := json.Marshal(struct {
 		Update  string          `json:"sessionUpdate"`
 		Options json.RawMessage `json:"configOptions"`
 	}{"config_option_update", options})
 	if err == nil { // it was read from JSON
-		a.run.update(id, update, false)
+		ss.report.update(id, update, false)
 	}
 }
 
 // state tells the modes and models that only the answer of session/new holds.
-func (a *agent) state(id string, s acp.SessionResult) {
+func (ss *sessions) state(id string, s wire.SessionResult) {
 	var now struct{ CurrentModeID, CurrentModelID string }
 	for _, raw := range []json.RawMessage{s.Modes, s.Models} {
 		_ = json.Unmarshal(raw, &now) // absent or of another form: they go as they are
@@ -156,35 +185,37 @@ func (a *agent) state(id string, s acp.SessionResult) {
 		Content content `json:"content"`
 	}{"session_state", content{"session_state", now.CurrentModeID, now.CurrentModelID, s.Modes, s.Models}})
 	if err == nil {
-		a.run.update(id, update, false)
+		ss.report.update(id, update, false)
 	}
 }
 
 // authenticated does something, and once more after logging in when the agent asks for it.
-func (a *agent) authenticated(ctx context.Context, do func() error) error {
+// ACP lets any call fail with auth_required. An agent that takes its key from the environment logs in without a
+// person.
+func (lo login) authenticated(ctx context.Context, do func() error) error {
 	err := do()
-	if acp.CodeOf(err) != acp.CodeAuthRequired {
+	if wire.CodeOf(err) != wire.CodeAuthRequired {
 		return err
 	}
-	if failed := a.authenticate(ctx); failed != nil {
+	if failed := lo.authenticate(ctx); failed != nil {
 		return loginFailed(err, failed)
 	}
 	return do()
 }
 
-// loginFailed is why something did not work: what the agent said to it, and not only what became
+// loginFailed is why something did not work: what the agent answered, and not only what became
 // of the login that we tried.
 func loginFailed(why, failed error) error { return fmt.Errorf("%w; then %w", why, failed) }
 
 // authenticate uses the first way that needs no terminal.
-func (a *agent) authenticate(ctx context.Context) error {
+func (lo login) authenticate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, authTimeout, errors.New("the agent did not log in in time"))
 	defer cancel()
-	for _, m := range a.info.AuthMethods {
+	for _, m := range lo.methods {
 		if m.Type == "terminal" {
 			continue
 		}
-		if err := a.peer.call(ctx, acp.MethodAuthenticate, acp.AuthenticateParams{MethodID: m.ID}, nil, nil); err != nil {
+		if err := lo.peer.call(ctx, wire.MethodAuthenticate, wire.AuthenticateParams{MethodID: m.ID}, nil, nil); err != nil {
 			return fmt.Errorf("authenticate (%s): %w", m.ID, err)
 		}
 		return nil

@@ -3,13 +3,12 @@ package proxy
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os/exec"
 	"strings"
 	"sync"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 const (
@@ -20,6 +19,7 @@ const (
 
 // terminal is a command an agent runs through us. It starts in the workspace; what it does
 // there is its own, as with the agent itself.
+// Its output is kept, the last of it, until the agent releases it: ACP lets an agent ask for it at any time.
 type terminal struct {
 	stop context.CancelFunc
 	done chan struct{}
@@ -28,74 +28,92 @@ type terminal struct {
 	out       []byte
 	limit     int
 	truncated bool
-	status    *acp.ExitStatus
+	status    *wire.ExitStatus
 }
 
-func (a *agent) terminalCall(ctx context.Context, method string, params json.RawMessage) (any, error) {
-	if method == acp.MethodTerminalCreate {
-		return a.createTerminal(params)
+// terminals are the commands that run for one agent. They end with it: ctx is the agent's. mu is for byID.
+type terminals struct {
+	launch *launcher
+	space  workspace
+	dir    string // where the agent works
+	mark   string // in the environment of all the agent's processes
+	ctx    context.Context
+	wg     *sync.WaitGroup
+	newID  func() string
+
+	mu   sync.Mutex
+	byID map[string]*terminal
+}
+
+// call answers terminal/*. Kill and release both stop the command; only release forgets its output, which ACP lets an
+// agent read after a kill. An id of another agent, or one that was released, is not found.
+func (ts *terminals) call(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	if method == wire.MethodTerminalCreate {
+		return ts.create(params)
 	}
-	var id acp.TerminalID
+	var id wire.TerminalID
 	if err := json.Unmarshal(params, &id); err != nil {
 		return nil, invalid(err)
 	}
-	a.mu.Lock()
-	t := a.terminals[id.TerminalID]
-	if method == acp.MethodTerminalRelease {
-		delete(a.terminals, id.TerminalID)
+	ts.mu.Lock()
+	t := ts.byID[id.TerminalID]
+	if method == wire.MethodTerminalRelease {
+		delete(ts.byID, id.TerminalID)
 	}
-	a.mu.Unlock()
+	ts.mu.Unlock()
 	if t == nil {
-		return nil, &acp.Error{Code: acp.CodeNotFound, Message: "no such terminal"}
+		return nil, &wire.Error{Code: wire.CodeNotFound, Message: "no such terminal"}
 	}
 	switch method {
-	case acp.MethodTerminalOutput:
+	case wire.MethodTerminalOutput:
 		return t.output(), nil
-	case acp.MethodTerminalWait:
+	case wire.MethodTerminalWait:
 		return t.wait(ctx)
 	}
 	t.stop() // kill and release
 	return struct{}{}, nil
 }
 
-func (a *agent) createTerminal(params json.RawMessage) (any, error) {
-	var q acp.TerminalCreateParams
+// The number is bounded, because an agent that never releases would collect processes.
+func (ts *terminals) create(params json.RawMessage) (any, error) {
+	var q wire.TerminalCreateParams
 	if err := json.Unmarshal(params, &q); err != nil {
 		return nil, invalid(err)
 	}
-	dir := a.dir
+	dir := ts.dir
 	if q.Cwd != "" {
 		var err error
-		if dir, err = a.space.dir(q.Cwd); err != nil {
+		if dir, err = ts.space.dir(q.Cwd); err != nil {
 			return nil, invalid(err)
 		}
 	}
-	cmd := a.run.p.command(q.Command, q.Args...)
-	cmd.Dir, cmd.Env = dir, a.run.p.environment(nil)
+	cmd := ts.launch.command(q.Command, q.Args...)
+	cmd.Dir, cmd.Env = dir, ts.launch.environment(nil)
 	for _, v := range q.Env {
 		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
 	}
-	cmd.Env = append(cmd.Env, markName+"="+a.mark)
-	ctx, stop := context.WithCancel(a.ctx)
+	cmd.Env = append(cmd.Env, markName+"="+ts.mark)
+	ctx, stop := context.WithCancel(ts.ctx)
 	t := &terminal{stop: stop, done: make(chan struct{}), limit: terminalOutput}
 	if q.OutputByteLimit != nil {
 		t.limit = min(max(*q.OutputByteLimit, 0), terminalMost)
 	}
-	id := fmt.Sprintf("term-%d", a.run.p.asks.Add(1))
-	a.mu.Lock()
-	full := len(a.terminals) >= terminalCount
+	id := ts.newID()
+	ts.mu.Lock()
+	full := len(ts.byID) >= terminalCount
 	if !full {
-		a.terminals[id] = t
+		ts.byID[id] = t
 	}
-	a.mu.Unlock()
+	ts.mu.Unlock()
 	if full {
 		stop()
-		return nil, &acp.Error{Code: acp.CodeInternal, Message: "too many terminals are open"}
+		return nil, &wire.Error{Code: wire.CodeInternal, Message: "too many terminals are open"}
 	}
-	a.run.p.wg.Go(func() { t.run(ctx, cmd) })
-	return acp.TerminalID{TerminalID: id}, nil
+	ts.wg.Go(func() { t.run(ctx, cmd) })
+	return wire.TerminalID{TerminalID: id}, nil
 }
 
+// A command that cannot be started ends like one that failed: the agent shows the reason to its model.
 func (t *terminal) run(ctx context.Context, cmd *exec.Cmd) {
 	defer close(t.done)
 	defer t.stop()
@@ -107,7 +125,7 @@ func (t *terminal) run(ctx context.Context, cmd *exec.Cmd) {
 			signal := "SIGTERM"
 			status.Signal = &signal
 		} else {
-			code := 127 // as a shell says of what it cannot start
+			code := 127 // as a shell exits for what it cannot start
 			status.ExitCode = &code
 			t.out = append(t.out, err.Error()...)
 		}
@@ -129,12 +147,15 @@ func (t *terminal) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (t *terminal) output() acp.TerminalOutputResult {
+// It may be cut within a character at its beginning, so what is no UTF-8 is left out.
+func (t *terminal) output() wire.TerminalOutputResult {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return acp.TerminalOutputResult{Output: strings.ToValidUTF8(string(t.out), ""), Truncated: t.truncated, ExitStatus: t.status}
+	return wire.TerminalOutputResult{Output: strings.ToValidUTF8(string(t.out), ""), Truncated: t.truncated, ExitStatus: t.status}
 }
 
+// wait returns how the command ended. It holds one of the agent's open requests and nothing else; $/cancel_request or
+// the agent's end frees it.
 func (t *terminal) wait(ctx context.Context) (any, error) {
 	select {
 	case <-t.done:
@@ -145,12 +166,12 @@ func (t *terminal) wait(ctx context.Context) (any, error) {
 }
 
 // releaseAll ends what an agent that is gone has left.
-func (a *agent) releaseAll() {
-	a.mu.Lock()
-	terminals := a.terminals
-	a.terminals = map[string]*terminal{}
-	a.mu.Unlock()
-	for _, t := range terminals {
+func (ts *terminals) releaseAll() {
+	ts.mu.Lock()
+	left := ts.byID
+	ts.byID = map[string]*terminal{}
+	ts.mu.Unlock()
+	for _, t := range left {
 		t.stop()
 		<-t.done
 	}

@@ -16,6 +16,8 @@ const directoryBytes = 4 << 20
 
 // unzip puts what is in an archive below a directory of root. All is looked at before
 // anything is written.
+// An archive is data from elsewhere: its list is read under a bound, judged as a whole, and extracted below an
+// os.Root.
 func unzip(root *os.Root, target string, from *os.File, most archive) error {
 	size, err := from.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -57,7 +59,7 @@ func acceptable(files []*zip.File, most archive) error {
 		case strings.ContainsAny(f.Name, "\\\x00") || !filepath.IsLocal(f.Name):
 			return fmt.Errorf("%.200q: %w", f.Name, errEscape)
 		case !mode.IsRegular() && !mode.IsDir():
-			// A link could lead out by way of others, whatever it says itself.
+			// A link could lead out by way of others, whatever its own target.
 			return fmt.Errorf("%.200q is a link or a device; an archive may only have files and directories", f.Name)
 		case f.UncompressedSize64 > left:
 			return fmt.Errorf("the archive holds more than %d MiB", most.unpacked>>20)
@@ -67,6 +69,8 @@ func acceptable(files []*zip.File, most archive) error {
 	return nil
 }
 
+// extract writes one entry. Its mode is taken over without write access for others and always with the owner's own: an
+// archive could otherwise leave files that the next start cannot replace.
 func extract(root *os.Root, f *zip.File) error {
 	name := filepath.Clean(f.Name)
 	if f.Mode().IsDir() {
@@ -98,6 +102,7 @@ func inflate(out io.Writer, in io.Reader, promised uint64) error {
 }
 
 // metered gives only so much until the archive is opened.
+// archive/zip reads the whole list before it returns, so the bound has to stand below it.
 type metered struct {
 	from   io.ReaderAt
 	left   int

@@ -30,11 +30,12 @@ func checkRunID(id string) error {
 	return nil
 }
 
-func (p *Proxy) workspace(runID string) workspace {
-	if p.cfg.Workspaces == "" {
-		return workspace{root: p.cfg.Cwd, shared: true, owner: p.cfg.Confine}
+// of is the workspace of a run. It need not exist yet; checkRunID has made sure that the id is one directory's name.
+func (ws *workspaces) of(runID string) workspace {
+	if ws.cfg.Workspaces == "" {
+		return workspace{root: ws.cfg.Cwd, shared: true, owner: ws.cfg.Confine}
 	}
-	return workspace{root: filepath.Join(p.cfg.Workspaces, runID), owner: p.cfg.Confine}
+	return workspace{root: filepath.Join(ws.cfg.Workspaces, runID), owner: ws.cfg.Confine}
 }
 
 // ensure makes the directory.
@@ -46,6 +47,7 @@ func (w workspace) ensure() error {
 }
 
 // rel turns a path of the contract or of an agent into one below the root.
+// /workspace is the contract's name for it, which agents and gateways use although no such directory exists here.
 func (w workspace) rel(path string) (string, error) {
 	if rest, ok := strings.CutPrefix(path, guestRoot); ok && (rest == "" || rest[0] == '/') && !inside(w.root, path) {
 		path = strings.TrimLeft(rest, "/")
@@ -83,13 +85,14 @@ func (w workspace) dir(path string) (string, error) {
 	return filepath.Join(w.root, rel), nil
 }
 
-// inside says whether path is root or below it, by their texts.
+// inside reports whether path is root or below it, by their texts.
 func inside(root, path string) bool {
 	rel, err := filepath.Rel(root, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// within says the same when all links are followed, and where path is below root then.
+// within is the same when all links are followed, and where path is below root then.
+// It is for paths that may hold links, where comparing texts would be fooled.
 func within(root, path string) (realRoot, rel string, ok bool) {
 	realRoot, err := filepath.EvalSymlinks(root)
 	if err != nil {

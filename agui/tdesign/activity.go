@@ -1,3 +1,6 @@
+// This file shows activities. TDesign addresses an activity by its type and not by its id, and its
+// patch code differs from RFC 6902, so a change is often sent in another form than the log has it.
+
 package tdesign
 
 import (
@@ -17,35 +20,38 @@ type activities struct {
 	order []string
 }
 
+// activity is one of them. Its content is what the page has, once close has drawn what is stale.
 type activity struct {
 	kind    string
 	content json.RawMessage
 	stale   bool // changed while another block of its type was the last
 }
 
-// activitySnapshot sends the first picture of an activity as it is and every
+// snapshot sends the first picture of an activity as it is, which draws a block, and every
 // later one as the changes to it.
-func (d *dialect) activitySnapshot(e *agui.ActivitySnapshot, event []byte) {
-	a := d.activities.byID[e.MessageID]
+func (as *activities) snapshot(out *frames, e *agui.ActivitySnapshot, event []byte) (drawn bool) {
+	a := as.byID[e.MessageID]
 	switch {
 	case a == nil || a.kind != e.ActivityType:
 		if a == nil {
-			d.activities.order = append(d.activities.order, e.MessageID)
+			as.order = append(as.order, e.MessageID)
 		}
-		d.activities.byID[e.MessageID] = &activity{kind: e.ActivityType, content: e.Content}
-		d.activities.last[e.ActivityType] = e.MessageID
-		d.shown = true
-		d.pass(event)
+		as.byID[e.MessageID] = &activity{kind: e.ActivityType, content: e.Content}
+		as.last[e.ActivityType] = e.MessageID
+		out.pass(event)
+		return true
 	case e.Replace != nil && !*e.Replace:
 	default:
-		d.redraw(e.MessageID, a, e.Content)
+		as.redraw(out, e.MessageID, a, e.Content)
 	}
+	return false
 }
 
-// activityDelta: one for an activity of an earlier run has nothing to change; its
-// block is not in this bubble.
-func (d *dialect) activityDelta(e *agui.ActivityDelta, event []byte) {
-	a := d.activities.byID[e.MessageID]
+// delta: one for an activity of an earlier run has nothing to change; its block is not in this
+// bubble. A patch that does not apply is dropped: the log was checked before it was written, so the
+// activity is one that this stream has not seen from its beginning.
+func (as *activities) delta(out *frames, e *agui.ActivityDelta, event []byte) {
+	a := as.byID[e.MessageID]
 	if a == nil {
 		return
 	}
@@ -53,38 +59,41 @@ func (d *dialect) activityDelta(e *agui.ActivityDelta, event []byte) {
 	if err != nil {
 		return
 	}
-	if d.activities.last[a.kind] == e.MessageID && patchAlike(a.content, e.Patch) {
+	if as.last[a.kind] == e.MessageID && patchAlike(a.content, e.Patch) {
 		a.content = patched
-		d.pass(event)
+		out.pass(event)
 		return
 	}
-	d.redraw(e.MessageID, a, patched)
+	as.redraw(out, e.MessageID, a, patched)
 }
 
 // redraw changes the block of an activity to a new content. A block that is not
 // the last of its type cannot be reached; it is drawn once more at the end.
-func (d *dialect) redraw(id string, a *activity, content json.RawMessage) {
+func (as *activities) redraw(out *frames, id string, a *activity, content json.RawMessage) {
 	patch := difference(a.content, content)
 	a.content = content
 	switch {
 	case patch == nil:
-	case d.activities.last[a.kind] != id:
+	case as.last[a.kind] != id:
 		a.stale = true
 	default:
-		d.send(&agui.ActivityDelta{MessageID: id, ActivityType: a.kind, Patch: patch})
+		out.send(&agui.ActivityDelta{MessageID: id, ActivityType: a.kind, Patch: patch})
 	}
 }
 
-func (d *dialect) closeActivities() {
-	for _, id := range d.activities.order {
-		if a := d.activities.byID[id]; a.stale {
+// close draws the blocks that could not be changed where they stand.
+func (as *activities) close(out *frames) {
+	for _, id := range as.order {
+		if a := as.byID[id]; a.stale {
 			a.stale = false
-			d.activities.last[a.kind] = id
-			d.send(&agui.ActivitySnapshot{MessageID: id, ActivityType: a.kind, Content: a.content})
+			as.last[a.kind] = id
+			out.send(&agui.ActivitySnapshot{MessageID: id, ActivityType: a.kind, Content: a.content})
 		}
 	}
 }
 
+// patchAlike reports whether TDesign and RFC 6902 make the same of a patch. It works on a decoded
+// copy, on which each operation is performed before the next one is judged.
 func patchAlike(content, patch json.RawMessage) bool {
 	var doc any
 	var ops []operation

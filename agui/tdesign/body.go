@@ -1,3 +1,6 @@
+// This file reads what a TDesign page posts. There is no schema for it: each page's onRequest makes
+// its own body.
+
 package tdesign
 
 import (
@@ -15,7 +18,7 @@ type Body struct {
 	ThreadID  string
 	RunID     string
 	Answer    *Answer
-	// Regenerate says whether a prompt that was sent before is to be answered again; nil: the page does not say.
+	// Regenerate is whether a prompt that was sent before is to be answered again; nil: the page left it out.
 	Regenerate *bool
 }
 
@@ -42,6 +45,7 @@ func DecodeBody(body []byte) (*Body, error) {
 	return b, nil
 }
 
+// member reads one member. An answer to a tool call may stand at the top or in forwardedProps.
 func (b *Body) member(key, val []byte) error {
 	switch string(key) {
 	case "prompt":
@@ -77,6 +81,8 @@ func (b *Body) forwarded(props []byte) error {
 	})
 }
 
+// answer reads an answered tool call. The page may have lost the call's id, which the server has to
+// make up for.
 func (b *Body) answer(val []byte) error {
 	if string(val) == "null" {
 		return nil
@@ -98,6 +104,8 @@ func (b *Body) answer(val []byte) error {
 
 // readResult: pages send JSON in a string. Words that are no JSON are a string
 // and nothing more, and what is in the string is looked at as a body is.
+// The text is checked for duplicate keys and depth, because CheckJSON of the body has seen a string
+// only.
 func (a *Answer) readResult(val []byte) error {
 	if string(val) == "null" {
 		return nil
@@ -117,6 +125,7 @@ func (a *Answer) readResult(val []byte) error {
 	return agui.CheckJSON(a.Result, agui.MaxJSONDepth)
 }
 
+// readString reads a string; null leaves dst as it is.
 func readString(dst *string, val []byte) error {
 	if string(val) == "null" {
 		return nil

@@ -242,7 +242,7 @@ func TestCallsAreToldOnce(t *testing.T) {
 }
 
 // TestOptionIDsNameTheirQuestion: pages answer for the wrong card when two of
-// one name are open; the option says which one was meant.
+// one name are open; the option carries the id of the one that was meant.
 func TestOptionIDsNameTheirQuestion(t *testing.T) {
 	t.Parallel()
 	start := `{"type":"TOOL_CALL_START","toolCallId":"q:1","toolCallName":"request_permission"}`

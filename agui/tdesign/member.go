@@ -1,3 +1,5 @@
+// This file takes JSON objects apart without changing their values.
+
 package tdesign
 
 import (
@@ -14,6 +16,7 @@ type member struct {
 }
 
 // membersOf takes an object apart; anything else has no members.
+// The values are copied: the object may be a buffer that is used again.
 func membersOf(raw json.RawMessage) []member {
 	var list []member
 	if !json.Valid(raw) {
@@ -29,6 +32,7 @@ func membersOf(raw json.RawMessage) []member {
 	return list
 }
 
+// find is the value of a key, nil when the list has none.
 func find(list []member, key string) json.RawMessage {
 	for i := range list {
 		if list[i].key == key {

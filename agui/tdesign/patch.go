@@ -1,3 +1,5 @@
+// This file knows on which patches TDesign and RFC 6902 agree.
+
 package tdesign
 
 import (
@@ -22,7 +24,7 @@ type operation struct {
 	raw json.RawMessage
 }
 
-// UnmarshalJSON keeps the operation as it was written beside what it says.
+// UnmarshalJSON keeps the operation's own bytes beside its decoded members.
 func (o *operation) UnmarshalJSON(raw []byte) error {
 	type plain operation
 	if err := json.Unmarshal(raw, (*plain)(o)); err != nil {
@@ -33,6 +35,7 @@ func (o *operation) UnmarshalJSON(raw []byte) error {
 }
 
 // segments is a pointer's path, unescaped.
+// Escapes are resolved in the order of RFC 6901, ~1 before ~0.
 func segments(pointer string) []string {
 	if pointer == "" {
 		return nil
@@ -60,13 +63,14 @@ func appliesAlike(doc any, o *operation, path []string) bool {
 	case map[string]any:
 		return memberAlike(parent, o, path[0])
 	case []any:
-		// The array grows by replacement in its parent, which is out of reach
-		// here; nothing later in this patch may look at it then.
+		// The array grows by replacement in its parent, which is out of reach here; nothing later in
+		// this patch may look at it then.
 		return o.Op == "add" && path[0] == "-"
 	}
 	return false
 }
 
+// child is what a decoded value holds under a key or an index; nil when it holds nothing there.
 func child(doc any, segment string) any {
 	switch parent := doc.(type) {
 	case map[string]any:
@@ -79,6 +83,8 @@ func child(doc any, segment string) any {
 	return nil
 }
 
+// memberAlike performs an operation on a member of an object. Operations other than these three are
+// refused.
 func memberAlike(parent map[string]any, o *operation, name string) bool {
 	_, there := parent[name]
 	switch o.Op {
@@ -99,7 +105,8 @@ func memberAlike(parent map[string]any, o *operation, name string) bool {
 	return false
 }
 
-// patchOf writes operations as a patch.
+// patchOf writes operations as a patch. The operations keep their own bytes, so that values lose no
+// digits.
 func patchOf(ops []operation) json.RawMessage {
 	patch := []byte{'['}
 	for i := range ops {

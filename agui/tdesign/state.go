@@ -1,3 +1,7 @@
+// This file keeps the page's state equal to the thread's. A page outlives streams: it keeps what
+// earlier ones have sent, so a key that a stream has not sent yet may hold anything in the page and
+// must be sent whole first.
+
 package tdesign
 
 import (
@@ -11,9 +15,10 @@ import (
 // others, a delta changes the key its first operation names and no other.
 type states struct {
 	doc  *agui.StateDoc
-	sent map[string]bool // keys this stream has told, so that they can be patched
+	sent map[string]bool // keys this stream has sent, so that they can be patched
 }
 
+// begin takes the state before the run. One that cannot be read counts as empty.
 func (s *states) begin(before json.RawMessage) {
 	doc, err := agui.NewStateDoc(before)
 	if err != nil {
@@ -22,47 +27,48 @@ func (s *states) begin(before json.RawMessage) {
 	s.doc, s.sent = doc, make(map[string]bool)
 }
 
-// stateSnapshot tells the new state; keys that are gone become null, since
-// leaving them out would leave them standing.
-func (d *dialect) stateSnapshot(e *agui.StateSnapshot) {
-	before := membersOf(d.state.doc.JSON())
-	if d.state.doc.Snapshot(e.Snapshot) != nil {
+// snapshot sends the new state; keys that are gone become null, since leaving them out would leave
+// them standing.
+func (s *states) snapshot(out *frames, e *agui.StateSnapshot) {
+	before := membersOf(s.doc.JSON())
+	if s.doc.Snapshot(e.Snapshot) != nil {
 		return
 	}
-	d.tellAll(before)
+	s.sendAll(out, before)
 }
 
-func (d *dialect) tellAll(before []member) {
-	after := membersOf(d.state.doc.JSON())
+// sendAll sends the whole state, and null for the keys that were there before and are gone.
+func (s *states) sendAll(out *frames, before []member) {
+	after := membersOf(s.doc.JSON())
 	for _, m := range before {
-		if d.state.doc.Key(m.key) == nil {
+		if s.doc.Key(m.key) == nil {
 			after = append(after, member{m.key, json.RawMessage("null")})
 		}
 	}
-	d.tell(after)
+	s.send(out, after)
 }
 
-// tell sends a snapshot of some keys.
-func (d *dialect) tell(list []member) {
+// send sends a snapshot of some keys.
+func (s *states) send(out *frames, list []member) {
 	snapshot := []byte{'{'}
 	for _, m := range list {
-		d.state.sent[m.key] = true
+		s.sent[m.key] = true
 		snapshot = append(appendName(snapshot, []byte(m.key)), m.val...)
 	}
 	if len(list) > 0 {
-		d.send(&agui.StateSnapshot{Snapshot: append(snapshot, '}')})
+		out.send(&agui.StateSnapshot{Snapshot: append(snapshot, '}')})
 	}
 }
 
-// stateDelta sends one delta a key, and a snapshot of the key where TDesign would
+// delta sends one delta a key, and a snapshot of the key where TDesign would
 // apply the delta differently or has nothing to apply it to.
-func (d *dialect) stateDelta(e *agui.StateDelta) {
+func (s *states) delta(out *frames, e *agui.StateDelta) {
 	var ops []operation
 	if json.Unmarshal(e.Delta, &ops) != nil {
 		return
 	}
-	before := d.state.doc.JSON()
-	if d.state.doc.Patch(e.Delta) != nil {
+	before := s.doc.JSON()
+	if s.doc.Patch(e.Delta) != nil {
 		return
 	}
 	old, err := agui.NewStateDoc(before)
@@ -71,21 +77,21 @@ func (d *dialect) stateDelta(e *agui.StateDelta) {
 	}
 	groups, ok := byKey(ops)
 	if !ok {
-		d.tellAll(membersOf(before))
+		s.sendAll(out, membersOf(before))
 		return
 	}
 	for _, g := range groups {
-		if d.state.sent[g.key] && g.alike(old.Key(g.key)) {
+		if s.sent[g.key] && g.alike(old.Key(g.key)) {
 			if len(g.ops) > 0 {
-				d.send(&agui.StateDelta{Delta: patchOf(g.ops)})
+				out.send(&agui.StateDelta{Delta: patchOf(g.ops)})
 			}
 			continue
 		}
-		val := d.state.doc.Key(g.key)
+		val := s.doc.Key(g.key)
 		if val == nil {
 			val = json.RawMessage("null")
 		}
-		d.tell([]member{{g.key, val}})
+		s.send(out, []member{{g.key, val}})
 	}
 }
 
@@ -96,9 +102,10 @@ type group struct {
 	crosses bool // it takes something from another key, or gives
 }
 
-// byKey sorts operations by their key; ok is false when one is about the whole
-// document. Tests are left out: they have been passed, and TDesign's next engine
-// drops an event that has one.
+// byKey sorts operations by their key; ok is false when one is about the whole document. Tests are
+// left out: they have been passed, and TDesign's next engine drops an event that has one. TDesign
+// applies a delta to the key that its first operation names and to no other, so each key gets a
+// delta of its own.
 func byKey(ops []operation) (groups []*group, ok bool) {
 	at := make(map[string]*group)
 	touch := func(pointer string) *group {
@@ -134,7 +141,7 @@ func byKey(ops []operation) (groups []*group, ok bool) {
 	return groups, true
 }
 
-// alike tells whether TDesign would make of the key's value what we have made.
+// alike reports whether TDesign would give the key the value that it has here.
 func (g *group) alike(before json.RawMessage) bool {
 	var doc any
 	if g.crosses || json.Unmarshal(before, &doc) != nil {

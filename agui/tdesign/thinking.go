@@ -1,3 +1,5 @@
+// This file shows thoughts.
+
 package tdesign
 
 import (
@@ -9,89 +11,84 @@ import (
 	"aqueduct/agui"
 )
 
-// thinking is the one open thinking block. TDesign shows THINKING_* only, and
-// whatever comes inside an open block is drawn in it: a tool's card would be
-// invisible, a text would leave the block "thinking" for ever.
+// thinking is the one open thinking block. TDesign shows the retired THINKING_* events only.
 type thinking struct {
 	open    bool
-	message bool
+	message bool   // a thought is open in it
 	held    []byte // deltas that must not be sent yet
 	free    bool   // nothing needs to be held any more
 }
 
-func (d *dialect) thinkingStart() {
-	if d.thinking.open {
+// start opens the block. The dialect has closed what was open.
+func (t *thinking) start(out *frames) {
+	*t = thinking{open: true}
+	out.pass([]byte(`{"type":"THINKING_START"}`))
+}
+
+// startMessage begins a thought in the block, and ends the one before it.
+func (t *thinking) startMessage(out *frames) {
+	t.endMessage(out)
+	t.message, t.free = true, false
+	out.pass([]byte(`{"type":"THINKING_TEXT_MESSAGE_START"}`))
+}
+
+// content holds deltas back while their text may still be valid JSON: of two such TDesign keeps the
+// second only ("20", "26", " ok" reads "26 ok").
+func (t *thinking) content(out *frames, delta string) {
+	if t.free {
+		sendThought(out, delta)
 		return
 	}
-	d.closeText()
-	d.thinking = thinking{open: true}
-	d.shown = true
-	d.sendJSON(`{"type":"THINKING_START"}`)
-}
-
-func (d *dialect) thoughtStart() {
-	d.thinkingStart()
-	d.thoughtEnd()
-	d.thinking.message, d.thinking.free = true, false
-	d.sendJSON(`{"type":"THINKING_TEXT_MESSAGE_START"}`)
-}
-
-// thoughtContent holds deltas back while their text may still be valid JSON:
-// of two such TDesign keeps the second only ("20", "26", " ok" reads "26 ok").
-func (d *dialect) thoughtContent(delta string) {
-	if !d.thinking.message {
-		d.thoughtStart()
-	}
-	if d.thinking.free {
-		d.sthoughtEnd(delta)
-		return
-	}
-	d.thinking.held = append(d.thinking.held, delta...)
-	if neverJSON(d.thinking.held) {
-		d.thinking.free = true
-		d.releaseThought()
+	t.held = append(t.held, delta...)
+	if neverJSON(t.held) {
+		t.free = true
+		t.release(out)
 	}
 }
 
-func (d *dialect) releaseThought() {
-	if len(d.thinking.held) > 0 {
-		held := string(d.thinking.held)
-		d.thinking.held = d.thinking.held[:0]
-		d.sthoughtEnd(held)
-	}
+// release sends what was held.
+func (t *thinking) release(out *frames) {
+	held := string(t.held)
+	t.held = t.held[:0]
+	sendThought(out, held)
 }
 
-func (d *dialect) sthoughtEnd(delta string) {
+// sendThought emits a delta of the open thought; an empty delta sends no frame.
+func sendThought(out *frames, delta string) {
 	if delta == "" {
 		return
 	}
 	event := agui.AppendString([]byte(`{"type":"THINKING_TEXT_MESSAGE_CONTENT","delta":`), delta)
-	d.sendJSON(string(append(event, '}')))
+	out.pass(append(event, '}'))
 }
 
-func (d *dialect) thoughtEnd() {
-	if !d.thinking.message {
+// endMessage ends the thought. What was held until now is JSON as a whole, which is harmless once
+// nothing follows it.
+func (t *thinking) endMessage(out *frames) {
+	if !t.message {
 		return
 	}
-	d.releaseThought()
-	d.thinking.message = false
-	d.sendJSON(`{"type":"THINKING_TEXT_MESSAGE_END"}`)
+	t.release(out)
+	t.message = false
+	out.pass([]byte(`{"type":"THINKING_TEXT_MESSAGE_END"}`))
 }
 
-func (d *dialect) closeThinking() {
-	if !d.thinking.open {
+// end ends the block and the thought in it, if they are open.
+func (t *thinking) end(out *frames) {
+	if !t.open {
 		return
 	}
-	d.thoughtEnd()
-	d.thinking.open = false
-	d.sendJSON(`{"type":"THINKING_END"}`)
+	t.endMessage(out)
+	t.open = false
+	out.pass([]byte(`{"type":"THINKING_END"}`))
 }
 
 // maxHeld bounds how much of a thought is looked at for being JSON; a thought
 // that begins with so long a document is sent as it is.
 const maxHeld = 4096
 
-// neverJSON tells whether no continuation of text can be valid JSON.
+// neverJSON reports whether no continuation of text can be valid JSON.
+// One complete value with nothing behind it may go on: "20" may become "2026".
 func neverJSON(text []byte) bool {
 	if len(text) > maxHeld {
 		return true

@@ -1,3 +1,6 @@
+// This file shows tool calls. A page draws a card for each; a Question is such a card too, under the
+// name PermissionTool, with options that carry the Question's id.
+
 package tdesign
 
 import (
@@ -11,29 +14,29 @@ import (
 // PermissionTool is the name under which a Question is shown as a tool call.
 const PermissionTool = "request_permission"
 
-// call is a tool call started since the last RUN_STARTED; TDesign knows no other.
-// An agent may open one again, to go on with its arguments or, called a second time
-// for the same Turn, to repeat it: TDesign would put the repeat behind the first.
+// calls are the tool calls started since the last RUN_STARTED; TDesign knows no others.
+// A result may come for a call of an earlier run, so names outlives the reset of a run.
+type calls struct {
+	byID  map[string]*call
+	names map[string]string // of all calls by id, those of earlier runs too
+}
+
+// call is one of them. A repeat of its arguments would be put behind the first.
+// The zero value of sent is at the beginning of the arguments.
 type call struct {
 	name     string
 	begun    bool // some arguments have come
 	whole    bool // its arguments go out in one piece, at its end
 	args     []byte
 	sent     object // of the arguments that went out in pieces
-	told     bool   // its end came with all its arguments; what comes after it is a repeat
+	complete bool   // its end came with all its arguments; what comes after it is a repeat
 	answered bool
 }
 
-func (d *dialect) callStart(e *agui.ToolCallStart, event []byte) {
-	if d.calls[e.ToolCallID] != nil {
-		return // opened again: a second start would draw a second card
-	}
-	d.closeThinking()
-	d.closeText()
-	d.names[e.ToolCallID] = e.ToolCallName
-	d.calls[e.ToolCallID] = &call{name: e.ToolCallName, whole: e.ToolCallName == PermissionTool}
-	d.shown = true
-	d.pass(event)
+// start registers a call whose card is about to be drawn.
+func (cs *calls) start(id, name string) {
+	cs.names[id] = name
+	cs.byID[id] = &call{name: name, whole: name == PermissionTool}
 }
 
 // object follows the text of a JSON object up to its closing brace.
@@ -43,6 +46,8 @@ type object struct {
 	closed            bool
 }
 
+// read goes on with the next piece. Brackets in strings do not count; text behind the closing brace
+// is ignored.
 func (o *object) read(text string) {
 	for i := 0; i < len(text) && !o.closed; i++ {
 		switch c := text[i]; {
@@ -62,12 +67,12 @@ func (o *object) read(text string) {
 	}
 }
 
-// callArgs keeps back what TDesign would get wrong in pieces: a Question, whose
+// appendArgs keeps back what TDesign would get wrong in pieces: a Question, whose
 // options are renamed, and arguments that are no object, since of two pieces
 // that are JSON by themselves it keeps the second.
-func (d *dialect) callArgs(e *agui.ToolCallArgs, event []byte) {
-	c := d.calls[e.ToolCallID]
-	if c == nil || c.told || e.Delta == "" {
+func (cs *calls) appendArgs(out *frames, e *agui.ToolCallArgs, event []byte) {
+	c := cs.byID[e.ToolCallID]
+	if c == nil || c.complete || e.Delta == "" {
 		return
 	}
 	if !c.begun {
@@ -79,34 +84,37 @@ func (d *dialect) callArgs(e *agui.ToolCallArgs, event []byte) {
 		return
 	}
 	c.sent.read(e.Delta)
-	d.pass(event)
+	out.pass(event)
 }
 
-func (d *dialect) callEnd(e *agui.ToolCallEnd, event []byte) {
-	c := d.calls[e.ToolCallID]
-	if c == nil || c.told {
+// end ends a call and sends the arguments that were kept back. A call may end more than once: an
+// agent that opens it again to go on sends a second end, and only the end that completes the
+// arguments makes later ones repeats.
+func (cs *calls) end(out *frames, e *agui.ToolCallEnd, event []byte) {
+	c := cs.byID[e.ToolCallID]
+	if c == nil || c.complete {
 		return // TDesign throws on the end of a call it does not know
 	}
-	c.told = c.sent.closed || c.whole && len(c.args) > 0
+	c.complete = c.sent.closed || c.whole && len(c.args) > 0
 	if len(c.args) > 0 {
 		args := string(c.args)
 		if c.name == PermissionTool {
 			args = withOptionIDs(e.ToolCallID, args)
 		}
-		d.send(&agui.ToolCallArgs{ToolCallID: e.ToolCallID, Delta: args})
+		out.send(&agui.ToolCallArgs{ToolCallID: e.ToolCallID, Delta: args})
 		c.args = nil
 	}
-	d.pass(event)
+	out.pass(event)
 }
 
-// result is a TOOL_CALL_RESULT with the member TDesign's next engine demands.
-type result struct {
+// namedResult is a TOOL_CALL_RESULT with the member TDesign's next engine demands.
+type namedResult struct {
 	agui.ToolCallResult
 	name string
 }
 
 // AppendJSON implements [agui.Event].
-func (r *result) AppendJSON(dst []byte) []byte {
+func (r *namedResult) AppendJSON(dst []byte) []byte {
 	dst = r.ToolCallResult.AppendJSON(dst)
 	if r.name == "" {
 		return dst
@@ -115,30 +123,30 @@ func (r *result) AppendJSON(dst []byte) []byte {
 	return append(agui.AppendString(dst, r.name), '}')
 }
 
-// callResult: the content must be JSON, since a tool without a handler parses
+// result: the content must be JSON, since a tool without a handler parses
 // it; plain words become a JSON string. A second result would be merged into
 // the first and is left out.
-func (d *dialect) callResult(e *agui.ToolCallResult) {
-	out := result{ToolCallResult: *e}
-	out.Role = agui.RoleTool
-	if c := d.calls[e.ToolCallID]; c != nil {
+func (cs *calls) result(out *frames, e *agui.ToolCallResult) {
+	shown := namedResult{ToolCallResult: *e}
+	shown.Role = agui.RoleTool
+	if c := cs.byID[e.ToolCallID]; c != nil {
 		if c.answered {
 			return
 		}
 		c.answered = true
 	}
-	out.name = d.names[e.ToolCallID]
+	shown.name = cs.names[e.ToolCallID]
 	content := e.Content.String()
 	if !json.Valid([]byte(content)) {
 		content = string(agui.AppendString(nil, content))
 	}
-	out.Content = agui.Text(content)
-	d.send(&out)
+	shown.Content = agui.Text(content)
+	out.send(&shown)
 }
 
 // OptionID is the id an option of a Question has on a TDesign page. Pages answer
-// for the wrong card when two of one name are open, so an option says whose it
-// is: the Question's id and the option's place among those kept in the log.
+// for the wrong card when two of one name are open, so an option carries
+// the Question's id and the option's place among those kept in the log.
 func OptionID(questionID string, n int) string {
 	return questionID + ":" + strconv.Itoa(n)
 }
@@ -158,6 +166,7 @@ func ParseOptionID(id string) (questionID string, n int, ok bool) {
 
 // withOptionIDs renames options[].id and options[].optionId and leaves every
 // other byte alone. Arguments of another shape stay as they are.
+// Agents may have any other members beside options, and a page may use them.
 func withOptionIDs(questionID, args string) string {
 	raw := []byte(args)
 	if !json.Valid(raw) {
@@ -178,6 +187,7 @@ func withOptionIDs(questionID, args string) string {
 	return string(append(out, '}'))
 }
 
+// renamed gives the options of a Question their ids, by their place; what is no list stays.
 func renamed(questionID string, options []byte) []byte {
 	out := []byte{'['}
 	n := 0
@@ -195,6 +205,7 @@ func renamed(questionID string, options []byte) []byte {
 	return append(out, ']')
 }
 
+// appendRenamed appends one option; what is no object stays.
 func appendRenamed(dst []byte, id string, option []byte) []byte {
 	out := []byte{'{'}
 	err := agui.EachMember(option, func(key, val []byte) error {

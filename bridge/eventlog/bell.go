@@ -2,9 +2,12 @@ package eventlog
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"aqueduct/internal/wake"
 	"aqueduct/store"
 )
 
@@ -12,24 +15,24 @@ import (
 // makes a lost ring harmless.
 const pollEvery = 2 * time.Second
 
-// Bell wakes whoever watches a Session, on this replica and through the Broker on all.
+// Bell wakes the watchers of a Session, on this replica and through the Broker on all.
 // A ring carries nothing: the log and the rows are the truth, so rings may be lost,
 // doubled or early.
 type Bell struct {
 	broker store.Broker
 
 	mu        sync.Mutex
-	listeners map[string]map[chan struct{}]bool // false: it only overhears
-	all       func(sessionID string)
-	watchers  []func(sessionID string)
+	listeners map[string]map[wake.Signal]bool // by Session; false: of Watch, not counted by Listeners
+	all       func(sessionID string)          // set before Run, and so read without the lock
+	watchers  []func(sessionID string)        // likewise
 }
 
-// NewBell makes a Bell; Run must be running for rings to be heard.
+// NewBell makes a Bell; Run must be running for rings to arrive.
 func NewBell(b store.Broker) *Bell {
-	return &Bell{broker: b, listeners: make(map[string]map[chan struct{}]bool)}
+	return &Bell{broker: b, listeners: make(map[string]map[wake.Signal]bool)}
 }
 
-// OnRing sets the one function that hears of every ring. It must be set before Run and
+// OnRing sets the one function that is called for every ring. It must be set before Run and
 // be quick.
 func (b *Bell) OnRing(heard func(sessionID string)) { b.all = heard }
 
@@ -40,13 +43,10 @@ func (b *Bell) OnAny(rung func(sessionID string)) { b.watchers = append(b.watche
 // Run carries rings from the Broker to listeners until ctx ends, and rings all bells
 // every now and then so that a lost ring costs only time.
 func (b *Bell) Run(ctx context.Context) error {
-	polled := make(chan struct{})
-	go func() {
-		defer close(polled)
-		b.poll(ctx)
-	}()
-	err := b.broker.Listen(ctx, b.heard)
-	<-polled
+	var polling sync.WaitGroup
+	polling.Go(func() { b.poll(ctx) })
+	err := b.broker.Listen(ctx, b.received)
+	polling.Wait()
 	return err
 }
 
@@ -54,37 +54,37 @@ func (b *Bell) Run(ctx context.Context) error {
 func (b *Bell) Ring(sessionIDs ...string) { b.broker.Ring(context.Background(), sessionIDs...) }
 
 // committed wakes who tails these Sessions on this replica. The owner that committed is
-// not told: it asked for the commit.
+// not notified: it asked for the commit.
 func (b *Bell) committed(sessionIDs []string) {
 	for _, id := range sessionIDs {
 		b.wake(id)
-		b.any(id)
+		b.notifyWatchers(id)
 	}
 }
 
-func (b *Bell) any(sessionID string) {
+func (b *Bell) notifyWatchers(sessionID string) {
 	for _, rung := range b.watchers {
 		rung(sessionID)
 	}
 }
 
-// Listen gives a channel that is rung for one Session. Rings that nobody has taken yet
+// Listen gives a channel that is rung for one Session. Rings that were not taken yet
 // are one ring.
 func (b *Bell) Listen(sessionID string) (<-chan struct{}, func()) { return b.listen(sessionID, true) }
 
-// Overhear is Listen for somebody who is not there for the Session's sake, and does not
+// Watch is Listen for a watcher that is not there for the Session's sake, and does not
 // count among its Listeners.
-func (b *Bell) Overhear(sessionID string) (<-chan struct{}, func()) {
+func (b *Bell) Watch(sessionID string) (<-chan struct{}, func()) {
 	return b.listen(sessionID, false)
 }
 
 func (b *Bell) listen(sessionID string, present bool) (<-chan struct{}, func()) {
-	ch := make(chan struct{}, 1)
+	ch := wake.New()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	set := b.listeners[sessionID]
 	if set == nil {
-		set = make(map[chan struct{}]bool)
+		set = make(map[wake.Signal]bool)
 		b.listeners[sessionID] = set
 	}
 	set[ch] = present
@@ -92,6 +92,7 @@ func (b *Bell) listen(sessionID string, present bool) (<-chan struct{}, func()) 
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		delete(set, ch)
+		// Called a second time, set may be one that was dropped, and the Session may have another by now.
 		if len(set) == 0 && len(b.listeners[sessionID]) == 0 {
 			delete(b.listeners, sessionID)
 		}
@@ -111,9 +112,10 @@ func (b *Bell) Listeners(sessionID string) int {
 	return n
 }
 
-func (b *Bell) heard(sessionID string) {
+func (b *Bell) received(sessionID string) {
+	// A ring of the Broker's is of a request on any replica, this one included.
 	b.wake(sessionID)
-	b.any(sessionID)
+	b.notifyWatchers(sessionID)
 	if b.all != nil {
 		b.all(sessionID)
 	}
@@ -123,13 +125,12 @@ func (b *Bell) wake(sessionID string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for ch := range b.listeners[sessionID] {
-		select {
-		case ch <- struct{}{}:
-		default:
-		}
+		ch.Ring()
 	}
 }
 
+// poll rings the bells of this replica's listeners. It does not call OnRing's function, whose owner looks at the rows
+// now and then by itself.
 func (b *Bell) poll(ctx context.Context) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -148,9 +149,5 @@ func (b *Bell) poll(ctx context.Context) {
 func (b *Bell) watched() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ids := make([]string, 0, len(b.listeners))
-	for id := range b.listeners {
-		ids = append(ids, id)
-	}
-	return ids
+	return slices.Collect(maps.Keys(b.listeners))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/internal/failpoint"
+	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
 
@@ -18,6 +19,10 @@ const (
 	// rows, are what keeping costs. An idle one commits at once, and so does one on which
 	// a request waits: what comes meanwhile is together in the commit after that.
 	commitInterval = 5 * time.Millisecond
+	// maxBatchBytes is about how much events and records one Batch has. Each Session may have maxPartBytes waiting, so a
+	// store that was away meets hundreds of megabytes when it is back; PostgreSQL takes no parameter of one gigabyte, and
+	// a Batch that it can never take would be repeated for ever.
+	maxBatchBytes = 16 << 20
 	// retryFirst and retryMost bound the pause between tries while the store is away.
 	retryFirst = 10 * time.Millisecond
 	retryMost  = time.Second
@@ -30,7 +35,8 @@ type committer struct {
 	seq  int64     // of the last Batch
 }
 
-// linger waits until the next commit is due.
+// linger waits until the next commit is due. Nothing was taken yet, so what is appended meanwhile is in that commit. The
+// interval counts from when the last commit began: a database that takes longer than it is never waited for besides.
 func (c *committer) linger(ctx context.Context) error {
 	wait := commitInterval - time.Since(c.last)
 	if wait <= 0 {
@@ -47,8 +53,22 @@ func (c *committer) linger(ctx context.Context) error {
 	return nil
 }
 
+// commitAll writes what was taken, in as many Batches as its size needs. The order is kept, and each Session has one part
+// at most, so no Batch has a Session's events before an earlier one.
+func (c *committer) commitAll(ctx context.Context, parts []*part) {
+	for len(parts) > 0 {
+		n, bytes := 0, 0
+		for n < len(parts) && bytes < maxBatchBytes {
+			bytes += len(parts[n].row.Data) + parts[n].recordBytes()
+			n++
+		}
+		c.commit(ctx, parts[:n])
+		parts = parts[n:]
+	}
+}
+
 // commit writes the parts in one Batch. If the store refuses their content it halves
-// them until the offender stands alone, and only that one's Session is told.
+// them until the offender stands alone, and only that one's Session gets the error.
 func (c *committer) commit(ctx context.Context, parts []*part) {
 	if len(parts) == 0 {
 		return
@@ -81,11 +101,14 @@ func (c *committer) commit(ctx context.Context, parts []*part) {
 	}
 }
 
+// refused reports that the store would refuse the Batch again, and one without the offending part might not be.
 func refused(err error) bool {
 	return errors.Is(err, store.ErrData) || errors.Is(err, store.ErrConflict)
 }
 
-// write repeats a Batch until its fate is known.
+// write repeats a Batch until its fate is known: while the store is away nothing else can be committed either, so the
+// committer has no better use of its time, and what waits behind it is bounded (maxPartBytes, maxNoteBytes). When ctx
+// ends first, which only the end of the process does, the error stands for "not kept, as far as is known".
 func (c *committer) write(ctx context.Context, b *store.Batch) (store.Result, error) {
 	doubt, wait := false, retryFirst
 	for {
@@ -105,7 +128,7 @@ func (c *committer) write(ctx context.Context, b *store.Batch) (store.Result, er
 			return result, err
 		}
 		c.log.cfg.Logger.Warn("commit not made, trying again", slog.Any("error", err))
-		if pause(ctx, wait) != nil {
+		if retry.Sleep(ctx, wait) != nil {
 			return store.Result{}, err
 		}
 		wait = min(2*wait, retryMost)
@@ -113,7 +136,7 @@ func (c *committer) write(ctx context.Context, b *store.Batch) (store.Result, er
 }
 
 // hasLanded tells what a conflict after an unknown outcome means: that the first try
-// landed, or that the Batch meets a row of somebody else's, as it would have at first.
+// landed, or that the Batch meets a row of another writer's, as it would have at first.
 // A Batch that holds events is known by them, another by its number.
 func (c *committer) hasLanded(ctx context.Context, b *store.Batch, conflict error) (bool, error) {
 	if len(b.Events) == 0 {
@@ -135,7 +158,7 @@ func (c *committer) hasLanded(ctx context.Context, b *store.Batch, conflict erro
 }
 
 // all is the indices of moves that may have been lost: what the first try would have
-// told of them is not known.
+// notified of them is not known.
 func all(moves []store.Move) []int {
 	lost := make([]int, len(moves))
 	for i := range lost {
@@ -144,7 +167,8 @@ func all(moves []store.Move) []int {
 	return lost
 }
 
-// landed publishes what was kept: first to the rings, then the bells.
+// landed publishes what was kept: first to the ring, then to the writers that wait, then by the bells. A tail that is
+// woken finds the rows in the ring, and so does a caller that a writer has notified.
 func (c *committer) landed(parts []*part, result store.Result, took time.Duration) {
 	failpoint.Here("after_commit")
 	stats := CommitStats{Took: took}
@@ -160,6 +184,7 @@ func (c *committer) landed(parts []*part, result store.Result, took time.Duratio
 		}
 	}
 	stats.Sessions = len(sessions)
+	// Moves lie in the Batch part by part, so base is where the next part's begin.
 	base := 0
 	for _, p := range parts {
 		p.settle(lostOf(result, base, len(p.moves)), nil)
@@ -171,6 +196,7 @@ func (c *committer) landed(parts []*part, result store.Result, took time.Duratio
 	}
 }
 
+// fail settles parts that were not kept.
 func (c *committer) fail(parts []*part, err error) {
 	for _, p := range parts {
 		p.settle(nil, err)
@@ -191,6 +217,8 @@ func lostOf(r store.Result, base, n int) map[int]bool {
 	return lost
 }
 
+// batchOf puts the parts into one Batch, in their order: Sessions do not depend on each other, and what one Session
+// appended is one part.
 func batchOf(replica string, seq int64, parts []*part) *store.Batch {
 	b := &store.Batch{Replica: replica, Seq: seq, Events: make([]store.EventRow, 0, len(parts))}
 	for _, p := range parts {
@@ -201,15 +229,4 @@ func batchOf(replica string, seq int64, parts []*part) *store.Batch {
 		b.Moves = append(b.Moves, p.moves...)
 	}
 	return b
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

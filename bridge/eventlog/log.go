@@ -1,8 +1,13 @@
 // Package eventlog keeps events and lets anybody tail them. It deals in bytes: what an
-// event means is nobody's business here.
+// event means is not known here.
 //
 // One committer per replica turns what all Sessions appended while its last commit was
 // in flight into the next store.Batch. Only what is committed reaches a tail.
+//
+// An Entry goes from Writer.Put into the Writer's pending part, with the parts of all other Writers into a Batch, and
+// from there into the ring, which live tails read. The Bell wakes them. Notes and Keeps are for those who have rows to
+// write beside the log without owning the Session. A Writer that had a part refused is of no use any more; the others
+// go on. When the replica is fenced, or the process ends, the Log refuses everything and settles all that waits.
 package eventlog
 
 import (
@@ -12,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"aqueduct/internal/wake"
 	"aqueduct/store"
 )
 
@@ -21,7 +27,7 @@ type Config struct {
 	Bell    *Bell
 	Replica string
 	Logger  *slog.Logger
-	// Observe hears of every commit that landed; it must be quick. May be nil.
+	// Observe is called for every commit that landed; it must be quick. May be nil.
 	Observe func(CommitStats)
 }
 
@@ -36,27 +42,30 @@ type Log struct {
 	cfg  Config
 	ring *ring
 
-	mu    sync.Mutex
-	dirty []*Writer
-	notes notes
-	since time.Time     // of the commit in flight; zero when there is none
-	fatal error         // set once; nothing is accepted any more
-	wake  chan struct{} // the committer's bell, capacity 1
+	wake  wake.Signal // of the committer: something was appended
 	moved func(sessionID string, moves []store.Move)
-	// urgent holds a token while a part of notes is not to be put off; capacity 1.
-	urgent chan struct{}
+
+	// The lock is held for moments: never together with a Writer's or the ring's, nor during a commit.
+	mu    sync.Mutex
+	dirty []*Writer // those with a pending part, in order of arrival; each once
+	notes notes
+	since time.Time // of the commit in flight; zero when there is none
+	fatal error     // set once; nothing is accepted any more
+	// urgent has rung while something is appended that is not to be put off.
+	urgent wake.Signal
 }
 
 // New makes a Log; Run must be running for anything to be kept.
 func New(cfg Config) *Log {
-	return &Log{cfg: cfg, ring: newRing(ringBudget), wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1)}
+	return &Log{cfg: cfg, ring: newRing(ringBudget), wake: wake.New(), urgent: wake.New()}
 }
 
-// OnMoves sets the one function that hears which rows a Session's Writer is about to change. It
+// OnMoves sets the one function that is called with the rows that a Session's Writer is about to change. It
 // must be set before Run and be quick.
 func (l *Log) OnMoves(heard func(sessionID string, moves []store.Move)) { l.moved = heard }
 
-// Forget drops from memory what is held of a Session that was deleted. What is committed of it afterwards may be held again.
+// Forget drops from memory what is held of a Session that was deleted. What is committed of it afterwards may be held
+// again.
 func (l *Log) Forget(sessionID string) { l.ring.forget(sessionID) }
 
 // Open makes the one Writer of a Session, at the end of its log.
@@ -71,10 +80,10 @@ func (l *Log) Open(ctx context.Context, sessionID string) (*Writer, error) {
 // OpenAt is Open for an owner that knows where the log ends.
 func (l *Log) OpenAt(sessionID string, last int64) *Writer {
 	l.ring.written(sessionID, last)
-	return &Writer{log: l, sessionID: sessionID, last: last, room: make(chan struct{}, 1)}
+	return &Writer{log: l, sessionID: sessionID, last: last, room: wake.New()}
 }
 
-// ErrStopped is what writers hear when the Log is stopping.
+// ErrStopped is the error of writers when the Log is stopping.
 var ErrStopped = errors.New("eventlog: stopped")
 
 // Run is the committer. It returns when ctx ends, after a last commit of what was
@@ -85,11 +94,11 @@ func (l *Log) Run(ctx context.Context) error {
 		select {
 		case <-l.wake:
 			if err := c.linger(ctx); err == nil {
-				c.commit(ctx, l.take())
+				c.commitAll(ctx, l.take())
 			}
 		case <-ctx.Done():
 			final, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastCommitWait)
-			c.commit(final, l.take())
+			c.commitAll(final, l.take())
 			cancel()
 			l.stop(ErrStopped)
 			return nil
@@ -104,21 +113,12 @@ func (l *Log) Run(ctx context.Context) error {
 // cannot hold the process.
 const lastCommitWait = 5 * time.Second
 
-func (l *Log) ringWake() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
-
-// hurry has the next commit not put off. The lock keeps the token and what it is for together: take drops both.
+// hurry has the next commit not put off. The lock keeps the ring and what it is for together: take clears it with what
+// it takes, so a ring that is left is for what is still there.
 func (l *Log) hurry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	select {
-	case l.urgent <- struct{}{}:
-	default:
-	}
+	l.urgent.Ring()
 }
 
 // take hands over what has been appended, a part a Writer, in order of arrival.
@@ -126,10 +126,7 @@ func (l *Log) take() []*part {
 	l.mu.Lock()
 	dirty, noted := l.dirty, l.notes.take()
 	l.dirty = nil
-	select {
-	case <-l.urgent:
-	default:
-	}
+	l.urgent.Clear()
 	l.mu.Unlock()
 	parts := make([]*part, 0, len(dirty)+len(noted))
 	for _, w := range dirty {
@@ -141,7 +138,7 @@ func (l *Log) take() []*part {
 }
 
 // markDirty queues a Writer for the next commit, or, when there will be none, fails its
-// part: whoever waits for it would wait for ever.
+// part: a caller that waits for it would wait for ever.
 func (l *Log) markDirty(w *Writer) {
 	l.mu.Lock()
 	err := l.fatal
@@ -150,13 +147,14 @@ func (l *Log) markDirty(w *Writer) {
 	}
 	l.mu.Unlock()
 	if err == nil {
-		l.ringWake()
+		l.wake.Ring()
 	} else if p := w.takePart(); p != nil {
 		w.settle(p, nil, err)
 	}
 }
 
-// stop refuses all further appends with err and fails what is pending.
+// stop refuses all further appends with err and fails what is pending. fatal is set before: what is appended in between
+// is either taken here or fails in markDirty.
 func (l *Log) stop(err error) {
 	l.mu.Lock()
 	if l.fatal == nil {
@@ -174,7 +172,7 @@ func (l *Log) stopped() error {
 	return l.fatal
 }
 
-// stalledAfter is how long a commit may take before the store is said to stall: far beyond
+// stalledAfter is how long a commit may take before the store counts as stalled: far beyond
 // what a busy database needs, and soon enough for who must choose between waiting for
 // everybody and giving up one Session.
 const stalledAfter = time.Second

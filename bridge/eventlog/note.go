@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"context"
+	"slices"
 
 	"aqueduct/store"
 )
@@ -14,7 +15,7 @@ const maxNoteBytes = 4 << 20
 type notes struct {
 	parts []*part
 	bytes int
-	room  chan struct{} // closed when they are taken; nil until somebody waits
+	room  chan struct{} // closed when they are taken; nil until a sender waits
 }
 
 // take hands them over and wakes who waited for room.
@@ -27,7 +28,7 @@ func (n *notes) take() []*part {
 	return parts
 }
 
-// Note has the next commit keep Records of any Sessions, whoever writes those. One without
+// Note has the next commit keep Records of any Sessions, also of those that another replica writes. One without
 // an AtSeq gets the end of its Session's log where that is known. It blocks while too much
 // waits. kept, unless nil, is called by the committer after the commit and must be quick;
 // Records that the store refuses are dropped, and kept is then not called.
@@ -49,7 +50,7 @@ func (l *Log) Note(ctx context.Context, records []store.Record, kept func()) err
 	}
 }
 
-// Keep has a commit keep Moves and Records of a Session, whoever writes that, and waits for
+// Keep has a commit keep Moves and Records of a Session, also one that another replica writes, and waits for
 // it: the next one, which is then not put off. It tells which Moves were lost as
 // Writer.Keep does. One that ctx ended may be kept all the same. No tail is woken: nothing
 // came into the log.
@@ -58,20 +59,10 @@ func (l *Log) Keep(ctx context.Context, sessionID string, moves []store.Move, re
 	if err := l.urge(p); err != nil {
 		return nil, err
 	}
-	select {
-	case <-p.done:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	for i := range moves {
-		if p.lost[i] {
-			lost = append(lost, i)
-		}
-	}
-	return lost, p.err
+	return Submitted{p, 0, len(moves)}.Wait(ctx)
 }
 
-// urge queues a part that somebody waits for. It is not counted: its sender sends no other
+// urge queues a part that a caller waits for. It is not counted: its sender sends no other
 // meanwhile.
 func (l *Log) urge(p *part) error {
 	l.mu.Lock()
@@ -80,11 +71,8 @@ func (l *Log) urge(p *part) error {
 		return l.fatal
 	}
 	l.notes.parts = append(l.notes.parts, p)
-	select {
-	case l.urgent <- struct{}{}:
-	default:
-	}
-	l.ringWake()
+	l.urgent.Ring()
+	l.wake.Ring()
 	return nil
 }
 
@@ -103,13 +91,14 @@ func (l *Log) tryNote(p *part) (room <-chan struct{}, err error) {
 	}
 	l.notes.parts = append(l.notes.parts, p)
 	l.notes.bytes += p.recordBytes()
-	l.ringWake()
+	l.wake.Ring()
 	return nil, nil
 }
 
-// placed is a copy of the Records with the positions filled in.
+// placed is a copy of the Records with the positions filled in: of those of Sessions that are written here. The position
+// is the newest that is committed, so a Record never points at an event that may be lost.
 func (l *Log) placed(records []store.Record) []store.Record {
-	placed := append([]store.Record(nil), records...)
+	placed := slices.Clone(records)
 	for i := range placed {
 		if placed[i].AtSeq == 0 {
 			placed[i].AtSeq = l.ring.end(placed[i].SessionID)
@@ -118,6 +107,7 @@ func (l *Log) placed(records []store.Record) []store.Record {
 	return placed
 }
 
+// recordBytes is about what the part holds in memory.
 func (p *part) recordBytes() int {
 	n := 0
 	for _, r := range p.records {

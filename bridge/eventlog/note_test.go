@@ -39,13 +39,13 @@ func (j *journal) all() []string {
 // is made, in order, an Entry without events too.
 func TestMarksAreKeptWithTheirEvents(t *testing.T) {
 	onBoth(t, func(t *testing.T, st store.Store) {
-		w, heard := newWorld(t, st), &journal{}
-		writer := w.session()
-		held, open := w.db.shut(t)
+		env, heard := newLogEnv(t, st), &journal{}
+		writer := env.session()
+		held, open := env.db.shut(t)
 		put := func(n int, mark string) {
 			e := events(writer.Last(), n)
-			e.Mark, e.Kept = mark, heard.add(mark)
-			w.ok(writer.Put(t.Context(), e))
+			e.Cursor, e.Kept = mark, heard.add(mark)
+			env.ok(writer.Put(t.Context(), e))
 		}
 		put(1, "a")
 		<-held
@@ -56,14 +56,14 @@ func TestMarksAreKeptWithTheirEvents(t *testing.T) {
 			t.Fatalf("heard %v before the commit", got)
 		}
 		open()
-		_, err := w.keep(writer, 0)
-		w.ok(err)
-		w.same(heard.all(), []string{"a", "b", "c", ""})
-		mark, err := st.LastMark(t.Context(), store.System(), writer.sessionID)
-		w.ok(err)
+		_, err := env.keep(writer, 0)
+		env.ok(err)
+		env.same(heard.all(), []string{"a", "b", "c", ""})
+		mark, err := st.LastCursor(t.Context(), store.System(), writer.sessionID)
+		env.ok(err)
 		rows, err := st.Events(t.Context(), store.System(), writer.sessionID, 0, 1<<20)
-		w.ok(err)
-		if len(rows) != 2 || rows[0].Mark != "a" || rows[1].Mark != "c" || mark != "c" {
+		env.ok(err)
+		if len(rows) != 2 || rows[0].Cursor != "a" || rows[1].Cursor != "c" || mark != "c" {
 			t.Fatalf("%+v, newest %q", rows, mark)
 		}
 	})
@@ -73,30 +73,30 @@ func TestMarksAreKeptWithTheirEvents(t *testing.T) {
 // it hears which of its moves were lost, or that the store refused them.
 func TestKeepBesideAWriter(t *testing.T) {
 	onBoth(t, func(t *testing.T, st store.Store) {
-		w := newWorld(t, st)
-		writer := w.session()
+		env := newLogEnv(t, st)
+		writer := env.session()
 		call := func(id string, turn string) store.Move {
 			return store.TakeToolCall{ToolCall: store.ToolCall{ID: id, SessionID: writer.sessionID, TurnID: turn, Name: "x", Kind: store.KindServer,
 				Status: store.ToolRunning, CreatedAt: time.Now()}}
 		}
 		turn := store.Turn{ID: uuid.NewString(), SessionID: writer.sessionID, AgentID: "a", Status: store.TurnRunning, CreatedAt: time.Now()}
-		w.ok(st.InTx(t.Context(), func(tx store.Tx) error { return tx.InsertTurn(t.Context(), turn) }))
-		w.ok(writer.Put(t.Context(), events(0, 3)))
+		env.ok(st.InTx(t.Context(), func(tx store.Tx) error { return tx.InsertTurn(t.Context(), turn) }))
+		env.ok(writer.Put(t.Context(), events(0, 3)))
 		record := store.Record{ID: uuid.NewString(), SessionID: writer.sessionID, TurnID: turn.ID, Source: store.SourcePlatform, Type: "kept", TS: time.Now()}
-		lost, err := w.log.Keep(t.Context(), writer.sessionID, []store.Move{call("1", turn.ID), call("2", "none"), call("1", turn.ID)}, []store.Record{record})
-		w.ok(err)
+		lost, err := env.log.Keep(t.Context(), writer.sessionID, []store.Move{call("1", turn.ID), call("2", "none"), call("1", turn.ID)}, []store.Record{record})
+		env.ok(err)
 		if !slices.Equal(lost, []int{1, 2}) {
 			t.Errorf("lost %v", lost)
 		}
 		records, err := st.RecordsOfTurn(t.Context(), store.System(), turn.ID, store.Page{})
-		w.ok(err)
+		env.ok(err)
 		if len(records) != 1 {
 			t.Errorf("%d records", len(records))
 		}
-		if _, err := w.log.Keep(t.Context(), writer.sessionID, nil, []store.Record{record}); !errors.Is(err, store.ErrConflict) {
+		if _, err := env.log.Keep(t.Context(), writer.sessionID, nil, []store.Record{record}); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("the same record again: %v", err)
 		}
-		if _, err := w.keep(writer, 1); err != nil {
+		if _, err := env.keep(writer, 1); err != nil {
 			t.Errorf("the Writer beside what was refused: %v", err)
 		}
 	})
@@ -105,13 +105,13 @@ func TestKeepBesideAWriter(t *testing.T) {
 // Nothing but a Kept costs no commit.
 func TestKeptAloneIsNoCommit(t *testing.T) {
 	onBoth(t, func(t *testing.T, st store.Store) {
-		w, heard := newWorld(t, st), &journal{}
-		writer := w.session()
-		if _, err := writer.Keep(t.Context(), Entry{Mark: "m", Kept: heard.add("m")}); err != nil {
+		env, heard := newLogEnv(t, st), &journal{}
+		writer := env.session()
+		if _, err := writer.Keep(t.Context(), Entry{Cursor: "m", Kept: heard.add("m")}); err != nil {
 			t.Fatal(err)
 		}
-		w.same(heard.all(), []string{"m"})
-		if n := len(w.db.asked()); n != 0 {
+		env.same(heard.all(), []string{"m"})
+		if n := len(env.db.asked()); n != 0 {
 			t.Fatalf("%d commits", n)
 		}
 	})
@@ -119,15 +119,15 @@ func TestKeptAloneIsNoCommit(t *testing.T) {
 
 func TestKeptIsNotCalledForARefusedEntry(t *testing.T) {
 	onBoth(t, func(t *testing.T, st store.Store) {
-		w, heard := newWorld(t, st), &journal{}
-		writer := w.session()
+		env, heard := newLogEnv(t, st), &journal{}
+		writer := env.session()
 		for name, make := range poisons() {
-			e := make(w, writer)
+			e := make(env, writer)
 			e.Kept = heard.add(name)
 			if _, err := writer.Keep(t.Context(), e); err == nil {
 				t.Fatalf("%s was kept", name)
 			}
-			writer = w.session()
+			writer = env.session()
 		}
 		if got := heard.all(); len(got) > 0 {
 			t.Fatalf("heard of %v", got)
@@ -143,10 +143,10 @@ func note(w *Writer, payload string) store.Record {
 }
 
 // noteAndWait returns when the Record, and so all before it, is kept.
-func (w *world) noteAndWait(r store.Record) {
-	w.t.Helper()
+func (env *logEnv) noteAndWait(r store.Record) {
+	env.t.Helper()
 	kept := make(chan struct{})
-	w.ok(w.log.Note(w.t.Context(), []store.Record{r}, func() { close(kept) }))
+	env.ok(env.log.Note(env.t.Context(), []store.Record{r}, func() { close(kept) }))
 	<-kept
 }
 
@@ -154,60 +154,60 @@ func (w *world) noteAndWait(r store.Record) {
 // harms neither other Notes nor Writers.
 func TestNotes(t *testing.T) {
 	onBoth(t, func(t *testing.T, st store.Store) {
-		w, heard := newWorld(t, st), &journal{}
-		writer := w.session()
-		w.put(writer, 3)
-		_, err := w.keep(writer, 0)
-		w.ok(err)
-		held, open := w.db.shut(t)
-		w.ok(w.log.Note(t.Context(), []store.Record{note(writer, `{"n":0}`)}, heard.add("first")))
+		env, heard := newLogEnv(t, st), &journal{}
+		writer := env.session()
+		env.put(writer, 3)
+		_, err := env.keep(writer, 0)
+		env.ok(err)
+		held, open := env.db.shut(t)
+		env.ok(env.log.Note(t.Context(), []store.Record{note(writer, `{"n":0}`)}, heard.add("first")))
 		<-held
-		w.ok(w.log.Note(t.Context(), []store.Record{note(writer, `{"n":1}`), note(writer, `{"n":2}`)}, heard.add("good")))
-		w.ok(w.log.Note(t.Context(), []store.Record{note(writer, `{broken`)}, heard.add("bad")))
-		w.put(writer, 1)
-		w.ok(w.log.Note(t.Context(), []store.Record{note(writer, `{"n":3}`)}, nil))
+		env.ok(env.log.Note(t.Context(), []store.Record{note(writer, `{"n":1}`), note(writer, `{"n":2}`)}, heard.add("good")))
+		env.ok(env.log.Note(t.Context(), []store.Record{note(writer, `{broken`)}, heard.add("bad")))
+		env.put(writer, 1)
+		env.ok(env.log.Note(t.Context(), []store.Record{note(writer, `{"n":3}`)}, nil))
 		open()
-		_, err = w.keep(writer, 0)
-		w.ok(err)
-		w.noteAndWait(note(writer, `{"n":4}`))
-		w.same(heard.all(), []string{"first", "good"})
+		_, err = env.keep(writer, 0)
+		env.ok(err)
+		env.noteAndWait(note(writer, `{"n":4}`))
+		env.same(heard.all(), []string{"first", "good"})
 		records, err := st.RecordsOfTurn(t.Context(), store.System(), "t", store.Page{})
-		w.ok(err)
+		env.ok(err)
 		var got []string
 		for _, r := range records {
 			got = append(got, string(r.Payload))
 		}
-		w.same(got, []string{`{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`})
+		env.same(got, []string{`{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`})
 		if records[0].AtSeq != 3 || records[4].AtSeq != 4 {
 			t.Errorf("at %d and %d", records[0].AtSeq, records[4].AtSeq)
 		}
-		w.same(w.kept(writer.sessionID), upTo(4))
+		env.same(env.kept(writer.sessionID), upTo(4))
 	})
 }
 
 // While too much waits a Note waits too, and goes on once there is room or its context ends.
 func TestNotesAreBounded(t *testing.T) {
 	onBoth(t, func(t *testing.T, st store.Store) {
-		w := newWorld(t, st)
-		writer := w.session()
-		held, open := w.db.shut(t)
-		w.ok(w.log.Note(t.Context(), []store.Record{note(writer, `{}`)}, nil))
+		env := newLogEnv(t, st)
+		writer := env.session()
+		held, open := env.db.shut(t)
+		env.ok(env.log.Note(t.Context(), []store.Record{note(writer, `{}`)}, nil))
 		<-held
-		w.ok(w.log.Note(t.Context(), []store.Record{note(writer, `"`+strings.Repeat("x", maxNoteBytes)+`"`)}, nil))
+		env.ok(env.log.Note(t.Context(), []store.Record{note(writer, `"`+strings.Repeat("x", maxNoteBytes)+`"`)}, nil))
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		w.is(w.log.Note(ended, []store.Record{note(writer, `{}`)}, nil), context.Canceled)
+		env.is(env.log.Note(ended, []store.Record{note(writer, `{}`)}, nil), context.Canceled)
 		var waiting sync.WaitGroup
 		for range 3 {
-			waiting.Go(func() { w.ok(w.log.Note(t.Context(), []store.Record{note(writer, `{}`)}, nil)) })
+			waiting.Go(func() { env.ok(env.log.Note(t.Context(), []store.Record{note(writer, `{}`)}, nil)) })
 		}
 		open()
 		waiting.Wait()
-		w.noteAndWait(note(writer, `{}`))
-		w.stop()
-		w.is(w.log.Note(t.Context(), []store.Record{note(writer, `{}`)}, nil), ErrStopped)
+		env.noteAndWait(note(writer, `{}`))
+		env.stop()
+		env.is(env.log.Note(t.Context(), []store.Record{note(writer, `{}`)}, nil), ErrStopped)
 		records, err := st.RecordsOfTurn(t.Context(), store.System(), "t", store.Page{})
-		w.ok(err)
+		env.ok(err)
 		if len(records) != 6 {
 			t.Errorf("%d records", len(records))
 		}
@@ -216,22 +216,22 @@ func TestNotesAreBounded(t *testing.T) {
 
 func TestStalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, &memory{})
-		defer w.stop()
-		writer := w.open("s")
-		held, open := w.db.shut(t)
-		w.put(writer, 1)
+		env := newLogEnv(t, &memory{})
+		defer env.stop()
+		writer := env.open("s")
+		held, open := env.db.shut(t)
+		env.put(writer, 1)
 		<-held
 		time.Sleep(stalledAfter)
-		if w.log.Stalled() {
+		if env.log.Stalled() {
 			t.Error("stalled too soon")
 		}
 		time.Sleep(time.Millisecond)
-		if !w.log.Stalled() {
+		if !env.log.Stalled() {
 			t.Error("not stalled")
 		}
 		open()
-		if _, err := w.keep(writer, 0); err != nil || w.log.Stalled() {
+		if _, err := env.keep(writer, 0); err != nil || env.log.Stalled() {
 			t.Errorf("still stalled: %v", err)
 		}
 	})

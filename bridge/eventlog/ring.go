@@ -27,6 +27,8 @@ func newRing(budget int) *ring {
 	return &ring{budget: budget, rows: make(map[string][]store.EventRow), heads: make(map[string]int64)}
 }
 
+// publish adds a committed row. It leaves heads alone where the Writer was closed while the commit was in flight:
+// another replica may write the Session by now.
 func (r *ring) publish(row store.EventRow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,8 +41,9 @@ func (r *ring) publish(row store.EventRow) {
 	for r.bytes > r.budget && r.head < len(r.order) {
 		r.dropOldest()
 	}
+	// What has left order is cut off now and then: each time half of it, so a row is copied once on average.
 	if r.head > len(r.order)/2 && r.head > 1024 {
-		r.order = append([]string(nil), r.order[r.head:]...)
+		r.order = slices.Clone(r.order[r.head:])
 		r.head = 0
 	}
 }
@@ -50,7 +53,7 @@ func (r *ring) dropOldest() {
 	r.head++
 	rows := r.rows[session]
 	r.bytes -= len(rows[0].Data)
-	rows[0] = store.EventRow{}
+	rows[0] = store.EventRow{} // the array stays; its data must not
 	if len(rows) == 1 {
 		delete(r.rows, session)
 		return
@@ -74,7 +77,7 @@ func (r *ring) forget(session string) {
 	r.head = 0
 }
 
-// written says that the Session is written here from now on, and where its log ends;
+// written notes that the Session is written here from now on, and where its log ends;
 // unwritten, that it no longer is.
 func (r *ring) written(session string, head int64) {
 	r.mu.Lock()
@@ -88,7 +91,7 @@ func (r *ring) unwritten(session string) {
 	delete(r.heads, session)
 }
 
-// end is where the Session's log ends, 0 when that is not known here.
+// end is where the committed part of the Session's log ends, 0 when that is not known here.
 func (r *ring) end(session string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,6 +103,7 @@ func (r *ring) end(session string) int64 {
 func (r *ring) after(session string, pos int64) (rows []store.EventRow, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Without heads each poll of an idle tail would be a query of the store.
 	if head, here := r.heads[session]; here && head <= pos {
 		return nil, true
 	}
@@ -114,5 +118,5 @@ func (r *ring) after(session string, pos int64) (rows []store.EventRow, known bo
 	if i == len(held) {
 		return nil, true
 	}
-	return append([]store.EventRow(nil), held[i:]...), true
+	return slices.Clone(held[i:]), true // its caller cuts rows; the data is shared and never changed
 }

@@ -21,7 +21,8 @@ type Tail struct {
 	stop    func()
 }
 
-// Tail starts after the given position. Close must be called.
+// Tail starts after the given position. Close must be called. It listens before it reads anything, so that no commit
+// falls between a read and the bell.
 func (l *Log) Tail(in store.Scope, sessionID string, after int64) *Tail {
 	bell, stop := l.cfg.Bell.Listen(sessionID)
 	return &Tail{log: l, in: in, session: sessionID, pos: after, bell: bell, stop: stop}
@@ -52,7 +53,8 @@ func (t *Tail) Next(ctx context.Context) ([]store.EventRow, error) {
 	}
 }
 
-// Ready is Next without waiting.
+// Ready is Next without waiting. It is called before the bell is waited for: a ring of before the Tail was made was
+// not for it.
 func (t *Tail) Ready(ctx context.Context) ([]store.EventRow, error) {
 	rows, known := t.log.ring.after(t.session, t.pos)
 	if !known {
@@ -85,7 +87,7 @@ func (t *Tail) advance(rows []store.EventRow) ([]store.EventRow, error) {
 	return rows, nil
 }
 
-// cutFront drops the first n events of a row.
+// cutFront drops the first n events of a row. An event is a line: JSON is encoded without line ends.
 func cutFront(r store.EventRow, n int) store.EventRow {
 	data := r.Data
 	for range n {
@@ -95,7 +97,7 @@ func cutFront(r store.EventRow, n int) store.EventRow {
 	return r
 }
 
-// Each calls fn for every event of the rows with its position, until fn says false.
+// Each calls fn for every event of the rows with its position, until fn returns false.
 func Each(rows []store.EventRow, fn func(seq int64, event []byte) bool) {
 	for _, r := range rows {
 		data, seq := r.Data, r.FirstSeq()

@@ -42,19 +42,19 @@ func TestTailFromEveryStart(t *testing.T) {
 	onBoth(t, func(t *testing.T, st store.Store) {
 		for name, budget := range map[string]int{"ring": ringBudget, "no ring": 0, "half a ring": 1500} {
 			t.Run(name, func(t *testing.T) {
-				w := newWorld(t, st)
-				w.log.ring = newRing(budget)
-				writer := w.session()
+				env := newLogEnv(t, st)
+				env.log.ring = newRing(budget)
+				writer := env.session()
 				for n := 1; n <= 12; n++ { // rows of 1 to 12 events
-					_, err := w.keep(writer, n)
-					w.ok(err)
+					_, err := env.keep(writer, n)
+					env.ok(err)
 				}
 				last := int(writer.Last())
 				for after := range last + 1 {
-					tail := w.log.Tail(store.System(), writer.sessionID, int64(after))
+					tail := env.log.Tail(store.System(), writer.sessionID, int64(after))
 					got, err := read(t.Context(), tail, int64(last))
-					w.ok(err)
-					w.same(got, between(after, last))
+					env.ok(err)
+					env.same(got, between(after, last))
 					rows, err := tail.Ready(t.Context())
 					if len(rows) > 0 || err != nil {
 						t.Fatalf("more: %v %v", texts(rows), err)
@@ -70,43 +70,43 @@ func TestTailFromEveryStart(t *testing.T) {
 // ring; who keeps up costs the store nothing.
 func TestRingEviction(t *testing.T) {
 	onBoth(t, func(t *testing.T, st store.Store) {
-		w := newWorld(t, st)
-		w.log.ring = newRing(2000)
-		slow, other := w.session(), w.session()
-		behind := w.log.Tail(store.System(), slow.sessionID, 0)
+		env := newLogEnv(t, st)
+		env.log.ring = newRing(2000)
+		slow, other := env.session(), env.session()
+		behind := env.log.Tail(store.System(), slow.sessionID, 0)
 		defer behind.Close()
-		ahead := w.log.Tail(store.System(), slow.sessionID, 0)
+		ahead := env.log.Tail(store.System(), slow.sessionID, 0)
 		defer ahead.Close()
 		for range 20 {
-			_, err := w.keep(slow, 5)
-			w.ok(err)
+			_, err := env.keep(slow, 5)
+			env.ok(err)
 			if _, err := read(t.Context(), ahead, slow.Last()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n := w.db.readsOfEvents(); n != 0 {
+		if n := env.db.readsOfEvents(); n != 0 {
 			t.Errorf("%d reads of the store for a tail that keeps up", n)
 		}
 		for range 40 { // another Session's rows push this one's out
-			_, err := w.keep(other, 5)
-			w.ok(err)
+			_, err := env.keep(other, 5)
+			env.ok(err)
 		}
-		if held := w.log.ring.bytes; held > 2000 {
+		if held := env.log.ring.bytes; held > 2000 {
 			t.Errorf("the ring holds %d bytes", held)
 		}
 		got, err := read(t.Context(), behind, slow.Last())
-		w.ok(err)
-		w.same(got, upTo(100))
-		if w.db.readsOfEvents() == 0 {
+		env.ok(err)
+		env.same(got, upTo(100))
+		if env.db.readsOfEvents() == 0 {
 			t.Error("nothing was read from the store")
 		}
-		_, err = w.keep(slow, 1)
-		w.ok(err)
-		before := w.db.readsOfEvents()
+		_, err = env.keep(slow, 1)
+		env.ok(err)
+		before := env.db.readsOfEvents()
 		got, err = read(t.Context(), behind, slow.Last())
-		w.ok(err)
-		w.same(got, between(100, 101))
-		if w.db.readsOfEvents() != before {
+		env.ok(err)
+		env.same(got, between(100, 101))
+		if env.db.readsOfEvents() != before {
 			t.Error("the newest row was not taken from the ring")
 		}
 	})
@@ -128,15 +128,15 @@ func TestRingForgets(t *testing.T) {
 func TestLiveSwitch(t *testing.T) {
 	onBoth(t, func(t *testing.T, st store.Store) {
 		const total, tails = 600, 24
-		w := newWorld(t, st)
-		w.log.ring = newRing(1000)
-		writer := w.session()
+		env := newLogEnv(t, st)
+		env.log.ring = newRing(1000)
+		writer := env.session()
 		var all sync.WaitGroup
 		at := make(chan int, tails)
 		for range tails {
 			all.Go(func() {
 				after := rand.IntN(<-at + 1)
-				tail := w.log.Tail(store.System(), writer.sessionID, int64(after))
+				tail := env.log.Tail(store.System(), writer.sessionID, int64(after))
 				defer tail.Close()
 				got, err := read(t.Context(), tail, total)
 				if want := between(after, total); err != nil || !slices.Equal(got, want) {
@@ -147,10 +147,10 @@ func TestLiveSwitch(t *testing.T) {
 		for writer.Last() < total {
 			n := min(1+rand.IntN(7), total-int(writer.Last()))
 			if rand.IntN(3) == 0 {
-				_, err := w.keep(writer, n)
-				w.ok(err)
+				_, err := env.keep(writer, n)
+				env.ok(err)
 			} else {
-				w.put(writer, n)
+				env.put(writer, n)
 			}
 			if rand.IntN(4) == 0 {
 				select {
@@ -176,52 +176,52 @@ func TestHole(t *testing.T) {
 	dsn := storetest.Postgres(t)
 	st, err := postgres.Open(t.Context(), dsn, postgres.Options{MaxConns: 4})
 	opened(t, st, err)
-	w := newWorld(t, st)
-	writer := w.session()
-	_, err = w.keep(writer, 2)
-	w.ok(err)
+	env := newLogEnv(t, st)
+	writer := env.session()
+	_, err = env.keep(writer, 2)
+	env.ok(err)
 	db, err := sql.Open("pgx", dsn)
-	w.ok(err)
+	env.ok(err)
 	defer db.Close()
 	insert := func(first, n int) *sql.Tx {
 		t.Helper()
 		tx, err := db.BeginTx(t.Context(), nil)
-		w.ok(err)
+		env.ok(err)
 		_, err = tx.Exec(`INSERT INTO events (session_id, last_seq, n, ts, data) VALUES ($1, $2, $3, 1, $4)`,
 			writer.sessionID, first+n-1, n, events(int64(first-1), n).Events)
-		w.ok(err)
+		env.ok(err)
 		return tx
 	}
 	late, soon := insert(3, 2), insert(5, 3)
-	w.ok(soon.Commit())
+	env.ok(soon.Commit())
 	for _, ring := range []string{"with the ring", "without"} {
 		if ring == "without" {
-			w.log.ring = newRing(0)
+			env.log.ring = newRing(0)
 		}
 		for after, want := range map[int64][]string{0: upTo(2), 1: between(1, 2), 2: nil, 3: nil, 4: between(4, 7)} {
-			tail := w.log.Tail(store.System(), writer.sessionID, after)
+			tail := env.log.Tail(store.System(), writer.sessionID, after)
 			for range 3 {
 				rows, err := tail.Ready(t.Context())
-				w.ok(err)
+				env.ok(err)
 				if after < 4 || len(rows) > 0 {
-					w.same(texts(rows), want)
+					env.same(texts(rows), want)
 				}
 				want = nil
-				w.bell.Ring(writer.sessionID)
+				env.bell.Ring(writer.sessionID)
 			}
 			tail.Close()
 		}
 	}
-	tail := w.log.Tail(store.System(), writer.sessionID, 0)
+	tail := env.log.Tail(store.System(), writer.sessionID, 0)
 	defer tail.Close()
 	got, err := read(t.Context(), tail, 2)
-	w.ok(err)
-	w.same(got, upTo(2))
-	w.ok(late.Commit())
-	w.bell.wake(writer.sessionID)
+	env.ok(err)
+	env.same(got, upTo(2))
+	env.ok(late.Commit())
+	env.bell.wake(writer.sessionID)
 	got, err = read(t.Context(), tail, 7)
-	w.ok(err)
-	w.same(got, between(2, 7))
+	env.ok(err)
+	env.same(got, between(2, 7))
 }
 
 // forgetful is a Broker that drops every second ring.
@@ -246,8 +246,8 @@ func (f *forgetful) Ring(ctx context.Context, ids ...string) {
 func TestLostRings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &memory{}
-		w := newWorld(t, st)
-		defer w.stop()
+		env := newLogEnv(t, st)
+		defer env.stop()
 		broker := &forgetful{Broker: local.New()}
 		bell := NewBell(broker)
 		far := New(Config{Store: st, Bell: bell}) // another replica's: it hears of commits by rings only
@@ -258,18 +258,18 @@ func TestLostRings(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		writer := w.open("s")
+		writer := env.open("s")
 		tail := far.Tail(store.System(), "s", 0)
 		atOnce := 0
 		for n := range 50 {
-			if _, err := w.keep(writer, 1); err != nil {
+			if _, err := env.keep(writer, 1); err != nil {
 				t.Fatal(err)
 			}
 			begun := time.Now()
 			bell.Ring("s")
 			got, err := read(ctx, tail, writer.Last())
-			w.ok(err)
-			w.same(got, between(n, n+1))
+			env.ok(err)
+			env.same(got, between(n, n+1))
 			switch waited := time.Since(begun); {
 			case waited == 0:
 				atOnce++
@@ -292,14 +292,14 @@ func TestLostRings(t *testing.T) {
 // A tail that waits ends with its reader.
 func TestTailLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, &memory{})
-		defer w.stop()
-		tail := w.log.Tail(store.System(), "s", 0)
+		env := newLogEnv(t, &memory{})
+		defer env.stop()
+		tail := env.log.Tail(store.System(), "s", 0)
 		defer tail.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := tail.Next(ctx)
-		w.is(err, context.DeadlineExceeded)
+		env.is(err, context.DeadlineExceeded)
 	})
 }
 
@@ -307,11 +307,11 @@ func TestTailLeaves(t *testing.T) {
 // store refuses it.
 func TestNothingIsSentThatIsNotKept(t *testing.T) {
 	onBoth(t, func(t *testing.T, st store.Store) {
-		w := newWorld(t, st)
-		writer := w.session()
-		_, err := w.keep(writer, 1)
-		w.ok(err)
-		tail := w.log.Tail(store.System(), writer.sessionID, 1)
+		env := newLogEnv(t, st)
+		writer := env.session()
+		_, err := env.keep(writer, 1)
+		env.ok(err)
+		tail := env.log.Tail(store.System(), writer.sessionID, 1)
 		defer tail.Close()
 		nothing := func() {
 			t.Helper()
@@ -319,16 +319,16 @@ func TestNothingIsSentThatIsNotKept(t *testing.T) {
 				t.Fatalf("sent %v, %v", texts(rows), err)
 			}
 		}
-		held, open := w.db.shut(t)
-		w.put(writer, 2)
+		held, open := env.db.shut(t)
+		env.put(writer, 2)
 		<-held
 		nothing()
 		open()
 		got, err := read(t.Context(), tail, 3)
-		w.ok(err)
-		w.same(got, between(1, 3))
-		_, err = w.keep(writer, 2, store.SessionMove{ID: writer.sessionID, State: []byte(`{"broken`), UpdatedAt: time.UnixMilli(2)})
-		w.is(err, store.ErrData)
+		env.ok(err)
+		env.same(got, between(1, 3))
+		_, err = env.keep(writer, 2, store.SessionMove{ID: writer.sessionID, State: []byte(`{"broken`), UpdatedAt: time.UnixMilli(2)})
+		env.is(err, store.ErrData)
 		nothing()
 	})
 }

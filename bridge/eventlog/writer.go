@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"aqueduct/internal/wake"
 	"aqueduct/store"
 )
 
@@ -19,8 +20,8 @@ type Entry struct {
 	N       int    // how many
 	Moves   []store.Move
 	Records []store.Record
-	// Mark is kept on the row of the events; of several that share a row, the newest.
-	Mark string
+	// Cursor is kept on the row of the events; of several that share a row, the newest.
+	Cursor string
 	// Kept, unless nil, is called by the committer once the Entry is committed, in order,
 	// and not at all when it was refused. It must be quick.
 	Kept func()
@@ -30,22 +31,23 @@ type Entry struct {
 type Writer struct {
 	log       *Log
 	sessionID string
-	last      int64         // position of the newest event put
-	room      chan struct{} // rung when a part was taken, capacity 1
+	last      int64       // position of the newest event put
+	room      wake.Signal // rung when a part was taken
 
 	mu      sync.Mutex
 	pending *part
 	err     error // set once a part was refused; the Writer is of no use any more
 }
 
-// part is what one Writer, one Note or one Keep of a Log hands to one commit.
+// part is what one Writer, one Note or one Keep of a Log hands to one commit. Until it is taken its Writer's lock
+// guards it; then the committer has it alone, and what settle writes is read behind done.
 type part struct {
 	writer  *Writer // nil unless it is a Writer's
 	row     store.EventRow
 	records []store.Record
 	moves   []store.Move
 	kept    []func()
-	done    chan struct{} // closed when settled; nil until somebody waits
+	done    chan struct{} // closed when settled; nil until a caller waits
 	lost    map[int]bool  // of moves
 	err     error
 }
@@ -53,7 +55,7 @@ type part struct {
 // Last is the position of the newest event put.
 func (w *Writer) Last() int64 { return w.last }
 
-// Close says that this replica writes the Session no more, for now.
+// Close ends this replica's writing of the Session, for now.
 func (w *Writer) Close() { w.log.ring.unwritten(w.sessionID) }
 
 // Put hands an Entry to the next commit. The events are copied. It blocks while too
@@ -80,8 +82,8 @@ type Submitted struct {
 	moves int
 }
 
-// Submit is Keep in two halves: the owner's goroutine goes on, and whoever has the Entry kept waits for it. The commit is
-// not put off, as with Log.Keep: a request waits.
+// Submit is Keep in two halves: the owner's goroutine goes on, and the caller that has the Entry kept waits for it. The
+// commit is not put off, as with Log.Keep: a request waits.
 func (w *Writer) Submit(ctx context.Context, e Entry) (Submitted, error) {
 	p, base, err := w.put(ctx, e, true)
 	if err != nil {
@@ -106,6 +108,8 @@ func (s Submitted) Wait(ctx context.Context) (lost []int, err error) {
 	return lost, s.part.err
 }
 
+// put adds an Entry to the pending part, or begins one. base is where the Entry's moves begin among the part's.
+// Positions are given here, before the commit, because events refer to them; so a part that is refused ends the Writer.
 func (w *Writer) put(ctx context.Context, e Entry, wait bool) (p *part, base int, err error) {
 	if err := w.waitForRoom(ctx); err != nil {
 		return nil, 0, err
@@ -113,6 +117,7 @@ func (w *Writer) put(ctx context.Context, e Entry, wait bool) (p *part, base int
 	if err := w.log.stopped(); err != nil {
 		return nil, 0, err
 	}
+	// Before the commit: what others remember of these rows must be gone when they can read them anew.
 	if w.log.moved != nil && len(e.Moves) > 0 {
 		w.log.moved(w.sessionID, e.Moves)
 	}
@@ -152,8 +157,8 @@ func (p *part) add(e Entry, last *int64) {
 		*last += int64(e.N)
 		p.row.LastSeq = *last
 	}
-	if e.Mark != "" {
-		p.row.Mark = e.Mark
+	if e.Cursor != "" {
+		p.row.Cursor = e.Cursor
 	}
 	if e.Kept != nil {
 		p.kept = append(p.kept, e.Kept)
@@ -184,6 +189,8 @@ func (p *part) settle(lost map[int]bool, err error) {
 	}
 }
 
+// waitForRoom blocks while the pending part is full. Only the owner's goroutine puts, so there is room still when it
+// returns.
 func (w *Writer) waitForRoom(ctx context.Context) error {
 	for {
 		w.mu.Lock()
@@ -206,10 +213,7 @@ func (w *Writer) takePart() *part {
 	p := w.pending
 	w.pending = nil
 	w.mu.Unlock()
-	select {
-	case w.room <- struct{}{}:
-	default:
-	}
+	w.room.Ring()
 	return p
 }
 

@@ -1,8 +1,14 @@
-// Package httpagent makes an HTTP service that streams SSE from POST /invoke a
-// bridge.Agent. What its frames mean is in translate.go, which is pure.
+// Package httpagent makes a bridge.Agent of an HTTP service that streams SSE from POST /invoke (platform contract §6).
+// invoke.go makes the request, frame.go reads the stream, translate*.go gives its frames their meaning and is pure,
+// turn.go ties them together, and limit.go ends what takes too long.
+//
+// It knows the agent's protocol and nothing of the log, the rows or the client: it is given a bridge.Call, which is
+// whole, and returns bridge.Outputs. An HTTP agent keeps nothing between two calls, so there are no cursors and no
+// acknowledgements here: a Turn is either read to its last frame or it has failed.
 package httpagent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,11 +17,12 @@ import (
 	"time"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/signed"
 )
 
-// Limits bound what an upstream may do to us. The zero value of a member means its default.
+// Limits bound what an upstream may use. The zero value of a member means its default.
 type Limits struct {
 	Connect    time.Duration // until the connection stands
 	FirstByte  time.Duration // until the answer's headers
@@ -24,26 +31,18 @@ type Limits struct {
 	FrameBytes int           // of one frame
 }
 
+// withDefaults knows no value for "no limit": an upstream always has every one of them.
 func (l Limits) withDefaults() Limits {
-	l.Connect = orDefault(l.Connect, 10*time.Second)
-	l.FirstByte = orDefault(l.FirstByte, 300*time.Second)
-	l.Idle = orDefault(l.Idle, 300*time.Second)
-	l.Total = orDefault(l.Total, time.Hour)
-	if l.FrameBytes == 0 {
-		l.FrameBytes = 8 << 20
-	}
+	l.Connect = cmp.Or(l.Connect, 10*time.Second)
+	l.FirstByte = cmp.Or(l.FirstByte, 300*time.Second)
+	l.Idle = cmp.Or(l.Idle, 300*time.Second)
+	l.Total = cmp.Or(l.Total, time.Hour)
+	l.FrameBytes = cmp.Or(l.FrameBytes, 8<<20)
 	return l
 }
 
-func orDefault(d, def time.Duration) time.Duration {
-	if d == 0 {
-		return def
-	}
-	return d
-}
-
-// Outbound are the limits of the Gate that calls go through. How long an answer may take, and
-// how much of it there may be, is counted here, where a person's time to think is not.
+// Outbound are the limits of the Gate that calls go through. The Gate bounds neither the time nor the size of an answer:
+// the limiter does, and it leaves out the time for which the Turn waits for a person.
 func (l Limits) Outbound() outbound.Limits {
 	return outbound.Limits{
 		Connect: l.withDefaults().Connect, FirstByte: -1, Total: -1, Body: -1,
@@ -64,6 +63,10 @@ type Config struct {
 }
 
 // Agent is one HTTP agent.
+//
+// The contract in short: POST /invoke with {agent_id, session_id, run_id, input_message, messages, context, tools,
+// state, resume} is answered by text/event-stream, whose last frame is done or error. An agent that asks something
+// ends its answer with done {"pending":["id"]} and is called again with resume.
 type Agent struct {
 	cfg    Config
 	client *http.Client
@@ -81,9 +84,9 @@ func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error
 	return a.invoke(ctx, call, nil)
 }
 
-// Resume calls the agent again with the answers it waits for. One that was interrupted in
-// mid-answer cannot be taken up: it keeps nothing between calls.
-func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []bridge.Answer) (bridge.Turn, error) {
+// Resume calls the agent again with the answers it waits for. A Turn that was interrupted in the middle of an answer cannot
+// be resumed: the agent keeps nothing between calls.
+func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []approval.Delivery) (bridge.Turn, error) {
 	if len(answers) == 0 {
 		return nil, bridge.ErrCannotResume
 	}
@@ -93,7 +96,8 @@ func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []bridge.A
 // healthWait bounds a health probe.
 const healthWait = 5 * time.Second
 
-// Healthy asks GET /health.
+// Healthy calls GET /health and returns why the agent is not healthy.
+// It is called by the probes and not by chats: an agent that is slow to answer here can still be prompted.
 func (a *Agent) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthWait)
 	defer cancel()
@@ -107,6 +111,7 @@ func (a *Agent) Healthy(ctx context.Context) error {
 		return err
 	}
 	defer resp.Body.Close()
+	// The body is read, so that the connection can be used again, but not all of an endless one.
 	if _, err := io.CopyN(io.Discard, resp.Body, 1<<10); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}

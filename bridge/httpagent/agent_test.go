@@ -19,7 +19,9 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/outbound"
+	"aqueduct/internal/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,7 +66,7 @@ func call() bridge.Call {
 }
 
 // run plays a Turn to its end: the event types, then the End or the Failure.
-func run(t *testing.T, agent *Agent, answers []bridge.Answer) (events []agui.Event, end *bridge.End, err error) {
+func run(t *testing.T, agent *Agent, answers []approval.Delivery) (events []agui.Event, end *bridge.End, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -111,7 +113,7 @@ func TestInvokeCarriesTheContractsHeadersAndBody(t *testing.T) {
 		}
 		stream(w, "event: done\ndata: {}\n\n")
 	})
-	answers := []bridge.Answer{{UpstreamID: "q1", Status: "resolved", Payload: json.RawMessage(`{"approved":true}`)}}
+	answers := []approval.Delivery{{UpstreamID: "q1", Status: "resolved", Payload: json.RawMessage(`{"approved":true}`)}}
 	if _, _, err := run(t, agent, answers); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +189,7 @@ func TestAnUpstreamThatMisbehavesEndsInACodeOfItsOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, end, err := run(t, serve(t, c.limits, c.handler), nil)
-			var f *bridge.Failure
+			var f *fault.Error
 			if end != nil && end.Failure != nil {
 				f = end.Failure
 			} else if !errors.As(err, &f) {
@@ -210,7 +212,7 @@ func TestAnAgentThatIsNotThere(t *testing.T) {
 	l.Close()
 	agent := New(Config{ID: "a", URL: url, Gate: gate(t, Limits{}, "127.0.0.1/32")})
 	defer agent.Close()
-	var f *bridge.Failure
+	var f *fault.Error
 	if _, _, err := run(t, agent, nil); !errors.As(err, &f) || f.Code != CodeUnreachable {
 		t.Fatalf("%v", err)
 	}
@@ -224,7 +226,7 @@ func TestAnAgentAtARefusedAddress(t *testing.T) {
 	t.Parallel()
 	for url, allow := range map[string]string{"http://127.0.0.1:1": "10.0.0.0/8", "http://localhost:1": "10.0.0.0/8", "http://169.254.169.254": "169.254.169.254"} {
 		agent := New(Config{ID: "a", URL: url, Gate: gate(t, Limits{}, allow)})
-		var f *bridge.Failure
+		var f *fault.Error
 		if _, _, err := run(t, agent, nil); !errors.As(err, &f) || f.Code != CodeRefused {
 			t.Errorf("%s: %v", url, err)
 		}
@@ -260,7 +262,8 @@ func TestCancelClosesTheConnection(t *testing.T) {
 	}
 }
 
-// An HTTP agent hears nothing while it streams: it is called again when it has ended, with all that was answered.
+// TestTakesNoAnswersWhileItStreams checks that an HTTP agent gets no answer on its stream: it is called again when the
+// stream has ended, with all answers.
 func TestTakesNoAnswersWhileItStreams(t *testing.T) {
 	agent := serve(t, Limits{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")

@@ -45,7 +45,7 @@ type play struct {
 }
 
 func newPlay(t *testing.T) *play {
-	p := &play{t: t, tr: newTranslator("turn"), reader: aguitest.New()}
+	p := &play{t: t, tr: newTranslator("turn", newID), reader: aguitest.New()}
 	p.event(&agui.RunStarted{ThreadID: "t", RunID: "r"})
 	return p
 }

@@ -14,18 +14,17 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/signed"
 	"aqueduct/bridge/trace"
+	"aqueduct/internal/fault"
 )
 
-// invokeBody is the platform contract's body (§6.1), and below the line what we add.
-type invokeBody struct {
-	invokeHead
-	// "messages", the transcript, stands here; see bodyOf.
-	invokeRest
-}
-
+// invokeHead is the first half of the body of POST /invoke, and invokeRest the second; "messages", the transcript, is
+// written between them (withTranscript). The platform contract's members (§6.1) come first, then the ones that Aqueduct
+// adds. An agent may ignore what it does not know. session_id is the thread's id as the client named it; the header
+// x-aqueduct-session-id has ours.
 type invokeHead struct {
 	AgentID      string          `json:"agent_id"`
 	SessionID    string          `json:"session_id"`
@@ -33,7 +32,7 @@ type invokeHead struct {
 	InputMessage json.RawMessage `json:"input_message"`
 }
 
-// invokeRest is what follows the transcript.
+// invokeRest are the members after the transcript.
 type invokeRest struct {
 	Context struct {
 		UserID string `json:"user_id"`
@@ -46,31 +45,36 @@ type invokeRest struct {
 	Resume         []resume        `json:"resume,omitempty"`
 }
 
+// tool is a tool that the user's client declares.
 type tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
+// clientContext is an entry of AG-UI's RunAgentInput.context.
 type clientContext struct {
 	Description string `json:"description"`
 	Value       string `json:"value"`
 }
 
+// resume is the answer to one Question that the agent asked in an earlier invoke of the Turn.
+// For example {"id":"q1","status":"resolved","payload":{"optionId":"allow_once","approved":true,"kind":"allow_once"}}.
 type resume struct {
 	ID      string          `json:"id"`
 	Status  string          `json:"status"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
-func bodyOf(call bridge.Call, answers []bridge.Answer, form Messages) ([]byte, error) {
+// bodyOf is the request body of one invoke, the transcript in the form that the agent is configured for. Lists that an
+// agent is promised are empty and never null; resume is only there in an invoke that brings answers.
+func bodyOf(call bridge.Call, answers []approval.Delivery, form Messages) ([]byte, error) {
 	input := call.Input()
-	var b invokeBody
-	b.invokeHead = invokeHead{
+	first := invokeHead{
 		AgentID: call.AgentID, SessionID: call.ThreadID, RunID: call.TurnID,
 		InputMessage: input.AppendKept(nil),
 	}
-	b.invokeRest = invokeRest{
+	b := invokeRest{
 		Tools: make([]tool, 0, len(call.Tools)), State: call.State,
 		ClientContext: make([]clientContext, 0, len(call.Context)), ForwardedProps: call.ForwardedProps,
 	}
@@ -87,15 +91,15 @@ func bodyOf(call bridge.Call, answers []bridge.Answer, form Messages) ([]byte, e
 	var transcript json.RawMessage
 	if form == MessagesOpenAI {
 		var err error
-		if transcript, b.InputMessage, err = openAITranscript(call.Messages, input); err != nil {
+		if transcript, first.InputMessage, err = openAITranscript(call.Messages, input); err != nil {
 			return nil, err
 		}
 	}
-	rest, err := marshal(b.invokeRest)
+	rest, err := marshal(b)
 	if err != nil {
 		return nil, err
 	}
-	head, err := marshal(b.invokeHead)
+	head, err := marshal(first)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +110,7 @@ func bodyOf(call bridge.Call, answers []bridge.Answer, form Messages) ([]byte, e
 	return withTranscript(head, call.Messages, rest), nil
 }
 
-// marshal is json.Marshal without the escapes for HTML: what a person answered, or approved, is sent as it was.
+// marshal is json.Marshal without the escapes for HTML, so that an answer or approved arguments are sent byte for byte.
 func marshal(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -115,8 +119,8 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
-// withTranscript puts the transcript between two halves of an object, which are objects with
-// members themselves. It may be most of the body by far, and is not read again to be written.
+// withTranscript writes the transcript between the two halves of the body, each of which is an object with members. The
+// transcript may be nearly all of the body, so its kept bytes are copied and not encoded again.
 func withTranscript(head []byte, messages []agui.Message, rest []byte) []byte {
 	size := len(head) + len(rest) + 32
 	for i := range messages {
@@ -138,24 +142,27 @@ func withTranscript(head []byte, messages []agui.Message, rest []byte) []byte {
 	return append(append(body, "],"...), rest[1:]...)
 }
 
-// invoke calls the agent and waits for the headers of its answer.
-func (a *Agent) invoke(ctx context.Context, call bridge.Call, answers []bridge.Answer) (bridge.Turn, error) {
+// invoke calls the agent and waits for the headers of its answer. The Turn it returns owns the response body; on every
+// error path Release closes what was opened.
+// The limiter runs from before the connection: its first timeout ends a connect that hangs too.
+func (a *Agent) invoke(ctx context.Context, call bridge.Call, answers []approval.Delivery) (bridge.Turn, error) {
 	body, err := bodyOf(call, answers, a.cfg.Messages)
 	if err != nil {
-		return nil, &bridge.Failure{Code: bridge.CodeInternal, Message: "The request to the agent could not be made.", Cause: err}
+		return nil, &fault.Error{Code: bridge.CodeInternal, Message: "The request to the agent could not be made.", Cause: err}
 	}
 	t := newTurn(ctx, a.cfg.Limits, call.TurnID)
 	req, err := http.NewRequestWithContext(t.ctx, http.MethodPost, a.cfg.URL+"/invoke", bytes.NewReader(body))
 	if err != nil {
 		t.Release()
-		return nil, &bridge.Failure{Code: CodeUnreachable, Message: "The agent's address is not valid.", Cause: err}
+		return nil, &fault.Error{Code: CodeUnreachable, Message: "The agent's address is not valid.", Cause: err}
 	}
 	a.setHeaders(req.Header, call)
 	signed.Set(req.Header, a.cfg.Secret, body, time.Now())
-	resp, err := a.client.Do(req)
+	resp, err := a.client.Do(req) //nolint:bodyclose // the invocation's reader closes it
 	if err != nil {
+		// Why an address is refused may be shown: it holds a reason, and never what the name resolved to.
 		code, message := CodeUnreachable, "The agent could not be reached."
-		if no := (*outbound.Refused)(nil); errors.As(err, &no) {
+		if _, ok := errors.AsType[*outbound.Refused](err); ok {
 			code, message = CodeRefused, "The agent's address may not be called: "+outbound.Cause(err)+"."
 		}
 		err = t.failure(err, code, message)
@@ -168,25 +175,27 @@ func (a *Agent) invoke(ctx context.Context, call bridge.Call, answers []bridge.A
 		return nil, f
 	}
 	t.reader = newFrameReader(resp.Body, a.cfg.Limits.FrameBytes)
-	t.limits.heard()
+	t.limits.received() // the headers: from here on the idle timeout counts in place of the first byte's
 	return t, nil
 }
 
+// setHeaders sets the contract's headers (§6.1) and the trace context.
+// The run token is what the agent calls tools and sends messages with; it is good for this call only.
 func (a *Agent) setHeaders(h http.Header, call bridge.Call) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream")
 	if c, ok := trace.Parse(call.Traceparent, call.Tracestate); ok {
 		c.SetHeaders(h)
 	}
-	h.Set("x-session-id", headerText(call.ThreadID))
+	h.Set("x-session-id", headerText(call.ThreadID)) // the only one of these that a client chose
 	h.Set("x-aqueduct-session-id", call.SessionID)
 	h.Set("x-run-id", call.TurnID)
 	h.Set("x-aqueduct-base-url", a.cfg.SelfURL)
 	h.Set("x-aqueduct-run-token", call.RunToken)
 }
 
-// headerText is a client's id as a header has it: percent-encoded where it is not plain ASCII, which a client may not
-// have kept to, and where it looks as if it were encoded.
+// headerText is a client's id in a form that a header can hold: percent-encoded when it has other characters than visible
+// ASCII, and when it contains a percent sign, so that decoding gives the id back in every case.
 func headerText(id string) string {
 	if strings.IndexFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == '%' }) < 0 {
 		return id
@@ -194,15 +203,15 @@ func headerText(id string) string {
 	return url.PathEscape(id)
 }
 
-// refused tells why an answer is not a stream. Its body goes nowhere: it may hold what a
-// user must not see.
-func refused(resp *http.Response) *bridge.Failure {
+// refused is the error of an answer that is not an event stream; nil for one that is. The body is discarded: it may hold
+// what a user must not see.
+func refused(resp *http.Response) *fault.Error {
 	if resp.StatusCode != http.StatusOK {
 		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // lets the connection be used again
-		return &bridge.Failure{Code: CodeStatus, Message: "The agent answered HTTP " + resp.Status + "."}
+		return fault.New(CodeStatus, "The agent answered HTTP "+resp.Status+".")
 	}
 	if mt, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || mt != "text/event-stream" {
-		return &bridge.Failure{Code: CodeNotStream, Message: "The agent did not answer with an event stream."}
+		return fault.New(CodeNotStream, "The agent did not answer with an event stream.")
 	}
 	return nil
 }

@@ -4,14 +4,15 @@ import (
 	"sync"
 	"time"
 
-	"aqueduct/bridge"
+	"aqueduct/internal/fault"
 )
 
-// limiter ends a call that takes too long: without a frame, or in all. It stands still
-// while the Turn is parked, when it is a person who takes long.
+// limiter ends a call that takes too long: until its first byte, between two frames, or in total. It is paused while the
+// Turn waits for a person, whose time to think is not the agent's. Its lock orders the timers' goroutines against pause
+// and stop.
 type limiter struct {
 	idle time.Duration
-	end  func(*bridge.Failure)
+	end  func(*fault.Error)
 
 	mu     sync.Mutex
 	parked bool
@@ -21,20 +22,22 @@ type limiter struct {
 	left   time.Duration // of it, while parked
 }
 
-func newLimiter(l Limits, end func(*bridge.Failure)) *limiter {
+// newLimiter starts both timers. end is called on a timer's goroutine, at most once by each of them.
+// The two timers do not know each other; either ends the call by its context, whose cause is the failure.
+func newLimiter(l Limits, end func(*fault.Error)) *limiter {
 	w := &limiter{idle: l.Idle, end: end, until: time.Now().Add(l.Total)}
 	w.watch = time.AfterFunc(l.FirstByte, func() {
-		w.over(&bridge.Failure{Code: CodeIdle, Message: "The agent said nothing for too long."})
+		w.over(fault.New(CodeIdle, "The agent said nothing for too long."))
 	})
 	w.total = time.AfterFunc(l.Total, func() {
-		w.over(&bridge.Failure{Code: CodeTotal, Message: "The agent took too long."})
+		w.over(fault.New(CodeTotal, "The agent took too long."))
 	})
 	return w
 }
 
-// over runs on a timer's goroutine; one that ran out just before the Turn was parked does
-// not count.
-func (w *limiter) over(f *bridge.Failure) {
+// over runs on a timer's goroutine. A timer may fire in the moment in which pause stops it; it then finds the Turn parked
+// and does nothing.
+func (w *limiter) over(f *fault.Error) {
 	w.mu.Lock()
 	parked := w.parked
 	w.mu.Unlock()
@@ -43,8 +46,8 @@ func (w *limiter) over(f *bridge.Failure) {
 	}
 }
 
-// heard says that something complete has come.
-func (w *limiter) heard() {
+// received restarts the idle timeout: a complete frame or comment has arrived.
+func (w *limiter) received() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.parked {
@@ -52,10 +55,11 @@ func (w *limiter) heard() {
 	}
 }
 
+// pause stops the timers, or starts them again with what was left of the total.
 func (w *limiter) pause(parked bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.parked == parked {
+	if w.parked == parked { // a second call would lose what was left
 		return
 	}
 	w.parked = parked
@@ -70,10 +74,5 @@ func (w *limiter) pause(parked bool) {
 	w.total.Reset(w.left)
 }
 
-func (w *limiter) stop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.parked = true // nothing starts them again
-	w.watch.Stop()
-	w.total.Stop()
-}
+// stop stops the timers for good: a limiter that stays parked starts none again, whatever is still received.
+func (w *limiter) stop() { w.pause(true) }

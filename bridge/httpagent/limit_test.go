@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"aqueduct/bridge"
+	"aqueduct/internal/fault"
 )
 
 // TestLimitsStandStillWhileParked, both of them, and go on where they stood.
@@ -24,14 +24,14 @@ func TestLimitsStandStillWhileParked(t *testing.T) {
 				began := time.Now()
 				ended := make(chan string, 1)
 				var after time.Duration
-				w := newLimiter(c.limits, func(f *bridge.Failure) {
+				w := newLimiter(c.limits, func(f *fault.Error) {
 					after = time.Since(began)
 					ended <- f.Code
 				})
 				time.Sleep(30 * time.Second)
 				w.pause(true)
 				time.Sleep(2 * time.Hour)
-				w.heard() // what comes while parked starts nothing
+				w.received() // what comes while parked starts nothing
 				w.pause(false)
 				if code := <-ended; code != c.code || after != c.after {
 					t.Errorf("%s after %s", code, after)

@@ -12,7 +12,7 @@ import (
 // translated are the outputs of frames, "event data" each.
 func translated(t *testing.T, frames ...string) []bridge.Output {
 	t.Helper()
-	tr := newTranslator("turn")
+	tr := newTranslator("turn", newID)
 	var out []bridge.Output
 	for _, f := range frames {
 		name, data, _ := strings.Cut(f, " ")
@@ -57,7 +57,7 @@ func eventsIn(out []bridge.Output) (events []agui.Event) {
 	return events
 }
 
-// TestHalvesOfCharactersAreKept for whoever joins them.
+// TestHalvesOfCharactersAreKept checks that a character cut between two deltas is kept in halves, which the reader joins.
 func TestHalvesOfCharactersAreKept(t *testing.T) {
 	t.Parallel()
 	var h agui.Halves

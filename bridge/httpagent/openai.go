@@ -16,8 +16,8 @@ const (
 	MessagesOpenAI Messages = "openai"
 )
 
-// openAIMessage is a message as OpenAI's chat completions take it. Members that they do not know are refused there, so an
-// AG-UI message cannot be passed on as it is.
+// openAIMessage is a message of OpenAI's chat completions. That API refuses members it does not know, so an AG-UI message
+// cannot be passed on as it is.
 type openAIMessage struct {
 	Role       string       `json:"role"`
 	Content    any          `json:"content"` // text, parts, or null
@@ -26,6 +26,7 @@ type openAIMessage struct {
 	ToolCallID string       `json:"tool_call_id,omitempty"`
 }
 
+// openAICall is a tool call of an assistant's message.
 type openAICall struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
@@ -44,29 +45,33 @@ type openAIPart struct {
 	File     *openAIFile  `json:"file,omitempty"`
 }
 
+// openAIURL is an image by its address or as a data URL.
 type openAIURL struct {
 	URL string `json:"url"`
 }
 
+// openAIAudio is a sound as base64; Format is wav or mp3.
 type openAIAudio struct {
 	Data   string `json:"data"`
 	Format string `json:"format"`
 }
 
+// openAIFile is a file by OpenAI's id of it, or as a data URL.
 type openAIFile struct {
 	FileID   string `json:"file_id,omitempty"`
 	FileData string `json:"file_data,omitempty"`
 }
 
-// maxOpenAIName is what OpenAI takes as the name of who speaks.
+// maxOpenAIName bounds a message's name, in characters (OpenAI's limit).
 const maxOpenAIName = 64
 
-// noResult is the content of the result of a call that has none (yet): OpenAI refuses a conversation in which a call goes
-// unanswered.
+// noResult is the content of the result of a call that has none yet: OpenAI refuses a conversation in which a call has no
+// result.
 const noResult = `{"status":"no_result"}`
 
-// openAIMessages brings a transcript into OpenAI's form: thoughts and activities are left out, each call is followed by its
-// result, and a result without its call, which a long conversation has lost, goes.
+// openAIMessages converts a transcript to OpenAI's form. Reasoning and activities are left out. Each call is followed by its
+// result, wherever the transcript has that: the API wants results directly behind the calls. A result whose call was
+// cut off a long conversation is left out, because the API refuses it.
 func openAIMessages(messages []agui.Message) []openAIMessage {
 	results := make(map[string]agui.Message)
 	for _, m := range messages {
@@ -86,7 +91,8 @@ func openAIMessages(messages []agui.Message) []openAIMessage {
 	return list
 }
 
-// appendAssistant appends what an assistant said and called, and the results.
+// appendAssistant appends an assistant's text and calls, and the results of those calls. A message without either is left
+// out.
 func appendAssistant(list []openAIMessage, m agui.Message, results map[string]agui.Message) []openAIMessage {
 	said := openAIMessage{Role: m.Role, Name: openAIName(m.Name)}
 	if text := m.Content.String(); text != "" {
@@ -113,7 +119,8 @@ func appendAssistant(list []openAIMessage, m agui.Message, results map[string]ag
 	return list
 }
 
-// openAIContent is text, or parts where there are others than text. Parts of a kind that OpenAI has none of are left out.
+// openAIContent is the text, or the parts where the message has parts. Parts of a kind that OpenAI does not have are left
+// out.
 func openAIContent(c agui.Content) any {
 	if c.Parts == nil {
 		return c.Text
@@ -127,6 +134,7 @@ func openAIContent(c agui.Content) any {
 	return parts
 }
 
+// openAIPartOf converts one part; false for a kind or source that OpenAI does not have.
 func openAIPartOf(p agui.ContentPart) (openAIPart, bool) {
 	if p.Type == agui.PartText {
 		return openAIPart{Type: "text", Text: p.Text}, true
@@ -142,6 +150,7 @@ func openAIPartOf(p agui.ContentPart) (openAIPart, bool) {
 	case p.Type == agui.PartImage && p.Source.Type == agui.SourceURL:
 		return openAIPart{Type: "image_url", ImageURL: &openAIURL{p.Source.Value}}, true
 	case p.Type == agui.PartAudio && p.Source.Type == agui.SourceData:
+		// OpenAI names formats and not MIME types: audio/mpeg is mp3, audio/x-wav is wav.
 		if format = strings.TrimPrefix(format, "x-"); format == "mpeg" {
 			format = "mp3"
 		}
@@ -154,7 +163,7 @@ func openAIPartOf(p agui.ContentPart) (openAIPart, bool) {
 	return openAIPart{}, false
 }
 
-// openAIName is a name in the letters that OpenAI takes.
+// openAIName is a name reduced to the characters and length that OpenAI accepts.
 func openAIName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
@@ -165,7 +174,8 @@ func openAIName(name string) string {
 	return name[:min(len(name), maxOpenAIName)]
 }
 
-// openAITranscript is the transcript and the prompt in OpenAI's form, as JSON.
+// openAITranscript is the transcript and the prompt in OpenAI's form, as JSON. The prompt is a user's message
+// (bridge.Call.Input), which always becomes exactly one.
 func openAITranscript(messages []agui.Message, prompt agui.Message) (list, input json.RawMessage, err error) {
 	if list, err = json.Marshal(openAIMessages(messages)); err != nil {
 		return nil, nil, err

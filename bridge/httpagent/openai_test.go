@@ -73,7 +73,7 @@ func TestMessagesInOpenAIsForm(t *testing.T) {
 func TestStreamedArguments(t *testing.T) {
 	t.Parallel()
 	turnID := uuid.NewString()
-	tr := newTranslator(turnID)
+	tr := newTranslator(turnID, newID)
 	var got []string
 	for _, f := range []frame{
 		{event: "delta", data: []byte(`{"text":"look: "}`)},

@@ -2,6 +2,7 @@ package httpagent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -37,28 +38,36 @@ const (
 	frameClientTool    = "call_client_tool"
 )
 
-// translator turns frames into AG-UI events and Questions. It does no I/O and reads no
-// clock; ids it makes are random but for those that stand for the agent's own.
+// translator turns frames into AG-UI events and Questions. It does no I/O and reads no clock; new ids come from newID, and
+// ids that stand for an id of the agent are derived from that, so they are the same in every invoke of a Turn.
+//
+// Frames and what they become, by file: translate.go text and reasoning, translate_events.go state, calls, activities,
+// steps and custom events, translate_ends.go questions and the end.
 type translator struct {
 	turnID    string
-	namespace uuid.UUID // of the Turn: an agent's id means the same in every invoke of it
+	namespace uuid.UUID // of the Turn, for ids derived from the agent's
+	newID     func() string
 	ended     bool
 
+	// At most one of text and reasoning is open. "" is none.
 	text      string         // id of the open text message
 	reasoning string         // id of the open reasoning
 	parent    string         // newest text message, which tool calls hang under
 	calls     map[string]int // how often an id was given to a tool call in this invoke
 }
 
-func newTranslator(turnID string) *translator {
+// newTranslator makes a translator for one invoke of a Turn. newID makes the ids of messages. A Turn's id that is no
+// UUID is hashed into one, so that derived ids have one form.
+func newTranslator(turnID string, newID func() string) *translator {
 	namespace, err := uuid.Parse(turnID)
 	if err != nil {
 		namespace = uuid.NewSHA1(uuid.NameSpaceOID, []byte(turnID))
 	}
-	return &translator{turnID: turnID, namespace: namespace}
+	return &translator{turnID: turnID, namespace: namespace, newID: newID}
 }
 
-// translate appends what one frame means.
+// translate appends what one frame means. An error is of the frame, and the translator must not be used after it.
+// Text and reasoning come before the other kinds, because they alone leave an open message open.
 func (t *translator) translate(dst []bridge.Output, f frame) ([]bridge.Output, error) {
 	switch f.event {
 	case frameDelta:
@@ -98,15 +107,13 @@ func (t *translator) translate(dst []bridge.Output, f frame) ([]bridge.Output, e
 	return t.unknown(dst, f)
 }
 
-// id stands for an id of the agent's in the log: the same for the same, in every invoke
-// of the Turn.
+// id derives the id in the log from one of the agent: equal ids give equal ids, in every invoke of the Turn.
 func (t *translator) id(upstream string) string {
 	return uuid.NewSHA1(t.namespace, []byte(upstream)).String()
 }
 
-// newCall is the id of a tool call that begins. Some agents count their calls anew for each
-// step: an id that is used again is another call, not more of the first, whose arguments it
-// would break.
+// newCall is the id of a tool call that begins. Some agents number their calls anew in each step, so an id that is used
+// again is a new call. Taken for more of the first call, its arguments would be appended to complete JSON.
 func (t *translator) newCall(upstream string) string {
 	if t.calls == nil {
 		t.calls = make(map[string]int)
@@ -123,6 +130,7 @@ func (t *translator) callID(upstream string) string {
 	return bridge.ToolCallID(t.turnID, upstream)
 }
 
+// newID makes a UUID of version 7, which sorts by its time.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 func event(dst []bridge.Output, events ...agui.Event) []bridge.Output {
@@ -140,8 +148,12 @@ func decode(name string, data []byte, v any) error {
 	return nil
 }
 
+// missing is the error of a frame without a member that its kind needs.
 func missing(frame, member string) error { return fmt.Errorf("frame %s: %s is missing", frame, member) }
 
+// delta is a piece of the answer's text.
+// {"text":"Hel"} becomes TEXT_MESSAGE_CONTENT, with START before the first; any other frame ends the message, because
+// HTTP agents name no messages.
 func (t *translator) delta(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	text, err := textOf(frameDelta, data)
 	if err != nil || text == "" {
@@ -149,13 +161,15 @@ func (t *translator) delta(dst []bridge.Output, data []byte) ([]bridge.Output, e
 	}
 	if t.text == "" {
 		dst = t.closeReasoning(dst)
-		t.text = newID()
+		t.text = t.newID()
 		t.parent = t.text
-		dst = event(dst, &agui.TextMessageStart{MessageID: t.text, Role: "assistant"})
+		dst = event(dst, &agui.TextMessageStart{MessageID: t.text, Role: agui.RoleAssistant})
 	}
 	return event(dst, &agui.TextMessageContent{MessageID: t.text, Delta: text}), nil
 }
 
+// thought is a piece of reasoning.
+// {"text":"…"} becomes REASONING_MESSAGE_CONTENT within REASONING_START and END.
 func (t *translator) thought(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	text, err := textOf(frameThought, data)
 	if err != nil || text == "" {
@@ -163,7 +177,7 @@ func (t *translator) thought(dst []bridge.Output, data []byte) ([]bridge.Output,
 	}
 	if t.reasoning == "" {
 		dst = t.closeText(dst)
-		t.reasoning = newID()
+		t.reasoning = t.newID()
 		dst = event(dst, &agui.ReasoningStart{MessageID: t.reasoning},
 			&agui.ReasoningMessageStart{MessageID: t.reasoning})
 	}
@@ -188,8 +202,8 @@ func textOf(name string, data []byte) (string, error) {
 	return string(*body.Text), nil
 }
 
-// plainText reads a frame of just {"text":"…"}, with the short escapes. It gives up on
-// anything else, which then takes the long way.
+// plainText reads a frame of only {"text":"…"} with the short escapes. It returns false for anything else, which
+// encoding/json then reads.
 func plainText(data []byte) (string, bool) {
 	const begin, end = `{"text":"`, `"}`
 	if len(data) < len(begin)+len(end) || string(data[:len(begin)]) != begin || string(data[len(data)-len(end):]) != end {
@@ -197,17 +211,17 @@ func plainText(data []byte) (string, bool) {
 	}
 	inside := data[len(begin) : len(data)-len(end)]
 	special := bytes.IndexAny(inside, "\"\\")
-	if special < 0 {
+	if special < 0 { // nothing is escaped
 		return string(inside), utf8.Valid(inside) && !hasControl(inside)
 	}
 	var text strings.Builder
 	text.Grow(len(inside))
 	for special >= 0 {
-		if inside[special] == '"' || special+1 == len(inside) {
+		if inside[special] == '"' || special+1 == len(inside) { // the text ended here, and another member follows
 			return "", false
 		}
 		c, ok := unescape(inside[special+1])
-		if !ok {
+		if !ok { // \u and the rarer ones
 			return "", false
 		}
 		text.Write(inside[:special])
@@ -244,11 +258,12 @@ func hasControl(s []byte) bool {
 	return false
 }
 
-// closeSpoken ends what is being said: a new message begins after anything else.
+// closeSpoken ends the open message: after any other frame a new message begins.
 func (t *translator) closeSpoken(dst []bridge.Output) []bridge.Output {
 	return t.closeText(t.closeReasoning(dst))
 }
 
+// closeText ends the text message, if one is open. parent stays: calls that follow still hang under it.
 func (t *translator) closeText(dst []bridge.Output) []bridge.Output {
 	if t.text == "" {
 		return dst
@@ -258,6 +273,7 @@ func (t *translator) closeText(dst []bridge.Output) []bridge.Output {
 	return event(dst, &agui.TextMessageEnd{MessageID: id})
 }
 
+// closeReasoning ends the reasoning, if it is open: its message, and the block around it.
 func (t *translator) closeReasoning(dst []bridge.Output) []bridge.Output {
 	if t.reasoning == "" {
 		return dst
@@ -267,16 +283,15 @@ func (t *translator) closeReasoning(dst []bridge.Output) []bridge.Output {
 	return event(dst, &agui.ReasoningMessageEnd{MessageID: id}, &agui.ReasoningEnd{MessageID: id})
 }
 
-// unknown keeps a frame we have no name for where a page may still use it.
+// unknown passes a frame with an unknown name on as a CUSTOM event, so that a page may use it.
+// For example event: progress with data {"done":3} becomes CUSTOM {"name":"agent.progress","value":{"done":3}}.
 func (t *translator) unknown(dst []bridge.Output, f frame) ([]bridge.Output, error) {
 	if !json.Valid(f.data) {
 		return dst, fmt.Errorf("frame %q: data is not JSON", f.event)
 	}
-	name := f.event
-	if name == "" {
-		name = "message"
-	}
-	return event(dst, &agui.Custom{Name: "agent." + name, Value: append(json.RawMessage(nil), f.data...)}), nil
+	name := cmp.Or(f.event, "message") // the name that SSE gives an event without one
+	// The data is copied, because it lies in the reader's buffer.
+	return event(dst, &agui.Custom{Name: "agent." + name, Value: bytes.Clone(f.data)}), nil
 }
 
 // seconds is a span as agents give it.

@@ -1,17 +1,24 @@
 package httpagent
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
 )
 
+// ask is a Question to a person. The engine decides when it is shown and what an option without a kind means.
+//
+//	{"id":"q1","kind":"permission","title":"Delete 3 files?","tool":"rm","args":{…},
+//	 "options":[{"id":"yes","label":"Yes","kind":"allow_once"}],"expires_in":600}
 func (t *translator) ask(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct {
 		ID, Kind, Title, Tool, Name, Risk string
 		Args                              json.RawMessage
-		Options                           []bridge.Option
+		Options                           []approval.Option
 		ResponseSchema                    json.RawMessage `json:"response_schema"`
 		ExpiresIn                         float64         `json:"expires_in"`
 	}
@@ -21,17 +28,20 @@ func (t *translator) ask(dst []bridge.Output, data []byte) ([]bridge.Output, err
 	if body.ID == "" {
 		return dst, missing(frameAsk, "id")
 	}
-	q := &bridge.Question{
-		UpstreamID: body.ID, Kind: bridge.QuestionKind(body.Kind), ToolName: body.Name, Tool: body.Tool,
+	q := &approval.Request{
+		UpstreamID: body.ID, Kind: approval.Kind(body.Kind), ToolName: body.Name, Tool: body.Tool,
 		Title: body.Title, Args: notNull(body.Args), Options: body.Options, ResponseSchema: notNull(body.ResponseSchema),
 		Risk: body.Risk, ExpiresIn: seconds(body.ExpiresIn),
 	}
-	if q.Kind != bridge.AskPermission && q.Kind != bridge.AskInput {
+	if q.Kind != approval.AskPermission && q.Kind != approval.AskInput {
 		return dst, missing(frameAsk, "kind (permission or input)")
 	}
 	return append(dst, bridge.Output{Question: q}), nil
 }
 
+// clientTool is a call of a tool that the user's client has.
+// {"id":"c1","name":"show_map","args":{"lat":52.5}} becomes a tool call in the chat, whose result comes back with the
+// next invoke.
 func (t *translator) clientTool(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct {
 		ID, Name  string
@@ -44,11 +54,14 @@ func (t *translator) clientTool(dst []bridge.Output, data []byte) ([]bridge.Outp
 	if body.ID == "" || body.Name == "" {
 		return dst, missing(frameClientTool, "id or name")
 	}
-	return append(dst, bridge.Output{Question: &bridge.Question{
-		UpstreamID: body.ID, Kind: bridge.AskClientTool, ToolName: body.Name, Args: notNull(body.Args), ExpiresIn: seconds(body.ExpiresIn),
+	return append(dst, bridge.Output{Question: &approval.Request{
+		UpstreamID: body.ID, Kind: approval.AskClientTool, ToolName: body.Name, Args: notNull(body.Args), ExpiresIn: seconds(body.ExpiresIn),
 	}}), nil
 }
 
+// done ends the answer. Pending lists the Questions that the agent waits for; the engine calls it again when they are
+// answered.
+// {"usage":{"input_tokens":12,"output_tokens":40},"pending":["q1"],"result":{…}}; every member may be left out.
 func (t *translator) done(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct {
 		Usage   usage
@@ -64,22 +77,19 @@ func (t *translator) done(dst []bridge.Output, data []byte) ([]bridge.Output, er
 	}}), nil
 }
 
+// error ends the answer with a failure. The agent's code and message reach the user, so both have defaults.
+// {"code":"quota","message":"…"} becomes RUN_ERROR.
 func (t *translator) error(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct{ Code, Message string }
 	if err := decode(frameError, data, &body); err != nil {
 		return dst, err
 	}
-	if body.Code == "" {
-		body.Code = "agent_error"
-	}
-	if body.Message == "" {
-		body.Message = "The agent reported an error."
-	}
 	t.ended = true
-	return append(dst, bridge.Output{End: &bridge.End{Failure: &bridge.Failure{Code: body.Code, Message: body.Message}}}), nil
+	failure := fault.New(cmp.Or(body.Code, "agent_error"), cmp.Or(body.Message, "The agent reported an error."))
+	return append(dst, bridge.Output{End: &bridge.End{Failure: failure}}), nil
 }
 
-// usage is the contract's usage: {"tokens":n}, or the usual names of providers.
+// usage is the contract's {"tokens":n}, or the names that model providers use.
 type usage struct {
 	Provider, Model  string
 	Tokens           *float64
@@ -90,6 +100,8 @@ type usage struct {
 	CompletionTokens *float64 `json:"completion_tokens"`
 }
 
+// tokens is the usage as AG-UI has it, nil where the agent counted nothing. TotalTokens is what the agent counted and
+// never a sum of ours: providers count cached and reasoning tokens in different ways.
 func (u usage) tokens() []agui.TokenUsage {
 	t := agui.TokenUsage{
 		Provider: u.Provider, Model: u.Model,
@@ -102,10 +114,11 @@ func (u usage) tokens() []agui.TokenUsage {
 	return []agui.TokenUsage{t}
 }
 
-// maxTokens is 2^53: what the clients' number type holds exactly.
+// maxTokens is 2^53, the largest whole number that a JavaScript client holds exactly.
 const maxTokens = 1 << 53
 
-// count is the first number that is given, as AG-UI wants it: whole and not negative.
+// count is the first number that is given, in AG-UI's form: whole and not negative. The members are float64:
+// a serializer may write 12.0, which an integer would refuse, and with it the frame that ends the Turn.
 func count(numbers ...*float64) *int64 {
 	for _, n := range numbers {
 		if n != nil && *n >= 0 && *n <= maxTokens {
@@ -116,6 +129,7 @@ func count(numbers ...*float64) *int64 {
 	return nil
 }
 
+// notNull drops a null, which many serializers write for a member that is not set.
 func notNull(raw json.RawMessage) json.RawMessage {
 	if string(raw) == "null" {
 		return nil

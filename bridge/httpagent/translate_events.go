@@ -1,15 +1,19 @@
 package httpagent
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 )
 
-// state is the contract's progress frame. One that names a step is a step; any other is
-// the agent's state, kept under /agent.
+// state is the contract's progress frame (§6.2). A frame that names a step becomes a STEP event; any other becomes the
+// value of /agent in the shared state.
+// {"state":"searching","detail":{…}} is STATE_DELTA on /agent; {"state":"step_started","detail":{"step":"plan"}} is
+// STEP_STARTED.
 func (t *translator) state(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct {
 		State  string          `json:"state"`
@@ -37,19 +41,17 @@ func (t *translator) state(dst []bridge.Output, data []byte) ([]bridge.Output, e
 	return event(dst, &agui.StateDelta{Delta: patch}), err
 }
 
+// stepName is the step that a state frame is about; "" where its detail names none, or is no object.
 func stepName(detail json.RawMessage) string {
 	var d struct{ Step, Name, StepName string }
 	if json.Unmarshal(detail, &d) != nil {
 		return ""
 	}
-	for _, s := range []string{d.StepName, d.Step, d.Name} {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
+	return cmp.Or(d.StepName, d.Step, d.Name)
 }
 
+// toolCall is a whole call in one frame.
+// {"id":"c1","name":"search","args":{"q":"x"}} becomes TOOL_CALL_START, ARGS and END.
 func (t *translator) toolCall(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct {
 		ID, Name string
@@ -71,7 +73,8 @@ func (t *translator) toolCall(dst []bridge.Output, data []byte) ([]bridge.Output
 		&agui.ToolCallEnd{ToolCallID: id}), nil
 }
 
-// toolCallPart is a call whose arguments come as the model writes them: its start, some of their text, or its end.
+// toolCallPart is a frame of a call whose arguments arrive while the model writes them: its start, a piece of the
+// arguments, or its end.
 func (t *translator) toolCallPart(dst []bridge.Output, f frame) ([]bridge.Output, error) {
 	var body struct {
 		ID, Name string
@@ -97,14 +100,17 @@ func (t *translator) toolCallPart(dst []bridge.Output, f frame) ([]bridge.Output
 	return event(dst, &agui.ToolCallArgs{ToolCallID: id, Delta: *body.Delta}), nil
 }
 
-// shownTool keeps the name of our permission card for our permission card.
+// shownTool prefixes a tool with the reserved name of permission cards: a page would take its call for a Question of ours,
+// and show buttons for it.
 func shownTool(name string) string {
-	if name == "request_permission" {
+	if name == approval.PermissionTool {
 		return "agent." + name
 	}
 	return name
 }
 
+// toolResult is the result of a call that the agent ran itself. It belongs to the newest call of that id (callID).
+// {"id":"c1","content":"3 hits"}; content may be any JSON, which becomes its text.
 func (t *translator) toolResult(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct {
 		ID      string
@@ -121,10 +127,11 @@ func (t *translator) toolResult(dst []bridge.Output, data []byte) ([]bridge.Outp
 		text = string(body.Content)
 	}
 	return event(dst, &agui.ToolCallResult{
-		MessageID: newID(), ToolCallID: t.callID(body.ID), Role: "tool", Content: agui.Text(text),
+		MessageID: t.newID(), ToolCallID: t.callID(body.ID), Role: agui.RoleTool, Content: agui.Text(text),
 	}), nil
 }
 
+// stateSnapshot replaces the whole shared state. A null is a state like any other, so only an absent one is refused.
 func (t *translator) stateSnapshot(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct{ Snapshot json.RawMessage }
 	if err := decode(frameStateSnapshot, data, &body); err != nil {
@@ -136,6 +143,7 @@ func (t *translator) stateSnapshot(dst []bridge.Output, data []byte) ([]bridge.O
 	return event(dst, &agui.StateSnapshot{Snapshot: body.Snapshot}), nil
 }
 
+// stateDelta is a JSON Patch of the shared state. It is applied by the engine, which refuses one that does not fit.
 func (t *translator) stateDelta(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct{ Delta json.RawMessage }
 	if err := decode(frameStateDelta, data, &body); err != nil {
@@ -147,6 +155,10 @@ func (t *translator) stateDelta(dst []bridge.Output, data []byte) ([]bridge.Outp
 	return event(dst, &agui.StateDelta{Delta: body.Delta}), nil
 }
 
+// activity replaces an activity with content, or changes it with a patch. Its id is derived from the agent's id and the
+// type, so that later invokes of the Turn change the same activity.
+// {"id":"p","type":"PLAN","content":{"entries":[]}} or
+// {"id":"p","type":"PLAN","patch":[{"op":"add","path":"/entries/-","value":{}}]}.
 func (t *translator) activity(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct {
 		ID, Type       string
@@ -168,6 +180,7 @@ func (t *translator) activity(dst []bridge.Output, data []byte) ([]bridge.Output
 	return dst, missing(frameActivity, "content (an object) or patch")
 }
 
+// step translates {"name":"plan","status":"started"}.
 func (t *translator) step(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct{ Name, Status string }
 	if err := decode(frameStep, data, &body); err != nil {
@@ -184,6 +197,7 @@ func (t *translator) step(dst []bridge.Output, data []byte) ([]bridge.Output, er
 	return dst, missing(frameStep, "status (started or finished)")
 }
 
+// custom is a CUSTOM event of the agent's own. {"name":"map","value":{…}} is passed on as it is.
 func (t *translator) custom(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct {
 		Name  string

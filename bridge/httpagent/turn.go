@@ -6,9 +6,10 @@ import (
 	"io"
 
 	"aqueduct/bridge"
+	"aqueduct/internal/fault"
 )
 
-// Codes of RUN_ERROR that say what an HTTP agent did.
+// Codes of RUN_ERROR for what an HTTP agent did.
 const (
 	CodeUnreachable = "upstream_unreachable"        // no connection
 	CodeRefused     = "upstream_address_refused"    // what its name resolved to is not called
@@ -18,11 +19,15 @@ const (
 	CodeIdle        = "upstream_idle_timeout"       // no complete frame in time
 	CodeTotal       = "upstream_total_timeout"      // one invoke took too long
 	CodeTruncated   = "upstream_truncated"          // ended without done or error
-	CodeMalformed   = "upstream_malformed"          // a frame that is not what it says
+	CodeMalformed   = "upstream_malformed"          // a frame that is not what its type promises
 	CodeTooLarge    = "upstream_event_too_large"    // a frame past the limit
 )
 
-// turn is one invoke: a response body being read.
+// turn is one invoke: a response body that is being read. The engine's reader goroutine calls Next; Pause, Cancel and
+// Release may come from another goroutine, and reach Next through the context alone.
+//
+// Nothing of an HTTP agent outlives its stream: what a Turn needs after a restart is in the log and the rows, and a
+// stream that broke in the middle is a failed Turn (Agent.Resume).
 type turn struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -33,25 +38,28 @@ type turn struct {
 	tr     *translator
 }
 
+var _ bridge.Pauser = (*turn)(nil) // the bridge finds it by type assertion
+
+// newTurn starts the limits: from here on Release must be called. A limit that is passed ends ctx with its failure as
+// the cause, which readers of the connection find by failure.
 func newTurn(ctx context.Context, limits Limits, turnID string) *turn {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &turn{
-		ctx: ctx, cancel: cancel, tr: newTranslator(turnID),
-		limits: newLimiter(limits, func(f *bridge.Failure) { cancel(f) }),
+		ctx: ctx, cancel: cancel, tr: newTranslator(turnID, newID),
+		limits: newLimiter(limits, func(f *fault.Error) { cancel(f) }),
 	}
 }
 
-// Next reads until at least one frame is complete.
+// Next reads until at least one frame is complete, and returns what the complete frames mean. A malformed frame ends the
+// Turn: what follows it cannot be trusted to be complete.
 func (t *turn) Next(context.Context) ([]bridge.Output, error) {
 	for {
 		frames, err := t.reader.next()
 		if err == nil {
-			t.limits.heard() // for a comment too
+			t.limits.received() // for a comment too
 		}
-		if len(frames) > 0 {
-			if outputs, done := t.translate(frames); done != nil || len(outputs) > 0 {
-				return outputs, done
-			}
+		if outputs := t.translate(frames); len(outputs) > 0 {
+			return outputs, nil
 		}
 		if err != nil {
 			return nil, t.readError(err)
@@ -59,49 +67,42 @@ func (t *turn) Next(context.Context) ([]bridge.Output, error) {
 	}
 }
 
-func (t *turn) translate(frames []frame) ([]bridge.Output, error) {
-	var outputs []bridge.Output
+// translate stops at the frame that ends the stream: an agent may send more after it, which is dropped. What the frames
+// before a malformed one mean is kept, and the End comes behind it.
+func (t *turn) translate(frames []frame) (outputs []bridge.Output) {
 	for _, f := range frames {
 		var err error
 		if outputs, err = t.tr.translate(outputs, f); err != nil {
-			outputs = append(outputs, bridge.Output{End: &bridge.End{Failure: asMalformed(err)}})
-			return outputs, nil
+			failure := &fault.Error{Code: CodeMalformed, Message: "The agent sent a frame that could not be read.", Cause: err}
+			return append(outputs, bridge.Output{End: &bridge.End{Failure: failure}})
 		}
 		if t.tr.ended {
-			return outputs, nil
+			break
 		}
 	}
-	return outputs, nil
+	return outputs
 }
 
-func asMalformed(err error) *bridge.Failure {
-	var f *bridge.Failure
-	if errors.As(err, &f) {
-		return f
-	}
-	return &bridge.Failure{Code: CodeMalformed, Message: "The agent sent a frame that could not be read.", Cause: err}
-}
-
+// readError is the error of a stream that ended without done or error.
 func (t *turn) readError(err error) error {
 	if errors.Is(err, errFrameTooLarge) {
-		return &bridge.Failure{Code: CodeTooLarge, Message: "The agent sent an event that is too large."}
+		return fault.New(CodeTooLarge, "The agent sent an event that is too large.")
 	}
 	return t.failure(err, CodeTruncated, "The agent's answer ended before it was complete.")
 }
 
-// failure prefers the limit that ended the call over the error it showed as.
+// failure returns the limit that ended the call, if one did: its error shows only as a closed connection otherwise.
 func (t *turn) failure(err error, code, message string) error {
-	var f *bridge.Failure
-	if cause := context.Cause(t.ctx); errors.As(cause, &f) {
+	if f, ok := errors.AsType[*fault.Error](context.Cause(t.ctx)); ok {
 		if f.Code == CodeIdle && t.reader == nil {
-			return &bridge.Failure{Code: CodeFirstByte, Message: "The agent did not begin to answer in time."}
+			return fault.New(CodeFirstByte, "The agent did not begin to answer in time.")
 		}
 		return f
 	}
 	if t.ctx.Err() != nil {
 		return t.ctx.Err()
 	}
-	return &bridge.Failure{Code: code, Message: message, Cause: err}
+	return &fault.Error{Code: code, Message: message, Cause: err}
 }
 
 // Pause implements bridge.Pauser.
@@ -118,6 +119,6 @@ func (t *turn) Release() {
 	t.limits.stop()
 	t.cancel(context.Canceled)
 	if t.body != nil {
-		_ = t.body.Close() // nothing is left to be learnt from it
+		_ = t.body.Close() // the stream is over: an error here changes nothing
 	}
 }

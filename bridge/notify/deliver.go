@@ -26,12 +26,13 @@ const (
 
 // round starts as many of the due deliveries as may fly.
 func (n *Notifier) round(ctx context.Context, sending *sync.WaitGroup) error {
+	// Rows of every kind and target come in the order in which they are due. Those that may not fly now stay due.
 	due, err := n.cfg.Store.OutboxDue(ctx, store.System(), n.cfg.Now(), look)
 	if err != nil {
 		return err
 	}
 	for _, i := range due {
-		// Rows of kinds that are not ours are somebody else's to send.
+		// Rows of other kinds are sent by other workers.
 		if address := n.kinds[i.Kind]; address == nil || !n.takeOff(i) {
 			continue
 		}
@@ -44,6 +45,8 @@ func (n *Notifier) round(ctx context.Context, sending *sync.WaitGroup) error {
 	return nil
 }
 
+// takeOff counts a delivery as under way, and is false where there are too many. A row in flight is still due until its
+// claim is committed, so it may be taken off twice; the second one loses the claim.
 func (n *Notifier) takeOff(i store.OutboxItem) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -56,6 +59,8 @@ func (n *Notifier) takeOff(i store.OutboxItem) bool {
 	return true
 }
 
+// land takes it off the counts again. A target without a delivery leaves the map: rows of other kinds name theirs
+// freely.
 func (n *Notifier) land(i store.OutboxItem) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,7 +82,7 @@ func (n *Notifier) deliver(ctx context.Context, i store.OutboxItem) {
 	if err != nil || !mine { // another replica's, or for the next round
 		return
 	}
-	i.Tries++
+	i.Tries++ // as the claim did in the row
 	said := n.send(ctx, i)
 	if ctx.Err() != nil && !said.ok {
 		said = outcome{reason: "interrupted", after: -1} // a successor may try at once
@@ -92,6 +97,8 @@ func (n *Notifier) deliver(ctx context.Context, i store.OutboxItem) {
 // never is the next time of a row that was given up: it stays, with its last error.
 func never() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
 
+// note writes down what became of a try. Where that fails the claim runs out and the row is sent once more: at least
+// once is what is promised.
 func (n *Notifier) note(ctx context.Context, i store.OutboxItem, said outcome) error {
 	now := n.cfg.Now()
 	if said.ok {
@@ -128,6 +135,7 @@ func (n *Notifier) next(i store.OutboxItem, said outcome, now time.Time) (time.T
 		return now, true
 	}
 	wait := maxWait
+	// From the tenth try on the wait is the longest anyway, and a shift by more would overflow.
 	if try := i.Tries - 1; try < 10 {
 		wait = min(maxWait, firstWait<<max(try, 0))
 	}

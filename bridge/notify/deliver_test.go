@@ -17,12 +17,12 @@ import (
 	"aqueduct/store"
 )
 
-// TestDelivery: a row that was committed with what it tells about arrives, signed, once.
+// TestDelivery: a row that was committed together with its cause arrives, signed, once.
 func TestDelivery(t *testing.T) {
 	t.Parallel()
 	there := newHook(t, nil)
 	st := openStore(t)
-	h := newHouse(t, st, target(there))
+	h := newEnv(t, st, target(there))
 	replica := uuid.NewString()
 	if err := st.Register(t.Context(), store.Replica{ID: replica, Name: "n"}); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestDelivery(t *testing.T) {
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	there := newHook(t, status(http.StatusInternalServerError))
-	h := newHouse(t, openStore(t), target(there))
+	h := newEnv(t, openStore(t), target(there))
 	q := asked()
 	q.Approval.ExpiresAt = start.Add(48 * time.Hour)
 	h.keep(h.Rows(q, session)...)
@@ -112,7 +112,7 @@ func TestRetries(t *testing.T) {
 		t.Errorf("%d tries in %s", tries, lasted)
 	}
 	h.after(48 * time.Hour)
-	h.run()() // whoever looks finds nothing to do
+	h.run()() // a look finds nothing to do
 	if len(there.got) != 0 {
 		t.Error("what was given up is sent")
 	}
@@ -127,13 +127,13 @@ func TestOldDeliveriesGo(t *testing.T) {
 			w.WriteHeader(http.StatusGone)
 		}
 	})
-	h := newHouseWith(t, openStore(t), notify.Config{Others: map[string]notify.Address{
+	h := newEnvWith(t, openStore(t), notify.Config{Others: map[string]notify.Address{
 		"ingress": func(i store.OutboxItem) (notify.Letter, error) {
 			return notify.Letter{URL: there.URL, Secret: secret, Body: i.Payload}, nil
 		},
 	}})
 	h.keep(store.OutboxItem{ID: "0", Kind: "ingress", CreatedAt: start}, store.OutboxItem{ID: "1", Kind: "ingress", CreatedAt: start},
-		store.OutboxItem{ID: "2", Kind: "mail", CreatedAt: start}) // nobody sends it
+		store.OutboxItem{ID: "2", Kind: "mail", CreatedAt: start}) // no worker sends this kind
 	h.run()
 	if said := map[string]bool{<-h.said: true, <-h.said: true}; !said["sent"] || !said["gave_up"] {
 		t.Fatalf("%v", said)
@@ -156,7 +156,7 @@ func TestOldDeliveriesGo(t *testing.T) {
 }
 
 // there are those of the ids whose rows are kept, sent or not.
-func (h *house) there(ids ...string) (found string) {
+func (h *env) there(ids ...string) (found string) {
 	h.t.Helper()
 	back := errors.New("nothing is to be changed")
 	for _, id := range ids {
@@ -201,7 +201,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, openStore(t), target(newHook(t, c.answer)))
+			h := newEnv(t, openStore(t), target(newHook(t, c.answer)))
 			h.keep(h.Rows(asked(), session)...)
 			h.run()
 			if said := <-h.said; said != c.said {
@@ -232,7 +232,7 @@ func TestTargetsInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(gate.Close)
-	h := newHouseWith(t, openStore(t), notify.Config{Targets: []notify.Target{target(there)}, Client: gate.Client()})
+	h := newEnvWith(t, openStore(t), notify.Config{Targets: []notify.Target{target(there)}, Client: gate.Client()})
 	h.keep(h.Rows(asked(), session)...)
 	h.run()
 	<-h.said
@@ -246,7 +246,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Parallel()
 	there := newHook(t, nil)
 	st := openStore(t)
-	a, b := newHouse(t, st, target(there)), newHouse(t, st, target(there))
+	a, b := newEnv(t, st, target(there)), newEnv(t, st, target(there))
 	const rows = 40
 	for range rows {
 		a.keep(a.Rows(asked(), session)...)
@@ -276,7 +276,7 @@ func TestTwoReplicas(t *testing.T) {
 func TestAfterACrash(t *testing.T) {
 	t.Parallel()
 	there := newHook(t, nil)
-	h := newHouse(t, openStore(t), target(there))
+	h := newEnv(t, openStore(t), target(there))
 	h.keep(h.Rows(asked(), session)...)
 	row, _ := h.row()
 	err := h.store.InTx(t.Context(), func(tx store.Tx) error {
@@ -302,7 +302,7 @@ func TestAfterACrash(t *testing.T) {
 func TestLeaving(t *testing.T) {
 	t.Parallel()
 	there := newHook(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	h := newHouse(t, openStore(t), target(there))
+	h := newEnv(t, openStore(t), target(there))
 	h.keep(h.Rows(asked(), session)...)
 	stop := h.run()
 	<-there.got
@@ -318,7 +318,7 @@ func TestOneHangs(t *testing.T) {
 	release := make(chan struct{})
 	slow := newHook(t, func(http.ResponseWriter, *http.Request) { <-release })
 	quick := newHook(t, nil)
-	h := newHouse(t, openStore(t), notify.Target{Name: "slow", URL: slow.URL, Secret: secret}, notify.Target{Name: "quick", URL: quick.URL, Secret: secret})
+	h := newEnv(t, openStore(t), notify.Target{Name: "slow", URL: slow.URL, Secret: secret}, notify.Target{Name: "quick", URL: quick.URL, Secret: secret})
 	for range 30 {
 		h.keep(h.Rows(asked(), session)...)
 	}
@@ -336,7 +336,7 @@ func TestOneHangs(t *testing.T) {
 func TestOtherKinds(t *testing.T) {
 	t.Parallel()
 	there := newHook(t, nil)
-	h := newHouseWith(t, openStore(t), notify.Config{Others: map[string]notify.Address{
+	h := newEnvWith(t, openStore(t), notify.Config{Others: map[string]notify.Address{
 		"ingress": func(i store.OutboxItem) (notify.Letter, error) {
 			if i.Target == "" {
 				return notify.Letter{}, errors.New("nobody")

@@ -3,7 +3,7 @@ package notify
 import (
 	"time"
 
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/store"
 )
 
@@ -17,8 +17,8 @@ const (
 // Types lists them.
 func Types() []string { return []string{QuestionOpened, QuestionSettled, QuestionExpired, AuditHead} }
 
-// Message is what a target is told. It holds no argument's value, which may be secret: who
-// wants to see them has to come here.
+// Message is the body of a notice about a Question. It holds no argument's value, because that may be secret: a reader who
+// needs the arguments opens the Question here.
 type Message struct {
 	Type       string     `json:"type"`
 	ID         string     `json:"id"`
@@ -39,11 +39,11 @@ type Message struct {
 }
 
 // messageOf is a Question as it stands.
-func messageOf(q inbox.Question, s store.Session) Message {
+func messageOf(q approval.Question, s store.Session) Message {
 	a := q.Approval
 	m := Message{
 		Type: QuestionOpened, ID: a.ID, ThreadID: s.ExternalID, Kind: string(a.Kind), Tool: a.Tool, Title: a.Title, Risk: a.Risk,
-		ArgsSHA256: a.ArgsSHA256, Warnings: inbox.ShownOf(a).Warnings, CreatedAt: a.CreatedAt.UTC(), ExpiresAt: moment(a.ExpiresAt),
+		ArgsSHA256: a.ArgsSHA256, Warnings: approval.ShownOf(a).Warnings, CreatedAt: a.CreatedAt.UTC(), ExpiresAt: moment(a.ExpiresAt),
 	}
 	if a.Status == store.ApprovalPending {
 		return m
@@ -56,6 +56,7 @@ func messageOf(q inbox.Question, s store.Session) Message {
 	return m
 }
 
+// moment is a time in UTC, nil for none: omitempty leaves out a nil pointer, but no zero time.
 func moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -64,9 +65,8 @@ func moment(t time.Time) *time.Time {
 	return &t
 }
 
-// approverOf is whom a link may be made for: whose Question it is, or to whom it was
-// handed. Nobody, where the one who caused it may not decide it, and where more than a
-// click is asked for.
+// approverOf is the user a decision link may be made for: the owner of the Question, or its delegate. It is "" where the
+// prompter may not decide (four eyes, named approvers), and where the answer needs more than a click.
 func approverOf(a store.Approval, s store.Session, now time.Time) string {
 	switch {
 	case a.Kind != store.ApprovalPermission || a.Status != store.ApprovalPending:

@@ -1,20 +1,27 @@
-// Package notify tells others by webhook that a Question opened, was settled or expired.
-// What is to be told is written in the same commit as what it tells about (store's
-// outbox); a worker sends it, at least once.
+// Package notify sends signed webhooks when a Question opens, is settled or expires. The row of a notice is written to the
+// outbox in the commit that changes the Question; a worker on every replica sends what is due, at least once.
+//
+// The way of a notice: Rows makes it (row.go), the caller commits it and calls Kick, Run claims it when it is due and
+// sends it (deliver.go, send.go). The same worker sends rows of other kinds, each made into a Letter by its own Address:
+// the audit's heads here, callbacks of channels elsewhere. A message reports that a Question is there and what it is
+// about; it never holds an argument's value. What a decision link does, and who may use it, server/decide knows; here
+// is only the record of those that were used.
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
-	"aqueduct/bridge/notify/link"
+	"aqueduct/internal/wake"
 	"aqueduct/store"
 )
 
@@ -34,10 +41,10 @@ type Address func(i store.OutboxItem) (Letter, error)
 type Config struct {
 	Targets []Target
 	Store   store.Store
-	// Client calls the targets; outbound's, without redirects: nobody else is to be told.
+	// Client calls the targets. It is outbound's, without redirects, which could carry a notice to another host.
 	Client *http.Client
-	// Links signs links to decisions; nil puts none into the messages.
-	Links *link.Signer
+	// Link returns the token of a link to a decision; nil puts no links into the messages.
+	Link func(Link) string
 	// BaseURL is where people reach this server.
 	BaseURL string
 	// Others are outbox rows of other kinds, sent in the same way.
@@ -45,28 +52,38 @@ type Config struct {
 	Logger *slog.Logger
 	// Observe counts deliveries: sent, failed or gave_up. Nil counts nothing.
 	Observe func(outcome string)
-	// Poll is how often the outbox is looked at when nobody Kicks; 2 s.
+	// Poll is how often the outbox is read without a Kick; 2 s.
 	Poll time.Duration
 	// Now and Jitter (0 to 1) are the clock and the chance; nil are the real ones.
 	Now    func() time.Time
 	Jitter func() float64
 }
 
+// Link is what a signed link to a decision is bound to.
+type Link struct {
+	RowID      string // of the outbox row that carries it: every try of a delivery carries the same link
+	ApprovalID string
+	Tenant     string
+	User       string // the approver
+	ArgsSHA256 string
+	ExpiresAt  time.Time
+}
+
 // Notifier writes rows and sends them. A nil one writes none.
 type Notifier struct {
 	cfg     Config
-	targets map[string]Target
-	kinds   map[string]Address
-	kick    chan struct{}
+	targets map[string]Target  // by name
+	kinds   map[string]Address // of every kind that this worker sends
+	kick    wake.Signal
 
 	mu     sync.Mutex
 	flying map[string]int // deliveries under way, by kind and target
 	total  int
 }
 
-// New checks the targets.
+// New checks the targets. A name stands for one target only, because rows that wait keep nothing else of it.
 func New(cfg Config) (*Notifier, error) {
-	n := &Notifier{cfg: cfg, targets: make(map[string]Target), kick: make(chan struct{}, 1), flying: make(map[string]int)}
+	n := &Notifier{cfg: cfg, targets: make(map[string]Target), kick: wake.New(), flying: make(map[string]int)}
 	for _, t := range cfg.Targets {
 		if err := t.check(); err != nil {
 			return nil, err
@@ -76,14 +93,12 @@ func New(cfg Config) (*Notifier, error) {
 		}
 		n.targets[t.Name] = t
 	}
-	if cfg.Links != nil && !strings.HasPrefix(cfg.BaseURL, "http://") && !strings.HasPrefix(cfg.BaseURL, "https://") {
+	if cfg.Link != nil && !strings.HasPrefix(cfg.BaseURL, "http://") && !strings.HasPrefix(cfg.BaseURL, "https://") {
 		return nil, errors.New("notify: links need the address under which people reach this server")
 	}
 	n.cfg.BaseURL = strings.TrimRight(cfg.BaseURL, "/")
 	n.kinds = map[string]Address{kindQuestion: n.address, kindHead: n.headLetter}
-	for kind, address := range cfg.Others {
-		n.kinds[kind] = address
-	}
+	maps.Copy(n.kinds, cfg.Others)
 	n.defaults()
 	return n, nil
 }
@@ -95,33 +110,26 @@ func (n *Notifier) defaults() {
 	if n.cfg.Jitter == nil {
 		n.cfg.Jitter = rand.Float64
 	}
-	if n.cfg.Poll <= 0 {
-		n.cfg.Poll = 2 * time.Second
-	}
+	n.cfg.Poll = cmp.Or(n.cfg.Poll, 2*time.Second)
+	n.cfg.Logger = cmp.Or(n.cfg.Logger, slog.New(slog.DiscardHandler))
 	if n.cfg.Observe == nil {
 		n.cfg.Observe = func(string) {}
 	}
-	if n.cfg.Logger == nil {
-		n.cfg.Logger = slog.New(slog.DiscardHandler)
-	}
 }
 
-// Kick has the outbox looked at now: somebody committed a row.
+// Kick has the outbox read now, because a row was committed.
 func (n *Notifier) Kick() {
-	if n == nil {
-		return
-	}
-	select {
-	case n.kick <- struct{}{}:
-	default: // it will be looked at anyway
+	if n != nil {
+		n.kick.Ring()
 	}
 }
 
-// Run sends until ctx ends, and waits for what is under way.
+// Run sends until ctx ends, and waits for what is under way. A delivery that ctx interrupts gives its row back first
+// (deliver), so that another replica has it at once and not when the claim runs out.
 func (n *Notifier) Run(ctx context.Context) error {
 	var sending sync.WaitGroup
 	defer sending.Wait()
-	var swept time.Time
+	var swept time.Time // zero: a sweep is the first thing done
 	for {
 		if err := n.round(ctx, &sending); err != nil && ctx.Err() == nil {
 			n.cfg.Logger.Warn("the outbox cannot be read", slog.Any("error", err))
@@ -129,22 +137,19 @@ func (n *Notifier) Run(ctx context.Context) error {
 		if now := n.cfg.Now(); now.Sub(swept) > sweepEvery && n.sweep(ctx, now) {
 			swept = now
 		}
-		timer := time.NewTimer(n.cfg.Poll)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		case <-n.kick:
-			timer.Stop()
-		case <-timer.C:
+		case <-time.After(n.cfg.Poll):
 		}
 	}
 }
 
 const (
 	sweepEvery = time.Hour
-	// keepUsed is how long a used link is remembered after it expired: only replicas whose
-	// clocks differ could tell.
+	// keepUsed is how long a used link is remembered after it expired. An expired link is refused anyway; the margin covers
+	// replicas whose clocks differ.
 	keepUsed = 24 * time.Hour
 	// keepSent is how long a delivery can be looked up after it was sent, or, of one that was
 	// given up, after it was made: a weekend and the days after it.
@@ -154,7 +159,7 @@ const (
 )
 
 // sweep forgets used links that are refused for their age anyway, and deliveries of long ago.
-// It is false when there are more of those.
+// It is false when there are more of those; the next round then goes on. After an error it is true, and an hour passes.
 func (n *Notifier) sweep(ctx context.Context, now time.Time) bool {
 	var dropped int64
 	err := n.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {

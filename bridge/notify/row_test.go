@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/notify"
-	"aqueduct/bridge/notify/link"
 	"aqueduct/store"
 )
 
-// TestRows: who is told what, and that no argument's value is kept.
+// TestRows checks which target gets which notice, and that no argument's value is kept.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	to := func(name string, more func(*notify.Target)) notify.Target {
@@ -21,7 +20,7 @@ func TestRows(t *testing.T) {
 		more(&x)
 		return x
 	}
-	h := newHouse(t, openStore(t),
+	h := newEnv(t, openStore(t),
 		to("all", func(*notify.Target) {}), to("acme", func(x *notify.Target) { x.Tenant = "acme" }), to("other", func(x *notify.Target) { x.Tenant = "other" }),
 		to("ends", func(x *notify.Target) { x.Types = []string{notify.QuestionSettled, notify.QuestionExpired} }))
 	open := asked()
@@ -31,7 +30,7 @@ func TestRows(t *testing.T) {
 	expired.Approval.Status, expired.Approval.DecidedBy = store.ApprovalExpired, "system"
 	tool.Approval = store.Approval{} // a client's tool call
 	for _, c := range []struct {
-		q    inbox.Question
+		q    approval.Question
 		want string
 		said string
 	}{
@@ -76,7 +75,7 @@ func TestLinks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			there := newHook(t, nil)
-			h := newHouse(t, openStore(t), target(there))
+			h := newEnv(t, openStore(t), target(there))
 			q := asked()
 			c.change(&q.Approval)
 			h.keep(h.Rows(q, session)...)
@@ -92,16 +91,15 @@ func TestLinks(t *testing.T) {
 			if !ok {
 				return
 			}
-			signer, _ := link.NewSigner([]byte(strings.Repeat("k", 32)))
-			if claims, err := signer.Read(token, start); err != nil || claims.User != c.want || claims.Tenant != "acme" ||
-				claims.ApprovalID != q.Approval.ID || claims.ArgsSHA256 != "abc123" || !claims.ExpiresAt().Equal(q.Approval.ExpiresAt) {
-				t.Errorf("%+v, %v", claims, err)
+			if l, err := readLink(token); err != nil || l.User != c.want || l.Tenant != "acme" || l.RowID == "" ||
+				l.ApprovalID != q.Approval.ID || l.ArgsSHA256 != "abc123" || !l.ExpiresAt.Equal(q.Approval.ExpiresAt) {
+				t.Errorf("%+v, %v", l, err)
 			}
 		})
 	}
 }
 
-// TestTargets: what cannot be told is refused when the server starts; secrets do not print.
+// TestTargets checks that a target which cannot be called is refused at the start, and that secrets do not print.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	good := notify.Target{Name: "a", URL: "https://x.example", Secret: secret}
@@ -119,7 +117,7 @@ func TestTargets(t *testing.T) {
 	if _, err := notify.New(notify.Config{Targets: []notify.Target{good, good}}); err == nil {
 		t.Error("two of one name")
 	}
-	if _, err := notify.New(notify.Config{Links: &link.Signer{}}); err == nil {
+	if _, err := notify.New(notify.Config{Link: linkToken}); err == nil {
 		t.Error("links to nowhere")
 	}
 	if text := fmt.Sprintf("%v %+v %#v %s", good, good, good, good.Secret); strings.Contains(text, string(secret)) {

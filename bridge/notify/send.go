@@ -14,19 +14,18 @@ import (
 	"aqueduct/store"
 )
 
-const (
-	// HeaderDelivery names the delivery: the same each time it is tried.
-	HeaderDelivery = "X-Aqueduct-Delivery"
-)
+// HeaderDelivery names the delivery: the same each time it is tried, so that a receiver can drop a repetition.
+const HeaderDelivery = "X-Aqueduct-Delivery"
 
-// outcome is what became of one try.
+// outcome is what became of one try. Without ok and final it is tried again.
 type outcome struct {
 	ok     bool
-	final  bool   // trying again is no use
-	reason string // never what the other side said: it may be anything
-	after  time.Duration
+	final  bool          // trying again is no use
+	reason string        // never the target's own text: that may be anything
+	after  time.Duration // how long the target wants to be left alone; below zero: it was not tried, and may be at once
 }
 
+// send makes one try. The signature is made for each, because it holds the time and expires at the receiver.
 func (n *Notifier) send(ctx context.Context, i store.OutboxItem) outcome {
 	letter, err := n.kinds[i.Kind](i)
 	if err != nil {
@@ -67,12 +66,14 @@ func (n *Notifier) setTrace(ctx context.Context, h http.Header, turnID string) {
 	}
 }
 
+// judge reads the status alone. Every status but 2xx and 410 is tried again, 4xx too: a receiver that is misconfigured
+// for an hour must not lose what came meanwhile.
 func judge(resp *http.Response, now time.Time) outcome {
 	said := outcome{reason: "HTTP " + strconv.Itoa(resp.StatusCode)}
 	switch {
 	case resp.StatusCode/100 == 2:
 		said.ok = true
-	case resp.StatusCode == http.StatusGone: // the way to say: do not come back
+	case resp.StatusCode == http.StatusGone: // the receiver wants no more of them
 		said.final = true
 	case resp.StatusCode == http.StatusTooManyRequests, resp.StatusCode == http.StatusServiceUnavailable:
 		said.after = retryAfter(resp.Header.Get("Retry-After"), now)
@@ -80,7 +81,7 @@ func judge(resp *http.Response, now time.Time) outcome {
 	return said
 }
 
-// retryAfter reads both forms of the header (RFC 9110, 10.2.3).
+// retryAfter reads both forms of the header (RFC 9110, 10.2.3). It is 0 for none; next bounds it.
 func retryAfter(value string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second

@@ -6,6 +6,9 @@ import (
 	"aqueduct/bridge/signed"
 )
 
+// The signature is bridge/signed's. It stands here under this package's name, because the contract of a webhook is this
+// package's: what is sent has it, and receivers of ours (channels) check theirs by the same functions.
+
 // Secret signs deliveries. It does not print itself.
 type Secret = signed.Secret
 

@@ -8,8 +8,8 @@ import (
 	"aqueduct/bridge/signed"
 )
 
-// Target is somebody who wants to be told. Its URL is the operator's; outbound judges it
-// at every call all the same.
+// Target is a subscriber to notices. The operator configured its URL; outbound checks the address at every call all the
+// same.
 type Target struct {
 	Name   string // stable: rows that wait name it
 	URL    string
@@ -18,6 +18,7 @@ type Target struct {
 	Types  []string // of messages; none is all
 }
 
+// check is of what the rest relies on. Whether the address may be called, outbound decides at each call.
 func (t Target) check() error {
 	switch {
 	case t.Name == "" || len(t.Name) > 128:
@@ -35,6 +36,7 @@ func (t Target) check() error {
 	return nil
 }
 
+// wants reports whether a notice about a Question of the tenant goes to the target.
 func (t Target) wants(m Message, tenant string) bool {
 	return (t.Tenant == "" || t.Tenant == tenant) && (len(t.Types) == 0 || slices.Contains(t.Types, m.Type))
 }

@@ -2,7 +2,8 @@ package outbound
 
 import "net/netip"
 
-// opening is how an address is opened.
+// opening is how an address is opened: what the operator's list has to hold for it, from nothing to what no entry can
+// do.
 type opening int
 
 const (
@@ -77,18 +78,18 @@ func specials() []special {
 
 const (
 	globalUnicast = "2000::/3"
-	nat64         = "64:ff9b::/96"
+	nat64         = "64:ff9b::/96" // RFC 6052's well-known prefix
 )
 
 func within(network string, addr netip.Addr) bool {
 	return netip.MustParsePrefix(network).Contains(addr)
 }
 
-// classify says how an address is opened. Of IPv6 everything outside global unicast is
+// classify finds what may open an address. Of IPv6 everything outside global unicast is
 // reserved: the deprecated ::a.b.c.d, NAT64 for local use (64:ff9b:1::/48), the discard
 // prefix, site-local addresses, whatever is assigned next.
 func classify(addr netip.Addr) (Reason, opening) {
-	if inner, ok := embedded(addr); ok {
+	if inner, ok := embedded(addr); ok { // once: what is embedded is an IPv4 address
 		reason, by := classify(inner)
 		if by == public {
 			return "", public

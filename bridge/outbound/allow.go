@@ -15,12 +15,16 @@ type allowList struct {
 	networks []allowedNetwork
 }
 
+// allowedName is an entry that names a host. It opens private addresses that the name resolves to, and loopback only
+// where it is a name that RFC 6761 reserves for that (localName): the owner of another could point it here.
 type allowedName struct {
 	name  string // without "*"
 	below bool   // every name below it, not itself
 	port  uint16 // 0: the two usual ones
 }
 
+// allowedNetwork is an entry that is an address or a network. Its author knows what is there, so it opens all
+// that can be opened.
 type allowedNetwork struct {
 	prefix netip.Prefix
 	port   uint16 // 0: see anyPort
@@ -28,6 +32,7 @@ type allowedNetwork struct {
 	anyPort bool
 }
 
+// parseAllow reads the entries without regard to case or surrounding space.
 func parseAllow(entries []string) (allowList, error) {
 	var list allowList
 	for _, entry := range entries {
@@ -87,14 +92,10 @@ func usualPort(port uint16) bool { return port == 80 || port == 443 }
 
 // byName reports whether the list names the target's host and port.
 func (l allowList) byName(to target) bool {
-	for _, n := range l.names {
-		if n.is(to.name) && portMatches(n.port, to.port) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.names, func(n allowedName) bool { return n.is(to.name) && portMatches(n.port, to.port) })
 }
 
+// is compares with a name in lower case. The dot in front of a suffix keeps evilcorp from being below corp.
 func (n allowedName) is(name string) bool {
 	if n.below {
 		return strings.HasSuffix(name, "."+n.name)
@@ -104,16 +105,13 @@ func (n allowedName) is(name string) bool {
 
 // byAddress reports whether the list opens the address at the target's port.
 func (l allowList) byAddress(to target, addr netip.Addr) bool {
-	for _, n := range l.networks {
-		if n.prefix.Contains(addr) && (n.anyPort || portMatches(n.port, to.port)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.networks, func(n allowedNetwork) bool {
+		return n.prefix.Contains(addr) && (n.anyPort || portMatches(n.port, to.port))
+	})
 }
 
 // atOtherPort reports whether the list has the target as it was written, but not at its port: an entry without a port is for
-// 80 and 443 alone. What a name resolved to is not looked at; the reason would tell it.
+// 80 and 443 alone. What a name resolved to is not looked at; the reason would disclose it.
 func (l allowList) atOtherPort(to target) bool {
 	if to.literal.IsValid() {
 		return slices.ContainsFunc(l.networks, func(n allowedNetwork) bool { return n.prefix.Contains(to.literal.Unmap()) })
@@ -121,16 +119,17 @@ func (l allowList) atOtherPort(to target) bool {
 	return !l.byName(to) && slices.ContainsFunc(l.names, func(n allowedName) bool { return n.is(to.name) })
 }
 
+// portMatches reports whether an entry is for the port. One without a port is for the two usual ones, so that listing a
+// host does not open every service on it.
 func portMatches(listed, port uint16) bool {
 	return listed == port || listed == 0 && usualPort(port)
 }
 
-// judgeName is what can be said of a name before it is resolved. A network on the list may
-// still open it, and then the dialer judges.
+// judgeName checks a name before it is resolved. A network on the list may still open it, and then the dialer decides:
+// so only a list without networks refuses localhost, another port or plain http here.
 func (l allowList) judgeName(to target) *Refused {
-	named := l.byName(to)
 	switch {
-	case named:
+	case l.byName(to):
 		return nil
 	case localName(to.name) && len(l.networks) == 0 && l.atOtherPort(to):
 		return &Refused{ReasonPort}
@@ -146,21 +145,24 @@ func (l allowList) judgeName(to target) *Refused {
 	return nil
 }
 
-// localName: RFC 6761 gives these to loopback, whatever a resolver says.
+// localName reports the names that RFC 6761 reserves for loopback, whatever a resolver answers.
 func localName(name string) bool { return name == "localhost" || strings.HasSuffix(name, ".localhost") }
 
+// metadataName reports the names of clouds' metadata services. Their addresses are never opened anyway; the names give
+// the reason without asking a resolver.
 func metadataName(name string) bool {
 	return name == "metadata.google.internal" || name == "metadata.goog" || name == "instance-data"
 }
 
-// judge says whether a call may go to an address. It is asked when a URL holds one, after
-// a name was resolved, and once more when the socket is about to connect.
+// judge decides whether a call may go to an address. It runs when a URL holds one, after a name was resolved, and once
+// more when the socket is about to connect.
 func (l allowList) judge(to target, addr netip.Addr) *Refused {
 	addr = addr.Unmap() // ::ffff:10.0.0.1 is where 10.0.0.1 is
 	reason, by := classify(addr)
 	if by == never {
 		return &Refused{reason}
 	}
+	// A name on the list opens nothing for a URL that holds an address.
 	byAddress := l.byAddress(to, addr)
 	byName := !to.literal.IsValid() && l.byName(to)
 	switch {

@@ -11,9 +11,9 @@ import (
 	"aqueduct/bridge/outbound"
 )
 
-// TestS22OutboundAddresses is the classes of attack S22 names, at least three inputs each: refused when
-// registered or when called, for the right reason, and nobody inside hears of it. The
-// ports of the inner server are open for the names used, so it is the address that decides.
+// TestS22OutboundAddresses runs the classes of attack that S22 names, at least three inputs each. Each is refused when it is
+// registered or called, for the right reason, and the inner server gets no connection. The allow-list opens that server's
+// port for the names used, so it is the address that decides.
 func TestS22OutboundAddresses(t *testing.T) {
 	t.Parallel()
 	in := newInner(t, secret)

@@ -6,7 +6,7 @@ import "io"
 // end early without saying so: half an answer must not pass for one.
 type bounded struct {
 	body io.ReadCloser
-	left int64
+	left int64 // may still come; -1 after the limit was passed, for good
 }
 
 // Read implements io.Reader.
@@ -15,7 +15,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return 0, ErrTooLarge
 	}
 	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1] // one more than may come tells that there is more
+		p = p[:b.left+1] // one more than may come shows that there is more
 	}
 	n, err := b.body.Read(p)
 	if int64(n) > b.left {

@@ -17,6 +17,8 @@ type dialer struct {
 	secure bool
 }
 
+// dial is a transport's DialContext. The address was a URL's, which RoundTrip has checked; it is read again here rather
+// than trusted, because this is the one place that every connection passes.
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -30,7 +32,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	if refused := to.setHost(host); refused != nil {
 		return nil, refused
 	}
-	if d.gate.limits.Connect > 0 {
+	if d.gate.limits.Connect > 0 { // resolving included
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, d.gate.limits.Connect)
 		defer cancel()
@@ -60,7 +62,8 @@ func (d *dialer) resolve(ctx context.Context, to target) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// connect tries one address after the other.
+// connect tries one address after the other, without RFC 8305's race between them. The error is the last address's, or
+// that there is none. A refusal ends it, since the addresses were judged as one.
 func (d *dialer) connect(ctx context.Context, network string, to target, addrs []netip.Addr) (net.Conn, error) {
 	socket := &net.Dialer{Control: d.control(to)}
 	err := error(&net.DNSError{Err: "no address", Name: to.name, IsNotFound: true})
@@ -69,15 +72,14 @@ func (d *dialer) connect(ctx context.Context, network string, to target, addrs [
 		if conn, err = socket.DialContext(ctx, network, netip.AddrPortFrom(addr.Unmap(), to.port).String()); err == nil {
 			return conn, nil
 		}
-		var refused *Refused
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*Refused](err); ok {
 			return nil, refused
 		}
 	}
 	return nil, err
 }
 
-// control judges once more what the kernel is told to connect to, whatever led there.
+// control checks the address that the socket is about to connect to, whatever led there.
 func (d *dialer) control(to target) func(string, string, syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)

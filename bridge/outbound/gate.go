@@ -1,6 +1,12 @@
-// Package outbound is the one way out: everything the server calls because somebody else
-// named the address (agents, tools, webhooks) goes through a Gate. A Gate lets nobody use
-// this server to reach what only this server can reach (SSRF).
+// Package outbound is the one way out: every call to an address that a user or an operator named (agents, tools, webhooks)
+// goes through a Gate. The Gate prevents that a caller reaches through this server what only this server can reach (SSRF).
+//
+// One function judges addresses (allowList.judge), and it is called wherever an address becomes known: in a URL that is
+// registered or called (url.go), after a name was resolved, and when the socket connects (dial.go). The last of these is
+// what counts; the earlier ones give an earlier and clearer answer. redirect.go and body.go bound what comes back.
+//
+// The package knows addresses, names and the operator's list. It knows neither who calls nor what for, and no part of it
+// depends on the rest of this program.
 package outbound
 
 import (
@@ -31,6 +37,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// orDefault makes every negative value -1: what is taken from Limits is compared with zero alone.
 func orDefault[N time.Duration | int64 | int](n, d N) N {
 	if n == 0 {
 		return d
@@ -60,6 +67,9 @@ type Config struct {
 }
 
 // Gate checks where calls go. It is safe for concurrent use.
+//
+// It has a transport for each scheme: what is allowed depends on whether the call is over TLS, and a dialer is given
+// host and port only.
 type Gate struct {
 	allow  allowList
 	limits Limits
@@ -68,8 +78,8 @@ type Gate struct {
 	secure *http.Transport // for https
 }
 
-// New makes a Gate. An entry of Allow that cannot be read is an error: a list that says
-// less than its author thinks would be found out too late.
+// New makes a Gate. An entry of Allow that cannot be read is an error: ignored, it would leave the list with a meaning its
+// author does not expect.
 func New(cfg Config) (*Gate, error) {
 	allow, err := parseAllow(cfg.Allow)
 	if err != nil {
@@ -79,6 +89,7 @@ func New(cfg Config) (*Gate, error) {
 	if g.lookup == nil {
 		g.lookup = net.DefaultResolver.LookupNetIP
 	}
+	// A transport with a TLS configuration of its own speaks HTTP/1.1 only.
 	g.plain, g.secure = g.transport(false), g.transport(true)
 	g.secure.TLSClientConfig = &tls.Config{RootCAs: cfg.Roots, MinVersion: tls.VersionTLS12}
 	return g, nil
@@ -128,6 +139,7 @@ func (g *Gate) RoundTrip(req *http.Request) (*http.Response, error) {
 		through = g.secure
 	}
 	resp, err := through.RoundTrip(req)
+	// After 101 the body is the connection itself, which net/http wants to be a ReadWriteCloser.
 	if err != nil || g.limits.Body < 0 || resp.Body == nil || resp.StatusCode == http.StatusSwitchingProtocols {
 		return resp, err
 	}

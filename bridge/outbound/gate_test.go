@@ -17,7 +17,7 @@ import (
 	"aqueduct/bridge/outbound"
 )
 
-// TestAllow: each entry opens what it says and nothing beside it.
+// TestAllow checks that each entry opens what it names and nothing beside it.
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	for entry, cases := range map[string]map[string]outbound.Reason{
@@ -165,7 +165,7 @@ func TestDowngrade(t *testing.T) {
 	if in.conns.Load() != 0 {
 		t.Error("it was followed")
 	}
-	// S40: a server nobody vouches for is not spoken to.
+	// S40: a server whose certificate no known authority signed is refused.
 	_, err := newGate(t, outbound.Config{Allow: allow}).Client().Get(safe.URL)
 	if err == nil || outbound.Cause(err) != "unreachable" {
 		t.Errorf("a self-signed server: %v", err)

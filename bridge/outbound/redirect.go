@@ -18,7 +18,9 @@ func (g *Gate) redirect(req *http.Request, via []*http.Request) error {
 	case req.URL.Scheme != "https" && slices.ContainsFunc(via, func(r *http.Request) bool { return r.URL.Scheme == "https" }):
 		return &Refused{ReasonDowngrade}
 	}
-	req.Header.Del("Referer") // a query may hold what is nobody else's business
+	// Once it has left the first origin the call stays stripped, even if it is sent back: net/http copies the headers
+	// of the first request to each that follows.
+	req.Header.Del("Referer") // its query may hold secrets of the first origin
 	if first := via[0].URL; origin(req.URL) != origin(first) ||
 		slices.ContainsFunc(via, func(r *http.Request) bool { return origin(r.URL) != origin(first) }) {
 		keepHarmless(req.Header)
@@ -26,8 +28,8 @@ func (g *Gate) redirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// origin is scheme, host and port. net/http drops Authorization only for another domain;
-// another port or a subdomain may be somebody else's server too.
+// origin is scheme, host and port. net/http drops Authorization only for another domain; another port or a subdomain may
+// be a different party's server as well.
 func origin(u *url.URL) string {
 	to, _ := targetOf(u) // what cannot be read is refused before it is called
 	return u.Scheme + "://" + to.name + ":" + strconv.Itoa(int(to.port))

@@ -26,8 +26,8 @@ const (
 	ReasonDowngrade Reason = "redirect_to_plain_http"
 )
 
-// Refused is a call that was not made. It says why, and never what a name resolved to: the
-// one who named it would learn our network by asking.
+// Refused is the error of a call that was not made. It has the reason and never what a name resolved to: a caller could
+// map our network by asking.
 type Refused struct{ Reason Reason }
 
 // Error implements error.
@@ -36,8 +36,8 @@ func (r *Refused) Error() string { return "outbound: " + string(r.Reason) }
 // ErrTooLarge: the answer is larger than Limits.Body.
 var ErrTooLarge = errors.New("outbound: answer too large")
 
-// Cause names what went wrong with a call in a word that may be shown to whoever asked for
-// it. The error itself may hold addresses and is for our log.
+// Cause is a word for what went wrong with a call, safe to be shown to the caller. The error itself may hold addresses and
+// is for the log.
 func Cause(err error) string {
 	var (
 		refused *Refused

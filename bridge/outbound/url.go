@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// CheckURL says whether an address may be registered. It looks nothing up: a name is
-// judged by what it resolves to at each call.
+// CheckURL checks whether an address may be registered. It resolves no name: that is checked at each call.
 func (g *Gate) CheckURL(raw string) error {
 	u, err := url.Parse(raw)
 	if err != nil || strings.ContainsAny(raw, "\\") || raw != strings.TrimSpace(raw) {
 		return &Refused{ReasonURL} // browsers and libraries read a backslash in two ways
 	}
-	if refused := g.checkURL(u); refused != nil {
+	if refused := g.checkURL(u); refused != nil { // a nil *Refused would be an error that is not nil
 		return refused
 	}
 	return nil
 }
 
+// checkURL is CheckURL for a URL that has been read. net/url accepts more than the plain forms; setHost refuses them.
 func (g *Gate) checkURL(u *url.URL) *Refused {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -44,9 +44,10 @@ type target struct {
 	secure  bool
 	name    string     // lower case; of an address, as it was written
 	literal netip.Addr // set when the host is an address
-	port    uint16
+	port    uint16     // of the call, the scheme's usual one where the URL has none; never 0
 }
 
+// targetOf reads a URL's target. With a refusal it is incomplete, and only good for being compared (origin).
 func targetOf(u *url.URL) (target, *Refused) {
 	to := target{secure: u.Scheme == "https", port: 80}
 	if to.secure {
@@ -82,6 +83,7 @@ func (t *target) setHost(host string) *Refused {
 	return nil
 }
 
+// maxName is the length of the longest name in DNS, written with dots.
 const maxName = 253
 
 // plainName reports whether a name is letters, digits, hyphens and dots, in labels that
@@ -100,6 +102,8 @@ func plainName(name string) bool {
 	return !numeric(labels[len(labels)-1])
 }
 
+// plainLabel takes a label in lower case. RFC 952 allows no underscore in the name of a host, but names of
+// containers have it.
 func plainLabel(label string) bool {
 	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
 		return false
@@ -112,7 +116,7 @@ func plainLabel(label string) bool {
 	return true
 }
 
-// numeric is the WHATWG's "ends in a number".
+// numeric is the WHATWG's "ends in a number". Where it holds, a browser reads the whole name as an IPv4 address.
 func numeric(label string) bool {
 	if strings.Trim(label, "0123456789") == "" {
 		return true

@@ -1,5 +1,10 @@
 // Package redact takes secrets out of what is kept and shown. A Filter masks texts, JSON and streams of pieces; a Vault
 // seals the originals of what runs; Wrap gives a store both, so that no row is written unmasked.
+//
+// It knows which forms secrets have (rule.go, scan.go) and which members of rows hold words of agents, users and tools
+// (rows.go), and nothing of events, Turns or who may see what. Masking is by form, so it is no proof that nothing secret
+// is kept; it must be cheap enough for every text, and must change nothing else: what is masked once stays equal to
+// itself, JSON stays JSON, and what holds no secret keeps its bytes.
 package redact
 
 import (
@@ -19,6 +24,7 @@ type Filter struct {
 
 // pattern is a configured one.
 type pattern struct {
+	// expr is matched against the decoded strings of a JSON text, never against its escapes.
 	expr   *regexp.Regexp
 	prefix []byte // what each of its matches begins with; empty when nothing is known
 }
@@ -37,6 +43,8 @@ func New(patterns []string) (*Filter, error) {
 		if expr.MatchString("") {
 			return nil, fmt.Errorf("pattern %d matches an empty text, and so everywhere", i+1)
 		}
+		// Masking is repeated: of a row that is read and written again, and of events that hold masked text. Such a pattern
+		// would mask the mask each time, and no text would compare equal to itself.
 		if expr.MatchString(Mask) {
 			return nil, fmt.Errorf("pattern %d matches %s itself", i+1, Mask)
 		}
@@ -60,9 +68,11 @@ func (f *Filter) Text(s string) string {
 }
 
 // view is a string's bytes, which must not be changed. Converting would copy every text that holds no secret.
+// It is safe since what is masked is written to a new slice.
 func view(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // same reports whether nothing was hidden.
+// It compares the address, not the bytes: every function here returns its argument when it has changed nothing.
 func same(in, out []byte) bool {
 	return len(in) == len(out) && (len(in) == 0 || &in[0] == &out[0])
 }
@@ -75,6 +85,8 @@ func (f *Filter) Bytes(b []byte) []byte {
 	return f.bytes(b)
 }
 
+// bytes masks the forms and then the configured patterns. The forms come first: a pattern that matches a part of a key
+// would destroy the marker that shows the whole of it.
 func (f *Filter) bytes(b []byte) []byte {
 	b = maskForms(b)
 	for _, p := range f.custom {
@@ -85,7 +97,7 @@ func (f *Filter) bytes(b []byte) []byte {
 	return b
 }
 
-// maskForms masks what has a well-known form.
+// maskForms masks what has a well-known form. The markers stay, so that a reader sees what kind of secret it was.
 func maskForms(b []byte) []byte {
 	var out []byte
 	kept, i := 0, 0
@@ -146,6 +158,8 @@ func (f *Filter) needsDecoding(b []byte) bool {
 }
 
 // strings masks each string of a JSON text by itself.
+// It replaces only the strings that hold a secret and copies the rest as it is written, since a JSON text's bytes are
+// hashed and compared: numbers, spaces and the order of members must stay.
 func (f *Filter) strings(b []byte) []byte {
 	var out []byte
 	kept := 0
@@ -153,6 +167,7 @@ func (f *Filter) strings(b []byte) []byte {
 		if b[i] != '"' {
 			continue
 		}
+		// Outside of a string no quote is escaped, so the first one begins a string; names of members are strings too.
 		end := i + 1
 		for end < len(b) && b[end] != '"' {
 			if b[end] == '\\' {
@@ -166,7 +181,8 @@ func (f *Filter) strings(b []byte) []byte {
 		var text string
 		if json.Unmarshal(b[i:end+1], &text) == nil {
 			if masked := f.Text(text); masked != text {
-				out = appendString(append(out, b[kept:i]...), masked)
+				quoted, _ := encoded(masked) // a string can be
+				out = append(append(out, b[kept:i]...), quoted...)
 				kept = end + 1
 			}
 		}
@@ -178,11 +194,11 @@ func (f *Filter) strings(b []byte) []byte {
 	return append(out, b[kept:]...)
 }
 
-// appendString appends a JSON string without the escapes of HTML, as events are written.
-func appendString(dst []byte, s string) []byte {
+// encoded is JSON without the escapes of HTML, as events are written.
+func encoded(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string
-	return append(dst, bytes.TrimSuffix(buf.Bytes(), []byte("\n"))...)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
 }

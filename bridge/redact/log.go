@@ -9,6 +9,8 @@ import (
 // LogHandler masks what is logged: messages, and the values of attributes as they would be written.
 func LogHandler(h slog.Handler, f *Filter) slog.Handler { return &logHandler{h, f} }
 
+// logHandler stands before the handler that writes, so that no path of the program can log a secret of the well-known
+// forms.
 type logHandler struct {
 	next   slog.Handler
 	filter *Filter
@@ -25,6 +27,7 @@ func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, out)
 }
 
+// WithAttrs masks the attributes of a logger once, when it is made, not with every line.
 func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	masked := make([]slog.Attr, len(attrs))
 	for i, a := range attrs {
@@ -37,6 +40,7 @@ func (h *logHandler) WithGroup(name string) slog.Handler {
 	return &logHandler{h.next.WithGroup(name), h.filter}
 }
 
+// attr masks a value by what the handler would write of it. Keys are the program's own.
 func (h *logHandler) attr(a slog.Attr) slog.Attr {
 	v := a.Value.Resolve()
 	switch v.Kind() {
@@ -55,6 +59,7 @@ func (h *logHandler) attr(a slog.Attr) slog.Attr {
 		if masked := h.filter.Text(text); masked != text {
 			return slog.String(a.Key, masked)
 		}
+	default:
 	}
 	return slog.Attr{Key: a.Key, Value: v}
 }

@@ -11,6 +11,8 @@ import (
 )
 
 // The kinds of originals; their refs begin with them.
+// Only what is executed or sent to an agent again has an original. Events, records and titles are shown and not run:
+// their secrets are gone for good.
 const (
 	ofArgs     = "args"
 	ofResult   = "result"
@@ -33,6 +35,8 @@ func messageID(m store.Message) string { return m.SessionID + "/" + m.ExternalID
 func partID(p store.MessagePart) string { return p.SessionID + "/" + p.SHA256 }
 
 // reading gives originals to reads that want them.
+// It is embedded in both the Store and its transactions. A read is marked by its caller, not by its kind: the page that
+// lists messages and the Turn that sends them to an agent use the same method.
 type reading struct {
 	from  store.Reader
 	vault *Vault
@@ -41,7 +45,9 @@ type reading struct {
 var maskBytes = []byte(Mask)
 
 // original puts the original in the place of a masked text, if there is one. A text that only looks masked has none.
-func (r reading) original(ctx context.Context, kind, id string, text *[]byte) error {
+// The mask in the text is what triggers the lookup, so that rows without secrets cost no query. A user who writes
+// "[redacted]" in a message causes a lookup that finds nothing, and the text stays.
+func (r *reading) original(ctx context.Context, kind, id string, text *[]byte) error {
 	if !bytes.Contains(*text, maskBytes) {
 		return nil
 	}
@@ -81,13 +87,14 @@ func each[T any](ctx context.Context, rows []T, err error, reveal func(*T) error
 	return rows, nil
 }
 
-func (r reading) call(ctx context.Context) func(*store.ToolCall) error {
+// call, message and turn are what one and each do to a row: they put its originals in.
+func (r *reading) call(ctx context.Context) func(*store.ToolCall) error {
 	return func(c *store.ToolCall) error {
 		return errors.Join(r.original(ctx, ofArgs, c.ID, &c.Args), r.original(ctx, ofResult, c.ID, &c.Result))
 	}
 }
 
-func (r reading) message(ctx context.Context) func(*store.Message) error {
+func (r *reading) message(ctx context.Context) func(*store.Message) error {
 	return func(m *store.Message) error {
 		if m.Output {
 			return nil
@@ -96,11 +103,11 @@ func (r reading) message(ctx context.Context) func(*store.Message) error {
 	}
 }
 
-func (r reading) turn(ctx context.Context) func(*store.Turn) error {
+func (r *reading) turn(ctx context.Context) func(*store.Turn) error {
 	return func(t *store.Turn) error { return r.original(ctx, ofInput, t.ID, &t.Input) }
 }
 
-func (r reading) Agenda(ctx context.Context, in store.Scope, sessionID string) (store.Agenda, error) {
+func (r *reading) Agenda(ctx context.Context, in store.Scope, sessionID string) (store.Agenda, error) {
 	a, err := r.from.Agenda(ctx, in, sessionID)
 	return one(ctx, a, err, func(a *store.Agenda) error {
 		if a.Turn == nil {
@@ -110,62 +117,62 @@ func (r reading) Agenda(ctx context.Context, in store.Scope, sessionID string) (
 	})
 }
 
-func (r reading) Turn(ctx context.Context, in store.Scope, id string) (store.Turn, error) {
+func (r *reading) Turn(ctx context.Context, in store.Scope, id string) (store.Turn, error) {
 	t, err := r.from.Turn(ctx, in, id)
 	return one(ctx, t, err, r.turn(ctx))
 }
 
-func (r reading) ActiveTurn(ctx context.Context, in store.Scope, sessionID string) (store.Turn, error) {
+func (r *reading) ActiveTurn(ctx context.Context, in store.Scope, sessionID string) (store.Turn, error) {
 	t, err := r.from.ActiveTurn(ctx, in, sessionID)
 	return one(ctx, t, err, r.turn(ctx))
 }
 
-func (r reading) Messages(ctx context.Context, in store.Scope, sessionID string, page store.Page) ([]store.Message, error) {
+func (r *reading) Messages(ctx context.Context, in store.Scope, sessionID string, page store.Page) ([]store.Message, error) {
 	list, err := r.from.Messages(ctx, in, sessionID, page)
 	return each(ctx, list, err, r.message(ctx))
 }
 
-func (r reading) BranchMessages(ctx context.Context, in store.Scope, sessionID, turnID string, page store.Page) ([]store.Message, error) {
+func (r *reading) BranchMessages(ctx context.Context, in store.Scope, sessionID, turnID string, page store.Page) ([]store.Message, error) {
 	list, err := r.from.BranchMessages(ctx, in, sessionID, turnID, page)
 	return each(ctx, list, err, r.message(ctx))
 }
 
-func (r reading) InputsOfTurn(ctx context.Context, in store.Scope, sessionID, turnID string) ([]store.Message, error) {
+func (r *reading) InputsOfTurn(ctx context.Context, in store.Scope, sessionID, turnID string) ([]store.Message, error) {
 	list, err := r.from.InputsOfTurn(ctx, in, sessionID, turnID)
 	return each(ctx, list, err, r.message(ctx))
 }
 
-func (r reading) MessagePart(ctx context.Context, in store.Scope, sessionID, sum string) (store.MessagePart, error) {
+func (r *reading) MessagePart(ctx context.Context, in store.Scope, sessionID, sum string) (store.MessagePart, error) {
 	p, err := r.from.MessagePart(ctx, in, sessionID, sum)
 	return one(ctx, p, err, func(p *store.MessagePart) error { return r.original(ctx, ofPart, partID(*p), &p.Data) })
 }
 
-func (r reading) ToolCall(ctx context.Context, in store.Scope, id string) (store.ToolCall, error) {
+func (r *reading) ToolCall(ctx context.Context, in store.Scope, id string) (store.ToolCall, error) {
 	c, err := r.from.ToolCall(ctx, in, id)
 	return one(ctx, c, err, r.call(ctx))
 }
 
-func (r reading) ToolCallByKey(ctx context.Context, in store.Scope, turnID, key string) (store.ToolCall, error) {
+func (r *reading) ToolCallByKey(ctx context.Context, in store.Scope, turnID, key string) (store.ToolCall, error) {
 	c, err := r.from.ToolCallByKey(ctx, in, turnID, key)
 	return one(ctx, c, err, r.call(ctx))
 }
 
-func (r reading) OpenToolCalls(ctx context.Context, in store.Scope, sessionID string) ([]store.ToolCall, error) {
+func (r *reading) OpenToolCalls(ctx context.Context, in store.Scope, sessionID string) ([]store.ToolCall, error) {
 	list, err := r.from.OpenToolCalls(ctx, in, sessionID)
 	return each(ctx, list, err, r.call(ctx))
 }
 
-func (r reading) ToolCallsOfTurn(ctx context.Context, in store.Scope, turnID string) ([]store.ToolCall, error) {
+func (r *reading) ToolCallsOfTurn(ctx context.Context, in store.Scope, turnID string) ([]store.ToolCall, error) {
 	list, err := r.from.ToolCallsOfTurn(ctx, in, turnID)
 	return each(ctx, list, err, r.call(ctx))
 }
 
-func (r reading) ToolCallsByStatus(ctx context.Context, in store.Scope, statuses []store.ToolCallStatus, kind store.ToolCallKind, limit int) ([]store.ToolCall, error) {
+func (r *reading) ToolCallsByStatus(ctx context.Context, in store.Scope, statuses []store.ToolCallStatus, kind store.ToolCallKind, limit int) ([]store.ToolCall, error) {
 	list, err := r.from.ToolCallsByStatus(ctx, in, statuses, kind, limit)
 	return each(ctx, list, err, r.call(ctx))
 }
 
-func (r reading) Approval(ctx context.Context, in store.Scope, id string) (store.Approval, error) {
+func (r *reading) Approval(ctx context.Context, in store.Scope, id string) (store.Approval, error) {
 	a, err := r.from.Approval(ctx, in, id)
 	return one(ctx, a, err, func(a *store.Approval) error {
 		return errors.Join(r.original(ctx, ofDecision, a.ID, &a.Decision), r.original(ctx, ofArgs, a.ID, &a.Args))

@@ -4,26 +4,24 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
-// Restore is edited arguments, made by somebody who saw them masked, with the originals of the masked strings that were
-// left as they are at their place. It fails when a mask stands anywhere else.
+// Restore puts the originals back into edited arguments, where the editor left masked strings in their places. It fails
+// when a mask stands anywhere else.
+// Who edits arguments before approving them sees the masked ones. A mask that stays where it was stands for the original
+// at the same place; one that was moved or written by hand would otherwise run as the text "[redacted]".
 func Restore(masked, original, edited []byte) ([]byte, bool) {
 	m, o, e := decoded(masked), decoded(original), decoded(edited)
 	whole, ok := restored(m, o, e)
 	if !ok {
 		return nil, false
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(whole) != nil {
-		return nil, false
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), true
+	out, err := encoded(whole)
+	return out, err == nil
 }
 
-// decoded keeps numbers as they are written.
+// decoded keeps numbers as they are written: a long one must not lose digits on its way through an edit.
 func decoded(raw []byte) (v any) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -33,10 +31,13 @@ func decoded(raw []byte) (v any) {
 	return v
 }
 
+// restored is the edited value e with the originals of o in the place of masks; false where a mask has none. m is the
+// value that the editor was shown. It walks the edited value and looks into the two others by the same names and
+// indices: an item that was moved within a list has no counterpart, so a mask in it fails.
 func restored(m, o, e any) (any, bool) {
 	switch e := e.(type) {
 	case string:
-		if !bytes.Contains([]byte(e), maskBytes) {
+		if !strings.Contains(e, Mask) {
 			return e, true
 		}
 		was, isText := o.(string)

@@ -9,18 +9,22 @@ import (
 
 // rows masks the members of rows that hold words of agents, users and tools, and collects the originals of those that
 // run. Ids, hashes and what operators configured stay.
+// One is made for each transaction or Batch and thrown away after it; sealed is written with the rows it belongs to, so
+// that a crash leaves neither without the other.
 type rows struct {
 	filter *Filter
 	vault  *Vault
 	sealed []store.Sealed
 }
 
+// text and json mask what is shown only: the original is gone when the row is written.
 func (r *rows) text(s *string) { *s = r.filter.Text(*s) }
 
 func (r *rows) json(b *[]byte) { *b = r.filter.JSON(*b) }
 
 // sealing is json for what runs. session tells the Session, which a move does not name; it is asked only when there is
 // something to seal.
+// A ToolCall's move names the call only. The Session is needed because sealed originals are deleted with it.
 func (r *rows) sealing(kind, id string, session func() string, b *[]byte) {
 	masked := r.filter.JSON(*b)
 	if same(*b, masked) {
@@ -30,6 +34,8 @@ func (r *rows) sealing(kind, id string, session func() string, b *[]byte) {
 	*b = masked
 }
 
+// seal adds the original of what was masked. Its ref has the masked text in it, so writing the same row again replaces
+// the original with an equal one, and writing another text adds a second; both go with the Session.
 func (r *rows) seal(kind, id, session string, original, masked []byte) {
 	if session == "" {
 		return // it would never be deleted
@@ -39,6 +45,7 @@ func (r *rows) seal(kind, id, session string, original, masked []byte) {
 	r.sealed = append(r.sealed, store.Sealed{Ref: ref, SessionID: session, KID: kid, Data: data, CreatedAt: time.Now()})
 }
 
+// known is the session of a row that names it.
 func known(session string) func() string { return func() string { return session } }
 
 func (r *rows) session(s store.Session) store.Session {
@@ -60,6 +67,8 @@ func (r *rows) run(n store.Run) store.Run {
 	return n
 }
 
+// message seals what users and clients sent. An answer is not sent to a program that acts on it, so it has no original:
+// agents get their history masked.
 func (r *rows) message(m store.Message) store.Message {
 	if m.Output {
 		r.json(&m.Data)
@@ -81,6 +90,7 @@ func (r *rows) part(p store.MessagePart) store.MessagePart {
 	return p
 }
 
+// call seals args and result: they are executed or handed to the agent. An error is shown only.
 func (r *rows) call(c store.ToolCall) store.ToolCall {
 	r.sealing(ofArgs, c.ID, known(c.SessionID), &c.Args)
 	r.sealing(ofResult, c.ID, known(c.SessionID), &c.Result)
@@ -98,6 +108,8 @@ func (r *rows) callMove(m store.ToolCallMove, session func() string) store.ToolC
 	return m
 }
 
+// approval seals what is decided about and the decision. The options and the schema are shown to who decides and are
+// never executed. What runs of EditedArgs is the ToolCall's arguments, which have an original of their own.
 func (r *rows) approval(a store.Approval) store.Approval {
 	r.text(&a.Title)
 	r.text(&a.Tool)
@@ -182,6 +194,7 @@ func (r *rows) move(m store.Move, session func(callID string) string) store.Move
 	case store.RunStateChanges: // its keys are the state's, which are masked as well
 		r.json(&m.Changes)
 		return m
+	// The status of a row is not known here, so a move that is lost may leave an original that no row refers to.
 	case store.ToolCallMove:
 		return r.callMove(m, func() string { return session(m.ID) })
 	case store.ApprovalMove:
@@ -215,5 +228,5 @@ func (r *rows) move(m store.Move, session func(callID string) string) store.Move
 		r.json(&m.State)
 		return m
 	}
-	return m // holds no words
+	return m // the others hold ids, times and statuses; a new kind of move with words needs a case
 }

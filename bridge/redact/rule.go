@@ -10,6 +10,8 @@ const Mask = "[redacted]"
 type rule struct {
 	marker string
 	// member reports whether c belongs to the body; prev is the body's byte before it, 0 at its beginning.
+	// The byte before is needed for two forms only: a PEM footer begins with two dashes, and in cookies a
+	// space belongs to the value after a semicolon but not elsewhere.
 	member func(prev, c byte) bool
 	// secret reports whether the body so far is a secret, whatever follows.
 	secret func(body []byte) bool
@@ -28,8 +30,11 @@ const (
 )
 
 // table is a set of bytes.
+// A lookup costs one load a byte, where a switch over ranges would cost several branches; the scanner looks at every byte
+// of every text that is kept.
 type table [256]bool
 
+// tableOf makes a table from pairs of first and last byte ("az09") and from single bytes.
 func tableOf(ranges string, extra string) (t table) {
 	for i := 0; i+1 < len(ranges); i += 2 {
 		for c := int(ranges[i]); c <= int(ranges[i+1]); c++ {
@@ -57,6 +62,7 @@ var (
 	pem      = tableOf("azAZ09", "+/=,:-. \t\r\n\\")
 )
 
+// of is the member function of a body whose bytes do not depend on each other.
 func of(t *table) func(prev, c byte) bool { return func(_, c byte) bool { return t[c] } }
 
 func atLeast(n int) func([]byte) bool { return func(b []byte) bool { return len(b) >= n } }
@@ -67,6 +73,8 @@ func random(n int) func([]byte) bool {
 }
 
 // keys are the forms that a literal beginning tells.
+// The lengths are those of the vendors' own keys, minus some: a key that a model cut short is still a secret. Where the
+// marker is a usual beginning of words ("sk-" in "sk-learn-contrib-extras"), a digit must be among the bytes.
 func keys() []*rule {
 	var all []*rule
 	add := func(t *table, secret func([]byte) bool, markers ...string) {
@@ -89,6 +97,7 @@ func keys() []*rule {
 	return append(all, jwt)
 }
 
+// A JWT has no vendor's marker. "eyJ" is {" in base64, with which each header begins; the dot tells it from other base64.
 var jwt = &rule{marker: "eyJ", member: of(&wordDots), secret: isJWT}
 
 // isJWT: a header of JSON in base64 and the beginning of what follows it.
@@ -106,6 +115,7 @@ var names = map[string]*rule{
 }
 
 var (
+	// named asks for a digit: "api_key: required" in a manual is not masked.
 	named = &rule{member: of(&value), secret: random(12)}
 	// header is the value of an Authorization header without a scheme, and credentials what follows one.
 	header      = &rule{member: of(&value), secret: random(12)}
@@ -116,9 +126,13 @@ var (
 		member: func(prev, c byte) bool { return value[c] || c == ';' || c == ' ' && prev == ';' },
 		secret: func(b []byte) bool { at := bytes.IndexByte(b, '='); return at > 0 && len(b) >= at+4 },
 	}
+	// A variable's value is masked without a digit as well when it is long: PASSWORD=correct-horse-battery is a secret, and
+	// DEBUG_KEY=enabled is not.
 	variable = &rule{member: of(&value), secret: func(b []byte) bool { return random(8)(b) || len(b) >= 16 }}
+	// A password in a URL may be one byte long, since the @ behind it proves what it is.
 	password = &rule{member: of(&userinfo), secret: atLeast(1), until: '@'}
-	pemKey   = &rule{
+	// Two dashes end the body: they begin the footer. Escapes are members because a key in JSON has \n for its line ends.
+	pemKey = &rule{
 		member: func(prev, c byte) bool { return pem[c] && (prev != '-' || c != '-') },
 		secret: atLeast(24),
 	}
@@ -131,6 +145,8 @@ const longestName = 48
 var suffixes = []string{"_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_PAT", "_CREDENTIAL", "_CREDENTIALS"}
 
 // nameRule is the rule for the value of a name.
+// A name is compared in lower case without allocating, since it is tried at every word that begins like one. Only names
+// written wholly in upper case count as variables: "my_key" in prose or code would match the suffixes too often.
 func nameRule(name []byte) *rule {
 	var low [longestName]byte
 	if len(name) > len(low) {
@@ -148,6 +164,7 @@ func nameRule(name []byte) *rule {
 	if r := names[string(low[:len(name)])]; r != nil {
 		return r
 	}
+	// The suffix alone is no name: "_KEY=" has nothing before it.
 	if shout {
 		for _, s := range suffixes {
 			if len(name) > len(s) && bytes.HasSuffix(name, []byte(s)) {

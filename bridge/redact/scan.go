@@ -3,12 +3,13 @@ package redact
 import "bytes"
 
 // found is a secret in a text, or what may become one: its body is text[at:end], its marker begins at from.
+// The three positions are kept apart since a stream passes the marker on at once and holds back the body only.
 type found struct {
 	rule          *rule
 	from, at, end int
 }
 
-// status says what stands at a position.
+// status is what the scanner found at a position.
 type status int
 
 const (
@@ -19,12 +20,15 @@ const (
 )
 
 // ending is what a text ends in.
+// A Stream needs it to know from where on it must look again when the next piece comes.
 type ending struct {
 	open   int  // where the first thing begins that may become a marker with what follows; the text's length for none
 	inWord bool // what follows may go on with a word
 }
 
 // scanner finds secrets. It is immutable, and one serves all.
+// It goes over a text once and stops only where a word begins (which may be a marker or a name), at a dash or a colon
+// (PEM, URLs) and at a backslash. Text without those costs one table lookup a byte.
 type scanner struct {
 	first [256][]*rule // of keys, by the first byte of their marker
 	names table        // first letters of names in lower case, and all upper-case letters
@@ -44,6 +48,7 @@ const (
 
 var forms = newScanner()
 
+// newScanner orders the rules by first byte, so that at a word's beginning only those are tried that can match there.
 func newScanner() *scanner {
 	s := &scanner{}
 	for _, r := range keys() {
@@ -68,7 +73,8 @@ func newScanner() *scanner {
 }
 
 // next is the first secret, or undecided body, whose marker begins at or after i. With final the text is whole: nothing
-// is undecided. Else last says what the text ends in.
+// is undecided. Otherwise last is what the text ends in.
+// The scanner is restarted behind what it found: a secret is never looked for within another. It allocates nothing.
 func (s *scanner) next(b []byte, i int, final bool) (f found, st status, last ending) {
 	last.open = len(b)
 	for i < len(b) {
@@ -85,6 +91,7 @@ func (s *scanner) next(b []byte, i int, final bool) (f found, st status, last en
 					return f, st, last
 				}
 			}
+			// Markers begin words only: the rest of a word is passed over, or "task-1234…" would be taken for "sk-".
 			at := i
 			for i++; i < len(b) && word[b[i]]; i++ {
 			}
@@ -94,6 +101,7 @@ func (s *scanner) next(b []byte, i int, final bool) (f found, st status, last en
 			}
 		case backslash:
 			at := i
+			// An escape that the text ends in may turn out to be any letter, so a stream looks at it again with the next piece.
 			if i = escape(b, i); i > len(b) {
 				last.open = min(last.open, at)
 			}
@@ -106,6 +114,7 @@ func (s *scanner) next(b []byte, i int, final bool) (f found, st status, last en
 				last.open, st = min(last.open, i), nothing
 			}
 			i++
+			// Dashes in a row are one beginning: a ruler of dashes would otherwise be tried for a PEM header at each of them.
 			for c == '-' && i < len(b) && b[i] == '-' {
 				i++
 			}
@@ -116,6 +125,7 @@ func (s *scanner) next(b []byte, i int, final bool) (f found, st status, last en
 
 // escape is the position behind an escape of JSON, of a JSON text in a string too: its letter begins no word. It is
 // behind the text's end when the text ends in the escape.
+// In a JSON text within a string the backslashes are doubled at each level, hence the loop.
 func escape(b []byte, i int) int {
 	for i < len(b) && b[i] == '\\' {
 		i++
@@ -127,6 +137,7 @@ func escape(b []byte, i int) int {
 }
 
 // match looks for a marker at the beginning of a word.
+// Vendors' markers are tried before names: they know better where the secret ends.
 func (s *scanner) match(b []byte, i int, final bool) (f found, st status) {
 	may := nothing
 	for _, r := range s.first[b[i]] {
@@ -151,6 +162,8 @@ func (s *scanner) match(b []byte, i int, final bool) (f found, st status) {
 		return found{}, may
 	}
 	at, st := separator(b, end)
+	// The text ends between a name and its value, or within the name: a stream has to see more. A name that is none
+	// ends the waiting, so that prose is not held back for a colon.
 	if st == partial && (end == len(b) || nameRule(b[i:end]) != nil) {
 		return found{}, partial
 	}
@@ -171,6 +184,8 @@ func (s *scanner) match(b []byte, i int, final bool) (f found, st status) {
 }
 
 // authorization has a scheme before the secret, or none.
+// "Authorization: Bearer abc" keeps the scheme visible, which readers of a log need, and masks what follows. A text that
+// ends within what may be a scheme is undecided: masking now would take the scheme for the secret.
 func authorization(b []byte, from, at int, final bool) (found, status) {
 	for _, scheme := range schemes {
 		n := min(len(b)-at, len(scheme))
@@ -202,6 +217,7 @@ func separator(b []byte, i int) (int, status) {
 // quotesMost bounds the quotes, their backslashes and the spaces on one side of a separator.
 const quotesMost = 8
 
+// A backslash counts where it escapes a quote or another backslash, as in JSON within JSON.
 func quotes(b []byte, i int) int {
 	for n := 0; n < quotesMost && i < len(b); n++ {
 		switch c := b[i]; {
@@ -215,6 +231,7 @@ func quotes(b []byte, i int) int {
 }
 
 // punctuated looks for the header of a PEM private key, and for the password in a URL.
+// Both begin with punctuation, not with a word: "-----BEGIN … PRIVATE KEY-----" and "://user:password@".
 func (s *scanner) punctuated(b []byte, i int, final bool) (found, status) {
 	const begin, dashes, scheme = "-----BEGIN ", "-----", "://"
 	rest := b[i:]
@@ -250,12 +267,14 @@ func (s *scanner) punctuated(b []byte, i int, final bool) (found, status) {
 // body decides about the body that begins at a position. It looks at a bounded part unless that is a secret: a text of
 // nothing but markers takes time in proportion to its length too.
 func (r *rule) body(b []byte, from, at int, final bool) (found, status) {
+	// Without a bound "eyJeyJeyJ…" would look at the whole rest for each of its markers, which takes quadratic time.
 	most := longestOther
 	if r == jwt {
 		most = longestUndecided
 	}
 	near := b[at:min(len(b), at+most)]
 	open := !final && len(near) < most
+	// All that a JWT may have for a header has been seen, and there is no dot.
 	if r == jwt && !open && bytes.IndexByte(near, '.') < 0 {
 		return found{}, nothing
 	}
@@ -268,6 +287,7 @@ func (r *rule) body(b []byte, from, at int, final bool) (found, status) {
 			return f, secret
 		}
 	case r.secret(near[:end]):
+		// It is a secret, whatever follows; only now is its end looked for beyond the bound.
 		f.end = r.end(b, at, 0)
 		return f, secret
 	}
@@ -278,6 +298,7 @@ func (r *rule) body(b []byte, from, at int, final bool) (found, status) {
 }
 
 // end is the position behind the body.
+// prev is the last byte of the body before at, which a stream has passed or dropped already; 0 at the beginning.
 func (r *rule) end(b []byte, at int, prev byte) int {
 	for i := at; i < len(b); i++ {
 		c := b[i]

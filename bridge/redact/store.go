@@ -23,11 +23,10 @@ type wrapped struct {
 	filter *Filter
 }
 
-func (w *wrapped) rows() rows { return rows{filter: w.filter, vault: w.vault} }
-
 // Commit masks Records and moves. The Batch itself stays as it is: its maker goes on with it.
+// The Batch's events are not touched: they were masked before they were encoded, when their text was still in pieces.
 func (w *wrapped) Commit(ctx context.Context, b *store.Batch) (store.Result, error) {
-	r, masked := w.rows(), *b
+	r, masked := rows{filter: w.filter, vault: w.vault}, *b
 	masked.Records = make([]store.Record, len(b.Records))
 	for i, e := range b.Records {
 		masked.Records[i] = r.record(e)
@@ -65,6 +64,7 @@ func (w *wrapped) sessionOf(ctx context.Context, b *store.Batch, callID string) 
 }
 
 // InTx gives fn a Tx that masks.
+// The database may run fn again; each run has its own rows, so an original is never written for a run that failed.
 func (w *wrapped) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return w.Store.InTx(ctx, func(tx store.Tx) error {
 		return fn(&wrappedTx{txBase: txBase{tx}, reading: reading{tx, w.vault}, filter: w.filter})
@@ -79,7 +79,7 @@ type wrappedTx struct {
 	filter *Filter
 }
 
-// masked writes one row by write, and the originals it sealed. The lock-step of a transaction makes the order free.
+// masked writes one row by write, and the originals it sealed, in whichever order: both are one transaction.
 func masked[T any](ctx context.Context, t *wrappedTx, row T, mask func(*rows, T) T, write func(context.Context, T) error) error {
 	r := rows{filter: t.filter, vault: t.vault}
 	if err := write(ctx, mask(&r, row)); err != nil {
@@ -88,6 +88,7 @@ func masked[T any](ctx context.Context, t *wrappedTx, row T, mask func(*rows, T)
 	return t.keep(ctx, r)
 }
 
+// keep writes what was sealed.
 func (t *wrappedTx) keep(ctx context.Context, r rows) error {
 	for _, s := range r.sealed {
 		if err := t.Tx.KeepSealed(ctx, s); err != nil {
@@ -97,6 +98,7 @@ func (t *wrappedTx) keep(ctx context.Context, r rows) error {
 	return nil
 }
 
+// The methods below are those that write words. What is not here writes ids, times, numbers and hashes only.
 func (t *wrappedTx) InsertSession(ctx context.Context, s store.Session) error {
 	return masked(ctx, t, s, (*rows).session, t.Tx.InsertSession)
 }
@@ -144,13 +146,21 @@ func (t *wrappedTx) session(ctx context.Context, callID string) func() string {
 	}
 }
 
-func (t *wrappedTx) MoveToolCall(ctx context.Context, m store.ToolCallMove) (bool, error) {
+// moved is masked for a move of the ToolCall, or its Approval, with the id. A move that did not happen (the row had
+// another status by then) seals nothing: its words belong to no row.
+func moved[M any](ctx context.Context, t *wrappedTx, id string, m M, mask func(*rows, M, func() string) M,
+	move func(context.Context, M) (bool, error),
+) (bool, error) {
 	r := rows{filter: t.filter, vault: t.vault}
-	moved, err := t.Tx.MoveToolCall(ctx, r.callMove(m, t.session(ctx, m.ID)))
-	if err != nil || !moved {
-		return moved, err
+	made, err := move(ctx, mask(&r, m, t.session(ctx, id)))
+	if err != nil || !made {
+		return made, err
 	}
 	return true, t.keep(ctx, r)
+}
+
+func (t *wrappedTx) MoveToolCall(ctx context.Context, m store.ToolCallMove) (bool, error) {
+	return moved(ctx, t, m.ID, m, (*rows).callMove, t.Tx.MoveToolCall)
 }
 
 func (t *wrappedTx) InsertApproval(ctx context.Context, row store.Approval) error {
@@ -158,12 +168,7 @@ func (t *wrappedTx) InsertApproval(ctx context.Context, row store.Approval) erro
 }
 
 func (t *wrappedTx) MoveApproval(ctx context.Context, m store.ApprovalMove) (bool, error) {
-	r := rows{filter: t.filter, vault: t.vault}
-	moved, err := t.Tx.MoveApproval(ctx, r.approvalMove(m, t.session(ctx, m.ID)))
-	if err != nil || !moved {
-		return moved, err
-	}
-	return true, t.keep(ctx, r)
+	return moved(ctx, t, m.ID, m, (*rows).approvalMove, t.Tx.MoveApproval)
 }
 
 func (t *wrappedTx) InsertCommand(ctx context.Context, row store.Command) error {

@@ -5,6 +5,9 @@ import "bytes"
 // Stream masks the secrets of a text that comes in pieces, however they are cut. A marker is no secret and passes at
 // once; what follows one is held back until it is known whether it is a secret, so that text without markers is never
 // late. The zero value is ready. It is not safe for concurrent use.
+// An agent's answer arrives in deltas of a few bytes, cut anywhere: "sk-ab" and "cd…" are two frames. A Filter on each
+// delta would let both pass. The Stream of a message is owned by what translates it; the pieces it returns, put
+// together, are the Filter's text of the whole, but for bodies that pass a bound.
 type Stream struct {
 	buf    []byte // what may become a marker and has passed, and behind it what is held back
 	passed int    // how much of buf has passed
@@ -18,6 +21,7 @@ type Stream struct {
 }
 
 // Push takes the next piece and returns what may pass: the piece itself when nothing is hidden or held back.
+// With no configured pattern and no marker in sight it returns its argument without copying, which is nearly always.
 func (s *Stream) Push(f *Filter, piece string) string {
 	if f == nil {
 		return piece
@@ -30,6 +34,7 @@ func (s *Stream) Push(f *Filter, piece string) string {
 }
 
 // End returns what is held back: the text is over. The Stream is ready for another.
+// Each message, argument text and reasoning block ends its own: a secret does not go on in another message.
 func (s *Stream) End(f *Filter) string {
 	if f == nil {
 		return ""
@@ -50,6 +55,9 @@ func (s *Stream) reset() {
 // Holds reports whether something is held back.
 func (s *Stream) Holds() bool { return len(s.buf) > s.passed || len(s.custom.held) > 0 }
 
+// push walks from secret to secret in what was kept of the last pieces and this one. Three things may end it: a secret that
+// reaches the end of the text and so goes on in the next piece (hiding), a body that is not decided yet (held back from
+// its beginning), or no secret at all (only the beginning of what may be a marker is remembered, and it has passed).
 func (s *Stream) push(piece string, final bool) string {
 	rest := piece
 	if s.hiding != nil {
@@ -61,9 +69,11 @@ func (s *Stream) push(piece string, final bool) string {
 		s.buf = append(s.buf, rest...)
 		b, passed = s.buf, s.passed
 	}
-	changed := passed < len(b)-len(rest) // something was held back
+	// Something was held back, so what is returned is not the piece; unless the walk finds a secret, it otherwise is.
+	changed := passed < len(b)-len(rest)
 	var out []byte
 	i := 0
+	// The word that passed before goes on: no marker begins within it.
 	for s.inWord && i < len(b) && word[b[i]] {
 		i++
 	}
@@ -87,6 +97,7 @@ func (s *Stream) push(piece string, final bool) string {
 			out = append(out, b[passed:at]...)
 			s.keep(b[f.from:], at-f.from)
 			return string(out)
+		default:
 		}
 		if changed {
 			out = append(out, b[passed:]...)
@@ -112,9 +123,11 @@ func (s *Stream) keep(b []byte, passed int) {
 }
 
 // hide drops what goes on with a secret, and returns what is behind it.
+// It keeps no byte of a secret: only the rule, the last byte and a count, so that a secret of any length costs nothing.
 func (s *Stream) hide(piece string) string {
 	for i := range len(piece) {
 		c := piece[i]
+		// The same rules as those of rule.end, which counts from the body's beginning; that has been dropped here.
 		if s.hiding == pemKey {
 			if c == '-' && s.prev == '-' {
 				s.hiding = nil
@@ -140,15 +153,17 @@ func (s *Stream) hide(piece string) string {
 	return ""
 }
 
-const (
-	// customMost bounds what is held back for a configured pattern.
-	customMost = 512
-)
+// customMost bounds what is held back for a configured pattern. Half a kilobyte of text late is the most that a user
+// should notice; a longer match is masked up to there only.
+const customMost = 512
 
 // customStream masks what configured patterns match in a stream. It holds back the word that the text ends in, from
 // the prefix on that a pattern's matches begin with, and a match that may go on.
+// A configured pattern is a regular expression, which cannot be asked whether more text could make it match. So the last
+// word is always held back, and released with the next space, a match or the end.
 type customStream struct{ held []byte }
 
+// push gets what the forms have let pass, and returns what no pattern can match any more.
 func (c *customStream) push(f *Filter, piece string, final bool) string {
 	c.held = append(c.held, piece...)
 	if len(c.held) == 0 {
@@ -179,6 +194,8 @@ func (c *customStream) push(f *Filter, piece string, final bool) string {
 }
 
 // undecided is where what may yet become a match begins.
+// Three things may begin one: the last word, a pattern's literal prefix (whose match may hold spaces), and a match that
+// reaches the end of the text.
 func (c *customStream) undecided(f *Filter) int {
 	at := bytes.LastIndexAny(c.held, " \t\r\n") + 1
 	for _, p := range f.custom {

@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -12,7 +11,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"aqueduct/internal/secretfile"
@@ -20,14 +18,17 @@ import (
 
 // Vault seals originals with AES-256-GCM. It is safe for concurrent use.
 type Vault struct {
-	newest string // the kid that seals
-	keys   map[string]cipher.AEAD
-	hash   []byte // for hashes that must not be guessed from
+	// A new key seals; older ones stay in the file to unseal what was sealed before.
+	newest string                 // the kid that seals
+	keys   map[string]cipher.AEAD // by kid
+	// Of the oldest key: a decision that is bound by a hash must stay valid when a new key is put in front.
+	hash []byte // for hashes that must not be guessed from
 }
 
 // ErrSealed: an original cannot be unsealed, because its key is not in the key file or because it was changed.
 var ErrSealed = errors.New("a sealed original cannot be opened with the keys of the key file")
 
+// AES-256 takes 32 bytes.
 const keyBytes = 32
 
 // OpenKeyFile reads the keys of a file, or makes the file with one when there is none. A line is "kid base64": the first
@@ -73,6 +74,7 @@ func NewVault(lines string) (*Vault, error) {
 		if v.newest == "" {
 			v.newest = fields[0]
 		}
+		// Two keys are derived from each line, so that the hashes, which are shown, say nothing about the key that seals.
 		seal, err := hkdf.Key(sha256.New, key, nil, "aqueduct sealed originals 1", keyBytes)
 		if err == nil {
 			v.hash, err = hkdf.Key(sha256.New, key, nil, "aqueduct argument hashes 1", keyBytes)
@@ -84,6 +86,7 @@ func NewVault(lines string) (*Vault, error) {
 		if err != nil {
 			return nil, err
 		}
+		// A nonce is random and stands before the ciphertext. With 96 bits one key is good for 2^32 originals.
 		if v.keys[fields[0]], err = cipher.NewGCMWithRandomNonce(block); err != nil {
 			return nil, err
 		}
@@ -99,6 +102,8 @@ func (v *Vault) seal(ref string, original []byte) (kid string, data []byte) {
 	return v.newest, v.keys[v.newest].Seal(nil, nil, original, []byte(ref))
 }
 
+// open is the original that seal encrypted. The ref is authenticated with the text, so an original that was moved to
+// another row in the database does not open.
 func (v *Vault) open(ref, kid string, data []byte) ([]byte, error) {
 	key := v.keys[kid]
 	if key == nil {
@@ -112,6 +117,7 @@ func (v *Vault) open(ref, kid string, data []byte) ([]byte, error) {
 }
 
 // Hasher gives the hashes that bind arguments to what is decided about them.
+// Sum binds an approval to its arguments: what runs must have the sum that was decided about.
 type Hasher struct {
 	Filter *Filter
 	Vault  *Vault
@@ -134,8 +140,9 @@ func (h Hasher) Matches(args []byte, sum string) bool {
 		h.Vault != nil && hmac.Equal([]byte(sum), []byte(h.keyed(args)))
 }
 
+// keyed is the HMAC of arguments.
 func (h Hasher) keyed(args []byte) string {
 	mac := hmac.New(sha256.New, h.Vault.hash)
-	_, _ = io.Copy(mac, bytes.NewReader(args))
+	mac.Write(args)
 	return hex.EncodeToString(mac.Sum(nil))
 }

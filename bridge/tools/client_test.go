@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
 	"aqueduct/policy"
@@ -32,7 +32,7 @@ func TestClientDeadlineAfterCommit(t *testing.T) {
 		Store: st, Replica: "r", Policy: policy.Default, Ring: func(string) {}, Listeners: func(string) int { return 1 },
 		Client: http.DefaultClient, Logger: slog.New(slog.DiscardHandler),
 	})
-	service.Use(&inbox.Settler{}, func(id string, _ time.Duration) { armed <- id }, nil)
+	service.Use(&approval.Settler{}, func(id string, _ time.Duration) { armed <- id }, nil)
 	now := time.Now()
 	turn := store.Turn{ID: "01890000-0000-7000-8000-000000000002", SessionID: "01890000-0000-7000-8000-000000000001", AgentID: "a", Status: store.TurnQueued, CreatedAt: now}
 	sum := redact.Hasher{}.Sum([]byte(`{}`))
@@ -40,7 +40,7 @@ func TestClientDeadlineAfterCommit(t *testing.T) {
 		ID: "01890000-0000-7000-8000-000000000003", SessionID: turn.SessionID, TurnID: turn.ID, Name: "move", Kind: store.KindClient,
 		Status: store.ToolDispatched, Args: json.RawMessage(`{}`), ArgsSHA256: sum, Timeout: time.Minute, CreatedAt: now,
 	}
-	q := inbox.Question{Call: asked, Approval: store.Approval{
+	q := approval.Question{Call: asked, Approval: store.Approval{
 		ID: asked.ID, SessionID: turn.SessionID, TurnID: turn.ID, Kind: store.ApprovalPermission, Status: store.ApprovalApproved, Tool: asked.Name,
 		Args: asked.Args, ArgsSHA256: sum, Options: []byte("[]"), AskedUser: "u", CreatedAt: now, ExpiresAt: now.Add(time.Minute),
 	}}

@@ -2,22 +2,13 @@ package tools
 
 import "encoding/json"
 
-// Error is why a ToolCall failed or was not taken, with a stable code, in words an agent may
-// read.
-type Error struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-func (e *Error) Error() string { return e.Code + ": " + e.Message }
-
-// Codes of Errors.
+// Codes of the fault.Errors of tool calls. They are stable. A call that a Decision ended has the Decision's code instead
+// (approval.Decision), as expired or asker_gone.
 const (
 	CodeUnknownTool    = "tool_unknown"
 	CodeInvalidArgs    = "invalid_arguments"
 	CodeBlocked        = "blocked"
 	CodeRejected       = "rejected"
-	CodeExpired        = "expired"
 	CodeCancelled      = "cancelled"
 	CodeClientOffline  = "client_offline"
 	CodeTimeout        = "tool_timeout"
@@ -33,12 +24,10 @@ const (
 	CodeArgsChanged    = "arguments_changed"
 )
 
-func (e *Error) json() []byte { return mustJSON(e) }
-
 func mustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic("tools: " + err.Error()) // our own types always can be written
+		panic("tools: " + err.Error()) // types of this package always encode
 	}
 	return raw
 }

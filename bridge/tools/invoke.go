@@ -1,99 +1,157 @@
 package tools
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
+	"log/slog"
 	"time"
 
-	"aqueduct/bridge/inbox"
+	"aqueduct/bridge/approval"
+	"aqueduct/bridge/redact"
 	"aqueduct/bridge/trace"
+	"aqueduct/internal/fault"
 	"aqueduct/internal/schema"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
 
-// Request is one call of a tool, as an agent makes it.
-type Request struct {
-	TurnID  string
-	Name    string
-	Args    json.RawMessage
-	Key     string // idempotency key; "" for none
-	CallID  string // the agent's own id of the call; "" means the Key
-	Timeout time.Duration
-	// Trace is the span that the call is made in; the zero one when its Turn has none.
-	Trace trace.Context
-	// Session is where the call comes from, which has been found good.
-	Session store.Session
-	By      policy.Principal // who prompted
-	// Declared reads the tools that the user's client has, with their JSON Schemas.
-	Declared func(context.Context, store.Reader) (map[string]json.RawMessage, error)
+// invoker takes calls from agents: it finds the tool, has the call judged, and keeps it in the state that the verdict
+// leads to.
+//
+// There are two ways in. The fast one judges from the cache, outside of any transaction, and needs one commit that
+// keeps the call as RUNNING with its events; it serves calls that the policy allows without a Grant. The other locks
+// the Session and reads everything anew; it serves calls that wait, are blocked, use a Grant, or may be repetitions.
+type invoker struct {
+	store     store.Store
+	limits    Limits
+	hash      redact.Hasher
+	registry  *registry
+	judge     *judge
+	runner    *runner
+	executor  *executor
+	clients   *clientCalls
+	commits   *commits
+	deadlines *deadlines
+	notices   approval.Notices
+	ring      func(sessionID string)
+	logger    *slog.Logger
 }
 
 // proposal is a call that is not kept yet.
 type proposal struct {
-	tool    ready
+	tool    compiledTool
 	call    store.ToolCall
 	verdict judged
-	span    trace.Context // of running it
+	span    trace.Context // of executing it
 }
 
-// Invoke takes a call: it waits for one that is run at once; any other waits for somebody, or
-// has failed. The error is an *Error when nothing was kept of the call, but that it was refused.
-func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, error) {
-	ctx = store.WithOriginals(ctx) // the agent gets what the tool said, also of a call that it repeats
+// busy refuses a call for which no slot is left.
+func busy() *fault.Error { return fault.New(CodeBusy, "Too many tools are running. Try again.") }
+
+// givenBackError is busy for a call that was kept first. Its end is on record, so its refusal is not recorded again.
+type givenBackError struct{ busy *fault.Error }
+
+func (e givenBackError) Error() string { return e.busy.Error() }
+
+// Unwrap returns the error with the code.
+func (e givenBackError) Unwrap() error { return e.busy }
+
+// ErrTooManyQuestions refuses a call that would have to wait, because its Turn or its user has too many that do.
+var ErrTooManyQuestions = errors.New("tools: too many questions are open")
+
+// invoke takes a call whichever way.
+// A refusal is on record too: people who look at a trace must see what an agent tried.
+func (i *invoker) invoke(ctx context.Context, req Request) (store.ToolCall, error) {
+	ctx = store.WithOriginals(ctx) // the agent gets the tool's own result, also of a call that it repeats
 	var call store.ToolCall
 	err := schema.Outside(ctx, func(ctx context.Context) (err error) {
-		call, err = s.invoke(ctx, req)
+		call, err = i.fastOrTake(ctx, req)
 		return err
 	})
-	var refused *Error
-	if errors.As(err, &refused) && refused != errGivenBack && refused.Code != CodeRunOver {
-		s.keepRefused(ctx, req, refused)
+	var refused *fault.Error
+	var given givenBackError
+	if errors.As(err, &refused) && !errors.As(err, &given) && refused.Code != CodeRunOver {
+		i.keepRefused(ctx, req, refused)
 	}
 	return call, err
 }
 
-func (s *Service) invoke(ctx context.Context, req Request) (store.ToolCall, error) {
-	p, err := s.propose(ctx, s.cfg.Store, s.shelf.tool, req)
+// fastOrTake executes a call at once where the policy allows it without a Grant; take does all the rest. A call with two
+// names goes to take as well: another call may have its key, and the events of this one must then not be kept.
+func (i *invoker) fastOrTake(ctx context.Context, req Request) (store.ToolCall, error) {
+	p, err := i.propose(ctx, i.store, i.registry.cache.tool, req)
 	if err != nil {
 		return p.call, err
 	}
-	p.verdict = s.judge(req, p.tool, p.call, nil)
-	if p.verdict.Action != policy.Allow || p.tool.Kind != store.KindServer || req.named() != req.Key && req.Key != "" {
-		return s.take(ctx, req) // also a call with two names: another may have its key, and its events must then not be kept
+	p.verdict = i.judge.decide(req, p.tool, p.call, nil)
+	if p.verdict.Action != policy.Allow || p.tool.Kind != store.KindServer || req.agentsID() != req.Key && req.Key != "" {
+		return i.take(ctx, req)
 	}
-	s.apply(&p.call, p.verdict.Verdict, true)
-	return s.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) { return s.keepAndRun(ctx, p) })
+	i.apply(&p.call, p.verdict.Verdict, true)
+	return i.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) { return i.keepAndExecute(ctx, p) })
 }
 
-// propose makes the call, of a tool that is there with arguments that fit.
-func (s *Service) propose(ctx context.Context, r store.Reader, registered lookup, req Request) (p proposal, err error) {
-	if p.tool, err = s.find(ctx, r, registered, req); err != nil {
+// propose makes the call, of a tool that exists, with arguments that fit it.
+//
+// The id is derived from the agent's own id of the call, so that the frames it streams about the call and ours meet
+// under one id; and from nothing, if it gave none.
+func (i *invoker) propose(ctx context.Context, r store.Reader, registered lookup, req Request) (p proposal, err error) {
+	if p.tool, err = i.find(ctx, r, registered, req); err != nil {
 		return p, err
 	}
 	args, err := checkArgs(ctx, p.tool, req.Args)
 	if err != nil {
 		return p, err
 	}
-	p.call, p.span = s.newCall(p.tool.Tool, req, args), spanOf(req.Trace)
+	timeout := cmp.Or(req.Timeout, p.tool.Timeout, i.limits.Timeout)
+	id := newID()
+	if own := req.agentsID(); own != "" {
+		id = CallID(req.TurnID, own)
+	}
+	p.span = spanOf(req.Trace)
+	p.call = store.ToolCall{
+		ID: id, SessionID: req.Session.ID, TurnID: req.TurnID, Name: p.tool.Name, Kind: p.tool.Kind,
+		Status: store.ToolCreated, Args: args, ArgsSHA256: i.hash.Sum(args), IdempotencyKey: req.Key,
+		OnFailure: p.tool.OnFailure, Timeout: min(timeout, longestTimeout), CreatedAt: time.Now(),
+	}
 	return p, nil
 }
 
-// await has a call's work done here, and waits for its end.
-func (s *Service) await(ctx context.Context, call store.ToolCall, work func(context.Context) (store.ToolCall, error)) (store.ToolCall, error) {
+// find is the registered tool of the name, else one that the client declares. A client's tool has low risk: the client
+// offers it, and asks its user itself if it wants to.
+func (i *invoker) find(ctx context.Context, r store.Reader, registered lookup, req Request) (compiledTool, error) {
+	tool, err := registered(ctx, r, req.Session.Tenant, req.Name)
+	if !errors.Is(err, store.ErrNotFound) {
+		return tool, err
+	}
+	declared, err := req.Declared(ctx, r)
+	if err != nil {
+		return compiledTool{}, err
+	}
+	if schema, ok := declared[req.Name]; ok && req.Name != approval.PermissionTool {
+		return compile(store.Tool{Name: req.Name, Kind: store.KindClient, Schema: schema, Policy: mustJSON(own{Risk: policy.Low})}), nil
+	}
+	return compiledTool{}, fault.New(CodeUnknownTool, "There is no tool of that name: neither registered nor declared by the client.")
+}
+
+// await has a call's work done in a slot, and waits for its end.
+//
+// The work runs in a slot on a goroutine of the runner and not on the request's: an agent that hangs up must not stop
+// a tool in the middle. The request only waits.
+func (i *invoker) await(ctx context.Context, call store.ToolCall, work func(context.Context) (store.ToolCall, error)) (store.ToolCall, error) {
 	var ended store.ToolCall
 	var err error
-	done, ok := s.spawn(call.ID, func(ctx context.Context) { ended, err = work(ctx) })
+	// The two results are written before done is closed. Where the request leaves first they are written later, and
+	// unread.
+	done, ok := i.runner.begin(call.ID, func(ctx context.Context) { ended, err = work(ctx) })
 	if done == nil {
-		return call, errBusy
+		return call, busy()
 	}
 	select {
 	case <-done:
-		if !ok { // another request's work: the same call, by the agent's name for it
-			return s.taken(ctx, call)
+		if !ok { // the work of another request for the same call, by the agent's id of it
+			return i.kept(ctx, call)
 		}
 		return ended, err
 	case <-ctx.Done():
@@ -101,129 +159,57 @@ func (s *Service) await(ctx context.Context, call store.ToolCall, work func(cont
 	}
 }
 
-var (
-	errBusy = &Error{CodeBusy, "Too many tools are running. Try again."}
-	// errGivenBack is errBusy for a call that was kept, and has failed: its end is on record.
-	errGivenBack = &Error{errBusy.Code, errBusy.Message}
-)
-
-// spanOf is a span of running a tool.
-func spanOf(of trace.Context) trace.Context {
-	if of.TraceID == "" {
-		return trace.New()
-	}
-	return of.Child()
-}
-
-// keepAndRun runs a call once it is kept that it runs.
-func (s *Service) keepAndRun(ctx context.Context, p proposal) (store.ToolCall, error) {
+// keepAndExecute executes a call after the commit that keeps it as RUNNING.
+//
+// Lost means that another call with the same id or key was kept first, or that the Turn has ended. Which of the two,
+// the rows show (kept).
+func (i *invoker) keepAndExecute(ctx context.Context, p proposal) (store.ToolCall, error) {
 	k := Keeping{Call: p.call, Move: store.TakeToolCall{ToolCall: p.call}}
 	for _, r := range recordsOf(p.call, p.verdict, nil, p.span) {
 		k.Trace = append(k.Trace, store.RecordOf{Record: r, ToolCallID: p.call.ID, Status: p.call.Status, At: p.call.RunningAt})
 	}
-	kept, err := s.keep(ctx, k)
+	kept, err := i.commits.withEvents(ctx, k)
 	if err != nil {
 		return p.call, err
 	}
 	if kept.Lost {
-		if call, err := s.taken(ctx, p.call); err != nil || !sameAttempt(call, p.call) {
+		if call, err := i.kept(ctx, p.call); err != nil || !sameAttempt(call, p.call) {
 			return call, err
 		}
 	}
-	return s.run(ctx, p.tool.Tool, p.call, running{shown: kept.Shown, span: p.span})
+	return i.executor.execute(ctx, p.tool.Tool, p.call, attempt{shown: kept.Shown, span: p.span})
 }
 
-// sameAttempt reports whether a call that was found is the one that was sent, and so landed although its commit's answer
-// was lost. The id alone does not tell: an agent that repeats its own id of a call gives it twice.
+// sameAttempt reports whether a call that was found is the one that was sent, and so was kept although its commit's answer
+// was lost. The id alone does not decide it: an agent that repeats its own id of a call sends that id twice.
 func sameAttempt(found, sent store.ToolCall) bool {
 	return found.ID == sent.ID && found.Status == store.ToolRunning && found.Replica == sent.Replica &&
 		found.RunningAt.Equal(sent.RunningAt.Truncate(time.Millisecond)) && found.CreatedAt.Equal(sent.CreatedAt.Truncate(time.Millisecond))
 }
 
-// taken finds what was kept in the place of a call that was lost, which is the call itself
-// when only the answer to its commit was.
-func (s *Service) taken(ctx context.Context, call store.ToolCall) (store.ToolCall, error) {
-	kept, err := earlier(ctx, s.cfg.Store, call)
+// kept finds the call that was kept in the place of one whose commit was lost. It is the call itself when only the answer
+// to the commit was lost.
+func (i *invoker) kept(ctx context.Context, call store.ToolCall) (store.ToolCall, error) {
+	found, err := earlier(ctx, i.store, call)
 	if errors.Is(err, store.ErrNotFound) {
-		err = errRunOver
+		err = runOver()
 	}
-	return kept, err
+	return found, err
 }
 
-// find is the registered tool of the name, else one that the client has.
-func (s *Service) find(ctx context.Context, r store.Reader, registered lookup, req Request) (ready, error) {
-	tool, err := registered(ctx, r, req.Session.Tenant, req.Name)
-	if !errors.Is(err, store.ErrNotFound) {
-		return tool, err
-	}
-	declared, err := req.Declared(ctx, r)
-	if err != nil {
-		return ready{}, err
-	}
-	if schema, ok := declared[req.Name]; ok && req.Name != inbox.PermissionTool {
-		// What the client offers it may do, and asks its user itself if it likes.
-		return prepared(store.Tool{Name: req.Name, Kind: store.KindClient, Schema: schema, Policy: mustJSON(own{Risk: policy.Low})}), nil
-	}
-	return ready{}, &Error{CodeUnknownTool, "There is no tool of that name: neither registered nor declared by the client."}
+// runOver refuses a call whose Turn has ended. No Record is kept of that one (invoke).
+func runOver() *fault.Error {
+	return fault.New(CodeRunOver, "The run this call belongs to has ended.")
 }
 
-// named is the agent's own name for the call; "" when it has none.
-func (r Request) named() string { return cmp.Or(r.CallID, r.Key) }
-
-// newCall is the row of a call before it is judged.
-func (s *Service) newCall(tool store.Tool, req Request, args json.RawMessage) store.ToolCall {
-	timeout := s.cfg.Limits.Timeout
-	if tool.Timeout > 0 {
-		timeout = tool.Timeout
-	}
-	if req.Timeout > 0 {
-		timeout = req.Timeout
-	}
-	id := newID()
-	if named := req.named(); named != "" {
-		id = CallID(req.TurnID, named)
-	}
-	return store.ToolCall{
-		ID: id, SessionID: req.Session.ID, TurnID: req.TurnID, Name: tool.Name, Kind: tool.Kind,
-		Status: store.ToolCreated, Args: args, ArgsSHA256: s.cfg.Hash.Sum(args), IdempotencyKey: req.Key,
-		OnFailure: tool.OnFailure, Timeout: min(timeout, longestTimeout), CreatedAt: time.Now(),
-	}
-}
-
-// checkArgs is the arguments in one line, if they are what the tool takes.
-func checkArgs(ctx context.Context, tool ready, raw json.RawMessage) (json.RawMessage, error) {
-	if len(bytes.TrimSpace(raw)) == 0 {
-		raw = json.RawMessage("{}")
-	}
-	var line bytes.Buffer
-	if err := json.Compact(&line, raw); err != nil {
-		return nil, &Error{CodeInvalidArgs, "The arguments are no JSON."}
-	}
-	if line.Len() > maxArgs {
-		return nil, &Error{CodeInvalidArgs, "The arguments are too large."}
-	}
-	err := tool.schema.CheckIn(ctx, line.Bytes())
-	var unfit *schema.Error
-	switch {
-	case errors.As(err, &unfit) && (unfit.Code == schema.CodeValueMismatch || unfit.Code == schema.CodeValueInvalid):
-		return nil, &Error{CodeInvalidArgs, unfit.Message}
-	case errors.As(err, &unfit):
-		return nil, &Error{unfit.Code, unfit.Message}
-	case err != nil:
-		return nil, err
-	}
-	return line.Bytes(), nil
-}
-
-var errRunOver = &Error{CodeRunOver, "The run this call belongs to has ended."}
-
-// take keeps a call that is not run at once in the state its verdict gives it. The Session is
-// locked, so that its Turn does not end meanwhile, and all is read again: what was judged is
-// what is kept.
-func (s *Service) take(ctx context.Context, req Request) (store.ToolCall, error) {
+// take keeps a call in the state that its verdict leads to. It locks the Session, so that the Turn does not end meanwhile,
+// and reads everything again: what is kept is then what was judged.
+// The Session's lock is what the Turn's end takes as well: a call is kept before it, and is then seen and cancelled,
+// or after it, and is then refused.
+func (i *invoker) take(ctx context.Context, req Request) (store.ToolCall, error) {
 	var p proposal
 	known := false
-	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+	err := i.store.InTx(ctx, func(tx store.Tx) (err error) {
 		if req.Session, err = tx.LockSession(ctx, store.System(), req.Session.ID); err != nil {
 			return err
 		}
@@ -232,48 +218,57 @@ func (s *Service) take(ctx context.Context, req Request) (store.ToolCall, error)
 			return err
 		}
 		if turn.Status.Terminal() {
-			return errRunOver
+			return runOver()
 		}
-		req.Session.AgentID = turn.AgentID // a prompt may be for another than the thread's own
-		if p, err = s.propose(ctx, tx, readTool, req); err != nil {
+		req.Session.AgentID = turn.AgentID // a prompt may address another agent than the thread's own
+		if p, err = i.propose(ctx, tx, readTool, req); err != nil {
 			return err
 		}
 		if before, err := earlier(ctx, tx, p.call); !errors.Is(err, store.ErrNotFound) {
 			p.call, known = before, true
 			return err
 		}
-		grants, err := inbox.Grants(ctx, tx, req.Session, req.By.User, time.Now())
+		grants, err := approval.LiveGrants(ctx, tx, req.Session, req.By.User, time.Now())
 		if err != nil {
 			return err
 		}
-		p.verdict, known = s.judge(req, p.tool, p.call, grants), false
-		return s.insert(ctx, tx, &p, req.Session)
+		p.verdict, known = i.judge.decide(req, p.tool, p.call, grants), false // an earlier try of this closure may have set it
+		return i.insert(ctx, tx, &p, req.Session)
 	})
 	if err != nil || known {
 		return p.call, err
 	}
+	return i.afterCommit(ctx, p)
+}
+
+// afterCommit does what the state of a call asks for that was just kept.
+// Nothing of this may stand in the transaction, whose closure may run twice.
+func (i *invoker) afterCommit(ctx context.Context, p proposal) (store.ToolCall, error) {
 	switch p.call.Status {
 	case store.ToolRunning:
-		call, err := s.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) {
-			return s.run(ctx, p.tool.Tool, p.call, running{span: p.span})
+		call, err := i.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) {
+			return i.executor.execute(ctx, p.tool.Tool, p.call, attempt{span: p.span})
 		})
-		if errors.Is(err, errBusy) {
-			s.giveBack(ctx, p.call)
-			err = errGivenBack
+		if fault.CodeOf(err) == CodeBusy {
+			i.executor.giveBack(ctx, p.call)
+			err = givenBackError{busy()}
 		}
 		return call, err
 	case store.ToolFailed, store.ToolBlocked:
-		s.countOffline(p.call, OfflineInvoked)
-		s.cfg.Ring(p.call.SessionID)
+		i.clients.countOffline(p.call, OfflineInvoked)
+		i.ring(p.call.SessionID)
 	case store.ToolWaitingApproval, store.ToolWaitingClient:
-		s.deadline(p.call)
-		s.cfg.Ring(p.call.SessionID)
-		s.cfg.Notices.Kept()
+		i.deadlines.arm(p.call)
+		i.ring(p.call.SessionID)
+		i.notices.Kept()
+	default:
 	}
 	return p.call, nil
 }
 
-// earlier finds the call that was made with the same key, or under the same id of the agent's.
+// earlier finds the call that was made with the same key, or under the agent's same id.
+// The same key with other arguments is a mistake of the agent's and an error, never another call: a retry must not be
+// able to change what it repeats.
 func earlier(ctx context.Context, r store.Reader, call store.ToolCall) (before store.ToolCall, err error) {
 	err = store.ErrNotFound
 	if call.IdempotencyKey != "" {
@@ -283,29 +278,32 @@ func earlier(ctx context.Context, r store.Reader, call store.ToolCall) (before s
 		before, err = r.ToolCall(ctx, store.System(), call.ID)
 	}
 	if err == nil && (before.TurnID != call.TurnID || before.Name != call.Name || before.ArgsSHA256 != call.ArgsSHA256) {
-		return store.ToolCall{}, &Error{CodeKeyConflict, "The idempotency key, or the id of the call, was used for another call."}
+		return store.ToolCall{}, fault.New(CodeKeyConflict, "The idempotency key, or the id of the call, was used for another call.")
 	}
 	return before, err
 }
 
-// insert writes the call, judged, with what is on record of it.
-func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session store.Session) error {
+// insert writes the judged call, its Approval if it needs one, and its Records.
+//
+// The call, its Approval, the notices about it, its Records and the use of a Grant are one transaction: none can be
+// without the others.
+func (i *invoker) insert(ctx context.Context, tx store.Tx, p *proposal, session store.Session) error {
 	var err error
-	if p.verdict, err = s.useGrant(ctx, tx, p.verdict); err != nil {
+	if p.verdict, err = useGrant(ctx, tx, p.verdict); err != nil {
 		return err
 	}
-	there, err := s.there(ctx, tx, p.call)
+	online, err := i.clients.online(ctx, tx, p.call)
 	if err != nil {
 		return err
 	}
-	s.apply(&p.call, p.verdict.Verdict, there)
-	if err := s.mayWait(ctx, tx, p.call, session); err != nil {
+	i.apply(&p.call, p.verdict.Verdict, online)
+	if err := i.mayWait(ctx, tx, p.call, session); err != nil {
 		return err
 	}
 	if err := tx.InsertToolCall(ctx, p.call); err != nil {
 		return err
 	}
-	if err := inbox.EndTurnOn(ctx, tx, p.call, newID, time.Now()); err != nil {
+	if err := approval.EndTurnOn(ctx, tx, p.call, newID, time.Now()); err != nil {
 		return err
 	}
 	var asked *store.Approval
@@ -315,7 +313,7 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 		if err := tx.InsertApproval(ctx, a); err != nil {
 			return err
 		}
-		if err := s.cfg.Notices.Insert(ctx, tx, inbox.Question{Call: p.call, Approval: a}, session); err != nil {
+		if err := i.notices.Insert(ctx, tx, approval.Question{Call: p.call, Approval: a}, session); err != nil {
 			return err
 		}
 	}
@@ -327,14 +325,14 @@ func (s *Service) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 	if p.verdict.Grant == "" {
 		return nil
 	}
-	return inbox.AuditGrantUse(ctx, tx, session, p.verdict.Grant, p.call.Name, p.call.ArgsSHA256, time.Now())
+	return approval.AuditGrantUse(ctx, tx, session, p.verdict.Grant, p.call.Name, p.call.ArgsSHA256, time.Now())
 }
 
-// ErrTooManyQuestions refuses a call that would have to wait: too many of its Turn, or of its user, do.
-var ErrTooManyQuestions = errors.New("tools: too many questions are open")
-
-// mayWait refuses one call too many that waits for a person or a client. Nothing of it is kept.
-func (s *Service) mayWait(ctx context.Context, r store.Reader, call store.ToolCall, session store.Session) error {
+// mayWait refuses a call that would wait for a person or a client beyond the limits of its Turn or user. Nothing of it is
+// kept then.
+// The numbers are read in the transaction, under the Session's lock; for the user's limit, over all sessions, it is a
+// look that may be late by one.
+func (i *invoker) mayWait(ctx context.Context, r store.Reader, call store.ToolCall, session store.Session) error {
 	if call.Status != store.ToolWaitingApproval && call.Status != store.ToolWaitingClient {
 		return nil
 	}
@@ -342,7 +340,7 @@ func (s *Service) mayWait(ctx context.Context, r store.Reader, call store.ToolCa
 	for _, limit := range []struct {
 		turn string
 		most int
-	}{{call.TurnID, s.cfg.Limits.QuestionsPerTurn}, {"", s.cfg.Limits.QuestionsPerUser}} {
+	}{{call.TurnID, i.limits.QuestionsPerTurn}, {"", i.limits.QuestionsPerUser}} {
 		if n, err := r.CountWaiting(ctx, owner, limit.turn, limit.most); err != nil || n >= limit.most {
 			return cmp.Or(err, ErrTooManyQuestions)
 		}
@@ -350,51 +348,37 @@ func (s *Service) mayWait(ctx context.Context, r store.Reader, call store.ToolCa
 	return nil
 }
 
-// there says whether somebody is, to run the call: we are.
-func (s *Service) there(ctx context.Context, r store.Reader, call store.ToolCall) (bool, error) {
-	if call.Kind == store.KindServer || s.cfg.Listeners(call.SessionID) > 0 {
-		return true, nil
-	}
-	return s.cfg.Callback(ctx, r, call.TurnID)
-}
-
-// apply puts the call where the verdict sends it.
-func (s *Service) apply(call *store.ToolCall, v policy.Verdict, there bool) {
+// apply puts the call into the state that the verdict leads to.
+func (i *invoker) apply(call *store.ToolCall, v policy.Verdict, online bool) {
 	now := time.Now()
 	call.Risk, call.GrantID = string(v.Risk), v.Grant
 	switch v.Action {
 	case policy.Block:
-		s.fail(call, store.ToolBlocked, &Error{CodeBlocked, blockedBecause(v)}, now)
+		fail(call, store.ToolBlocked, fault.New(CodeBlocked, blockReason(v)), now)
 	case policy.Allow:
-		s.dispatched(call, now, there)
+		i.clients.dispatched(call, now, online)
 	default:
-		ttl := s.cfg.Limits.ApprovalTTL
-		if v.TTL > 0 {
-			ttl = v.TTL
-		}
-		call.Status, call.ExpiresAt = store.ToolWaitingApproval, now.Add(ttl)
+		call.Status, call.ExpiresAt = store.ToolWaitingApproval, now.Add(cmp.Or(v.TTL, i.limits.ApprovalTTL))
 	}
 }
 
-func blockedBecause(v policy.Verdict) string {
-	if v.Reason != "" {
-		return v.Reason
-	}
-	return "The policy does not allow this call."
+// fail puts a call that is not kept yet into its end. One that is kept ends by a move (failedMove).
+func fail(call *store.ToolCall, to store.ToolCallStatus, why *fault.Error, now time.Time) {
+	call.Status, call.ErrorCode, call.Error, call.EndedAt = to, why.Code, mustJSON(why), now
 }
 
-// dispatched is a call that may run: by us at once, or by the user's client if it is there.
-func (s *Service) dispatched(call *store.ToolCall, now time.Time, there bool) {
-	switch {
-	case call.Kind == store.KindServer:
-		call.Status, call.Replica, call.RunningAt = store.ToolRunning, s.cfg.Replica, now
-	case !there:
-		s.fail(call, store.ToolFailed, &Error{CodeClientOffline, "Nobody is there who could run this tool."}, now)
-	default:
-		call.Status, call.ExpiresAt = store.ToolWaitingClient, now.Add(call.Timeout)
-	}
-}
+// refusedName bounds the name of a tool that does not exist, in characters: people read it in the trace.
+const refusedName = 128
 
-func (s *Service) fail(call *store.ToolCall, to store.ToolCallStatus, e *Error, now time.Time) {
-	call.Status, call.ErrorCode, call.Error, call.EndedAt = to, e.Code, e.json(), now
+// keepRefused keeps the Record of a call that was not taken. It fails only when the store is away, and the agent's next
+// call fails with that then.
+func (i *invoker) keepRefused(ctx context.Context, req Request, why *fault.Error) {
+	call := store.ToolCall{
+		ID: newID(), SessionID: req.Session.ID, TurnID: req.TurnID, Name: policy.Visible(req.Name, refusedName), IdempotencyKey: req.Key, CreatedAt: time.Now(),
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
+	defer cancel()
+	if _, err := i.commits.keep(ctx, call.SessionID, nil, trace.Refused(call, req.Args, why.Code, why.Message)); err != nil {
+		i.logger.Error("a refused tool call is not on record", slog.String("turn_id", call.TurnID), slog.Any("error", err))
+	}
 }

@@ -3,147 +3,36 @@ package tools
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
+	"sync"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
-	"aqueduct/bridge/audit"
-	"aqueduct/bridge/inbox"
-	"aqueduct/internal/schema"
-	"aqueduct/policy"
+	"aqueduct/bridge/approval/audit"
+	"aqueduct/bridge/signed"
+	"aqueduct/internal/secretfile"
 	"aqueduct/store"
 )
 
-// Definition is a tool as it is registered, by file or over the API.
-type Definition struct {
-	Name        string          `json:"name" yaml:"name"`
-	Kind        string          `json:"kind" yaml:"kind"` // server_tool or client_tool
-	Description string          `json:"description,omitempty" yaml:"description"`
-	Endpoint    string          `json:"endpoint,omitempty" yaml:"endpoint"`
-	Schema      json.RawMessage `json:"schema,omitempty" yaml:"-"`
-	Policy      json.RawMessage `json:"policy,omitempty" yaml:"-"`
-	TimeoutMS   int64           `json:"timeout_ms,omitempty" yaml:"timeout_ms"`
-	OnFailure   store.OnFailure `json:"on_failure,omitempty" yaml:"on_failure"`
-	// SecretFile holds the secret that calls are signed with. Only the operator's file may name one: over the API it would
-	// have any file of this machine used as a key.
-	SecretFile string `json:"secret_file,omitempty" yaml:"secret_file"`
+// registry holds which tools exist: rows of the store behind a short cache, and the secrets of the file's tools.
+type registry struct {
+	store store.Store
+	cache toolCache
+
+	mu      sync.Mutex
+	secrets map[string]signed.Secret // of the file's tools, by name
 }
 
-// Kinds of tools on the wire (contract §2).
-const (
-	WireServer = "server_tool"
-	WireClient = "client_tool"
-)
-
-// ErrDefinition is a definition that is not one.
-var ErrDefinition = errors.New("tools: not a tool")
-
-// toolName keeps out what would break a route, a header or a log line.
-func toolName(name string) bool {
-	return name != inbox.PermissionTool && regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(name)
-}
-
-// Tool checks a definition and gives its row. checkURL says whether an endpoint may be called.
-func (d Definition) Tool(tenant, source string, checkURL func(string) error) (store.Tool, error) {
-	wrong := func(format string, args ...any) (store.Tool, error) {
-		return store.Tool{}, fmt.Errorf("%w: "+format, append([]any{ErrDefinition}, args...)...)
-	}
-	t := store.Tool{
-		Name: d.Name, Tenant: tenant, Endpoint: d.Endpoint, Schema: d.Schema, Policy: d.Policy, OnFailure: d.OnFailure, Source: source,
-		Timeout: time.Duration(d.TimeoutMS) * time.Millisecond, Metadata: mustJSON(map[string]string{"description": d.Description}),
-	}
-	switch {
-	case !toolName(d.Name):
-		return wrong("the name is 1 to 128 letters, digits, dots, underscores or hyphens, and not %s", inbox.PermissionTool)
-	case d.Kind == WireServer:
-		t.Kind = store.KindServer
-	case d.Kind == WireClient:
-		t.Kind = store.KindClient
-	default:
-		return wrong("kind is %s or %s", WireServer, WireClient)
-	}
-	if d.SecretFile != "" && (source != store.ToolFromFile || t.Kind != store.KindServer) {
-		return wrong("secret_file is for server tools of --tools-file")
-	}
-	if t.Kind == store.KindServer {
-		if err := checkURL(d.Endpoint); err != nil {
-			return wrong("endpoint: %v", err)
-		}
-	}
-	if d.OnFailure != "" && d.OnFailure != store.FailureReturns && d.OnFailure != store.FailureEndsRun {
-		return wrong("on_failure is %s or %s", store.FailureReturns, store.FailureEndsRun)
-	}
-	if t.Timeout < 0 || t.Timeout > longestTimeout {
-		return wrong("timeout_ms is at most %d", longestTimeout.Milliseconds())
-	}
-	if err := schema.Of(d.Schema).Compile(); err != nil {
-		return store.Tool{}, fmt.Errorf("%w: schema: %w", ErrDefinition, err)
-	}
-	if err := checkOwn(d.Policy); err != nil {
-		return wrong("policy: %v", err)
-	}
-	now := time.Now()
-	t.CreatedAt, t.UpdatedAt = now, now
-	return t, nil
-}
-
-func checkOwn(raw json.RawMessage) error {
-	if len(raw) == 0 {
-		return nil
-	}
-	o, err := readOwn(raw)
-	if err != nil {
-		return errors.New("it has risk, verdict, reason, ttl (as in 30m), approvers, four_eyes, may_edit")
-	}
-	if err := o.Own.Check(); err != nil {
+// load registers the tools of a file for every tenant, and removes those that an earlier file had and this one has not:
+// a tool that was taken out of the file must not stay callable.
+// All replicas read the same file at their start; whichever is first changes the rows, and the others find them as
+// they want them.
+func (g *registry) load(ctx context.Context, list []Definition, checkURL func(string) error) error {
+	defer g.cache.invalidate()
+	if err := g.loadSecrets(list); err != nil {
 		return err
 	}
-	switch o.Risk {
-	case "", policy.Low, policy.Medium, policy.High:
-		return nil
-	}
-	return errors.New("risk is low, medium or high")
-}
-
-// ParseFile reads the tools of a file: YAML with a list under tools.
-func ParseFile(raw []byte) ([]Definition, error) {
-	var file struct {
-		Tools []map[string]any `yaml:"tools"`
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(raw))
-	dec.KnownFields(true)
-	if err := dec.Decode(&file); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDefinition, err)
-	}
-	var list []Definition
-	for i, entry := range file.Tools {
-		body, err := json.Marshal(entry)
-		if err != nil {
-			return nil, fmt.Errorf("%w: entry %d: %w", ErrDefinition, i+1, err)
-		}
-		var d Definition
-		strict := json.NewDecoder(bytes.NewReader(body))
-		strict.DisallowUnknownFields()
-		if err := strict.Decode(&d); err != nil {
-			return nil, fmt.Errorf("%w: entry %d: %w", ErrDefinition, i+1, err)
-		}
-		list = append(list, d)
-	}
-	return list, nil
-}
-
-// Load registers the tools of a file for every tenant, and takes away those that stood in it
-// before: what is not in the file any more nobody should be able to call.
-func (s *Service) Load(ctx context.Context, list []Definition, checkURL func(string) error) error {
-	defer s.shelf.sweep()
-	if err := s.loadSecrets(list); err != nil {
-		return err
-	}
-	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	return g.store.InTx(ctx, func(tx store.Tx) error {
 		named := make(map[string]bool, len(list))
 		for _, d := range list {
 			t, err := d.Tool("", store.ToolFromFile, checkURL)
@@ -156,13 +45,13 @@ func (s *Service) Load(ctx context.Context, list []Definition, checkURL func(str
 				return err
 			}
 			if err == nil && same(before, t) {
-				continue // every start reads the file; only a change is a deed
+				continue // every start reads the file; only a change is audited
 			}
-			if err := register(ctx, tx, audit.Nobody(audit.AllTenants), t); err != nil {
+			if err := keepTool(ctx, tx, audit.Nobody(audit.AllTenants), t); err != nil {
 				return err
 			}
 		}
-		return unload(ctx, tx, named)
+		return removeUnnamed(ctx, tx, named)
 	})
 }
 
@@ -172,21 +61,22 @@ func same(a, b store.Tool) bool {
 		bytes.Equal(a.Metadata, b.Metadata) && a.Timeout == b.Timeout && a.OnFailure == b.OnFailure && a.Source == b.Source
 }
 
-// register keeps a tool and who registered it.
-func register(ctx context.Context, tx store.Tx, who store.Principal, t store.Tool) error {
+// keepTool writes a tool's row, and the audit of who registered it.
+func keepTool(ctx context.Context, tx store.Tx, who store.Principal, t store.Tool) error {
 	if err := tx.UpsertTool(ctx, t); err != nil {
 		return err
 	}
-	return writeDeed(ctx, tx, who, audit.ToolRegistered, t.Name, map[string]string{"kind": string(t.Kind), "source": t.Source, "endpoint": t.Endpoint})
+	return auditTool(ctx, tx, who, audit.ToolRegistered, t.Name, map[string]string{"kind": string(t.Kind), "source": t.Source, "endpoint": t.Endpoint})
 }
 
-func writeDeed(ctx context.Context, tx store.Tx, who store.Principal, action, tool string, details any) error {
+// auditTool comes behind the tool's row: an audit entry holds up every other transaction that appends one.
+func auditTool(ctx context.Context, tx store.Tx, who store.Principal, action, tool string, details any) error {
 	return audit.AppendAt(ctx, tx, who, action, audit.OfTool(tool), details, time.Now())
 }
 
-// unload takes away the tools of files that are not named. Those of every tenant are listed
-// first.
-func unload(ctx context.Context, tx store.Tx, named map[string]bool) error {
+// removeUnnamed removes the tools that came from a file and are not named. The tools of all tenants are listed before
+// those of one, so it ends at the first row that has a tenant.
+func removeUnnamed(ctx context.Context, tx store.Tx, named map[string]bool) error {
 	page := store.Page{Limit: store.MaxPageLimit}
 	for {
 		rows, err := tx.Tools(ctx, store.System(), page)
@@ -201,7 +91,7 @@ func unload(ctx context.Context, tx store.Tx, named map[string]bool) error {
 				if _, err := tx.DeleteTool(ctx, "", t.Name); err != nil {
 					return err
 				}
-				if err := writeDeed(ctx, tx, audit.Nobody(audit.AllTenants), audit.ToolRemoved, t.Name, nil); err != nil {
+				if err := auditTool(ctx, tx, audit.Nobody(audit.AllTenants), audit.ToolRemoved, t.Name, nil); err != nil {
 					return err
 				}
 			}
@@ -209,20 +99,22 @@ func unload(ctx context.Context, tx store.Tx, named map[string]bool) error {
 		if len(rows) < page.Size() {
 			return nil
 		}
-		page.After = "/" + rows[len(rows)-1].Name
+		page.After = "/" + rows[len(rows)-1].Name // a position is tenant, slash and name
 	}
 }
 
-// Register keeps one tool of a tenant's.
-func (s *Service) Register(ctx context.Context, who store.Principal, t store.Tool) error {
-	defer s.shelf.sweep()
-	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error { return register(ctx, tx, who, t) })
+// register keeps one tool of a tenant. The cache is dropped behind the commit, and a read that began before it is not
+// put in (toolCache.tool).
+func (g *registry) register(ctx context.Context, who store.Principal, t store.Tool) error {
+	defer g.cache.invalidate()
+	return g.store.InTx(ctx, func(tx store.Tx) error { return keepTool(ctx, tx, who, t) })
 }
 
-// Unregister takes one away; store.ErrNotFound when the tenant has none of that name.
-func (s *Service) Unregister(ctx context.Context, who store.Principal, name string) error {
-	defer s.shelf.sweep()
-	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+// unregister removes a tenant's own tool. Calls of a server tool that are approved already fail when they
+// are claimed (executor.endUnregistered).
+func (g *registry) unregister(ctx context.Context, who store.Principal, name string) error {
+	defer g.cache.invalidate()
+	return g.store.InTx(ctx, func(tx store.Tx) error {
 		ok, err := tx.DeleteTool(ctx, who.Tenant, name)
 		if err == nil && !ok {
 			err = store.ErrNotFound
@@ -230,6 +122,39 @@ func (s *Service) Unregister(ctx context.Context, who store.Principal, name stri
 		if err != nil {
 			return err
 		}
-		return writeDeed(ctx, tx, who, audit.ToolRemoved, name, nil)
+		return auditTool(ctx, tx, who, audit.ToolRemoved, name, nil)
 	})
+}
+
+// loadSecrets reads the secrets of a file's tools. They stay in memory and are never written to the database.
+func (g *registry) loadSecrets(list []Definition) error {
+	secrets := make(map[string]signed.Secret)
+	for _, d := range list {
+		if d.SecretFile == "" {
+			continue
+		}
+		secret, err := secretfile.Read(d.SecretFile)
+		if err != nil {
+			return fmt.Errorf("%s: secret_file: %w", d.Name, err)
+		}
+		if len(secret) < signed.MinSecret {
+			return fmt.Errorf("%s: secret_file: the secret must have at least %d characters", d.Name, signed.MinSecret)
+		}
+		secrets[d.Name] = signed.Secret(secret)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.secrets = secrets
+	return nil
+}
+
+// secretOf is the secret that calls of a tool are signed with; "" for a tool without one. A tenant's own tool of the same
+// name is another tool at another address: signing its calls with this secret would let it replay them.
+func (g *registry) secretOf(tool store.Tool) signed.Secret {
+	if tool.Source != store.ToolFromFile || tool.Tenant != "" {
+		return ""
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.secrets[tool.Name]
 }

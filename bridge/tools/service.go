@@ -2,171 +2,166 @@ package tools
 
 import (
 	"context"
-	"log/slog"
-	"sync"
+	"encoding/json"
 	"time"
 
-	"aqueduct/bridge/inbox"
-	"aqueduct/bridge/signed"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
+	"aqueduct/internal/wake"
+	"aqueduct/policy"
 	"aqueduct/store"
 )
 
-// Service takes ToolCalls and sees to them.
+// Service is the door to tool calls for the engine and the HTTP edge. It holds no state of its own: it makes the parts,
+// and passes each request to the one that does it.
+//
+//   - registry: which tools exist, and the secrets their calls are signed with
+//   - judge: what the policy decides about a call
+//   - invoker: takes a call from an agent and keeps it
+//   - runner: the slots in which calls are executed on this replica; executor: what happens in one
+//   - clientCalls: calls that the user's client executes
+//   - recovery: finds calls that nothing executes or waits for any more
 type Service struct {
-	cfg   Config
-	slots chan struct{} // of calls that run
-	bell  chan struct{} // capacity 1: there may be work
-	shelf shelf
-
-	arm     func(callID string, after time.Duration)
-	settler *inbox.Settler
-	keeper  Keeper
-
-	mu      sync.Mutex
-	running context.Context // of Run; nil before it and after its end
-	wg      sync.WaitGroup
-	secrets map[string]signed.Secret // of the tools of the file, by name
-	ended   map[string]chan struct{} // calls that run here, closed when their end is kept
-	// approved are the calls that clients were given to run and whose deadlines are still to be armed.
-	approved []store.ToolCall
+	store     store.Store
+	registry  *registry
+	judge     *judge
+	invoker   *invoker
+	runner    *runner
+	clients   *clientCalls
+	outcomes  *outcomes
+	recovery  *recovery
+	commits   *commits
+	deadlines *deadlines
+	listen    func(sessionID string) (<-chan struct{}, func())
 }
 
-// New makes a Service; Run must be running for anything to be run.
+// New makes a Service. Nothing is executed before Run.
 func New(cfg Config) *Service {
 	cfg.Limits = cfg.Limits.withDefaults()
+	tools := &registry{store: cfg.Store}
+	rules := &judge{policy: cfg.Policy, hash: cfg.Hash}
+	due := &deadlines{}
+	keep := &commits{keep: cfg.Keep, ring: cfg.Ring, store: cfg.Store, logger: cfg.Logger}
+	approved := &approvedCheck{hash: cfg.Hash, logger: cfg.Logger}
+	run := &runner{slots: make(chan struct{}, cfg.Limits.Running), ended: make(map[string]chan struct{})}
+	execute := &executor{
+		store: cfg.Store, replica: cfg.Replica, registry: tools, approved: approved, commits: keep, ended: cfg.Meter.Ended, logger: cfg.Logger,
+		endpoint: endpoint{client: cfg.Client, resultBytes: cfg.Limits.ResultBytes},
+	}
+	clients := &clientCalls{
+		store: cfg.Store, replica: cfg.Replica, listeners: cfg.Listeners, callback: cfg.Callback, approved: approved, deadlines: due,
+		offline: cfg.Meter.Offline,
+	}
+	outcome := &outcomes{store: cfg.Store, ttl: cfg.Limits.ApprovalTTL, notices: cfg.Notices, deadlines: due, ring: cfg.Ring}
 	return &Service{
-		cfg: cfg, slots: make(chan struct{}, cfg.Limits.Running), bell: make(chan struct{}, 1), ended: make(map[string]chan struct{}),
+		store: cfg.Store, registry: tools, judge: rules, runner: run, clients: clients, outcomes: outcome, commits: keep, deadlines: due, listen: cfg.Listen,
+		invoker: &invoker{
+			store: cfg.Store, limits: cfg.Limits, hash: cfg.Hash, registry: tools, judge: rules, runner: run, executor: execute, clients: clients,
+			commits: keep, deadlines: due, notices: cfg.Notices, ring: cfg.Ring, logger: cfg.Logger,
+		},
+		recovery: &recovery{
+			store: cfg.Store, runner: run, executor: execute, clients: clients, outcomes: outcome, notices: cfg.Notices, ring: cfg.Ring,
+			settled: cfg.Meter.Settled, logger: cfg.Logger, bell: wake.New(),
+		},
 	}
 }
 
-// Use says how Questions are settled, what makes calls expire that nobody settles in time, and what keeps calls together
-// with the events that show them; nil keeps the rows alone. It is for before Run.
-func (s *Service) Use(settler *inbox.Settler, arm func(callID string, after time.Duration), keeper Keeper) {
-	s.settler, s.arm, s.keeper = settler, arm, keeper
+// Use sets how Questions are settled, what expires a call that is not answered in time, and what keeps a call together with
+// the events that show it; a nil keeper keeps the rows alone. The engine calls it once, before Run: it needs the Service
+// itself to be made.
+func (s *Service) Use(settler *approval.Settler, arm func(callID string, after time.Duration), keeper Keeper) {
+	s.recovery.settler, s.deadlines.after, s.commits.keeper = settler, arm, keeper
 }
 
-// deadline has a call expire in time, if it waits.
-func (s *Service) deadline(call store.ToolCall) {
-	if s.arm != nil && !call.ExpiresAt.IsZero() && !call.Status.Terminal() {
-		s.arm(call.ID, time.Until(call.ExpiresAt))
-	}
-}
-
-// Run sees to approved calls and to those whose runner died, until ctx ends; then it waits
-// for what runs here, which is told to stop.
+// Run executes approved calls and recovers those whose runner died, until ctx ends. Then it cancels what is executed
+// here and waits for it.
 func (s *Service) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(store.WithOriginals(ctx)) // what runs is what was asked for, not what is shown
+	ctx, cancel := context.WithCancel(store.WithOriginals(ctx)) // executed with the arguments as they were sent, not as they are shown
 	defer cancel()
-	s.mu.Lock()
-	s.running = ctx
-	s.mu.Unlock()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	s.kick()
-	for {
-		select {
-		case <-s.bell:
-		case <-tick.C:
-		case <-ctx.Done():
-			s.mu.Lock()
-			s.running = nil
-			s.mu.Unlock()
-			s.wg.Wait()
-			return nil
-		}
-		if err := s.look(ctx); err != nil && ctx.Err() == nil {
-			s.cfg.Logger.Warn("could not look for tool calls", slog.Any("error", err))
-		}
-	}
+	s.runner.open(ctx)
+	s.recovery.run(ctx) // until ctx ends, and with it the context of what is executed
+	s.runner.close()
+	return nil
 }
 
-// Decided hears that a Question about a ToolCall was settled, once that is kept.
-func (s *Service) Decided(q inbox.Question) {
-	if q.Call.Kind == store.KindClient && q.Call.Status == store.ToolDispatched {
-		s.mu.Lock()
-		s.approved = append(s.approved, q.Call)
-		s.mu.Unlock()
-	}
-	s.kick()
+// Load registers the tools of a file for every tenant, and removes those that an earlier file had and this one has not.
+func (s *Service) Load(ctx context.Context, list []Definition, checkURL func(string) error) error {
+	return s.registry.load(ctx, list, checkURL)
 }
 
-// Look says that there may be work: calls of a replica that is gone, above all.
-func (s *Service) Look() { s.kick() }
-
-// kick says that there may be work.
-func (s *Service) kick() {
-	select {
-	case s.bell <- struct{}{}:
-	default:
-	}
+// Register keeps one tool of a tenant.
+func (s *Service) Register(ctx context.Context, who store.Principal, t store.Tool) error {
+	return s.registry.register(ctx, who, t)
 }
 
-// look takes up what is to be run, and what nobody runs any more.
-func (s *Service) look(ctx context.Context) error {
-	approved, err := s.cfg.Store.ToolCallsByStatus(ctx, store.System(), []store.ToolCallStatus{store.ToolDispatched}, store.KindServer, lookMost)
-	if err != nil {
-		return err
+// Unregister removes a tenant's tool. It returns store.ErrNotFound when the tenant has none of that name.
+func (s *Service) Unregister(ctx context.Context, who store.Principal, name string) error {
+	return s.registry.unregister(ctx, who, name)
+}
+
+// Invoke takes a call. A call that is executed at once is returned with its end; any other is returned waiting, or
+// failed. The error is a *fault.Error when nothing of the call was kept except the record of its refusal.
+func (s *Service) Invoke(ctx context.Context, req Request) (store.ToolCall, error) {
+	return s.invoker.invoke(ctx, req)
+}
+
+// Decided takes note of a settled Question about a ToolCall, after the commit.
+func (s *Service) Decided(q approval.Question) {
+	s.clients.decided(q)
+	s.Look()
+}
+
+// Look has the rows looked at now, and not at the next tick: a replica is gone, or a call was approved.
+func (s *Service) Look() { s.recovery.bell.Ring() }
+
+// Revoke cancels an approved call that has not begun. It returns false when the call began, or was not ours to execute:
+// a client has its call already. The Session is locked by the caller, and the move compares: an approval is taken back
+// before the call begins, or not at all.
+func (s *Service) Revoke(ctx context.Context, tx store.Tx, call store.ToolCall, now time.Time) (bool, error) {
+	if call.Kind != store.KindServer {
+		return false, nil
 	}
-	for _, call := range approved {
-		s.start(call)
-	}
-	if err := s.armDispatched(ctx); err != nil {
-		return err
-	}
-	if err := s.lookForAbandoned(ctx); err != nil {
-		return err
-	}
-	orphans, err := s.cfg.Store.OrphanedToolCalls(ctx, store.System(), lookMost)
-	if err != nil {
-		return err
-	}
-	for _, call := range orphans {
-		if err := s.orphaned(ctx, call); err != nil {
-			s.complain(ctx, call, err)
-		}
+	return endInTx(ctx, tx, call, failedMove(call, store.ToolDispatched, fault.New(CodeRejected, "The approval was taken back."), now))
+}
+
+// Settled applies what follows from a settled Question about a ToolCall, in the same transaction.
+// It is called for every settled Question and does something for those about tool calls only.
+func (s *Service) Settled(ctx context.Context, tx store.Tx, q approval.Question, now time.Time) error {
+	switch of := concerns(q); of.kind {
+	case aboutOutcome:
+		return s.outcomes.apply(ctx, tx, of.callID, q, now)
+	case aboutSteering:
+		return endAnswered(ctx, tx, q, now)
+	case aboutClientResult:
+		return endApproved(ctx, tx, of.callID, q.Call, now)
+	case aboutClientCall:
+		return s.clients.dispatch(ctx, tx, q.Call, now)
+	case aboutNothing:
 	}
 	return nil
 }
 
-// endsHere is closed when a call that runs here has ended; nil when it does not run here.
-func (s *Service) endsHere(id string) <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended[id]
+// Judged is what the policy in force decides about a call that a person was asked for. A tool that is no longer registered
+// is judged when its call is dispatched, which fails then.
+func (s *Service) Judged(ctx context.Context, r store.Reader, session store.Session, q approval.Question) (policy.Verdict, error) {
+	return s.judge.pending(ctx, r, session, q)
 }
 
-// start runs a call that is DISPATCHED, unless somebody else does.
-func (s *Service) start(call store.ToolCall) {
-	s.spawn(call.ID, func(ctx context.Context) { s.claimAndRun(ctx, call) })
+// Edited checks arguments that an approver changed: they must fit the tool's schema, and the policy decides again. An
+// approver cannot edit a call into one that the policy blocks.
+func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Session, q approval.Question, edited json.RawMessage) (args json.RawMessage, sha string, err error) {
+	return s.judge.edited(ctx, r, session, q, edited)
 }
 
-// spawn runs a call's work once on this replica; false when it is at work already, and then
-// the channel is that work's, or with none when too much is or nothing is begun any more.
-func (s *Service) spawn(id string, work func(context.Context)) (<-chan struct{}, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running == nil || s.running.Err() != nil {
-		return nil, false
+// deadlines arms the expiry of calls that wait for a person or a client.
+// It is a type because the engine, which expires calls, is made after the Service.
+type deadlines struct {
+	after func(callID string, after time.Duration) // nil before Use
+}
+
+// arm has a call expire in time, if it waits. Call it after the commit only: a transaction's closure may run twice.
+func (d *deadlines) arm(call store.ToolCall) {
+	if d.after != nil && !call.ExpiresAt.IsZero() && !call.Status.Terminal() {
+		d.after(call.ID, time.Until(call.ExpiresAt))
 	}
-	if done := s.ended[id]; done != nil {
-		return done, false
-	}
-	select {
-	case s.slots <- struct{}{}:
-	default:
-		return nil, false
-	}
-	ctx, done := s.running, make(chan struct{})
-	s.ended[id] = done
-	s.wg.Go(func() {
-		defer func() {
-			<-s.slots
-			s.mu.Lock()
-			delete(s.ended, id)
-			s.mu.Unlock()
-			close(done)
-		}()
-		work(ctx)
-	})
-	return done, true
 }

@@ -18,15 +18,16 @@ type Context struct {
 const (
 	version   = "00"
 	flagsNone = "00"
-	// maxState bounds a tracestate that is passed on, as the recommendation says.
+	// maxState bounds a tracestate that is passed on (W3C Trace Context, 3.3.1.5).
 	maxState = 512
 )
 
 // New is a trace that begins here.
 func New() Context { return Context{TraceID: random(16), SpanID: random(8), Flags: flagsNone} }
 
-// Parse reads the header traceparent; false when it is not valid. A tracestate without one has no meaning, so it is
-// dropped with it; one that is too long or not printable is dropped alone.
+// Parse reads the header traceparent; false when it is not valid. A version above ours may have more than four parts,
+// and is read as ours, as the recommendation wants. A tracestate without a traceparent has no meaning, so it is dropped
+// with it; one that is too long or not printable is dropped alone.
 func Parse(traceparent, tracestate string) (Context, bool) {
 	parts := strings.Split(strings.TrimSpace(traceparent), "-")
 	if len(parts) < 4 || len(parts[0]) != 2 || !isHex(parts[0]) || parts[0] == "ff" || parts[0] == version && len(parts) != 4 {
@@ -50,7 +51,7 @@ func Continue(traceparent, tracestate string) Context {
 	return New()
 }
 
-// Child is a span that this one made.
+// Child is a span that this one made. Flags and state go on unchanged: the decision to sample is the caller's.
 func (c Context) Child() Context {
 	c.SpanID = random(8)
 	return c

@@ -19,7 +19,7 @@ const (
 	AgentInvokeStarted = "agent_invoke_started"
 	AgentInvokeDone    = "agent_invoke_done"
 	ToolCallCreated    = "tool_call_created"
-	PolicyDecision     = store.RecordDecision
+	PolicyDecision     = "policy_decision" // the payload is a policy.Decision
 	ToolDispatched     = "tool_dispatched"
 	ToolResult         = "tool_result"
 	ApprovalCreated    = "approval_created"
@@ -48,7 +48,7 @@ type Input struct {
 	ID      string          `json:"id"`
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
-	// Truncated says that Content is the beginning of the message's text, and Bytes how long the message is as JSON.
+	// Truncated is set when Content is only the beginning of the message's text; Bytes is the length of the whole as JSON.
 	Truncated bool `json:"truncated,omitempty"`
 	Bytes     int  `json:"bytes,omitempty"`
 }
@@ -65,6 +65,7 @@ func InputOf(id, role, text string, content json.RawMessage) Input {
 	return in
 }
 
+// cut is the beginning of a text, without half a character at its end.
 func cut(text string) string {
 	if len(text) <= MaxValue {
 		return text
@@ -138,7 +139,7 @@ type Asked struct {
 	ExpiresAt  int64           `json:"expires_at"`
 }
 
-// ApprovalRecord is approval_created.
+// ApprovalRecord is approval_created. The arguments are not in it: tool_call_created has them, or the Question's row.
 func ApprovalRecord(a store.Approval) store.Record {
 	asked := Asked{
 		ApprovalID: a.ID, ToolCallID: a.ID, ToolName: a.Tool, Kind: string(a.Kind), Title: a.Title, Risk: a.Risk, ArgsSHA256: a.ArgsSHA256,

@@ -73,7 +73,8 @@ func Dispatched(call store.ToolCall, clientCall, traceparent string, at, deadlin
 	return Record(ToolDispatched, call.SessionID, call.TurnID, at, d)
 }
 
-// ResultOf is the payload of tool_result for a call that has ended.
+// ResultOf is the payload of tool_result for a call that has ended. The wall clock may have been set back in between, so
+// the duration is never below zero. A call that ended without an error of its own shows the code alone.
 func ResultOf(call store.ToolCall) Result {
 	r := Result{
 		ToolCallID: call.ID, ToolName: call.Name, Kind: call.Kind, Status: call.Status, Error: call.Error,
@@ -96,7 +97,8 @@ func Ended(call store.ToolCall, m store.ToolCallMove) store.RecordOf {
 	return If(m.To, m.EndedAt, ResultOf(call.Ended(m)).Record(call, m.EndedAt))
 }
 
-// If has a Record about a ToolCall kept only if that is in the status since a time.
+// If has a Record about a ToolCall kept only if that is in the status since a time. Both together name the very move: an
+// attempt that another replica made meanwhile has the status too, but began or ended at another time.
 func If(status store.ToolCallStatus, at time.Time, r store.Record) store.RecordOf {
 	var of struct {
 		ID string `json:"tool_call_id"`
@@ -106,6 +108,7 @@ func If(status store.ToolCallStatus, at time.Time, r store.Record) store.RecordO
 }
 
 // Refused are the Records of a call that was not taken: tool_call_created and tool_result under one id that no row has.
+// args is what the agent sent, which need not be JSON.
 func Refused(call store.ToolCall, args []byte, code, message string) []store.Record {
 	c := Call{ToolCallID: call.ID, ToolName: call.Name, Kind: call.Kind, Key: call.IdempotencyKey, Refused: true}
 	if c.Args, c.ArgsBytes = bounded(args); !json.Valid(c.Args) {

@@ -1,13 +1,15 @@
+// ACP agents of this machine (--acp): each runs behind a proxy in this process, which connects to the gateway over
+// loopback like any other. Also the settings of the gateway itself, and the keys by which it knows proxies.
+
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,15 +20,14 @@ import (
 
 	"aqueduct/acpgateway"
 	"aqueduct/acpgateway/proxy"
-	"aqueduct/bridge"
-	"aqueduct/bridge/proxies"
-	"aqueduct/bridge/redact"
+	"aqueduct/internal/app"
+	"aqueduct/internal/ids"
 	"aqueduct/server"
 	"aqueduct/server/auth"
-	"aqueduct/store"
 )
 
-// acpFlags are what serve is told of ACP agents.
+// acpFlags are the flags of serve about ACP agents. Most of them are defaults that an entry of --acp-agents can
+// replace for one agent.
 type acpFlags struct {
 	ACP              []acpFlag     `name:"acp" sep:"none" help:"An ACP agent to run here: its command, or id=\"command\"; repeatable." placeholder:"COMMAND"`
 	ACPCwd           string        `name:"acp-cwd" default:"." help:"Directory the agents of --acp work in." placeholder:"DIR"`
@@ -52,7 +53,8 @@ type acpFlag struct {
 	command []string
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText implements encoding.TextUnmarshaler. The part before the first "=" is an id only where it has the
+// form of one; a command that begins with an assignment needs an id in front of it.
 func (a *acpFlag) UnmarshalText(text []byte) error {
 	line := string(text)
 	if m := regexp.MustCompile(`^([A-Za-z0-9._-]+)=(.+)$`).FindStringSubmatch(line); m != nil {
@@ -66,46 +68,44 @@ func (a *acpFlag) UnmarshalText(text []byte) error {
 	if a.id == "" {
 		a.id = filepath.Base(words[0])
 	}
-	if !bridge.ValidName(a.id) {
+	if !ids.ValidName(a.id) {
 		return fmt.Errorf("%q is not an id; name one, as in --acp id=%q", a.id, line)
 	}
 	return nil
 }
 
-// gatewayOf makes the gateway. Its key is read when the first proxy comes: who has none needs
-// no file.
-func (s *serveCmd) gatewayOf(log *slog.Logger, st store.Store, r *rooms, directory *bridge.Directory, metrics *server.Metrics, local *auth.Keys, hash redact.Hasher) *acpgateway.Gateway {
-	keys := &lateKeys{flag: s.ACP.Key, local: local, registry: r.registry}
-	agents := make(map[string]acpgateway.AgentConfig, len(s.ACP.ACPAgents.byID))
-	for id, a := range s.ACP.ACPAgents.byID {
+// gateway is the settings of the gateway. baseURL is where agents reach this server. Its key is read when the first proxy
+// comes, so a server without proxies needs no file of keys. An agent of --acp rests for --acp-idle where its own settings
+// name no time.
+func (f *acpFlags) gateway(baseURL string, registry *auth.Registry, metrics *server.Metrics, local *auth.Keys) acpgateway.Config {
+	keys := &lateKeys{flag: f.Key, local: local, registry: registry}
+	agents := make(map[string]acpgateway.AgentConfig, len(f.ACPAgents.byID))
+	for id, a := range f.ACPAgents.byID {
 		agents[id] = a.config()
 	}
+	// The order in which agents are taken for the default one: those of --acp, then those that only have settings.
 	var order []string
-	for _, a := range s.ACP.ACP {
+	for _, a := range f.ACP {
 		order = append(order, a.id)
-		// Its proxy is told by local. One elsewhere that serves it too has its own place.
+		// The directory its proxy gets from local. A proxy elsewhere that serves this agent too has a directory of its
+		// own.
 		cfg := agents[a.id]
-		cfg.Cwd = ""
-		if cfg.Keepalive == 0 {
-			cfg.Keepalive = s.ACP.ACPIdle
-		}
+		cfg.Cwd, cfg.Keepalive = "", cmp.Or(cfg.Keepalive, f.ACPIdle)
 		agents[a.id] = cfg
 	}
-	baseURL := s.BaseURL
-	if !s.ACP.ACPToken {
+	if !f.ACPToken { // without an address agents get no token either
 		baseURL = ""
 	}
-	return acpgateway.New(acpgateway.Config{
-		BaseURL: baseURL, Hash: hash,
-		Authenticate: knownPeer(keys.proxy), Watch: keys.watch, Registry: proxies.New(st), Directory: directory, Spoke: r.sessions.Spoke, Note: r.events.Note,
-		Stalled: r.events.Stalled, Hints: r.hints, Agents: agents, Order: append(order, s.ACP.ACPAgents.order...), Logger: log,
+	return acpgateway.Config{
+		BaseURL: baseURL, Authenticate: knownPeer(keys.proxy), Watch: keys.watch, Agents: agents, Order: append(order, f.ACPAgents.order...),
 		Meter:  acpgateway.Meter{Linked: metrics.ProxiesLinked, Frame: metrics.FrameTaken, Refused: metrics.FrameRefused},
-		Limits: acpgateway.Limits{Open: s.ACP.ACPOpenTimeout, Prompt: s.ACP.ACPPromptTimeout, Grace: s.ACP.ProxyGrace, Silence: s.ACP.ACPSilence, MergeTime: s.ACP.ACPMergeTime, MergeChars: s.ACP.ACPMergeChars},
-	})
+		Limits: acpgateway.Limits{Open: f.ACPOpenTimeout, Prompt: f.ACPPromptTimeout, Grace: f.ProxyGrace, Silence: f.ACPSilence, MergeTime: f.ACPMergeTime, MergeChars: f.ACPMergeChars},
+	}
 }
 
-// lateKeys are the keys of tokens: those of the file, once they are needed, and those that
-// this process made for its own proxies.
+// lateKeys are the keys of tokens: those of the file, once they are needed, and those that this process made for its
+// own proxies. mu guards what is below it and is held while the file is read: requests that come meanwhile wait for
+// the one reading.
 type lateKeys struct {
 	flag     keyFlag
 	local    *auth.Keys
@@ -114,19 +114,16 @@ type lateKeys struct {
 	mu     sync.Mutex
 	keys   *auth.Keys
 	looked time.Time // when the file was last looked at
-	state  fileState // what it was then
+	state  stamp     // what it was then
 }
 
-// keyFileRest is how often the file of the keys is looked at for a rotation. Tokens have no influence
-// on it: what they name as their key is looked up in memory.
+// keyFileRest is how often the file of the keys is looked at for a rotation. Tokens have no influence on it: what
+// they name as their key is looked up in memory. A rotation so takes effect within five seconds on a server that
+// runs.
 const keyFileRest = 5 * time.Second
 
-// fileState changes when a file is written or replaced.
-type fileState struct {
-	changed time.Time
-	size    int64
-}
-
+// proxy names the acp-proxy of a request. A token of this process's own proxies is tried first, and the file only for
+// others, so that an installation without proxies elsewhere needs no file.
 func (k *lateKeys) proxy(r *http.Request) (acpgateway.Identity, error) {
 	c, err := k.local.Proxy(r)
 	if err == nil {
@@ -146,7 +143,8 @@ func (k *lateKeys) proxy(r *http.Request) (acpgateway.Identity, error) {
 	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name, CredentialID: credential.ID, KeyID: key}, err
 }
 
-// watch ends what a proxy's token has opened when that is revoked, or its key retired.
+// watch ends what a proxy's token has opened when that is revoked, or its key retired. Both are needed: the registry
+// knows revoked tokens, and the key file alone knows retired keys.
 func (k *lateKeys) watch(ctx context.Context, who acpgateway.Identity) (context.Context, func()) {
 	return k.registry.Watch(ctx, who.CredentialID, func() bool {
 		keys, err := k.file()
@@ -154,19 +152,18 @@ func (k *lateKeys) watch(ctx context.Context, who acpgateway.Identity) (context.
 	})
 }
 
-// file are the keys of the file, as they are after a rotation too.
+// file are the keys of the file, as they are after a rotation too. A file that is gone does not end the proxies: the
+// keys that were read before stay.
 func (k *lateKeys) file() (*auth.Keys, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.keys != nil && time.Since(k.looked) < keyFileRest {
+	if k.keys != nil && time.Since(k.looked) < keyFileRest { // a file that could not be read yet is tried each time
 		return k.keys, nil
 	}
 	k.looked = time.Now()
-	var state fileState
-	if info, err := os.Stat(k.flag.SigningKeyFile); err == nil {
-		state = fileState{info.ModTime(), info.Size()}
-	}
-	if k.keys != nil && (state == k.state || state == fileState{}) { // unchanged, or gone: what was read stays good
+	// The stamp is taken before the file is read: a rotation in between is seen at the next look.
+	state, _ := stampOf(k.flag.SigningKeyFile)
+	if k.keys != nil && (state == k.state || state == stamp{}) { // unchanged, or gone: what was read stays good
 		return k.keys, nil
 	}
 	keys, err := k.flag.keys()
@@ -181,57 +178,57 @@ func (k *lateKeys) file() (*auth.Keys, error) {
 // each link.
 const localTokenTime = time.Minute
 
-// localLinkWait bounds how long being ready waits for the proxies of --acp.
+// localLinkWait bounds how long being ready waits for the proxies of --acp. An agent that needs longer to connect is
+// found by the first prompt a moment later.
 const localLinkWait = 5 * time.Second
 
-// runLocal runs the agents of --acp, each behind a proxy in this process that connects like
-// any other. It returns when they have.
-func (s *serveCmd) runLocal(ctx context.Context, upstream *stage, ln net.Listener, keys *auth.Keys, gateway *acpgateway.Gateway, log *slog.Logger) error {
-	var waiting []string
-	confined, err := s.confineLocal(log)
-	if err != nil {
-		return err
-	}
-	for _, a := range s.ACP.ACP {
-		cfg := s.ACP.local(a, reachable(ln.Addr()), keys)
-		cfg.Confine, cfg.Pass = confined, s.ACP.Confine.ACPEnv
+// localProxies are the agents of --acp, each behind a proxy in this process that connects to self like any other.
+// Each gets the confinement of all: what one agent must not read, no other may.
+func (f *acpFlags) localProxies(self string, keys *auth.Keys, confined *proxy.Confinement, log *slog.Logger) (parts []app.Part, err error) {
+	for _, a := range f.ACP {
+		cfg := f.local(a, self, keys)
+		cfg.Confine, cfg.Pass = confined, f.Confine.ACPEnv
 		cfg.Log = log.With(slog.String("proxy", cfg.ID))
 		p, err := proxy.New(cfg)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		upstream.run("proxy "+cfg.ID, p.Run)
-		waiting = append(waiting, cfg.ID)
+		parts = append(parts, app.Part{Name: "proxy " + cfg.ID, Run: p.Run})
 	}
-	ctx, cancel := context.WithTimeout(ctx, localLinkWait)
-	defer cancel()
-	for _, id := range waiting {
-		gateway.Await(ctx, id)
-	}
-	return nil
+	return parts, nil
 }
 
+// awaitLocal returns when the proxies of --acp are connected, or after localLinkWait. It makes the first prompt after
+// a start find its agent; an agent that does not start is no reason not to serve.
+func (f *acpFlags) awaitLocal(ctx context.Context, gateway *acpgateway.Gateway) {
+	ctx, cancel := context.WithTimeout(ctx, localLinkWait)
+	defer cancel()
+	for _, a := range f.ACP {
+		gateway.Await(ctx, auth.LocalProxyPrefix+a.id)
+	}
+}
+
+// local is the configuration of the proxy of one agent. Its token lives for a minute, because it is made anew for
+// each connection in this same process.
 func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
 	id := auth.LocalProxyPrefix + a.id
 	cfg := proxy.Config{
-		URL: "ws" + strings.TrimPrefix(self, "http") + "/ws/agent", ID: id, Name: a.id, Command: a.command, Cwd: f.ACPCwd, Version: version(),
+		URL: "ws" + strings.TrimPrefix(self, "http") + "/ws/agent", ID: id, Name: a.id, Command: a.command, Version: version(),
+		Cwd: cmp.Or(f.ACPAgents.byID[a.id].Cwd, f.ACPCwd), MaxConcurrent: f.ACPMaxConcurrent,
 		Token: func(context.Context) (string, error) {
 			return keys.Issue(auth.Claims{
 				Type: auth.TypeACPProxy, ProxyClaims: auth.ProxyClaims{ProxyID: id, AgentID: a.id, Name: a.id},
 			}, localTokenTime)
 		},
 	}
-	if own := f.ACPAgents.byID[a.id].Cwd; own != "" {
-		cfg.Cwd = own
-	}
-	cfg.MaxConcurrent = f.ACPMaxConcurrent
 	if f.ACPWorkspaces != "" {
 		cfg.Workspaces, cfg.Source = filepath.Join(f.ACPWorkspaces, a.id), cfg.Cwd
 	}
 	return cfg
 }
 
-// checkLocal refuses two agents of one id.
+// checkLocal refuses two agents of one id. It also refuses a flag that is no longer taken, with the reason and what
+// to use instead.
 func (f *acpFlags) checkLocal() error {
 	if f.BootstrapFile != "" {
 		return errors.New("--bootstrap-file is not taken any more, because one secret for all proxies let its holder take any proxy's place: make a token for each with aqueduct token bootstrap --proxy ID")

@@ -1,3 +1,6 @@
+// --acp-agents: settings of single ACP agents, as a table in the settings file or as YAML on the command line. They
+// are sent to the agent's proxy when a session is opened.
+
 package main
 
 import (
@@ -9,16 +12,17 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"aqueduct/acpgateway"
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
-// acpAgentsFlag is the settings of ACP agents by id, and their ids in the order they are written in.
+// acpAgentsFlag is the settings of ACP agents by id, and their ids in the order they are written in. The order
+// decides which agent is the default where several are connected.
 type acpAgentsFlag struct {
 	byID  map[string]acpAgent
 	order []string
 }
 
-// acpAgent is what one of them is started with.
+// acpAgent is what one of them is started with. A zero member leaves the default of the flag or of the proxy.
 type acpAgent struct {
 	Cwd           string            `yaml:"cwd"`
 	Env           map[string]string `yaml:"env"`
@@ -27,7 +31,7 @@ type acpAgent struct {
 	AgentInputs   any               `yaml:"agent_inputs"`
 	Keepalive     time.Duration     `yaml:"keepalive"`
 	SystemContext string            `yaml:"system_context"`
-	// What its prompts may hold, where its proxy does not say.
+	// What its prompts may hold, where its proxy does not announce it.
 	PromptCapabilities struct {
 		Image           bool `yaml:"image"`
 		Audio           bool `yaml:"audio"`
@@ -35,10 +39,11 @@ type acpAgent struct {
 	} `yaml:"prompt_capabilities"`
 	Token *bool `yaml:"token"` // false: it gets neither our address nor a token
 
-	inputs *acp.AgentInputs
+	inputs *wire.AgentInputs
 }
 
-// Decode implements kong.MapperValue: a text is YAML, a table is what the settings file has.
+// Decode implements kong.MapperValue: a text is YAML, a table is what the settings file has. Unknown members are
+// refused: a misspelled init_script would be left out in silence.
 func (f *acpAgentsFlag) Decode(ctx *kong.DecodeContext) error {
 	raw, err := yamlOf(ctx)
 	if err != nil {
@@ -54,6 +59,7 @@ func (f *acpAgentsFlag) Decode(ctx *kong.DecodeContext) error {
 		}
 		agents[id] = a
 	}
+	// A map has lost the order, so the same text is read once more as nodes.
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
 		return err
@@ -62,7 +68,7 @@ func (f *acpAgentsFlag) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// readInputs takes the contract's shape, or its items alone.
+// readInputs takes the contract's shape, or its items alone. The items alone are short for {"version":1,"items":[…]}.
 func (a *acpAgent) readInputs() error {
 	if a.AgentInputs == nil {
 		return nil
@@ -71,17 +77,18 @@ func (a *acpAgent) readInputs() error {
 	if err != nil {
 		return err
 	}
-	a.inputs = &acp.AgentInputs{Version: 1}
+	a.inputs = &wire.AgentInputs{Version: 1}
 	if _, items := a.AgentInputs.([]any); items {
 		return json.Unmarshal(raw, &a.inputs.Items)
 	}
 	return json.Unmarshal(raw, a.inputs)
 }
 
+// config is the settings as the gateway takes them.
 func (a acpAgent) config() acpgateway.AgentConfig {
 	return acpgateway.AgentConfig{
 		Cwd: a.Cwd, Env: a.Env, InitScript: a.InitScript, InitTimeout: a.InitTimeout, AgentInputs: a.inputs,
 		Keepalive: a.Keepalive, SystemContext: a.SystemContext, NoToken: a.Token != nil && !*a.Token,
-		PromptCapabilities: acp.PromptCapabilities(a.PromptCapabilities),
+		PromptCapabilities: wire.PromptCapabilities(a.PromptCapabilities),
 	}
 }

@@ -27,7 +27,7 @@ while read -r line; do
 done
 `
 
-// TestServeACPAgentSettings: what the settings file says of an agent reaches the one that
+// TestServeACPAgentSettings: what the settings file sets for an agent reaches the one that
 // --acp runs, wherever its cwd lies.
 func TestServeACPAgentSettings(t *testing.T) {
 	dir := t.TempDir()

@@ -19,18 +19,19 @@ import (
 )
 
 // With --auth none a request without a token is the operator's, so an agent would only have to leave its token out to decide
-// about itself. Where agents have a user of their own, the kernel says whose a connection is.
+// about itself. Where agents have a user of their own, the kernel names the owner of a connection.
 
-// withoutAgents refuses requests of agents that do not show a run token, where nobody needs a token.
-func (s *serveCmd) withoutAgents(next http.Handler, log *slog.Logger) (http.Handler, error) {
-	if s.Auth != "none" || len(s.ACP.ACP) == 0 {
+// withoutAgents refuses requests of agents that do not show a run token. It is for a server whose other callers need no
+// token. Without --acp-user there is no user to recognize agents by, and a warning is all that can be done.
+func (f *acpFlags) withoutAgents(next http.Handler, log *slog.Logger) (http.Handler, error) {
+	if len(f.ACP) == 0 {
 		return next, nil
 	}
-	if s.ACP.Confine.ACPUser == "" {
+	if f.Confine.ACPUser == "" {
 		log.Warn("--auth none with --acp: an agent that leaves its token out may approve its own commands; use --auth token, or --acp-user as root")
 		return next, nil
 	}
-	user, err := proxy.LookupUser(s.ACP.Confine.ACPUser)
+	user, err := proxy.LookupUser(f.Confine.ACPUser)
 	if err != nil {
 		return nil, fmt.Errorf("--acp-user: %w", err)
 	}
@@ -49,8 +50,9 @@ func (s *serveCmd) withoutAgents(next http.Handler, log *slog.Logger) (http.Hand
 	}), nil
 }
 
-// peerUID is whose socket the other end of a loopback connection is. Whoever cannot be found is in another network
-// namespace, as through a container's published port.
+// peerUID is whose socket the other end of a loopback connection is. An end that cannot be found is in another
+// network namespace, as through a container's published port. Both tables are searched, because a connection to an
+// IPv4 address may stand in either.
 func peerUID(r *http.Request) (uint32, error) {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
@@ -75,8 +77,8 @@ func peerUID(r *http.Request) (uint32, error) {
 // uidOf finds the owner of the socket between two addresses in a table of the kernel's: the columns are number, local and
 // remote address in hexadecimal, state, queues, timers, retransmissions, uid, timeout, inode.
 //
-// Addresses are compared whole: all of 127.0.0.0/8 is this machine, so an agent can choose the ports of somebody else's
-// connection. A socket that no process holds any more has inode 0, and uid 0 whoever had it: an agent that closes behind
+// Addresses are compared whole: all of 127.0.0.0/8 is this machine, so an agent can choose the ports of another process's
+// connection. A socket that no process holds any more has inode 0 and uid 0, whatever its owner was: an agent that closes behind
 // its request would pass for root.
 func uidOf(table string, local, remote netip.AddrPort) (uint32, error) {
 	file, err := os.Open(table)
@@ -99,6 +101,7 @@ func uidOf(table string, local, remote netip.AddrPort) (uint32, error) {
 }
 
 // sameAddress compares an address in the kernel's form: words of 32 bits as this machine keeps them, and the port.
+// The kernel prints each word in the byte order of the machine, so the words are turned before they are compared.
 func sameAddress(text string, want netip.AddrPort) bool {
 	host, port, _ := strings.Cut(text, ":")
 	number, err := strconv.ParseUint(port, 16, 16)

@@ -20,7 +20,7 @@ const tcpTable = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->
 `
 
 // TestS21AgentChoosesPorts: an agent that binds the port of the operator's connection, on another address of this machine,
-// stays an agent; and one that has closed its socket is nobody.
+// stays an agent; and one that has closed its socket has no owner.
 func TestS21AgentChoosesPorts(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "tcp")
 	if err := os.WriteFile(table, []byte(tcpTable), 0o600); err != nil {
@@ -39,7 +39,7 @@ func TestS21AgentChoosesPorts(t *testing.T) {
 	}
 }
 
-// TestS21AgentClosesBehindItsRequest: of a socket that its process has closed the kernel says uid 0.
+// TestS21AgentClosesBehindItsRequest: of a socket that its process has closed the kernel reports uid 0.
 func TestS21AgentClosesBehindItsRequest(t *testing.T) {
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
 		l, err := net.Listen("tcp", at)

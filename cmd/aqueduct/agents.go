@@ -1,3 +1,5 @@
+// Agents that are called by HTTP (--agent), the demo agent among them, and the probe of their health.
+
 package main
 
 import (
@@ -16,43 +18,46 @@ import (
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/signed"
 	"aqueduct/examples/demoagent"
+	"aqueduct/internal/app"
+	"aqueduct/internal/ids"
 	"aqueduct/server"
 )
 
-// agentFlag is id=URL.
+// agentFlag is id=URL. host is kept for the list of addresses that may be called.
 type agentFlag struct{ id, url, host string }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (a *agentFlag) UnmarshalText(text []byte) error {
 	id, endpoint, ok := strings.Cut(string(text), "=")
 	u, err := url.Parse(endpoint)
-	if !ok || err != nil || !bridge.ValidName(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if !ok || err != nil || !ids.ValidName(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("expected id=http://…")
 	}
 	a.id, a.url, a.host = id, endpoint, u.Host
 	return nil
 }
 
-// addAgents makes the directory; the first is the default. What their hosts resolve to may be
-// private and this machine, for the operator named them; the metadata of clouds it may not be.
-func addAgents(upstream *stage, agents []agentFlag, openAI []string, secrets map[string]signed.Secret, selfURL string, limits httpagent.Limits) (*bridge.Directory, error) {
+// addAgents makes the directory; the first is the default. closers close the agents' connections at the end. What
+// their hosts resolve to may be private and this machine, for the operator named them; the metadata of clouds it may
+// not be. The gate is one for all of them, so its list has the hosts of all.
+func addAgents(agents []agentFlag, openAI []string, secrets map[string]signed.Secret, selfURL string, limits httpagent.Limits) (directory *bridge.Directory, closers []app.Part, err error) {
 	for _, id := range openAI {
 		if !slices.ContainsFunc(agents, func(a agentFlag) bool { return a.id == id }) {
-			return nil, fmt.Errorf("--openai-agent %s: there is no --agent of that id", id)
+			return nil, nil, fmt.Errorf("--openai-agent %s: there is no --agent of that id", id)
 		}
 	}
-	allow := []string{"127.0.0.0/8", "::1/128"}
+	allow := []string{"127.0.0.0/8", "::1/128"} // localhost may resolve to either
 	for _, a := range agents {
 		allow = append(allow, a.host)
 	}
 	gate, err := outbound.New(outbound.Config{Allow: allow, Limits: limits.Outbound()})
 	if err != nil {
-		return nil, fmt.Errorf("--agent: %w", err)
+		return nil, nil, fmt.Errorf("--agent: %w", err)
 	}
-	directory := bridge.NewDirectory()
+	directory = bridge.NewDirectory()
 	for _, a := range agents {
 		if err := gate.CheckURL(a.url); err != nil {
-			return nil, fmt.Errorf("--agent %s: %w", a.id, err)
+			return nil, nil, fmt.Errorf("--agent %s: %w", a.id, err)
 		}
 		form := httpagent.MessagesAGUI
 		if slices.Contains(openAI, a.id) {
@@ -60,33 +65,34 @@ func addAgents(upstream *stage, agents []agentFlag, openAI []string, secrets map
 		}
 		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, SelfURL: selfURL, Messages: form, Limits: limits, Gate: gate, Secret: secrets[a.id]})
 		directory.Add(a.id, agent)
-		upstream.run("agent "+a.id, func(ctx context.Context) error {
+		closers = append(closers, app.Part{Name: "agent " + a.id, Run: func(ctx context.Context) error {
 			<-ctx.Done()
 			agent.Close()
 			return nil
-		})
+		}})
 	}
-	return directory, nil
+	return directory, closers, nil
 }
 
-// demoID is what the demo agent is called.
+// demoID is what the demo agent is called. It is reserved: no proxy elsewhere gets a token for it.
 const demoID = "demo"
 
-// startDemo serves the demo agent on a loopback port of its own: to the rest of the
-// program it is an HTTP agent like any other.
-func startDemo(upstream *stage, pace time.Duration) (agentFlag, error) {
+// demoAgent is the demo agent, served on a loopback port of its own: to the rest of the program it is an HTTP agent
+// like any other. Nothing else knows that it runs in this process, so the demo shows what any agent would.
+func demoAgent(pace time.Duration) (agentFlag, app.Part, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return agentFlag{}, err
+		return agentFlag{}, app.Part{}, err
 	}
 	speed := demoagent.Default()
 	speed.Pace = pace
 	srv := &http.Server{Handler: demoagent.New(speed), ReadHeaderTimeout: readHeaderTime}
-	upstream.run("demo agent", serveUntilDone(srv, func() {}, ln))
-	return agentFlag{demoID, "http://" + ln.Addr().String(), ln.Addr().String()}, nil
+	flag := agentFlag{demoID, "http://" + ln.Addr().String(), ln.Addr().String()}
+	return flag, app.Part{Name: "demo agent", Run: serveUntilDone(srv, func() {}, ln)}, nil
 }
 
-// probe watches the agents' health: a change is logged, the state is a metric.
+// probe watches the agents' health: a change is logged, the state is a metric. Only a change is logged, so that an
+// agent that is away for a day makes two lines. The goroutine of the part owns ill.
 func probe(agents *bridge.Directory, metrics *server.Metrics, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ill := make(map[string]bool)

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"aqueduct/bridge"
 	"aqueduct/bridge/signed"
+	"aqueduct/internal/ids"
 	"aqueduct/internal/secretfile"
 )
 
-// agentSecrets are what calls of HTTP agents are signed with.
+// agentSecrets are what calls of HTTP agents are signed with. An agent without one is called unsigned.
 type agentSecrets struct {
 	AgentSecret []agentSecretFlag `help:"File with the secret that calls of an --agent are signed with, as id=FILE; repeatable." placeholder:"ID=FILE"`
 }
@@ -21,14 +21,15 @@ type agentSecretFlag struct{ id, file string }
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (f *agentSecretFlag) UnmarshalText(text []byte) error {
 	id, file, ok := strings.Cut(string(text), "=")
-	if !ok || !bridge.ValidName(id) || file == "" {
+	if !ok || !ids.ValidName(id) || file == "" {
 		return fmt.Errorf("expected id=FILE")
 	}
 	f.id, f.file = id, file
 	return nil
 }
 
-// load reads the secrets, by the agents' ids.
+// load reads the secrets, by the agents' ids. A secret for an agent that does not exist is a mistake in one of the
+// two flags and ends the start.
 func (s agentSecrets) load(agents []agentFlag) (map[string]signed.Secret, error) {
 	secrets := make(map[string]signed.Secret)
 	for _, f := range s.AgentSecret {

@@ -1,12 +1,16 @@
+// aqueduct audit: check the chain of the audit and write it out. It reads the database directly, without a server, so
+// that a server that was tampered with cannot vouch for itself.
+
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 
-	"aqueduct/bridge/audit"
+	"aqueduct/bridge/approval/audit"
 	"aqueduct/store"
 )
 
@@ -16,7 +20,8 @@ type auditCmd struct {
 	Export auditExportCmd `cmd:"" help:"Write it into a folder that can be verified without this program."`
 }
 
-// auditSource is where the audit is, and what is known of it.
+// auditSource is where the audit is, and what is known of it. Heads that are known from elsewhere are what a
+// rewritten chain cannot have: it would need their hashes.
 type auditSource struct {
 	Database databaseFlag `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…; a server may be running on it."`
 	Head     []headFlag   `help:"A head from the log, a webhook or the metrics, which must still be in the chain; repeatable." placeholder:"SEQ:HASH"`
@@ -25,12 +30,14 @@ type auditSource struct {
 	Key      keyFlag      `embed:""`
 }
 
-// walk is the way through the chain with all that is known of it.
+// walk is the way through the chain with all that is known of it. A key that is named must be there; the one beside
+// the database need not, since an audit without MACs can still be checked for gaps. first is the key that signs an
+// export.
 func (c auditSource) walk() (w *audit.Walk, first store.AuditKey, err error) {
 	w = &audit.Walk{}
 	files := c.KeyFile
 	if len(files) == 0 {
-		files = []string{auditKeyPath("", c.Database, c.Key.SigningKeyFile)}
+		files = []string{c.Database.beside(c.Key, auditKeyName)}
 	}
 	for _, path := range files {
 		key, err := readAuditKey(path)
@@ -47,10 +54,8 @@ func (c auditSource) walk() (w *audit.Walk, first store.AuditKey, err error) {
 	if len(w.Keys) > 0 {
 		first = w.Keys[0]
 	}
-	heads := c.Heads
-	if heads == "" {
-		heads = filepath.Join(filepath.Dir(files[0]), auditHeadsName)
-	}
+	// serve writes them beside its key, which is taken to be the first one.
+	heads := cmp.Or(c.Heads, filepath.Join(filepath.Dir(files[0]), auditHeadsName))
 	if w.Known, err = audit.ReadHeads(heads); err != nil {
 		return nil, first, fmt.Errorf("--heads: %w", err)
 	}
@@ -65,13 +70,19 @@ type auditVerifyCmd struct {
 	Source auditSource `embed:""`
 }
 
-// Run implements the command.
-func (c *auditVerifyCmd) Run(ctx context.Context, to output) (err error) {
-	w, _, err := c.Source.walk()
-	if err != nil {
-		return err
+// open is the database, and the way through its chain. The database is opened for reading only, so its schema may be
+// of another version.
+func (c auditSource) open(ctx context.Context) (st looking, w *audit.Walk, first store.AuditKey, err error) {
+	if w, first, err = c.walk(); err == nil {
+		st, err = c.Database.look(ctx)
 	}
-	st, err := c.Source.Database.look(ctx)
+	return st, w, first, err
+}
+
+// Run implements the command. It fails when the chain is broken and also when approvals or grants differ from what
+// the entries record.
+func (c *auditVerifyCmd) Run(ctx context.Context, to output) (err error) {
+	st, w, _, err := c.Source.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,7 +99,8 @@ func (c *auditVerifyCmd) Run(ctx context.Context, to output) (err error) {
 	return err
 }
 
-// macs says what was found of MACs.
+// macs summarizes what was found of MACs. MACs that could not be checked for want of a key are named as such, since
+// they prove nothing.
 func macs(w *audit.Walk) string {
 	switch {
 	case w.Keyed == 0:
@@ -99,9 +111,10 @@ func macs(w *audit.Walk) string {
 	return fmt.Sprintf("%d MACs since entry %d, all good", w.MACs, w.Keyed)
 }
 
-// shownMismatches bounds an error's text.
+// shownMismatches bounds an error's text. The first ones show what happened; thousands would hide the count.
 const shownMismatches = 20
 
+// mismatched is the error that lists rows which differ from the audit.
 func mismatched(all []audit.Mismatch) error {
 	text := fmt.Sprintf("audit: %d rows were written by others than the server:", len(all))
 	for i, m := range all {
@@ -120,13 +133,10 @@ type auditExportCmd struct {
 	Out    string      `required:"" help:"Folder to make." placeholder:"FOLDER"`
 }
 
-// Run implements the command.
+// Run implements the command. The bundle is written even where something is wrong, because it is the evidence; the
+// error comes afterwards.
 func (c *auditExportCmd) Run(ctx context.Context, to output) (err error) {
-	w, key, err := c.Source.walk()
-	if err != nil {
-		return err
-	}
-	st, err := c.Source.Database.look(ctx)
+	st, w, key, err := c.Source.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/bridge/audit"
+	"aqueduct/bridge/approval/audit"
 	"aqueduct/store"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"

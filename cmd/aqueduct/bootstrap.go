@@ -1,3 +1,6 @@
+// How proxies on other machines get their first token: an operator makes a bootstrap token here and carries it over;
+// the proxy trades it at POST /api/admin/acp-proxy/register.
+
 package main
 
 import (
@@ -5,12 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"aqueduct/bridge"
+	"aqueduct/internal/ids"
 	"aqueduct/server"
 	"aqueduct/server/auth"
 )
 
-// tokenBootstrapCmd makes the token by which a proxy elsewhere gets its first own one.
+// tokenBootstrapCmd makes the token by which a proxy elsewhere gets its first own one. Its flags are in the token;
+// the proxy cannot choose another id or agent.
 type tokenBootstrapCmd struct {
 	Proxy string        `required:"" help:"Id of the proxy it is for." placeholder:"ID"`
 	Agent string        `help:"Id of the agent the proxy serves; the proxy's id when not given." placeholder:"ID"`
@@ -19,10 +23,10 @@ type tokenBootstrapCmd struct {
 	Key   keyFlag       `embed:""`
 }
 
-// Run implements the command.
+// Run implements the command. Nothing is kept: that the token was used is recorded when it is.
 func (c *tokenBootstrapCmd) Run(to output) error {
 	for flag, id := range map[string]string{"proxy": c.Proxy, "agent": c.Agent} {
-		if id != "" && !bridge.ValidName(id) {
+		if id != "" && !ids.ValidName(id) {
 			return fmt.Errorf("--%s: %q is not an id: letters, digits and . _ : - only", flag, id)
 		}
 	}
@@ -38,8 +42,9 @@ func (c *tokenBootstrapCmd) Run(to output) error {
 	return err
 }
 
-// proxyAccess is how proxies elsewhere get their tokens. Ids of agents that this server runs or calls itself are nobody's:
-// a proxy serves the agent of its id where its token names none.
+// proxyAccess is how proxies elsewhere get their tokens. Ids of agents that this server runs or calls itself are
+// reserved: a proxy serves the agent of its id where its token names none. Without that a proxy elsewhere could take
+// over the conversations of an agent that runs here.
 func (s *serveCmd) proxyAccess(registry *auth.Registry) *server.ProxyAccess {
 	var reserved []string
 	if s.Demo {

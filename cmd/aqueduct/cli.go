@@ -1,3 +1,6 @@
+// The command line: its commands, and how flags, environment and settings file become one set of values. Each
+// command's flags are in the file that has its Run.
+
 package main
 
 import (
@@ -7,8 +10,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// cli is the command line. Every flag can also be given as AQUEDUCT_<FLAG> or in the file
-// of --config; the command line goes before the environment, that before the file.
+// cli is the command line. Every flag can also be given as AQUEDUCT_<FLAG> or in the file of --config; the command
+// line goes before the environment, that before the file. kong calls the Run of the command that was given, with what
+// run binds: the context, the outputs and the settings.
 type cli struct {
 	Config configFlag `help:"Settings file, YAML or JSON, flags' names as keys." placeholder:"FILE"`
 
@@ -23,13 +27,15 @@ type cli struct {
 	Version versionCmd        `cmd:"" help:"Print the version."`
 }
 
-// run is the program.
+// run is the program. It is apart from main so that tests run whole commands in one process. --help ends the parsing
+// by a flag, because kong would otherwise end the process.
 func run(ctx context.Context, args []string, env lookup, to output) error {
 	var (
 		flags  cli
 		helped bool
 		set    = &settings{env: env}
 	)
+	// The environment's file is read before the flags are parsed. One of --config takes its place (configFlag).
 	if path, ok := env(envName("config")); ok {
 		if err := set.load(path); err != nil {
 			return err

@@ -1,3 +1,7 @@
+// Keeping secrets from agents. An agent runs commands that its model made up, as a process of this machine; without a
+// boundary it could read the token and approve its own calls. The means are an account of its own (--acp-user) and
+// Landlock.
+
 package main
 
 import (
@@ -14,7 +18,8 @@ import (
 	"aqueduct/bridge/tools"
 )
 
-// confineFlags are what agents that this process runs are kept from.
+// confineFlags are what agents that this process runs are kept from. They are shared by serve, for --acp, and by
+// proxy.
 type confineFlags struct {
 	ACPUser    string   `name:"acp-user" help:"Account that agents run as, where this is root: its files and processes are all they reach." placeholder:"USER"`
 	ACPConfine string   `name:"acp-confine" enum:"auto,require,off" default:"auto" help:"Keep the token, keys and database from agents, by Landlock and --acp-user: auto as far as that is possible, with a warning where it is not; require refuses to start then; off does not."`
@@ -32,7 +37,9 @@ func (f *confineFlags) AfterApply(set *settings) error {
 // confineName is the argument by which this program applies Landlock to itself and becomes an agent.
 const confineName = "confine"
 
-// confineSelf is that: it returns only with an error. args are "--protect PATH" pairs, "--", and the command.
+// confineSelf is that: it returns only with an error. args are "--protect PATH" pairs, "--", and the command. The
+// helper is a second start of this program: Landlock binds a process and its children and cannot be taken back, so
+// the server itself must not enter it.
 func confineSelf(args []string) error {
 	var protect []string
 	for len(args) > 1 && args[0] == "--protect" {
@@ -44,7 +51,9 @@ func confineSelf(args []string) error {
 	return proxy.Confine(protect, args[1:])
 }
 
-// confinement is what keeps the secrets from agents. They work in the directories work, or in new ones below workspaces.
+// confinement is what keeps the secrets from agents. They work in the directories work, or in new ones below
+// workspaces. Either means is enough; the error or warning names what stands in the way of both. nil with no error is
+// an agent that runs unconfined.
 func (f *confineFlags) confinement(secrets, work []string, workspaces string, log *slog.Logger) (*proxy.Confinement, error) {
 	if f.ACPConfine == "off" {
 		if f.ACPUser != "" {
@@ -62,10 +71,12 @@ func (f *confineFlags) confinement(secrets, work []string, workspaces string, lo
 		}
 		c.User, home = user, user.Home
 	}
+	// What agents need for their work, which protection must leave to them.
 	used := append(slices.Clone(work), workspaces, home, os.TempDir())
 	c.Protect = protected(append(secrets, f.settingsFile), used)
 	why := "this kernel has no Landlock"
 	if proxy.LandlockWorks() {
+		// Landlock grants by directory: what lies below one that agents need cannot be taken out of it.
 		if left := c.Unprotectable(used); len(left) > 0 {
 			why = strings.Join(left, ", ") + " lies below a directory that agents write to"
 		} else {
@@ -83,7 +94,9 @@ func (f *confineFlags) confinement(secrets, work []string, workspaces string, lo
 	return c, f.check(c, work)
 }
 
-// check tries what a confined process can read, and refuses a confinement that does not hold.
+// check tries what a confined process can read, and refuses a confinement that does not hold. It is tried and not
+// computed, because rights come from modes, ACLs, groups and mounts. What cannot be found yet is skipped: a database
+// that does not exist holds no secret.
 func (f *confineFlags) check(c *proxy.Confinement, dirs []string) error {
 	var files []string
 	for _, path := range c.Protect {
@@ -117,8 +130,9 @@ func (f *confineFlags) check(c *proxy.Confinement, dirs []string) error {
 	return nil
 }
 
-// protected are the secrets and, where agents use nothing in it, the directories that these lie in: a database makes files
-// beside itself, and a new key comes beside the old.
+// protected are the secrets and, where agents use nothing in it, the directories that these lie in: a database makes
+// files beside itself, and a new key comes beside the old. Directories are protected rather than files where
+// possible: SQLite makes -wal and -shm files later, and a rotated key is a new file.
 func protected(secrets, used []string) []string {
 	var list []string
 	for _, path := range secrets {
@@ -140,16 +154,18 @@ func protected(secrets, used []string) []string {
 	return list
 }
 
-// ofOurs says whether a directory holds data of this program alone, by its name.
+// ofOurs reports whether a directory holds data of this program alone, by its name. A home directory or a mount is
+// never protected whole: agents need most of it.
 func ofOurs(dir string) bool {
 	name := filepath.Base(dir)
 	return name == "data" || strings.Contains(name, "aqueduct")
 }
 
-// secretFiles are the files of this server that an agent must not read.
+// secretFiles are the files of this server that an agent must not read. A secret that is added to the flags has to be
+// added here; an agent could read it otherwise.
 func (s *serveCmd) secretFiles() []string {
 	list := []string{
-		s.TokenFile, tokenPath(s.Database, s.ACP.Key), s.ACP.Key.SigningKeyFile, s.auditKeyFile(), s.Redact.keyFile(s.Database),
+		s.TokenFile, s.Database.beside(s.ACP.Key, tokenName), s.ACP.Key.SigningKeyFile, s.auditKeyFile(), s.Redact.keyFile(s.Database),
 		s.Transport.TLSKey, s.OIDC.OIDCClientSecretFile,
 	}
 	for _, a := range s.AgentSecrets.AgentSecret {
@@ -162,8 +178,7 @@ func (s *serveCmd) secretFiles() []string {
 		list = append(list, w.SecretFile)
 	}
 	list = append(list, s.toolSecrets()...)
-	if kind, path, _ := strings.Cut(string(s.Database), ":"); kind == "sqlite" {
-		path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
+	if path, ok := s.Database.file(); ok {
 		list = append(list, path, path+"-wal", path+"-shm")
 	}
 	return list
@@ -188,7 +203,8 @@ func (s *serveCmd) toolSecrets() (list []string) {
 	return list
 }
 
-// confineLocal is the confinement of the agents of --acp; nil without any.
+// confineLocal is the confinement of the agents of --acp; nil without any. With workspaces the agents work in folders
+// that do not exist yet, so there are none to try.
 func (s *serveCmd) confineLocal(log *slog.Logger) (*proxy.Confinement, error) {
 	if len(s.ACP.ACP) == 0 {
 		return nil, nil
@@ -196,16 +212,13 @@ func (s *serveCmd) confineLocal(log *slog.Logger) (*proxy.Confinement, error) {
 	var work []string
 	if s.ACP.ACPWorkspaces == "" {
 		for _, a := range s.ACP.ACP {
-			cwd := s.ACP.ACPCwd
-			if own := s.ACP.ACPAgents.byID[a.id].Cwd; own != "" {
-				cwd = own
-			}
-			work = append(work, cwd)
+			work = append(work, cmp.Or(s.ACP.ACPAgents.byID[a.id].Cwd, s.ACP.ACPCwd))
 		}
 	}
 	return s.ACP.Confine.confinement(s.secretFiles(), absolute(work), s.ACP.ACPWorkspaces, log)
 }
 
+// absolute leaves out paths that are empty or have no absolute form.
 func absolute(paths []string) []string {
 	var list []string
 	for _, path := range paths {
@@ -225,6 +238,7 @@ func (c *proxyCmd) secretFiles(state string) []string {
 	return list
 }
 
+// confinement is that of a proxy on a machine of its own; its secrets are its tokens.
 func (c *proxyCmd) confinement(cfg proxy.Config) (*proxy.Confinement, error) {
 	work := []string{c.AgentHome}
 	if c.Workspaces == "" {

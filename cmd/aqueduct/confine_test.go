@@ -121,7 +121,7 @@ func TestS21AgentReadsNoSecret(t *testing.T) {
 }
 
 // TestConfinementSaysWhatItIsNot: data below a folder that agents write to cannot be kept from them by Landlock. That is
-// said, or refused where confinement is required.
+// reported, or refused where confinement is required.
 func TestConfinementSaysWhatItIsNot(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

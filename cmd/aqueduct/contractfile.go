@@ -1,3 +1,6 @@
+// The settings file of the platform contract's own proxy, read as ours: its users can switch without writing a new
+// one.
+
 package main
 
 import (
@@ -21,13 +24,12 @@ type contractFile struct {
 	capabilities json.RawMessage // announced beside ours
 }
 
-// yamlOfTOML reads TOML as the YAML that means the same. An error names the place and quotes nothing: the file may hold
-// secrets.
+// yamlOfTOML reads TOML as the YAML that means the same. An error names the place and quotes nothing: the file may
+// hold secrets. So there is one reader behind it, whatever the file's form.
 func yamlOfTOML(raw []byte) ([]byte, error) {
 	given := make(map[string]any)
 	if err := toml.NewDecoder(bytes.NewReader(raw)).Decode(&given); err != nil {
-		var wrong *toml.DecodeError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*toml.DecodeError](err); ok {
 			row, column := wrong.Position()
 			return nil, fmt.Errorf("it is not TOML: line %d, column %d", row, column)
 		}
@@ -36,8 +38,9 @@ func yamlOfTOML(raw []byte) ([]byte, error) {
 	return yaml.Marshal(given)
 }
 
-// translate turns the contract's names into ours. What it says of containers and boxes is left out: it means nothing to
-// agents that are processes of the host.
+// translate turns the contract's names into ours. Its settings of containers and boxes are left out: they mean
+// nothing to agents that are processes of the host. Empty secrets are left out, because the contract's example file
+// has them and they would hide the real ones.
 func (c *contractFile) translate(given map[string]any) error {
 	rename(given, "orchestrator_url", "url")
 	if seconds, ok := given["heartbeat_seconds"]; ok {
@@ -62,6 +65,7 @@ func (c *contractFile) translate(given map[string]any) error {
 			return err
 		}
 	}
+	// One that is no table stays in given, and is refused as a setting that does not exist (settings.Validate).
 	if sandbox, ok := given["sandbox"].(map[string]any); ok {
 		delete(given, "sandbox")
 		return c.sandbox(given, sandbox)
@@ -69,6 +73,7 @@ func (c *contractFile) translate(given map[string]any) error {
 	return nil
 }
 
+// agent moves the members of the table "agent" to the top, where flags of these names are.
 func (c *contractFile) agent(given, agent map[string]any) error {
 	for key, value := range agent {
 		switch key {
@@ -89,6 +94,8 @@ func (c *contractFile) agent(given, agent map[string]any) error {
 	return nil
 }
 
+// sandbox takes what has a meaning for processes of the host. Another provider is refused: agents that are expected
+// in a container must not run outside of one.
 func (c *contractFile) sandbox(given, sandbox map[string]any) error {
 	if provider, ok := sandbox["provider"]; ok && provider != hostProcess {
 		return fmt.Errorf("sandbox.provider: this proxy runs agents as processes of the host, %q; to have them in a container, let agent_command start one", hostProcess)
@@ -110,6 +117,7 @@ func (c *contractFile) sandbox(given, sandbox map[string]any) error {
 	return nil
 }
 
+// rename moves a value to another key, if it is there.
 func rename(given map[string]any, from, to string) {
 	if value, ok := given[from]; ok {
 		delete(given, from)

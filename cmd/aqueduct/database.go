@@ -1,3 +1,5 @@
+// The database flag: which of the two stores it names, how it is printed, and where files lie that belong beside it.
+
 package main
 
 import (
@@ -6,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"path/filepath"
 	"strings"
 
 	"aqueduct/store"
@@ -13,8 +16,8 @@ import (
 	"aqueduct/store/sqlite"
 )
 
-// databaseFlag names a database: sqlite:PATH or a postgres:// URL, which may hold a
-// password.
+// databaseFlag names a database: sqlite:PATH or a postgres:// URL, which may hold a password. It goes into logs by
+// LogValue and into errors by String, neither of which has the password.
 type databaseFlag string
 
 // LogValue implements slog.LogValuer.
@@ -32,13 +35,9 @@ func (d databaseFlag) String() string {
 	return u.Redacted()
 }
 
-// open opens the database and brings its schema up to date.
-func (d databaseFlag) open(ctx context.Context) (store.Store, error) {
-	return d.openKeyed(ctx, store.AuditKey{})
-}
-
-// openKeyed is open for those who write entries of the audit.
-func (d databaseFlag) openKeyed(ctx context.Context, key store.AuditKey) (store.Store, error) {
+// open opens the database and brings its schema up to date. key is that of the audit; the zero value is for those who write
+// no entries.
+func (d databaseFlag) open(ctx context.Context, key store.AuditKey) (store.Store, error) {
 	kind, path, _ := strings.Cut(string(d), ":")
 	switch kind {
 	case "sqlite":
@@ -49,7 +48,24 @@ func (d databaseFlag) openKeyed(ctx context.Context, key store.AuditKey) (store.
 	return nil, errNoDatabase
 }
 
+// errNoDatabase is what a flag gets that names neither kind.
 var errNoDatabase = errors.New("--database: expected sqlite:PATH or postgres://…")
+
+// beside is where a file of the server lies that no flag names: in the folder of the SQLite database, or, where the database has
+// no folder here, in that of the signing key.
+func (d databaseFlag) beside(key keyFlag, name string) string {
+	if path, ok := d.file(); ok {
+		return filepath.Join(filepath.Dir(path), name)
+	}
+	return filepath.Join(filepath.Dir(key.SigningKeyFile), name)
+}
+
+// file is the SQLite database's file; false for any other database.
+func (d databaseFlag) file() (string, bool) {
+	kind, path, _ := strings.Cut(string(d), ":")
+	path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?") // parameters of the driver
+	return path, kind == "sqlite"
+}
 
 // looking is a database that is only read.
 type looking interface {
@@ -57,15 +73,15 @@ type looking interface {
 	io.Closer
 }
 
-// look opens a database that is there and leaves it as it is, its schema too: looking must
-// not change what replicas of another version work with.
+// look opens a database that is there and leaves it as it is, its schema too: looking must not change what replicas
+// of another version work with. A command that only looks may run beside a server of another version.
 func (d databaseFlag) look(ctx context.Context) (looking, error) {
 	kind, path, _ := strings.Cut(string(d), ":")
 	switch kind {
 	case "sqlite":
 		return sqlite.OpenReadOnly(ctx, strings.TrimPrefix(path, "//"))
 	case "postgres", "postgresql":
-		return postgres.Open(ctx, string(d), postgres.Options{NoMigrate: true})
+		return postgres.Open(ctx, string(d), postgres.Options{NoMigrate: true}) // nothing is written, though it could be
 	}
 	return nil, errNoDatabase
 }

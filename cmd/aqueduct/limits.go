@@ -1,3 +1,6 @@
+// The limits that operators may set, and what each room of the program gets of them. A zero in a room's own struct
+// means its default, so flags exist only for what an installation may need to change.
+
 package main
 
 import (
@@ -8,11 +11,12 @@ import (
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
 	"aqueduct/bridge/httpagent"
-	"aqueduct/server"
+	"aqueduct/bridge/tools"
+	"aqueduct/server/limit"
 )
 
-// limitFlags are the spans and sizes that may be set; what each is for stands where it is
-// used.
+// limitFlags are the spans and sizes that may be set; what each is for stands where it is used. Those against abuse
+// are a group of their own.
 type limitFlags struct {
 	AgentConnectTimeout   time.Duration `default:"10s" help:"How long connecting to an agent may take."`
 	AgentFirstByteTimeout time.Duration `default:"300s" help:"How long an agent may take to begin its answer."`
@@ -28,27 +32,49 @@ type limitFlags struct {
 	Abuse                 abuseFlags    `embed:""`
 }
 
-// knownPeer counts the connections of proxies with a good token among those of known callers.
+// knownPeer counts the connections of proxies with a good token among those of known callers. The edge counts
+// connections by whether a good credential was seen; the gateway checks its credentials by itself and knows nothing
+// of that count.
 func knownPeer(check func(*http.Request) (acpgateway.Identity, error)) func(*http.Request) (acpgateway.Identity, error) {
 	return func(r *http.Request) (acpgateway.Identity, error) {
 		who, err := check(r)
-		if err == nil && !server.Authenticated(r.Context()) {
+		if err == nil && !limit.Authenticated(r.Context()) {
 			err = errors.New("too many connections")
 		}
 		return who, err
 	}
 }
 
+// agent are the limits on one call of an HTTP agent.
 func (l limitFlags) agent() httpagent.Limits {
 	return httpagent.Limits{
 		Connect: l.AgentConnectTimeout, FirstByte: l.AgentFirstByteTimeout, Idle: l.AgentIdleTimeout, Total: l.AgentTotalTimeout,
 	}
 }
 
+// bridge are the limits of the engine: of Turns, questions and what is kept of them.
 func (l limitFlags) bridge() bridge.Limits {
-	return l.Abuse.bridge(bridge.Limits{ApprovalTTL: l.ApprovalTTL, EventBytes: l.EventBytes, OwnerWait: l.OwnerWait})
+	a := l.Abuse
+	return bridge.Limits{
+		ApprovalTTL: l.ApprovalTTL, EventBytes: l.EventBytes, OwnerWait: l.OwnerWait,
+		TurnsPerUser: a.MaxTurns, QuestionsPerTurn: a.MaxTurnQuestions, QuestionsPerUser: a.MaxUserQuestions,
+		RunBytes: a.MaxRunBytes, ThreadBytes: a.MaxThreadBytes, TenantBytes: a.MaxTenantBytes,
+	}
 }
 
-func (l limitFlags) server() server.Limits {
-	return l.Abuse.server(server.Limits{Body: l.BodyBytes, Heartbeat: l.Heartbeat, WriteTime: l.WriteTimeout})
+// tools are the limits of tool calls. Questions about them share those of the engine.
+func (l limitFlags) tools() tools.Limits {
+	return tools.Limits{
+		ApprovalTTL: l.ApprovalTTL, Timeout: l.ToolTimeout, QuestionsPerTurn: l.Abuse.MaxTurnQuestions, QuestionsPerUser: l.Abuse.MaxUserQuestions,
+	}
+}
+
+// server are the limits of the HTTP edge; those that have no flag get their defaults there.
+func (l limitFlags) server() limit.Limits {
+	a := l.Abuse
+	return limit.Limits{
+		Body: l.BodyBytes, Heartbeat: l.Heartbeat, WriteTime: l.WriteTimeout,
+		Connections: a.MaxConnections, AnonymousConnections: a.MaxAnonymous, Sockets: a.MaxSockets, Bodies: a.MaxBodiesBytes,
+		Runs: a.RunRate.Rate, Decisions: a.DecisionRate.Rate, Invokes: a.ToolCallRate.Rate, Failures: a.FailureRate.Rate,
+	}
 }

@@ -1,3 +1,5 @@
+// Limits against abuse: what one user, address, thread or tenant can take at most.
+
 package main
 
 import (
@@ -5,10 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"aqueduct/bridge"
-	"aqueduct/bridge/tools"
-	"aqueduct/server"
-	"aqueduct/server/brake"
+	"aqueduct/server/limit"
 )
 
 // abuseFlags bound what one caller can take from the others. Their defaults are beyond what a
@@ -30,13 +29,13 @@ type abuseFlags struct {
 	FailureRate      rateFlag `default:"10:1000" help:"How many refused credentials of one address are answered with 401 before it gets 429, as PER_SECOND:BURST or off."`
 }
 
-// rateFlag is a token bucket.
-type rateFlag struct{ brake.Rate }
+// rateFlag is a token bucket. PER_SECOND is the long run and BURST what may come at once.
+type rateFlag struct{ limit.Rate }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText implements encoding.TextUnmarshaler. off is a negative rate: zero would mean the default.
 func (f *rateFlag) UnmarshalText(text []byte) error {
 	if string(text) == "off" {
-		f.Rate = brake.Rate{PerSecond: -1}
+		f.Rate = limit.Rate{PerSecond: -1}
 		return nil
 	}
 	perSecond, burst, _ := strings.Cut(string(text), ":")
@@ -44,25 +43,8 @@ func (f *rateFlag) UnmarshalText(text []byte) error {
 	if f.PerSecond, err = strconv.ParseFloat(perSecond, 64); err == nil {
 		f.Burst, err = strconv.Atoi(burst)
 	}
-	if err != nil || !(f.PerSecond > 0) || f.Burst < 1 {
+	if err != nil || !(f.PerSecond > 0) || f.Burst < 1 { // ParseFloat takes NaN, which is not more than 0
 		return fmt.Errorf("%q is not PER_SECOND:BURST, such as 100:5000, nor off", text)
 	}
 	return nil
-}
-
-func (a abuseFlags) server(l server.Limits) server.Limits {
-	l.Connections, l.AnonymousConnections, l.Sockets, l.Bodies = a.MaxConnections, a.MaxAnonymous, a.MaxSockets, a.MaxBodiesBytes
-	l.Runs, l.Decisions, l.Invokes, l.Failures = a.RunRate.Rate, a.DecisionRate.Rate, a.ToolCallRate.Rate, a.FailureRate.Rate
-	return l
-}
-
-func (a abuseFlags) bridge(l bridge.Limits) bridge.Limits {
-	l.TurnsPerUser, l.QuestionsPerTurn, l.QuestionsPerUser = a.MaxTurns, a.MaxTurnQuestions, a.MaxUserQuestions
-	l.RunBytes, l.ThreadBytes, l.TenantBytes = a.MaxRunBytes, a.MaxThreadBytes, a.MaxTenantBytes
-	return l
-}
-
-func (a abuseFlags) tools(l tools.Limits) tools.Limits {
-	l.QuestionsPerTurn, l.QuestionsPerUser = a.MaxTurnQuestions, a.MaxUserQuestions
-	return l
 }

@@ -3,12 +3,12 @@ package main
 import (
 	"testing"
 
-	"aqueduct/server/brake"
+	"aqueduct/server/limit"
 )
 
 func TestRateFlag(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]brake.Rate{"100:5000": {PerSecond: 100, Burst: 5000}, "0.5:1": {PerSecond: 0.5, Burst: 1}, "off": {PerSecond: -1}} {
+	for text, want := range map[string]limit.Rate{"100:5000": {PerSecond: 100, Burst: 5000}, "0.5:1": {PerSecond: 0.5, Burst: 1}, "off": {PerSecond: -1}} {
 		var f rateFlag
 		if err := f.UnmarshalText([]byte(text)); err != nil || f.Rate != want {
 			t.Errorf("%s: %+v %v", text, f.Rate, err)

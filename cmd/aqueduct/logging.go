@@ -1,3 +1,5 @@
+// The log: its two forms, without secrets and without characters that would forge a line.
+
 package main
 
 import (
@@ -11,7 +13,8 @@ import (
 	"aqueduct/bridge/redact"
 )
 
-// newLogger writes one line an entry, whatever is in its values, without the secrets in them.
+// newLogger writes one line an entry, whatever is in its values, without the secrets in them. Values of agents and
+// clients get into the log, and none of them may look like a line of its own.
 func newLogger(format string, w io.Writer, filter *redact.Filter) *slog.Logger {
 	if format == "json" {
 		return slog.New(redact.LogHandler(slog.NewJSONHandler(visible{w}, nil), filter))
@@ -23,6 +26,7 @@ func newLogger(format string, w io.Writer, filter *redact.Filter) *slog.Logger {
 // JSON leaves it as it is, and a terminal would show another line than was written.
 type visible struct{ io.Writer }
 
+// Write escapes such characters. It returns the length that it was given, as io.Writer asks, not what it wrote.
 func (v visible) Write(line []byte) (int, error) {
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }
 	if !bytes.ContainsFunc(line, hidden) {

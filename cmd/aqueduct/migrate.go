@@ -1,8 +1,13 @@
+// aqueduct migrate: brings the schema up to date without serving, for installations that give a server no right to
+// change tables.
+
 package main
 
 import (
 	"context"
 	"fmt"
+
+	"aqueduct/store"
 )
 
 // migrateCmd brings a database up to date, as serve does when it starts.
@@ -12,7 +17,7 @@ type migrateCmd struct {
 
 // Run implements the command.
 func (m *migrateCmd) Run(ctx context.Context, to output) error {
-	st, err := m.Database.open(ctx)
+	st, err := m.Database.open(ctx, store.AuditKey{})
 	if err != nil {
 		return err
 	}

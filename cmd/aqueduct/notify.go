@@ -1,23 +1,25 @@
+// Who is notified of questions, and channels with callbacks: lists from the settings file, with a file for each
+// secret.
+
 package main
 
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
 
 	"aqueduct/bridge/notify"
-	"aqueduct/bridge/notify/link"
 	"aqueduct/bridge/outbound"
+	"aqueduct/internal/app"
 	"aqueduct/internal/secretfile"
-	"aqueduct/server"
 	"aqueduct/server/auth"
-	"aqueduct/store"
+	"aqueduct/server/channel"
+	"aqueduct/server/decide"
 )
 
-// notifyFlags are whom serve tells of questions.
+// notifyFlags are whom serve notifies of questions. Without --public-url no links are sent: they would lead nowhere.
 type notifyFlags struct {
 	Channels  channelsFlag `help:"Channels that talk by signed webhooks: a list of id, tenant, secret_file, callback; in the settings file, here YAML." placeholder:"YAML"`
 	Webhooks  webhooksFlag `help:"Who is told of questions: a list of name, url, secret_file, tenant, types; in the settings file, here YAML." placeholder:"YAML"`
@@ -33,13 +35,13 @@ type webhooksFlag []struct {
 	Types      []string `yaml:"types"`
 }
 
-// Decode implements kong.MapperValue.
+// Decode implements kong.MapperValue. It reads a list in YAML; see decodeYAML.
 func (f *webhooksFlag) Decode(ctx *kong.DecodeContext) error {
 	type plain webhooksFlag
 	return decodeYAML(ctx, "webhooks", (*plain)(f))
 }
 
-// channelsFlag is who talks to /v1/ingress.
+// channelsFlag is who talks to /v1/ingress. callback is where the messages of the channel go.
 type channelsFlag []struct {
 	ID         string `yaml:"id"`
 	Tenant     string `yaml:"tenant"`
@@ -63,7 +65,8 @@ func decodeYAML(ctx *kong.DecodeContext, name string, into any) error {
 	return decodeStrict(raw, name, into)
 }
 
-// yamlOf is the next setting as YAML.
+// yamlOf is the next setting as YAML. The settings file has been parsed already, so what it holds is written as YAML
+// once more.
 func yamlOf(ctx *kong.DecodeContext) ([]byte, error) {
 	value := ctx.Scan.Pop().Value
 	if raw, ok := value.(string); ok {
@@ -72,7 +75,8 @@ func yamlOf(ctx *kong.DecodeContext) ([]byte, error) {
 	return yaml.Marshal(value)
 }
 
-// decodeStrict refuses members that are unknown.
+// decodeStrict refuses members that are unknown. A misspelled member would otherwise be a webhook without its filter,
+// or a channel without its tenant.
 func decodeStrict(raw []byte, name string, into any) error {
 	dec := yaml.NewDecoder(bytes.NewReader(raw))
 	dec.KnownFields(true)
@@ -89,55 +93,64 @@ func secretOf(path string) (notify.Secret, error) {
 }
 
 // channels are those of the settings.
-func (f notifyFlags) channels() (server.Webhooks, error) {
-	var hooks server.Webhooks
+func (f notifyFlags) channels() (channel.Webhooks, error) {
+	var hooks channel.Webhooks
 	for _, c := range f.Channels {
 		secret, err := secretOf(c.SecretFile)
 		if err != nil {
 			return nil, fmt.Errorf("channels: %s: %w", c.ID, err)
 		}
-		hooks = append(hooks, server.Webhook{ID: c.ID, Tenant: c.Tenant, Secret: secret, Callback: c.Callback})
+		hooks = append(hooks, channel.Webhook{ID: c.ID, Tenant: c.Tenant, Secret: secret, Callback: c.Callback})
 	}
 	return hooks, nil
 }
 
-// notifier makes who tells others; it tells nobody when nobody is named. Links are signed
-// with a key that follows from the one of tokens, so that all replicas read them.
-func (s *serveCmd) notifier(st store.Store, log *slog.Logger, hooks server.Webhooks) (n *notify.Notifier, book *link.Book, err error) {
-	if len(s.Notify.Webhooks) == 0 && len(hooks) == 0 {
-		return nil, nil, nil
+// apply sets whom the server notifies, and how. Without a target none are sent. Links are signed with a key that
+// follows from the one of tokens, so that all replicas read them. Redirects are not followed: a target that answers
+// with one could send questions to an address that was never allowed.
+func (f *notifyFlags) apply(of *app.Config, allow []string, key keyFlag) error {
+	// Channels need the notifier as well: their callbacks are rows of the same outbox.
+	hooks, err := f.channels()
+	if err != nil || len(f.Webhooks) == 0 && len(hooks) == 0 {
+		return err
 	}
-	cfg := notify.Config{
-		Store: st, BaseURL: s.Notify.PublicURL, Logger: log, Others: map[string]notify.Address{server.OutboxIngress: hooks.Letter},
-	}
-	for _, w := range s.Notify.Webhooks {
+	of.Edge.Webhooks = hooks
+	cfg := notify.Config{BaseURL: f.PublicURL, Others: map[string]notify.Address{channel.OutboxKind: hooks.Letter}}
+	for _, w := range f.Webhooks {
 		secret, err := secretOf(w.SecretFile)
 		if err != nil {
-			return nil, nil, fmt.Errorf("webhooks: %s: %w", w.Name, err)
+			return fmt.Errorf("webhooks: %s: %w", w.Name, err)
 		}
 		cfg.Targets = append(cfg.Targets, notify.Target{
 			Name: w.Name, URL: w.URL, Secret: secret, Tenant: w.Tenant, Types: w.Types,
 		})
 	}
-	gate, err := outbound.New(outbound.Config{Allow: s.Outbound, Limits: outbound.Limits{Redirects: -1}})
+	gate, err := outbound.New(outbound.Config{Allow: allow, Limits: outbound.Limits{Redirects: -1}})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	cfg.Client = gate.Client()
-	if s.Notify.PublicURL != "" {
-		keys, err := auth.LoadKeys(s.ACP.Key.SigningKeyFile)
+	if f.PublicURL != "" {
+		signer, err := key.linkSigner()
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		var older [][]byte
-		for _, key := range keys[1:] {
-			older = append(older, []byte(string(key)))
-		}
-		if cfg.Links, err = link.NewSigner([]byte(string(keys[0])), older...); err != nil {
-			return nil, nil, err
-		}
-		book = link.NewBook(cfg.Links, st)
+		cfg.Link, of.Edge.Links = signer.ForNotice, decide.NewBook(signer, of.Store)
 	}
-	n, err = notify.New(cfg)
-	return n, book, err
+	of.Notify = &cfg
+	return nil
+}
+
+// linkSigner signs with the newest of the keys and knows the older ones. So a rotation of the signing key leaves the
+// links in people's mail good while the key before it is kept.
+func (k keyFlag) linkSigner() (*decide.Signer, error) {
+	keys, err := auth.LoadKeys(k.SigningKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	var older [][]byte
+	for _, key := range keys[1:] {
+		older = append(older, []byte(string(key)))
+	}
+	return decide.NewSigner([]byte(string(keys[0])), older...)
 }

@@ -13,8 +13,8 @@ import (
 	"aqueduct/bridge/notify"
 )
 
-// TestServeTellsByWebhook: a target hears, signed, that a question opened, that it was handed
-// to somebody, with a link for that one, and that it was settled.
+// TestServeTellsByWebhook: a target receives, signed, that a question opened, that it was delegated
+// to a user, with a link for that one, and that it was settled.
 func TestServeTellsByWebhook(t *testing.T) {
 	t.Parallel()
 	const secret = "sixteen and more characters"

@@ -1,16 +1,20 @@
+// The flags for signing in at an OpenID provider. Nothing is asked of the provider here: it may start after this
+// server.
+
 package main
 
 import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
+	"aqueduct/internal/secretfile"
 	"aqueduct/server/auth"
 )
 
-// oidcFlags are how people sign in at an OpenID provider.
+// oidcFlags are how people sign in at an OpenID provider. Two of them are needed together with the issuer: its id of
+// this server, and the mapping.
 type oidcFlags struct {
 	OIDCIssuer           string        `name:"oidc-issuer" help:"OpenID provider at which people sign in, and whose bearer tokens are accepted." placeholder:"URL"`
 	OIDCClientID         string        `name:"oidc-client-id" help:"Id of this server at the provider." placeholder:"ID"`
@@ -21,7 +25,8 @@ type oidcFlags struct {
 	OIDCSession          time.Duration `name:"oidc-session" help:"How long a browser stays signed in, at most 24h; as long as the provider's ID token when not given." placeholder:"8h"`
 }
 
-// provider is the OpenID provider; nil without --oidc-issuer.
+// provider is the OpenID provider; nil without --oidc-issuer. Flags that contradict each other end the start, with
+// the one that is missing named.
 func (f *oidcFlags) provider(mode string) (*auth.OIDC, error) {
 	if f.OIDCIssuer == "" {
 		if f.OIDCClientID != "" || f.OIDCClientSecretFile != "" || f.OIDCMapping != "" {
@@ -29,7 +34,7 @@ func (f *oidcFlags) provider(mode string) (*auth.OIDC, error) {
 		}
 		return nil, nil
 	}
-	if mode == "none" {
+	if mode == "none" { // everybody is the operator then, signed in or not
 		return nil, errors.New("--oidc-issuer is of no use with --auth none, which asks nobody who they are")
 	}
 	if f.OIDCClientID == "" || f.OIDCMapping == "" {
@@ -47,7 +52,10 @@ func (f *oidcFlags) provider(mode string) (*auth.OIDC, error) {
 		Issuer: f.OIDCIssuer, ClientID: f.OIDCClientID, Audience: f.OIDCAudience, Scopes: f.OIDCScope, Mapping: mapping, SessionLife: f.OIDCSession,
 	}
 	if f.OIDCClientSecretFile != "" {
-		secret, err := readSecretFile(f.OIDCClientSecretFile)
+		secret, err := secretfile.Read(f.OIDCClientSecretFile)
+		if err == nil && secret == "" {
+			err = fmt.Errorf("%s is empty", f.OIDCClientSecretFile)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("--oidc-client-secret-file: %w", err)
 		}
@@ -58,24 +66,4 @@ func (f *oidcFlags) provider(mode string) (*auth.OIDC, error) {
 		return nil, fmt.Errorf("--oidc-issuer %s: %w", f.OIDCIssuer, err)
 	}
 	return o, nil
-}
-
-// readSecretFile reads a secret that nobody else on this machine can read.
-func readSecretFile(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s is open to others on this machine; chmod 600 it", path)
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	secret := strings.TrimSpace(string(raw))
-	if secret == "" {
-		return "", fmt.Errorf("%s is empty", path)
-	}
-	return secret, nil
 }

@@ -1,3 +1,5 @@
+// aqueduct policy: try a policy file before it is put in force, on written cases or on what was decided.
+
 package main
 
 import (

@@ -1,7 +1,11 @@
+// aqueduct policy test: a list of cases in YAML, each a call and the verdict that is expected. It is what a
+// repository of policies runs in its own tests.
+
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +25,7 @@ type policyTestCmd struct {
 	Cases string `arg:"" help:"The cases, YAML: a list of {name, call, principal, grants, want}."`
 }
 
-// Run implements the command. Every case that fails is printed.
+// Run implements the command. Every case that fails is printed. The error is what makes a build fail.
 func (c *policyTestCmd) Run(to output) error {
 	p, err := readPolicy(c.File)
 	if err != nil {
@@ -49,7 +53,8 @@ func (c *policyTestCmd) Run(to output) error {
 	return nil
 }
 
-// policyCase is one call, or one use of an agent, and what is expected of it.
+// policyCase is one call, or one use of an agent, and what is expected of it. For example {name: reads pass, call:
+// {tool: read}, want: {verdict: allow}}.
 type policyCase struct {
 	Name      string       `yaml:"name"`
 	Call      *caseCall    `yaml:"call"`
@@ -61,6 +66,7 @@ type policyCase struct {
 	Want      casedVerdict `yaml:"want"`
 }
 
+// caseCall is a tool call as the policy sees it. args are written as YAML and given to the policy as JSON.
 type caseCall struct {
 	Agent   string      `yaml:"agent"`
 	Session string      `yaml:"session"`
@@ -71,12 +77,14 @@ type caseCall struct {
 	Risk    policy.Risk `yaml:"risk"`
 }
 
+// casePerson is who prompted the agent (the installation's own user when left out), or who gave a grant.
 type casePerson struct {
 	Tenant string   `yaml:"tenant"`
 	User   string   `yaml:"user"`
 	Roles  []string `yaml:"roles"`
 }
 
+// caseGrant is a grant that exists when the call comes.
 type caseGrant struct {
 	ID        string     `yaml:"id"`
 	Tenant    *string    `yaml:"tenant"` // the principal's when left out
@@ -99,6 +107,7 @@ type casedVerdict struct {
 	Grant   string        `yaml:"grant"`
 }
 
+// readCases refuses unknown members, and a file without cases: it would pass with any policy.
 func readCases(path string) ([]policyCase, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -116,7 +125,7 @@ func readCases(path string) ([]policyCase, error) {
 	return cases, nil
 }
 
-// try says what is wrong, "" when all is as expected.
+// try returns what is wrong, "" when all is as expected.
 func (c policyCase) try(p *policy.Policy) (string, error) {
 	switch c.Want.Verdict {
 	case policy.Allow, policy.Ask, policy.Block:
@@ -124,6 +133,7 @@ func (c policyCase) try(p *policy.Policy) (string, error) {
 		return "", fmt.Errorf("want: unknown verdict %q; it is allow, require_approval (or ask) or block", c.Want.Verdict)
 	}
 	by := c.by()
+	// The zero Now of a case without one is before the end of every Grant that has an end.
 	if (c.Call == nil) == (c.MayUse == "") {
 		return "", errors.New("a case has either a call or may_use")
 	}
@@ -141,6 +151,7 @@ func (c policyCase) try(p *policy.Policy) (string, error) {
 	return c.Want.differs(p.Decide(call, grants, c.Now)), nil
 }
 
+// by is whose call it is.
 func (c policyCase) by() policy.Principal {
 	if c.Principal == nil {
 		return policy.Principal(store.LocalPrincipal())
@@ -148,11 +159,13 @@ func (c policyCase) by() policy.Principal {
 	return policy.Principal(*c.Principal)
 }
 
+// read is the call as the policy takes it.
 func (c caseCall) read(by policy.Principal) (policy.Call, error) {
 	args, err := asJSON(&c.Args)
 	return policy.Call{AgentID: c.Agent, Session: c.Session, Tool: c.Tool, Kind: c.Kind, Title: c.Title, Args: args, Risk: c.Risk, By: by}, err
 }
 
+// grants are those of the case and those of the templates it names, in this order.
 func (c policyCase) grants(p *policy.Policy, by policy.Principal) ([]policy.Grant, error) {
 	var all []policy.Grant
 	for i, g := range c.Grants {
@@ -175,13 +188,11 @@ func (c policyCase) grants(p *policy.Policy, by policy.Principal) ([]policy.Gran
 	return all, nil
 }
 
+// read is the grant as the policy takes it; its match is checked like one that a person gives.
 func (g caseGrant) read(id string, by policy.Principal) (policy.Grant, error) {
 	out := policy.Grant{
-		ID: id, Tenant: by.Tenant, Tool: g.Tool, Kind: g.Kind, Agent: g.Agent, Session: g.Session, User: g.User,
+		ID: cmp.Or(g.ID, id), Tenant: by.Tenant, Tool: g.Tool, Kind: g.Kind, Agent: g.Agent, Session: g.Session, User: g.User,
 		ExpiresAt: g.ExpiresAt, UsesLeft: policy.Unlimited, GivenBy: policy.Principal(g.GivenBy),
-	}
-	if g.ID != "" {
-		out.ID = g.ID
 	}
 	if g.Tenant != nil {
 		out.Tenant = *g.Tenant
@@ -197,6 +208,7 @@ func (g caseGrant) read(id string, by policy.Principal) (policy.Grant, error) {
 	return out, policy.CheckMatch(match)
 }
 
+// asJSON is a YAML value as JSON; nil for none.
 func asJSON(n *yaml.Node) ([]byte, error) {
 	if n.IsZero() {
 		return nil, nil
@@ -208,6 +220,7 @@ func asJSON(n *yaml.Node) ([]byte, error) {
 	return json.Marshal(value)
 }
 
+// differs describes how the verdict is another than the expected one; "" when it is not.
 func (w casedVerdict) differs(v policy.Verdict) string {
 	switch {
 	case w.Verdict != v.Action:

@@ -1,3 +1,5 @@
+// aqueduct policy shadow: what another policy file would have decided about calls of the past. It only reads.
+
 package main
 
 import (
@@ -14,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"aqueduct/bridge/trace"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -25,7 +28,7 @@ type policyShadowCmd struct {
 	Calls    string       `help:"Instead of the database's: payloads of policy_decision records, one JSON object a line." placeholder:"FILE"`
 }
 
-// Run implements the command.
+// Run implements the command. It prints each decision that would differ, and counts at the end.
 func (c *policyShadowCmd) Run(ctx context.Context, to output) error {
 	p, err := readPolicy(c.File)
 	if err != nil {
@@ -35,7 +38,7 @@ func (c *policyShadowCmd) Run(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
-	defer source.Close()
+	defer source.Close() // it was only read
 	s := shadow{policy: p, out: to.out, changes: map[string]int{}}
 	if err := s.run(kept); err != nil {
 		return err
@@ -47,6 +50,7 @@ func (c *policyShadowCmd) Run(ctx context.Context, to output) error {
 // decisions are what was decided, wherever it is kept.
 type decisions = iter.Seq2[policy.Decision, error]
 
+// open is where the decisions come from: a file of JSON lines, or the records of the database.
 func (c *policyShadowCmd) open(ctx context.Context) (decisions, io.Closer, error) {
 	if c.Calls != "" {
 		f, err := os.Open(c.Calls)
@@ -59,12 +63,13 @@ func (c *policyShadowCmd) open(ctx context.Context) (decisions, io.Closer, error
 	return decisionRecords(ctx, db), db, nil
 }
 
-// decisionRecords are the decisions that a database holds, oldest first.
+// decisionRecords are the decisions that a database holds, oldest first. They are read page by page, so memory does
+// not grow with the history.
 func decisionRecords(ctx context.Context, r store.RecordReader) decisions {
 	return func(yield func(policy.Decision, error) bool) {
 		page := store.Page{Limit: store.MaxPageLimit}
 		for {
-			records, err := r.RecordsOfType(ctx, store.System(), store.RecordDecision, page)
+			records, err := r.RecordsOfType(ctx, store.System(), trace.PolicyDecision, page)
 			if err != nil {
 				yield(policy.Decision{}, err)
 				return
@@ -124,6 +129,7 @@ type shadow struct {
 	changes map[string]int
 }
 
+// run compares all of them. A policy that looks at arguments cannot judge decisions whose arguments were not kept.
 func (s *shadow) run(kept decisions) error {
 	needs := s.policy.LooksAtArgs()
 	for d, err := range kept {
@@ -140,7 +146,9 @@ func (s *shadow) run(kept decisions) error {
 	return nil
 }
 
-// compare prints a change. What a Grant allowed would still be: grants answer questions.
+// compare prints a change. What a Grant allowed would still be: grants answer questions. So a call that a Grant let
+// through counts as before where the other policy asks. Grants themselves are given to neither, since they have changed
+// since.
 func (s *shadow) compare(d policy.Decision, v policy.Verdict) {
 	if d.Verdict == v.Action || d.Grant != "" && v.Action == policy.Ask {
 		s.same++
@@ -152,6 +160,7 @@ func (s *shadow) compare(d policy.Decision, v policy.Verdict) {
 		change, policy.Visible(cmp.Or(d.Tool, d.Kind)+" "+d.Title, 120), d.Rule, v.Rule, d.Agent, d.User)
 }
 
+// sum prints the counts, by kind of change.
 func (s *shadow) sum() {
 	changed := 0
 	for _, n := range s.changes {

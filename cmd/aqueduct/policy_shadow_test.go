@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"aqueduct/bridge/trace"
 	"aqueduct/policy"
 	"aqueduct/store"
 	"aqueduct/store/sqlite"
@@ -67,7 +68,7 @@ func TestPolicyShadowOfADatabase(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for kind, payload := range map[string][]byte{store.RecordDecision: d, "tool_result": []byte("{}")} {
+			for kind, payload := range map[string][]byte{trace.PolicyDecision: d, trace.ToolResult: []byte("{}")} {
 				r := store.Record{ID: uuid.Must(uuid.NewV7()).String(), SessionID: "s", Source: store.SourcePlatform, Type: kind, TS: time.Now(), Payload: payload}
 				if err := tx.InsertRecord(t.Context(), r); err != nil {
 					return err

@@ -1,3 +1,6 @@
+// The policy file in force, which may be edited while the server runs. A file that is bad never takes effect: the one
+// before stays.
+
 package main
 
 import (
@@ -11,11 +14,12 @@ import (
 	"aqueduct/policy"
 )
 
-// policyEvery is how often the policy file is looked at. It is polled: what tells of
+// policyEvery is how often the policy file is looked at. It is polled: what notifies of
 // changes does not where files are mounted, as in containers.
 const policyEvery = 2 * time.Second
 
-// policyFile is the policy file in force and what is known of it.
+// policyFile is the policy file in force and what is known of it. After openPolicy the goroutine of watch owns all
+// but holder, which has its own lock.
 type policyFile struct {
 	path    string
 	holder  *policy.Holder
@@ -26,14 +30,15 @@ type policyFile struct {
 	unread  bool   // it is there and cannot be read
 }
 
-// stamp tells that a file has changed.
+// stamp shows that a file has changed. Two writes within the clock's resolution that leave the size the same are
+// missed; the next change finds them.
 type stamp struct {
 	mtime time.Time
 	size  int64
 }
 
-// openPolicy reads the file; a bad one at the start is an error. Without a path it is the
-// default, for good.
+// openPolicy reads the file; a bad one at the start is an error. Without a path it is the default, for good. At the
+// start an error is better than rules that the operator did not write; later the old ones stay.
 func openPolicy(path string, log *slog.Logger) (*policyFile, error) {
 	f := &policyFile{path: path, holder: policy.NewHolder(policy.Default()), log: log}
 	if path == "" {
@@ -53,7 +58,7 @@ func openPolicy(path string, log *slog.Logger) (*policyFile, error) {
 	return f, nil
 }
 
-// watch puts changes of the file in force until ctx ends. A bad file is told in the log
+// watch puts changes of the file in force until ctx ends. A bad file is reported in the log
 // and leaves the old one.
 func (f *policyFile) watch(ctx context.Context) error {
 	if f.path == "" {
@@ -83,7 +88,7 @@ func (f *policyFile) look() {
 		f.seen = stamp{}
 		return
 	}
-	still := at == f.seen
+	still := at == f.seen // so it was complete at the last look, or its writer has paused for two seconds
 	if f.seen = at; !still || at == f.tried {
 		return
 	}
@@ -91,10 +96,12 @@ func (f *policyFile) look() {
 	f.replace()
 }
 
+// replace reads the file and puts it in force. Content that is the same again (a touch, a copy of the mount) changes
+// nothing and logs nothing.
 func (f *policyFile) replace() {
 	content, err := os.ReadFile(f.path)
 	if err != nil {
-		f.tried = stamp{} // again at the next look, but told once
+		f.tried = stamp{} // again at the next look, but logged once
 		if !f.unread {
 			f.refuse(err)
 		}
@@ -112,10 +119,12 @@ func (f *policyFile) replace() {
 	f.log.Info("the policy file has changed and is in force", slog.String("file", f.path))
 }
 
+// refuse reports that the file is not in force, in capitals: an operator who edited rules believes they hold.
 func (f *policyFile) refuse(err error) {
 	f.log.Error("THE POLICY FILE IS NOT IN FORCE: it is bad, the one before stays", slog.String("file", f.path), slog.Any("error", err))
 }
 
+// stampOf is the stamp of a file as it is now.
 func stampOf(path string) (stamp, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -57,11 +57,11 @@ func TestThePolicyFileIsReloaded(t *testing.T) {
 	}
 	expect(3, "one", "")
 	w.write("rules: [{name: second, verdict: block}]")
-	expect(1, "one", "") // somebody may still be writing
+	expect(1, "one", "") // a writer may not have finished yet
 	expect(1, "second", "in force")
 	w.write("rules: [{name: broken, verdict: blo")
 	expect(2, "second", "level=ERROR")
-	expect(3, "second", "") // told once
+	expect(3, "second", "") // logged once
 	w.write("")
 	expect(2, "second", "the file is empty")
 	w.write("rules: [{name: second, verdict: block}]")

@@ -1,3 +1,6 @@
+// aqueduct proxy: runs ACP agents on this machine for a gateway elsewhere. What it does is in acpgateway/proxy; here
+// are its flags, its identity and its tokens.
+
 package main
 
 import (
@@ -42,7 +45,8 @@ type proxyCmd struct {
 	Command       []string      `arg:"" optional:"" passthrough:"" help:"The agent's command, after --."`
 }
 
-// commandFlag is an agent's command: one line as a shell splits it, or a list of words.
+// commandFlag is an agent's command: one line as a shell splits it, or a list of words. The contract's settings file
+// has the list, a command line the text.
 type commandFlag []string
 
 // Decode implements kong.MapperValue.
@@ -65,7 +69,8 @@ func (c *commandFlag) Decode(ctx *kong.DecodeContext) (err error) {
 	return errors.New("expected a command, or a list of its words")
 }
 
-// Run implements the command.
+// Run implements the command. A settings file that holds a token must not be readable by others, and is checked
+// before anything is sent.
 func (c *proxyCmd) Run(ctx context.Context, to output, set *settings) error {
 	err := errors.Join(checkFar("--url", c.URL, c.Insecure), checkFar("--register-url", c.RegisterURL, c.Insecure), set.checkMode())
 	if err != nil {
@@ -89,6 +94,8 @@ func (c *proxyCmd) Run(ctx context.Context, to output, set *settings) error {
 	return p.Run(ctx)
 }
 
+// config is the proxy's configuration, from flags and the contract's settings file. The command behind -- wins over
+// the one of the settings.
 func (c *proxyCmd) config(set *settings) (proxy.Config, error) {
 	id := c.ID
 	if id == "" {
@@ -98,7 +105,7 @@ func (c *proxyCmd) config(set *settings) (proxy.Config, error) {
 		}
 		id = host
 	}
-	command := c.Command
+	command := c.Command // kong passes the -- through with it
 	if len(command) > 0 && command[0] == "--" {
 		command = command[1:]
 	}
@@ -116,8 +123,8 @@ func (c *proxyCmd) config(set *settings) (proxy.Config, error) {
 	return cfg, c.tokens(&cfg, set)
 }
 
-// stateOf is the folder of a proxy that was given none: one for each gateway and id. It is "" where the user has no place
-// for such things, as in many containers.
+// stateOf is the folder of a proxy that was given none: one for each gateway and id. It is "" where the user has no
+// place for such things, as in many containers. Two gateways on one machine so never share an identity.
 func stateOf(gateway, id string) string {
 	home, err := os.UserConfigDir()
 	if err != nil {
@@ -134,7 +141,9 @@ func stateOf(gateway, id string) string {
 	return folder
 }
 
-// tokens says where tokens come from: a given one is used until it is refused.
+// tokens returns the source of tokens: a given one is used until it is refused. A file goes first and is read at each
+// connection, so it may be rotated; then the token of the settings; then one that the proxy got by itself and keeps
+// in its state folder.
 func (c *proxyCmd) tokens(cfg *proxy.Config, set *settings) error {
 	given, err := set.secret(authToken)
 	if err != nil {
@@ -151,7 +160,7 @@ func (c *proxyCmd) tokens(cfg *proxy.Config, set *settings) error {
 			enrol.File = filepath.Join(cfg.State, "token")
 		}
 	}
-	if enrol != nil && bootstrap != "" {
+	if enrol != nil && bootstrap != "" { // whatever the source is, a token that is refused is replaced by a new one
 		cfg.Register = enrol.Again
 	}
 	switch {
@@ -167,7 +176,8 @@ func (c *proxyCmd) tokens(cfg *proxy.Config, set *settings) error {
 	return nil
 }
 
-// readable says whether a proxy has kept a token of an earlier start.
+// readable reports whether a proxy has kept a token of an earlier start. Whether it is still good is found when it is
+// shown.
 func readable(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil

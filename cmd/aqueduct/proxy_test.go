@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -153,6 +154,13 @@ languages = ["typescript"]
 		!slices.Equal(cfg.Env, []string{"DEBUG=1", "OPENAI_API_KEY=hunter2"}) || string(cfg.Capabilities) != `{"languages":["typescript"]}` || cfg.Register == nil || cfg.Token == nil {
 		t.Errorf("%+v", cfg)
 	}
+	var twice settings // AQUEDUCT_CONFIG's file, then the flag's
+	if err := errors.Join(twice.load(write(t, "first.toml", file)), twice.load(write(t, "second.yaml", "url: ws://h/\n"))); err != nil {
+		t.Fatal(err)
+	}
+	if twice.contract.env != nil || twice.contract.capabilities != nil || len(twice.file) != 1 {
+		t.Errorf("the second file adds to the first: %+v", twice)
+	}
 	if cfg, err := load("orchestrator_url = 'ws://h/ws/agent'\nauth_token = 'given'\n", "agent"); err != nil || cfg.Token == nil || cfg.Heartbeat != 30*time.Second {
 		t.Errorf("the least: %+v %v", cfg, err)
 	}
@@ -171,12 +179,12 @@ languages = ["typescript"]
 	}
 }
 
-// TestProxySettingsTellNoSecret: what is wrong with a file is told without what is in it.
+// TestProxySettingsTellNoSecret: an error about a file does not quote what is in it.
 func TestProxySettingsTellNoSecret(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{
 		"hunter2", "- hunter2", "auth_token: [hunter2]\nurl: ws://h/\n", "auth_token: {a: hunter2}\nurl: ws://h/\n", "auth_token: ''\nurl: ws://h/\n",
-		"auth_tokn: hunter2\n", "url: http://h/\nauth_token: hunter2\nagent_command: [[hunter2]]\n",
+		"auth_tokn: hunter2\n", "auth_token: *hunter2\n", "auth_token: \"hunter2\n", "auth_token: !!int hunter2\n", "url: [a\nauth_token: hunter2: x\n", "url: http://h/\nauth_token: hunter2\nagent_command: [[hunter2]]\n",
 	} {
 		path := write(t, "proxy.yaml", file)
 		if _, err := program(t, env(), "proxy", "--config", path, "--", "true"); err == nil || strings.Contains(err.Error(), "hunter2") {
@@ -190,7 +198,7 @@ func TestProxySettingsTellNoSecret(t *testing.T) {
 	}
 }
 
-// TestProxyUsesTheFile: the program connects with the file's token, which nobody else may read, and, when it is refused with 1008, registers with the file's bootstrap token.
+// TestProxyUsesTheFile: the program connects with the file's token, which only its owner may read, and, when it is refused with 1008, registers with the file's bootstrap token.
 func TestProxyUsesTheFile(t *testing.T) {
 	t.Parallel()
 	tokens := make(chan string, 8)
@@ -209,7 +217,7 @@ func TestProxyUsesTheFile(t *testing.T) {
 		defer conn.Close()
 		tokens <- strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 		_ = conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.ClosePolicyViolation, "Unauthorized"))
-		for err == nil { // until the proxy has heard it
+		for err == nil { // until the proxy has received it
 			_, _, err = conn.ReadMessage()
 		}
 	})

@@ -1,3 +1,6 @@
+// Masking of secrets: the patterns beside the well-known forms, and the key that seals what was masked, so that an
+// approved call runs with its real arguments.
+
 package main
 
 import (
@@ -9,7 +12,8 @@ import (
 	"aqueduct/bridge/redact"
 )
 
-// redactFlags say what is masked beside the well-known forms of secrets, and what seals the originals of what runs.
+// redactFlags name what is masked beside the well-known forms of secrets, and what seals the originals of what runs.
+// Replicas must have the same patterns and the same key.
 type redactFlags struct {
 	RedactFile     string `help:"File of patterns (RE2, one a line; # begins a comment) of further secrets that are masked before anything is kept, shown or logged." placeholder:"FILE"`
 	SealingKeyFile string `help:"File with the keys that seal the originals of masked arguments and prompts; made with mode 0600 when it is not there. sealing.key beside the SQLite file, or in ./data, when not given. Replicas share it." placeholder:"FILE"`
@@ -21,8 +25,10 @@ type redaction struct {
 	vault  *redact.Vault
 }
 
+// hash gives the hashes that bind arguments to what is decided about them.
 func (r redaction) hash() redact.Hasher { return redact.Hasher{Filter: r.filter, Vault: r.vault} }
 
+// open reads both files; the key is made where there is none.
 func (f redactFlags) open(db databaseFlag) (redaction, error) {
 	filter, err := f.filter()
 	if err != nil {
@@ -35,7 +41,8 @@ func (f redactFlags) open(db databaseFlag) (redaction, error) {
 	return redaction{filter, vault}, nil
 }
 
-// filter reads the patterns. An error names the pattern by its place: the file may hold what must not be logged.
+// filter reads the patterns. An error names the pattern by its place: the file may hold what must not be logged. A
+// pattern that does not compile ends the start: secrets would pass unmasked otherwise.
 func (f redactFlags) filter() (*redact.Filter, error) {
 	var patterns []string
 	if f.RedactFile != "" {
@@ -56,12 +63,13 @@ func (f redactFlags) filter() (*redact.Filter, error) {
 	return filter, nil
 }
 
+// keyFile is where the key lies when no file is named.
 func (f redactFlags) keyFile(db databaseFlag) string {
 	if f.SealingKeyFile != "" {
 		return f.SealingKeyFile
 	}
-	if path, ok := strings.CutPrefix(string(db), "sqlite:"); ok {
-		return filepath.Join(filepath.Dir(strings.TrimPrefix(path, "//")), "sealing.key")
+	if path, ok := db.file(); ok {
+		return filepath.Join(filepath.Dir(path), "sealing.key")
 	}
 	return filepath.Join("data", "sealing.key")
 }

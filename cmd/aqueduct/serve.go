@@ -1,6 +1,10 @@
+// aqueduct serve: the server. It opens what the flags name, gives it to internal/app, which puts the parts together,
+// and adds what only the program has: local agents, listeners and the greeting.
+
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,26 +12,23 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
-	"aqueduct/acpgateway"
 	"aqueduct/bridge"
-	"aqueduct/bridge/audit"
-	"aqueduct/bridge/eventlog"
-	"aqueduct/bridge/hints"
-	"aqueduct/bridge/inbox"
-	"aqueduct/bridge/notify"
-	"aqueduct/bridge/notify/link"
+	"aqueduct/bridge/approval/audit"
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
+	"aqueduct/internal/app"
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 	"aqueduct/store/broker/local"
 )
 
-// serveCmd is the server.
+// serveCmd is the server. The groups of flags have files of their own.
 type serveCmd struct {
 	Listen       string        `default:"127.0.0.1:8080" help:"Address to listen on."`
 	Database     databaseFlag  `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
@@ -60,7 +61,8 @@ type serveCmd struct {
 	AgentSecrets agentSecrets  `embed:""`
 }
 
-// Run serves until ctx ends.
+// Run serves until ctx ends. What can fail by a mistake in the flags comes first, then the listener, and the database
+// last: a second server on the same port must not touch it.
 func (s *serveCmd) Run(ctx context.Context, to output) error {
 	red, err := s.Redact.open(s.Database)
 	if err != nil {
@@ -91,159 +93,130 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
+	// Everything above the database works with the wrapped store, so that no secret is kept by any way but sealed.
 	masked := redact.Wrap(st, red.filter, red.vault)
 	err = s.serve(ctx, to, log, callers.WithRegistry(auth.NewRegistry(masked, log)), ln, masked, red)
 	return errors.Join(err, st.Close())
 }
 
-// serve starts the rooms from the ground up and ends them from the top down: first no more
-// requests and streams, then no more driving, then the last commit.
+// serve makes the parts of the server and runs them until ctx ends or one of them fails. The address of the inner
+// listener is known before the parts are made, because agents are given it.
 func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, callers *auth.Auth, ln net.Listener, st store.Store, red redaction) error {
 	s.Name = replicaName(s.Name)
-	replica, err := register(ctx, st, s.Name)
-	if err != nil {
-		return err
-	}
-	defer leave(ctx, st, replica.ID, log) // when all stages have ended
 	inside, err := s.Transport.inside(ln)
 	if err != nil {
 		return err
 	}
-	defer inside.Close() // after the stages: the edge drains before its listeners close
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	ground, upstream, driving, edge := newStage(ctx, fail), newStage(ctx, fail), newStage(ctx, fail), newStage(ctx, fail)
-	for _, stage := range []*stage{ground, upstream, driving, edge} {
-		defer stage.end() // edge first
-	}
+	defer inside.Close() // after Run: the edge drains before its listeners close
 	if s.BaseURL == "" {
 		s.BaseURL = reachable(inside.Addr())
 	}
-	directory, err := s.agents(upstream)
+	made, err := s.parts(log, callers, st, red, reachable(inside.Addr()))
 	if err != nil {
 		return err
+	}
+	if err := s.loadTools(ctx, made); err != nil {
+		return err
+	}
+	edge, err := s.edge(made.App, ln, inside, log)
+	if err != nil {
+		return err
+	}
+	greeting := app.Part{Name: "greeting", Run: func(ctx context.Context) error {
+		s.ACP.awaitLocal(ctx, made.Gateway)
+		log.Info("serving", slog.String("name", s.Name), slog.String("replica", made.Replica), slog.Any("database", s.Database), slog.Any("agents", made.Sessions.Agents().IDs()))
+		s.greet(to.out, callers, s.Transport.url(ln.Addr()), log)
+		<-ctx.Done()
+		return nil
+	}}
+	return s.why(made.Run(ctx, made.beside, append(edge, greeting)), log)
+}
+
+// parts are those of the server, and what else of this program runs with it. beside are the proxies of --acp, the
+// demo agent, the probes and the watch of the policy file.
+type parts struct {
+	*app.App
+	gate   *outbound.Gate
+	beside []app.Part // at the level of the agents
+}
+
+// parts reads the files that the flags name and puts the parts together; nothing runs yet. self is where programs of
+// this machine reach the server. What a flag got wrong is an error that names the flag.
+func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, red redaction, self string) (made parts, err error) {
+	directory, beside, err := s.agents()
+	if err != nil {
+		return made, err
 	}
 	directory.SetDefault(s.DefaultAgent)
-	metrics := server.NewMetrics()
+	rules, err := openPolicy(s.PolicyFile, log)
+	if err != nil {
+		return made, err
+	}
+	if made.gate, err = outbound.New(outbound.Config{Allow: s.Outbound}); err != nil {
+		return made, fmt.Errorf("--outbound: %w", err)
+	}
 	own, err := auth.NewKeys(auth.NewKey()) // of this process's own proxies
 	if err != nil {
-		return err
+		return made, err
 	}
-	r, err := s.rooms(log, callers, st, replica.ID, directory, metrics, own, red)
+	confined, err := s.confineLocal(log)
 	if err != nil {
-		return err
+		return made, err
 	}
-	if err := s.loadTools(ctx, r); err != nil {
-		return err
+	proxies, err := s.ACP.localProxies(self, own, confined, log)
+	if err != nil {
+		return made, err
 	}
-	upstream.run("probes", probe(directory, metrics, log))
-	upstream.run("gateway", r.gateway.Run)
-	ground.run("event log", r.events.Run)
-	ground.run("bell", r.bell.Run)
-	ground.run("audit", r.audit.Run)
-	ground.run("audit head", s.auditExporter(st, log, metrics, r.notify).Run)
-	ground.run("hints", r.hints.Run)
-	ground.run("credentials", r.registry.Run)
-	ground.run("heartbeat", func(ctx context.Context) error { return bridge.Beat(ctx, st, replica.ID, log) })
-	driving.run("sessions", func(ctx context.Context) error {
-		select { // a Turn that is taken up needs its Agent, which may be known by its proxy alone
-		case <-r.gateway.Began():
-			return r.sessions.Run(ctx)
-		case <-ctx.Done():
-			return nil
-		}
+	metrics := server.NewMetrics()
+	gateway := s.ACP.gateway(s.BaseURL, callers.Registry(), metrics, own)
+	cfg := app.Config{
+		Store: st, Broker: local.New(), Name: s.Name, Logger: log, Auth: callers, Agents: directory, Metrics: metrics, Secrets: red.hash(),
+		Policy: rules.holder, OnBusy: s.OnBusy, PublicURL: s.Notify.PublicURL, Limits: s.Limits.bridge(), ToolLimits: s.Limits.tools(),
+		ToolClient: made.gate.Client(), AuditHeads: filepath.Join(filepath.Dir(s.auditKeyFile()), auditHeadsName), Gateway: &gateway,
+		Edge: server.Config{
+			Version: version(), Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
+			CheckURL: made.gate.CheckURL, Proxies: s.proxyAccess(callers.Registry()), NoPage: s.Surface.NoPage,
+		},
+	}
+	if err := s.Notify.apply(&cfg, s.Outbound, s.ACP.Key); err != nil {
+		return made, err
+	}
+	made.beside = slices.Concat(beside, proxies, []app.Part{
+		{Name: "probes", Run: probe(directory, metrics, log)}, {Name: "policy file", Run: rules.watch},
 	})
-	driving.run("tools", r.tools.Run)
-	driving.run("policy file", r.rules.watch)
-	if r.notify != nil {
-		driving.run("webhooks", r.notify.Run)
-		driving.run("channels", r.handler.Carry)
-	}
-	handler, err := s.withoutAgents(r.handler, log)
-	if err != nil {
-		return err
+	made.App, err = app.New(cfg)
+	return made, err
+}
+
+// edge is what listens. The limits on connections lie below TLS, so that a handshake that never ends counts as a
+// connection.
+func (s *serveCmd) edge(a *app.App, ln, inside net.Listener, log *slog.Logger) ([]app.Part, error) {
+	var handler http.Handler = a.Server
+	if s.Auth == "none" {
+		var err error
+		if handler, err = s.ACP.withoutAgents(handler, log); err != nil {
+			return nil, err
+		}
 	}
 	srv := &http.Server{
 		Handler: handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ConnContext: r.handler.ConnContext,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ConnContext: a.Server.ConnContext,
 	}
-	listeners := []net.Listener{s.Transport.over(r.handler.Listener(ln))}
+	// Both listeners count against the same limits, and both are drained at the end.
+	listeners := []net.Listener{s.Transport.over(a.Server.Listener(ln))}
 	if inside != ln {
-		listeners = append(listeners, r.handler.Listener(inside))
+		listeners = append(listeners, a.Server.Listener(inside))
 	}
-	edge.run("http", serveUntilDone(srv, r.handler.Drain, listeners...))
-	if err := s.Surface.serveMetrics(edge, metrics, log); err != nil {
-		return err
+	parts := []app.Part{{Name: "http", Run: serveUntilDone(srv, a.Server.Drain, listeners...)}}
+	if s.Surface.MetricsListen == "" {
+		return parts, nil
 	}
-	if err := s.runLocal(ctx, upstream, inside, own, r.gateway, log); err != nil {
-		return err
-	}
-	log.Info("serving", slog.String("name", s.Name), slog.String("replica", replica.ID), slog.Any("database", s.Database), slog.Any("agents", directory.IDs()))
-	s.greet(to.out, callers, s.Transport.url(ln.Addr()), log)
-	<-ctx.Done()
-	return s.why(context.Cause(ctx), log)
-}
-
-// rooms are the parts of a server that know each other.
-type rooms struct {
-	rules    *policyFile
-	registry *auth.Registry
-	gate     *outbound.Gate
-	tools    *tools.Service
-	notify   *notify.Notifier
-	bell     *eventlog.Bell
-	events   *eventlog.Log
-	sessions *bridge.Sessions
-	hints    *hints.Hub
-	gateway  *acpgateway.Gateway
-	handler  *server.Server
-	audit    *audit.Log
-}
-
-// rooms makes them; nothing runs yet.
-func (s *serveCmd) rooms(log *slog.Logger, callers *auth.Auth, st store.Store, replica string, agents *bridge.Directory, metrics *server.Metrics, own *auth.Keys, red redaction) (r rooms, err error) {
-	r.registry = callers.Registry()
-	if r.rules, err = openPolicy(s.PolicyFile, log); err != nil {
-		return r, err
-	}
-	if r.gate, err = outbound.New(outbound.Config{Allow: s.Outbound}); err != nil {
-		return r, fmt.Errorf("--outbound: %w", err)
-	}
-	var links *link.Book
-	hooks, err := s.Notify.channels()
-	if err != nil {
-		return r, err
-	}
-	if r.notify, links, err = s.notifier(st, log, hooks); err != nil {
-		return r, err
-	}
-	r.audit = audit.NewLog(st, log, nil)
-	notices := inbox.Notices{Rows: r.notify.Rows, Kick: r.notify.Kick}
-	r.bell = eventlog.NewBell(local.New())
-	r.events = eventlog.New(eventlog.Config{Store: st, Bell: r.bell, Replica: replica, Logger: log, Observe: metrics.Committed})
-	r.tools = tools.New(tools.Config{
-		Store: st, Hash: red.hash(), Replica: replica, Policy: r.rules.holder.Current, Keep: r.events.Keep, Ring: func(id string) { r.bell.Ring(id) }, Listen: r.bell.Overhear,
-		Listeners: r.bell.Listeners, Callback: bridge.ToldByCallback, Client: r.gate.Client(), Meter: metrics.ToolMeter(), Logger: log, Notices: notices,
-		Limits: s.Limits.Abuse.tools(tools.Limits{ApprovalTTL: s.Limits.ApprovalTTL, Timeout: s.Limits.ToolTimeout}),
-	})
-	r.hints = hints.New(hints.Config{Sessions: st, Dropped: metrics.HintDropped})
-	r.sessions = bridge.New(bridge.Config{
-		Store: st, Filter: red.filter, Hash: red.hash(), Log: r.events, Bell: r.bell, Replica: replica, Agents: agents, Logger: log, Meter: metrics.Meter(),
-		OnBusy: s.OnBusy, Limits: s.Limits.bridge(), Policy: r.rules.holder, Tools: r.tools, Notices: notices, Hints: r.hints,
-		PublicURL: s.Notify.PublicURL, Audit: r.audit,
-	})
-	r.gateway = s.gatewayOf(log, st, &r, agents, metrics, own, red.hash())
-	r.handler, err = server.New(server.Config{
-		Sessions: r.sessions, Store: st, Auth: callers, Metrics: metrics, Logger: log, Version: version(),
-		Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
-		Tools: r.tools, CheckURL: r.gate.CheckURL, Links: links, Webhooks: hooks, PublicURL: s.Notify.PublicURL,
-		Controller: r.gateway, Gateway: r.gateway, Proxies: s.proxyAccess(r.registry), Hints: r.hints, Audit: r.audit, NoPage: s.Surface.NoPage,
-	})
-	return r, err
+	metrics, err := s.Surface.serveMetrics(a.Metrics, log)
+	return append(parts, metrics), err
 }
 
 // loadTools registers the tools of --tools-file; without one there are none of a file.
-func (s *serveCmd) loadTools(ctx context.Context, r rooms) error {
+func (s *serveCmd) loadTools(ctx context.Context, made parts) error {
 	var list []tools.Definition
 	if s.ToolsFile != "" {
 		raw, err := os.ReadFile(s.ToolsFile)
@@ -254,38 +227,64 @@ func (s *serveCmd) loadTools(ctx context.Context, r rooms) error {
 			return fmt.Errorf("--tools-file %s: %w", s.ToolsFile, err)
 		}
 	}
-	if err := r.tools.Load(ctx, list, r.gate.CheckURL); err != nil {
+	if err := made.Tools.Load(ctx, list, made.gate.CheckURL); err != nil {
 		return fmt.Errorf("--tools-file %s: %w", s.ToolsFile, err)
 	}
 	return nil
 }
 
-func (s *serveCmd) agents(upstream *stage) (*bridge.Directory, error) {
+// agents are those that are called by HTTP, and what has to run for them. The demo agent comes behind those that were
+// named, so it is the default only without others.
+func (s *serveCmd) agents() (directory *bridge.Directory, beside []app.Part, err error) {
 	given := s.Agent
 	if s.Demo {
-		demo, err := startDemo(upstream, s.DemoPace)
+		demo, served, err := demoAgent(s.DemoPace)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		given = append(given[:len(given):len(given)], demo)
+		given, beside = append(given[:len(given):len(given)], demo), append(beside, served) // s.Agent stays as it was given
 	}
 	secrets, err := s.AgentSecrets.load(given)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return addAgents(upstream, given, s.OpenAIAgent, secrets, s.BaseURL, s.Limits.agent())
+	directory, closers, err := addAgents(given, s.OpenAIAgent, secrets, s.BaseURL, s.Limits.agent())
+	return directory, append(beside, closers...), err
 }
 
-// why tells a wish to stop from a reason to.
-func (s *serveCmd) why(cause error, log *slog.Logger) error {
-	var f *failure
-	if !errors.As(cause, &f) {
+// why is what the command returns for the way in which the server ended; asked to end, it returns nil. A server that
+// was replaced ends with an error, so that a process manager does not take it for done.
+func (s *serveCmd) why(failed error, log *slog.Logger) error {
+	if failed == nil {
 		log.Info("stopping")
 		return nil
 	}
-	if errors.Is(cause, store.ErrFenced) {
+	if errors.Is(failed, store.ErrFenced) {
 		log.Error("replaced: another process has taken over; this one writes nothing more and leaves", slog.String("name", s.Name))
 		return fmt.Errorf("another process named %q has taken over: %w", s.Name, store.ErrFenced)
 	}
-	return cause
+	return failed
+}
+
+// auditKeyFile is that of this server.
+func (s *serveCmd) auditKeyFile() string {
+	return cmp.Or(s.Audit.AuditKeyFile, s.Database.beside(s.ACP.Key, auditKeyName))
+}
+
+// openDatabase opens the database with the audit's key. Where the chain does not have it yet, an entry records that MACs of
+// this key begin here, so that entries without one behind it are known to be forged.
+func (s *serveCmd) openDatabase(ctx context.Context) (store.Store, error) {
+	key, err := loadAuditKey(s.auditKeyFile())
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.Database.open(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if err := audit.Begin(ctx, st, key); err != nil {
+		_ = st.Close() // the first error is the cause
+		return nil, fmt.Errorf("the audit's key: %w", err)
+	}
+	return st, nil
 }

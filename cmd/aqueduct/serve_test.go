@@ -197,7 +197,7 @@ func TestServePostgres(t *testing.T) {
 	}
 }
 
-// TestStopsWithOpenStreams: streams are cut, the Turn is left to whoever comes next.
+// TestStopsWithOpenStreams: streams are cut, the Turn is left to the next owner.
 func TestStopsWithOpenStreams(t *testing.T) {
 	t.Parallel()
 	db := "sqlite:" + filepath.Join(t.TempDir(), "a.db")
@@ -226,7 +226,7 @@ func TestStopsWithOpenStreams(t *testing.T) {
 	}
 }
 
-// TestFenced: a replica that was replaced says so and leaves.
+// TestFenced: a replica that was replaced reports it and exits.
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")

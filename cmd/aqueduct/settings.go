@@ -1,3 +1,6 @@
+// The settings file and the environment as sources of flags (kong resolvers). Keys are the flags' names, with - or _;
+// the command line goes before the environment, and that before the file.
+
 package main
 
 import (
@@ -5,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,7 +21,8 @@ import (
 // lookup is os.LookupEnv or a test's.
 type lookup func(string) (string, bool)
 
-// settings are what the command line does not say: environment, then file.
+// settings are what the command line does not give: environment, then file. It is filled before the flags are resolved
+// and only read afterwards.
 type settings struct {
 	env  lookup
 	file map[string]any
@@ -34,7 +39,8 @@ func (configFlag) BeforeResolve(ctx *kong.Context, trace *kong.Path, s *settings
 	return s.load(string(ctx.FlagValue(trace.Flag).(configFlag)))
 }
 
-// load reads the file: TOML by its name, else YAML, which JSON is too.
+// load reads the file: TOML by its name, else YAML, which JSON is too. The file is parsed twice: once for its values,
+// and once as nodes, because the order of a table's keys has a meaning for agents.
 func (s *settings) load(path string) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -46,19 +52,13 @@ func (s *settings) load(path string) error {
 			return fmt.Errorf("--config %s: %w", path, err)
 		}
 	}
-	given := make(map[string]any)
-	var form *yaml.TypeError
-	if err := yaml.Unmarshal(raw, &given); errors.As(err, &form) {
-		// Its text quotes the file, which may hold secrets.
-		return fmt.Errorf("--config %s: it is not a table of settings", path)
-	} else if err != nil {
-		return fmt.Errorf("--config %s: %w", path, err)
-	}
-	s.file = make(map[string]any, len(given))
 	var doc yaml.Node
-	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		return fmt.Errorf("--config %s: %w", path, err)
+	given := make(map[string]any)
+	if err := errors.Join(yaml.Unmarshal(raw, &doc), yaml.Unmarshal(raw, &given)); err != nil {
+		return fmt.Errorf("--config %s: it is not a table of settings%s", path, lineOf(err))
 	}
+	// Of two files, AQUEDUCT_CONFIG's and the flag's, the second one counts.
+	s.file, s.contract = make(map[string]any, len(given)), contractFile{}
 	if err := s.contract.translate(given); err != nil {
 		return fmt.Errorf("--config %s: %w", path, err)
 	}
@@ -69,6 +69,18 @@ func (s *settings) load(path string) error {
 		s.file[strings.ReplaceAll(key, "_", "-")] = value
 	}
 	return nil
+}
+
+// atLine finds the line in an error of the YAML reader.
+var atLine = regexp.MustCompile(`^yaml: (line [0-9]+):`)
+
+// lineOf is the line that an error of the YAML reader names, as the end of a sentence. The rest of the error quotes the
+// file, which may hold secrets.
+func lineOf(err error) string {
+	if at := atLine.FindStringSubmatch(err.Error()); at != nil {
+		return ", " + at[1]
+	}
+	return ""
 }
 
 // orderedTable is a table of the settings file that is written out in the order it was read in.
@@ -102,6 +114,7 @@ func member(of *yaml.Node, key string) *yaml.Node {
 }
 
 // keysIn are the keys of a YAML mapping, in the order they are written in, those of merged mappings among them.
+// Merged mappings (<<) count as if their keys stood there.
 func keysIn(of *yaml.Node) (keys []string) {
 	content := pairs(of)
 	for i := 0; i+1 < len(content); i += 2 {
@@ -138,7 +151,8 @@ func pairs(of *yaml.Node) []*yaml.Node {
 	return nil
 }
 
-// Validate implements kong.Resolver: a key nobody reads is a mistake nobody would notice.
+// Validate implements kong.Resolver: an unknown key is a mistake that would otherwise pass unnoticed. The two secrets
+// are no flags and are known all the same.
 func (s *settings) Validate(app *kong.Application) error {
 	known := map[string]bool{authToken: true, bootstrapToken: true}
 	err := kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
@@ -147,6 +161,7 @@ func (s *settings) Validate(app *kong.Application) error {
 		}
 		return next(nil)
 	})
+	// Settings of all commands are known to each, so that one file can serve them all.
 	for key := range s.file {
 		if err == nil && !known[key] {
 			err = fmt.Errorf("--config: there is no setting %q", key)
@@ -155,12 +170,12 @@ func (s *settings) Validate(app *kong.Application) error {
 	return err
 }
 
-// Resolve implements kong.Resolver.
+// Resolve implements kong.Resolver. kong asks for each flag that is not on the command line; nil leaves its default.
 func (s *settings) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if value, ok := s.env(envName(flag.Name)); ok {
 		return value, nil
 	}
-	if value, ok := s.env(alias(flag.Name)); ok {
+	if value, ok := s.env(alias(flag.Name)); ok { // most flags have none, and no variable has the empty name
 		return value + "ms", nil
 	}
 	return s.file[flag.Name], nil

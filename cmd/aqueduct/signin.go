@@ -1,3 +1,6 @@
+// The token of this machine's server: where it lies, how serve greets with it, and how commands that call a server
+// find it.
+
 package main
 
 import (
@@ -21,18 +24,7 @@ import (
 // tokenName is the file of the token that serve makes at its first start.
 const tokenName = "token"
 
-// tokenPath is where the token lies when no file is named: beside the SQLite database, or beside
-// the signing key where the database has no folder here.
-func tokenPath(database databaseFlag, key keyFlag) string {
-	kind, path, _ := strings.Cut(string(database), ":")
-	if kind == "sqlite" {
-		path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
-		return filepath.Join(filepath.Dir(path), tokenName)
-	}
-	return filepath.Join(filepath.Dir(key.SigningKeyFile), tokenName)
-}
-
-// readToken reads a token from a file that somebody has put there.
+// readToken reads a token from a file that the operator provided.
 func readToken(path string) (auth.Secret, error) {
 	raw, err := secretfile.Read(path)
 	if err != nil {
@@ -49,8 +41,9 @@ func (s *serveCmd) cookies(a *auth.Auth) *auth.Auth {
 	return a
 }
 
-// callers are those of --auth. A token file that is named must be there: making it would hide
-// that a mount is missing.
+// callers are those of --auth. A token file that is named must be there: making it would hide that a mount is
+// missing. A token is made where no file was named, beside the database, so that the first start needs no
+// preparation.
 func (s *serveCmd) callers() (*auth.Auth, error) {
 	if s.Auth == "none" {
 		return s.cookies(auth.None()), nil
@@ -62,7 +55,7 @@ func (s *serveCmd) callers() (*auth.Auth, error) {
 	if s.TokenFile != "" {
 		token, err = readToken(s.TokenFile)
 	} else {
-		token, err = auth.LoadToken(tokenPath(s.Database, s.ACP.Key))
+		token, err = auth.LoadToken(s.Database.beside(s.ACP.Key, tokenName))
 	}
 	if err != nil {
 		return nil, err
@@ -74,7 +67,7 @@ func (s *serveCmd) callers() (*auth.Auth, error) {
 	return s.cookies(a).WithUsers(s.TokenUsers).WithLateKeys((&lateKeys{flag: s.ACP.Key}).file), nil
 }
 
-// greet says where the server listens and, when it made the token itself, how to begin: a link
+// greet prints where the server listens and, when it made the token itself, how to begin: a link
 // that signs the page in, once, and a first stream to copy. It is one write, so that who reads
 // the first line alone leaves nothing in a pipe that would block. The link goes nowhere else.
 func (s *serveCmd) greet(out io.Writer, callers *auth.Auth, self string, log *slog.Logger) {
@@ -83,11 +76,13 @@ func (s *serveCmd) greet(out io.Writer, callers *auth.Auth, self string, log *sl
 	case callers.Open():
 		log.Warn("--auth none: every program and user of this machine may do everything here, agents too; nobody is asked for a token")
 	case s.TokenFile == "":
-		text += firstSteps(cmp.Or(strings.TrimRight(s.Notify.PublicURL, "/"), self), self, tokenPath(s.Database, s.ACP.Key), callers.IssueSignInCode())
+		text += firstSteps(cmp.Or(strings.TrimRight(s.Notify.PublicURL, "/"), self), self, s.Database.beside(s.ACP.Key, tokenName), callers.IssueSignInCode())
 	}
 	_, _ = io.WriteString(out, text) // who has closed the output wants to read nothing
 }
 
+// firstSteps is the text of the greeting. The file of the token is named whole, so that the line can be copied in any
+// folder.
 func firstSteps(page, self, token string, code auth.Secret) string {
 	if path, err := filepath.Abs(token); err == nil {
 		token = path
@@ -110,8 +105,9 @@ type clientFlags struct {
 	Key       keyFlag      `embed:""`
 }
 
-// token is the one to show to the server; "" is none. The file of this machine's own server is
-// for a server on this machine alone: another one would get a credential it should not have.
+// token is the one to show to the server; "" is none. The file of this machine's own server is for a server on this
+// machine alone: another one would get a credential it should not have. The order is that of how exactly the operator
+// named it: file, environment, then the machine's own.
 func (c *clientFlags) token(env lookup) (auth.Secret, error) {
 	if err := checkFar("--url", c.URL, c.Insecure); err != nil {
 		return "", err
@@ -126,9 +122,9 @@ func (c *clientFlags) token(env lookup) (auth.Secret, error) {
 	if err != nil || !onThisMachine(u.Hostname()) {
 		return "", nil
 	}
-	raw, err := secretfile.Read(tokenPath(c.Database, c.Key))
+	raw, err := secretfile.Read(c.Database.beside(c.Key, tokenName))
 	if errors.Is(err, os.ErrNotExist) {
-		return "", nil // a server of --auth none, or in another folder: its answer says what is missing
+		return "", nil // a server of --auth none, or in another folder: its answer names what is missing
 	}
 	return auth.Secret(raw), err
 }
@@ -143,7 +139,7 @@ func onThisMachine(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// tokenShowCmd prints the token of the server on this machine, for scripts.
+// tokenShowCmd prints the token of the server on this machine, for scripts. It reads the file and asks no server.
 type tokenShowCmd struct {
 	TokenFile string       `help:"File that holds the token; the one that serve has made by default." placeholder:"FILE"`
 	Database  databaseFlag `default:"sqlite:./data/aqueduct.db" help:"The server's database, beside which its token lies. It is not opened."`
@@ -152,7 +148,7 @@ type tokenShowCmd struct {
 
 // Run implements the command.
 func (c *tokenShowCmd) Run(to output) error {
-	token, err := readToken(cmp.Or(c.TokenFile, tokenPath(c.Database, c.Key)))
+	token, err := readToken(cmp.Or(c.TokenFile, c.Database.beside(c.Key, tokenName)))
 	if err != nil {
 		return err
 	}

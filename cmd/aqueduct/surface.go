@@ -1,3 +1,5 @@
+// What is served beside the API: the page, and /metrics on a listener of its own.
+
 package main
 
 import (
@@ -5,22 +7,22 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+
+	"aqueduct/internal/app"
 )
 
-// surfaceFlags say what is served beside the API.
+// surfaceFlags choose what is served beside the API. An installation behind a frontend of its own needs no page.
 type surfaceFlags struct {
 	NoPage        bool   `help:"Do not serve the page at /."`
 	MetricsListen string `help:"Address of a listener of its own that serves /metrics and nothing else, without a token: for a scraper on a network that only operators reach. At --listen /metrics is for operators' tokens either way." placeholder:"ADDRESS"`
 }
 
-// serveMetrics serves /metrics on a listener of its own, where one is given.
-func (f surfaceFlags) serveMetrics(on *stage, metrics http.Handler, log *slog.Logger) error {
-	if f.MetricsListen == "" {
-		return nil
-	}
+// serveMetrics serves /metrics on a listener of its own. It has no guard and no tokens, which is why it is another
+// listener and never the main one.
+func (f surfaceFlags) serveMetrics(metrics http.Handler, log *slog.Logger) (app.Part, error) {
 	ln, err := net.Listen("tcp", f.MetricsListen)
 	if err != nil {
-		return fmt.Errorf("--metrics-listen: %w", err)
+		return app.Part{}, fmt.Errorf("--metrics-listen: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
@@ -28,7 +30,6 @@ func (f surfaceFlags) serveMetrics(on *stage, metrics http.Handler, log *slog.Lo
 		Handler: mux, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	on.run("metrics", serveUntilDone(srv, func() {}, ln))
 	log.Info("serving metrics", slog.String("address", ln.Addr().String()))
-	return nil
+	return app.Part{Name: "metrics", Run: serveUntilDone(srv, func() {}, ln)}, nil
 }

@@ -1,3 +1,6 @@
+// aqueduct tail: follows a run or a thread on a terminal, across restarts of the server. It uses the same routes as a
+// browser.
+
 package main
 
 import (
@@ -29,7 +32,8 @@ type tailCmd struct {
 
 const (
 	// tailFrame is the largest event taken: what a server keeps is smaller.
-	tailFrame  = 8 << 20
+	tailFrame = 8 << 20
+	// Both bound how soon a server that restarts is asked again.
 	firstPause = 200 * time.Millisecond
 	mostPause  = 10 * time.Second
 )
@@ -50,6 +54,7 @@ func (t *tailCmd) Run(ctx context.Context, to output, set *settings) error {
 	return newTailer(address, token, t.After, t.RunID != "", to.out).run(ctx)
 }
 
+// address is the route of what is followed.
 func (t *tailCmd) address() (string, error) {
 	switch {
 	case (t.RunID == "") == (t.Thread == ""):
@@ -60,7 +65,8 @@ func (t *tailCmd) address() (string, error) {
 	return strings.TrimRight(t.Server.URL, "/") + "/api/threads/" + url.PathEscape(t.Thread) + "/events", nil
 }
 
-// tailer reads one stream over as many connections as it takes.
+// tailer reads one stream over as many connections as it takes. One goroutine uses it: the library calls take from
+// the connection that run waits for.
 type tailer struct {
 	client *sse.Client
 	out    io.Writer
@@ -72,10 +78,12 @@ type tailer struct {
 	pause  time.Duration
 }
 
+// ends is whether a terminal event is the end: of a run it is, and a thread has none.
 func newTailer(address string, token auth.Secret, after int64, ends bool, out io.Writer) *tailer {
 	t := &tailer{client: sse.NewClient(address, sse.ClientMaxBufferSize(tailFrame)), out: out, ends: ends, pause: firstPause}
 	// The library gives up on its own schedule and takes a clean end for the end; when to
 	// come back is decided in run.
+	// For the library every answer but 200 is an error; validate distinguishes those that end the command.
 	t.client.ReconnectStrategy = neverAgain{}
 	t.client.ResponseValidator = validate
 	if token != "" {
@@ -93,7 +101,7 @@ type neverAgain struct{}
 func (neverAgain) NextBackOff() time.Duration { return -1 }
 func (neverAgain) Reset()                     {}
 
-// refused is an answer that will not get better by asking again.
+// refused is an answer that will not get better by asking again. It ends the command.
 type refused struct{ message string }
 
 func (r *refused) Error() string { return r.message }
@@ -101,6 +109,8 @@ func (r *refused) Error() string { return r.message }
 // errComplete is 204: the run is over and nothing is missing.
 var errComplete = errors.New("complete")
 
+// validate judges the answer before its events are read: a refusal ends the command, a fault of the server is tried
+// again.
 func validate(_ *sse.Client, resp *http.Response) error {
 	if resp.StatusCode == http.StatusOK {
 		return nil
@@ -118,20 +128,21 @@ func validate(_ *sse.Client, resp *http.Response) error {
 	return &refused{message}
 }
 
+// The pause doubles up to mostPause, and begins anew once a connection has printed something.
 func (t *tailer) run(ctx context.Context) error {
 	for pause := t.pause; ; pause = min(2*pause, mostPause) {
 		t.moved = false
 		err := t.client.SubscribeRawWithContext(ctx, t.take)
 		var no *refused
 		switch {
-		case ctx.Err() != nil, t.done, errors.Is(err, errComplete):
+		case ctx.Err() != nil, t.done, errors.Is(err, errComplete): // to be interrupted is the usual end, and no failure
 			return t.failed
 		case t.failed != nil:
 			return t.failed
 		case errors.As(err, &no):
 			return no
 		}
-		if t.moved {
+		if t.moved { // a connection that printed nothing does not count as one that works again
 			pause = t.pause
 		}
 		select {
@@ -142,8 +153,8 @@ func (t *tailer) run(ctx context.Context) error {
 	}
 }
 
-// take prints one event. The library gives a block that was cut off as if it were whole:
-// such a one is asked for again.
+// take prints one event. The library gives a block that was cut off as if it were whole: such a one is asked for
+// again. A line is printed once, since the next connection asks for what comes behind the last one.
 func (t *tailer) take(e *sse.Event) {
 	if len(e.Data) == 0 || !json.Valid(e.Data) {
 		t.keep(t.last)

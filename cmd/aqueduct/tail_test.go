@@ -47,7 +47,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestTailThread goes on until it is told to stop.
+// TestTailThread goes on until its context ends.
 func TestTailThread(t *testing.T) {
 	t.Parallel()
 	r := start(t, "--demo", "--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"))
@@ -129,7 +129,7 @@ func TestTailResumes(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestTailStops when nobody reads what it prints.
+// TestTailStops when the reader of its output is gone.
 func TestTailStops(t *testing.T) {
 	t.Parallel()
 	r := start(t, "--demo", "--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"))

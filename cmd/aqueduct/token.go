@@ -1,3 +1,6 @@
+// aqueduct token: makes tokens with the key file, without a server. What calls a server (list, revoke) is in
+// token_server.go.
+
 package main
 
 import (
@@ -9,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"aqueduct/bridge"
+	"aqueduct/internal/ids"
 	"aqueduct/server/auth"
 )
 
@@ -18,6 +21,7 @@ type keyFlag struct {
 	SigningKeyFile string `default:"./data/signing.key" help:"File that holds the key tokens are signed with; made on first use." placeholder:"FILE"`
 }
 
+// keys reads the file, which is made when it is not there.
 func (k keyFlag) keys() (*auth.Keys, error) {
 	keys, err := auth.LoadKeys(k.SigningKeyFile)
 	if err != nil {
@@ -36,11 +40,13 @@ type tokenCmd struct {
 	Rotate    tokenRotateCmd    `cmd:"" help:"Make a new signing key; the one before goes on verifying."`
 }
 
-// tokenFlags are what serve is told of tokens.
+// tokenFlags are the flags of serve about tokens. token issue has them too, so that the command refuses what the
+// server would.
 type tokenFlags struct {
 	TokenMaxLife time.Duration `name:"token-max-life" default:"2160h" help:"The longest that a token may live for which the server is asked; at most 365 days (8760h)."`
 }
 
+// check refuses a limit that no token could have.
 func (f tokenFlags) check() error {
 	if f.TokenMaxLife < time.Second || f.TokenMaxLife > auth.LongestTokenLife {
 		return errors.New("--token-max-life: a token may live for between one second and 365 days (8760h)")
@@ -82,14 +88,12 @@ func (c *tokenIssueCmd) Run(to output) error {
 		return err
 	}
 	_, err = fmt.Fprintf(to.log, "token %s, until %s\n", issued.ID, issued.Until.UTC().Format(time.RFC3339))
-	if _, werr := fmt.Fprintln(to.out, issued.Token); werr != nil {
-		err = werr
-	}
-	return err
+	_, printed := fmt.Fprintln(to.out, issued.Token)
+	return errors.Join(err, printed)
 }
 
-// claims are those of the type. A flag that says nothing about the type is a mistake: who
-// gave it believes to have narrowed the token.
+// claims are those of the type. A flag that does not apply to the type is a mistake: who gave it believes to have
+// narrowed the token. Each type has its own flags, as each token has its own claims.
 func (c *tokenIssueCmd) claims() (auth.Claims, error) {
 	claims := auth.Claims{Type: auth.Type(c.Type)}
 	var takes []string
@@ -126,14 +130,15 @@ func (c *tokenIssueCmd) claims() (auth.Claims, error) {
 	return claims, c.checkIDs()
 }
 
+// checkIDs refuses names that could not be ids anywhere else: a token with one would be good and useless.
 func (c *tokenIssueCmd) checkIDs() error {
-	ids := map[string][]string{"tenant": {c.Tenant}, "user": {c.User}, "roles": c.Roles, "id": {c.ID}, "proxy": {c.Proxy}}
+	given := map[string][]string{"tenant": {c.Tenant}, "user": {c.User}, "roles": c.Roles, "id": {c.ID}, "proxy": {c.Proxy}}
 	if c.Type == string(auth.TypeACPProxy) {
-		ids["agent"] = []string{c.Agent}
+		given["agent"] = []string{c.Agent}
 	}
-	for _, flag := range slices.Sorted(maps.Keys(ids)) {
-		for _, id := range ids[flag] {
-			if id != "" && !bridge.ValidName(id) {
+	for _, flag := range slices.Sorted(maps.Keys(given)) {
+		for _, id := range given[flag] {
+			if id != "" && !ids.ValidName(id) {
 				return fmt.Errorf("--%s: %q is not an id: letters, digits and . _ : - only", flag, id)
 			}
 		}

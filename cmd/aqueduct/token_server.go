@@ -1,7 +1,10 @@
+// Commands about credentials that ask a running server: list and revoke tokens, manage service accounts, rotate keys.
+
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,13 +20,14 @@ import (
 )
 
 const (
-	// callTime bounds one call of a command.
+	// callTime bounds one call of a command. A server that does not answer in that time is reported as away.
 	callTime = 30 * time.Second
 	// answerBytes bounds an answer that is read: a page of a list.
 	answerBytes = 4 << 20
 )
 
-// call makes one request and reads its answer into out, unless that is nil.
+// call makes one request and reads its answer into out, unless that is nil. It sends the token that the flags or the
+// machine's own server have; the answer is bounded, since the server may be any.
 func (c *clientFlags) call(ctx context.Context, env lookup, method, path string, body, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -53,7 +57,7 @@ func (c *clientFlags) call(ctx context.Context, env lookup, method, path string,
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was read
+	defer resp.Body.Close() // it was read
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, answerBytes))
 	if err != nil {
 		return err
@@ -67,18 +71,24 @@ func (c *clientFlags) call(ctx context.Context, env lookup, method, path string,
 	return json.Unmarshal(raw, out)
 }
 
-// refusedBy is a server's refusal in its own words.
+// revoke deletes one credential below a route and prints that it is done.
+func (c *clientFlags) revoke(ctx context.Context, to output, set *settings, route, id string) error {
+	if err := c.call(ctx, set.env, http.MethodDelete, route+url.PathEscape(id), nil, nil); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(to.out, "revoked", id)
+	return err
+}
+
+// refusedBy is a server's refusal in its own words. The code is printed with it, because documentation and scripts go
+// by it.
 func refusedBy(status string, raw []byte) error {
 	var problem struct{ Code, Title, Detail string }
 	_ = json.Unmarshal(raw, &problem) // a proxy's page has none of them
-	words := problem.Detail
-	if words == "" {
-		words = problem.Title
-	}
-	return fmt.Errorf("the server answered %s: %s %s", status, problem.Code, words)
+	return fmt.Errorf("the server answered %s: %s %s", status, problem.Code, cmp.Or(problem.Detail, problem.Title))
 }
 
-// listedToken is what a list shows of a credential.
+// listedToken is what a list shows of a credential. Tokens have a jti and service accounts an id.
 type listedToken struct {
 	JTI, ID    string
 	Kind, User string
@@ -99,7 +109,7 @@ type tokenListCmd struct {
 	Installation bool        `help:"Those of no tenant: proxies and operators."`
 }
 
-// Run implements the command.
+// Run implements the command. It reads all pages before it prints, so that the columns fit.
 func (c *tokenListCmd) Run(ctx context.Context, to output, set *settings) error {
 	q := url.Values{"limit": {"1000"}, "user": {c.User}, "tenant": {c.Tenant}, "all": {fmt.Sprint(c.All)}, "installation": {fmt.Sprint(c.Installation)}}
 	var all []listedToken
@@ -130,6 +140,7 @@ func printTokens(out io.Writer, all []listedToken) error {
 	return w.Flush()
 }
 
+// plain is a text without anything that a terminal would act on; "-" for none.
 func plain(s string) string {
 	if s == "" {
 		return "-"
@@ -137,6 +148,7 @@ func plain(s string) string {
 	return strings.Trim(fmt.Sprintf("%+q", s), `"`)
 }
 
+// dated is a time, or "-" for none.
 func dated(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -158,11 +170,7 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, to output, set *settings) erro
 		return errors.New("token revoke: name either an ID or a --user")
 	}
 	if c.ID != "" {
-		if err := c.Server.call(ctx, set.env, http.MethodDelete, "/api/tokens/"+url.PathEscape(c.ID), nil, nil); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintln(to.out, "revoked", c.ID)
-		return err
+		return c.Server.revoke(ctx, to, set, "/api/tokens/", c.ID)
 	}
 	var got struct{ Revoked int64 }
 	if err := c.Server.call(ctx, set.env, http.MethodDelete, "/api/tokens?"+url.Values{"user": {c.User}, "tenant": {c.Tenant}}.Encode(), nil, &got); err != nil {
@@ -178,7 +186,7 @@ type tokenRotateCmd struct {
 	Key    keyFlag `embed:""`
 }
 
-// Run implements the command.
+// Run implements the command. Retiring the old key ends every token, session and link that it signed.
 func (c *tokenRotateCmd) Run(to output) error {
 	ids, err := auth.RotateKey(c.Key.SigningKeyFile, c.Retire)
 	if err != nil {
@@ -215,11 +223,11 @@ func (c *serviceAccountCreateCmd) Run(ctx context.Context, to output, set *setti
 	if err != nil {
 		return err
 	}
+	// The key alone goes to the output, so that it can be put into a file; it is nowhere else, so it is printed even
+	// where the id could not be.
 	_, err = fmt.Fprintln(to.log, "service account", got.ID)
-	if _, werr := fmt.Fprintln(to.out, got.Key); werr != nil {
-		err = werr
-	}
-	return err
+	_, printed := fmt.Fprintln(to.out, got.Key)
+	return errors.Join(err, printed)
 }
 
 // serviceAccountListCmd lists them.
@@ -249,9 +257,5 @@ type serviceAccountRevokeCmd struct {
 
 // Run implements the command.
 func (c *serviceAccountRevokeCmd) Run(ctx context.Context, to output, set *settings) error {
-	if err := c.Server.call(ctx, set.env, http.MethodDelete, "/api/service_accounts/"+url.PathEscape(c.ID), nil, nil); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(to.out, "revoked", c.ID)
-	return err
+	return c.Server.revoke(ctx, to, set, "/api/service_accounts/", c.ID)
 }

@@ -1,3 +1,6 @@
+// How serve is reached (http or https), and the rule that nothing goes to another machine unencrypted unless
+// --insecure allows it.
+
 package main
 
 import (
@@ -35,11 +38,11 @@ func (f *tlsFlags) open(log *slog.Logger) error {
 	if f.TLSCert == "" || f.TLSKey == "" {
 		return errors.New("--tls-cert and --tls-key need each other")
 	}
-	f.certificate = &certificate{cert: f.TLSCert, key: f.TLSKey, every: certificateCheck, log: log}
+	f.certificate = &certificate{cert: f.TLSCert, key: f.TLSKey, log: log}
 	return f.certificate.load()
 }
 
-// url is where somebody on this machine reaches a listener.
+// url is where programs on this machine reach a listener.
 func (f *tlsFlags) url(addr net.Addr) string {
 	if f.certificate == nil {
 		return reachable(addr)
@@ -47,7 +50,8 @@ func (f *tlsFlags) url(addr net.Addr) string {
 	return "https" + strings.TrimPrefix(reachable(addr), "http")
 }
 
-// over is the listener that clients get.
+// over is the listener that clients get. HTTP/2 is offered, because a browser opens only six connections of HTTP/1.1
+// and each stream takes one.
 func (f *tlsFlags) over(ln net.Listener) net.Listener {
 	if f.certificate == nil {
 		return ln
@@ -55,7 +59,7 @@ func (f *tlsFlags) over(ln net.Listener) net.Listener {
 	return tls.NewListener(ln, &tls.Config{GetCertificate: f.certificate.get, NextProtos: []string{"h2", "http/1.1"}})
 }
 
-// inside is the listener that agents of this machine are told of: ln, or, with TLS, a loopback one of
+// inside is the listener whose address agents of this machine are given: ln, or, with TLS, a loopback one of
 // its own. A certificate names where people reach the server, so that no agent could verify it at 127.0.0.1.
 func (f *tlsFlags) inside(ln net.Listener) (net.Listener, error) {
 	if f.certificate == nil {
@@ -74,11 +78,11 @@ func (f *tlsFlags) checkURLs(agents []agentFlag) error {
 	return nil
 }
 
-// checkFar refuses an unencrypted URL of another machine. What is told by it (tokens, prompts,
+// checkFar refuses an unencrypted URL of another machine. What is sent to it (tokens, prompts,
 // decisions) could be read and changed by everybody on the way.
 func checkFar(what, raw string, insecure bool) error {
 	u, err := url.Parse(raw)
-	if err != nil || insecure || onThisMachine(u.Hostname()) {
+	if err != nil || insecure || onThisMachine(u.Hostname()) { // what is no URL fails where it is used
 		return nil
 	}
 	safe := map[string]string{"http": "https", "ws": "wss"}[u.Scheme]
@@ -89,16 +93,17 @@ func checkFar(what, raw string, insecure bool) error {
 		what, u.Scheme, u.Host, safe)
 }
 
-// insecureWarning is said by everything that was started with --insecure.
+// insecureWarning is printed by every command that was started with --insecure.
 const insecureWarning = "--insecure: everybody on the way to another machine can read and change what is sent there by http:// or ws://, tokens too"
 
-// certificateCheck is how often the files are looked at, at most: at a handshake.
+// certificateCheck is how often the files are looked at, at most: at a handshake. So a renewal needs no restart and
+// no signal.
 const certificateCheck = time.Second
 
-// certificate is a certificate with its key, as the files have them now.
+// certificate is a certificate with its key, as the files have them now. mu guards what is below it; handshakes come
+// from many goroutines.
 type certificate struct {
 	cert, key string // paths
-	every     time.Duration
 	log       *slog.Logger
 
 	mu      sync.Mutex
@@ -116,6 +121,7 @@ func (c *certificate) load() error {
 	return c.read(seen)
 }
 
+// stat looks at both files without reading them.
 func (c *certificate) stat() (seen [2]os.FileInfo, err error) {
 	for i, path := range []string{c.cert, c.key} {
 		if seen[i], err = os.Stat(path); err != nil {
@@ -125,6 +131,8 @@ func (c *certificate) stat() (seen [2]os.FileInfo, err error) {
 	return seen, nil
 }
 
+// read replaces current when both files belong together. seen is set in any case, so that a bad pair is logged once
+// and not at each handshake.
 func (c *certificate) read(seen [2]os.FileInfo) error {
 	c.seen, c.checked = seen, time.Now()
 	cert, err := os.ReadFile(c.cert)
@@ -149,10 +157,10 @@ func (c *certificate) read(seen [2]os.FileInfo) error {
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.checked) < c.every {
+	if time.Since(c.checked) < certificateCheck {
 		return c.current, nil
 	}
-	c.checked = time.Now()
+	c.checked = time.Now() // also where stat fails, so that a missing file is not logged at each handshake
 	seen, err := c.stat()
 	if err == nil && !c.changed(seen) {
 		return c.current, nil
@@ -168,6 +176,8 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.current, nil
 }
 
+// changed compares the files with those that were read. A file that was replaced by rename is another file even with
+// the same time and size.
 func (c *certificate) changed(now [2]os.FileInfo) bool {
 	for i, was := range c.seen {
 		if !os.SameFile(was, now[i]) || !was.ModTime().Equal(now[i].ModTime()) || was.Size() != now[i].Size() || was.Mode() != now[i].Mode() {

@@ -192,7 +192,7 @@ func TestTLSFiles(t *testing.T) {
 	}
 }
 
-// TestSecureCookiesBehindAProxy: the public URL says that people come by https.
+// TestSecureCookiesBehindAProxy: the public URL states that browsers connect by https.
 func TestSecureCookiesBehindAProxy(t *testing.T) {
 	t.Parallel()
 	r := start(t, "--demo", "--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), "--public-url", "https://chat.example/")
@@ -221,8 +221,8 @@ func TestSecureCookiesBehindAProxy(t *testing.T) {
 	}
 }
 
-// TestS40Downgrades: a certificate that nobody vouches for is refused by all who call, and what is sent to another machine is
-// encrypted unless --insecure says otherwise, loudly.
+// TestS40Downgrades: a certificate without a trusted issuer is refused by every client of ours, and what is sent to another machine is
+// encrypted unless --insecure allows otherwise, with a warning.
 func TestS40Downgrades(t *testing.T) {
 	t.Parallel()
 	called := make(chan string, 100)
@@ -263,7 +263,7 @@ func TestS40Downgrades(t *testing.T) {
 			t.Errorf("%s: %v", near, err)
 		}
 	}
-	// The proxy tries again for ever; its log says why.
+	// The proxy tries again for ever; its log gives the reason.
 	logged := &waitingLog{found: make(chan struct{}), want: []byte("certificate")}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

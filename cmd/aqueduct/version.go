@@ -7,6 +7,7 @@ import (
 	"strings"
 )
 
+// versionCmd prints the version of the build.
 type versionCmd struct{}
 
 // Run implements the command.
@@ -15,7 +16,8 @@ func (versionCmd) Run(to output) error {
 	return err
 }
 
-// release is the version that is being worked on: of the next release until it is tagged.
+// release is the version that is being worked on: of the next release until it is tagged. It is what a build outside
+// of a tag calls itself, with -dev behind it.
 const release = "0.1.0"
 
 // version names the build: the tag it was built at, or the coming release and the commit.
@@ -36,6 +38,7 @@ func versionOf(info *debug.BuildInfo) string {
 		return strings.TrimPrefix(v, "v")
 	}
 	var commit, dirty string
+	// Go records these when it builds inside a repository.
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision" && len(s.Value) >= shortCommit:

@@ -32,7 +32,7 @@ func showAsks(s *stream, c invocation) {
 
 const (
 	askMail, askPay = "ask_mail", "ask_pay"
-	// holdWords are said while both questions of the part "hold" are open, a word each holdShare of Options.Slow: long
+	// holdWords are sent while both questions of the part "hold" are open, a word each holdShare of Options.Slow: long
 	// enough that the Run that asked ends while the agent still speaks.
 	holdWords = 40
 	holdShare = 20
@@ -53,7 +53,7 @@ func showHold(s *stream, c invocation) {
 	s.done(c, askMail, askPay)
 }
 
-// sayVerdicts says what came of each of the two questions, and waits for what has no answer.
+// sayVerdicts writes what came of each of the two questions, and waits for what has no answer.
 func sayVerdicts(s *stream, c invocation) {
 	var open []string
 	for _, q := range []struct{ id, about string }{{askMail, "the mail"}, {askPay, "the invoice"}} {
@@ -111,7 +111,7 @@ func permission(id, title, tool string, args any) askFrame {
 	}
 }
 
-// verdict says what came of a permission. Only the kind of the chosen option counts.
+// verdict is what came of a permission, in words. Only the kind of the chosen option counts.
 func verdict(about string, a answer) string {
 	p := a.permission()
 	switch {

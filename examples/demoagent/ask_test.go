@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAskOffersItsOptions: the question says what each option does, and done waits for it.
+// TestAskOffersItsOptions: the question states what each option does, and done waits for it.
 func TestAskOffersItsOptions(t *testing.T) {
 	frames := invoke(t, fast, prompt("ask"))
 	ask := named(frames, "ask")[0]

@@ -12,10 +12,10 @@ const maxBody = 128 << 20
 // Options are the agent's speeds. The zero value does not pause at all.
 type Options struct {
 	Pace time.Duration // between two deltas
-	Slow time.Duration // between two deltas of the part "slow"; what "hold" says has a share of it
+	Slow time.Duration // between two deltas of the part "slow"; the words of "hold" have a share of it
 }
 
-// Default is the pace of somebody reading along.
+// Default is the pace of a person reading along.
 func Default() Options {
 	return Options{Pace: 20 * time.Millisecond, Slow: time.Second}
 }

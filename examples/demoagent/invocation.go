@@ -102,7 +102,7 @@ func (m message) text() string {
 	return b.String()
 }
 
-// cancelled reports that nobody answered: the person declined, or the time was over.
+// cancelled reports that there is no answer: the person declined, or the time was over.
 func (a answer) cancelled() bool { return a.Status == "cancelled" }
 
 // permission reads the payload of an answered permission.

@@ -33,7 +33,7 @@ func TestSlowTakesAMinute(t *testing.T) {
 	})
 }
 
-// TestSlowStopsWhenTheCallerGoes: an agent that talks to nobody still costs something.
+// TestSlowStopsWhenTheCallerGoes: an agent that writes to a closed connection still costs something.
 func TestSlowStopsWhenTheCallerGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 4500*time.Millisecond)

@@ -65,7 +65,7 @@ func (s *stream) flush() {
 	}
 }
 
-// gone reports that nobody reads any more.
+// gone reports that the caller has closed the connection.
 func (s *stream) gone() bool {
 	if s.err == nil {
 		s.err = s.ctx.Err()

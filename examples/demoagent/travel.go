@@ -31,7 +31,7 @@ func showAll(s *stream, c invocation) {
 }
 
 func finishTravel(s *stream, c invocation, a answer) {
-	choice := "经济型" // the cheaper one, when nobody chose
+	choice := "经济型" // the cheaper one, without a choice of the person's
 	var p struct {
 		Choice string `json:"choice"`
 	}

@@ -1,4 +1,4 @@
-// Package jsonequal says when two JSON values are the same value. It is the one place that
+// Package jsonequal decides when two JSON values are the same value. It is the one place that
 // does: a state a client already has, an answer given twice, arguments that a policy names.
 package jsonequal
 

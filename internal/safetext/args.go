@@ -2,11 +2,14 @@ package safetext
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"math/big"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // MaxText bounds the text of arguments, in bytes. More than a person reads before deciding; the arguments themselves are
@@ -33,13 +36,17 @@ type Args struct {
 }
 
 // OfArgs reads arguments, which are JSON; what is not is shown as it is.
+//
+// The text is the JSON itself, indented, and never JSON that was decoded and encoded again: a decoder would have dropped
+// the first of two equal keys and digits of a number, which are what the warnings are about. Warnings are of all the
+// arguments, also of what is behind the cut.
 func OfArgs(raw []byte) Args {
 	s := scanner{raw: raw, found: map[string]bool{}}
 	if json.Valid(raw) {
 		s.scan()
 	} else {
 		s.text(string(raw))
-		s.out.WriteString(string(raw[:min(len(raw), MaxText+1)]))
+		s.out.Write(raw[:min(len(raw), MaxText+1)]) // one more shows below that it is cut
 	}
 	text := s.out.String()
 	if len(text) > MaxText {
@@ -52,12 +59,7 @@ func OfArgs(raw []byte) Args {
 	if s.found[WarnCut] {
 		b.WriteString("\n… cut here")
 	}
-	a := Args{Text: b.String()}
-	for code := range s.found {
-		a.Warnings = append(a.Warnings, code)
-	}
-	slices.Sort(a.Warnings)
-	return a
+	return Args{Text: b.String(), Warnings: slices.Sorted(maps.Keys(s.found))}
 }
 
 // Indented is JSON as it is, a member a line; what is not JSON is given back.
@@ -70,7 +72,8 @@ func Indented(raw []byte) string {
 	return s.out.String()
 }
 
-// scanner walks through valid JSON once: it writes it indented, byte for byte otherwise, and notes what is odd.
+// scanner walks through valid JSON once: it writes it indented, byte for byte otherwise, and notes what is odd. It
+// relies on the text's being valid: nothing here looks for the end of raw inside a token.
 type scanner struct {
 	raw   []byte
 	i     int
@@ -84,9 +87,10 @@ type scanner struct {
 type object struct {
 	keys  map[string]bool // nil: an array
 	value bool            // of an object: the next string is a value
-	empty bool
+	empty bool            // so far; an empty one is closed on the line that opened it
 }
 
+// write stops behind the token that passes MaxText, so that OfArgs sees that there was more.
 func (s *scanner) write(text string) {
 	if s.whole || s.out.Len() <= MaxText {
 		s.out.WriteString(text)
@@ -100,6 +104,8 @@ func (s *scanner) line() {
 	}
 }
 
+// scan writes the tokens with spaces and line ends of its own, so that the form an agent gave its JSON hides nothing: no
+// argument stands far to the right or behind a thousand empty lines.
 func (s *scanner) scan() {
 	for ; s.i < len(s.raw); s.i++ {
 		switch c := s.raw[s.i]; c {
@@ -144,6 +150,9 @@ func (s *scanner) item() {
 	}
 }
 
+// string writes a string as it stands. What is odd in it is looked for in the token and in what that stands for: an
+// escape such as \u202e is plain ASCII in the one and turns the text in the other. Keys are compared decoded, as
+// programs compare them.
 func (s *scanner) string() {
 	begin := s.i
 	plain := true
@@ -171,6 +180,7 @@ func (s *scanner) string() {
 	}
 }
 
+// literal writes a number, true, false or null. Only numbers can mean two things.
 func (s *scanner) literal() {
 	begin := s.i
 	for s.i+1 < len(s.raw) && !strings.ContainsRune(" \t\r\n,:]}", rune(s.raw[s.i+1])) {
@@ -185,7 +195,7 @@ func (s *scanner) literal() {
 	}
 }
 
-// number says what a client that computes with doubles makes of a number. An integer has to stay what it is; of a fraction
+// number is what a client that computes with doubles makes of a number. An integer has to stay what it is; of a fraction
 // the shortest decimal that gives the same double has to be the fraction itself, as programs write them.
 func number(token string) string {
 	f, err := strconv.ParseFloat(token, 64)
@@ -196,6 +206,7 @@ func number(token string) string {
 	if len(token) <= certain && !strings.ContainsAny(token, "eE") {
 		return ""
 	}
+	// The exact fraction of such a number would be large to compute; it is taken for one that no double holds.
 	if len(token) > 1000 || exponent(token) < -1000 {
 		return WarnNumberPrecision
 	}
@@ -224,34 +235,19 @@ func exponent(token string) int {
 func (s *scanner) text(text string) {
 	v := viewer{limit: KeepLines}
 	for i, r := range text {
-		if bidi(r) {
+		if unicode.Is(unicode.Bidi_Control, r) {
 			s.found[WarnBidi] = true
 			continue
 		}
-		switch name := v.odd(r, width(r, text[i:]), text[i:]); {
-		case name == "", name == "tab", r == '\r':
-		case strings.HasPrefix(name, "byte "), r == '\ufffd':
+		_, size := utf8.DecodeRuneInString(text[i:])
+		switch name := v.odd(r, size, text[i:]); {
+		case r == utf8.RuneError: // a byte that is no UTF-8, or what a decoder has put in its place
 			s.found[WarnInvalidText] = true
+		case name == "", name == "tab", r == '\r':
 		case r < 0x20, r == 0x7f, 0x80 <= r && r < 0xa0:
 			s.found[WarnControl] = true
 		default:
 			s.found[WarnInvisible] = true
 		}
-		if r == '\ufffd' {
-			s.found[WarnInvalidText] = true
-		}
 	}
-}
-
-// bidi are the characters that turn the direction of writing (Unicode's Bidi_Control).
-func bidi(r rune) bool {
-	return r == 0x061c || r == 0x200e || r == 0x200f || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069
-}
-
-// width is how many bytes a character has; 1 for a byte that is none.
-func width(r rune, text string) int {
-	if r == '\ufffd' && !strings.HasPrefix(text, "\ufffd") {
-		return 1
-	}
-	return len(string(r))
 }

@@ -1,9 +1,14 @@
 // Package safetext makes what an agent wrote safe to be judged by a person: as text in which nothing is invisible, and as
 // warnings where programs would read the same bytes in two ways.
+//
+// It only shows: nothing is decided by what it returns, and what runs is the text as the agent wrote it. Everything that
+// is not certain to look like itself becomes a mark, so a character that Unicode adds tomorrow is marked until the
+// tables know it.
 package safetext
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -39,14 +44,16 @@ func Visible(text string, limit int) []Mark {
 	return v.out
 }
 
+// viewer is one run of Visible. At most one of text and name waits to become a Mark: plain characters are gathered, and
+// so are repetitions of one odd character, because a thousand of them must not push the rest out of sight.
 type viewer struct {
 	limit   int
 	out     []Mark
 	text    strings.Builder // plain so far
 	name    string          // of the odd character last seen
-	times   int
-	accents int // in a row
-	n       int
+	times   int             // in a row; 0: none waits
+	accents int             // in a row
+	n       int             // characters and marks so far, as the limit counts them
 }
 
 func (v *viewer) full() bool { return v.limit > 0 && v.n >= v.limit }
@@ -57,6 +64,7 @@ func (v *viewer) plain(s string) {
 	v.n++
 }
 
+// mark takes an odd character. The same one again costs nothing of the limit.
 func (v *viewer) mark(name string) {
 	if name == v.name {
 		v.times++
@@ -75,6 +83,7 @@ func (v *viewer) flushPlain() {
 	}
 }
 
+// flushOdd ends the mark that waits, with the number of its repetitions.
 func (v *viewer) flushOdd() {
 	if v.times == 0 {
 		return
@@ -87,6 +96,7 @@ func (v *viewer) flushOdd() {
 	v.name, v.times = "", 0
 }
 
+// end gives out what waits, and a mark for what was cut off, which is not counted in the limit.
 func (v *viewer) end(cut bool) {
 	v.flushOdd()
 	v.flushPlain()
@@ -98,7 +108,8 @@ func (v *viewer) end(cut bool) {
 // maxAccents is how many combining characters may follow one letter, as Vietnamese needs.
 const maxAccents = 2
 
-// odd names a character that is not to be shown as it is; "" for one that is.
+// odd names a character that is not to be shown as it is; "" for one that is. size is 1 for a byte that is no UTF-8. It
+// counts accents in a row, so it has to be called for every character, in order.
 func (v *viewer) odd(r rune, size int, text string) string {
 	accent := unicode.Is(unicode.M, r)
 	if accent {
@@ -117,7 +128,7 @@ func (v *viewer) odd(r rune, size int, text string) string {
 		return "tab"
 	case r == 0x1b:
 		return "ESC"
-	// IsGraphic takes other spaces than the plain one for graphic; a person cannot tell them
+	// IsGraphic takes other spaces than the plain one for graphic; a person cannot distinguish them
 	// from it. Ignorable characters show nothing although they are letters or marks.
 	case !unicode.IsGraphic(r), unicode.IsSpace(r), unicode.Is(unicode.Zs, r), blank(r), accent && v.accents > maxAccents:
 		return fmt.Sprintf("U+%04X", r)
@@ -133,10 +144,5 @@ func blank(r rune) bool {
 
 // HasOdd reports whether any character is shown as a mark.
 func HasOdd(marks []Mark) bool {
-	for _, m := range marks {
-		if m.Odd {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(marks, func(m Mark) bool { return m.Odd })
 }

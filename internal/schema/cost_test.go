@@ -1,6 +1,6 @@
 //go:build !race
 
-// Run by scripts/test-unraced, which says why.
+// Run by scripts/test-unraced, which gives the reason.
 
 package schema_test
 

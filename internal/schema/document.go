@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +8,8 @@ import (
 	"strings"
 )
 
-// measure looks through JSON without building it, and refuses what would be expensive to build or to compute with.
+// measure looks through JSON without building it, in time linear to its length, and refuses what would be expensive to
+// build or to compute with.
 func measure(raw json.RawMessage) error {
 	if !json.Valid(raw) {
 		return errors.New("is not JSON")
@@ -17,7 +17,7 @@ func measure(raw json.RawMessage) error {
 	depth := 0
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
-		case c == '"':
+		case c == '"': // valid JSON: the string ends, and nothing in it is escaped over its end
 			for i++; raw[i] != '"'; i++ {
 				if raw[i] == '\\' {
 					i++
@@ -31,7 +31,7 @@ func measure(raw json.RawMessage) error {
 			depth--
 		case c == '-', '0' <= c && c <= '9':
 			begin := i
-			for i+1 < len(raw) && bytes.IndexByte([]byte("0123456789.eE+-"), raw[i+1]) >= 0 {
+			for i+1 < len(raw) && strings.IndexByte("0123456789.eE+-", raw[i+1]) >= 0 {
 				i++
 			}
 			if !computable(string(raw[begin : i+1])) {
@@ -42,7 +42,8 @@ func measure(raw json.RawMessage) error {
 	return nil
 }
 
-// computable reports whether a number can be made an exact fraction cheaply.
+// computable reports whether a number can be made an exact fraction cheaply. The exponent matters as much as the digits:
+// 1e1000 is a fraction of a thousand digits.
 func computable(number string) bool {
 	if len(number) > maxNumber {
 		return false
@@ -56,7 +57,9 @@ func computable(number string) bool {
 
 const referenceMessage = "A schema may refer only to its own parts (#) and to the published metaschemas."
 
-// document looks through a schema before it is compiled.
+// document looks through a schema before it is compiled. It does not know which members are schemas in the dialect at
+// hand, so it takes every object for one that is not an annotation or a constant: that counts too many rather than too
+// few.
 type document struct{ nodes int }
 
 // check refuses references that lead out of the schema, and more nodes than it may have: the compiler's time grows with
@@ -77,7 +80,7 @@ func (d *document) check(v any) *Error {
 			switch name {
 			case "enum", "const", "default", "examples", "example":
 				continue
-			case "$ref", "$dynamicRef", "$recursiveRef", "$schema":
+			case "$ref", "$dynamicRef", "$recursiveRef", "$schema": // one that is no string may be a property of that name
 				if text, ok := member.(string); ok && !inner(name, text) {
 					return &Error{CodeReference, referenceMessage}
 				}

@@ -6,16 +6,21 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// graph measures a compiled schema.
+// graph measures a compiled schema, in which references are pointers: definitions that are used many times are one node
+// here and many visits for a value, and a schema may lead back to itself.
 type graph struct {
-	expanded map[*jsonschema.Schema]int // the nodes below, with references followed; 0 while it is being counted
-	dynamic  map[string][]*jsonschema.Schema
+	expanded map[*jsonschema.Schema]int      // the nodes below, with references followed; 0 while it is being counted
+	dynamic  map[string][]*jsonschema.Schema // by anchor, the schemas that a dynamic reference may mean
 }
 
+// check refuses a schema that is too large or has no end. count visits every schema that the root can reach, dynamic
+// references included, so the keys of expanded are all of them.
 func (g *graph) check(root *jsonschema.Schema) *Error {
 	if g.count(root) > MaxNodes {
 		return &Error{CodeTooComplex, fmt.Sprintf("The schema with its references followed has more than %d nodes.", MaxNodes)}
 	}
+	// A cycle through eachSame alone never gets to a smaller part of the value, so its validation would never end. A
+	// cycle through eachPart ends with the value, and is allowed: trees are described so.
 	const entered, left = 1, 2
 	state := map[*jsonschema.Schema]int{}
 	var cyclic func(s *jsonschema.Schema) bool
@@ -46,7 +51,7 @@ func (g *graph) count(s *jsonschema.Schema) int {
 	if n, seen := g.expanded[s]; seen {
 		return max(n, 1)
 	}
-	g.expanded[s] = 0
+	g.expanded[s] = 0 // marks it as being counted, for the references that lead back here
 	if s.DynamicAnchor != "" {
 		g.dynamic[s.DynamicAnchor] = append(g.dynamic[s.DynamicAnchor], s)
 	}
@@ -54,6 +59,7 @@ func (g *graph) count(s *jsonschema.Schema) int {
 		g.dynamic[recursive] = append(g.dynamic[recursive], s)
 	}
 	total := 1
+	// What is too many stays at one too many: a sum that doubles with every level would overflow.
 	add := func(sub *jsonschema.Schema) { total = min(total+g.count(sub), MaxNodes+1) }
 	eachSame(s, add)
 	eachPart(s, add)
@@ -92,7 +98,9 @@ func eachSame(s *jsonschema.Schema, visit func(*jsonschema.Schema)) {
 	}
 }
 
-// eachPart visits the schemas that are applied to parts of the value.
+// eachPart visits the schemas that are applied to parts of the value. Together with eachSame and the two dynamic
+// references it has every field of jsonschema.Schema that holds a schema; a new version of the library may bring
+// another.
 func eachPart(s *jsonschema.Schema, visit func(*jsonschema.Schema)) {
 	for _, sub := range s.Properties {
 		visit(sub)

@@ -16,7 +16,7 @@ const (
 	maxPatterns = 20_000
 )
 
-// pattern is a regular expression whose matching can be priced.
+// pattern is a regular expression whose matching can be priced. work.match refuses any other jsonschema.Regexp.
 type pattern struct {
 	*regexp.Regexp
 	size int
@@ -26,9 +26,10 @@ type pattern struct {
 // time; what it does not know (look-ahead, back references) fails the schema.
 type patternCompiler struct {
 	total   int
-	refused *Error
+	refused *Error // the last one; the compiler wraps it beyond recognition
 }
 
+// compile is jsonschema's RegexpEngine. An expression is measured by its parsed form, before it is compiled.
 func (p *patternCompiler) compile(text string) (jsonschema.Regexp, error) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -47,7 +48,8 @@ func (p *patternCompiler) compile(text string) (jsonschema.Regexp, error) {
 	return pattern{re, size}, nil
 }
 
-// programSize estimates the instructions of an expression with its repeats unrolled.
+// programSize estimates the instructions of an expression with its repeats unrolled. It stops at one more than is
+// allowed for a whole schema: nested repeats multiply, and the product would overflow.
 func programSize(re *syntax.Regexp) int {
 	size := 1
 	if re.Op == syntax.OpLiteral {
@@ -59,7 +61,7 @@ func programSize(re *syntax.Regexp) int {
 		}
 	}
 	if re.Op == syntax.OpRepeat {
-		size *= max(re.Min, re.Max, 1)
+		size *= max(re.Min, re.Max, 1) // Max is -1 where there is none
 	}
 	return min(size, maxPatterns+1)
 }

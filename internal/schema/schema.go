@@ -1,16 +1,26 @@
 // Package schema checks values against JSON Schemas that agents, users and operators wrote. All of them are hostile until
 // shown otherwise: a schema loads nothing, is bounded before it is compiled, and a value is checked only after the work
 // that the check takes has been counted.
+//
+// The library that compiles and validates can be neither interrupted nor given a budget, so everything is measured
+// before it is called, in the order in which the cost arises: the text (measure), its nodes and references (document),
+// regular expressions (pattern.go), the compiled schema with references followed (graph), and for each value the visits
+// that its check takes at most (work). What is refused is refused by these; the library's own errors mean only "no JSON
+// Schema" and "does not fit", and their texts, which quote the value, go nowhere.
+//
+// verdicts.go keeps checks out of transactions. The package knows no store and no caller; it is given texts.
 package schema
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"aqueduct/internal/fault"
 )
 
 const (
@@ -29,7 +39,8 @@ const (
 	maxNumber = 1000
 )
 
-// Codes of Error. They are stable.
+// Codes of Error. They are stable. Those of the first group are of the schema, whatever the value; the others are of a
+// value.
 const (
 	CodeTooLarge   = "schema_too_large"
 	CodeInvalid    = "schema_invalid"
@@ -42,21 +53,28 @@ const (
 	CodeValueTooComplex = "value_too_complex"
 )
 
-// Error says why a schema is refused or a value does not fit. Its message holds nothing of either.
+// Error is why a schema is refused or a value does not fit. Its message holds nothing of either.
 type Error struct{ Code, Message string }
 
+// Error implements error.
 func (e *Error) Error() string { return e.Message }
 
-// OfSchema reports whether the schema is at fault, whatever the value is.
-func (e *Error) OfSchema() bool {
-	switch e.Code {
-	case CodeValueInvalid, CodeValueMismatch, CodeValueTooComplex:
-		return false
+// Fault is an error of Check or CheckIn for the one who gave the value: a value that does not fit has the code unfit,
+// whatever is wrong with it. A schema that is at fault keeps its own code, since no other value would do. Other errors
+// are passed on.
+func Fault(err error, unfit string) error {
+	var e *Error
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case e.Code == CodeValueMismatch || e.Code == CodeValueInvalid:
+		return fault.New(unfit, e.Message)
 	}
-	return true
+	return fault.New(e.Code, e.Message)
 }
 
-// Schema is a JSON Schema. It is compiled when it is first needed, once. The zero length accepts every value.
+// Schema is a JSON Schema. It is compiled when it is first needed, once. The zero length accepts every value. It is safe
+// for concurrent use: after the compilation nothing of it changes.
 type Schema struct {
 	raw  json.RawMessage
 	once sync.Once
@@ -68,13 +86,13 @@ type Schema struct {
 // Of is the schema of that text. It does not compile it.
 func Of(raw json.RawMessage) *Schema { return &Schema{raw: raw} }
 
-// Compile says what is wrong with the schema; the error is an *Error.
+// Compile reports what is wrong with the schema; the error is an *Error.
 func (s *Schema) Compile() error {
 	if len(s.raw) == 0 {
 		return nil
 	}
 	s.once.Do(func() { s.err = s.compile() })
-	if s.err != nil {
+	if s.err != nil { // a nil *Error would be an error that is not nil
 		return s.err
 	}
 	return nil
@@ -94,6 +112,8 @@ func (s *Schema) compile() *Error {
 	if err != nil {
 		return &Error{CodeInvalid, "The schema is not JSON."}
 	}
+	// Before the compiler sees it: references to elsewhere would be loaded, and the compiler's time grows with the
+	// nodes.
 	if failure := new(document).check(doc); failure != nil {
 		return failure
 	}
@@ -106,7 +126,7 @@ func (s *Schema) compile() *Error {
 	}
 	root, err := c.Compile(base)
 	switch {
-	case patterns.refused != nil:
+	case patterns.refused != nil: // the compiler's error has the expression in it
 		return patterns.refused
 	case err != nil:
 		return &Error{CodeInvalid, "It is not a JSON Schema."}
@@ -124,7 +144,7 @@ type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, &Error{CodeReference, referenceMessage} }
 
-// Check says whether a value fits; the error is an *Error. It takes bounded time and memory, but too much of both to be
+// Check reports whether a value fits; the error is an *Error. It takes bounded time and memory, but too much of both to be
 // called while a transaction is open: Verdicts is for that.
 func (s *Schema) Check(value json.RawMessage) error {
 	if len(s.raw) == 0 {
@@ -139,6 +159,7 @@ func (s *Schema) Check(value json.RawMessage) error {
 	if err := measure(value); err != nil {
 		return &Error{CodeValueInvalid, "The value " + err.Error() + "."}
 	}
+	// The library's reader keeps numbers as they are written, which measure has bounded.
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
 		return &Error{CodeValueInvalid, "The value is not JSON."}
@@ -152,6 +173,3 @@ func (s *Schema) Check(value json.RawMessage) error {
 	}
 	return nil
 }
-
-// key identifies the schema by its text.
-func (s *Schema) key() [sha256.Size]byte { return sha256.Sum256(s.raw) }

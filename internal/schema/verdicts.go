@@ -10,12 +10,15 @@ import (
 // errDeferred ends a transaction that needs a check which has not been made.
 var errDeferred = errors.New("schema: a value has to be checked first")
 
-// verdicts are the checks made for one piece of work, by schema and value.
+// verdicts are the checks made for one piece of work, by schema and value. They belong to the goroutine that runs the
+// work, and end with it.
 type verdicts struct {
 	made    map[question]error
 	missing map[question]func() error
 }
 
+// question identifies a check by its texts: the work reads its rows anew each time it runs, so that the Schema and the
+// value are other objects then, and may be other texts.
 type question struct{ schema, value [sha256.Size]byte }
 
 type verdictsKey struct{}
@@ -23,6 +26,10 @@ type verdictsKey struct{}
 // Outside runs work that opens a transaction, and makes the checks which that needs outside of it: a check that was not
 // made yet ends the transaction, is made, and the work runs again. A transaction that waited for a check would hold up
 // every other writer; on SQLite, all of them.
+//
+// work must be able to run more than once: it returns errDeferred from its transaction, which rolls that back, and keeps
+// nothing of a run that did. It ends, because each further run has at least one verdict more; where rows change between
+// the runs, ctx bounds it.
 func Outside(ctx context.Context, work func(context.Context) error) error {
 	v := &verdicts{made: map[question]error{}, missing: map[question]func() error{}}
 	ctx = context.WithValue(ctx, verdictsKey{}, v)
@@ -34,6 +41,7 @@ func Outside(ctx context.Context, work func(context.Context) error) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		// One run may have found several that are missing (bridge's answers look at all of theirs first).
 		for q, check := range v.missing {
 			v.made[q] = check()
 			delete(v.missing, q)
@@ -51,7 +59,7 @@ func (s *Schema) CheckIn(ctx context.Context, value json.RawMessage) error {
 	if !ok || len(s.raw) == 0 {
 		return s.Check(value)
 	}
-	q := question{s.key(), sha256.Sum256(value)}
+	q := question{sha256.Sum256(s.raw), sha256.Sum256(value)}
 	verdict, made := v.made[q]
 	if !made {
 		v.missing[q] = func() error { return s.Check(value) }

@@ -11,12 +11,16 @@ import (
 const maxWork = 200_000
 
 // work counts what the library will do at most: it takes no short cut where the library may take one.
+//
+// Every method spends before it descends and is false when the budget is gone, so the walk itself is bounded by maxWork
+// as well, however the schema and the value multiply. One unit is one visit of a schema to a value; the constants named
+// scanned and steps give how much of something cheaper costs as much.
 type work struct {
 	left    int
 	dynamic map[string][]*jsonschema.Schema
 }
 
-// spend reports whether the budget holds.
+// spend takes from the budget and reports whether it holds.
 func (w *work) spend(n int) bool {
 	w.left -= n
 	return w.left >= 0
@@ -34,6 +38,7 @@ func (w *work) count(s *jsonschema.Schema, v any, depth int) bool {
 	ok := true
 	same := func(sub *jsonschema.Schema) { ok = ok && w.count(sub, v, depth+1) }
 	eachSame(s, same)
+	// Which schema a dynamic reference means depends on the way that led here. All that it may mean are counted.
 	if s.DynamicRef != nil {
 		same(s.DynamicRef.Ref)
 		if s.DynamicRef.Anchor != "" {
@@ -77,6 +82,7 @@ func (w *work) constants(s *jsonschema.Schema, v any) bool {
 	return w.spend(n * (1 + sizeOf(v)/4))
 }
 
+// object prices what is applied to members: each is visited by every keyword that may apply to it.
 func (w *work) object(s *jsonschema.Schema, obj map[string]any, depth int) bool {
 	for name, member := range obj {
 		covered := false
@@ -92,6 +98,8 @@ func (w *work) object(s *jsonschema.Schema, obj map[string]any, depth int) bool 
 				return false
 			}
 		}
+		// With patterns, additionalProperties is counted even for a member that one covers: only the engine knows
+		// whether it matches, and asking it is what is being priced.
 		rest, _ := s.AdditionalProperties.(*jsonschema.Schema)
 		if !covered || len(s.PatternProperties) > 0 {
 			if rest != nil && !w.count(rest, member, depth) {
@@ -108,6 +116,7 @@ func (w *work) object(s *jsonschema.Schema, obj map[string]any, depth int) bool 
 	return true
 }
 
+// array prices what is applied to items.
 func (w *work) array(s *jsonschema.Schema, list []any, depth int) bool {
 	if s.UniqueItems {
 		// Up to twenty items are compared in pairs, more are hashed.
@@ -125,6 +134,7 @@ func (w *work) array(s *jsonschema.Schema, list []any, depth int) bool {
 	return true
 }
 
+// text prices the keywords of strings. minLength and maxLength count characters, which reads the string once.
 func (w *work) text(s *jsonschema.Schema, text string) bool {
 	const scanned = 64
 	if s.Pattern != nil && !w.match(s.Pattern, text) {
@@ -151,7 +161,7 @@ func sizeHere(v any) int {
 	return 0
 }
 
-// sizeOf is how much there is to compare of a value.
+// sizeOf is how much there is to compare of a value. It looks at all of it, which MaxValueBytes bounds.
 func sizeOf(v any) int {
 	n := 1
 	switch v := v.(type) {
@@ -171,7 +181,8 @@ func sizeOf(v any) int {
 	return n
 }
 
-// itemAt is the schema of an array's item by its place.
+// itemAt is the schema of an array's item by its place, nil for none: prefixItems and items of 2020-12, items and
+// additionalItems before.
 func itemAt(s *jsonschema.Schema, i int) *jsonschema.Schema {
 	if i < len(s.PrefixItems) {
 		return s.PrefixItems[i]

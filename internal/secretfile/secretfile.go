@@ -32,7 +32,7 @@ func ReadBytes(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // a read loses nothing when it is closed
+	defer f.Close() // a read loses nothing when it is closed
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"aqueduct/internal/secretfile"
 )
 
-// TestModes: a secret that anybody but its owner can read or write is refused, and the error says what to do.
+// TestModes: a secret that others than its owner can read or write is refused, and the error names the remedy.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "secret")

@@ -18,6 +18,7 @@ type NameError struct {
 	Twice bool
 }
 
+// Error implements error.
 func (e *NameError) Error() string {
 	if e.Twice {
 		return fmt.Sprintf("the member %q stands twice", e.Known)
@@ -132,3 +133,6 @@ func each(raw []byte, do func(name string, value []byte, seen map[string]bool) e
 	}
 	return nil
 }
+
+// IsSet reports whether a member is given; null counts as absent.
+func IsSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }

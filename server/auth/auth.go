@@ -1,3 +1,6 @@
+// This file decides who makes a request: it picks the kind of credential that was shown, has it
+// verified by the part that knows that kind, and asks the registry whether it is revoked.
+
 package auth
 
 import (
@@ -11,32 +14,42 @@ import (
 	"slices"
 	"strings"
 
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
 var (
 	// ErrNoCredential: a credential is needed and none was shown.
-	ErrNoCredential = errors.New("auth: no credential")
+	ErrNoCredential error = &fault.Error{Code: codeUnauthorized, Cause: errors.New("auth: no credential")}
 	// ErrBadCredential: one was shown and it is not good.
-	ErrBadCredential = errors.New("auth: bad credential")
+	ErrBadCredential error = &fault.Error{Code: codeUnauthorized, Cause: errors.New("auth: bad credential")}
+)
+
+// Codes of these errors in the table of server/problem. An empty message makes that table word the answer: it is the same for a
+// missing, a forged, an expired and a revoked credential, so that trying credentials teaches nothing about them.
+const (
+	codeUnauthorized = "unauthorized"
+	codeIssuer       = "issuer_unavailable"
 )
 
 // minTokenLength keeps out tokens that can be guessed by trying.
 const minTokenLength = 16
 
-// Auth decides who a request's Caller is.
+// Auth decides who a request's Caller is. It is configured by the With methods, each of which
+// returns a changed copy, and never changes afterwards, so it needs no lock. What changes while the
+// server runs is behind pointers with locks of their own: signIn, registry, oidc.
 type Auth struct {
-	open     bool   // nobody needs a token, on loopback
-	token    Secret // the one static token; "" for none
-	keys     func() (*Keys, error)
+	open     bool // no token is required; loopback only
+	static   staticToken
+	keys     keySource
 	users    string // the tenant whose users the static token may speak for on channels; "" for none
 	signIn   *signInCode
-	secure   bool      // cookies are for https alone
+	cookies  cookies
 	registry *Registry // nil: nothing is kept and nothing can be revoked
 	oidc     *OIDC     // whose bearer tokens are accepted as well; nil for none
 }
 
-// None asks nobody for a token, on loopback listeners only.
+// None requires no token. It is for loopback listeners only.
 func None() *Auth { return &Auth{open: true} }
 
 // Open reports whether requests need no token.
@@ -48,19 +61,19 @@ func Static(token Secret) (*Auth, error) {
 	if len(raw) < minTokenLength {
 		return nil, fmt.Errorf("auth: the token must have at least %d characters", minTokenLength)
 	}
-	return &Auth{token: Secret(raw), signIn: &signInCode{}}, nil
+	return &Auth{static: staticToken{Secret(raw)}, signIn: &signInCode{}}, nil
 }
 
 // Typed takes tokens that the keys have made, and no other.
 func Typed(k *Keys) *Auth { return (&Auth{}).WithKeys(k) }
 
-// WithKeys takes tokens that the keys have made as well. Where nobody needs a token they are
-// asked for by Accept alone.
+// WithKeys accepts tokens that the keys have made as well. Where no token is required, only Accept checks them.
 func (a *Auth) WithKeys(k *Keys) *Auth {
 	return a.WithLateKeys(func() (*Keys, error) { return k, nil })
 }
 
-// WithRegistry has credentials kept and checked for revocation, and takes API keys.
+// WithRegistry has credentials kept and checked for revocation, and takes API keys. It must be called before the
+// server starts, like every With method.
 func (a *Auth) WithRegistry(r *Registry) *Auth {
 	with := *a
 	with.registry = r
@@ -71,12 +84,7 @@ func (a *Auth) WithRegistry(r *Registry) *Auth {
 func (a *Auth) Registry() *Registry { return a.registry }
 
 // Keys are those that sign tokens; ErrTokenInvalid when there are none.
-func (a *Auth) Keys() (*Keys, error) {
-	if a.keys == nil {
-		return nil, ErrTokenInvalid
-	}
-	return a.keys()
-}
+func (a *Auth) Keys() (*Keys, error) { return a.keys.get() }
 
 // WithUsers lets the static token speak on channels for the users that it names, all of one tenant.
 func (a *Auth) WithUsers(tenant string) *Auth {
@@ -102,7 +110,18 @@ func (a *Auth) WithLateKeys(keys func() (*Keys, error)) *Auth {
 	return &with
 }
 
-// CheckListener refuses to serve without tokens where others than this machine can connect.
+// WithOIDC accepts bearer tokens of an issuer as well; nil accepts none.
+func (a *Auth) WithOIDC(o *OIDC) *Auth {
+	with := *a
+	with.oidc = o
+	return &with
+}
+
+// OIDC is the issuer at which people sign in; nil for none.
+func (a *Auth) OIDC() *OIDC { return a.oidc }
+
+// CheckListener refuses to serve without tokens where others than this machine can connect. It is called before
+// anything is served, and ends the start.
 func (a *Auth) CheckListener(addr net.Addr) error {
 	if a.open && !loopback(addr) {
 		return fmt.Errorf("auth: %s can be reached from other machines; --auth none is for 127.0.0.1 only. Leave it out, or listen on 127.0.0.1", addr)
@@ -110,20 +129,22 @@ func (a *Auth) CheckListener(addr net.Addr) error {
 	return nil
 }
 
-// Caller names who makes the request, by Authorization header or by cookie. Tokens in
-// URLs are not looked at: they end up in logs and histories. Approvers and channels are
-// callers only where they are named in also. A request that may change something is checked for
-// revocation with the store, any other within checkTime.
+// Caller names who makes the request, by Authorization header or by cookie. Tokens in URLs are not
+// looked at: they end up in logs and histories. Approvers and channels are callers only where they
+// are named in also. A request that may change something is checked for revocation with the store,
+// any other within checkTime. The order of the checks matters. Tokens of agents and proxies are
+// refused first, even where no credential is required: otherwise an agent on a loopback listener
+// would be the operator. A bad header is not rescued by a good cookie: a program that sends a header
+// means it.
 func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
 	if token, ok := bearerToken(r.Header.Values("Authorization")); ok && (strings.HasPrefix(token, store.RunTokenPrefix) || saysProxy(token)) {
-		return Caller{}, ErrTokenType // good for its own tools or socket only, though nobody else need show anything
+		return Caller{}, ErrTokenType // good for its own tools or socket only, even where no credential is required
 	}
 	if showsRunToken(r) {
 		return Caller{}, ErrTokenType
 	}
 	if a.open {
-		// The listener was checked at the start; this holds for whoever mounts the handler
-		// on another one.
+		// The listener was checked at the start. This holds for a handler that is mounted on another listener.
 		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); !ok || !loopback(addr) {
 			return Caller{}, ErrNoCredential
 		}
@@ -157,11 +178,13 @@ func (a *Auth) Accept(ctx context.Context, token Secret, kinds ...Kind) (Caller,
 	return a.accept(ctx, token, true, kinds)
 }
 
+// accept is Accept with a choice of freshness: a socket's first frame and a request that writes ask
+// the store, and a GET may use an answer that is seconds old.
 func (a *Auth) accept(ctx context.Context, token Secret, fresh bool, kinds []Kind) (Caller, error) {
 	switch {
 	case token == "":
 		return Caller{}, ErrNoCredential
-	case a.isToken(string(token)):
+	case a.static.is(string(token)):
 		if !slices.Contains(kinds, KindStatic) {
 			return Caller{}, ErrTokenType
 		}
@@ -178,6 +201,9 @@ func (a *Auth) accept(ctx context.Context, token Secret, fresh bool, kinds []Kin
 }
 
 // bearer reads an API key, a token of the OpenID provider, or a typed token.
+// The form of a token chooses who verifies it, before anything of it is trusted: a prefix, the
+// issuer it names, or three parts. A token cannot gain by lying about that, because only its own
+// kind of verifier accepts it.
 func (a *Auth) bearer(ctx context.Context, token string, fresh bool, kinds []Kind) (Caller, error) {
 	if IsAPIKey(token) {
 		if a.registry != nil && !slices.Contains(kinds, KindService) {
@@ -191,7 +217,7 @@ func (a *Auth) bearer(ctx context.Context, token string, fresh bool, kinds []Kin
 		}
 		return a.oidc.Accept(ctx, Secret(token))
 	}
-	got, err := a.typed(token, typesOf(kinds)...)
+	got, err := a.keys.read(token, typesOf(kinds)...)
 	if err != nil {
 		return Caller{}, err
 	}
@@ -206,6 +232,8 @@ func (a *Auth) Confirm(ctx context.Context, c Caller) error {
 
 // Watch ends the context when the Caller's credential is revoked, or the key that signed it retired,
 // within watchTime and a query; the cause is ErrTokenRevoked. release must be called.
+// Both conditions are needed: a revoked token is found in the store, but a retired signing key only
+// in this process's own keys.
 func (a *Auth) Watch(ctx context.Context, c Caller) (watched context.Context, release func()) {
 	return a.registry.Watch(ctx, c.Credential.ID, func() bool {
 		keys, err := a.Keys()
@@ -213,20 +241,8 @@ func (a *Auth) Watch(ctx context.Context, c Caller) (watched context.Context, re
 	})
 }
 
-// typed reads a token of the keys, if there are any. What has not the form of one does not
-// have keys read for it.
-func (a *Auth) typed(token string, want ...Type) (wire, error) {
-	if a.keys == nil || strings.Count(token, ".") != 2 {
-		return wire{}, ErrTokenInvalid
-	}
-	keys, err := a.keys()
-	if err != nil {
-		return wire{}, fmt.Errorf("auth: the keys: %w", err)
-	}
-	return keys.read(token, want...)
-}
-
-// typesOf are the tokens by which one becomes a Caller of the kinds.
+// typesOf are the tokens by which one becomes a Caller of the kinds. Kinds without a token of their own (static,
+// service, none) give no type.
 func typesOf(kinds []Kind) []Type {
 	var types []Type
 	for _, kind := range kinds {
@@ -239,12 +255,14 @@ func typesOf(kinds []Kind) []Type {
 			types = append(types, TypeChannel)
 		case KindOperator:
 			types = append(types, TypeOperator)
+		default:
 		}
 	}
 	return types
 }
 
-// callerOf is whom a verified token names.
+// callerOf is whom a verified token names. The roles are those of the token; its type may add one or replace them
+// all.
 func callerOf(got wire) Caller {
 	c := got.Claims
 	caller := Caller{
@@ -262,11 +280,13 @@ func callerOf(got wire) Caller {
 		caller.Kind, caller.Principal.Roles = KindOperator, []string{RoleOperator}
 	case TypeChannel:
 		caller.Kind, caller.ChannelID = KindChannel, c.ChannelID
+	default:
 	}
 	return caller
 }
 
-// bearerToken is the token of an Authorization header that is there once.
+// bearerToken is the token of an Authorization header that is there once. Two Authorization headers give none:
+// proxies and servers disagree on which of them counts.
 func bearerToken(given []string) (string, bool) {
 	if len(given) != 1 {
 		return "", false
@@ -275,10 +295,11 @@ func bearerToken(given []string) (string, bool) {
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
 }
 
-func (a *Auth) isToken(token string) bool { return a.token != "" && a.token.Is(token) }
-
+// equal compares two texts in constant time.
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
+// loopback reports whether only this machine can connect. A Unix socket counts: its file permissions
+// decide.
 func loopback(addr net.Addr) bool {
 	if addr.Network() == "unix" {
 		return true

@@ -118,7 +118,7 @@ func TestSecretStaysSecret(t *testing.T) {
 	}
 }
 
-// TestCallerTravels with the context; without one nobody's rows are seen.
+// TestCallerTravels with the context; without one no rows are seen.
 func TestCallerTravels(t *testing.T) {
 	t.Parallel()
 	c := auth.Caller{Kind: auth.KindStatic, Principal: store.Principal{Tenant: "t", User: "u"}}

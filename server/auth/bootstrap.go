@@ -1,3 +1,6 @@
+// This file makes and reads the tokens with which a proxy on another machine enrols. A bootstrap
+// token is good once; the store, not this package, remembers that it was used.
+
 package auth
 
 import (
@@ -17,7 +20,8 @@ const (
 // ErrReservedProxy is an id that no token is made for.
 var ErrReservedProxy = errors.New("auth: proxy ids that begin with " + LocalProxyPrefix + " are this server's own")
 
-// Bootstrap is what a bootstrap token is for: one proxy, once.
+// Bootstrap is what a bootstrap token is for: one proxy, once. TokenID is what the store remembers as used, until the
+// token itself has expired.
 type Bootstrap struct {
 	ProxyClaims
 	TokenID string
@@ -40,7 +44,8 @@ func (k *Keys) IssueProxy(t Type, p ProxyClaims, ttl time.Duration) (string, err
 	return k.Issue(Claims{Type: t, ProxyClaims: p}, ttl)
 }
 
-// Bootstrap reads a bootstrap token.
+// Bootstrap reads a bootstrap token. One that names a proxy of this server itself is refused, even with a good
+// signature.
 func (k *Keys) Bootstrap(token string) (Bootstrap, error) {
 	got, err := k.read(token, TypeBootstrap)
 	if err == nil && (got.ID == "" || ReservedProxy(got.ProxyID)) {

@@ -1,3 +1,5 @@
+// This file is the result of authentication: a Caller, and what its kind and roles allow.
+
 package auth
 
 import (
@@ -13,7 +15,7 @@ type Kind string
 
 // The kinds of credentials.
 const (
-	KindNone     Kind = "none"     // nobody asked for one: a loopback listener without tokens
+	KindNone     Kind = "none"     // no credential was required: a loopback listener without tokens
 	KindStatic   Kind = "static"   // the one token of --token-file
 	KindUser     Kind = "user"     // a token for a person, or the browser session made of it
 	KindApprover Kind = "approver" // one for a person who decides and does not chat
@@ -22,8 +24,7 @@ const (
 	KindOperator Kind = "operator" // one for who runs the installation, of no tenant
 )
 
-// Roles that a Principal can have; store says what each is for. Which routes they open is in
-// server's table of routes.
+// Roles that a Principal can have; package store defines each. The routes they open are in package route's table.
 const (
 	RoleUser     = store.RoleUser
 	RoleApprover = store.RoleApprover
@@ -32,7 +33,8 @@ const (
 	RoleOperator = store.RoleOperator
 )
 
-// Caller is who makes a request.
+// Caller is who makes a request. It is a value: a request's Caller does not change, and a socket
+// asks the Auth again (Confirm, Watch) whether its credential still holds.
 type Caller struct {
 	Kind      Kind
 	Principal store.Principal // of a channel the tenant alone
@@ -53,7 +55,7 @@ func operator(kind Kind) Caller {
 }
 
 // PersonRoles are the roles of a person of a tenant whose token or claims name these. The role
-// operator is never among them. A person chats unless the roles say that it only reads: who is an
+// operator is never among them. A person chats unless the roles mean that it only reads: who is an
 // auditor, and no user or admin besides, does not.
 func PersonRoles(named []string) []string {
 	roles := slices.DeleteFunc(slices.Clone(named), func(r string) bool { return r == RoleOperator })
@@ -64,7 +66,8 @@ func PersonRoles(named []string) []string {
 	return roles
 }
 
-// Has reports whether the Caller has the role. No role has another's rights.
+// Has reports whether the Caller has the role. No role has another's rights. An administrator is no user, and an
+// operator no administrator, unless the token has both.
 func (c Caller) Has(role string) bool { return slices.Contains(c.Principal.Roles, role) }
 
 // Scope is what the Caller may see: what is its own, or within a request for a thread that is shared with it,
@@ -76,7 +79,8 @@ func (c Caller) Scope() store.Scope {
 	return store.As(c.Principal)
 }
 
-// Within is the Caller with the eyes of an Access.
+// Within is the Caller with the eyes of an Access. Everything that is read for the request then goes through that
+// scope.
 func (c Caller) Within(lent store.Scope) Caller {
 	c.lent = lent
 	return c
@@ -103,8 +107,8 @@ func (c Caller) ReviewInbox() store.Scope {
 // Inbox is what the Caller may see of what waits for a decision, its own and others'.
 func (c Caller) Inbox() store.Scope { return store.Deciding(c.Principal) }
 
-// For is the Principal of a user that a channel names; false for whoever is no channel.
-// Names of ours are nobody's.
+// For is the Principal of a user that a channel names; false when the Caller is no channel. Reserved names belong to
+// no user. The roles stay empty: a channel passes messages on and does not know them.
 func (c Caller) For(user string) (store.Principal, bool) {
 	if c.Kind != KindChannel || user == "" || reserved(user) {
 		return store.Principal{}, false
@@ -112,9 +116,10 @@ func (c Caller) For(user string) (store.Principal, bool) {
 	return store.Principal{Tenant: c.Principal.Tenant, User: user}, true
 }
 
+// callerKey is the key of the Caller in a context; no other package can make one.
 type callerKey struct{}
 
-// With hands a Caller on to whoever serves the request.
+// With returns a context that carries the Caller to the handler of the request.
 func With(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }

@@ -1,16 +1,16 @@
+// This file opens, reads and ends browser sessions. A browser never gets a token that works
+// elsewhere: it gets a cookie that stands for one, and that ends with it.
+
 package auth
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"aqueduct/bridge/approval/audit"
 	"aqueduct/store"
 )
 
@@ -29,22 +29,38 @@ func CookieName(name string, secure bool) string {
 	return name
 }
 
+// cookies makes the browser's cookies, and decides which of them are secure.
+type cookies struct{ secure bool } // every one is for https alone
+
+// secureFor reports whether the cookies of a request are for https: the request came by it, or all do.
+func (c cookies) secureFor(r *http.Request) bool { return c.secure || r.TLS != nil }
+
+// session is out of reach for scripts (HttpOnly) and is not sent along when another site
+// makes the request (SameSite=Strict); server's Origin list covers other ports of this host.
+func (c cookies) session(value string, maxAge int, secure bool) *http.Cookie {
+	secure = secure || c.secure
+	return &http.Cookie{
+		Name: CookieName(cookieName, secure), Value: value, Path: "/", MaxAge: maxAge,
+		HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
+	}
+}
+
 // WithSecureCookies makes every cookie secure: people reach the server by https, though it may not
 // speak it itself.
 func (a *Auth) WithSecureCookies() *Auth {
 	with := *a
-	with.secure = true
+	with.cookies.secure = true
 	return &with
 }
 
 // Secure reports whether the cookies of a request are secure ones.
-func (a *Auth) Secure(r *http.Request) bool { return a.secure || r.TLS != nil }
+func (a *Auth) Secure(r *http.Request) bool { return a.cookies.secureFor(r) }
 
-// sessionTime is how long a browser session lasts at most.
+// sessionTime is how long a browser session lasts at most. It is not prolonged by use.
 const sessionTime = 30 * 24 * time.Hour
 
-// Session is what a browser session is opened for. It is the way in for every sign-in: a token, a
-// link, a provider of identities.
+// Session is what a browser session is opened for. It is the way in for every sign-in: a token, a link, a provider of
+// identities. The roles are fixed when it begins; a change of them needs another sign-in.
 type Session struct {
 	Tenant, User string
 	Roles        []string
@@ -55,11 +71,14 @@ type Session struct {
 
 // SignIn turns a token into the browser's cookie. The token of a user or an approver becomes
 // a session that ends when the token does; ErrBadCredential for any other but the static one.
+// Tokens of channels, operators and proxies open no session: they belong to programs, and a browser
+// would keep one for 30 days.
 func (a *Auth) SignIn(ctx context.Context, token Secret, secure bool) (*http.Cookie, error) {
-	if a.isToken(string(token)) {
-		return a.staticSession(ctx, secure)
+	if a.static.is(string(token)) {
+		value, kept := a.static.openSession()
+		return a.cookies.session(value, 0, secure), a.registry.open(ctx, kept)
 	}
-	got, err := a.typed(string(token), TypeUser, TypeApprover)
+	got, err := a.keys.read(string(token), TypeUser, TypeApprover)
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +90,10 @@ func (a *Auth) SignIn(ctx context.Context, token Secret, secure bool) (*http.Coo
 	}, secure)
 }
 
-// StartSession keeps a session of a person and gives the browser's cookie. It needs keys that sign.
+// StartSession keeps a session of a person and gives the browser's cookie. It needs keys that sign. The row is kept
+// before the cookie is returned: a session that no list shows could not be ended.
 func (a *Auth) StartSession(ctx context.Context, s Session, secure bool) (*http.Cookie, error) {
-	if a.keys == nil {
-		return nil, ErrTokenInvalid
-	}
-	keys, err := a.keys()
+	keys, err := a.keys.get()
 	if err != nil {
 		return nil, err
 	}
@@ -93,12 +110,14 @@ func (a *Auth) StartSession(ctx context.Context, s Session, secure bool) (*http.
 	if err != nil {
 		return nil, err
 	}
-	return a.cookie(value, 0, secure), a.registry.open(ctx, store.Credential{
+	return a.cookies.session(value, 0, secure), a.registry.open(ctx, store.Credential{
 		ID: id, Parent: s.OpenedBy, Kind: store.CredentialSession, Tenant: s.Tenant, User: s.User, Roles: s.Roles, CreatedAt: time.Now(), ExpiresAt: until,
 	})
 }
 
-// open keeps a session that begins.
+// open keeps a session that begins. The session's row is written before the browser gets the cookie.
+// If the token it was opened with is revoked at the same time, the store returns a row that is
+// revoked already, and the sign-in fails.
 func (r *Registry) open(ctx context.Context, c store.Credential) error {
 	if r == nil {
 		return nil
@@ -114,52 +133,14 @@ func (r *Registry) open(ctx context.Context, c store.Credential) error {
 	return err
 }
 
-// staticPrefix begins the session of the static token. It is signed with a key made of that token, so
-// that a new token ends it.
-const staticPrefix = "aqs"
-
-func (a *Auth) staticSession(ctx context.Context, secure bool) (*http.Cookie, error) {
-	id, until := newID(), time.Now().Add(sessionTime)
-	text := staticPrefix + "_" + id + "_" + strconv.FormatInt(until.Unix(), 10)
-	who := store.LocalPrincipal()
-	return a.cookie(text+"_"+a.sessionMAC(text), 0, secure), a.registry.open(ctx, store.Credential{
-		ID: id, Kind: store.CredentialSession, Tenant: who.Tenant, User: who.User, CreatedAt: time.Now(), ExpiresAt: until,
-	})
-}
-
-func (a *Auth) sessionMAC(text string) string {
-	mac := hmac.New(sha256.New, []byte(a.token))
-	mac.Write([]byte("aqueduct browser session\x00" + text))
-	return hex.EncodeToString(mac.Sum(nil))
-}
-
-// readStatic is the Caller of a session of the static token.
-func (a *Auth) readStatic(value string) (Caller, error) {
-	parts := strings.Split(value, "_")
-	if len(parts) != 4 || a.token == "" || !equal(parts[3], a.sessionMAC(strings.Join(parts[:3], "_"))) {
-		return Caller{}, ErrBadCredential
-	}
-	end, err := strconv.ParseInt(parts[2], 10, 64)
-	if err != nil {
-		return Caller{}, ErrBadCredential
-	}
-	caller := operator(KindStatic)
-	caller.Until = time.Unix(end, 0)
-	if !time.Now().Before(caller.Until) {
-		return Caller{}, ErrTokenExpired
-	}
-	caller.Credential = store.Credential{
-		ID: parts[1], Kind: store.CredentialSession, Tenant: caller.Principal.Tenant, User: caller.Principal.User, ExpiresAt: caller.Until,
-	}
-	return caller, nil
-}
-
-// browser names the Caller of a cookie.
+// browser names the Caller of a cookie. A session stands for a user or an approver (For), and its
+// bearer is that kind of Caller; the credential that can be revoked is the session's own.
+// Registry.look also checks the token it was opened with.
 func (a *Auth) browser(value string, kinds []Kind) (Caller, error) {
 	if strings.HasPrefix(value, staticPrefix+"_") {
-		return a.readStatic(value)
+		return a.static.readSession(value)
 	}
-	got, err := a.typed(value, typeSession)
+	got, err := a.keys.read(value, typeSession)
 	if err != nil {
 		return Caller{}, err
 	}
@@ -176,7 +157,7 @@ func (a *Auth) browser(value string, kinds []Kind) (Caller, error) {
 // SignOut ends the session of a Caller on the server and is the cookie that takes it from the browser.
 // A Caller who showed a token has no session that could end.
 func (a *Auth) SignOut(ctx context.Context, c Caller, secure bool) (*http.Cookie, error) {
-	gone := a.cookie("", -1, secure)
+	gone := a.cookies.session("", -1, secure)
 	if a.registry == nil || c.Credential.Kind != store.CredentialSession {
 		return gone, nil
 	}
@@ -185,20 +166,10 @@ func (a *Auth) SignOut(ctx context.Context, c Caller, secure bool) (*http.Cookie
 		if err != nil || !ended {
 			return err
 		}
-		return record(ctx, tx, c.Principal, auditSessionEnded, c.Credential.ID, nil)
+		return record(ctx, tx, c.Principal, audit.SignedOut, c.Credential.ID, nil)
 	})
 	if err == nil {
 		a.registry.forget(ctx)
 	}
 	return gone, err
-}
-
-// cookie is out of reach for scripts (HttpOnly) and is not sent along when another site
-// makes the request (SameSite=Strict); server's Origin list covers other ports of this host.
-func (a *Auth) cookie(value string, maxAge int, secure bool) *http.Cookie {
-	secure = secure || a.secure
-	return &http.Cookie{
-		Name: CookieName(cookieName, secure), Value: value, Path: "/", MaxAge: maxAge,
-		HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
-	}
 }

@@ -1,3 +1,7 @@
+// This file reads and rotates the file of signing keys. Replicas share the file or get copies of it;
+// during a rotation some have the new first key and others do not, so the key before it goes on
+// verifying.
+
 package auth
 
 import (
@@ -14,15 +18,6 @@ import (
 
 // mostKeys is how many keys a file may hold: the one that signs, and the one before it.
 const mostKeys = 2
-
-// LoadKey is the key of a file that signs; see LoadKeys.
-func LoadKey(path string) (Secret, error) {
-	keys, err := LoadKeys(path)
-	if err != nil {
-		return "", err
-	}
-	return keys[0], nil
-}
 
 // LoadKeys reads the signing keys from a file, one a line, that which signs first. The file is made
 // on first use. One that others on this machine can read signs nothing.
@@ -48,6 +43,7 @@ func LoadKeys(path string) ([]Secret, error) {
 // RotateKey puts a new key that signs before the one that does so now, which goes on verifying, and
 // drops any older one. With retire the older ones are dropped and nothing else changes: what they
 // signed is refused from then on. It returns the ids of the keys that the file has now.
+// To retire a key ends every token and session that it signed.
 func RotateKey(path string, retire bool) ([]string, error) {
 	keys, err := LoadKeys(path)
 	if err != nil {
@@ -67,7 +63,8 @@ func RotateKey(path string, retire bool) ([]string, error) {
 	return k.IDs(), nil
 }
 
-// replaceKeys writes the file anew beside the path and moves it there, so that no reader sees half.
+// replaceKeys writes the file anew beside the path and moves it there, so that no reader sees half. A crash in
+// between leaves a temporary file and the old keys.
 func replaceKeys(path string, keys []Secret) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".signing-*") // mode 0600
 	if err != nil {
@@ -84,7 +81,7 @@ func replaceKeys(path string, keys []Secret) error {
 	return os.Rename(f.Name(), path)
 }
 
-// NewKey is a key nobody has had before.
+// NewKey makes a new random key.
 func NewKey() Secret {
 	key := make([]byte, minKeyLength)
 	_, _ = rand.Read(key) // it never fails

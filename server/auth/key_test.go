@@ -19,10 +19,12 @@ func TestKeyIsMadeOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range got {
 		all.Go(func() {
-			var err error
-			if got[i], err = auth.LoadKey(path); err != nil {
-				t.Error(err)
+			keys, err := auth.LoadKeys(path)
+			if err != nil || len(keys) != 1 {
+				t.Error(keys, err)
+				return
 			}
+			got[i] = keys[0]
 		})
 	}
 	all.Wait()
@@ -60,12 +62,12 @@ func TestKeysThatAreRefused(t *testing.T) {
 		if err := os.Chmod(path, c.mode); err != nil { // past the umask
 			t.Fatal(err)
 		}
-		key, err := auth.LoadKey(path)
-		if err == nil || key != "" || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), long) {
+		keys, err := auth.LoadKeys(path)
+		if err == nil || keys != nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), long) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := auth.LoadKey("/proc/no/such/place"); err == nil {
+	if _, err := auth.LoadKeys("/proc/no/such/place"); err == nil {
 		t.Error("made where nothing can be made")
 	}
 }

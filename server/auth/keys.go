@@ -1,3 +1,6 @@
+// This file signs and verifies tokens (JWT, HS256). Verification is strict about form: two readers
+// of one token must not be able to see different claims in it.
+
 package auth
 
 import (
@@ -19,8 +22,10 @@ import (
 
 // Keys sign tokens and verify those that they signed. The first key signs; the others verify
 // what they signed before a rotation. The header kid picks among these alone, in memory.
+// They do not change after NewKeys, so they need no lock.
 type Keys struct{ keys []signingKey }
 
+// signingKey is one key with the id by which tokens name it.
 type signingKey struct {
 	id     string // kid
 	secret []byte
@@ -38,7 +43,32 @@ func NewKeys(signs Secret, verify ...Secret) (*Keys, error) {
 	return k, nil
 }
 
-// keyID names a key in tokens without saying anything of it.
+// keySource gives the keys when the first token needs them; nil for an installation without keys.
+type keySource func() (*Keys, error)
+
+// get loads the keys; the error for none is that of a bad token, because no token can be good then.
+func (s keySource) get() (*Keys, error) {
+	if s == nil {
+		return nil, ErrTokenInvalid
+	}
+	return s()
+}
+
+// read verifies a token of one of the wanted types. The keys are not loaded for text that does not have the form of a
+// token: a key file that cannot be read must not turn every wrong password into an internal error.
+func (s keySource) read(token string, want ...Type) (wire, error) {
+	if s == nil || strings.Count(token, ".") != 2 {
+		return wire{}, ErrTokenInvalid
+	}
+	keys, err := s()
+	if err != nil {
+		return wire{}, fmt.Errorf("auth: the keys: %w", err)
+	}
+	return keys.read(token, want...)
+}
+
+// keyID names a key in tokens without saying anything of it. The id is a hash of the key with a word of its own, so
+// it can be computed on every replica and reveals nothing.
 func keyID(key Secret) string {
 	sum := sha256.Sum256([]byte("aqueduct signing key\x00" + string(key)))
 	return hex.EncodeToString(sum[:8])
@@ -71,7 +101,8 @@ func (k *Keys) Issue(c Claims, ttl time.Duration) (string, error) {
 	return got.Token, err
 }
 
-// IssueWithin makes a token that is good for ttl, which may not be longer than most.
+// IssueWithin makes a token that is good for ttl, which may not be longer than most. The claims are checked here and
+// again when the token is read, since keys may sign elsewhere.
 func (k *Keys) IssueWithin(c Claims, ttl, most time.Duration) (Issued, error) {
 	if c.Type == typeSession || !c.whole() || ttl < time.Second {
 		return Issued{}, errors.New("auth: a token needs a type, whom it is for and nothing else, and time to live")
@@ -86,7 +117,7 @@ func (k *Keys) IssueWithin(c Claims, ttl, most time.Duration) (Issued, error) {
 	return Issued{Token: token, ID: id, Until: until.Truncate(time.Second)}, err
 }
 
-// days says a span in words.
+// days words a span of time.
 func days(d time.Duration) string {
 	if n := d / (24 * time.Hour); n > 1 && d%(24*time.Hour) == 0 {
 		return fmt.Sprintf("%d days", n)
@@ -97,6 +128,8 @@ func days(d time.Duration) string {
 // newID is an id of a credential; they sort by time.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
+// sign makes the token. The audience names the one place where its type is taken, so that a token of
+// one type cannot be used at another even if a check of the type were forgotten.
 func (k *Keys) sign(c Claims, id string, until time.Time) (string, error) {
 	t := jwt.NewWithClaims(jwt.SigningMethodHS256, wire{Claims: c, RegisteredClaims: jwt.RegisteredClaims{
 		Issuer: issuer, Audience: jwt.ClaimStrings{c.Type.audience()}, ID: id,
@@ -137,6 +170,8 @@ func (k *Keys) pick(t *jwt.Token) (any, error) {
 	return nil, ErrTokenInvalid
 }
 
+// Time is checked with leeway, form and signature without. Errors carry no part of the token: they
+// reach logs and clients.
 func (k *Keys) read(token string, want ...Type) (wire, error) {
 	if len(token) > tokenBytes || !strictToken(token) {
 		return wire{}, ErrTokenInvalid
@@ -152,7 +187,7 @@ func (k *Keys) read(token string, want ...Type) (wire, error) {
 		return wire{}, ErrTokenExpired
 	case err != nil || !slices.ContainsFunc(got.Audience, func(a string) bool { return a != "" }):
 		return wire{}, ErrTokenInvalid
-	// Type and audience must say the same, so that neither can be added to a token alone.
+	// Type and audience must agree, so that neither can be added to a token alone.
 	case !slices.Contains(want, got.Type) || !slices.Contains(got.Audience, got.Type.audience()):
 		return wire{}, ErrTokenType
 	case !got.whole():
@@ -162,7 +197,7 @@ func (k *Keys) read(token string, want ...Type) (wire, error) {
 	if got.tooOld(time.Now()) {
 		return wire{}, ErrTokenExpired
 	}
-	if got.ID == "" { // signed by a program of somebody's own: it can be revoked by this id
+	if got.ID == "" { // signed by another program with this key: it can be revoked by this id
 		sum := sha256.Sum256([]byte(token))
 		got.ID = "sha256-" + hex.EncodeToString(sum[:16])
 	}
@@ -195,6 +230,7 @@ func strictToken(token string) bool {
 	return true
 }
 
+// strictObject reports whether raw is an object whose members occur once and in lower case.
 func strictObject(raw []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {

@@ -1,3 +1,7 @@
+// This file is what admins, operators and users do with credentials: list, create, revoke. Each
+// change and its audit record are one transaction. After it, forget makes this replica check at
+// once; other replicas find the revocation within watchTime.
+
 package auth
 
 import (
@@ -11,11 +15,11 @@ import (
 	"strings"
 	"time"
 
-	"aqueduct/bridge/audit"
+	"aqueduct/bridge/approval/audit"
 	"aqueduct/store"
 )
 
-// ErrWiderThanOwn: somebody wanted to give a credential more than their own allows.
+// ErrWiderThanOwn: the caller wanted to give a credential more rights than their own allows.
 var ErrWiderThanOwn = errors.New("auth: a credential may not have a role that its creator does not have")
 
 // What is done with credentials, in the audit.
@@ -24,7 +28,6 @@ const (
 	auditTokenRevoked = "token.revoked"
 	auditUserRevoked  = "token.revoked_all"
 	auditKeyCreated   = "service_account.created"
-	auditSessionEnded = "session.ended"
 )
 
 // apiKeyPrefix begins every API key, so that scanners of leaked secrets can know one.
@@ -45,7 +48,8 @@ type Elsewhere struct {
 	Installation bool   // those of no tenant: proxies and operators
 }
 
-// List are the credentials a Caller may see.
+// List are the credentials a Caller may see. A caller that asks beyond its tenant without being an operator gets not
+// found, so the existence of tenants stays hidden.
 func (r *Registry) List(ctx context.Context, c Caller, f store.CredentialFilter, e Elsewhere) ([]store.Credential, error) {
 	in := managed(c)
 	switch {
@@ -60,7 +64,9 @@ func (r *Registry) List(ctx context.Context, c Caller, f store.CredentialFilter,
 	return r.store.Credentials(ctx, in, f)
 }
 
-// Keep keeps a credential that was issued by a Caller.
+// Keep keeps a credential that was issued by a Caller. The store returns the row that is there when
+// the id is taken. A retry of the same issue has the same id and time and succeeds; another key
+// under that id is a conflict.
 func (r *Registry) Keep(ctx context.Context, by Caller, c store.Credential) error {
 	c.CreatedBy = by.Principal.User
 	action := auditTokenIssued
@@ -84,6 +90,7 @@ func (r *Registry) Keep(ctx context.Context, by Caller, c store.Credential) erro
 	})
 }
 
+// record appends to the audit within the transaction of the change.
 func record(ctx context.Context, tx store.Tx, who store.Principal, action, id string, details any) error {
 	return audit.Append(ctx, tx, who, action, audit.OfToken(id), details)
 }
@@ -119,8 +126,9 @@ func (r *Registry) Revoke(ctx context.Context, by Caller, id string) error {
 	return err
 }
 
-// RevokeAll revokes every credential of one user of a tenant, "" for the Caller's, and says how many
-// were live. A Caller without the role admin may name itself alone; an operator names any tenant.
+// RevokeAll revokes every credential of one user of a tenant, "" for the Caller's, and returns how many were live. A
+// Caller without the role admin may name itself alone; an operator names any tenant. The time of the revocation is
+// kept for the user, and ends also tokens that were never used and links that were sent before it.
 func (r *Registry) RevokeAll(ctx context.Context, by Caller, tenant, user string) (n int64, err error) {
 	switch {
 	case user == "", tenant != "" && !by.Has(RoleOperator), tenant == "" && !by.Has(RoleAdmin) && user != by.Principal.User:
@@ -143,15 +151,15 @@ func (r *Registry) RevokeAll(ctx context.Context, by Caller, tenant, user string
 	return n, err
 }
 
-// ServiceAccount is what an API key is created for.
+// ServiceAccount is what an API key is created for. Its user is made of its name, so that its threads are its own.
 type ServiceAccount struct {
 	Name  string
 	Roles []string
 	Until time.Time // zero: until it is revoked
 }
 
-// CreateKey creates the API key of a service account in the Caller's tenant. The key is returned
-// once and kept nowhere.
+// CreateKey creates the API key of a service account in the Caller's tenant. The key is returned once and kept
+// nowhere. The time is cut to what the database keeps, because Keep compares it.
 func (r *Registry) CreateKey(ctx context.Context, by Caller, s ServiceAccount) (store.Credential, Secret, error) {
 	if err := Narrower(by, s.Roles); err != nil {
 		return store.Credential{}, "", err
@@ -191,7 +199,8 @@ func hashOf(secret string) string {
 // IsAPIKey reports whether a token has the form of an API key.
 func IsAPIKey(token string) bool { return strings.HasPrefix(token, apiKeyPrefix) }
 
-// apiKey is the Caller of an API key.
+// apiKey is the Caller of an API key. Wrong secrets and unknown ids give the same error, and the
+// secret is compared in constant time: the id alone, which lists show, is of no use.
 func (r *Registry) apiKey(ctx context.Context, token string, fresh bool) (Caller, error) {
 	id, secret, ok := strings.Cut(strings.TrimPrefix(token, apiKeyPrefix), "_")
 	if !ok || len(id) != 36 || len(secret) != 64 {

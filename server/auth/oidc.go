@@ -1,31 +1,28 @@
+// This file signs people in at an OpenID provider and accepts its bearer tokens. The parts that call
+// the provider are in oidc_issuer.go and oidc_keys.go, what its claims mean here in oidc_mapping.go,
+// the browser's side in oidc_session.go.
+
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
+	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
 const (
-	// issuerTime bounds one call to the issuer: a person, or a request with a bearer token, waits for it.
-	issuerTime = 10 * time.Second
-	// issuerBytes bounds what the issuer may answer. Discovery documents and key sets are a few KiB.
-	issuerBytes = 1 << 20
-	// discoveryBrake is the least time between two tries to read the issuer's configuration after a failure.
-	discoveryBrake = 5 * time.Second
 	// MaxIssuedLife is how old a token of the issuer may become, whatever end it names, and the longest that a
 	// browser session opened with one may last.
 	MaxIssuedLife = 24 * time.Hour
@@ -35,13 +32,13 @@ const (
 
 // What can go wrong with an issuer, beside what is wrong with a token.
 var (
-	// ErrIssuer: the issuer cannot be reached or answers nonsense. It says nothing about the credential.
-	ErrIssuer = errors.New("auth: the OpenID provider did not answer as it must")
+	// ErrIssuer: the issuer cannot be reached or answers with something that cannot be read. The credential may be good.
+	ErrIssuer error = &fault.Error{Code: codeIssuer, Cause: errors.New("auth: the OpenID provider did not answer as it must")}
 	// ErrNotMapped: the token is good, and the mapping gives its bearer no tenant or no user name.
 	ErrNotMapped = fmt.Errorf("%w: the mapping lets nobody of these claims in", ErrBadCredential)
 	// ErrSignInState: the callback does not belong to a sign-in that this browser began.
 	ErrSignInState = errors.New("auth: the sign-in was not begun in this browser, or too long ago")
-	// ErrSignInDenied: the issuer says that nobody was signed in.
+	// ErrSignInDenied: the issuer answered that it signed no user in.
 	ErrSignInDenied = errors.New("auth: the OpenID provider refused to sign in")
 )
 
@@ -62,24 +59,14 @@ type OIDCConfig struct {
 
 // OIDC signs people in at one issuer, and accepts its bearer tokens. The issuer is asked when
 // something needs it, not at the start: it may start later than this server.
+// cfg does not change after NewOIDC; issuer and keys have locks of their own.
 type OIDC struct {
 	cfg    OIDCConfig
-	client *http.Client
+	issuer *remoteIssuer
 	keys   *keySet
-
-	mu       sync.Mutex
-	provider *oidc.Provider
-	found    discovery
-	failedAt time.Time
 }
 
-// discovery is what is read of the issuer's configuration beside what go-oidc reads itself.
-type discovery struct {
-	JWKS       string `json:"jwks_uri"`
-	EndSession string `json:"end_session_endpoint"`
-}
-
-// NewOIDC checks the configuration and calls nobody.
+// NewOIDC checks the configuration without a call to the issuer.
 func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	if !secureURL(cfg.Issuer) {
 		return nil, errors.New("auth: the issuer must be an https URL; http is for loopback alone")
@@ -93,100 +80,27 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	if err := cfg.Mapping.check(); err != nil {
 		return nil, err
 	}
-	if cfg.Audience == "" {
-		cfg.Audience = cfg.ClientID
-	}
+	cfg.Audience = cmp.Or(cfg.Audience, cfg.ClientID)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	o := &OIDC{cfg: cfg, client: issuerClient()}
-	o.keys = &keySet{client: o.client, now: cfg.Now, url: o.keysURL}
+	o := &OIDC{cfg: cfg, issuer: &remoteIssuer{url: cfg.Issuer, client: issuerClient(), now: cfg.Now}}
+	o.keys = &keySet{client: o.issuer.client, now: cfg.Now, url: o.issuer.keysURL}
 	return o, nil
 }
 
 // Issuer is the provider's name, its URL.
 func (o *OIDC) Issuer() string { return o.cfg.Issuer }
 
-// issuerClient calls the issuer alone, whose address is the operator's own configuration. It follows
-// no redirect to plain http, and reads no endless answer.
-func issuerClient() *http.Client {
-	return &http.Client{
-		Timeout:   issuerTime,
-		Transport: boundedAnswers{http.DefaultTransport},
-		CheckRedirect: func(to *http.Request, via []*http.Request) error {
-			if len(via) > 3 || !secureURL(to.URL.String()) {
-				return errors.New("auth: the issuer redirects too often, or to an address that is not secure")
-			}
-			return nil
-		},
-	}
-}
-
-type boundedAnswers struct{ next http.RoundTripper }
-
-func (b boundedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := b.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(resp.Body, issuerBytes), resp.Body}
-	return resp, nil
-}
-
-// secureURL takes https, and http on loopback.
-func secureURL(raw string) bool {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.User != nil {
-		return false
-	}
-	host := u.Hostname()
-	return u.Scheme == "https" || u.Scheme == "http" && (host == "localhost" || host == "127.0.0.1" || host == "::1")
-}
-
-// discover reads the issuer's configuration once. After a failure it waits before it tries again, so
-// that requests with bad tokens cannot make this server hammer the issuer.
-func (o *OIDC) discover(ctx context.Context) (*oidc.Provider, discovery, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.provider != nil {
-		return o.provider, o.found, nil
-	}
-	if o.cfg.Now().Sub(o.failedAt) < discoveryBrake {
-		return nil, discovery{}, ErrIssuer
-	}
-	p, err := oidc.NewProvider(o.calling(ctx), o.cfg.Issuer)
-	var found discovery
-	if err == nil {
-		err = p.Claims(&found)
-	}
-	if err == nil && (!secureURL(found.JWKS) || !secureURL(p.Endpoint().TokenURL) || found.EndSession != "" && !secureURL(found.EndSession)) {
-		err = errors.New("an endpoint is not https")
-	}
-	if err != nil {
-		o.failedAt = o.cfg.Now()
-		return nil, discovery{}, fmt.Errorf("%w: %w", ErrIssuer, err)
-	}
-	o.provider, o.found = p, found
-	return p, found, nil
-}
-
-func (o *OIDC) calling(ctx context.Context) context.Context { return oidc.ClientContext(ctx, o.client) }
-
-func (o *OIDC) keysURL(ctx context.Context) (string, error) {
-	_, found, err := o.discover(ctx)
-	return found.JWKS, err
-}
-
-// verify checks signature, issuer, audience and times.
+// verify checks signature, issuer, audience and times. go-oidc treats an unreachable key endpoint as
+// a bad signature. observedKeys keeps the difference: a client that gets 401 throws its token away,
+// while one that gets 503 tries again.
 func (o *OIDC) verify(ctx context.Context, audience, token string) (*oidc.IDToken, error) {
 	keys := &observedKeys{KeySet: o.keys}
 	got, err := oidc.NewVerifier(o.cfg.Issuer, keys, &oidc.Config{
 		ClientID: audience, SupportedSigningAlgs: signingAlgs(),
 		Now: func() time.Time { return o.cfg.Now().Add(-leeway) }, // of the end; see inTime for the beginning
-	}).Verify(o.calling(ctx), token)
+	}).Verify(o.issuer.calling(ctx), token)
 	if err != nil {
 		return nil, tokenError(errors.Join(err, keys.err))
 	}
@@ -206,7 +120,7 @@ func (k *observedKeys) VerifySignature(ctx context.Context, token string) (paylo
 	return payload, k.err
 }
 
-// issued reports whether a token names the issuer. What it says is not verified yet: it chooses who verifies.
+// issued reports whether a token names the issuer. Its claims are not verified yet: this only chooses who verifies them.
 func (o *OIDC) issued(token string) bool { return unverifiedIssuer(token) == o.cfg.Issuer }
 
 // Accept is the Caller of a bearer token of the issuer, an access token or an ID token.
@@ -244,8 +158,9 @@ func (o *OIDC) Accept(ctx context.Context, token Secret) (Caller, error) {
 	}}, nil
 }
 
-// issuedID is what a token of the issuer is kept and revoked by: its jti, or where it has none the token
-// itself, hashed. Tokens of two issuers never share one.
+// issuedID is what a token of the issuer is kept and revoked by: its jti, or where it has none the token itself,
+// hashed. Tokens of two issuers never share one. The NUL keeps a token without a jti from having the id of one whose
+// jti is its text.
 func issuedID(t *oidc.IDToken, claims map[string]any, token string) string {
 	name, _ := claims["jti"].(string)
 	if name == "" {
@@ -267,6 +182,7 @@ func (o *OIDC) inTime(t *oidc.IDToken) error {
 	return nil
 }
 
+// claimsOf are the claims of a verified token.
 func claimsOf(t *oidc.IDToken) (map[string]any, error) {
 	var claims map[string]any
 	if err := t.Claims(&claims); err != nil {
@@ -287,11 +203,12 @@ func tokenError(err error) error {
 	return ErrTokenInvalid
 }
 
-// Begin is a sign-in that a browser begins: where to send it, and what its cookie keeps meanwhile.
+// Begin is a sign-in that a browser begins: where to send it, and what its cookie keeps meanwhile. Nothing is kept on
+// the server, so any replica can finish what another began.
 func (o *OIDC) Begin(ctx context.Context, redirect string) (to string, s SignIn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, issuerTime)
 	defer cancel()
-	p, _, err := o.discover(ctx)
+	p, _, err := o.issuer.discover(ctx)
 	if err != nil {
 		return "", SignIn{}, err
 	}
@@ -299,6 +216,8 @@ func (o *OIDC) Begin(ctx context.Context, redirect string) (to string, s SignIn,
 	return o.oauth(p, redirect).AuthCodeURL(s.State, oidc.Nonce(s.Nonce), oauth2.S256ChallengeOption(s.Verifier)), s, nil
 }
 
+// oauth is the client's configuration for one redirect address, which depends on the host that the
+// browser used.
 func (o *OIDC) oauth(p *oidc.Provider, redirect string) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: o.cfg.ClientID, ClientSecret: string(o.cfg.ClientSecret), Endpoint: p.Endpoint(),
@@ -306,7 +225,10 @@ func (o *OIDC) oauth(p *oidc.Provider, redirect string) *oauth2.Config {
 	}
 }
 
-// Finish takes what the issuer sent the browser back with, and says who has signed in and until when.
+// Finish takes the parameters of the issuer's redirect and returns who has signed in and until when.
+// State ties the callback to this browser, the nonce ties the ID token to this sign-in, and the PKCE
+// verifier ties the code to both. Each of them is checked even though one would stop most attacks:
+// they stop different ones (CSRF, token injection, code injection).
 func (o *OIDC) Finish(ctx context.Context, redirect string, s SignIn, query url.Values) (store.Principal, time.Time, error) {
 	none := store.Principal{}
 	switch iss := query.Get("iss"); {
@@ -321,11 +243,11 @@ func (o *OIDC) Finish(ctx context.Context, redirect string, s SignIn, query url.
 	}
 	ctx, cancel := context.WithTimeout(ctx, issuerTime)
 	defer cancel()
-	p, _, err := o.discover(ctx)
+	p, _, err := o.issuer.discover(ctx)
 	if err != nil {
 		return none, time.Time{}, err
 	}
-	tokens, err := o.oauth(p, redirect).Exchange(o.calling(ctx), query.Get("code"), oauth2.VerifierOption(s.Verifier))
+	tokens, err := o.oauth(p, redirect).Exchange(o.issuer.calling(ctx), query.Get("code"), oauth2.VerifierOption(s.Verifier))
 	var refused *oauth2.RetrieveError
 	switch {
 	case errors.As(err, &refused) && refused.ErrorCode == "invalid_grant":
@@ -357,6 +279,8 @@ func exchangeFault(refused *oauth2.RetrieveError) string {
 	return "the code could not be exchanged: " + strings.ToValidUTF8(refused.ErrorCode, "?")
 }
 
+// sessionEnd is when a browser session opened now ends at the latest. It is never later than MaxIssuedLife from now:
+// a person who was removed at the issuer is out after that time.
 func (o *OIDC) sessionEnd(t *oidc.IDToken) time.Time {
 	now := o.cfg.Now()
 	if o.cfg.SessionLife > 0 {
@@ -375,11 +299,11 @@ func (o *OIDC) person(ctx context.Context, p *oidc.Provider, t *oidc.IDToken, to
 	if err != nil || p.UserInfoEndpoint() == "" || o.cfg.Mapping.satisfied(claims) {
 		return claims, err
 	}
-	info, err := p.UserInfo(o.calling(ctx), oauth2.StaticTokenSource(tokens))
+	info, err := p.UserInfo(o.issuer.calling(ctx), oauth2.StaticTokenSource(tokens))
 	if err != nil {
 		return nil, fmt.Errorf("%w: userinfo", ErrIssuer)
 	}
-	if info.Subject != t.Subject { // OpenID Connect Core 5.3.2: else it may be somebody else's
+	if info.Subject != t.Subject { // OpenID Connect Core 5.3.2: it may be another user's otherwise
 		return nil, ErrTokenInvalid
 	}
 	var more map[string]any
@@ -397,12 +321,13 @@ func (o *OIDC) person(ctx context.Context, p *oidc.Provider, t *oidc.IDToken, to
 	return claims, nil
 }
 
-// EndSession is where a browser goes to be signed out at the issuer as well, and comes back from; ""
-// when the issuer has no such address or cannot be asked.
+// EndSession is where a browser goes to be signed out at the issuer as well, and comes back from; "" when the issuer
+// has no such address or cannot be asked. A failure only means that the person stays signed in at the issuer; the
+// session here has ended already.
 func (o *OIDC) EndSession(ctx context.Context, back string) string {
 	ctx, cancel := context.WithTimeout(ctx, issuerTime)
 	defer cancel()
-	_, found, err := o.discover(ctx)
+	_, found, err := o.issuer.discover(ctx)
 	if err != nil || found.EndSession == "" {
 		return ""
 	}

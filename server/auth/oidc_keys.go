@@ -1,3 +1,6 @@
+// This file keeps the issuer's public keys. Issuers rotate them without notice: a token may name a
+// key that was published a second ago, and a withdrawn key must stop working.
+
 package auth
 
 import (
@@ -28,7 +31,7 @@ const (
 )
 
 // signingAlgs are the asymmetric methods. HS256 would make the client's secret, or a public key that is
-// taken for one, sign tokens; none would let anybody.
+// taken for one, sign tokens; none would let any program.
 func signingAlgs() []string {
 	return []string{
 		oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
@@ -36,6 +39,7 @@ func signingAlgs() []string {
 	}
 }
 
+// joseAlgs is signingAlgs for the library that parses signatures.
 func joseAlgs() []jose.SignatureAlgorithm {
 	var algs []jose.SignatureAlgorithm
 	for _, alg := range signingAlgs() {
@@ -44,8 +48,9 @@ func joseAlgs() []jose.SignatureAlgorithm {
 	return algs
 }
 
-// keySet is the issuer's keys. One that is not known is looked for once, with a brake; those known are
-// looked at again from time to time, so that a withdrawn one ends.
+// keySet is the issuer's keys. One that is not known is looked for once, with a brake; those known
+// are looked at again from time to time, so that a withdrawn one ends. fetching is taken before mu
+// and held during the call; mu is never held while the issuer is asked.
 type keySet struct {
 	client *http.Client
 	now    func() time.Time
@@ -59,7 +64,8 @@ type keySet struct {
 	tried time.Time // when the issuer was last asked
 }
 
-// VerifySignature implements oidc.KeySet.
+// VerifySignature implements oidc.KeySet. A token with several signatures is refused: which of them counts is not
+// defined here.
 func (k *keySet) VerifySignature(ctx context.Context, token string) ([]byte, error) {
 	signed, err := jose.ParseSigned(token, joseAlgs())
 	if err != nil || len(signed.Signatures) != 1 {
@@ -78,7 +84,10 @@ func (k *keySet) VerifySignature(ctx context.Context, token string) ([]byte, err
 	return nil, ErrTokenInvalid
 }
 
-// matching are the keys that may have signed with the header.
+// matching are the keys that may have signed with the header. Three cases. Fresh keys are used. Keys
+// older than keysFresh are refreshed by one request, while the others go on with what is known. No
+// fitting key, or keys older than keysStale: every such request waits for the refresh, which the
+// brake in refresh limits to one call.
 func (k *keySet) matching(ctx context.Context, header jose.Header) ([]jose.JSONWebKey, error) {
 	keys, age := k.known(header)
 	switch {
@@ -115,7 +124,8 @@ func (k *keySet) known(header jose.Header) (fit []jose.JSONWebKey, age time.Dura
 	return fit, k.now().Sub(k.got)
 }
 
-// refresh reads the keys, unless that was tried a moment ago. The caller holds fetching.
+// refresh reads the keys, unless that was tried a moment ago. The caller holds fetching. tried is set before the call
+// and also when it fails, so a broken issuer is asked once in keysBrake.
 func (k *keySet) refresh(ctx context.Context) error {
 	k.mu.Lock()
 	braked := !k.tried.IsZero() && k.now().Sub(k.tried) < keysBrake
@@ -136,6 +146,8 @@ func (k *keySet) refresh(ctx context.Context) error {
 	return nil
 }
 
+// fetch reads the key set. Private and symmetric keys in it are ignored: with a symmetric one, its
+// readers could sign tokens.
 func (k *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	from, err := k.url(ctx)
 	if err != nil {
@@ -149,7 +161,7 @@ func (k *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was read
+	defer resp.Body.Close() // it was read
 	if resp.StatusCode != http.StatusOK {
 		return nil, errors.New("status " + resp.Status)
 	}
@@ -170,7 +182,7 @@ func (k *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// unverifiedIssuer is what a token says of its issuer; "" when it is no JWT.
+// unverifiedIssuer is the issuer that a token names; "" when it is no JWT.
 func unverifiedIssuer(token string) string {
 	if len(token) > maxIssuedToken || strings.Count(token, ".") != 2 {
 		return ""

@@ -1,7 +1,12 @@
+// This file defines what an issuer's claims mean here: which tenant, which user, which roles. It
+// errs on the side of refusing: a mapping that lets in one person too many shows a tenant's threads
+// to strangers.
+
 package auth
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +24,8 @@ import (
 // maxUser bounds the name of a user, which stands in rows, logs and headers.
 const maxUser = 128
 
-// Mapping says what claims of an issuer mean here.
+// Mapping defines what an issuer's claims mean here. It is read from a YAML file at the start and does not change
+// afterwards.
 type Mapping struct {
 	Tenant TenantMapping `yaml:"tenant"`
 	User   UserMapping   `yaml:"user"`
@@ -35,7 +41,7 @@ type TenantMapping struct {
 
 // UserMapping finds the user's name within the tenant.
 type UserMapping struct {
-	Claim string `yaml:"claim"` // sub when empty: the one that an issuer never gives to somebody else
+	Claim string `yaml:"claim"` // sub when empty: the one that an issuer never gives to a second user
 }
 
 // RoleMapping gives roles to values of a claim, groups for instance. A value that is not in Map gives none:
@@ -64,6 +70,7 @@ func ParseMapping(raw []byte) (Mapping, error) {
 // tenantName is what a tenant may be called: it stands in metrics and file names.
 var tenantName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 
+// check refuses mappings that would let in people of no tenant, or give the role of an operator.
 func (m Mapping) check() error {
 	t := m.Tenant
 	if t.Claim == "" && t.Default == "" {
@@ -95,7 +102,7 @@ func (m Mapping) check() error {
 	return nil
 }
 
-// principal is whom the claims are of.
+// principal is whom the claims are of. Both a tenant and a user are needed: a token without either has no owner here.
 func (m Mapping) principal(claims map[string]any) (store.Principal, error) {
 	tenant := m.tenant(claims)
 	user, err := m.user(claims)
@@ -108,6 +115,8 @@ func (m Mapping) principal(claims map[string]any) (store.Principal, error) {
 	return store.Principal{Tenant: tenant, User: user, Roles: PersonRoles(m.roles(claims))}, nil
 }
 
+// tenant is "" for claims that no tenant takes. An empty or malformed claim is not the same as an
+// absent one: only the absent claim falls back to Default.
 func (m Mapping) tenant(claims map[string]any) string {
 	if m.Tenant.Claim == "" {
 		return m.Tenant.Default
@@ -137,11 +146,12 @@ func (m Mapping) tenant(claims map[string]any) string {
 	return found
 }
 
+// user is the name within the tenant. An email address counts only when the issuer has verified it.
 func (m Mapping) user(claims map[string]any) (string, error) {
 	claim := m.userClaim()
 	user, _ := claimAt(claims, claim).(string)
 	if claim == "email" && claims["email_verified"] != true {
-		return "", ErrNotMapped // anybody can write another's address into a profile
+		return "", ErrNotMapped // any person can write another's address into a profile
 	}
 	if !validUser(user) {
 		return "", ErrNotMapped
@@ -149,14 +159,13 @@ func (m Mapping) user(claims map[string]any) (string, error) {
 	return user, nil
 }
 
+// userClaim is the claim that names the user.
 func (m Mapping) userClaim() string {
-	if m.User.Claim == "" {
-		return "sub"
-	}
-	return m.User.Claim
+	return cmp.Or(m.User.Claim, "sub")
 }
 
-// validUser refuses names of our own, and those that would pass for another where they are shown.
+// validUser refuses names of our own, and those that would pass for another where they are shown. Invisible
+// characters are refused, because two names that look alike would be two users.
 func validUser(user string) bool {
 	if user == "" || len(user) > maxUser || !utf8.ValidString(user) || strings.TrimSpace(user) != user {
 		return false
@@ -170,6 +179,7 @@ func validUser(user string) bool {
 	return !reserved(lower) && lower != store.LocalPrincipal().User
 }
 
+// roles are those of all values together, sorted, each once.
 func (m Mapping) roles(claims map[string]any) []string {
 	roles := slices.Clone(m.Roles.Default)
 	if m.Roles.Claim != "" {
@@ -181,7 +191,8 @@ func (m Mapping) roles(claims map[string]any) []string {
 	return slices.Compact(roles)
 }
 
-// satisfied reports whether the claims have all that the mapping looks at.
+// satisfied reports whether the claims have all that the mapping looks at. It saves the call of the userinfo endpoint
+// for issuers that put all claims into the ID token.
 func (m Mapping) satisfied(claims map[string]any) bool {
 	for _, name := range []string{m.Tenant.Claim, m.Roles.Claim, m.userClaim()} {
 		if name != "" && claimAt(claims, name) == nil {

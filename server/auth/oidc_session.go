@@ -1,3 +1,5 @@
+// This file keeps a sign-in in the browser while its person is at the issuer.
+
 package auth
 
 import (
@@ -13,25 +15,23 @@ import (
 // signInTime is how long a person may take at the issuer.
 const signInTime = 10 * time.Minute
 
-// SignIn is what a browser keeps while its person is at the issuer. It comes back in a cookie of that
-// browser alone, so a callback that somebody else's browser is led to has none that fits.
+// SignIn is what a browser keeps while its person is at the issuer. It comes back in a cookie of that browser alone. A
+// callback URL that is opened in another browser finds no matching cookie there.
 type SignIn struct{ State, Nonce, Verifier string }
 
+// newSignIn makes three independent secrets.
 func newSignIn() SignIn {
 	return SignIn{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
 }
 
 // signInCookie is named after the state, so that two tabs can sign in at once.
 func signInCookie(state string) string {
-	if len(state) > 8 {
-		state = state[:8]
-	}
 	return "aqueduct_signin_" + strings.Map(func(r rune) rune {
-		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' { // what rand.Text writes; a callback's state may be anything
 			return r
 		}
 		return '-'
-	}, state)
+	}, state[:min(len(state), 8)])
 }
 
 // Cookie keeps the sign-in in the browser. It is SameSite=Lax: the issuer's redirect, another site's
@@ -57,13 +57,3 @@ func SignInOf(r *http.Request, state, path string, secure bool) (SignIn, *http.C
 	}
 	return SignIn{State: parts[0], Nonce: parts[1], Verifier: parts[2]}, forget
 }
-
-// WithOIDC accepts bearer tokens of an issuer as well; nil accepts none.
-func (a *Auth) WithOIDC(o *OIDC) *Auth {
-	with := *a
-	with.oidc = o
-	return &with
-}
-
-// OIDC is the issuer at which people sign in; nil for none.
-func (a *Auth) OIDC() *OIDC { return a.oidc }

@@ -111,7 +111,7 @@ func byOrg() auth.Mapping {
 	}
 }
 
-// TestIssuedTokens: of a provider's tokens only one that holds all it must names somebody.
+// TestIssuedTokens: of a provider's tokens only one that holds all it must names a user.
 func TestIssuedTokens(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)

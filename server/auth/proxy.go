@@ -1,3 +1,5 @@
+// This file reads the tokens of acp-proxies.
+
 package auth
 
 import (
@@ -41,7 +43,8 @@ func (k *Keys) ProxyTokenCredential(token string) (store.Credential, error) {
 	return got.credential(), nil
 }
 
-// saysProxy tells whether a token calls itself a proxy's. To refuse it nothing need be checked.
+// saysProxy reports whether a token claims to be a proxy's. Refusing such a token needs no check of its signature. A
+// token that lies about it harms its bearer alone.
 func saysProxy(token string) bool {
 	var got wire
 	_, _, err := jwt.NewParser().ParseUnverified(token, &got)

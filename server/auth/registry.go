@@ -1,9 +1,14 @@
+// This file checks credentials for revocation and ends what was opened with revoked ones. Requests
+// that write ask the store. Reads, which are many, use answers of the last seconds. Open streams and
+// sockets are looked at every watchTime.
+
 package auth
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -29,7 +34,7 @@ const (
 	dropEvery = time.Hour
 )
 
-// Credentials is the part of a store that a Registry needs.
+// Credentials is the part of a store that a Registry needs. It is the store without what auth must not touch.
 type Credentials interface {
 	store.CredentialReader
 	InTx(ctx context.Context, fn func(store.Tx) error) error
@@ -37,6 +42,9 @@ type Credentials interface {
 
 // Registry knows the credentials of an installation: it keeps each when it is first used, refuses
 // those that are revoked, and ends what was opened with them. A nil Registry keeps and revokes nothing.
+// Its methods are called by every request; mu guards the maps and is never held during a query. Run
+// is its one goroutine and ends with its context. Each map is bounded by mostChecked, except links,
+// which open connections bound.
 type Registry struct {
 	store Credentials
 	log   *slog.Logger
@@ -49,7 +57,7 @@ type Registry struct {
 	dropped time.Time                     // when expired credentials were last looked for
 }
 
-// check is what the store said of a credential.
+// check is the store's result for a credential.
 type check struct {
 	at         time.Time
 	credential store.Credential
@@ -82,7 +90,8 @@ func (r *Registry) Made(ctx context.Context, c store.Credential, by string) erro
 	return r.open(ctx, c)
 }
 
-// admit lets a verified credential pass, or is ErrTokenRevoked. fresh asks the store in any case.
+// admit lets a verified credential pass, or is ErrTokenRevoked. fresh asks the store in any case. An error of the
+// store refuses the request: a credential that may be revoked does not pass unchecked.
 func (r *Registry) admit(ctx context.Context, c store.Credential, fresh bool) error {
 	if r == nil || c.ID == "" {
 		return nil
@@ -129,15 +138,13 @@ func (r *Registry) look(ctx context.Context, c store.Credential) (store.Credenti
 	return kept, err
 }
 
+// remember keeps an answer. When the map is full of recent answers it is cleared: a flood of
+// credentials then costs queries, not memory.
 func (r *Registry) remember(c check) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.checked) >= mostChecked {
-		for id, old := range r.checked {
-			if c.at.Sub(old.at) > checkTime {
-				delete(r.checked, id)
-			}
-		}
+		maps.DeleteFunc(r.checked, func(_ string, old check) bool { return c.at.Sub(old.at) > checkTime })
 		if len(r.checked) >= mostChecked {
 			clear(r.checked)
 		}
@@ -145,7 +152,8 @@ func (r *Registry) remember(c check) {
 	r.checked[c.credential.ID] = c
 }
 
-// note remembers that a credential was used, for the next write.
+// note remembers that a credential was used, for the next write. A credential that was written a moment ago is left
+// out until useTime has passed.
 func (r *Registry) note(id string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,7 +162,8 @@ func (r *Registry) note(id string, now time.Time) {
 	}
 }
 
-// key finds the credential of an API key.
+// key finds the credential of an API key. Unlike other credentials an API key is valid only if the
+// store has it.
 func (r *Registry) key(ctx context.Context, id string, fresh bool) (store.Credential, error) {
 	if r == nil {
 		return store.Credential{}, ErrTokenInvalid
@@ -176,7 +185,8 @@ func (r *Registry) key(ctx context.Context, id string, fresh bool) (store.Creden
 }
 
 // Watch ends the context when the credential is revoked, or good no longer is true; release must be
-// called.
+// called. A revocation between the check of the request and this call is found by the next sweep,
+// because the link is in the map by then.
 func (r *Registry) Watch(ctx context.Context, id string, good func() bool) (watched context.Context, release func()) {
 	if r == nil || id == "" {
 		return ctx, func() {}
@@ -200,7 +210,8 @@ func (r *Registry) Watch(ctx context.Context, id string, good func() bool) (watc
 	}
 }
 
-// Run ends what was opened with credentials that are revoked since, and keeps when they were used.
+// Run ends what was opened with credentials that are revoked since, and keeps when they were used. A failing database
+// is logged once and not at every look.
 func (r *Registry) Run(ctx context.Context) error {
 	tick := time.NewTicker(watchTime)
 	defer tick.Stop()
@@ -219,7 +230,9 @@ func (r *Registry) Run(ctx context.Context) error {
 	}
 }
 
-// sweep looks once.
+// sweep looks once. The query runs without the lock, so a link may open or close meanwhile. A closed
+// one is simply not there to be ended; a new one was checked when its request came and is looked at
+// by the next sweep.
 func (r *Registry) sweep(ctx context.Context) error {
 	now := time.Now()
 	r.mu.Lock()
@@ -250,18 +263,15 @@ func (r *Registry) sweep(ctx context.Context) error {
 	return r.store.InTx(ctx, func(tx store.Tx) error { return tx.DropCredentials(ctx, now.Add(-dropTime)) })
 }
 
-// writeUse keeps when credentials were used.
+// writeUse keeps when credentials were used. A use noted during the write keeps its place in used
+// only if it is of another credential: for the one being written the time is close enough.
 func (r *Registry) writeUse(ctx context.Context, now time.Time) error {
 	r.mu.Lock()
-	ids := make([]string, 0, len(r.used))
-	for id := range r.used {
-		ids = append(ids, id)
-	}
+	ids := slices.Sorted(maps.Keys(r.used)) // replicas that lock rows in one order do not deadlock
 	r.mu.Unlock()
 	if len(ids) == 0 {
 		return nil
 	}
-	slices.Sort(ids) // replicas that lock rows in one order do not deadlock
 	err := r.store.InTx(ctx, func(tx store.Tx) error { return tx.UseCredentials(ctx, ids, now) })
 	if err != nil {
 		return err

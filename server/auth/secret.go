@@ -1,3 +1,5 @@
+// This file keeps secrets out of logs, errors and pages.
+
 package auth
 
 import (

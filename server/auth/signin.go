@@ -1,3 +1,6 @@
+// This file signs a browser in with a link from the terminal: the page needs no password field, and
+// the static token never appears in a URL.
+
 package auth
 
 import (
@@ -19,8 +22,8 @@ const SignInCodeTTL = 10 * time.Minute
 // ErrSignInCode is a sign-in code that was used before, is too old, or was never issued.
 var ErrSignInCode = errors.New("auth: bad sign-in code")
 
-// signInCode is the one code that is good now. It is kept in memory alone: a code that outlived
-// its process could be used again after a restart.
+// signInCode is the one code that is good now. It is kept in memory alone: a code that outlived its process could be
+// used again after a restart. mu guards code and expires.
 type signInCode struct {
 	mu      sync.Mutex
 	code    Secret // "" for none
@@ -28,6 +31,7 @@ type signInCode struct {
 }
 
 // LoadToken reads the static token from a file, which it makes on first use.
+// A token that the file holds already is kept, so restarts do not sign clients out.
 func LoadToken(path string) (Secret, error) {
 	raw, err := secretfile.ReadOrMake(path, rand.Text)
 	if err != nil {
@@ -52,9 +56,11 @@ func (a *Auth) SignInByCode(ctx context.Context, code Secret, secure bool) (*htt
 	if a.signIn == nil || !a.signIn.take(code) {
 		return nil, ErrSignInCode
 	}
-	return a.SignIn(ctx, a.token, secure)
+	return a.SignIn(ctx, a.static.secret, secure)
 }
 
+// take reports whether the code is the good one, and uses it up. A wrong code does not: an attacker
+// who guesses must not be able to lock the operator out.
 func (c *signInCode) take(code Secret) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

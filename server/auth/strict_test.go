@@ -222,7 +222,7 @@ func TestKeyRotation(t *testing.T) {
 	}
 }
 
-// TestTokenLife: 90 days unless a setting says more, a year at most, and the refusal says so.
+// TestTokenLife: 90 days unless a setting allows more, a year at most, and the refusal names the limit.
 func TestTokenLife(t *testing.T) {
 	t.Parallel()
 	k, c := keys(t), claims()[auth.TypeUser]

@@ -1,3 +1,5 @@
+// This file defines the types of tokens and what each may contain.
+
 package auth
 
 import (
@@ -24,9 +26,9 @@ const (
 	issuer = "aqueduct"
 	// leeway is how far clocks of two machines may be apart.
 	leeway = 30 * time.Second
-	// MaxTokenLife is how long a token may live unless a setting says more.
+	// MaxTokenLife is the longest life of a token unless a setting allows more.
 	MaxTokenLife = 90 * 24 * time.Hour
-	// LongestTokenLife is the most that the setting may say. A token that names a later end is refused
+	// LongestTokenLife is the most that the setting may allow. A token that names a later end is refused
 	// after that time all the same: a key that signs elsewhere must not make tokens for ever.
 	LongestTokenLife = 365 * 24 * time.Hour
 	// tokenBytes bounds what is parsed: the largest token has a handful of names of 128 characters.
@@ -51,7 +53,8 @@ const (
 	typeSession Type = "session"
 )
 
-// audience is where tokens of the type are taken; "" for a type there is not.
+// audience is where tokens of the type are taken; "" for a type there is not. The names are part of tokens that are
+// out there, and must not change.
 func (t Type) audience() string {
 	switch t {
 	case TypeACPProxy:
@@ -72,7 +75,8 @@ func (t Type) audience() string {
 	return ""
 }
 
-// Claims are what a token says of its bearer: for each type the members of that type.
+// Claims are the claims of a token: for each type of token the members of that type. It is the payload
+// {"type":"user","tenant":"t","user":"ann","roles":["user"]} beside the registered claims.
 type Claims struct {
 	Type   Type   `json:"type"`
 	Tenant string `json:"tenant,omitempty"` // of all but TypeACPProxy, TypeBootstrap and TypeOperator
@@ -98,11 +102,15 @@ type ChannelClaims struct {
 // servicePrefix begins the user of a service account.
 const servicePrefix = "service:"
 
-// reserved are users that no token is for: "system" is the actor of what the server does by itself,
-// and names of service accounts belong to API keys.
-func reserved(user string) bool { return user == "system" || strings.HasPrefix(user, servicePrefix) }
+// reserved are users that no token is for: "system" is the actor of what the server does by itself, "unknown" that of
+// requests without a good credential, and names of service accounts belong to API keys.
+func reserved(user string) bool {
+	return user == "system" || user == "unknown" || strings.HasPrefix(user, servicePrefix)
+}
 
 // whole reports whether the claims are those of their type, all of them and no others.
+// A token with claims of two types is refused even if it is signed: code that looks at one claim
+// only would otherwise take it for either.
 func (c Claims) whole() bool {
 	person := c.Tenant != "" && c.User != "" && !reserved(c.User) && c.ProxyClaims == ProxyClaims{} && c.ChannelID == ""
 	nobody := c.User == "" && len(c.Roles) == 0 && c.For == "" && c.OpenedBy == ""
@@ -136,7 +144,8 @@ type wire struct {
 	key string // id of the key that verified it; "" for a token that names none
 }
 
-// credential is what is kept of a token when it is used for the first time.
+// credential is what is kept of a token when it is used for the first time. Its id is the jti, so a list and a
+// revocation name what the token itself names.
 func (w wire) credential() store.Credential {
 	c := store.Credential{
 		ID: w.ID, Parent: w.OpenedBy, Kind: store.CredentialKind(w.Type), Tenant: w.Tenant, User: w.User, Roles: w.Roles, ExpiresAt: w.ExpiresAt.Time,
@@ -146,6 +155,7 @@ func (w wire) credential() store.Credential {
 		c.Name = w.ChannelID
 	case TypeACPProxy:
 		c.Name = w.ProxyID
+	default:
 	}
 	if w.IssuedAt != nil {
 		c.CreatedAt = w.IssuedAt.Time

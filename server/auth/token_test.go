@@ -168,6 +168,7 @@ func TestTokensThatAreNotMade(t *testing.T) {
 		"a user without tenant":    {Type: auth.TypeUser, UserClaims: auth.UserClaims{User: "ada"}},
 		"a user without name":      {Type: auth.TypeUser, Tenant: "acme"},
 		"the user system":          {Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "system"}},
+		"the user unknown":         {Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "unknown"}},
 		"a user who is a proxy":    {Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada"}, ProxyClaims: auth.ProxyClaims{ProxyID: "p1"}},
 		"a user who is a channel":  {Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada"}, ChannelClaims: auth.ChannelClaims{ChannelID: "im"}},
 		"a user for something":     {Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada", For: "approver"}},
@@ -190,7 +191,7 @@ func TestTokensThatAreNotMade(t *testing.T) {
 	}
 }
 
-// TestProxyOfARequest: the header alone says who it is, and says it once.
+// TestProxyOfARequest: the header alone names the proxy, and names it once.
 func TestProxyOfARequest(t *testing.T) {
 	t.Parallel()
 	good := proxyToken(t, auth.ProxyClaims{ProxyID: "p1"})

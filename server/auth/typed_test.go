@@ -186,7 +186,7 @@ func TestOnlyChannelsNameUsers(t *testing.T) {
 	if p, ok := channel.For("ada"); !ok || p.Tenant != "acme" || p.User != "ada" || len(p.Roles) != 0 {
 		t.Errorf("%+v", p)
 	}
-	for _, user := range []string{"", "system"} {
+	for _, user := range []string{"", "system", "unknown"} {
 		if p, ok := channel.For(user); ok {
 			t.Errorf("%q: %+v", user, p)
 		}

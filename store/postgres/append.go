@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"aqueduct/store"
 	"aqueduct/store/sqldb"
 )
@@ -22,11 +20,9 @@ const insertEvents = `INSERT INTO events (session_id, last_seq, n, ts, data, mar
 const fencedInsertEvents = `WITH f AS (SELECT 1 FROM replicas WHERE id = $9 AND NOT fenced FOR SHARE) ` +
 	insertEvents + ` WHERE EXISTS (SELECT 1 FROM f)`
 
-const insertRecords = `INSERT INTO records (id, session_id, turn_id, source, type, at_seq, ts, payload)
-	SELECT id, session_id, turn_id, source, type, at_seq, ts, payload::json
-	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::text[])
-	AS e (id, session_id, turn_id, source, type, at_seq, ts, payload)`
-
+// appendOnly writes a Batch of nothing but events, as most are while agents stream, as the one statement of its
+// transaction. It needs no number (sqldb.Number): a repetition meets its own rows. No row inserted means that the fence
+// was set.
 func (c *committer) appendOnly(ctx context.Context, b *store.Batch) error {
 	tag, err := c.conn.Exec(ctx, fencedInsertEvents, append(c.eventArgs(b.Events), b.Replica)...)
 	if err == nil && tag.RowsAffected() == 0 {
@@ -35,6 +31,7 @@ func (c *committer) appendOnly(ctx context.Context, b *store.Batch) error {
 	return err
 }
 
+// eventArgs are the arguments $1 to $8 of insertEvents: columns as arrays, and where each row's data lies in $8.
 func (c *committer) eventArgs(rows []store.EventRow) []any {
 	var (
 		sessions = make([]string, len(rows))
@@ -49,7 +46,7 @@ func (c *committer) eventArgs(rows []store.EventRow) []any {
 	for i, e := range rows {
 		sessions[i], seqs[i], counts[i], times[i] = e.SessionID, e.LastSeq, int32(e.N), sqldb.Millis(e.TS)
 		places[i], sizes[i] = at, int32(len(e.Data))
-		marks[i] = sqldb.Text(e.Mark)
+		marks[i] = sqldb.Text(e.Cursor)
 		at += sizes[i]
 	}
 	return []any{sessions, seqs, counts, times, places, sizes, marks, c.joined(rows)}
@@ -58,7 +55,7 @@ func (c *committer) eventArgs(rows []store.EventRow) []any {
 // maxKept bounds the buffer a committer keeps between Batches.
 const maxKept = 1 << 20
 
-// joined is the data of all rows in one piece, good until the next Batch.
+// joined is the data of all rows in one piece, good until the next Batch. A single row's is not copied.
 func (c *committer) joined(rows []store.EventRow) []byte {
 	if len(rows) == 1 && rows[0].Data != nil {
 		return rows[0].Data
@@ -75,50 +72,4 @@ func (c *committer) joined(rows []store.EventRow) []byte {
 		c.buf = nil
 	}
 	return all
-}
-
-// recordArgs turns the arguments of one INSERT each into one array a column.
-func recordArgs(records []store.Record) []any {
-	var (
-		texts    [5][]string
-		seqs     = make([]int64, len(records))
-		times    = make([]int64, len(records))
-		payloads = make([]*string, len(records))
-	)
-	for i, e := range records {
-		for c, s := range []string{e.ID, e.SessionID, e.TurnID, string(e.Source), e.Type} {
-			texts[c] = append(texts[c], sqldb.Text(s))
-		}
-		seqs[i], times[i] = e.AtSeq, sqldb.Millis(e.TS)
-		if len(e.Payload) > 0 {
-			p := sqldb.Text(string(e.Payload))
-			payloads[i] = &p
-		}
-	}
-	return []any{texts[0], texts[1], texts[2], texts[3], texts[4], seqs, times, payloads}
-}
-
-// insertRecordsOf is insertRecords for Records that are kept on the condition of a ToolCall.
-const insertRecordsOf = `INSERT INTO records (id, session_id, turn_id, source, type, at_seq, ts, payload)
-	SELECT id, session_id, turn_id, source, type, at_seq, ts, payload::json
-	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::text[],
-		$9::text[], $10::text[], $11::bigint[])
-	AS e (id, session_id, turn_id, source, type, at_seq, ts, payload, call, status, since)
-	WHERE EXISTS (SELECT 1 FROM tool_calls c WHERE c.tool_call_id = e.call AND (e.status = '' OR c.status = e.status)
-		AND (e.since = 0 OR c.running_at = e.since OR c.ended_at = e.since)) RETURNING records.id`
-
-// recordsOf queues the Records that depend on ToolCalls, behind the moves of those.
-func (g *grouped) recordsOf(p *pgx.Batch) answer {
-	var (
-		records        []store.Record
-		calls, in, ids []string
-		since          []int64
-	)
-	for _, i := range g.records {
-		m := g.moves[i].(store.RecordOf)
-		records, ids = append(records, m.Record), append(ids, m.Record.ID)
-		calls, in, since = append(calls, sqldb.Text(m.ToolCallID)), append(in, string(m.Status)), append(since, sqldb.Millis(m.At))
-	}
-	p.Queue(insertRecordsOf, append(recordArgs(records), calls, in, since)...)
-	return answer{rows: g.records, ids: ids}
 }

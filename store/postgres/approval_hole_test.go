@@ -10,7 +10,7 @@ import (
 )
 
 // TestApprovalHole: a change whose transaction began first and commits last is not missed by
-// who reads on from the position of one that was committed before it, and whoever gives
+// who reads on from the position of one that was committed before it, and the one who gives
 // positions does not wait for the transaction.
 func TestApprovalHole(t *testing.T) {
 	s, ctx := open(t), context.Background()

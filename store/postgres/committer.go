@@ -25,7 +25,7 @@ const commitWithin = 20 * time.Second
 type committer struct {
 	cfg     *pgx.ConnConfig
 	pooled  bool
-	turn    chan struct{} // holds a token while a Batch is written
+	turn    chan struct{} // holds a token while a Batch is written; a lock that a context can end the wait for
 	conn    *pgx.Conn
 	replica string // whose name conn bears
 	buf     []byte // of joined
@@ -53,6 +53,8 @@ func (s *Store) Commit(ctx context.Context, b *store.Batch) (store.Result, error
 	res, err := c.write(ctx, b)
 	if err != nil {
 		err = classifyCommit(err)
+		// A connection in doubt is not used again: what is in flight on it may still be committed, and closing it
+		// cancels that.
 		if c.conn.IsClosed() || errors.Is(err, store.ErrUnknownOutcome) {
 			c.drop()
 		}
@@ -61,6 +63,8 @@ func (s *Store) Commit(ctx context.Context, b *store.Batch) (store.Result, error
 	return res, nil
 }
 
+// connect makes sure of a connection that bears the replica's name. A Batch of another replica gets a new one, because
+// the fence finds a replica's backend by the name.
 func (c *committer) connect(ctx context.Context, replica string) error {
 	if c.closed {
 		return fmt.Errorf("%w: the store is closed", store.ErrUnavailable)
@@ -83,15 +87,14 @@ func (c *committer) connect(ctx context.Context, replica string) error {
 	return nil
 }
 
-// drop ends the connection, so that a statement which may still run on the server is
-// told that nobody waits for it.
+// drop ends the connection, which cancels a statement that may still run on the server.
 func (c *committer) drop() {
 	if c.conn == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 	defer cancel()
-	_ = c.conn.Close(ctx) // whatever it says, we are done with it
+	_ = c.conn.Close(ctx) // the connection is given up whether or not it closes well
 	c.conn = nil
 }
 
@@ -124,6 +127,8 @@ func (c *committer) write(ctx context.Context, b *store.Batch) (store.Result, er
 		return store.Result{}, c.appendOnly(ctx, b)
 	}
 	p := &pgx.Batch{}
+	// The order is the order of locks: the replica's row, Sessions by id, then the rows that belong to them. Requests
+	// take Sessions first too.
 	p.Queue("SELECT aqueduct_fence($1, $2)", b.Replica, sqldb.Number(b))
 	if ids := sqldb.LockedFirst(b.Moves); len(ids) > 0 {
 		p.Queue("SELECT 1 FROM sessions WHERE session_id = ANY($1) ORDER BY session_id FOR NO KEY UPDATE", ids)
@@ -132,19 +137,23 @@ func (c *committer) write(ctx context.Context, b *store.Batch) (store.Result, er
 		p.Queue(insertEvents, c.eventArgs(b.Events)...)
 	}
 	if len(b.Records) > 0 {
-		p.Queue(insertRecords, recordArgs(b.Records)...)
+		r := sqldb.InsertRecords(b.Records)
+		p.Queue(r.SQL, r.Args...)
 	}
 	before := p.Len()
-	g := group(b.Moves)
-	moves, err := g.queue(p)
+	moves, err := sqldb.Group(b.Moves)
 	if err != nil {
 		return store.Result{}, err
+	}
+	for _, m := range moves {
+		p.Queue(m.SQL, m.Args...)
 	}
 	return send(ctx, c.conn, p, before, moves)
 }
 
-// send reads an answer per statement; those after the first before are moves.
-func send(ctx context.Context, conn *pgx.Conn, p *pgx.Batch, before int, moves []answer) (res store.Result, err error) {
+// send sends the pipeline and reads an answer for each statement; those behind the first before are moves. An error of
+// any of them undoes all: the server skips what follows it up to the end of the pipeline.
+func send(ctx context.Context, conn *pgx.Conn, p *pgx.Batch, before int, moves []sqldb.Grouped) (res store.Result, err error) {
 	answers := conn.SendBatch(ctx, p)
 	// Only Close reads to the end, and so learns whether the transaction was committed.
 	defer func() {
@@ -157,10 +166,8 @@ func send(ctx context.Context, conn *pgx.Conn, p *pgx.Batch, before int, moves [
 			return store.Result{}, err
 		}
 	}
-	for _, m := range moves {
-		if res.Lost, err = m.read(answers, res.Lost); err != nil {
-			return store.Result{}, err
-		}
+	if res.Lost, err = readMoves(answers, moves); err != nil {
+		return store.Result{}, err
 	}
 	slices.Sort(res.Lost)
 	return res, nil

@@ -15,7 +15,7 @@ import (
 	"aqueduct/store/sqldb"
 )
 
-// States PostgreSQL tells errors by, and one of our own (see the migration).
+// SQLSTATEs of PostgreSQL's errors, and one that a migration defines.
 const (
 	stateFenced          = "AQ001"
 	stateUniqueViolation = "23505"
@@ -30,9 +30,9 @@ func classify(err error) error {
 	if err == nil || sqldb.Classified(err) {
 		return err
 	}
-	var told *pgconn.PgError
-	if errors.As(err, &told) {
-		return fmt.Errorf("%w: %w", classOf(told.Code), err)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return fmt.Errorf("%w: %w", classOf(pg.Code), err)
 	}
 	if ended(err) || !broken(err) {
 		return err
@@ -40,6 +40,8 @@ func classify(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
+// classOf sorts SQLSTATEs by what a caller can do: 21 to 23, 42 and 54 are about the statement or its values, and would
+// come again.
 func classOf(state string) error {
 	switch {
 	case state == stateFenced:
@@ -59,24 +61,24 @@ func classifyIdle(err error) error {
 	if err == nil || ended(err) || sqldb.Classified(err) {
 		return err
 	}
-	var told *pgconn.PgError
-	if errors.As(err, &told) {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
 		return classify(err)
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// classifyCommit is classify where a transaction may have been committed: only a
-// server that answered, and lives, has told us that it was not.
+// classifyCommit is classify where a transaction may have been committed: it was not
+// only where a living server answered with an error.
 func classifyCommit(err error) error {
 	if err == nil || sqldb.Classified(err) {
 		return err
 	}
-	var told *pgconn.PgError
+	var pg *pgconn.PgError
 	switch {
-	case errors.As(err, &told) && told.Severity == "ERROR":
+	case errors.As(err, &pg) && pg.Severity == "ERROR":
 		return classify(err)
-	case told == nil && pgconn.SafeToRetry(err): // nothing had been sent
+	case pg == nil && pgconn.SafeToRetry(err): // nothing had been sent
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
@@ -88,15 +90,17 @@ func collided(err error) bool {
 }
 
 func isState(err error, state string) bool {
-	var told *pgconn.PgError
-	return errors.As(err, &told) && told.Code == state
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == state
 }
 
+// ended reports that the caller's own context did, which is no failure of the database.
 func ended(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// broken reports an error of the connection.
+// broken reports an error of the connection. pgx has no one type for these: dialling, writing and reading each fail in
+// their own, some of them the network's as they are.
 func broken(err error) bool {
 	var dial *pgconn.ConnectError
 	return errors.As(err, &dial) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) || isIO(err)

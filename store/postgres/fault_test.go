@@ -105,7 +105,7 @@ func (r *rig) holds() {
 	}
 }
 
-// until asks the database until it says true.
+// until repeats a query until its answer is true.
 func (r *rig) until(query string, args ...any) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.ctx, 20*time.Second)
@@ -115,7 +115,7 @@ func (r *rig) until(query string, args ...any) {
 	}
 }
 
-// shareHeld is true while somebody holds the row of the replica.
+// shareHeld is true while a transaction holds the row of the replica.
 const shareHeld = `SELECT EXISTS (SELECT 1 FROM replicas WHERE id = $1)
 	AND NOT EXISTS (SELECT 1 FROM (SELECT 1 FROM replicas WHERE id = $1 FOR UPDATE SKIP LOCKED) free)`
 
@@ -125,7 +125,7 @@ func eachWay(t *testing.T, test func(t *testing.T, moves bool)) {
 	}
 }
 
-// The Batch landed and the answer was lost: only its repetition tells.
+// The Batch landed and the answer was lost: only its repetition shows that.
 func TestUnknownOutcomeLanded(t *testing.T) {
 	eachWay(t, func(t *testing.T, moves bool) {
 		r := newRig(t)
@@ -182,7 +182,7 @@ func TestBackendTerminated(t *testing.T) {
 	})
 }
 
-// Backends are ended at any moment; whoever repeats until the answer is clear has
+// Backends are ended at any moment; a writer that repeats until the answer is clear has
 // every row once.
 func TestBackendsTerminatedAtRandom(t *testing.T) {
 	const rows = 200
@@ -284,7 +284,7 @@ func TestFrozenBeforeStatement(t *testing.T) {
 	r.holds()
 }
 
-// The database goes away and comes back: errors say so, and nothing has to be
+// The database goes away and comes back: errors name it, and nothing has to be
 // restarted.
 func TestDatabaseAway(t *testing.T) {
 	r := newRig(t)

@@ -60,7 +60,8 @@ func (s *Store) fencing(ctx context.Context, whose, key string, change func(*sql
 				return err
 			}
 		case errors.Is(err, store.ErrConflict) && try < maxTries:
-			// A namesake registered at the same moment; one of us fences the other.
+			// A namesake registered at the same moment, and replicas_living lets one of the two live; the next try
+			// finds it and fences it.
 		case ended(err):
 			return fmt.Errorf("%w: fencing: %w", store.ErrUnavailable, err)
 		default:
@@ -71,7 +72,7 @@ func (s *Store) fencing(ctx context.Context, whose, key string, change func(*sql
 
 // endCommitters ends the backends that the replicas commit through. The name is set by
 // the connection itself, so a process id used again cannot be hit by mistake. One that is
-// idle holds nothing; behind a pooler it may be about to serve somebody else.
+// idle holds nothing; behind a pooler it may be about to serve another client.
 func (s *Store) endCommitters(ctx context.Context, whose, key string) error {
 	_, err := s.db.ExecContext(ctx, `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
 		WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.state <> 'idle'

@@ -19,13 +19,14 @@ type pipeline struct {
 	open  bool       // BEGIN has been sent
 }
 
+// begin makes a transaction of which nothing has been sent yet.
 func begin(conn *sql.Conn) *pipeline {
 	p := &pipeline{conn: conn, later: &pgx.Batch{}}
 	p.Later("BEGIN ISOLATION LEVEL READ COMMITTED")
 	return p
 }
 
-// Later queues a statement whose result nobody needs; its error comes with what is sent
+// Later queues a statement whose result is not needed; its error comes with what is sent
 // next, at the latest with the commit.
 func (p *pipeline) Later(query string, args ...any) { p.later.Queue(query, args...) }
 
@@ -49,7 +50,8 @@ func (p *pipeline) QueryContext(ctx context.Context, query string, args ...any) 
 	return p.conn.QueryContext(ctx, query, args...)
 }
 
-// flush sends all that is queued and tells how many rows the last of it touched.
+// flush sends all that is queued and returns how many rows the last of it touched. BEGIN may be among it, so from then
+// on the transaction counts as open, even where sending failed: a ROLLBACK too many does no harm.
 func (p *pipeline) flush(ctx context.Context) (touched int64, err error) {
 	batch := p.later
 	p.later, p.open = &pgx.Batch{}, true
@@ -62,7 +64,7 @@ func (p *pipeline) flush(ctx context.Context) (touched int64, err error) {
 		for range batch.Len() {
 			tag, err := results.Exec()
 			if err != nil {
-				_ = results.Close() // it says the same
+				_ = results.Close() // it returns the same error
 				return err
 			}
 			touched = tag.RowsAffected()

@@ -86,7 +86,7 @@ func (h *hotStatements) record(t *testing.T, s *Store) {
 			"RunsOfTurn":          func() error { _, err := r.RunsOfTurn(ctx, in, turn); return err },
 			"Events":              func() error { _, err := r.Events(ctx, in, session, 0, 1<<18); return err },
 			"LastSeq":             func() error { _, err := r.LastSeq(ctx, in, session); return err },
-			"LastMark":            func() error { _, err := r.LastMark(ctx, in, session); return err },
+			"LastCursor":          func() error { _, err := r.LastCursor(ctx, in, session); return err },
 			"RecordsOfTurn":       func() error { _, err := r.RecordsOfTurn(ctx, in, turn, few); return err },
 			"Messages":            func() error { _, err := r.Messages(ctx, in, session, few); return err },
 			"Messages before":     func() error { _, err := r.Messages(ctx, in, session, store.Page{Limit: 10, Before: "z"}); return err },
@@ -184,18 +184,17 @@ func (h *hotStatements) record(t *testing.T, s *Store) {
 // commits adds what the committer sends for a Batch of one Session.
 func (h *hotStatements) commits(n int) {
 	turn := planID("r", n)
-	g := group([]store.Move{
+	moves, err := sqldb.Group([]store.Move{
 		store.RunMove{ID: turn, From: store.RunRunning, To: store.RunFinished, LastSeq: 9, EndedAt: time.Now()},
 		store.TurnMove{ID: turn, From: []store.TurnStatus{store.TurnRunning}, To: store.TurnDone, EndedAt: time.Now()},
 		store.SessionMove{ID: planID("s", n), UpdatedAt: time.Now()},
 	})
-	var b pgx.Batch
-	if _, err := g.queue(&b); err != nil {
+	if err != nil {
 		panic(err)
 	}
-	for _, q := range b.QueuedQueries {
+	for _, m := range moves {
 		h.now = "Commit, moves"
-		h.note(q.SQL, q.Arguments)
+		h.note(m.SQL, m.Args)
 	}
 	h.now = "Commit, events"
 	c := newCommitter(nil, false)

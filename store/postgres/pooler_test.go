@@ -28,7 +28,7 @@ func TestPooledConcurrent(t *testing.T) {
 }
 
 // TestPooledIsolation: a database whose default would break the fence is refused at the start,
-// in a sentence that says what to set.
+// in a sentence that names the setting.
 func TestPooledIsolation(t *testing.T) {
 	through, dsn := storetest.Pooler(t), storetest.Postgres(t)
 	db, err := sql.Open("pgx", dsn)
@@ -48,7 +48,7 @@ func TestPooledIsolation(t *testing.T) {
 }
 
 // TestPooledFence: a replica that froze in the middle of a Batch is fenced through the pooler,
-// and its backend ended; a pooled connection that somebody else uses next lives on.
+// and its backend ended; a pooled connection that another client uses next lives on.
 func TestPooledFence(t *testing.T) {
 	dsn := storetest.Pooler(t)(storetest.Postgres(t))
 	s, ctx := openAt(t, dsn), context.Background()

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"aqueduct/internal/retry"
 	"aqueduct/migrations"
 	"aqueduct/store"
 	"aqueduct/store/sqldb"
@@ -45,7 +46,7 @@ const (
 	lockTimeout      = "10s"
 )
 
-// Options are what Open can be told; the zero value is right for a server.
+// Options configure Open; the zero value is right for a server.
 type Options struct {
 	// MaxConns bounds the pool of reads and requests; 0 is DefaultMaxConns.
 	MaxConns int
@@ -59,9 +60,9 @@ type Options struct {
 	noStatistics bool // of tests that look at plans made without any
 }
 
-// Store implements store.Store.
+// Store implements store.Store. Reads outside of transactions go to the pool as they are, each a transaction of its own.
 type Store struct {
-	*sqldb.Reader
+	sqldb.Reader
 	dialect   *sqldb.Dialect
 	db        *sql.DB
 	committer *committer
@@ -141,6 +142,7 @@ func settings() map[string]string {
 	}
 }
 
+// prepare checks the database behind a pooler and migrates it, unless the Options leave the schema alone.
 func (s *Store) prepare(ctx context.Context, o Options) error {
 	if s.pooled {
 		if err := checkPooled(ctx, s.db); err != nil {
@@ -173,26 +175,29 @@ func (s *Store) inTx(ctx context.Context, fn func(*pipeline, *sqldb.Tx) error) e
 		if !again || try == maxTries {
 			return err
 		}
-		select { // the two that met must not meet again
-		case <-time.After(rand.N(time.Duration(try) * tryAgain)):
-		case <-ctx.Done():
+		// The two that met must not meet again.
+		if retry.Sleep(ctx, rand.N(time.Duration(try)*tryAgain)) != nil {
 			return err
 		}
 	}
 }
 
+// tryTx runs fn in one transaction, once. again is true when the database has undone it for the sake of another, so that
+// nothing of it is left.
 func (s *Store) tryTx(ctx context.Context, fn func(*pipeline, *sqldb.Tx) error) (again bool, err error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return false, classifyIdle(err)
 	}
-	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	defer conn.Close() // it goes back to the pool
 	raw := begin(conn)
 	if s.pooled {
 		raw.Later(pooledTx)
 	}
 	defer raw.rollback(ctx)
 	tx := sqldb.NewTx(raw, s.dialect)
+	// An error of a statement counts even where fn has swallowed it: PostgreSQL would answer COMMIT with a rollback and
+	// no error. What failed tells whether to try again, whatever fn made of it.
 	err = fn(raw, tx)
 	if failed := tx.Err(); failed != nil {
 		if err == nil {

@@ -74,7 +74,7 @@ func (p *proxy) accept() {
 
 func (p *proxy) serve(client, server net.Conn) {
 	defer p.end(client, server)
-	first := make([]byte, 4096) // the startup message tells who it is
+	first := make([]byte, 4096) // the startup message names the client
 	n, err := client.Read(first)
 	if err != nil {
 		return

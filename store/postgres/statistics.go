@@ -45,7 +45,7 @@ func (s *Store) statistics(ctx context.Context) {
 	}
 }
 
-// analyzeGrown analyzes the tables that have grown.
+// analyzeGrown analyzes the tables that have grown. Where another replica is at it, nothing is done.
 func (s *Store) analyzeGrown(ctx context.Context) error {
 	grown, err := namesOf(ctx, s.db)
 	if err != nil || len(grown) == 0 {
@@ -68,6 +68,7 @@ func (s *Store) analyzeGrown(ctx context.Context) error {
 	return tx.Commit()
 }
 
+// namesOf lists the tables that have grown, quoted.
 func namesOf(ctx context.Context, db *sql.DB) (names []string, err error) {
 	rows, err := db.QueryContext(ctx, grownTables)
 	if err != nil {

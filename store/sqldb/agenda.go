@@ -8,7 +8,13 @@ import (
 	"aqueduct/store"
 )
 
-// selectAgenda joins at most one row of each table, so one look tells all there is to do.
+// Agenda is what the owner of a Session looks at whenever a ring arrives: its work in one row, so that the common
+// case, nothing to do, costs one query.
+type agendaReader struct{ *conn }
+
+// selectAgenda joins at most one row of each table, so one query finds all there is to do. It is one snapshot as well:
+// with a query for each table, the Turn and its Run could be of different moments. A condition such as status IN
+// ('RESERVED', 'RUNNING') beside a narrower one is there for the partial index that has it.
 const selectAgenda = `SELECT ` + sessionColumns + `,
 	COALESCE((SELECT o.run_id FROM runs o WHERE o.session_id = s.session_id AND o.status = 'RUNNING'), ''),
 	COALESCE(t.status <> 'QUEUED' AND ` + passOn + `, FALSE),
@@ -27,9 +33,9 @@ const selectAgenda = `SELECT ` + sessionColumns + `,
 		AND d.done_at = 0 ORDER BY d.command_id LIMIT 1)`
 
 // Agenda implements store.AgendaReader.
-func (r *Reader) Agenda(ctx context.Context, in store.Scope, sessionID string) (store.Agenda, error) {
+func (r *agendaReader) Agenda(ctx context.Context, in store.Scope, sessionID string) (store.Agenda, error) {
 	q := selecting(selectAgenda, in).and("s.session_id = ", sessionID)
-	return one(ctx, r, scanAgenda, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanAgenda, q.sql.String(), q.args...)
 }
 
 func scanAgenda(at row) (store.Agenda, error) {
@@ -60,7 +66,9 @@ func scanAgenda(at row) (store.Agenda, error) {
 	return a, nil
 }
 
-// maybe scans a column of a row that may not be there: NULL leaves the zero value.
+// maybe scans a column of a row that may not be there: NULL leaves the zero value. It takes the destinations of the
+// tables' own scan functions, whose pointers database/sql would refuse a NULL for; a pointer to each of them would have
+// to be unpacked column by column. dest is a timeInto or a pointer to a kind that the cases name.
 type maybe struct{ dest any }
 
 // Scan implements sql.Scanner.

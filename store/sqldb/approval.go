@@ -1,12 +1,22 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"time"
 
 	"aqueduct/store"
+)
+
+type (
+	// Reads of Approvals decide by themselves who sees one: besides the Session's user those whom its rules name,
+	// to whom it was delegated, or with whom the Session is shared.
+	approvalReader struct{ *conn }
+
+	// Changes of Approvals within a request: a decision, an expiry and a delegation are compare-and-sets on the
+	// status.
+	approvalTx struct{ *conn }
 )
 
 const (
@@ -27,24 +37,20 @@ func approvalInto(a *store.Approval) []any {
 	}
 }
 
-func scanApproval(at row) (store.Approval, error) {
-	var a store.Approval
-	err := at.Scan(approvalInto(&a)...)
-	return a, err
-}
+var scanApproval = scanning(approvalInto)
 
 // Approval implements store.ApprovalReader.
-func (r *Reader) Approval(ctx context.Context, in store.Scope, id string) (store.Approval, error) {
+func (r *approvalReader) Approval(ctx context.Context, in store.Scope, id string) (store.Approval, error) {
 	if blindToApprovals(in) {
 		return store.Approval{}, store.ErrNotFound
 	}
 	q := r.decidable(selectApproval, in).and("a.approval_id = ", id)
-	return one(ctx, r, scanApproval, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanApproval, q.sql.String(), q.args...)
 }
 
 // decidable starts a query of Approvals that the Scope sees by any right, its own or another's.
 // args are those that selecting has placeholders for.
-func (r *Reader) decidable(selecting string, in store.Scope, args ...any) *query {
+func (r *approvalReader) decidable(selecting string, in store.Scope, args ...any) *query {
 	q := from(selecting).raw(" AND s.deleted_at = 0")
 	q.args = args
 	if !in.All() {
@@ -59,26 +65,24 @@ func (r *Reader) decidable(selecting string, in store.Scope, args ...any) *query
 	return q.and("(s.user_id = ", in.User()).raw(" OR ").entrusted(in, r.d).raw(")")
 }
 
-// entrusted is the condition of what is in the caller's hands, besides its own.
+// entrusted is the condition of what is in the caller's hands, besides its own: Approvals delegated to the user, those
+// whose approvers name the user or one of its roles, those of a standing Delegation, and those of a Session that is
+// shared with the right to decide.
 func (q *query) entrusted(in store.Scope, d *Dialect) *query {
 	now := d.now()
 	q.raw("(").delegated(in.User(), now)
 	if names := in.Deciders(); len(names) > 0 {
 		q.raw(" OR EXISTS (SELECT 1 FROM " + d.items("a.approvers") + " n WHERE n.value IN (")
-		for i, name := range names {
-			if i > 0 {
-				q.raw(", ")
-			}
-			q.bind(name)
-		}
-		q.raw(")) OR EXISTS (SELECT 1 FROM delegations d WHERE ").standing(in.User(), now, d).raw(")")
+		q.bindAll(names).raw(")) OR EXISTS (SELECT 1 FROM delegations d WHERE ").standing(in.User(), now, d).raw(")")
 		q.raw(" OR EXISTS (SELECT 1 FROM shares h WHERE h.session_id = a.session_id AND h.may_decide AND ").sharedWith(in.Tenant(), names).raw(")")
 	}
 	return q.raw(")")
 }
 
-// standing is the condition of a Delegation d by which the user may decide the Approval a of
-// the Session s: one that lives, of somebody who may decide it.
+// standing is the condition of a Delegation d by which the user may decide the Approval a of the Session s: one that
+// lives, of a user who may decide it. The agent is the Turn's, which may be another than the Session's; an empty agent,
+// tool or kind in d means any. d.holds are the names under which the giver could be meant among the approvers, kept when
+// the Delegation was made.
 func (q *query) standing(user string, now time.Time, d *Dialect) *query {
 	q.raw("d.revoked_at = 0 AND d.tenant = s.tenant").and("d.delegate = ", user).and("d.expires_at > ", millis(now))
 	q.raw(" AND d.agent_id IN ('', COALESCE((SELECT t.root_agent_id FROM turns t WHERE t.turn_id = a.turn_id), s.agent_id)) AND d.tool IN ('', a.tool_name) AND d.tool_kind IN ('', a.tool_kind)")
@@ -86,7 +90,7 @@ func (q *query) standing(user string, now time.Time, d *Dialect) *query {
 	return q.raw(" h WHERE n.value = h.value))")
 }
 
-// delegated is the condition of what is in the user's hands, besides the user's own.
+// delegated is the condition of an Approval a that was handed to the user and has not fallen back since.
 func (q *query) delegated(user string, now time.Time) *query {
 	q.raw("(a.delegated_to <> '' AND a.delegated_to = ").bind(user)
 	return q.raw(" AND (a.delegated_until = 0 OR a.delegated_until > ").bind(millis(now)).raw("))")
@@ -94,7 +98,7 @@ func (q *query) delegated(user string, now time.Time) *query {
 
 // Approvals implements store.ApprovalReader. Ids are UUIDv7, so their order is time. What is
 // the caller's own and what is others' are two queries: one with OR would walk the whole table.
-func (r *Reader) Approvals(ctx context.Context, in store.Scope, f store.ApprovalFilter, page store.Page) ([]store.Approval, error) {
+func (r *approvalReader) Approvals(ctx context.Context, in store.Scope, f store.ApprovalFilter, page store.Page) ([]store.Approval, error) {
 	if f.DelegatedTo != "" {
 		if blind(in) || !in.All() && !in.Wide() && in.User() != f.DelegatedTo {
 			return nil, nil
@@ -115,18 +119,13 @@ func (r *Reader) Approvals(ctx context.Context, in store.Scope, f store.Approval
 	if err != nil {
 		return nil, err
 	}
-	got = append(got, others...)
-	slices.SortFunc(got, func(a, b store.Approval) int { return strings.Compare(b.ID, a.ID) })
-	if size := page.Size(); len(got) > size && page.Before != "" && page.After == "" {
-		got = got[len(got)-size:] // the nearest to the place
-	} else if len(got) > size {
-		got = got[:size]
-	}
-	return got, nil
+	return merged(got, others, page, func(a, b store.Approval) int { return strings.Compare(b.ID, a.ID) }), nil
 }
 
-func (r *Reader) approvals(ctx context.Context, q *query, f store.ApprovalFilter, page store.Page) ([]store.Approval, error) {
-	if f.Status == store.ApprovalPending { // few of many: an index of their own
+func (r *approvalReader) approvals(ctx context.Context, q *query, f store.ApprovalFilter, page store.Page) ([]store.Approval, error) {
+	// PENDING ones are few of many and have a partial index, which PostgreSQL uses only where the status is a constant
+	// of the text.
+	if f.Status == store.ApprovalPending {
 		q.raw(" AND a.status = 'PENDING'")
 		f.Status = ""
 	}
@@ -138,35 +137,29 @@ func (r *Reader) approvals(ctx context.Context, q *query, f store.ApprovalFilter
 			q.and(must.is, must.value)
 		}
 	}
-	back := q.newestFirst("a.approval_id", page)
-	got, err := list(ctx, r, scanApproval, q.sql.String(), q.args...)
-	if back {
-		slices.Reverse(got)
-	}
-	return got, err
+	return newestFirst(ctx, r.conn, scanApproval, q, "a.approval_id", page)
 }
 
 // InsertApproval implements store.ApprovalTx.
-func (t *Tx) InsertApproval(ctx context.Context, a store.Approval) error {
+func (t *approvalTx) InsertApproval(ctx context.Context, a store.Approval) error {
 	s := insertApproval(a)
 	return t.insert(ctx, s.SQL, s.Args...)
 }
 
-// DelegateApproval implements store.ApprovalTx.
-func (t *Tx) DelegateApproval(ctx context.Context, d store.ApprovalDelegation) (bool, error) {
-	n, err := t.exec(ctx, `UPDATE approvals SET delegated_to = $2, delegated_by = $3, delegated_until = $4,
+// DelegateApproval implements store.ApprovalTx. Without its position the Approval is opened once more, in the order of
+// changes, for those who follow them: the new holder has not seen it yet.
+func (t *approvalTx) DelegateApproval(ctx context.Context, d store.ApprovalDelegation) (bool, error) {
+	return t.change(ctx, `UPDATE approvals SET delegated_to = $2, delegated_by = $3, delegated_until = $4,
 		opened_seq = 0 WHERE approval_id = $1 AND status = 'PENDING'`, d.ID, d.To, d.By, millis(d.Until))
-	return n > 0, err
 }
 
 // MoveApproval implements store.ApprovalTx.
-func (t *Tx) MoveApproval(ctx context.Context, m store.ApprovalMove) (bool, error) {
+func (t *approvalTx) MoveApproval(ctx context.Context, m store.ApprovalMove) (bool, error) {
 	s, err := approvalMove(m)
 	if err != nil {
 		return false, err
 	}
-	n, err := t.exec(ctx, s.SQL, s.Args...)
-	return n > 0, err
+	return t.change(ctx, s.SQL, s.Args...)
 }
 
 func insertApproval(a store.Approval) Statement {
@@ -189,10 +182,7 @@ func approvalMove(m store.ApprovalMove) (Statement, error) {
 	if m.To == "" {
 		return Statement{}, illegal("ApprovalMove", store.ApprovalPending, m.To)
 	}
-	from := m.From
-	if from == "" {
-		from = store.ApprovalPending
-	}
+	from := cmp.Or(m.From, store.ApprovalPending)
 	if err := legal("ApprovalMove", only(from), m.To); err != nil {
 		return Statement{}, err
 	}

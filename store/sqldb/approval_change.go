@@ -28,32 +28,30 @@ func scanChange(at row) (store.ApprovalChange, error) {
 }
 
 // OpenApprovals implements store.ApprovalReader.
-func (r *Reader) OpenApprovals(ctx context.Context, in store.Scope, page store.Page) ([]store.ApprovalChange, error) {
+func (r *approvalReader) OpenApprovals(ctx context.Context, in store.Scope, page store.Page) ([]store.ApprovalChange, error) {
 	if blind(in) {
 		return nil, nil
 	}
 	q := r.decidable(selectOpen, in).raw(" AND a.status = 'PENDING'").oldestFirst("a.approval_id", page)
-	return list(ctx, r, scanChange, q.sql.String(), q.args...)
+	return list(ctx, r.conn, scanChange, q.sql.String(), q.args...)
 }
 
 // ApprovalChanges implements store.ApprovalReader.
-func (r *Reader) ApprovalChanges(ctx context.Context, in store.Scope, after int64, limit int) ([]store.ApprovalChange, error) {
+func (r *approvalReader) ApprovalChanges(ctx context.Context, in store.Scope, after int64, limit int) ([]store.ApprovalChange, error) {
 	if blind(in) {
 		return nil, nil
 	}
 	q := r.decidable(selectChanges, in, after).raw(" ORDER BY v.seq").limit(store.Page{Limit: limit}.Size())
-	return list(ctx, r, scanChange, q.sql.String(), q.args...)
+	return list(ctx, r.conn, scanChange, q.sql.String(), q.args...)
 }
 
 // LastApprovalChange implements store.ApprovalReader.
-func (r *Reader) LastApprovalChange(ctx context.Context, in store.Scope) (int64, error) {
+func (r *approvalReader) LastApprovalChange(ctx context.Context, in store.Scope) (int64, error) {
 	if !in.All() {
 		return 0, nil
 	}
-	return one(ctx, r, scanInt, "SELECT last_seq FROM approval_positions WHERE id = 1")
+	return one(ctx, r.conn, scanInt, "SELECT last_seq FROM approval_positions WHERE id = 1")
 }
-
-func scanInt(at row) (n int64, err error) { return n, at.Scan(&n) }
 
 // unsequenced are the two sorts of changes without a position. An opening comes before the end:
 // the statement for openings runs first.
@@ -64,12 +62,12 @@ var unsequenced = [...]struct{ column, condition, order string }{
 }
 
 // ApprovalsUnsequenced implements store.ApprovalReader.
-func (r *Reader) ApprovalsUnsequenced(ctx context.Context, in store.Scope) (bool, error) {
+func (r *approvalReader) ApprovalsUnsequenced(ctx context.Context, in store.Scope) (bool, error) {
 	if !in.All() {
 		return false, nil
 	}
 	for _, sort := range unsequenced {
-		got, err := list(ctx, r, scanString, "SELECT a.approval_id FROM approvals a WHERE "+sort.condition+" LIMIT 1")
+		got, err := list(ctx, r.conn, scanString, "SELECT a.approval_id FROM approvals a WHERE "+sort.condition+" LIMIT 1")
 		if err != nil || len(got) > 0 {
 			return len(got) > 0, err
 		}
@@ -81,8 +79,8 @@ func (r *Reader) ApprovalsUnsequenced(ctx context.Context, in store.Scope) (bool
 // the commit, so that of two who sequence, the second sees what the first has done. Rows that
 // others are changing are left for the next time: waiting for one of them, while they wait for a
 // row that is held here, would never end.
-func (t *Tx) SequenceApprovals(ctx context.Context, limit int) (int64, error) {
-	last, err := one(ctx, t.Reader, scanInt, "SELECT last_seq FROM approval_positions WHERE id = 1"+t.d.LockRow)
+func (t *approvalTx) SequenceApprovals(ctx context.Context, limit int) (int64, error) {
+	last, err := one(ctx, t.conn, scanInt, "SELECT last_seq FROM approval_positions WHERE id = 1"+t.d.LockRow)
 	if err != nil {
 		return 0, err
 	}

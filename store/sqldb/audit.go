@@ -3,9 +3,17 @@ package sqldb
 import (
 	"context"
 	"errors"
-	"time"
 
 	"aqueduct/store"
+)
+
+type (
+	// Reads of the audit log. A user sees what the user did, an admin the tenant, and the chain's head only the
+	// system.
+	auditReader struct{ *conn }
+
+	// Appends to the audit log, whose entries are chained by their hashes: one writer at a time, hence LockAudit.
+	auditTx struct{ *conn }
 )
 
 const selectAudit = `SELECT e.seq, e.tenant, e.ts, e.actor, e.action, e.subject_type, e.subject_id, e.payload, e.remote, e.prev_hash,
@@ -19,46 +27,41 @@ func scanAudit(at row) (store.AuditEntry, error) {
 }
 
 // Audit implements store.AuditReader.
-func (r *Reader) Audit(ctx context.Context, in store.Scope, afterSeq int64, limit int) ([]store.AuditEntry, error) {
+func (r *auditReader) Audit(ctx context.Context, in store.Scope, afterSeq int64, limit int) ([]store.AuditEntry, error) {
 	if blind(in) {
 		return nil, nil
 	}
-	q := from(selectAudit).and("e.seq > ", afterSeq)
-	if !in.All() {
-		q.and("e.tenant = ", in.Tenant())
-	}
-	if !in.All() && !in.Wide() {
-		q.and("e.actor = ", in.User())
-	}
+	q := from(selectAudit).and("e.seq > ", afterSeq).ofScope(in, "e.tenant", "e.actor")
 	q.raw(" ORDER BY e.seq").limit(store.Page{Limit: limit}.Size())
-	return list(ctx, r, scanAudit, q.sql.String(), q.args...)
+	return list(ctx, r.conn, scanAudit, q.sql.String(), q.args...)
 }
 
 // AuditHead implements store.AuditReader.
-func (r *Reader) AuditHead(ctx context.Context, in store.Scope) (store.AuditEntry, error) {
+func (r *auditReader) AuditHead(ctx context.Context, in store.Scope) (store.AuditEntry, error) {
 	if !in.All() {
 		return store.AuditEntry{}, store.ErrNotFound
 	}
-	return one(ctx, r, scanAudit, selectAudit+" ORDER BY e.seq DESC LIMIT 1")
+	return one(ctx, r.conn, scanAudit, selectAudit+" ORDER BY e.seq DESC LIMIT 1")
 }
 
 // AuditKeyBegun implements store.AuditReader.
-func (r *Reader) AuditKeyBegun(ctx context.Context, in store.Scope, keyID string) (store.AuditEntry, error) {
+func (r *auditReader) AuditKeyBegun(ctx context.Context, in store.Scope, keyID string) (store.AuditEntry, error) {
 	if !in.All() {
 		return store.AuditEntry{}, store.ErrNotFound
 	}
-	return one(ctx, r, scanAudit, selectAudit+" WHERE e.subject_type = '"+store.SubjectAuditKey+"' AND e.subject_id = $1 ORDER BY e.seq LIMIT 1", keyID)
+	return one(ctx, r.conn, scanAudit, selectAudit+" WHERE e.subject_type = '"+store.SubjectAuditKey+"' AND e.subject_id = $1 ORDER BY e.seq LIMIT 1", keyID)
 }
 
-// AppendAudit implements store.AuditTx. The hash is of what will be read back: times in
-// milliseconds, texts as both databases keep them.
-func (t *Tx) AppendAudit(ctx context.Context, e store.AuditEntry) (store.AuditEntry, error) {
+// AppendAudit implements store.AuditTx. The hash is of what will be read back: times in milliseconds, texts as both
+// databases keep them. The lock comes before the head is read and is held until the commit: of two that read
+// the same head, the second would fail by the entry's key, with all that its transaction is about.
+func (t *auditTx) AppendAudit(ctx context.Context, e store.AuditEntry) (store.AuditEntry, error) {
 	if t.d.LockAudit != "" {
 		if _, err := t.exec(ctx, t.d.LockAudit); err != nil {
 			return e, err
 		}
 	}
-	last, err := t.AuditHead(ctx, store.System())
+	last, err := (&auditReader{t.conn}).AuditHead(ctx, store.System())
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return e, err
 	}
@@ -71,6 +74,7 @@ func (t *Tx) AppendAudit(ctx context.Context, e store.AuditEntry) (store.AuditEn
 		e.Seq, e.Tenant, millis(e.TS), e.Actor, e.Action, e.SubjectType, e.SubjectID, jsonText(e.Payload), e.Remote, e.PrevHash, e.Hash, e.MAC)
 }
 
+// asKept is the entry as a read of its row will give it.
 func asKept(e store.AuditEntry) store.AuditEntry {
 	for _, s := range []*string{&e.Tenant, &e.Actor, &e.Action, &e.SubjectType, &e.SubjectID, &e.Remote} {
 		*s = Text(*s)
@@ -78,10 +82,6 @@ func asKept(e store.AuditEntry) store.AuditEntry {
 	if e.Payload = []byte(Text(string(e.Payload))); len(e.Payload) == 0 {
 		e.Payload = nil
 	}
-	ms := millis(e.TS)
-	e.TS = time.Time{}
-	if ms != 0 {
-		e.TS = time.UnixMilli(ms).UTC()
-	}
+	e.TS = fromMillis(millis(e.TS))
 	return e
 }

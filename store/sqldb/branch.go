@@ -9,25 +9,31 @@ import (
 	"aqueduct/store"
 )
 
+type (
+	// Reads along a branch of a thread: an edited or regenerated message begins a new one, and the older stay
+	// readable.
+	branchReader struct{ *conn }
+
+	// SwitchBranch makes another branch the current one.
+	branchTx struct{ *conn }
+)
+
 // onAnyBranch adds, as a table to be named m, the messages of a Session with one of the external ids, or all of them. The
 // current branch and the older ones are two partial indexes, so they are asked one after the other.
 func (q *query) onAnyBranch(sessionID string, externalIDs []string) *query {
 	half := func(of string) string { return "SELECT * FROM messages WHERE session_id = " + of }
-	q.args = append(q.args, sessionID)
-	session := "$" + strconv.Itoa(len(q.args))
-	within := ""
+	within := &query{args: append(q.args, sessionID)}
+	session := "$" + strconv.Itoa(len(within.args))
 	if len(externalIDs) > 0 {
-		within = " AND external_id IN ("
-		for i := range slots(len(externalIDs)) {
-			if i > 0 {
-				within += ", "
-			}
-			q.args = append(q.args, externalIDs[min(i, len(externalIDs)-1)])
-			within += "$" + strconv.Itoa(len(q.args))
+		ids := make([]string, slots(len(externalIDs)))
+		for i := range ids {
+			ids[i] = externalIDs[min(i, len(externalIDs)-1)]
 		}
-		within += ")"
+		within.raw(" AND external_id IN (").bindAll(ids).raw(")")
 	}
-	return q.raw("(" + half(session) + " AND NOT replaced" + within + " UNION ALL " + half(session) + " AND replaced" + within + ") m")
+	q.args = within.args // both halves name the same ones
+	named := within.sql.String()
+	return q.raw("(" + half(session) + " AND NOT replaced" + named + " UNION ALL " + half(session) + " AND replaced" + named + ") m")
 }
 
 // joined restricts what was selected from m to what the Scope sees.
@@ -40,15 +46,17 @@ type span struct{ first, last string }
 
 // branch is the Turns of the branch that ends with a Turn, newest stretch first. A Turn continues the one created before
 // it, but for those that began a branch, of which there are few.
-func (r *Reader) branch(ctx context.Context, sessionID, turnID string) ([]span, error) {
+func (r *branchReader) branch(ctx context.Context, sessionID, turnID string) ([]span, error) {
 	q := from("SELECT turn_id, branched_from FROM turns").and("session_id = ", sessionID).raw(" AND branched_from <> ''")
 	q.and("turn_id <= ", turnID).raw(" ORDER BY turn_id DESC")
-	begun, err := list(ctx, r, func(at row) (s span, err error) {
+	begun, err := list(ctx, r.conn, func(at row) (s span, err error) {
 		return s, at.Scan(&s.last, &s.first) // here: the Turn, and what it continues
 	}, q.sql.String(), q.args...)
 	if err != nil {
 		return nil, err
 	}
+	// From the newest on: the Turn that began the stretch names what it continues, and whatever began between those two
+	// is of other branches.
 	var spans []span
 	last := turnID
 	for _, b := range begun {
@@ -64,7 +72,7 @@ func (r *Reader) branch(ctx context.Context, sessionID, turnID string) ([]span, 
 }
 
 // BranchMessages implements store.MessageReader.
-func (r *Reader) BranchMessages(ctx context.Context, in store.Scope, sessionID, turnID string, page store.Page) ([]store.Message, error) {
+func (r *branchReader) BranchMessages(ctx context.Context, in store.Scope, sessionID, turnID string, page store.Page) ([]store.Message, error) {
 	spans, err := r.branch(ctx, sessionID, turnID)
 	if err != nil {
 		return nil, err
@@ -79,11 +87,11 @@ func (r *Reader) BranchMessages(ctx context.Context, in store.Scope, sessionID, 
 	}
 	q.raw(") SELECT "+messageColumns+" FROM ").onAnyBranch(sessionID, nil).joined(in)
 	q.raw(` AND EXISTS (SELECT 1 FROM runs x JOIN v ON x.turn_id >= v.a AND x.turn_id <= v.b WHERE x.run_id = m.run_id)`)
-	return r.messages(ctx, q, page)
+	return (&messageReader{r.conn}).messages(ctx, q, page)
 }
 
 // MessagePlace implements store.MessageReader.
-func (r *Reader) MessagePlace(ctx context.Context, in store.Scope, sessionID, externalID string) (store.MessagePlace, error) {
+func (r *branchReader) MessagePlace(ctx context.Context, in store.Scope, sessionID, externalID string) (store.MessagePlace, error) {
 	q := &query{}
 	q.raw("SELECT "+messageColumns+`, m.replaced, COALESCE((SELECT x.turn_id FROM runs x WHERE x.run_id = m.run_id), ''),
 		EXISTS (SELECT 1 FROM messages o WHERE o.session_id = m.session_id AND NOT o.replaced AND o.message_id > m.message_id
@@ -91,7 +99,7 @@ func (r *Reader) MessagePlace(ctx context.Context, in store.Scope, sessionID, ex
 		COALESCE((SELECT u.message_id FROM messages u WHERE u.session_id = m.session_id AND NOT u.replaced
 			AND u.role = 'user' AND NOT u.output ORDER BY u.message_id DESC LIMIT 1), '')
 		FROM `).onAnyBranch(sessionID, []string{externalID}).joined(in).raw(" ORDER BY m.replaced, m.message_id DESC LIMIT 1")
-	return one(ctx, r, func(at row) (store.MessagePlace, error) {
+	return one(ctx, r.conn, func(at row) (store.MessagePlace, error) {
 		var p store.MessagePlace
 		err := at.Scan(append(messageInto(&p.Message), &p.Replaced, &p.TurnID, &p.Followed, &p.NewestInput)...)
 		return p, err
@@ -99,16 +107,16 @@ func (r *Reader) MessagePlace(ctx context.Context, in store.Scope, sessionID, ex
 }
 
 // InputsOfTurn implements store.MessageReader. A Turn's id is its first Run's, and older than its messages.
-func (r *Reader) InputsOfTurn(ctx context.Context, in store.Scope, sessionID, turnID string) ([]store.Message, error) {
+func (r *branchReader) InputsOfTurn(ctx context.Context, in store.Scope, sessionID, turnID string) ([]store.Message, error) {
 	q := &query{}
 	q.raw("SELECT "+messageColumns+" FROM ").onAnyBranch(sessionID, nil).joined(in).and("m.message_id > ", turnID)
 	q.and("m.run_id = ", turnID).raw(" AND NOT m.output ORDER BY m.message_id")
-	return list(ctx, r, scanMessage, q.sql.String(), q.args...)
+	return list(ctx, r.conn, scanMessage, q.sql.String(), q.args...)
 }
 
 // TurnBefore implements store.TurnReader. The first Run of a Turn has its id, so the index of Runs finds Turns too.
-func (r *Reader) TurnBefore(ctx context.Context, in store.Scope, turnID string) (string, error) {
-	turn, err := r.Turn(ctx, in, turnID)
+func (r *branchReader) TurnBefore(ctx context.Context, in store.Scope, turnID string) (string, error) {
+	turn, err := (&turnReader{r.conn}).Turn(ctx, in, turnID)
 	switch {
 	case err != nil:
 		return "", err
@@ -120,7 +128,7 @@ func (r *Reader) TurnBefore(ctx context.Context, in store.Scope, turnID string) 
 	q := selecting("SELECT x.turn_id FROM runs x JOIN sessions s ON s.session_id = x.session_id", in)
 	q.and("x.session_id = ", turn.SessionID).and("x.run_id < ", turnID)
 	q.raw(" AND x.run_id = x.turn_id ORDER BY x.run_id DESC LIMIT 1")
-	before, err := one(ctx, r, scanString, q.sql.String(), q.args...)
+	before, err := one(ctx, r.conn, scanString, q.sql.String(), q.args...)
 	if errors.Is(err, store.ErrNotFound) {
 		return "", nil
 	}
@@ -129,22 +137,24 @@ func (r *Reader) TurnBefore(ctx context.Context, in store.Scope, turnID string) 
 
 const inTurns = ` AND EXISTS (SELECT 1 FROM runs x WHERE x.run_id = messages.run_id AND x.turn_id `
 
-// SwitchBranch implements store.MessageTx. What is to be taken away goes first: ids are unique on the current branch.
-func (t *Tx) SwitchBranch(ctx context.Context, sessionID, from string, older bool) error {
-	_, err := t.exec(ctx, `UPDATE messages SET replaced = TRUE WHERE session_id = $1 AND NOT replaced AND message_id > $2`+
+// SwitchBranch implements store.MessageTx. What is to be taken away goes first: external ids are unique on the current
+// branch. With from on the current branch only what came behind it goes; otherwise the rest of the current branch goes
+// too, and the stretches of the other one come back.
+func (t *branchTx) SwitchBranch(ctx context.Context, sessionID, from string, older bool) error {
+	err := t.run(ctx, `UPDATE messages SET replaced = TRUE WHERE session_id = $1 AND NOT replaced AND message_id > $2`+
 		inTurns+`> $2)`, sessionID, from)
 	if err != nil || from == "" || !older {
 		return err
 	}
-	spans, err := t.branch(ctx, sessionID, from)
+	spans, err := (&branchReader{t.conn}).branch(ctx, sessionID, from)
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(ctx, `UPDATE messages SET replaced = TRUE WHERE session_id = $1 AND NOT replaced`+inTurns+`<= $2)`, sessionID, from)
+	err = t.run(ctx, `UPDATE messages SET replaced = TRUE WHERE session_id = $1 AND NOT replaced`+inTurns+`<= $2)`, sessionID, from)
 	slices.Reverse(spans)
 	for _, s := range spans {
 		if err == nil {
-			_, err = t.exec(ctx, `UPDATE messages SET replaced = FALSE WHERE session_id = $1 AND replaced`+
+			err = t.run(ctx, `UPDATE messages SET replaced = FALSE WHERE session_id = $1 AND replaced`+
 				inTurns+`>= $2 AND x.turn_id <= $3)`+newestOfTurns, sessionID, s.first, s.last)
 		}
 	}

@@ -2,10 +2,17 @@ package sqldb
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"aqueduct/store"
+)
+
+type (
+	// Standing delegations: until a time, one user decides what another was asked. Giver and receiver see them.
+	delegationReader struct{ *conn }
+
+	// A Delegation is never changed, only revoked: the audit log refers to it.
+	delegationTx struct{ *conn }
 )
 
 const selectDelegation = `SELECT d.delegation_id, d.tenant, d.user_id, d.delegate, d.wide, d.holds, d.agent_id, d.tool, d.tool_kind,
@@ -18,26 +25,8 @@ func scanDelegation(at row) (store.Delegation, error) {
 	return d, err
 }
 
-// Delegation implements store.DelegationReader.
-func (r *Reader) Delegation(ctx context.Context, in store.Scope, id string) (store.Delegation, error) {
-	if blind(in) {
-		return store.Delegation{}, store.ErrNotFound
-	}
-	q := from(selectDelegation).and("d.delegation_id = ", id)
-	if !in.All() {
-		q.and("d.tenant = ", in.Tenant())
-	}
-	if !in.All() && !in.Wide() {
-		q.and("(d.user_id = ", in.User()).raw(" OR d.delegate = ").bind(in.User()).raw(")")
-	}
-	return one(ctx, r, scanDelegation, q.sql.String(), q.args...)
-}
-
-// Delegations implements store.DelegationReader. Ids are UUIDv7, so their order is time.
-func (r *Reader) Delegations(ctx context.Context, in store.Scope, page store.Page) ([]store.Delegation, error) {
-	if blind(in) {
-		return nil, nil
-	}
+// delegations starts a query of what the Scope sees; false when that is nothing.
+func delegations(in store.Scope) (*query, bool) {
 	q := from(selectDelegation)
 	if !in.All() {
 		q.and("d.tenant = ", in.Tenant())
@@ -45,27 +34,41 @@ func (r *Reader) Delegations(ctx context.Context, in store.Scope, page store.Pag
 	if !in.All() && !in.Wide() {
 		q.and("(d.user_id = ", in.User()).raw(" OR d.delegate = ").bind(in.User()).raw(")")
 	}
-	back := q.newestFirst("d.delegation_id", page)
-	got, err := list(ctx, r, scanDelegation, q.sql.String(), q.args...)
-	if back {
-		slices.Reverse(got)
+	return q, !blind(in)
+}
+
+// Delegation implements store.DelegationReader.
+func (r *delegationReader) Delegation(ctx context.Context, in store.Scope, id string) (store.Delegation, error) {
+	q, sees := delegations(in)
+	if !sees {
+		return store.Delegation{}, store.ErrNotFound
 	}
-	return got, err
+	q.and("d.delegation_id = ", id)
+	return one(ctx, r.conn, scanDelegation, q.sql.String(), q.args...)
+}
+
+// Delegations implements store.DelegationReader. Ids are UUIDv7, so their order is time.
+func (r *delegationReader) Delegations(ctx context.Context, in store.Scope, page store.Page) ([]store.Delegation, error) {
+	q, sees := delegations(in)
+	if !sees {
+		return nil, nil
+	}
+	return newestFirst(ctx, r.conn, scanDelegation, q, "d.delegation_id", page)
 }
 
 // DelegationsOf implements store.DelegationReader.
-func (r *Reader) DelegationsOf(ctx context.Context, in store.Scope, approvalID, user string) ([]store.Delegation, error) {
+func (r *delegationReader) DelegationsOf(ctx context.Context, in store.Scope, approvalID, user string) ([]store.Delegation, error) {
 	if !in.All() || user == "" {
 		return nil, nil
 	}
 	q := from(selectDelegation + " JOIN approvals a ON TRUE JOIN sessions s ON s.session_id = a.session_id").raw(" AND s.deleted_at = 0")
 	q.and("a.approval_id = ", approvalID).raw(" AND ").standing(user, r.d.now(), r.d)
 	q.raw(" ORDER BY d.delegation_id").limit(store.MaxPageLimit)
-	return list(ctx, r, scanDelegation, q.sql.String(), q.args...)
+	return list(ctx, r.conn, scanDelegation, q.sql.String(), q.args...)
 }
 
 // InsertDelegation implements store.DelegationTx.
-func (t *Tx) InsertDelegation(ctx context.Context, d store.Delegation) error {
+func (t *delegationTx) InsertDelegation(ctx context.Context, d store.Delegation) error {
 	return t.insert(ctx, `INSERT INTO delegations (delegation_id, tenant, user_id, delegate, wide, holds, agent_id, tool, tool_kind,
 		note, created_at, expires_at, revoked_at, revoked_by) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
 		d.ID, d.Tenant, d.User, d.To, d.Wide, jsonText(d.Holds), d.AgentID, d.Tool, d.ToolKind, d.Note, millis(d.CreatedAt),
@@ -73,18 +76,6 @@ func (t *Tx) InsertDelegation(ctx context.Context, d store.Delegation) error {
 }
 
 // RevokeDelegation implements store.DelegationTx.
-func (t *Tx) RevokeDelegation(ctx context.Context, in store.Scope, id, by string, at time.Time) (bool, error) {
-	if blind(in) {
-		return false, nil
-	}
-	q := (&query{}).raw("UPDATE delegations SET revoked_at = ").bind(millis(at)).raw(", revoked_by = ").bind(by)
-	q.raw(" WHERE revoked_at = 0").and("delegation_id = ", id)
-	if !in.All() {
-		q.and("tenant = ", in.Tenant())
-	}
-	if !in.All() && !in.Wide() {
-		q.and("user_id = ", in.User())
-	}
-	n, err := t.exec(ctx, q.sql.String(), q.args...)
-	return n > 0, err
+func (t *delegationTx) RevokeDelegation(ctx context.Context, in store.Scope, id, by string, at time.Time) (bool, error) {
+	return t.revoke(ctx, in, "delegations", "delegation_id", id, by, at)
 }

@@ -6,6 +6,14 @@ import (
 	"aqueduct/store"
 )
 
+type (
+	// A deleted Session is hidden at once and its rows go in the background, part by part.
+	deletionReader struct{ *conn }
+
+	// PurgeSession takes the next part of the rows, RemoveSession the Session itself when none are left.
+	deletionTx struct{ *conn }
+)
+
 const (
 	// purgeRows bounds the rows that one transaction of a deletion takes out of a table, and purgeBytes the bytes of those
 	// whose rows may be large, so that the transaction ends soon and the one writer of SQLite serves others in between.
@@ -16,7 +24,7 @@ const (
 // purge is one table that holds rows of Sessions: which of them are a Session's, and how a part of them is deleted.
 type purge struct {
 	Table string
-	// key is the column, or for events and parts the second half of the key, that the rows are told apart by.
+	// key is the column, or for events and parts the second half of the key, by which the rows differ.
 	key string
 	// of selects the Session's rows, which is $1. Tables without an index on session_id are found by their Runs.
 	of string
@@ -62,7 +70,8 @@ func PurgedTables() []string {
 	return tables
 }
 
-// sql deletes the first rows, up to the one that reaches the bound.
+// sql deletes the first rows, up to the one that reaches the bound of bytes. That one included, so that a row larger
+// than the bound goes too; passed is the size of the rows before each.
 func (p purge) sql(d *Dialect) string {
 	if p.size == "" {
 		return "DELETE FROM " + p.Table + " WHERE " + p.of + " AND " + p.key + " IN (SELECT " + p.key + " FROM " + p.Table +
@@ -77,8 +86,10 @@ func (p purge) sql(d *Dialect) string {
 		p.Table + " WHERE " + p.of + " ORDER BY " + p.key + " LIMIT $2) w) v WHERE passed < CAST($3 AS BIGINT))"
 }
 
-// PurgeSession implements store.DeletionTx.
-func (t *Tx) PurgeSession(ctx context.Context, id string) (done bool, err error) {
+// PurgeSession implements store.DeletionTx. One call deletes from tables in their order until one of them may hold more,
+// so it is called until done; a call that fails, or is never repeated by a process that ended, leaves a Session that is
+// hidden and listed by DeletedSessions still.
+func (t *deletionTx) PurgeSession(ctx context.Context, id string) (done bool, err error) {
 	// The row is blanked and so held from the first part on; ids of another kind are never hidden Sessions.
 	err = t.must(ctx, `UPDATE sessions SET title = '', state = NULL, external_id = session_id WHERE session_id = $1
 		AND deleted_at > 0`, id)
@@ -99,17 +110,16 @@ func (t *Tx) PurgeSession(ctx context.Context, id string) (done bool, err error)
 }
 
 // RemoveSession implements store.DeletionTx.
-func (t *Tx) RemoveSession(ctx context.Context, id string) error {
-	_, err := t.exec(ctx, "DELETE FROM sessions WHERE session_id = $1 AND deleted_at > 0", id)
-	return err
+func (t *deletionTx) RemoveSession(ctx context.Context, id string) error {
+	return t.run(ctx, "DELETE FROM sessions WHERE session_id = $1 AND deleted_at > 0", id)
 }
 
 // DeletedSessions implements store.DeletionReader.
-func (r *Reader) DeletedSessions(ctx context.Context, in store.Scope, limit int) ([]store.Deleted, error) {
+func (r *deletionReader) DeletedSessions(ctx context.Context, in store.Scope, limit int) ([]store.Deleted, error) {
 	if !in.All() {
 		return nil, nil
 	}
-	return list(ctx, r, func(at row) (d store.Deleted, err error) {
+	return list(ctx, r.conn, func(at row) (d store.Deleted, err error) {
 		return d, at.Scan(&d.ID, &d.Tenant, timeInto{&d.At})
 	}, `SELECT s.session_id, s.tenant, s.deleted_at FROM sessions s WHERE s.deleted_at > 0
 		ORDER BY s.deleted_at, s.session_id LIMIT $1`, int64(store.Page{Limit: limit}.Size()))

@@ -6,7 +6,8 @@ import (
 	"aqueduct/store"
 )
 
-// Classified reports whether err is one of store's errors already.
+// Classified reports whether err is one of store's errors already, so that the classification of a driver's errors does
+// nothing when it is applied a second time on the way up.
 func Classified(err error) bool {
 	for _, known := range []error{store.ErrNotFound, store.ErrConflict, store.ErrFenced, store.ErrData,
 		store.ErrUnavailable, store.ErrUnknownOutcome, store.ErrLocked} {

@@ -6,6 +6,9 @@ import (
 	"aqueduct/store"
 )
 
+// Reads of the event log: rows of encoded events, each of which holds the positions up to last_seq.
+type eventReader struct{ *conn }
+
 const selectEvents = `SELECT e.last_seq, e.n, e.ts, e.data, e.session_id, e.mark FROM events e
 	JOIN sessions s ON s.session_id = e.session_id`
 
@@ -15,17 +18,17 @@ const rowsPerRead = 512
 
 func scanEvent(at row) (store.EventRow, error) {
 	var e store.EventRow
-	err := at.Scan(&e.LastSeq, &e.N, timeInto{&e.TS}, &e.Data, &e.SessionID, &e.Mark)
+	err := at.Scan(&e.LastSeq, &e.N, timeInto{&e.TS}, &e.Data, &e.SessionID, &e.Cursor)
 	return e, err
 }
 
 // Events implements store.EventReader. It stops before a hole: with two connections
 // that commit out of order, a later row can be visible before an earlier one.
-func (r *Reader) Events(ctx context.Context, in store.Scope, sessionID string, after int64, maxBytes int) ([]store.EventRow, error) {
+func (r *eventReader) Events(ctx context.Context, in store.Scope, sessionID string, after int64, maxBytes int) ([]store.EventRow, error) {
 	q := r.eventsQuery(in, sessionID, after, maxBytes)
 	var got []store.EventRow
 	next, size := after+1, 0
-	err := each(ctx, r, q.sql.String(), q.args, func(at row) (bool, error) {
+	err := each(ctx, r.conn, q.sql.String(), q.args, func(at row) (bool, error) {
 		e, err := scanEvent(at)
 		if err != nil {
 			return false, err
@@ -44,57 +47,53 @@ func (r *Reader) Events(ctx context.Context, in store.Scope, sessionID string, a
 	return got, nil
 }
 
-func (r *Reader) eventsQuery(in store.Scope, sessionID string, after int64, maxBytes int) *query {
+// eventsQuery is the log behind a position, up to about maxBytes, where the database can be asked for that: a reader
+// that catches up from the beginning of a long log must not have all of it sent before it has taken the first row.
+func (r *eventReader) eventsQuery(in store.Scope, sessionID string, after int64, maxBytes int) *query {
 	q := selecting(selectEvents, in).and("e.session_id = ", sessionID).and("e.last_seq > ", after)
 	q.raw(" ORDER BY e.last_seq LIMIT ").bind(int64(rowsPerRead))
 	if r.d.StreamsRows {
 		return q
 	}
-	// The inner query hands on where the data lies, not the data, so only the rows
-	// within the budget are fetched and sent.
-	within := &query{args: q.args}
-	within.raw("SELECT last_seq, n, ts, data, session_id, mark FROM (SELECT w.*, ")
-	within.raw("SUM(length(data)) OVER (ORDER BY last_seq) - length(data) AS passed FROM (")
-	within.raw(q.sql.String()).raw(") w) v WHERE passed < CAST(").bind(int64(max(maxBytes, 1)))
-	return within.raw(" AS BIGINT) ORDER BY last_seq")
+	return q.within(max(maxBytes, 1), "last_seq, n, ts, data, session_id, mark", "length(data)", "last_seq")
 }
 
 // LastSeq implements store.EventReader.
-func (r *Reader) LastSeq(ctx context.Context, in store.Scope, sessionID string) (int64, error) {
+func (r *eventReader) LastSeq(ctx context.Context, in store.Scope, sessionID string) (int64, error) {
 	q := selecting(`SELECT COALESCE((SELECT MAX(e.last_seq) FROM events e WHERE e.session_id = s.session_id), 0)
 		FROM sessions s`, in).and("s.session_id = ", sessionID)
-	return one(ctx, r, func(at row) (seq int64, err error) { return seq, at.Scan(&seq) }, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanInt, q.sql.String(), q.args...)
 }
 
 // EventBytes implements store.EventReader. Both databases know the length of a row's bytes without
 // reading them.
-func (r *Reader) EventBytes(ctx context.Context, in store.Scope, sessionID string) (int64, error) {
+func (r *eventReader) EventBytes(ctx context.Context, in store.Scope, sessionID string) (int64, error) {
 	q := selecting(`SELECT COALESCE((SELECT CAST(SUM(LENGTH(e.data)) AS BIGINT) FROM events e WHERE e.session_id = s.session_id), 0)
 		FROM sessions s`, in).and("s.session_id = ", sessionID)
-	return one(ctx, r, func(at row) (n int64, err error) { return n, at.Scan(&n) }, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanInt, q.sql.String(), q.args...)
 }
 
 // TenantBytes implements store.EventReader. It reads a number of each Session, none of the events.
-func (r *Reader) TenantBytes(ctx context.Context, in store.Scope) (int64, error) {
+func (r *eventReader) TenantBytes(ctx context.Context, in store.Scope) (int64, error) {
 	q := selecting("SELECT COALESCE(CAST(SUM(s.bytes) AS BIGINT), 0) FROM sessions s", in).raw(living)
 	if !in.All() {
 		q.and("s.tenant = ", in.Tenant()) // for the index
 	}
-	return one(ctx, r, func(at row) (n int64, err error) { return n, at.Scan(&n) }, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanInt, q.sql.String(), q.args...)
 }
 
-// LastMark implements store.EventReader. The condition is the partial index of marked rows,
+// LastCursor implements store.EventReader. The condition is the partial index of marked rows,
 // so a long log without any is not walked.
-func (r *Reader) LastMark(ctx context.Context, in store.Scope, sessionID string) (string, error) {
+func (r *eventReader) LastCursor(ctx context.Context, in store.Scope, sessionID string) (string, error) {
 	q := selecting(`SELECT COALESCE((SELECT e.mark FROM events e WHERE e.session_id = s.session_id AND e.mark <> ''
 		ORDER BY e.last_seq DESC LIMIT 1), '') FROM sessions s`, in).and("s.session_id = ", sessionID)
-	return one(ctx, r, scanString, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanString, q.sql.String(), q.args...)
 }
 
-// InsertEvent is the statement that appends one row.
-func InsertEvent(e store.EventRow) Statement {
+// insertEvent is the statement that appends one row.
+func insertEvent(e store.EventRow) Statement {
 	return Statement{
 		SQL:  "INSERT INTO events (session_id, last_seq, n, ts, data, mark) VALUES ($1, $2, $3, $4, $5, $6)",
-		Args: []any{e.SessionID, e.LastSeq, int64(e.N), millis(e.TS), e.Data, Text(e.Mark)},
+		Args: []any{e.SessionID, e.LastSeq, int64(e.N), millis(e.TS), e.Data, Text(e.Cursor)},
 	}
 }

@@ -2,10 +2,17 @@ package sqldb
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"aqueduct/store"
+)
+
+type (
+	// Grants are standing answers ("always allow"). Those without a user hold for the whole tenant.
+	grantReader struct{ *conn }
+
+	// UseGrant counts a use where that is limited; of two requests for the last use one gets it.
+	grantTx struct{ *conn }
 )
 
 const selectGrant = `SELECT g.grant_id, g.tenant, g.user_id, g.agent_id, g.session_id, g.tool, g.kind, g.match, g.template,
@@ -32,34 +39,30 @@ func grants(in store.Scope) (*query, bool) {
 }
 
 // Grant implements store.GrantReader.
-func (r *Reader) Grant(ctx context.Context, in store.Scope, id string) (store.Grant, error) {
+func (r *grantReader) Grant(ctx context.Context, in store.Scope, id string) (store.Grant, error) {
 	q, sees := grants(in)
 	if !sees {
 		return store.Grant{}, store.ErrNotFound
 	}
 	q.and("g.grant_id = ", id)
-	return one(ctx, r, scanGrant, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanGrant, q.sql.String(), q.args...)
 }
 
 // Grants implements store.GrantReader. Ids are UUIDv7, so their order is time.
-func (r *Reader) Grants(ctx context.Context, in store.Scope, page store.Page) ([]store.Grant, error) {
+func (r *grantReader) Grants(ctx context.Context, in store.Scope, page store.Page) ([]store.Grant, error) {
 	q, sees := grants(in)
 	if !sees {
 		return nil, nil
 	}
-	back := q.newestFirst("g.grant_id", page)
-	got, err := list(ctx, r, scanGrant, q.sql.String(), q.args...)
-	if back {
-		slices.Reverse(got)
-	}
-	return got, err
+	return newestFirst(ctx, r.conn, scanGrant, q, "g.grant_id", page)
 }
 
 // unspent is the condition of a Grant that still lets something through, up to the time.
 const unspent = "revoked_at = 0 AND (max_uses = 0 OR uses < max_uses) AND (expires_at = 0 OR expires_at > "
 
-// LiveGrants implements store.GrantReader.
-func (r *Reader) LiveGrants(ctx context.Context, in store.Scope, tenant, user, agentID, sessionID string, now time.Time) ([]store.Grant, error) {
+// LiveGrants implements store.GrantReader. An empty user, agent or Session in a Grant means any. The user's own come
+// before those of the tenant, and newer ones first.
+func (r *grantReader) LiveGrants(ctx context.Context, in store.Scope, tenant, user, agentID, sessionID string, now time.Time) ([]store.Grant, error) {
 	q, sees := grants(in)
 	if !sees {
 		return nil, nil
@@ -69,11 +72,11 @@ func (r *Reader) LiveGrants(ctx context.Context, in store.Scope, tenant, user, a
 	q.raw(" AND g.agent_id IN (").bind(agentID).raw(", '')")
 	q.raw(" AND g.session_id IN (").bind(sessionID).raw(", '')")
 	q.raw(" ORDER BY g.user_id DESC, g.grant_id DESC").limit(store.MaxPageLimit)
-	return list(ctx, r, scanGrant, q.sql.String(), q.args...)
+	return list(ctx, r.conn, scanGrant, q.sql.String(), q.args...)
 }
 
 // InsertGrant implements store.GrantTx.
-func (t *Tx) InsertGrant(ctx context.Context, g store.Grant) error {
+func (t *grantTx) InsertGrant(ctx context.Context, g store.Grant) error {
 	return t.insert(ctx, `INSERT INTO grants (grant_id, tenant, user_id, agent_id, session_id, tool, kind, match, template,
 		created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by, note)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
@@ -81,25 +84,13 @@ func (t *Tx) InsertGrant(ctx context.Context, g store.Grant) error {
 		millis(g.CreatedAt), millis(g.ExpiresAt), g.MaxUses, g.Uses, millis(g.RevokedAt), g.RevokedBy, g.Note)
 }
 
-// UseGrant implements store.GrantTx.
-func (t *Tx) UseGrant(ctx context.Context, id string, now time.Time) (bool, error) {
-	n, err := t.exec(ctx, "UPDATE grants SET uses = uses + 1 WHERE grant_id = $1 AND "+unspent+"$2)", id, millis(now))
-	return n > 0, err
+// UseGrant implements store.GrantTx. Whether the Grant still holds is asked in the statement that counts the use: it may
+// have been revoked, or used up, since LiveGrants listed it.
+func (t *grantTx) UseGrant(ctx context.Context, id string, now time.Time) (bool, error) {
+	return t.change(ctx, "UPDATE grants SET uses = uses + 1 WHERE grant_id = $1 AND "+unspent+"$2)", id, millis(now))
 }
 
 // RevokeGrant implements store.GrantTx.
-func (t *Tx) RevokeGrant(ctx context.Context, in store.Scope, id, by string, at time.Time) (bool, error) {
-	if blind(in) {
-		return false, nil
-	}
-	q := (&query{}).raw("UPDATE grants SET revoked_at = ").bind(millis(at)).raw(", revoked_by = ").bind(by)
-	q.raw(" WHERE revoked_at = 0").and("grant_id = ", id)
-	if !in.All() {
-		q.and("tenant = ", in.Tenant())
-	}
-	if !in.All() && !in.Wide() {
-		q.and("user_id = ", in.User())
-	}
-	n, err := t.exec(ctx, q.sql.String(), q.args...)
-	return n > 0, err
+func (t *grantTx) RevokeGrant(ctx context.Context, in store.Scope, id, by string, at time.Time) (bool, error) {
+	return t.revoke(ctx, in, "grants", "grant_id", id, by, at)
 }

@@ -7,6 +7,14 @@ import (
 	"aqueduct/store"
 )
 
+type (
+	// Reads of the transcript: the current branch, in pages bounded by rows and by bytes.
+	messageReader struct{ *conn }
+
+	// Messages that clients sent; those of agents come with the Batch that holds their events.
+	messageTx struct{ *conn }
+)
+
 const (
 	messageColumns = `m.message_id, m.session_id, m.run_id, m.external_id, m.role, m.output, m.data, m.created_at`
 	selectMessage  = `SELECT ` + messageColumns + ` FROM messages m JOIN sessions s ON s.session_id = m.session_id`
@@ -15,29 +23,26 @@ const (
 const insertIntoMessages = `INSERT INTO messages (message_id, session_id, run_id, external_id, role, output, data,
 	created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (session_id, external_id) WHERE NOT replaced DO `
 
-func scanMessage(at row) (store.Message, error) {
-	var m store.Message
-	err := at.Scan(messageInto(&m)...)
-	return m, err
-}
+var scanMessage = scanning(messageInto)
 
 func messageInto(m *store.Message) []any {
 	return []any{&m.ID, &m.SessionID, &m.RunID, &m.ExternalID, &m.Role, &m.Output, &m.Data, timeInto{&m.CreatedAt}}
 }
 
 // Messages implements store.MessageReader.
-func (r *Reader) Messages(ctx context.Context, in store.Scope, sessionID string, page store.Page) ([]store.Message, error) {
+func (r *messageReader) Messages(ctx context.Context, in store.Scope, sessionID string, page store.Page) ([]store.Message, error) {
 	return r.messages(ctx, selecting(selectMessage, in).and("m.session_id = ", sessionID).raw(" AND NOT m.replaced"), page)
 }
 
 // Message implements store.MessageReader.
-func (r *Reader) Message(ctx context.Context, in store.Scope, id string) (store.Message, error) {
+func (r *messageReader) Message(ctx context.Context, in store.Scope, id string) (store.Message, error) {
 	q := selecting(selectMessage, in).and("m.message_id = ", id)
-	return one(ctx, r, scanMessage, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanMessage, q.sql.String(), q.args...)
 }
 
-// messages reads a page of what a query selects from m.
-func (r *Reader) messages(ctx context.Context, q *query, page store.Page) ([]store.Message, error) {
+// messages reads a page of what a query selects from m, oldest first. Without After it is the newest ones, or those
+// nearest before Before, so the query runs backwards and the rows are turned round.
+func (r *messageReader) messages(ctx context.Context, q *query, page store.Page) ([]store.Message, error) {
 	if page.After != "" {
 		q.oldestFirst("m.message_id", page)
 		return r.messagesWithin(ctx, q, "message_id", page.MaxBytes)
@@ -52,21 +57,16 @@ func (r *Reader) messages(ctx context.Context, q *query, page store.Page) ([]sto
 }
 
 // messagesWithin runs a query of messages up to the one that reaches maxBytes; 0 is no bound. The order is the query's.
-func (r *Reader) messagesWithin(ctx context.Context, q *query, order string, maxBytes int) ([]store.Message, error) {
+func (r *messageReader) messagesWithin(ctx context.Context, q *query, order string, maxBytes int) ([]store.Message, error) {
 	if maxBytes <= 0 {
-		return list(ctx, r, scanMessage, q.sql.String(), q.args...)
+		return list(ctx, r.conn, scanMessage, q.sql.String(), q.args...)
 	}
 	if !r.d.StreamsRows {
-		// The inner query hands on where the data lies, so only the rows within the budget are fetched and sent.
-		within := &query{args: q.args}
-		within.raw("SELECT message_id, session_id, run_id, external_id, role, output, data, created_at FROM (SELECT w.*, ")
-		within.raw("SUM(" + r.d.octets("data") + ") OVER (ORDER BY " + order + ") - " + r.d.octets("data") + " AS passed FROM (")
-		within.raw(q.sql.String()).raw(") w) v WHERE passed < CAST(").bind(int64(maxBytes))
-		q = within.raw(" AS BIGINT) ORDER BY " + order)
+		q = q.within(maxBytes, "message_id, session_id, run_id, external_id, role, output, data, created_at", r.d.octets("data"), order)
 	}
 	var got []store.Message
 	size := 0
-	err := each(ctx, r, q.sql.String(), q.args, func(at row) (bool, error) {
+	err := each(ctx, r.conn, q.sql.String(), q.args, func(at row) (bool, error) {
 		m, err := scanMessage(at)
 		if err != nil {
 			return false, err
@@ -81,12 +81,12 @@ func (r *Reader) messagesWithin(ctx context.Context, q *query, order string, max
 const maxIDsPerQuery = 256
 
 // KnownMessageIDs implements store.MessageReader.
-func (r *Reader) KnownMessageIDs(ctx context.Context, in store.Scope, sessionID string, externalIDs []string) (map[string]bool, error) {
+func (r *messageReader) KnownMessageIDs(ctx context.Context, in store.Scope, sessionID string, externalIDs []string) (map[string]bool, error) {
 	known := make(map[string]bool, len(externalIDs))
 	for part := range slices.Chunk(externalIDs, maxIDsPerQuery) {
 		q := &query{}
 		q.raw("SELECT m.external_id FROM ").onAnyBranch(sessionID, part).joined(in)
-		got, err := list(ctx, r, scanString, q.sql.String(), q.args...)
+		got, err := list(ctx, r.conn, scanString, q.sql.String(), q.args...)
 		if err != nil {
 			return nil, err
 		}
@@ -98,11 +98,11 @@ func (r *Reader) KnownMessageIDs(ctx context.Context, in store.Scope, sessionID 
 }
 
 // NewestRunOf implements store.MessageReader.
-func (r *Reader) NewestRunOf(ctx context.Context, in store.Scope, sessionID string, externalIDs []string) (newest string, err error) {
+func (r *messageReader) NewestRunOf(ctx context.Context, in store.Scope, sessionID string, externalIDs []string) (newest string, err error) {
 	for part := range slices.Chunk(externalIDs, maxIDsPerQuery) {
 		q := &query{}
 		q.raw("SELECT COALESCE(MAX(m.run_id), '') FROM ").onAnyBranch(sessionID, part).joined(in)
-		got, err := one(ctx, r, scanString, q.sql.String(), q.args...)
+		got, err := one(ctx, r.conn, scanString, q.sql.String(), q.args...)
 		if err != nil {
 			return "", err
 		}
@@ -112,11 +112,11 @@ func (r *Reader) NewestRunOf(ctx context.Context, in store.Scope, sessionID stri
 }
 
 // LastAnswer implements store.MessageReader. What came out of a Run has ids from after the Run's own.
-func (r *Reader) LastAnswer(ctx context.Context, in store.Scope, sessionID, runID string) (store.Message, error) {
+func (r *messageReader) LastAnswer(ctx context.Context, in store.Scope, sessionID, runID string) (store.Message, error) {
 	q := &query{}
 	q.raw("SELECT "+messageColumns+" FROM ").onAnyBranch(sessionID, nil).joined(in).and("m.message_id > ", runID).and("m.run_id = ", runID)
 	q.raw(" AND m.output AND m.role = 'assistant' ORDER BY m.message_id DESC LIMIT 1")
-	return one(ctx, r, scanMessage, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanMessage, q.sql.String(), q.args...)
 }
 
 // slots rounds the length of an IN list up, so that lists of all lengths share three
@@ -132,10 +132,12 @@ func slots(n int) int {
 }
 
 // InsertMessage implements store.MessageTx.
-func (t *Tx) InsertMessage(ctx context.Context, m store.Message) error {
+func (t *messageTx) InsertMessage(ctx context.Context, m store.Message) error {
 	return t.insert(ctx, insertIntoMessages+"NOTHING", messageArgs(m)...)
 }
 
+// upsertMessage replaces the data of the message with the same id on the current branch. The row keeps its own key,
+// which is its place in the transcript.
 func upsertMessage(m store.Message) Statement {
 	return Statement{SQL: insertIntoMessages + "UPDATE SET data = excluded.data", Args: messageArgs(m)}
 }

@@ -14,28 +14,22 @@ type Statement struct {
 	CAS  bool // a compare-and-set: no row touched means it was lost
 }
 
-// MoveStatement is the SQL of a Move. A move its machine forbids is an error of the
-// program, told as ErrData: repeating it cannot help and only its Session may suffer.
-func MoveStatement(m store.Move) (Statement, error) {
-	s, err := moveStatement(m)
-	s.Args = clean(s.Args)
-	return s, err
-}
-
+// moveStatement is the SQL of a Move. A move that its machine forbids is an error of the
+// program and is reported as ErrData: repeating it cannot help, and only its Session may suffer.
 func moveStatement(m store.Move) (Statement, error) {
 	switch m := m.(type) {
 	case store.TurnMove:
-		return turnMove(m)
+		return turnMoves.statement(&m)
 	case store.RunMove:
-		return runMove(m)
+		return runMoves.statement(&m)
 	case store.RunStateChanges:
 		return runStateChanges(m), nil
 	case store.ToolCallMove:
-		return toolCallMove(m)
+		return toolCallMoves.statement(&m)
 	case store.ToolCallShown:
 		return toolCallShown(m), nil
-	case store.ToolCallTold:
-		return toolCallTold(m), nil
+	case store.ToolCallInTranscript:
+		return toolCallInTranscript(m), nil
 	case store.ToolCallDelivered:
 		return toolCallDelivered(m), nil
 	case store.ApprovalMove:
@@ -43,11 +37,11 @@ func moveStatement(m store.Move) (Statement, error) {
 	case store.InsertRun:
 		return insertRun(m.Run), nil
 	case store.InsertToolCall:
-		return insertToolCall(m.ToolCall), nil
+		return toolCallInserts.statement(&m), nil
 	case store.TakeToolCall:
-		return takeToolCall(m.ToolCall), nil
+		return toolCallTakes.statement(&m), nil
 	case store.RecordOf:
-		return recordOf(m), nil
+		return recordsOf.statement(&m), nil
 	case store.InsertApproval:
 		return insertApproval(m.Approval), nil
 	case store.InsertOutbox:
@@ -63,7 +57,7 @@ func moveStatement(m store.Move) (Statement, error) {
 	case store.ReplaceMessages:
 		return replaceMessages(m), nil
 	case store.SessionMove:
-		return sessionMove(m), nil
+		return sessionMoves.statement(&m)
 	case store.CommandDone:
 		return commandDone(m), nil
 	}
@@ -93,6 +87,7 @@ func legal[S status[S]](move string, from []S, to S) error {
 	return nil
 }
 
+// illegal is the error of a move that no machine has.
 func illegal[S ~string](move string, from, to S) error {
 	return fmt.Errorf("%w: %s from %q to %q is not in the machine", store.ErrData, move, from, to)
 }

@@ -7,6 +7,16 @@ import (
 	"aqueduct/store"
 )
 
+type (
+	// What is to be sent to others: notifications, webhooks, frames for channels. A row is written with what it
+	// reports.
+	outboxReader struct{ *conn }
+
+	// Couriers of all replicas share the table: a claim is a lease, and what is not done when it ends is tried
+	// again.
+	outboxTx struct{ *conn }
+)
+
 const selectOutbox = `SELECT o.id, o.session_id, o.kind, o.target, o.payload, o.created_at, o.next_at, o.tries, o.claimed_until, o.done_at,
 	o.last_error FROM outbox o`
 
@@ -18,17 +28,17 @@ func scanOutbox(at row) (store.OutboxItem, error) {
 }
 
 // OutboxDue implements store.OutboxReader.
-func (r *Reader) OutboxDue(ctx context.Context, in store.Scope, now time.Time, limit int) ([]store.OutboxItem, error) {
+func (r *outboxReader) OutboxDue(ctx context.Context, in store.Scope, now time.Time, limit int) ([]store.OutboxItem, error) {
 	if !in.All() {
 		return nil, nil
 	}
 	q := from(selectOutbox).raw(" AND o.done_at = 0").and("o.next_at <= ", millis(now))
 	q.and("o.claimed_until <= ", millis(now)).raw(" ORDER BY o.next_at, o.id").limit(store.Page{Limit: limit}.Size())
-	return list(ctx, r, scanOutbox, q.sql.String(), q.args...)
+	return list(ctx, r.conn, scanOutbox, q.sql.String(), q.args...)
 }
 
 // InsertOutbox implements store.OutboxTx.
-func (t *Tx) InsertOutbox(ctx context.Context, i store.OutboxItem) error {
+func (t *outboxTx) InsertOutbox(ctx context.Context, i store.OutboxItem) error {
 	s := insertOutbox(i)
 	return t.insert(ctx, s.SQL, s.Args...)
 }
@@ -42,28 +52,27 @@ func insertOutbox(i store.OutboxItem) Statement {
 	}
 }
 
-// ClaimOutbox implements store.OutboxTx.
-func (t *Tx) ClaimOutbox(ctx context.Context, id string, now, until time.Time) (bool, error) {
-	n, err := t.exec(ctx, `UPDATE outbox SET claimed_until = $3, tries = tries + 1
+// ClaimOutbox implements store.OutboxTx. The conditions of OutboxDue are checked once more: several replicas list the
+// same items, and one of them gets each.
+func (t *outboxTx) ClaimOutbox(ctx context.Context, id string, now, until time.Time) (bool, error) {
+	return t.change(ctx, `UPDATE outbox SET claimed_until = $3, tries = tries + 1
 		WHERE id = $1 AND done_at = 0 AND next_at <= $2 AND claimed_until <= $2`, id, millis(now), millis(until))
-	return n > 0, err
 }
 
 // OutboxDone implements store.OutboxTx.
-func (t *Tx) OutboxDone(ctx context.Context, id string, at time.Time) error {
-	_, err := t.exec(ctx, "UPDATE outbox SET done_at = $2, last_error = '' WHERE id = $1 AND done_at = 0", id, millis(at))
-	return err
+func (t *outboxTx) OutboxDone(ctx context.Context, id string, at time.Time) error {
+	return t.run(ctx, "UPDATE outbox SET done_at = $2, last_error = '' WHERE id = $1 AND done_at = 0", id, millis(at))
 }
 
-// OutboxRetry implements store.OutboxTx.
-func (t *Tx) OutboxRetry(ctx context.Context, id string, next time.Time, reason string) error {
-	_, err := t.exec(ctx, "UPDATE outbox SET next_at = $2, claimed_until = 0, last_error = $3 WHERE id = $1 AND done_at = 0",
+// OutboxRetry implements store.OutboxTx. An item that is given up is one whose next try is far in the future.
+func (t *outboxTx) OutboxRetry(ctx context.Context, id string, next time.Time, reason string) error {
+	return t.run(ctx, "UPDATE outbox SET next_at = $2, claimed_until = 0, last_error = $3 WHERE id = $1 AND done_at = 0",
 		id, millis(next), reason)
-	return err
 }
 
-// DropOutbox implements store.OutboxTx. Each half walks an index of its own.
-func (t *Tx) DropOutbox(ctx context.Context, before, never time.Time, limit int) (int64, error) {
+// DropOutbox implements store.OutboxTx. Each half walks an index of its own, which one condition with OR could not, and
+// stops at the limit, so that a sweep of many rows is many short transactions.
+func (t *outboxTx) DropOutbox(ctx context.Context, before, never time.Time, limit int) (int64, error) {
 	return t.exec(ctx, `DELETE FROM outbox WHERE id IN (SELECT id FROM (
 			SELECT id FROM (SELECT id FROM outbox WHERE done_at > 0 AND done_at < $1 ORDER BY done_at LIMIT $3) sent
 			UNION ALL

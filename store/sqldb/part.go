@@ -6,6 +6,14 @@ import (
 	"aqueduct/store"
 )
 
+type (
+	// Parts of messages that are too large for the message's row, by the hash of their bytes.
+	partReader struct{ *conn }
+
+	// The same bytes twice in a Session are one row.
+	partTx struct{ *conn }
+)
+
 const selectPart = `SELECT p.session_id, p.sha256, p.mime_type, p.data, p.created_at FROM message_parts p
 	JOIN sessions s ON s.session_id = p.session_id`
 
@@ -16,13 +24,13 @@ func scanPart(at row) (store.MessagePart, error) {
 }
 
 // MessagePart implements store.PartReader.
-func (r *Reader) MessagePart(ctx context.Context, in store.Scope, sessionID, sha256 string) (store.MessagePart, error) {
+func (r *partReader) MessagePart(ctx context.Context, in store.Scope, sessionID, sha256 string) (store.MessagePart, error) {
 	q := selecting(selectPart, in).and("p.session_id = ", sessionID).and("p.sha256 = ", sha256)
-	return one(ctx, r, scanPart, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanPart, q.sql.String(), q.args...)
 }
 
 // InsertMessagePart implements store.PartTx.
-func (t *Tx) InsertMessagePart(ctx context.Context, p store.MessagePart) error {
+func (t *partTx) InsertMessagePart(ctx context.Context, p store.MessagePart) error {
 	s := insertPart(p)
 	return t.insert(ctx, s.SQL, s.Args...)
 }
@@ -36,7 +44,6 @@ func insertPart(p store.MessagePart) Statement {
 }
 
 // ReplaceMessageData implements store.PartTx.
-func (t *Tx) ReplaceMessageData(ctx context.Context, messageID string, data []byte) error {
-	_, err := t.exec(ctx, "UPDATE messages SET data = $2 WHERE message_id = $1", messageID, jsonText(data))
-	return err
+func (t *partTx) ReplaceMessageData(ctx context.Context, messageID string, data []byte) error {
+	return t.run(ctx, "UPDATE messages SET data = $2 WHERE message_id = $1", messageID, jsonText(data))
 }

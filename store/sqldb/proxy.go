@@ -7,8 +7,29 @@ import (
 	"aqueduct/store"
 )
 
+type (
+	// ACP proxies that have registered or linked. They belong to the deployment, so only the system's Scope sees
+	// them.
+	proxyReader struct{ *conn }
+
+	// InsertProxy tells a first registration from a repeated one, UpsertProxy does not need to.
+	proxyTx struct{ *conn }
+)
+
 const selectProxy = `SELECT proxy_id, name, agent_id, capabilities, max_concurrent, status, registered_at, connected_at,
 	last_seen, last_error, sandboxes, workspaces FROM proxies`
+
+const insertIntoProxies = `INSERT INTO proxies (proxy_id, name, agent_id, capabilities, max_concurrent, status,
+	registered_at, connected_at, last_seen, last_error, sandboxes, workspaces)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+	ON CONFLICT (proxy_id) DO `
+
+func proxyArgs(p store.Proxy) []any {
+	return []any{
+		p.ID, p.Name, p.AgentID, jsonText(p.Capabilities), int64(p.MaxConcurrent), string(p.Status), millis(p.RegisteredAt),
+		millis(p.ConnectedAt), millis(p.LastSeen), p.LastError, jsonText(p.Sandboxes), jsonText(p.Workspaces),
+	}
+}
 
 func scanProxy(at row) (store.Proxy, error) {
 	var p store.Proxy
@@ -18,62 +39,49 @@ func scanProxy(at row) (store.Proxy, error) {
 }
 
 // Proxy implements store.ProxyReader.
-func (r *Reader) Proxy(ctx context.Context, in store.Scope, id string) (store.Proxy, error) {
+func (r *proxyReader) Proxy(ctx context.Context, in store.Scope, id string) (store.Proxy, error) {
 	if !in.All() {
 		return store.Proxy{}, store.ErrNotFound
 	}
-	return one(ctx, r, scanProxy, selectProxy+" WHERE proxy_id = $1", id)
+	return one(ctx, r.conn, scanProxy, selectProxy+" WHERE proxy_id = $1", id)
 }
 
 // Proxies implements store.ProxyReader.
-func (r *Reader) Proxies(ctx context.Context, in store.Scope) ([]store.Proxy, error) {
+func (r *proxyReader) Proxies(ctx context.Context, in store.Scope) ([]store.Proxy, error) {
 	if !in.All() {
 		return nil, nil
 	}
-	return list(ctx, r, scanProxy, selectProxy+" ORDER BY registered_at, proxy_id")
+	return list(ctx, r.conn, scanProxy, selectProxy+" ORDER BY registered_at, proxy_id")
 }
 
 // UpsertProxy implements store.ProxyTx.
-func (t *Tx) UpsertProxy(ctx context.Context, p store.Proxy) error {
-	return t.insert(ctx, `INSERT INTO proxies (proxy_id, name, agent_id, capabilities, max_concurrent, status,
-		registered_at, connected_at, last_seen, last_error, sandboxes, workspaces)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-		ON CONFLICT (proxy_id) DO UPDATE SET name = excluded.name, agent_id = excluded.agent_id,
+func (t *proxyTx) UpsertProxy(ctx context.Context, p store.Proxy) error {
+	return t.insert(ctx, insertIntoProxies+`UPDATE SET name = excluded.name, agent_id = excluded.agent_id,
 		capabilities = excluded.capabilities, max_concurrent = excluded.max_concurrent, status = excluded.status,
 		connected_at = excluded.connected_at, last_seen = excluded.last_seen, last_error = excluded.last_error,
-		sandboxes = excluded.sandboxes, workspaces = excluded.workspaces`,
-		p.ID, p.Name, p.AgentID, jsonText(p.Capabilities), int64(p.MaxConcurrent), string(p.Status),
-		millis(p.RegisteredAt), millis(p.ConnectedAt), millis(p.LastSeen), p.LastError, jsonText(p.Sandboxes), jsonText(p.Workspaces))
+		sandboxes = excluded.sandboxes, workspaces = excluded.workspaces`, proxyArgs(p)...)
 }
 
 // InsertProxy implements store.ProxyTx.
-func (t *Tx) InsertProxy(ctx context.Context, p store.Proxy) (bool, error) {
-	n, err := t.exec(ctx, `INSERT INTO proxies (proxy_id, name, agent_id, capabilities, max_concurrent, status,
-		registered_at, connected_at, last_seen, last_error, sandboxes, workspaces)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (proxy_id) DO NOTHING`,
-		p.ID, p.Name, p.AgentID, jsonText(p.Capabilities), int64(p.MaxConcurrent), string(p.Status),
-		millis(p.RegisteredAt), millis(p.ConnectedAt), millis(p.LastSeen), p.LastError, jsonText(p.Sandboxes), jsonText(p.Workspaces))
-	return n > 0, err
+func (t *proxyTx) InsertProxy(ctx context.Context, p store.Proxy) (bool, error) {
+	return t.change(ctx, insertIntoProxies+"NOTHING", proxyArgs(p)...)
 }
 
 // UseBootstrap implements store.ProxyTx. The key decides who comes first.
-func (t *Tx) UseBootstrap(ctx context.Context, u store.BootstrapUse) (bool, error) {
-	n, err := t.exec(ctx, `INSERT INTO bootstrap_uses (token_id, proxy_id, used_at, expires_at)
+func (t *proxyTx) UseBootstrap(ctx context.Context, u store.BootstrapUse) (bool, error) {
+	return t.change(ctx, `INSERT INTO bootstrap_uses (token_id, proxy_id, used_at, expires_at)
 		VALUES ($1, $2, $3, $4) ON CONFLICT (token_id) DO NOTHING`, u.TokenID, u.ProxyID, millis(u.UsedAt), millis(u.ExpiresAt))
-	return n > 0, err
 }
 
 // DropBootstrapUses implements store.ProxyTx.
-func (t *Tx) DropBootstrapUses(ctx context.Context, before time.Time) error {
-	_, err := t.exec(ctx, "DELETE FROM bootstrap_uses WHERE expires_at < $1", millis(before))
-	return err
+func (t *proxyTx) DropBootstrapUses(ctx context.Context, before time.Time) error {
+	return t.run(ctx, "DELETE FROM bootstrap_uses WHERE expires_at < $1", millis(before))
 }
 
 // DeleteProxy implements store.ProxyTx.
-func (t *Tx) DeleteProxy(ctx context.Context, id string) (bool, error) {
-	if _, err := t.exec(ctx, "DELETE FROM sandbox_instances WHERE proxy_id = $1", id); err != nil {
+func (t *proxyTx) DeleteProxy(ctx context.Context, id string) (bool, error) {
+	if err := t.run(ctx, "DELETE FROM sandbox_instances WHERE proxy_id = $1", id); err != nil {
 		return false, err
 	}
-	n, err := t.exec(ctx, "DELETE FROM proxies WHERE proxy_id = $1", id)
-	return n > 0, err
+	return t.change(ctx, "DELETE FROM proxies WHERE proxy_id = $1", id)
 }

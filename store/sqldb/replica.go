@@ -2,13 +2,22 @@ package sqldb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"aqueduct/store"
 )
 
+type (
+	// Replicas fence each other: a fenced one writes nothing any more, so that its Sessions can be taken over.
+	replicaReader struct{ *conn }
+
+	// A fence is set before anything of the replica is claimed; InsertReplica comes with the process's start.
+	replicaTx struct{ *conn }
+)
+
 // Beat implements store.Replicas.
-func (r *Reader) Beat(ctx context.Context, id string) error {
+func (r *replicaReader) Beat(ctx context.Context, id string) error {
 	n, err := r.exec(ctx, "UPDATE replicas SET beat = beat + 1, seen_at = $2 WHERE id = $1 AND NOT fenced",
 		id, millis(r.d.now()))
 	if err == nil && n == 0 {
@@ -18,8 +27,8 @@ func (r *Reader) Beat(ctx context.Context, id string) error {
 }
 
 // ListReplicas implements store.Replicas.
-func (r *Reader) ListReplicas(ctx context.Context) ([]store.Replica, error) {
-	return list(ctx, r, scanReplica, "SELECT id, name, beat, fenced, seen_at FROM replicas WHERE NOT fenced ORDER BY id")
+func (r *replicaReader) ListReplicas(ctx context.Context) ([]store.Replica, error) {
+	return list(ctx, r.conn, scanReplica, "SELECT id, name, beat, fenced, seen_at FROM replicas WHERE NOT fenced ORDER BY id")
 }
 
 func scanReplica(at row) (store.Replica, error) {
@@ -28,36 +37,33 @@ func scanReplica(at row) (store.Replica, error) {
 	return p, err
 }
 
-// living is ErrFenced when the replica may not write.
-func (r *Reader) living(ctx context.Context, id string) error {
-	_, err := one(ctx, r, scanString, "SELECT id FROM replicas WHERE id = $1 AND NOT fenced", id)
-	if err == store.ErrNotFound {
+// notFenced is ErrFenced when the replica may not write. It is a fence only where no other process can set the mark
+// before the commit, as on SQLite; on PostgreSQL a Batch locks the row (aqueduct_fence).
+func (r *replicaReader) notFenced(ctx context.Context, id string) error {
+	_, err := one(ctx, r.conn, scanString, "SELECT id FROM replicas WHERE id = $1 AND NOT fenced", id)
+	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("%w: %s", store.ErrFenced, id)
 	}
 	return err
 }
 
 // FenceNamesakes fences every other living replica of the name.
-func (t *Tx) FenceNamesakes(ctx context.Context, name, except string) error {
-	_, err := t.exec(ctx, "UPDATE replicas SET fenced = TRUE WHERE name = $1 AND id <> $2 AND NOT fenced", name, except)
-	return err
+func (t *replicaTx) FenceNamesakes(ctx context.Context, name, except string) error {
+	return t.run(ctx, "UPDATE replicas SET fenced = TRUE WHERE name = $1 AND id <> $2 AND NOT fenced", name, except)
 }
 
 // FenceReplica fences one.
-func (t *Tx) FenceReplica(ctx context.Context, id string) error {
-	_, err := t.exec(ctx, "UPDATE replicas SET fenced = TRUE WHERE id = $1 AND NOT fenced", id)
-	return err
+func (t *replicaTx) FenceReplica(ctx context.Context, id string) error {
+	return t.run(ctx, "UPDATE replicas SET fenced = TRUE WHERE id = $1 AND NOT fenced", id)
 }
 
 // FenceAll fences every living replica.
-func (t *Tx) FenceAll(ctx context.Context) error {
-	_, err := t.exec(ctx, "UPDATE replicas SET fenced = TRUE WHERE NOT fenced")
-	return err
+func (t *replicaTx) FenceAll(ctx context.Context) error {
+	return t.run(ctx, "UPDATE replicas SET fenced = TRUE WHERE NOT fenced")
 }
 
 // InsertReplica adds one; ErrConflict when another of the name lives or the id is taken.
-func (t *Tx) InsertReplica(ctx context.Context, p store.Replica) error {
-	_, err := t.exec(ctx, "INSERT INTO replicas (id, name, beat, fenced, seen_at) VALUES ($1, $2, $3, FALSE, $4)",
+func (t *replicaTx) InsertReplica(ctx context.Context, p store.Replica) error {
+	return t.run(ctx, "INSERT INTO replicas (id, name, beat, fenced, seen_at) VALUES ($1, $2, $3, FALSE, $4)",
 		p.ID, p.Name, p.Beat, millis(t.d.now()))
-	return err
 }

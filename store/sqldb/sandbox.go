@@ -2,12 +2,21 @@ package sqldb
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"aqueduct/store"
 )
 
+type (
+	// Instances are the processes that proxies run for Sessions, and what their agents were started with.
+	sandboxReader struct{ *conn }
+
+	// Only the hash of an instance's token is kept.
+	sandboxTx struct{ *conn }
+)
+
+// selectSandbox joins the Session that the instance belongs to. The key of an instance is a Session's id, or, of an
+// agent that is addressed in another agent's thread, an id of its own beside of_session.
 const selectSandbox = `SELECT i.session_id, i.proxy_id, i.instance_name, i.acp_session_id, i.status, i.provider, i.runtime,
 	i.last_seen, i.last_error, i.transport, i.init, i.token_hash, i.created_at, i.updated_at, i.of_session, i.agent_id
 	FROM sandbox_instances i JOIN sessions s ON s.session_id = CASE i.of_session WHEN '' THEN i.session_id ELSE i.of_session END`
@@ -21,24 +30,19 @@ func scanSandbox(at row) (store.SandboxInstance, error) {
 }
 
 // SandboxInstance implements store.ProxyReader.
-func (r *Reader) SandboxInstance(ctx context.Context, in store.Scope, sessionID string) (store.SandboxInstance, error) {
+func (r *sandboxReader) SandboxInstance(ctx context.Context, in store.Scope, sessionID string) (store.SandboxInstance, error) {
 	q := selecting(selectSandbox, in).and("i.session_id = ", sessionID)
-	return one(ctx, r, scanSandbox, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanSandbox, q.sql.String(), q.args...)
 }
 
 // SandboxInstancesOf implements store.ProxyReader. Ids are UUIDv7, so their order is time.
-func (r *Reader) SandboxInstancesOf(ctx context.Context, in store.Scope, proxyID string, page store.Page) ([]store.SandboxInstance, error) {
+func (r *sandboxReader) SandboxInstancesOf(ctx context.Context, in store.Scope, proxyID string, page store.Page) ([]store.SandboxInstance, error) {
 	q := selecting(selectSandbox, in).and("i.proxy_id = ", proxyID)
-	back := q.newestFirst("i.session_id", page)
-	got, err := list(ctx, r, scanSandbox, q.sql.String(), q.args...)
-	if back {
-		slices.Reverse(got)
-	}
-	return got, err
+	return newestFirst(ctx, r.conn, scanSandbox, q, "i.session_id", page)
 }
 
 // UpsertSandboxInstance implements store.ProxyTx.
-func (t *Tx) UpsertSandboxInstance(ctx context.Context, i store.SandboxInstance) error {
+func (t *sandboxTx) UpsertSandboxInstance(ctx context.Context, i store.SandboxInstance) error {
 	return t.insert(ctx, `INSERT INTO sandbox_instances (session_id, proxy_id, instance_name, acp_session_id, status,
 		provider, runtime, last_seen, last_error, transport, init, token_hash, created_at, updated_at, of_session, agent_id)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
@@ -53,8 +57,7 @@ func (t *Tx) UpsertSandboxInstance(ctx context.Context, i store.SandboxInstance)
 }
 
 // RevokeInstanceTokens implements store.ProxyTx.
-func (t *Tx) RevokeInstanceTokens(ctx context.Context, proxyID string, before time.Time) error {
-	_, err := t.exec(ctx, "UPDATE sandbox_instances SET token_hash = NULL WHERE proxy_id = $1 AND token_hash IS NOT NULL AND updated_at < $2",
+func (t *sandboxTx) RevokeInstanceTokens(ctx context.Context, proxyID string, before time.Time) error {
+	return t.run(ctx, "UPDATE sandbox_instances SET token_hash = NULL WHERE proxy_id = $1 AND token_hash IS NOT NULL AND updated_at < $2",
 		proxyID, millis(before))
-	return err
 }

@@ -11,11 +11,12 @@ import (
 // row is what a scan function reads from: *sql.Rows at one of its rows.
 type row interface{ Scan(dest ...any) error }
 
-// one runs a query of at most one row; none is ErrNotFound.
-func one[T any](ctx context.Context, r *Reader, scan func(row) (T, error), query string, args ...any) (T, error) {
+// one runs a query of at most one row; none is ErrNotFound. Rows behind the first are not read, so a query that may
+// find several has an ORDER BY that decides.
+func one[T any](ctx context.Context, c *conn, scan func(row) (T, error), query string, args ...any) (T, error) {
 	var got T
 	found := false
-	err := each(ctx, r, query, args, func(at row) (bool, error) {
+	err := each(ctx, c, query, args, func(at row) (bool, error) {
 		v, err := scan(at)
 		got, found = v, true
 		return false, err
@@ -27,9 +28,9 @@ func one[T any](ctx context.Context, r *Reader, scan func(row) (T, error), query
 }
 
 // list runs a query and scans every row.
-func list[T any](ctx context.Context, r *Reader, scan func(row) (T, error), query string, args ...any) ([]T, error) {
+func list[T any](ctx context.Context, c *conn, scan func(row) (T, error), query string, args ...any) ([]T, error) {
 	var got []T
-	err := each(ctx, r, query, args, func(at row) (bool, error) {
+	err := each(ctx, c, query, args, func(at row) (bool, error) {
 		v, err := scan(at)
 		if err == nil {
 			got = append(got, v)
@@ -39,26 +40,33 @@ func list[T any](ctx context.Context, r *Reader, scan func(row) (T, error), quer
 	return got, err
 }
 
-// each calls fn for every row until it says no more.
-func each(ctx context.Context, r *Reader, query string, args []any, fn func(row) (more bool, err error)) error {
-	rows, err := r.q.QueryContext(ctx, query, clean(args)...)
+// each calls fn for every row until it returns false. The connection is busy until each returns, so fn must not run
+// another query: in a transaction there is only this one connection, and outside of it the pool may be used up.
+func each(ctx context.Context, c *conn, query string, args []any, fn func(row) (more bool, err error)) error {
+	rows, err := c.q.QueryContext(ctx, query, clean(args)...)
 	if err != nil {
-		return r.d.Classify(err)
+		return c.d.Classify(err)
 	}
-	defer rows.Close() //nolint:errcheck // a read has nothing to lose when it ends
+	defer rows.Close() // a read has nothing to lose when it ends
 	for rows.Next() {
 		more, err := fn(rows)
 		if err != nil {
-			return r.d.Classify(err)
+			return c.d.Classify(err)
 		}
 		if !more {
 			return nil
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return r.d.Classify(err)
+	return c.d.Classify(rows.Err())
+}
+
+// scanning is the scan function of a table's columns whose destinations into gives.
+func scanning[T any](into func(*T) []any) func(row) (T, error) {
+	return func(at row) (T, error) {
+		var got T
+		err := at.Scan(into(&got)...)
+		return got, err
 	}
-	return nil
 }
 
 func scanString(at row) (string, error) {
@@ -67,9 +75,13 @@ func scanString(at row) (string, error) {
 	return s, err
 }
 
+func scanInt(at row) (n int64, err error) { return n, at.Scan(&n) }
+
+func scanTime(at row) (t time.Time, err error) { return t, at.Scan(timeInto{&t}) }
+
 // count is how many rows there are; the query bounds them.
-func count(ctx context.Context, r *Reader, q *query) (n int, err error) {
-	err = each(ctx, r, q.sql.String(), q.args, func(row) (bool, error) {
+func count(ctx context.Context, c *conn, q *query) (n int, err error) {
+	err = each(ctx, c, q.sql.String(), q.args, func(row) (bool, error) {
 		n++
 		return true, nil
 	})
@@ -85,10 +97,6 @@ func (d timeInto) Scan(src any) error {
 	if !ok {
 		return fmt.Errorf("sqldb: a time is stored as %T", src)
 	}
-	if ms == 0 {
-		*d.t = time.Time{}
-	} else {
-		*d.t = time.UnixMilli(ms).UTC()
-	}
+	*d.t = fromMillis(ms)
 	return nil
 }

@@ -6,6 +6,14 @@ import (
 	"aqueduct/store"
 )
 
+type (
+	// Originals of masked texts, encrypted; package redact reads and writes them.
+	sealedReader struct{ *conn }
+
+	// A text that is masked anew replaces the original of the same ref.
+	sealedTx struct{ *conn }
+)
+
 const selectSealed = `SELECT o.ref, o.session_id, o.kid, o.data, o.created_at FROM sealed_originals o
 	JOIN sessions s ON s.session_id = o.session_id`
 
@@ -14,13 +22,13 @@ func scanSealed(at row) (o store.Sealed, err error) {
 }
 
 // Sealed implements store.SealedReader.
-func (r *Reader) Sealed(ctx context.Context, in store.Scope, ref string) (store.Sealed, error) {
+func (r *sealedReader) Sealed(ctx context.Context, in store.Scope, ref string) (store.Sealed, error) {
 	q := selecting(selectSealed, in).and("o.ref = ", ref)
-	return one(ctx, r, scanSealed, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanSealed, q.sql.String(), q.args...)
 }
 
 // KeepSealed implements store.SealedTx.
-func (t *Tx) KeepSealed(ctx context.Context, o store.Sealed) error {
+func (t *sealedTx) KeepSealed(ctx context.Context, o store.Sealed) error {
 	s := keepSealed(o)
 	return t.insert(ctx, s.SQL, s.Args...)
 }

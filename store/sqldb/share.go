@@ -6,6 +6,14 @@ import (
 	"aqueduct/store"
 )
 
+type (
+	// Reads of who else may see, write or decide in a Session.
+	shareReader struct{ *conn }
+
+	// A Share is a row for one name, which is a user's or a role's.
+	shareTx struct{ *conn }
+)
+
 const (
 	shareColumns = `h.share_id, h.session_id, h.tenant, h.principal, h.may_write, h.may_decide, h.created_by, h.created_at`
 	selectShare  = `SELECT ` + shareColumns + ` FROM shares h JOIN sessions s ON s.session_id = h.session_id`
@@ -27,27 +35,21 @@ func scanAccess(at row) (store.Access, error) {
 // sharedWith is the condition of a Share h with one of the names of a tenant.
 func (q *query) sharedWith(tenant string, names []string) *query {
 	q.raw("h.tenant = ").bind(tenant).raw(" AND h.principal IN (")
-	for i, name := range names {
-		if i > 0 {
-			q.raw(", ")
-		}
-		q.bind(name)
-	}
-	return q.raw(")")
+	return q.bindAll(names).raw(")")
 }
 
 // Shares implements store.ShareReader.
-func (r *Reader) Shares(ctx context.Context, in store.Scope, sessionID string) ([]store.Share, error) {
+func (r *shareReader) Shares(ctx context.Context, in store.Scope, sessionID string) ([]store.Share, error) {
 	if blind(in) {
 		return nil, nil
 	}
 	q := selecting(selectShare, in).and("h.session_id = ", sessionID).raw(" ORDER BY h.share_id")
-	return list(ctx, r, scanShare, q.sql.String(), q.args...)
+	return list(ctx, r.conn, scanShare, q.sql.String(), q.args...)
 }
 
 // Access implements store.ShareReader. Several Shares may reach one person, by name and by roles: their rights add up.
 // Of several Sessions with a Run of the client's name the newest is meant.
-func (r *Reader) Access(ctx context.Context, who store.Principal, by store.AccessBy) (store.Access, error) {
+func (r *shareReader) Access(ctx context.Context, who store.Principal, by store.AccessBy) (store.Access, error) {
 	var none store.Access
 	if who.Tenant == "" || who.User == "" {
 		return none, store.ErrNotFound
@@ -65,9 +67,12 @@ func (r *Reader) Access(ctx context.Context, who store.Principal, by store.Acces
 	default:
 		return none, store.ErrNotFound
 	}
-	all, err := list(ctx, r, scanAccess, q.raw(" ORDER BY h.session_id DESC").sql.String(), q.args...)
-	if err != nil || len(all) == 0 {
-		return none, orNotFound(err)
+	all, err := list(ctx, r.conn, scanAccess, q.raw(" ORDER BY h.session_id DESC").sql.String(), q.args...)
+	if err == nil && len(all) == 0 {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return none, err
 	}
 	found := all[0]
 	for _, a := range all[1:] {
@@ -78,24 +83,16 @@ func (r *Reader) Access(ctx context.Context, who store.Principal, by store.Acces
 	return found, nil
 }
 
-func orNotFound(err error) error {
-	if err == nil {
-		return store.ErrNotFound
-	}
-	return err
-}
-
-// PutShare implements store.ShareTx.
-func (t *Tx) PutShare(ctx context.Context, h store.Share) error {
-	_, err := t.exec(ctx, `INSERT INTO shares (share_id, session_id, tenant, principal, may_write, may_decide, created_by, created_at)
+// PutShare implements store.ShareTx. A second Share with the same name changes the rights of the first, which keeps its
+// id.
+func (t *shareTx) PutShare(ctx context.Context, h store.Share) error {
+	return t.run(ctx, `INSERT INTO shares (share_id, session_id, tenant, principal, may_write, may_decide, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (session_id, principal) DO UPDATE SET may_write = EXCLUDED.may_write, may_decide = EXCLUDED.may_decide`,
 		h.ID, h.SessionID, h.Tenant, h.To, h.Write, h.Decide, h.CreatedBy, millis(h.CreatedAt))
-	return err
 }
 
 // DeleteShare implements store.ShareTx.
-func (t *Tx) DeleteShare(ctx context.Context, sessionID, id string) (bool, error) {
-	n, err := t.exec(ctx, "DELETE FROM shares WHERE share_id = $1 AND session_id = $2", id, sessionID)
-	return n > 0, err
+func (t *shareTx) DeleteShare(ctx context.Context, sessionID, id string) (bool, error) {
+	return t.change(ctx, "DELETE FROM shares WHERE share_id = $1 AND session_id = $2", id, sessionID)
 }

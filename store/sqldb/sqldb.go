@@ -1,6 +1,17 @@
 // Package sqldb holds the SQL of the store once for both databases, over database/sql
 // with $n placeholders. What differs between them is in Dialect; opening, committing
 // and fencing belong to store/sqlite and store/postgres.
+//
+// A file holds one aggregate: its columns, its reads, what a request may change of it, and the statements of the Moves
+// by which the owner of a Session changes it in a Batch. reader.go and tx.go join the aggregates. Shared by all are
+// where.go (which rows a Scope sees, and pages), scan.go and bind.go (values), field.go and update.go (a Move as SQL)
+// and group.go (the Moves of a Batch as few statements).
+//
+// The package knows the state machines and refuses a move against them, but no other rule of the product: which moves
+// are made together, and when, is decided above. It begins and ends no transaction and reads no clock but Dialect.Now.
+//
+// Every SQL text is built from constants and from which arguments there are, never from their values: store/sqlite keeps
+// each text as a prepared statement for good, and pgx caches them by connection.
 package sqldb
 
 import (
@@ -56,28 +67,4 @@ func (d *Dialect) items(column string) string { return d.ItemsOf + "(" + column 
 // octets is the number of bytes in a column of JSON; 0 where it is NULL.
 func (d *Dialect) octets(column string) string {
 	return "COALESCE(" + strings.Replace(d.SizeOf, "%s", column, 1) + ", 0)"
-}
-
-// Reader is every read of the store.
-type Reader struct {
-	q Queryer
-	d *Dialect
-}
-
-var _ store.Reader = (*Reader)(nil)
-
-// NewReader reads through q.
-func NewReader(q Queryer, d *Dialect) *Reader { return &Reader{q: q, d: d} }
-
-// exec runs a change and tells how many rows it touched.
-func (r *Reader) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	res, err := r.q.ExecContext(ctx, query, clean(args)...)
-	if err != nil {
-		return 0, r.d.Classify(err)
-	}
-	n, err := res.RowsAffected()
-	if err != nil {
-		return 0, r.d.Classify(err)
-	}
-	return n, nil
 }

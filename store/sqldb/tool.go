@@ -3,11 +3,18 @@ package sqldb
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"aqueduct/store"
+)
+
+type (
+	// Registered tools. A tenant's own tool hides one of the same name that is registered for all.
+	toolReader struct{ *conn }
+
+	// Tools of the configuration are written at each start and those that it no longer has are deleted.
+	toolTx struct{ *conn }
 )
 
 const selectTool = `SELECT t.tool_name, t.tenant, t.kind, t.endpoint, t.schema, t.policy, t.timeout_ms, t.on_failure,
@@ -21,21 +28,21 @@ func scanTool(at row) (store.Tool, error) {
 }
 
 // Tool implements store.ToolReader.
-func (r *Reader) Tool(ctx context.Context, in store.Scope, name string) (store.Tool, error) {
+func (r *toolReader) Tool(ctx context.Context, in store.Scope, name string) (store.Tool, error) {
 	return r.ToolOf(ctx, in, in.Tenant(), name)
 }
 
 // ToolOf implements store.ToolReader. The tenant's own goes before everybody's.
-func (r *Reader) ToolOf(ctx context.Context, in store.Scope, tenant, name string) (store.Tool, error) {
+func (r *toolReader) ToolOf(ctx context.Context, in store.Scope, tenant, name string) (store.Tool, error) {
 	if blind(in) || !in.All() && in.Tenant() != tenant {
 		return store.Tool{}, store.ErrNotFound
 	}
-	return one(ctx, r, scanTool, selectTool+` WHERE t.tenant IN ($1, '') AND t.tool_name = $2
+	return one(ctx, r.conn, scanTool, selectTool+` WHERE t.tenant IN ($1, '') AND t.tool_name = $2
 		ORDER BY t.tenant DESC LIMIT 1`, tenant, name)
 }
 
 // Tools implements store.ToolReader.
-func (r *Reader) Tools(ctx context.Context, in store.Scope, page store.Page) ([]store.Tool, error) {
+func (r *toolReader) Tools(ctx context.Context, in store.Scope, page store.Page) ([]store.Tool, error) {
 	if blind(in) {
 		return nil, nil
 	}
@@ -44,28 +51,17 @@ func (r *Reader) Tools(ctx context.Context, in store.Scope, page store.Page) ([]
 		q.and("(t.tenant = ", in.Tenant()).raw(" OR t.tenant = '' AND NOT EXISTS (SELECT 1 FROM tools o")
 		q.raw(" WHERE o.tenant = ").bind(in.Tenant()).raw(" AND o.tool_name = t.tool_name))")
 	}
-	q.afterTool(in, " > ", page.After)
-	q.afterTool(in, " < ", page.Before)
-	order := [2]string{"t.tool_name", "t.tool_name DESC"}
+	afterTool(q, in, " > ", page.After)
+	afterTool(q, in, " < ", page.Before)
 	if in.All() {
-		order = [2]string{"t.tenant, t.tool_name", "t.tenant DESC, t.tool_name DESC"}
+		return paged(ctx, r.conn, scanTool, q, "t.tenant, t.tool_name", "t.tenant DESC, t.tool_name DESC", page)
 	}
-	back := page.Before != "" && page.After == ""
-	if back {
-		q.raw(" ORDER BY " + order[1])
-	} else {
-		q.raw(" ORDER BY " + order[0])
-	}
-	q.limit(page.Size())
-	got, err := list(ctx, r, scanTool, q.sql.String(), q.args...)
-	if back {
-		slices.Reverse(got)
-	}
-	return got, err
+	return paged(ctx, r.conn, scanTool, q, "t.tool_name", "t.tool_name DESC", page)
 }
 
-// afterTool begins or ends a page at a place of the listing.
-func (q *query) afterTool(in store.Scope, than, place string) {
+// afterTool begins or ends a page at a place of the listing: a tool's name, or, where tools of all tenants are listed
+// and names repeat, "tenant/name".
+func afterTool(q *query, in store.Scope, than, place string) {
 	switch {
 	case place == "":
 	case in.All():
@@ -77,7 +73,7 @@ func (q *query) afterTool(in store.Scope, than, place string) {
 }
 
 // UpsertTool implements store.ToolTx.
-func (t *Tx) UpsertTool(ctx context.Context, v store.Tool) error {
+func (t *toolTx) UpsertTool(ctx context.Context, v store.Tool) error {
 	return t.insert(ctx, `INSERT INTO tools (tool_name, tenant, kind, endpoint, schema, policy, timeout_ms, on_failure,
 		metadata, source, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (tenant, tool_name) DO UPDATE SET kind = excluded.kind, endpoint = excluded.endpoint,
@@ -89,9 +85,8 @@ func (t *Tx) UpsertTool(ctx context.Context, v store.Tool) error {
 }
 
 // DeleteTool implements store.ToolTx.
-func (t *Tx) DeleteTool(ctx context.Context, tenant, name string) (bool, error) {
-	n, err := t.exec(ctx, "DELETE FROM tools WHERE tenant = $1 AND tool_name = $2", tenant, name)
-	return n > 0, err
+func (t *toolTx) DeleteTool(ctx context.Context, tenant, name string) (bool, error) {
+	return t.change(ctx, "DELETE FROM tools WHERE tenant = $1 AND tool_name = $2", tenant, name)
 }
 
 // spanInto scans a span of milliseconds.

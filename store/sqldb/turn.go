@@ -2,8 +2,17 @@ package sqldb
 
 import (
 	"context"
+	"time"
 
 	"aqueduct/store"
+)
+
+type (
+	// Reads of Turns. At most one of a Session runs or is paused; others are queued.
+	turnReader struct{ *conn }
+
+	// A Turn begins with its request; all later moves are the owner's, in Batches.
+	turnTx struct{ *conn }
 )
 
 const (
@@ -13,6 +22,8 @@ const (
 	selectTurn = `SELECT ` + turnColumns + ` FROM turns t JOIN sessions s ON s.session_id = t.session_id`
 )
 
+// turnInto are the destinations of turnColumns, which selectAgenda reads beside those of other tables. They, the columns
+// and the inserted ones are three lists by hand; a new column stands at the same place in the first two.
 func turnInto(t *store.Turn) []any {
 	return []any{
 		&t.ID, &t.SessionID, &t.AgentID, &t.Status, &t.Input, &t.TokenHash, &t.Usage, &t.ErrorCode, &t.ErrorMessage,
@@ -31,32 +42,32 @@ func scanTurn(at row) (store.Turn, error) {
 }
 
 // Turn implements store.TurnReader.
-func (r *Reader) Turn(ctx context.Context, in store.Scope, id string) (store.Turn, error) {
+func (r *turnReader) Turn(ctx context.Context, in store.Scope, id string) (store.Turn, error) {
 	q := selecting(selectTurn, in).and("t.turn_id = ", id)
-	return one(ctx, r, scanTurn, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanTurn, q.sql.String(), q.args...)
 }
 
 // ActiveTurn implements store.TurnReader.
-func (r *Reader) ActiveTurn(ctx context.Context, in store.Scope, sessionID string) (store.Turn, error) {
+func (r *turnReader) ActiveTurn(ctx context.Context, in store.Scope, sessionID string) (store.Turn, error) {
 	q := selecting(selectTurn, in).and("t.session_id = ", sessionID)
 	q.raw(` AND t.status IN ('QUEUED', 'RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')
 		ORDER BY t.status = 'QUEUED', t.turn_id LIMIT 1`)
-	return one(ctx, r, scanTurn, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanTurn, q.sql.String(), q.args...)
 }
 
 // CountActiveTurns implements store.TurnReader. The longer list of states is that of the partial index.
-func (r *Reader) CountActiveTurns(ctx context.Context, in store.Scope, most int) (int, error) {
+func (r *turnReader) CountActiveTurns(ctx context.Context, in store.Scope, most int) (int, error) {
 	q := selecting("SELECT 1 FROM turns t JOIN sessions s ON s.session_id = t.session_id", in)
 	q.raw(` AND t.status IN ('QUEUED', 'RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')
 		AND t.status NOT IN ('PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL') LIMIT `).bind(int64(most))
-	return count(ctx, r, q)
+	return count(ctx, r.conn, q)
 }
 
 // AgentsOfSession implements store.TurnReader.
-func (r *Reader) AgentsOfSession(ctx context.Context, in store.Scope, sessionID string) ([]string, error) {
+func (r *turnReader) AgentsOfSession(ctx context.Context, in store.Scope, sessionID string) ([]string, error) {
 	q := selecting("SELECT DISTINCT t.root_agent_id FROM turns t JOIN sessions s ON s.session_id = t.session_id", in)
 	q.and("t.session_id = ", sessionID).raw(" ORDER BY t.root_agent_id")
-	return list(ctx, r, scanString, q.sql.String(), q.args...)
+	return list(ctx, r.conn, scanString, q.sql.String(), q.args...)
 }
 
 // passOn is the condition of a Turn, t, of which a settled Question is still to be passed on: its result to the log,
@@ -69,8 +80,9 @@ const passOn = `EXISTS (SELECT 1 FROM tool_calls q WHERE q.turn_id = t.turn_id
 			WHERE o.turn_id = t.turn_id AND o.status IN ('WAITING_APPROVAL', 'WAITING_CLIENT')))
 		AND (q.kind <> 'server_tool' OR EXISTS (SELECT 1 FROM approvals a WHERE a.approval_id = q.tool_call_id))))`
 
-// StrandedTurns implements store.TurnReader.
-func (r *Reader) StrandedTurns(ctx context.Context, in store.Scope, replica string, limit int) ([]store.Turn, error) {
+// StrandedTurns implements store.TurnReader. Its conditions are those of work and of waiting, negated one by one; a new
+// way in which a Turn can go on needs one here, or the caretaker would end the Turn.
+func (r *turnReader) StrandedTurns(ctx context.Context, in store.Scope, replica string, limit int) ([]store.Turn, error) {
 	q := selecting(selectTurn, in).raw(` AND t.status IN ('RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')`)
 	q.and("("+free+" OR s.owner = ", replica).raw(`)
 		AND NOT EXISTS (SELECT 1 FROM runs x WHERE x.session_id = t.session_id AND x.status IN ('RESERVED', 'RUNNING'))
@@ -78,11 +90,11 @@ func (r *Reader) StrandedTurns(ctx context.Context, in store.Scope, replica stri
 		AND NOT EXISTS (SELECT 1 FROM tool_calls o WHERE o.session_id = t.session_id
 			AND o.status IN ('WAITING_APPROVAL', 'WAITING_CLIENT'))
 		AND NOT ` + passOn + ` ORDER BY t.turn_id`).limit(store.Page{Limit: limit}.Size())
-	return list(ctx, r, scanTurn, q.sql.String(), q.args...)
+	return list(ctx, r.conn, scanTurn, q.sql.String(), q.args...)
 }
 
 // InsertTurn implements store.TurnTx.
-func (t *Tx) InsertTurn(ctx context.Context, turn store.Turn) error {
+func (t *turnTx) InsertTurn(ctx context.Context, turn store.Turn) error {
 	return t.insert(ctx, `INSERT INTO turns (turn_id, session_id, root_agent_id, status, input, token_hash, usage,
 		error_code, error_message, created_at, started_at, dispatched_at, ended_at, roles, upstream,
 		branched_from, traced, traceparent, tracestate, prompted_by) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
@@ -92,23 +104,19 @@ func (t *Tx) InsertTurn(ctx context.Context, turn store.Turn) error {
 		turn.Traced, turn.Traceparent, turn.Tracestate, turn.PromptedBy)
 }
 
-func turnMove(m store.TurnMove) (Statement, error) {
-	if err := legal("TurnMove", m.From, m.To); err != nil {
-		return Statement{}, err
-	}
-	from := padded(m.From, store.AllTurnStatuses())
-	return Statement{
-		SQL: `UPDATE turns SET status = COALESCE(NULLIF($2, ''), status),
-			started_at = COALESCE(NULLIF(CAST($3 AS BIGINT), 0), started_at),
-			dispatched_at = COALESCE(NULLIF(CAST($4 AS BIGINT), 0), dispatched_at),
-			ended_at = COALESCE(NULLIF(CAST($5 AS BIGINT), 0), ended_at),
-			token_hash = COALESCE($6, token_hash), usage = COALESCE($7, usage),
-			error_code = COALESCE(NULLIF($8, ''), error_code),
-			error_message = COALESCE(NULLIF($9, ''), error_message),
-			upstream = CASE $10 WHEN '' THEN upstream WHEN '-' THEN '' ELSE $10 END
-			WHERE turn_id = $1 AND status IN ($11, $12, $13, $14, $15, $16, $17)`,
-		Args: append([]any{m.ID, string(m.To), millis(m.StartedAt), millis(m.DispatchedAt), millis(m.EndedAt),
-			blob(m.TokenHash), jsonText(m.Usage), m.ErrorCode, m.ErrorMessage, m.Upstream}, from...),
-		CAS: true,
-	}, nil
-}
+// turnMoves make a TurnMove. Upstream is a text with a third case: "-" (store.UpstreamNone) clears it.
+var turnMoves = newUpdate("turns", "",
+	machineOf("TurnMove", store.AllTurnStatuses(),
+		func(m *store.TurnMove) []store.TurnStatus { return m.From }, func(m *store.TurnMove) store.TurnStatus { return m.To }),
+	textField("turn_id", unset, func(m *store.TurnMove) string { return m.ID }),
+	textField("status", keepIfText, func(m *store.TurnMove) string { return string(m.To) }),
+	timeField("started_at", keepIfZero, func(m *store.TurnMove) time.Time { return m.StartedAt }),
+	timeField("dispatched_at", keepIfZero, func(m *store.TurnMove) time.Time { return m.DispatchedAt }),
+	timeField("ended_at", keepIfZero, func(m *store.TurnMove) time.Time { return m.EndedAt }),
+	blobField("token_hash", keepIfNull, func(m *store.TurnMove) []byte { return m.TokenHash }),
+	jsonField("usage", keepIfNull, func(m *store.TurnMove) []byte { return m.Usage }),
+	textField("error_code", keepIfText, func(m *store.TurnMove) string { return m.ErrorCode }),
+	textField("error_message", keepIfText, func(m *store.TurnMove) string { return m.ErrorMessage }),
+	textField("upstream", "CASE {new} WHEN '' THEN {old} WHEN '-' THEN '' ELSE {new} END",
+		func(m *store.TurnMove) string { return m.Upstream }),
+)

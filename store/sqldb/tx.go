@@ -7,10 +7,37 @@ import (
 	"aqueduct/store"
 )
 
-// Tx is every read and every request of one transaction.
+// Tx is every read and every request of one transaction: those of each aggregate, which stand in its file, on the
+// transaction's one connection.
 type Tx struct {
-	*Reader
-	broken *breaker
+	Reader
+	approvalTx
+	auditTx
+	batchTx
+	branchTx
+	commandTx
+	credentialTx
+	delegationTx
+	deletionTx
+	grantTx
+	linkTx
+	messageTx
+	outboxTx
+	partTx
+	proxyTx
+	recordTx
+	replicaTx
+	runTx
+	sandboxTx
+	sealedTx
+	sessionTx
+	shareTx
+	toolTx
+	toolCallTx
+	turnTx
+
+	broken   *breaker
+	classify func(error) error
 }
 
 var _ store.Tx = (*Tx)(nil)
@@ -18,28 +45,23 @@ var _ store.Tx = (*Tx)(nil)
 // NewTx works inside a transaction that its caller began and ends.
 func NewTx(q Queryer, d *Dialect) *Tx {
 	b := &breaker{q: q}
-	return &Tx{Reader: NewReader(b, d), broken: b}
+	c := &conn{q: b, d: d}
+	return &Tx{
+		c.reader(),
+		approvalTx{c}, auditTx{c}, batchTx{c}, branchTx{c}, commandTx{c}, credentialTx{c},
+		delegationTx{c}, deletionTx{c}, grantTx{c}, linkTx{c}, messageTx{c}, outboxTx{c},
+		partTx{c}, proxyTx{c}, recordTx{c}, replicaTx{c}, runTx{c}, sandboxTx{c},
+		sealedTx{c}, sessionTx{c}, shareTx{c}, toolTx{c}, toolCallTx{c}, turnTx{c},
+
+		b, d.Classify,
+	}
 }
 
 // Err is the first error of a statement. A transaction that has one must be rolled
 // back: PostgreSQL refuses whatever follows, so SQLite must not behave otherwise.
-func (t *Tx) Err() error {
-	if t.broken.err == nil {
-		return nil
-	}
-	return t.d.Classify(t.broken.err)
-}
+func (t *Tx) Err() error { return t.classify(t.broken.err) }
 
-// must runs a change of one row that has to be there.
-func (t *Tx) must(ctx context.Context, query string, args ...any) error {
-	n, err := t.exec(ctx, query, args...)
-	if err == nil && n == 0 {
-		err = store.ErrNotFound
-	}
-	return err
-}
-
-// breaker lets nothing pass after the first error.
+// breaker lets nothing pass after the first error, and remembers it: fn of an InTx may have gone on as if nothing was.
 type breaker struct {
 	q   Queryer
 	err error
@@ -54,19 +76,21 @@ func (b *breaker) ExecContext(ctx context.Context, query string, args ...any) (s
 	return res, err
 }
 
-// Laterer is a Queryer that can wait with statements whose result nobody needs.
+// Laterer is a Queryer that can put off statements whose result is not needed: PostgreSQL's, where each answer that is
+// waited for costs a round trip. On SQLite there is nothing to save.
 type Laterer interface {
 	Later(query string, args ...any)
 }
 
-// insert adds a row. Its error may come with a later statement, or with the commit.
-func (t *Tx) insert(ctx context.Context, query string, args ...any) error {
-	if l, ok := t.broken.q.(Laterer); ok && t.broken.err == nil {
-		l.Later(query, clean(args)...)
-		return nil
+// later leaves a statement to a Queryer that can wait with it, and reports whether it did. An error of the statement
+// comes from a later call, or from the commit, and so not through the caller of this one.
+func (b *breaker) later(query string, args []any) bool {
+	l, ok := b.q.(Laterer)
+	if !ok || b.err != nil {
+		return false
 	}
-	_, err := t.exec(ctx, query, args...)
-	return err
+	l.Later(query, args...)
+	return true
 }
 
 func (b *breaker) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {

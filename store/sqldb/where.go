@@ -1,6 +1,8 @@
 package sqldb
 
 import (
+	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,10 +26,11 @@ func selecting(from string, in store.Scope) *query {
 	return q.seenBy(in)
 }
 
-// seenBy adds the condition of whose rows count. It is written so that no index can serve it
-// and PostgreSQL takes it for one that many rows fulfil. As plain equalities it would be taken
-// for one that a handful does, for as long as nothing is known of the tables, and a look-up
-// by id would begin with all threads there are.
+// seenBy adds the condition of whose rows count: those of living Sessions of the Scope's tenant and user. Queries of
+// tables with Sessions' rows have it, so a foreign id is as unknown as one that does not exist. It is written so that no
+// index can serve it and PostgreSQL takes it for one that many rows fulfil. As plain equalities it would be taken for
+// one that a handful does, for as long as nothing is known of the tables, and a look-up by id would begin with all
+// threads there are.
 func (q *query) seenBy(in store.Scope) *query {
 	q.raw("COALESCE(s.deleted_at = 0")
 	if !in.All() {
@@ -46,17 +49,31 @@ func (q *query) seenBy(in store.Scope) *query {
 // living makes the partial indexes of sessions fit, which seenBy alone does not.
 const living = " AND s.deleted_at = 0"
 
-// from starts a query of rows that belong to no Session.
+// from starts a query without that condition: of rows that belong to no Session, or that more may see than the Session's
+// user. Its caller adds what restricts them.
 func from(table string) *query { return (&query{}).raw(table + " WHERE TRUE") }
 
-// blind reports whether the Scope sees nothing at all. Where "" in a row means "of every
-// user" or "of nobody", it must not be taken for a caller without a name.
+// blind reports whether the Scope sees nothing at all of the tables that name tenant and user themselves. Where "" in a
+// row means "of every user" or "of no user", it must not match a caller without a name.
 func blind(in store.Scope) bool {
 	return !in.All() && !in.Wide() && (in.Tenant() == "" || in.User() == "")
 }
 
 // blindToApprovals is blind for rows of Sessions, of which the Scope of an Access sees some.
 func blindToApprovals(in store.Scope) bool { return blind(in) && in.Session() == "" }
+
+// ofScope adds the condition of whose rows the Scope sees in a table that names them itself, in these columns. It is for
+// Scopes that see something (see blind).
+func (q *query) ofScope(in store.Scope, tenant, user string) *query {
+	if in.All() {
+		return q
+	}
+	q.and(tenant+" = ", in.Tenant())
+	if !in.Wide() {
+		q.and(user+" = ", in.User())
+	}
+	return q
+}
 
 // and adds a condition that ends in the value.
 func (q *query) and(cond string, value any) *query {
@@ -77,6 +94,17 @@ func (q *query) bind(value any) *query {
 	return q
 }
 
+// bindAll adds placeholders for values, with commas between them.
+func (q *query) bindAll(values []string) *query {
+	for i, v := range values {
+		if i > 0 {
+			q.raw(", ")
+		}
+		q.bind(v)
+	}
+	return q
+}
+
 // oldestFirst pages a listing whose order is its id, ascending.
 func (q *query) oldestFirst(id string, p store.Page) *query {
 	if p.After != "" {
@@ -88,22 +116,54 @@ func (q *query) oldestFirst(id string, p store.Page) *query {
 	return q.raw(" ORDER BY " + id).limit(p.Size())
 }
 
-// newestFirst pages a listing whose order is its id, descending; back says that the rows
-// come the other way round.
-func (q *query) newestFirst(id string, p store.Page) (back bool) {
+// newestFirst reads a page of a listing whose order is its id, descending.
+func newestFirst[T any](ctx context.Context, c *conn, scan func(row) (T, error), q *query, id string, p store.Page) ([]T, error) {
 	if p.After != "" {
 		q.and(id+" < ", p.After)
 	}
 	if p.Before != "" {
 		q.and(id+" > ", p.Before)
 	}
-	back = p.Before != "" && p.After == ""
-	q.raw(" ORDER BY " + id)
-	if !back {
-		q.raw(" DESC")
+	return paged(ctx, c, scan, q, id+" DESC", id, p)
+}
+
+// paged reads a page of q, which has the page's bounds already, in the given order. Going back from a row takes those
+// nearest to it, so the query has the opposite order then and its rows are turned round.
+func paged[T any](ctx context.Context, c *conn, scan func(row) (T, error), q *query, order, opposite string, p store.Page) ([]T, error) {
+	back := goesBack(p)
+	if back {
+		order = opposite
 	}
-	q.limit(p.Size())
-	return back
+	q.raw(" ORDER BY " + order).limit(p.Size())
+	got, err := list(ctx, c, scan, q.sql.String(), q.args...)
+	if back {
+		slices.Reverse(got)
+	}
+	return got, err
+}
+
+// goesBack reports whether a page is the rows before a place. With both bounds it is read from After on.
+func goesBack(p store.Page) bool { return p.Before != "" && p.After == "" }
+
+// merged is one page of two listings that each were read with it. A row of the result is among the first of its own
+// listing, so nothing is missed; what is beyond the page's size goes at the far end.
+func merged[T any](a, b []T, p store.Page, order func(a, b T) int) []T {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, order)
+	if over := len(all) - p.Size(); over > 0 && goesBack(p) {
+		return all[over:]
+	}
+	return all[:min(len(all), p.Size())]
 }
 
 func (q *query) limit(n int) *query { return q.raw(" LIMIT ").bind(int64(n)) }
+
+// within is q without the rows behind the one that reaches a number of bytes, for a database that produces all rows of
+// a query before the first is read. size is what each row counts, and columns what the caller scans. The inner query
+// hands on where large values lie, not the values, so only those of the rows that are left are sent.
+func (q *query) within(mostBytes int, columns, size, order string) *query {
+	outer := &query{args: q.args}
+	outer.raw("SELECT " + columns + " FROM (SELECT w.*, SUM(" + size + ") OVER (ORDER BY " + order + ") - " + size + " AS passed FROM (")
+	outer.raw(q.sql.String()).raw(") w) v WHERE passed < CAST(").bind(int64(mostBytes))
+	return outer.raw(" AS BIGINT) ORDER BY " + order)
+}

@@ -20,7 +20,7 @@ func classify(err error) error {
 	}
 	switch code := failed.Code(); {
 	case code == sqlite3.SQLITE_CONSTRAINT_UNIQUE, code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
-		code == sqlite3.SQLITE_CONSTRAINT_ROWID:
+		code == sqlite3.SQLITE_CONSTRAINT_ROWID: // extended codes; the primary one is that of all constraints
 		return fmt.Errorf("%w: %w", store.ErrConflict, err)
 	case refused(code & 0xff):
 		return fmt.Errorf("%w: %w", store.ErrData, err)
@@ -35,7 +35,7 @@ func refused(code int) bool {
 }
 
 // classifyCommit is classify for COMMIT: when the disk fails while the log is being
-// written or synced, nobody knows what of it a restart will find.
+// written or synced, it is unknown what of it a restart will find.
 func classifyCommit(err error) error {
 	var failed *sqlite.Error
 	if errors.As(err, &failed) && failed.Code()&0xff == sqlite3.SQLITE_IOERR {
@@ -44,7 +44,8 @@ func classifyCommit(err error) error {
 	return classify(err)
 }
 
-// commitError makes sure that a Batch fails with an error of the contract.
+// commitError makes sure that a Batch fails with an error of the contract. A context that ended did so before COMMIT, so
+// nothing was written; what is left is an error of the program, of one of the Batch's rows: repeating it cannot help.
 func commitError(err error) error {
 	if sqldb.Classified(err) {
 		return err

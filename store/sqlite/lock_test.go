@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hold opens the database, says so, and waits to be killed.
+// hold opens the database, reports it, and waits to be killed.
 func hold(path string) {
 	s, err := sqlite.Open(context.Background(), path, sqlite.Options{LockWait: -1})
 	if err != nil {

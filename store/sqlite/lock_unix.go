@@ -21,6 +21,8 @@ const lockPoll = 50 * time.Millisecond
 // database file itself would drop the locks SQLite has on it.
 type fileLock struct{ f *os.File }
 
+// lockFile takes the lock, waiting for as long as wait. flock is asked again and again, because a blocking one could not
+// be given up.
 func lockFile(ctx context.Context, path string, wait time.Duration) (*fileLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -11,7 +11,8 @@ const (
 	paceBurst = 16
 )
 
-// pace is a token bucket over commits.
+// pace is a token bucket over commits. The time at which it will be full stands for how many tokens are left: each
+// commit moves it by paceEvery, and wait returns when it is no further off than paceBurst of them.
 type pace struct {
 	full time.Time // when the bucket is full again
 }

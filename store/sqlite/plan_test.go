@@ -55,7 +55,7 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.RunsOfTurn(ctx, in, "x")
 		_, _ = r.Events(ctx, in, "x", 0, 1)
 		_, _ = r.LastSeq(ctx, in, "x")
-		_, _ = r.LastMark(ctx, in, "x")
+		_, _ = r.LastCursor(ctx, in, "x")
 		_, _ = r.RecordsOfTurn(ctx, in, "x", store.Page{})
 		_, _ = r.RecordsOfSession(ctx, in, "x", 1, 10)
 		_, _ = r.RecordsUnsequenced(ctx, in, "x", "")
@@ -76,7 +76,7 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.CountWaiting(ctx, in, "x", 10)
 		_, _ = r.CountActiveTurns(ctx, in, 10)
 		_, _ = r.EventBytes(ctx, in, "x")
-		if in != store.System() { // nobody asks for all tenants
+		if in != store.System() { // this is never asked for all tenants
 			_, _ = r.TenantBytes(ctx, in)
 		}
 		_, _ = r.Approval(ctx, in, "x")
@@ -126,7 +126,7 @@ func TestNoScans(t *testing.T) {
 func TestSeldomThingsByTheirOwnIndex(t *testing.T) {
 	s := openIn(t)
 	for want, ask := range map[string]func(*sqldb.Reader) error{
-		"events_marks": func(r *sqldb.Reader) error { _, err := r.LastMark(t.Context(), store.System(), "x"); return err },
+		"events_marks": func(r *sqldb.Reader) error { _, err := r.LastCursor(t.Context(), store.System(), "x"); return err },
 		"tool_calls_work": func(r *sqldb.Reader) error {
 			_, err := r.ToolCallsByStatus(t.Context(), store.System(), []store.ToolCallStatus{store.ToolDispatched}, store.KindServer, 1)
 			return err
@@ -157,7 +157,8 @@ func TestSeldomThingsByTheirOwnIndex(t *testing.T) {
 		},
 	} {
 		p := planner{T: t, Queryer: s.reads, plans: map[string]string{}}
-		if err := ask(sqldb.NewReader(p, s.dialect)); err != nil && !errors.Is(err, store.ErrNotFound) {
+		r := sqldb.NewReader(p, s.dialect)
+		if err := ask(&r); err != nil && !errors.Is(err, store.ErrNotFound) {
 			t.Fatal(err)
 		}
 		for query, plan := range p.plans {
@@ -172,7 +173,8 @@ func TestSeldomThingsByTheirOwnIndex(t *testing.T) {
 func TestReservedRunsByWork(t *testing.T) {
 	s := openIn(t)
 	p := planner{T: t, Queryer: s.reads, plans: map[string]string{}}
-	if _, err := sqldb.NewReader(p, s.dialect).ReservedRuns(t.Context(), store.System(), "x"); err != nil {
+	r := sqldb.NewReader(p, s.dialect)
+	if _, err := r.ReservedRuns(t.Context(), store.System(), "x"); err != nil {
 		t.Fatal(err)
 	}
 	for query, plan := range p.plans {

@@ -38,6 +38,8 @@ func (p *prepared) QueryContext(ctx context.Context, query string, args ...any) 
 	return s.QueryContext(context.WithoutCancel(ctx), args...)
 }
 
+// stmt is the prepared statement of a text. Of a *sql.DB it is one for all its connections, which database/sql prepares
+// on each that runs it.
 func (p *prepared) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -11,13 +11,15 @@ import (
 	"aqueduct/store/sqldb"
 )
 
-// ReadOnly is the database of a server that may run meanwhile, to look at.
+// ReadOnly is the database of a server that may run meanwhile, to look at. It takes no lock on the file beside it and
+// fences nothing; WAL lets it read while the server writes.
 type ReadOnly struct {
-	*sqldb.Reader
+	sqldb.Reader
 	db *sql.DB
 }
 
-// OpenReadOnly opens a database that is there, and leaves it as it is.
+// OpenReadOnly opens a database that is there, and leaves it as it is: nothing is created or migrated, so the file may
+// be of another version's schema.
 func OpenReadOnly(ctx context.Context, path string) (*ReadOnly, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 
 // Scrub implements store.Store. Deleted rows are zeros in the file (secure_delete), but the log still has the pages as they
 // were: it is written back and truncated. The connection is one of its own that never waits for a lock, so neither the
-// writer nor a reader is held up while somebody else reads.
+// writer nor a reader is held up by other readers.
 func (s *Store) Scrub(ctx context.Context) (err error) {
 	u := url.URL{Scheme: "file", Path: s.path, RawQuery: url.Values{"_pragma": {"busy_timeout(0)"}}.Encode()}
 	db, err := sql.Open("sqlite", u.String())
@@ -29,6 +29,8 @@ func (s *Store) Scrub(ctx context.Context) (err error) {
 	tick := time.NewTicker(scrubPause)
 	defer tick.Stop()
 	for range scrubTries {
+		// busy means that a reader stands in the log, or that another writes: not an error, but nothing was truncated.
+		// It is left so when the tries are used up.
 		var busy, pages, done int
 		err = classify(db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &done))
 		if err == nil && busy == 0 {

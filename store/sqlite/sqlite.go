@@ -1,5 +1,9 @@
 // Package sqlite is the store in one SQLite file, for one process: no cgo, nothing to
 // install. One connection writes, first come first served; others read beside it.
+//
+// The fence needs no database here: a lock on a file beside the database keeps a second process out (lock_unix.go), so
+// the process that has it fences all replicas of before. What keeping costs is the sync of a commit, so the writer lets
+// writes that wait together share one (writer.go) and paces itself (pace.go). The SQL is sqldb's.
 package sqlite
 
 import (
@@ -23,8 +27,8 @@ const (
 	// readers bounds the connections that read. SQLite reads are CPU work in our own
 	// process, so more than a few only wait for each other.
 	readers = 4
-	// busyTimeout is how long a statement waits for a lock of somebody who opened the file
-	// by hand (the sqlite3 shell, a backup); nobody of ours competes for it.
+	// busyTimeout is how long a statement waits for a lock of another program that opened
+	// the file (the sqlite3 shell, a backup); this process never competes with itself.
 	busyTimeout = 5 * time.Second
 	// DefaultLockWait is how long Open waits for a dying predecessor to let the file go.
 	DefaultLockWait = 10 * time.Second
@@ -36,7 +40,7 @@ const secureDelete = "secure_delete(1)"
 // sizeOf reads a value's header only.
 const sizeOf = "octet_length(%s)"
 
-// Options are what Open can be told; the zero value is right for a server.
+// Options configure Open; the zero value is right for a server.
 type Options struct {
 	// LockWait is how long to wait for the lock on the file; 0 is DefaultLockWait, less
 	// than 0 is not at all.
@@ -49,7 +53,7 @@ type Options struct {
 
 // Store implements store.Store.
 type Store struct {
-	*sqldb.Reader
+	sqldb.Reader
 	dialect *sqldb.Dialect
 	lock    *fileLock
 	writer  *writer
@@ -85,7 +89,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := s.open(ctx, abs); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, classify(err)), s.Close())
 	}
-	// The lock on the file says that no other process can write any more, so every replica
+	// The lock on the file means that no other process can write any more, so every replica
 	// that is still listed as living died without fencing itself.
 	if err := s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return tx.FenceAll(ctx) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, err), s.Close())
@@ -93,6 +97,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// open opens the connections, the writer's first, which migrates. What it leaves behind when it fails, Close ends.
 func (s *Store) open(ctx context.Context, path string) error {
 	s.path = path
 	writeDB, err := sql.Open("sqlite", dsn(path, "synchronous(FULL)", secureDelete))
@@ -132,7 +137,7 @@ func private(path string) error {
 }
 
 // dsn names the file and what every connection to it is set to. The journal mode is
-// kept in the file, so whoever comes second only confirms it.
+// kept in the file, so a second caller only confirms it.
 func dsn(path string, pragmas ...string) string {
 	q := url.Values{"_pragma": append([]string{
 		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(WAL)",
@@ -141,7 +146,8 @@ func dsn(path string, pragmas ...string) string {
 	return u.String()
 }
 
-// InTx implements store.Store. fn runs once: with one writer nothing can collide.
+// InTx implements store.Store. fn runs once: with one writer nothing can collide. It runs on the writer's goroutine, so
+// all other writes wait for it, and one that it makes itself outside of its transaction would never end.
 func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return s.write(ctx, func(_ context.Context, tx *sqldb.Tx) error { return fn(tx) })
 }
@@ -186,6 +192,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.write(ctx, func(context.Context, *sqldb.Tx) error { return nil })
 }
 
+// write runs fn in a transaction of the writer. An error of one of its statements undoes it even where fn has swallowed
+// it, as on PostgreSQL.
 func (s *Store) write(ctx context.Context, fn func(context.Context, *sqldb.Tx) error) error {
 	return s.writer.inTx(ctx, func(ctx context.Context, q sqldb.Queryer) error {
 		tx := sqldb.NewTx(q, s.dialect)

@@ -37,17 +37,18 @@ type writer struct {
 	ended   chan struct{} // the goroutine has
 }
 
-// write is one transaction that somebody waits for.
+// write is one transaction whose caller waits for its commit.
 type write struct {
 	ctx   context.Context
 	fn    func(context.Context, sqldb.Queryer) error
-	state atomic.Int32 // of claim
+	state atomic.Int32 // one of the claims below
 	done  chan struct{}
 	err   error
 	panic any
 }
 
-// claim is who has a write: its caller may give it up until the writer has taken it.
+// Who has a write: its caller may give it up until the writer has taken it. From then on the caller waits for done
+// even when its context has ended, because fn uses what is the caller's, and the outcome is known in a moment.
 const (
 	claimNone int32 = iota
 	claimTaken
@@ -134,6 +135,7 @@ func (w *writer) gather(first *write) []*write {
 	}
 }
 
+// refuseRest fails what is queued when the store is closed.
 func (w *writer) refuseRest() {
 	for {
 		select {
@@ -147,7 +149,9 @@ func (w *writer) refuseRest() {
 	}
 }
 
-// group commits several writes at once. One that fails leaves the others alone.
+// group commits several writes at once. One that fails leaves the others alone, and each caller gets its own write's
+// error or the commit's; none is released before COMMIT has returned. The writer's own statements never run under a
+// context of a caller's: one that ended in between would leave a transaction open.
 func (w *writer) group(jobs []*write) {
 	if len(jobs) == 0 {
 		return
@@ -209,7 +213,7 @@ func (w *writer) one(job *write, shared bool) (err error) {
 	return err
 }
 
-// run calls fn; a panic of its is its caller's.
+// run calls fn; a panic of its is its caller's, and inTx raises it there again. For the group it is a write that failed.
 func (job *write) run(q sqldb.Queryer) (err error) {
 	defer func() {
 		if job.panic = recover(); job.panic != nil {
@@ -219,6 +223,7 @@ func (job *write) run(q sqldb.Queryer) (err error) {
 	return job.fn(job.ctx, q)
 }
 
+// commit ends the transaction of a group, with a rollback where no write is wanted.
 func (w *writer) commit(wanted bool) error {
 	if !wanted {
 		w.rollback()
@@ -232,7 +237,7 @@ func (w *writer) commit(wanted bool) error {
 }
 
 // rollback ends a transaction that failed. Some failures (a full disk) have ended it
-// already, so its own error says nothing.
+// already, so its own error adds nothing.
 func (w *writer) rollback() { _, _ = w.q.ExecContext(context.Background(), "ROLLBACK") }
 
 func (job *write) finish(err error) {
@@ -246,7 +251,8 @@ func finishAll(jobs []*write, err error) {
 	}
 }
 
-// close waits for the write in progress and lets no other begin.
+// close waits for the write in progress and lets no other begin. Later calls wait for the first and return what it did.
+// A writer that was never started has only its database to close.
 func (w *writer) close() error {
 	w.closing.Do(func() {
 		close(w.closed)

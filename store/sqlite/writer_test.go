@@ -41,7 +41,7 @@ func TestSettings(t *testing.T) {
 		for rows.Next() {
 			err = rows.Scan(&is)
 		}
-		if err := errors.Join(err, rows.Close()); err != nil || is != want {
+		if err := errors.Join(err, rows.Err(), rows.Close()); err != nil || is != want {
 			t.Errorf("%s is %s, want %s (%v)", pragma, is, want, err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestWritersInOrder(t *testing.T) {
 		}
 		go write(func() { <-leave })
 		for i := range 20 {
-			synctest.Wait() // whoever came before stands in the queue
+			synctest.Wait() // those that came before stand in the queue
 			go write(func() { served = append(served, i) })
 		}
 		synctest.Wait()
@@ -131,7 +131,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A closed store says so, and Close may be called again.
+// A closed store returns an error that names it, and Close may be called again.
 func TestClosed(t *testing.T) {
 	s := openIn(t)
 	if err := s.Close(); err != nil {

@@ -8,28 +8,28 @@ import (
 	"aqueduct/store"
 )
 
-// sequence gives positions to all that has none, and tells how many.
-func (w *world) sequence() int64 {
-	w.Helper()
+// sequenceApprovals gives positions to all that has none, and returns how many.
+func sequenceApprovals(env *storeEnv) int64 {
+	env.Helper()
 	var all int64
 	for {
 		var n int64
-		w.tx(func(tx store.Tx) (err error) { n, err = tx.SequenceApprovals(w.ctx, 2); return err })
+		env.tx(func(tx store.Tx) (err error) { n, err = tx.SequenceApprovals(env.ctx, 2); return err })
 		if all += n; n == 0 {
 			return all
 		}
 	}
 }
 
-// changes are those after a position, each as "o<id>" or "s<id>", with positions that rise.
-func (w *world) changes(in store.Scope, after int64) (what []string, last int64) {
-	w.Helper()
+// readApprovalChanges are those after a position, each as "o<id>" or "s<id>", with positions that rise.
+func readApprovalChanges(env *storeEnv, in store.Scope, after int64) (what []string, last int64) {
+	env.Helper()
 	last = after
 	for {
-		some := got[[]store.ApprovalChange](w)(w.s.ApprovalChanges(w.ctx, in, last, 3))
+		some := got[[]store.ApprovalChange](env)(env.s.ApprovalChanges(env.ctx, in, last, 3))
 		for _, c := range some {
 			if c.Seq <= last {
-				w.Fatalf("position %d after %d", c.Seq, last)
+				env.Fatalf("position %d after %d", c.Seq, last)
 			}
 			kind := "o"
 			if c.Settled {
@@ -43,74 +43,74 @@ func (w *world) changes(in store.Scope, after int64) (what []string, last int64)
 	}
 }
 
-func (w *world) decideApproval(id string) {
-	w.Helper()
-	w.move(store.ApprovalMove{ID: id, To: store.ApprovalApproved, DecidedAt: at(9), DecidedBy: "x", DecidedVia: "rest"})
+func approveApproval(env *storeEnv, id string) {
+	env.Helper()
+	env.move(store.ApprovalMove{ID: id, To: store.ApprovalApproved, DecidedAt: at(9), DecidedBy: "x", DecidedVia: "rest"})
 }
 
 // testApprovalChanges: every opening and every end has one position, in an order in which
 // nothing appears before what has been read.
-func testApprovalChanges(w *world) {
+func testApprovalChanges(env *storeEnv) {
 	hers, system := store.Deciding(alice()), store.System()
-	s := w.session(alice())
-	begun := got[int64](w)(w.s.LastApprovalChange(w.ctx, system))
-	a, b := w.approval(s.ID, "t", store.ApprovalPending), w.approval(s.ID, "t", store.ApprovalPending)
-	what, _ := w.changes(hers, begun)
-	same(w, what, nil) // written, and without a position
-	same(w, got[bool](w)(w.s.ApprovalsUnsequenced(w.ctx, system)), true)
-	same(w, w.sequence(), 2)
-	same(w, got[bool](w)(w.s.ApprovalsUnsequenced(w.ctx, system)), false)
-	same(w, w.sequence(), 0)
-	what, last := w.changes(hers, begun)
-	same(w, what, []string{"o" + a.ID, "o" + b.ID})
-	same(w, last, got[int64](w)(w.s.LastApprovalChange(w.ctx, system)))
+	s := env.session(alice())
+	begun := got[int64](env)(env.s.LastApprovalChange(env.ctx, system))
+	a, b := env.approval(s.ID, "t", store.ApprovalPending), env.approval(s.ID, "t", store.ApprovalPending)
+	what, _ := readApprovalChanges(env, hers, begun)
+	same(env, what, nil) // written, and without a position
+	same(env, got[bool](env)(env.s.ApprovalsUnsequenced(env.ctx, system)), true)
+	same(env, sequenceApprovals(env), 2)
+	same(env, got[bool](env)(env.s.ApprovalsUnsequenced(env.ctx, system)), false)
+	same(env, sequenceApprovals(env), 0)
+	what, last := readApprovalChanges(env, hers, begun)
+	same(env, what, []string{"o" + a.ID, "o" + b.ID})
+	same(env, last, got[int64](env)(env.s.LastApprovalChange(env.ctx, system)))
 
 	// One that is opened and settled before anybody looks has both steps, in this order.
-	c := w.approval(s.ID, "t", store.ApprovalPending)
-	w.decideApproval(c.ID)
-	w.decideApproval(a.ID)
-	same(w, w.sequence(), 3)
-	what, next := w.changes(hers, last)
-	same(w, what, []string{"o" + c.ID, "s" + a.ID, "s" + c.ID})
-	what, _ = w.changes(hers, begun)
-	same(w, what, []string{"o" + a.ID, "o" + b.ID, "o" + c.ID, "s" + a.ID, "s" + c.ID})
+	c := env.approval(s.ID, "t", store.ApprovalPending)
+	approveApproval(env, c.ID)
+	approveApproval(env, a.ID)
+	same(env, sequenceApprovals(env), 3)
+	what, next := readApprovalChanges(env, hers, last)
+	same(env, what, []string{"o" + c.ID, "s" + a.ID, "s" + c.ID})
+	what, _ = readApprovalChanges(env, hers, begun)
+	same(env, what, []string{"o" + a.ID, "o" + b.ID, "o" + c.ID, "s" + a.ID, "s" + c.ID})
 
-	open := got[[]store.ApprovalChange](w)(w.s.OpenApprovals(w.ctx, hers, store.Page{}))
-	same(w, len(open), 1)
-	same(w, open[0], store.ApprovalChange{Seq: last, Approval: b, Thread: s.ExternalID, Tenant: "acme", User: "alice", AgentID: "demo"})
+	open := got[[]store.ApprovalChange](env)(env.s.OpenApprovals(env.ctx, hers, store.Page{}))
+	same(env, len(open), 1)
+	same(env, open[0], store.ApprovalChange{Seq: last, Approval: b, Thread: s.ExternalID, Tenant: "acme", User: "alice", AgentID: "demo"})
 
-	// To delegate is to open it for somebody else.
-	w.tx(func(tx store.Tx) error {
-		_, err := tx.DelegateApproval(w.ctx, store.ApprovalDelegation{ID: b.ID, To: "bob", By: "alice"})
+	// To delegate is to open it for another user.
+	env.tx(func(tx store.Tx) error {
+		_, err := tx.DelegateApproval(env.ctx, store.ApprovalDelegation{ID: b.ID, To: "bob", By: "alice"})
 		return err
 	})
-	same(w, w.sequence(), 1)
+	same(env, sequenceApprovals(env), 1)
 	for _, in := range []store.Scope{hers, store.As(bob()), store.Deciding(bob()), store.Within("acme"), system} {
-		what, _ = w.changes(in, next)
-		same(w, what, []string{"o" + b.ID})
+		what, _ = readApprovalChanges(env, in, next)
+		same(env, what, []string{"o" + b.ID})
 	}
 	for _, in := range []store.Scope{store.Deciding(carol()), {}, store.Within(""), store.Within("other")} {
-		what, _ = w.changes(in, 0)
-		same(w, what, nil)
+		what, _ = readApprovalChanges(env, in, 0)
+		same(env, what, nil)
 	}
 }
 
 // testApprovalDeciders: an Approval is seen by those whom its approvers name, by name or by
-// role, and by nobody of another tenant. A list shows others' as long as they are open.
-func testApprovalDeciders(w *world) {
-	s := w.session(alice())
+// role, and by no one of another tenant. A list shows others' as long as they are open.
+func testApprovalDeciders(env *storeEnv) {
+	s := env.session(alice())
 	insert := func(approvers string) string {
-		a := store.Approval{ID: w.id(), SessionID: s.ID, TurnID: "t", Kind: store.ApprovalPermission, Status: store.ApprovalPending,
+		a := store.Approval{ID: env.id(), SessionID: s.ID, TurnID: "t", Kind: store.ApprovalPermission, Status: store.ApprovalPending,
 			Tool: "pay", ToolKind: "execute", CreatedAt: at(1)}
 		if approvers != "" {
 			a.Approvers = []byte(approvers)
 		}
-		w.tx(func(tx store.Tx) error { return tx.InsertApproval(w.ctx, a) })
+		env.tx(func(tx store.Tx) error { return tx.InsertApproval(env.ctx, a) })
 		return a.ID
 	}
 	bobs, roles, nobodys := insert(`["user:bob","role:x\"y"]`), insert(`["role:treasurer"]`), insert("")
-	w.sequence()
-	bobsOwn := w.approval(w.session(bob()).ID, "t", store.ApprovalPending).ID
+	sequenceApprovals(env)
+	bobsOwn := env.approval(env.session(bob()).ID, "t", store.ApprovalPending).ID
 	treasurer := store.Principal{Tenant: "acme", User: "tess", Roles: []string{"dev", "treasurer"}}
 	for name, c := range map[string]struct {
 		in   store.Scope
@@ -128,29 +128,29 @@ func testApprovalDeciders(w *world) {
 		"user called role:x":  {store.Deciding(store.Principal{Tenant: "acme", User: "role:treasurer"}), nil},
 		"no user, but a role": {store.Deciding(store.Principal{Tenant: "acme", Roles: []string{"treasurer"}}), nil},
 	} {
-		rows := got[[]store.Approval](w)(w.s.Approvals(w.ctx, c.in, store.ApprovalFilter{}, store.Page{}))
+		rows := got[[]store.Approval](env)(env.s.Approvals(env.ctx, c.in, store.ApprovalFilter{}, store.Page{}))
 		if listed := idsOf(rows, approvalID); fmt.Sprint(listed) != fmt.Sprint(c.want) {
-			w.Errorf("%s lists %v, want %v", name, listed, c.want)
+			env.Errorf("%s lists %v, want %v", name, listed, c.want)
 		}
-		if _, err := w.s.Approval(w.ctx, c.in, roles); (err == nil) != contains(c.want, roles) {
-			w.Errorf("%s by id: %v", name, err)
+		if _, err := env.s.Approval(env.ctx, c.in, roles); (err == nil) != contains(c.want, roles) {
+			env.Errorf("%s by id: %v", name, err)
 		}
-		open := got[[]store.ApprovalChange](w)(w.s.OpenApprovals(w.ctx, c.in, store.Page{}))
+		open := got[[]store.ApprovalChange](env)(env.s.OpenApprovals(env.ctx, c.in, store.Page{}))
 		if name != "as, not deciding" && len(open) != len(c.want) {
-			w.Errorf("%s: %d are open", name, len(open))
+			env.Errorf("%s: %d are open", name, len(open))
 		}
 	}
 	page := func(p store.Page) []string {
-		w.Helper()
-		return idsOf(got[[]store.Approval](w)(w.s.Approvals(w.ctx, store.Deciding(bob()), store.ApprovalFilter{}, p)), approvalID)
+		env.Helper()
+		return idsOf(got[[]store.Approval](env)(env.s.Approvals(env.ctx, store.Deciding(bob()), store.ApprovalFilter{}, p)), approvalID)
 	}
-	same(w, page(store.Page{Limit: 1}), []string{bobsOwn})
-	same(w, page(store.Page{Limit: 1, After: bobsOwn}), []string{bobs})
-	same(w, page(store.Page{Limit: 1, Before: bobs}), []string{bobsOwn})
-	w.decideApproval(bobs)
-	same(w, page(store.Page{}), []string{bobsOwn})
-	_, err := w.s.Approval(w.ctx, store.Deciding(bob()), bobs)
-	w.ok(err) // it is seen by its id still
+	same(env, page(store.Page{Limit: 1}), []string{bobsOwn})
+	same(env, page(store.Page{Limit: 1, After: bobsOwn}), []string{bobs})
+	same(env, page(store.Page{Limit: 1, Before: bobs}), []string{bobsOwn})
+	approveApproval(env, bobs)
+	same(env, page(store.Page{}), []string{bobsOwn})
+	_, err := env.s.Approval(env.ctx, store.Deciding(bob()), bobs)
+	env.ok(err) // it is seen by its id still
 }
 
 func contains(all []string, one string) bool {
@@ -164,36 +164,36 @@ func contains(all []string, one string) bool {
 
 // testDelegations: a standing delegation shows its delegate what its giver may decide, as long
 // as it lives, as far as it goes, and nothing else.
-func testDelegations(w *world) {
-	s, others := w.session(alice()), w.session(store.Principal{Tenant: "acme", User: "dora"})
-	a := store.Approval{ID: w.id(), SessionID: s.ID, TurnID: "t", Kind: store.ApprovalPermission, Status: store.ApprovalPending,
+func testDelegations(env *storeEnv) {
+	s, others := env.session(alice()), env.session(store.Principal{Tenant: "acme", User: "dora"})
+	a := store.Approval{ID: env.id(), SessionID: s.ID, TurnID: "t", Kind: store.ApprovalPermission, Status: store.ApprovalPending,
 		Tool: "pay", ToolKind: "execute", CreatedAt: at(1)}
-	named := store.Approval{ID: w.id(), SessionID: others.ID, TurnID: "t", Kind: store.ApprovalPermission, Status: store.ApprovalPending,
+	named := store.Approval{ID: env.id(), SessionID: others.ID, TurnID: "t", Kind: store.ApprovalPermission, Status: store.ApprovalPending,
 		Tool: "pay", Approvers: []byte(`["role:treasurer"]`), CreatedAt: at(1)}
-	w.tx(func(tx store.Tx) error { return tx.InsertApproval(w.ctx, a) })
-	w.tx(func(tx store.Tx) error { return tx.InsertApproval(w.ctx, named) })
+	env.tx(func(tx store.Tx) error { return tx.InsertApproval(env.ctx, a) })
+	env.tx(func(tx store.Tx) error { return tx.InsertApproval(env.ctx, named) })
 	soon := time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
 	give := func(d store.Delegation) string {
-		d.ID, d.Tenant, d.To, d.CreatedAt = w.id(), "acme", "bob", at(1)
+		d.ID, d.Tenant, d.To, d.CreatedAt = env.id(), "acme", "bob", at(1)
 		if d.User == "" {
 			d.User = "alice"
 		}
 		if d.ExpiresAt.IsZero() {
 			d.ExpiresAt = soon
 		}
-		w.tx(func(tx store.Tx) error { return tx.InsertDelegation(w.ctx, d) })
+		env.tx(func(tx store.Tx) error { return tx.InsertDelegation(env.ctx, d) })
 		return d.ID
 	}
 	revoke := func(in store.Scope, id string, want bool) {
-		w.Helper()
-		w.tx(func(tx store.Tx) error {
-			same(w, got[bool](w)(tx.RevokeDelegation(w.ctx, in, id, "who", at(5))), want)
+		env.Helper()
+		env.tx(func(tx store.Tx) error {
+			same(env, got[bool](env)(tx.RevokeDelegation(env.ctx, in, id, "who", at(5))), want)
 			return nil
 		})
 	}
 	sees := func() []string {
-		w.Helper()
-		open := got[[]store.ApprovalChange](w)(w.s.OpenApprovals(w.ctx, store.Deciding(bob()), store.Page{}))
+		env.Helper()
+		open := got[[]store.ApprovalChange](env)(env.s.OpenApprovals(env.ctx, store.Deciding(bob()), store.Page{}))
 		return idsOf(open, func(c store.ApprovalChange) string { return c.Approval.ID })
 	}
 	for name, c := range map[string]struct {
@@ -213,28 +213,28 @@ func testDelegations(w *world) {
 	} {
 		id := give(c.d)
 		if seen := sees(); fmt.Sprint(seen) != fmt.Sprint(c.want) {
-			w.Errorf("%s: sees %v, want %v", name, seen, c.want)
+			env.Errorf("%s: sees %v, want %v", name, seen, c.want)
 		}
-		of := got[[]store.Delegation](w)(w.s.DelegationsOf(w.ctx, store.System(), a.ID, "bob"))
+		of := got[[]store.Delegation](env)(env.s.DelegationsOf(env.ctx, store.System(), a.ID, "bob"))
 		if (len(of) == 1) != contains(c.want, a.ID) {
-			w.Errorf("%s: %v are of it", name, of)
+			env.Errorf("%s: %v are of it", name, of)
 		}
-		_, err := w.s.Approval(w.ctx, store.Deciding(bob()), a.ID)
+		_, err := env.s.Approval(env.ctx, store.Deciding(bob()), a.ID)
 		if (err == nil) != contains(c.want, a.ID) {
-			w.Errorf("%s by id: %v", name, err)
+			env.Errorf("%s by id: %v", name, err)
 		}
 		if c.d.RevokedAt.IsZero() {
 			revoke(store.System(), id, true)
 		}
-		same(w, sees(), nil)
+		same(env, sees(), nil)
 	}
-	whole := store.Delegation{ID: w.id(), Tenant: "acme", User: "alice", To: "bob", Wide: true, Holds: []byte(`["user:alice"]`), AgentID: "demo",
+	whole := store.Delegation{ID: env.id(), Tenant: "acme", User: "alice", To: "bob", Wide: true, Holds: []byte(`["user:alice"]`), AgentID: "demo",
 		Tool: "pay", ToolKind: "execute", Note: "n", CreatedAt: at(1), ExpiresAt: soon, RevokedAt: at(3), RevokedBy: "x"}
-	w.tx(func(tx store.Tx) error { return tx.InsertDelegation(w.ctx, whole) })
-	same(w, got[store.Delegation](w)(w.s.Delegation(w.ctx, store.As(bob()), whole.ID)), whole)
-	all := got[[]store.Delegation](w)(w.s.Delegations(w.ctx, store.As(alice()), store.Page{Limit: 2}))
-	same(w, len(all), 2)
-	same(w, all[0], whole)
+	env.tx(func(tx store.Tx) error { return tx.InsertDelegation(env.ctx, whole) })
+	same(env, got[store.Delegation](env)(env.s.Delegation(env.ctx, store.As(bob()), whole.ID)), whole)
+	all := got[[]store.Delegation](env)(env.s.Delegations(env.ctx, store.As(alice()), store.Page{Limit: 2}))
+	same(env, len(all), 2)
+	same(env, all[0], whole)
 	id := give(store.Delegation{})
 	for _, in := range []store.Scope{store.As(bob()), store.As(carol()), {}, store.Within(""), store.Within("other")} {
 		revoke(in, id, false)
@@ -245,19 +245,19 @@ func testDelegations(w *world) {
 
 // testApprovalChangesAtOnce: while many open and settle, and others give positions, a reader
 // that goes on from the last position it saw sees every change once.
-func testApprovalChangesAtOnce(w *world) {
+func testApprovalChangesAtOnce(env *storeEnv) {
 	const writers, each = 8, 20
 	sessions := make([]store.Session, writers)
 	for i := range sessions {
-		sessions[i] = w.session(alice())
+		sessions[i] = env.session(alice())
 	}
-	begun := got[int64](w)(w.s.LastApprovalChange(w.ctx, store.System()))
+	begun := got[int64](env)(env.s.LastApprovalChange(env.ctx, store.System()))
 	var left atomic.Int64
 	left.Store(writers)
 	seen, last := map[string]int{}, begun
 	read := func() error {
 		for {
-			some, err := w.s.ApprovalChanges(w.ctx, store.Within("acme"), last, 5)
+			some, err := env.s.ApprovalChanges(env.ctx, store.Within("acme"), last, 5)
 			if err != nil || len(some) == 0 {
 				return err
 			}
@@ -271,9 +271,9 @@ func testApprovalChangesAtOnce(w *world) {
 		}
 	}
 	sequence := func() error {
-		return w.s.InTx(w.ctx, func(tx store.Tx) error { _, err := tx.SequenceApprovals(w.ctx, 7); return err })
+		return env.s.InTx(env.ctx, func(tx store.Tx) error { _, err := tx.SequenceApprovals(env.ctx, 7); return err })
 	}
-	w.ok(atOnce(writers+3, func(i int) error {
+	env.ok(atOnce(writers+3, func(i int) error {
 		switch {
 		case i == writers:
 			for left.Load() > 0 {
@@ -292,14 +292,14 @@ func testApprovalChangesAtOnce(w *world) {
 		}
 		defer left.Add(-1)
 		for range each {
-			id := w.id()
-			err := w.s.InTx(w.ctx, func(tx store.Tx) error {
-				return tx.InsertApproval(w.ctx, store.Approval{ID: id, SessionID: sessions[i].ID, TurnID: "t", Kind: store.ApprovalPermission,
+			id := env.id()
+			err := env.s.InTx(env.ctx, func(tx store.Tx) error {
+				return tx.InsertApproval(env.ctx, store.Approval{ID: id, SessionID: sessions[i].ID, TurnID: "t", Kind: store.ApprovalPermission,
 					Status: store.ApprovalPending, CreatedAt: at(1)})
 			})
 			if err == nil {
-				err = w.s.InTx(w.ctx, func(tx store.Tx) error {
-					_, err := tx.MoveApproval(w.ctx, store.ApprovalMove{ID: id, To: store.ApprovalApproved, DecidedAt: at(2)})
+				err = env.s.InTx(env.ctx, func(tx store.Tx) error {
+					_, err := tx.MoveApproval(env.ctx, store.ApprovalMove{ID: id, To: store.ApprovalApproved, DecidedAt: at(2)})
 					return err
 				})
 			}
@@ -309,12 +309,12 @@ func testApprovalChangesAtOnce(w *world) {
 		}
 		return nil
 	}))
-	w.sequence()
-	w.ok(read())
+	sequenceApprovals(env)
+	env.ok(read())
 	for what, n := range seen {
 		if n != 1 {
-			w.Errorf("%s came %d times", what, n)
+			env.Errorf("%s came %d times", what, n)
 		}
 	}
-	same(w, len(seen), 2*writers*each)
+	same(env, len(seen), 2*writers*each)
 }

@@ -7,15 +7,15 @@ import (
 	"aqueduct/store"
 )
 
-// saying is a Session whose Turns each say one thing to one message.
-type saying struct {
-	*world
+// conversation is a Session whose Turns each answer one message with one.
+type conversation struct {
+	*storeEnv
 	session store.Session
 	turns   map[string]string // a Turn's id by its name
 }
 
-// says adds a Turn: its message u<name>, and its answer a<name>. after is the Turn it branches from, "" for none.
-func (s *saying) says(name, after string, copied ...string) {
+// addTurn adds a Turn: its message u<name>, and its answer a<name>. after is the Turn it branches from, "" for none.
+func (s *conversation) addTurn(name, after string, copied ...string) {
 	s.Helper()
 	id := s.id()
 	s.turns[name] = id
@@ -41,17 +41,17 @@ func (s *saying) says(name, after string, copied ...string) {
 			}
 		}
 		for _, u := range user {
-			if err := tx.InsertMessage(s.ctx, s.said(id, u, "user", false)); err != nil {
+			if err := tx.InsertMessage(s.ctx, s.newMessage(id, u, "user", false)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	s.move(store.UpsertMessage{Message: s.said(id, "a"+name, "assistant", true)})
+	s.move(store.UpsertMessage{Message: s.newMessage(id, "a"+name, "assistant", true)})
 }
 
-func (s *saying) said(run, name, role string, output bool) store.Message {
-	m := s.message(s.session.ID, name)
+func (s *conversation) newMessage(run, name, role string, output bool) store.Message {
+	m := newMessage(s.storeEnv, s.session.ID, name)
 	m.RunID, m.Role, m.Output = run, role, output
 	m.Data = fmt.Appendf(nil, `{"id":"%s","content":"in %s"}`, name, run)
 	return m
@@ -61,48 +61,48 @@ func names(rows []store.Message) string {
 	return strings.Join(idsOf(rows, func(m store.Message) string { return m.ExternalID }), " ")
 }
 
-func (s *saying) current() string {
+func (s *conversation) current() string {
 	s.Helper()
-	return names(got[[]store.Message](s.world)(s.s.Messages(s.ctx, store.System(), s.session.ID, store.Page{})))
+	return names(got[[]store.Message](s.storeEnv)(s.s.Messages(s.ctx, store.System(), s.session.ID, store.Page{})))
 }
 
-func (s *saying) branchOf(turn string) string {
+func (s *conversation) branchOf(turn string) string {
 	s.Helper()
-	return names(got[[]store.Message](s.world)(s.s.BranchMessages(s.ctx, store.System(), s.session.ID, s.turns[turn], store.Page{})))
+	return names(got[[]store.Message](s.storeEnv)(s.s.BranchMessages(s.ctx, store.System(), s.session.ID, s.turns[turn], store.Page{})))
 }
 
-func testBranches(w *world) {
-	s := &saying{world: w, session: w.session(alice()), turns: map[string]string{}}
-	s.says("1", "")
-	s.says("2", "")
-	s.says("3", "")
-	s.says("4", "1", "u2") // u2 again
-	same(w, s.current(), "u1 a1 u2 a4")
-	s.says("5", "")
-	s.says("6", "2") // back to the first branch, u3 edited
-	same(w, s.current(), "u1 a1 u2 a2 u6 a6")
-	s.says("7", "start", "u1") // the same id with another content
-	same(w, s.current(), "u1 a7")
+func testBranches(env *storeEnv) {
+	s := &conversation{storeEnv: env, session: env.session(alice()), turns: map[string]string{}}
+	s.addTurn("1", "")
+	s.addTurn("2", "")
+	s.addTurn("3", "")
+	s.addTurn("4", "1", "u2") // u2 again
+	same(env, s.current(), "u1 a1 u2 a4")
+	s.addTurn("5", "")
+	s.addTurn("6", "2") // back to the first branch, u3 edited
+	same(env, s.current(), "u1 a1 u2 a2 u6 a6")
+	s.addTurn("7", "start", "u1") // the same id with another content
+	same(env, s.current(), "u1 a7")
 	for turn, want := range map[string]string{
 		"1": "u1 a1", "2": "u1 a1 u2 a2", "3": "u1 a1 u2 a2 u3 a3", "4": "u1 a1 u2 a4", "5": "u1 a1 u2 a4 u5 a5",
 		"6": "u1 a1 u2 a2 u6 a6", "7": "u1 a7",
 	} {
 		if branch := s.branchOf(turn); branch != want {
-			w.Errorf("the branch of Turn %s is %q, want %q", turn, branch, want)
+			env.Errorf("the branch of Turn %s is %q, want %q", turn, branch, want)
 		}
 	}
-	s.says("8", "5")
-	same(w, s.current(), "u1 a1 u2 a4 u5 a5 u8 a8")
+	s.addTurn("8", "5")
+	same(env, s.current(), "u1 a1 u2 a4 u5 a5 u8 a8")
 	for turn, want := range map[string]string{"1": "", "2": "1", "4": "1", "5": "4", "6": "2", "7": "", "8": "5"} {
-		same(w, got[string](w)(w.s.TurnBefore(w.ctx, store.System(), s.turns[turn])), s.turns[want])
+		same(env, got[string](env)(env.s.TurnBefore(env.ctx, store.System(), s.turns[turn])), s.turns[want])
 	}
-	same(w, names(got[[]store.Message](w)(w.s.InputsOfTurn(w.ctx, store.System(), s.session.ID, s.turns["7"]))), "u1")
+	same(env, names(got[[]store.Message](env)(env.s.InputsOfTurn(env.ctx, store.System(), s.session.ID, s.turns["7"]))), "u1")
 	s.testPlaces()
 }
 
-func (s *saying) testPlaces() {
+func (s *conversation) testPlaces() {
 	place := func(name string) store.MessagePlace {
-		return got[store.MessagePlace](s.world)(s.s.MessagePlace(s.ctx, store.System(), s.session.ID, name))
+		return got[store.MessagePlace](s.storeEnv)(s.s.MessagePlace(s.ctx, store.System(), s.session.ID, name))
 	}
 	newest := place("u8").ID
 	for name, want := range map[string]store.MessagePlace{
@@ -111,52 +111,52 @@ func (s *saying) testPlaces() {
 	} {
 		p := place(name)
 		want.NewestInput, want.Message = newest, p.Message
-		same(s.world, p, want)
-		same(s.world, p.ExternalID, name)
+		same(s.storeEnv, p, want)
+		same(s.storeEnv, p.ExternalID, name)
 	}
 	_, err := s.s.MessagePlace(s.ctx, store.System(), s.session.ID, "u0")
 	s.is(err, store.ErrNotFound)
-	known := got[map[string]bool](s.world)(s.s.KnownMessageIDs(s.ctx, store.System(), s.session.ID, []string{"u1", "a3", "u0"}))
-	same(s.world, known, map[string]bool{"u1": true, "a3": true})
-	run := got[store.Run](s.world)(s.s.Run(s.ctx, store.System(), s.turns["4"]))
-	same(s.world, run.ParentRunID+" "+run.Tails, "p4 here ")
+	known := got[map[string]bool](s.storeEnv)(s.s.KnownMessageIDs(s.ctx, store.System(), s.session.ID, []string{"u1", "a3", "u0"}))
+	same(s.storeEnv, known, map[string]bool{"u1": true, "a3": true})
+	run := got[store.Run](s.storeEnv)(s.s.Run(s.ctx, store.System(), s.turns["4"]))
+	same(s.storeEnv, run.ParentRunID+" "+run.Tails, "p4 here ")
 }
 
-// testLateMessages: what a Turn says after a later one has begun gets its place, on its branch.
-func testLateMessages(w *world) {
-	s := &saying{world: w, session: w.session(alice()), turns: map[string]string{}}
-	s.says("1", "")
-	first, later := s.turns["1"], w.id()
-	w.tx(func(tx store.Tx) error {
-		return tx.InsertRun(w.ctx, store.Run{ID: later, SessionID: s.session.ID, TurnID: later, ExternalID: later, Status: store.RunReserved, CreatedAt: at(3)})
+// testLateMessages: what a Turn adds after a later one has begun gets its place, on its branch.
+func testLateMessages(env *storeEnv) {
+	s := &conversation{storeEnv: env, session: env.session(alice()), turns: map[string]string{}}
+	s.addTurn("1", "")
+	first, later := s.turns["1"], env.id()
+	env.tx(func(tx store.Tx) error {
+		return tx.InsertRun(env.ctx, store.Run{ID: later, SessionID: s.session.ID, TurnID: later, ExternalID: later, Status: store.RunReserved, CreatedAt: at(3)})
 	})
-	waits := s.said(later, "u2", "user", false)
-	w.move(store.UpsertMessage{Message: waits}, store.UpsertMessage{Message: s.said(first, "late", "assistant", true)})
-	same(w, s.current(), "u1 a1 u2 late")
-	w.move(store.MoveMessage{ID: waits.ID, NewID: w.id()})
-	same(w, s.current(), "u1 a1 late u2")
-	w.move(store.ReplaceMessages{SessionID: s.session.ID, BeforeTurn: later})
-	same(w, s.current(), "u2")
+	waits := s.newMessage(later, "u2", "user", false)
+	env.move(store.UpsertMessage{Message: waits}, store.UpsertMessage{Message: s.newMessage(first, "late", "assistant", true)})
+	same(env, s.current(), "u1 a1 u2 late")
+	env.move(store.MoveMessage{ID: waits.ID, NewID: env.id()})
+	same(env, s.current(), "u1 a1 late u2")
+	env.move(store.ReplaceMessages{SessionID: s.session.ID, BeforeTurn: later})
+	same(env, s.current(), "u2")
 	s.testSaidAgain()
 }
 
 // testSaidAgain: a Turn that keeps a message again after a branch has begun without it can still be gone back to.
-func (s *saying) testSaidAgain() {
-	s = &saying{world: s.world, session: s.world.session(alice()), turns: map[string]string{}}
-	s.says("1", "")
-	s.says("2", "")
-	s.says("3", "1")
-	again := s.said(s.turns["2"], "a2", "assistant", true)
+func (s *conversation) testSaidAgain() {
+	s = &conversation{storeEnv: s.storeEnv, session: s.storeEnv.session(alice()), turns: map[string]string{}}
+	s.addTurn("1", "")
+	s.addTurn("2", "")
+	s.addTurn("3", "1")
+	again := s.newMessage(s.turns["2"], "a2", "assistant", true)
 	s.move(store.UpsertMessage{Message: again}, store.ReplaceMessages{SessionID: s.session.ID, AfterTurn: s.turns["1"], BeforeTurn: s.turns["3"]})
-	same(s.world, s.current(), "u1 a1 u3 a3")
-	s.says("4", "2")
-	same(s.world, s.current(), "u1 a1 u2 a2 u4 a4")
+	same(s.storeEnv, s.current(), "u1 a1 u3 a3")
+	s.addTurn("4", "2")
+	same(s.storeEnv, s.current(), "u1 a1 u2 a2 u4 a4")
 }
 
-func testRunTails(w *world) {
-	s := w.session(alice())
-	turn := w.turn(s.ID, store.TurnQueued)
-	open, over := w.run(s.ID, turn.ID, store.RunReserved), w.run(s.ID, turn.ID, store.RunFinished)
+func testRunTails(env *storeEnv) {
+	s := env.session(alice())
+	turn := env.turn(s.ID, store.TurnQueued)
+	open, over := env.run(s.ID, turn.ID, store.RunReserved), env.run(s.ID, turn.ID, store.RunFinished)
 	for _, step := range []struct {
 		run, replica string
 		there        bool
@@ -165,7 +165,7 @@ func testRunTails(w *world) {
 		{open.ID, "a", true, "a "}, {open.ID, "b", true, "a b "}, {open.ID, "a", true, "b a "},
 		{open.ID, "b", false, "a "}, {open.ID, "b", false, "a "}, {open.ID, "a", false, ""}, {over.ID, "a", true, ""},
 	} {
-		w.tx(func(tx store.Tx) error { return tx.SetRunTail(w.ctx, step.run, step.replica, step.there) })
-		same(w, got[store.Run](w)(w.s.Run(w.ctx, store.System(), step.run)).Tails, step.want)
+		env.tx(func(tx store.Tx) error { return tx.SetRunTail(env.ctx, step.run, step.replica, step.there) })
+		same(env, got[store.Run](env)(env.s.Run(env.ctx, store.System(), step.run)).Tails, step.want)
 	}
 }

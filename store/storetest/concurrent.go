@@ -15,7 +15,7 @@ import (
 func RunConcurrent(t *testing.T, open func(t *testing.T) store.Store) {
 	parts := []struct {
 		name string
-		test func(*world)
+		test func(*storeEnv)
 	}{
 		{"SerialPerSession", testSerial},
 		{"Append", testAppend},
@@ -32,7 +32,7 @@ func RunConcurrent(t *testing.T, open func(t *testing.T) store.Store) {
 		{"ApprovalChangesAtOnce", testApprovalChangesAtOnce},
 	}
 	for _, p := range parts {
-		t.Run(p.name, func(t *testing.T) { p.test(newWorld(t, open(t))) })
+		t.Run(p.name, func(t *testing.T) { p.test(newStoreEnv(t, open(t))) })
 	}
 }
 
@@ -50,12 +50,12 @@ func atOnce(n int, fn func(i int) error) error {
 }
 
 // testSerial: a hundred requests each add one to what they read.
-func testSerial(w *world) {
+func testSerial(env *storeEnv) {
 	const n = 100
-	s := w.session(alice())
-	w.ok(atOnce(n, func(int) error {
-		return w.s.InTx(w.ctx, func(tx store.Tx) error {
-			s, err := tx.LockSession(w.ctx, store.As(alice()), s.ID)
+	s := env.session(alice())
+	env.ok(atOnce(n, func(int) error {
+		return env.s.InTx(env.ctx, func(tx store.Tx) error {
+			s, err := tx.LockSession(env.ctx, store.As(alice()), s.ID)
 			if err != nil {
 				return err
 			}
@@ -65,31 +65,31 @@ func testSerial(w *world) {
 					return err
 				}
 			}
-			return tx.SetSessionTitle(w.ctx, s.ID, strconv.Itoa(count+1))
+			return tx.SetSessionTitle(env.ctx, s.ID, strconv.Itoa(count+1))
 		})
 	}))
-	same(w, got[store.Session](w)(w.s.Session(w.ctx, store.System(), s.ID)).Title, strconv.Itoa(n))
+	same(env, got[store.Session](env)(env.s.Session(env.ctx, store.System(), s.ID)).Title, strconv.Itoa(n))
 }
 
-// testAppend: many Sessions grow while readers follow them; nobody meets a gap, and
+// testAppend: many Sessions grow while readers follow them; no reader meets a gap, and
 // everything is there in the end.
-func testAppend(w *world) {
+func testAppend(env *storeEnv) {
 	const sessions, rows, per = 8, 50, 3
 	ids := make([]string, sessions)
 	for i := range ids {
-		ids[i] = w.session(alice()).ID
+		ids[i] = env.session(alice()).ID
 	}
-	w.ok(atOnce(2*sessions, func(i int) error {
+	env.ok(atOnce(2*sessions, func(i int) error {
 		id := ids[i/2]
 		if i%2 == 1 {
-			return w.follow(id, rows*per)
+			return followLog(env, id, rows*per)
 		}
 		for r := range int64(rows) {
-			b := store.Batch{Replica: w.replica, Events: []store.EventRow{row(id, (r+1)*per, per)}}
+			b := store.Batch{Replica: env.replica, Events: []store.EventRow{row(id, (r+1)*per, per)}}
 			if r%4 == 0 { // by both ways of writing
 				b.Moves = []store.Move{store.SessionMove{ID: id, UpdatedAt: at(r)}}
 			}
-			if _, err := w.s.Commit(w.ctx, &b); err != nil {
+			if _, err := env.s.Commit(env.ctx, &b); err != nil {
 				return err
 			}
 		}
@@ -97,10 +97,10 @@ func testAppend(w *world) {
 	}))
 }
 
-// follow reads a log from its beginning until it holds the position.
-func (w *world) follow(id string, until int64) error {
+// followLog reads a log from its beginning until it holds the position.
+func followLog(env *storeEnv, id string, until int64) error {
 	for after := int64(0); after < until; {
-		rows, err := w.s.Events(w.ctx, store.As(alice()), id, after, 1000)
+		rows, err := env.s.Events(env.ctx, store.As(alice()), id, after, 1000)
 		if err != nil {
 			return err
 		}
@@ -116,9 +116,9 @@ func (w *world) follow(id string, until int64) error {
 
 // testFencedWhileWriting: when Register returns, nothing of the predecessor lands any
 // more, however busy it was.
-func testFencedWhileWriting(w *world) {
-	s := w.session(alice())
-	old := w.replica
+func testFencedWhileWriting(env *storeEnv) {
+	s := env.session(alice())
+	old := env.replica
 	var written atomic.Int64
 	begun, end := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -127,7 +127,7 @@ func testFencedWhileWriting(w *world) {
 			if seq%2 == 0 {
 				b.Moves = []store.Move{store.SessionMove{ID: s.ID, UpdatedAt: at(seq)}}
 			}
-			if _, err := w.s.Commit(w.ctx, &b); err != nil {
+			if _, err := env.s.Commit(env.ctx, &b); err != nil {
 				end <- err
 				return
 			}
@@ -138,39 +138,39 @@ func testFencedWhileWriting(w *world) {
 		}
 	}()
 	<-begun
-	w.ok(w.s.Register(w.ctx, store.Replica{ID: w.id(), Name: "one"}))
-	last := got[int64](w)(w.s.LastSeq(w.ctx, store.System(), s.ID))
-	w.is(<-end, store.ErrFenced)
-	same(w, got[int64](w)(w.s.LastSeq(w.ctx, store.System(), s.ID)), last)
-	same(w, written.Load(), last)
+	env.ok(env.s.Register(env.ctx, store.Replica{ID: env.id(), Name: "one"}))
+	last := got[int64](env)(env.s.LastSeq(env.ctx, store.System(), s.ID))
+	env.is(<-end, store.ErrFenced)
+	same(env, got[int64](env)(env.s.LastSeq(env.ctx, store.System(), s.ID)), last)
+	same(env, written.Load(), last)
 }
 
-func testOneClaim(w *world) {
+func testOneClaim(env *storeEnv) {
 	const n = 8
-	s := w.session(alice())
+	s := env.session(alice())
 	replicas := make([]string, n)
 	for i := range replicas {
-		replicas[i] = w.id()
-		w.ok(w.s.Register(w.ctx, store.Replica{ID: replicas[i], Name: replicas[i]}))
+		replicas[i] = env.id()
+		env.ok(env.s.Register(env.ctx, store.Replica{ID: replicas[i], Name: replicas[i]}))
 	}
 	var won atomic.Int64
-	w.ok(atOnce(n, func(i int) error {
-		return w.s.InTx(w.ctx, func(tx store.Tx) error {
-			ok, err := tx.ClaimSession(w.ctx, s.ID, replicas[i])
+	env.ok(atOnce(n, func(i int) error {
+		return env.s.InTx(env.ctx, func(tx store.Tx) error {
+			ok, err := tx.ClaimSession(env.ctx, s.ID, replicas[i])
 			if ok {
 				won.Add(1)
 			}
 			return err
 		})
 	}))
-	same(w, won.Load(), 1)
+	same(env, won.Load(), 1)
 }
 
-func testOneName(w *world) {
+func testOneName(env *storeEnv) {
 	var won, lost atomic.Int64
-	w.ok(atOnce(20, func(int) error {
-		err := w.s.InTx(w.ctx, func(tx store.Tx) error {
-			return tx.InsertSession(w.ctx, store.Session{ID: w.id(), Tenant: "acme", User: "alice", ExternalID: "same",
+	env.ok(atOnce(20, func(int) error {
+		err := env.s.InTx(env.ctx, func(tx store.Tx) error {
+			return tx.InsertSession(env.ctx, store.Session{ID: env.id(), Tenant: "acme", User: "alice", ExternalID: "same",
 				AgentID: "demo", CreatedAt: at(1), UpdatedAt: at(1)})
 		})
 		switch {
@@ -183,55 +183,55 @@ func testOneName(w *world) {
 		}
 		return nil
 	}))
-	same(w, []int64{won.Load(), lost.Load()}, []int64{1, 19})
+	same(env, []int64{won.Load(), lost.Load()}, []int64{1, 19})
 }
 
 // testOneDecision: a request and the owner's Batch settle one Question at the same
 // time, each with the Session's row too, in the order each of them has it.
-func testOneDecision(w *world) {
-	s := w.session(alice())
+func testOneDecision(env *storeEnv) {
+	s := env.session(alice())
 	for range 20 {
-		a := w.approval(s.ID, "t", store.ApprovalPending)
-		c := w.toolCall(s.ID, "t", store.ToolWaitingApproval)
+		a := env.approval(s.ID, "t", store.ApprovalPending)
+		c := env.toolCall(s.ID, "t", store.ToolWaitingApproval)
 		var won atomic.Int64
-		w.ok(atOnce(4, func(i int) error {
+		env.ok(atOnce(4, func(i int) error {
 			call := store.ToolCallMove{ID: c.ID, From: store.ToolWaitingApproval, To: store.ToolFailed}
 			move := store.ApprovalMove{ID: a.ID, To: store.ApprovalCancelled}
 			if i == 0 {
-				res, err := w.s.Commit(w.ctx, &store.Batch{Replica: w.replica,
+				res, err := env.s.Commit(env.ctx, &store.Batch{Replica: env.replica,
 					Moves: []store.Move{call, move, store.SessionMove{ID: s.ID, UpdatedAt: at(1)}}})
 				if err == nil && len(res.Lost) == 0 {
 					won.Add(1)
 				}
 				return err
 			}
-			return w.s.InTx(w.ctx, func(tx store.Tx) error {
-				if _, err := tx.LockSession(w.ctx, store.System(), s.ID); err != nil {
+			return env.s.InTx(env.ctx, func(tx store.Tx) error {
+				if _, err := tx.LockSession(env.ctx, store.System(), s.ID); err != nil {
 					return err
 				}
-				ok, err := tx.MoveApproval(w.ctx, move)
+				ok, err := tx.MoveApproval(env.ctx, move)
 				if err != nil || !ok {
 					return err
 				}
 				won.Add(1)
-				_, err = tx.MoveToolCall(w.ctx, call)
+				_, err = tx.MoveToolCall(env.ctx, call)
 				return err
 			})
 		}))
-		same(w, won.Load(), 1)
+		same(env, won.Load(), 1)
 	}
 }
 
 // testOneNamesake: of replicas of one name that start at once, one is left.
-func testOneNamesake(w *world) {
-	w.ok(atOnce(4, func(int) error {
-		return w.s.Register(w.ctx, store.Replica{ID: w.id(), Name: "same"})
+func testOneNamesake(env *storeEnv) {
+	env.ok(atOnce(4, func(int) error {
+		return env.s.Register(env.ctx, store.Replica{ID: env.id(), Name: "same"})
 	}))
 	living := 0
-	for _, r := range got[[]store.Replica](w)(w.s.ListReplicas(w.ctx)) {
+	for _, r := range got[[]store.Replica](env)(env.s.ListReplicas(env.ctx)) {
 		if r.Name == "same" {
 			living++
 		}
 	}
-	same(w, living, 1)
+	same(env, living, 1)
 }

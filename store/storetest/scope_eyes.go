@@ -7,10 +7,10 @@ import (
 	"aqueduct/store"
 )
 
-// everybody checks that the owner and the system see the row (or, when it is gone,
-// nobody), and nobody else ever.
-func (w *world) everybody(r store.Reader, reads map[string]sees, there bool) {
-	w.Helper()
+// checkEveryScope checks that the owner and the system see the row (or, when it is gone,
+// no one), and no other Scope ever.
+func checkEveryScope(env *storeEnv, r store.Reader, reads map[string]sees, there bool) {
+	env.Helper()
 	eyes := []struct {
 		name string
 		in   store.Scope
@@ -31,19 +31,19 @@ func (w *world) everybody(r store.Reader, reads map[string]sees, there bool) {
 		for _, e := range eyes {
 			seen, err := reads[name](r, e.in)
 			if err != nil {
-				w.Errorf("%s as %s: %v", name, e.name, err)
+				env.Errorf("%s as %s: %v", name, e.name, err)
 			}
 			if seen != e.want {
-				w.Errorf("%s as %s: seen %t, want %t", name, e.name, seen, e.want)
+				env.Errorf("%s as %s: seen %t, want %t", name, e.name, seen, e.want)
 			}
 		}
 	}
 }
 
-// tenantwide checks that a tenant's users and the system see the row, and nobody else. A
-// Tool's name alone says too little to a Scope that has no tenant.
-func (w *world) tenantwide(reads map[string]sees) {
-	w.Helper()
+// checkTenantWide checks that a tenant's users and the system see the row, and no other Scope. A
+// Tool's name alone is ambiguous in a Scope that has no tenant.
+func checkTenantWide(env *storeEnv, reads map[string]sees) {
+	env.Helper()
 	for name, read := range reads {
 		for eyes, in := range map[string]store.Scope{
 			"alice": store.As(alice()), "bob": store.As(bob()), "carol": store.As(carol()), "nobody": {}, "system": store.System(),
@@ -51,8 +51,8 @@ func (w *world) tenantwide(reads map[string]sees) {
 			"a tenant without user": store.As(store.Principal{Tenant: "acme"}),
 		} {
 			want := eyes == "alice" || eyes == "bob" || eyes == "acme" || eyes == "system" && name != "Tool"
-			if seen, err := read(w.s, in); err != nil || seen != want {
-				w.Errorf("%s as %s: seen %t, want %t, %v", name, eyes, seen, want, err)
+			if seen, err := read(env.s, in); err != nil || seen != want {
+				env.Errorf("%s as %s: seen %t, want %t, %v", name, eyes, seen, want, err)
 			}
 		}
 	}
@@ -62,26 +62,26 @@ func heldBy(f full, who store.Principal) string {
 	return "credential of " + f.session.ID + " " + who.Tenant + " " + who.User
 }
 
-// principals checks that the one who is shared with, and whose credentials were revoked, is found, and nobody else.
-func (w *world) principals(f full, reads map[string]func(r store.Reader, who store.Principal) (bool, error)) {
-	w.Helper()
+// checkPrincipals checks that the one who is shared with, and whose credentials were revoked, is found, and no other.
+func checkPrincipals(env *storeEnv, f full, reads map[string]func(r store.Reader, who store.Principal) (bool, error)) {
+	env.Helper()
 	nobody := store.Principal{Tenant: f.session.Tenant, User: "nobody"}
 	all := []store.Principal{
 		nobody, alice(), bob(), carol(), {}, {Tenant: nobody.Tenant}, {User: nobody.User}, {Tenant: "other", User: nobody.User},
 		{Tenant: nobody.Tenant, User: "user:nobody"}, {Tenant: nobody.Tenant, User: "eve", Roles: []string{"nobody", store.RoleAdmin, store.RoleOperator}},
 	}
 	for _, who := range all {
-		w.keep(store.Credential{ID: heldBy(f, who), Kind: store.CredentialUser, Tenant: who.Tenant, User: who.User, CreatedAt: at(1)})
+		insertCredential(env, store.Credential{ID: heldBy(f, who), Kind: store.CredentialUser, Tenant: who.Tenant, User: who.User, CreatedAt: at(1)})
 	}
-	w.tx(func(tx store.Tx) error {
-		_, err := tx.RevokeCredentials(w.ctx, nobody.Tenant, nobody.User, "boss", at(2))
+	env.tx(func(tx store.Tx) error {
+		_, err := tx.RevokeCredentials(env.ctx, nobody.Tenant, nobody.User, "boss", at(2))
 		return err
 	})
 	for name, read := range reads {
 		for _, who := range all {
 			want := who.Tenant == nobody.Tenant && who.User == nobody.User
-			if seen, err := read(w.s, who); err != nil || seen != want {
-				w.Errorf("%s as %+v: seen %t, want %t, %v", name, who, seen, want, err)
+			if seen, err := read(env.s, who); err != nil || seen != want {
+				env.Errorf("%s as %+v: seen %t, want %t, %v", name, who, seen, want, err)
 			}
 		}
 	}

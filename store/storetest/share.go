@@ -8,27 +8,27 @@ import (
 	"aqueduct/store"
 )
 
-// testShares: what a Share lets somebody see is one Session, for as long as there is the Share.
-func testShares(w *world) {
-	f, others := w.full(alice()), w.full(alice()) // one is shared, the other is not
-	w.tx(func(tx store.Tx) error {                // the one that every full Session has
-		for _, h := range got[[]store.Share](w)(tx.Shares(w.ctx, store.System(), f.session.ID)) {
-			same(w, got[bool](w)(tx.DeleteShare(w.ctx, f.session.ID, h.ID)), true)
+// testShares: what a Share lets a user see is one Session, for as long as there is the Share.
+func testShares(env *storeEnv) {
+	f, others := insertFull(env, alice()), insertFull(env, alice()) // one is shared, the other is not
+	env.tx(func(tx store.Tx) error {                                // the one that every full Session has
+		for _, h := range got[[]store.Share](env)(tx.Shares(env.ctx, store.System(), f.session.ID)) {
+			same(env, got[bool](env)(tx.DeleteShare(env.ctx, f.session.ID, h.ID)), true)
 		}
 		return nil
 	})
-	w.full(carol())
+	insertFull(env, carol())
 	dora := store.Principal{Tenant: "acme", User: "dora", Roles: []string{"auditor", "approver"}}
 	foreign := store.Principal{Tenant: "other", User: "bob", Roles: []string{"auditor"}}
 	put := func(to string, write, decide bool) store.Share {
-		h := store.Share{ID: w.id(), SessionID: f.session.ID, Tenant: "acme", To: to, Write: write, Decide: decide, CreatedBy: "alice", CreatedAt: at(3)}
-		w.tx(func(tx store.Tx) error { return tx.PutShare(w.ctx, h) })
+		h := store.Share{ID: env.id(), SessionID: f.session.ID, Tenant: "acme", To: to, Write: write, Decide: decide, CreatedBy: "alice", CreatedAt: at(3)}
+		env.tx(func(tx store.Tx) error { return tx.PutShare(env.ctx, h) })
 		return h
 	}
 	absent := func(who store.Principal, by store.AccessBy) {
-		w.Helper()
-		if a, err := w.s.Access(w.ctx, who, by); !errors.Is(err, store.ErrNotFound) {
-			w.Errorf("%+v by %+v: %+v, %v", who, by, a, err)
+		env.Helper()
+		if a, err := env.s.Access(env.ctx, who, by); !errors.Is(err, store.ErrNotFound) {
+			env.Errorf("%+v by %+v: %+v, %v", who, by, a, err)
 		}
 	}
 	every := []store.AccessBy{
@@ -41,10 +41,10 @@ func testShares(w *world) {
 	}
 	toBob, toRole := put("user:bob", true, false), put("role:auditor", false, true)
 	for _, by := range every {
-		a := got[store.Access](w)(w.s.Access(w.ctx, bob(), by))
-		same(w, []any{a.Session.ID, a.Write, a.Decide}, []any{f.session.ID, true, false})
-		a = got[store.Access](w)(w.s.Access(w.ctx, dora, by))
-		same(w, []any{a.Session.ID, a.Write, a.Decide}, []any{f.session.ID, false, true})
+		a := got[store.Access](env)(env.s.Access(env.ctx, bob(), by))
+		same(env, []any{a.Session.ID, a.Write, a.Decide}, []any{f.session.ID, true, false})
+		a = got[store.Access](env)(env.s.Access(env.ctx, dora, by))
+		same(env, []any{a.Session.ID, a.Write, a.Decide}, []any{f.session.ID, false, true})
 		absent(alice(), by) // it is her own
 		absent(foreign, by)
 		absent(store.Principal{Tenant: "acme", User: "role:auditor"}, by)
@@ -53,60 +53,60 @@ func testShares(w *world) {
 	absent(bob(), store.AccessBy{SessionID: others.session.ID})
 	both := bob()
 	both.Roles = dora.Roles
-	a := got[store.Access](w)(w.s.Access(w.ctx, both, every[0]))
-	same(w, []bool{a.Write, a.Decide}, []bool{true, true})
+	a := got[store.Access](env)(env.s.Access(env.ctx, both, every[0]))
+	same(env, []bool{a.Write, a.Decide}, []bool{true, true})
 
 	// With the Scope of the Access: this Session's rows, and nothing else that is alice's.
-	empty := store.Access{Session: w.session(alice())}.Scope()
-	for name, read := range w.reads(others) {
-		if seen, err := read(w.s, empty); err != nil || seen {
-			w.Errorf("%s of another Session: seen %t, %v", name, seen, err)
+	empty := store.Access{Session: env.session(alice())}.Scope()
+	for name, read := range readsOfSession(env, others) {
+		if seen, err := read(env.s, empty); err != nil || seen {
+			env.Errorf("%s of another Session: seen %t, %v", name, seen, err)
 		}
 	}
-	for name, read := range w.owned(f) {
-		if seen, err := read(w.s, a.Scope()); err != nil || seen {
-			w.Errorf("%s of the owner: seen %t, %v", name, seen, err)
+	for name, read := range ownerReads(env, f) {
+		if seen, err := read(env.s, a.Scope()); err != nil || seen {
+			env.Errorf("%s of the owner: seen %t, %v", name, seen, err)
 		}
 	}
-	reads := w.reads(f)
+	reads := readsOfSession(env, f)
 	for _, name := range []string{"Session", "Turn", "Run", "Message", "Messages", "ToolCall", "Approval", "RecordsOfTurn", "LastRun"} {
-		if seen, err := reads[name](w.s, a.Scope()); err != nil || !seen {
-			w.Errorf("%s: seen %t, %v", name, seen, err)
+		if seen, err := reads[name](env.s, a.Scope()); err != nil || !seen {
+			env.Errorf("%s: seen %t, %v", name, seen, err)
 		}
 	}
 
 	listed := func(who store.Principal) []string {
-		return idsOf(got[[]store.Session](w)(w.s.Sessions(w.ctx, store.Reaching(who), store.Page{})), func(s store.Session) string { return s.ID })
+		return idsOf(got[[]store.Session](env)(env.s.Sessions(env.ctx, store.Reaching(who), store.Page{})), func(s store.Session) string { return s.ID })
 	}
-	same(w, listed(bob()), []string{f.session.ID})
-	same(w, listed(dora), []string{f.session.ID})
-	same(w, len(listed(foreign)), 0)
-	own := w.session(bob())
-	same(w, listed(bob()), []string{own.ID, f.session.ID})
-	next := got[[]store.Session](w)(w.s.Sessions(w.ctx, store.Reaching(bob()), store.Page{After: own.ID, Limit: 1}))
-	same(w, len(next) == 1 && next[0].ID == f.session.ID, true)
-	after := got[[]store.Session](w)(w.s.Sessions(w.ctx, store.Reaching(bob()), store.Page{After: f.session.ID}))
-	same(w, len(after), 0)
-	same(w, len(got[[]store.Session](w)(w.s.Sessions(w.ctx, store.Reaching(bob()), store.Page{After: others.session.ID}))), 0)
-	same(w, len(got[[]store.Session](w)(w.s.Sessions(w.ctx, store.As(bob()), store.Page{}))), 1)
+	same(env, listed(bob()), []string{f.session.ID})
+	same(env, listed(dora), []string{f.session.ID})
+	same(env, len(listed(foreign)), 0)
+	own := env.session(bob())
+	same(env, listed(bob()), []string{own.ID, f.session.ID})
+	next := got[[]store.Session](env)(env.s.Sessions(env.ctx, store.Reaching(bob()), store.Page{After: own.ID, Limit: 1}))
+	same(env, len(next) == 1 && next[0].ID == f.session.ID, true)
+	after := got[[]store.Session](env)(env.s.Sessions(env.ctx, store.Reaching(bob()), store.Page{After: f.session.ID}))
+	same(env, len(after), 0)
+	same(env, len(got[[]store.Session](env)(env.s.Sessions(env.ctx, store.Reaching(bob()), store.Page{After: others.session.ID}))), 0)
+	same(env, len(got[[]store.Session](env)(env.s.Sessions(env.ctx, store.As(bob()), store.Page{}))), 1)
 
 	// Who may decide sees the Approval among what waits for a decision; who may write does not.
 	decides := func(who store.Principal) bool {
-		open := got[[]store.ApprovalChange](w)(w.s.OpenApprovals(w.ctx, store.Deciding(who), store.Page{}))
+		open := got[[]store.ApprovalChange](env)(env.s.OpenApprovals(env.ctx, store.Deciding(who), store.Page{}))
 		return slices.ContainsFunc(open, func(c store.ApprovalChange) bool { return c.Approval.ID == f.approval.ID })
 	}
 	reader := store.Principal{Tenant: "acme", User: "rita", Roles: []string{"auditor"}}
-	same(w, []bool{decides(bob()), decides(reader), decides(foreign)}, []bool{false, true, false})
+	same(env, []bool{decides(bob()), decides(reader), decides(foreign)}, []bool{false, true, false})
 
-	shares := got[[]store.Share](w)(w.s.Shares(w.ctx, store.As(alice()), f.session.ID))
-	same(w, shares, []store.Share{toBob, toRole})
+	shares := got[[]store.Share](env)(env.s.Shares(env.ctx, store.As(alice()), f.session.ID))
+	same(env, shares, []store.Share{toBob, toRole})
 	toBob.Write, toBob.Decide = false, true
 	changed := put("user:bob", false, true)
-	same(w, got[[]store.Share](w)(w.s.Shares(w.ctx, store.As(alice()), f.session.ID)), []store.Share{toBob, toRole})
+	same(env, got[[]store.Share](env)(env.s.Shares(env.ctx, store.As(alice()), f.session.ID)), []store.Share{toBob, toRole})
 	drop := func(session, id string, want bool) {
-		w.Helper()
-		w.tx(func(tx store.Tx) error {
-			same(w, got[bool](w)(tx.DeleteShare(w.ctx, session, id)), want)
+		env.Helper()
+		env.tx(func(tx store.Tx) error {
+			same(env, got[bool](env)(tx.DeleteShare(env.ctx, session, id)), want)
 			return nil
 		})
 	}
@@ -115,7 +115,7 @@ func testShares(w *world) {
 	drop(f.session.ID, toBob.ID, true)
 	drop(f.session.ID, toBob.ID, false)
 	absent(bob(), every[0])
-	w.tx(func(tx store.Tx) error { return tx.DeleteSession(w.ctx, f.session.ID, time.Now()) })
+	env.tx(func(tx store.Tx) error { return tx.DeleteSession(env.ctx, f.session.ID, time.Now()) })
 	absent(dora, every[0])
-	same(w, len(listed(dora)), 0)
+	same(env, len(listed(dora)), 0)
 }

@@ -6,12 +6,12 @@ import (
 	"aqueduct/store"
 )
 
-// Run tries everything the contract says, each part on a database of its own that open
+// Run tries everything the contract promises, each part on a database of its own that open
 // makes and closes with its test.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	parts := []struct {
 		name string
-		test func(*world)
+		test func(*storeEnv)
 	}{
 		{"Scope", testScope},
 		{"Sessions", testSessions},
@@ -100,7 +100,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	for _, p := range parts {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			p.test(newWorld(t, open(t)))
+			p.test(newStoreEnv(t, open(t)))
 		})
 	}
 }

@@ -13,24 +13,24 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"aqueduct/acpgateway/acp"
 	"aqueduct/acpgateway/proxy"
+	"aqueduct/acpgateway/wire"
 )
 
 // gateway is the other end of our proxy, with nothing of the real one in it.
 type gateway struct {
 	t    *testing.T
 	conn *websocket.Conn
-	in   chan acp.Frame
+	in   chan wire.Frame
 	// history is every update so far of the prompt under way.
-	history []*acp.ACPUpdate
+	history []*wire.ACPUpdate
 	stop    func()
 }
 
 // behind starts our proxy with the agent and accepts its link.
 func behind(t *testing.T, o *opencode) *gateway {
 	t.Helper()
-	g := &gateway{t: t, in: make(chan acp.Frame, 1<<12)}
+	g := &gateway{t: t, in: make(chan wire.Frame, 1<<12)}
 	conns := make(chan *websocket.Conn, 1)
 	up := websocket.Upgrader{}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -80,7 +80,7 @@ func (g *gateway) read() {
 		if err != nil {
 			return
 		}
-		_, f, err := acp.Decode(data)
+		_, f, err := wire.Decode(data)
 		if err != nil {
 			g.t.Errorf("%s: %v", data, err)
 			return
@@ -97,7 +97,7 @@ func (g *gateway) send(message map[string]any) {
 }
 
 // next reads until a frame of this type comes, and keeps the updates on the way.
-func next[F acp.Frame](g *gateway) F {
+func next[F wire.Frame](g *gateway) F {
 	g.t.Helper()
 	late := time.After(patience)
 	for {
@@ -106,7 +106,7 @@ func next[F acp.Frame](g *gateway) F {
 			if !ok {
 				g.t.Fatal("the link ended")
 			}
-			if u, ok := f.(*acp.ACPUpdate); ok {
+			if u, ok := f.(*wire.ACPUpdate); ok {
 				g.history = append(g.history, u)
 			}
 			if f, ok := f.(F); ok {
@@ -119,14 +119,14 @@ func next[F acp.Frame](g *gateway) F {
 }
 
 // question reads until the agent asks.
-func (g *gateway) question() *acp.PermissionRequest {
+func (g *gateway) question() *wire.PermissionRequest {
 	g.t.Helper()
 	for {
-		s, err := acp.DecodeSignal(next[*acp.ProxyUpdate](g).Content)
+		s, err := wire.DecodeSignal(next[*wire.ProxyUpdate](g).Content)
 		if err != nil {
 			g.t.Fatal(err)
 		}
-		if q, ok := s.(*acp.PermissionRequest); ok {
+		if q, ok := s.(*wire.PermissionRequest); ok {
 			return q
 		}
 	}
@@ -144,10 +144,10 @@ func (g *gateway) prompt(id, session, text string) {
 }
 
 // answer gives the option of that kind.
-func (g *gateway) answer(q *acp.PermissionRequest, kind string) {
+func (g *gateway) answer(q *wire.PermissionRequest, kind string) {
 	g.t.Helper()
 	for _, raw := range q.Options {
-		var o acp.PermissionOption
+		var o wire.PermissionOption
 		if err := json.Unmarshal(raw, &o); err != nil {
 			g.t.Fatal(err)
 		}
@@ -163,9 +163,9 @@ func (g *gateway) answer(q *acp.PermissionRequest, kind string) {
 }
 
 // ended reads to the end of a prompt and checks how it ended.
-func (g *gateway) ended(id, reason string) *acp.PromptResult {
+func (g *gateway) ended(id, reason string) *wire.PromptResult {
 	g.t.Helper()
-	r := next[*acp.PromptResult](g)
+	r := next[*wire.PromptResult](g)
 	if r.PromptID != id || !r.OK || r.StopReason == nil || *r.StopReason != reason {
 		body, _ := json.Marshal(r)
 		g.t.Fatalf("prompt %s ended with %s", id, body)
@@ -189,14 +189,14 @@ func (g *gateway) texts(kind string, replay bool) string {
 }
 
 // calls are the tool calls of the prompt as all their updates left them.
-func (g *gateway) calls() []acp.ToolCall {
-	var out []acp.ToolCall
+func (g *gateway) calls() []wire.ToolCall {
+	var out []wire.ToolCall
 	for _, u := range g.history {
 		var v struct{ SessionUpdate, ToolCallID string }
 		if json.Unmarshal(u.Update, &v) != nil || u.Replay || !strings.HasPrefix(v.SessionUpdate, "tool_call") {
 			continue
 		}
-		call := acp.ReadToolCall(u.Update)
+		call := wire.ReadToolCall(u.Update)
 		if n := len(out) - 1; n >= 0 && out[n].ID == call.ID {
 			out[n].Merge(call)
 		} else {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// model speaks the chat completions API, streamed and not, and says what the script says.
+// model speaks the chat completions API, streamed and not, and answers as the script demands.
 type model struct {
 	url string
 
@@ -97,7 +97,7 @@ func (m *model) list(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(out) // the judge sees a cut answer
 }
 
-// users is what people said in a conversation, in order.
+// users is what people wrote in a conversation, in order.
 func (req chatRequest) users() []string {
 	var out []string
 	for _, msg := range req.Messages {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"aqueduct/acpgateway/acp"
+	"aqueduct/acpgateway/wire"
 )
 
 // TestOurProxyWithOpencode goes through a day of one agent behind our proxy, as any gateway
@@ -25,7 +25,7 @@ func TestOurProxyWithOpencode(t *testing.T) {
 	step("acp_open starts it", func(t *testing.T) {
 		g.t = t
 		g.send(map[string]any{"type": "acp_open", "run_id": "r"})
-		if opened := next[*acp.Opened](g); !opened.OK || !strings.Contains(string(opened.Agent), "loadSession") {
+		if opened := next[*wire.Opened](g); !opened.OK || !strings.Contains(string(opened.Agent), "loadSession") {
 			t.Fatalf("%+v", opened)
 		}
 	})
@@ -96,7 +96,7 @@ func TestOurProxyWithOpencode(t *testing.T) {
 		g.t = t
 		g.prompt("p7", session, "slow")
 		for !strings.HasPrefix(g.texts("agent_message_chunk", false), "1 2 ") {
-			next[*acp.ACPUpdate](g)
+			next[*wire.ACPUpdate](g)
 		}
 		g.send(map[string]any{"type": "session_cancel", "run_id": "r", "control_id": "c2", "session_id": session})
 		g.ended("p7", "cancelled")
@@ -112,8 +112,8 @@ func TestOurProxyWithOpencode(t *testing.T) {
 	step("acp_close ends it", func(t *testing.T) {
 		g.t = t
 		g.send(map[string]any{"type": "acp_close", "run_id": "r"})
-		next[*acp.Exit](g)
-		if closed := next[*acp.Closed](g); !closed.OK {
+		next[*wire.Exit](g)
+		if closed := next[*wire.Closed](g); !closed.OK {
 			t.Errorf("%+v", closed)
 		}
 		g.stop()

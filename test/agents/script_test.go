@@ -22,11 +22,11 @@ const pace = 50 * time.Millisecond
 
 // script decides by the last message of the conversation alone:
 //
-//	say WORDS             says them, one by one
-//	think WORDS           thinks them, then says "thought"
+//	say WORDS             sends them, one by one
+//	think WORDS           thinks them, then sends "thought"
 //	slow                  counts for a long time
-//	recall                repeats what it was told before
-//	write FILE with TEXT  calls the tool write; says "done" when it hears how that went
+//	recall                repeats the prompts before
+//	write FILE with TEXT  calls the tool write; sends "done" when it has the result
 //	run COMMAND           calls the tool bash; the same
 func script(req chatRequest) saying {
 	if len(req.Tools) == 0 {
@@ -70,7 +70,7 @@ func numbers(n int) []string {
 
 type object = map[string]any
 
-// stream sends an answer chunk by chunk, until the agent has heard enough.
+// stream sends an answer chunk by chunk, until the agent closes the connection.
 func stream(w http.ResponseWriter, r *http.Request, s saying) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)

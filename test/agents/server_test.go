@@ -26,7 +26,7 @@ type server struct {
 	args    []string
 	address string // of the first start; the later ones take it again
 	cmd     *exec.Cmd
-	read    chan struct{} // closed when all it said was read
+	read    chan struct{} // closed when all its output was read
 
 	mu   sync.Mutex
 	said strings.Builder
@@ -99,7 +99,7 @@ func (s *server) listen(out io.Reader, listens chan<- string) {
 	}
 }
 
-// stop ends it and waits until nobody holds its output any more: its agents have it too.
+// stop ends it and waits until no process holds its output any more: its agents have it too.
 func (s *server) stop(how syscall.Signal) error {
 	_ = s.cmd.Process.Signal(how) // it may have ended by itself; Wait tells
 	<-s.read

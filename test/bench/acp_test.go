@@ -27,7 +27,7 @@ func BenchmarkACP(b *testing.B) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- serveDouble(ctx, server.url, strings.TrimSpace(string(token)), "acp") }()
+	go func() { ended <- serveFakeProxy(ctx, server.url, strings.TrimSpace(string(token)), "acp") }()
 	b.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // The test binary is also the stub and the relay: each runs in a process of its own, so
-// that its CPU can be told apart.
+// that its CPU can be measured apart.
 const (
 	roleEnv     = "AQUEDUCT_BENCH_ROLE"
 	upstreamEnv = "AQUEDUCT_BENCH_UPSTREAM"

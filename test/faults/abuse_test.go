@@ -34,7 +34,7 @@ const (
 
 // TestS27Abuse: callers without a credential hold 1500 connections, with slow bodies, idle sockets
 // or nothing, and try wrong tokens. Beside them 20 normal streams keep their pace, memory stays
-// bounded, and nobody with a good token is kept out.
+// bounded, and no client with a good token is kept out.
 func TestS27Abuse(t *testing.T) {
 	span := 8 * time.Second
 	if given := os.Getenv(abuseVar); given != "" {
@@ -141,7 +141,7 @@ func (s *server) streams(t *testing.T, name string, span time.Duration) []time.D
 	return slices.Concat(spans...)
 }
 
-// comesIn checks, until it is stopped, that whoever has a good token comes in by a new connection.
+// comesIn checks, until it is stopped, that a client with a good token comes in by a new connection.
 func (s *server) comesIn(t *testing.T) (stop func()) {
 	quit := make(chan struct{})
 	var running sync.WaitGroup
@@ -177,7 +177,7 @@ func (s *server) comesIn(t *testing.T) (stop func()) {
 	}
 }
 
-// hello signs in at /ws/ingress, and hears something that is no refusal.
+// hello signs in at /ws/ingress, and receives something that is no refusal.
 func (s *server) hello() error {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *server) hello() error {
 			return err
 		}
 	}
-	head := make([]byte, 2) // the answer to the second message: an unknown type, which only a caller who is in hears
+	head := make([]byte, 2) // the answer to the second message: an unknown type, which only a caller who is in receives
 	if _, err := io.ReadFull(in, head); err != nil {
 		return err
 	}

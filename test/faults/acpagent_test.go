@@ -67,7 +67,7 @@ func (a *acpAgent) heard(m acpMessage) {
 		var p struct{ SessionID string }
 		_ = json.Unmarshal(m.Params, &p)
 		a.session = p.SessionID
-		a.say("m1", "1 2 3 ") // it tells again what it said in its life before
+		a.send("m1", "1 2 3 ") // it repeats its output of its life before
 		a.reply(m, `{}`)
 	case "session/prompt":
 		var p struct{ Prompt []struct{ Text string } }
@@ -88,7 +88,7 @@ func (a *acpAgent) heard(m acpMessage) {
 	}
 }
 
-// act does a prompt: "count N pace", "die N pace", or "ask N pace M L", which says M more
+// act does a prompt: "count N pace", "die N pace", or "ask N pace M L", which sends M more
 // while its question is open and L after it.
 func (a *acpAgent) act(m acpMessage, message, text string) {
 	var (
@@ -113,18 +113,18 @@ func (a *acpAgent) act(m acpMessage, message, text string) {
 	a.reply(m, `{"stopReason":"end_turn"}`)
 }
 
-// count says the next n numbers after said.
+// count sends the next n numbers.
 func (a *acpAgent) count(message string, said, n int, pace time.Duration) int {
 	for range n {
 		said++
-		a.say(message, fmt.Sprint(said, " "))
+		a.send(message, fmt.Sprint(said, " "))
 		time.Sleep(pace)
 	}
 	return said
 }
 
-// say says something. Its messages have the same ids in each of its lives.
-func (a *acpAgent) say(message, text string) {
+// send sends text. Its messages have the same ids in each of its lives.
+func (a *acpAgent) send(message, text string) {
 	a.write(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"agent_message_chunk",`+
 		`"messageId":%q,"content":{"type":"text","text":%q}}}}`, a.session, message, text)
 }

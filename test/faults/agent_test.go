@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// agent is an HTTP agent that does what its prompt says and counts how often each
+// agent is an HTTP agent that does what its prompt asks and counts how often each
 // dispatch reaches it.
 type agent struct {
 	*httptest.Server
@@ -129,7 +129,7 @@ func (f *frames) wait(d time.Duration) bool {
 	}
 }
 
-// count says the numbers from 1 to n, so that a missing or doubled one shows.
+// count sends the numbers from 1 to n, so that a missing or doubled one shows.
 func (f *frames) count(n int, pace time.Duration, pad string) {
 	for i := 1; i <= n; i++ {
 		if !f.send("delta", fmt.Sprintf(`{"text":"%d%s "}`, i, pad)) || !f.wait(pace) {
@@ -138,7 +138,7 @@ func (f *frames) count(n int, pace time.Duration, pad string) {
 	}
 }
 
-// follow does what the prompt says: a word, a number and a pace.
+// follow does what the prompt asks: a word, a number and a pace.
 func (f *frames) follow(c invocation) {
 	var (
 		part string
@@ -182,7 +182,7 @@ func (f *frames) follow(c invocation) {
 			f.send("done", `{"pending":["q"]}`)
 			return
 		}
-	case "schema": // asks for input that fits what the prompt says
+	case "schema": // asks for input that fits the schema in the prompt
 		if len(c.Resume) == 0 {
 			_, schema, _ := strings.Cut(c.Input.Content, " ")
 			f.send("ask", `{"id":"q","kind":"input","title":"Which?","args":{},"response_schema":`+schema+`}`)
@@ -249,7 +249,7 @@ func (f *frames) misbehave(part string) {
 		f.send("done", `{}`)
 	case "error":
 		f.send("error", `{"code":"model_overloaded","message":"Try later."}`)
-	case "twice": // says more after its last word
+	case "twice": // sends more after its last word
 		f.send("done", `{}`)
 		f.send("delta", `{"text":"never"}`)
 		f.send("error", `{"code":"never"}`)

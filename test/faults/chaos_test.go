@@ -56,7 +56,7 @@ func TestChaos(t *testing.T) {
 			t: t, seed: seed, agent: newChaosAgent(t, seed), stop: make(chan struct{}),
 			posted: make(map[string]bool), wins: make(map[string][]string), counts: make(map[string]int),
 		}
-		s := &chaosServers{chaos: c, house: &house{t: t, database: database, agent: &agent{Server: c.agent.Server}}}
+		s := &chaosServers{chaos: c, serverEnv: &serverEnv{t: t, database: database, agent: &agent{Server: c.agent.Server}}}
 		t.Cleanup(func() {
 			if t.Failed() {
 				s.print()
@@ -90,7 +90,7 @@ func (c *chaos) enter() {
 		client("joins", c.joins)
 		speaks := i%4 == 3 // this thread's prompts come over ingress
 		e := c.listener(thread, speaks)
-		c.people.Go(e.hears)
+		c.people.Go(e.listen)
 		if speaks {
 			client("joins2", c.joins)
 		} else {
@@ -106,7 +106,7 @@ func (c *chaos) enter() {
 // chaosServers are the servers, one after the other.
 type chaosServers struct {
 	*chaos
-	*house
+	*serverEnv
 	t     testing.TB
 	env   []string
 	all   []*server
@@ -116,7 +116,7 @@ type chaosServers struct {
 }
 
 func (s *chaosServers) tools() {
-	s.t = s.house.t
+	s.t = s.serverEnv.t
 	file := filepath.Join(s.t.TempDir(), "tools.yaml")
 	text := fmt.Sprintf("tools:\n- {name: pay, kind: server_tool, endpoint: \"%s/tool\", policy: %s}\n- {name: look, kind: server_tool, endpoint: \"%s/tool\", policy: %s}\n",
 		s.chaos.agent.URL, asksFirst, s.chaos.agent.URL, asksNobody)
@@ -130,9 +130,9 @@ func (s *chaosServers) tools() {
 func (s *chaosServers) next(name string) {
 	s.t.Helper()
 	s.start(program.Shipped, append(s.env, "AQUEDUCT_NAME="+name)...)
-	s.all = append(s.all, s.house.server)
+	s.all = append(s.all, s.serverEnv.server)
 	s.names = append(s.names, name)
-	s.at.Store(s.house.server)
+	s.at.Store(s.serverEnv.server)
 }
 
 // trouble kills and stops servers for a while. One of another name is mostly started where
@@ -149,7 +149,7 @@ func (s *chaosServers) trouble(span time.Duration) {
 		s.went = append(s.went, time.Now())
 		name, other := s.names[len(s.names)-1], 3
 		if r.IntN(2) == 0 {
-			s.house.server.kill()
+			s.serverEnv.server.kill()
 			s.kills[0]++
 			if waits {
 				other = 8
@@ -179,7 +179,7 @@ func (s *chaosServers) quiet() {
 	late := time.After(chaosQuiet)
 	for {
 		for _, q := range s.open() {
-			s.post(s.house.server, q, r.IntN(2) == 0)
+			s.post(s.serverEnv.server, q, r.IntN(2) == 0)
 		}
 		rest := s.unfinished()
 		if len(rest) == 0 {
@@ -274,7 +274,7 @@ func (s *chaosServers) afterwards() {
 		s.copied(l, logs[l.thread])
 	}
 	for _, e := range s.ears {
-		s.heard(e, logs[e.thread])
+		s.received(e, logs[e.thread])
 	}
 	s.questions()
 	s.executions()
@@ -305,7 +305,7 @@ func (s *chaosServers) log1(thread string) []event {
 	return s.whole(s.t, thread, info.LastRun.LastSeq)
 }
 
-// words: what the agent said in each of its calls is there in order, once and without a hole,
+// words: what the agent sent in each of its calls is there in order, once and without a hole,
 // and to the end unless its Turn ended with a code or was cancelled, or the agent was called
 // again because a server was lost.
 func (s *chaosServers) words(thread string, log []event, turns map[string]string) {
@@ -399,8 +399,8 @@ func (s *chaosServers) copied(l *copied, log []event) {
 	(&ledger{t: s.t, thread: l.thread, seen: l.seen}).compare(log)
 }
 
-// heard: a client of the channel has the text of the log from the first it heard on.
-func (s *chaosServers) heard(e *ear, log []event) {
+// received: a client of the channel has the text of the log from the first that it received on.
+func (s *chaosServers) received(e *ear, log []event) {
 	s.t.Helper()
 	final := int64(0)
 	for _, ev := range log {
@@ -408,7 +408,7 @@ func (s *chaosServers) heard(e *ear, log []event) {
 			final = ev.id
 		}
 	}
-	e.speaks = true // what comes twice now may be told again
+	e.speaks = true // what comes twice now may be sent again
 	for end := time.Now().Add(20 * time.Second); e.last/10 < final && time.Now().Before(end); {
 		e.connection("", rng(0, ""), time.Second, func() bool { return e.last/10 >= final })
 	}
@@ -436,8 +436,8 @@ func (s *chaosServers) heard(e *ear, log []event) {
 	}
 }
 
-// questions: each was settled once, whoever was told to have won is the one, and the agent
-// was told of each once, and what was decided.
+// questions: each was settled once, every caller was given the same winner, and the agent
+// received each decision once, and the one that was made.
 func (s *chaosServers) questions() {
 	s.t.Helper()
 	settled := make(map[string]int)

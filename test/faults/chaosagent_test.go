@@ -14,7 +14,7 @@ import (
 )
 
 // chaosAgent is an HTTP agent that does at random what an agent may do, and the tools that it
-// calls. It keeps what it said and what it was told.
+// calls. It keeps what it sent and what it received.
 type chaosAgent struct {
 	*httptest.Server
 	seed uint64
@@ -124,7 +124,7 @@ func (a *chaosAgent) invoke(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	if c.Input.Content == chaosPlain {
-		if k.say(3) {
+		if k.speak(3) {
 			k.end(`{}`)
 		}
 		return
@@ -135,9 +135,9 @@ func (a *chaosAgent) invoke(w http.ResponseWriter, r *http.Request) {
 // chaosPlain is a prompt that is answered at once and without a question.
 const chaosPlain = "plain"
 
-// say says some numbered words. Each is counted before it is written: the server may have
+// speak sends some numbered words. Each is counted before it is written: the server may have
 // kept one whose writing failed here.
-func (k *chaosTurn) say(words int) bool {
+func (k *chaosTurn) speak(words int) bool {
 	for range words {
 		k.agent.mu.Lock()
 		k.call.said++
@@ -161,7 +161,7 @@ func (k *chaosTurn) end(done string) {
 func (k *chaosTurn) work(resumed bool) {
 	steps := 1 + k.rand.IntN(4)
 	for range steps {
-		ok := k.say(2 + k.rand.IntN(12))
+		ok := k.speak(2 + k.rand.IntN(12))
 		switch what := k.rand.IntN(10); {
 		case !ok:
 		case what < 2 && !(resumed && k.rand.IntN(2) == 0):
@@ -177,7 +177,7 @@ func (k *chaosTurn) work(resumed bool) {
 	case end == 0:
 		k.send("error", `{"code":"model_overloaded","message":"Try later."}`)
 	case end == 1: // cut: it ends without a last word
-	case end == 2, len(k.pending) == 0: // the first with questions open: nobody waits for them
+	case end == 2, len(k.pending) == 0: // the first with questions open: the Run ends without their answers
 		k.end(`{}`)
 	default:
 		list, err := json.Marshal(map[string][]string{"pending": k.pending})

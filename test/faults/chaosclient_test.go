@@ -17,7 +17,7 @@ import (
 	"aqueduct/test/program"
 )
 
-// chaos is one run of the harness: a house whose servers come and go, an agent that does
+// chaos is one run of the harness: a serverEnv whose servers come and go, an agent that does
 // anything, clients of every surface, and people who decide.
 type chaos struct {
 	t      testing.TB
@@ -29,7 +29,7 @@ type chaos struct {
 
 	mu      sync.Mutex
 	posted  map[string]bool     // the runIds of prompts
-	wins    map[string][]string // by Question: what those were told who won
+	wins    map[string][]string // by Question: the winners that its callers were given
 	counts  map[string]int
 	ledgers []*copied
 	ears    []*ear
@@ -271,7 +271,7 @@ func (c *chaos) open() []openQuestion {
 	return list.Approvals
 }
 
-// chaosOutcome answers what became of a tool that was running when its server died. Nobody has
+// chaosOutcome answers what became of a tool that was running when its server died. No client has
 // it run again, so that one execution is all there may be.
 const chaosOutcome = `{"outcome":"failed","message":"Not in the books."}`
 
@@ -387,7 +387,7 @@ type ear struct {
 	first  int64            // the lowest position it has text of
 	texts  map[int64]string // by seq
 	over   map[string]string
-	codes  map[string]int // of errors it was told
+	codes  map[string]int // of errors it received
 	broken string
 }
 
@@ -397,8 +397,8 @@ func (c *chaos) listener(thread string, speaks bool) *ear {
 	return e
 }
 
-// hears listens, and prompts where it is the thread's own client.
-func (e *ear) hears() {
+// listen reads, and prompts where it is the thread's own client.
+func (e *ear) listen() {
 	r := rng(e.c.seed, "ear"+e.thread)
 	for n := 0; !e.c.stopped(); {
 		request := ""
@@ -437,14 +437,14 @@ func (e *ear) connection(request string, r *rand.Rand, life time.Duration, enoug
 	_ = conn.SetReadDeadline(time.Now().Add(life))
 	for !enough() {
 		var m struct {
-			told
+			ingressMessage
 			ApprovalID string `json:"approval_id"`
 			Kind       string
 		}
 		if conn.ReadJSON(&m) != nil {
 			return
 		}
-		e.note(m.told)
+		e.note(m.ingressMessage)
 		if m.Type == "approval_required" && r.IntN(4) == 0 && m.SessionID == e.thread {
 			answer := map[string]any{"type": "approval_decision", "approval_id": m.ApprovalID, "decision": []string{"approve", "reject"}[r.IntN(2)]}
 			if m.Kind == "input" {
@@ -458,7 +458,7 @@ func (e *ear) connection(request string, r *rand.Rand, life time.Duration, enoug
 	}
 }
 
-func (e *ear) note(m told) {
+func (e *ear) note(m ingressMessage) {
 	if m.Type == "error" {
 		e.codes[m.Code]++
 	}

@@ -222,7 +222,7 @@ type decided struct {
 	Approval      struct{ Status string }
 }
 
-// text is all that the assistant said in a log.
+// text is all text of the assistant in a log.
 func text(log []event) string {
 	var all strings.Builder
 	for _, e := range log {

@@ -15,7 +15,7 @@ import (
 func TestFailpoints(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
-		h := newHouse(t, database)
+		h := newServerEnv(t, database)
 		h.kill()
 		for _, c := range []struct {
 			point string
@@ -33,7 +33,7 @@ func TestFailpoints(t *testing.T) {
 		} {
 			for _, n := range c.at {
 				t.Run(fmt.Sprint(c.point, ":", n), func(t *testing.T) {
-					h := &house{t: t, database: database, agent: h.agent}
+					h := &serverEnv{t: t, database: database, agent: h.agent}
 					l := newLedger(t, fmt.Sprintf("%s-%d", c.point, n), 10)
 					h.start(fused, fmt.Sprintf("AQUEDUCT_FAILPOINT=%s:%d", c.point, n))
 					live(l, h.server)

@@ -25,12 +25,12 @@ const (
 	floodMemory = 2 * 64 << 20
 )
 
-// TestFloodingSession: 50 Sessions on one proxy's socket. While one says 2 000 updates a
+// TestFloodingSession: 50 Sessions on one proxy's socket. While one sends 2 000 updates a
 // second, the others' p99 from an update's sending to its event at an SSE client stays within
 // 1.25 of what it is without, the two taken in turn; and the server's memory stays bounded.
 // Rounds are short and their median counts: what else the machine does hits one or two.
 func TestFloodingSession(t *testing.T) {
-	y := newYardAlone(t, "sqlite:"+storetest.SQLite(t))
+	y := newACPEnvAlone(t, "sqlite:"+storetest.SQLite(t))
 	d := y.link()
 	y.linked()
 	y.rush(d, "warm", floodOthers)
@@ -71,7 +71,7 @@ func median(spans []time.Duration) time.Duration {
 
 // rush has every Session's agent speak at once, the first at its own rate, and gives how long
 // each update of the others took to its client.
-func (y *yard) rush(d *double, name string, first int) (took []time.Duration) {
+func (y *acpEnv) rush(d *fakeProxy, name string, first int) (took []time.Duration) {
 	y.t.Helper()
 	var (
 		all sync.WaitGroup
@@ -99,7 +99,7 @@ func (y *yard) rush(d *double, name string, first int) (took []time.Duration) {
 }
 
 // clocked is one prompt, and how long each update of it took.
-func (y *yard) clocked(d *double, thread, run string, rate int) (took []time.Duration, err error) {
+func (y *acpEnv) clocked(d *fakeProxy, thread, run string, rate int) (took []time.Duration, err error) {
 	in, err := y.stream("POST", "/api/agui/chat?agent="+proxyID, prompt(thread, run, fmt.Sprint(rate, " ", floodSpan)))
 	if err != nil {
 		return nil, err

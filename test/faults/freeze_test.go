@@ -14,10 +14,10 @@ import (
 )
 
 // TestFreeze: the server is stopped while it writes, a new one of the same name started
-// beside it, and the old one continued: it is fenced, says so and leaves by itself, and
+// beside it, and the old one continued: it is fenced, reports it and leaves by itself, and
 // the log has lost nothing and nothing twice.
 func TestFreeze(t *testing.T) {
-	h := newHouse(t, storetest.Postgres(t))
+	h := newServerEnv(t, storetest.Postgres(t))
 	seen, broke := 0, 0
 	for round := range 6 {
 		var all sync.WaitGroup
@@ -63,7 +63,7 @@ func TestFreeze(t *testing.T) {
 // TestFreezeAtFailpoints stops the server right before and right after a commit: what it
 // was about to write is refused when it returns, and what it had written is there once.
 func TestFreezeAtFailpoints(t *testing.T) {
-	h := newHouse(t, storetest.Postgres(t))
+	h := newServerEnv(t, storetest.Postgres(t))
 	h.kill()
 	for _, point := range []string{"before_commit", "after_commit"} {
 		for _, n := range []int{1, 2, 4, 7} {

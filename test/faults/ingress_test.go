@@ -16,8 +16,8 @@ import (
 	"aqueduct/test/program"
 )
 
-// told is a message of /ws/ingress, as much of it as is looked at.
-type told struct {
+// ingressMessage is a message of /ws/ingress, as much of it as is looked at.
+type ingressMessage struct {
 	Type      string
 	Seq       int64
 	RequestID string `json:"request_id"`
@@ -47,7 +47,7 @@ func newTalker(t testing.TB, at func() string, thread string) *talker {
 	return &talker{t: t, at: at, thread: thread, texts: make(map[string]map[int64]string), over: make(map[string]string), codes: make(map[string]int)}
 }
 
-// connect says hello, with the seq that was reached.
+// connect sends hello, with the seq that was reached.
 func (k *talker) connect() bool {
 	k.leave()
 	conn, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(k.at(), "http")+"/ws/ingress", program.Authorization())
@@ -101,13 +101,13 @@ func (k *talker) turn(request, words string, until time.Time) {
 }
 
 func (k *talker) note(raw []byte) {
-	var m told
+	var m ingressMessage
 	if err := json.Unmarshal(raw, &m); err != nil {
 		k.t.Errorf("%s: %v", raw, err)
 		return
 	}
 	if m.SessionID != "" && m.SessionID != k.thread {
-		return // a question of somebody else's thread: all are one user's
+		return // a question of another thread: all are one user's
 	}
 	k.last = max(k.last, m.Seq)
 	switch {
@@ -153,7 +153,7 @@ const (
 func TestIngressComesBack(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
-		h := newHouse(t, database)
+		h := newServerEnv(t, database)
 		var mu sync.Mutex
 		url := h.url
 		at := func() string {

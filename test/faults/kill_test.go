@@ -11,7 +11,7 @@ import (
 	"aqueduct/test/program"
 )
 
-// databases gives a house on each kind of database.
+// databases gives a serverEnv on each kind of database.
 func databases(t *testing.T, test func(t *testing.T, database string)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+storetest.SQLite(t)) })
 	t.Run("postgres", func(t *testing.T) { test(t, storetest.Postgres(t)) })
@@ -19,7 +19,7 @@ func databases(t *testing.T, test func(t *testing.T, database string)) {
 
 // TestKill9: the server dies at random moments of streaming runs and comes back on the
 // same database. Every event a client saw is in the log, at its place, with its bytes; no
-// Turn is left running; what cannot go on says so once; what waited is answered.
+// Turn is left running; what cannot go on reports so once; what waited is answered.
 func TestKill9(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
@@ -27,7 +27,7 @@ func TestKill9(t *testing.T) {
 		if database[:6] != "sqlite" {
 			rounds = 6
 		}
-		h := newHouse(t, database)
+		h := newServerEnv(t, database)
 		sum := &tally{}
 		for round := range rounds {
 			killOnce(t, h, round, sum)
@@ -50,7 +50,7 @@ type tally struct{ threads, seen, kept, broken, done int }
 
 // crowd is several clients at once: some stream, one has a second tab, one is asked and
 // answers, one comes again and again with short prompts.
-func crowd(h *house, name string, all *sync.WaitGroup) (ledgers []*ledger) {
+func crowd(h *serverEnv, name string, all *sync.WaitGroup) (ledgers []*ledger) {
 	s := h.server
 	client := func(who string, count int, act func(l *ledger)) {
 		l := newLedger(h.t, name+"-"+who, count)
@@ -96,7 +96,7 @@ func crowd(h *house, name string, all *sync.WaitGroup) (ledgers []*ledger) {
 	return ledgers
 }
 
-func killOnce(t *testing.T, h *house, round int, sum *tally) {
+func killOnce(t *testing.T, h *serverEnv, round int, sum *tally) {
 	var all sync.WaitGroup
 	ledgers := crowd(h, fmt.Sprintf("%s%d", time.Now().Format("150405.000"), round), &all)
 	time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond)

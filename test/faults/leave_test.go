@@ -8,8 +8,8 @@ import (
 	"aqueduct/store/storetest"
 )
 
-// begun posts a prompt and reads until the agent has said something.
-func begun(t *testing.T, h *house, thread, query, text string) (*stream, runInfo) {
+// begun posts a prompt and reads until the agent has sent something.
+func begun(t *testing.T, h *serverEnv, thread, query, text string) (*stream, runInfo) {
 	t.Helper()
 	in, err := h.stream("POST", "/api/agui/chat"+query, prompt(thread, thread+"-r", text))
 	if err != nil {
@@ -32,7 +32,7 @@ func begun(t *testing.T, h *house, thread, query, text string) (*stream, runInfo
 }
 
 // left waits until the agent's connection was closed and tells when.
-func (h *house) left(t *testing.T, turn string, within time.Duration) time.Time {
+func (h *serverEnv) left(t *testing.T, turn string, within time.Duration) time.Time {
 	t.Helper()
 	for end := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
 		if at, ok := h.agent.leftBy(turn); ok {
@@ -49,7 +49,7 @@ func (h *house) left(t *testing.T, turn string, within time.Duration) time.Time 
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
-		h := newHouse(t, database)
+		h := newServerEnv(t, database)
 		for _, part := range []string{"endless", "hang", "drip"} {
 			in, run := begun(t, h, part, "", part)
 			asked := time.Now()
@@ -78,7 +78,7 @@ func TestCancel(t *testing.T) {
 // TestClientGone: a client that leaves ends its tail, never the Turn.
 func TestClientGone(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, "sqlite:"+storetest.SQLite(t))
+	h := newServerEnv(t, "sqlite:"+storetest.SQLite(t))
 	in, _ := begun(t, h, "gone", "", "count 200 2ms")
 	in.close()
 	_, run := h.settled(t, "gone")
@@ -92,7 +92,7 @@ func TestClientGone(t *testing.T) {
 // left, and goes on while anybody is there.
 func TestOnLeave(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, "sqlite:"+storetest.SQLite(t))
+	h := newServerEnv(t, "sqlite:"+storetest.SQLite(t))
 	const grace = 5 * time.Second
 
 	t.Run("nobody is left", func(t *testing.T) {
@@ -172,10 +172,10 @@ func TestOnLeave(t *testing.T) {
 }
 
 // TestAnsweredWhileTalking: an answer to an HTTP agent that asked and talks on does not cut it
-// off. All it says is kept, and it is called with the answer when it has ended to wait.
+// off. All its output is kept, and it is called with the answer when it has ended to wait.
 func TestAnsweredWhileTalking(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, "sqlite:"+storetest.SQLite(t))
+	h := newServerEnv(t, "sqlite:"+storetest.SQLite(t))
 	in, err := h.chat("talks", "talks-r", "askon 100 10ms")
 	if err != nil {
 		t.Fatal(err)

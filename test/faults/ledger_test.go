@@ -67,7 +67,7 @@ func (l *ledger) post(s *server, run, text string) ([]event, error) {
 
 // audit compares what was seen with what is kept, now that the server has come back, and
 // gives the log. A Turn that waits is answered first.
-func (l *ledger) audit(h *house) []event {
+func (l *ledger) audit(h *serverEnv) []event {
 	l.t.Helper()
 	var posted threadInfo
 	found, err := h.get("/api/threads/"+l.thread, &posted)
@@ -131,7 +131,7 @@ func (l *ledger) grammar(log []event) {
 	}
 }
 
-// causes: what broke was broken by a restart, and says so.
+// causes: what broke was broken by a restart, and its error names that.
 func (l *ledger) causes(log []event) {
 	l.t.Helper()
 	for _, e := range log {

@@ -12,15 +12,15 @@ import (
 	"aqueduct/test/program"
 )
 
-// pair is a shop with two servers, of different names, on one database. The house's own is
+// pair is a toolEnv with two servers, of different names, on one database. The environment's own is
 // the first.
 type pair struct {
-	*shop
+	*toolEnv
 	both [2]*server
 }
 
 func newPair(t testing.TB, policy string, first ...string) *pair {
-	p := &pair{shop: newShop(t, storetest.Postgres(t), policy)}
+	p := &pair{toolEnv: newToolEnv(t, storetest.Postgres(t), policy)}
 	p.first(first...)
 	p.both[1] = p.another(program.Shipped, append(p.env, "AQUEDUCT_NAME=second")...)
 	return p
@@ -39,7 +39,7 @@ const (
 )
 
 // TestToolDecidedAtTwoServers: a hundred people, or one who clicks a hundred times, approve at
-// two servers at once. One settles it, all others are told who did and how, the tool runs
+// two servers at once. One settles it, all others receive who did and how, the tool runs
 // once, its agent has the result, and the chat goes on to its end.
 func TestToolDecidedAtTwoServers(t *testing.T) {
 	p := newPair(t, asksFirst)
@@ -53,7 +53,7 @@ func TestToolDecidedAtTwoServers(t *testing.T) {
 		if calls[i] = home.pay(agents[i]); calls[i].Status != "pending" {
 			t.Fatalf("%+v", calls[i])
 		}
-		waiting.Go(func() { heard[i] = home.waitFor(agents[i], calls[i].ToolCallID, time.Minute) })
+		waiting.Go(func() { heard[i] = home.outcome(agents[i], calls[i].ToolCallID) })
 	}
 	asked := time.Now()
 	wins := [2]int{}
@@ -129,8 +129,8 @@ func (p *pair) raceAt(id string) (won int, err error) {
 
 // TestToolKilledAtAnotherServer: an agent whose Turn is the second server's has its call run
 // by the first, which dies at it and does not come back. The second finds that its beat has
-// stopped and asks a person, who answers there, where the agent still waits. Nobody runs the
-// call again by himself.
+// stopped and asks a person, who answers there, where the agent still waits. The call is not
+// run a second time.
 func TestToolKilledAtAnotherServer(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]struct {

@@ -28,28 +28,28 @@ func run(m *testing.M) int {
 // fused is the program that dies at failpoints.
 var fused = program.Built("aqueduct-fused", "-tags", "failpoints")
 
-// house is a database, an agent and the server between them, which may die and come back.
-type house struct {
+// serverEnv is a database, an agent and the server between them, which may die and come back.
+type serverEnv struct {
 	t        testing.TB
 	database string
 	agent    *agent
 	*server
 }
 
-func newHouse(t testing.TB, database string) *house {
-	h := &house{t: t, database: database, agent: newAgent(t)}
+func newServerEnv(t testing.TB, database string) *serverEnv {
+	h := &serverEnv{t: t, database: database, agent: newAgent(t)}
 	h.start(program.Shipped)
 	return h
 }
 
-// start starts a server on the house's database.
-func (h *house) start(program func() (string, error), env ...string) {
+// start starts a server on the environment's database.
+func (h *serverEnv) start(program func() (string, error), env ...string) {
 	h.t.Helper()
 	h.server = h.another(program, env...)
 }
 
 // another is a server of the same name on the same database, beside the one there is.
-func (h *house) another(program func() (string, error), env ...string) *server {
+func (h *serverEnv) another(program func() (string, error), env ...string) *server {
 	h.t.Helper()
 	path, err := program()
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"aqueduct/store/storetest"
 )
 
-// brokenOnce: the Run that was broken off says why, once, and all it said before is there;
+// brokenOnce: the Run that was broken off reports why, once, and all its output before is there;
 // then the thread is used again.
-func (y *yard) brokenOnce(k *talk, code string, causes ...string) {
+func (y *acpEnv) brokenOnce(k *talk, code string, causes ...string) {
 	y.t.Helper()
 	last := k.over()
 	if last.kind() != "RUN_ERROR" || codeOf(last) != code {
@@ -31,7 +31,7 @@ func (y *yard) brokenOnce(k *talk, code string, causes ...string) {
 		y.t.Errorf("%d errors are told", n)
 	}
 	y.numbered(log, len(strings.Fields(text(log))))
-	again := y.say(k.thread, k.thread+"-again", "count 5 1ms again")
+	again := y.chat(k.thread, k.thread+"-again", "count 5 1ms again")
 	if last := again.over(); last.kind() != "RUN_FINISHED" {
 		y.t.Errorf("the thread's next Run ends with %s", last.data)
 	}
@@ -47,14 +47,14 @@ func (y *yard) brokenOnce(k *talk, code string, causes ...string) {
 // died, and its thread goes on with a new one.
 func TestAgentKilled(t *testing.T) {
 	t.Parallel()
-	y := newYard(t, "sqlite:"+storetest.SQLite(t))
-	killed := y.say("killed", "killed-r", "count 5000 2ms")
+	y := newACPEnv(t, "sqlite:"+storetest.SQLite(t))
+	killed := y.chat("killed", "killed-r", "count 5000 2ms")
 	killed.until(50)
 	if err := syscall.Kill(y.pid(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	y.brokenOnce(killed, "agent_exited", "SIGKILL")
-	died := y.say("died", "died-r", "die 20 2ms")
+	died := y.chat("died", "died-r", "die 20 2ms")
 	y.brokenOnce(died, "agent_exited", "code 7", "these are my last words")
 	y.prompted("count 5000 2ms", "count 5 1ms again", "die 20 2ms", "count 5 1ms again")
 	if n := len(y.lines("load")); n != 2 {
@@ -63,11 +63,11 @@ func TestAgentKilled(t *testing.T) {
 }
 
 // TestProxyKilled: a proxy that is killed in mid-prompt and started again has lost its agents:
-// one RUN_ERROR says so, no prompt is given again, and the thread goes on.
+// one RUN_ERROR reports it, no prompt is given again, and the thread goes on.
 func TestProxyKilled(t *testing.T) {
 	t.Parallel()
-	y := newYard(t, "sqlite:"+storetest.SQLite(t))
-	k := y.say("t", "t-r", "count 5000 2ms")
+	y := newACPEnv(t, "sqlite:"+storetest.SQLite(t))
+	k := y.chat("t", "t-r", "count 5000 2ms")
 	k.until(50)
 	y.proxy.kill()
 	agent := y.pid()
@@ -84,8 +84,8 @@ func TestProxyKilled(t *testing.T) {
 func TestProxyKilledForLong(t *testing.T) {
 	t.Parallel()
 	const grace = 2 * time.Second
-	y := newYard(t, "sqlite:"+storetest.SQLite(t), "AQUEDUCT_PROXY_GRACE="+grace.String())
-	k := y.say("t", "t-r", "count 5000 2ms")
+	y := newACPEnv(t, "sqlite:"+storetest.SQLite(t), "AQUEDUCT_PROXY_GRACE="+grace.String())
+	k := y.chat("t", "t-r", "count 5000 2ms")
 	k.until(50)
 	cut := time.Now()
 	y.proxy.kill()
@@ -109,14 +109,14 @@ func TestServerKilledInPrompt(t *testing.T) {
 		if database[:6] != "sqlite" {
 			rounds = 3
 		}
-		y := newYard(t, database)
+		y := newACPEnv(t, database)
 		var asked []string
 		seen, after := 0, 0
 		for round := range rounds {
 			const numbers = 300 // a second and a half
 			words := fmt.Sprintf("count %d 5ms 0 0 round %d", numbers, round)
 			asked = append(asked, words)
-			k := y.say(fmt.Sprint("t", round), fmt.Sprint("r", round), words)
+			k := y.chat(fmt.Sprint("t", round), fmt.Sprint("r", round), words)
 			k.until(1 + rand.IntN(numbers/2))
 			y.kill()
 			<-k.ended
@@ -149,15 +149,15 @@ func TestServerKilledInPrompt(t *testing.T) {
 }
 
 // TestServerKilledAsAPromptBegins: the server dies before, while and after it gives the prompt
-// away. The agent has it at most once, and the Run is whole or says once why it is not.
+// away. The agent has it at most once, and the Run is whole or reports once why it is not.
 func TestServerKilledAsAPromptBegins(t *testing.T) {
 	t.Parallel()
-	y := newYard(t, "sqlite:"+storetest.SQLite(t))
+	y := newACPEnv(t, "sqlite:"+storetest.SQLite(t))
 	whole, broke := 0, 0
 	for round := range 6 {
 		const numbers = 20
 		words := fmt.Sprintf("count %d 2ms 0 0 round %d", numbers, round)
-		k := y.say(fmt.Sprint("t", round), fmt.Sprint("r", round), words)
+		k := y.chat(fmt.Sprint("t", round), fmt.Sprint("r", round), words)
 		time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
 		y.kill()
 		<-k.ended
@@ -185,15 +185,15 @@ func TestServerKilledAsAPromptBegins(t *testing.T) {
 }
 
 // TestServerKilledWhileAsking: the server dies with a question open and is answered after its
-// restart. The agent goes on with the one prompt it has; what it said meanwhile is there once.
+// restart. The agent goes on with the one prompt it has; what it sent meanwhile is there once.
 func TestServerKilledWhileAsking(t *testing.T) {
 	databases(t, func(t *testing.T, database string) {
 		t.Parallel()
-		y := newYard(t, database)
+		y := newACPEnv(t, database)
 		for round, answer := range []string{"approve", "reject"} {
 			const before, meanwhile, after = 10, 40, 15
 			words := fmt.Sprintf("ask %d 10ms %d %d", before, meanwhile, after)
-			k := y.say(fmt.Sprint("t", round), fmt.Sprint("r", round), words)
+			k := y.chat(fmt.Sprint("t", round), fmt.Sprint("r", round), words)
 			if last := k.over(); last.kind() != "RUN_FINISHED" || !strings.Contains(last.data, "interrupt") {
 				t.Fatalf("the Run ends with %s", last.data)
 			}
@@ -227,12 +227,12 @@ func TestServerKilledWhileAsking(t *testing.T) {
 }
 
 // TestLinkCut: the link is cut in mid-prompt, with what is on its way, twice for a moment and
-// then for two seconds: one stream hears every number once.
+// then for two seconds: one stream carries every number once.
 func TestLinkCut(t *testing.T) {
 	t.Parallel()
-	y := newYard(t, "sqlite:"+storetest.SQLite(t))
+	y := newACPEnv(t, "sqlite:"+storetest.SQLite(t))
 	const numbers = 1500
-	k := y.say("t", "t-r", fmt.Sprintf("count %d 3ms", numbers))
+	k := y.chat("t", "t-r", fmt.Sprintf("count %d 3ms", numbers))
 	for _, at := range []int{100, 200} {
 		k.until(at)
 		y.wire.cut()

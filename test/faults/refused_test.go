@@ -16,7 +16,7 @@ import (
 // server does not take, gets another with its bootstrap token and works.
 func TestS05RefusedProxyRegisters(t *testing.T) {
 	t.Parallel()
-	y := newYardAlone(t, "sqlite:"+storetest.SQLite(t))
+	y := newACPEnvAlone(t, "sqlite:"+storetest.SQLite(t))
 	path, err := program.Shipped()
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestS05RefusedProxyRegisters(t *testing.T) {
 	}
 	y.runProxy("--config", path)
 	y.linked()
-	k := y.say("t", "t-r", "count 5 1ms")
+	k := y.chat("t", "t-r", "count 5 1ms")
 	if last := k.over(); last.kind() != "RUN_FINISHED" {
 		t.Errorf("the Run ends with %s", last.data)
 	}

@@ -24,7 +24,7 @@ func doubling(levels int) string {
 // code of their own. Another user's chat goes on meanwhile, the memory stays, and SIGTERM ends the server.
 func TestSchemaOfAnAgentFreezesNobody(t *testing.T) {
 	databases(t, func(t *testing.T, database string) {
-		h := newHouse(t, database)
+		h := newServerEnv(t, database)
 		quiet := h.chatted(t, "quiet", 5)
 		before := h.peak()
 		nested := strings.Repeat("[", 60) + strings.Repeat("]", 60)
@@ -55,7 +55,7 @@ func TestSchemaOfAnAgentFreezesNobody(t *testing.T) {
 }
 
 // chatted has another user chat a few times, and gives the longest time of one.
-func (h *house) chatted(t *testing.T, name string, times int) (longest time.Duration) {
+func (h *serverEnv) chatted(t *testing.T, name string, times int) (longest time.Duration) {
 	t.Helper()
 	for i := range times {
 		thread, begun := fmt.Sprintf("%s-%d", name, i), time.Now()
@@ -79,7 +79,7 @@ func (h *house) chatted(t *testing.T, name string, times int) (longest time.Dura
 }
 
 // attack has the agent ask with a schema, and answers if it is asked.
-func (h *house) attack(t *testing.T, thread, schema, value, wantEvent, wantAnswer string) {
+func (h *serverEnv) attack(t *testing.T, thread, schema, value, wantEvent, wantAnswer string) {
 	in, err := h.chat(thread, thread+"-r", "schema "+schema)
 	if err != nil {
 		t.Error(err)

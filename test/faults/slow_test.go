@@ -25,7 +25,7 @@ import (
 // request to end stays within 1.25 of what it is without it, the two taken in turn. The
 // slow one is cut at its write deadline, and comes back by its last id to the same bytes.
 func TestSlowReader(t *testing.T) {
-	h := newHouse(t, "sqlite:"+storetest.SQLite(t))
+	h := newServerEnv(t, "sqlite:"+storetest.SQLite(t))
 	bulk := newLedger(t, "bulk", 0)
 	whole, err := bulk.post(h.server, "bulk-r", "bulk 1200") // 10 MiB: more than sockets hold
 	if err != nil || oneEnd(t, whole) != "RUN_FINISHED" {
@@ -60,7 +60,7 @@ func TestSlowReader(t *testing.T) {
 }
 
 // flood has 20 clients run prompts and gives the spans from request to end.
-func (h *house) flood(t *testing.T, name string, runs int) []time.Duration {
+func (h *serverEnv) flood(t *testing.T, name string, runs int) []time.Duration {
 	const clients = 20
 	spans := make([][]time.Duration, clients)
 	var all sync.WaitGroup
@@ -133,7 +133,7 @@ func (r *slowReader) close() {
 }
 
 // cutAndBack waits until the server cuts a slow reader, and has it come back.
-func cutAndBack(t *testing.T, h *house, whole []event) {
+func cutAndBack(t *testing.T, h *serverEnv, whole []event) {
 	t.Helper()
 	begun, before, peak := time.Now(), h.cutStreams(t), h.peak()
 	slow := startSlow(t, h.server)

@@ -29,7 +29,7 @@ const (
 // On SQLite the next one starts when the one before is gone; on PostgreSQL it is there.
 func TestNextOfAnotherName(t *testing.T) {
 	databases(t, func(t *testing.T, database string) {
-		h := &house{t: t, database: database, agent: newAgent(t)}
+		h := &serverEnv{t: t, database: database, agent: newAgent(t)}
 		names := 0
 		next := func() *server {
 			names++
@@ -38,7 +38,7 @@ func TestNextOfAnotherName(t *testing.T) {
 		together := !strings.HasPrefix(database, "sqlite")
 		h.server = next()
 		for round, kill := range []bool{false, true, false, true} {
-			f := &successor{house: h, round: round, kill: kill, old: h.server}
+			f := &successor{serverEnv: h, round: round, kill: kill, old: h.server}
 			if together {
 				h.server = next()
 			}
@@ -61,9 +61,9 @@ func TestNextOfAnotherName(t *testing.T) {
 	})
 }
 
-// successor is one change of servers: the house's server follows old.
+// successor is one change of servers: the environment's server follows old.
 type successor struct {
-	*house
+	*serverEnv
 	round   int
 	kill    bool
 	old     *server
@@ -175,7 +175,7 @@ func (f *successor) takesOver(started time.Duration) {
 		f.t.Errorf("round %d: not all usable after %v and %v", f.round, most, started+own)
 	}
 	for _, l := range append(append([]*ledger{f.idle}, f.asked...), f.streams...) {
-		l.audit(f.house)
+		l.audit(f.serverEnv)
 	}
 }
 
@@ -222,7 +222,7 @@ func (f *successor) decideSoon(l *ledger) {
 // in time at the one that takes over, though that one was running when it was asked, and the
 // Turn goes on there to its end.
 func TestQuestionExpiresElsewhere(t *testing.T) {
-	h := &house{t: t, database: storetest.Postgres(t), agent: newAgent(t)}
+	h := &serverEnv{t: t, database: storetest.Postgres(t), agent: newAgent(t)}
 	const ttl = 3 * time.Second
 	first := h.another(program.Shipped, "AQUEDUCT_NAME=first", "AQUEDUCT_APPROVAL_TTL="+ttl.String())
 	h.server = h.another(program.Shipped, "AQUEDUCT_NAME=second")
@@ -259,7 +259,7 @@ func TestQuestionExpiresElsewhere(t *testing.T) {
 // TestBehindPooler: the same kills as TestKill9, with PgBouncer in transaction mode between
 // the server and its database.
 func TestBehindPooler(t *testing.T) {
-	h := newHouse(t, storetest.Pooler(t)(storetest.Postgres(t)))
+	h := newServerEnv(t, storetest.Pooler(t)(storetest.Postgres(t)))
 	sum := &tally{}
 	for round := range 3 {
 		killOnce(t, h, round, sum)

@@ -14,7 +14,7 @@ import (
 func TestDuplicatePosts(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
-		h := newHouse(t, database)
+		h := newServerEnv(t, database)
 		for round := range 4 { // many come while the Run begins, and see it half begun
 			postAtOnce(t, h, fmt.Sprint("dup", round))
 		}
@@ -24,7 +24,7 @@ func TestDuplicatePosts(t *testing.T) {
 	})
 }
 
-func postAtOnce(t *testing.T, h *house, thread string) {
+func postAtOnce(t *testing.T, h *serverEnv, thread string) {
 	const n = 50
 	l := newLedger(t, thread, 100)
 	streams := make([][]event, n)
@@ -63,19 +63,19 @@ func postAtOnce(t *testing.T, h *house, thread string) {
 	}
 }
 
-// TestDecisionsAtOnce: approve and reject at once, many times: one wins, everybody is told
+// TestDecisionsAtOnce: approve and reject at once, many times: one wins, every caller receives
 // which, and the agent goes on once.
 func TestDecisionsAtOnce(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
-		h := newHouse(t, database)
+		h := newServerEnv(t, database)
 		for round := range 5 {
 			decideAtOnce(t, h, fmt.Sprint("d", round))
 		}
 	})
 }
 
-func decideAtOnce(t *testing.T, h *house, thread string) {
+func decideAtOnce(t *testing.T, h *serverEnv, thread string) {
 	const n = 40
 	l := newLedger(t, thread, 3)
 	if _, err := l.post(h.server, thread+"-r", "ask 3"); err != nil {

@@ -107,23 +107,23 @@ func newPayer(t testing.TB) *payer {
 	return p
 }
 
-// shop is a house with a till in it, whose use has to be approved.
-type shop struct {
-	*house
+// toolEnv is a serverEnv with a till in it, whose use has to be approved.
+type toolEnv struct {
+	*serverEnv
 	till  *till
 	payer *payer
 	env   []string
 }
 
-func newShop(t testing.TB, database, policy string) *shop {
-	s := &shop{till: newTill(t), payer: newPayer(t)}
+func newToolEnv(t testing.TB, database, policy string) *toolEnv {
+	s := &toolEnv{till: newTill(t), payer: newPayer(t)}
 	file := filepath.Join(t.TempDir(), "tools.yaml")
 	text := fmt.Sprintf("tools:\n- {name: pay, kind: server_tool, endpoint: %q, policy: %s}\n", s.till.URL, policy)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.env = []string{"AQUEDUCT_TOOLS_FILE=" + file, "AQUEDUCT_OUTBOUND=127.0.0.0/8"}
-	s.house = &house{t: t, database: database, agent: &agent{Server: s.payer.Server}}
+	s.serverEnv = &serverEnv{t: t, database: database, agent: &agent{Server: s.payer.Server}}
 	return s
 }
 
@@ -163,9 +163,18 @@ func (s *server) waitFor(c credentials, id string, most time.Duration) toolCall 
 	return s.ask(c.token, fmt.Sprintf("/v1/tool_calls/%s:wait?timeout_ms=%d", id, most.Milliseconds()), "{}")
 }
 
-// begin prompts the agent and gives what it calls us with. The chat is read to its end by
-// nobody: it is left.
-func (s *shop) begin(on *server, thread string) credentials {
+// outcome waits for a call as an agent does that wants its result: as often as an answer says that it is pending.
+func (s *server) outcome(c credentials, id string) toolCall {
+	for {
+		if call := s.waitFor(c, id, 20*time.Second); call.Status != "pending" {
+			return call
+		}
+	}
+}
+
+// begin prompts the agent and returns the credentials it calls the server with. The chat's
+// stream is left, not read to its end.
+func (s *toolEnv) begin(on *server, thread string) credentials {
 	s.t.Helper()
 	in, err := on.chat(thread, thread+"-r", "pay")
 	if err != nil {
@@ -221,7 +230,7 @@ func (s *server) answer(id, body string) int {
 	return resp.StatusCode
 }
 
-// ended is how the trace says a ToolCall ended, as soon as it says so.
+// ended is how a ToolCall ended by its trace, as soon as the trace has it.
 func (s *server) ended(turn, id string) string {
 	s.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -259,12 +268,12 @@ func (s *server) records(turn, id, kind string) (statuses []string) {
 }
 
 // TestToolKilledBeforeDispatch: the server dies after a person approved a call and before it
-// is dispatched. The agent that asked was on a stream of that server, and so is gone: the call is not run, and nobody is
+// is dispatched. The agent that asked was on a stream of that server, and so is gone: the call is not run, and no person is
 // asked again.
 func TestToolKilledBeforeDispatch(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
-		s := newShop(t, database, asksFirst)
+		s := newToolEnv(t, database, asksFirst)
 		s.start(fused, append(s.env, "AQUEDUCT_FAILPOINT=before_tool_dispatch:1")...)
 		c := s.begin(s.server, "T")
 		pending := s.pay(c)
@@ -297,7 +306,7 @@ func TestToolKilledBeforeDispatch(t *testing.T) {
 
 // TestToolKilledBeforeResult: the server dies while a tool runs, at three moments. The call
 // is UNKNOWN, a person is asked, and it never runs again by itself; each of the three answers
-// does what it says.
+// does what its prompt asks.
 func TestToolKilledBeforeResult(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
@@ -314,7 +323,7 @@ func TestToolKilledBeforeResult(t *testing.T) {
 			{asksNobody, "after_tool_dispatch", 0, `{"payload":{"outcome":"failed","message":"Not in the books."}}`, "FAILED", 0},
 			{asksFirst, "before_tool_result", 1, `{"decision":"reject"}`, "FAILED", 0},
 		} {
-			s := newShop(t, database, c.policy)
+			s := newToolEnv(t, database, c.policy)
 			s.start(fused, append(s.env, "AQUEDUCT_FAILPOINT="+c.point+":1")...)
 			cred := s.begin(s.server, fmt.Sprint("T", i))
 			call := s.pay(cred)

@@ -28,7 +28,7 @@ func (s *server) chatHas(t *testing.T, thread, id, result string) {
 }
 
 // TestToolCallAtAnotherServer: a call that comes to another server than the one that writes its chat is shown there, once:
-// while both live; and when the writer is killed between the call's row and its events, by whoever takes over.
+// while both live; and when the writer is killed between the call's row and its events, by the server that takes over.
 func TestToolCallAtAnotherServer(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, asksNobody)
@@ -48,7 +48,7 @@ func TestToolCallAtAnotherServer(t *testing.T) {
 	if call.Status != "succeeded" {
 		t.Fatalf("%+v", call)
 	}
-	p.first() // fences its namesake, so that nobody has to wait until that is missed
+	p.first() // fences its namesake, so that the test need not wait until that is missed
 	for _, s := range p.both {
 		s.chatHas(t, "K", call.ToolCallID, `{"paid":true}`)
 	}

@@ -1,24 +1,19 @@
 package faults_test
 
 import (
-	"context"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"aqueduct/bridge"
-	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/outbound"
+	"aqueduct/internal/app"
+	"aqueduct/internal/app/apptest"
 	aqueduct "aqueduct/server"
 	"aqueduct/server/auth"
-	"aqueduct/store"
-	"aqueduct/store/broker/local"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
 )
@@ -46,7 +41,7 @@ func oneEnd(t *testing.T, run []event) string {
 	return codeOf(last)
 }
 
-// mischief is what agents do, and the stable code that says which.
+// mischief is what agents do, and the stable code that reports which.
 var mischief = []struct{ prompt, code string }{
 	{"status500", "upstream_status"},
 	{"page", "upstream_not_a_stream"},
@@ -64,11 +59,11 @@ var mischief = []struct{ prompt, code string }{
 	{"gib-name", "upstream_event_too_large"},
 }
 
-// TestUpstreamFaults: whatever an agent does, its Run has one terminal event that says
-// what it was, what it had said before is kept, the thread goes on, and memory is bounded.
+// TestUpstreamFaults: whatever an agent does, its Run has one terminal event that names
+// the fault, what it had sent before is kept, the thread goes on, and memory is bounded.
 func TestUpstreamFaults(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, "sqlite:"+storetest.SQLite(t))
+	h := newServerEnv(t, "sqlite:"+storetest.SQLite(t))
 	if _, err := newLedger(t, "warm", 200).post(h.server, "warm-r", "count 200"); err != nil {
 		t.Fatal(err)
 	}
@@ -101,10 +96,10 @@ func TestUpstreamFaults(t *testing.T) {
 	}
 }
 
-// TestUpstreamUnreachable: nobody listens.
+// TestUpstreamUnreachable: no agent listens at the address.
 func TestUpstreamUnreachable(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, "sqlite:"+storetest.SQLite(t))
+	h := newServerEnv(t, "sqlite:"+storetest.SQLite(t))
 	in, err := h.stream("POST", "/api/agui/chat?agent=nowhere", prompt("n", "n-r", "count 1"))
 	if err != nil {
 		t.Fatal(err)
@@ -152,39 +147,25 @@ func inProcess(t *testing.T, a *agent, limits httpagent.Limits) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replica := uuid.NewString()
-	if err := st.Register(t.Context(), store.Replica{ID: replica, Name: "test"}); err != nil {
-		t.Fatal(err)
-	}
-	log, metrics := slog.New(slog.DiscardHandler), aqueduct.NewMetrics()
-	bell := eventlog.NewBell(local.New())
-	events := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: replica, Logger: log})
-	agents := bridge.NewDirectory()
 	gate, err := outbound.New(outbound.Config{Allow: []string{"127.0.0.0/8"}, Limits: limits.Outbound()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	upstream := httpagent.New(httpagent.Config{ID: "fake", URL: a.URL, Limits: limits, Gate: gate})
+	agents := bridge.NewDirectory()
 	agents.Add("fake", upstream)
-	sessions := bridge.New(bridge.Config{Store: st, Log: events, Bell: bell, Replica: replica, Agents: agents, Logger: log})
-	handler, err := aqueduct.New(aqueduct.Config{Sessions: sessions, Store: st, Auth: auth.None(), Metrics: metrics, Logger: log})
+	made, err := app.New(app.Config{
+		Store: st, Broker: storetest.Broker(), Name: "test", Logger: slog.New(slog.DiscardHandler), Auth: auth.None(), Agents: agents, Metrics: aqueduct.NewMetrics(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	driving, stop := context.WithCancel(ctx)
-	var upper, lower sync.WaitGroup
-	upper.Go(func() { _ = sessions.Run(driving) })
-	lower.Go(func() { _ = bell.Run(ctx) })
-	lower.Go(func() { _ = events.Run(ctx) })
-	web := httptest.NewServer(handler)
+	stop := apptest.Run(t, made)
+	web := httptest.NewServer(made.Server)
 	t.Cleanup(func() {
-		handler.Drain()
+		made.Server.Drain()
 		web.Close()
 		stop()
-		upper.Wait()
-		cancel()
-		lower.Wait()
 		upstream.Close()
 		_ = st.Close() // its folder goes with the test
 	})

@@ -34,7 +34,7 @@ func TestCommunityClient(t *testing.T) {
 func communityChat(t *testing.T, s *server) {
 	k := newTalk(t, s)
 	for _, part := range []string{"text", "think", "tool", "activity", "step", "flood 50", "text"} {
-		k.finished(k.say(part))
+		k.finished(k.send(part))
 	}
 	if !strings.Contains(k.words(), "miss nothing") || len(k.messages) < 14 {
 		t.Errorf("%d messages, the last %q", len(k.messages), k.words())
@@ -44,7 +44,7 @@ func communityChat(t *testing.T, s *server) {
 func communityQuestion(t *testing.T, s *server) {
 	for _, approved := range []bool{true, false} {
 		k := newTalk(t, s)
-		k.say("ask")
+		k.send("ask")
 		k.resume(1, approved)
 		want := map[bool]string{true: "You allowed it", false: "You said no"}[approved]
 		if !strings.Contains(k.words(), want) {
@@ -55,7 +55,7 @@ func communityQuestion(t *testing.T, s *server) {
 
 func communityTwoQuestions(t *testing.T, s *server) {
 	k := newTalk(t, s)
-	k.say("asks")
+	k.send("asks")
 	k.resume(2, true, false)
 	if !strings.Contains(k.words(), "took care of the mail") || !strings.Contains(k.words(), "left the invoice alone") {
 		t.Errorf("%q", k.words())
@@ -80,7 +80,7 @@ func communityTool(t *testing.T, s *server) {
 	k.tools = []types.Tool{{Name: "pick_color", Description: "Picks a color", Parameters: map[string]any{
 		"type": "object", "properties": map[string]any{"hint": map[string]any{"type": "string"}}, "required": []string{"hint"},
 	}}}
-	k.finished(k.say("client_tool"))
+	k.finished(k.send("client_tool"))
 	var call *types.ToolCall
 	for _, m := range k.messages {
 		for i := range m.ToolCalls {
@@ -100,7 +100,7 @@ func communityTool(t *testing.T, s *server) {
 func communityState(t *testing.T, s *server) {
 	k := newTalk(t, s)
 	k.state = json.RawMessage(`{"filter":{"color":"teal"}}`)
-	k.finished(k.say("state"))
+	k.finished(k.send("state"))
 	page := k.again()
 	page.finished(page.run(nil, nil))
 	for who, raw := range map[string]json.RawMessage{"the client": k.state, "a new page": page.state} {
@@ -118,7 +118,7 @@ func communityStop(t *testing.T, s *server) {
 	k := newTalk(t, s)
 	k.messages = append(k.messages, types.Message{ID: uuid.NewString(), Role: types.RoleUser, Content: "slow"})
 	k.run(nil, func(ev events.Event) bool { return ev.Type() == events.EventTypeTextMessageContent })
-	k.finished(k.say("text"))
+	k.finished(k.send("text"))
 	if !strings.Contains(k.words(), "miss nothing") {
 		t.Errorf("%q", k.words())
 	}
@@ -126,8 +126,8 @@ func communityStop(t *testing.T, s *server) {
 
 func communityRegenerate(t *testing.T, s *server) {
 	k := newTalk(t, s)
-	k.finished(k.say("think"))
-	k.finished(k.say("text"))
+	k.finished(k.send("think"))
+	k.finished(k.send("text"))
 	old := k.messages[len(k.messages)-1].ID
 	k.messages = k.messages[:len(k.messages)-1]
 	k.finished(k.run(nil, nil))
@@ -143,12 +143,12 @@ func communityRegenerate(t *testing.T, s *server) {
 
 func communityEdit(t *testing.T, s *server) {
 	k := newTalk(t, s)
-	k.finished(k.say("think"))
-	k.finished(k.say("text"))
+	k.finished(k.send("think"))
+	k.finished(k.send("text"))
 	at := slices.IndexFunc(k.messages, func(m types.Message) bool { return m.Content == "text" })
 	old := k.messages[at].ID
 	k.messages = k.messages[:at]
-	k.finished(k.say("tool"))
+	k.finished(k.send("tool"))
 	page := k.again()
 	page.finished(page.run(nil, nil))
 	for who, talk := range map[string]*talk{"the client": k, "a new page": page} {
@@ -168,7 +168,7 @@ func communityPicture(t *testing.T, s *server) {
 	k := newTalk(t, s)
 	for i := range 3 {
 		bytes := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(string(rune('a'+i)), 1150<<10)))
-		k.finished(k.say([]types.InputContent{
+		k.finished(k.send([]types.InputContent{
 			{Type: types.InputContentTypeText, Text: "text"},
 			{Type: types.InputContentTypeImage, Source: &types.InputContentSource{Type: "data", Value: bytes, MimeType: "image/png"}},
 		}))
@@ -208,11 +208,11 @@ func communityReload(t *testing.T, s *server) {
 
 func communityError(t *testing.T, s *server) {
 	k := newTalk(t, s)
-	a := k.say("error")
+	a := k.send("error")
 	if a.last().Type() != events.EventTypeRunError {
 		t.Errorf("ends with %s", a.last().Type())
 	}
-	k.finished(k.say("text"))
+	k.finished(k.send("text"))
 }
 
 func communityKilled(t *testing.T, s *server) {
@@ -229,5 +229,5 @@ func communityKilled(t *testing.T, s *server) {
 	if !strings.HasPrefix(page.words(), "1 ") {
 		t.Errorf("the half of the answer that was seen is %q", page.words())
 	}
-	page.finished(page.say("text"))
+	page.finished(page.send("text"))
 }

@@ -35,7 +35,7 @@ func subscribe(s *server, run string) *subscription {
 func (sub *subscription) read(t *testing.T, most int) error {
 	t.Helper()
 	client := sse.NewClient(sub.url, sse.ClientMaxBufferSize(4<<20))
-	client.ReconnectStrategy = neverAgain{} // the test says when to come back
+	client.ReconnectStrategy = neverAgain{} // the test decides when to come back
 	client.ResponseValidator = validate
 	if sub.id != nil {
 		client.LastEventID.Store(sub.id)
@@ -68,7 +68,7 @@ func validate(_ *sse.Client, resp *http.Response) error {
 }
 
 // TestR3labs: every Run that the demo can show is read whole over connections that are cut after
-// every event, and 204 says that nothing is missing.
+// every event, and 204 reports that nothing is missing.
 func TestR3labs(t *testing.T) {
 	s := newServer(t)
 	cuts := 0
@@ -86,7 +86,7 @@ func TestR3labs(t *testing.T) {
 }
 
 // TestR3labsKilled: the server is killed in mid-answer and started again. The client comes back
-// by its last id, and hears how the Run ended.
+// by its last id, and receives how the Run ended.
 func TestR3labsKilled(t *testing.T) {
 	s := newServer(t)
 	run := s.prompt("slow")

@@ -47,7 +47,7 @@ type answer struct {
 func (a *answer) last() events.Event { return a.events[len(a.events)-1] }
 
 // run posts what there is and reads the stream: to its end, or up to the event after which
-// stop says true; then it leaves as a closed page does.
+// stop returns true; then it leaves as a closed page does.
 func (k *talk) run(resume []types.ResumeEntry, stop func(events.Event) bool) *answer {
 	k.t.Helper()
 	ctx, leave := context.WithTimeout(k.t.Context(), patience)
@@ -91,8 +91,8 @@ func (k *talk) run(resume []types.ResumeEntry, stop func(events.Event) bool) *an
 	return a
 }
 
-// say sends what a person typed.
-func (k *talk) say(content any) *answer {
+// send sends what a person typed.
+func (k *talk) send(content any) *answer {
 	k.t.Helper()
 	k.messages = append(k.messages, types.Message{ID: uuid.NewString(), Role: types.RoleUser, Content: content})
 	return k.run(nil, nil)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// stateAgent starts an HTTP agent that works on the client's state, or breaks off, as the prompt says. It tells what
+// stateAgent starts an HTTP agent that works on the client's state, or breaks off, as the prompt asks. It reports what
 // state it was given.
 func stateAgent(t *testing.T) (url string) {
 	t.Helper()

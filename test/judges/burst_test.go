@@ -12,7 +12,7 @@ import (
 // burstEvents is how many events one Run of the burst agent has at least.
 const burstEvents = 20_000
 
-// burstAgent is an HTTP agent that says everything at once: one long answer for a prompt with
+// burstAgent is an HTTP agent that sends everything at once: one long answer for a prompt with
 // "text" in it, otherwise messages, thoughts, tool calls and state in turn.
 func burstAgent(t *testing.T) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func burstAgent(t *testing.T) string {
 	return server.URL
 }
 
-// TestPageBurst: the page goes on drawing and taking input while an agent says 20 000 events
+// TestPageBurst: the page goes on drawing and taking input while an agent sends 20 000 events
 // at once, and tells a screen reader of questions.
 func TestPageBurst(t *testing.T) {
 	browser(t)

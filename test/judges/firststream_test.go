@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestFirstStream does what the README says in a clone of its own: "make run", and then the line that it prints. The
+// TestFirstStream follows the README in a clone of its own: "make run", and then the line that it prints. The
 // printed link signs one real browser in, once.
 func TestFirstStream(t *testing.T) {
 	browser(t)
@@ -38,7 +38,7 @@ func TestFirstStream(t *testing.T) {
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 		<-read
-		_ = cmd.Wait() // make says that it was interrupted
+		_ = cmd.Wait() // make reports that it was interrupted
 		if t.Failed() {
 			t.Logf("make run said:\n%s", said)
 		}

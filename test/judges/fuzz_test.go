@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 // TestFuzzStreams: whatever an agent streams, in any order and with any JSON, all three
 // dialects stay legal: both official clients neither throw nor warn, TDesign's stream keeps to
 // its grammar, and each Run has one terminal event, also for a client that joins afterwards.
-// AQUEDUCT_FUZZ_SEED repeats a seed, AQUEDUCT_FUZZ_STREAMS says how many streams there are,
+// AQUEDUCT_FUZZ_SEED repeats a seed, AQUEDUCT_FUZZ_STREAMS is the number of streams,
 // and AQUEDUCT_FUZZ_FROM with which of a seed to begin.
 func TestFuzzStreams(t *testing.T) {
 	need(t, "node_modules/agui1/package.json", "make setup-judges")

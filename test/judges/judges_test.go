@@ -36,7 +36,7 @@ func TestJoin(t *testing.T) {
 	judge(t, serve(t, "10ms"), "join.test.mjs")
 }
 
-// TestJoinAfterwards is the same with an agent that has said everything at once.
+// TestJoinAfterwards is the same with an agent that has sent everything at once.
 func TestJoinAfterwards(t *testing.T) {
 	t.Parallel()
 	need(t, "node_modules/agui1/package.json", "make setup-judges")
@@ -98,7 +98,7 @@ func TestTDesignHistory(t *testing.T) {
 	judge(t, serve(t, "0s"), "tdesign-history.test.mjs")
 }
 
-// TestTDesignChat: the page of examples/tdesign, started as its README says, for React.
+// TestTDesignChat: the page of examples/tdesign, started as its README describes, for React.
 func TestTDesignChat(t *testing.T) {
 	need(t, "../../examples/tdesign/node_modules/vite/package.json", "make setup-tdesign")
 	browser(t)
@@ -146,7 +146,7 @@ func TestPageModules(t *testing.T) {
 }
 
 // need fails, rather than skips, without something a make target brings: a judge that
-// nobody notices to be absent judges nothing.
+// is skipped without notice checks nothing.
 func need(t *testing.T, path, target string) {
 	t.Helper()
 	if _, err := os.Stat(path); err != nil {

@@ -78,7 +78,7 @@ func serveOn(t *testing.T, database, pace string, args ...string) (url string, k
 	}
 }
 
-// lines keeps what a program says.
+// lines keeps what a program prints.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder

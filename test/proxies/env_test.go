@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 // patience bounds every wait of these tests for another process.
 const patience = 30 * time.Second
 
-// heldAgent says "first", waits until its test lets it go on, and says "last". The prompt is
+// heldAgent sends "first", waits until its test lets it go on, and sends "last". The prompt is
 // the key by which the test releases it.
 type heldAgent struct {
 	*httptest.Server
@@ -135,7 +135,7 @@ func start(t *testing.T, form *regexp.Regexp, cmd *exec.Cmd) string {
 	return ""
 }
 
-// freePort is a port that nobody listens on right now.
+// freePort is a port without a listener right now.
 func freePort(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -15,7 +15,7 @@ import (
 // gzipEverything compresses streams too, which no recipe does and some installations do.
 const gzipEverything = "gzip on; gzip_proxied any; gzip_min_length 0; gzip_types *;"
 
-// TestProxies: through every proxy a stream comes as it is said, outlives the proxy's limit of
+// TestProxies: through every proxy a stream comes as it is sent, outlives the proxy's limit of
 // silence, and can be resumed. A server without heartbeats shows that the limit is in force.
 func TestProxies(t *testing.T) {
 	agent := newHeldAgent(t)

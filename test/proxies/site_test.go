@@ -89,7 +89,7 @@ func nginx(t *testing.T, conf, extra string) {
 	start(t, regexp.MustCompile(`start worker process (\d+)`), exec.Command(path, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf")))
 }
 
-// plain is nginx with its defaults, apart from what extra says.
+// plain is nginx with its defaults, apart from extra.
 func plain(t *testing.T, upstream, extra string) *site {
 	t.Helper()
 	port := freePort(t)

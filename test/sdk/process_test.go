@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// process is a program that says where it listens.
+// process is a program that prints where it listens.
 type process struct {
 	url  string
 	stop func()
@@ -67,7 +67,7 @@ func spawn(t *testing.T, cmd *exec.Cmd) process {
 	}
 }
 
-// lines keeps what a program says.
+// lines keeps what a program prints.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -62,7 +62,7 @@ func TestToolRejected(t *testing.T) {
 	}
 }
 
-// TestCancelWhileAToolWaits: nobody is asked any more, nothing is run, and the agent is rid of
+// TestCancelWhileAToolWaits: the question closes, nothing is run, and the agent is rid of
 // the call it waited for.
 func TestCancelWhileAToolWaits(t *testing.T) {
 	t.Parallel()
@@ -105,7 +105,7 @@ type chunk struct {
 	Text string `json:"text"`
 }
 
-// TestClient: the SDK's client hears everything once, approves, and hears the rest; over a
+// TestClient: the SDK's client receives everything once, approves, and receives the rest; over a
 // steady connection and over one that breaks every few hundred bytes.
 func TestClient(t *testing.T) {
 	t.Parallel()
@@ -122,7 +122,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestClientWithoutTools hears words alone, while somebody else rejects.
+// TestClientWithoutTools receives words alone, while another client rejects.
 func TestClientWithoutTools(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -39,7 +39,7 @@ type setting struct {
 	bank  *bank
 }
 
-// toolsFile has the bank's one tool, which nobody may use unasked.
+// toolsFile has the bank's one tool, which always needs an approval.
 const toolsFile = `tools:
   - name: payments.transfer
     kind: server_tool
@@ -96,7 +96,7 @@ func (b *bank) executed() []string {
 	return append([]string(nil), b.paid...)
 }
 
-// chat says something and gives the Run's stream whole.
+// chat prompts and returns the Run's whole stream.
 func (s *setting) chat(t *testing.T, thread, prompt string) string {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{
@@ -138,7 +138,7 @@ func (s *setting) try(method, path string, body []byte) (string, error) {
 	return string(raw), err
 }
 
-// approval is what the inbox says of a question.
+// approval is a question as the inbox lists it.
 type approval struct {
 	ID   string          `json:"approval_id"`
 	Tool string          `json:"tool_name"`
@@ -164,7 +164,7 @@ func (s *setting) pending(t *testing.T, thread string) *approval {
 }
 
 // finished waits until the thread's last Run has ended well, with nothing open, and gives
-// what the assistant said, its messages separated by "|".
+// the assistant's text, its messages separated by "|".
 func (s *setting) finished(t *testing.T, thread string) string {
 	t.Helper()
 	eventually(t, "the run's end", func() bool {

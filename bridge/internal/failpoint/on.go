@@ -32,8 +32,7 @@ type fuse struct {
 	left   int
 }
 
-// Here kills the process the n-th time it comes to the named place, as kill -9 would, or
-// stops it, until somebody continues it.
+// Here kills the process the n-th time it comes to the named place, as kill -9 would, or stops it until it gets SIGCONT.
 func Here(name string) {
 	f := armed()
 	if f.name != name {

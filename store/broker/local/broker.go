@@ -9,14 +9,15 @@ import (
 	"aqueduct/store"
 )
 
-// pending bounds the Sessions a listener still has to hear of. Two rings of one
-// Session are one, so the bound is on Sessions; a listener that is further behind
-// loses rings, which its slow poll makes up for.
+// pending bounds the rings that wait for a listener. Two rings of one Session are merged, so
+// the bound is on Sessions; a listener that is further behind loses rings, which its slow
+// poll makes up for.
 const pending = 4096
 
-// Broker implements store.Broker. The zero value is ready.
+// Broker implements store.Broker. It has no goroutine: Ring queues, and each listener's own
+// goroutine, the caller of Listen, empties its queue. The zero value is ready.
 type Broker struct {
-	mu        sync.Mutex
+	mu        sync.Mutex // guards listeners; taken before a listener's own lock
 	listeners map[*listener]struct{}
 }
 
@@ -25,7 +26,7 @@ var _ store.Broker = (*Broker)(nil)
 // New makes a Broker.
 func New() *Broker { return &Broker{} }
 
-// Ring implements store.Broker. It only notes the rings, so it never waits for heard.
+// Ring implements store.Broker. It only queues the rings, so it never waits for onRing.
 func (b *Broker) Ring(_ context.Context, sessionIDs ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,8 +35,8 @@ func (b *Broker) Ring(_ context.Context, sessionIDs ...string) {
 	}
 }
 
-// Listen implements store.Broker. heard runs in the caller's goroutine.
-func (b *Broker) Listen(ctx context.Context, heard func(sessionID string)) error {
+// Listen implements store.Broker. onRing runs in the caller's goroutine.
+func (b *Broker) Listen(ctx context.Context, onRing func(sessionID string)) error {
 	l := &listener{waiting: make(map[string]struct{}), wake: make(chan struct{}, 1)}
 	b.mu.Lock()
 	if b.listeners == nil {
@@ -54,15 +55,16 @@ func (b *Broker) Listen(ctx context.Context, heard func(sessionID string)) error
 			return nil
 		case <-l.wake:
 			for _, id := range l.take() {
-				heard(id)
+				onRing(id)
 			}
 		}
 	}
 }
 
-// listener keeps what one Listen has not passed on yet, in the order it was rung.
+// listener is the queue of one Listen: the Sessions it has not passed to onRing yet, in the
+// order they were rung.
 type listener struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards order and waiting; never held while onRing runs
 	order   []string
 	waiting map[string]struct{}
 	wake    chan struct{} // holds a token while order is not empty

@@ -6,14 +6,24 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"aqueduct/store"
 	"aqueduct/store/broker/local"
+	"aqueduct/store/storetest"
 )
 
+func TestContract(t *testing.T) {
+	storetest.RunBroker(t, func(*testing.T) (store.Broker, store.Broker) {
+		b := local.New()
+		return b, b
+	})
+}
+
+// Rings arrive in their order, at every listener; two of one Session that wait are one.
 func TestRing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := local.New()
 		ctx, cancel := context.WithCancel(t.Context())
-		b.Ring(ctx, "nobody listens")
+		b.Ring(ctx, "before any listener")
 		var first, second []string
 		ended := make(chan error, 2)
 		go func() { ended <- b.Listen(ctx, func(id string) { first = append(first, id) }) }()
@@ -34,11 +44,11 @@ func TestRing(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		b.Ring(ctx, "nobody listens any more")
+		b.Ring(ctx, "after all listeners")
 	})
 }
 
-// A listener that hangs costs rings of its own only, and bounded memory.
+// A listener that hangs loses rings of its own only, and holds a bounded number.
 func TestSlowListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := local.New()

@@ -21,9 +21,11 @@ export class CopilotPage extends Chat {
     await this.page.getByTestId('copilot-chat-textarea').waitFor();
   }
 
+  /** send waits for the button as a person does: before the runtime has answered, the page takes no message and says so by it. */
   async send(text) {
     const box = this.page.getByTestId('copilot-chat-textarea');
     await box.fill(text);
+    await until('the page takes messages', () => this.page.getByTestId('copilot-send-button').isEnabled());
     await box.press('Enter');
   }
 

@@ -1,0 +1,49 @@
+package acpgateway
+
+import (
+	"context"
+	"time"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/approval/audit"
+	"aqueduct/store"
+)
+
+// usesKept is how long after its end a used token is remembered: clocks of two replicas may be apart.
+const usesKept = 10 * time.Minute
+
+// Enrol makes a proxy known, by a token that is used up with it. Of tokens and ids that race, the keys of two rows choose
+// one: all others get bridge.ErrTokenUsed or bridge.ErrProxyKnown.
+//
+// The use of the token, the proxy's row and the audit's entry are one transaction: a token that is used up has a
+// proxy, and a crash leaves either none or both.
+func (reg *Registry) Enrol(ctx context.Context, e bridge.Enrolment, now time.Time) error {
+	entry, err := audit.Entry(audit.Nobody(store.LocalPrincipal().Tenant), audit.ProxyRegistered, audit.OfProxy(e.ProxyID),
+		map[string]string{"by": "bootstrap", "token_id": e.TokenID, "agent": e.AgentID, "remote_addr": e.Remote}, now)
+	if err != nil {
+		return err
+	}
+	entry.Remote = audit.Remote(ctx)
+	return reg.store.InTx(ctx, func(tx store.Tx) error {
+		first, err := tx.UseBootstrap(ctx, store.BootstrapUse{TokenID: e.TokenID, ProxyID: e.ProxyID, UsedAt: now, ExpiresAt: e.ExpiresAt})
+		if err != nil {
+			return err
+		}
+		if !first {
+			return bridge.ErrTokenUsed
+		}
+		unknown, err := tx.InsertProxy(ctx, store.Proxy{ID: e.ProxyID, Name: e.Name, AgentID: e.AgentID, Status: store.ProxyOffline, RegisteredAt: now})
+		if err != nil {
+			return err
+		}
+		if !unknown {
+			return bridge.ErrProxyKnown
+		}
+		// Old uses are dropped here, where the table grows, so that no job of its own is needed for them.
+		if err := tx.DropBootstrapUses(ctx, now.Add(-usesKept)); err != nil {
+			return err
+		}
+		_, err = tx.AppendAudit(ctx, entry)
+		return err
+	})
+}

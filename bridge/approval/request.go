@@ -1,0 +1,91 @@
+package approval
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"time"
+
+	"aqueduct/bridge/redact"
+	"aqueduct/policy"
+)
+
+// What a person reads is bounded, in characters: a title is shown in lists, a tool's name beside it, a label on a button.
+const (
+	maxTitle = 500
+	maxTool  = 128
+	MaxLabel = 100
+)
+
+// Kind is what a Request waits for.
+type Kind string
+
+// The kinds of Requests.
+const (
+	AskPermission Kind = "permission"
+	AskInput      Kind = "input"
+	AskClientTool Kind = "client_tool"
+)
+
+// Request is what an Agent asks of a person or a person's client. It becomes a Question when it is kept.
+//
+// HTTP agents, the ACP translator and the tool proxy all ask with one of these. The engine adds what only it knows:
+// who may decide, until when, and the policy's risk.
+type Request struct {
+	UpstreamID     string // the Agent's id of it
+	Kind           Kind
+	ToolName       string // shown as toolCallName; permissions are always request_permission
+	Tool           string // the tool a permission is about
+	ToolKind       string // what ACP calls its kind: read, edit, execute, …; "" when not known
+	Title          string
+	Args           json.RawMessage
+	Folder         string // where the Agent works for this Session, absolute; "" when not known
+	Options        []Option
+	ResponseSchema json.RawMessage
+	Risk           string
+	ExpiresIn      time.Duration // 0: the default
+}
+
+// About is the name of the tool a permission is about.
+func (r *Request) About() string { return cmp.Or(r.Tool, r.ToolName) }
+
+// Fingerprint is that of the Question that the Request will be: masked, with a hash that may be keyed.
+func (r *Request) Fingerprint(h redact.Hasher) string {
+	args := Compact(r.Args)
+	if r.Kind == AskClientTool {
+		return Fingerprint(cmp.Or(r.ToolName, "request_input"), "", "", redact.Hasher{}.Sum(args))
+	}
+	return Fingerprint(PlainTool(r.About()), r.ToolKind, PlainTitle(h.Filter.Text(r.Title)), h.Sum(args))
+}
+
+// PlainTitle keeps a title on one line, short, and free of what would deceive a reader; the arguments show everything.
+func PlainTitle(title string) string { return policy.Visible(title, maxTitle) }
+
+// PlainTool does the same to a tool's name, which an agent makes up as it does the title. A Grant for a name that had to be
+// changed covers nothing that the agent can ask for.
+func PlainTool(tool string) string { return policy.Visible(tool, maxTool) }
+
+// Compact is JSON without insignificant space: {} for none, and a string that holds it for text that is not JSON.
+// The form matters: hashes are made of it, and two spellings of the same arguments must have the same.
+func Compact(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("{}")
+	}
+	var out bytes.Buffer
+	if json.Compact(&out, raw) != nil {
+		text, _ := json.Marshal(string(raw)) // a string always encodes
+		return text
+	}
+	return out.Bytes()
+}
+
+// Delivery is the answer to a Request as its Agent gets it.
+type Delivery struct {
+	UpstreamID string
+	// Fingerprint is the answered Question's. An upstream that has since asked something else under the same id must not
+	// pass the answer on.
+	Fingerprint string
+	Kind        Kind
+	Status      string // agui.ResumeResolved or agui.ResumeCancelled
+	Payload     json.RawMessage
+}

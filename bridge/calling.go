@@ -1,0 +1,149 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/retry"
+	"aqueduct/store"
+)
+
+// calling gathers what the Agent of a Turn is called with: the transcript with the bytes of its parts, the tools that the
+// client declared, the shared state, a span and a token.
+type calling struct {
+	cfg   *Config
+	log   *sessionLog
+	pasts *transcripts
+	row   *store.Turn
+	input turnInput
+	trace *turnTrace
+	// first is all messages there are, while the thread's first Run begins: they need not be read.
+	first []agui.Message
+}
+
+// call is a Call for a Run, which need not be open, and which of its messages began that Run.
+//
+// Messages is the whole current branch, Prompt the part of it that the Agent has not got: which of the two an Agent
+// reads is its own affair (PromptReader).
+func (c *calling) call(ctx context.Context, state json.RawMessage, runID string, profile Profile) (call Call, fresh []agui.Message, err error) {
+	call = Call{
+		SessionID: c.log.id, InstanceID: InstanceID(c.log.row, c.row.AgentID), ThreadID: c.log.row.ExternalID, TurnID: c.row.ID, AgentID: c.row.AgentID, UserID: c.row.Prompter(c.log.row),
+		Traceparent: c.trace.context.Traceparent(), Tracestate: c.trace.context.State, Context: c.input.Context, ForwardedProps: c.input.Props,
+		State: state, Tools: profile.tools(),
+		Unprompted: c.input.Unprompted, Branched: c.row.BranchedFrom != "",
+	}
+	if first := c.first; first != nil {
+		c.first = nil
+		call.Messages, call.Prompt, fresh = first, first, first
+		err = c.loadParts(ctx, &call)
+		return call, fresh, err
+	}
+	var past []pastMessage
+	err = retry.While(ctx, isAway, func() (err error) {
+		past, err = c.pasts.of(ctx, c.log.id, c.cfg.Limits.Transcript)
+		return err
+	})
+	if err != nil {
+		return call, nil, err
+	}
+	fresh = call.gather(past, runID, c.row.ID)
+	nameSpeakers(call.Messages, c.log.row.AgentID, c.row.AgentID)
+	err = c.loadParts(ctx, &call) // not in the return itself, which may copy call before
+	return call, fresh, err
+}
+
+// loadParts gives a Call the bytes of its parts.
+func (c *calling) loadParts(ctx context.Context, call *Call) (err error) {
+	l := &partLoader{store: c.cfg.Store, sessionID: c.log.id, room: agentParts, loaded: make(map[string]*agui.Source)}
+	if call.Prompt, err = l.fill(ctx, call.Prompt); err != nil {
+		return err
+	}
+	if _, ok := c.cfg.Agents.agent(c.row.AgentID).(PromptReader); ok {
+		return nil
+	}
+	call.Messages, err = l.fill(ctx, call.Messages)
+	return err
+}
+
+// token gives a call a token of its own; the hash is kept.
+// Each call has a token of its own, and the hash of the newest is kept: an Agent that was called before and still runs
+// cannot act for the Turn any more.
+func (c *calling) token(call *Call) (hash []byte) {
+	call.RunToken, hash = newRunToken(c.row.ID)
+	return hash
+}
+
+// callAgain gives a call that goes on with the Turn a token of its own, and the move by which this replica holds the Agent's
+// call. The move comes after those of the status.
+func (c *calling) callAgain(call *Call) store.Move {
+	hash := c.token(call)
+	c.row.Upstream = c.cfg.Replica
+	return store.TurnMove{ID: c.row.ID, DispatchedAt: time.Now(), TokenHash: hash, Upstream: c.cfg.Replica}
+}
+
+// caller is who calls tools with a call's token.
+func (c *calling) caller(call Call) caller {
+	session := answering(c.log.row, *c.row)
+	session.State = nil
+	return caller{session: session, by: approval.Prompter(c.log.row, *c.row), hash: runTokenHash(call.RunToken), trace: c.trace.context}
+}
+
+// placeInputs puts what began a queued Turn behind the output of the Turns before it, and leaves that out where
+// this Turn began a branch without it.
+// A message that was queued while an answer was written has an id before that answer's messages. It is given a new id,
+// which puts it behind them, as its reader saw it.
+func (c *calling) placeInputs(ctx context.Context) error {
+	if !c.input.Queued && c.row.BranchedFrom == "" {
+		return nil
+	}
+	c.pasts.drop(c.log.id)
+	if !c.input.Queued {
+		return nil
+	}
+	var inputs []store.Message
+	err := retry.While(ctx, isAway, func() (err error) {
+		inputs, err = c.cfg.Store.InputsOfTurn(ctx, store.System(), c.log.id, c.row.ID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var moves []store.Move
+	if from := c.row.BranchedFrom; from != "" {
+		if from == store.BranchedFromStart {
+			from = ""
+		}
+		moves = append(moves, store.ReplaceMessages{SessionID: c.log.id, AfterTurn: from, BeforeTurn: c.row.ID})
+	}
+	for _, m := range inputs {
+		moves = append(moves, store.MoveMessage{ID: m.ID, NewID: newID()})
+	}
+	if len(moves) == 0 {
+		return nil
+	}
+	return c.log.keep(ctx, moves...)
+}
+
+func (p Profile) tools() []agui.Tool {
+	tools := make([]agui.Tool, 0, len(p.Tools))
+	for _, t := range p.Tools {
+		tools = append(tools, agui.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
+	}
+	return tools
+}
+
+// answerTo is a settled Question as its Agent gets the answer.
+func answerTo(q approval.Question) approval.Delivery {
+	status, payload := approval.DeliveryOf(q)
+	a := approval.Delivery{UpstreamID: q.Call.UpstreamID, Fingerprint: q.Fingerprint(), Kind: approval.AskPermission, Status: status, Payload: payload}
+	switch {
+	case q.ClientTool():
+		a.Kind = approval.AskClientTool
+	case q.Approval.Kind == store.ApprovalInput:
+		a.Kind = approval.AskInput
+	}
+	return a
+}

@@ -1,0 +1,159 @@
+package bridge
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"time"
+
+	"aqueduct/bridge/approval"
+	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/tools"
+	"aqueduct/store"
+)
+
+// A ToolCall that we execute is shown in its Turn's chat: TOOL_CALL_START, ARGS and END when it begins, TOOL_CALL_RESULT
+// when it has ended. Where the Turn is driven on the replica that executes the call, the events are in the commits that
+// keep the call's row, so they cost no commit and neither can be without the other. A call that is executed elsewhere, or
+// in a moment in which its Session's goroutine is busy, is shown from its row by the deliverer.
+
+const (
+	// handOver is how long a call's commit waits for its Session's goroutine to add the events. That goroutine may be
+	// waiting for the upstream, and this for the call: so the wait is short, and the row is then kept alone.
+	handOver = 20 * time.Millisecond
+	// firstWords is how long the first call of an upstream waits for the words before it.
+	firstWords = 20 * time.Millisecond
+	// readerYields is how often the reader of an upstream is given way to.
+	readerYields = 3
+)
+
+// toolKeeping is a Keeping on its way to the Session's goroutine, which answers at once.
+type toolKeeping struct {
+	tools.Keeping
+	answer chan toolAnswer // capacity 1
+}
+
+// toolAnswer is where the Keeping went: into the log's next commit, at a place among the moves; or nowhere (ok is false).
+// The runner waits for the entry's commit itself, so that the Session's goroutine does not wait for a store on a
+// runner's behalf.
+type toolAnswer struct {
+	entry eventlog.Submitted
+	place int
+	ok    bool
+}
+
+// keepToolCall keeps a call with its events if its Turn is driven here, and else its row alone (tools.Keeper).
+// Both ways commit the same move, and of the two exactly one is taken: handOver's answer is final.
+func (s *Sessions) keepToolCall(ctx context.Context, k tools.Keeping) (tools.Kept, error) {
+	if answer, ok := s.handOver(ctx, k); ok {
+		lost, err := answer.entry.Wait(ctx)
+		return tools.Kept{Lost: slices.Contains(lost, answer.place), Shown: true}, err
+	}
+	lost, err := s.cfg.Log.Keep(ctx, k.Call.SessionID, append([]store.Move{k.Move}, k.Trace...), nil)
+	return tools.Kept{Lost: slices.Contains(lost, 0)}, err
+}
+
+// handOver gives a Keeping to the goroutine that drives the Session, if one does.
+//
+// The channel has no buffer: a hand-over that succeeded is in the hands of a goroutine that will answer. One in a
+// buffer could be left behind when that goroutine retires, and the runner would wait for ever.
+func (s *Sessions) handOver(ctx context.Context, k tools.Keeping) (toolAnswer, bool) {
+	s.mu.Lock()
+	a := s.active[k.Call.SessionID]
+	s.mu.Unlock()
+	if a == nil {
+		return toolAnswer{}, false
+	}
+	req := &toolKeeping{Keeping: k, answer: make(chan toolAnswer, 1)}
+	select {
+	case a.calls <- req:
+	default:
+		patience := time.NewTimer(handOver)
+		defer patience.Stop()
+		select {
+		case a.calls <- req:
+		case <-a.gone:
+			return toolAnswer{}, false
+		case <-patience.C:
+			return toolAnswer{}, false
+		case <-ctx.Done():
+			return toolAnswer{}, false
+		}
+	}
+	answer := <-req.answer
+	return answer, answer.ok
+}
+
+// keepExecution puts what a call's runner has kept into the log's next commit, with the events that show it. When the
+// answer is not ok the runner keeps the row alone.
+//
+// It gives the answer in every case, by the deferred send; a panic would give it too.
+func (t *turn) keepExecution(ctx context.Context, k *toolKeeping) (err error) {
+	answer := toolAnswer{}
+	defer func() { k.answer <- answer }()
+	if k.Call.TurnID != t.row.ID || t.row.Status.Terminal() {
+		return nil
+	}
+	if err := t.readAhead(ctx); err != nil || t.row.Status.Terminal() || t.upstream.buffered != nil {
+		return err
+	}
+	w := &t.writer
+	if k.Asked && !w.calls.has(k.Call) { // settled before it was shown: the deliverer shows it as what was asked
+		return nil
+	}
+	if w.run == nil {
+		if ok, err := w.beginFurther(ctx); err != nil || !ok {
+			return err
+		}
+	}
+	started := w.calls.has(k.Call)
+	err = w.showCall(k.Call)
+	if err == nil && k.Call.Status.Terminal() && !w.calls.resulted(k.Call.ID) {
+		err = w.run.result(approval.Question{Call: k.Call})
+	}
+	if err != nil {
+		return err
+	}
+	move := k.Move
+	switch m := move.(type) {
+	case store.TakeToolCall:
+		m.ToolCall.RunID = w.run.row.ID
+		move = m
+	case store.ToolCallMove:
+		if m.InTranscript = true; !started {
+			m.RunID = w.run.row.ID
+		}
+		move = m
+	}
+	answer.entry, answer.place, err = w.submit(ctx, append([]store.Move{move}, k.Trace...)...)
+	if answer.ok = err == nil; !answer.ok {
+		return err
+	}
+	if err := w.tooMuch(ctx); err != nil {
+		return err
+	}
+	t.quiet.putOff(t.upstream.idle(), t.row.Status.Paused())
+	return nil
+}
+
+// readAhead takes what the upstream has sent by now: the words of an Agent before it calls a tool stand before the call. The
+// words and the call come by two connections. The reader of the words has been woken first, but it may have to run yet;
+// and the first words come with the answer's headers, which take longer to read than a call does.
+// Gosched gives the reader of the words the processor, which on one core it would not get before this goroutine
+// blocks.
+func (t *turn) readAhead(ctx context.Context) error {
+	for range readerYields {
+		b, ok := t.upstream.poll(ctx)
+		for n := 0; ok && n < readerDepth; n++ {
+			if err := t.failFor(ctx, t.take(ctx, b)); err != nil || t.row.Status.Terminal() || t.upstream.buffered != nil {
+				return err
+			}
+			b, ok = t.upstream.poll(ctx)
+		}
+		if ok {
+			return t.take(ctx, b)
+		}
+		runtime.Gosched()
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+// Package app puts the parts of a server together: the one place that knows which part needs which. The program and every
+// test that needs a whole server start here, so that tests run what is shipped.
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"aqueduct/acpgateway"
+	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
+	"aqueduct/bridge/approval/audit"
+	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/livefeed"
+	"aqueduct/bridge/notify"
+	"aqueduct/bridge/tools"
+	"aqueduct/policy"
+	"aqueduct/server"
+	"aqueduct/store"
+)
+
+// App is the parts of one server. They are made by New, run by Run, and may be used directly.
+type App struct {
+	Replica  string // its id
+	Bell     *eventlog.Bell
+	Events   *eventlog.Log
+	Hints    *livefeed.Hub
+	Audit    *audit.Log
+	Notifier *notify.Notifier // nil without Config.Notify
+	Tools    *tools.Service
+	Sessions *bridge.Sessions
+	Gateway  *acpgateway.Gateway // nil without Config.Gateway
+	Server   *server.Server
+	Metrics  *server.Metrics
+
+	cfg    Config
+	levels [levels][]Part
+}
+
+// The levels of what runs. Each uses those below it; they start from the lowest and end from the highest.
+const (
+	ground   = iota // what commits, rings and counts: needed until the last step of everything else
+	upstream        // where agents are
+	driving         // what starts work: Turns, tool calls, deliveries
+	levels          // how many there are
+)
+
+// runs adds a Part to a level.
+func (a *App) runs(level int, name string, run func(context.Context) error) {
+	a.levels[level] = append(a.levels[level], Part{name, run})
+}
+
+// New makes the parts of one replica; nothing runs yet, and nothing is written. A new part of the server is made in one of
+// the methods that New calls, which also adds what of it runs.
+func New(cfg Config) (*App, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, err
+	}
+	a := &App{cfg: cfg, Replica: id.String(), Metrics: cfg.Metrics}
+	if err := a.makeNotifier(); err != nil {
+		return nil, err
+	}
+	a.makeGround()
+	a.makeEngine()
+	a.makeGateway()
+	if err := a.makeServer(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// makeGround makes what keeps and distributes.
+func (a *App) makeGround() {
+	cfg := a.cfg
+	a.Bell = eventlog.NewBell(cfg.Broker)
+	a.Events = eventlog.New(eventlog.Config{Store: cfg.Store, Bell: a.Bell, Replica: a.Replica, Logger: cfg.Logger, Observe: cfg.Metrics.Committed})
+	a.Audit = audit.NewLog(cfg.Store, cfg.Logger, nil)
+	a.Hints = livefeed.New(livefeed.Config{Sessions: cfg.Store, Dropped: cfg.Metrics.HintDropped})
+	heads := audit.Exporter{
+		Store: cfg.Store, Log: cfg.Logger, Gauge: cfg.Metrics.AuditHead, Kick: a.Notifier.Kick, File: cfg.AuditHeads,
+		Rows: func(h audit.Head, now time.Time) []store.OutboxItem { return a.Notifier.HeadRows(h.Seq, h.Hash, now) },
+	}
+	a.runs(ground, "event log", a.Events.Run)
+	a.runs(ground, "bell", a.Bell.Run)
+	a.runs(ground, "audit", a.Audit.Run)
+	a.runs(ground, "audit head", heads.Run)
+	a.runs(ground, "hints", a.Hints.Run)
+	a.runs(ground, "heartbeat", func(ctx context.Context) error { return bridge.Beat(ctx, cfg.Store, a.Replica, cfg.Logger) })
+	if credentials := cfg.Auth.Registry(); credentials != nil {
+		a.runs(ground, "credentials", credentials.Run)
+	}
+}
+
+// makeNotifier makes the sender of notices and callbacks. A nil Notifier takes notices and sends none.
+func (a *App) makeNotifier() (err error) {
+	if a.cfg.Notify == nil {
+		return nil
+	}
+	cfg := *a.cfg.Notify
+	cfg.Store, cfg.Logger = a.cfg.Store, a.cfg.Logger
+	a.Notifier, err = notify.New(cfg)
+	return err
+}
+
+// makeEngine makes what drives Turns and executes tools.
+func (a *App) makeEngine() {
+	cfg := a.cfg
+	notices := approval.Notices{Rows: a.Notifier.Rows, Kick: a.Notifier.Kick}
+	inForce := policy.Default
+	if cfg.Policy != nil {
+		inForce = cfg.Policy.Current
+	}
+	meter := cfg.Metrics.Meter()
+	if cfg.Meter != nil {
+		meter = *cfg.Meter
+	}
+	a.Tools = tools.New(tools.Config{
+		Store: cfg.Store, Hash: cfg.Secrets, Replica: a.Replica, Policy: inForce, Keep: a.Events.Keep, Ring: func(id string) { a.Bell.Ring(id) },
+		Listen: a.Bell.Watch, Listeners: a.Bell.Listeners, Callback: bridge.ToldByCallback, Client: cfg.ToolClient, Meter: cfg.Metrics.ToolMeter(),
+		Logger: cfg.Logger, Notices: notices, Limits: cfg.ToolLimits,
+	})
+	a.Sessions = bridge.New(bridge.Config{
+		Store: cfg.Store, Filter: cfg.Secrets.Filter, Hash: cfg.Secrets, Log: a.Events, Bell: a.Bell, Replica: a.Replica, Agents: cfg.Agents,
+		Logger: cfg.Logger, Meter: meter, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Notices: notices, Hints: a.Hints,
+		PublicURL: cfg.PublicURL, Audit: a.Audit,
+	})
+	a.runs(driving, "sessions", a.drive)
+	a.runs(driving, "tools", a.Tools.Run)
+	if a.Notifier != nil {
+		a.runs(driving, "webhooks", a.Notifier.Run)
+	}
+}
+
+// drive runs the Sessions. A Turn that is taken up again needs its Agent, which may be known by its proxy alone, so the
+// gateway has to read its proxies first.
+func (a *App) drive(ctx context.Context) error {
+	if a.Gateway != nil {
+		select {
+		case <-a.Gateway.Began():
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return a.Sessions.Run(ctx)
+}
+
+// makeGateway makes the link to agents behind proxies.
+func (a *App) makeGateway() {
+	if a.cfg.Gateway == nil {
+		return
+	}
+	cfg := *a.cfg.Gateway
+	cfg.Registry, cfg.Directory = acpgateway.NewRegistry(a.cfg.Store), a.cfg.Agents
+	cfg.Hash, cfg.Logger, cfg.Hints = a.cfg.Secrets, a.cfg.Logger, a.Hints
+	cfg.NotifyActivity, cfg.Note, cfg.Stalled = a.Sessions.NotifyActivity, a.Events.Note, a.Events.Stalled
+	a.Gateway = acpgateway.New(cfg)
+	a.runs(upstream, "gateway", a.Gateway.Run)
+}
+
+// makeServer makes the HTTP edge over all other parts.
+func (a *App) makeServer() (err error) {
+	cfg := a.cfg.Edge
+	cfg.Sessions, cfg.Approvals, cfg.Tools, cfg.Hints, cfg.Audit = a.Sessions, a.Sessions.Approvals(), a.Tools, a.Hints, a.Audit
+	cfg.Auth, cfg.Metrics, cfg.PublicURL = a.cfg.Auth, a.cfg.Metrics, a.cfg.PublicURL
+	cfg.ProxyRegistry = acpgateway.NewRegistry(a.cfg.Store)
+	if cfg.Logger == nil {
+		cfg.Logger = a.cfg.Logger
+	}
+	if cfg.Store == nil {
+		cfg.Store = a.cfg.Store
+	}
+	if a.Gateway != nil { // a nil *Gateway in an interface is not nil
+		cfg.Gateway = a.Gateway
+		if cfg.Controller == nil {
+			cfg.Controller = a.Gateway.Controller()
+		}
+	}
+	if a.Server, err = server.New(cfg); err != nil {
+		return err
+	}
+	if a.Notifier != nil {
+		a.runs(driving, "channels", a.Server.Carry)
+	}
+	return nil
+}
+
+// Run registers the replica, which fences its predecessor of the same name, and runs the parts until ctx ends or one of
+// them fails; a failure is a *Failure. It returns when all have ended. beside are Parts of the program at the level of the
+// agents, which outlive what drives them; edge are the listeners that serve Server. edge starts last and ends first: no
+// more requests and streams, then no more driving, then the last commit. After that the replica is fenced, so that another
+// can take over its Sessions at once.
+func (a *App) Run(ctx context.Context, beside, edge []Part) error {
+	if err := a.cfg.Store.Register(ctx, store.Replica{ID: a.Replica, Name: a.cfg.Name, SeenAt: time.Now()}); err != nil {
+		return err
+	}
+	defer a.leave(ctx)
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	for _, parts := range [][]Part{a.levels[ground], slices.Concat(a.levels[upstream], beside), a.levels[driving], edge} {
+		s := newStage(ctx, fail)
+		defer s.end()
+		for _, p := range parts {
+			s.run(p)
+		}
+	}
+	<-ctx.Done()
+	var failed *Failure
+	if errors.As(context.Cause(ctx), &failed) {
+		return failed
+	}
+	return nil
+}
+
+// leaveTime bounds how long a server that ends tries to give up its Sessions. When it fails, the others notice by the
+// heartbeat that is missing.
+const leaveTime = 5 * time.Second
+
+func (a *App) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	defer cancel()
+	if err := a.cfg.Store.Fence(ctx, a.Replica); err != nil {
+		a.cfg.Logger.Warn("replica not fenced on leaving; the others wait until its beat is missing", slog.Any("error", err))
+	}
+}

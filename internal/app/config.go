@@ -1,0 +1,56 @@
+package app
+
+import (
+	"log/slog"
+	"net/http"
+
+	"aqueduct/acpgateway"
+	"aqueduct/bridge"
+	"aqueduct/bridge/notify"
+	"aqueduct/bridge/redact"
+	"aqueduct/bridge/tools"
+	"aqueduct/policy"
+	"aqueduct/server"
+	"aqueduct/server/auth"
+	"aqueduct/store"
+)
+
+// Config is what the parts of a server are made of. A member must be set unless its comment names a default.
+type Config struct {
+	// Store is the database; with Secrets it is one that redact.Wrap made. It stays open when Run has returned.
+	Store  store.Store
+	Broker store.Broker
+	// Name is the label of the replica: one that starts with it replaces the one before.
+	Name   string
+	Logger *slog.Logger
+	Auth   *auth.Auth // with its registry of credentials, where those can be revoked
+	Agents *bridge.Directory
+
+	Metrics *server.Metrics
+	// Meter replaces the engine's part of Metrics; nil leaves it.
+	Meter *bridge.Meter
+
+	// Secrets masks what is kept and seals what is executed; the zero value does neither.
+	Secrets redact.Hasher
+	// Policy decides which permissions need no person; nil is none of them.
+	Policy *policy.Holder
+	OnBusy string // bridge.OnBusyRefuse when empty
+	// PublicURL is where people reach this server; "" is not known.
+	PublicURL string
+	// Limits and ToolLimits: the zero value of a member is its default.
+	Limits     bridge.Limits
+	ToolLimits tools.Limits
+	// ToolClient calls server tools, and decides which addresses it may reach.
+	ToolClient *http.Client
+	// AuditHeads is a file that gets the heads of the audit; "" is none.
+	AuditHeads string
+
+	// The configurations of single parts. New sets their members that are parts themselves, so they hold settings only.
+
+	// Edge is that of the HTTP edge. Its Store, Logger and Controller stay when they are set.
+	Edge server.Config
+	// Gateway links agents behind proxies; nil is no gateway.
+	Gateway *acpgateway.Config
+	// Notify sends notices and callbacks; nil sends none.
+	Notify *notify.Config
+}

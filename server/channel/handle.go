@@ -1,0 +1,197 @@
+// This file executes one message after the other on a connection, and answers it. Most answers are
+// not sent here: they are events of the log, which the session's subscription sends.
+
+package channel
+
+import (
+	"context"
+	"errors"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
+	"aqueduct/server/problem"
+	"aqueduct/store"
+)
+
+// handle executes one message. A message that cannot be executed is answered with an error, and the connection stays.
+// The frame is completed on the way, so that an error names the session and Turn as far as they are
+// known.
+func (s *connection) handle(raw []byte) {
+	frame, err := s.decodeEnvelope(raw)
+	if err == nil {
+		err = s.dispatch(&frame, raw)
+	}
+	if err != nil {
+		s.fail(frame, err)
+	}
+}
+
+// dispatch does it. It completes the frame with what the message is about, for the answer. Reads are not confirmed: a
+// revocation ends the whole connection within seconds, and only an action must not slip in before that. It runs in
+// the connection's reader, so two messages of one client are never executed at once.
+func (s *connection) dispatch(frame *envelope, raw []byte) error {
+	if frame.Type != "replay_run" { // what may change something; the end of the socket comes seconds after a revocation
+		if err := s.h.Auth.Confirm(s.Ctx, s.caller); err != nil {
+			return err
+		}
+	}
+	switch frame.Type {
+	case "agent_invoke":
+		return s.invoke(frame, raw)
+	case "tool_result":
+		settled, err := s.toolResult(s.Ctx, frame, raw)
+		return s.settled(*frame, settled, err)
+	case "approval_decision":
+		settled, err := s.decision(s.Ctx, frame, raw)
+		return s.settled(*frame, settled, err)
+	case "cancel_run":
+		return s.cancelRun(frame)
+	case "replay_run":
+		return s.replayRun(frame)
+	case "hello":
+		return fault.New(problem.HelloTwice, "This connection has said hello.")
+	}
+	return fault.New(problem.UnknownType, "There is no message of that type.")
+}
+
+// invoke executes a chat message. When the server refuses it because a question is open, the session is followed, so
+// that the client gets the question together with the refusal. Any refusal with a code has this effect, because the
+// client needs to see the session to understand it.
+func (s *connection) invoke(frame *envelope, raw []byte) error {
+	reply, err := s.chat(s.Ctx, frame, raw)
+	if fault.CodeOf(err) != "" { // the open question that is in the way is sent
+		return errors.Join(s.subscribeNamed(frame.SessionID), err)
+	}
+	if err != nil {
+		return err
+	}
+	return s.answerTo(*frame, reply)
+}
+
+// answerTo sends the Run from its first event on. A request that is repeated on a connection which has sent the Run's start
+// gets that start again. A subscription that began later than the Run goes back to it: the client repeats the request
+// because it may have lost everything that an earlier connection sent.
+// Three cases: not followed yet, then it is followed from just before the Run; followed since a
+// later time, then it is rewound; followed since before, then only the start is sent again.
+func (s *connection) answerTo(frame envelope, reply bridge.Reply) error {
+	f, before := s.subscriptions.of(reply.Session.ID), seqOf(reply.After+1, -1)
+	if f == nil {
+		return s.subscribe(reply.Session, before, before, false)
+	}
+	if err := s.subscribe(reply.Session, before, before, false); err != nil { // for its own sake from now on
+		return err
+	}
+	if f.from > before {
+		return s.rewind(f, before)
+	}
+	if reply.Run.FirstSeq == 0 {
+		return nil // the subscription will send it
+	}
+	turn, err := s.h.Store.Turn(s.Ctx, s.in, reply.Run.TurnID)
+	if err != nil {
+		return err
+	}
+	return f.sendAgain(message{
+		Type: typeRunStarted, TS: millis(reply.Run.StartedAt), RequestID: frame.RequestID, SessionID: frame.SessionID,
+		RunID: reply.Run.TurnID, Seq: seqOf(reply.Run.FirstSeq, 0), Again: true, AgentID: turn.AgentID,
+	})
+}
+
+// subscribeBefore follows a session before something is done in it.
+// It is the dispatcher's before. Without it a decision made by a client that did not follow the
+// session would have effects that this client never gets.
+func (s *connection) subscribeBefore(_ context.Context, session store.Session) error {
+	if s.subscriptions.has(session.ID) {
+		return nil
+	}
+	return s.subscribeNow(session, false)
+}
+
+// settled acknowledges an answer with the state of the Turn and the decision: a first answer and a
+// repeated one by a state, a late one by an error. The acknowledgement has the request_id of the
+// answer. A first answer without a request_id gets none, because its effect is in the log. Of two
+// clients that answer one question at once, the second gets AlreadyDecided. Its message carries the
+// decision that counts, so that the page can show it and take the question away.
+func (s *connection) settled(frame envelope, settled approval.Settled, err error) error {
+	var refusal *fault.Error
+	late := errors.As(err, &refusal) && refusal.Code == approval.AlreadyDecided
+	if err != nil && !late || settled.Won && frame.RequestID == "" {
+		return err
+	}
+	m, failed := s.turnState(settled.Question.Call.TurnID)
+	if failed != nil {
+		return failed
+	}
+	if m.Detail == nil {
+		m.Detail = &detail{}
+	}
+	m.Detail.Settled = []settledQuestion{settledOf(settled.Question)}
+	if late {
+		m.Type, m.Code, m.Message, m.ToolCallID = typeError, refusal.Code, refusal.Message, settled.Question.Call.ID
+	}
+	s.sendAbout(frame, m)
+	return nil
+}
+
+// turnState is the state of a Turn. A Turn whose last question was just settled counts as running.
+// The state is read after the decision was committed and before the engine has continued the Turn:
+// paused with nothing open means that the engine is about to continue it.
+func (s *connection) turnState(turnID string) (message, error) {
+	turn, err := s.h.Store.Turn(s.Ctx, s.in, turnID)
+	if err != nil || !turn.Status.Paused() {
+		return message{Type: typeState, State: WireState(turn.Status)}, err
+	}
+	calls, err := s.h.Store.OpenToolCalls(s.Ctx, s.in, turn.SessionID)
+	var open []approval.Question
+	for _, call := range calls {
+		if err == nil && call.TurnID == turnID {
+			var q approval.Question
+			q, err = approval.Of(s.Ctx, s.h.Store, s.in, call)
+			open = append(open, q)
+		}
+	}
+	if err != nil || len(open) == 0 {
+		return message{Type: typeState, State: stateRunning}, err
+	}
+	return waiting(open), nil
+}
+
+// cancelRun asks for the end of a Turn. To one that is over the answer is how it ended.
+// The Turn that is cancelled is reported by its own events. Only a Turn that had ended before gets
+// an answer here, because nothing of it will come from the log.
+func (s *connection) cancelRun(frame *envelope) error {
+	turn, err := s.cancelTurn(s.Ctx, frame)
+	if err == nil && turn.Status.Terminal() {
+		s.sendAbout(*frame, message{Type: typeState, State: WireState(turn.Status)})
+	}
+	return err
+}
+
+// replayRun sends a Turn again from its start to where it is. The replay runs beside the subscriptions and not in the
+// reader, so that decisions are not held up by a long Turn. One at a time, so that a client cannot multiply its cost.
+// The flag is cleared before the error is sent: a client that answers the error with another replay must not be
+// refused.
+func (s *connection) replayRun(frame *envelope) error {
+	turn, err := s.turn(s.Ctx, frame)
+	if err != nil {
+		return err
+	}
+	session, err := s.h.Store.Session(s.Ctx, s.in, turn.SessionID)
+	if err != nil {
+		return err
+	}
+	if !s.replaying.CompareAndSwap(false, true) {
+		return fault.New(problem.Replaying, "One run is replayed at a time.")
+	}
+	about := *frame
+	s.Tasks.Go(func() {
+		r := replay{h: s.h, in: s.in, to: s.Conn, reader: &logReader{store: s.h.Store, in: s.in, session: session}}
+		err := r.turn(s.Ctx, session, turn)
+		s.replaying.Store(false)
+		if err != nil {
+			s.fail(about, err)
+		}
+	})
+	return nil
+}

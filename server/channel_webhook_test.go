@@ -1,0 +1,223 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
+	"aqueduct/bridge/notify"
+	"aqueduct/server/channel"
+)
+
+const hookSecret = notify.Secret("a secret of the channel")
+
+// hooked is an env with a channel "im" that has a callback.
+type hooked struct {
+	*env
+	messages chan channelMessage // as they came to the callback
+	deaf     chan bool           // one entry makes the callback refuse one delivery
+}
+
+func newHooked(t *testing.T, s script) *hooked {
+	t.Helper()
+	k := &hooked{messages: make(chan channelMessage, 1000), deaf: make(chan bool, 1)}
+	callback := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || notify.Verify(hookSecret, r.Header.Get(notify.HeaderSignature), body, time.Now(), time.Minute) != nil {
+			t.Errorf("badly signed: %v %s", err, body)
+		}
+		select {
+		case <-k.deaf:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		default:
+		}
+		var letter struct {
+			Channel  string            `json:"channel"`
+			UserID   string            `json:"user_id"`
+			Messages []json.RawMessage `json:"messages"`
+		}
+		if json.Unmarshal(body, &letter) != nil || letter.Channel != "im" || letter.UserID != "ann" {
+			t.Errorf("%s", body)
+		}
+		for _, raw := range letter.Messages {
+			m := channelMessage{raw: string(raw)}
+			if err := json.Unmarshal(raw, &m); err != nil {
+				t.Error(err)
+			}
+			k.messages <- m
+		}
+	}))
+	t.Cleanup(callback.Close)
+	hooks := channel.Webhooks{{ID: "im", Tenant: "acme", Secret: hookSecret, Callback: callback.URL}}
+	k.env = newEnvWith(t, s, plan{auth: static(t), hooks: hooks})
+	notifier, err := notify.New(notify.Config{
+		Store: k.store, Client: http.DefaultClient, Others: map[string]notify.Address{channel.OutboxKind: hooks.Letter},
+		Poll: 20 * time.Millisecond, Jitter: func() float64 { return 1 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context) error{k.server.Carry, notifier.Run} {
+		running.Go(func() {
+			if err := run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return k
+}
+
+// post sends a signed message.
+func (k *hooked) post(body string) answer {
+	return k.do("POST", "/v1/ingress", body, "X-Aqueduct-Channel", "im", notify.HeaderSignature, notify.Sign(hookSecret, []byte(body), time.Now()))
+}
+
+// gather waits for so many messages and puts them in order, as a channel has to: a delivery
+// that failed comes later than the one after it.
+func (k *hooked) gather(n int) (all []channelMessage) {
+	k.t.Helper()
+	for len(all) < n {
+		select {
+		case m := <-k.messages:
+			all = append(all, m)
+		case <-k.t.Context().Done():
+			k.t.Fatal(gist(all))
+		}
+	}
+	slices.SortFunc(all, func(a, b channelMessage) int { return int(a.Seq - b.Seq) })
+	return all
+}
+
+const invoked = `{"type":"agent_invoke","request_id":"r1","user_id":"ann","session_id":"s1","message":{"role":"user","content":"may I?"}}`
+
+// TestIngressWebhook: a message in by a signed POST, what it leads to out to the callback,
+// each once, over a question; a past run again, marked.
+func TestIngressWebhook(t *testing.T) {
+	t.Parallel()
+	k := newHooked(t, asks)
+	k.deaf <- true // at least once: the first delivery fails
+	got := fields(t, k.post(invoked))
+	runID, _ := got["run_id"].(string)
+	if got["request_id"] != "r1" || runID == "" {
+		t.Fatal(got)
+	}
+	if again := k.post(invoked); again.status != http.StatusAccepted || fields(t, again)["run_id"] != runID {
+		t.Errorf("again: %v", again)
+	}
+	all := k.gather(4)
+	q := all[len(all)-2]
+	if gist(all) != "run_started | state RUNNING | approval_required | state WAITING_APPROVAL" || q.RunID != runID || q.SessionID != "s1" || q.RequestID != "r1" {
+		t.Fatal(gist(all))
+	}
+	decide := func(request, decision string) answer {
+		return k.post(fmt.Sprintf(`{"type":"approval_decision","request_id":%q,"user_id":"ann","run_id":%q,"approval_id":%q,"decision":%q}`, request, runID, q.ApprovalID, decision))
+	}
+	if got := decide("d1", "approve"); got.status != http.StatusAccepted || fields(t, got)["run_id"] != runID {
+		t.Errorf("%v", got)
+	}
+	isProblem(t, decide("d2", "reject"), http.StatusConflict)
+	all = append(all, k.gather(4)...)
+	if got := gist(all[4:]); !strings.HasPrefix(got, "state RUNNING | delta ") || !strings.HasSuffix(got, " | state DONE | done") {
+		t.Error(got)
+	}
+	replay := fmt.Sprintf(`{"type":"replay_run","request_id":"p1","user_id":"ann","run_id":%q}`, runID)
+	for range 2 { // the second is the same request
+		if got := k.post(replay); got.status != http.StatusAccepted {
+			t.Errorf("%v", got)
+		}
+	}
+	again := k.gather(len(all))
+	for i, m := range again {
+		if strings.Replace(m.raw, `"replay":true,`, "", 1) != all[i].raw || !m.Replay {
+			t.Errorf("%s\nwas %s", m.raw, all[i].raw)
+		}
+	}
+	if n := len(k.agent.prompts()); n != 2 || len(k.messages) != 0 {
+		t.Errorf("%d calls, %d messages more", n, len(k.messages))
+	}
+}
+
+// TestIngressWebhookTool: a channel with a callback is given its client's tool calls without an open connection.
+func TestIngressWebhookTool(t *testing.T) {
+	t.Parallel()
+	w := &toolEnv{said: make(chan string, 1)}
+	k := newHooked(t, func(_ context.Context, _ func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
+		w.said <- picking(w, c)
+	})
+	w.env = k.env
+	invoke := strings.Replace(invoked, `"message"`, `"tools":[{"name":"pick","description":"","parameters":{"type":"object"}}],"message"`, 1)
+	if got := k.post(invoke); got.status != http.StatusAccepted {
+		t.Fatal(got.status, got.body)
+	}
+	all := k.gather(4)
+	if got := gist(all); got != "run_started | state RUNNING | tool_request | state WAITING_TOOL" {
+		t.Fatalf("%s; the agent heard %s", got, <-w.said)
+	}
+	q := all[2]
+	if got := k.post(fmt.Sprintf(`{"type":"tool_result","request_id":"t1","user_id":"ann","run_id":%q,"tool_call_id":%q,"ok":true,"result":{"picked":1}}`, q.RunID, q.ToolCallID)); got.status != http.StatusAccepted {
+		t.Error(got.status, got.body)
+	}
+	if said := <-w.said; said != `succeeded {"picked":1}` {
+		t.Error(said)
+	}
+	for k.gather(1)[0].Type != "done" {
+	}
+}
+
+// TestIngressWebhookRefusals: unsigned, forged, old, for another channel, of another user.
+func TestIngressWebhookRefusals(t *testing.T) {
+	t.Parallel()
+	k := newHooked(t, waits(nil))
+	now := time.Now()
+	for name, c := range map[string]struct{ channel, signature string }{
+		"no signature":      {"im", ""},
+		"another's secret":  {"im", notify.Sign("another secret, as long", []byte(invoked), now)},
+		"another body":      {"im", notify.Sign(hookSecret, []byte(invoked+" "), now)},
+		"six minutes old":   {"im", notify.Sign(hookSecret, []byte(invoked), now.Add(-6*time.Minute))},
+		"six minutes early": {"im", notify.Sign(hookSecret, []byte(invoked), now.Add(6*time.Minute))},
+		"another channel":   {"mi", notify.Sign(hookSecret, []byte(invoked), now)},
+		"no channel":        {"", notify.Sign(hookSecret, []byte(invoked), now)},
+	} {
+		got := k.do("POST", "/v1/ingress", invoked, "X-Aqueduct-Channel", c.channel, notify.HeaderSignature, c.signature)
+		if got.status != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	runID := fields(t, k.post(invoked))["run_id"]
+	for _, c := range []struct {
+		body   string
+		status int
+	}{
+		{strings.Replace(invoked, "may I?", "something else", 1), 409},
+		{strings.Replace(invoked, "r1", "r2", 1), 409}, // it is still answering
+		{strings.Replace(invoked, `"r1"`, `""`, 1), 400},
+		{strings.Replace(invoked, `"ann"`, `""`, 1), 400},
+		{strings.Replace(invoked, `"ann"`, `"system"`, 1), 401},
+		{`{"type":"hello","request_id":"x","user_id":"ann"}`, 400},
+		{fmt.Sprintf(`{"type":"cancel_run","request_id":"x","user_id":"bob","run_id":%q}`, runID), 404},
+		{fmt.Sprintf(`{"type":"cancel_run","request_id":"x","user_id":"ann","run_id":%q}`, runID), 202},
+	} {
+		if got := k.post(c.body); got.status != c.status {
+			t.Errorf("%s: %d %s", c.body, got.status, got.body)
+		}
+	}
+	for k.gather(1)[0].Type != "done" {
+	}
+}

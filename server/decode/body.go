@@ -1,0 +1,90 @@
+// Bodies of requests: how they are read, and how the memory they use is bounded. A body is read whole before its
+// handler runs, so its bytes are counted while they arrive.
+
+package decode
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"aqueduct/server/auth"
+	"aqueduct/server/limit"
+)
+
+const heldBodyKey = "held body"
+
+// HoldBody finds, or makes, what the request holds of the budget. The holding lives in the request's context, so that
+// the guard can release it at the end without knowing which handler read the body.
+func (in *Decoder) HoldBody(c echo.Context) *limit.HeldBody {
+	h, ok := c.Get(heldBodyKey).(*limit.HeldBody)
+	if !ok {
+		h = in.bodies.Hold(senderOf(c))
+		c.Set(heldBodyKey, h)
+	}
+	return h
+}
+
+// senderOf is whose share of the budget a body uses; "" for senders that are not known yet.
+func senderOf(c echo.Context) string {
+	who := auth.From(c.Request().Context()).Principal
+	if who.Tenant == "" && who.User == "" {
+		return ""
+	}
+	return who.Tenant + "\x00" + who.User
+}
+
+// ReleaseBody gives back what the request holds: at its end, or when a stream begins that needs
+// no body any more.
+func ReleaseBody(c echo.Context) {
+	if h, ok := c.Get(heldBodyKey).(*limit.HeldBody); ok {
+		h.Release()
+	}
+}
+
+// readBody reads a body of at most limit bytes. The budget is used as the bytes arrive, not by what Content-Length
+// promises: a sender that sends nothing holds nothing. Buffers double as they fill and are counted before they grow;
+// up to SmallBody nothing is counted. The wait for the budget ends after Limits.BodiesWait with too_many_bodies.
+func (in *Decoder) readBody(c echo.Context, most int64) ([]byte, error) {
+	r := c.Request()
+	if r.ContentLength > most {
+		return nil, &http.MaxBytesError{Limit: most}
+	}
+	rc := http.NewResponseController(c.Response())
+	_ = rc.SetReadDeadline(time.Now().Add(in.Limits.BodyTime))
+	from := http.MaxBytesReader(c.Response().Writer, r.Body, most)
+	held := in.HoldBody(c)
+	size := int64(512)
+	if r.ContentLength > 0 {
+		size = min(r.ContentLength+1, limit.SmallBody) // one more, so that the end is seen without growing
+	}
+	raw := make([]byte, 0, size)
+	for {
+		n, err := from.Read(raw[len(raw):cap(raw)])
+		raw = raw[:len(raw)+n]
+		if errors.Is(err, io.EOF) {
+			// From here on a read only serves to notice that the client has gone.
+			_ = rc.SetReadDeadline(time.Time{})
+			return raw, nil
+		}
+		if err != nil {
+			return nil, BodyError(err)
+		}
+		if len(raw) < cap(raw) {
+			continue
+		}
+		next := min(int64(cap(raw))*2, most+1)
+		if r.ContentLength >= int64(len(raw)) {
+			next = min(next, r.ContentLength+1)
+		}
+		if next > limit.SmallBody {
+			if err := held.GrowTo(r.Context(), next); err != nil {
+				return nil, err
+			}
+		}
+		raw = append(make([]byte, 0, next), raw...)
+	}
+}

@@ -1,0 +1,130 @@
+// The budget of request bodies: how much memory all of them may use at once. A body waits a short while for its share
+// and is then refused, which keeps a burst from failing and a flood from filling the memory.
+
+package limit
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// SmallBody is what a body may have before a credential was shown: a token, or one decision. Bodies up to this size do not
+	// count against the budget, so decisions and short prompts pass while others have used it up; the number of connections
+	// bounds them.
+	SmallBody = 8 << 10
+	// anonymousShare is which part of the budget bodies may use whose sender is not known until
+	// they have been read (signed webhooks), and callerShare the part of one principal. So no
+	// sender of slow bodies can use up the budget of the others.
+	anonymousShare = 8
+	callerShare    = 2
+)
+
+// BodyBudget bounds the bytes of all request bodies that are held at once. mu guards what is below it. Any request
+// may call; waiting happens outside of the lock.
+type BodyBudget struct {
+	most int64
+	body int64  // the largest body, which must fit into any share
+	busy func() // a body was refused
+
+	patience time.Duration
+
+	mu    sync.Mutex
+	held  int64
+	by    map[string]int64
+	freed chan struct{} // closed when bytes are freed while a body waits
+}
+
+// NewBodyBudget makes a budget. busy is called for each body that is refused.
+func NewBodyBudget(l Limits, busy func()) *BodyBudget {
+	return &BodyBudget{most: l.Bodies, body: l.Body + 1, patience: l.BodiesWait, busy: busy, by: make(map[string]int64)}
+}
+
+// take counts n more bytes of a sender, and waits for them until ctx ends.
+func (b *BodyBudget) take(ctx context.Context, sender string, n int64) error {
+	for {
+		freed := b.tryTake(sender, n)
+		if freed == nil {
+			return nil
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			b.busy()
+			return refuse(BusyBodies)
+		}
+	}
+}
+
+// tryTake counts the bytes if they fit, and else returns a channel that closes when some are freed. All waiters wake
+// at once and try again, because the one that fits need not be the first.
+func (b *BodyBudget) tryTake(sender string, n int64) <-chan struct{} {
+	share := b.most / callerShare
+	if sender == "" {
+		share = max(b.most/anonymousShare, b.body)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held+n <= b.most && b.by[sender]+n <= share {
+		b.held += n
+		b.by[sender] += n
+		return nil
+	}
+	if b.freed == nil {
+		b.freed = make(chan struct{})
+	}
+	return b.freed
+}
+
+// free gives bytes back and wakes those who wait.
+func (b *BodyBudget) free(sender string, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held -= n
+	if b.by[sender] -= n; b.by[sender] <= 0 {
+		delete(b.by, sender)
+	}
+	if b.freed != nil {
+		close(b.freed)
+		b.freed = nil
+	}
+}
+
+func (b *BodyBudget) bytes() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held
+}
+
+// HeldBody is what one request holds of the budget.
+type HeldBody struct {
+	budget *BodyBudget
+	sender string
+	n      int64
+}
+
+// Grow counts n more bytes for the request.
+func (h *HeldBody) Grow(ctx context.Context, n int64) error {
+	ctx, cancel := context.WithTimeout(ctx, h.budget.patience)
+	defer cancel()
+	err := h.budget.take(ctx, h.sender, n)
+	if err == nil {
+		h.n += n
+	}
+	return err
+}
+
+// Hold begins to count the bytes of one request.
+func (b *BodyBudget) Hold(sender string) *HeldBody { return &HeldBody{budget: b, sender: sender} }
+
+// GrowTo counts as many more bytes as the request holds less than n.
+func (h *HeldBody) GrowTo(ctx context.Context, n int64) error { return h.Grow(ctx, n-h.n) }
+
+// Release gives back what the request holds.
+func (h *HeldBody) Release() {
+	if h.n > 0 {
+		h.budget.free(h.sender, h.n)
+		h.n = 0
+	}
+}
