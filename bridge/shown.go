@@ -81,6 +81,16 @@ func (s *shownCalls) has(call store.ToolCall) bool { return call.RunID != "" || 
 // resulted reports whether the log has the result of a call.
 func (s *shownCalls) resulted(id string) bool { return s.byID[id] != nil && s.byID[id].resulted }
 
+// anyRunning reports whether the log has a call that we execute and not its result.
+func (s *shownCalls) anyRunning() bool {
+	for _, c := range s.byID {
+		if c.ours && !c.resulted {
+			return true
+		}
+	}
+	return false
+}
+
 // shownTool keeps the name of the permission card for permissions.
 func shownTool(name string) string {
 	if name == approval.PermissionTool {

@@ -178,7 +178,7 @@ func (t *turn) take(ctx context.Context, b batch) error {
 	}
 	t.upstream.noteBatch(b)
 	for i, o := range b.outputs {
-		if o.needsRun() { // it may have ended within this batch
+		if o.needsRun() && t.writer.run == nil { // it ended within this batch
 			rest := b
 			rest.outputs = b.outputs[i:]
 			if ok, err := t.haveRun(ctx, rest); err != nil || !ok {
@@ -207,9 +207,10 @@ func (t *turn) take(ctx context.Context, b batch) error {
 // haveRun begins a further Run if none is open. When another one is due first it buffers the batch, and is false.
 //
 // An Agent learns the result of a tool by :wait as soon as the row has it, and may speak before this goroutine has read
-// that row. So what was settled is passed on first: the chat shows the result before the words that follow from it.
+// that row, or been rung for it. So what was settled is passed on first: the chat shows the result before the words that
+// follow from it.
 func (t *turn) haveRun(ctx context.Context, b batch) (ok bool, err error) {
-	if t.writer.run == nil && t.questions.any {
+	if t.writer.run == nil && t.questions.any || t.writer.calls.anyRunning() {
 		err = t.deliverer.deliver(ctx)
 	}
 	if t.writer.run != nil && err == nil {

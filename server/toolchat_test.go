@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,8 @@ import (
 	"aqueduct/server/auth"
 	"aqueduct/store"
 	"aqueduct/store/broker/local"
+	"aqueduct/store/sqlite"
+	"aqueduct/store/storetest"
 )
 
 // shownCalls is what frames say of tool calls and words, in short and in order: "+cut a1", "args", "end", "= result".
@@ -173,6 +176,88 @@ func TestToolApprovedInChat(t *testing.T) {
 				t.Errorf("%v", shown)
 			}
 		})
+	}
+}
+
+// staleLook is a store that holds back one look at a Turn's calls, which then shows what was there before.
+type staleLook struct {
+	store.Store
+	armed atomic.Bool
+	looks chan struct{} // closed when the look has been taken
+	goOn  chan struct{} // closed by the test
+}
+
+func (s *staleLook) ToolCallsOfTurn(ctx context.Context, in store.Scope, turnID string) ([]store.ToolCall, error) {
+	calls, err := s.Store.ToolCallsOfTurn(ctx, in, turnID)
+	if s.armed.CompareAndSwap(true, false) {
+		close(s.looks)
+		<-s.goOn
+	}
+	return calls, err
+}
+
+// quietBroker is a broker that can be made to lose every ring.
+type quietBroker struct {
+	store.Broker
+	quiet atomic.Bool
+}
+
+func (b *quietBroker) Ring(ctx context.Context, ids ...string) {
+	if !b.quiet.Load() {
+		b.Broker.Ring(ctx, ids...)
+	}
+}
+
+// TestToolResultBeforeItsWords: the result of a call stands before the words that the agent makes of it, also where they
+// come to the Session before it knows of the result: its goroutine was busy, and the ring is lost.
+func TestToolResultBeforeItsWords(t *testing.T) {
+	t.Parallel()
+	look, broker := &staleLook{looks: make(chan struct{}), goOn: make(chan struct{})}, &quietBroker{Broker: local.New()}
+	open := func(t testing.TB) (_ store.Store, err error) {
+		look.Store, err = sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
+		return look, err
+	}
+	w := newToolEnvWith(t, plan{broker: broker, open: open}, highRisk, func(w *toolEnv, c bridge.Call) string { return "" })
+	running, finish := make(chan struct{}), make(chan struct{})
+	tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		close(running)
+		<-finish
+		rw.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(rw, `{"sawn":1}`)
+	}))
+	t.Cleanup(tool.Close)
+	if got := w.do("POST", "/v1/tools", fmt.Sprintf(`{"name":"saw","kind":"server_tool","endpoint":%q,"policy":%s,"schema":{}}`, tool.URL, highRisk)); got.status != http.StatusOK {
+		t.Fatal(got.status, got.body)
+	}
+	spoken := make(chan struct{})
+	w.agent.script = func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
+		words := brief(w.settled(c, w.invoke(c, "saw", `{}`)))
+		say(append(writing("m", words), event(&agui.TextMessageEnd{MessageID: "m"}))...)
+		close(spoken)
+	}
+	first := w.open(w.request("POST", "/api/agui/chat?follow=1", inputBody("T", "R", "go")))
+	shown, err := first.until(func(f frame) bool { return f.typ() == "RUN_FINISHED" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.decide(w.question(), `{"decision":"approve"}`); got.status != http.StatusOK {
+		t.Fatal(got.status, got.body)
+	}
+	further, err := first.until(func(f frame) bool { return f.typ() == "CUSTOM" && f.field("name") == "question_settled" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-running
+	broker.quiet.Store(true)
+	look.armed.Store(true)
+	broker.Broker.Ring(t.Context(), lastTurn(t, w).SessionID)
+	<-look.looks
+	close(finish)
+	<-spoken
+	close(look.goOn)
+	all := strings.Join(shownCalls(slices.Concat(shown, further, first.rest())), " | ")
+	if !strings.HasSuffix(all, `question_settled | request_permission = {"sawn":1} | «succeeded {"sawn":1}»`) {
+		t.Error(all)
 	}
 }
 
