@@ -62,7 +62,7 @@ func newHooked(t *testing.T, s script) *hooked {
 	hooks := channel.Webhooks{{ID: "im", Tenant: "acme", Secret: hookSecret, Callback: callback.URL}}
 	k.env = newEnvWith(t, s, plan{auth: static(t), hooks: hooks})
 	notifier, err := notify.New(notify.Config{
-		Store: k.store, Client: http.DefaultClient, Others: map[string]notify.Address{channel.OutboxKind: hooks.Letter},
+		Store: k.store, Client: http.DefaultClient, Others: map[string]notify.Address{channel.OutboxKind: hooks.Delivery},
 		Poll: 20 * time.Millisecond, Jitter: func() float64 { return 1 },
 	})
 	if err != nil {

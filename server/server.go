@@ -199,7 +199,7 @@ func (s *Server) ConnContext(ctx context.Context, conn net.Conn) context.Context
 }
 
 // Carry moves what channels with callbacks are to receive to the outbox, until ctx ends. The sender of the outbox's
-// rows of channel.OutboxKind gets their Letters from Webhooks.Letter. It runs on every replica. Moves are made in
+// rows of channel.OutboxKind gets their Deliveries from Webhooks.Delivery. It runs on every replica. Moves are made in
 // transactions on a channel's cursor, so two replicas that carry at once move nothing twice.
 func (s *Server) Carry(ctx context.Context) error {
 	return s.hook.Relay(ctx)

@@ -49,7 +49,7 @@ func (t *Translator) afterPrompt() {
 	t.speech.parent = ""
 	t.ids.given = t.ids.given[:0]
 	clear(t.plans.shown)
-	t.host.trail = trail{}
+	t.host.errorContext = errorContext{}
 	t.replay.live()
 }
 
@@ -111,12 +111,12 @@ func tokens(usage json.RawMessage) []agui.TokenUsage {
 // the whole chain of causes: its reader should see the reason, and what to do.
 func (t *Translator) Failed(dst []Out, c Cause) []Out {
 	if c.ExitCode != nil || c.Signal != "" {
-		t.host.trail.exit(c.ExitCode, c.Signal)
+		t.host.errorContext.exit(c.ExitCode, c.Signal)
 	}
 	dst = t.host.closeSteps(t.calls.closeAll(dst, resultFailed, "failed"))
-	failure := t.host.trail.failure(c)
-	sandbox := t.host.trail.sandbox
+	failure := t.host.errorContext.failure(c)
+	sandbox := t.host.errorContext.sandbox
 	t.afterPrompt()
-	t.host.trail.sandbox = sandbox // it stands until the next status of the sandbox
+	t.host.errorContext.sandbox = sandbox // it stands until the next status of the sandbox
 	return append(dst, Out{End: &End{Failure: failure}})
 }

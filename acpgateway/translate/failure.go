@@ -23,7 +23,7 @@ const (
 	maxStderr = 2 << 10
 )
 
-// Cause is what a caller knows of a failure; the trail holds what the proxy reported before.
+// Cause is what a caller knows of a failure; errorContext holds what the proxy reported before.
 type Cause struct {
 	Code     string // "" when the agent or its proxy is at fault
 	Message  string // ours, for a Code
@@ -32,9 +32,9 @@ type Cause struct {
 	Signal   string
 }
 
-// trail is what led up to a failure: the last of each kind of report since the prompt before ended, and the sandbox's,
+// errorContext is what led up to a failure: the last of each kind of report since the prompt before ended, and the sandbox's,
 // which stands until the next. Each text is bounded, since a process that fails may write without end.
-type trail struct {
+type errorContext struct {
 	proxyError string
 	stderr     string // the last of it
 	link       string // the last line of it with an address, such as where to log in
@@ -47,46 +47,46 @@ type trail struct {
 }
 
 // line adds a line of the console.
-func (tr *trail) line(source, words string) {
+func (ec *errorContext) line(source, words string) {
 	switch source {
 	case "proxy:error":
-		tr.proxyError = head(words, maxCause)
+		ec.proxyError = head(words, maxCause)
 	case "init", "init:stdout", "init:stderr":
-		tr.script = tail(tr.script+strings.TrimRight(words, "\n")+"\n", maxStderr)
+		ec.script = tail(ec.script+strings.TrimRight(words, "\n")+"\n", maxStderr)
 	case "agent:stderr", "agent:stdout":
 		if strings.Contains(words, "https://") || strings.Contains(words, "http://") {
-			tr.link = head(words, maxCause)
+			ec.link = head(words, maxCause)
 		}
-		tr.stderr = tail(tr.stderr+strings.TrimRight(words, "\n")+"\n", maxStderr)
+		ec.stderr = tail(ec.stderr+strings.TrimRight(words, "\n")+"\n", maxStderr)
 	}
 }
 
 // connected: a new process; how the last one ended is no cause of anything now.
-func (tr *trail) connected() { tr.gone, tr.exitCode, tr.signal = false, nil, "" }
+func (ec *errorContext) connected() { ec.gone, ec.exitCode, ec.signal = false, nil, "" }
 
 // exit notes how the process ended. Two reports of it complete each other: what one lacks the other may have.
-func (tr *trail) exit(code *int, signal string) {
-	tr.gone = true
+func (ec *errorContext) exit(code *int, signal string) {
+	ec.gone = true
 	if code != nil {
-		tr.exitCode = code
+		ec.exitCode = code
 	}
 	if signal != "" {
-		tr.signal = signal
+		ec.signal = signal
 	}
 }
 
 // failure is the error that the Turn ends with. A caller's code stands; without one, what the proxy reported decides.
-func (tr *trail) failure(c Cause) *fault.Error {
-	causes := tr.causes(c)
-	if command, ok := tr.commandNotFound(c); ok {
+func (ec *errorContext) failure(c Cause) *fault.Error {
+	causes := ec.causes(c)
+	if command, ok := ec.commandNotFound(c); ok {
 		return fault.New(CodeCommandNotFound, notFound(command)+"\n"+causes)
 	}
 	f := fault.New(c.Code, c.Message)
 	switch {
 	case f.Code != "":
-	case tr.gone:
+	case ec.gone:
 		f.Code, f.Message = CodeAgentExited, "The agent's process ended."
-	case tr.init != "":
+	case ec.init != "":
 		f.Code, f.Message = CodeInitFailed, "The agent's workspace could not be prepared."
 	default:
 		f.Code, f.Message = CodeAgentError, "The agent reported an error."
@@ -96,7 +96,7 @@ func (tr *trail) failure(c Cause) *fault.Error {
 }
 
 // causes is the chain, nearest cause first, one to a line.
-func (tr *trail) causes(c Cause) string {
+func (ec *errorContext) causes(c Cause) string {
 	var lines []string
 	add := func(name, what string) {
 		if what = strings.TrimSpace(what); what != "" {
@@ -104,22 +104,22 @@ func (tr *trail) causes(c Cause) string {
 		}
 	}
 	add("error", head(c.Error, maxCause))
-	if said := strings.TrimSpace(tr.proxyError); said != "" && !strings.Contains(c.Error, said) {
+	if said := strings.TrimSpace(ec.proxyError); said != "" && !strings.Contains(c.Error, said) {
 		add("proxy", said)
 	}
-	if tr.gone {
-		add("exit", exitWords(tr.exitCode, tr.signal))
+	if ec.gone {
+		add("exit", exitWords(ec.exitCode, ec.signal))
 	}
-	if tr.init != "" {
-		add("init", head(tr.init, maxCause))
-		add("script", tr.script)
+	if ec.init != "" {
+		add("init", head(ec.init, maxCause))
+		add("script", ec.script)
 	}
-	add("sandbox", head(tr.sandbox, maxCause))
+	add("sandbox", head(ec.sandbox, maxCause))
 	// A login page is often named once, long before the end that stderr is cut to.
-	if !strings.Contains(tr.stderr, tr.link) {
-		add("stderr", tr.link+"\n…\n"+tr.stderr)
+	if !strings.Contains(ec.stderr, ec.link) {
+		add("stderr", ec.link+"\n…\n"+ec.stderr)
 	} else {
-		add("stderr", tr.stderr)
+		add("stderr", ec.stderr)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -153,15 +153,15 @@ func notFoundForms() []*regexp.Regexp {
 
 // commandNotFound looks for such words in all output. Only an agent that is gone
 // or never came can have missed its command; one that runs prints the same about its tools.
-func (tr *trail) commandNotFound(c Cause) (string, bool) {
-	shell := tr.exitCode != nil && *tr.exitCode == 127
+func (ec *errorContext) commandNotFound(c Cause) (string, bool) {
+	shell := ec.exitCode != nil && *ec.exitCode == 127
 	for i, form := range notFoundForms() {
-		for _, said := range [...]string{c.Error, tr.proxyError, tr.sandbox, tr.stderr} {
+		for _, said := range [...]string{c.Error, ec.proxyError, ec.sandbox, ec.stderr} {
 			m := form.FindStringSubmatch(said)
 			if m == nil || i >= shellForms && !shell {
 				continue
 			}
-			if tr.gone || said != tr.stderr {
+			if ec.gone || said != ec.stderr {
 				return m[1], true
 			}
 		}

@@ -19,8 +19,8 @@ type host struct {
 	ids   *ids
 	state *state
 
-	steps []string // of the init script, open
-	trail trail
+	steps        []string // of the init script, open
+	errorContext errorContext
 }
 
 // maxSteps bounds the steps of an init script that are open at once.
@@ -43,7 +43,7 @@ const stderrSource = "agent:stderr"
 // line is a line of the console: its prefix names the source.
 func (h *host) line(dst []Out, line string) []Out {
 	source, words := sourceOf(line)
-	h.trail.line(source, words)
+	h.errorContext.line(source, words)
 	if words == "" || source == stderrSource {
 		return dst
 	}
@@ -84,7 +84,7 @@ func (h *host) initStep(dst []Out, s *wire.InitStep, content json.RawMessage) []
 		dst = event(dst, &agui.StepStarted{StepName: name})
 	}
 	if failed {
-		h.trail.init = joined(": ", s.Stage, s.Message)
+		h.errorContext.init = joined(": ", s.Stage, s.Message)
 	}
 	if failed || s.Message != "" {
 		dst = h.ids.custom(dst, "proxy.init_step", content)
@@ -122,11 +122,11 @@ func (h *host) closeSteps(dst []Out) []Out {
 // initResult is the end of the init script. It closes the steps whose end was not reported.
 func (h *host) initResult(dst []Out, s *wire.InitResult) []Out {
 	if !s.OK {
-		if !strings.Contains(h.trail.init, s.Error) { // the step may have reported it
-			h.trail.init = joined(": ", h.trail.init, s.Error)
+		if !strings.Contains(h.errorContext.init, s.Error) { // the step may have reported it
+			h.errorContext.init = joined(": ", h.errorContext.init, s.Error)
 		}
-		if h.trail.init == "" {
-			h.trail.init = "it did not say why"
+		if h.errorContext.init == "" {
+			h.errorContext.init = "it did not say why"
 		}
 	}
 	return h.state.set(h.closeSteps(dst), member{"init", marshal(struct {
@@ -139,7 +139,7 @@ func (h *host) initResult(dst []Out, s *wire.InitResult) []Out {
 // sandbox leaves out when the instance was last seen: a status comes with every prompt,
 // and a state that changed each time would be a delta in every Run.
 func (h *host) sandbox(dst []Out, s *wire.InstanceStatus) []Out {
-	h.trail.sandbox = word(s.LastError)
+	h.errorContext.sandbox = word(s.LastError)
 	return h.state.set(dst, member{"sandbox", marshal(struct {
 		Status    string `json:"status"`
 		Provider  string `json:"provider,omitempty"`
@@ -149,7 +149,7 @@ func (h *host) sandbox(dst []Out, s *wire.InstanceStatus) []Out {
 }
 
 func (h *host) disconnected(dst []Out, s *wire.TransportDisconnected) []Out {
-	h.trail.exit(s.Code, word(s.Signal))
+	h.errorContext.exit(s.Code, word(s.Signal))
 	return h.state.set(dst, member{"transport", marshal(struct {
 		Connected bool   `json:"connected"`
 		Code      *int   `json:"code,omitempty"`

@@ -33,7 +33,7 @@ func (t *Translator) ProxySignal(dst []Out, signal wire.Signal, content json.Raw
 	case *wire.InstanceStatus:
 		return t.host.sandbox(dst, s)
 	case *wire.TransportConnected:
-		t.host.trail.connected()
+		t.host.errorContext.connected()
 		return t.state.set(dst, member{"transport", json.RawMessage(`{"connected":true}`)})
 	case *wire.TransportDisconnected:
 		return t.host.disconnected(dst, s)

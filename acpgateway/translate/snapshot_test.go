@@ -74,7 +74,7 @@ func takenUp(t testing.TB, j *judge, tr *translate.Translator, i int, known tran
 
 // shape is a log by its kinds of events and their words. The log's writer may have to end
 // what was taken over, and does so when something else begins; the state's first delta adds all
-// of it only where it is the first; a trail of causes is not carried, nor the picture of a call
+// of it only where it is the first; an error context is not carried, nor the picture of a call
 // that has its result.
 func shape(lines []string) string {
 	var b strings.Builder

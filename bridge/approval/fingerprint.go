@@ -71,5 +71,5 @@ func expireApproved(ctx context.Context, tx store.Tx, q Question, now time.Time)
 	if err != nil || !won {
 		return err
 	}
-	return takeBack(ctx, tx, q, d, now)
+	return revokeApproval(ctx, tx, q, d, now)
 }

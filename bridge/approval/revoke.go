@@ -34,11 +34,11 @@ func (s *Settler) revoke(ctx context.Context, tx store.Tx, who store.Principal, 
 	if !won {
 		return late
 	}
-	return takeBack(ctx, tx, q, Decision{Status: store.ApprovalCancelled, By: who.User, Via: ViaRevoke}, now)
+	return revokeApproval(ctx, tx, q, Decision{Status: store.ApprovalCancelled, By: who.User, Via: ViaRevoke}, now)
 }
 
-// takeBack moves the Approval of a Question whose call was taken back, and records the decision.
-func takeBack(ctx context.Context, tx store.Tx, q Question, d Decision, now time.Time) error {
+// revokeApproval moves the Approval of a Question whose call was taken back, and records the decision.
+func revokeApproval(ctx context.Context, tx store.Tx, q Question, d Decision, now time.Time) error {
 	m := approvalMove(q, d, now)
 	m.From = store.ApprovalApproved
 	if _, err := tx.MoveApproval(ctx, m); err != nil {

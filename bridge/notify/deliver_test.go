@@ -128,8 +128,8 @@ func TestOldDeliveriesGo(t *testing.T) {
 		}
 	})
 	h := newEnvWith(t, openStore(t), notify.Config{Others: map[string]notify.Address{
-		"ingress": func(i store.OutboxItem) (notify.Letter, error) {
-			return notify.Letter{URL: there.URL, Secret: secret, Body: i.Payload}, nil
+		"ingress": func(i store.OutboxItem) (notify.Delivery, error) {
+			return notify.Delivery{URL: there.URL, Secret: secret, Body: i.Payload}, nil
 		},
 	}})
 	h.keep(store.OutboxItem{ID: "0", Kind: "ingress", CreatedAt: start}, store.OutboxItem{ID: "1", Kind: "ingress", CreatedAt: start},
@@ -337,11 +337,11 @@ func TestOtherKinds(t *testing.T) {
 	t.Parallel()
 	there := newHook(t, nil)
 	h := newEnvWith(t, openStore(t), notify.Config{Others: map[string]notify.Address{
-		"ingress": func(i store.OutboxItem) (notify.Letter, error) {
+		"ingress": func(i store.OutboxItem) (notify.Delivery, error) {
 			if i.Target == "" {
-				return notify.Letter{}, errors.New("nobody")
+				return notify.Delivery{}, errors.New("nobody")
 			}
-			return notify.Letter{URL: i.Target, Secret: secret, Body: i.Payload}, nil
+			return notify.Delivery{URL: i.Target, Secret: secret, Body: i.Payload}, nil
 		},
 	}})
 	for n, i := range []store.OutboxItem{{Kind: "ingress", Target: there.URL}, {Kind: "mail", Target: there.URL}, {Kind: "ingress"}} {

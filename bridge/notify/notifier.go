@@ -2,7 +2,7 @@
 // outbox in the commit that changes the Question; a worker on every replica sends what is due, at least once.
 //
 // The way of a notice: Rows makes it (row.go), the caller commits it and calls Kick, Run claims it when it is due and
-// sends it (deliver.go, send.go). The same worker sends rows of other kinds, each made into a Letter by its own Address:
+// sends it (deliver.go, send.go). The same worker sends rows of other kinds, each made into a Delivery by its own Address:
 // the audit's heads here, callbacks of channels elsewhere. A message reports that a Question is there and what it is
 // about; it never holds an argument's value. What a decision link does, and who may use it, server/decide knows; here
 // is only the record of those that were used.
@@ -25,17 +25,17 @@ import (
 	"aqueduct/store"
 )
 
-// Letter is one delivery, ready to be signed and sent.
-type Letter struct {
+// Delivery is a message of the outbox, ready to be signed and sent.
+type Delivery struct {
 	URL    string
 	Secret Secret
 	Body   []byte // JSON
 	TurnID string // whose trace the delivery is part of; "" when it is of none
 }
 
-// Address makes a Letter of an outbox row when it is sent, not when it is written: secrets
+// Address makes a Delivery of an outbox row when it is sent, not when it is written: secrets
 // and links are not kept. An error means it never can be.
-type Address func(i store.OutboxItem) (Letter, error)
+type Address func(i store.OutboxItem) (Delivery, error)
 
 // Config is what a Notifier needs.
 type Config struct {
@@ -97,7 +97,7 @@ func New(cfg Config) (*Notifier, error) {
 		return nil, errors.New("notify: links need the address under which people reach this server")
 	}
 	n.cfg.BaseURL = strings.TrimRight(cfg.BaseURL, "/")
-	n.kinds = map[string]Address{kindQuestion: n.address, kindHead: n.headLetter}
+	n.kinds = map[string]Address{kindQuestion: n.address, kindHead: n.headDelivery}
 	maps.Copy(n.kinds, cfg.Others)
 	n.defaults()
 	return n, nil

@@ -51,31 +51,31 @@ func (n *Notifier) rowsOf(row store.OutboxItem, payload any, wanted func(Target)
 	return rows
 }
 
-// letterOf is where a row's message goes, without a body yet; the message is read into payload. A target that the
+// deliveryOf is where a row's message goes, without a body yet; the message is read into payload. A target that the
 // configuration no longer has ends the delivery: its secret is gone too.
-func (n *Notifier) letterOf(i store.OutboxItem, payload any) (Letter, error) {
+func (n *Notifier) deliveryOf(i store.OutboxItem, payload any) (Delivery, error) {
 	t, ok := n.targets[i.Target]
 	if !ok {
-		return Letter{}, errNoTarget
+		return Delivery{}, errNoTarget
 	}
 	if json.Unmarshal(i.Payload, payload) != nil {
-		return Letter{}, errors.New("the row cannot be read")
+		return Delivery{}, errors.New("the row cannot be read")
 	}
-	return Letter{URL: t.URL, Secret: t.Secret}, nil
+	return Delivery{URL: t.URL, Secret: t.Secret}, nil
 }
 
 var errNoTarget = errors.New("no such target any more")
 
-// address makes the Letter of a row of ours. The link is signed anew each time, and is the
+// address makes the Delivery of a row of ours. The link is signed anew each time, and is the
 // same each time.
-func (n *Notifier) address(i store.OutboxItem) (Letter, error) {
+func (n *Notifier) address(i store.OutboxItem) (Delivery, error) {
 	var k kept
-	letter, err := n.letterOf(i, &k)
+	delivery, err := n.deliveryOf(i, &k)
 	if err == nil {
-		k.Message.Link, letter.TurnID = n.link(i, k), k.TurnID
-		letter.Body, err = json.Marshal(k.Message)
+		k.Message.Link, delivery.TurnID = n.link(i, k), k.TurnID
+		delivery.Body, err = json.Marshal(k.Message)
 	}
-	return letter, err
+	return delivery, err
 }
 
 // link is the link to the decision, "" where the message has none: where no one click can decide, and once the Question
@@ -115,12 +115,12 @@ func (n *Notifier) HeadRows(seq int64, hash string, now time.Time) []store.Outbo
 		func(t Target) bool { return t.Tenant == "" && slices.Contains(t.Types, AuditHead) })
 }
 
-// headLetter makes the Letter of a row of HeadRows. It belongs to no Turn, so it is part of no trace.
-func (n *Notifier) headLetter(i store.OutboxItem) (Letter, error) {
+// headDelivery makes the Delivery of a row of HeadRows. It belongs to no Turn, so it is part of no trace.
+func (n *Notifier) headDelivery(i store.OutboxItem) (Delivery, error) {
 	var m headMessage
-	letter, err := n.letterOf(i, &m)
+	delivery, err := n.deliveryOf(i, &m)
 	if err == nil {
-		letter.Body, err = json.Marshal(m)
+		delivery.Body, err = json.Marshal(m)
 	}
-	return letter, err
+	return delivery, err
 }

@@ -27,21 +27,21 @@ type outcome struct {
 
 // send makes one try. The signature is made for each, because it holds the time and expires at the receiver.
 func (n *Notifier) send(ctx context.Context, i store.OutboxItem) outcome {
-	letter, err := n.kinds[i.Kind](i)
+	delivery, err := n.kinds[i.Kind](i)
 	if err != nil {
 		return outcome{final: true, reason: err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, letter.URL, bytes.NewReader(letter.Body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, delivery.URL, bytes.NewReader(delivery.Body))
 	if err != nil {
 		return outcome{final: true, reason: "malformed_url"}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "aqueduct")
 	req.Header.Set(HeaderDelivery, i.ID)
-	req.Header.Set(HeaderSignature, Sign(letter.Secret, letter.Body, n.cfg.Now()))
-	n.setTrace(ctx, req.Header, letter.TurnID)
+	req.Header.Set(HeaderSignature, Sign(delivery.Secret, delivery.Body, n.cfg.Now()))
+	n.setTrace(ctx, req.Header, delivery.TurnID)
 	resp, err := n.cfg.Client.Do(req)
 	if err != nil {
 		n.cfg.Logger.Info("a delivery failed", slog.String("delivery", i.ID), slog.Any("error", err))

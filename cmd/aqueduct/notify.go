@@ -115,7 +115,7 @@ func (f *notifyFlags) apply(of *app.Config, allow []string, key keyFlag) error {
 		return err
 	}
 	of.Edge.Webhooks = hooks
-	cfg := notify.Config{BaseURL: f.PublicURL, Others: map[string]notify.Address{channel.OutboxKind: hooks.Letter}}
+	cfg := notify.Config{BaseURL: f.PublicURL, Others: map[string]notify.Address{channel.OutboxKind: hooks.Delivery}}
 	for _, w := range f.Webhooks {
 		secret, err := secretOf(w.SecretFile)
 		if err != nil {

@@ -68,18 +68,18 @@ func (hooks Webhooks) named(id string) (Webhook, bool) {
 // OutboxKind is the outbox kind of deliveries to channels.
 const OutboxKind = "ingress"
 
-// Letter makes the delivery of a row of OutboxIngress: a notify.Address. A row of a channel that was removed from the
+// Delivery makes the delivery of a row of OutboxIngress: a notify.Address. A row of a channel that was removed from the
 // settings fails, and the outbox gives up on it in its own time.
-func (hooks Webhooks) Letter(i store.OutboxItem) (notify.Letter, error) {
+func (hooks Webhooks) Delivery(i store.OutboxItem) (notify.Delivery, error) {
 	w, ok := hooks.named(i.Target)
 	if !ok {
-		return notify.Letter{}, errors.New("server: no such channel any more")
+		return notify.Delivery{}, errors.New("server: no such channel any more")
 	}
 	var of struct {
 		RunID string `json:"run_id"`
 	}
 	_ = json.Unmarshal(i.Payload, &of) // of our own writing
-	return notify.Letter{URL: w.Callback, Secret: w.Secret, Body: i.Payload, TurnID: of.RunID}, nil
+	return notify.Delivery{URL: w.Callback, Secret: w.Secret, Body: i.Payload, TurnID: of.RunID}, nil
 }
 
 // WebhookHandler is POST /v1/ingress: the messages of the channel, one a request, signed. What
