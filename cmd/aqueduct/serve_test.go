@@ -30,7 +30,26 @@ type running struct {
 	greeting []string     // the lines that it printed
 	stop     func() error // as a signal does
 	done     chan error   // how it ended, when it did so by itself
-	log      *bytes.Buffer
+	log      *sharedLog
+}
+
+// sharedLog is what a server has logged, read while it goes on.
+type sharedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *sharedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *sharedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // bearer shows a token where a request shows none.
@@ -71,7 +90,7 @@ func start(t *testing.T, args ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	reader, writer := io.Pipe()
-	r := &running{t: t, log: new(bytes.Buffer), done: make(chan error, 1)}
+	r := &running{t: t, log: new(sharedLog), done: make(chan error, 1)}
 	var e lookup
 	r.tokens, e = tokensOf(t, args)
 	go func() {
