@@ -28,6 +28,10 @@ const (
 	// silences is how many heartbeats without a sign of life make a link dead.
 	silences = 3
 
+	// lastRead is how long a connection that cannot be written is still read: the gateway's close frame, which has the
+	// reason, may lie in its buffer.
+	lastRead = time.Second
+
 	pauseFirst = 300 * time.Millisecond
 	pauseMost  = 10 * time.Second
 )
@@ -101,7 +105,8 @@ func (l *link) run(ctx context.Context) {
 
 // connect is one connection from its beginning to its end.
 // The three goroutines end each other through the group's context; the close frame shows the gateway that this is no
-// broken cable.
+// broken cable. A gateway that refuses the token closes while this end still writes: the write fails, mostly before the
+// close frame is read. So the writer's error counts only when the reader has none.
 func (l *link) connect(ctx context.Context) error {
 	conn, err := l.dial(ctx)
 	if err != nil {
@@ -111,8 +116,22 @@ func (l *link) connect(ctx context.Context) error {
 	defer l.out.Detach()
 	g, ctx := errgroup.WithContext(ctx)
 	registered := make(chan struct{}, 1)
-	g.Go(func() error { return l.write(ctx, conn, registered) })
-	g.Go(func() error { return l.read(conn, registered) })
+	unreadable := make(chan struct{})
+	g.Go(func() error {
+		defer close(unreadable)
+		return l.read(conn, registered)
+	})
+	g.Go(func() error {
+		err := l.write(ctx, conn, registered)
+		last := time.NewTimer(lastRead)
+		defer last.Stop()
+		select {
+		case <-unreadable:
+		case <-last.C:
+		case <-ctx.Done():
+		}
+		return err
+	})
 	g.Go(func() error { // ends the reader, which knows no context
 		<-ctx.Done()
 		bye := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
