@@ -116,17 +116,19 @@ func (l *link) connect(ctx context.Context) error {
 	defer l.out.Detach()
 	g, ctx := errgroup.WithContext(ctx)
 	registered := make(chan struct{}, 1)
-	unreadable := make(chan struct{})
+	ended := make(chan error, 1) // the reader, and why
 	g.Go(func() error {
-		defer close(unreadable)
-		return l.read(conn, registered)
+		err := l.read(conn, registered)
+		ended <- err
+		return err
 	})
 	g.Go(func() error {
 		err := l.write(ctx, conn, registered)
 		last := time.NewTimer(lastRead)
 		defer last.Stop()
 		select {
-		case <-unreadable:
+		case reason := <-ended:
+			return reason
 		case <-last.C:
 		case <-ctx.Done():
 		}

@@ -46,8 +46,11 @@ func TestARefusedTokenIsNoticed(t *testing.T) {
 	for range 300 {
 		l := newLink(cfg, introducing{})
 		if err := l.connect(t.Context()); !websocket.IsCloseError(err, websocket.ClosePolicyViolation) || l.refused.Load() == nil {
-			_, why, _ := strings.Cut(err.Error(), "->")
-			_, why, _ = strings.Cut(why, ": ")
+			why := err.Error()
+			if _, cause, ok := strings.Cut(why, "->"); ok {
+				why = cause
+			}
+
 			missed[why]++
 		}
 	}
