@@ -367,7 +367,8 @@ func TestIngressStateGoesOn(t *testing.T) {
 // TestIngressHello: it comes first, soon, and short, from a caller who may.
 func TestIngressHello(t *testing.T) {
 	t.Parallel()
-	h := newEnvWith(t, saysN(1), plan{auth: static(t), limits: limit.Limits{BodyTime: 50 * time.Millisecond}})
+	h := newEnvWith(t, saysN(1), plan{auth: static(t)})
+	impatient := newEnvWith(t, saysN(1), plan{auth: static(t), limits: limit.Limits{BodyTime: 50 * time.Millisecond}})
 	for name, hello := range map[string]string{
 		"nothing":        "",
 		"no key":         `{"type":"hello","user_id":"u1"}`,
@@ -375,7 +376,11 @@ func TestIngressHello(t *testing.T) {
 		"something else": `{"type":"agent_invoke","request_id":"r1","session_id":"s1","message":{"content":"x"}}`,
 		"no JSON":        `hello`,
 	} {
-		conn, _, err := h.dial("/ws/ingress")
+		at := h
+		if hello == "" {
+			at = impatient
+		}
+		conn, _, err := at.dial("/ws/ingress")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ import (
 // TestEveryCode: each code that has a status is what some request gets.
 func TestEveryCode(t *testing.T) {
 	t.Parallel()
-	h := newEnvWith(t, asks, plan{limits: limit.Limits{BodyTime: 50 * time.Millisecond}})
+	h := newEnv(t, asks)
 	h.chat("T", "R", "hi")
 	question := h.question()
 	gated := newEnv(t, waits(make(chan struct{})))
@@ -36,6 +36,7 @@ func TestEveryCode(t *testing.T) {
 	leaving := newEnv(t, saysN(1))
 	leaving.server.Drain()
 	secured := newEnvWith(t, saysN(1), plan{auth: static(t)})
+	impatient := newEnvWith(t, saysN(1), plan{limits: limit.Limits{BodyTime: 50 * time.Millisecond}})
 	broken := newEnv(t, saysN(1))
 	broken.faults.sessions = func() error { return errors.New("dsn=postgres://u:p@db at /srv/x.go:12") }
 	sick := &fakeControl{}
@@ -147,7 +148,7 @@ func TestEveryCode(t *testing.T) {
 		},
 		"not_found":          func() answer { return h.do("GET", "/api/threads/none", "") },
 		"method_not_allowed": func() answer { return h.do("PATCH", "/api/threads", `{}`) },
-		"body_too_slow":      func() answer { return h.slowBody() },
+		"body_too_slow":      func() answer { return impatient.slowBody() },
 		"run_in_progress":    func() answer { return gated.do("POST", "/api/agui/chat", inputBody("T", "R2", "more")) },
 		"run_id_conflict":    func() answer { return h.do("POST", "/api/agui/chat", inputBody("T", "R", "another")) },
 		"unknown_option":     func() answer { return h.decide(question, `{"option_id":"perhaps"}`) },

@@ -161,9 +161,9 @@ func TestToolProxySlowTool(t *testing.T) {
 	w := &toolEnv{said: make(chan string, 1)}
 	w.env = newEnvWith(t, func(_ context.Context, _ func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
 		w.said <- brief(w.invoke(c, "cut", `{}`))
-	}, plan{limits: limit.Limits{AnswerTime: 300 * time.Millisecond}})
+	}, plan{limits: limit.Limits{AnswerTime: time.Second}})
 	tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		<-time.After(700 * time.Millisecond)
+		<-time.After(1500 * time.Millisecond)
 		fmt.Fprint(rw, "cut")
 	}))
 	t.Cleanup(tool.Close)

@@ -201,7 +201,7 @@ func TestPageThatTalks(t *testing.T) {
 // TestPings keep it open both ways; a page that answers none is left.
 func TestPings(t *testing.T) {
 	t.Parallel()
-	h := newEnvWith(t, saysN(1), plan{limits: limit.Limits{Heartbeat: 10 * time.Millisecond, WriteTime: 50 * time.Millisecond}})
+	h := newEnvWith(t, saysN(1), plan{limits: limit.Limits{Heartbeat: 10 * time.Millisecond, WriteTime: 500 * time.Millisecond}})
 	conn := h.watch("")
 	pings := 0
 	answer := conn.PingHandler()
