@@ -71,6 +71,8 @@ func (a *activities) lacks(ev agui.Event) (id string, lacks bool) {
 }
 
 // restore takes an activity from the transcript, if it stands there.
+// It counts as sought in either case: what earlier Runs left in the transcript stays as it is while this one is open,
+// so an unknown id is looked for once and not again for each delta.
 func (a *activities) restore(id string, past []pastMessage) {
 	for i := len(past) - 1; i >= 0; i-- {
 		if m := &past[i].message; m.ID == id && m.Role == agui.RoleActivity {

@@ -19,6 +19,8 @@ import (
 // order.
 func (s *Sessions) NotifyActivity(ctx context.Context, instance string) error {
 	sessionID, agent := instance, ""
+	// An instance with OfSession is that of an Agent beside the thread's own and names both. Any other instance, and
+	// one without a row, has the Session's own id.
 	switch row, err := s.cfg.Store.SandboxInstance(ctx, store.System(), instance); {
 	case err == nil && row.OfSession != "":
 		sessionID, agent = row.OfSession, row.AgentID
@@ -70,6 +72,8 @@ func isUnprompted(t store.Turn) bool {
 
 // queueUnprompted writes a Turn that begins with no message. Its client is the one that
 // was last there.
+// It has the form of a prompt's Turn, QUEUED with a reserved Run, so that the owner's loop, a restart and a cancel
+// need no case of its own. Run.Tails stays empty: no response waits for it.
 // The profile of the last Run names which events its client reads; a thread without one gets AG-UI 1.0.
 func queueUnprompted(ctx context.Context, tx store.Tx, session store.Session) error {
 	profile := mustJSON(Profile{Dialect: DialectV1})

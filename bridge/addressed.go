@@ -15,6 +15,8 @@ import (
 
 // InstanceID is what an Agent keeps anything for a Session under. Two Agents behind proxies need two: it is the run_id
 // of /ws/agent.
+// The second one is derived and not kept: every replica computes the same id for a Session and an Agent, before and
+// after a restart.
 func InstanceID(session store.Session, agentID string) string {
 	if agentID == session.AgentID {
 		return session.ID

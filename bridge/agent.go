@@ -53,6 +53,9 @@ type Answerer interface {
 }
 
 // Call is what an Agent is called with.
+//
+// RunToken is the secret by which the Agent calls this server. Each Call with one has another, and of a Turn only the
+// newest is good; "" leaves the Agent the token it has, where a Turn is taken up again.
 type Call struct {
 	SessionID string
 	// InstanceID is what the Agent keeps anything for this Session under: the Session's id for the thread's own Agent,
@@ -109,7 +112,8 @@ type Output struct {
 // Acknowledger is a Turn whose upstream repeats what it does not know to be kept.
 type Acknowledger interface {
 	// Acked reports that every Output up to the one with this Cursor has been committed. It is
-	// called by the committer and must be quick.
+	// called by the committer and must be quick. Calls come in the order of the commits, so a later Cursor covers
+	// those before it.
 	Acked(cursor string)
 }
 

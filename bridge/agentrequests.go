@@ -149,6 +149,8 @@ func (c *callers) find(token string) (turnID string, from caller, ok bool) {
 }
 
 // declared are the tools that the client of a Turn's newest Run has, with their schemas.
+// The newest Run counts, since a later answer may have come from a page with other tools (mergeProfile). A profile
+// that cannot be read declares none, and no client tool can then be called.
 func declared(ctx context.Context, r store.Reader, turnID string) (map[string]json.RawMessage, error) {
 	runs, err := r.RunsOfTurn(ctx, store.System(), turnID)
 	if err != nil || len(runs) == 0 {
@@ -181,6 +183,7 @@ func (a *AgentRequests) Call(ctx context.Context, token, id string) (store.ToolC
 }
 
 // Wait returns a call as soon as it has ended, or as it is after timeout.
+// The first look is what authorizes: tools.Wait reads in the System scope and would wait for any call of that id.
 func (a *AgentRequests) Wait(ctx context.Context, token, id string, timeout time.Duration) (store.ToolCall, error) {
 	ctx = store.WithOriginals(ctx) // the Agent gets its tool's own result
 	if call, err := a.Call(ctx, token, id); err != nil || call.Status.Terminal() {

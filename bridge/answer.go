@@ -48,6 +48,8 @@ func (t *answerTaker) match(ctx context.Context, answers []approval.Answer) erro
 	for _, a := range answers {
 		q, err := t.questionFor(ctx, a)
 		switch {
+		// It comes before the errors, because what only repeats the transcript deserves no note, whether its id is
+		// known here or not.
 		case t.repeatsShown(a, q, err):
 		case errors.Is(err, store.ErrNotFound):
 			t.note("question_unknown", map[string]any{"id": a.QuestionID})
@@ -150,6 +152,10 @@ func (t *answerTaker) settle(ctx context.Context, g given) error {
 
 // keepToolMessage keeps the tool message a client answered with as the transcript's
 // result of the call.
+// It is kept under the client's id of it: the client repeats its history with each request, and a message that is
+// known is no answer any more (toolAnswers). The log gets no TOOL_CALL_RESULT of ours for the call, since the
+// Decision has marked it as being in the transcript. Where no Run takes the answer up, the message stands with the
+// Run that showed the call.
 func (t *answerTaker) keepToolMessage(ctx context.Context, s approval.Settled, runID string) error {
 	if s.MessageID == "" {
 		return nil

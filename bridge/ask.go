@@ -80,6 +80,9 @@ func (a *asker) repeated(ctx context.Context, q *approval.Request) (bool, error)
 		return false, err
 	}
 	for _, known := range slices.Backward(all) {
+		// In this order: one that is open or undelivered is answered by the deliverer, now or later. An upstream
+		// without acknowledgements repeats nothing, so it uses an old id for a new Question. Any other did not get
+		// the answer that was sent, and gets it once more.
 		switch {
 		case known.Call.UpstreamID != q.UpstreamID:
 		case known.Fingerprint() != q.Fingerprint(a.cfg.Hash):
@@ -177,6 +180,7 @@ func (a *asker) askPerson(ctx context.Context, q *approval.Request, v policy.Ver
 	a.questions.asked(q.UpstreamID)
 	a.cfg.Notices.Kept()
 	a.deadlines.Arm(row.ID, time.Until(row.ExpiresAt))
+	// Without a Run the Question is shown by the next look, which begins one for what is unshown (deliverer.deliver).
 	if a.writer.run != nil {
 		a.quiet.ask()
 	}
@@ -201,6 +205,7 @@ func (a *asker) refuse(ctx context.Context, row store.ToolCall, asked store.Appr
 	if err != nil {
 		return err
 	}
+	// They are counted in the rows and not in memory, so that a restart does not give the Agent another eight tries.
 	before := 0
 	for _, q := range all {
 		if q.Approval.DecidedVia == approval.ViaRefused {
@@ -232,6 +237,8 @@ func (a *asker) rows(q *approval.Request, v policy.Verdict) (store.ToolCall, sto
 	}
 	now := time.Now()
 	args := approval.Compact(q.Args)
+	// The call has no ArgsSHA256 of its own: that is what marks calls which this server executes
+	// (Question.IsToolCall). What binds a decision to the arguments is the Approval's.
 	row := store.ToolCall{
 		ID: newID(), SessionID: a.log.id, TurnID: a.row.ID, Name: shownName(q), Kind: store.KindQuestion,
 		Status: store.ToolWaitingApproval, Args: args, UpstreamID: q.UpstreamID, CreatedAt: now, ExpiresAt: now.Add(ttl),

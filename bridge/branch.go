@@ -13,6 +13,7 @@ import (
 
 // branch is what a new Turn continues when it is not the newest one: the request repeats a message (regenerate), or
 // another one in its place (edit).
+// A nil branch continues the newest Turn; all methods take one.
 type branch struct {
 	from  string // the Turn it continues; "" for the thread's beginning
 	older bool   // from may not be on the current branch
@@ -41,6 +42,8 @@ type branchFinder struct {
 
 // find recognizes a regenerate and an edit by what the body leaves out. A body without history is an append:
 // clients that send only what is new must never roll back a thread.
+// None is looked for on a join, in a thread that is new, in a body that answers, and while a Question is open: a
+// message then belongs to the Turn that asks.
 func (f *branchFinder) find(ctx context.Context) error {
 	if f.req.JoinOnly || !f.exists || len(f.req.Answers) > 0 || len(toolAnswers(f.req.Messages, f.known)) > 0 ||
 		f.active != nil && f.active.Status.Paused() {
@@ -88,11 +91,16 @@ func (f *branchFinder) findEdit(ctx context.Context, before *agui.Message) error
 	}
 	input := p.Role == agui.RoleUser && !p.Output
 	switch {
+	// The client stands on an older branch, or left out a later prompt of the current one.
 	case p.Replaced, p.NewestInput > p.ID:
+	// It stands at a prompt whose answer was delivered, and left the answer out. A client that lost its connection
+	// before the answer looks the same but for the delivery, and only goes on.
 	case input && p.Followed && !f.undelivered(p.TurnID):
 	default:
 		return nil
 	}
+	// Behind an answer the branch begins after that answer's Turn. Behind a prompt it begins before the prompt's Turn
+	// and repeats its messages up to the one that the client has.
 	if !input {
 		f.branch = &branch{from: p.TurnID, older: p.Replaced}
 		return nil
@@ -198,6 +206,8 @@ func (f *branchFinder) saysAgain(ctx context.Context, p store.MessagePlace) (boo
 	case !turn.Status.Terminal():
 		return spoke, nil
 	}
+	// Over and not the newest prompt: the client went back to it. Cancelled: the client stopped it and means to ask
+	// again. Else the prompt is asked again only if something of the Turn was delivered.
 	newest := !p.Replaced && p.NewestInput <= p.ID
 	return !newest || turn.Status == store.TurnCancelled || !f.undelivered(turn.ID), nil
 }
@@ -224,6 +234,8 @@ func (f *branchFinder) findRepeat(ctx context.Context) error {
 	if err != nil || said.Role != agui.RoleUser || !sameContent(said.Content, f.fresh[0].Content) {
 		return err
 	}
+	// The place shows whether the prompt still ends the current branch: a later one, of a Turn that is queued, means
+	// that the page has gone on.
 	p, err := f.tx.MessagePlace(ctx, store.System(), f.session.ID, newest.ExternalID)
 	if err != nil || p.ID != newest.ID || p.Replaced || p.NewestInput > p.ID {
 		return err

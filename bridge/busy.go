@@ -65,9 +65,12 @@ func (e *busyCheck) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// A Turn with a Command counts as over: the message behind a Stop must not be refused for the moment until its
+	// owner has read the Command.
 	ending := func(turnID string) bool {
 		return slices.ContainsFunc(pending, func(c store.Command) bool { return c.TurnID == turnID })
 	}
+	// The Run under way is among them, and so counts against maxQueued.
 	e.under.queued = len(runs)
 	e.under.asks = e.active.Status.Paused() && !ending(e.active.ID)
 	turns := []string{e.active.ID}
@@ -190,6 +193,8 @@ func (k *taking) whileTailed(ctx context.Context) error {
 	defer stop()
 	look := time.NewTicker(k.s.cfg.Limits.BusyWait / busyLooks)
 	defer look.Stop()
+	// The first of these tries comes behind the subscription: a tail that left between the try before and it has rung
+	// for no receiver.
 	for looks := 0; ; {
 		if err = k.try(ctx); !errors.Is(err, errTailed) {
 			return err

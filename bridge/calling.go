@@ -87,6 +87,8 @@ func (c *calling) callAgain(call *Call) store.Move {
 // caller is who calls tools with a call's token.
 func (c *calling) caller(call Call) caller {
 	session := answering(c.log.row, *c.row)
+	// The entry stays in memory for as long as the Agent runs, and no rule about tools looks at the state, which may
+	// be large.
 	session.State = nil
 	return caller{session: session, by: approval.Prompter(c.log.row, *c.row), hash: runTokenHash(call.RunToken), trace: c.trace.context}
 }

@@ -65,6 +65,7 @@ func (c *Cancels) request(ctx context.Context, turn store.Turn, by string) error
 // Left is called when a tail with on_leave=cancel has gone. The Turn is cancelled when no tail of the Session was open for
 // the length of the grace.
 // One goroutine a Turn waits, however many tails leave.
+// A replica that stops does not hand the wait over: the Turn goes on without its client.
 func (c *Cancels) Left(sessionID, turnID string) {
 	c.mu.Lock()
 	known := c.leaving[turnID]

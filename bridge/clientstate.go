@@ -39,6 +39,8 @@ func (req *ChatRequest) checkState() error {
 }
 
 // clientState reads what the request holds of the state of the Session that it found.
+// It is nil for a client without a state, and only a hash for one whose state is the kept one. Any other is kept
+// whole, with what shows how far the client has read.
 func (th *thread) clientState(ctx context.Context) (*clientState, error) {
 	if isEmptyObject(th.req.State) {
 		return nil, nil
@@ -73,6 +75,7 @@ func (in *intake) noteStateMissed() {
 }
 
 // maxHistoryTail is how many of the newest messages in a client's history are looked at for the newest Run.
+// The newest Run is that of the last messages, so a body of thousands of ids need not be asked for as a whole.
 const maxHistoryTail = 256
 
 // answerHash tells whether two messages of an assistant say the same.

@@ -45,6 +45,9 @@ func (d *deliverer) deliver(ctx context.Context) error {
 	if n.nothing() && !begins {
 		return nil
 	}
+	// A Run that a client reserved goes before the open one, since its client waits for the results there. Without an
+	// open Run one is begun for what the log, a call of the Agent or a new Question needs. Answers to an upstream
+	// that is held, and a change of the status alone, are kept without one.
 	switch {
 	case d.writer.run != nil && !begins && n.forLog():
 		reserved, err := d.writer.runs.reserved(ctx)
@@ -191,6 +194,7 @@ func deliveredMoves(q approval.Question, now time.Time) []store.Move {
 		return []store.Move{store.ToolCallDelivered{ID: q.Call.ID, At: now}}
 	}
 	return []store.Move{
+		// While is what a revocation competes with: of the two compare-and-sets one is lost.
 		store.ToolCallDelivered{ID: q.Call.ID, At: now, While: store.ToolDispatched},
 		store.ToolCallMove{ID: q.Call.ID, From: store.ToolDispatched, To: store.ToolSucceeded, EndedAt: now},
 	}
@@ -232,6 +236,8 @@ func (d *deliverer) answerUpstream(ctx context.Context, answers []approval.Deliv
 	for _, a := range answers {
 		switch err := d.upstream.reader.answer(ctx, a); {
 		case err == nil:
+		// All are given again, also those that this upstream has taken: the call takes its place, and what it did
+		// with them is lost.
 		case cannotResume(err):
 			return d.callWith(ctx, answers)
 		default:

@@ -12,6 +12,8 @@ type Availability interface {
 }
 
 // Directory knows the Agents by id.
+// Agents come and go while Turns run: a Turn in memory keeps the one that it was made with (newTurn), and the next
+// asks again.
 type Directory struct {
 	mu     sync.RWMutex
 	agents map[string]Agent
@@ -62,6 +64,7 @@ func (d *Directory) SetDefault(id string) {
 // first in order that is available, else the first.
 func (d *Directory) Default() string {
 	d.mu.RLock()
+	// Available is the Agent's own code and may take locks, so it is called on a copy and without this one.
 	chosen, order := d.chosen, slices.Clone(d.order)
 	d.mu.RUnlock()
 	if chosen != "" && slices.Contains(order, chosen) {

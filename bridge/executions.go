@@ -115,6 +115,8 @@ func (t *turn) keepExecution(ctx context.Context, k *toolKeeping) (err error) {
 		return err
 	}
 	move := k.Move
+	// The Run stands on the row in the commit of its events: a call whose row names no Run counts as not shown, and
+	// the deliverer would show it a second time.
 	switch m := move.(type) {
 	case store.TakeToolCall:
 		m.ToolCall.RunID = w.run.row.ID
@@ -144,6 +146,8 @@ func (t *turn) keepExecution(ctx context.Context, k *toolKeeping) (err error) {
 func (t *turn) readAhead(ctx context.Context) error {
 	for range readerYields {
 		b, ok := t.upstream.poll(ctx)
+		// No more than what fits into the queue: an upstream that sends without a pause would keep the runner
+		// waiting.
 		for n := 0; ok && n < readerDepth; n++ {
 			if err := t.failFor(ctx, t.take(ctx, b)); err != nil || t.row.Status.Terminal() || t.upstream.buffered != nil {
 				return err

@@ -260,6 +260,7 @@ func (f *Feed) begin(ctx context.Context, i Item) error {
 		f.notes = nil
 		return nil
 	}
+	// The row may have been read before the Run began, and then does not have its position.
 	run.FirstSeq = i.Seq
 	return retry.While(ctx, isAway, func() error {
 		items, err := f.from.joinRun(ctx, f.in, *join, run, i)
@@ -285,6 +286,8 @@ func (f *Feed) afterRun(ctx context.Context, terminal []byte) error {
 			return nil // the Turn's next Run is the next thing in the log
 		}
 	}
+	// The second Run is that of a Turn which is queued behind this one. While this one waits for an answer the other
+	// cannot begin, and the client needs the end of the response to give that answer.
 	if f.then != nil && !stopsToAsk(terminal) {
 		f.want, f.then = f.then, nil
 		if f.follow != "" {

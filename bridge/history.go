@@ -106,6 +106,7 @@ func (c *transcripts) grow(ctx context.Context, t *transcript, limit int) (bool,
 		return false, nil
 	}
 	rows, err := c.store.Messages(ctx, store.System(), t.sessionID, store.Page{After: after, Limit: limit})
+	// A full page may begin behind messages that are missing here.
 	if err != nil || len(rows) >= limit {
 		return false, err
 	}
@@ -171,6 +172,7 @@ func (c *transcripts) put(t *transcript) {
 	}
 	c.byID[t.sessionID] = c.used.PushFront(t)
 	c.bytes += t.bytes
+	// One that is larger than the whole budget leaves at once, and is read anew each time.
 	for c.bytes > c.budget {
 		c.remove(c.used.Back())
 	}
@@ -203,6 +205,8 @@ func idBefore(id string, span time.Duration) (string, bool) {
 	if err != nil || u.Version() != 7 {
 		return "", false
 	}
+	// A UUIDv7 begins with 48 bits of Unix milliseconds, the most significant first. The other bits of the result
+	// stay zero, so that it sorts before every id of its millisecond.
 	var ms int64
 	for _, b := range u[:6] {
 		ms = ms<<8 | int64(b)
@@ -221,6 +225,7 @@ func (c *Call) gather(past []pastMessage, runID, turnID string) (fresh []agui.Me
 	c.Messages = make([]agui.Message, 0, len(past))
 	for i := range past {
 		row, m := &past[i].row, past[i].message
+		// Ids grow with time and a Turn has the id of its first Run, so a greater one is that of a Turn made later.
 		if row.Role == agui.RoleUser && row.RunID > turnID {
 			continue // waits for a later Turn, though it may have come before this Run
 		}

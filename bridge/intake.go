@@ -290,6 +290,8 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	if err == nil && in.active != nil {
 		return reply, true, in.meets.endOthers(ctx)
 	}
+	// Only at rest is this all that the owner has to do. Behind another Turn it reads the rows, and is woken by a
+	// ring.
 	reply.begun = &begun{todo: store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &p.queued, Run: &run, Reserved: 1}}
 	if !in.exists {
 		reply.begun.messages = in.fresh

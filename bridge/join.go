@@ -118,6 +118,7 @@ func (s *Feeds) openShown(ctx context.Context, in store.Scope, sessionID string)
 	}
 	var open []approval.Question
 	for _, call := range calls {
+		// One that no Run has shown yet comes with the end of its own Run.
 		if call.RunID == "" {
 			continue
 		}

@@ -51,6 +51,7 @@ func partOf(value string) (thread, sum string, ok bool) {
 // external is a message with the URLs of its parts that are larger than least, and those parts.
 func external(m agui.Message, sessionID string, least int) (out agui.Message, parts []store.MessagePart, changed bool) {
 	out, changed = m.WithSources(func(p *agui.ContentPart) *agui.Source {
+		// The size by the length of the text is never too small, and spares most parts the decoding.
 		if p.DataSize() <= least {
 			return nil
 		}
@@ -98,6 +99,7 @@ func (th *thread) keepParts(ctx context.Context, m agui.Message) (agui.Message, 
 }
 
 // partElsewhere reads a part of another thread of the same user's.
+// The scope is the caller's: by the System scope a message could name any user's part and have it copied.
 func (th *thread) partElsewhere(ctx context.Context, thread, sum string) (store.MessagePart, error) {
 	who := store.As(th.req.Principal)
 	if s, err := th.tx.SessionByExternalID(ctx, who, thread); err == nil {
@@ -160,6 +162,7 @@ func (l *partLoader) load(ctx context.Context, sum, mimeType string) (*agui.Sour
 		return nil, err
 	}
 	if err == nil {
+		// How long a part is shows only when it was read, so the room may be passed by one part.
 		l.room -= len(part.Data)
 		source = agui.DataSource(part.Data, cmp.Or(mimeType, part.MimeType))
 	}

@@ -20,6 +20,7 @@ const nameBytes = 256
 // a tool's result is cut and marked as cut, what opens or ends something keeps its place with
 // less in it, anything else becomes a mark.
 func pieces(ev agui.Event, limit int) []agui.Event {
+	// 512 bytes are left for the members beside the text.
 	size := limit/escapeGrowth - 512
 	switch e := ev.(type) {
 	case *agui.TextMessageContent:

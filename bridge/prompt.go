@@ -28,6 +28,8 @@ type prompter struct {
 // the server.
 //
 // It is this replica's from the start, so that the first Turn needs no claim.
+// Two POSTs may name the same new thread at once: the second insert is a conflict, and its transaction runs again and
+// finds the thread (taking.tryChecked).
 func (p *prompter) newSession(ctx context.Context) error {
 	agent := p.req.AgentID
 	if agent == "" {

@@ -106,6 +106,7 @@ func (qs *questions) settle(ctx context.Context, ids []string, d approval.Decisi
 	}
 	return qs.change(ctx, ids, func(tx store.Tx, session store.Session, q approval.Question) (approval.Settled, error) {
 		one := d
+		// What was never shown has no call in the log that a result could belong to.
 		one.InTranscript = q.Call.RunID == ""
 		return qs.approvals.Apply(ctx, tx, session, q, one, store.Principal{Tenant: session.Tenant, User: d.CancelledBy})
 	})
@@ -145,6 +146,7 @@ func (qs *questions) change(ctx context.Context, ids []string, settle func(store
 	}
 	qs.cfg.Notices.Kept()
 	for _, id := range ids {
+		// Also of a Question that another settlement was quicker for.
 		qs.approvals.Deadlines.Disarm(id)
 	}
 	return err

@@ -16,6 +16,8 @@ type quietTimer struct {
 }
 
 func newQuietTimer(limits Limits) quietTimer {
+	// The timer exists, stopped, from the start: the loop of the Turn selects on its channel whether it runs or not.
+	// Stop and Reset leave no old tick in the channel (Go 1.23), so nothing is drained anywhere.
 	q := quietTimer{limits: limits, timer: time.NewTimer(time.Hour)}
 	q.timer.Stop()
 	return q

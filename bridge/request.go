@@ -66,6 +66,7 @@ func profileOf(r store.Run) (p Profile, err error) {
 // ToldByCallback reports whether the client of a Turn is notified of it without a response, and so
 // can be given a tool call.
 func ToldByCallback(ctx context.Context, r store.Reader, turnID string) (bool, error) {
+	// A Turn has the id of its first Run.
 	first, err := r.Run(ctx, store.System(), turnID)
 	if err != nil {
 		return false, err

@@ -147,6 +147,7 @@ func (r *run) encode(ev agui.Event) (begin int) {
 // take is the masked one, so the transcript has no more than the log.
 func (r *run) add(ev agui.Event, begin int) {
 	kept := r.filter.JSON(r.events[begin:])
+	// The filter gives the same slice back when it hides nothing, so no bytes have to be compared.
 	if &kept[0] != &r.events[begin] {
 		r.events = append(r.events[:begin], kept...)
 		if hidden, err := agui.Decode(kept); err == nil {
@@ -159,8 +160,7 @@ func (r *run) add(ev agui.Event, begin int) {
 }
 
 // clearBatch forgets the events that the log has taken.
-// handed forgets the events that the log has taken. The buffer stays, so that a Run allocates for its largest batch
-// once.
+// The buffer stays, so that a Run allocates for its largest batch once.
 func (r *run) clearBatch() {
 	r.bytes += len(r.events)
 	r.events, r.n = r.events[:0], 0
@@ -194,6 +194,7 @@ func (r *run) replayed(ev agui.Event) error {
 		return err
 	}
 	err := r.state.replayed(ev)
+	// The process that wrote the event has measured the first token.
 	r.spoke = true
 	r.fold.Apply(ev)
 	r.note(ev)

@@ -140,6 +140,8 @@ func (w *runWriter) flush(ctx context.Context) error {
 	if (w.run == nil || w.run.n == 0) && w.upstream.cursor == "" {
 		return nil
 	}
+	// The batch is forgotten also where Put fails: the Writer is then of no use any more, and the Session begins anew
+	// from the rows.
 	err := w.log.writer.Put(ctx, w.entry(nil, nil))
 	w.clearBatch()
 	return err
@@ -302,6 +304,7 @@ func (w *runWriter) replay(ctx context.Context) error {
 		eventlog.Each(rows, func(_ int64, event []byte) bool {
 			var ev agui.Event
 			if ev, bad = agui.Decode(event); bad == nil {
+				// As when it was written: an activity of an earlier Run has to be known before a delta of it applies.
 				bad = w.restoreActivity(ctx, ev)
 			}
 			if bad == nil {

@@ -93,6 +93,8 @@ func (s *session) work(ctx context.Context) error {
 //
 // Claiming is a compare-and-set on the owner, which succeeds only while the owner is this replica, none, or one that
 // is fenced. The end of the log is read after it: until then the one before may still have written.
+// mine is false where another living replica owns the Session: the work is that one's, which finds it by the ring or
+// by its own look.
 func (s *session) open(ctx context.Context, todo store.Agenda) (mine bool, err error) {
 	if s.log.writer != nil {
 		return true, nil
@@ -114,8 +116,8 @@ func (s *session) open(ctx context.Context, todo store.Agenda) (mine bool, err e
 
 // step does one thing that there is to do, which the rows tell: bring a Run to its end that an earlier process left
 // open, carry out a command, drive the next reserved Run, or pass on what was settled. That order matters: a command
-// or a reserved Run must not open a Run beside one that is open. It sets more when there is more to do; what is asked
-// meanwhile rings the bell.
+// or a reserved Run must not open a Run beside one that is open. It sets log.again when there is more to do; what is
+// asked meanwhile rings the bell.
 func (s *session) step(ctx context.Context) error {
 	todo, err := s.pendingWork(ctx)
 	if errors.Is(err, store.ErrNotFound) {

@@ -46,6 +46,7 @@ func (l *sessionLog) count(n int) {
 // The sum is over the whole thread and so costs a scan of its rows; a thread that cannot have that many bytes yet is
 // never scanned.
 func (l *sessionLog) full(ctx context.Context, st store.Store, limits Limits) (bool, error) {
+	// An event has at most about twice EventBytes, so a log of fewer events than this cannot be full.
 	if !l.whole && l.last() >= limits.ThreadBytes/int64(2*limits.EventBytes) {
 		var kept int64
 		err := retry.While(ctx, isAway, func() (err error) {

@@ -74,6 +74,7 @@ type Sessions struct {
 	threads    *Threads
 	quota      *quota
 
+	// mu guards running and active, and rung of each active session. No store is called with it held.
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
 	active  map[string]*session
@@ -177,6 +178,8 @@ func (s *Sessions) Run(ctx context.Context) error {
 	s.wg.Go(func() { s.threads.purgeDeleted(ctx) })
 	s.approvals.RunDeadlines(ctx)
 	s.mu.Lock()
+	// No goroutine is started from here on: schedule and outlive look at running under the lock. Without that one
+	// could be added to the group while Wait returns.
 	s.running = nil
 	s.mu.Unlock()
 	s.wg.Wait()

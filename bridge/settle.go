@@ -29,6 +29,8 @@ type posted struct {
 // A parked Turn may be answered from several pages at once. The first reserves the Run, under its own runId; the
 // others find that one and join it.
 func reserveNext(ctx context.Context, tx store.Tx, turnID, externalID string, post posted) (reserved, error) {
+	// A Turn that is not paused any more has gone on or ended since the Question was asked: what was settled is its
+	// owner's to show, in a Run that no client reserves.
 	turn, err := tx.Turn(ctx, store.System(), turnID)
 	if err != nil || !turn.Status.Paused() {
 		return reserved{}, err

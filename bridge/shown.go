@@ -61,6 +61,7 @@ func (s *shownCalls) repeats(ev agui.Event) bool {
 }
 
 // know takes from its row that a call is ours. A process that took the Turn over has no memory of the call's start.
+// A row that names a Run was shown before this memory of the Turn began, here or in an earlier process.
 func (s *shownCalls) know(call store.ToolCall) {
 	if c := s.byID[call.ID]; c != nil {
 		c.ours = true

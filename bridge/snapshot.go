@@ -66,6 +66,8 @@ func (h *snapshot) before() string {
 
 // shortened is a message that fits: its text is cut and marked as cut; what cannot be cut is left out.
 func shortened(m agui.Message) agui.Message {
+	// Every byte of the text may become escapeGrowth bytes, and 4 KiB are for the other members: the message fits
+	// then whatever is in it.
 	const most = snapshotMessage/escapeGrowth - 4<<10
 	out := agui.Message{
 		ID: m.ID, Role: m.Role, Name: head(m.Name, nameBytes), ToolCallID: m.ToolCallID, Error: head(m.Error, nameBytes),

@@ -37,6 +37,7 @@ func (g *SteeringGate) Allow(ctx context.Context, who store.Principal, session s
 		rules = g.policy.Current
 	}
 	call := steering.call(session, who)
+	// No Grants are given to the policy: each such change is decided by itself.
 	switch v := rules().Decide(call, nil, time.Now()); v.Action {
 	case policy.Allow:
 		return nil

@@ -62,6 +62,8 @@ func (l *tails) enter(run store.Run) {
 	defer l.mu.Unlock()
 	r := l.runs[run.ID]
 	if r == nil {
+		// The row may name this replica already: it is written with the Run, for the response of the POST that made
+		// it.
 		r = &tailed{sessionID: run.SessionID, turnID: run.TurnID, stated: strings.Contains(run.Tails, l.replica+" ")}
 		l.runs[run.ID] = r
 		l.order = append(l.order, run.ID)
@@ -105,6 +107,8 @@ func (l *tails) keepStating(ctx context.Context, runID string, r *tailed) {
 	for {
 		l.mu.Lock()
 		there := r.n > 0
+		// writing is cleared under the lock under which nothing was found to write: a tail that comes or leaves after
+		// this starts another goroutine, one that came before was seen.
 		if r.stated == there || r.ended || ctx.Err() != nil {
 			r.writing = false
 			l.mu.Unlock()
@@ -157,7 +161,7 @@ func (l *tails) beginDelivery(giving []delivery) {
 	}
 }
 
-// endDelivery notes whether what give announced was written.
+// endDelivery notes whether what beginDelivery announced was written.
 func (l *tails) endDelivery(given []delivery, delivered bool) {
 	if len(given) == 0 {
 		return
@@ -243,7 +247,7 @@ func (f *Feed) leaveTails(runID string, ended bool) {
 	})
 }
 
-// joinTailsOfNext is attend for a further Run of the Turn that is followed, which its RUN_STARTED names.
+// joinTailsOfNext is joinTails for a further Run of the Turn that is followed, which its RUN_STARTED names.
 func (f *Feed) joinTailsOfNext(ctx context.Context, started []byte) error {
 	ev, err := agui.Decode(started)
 	if err != nil {

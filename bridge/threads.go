@@ -95,6 +95,7 @@ func (t *Threads) hide(ctx context.Context, who store.Principal, session store.S
 	if err := t.quiesce(ctx, session.ID, who.User); err != nil {
 		return err
 	}
+	// Every Agent that was ever addressed is asked, since each keeps its own under an InstanceID of its own.
 	agents, err := t.agentsOf(ctx, session)
 	if err != nil {
 		return err
@@ -161,6 +162,8 @@ func (t *Threads) purgeDeleted(ctx context.Context) {
 	}
 }
 
+// purgeRound removes the rows of Sessions that were hidden for purgeGrace or longer, and what this process holds of
+// all.
 // Scrub runs once a round and not once a Session. SQLite's log keeps deleted pages as they were until it is written anew.
 func (t *Threads) purgeRound(ctx context.Context) error {
 	deleted, err := t.store.DeletedSessions(ctx, store.System(), purgeAtOnce)

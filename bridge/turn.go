@@ -194,6 +194,7 @@ func (t *turn) take(ctx context.Context, b batch) error {
 		return t.lost(ctx, asFailure(b.err))
 	case b.opened: // answers may have waited for it
 		return t.opened(ctx)
+	// Without a Run there is at most a cursor to keep: of output that meant nothing for the log.
 	case t.writer.run == nil:
 		return t.writer.flush(ctx)
 	}
@@ -233,6 +234,8 @@ func (b batch) needsRun() bool {
 func (o Output) needsRun() bool { return o.Event != nil || o.Question != nil || o.Withdrawn != "" }
 
 func (t *turn) takeOne(ctx context.Context, o Output) error {
+	// A Question moves the cursor by itself (asker.ask): the upstream has to go on repeating it until it is kept or
+	// answered.
 	if o.Question != nil {
 		return t.asker.ask(ctx, o)
 	}

@@ -73,6 +73,7 @@ func (t *turn) done(ctx context.Context, end *End, all []approval.Question) erro
 		return err
 	}
 	moves := undeliveredEnds(all, time.Now())
+	// The machine lets a Turn be DONE from RUNNING only.
 	if t.row.Status.Paused() {
 		moves = append(moves, store.TurnMove{ID: t.row.ID, From: []store.TurnStatus{t.row.Status}, To: store.TurnRunning})
 		t.row.Status = store.TurnRunning

@@ -103,6 +103,7 @@ func (t *turnTrace) ended(seq int64, e ending, usage json.RawMessage, now time.T
 	case store.TurnCancelled:
 		end.Code, status = "cancelled", trace.InvokeCancelled
 	default:
+		// What is left is FAILED, and no Turn fails without a failure.
 		end.Message = e.failure.Message
 	}
 	total, paused := t.times(now)

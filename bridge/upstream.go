@@ -142,6 +142,7 @@ func (u *upstream) cancel(ctx context.Context, take func(batch) bool) error {
 		} else {
 			select {
 			case b = <-u.reader.frames:
+			// nil where the moment is over; an error only where the Session itself stops.
 			case <-patience.Done():
 				return ctx.Err()
 			}

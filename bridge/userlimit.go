@@ -51,6 +51,8 @@ func (u *userCount) add(ctx context.Context, tenant, user string) (bool, error) 
 		return true, nil
 	}
 	u.mu.Unlock()
+	// The store is asked without the lock, or one slow count would hold up every user. Several requests at once may
+	// so take the last place.
 	n, err := u.count(ctx, store.As(store.Principal{Tenant: tenant, User: user}), u.most)
 	if err != nil {
 		return false, err

@@ -22,6 +22,8 @@ func (in *intake) queues() bool {
 
 // The cases are in order of precedence. Nothing else of the request is looked at: what they test was found before
 // (load, branches, meets).
+// meets is loaded only where the body would begin a Turn beside one that is under way. In all other cases it is zero
+// and not looked at.
 func (in *intake) verdict() verdict {
 	starts := in.starts()
 	switch {

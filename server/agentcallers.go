@@ -32,6 +32,7 @@ func (a agentCallers) known(c echo.Context, token string) (store.Principal, erro
 	if err != nil {
 		return who, a.in.Refused(c, agentProblem(err))
 	}
+	// Known may refuse too: a connection that was evicted meanwhile is answered and closed.
 	return who, a.in.Known(c)
 }
 

@@ -199,6 +199,8 @@ func (h *approvals) decide(c echo.Context, body answer.Decision) error {
 	if err != nil {
 		return err
 	}
+	// From here on the row may be changed by another decision. settle compares under the Session's lock, so what was
+	// read above decides nothing.
 	settled, err := h.settle(c, a, body)
 	if fault.CodeOf(err) == approval.AlreadyDecided {
 		// A conflict is answered with the decision that won, which settle returns beside the error.

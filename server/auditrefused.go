@@ -31,6 +31,8 @@ func (f *failures) auditRefusal(c echo.Context, err error, p *problem.Problem) {
 	if errors.Is(err, auth.ErrNoCredential) && !writes(r) {
 		return // a page that finds out whether it is signed in tries nothing
 	}
+	// c.Path is the pattern of the route: the path itself may hold anything that a caller likes, and an entry stays
+	// for ever.
 	who, route := auth.From(r.Context()).Principal, r.Method+" "+c.Path()
 	if who.Tenant == "" {
 		who = audit.Unknown()

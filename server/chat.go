@@ -126,6 +126,8 @@ func (h *chat) stream(c echo.Context, a *chatInput) error {
 		lend(c, h.store, auth.From(ctx), *reply.Access)
 		ctx = c.Request().Context()
 	}
+	// The request is taken by now. Where the feed fails the Run goes on, and the same body with its runId, sent
+	// again, gets that Run from its first event.
 	feed, err := h.sessions.Feeds().Chat(ctx, auth.From(ctx).Scope(), reply, a.query.Follow)
 	if err != nil {
 		return h.refuse(c, a, err)

@@ -64,8 +64,10 @@ const maxAgentID = 128
 func readChatInput(c echo.Context, body, sum []byte, q chatQuery) (*chatInput, error) {
 	a := &chatInput{query: q, req: bridge.ChatRequest{
 		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent, OnBusy: q.OnBusy,
+		// Several headers Tracestate are one list (W3C Trace Context).
 		ThreadID: headerID(c.Request().Header), Traceparent: c.Request().Header.Get("Traceparent"), Tracestate: strings.Join(c.Request().Header.Values("Tracestate"), ","),
 	}}
+	// The query is not in the hash: a repeated body is the same request, whatever its URL has.
 	a.req.BodyHash = sum
 	if len(bytes.TrimSpace(body)) == 0 {
 		a.req.Dialect = cmp.Or(q.Dialect, bridge.DialectTDesign)

@@ -44,6 +44,7 @@ func (h *chat) body(c echo.Context) (body, sum []byte, err error) {
 		return nil, nil, &http.MaxBytesError{Limit: limits.History}
 	}
 	// Skimming holds up to Body of what is new, whatever the size of the history.
+	// All of it is taken before the first byte: while a history is skimmed it is not known how much of it is new.
 	if err := h.in.HoldBody(c).Grow(r.Context(), limits.Body); err != nil {
 		return nil, nil, err
 	}

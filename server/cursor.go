@@ -61,6 +61,7 @@ func runCursor(c echo.Context, events store.EventReader, in store.Scope, run sto
 	if err != nil {
 		return 0, false, err
 	}
+	// A client may come with a position of an earlier Run: the slice begins with the Run all the same.
 	if run.FirstSeq > 0 {
 		after = max(after, run.FirstSeq-1)
 	}

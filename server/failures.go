@@ -35,6 +35,7 @@ func (f *failures) handle(err error, c echo.Context) {
 		f.log.Error("failed after the answer began", slog.String("path", c.Path()), slog.Any("error", err))
 		return
 	}
+	// Both are asked: a part may be cancelled for its own reasons while the client is there and waits for an answer.
 	if errors.Is(err, context.Canceled) && c.Request().Context().Err() != nil {
 		return // the client has left
 	}

@@ -62,9 +62,12 @@ func newGuard(cfg Config, in *decode.Decoder) (*guard, error) {
 func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
+		// Entries of the audit are written deep in the engine, which knows no request: the address comes to them by
+		// the context.
 		c.SetRequest(r.WithContext(audit.WithRemote(r.Context(), r.RemoteAddr)))
 		h := c.Response().Header()
 		h.Set("X-Content-Type-Options", "nosniff")
+		// The headers for other origins depend on who asks, and a cache must not give one page's answer to another.
 		h.Add("Vary", "Origin")
 		// Handlers that set cookies ask for it; the guard alone knows how people reach the server.
 		c.Set(secureCookies, g.auth.Secure(r))
@@ -76,6 +79,7 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 			// never comes would hold the connection for ever. Who reads the body moves the deadline.
 			_ = rc.SetReadDeadline(time.Now().Add(g.limits.BodyTime))
 		}
+		// Whichever handler reads the body, and however it ends, the budget gets back what the request holds.
 		defer decode.ReleaseBody(c)
 		// A proxy on this machine would make the whole network a local caller.
 		if header := forwardedBy(r.Header); header != "" && g.auth.Open() {
@@ -231,6 +235,7 @@ func sendsJSON(r *http.Request) bool {
 	if r.Header.Get("Content-Encoding") != "" {
 		return false // a small body must not grow to a large one in here
 	}
+	// A body without any type is refused too, since browsers send one without a preflight.
 	types := strings.Split(strings.Join(r.Header.Values("Content-Type"), ","), ",")
 	for _, t := range types {
 		media, params, err := mime.ParseMediaType(t)

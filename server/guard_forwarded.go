@@ -19,6 +19,7 @@ func forwardedBy(h http.Header) string {
 			return name
 		}
 	}
+	// net/http keeps names in their canonical form, so case needs no thought here.
 	for name := range h {
 		if strings.HasPrefix(name, "X-Forwarded-") {
 			return name

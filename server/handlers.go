@@ -79,6 +79,7 @@ func listPage[Row, JSON any](c echo.Context, in *decode.Decoder, read func(conte
 	}
 	ctx := c.Request().Context()
 	page := store.Page{Limit: q.Limit, After: q.After}
+	// Reading reaches further than deciding: an auditor sees the lists of the tenant.
 	rows, err := read(ctx, auth.From(ctx).ReviewInbox(), page)
 	if err != nil {
 		return nil, "", err

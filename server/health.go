@@ -46,6 +46,7 @@ func (h *health) Mount(to *route.Routes) {
 // A draining server is not ready before its listeners close, so that a balancer sends no request into the closing.
 func (h *health) ready(c echo.Context) error {
 	switch {
+	// It comes before the database, which may be well while this server leaves.
 	case h.draining.Err() != nil:
 		return status(c, http.StatusServiceUnavailable, limit.ShuttingDown)
 	case h.ping(c.Request().Context()) != nil:
@@ -59,6 +60,7 @@ func (h *health) ready(c echo.Context) error {
 func (h *health) ping(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// asked is when an answer came and not when it was asked for, so those who waited for the lock get that answer.
 	if h.asked.IsZero() || time.Since(h.asked) >= pingKept {
 		// The answer serves others too: it does not end with the one request. A cancelled request must not mark the
 		// database as away for all who ask within the same second.

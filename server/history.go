@@ -128,6 +128,7 @@ func cardArguments(questionID, args string) string {
 	}
 	for n, o := range options {
 		id, err := json.Marshal(tdesign.OptionID(questionID, n))
+		// An option that is null has no members to set.
 		if err != nil || o == nil {
 			return args
 		}

@@ -19,6 +19,7 @@ import (
 
 // batchBody is several decisions at once, not more than 100: each is a transaction of its own. The elements stay raw
 // here, so that one with a mistake is answered by itself.
+// Each has the form {"approval_id":…,"decision":"approve"}, with the members of a single decision.
 type batchBody struct {
 	Decisions []json.RawMessage `json:"decisions" validate:"required,min=1,max=100"`
 }

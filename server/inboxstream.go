@@ -103,6 +103,7 @@ func (h *approvals) stream(c echo.Context) error {
 				return nil, err
 			}
 		}
+		// Frames are made of all steps or of none. On an error the steps stay, and the next call tries them again.
 		if frames, err = w.frames(ctx, steps); err == nil {
 			steps = nil
 		}
@@ -175,6 +176,7 @@ func (w *inboxWriter) event(ctx context.Context, step approval.Step) (kind strin
 	kind = eventApprovalSettled
 	a := step.Change.Approval
 	out := inboxEventJSON{AgentID: step.Change.AgentID, User: step.Change.User}
+	// Read now and not kept with the step: a delegation may have begun or ended since the Question was opened.
 	if step.Kind == approval.StepOpened {
 		kind, a = eventApprovalOpened, asOpened(a)
 		may, err := mayApprove(ctx, w.store, a, w.caller.Principal)

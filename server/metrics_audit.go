@@ -17,7 +17,8 @@ import (
 // that a scrape kept elsewhere is a head that audit verify takes. Collect is called by the scrape's goroutine and
 // head is stored by the one that reads the audit.
 type auditMetrics struct {
-	// head is replaced whole, so a scrape never sees the position of one entry with the hash of another.
+	// head is replaced whole, so a scrape never sees the position of one entry with the hash of another. It is nil
+	// until the audit was read for the first time.
 	head    atomic.Pointer[audit.Head]
 	entries *prometheus.Desc
 	hash    *prometheus.Desc

@@ -85,6 +85,7 @@ func (h *proxyList) remove(c echo.Context, id string) error {
 	if h.control == nil {
 		return noGateway()
 	}
+	// Where the gateway refuses afterwards, the refusal has an entry of its own (route.Controlled).
 	if err := h.deeds.done(c, audit.ProxyRemoved, id, nil); err != nil {
 		return err
 	}

@@ -27,7 +27,8 @@ import (
 // {"success":false,"error":{"code":…}}.
 const (
 	headerBootstrap = "X-Acp-Proxy-Bootstrap"
-	// proxyTokenTime is how long a token got here is good. A proxy renews it in time, with the token itself.
+	// proxyTokenTime is how long a token got here is good. A proxy renews it in time, with the token itself. Ours
+	// does so at half of it, so one that is off for two weeks still has a good token.
 	proxyTokenTime = 30 * 24 * time.Hour
 )
 
@@ -138,6 +139,7 @@ func (h *proxyRegister) register(c echo.Context) error {
 // Good tokens from there still pass, because an office or a reverse proxy is one address. The brake counts failures
 // alone, so a fleet that renews its tokens from one address never meets it.
 func (h *proxyRegister) refuse(c echo.Context, id string, refusal *registerError) error {
+	// The peer's own address: a header that names another is the caller's choice.
 	if wait, ok := h.failed.Take(limit.Address(c.Request().RemoteAddr)); !ok {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(limit.RetryAfter(wait)))
 		return c.JSON(http.StatusTooManyRequests, registered{Error: &registerError{
@@ -233,6 +235,7 @@ func (h *proxyRegister) enrol(c echo.Context, keys *auth.Keys, boot auth.Bootstr
 	}
 	claims := boot.ProxyClaims
 	claims.Name = cmp.Or(claims.Name, body.Name)
+	// The token is made first: a failure to sign must not use up the bootstrap token.
 	if token, err = keys.IssueProxy(auth.TypeACPProxy, claims, proxyTokenTime); err != nil {
 		return "", boot.ProxyID, err
 	}

@@ -137,6 +137,7 @@ func (h *runs) cancel(c echo.Context, id string) error {
 	run, err := h.sessions.Cancels().Cancel(ctx, auth.From(ctx).Principal, id)
 	if errors.Is(err, store.ErrNotFound) {
 		run, err = h.cancelShared(c, id)
+		// The share has replaced the request's context: what is read below is read in its scope.
 		ctx = c.Request().Context()
 	}
 	if err != nil {
@@ -179,6 +180,7 @@ func (h *runs) events(c echo.Context) error {
 		return err
 	}
 	// A filter that names another source than agui asks for records without saying so.
+	// Positions of this route are those of the log alone, so a stream of records is refused below.
 	records := q.Records || filter.records() && !wantsStream(c.Request())
 	run, s, err := h.find(c)
 	// The Run of the path is looked for first, and then a Session of that id, because /ws/agent calls a Session a
@@ -242,6 +244,7 @@ func (h *runs) page(c echo.Context, run store.Run, s store.Session, after int64,
 		// The last event of a slice ends the page: what follows in the log belongs to the next Run.
 		page := eventPage{events: h.store, filter: filter, limit: limit, ends: agui.IsTerminal}
 		var err error
+		// Windows need no bound here: a Run's slice has one of its own (RunBytes), and its last event ends the page.
 		if out.Events, after, err = page.read(c, run.SessionID, after, math.MaxInt64, math.MaxInt); err != nil {
 			return err
 		}

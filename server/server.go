@@ -98,6 +98,7 @@ func New(cfg Config) (*Server, error) {
 		drain()
 		return nil, err
 	}
+	// Failed registrations have a brake of their own and do not count against people at the same address.
 	register := newProxyRegister(cfg, in)
 	open := limit.NewSockets(cfg.Limits, draining, meter)
 	conns := limit.NewConnections(cfg.Limits, func() { meter.Evicted("connection") })

@@ -94,6 +94,7 @@ func (h *trace) cursor(c echo.Context, sessionID string) (at reader.Cursor, err 
 		}
 		numbers[i] = n
 	}
+	// One number alone is a position of a log, not of a trace.
 	if len(parts) < 2 || numbers[2] > maxParts {
 		return at, problem.Refuse(problem.InvalidCursor, "")
 	}
@@ -166,6 +167,7 @@ func (h *trace) streamSession(c echo.Context, s store.Session, at reader.Cursor,
 	// end of the log.
 	return h.out.frames(c, caller.Until, func(ctx context.Context) ([]byte, error) {
 		for {
+			// at moves only behind what was read, so an outage between a read and its frames repeats the read.
 			entries, err := from.Read(ctx, at, traceWindow)
 			if err == nil && len(entries) == 0 && time.Since(looked) > channel.SessionCheckEvery {
 				looked = time.Now()

@@ -38,6 +38,7 @@ func shared(c echo.Context, r store.ShareReader, by store.AccessBy) (store.Acces
 // lend gives the request the eyes of an Access, as long as that lasts. The callback waits for armed, which closes
 // after look was assigned: the timer could otherwise fire before the assignment and re-arm nil.
 func lend(c echo.Context, r store.ShareReader, caller auth.Caller, a store.Access) {
+	// All that the handler opens from here on hangs on this context: streams, sockets and waits end with the share.
 	ctx, cancel := context.WithCancel(auth.With(c.Request().Context(), caller.Within(a.Scope())))
 	c.SetRequest(c.Request().WithContext(ctx))
 	var look *time.Timer

@@ -114,6 +114,7 @@ func (h *signIn) callback(c echo.Context) error {
 	// A page that the browser is sent to would otherwise get it in a Referer header.
 	h1.Set("Referrer-Policy", "no-referrer") // the URL holds the code
 	begun, forget := auth.SignInOf(c.Request(), c.QueryParam("state"), oidcPath, h.secure(c))
+	// Before the exchange, which may fail in many ways: none of them leaves the cookie.
 	c.SetCookie(forget)
 	// It bounds the requests to the provider, which may be slow or gone.
 	ctx, cancel := context.WithTimeout(c.Request().Context(), 30*time.Second)
@@ -160,6 +161,7 @@ func (h *signIn) logout(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
+	// A bad or missing credential is no reason to refuse: what is asked for, no session here, is so already.
 	if caller, err := h.auth.Caller(c.Request(), auth.KindApprover); err == nil {
 		gone, err := h.auth.SignOut(ctx, caller, h.secure(c))
 		if err != nil {

@@ -108,6 +108,8 @@ func (s *streams) run(c echo.Context, parent context.Context, reconnects bool, s
 	s.metrics.streamOpened()
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
+	// The deferred call takes the registration back: draining lives as long as the server, and would keep one for
+	// each stream that ever was.
 	defer context.AfterFunc(s.draining, cancel)()
 	w := s.begin(c, cancel)
 	defer w.close()
@@ -151,6 +153,7 @@ func (s *streams) forward(w *stream, d agui.Dialect, items []bridge.Item) error 
 		s.buffers.Put(buf)
 	}
 	if err == nil {
+		// After the write, so that the time until the client was sent the event is what is measured.
 		s.metrics.delivered(items, w.opened)
 	}
 	return err

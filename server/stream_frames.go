@@ -22,6 +22,7 @@ func (s *streams) frames(c echo.Context, until time.Time, next func(context.Cont
 	parent := c.Request().Context()
 	if !until.IsZero() {
 		var stop context.CancelFunc
+		// Cut like any other: the client comes back with the same credential and then gets 401.
 		parent, stop = context.WithDeadline(parent, until)
 		defer stop()
 	}

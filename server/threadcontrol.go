@@ -74,6 +74,7 @@ func (h *threadControl) get(c echo.Context) error {
 	}
 	out := controlsOf(s.State)
 	if h.control != nil {
+		// Only the replica that the proxy is connected to has these; any other shows what the log has.
 		out.overlay(h.control.Settings(s.ID))
 	}
 	ctx := c.Request().Context()
@@ -179,6 +180,8 @@ func (h *threadControl) may(c echo.Context, s store.Session, control bridge.Cont
 		return nil
 	}
 	h.in.Awaits(c, bridge.SteerWait)
+	// The names are what a person is asked by, and what a rule may look at: the id of a mode may show nothing of what
+	// it permits.
 	offers := controlsOf(s.State)
 	offers.overlay(h.control.Settings(s.ID))
 	steering := bridge.Steering{Control: control}

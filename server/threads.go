@@ -136,6 +136,7 @@ func (h *threads) list(c echo.Context) error {
 func (h *threads) find(c echo.Context) (store.Session, error) {
 	ctx, in := scoped(c)
 	if c.Param("id") == browserThread {
+		// Without a cookie this is "", which is the id of no thread.
 		return h.store.SessionByExternalID(ctx, in, browserThreadID(c.Request()))
 	}
 	id, err := decode.PathID(c, "id")
@@ -163,6 +164,7 @@ func (h *threads) get(c echo.Context) error {
 	}
 	ctx, in := scoped(c)
 	out := threadDetailJSON{threadJSON: threadOut(s), State: s.State, Questions: []string{}}
+	// A scope that is narrowed to one Session is that of a share.
 	if in.Session() != "" {
 		a, err := h.store.Access(ctx, auth.From(ctx).Principal, store.AccessBy{SessionID: s.ID})
 		if err != nil {

@@ -153,6 +153,7 @@ func (h *tokens) issue(c echo.Context, body issueBody) error {
 	if err := h.auth.Registry().Keep(ctx, caller, kept); err != nil {
 		return err
 	}
+	// Keep has set it in the row; this is for the answer.
 	kept.CreatedBy = caller.Principal.User
 	c.Response().Header().Set("Cache-Control", "no-store")
 	return c.JSON(http.StatusCreated, struct {

@@ -38,6 +38,7 @@ type toolProxy struct {
 
 // Mount adds the routes as open ones, because a run token is no credential of a caller; each handler checks it first.
 func (h *toolProxy) Mount(to *route.Routes) {
+	// The router has no pattern for {name}:invoke, so a parameter takes all of it and the handler splits it (action).
 	to.Open(http.MethodPost, "/v1/tools/:call", h.invoke)
 	// The same path serves agents and users: a run token has a form that no user's token has.
 	own := to.Beside(http.MethodGet, "/v1/tool_calls/:id", withID("id", h.own))
@@ -109,6 +110,7 @@ func (h *toolProxy) invoke(c echo.Context) error {
 	call, err := h.sessions.AgentRequests().Invoke(c.Request().Context(), token, bridge.ToolRequest{
 		RunID: body.RunID, Name: name, Args: []byte(body.Args), Key: body.IdempotencyKey, CallID: body.CallID, Timeout: time.Duration(body.TimeoutMS) * time.Millisecond,
 	})
+	// The deadline of the answer may have passed while the tool ran. That ends only a write, and none was made yet.
 	h.in.Awaits(c, 0) // from now on: how long the tool might run only its registration knew
 	var failed *fault.Error
 	if errors.As(err, &failed) {

@@ -85,6 +85,7 @@ func shownSource(s store.RecordSource) string {
 // dialect gives the events that are asked for. Without a filter no event is looked into, which keeps the usual stream
 // as cheap as it is.
 func (f traceFilter) dialect() agui.Dialect {
+	// Sources do not count here: a request that names another than agui reads the trace, and has no dialect.
 	if len(f.types) == 0 {
 		return agui.NewV1()
 	}

@@ -61,6 +61,7 @@ func (h *clientSockets) get(c echo.Context) error {
 		return err
 	}
 	defer slot.Leave()
+	// Closing it does not end a Next that waits; the connection's context does.
 	watch := h.hub.Subscribe(wanted)
 	defer watch.Close()
 	conn, err := wsconn.Open(c, h.in.Limits)
@@ -68,6 +69,7 @@ func (h *clientSockets) get(c echo.Context) error {
 		return err
 	}
 	// Revoking either of them ends the request's context, and with it the socket.
+	// It is read here and not above: wanted may have replaced it by the share's.
 	conn.EndWith(c.Request().Context()) // the credential, or the share of the thread
 	// One task sends, and another reads until the page leaves; the end of either ends both.
 	conn.Serve(h.open.Draining, func() {

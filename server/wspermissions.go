@@ -150,6 +150,8 @@ func (s *permissionSocket) serve() {
 	session, err := s.session(s.Ctx)
 	if errors.Is(err, store.ErrNotFound) {
 		s.Tasks.Go(func() {
+			// Questions of the caller's own threads are left to the watcher, or the page would be asked twice once
+			// the thread exists.
 			s.others.follow(func(c store.ApprovalChange) bool {
 				return c.User != s.caller.Principal.User && (c.Thread == s.thread || c.Approval.SessionID == s.thread)
 			})
@@ -265,6 +267,8 @@ func (s *permissionSocket) settled(ctx context.Context, still map[string]bool) e
 			return err
 		}
 		delete(s.pending, id)
+		// A call that an agent executes itself has no end that is known here, so only calls of this server's own
+		// tools are followed.
 		s.running[id] = q.IsToolCall() && q.Approval.Status == store.ApprovalApproved
 		if err := s.Send(settledMessage(q)); err != nil {
 			return err

@@ -83,6 +83,7 @@ func newInboxView(h *permissionSockets, l *wsconn.Conn, caller auth.Caller) *inb
 // waited out, since the follower goes on where it was. Other errors close the socket with a code upon which pages
 // connect again.
 func (v *inboxView) follow(wanted func(store.ApprovalChange) bool) {
+	// From 0 it begins with all that is open now, which a page without a position needs each time it comes.
 	follower := v.h.approvals.Feed.Follow(v.caller.Inbox(), 0)
 	defer follower.Close()
 	for {

@@ -172,6 +172,7 @@ func (s *permissionSocket) respond(r permissionResponse) error {
 	if err != nil {
 		return err
 	}
+	// The scope is all of the caller's threads, and this socket is for one.
 	if a.SessionID != session.ID {
 		return store.ErrNotFound
 	}

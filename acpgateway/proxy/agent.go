@@ -72,6 +72,7 @@ func (a *agent) watch() {
 }
 
 // end stops the process and waits until its end has been reported.
+// Any goroutine may call it, several at once too: all of them wait for the one end.
 // The reason is noted only while the process lives: one that has exited by itself was not ended by us.
 func (a *agent) end(reason string) {
 	a.mu.Lock()
@@ -127,6 +128,8 @@ func (a *agent) initialize(ctx context.Context) error {
 // Room blocks while the outbox to the gateway is full, which in the end blocks the agent on its pipe: the one back
 // pressure there is.
 func (a *agent) notified(method string, params json.RawMessage) {
+	// The wait ends when the agent is being ended: what it still writes then goes out over the bound, and the end
+	// need not wait for the gateway.
 	a.link.out.Room(a.ctx)
 	if method != wire.MethodUpdate {
 		a.forward(method, params)
@@ -154,6 +157,8 @@ func (a *agent) requested(method string, params json.RawMessage) func(context.Co
 	switch method {
 	case wire.MethodRequestPermission:
 		return a.asks.permission(params)
+	// What the gateway offers is looked at again for each request: the one on the link may be another than at
+	// initialize.
 	case wire.MethodElicit:
 		if a.link.offers.Load().Elicitation {
 			return a.asks.elicit(params)

@@ -64,6 +64,7 @@ func (p *Proxy) capabilities() capabilities {
 
 // list sends both inventories, measured anew. It takes its time, and the link does not wait for it.
 func (p *Proxy) list() {
+	// The link's timer may fire while Run ends: as in handle, nothing is begun then.
 	p.gate.RLock()
 	defer p.gate.RUnlock()
 	if p.shut {

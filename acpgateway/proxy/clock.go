@@ -16,6 +16,7 @@ type clock struct {
 }
 
 // newClock starts one; over is called when the time has run out.
+// over runs on a goroutine of its own and beside the methods, so a pause may come too late for it.
 func newClock(d time.Duration, over func()) *clock {
 	return &clock{left: d, since: time.Now(), timer: time.AfterFunc(d, over)}
 }
@@ -35,6 +36,8 @@ func (c *clock) pause() {
 func (c *clock) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// since is zero only where pause has stopped the timer. After stop, and where the time had run out before,
+	// nothing starts it again.
 	if c.stops--; c.stops == 0 && c.since.IsZero() {
 		c.since = time.Now()
 		c.timer.Reset(c.left)

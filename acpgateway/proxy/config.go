@@ -12,6 +12,8 @@ import (
 )
 
 const (
+	// Down to keepaliveMost the numbers are the contract's, by which the gateway waits as well: one end alone must
+	// not change them. keepaliveLeast and keepaliveMost are in seconds, as keepalive_ttl_seconds is on the wire.
 	heartbeatEvery = 30 * time.Second
 	inventoryEvery = 300 * time.Second
 

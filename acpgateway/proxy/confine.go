@@ -56,6 +56,7 @@ func LookupUser(name string) (*User, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The first two are the user and its group, the rest are the other groups.
 	for _, id := range append([]string{u.Uid, u.Gid}, groups...) {
 		n, err := strconv.ParseUint(id, 10, 32)
 		if err != nil {
@@ -183,6 +184,9 @@ func (c *Confinement) ownIn(root *os.Root, rel string) error {
 // serve calls it at its start and refuses to run with agents that can read its secrets: that a confinement is
 // configured does not show that it holds.
 func (c *Confinement) Readable(paths, dirs []string) (readable, unusable []string, err error) {
+	// It prints r:PATH for what can be read: a file of which the first byte comes, a directory that can be listed and
+	// in which some file gives a byte. Names alone are no secret. w:PATH is printed for a directory that cannot be
+	// written to or entered.
 	const script = `for f; do case $f in r:*) f=${f#r:}; if [ -d "$f" ]; then ls "$f" >/dev/null 2>&1 && [ -n "$(find "$f" -type f -exec head -c 1 {} \; 2>/dev/null | head -c 1)" ] && echo "r:$f"
 else head -c 1 "$f" >/dev/null 2>&1 && echo "r:$f"; fi ;; w:*) f=${f#w:}; [ -w "$f" ] && [ -x "$f" ] || echo "w:$f" ;; esac; done; true`
 	args := []string{"-c", script, "sh"}
@@ -223,6 +227,8 @@ func Confine(protect, command []string) error {
 		hidden = append(hidden, realPath(path))
 	}
 	rules := allowBeside("/", hidden, nil)
+	// What this kernel does not know is left out (BestEffort). Whether secrets are out of reach is tried for that
+	// reason (Readable) and not taken from here.
 	if err := landlock.V5.BestEffort().RestrictPaths(rules...); err != nil {
 		return fmt.Errorf("confine: %w", err)
 	}

@@ -46,6 +46,7 @@ func (ss *sessions) orOption(ctx context.Context, err error, session, category, 
 		return err
 	}
 	ss.mu.Lock()
+	// The options as the agent answered them last, when the session began or one was set.
 	options := ss.configs[session]
 	ss.mu.Unlock()
 	id := optionOf(options, category)

@@ -63,6 +63,8 @@ func (p *Proxy) control(work func(context.Context), refuse func()) {
 }
 
 // session runs a control of a session and sends its result.
+// The result is a numbered frame: it survives a cut link, and a gateway that waits by the control's id gets it late
+// rather than never.
 func (p *Proxy) session(runID, controlID string, work func(context.Context, *run) error) {
 	tell := func(err error) {
 		res := &wire.SessionControlResult{RunID: runID, ControlID: controlID, OK: err == nil}
@@ -141,6 +143,7 @@ func (p *Proxy) prompt(f *wire.PromptSend) {
 		p.link.send(f.RunID, &wire.PromptResult{RunID: f.RunID, PromptID: f.PromptID, Error: asText(err)})
 		return
 	}
+	// One that is refused above is not remembered: sent again, it is refused again.
 	r := p.runs.get(f.RunID)
 	one := &prompt{id: f.PromptID}
 	switch result, known := r.prompts.admit(one); {

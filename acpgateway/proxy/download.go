@@ -17,6 +17,7 @@ import (
 )
 
 const (
+	// downloadTimeout is for one input, from the request to its last byte: the start of the agent waits for it.
 	downloadTimeout = 300 * time.Second
 	redirectsMost   = 5
 )
@@ -82,6 +83,7 @@ func get(ctx context.Context, from *url.URL, most int64) (io.ReadCloser, error) 
 		return nil, errors.New("the uri cannot be asked for")
 	}
 	// Compression would be undone before the hash is taken.
+	// No connection is kept: the next input is from another host, as far as is known here.
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true, Proxy: http.ProxyFromEnvironment}
 	resp, err := (&http.Client{Transport: transport, CheckRedirect: redirected}).Do(req)
 	if err != nil {
@@ -117,6 +119,7 @@ func unaddressed(ctx context.Context, err error) error {
 	if errors.As(err, &whole) {
 		err = whole.Err
 	}
+	// Our own time limit, or the end of the run, is what a person has to read, and not how the library words it.
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -139,6 +142,7 @@ func nameless() (*os.File, error) {
 // receive writes what comes, and takes it for what it should be only when its hash matches.
 func receive(ctx context.Context, to io.Writer, body io.Reader, want []byte, most int64) error {
 	hash := sha256.New()
+	// One byte more than may come shows that there is more. A Content-Length need not be there, or be true.
 	n, err := io.Copy(io.MultiWriter(to, hash), io.LimitReader(body, most+1))
 	switch {
 	case err != nil:

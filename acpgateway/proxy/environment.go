@@ -40,6 +40,7 @@ func (la *launcher) inherited() []string {
 
 // environment is what an agent and its script get: what it may inherit, the configuration's, the gateway's.
 func (la *launcher) environment(init *wire.Init) []string {
+	// Of two values of a name the last one counts (os/exec), so this order is the precedence.
 	env := append(la.cfg.Confine.account(la.inherited()), la.cfg.Env...)
 	if init != nil {
 		env = appendAll(env, init.Env)

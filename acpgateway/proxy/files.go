@@ -47,6 +47,7 @@ func (fl *files) call(method string, params json.RawMessage) (any, error) {
 	if err := root.WriteFile(rel, []byte(w.Content), 0o644); err != nil {
 		return nil, err
 	}
+	// This process has written it as its own user, and the agent has to be able to go on with it.
 	return struct{}{}, fl.space.owner.ownIn(root, rel)
 }
 
@@ -89,6 +90,7 @@ func cut(text string, q wire.ReadTextFileParams) string {
 		return text
 	}
 	lines := strings.SplitAfter(text, "\n")
+	// Lines are counted from 1.
 	lines = lines[min(max(q.Line-1, 0), len(lines)):]
 	if q.Limit != nil {
 		lines = lines[:min(max(*q.Limit, 0), len(lines))]

@@ -50,6 +50,7 @@ func (ws *workspaces) populate(ctx context.Context, w workspace, runID string) (
 	ws.furnishing.Lock()
 	defer ws.furnishing.Unlock()
 	// Git is asked about the source first: the agent works at the same place in the repository as it would there.
+	// Also for a workspace that is there already: its agent works at that place below it each time.
 	var prefix string
 	inGit := errOwnUser
 	if !ws.launch.ownUser() {
@@ -74,6 +75,8 @@ func (ws *workspaces) populate(ctx context.Context, w workspace, runID string) (
 	}
 	if inGit == nil {
 		if _, err = ws.git(ctx, "worktree", "add", "--detach", "--quiet", draft, "HEAD"); err == nil {
+			// Git keeps the path of each worktree, so it has to do the renaming: moved by another, the worktree would
+			// be pruned.
 			_, err = ws.git(ctx, "worktree", "move", draft, w.root)
 		}
 	} else if err = os.CopyFS(draft, os.DirFS(ws.cfg.Source)); err == nil {
@@ -82,6 +85,7 @@ func (ws *workspaces) populate(ctx context.Context, w workspace, runID string) (
 		}
 	}
 	if err != nil {
+		// The draft goes also when the start was given up, and ctx has ended.
 		return "", fmt.Errorf("workspace: %w", errors.Join(err, ws.clear(context.WithoutCancel(ctx), draftPrefix+runID)))
 	}
 	return dir, nil
@@ -119,6 +123,7 @@ func (ws *workspaces) ensureOwned(w workspace) error {
 
 // clear removes a directory below the workspaces, and what git knows of it as a worktree.
 func (ws *workspaces) clear(ctx context.Context, name string) error {
+	// Below a root, because an agent may have put links where its directories were.
 	root, err := os.OpenRoot(ws.cfg.Workspaces)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -167,6 +167,7 @@ func (g *pushing) prepare() (top string, err error) {
 	if err != nil {
 		return "", err
 	}
+	// One line for each question above, in their order.
 	said := strings.Split(text, "\n")
 	if len(said) != 4 {
 		return "", errors.New("git says something else of it")
@@ -180,9 +181,11 @@ func (g *pushing) prepare() (top string, err error) {
 	if g.temp, err = os.MkdirTemp("", "aqueduct-push-"); err != nil {
 		return "", err
 	}
+	// Where the agents have a user of their own, git runs as that one and has to read it; MkdirTemp gives 0700.
 	if err := os.Chmod(g.temp, 0o755); err != nil {
 		return "", err
 	}
+	// It runs as this process, which owns the folder, and so without the configuration of any user or host.
 	init := exec.CommandContext(g.ctx, "git", "init", "--quiet", "--bare", "--template=", "--object-format="+said[0], g.temp)
 	init.Env = []string{"PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null"}
 	return top, init.Run()

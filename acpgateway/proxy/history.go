@@ -33,6 +33,7 @@ type history struct {
 
 // enter begins to mark what is sent in a session as history.
 func (ss *sessions) enter(session string) *history {
+	// One at a time is enough, since only the run's goroutine takes sessions up.
 	h := &history{session: session, news: make(chan struct{}, 1)}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -52,6 +53,7 @@ func (ss *sessions) repeats(u wire.UpdateParams) bool {
 	ss.mu.Lock()
 	h := ss.history
 	ss.mu.Unlock()
+	// Updates of another session are live meanwhile.
 	if h == nil || h.session != u.SessionID {
 		return false
 	}

@@ -103,6 +103,8 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, stdout, stderr func(io.Reader)
 	streams.stderr.ending()
 	readers.Wait()
 	streams.close()
+	// A command that a signal ended has run out of time. One that exits, in the same moment or because it caught
+	// SIGTERM, has a status of its own.
 	if err := context.Cause(ctx); err != nil && proc.status().Signal != nil {
 		return wire.ExitStatus{}, err
 	}

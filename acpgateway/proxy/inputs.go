@@ -106,6 +106,7 @@ type found struct {
 
 // source allows what is in the workspace or in one of the roots set for it.
 func (ws *workspaces) source(w workspace, path string) (found, error) {
+	// A relative path and one below /workspace mean the run's own workspace, any other is one of this host.
 	if !filepath.IsAbs(path) || inside(guestRoot, path) && !inside(w.root, path) {
 		rel, err := w.rel(path)
 		if err != nil {
@@ -128,6 +129,7 @@ func relink(root *os.Root, source, target string) error {
 			return err
 		}
 	}
+	// Where anything but a link is, this fails.
 	return root.Symlink(source, target)
 }
 

@@ -25,6 +25,7 @@ func claim(folder string) (id string, held io.Closer, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("the proxy's folder: %w", err)
 	}
+	// The kernel gives the lock back with the process, however that ends, so no stale one has to be recognized.
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -73,6 +73,8 @@ func (sb *sandboxes) workspaceIDs() []string {
 			sb.log.Warn("workspaces cannot be listed", "err", err)
 		}
 		for _, e := range entries {
+			// A draft is no workspace yet, and what has no run's name was put there by others: neither is the
+			// gateway's to remove.
 			if e.IsDir() && checkRunID(e.Name()) == nil && !strings.HasPrefix(e.Name(), draftPrefix) {
 				ids = append(ids, e.Name())
 			}
@@ -115,6 +117,7 @@ func (ws *workspaces) measure(ctx context.Context, ids []string) {
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	// All of them are replaced: a workspace that is gone must not keep a size.
 	ws.sizes = sizes
 }
 

@@ -55,6 +55,7 @@ func hasEntry(environ, entry []byte) bool {
 }
 
 // guardScript waits until the proxy is gone, whose end of its input then closes, and kills what has its mark.
+// It looks for the epoch, with which the marks of all agents of this start begin.
 const guardScript = `cat >/dev/null
 for round in 1 2 3; do
   found=$(grep -lsF "$1" /proc/[0-9]*/environ) # its status says only that some process has gone meanwhile
@@ -90,6 +91,7 @@ func (g *guard) end() {
 	if g == nil {
 		return
 	}
+	// It is killed before its input closes, since that is what it acts on.
 	_ = g.cmd.Process.Kill() // it may be gone
 	_ = g.input.Close()
 	_ = g.cmd.Wait()

@@ -87,6 +87,8 @@ func (l *link) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		// A connection that lived longer than the longest pause counts as one that held. One that the gateway ends
+		// right after the handshake must not begin the pauses anew, or the two would meet several times a second.
 		if time.Since(began) > pauseMost {
 			pause = pauseFirst
 		}
@@ -152,6 +154,7 @@ func (l *link) token(ctx context.Context) (token string, err error) {
 	} else {
 		token, err = l.cfg.Token(ctx)
 	}
+	// The refusal may come as a close frame after the handshake (read), when the token is not at hand any more.
 	l.shown.Store(&token)
 	return token, err
 }
@@ -178,6 +181,7 @@ func (l *link) dial(ctx context.Context) (*websocket.Conn, error) {
 }
 
 // flush gives the last frames a moment; they are not worth more.
+// It looks and does not wait to be notified, as it happens once, at the end.
 func (l *link) flush() {
 	deadline := time.After(flushGrace)
 	tick := time.NewTicker(10 * time.Millisecond)

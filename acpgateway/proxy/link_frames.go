@@ -16,6 +16,7 @@ import (
 // introduce is the first thing written on a connection: who the proxy is, and what it has.
 // Behind is what the outbox has to send again, by run: the gateway knows by it which numbers to expect.
 func (l *link) introduce(conn *websocket.Conn) error {
+	// What waits was meant for the connection before, and both lists are sent anew right here.
 	l.dropUrgent()
 	me, err := l.host.info(l.out.Behind())
 	if err != nil {
@@ -108,6 +109,7 @@ func (l *link) beat(conn *websocket.Conn) error {
 // read hands on the gateway's frames. It never waits for an agent: a slow one would delay all others, and the acks.
 func (l *link) read(conn *websocket.Conn, registered chan<- struct{}) error {
 	conn.SetReadLimit(inBytes)
+	// Every message of the gateway's counts as a sign of life, and so does the pong for each beat.
 	alive := func() error { return conn.SetReadDeadline(time.Now().Add(silences * l.cfg.Heartbeat)) }
 	conn.SetPongHandler(func(string) error { return alive() })
 	for {
@@ -175,6 +177,8 @@ func (l *link) isNew(head wire.Head) bool {
 	seen := l.seen[head.RunID]
 	l.seen[head.RunID] = max(seen, head.Seq)
 	l.mu.Unlock()
+	// The ack does not wait for the frame to be handled: a proxy that dies in between has lost its runs as well, and
+	// the gateway learns that by the next epoch.
 	l.sendNow(&wire.Ack{RunID: head.RunID, Seq: max(seen, head.Seq)})
 	return head.Seq > seen
 }

@@ -148,6 +148,8 @@ func (p *peer) notify(method string, params any) error {
 }
 
 // One lock around the whole line, or two messages would mix.
+// The reader's goroutine never calls it. A write blocks while the agent does not read its input, and an agent may not
+// read while it waits for us to take its output: each would wait for the other.
 func (p *peer) write(m wire.Message) error {
 	m.JSONRPC = "2.0"
 	line, err := json.Marshal(m)
@@ -183,6 +185,7 @@ func (p *peer) read(r io.Reader) {
 }
 
 // fail ends every call.
+// Calls that begin later fail by the same error, so none waits for a process that is gone.
 func (p *peer) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,6 +231,7 @@ func (p *peer) unparsed(line []byte) {
 
 // readable is a line without what steers a terminal, not longer than a line of a console.
 func (p *peer) readable(line []byte) string {
+	// The cut comes first, so that a line of megabytes is not searched for codes.
 	text := p.codes.ReplaceAllString(strings.ToValidUTF8(string(line[:min(len(line), consoleLine)]), "\uFFFD"), "")
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\t' {
@@ -277,10 +281,13 @@ func (p *peer) answer(m *wire.Message) {
 	id := m.ID
 	p.wg.Go(func() {
 		result, err := work(ctx)
+		// The request's own context has ended and the peer's has not: the agent took the request back
+		// ($/cancel_request), and has to get this code for it.
 		if ctx.Err() != nil && p.ctx.Err() == nil {
 			err = &wire.Error{Code: wire.CodeCancelled, Message: "cancelled"}
 		}
 		p.mu.Lock()
+		// Before the answer is written: an agent may use the id again as soon as it has read that.
 		delete(p.open, id)
 		p.mu.Unlock()
 		cancel()
@@ -329,6 +336,7 @@ func (p *peer) tooLong(beginning []byte) {
 	case method == "":
 		p.deliver(&wire.Message{ID: id, Error: &wire.Error{Code: wire.CodeInternal, Message: errLine.Error()}})
 	default:
+		// On a goroutine of its own, because the reader must not write (write).
 		p.wg.Go(func() {
 			_ = p.write(response(id, nil, &wire.Error{Code: wire.CodeInvalidRequest, Message: errLine.Error()}))
 		})
@@ -390,6 +398,8 @@ func (l *lineReader) next() ([]byte, error) {
 	long := false
 	for {
 		part, err := l.r.ReadSlice('\n')
+		// Once it is too long the rest of the line is read and dropped, so a line of any length costs the limit at
+		// most.
 		if long = long || len(l.buf)+len(part) > l.limit; !long {
 			l.buf = append(l.buf, part...)
 		}

@@ -83,6 +83,7 @@ func (as *asks) await(ctx context.Context, one *ask) (any, error) {
 }
 
 // find is an open request; nil when there is none under that id.
+// What it finds may be forgotten before it is settled: the answer then stays in a channel that is not read any more.
 func (as *asks) find(id wire.RequestID) *ask {
 	as.mu.Lock()
 	defer as.mu.Unlock()

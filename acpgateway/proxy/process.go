@@ -39,6 +39,7 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		if err == nil {
+			// It is written before the send below, and so seen by the caller.
 			p.pid = cmd.Process.Pid
 		}
 		started <- err
@@ -105,6 +106,8 @@ type stream struct{ *os.File }
 
 // Read implements io.Reader.
 func (s stream) Read(b []byte) (int, error) {
+	// The first deadline may have passed while the reader was busy with what it had. So there is one more read with a
+	// deadline of its own: only one that waited for all of it in vain is the end.
 	n, err := s.File.Read(b)
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err

@@ -130,6 +130,7 @@ func (a *agent) awaitAnswer(ctx context.Context, call *call, session string) (wi
 	case <-call.done:
 	case <-ctx.Done():
 		a.cancelSession(session)
+		// From the run's context, for the prompt's own has ended.
 		grace, cancel := context.WithTimeout(a.runCtx, cancelGrace)
 		defer cancel()
 		_, _ = call.wait(grace) // late either way

@@ -79,6 +79,7 @@ func (ps *prompts) finish(one *prompt, result *wire.PromptResult) {
 		ps.active = nil
 	}
 	if ps.results = append(ps.results, result); len(ps.results) > remembered {
+		// Copied, or the array would keep what has left at its front.
 		ps.results = append([]*wire.PromptResult(nil), ps.results[1:]...)
 	}
 }
@@ -115,6 +116,8 @@ func (ps *prompts) answered(one *prompt) {
 }
 
 // in is the id of the prompt under way in a session; nil when there is none.
+// A prompt whose session is not known yet gets the updates of any: session_created and the first settings come while
+// it is being opened.
 func (ps *prompts) in(session string) *string {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

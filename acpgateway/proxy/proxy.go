@@ -16,6 +16,7 @@ import (
 //
 // There are four kinds of goroutines: the link's, one for each run, those of each agent (agent.watch), and controls.
 // wg counts all but the link's, and Run returns after the last of them.
+// It grows under gate while shut is not set, or from a goroutine that it counts already; so Run's Wait misses none.
 type Proxy struct {
 	cfg   Config
 	log   *slog.Logger
@@ -76,6 +77,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	// For the end that no code of ours sees, kill -9.
 	guard := startGuard(p.epoch, p.log)
 	defer guard.end()
+	// Neither ends with ctx itself: the order below is what ends them.
 	runs, stopRuns := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.ctx = runs
 	links, stopLinks := context.WithCancel(context.WithoutCancel(ctx))

@@ -47,6 +47,7 @@ type Enrolment struct {
 	// again.
 	File string
 
+	// mu is held while the gateway is asked: a bootstrap token works once, and must not be tried by two at a time.
 	mu    sync.Mutex
 	token string
 }
@@ -67,6 +68,8 @@ func (e *Enrolment) renewed(ctx context.Context, own string) (string, error) {
 	if !renewable(own, now) {
 		return own, nil
 	}
+	// In this order: the new token; the old one while it lives, or where nothing else is left to try; the bootstrap
+	// token.
 	token, err := e.ask(ctx, "Authorization", "Bearer "+own)
 	switch {
 	case err == nil:
@@ -111,6 +114,8 @@ func (e *Enrolment) kept() string {
 
 // keep replaces the file in one step: a proxy that is killed meanwhile has the old token or the new one.
 // 0600: the token is the proxy's identity.
+// It is in memory before it is in the file. Where the file cannot be written the caller gets an error, but a
+// bootstrap token that was used up for it is not lost: the next Token finds it there.
 func (e *Enrolment) keep(token string) error {
 	e.token = token
 	if e.File == "" {
@@ -128,6 +133,7 @@ func (e *Enrolment) keep(token string) error {
 }
 
 // times are when a token of the gateway's was made and ends. Its signature is the gateway's to check.
+// A token is a JWT: three parts with dots between, of which the second holds iat and exp in Unix seconds.
 // The dates are read without checking the signature, for they only decide when to ask for a new one.
 func times(token string) (made, ends time.Time, ok bool) {
 	parts := strings.Split(token, ".")
@@ -176,6 +182,7 @@ func (e *Enrolment) ask(ctx context.Context, header, credential string) (string,
 }
 
 // Nothing of the answer is shown but the code and the message of its error.
+// An answer has the form {"data":{"token":…}} or {"error":{"code":…,"message":…}}, whatever its status.
 func exchange(req *http.Request) (string, error) {
 	// A redirect would carry the bootstrap token to another host.
 	transport := &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}

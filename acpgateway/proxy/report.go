@@ -65,6 +65,7 @@ func (rp *reporter) console(ctx context.Context, prefix string) func(io.Reader) 
 	return func(in io.Reader) {
 		lines := bufio.NewReaderSize(in, consoleLine)
 		for {
+			// A long line comes in parts of the buffer's size, and a part may end inside a character.
 			line, err := lines.ReadSlice('\n')
 			if text := strings.TrimRight(string(line), "\r\n"); text != "" {
 				rp.link.out.Room(ctx)

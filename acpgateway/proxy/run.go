@@ -33,6 +33,8 @@ type run struct {
 	done    chan struct{}
 	gone    chan struct{} // closed when it was taken out and its end has been reported
 
+	// mu guards all below. The run's goroutine changes it, and inventories, controls and the agent's end look at it
+	// or take the agent out.
 	mu       sync.Mutex
 	agent    *agent // nil while none lives
 	instance string
@@ -66,6 +68,7 @@ func newRun(ctx context.Context, s *starter, full func() bool, id string, before
 func (r *run) work() {
 	defer close(r.done)
 	if r.before != nil {
+		// before is dropped behind it, or all runs that ever had this id would stay in memory.
 		<-r.before.gone
 		r.before = nil
 	}
@@ -214,6 +217,8 @@ func (r *run) agentStarted(a *agent) {
 }
 
 // agentEnded reports the end of the run's agent, after all of its output.
+// acp_exit is last, because the gateway ends what waits for the agent by it: the reason and the status have come
+// before.
 func (r *run) agentEnded(status wire.ExitStatus, reason string) {
 	r.mu.Lock()
 	r.agent = nil

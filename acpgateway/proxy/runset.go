@@ -12,7 +12,7 @@ import (
 // another of the same id can be opened meanwhile, and starts its agent when that process is gone.
 //
 // The two maps are why close can answer at once and a second open for the same id is safe: byID holds what may be
-// used, ending what is on its way out.
+// used, ending what is on its way out. start is called with mu held, and so calls nothing of the set.
 type runSet struct {
 	max   int // how many agents may live; 0 is any number
 	start func(id string, before *run) *run
@@ -69,13 +69,14 @@ func (rs *runSet) detach(r *run) bool {
 	return true
 }
 
-// awaitEnd waits for the process of a run that was taken out, and reports its end.
+// reportEnd waits for the process of a run that was taken out, and reports its end.
 func (rs *runSet) reportEnd(r *run, tell func()) {
 	<-r.done
 	tell()
 	close(r.gone)
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
+	// Another run of the id may have been closed meanwhile, and stands there now.
 	if rs.ending[r.id] == r {
 		delete(rs.ending, r.id)
 	}

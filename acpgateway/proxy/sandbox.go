@@ -123,6 +123,7 @@ func (sb *sandboxes) inspect(id string, r *run) outcome {
 // It waits in the run's queue like a prompt, so it never starts a second agent.
 func (sb *sandboxes) ensureRunning(ctx context.Context, f *wire.SandboxControl) outcome {
 	r := sb.runs.get(f.RunID)
+	// One place, so that the run's goroutine is not held up where this caller has given up.
 	result := make(chan error, 1)
 	r.enqueue(func(ctx context.Context) {
 		_, err := r.ensure(ctx, start{cwd: f.Cwd, instance: f.InstanceName})
@@ -149,6 +150,7 @@ func (sb *sandboxes) collect(ctx context.Context, f *wire.SandboxControl, how wi
 		return outcome{err: errors.New("expected_instances is missing")}
 	}
 	expected := map[string]bool{}
+	// A gateway may know an instance by its run alone: then it has the name that follows from the run's id.
 	for _, e := range f.ExpectedInstances {
 		expected[e.InstanceName] = true
 		if e.RunID != "" {
@@ -209,6 +211,7 @@ func tailOf(into *string) func(io.Reader) {
 
 // result sends how an action went, in the run's order. An action that this provider does not have is refused with an error
 // that begins with "unsupported", which the gateway shows as such and does not try again.
+// It is a numbered frame also without a run, under the empty run_id: the gateway waits for it by request_id.
 func (sb *sandboxes) result(f *wire.SandboxControl, o outcome) {
 	res := &wire.SandboxControlResult{
 		RunID: orNull(f.RunID), InstanceName: orNull(f.InstanceName), Action: f.Action, RequestID: orNull(f.RequestID),

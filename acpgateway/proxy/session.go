@@ -54,6 +54,7 @@ func (ss *sessions) open(ctx context.Context, f *wire.PromptSend, result *wire.P
 		if err == nil {
 			return id, nil
 		}
+		// Any other way would fail by the same.
 		if ctx.Err() != nil || errors.Is(err, errAgentClosed) {
 			return "", err
 		}
@@ -102,6 +103,7 @@ func (ss *sessions) reenter(ctx context.Context, method, id string, then func(co
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, errors.New("the agent did not take up the session in time"))
 	defer cancel()
 	h := ss.enter(id)
+	// For the ways out by an error, or later updates of the session would count as history for good.
 	defer ss.live()
 	var entered wire.SessionResult
 	params := wire.LoadSessionParams{SessionID: id, Cwd: ss.dir, MCPServers: []json.RawMessage{}}
@@ -170,6 +172,7 @@ func (ss *sessions) options(id string, options json.RawMessage) {
 // state tells the modes and models that only the answer of session/new holds.
 func (ss *sessions) state(id string, s wire.SessionResult) {
 	var now struct{ CurrentModeID, CurrentModelID string }
+	// Each of the two has one of the members, and leaves the other as it is.
 	for _, raw := range []json.RawMessage{s.Modes, s.Models} {
 		_ = json.Unmarshal(raw, &now) // absent or of another form: they go as they are
 	}

@@ -36,6 +36,7 @@ type origin struct {
 }
 
 // requestID names a request of an agent's to the gateway. The agent's own id would repeat after a restart.
+// It begins with the epoch's first eight characters, which are others after a restart of the proxy.
 func (st *starter) requestID() wire.RequestID {
 	return wire.RequestID(fmt.Sprintf("%.8s-%d", st.epoch, st.serial.Add(1)))
 }
@@ -62,6 +63,8 @@ func (st *starter) launch(ctx context.Context, o origin, s start) (*agent, error
 		if a, err = st.spawn(o, w, dir, s.init); err != nil {
 			return err
 		}
+		// The run has had the agent since spawn, so a failure here ends it like any other agent, with the same
+		// frames.
 		if err = a.initialize(ctx); err != nil {
 			a.end("initialize_failed")
 		}
@@ -78,6 +81,7 @@ func (st *starter) spawn(o origin, w workspace, dir string, init *wire.Init) (*a
 	cmd := st.launcher.command(st.cfg.Command[0], st.cfg.Command[1:]...)
 	// The mark is in the environment, which every process inherits, however it was started.
 	mark := fmt.Sprintf("%s.%d", st.epoch, st.born.Add(1))
+	// It stands last, where it counts whatever the gateway's environment names.
 	cmd.Dir, cmd.Env = dir, append(st.launcher.environment(init), markName+"="+mark)
 	streams, err := newPipes(cmd)
 	if err != nil {

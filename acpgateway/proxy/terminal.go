@@ -92,6 +92,7 @@ func (ts *terminals) create(params json.RawMessage) (any, error) {
 	for _, v := range q.Env {
 		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
 	}
+	// Last, as in starter.spawn: an agent could otherwise start what its end does not reach.
 	cmd.Env = append(cmd.Env, markName+"="+ts.mark)
 	ctx, stop := context.WithCancel(ts.ctx)
 	t := &terminal{stop: stop, done: make(chan struct{}), limit: terminalOutput}
@@ -166,6 +167,7 @@ func (t *terminal) wait(ctx context.Context) (any, error) {
 }
 
 // releaseAll ends what an agent that is gone has left.
+// None is added any more: the agent's reader has ended, and with it all requests that it took.
 func (ts *terminals) releaseAll() {
 	ts.mu.Lock()
 	left := ts.byID

@@ -28,6 +28,7 @@ func unzip(root *os.Root, target string, from *os.File, most archive) error {
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // we tell which, below
 		return fmt.Errorf("the archive cannot be read: %w", err)
 	}
+	// What is read from here on are the entries, each under its own bound.
 	meter.opened = true
 	if err := acceptable(listed.File, most); err != nil {
 		return err
@@ -84,6 +85,7 @@ func extract(root *os.Root, f *zip.File) error {
 		return err
 	}
 	defer in.Close()
+	// Inputs are placed again at each start of an agent, so a file of the last time is written over.
 	out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, f.Mode().Perm()&0o755|0o600)
 	if err != nil {
 		return err

@@ -49,6 +49,7 @@ func (w workspace) ensure() error {
 // rel turns a path of the contract or of an agent into one below the root.
 // /workspace is the contract's name for it, which agents and gateways use although no such directory exists here.
 func (w workspace) rel(path string) (string, error) {
+	// Unless the workspaces themselves lie below a directory of that name.
 	if rest, ok := strings.CutPrefix(path, guestRoot); ok && (rest == "" || rest[0] == '/') && !inside(w.root, path) {
 		path = strings.TrimLeft(rest, "/")
 	}
@@ -93,6 +94,7 @@ func inside(root, path string) bool {
 
 // within is the same when all links are followed, and where path is below root then.
 // It is for paths that may hold links, where comparing texts would be fooled.
+// A path that is not there has no place to follow, and is refused.
 func within(root, path string) (realRoot, rel string, ok bool) {
 	realRoot, err := filepath.EvalSymlinks(root)
 	if err != nil {

@@ -146,6 +146,7 @@ func (k *lateKeys) proxy(r *http.Request) (acpgateway.Identity, error) {
 // watch ends what a proxy's token has opened when that is revoked, or its key retired. Both are needed: the registry
 // knows revoked tokens, and the key file alone knows retired keys.
 func (k *lateKeys) watch(ctx context.Context, who acpgateway.Identity) (context.Context, func()) {
+	// A file that cannot be read ends nothing: only keys that were read and lack this one do.
 	return k.registry.Watch(ctx, who.CredentialID, func() bool {
 		keys, err := k.file()
 		return err != nil || keys.Has(who.KeyID)
@@ -160,6 +161,7 @@ func (k *lateKeys) file() (*auth.Keys, error) {
 	if k.keys != nil && time.Since(k.looked) < keyFileRest { // a file that could not be read yet is tried each time
 		return k.keys, nil
 	}
+	// Before the file is read, also in vain: with keys from before, a file that is bad is tried once in keyFileRest.
 	k.looked = time.Now()
 	// The stamp is taken before the file is read: a rotation in between is seen at the next look.
 	state, _ := stampOf(k.flag.SigningKeyFile)
@@ -209,10 +211,12 @@ func (f *acpFlags) awaitLocal(ctx context.Context, gateway *acpgateway.Gateway) 
 }
 
 // local is the configuration of the proxy of one agent. Its token lives for a minute, because it is made anew for
-// each connection in this same process.
+// each connection in this same process. It has no State: such a proxy has its identity from the flag, and ends with
+// the server.
 func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
 	id := auth.LocalProxyPrefix + a.id
 	cfg := proxy.Config{
+		// self is http in every case: with TLS it is the loopback listener (tlsFlags.inside).
 		URL: "ws" + strings.TrimPrefix(self, "http") + "/ws/agent", ID: id, Name: a.id, Command: a.command, Version: version(),
 		Cwd: cmp.Or(f.ACPAgents.byID[a.id].Cwd, f.ACPCwd), MaxConcurrent: f.ACPMaxConcurrent,
 		Token: func(context.Context) (string, error) {

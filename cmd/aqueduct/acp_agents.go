@@ -73,6 +73,7 @@ func (a *acpAgent) readInputs() error {
 	if a.AgentInputs == nil {
 		return nil
 	}
+	// By way of JSON, since the members of wire.AgentInputs have their names for that and not for YAML.
 	raw, err := json.Marshal(a.AgentInputs)
 	if err != nil {
 		return err

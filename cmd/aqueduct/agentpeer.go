@@ -38,6 +38,7 @@ func (f *acpFlags) withoutAgents(next http.Handler, log *slog.Logger) (http.Hand
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token := strings.TrimSpace(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 		if !strings.HasPrefix(token, store.RunTokenPrefix) { // one is judged by its own routes, and opens no other
+			// What cannot be attributed is refused as well, or an agent would only have to hide its socket.
 			if uid, err := peerUID(r); err != nil || uid == user.UID {
 				w.Header().Set("Content-Type", "application/problem+json")
 				w.Header().Set("Connection", "close")
@@ -66,6 +67,7 @@ func peerUID(r *http.Request) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
+	// The row is that of the other end's socket, whose local address is the one that we see as remote.
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		if uid, err := uidOf(table, theirs, ours); err == nil {
 			return uid, nil

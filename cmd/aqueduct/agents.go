@@ -88,6 +88,7 @@ func demoAgent(pace time.Duration) (agentFlag, app.Part, error) {
 	speed.Pace = pace
 	srv := &http.Server{Handler: demoagent.New(speed), ReadHeaderTimeout: readHeaderTime}
 	flag := agentFlag{demoID, "http://" + ln.Addr().String(), ln.Addr().String()}
+	// Nothing has to be cut at the end: its streams are calls of this server, which ends before this part does.
 	return flag, app.Part{Name: "demo agent", Run: serveUntilDone(srv, func() {}, ln)}, nil
 }
 
@@ -97,6 +98,7 @@ func probe(agents *bridge.Directory, metrics *server.Metrics, log *slog.Logger) 
 	return func(ctx context.Context) error {
 		ill := make(map[string]bool)
 		agents.Probe(ctx, func(id string, err error) {
+			// A probe that the end of the server broke off is no finding.
 			if ctx.Err() != nil {
 				return
 			}

@@ -40,6 +40,7 @@ func (s agentSecrets) load(agents []agentFlag) (map[string]signed.Secret, error)
 		if err != nil {
 			return nil, fmt.Errorf("--agent-secret %s: %w", f.id, err)
 		}
+		// A short one could be found by trying, from one call that was seen.
 		if len(secret) < signed.MinSecret {
 			return nil, fmt.Errorf("--agent-secret %s: the secret must have at least %d characters", f.id, signed.MinSecret)
 		}

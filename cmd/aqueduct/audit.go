@@ -60,6 +60,7 @@ func (c auditSource) walk() (w *audit.Walk, first store.AuditKey, err error) {
 		return nil, first, fmt.Errorf("--heads: %w", err)
 	}
 	for _, h := range c.Head {
+		// They count beside those of the file: who rewrites the database of a machine may rewrite a file there too.
 		w.Known = append(w.Known, audit.Head(h))
 	}
 	return w, first, nil
@@ -73,6 +74,7 @@ type auditVerifyCmd struct {
 // open is the database, and the way through its chain. The database is opened for reading only, so its schema may be
 // of another version.
 func (c auditSource) open(ctx context.Context) (st looking, w *audit.Walk, first store.AuditKey, err error) {
+	// The keys and heads first: without what the chain is checked by there is no reason to open the database.
 	if w, first, err = c.walk(); err == nil {
 		st, err = c.Database.look(ctx)
 	}

@@ -33,6 +33,7 @@ func loadAuditKey(path string) (store.AuditKey, error) {
 // readAuditKey reads the key; the zero value, where there is none. It is for commands that only check, and must not
 // make a key by looking for one.
 func readAuditKey(path string) (store.AuditKey, error) {
+	// Any other error is left to Read, which names it: a key that is there and cannot be read is not a missing one.
 	if _, err := os.Stat(path); os.IsNotExist(err) {
 		return store.AuditKey{}, nil
 	}

@@ -56,6 +56,7 @@ func (s *serveCmd) proxyAccess(registry *auth.Registry) *server.ProxyAccess {
 	for _, a := range s.ACP.ACP {
 		reserved = append(reserved, a.id)
 	}
+	// Only file is used of these keys, so they need neither the registry nor the keys of local proxies.
 	return &server.ProxyAccess{
 		Admit:    registry.Admit,
 		Made:     registry.Made,

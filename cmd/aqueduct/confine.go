@@ -72,6 +72,8 @@ func (f *confineFlags) confinement(secrets, work []string, workspaces string, lo
 		c.User, home = user, user.Home
 	}
 	// What agents need for their work, which protection must leave to them.
+	// A protected path below one of them cannot be kept by Landlock, and a directory that holds one of them is not
+	// protected whole.
 	used := append(slices.Clone(work), workspaces, home, os.TempDir())
 	c.Protect = protected(append(secrets, f.settingsFile), used)
 	why := "this kernel has no Landlock"
@@ -80,6 +82,7 @@ func (f *confineFlags) confinement(secrets, work []string, workspaces string, lo
 		if left := c.Unprotectable(used); len(left) > 0 {
 			why = strings.Join(left, ", ") + " lies below a directory that agents write to"
 		} else {
+			// The running program and not its path: an update may have replaced that meanwhile.
 			c.Helper = []string{"/proc/self/exe", confineName}
 		}
 	}

@@ -45,10 +45,13 @@ func (c *contractFile) translate(given map[string]any) error {
 	rename(given, "orchestrator_url", "url")
 	if seconds, ok := given["heartbeat_seconds"]; ok {
 		delete(given, "heartbeat_seconds")
+		// The contract has a number of seconds, the flag a span.
 		given["heartbeat"] = fmt.Sprint(seconds, "s")
 	}
 	for _, secret := range []string{authToken, bootstrapToken, "register-url"} { // written with nothing in it, as in the example
 		for _, key := range []string{secret, strings.ReplaceAll(secret, "-", "_")} {
+			// Only in a file that names a gateway, as the contract's does. In any other an empty secret is a mistake
+			// (settings.secret).
 			if given[key] == "" && given["url"] != nil {
 				delete(given, key)
 			}
@@ -87,6 +90,7 @@ func (c *contractFile) agent(given, agent map[string]any) error {
 				return errors.New("agent.capabilities cannot be written as JSON")
 			}
 			c.capabilities = raw
+		// As with every setting: a misspelled one would otherwise be left out in silence.
 		default:
 			return fmt.Errorf("there is no setting %q in agent", key)
 		}
@@ -111,6 +115,7 @@ func (c *contractFile) sandbox(given, sandbox map[string]any) error {
 		return errors.New("sandbox.env is not a table")
 	}
 	for name, value := range env {
+		// TOML and YAML have numbers and booleans; an environment has texts.
 		c.env = append(c.env, fmt.Sprint(name, "=", value))
 	}
 	slices.Sort(c.env)

@@ -41,6 +41,7 @@ func (d databaseFlag) open(ctx context.Context, key store.AuditKey) (store.Store
 	kind, path, _ := strings.Cut(string(d), ":")
 	switch kind {
 	case "sqlite":
+		// sqlite://PATH means the same, for those who know URLs of databases.
 		return sqlite.Open(ctx, strings.TrimPrefix(path, "//"), sqlite.Options{AuditKey: key})
 	case "postgres", "postgresql":
 		return postgres.Open(ctx, string(d), postgres.Options{AuditKey: key})

@@ -55,6 +55,7 @@ func (l limitFlags) agent() httpagent.Limits {
 // bridge are the limits of the engine: of Turns, questions and what is kept of them.
 func (l limitFlags) bridge() bridge.Limits {
 	a := l.Abuse
+	// What has no flag (Quiet, BusyWait, LeaveGrace and others) stays zero, which is the engine's default.
 	return bridge.Limits{
 		ApprovalTTL: l.ApprovalTTL, EventBytes: l.EventBytes, OwnerWait: l.OwnerWait,
 		TurnsPerUser: a.MaxTurns, QuestionsPerTurn: a.MaxTurnQuestions, QuestionsPerUser: a.MaxUserQuestions,

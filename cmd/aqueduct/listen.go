@@ -12,6 +12,8 @@ import (
 
 const (
 	// readHeaderTime bounds how long a client may take over its headers (slowloris).
+	// idleTime is how long a connection is kept on which no request is under way; streams are requests and do not
+	// count.
 	readHeaderTime = 10 * time.Second
 	idleTime       = 2 * time.Minute
 	// It leaves room for a token and the cookies of other programs on the host.
@@ -42,6 +44,8 @@ func serveUntilDone(srv *http.Server, drain func(), listeners ...net.Listener) f
 		if err != nil { // the time is over, which is no failure of the server's
 			err = srv.Close()
 		}
+		// Each goroutine gives one result. Shutdown closes the listeners at once and waits for the requests alone, so
+		// all of them are there by now.
 		for range listeners {
 			if served := <-served; !errors.Is(served, http.ErrServerClosed) {
 				err = errors.Join(err, served)

@@ -38,6 +38,7 @@ func (v visible) Write(line []byte) (int, error) {
 			out.WriteRune(r)
 			continue
 		}
+		// JSON's escapes are UTF-16: a character beyond the first plane takes two.
 		for _, unit := range utf16.AppendRune(nil, r) {
 			fmt.Fprintf(&out, `\u%04x`, unit)
 		}

@@ -114,6 +114,7 @@ func (f *notifyFlags) apply(of *app.Config, allow []string, key keyFlag) error {
 	if err != nil || len(f.Webhooks) == 0 && len(hooks) == 0 {
 		return err
 	}
+	// The edge gets the hooks to check what comes in, the notifier below to sign what goes out.
 	of.Edge.Webhooks = hooks
 	cfg := notify.Config{BaseURL: f.PublicURL, Others: map[string]notify.Address{channel.OutboxKind: hooks.Delivery}}
 	for _, w := range f.Webhooks {
@@ -149,6 +150,7 @@ func (k keyFlag) linkSigner() (*decide.Signer, error) {
 		return nil, err
 	}
 	var older [][]byte
+	// The list begins with the key that signs.
 	for _, key := range keys[1:] {
 		older = append(older, []byte(string(key)))
 	}

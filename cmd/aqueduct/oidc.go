@@ -61,6 +61,7 @@ func (f *oidcFlags) provider(mode string) (*auth.OIDC, error) {
 		}
 		cfg.ClientSecret = auth.Secret(secret)
 	}
+	// Only the configuration is judged here. What the provider itself has wrong shows at the first sign-in.
 	o, err := auth.NewOIDC(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("--oidc-issuer %s: %w", f.OIDCIssuer, err)

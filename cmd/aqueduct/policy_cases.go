@@ -37,6 +37,8 @@ func (c *policyTestCmd) Run(to output) error {
 	}
 	failed := 0
 	for i, one := range cases {
+		// A case that is wrong in itself ends the command at once; a verdict that differs is counted, and the others
+		// are tried.
 		wrong, err := one.try(p)
 		if err != nil {
 			return fmt.Errorf("%s: case %d (%q): %w", c.Cases, i+1, one.Name, err)
@@ -209,6 +211,7 @@ func (g caseGrant) read(id string, by policy.Principal) (policy.Grant, error) {
 }
 
 // asJSON is a YAML value as JSON; nil for none.
+// Policies see arguments as agents send them, which is JSON: numbers and member names have to be judged in that form.
 func asJSON(n *yaml.Node) ([]byte, error) {
 	if n.IsZero() {
 		return nil, nil

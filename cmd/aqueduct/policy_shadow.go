@@ -67,6 +67,7 @@ func (c *policyShadowCmd) open(ctx context.Context) (decisions, io.Closer, error
 // not grow with the history.
 func decisionRecords(ctx context.Context, r store.RecordReader) decisions {
 	return func(yield func(policy.Decision, error) bool) {
+		// A server may go on deciding meanwhile: ids grow with time, so what it adds comes in a later page.
 		page := store.Page{Limit: store.MaxPageLimit}
 		for {
 			records, err := r.RecordsOfType(ctx, store.System(), trace.PolicyDecision, page)
@@ -141,6 +142,7 @@ func (s *shadow) run(kept decisions) error {
 			s.unknown++
 			continue
 		}
+		// Without Grants, and so without a time that one could have ended at: the files alone are compared.
 		s.compare(d, s.policy.Decide(call, nil, time.Time{}))
 	}
 	return nil

@@ -82,6 +82,8 @@ func (f *policyFile) watch(ctx context.Context) error {
 func (f *policyFile) look() {
 	at, err := stampOf(f.path)
 	if err != nil {
+		// seen is emptied below, so that a missing file is logged once, and one that comes back is looked at twice
+		// before it counts.
 		if f.seen != (stamp{}) {
 			f.refuse(err)
 		}
@@ -111,6 +113,7 @@ func (f *policyFile) replace() {
 	if f.unread = false; bytes.Equal(content, f.content) {
 		return
 	}
+	// Noted also where it is bad, so that a touch of the same bad file is not logged again.
 	f.content = content
 	if err := f.holder.Replace(content); err != nil {
 		f.refuse(err)

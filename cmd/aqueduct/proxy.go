@@ -72,6 +72,7 @@ func (c *commandFlag) Decode(ctx *kong.DecodeContext) (err error) {
 // Run implements the command. A settings file that holds a token must not be readable by others, and is checked
 // before anything is sent.
 func (c *proxyCmd) Run(ctx context.Context, to output, set *settings) error {
+	// The file's mode is checked before a secret is read out of it.
 	err := errors.Join(checkFar("--url", c.URL, c.Insecure), checkFar("--register-url", c.RegisterURL, c.Insecure), set.checkMode())
 	if err != nil {
 		return err
@@ -99,6 +100,8 @@ func (c *proxyCmd) Run(ctx context.Context, to output, set *settings) error {
 func (c *proxyCmd) config(set *settings) (proxy.Config, error) {
 	id := c.ID
 	if id == "" {
+		// A second proxy of one host for the same gateway would have the same folder, whose lock refuses it
+		// (proxy.Config.State): it needs an id of its own.
 		host, err := os.Hostname()
 		if err != nil {
 			return proxy.Config{}, err
@@ -135,6 +138,7 @@ func stateOf(gateway, id string) string {
 		host = u.Host
 	}
 	folder := filepath.Join(home, "aqueduct", "proxies", url.QueryEscape(host), url.QueryEscape(id))
+	// A home that cannot be written to is as good as none: the proxy then runs without an identity that outlives it.
 	if os.MkdirAll(folder, 0o700) != nil {
 		return ""
 	}
@@ -160,6 +164,8 @@ func (c *proxyCmd) tokens(cfg *proxy.Config, set *settings) error {
 			enrol.File = filepath.Join(cfg.State, "token")
 		}
 	}
+	// Without a bootstrap token a refused one could not be replaced: the gateway takes only that or a token that is
+	// good.
 	if enrol != nil && bootstrap != "" { // whatever the source is, a token that is refused is replaced by a new one
 		cfg.Register = enrol.Again
 	}

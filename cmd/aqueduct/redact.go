@@ -34,6 +34,7 @@ func (f redactFlags) open(db databaseFlag) (redaction, error) {
 	if err != nil {
 		return redaction{}, err
 	}
+	// Made where there is none, because an approved call could not run without its originals.
 	vault, err := redact.OpenKeyFile(f.keyFile(db))
 	if err != nil {
 		return redaction{}, fmt.Errorf("--sealing-key-file: %w", err)
@@ -51,6 +52,7 @@ func (f redactFlags) filter() (*redact.Filter, error) {
 			return nil, fmt.Errorf("--redact-file: %w", err)
 		}
 		for line := range strings.Lines(string(raw)) {
+			// An empty line would be a pattern that matches everywhere.
 			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 				patterns = append(patterns, line)
 			}

@@ -68,6 +68,7 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
+	// Before this no line is written: the filter has to be there for the first.
 	log := newLogger(s.LogFormat, to.log, red.filter)
 	callers, err := s.callers()
 	if err != nil {
@@ -78,6 +79,7 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 		return err
 	}
 	callers = callers.WithOIDC(provider)
+	// All are asked before any counts, so that one start names every mistake.
 	if err := errors.Join(s.ACP.checkLocal(), s.Tokens.check(), s.Transport.checkURLs(s.Agent), s.Transport.open(log)); err != nil {
 		return err
 	}
@@ -86,6 +88,7 @@ func (s *serveCmd) Run(ctx context.Context, to output) error {
 		return err
 	}
 	defer ln.Close() // again, when serving has closed it
+	// The address that was bound counts and not the flag, in which a name or a missing host may mean any.
 	if err := callers.CheckListener(ln.Addr()); err != nil {
 		return err
 	}
@@ -122,6 +125,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	if err != nil {
 		return err
 	}
+	// It belongs to the last stage of all: what drives Turns has been started when it runs.
 	greeting := app.Part{Name: "greeting", Run: func(ctx context.Context) error {
 		s.ACP.awaitLocal(ctx, made.Gateway)
 		log.Info("serving", slog.String("name", s.Name), slog.String("replica", made.Replica), slog.Any("database", s.Database), slog.Any("agents", made.Sessions.Agents().IDs()))
@@ -134,6 +138,8 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 
 // parts are those of the server, and what else of this program runs with it. beside are the proxies of --acp, the
 // demo agent, the probes and the watch of the policy file.
+// Those of beside begin before what drives Turns and end after it (app.Run): an agent has to be there for as long as
+// it may be called.
 type parts struct {
 	*app.App
 	gate   *outbound.Gate
@@ -155,6 +161,8 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	if made.gate, err = outbound.New(outbound.Config{Allow: s.Outbound}); err != nil {
 		return made, fmt.Errorf("--outbound: %w", err)
 	}
+	// The key is in memory alone. A token of a local proxy is therefore worth nothing to another process, or after
+	// this one.
 	own, err := auth.NewKeys(auth.NewKey()) // of this process's own proxies
 	if err != nil {
 		return made, err
@@ -200,6 +208,7 @@ func (s *serveCmd) edge(a *app.App, ln, inside net.Listener, log *slog.Logger) (
 	}
 	srv := &http.Server{
 		Handler: handler, ReadHeaderTimeout: readHeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
+		// net/http logs each handshake and request that is broken, and anyone can send those.
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ConnContext: a.Server.ConnContext,
 	}
 	// Both listeners count against the same limits, and both are drained at the end.
@@ -208,6 +217,7 @@ func (s *serveCmd) edge(a *app.App, ln, inside net.Listener, log *slog.Logger) (
 		listeners = append(listeners, a.Server.Listener(inside))
 	}
 	parts := []app.Part{{Name: "http", Run: serveUntilDone(srv, a.Server.Drain, listeners...)}}
+	// A listener of its own is not counted against the limits: it is for a scraper alone.
 	if s.Surface.MetricsListen == "" {
 		return parts, nil
 	}

@@ -63,6 +63,7 @@ func (s *settings) load(path string) error {
 		return fmt.Errorf("--config %s: %w", path, err)
 	}
 	for key, value := range given {
+		// Only tables have an order that a map loses; lists keep theirs.
 		if table, ok := value.(map[string]any); ok {
 			value = orderedTable{table, keysIn(member(&doc, key))}
 		}
@@ -172,6 +173,7 @@ func (s *settings) Validate(app *kong.Application) error {
 
 // Resolve implements kong.Resolver. kong asks for each flag that is not on the command line; nil leaves its default.
 func (s *settings) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	// A variable that is set and empty counts: of a text it takes back what the file has.
 	if value, ok := s.env(envName(flag.Name)); ok {
 		return value, nil
 	}
@@ -188,6 +190,7 @@ const (
 )
 
 // secret is one of them; "" is none.
+// An empty one in the file is refused: it would pass for none, and the proxy would look for a token elsewhere.
 func (s *settings) secret(key string) (string, error) {
 	value, ok := s.file[key]
 	if !ok {

@@ -75,6 +75,7 @@ func (s *serveCmd) greet(out io.Writer, callers *auth.Auth, self string, log *sl
 	switch {
 	case callers.Open():
 		log.Warn("--auth none: every program and user of this machine may do everything here, agents too; nobody is asked for a token")
+	// Who named a file has the token, and a link in the output of a service would stay in its log.
 	case s.TokenFile == "":
 		text += firstSteps(cmp.Or(strings.TrimRight(s.Notify.PublicURL, "/"), self), self, s.Database.beside(s.ACP.Key, tokenName), callers.IssueSignInCode())
 	}
@@ -132,6 +133,7 @@ func (c *clientFlags) token(env lookup) (auth.Secret, error) {
 // onThisMachine reports whether a host of a URL is loopback by its name or address.
 func onThisMachine(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	// RFC 6761 gives every name below localhost to loopback.
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}

@@ -21,6 +21,7 @@ type surfaceFlags struct {
 // listener and never the main one.
 func (f surfaceFlags) serveMetrics(metrics http.Handler, log *slog.Logger) (app.Part, error) {
 	ln, err := net.Listen("tcp", f.MetricsListen)
+	// It is opened before any part runs, so that an address in use ends the start.
 	if err != nil {
 		return app.Part{}, fmt.Errorf("--metrics-listen: %w", err)
 	}

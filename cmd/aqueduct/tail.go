@@ -128,6 +128,8 @@ func validate(_ *sse.Client, resp *http.Response) error {
 	return &refused{message}
 }
 
+// A server that ends its answer in order may be going away, so that counts like a cut: only a terminal event, a 204
+// or a refusal ends the command.
 // The pause doubles up to mostPause, and begins anew once a connection has printed something.
 func (t *tailer) run(ctx context.Context) error {
 	for pause := t.pause; ; pause = min(2*pause, mostPause) {
@@ -157,6 +159,7 @@ func (t *tailer) run(ctx context.Context) error {
 // again. A line is printed once, since the next connection asks for what comes behind the last one.
 func (t *tailer) take(e *sse.Event) {
 	if len(e.Data) == 0 || !json.Valid(e.Data) {
+		// The library has noted the id of the cut block already, and would ask for what comes behind it.
 		t.keep(t.last)
 		return
 	}
@@ -164,6 +167,7 @@ func (t *tailer) take(e *sse.Event) {
 		return
 	}
 	_, t.failed = fmt.Fprintf(t.out, "%s\t%s\n", e.ID, e.Data)
+	// An event without an id has the one before it here (the library fills it in), which is where to go on.
 	t.last, t.moved = e.ID, true
 	t.done = t.ends && agui.IsTerminal(e.Data)
 }

@@ -87,6 +87,7 @@ func (c *tokenIssueCmd) Run(to output) error {
 	if err != nil {
 		return err
 	}
+	// The token alone goes to the output, so that it can be written to a file or piped.
 	_, err = fmt.Fprintf(to.log, "token %s, until %s\n", issued.ID, issued.Until.UTC().Format(time.RFC3339))
 	_, printed := fmt.Fprintln(to.out, issued.Token)
 	return errors.Join(err, printed)

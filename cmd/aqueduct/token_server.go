@@ -53,11 +53,13 @@ func (c *clientFlags) call(ctx context.Context, env lookup, method, path string,
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
+	// Where a redirect leads to another domain, net/http leaves the token out.
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close() // it was read
+	// A longer answer is cut and then no JSON, which is an error and not half a list.
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, answerBytes))
 	if err != nil {
 		return err

@@ -39,6 +39,7 @@ func (f *tlsFlags) open(log *slog.Logger) error {
 		return errors.New("--tls-cert and --tls-key need each other")
 	}
 	f.certificate = &certificate{cert: f.TLSCert, key: f.TLSKey, log: log}
+	// Nothing listens yet, so load needs no lock; get has it.
 	return f.certificate.load()
 }
 
@@ -101,7 +102,7 @@ const insecureWarning = "--insecure: everybody on the way to another machine can
 const certificateCheck = time.Second
 
 // certificate is a certificate with its key, as the files have them now. mu guards what is below it; handshakes come
-// from many goroutines.
+// from many goroutines, and those that come while the files are read wait for the one reading.
 type certificate struct {
 	cert, key string // paths
 	log       *slog.Logger
@@ -135,6 +136,7 @@ func (c *certificate) stat() (seen [2]os.FileInfo, err error) {
 // and not at each handshake.
 func (c *certificate) read(seen [2]os.FileInfo) error {
 	c.seen, c.checked = seen, time.Now()
+	// seen is from before the files are read: what changes in between is read again at the next look.
 	cert, err := os.ReadFile(c.cert)
 	if err != nil {
 		return fmt.Errorf("--tls-cert: %w", err)

@@ -33,6 +33,7 @@ func version() string {
 // and would call itself (devel); one between two tags has a version that Go made up.
 func versionOf(info *debug.BuildInfo) string {
 	tagged := regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$`)
+	// A version that Go makes up for a commit has the form v0.1.1-0.20260102030405-abcdef012345.
 	madeUp := regexp.MustCompile(`[0-9]{14}-[0-9a-f]{12}$`)
 	if v := info.Main.Version; tagged.MatchString(v) && !madeUp.MatchString(v) {
 		return strings.TrimPrefix(v, "v")
