@@ -48,30 +48,38 @@ func AddTokenHash(kept, hash []byte) []byte {
 
 // sessionTurn is the Turn that a call with a session token belongs to: the one under way, else the last.
 // An agent's process may act between Turns, by a background task say; what it does then is put down to the last Turn.
-// An instance that serves one of several agents of a thread acts for Turns of that agent only.
+// An instance acts for Turns of its own Agent only: a thread's prompt may be for another than the thread's own.
 func (a *AgentRequests) sessionTurn(ctx context.Context, id, token string) (store.Turn, error) {
 	instance, err := a.store.SandboxInstance(ctx, store.System(), id)
-	if errors.Is(err, store.ErrNotFound) {
-		return store.Turn{}, ErrRunToken
-	}
 	if err != nil {
-		return store.Turn{}, err
+		return store.Turn{}, orRunToken(err)
 	}
 	if err := fitsAny(token, instance.TokenHash); err != nil {
 		return store.Turn{}, err
 	}
-	session := cmp.Or(instance.OfSession, id)
-	turn, err := a.store.ActiveTurn(ctx, store.System(), session)
+	session, err := a.store.Session(ctx, store.System(), cmp.Or(instance.OfSession, id))
+	if err != nil {
+		return store.Turn{}, orRunToken(err)
+	}
+	turn, err := a.store.ActiveTurn(ctx, store.System(), session.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		var last store.Run
-		if last, err = a.store.LastRun(ctx, store.System(), session); err == nil {
+		if last, err = a.store.LastRun(ctx, store.System(), session.ID); err == nil {
 			turn, err = a.store.Turn(ctx, store.System(), last.TurnID)
 		}
 	}
-	if errors.Is(err, store.ErrNotFound) || err == nil && instance.AgentID != "" && turn.AgentID != instance.AgentID {
-		return store.Turn{}, ErrRunToken // a Turn of another Agent
+	if err == nil && turn.AgentID != cmp.Or(instance.AgentID, session.AgentID) {
+		err = ErrRunToken // a Turn of another Agent
 	}
-	return turn, err
+	return turn, orRunToken(err)
+}
+
+// orRunToken makes a row that is not there a token that is not good: what it was made for is gone.
+func orRunToken(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return ErrRunToken
+	}
+	return err
 }
 
 // fitsAny compares a token with each of the kept hashes.

@@ -35,13 +35,13 @@ type acpAgent struct {
 	chatter func(run, prompt string) // sends more before the word of a prompt that asks nothing
 }
 
-// newACPHouse is an env whose agent is behind a proxy.
-func newACPHouse(t *testing.T, title string) (*env, *acpAgent) {
+// newACPEnv is an env whose agent is behind a proxy.
+func newACPEnv(t *testing.T, title string) (*env, *acpAgent) {
 	t.Helper()
-	return newACPHouseWith(t, title, plan{})
+	return newACPEnvWith(t, title, plan{})
 }
 
-func newACPHouseWith(t *testing.T, title string, p plan) (*env, *acpAgent) {
+func newACPEnvWith(t *testing.T, title string, p plan) (*env, *acpAgent) {
 	t.Helper()
 	p.acp, p.hooks = true, channel.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}
 	h := newEnvWith(t, nil, p)
@@ -161,7 +161,7 @@ func TestACPSpellings(t *testing.T) {
 		surface, watched := surfaces[i%len(surfaces)], i%2 == 0
 		t.Run(surface+"/"+s.name, func(t *testing.T) {
 			t.Parallel()
-			h, agent := newACPHouse(t, "rm -rf x")
+			h, agent := newACPEnv(t, "rm -rf x")
 			asked[surface](h)
 			id := h.question()
 			var tail *reader
@@ -212,7 +212,7 @@ func TestACPSpellings(t *testing.T) {
 // them is refused on every surface that has a form for it, and the question stays open.
 func TestACPArgumentsAreNotEdited(t *testing.T) {
 	t.Parallel()
-	h, agent := newACPHouse(t, "rm -rf x")
+	h, agent := newACPEnv(t, "rm -rf x")
 	h.chat("T", "R", "go")
 	id := h.question()
 	for _, d := range desks {

@@ -31,7 +31,7 @@ var askers = map[string]func(t *testing.T, text string) *env{
 		})
 	},
 	"ACP agent": func(t *testing.T, text string) *env {
-		h, _ := newACPHouse(t, text)
+		h, _ := newACPEnv(t, text)
 		return h
 	},
 }

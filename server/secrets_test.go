@@ -354,7 +354,7 @@ func TestS31SealedArguments(t *testing.T) {
 func TestS31AgentsOutput(t *testing.T) {
 	t.Parallel()
 	var path string
-	h, a := newACPHouseWith(t, plants(), plan{secrets: newSecrets(t), open: func(t testing.TB) (store.Store, error) {
+	h, a := newACPEnvWith(t, plants(), plan{secrets: newSecrets(t), open: func(t testing.TB) (store.Store, error) {
 		path = storetest.SQLite(t)
 		return sqlite.Open(t.Context(), path, sqlite.Options{})
 	}})

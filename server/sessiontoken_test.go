@@ -1,11 +1,13 @@
 package server_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorilla/websocket"
 
@@ -15,7 +17,7 @@ import (
 // withACPAgent is an env with an ACP agent that works on a prompt, a tool, and what the agent has in its environment.
 func withACPAgent(t *testing.T) (w *toolEnv, env map[string]string) {
 	t.Helper()
-	h, a := newACPHouse(t, "rm")
+	h, a := newACPEnv(t, "rm")
 	w = &toolEnv{env: h}
 	tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		w.ran.Add(1)
@@ -79,6 +81,28 @@ func TestSessionTokenIsItsAgents(t *testing.T) {
 	row, err := w.store.SandboxInstance(t.Context(), store.System(), session)
 	if err != nil || len(row.TokenHash) != 32 || strings.Contains(token, string(row.TokenHash)) {
 		t.Errorf("%+v %v", row, err)
+	}
+}
+
+// TestSessionTokenActsInNoTurnOfAnother: while a prompt of the thread is for another agent, the thread's own has no Turn.
+func TestSessionTokenActsInNoTurnOfAnother(t *testing.T) {
+	t.Parallel()
+	w, env := withACPAgent(t)
+	w.decide(w.question(), `{"decision":"reject"}`)
+	gate := make(chan struct{})
+	defer close(gate)
+	w.agents.Add("other", &scripted{script: waits(gate)})
+	w.open(w.request("POST", "/api/agui/chat?agent=other&on_busy=queue", inputBody("T", "R2", "and you?")))
+	for other := false; !other; time.Sleep(time.Millisecond) {
+		turn, err := w.store.ActiveTurn(t.Context(), store.System(), env["TUIXIU_RUN_ID"])
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+		other = turn.AgentID == "other"
+	}
+	got := w.agentCall(env["AQUEDUCT_TOKEN"], "/v1/tools/cut:invoke", fmt.Sprintf(`{"run_id":%q,"args":{}}`, env["TUIXIU_RUN_ID"]))
+	if got["code"] != "unauthorized" || w.ran.Load() != 0 {
+		t.Errorf("it is let in: %v", got)
 	}
 }
 

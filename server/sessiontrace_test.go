@@ -297,7 +297,7 @@ func TestSessionEventsAreTheOwners(t *testing.T) {
 // that it knows, and the agent's stderr is one record and nothing in the chat.
 func TestBetweenPrompts(t *testing.T) {
 	t.Parallel()
-	h, a := newACPHouse(t, "x")
+	h, a := newACPEnv(t, "x")
 	said := h.chat("T", "R", "hello")
 	if last := said[len(said)-1]; last.typ() != "RUN_FINISHED" {
 		t.Fatal(last)

@@ -74,7 +74,7 @@ func (s payloadSchema) fits(payload json.RawMessage) (wrong []string) {
 // one, a client's, one that expires, one without a client, and the agent's own permission. It gives the Turn's id.
 func everyKind(t *testing.T, p plan) (w *toolEnv, turnID string) {
 	t.Helper()
-	h, a := newACPHouseWith(t, "rm", p)
+	h, a := newACPEnvWith(t, "rm", p)
 	w = &toolEnv{env: h}
 	tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if c, ok := trace.Parse(r.Header.Get("traceparent"), ""); !ok || c.TraceID != strings.Repeat("ab", 16) || r.Header.Get("tracestate") != "v=1" {

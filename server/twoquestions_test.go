@@ -161,7 +161,7 @@ func inEachOrder(t *testing.T, of func(t *testing.T, approve func(h *env, id str
 func TestTwoACPPermissions(t *testing.T) {
 	t.Parallel()
 	inEachOrder(t, func(t *testing.T, approve func(h *env, id string) answer, first int, took *worst) {
-		h, agent := newACPHouse(t, "rm -rf x")
+		h, agent := newACPEnv(t, "rm -rf x")
 		following := h.asking("both")
 		prompt := <-agent.both
 		answeredOneByOne(t, h, asker{

@@ -16,8 +16,7 @@ func (as *asks) elicit(params json.RawMessage) func(context.Context) (any, error
 	if q.Mode == "" {
 		q.Mode = wire.ElicitForm
 	}
-	one := as.begin(q.SessionID)
-	one.cancelled = wire.ElicitationResult{Action: wire.ElicitCancel}
+	one := as.begin(q.SessionID, nil, wire.ElicitationResult{Action: wire.ElicitCancel})
 	return as.asking(one, &wire.ElicitationRequest{
 		RequestID: one.id, SessionID: q.SessionID, PromptID: as.prompts.in(q.SessionID), ToolCallID: q.ToolCallID,
 		Mode: q.Mode, Message: q.Message, RequestedSchema: q.RequestedSchema, URL: q.URL,

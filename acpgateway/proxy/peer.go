@@ -272,9 +272,15 @@ func (p *peer) answer(m *wire.Message) {
 		p.open[m.ID] = cancel
 	}
 	p.mu.Unlock()
-	if twice || full {
+	if twice { // an answer would be taken for that of the other
 		cancel()
-		p.in.trouble(fmt.Errorf("the agent's request %s was refused: its id is in use, or too many are open", m.ID))
+		p.in.trouble(fmt.Errorf("the agent's request %s was dropped: its id is in use", m.ID))
+		return
+	}
+	if full {
+		cancel()
+		p.in.trouble(fmt.Errorf("the agent's request %s was refused: too many are open", m.ID))
+		p.refuse(m.ID, &wire.Error{Code: wire.CodeInternal, Message: "too many requests are open"})
 		return
 	}
 	work := p.in.request(m.Method, m.Params)
@@ -336,11 +342,13 @@ func (p *peer) tooLong(beginning []byte) {
 	case method == "":
 		p.deliver(&wire.Message{ID: id, Error: &wire.Error{Code: wire.CodeInternal, Message: errLine.Error()}})
 	default:
-		// On a goroutine of its own, because the reader must not write (write).
-		p.wg.Go(func() {
-			_ = p.write(response(id, nil, &wire.Error{Code: wire.CodeInvalidRequest, Message: errLine.Error()}))
-		})
+		p.refuse(id, &wire.Error{Code: wire.CodeInvalidRequest, Message: errLine.Error()})
 	}
+}
+
+// refuse answers a request that nothing works on. On a goroutine of its own, because the reader must not write (write).
+func (p *peer) refuse(id wire.ID, why *wire.Error) {
+	p.wg.Go(func() { _ = p.write(response(id, nil, why)) })
 }
 
 // headOf reads the id and method that stand before the first long member.

@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 
 	"aqueduct/acpgateway/wire"
@@ -93,4 +96,56 @@ func TestCallsEndWithTheAgent(t *testing.T) {
 	if _, err := p.begin("m", nil, nil); !errors.Is(err, errAgentClosed) {
 		t.Error(err)
 	}
+}
+
+// TestOneRequestTooManyIsAnswered: an agent that has too many requests open gets an error for the next, and not silence.
+func TestOneRequestTooManyIsAnswered(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	free := make(chan struct{})
+	p := newPeer(context.Background(), &out, inbound{
+		notification: func(string, json.RawMessage) { close(free) },
+		request: func(string, json.RawMessage) func(context.Context) (any, error) {
+			return func(context.Context) (any, error) { <-free; return "yes", nil }
+		},
+		trouble: func(error) {},
+	})
+	var lines strings.Builder
+	for i := range controls + 1 {
+		fmt.Fprintf(&lines, `{"id":%d,"method":"ask"}`+"\n", i)
+	}
+	p.read(strings.NewReader(lines.String() + `{"method":"n"}` + "\n"))
+	last := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":%d,`, controls, wire.CodeInternal)
+	if got := out.String(); strings.Count(got, `"result":"yes"`) != controls || !strings.Contains(got, last) {
+		t.Errorf("%d answers, and %q is not among them", strings.Count(got, "\n"), last)
+	}
+}
+
+// TestACancelFindsAWholeRequest: a cancel that comes with a permission request answers it as cancelled.
+func TestACancelFindsAWholeRequest(t *testing.T) {
+	t.Parallel()
+	var n int
+	as := &asks{newID: func() wire.RequestID { n++; return wire.RequestID(fmt.Sprint(n)) }, open: map[wire.RequestID]*ask{}}
+	done := make(chan struct{})
+	var cancels sync.WaitGroup
+	cancels.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				as.cancel("")
+			}
+		}
+	})
+	as.report = &reporter{id: "r", link: newLink(Config{}, nil), log: slog.New(slog.DiscardHandler)}
+	as.prompts = &prompts{}
+	for range 200 {
+		answer, err := as.permission([]byte(`{"sessionId":"s","options":[]}`))(context.Background())
+		if raw, _ := json.Marshal(answer); err != nil || string(raw) != `{"outcome":{"outcome":"cancelled"}}` {
+			t.Fatalf("%s %v", raw, err)
+		}
+	}
+	close(done)
+	cancels.Wait()
 }

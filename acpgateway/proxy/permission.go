@@ -29,9 +29,10 @@ type asks struct {
 	open map[wire.RequestID]*ask
 }
 
-// begin notes a request. Its id is ours: an agent's would repeat after a restart.
-func (as *asks) begin(session string) *ask {
-	one := &ask{id: as.newID(), session: session, answer: make(chan any, 1)}
+// begin notes a request. Its id is ours: an agent's would repeat after a restart. It is whole before it can be found,
+// since a cancel may come at once.
+func (as *asks) begin(session string, options []string, cancelled any) *ask {
+	one := &ask{id: as.newID(), session: session, options: options, cancelled: cancelled, answer: make(chan any, 1)}
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	as.open[one.id] = one
@@ -44,8 +45,7 @@ func (as *asks) permission(params json.RawMessage) func(context.Context) (any, e
 	if err := json.Unmarshal(params, &q); err != nil {
 		return func(context.Context) (any, error) { return nil, invalid(err) }
 	}
-	one := as.begin(q.SessionID)
-	one.options, one.cancelled = optionIDs(q.Options), wire.PermissionResult{Outcome: wire.PermissionOutcome{Outcome: wire.OutcomeCancelled}}
+	one := as.begin(q.SessionID, optionIDs(q.Options), wire.PermissionResult{Outcome: wire.PermissionOutcome{Outcome: wire.OutcomeCancelled}})
 	return as.asking(one, &wire.PermissionRequest{
 		RequestID: one.id, SessionID: q.SessionID, PromptID: as.prompts.in(q.SessionID), ToolCall: q.ToolCall, Options: q.Options,
 	})

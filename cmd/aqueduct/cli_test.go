@@ -217,8 +217,18 @@ func TestPasswordStaysSecret(t *testing.T) {
 	if strings.Contains(out.String(), "hunter2") || !strings.Contains(out.String(), "db.example") {
 		t.Errorf("%s", out.String())
 	}
-	if got := databaseFlag("postgres://user:hunter2@[bad").String(); strings.Contains(got, "hunter2") {
-		t.Errorf("%s", got)
+	for _, url := range []string{
+		"postgres://user:hunter2@[bad", "postgres://db.example/a?user=u&password=hunter2", "postgres:///a?host=/run&Password=hunter2&sslpassword=hunter2",
+		"host=db.example password=hunter2", "postgres:user:hunter2", "mysql://db.example/a?pass=hunter2",
+	} {
+		if got := databaseFlag(url).String(); strings.Contains(got, "hunter2") {
+			t.Errorf("%s", got)
+		}
+	}
+	for _, url := range []string{"postgres:///a?host=%2Frun&b=1&a=2", "postgresql://u@db.example/a"} {
+		if got := databaseFlag(url).String(); got != url {
+			t.Errorf("%s instead of %s", got, url)
+		}
 	}
 }
 
@@ -235,6 +245,7 @@ func TestS01RefusesToStart(t *testing.T) {
 		"no token file":         {"serve", db, "--listen", "127.0.0.1:0", "--token-file", short + "x"},
 		"an open token file":    {"serve", db, "--listen", "127.0.0.1:0", "--token-file", open},
 		"a short token":         {"serve", db, "--listen", "127.0.0.1:0", "--auth", "token", "--token-file", short},
+		"events of no size":     {"serve", db, "--listen", "127.0.0.1:0", "--event-bytes", "3072"},
 		"an origin of all":      {"serve", db, "--listen", "127.0.0.1:0", "--cors-origin", "*"},
 		"no such address":       {"serve", db, "--listen", "203.0.113.1:1"},
 	} {

@@ -23,14 +23,21 @@ type databaseFlag string
 // LogValue implements slog.LogValuer.
 func (d databaseFlag) LogValue() slog.Value { return slog.StringValue(d.String()) }
 
-// String is the flag without its password.
+// String is the flag without its password, which a URL of PostgreSQL may hold before the host or among its parameters.
 func (d databaseFlag) String() string {
-	u, err := url.Parse(string(d))
-	switch {
-	case strings.HasPrefix(string(d), "sqlite:"):
+	if strings.HasPrefix(string(d), "sqlite:") {
 		return string(d)
-	case err != nil:
+	}
+	u, err := url.Parse(string(d))
+	if err != nil || u.Opaque != "" || u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return "[unreadable]"
+	}
+	query := u.Query()
+	for name := range query {
+		if strings.Contains(strings.ToLower(name), "password") { // password, sslpassword
+			query.Set(name, "xxxxx")
+			u.RawQuery = query.Encode()
+		}
 	}
 	return u.Redacted()
 }

@@ -5,6 +5,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -28,8 +29,22 @@ type limitFlags struct {
 	Heartbeat             time.Duration `default:"15s" help:"Silence after which a stream gets a comment."`
 	WriteTimeout          time.Duration `default:"10s" help:"How long one write to a client may wait for it."`
 	BodyBytes             int64         `default:"4194304" help:"Most bytes of a request's body."`
-	EventBytes            int           `default:"1048576" help:"Most bytes of one event."`
+	EventBytes            eventBytes    `default:"1048576" help:"Most bytes of one event."`
 	Abuse                 abuseFlags    `embed:""`
+}
+
+// eventBytes is the size of one event.
+type eventBytes int
+
+// minEventBytes leaves room for the members beside an event's text, and for a text of which every byte is escaped.
+const minEventBytes = 16 << 10
+
+// Validate implements kong's check of a flag.
+func (n eventBytes) Validate() error {
+	if n < minEventBytes {
+		return fmt.Errorf("must be %d or more", minEventBytes)
+	}
+	return nil
 }
 
 // knownPeer counts the connections of proxies with a good token among those of known callers. The edge counts
@@ -57,7 +72,7 @@ func (l limitFlags) bridge() bridge.Limits {
 	a := l.Abuse
 	// What has no flag (Quiet, BusyWait, LeaveGrace and others) stays zero, which is the engine's default.
 	return bridge.Limits{
-		ApprovalTTL: l.ApprovalTTL, EventBytes: l.EventBytes, OwnerWait: l.OwnerWait,
+		ApprovalTTL: l.ApprovalTTL, EventBytes: int(l.EventBytes), OwnerWait: l.OwnerWait,
 		TurnsPerUser: a.MaxTurns, QuestionsPerTurn: a.MaxTurnQuestions, QuestionsPerUser: a.MaxUserQuestions,
 		RunBytes: a.MaxRunBytes, ThreadBytes: a.MaxThreadBytes, TenantBytes: a.MaxTenantBytes,
 	}
