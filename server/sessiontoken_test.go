@@ -92,13 +92,14 @@ func TestSessionTokenActsInNoTurnOfAnother(t *testing.T) {
 	gate := make(chan struct{})
 	defer close(gate)
 	w.agents.Add("other", &scripted{script: waits(gate)})
-	w.open(w.request("POST", "/api/agui/chat?agent=other&on_busy=queue", inputBody("T", "R2", "and you?")))
-	for other := false; !other; time.Sleep(time.Millisecond) {
-		turn, err := w.store.ActiveTurn(t.Context(), store.System(), env["TUIXIU_RUN_ID"])
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+	for err := error(nil); err == nil; time.Sleep(time.Millisecond) { // until its own Turn is over
+		if _, err = w.store.ActiveTurn(t.Context(), store.System(), env["TUIXIU_RUN_ID"]); err != nil && !errors.Is(err, store.ErrNotFound) {
 			t.Fatal(err)
 		}
-		other = turn.AgentID == "other"
+	}
+	_, err := w.open(w.request("POST", "/api/agui/chat?agent=other", inputBody("T", "R2", "and you?"))).until(func(f frame) bool { return f.typ() == "TEXT_MESSAGE_CONTENT" })
+	if err != nil {
+		t.Fatal(err)
 	}
 	got := w.agentCall(env["AQUEDUCT_TOKEN"], "/v1/tools/cut:invoke", fmt.Sprintf(`{"run_id":%q,"args":{}}`, env["TUIXIU_RUN_ID"]))
 	if got["code"] != "unauthorized" || w.ran.Load() != 0 {
