@@ -66,16 +66,22 @@ func TestAResponseComesAfterTheNotificationsBeforeIt(t *testing.T) {
 	}
 }
 
-func TestAnOpenRequestHoldsNothingUp(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
+// untilNotified is a peer that answers every request with "yes" once a notification has come.
+func untilNotified(out io.Writer) *peer {
 	free := make(chan struct{})
-	p := newPeer(context.Background(), &out, inbound{
+	return newPeer(context.Background(), out, inbound{
 		notification: func(string, json.RawMessage) { close(free) },
 		request: func(string, json.RawMessage) func(context.Context) (any, error) {
 			return func(context.Context) (any, error) { <-free; return "yes", nil }
 		},
+		trouble: func(error) {},
 	})
+}
+
+func TestAnOpenRequestHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	p := untilNotified(&out)
 	p.read(strings.NewReader(`{"id":"q","method":"ask"}` + "\n" + `{"method":"n"}` + "\n"))
 	if got := out.String(); got != `{"jsonrpc":"2.0","id":"q","result":"yes"}`+"\n" {
 		t.Error(got)
@@ -102,14 +108,7 @@ func TestCallsEndWithTheAgent(t *testing.T) {
 func TestOneRequestTooManyIsAnswered(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	free := make(chan struct{})
-	p := newPeer(context.Background(), &out, inbound{
-		notification: func(string, json.RawMessage) { close(free) },
-		request: func(string, json.RawMessage) func(context.Context) (any, error) {
-			return func(context.Context) (any, error) { <-free; return "yes", nil }
-		},
-		trouble: func(error) {},
-	})
+	p := untilNotified(&out)
 	var lines strings.Builder
 	for i := range controls + 1 {
 		fmt.Fprintf(&lines, `{"id":%d,"method":"ask"}`+"\n", i)
