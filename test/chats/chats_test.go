@@ -4,13 +4,11 @@
 package chats_test
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
+	"aqueduct/test/nodetest"
 	"aqueduct/test/program"
 )
 
@@ -19,48 +17,32 @@ func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 // TestCopilotKit: its React page and its runtime, with the runner of examples/copilotkit, which
 // asks Aqueduct for threads.
 func TestCopilotKit(t *testing.T) {
-	need(t, "../../examples/copilotkit/dist/index.html", "make setup-copilotkit")
+	nodetest.Need(t, "../../examples/copilotkit/dist/index.html", "make setup-copilotkit")
 	chat(t, "copilotkit.test.mjs")
 }
 
 // TestCopilotKitInMemory: the same page with the runner that CopilotKit brings, which keeps
 // threads in its process and compacts every Run it has seen.
 func TestCopilotKitInMemory(t *testing.T) {
-	need(t, "../../examples/copilotkit/dist/index.html", "make setup-copilotkit")
+	nodetest.Need(t, "../../examples/copilotkit/dist/index.html", "make setup-copilotkit")
 	chat(t, "copilotkit-memory.test.mjs")
 }
 
 // TestAssistantUI: @assistant-ui/react-ag-ui in the browser, straight on Aqueduct.
 func TestAssistantUI(t *testing.T) {
-	need(t, "dist/index.html", "make setup-chats")
+	nodetest.Need(t, "dist/index.html", "make setup-chats")
 	chat(t, "assistant-ui.test.mjs")
-}
-
-// need fails, rather than skips, without something a make target brings.
-func need(t *testing.T, path, target string) {
-	t.Helper()
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%s is missing; run %q", path, target)
-	}
 }
 
 // chat runs a file of tests under node and shows each test's verdict.
 func chat(t *testing.T, file string) {
 	t.Helper()
-	need(t, "../judges/node_modules/playwright-core/package.json", "make setup-judges")
+	nodetest.Need(t, "../judges/node_modules/playwright-core/package.json", "make setup-judges")
 	path, err := program.Shipped()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "node", "--test", "--test-reporter=spec", "--test-concurrency=1", "--test-force-exit", file)
-	cmd.Env = append(os.Environ(), "AQUEDUCT="+path, "FORCE_COLOR=0", "NO_COLOR=1")
-	cmd.WaitDelay = 5 * time.Second
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("node --test %s: %v\n%s", file, err, &out)
-	}
-	t.Logf("node --test %s\n%s", file, verdicts(out.String()))
+	t.Logf("node --test %s\n%s", file, verdicts(nodetest.Run(t, []string{"AQUEDUCT=" + path}, file)))
 }
 
 // verdicts is the lines of a report that name a test, and its totals.

@@ -5,12 +5,15 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"time"
+
+	"aqueduct/test/nodetest"
 )
 
 // TestConformance puts the protocol's conformance cases, which agui's own test of that name
 // holds our decoder and grammar to, to the official client.
 func TestConformance(t *testing.T) {
-	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, "", "conformance.test.mjs")
 }
 
@@ -20,11 +23,14 @@ func TestConformance(t *testing.T) {
 // AQUEDUCT_FUZZ_SEED repeats a seed, AQUEDUCT_FUZZ_STREAMS is the number of streams,
 // and AQUEDUCT_FUZZ_FROM with which of a seed to begin.
 func TestFuzzStreams(t *testing.T) {
-	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
 	seed := fuzzNumber(t, "AQUEDUCT_FUZZ_SEED", rand.Uint64N(1_000_000))
 	t.Logf("AQUEDUCT_FUZZ_SEED=%d", seed)
-	t.Setenv("AQUEDUCT_FUZZ_STREAMS", strconv.FormatUint(fuzzNumber(t, "AQUEDUCT_FUZZ_STREAMS", 200), 10))
-	judge(t, serve(t, "0s", "--agent", "fuzz="+fuzzAgent(t, seed), "--default-agent", "fuzz", "--max-user-questions", "1000000"), "fuzz.test.mjs")
+	streams := fuzzNumber(t, "AQUEDUCT_FUZZ_STREAMS", 200)
+	url := serve(t, "0s", "--agent", "fuzz="+fuzzAgent(t, seed), "--default-agent", "fuzz", "--max-user-questions", "1000000")
+	env := []string{"BASE_URL=" + url, "AQUEDUCT_FUZZ_STREAMS=" + strconv.FormatUint(streams, 10)}
+	patience := nodetest.Patience + time.Duration(streams)*time.Second // 50 to 100 ms a stream
+	t.Log(nodetest.Totals(nodetest.RunWithin(t, patience, env, "fuzz.test.mjs")))
 }
 
 func fuzzNumber(t *testing.T, name string, otherwise uint64) uint64 {

@@ -4,27 +4,26 @@
 package judges_test
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"aqueduct/test/nodetest"
 	"aqueduct/test/program"
 )
 
 // TestHarness judges the judges: what is wrong must not pass them.
 func TestHarness(t *testing.T) {
-	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, "http://nobody.invalid", "harness.test.mjs")
 }
 
 // TestClients: both official clients run every part and every way to answer.
 func TestClients(t *testing.T) {
 	t.Parallel()
-	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "2ms"), "parts.test.mjs", "answers.test.mjs")
 }
 
@@ -32,42 +31,42 @@ func TestClients(t *testing.T) {
 // agent is slow enough here for most of them to come back while it still talks.
 func TestJoin(t *testing.T) {
 	t.Parallel()
-	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "10ms"), "join.test.mjs")
 }
 
 // TestJoinAfterwards is the same with an agent that has sent everything at once.
 func TestJoinAfterwards(t *testing.T) {
 	t.Parallel()
-	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "0s"), "join.test.mjs")
 }
 
 // TestStop: both official clients stop and ask on, regenerate and edit.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "2ms"), "stop.test.mjs")
 }
 
 // TestPictures: both official clients with pictures in one thread, and with one of 30 MiB.
 func TestPictures(t *testing.T) {
 	t.Parallel()
-	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "0s"), "pictures.test.mjs")
 }
 
 // TestHold: both official clients while two questions are open and the agent talks on.
 func TestHold(t *testing.T) {
 	t.Parallel()
-	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "2ms"), "hold.test.mjs")
 }
 
 // TestTools: both official clients while the server runs tools for an agent.
 func TestTools(t *testing.T) {
 	t.Parallel()
-	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
 	judge(t, serve(t, "0s", toolAgent(t)...), "tools.test.mjs")
 }
 
@@ -75,7 +74,7 @@ func TestTools(t *testing.T) {
 // back to threads whose last answer failed, was cancelled, or was killed with the server.
 func TestState(t *testing.T) {
 	t.Parallel()
-	need(t, "node_modules/agui1/package.json", "make setup-judges")
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
 	database := filepath.Join(t.TempDir(), "aqueduct.db")
 	args := []string{"--agent", "state=" + stateAgent(t)}
 	url, kill := serveOn(t, database, "2ms", args...)
@@ -94,27 +93,27 @@ func TestTDesignBodies(t *testing.T) {
 // TestTDesignHistory: the real convertHistoryMessages keeps what a thread's history has.
 func TestTDesignHistory(t *testing.T) {
 	t.Parallel()
-	need(t, "../../examples/tdesign/node_modules/tdesign-web-components/package.json", "make setup-tdesign")
+	nodetest.Need(t, "../../examples/tdesign/node_modules/tdesign-web-components/package.json", "make setup-tdesign")
 	judge(t, serve(t, "0s"), "tdesign-history.test.mjs")
 }
 
 // TestTDesignChat: the page of examples/tdesign, started as its README describes, for React.
 func TestTDesignChat(t *testing.T) {
-	need(t, "../../examples/tdesign/node_modules/vite/package.json", "make setup-tdesign")
+	nodetest.Need(t, "../../examples/tdesign/node_modules/vite/package.json", "make setup-tdesign")
 	browser(t)
 	judgeOwn(t, "tdesign.test.mjs")
 }
 
 // TestTDesignVue: the same for Vue, with bodies that the page builds by hand.
 func TestTDesignVue(t *testing.T) {
-	need(t, "../../examples/tdesign-vue/node_modules/vite/package.json", "make setup-tdesign")
+	nodetest.Need(t, "../../examples/tdesign-vue/node_modules/vite/package.json", "make setup-tdesign")
 	browser(t)
 	judgeOwn(t, "tdesign-vue.test.mjs")
 }
 
 // TestEventSource: the npm package reads Runs over connections that are cut after every event.
 func TestEventSource(t *testing.T) {
-	need(t, "node_modules/eventsource/package.json", "make setup-judges")
+	nodetest.Need(t, "node_modules/eventsource/package.json", "make setup-judges")
 	judgeOwn(t, "eventsource.test.mjs")
 }
 
@@ -145,18 +144,9 @@ func TestPageModules(t *testing.T) {
 	judge(t, "", "../../web/test/fold.test.js", "../../web/test/patch.test.js", "../../web/test/sse.test.js")
 }
 
-// need fails, rather than skips, without something a make target brings: a judge that
-// is skipped without notice checks nothing.
-func need(t *testing.T, path, target string) {
-	t.Helper()
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%s is missing; run %q", path, target)
-	}
-}
-
 func browser(t *testing.T) {
 	t.Helper()
-	need(t, "node_modules/playwright-core/package.json", "make setup-judges")
+	nodetest.Need(t, "node_modules/playwright-core/package.json", "make setup-judges")
 	if os.Getenv("CHROMIUM") != "" {
 		return
 	}
@@ -168,30 +158,11 @@ func browser(t *testing.T) {
 	t.Fatal(`no Chromium; run "make setup-chromium"`)
 }
 
-// judge runs test files under node, and shows its closing lines; all of them on failure.
+// judge runs test files against a server and shows node's closing lines.
 func judge(t *testing.T, url string, files ...string) {
 	t.Helper()
-	args := append([]string{"--test", "--test-reporter=spec", "--test-concurrency=1"}, files...)
-	cmd := exec.CommandContext(t.Context(), "node", args...)
-	cmd.Env = append(os.Environ(), "BASE_URL="+url, "FORCE_COLOR=0", "NO_COLOR=1")
-	cmd.WaitDelay = 5 * time.Second
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	if err != nil {
-		t.Errorf("node --test %s: %v\n%s", strings.Join(files, " "), err, &out)
-		return
-	}
-	t.Logf("node --test %s\n%s", strings.Join(base(files), " "), closing(out.String()))
-}
-
-// closing is the part of node's report that counts: figures that tests print, and then tests,
-// passed, failed, skipped.
-func closing(report string) string {
-	if i := strings.Index(report, "ℹ "); i >= 0 {
-		return report[i:]
-	}
-	return report
+	report := nodetest.Run(t, []string{"BASE_URL=" + url}, files...)
+	t.Logf("node --test %s\n%s", strings.Join(base(files), " "), nodetest.Totals(report))
 }
 
 func base(files []string) []string {

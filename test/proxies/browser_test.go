@@ -1,21 +1,17 @@
 package proxies_test
 
 import (
-	"context"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
+
+	"aqueduct/test/nodetest"
 )
 
 // TestBrowser: a browser behind each proxy uses the page at "/": nginx as most people write it,
 // where Host is the upstream's; with "Host $host", which leaves out the port; and the recipe.
 func TestBrowser(t *testing.T) {
-	if _, err := os.Stat("../judges/node_modules/playwright-core/package.json"); err != nil {
-		t.Fatal(`playwright-core is missing; run "make setup-judges"`)
-	}
+	nodetest.Need(t, "../judges/node_modules/playwright-core/package.json", "make setup-judges")
 	upstream := serve(t, "--demo", "--demo-pace", "1ms", "--heartbeat", heartbeat)
 	https := recipe(t, upstream, "")
 	sites, err := json.Marshal(map[string]string{
@@ -26,12 +22,5 @@ func TestBrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", "--test", "--test-timeout=120000", "--test-reporter=spec", "browser.test.mjs")
-	cmd.Env = append(os.Environ(), "SITES="+string(sites), "NO_COLOR=1")
-	cmd.WaitDelay = 5 * time.Second
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	nodetest.Run(t, []string{"SITES=" + string(sites)}, "browser.test.mjs")
 }

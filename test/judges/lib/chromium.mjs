@@ -38,6 +38,6 @@ export async function openPage(browser, url, { signIn = true, ...options } = {})
   const trouble = [];
   page.on('console', (m) => m.type() === 'error' && trouble.push(m.text()));
   page.on('pageerror', (e) => trouble.push(String(e)));
-  await page.goto(url);
+  await page.goto(url, { timeout: 120_000 }); // a development server builds the page now
   return { page, context, trouble };
 }

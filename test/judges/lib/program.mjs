@@ -16,6 +16,9 @@ export function freePort() {
   });
 }
 
+// startPatience is how long a program may take until it is ready: Vite takes seconds, on a busy machine more of them.
+const startPatience = 120_000;
+
 /** running waits for a line of a program and gives the child; what it wrote is in the error. */
 export function running(ready, command, args, options) {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options });
@@ -24,6 +27,7 @@ export function running(ready, command, args, options) {
   process.once('exit', () => {
     if (child.exitCode === null && child.signalCode === null) process.kill(options?.detached ? -child.pid : child.pid, 'SIGKILL');
   });
+  process.once('SIGTERM', () => process.exit(143)); // of the runner, when the tests take too long
   return new Promise((resolve, reject) => {
     let wrote = '';
     const read = (chunk) => {
@@ -34,6 +38,7 @@ export function running(ready, command, args, options) {
     child.stderr.on('data', read);
     child.once('error', reject);
     ended.then(() => reject(new Error(`${command} ended: ${wrote}`)));
+    setTimeout(() => reject(new Error(`${command} was not ready within ${startPatience} ms: ${wrote}`)), startPatience).unref();
   });
 }
 

@@ -17,20 +17,29 @@ export class Chat {
   /** open starts everything: the program, "npm run dev" in examples/<folder>, and the page. */
   static async open(folder, threadKey) {
     const chat = new Chat();
-    chat.threadKey = threadKey;
-    chat.program = await Program.start('5ms');
+    try {
+      await chat.#open(folder, threadKey);
+    } catch (error) {
+      await chat.close();
+      throw error;
+    }
+    return chat;
+  }
+
+  async #open(folder, threadKey) {
+    this.threadKey = threadKey;
+    this.program = await Program.start('5ms');
     const cwd = fileURLToPath(new URL(`../../../examples/${folder}`, import.meta.url));
     assert.match(readFileSync(`${cwd}/README.md`, 'utf8'), /^ {4}npm ci && npm run dev /m, 'the README starts the page otherwise');
     const port = await freePort();
     // Its own group: npm starts a shell, and that starts Vite.
-    chat.vite = await running(/ready in/, 'npm', ['run', 'dev', '--', '--port', String(port), '--strictPort', '--host', '127.0.0.1'], {
-      cwd, detached: true, env: { ...process.env, AQUEDUCT_URL: chat.program.url },
+    this.vite = await running(/ready in/, 'npm', ['run', 'dev', '--', '--port', String(port), '--strictPort', '--host', '127.0.0.1'], {
+      cwd, detached: true, env: { ...process.env, AQUEDUCT_URL: this.program.url },
     });
-    chat.url = `http://127.0.0.1:${port}/`;
-    chat.browser = await launch();
-    Object.assign(chat, await openPage(chat.browser, chat.url, { signIn: false }));
-    await chat.ready();
-    return chat;
+    this.url = `http://127.0.0.1:${port}/`;
+    this.browser = await launch();
+    Object.assign(this, await openPage(this.browser, this.url, { signIn: false }));
+    await this.ready();
   }
 
   async close() {
@@ -41,7 +50,7 @@ export class Chat {
 
   // Vite builds what the page imports when it is first asked for it.
   async ready() {
-    await this.box.waitFor({ timeout: 60_000 });
+    await this.box.waitFor(patience);
   }
 
   get box() {
