@@ -77,6 +77,7 @@ func allowed() map[string][]string {
 		"test/faults":                      {},
 		"test/goclients":                   {},
 		"test/judges":                      {},
+		"test/nodetest":                    {},
 		"test/oidc":                        {},
 		"test/program":                     {},
 		"test/proxies":                     {},
