@@ -32,6 +32,9 @@ func (a *Agent) Available() bool {
 	return false
 }
 
+// Protocol is how the directory calls it.
+func (a *Agent) Protocol() string { return store.AgentACP }
+
 // ReadsPromptOnly implements bridge.PromptReader: of the messages before a prompt an agent gets the text.
 func (a *Agent) ReadsPromptOnly() {}
 

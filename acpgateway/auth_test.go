@@ -102,6 +102,39 @@ func TestAgentOfAnotherSort(t *testing.T) {
 	})
 }
 
+// The id of an agent belongs to the proxies that serve it, or to who registered it.
+func TestAgentIDHasOneOwner(t *testing.T) {
+	inEnv(t, plan{}, func(h *acpEnv) {
+		claim := func(id string) (free bool) {
+			h.must(h.store.InTx(h.t.Context(), func(tx store.Tx) (err error) {
+				free, err = tx.ClaimAgent(h.t.Context(), store.Agent{ID: id, Tenant: "acme", Owner: "ada", Source: store.AgentFromAPI, Protocol: store.AgentHTTP})
+				return err
+			}))
+			return free
+		}
+		if !claim("planner") {
+			t.Error("an id that nobody has is taken")
+		}
+		conn := h.dial(h.token("p1", "planner"))
+		h.must(conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"register_agent","agent":{"id":"p1","name":"x"}}`)))
+		if code := closedWith(conn); code != websocket.ClosePolicyViolation {
+			t.Errorf("a proxy took the id of a registered agent: closed with %d", code)
+		}
+		p := oldProxy(h, "p2").link()
+		agent := p.begin("t1", "hi")
+		agent.ends()
+		agent.s.rest()
+		if claim("dev") {
+			t.Error("the id of a proxy's agent was registered")
+		}
+		row, err := h.store.Agent(h.t.Context(), store.System(), "dev")
+		h.must(err)
+		if row.Source == store.AgentFromAPI || row.Protocol != store.AgentACP || row.Tenant != "" {
+			t.Errorf("%+v", row)
+		}
+	})
+}
+
 // Who does not register is not taken for anybody, and is cut off soon.
 func TestFramesBeforeRegisterAgent(t *testing.T) {
 	inEnv(t, plan{}, func(h *acpEnv) {

@@ -24,7 +24,7 @@ func TestAgentsAreInTheOrderOfTheSettings(t *testing.T) {
 	for range 30 {
 		cfg.Directory = bridge.NewDirectory()
 		acpgateway.New(cfg)
-		if got := cfg.Directory.Default(); got != "agent7" {
+		if got := cfg.Directory.Default(""); got != "agent7" {
 			t.Fatalf("the default is %s", got)
 		}
 	}
@@ -36,7 +36,7 @@ func TestDefaultIsTheFirstRegisteredOnline(t *testing.T) {
 	inEnv(t, plan{agents: map[string]acpgateway.AgentConfig{}}, func(h *acpEnv) {
 		is := func(want string) {
 			t.Helper()
-			if got := h.agents.Default(); got != want {
+			if got := h.agents.Default(""); got != want {
 				t.Errorf("the default is %q, not %q", got, want)
 			}
 		}

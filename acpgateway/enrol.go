@@ -1,6 +1,7 @@
 package acpgateway
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 const usesKept = 10 * time.Minute
 
 // Enrol makes a proxy known, by a token that is used up with it. Of tokens and ids that race, the keys of two rows choose
-// one: all others get bridge.ErrTokenUsed or bridge.ErrProxyKnown.
+// one: all others get bridge.ErrTokenUsed or bridge.ErrProxyKnown. bridge.ErrAgentTaken where the agent's id is registered.
 //
 // The use of the token, the proxy's row and the audit's entry are one transaction: a token that is used up has a
 // proxy, and a crash leaves either none or both.
@@ -38,6 +39,9 @@ func (reg *Registry) Enrol(ctx context.Context, e bridge.Enrolment, now time.Tim
 		}
 		if !unknown {
 			return bridge.ErrProxyKnown
+		}
+		if free, err := claimAgent(ctx, tx, e.AgentID); err != nil || !free {
+			return cmp.Or(err, bridge.ErrAgentTaken)
 		}
 		// Old uses are dropped here, where the table grows, so that no job of its own is needed for them.
 		if err := tx.DropBootstrapUses(ctx, now.Add(-usesKept)); err != nil {

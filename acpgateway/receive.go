@@ -93,6 +93,12 @@ func (l *link) register(ctx context.Context, info wire.ProxyInfo) error {
 	if l.g.fleet.agent(agentOf(l.who)) == nil {
 		return l.turnAway("an agent of that name is already here")
 	}
+	if free, err := l.g.cfg.Registry.ClaimAgent(ctx, agentOf(l.who)); err != nil || !free {
+		if err != nil {
+			return err
+		}
+		return l.turnAway("an agent of that name is registered")
+	}
 	for {
 		p := l.g.fleet.proxy(info.ID)
 		rival := p.rival(l, info)

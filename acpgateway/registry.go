@@ -2,6 +2,7 @@ package acpgateway
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"aqueduct/bridge/approval/audit"
@@ -32,14 +33,46 @@ func (reg *Registry) Proxy(ctx context.Context, id string) (store.Proxy, error) 
 	return reg.store.Proxy(ctx, store.System(), id)
 }
 
+// ClaimAgent keeps the id of an agent that a proxy serves, so that it cannot be registered. False where it is.
+func (reg *Registry) ClaimAgent(ctx context.Context, id string) (free bool, err error) {
+	err = reg.store.InTx(ctx, func(tx store.Tx) (err error) {
+		free, err = claimAgent(ctx, tx, id)
+		return err
+	})
+	return free, err
+}
+
+func claimAgent(ctx context.Context, tx store.Tx, id string) (bool, error) {
+	now := time.Now()
+	first, err := tx.ClaimAgent(ctx, store.Agent{ID: id, Source: store.AgentFromProxy, Protocol: store.AgentACP, RegisteredAt: now, UpdatedAt: now})
+	if err != nil || first {
+		return first, err
+	}
+	a, err := tx.Agent(ctx, store.System(), id)
+	return a.Source != store.AgentFromAPI, err
+}
+
+// releaseAgent gives up the id of an agent that no proxy serves any more.
+func releaseAgent(ctx context.Context, tx store.Tx, id string) error {
+	proxies, err := tx.Proxies(ctx, store.System())
+	if err != nil || slices.ContainsFunc(proxies, func(p store.Proxy) bool { return p.AgentID == id }) {
+		return err
+	}
+	_, err = tx.DeleteAgent(ctx, id, store.AgentFromProxy)
+	return err
+}
+
 // RemoveProxy forgets one, and the places of its Sessions' agents. store.ErrNotFound when it never registered.
 func (reg *Registry) RemoveProxy(ctx context.Context, id string) error {
 	return reg.store.InTx(ctx, func(tx store.Tx) error {
-		found, err := tx.DeleteProxy(ctx, id)
-		if err == nil && !found {
-			err = store.ErrNotFound
+		p, err := tx.Proxy(ctx, store.System(), id)
+		if err != nil {
+			return err
 		}
-		return err
+		if _, err := tx.DeleteProxy(ctx, id); err != nil {
+			return err
+		}
+		return releaseAgent(ctx, tx, p.AgentID)
 	})
 }
 

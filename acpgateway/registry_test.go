@@ -90,3 +90,44 @@ func TestInstanceGoesWithItsSession(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestIDOfProxiesAgent: the id of an agent stays its proxies' until the last of them is removed.
+func TestIDOfProxiesAgent(t *testing.T) {
+	t.Parallel()
+	r, st := openRegistry(t)
+	registered := func() (first bool) {
+		t.Helper()
+		if err := st.InTx(t.Context(), func(tx store.Tx) (err error) {
+			first, err = tx.ClaimAgent(t.Context(), store.Agent{ID: "opencode", Tenant: "acme", Source: store.AgentFromAPI, Protocol: store.AgentHTTP})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return first
+	}
+	for _, id := range []string{"p1", "p2"} {
+		if err := r.SaveProxy(t.Context(), store.Proxy{ID: id, AgentID: "opencode", Status: store.ProxyOffline}); err != nil {
+			t.Fatal(err)
+		}
+		if free, err := r.ClaimAgent(t.Context(), "opencode"); err != nil || !free {
+			t.Fatal(free, err)
+		}
+	}
+	for i, id := range []string{"p1", "p2"} {
+		if registered() {
+			t.Errorf("the id was free with %d proxies left", 2-i)
+		}
+		if err := r.RemoveProxy(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !registered() {
+		t.Error("the id is not free without a proxy")
+	}
+	if free, err := r.ClaimAgent(t.Context(), "opencode"); err != nil || free {
+		t.Errorf("a proxy takes the id of a registered agent: %t %v", free, err)
+	}
+	if err := r.RemoveProxy(t.Context(), "p1"); !errors.Is(err, store.ErrNotFound) {
+		t.Error(err)
+	}
+}

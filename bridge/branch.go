@@ -182,7 +182,7 @@ func (f *branchFinder) regenerate(ctx context.Context, p store.MessagePlace) err
 // sameAgent has the Agent answer that answered before, where it is still there: a client that does not name one means it.
 func (f *branchFinder) sameAgent(ctx context.Context, p store.MessagePlace) error {
 	turn, err := f.tx.Turn(ctx, store.System(), p.TurnID)
-	if err == nil && f.agents.agent(turn.AgentID) != nil {
+	if err == nil && f.agents.agent(f.session.Tenant, turn.AgentID) != nil {
 		f.branch.agent = turn.AgentID
 	}
 	return err

@@ -137,7 +137,7 @@ type ProxyRegistry interface {
 	Instance(ctx context.Context, sessionID string) (store.SandboxInstance, error)
 	InstancesOf(ctx context.Context, proxyID string) ([]store.SandboxInstance, error)
 	// Enrol uses up a bootstrap token and inserts the proxy it was issued for, in one transaction. It returns
-	// ErrTokenUsed or ErrProxyKnown where it refuses.
+	// ErrTokenUsed, ErrProxyKnown or ErrAgentTaken where it refuses.
 	Enrol(ctx context.Context, e Enrolment, now time.Time) error
 	// Audit writes an action on a proxy, or the refusal of one, into the audit log.
 	Audit(ctx context.Context, who store.Principal, action, proxyID string, details any) error
@@ -147,6 +147,7 @@ type ProxyRegistry interface {
 var (
 	ErrTokenUsed  = errors.New("bridge: the bootstrap token was used before")
 	ErrProxyKnown = errors.New("bridge: a proxy of that id is known")
+	ErrAgentTaken = errors.New("bridge: an agent of that id is registered")
 )
 
 // Enrolment is the proxy that a bootstrap token was issued for.

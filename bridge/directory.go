@@ -1,8 +1,11 @@
 package bridge
 
 import (
+	"context"
 	"slices"
 	"sync"
+
+	"aqueduct/store"
 )
 
 // Availability is an Agent that may be out of reach, and knows.
@@ -11,45 +14,79 @@ type Availability interface {
 	Available() bool
 }
 
-// Directory knows the Agents by id.
+// Directory knows the Agents that this replica can call, by id.
 // Agents come and go while Turns run: a Turn in memory keeps the one that it was made with (newTurn), and the next
 // asks again.
 type Directory struct {
-	mu     sync.RWMutex
-	agents map[string]Agent
-	order  []string
-	chosen string
+	mu      sync.RWMutex
+	entries map[string]entry
+	order   []string
+	chosen  string
+	look    func(ctx context.Context, id string) error
 }
 
-// NewDirectory makes an empty Directory.
-func NewDirectory() *Directory { return &Directory{agents: make(map[string]Agent)} }
+// entry is one Agent. An id has one for all tenants, but only the users of its tenant find it.
+type entry struct {
+	agent  Agent
+	tenant string // "" is everybody's
+	health Health
+}
 
-// Add registers an Agent.
+func (e entry) isFor(tenant string) bool { return e.tenant == "" || e.tenant == tenant }
+
+// NewDirectory makes an empty Directory.
+func NewDirectory() *Directory { return &Directory{entries: make(map[string]entry)} }
+
+// OnUnknown sets what is called where an Agent is wanted that is not here: look adds one that was registered at another
+// replica a moment ago. It is set once, before the Directory is used.
+func (d *Directory) OnUnknown(look func(ctx context.Context, id string) error) { d.look = look }
+
+// Add registers an Agent for everybody.
 func (d *Directory) Add(id string, a Agent) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.agents[id] == nil {
-		d.order = append(d.order, id)
-	}
-	d.agents[id] = a
+	d.put(id, entry{agent: a})
 }
 
-// AddNew registers an Agent unless there is one of that id.
-func (d *Directory) AddNew(id string, a Agent) bool {
+// AddNew registers an Agent for everybody unless there is one of that id.
+func (d *Directory) AddNew(id string, a Agent) bool { return d.Put("", id, nil, a) }
+
+// Put registers an Agent for the users of a tenant, "" for everybody, in the place of before, whose last probe stands until
+// the next. False, and nothing changes, where the id is another Agent's.
+func (d *Directory) Put(tenant, id string, before, a Agent) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.agents[id] != nil {
+	if d.entries[id].agent != before {
 		return false
 	}
-	d.agents[id], d.order = a, append(d.order, id)
+	d.put(id, entry{agent: a, tenant: tenant, health: d.entries[id].health})
 	return true
+}
+
+// put is called with mu held.
+func (d *Directory) put(id string, e entry) {
+	if _, known := d.entries[id]; !known {
+		d.order = append(d.order, id)
+	}
+	d.entries[id] = e
 }
 
 // Remove forgets an Agent. Sessions that belong to it get no answer until there is one of that id again.
 func (d *Directory) Remove(id string) {
+	d.mu.RLock()
+	a := d.entries[id].agent
+	d.mu.RUnlock()
+	d.Take(id, a)
+}
+
+// Take is Remove for one Agent: another that has the id by now stays.
+func (d *Directory) Take(id string, a Agent) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.agents, id)
+	if d.entries[id].agent != a {
+		return
+	}
+	delete(d.entries, id)
 	d.order = slices.DeleteFunc(d.order, func(known string) bool { return known == id })
 }
 
@@ -60,18 +97,19 @@ func (d *Directory) SetDefault(id string) {
 	d.chosen = id
 }
 
-// Default is the id of the Agent for clients that name none, "" when there is no Agent: the one that was chosen, else the
-// first in order that is available, else the first.
-func (d *Directory) Default() string {
+// Default is the id of the Agent for clients of a tenant that name none, "" when there is no Agent: the one that was
+// chosen, else the first in order that is available, else the first.
+func (d *Directory) Default(tenant string) string {
 	d.mu.RLock()
-	// Available is the Agent's own code and may take locks, so it is called on a copy and without this one.
-	chosen, order := d.chosen, slices.Clone(d.order)
+	chosen := d.chosen
 	d.mu.RUnlock()
+	order := d.IDsFor(tenant)
 	if chosen != "" && slices.Contains(order, chosen) {
 		return chosen
 	}
 	for _, id := range order {
-		if a, ok := d.agent(id).(Availability); !ok || a.Available() {
+		// Available is the Agent's own code and may take locks, so it is called without this one.
+		if a, ok := d.agent(tenant, id).(Availability); !ok || a.Available() {
 			return id
 		}
 	}
@@ -81,16 +119,50 @@ func (d *Directory) Default() string {
 	return order[0]
 }
 
-// IDs lists the Agents in the order they were added.
+// IDs lists all Agents in the order they were added.
 func (d *Directory) IDs() []string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return append([]string(nil), d.order...)
+	return slices.Clone(d.order)
 }
 
-// agent finds one; nil when there is none of that id.
-func (d *Directory) agent(id string) Agent {
+// IDsFor lists those that the users of a tenant may talk to.
+func (d *Directory) IDsFor(tenant string) []string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.agents[id]
+	return slices.DeleteFunc(slices.Clone(d.order), func(id string) bool { return !d.entries[id].isFor(tenant) })
+}
+
+// agent finds the one that the users of a tenant mean by an id; nil when there is none.
+func (d *Directory) agent(tenant, id string) Agent {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	e := d.entries[id]
+	if !e.isFor(tenant) {
+		return nil
+	}
+	return e.agent
+}
+
+// find is agent for an id that may have been registered elsewhere a moment ago. It may ask the store, so it is not called
+// in a transaction.
+func (d *Directory) find(ctx context.Context, tenant, id string) (Agent, error) {
+	a := d.agent(tenant, id)
+	if a != nil || id == "" || d.look == nil {
+		return a, nil
+	}
+	if err := d.look(ctx, id); err != nil {
+		return nil, err
+	}
+	return d.agent(tenant, id), nil
+}
+
+// Protocol is how an Agent is spoken to: store.AgentHTTP unless it tells.
+func (d *Directory) Protocol(id string) string {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if a, ok := d.entries[id].agent.(interface{ Protocol() string }); ok {
+		return a.Protocol()
+	}
+	return store.AgentHTTP
 }

@@ -20,7 +20,7 @@ func TestDefaultAgent(t *testing.T) {
 	d := bridge.NewDirectory()
 	is := func(want string) {
 		t.Helper()
-		if got := d.Default(); got != want {
+		if got := d.Default("t"); got != want {
 			t.Errorf("the default is %q, not %q", got, want)
 		}
 	}

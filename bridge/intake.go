@@ -29,6 +29,9 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 			return Reply{}, err
 		}
 	}
+	if _, err := s.cfg.Agents.find(ctx, req.Principal.Tenant, req.AgentID); err != nil {
+		return Reply{}, err
+	}
 	k := taking{s: s, req: req}
 	err := k.whileTailed(ctx)
 	reply := k.reply

@@ -33,12 +33,12 @@ type prompter struct {
 func (p *prompter) newSession(ctx context.Context) error {
 	agent := p.req.AgentID
 	if agent == "" {
-		agent = p.cfg.Agents.Default()
+		agent = p.cfg.Agents.Default(p.req.Principal.Tenant)
 	}
 	switch {
 	case agent == "":
 		return fault.New(RefusedUnknownAgent, "This server has no agent yet: start it with --agent id=URL, or with --demo.")
-	case p.cfg.Agents.agent(agent) == nil:
+	case p.cfg.Agents.agent(p.req.Principal.Tenant, agent) == nil:
 		return fault.New(RefusedUnknownAgent, "There is no agent of that name here.")
 	}
 	now := time.Now()
@@ -58,7 +58,7 @@ func (p *prompter) newSession(ctx context.Context) error {
 // reserved under the client's name for it, which makes a second POST of the same body find it.
 func (p *prompter) queueTurn(ctx context.Context, externalID string) (run store.Run, err error) {
 	agent := cmp.Or(p.req.AgentID, p.branch.addressed(), p.session.AgentID)
-	if agent != p.session.AgentID && p.cfg.Agents.agent(agent) == nil {
+	if agent != p.session.AgentID && p.cfg.Agents.agent(p.session.Tenant, agent) == nil {
 		return store.Run{}, fault.New(RefusedUnknownAgent, "There is no agent of that name here.")
 	}
 	if rules := p.cfg.Policy; rules != nil {

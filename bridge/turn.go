@@ -63,7 +63,10 @@ func newTurn(s *session, row store.Turn) *turn {
 	if err := json.Unmarshal(row.Input, &t.input); err != nil && len(row.Input) > 0 {
 		cfg.Logger.Error("turn input unreadable", slog.String("turn_id", row.ID), slog.Any("error", err))
 	}
-	t.upstream = upstream{store: cfg.Store, agent: cfg.Agents.agent(row.AgentID), turnID: row.ID, callers: &m.agents.callers}
+	t.upstream = upstream{
+		store: cfg.Store, agents: cfg.Agents, agent: cfg.Agents.agent(log.row.Tenant, row.AgentID), tenant: log.row.Tenant, agentID: row.AgentID,
+		turnID: row.ID, callers: &m.agents.callers,
+	}
 	t.writer = runWriter{
 		cfg: cfg, log: log, pasts: m.pasts, quota: m.quota, row: &t.row, upstream: &t.upstream, quiet: &t.quiet,
 		runs:  turnRuns{store: cfg.Store, sessionID: log.id, turnID: row.ID},

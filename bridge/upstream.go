@@ -16,7 +16,10 @@ import (
 // got. The goroutine of the Session alone uses it; the reader has a goroutine of its own, which release ends.
 type upstream struct {
 	store   store.Store
-	agent   Agent // nil when there is none of that name here
+	agents  *Directory
+	agent   Agent  // nil when there was none of that name here
+	tenant  string // the Session's, and
+	agentID string // the name by which the Agent is found
 	turnID  string
 	callers *callers
 
@@ -49,11 +52,22 @@ func errNoAgent() error {
 	return fault.New(CodeAgentUnknown, "There is no agent of that name here.")
 }
 
+// find looks once more for an Agent that was not in the Directory when the Turn was made.
+func (u *upstream) find(ctx context.Context) (err error) {
+	if u.agent == nil {
+		u.agent, err = u.agents.find(ctx, u.tenant, u.agentID)
+	}
+	if err == nil && u.agent == nil {
+		err = errNoAgent()
+	}
+	return err
+}
+
 // start calls the Agent with a new prompt and reads it.
 // The callers are set before the call: an Agent's first request may come before Start returns.
 func (u *upstream) start(ctx context.Context, call Call, from caller) error {
-	if u.agent == nil {
-		return errNoAgent()
+	if err := u.find(ctx); err != nil {
+		return err
 	}
 	u.callers.add(u.turnID, from)
 	failpoint.Here("before_dispatch")
@@ -74,8 +88,8 @@ func (u *upstream) resume(ctx context.Context, call Call, from caller, answers [
 	if call.RunToken != "" {
 		u.callers.add(u.turnID, from)
 	}
-	if u.agent == nil {
-		return errNoAgent()
+	if err := u.find(ctx); err != nil {
+		return err
 	}
 	u.reader = startReader(ctx, true, func(ctx context.Context) (_ Turn, err error) {
 		if call.Cursor == "" {

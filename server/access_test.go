@@ -23,8 +23,8 @@ var mayCall = map[string]string{
 	"GET /api/threads/:id/shares":           "u",
 	"POST /api/threads/:id/shares":          "u",
 	"DELETE /api/threads/:id/shares/:share": "u",
-	"GET /metrics":                          "o", "GET /api/limits": "upamo", "DELETE /api/session": "upamo", "GET /api/agui/capabilities": "upamo", "GET /v1/tools": "upamo",
-	"GET /api/tokens": "upamo", "POST /api/tokens": "m", "DELETE /api/tokens": "upamo", "DELETE /api/tokens/:jti": "upamo",
+	"GET /metrics":                          "o", "GET /api/limits": "upamgo", "DELETE /api/session": "upamgo", "GET /api/agui/capabilities": "upamgo", "GET /v1/tools": "upamgo",
+	"GET /api/tokens": "upamgo", "POST /api/tokens": "m", "DELETE /api/tokens": "upamgo", "DELETE /api/tokens/:jti": "upamgo",
 	"GET /api/service_accounts": "am", "POST /api/service_accounts": "m", "DELETE /api/service_accounts/:id": "m",
 
 	"POST /api/agui/chat": "u", "POST /api/agui/connect": "u", "GET /api/threads": "u", "GET /api/threads/:id": "u", "PATCH /api/threads/:id": "u",
@@ -39,6 +39,7 @@ var mayCall = map[string]string{
 	"DELETE /api/delegations/:id": "up", "GET /ws/permissions/:session_id": "up", "GET /agent_backend/ws/:session_id": "up", "GET /ws/permissions": "up",
 	"GET /agent_backend/ws": "up", "GET /ws/client": "uo",
 
+	"GET /v1/agents": "upamgo", "GET /v1/agents/:id": "upamgo", "POST /v1/agents/register": "gm", "POST /v1/agents/:id/heartbeat": "gm", "DELETE /v1/agents/:id": "gm",
 	"POST /v1/tools": "m", "DELETE /v1/tools/:name": "m", "GET /api/proxies": "o", "GET /api/proxies/:id": "o", "DELETE /api/proxies/:id": "o",
 	"GET /api/proxies/:id/inventory": "o", "POST /api/proxies/:id/prune": "o", "POST /api/proxies/:id/control": "o",
 }
@@ -58,7 +59,7 @@ func organisation(t *testing.T, script script) (h *env, keys *auth.Keys, callers
 	}
 	h = newEnvWith(t, script, plan{auth: static(t).WithKeys(keys), revoke: true})
 	callers = map[string]string{"o": issue(t, keys, auth.Claims{Type: auth.TypeOperator, UserClaims: auth.UserClaims{User: "ops"}}, time.Hour)}
-	for letter, role := range map[string]string{"u": auth.RoleUser, "p": auth.RoleApprover, "a": auth.RoleAuditor, "m": auth.RoleAdmin} {
+	for letter, role := range map[string]string{"u": auth.RoleUser, "p": auth.RoleApprover, "a": auth.RoleAuditor, "m": auth.RoleAdmin, "g": auth.RoleAgent} {
 		callers[letter] = h.account(goodToken, role, role).Key
 	}
 	return h, keys, callers
@@ -285,6 +286,9 @@ func accessCases(t *testing.T, cases map[string]func() answer) {
 	h, _, callers := organisation(t, saysN(1))
 	cases["role_required"] = func() answer {
 		return h.do("POST", "/api/approvals/x/decision", `{"approved":true}`, bearerOf(callers["a"])...)
+	}
+	cases["agent_id_taken"] = func() answer {
+		return h.do("POST", "/v1/agents/register", `{"agent_id":"scripted","endpoint":"http://127.0.0.1:1"}`, bearerOf(callers["g"])...)
 	}
 	cases["wider_than_own"] = func() answer {
 		return h.do("POST", "/api/service_accounts", `{"name":"x","roles":["approver"]}`, bearerOf(callers["m"])...)

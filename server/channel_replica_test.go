@@ -9,7 +9,6 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/internal/app"
 	"aqueduct/server"
-	"aqueduct/server/auth"
 )
 
 // replica is another server on the env's database, which drives nothing and has nothing
@@ -17,7 +16,8 @@ import (
 func (h *env) replica() *env {
 	h.t.Helper()
 	made, err := app.New(app.Config{
-		Store: h.store, Broker: storetest.Broker(), Logger: slog.New(slog.DiscardHandler), Auth: auth.None(), Agents: bridge.NewDirectory(), Metrics: server.NewMetrics(),
+		Store: h.store, Broker: storetest.Broker(), Logger: slog.New(slog.DiscardHandler), Auth: h.auth, Agents: bridge.NewDirectory(), Metrics: server.NewMetrics(),
+		Registered: atHome(h.t),
 	})
 	if err != nil {
 		h.t.Fatal(err)

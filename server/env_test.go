@@ -16,7 +16,9 @@ import (
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
 	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/livefeed"
+	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
 	"aqueduct/internal/app"
@@ -74,6 +76,18 @@ type plan struct {
 	broker  store.Broker  // nil: storetest.Broker()
 }
 
+// atHome lets programs register agents that the test serves.
+func atHome(t testing.TB) httpagent.Config {
+	t.Helper()
+	limits := httpagent.Limits{}
+	gate, err := outbound.New(outbound.Config{Allow: []string{"127.0.0.0/8"}, Limits: limits.Outbound()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gate.Close)
+	return httpagent.Config{Limits: limits, Gate: gate}
+}
+
 func newEnv(t testing.TB, script script) *env { return newEnvWith(t, script, plan{}) }
 
 func newEnvWith(t testing.TB, script script, p plan) *env {
@@ -108,7 +122,7 @@ func newEnvWith(t testing.TB, script script, p plan) *env {
 	}
 	cfg := app.Config{
 		Store: st, Broker: cmp.Or(p.broker, storetest.Broker()), Name: "test", Logger: logger, Auth: p.auth, Agents: h.agents, Metrics: h.metrics, Meter: h.meter(),
-		Secrets: p.secrets, Policy: h.rules, PublicURL: p.public, Limits: p.bridge, ToolClient: http.DefaultClient,
+		Registered: atHome(t), Secrets: p.secrets, Policy: h.rules, PublicURL: p.public, Limits: p.bridge, ToolClient: http.DefaultClient,
 		Edge: server.Config{
 			Store: h.faults, Logger: slog.New(slog.DiscardHandler), NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 			Links: newLinks(t, st), CheckURL: func(string) error { return nil }, Controller: p.control, Proxies: p.proxies, Webhooks: p.hooks,

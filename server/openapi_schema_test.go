@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/bridge/registry"
 	"aqueduct/bridge/tools"
 	records "aqueduct/bridge/trace"
 	"aqueduct/bridge/trace/reader"
@@ -22,6 +23,7 @@ import (
 // schemaTypes are the Go types that handlers encode or decode, by the name of their schema in openapi.json.
 func schemaTypes() map[string]reflect.Type {
 	return map[string]reflect.Type{
+		"Agent":          reflect.TypeFor[agentJSON](),
 		"Approval":       reflect.TypeFor[answer.Settled](),
 		"Decision":       reflect.TypeFor[answer.Decision](),
 		"ToolCall":       reflect.TypeFor[proxiedJSON](),
@@ -47,6 +49,8 @@ func schemaTypes() map[string]reflect.Type {
 // response's with its status behind that.
 func bodies() map[string]reflect.Type {
 	return map[string]reflect.Type{
+		"POST /v1/agents/register":                    reflect.TypeFor[registry.Registration](),
+		"POST /v1/agents/register 200":                reflect.TypeFor[okJSON](),
 		"GET /api/limits 200":                         reflect.TypeFor[limitsJSON](),
 		"GET /api/audit 200 entries":                  reflect.TypeFor[auditJSON](),
 		"GET /api/delegations 200":                    reflect.TypeFor[delegationsJSON](),
@@ -326,7 +330,9 @@ func enumValues() map[string][]string {
 		"Proxy.status":      {"online", "offline"},
 		"Run.status":        texts(store.RunReserved, store.RunRunning, store.RunFinished, store.RunInterrupted, store.RunCancelled, store.RunFailed),
 		"Share.rights":      ruleOf[shareBody]("rights"),
-		"Tool.kind":         toolKinds, "Tool.on_failure": texts(store.FailureReturns, store.FailureEndsRun), "Tool.source": {store.ToolFromFile, store.ToolFromAPI},
+		"Agent.status":      texts(registry.Online, registry.Offline, registry.Failing, registry.Unknown), "Agent.protocol": {store.AgentHTTP, store.AgentACP},
+		"Agent.source": texts(store.AgentFromConfig, store.AgentFromProxy, store.AgentFromAPI),
+		"Tool.kind":    toolKinds, "Tool.on_failure": texts(store.FailureReturns, store.FailureEndsRun), "Tool.source": {store.ToolFromFile, store.ToolFromAPI},
 		"ToolCall.status":                           {"succeeded", "pending", "failed"},
 		"TraceEvent.source":                         texts(reader.SourceAGUI, store.SourceACP, store.SourcePlatform),
 		"TracePayloads.agent_invoke_started.reason": {records.BecausePrompt, records.BecauseAnswers, records.BecauseSpoke},

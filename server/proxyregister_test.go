@@ -108,6 +108,12 @@ func TestS05BootstrapTakesNoProxyOver(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := h.store.InTx(t.Context(), func(tx store.Tx) error {
+		_, err := tx.ClaimAgent(t.Context(), store.Agent{ID: "taken", Tenant: "acme", Owner: "ada", Source: store.AgentFromAPI, Protocol: store.AgentHTTP})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := keys.IssueBootstrap(auth.ProxyClaims{ProxyID: "local-code"}, time.Hour); err == nil {
 		t.Error("a bootstrap token for local-code")
 	}
@@ -133,6 +139,7 @@ func TestS05BootstrapTakesNoProxyOver(t *testing.T) {
 		{"a live id", "live", bootHeader, bootstrapFor(t, keys, "live"), 409, "PROXY_KNOWN"},
 		{"an id of ours", "local-code", bootHeader, forged, 401, "UNAUTHORIZED"},
 		{"an agent's id", "demo", bootHeader, bootstrapFor(t, keys, "demo"), 403, "RESERVED"},
+		{"an agent that is registered", "taken", bootHeader, bootstrapFor(t, keys, "taken"), 409, "AGENT_TAKEN"},
 		{"for another", "live", bootHeader, bootstrapFor(t, keys, "p"), 403, "FORBIDDEN"},
 		{"another's own", "live", "Authorization", "Bearer " + others, 403, "FORBIDDEN"},
 		{"a proxy's token as a bootstrap token", "other", bootHeader, others, 401, "UNAUTHORIZED"},

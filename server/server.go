@@ -16,6 +16,7 @@ import (
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/approval/audit"
 	"aqueduct/bridge/livefeed"
+	"aqueduct/bridge/registry"
 	"aqueduct/bridge/tools"
 	"aqueduct/server/auth"
 	"aqueduct/server/channel"
@@ -53,6 +54,8 @@ type Config struct {
 	ProxyRegistry bridge.ProxyRegistry
 	// Hints is what /ws/client sends; nil sends nothing.
 	Hints *livefeed.Hub
+	// Agents is the directory of agents.
+	Agents *registry.Registry
 	// Tools is what agents have executed; CheckURL decides which addresses tools may have.
 	Tools    *tools.Service
 	CheckURL func(string) error
@@ -135,10 +138,10 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 	traces := &trace{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
 	deeds := proxyDeeds{known: cfg.ProxyRegistry, audit: cfg.Audit}
 	chats := &threads{sessions: cfg.Sessions, approvals: cfg.Approvals, store: cfg.Store, in: in, out: out}
-	agents := agentCallers{sessions: cfg.Sessions, in: in}
+	callers := agentCallers{sessions: cfg.Sessions, in: in}
 	return []route.Resource{
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
-		&capabilities{agents: cfg.Sessions.Agents(), version: cfg.Version},
+		&capabilities{agents: cfg.Sessions.Agents(), registry: cfg.Agents, version: cfg.Version},
 		chats,
 		&shares{threads: chats, sessions: cfg.Sessions, store: cfg.Store, in: in},
 		&threadControl{threads: chats, sessions: cfg.Sessions, store: cfg.Store, control: cfg.Controller, in: in, audit: cfg.Audit},
@@ -148,8 +151,9 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 		&grants{approvals: cfg.Approvals, store: cfg.Store, in: in},
 		&delegations{approvals: cfg.Approvals, store: cfg.Store, in: in},
 		&auditPage{store: cfg.Store, in: in},
-		&toolProxy{sessions: cfg.Sessions, store: cfg.Store, in: in, agents: agents, draining: draining},
-		&toolRegistry{tools: cfg.Tools, store: cfg.Store, checkURL: cfg.CheckURL, in: in, agents: agents},
+		&agents{registry: cfg.Agents, sessions: callers, in: in},
+		&toolProxy{sessions: cfg.Sessions, store: cfg.Store, in: in, agents: callers, draining: draining},
+		&toolRegistry{tools: cfg.Tools, store: cfg.Store, checkURL: cfg.CheckURL, in: in, agents: callers},
 		&permissionSockets{sessions: cfg.Sessions, approvals: cfg.Approvals, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger},
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
 		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},

@@ -18,6 +18,7 @@ const (
 	RoleApprover = "approver" // decides for others of the tenant
 	RoleAuditor  = "auditor"  // reads the tenant's audit, traces and approvals; changes nothing
 	RoleAdmin    = "admin"    // manages the tenant's tokens, service accounts, grants and tools
+	RoleAgent    = "agent"    // registers agents of the tenant, and changes those that it registered
 	RoleOperator = "operator" // manages the installation: proxies, controls, metrics; no tenant's token carries it
 )
 

@@ -5,6 +5,7 @@ import "context"
 // Reader is every read. Inside InTx a Tx reads its own writes.
 type Reader interface {
 	AgendaReader
+	AgentReader
 	SessionReader
 	TurnReader
 	RunReader
@@ -32,6 +33,7 @@ type Reader interface {
 // insert may wait for what comes next; its error then comes with that, or from InTx.
 type Tx interface {
 	Reader
+	AgentTx
 	SessionTx
 	TurnTx
 	RunTx

@@ -12,7 +12,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,6 +61,7 @@ type Config struct {
 	Messages Messages
 	Limits   Limits
 	Secret   signed.Secret  // signs the calls; "" signs none
+	Header   http.Header    // sent with each call: a credential
 	Gate     *outbound.Gate // the way out; with the Outbound of the Limits
 }
 
@@ -105,6 +108,7 @@ func (a *Agent) Healthy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	maps.Copy(req.Header, a.cfg.Header)
 	signed.Set(req.Header, a.cfg.Secret, nil, time.Now())
 	resp, err := a.client.Do(req)
 	if err != nil {
@@ -116,10 +120,16 @@ func (a *Agent) Healthy(ctx context.Context) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return errors.New("health: HTTP " + resp.Status)
+		return &StatusError{resp.StatusCode}
 	}
 	return nil
 }
 
 // Close drops idle connections.
 func (a *Agent) Close() { a.client.CloseIdleConnections() }
+
+// StatusError is a health probe that was answered with another status than 200.
+type StatusError struct{ Status int }
+
+// Error implements error.
+func (e *StatusError) Error() string { return "GET /health: HTTP " + strconv.Itoa(e.Status) }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -182,6 +183,7 @@ func (a *Agent) invoke(ctx context.Context, call bridge.Call, answers []approval
 // setHeaders sets the contract's headers (§6.1) and the trace context.
 // The run token is what the agent calls tools and sends messages with; it is good for this call only.
 func (a *Agent) setHeaders(h http.Header, call bridge.Call) {
+	maps.Copy(h, a.cfg.Header)
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream")
 	if c, ok := trace.Parse(call.Traceparent, call.Tracestate); ok {

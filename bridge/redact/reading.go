@@ -59,7 +59,7 @@ func (r *reading) original(ctx context.Context, kind, id string, text *[]byte) e
 	if err != nil {
 		return err
 	}
-	original, err := r.vault.open(ref, sealed.KID, sealed.Data)
+	original, err := r.vault.Open(ref, sealed.KID, sealed.Data)
 	if err == nil {
 		*text = original
 	}

@@ -41,7 +41,7 @@ func (r *rows) seal(kind, id, session string, original, masked []byte) {
 		return // it would never be deleted
 	}
 	ref := refOf(kind, id, masked)
-	kid, data := r.vault.seal(ref, original)
+	kid, data := r.vault.Seal(ref, original)
 	r.sealed = append(r.sealed, store.Sealed{Ref: ref, SessionID: session, KID: kid, Data: data, CreatedAt: time.Now()})
 }
 

@@ -16,7 +16,7 @@ import (
 	"aqueduct/internal/secretfile"
 )
 
-// Vault seals originals with AES-256-GCM. It is safe for concurrent use.
+// Vault encrypts texts that must be had again: originals of what is kept masked, and credentials. It seals them with AES-256-GCM. It is safe for concurrent use.
 type Vault struct {
 	// A new key seals; older ones stay in the file to unseal what was sealed before.
 	newest string                 // the kid that seals
@@ -25,8 +25,8 @@ type Vault struct {
 	hash []byte // for hashes that must not be guessed from
 }
 
-// ErrSealed: an original cannot be unsealed, because its key is not in the key file or because it was changed.
-var ErrSealed = errors.New("a sealed original cannot be opened with the keys of the key file")
+// ErrSealed: a text cannot be unsealed, because its key is not in the key file or because it was changed.
+var ErrSealed = errors.New("what is sealed cannot be opened with the keys of the key file")
 
 // AES-256 takes 32 bytes.
 const keyBytes = 32
@@ -97,14 +97,14 @@ func NewVault(lines string) (*Vault, error) {
 	return v, nil
 }
 
-// seal encrypts an original, bound to what it is the original of.
-func (v *Vault) seal(ref string, original []byte) (kid string, data []byte) {
+// Seal encrypts a text, bound to what it belongs to.
+func (v *Vault) Seal(ref string, original []byte) (kid string, data []byte) {
 	return v.newest, v.keys[v.newest].Seal(nil, nil, original, []byte(ref))
 }
 
-// open is the original that seal encrypted. The ref is authenticated with the text, so an original that was moved to
-// another row in the database does not open.
-func (v *Vault) open(ref, kid string, data []byte) ([]byte, error) {
+// Open is the text that Seal encrypted. The ref is authenticated with the text, so one that was moved to another row in
+// the database does not open.
+func (v *Vault) Open(ref, kid string, data []byte) ([]byte, error) {
 	key := v.keys[kid]
 	if key == nil {
 		return nil, fmt.Errorf("%w: there is no key %q", ErrSealed, kid)

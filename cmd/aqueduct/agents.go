@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"aqueduct/bridge"
@@ -93,15 +94,14 @@ func demoAgent(pace time.Duration) (agentFlag, app.Part, error) {
 }
 
 // probe watches the agents' health: a change is logged, the state is a metric. Only a change is logged, so that an
-// agent that is away for a day makes two lines. The goroutine of the part owns ill.
+// agent that is away for a day makes two lines. mu guards ill: Agents are asked side by side.
 func probe(agents *bridge.Directory, metrics *server.Metrics, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
+		var mu sync.Mutex
 		ill := make(map[string]bool)
 		agents.Probe(ctx, func(id string, err error) {
-			// A probe that the end of the server broke off is no finding.
-			if ctx.Err() != nil {
-				return
-			}
+			mu.Lock()
+			defer mu.Unlock()
 			if err != nil && !ill[id] {
 				log.Warn("agent is not well", slog.String("agent", id), slog.Any("error", err))
 			} else if err == nil && ill[id] {

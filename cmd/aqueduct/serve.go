@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/approval/audit"
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/redact"
@@ -161,6 +162,10 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	if made.gate, err = outbound.New(outbound.Config{Allow: s.Outbound}); err != nil {
 		return made, fmt.Errorf("--outbound: %w", err)
 	}
+	registered := httpagent.Config{SelfURL: s.BaseURL, Limits: s.Limits.agent()}
+	if registered.Gate, err = outbound.New(outbound.Config{Allow: s.Outbound, Limits: registered.Limits.Outbound()}); err != nil {
+		return made, fmt.Errorf("--outbound: %w", err)
+	}
 	// The key is in memory alone. A token of a local proxy is therefore worth nothing to another process, or after
 	// this one.
 	own, err := auth.NewKeys(auth.NewKey()) // of this process's own proxies
@@ -178,8 +183,8 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	metrics := server.NewMetrics()
 	gateway := s.ACP.gateway(s.BaseURL, callers.Registry(), metrics, own)
 	cfg := app.Config{
-		Store: st, Broker: local.New(), Name: s.Name, Logger: log, Auth: callers, Agents: directory, Metrics: metrics, Secrets: red.hash(),
-		Policy: rules.holder, OnBusy: s.OnBusy, PublicURL: s.Notify.PublicURL, Limits: s.Limits.bridge(), ToolLimits: s.Limits.tools(),
+		Store: st, Broker: local.New(), Name: s.Name, Logger: log, Auth: callers, Agents: directory, Registered: registered, Metrics: metrics,
+		Secrets: red.hash(), Policy: rules.holder, OnBusy: s.OnBusy, PublicURL: s.Notify.PublicURL, Limits: s.Limits.bridge(), ToolLimits: s.Limits.tools(),
 		ToolClient: made.gate.Client(), AuditHeads: filepath.Join(filepath.Dir(s.auditKeyFile()), auditHeadsName), Gateway: &gateway,
 		Edge: server.Config{
 			Version: version(), Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,

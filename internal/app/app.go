@@ -18,6 +18,8 @@ import (
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/livefeed"
 	"aqueduct/bridge/notify"
+	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/registry"
 	"aqueduct/bridge/tools"
 	"aqueduct/policy"
 	"aqueduct/server"
@@ -31,6 +33,7 @@ type App struct {
 	Events   *eventlog.Log
 	Hints    *livefeed.Hub
 	Audit    *audit.Log
+	Agents   *registry.Registry
 	Notifier *notify.Notifier // nil without Config.Notify
 	Tools    *tools.Service
 	Sessions *bridge.Sessions
@@ -68,6 +71,9 @@ func New(cfg Config) (*App, error) {
 	}
 	a.makeGround()
 	a.makeEngine()
+	if err := a.makeRegistry(); err != nil {
+		return nil, err
+	}
 	a.makeGateway()
 	if err := a.makeServer(); err != nil {
 		return nil, err
@@ -150,6 +156,19 @@ func (a *App) drive(ctx context.Context) error {
 	return a.Sessions.Run(ctx)
 }
 
+// makeRegistry makes the directory of agents. It runs where agents are, behind those that put the server's own agents into it.
+func (a *App) makeRegistry() (err error) {
+	cfg, call := a.cfg, a.cfg.Registered
+	if call.Gate == nil {
+		if call.Gate, err = outbound.New(outbound.Config{Limits: call.Limits.Outbound()}); err != nil {
+			return err
+		}
+	}
+	a.Agents = registry.New(registry.Config{Store: cfg.Store, Directory: cfg.Agents, Secrets: cfg.Secrets, Agent: call, Logger: cfg.Logger})
+	a.runs(upstream, "agents", a.Agents.Run)
+	return nil
+}
+
 // makeGateway makes the link to agents behind proxies.
 func (a *App) makeGateway() {
 	if a.cfg.Gateway == nil {
@@ -166,7 +185,7 @@ func (a *App) makeGateway() {
 // makeServer makes the HTTP edge over all other parts.
 func (a *App) makeServer() (err error) {
 	cfg := a.cfg.Edge
-	cfg.Sessions, cfg.Approvals, cfg.Tools, cfg.Hints, cfg.Audit = a.Sessions, a.Sessions.Approvals(), a.Tools, a.Hints, a.Audit
+	cfg.Sessions, cfg.Approvals, cfg.Tools, cfg.Agents, cfg.Hints, cfg.Audit = a.Sessions, a.Sessions.Approvals(), a.Tools, a.Agents, a.Hints, a.Audit
 	cfg.Auth, cfg.Metrics, cfg.PublicURL = a.cfg.Auth, a.cfg.Metrics, a.cfg.PublicURL
 	cfg.ProxyRegistry = acpgateway.NewRegistry(a.cfg.Store)
 	if cfg.Logger == nil {

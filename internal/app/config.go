@@ -6,6 +6,7 @@ import (
 
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
+	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/notify"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
@@ -25,6 +26,8 @@ type Config struct {
 	Logger *slog.Logger
 	Auth   *auth.Auth // with its registry of credentials, where those can be revoked
 	Agents *bridge.Directory
+	// Registered is how agents are called that programs register; without a Gate they are at public addresses.
+	Registered httpagent.Config
 
 	Metrics *server.Metrics
 	// Meter replaces the engine's part of Metrics; nil leaves it.

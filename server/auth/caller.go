@@ -30,6 +30,7 @@ const (
 	RoleApprover = store.RoleApprover
 	RoleAuditor  = store.RoleAuditor
 	RoleAdmin    = store.RoleAdmin
+	RoleAgent    = store.RoleAgent
 	RoleOperator = store.RoleOperator
 )
 
@@ -50,7 +51,7 @@ type Caller struct {
 // operator is the caller where there is one tenant and one user: the owner of the installation.
 func operator(kind Kind) Caller {
 	p := store.LocalPrincipal()
-	p.Roles = []string{RoleUser, RoleApprover, RoleAuditor, RoleAdmin, RoleOperator}
+	p.Roles = []string{RoleUser, RoleApprover, RoleAuditor, RoleAdmin, RoleAgent, RoleOperator}
 	return Caller{Kind: kind, Principal: p}
 }
 

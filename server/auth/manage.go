@@ -179,11 +179,11 @@ func (r *Registry) CreateKey(ctx context.Context, by Caller, s ServiceAccount) (
 	return c, Secret(apiKeyPrefix + c.ID + "_" + text), nil
 }
 
-// Narrower refuses roles that a Caller may not give: those it does not have, and that of an operator,
-// which no credential of a tenant carries.
+// Narrower refuses roles that a Caller may not give: those it does not have, and that of an operator, which no credential
+// of a tenant carries. An administrator may give the role agent, which opens nothing that is closed to it.
 func Narrower(by Caller, roles []string) error {
 	for _, role := range roles {
-		if role == RoleOperator || !by.Has(role) {
+		if role == RoleOperator || !by.Has(role) && (role != RoleAgent || !by.Has(RoleAdmin)) {
 			return fmt.Errorf("%w: %s", ErrWiderThanOwn, role)
 		}
 	}

@@ -78,6 +78,7 @@ func conversations() []Code {
 	return []Code{
 		{"agent_unknown", http.StatusBadRequest, "There is no agent of that name, or the thread belongs to another one."},
 		{"nothing_to_do", http.StatusBadRequest, "Neither a new message, nor an answer, nor a thread to join."},
+		{"agent_id_taken", http.StatusConflict, "An agent of that id is in the directory, and it is another's."},
 		{"agent_forbidden", http.StatusForbidden, "The policy does not let this user use the agent."},
 		{"share_forbidden", http.StatusForbidden, "The thread is shared with the caller, but not for this."},
 		{"run_in_progress", http.StatusConflict, "The thread is still answering."},

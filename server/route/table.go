@@ -109,6 +109,11 @@ func agents() map[string]Access {
 		"GET /ws/ingress":                    public,                             // its hello is; a person needs the role user
 		"POST /v1/ingress":                   public,                             // its signature is
 		"GET /ws/agent":                      public,                             // a proxy's token is
+		"GET /v1/agents":                     {open: true, roles: anyRole.roles}, // a run token is; others need a role
+		"GET /v1/agents/:id":                 {open: true, roles: anyRole.roles},
+		"POST /v1/agents/register":           registrars,
+		"POST /v1/agents/:id/heartbeat":      registrars,
+		"DELETE /v1/agents/:id":              registrars,
 		"GET /v1/tools":                      {open: true, roles: anyRole.roles}, // a run token is; others need a role
 		"POST /v1/tools":                     admins,
 		"DELETE /v1/tools/:name":             admins,

@@ -10,6 +10,7 @@ import (
 // Reader is every read of the store: the reads of each aggregate, which stand in its file, on one connection.
 type Reader struct {
 	agendaReader
+	agentReader
 	approvalReader
 	auditReader
 	branchReader
@@ -43,7 +44,7 @@ func NewReader(q Queryer, d *Dialect) Reader { return (&conn{q: q, d: d}).reader
 
 func (c *conn) reader() Reader {
 	return Reader{
-		agendaReader{c}, approvalReader{c}, auditReader{c}, branchReader{c}, commandReader{c}, credentialReader{c},
+		agendaReader{c}, agentReader{c}, approvalReader{c}, auditReader{c}, branchReader{c}, commandReader{c}, credentialReader{c},
 		delegationReader{c}, deletionReader{c}, eventReader{c}, grantReader{c}, linkReader{c}, messageReader{c},
 		outboxReader{c}, partReader{c}, proxyReader{c}, recordReader{c}, replicaReader{c}, runReader{c},
 		sandboxReader{c}, sealedReader{c}, sessionReader{c}, shareReader{c}, toolReader{c}, toolCallReader{c},

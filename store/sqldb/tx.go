@@ -11,6 +11,7 @@ import (
 // transaction's one connection.
 type Tx struct {
 	Reader
+	agentTx
 	approvalTx
 	auditTx
 	batchTx
@@ -48,7 +49,7 @@ func NewTx(q Queryer, d *Dialect) *Tx {
 	c := &conn{q: b, d: d}
 	return &Tx{
 		c.reader(),
-		approvalTx{c}, auditTx{c}, batchTx{c}, branchTx{c}, commandTx{c}, credentialTx{c},
+		agentTx{c}, approvalTx{c}, auditTx{c}, batchTx{c}, branchTx{c}, commandTx{c}, credentialTx{c},
 		delegationTx{c}, deletionTx{c}, grantTx{c}, linkTx{c}, messageTx{c}, outboxTx{c},
 		partTx{c}, proxyTx{c}, recordTx{c}, replicaTx{c}, runTx{c}, sandboxTx{c},
 		sealedTx{c}, sessionTx{c}, shareTx{c}, toolTx{c}, toolCallTx{c}, turnTx{c},

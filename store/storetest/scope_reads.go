@@ -269,6 +269,12 @@ func tenantReads(env *storeEnv, f full) map[string]sees {
 		"ToolOf": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ToolOf(env.ctx, in, f.tool.Tenant, f.tool.Name))
 		},
+		"Agent":  func(r store.Reader, in store.Scope) (bool, error) { return found(r.Agent(env.ctx, in, f.agent.ID)) },
+		"Agents": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Agents(env.ctx, in, store.Page{})) },
+		"AgentsStamp": func(r store.Reader, in store.Scope) (bool, error) {
+			s, err := r.AgentsStamp(env.ctx, in)
+			return s.Count > 0, err
+		},
 		"Tools": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Tools(env.ctx, in, store.Page{})) },
 	}
 }

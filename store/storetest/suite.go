@@ -70,6 +70,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Shares", testShares},
 		{"Tools", testTools},
 		{"ToolListing", testToolListing},
+		{"Agents", testAgents},
+		{"AgentListing", testAgentListing},
 		{"Grants", testGrants},
 		{"GrantUses", testGrantUses},
 		{"GrantRevocation", testGrantRevocation},

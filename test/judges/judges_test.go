@@ -130,7 +130,7 @@ func judgeOwn(t *testing.T, files ...string) {
 
 func TestPage(t *testing.T) {
 	browser(t)
-	judge(t, serve(t, "5ms"), "page.test.mjs")
+	judge(t, serve(t, "5ms", "--agent", "second="+burstAgent(t), "--default-agent", "demo"), "page.test.mjs")
 }
 
 // TestPageSignsIn: the same page where the server wants a token.

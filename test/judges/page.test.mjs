@@ -67,6 +67,20 @@ test('a prompt is answered, and every event is listed with its seq', async () =>
   await chat.close();
 });
 
+test('a new thread is for the agent that is picked, and keeps it', async () => {
+  const chat = await Chat.open();
+  const picker = chat.page.getByLabel('Agent', { exact: true });
+  await picker.waitFor();
+  assert.deepEqual(await picker.locator('option').evaluateAll((options) => options.map((o) => o.value)), ['', 'demo', 'second']);
+  await picker.selectOption('second');
+  await chat.send('burst text, please');
+  await chat.shows(/word 1 of the answer/);
+  await picker.waitFor({ state: 'hidden' });
+  const thread = await (await fetch(`${base}/api/threads/${chat.threadId}`)).json();
+  assert.equal(thread.agentId, 'second');
+  await chat.close();
+});
+
 test('tools, state and activities are drawn', async () => {
   const chat = await Chat.open();
   await chat.send('all');

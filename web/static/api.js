@@ -34,6 +34,11 @@ export async function listThreads() {
   return (await getJSON('/api/threads')).threads;
 }
 
+/** listAgents gives the agents that a thread can begin with. */
+export async function listAgents() {
+  return (await getJSON('/v1/agents?limit=1000')).agents;
+}
+
 /**
  * chat starts a Turn, or answers a question, and streams the Run that comes of it. A thread
  * that begins with it belongs to the agent named, or to the server's default.

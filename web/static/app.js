@@ -1,7 +1,8 @@
 // Puts the page together: which thread is open is in the address after '#', everything
 // else comes from the server.
 
-import { cancelRun, chat, lastEvents, listThreads, newId } from './api.js';
+import { canPick, drawAgents, pickedAgent } from './agents.js';
+import { cancelRun, chat, lastEvents, listAgents, listThreads, newId } from './api.js';
 import { setText } from './dom.js';
 import { addMessage, emptyThread, fold } from './fold.js';
 import { Follower } from './follow.js';
@@ -56,6 +57,7 @@ function draw() {
       drawnState = thread.state;
       setText($('state'), thread.state === undefined ? 'none yet' : JSON.stringify(thread.state, null, 2));
     }
+    $('agent').hidden = Boolean(thread.run?.id) || !canPick($('agent'));
     $('stop').hidden = thread.run?.status !== 'running';
     $('empty').hidden = thread.messages.length > 0;
     for (const element of followed) element.scrollTop = element.scrollHeight;
@@ -76,6 +78,16 @@ async function refreshThreads() {
     return refreshThreads();
   }
   drawThreads($('threads'), threads, threadId);
+  if (!$('agent').options.length) refreshAgents();
+}
+
+async function refreshAgents() {
+  try {
+    drawAgents($('agent'), await listAgents());
+  } catch {
+    return; // without the list a thread begins with the default
+  }
+  draw();
 }
 
 function open(id) {
@@ -86,7 +98,10 @@ function open(id) {
   drawThreads($('threads'), threads, threadId);
   $('connection').dataset.status = 'idle';
   draw();
-  if (!id) return;
+  if (!id) {
+    if ($('agent').options.length) refreshAgents();
+    return;
+  }
   follower.join(id);
   showPast(id);
 }
@@ -118,8 +133,8 @@ function answer(entry) {
 }
 
 function post(input) {
-  // ?agent= of the page's address is for threads that begin here; others have their agent.
-  const agent = thread.run?.id ? '' : new URLSearchParams(location.search).get('agent');
+  // What is picked is for threads that begin here; others have their agent.
+  const agent = thread.run?.id ? '' : pickedAgent($('agent'));
   thread.problem = '';
   thread.run = { id: thread.run?.id, status: 'running' };
   draw();

@@ -28,6 +28,9 @@ const (
 	ToolCallSettled   = "tool_call.settled" // one whose outcome was unknown
 	ToolRegistered    = "tool.registered"
 	ToolRemoved       = "tool.removed"
+	AgentRegistered   = "agent.registered" // or got another endpoint
+	AgentRemoved      = "agent.removed"
+	AgentRefused      = "agent.refused"     // a registration under an id that is another's
 	ThreadControlled  = "thread.controlled" // mode, config and the like of a thread's agent
 	SignedIn          = "session.started"
 	SignedOut         = "session.ended"
@@ -54,6 +57,9 @@ func OfApproval(id string) Subject { return Subject{"approval", id} }
 
 // OfTool is a registered tool as a Subject.
 func OfTool(name string) Subject { return Subject{"tool", name} }
+
+// OfAgent is an agent of the directory as a Subject.
+func OfAgent(id string) Subject { return Subject{"agent", id} }
 
 // OfProxy is an acp-proxy as a Subject.
 func OfProxy(id string) Subject { return Subject{"proxy", id} }

@@ -1,0 +1,109 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"aqueduct/bridge/httpagent"
+	"aqueduct/bridge/outbound"
+	"aqueduct/store"
+)
+
+// Status is what this replica knows of an agent.
+type Status string
+
+// The states of an agent. A prompt is given to an agent in any of them: it may have come back a moment ago.
+const (
+	Online  Status = "online"
+	Offline Status = "offline" // its proxy is not connected, or its heartbeats ended
+	Failing Status = "failing" // its last probe failed; Reason names the cause
+	Unknown Status = "unknown" // not probed yet
+)
+
+// heartbeatEnds is when an agent that sends heartbeats counts as gone: three of one in 30 s are missing.
+const heartbeatEnds = 90 * time.Second
+
+// Entry is an agent of the directory as others see it.
+type Entry struct {
+	ID, Name, Protocol string
+	Source             store.AgentSource
+	Capabilities       json.RawMessage
+	Status             Status
+	Reason             string // why it is Offline or Failing, in words without addresses
+	CheckedAt          time.Time
+	LastHeartbeatAt    time.Time
+	RegisteredAt       time.Time
+	// Endpoint and Owner are for those who may change the entry; "" for others: an agent that knows another's address could
+	// call it past this server.
+	Endpoint, Owner string
+}
+
+// Entries lists the agents that the users of the caller's tenant may talk to, by id, and the id that the next page begins
+// after; "" at the end.
+func (r *Registry) Entries(ctx context.Context, who store.Principal, page store.Page) (list []Entry, next string, err error) {
+	rows, err := r.cfg.Store.Agents(ctx, store.As(who), page)
+	for _, row := range rows {
+		list = append(list, r.entry(who, row))
+	}
+	if len(rows) == page.Size() {
+		next = rows[len(rows)-1].ID
+	}
+	return list, next, err
+}
+
+// Entry is one of them, or store.ErrNotFound.
+func (r *Registry) Entry(ctx context.Context, who store.Principal, id string) (Entry, error) {
+	row, err := r.cfg.Store.Agent(ctx, store.As(who), id)
+	return r.entry(who, row), err
+}
+
+func (r *Registry) entry(who store.Principal, row store.Agent) Entry {
+	e := Entry{
+		ID: row.ID, Name: cmp.Or(row.Name, row.ID), Protocol: row.Protocol, Source: row.Source, Capabilities: row.Capabilities,
+		LastHeartbeatAt: row.LastHeartbeatAt, RegisteredAt: row.RegisteredAt,
+	}
+	if mayManage(who, row) {
+		e.Endpoint, e.Owner = row.Endpoint, row.Owner
+	}
+	e.Status, e.Reason, e.CheckedAt = r.status(row, time.Now())
+	return e
+}
+
+// status tells what is known of an agent. A heartbeat that is missing counts only where there ever was a second one: most
+// agents are probed and send none.
+func (r *Registry) status(row store.Agent, now time.Time) (s Status, reason string, checked time.Time) {
+	available, probe := r.cfg.Directory.Health(row.ID)
+	silent := now.Sub(row.LastHeartbeatAt)
+	switch {
+	case !available:
+		return Offline, "", probe.At
+	case probe.Err != nil:
+		return Failing, why(probe.Err), probe.At
+	case row.LastHeartbeatAt.After(row.UpdatedAt) && silent > heartbeatEnds:
+		return Offline, fmt.Sprintf("no heartbeat for %d s", int(silent.Seconds())), probe.At
+	case row.Protocol == store.AgentHTTP && probe.At.IsZero():
+		return Unknown, "", probe.At
+	}
+	return Online, "", probe.At
+}
+
+// why is a failed probe in words that name no address.
+func why(err error) string {
+	var refused *outbound.Refused
+	var status *httpagent.StatusError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &refused):
+		return "its address may not be called: " + outbound.Cause(err)
+	case errors.As(err, &status):
+		return fmt.Sprintf("GET /health answered %d", status.Status)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "GET /health was not answered in time"
+	}
+	return "it cannot be reached"
+}

@@ -1,0 +1,213 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/approval/audit"
+	"aqueduct/bridge/httpagent"
+	"aqueduct/bridge/redact"
+	"aqueduct/internal/fault"
+	"aqueduct/internal/retry"
+	"aqueduct/store"
+)
+
+// Config is what a Registry needs.
+type Config struct {
+	Store     store.Store
+	Directory *bridge.Directory
+	// Secrets masks what is shown of registrations, and encrypts their credentials.
+	Secrets redact.Hasher
+	// Agent is how registered agents are called: the limits, and the way out, which decides where they may be. ID, URL and
+	// credentials are each agent's own.
+	Agent  httpagent.Config
+	Logger *slog.Logger
+}
+
+// Registry is the door to the directory for the HTTP edge. It is safe for concurrent use.
+type Registry struct {
+	cfg    Config
+	syncer syncer
+}
+
+// New makes a Registry; Run must run for what other replicas register to be known.
+func New(cfg Config) *Registry {
+	r := &Registry{cfg: cfg, syncer: syncer{
+		store: cfg.Store, directory: cfg.Directory, sealer: sealer{cfg.Secrets.Vault}, agent: cfg.Agent, log: cfg.Logger, made: make(map[string]made),
+	}}
+	cfg.Directory.OnUnknown(r.syncer.one)
+	return r
+}
+
+// Run claims the ids of this server's own agents and follows the directory until ctx ends.
+func (r *Registry) Run(ctx context.Context) error {
+	err := retry.While(ctx, isAway, func() error { return r.claimOwn(ctx) })
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	return r.syncer.run(ctx)
+}
+
+func isAway(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome)
+}
+
+func isMissing(err error) bool { return errors.Is(err, store.ErrNotFound) }
+
+// claimOwn keeps the ids of the agents that this server was configured with, so that none of them can be registered, and
+// gives up those that an earlier configuration had. An operator's name goes before one that was registered: the flag
+// cannot wait for the owner of the entry.
+func (r *Registry) claimOwn(ctx context.Context) error {
+	own := r.cfg.Directory.IDs()
+	return r.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		for _, id := range own {
+			if err := r.claim(ctx, tx, id); err != nil {
+				return err
+			}
+		}
+		page := store.Page{Limit: store.MaxPageLimit}
+		for {
+			rows, err := tx.Agents(ctx, store.System(), page)
+			if err != nil {
+				return err
+			}
+			for _, row := range rows {
+				if row.Source == store.AgentFromConfig && !slices.Contains(own, row.ID) {
+					if _, err := tx.DeleteAgent(ctx, row.ID, store.AgentFromConfig); err != nil {
+						return err
+					}
+				}
+			}
+			if len(rows) < page.Size() {
+				return nil
+			}
+			page.After = rows[len(rows)-1].ID
+		}
+	})
+}
+
+func (r *Registry) claim(ctx context.Context, tx store.Tx, id string) error {
+	now := time.Now()
+	a := store.Agent{ID: id, Source: store.AgentFromConfig, Protocol: r.cfg.Directory.Protocol(id), RegisteredAt: now, UpdatedAt: now}
+	first, err := tx.ClaimAgent(ctx, a)
+	if err != nil || first {
+		return err
+	}
+	before, err := tx.Agent(ctx, store.System(), id)
+	if err != nil || before.Source == a.Source && before.Protocol == a.Protocol {
+		return err
+	}
+	if _, err := tx.UpdateAgent(ctx, a); err != nil || before.Source != store.AgentFromAPI {
+		return err
+	}
+	return audit.AppendAt(ctx, tx, audit.Nobody(before.Tenant), audit.AgentRegistered, audit.OfAgent(id),
+		map[string]string{"source": string(a.Source), "before": before.Endpoint, "owner_before": before.Owner}, now)
+}
+
+// Register adds an agent of the caller's tenant, or changes one that is the caller's. The error is a *fault.Error when it
+// was refused. The agent can be talked to here at once, and at other replicas when they need it.
+func (r *Registry) Register(ctx context.Context, who store.Principal, reg Registration) error {
+	if err := reg.check(r.cfg.Agent.Gate.CheckURL); err != nil {
+		return err
+	}
+	now := time.Now()
+	a := store.Agent{
+		ID: reg.AgentID, Tenant: who.Tenant, Owner: who.User, Source: store.AgentFromAPI, Protocol: reg.Protocol, Name: r.cfg.Secrets.Filter.Text(reg.Name),
+		Endpoint: reg.Endpoint, Capabilities: r.cfg.Secrets.Filter.JSON(reg.Capabilities), LastHeartbeatAt: now, RegisteredAt: now, UpdatedAt: now,
+	}
+	if err := r.syncer.sealer.seal(&a, reg.Auth); err != nil {
+		return err
+	}
+	err := r.cfg.Store.InTx(ctx, func(tx store.Tx) error { return keep(ctx, tx, who, a) })
+	if fault.CodeOf(err) == Taken {
+		return errors.Join(err, r.refused(ctx, who, reg))
+	}
+	if err != nil {
+		return err
+	}
+	return r.syncer.one(ctx, a.ID)
+}
+
+// keep writes the row of a registration. Who registers the same again only shows that the agent lives.
+func keep(ctx context.Context, tx store.Tx, who store.Principal, a store.Agent) error {
+	details := map[string]string{"endpoint": a.Endpoint}
+	first, err := tx.ClaimAgent(ctx, a)
+	if err != nil {
+		return err
+	}
+	if !first {
+		before, err := tx.Agent(ctx, store.System(), a.ID)
+		if err != nil {
+			return err
+		}
+		if !mayManage(who, before) {
+			return fault.New(Taken, "")
+		}
+		a.Owner = before.Owner // an administrator who mends an entry does not take it away
+		if _, err := tx.BeatAgent(ctx, a.ID, a.LastHeartbeatAt); err != nil {
+			return err
+		}
+		if _, err := tx.UpdateAgent(ctx, a); err != nil {
+			return err
+		}
+		if before.Endpoint == a.Endpoint {
+			return nil // agents register at each of their starts
+		}
+		details["before"] = before.Endpoint
+	}
+	return audit.AppendAt(ctx, tx, who, audit.AgentRegistered, audit.OfAgent(a.ID), details, a.UpdatedAt)
+}
+
+// mayManage reports whether a Principal may change an agent: who registered it, and administrators of the tenant.
+func mayManage(who store.Principal, a store.Agent) bool {
+	return a.Source == store.AgentFromAPI && a.Tenant == who.Tenant && (a.Owner == who.User || who.Has(store.RoleAdmin))
+}
+
+// refused audits an attempt on an id that is another's.
+func (r *Registry) refused(ctx context.Context, who store.Principal, reg Registration) error {
+	return r.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		return audit.Append(ctx, tx, who, audit.AgentRefused, audit.OfAgent(reg.AgentID), map[string]string{"endpoint": reg.Endpoint})
+	})
+}
+
+// Beat notes that an agent lives. store.ErrNotFound when the caller has no agent of that id.
+func (r *Registry) Beat(ctx context.Context, who store.Principal, id string) error {
+	return r.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if err := manageable(ctx, tx, who, id); err != nil {
+			return err
+		}
+		_, err := tx.BeatAgent(ctx, id, time.Now())
+		return err
+	})
+}
+
+// Remove takes an agent out of the directory. What it is at goes on to its end; its threads get no further answer.
+// store.ErrNotFound when the caller has no agent of that id.
+func (r *Registry) Remove(ctx context.Context, who store.Principal, id string) error {
+	err := r.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if err := manageable(ctx, tx, who, id); err != nil {
+			return err
+		}
+		if _, err := tx.DeleteAgent(ctx, id, store.AgentFromAPI); err != nil {
+			return err
+		}
+		return audit.Append(ctx, tx, who, audit.AgentRemoved, audit.OfAgent(id), nil)
+	})
+	if err != nil {
+		return err
+	}
+	return r.syncer.one(ctx, id)
+}
+
+// manageable finds an agent that the caller may change. Another's is as unknown as one that does not exist.
+func manageable(ctx context.Context, tx store.Tx, who store.Principal, id string) error {
+	a, err := tx.Agent(ctx, store.As(who), id)
+	if err == nil && !mayManage(who, a) {
+		err = store.ErrNotFound
+	}
+	return err
+}

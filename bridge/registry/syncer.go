@@ -1,0 +1,142 @@
+package registry
+
+import (
+	"context"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/httpagent"
+	"aqueduct/internal/retry"
+	"aqueduct/store"
+)
+
+// syncEvery is how soon what was registered at another replica is known here. A chat that names an agent which is not
+// known yet does not wait for it (syncer.one).
+const syncEvery = 2 * time.Second
+
+// syncer has the Directory follow the rows of agents that programs registered. Agents of flags and proxies are put there by
+// those who made them.
+type syncer struct {
+	store     store.Store
+	directory *bridge.Directory
+	sealer    sealer
+	agent     httpagent.Config // of all agents alike
+	log       *slog.Logger
+
+	mu    sync.Mutex // held over a read and what follows from it: an older read must not be applied behind a newer
+	stamp store.AgentsStamp
+	made  map[string]made
+}
+
+// made is an agent in the Directory and the row that it was made of.
+type made struct {
+	row   store.Agent
+	agent *httpagent.Agent
+}
+
+// run follows the rows until ctx ends.
+func (s *syncer) run(ctx context.Context) error {
+	for {
+		if err := s.all(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("the directory of agents was not read; it is tried again", slog.Any("error", err))
+		}
+		if retry.Sleep(ctx, syncEvery) != nil {
+			return nil
+		}
+	}
+}
+
+// all reads the rows if any of them changed.
+func (s *syncer) all(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// The stamp is read first: what changes while the rows are read changes the next one.
+	stamp, err := s.store.AgentsStamp(ctx, store.System())
+	if err != nil || stamp == s.stamp {
+		return err
+	}
+	known := make(map[string]bool)
+	for page := (store.Page{Limit: store.MaxPageLimit}); ; {
+		rows, err := s.store.Agents(ctx, store.System(), page)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			known[row.ID] = true
+			s.apply(row)
+		}
+		if len(rows) < page.Size() {
+			break
+		}
+		page.After = rows[len(rows)-1].ID
+	}
+	for id := range s.made {
+		if !known[id] {
+			s.drop(id)
+		}
+	}
+	s.stamp = stamp
+	return nil
+}
+
+// one reads one row: it was written here, or is wanted and not known yet.
+func (s *syncer) one(ctx context.Context, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// The rows may become as they were when all read them last, and what is applied here would then stay for ever.
+	s.stamp = store.AgentsStamp{}
+	row, err := s.store.Agent(ctx, store.System(), id)
+	switch {
+	case err == nil:
+		s.apply(row)
+	case isMissing(err):
+		s.drop(id)
+		err = nil
+	}
+	return err
+}
+
+// apply makes the agent of a row. One that did not change stays: connections to it are open.
+func (s *syncer) apply(row store.Agent) {
+	if row.Source != store.AgentFromAPI {
+		s.drop(row.ID)
+		return
+	}
+	row.LastHeartbeatAt = time.Time{} // it changes nothing here
+	if reflect.DeepEqual(s.made[row.ID].row, row) {
+		return
+	}
+	header, secret, err := s.sealer.open(row)
+	if err != nil {
+		// Without its credential the agent would refuse each call; with an old one it might take them.
+		s.drop(row.ID)
+		s.log.Error("the credential of a registered agent cannot be opened; register it again", slog.String("agent", row.ID), slog.Any("error", err))
+		return
+	}
+	cfg := s.agent
+	cfg.ID, cfg.URL, cfg.Header, cfg.Secret = row.ID, row.Endpoint, header, secret
+	next := made{row, httpagent.New(cfg)}
+	if !s.directory.Put(row.Tenant, row.ID, s.before(row.ID), next.agent) {
+		s.log.Error("an agent of this server's own configuration has the id of a registered one, which is not called", slog.String("agent", row.ID))
+		return
+	}
+	s.made[row.ID] = next
+}
+
+// before is the agent that the syncer has under an id; nil when there is none.
+func (s *syncer) before(id string) bridge.Agent {
+	if m, ok := s.made[id]; ok {
+		return m.agent
+	}
+	return nil
+}
+
+func (s *syncer) drop(id string) {
+	if before := s.before(id); before != nil {
+		s.directory.Take(id, before)
+		delete(s.made, id)
+	}
+}

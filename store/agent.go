@@ -1,0 +1,69 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Agent is an entry of the directory: who an id belongs to, and how the agent of that id is reached.
+type Agent struct {
+	ID     string
+	Tenant string // whose users may talk to it; "" is everybody
+	Owner  string // the user who registered it; "" is the operator
+	Source AgentSource
+	// Protocol is how the agent is spoken to: AgentHTTP or AgentACP.
+	Protocol     string
+	Name         string // for people
+	Endpoint     string // of an AgentFromAPI, without /invoke
+	Capabilities []byte // JSON, as it was registered
+	// Auth is what is sent to the agent with each call, encrypted with the key AuthKID; nil is none.
+	AuthKID         string
+	Auth            []byte
+	LastHeartbeatAt time.Time // zero: never
+	RegisteredAt    time.Time
+	UpdatedAt       time.Time // of everything but the heartbeat
+}
+
+// AgentSource is where an Agent was named.
+type AgentSource string
+
+// The sources of Agents.
+const (
+	AgentFromConfig AgentSource = "config" // the operator's flags
+	AgentFromProxy  AgentSource = "proxy"  // an acp-proxy's registration
+	AgentFromAPI    AgentSource = "api"    // POST /v1/agents/register
+)
+
+// The protocols of Agents.
+const (
+	AgentHTTP = "http" // POST /invoke, answered by SSE
+	AgentACP  = "acp"  // behind an acp-proxy
+)
+
+// AgentReader reads the directory. A Scope sees the Agents of its tenant and those of everybody.
+type AgentReader interface {
+	Agent(ctx context.Context, in Scope, id string) (Agent, error)
+	// Agents lists them by id.
+	Agents(ctx context.Context, in Scope, page Page) ([]Agent, error)
+	// AgentsStamp changes with every change of the directory but heartbeats. It costs less than reading it.
+	AgentsStamp(ctx context.Context, in Scope) (AgentsStamp, error)
+}
+
+// AgentsStamp compares equal for as long as nothing was registered, changed or removed.
+type AgentsStamp struct {
+	Count     int64
+	Revisions int64 // the sum of random numbers, of which each row gets another with each change
+}
+
+// AgentTx changes the directory.
+type AgentTx interface {
+	// ClaimAgent keeps an Agent of an id that is free; false, and nothing changes, where the id is taken. Of many at once
+	// one wins.
+	ClaimAgent(ctx context.Context, a Agent) (bool, error)
+	// UpdateAgent writes the row of an id that is there, but for RegisteredAt and LastHeartbeatAt. False when there is none.
+	UpdateAgent(ctx context.Context, a Agent) (bool, error)
+	// BeatAgent notes a heartbeat. False when there is no Agent of that id.
+	BeatAgent(ctx context.Context, id string, at time.Time) (bool, error)
+	// DeleteAgent is false when there is none of that id and source.
+	DeleteAgent(ctx context.Context, id string, source AgentSource) (bool, error)
+}

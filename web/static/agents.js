@@ -1,0 +1,25 @@
+// The picker of the agent that a new thread is for. ?agent= of the page's address picks one at the start.
+
+import { el } from './dom.js';
+
+/** drawAgents fills the picker; the server's default comes first. */
+export function drawAgents(select, agents) {
+  const picked = pickedAgent(select);
+  const options = agents.map((agent) => el('option', {
+    value: agent.agent_id,
+    textContent: agent.status === 'offline' || agent.status === 'failing' ? `${agent.name} (${agent.status})` : agent.name,
+    title: agent.reason ?? agent.capabilities?.identity?.description ?? '',
+  }));
+  select.replaceChildren(el('option', { value: '', textContent: 'Default agent' }), ...options);
+  select.value = agents.some((agent) => agent.agent_id === picked) ? picked : '';
+}
+
+/** canPick: with one agent there is nothing to pick. */
+export function canPick(select) {
+  return select.options.length > 2;
+}
+
+/** pickedAgent is the id of the agent for a new thread; '' is the server's default. */
+export function pickedAgent(select) {
+  return select.options.length > 0 ? select.value : new URLSearchParams(location.search).get('agent') ?? '';
+}
