@@ -41,6 +41,8 @@ type Config struct {
 	Hints *livefeed.Hub
 	// Audit keeps what happens outside of the transactions here: refused attempts. Nil is one of its own.
 	Audit *audit.Log
+	// Models is set where Agents call models through this server: what they used is then in RUN_FINISHED.
+	Models bool
 	// PublicURL is where people reach this server, without a path. URLs of parts begin with it; "" leaves them relative.
 	PublicURL string
 }

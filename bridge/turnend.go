@@ -68,7 +68,7 @@ func (t *turn) done(ctx context.Context, end *End, all []approval.Question) erro
 	} else if err := t.writer.beginUnreserved(ctx); err != nil {
 		return err
 	}
-	t.writer.run.usage = end.Usage
+	t.writer.run.usage = usageOf(ctx, t.cfg, t.row.ID, end.Usage)
 	if err := t.deliverer.cancel(ctx, all, nil, approval.WithdrawnByAgent(), true); err != nil {
 		return err
 	}

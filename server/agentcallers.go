@@ -36,6 +36,17 @@ func (a agentCallers) known(c echo.Context, token string) (store.Principal, erro
 	return who, a.in.Known(c)
 }
 
+// counted is known for what is counted as calls of the user's agent, and returns the token as well.
+func (a agentCallers) counted(c echo.Context) (token string, who store.Principal, err error) {
+	if token, err = runToken(c); err != nil {
+		return "", who, err
+	}
+	if who, err = a.known(c, token); err == nil {
+		err = a.in.MayInvoke(c, who)
+	}
+	return token, who, err
+}
+
 // turn returns the Turn that the token belongs to. It is for what needs more than the name of the user, such as the
 // Session whose tenant counts.
 func (a agentCallers) turn(c echo.Context, token string) (store.Turn, error) {

@@ -28,6 +28,7 @@ import (
 	"aqueduct/server/auth"
 	"aqueduct/server/channel"
 	"aqueduct/server/limit"
+	"aqueduct/server/llmproxy"
 	"aqueduct/store"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
@@ -74,6 +75,7 @@ type plan struct {
 	secrets redact.Hasher // masks and seals; the zero one does not
 	revoke  bool          // credentials are kept and can be revoked
 	broker  store.Broker  // nil: storetest.Broker()
+	models  llmproxy.Upstreams
 }
 
 // atHome lets programs register agents that the test serves.
@@ -126,6 +128,7 @@ func newEnvWith(t testing.TB, script script, p plan) *env {
 		Edge: server.Config{
 			Store: h.faults, Logger: slog.New(slog.DiscardHandler), NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 			Links: newLinks(t, st), CheckURL: func(string) error { return nil }, Controller: p.control, Proxies: p.proxies, Webhooks: p.hooks,
+			Models: p.models, ModelClient: http.DefaultClient,
 		},
 	}
 	if p.acp {

@@ -12,6 +12,7 @@ type Reader interface {
 	EventReader
 	RecordReader
 	MessageReader
+	ModelCallReader
 	PartReader
 	DeletionReader
 	ToolCallReader
@@ -39,6 +40,7 @@ type Tx interface {
 	RunTx
 	RecordTx
 	MessageTx
+	ModelCallTx
 	PartTx
 	DeletionTx
 	ToolCallTx

@@ -18,6 +18,8 @@ const (
 	RunFailed          = "run_failed"
 	AgentInvokeStarted = "agent_invoke_started"
 	AgentInvokeDone    = "agent_invoke_done"
+	LLMCallStarted     = "llm_call_started"
+	LLMCallDone        = "llm_call_done"
 	ToolCallCreated    = "tool_call_created"
 	PolicyDecision     = "policy_decision" // the payload is a policy.Decision
 	ToolDispatched     = "tool_dispatched"

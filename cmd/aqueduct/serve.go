@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/approval/audit"
+	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
@@ -48,6 +48,7 @@ type serveCmd struct {
 	LogFormat    string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
 	OnBusy       string        `enum:"refuse,queue" default:"refuse" help:"What becomes of a message while somebody reads the answer to the one before: refuse it, or queue it as the next turn."`
 	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
+	ModelsFile   string        `help:"Upstreams that answer when agents call models through this server; YAML." placeholder:"FILE"`
 	ToolsFile    string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
 	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
 	Transport    tlsFlags      `embed:""`
@@ -182,13 +183,17 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	}
 	metrics := server.NewMetrics()
 	gateway := s.ACP.gateway(s.BaseURL, callers.Registry(), metrics, own)
+	models, modelClient, err := s.models()
+	if err != nil {
+		return made, err
+	}
 	cfg := app.Config{
 		Store: st, Broker: local.New(), Name: s.Name, Logger: log, Auth: callers, Agents: directory, Registered: registered, Metrics: metrics,
 		Secrets: red.hash(), Policy: rules.holder, OnBusy: s.OnBusy, PublicURL: s.Notify.PublicURL, Limits: s.Limits.bridge(), ToolLimits: s.Limits.tools(),
 		ToolClient: made.gate.Client(), AuditHeads: filepath.Join(filepath.Dir(s.auditKeyFile()), auditHeadsName), Gateway: &gateway,
 		Edge: server.Config{
 			Version: version(), Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
-			CheckURL: made.gate.CheckURL, Proxies: s.proxyAccess(callers.Registry()), NoPage: s.Surface.NoPage,
+			CheckURL: made.gate.CheckURL, Models: models, ModelClient: modelClient, Proxies: s.proxyAccess(callers.Registry()), NoPage: s.Surface.NoPage,
 		},
 	}
 	if err := s.Notify.apply(&cfg, s.Outbound, s.ACP.Key); err != nil {

@@ -134,7 +134,7 @@ func (a *App) makeEngine() {
 	a.Sessions = bridge.New(bridge.Config{
 		Store: cfg.Store, Filter: cfg.Secrets.Filter, Hash: cfg.Secrets, Log: a.Events, Bell: a.Bell, Replica: a.Replica, Agents: cfg.Agents,
 		Logger: cfg.Logger, Meter: meter, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Notices: notices, Hints: a.Hints,
-		PublicURL: cfg.PublicURL, Audit: a.Audit,
+		PublicURL: cfg.PublicURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0,
 	})
 	a.runs(driving, "sessions", a.drive)
 	a.runs(driving, "tools", a.Tools.Run)

@@ -13,6 +13,7 @@ import (
 
 	"aqueduct/server/auth"
 	"aqueduct/server/limit"
+	"aqueduct/store"
 )
 
 const heldBodyKey = "held body"
@@ -28,9 +29,17 @@ func (in *Decoder) HoldBody(c echo.Context) *limit.HeldBody {
 	return h
 }
 
+// BodyOf reads a body of at most most bytes that uses a principal's share of the budget, and may not be larger than that:
+// the body of an agent, which is known by a token of its own.
+func (in *Decoder) BodyOf(c echo.Context, who store.Principal, most int64) ([]byte, error) {
+	c.Set(heldBodyKey, in.bodies.Hold(sender(who)))
+	return in.readBody(c, min(most, in.bodies.Share()))
+}
+
 // senderOf is whose share of the budget a body uses; "" for senders that are not known yet.
-func senderOf(c echo.Context) string {
-	who := auth.From(c.Request().Context()).Principal
+func senderOf(c echo.Context) string { return sender(auth.From(c.Request().Context()).Principal) }
+
+func sender(who store.Principal) string {
 	if who.Tenant == "" && who.User == "" {
 		return ""
 	}

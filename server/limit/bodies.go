@@ -57,6 +57,9 @@ func (b *BodyBudget) take(ctx context.Context, sender string, n int64) error {
 	}
 }
 
+// Share is the most that one principal may hold, and so the largest body.
+func (b *BodyBudget) Share() int64 { return b.most / callerShare }
+
 // tryTake counts the bytes if they fit, and else returns a channel that closes when some are freed. All waiters wake
 // at once and try again, because the one that fits need not be the first.
 func (b *BodyBudget) tryTake(sender string, n int64) <-chan struct{} {

@@ -33,6 +33,8 @@ type Problem struct {
 	// The decision that stands, of already_decided.
 	Approval any `json:"approval,omitempty"`
 	ToolCall any `json:"tool_call,omitempty"`
+	// Cause in the words of another API, for the routes of its clients.
+	Shaped any `json:"error,omitempty"`
 
 	// RetryAfter is the value of that header; zero is the default of the status.
 	RetryAfter time.Duration `json:"-"`

@@ -196,6 +196,9 @@ func signIns() []Code {
 // upstreams is what is about agents that are called by HTTP.
 func upstreams() []Code {
 	return []Code{
+		{"model_unknown", http.StatusNotFound, "No upstream answers for that model."},
+		{"model_unreachable", http.StatusBadGateway, "No upstream of that model could be reached."},
+		{"model_timeout", http.StatusGatewayTimeout, "The upstream did not answer in time."},
 		{"upstream_unreachable", 0, "The agent could not be reached."},
 		{"upstream_address_refused", 0, "The agent's address may not be called."},
 		{"upstream_status", 0, "The agent answered with another status than 200."},

@@ -120,6 +120,10 @@ func agents() map[string]Access {
 		"POST /v1/tools/:call":               public, // a run token is
 		"GET /v1/tool_calls/:id":             {open: true, roles: Users.roles},
 		"POST /v1/tool_calls/:id":            public,
+		"POST /v1/chat/completions":          public, // a run token is
+		"POST /v1/embeddings":                public,
+		"POST /v1/responses":                 public,
+		"GET /v1/models":                     public,
 		"GET /api/proxies":                   operators,
 		"GET /api/proxies/:id":               operators,
 		"DELETE /api/proxies/:id":            operators,

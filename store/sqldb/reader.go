@@ -22,6 +22,7 @@ type Reader struct {
 	grantReader
 	linkReader
 	messageReader
+	modelCallReader
 	outboxReader
 	partReader
 	proxyReader
@@ -45,7 +46,7 @@ func NewReader(q Queryer, d *Dialect) Reader { return (&conn{q: q, d: d}).reader
 func (c *conn) reader() Reader {
 	return Reader{
 		agendaReader{c}, agentReader{c}, approvalReader{c}, auditReader{c}, branchReader{c}, commandReader{c}, credentialReader{c},
-		delegationReader{c}, deletionReader{c}, eventReader{c}, grantReader{c}, linkReader{c}, messageReader{c},
+		delegationReader{c}, deletionReader{c}, eventReader{c}, grantReader{c}, linkReader{c}, messageReader{c}, modelCallReader{c},
 		outboxReader{c}, partReader{c}, proxyReader{c}, recordReader{c}, replicaReader{c}, runReader{c},
 		sandboxReader{c}, sealedReader{c}, sessionReader{c}, shareReader{c}, toolReader{c}, toolCallReader{c},
 		turnReader{c},

@@ -23,6 +23,7 @@ type Tx struct {
 	grantTx
 	linkTx
 	messageTx
+	modelCallTx
 	outboxTx
 	partTx
 	proxyTx
@@ -50,7 +51,7 @@ func NewTx(q Queryer, d *Dialect) *Tx {
 	return &Tx{
 		c.reader(),
 		agentTx{c}, approvalTx{c}, auditTx{c}, batchTx{c}, branchTx{c}, commandTx{c}, credentialTx{c},
-		delegationTx{c}, deletionTx{c}, grantTx{c}, linkTx{c}, messageTx{c}, outboxTx{c},
+		delegationTx{c}, deletionTx{c}, grantTx{c}, linkTx{c}, messageTx{c}, modelCallTx{c}, outboxTx{c},
 		partTx{c}, proxyTx{c}, recordTx{c}, replicaTx{c}, runTx{c}, sandboxTx{c},
 		sealedTx{c}, sessionTx{c}, shareTx{c}, toolTx{c}, toolCallTx{c}, turnTx{c},
 

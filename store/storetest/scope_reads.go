@@ -135,6 +135,12 @@ func readsOfLog(env *storeEnv, f full) map[string]sees {
 			known, err := r.KnownMessageIDs(ctx, in, session, []string{"m1"})
 			return known["m1"], err
 		},
+		"ModelCall": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.ModelCall(env.ctx, in, f.modelCall.ID))
+		},
+		"UsageOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.UsageOfTurn(env.ctx, in, f.turn.ID))
+		},
 		"Sealed": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.Sealed(ctx, in, "args:"+f.session.ID+":1"))
 		},

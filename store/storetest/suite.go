@@ -71,6 +71,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Tools", testTools},
 		{"ToolListing", testToolListing},
 		{"Agents", testAgents},
+		{"ModelCalls", testModelCalls},
 		{"AgentListing", testAgentListing},
 		{"Grants", testGrants},
 		{"GrantUses", testGrantUses},

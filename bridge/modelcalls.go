@@ -1,0 +1,101 @@
+package bridge
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/trace"
+	"aqueduct/internal/retry"
+	"aqueduct/store"
+)
+
+// ModelCalls keeps what Agents have of models through this server: each call when it begins and when it ends, on the trace
+// of the Turn that the Agent's token belongs to.
+type ModelCalls struct {
+	store  store.Store
+	agents *AgentRequests
+	logger *slog.Logger
+}
+
+// ModelCalls takes the model calls of Agents.
+func (s *Sessions) ModelCalls() *ModelCalls {
+	return &ModelCalls{store: s.cfg.Store, agents: s.agents, logger: s.cfg.Logger}
+}
+
+// ModelRequest is a call of a model that begins.
+type ModelRequest struct {
+	Route, Model string
+	Stream       bool
+}
+
+// Begin keeps a call of the Agent that sends the token. It is committed before the upstream is called, so that no call is
+// paid for that is not on record. The error is ErrRunToken for a token that is not good.
+func (m *ModelCalls) Begin(ctx context.Context, token string, req ModelRequest) (store.ModelCall, error) {
+	turnID, from, err := m.agents.callSite(ctx, token)
+	if err != nil {
+		return store.ModelCall{}, err
+	}
+	c := store.ModelCall{
+		ID: newID(), SessionID: from.session.ID, TurnID: turnID, AgentID: from.session.AgentID, Route: req.Route, Model: req.Model,
+		Status: store.ModelOpen, StartedAt: time.Now().Truncate(time.Millisecond),
+	}
+	return c, m.store.InTx(ctx, func(tx store.Tx) error {
+		if err := tx.InsertModelCall(ctx, c); err != nil {
+			return err
+		}
+		return tx.InsertRecord(ctx, trace.ModelCallStarted(c, req.Stream))
+	})
+}
+
+// endWait bounds how long the end of a call is tried to be kept while the store is away: who waits for it holds a
+// connection, and the server may be on its way out.
+const endWait = 10 * time.Second
+
+// End keeps the end of a call. It does so also when the caller has left.
+func (m *ModelCalls) End(ctx context.Context, c store.ModelCall, more trace.ModelEnded) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWait)
+	defer cancel()
+	err := retry.While(ctx, isAway, func() error {
+		return m.store.InTx(ctx, func(tx store.Tx) error {
+			first, err := tx.EndModelCall(ctx, c)
+			if err != nil || !first {
+				return err
+			}
+			return tx.InsertRecord(ctx, trace.ModelCallEnded(c, more))
+		})
+	})
+	if err != nil {
+		m.logger.Error("the end of a model call is not on record", slog.String("request_id", c.ID), slog.Any("error", err))
+	}
+}
+
+// usageOf is what the calls of a Turn used, in AG-UI's form. An Agent that tells its usage itself is believed: it may have
+// called models past this server as well.
+func usageOf(ctx context.Context, cfg *Config, turnID string, own []agui.TokenUsage) []agui.TokenUsage {
+	if len(own) > 0 || !cfg.Models {
+		return own
+	}
+	rows, err := cfg.Store.UsageOfTurn(ctx, store.System(), turnID)
+	if err != nil {
+		cfg.Logger.Warn("the usage of a Turn was not read", slog.String("turn_id", turnID), slog.Any("error", err))
+	}
+	usage := make([]agui.TokenUsage, len(rows))
+	for i, row := range rows {
+		total := row.Tokens.Input + row.Tokens.Output
+		usage[i] = agui.TokenUsage{
+			Provider: row.Upstream, Model: row.Model, InputTokens: &row.Tokens.Input, OutputTokens: &row.Tokens.Output, TotalTokens: &total,
+			ReasoningTokens: positive(row.Tokens.Reasoning), CachedInputTokens: positive(row.Tokens.Cached),
+		}
+	}
+	return usage
+}
+
+// positive is nil for 0, which AG-UI takes for a count that is known.
+func positive(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}

@@ -1,0 +1,63 @@
+// The upstreams of the model proxy (--models-file).
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"aqueduct/bridge/outbound"
+	"aqueduct/internal/secretfile"
+	"aqueduct/server/llmproxy"
+)
+
+// modelFirstByte is how long an upstream may take until its answer begins. One that does not stream begins when the model
+// has finished.
+const modelFirstByte = 15 * time.Minute
+
+// models reads --models-file, and makes the way to its upstreams: their addresses may be private and this machine, for the
+// operator named them.
+func (s *serveCmd) models() (llmproxy.Upstreams, *http.Client, error) {
+	if s.ModelsFile == "" {
+		return llmproxy.Upstreams{}, nil, nil
+	}
+	models, err := s.readModels(secretfile.Read)
+	if err != nil {
+		return models, nil, fmt.Errorf("--models-file %s: %w", s.ModelsFile, err)
+	}
+	gate, err := outbound.New(outbound.Config{
+		Allow:  append([]string{"127.0.0.0/8", "::1/128"}, models.Hosts()...), // localhost may resolve to either
+		Limits: outbound.Limits{FirstByte: modelFirstByte, Total: -1, Body: -1, Redirects: -1},
+	})
+	if err != nil {
+		return models, nil, fmt.Errorf("--models-file %s: %w", s.ModelsFile, err)
+	}
+	return models, gate.Client(), nil
+}
+
+func (s *serveCmd) readModels(readKey func(string) (string, error)) (llmproxy.Upstreams, error) {
+	raw, err := os.ReadFile(s.ModelsFile)
+	if err != nil {
+		return llmproxy.Upstreams{}, err
+	}
+	return llmproxy.Parse(raw, readKey)
+}
+
+// modelSecrets are the files with the upstreams' keys. A file that cannot be read ends the start elsewhere.
+func (s *serveCmd) modelSecrets() (list []string) {
+	if s.ModelsFile == "" {
+		return nil
+	}
+	models, err := s.readModels(func(string) (string, error) { return "", nil })
+	if err != nil {
+		return nil
+	}
+	for _, up := range models.Upstreams {
+		if up.KeyFile != "" {
+			list = append(list, up.KeyFile)
+		}
+	}
+	return list
+}

@@ -1,0 +1,89 @@
+package llmproxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"aqueduct/bridge/outbound"
+	"aqueduct/internal/fault"
+)
+
+// tried is the answer of an upstream, and which ones failed before it.
+type tried struct {
+	resp   *http.Response
+	from   *Upstream
+	failed []string
+}
+
+// attempt calls the upstreams until one takes the request. The last one's answer is the caller's, whatever it is: it
+// holds the upstream's own reason.
+func (h *Handler) attempt(ctx context.Context, route string, r request, upstreams []*Upstream, id string) (t tried, err error) {
+	for i, up := range upstreams {
+		t.from = up
+		t.resp, err = h.send(ctx, up, http.MethodPost, route, r.forUpstream(up), id)
+		if err == nil && !(tryAnother(t.resp.StatusCode) && i < len(upstreams)-1) {
+			return t, nil
+		}
+		if ctx.Err() != nil {
+			return t, ctx.Err()
+		}
+		if err == nil {
+			_, _ = io.CopyN(io.Discard, t.resp.Body, 4<<10) // lets the connection be used again
+			_ = t.resp.Body.Close()
+		}
+		if i < len(upstreams)-1 {
+			t.failed = append(t.failed, up.Name)
+		}
+	}
+	return t, unreachable(err)
+}
+
+// tryAnother reports whether another upstream may do better. A request that is wrong is wrong everywhere.
+func tryAnother(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= http.StatusInternalServerError
+}
+
+// forUpstream is the body as an upstream gets it. An upstream that does not know stream_options gets none from here.
+func (r request) forUpstream(up *Upstream) []byte {
+	if up.StreamUsage != nil && !*up.StreamUsage {
+		return r.original
+	}
+	return r.body
+}
+
+// send makes one call. Nothing of the caller's own headers is passed on.
+func (h *Handler) send(ctx context.Context, up *Upstream, method, route string, body []byte, id string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, up.URL+"/"+route, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("User-Agent", "aqueduct")
+	req.Header.Set("X-Request-Id", id)
+	switch {
+	case up.key == "":
+	case up.KeyHeader != "":
+		req.Header.Set(up.KeyHeader, up.key)
+	default:
+		req.Header.Set("Authorization", "Bearer "+up.key)
+	}
+	return h.cfg.Client.Do(req)
+}
+
+// unreachable is a call without an answer, in words without an address.
+func unreachable(err error) error {
+	var late interface{ Timeout() bool }
+	var refused *outbound.Refused
+	switch {
+	case errors.As(err, &refused):
+		return &fault.Error{Code: ModelUnreachable, Message: "The upstream's address may not be called: " + outbound.Cause(err) + ".", Cause: err}
+	case errors.As(err, &late) && late.Timeout():
+		return &fault.Error{Code: ModelTimeout, Message: "The upstream did not answer in time.", Cause: err}
+	}
+	return &fault.Error{Code: ModelUnreachable, Message: "The upstream could not be reached.", Cause: err}
+}

@@ -1,0 +1,134 @@
+package llmproxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Upstreams are the operator's: the contents of --models-file. They do not change.
+type Upstreams struct {
+	Upstreams []Upstream `yaml:"upstreams"`
+	// Prices are looked up by the name of the model; the first that matches counts.
+	Prices   []Price `yaml:"prices"`
+	Currency string  `yaml:"currency"` // of Prices; USD
+}
+
+// Upstream is a server that speaks OpenAI's API.
+type Upstream struct {
+	Name string `yaml:"name"`
+	URL  string `yaml:"url"` // up to and with /v1
+	// KeyFile holds the key, which is sent as a bearer token, or alone in the header that KeyHeader names.
+	KeyFile   string `yaml:"key_file"`
+	KeyHeader string `yaml:"key_header"`
+	// Models are the names of models that it answers for; one * stands for any text.
+	Models []string `yaml:"models"`
+	// StreamUsage false: it refuses stream_options, so what a stream uses is estimated.
+	StreamUsage *bool `yaml:"stream_usage"`
+
+	key string
+}
+
+// Price is what a million tokens cost. CachedInput 0 is Input.
+type Price struct {
+	Model       string  `yaml:"model"`
+	Input       float64 `yaml:"input"`
+	CachedInput float64 `yaml:"cached_input"`
+	Output      float64 `yaml:"output"`
+}
+
+// Parse reads the file. readKey reads the file of a key.
+func Parse(raw []byte, readKey func(path string) (string, error)) (Upstreams, error) {
+	var u Upstreams
+	dec := yaml.NewDecoder(bytes.NewReader(raw))
+	dec.KnownFields(true)
+	if err := dec.Decode(&u); err != nil {
+		return u, err
+	}
+	if len(u.Upstreams) == 0 {
+		return u, errors.New("there is no upstream in it")
+	}
+	if u.Currency == "" {
+		u.Currency = "USD"
+	}
+	names := make(map[string]bool)
+	for i := range u.Upstreams {
+		up := &u.Upstreams[i]
+		if err := up.check(); err != nil {
+			return u, fmt.Errorf("upstream %d: %w", i+1, err)
+		}
+		if names[up.Name] {
+			return u, fmt.Errorf("the upstream %q is there twice", up.Name)
+		}
+		names[up.Name] = true
+		if up.KeyFile == "" {
+			continue
+		}
+		var err error
+		if up.key, err = readKey(up.KeyFile); err != nil {
+			return u, fmt.Errorf("upstream %s: key_file: %w", up.Name, err)
+		}
+	}
+	for _, p := range u.Prices {
+		if strings.Count(p.Model, "*") > 1 || p.Model == "" || p.Input < 0 || p.Output < 0 || p.CachedInput < 0 {
+			return u, fmt.Errorf("the price of %q: a model with at most one *, and no negative price", p.Model)
+		}
+	}
+	return u, nil
+}
+
+func (up *Upstream) check() error {
+	up.URL = strings.TrimRight(up.URL, "/")
+	at, err := url.Parse(up.URL)
+	switch {
+	case up.Name == "":
+		return errors.New("it has no name")
+	case err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" || at.RawQuery != "" || at.User != nil:
+		return errors.New("url must be http://… or https://…, up to and with /v1")
+	case len(up.Models) == 0:
+		return errors.New("models must name at least one; * is all of them")
+	case slices.ContainsFunc(up.Models, func(m string) bool { return m == "" || strings.Count(m, "*") > 1 }):
+		return errors.New("a model's name has at most one *")
+	}
+	return nil
+}
+
+// Hosts are the addresses that must be open to call them.
+func (u Upstreams) Hosts() []string {
+	var hosts []string
+	for _, up := range u.Upstreams {
+		at, _ := url.Parse(up.URL) // it was checked
+		hosts = append(hosts, at.Host)
+	}
+	return hosts
+}
+
+// of are the upstreams that answer for a model, in the order in which they are tried: those that name it first, then those
+// with a pattern, each in the order of the file.
+func (u Upstreams) of(model string) []*Upstream {
+	var named, matching []*Upstream
+	for i := range u.Upstreams {
+		up := &u.Upstreams[i]
+		switch {
+		case slices.Contains(up.Models, model):
+			named = append(named, up)
+		case slices.ContainsFunc(up.Models, func(pattern string) bool { return matches(pattern, model) }):
+			matching = append(matching, up)
+		}
+	}
+	return append(named, matching...)
+}
+
+// matches reports whether a name fits a pattern in which one * stands for any text.
+func matches(pattern, name string) bool {
+	before, after, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == name
+	}
+	return len(name) >= len(before)+len(after) && strings.HasPrefix(name, before) && strings.HasSuffix(name, after)
+}

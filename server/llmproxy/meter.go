@@ -1,0 +1,163 @@
+package llmproxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/r3labs/sse/v2"
+
+	"aqueduct/store"
+)
+
+// meter reads what an answer used while it passes. It belongs to the goroutine of its request.
+type meter struct {
+	asked int // bytes of the request
+	// first is when the first token of a stream came.
+	first  time.Time
+	events int // of a stream, so far
+	usage  *usage
+	// tail is the end of an answer that is no stream; the usage stands behind the choices.
+	tail []byte
+}
+
+// usage is what an upstream counts: chat completions and embeddings have one set of names, responses the other.
+type usage struct {
+	PromptTokens     int64 `json:"prompt_tokens"`
+	CompletionTokens int64 `json:"completion_tokens"`
+	InputTokens      int64 `json:"input_tokens"`
+	OutputTokens     int64 `json:"output_tokens"`
+	TotalTokens      int64 `json:"total_tokens"`
+	PromptDetails    struct {
+		Cached int64 `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+	InputDetails struct {
+		Cached int64 `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+	CompletionDetails struct {
+		Reasoning int64 `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
+	OutputDetails struct {
+		Reasoning int64 `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+}
+
+const (
+	// maxEvent bounds an event of a stream; a chunk with a picture in it has some megabytes.
+	maxEvent = 16 << 20
+	// tailBytes is how much of the end of a plain answer is looked at for its usage.
+	tailBytes = 64 << 10
+	// bytesPerToken is what English text has in most tokenizers.
+	bytesPerToken = 4
+)
+
+// usageMark stands before the usage. In a text it would have backslashes.
+var usageMark = []byte(`"usage":`)
+
+// stream takes whole events of a stream.
+func (m *meter) stream(events []byte) {
+	m.events += bytes.Count(events, []byte("data:"))
+	// Most events are text between the first token and the usage, and need not be read.
+	if !m.first.IsZero() && !bytes.Contains(events, usageMark) {
+		return
+	}
+	for reader := sse.NewEventStreamReader(bytes.NewReader(events), maxEvent); ; {
+		event, err := reader.ReadEvent()
+		if err != nil {
+			return
+		}
+		if m.first.IsZero() && hasToken(event) {
+			m.first = time.Now()
+		}
+		m.take(event)
+	}
+}
+
+// hasToken reports whether an event brings something of the answer itself, and not only its frame.
+func hasToken(event []byte) bool {
+	_, data, found := bytes.Cut(event, []byte("data:"))
+	if !found {
+		return false
+	}
+	var chunk struct {
+		Type    string // of responses
+		Choices []struct {
+			Text  string
+			Delta map[string]json.RawMessage
+		}
+	}
+	if json.Unmarshal(data, &chunk) != nil {
+		return false
+	}
+	for _, c := range chunk.Choices {
+		for name, value := range c.Delta {
+			if name != "role" && len(value) > len(`""`) && string(value) != "null" {
+				return true
+			}
+		}
+		if c.Text != "" {
+			return true
+		}
+	}
+	return bytes.HasSuffix([]byte(chunk.Type), []byte(".delta"))
+}
+
+// plain takes a part of an answer that is no stream.
+func (m *meter) plain(part []byte) {
+	if len(part) >= tailBytes {
+		m.tail = append(m.tail[:0], part[len(part)-tailBytes:]...)
+		return
+	}
+	if over := len(m.tail) + len(part) - tailBytes; over > 0 {
+		m.tail = append(m.tail[:0], m.tail[over:]...)
+	}
+	m.tail = append(m.tail, part...)
+}
+
+// take looks for a usage; the last one counts.
+func (m *meter) take(text []byte) {
+	for {
+		i := bytes.Index(text, usageMark)
+		if i < 0 {
+			return
+		}
+		text = text[i+len(usageMark):]
+		var u *usage
+		if json.NewDecoder(bytes.NewReader(text)).Decode(&u) == nil && u != nil {
+			m.usage = u
+		}
+	}
+}
+
+// tokens are what the answer used. What the upstream did not tell is estimated: by the size of the request, and by the
+// number of events, each of which brings about a token.
+func (m *meter) tokens() store.ModelTokens {
+	m.take(m.tail)
+	if u := m.usage; u != nil {
+		return store.ModelTokens{
+			Input: u.PromptTokens + u.InputTokens, Cached: u.PromptDetails.Cached + u.InputDetails.Cached,
+			Output: u.CompletionTokens + u.OutputTokens, Reasoning: u.CompletionDetails.Reasoning + u.OutputDetails.Reasoning,
+		}
+	}
+	if m.events == 0 {
+		return store.ModelTokens{}
+	}
+	return store.ModelTokens{Input: int64(m.asked / bytesPerToken), Output: int64(m.events), Estimated: true}
+}
+
+// cost is in millionths of the currency; 0 for a model without a price.
+func (u Upstreams) cost(model string, t store.ModelTokens) int64 {
+	for _, p := range u.Prices {
+		if !matches(p.Model, model) {
+			continue
+		}
+		cached := p.CachedInput
+		if cached == 0 {
+			cached = p.Input
+		}
+		// A price for a million tokens is one in millionths for a token.
+		return int64(math.Round(float64(t.Input-t.Cached)*p.Input + float64(t.Cached)*cached + float64(t.Output)*p.Output))
+	}
+	return 0
+}

@@ -1,0 +1,128 @@
+package llmproxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"aqueduct/internal/fault"
+	"aqueduct/server/problem"
+)
+
+// request is what has to be known of a body. Everything else in it is the upstream's business.
+type request struct {
+	model  string
+	stream bool
+	// usage: the caller asked for the usage of a stream. Else it is asked for here, and its chunk taken out of the answer.
+	usage    bool
+	body     []byte
+	original []byte // as the caller sent it
+}
+
+// member is where a member of the body's object stands: its value is body[from:to]. Of several of one name the last one
+// counts, as in most decoders.
+type member struct{ from, to int }
+
+// read finds out about a body. It is decoded no deeper than its first level.
+func read(body []byte) (request, error) {
+	members, end, err := membersOf(body)
+	if err != nil {
+		return request{}, problem.Refuse(problem.InvalidBody, "The body is not a JSON object.")
+	}
+	r := request{body: body, original: body}
+	if m, ok := members["model"]; !ok || json.Unmarshal(body[m.from:m.to], &r.model) != nil || r.model == "" {
+		return r, problem.Refuse(problem.InvalidBody, "/model: must be the name of a model.")
+	}
+	if m, ok := members["stream"]; ok && json.Unmarshal(body[m.from:m.to], &r.stream) != nil {
+		return r, problem.Refuse(problem.InvalidBody, "/stream: must be true or false.")
+	}
+	if !r.stream {
+		return r, nil
+	}
+	options, given := members["stream_options"]
+	var o struct {
+		Usage bool `json:"include_usage"`
+	}
+	if given && json.Unmarshal(body[options.from:options.to], &o) != nil {
+		return r, problem.Refuse(problem.InvalidBody, "/stream_options: must be an object.")
+	}
+	if r.usage = o.Usage; !r.usage {
+		r.body = withUsage(body, options, given, end)
+	}
+	return r, nil
+}
+
+// membersOf finds the members of the body's object, and where its closing brace stands.
+func membersOf(body []byte) (members map[string]member, end int, err error) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, 0, errors.New("no object")
+	}
+	members = make(map[string]member)
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, 0, err
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, 0, err
+		}
+		to := int(dec.InputOffset())
+		members[name.(string)] = member{to - len(value), to} // a name is always a string
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, 0, err
+	}
+	end = int(dec.InputOffset()) - 1
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, 0, errors.New("there is more behind the object")
+	}
+	return members, end, nil
+}
+
+// withUsage asks the upstream for the usage of a stream: the last member of the body is then stream_options with
+// include_usage. Nothing else in the body changes, not even its spaces.
+func withUsage(body []byte, options member, given bool, end int) []byte {
+	value := []byte(`{"include_usage":true}`)
+	if given {
+		value = merged(body[options.from:options.to])
+		changed := append(make([]byte, 0, len(body)+len(value)), body[:options.from]...)
+		return append(append(changed, value...), body[options.to:]...)
+	}
+	changed := append(make([]byte, 0, len(body)+len(value)+24), body[:end]...)
+	changed = append(changed, `,"stream_options":`...) // there is a model before it
+	return append(append(changed, value...), body[end:]...)
+}
+
+// merged is stream_options with include_usage; other options stay.
+func merged(options []byte) []byte {
+	all := make(map[string]json.RawMessage)
+	_ = json.Unmarshal(options, &all) // an object, or null
+	if all == nil {
+		all = make(map[string]json.RawMessage)
+	}
+	all["include_usage"] = json.RawMessage("true")
+	raw, _ := json.Marshal(all) // of JSON
+	return raw
+}
+
+// Codes of refusals and failures of this package.
+const (
+	ModelUnknown     = "model_unknown"
+	ModelUnreachable = "model_unreachable"
+	ModelTimeout     = "model_timeout"
+)
+
+// Codes of ends that no caller gets.
+const (
+	codeStatus    = "upstream_status"    // the upstream refused, or failed
+	codeTruncated = "upstream_truncated" // its answer broke off
+	codeLeft      = "client_left"
+	codeStopping  = "shutting_down"
+)
+
+func unknownModel(model string) error {
+	return fault.New(ModelUnknown, "No upstream answers for the model "+model+".")
+}
