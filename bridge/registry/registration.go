@@ -15,7 +15,7 @@ import (
 // Registration describes an agent (platform contract §7.3).
 type Registration struct {
 	AgentID  string `json:"agent_id" validate:"required"`
-	Name     string `json:"name"` // for people; the id where it is left out
+	Name     string `json:"name"`                                  // for people; the id where it is left out
 	Endpoint string `json:"endpoint" validate:"required,max=2048"` // without /invoke
 	Protocol string `json:"protocol,omitempty"`                    // http, the default
 	// Capabilities are AG-UI's AgentCapabilities, or any other object or array that the program likes to be shown.
