@@ -79,6 +79,7 @@ func allowed() map[string][]string {
 		"test/faults":                      {},
 		"test/goclients":                   {},
 		"test/judges":                      {},
+		"test/models":                      {},
 		"test/nodetest":                    {},
 		"test/oidc":                        {},
 		"test/program":                     {},

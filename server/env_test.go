@@ -58,24 +58,25 @@ type env struct {
 
 // plan is what a test wants otherwise than usual.
 type plan struct {
-	auth    *auth.Auth
-	hosts   []string
-	origins []string
-	limits  limit.Limits
-	bridge  bridge.Limits
-	rules   string // the policy; "" is none
-	control bridge.Controller
-	proxies *server.ProxyAccess
-	hooks   channel.Webhooks
-	acp     bool // the agent is behind a proxy, which the test links
-	wrap    func(net.Listener) net.Listener
-	open    func(t testing.TB) (store.Store, error) // nil: an SQLite file
-	public  string
-	noPage  bool
-	secrets redact.Hasher // masks and seals; the zero one does not
-	revoke  bool          // credentials are kept and can be revoked
-	broker  store.Broker  // nil: storetest.Broker()
-	models  llmproxy.Upstreams
+	auth        *auth.Auth
+	hosts       []string
+	origins     []string
+	limits      limit.Limits
+	bridge      bridge.Limits
+	rules       string // the policy; "" is none
+	control     bridge.Controller
+	proxies     *server.ProxyAccess
+	hooks       channel.Webhooks
+	acp         bool // the agent is behind a proxy, which the test links
+	wrap        func(net.Listener) net.Listener
+	open        func(t testing.TB) (store.Store, error) // nil: an SQLite file
+	public      string
+	noPage      bool
+	secrets     redact.Hasher // masks and seals; the zero one does not
+	revoke      bool          // credentials are kept and can be revoked
+	broker      store.Broker  // nil: storetest.Broker()
+	models      llmproxy.Upstreams
+	modelClient *http.Client // http.DefaultClient
 }
 
 // atHome lets programs register agents that the test serves.
@@ -128,7 +129,7 @@ func newEnvWith(t testing.TB, script script, p plan) *env {
 		Edge: server.Config{
 			Store: h.faults, Logger: slog.New(slog.DiscardHandler), NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 			Links: newLinks(t, st), CheckURL: func(string) error { return nil }, Controller: p.control, Proxies: p.proxies, Webhooks: p.hooks,
-			Models: p.models, ModelClient: http.DefaultClient,
+			Models: p.models, ModelClient: cmp.Or(p.modelClient, http.DefaultClient),
 		},
 	}
 	if p.acp {

@@ -72,6 +72,8 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Request-Id", "req_of_the_upstream")
 	w.Header().Set("Set-Cookie", "upstream=1")
 	switch {
+	case body.Model == "m-silent":
+		<-r.Context().Done()
 	case r.URL.Path == "/v1/models":
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"m-listed","object":"model","created":5,"owned_by":"them"},{"id":"other","object":"model"}]}`)
 	case strings.HasPrefix(body.Model, "m-fails-"):
@@ -137,6 +139,11 @@ type modelEnv struct {
 // newModelEnv takes the text of a models file, in which URL stands for the upstream's.
 func newModelEnv(t *testing.T, file string) *modelEnv {
 	t.Helper()
+	return newModelEnvWith(t, file, nil)
+}
+
+func newModelEnvWith(t *testing.T, file string, client *http.Client) *modelEnv {
+	t.Helper()
 	u := newUpstream(t)
 	models, err := llmproxy.Parse([]byte(strings.ReplaceAll(file, "URL", u.URL)), func(string) (string, error) { return upstreamKey, nil })
 	if err != nil {
@@ -151,7 +158,7 @@ func newModelEnv(t *testing.T, file string) *modelEnv {
 		case <-ctx.Done():
 		}
 		say(bridge.Output{End: &bridge.End{}})
-	}, plan{models: models})
+	}, plan{models: models, modelClient: client})
 	go func() { // until the test lets go, which is when its context has ended
 		resp, err := http.Post(w.URL+"/api/agui/chat", "application/json", strings.NewReader(inputBody("T", "R", "go")))
 		if err != nil {
@@ -457,29 +464,50 @@ func TestModelUsageOfTurn(t *testing.T) {
 		Events []struct {
 			Type    string
 			RunID   string `json:"run_id"`
-			Payload struct {
-				RequestID string `json:"request_id"`
-				Model     string
-				Tokens    map[string]any
-			}
+			Payload json.RawMessage
 		}
 	}
 	if err := json.Unmarshal([]byte(w.do("GET", "/v1/sessions/T/events", "").body), &trace); err != nil {
 		t.Fatal(err)
 	}
 	open, ended := map[string]bool{}, 0
+	schemas := traceSchemas(t)
 	for _, e := range trace.Events {
-		switch e.Type {
-		case "llm_call_started":
-			open[e.Payload.RequestID] = e.RunID != ""
-		case "llm_call_done":
-			if !open[e.Payload.RequestID] || e.Payload.Model != "m1" || e.Payload.Tokens["input"] != 11.0 {
-				t.Errorf("%+v", e)
-			}
-			ended++
+		var payload struct {
+			RequestID string `json:"request_id"`
+			Model     string
+			Tokens    map[string]any
+		}
+		if !strings.HasPrefix(e.Type, "llm_call_") {
+			continue
+		}
+		if wrong := schemas[e.Type].fits(e.Payload); wrong != nil {
+			t.Errorf("%s: %v", e.Type, wrong)
+		}
+		if err := json.Unmarshal(e.Payload, &payload); err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == "llm_call_started" {
+			open[payload.RequestID] = e.RunID != ""
+			continue
+		}
+		if ended++; !open[payload.RequestID] || payload.Model != "m1" || payload.Tokens["input"] != 11.0 {
+			t.Errorf("%s", e.Payload)
 		}
 	}
 	if ended != 2 {
 		t.Errorf("%d calls on the trace", ended)
 	}
+}
+
+// modelCases are the requests that get the codes of the model proxy.
+func modelCases(t *testing.T, cases map[string]func() answer) {
+	w := newModelEnvWith(t, "upstreams:\n  - {name: main, url: URL/v1, key_file: k, models: [\"m*\"]}\n  - {name: dead, url: \"http://127.0.0.1:1/v1\", models: [dead]}\n",
+		&http.Client{Timeout: 100 * time.Millisecond})
+	asks := func(model string) func() answer {
+		return func() answer {
+			return w.do("POST", "/v1/chat/completions", `{"model":"`+model+`"}`, bearerOf(w.token)...)
+		}
+	}
+	cases["model_unknown"], cases["model_unreachable"], cases["model_timeout"] = asks("other"), asks("dead"), asks("m-silent")
 }

@@ -344,6 +344,7 @@ func enumValues() map[string][]string {
 		"TracePayloads.agent_invoke_done.status":    {records.InvokeDone, records.InvokeWaiting, records.InvokeFailed, records.InvokeCancelled},
 		"TracePayloads.run_done.status":             ended, "TracePayloads.run_failed.status": ended,
 		"TracePayloads.tool_call_created.kind": toolKinds, "TracePayloads.tool_dispatched.kind": toolKinds, "TracePayloads.tool_result.kind": toolKinds,
+		"TracePayloads.llm_call_done.status":     texts(store.ModelDone, store.ModelFailed, store.ModelCut),
 		"TracePayloads.tool_result.status":       texts(store.ToolSucceeded, store.ToolFailed, store.ToolTimeout, store.ToolBlocked),
 		"TracePayloads.policy_decision.verdict":  {string(policy.Allow), "require_approval", string(policy.Block)}, // policy.Ask, as it is written
 		"TracePayloads.approval_created.kind":    kinds,

@@ -180,6 +180,7 @@ func TestEveryCode(t *testing.T) {
 		"internal_error":         func() answer { return broken.do("GET", "/api/threads", "") },
 	}
 	linkCases(t, cases)
+	modelCases(t, cases)
 	schemaCases(t, cases)
 	limitCases(t, cases)
 	accessCases(t, cases)

@@ -60,7 +60,7 @@ type Config struct {
 	// Tools is what agents have executed; CheckURL decides which addresses tools may have.
 	Tools    *tools.Service
 	CheckURL func(string) error
-	// Models are the upstreams of the model proxy, ModelClient the way to them; without upstreams there is no proxy.
+	// Models are the upstreams of the model proxy, ModelClient the way to them; without upstreams it knows no model.
 	Models      llmproxy.Upstreams
 	ModelClient *http.Client
 	// Links are the signed links to one decision; nil takes none.
@@ -143,7 +143,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 	deeds := proxyDeeds{known: cfg.ProxyRegistry, audit: cfg.Audit}
 	chats := &threads{sessions: cfg.Sessions, approvals: cfg.Approvals, store: cfg.Store, in: in, out: out}
 	callers := agentCallers{sessions: cfg.Sessions, in: in}
-	list := []route.Resource{
+	return []route.Resource{
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
 		&capabilities{agents: cfg.Sessions.Agents(), registry: cfg.Agents, version: cfg.Version},
 		chats,
@@ -174,13 +174,10 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions},
 		&openAPI{},
 		&page{off: cfg.NoPage},
-	}
-	if len(cfg.Models.Upstreams) > 0 {
-		list = append(list, llmproxy.New(llmproxy.Config{
+		llmproxy.New(llmproxy.Config{
 			Upstreams: cfg.Models, Client: cfg.ModelClient, Calls: cfg.Sessions.ModelCalls(), Caller: callers.counted, In: in, Draining: draining,
-		}))
+		}),
 	}
-	return list
 }
 
 // ServeHTTP implements http.Handler. Any number of requests run at once; all state is in the parts.

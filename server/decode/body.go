@@ -29,7 +29,7 @@ func (in *Decoder) HoldBody(c echo.Context) *limit.HeldBody {
 	return h
 }
 
-// BodyOf reads a body of at most most bytes that uses a principal's share of the budget, and may not be larger than that:
+// BodyOf reads a body, up to most bytes of it, that uses a principal's share of the budget, and may not be larger than that:
 // the body of an agent, which is known by a token of its own.
 func (in *Decoder) BodyOf(c echo.Context, who store.Principal, most int64) ([]byte, error) {
 	c.Set(heldBodyKey, in.bodies.Hold(sender(who)))

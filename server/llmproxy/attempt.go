@@ -23,7 +23,7 @@ type tried struct {
 func (h *Handler) attempt(ctx context.Context, route string, r request, upstreams []*Upstream, id string) (t tried, err error) {
 	for i, up := range upstreams {
 		t.from = up
-		t.resp, err = h.send(ctx, up, http.MethodPost, route, r.forUpstream(up), id)
+		t.resp, err = h.send(ctx, up, http.MethodPost, route, r.forUpstream(up), id) //nolint:bodyclose // relay's caller closes it
 		if err == nil && !(tryAnother(t.resp.StatusCode) && i < len(upstreams)-1) {
 			return t, nil
 		}

@@ -111,7 +111,7 @@ func (h *Handler) end(ctx context.Context, call store.ModelCall, t tried, m *met
 		more.HTTPStatus = t.resp.StatusCode
 	}
 	switch {
-	case context.Cause(ctx) == errStopping:
+	case errors.Is(context.Cause(ctx), errStopping):
 		call.Status, call.Code = store.ModelCut, codeStopping
 	case errors.Is(err, errLeft) || ctx.Err() != nil:
 		call.Status, call.Code = store.ModelCut, codeLeft

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/r3labs/sse/v2"
@@ -100,7 +101,7 @@ func hasToken(event []byte) bool {
 			return true
 		}
 	}
-	return bytes.HasSuffix([]byte(chunk.Type), []byte(".delta"))
+	return strings.HasSuffix(chunk.Type, ".delta")
 }
 
 // plain takes a part of an answer that is no stream.
