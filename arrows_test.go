@@ -49,7 +49,7 @@ func allowed() map[string][]string {
 		"bridge/livefeed":                  {"store"},
 		"bridge":                           {"agui", "bridge/approval", "bridge/approval/audit", "bridge/eventlog", "bridge/internal/failpoint", "bridge/livefeed", "bridge/redact", "bridge/tools", "bridge/trace", "policy", "store"},
 		"bridge/httpagent":                 {"agui", "bridge", "bridge/approval", "bridge/outbound", "bridge/signed", "bridge/trace"},
-		"bridge/registry":                  {"bridge", "bridge/approval/audit", "bridge/httpagent", "bridge/outbound", "bridge/redact", "bridge/signed", "store"},
+		"bridge/registry":                  {"bridge", "bridge/approval/audit", "bridge/outbound", "bridge/redact", "bridge/signed", "store"},
 		"acpgateway/translate":             {"acpgateway/wire", "agui", "bridge/approval"},
 		"server/auth":                      {"bridge/approval/audit", "store"},
 		"server/answer":                    {"bridge/approval", "server/auth", "server/problem", "store"},

@@ -19,11 +19,6 @@ type ModelCalls struct {
 	logger *slog.Logger
 }
 
-// ModelCalls takes the model calls of Agents.
-func (s *Sessions) ModelCalls() *ModelCalls {
-	return &ModelCalls{store: s.cfg.Store, agents: s.agents, logger: s.cfg.Logger}
-}
-
 // ModelRequest is a call of a model that begins.
 type ModelRequest struct {
 	Route, Model string

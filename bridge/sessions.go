@@ -150,6 +150,11 @@ func (s *Sessions) Threads() *Threads { return s.threads }
 // Cancels requests the end of Turns.
 func (s *Sessions) Cancels() *Cancels { return s.cancels }
 
+// ModelCalls takes the model calls of Agents.
+func (s *Sessions) ModelCalls() *ModelCalls {
+	return &ModelCalls{store: s.cfg.Store, agents: s.agents, logger: s.cfg.Logger}
+}
+
 // AgentRequests takes what the Agents of these Sessions ask for.
 func (s *Sessions) AgentRequests() *AgentRequests { return s.agents }
 

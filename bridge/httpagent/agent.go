@@ -131,5 +131,8 @@ func (a *Agent) Close() { a.client.CloseIdleConnections() }
 // StatusError is a health probe that was answered with another status than 200.
 type StatusError struct{ Status int }
 
+// HTTPStatus is the status.
+func (e *StatusError) HTTPStatus() int { return e.Status }
+
 // Error implements error.
 func (e *StatusError) Error() string { return "GET /health: HTTP " + strconv.Itoa(e.Status) }

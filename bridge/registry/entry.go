@@ -9,7 +9,6 @@ import (
 	"net"
 	"time"
 
-	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/outbound"
 	"aqueduct/store"
 )
@@ -95,13 +94,13 @@ func (r *Registry) status(row store.Agent, now time.Time) (s Status, reason stri
 // why is a failed probe in words that name no address.
 func why(err error) string {
 	var refused *outbound.Refused
-	var status *httpagent.StatusError
+	var status interface{ HTTPStatus() int }
 	var timeout net.Error
 	switch {
 	case errors.As(err, &refused):
 		return "its address may not be called: " + outbound.Cause(err)
 	case errors.As(err, &status):
-		return fmt.Sprintf("GET /health answered %d", status.Status)
+		return fmt.Sprintf("GET /health answered %d", status.HTTPStatus())
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "GET /health was not answered in time"
 	}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval/audit"
-	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/redact"
+	"aqueduct/bridge/signed"
 	"aqueduct/internal/fault"
 	"aqueduct/internal/retry"
 	"aqueduct/store"
@@ -22,10 +23,18 @@ type Config struct {
 	Directory *bridge.Directory
 	// Secrets masks what is shown of registrations, and encrypts their credentials.
 	Secrets redact.Hasher
-	// Agent is how registered agents are called: the limits, and the way out, which decides where they may be. ID, URL and
-	// credentials are each agent's own.
-	Agent  httpagent.Config
-	Logger *slog.Logger
+	// Make makes the Agent of an entry. It is a function so that this room knows no protocol.
+	Make func(Upstream) bridge.Agent
+	// CheckURL refuses endpoints that may not be called.
+	CheckURL func(string) error
+	Logger   *slog.Logger
+}
+
+// Upstream is how a registered agent is called. Header and Secret are its credential: one of them, or none.
+type Upstream struct {
+	ID, URL string
+	Header  http.Header   // is sent with each call
+	Secret  signed.Secret // signs each call
 }
 
 // Registry is the door to the directory for the HTTP edge. It is safe for concurrent use.
@@ -37,7 +46,7 @@ type Registry struct {
 // New makes a Registry; Run must run for what other replicas register to be known.
 func New(cfg Config) *Registry {
 	r := &Registry{cfg: cfg, syncer: syncer{
-		store: cfg.Store, directory: cfg.Directory, sealer: sealer{cfg.Secrets.Vault}, agent: cfg.Agent, log: cfg.Logger, made: make(map[string]made),
+		store: cfg.Store, directory: cfg.Directory, sealer: sealer{cfg.Secrets.Vault}, make: cfg.Make, log: cfg.Logger, made: make(map[string]made),
 	}}
 	cfg.Directory.OnUnknown(r.syncer.one)
 	return r
@@ -111,7 +120,7 @@ func (r *Registry) claim(ctx context.Context, tx store.Tx, id string) error {
 // Register adds an agent of the caller's tenant, or changes one that is the caller's. The error is a *fault.Error when it
 // was refused. The agent can be talked to here at once, and at other replicas when they need it.
 func (r *Registry) Register(ctx context.Context, who store.Principal, reg Registration) error {
-	if err := reg.check(r.cfg.Agent.Gate.CheckURL); err != nil {
+	if err := reg.check(r.cfg.CheckURL); err != nil {
 		return err
 	}
 	now := time.Now()

@@ -47,7 +47,10 @@ func onStore(t *testing.T, st store.Store, d *bridge.Directory) *Registry {
 		t.Fatal(err)
 	}
 	return New(Config{
-		Store: st, Directory: d, Secrets: redact.Hasher{Vault: vault}, Agent: httpagent.Config{Gate: gate}, Logger: slog.New(slog.DiscardHandler),
+		Store: st, Directory: d, Secrets: redact.Hasher{Vault: vault}, CheckURL: gate.CheckURL, Logger: slog.New(slog.DiscardHandler),
+		Make: func(u Upstream) bridge.Agent {
+			return httpagent.New(httpagent.Config{ID: u.ID, URL: u.URL, Header: u.Header, Secret: u.Secret, Gate: gate})
+		},
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/httpagent"
 	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
@@ -23,7 +22,7 @@ type syncer struct {
 	store     store.Store
 	directory *bridge.Directory
 	sealer    sealer
-	agent     httpagent.Config // of all agents alike
+	make      func(Upstream) bridge.Agent
 	log       *slog.Logger
 
 	mu    sync.Mutex // held over a read and what follows from it: an older read must not be applied behind a newer
@@ -34,7 +33,7 @@ type syncer struct {
 // made is an agent in the Directory and the row that it was made of.
 type made struct {
 	row   store.Agent
-	agent *httpagent.Agent
+	agent bridge.Agent
 }
 
 // run follows the rows until ctx ends.
@@ -116,9 +115,7 @@ func (s *syncer) apply(row store.Agent) {
 		s.log.Error("the credential of a registered agent cannot be opened; register it again", slog.String("agent", row.ID), slog.Any("error", err))
 		return
 	}
-	cfg := s.agent
-	cfg.ID, cfg.URL, cfg.Header, cfg.Secret = row.ID, row.Endpoint, header, secret
-	next := made{row, httpagent.New(cfg)}
+	next := made{row, s.make(Upstream{ID: row.ID, URL: row.Endpoint, Header: header, Secret: secret})}
 	if !s.directory.Put(row.Tenant, row.ID, s.before(row.ID), next.agent) {
 		s.log.Error("an agent of this server's own configuration has the id of a registered one, which is not called", slog.String("agent", row.ID))
 		return
@@ -127,12 +124,7 @@ func (s *syncer) apply(row store.Agent) {
 }
 
 // before is the agent that the syncer has under an id; nil when there is none.
-func (s *syncer) before(id string) bridge.Agent {
-	if m, ok := s.made[id]; ok {
-		return m.agent
-	}
-	return nil
-}
+func (s *syncer) before(id string) bridge.Agent { return s.made[id].agent }
 
 func (s *syncer) drop(id string) {
 	if before := s.before(id); before != nil {

@@ -181,7 +181,7 @@ func (s *serveCmd) secretFiles() []string {
 		list = append(list, w.SecretFile)
 	}
 	list = append(list, s.toolSecrets()...)
-	list = append(list, s.modelSecrets()...)
+	list = append(list, s.Models.secrets()...)
 	if path, ok := s.Database.file(); ok {
 		list = append(list, path, path+"-wal", path+"-shm")
 	}

@@ -48,7 +48,7 @@ type serveCmd struct {
 	LogFormat    string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
 	OnBusy       string        `enum:"refuse,queue" default:"refuse" help:"What becomes of a message while somebody reads the answer to the one before: refuse it, or queue it as the next turn."`
 	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
-	ModelsFile   string        `help:"Upstreams that answer when agents call models through this server; YAML." placeholder:"FILE"`
+	Models       modelFlags    `embed:""`
 	ToolsFile    string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
 	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
 	Transport    tlsFlags      `embed:""`
@@ -183,7 +183,7 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	}
 	metrics := server.NewMetrics()
 	gateway := s.ACP.gateway(s.BaseURL, callers.Registry(), metrics, own)
-	models, modelClient, err := s.models()
+	models, modelClient, err := s.Models.open()
 	if err != nil {
 		return made, err
 	}

@@ -16,6 +16,7 @@ import (
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/approval/audit"
 	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/livefeed"
 	"aqueduct/bridge/notify"
 	"aqueduct/bridge/outbound"
@@ -164,7 +165,14 @@ func (a *App) makeRegistry() (err error) {
 			return err
 		}
 	}
-	a.Agents = registry.New(registry.Config{Store: cfg.Store, Directory: cfg.Agents, Secrets: cfg.Secrets, Agent: call, Logger: cfg.Logger})
+	a.Agents = registry.New(registry.Config{
+		Store: cfg.Store, Directory: cfg.Agents, Secrets: cfg.Secrets, CheckURL: call.Gate.CheckURL, Logger: cfg.Logger,
+		Make: func(u registry.Upstream) bridge.Agent {
+			agent := call // its limits and its way out are those of all
+			agent.ID, agent.URL, agent.Header, agent.Secret = u.ID, u.URL, u.Header, u.Secret
+			return httpagent.New(agent)
+		},
+	})
 	a.runs(upstream, "agents", a.Agents.Run)
 	return nil
 }
