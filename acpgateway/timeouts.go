@@ -4,6 +4,10 @@ import "time"
 
 // timeouts are the times at which a Turn ends or acts without a frame. They are computed from a copy of what they depend
 // on, taken at one moment, so that none sees a link go down between two of them. A zero time is never due.
+//
+// What each of them leads to is in endings.go. An operator changes the time of a silent agent by --acp-silence-timeout
+// (Limits.Silence), and of one that does not start by --acp-open-timeout; the others are constants, because they bound what
+// the protocol itself leaves open.
 type timeouts struct {
 	limits  Limits
 	open    time.Duration // how long the agent may take to start

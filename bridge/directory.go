@@ -14,7 +14,13 @@ type Availability interface {
 	Available() bool
 }
 
-// Directory knows the Agents that this replica can call, by id.
+// Directory knows the Agents that this replica can call, by id. It is filled by three: the program (flags), the gateway
+// (agents behind proxies) and bridge/registry (agents that registered themselves). None of them takes away what another
+// has put there: Put and Take compare.
+//
+// An id has one Agent for all tenants, because it is part of addresses and of rules. Who asks for one names the tenant, and
+// finds nothing where the Agent is another tenant's: a thread must not go on with an Agent that has taken the id of one
+// that was removed.
 // Agents come and go while Turns run: a Turn in memory keeps the one that it was made with (newTurn), and the next
 // asks again.
 type Directory struct {

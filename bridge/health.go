@@ -67,6 +67,7 @@ func (d *Directory) probe(ctx context.Context, id string) (asks bool, found erro
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// A probe takes seconds, in which the id may have got another Agent; what was found is not about that one.
 	if e := d.entries[id]; e.agent == asked {
 		e.health = Health{At: time.Now(), Err: found}
 		d.entries[id] = e

@@ -11,7 +11,9 @@ import (
 	"aqueduct/store"
 )
 
-// judged is a permission and the policy's verdict.
+// judged is a permission and the policy's verdict. It is for what an agent asks before it does something by itself; a tool
+// call that this server executes is judged by bridge/tools, by the same policy with the same Call. A new input of rules is
+// therefore set in both places, and in steergate.go for changes of an agent's mode.
 // The title is masked before anything is made of it; the call has the original, because a rule may look at it.
 type judged struct {
 	q       *approval.Request

@@ -48,7 +48,8 @@ func (m *ModelCalls) Begin(ctx context.Context, token string, req ModelRequest) 
 // connection, and the server may be on its way out.
 const endWait = 10 * time.Second
 
-// End keeps the end of a call. It does so also when the caller has left.
+// End keeps the end of a call. It does so also when the caller has left: what was paid for has to be on record. A second end
+// of the same call changes nothing, so a transaction whose outcome is unknown can be tried again.
 func (m *ModelCalls) End(ctx context.Context, c store.ModelCall, more trace.ModelEnded) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWait)
 	defer cancel()
@@ -66,8 +67,11 @@ func (m *ModelCalls) End(ctx context.Context, c store.ModelCall, more trace.Mode
 	}
 }
 
-// usageOf is what the calls of a Turn used, in AG-UI's form. An Agent that tells its usage itself is believed: it may have
+// usageOf is what the calls of a Turn used, in AG-UI's form. An Agent that reports its usage itself is believed: it may have
 // called models past this server as well.
+//
+// The rows are added up when the Turn ends, and not counted in memory: the calls of one Turn may come to several replicas,
+// and a restart in the middle of a Turn would lose a counter. A call that is still open then is not in the sum.
 func usageOf(ctx context.Context, cfg *Config, turnID string, own []agui.TokenUsage) []agui.TokenUsage {
 	if len(own) > 0 || !cfg.Models {
 		return own

@@ -5,6 +5,9 @@ import "time"
 // quietTimer ends the open Run of a Turn that has open Questions. A Question is shown when its Run ends; a Run that ends
 // at once would cut the Agent's sentence, one that waits for the Agent's end would hide the Question from the person who
 // must answer it. So the Run ends when the upstream has been silent for a moment.
+//
+// It is not what ends an Agent that has nothing more to say and no Question open: such an Agent may think for as long as its
+// own limits let it, which are its upstream's (httpagent's limiter, the gateway's timeouts).
 type quietTimer struct {
 	limits  Limits
 	timer   *time.Timer

@@ -145,8 +145,12 @@ func (s *session) step(ctx context.Context) error {
 	return nil
 }
 
-// supervise looks after a Turn that is under way without an open Run.
-// Of a Turn whose Agent waits, nothing is held and nothing is called until something was settled.
+// supervise looks after a Turn that is under way without an open Run. It is where a decision is found that was committed
+// before this process began: the rows show that it was not passed on, so the Session had work, and got here.
+//
+// Of a Turn whose Agent waits, nothing is held and nothing is called until something was settled. Of any other the Agent is
+// asked first whether it is still there (reattach); an Agent that is gone gets no decision, and its open Questions are
+// cancelled before a person decides for it.
 func (s *session) supervise(ctx context.Context, row store.Turn, settled bool) error {
 	if s.turn != nil && s.turn.row.ID == row.ID && s.turn.held() {
 		return s.finish(ctx, s.turn.failFor(ctx, s.turn.deliverer.deliver(ctx)))

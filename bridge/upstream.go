@@ -52,7 +52,9 @@ func errNoAgent() error {
 	return fault.New(CodeAgentUnknown, "There is no agent of that name here.")
 }
 
-// find looks once more for an Agent that was not in the Directory when the Turn was made.
+// find looks once more for an Agent that was not in the Directory when the Turn was made. A Turn that another replica took may
+// be for an Agent that registered there a moment ago; this replica then reads its row, instead of failing a prompt that
+// would be answered two seconds later.
 func (u *upstream) find(ctx context.Context) (err error) {
 	if u.agent == nil {
 		u.agent, err = u.agents.find(ctx, u.tenant, u.agentID)

@@ -9,6 +9,10 @@ import (
 
 // rule is one entry of the file. Conditions that are left out always hold.
 //
+// A new condition is a field here, a line in matches, a check of its form in check, and where it looks at something that a
+// Call does not have yet, a member of Call (call.go) that its callers set. A name for when: is added in when.go, to the
+// environment and to what resolves it.
+//
 // For example:
 //
 //	rules:

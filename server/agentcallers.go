@@ -36,7 +36,8 @@ func (a agentCallers) known(c echo.Context, token string) (store.Principal, erro
 	return who, a.in.Known(c)
 }
 
-// counted is known for what is counted as calls of the user's agent, and returns the token as well.
+// counted is known for what is counted as calls of the user's agent, and returns the token as well. Tool calls and model
+// calls share one limit: it is there for an agent in a loop, which may loop over either.
 func (a agentCallers) counted(c echo.Context) (token string, who store.Principal, err error) {
 	if token, err = runToken(c); err != nil {
 		return "", who, err

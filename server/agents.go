@@ -35,7 +35,9 @@ func (h *agents) Mount(to *route.Routes) {
 	to.Callers(http.MethodDelete, "/v1/agents/:id", withID("id", h.remove))
 }
 
-// readable mounts a GET for callers with a role and for agents, which see what their user sees.
+// readable mounts a GET for callers with a role and for agents, which see what their user sees. The form of the credential
+// decides: a run token is never taken for a user's, nor the reverse. An agent that finds another one here cannot call it by
+// its address, which it does not see; its calls go through this server, where they are judged and kept.
 func (h *agents) readable(to *route.Routes, path string, handle func(c echo.Context, who store.Principal) error) {
 	asCaller := to.Beside(http.MethodGet, path, func(c echo.Context) error {
 		return handle(c, auth.From(c.Request().Context()).Principal)
@@ -77,7 +79,7 @@ func agentOut(e registry.Entry) agentJSON {
 	}
 }
 
-// list sends one page, by id.
+// list sends one page, by id. All readers of a tenant see the same agents; who may change one sees its endpoint and owner as well.
 func (h *agents) list(c echo.Context, who store.Principal) error {
 	var q struct {
 		Limit int    `query:"limit" validate:"gte=0,lte=1000"`

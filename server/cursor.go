@@ -1,5 +1,10 @@
 // Positions of clients in a log: how they are sent, and what they mean for a Session, a Run and a thread. Every
 // stream and every page of events begins here, so that a position is judged the same way everywhere.
+//
+// A client may come back with any position there ever was: events are kept for as long as their Session, so nothing is too
+// old. What differs is where a position that is not the client's own leads. Before a Run's first event it means the Run's
+// beginning; beyond the log it is refused; that of a Run's last event ends an EventSource with 204. The inbox has positions
+// of its own (inboxstream.go), and so has the trace (sessiontrace.go).
 
 package server
 

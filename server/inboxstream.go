@@ -21,7 +21,9 @@ import (
 	"aqueduct/store"
 )
 
-// The events of GET /api/approvals as a stream.
+// The events of GET /api/approvals as a stream. openapi.json has a schema for the data of each (InboxEvent, InboxGone,
+// InboxSynced), which openapi_schema_test.go compares with the types below. Their ids are positions in the changes of
+// approvals and not in a thread's log.
 const (
 	eventApprovalOpened  = "approval_opened"
 	eventApprovalSettled = "approval_settled"

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Agent is an entry of the directory: who an id belongs to, and how the agent of that id is reached.
+// Agent is an entry of the directory: who an id belongs to, and how the agent of that id is reached. Agents of flags and
+// proxies have entries too, without an endpoint: what reaches them is the program's, and the row only holds the id.
 type Agent struct {
 	ID     string
 	Tenant string // whose users may talk to it; "" is everybody
@@ -57,7 +58,7 @@ type AgentsStamp struct {
 
 // AgentTx changes the directory.
 type AgentTx interface {
-	// ClaimAgent keeps an Agent of an id that is free; false, and nothing changes, where the id is taken. Of many at once
+	// ClaimAgent keeps an Agent of an id that is free, whatever source it comes from; false, and nothing changes, where the id is taken. Of many at once
 	// one wins.
 	ClaimAgent(ctx context.Context, a Agent) (bool, error)
 	// UpdateAgent writes the row of an id that is there, but for RegisteredAt and LastHeartbeatAt. False when there is none.

@@ -16,7 +16,8 @@ const (
 	ModelCut    ModelCallStatus = "CUT"    // the agent left before the answer's end
 )
 
-// ModelCall is a call of a model that an Agent made through this server.
+// ModelCall is a call of a model that an Agent made through this server. The request and the answer are not kept: they are the
+// agent's, and what of them concerns the conversation is in the log.
 type ModelCall struct {
 	ID        string
 	SessionID string
@@ -41,7 +42,7 @@ type ModelTokens struct {
 	Estimated                        bool // the upstream did not tell
 }
 
-// ModelUsage is what the calls of one model used.
+// ModelUsage is what the calls of one model at one upstream used; their costs and their counters differ.
 type ModelUsage struct {
 	Model, Upstream string
 	Tokens          ModelTokens

@@ -15,7 +15,10 @@ import (
 	"aqueduct/bridge/approval"
 )
 
-// Question is what an agent asks a person for: a permission or input. It shows what the agent stated; that it then does
+// Question is what an agent asks a person for: a permission or input. Here its frame becomes the Request that the engine keeps
+// and shows (bridge/ask.go, questionshow.go); the agent's own ids of the options stay on this side.
+//
+// It shows what the agent stated; that it then does
 // just this is the agent's promise, not ours. The Request has no UpstreamID and no Folder: those are the gateway's.
 type Question struct {
 	approval.Request

@@ -30,6 +30,10 @@ type Settled struct {
 //
 // Two rows move together, the ToolCall and the Approval, and either moves only out of the state that waits. A
 // transaction that holds the Session's lock sees both as they are, so the second move fails only if the first did.
+//
+// Two replicas that take a decision at the same moment both get here, one after the other, because the lock is the row's.
+// The first finds the Question open and wins; the second finds it settled and gets what was decided (lost), which its
+// surface shows as the answer that counts. Nothing is undone and nobody waits.
 func Settle(ctx context.Context, tx store.Tx, q Question, d Decision, now time.Time) (Settled, error) {
 	if !q.Open() {
 		return lost(ctx, tx, q, d, now)

@@ -61,6 +61,8 @@ func (r *Registry) Entry(ctx context.Context, who store.Principal, id string) (E
 	return r.entry(who, row), err
 }
 
+// entry joins a row with what this replica knows of the agent. Two replicas may show two states of one agent for as long as
+// one of them cannot reach it, which is the truth: each answers for the prompts that it would send.
 func (r *Registry) entry(who store.Principal, row store.Agent) Entry {
 	e := Entry{
 		ID: row.ID, Name: cmp.Or(row.Name, row.ID), Protocol: row.Protocol, Source: row.Source, Capabilities: row.Capabilities,
@@ -91,7 +93,8 @@ func (r *Registry) status(row store.Agent, now time.Time) (s Status, reason stri
 	return Online, "", probe.At
 }
 
-// why is a failed probe in words that name no address.
+// why is a failed probe in words that name no address. The error itself may hold what a name resolved to, and everybody in
+// the tenant reads the directory: by registering names and reading the reasons one could map the operator's network.
 func why(err error) string {
 	var refused *outbound.Refused
 	var status interface{ HTTPStatus() int }

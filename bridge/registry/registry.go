@@ -52,7 +52,8 @@ func New(cfg Config) *Registry {
 	return r
 }
 
-// Run claims the ids of this server's own agents and follows the directory until ctx ends.
+// Run claims the ids of this server's own agents and follows the directory until ctx ends. It has to be behind those parts
+// that put the server's own agents into the Directory, since it claims what it finds there.
 func (r *Registry) Run(ctx context.Context) error {
 	err := retry.While(ctx, isAway, func() error { return r.claimOwn(ctx) })
 	if err != nil && ctx.Err() == nil {
@@ -99,6 +100,8 @@ func (r *Registry) claimOwn(ctx context.Context) error {
 	})
 }
 
+// claim keeps one id for the configuration. A row of a proxy is taken over in silence: the proxies of a configured agent have
+// claimed its id at an earlier start. A registration that is replaced is audited, because somebody loses an agent by it.
 func (r *Registry) claim(ctx context.Context, tx store.Tx, id string) error {
 	now := time.Now()
 	a := store.Agent{ID: id, Source: store.AgentFromConfig, Protocol: r.cfg.Directory.Protocol(id), RegisteredAt: now, UpdatedAt: now}
@@ -141,7 +144,11 @@ func (r *Registry) Register(ctx context.Context, who store.Principal, reg Regist
 	return r.syncer.one(ctx, a.ID)
 }
 
-// keep writes the row of a registration. Who registers the same again only shows that the agent lives.
+// keep writes the row of a registration. Who registers the same again only shows that the agent lives: agents do so at each
+// of their starts, and the audit would otherwise fill with them.
+//
+// The row is claimed first, and read only where that failed. Of two that register a new id at once the key of the row
+// chooses one, and the other is refused like one that came later.
 func keep(ctx context.Context, tx store.Tx, who store.Principal, a store.Agent) error {
 	details := map[string]string{"endpoint": a.Endpoint}
 	first, err := tx.ClaimAgent(ctx, a)

@@ -36,7 +36,8 @@ type made struct {
 	agent bridge.Agent
 }
 
-// run follows the rows until ctx ends.
+// run follows the rows until ctx ends. A read that fails leaves the Directory as it is: agents that were known stay
+// reachable while the store is away, and what changed meanwhile is found by the next read.
 func (s *syncer) run(ctx context.Context) error {
 	for {
 		if err := s.all(ctx); err != nil && ctx.Err() == nil {
@@ -48,7 +49,8 @@ func (s *syncer) run(ctx context.Context) error {
 	}
 }
 
-// all reads the rows if any of them changed.
+// all reads the rows if any of them changed. An unchanged directory costs one small query each time, however many agents
+// there are and however many replicas look.
 func (s *syncer) all(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,11 +83,13 @@ func (s *syncer) all(ctx context.Context) error {
 	return nil
 }
 
-// one reads one row: it was written here, or is wanted and not known yet.
+// one reads one row: it was written here, or is wanted and not known yet. It has no part in when all reads next, except that
+// all must then compare with nothing.
 func (s *syncer) one(ctx context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The rows may become as they were when all read them last, and what is applied here would then stay for ever.
+	// An agent may be registered elsewhere, applied here, and removed elsewhere, all between two reads of all. The rows are
+	// then as they were at the first of them, the stamps are equal, and what was applied here would stay for ever.
 	s.stamp = store.AgentsStamp{}
 	row, err := s.store.Agent(ctx, store.System(), id)
 	switch {
@@ -98,7 +102,8 @@ func (s *syncer) one(ctx context.Context, id string) error {
 	return err
 }
 
-// apply makes the agent of a row. One that did not change stays: connections to it are open.
+// apply makes the agent of a row. One that did not change stays, because connections to it are open and its last probe is
+// known. A Turn that is under way keeps the agent it began with, whatever happens here.
 func (s *syncer) apply(row store.Agent) {
 	if row.Source != store.AgentFromAPI {
 		s.drop(row.ID)
@@ -116,6 +121,8 @@ func (s *syncer) apply(row store.Agent) {
 		return
 	}
 	next := made{row, s.make(Upstream{ID: row.ID, URL: row.Endpoint, Header: header, Secret: secret})}
+	// Put compares: an agent of a flag or of a proxy may have come under this id since the row was written, and the
+	// operator's goes first. Its claim then changes the row, which is read as one that is no registration.
 	if !s.directory.Put(row.Tenant, row.ID, s.before(row.ID), next.agent) {
 		s.log.Error("an agent of this server's own configuration has the id of a registered one, which is not called", slog.String("agent", row.ID))
 		return

@@ -16,7 +16,9 @@ import (
 	"aqueduct/store"
 )
 
-// judge asks the policy about calls: when they are made, when a person decides, and when that person edits them.
+// judge asks the policy about calls: when they are made, when a person decides, and when that person edits them. The policy
+// may have changed between the first and the second, and an edited call is another call; what counts is the verdict at the
+// moment in which the call would begin.
 type judge struct {
 	policy func() *policy.Policy // the one in force now
 	hash   redact.Hasher

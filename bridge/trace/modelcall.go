@@ -50,7 +50,8 @@ func ModelCallStarted(c store.ModelCall, stream bool) store.Record {
 	return Record(LLMCallStarted, c.SessionID, c.TurnID, c.StartedAt, ModelStarted{RequestID: c.ID, Route: c.Route, Model: c.Model, Stream: stream})
 }
 
-// ModelCallEnded is llm_call_done. What the row of the call does not have stands in more.
+// ModelCallEnded is llm_call_done. What the row of the call does not have stands in more: it is of interest to a person who
+// looks at one call, and not to what adds calls up.
 func ModelCallEnded(c store.ModelCall, more ModelEnded) store.Record {
 	more.RequestID, more.Model, more.Upstream, more.Status = c.ID, c.Model, c.Upstream, string(c.Status)
 	more.LatencyMS, more.FirstTokenMS = c.EndedAt.Sub(c.StartedAt).Milliseconds(), since(c.StartedAt, c.FirstTokenAt)

@@ -50,7 +50,7 @@ func (f modelFlags) read(readKey func(string) (string, error)) (llmproxy.Upstrea
 	return llmproxy.Parse(raw, readKey)
 }
 
-// secrets are the files with the upstreams' keys. A file that cannot be read ends the start elsewhere.
+// secrets are the files with the upstreams' keys, which the agents of this machine must not be able to read. A file that cannot be read ends the start elsewhere.
 func (f modelFlags) secrets() (list []string) {
 	if f.ModelsFile == "" {
 		return nil

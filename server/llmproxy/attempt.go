@@ -27,7 +27,7 @@ func (h *Handler) attempt(ctx context.Context, route string, r request, upstream
 		if err == nil && !(tryAnother(t.resp.StatusCode) && i < len(upstreams)-1) {
 			return t, nil
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil { // the agent has left, or the server is stopping: there is nobody to try another one for
 			return t, ctx.Err()
 		}
 		if err == nil {
@@ -41,7 +41,9 @@ func (h *Handler) attempt(ctx context.Context, route string, r request, upstream
 	return t, unreachable(err)
 }
 
-// tryAnother reports whether another upstream may do better. A request that is wrong is wrong everywhere.
+// tryAnother reports whether another upstream may do better. A request that is wrong is wrong everywhere. A key that an
+// upstream refuses is not tried elsewhere either: it is the operator's mistake, and hidden by another upstream it would
+// only show up on a bill.
 func tryAnother(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= http.StatusInternalServerError
 }
@@ -54,7 +56,8 @@ func (r request) forUpstream(up *Upstream) []byte {
 	return r.body
 }
 
-// send makes one call. Nothing of the caller's own headers is passed on.
+// send makes one call. The id goes along as X-Request-Id, so that the upstream's own log can be searched by what is on the
+// trace here. Nothing of the caller's own headers is passed on.
 func (h *Handler) send(ctx context.Context, up *Upstream, method, route string, body []byte, id string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, up.URL+"/"+route, bytes.NewReader(body))
 	if err != nil {
@@ -75,7 +78,7 @@ func (h *Handler) send(ctx context.Context, up *Upstream, method, route string, 
 	return h.cfg.Client.Do(req)
 }
 
-// unreachable is a call without an answer, in words without an address.
+// unreachable is a call without an answer, in words without an address: the error has it, and is for the log.
 func unreachable(err error) error {
 	var late interface{ Timeout() bool }
 	var refused *outbound.Refused

@@ -42,7 +42,8 @@ type Price struct {
 	Output      float64 `yaml:"output"`
 }
 
-// Parse reads the file. readKey reads the file of a key.
+// Parse reads the file. readKey reads the file of a key. What is wrong is named by the upstream's place or name and never by
+// its key. A member that is not known is an error: a misspelled stream_usage would otherwise show up as refused streams.
 func Parse(raw []byte, readKey func(path string) (string, error)) (Upstreams, error) {
 	var u Upstreams
 	dec := yaml.NewDecoder(bytes.NewReader(raw))
@@ -82,6 +83,8 @@ func Parse(raw []byte, readKey func(path string) (string, error)) (Upstreams, er
 	return u, nil
 }
 
+// check refuses what could not be called. A user in the URL is refused, since it would be shown with the URL; a key has a
+// file.
 func (up *Upstream) check() error {
 	up.URL = strings.TrimRight(up.URL, "/")
 	at, err := url.Parse(up.URL)
@@ -98,7 +101,8 @@ func (up *Upstream) check() error {
 	return nil
 }
 
-// Hosts are the addresses that must be open to call them.
+// Hosts are the addresses that must be open to call them. They go on the list of the gate that only the proxy's calls pass: a
+// tool that is registered at the address of a model server stays refused.
 func (u Upstreams) Hosts() []string {
 	var hosts []string
 	for _, up := range u.Upstreams {

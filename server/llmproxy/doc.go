@@ -7,5 +7,9 @@
 //   - relay.go: the answer on its way to the agent, as it came
 //   - meter.go: what the answer used, read beside
 //
+// A call takes this way: the token, the body, the upstreams of its model, the row that says that it began, the first upstream
+// that takes it, the answer on its way back with the meter beside it, and the row that says how it ended. Nothing is retried
+// once a byte of an answer has gone out.
+//
 // The package knows HTTP and OpenAI's bodies. Who calls and what is kept of a call is the engine's (bridge.ModelCalls).
 package llmproxy

@@ -57,7 +57,14 @@ func (h *Handler) Mount(to *route.Routes) {
 	to.Open(http.MethodGet, "/v1/models", func(c echo.Context) error { return shaped(h.models(c)) })
 }
 
-// call passes one call on.
+// call passes one call on. The order of its steps is what keeps it cheap and honest:
+//
+//   - the token comes before the body, so that a caller without a good one makes the server hold nothing
+//   - the body is read whole before the upstream is called, because another upstream may have to get it again
+//   - the call is committed before it is passed on, and its end is kept also when the agent has left
+//
+// The upstream's call ends with ctx: when the agent's connection does, and when the server drains. net/http watches the
+// connection only once the body has been read, which it has.
 func (h *Handler) call(c echo.Context, name string) error {
 	token, who, err := h.cfg.Caller(c)
 	if err != nil {
@@ -82,12 +89,13 @@ func (h *Handler) call(c echo.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	// Until the first byte nothing is written; from then on each write has a deadline of its own (relay).
 	h.cfg.In.Awaits(c, longestAnswer)
 	c.Response().Header().Set("X-Aqueduct-Request-Id", kept.ID)
 	m := &meter{asked: len(body)}
 	t, err := h.attempt(ctx, name, r, upstreams, kept.ID)
 	if err == nil {
-		decode.ReleaseBody(c)
+		decode.ReleaseBody(c) // a stream is long, and the request may be a picture of megabytes
 		err = relay(c, t.resp, m, r.stream && !r.usage)
 		_ = t.resp.Body.Close()
 	}
@@ -100,7 +108,9 @@ func (h *Handler) call(c echo.Context, name string) error {
 
 var errStopping = errors.New("llmproxy: the server is stopping")
 
-// end keeps how a call ended.
+// end keeps how a call ended. The cause of ctx is looked at before the error: a call that is cancelled fails in whatever
+// step it happens to be, with that step's own error. An answer that arrived with an error status is a failure, though
+// nothing failed here.
 func (h *Handler) end(ctx context.Context, call store.ModelCall, t tried, m *meter, err error) {
 	more := trace.ModelEnded{Attempts: t.failed, Currency: h.cfg.Upstreams.Currency}
 	call.EndedAt, call.FirstTokenAt, call.Status = time.Now().Truncate(time.Millisecond), m.first, store.ModelDone
@@ -160,7 +170,8 @@ type model struct {
 }
 
 // models lists what can be called: the models that the operator's file names, and those that upstreams list for its
-// patterns. An upstream that does not answer is left out.
+// patterns. An upstream that does not answer is left out. The upstreams are asked each time: the list is for people and
+// for SDKs that check a name at their start, and a cache would hide a model that an operator has just added.
 func (h *Handler) models(c echo.Context) error {
 	if _, _, err := h.cfg.Caller(c); err != nil {
 		return err

@@ -12,7 +12,8 @@ import (
 	"aqueduct/store"
 )
 
-// meter reads what an answer used while it passes. It belongs to the goroutine of its request.
+// meter reads what an answer used while it passes. It must cost next to nothing: of a stream it decodes the events until the
+// first token has come, and then only those with a usage in them. It belongs to the goroutine of its request.
 type meter struct {
 	asked int // bytes of the request
 	// first is when the first token of a stream came.
@@ -104,7 +105,8 @@ func hasToken(event []byte) bool {
 	return strings.HasSuffix(chunk.Type, ".delta")
 }
 
-// plain takes a part of an answer that is no stream.
+// plain takes a part of an answer that is no stream. Only the end is kept: an embedding of a long text has megabytes before
+// its usage.
 func (m *meter) plain(part []byte) {
 	if len(part) >= tailBytes {
 		m.tail = append(m.tail[:0], part[len(part)-tailBytes:]...)
@@ -116,7 +118,8 @@ func (m *meter) plain(part []byte) {
 	m.tail = append(m.tail, part...)
 }
 
-// take looks for a usage; the last one counts.
+// take looks for a usage; the last one counts. Some upstreams send a running one with each chunk, each of which replaces the
+// one before.
 func (m *meter) take(text []byte) {
 	for {
 		i := bytes.Index(text, usageMark)
@@ -131,7 +134,8 @@ func (m *meter) take(text []byte) {
 	}
 }
 
-// tokens are what the answer used. What the upstream did not tell is estimated: by the size of the request, and by the
+// tokens are what the answer used. The upstream's own count always goes first, also the one of an answer that broke off
+// behind it. What the upstream did not tell is estimated: by the size of the request, and by the
 // number of events, each of which brings about a token.
 func (m *meter) tokens() store.ModelTokens {
 	m.take(m.tail)
@@ -147,7 +151,8 @@ func (m *meter) tokens() store.ModelTokens {
 	return store.ModelTokens{Input: int64(m.asked / bytesPerToken), Output: int64(m.events), Estimated: true}
 }
 
-// cost is in millionths of the currency; 0 for a model without a price.
+// cost is in millionths of the currency; 0 for a model without a price. It is computed when the call ends and kept with it: a
+// table that changes later changes no call of before.
 func (u Upstreams) cost(model string, t store.ModelTokens) int64 {
 	for _, p := range u.Prices {
 		if !matches(p.Model, model) {

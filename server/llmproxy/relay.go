@@ -52,6 +52,11 @@ func isStream(h http.Header) bool {
 
 // relay passes an answer on as it comes, each part flushed, and shows it to the meter. A nil error means that the answer
 // was whole. hide takes the chunk with the usage out, for a caller that did not ask for it.
+//
+// Bytes are passed and never made anew: an upstream may send members that are not known here, and agents may depend on
+// them. A stream is passed in whole events, as many as one read brings, which is also what a reverse proxy would flush; only
+// an event whose end has not come yet waits for the next read. What is left when the answer breaks off goes out as it is:
+// the agent must see that its last event is no whole one.
 func relay(c echo.Context, resp *http.Response, m *meter, hide bool) error {
 	w, rc := c.Response(), http.NewResponseController(c.Response())
 	copyHeader(w.Header(), resp.Header)
@@ -101,7 +106,8 @@ func relay(c echo.Context, resp *http.Response, m *meter, hide bool) error {
 	}
 }
 
-// whole parts what was read behind the last event that is whole.
+// whole parts what was read behind the last event that is whole. A blank line ends an event. Both line ends are looked for,
+// because upstreams differ; a lone CR, which the standard also allows, is in none of them.
 func whole(text []byte) (events, rest []byte) {
 	end := 0
 	for _, blank := range []string{"\n\n", "\r\n\r\n"} {
@@ -133,7 +139,8 @@ func withoutUsage(events []byte) []byte {
 	return kept
 }
 
-// onlyUsage reports whether an event is the chunk that include_usage adds.
+// onlyUsage reports whether an event is the chunk that include_usage adds. Its choices are there and empty. Some upstreams
+// put the usage into the last chunk that has a choice; that one has to stay, and the usage in it does no harm.
 func onlyUsage(event []byte) bool {
 	_, data, found := bytes.Cut(event, []byte("data:"))
 	if !found {

@@ -24,7 +24,7 @@ type request struct {
 // counts, as in most decoders.
 type member struct{ from, to int }
 
-// read finds out about a body. It is decoded no deeper than its first level.
+// read finds out about a body. What the upstream would refuse passes: it words its refusals for the SDKs that read them. It is decoded no deeper than its first level.
 func read(body []byte) (request, error) {
 	members, end, err := membersOf(body)
 	if err != nil {
@@ -53,7 +53,8 @@ func read(body []byte) (request, error) {
 	return r, nil
 }
 
-// membersOf finds the members of the body's object, and where its closing brace stands.
+// membersOf finds the members of the body's object, and where its closing brace stands. Values are stepped over as raw JSON,
+// so a conversation with pictures costs one pass over its bytes and no tree of values.
 func membersOf(body []byte) (members map[string]member, end int, err error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -96,7 +97,7 @@ func withUsage(body []byte, options member, given bool, end int) []byte {
 	return append(append(changed, value...), body[end:]...)
 }
 
-// merged is stream_options with include_usage; other options stay.
+// merged is stream_options with include_usage; other options stay. Their order may change, which no upstream can tell.
 func merged(options []byte) []byte {
 	all := make(map[string]json.RawMessage)
 	_ = json.Unmarshal(options, &all) // an object, or null

@@ -73,7 +73,8 @@ func (r *agentReader) AgentsStamp(ctx context.Context, in store.Scope) (store.Ag
 	return one(ctx, r.conn, scanAgentsStamp, q.sql.String(), q.args...)
 }
 
-// revision is a random number of which a table's worth can be summed.
+// revision is a random number of which a table's worth can be summed. That two changes between two looks add up to the same
+// sum has a chance of one in two thousand millions, and the next change ends it.
 func revision() int64 { return rand.Int64N(1 << 31) }
 
 // ClaimAgent implements store.AgentTx.
