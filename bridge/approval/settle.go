@@ -33,7 +33,7 @@ type Settled struct {
 //
 // Two replicas that take a decision at the same moment both get here, one after the other, because the lock is the row's.
 // The first finds the Question open and wins; the second finds it settled and gets what was decided (lost), which its
-// surface shows as the answer that counts. Nothing is undone and nobody waits.
+// surface shows as the answer that counts. Nothing is undone and none of them waits.
 func Settle(ctx context.Context, tx store.Tx, q Question, d Decision, now time.Time) (Settled, error) {
 	if !q.Open() {
 		return lost(ctx, tx, q, d, now)

@@ -101,7 +101,7 @@ func (r *Registry) claimOwn(ctx context.Context) error {
 }
 
 // claim keeps one id for the configuration. A row of a proxy is taken over in silence: the proxies of a configured agent have
-// claimed its id at an earlier start. A registration that is replaced is audited, because somebody loses an agent by it.
+// claimed its id at an earlier start. A registration that is replaced is audited, because its owner loses an agent by it.
 func (r *Registry) claim(ctx context.Context, tx store.Tx, id string) error {
 	now := time.Now()
 	a := store.Agent{ID: id, Source: store.AgentFromConfig, Protocol: r.cfg.Directory.Protocol(id), RegisteredAt: now, UpdatedAt: now}

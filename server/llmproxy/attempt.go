@@ -27,7 +27,7 @@ func (h *Handler) attempt(ctx context.Context, route string, r request, upstream
 		if err == nil && !(tryAnother(t.resp.StatusCode) && i < len(upstreams)-1) {
 			return t, nil
 		}
-		if ctx.Err() != nil { // the agent has left, or the server is stopping: there is nobody to try another one for
+		if ctx.Err() != nil { // the agent has left, or the server is stopping: another one would answer no caller
 			return t, ctx.Err()
 		}
 		if err == nil {
