@@ -290,6 +290,15 @@ func TestExpired(t *testing.T) {
 	}
 }
 
+// A cancelled Turn's Questions are decided by the person who cancelled it, or by the system where no person did.
+func TestCancelledBy(t *testing.T) {
+	for user, by := range map[string]string{"ada": "ada", "": "system"} {
+		if d := approval.CancelledBy(user); d.By != by || d.CancelledBy != user || d.Via != approval.ViaCancel || d.Status != store.ApprovalCancelled {
+			t.Errorf("%q: %+v", user, d)
+		}
+	}
+}
+
 // cancelledOf says that a refusal is the Question's cancelling.
 func cancelledOf(d approval.Decision) string {
 	if d.Status == store.ApprovalCancelled {

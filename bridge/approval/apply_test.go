@@ -39,6 +39,7 @@ type calls struct {
 	revoked bool
 	settled []approval.Question
 	judged  int
+	decided int
 }
 
 func (c *calls) Settled(_ context.Context, _ store.Tx, q approval.Question, _ time.Time) error {
@@ -59,7 +60,7 @@ func (c *calls) Revoke(context.Context, store.Tx, store.ToolCall, time.Time) (bo
 	return c.revoked, nil
 }
 
-func (*calls) Decided(approval.Question) {}
+func (c *calls) Decided(approval.Question) { c.decided++ }
 
 // bench is a Settler with a store, and the rows of one Question in it.
 type bench struct {

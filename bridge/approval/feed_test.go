@@ -1,13 +1,16 @@
 package approval_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,10 +24,14 @@ import (
 
 var errAway = errors.New("away")
 
-// shaky is a store whose reads of Approvals fail as often as a test wants.
+// shaky is a store whose reads of Approvals fail as often as a test wants. It counts what a Feed reads.
 type shaky struct {
 	store.Store
-	fail atomic.Int64
+	fail  atomic.Int64
+	reads atomic.Int64 // of positions, and of what has none
+	lists atomic.Int64 // of all that is open
+	// listed is called after each of those; nil is none.
+	listed func()
 }
 
 func (s *shaky) down() bool { return s.fail.Add(-1) >= 0 }
@@ -36,9 +43,23 @@ func (s *shaky) ApprovalChanges(ctx context.Context, in store.Scope, after int64
 	return s.Store.ApprovalChanges(ctx, in, after, limit)
 }
 
+func (s *shaky) LastApprovalChange(ctx context.Context, in store.Scope) (int64, error) {
+	s.reads.Add(1)
+	return s.Store.LastApprovalChange(ctx, in)
+}
+
+func (s *shaky) ApprovalsUnsequenced(ctx context.Context, in store.Scope) (bool, error) {
+	s.reads.Add(1)
+	return s.Store.ApprovalsUnsequenced(ctx, in)
+}
+
 func (s *shaky) OpenApprovals(ctx context.Context, in store.Scope, page store.Page) ([]store.ApprovalChange, error) {
+	s.lists.Add(1)
 	if s.down() {
 		return nil, errAway
+	}
+	if s.listed != nil {
+		defer s.listed()
 	}
 	return s.Store.OpenApprovals(ctx, in, page)
 }
@@ -65,19 +86,36 @@ func onBoth(t *testing.T, test func(*feedEnv)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() {
-				if err := st.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			e := &feedEnv{T: t, st: &shaky{Store: st}, session: uuid.NewString()}
-			now := time.UnixMilli(1)
-			e.tx(func(tx store.Tx) error {
-				return tx.InsertSession(t.Context(), store.Session{ID: e.session, Tenant: "acme", User: "alice", ExternalID: "T", AgentID: "a", CreatedAt: now, UpdatedAt: now})
-			})
-			test(e)
+			test(newFeedEnv(t, st))
 		})
 	}
+}
+
+// inBubble runs a test on SQLite in a bubble of testing/synctest, whose clock it may turn on.
+func inBubble(t *testing.T, test func(*feedEnv)) {
+	path := storetest.SQLite(t)
+	synctest.Test(t, func(t *testing.T) {
+		st, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(newFeedEnv(t, st))
+	})
+}
+
+func newFeedEnv(t *testing.T, st store.Store) *feedEnv {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	e := &feedEnv{T: t, st: &shaky{Store: st}, session: uuid.NewString()}
+	now := time.UnixMilli(1)
+	e.tx(func(tx store.Tx) error {
+		return tx.InsertSession(t.Context(), store.Session{ID: e.session, Tenant: "acme", User: "alice", ExternalID: "T", AgentID: "a", CreatedAt: now, UpdatedAt: now})
+	})
+	return e
 }
 
 func (e *feedEnv) tx(fn func(store.Tx) error) {
@@ -89,7 +127,16 @@ func (e *feedEnv) tx(fn func(store.Tx) error) {
 
 // feed runs one until the test ends.
 func (e *feedEnv) feed() *approval.Feed {
-	f := approval.NewFeed(approval.FeedConfig{Store: e.st, Logger: slog.New(slog.DiscardHandler)})
+	return e.feedOf(approval.FeedConfig{})
+}
+
+// feedOf runs one on the test's store.
+func (e *feedEnv) feedOf(cfg approval.FeedConfig) *approval.Feed {
+	cfg.Store = e.st
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	f := approval.NewFeed(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -105,12 +152,24 @@ func (e *feedEnv) feed() *approval.Feed {
 
 func (e *feedEnv) ask() string {
 	e.Helper()
-	id := uuid.Must(uuid.NewV7()).String()
+	return e.askMany(1)[0]
+}
+
+func (e *feedEnv) askMany(n int) (ids []string) {
+	e.Helper()
+	for range n {
+		ids = append(ids, uuid.Must(uuid.NewV7()).String())
+	}
 	e.tx(func(tx store.Tx) error {
-		return tx.InsertApproval(e.Context(), store.Approval{ID: id, SessionID: e.session, TurnID: "t", Kind: store.ApprovalPermission,
-			Status: store.ApprovalPending, CreatedAt: time.UnixMilli(1)})
+		for _, id := range ids {
+			if err := tx.InsertApproval(e.Context(), store.Approval{ID: id, SessionID: e.session, TurnID: "t", Kind: store.ApprovalPermission,
+				Status: store.ApprovalPending, CreatedAt: time.UnixMilli(1)}); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
-	return id
+	return ids
 }
 
 func (e *feedEnv) settle(id string) {
@@ -246,6 +305,216 @@ func TestFeedTellsWhoWatches(t *testing.T) {
 		f.Look()
 		if got := <-heard; got != "true"+late {
 			t.Error(got)
+		}
+	})
+}
+
+// next gives the next Steps of a Follower whose Feed does not run.
+func (e *feedEnv) next(w *approval.Follower) []approval.Step {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(e.Context(), 20*time.Second)
+	defer cancel()
+	steps, err := w.Next(ctx)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return steps
+}
+
+// synced splits the Steps of a beginning: what was opened, with its positions, and the end of it.
+func (e *feedEnv) synced(steps []approval.Step) (opened []string, seqs []int64, end approval.Step) {
+	e.Helper()
+	if len(steps) == 0 || steps[len(steps)-1].Kind != approval.StepSynced {
+		e.Fatalf("%d steps, and the last is no synced", len(steps))
+	}
+	for _, s := range steps[:len(steps)-1] {
+		if s.Kind != approval.StepOpened {
+			e.Errorf("step %+v", s)
+		}
+		opened, seqs = append(opened, s.Change.Approval.ID), append(seqs, s.Change.Seq)
+	}
+	return opened, seqs, steps[len(steps)-1]
+}
+
+// TestFeedOfManyPages: a follower is shown all that is open and all that has changed, however many pages that is, each
+// with its position.
+func TestFeedOfManyPages(t *testing.T) {
+	t.Parallel()
+	for name, n := range map[string]int{"exactly a page": store.MaxPageLimit, "more than a page": store.MaxPageLimit + 100} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := newFeedEnv(t, st)
+			first := e.ask()
+			ids := e.askMany(n)
+			f := approval.NewFeed(approval.FeedConfig{Store: e.st})
+			w := f.Follow(store.Within("acme"), 0)
+			defer w.Close()
+			opened, seqs, end := e.synced(e.next(w))
+			slices.Sort(opened)
+			if all := append([]string{first}, ids...); !slices.Equal(opened, all) || len(end.Open) != len(all) {
+				t.Errorf("%d are shown and %d are listed, of %d", len(opened), len(end.Open), len(all))
+			}
+			if slices.Sort(seqs); seqs[0] == 0 || end.Seq != seqs[len(seqs)-1] {
+				t.Errorf("positions from %d to %d, synced at %d", seqs[0], seqs[len(seqs)-1], end.Seq)
+			}
+			again := f.Follow(store.Within("acme"), seqs[0]) // behind the first that got a position
+			defer again.Close()
+			opened, seqs, end = e.synced(e.next(again))
+			if len(opened) != n || !slices.IsSorted(seqs) || end.Seq != seqs[n-1] {
+				t.Errorf("%d of %d are shown to a follower that comes back, synced at %d", len(opened), n, end.Seq)
+			}
+		})
+	}
+}
+
+// TestFeedComesBack: a follower that comes back with the position of what it was shown last finds that in the list of what
+// is open, and is not shown it again.
+func TestFeedComesBack(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(e *feedEnv) {
+		f := approval.NewFeed(approval.FeedConfig{Store: e.st})
+		id := e.ask()
+		w := f.Follow(store.Within("acme"), 0)
+		_, _, end := e.synced(e.next(w))
+		w.Close()
+		w = f.Follow(store.Within("acme"), end.Seq)
+		defer w.Close()
+		opened, _, end := e.synced(e.next(w))
+		if len(opened) != 0 || len(end.Open) != 1 || end.Open[0].Approval.ID != id {
+			e.Errorf("opened %v, and listed %+v", opened, end.Open)
+		}
+		later := e.ask()
+		f.Reconcile("acme")
+		if steps := e.next(w); len(steps) != 1 || steps[0].Kind != approval.StepOpened || steps[0].Change.Approval.ID != later {
+			e.Errorf("after a comparison %+v, want %s opened", steps, later)
+		}
+	})
+}
+
+// TestNextFails: a read that fails is the caller's to know, who may close the stream or wait; the next call goes on. A
+// ring for nothing ends no call.
+func TestNextFails(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(e *feedEnv) {
+		f := approval.NewFeed(approval.FeedConfig{Store: e.st})
+		w := f.Follow(store.Within("acme"), 0)
+		defer w.Close()
+		e.synced(e.next(w))
+		e.st.fail.Store(1)
+		f.Reconcile("acme")
+		if steps, err := w.Next(e.Context()); !errors.Is(err, errAway) || len(steps) != 0 {
+			e.Errorf("while the store is away: %+v, %v", steps, err)
+		}
+		// The failure rings, so that the next call looks again. It finds nothing, and waits on.
+		ctx, cancel := context.WithCancel(e.Context())
+		defer cancel()
+		e.st.listed = cancel
+		if steps, err := w.Next(ctx); !errors.Is(err, context.Canceled) || len(steps) != 0 {
+			e.Errorf("with nothing to show: %+v, %v", steps, err)
+		}
+		e.st.listed = nil
+		id := e.ask()
+		f.Reconcile("acme")
+		if steps := e.next(w); len(steps) != 1 || steps[0].Change.Approval.ID != id {
+			e.Errorf("after it: %+v", steps)
+		}
+	})
+}
+
+// TestFeedRests: a Feed without a follower, and without a page that watches, reads nothing however often it is rung.
+func TestFeedRests(t *testing.T) {
+	inBubble(t, func(e *feedEnv) {
+		f := e.feed()
+		for range 10 {
+			e.ask()
+			f.Look()
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		if n := e.st.reads.Load(); n != 0 {
+			e.Errorf("%d reads", n)
+		}
+		w := f.Follow(store.Within("acme"), 0)
+		defer w.Close()
+		time.Sleep(time.Second)
+		if e.st.reads.Load() == 0 {
+			e.Error("none with a follower either")
+		}
+	})
+}
+
+// TestFeedCallsBack: a page that watches is called with all changes of a look, however many pages they are, and never
+// with none. A look that fails is in the log, and loses none; one that does not fail is not in the log.
+func TestFeedCallsBack(t *testing.T) {
+	inBubble(t, func(e *feedEnv) {
+		var log bytes.Buffer
+		var calls, changes int
+		f := e.feedOf(approval.FeedConfig{
+			Logger: slog.New(slog.NewTextHandler(&log, nil)), Wanted: func() bool { return true },
+			Changed: func(_ context.Context, some []store.ApprovalChange) {
+				if calls++; len(some) == 0 {
+					e.Error("called with no change")
+				}
+				changes += len(some)
+			},
+		})
+		pause := func() { // a second holds any number of looks that are rung for, and no poll
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		f.Look()
+		pause()
+		if calls != 0 {
+			e.Errorf("%d calls before any change", calls)
+		}
+		const many = store.MaxPageLimit + 100
+		e.askMany(many)
+		f.Look()
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		if changes != many || log.Len() != 0 {
+			e.Errorf("called with %d of %d changes; the log is %s", changes, many, &log)
+		}
+		e.st.fail.Store(1)
+		e.ask()
+		f.Look()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := strings.Count(log.String(), "could not look"); changes != many+1 || n != 1 {
+			e.Errorf("called with %d of %d changes, and %d failures are in the log", changes, many+1, n)
+		}
+	})
+}
+
+// TestFeedCompares: a delegation that runs out changes no Approval, and its delegate is shown within half a minute and a
+// poll that the question is gone. The whole list is read for that every half minute, not at every look.
+func TestFeedCompares(t *testing.T) {
+	inBubble(t, func(e *feedEnv) {
+		now, id := time.Now(), e.ask()
+		e.tx(func(tx store.Tx) error {
+			return tx.InsertDelegation(e.Context(), store.Delegation{
+				ID: uuid.NewString(), Tenant: "acme", User: "alice", To: "bob", CreatedAt: now, ExpiresAt: now.Add(5 * time.Minute),
+			})
+		})
+		w := e.feed().Follow(store.Deciding(store.Principal{Tenant: "acme", User: "bob"}), 0)
+		defer w.Close()
+		e.expect(w, "opened "+id, "synced")
+		e.st.lists.Store(0)
+		ctx, cancel := context.WithTimeout(e.Context(), 10*time.Minute)
+		defer cancel()
+		steps, err := w.Next(ctx)
+		if err != nil || len(steps) != 1 || steps[0].Kind != approval.StepGone || steps[0].ID != id {
+			e.Fatalf("%+v, %v", steps, err)
+		}
+		if after := time.Since(now) - 5*time.Minute; after < 0 || after > 32*time.Second {
+			e.Errorf("gone %s after its end", after)
+		}
+		if n := e.st.lists.Load(); n < 8 || n > 11 {
+			e.Errorf("the list was read %d times", n)
 		}
 	})
 }

@@ -1,15 +1,24 @@
 package approval_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
 
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/approval/audit"
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
@@ -25,7 +34,12 @@ type serviceEnv struct {
 }
 
 func newServiceEnv(t *testing.T) *serviceEnv {
-	st, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
+	return newServiceEnvIn(t, storetest.SQLite(t))
+}
+
+// newServiceEnvIn makes one in a database that is there.
+func newServiceEnvIn(t *testing.T, path string) *serviceEnv {
+	st, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +145,12 @@ func TestServiceRevoke(t *testing.T) {
 		t.Errorf("of an open question: %v", err)
 	}
 	e.decide("acme", "ada", sayYes, approval.ViaREST)
+	e.rings = 0
 	if err := e.Revoke(t.Context(), eve, e.id); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("by another user: %v", err)
+	}
+	if e.rings != 0 {
+		t.Errorf("%d rings of what was refused", e.rings)
 	}
 	if err := e.Revoke(t.Context(), ada, e.id); err != nil {
 		t.Fatal(err)
@@ -140,10 +158,127 @@ func TestServiceRevoke(t *testing.T) {
 	if err := e.Revoke(t.Context(), ada, e.id); codeOf(err) != approval.AlreadyDecided {
 		t.Errorf("twice: %v", err)
 	}
+	if e.rings != 1 { // the Session's owner has to pass the cancel on
+		t.Errorf("%d rings", e.rings)
+	}
 	q, err := approval.Load(t.Context(), e.store, store.System(), e.id)
 	if err != nil || q.Approval.Status != store.ApprovalCancelled || q.Call.Status != store.ToolFailed || q.Approval.DecidedVia != approval.ViaRevoke {
 		t.Errorf("%+v, %v", q, err)
 	}
+	var statuses []string
+	for _, r := range recordsOf[trace.Decided](t, e.store, q.Call.TurnID, trace.ApprovalDecision) {
+		statuses = append(statuses, r.Status+" "+r.By+" "+r.Via)
+	}
+	if want := []string{"APPROVED ada rest", "CANCELLED ada revoke"}; !slices.Equal(statuses, want) {
+		t.Errorf("on record are %q, want %q", statuses, want)
+	}
+}
+
+// recordsOf are the payloads of a Turn's Records of one type, oldest first.
+func recordsOf[T any](t *testing.T, r store.Reader, turnID, ofType string) (all []T) {
+	t.Helper()
+	records, err := r.RecordsOfTurn(t.Context(), store.System(), turnID, store.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range records {
+		if record.Type != ofType {
+			continue
+		}
+		var payload T
+		if err := json.Unmarshal(record.Payload, &payload); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, payload)
+	}
+	return all
+}
+
+// TestDecideOnce: a decision starts the call that it is about and wakes the sender of notices, once; the same again, and
+// one that came too late, do neither.
+func TestDecideOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*bench)
+		starts int
+	}{
+		"a permission":   {nil, 0},
+		"a call of ours": {func(b *bench) { b.toolCall() }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, c.change, nil)
+			for i, try := range []struct{ payload, code string }{{sayYes, ""}, {sayYes, ""}, {sayNo, approval.AlreadyDecided}} {
+				_, err := d.service.Decide(t.Context(), ada, d.call.ID, approval.Answer{Payload: []byte(try.payload)}, approval.ViaREST)
+				if codeOf(err) != try.code {
+					t.Errorf("answer %d: %v, want %q", i, err, try.code)
+				}
+				if d.calls.decided != c.starts || d.kicks != 1 || d.notices != 1 || d.rings != 1 {
+					t.Errorf("after answer %d: %d starts, the sender was woken %d times for %d notices, %d rings", i, d.calls.decided, d.kicks, d.notices, d.rings)
+				}
+			}
+			if d.service.AfterCommit(); d.kicks != 1 { // a commit that settled none
+				t.Errorf("the sender was woken %d times", d.kicks)
+			}
+		})
+	}
+}
+
+// TestDecideWithoutTools: a Service without a tool proxy settles a call of ours all the same.
+func TestDecideWithoutTools(t *testing.T) {
+	t.Parallel()
+	b, s := newStanding(t, func(b *bench) { b.toolCall() })
+	settled, err := s.Decide(t.Context(), ada, b.call.ID, approval.Answer{Payload: []byte(sayYes)}, approval.ViaREST)
+	if err != nil || !settled.Won || settled.Question.Call.Status != store.ToolDispatched {
+		t.Errorf("%+v, %v", settled, err)
+	}
+}
+
+// awayAtFirst is a store whose first transactions fail.
+type awayAtFirst struct {
+	store.Store
+	failures int64
+	tries    atomic.Int64
+}
+
+func (s *awayAtFirst) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	if s.tries.Add(1) <= s.failures {
+		return errAway
+	}
+	return s.Store.InTx(ctx, fn)
+}
+
+// TestExpireAgain: a question whose deadline comes while the database is away expires when that is back. One that has
+// expired, and one that does not exist, are not tried again.
+func TestExpireAgain(t *testing.T) {
+	path := storetest.SQLite(t)
+	synctest.Test(t, func(t *testing.T) {
+		e := newServiceEnvIn(t, path)
+		away := &awayAtFirst{Store: e.store, failures: 3}
+		var log bytes.Buffer
+		s := approval.New(approval.Config{
+			Store: away, Replica: "r", Ring: func(...string) {}, NewID: uuid.NewString, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var ran sync.WaitGroup
+		ran.Go(func() { s.RunDeadlines(ctx) })
+		begun := time.Now()
+		s.Deadlines.Arm(e.id, time.Minute)
+		s.Deadlines.Arm("never asked", 2*time.Minute)
+		time.Sleep(time.Hour)
+		cancel()
+		ran.Wait()
+		a, err := e.store.Approval(t.Context(), store.System(), e.id)
+		if late := a.DecidedAt.Sub(begun); err != nil || a.Status != store.ApprovalExpired || late < time.Minute || late > time.Minute+10*time.Second {
+			t.Errorf("%s after %s, %v", a.Status, late, err)
+		}
+		if n := strings.Count(log.String(), "not expired"); n != 3 {
+			t.Errorf("%d failures in the log:\n%s", n, &log)
+		}
+		if n := away.tries.Load(); n != 5 { // the failures, the expiry, and the question that does not exist
+			t.Errorf("%d tries", n)
+		}
+	})
 }
 
 // TestWriterDecidesNothing: a share to write lets its user return the result of a client's tool, and not approve the call
@@ -178,7 +313,6 @@ func TestWriterDecidesNothing(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	bob := store.Principal{Tenant: "acme", User: "bob"}
 	toApprove := add(store.ToolWaitingApproval, "ab")
 	settled, err := e.ToolResult(t.Context(), bob, toApprove, approval.Answer{Payload: []byte(`{"approved":true}`)})
 	if !errors.Is(err, store.ErrNotFound) {

@@ -2,6 +2,7 @@ package approval_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"aqueduct/bridge/approval"
+	"aqueduct/bridge/trace"
 	"aqueduct/store"
 	"aqueduct/store/postgres"
 	"aqueduct/store/sqlite"
@@ -259,22 +261,9 @@ func (h *harness) judge(ctx context.Context, q approval.Question, field []conten
 // A client tool's result is settled once; the same again is a repeat, and the agent
 // hears the first.
 func TestToolResultOnce(t *testing.T) {
-	st, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
+	h := newHarness(t)
+	q, err := h.clientCall(t.Context(), nil)
 	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	h := &harness{Store: st, replica: uuid.NewString()}
-	if err := st.Register(t.Context(), store.Replica{ID: h.replica, Name: "n"}); err != nil {
-		t.Fatal(err)
-	}
-	session, err := h.session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := approval.Question{Call: store.ToolCall{ID: uuid.NewString(), SessionID: session, TurnID: uuid.NewString(), Name: "n",
-		Kind: store.KindClient, Status: store.ToolWaitingClient, CreatedAt: time.UnixMilli(1)}}
-	if _, err := h.Commit(t.Context(), &store.Batch{Replica: h.replica, Moves: []store.Move{store.InsertToolCall{ToolCall: q.Call}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -290,5 +279,185 @@ func TestToolResultOnce(t *testing.T) {
 		if status, heard := approval.DecisionOf(as); status != "resolved" || string(heard) != `{"content":"{\"a\": 1}"}` && string(heard) != `{"content":"{\"a\":1}"}` {
 			t.Errorf("%s: the agent hears %s %s", c.payload, status, heard)
 		}
+	}
+}
+
+// clientCall inserts a call of a client's tool that waits for its result.
+func (h *harness) clientCall(ctx context.Context, change func(*store.ToolCall)) (approval.Question, error) {
+	session, err := h.session(ctx)
+	if err != nil {
+		return approval.Question{}, err
+	}
+	q := approval.Question{Call: store.ToolCall{
+		ID: uuid.NewString(), SessionID: session, TurnID: uuid.NewString(), Name: "camera", Kind: store.KindClient, Status: store.ToolWaitingClient,
+		CreatedAt: time.UnixMilli(1),
+	}}
+	if change != nil {
+		change(&q.Call)
+	}
+	_, err = h.Commit(ctx, &store.Batch{Replica: h.replica, Moves: []store.Move{store.InsertToolCall{ToolCall: q.Call}}})
+	return q, err
+}
+
+func newHarness(t *testing.T) *harness {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	h := &harness{Store: st, replica: uuid.NewString()}
+	if err := st.Register(t.Context(), store.Replica{ID: h.replica, Name: "n"}); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestLateToolResult: what a client's tool gave after its call had expired is on record as it was, a failure as a failure,
+// and changes nothing. What the system decides too late is not on record: no tool ran for it.
+func TestLateToolResult(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		decide func(approval.Question) (approval.Decision, error)
+		want   []string // status, result, error of what is on record as late
+	}{
+		"a result":          {byAda(approval.Answer{Payload: []byte(`{"a":1}`)}), []string{`SUCCEEDED {"a":1} null`}},
+		"a failure":         {byAda(approval.Answer{Error: "no camera"}), []string{`FAILED {"error":"no camera"} {"code":"client_tool_failed"}`}},
+		"the turn's cancel": {func(approval.Question) (approval.Decision, error) { return approval.CancelledBy(""), nil }, nil},
+		"the agent's end":   {func(approval.Question) (approval.Decision, error) { return approval.AskerGone(), nil }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
+			q, err := h.clientCall(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expire := func(q approval.Question) (approval.Decision, error) { return approval.Expired(q), nil }
+			if won, _, _, err := h.settle(t.Context(), q, expire)(); err != nil || !won {
+				t.Fatal(won, err)
+			}
+			won, repeated, as, err := h.settle(t.Context(), q, c.decide)()
+			if err != nil || won || repeated || as.Call.Status != store.ToolTimeout {
+				t.Errorf("won %t, repeated %t, the call is %s, %v", won, repeated, as.Call.Status, err)
+			}
+			all := recordsOf[trace.Result](t, h, q.Call.TurnID, trace.ToolResult)
+			if len(all) == 0 || all[0].Late || all[0].Status != store.ToolTimeout {
+				t.Fatalf("on record are %+v", all)
+			}
+			var late []string
+			for _, r := range all[1:] {
+				late = append(late, fmt.Sprintf("%s %s %s", r.Status, r.Result, r.Error))
+				if !r.Late || r.By != "ada" || r.ToolCallID != q.Call.ID {
+					t.Errorf("on record is %+v", r)
+				}
+			}
+			if !slices.Equal(late, c.want) {
+				t.Errorf("late are %q, want %q", late, c.want)
+			}
+		})
+	}
+}
+
+// byAda reads an answer of ada's.
+func byAda(a approval.Answer) func(approval.Question) (approval.Decision, error) {
+	return func(q approval.Question) (approval.Decision, error) {
+		d, err := approval.Read(context.Background(), q, a)
+		d.By, d.Via = "ada", approval.ViaREST
+		return d, err
+	}
+}
+
+// TestResultOfApprovedCall: the result of a call that a client was given for an approved one is on record as that one's.
+// The prefix alone proves nothing, because an agent makes its own ids: only we give such a call a hash of its arguments.
+func TestResultOfApprovedCall(t *testing.T) {
+	t.Parallel()
+	for hash, approved := range map[string]bool{"sum": true, "": false} {
+		h := newHarness(t)
+		q, err := h.clientCall(t.Context(), func(c *store.ToolCall) { c.UpstreamID, c.ArgsSHA256 = approval.ApprovedPrefix+"first", hash })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if won, _, _, err := h.settle(t.Context(), q, byAda(approval.Answer{Payload: []byte(`"done"`)}))(); err != nil || !won {
+			t.Fatal(won, err)
+		}
+		id, client := q.Call.ID, ""
+		if approved {
+			id, client = "first", q.Call.ID
+		}
+		got := recordsOf[trace.Result](t, h, q.Call.TurnID, trace.ToolResult)
+		if len(got) != 1 || got[0].ToolCallID != id || got[0].ClientCallID != client || got[0].Status != store.ToolSucceeded {
+			t.Errorf("hash %q: on record are %+v, want one of %s by %q", hash, got, id, client)
+		}
+	}
+}
+
+// TestSettledCall: what the row of a call shows of its decision. The result of a tool is the tool's own, so a decision
+// leaves none; the agent gets why its call did not run, in the decider's words where there are any.
+func TestSettledCall(t *testing.T) {
+	t.Parallel()
+	because := func(b *bench) approval.Decision {
+		d := b.says(sayNo)
+		d.Reason = "Too deep a cut."
+		return d
+	}
+	expired := func(b *bench) approval.Decision { return approval.Expired(b.question()) }
+	ours := func(b *bench) { b.toolCall() }
+	for name, c := range map[string]struct {
+		change        func(*bench)
+		decision      func(*bench) approval.Decision
+		who           store.Principal
+		status        store.ToolCallStatus
+		result, error string
+	}{
+		"approved":                 {ours, saying(sayYes), ada, store.ToolDispatched, "", ""},
+		"rejected":                 {ours, saying(sayNo), ada, store.ToolFailed, "", `{"code":"rejected","message":"A person rejected it."}`},
+		"because":                  {ours, because, ada, store.ToolFailed, "", `{"code":"rejected","message":"Too deep a cut."}`},
+		"expired":                  {ours, expired, store.Principal{}, store.ToolTimeout, "", `{"code":"expired","message":"Nobody decided in time."}`},
+		"cancelled":                {ours, func(*bench) approval.Decision { return approval.CancelledBy("") }, store.Principal{}, store.ToolFailed, "", `{"code":"cancelled","message":"It was cancelled."}`},
+		"an agent's own, rejected": {nil, because, ada, store.ToolFailed, `{"status":"rejected","optionId":"no","kind":"reject_once"}`, ""},
+		"what became of a call": {func(b *bench) { b.toolCall(); b.call.Kind = store.KindQuestion }, saying(sayYes), ada, store.ToolDispatched,
+			`{"status":"approved","optionId":"yes","kind":"allow_once"}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, c.change)
+			settled, code := b.apply(c.decision(b), c.who)
+			call := settled.Question.Call
+			if code != "" || call.Status != c.status || string(call.Result) != c.result || string(call.Error) != c.error {
+				t.Errorf("%q: %s, result %s, error %s; want %s, %s, %s", code, call.Status, call.Result, call.Error, c.status, c.result, c.error)
+			}
+		})
+	}
+}
+
+// TestLoad: a call that no person was asked about has no Approval, and is read all the same. A permission without its
+// Approval is none.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kind  store.ToolCallKind
+		hash  string
+		found bool
+		never bool
+	}{
+		"a server's tool, never asked about": {store.KindServer, "sum", true, true},
+		"a client's tool, never asked about": {store.KindClient, "sum", true, false},
+		"a client's tool of the agent's":     {store.KindClient, "", true, false},
+		"a permission":                       {store.KindQuestion, "", false, false},
+		"what became of a call":              {store.KindQuestion, "sum", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
+			kept, err := h.clientCall(t.Context(), func(call *store.ToolCall) { call.Kind, call.ArgsSHA256 = c.kind, c.hash })
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, err := approval.Load(t.Context(), h, store.System(), kept.Call.ID)
+			if c.found != (err == nil) || !c.found && !errors.Is(err, store.ErrNotFound) || c.found && (q.NeverAsked() != c.never || q.Approval.ID != "") {
+				t.Errorf("%+v, %v", q, err)
+			}
+		})
 	}
 }

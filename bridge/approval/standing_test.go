@@ -157,7 +157,7 @@ func TestGiveDelegations(t *testing.T) {
 	}
 }
 
-// TestRevokeDelegation: it ends by its giver, or an approver, and once.
+// TestRevokeDelegation: it ends by its giver, or an approver, and once. Its delegate has no say in that.
 func TestRevokeDelegation(t *testing.T) {
 	t.Parallel()
 	b, s := newStanding(t, nil)
@@ -165,11 +165,10 @@ func TestRevokeDelegation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bob := store.Principal{Tenant: "acme", User: "bob"}
 	for _, step := range []struct {
 		who  store.Principal
 		want error
-	}{{store.Principal{Tenant: "acme", User: "eve"}, store.ErrNotFound}, {ada, nil}, {ada, store.ErrNotFound}} {
+	}{{store.Principal{Tenant: "acme", User: "eve"}, store.ErrNotFound}, {bob, store.ErrNotFound}, {ada, nil}, {ada, store.ErrNotFound}} {
 		if err := s.Delegations.Revoke(t.Context(), step.who, row.ID); !errors.Is(err, step.want) {
 			t.Errorf("%+v: %v, want %v", step.who, err, step.want)
 		}
@@ -182,7 +181,6 @@ func TestRevokeDelegation(t *testing.T) {
 // TestPassOn: who decides only because it was handed over may not hand it on, or a question would wander out of sight.
 func TestPassOn(t *testing.T) {
 	t.Parallel()
-	bob := store.Principal{Tenant: "acme", User: "bob"}
 	for name, c := range map[string]struct {
 		change func(*bench)
 		who    store.Principal
