@@ -3,9 +3,11 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -291,10 +293,12 @@ func TestS02NoOrInvalidToken(t *testing.T) {
 			if got.status != 401 || got.header.Get("WWW-Authenticate") == "" || got.header.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%s %s, %s: %d", method, path, name, got.status)
 			}
-			seen[got.body] = true
+			// The routes of the model proxy word it once more for their clients, one like the other.
+			inTwoWords := strings.HasPrefix(path, "/v1/chat/") || slices.Contains([]string{"/v1/embeddings", "/v1/responses", "/v1/models"}, path)
+			seen[fmt.Sprint(inTwoWords, got.body)] = true
 		}
 	}
-	if len(seen) != 1 {
+	if len(seen) != 2 {
 		t.Errorf("the answers differ: %v", seen)
 	}
 	for _, key := range []string{"", "wrong-token-of-length", expired} {
