@@ -13,8 +13,8 @@ GOLANGCI_LINT_VERSION := v2.15.0
 GREMLINS_VERSION := v0.6.0
 GOVULNCHECK_VERSION := v1.1.4
 CYCLONEDX_VERSION := v1.9.0
-# What bin/aqueduct may weigh, stripped of its symbols: 40 MB.
-BINARY_MOST := 40000000
+# What bin/aqueduct may weigh, stripped of its symbols: 40 MiB.
+BINARY_MOST := 41943040
 FUZZTIME ?= 2s
 BENCHTIME ?= 1s
 # How many schedules of contenders for one question TestToolRaces runs on each database in

@@ -112,6 +112,7 @@ func (d *dialect) translate(ev agui.Event, event []byte) {
 		// Left out: a standard message snapshot does nothing in TDesign, and one with content arrays breaks the bubble.
 		// It does not know subagents. Chunks do not occur in a log.
 	default:
+		d.thinking.end(out) // a custom block would be drawn inside of it
 		out.pass(event)
 	}
 }

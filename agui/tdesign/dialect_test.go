@@ -288,6 +288,18 @@ func TestErrorKeepsHalfAnAnswer(t *testing.T) {
 	}
 }
 
+// TestNothingElseInsideThoughts: TDesign draws whatever comes inside an open thinking block in that block. What the agent thinks
+// further is a block of its own.
+func TestNothingElseInsideThoughts(t *testing.T) {
+	t.Parallel()
+	for _, other := range []string{
+		`{"type":"CUSTOM","name":"activity_not_applied","value":{"messageId":"a"}}`, `{"type":"STEP_STARTED","stepName":"s"}`, `{"type":"RAW","event":{}}`,
+	} {
+		got := shown(t, "", started, thought("MESSAGE_START", ""), thought("MESSAGE_CONTENT", "first"), other, thought("MESSAGE_CONTENT", "then"), thought("END", ""), finished)
+		same(t, got, join([]string{started}, thinking("first"), []string{other}, thinking("then"), []string{finished})...)
+	}
+}
+
 // TestWaitingStatusIsNeverSent: it makes the page of the travel example crash.
 func TestWaitingStatusIsNeverSent(t *testing.T) {
 	t.Parallel()
