@@ -50,6 +50,15 @@ func NewFold(history []Message) *Fold {
 // Messages is the whole conversation.
 func (f *Fold) Messages() []Message { return f.collect(func(*folded) bool { return true }) }
 
+// Message finds a message by its id.
+func (f *Fold) Message(id string) (Message, bool) {
+	m := f.byID[id]
+	if m == nil {
+		return Message{}, false
+	}
+	return m.message(), true
+}
+
 // New is what has been created or changed since [NewFold], in order.
 func (f *Fold) New() []Message { return f.collect(func(m *folded) bool { return m.changed }) }
 

@@ -36,4 +36,5 @@ const (
 	RefusedTooManyShares  = "too_many_shares"
 	RefusedTooManyTurns   = "too_many_turns"
 	RefusedTenantFull     = "tenant_full"
+	RefusedMessageID      = "message_id_conflict"
 )

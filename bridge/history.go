@@ -226,7 +226,7 @@ func (c *Call) gather(past []pastMessage, runID, turnID string) (fresh []agui.Me
 	for i := range past {
 		row, m := &past[i].row, past[i].message
 		// Ids grow with time and a Turn has the id of its first Run, so a greater one is that of a Turn made later.
-		if row.Role == agui.RoleUser && row.RunID > turnID {
+		if row.Role == agui.RoleUser && !row.Output && row.RunID > turnID {
 			continue // waits for a later Turn, though it may have come before this Run
 		}
 		c.Messages = append(c.Messages, m)

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"time"
 
@@ -39,9 +40,10 @@ type run struct {
 	n         int    // of them
 	bytes     int    // of all events so far
 	admitted  []agui.Event
-	assistant string                 // id of the newest assistant message of this Run
-	text      *agui.TextMessageStart // of the text message that is open; nil when none is
-	spoke     bool                   // a text delta was seen
+	placed    map[string][sha256.Size]byte // messages whose rows have been written before the Run's end, by id; nil for none
+	assistant string                       // id of the newest assistant message of this Run
+	text      *agui.TextMessageStart       // of the text message that is open; nil when none is
+	spoke     bool                         // a text delta was seen
 	usage     []agui.TokenUsage
 }
 
@@ -172,7 +174,9 @@ func (r *run) note(ev agui.Event) {
 	case *agui.ToolCallStart, *agui.ToolCallResult:
 		r.calls.note(ev)
 	case *agui.TextMessageStart:
-		r.assistant, r.text = e.MessageID, e
+		if r.text = e; e.Role == "" || e.Role == agui.RoleAssistant {
+			r.assistant = e.MessageID
+		}
 	case *agui.TextMessageEnd:
 		if r.text != nil && r.text.MessageID == e.MessageID {
 			r.text = nil
@@ -223,18 +227,35 @@ func (r *run) terminal(e ending) agui.Event {
 }
 
 // transcript is what the Run's events fold to, as rows.
-// It is written once, with the commit that ends the Run. Until then the transcript of a join ends before this Run, and
-// the Run's own events give the rest.
+// It is written with the commit that ends the Run, and before that only with a message that others append (place). Until
+// the end the transcript of a join ends before this Run, and the Run's own events give the rest.
 func (r *run) transcript(now time.Time) []store.Move {
 	messages := r.fold.New()
 	moves := make([]store.Move, 0, len(messages))
 	for _, m := range messages {
 		if m.Role == agui.RoleUser {
-			continue // its row was written when it was sent; RUN_STARTED repeats it
+			continue // its row was written when it was sent or appended; RUN_STARTED repeats it
+		}
+		if r.placed != nil {
+			sum := sha256.Sum256(m.AppendJSON(nil))
+			if r.placed[m.ID] == sum {
+				continue
+			}
+			r.placed[m.ID] = sum
 		}
 		moves = append(moves, messageMoves(r.row, m, now)...)
 	}
 	return moves
+}
+
+// place is transcript while the Run goes on: the row of a message gives it its place, so what was said before an appended
+// message gets its row before it. A message that has changed since is written again in its place. What is as it was
+// written is left out, or a Run with many appended messages would write all of them each time.
+func (r *run) place(now time.Time) []store.Move {
+	if r.placed == nil {
+		r.placed = make(map[string][sha256.Size]byte)
+	}
+	return r.transcript(now)
 }
 
 // ending is how a Run ends. The zero value is a plain success that moves only the Run.

@@ -133,6 +133,9 @@ func (s *session) step(ctx context.Context) error {
 	case todo.Running != "":
 		s.log.again = true
 		return s.restore(ctx)
+	case todo.Command != nil && todo.Command.Kind == store.CommandAppend:
+		s.log.again = true
+		return s.appendMessage(ctx, *todo.Command, todo)
 	case todo.Command != nil:
 		s.log.again = true
 		return s.obey(ctx, *todo.Command, todo.Run)
@@ -155,20 +158,28 @@ func (s *session) supervise(ctx context.Context, row store.Turn, settled bool) e
 	if s.turn != nil && s.turn.row.ID == row.ID && s.turn.held() {
 		return s.finish(ctx, s.turn.failFor(ctx, s.turn.deliverer.deliver(ctx)))
 	}
-	s.release()
 	waits := row.Upstream == store.UpstreamWaits
 	if waits && !settled {
+		s.release()
 		return nil // its Agent is called when the answers are there
 	}
+	err := s.takeUp(ctx, row)
+	if err == nil && waits {
+		err = s.turn.failFor(ctx, s.turn.deliverer.deliver(ctx))
+	}
+	return s.finish(ctx, err)
+}
+
+// takeUp brings a Turn into memory that is under way and has no open Run. Its Agent is asked whether it is still there,
+// unless it has ended to wait.
+func (s *session) takeUp(ctx context.Context, row store.Turn) error {
+	s.release()
 	s.turn = newTurn(s, row)
 	last, err := s.turn.resumeAfter(ctx)
-	if err != nil {
+	if err != nil || row.Upstream == store.UpstreamWaits {
 		return err
 	}
-	if waits {
-		return s.finish(ctx, s.turn.failFor(ctx, s.turn.deliverer.deliver(ctx)))
-	}
-	return s.finish(ctx, s.turn.reattach(ctx, last))
+	return s.turn.reattach(ctx, last)
 }
 
 // begunBy starts from what a request has just written. The log is opened before anybody

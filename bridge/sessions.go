@@ -73,6 +73,7 @@ type Sessions struct {
 	transcript *Transcript
 	steering   *SteeringGate
 	cancels    *Cancels
+	appends    *Appends
 	threads    *Threads
 	quota      *quota
 
@@ -122,6 +123,7 @@ func New(cfg Config) *Sessions {
 	s.cancels = &Cancels{
 		store: cfg.Store, bell: cfg.Bell, grace: cfg.Limits.LeaveGrace, logger: cfg.Logger, start: s.outlive, leaving: make(map[string]bool),
 	}
+	s.appends = &Appends{store: cfg.Store, bell: cfg.Bell, filter: cfg.Filter, quota: s.quota, limits: s.cfg.Limits}
 	s.threads = &Threads{
 		store: cfg.Store, log: cfg.Log, bell: cfg.Bell, pasts: s.pasts, agents: cfg.Agents, cancels: s.cancels, feed: s.approvals.Feed,
 		filter: cfg.Filter, logger: cfg.Logger,
@@ -149,6 +151,9 @@ func (s *Sessions) Threads() *Threads { return s.threads }
 
 // Cancels requests the end of Turns.
 func (s *Sessions) Cancels() *Cancels { return s.cancels }
+
+// Appends adds messages to threads that prompt no Agent.
+func (s *Sessions) Appends() *Appends { return s.appends }
 
 // ModelCalls takes the model calls of Agents.
 func (s *Sessions) ModelCalls() *ModelCalls {

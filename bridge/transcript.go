@@ -109,6 +109,17 @@ func (t *Transcript) History(ctx context.Context, in store.Scope, sessionID, tur
 	return rows, len(rows) < page.Size() && (page.MaxBytes == 0 || size < page.MaxBytes), nil
 }
 
+// transcriptParts bounds the bytes of stored parts that an Agent gets with one page, the newest first. It is less than a
+// call's, because pages can be asked for as often as wanted.
+const transcriptParts = 16 << 20
+
+// WithParts gives messages with the bytes of the parts that they name by our URLs, as Agents take them: an Agent has no
+// credential for the URLs. Parts that do not fit keep theirs.
+func (t *Transcript) WithParts(ctx context.Context, sessionID string, messages []agui.Message) ([]agui.Message, error) {
+	l := &partLoader{store: t.store, sessionID: sessionID, room: transcriptParts, loaded: make(map[string]*agui.Source)}
+	return l.fill(ctx, messages)
+}
+
 // dataMark is in every message that holds a part's bytes.
 var dataMark = []byte(`"type":"data"`)
 

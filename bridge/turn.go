@@ -264,8 +264,18 @@ func (t *turn) requests(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(commands, func(c store.Command) bool { return c.TurnID == t.row.ID }); i >= 0 {
-		return t.obey(ctx, commands[i])
+	for _, c := range commands {
+		if c.TurnID == t.row.ID {
+			return t.obey(ctx, c)
+		}
+		if c.Kind != store.CommandAppend {
+			continue
+		}
+		err := t.appendMessage(ctx, c)
+		if err != nil || t.row.Status.Terminal() || t.writer.run == nil {
+			t.log.again = true // what else there is to do is not for this Run
+			return err
+		}
 	}
 	if t.row.Status.Paused() {
 		reserved, err := t.writer.runs.reserved(ctx)

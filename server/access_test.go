@@ -31,6 +31,7 @@ var mayCall = map[string]string{
 	"DELETE /api/threads/:id": "u", "GET /api/threads/:id/messages": "u", "GET /api/threads/:id/parts/:sha256": "u", "GET /api/threads/:id/events": "u",
 	"GET /api/threads/:id/control": "u", "POST /api/threads/:id/control": "u", "GET /api/runs/:id": "u", "GET /api/runs/:id/events": "u",
 	"POST /api/runs/:id/cancel": "u", "POST /api/tool_calls/:id/result": "u", "GET /v1/tool_calls/:id": "u",
+	"GET /v1/sessions/:id/messages": "u", "POST /v1/sessions/:id/messages": "u",
 	"GET /v1/runs/:id/events": "ua", "GET /v1/sessions/:id/events": "ua", "GET /api/audit": "upam",
 
 	"GET /api/approvals": "upam", "GET /api/approvals/:id": "upam", "POST /api/approvals/:id/decision": "up", "POST /api/approvals/decisions": "up",

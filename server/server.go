@@ -162,6 +162,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
 		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},
 		traces,
+		&sessionMessages{threads: chats, agents: callers, in: in},
 		&approvals{approvals: cfg.Approvals, store: cfg.Store, control: cfg.Controller, in: in, out: out},
 		&toolCalls{approvals: cfg.Approvals, in: in},
 		decide.New(cfg.Approvals, cfg.Store, cfg.Links, cfg.Auth, in),

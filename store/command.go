@@ -13,6 +13,7 @@ const (
 	CommandCancel CommandKind = "cancel" // of TurnID
 	CommandFail   CommandKind = "fail"   // TurnID, for the reason in Payload: {code,message}
 	CommandFinish CommandKind = "finish" // TurnID, which no prompt began: a prompt has come
+	CommandAppend CommandKind = "append" // a message, which is in Payload, to the thread; it names no Turn
 )
 
 // Command is a request to the owner of a Session that no other row expresses.

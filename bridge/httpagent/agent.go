@@ -24,6 +24,15 @@ import (
 	"aqueduct/bridge/signed"
 )
 
+// Messages is the form in which an agent gets the conversation.
+type Messages string
+
+// The forms of Messages.
+const (
+	MessagesAGUI   Messages = "agui" // as AG-UI has them; "" means the same
+	MessagesOpenAI Messages = "openai"
+)
+
 // Limits bound what an upstream may use. The zero value of a member means its default.
 type Limits struct {
 	Connect    time.Duration // until the connection stands

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"aqueduct/agui"
+	"aqueduct/agui/openai"
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/outbound"
@@ -92,7 +93,7 @@ func bodyOf(call bridge.Call, answers []approval.Delivery, form Messages) ([]byt
 	var transcript json.RawMessage
 	if form == MessagesOpenAI {
 		var err error
-		if transcript, first.InputMessage, err = openAITranscript(call.Messages, input); err != nil {
+		if transcript, first.InputMessage, err = openai.Prompted(call.Messages, input); err != nil {
 			return nil, err
 		}
 	}

@@ -31,6 +31,7 @@ const (
 	Internal         = "internal_error"
 	TooManyQuestions = "too_many_questions"
 	ForeignRun       = "foreign_run"
+	MessageRole      = "message_role_forbidden"
 	TooManyTries     = "too_many_failed_credentials"
 	TooManyConns     = "too_many_connections"
 )

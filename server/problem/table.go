@@ -68,6 +68,7 @@ func callers() []Code {
 		{Role, http.StatusForbidden, "The caller has none of the roles that this needs; the detail names them."},
 		{Wider, http.StatusForbidden, "A token or an API key may not have a role that its creator does not have, nor that of an operator."},
 		{ForeignRun, http.StatusForbidden, "The run token is for another run than the one named."},
+		{MessageRole, http.StatusForbidden, "The caller may not write messages of that role: a user's are the user's, an agent's the assistant's."},
 		{ForbiddenOrigin, http.StatusForbidden, "Pages of this origin may not call; see --cors-origin."},
 		{ForeignHost, http.StatusMisdirectedRequest, "The Host is not one this server goes by; see --allowed-host."},
 	}
@@ -84,6 +85,8 @@ func conversations() []Code {
 		{"run_in_progress", http.StatusConflict, "The thread is still answering."},
 		{"too_many_shares", http.StatusConflict, "The thread is shared with as many users and roles as it can be."},
 		{"run_id_conflict", http.StatusConflict, "The runId was used for another request."},
+		{"message_id_conflict", http.StatusConflict, "The thread has another message of that id."},
+		{"thread_too_large", http.StatusConflict, "The thread holds as much as one may. Go on in a new one."},
 		{"state_too_large", http.StatusRequestEntityTooLarge, "The state is larger than 256 KiB; in a state_not_applied event: it would be with the change."},
 	}
 }
@@ -178,7 +181,6 @@ func endings() []Code {
 		{"storage_refused", 0, "The answer could not be kept."},
 		{"invalid_state", 0, "A change of the state does not apply; in a state_not_applied event only."},
 		{"run_too_large", 0, "The agent said more than one answer may hold."},
-		{"thread_too_large", 0, "The thread holds as much as one may. Go on in a new one."},
 		{"agent_error", 0, "The agent reported an error and gave no code of its own."},
 	}
 }

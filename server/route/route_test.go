@@ -36,6 +36,7 @@ func TestTableGivesEachRouteOneRule(t *testing.T) {
 		own := []string{
 			"POST /api/session", "POST /api/session/oidc/logout", "POST /decide/:token", "POST /v1/ingress", "POST /v1/tools/:call",
 			"POST /v1/tool_calls/:id", "POST /v1/chat/completions", "POST /v1/embeddings", "POST /v1/responses", "POST /api/admin/acp-proxy/register",
+			"POST /v1/sessions/:id/messages",
 		}
 		if rule.open && method != "GET" && !slices.Contains(own, name) {
 			t.Errorf("%s: it is open to all", name)

@@ -72,6 +72,8 @@ func conversations() map[string]Access {
 		"POST /api/runs/:id/cancel":             Users,
 		"GET /v1/runs/:id/events":               readers,
 		"GET /v1/sessions/:id/events":           readers,
+		"GET /v1/sessions/:id/messages":         {open: true, roles: Users.roles}, // a run token is; others need the role user
+		"POST /v1/sessions/:id/messages":        {open: true, roles: Users.roles},
 		"GET /api/audit":                        reviewers,
 		"GET /ws/client":                        watchers,
 	}
