@@ -107,6 +107,18 @@ func (t *turn) appendMessage(ctx context.Context, c store.Command) error {
 	if err != nil {
 		return err
 	}
+	if t.upstream.idle() && t.row.Status.Paused() {
+		// Nothing can be added to this Run, so its end is in the same commit: who appends a message and then answers a
+		// question would else join a Run that is about to end.
+		open, err := t.questions.waiting(ctx)
+		if err != nil {
+			return err
+		}
+		if len(open) > 0 {
+			w.due = append(w.due, moves...)
+			return w.endAsking(ctx, open)
+		}
+	}
 	if err := w.keep(ctx, nil, moves...); err != nil {
 		return err
 	}

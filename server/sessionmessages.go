@@ -128,7 +128,8 @@ func (h *sessionMessages) read(c echo.Context, ctx context.Context, in store.Sco
 			return err
 		}
 	}
-	out := transcriptJSON{Messages: messagesOut(messages, q.Format), HasMore: !whole}
+	// Results stand behind their calls, as agents get them with a call: models refuse anything in between.
+	out := transcriptJSON{Messages: messagesOut(agui.OrderResults(messages), q.Format), HasMore: !whole}
 	if !whole {
 		out.Before = rows[0].ID
 	}
