@@ -13,7 +13,13 @@ const (
 	CommandCancel CommandKind = "cancel" // of TurnID
 	CommandFail   CommandKind = "fail"   // TurnID, for the reason in Payload: {code,message}
 	CommandFinish CommandKind = "finish" // TurnID, which no prompt began: a prompt has come
+	// CommandLook asks for a look at the rows of the Turns that TurnID's agent called, or that called it: one of them
+	// began, asks, was answered, or ended.
+	CommandLook CommandKind = "look"
 )
+
+// Ends reports whether the Command ends its Turn.
+func (k CommandKind) Ends() bool { return k != CommandLook }
 
 // Command is a request to the owner of a Session that no other row expresses.
 type Command struct {
