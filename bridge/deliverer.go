@@ -27,6 +27,7 @@ type deliverer struct {
 	questions *questions
 	calling   *calling
 	quiet     *quietTimer
+	children  *children
 }
 
 // deliver passes on what is there to pass on, in the open Run or a further one. The Turn's status follows.
@@ -211,7 +212,7 @@ func (d *deliverer) settle(n news) {
 	if d.quiet.calls = n.owed; n.status == store.TurnRunning {
 		d.quiet.asking = false
 		d.quiet.stop()
-		d.upstream.pause(false)
+		d.upstream.pause(d.children.busy())
 	}
 	d.quiet.putOff(d.upstream.idle(), d.row.Status.Paused())
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"aqueduct/agui"
 	"aqueduct/internal/fault"
@@ -54,6 +55,7 @@ type turn struct {
 	questions questions
 	deliverer deliverer
 	asker     asker
+	children  children
 }
 
 func newTurn(s *session, row store.Turn) *turn {
@@ -89,6 +91,11 @@ func newTurn(s *session, row store.Turn) *turn {
 		cfg: cfg, deadlines: m.approvals.Deadlines, log: log, row: &t.row, writer: &t.writer, upstream: &t.upstream, questions: &t.questions,
 		deliverer: &t.deliverer, quiet: &t.quiet,
 	}
+	t.children = children{
+		cfg: cfg, log: log, row: &t.row, writer: &t.writer, upstream: &t.upstream, questions: &t.questions, asker: &t.asker,
+		unread: row.Status != store.TurnQueued,
+	}
+	t.writer.children, t.deliverer.children = &t.children, &t.children
 	return t
 }
 
@@ -264,8 +271,14 @@ func (t *turn) requests(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(commands, func(c store.Command) bool { return c.TurnID == t.row.ID }); i >= 0 {
+	commands = slices.DeleteFunc(commands, func(c store.Command) bool { return c.TurnID != t.row.ID })
+	if i := slices.IndexFunc(commands, func(c store.Command) bool { return c.Kind.Ends() }); i >= 0 {
 		return t.obey(ctx, commands[i])
+	}
+	if len(commands) > 0 {
+		if err := t.look(ctx, commands); err != nil {
+			return err
+		}
 	}
 	if t.row.Status.Paused() {
 		reserved, err := t.writer.runs.reserved(ctx)
@@ -277,6 +290,25 @@ func (t *turn) requests(ctx context.Context) error {
 		}
 	}
 	return t.deliverer.deliver(ctx)
+}
+
+// look is what Commands of that kind ask for: this Turn's children are looked at, or it is a child and is answered. The
+// Commands are done with the first commit after it. A look that is cut off in between is made again, and finds what it had
+// done.
+func (t *turn) look(ctx context.Context, commands []store.Command) error {
+	if t.log.row.IsChild() {
+		if err := t.children.answered(ctx); err != nil {
+			return err
+		}
+	}
+	if err := t.children.look(ctx); err != nil {
+		return err
+	}
+	moves := make([]store.Move, len(commands))
+	for i, c := range commands {
+		moves[i] = store.CommandDone{ID: c.ID, At: time.Now()}
+	}
+	return t.writer.keep(ctx, nil, moves...)
 }
 
 // endQuietRun ends the open Run of a Turn with open Questions. When all were settled meanwhile it goes on.

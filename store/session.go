@@ -34,8 +34,8 @@ type Caller struct {
 	TurnID    string `json:"turn_id"`
 }
 
-// IsCalled reports whether an agent began the Session by calling its agent. No list shows such a Session.
-func (s Session) IsCalled() bool { return s.ParentTurnID != "" }
+// IsChild reports whether an agent began the Session by calling its agent. No list shows such a Session.
+func (s Session) IsChild() bool { return s.ParentTurnID != "" }
 
 // CallerList decodes Callers. What cannot be decoded, which no program of ours writes, is an empty list.
 func (s Session) CallerList() []Caller {

@@ -139,7 +139,7 @@ func (r *approvalReader) approvals(ctx context.Context, q *query, f store.Approv
 		}
 	}
 	if f.SessionID == "" && f.TurnID == "" { // what a called agent asks is in the inbox as the root's Question
-		q.raw(uncalled)
+		q.raw(noChild)
 	}
 	return newestFirst(ctx, r.conn, scanApproval, q, "a.approval_id", page)
 }

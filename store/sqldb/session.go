@@ -52,7 +52,7 @@ func (r *sessionReader) SessionByExternalID(ctx context.Context, in store.Scope,
 // Sessions implements store.SessionReader. What is the caller's own and what is shared are two queries: one with OR
 // would walk the whole table.
 func (r *sessionReader) Sessions(ctx context.Context, in store.Scope, page store.Page) ([]store.Session, error) {
-	q := selecting(selectSession, in).raw(living + uncalled)
+	q := selecting(selectSession, in).raw(living + noChild)
 	if !in.All() && !in.Wide() {
 		q.and("s.tenant || ':' || s.user_id = ", in.Tenant()+":"+in.User())
 	}
@@ -84,8 +84,8 @@ func (r *sessionReader) sessionsPage(ctx context.Context, q *query, in store.Sco
 	return paged(ctx, r.conn, scanSession, q, "s.updated_at DESC, s.session_id || '' DESC", "s.updated_at, s.session_id || ''", page)
 }
 
-// uncalled leaves out Sessions that agents began. The column is in no index of the listing; few rows fail the condition.
-const uncalled = " AND s.parent_turn_id = ''"
+// noChild leaves out Sessions that agents began. The column is in no index of the listing; few rows fail the condition.
+const noChild = " AND s.parent_turn_id = ''"
 
 // placeOf adds a Session's place in the listing. A deleted one still has it, else a page
 // that ended with it could not be gone on from.
