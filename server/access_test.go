@@ -18,7 +18,7 @@ var mayCall = map[string]string{
 	"GET /": "", "GET /openapi.json": "", "GET /healthz": "", "GET /readyz": "", "POST /api/session": "",
 	"GET /decide/:token": "", "POST /decide/:token": "", "GET /ws/ingress": "", "POST /v1/ingress": "", "GET /ws/agent": "",
 	"GET /api/session": "", "GET /api/session/oidc/login": "", "GET /api/session/oidc/callback": "", "POST /api/session/oidc/logout": "",
-	"POST /v1/tools/:call": "", "POST /v1/tool_calls/:id": "", "POST /api/admin/acp-proxy/register": "",
+	"POST /v1/agents/:id": "", "POST /v1/tools/:call": "", "POST /v1/tool_calls/:id": "", "POST /api/admin/acp-proxy/register": "",
 
 	"GET /api/threads/:id/shares":           "u",
 	"POST /api/threads/:id/shares":          "u",

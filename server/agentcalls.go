@@ -70,6 +70,9 @@ type callQuery struct {
 // invoke is POST /v1/agents/{id}:invoke. The called agent's work is in the log before it is sent, so a caller whose
 // connection breaks repeats the call with its key, and Last-Event-ID, and misses nothing.
 func (h *agentCalls) invoke(c echo.Context) error {
+	if _, err := runToken(c); err != nil { // before anything that the path could reveal
+		return err
+	}
 	name, ok := action(c.Param("id"), "invoke")
 	if !ok {
 		return store.ErrNotFound

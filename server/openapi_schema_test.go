@@ -24,6 +24,7 @@ import (
 func schemaTypes() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		"Agent":           reflect.TypeFor[agentJSON](),
+		"RunTree":         reflect.TypeFor[treeJSON](),
 		"InboxEvent":      reflect.TypeFor[inboxEventJSON](),
 		"InboxGone":       reflect.TypeFor[inboxGoneJSON](),
 		"InboxSynced":     reflect.TypeFor[inboxSyncedJSON](),

@@ -77,6 +77,6 @@ type SessionTx interface {
 	SetSessionTitle(ctx context.Context, id, title string) error
 	// NoteDropped marks that the Session's client was warned of messages that were not taken; false when it was before.
 	NoteDropped(ctx context.Context, id string) (bool, error)
-	// DeleteSession hides the Session and its rows from every read, and frees its external id. See DeletionTx for the rest.
+	// DeleteSession hides the Session, those that its agents began, and their rows from every read, and frees its external id. See DeletionTx for the rest.
 	DeleteSession(ctx context.Context, id string, at time.Time) error
 }
