@@ -353,7 +353,9 @@ func enumValues() map[string][]string {
 		"TracePayloads.approval_decision.status": decided,
 		"ProxyToken.error.code":                  {"NOT_FOUND", "UNAUTHORIZED", "BAD_REQUEST"},
 
-		"GET /api/approvals ?kind": ruleOf[approvalsQuery]("kind"), "GET /api/approvals ?status": ruleOf[approvalsQuery]("status"),
+		"RunTree.status":                        texts(store.TurnQueued, store.TurnRunning, store.TurnPausedApproval, store.TurnPausedTool, store.TurnDone, store.TurnFailed, store.TurnCancelled),
+		"POST /v1/agents/{id}:invoke ?on_leave": ruleOf[callQuery]("on_leave"),
+		"GET /api/approvals ?kind":              ruleOf[approvalsQuery]("kind"), "GET /api/approvals ?status": ruleOf[approvalsQuery]("status"),
 		"GET /api/threads/{id}/messages ?format":               ruleOf[messagesQuery]("format"),
 		"GET /api/proxies/{id}/inventory 200.instances.state":  {"known", "unknown", "missing"},
 		"GET /api/proxies/{id}/inventory 200.workspaces.state": {"known", "unknown", "missing"},
