@@ -35,6 +35,8 @@ type children struct {
 	known  []store.ChildTurn
 	unread bool
 	lanes  map[string]lane // by the id of the child's Turn
+
+	cancelled []string // the Sessions of those that this process has cancelled already
 }
 
 // lane is what the log shows of a child.
@@ -262,19 +264,46 @@ func (c *children) answered(ctx context.Context) error {
 	return nil
 }
 
+// cancel ends the children of a Turn that is about to end and to withdraw its Questions. A child that learned of that first
+// would take it for an answer, and go on without what it asked for.
+func (c *children) cancel(ctx context.Context) error {
+	moves, rings, err := c.cancels(ctx)
+	if err != nil || len(moves) == 0 {
+		return err
+	}
+	if err := c.writer.keep(ctx, nil, moves...); err != nil {
+		return err
+	}
+	c.cancelled = append(c.cancelled, rings...)
+	c.cfg.Bell.Ring(rings...)
+	return nil
+}
+
+// cancels are the Commands that end the children which are at work and that are not cancelled yet. rings are their Sessions.
+func (c *children) cancels(ctx context.Context) (moves []store.Move, rings []string, err error) {
+	if !c.unread && len(c.known) == 0 {
+		return nil, nil, nil
+	}
+	all, err := c.read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, command := range cancels(c.row.ID, all) {
+		if !slices.Contains(c.cancelled, command.SessionID) {
+			moves, rings = append(moves, store.InsertCommand{Command: command}), append(rings, command.SessionID)
+		}
+	}
+	return moves, rings, nil
+}
+
 // atEnd are the moves that follow, in the same commit, from the Turn's end: its children end with it, and its caller learns
 // of it. rings are the Sessions whose owners have something to do then.
 //
 // A child that begins in the same moment is not among them. Its caller's Session is locked when it begins, and gets a
 // Command, which finds the Turn over and cancels it (session.look).
 func (c *children) atEnd(ctx context.Context) (moves []store.Move, rings []string, err error) {
-	if c.unread || len(c.known) > 0 {
-		if _, err := c.read(ctx); err != nil {
-			return nil, nil, err
-		}
-	}
-	for _, cancel := range cancels(c.row.ID, c.known) {
-		moves, rings = append(moves, store.InsertCommand{Command: cancel}), append(rings, cancel.SessionID)
+	if moves, rings, err = c.cancels(ctx); err != nil {
+		return nil, nil, err
 	}
 	for _, look := range callersLooks(c.log.row) {
 		moves, rings = append(moves, store.InsertCommand{Command: look}), append(rings, look.SessionID)

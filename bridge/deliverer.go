@@ -317,9 +317,16 @@ func (d *deliverer) cancel(ctx context.Context, all []approval.Question, listed 
 	if len(all) == 0 {
 		return nil
 	}
+	if over {
+		if err := d.children.cancel(ctx); err != nil {
+			return err
+		}
+	}
 	var gone, stay []string
 	for _, q := range all {
+		_, relayed := q.Relayed()
 		switch {
+		case relayed && !over: // its agent is another, which is still at work
 		case !q.Open() || q.Call.UpstreamID != "" && slices.Contains(listed, q.Call.UpstreamID):
 		case q.SurvivesTurn():
 			stay = append(stay, q.Call.ID)

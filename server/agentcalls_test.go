@@ -80,6 +80,11 @@ func (c called) kinds() string {
 
 // call calls an agent as another one does, and reads to the end.
 func (c *callEnv) call(ctx context.Context, of bridge.Call, agent, text string, more ...string) called {
+	return c.callAfter(ctx, of, agent, text, "", more...)
+}
+
+// callAfter does so with what it has of an earlier response.
+func (c *callEnv) callAfter(ctx context.Context, of bridge.Call, agent, text, after string, more ...string) called {
 	body := fmt.Sprintf(`{"run_id":%q,"input_message":{"role":"user","content":%q}%s}`, of.TurnID, text, strings.Join(more, ""))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+"/v1/agents/"+invocation(agent), strings.NewReader(body))
 	if err != nil {
@@ -87,6 +92,9 @@ func (c *callEnv) call(ctx context.Context, of bridge.Call, agent, text string, 
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+of.RunToken)
+	if after != "" {
+		req.Header.Set("Last-Event-ID", after)
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return called{body: err.Error()}
