@@ -45,6 +45,25 @@ type lane struct {
 	over bool   // its end is shown
 }
 
+// carryOut does what CommandLook asks for: this Turn's children are looked at, or it is a child and is answered. The
+// Commands are done with the first commit after it. A look that is cut off in between is made again, and finds what it had
+// done.
+func (c *children) carryOut(ctx context.Context, commands []store.Command) error {
+	if c.log.row.IsChild() {
+		if err := c.answered(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.look(ctx); err != nil {
+		return err
+	}
+	moves := make([]store.Move, len(commands))
+	for i, command := range commands {
+		moves[i] = store.CommandDone{ID: command.ID, At: time.Now()}
+	}
+	return c.writer.keep(ctx, nil, moves...)
+}
+
 // look reads the rows of the children, and shows, asks and ends what follows. Only where a Run is open their starts and ends
 // are shown: without one there is no client that follows.
 func (c *children) look(ctx context.Context) error {
@@ -159,7 +178,7 @@ func (c *children) endOf(t store.ChildTurn, name string) agui.Event {
 	return &agui.SubagentError{Sub: sub, Code: cmp.Or(t.ErrorCode, CodeInternal), Message: cmp.Or(t.ErrorMessage, "The agent failed.")}
 }
 
-// laneName is the name of a child's step: its agent's, with a number from the second of that agent on. Steps are told apart
+// laneName is the name of a child's step: its agent's, with a number from the second of that agent on. Steps are distinguished
 // by their names alone.
 func laneName(all []store.ChildTurn, i int) string {
 	n := 1

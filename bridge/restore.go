@@ -117,7 +117,7 @@ func (s *session) look(ctx context.Context, c store.Command, row store.Turn) err
 			return s.finish(ctx, err)
 		}
 	}
-	return s.finish(ctx, s.turn.failFor(ctx, s.turn.look(ctx, []store.Command{c})))
+	return s.finish(ctx, s.turn.failFor(ctx, s.turn.children.carryOut(ctx, []store.Command{c})))
 }
 
 // endBroken ends the Run the log shows as open with an error.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"time"
 
 	"aqueduct/agui"
 	"aqueduct/internal/fault"
@@ -276,7 +275,7 @@ func (t *turn) requests(ctx context.Context) error {
 		return t.obey(ctx, commands[i])
 	}
 	if len(commands) > 0 {
-		if err := t.look(ctx, commands); err != nil {
+		if err := t.children.carryOut(ctx, commands); err != nil {
 			return err
 		}
 	}
@@ -290,25 +289,6 @@ func (t *turn) requests(ctx context.Context) error {
 		}
 	}
 	return t.deliverer.deliver(ctx)
-}
-
-// look is what Commands of that kind ask for: this Turn's children are looked at, or it is a child and is answered. The
-// Commands are done with the first commit after it. A look that is cut off in between is made again, and finds what it had
-// done.
-func (t *turn) look(ctx context.Context, commands []store.Command) error {
-	if t.log.row.IsChild() {
-		if err := t.children.answered(ctx); err != nil {
-			return err
-		}
-	}
-	if err := t.children.look(ctx); err != nil {
-		return err
-	}
-	moves := make([]store.Move, len(commands))
-	for i, c := range commands {
-		moves[i] = store.CommandDone{ID: c.ID, At: time.Now()}
-	}
-	return t.writer.keep(ctx, nil, moves...)
 }
 
 // endQuietRun ends the open Run of a Turn with open Questions. When all were settled meanwhile it goes on.

@@ -15,7 +15,7 @@ import (
 	"aqueduct/store"
 )
 
-// says is an agent's answer of one message.
+// says sends an answer of one message.
 func says(say func(...bridge.Output), text string) {
 	id := fmt.Sprint("m", time.Now().UnixNano())
 	say(event(&agui.TextMessageStart{MessageID: id, Role: agui.RoleAssistant}),
@@ -52,7 +52,7 @@ type called struct {
 	frames []frame
 }
 
-// text is what the called agent said.
+// text is the called agent's answer.
 func (c called) text() string {
 	text := ""
 	for _, f := range c.frames {
@@ -325,7 +325,7 @@ func TestAgentCallsLeftAlone(t *testing.T) {
 			defer leave()
 			go c.call(going, call, "leaf:invoke?on_leave=continue", "go on")
 			<-began
-			leave() // it goes on: on_leave says so; but not beyond its caller's Turn
+			leave() // it goes on, as on_leave has it, but not beyond its caller's Turn
 			time.Sleep(200 * time.Millisecond)
 			select {
 			case <-ended:

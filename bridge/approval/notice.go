@@ -7,7 +7,7 @@ import (
 )
 
 // Notices are for receivers outside, and for the owner of the other Question where one is relayed: a notice is a row of the
-// outbox or a Command, kept in the same commit as its Question. The zero Notices notify nobody outside.
+// outbox or a Command, kept in the same commit as its Question. The zero Notices notify no program outside.
 type Notices struct {
 	// Rows are those of a Question as it now stands.
 	Rows func(q Question, s store.Session) []store.OutboxItem

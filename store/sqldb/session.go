@@ -180,7 +180,7 @@ func (t *sessionTx) NoteDropped(ctx context.Context, id string) (bool, error) {
 // DeleteSession implements store.SessionTx. seenBy and the partial indexes leave the row out from then on; the rows of
 // other tables stay until PurgeSession takes them, and are hidden by their join with this one.
 func (t *sessionTx) DeleteSession(ctx context.Context, id string, at time.Time) error {
-	// What its agents called goes with it: it was said for this thread.
+	// What its agents called goes with it: it belongs to this thread.
 	_, err := t.exec(ctx, `UPDATE sessions SET deleted_at = $2 WHERE root_turn_id <> '' AND deleted_at = 0
 		AND root_turn_id IN (SELECT t.turn_id FROM turns t WHERE t.session_id = $1)`, id, millis(at))
 	if err != nil {

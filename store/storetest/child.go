@@ -48,7 +48,7 @@ func testChildren(env *storeEnv) {
 		same(env, []int{len(all), len(open), len(changes)}, []int{1, 1, 1})
 		same(env, []string{all[0].ID, open[0].Approval.ID, changes[0].Approval.ID}, []string{relayed.ID, relayed.ID, relayed.ID})
 	}
-	// Whoever names the child's Turn or Session gets what it asks.
+	// Who names the child's Turn or Session gets what it asks.
 	same(env, got[[]store.Approval](env)(env.s.Approvals(env.ctx, store.System(), store.ApprovalFilter{TurnID: below.ID}, store.Page{})), []store.Approval{asked})
 	same(env, got[[]store.Approval](env)(env.s.Approvals(env.ctx, store.System(), store.ApprovalFilter{SessionID: second.ID}, store.Page{})), []store.Approval{asked})
 
