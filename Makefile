@@ -126,7 +126,7 @@ soak: setup-postgres setup-judges ## AQUEDUCT_RACES (10000) races for a question
 	AQUEDUCT_FUZZ_STREAMS=$(AQUEDUCT_FUZZ_STREAMS) go test -count=1 -timeout 120m -v -run TestFuzzStreams ./test/judges | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 bench: setup-postgres ## what keeping everything costs against a bare relay, then the small benchmarks
-	go test -run '^$$' -bench 'Flood|ACP|Size' -benchtime 1x -timeout 30m -v ./test/bench
+	go test -run '^$$' -bench 'Flood|ACP|Model|Size' -benchtime 1x -timeout 30m -v ./test/bench
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /test/)
 
 setup: setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models ## install what the tests need and is missing

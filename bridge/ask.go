@@ -144,9 +144,6 @@ func (a *asker) delivered(ctx context.Context, q approval.Question) error {
 }
 
 // askPerson keeps the Question, on the terms of the policy.
-//
-// One commit has the ToolCall, the Approval, the notices to others and the Turn's pause. So a Question that can be
-// seen belongs to a Turn that waits for it.
 func (a *asker) askPerson(ctx context.Context, q *approval.Request, v policy.Verdict) error {
 	row, asked, failure := a.rows(q, v)
 	if failure != nil {
@@ -158,13 +155,22 @@ func (a *asker) askPerson(ctx context.Context, q *approval.Request, v policy.Ver
 	if err := a.questions.mayAsk(ctx); err != nil {
 		return err
 	}
+	return a.keep(ctx, approval.Question{Call: row, Approval: asked})
+}
+
+// keep keeps a Question that a person, or a person's client, is asked. It may be one of a child's Agent.
+//
+// One commit has the ToolCall, the Approval, the notices to others and the Turn's pause. So a Question that can be
+// seen belongs to a Turn that waits for it.
+func (a *asker) keep(ctx context.Context, q approval.Question) error {
+	row, asked := q.Call, q.Approval
 	moves := []store.Move{store.InsertToolCall{ToolCall: row}}
 	pause := store.TurnPausedTool
 	var records []store.Record
 	if row.Kind == store.KindQuestion {
 		pause = store.TurnPausedApproval
 		moves = append(moves, store.InsertApproval{Approval: asked})
-		moves = append(moves, a.cfg.Notices.Moves(approval.Question{Call: row, Approval: asked}, a.log.row)...)
+		moves = append(moves, a.cfg.Notices.Moves(q, a.log.row)...)
 		records = append(records, trace.ApprovalRecord(asked))
 	} else {
 		records = append(records, trace.Created(row), trace.Dispatched(row, "", "", row.CreatedAt, row.ExpiresAt))
@@ -177,8 +183,8 @@ func (a *asker) askPerson(ctx context.Context, q *approval.Request, v policy.Ver
 		return err
 	}
 	a.row.Status = pause
-	a.questions.asked(q.UpstreamID)
-	a.cfg.Notices.Kept()
+	a.questions.asked(row.UpstreamID)
+	a.cfg.Notices.Kept(q, a.log.row)
 	a.deadlines.Arm(row.ID, time.Until(row.ExpiresAt))
 	// Without a Run the Question is shown by the next look, which begins one for what is unshown (deliverer.deliver).
 	if a.writer.run != nil {

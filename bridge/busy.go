@@ -68,7 +68,7 @@ func (e *busyCheck) load(ctx context.Context) error {
 	// A Turn with a Command counts as over: the message behind a Stop must not be refused for the moment until its
 	// owner has read the Command.
 	ending := func(turnID string) bool {
-		return slices.ContainsFunc(pending, func(c store.Command) bool { return c.TurnID == turnID })
+		return slices.ContainsFunc(pending, func(c store.Command) bool { return c.TurnID == turnID && c.Kind.Ends() })
 	}
 	// The Run under way is among them, and so counts against maxQueued.
 	e.under.queued = len(runs)

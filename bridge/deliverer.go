@@ -27,6 +27,7 @@ type deliverer struct {
 	questions *questions
 	calling   *calling
 	quiet     *quietTimer
+	children  *children
 }
 
 // deliver passes on what is there to pass on, in the open Run or a further one. The Turn's status follows.
@@ -211,7 +212,7 @@ func (d *deliverer) settle(n news) {
 	if d.quiet.calls = n.owed; n.status == store.TurnRunning {
 		d.quiet.asking = false
 		d.quiet.stop()
-		d.upstream.pause(false)
+		d.upstream.pause(d.children.busy())
 	}
 	d.quiet.putOff(d.upstream.idle(), d.row.Status.Paused())
 }
@@ -316,9 +317,16 @@ func (d *deliverer) cancel(ctx context.Context, all []approval.Question, listed 
 	if len(all) == 0 {
 		return nil
 	}
+	if over {
+		if err := d.children.cancel(ctx); err != nil {
+			return err
+		}
+	}
 	var gone, stay []string
 	for _, q := range all {
+		_, relayed := q.Relayed()
 		switch {
+		case relayed && !over: // its agent is another, which is still at work
 		case !q.Open() || q.Call.UpstreamID != "" && slices.Contains(listed, q.Call.UpstreamID):
 		case q.SurvivesTurn():
 			stay = append(stay, q.Call.ID)

@@ -19,6 +19,7 @@ const (
 	CodeTooManyQuestions = "too_many_questions"
 	CodeInternal         = "internal_error"
 	CodeOwnerUnavailable = "owner_unavailable"
+	CodeChildCancelled   = "child_cancelled" // of a SUBAGENT_ERROR
 )
 
 // ErrCannotResume means that a Turn's upstream can not be taken up again.

@@ -156,7 +156,7 @@ func TestTheQuestionsOfAnAgentThatIsGoneAreCancelled(t *testing.T) {
 
 // One that was to be told a decision, and can be called again, is called with it. What is open is cancelled: the call
 // says so.
-func TestAnAgentThatIsGoneIsCalledWithWhatWasDecided(t *testing.T) {
+func TestAnAgentThatIsGoneIsChildWithWhatWasDecided(t *testing.T) {
 	t.Parallel()
 	a := &scripted{block: make(chan struct{})}
 	a.script = func(_ bridge.Call, answers []approval.Delivery) []bridge.Output {

@@ -39,6 +39,9 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 		return reply, err
 	}
 	s.approvals.AfterCommit(k.settled...)
+	if len(reply.rings) > 0 {
+		s.cfg.Bell.Ring(reply.rings...)
+	}
 	if reply.begun != nil && reply.Session.Owner == s.cfg.Replica {
 		s.schedule(reply.Session.ID, reply.begun)
 	} else {
@@ -107,6 +110,9 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	if reply, known, err := in.knownRun(ctx); known || err != nil {
 		return reply, false, err
 	}
+	if in.exists && in.session.IsChild() && !in.req.JoinOnly && len(in.fresh) > 0 {
+		return Reply{}, false, fault.New(RefusedChildsThread, "This thread belongs to the call of an agent by another, and takes no messages.")
+	}
 	if err := in.branches.find(ctx); err != nil {
 		return Reply{}, false, err
 	}
@@ -154,6 +160,9 @@ func (in *intake) starts() bool { return len(in.fresh) > 0 || in.branches.branch
 // load finds the Session, holds it, and sorts what the request brings.
 // Unknown roles and messages that claim to be an assistant's are sorted out here; they are noted and not kept.
 func (in *intake) load(ctx context.Context) error {
+	if err := in.req.parent.lock(ctx, in.tx); err != nil { // before the child's, in this order everywhere
+		return err
+	}
 	if err := in.find(ctx); err != nil {
 		return err
 	}
@@ -165,6 +174,9 @@ func (in *intake) load(ctx context.Context) error {
 	in.profile = mustJSON(profile)
 	if !in.exists {
 		in.fresh, in.dropped = usersOf(in.req.Messages, nil), droppedOf(in.req.Messages, nil, false)
+		if in.req.parent != nil { // a caller is believed what it tells the agent that it calls
+			in.fresh, in.dropped = in.req.Messages, nil
+		}
 		return nil
 	}
 	active, err := in.tx.ActiveTurn(ctx, store.System(), in.session.ID)
@@ -276,6 +288,11 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	p := in.prompter()
 	if !in.exists {
+		if in.req.parent != nil {
+			if err := in.req.parent.mayCall(ctx, in.tx); err != nil {
+				return Reply{}, false, err
+			}
+		}
 		if err := p.newSession(ctx); err != nil {
 			return Reply{}, false, err
 		}
@@ -298,6 +315,9 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	reply.begun = &begun{todo: store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &p.queued, Run: &run, Reserved: 1}}
 	if !in.exists {
 		reply.begun.messages = in.fresh
+	}
+	if err == nil && in.req.parent != nil {
+		reply.rings, err = in.req.parent.begun(ctx, in.tx, in.session, p.queued.ID)
 	}
 	return reply, true, err
 }

@@ -80,7 +80,7 @@ func (s *Feeds) giveUp(ctx context.Context, want store.Run) (bool, error) {
 			return err
 		}
 		gaveUp = true
-		if slices.ContainsFunc(pending, func(c store.Command) bool { return c.TurnID == run.TurnID }) {
+		if slices.ContainsFunc(pending, func(c store.Command) bool { return c.TurnID == run.TurnID && c.Kind.Ends() }) {
 			return nil
 		}
 		why := ownerUnavailable()

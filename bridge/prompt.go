@@ -49,6 +49,7 @@ func (p *prompter) newSession(ctx context.Context) error {
 	if p.session.ExternalID == "" {
 		p.session.ExternalID = p.session.ID
 	}
+	p.req.parent.asChild(&p.session)
 	return p.tx.InsertSession(ctx, p.session)
 }
 

@@ -142,9 +142,8 @@ func (qs *questions) change(ctx context.Context, ids []string, settle func(store
 		})
 	})
 	if err == nil {
-		qs.approvals.Count(done...)
+		qs.approvals.OwnerSettled(done...)
 	}
-	qs.cfg.Notices.Kept()
 	for _, id := range ids {
 		// Also of a Question that another settlement was quicker for.
 		qs.approvals.Deadlines.Disarm(id)

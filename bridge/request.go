@@ -38,7 +38,9 @@ type ChatRequest struct {
 	Channel     bool   // the client reads by a channel, and not the response
 	Unnamed     bool   // the ids of the messages are ours: the client has none
 	Repeat      string // RepeatNever, or ""
-	Callback    bool   // the client is notified elsewhere than on a response: it counts as there although no response is open
+	// parent is set where an agent calls another; see AgentCalls.
+	parent   *parentCall
+	Callback bool // the client is notified elsewhere than on a response: it counts as there although no response is open
 }
 
 // RepeatNever has an unnamed message is new, though it is what was asked before.
@@ -112,6 +114,8 @@ type Reply struct {
 	// repeats them on results; only TDesign does.
 	CallNames map[string]string
 	turnID    string // under way, for who follows from a thread at rest
+
+	rings []string // Sessions whose owners have to look besides
 
 	begun *begun // what the owner has to do, when this request alone made it
 }

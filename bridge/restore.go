@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -71,6 +72,9 @@ func (s *session) obey(ctx context.Context, c store.Command, reserved *store.Run
 	if err != nil {
 		return err
 	}
+	if c.Kind == store.CommandLook {
+		return s.look(ctx, c, row)
+	}
 	if row.Status.Terminal() {
 		return s.log.keep(ctx, store.CommandDone{ID: c.ID, At: time.Now()})
 	}
@@ -79,6 +83,41 @@ func (s *session) obey(ctx context.Context, c store.Command, reserved *store.Run
 		s.turn = newTurn(s, row)
 	}
 	return s.finish(ctx, s.turn.obeyParked(ctx, c, reserved))
+}
+
+// look carries out a CommandLook while no Run is open. Of a Turn that is over, what its Agent called in its last moment is
+// cancelled. One that this process does not hold is taken up first, so that what is asked has an Agent that lives.
+func (s *session) look(ctx context.Context, c store.Command, row store.Turn) error {
+	if row.Status.Terminal() {
+		all, err := s.m.cfg.Store.ChildTurns(ctx, store.System(), cmp.Or(s.log.row.RootTurnID, row.ID))
+		if err != nil {
+			return err
+		}
+		moves := []store.Move{store.CommandDone{ID: c.ID, At: time.Now()}}
+		var rings []string
+		for _, cancel := range cancels(row.ID, all) {
+			moves, rings = append(moves, store.InsertCommand{Command: cancel}), append(rings, cancel.SessionID)
+		}
+		if err := s.log.keep(ctx, moves...); err != nil {
+			return err
+		}
+		if len(rings) > 0 {
+			s.m.cfg.Bell.Ring(rings...)
+		}
+		return nil
+	}
+	if s.turn == nil || s.turn.row.ID != row.ID {
+		s.release()
+		s.turn = newTurn(s, row)
+		last, err := s.turn.resumeAfter(ctx)
+		if err == nil && leftCalled(row) {
+			err = s.turn.reattach(ctx, last)
+		}
+		if err != nil {
+			return s.finish(ctx, err)
+		}
+	}
+	return s.finish(ctx, s.turn.failFor(ctx, s.turn.children.carryOut(ctx, []store.Command{c})))
 }
 
 // endBroken ends the Run the log shows as open with an error.

@@ -36,6 +36,8 @@ type runWriter struct {
 	calls  shownCalls
 	speech speech
 	trace  turnTrace
+	// children end with the Turn.
+	children *children
 }
 
 // open makes a row the open Run. firstSeq is 0 for one that begins now.
@@ -239,9 +241,15 @@ func (w *runWriter) end(ctx context.Context, e ending) (lost bool, err error) {
 		ID: r.row.ID, From: store.RunRunning, To: e.runStatus(), LastSeq: w.lastSeq(), ErrorCode: e.code(), EndedAt: now,
 	})
 	var records []store.Record
+	var rings []string
 	if e.turn != "" {
 		move := e.turnMove(w.row, r.usage, now)
 		moves, records = append(moves, move), w.trace.ended(w.lastSeq(), e, move.Usage, now)
+		var related []store.Move
+		if related, rings, err = w.children.atEnd(ctx); err != nil {
+			return false, err
+		}
+		moves = append(moves, related...)
 	}
 	moves = append(moves, r.transcript(now)...)
 	added := w.log.unmoved + int64(len(r.events))
@@ -257,6 +265,9 @@ func (w *runWriter) end(ctx context.Context, e ending) (lost bool, err error) {
 	}
 	w.log.unmoved = 0
 	w.closed(e)
+	if len(rings) > 0 {
+		w.cfg.Bell.Ring(rings...)
+	}
 	return len(places) > 0, nil
 }
 

@@ -160,6 +160,11 @@ func (s *Sessions) ModelCalls() *ModelCalls {
 	return &ModelCalls{store: s.cfg.Store, agents: s.agents, logger: s.cfg.Logger}
 }
 
+// AgentCalls takes the calls of Agents by Agents.
+func (s *Sessions) AgentCalls() *AgentCalls {
+	return &AgentCalls{sessions: s, store: s.cfg.Store, agents: s.agents}
+}
+
 // AgentRequests takes what the Agents of these Sessions ask for.
 func (s *Sessions) AgentRequests() *AgentRequests { return s.agents }
 

@@ -76,7 +76,7 @@ func (g *SteeringGate) ask(ctx context.Context, session store.Session, call poli
 	}
 	g.approvals.Deadlines.Arm(row.ID, time.Until(row.ExpiresAt))
 	g.bell.Ring(session.ID)
-	g.notices.Kept()
+	g.notices.Kept(approval.Question{Call: row, Approval: asked}, session)
 	return g.await(ctx, row.ID, changed)
 }
 

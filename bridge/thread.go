@@ -92,6 +92,9 @@ func (th *thread) scope() store.Scope {
 
 // promptedBy is who prompts a thread of others; "" in the caller's own.
 func (th *thread) promptedBy() string {
+	if th.req.parent != nil { // whose prompt it goes back to
+		return th.req.parent.turn.PromptedBy
+	}
 	if th.access == nil {
 		return ""
 	}

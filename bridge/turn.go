@@ -54,6 +54,7 @@ type turn struct {
 	questions questions
 	deliverer deliverer
 	asker     asker
+	children  children
 }
 
 func newTurn(s *session, row store.Turn) *turn {
@@ -89,6 +90,11 @@ func newTurn(s *session, row store.Turn) *turn {
 		cfg: cfg, deadlines: m.approvals.Deadlines, log: log, row: &t.row, writer: &t.writer, upstream: &t.upstream, questions: &t.questions,
 		deliverer: &t.deliverer, quiet: &t.quiet,
 	}
+	t.children = children{
+		cfg: cfg, log: log, row: &t.row, writer: &t.writer, upstream: &t.upstream, questions: &t.questions, asker: &t.asker,
+		unread: row.Status != store.TurnQueued,
+	}
+	t.writer.children, t.deliverer.children = &t.children, &t.children
 	return t
 }
 
@@ -264,16 +270,24 @@ func (t *turn) requests(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var looks []store.Command
 	for _, c := range commands {
-		if c.TurnID == t.row.ID {
+		switch {
+		case c.Kind == store.CommandAppend:
+			err := t.appendMessage(ctx, c)
+			if err != nil || t.row.Status.Terminal() || t.writer.run == nil {
+				t.log.again = true // what else there is to do is not for this Run
+				return err
+			}
+		case c.TurnID != t.row.ID:
+		case c.Kind.Ends():
 			return t.obey(ctx, c)
+		default:
+			looks = append(looks, c)
 		}
-		if c.Kind != store.CommandAppend {
-			continue
-		}
-		err := t.appendMessage(ctx, c)
-		if err != nil || t.row.Status.Terminal() || t.writer.run == nil {
-			t.log.again = true // what else there is to do is not for this Run
+	}
+	if len(looks) > 0 {
+		if err := t.children.carryOut(ctx, looks); err != nil {
 			return err
 		}
 	}

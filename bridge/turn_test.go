@@ -67,7 +67,7 @@ func newTestID() string { return uuid.NewString() }
 
 // The upstream may end before or after its Run has, before the answer or never: one that waits in silence is called
 // again all the same.
-func TestAnUpstreamThatEndsLateIsCalledAgain(t *testing.T) {
+func TestAnUpstreamThatEndsLateIsChildAgain(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"before the answer": false, "after the answer": true} {
 		t.Run(name, func(t *testing.T) {

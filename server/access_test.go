@@ -18,7 +18,7 @@ var mayCall = map[string]string{
 	"GET /": "", "GET /openapi.json": "", "GET /healthz": "", "GET /readyz": "", "POST /api/session": "",
 	"GET /decide/:token": "", "POST /decide/:token": "", "GET /ws/ingress": "", "POST /v1/ingress": "", "GET /ws/agent": "",
 	"GET /api/session": "", "GET /api/session/oidc/login": "", "GET /api/session/oidc/callback": "", "POST /api/session/oidc/logout": "",
-	"POST /v1/tools/:call": "", "POST /v1/tool_calls/:id": "", "POST /api/admin/acp-proxy/register": "",
+	"POST /v1/agents/:id": "", "POST /v1/tools/:call": "", "POST /v1/tool_calls/:id": "", "POST /api/admin/acp-proxy/register": "",
 
 	"GET /api/threads/:id/shares":           "u",
 	"POST /api/threads/:id/shares":          "u",
@@ -40,7 +40,7 @@ var mayCall = map[string]string{
 	"DELETE /api/delegations/:id": "up", "GET /ws/permissions/:session_id": "up", "GET /agent_backend/ws/:session_id": "up", "GET /ws/permissions": "up",
 	"GET /agent_backend/ws": "up", "GET /ws/client": "uo",
 
-	"GET /v1/agents": "upamgo", "GET /v1/agents/:id": "upamgo", "POST /v1/agents/register": "gm", "POST /v1/agents/:id/heartbeat": "gm", "DELETE /v1/agents/:id": "gm",
+	"GET /v1/runs/:id/tree": "ua", "GET /v1/agents": "upamgo", "GET /v1/agents/:id": "upamgo", "POST /v1/agents/register": "gm", "POST /v1/agents/:id/heartbeat": "gm", "DELETE /v1/agents/:id": "gm",
 	"POST /v1/chat/completions": "", "POST /v1/embeddings": "", "POST /v1/responses": "", "GET /v1/models": "",
 	"POST /v1/tools": "m", "DELETE /v1/tools/:name": "m", "GET /api/proxies": "o", "GET /api/proxies/:id": "o", "DELETE /api/proxies/:id": "o",
 	"GET /api/proxies/:id/inventory": "o", "POST /api/proxies/:id/prune": "o", "POST /api/proxies/:id/control": "o",

@@ -51,6 +51,7 @@ func TestOpenAPIParity(t *testing.T) {
 // actions are the contract's names of routes whose verb the handler itself splits off.
 var actions = map[string]string{
 	"POST /v1/tools/{call}": "POST /v1/tools/{name}:invoke", "POST /v1/tool_calls/{id}": "POST /v1/tool_calls/{id}:wait",
+	"POST /v1/agents/{id}": "POST /v1/agents/{id}:invoke",
 }
 
 // TestOpenAPIFilters: the inbox's filters are listed, as is what a decision may say.

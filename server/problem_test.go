@@ -110,6 +110,24 @@ func TestEveryCode(t *testing.T) {
 		"foreign_run": func() answer {
 			return gated.do("POST", "/v1/tools/x:invoke", `{"run_id":"y"}`, "Authorization", "Bearer "+gated.agent.last().RunToken)
 		},
+		"agent_call_loop": func() answer {
+			return gated.do("POST", "/v1/agents/scripted:invoke", fmt.Sprintf(`{"run_id":%q,"input_message":{"role":"user","content":"x"}}`, gated.agent.last().TurnID),
+				"Authorization", "Bearer "+gated.agent.last().RunToken)
+		},
+		"agent_call_depth":   func() answer { return refusedCall(t, 1, "d1", "d2", "d3", "d4", "d5", "d6") },
+		"agent_call_breadth": func() answer { return refusedCall(t, 9, "d1") },
+		"child_thread": func() answer {
+			c, began := workingCall(t)
+			children, err := c.store.ChildTurns(t.Context(), store.System(), <-began)
+			if err != nil || len(children) != 1 {
+				t.Fatal(len(children), err)
+			}
+			child, err := c.store.Session(t.Context(), store.System(), children[0].SessionID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.do("POST", "/api/agui/chat", inputBody(child.ExternalID, "R", "hi"))
+		},
 		"invalid_query": func() answer { return h.do("GET", "/api/threads?limit=x", "") },
 		"invalid_cursor": func() answer {
 			return h.do("GET", "/api/runs/R/events?after=x", "")
@@ -288,6 +306,7 @@ func TestCodesAreComplete(t *testing.T) {
 		bridge.CodeStateInvalid, bridge.CodeStateTooLarge, bridge.CodeInternal, bridge.CodeRunTooLarge, bridge.CodeThreadTooLarge, bridge.CodeTooManyQuestions,
 		bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict, bridge.RefusedNothingToDo, bridge.RefusedUnknownAgent, bridge.RefusedInvalidID,
 		bridge.RefusedForbiddenAgent, bridge.RefusedNotShared, bridge.RefusedTooManyShares, bridge.RefusedTooManyTurns, bridge.RefusedTenantFull,
+		bridge.RefusedCallLoop, bridge.RefusedCallDepth, bridge.RefusedCallBreadth, bridge.RefusedChildsThread, bridge.CodeChildCancelled,
 		bridge.ControlRejected, bridge.ControlOffline, bridge.ControlNoAgent, bridge.ControlUnsupported, bridge.ControlNotOffered, bridge.ControlFailed,
 		bridge.ControlTimeout, bridge.ControlUnknown, bridge.ControlConnected,
 		approval.AlreadyDecided, approval.AskerLost, approval.AlreadyDelivered, approval.AlreadyDispatched, approval.NotApprover, approval.FourEyes,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval/audit"
@@ -35,7 +36,14 @@ func TestMetricsAreDocumented(t *testing.T) {
 	<-w.said
 	w.idle("T")
 	w.metrics.AuditHead(audit.Head{Seq: 3, Hash: "0123456789abcdef"})
-	page := w.do("GET", "/metrics", "").body
+	var page string
+	// A Turn is counted a moment after it has ended.
+	for range 400 {
+		if page = w.do("GET", "/metrics", "").body; strings.Contains(page, "aqueduct_turn_active_seconds_count{") {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	for _, line := range []string{
 		`aqueduct_tool_seconds_count{kind="server_tool",status="SUCCEEDED",tool="cut"} 1`, `aqueduct_tool_seconds_count{kind="server_tool",status="FAILED",tool="cut"} 1`,
 		`aqueduct_tool_seconds_bucket{kind="server_tool",status="SUCCEEDED",tool="cut",le="`,

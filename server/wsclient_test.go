@@ -42,6 +42,10 @@ func receives(t *testing.T, conn *websocket.Conn, want ...string) {
 	t.Helper()
 	for _, w := range want {
 		kind, got, err := conn.ReadMessage()
+		// That the Run before has ended may come in between, unless it is waited for.
+		for err == nil && !strings.Contains(w, "thread_changed") && strings.Contains(string(got), `"type":"thread_changed"`) {
+			kind, got, err = conn.ReadMessage()
+		}
 		if err != nil || kind != websocket.TextMessage || string(got) != w {
 			t.Fatalf("heard %d %q %v, want %q", kind, got, err, w)
 		}
@@ -192,7 +196,11 @@ func TestPageThatTalks(t *testing.T) {
 	if err := conn.WriteMessage(websocket.TextMessage, make([]byte, 5<<10)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := conn.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseMessageTooBig, websocket.CloseNormalClosure) {
+	_, _, err := conn.ReadMessage()
+	for err == nil { // a frame that was on its way
+		_, _, err = conn.ReadMessage()
+	}
+	if !websocket.IsCloseError(err, websocket.CloseMessageTooBig, websocket.CloseNormalClosure) {
 		t.Error(err)
 	}
 	h.hintsAreUnwatched()
@@ -227,13 +235,16 @@ func TestSlowPage(t *testing.T) {
 	h.watch("?thread_id=T") // never reads
 	quick := h.watch("?thread_id=T")
 	frame := fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 64<<10))
-	for range 400 { // more than the buffers between here and there hold
-		h.hints.Publish(session, []byte(frame))
-		receives(t, quick, frame)
+	for range 10 { // more than the buffers between here and there hold, whatever this system gives a connection
+		for range 400 {
+			h.hints.Publish(session, []byte(frame))
+			receives(t, quick, frame)
+		}
+		if page := h.do("GET", "/metrics", "").body; !strings.Contains(page, "aqueduct_hints_dropped_total 0\n") {
+			return
+		}
 	}
-	if page := h.do("GET", "/metrics", "").body; strings.Contains(page, "aqueduct_hints_dropped_total 0\n") {
-		t.Error("nothing was lost")
-	}
+	t.Error("nothing was lost")
 }
 
 // TestSlowPageIsCut when it takes nothing for too long.

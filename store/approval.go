@@ -46,6 +46,9 @@ type Approval struct {
 	EditedArgs     []byte // JSON: Args as the decider changed them
 	GrantID        string // the Grant that was made with the decision, or that made it
 	Reason         string
+	// Path is a JSON array of agent ids, from the thread's own agent to the one that asks, where that was called by
+	// another; nil elsewhere.
+	Path []byte
 }
 
 // ApprovalFilter narrows a listing; empty members do not.
@@ -64,8 +67,7 @@ type ApprovalFilter struct {
 type ApprovalReader interface {
 	// Approval is seen by whom it is delegated to as well; its ToolCall and Session are not.
 	Approval(ctx context.Context, in Scope, id string) (Approval, error)
-	// Approvals lists newest first.
-	// Approvals lists newest first. A Scope of Deciding lists, beside its own, what others asked
+	// Approvals lists newest first, without those of Sessions that agents began, unless f names one. A Scope of Deciding lists, beside its own, what others asked
 	// as long as it is open.
 	Approvals(ctx context.Context, in Scope, f ApprovalFilter, page Page) ([]Approval, error)
 	// OpenApprovals lists the PENDING ones that the Scope may decide, oldest first.

@@ -144,6 +144,9 @@ type RecordOf struct {
 // InsertOutbox adds a message to an outside system in the same commit as what it is about.
 type InsertOutbox struct{ Item OutboxItem }
 
+// InsertCommand adds a request to the owner of another Session in the same commit as what it is about.
+type InsertCommand struct{ Command Command }
+
 // UpsertMessage adds a transcript entry or replaces the Data of the one with the same
 // Session and external id, keeping its place.
 type UpsertMessage struct{ Message Message }
@@ -190,6 +193,7 @@ func (InsertApproval) move()       {}
 func (TakeToolCall) move()         {}
 func (RecordOf) move()             {}
 func (InsertOutbox) move()         {}
+func (InsertCommand) move()        {}
 func (UpsertMessage) move()        {}
 func (InsertPart) move()           {}
 

@@ -14,7 +14,13 @@ const (
 	CommandFail   CommandKind = "fail"   // TurnID, for the reason in Payload: {code,message}
 	CommandFinish CommandKind = "finish" // TurnID, which no prompt began: a prompt has come
 	CommandAppend CommandKind = "append" // a message, which is in Payload, to the thread; it names no Turn
+	// CommandLook asks for a look at the rows of the Turns that TurnID's agent called, or that called it: one of them
+	// began, asks, was answered, or ended.
+	CommandLook CommandKind = "look"
 )
+
+// Ends reports whether the Command ends its Turn.
+func (k CommandKind) Ends() bool { return k != CommandLook && k != CommandAppend }
 
 // Command is a request to the owner of a Session that no other row expresses.
 type Command struct {

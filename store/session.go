@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
@@ -19,13 +20,37 @@ type Session struct {
 	Owner      string // replica id of the one writer, "" when none drives it
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
+	// ParentTurnID is the Turn whose agent called this Session's, and RootTurnID the Turn of a person's prompt that it
+	// goes back to; both "" for a thread of a person's.
+	ParentTurnID string
+	RootTurnID   string
+	Callers      []byte // JSON array of Caller, from the root to the agent that called; nil for a thread of a person's
+}
+
+// Caller is one agent on the way from a person's prompt to an agent that was called by another.
+type Caller struct {
+	AgentID   string `json:"agent_id"`
+	SessionID string `json:"session_id"`
+	TurnID    string `json:"turn_id"`
+}
+
+// IsChild reports whether an agent began the Session by calling its agent. No list shows such a Session.
+func (s Session) IsChild() bool { return s.ParentTurnID != "" }
+
+// CallerList decodes Callers. What cannot be decoded, which no program of ours writes, is an empty list.
+func (s Session) CallerList() []Caller {
+	var list []Caller
+	if json.Unmarshal(s.Callers, &list) != nil {
+		return nil
+	}
+	return list
 }
 
 // SessionReader reads Sessions. A deleted Session is ErrNotFound.
 type SessionReader interface {
 	Session(ctx context.Context, in Scope, id string) (Session, error)
 	SessionByExternalID(ctx context.Context, in Scope, externalID string) (Session, error)
-	// Sessions lists newest UpdatedAt first.
+	// Sessions lists newest UpdatedAt first, without those that agents began.
 	Sessions(ctx context.Context, in Scope, page Page) ([]Session, error)
 	// SessionsWithWork lists ids of Sessions that have a reserved Run, a pending command, a Run left RUNNING, a settled
 	// Question to be passed on, or a Turn whose Agent another replica called, and whose owner is the given replica,
@@ -52,6 +77,6 @@ type SessionTx interface {
 	SetSessionTitle(ctx context.Context, id, title string) error
 	// NoteDropped marks that the Session's client was warned of messages that were not taken; false when it was before.
 	NoteDropped(ctx context.Context, id string) (bool, error)
-	// DeleteSession hides the Session and its rows from every read, and frees its external id. See DeletionTx for the rest.
+	// DeleteSession hides the Session, those that its agents began, and their rows from every read, and frees its external id. See DeletionTx for the rest.
 	DeleteSession(ctx context.Context, id string, at time.Time) error
 }

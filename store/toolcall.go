@@ -71,6 +71,8 @@ type ToolCallReader interface {
 	// OpenToolCalls lists the Session's ToolCalls that wait (WAITING_APPROVAL or
 	// WAITING_CLIENT), oldest first.
 	OpenToolCalls(ctx context.Context, in Scope, sessionID string) ([]ToolCall, error)
+	// OpenToolCallsUnder lists those that wait in the Sessions which go back to a person's Turn, oldest first.
+	OpenToolCallsUnder(ctx context.Context, in Scope, rootTurnID string) ([]ToolCall, error)
 	// ExpiringToolCalls lists those that wait and have an ExpiresAt, soonest first.
 	ExpiringToolCalls(ctx context.Context, in Scope, limit int) ([]ToolCall, error)
 	// CountWaiting counts those that wait, of one Turn or, with turnID "", of all; it stops at most.

@@ -68,11 +68,22 @@ type TurnReader interface {
 	AgentsOfSession(ctx context.Context, in Scope, sessionID string) ([]string, error)
 	// TurnBefore is the id of the Turn that a Turn continues, "" for the first of its branch.
 	TurnBefore(ctx context.Context, in Scope, turnID string) (string, error)
+	// ChildTurns lists the Turns that go back to a person's, however deep, oldest first.
+	ChildTurns(ctx context.Context, in Scope, rootTurnID string) ([]ChildTurn, error)
 	// StrandedTurns lists Turns that nothing moves any more: RUNNING or paused, in a Session that the replica may
 	// drive, without a Run that is open or reserved, a command, a ToolCall that waits, or one that was settled and
 	// is still to be passed on. There should be none.
 	StrandedTurns(ctx context.Context, in Scope, replica string, limit int) ([]Turn, error)
 }
+
+// ChildTurn is a Turn of an agent that another agent called.
+type ChildTurn struct {
+	Turn
+	ParentTurnID string
+}
+
+// MaxChildTurns bounds how many Turns one prompt of a person may lead to in all, and so what ChildTurns lists.
+const MaxChildTurns = 256
 
 // TurnTx changes Turns.
 type TurnTx interface {

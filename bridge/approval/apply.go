@@ -60,7 +60,12 @@ func (s *Settler) Apply(ctx context.Context, tx store.Tx, session store.Session,
 		return settled, err
 	}
 	grant := ""
-	if d.Option.Kind == AllowAlways && d.Status == store.ApprovalApproved {
+	// The Grant of a relayed Question is the child's, for the calls of its agent.
+	if _, relayed := q.Relayed(); relayed {
+		if err := endRelayed(ctx, tx, settled.Question, now); err != nil {
+			return settled, err
+		}
+	} else if d.Option.Kind == AllowAlways && d.Status == store.ApprovalApproved {
 		if grant, err = s.createGrant(ctx, tx, session, settled.Question, d, now); err != nil {
 			return settled, err
 		}
@@ -76,6 +81,7 @@ func (s *Settler) Apply(ctx context.Context, tx store.Tx, session store.Session,
 	if err := s.Notices.Insert(ctx, tx, settled.Question, session); err != nil {
 		return settled, err
 	}
+	settled.Session = session
 	return settled, writeAudit(ctx, tx, session, settled.Question, d, who, grant, now)
 }
 
@@ -86,6 +92,9 @@ func (s *Settler) authorize(ctx context.Context, tx store.Tx, session store.Sess
 		if err := MayDecideFor(ctx, tx, q, *d, who); err != nil {
 			return err
 		}
+	}
+	if from, relayed := q.Relayed(); relayed {
+		return s.authorizeRelayed(ctx, tx, from, d)
 	}
 	if d.Status == store.ApprovalApproved && q.IsToolCall() && !q.SurvivesTurn() {
 		turn, err := tx.Turn(ctx, store.System(), q.Call.TurnID)

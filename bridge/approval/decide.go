@@ -143,8 +143,15 @@ func (s *Service) AfterCommit(all ...Settled) {
 			s.Calls.Decided(settled.Question)
 		}
 	}
-	if len(all) > 0 {
-		s.Notices.Kept()
+	s.notify(all)
+}
+
+// notify wakes who has to learn of Questions that were settled, after the commit.
+func (s *Service) notify(all []Settled) {
+	for _, settled := range all {
+		if settled.Won {
+			s.Notices.Kept(settled.Question, settled.Session)
+		}
 	}
 }
 
@@ -155,6 +162,12 @@ func (s *Service) Count(all ...Settled) {
 			s.settled(settled.Question)
 		}
 	}
+}
+
+// OwnerSettled is to be called after the commit of what the Session's owner settled: it counts, and wakes who has to learn.
+func (s *Service) OwnerSettled(all ...Settled) {
+	s.Count(all...)
+	s.notify(all)
 }
 
 // lock finds the Session of a Question that the actor sees, locks it, and then reads the Question, once. What was read

@@ -135,7 +135,7 @@ func (d *Delegations) Delegate(ctx context.Context, who store.Principal, id, to 
 		return audit.AppendAt(ctx, tx, who, audit.ApprovalDelegated, audit.OfApproval(id), details, time.Now())
 	})
 	if err == nil {
-		d.notices.Kept()
+		d.notices.Kept(q, store.Session{}) // a child's Question is delegated to no one
 		d.feed.Look()
 		d.feed.Reconcile(who.Tenant)
 	}

@@ -140,7 +140,11 @@ func (q Question) IsToolCall() bool { return q.Call.ArgsSHA256 != "" }
 // ToolCall whose runner died has to be known to all that wait for it.
 // Such a Question asks what became of a call: done, failed, or try again. The answer matters to the tool's system as
 // well.
-func (q Question) SurvivesTurn() bool { return q.IsToolCall() && q.Call.Kind == store.KindQuestion }
+// A relayed Question does not: its child ends with the Turn.
+func (q Question) SurvivesTurn() bool {
+	_, relayed := q.Relayed()
+	return q.IsToolCall() && q.Call.Kind == store.KindQuestion && !relayed
+}
 
 // NeverAsked reports whether it is no Question but the call of a server tool that runs, or is refused, without a person
 // being asked.

@@ -18,9 +18,10 @@ import (
 // Of several attempts at most one has Won. A loser learns what the winner decided, so that its surface can show that;
 // Repeated lets a retry of the same answer look like a success.
 type Settled struct {
-	Question Question // as it stands now, by whichever settlement won
-	Won      bool     // this Decision took effect
-	Repeated bool     // it did not, but is the same as the one that did
+	Question Question      // as it stands now, by whichever settlement won
+	Won      bool          // this Decision took effect
+	Repeated bool          // it did not, but is the same as the one that did
+	Session  store.Session // of one that has won
 	// MessageID is the client's own tool message that answered, if that is how it came.
 	MessageID string
 }

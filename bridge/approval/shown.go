@@ -12,15 +12,17 @@ import (
 type Shown struct {
 	ArgsText string   `json:"args_text,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+	// Path are the agents from the thread's own to the one that asks, where that was called by another.
+	Path []string `json:"path,omitempty"`
 }
 
 // ShownOf is an Approval's.
 func ShownOf(a store.Approval) Shown {
 	if len(a.Args) == 0 {
-		return Shown{Warnings: labelWarnings(a)}
+		return Shown{Warnings: labelWarnings(a), Path: PathOf(a)}
 	}
 	args := safetext.OfArgs(a.Args)
-	return Shown{ArgsText: args.Text, Warnings: append(args.Warnings, labelWarnings(a)...)}
+	return Shown{ArgsText: args.Text, Warnings: append(args.Warnings, labelWarnings(a)...), Path: PathOf(a)}
 }
 
 // labelWarnings is for an option whose words mean the opposite of what its kind does: its kind decides.

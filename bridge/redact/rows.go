@@ -217,6 +217,9 @@ func (r *rows) move(m store.Move, session func(callID string) string) store.Move
 	case store.InsertOutbox:
 		m.Item = r.outbox(m.Item)
 		return m
+	case store.InsertCommand:
+		m.Command = r.command(m.Command)
+		return m
 	case store.UpsertMessage:
 		m.Message = r.message(m.Message)
 		return m

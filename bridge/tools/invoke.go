@@ -238,12 +238,12 @@ func (i *invoker) take(ctx context.Context, req Request) (store.ToolCall, error)
 	if err != nil || known {
 		return p.call, err
 	}
-	return i.afterCommit(ctx, p)
+	return i.afterCommit(ctx, p, req.Session)
 }
 
 // afterCommit does what the state of a call asks for that was just kept.
 // Nothing of this may stand in the transaction, whose closure may run twice.
-func (i *invoker) afterCommit(ctx context.Context, p proposal) (store.ToolCall, error) {
+func (i *invoker) afterCommit(ctx context.Context, p proposal, session store.Session) (store.ToolCall, error) {
 	switch p.call.Status {
 	case store.ToolRunning:
 		call, err := i.await(ctx, p.call, func(ctx context.Context) (store.ToolCall, error) {
@@ -260,7 +260,7 @@ func (i *invoker) afterCommit(ctx context.Context, p proposal) (store.ToolCall, 
 	case store.ToolWaitingApproval, store.ToolWaitingClient:
 		i.deadlines.arm(p.call)
 		i.ring(p.call.SessionID)
-		i.notices.Kept()
+		i.notices.Kept(approval.Question{Call: p.call, Approval: store.Approval{ID: p.call.ID}}, session)
 	default:
 	}
 	return p.call, nil

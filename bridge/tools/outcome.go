@@ -78,9 +78,10 @@ type outcomes struct {
 // find the same orphan ask once, because only one of them wins the move. OnlyOf names the runner that died.
 func (o *outcomes) ask(ctx context.Context, call store.ToolCall) error {
 	var asked store.ToolCall
+	var session store.Session
 	won := false
 	err := o.store.InTx(ctx, func(tx store.Tx) (err error) {
-		session, err := tx.LockSession(ctx, store.System(), call.SessionID)
+		session, err = tx.LockSession(ctx, store.System(), call.SessionID)
 		if err != nil {
 			return err
 		}
@@ -106,7 +107,7 @@ func (o *outcomes) ask(ctx context.Context, call store.ToolCall) error {
 	if err == nil && won {
 		o.deadlines.arm(asked)
 		o.ring(call.SessionID)
-		o.notices.Kept()
+		o.notices.Kept(approval.Question{Call: asked, Approval: store.Approval{ID: asked.ID}}, session)
 	}
 	return err
 }

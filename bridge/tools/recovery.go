@@ -105,6 +105,6 @@ func (r *recovery) cancelQuestion(ctx context.Context, call store.ToolCall) erro
 		r.settled(settled.Question)
 	}
 	r.ring(call.SessionID)
-	r.notices.Kept()
+	r.notices.Kept(settled.Question, settled.Session)
 	return nil
 }

@@ -18,6 +18,7 @@ const (
 	RunFailed          = "run_failed"
 	AgentInvokeStarted = "agent_invoke_started"
 	AgentInvokeDone    = "agent_invoke_done"
+	AgentCalledChild   = "agent_called_child"
 	LLMCallStarted     = "llm_call_started"
 	LLMCallDone        = "llm_call_done"
 	ToolCallCreated    = "tool_call_created"
@@ -53,6 +54,14 @@ type Input struct {
 	// Truncated is set when Content is only the beginning of the message's text; Bytes is the length of the whole as JSON.
 	Truncated bool `json:"truncated,omitempty"`
 	Bytes     int  `json:"bytes,omitempty"`
+}
+
+// CalledChild is the payload of agent_called_child.
+type CalledChild struct {
+	RunID     string   `json:"child_run_id"`
+	SessionID string   `json:"child_session_id"`
+	AgentID   string   `json:"agent_id"`
+	Path      []string `json:"path"` // the agents from the root's to the one that is called
 }
 
 // InputOf is the payload for a message. Of a large one only the beginning of its text is in it: pictures stay in the

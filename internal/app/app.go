@@ -118,7 +118,7 @@ func (a *App) makeNotifier() (err error) {
 // makeEngine makes what drives Turns and executes tools.
 func (a *App) makeEngine() {
 	cfg := a.cfg
-	notices := approval.Notices{Rows: a.Notifier.Rows, Kick: a.Notifier.Kick}
+	notices := approval.Notices{Rows: a.Notifier.Rows, Kick: a.Notifier.Kick, Ring: a.Bell.Ring}
 	inForce := policy.Default
 	if cfg.Policy != nil {
 		inForce = cfg.Policy.Current

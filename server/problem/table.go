@@ -81,6 +81,10 @@ func conversations() []Code {
 		{"nothing_to_do", http.StatusBadRequest, "Neither a new message, nor an answer, nor a thread to join."},
 		{"agent_id_taken", http.StatusConflict, "An agent of that id is in the directory, and it is another's."},
 		{"agent_forbidden", http.StatusForbidden, "The policy does not let this user use the agent."},
+		{"agent_call_loop", http.StatusConflict, "The agent that is called is on the way to the call already; the detail has the way."},
+		{"agent_call_depth", http.StatusConflict, "Too many agents would stand between the user and the one that is called."},
+		{"agent_call_breadth", http.StatusTooManyRequests, "The run has as many agents at work, or its prompt led to as many calls, as may be."},
+		{"child_thread", http.StatusConflict, "The thread belongs to the call of an agent by another, and takes no messages."},
 		{"share_forbidden", http.StatusForbidden, "The thread is shared with the caller, but not for this."},
 		{"run_in_progress", http.StatusConflict, "The thread is still answering."},
 		{"too_many_shares", http.StatusConflict, "The thread is shared with as many users and roles as it can be."},
@@ -174,6 +178,7 @@ func faults() []Code {
 func endings() []Code {
 	return []Code{
 		{"server_restarted", 0, "The server was restarted and the agent could not take the work up again."},
+		{"child_cancelled", 0, "An agent that was called by another was cancelled: of a SUBAGENT_ERROR, and of the error that its caller gets."},
 		{"agent_gone", 0, "The agent stopped before it had finished and cannot go on where it was."},
 		{"tool_failed", 0, "A tool failed that ends the run when it does."},
 		{"owner_unavailable", 0, "The replica that owns the thread did not begin the run in time (--owner-wait)."},

@@ -113,6 +113,8 @@ func agents() map[string]Access {
 		"GET /ws/agent":                      public,                             // a proxy's token is
 		"GET /v1/agents":                     {open: true, roles: anyRole.roles}, // a run token is; others need a role
 		"GET /v1/agents/:id":                 {open: true, roles: anyRole.roles},
+		"POST /v1/agents/:id":                public, // a run token is
+		"GET /v1/runs/:id/tree":              {open: true, roles: readers.roles},
 		"POST /v1/agents/register":           registrars,
 		"POST /v1/agents/:id/heartbeat":      registrars,
 		"DELETE /v1/agents/:id":              registrars,

@@ -32,7 +32,7 @@ func (r *approvalReader) OpenApprovals(ctx context.Context, in store.Scope, page
 	if blind(in) {
 		return nil, nil
 	}
-	q := r.decidable(selectOpen, in).raw(" AND a.status = 'PENDING'").oldestFirst("a.approval_id", page)
+	q := r.decidable(selectOpen, in).raw(" AND a.status = 'PENDING'"+noChild).oldestFirst("a.approval_id", page)
 	return list(ctx, r.conn, scanChange, q.sql.String(), q.args...)
 }
 
@@ -41,7 +41,7 @@ func (r *approvalReader) ApprovalChanges(ctx context.Context, in store.Scope, af
 	if blind(in) {
 		return nil, nil
 	}
-	q := r.decidable(selectChanges, in, after).raw(" ORDER BY v.seq").limit(store.Page{Limit: limit}.Size())
+	q := r.decidable(selectChanges, in, after).raw(noChild + " ORDER BY v.seq").limit(store.Page{Limit: limit}.Size())
 	return list(ctx, r.conn, scanChange, q.sql.String(), q.args...)
 }
 

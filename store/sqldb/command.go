@@ -35,9 +35,16 @@ func (r *commandReader) PendingCommands(ctx context.Context, in store.Scope, ses
 
 // InsertCommand implements store.CommandTx.
 func (t *commandTx) InsertCommand(ctx context.Context, c store.Command) error {
-	return t.insert(ctx, `INSERT INTO commands (command_id, session_id, turn_id, kind, payload, created_at, done_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		c.ID, c.SessionID, c.TurnID, string(c.Kind), jsonText(c.Payload), millis(c.CreatedAt), millis(c.DoneAt))
+	s := insertCommand(c)
+	return t.insert(ctx, s.SQL, s.Args...)
+}
+
+func insertCommand(c store.Command) Statement {
+	return Statement{
+		SQL: `INSERT INTO commands (command_id, session_id, turn_id, kind, payload, created_at, done_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		Args: []any{c.ID, c.SessionID, c.TurnID, string(c.Kind), jsonText(c.Payload), millis(c.CreatedAt), millis(c.DoneAt)},
+	}
 }
 
 func commandDone(m store.CommandDone) Statement {

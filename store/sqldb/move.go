@@ -46,6 +46,8 @@ func moveStatement(m store.Move) (Statement, error) {
 		return insertApproval(m.Approval), nil
 	case store.InsertOutbox:
 		return insertOutbox(m.Item), nil
+	case store.InsertCommand:
+		return insertCommand(m.Command), nil
 	case store.UpsertMessage:
 		return upsertMessage(m.Message), nil
 	case store.InsertPart:

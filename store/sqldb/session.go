@@ -20,14 +20,14 @@ type (
 
 const (
 	sessionColumns = `s.session_id, s.tenant, s.user_id, s.external_id, s.agent_id, s.title, s.state, s.owner,
-	s.created_at, s.updated_at`
+	s.created_at, s.updated_at, s.parent_turn_id, s.root_turn_id, s.callers`
 	selectSession = `SELECT ` + sessionColumns + ` FROM sessions s`
 )
 
 func sessionInto(s *store.Session) []any {
 	return []any{
 		&s.ID, &s.Tenant, &s.User, &s.ExternalID, &s.AgentID, &s.Title, &s.State, &s.Owner,
-		timeInto{&s.CreatedAt}, timeInto{&s.UpdatedAt},
+		timeInto{&s.CreatedAt}, timeInto{&s.UpdatedAt}, &s.ParentTurnID, &s.RootTurnID, &s.Callers,
 	}
 }
 
@@ -52,7 +52,7 @@ func (r *sessionReader) SessionByExternalID(ctx context.Context, in store.Scope,
 // Sessions implements store.SessionReader. What is the caller's own and what is shared are two queries: one with OR
 // would walk the whole table.
 func (r *sessionReader) Sessions(ctx context.Context, in store.Scope, page store.Page) ([]store.Session, error) {
-	q := selecting(selectSession, in).raw(living)
+	q := selecting(selectSession, in).raw(living + noChild)
 	if !in.All() && !in.Wide() {
 		q.and("s.tenant || ':' || s.user_id = ", in.Tenant()+":"+in.User())
 	}
@@ -83,6 +83,9 @@ func (r *sessionReader) sessionsPage(ctx context.Context, q *query, in store.Sco
 	}
 	return paged(ctx, r.conn, scanSession, q, "s.updated_at DESC, s.session_id || '' DESC", "s.updated_at, s.session_id || ''", page)
 }
+
+// noChild leaves out Sessions that agents began. The column is in no index of the listing; few rows fail the condition.
+const noChild = " AND s.parent_turn_id = ''"
 
 // placeOf adds a Session's place in the listing. A deleted one still has it, else a page
 // that ended with it could not be gone on from.
@@ -131,9 +134,10 @@ func (r *sessionReader) AbandonedSessions(ctx context.Context, in store.Scope) (
 // InsertSession implements store.SessionTx.
 func (t *sessionTx) InsertSession(ctx context.Context, s store.Session) error {
 	return t.insert(ctx, `INSERT INTO sessions (session_id, tenant, user_id, external_id, agent_id, title, state,
-		owner, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		owner, created_at, updated_at, parent_turn_id, root_turn_id, callers)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		s.ID, s.Tenant, s.User, s.ExternalID, s.AgentID, s.Title, jsonText(s.State), s.Owner,
-		millis(s.CreatedAt), millis(s.UpdatedAt))
+		millis(s.CreatedAt), millis(s.UpdatedAt), s.ParentTurnID, s.RootTurnID, jsonText(s.Callers))
 }
 
 // LockSession implements store.SessionTx. On SQLite LockRow is empty: the one writer holds every row.
@@ -176,6 +180,12 @@ func (t *sessionTx) NoteDropped(ctx context.Context, id string) (bool, error) {
 // DeleteSession implements store.SessionTx. seenBy and the partial indexes leave the row out from then on; the rows of
 // other tables stay until PurgeSession takes them, and are hidden by their join with this one.
 func (t *sessionTx) DeleteSession(ctx context.Context, id string, at time.Time) error {
+	// What its agents called goes with it: it belongs to this thread.
+	_, err := t.exec(ctx, `UPDATE sessions SET deleted_at = $2 WHERE root_turn_id <> '' AND deleted_at = 0
+		AND root_turn_id IN (SELECT t.turn_id FROM turns t WHERE t.session_id = $1)`, id, millis(at))
+	if err != nil {
+		return err
+	}
 	return t.must(ctx, "UPDATE sessions SET deleted_at = $2 WHERE session_id = $1 AND deleted_at = 0",
 		id, millis(at))
 }

@@ -45,6 +45,13 @@ func (r *toolCallReader) OpenToolCalls(ctx context.Context, in store.Scope, sess
 	return list(ctx, r.conn, scanToolCall, q.sql.String(), q.args...)
 }
 
+// OpenToolCallsUnder implements store.ToolCallReader.
+func (r *toolCallReader) OpenToolCallsUnder(ctx context.Context, in store.Scope, rootTurnID string) ([]store.ToolCall, error) {
+	q := selecting(selectToolCall, in).and("s.root_turn_id = ", rootTurnID)
+	q.raw(" AND s.root_turn_id <> '' AND c." + waiting + " ORDER BY c.tool_call_id")
+	return list(ctx, r.conn, scanToolCall, q.sql.String(), q.args...)
+}
+
 // ExpiringToolCalls implements store.ToolCallReader.
 func (r *toolCallReader) ExpiringToolCalls(ctx context.Context, in store.Scope, limit int) ([]store.ToolCall, error) {
 	q := selecting(selectToolCall, in)

@@ -55,6 +55,15 @@ func (r *turnReader) ActiveTurn(ctx context.Context, in store.Scope, sessionID s
 	return one(ctx, r.conn, scanTurn, q.sql.String(), q.args...)
 }
 
+// ChildTurns implements store.TurnReader.
+func (r *turnReader) ChildTurns(ctx context.Context, in store.Scope, rootTurnID string) ([]store.ChildTurn, error) {
+	q := selecting("SELECT "+turnColumns+", s.parent_turn_id FROM turns t JOIN sessions s ON s.session_id = t.session_id", in)
+	q.and("s.root_turn_id = ", rootTurnID).raw(" AND s.root_turn_id <> '' ORDER BY t.turn_id").limit(store.MaxChildTurns)
+	return list(ctx, r.conn, scanning(func(t *store.ChildTurn) []any {
+		return append(turnInto(&t.Turn), &t.ParentTurnID)
+	}), q.sql.String(), q.args...)
+}
+
 // CountActiveTurns implements store.TurnReader. The longer list of states is that of the partial index.
 func (r *turnReader) CountActiveTurns(ctx context.Context, in store.Scope, most int) (int, error) {
 	q := selecting("SELECT 1 FROM turns t JOIN sessions s ON s.session_id = t.session_id", in)

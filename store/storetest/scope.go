@@ -27,6 +27,7 @@ type full struct {
 	modelCall  store.ModelCall
 	grant      store.Grant
 	delegation store.Delegation
+	child      store.ToolCall // of an agent that the Turn's agent called
 	called     store.ToolCall // a server tool whose replica is gone
 	credential store.Credential
 	keyBegun   store.AuditEntry // the last of the audit
@@ -52,6 +53,9 @@ func insertFull(env *storeEnv, p store.Principal) full {
 	f.stranded = env.turn(env.session(p).ID, store.TurnRunning)
 	f.command = store.Command{ID: env.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Kind: store.CommandCancel,
 		CreatedAt: at(8)}
+	below := store.Session{ID: env.id(), Tenant: p.Tenant, User: p.User, ExternalID: env.id(), ParentTurnID: f.turn.ID, RootTurnID: f.turn.ID, CreatedAt: at(1), UpdatedAt: at(1)}
+	env.tx(func(tx store.Tx) error { return tx.InsertSession(env.ctx, below) })
+	f.child = env.toolCall(below.ID, env.turn(below.ID, store.TurnRunning).ID, store.ToolWaitingApproval)
 	f.proxy = store.Proxy{ID: "p1", Status: store.ProxyOnline}
 	f.instance = store.SandboxInstance{SessionID: f.session.ID, ProxyID: f.proxy.ID, CreatedAt: at(9), UpdatedAt: at(9)}
 	f.tool = store.Tool{Name: "buy", Tenant: p.Tenant, Kind: store.KindServer, CreatedAt: at(1), UpdatedAt: at(1)}

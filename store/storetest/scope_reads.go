@@ -51,6 +51,9 @@ func readsOfTurns(env *storeEnv, f full) map[string]sees {
 		},
 		"Agenda": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Agenda(ctx, in, session)) },
 		"Turn":   func(r store.Reader, in store.Scope) (bool, error) { return found(r.Turn(ctx, in, turn)) },
+		"ChildTurns": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.ChildTurns(ctx, in, f.turn.ID))
+		},
 		"ActiveTurn": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ActiveTurn(ctx, in, session))
 		},
@@ -156,6 +159,9 @@ func readsOfCalls(env *storeEnv, f full) map[string]sees {
 	return map[string]sees{
 		"ToolCall": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ToolCall(ctx, in, f.toolCall.ID))
+		},
+		"OpenToolCallsUnder": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.OpenToolCallsUnder(ctx, in, f.turn.ID))
 		},
 		"OpenToolCalls": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.OpenToolCalls(ctx, in, session))

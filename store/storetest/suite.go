@@ -72,7 +72,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"ToolListing", testToolListing},
 		{"Agents", testAgents},
 		{"ModelCalls", testModelCalls},
-		{"AgentListing", testAgentListing},
+		{"AgentListing", testAgentListing}, {"Children", testChildren},
 		{"Grants", testGrants},
 		{"GrantUses", testGrantUses},
 		{"GrantRevocation", testGrantRevocation},

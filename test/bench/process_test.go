@@ -37,6 +37,8 @@ func TestMain(m *testing.M) {
 			err = serveStub(l)
 		case "paced":
 			err = servePaced(l)
+		case "reverse":
+			err = serveReverse(l, os.Getenv(upstreamEnv))
 		case "caller":
 			err = serveCaller(l, os.Getenv(upstreamEnv))
 		default:
