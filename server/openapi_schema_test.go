@@ -24,6 +24,7 @@ import (
 func schemaTypes() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		"Agent":           reflect.TypeFor[agentJSON](),
+		"AppendedMessage": reflect.TypeFor[appendedJSON](),
 		"RunTree":         reflect.TypeFor[treeJSON](),
 		"InboxEvent":      reflect.TypeFor[inboxEventJSON](),
 		"InboxGone":       reflect.TypeFor[inboxGoneJSON](),
@@ -56,6 +57,8 @@ func bodies() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		"POST /v1/agents/register":                    reflect.TypeFor[registry.Registration](),
 		"POST /v1/agents/register 200":                reflect.TypeFor[okJSON](),
+		"GET /v1/sessions/{id}/messages 200":          reflect.TypeFor[transcriptJSON](),
+		"POST /v1/sessions/{id}/messages":             reflect.TypeFor[appendBody](),
 		"GET /api/limits 200":                         reflect.TypeFor[limitsJSON](),
 		"GET /api/audit 200 entries":                  reflect.TypeFor[auditJSON](),
 		"GET /api/delegations 200":                    reflect.TypeFor[delegationsJSON](),

@@ -110,6 +110,16 @@ func TestEveryCode(t *testing.T) {
 		"foreign_run": func() answer {
 			return gated.do("POST", "/v1/tools/x:invoke", `{"run_id":"y"}`, "Authorization", "Bearer "+gated.agent.last().RunToken)
 		},
+		"message_role_forbidden": func() answer { return h.appends("T", `{"role":"assistant","content":"x"}`) },
+		"message_id_conflict": func() answer {
+			h.appends("T", `{"id":"x","role":"user","content":"x"}`)
+			return h.appends("T", `{"id":"x","role":"user","content":"y"}`)
+		},
+		"thread_too_large": func() answer {
+			filled := newEnvWith(t, saysN(1), plan{bridge: bridge.Limits{ThreadBytes: 1}})
+			filled.chat("T", "R", "hi")
+			return filled.appends("T", `{"role":"user","content":"x"}`)
+		},
 		"agent_call_loop": func() answer {
 			return gated.do("POST", "/v1/agents/scripted:invoke", fmt.Sprintf(`{"run_id":%q,"input_message":{"role":"user","content":"x"}}`, gated.agent.last().TurnID),
 				"Authorization", "Bearer "+gated.agent.last().RunToken)
