@@ -38,7 +38,7 @@ func (s *session) appendMessage(ctx context.Context, c store.Command, todo store
 			return s.finish(ctx, err)
 		}
 	}
-	return s.finish(ctx, s.turn.failFor(ctx, s.turn.appendMessage(ctx, c)))
+	return s.finish(ctx, s.turn.failFor(ctx, appender{s.turn}.toRun(ctx, c)))
 }
 
 // appendAtRest writes a message into a Run of its own, which is the last Turn's as far as rows go: no Agent is called.
@@ -53,12 +53,16 @@ func (s *session) appendAtRest(ctx context.Context, c store.Command) error {
 	}
 	s.release()
 	s.turn = newTurn(s, row)
-	return s.finish(ctx, s.turn.appendAtRest(ctx, c, nextRun(last, "", nil)))
+	return s.finish(ctx, appender{s.turn}.atRest(ctx, c, nextRun(last, "", nil)))
 }
 
-// appendAtRest writes the Run row, which shows a user's message as any Run shows the one that began it, and another as
+// appender puts appended messages into the log of a Turn.
+type appender struct{ turn *turn }
+
+// atRest writes the Run row, which shows a user's message as any Run shows the one that began it, and another as
 // text.
-func (t *turn) appendAtRest(ctx context.Context, c store.Command, row store.Run) error {
+func (a appender) atRest(ctx context.Context, c store.Command, row store.Run) error {
+	t := a.turn
 	w, done := &t.writer, store.CommandDone{ID: c.ID, At: time.Now()}
 	m, err := w.appended(ctx, c)
 	if err != nil {
@@ -90,9 +94,10 @@ func (t *turn) appendAtRest(ctx context.Context, c store.Command, row store.Run)
 	return err
 }
 
-// appendMessage writes a message into the open Run, or into a further one. The Command stays pending where another Run is
+// toRun writes a message into the open Run, or into a further one. The Command stays pending where another Run is
 // due first.
-func (t *turn) appendMessage(ctx context.Context, c store.Command) error {
+func (a appender) toRun(ctx context.Context, c store.Command) error {
+	t := a.turn
 	// The words of an Agent before it asks for this stand before the message, though they come by another connection.
 	if err := t.readAhead(ctx); err != nil || t.row.Status.Terminal() || t.upstream.buffered != nil {
 		return err

@@ -274,7 +274,7 @@ func (t *turn) requests(ctx context.Context) error {
 	for _, c := range commands {
 		switch {
 		case c.Kind == store.CommandAppend:
-			err := t.appendMessage(ctx, c)
+			err := appender{t}.toRun(ctx, c)
 			if err != nil || t.row.Status.Terminal() || t.writer.run == nil {
 				t.log.again = true // what else there is to do is not for this Run
 				return err

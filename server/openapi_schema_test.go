@@ -356,7 +356,8 @@ func enumValues() map[string][]string {
 		"TracePayloads.approval_decision.status": decided,
 		"ProxyToken.error.code":                  {"NOT_FOUND", "UNAUTHORIZED", "BAD_REQUEST"},
 
-		"RunTree.status":                        texts(store.TurnQueued, store.TurnRunning, store.TurnPausedApproval, store.TurnPausedTool, store.TurnDone, store.TurnFailed, store.TurnCancelled),
+		"RunTree.status":                         texts(store.TurnQueued, store.TurnRunning, store.TurnPausedApproval, store.TurnPausedTool, store.TurnDone, store.TurnFailed, store.TurnCancelled),
+		"GET /v1/sessions/{id}/messages ?format": ruleOf[transcriptQuery]("format"), "POST /v1/sessions/{id}/messages.message.role": ruleOf[appendedMessage]("role"),
 		"POST /v1/agents/{id}:invoke ?on_leave": ruleOf[callQuery]("on_leave"),
 		"GET /api/approvals ?kind":              ruleOf[approvalsQuery]("kind"), "GET /api/approvals ?status": ruleOf[approvalsQuery]("status"),
 		"GET /api/threads/{id}/messages ?format":               ruleOf[messagesQuery]("format"),
