@@ -64,7 +64,7 @@ type appender struct{ turn *turn }
 func (a appender) atRest(ctx context.Context, c store.Command, row store.Run) error {
 	t := a.turn
 	w, done := &t.writer, store.CommandDone{ID: c.ID, At: time.Now()}
-	m, err := w.appended(ctx, c)
+	m, err := a.message(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (a appender) toRun(ctx context.Context, c store.Command) error {
 			return err
 		}
 	}
-	moves, err := w.appendMessage(ctx, c)
+	moves, err := a.show(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -134,11 +134,12 @@ func (a appender) toRun(ctx context.Context, c store.Command) error {
 	return nil
 }
 
-// appendMessage shows a message in the open Run, and gives what is to be kept with it. A text that the Agent is still
+// show shows a message in the open Run, and gives what is to be kept with it. A text that the Agent is still
 // writing ends before it, as before a tool call of ours, so that what it goes on with stands behind the message.
-func (w *runWriter) appendMessage(ctx context.Context, c store.Command) ([]store.Move, error) {
+func (a appender) show(ctx context.Context, c store.Command) ([]store.Move, error) {
+	w := &a.turn.writer
 	r, done := w.run, store.CommandDone{ID: c.ID, At: time.Now()}
-	m, err := w.appended(ctx, c)
+	m, err := a.message(ctx, c)
 	if err != nil || m == nil {
 		return []store.Move{done}, err
 	}
@@ -159,9 +160,10 @@ func (w *runWriter) appendMessage(ctx context.Context, c store.Command) ([]store
 	return append(moves, done), nil
 }
 
-// appended is the message of a Command; nil when the thread, or the open Run, has got one of that id since it was asked for.
+// message is the message of a Command; nil when the thread, or the open Run, has got one of that id since it was asked for.
 // It is read again here because a prompt of that id may have come since, and an Agent's stream names its messages itself.
-func (w *runWriter) appended(ctx context.Context, c store.Command) (*agui.Message, error) {
+func (a appender) message(ctx context.Context, c store.Command) (*agui.Message, error) {
+	w := &a.turn.writer
 	var of appendPayload
 	if err := json.Unmarshal(c.Payload, &of); err != nil || of.Message.ID == "" {
 		w.cfg.Logger.Error("an appended message is unreadable", slog.String("session_id", w.log.id), slog.Any("error", err))
