@@ -59,6 +59,15 @@ func (f *Fold) Message(id string) (Message, bool) {
 	return m.message(), true
 }
 
+// Call finds a tool call by its id.
+func (f *Fold) Call(id string) (ToolCall, bool) {
+	at, ok := f.calls[id]
+	if !ok {
+		return ToolCall{}, false
+	}
+	return at.in.message().ToolCalls[at.i], true
+}
+
 // New is what has been created or changed since [NewFold], in order.
 func (f *Fold) New() []Message { return f.collect(func(m *folded) bool { return m.changed }) }
 

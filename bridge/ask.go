@@ -246,7 +246,7 @@ func (a *asker) rows(q *approval.Request, v policy.Verdict) (store.ToolCall, sto
 	// The call has no ArgsSHA256 of its own: that is what marks calls which this server executes
 	// (Question.IsToolCall). What binds a decision to the arguments is the Approval's.
 	row := store.ToolCall{
-		ID: newID(), SessionID: a.log.id, TurnID: a.row.ID, Name: shownName(q), Kind: store.KindQuestion,
+		ID: cmp.Or(q.CallID, newID()), SessionID: a.log.id, TurnID: a.row.ID, Name: shownName(q), Kind: store.KindQuestion,
 		Status: store.ToolWaitingApproval, Args: args, UpstreamID: q.UpstreamID, CreatedAt: now, ExpiresAt: now.Add(ttl),
 	}
 	if q.Kind == approval.AskClientTool {

@@ -12,7 +12,7 @@ type Agent struct {
 	Tenant string // whose users may talk to it; "" is everybody
 	Owner  string // the user who registered it; "" is the operator
 	Source AgentSource
-	// Protocol is how the agent is spoken to: AgentHTTP or AgentACP.
+	// Protocol is how the agent is spoken to: AgentHTTP, AgentAGUI or AgentACP.
 	Protocol     string
 	Name         string // for people
 	Endpoint     string // of an AgentFromAPI, without /invoke
@@ -38,6 +38,7 @@ const (
 // The protocols of Agents.
 const (
 	AgentHTTP = "http" // POST /invoke, answered by SSE
+	AgentAGUI = "agui" // AG-UI: RunAgentInput, answered by SSE
 	AgentACP  = "acp"  // behind an acp-proxy
 )
 

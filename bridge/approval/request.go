@@ -32,7 +32,10 @@ const (
 // HTTP agents, the ACP translator and the tool proxy all ask with one of these. The engine adds what only it knows:
 // who may decide, until when, and the policy's risk.
 type Request struct {
-	UpstreamID     string // the Agent's id of it
+	UpstreamID string // the Agent's id of it
+	// CallID is the id of the Question, and of the tool call that shows it: one that the log has already where the Agent
+	// sent that call by events. "" gives it a new one.
+	CallID         string
 	Kind           Kind
 	ToolName       string // shown as toolCallName; permissions are always request_permission
 	Tool           string // the tool a permission is about

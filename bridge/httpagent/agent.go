@@ -1,6 +1,7 @@
-// Package httpagent makes a bridge.Agent of an HTTP service that streams SSE from POST /invoke (platform contract §6).
-// invoke.go makes the request, frame.go reads the stream, translate*.go gives its frames their meaning and is pure,
-// turn.go ties them together, and limit.go ends what takes too long.
+// Package httpagent makes a bridge.Agent of an HTTP service that is called and answers with a stream of SSE: one that
+// streams from POST /invoke (platform contract §6), or one that speaks AG-UI (package aguiagent).
+// request.go makes the request, of /invoke with invoke.go, frame.go reads the stream, translate*.go gives the frames of
+// /invoke their meaning and is pure, turn.go ties them together, and limit.go ends what takes too long.
 //
 // It knows the agent's protocol and nothing of the log, the rows or the client: it is given a bridge.Call, which is
 // whole, and returns bridge.Outputs. An HTTP agent keeps nothing between two calls, so there are no cursors and no
@@ -22,6 +23,7 @@ import (
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/signed"
+	"aqueduct/store"
 )
 
 // Messages is the form in which an agent gets the conversation.
@@ -31,6 +33,15 @@ type Messages string
 const (
 	MessagesAGUI   Messages = "agui" // as AG-UI has them; "" means the same
 	MessagesOpenAI Messages = "openai"
+)
+
+// Protocol is what an agent is sent, and what its stream means.
+type Protocol string
+
+// The protocols.
+const (
+	ProtocolInvoke Protocol = store.AgentHTTP // POST /invoke; "" means the same
+	ProtocolAGUI   Protocol = store.AgentAGUI // a RunAgentInput, answered by AG-UI's events
 )
 
 // Limits bound what an upstream may use. The zero value of a member means its default.
@@ -64,9 +75,11 @@ func (l Limits) Outbound() outbound.Limits {
 // Config describes one HTTP agent.
 type Config struct {
 	ID      string
-	URL     string // without /invoke
+	URL     string // of ProtocolInvoke without /invoke, of ProtocolAGUI whole
 	SelfURL string // where the agent reaches us: x-aqueduct-base-url
-	// Messages is the form of the conversation that the agent is sent.
+	// Protocol is what the agent speaks.
+	Protocol Protocol
+	// Messages is the form of the conversation that an agent of ProtocolInvoke is sent.
 	Messages Messages
 	Limits   Limits
 	Secret   signed.Secret  // signs the calls; "" signs none
@@ -76,7 +89,7 @@ type Config struct {
 
 // Agent is one HTTP agent.
 //
-// The contract in short: POST /invoke with {agent_id, session_id, run_id, input_message, messages, context, tools,
+// The contract of /invoke in short: POST /invoke with {agent_id, session_id, run_id, input_message, messages, context, tools,
 // state, resume} is answered by text/event-stream, whose last frame is done or error. An agent that asks something
 // ends its answer with done {"pending":["id"]} and is called again with resume.
 type Agent struct {
@@ -87,13 +100,15 @@ type Agent struct {
 // New makes an Agent. It connects when it is called.
 func New(cfg Config) *Agent {
 	cfg.Limits = cfg.Limits.withDefaults()
-	cfg.URL = strings.TrimRight(cfg.URL, "/")
+	if cfg.Protocol = cmp.Or(cfg.Protocol, ProtocolInvoke); cfg.Protocol == ProtocolInvoke {
+		cfg.URL = strings.TrimRight(cfg.URL, "/")
+	}
 	return &Agent{cfg: cfg, client: cfg.Gate.Client()}
 }
 
 // Start gives the agent a new prompt.
 func (a *Agent) Start(ctx context.Context, call bridge.Call) (bridge.Turn, error) {
-	return a.invoke(ctx, call, nil)
+	return a.call(ctx, call, nil)
 }
 
 // Resume calls the agent again with the answers it waits for. A Turn that was interrupted in the middle of an answer cannot
@@ -102,18 +117,26 @@ func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []approval
 	if len(answers) == 0 {
 		return nil, bridge.ErrCannotResume
 	}
-	return a.invoke(ctx, call, answers)
+	return a.call(ctx, call, answers)
 }
+
+// Protocol is one of package store's, for the directory of agents.
+func (a *Agent) Protocol() string { return string(a.cfg.Protocol) }
 
 // healthWait bounds a health probe.
 const healthWait = 5 * time.Second
 
-// Healthy calls GET /health and returns why the agent is not healthy.
+// Healthy returns why the agent is not healthy. GET /health of /invoke's contract is answered with 200. AG-UI has no such
+// route: HEAD of the endpoint shows that something answers there, and most servers refuse the method.
 // It is called by the probes and not by chats: an agent that is slow to answer here can still be prompted.
 func (a *Agent) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthWait)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.cfg.URL+"/health", nil)
+	method, address := http.MethodGet, a.cfg.URL+"/health"
+	if a.cfg.Protocol == ProtocolAGUI {
+		method, address = http.MethodHead, a.cfg.URL
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
 		return err
 	}
@@ -128,20 +151,29 @@ func (a *Agent) Healthy(ctx context.Context) error {
 	if _, err := io.CopyN(io.Discard, resp.Body, 1<<10); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if resp.StatusCode != http.StatusOK {
+	if !a.isWell(resp.StatusCode) {
 		return &StatusError{resp.StatusCode}
 	}
 	return nil
 }
 
+func (a *Agent) isWell(status int) bool {
+	if a.cfg.Protocol == ProtocolAGUI {
+		return status < http.StatusInternalServerError || status == http.StatusNotImplemented
+	}
+	return status == http.StatusOK
+}
+
 // Close drops idle connections.
 func (a *Agent) Close() { a.client.CloseIdleConnections() }
 
-// StatusError is a health probe that was answered with another status than 200.
+// StatusError is a health probe that was answered with a status that is not well.
 type StatusError struct{ Status int }
 
 // HTTPStatus is the status.
 func (e *StatusError) HTTPStatus() int { return e.Status }
 
 // Error implements error.
-func (e *StatusError) Error() string { return "GET /health: HTTP " + strconv.Itoa(e.Status) }
+func (e *StatusError) Error() string {
+	return "the probe was answered with HTTP " + strconv.Itoa(e.Status)
+}

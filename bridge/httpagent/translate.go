@@ -107,6 +107,9 @@ func (t *translator) translate(dst []bridge.Output, f frame) ([]bridge.Output, e
 	return t.unknown(dst, f)
 }
 
+// over implements meaning.
+func (t *translator) over() bool { return t.ended }
+
 // id derives the id in the log from one of the agent: equal ids give equal ids, in every invoke of the Turn.
 func (t *translator) id(upstream string) string {
 	return uuid.NewSHA1(t.namespace, []byte(upstream)).String()

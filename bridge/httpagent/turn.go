@@ -23,7 +23,15 @@ const (
 	CodeTooLarge    = "upstream_event_too_large"    // a frame past the limit
 )
 
-// turn is one invoke: a response body that is being read. The engine's reader goroutine calls Next; Pause, Cancel and
+// meaning gives the frames of one answer their meaning. It is used by one goroutine.
+type meaning interface {
+	// translate appends what a frame means. An error is of the frame, and translate is not called again after it.
+	translate(dst []bridge.Output, f frame) ([]bridge.Output, error)
+	// over reports whether a frame has ended the answer.
+	over() bool
+}
+
+// turn is one call: a response body that is being read. The engine's reader goroutine calls Next; Pause, Cancel and
 // Release may come from another goroutine, and reach Next through the context alone.
 //
 // Nothing of an HTTP agent outlives its stream: what a Turn needs after a restart is in the log and the rows, and a
@@ -35,17 +43,17 @@ type turn struct {
 
 	body   io.ReadCloser
 	reader *frameReader
-	tr     *translator
+	means  meaning
 }
 
 var _ bridge.Pauser = (*turn)(nil) // the bridge finds it by type assertion
 
 // newTurn starts the limits: from here on Release must be called. A limit that is passed ends ctx with its failure as
 // the cause, which readers of the connection find by failure.
-func newTurn(ctx context.Context, limits Limits, turnID string) *turn {
+func newTurn(ctx context.Context, limits Limits, means meaning) *turn {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &turn{
-		ctx: ctx, cancel: cancel, tr: newTranslator(turnID, newID),
+		ctx: ctx, cancel: cancel, means: means,
 		limits: newLimiter(limits, func(f *fault.Error) { cancel(f) }),
 	}
 }
@@ -72,11 +80,11 @@ func (t *turn) Next(context.Context) ([]bridge.Output, error) {
 func (t *turn) translate(frames []frame) (outputs []bridge.Output) {
 	for _, f := range frames {
 		var err error
-		if outputs, err = t.tr.translate(outputs, f); err != nil {
+		if outputs, err = t.means.translate(outputs, f); err != nil {
 			failure := &fault.Error{Code: CodeMalformed, Message: "The agent sent a frame that could not be read.", Cause: err}
 			return append(outputs, bridge.Output{End: &bridge.End{Failure: failure}})
 		}
-		if t.tr.ended {
+		if t.means.over() {
 			break
 		}
 	}

@@ -87,7 +87,7 @@ func (r *Registry) status(row store.Agent, now time.Time) (s Status, reason stri
 		return Failing, why(probe.Err), probe.At
 	case row.LastHeartbeatAt.After(row.UpdatedAt) && silent > heartbeatEnds:
 		return Offline, fmt.Sprintf("no heartbeat for %d s", int(silent.Seconds())), probe.At
-	case row.Protocol == store.AgentHTTP && probe.At.IsZero():
+	case row.Protocol != store.AgentACP && probe.At.IsZero():
 		return Unknown, "", probe.At
 	}
 	return Online, "", probe.At
@@ -103,9 +103,9 @@ func why(err error) string {
 	case errors.As(err, &refused):
 		return "its address may not be called: " + outbound.Cause(err)
 	case errors.As(err, &status):
-		return fmt.Sprintf("GET /health answered %d", status.HTTPStatus())
+		return fmt.Sprintf("its probe was answered with HTTP %d", status.HTTPStatus())
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return "GET /health was not answered in time"
+		return "its probe was not answered in time"
 	}
 	return "it cannot be reached"
 }

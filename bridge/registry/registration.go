@@ -16,8 +16,8 @@ import (
 type Registration struct {
 	AgentID  string `json:"agent_id" validate:"required"`
 	Name     string `json:"name"`                                  // for people; the id where it is left out
-	Endpoint string `json:"endpoint" validate:"required,max=2048"` // without /invoke
-	Protocol string `json:"protocol,omitempty"`                    // http, the default
+	Endpoint string `json:"endpoint" validate:"required,max=2048"` // of http without /invoke
+	Protocol string `json:"protocol,omitempty"`                    // http, the default, or agui
 	// Capabilities are AG-UI's AgentCapabilities, or any other object or array that the program likes to be shown.
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 	// Auth is what the agent is sent with each call, so that it knows who calls.
@@ -58,9 +58,11 @@ func invalid(where, what string) error { return fault.New(Invalid, "/"+where+": 
 // check refuses what could not be called, or would be read differently by others. checkURL decides which addresses may
 // be called.
 func (r *Registration) check(checkURL func(string) error) error {
-	r.Endpoint = strings.TrimRight(r.Endpoint, "/")
 	if r.Protocol == "" {
 		r.Protocol = store.AgentHTTP
+	}
+	if r.Protocol == store.AgentHTTP { // of agui it is a whole URL, whose last character counts
+		r.Endpoint = strings.TrimRight(r.Endpoint, "/")
 	}
 	u, err := url.Parse(r.Endpoint)
 	switch {
@@ -68,8 +70,8 @@ func (r *Registration) check(checkURL func(string) error) error {
 		return invalid("agent_id", "must be 1 to 128 of A-Z a-z 0-9 . _ : -")
 	case r.Name != "" && !ids.Valid(r.Name):
 		return invalid("name", "must be 1 to 128 printable characters, without a space at either end")
-	case r.Protocol != store.AgentHTTP:
-		return invalid("protocol", "must be http. ACP agents come by an acp-proxy.")
+	case r.Protocol != store.AgentHTTP && r.Protocol != store.AgentAGUI:
+		return invalid("protocol", "must be http or agui. ACP agents come by an acp-proxy.")
 	case err != nil || u.Host == "":
 		return invalid("endpoint", "must be a URL")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":

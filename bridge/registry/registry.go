@@ -32,9 +32,10 @@ type Config struct {
 
 // Upstream is how a registered agent is called. Header and Secret are its credential: one of them, or none.
 type Upstream struct {
-	ID, URL string
-	Header  http.Header   // is sent with each call
-	Secret  signed.Secret // signs each call
+	ID, URL  string
+	Protocol string
+	Header   http.Header   // is sent with each call
+	Secret   signed.Secret // signs each call
 }
 
 // Registry is the door to the directory for the HTTP edge. It is safe for concurrent use.

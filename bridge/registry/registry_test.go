@@ -133,7 +133,7 @@ func TestStatus(t *testing.T) {
 	probe(nil)
 	is(Online, "")
 	probe(&httpagent.StatusError{Status: 503})
-	is(Failing, "GET /health answered 503")
+	is(Failing, "its probe was answered with HTTP 503")
 	probe(errors.New("dial tcp 127.0.0.1:9: connection refused"))
 	is(Failing, "it cannot be reached")
 	probe(&outbound.Refused{Reason: outbound.ReasonHost})

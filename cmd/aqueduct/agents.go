@@ -24,17 +24,48 @@ import (
 	"aqueduct/server"
 )
 
-// agentFlag is id=URL. host is kept for the list of addresses that may be called.
-type agentFlag struct{ id, url, host string }
+// agentFlag is id=URL, or an option of the agent before it. host is kept for the list of addresses that may be called.
+type agentFlag struct {
+	id, url, host string
+	protocol      httpagent.Protocol
+}
+
+// protocolOption begins an option, of the agent before it, that names its protocol.
+const protocolOption = "protocol="
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (a *agentFlag) UnmarshalText(text []byte) error {
+	switch option, ok := strings.CutPrefix(string(text), protocolOption); {
+	case ok && option == string(httpagent.ProtocolInvoke):
+		a.protocol = httpagent.ProtocolInvoke
+		return nil
+	case ok && option == string(httpagent.ProtocolAGUI):
+		a.protocol = httpagent.ProtocolAGUI
+		return nil
+	}
 	id, endpoint, ok := strings.Cut(string(text), "=")
 	u, err := url.Parse(endpoint)
 	if !ok || err != nil || !ids.ValidName(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("expected id=http://…")
+		return fmt.Errorf("expected id=http://…, and behind it ,protocol=http or ,protocol=agui")
 	}
 	a.id, a.url, a.host = id, endpoint, u.Host
+	return nil
+}
+
+// AfterApply implements kong's hook: a list of flags is cut at its commas, and so are the options from their agents.
+func (s *serveCmd) AfterApply() error {
+	var agents []agentFlag
+	for _, a := range s.Agent {
+		if a.id != "" {
+			agents = append(agents, a)
+			continue
+		}
+		if len(agents) == 0 {
+			return fmt.Errorf("--agent %s%s: an option stands behind an agent: id=URL,%[1]s%[2]s", protocolOption, a.protocol)
+		}
+		agents[len(agents)-1].protocol = a.protocol
+	}
+	s.Agent = agents
 	return nil
 }
 
@@ -43,8 +74,8 @@ func (a *agentFlag) UnmarshalText(text []byte) error {
 // not be. The gate is one for all of them, so its list has the hosts of all.
 func addAgents(agents []agentFlag, openAI []string, secrets map[string]signed.Secret, selfURL string, limits httpagent.Limits) (directory *bridge.Directory, closers []app.Part, err error) {
 	for _, id := range openAI {
-		if !slices.ContainsFunc(agents, func(a agentFlag) bool { return a.id == id }) {
-			return nil, nil, fmt.Errorf("--openai-agent %s: there is no --agent of that id", id)
+		if !slices.ContainsFunc(agents, func(a agentFlag) bool { return a.id == id && a.protocol != httpagent.ProtocolAGUI }) {
+			return nil, nil, fmt.Errorf("--openai-agent %s: there is no --agent of that id that is called by POST /invoke", id)
 		}
 	}
 	allow := []string{"127.0.0.0/8", "::1/128"} // localhost may resolve to either
@@ -64,7 +95,7 @@ func addAgents(agents []agentFlag, openAI []string, secrets map[string]signed.Se
 		if slices.Contains(openAI, a.id) {
 			form = httpagent.MessagesOpenAI
 		}
-		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, SelfURL: selfURL, Messages: form, Limits: limits, Gate: gate, Secret: secrets[a.id]})
+		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, Protocol: a.protocol, SelfURL: selfURL, Messages: form, Limits: limits, Gate: gate, Secret: secrets[a.id]})
 		directory.Add(a.id, agent)
 		closers = append(closers, app.Part{Name: "agent " + a.id, Run: func(ctx context.Context) error {
 			<-ctx.Done()
@@ -88,7 +119,7 @@ func demoAgent(pace time.Duration) (agentFlag, app.Part, error) {
 	speed := demoagent.Default()
 	speed.Pace = pace
 	srv := &http.Server{Handler: demoagent.New(speed), ReadHeaderTimeout: readHeaderTime}
-	flag := agentFlag{demoID, "http://" + ln.Addr().String(), ln.Addr().String()}
+	flag := agentFlag{id: demoID, url: "http://" + ln.Addr().String(), host: ln.Addr().String()}
 	// Nothing has to be cut at the end: its streams are calls of this server, which ends before this part does.
 	return flag, app.Part{Name: "demo agent", Run: serveUntilDone(srv, func() {}, ln)}, nil
 }

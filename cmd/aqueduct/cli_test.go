@@ -15,6 +15,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.uber.org/goleak"
+
+	"aqueduct/bridge/httpagent"
 )
 
 func TestMain(m *testing.M) {
@@ -109,7 +111,7 @@ func TestWhoGoesFirst(t *testing.T) {
 		}
 		s := flags.Serve
 		if s.Listen != "127.0.0.1:3" || s.Name != "env" || s.LogFormat != "json" || !s.Demo || s.DemoPace != 5*time.Millisecond ||
-			len(s.Agent) != 2 || s.Agent[1] != (agentFlag{"two", "http://b", "b"}) || len(s.CORSOrigin) != 1 {
+			len(s.Agent) != 2 || s.Agent[1] != (agentFlag{id: "two", url: "http://b", host: "b"}) || len(s.CORSOrigin) != 1 {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
@@ -152,10 +154,39 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestAgentsProtocol: the option is of the agent that it stands behind, in each of the sources of flags.
+func TestAgentsProtocol(t *testing.T) {
+	t.Parallel()
+	file := write(t, "a.yaml", "agent: ['a=http://x', 'b=https://y/agui,protocol=agui', 'c=http://z,protocol=http']\n")
+	for name, args := range map[string][]string{
+		"flags": {"--agent", "a=http://x", "--agent", "b=https://y/agui,protocol=agui", "--agent", "c=http://z,protocol=http"},
+		"env":   {},
+		"file":  {"--config", file},
+	} {
+		e := env()
+		if name == "env" {
+			e = env("AQUEDUCT_AGENT", "a=http://x,b=https://y/agui,protocol=agui,c=http://z,protocol=http")
+		}
+		flags, err := parse(t, e, append([]string{"serve"}, args...)...)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		want := []agentFlag{
+			{id: "a", url: "http://x", host: "x"}, {id: "b", url: "https://y/agui", host: "y", protocol: httpagent.ProtocolAGUI},
+			{id: "c", url: "http://z", host: "z", protocol: httpagent.ProtocolInvoke},
+		}
+		if !slices.Equal(flags.Serve.Agent, want) {
+			t.Errorf("%s: %+v", name, flags.Serve.Agent)
+		}
+	}
+}
+
 func TestWrongFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"serve", "--agent", "nourl"}, {"serve", "--agent", "a b=http://x"}, {"serve", "--agent", "a=ftp://x"}, {"serve", "--agent", "=http://x"},
+		{"serve", "--agent", "protocol=agui"}, {"serve", "--agent", "a=http://x,protocol=acp"},
 		{"serve", "--auth", "maybe"}, {"serve", "--log-format", "xml"}, {"serve", "--nonsense"}, {"fly"}, {},
 		{"serve", "--config", "/does/not/exist"}, {"serve", "--config", write(t, "x.yaml", "listn: x\n")}, {"serve", "--config", write(t, "y.yaml", "a: [\n")},
 	} {

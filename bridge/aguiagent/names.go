@@ -1,0 +1,132 @@
+package aguiagent
+
+import (
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"aqueduct/agui"
+	"aqueduct/bridge"
+)
+
+// names gives what the agent names the ids that it has in our log.
+//
+// Some agents use the same ids in every run (msg-1, call_0), so an id of a message counts within one run of the agent only,
+// and a tool call that begins under an id that the log has already is another call. Activities and subagents go on from one
+// run of a Turn to the next under one id.
+type names struct {
+	turnID   string
+	turn     uuid.UUID         // the space of what goes on from run to run
+	run      uuid.UUID         // the space of one run
+	messages map[string]string // by the agent's id; of the history, then of this run
+	calls    map[string]string // the newest of each
+	taken    map[string]bool   // our ids of calls, those of the history
+}
+
+func newNames(turnID, runID string) names {
+	turn, err := uuid.Parse(turnID)
+	if err != nil {
+		turn = uuid.NewSHA1(uuid.NameSpaceOID, []byte(turnID))
+	}
+	return names{
+		turnID: turnID, turn: turn, run: uuid.NewSHA1(turn, []byte("run:"+runID)),
+		messages: make(map[string]string), calls: make(map[string]string), taken: make(map[string]bool),
+	}
+}
+
+// newMessage is the id of a message that this run begins, or goes on with.
+func (n *names) newMessage(theirs string) string {
+	id := uuid.NewSHA1(n.run, []byte("message:"+theirs)).String()
+	n.messages[theirs] = id
+	return id
+}
+
+// message is the id of a message that something refers to.
+func (n *names) message(theirs string) string {
+	if id, ok := n.messages[theirs]; ok {
+		return id
+	}
+	return uuid.NewSHA1(n.run, []byte("message:"+theirs)).String()
+}
+
+// reasoning is the id of a reasoning message and of the span around it. Some agents give a thought and the answer that
+// follows from it the same id, so it has a space of its own.
+func (n *names) reasoning(theirs string) string {
+	return uuid.NewSHA1(n.run, []byte("reasoning:"+theirs)).String()
+}
+
+// newCall is the id of a tool call that begins. The first of a Turn under its id has the one that the tool proxy derives,
+// where the agent has us execute it (bridge.ToolCallID).
+func (n *names) newCall(theirs string) string {
+	id := bridge.ToolCallID(n.turnID, theirs)
+	if n.taken[id] {
+		id = bridge.ToolCallID(n.turnID, n.run.String()+":"+theirs)
+	}
+	n.calls[theirs] = id
+	return id
+}
+
+// call is the id of the newest call under the agent's id.
+func (n *names) call(theirs string) string {
+	if id, ok := n.calls[theirs]; ok {
+		return id
+	}
+	return bridge.ToolCallID(n.turnID, theirs)
+}
+
+// question is the id of the Question that an interrupt of this run becomes.
+func (n *names) question(theirs string) string {
+	return bridge.ToolCallID(n.turnID, n.run.String()+":interrupt:"+theirs)
+}
+
+func (n *names) activity(theirs string) string {
+	return uuid.NewSHA1(n.turn, []byte("activity:"+theirs)).String()
+}
+
+// subagent is "" for the run's own agent.
+func (n *names) subagent(theirs string) string {
+	if theirs == "" {
+		return ""
+	}
+	return uuid.NewSHA1(n.turn, []byte("subagent:"+theirs)).String()
+}
+
+// ownKey is the member of metadata under which a message or a call of the log carries the agent's own id of it.
+const ownKey = "aqueduct"
+
+// own are the agent's own ids, in metadata.
+type own struct {
+	MessageID  string `json:"messageId,omitempty"`
+	ToolCallID string `json:"toolCallId,omitempty"`
+}
+
+// annotate adds the agent's own ids to metadata of its events. What the agent has under the same key is replaced.
+func annotate(metadata json.RawMessage, ids own) json.RawMessage {
+	members := make(map[string]json.RawMessage)
+	_ = json.Unmarshal(metadata, &members) // an object, as agui.Decode verified, or nothing
+	members[ownKey], _ = json.Marshal(ids) // strings always encode
+	out, _ := json.Marshal(members)        // as do members that were decoded
+	return out
+}
+
+// restore takes the agent's own ids out of metadata.
+func restore(metadata json.RawMessage) (ids own, rest json.RawMessage) {
+	members := make(map[string]json.RawMessage)
+	if json.Unmarshal(metadata, &members) != nil || members[ownKey] == nil {
+		return own{}, metadata
+	}
+	if json.Unmarshal(members[ownKey], &ids) != nil {
+		ids = own{}
+	}
+	if delete(members, ownKey); len(members) == 0 {
+		return ids, nil
+	}
+	rest, _ = json.Marshal(members) // members that were decoded encode
+	return ids, rest
+}
+
+// lane puts an event of a subagent into our name for it.
+func (n *names) lane(s agui.Sub) agui.Sub {
+	s.SubagentRunID = n.subagent(s.SubagentRunID)
+	return s
+}

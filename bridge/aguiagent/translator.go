@@ -1,0 +1,214 @@
+package aguiagent
+
+import (
+	"bytes"
+	"errors"
+
+	"aqueduct/agui"
+	"aqueduct/bridge"
+	"aqueduct/internal/fault"
+)
+
+// Translator turns the events of one run of the agent into Outputs. The agent's stream passes a grammar of its own first:
+// chunks become start, content and end there, and what is open is closed, so that the rest need not know about either.
+type Translator struct {
+	names    names
+	grammar  agui.Grammar
+	fold     *agui.Fold // the conversation under the agent's ids: what it was sent, and what it has added
+	tools    map[string]bool
+	pending  calls
+	repeated map[string]bool // calls of an earlier run that this one shows again
+	ended    bool
+
+	admitted []agui.Event
+}
+
+// newTranslator makes a Translator for a run that is given the history, under the agent's ids, and the tools of the client.
+func newTranslator(n names, history []agui.Message, tools []agui.Tool) *Translator {
+	t := &Translator{names: n, fold: agui.NewFold(history), tools: make(map[string]bool, len(tools)), repeated: make(map[string]bool)}
+	for _, tool := range tools {
+		t.tools[tool.Name] = true
+	}
+	t.pending.unanswered(history)
+	return t
+}
+
+// Ended reports whether the run has had its last event: what the agent sends after it means nothing here.
+func (t *Translator) Ended() bool { return t.ended }
+
+// doneText is how streams of OpenAI's API end. Some adapters send it behind the last event.
+var doneText = []byte("[DONE]")
+
+// Translate appends what the data of one SSE event means. An error is of the stream, and the Translator must not be used
+// after it.
+//
+// An event of a type that is not known, which a later version of AG-UI may have, becomes RAW: every client takes that, and
+// clients before 1.0 end at a type that they do not know.
+func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
+	if bytes.Equal(data, doneText) {
+		return dst, nil
+	}
+	data = bytes.Clone(data) // what is decoded refers to it
+	ev, err := agui.Decode(data)
+	if unknown, ok := errors.AsType[*agui.UnknownTypeError](err); ok {
+		ev, err = &agui.Raw{Event: data, Source: "agui:" + unknown.Type}, nil
+	}
+	if err != nil {
+		return dst, err
+	}
+	if t.admitted, err = t.grammar.Admit(t.admitted[:0], ev); err != nil {
+		return dst, err
+	}
+	for _, ev := range t.admitted {
+		dst = t.admit(dst, ev)
+	}
+	return dst, nil
+}
+
+// admit takes one legal event that is no chunk.
+func (t *Translator) admit(dst []bridge.Output, ev agui.Event) []bridge.Output {
+	switch e := ev.(type) {
+	case *agui.RunStarted:
+		return dst // the engine has begun its own
+	case *agui.RunFinished:
+		return t.finished(dst, e)
+	case *agui.RunError:
+		return t.failed(dst, e)
+	case *agui.MessagesSnapshot:
+		return t.snapshot(dst, e)
+	}
+	if t.repeats(ev) {
+		return dst
+	}
+	t.pending.note(ev)
+	t.fold.Apply(ev)
+	return append(dst, bridge.Output{Event: t.names.event(ev)})
+}
+
+// repeats reports whether an event shows a call again that the run was given with the history and that has no result: some
+// agents begin with it when they go on after an approval. Any other call under a known id is a new one.
+func (t *Translator) repeats(ev agui.Event) bool {
+	switch e := ev.(type) {
+	case *agui.ToolCallStart:
+		call, known := t.fold.Call(e.ToolCallID)
+		again := known && t.pending.isGiven(e.ToolCallID) && ownTool(call.Function.Name) == e.ToolCallName
+		t.repeated[e.ToolCallID] = again
+		return again
+	case *agui.ToolCallArgs:
+		return t.repeated[e.ToolCallID]
+	case *agui.ToolCallEnd:
+		return t.repeated[e.ToolCallID]
+	}
+	return false
+}
+
+// failed is RUN_ERROR. The agent's code and message reach the user, so both have defaults.
+func (t *Translator) failed(dst []bridge.Output, e *agui.RunError) []bridge.Output {
+	t.ended = true
+	code, message := e.Code, e.Message
+	if code == "" {
+		code = CodeError
+	}
+	if message == "" {
+		message = "The agent reported an error."
+	}
+	return append(dst, bridge.Output{End: &bridge.End{Usage: e.Usage, Failure: fault.New(code, message)}})
+}
+
+// event is an event of the agent under our ids.
+func (n *names) event(ev agui.Event) agui.Event {
+	switch e := ev.(type) {
+	case *agui.TextMessageContent:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.message(e.MessageID)
+	case *agui.ToolCallArgs:
+		e.Sub, e.ToolCallID = n.lane(e.Sub), n.call(e.ToolCallID)
+	case *agui.ReasoningMessageContent:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
+	case *agui.TextMessageStart:
+		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{MessageID: e.MessageID})
+		e.MessageID = n.newMessage(e.MessageID)
+	case *agui.TextMessageEnd:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.message(e.MessageID)
+	case *agui.ToolCallStart:
+		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{ToolCallID: e.ToolCallID})
+		e.ToolCallID, e.ToolCallName = n.newCall(e.ToolCallID), shownTool(e.ToolCallName)
+		if e.ParentMessageID != "" {
+			e.ParentMessageID = n.message(e.ParentMessageID)
+		}
+	case *agui.ToolCallEnd:
+		e.Sub, e.ToolCallID = n.lane(e.Sub), n.call(e.ToolCallID)
+	case *agui.ToolCallResult:
+		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{MessageID: e.MessageID})
+		e.MessageID, e.ToolCallID = n.newMessage(e.MessageID), n.call(e.ToolCallID)
+	default:
+		return n.rare(ev)
+	}
+	return ev
+}
+
+// rare is event for the types that streams have few of. Those without an id of their own only change lanes.
+func (n *names) rare(ev agui.Event) agui.Event {
+	switch e := ev.(type) {
+	case *agui.ReasoningStart:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
+	case *agui.ReasoningMessageStart:
+		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{MessageID: e.MessageID})
+		e.MessageID = n.reasoning(e.MessageID)
+	case *agui.ReasoningMessageEnd:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
+	case *agui.ReasoningEnd:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
+	case *agui.ReasoningEncryptedValue:
+		e.Sub, e.EntityID = n.lane(e.Sub), n.entity(e)
+	case *agui.ActivitySnapshot:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.activity(e.MessageID)
+	case *agui.ActivityDelta:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.activity(e.MessageID)
+	case *agui.StepStarted:
+		e.Sub = n.lane(e.Sub)
+	case *agui.StepFinished:
+		e.Sub = n.lane(e.Sub)
+	case *agui.StateSnapshot:
+		e.Sub = n.lane(e.Sub)
+	case *agui.StateDelta:
+		e.Sub = n.lane(e.Sub)
+	case *agui.Raw:
+		e.Sub = n.lane(e.Sub)
+	case *agui.Custom:
+		e.Sub = n.lane(e.Sub)
+	case *agui.SubagentStarted:
+		n.subagentStarted(e)
+	case *agui.SubagentFinished:
+		e.Sub = n.lane(e.Sub)
+		if e.Outcome != nil {
+			for i, id := range e.Outcome.InterruptIDs {
+				e.Outcome.InterruptIDs[i] = n.question(id)
+			}
+		}
+	case *agui.SubagentError:
+		e.Sub = n.lane(e.Sub)
+	}
+	return ev
+}
+
+func (n *names) subagentStarted(e *agui.SubagentStarted) {
+	e.Sub = n.lane(e.Sub)
+	e.ParentSubagentRunID = n.subagent(e.ParentSubagentRunID)
+	if e.ParentToolCallID != "" {
+		e.ParentToolCallID = n.call(e.ParentToolCallID)
+	}
+	if e.ParentMessageID != "" {
+		e.ParentMessageID = n.message(e.ParentMessageID)
+	}
+}
+
+// entity is what an encrypted value belongs to: a call, or a message, which mostly is a reasoning message of this run.
+func (n *names) entity(e *agui.ReasoningEncryptedValue) string {
+	if e.Subtype == "tool-call" {
+		return n.call(e.EntityID)
+	}
+	if id, ok := n.messages[e.EntityID]; ok {
+		return id
+	}
+	return n.reasoning(e.EntityID)
+}
