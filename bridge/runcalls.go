@@ -112,8 +112,10 @@ func (w *runWriter) endAsking(ctx context.Context, open []approval.Question) err
 		if q.Call.RunID != "" {
 			continue // stands in an earlier Run
 		}
-		if err := w.run.ask(q); err != nil {
-			return err
+		if !w.calls.has(q.Call) { // the Agent may have sent the call itself
+			if err := w.run.ask(q); err != nil {
+				return err
+			}
 		}
 		// Two moves. The first is a compare-and-set that is lost when the Question was settled a moment ago, which
 		// reports that a look is due; the second notes the Run in either case, because the events are in it.

@@ -57,7 +57,7 @@ func (c *calls) note(ev agui.Event) {
 // that have no result.
 func (t *Translator) finished(dst []bridge.Output, e *agui.RunFinished) []bridge.Output {
 	t.ended = true
-	end := &bridge.End{Usage: e.Usage, Result: e.Result}
+	end := &bridge.End{Usage: append(t.usage, e.Usage...), Result: e.Result}
 	outcome := e.Outcome
 	if outcome == nil {
 		outcome = &agui.Outcome{Type: agui.OutcomeSuccess}
@@ -66,44 +66,75 @@ func (t *Translator) finished(dst []bridge.Output, e *agui.RunFinished) []bridge
 		end.Failure = fault.New(CodeCancelled, "The agent cancelled its run.")
 		return append(dst, bridge.Output{End: end})
 	}
-	asked := make(map[string]bool) // ids of interrupts, and of the calls that they are about
+	covered := make(map[string]bool) // calls that an interrupt is about
 	for _, i := range outcome.Interrupts {
-		asked[i.ID], asked[i.ToolCallID] = true, true
-		dst = append(dst, bridge.Output{Question: t.interrupt(i)})
-		end.Pending = append(end.Pending, i.ID)
+		covered[i.ID], covered[i.ToolCallID] = true, true
+		dst = t.ask(dst, end, asked{t.runID, askedByInterrupt, i.ID}, t.interrupt(i))
 	}
 	for _, id := range t.pending.open {
 		call, _ := t.fold.Call(id)
-		if asked[id] || !t.tools[call.Function.Name] && !slices.Contains(outcome.PendingToolCallIDs, id) {
-			continue
+		if !covered[id] && (t.tools[call.Function.Name] || slices.Contains(outcome.PendingToolCallIDs, id)) {
+			dst = t.ask(dst, end, asked{t.runID, askedByCall, id}, t.clientTool(call))
 		}
-		dst = append(dst, bridge.Output{Question: &approval.Request{
-			UpstreamID: id, CallID: t.names.call(id), Kind: approval.AskClientTool,
-			ToolName: call.Function.Name, Args: argsOf(call),
-		}})
-		end.Pending = append(end.Pending, id)
 	}
 	return append(dst, bridge.Output{End: end})
 }
 
-// interrupt is an interrupt as a Question. One about a tool call asks for a permission and shows the call's arguments; one
-// with a schema for its answer asks for an input. Any other is a permission too: people answer it with yes or no.
+// ask asks a Question that the run waits for.
+func (t *Translator) ask(dst []bridge.Output, end *bridge.End, is asked, q *approval.Request) []bridge.Output {
+	q.UpstreamID = is.String()
+	end.Pending = append(end.Pending, q.UpstreamID)
+	return append(dst, bridge.Output{Question: q})
+}
+
+// clientTool is a call of the client's tool. It stands in the log already, under the id that the Question gets.
+func (t *Translator) clientTool(call agui.ToolCall) *approval.Request {
+	return &approval.Request{
+		CallID: t.names.call(call.ID), Kind: approval.AskClientTool, ToolName: call.Function.Name, Args: argsOf(call),
+	}
+}
+
+// reasonCall is the reason of interrupts that ask whether a tool may run (AG-UI, "Interrupts").
+const reasonCall = "tool_call"
+
+// interrupt is an interrupt as a Question. Some agents interrupt to have the client run its own tool; any other about a
+// tool call asks for a permission and shows the call's arguments. One whose answer has a schema that knows no "approved"
+// asks for an input. What is left people answer with yes or no.
 func (t *Translator) interrupt(i agui.Interrupt) *approval.Request {
-	q := &approval.Request{UpstreamID: i.ID, CallID: t.names.question(i.ID), Kind: approval.AskPermission, Tool: i.Reason, Title: i.Message}
+	call, isCall := t.fold.Call(i.ToolCallID)
+	if isCall && t.tools[call.Function.Name] && i.Reason != reasonCall {
+		return t.clientTool(call)
+	}
+	q := &approval.Request{CallID: t.names.question(i.ID), Kind: approval.AskPermission, Tool: i.Reason, Title: i.Message}
 	if at, err := time.Parse(time.RFC3339, i.ExpiresAt); err == nil {
 		q.ExpiresIn = max(time.Until(at), time.Millisecond)
 	}
-	call, isCall := t.fold.Call(i.ToolCallID)
 	switch {
-	case isCall && i.Reason != "input_required":
-		q.Tool, q.Args = call.Function.Name, argsOf(call)
-	case len(i.ResponseSchema) > 0 || i.Reason == "input_required":
+	case i.Reason == "input_required" || !takesApproval(i.ResponseSchema):
 		q.Kind, q.ToolName, q.Tool, q.Args, q.ResponseSchema = approval.AskInput, inputTool, "", i.Metadata, i.ResponseSchema
+	case isCall:
+		q.Tool, q.Args = call.Function.Name, argsOf(call)
 	default:
 		q.Args = i.Metadata
 	}
 	q.Title = cmp.Or(q.Title, q.Tool, i.Reason)
 	return q
+}
+
+// takesApproval reports whether {"approved"} fits a schema, as far as its names go.
+func takesApproval(schema json.RawMessage) bool {
+	var is struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		AnyOf      []json.RawMessage          `json:"anyOf"`
+		OneOf      []json.RawMessage          `json:"oneOf"`
+	}
+	if len(schema) == 0 || json.Unmarshal(schema, &is) != nil {
+		return true
+	}
+	if is.Properties["approved"] != nil {
+		return true
+	}
+	return slices.ContainsFunc(append(is.AnyOf, is.OneOf...), takesApproval)
 }
 
 // argsOf are a call's arguments; nil for none.

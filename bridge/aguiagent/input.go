@@ -20,16 +20,17 @@ type Call struct {
 //
 // threadId is the Session as this agent knows it, which stays the same whatever a client calls the thread. The conversation
 // is sent whole, as the official clients send it.
-func Prompt(call bridge.Call, answers []approval.Delivery) Call {
+func Prompt(call bridge.Call, deliveries []approval.Delivery) Call {
 	runID := call.TurnID
-	if len(answers) > 0 {
+	if len(deliveries) > 0 {
 		runID = uuid.Must(uuid.NewV7()).String()
 	}
 	n := newNames(call.TurnID, runID)
+	given := answersOf(deliveries)
 	in := agui.RunAgentInput{
-		ThreadID: call.InstanceID, RunID: runID, ProtocolVersion: agui.Version, State: stateOf(call.State),
-		Messages: answered(n.history(call.Messages, call.AgentID), answers), Tools: call.Tools, Context: call.Context,
-		ForwardedProps: call.ForwardedProps, Resume: resumeOf(answers),
+		ThreadID: call.InstanceID, RunID: runID, ParentRunID: given.runID, ProtocolVersion: agui.Version, State: stateOf(call.State),
+		Messages: given.answered(n.history(call.Messages, call.AgentID)), Tools: call.Tools, Context: call.Context,
+		ForwardedProps: call.ForwardedProps, Resume: given.resume,
 	}
 	if in.Tools == nil {
 		in.Tools = []agui.Tool{} // both lists are required before 1.0
@@ -40,7 +41,7 @@ func Prompt(call bridge.Call, answers []approval.Delivery) Call {
 	if in.ForwardedProps == nil {
 		in.ForwardedProps = json.RawMessage("{}")
 	}
-	return Call{Body: in.AppendJSON(nil), Translator: newTranslator(n, in.Messages, call.Tools)}
+	return Call{Body: in.AppendJSON(nil), Translator: newTranslator(n, runID, in.Messages, call.Tools)}
 }
 
 // stateOf is the shared state; {} for none, since agents read members of it.
@@ -51,45 +52,84 @@ func stateOf(state json.RawMessage) json.RawMessage {
 	return state
 }
 
-// resumeOf are the answers to interrupts. What a client's tool gave is a tool message instead.
-func resumeOf(answers []approval.Delivery) (list []agui.ResumeEntry) {
-	for _, a := range answers {
-		if a.Kind != approval.AskClientTool {
-			list = append(list, agui.ResumeEntry{InterruptID: a.UpstreamID, Status: a.Status, Payload: a.Payload})
-		}
-	}
-	return list
+// answers are what a call brings: entries of resume for interrupts, tool messages for calls of the client's tools.
+type answers struct {
+	runID    string // the run that asked
+	resume   []agui.ResumeEntry
+	messages []agui.Message
 }
 
-// answered puts what clients' tools gave behind the calls, where the transcript has it not yet.
-func answered(history []agui.Message, answers []approval.Delivery) []agui.Message {
+func answersOf(deliveries []approval.Delivery) (a answers) {
+	for _, d := range deliveries {
+		is := parseAsked(d.UpstreamID)
+		a.runID = is.runID
+		if is.kind == askedByCall {
+			a.messages = append(a.messages, toolMessage(is.id, d))
+			continue
+		}
+		a.resume = append(a.resume, agui.ResumeEntry{InterruptID: is.id, Status: d.Status, Payload: payloadOf(d)})
+	}
+	return a
+}
+
+// payloadOf is the payload of an entry of resume: for a permission {"approved"}, which is AG-UI's convention, and nothing
+// more, as an agent's schema may allow no other member; for the result of a client's tool the result itself.
+func payloadOf(d approval.Delivery) json.RawMessage {
+	if d.Status == agui.ResumeCancelled {
+		return nil
+	}
+	switch d.Kind {
+	case approval.AskPermission:
+		var decided struct {
+			Approved bool `json:"approved"`
+		}
+		_ = json.Unmarshal(d.Payload, &decided) // one that cannot be read approves nothing
+		payload, _ := json.Marshal(decided)     // a bool always encodes
+		return payload
+	case approval.AskClientTool:
+		content, _ := toolResult(d)
+		if json.Valid([]byte(content)) {
+			return json.RawMessage(content)
+		}
+		text, _ := json.Marshal(content) // a string always encodes
+		return text
+	}
+	return d.Payload
+}
+
+// answered puts what the client's tools gave behind the calls, where the transcript has it not yet.
+func (a answers) answered(history []agui.Message) []agui.Message {
 	has := make(map[string]bool)
 	for i := range history {
 		if history[i].Role == agui.RoleTool {
 			has[history[i].ToolCallID] = true
 		}
 	}
-	for _, a := range answers {
-		if a.Kind != approval.AskClientTool || has[a.UpstreamID] {
-			continue
+	for _, m := range a.messages {
+		if !has[m.ToolCallID] {
+			history = append(history, m)
 		}
-		m := agui.Message{ID: uuid.Must(uuid.NewV7()).String(), Role: agui.RoleTool, ToolCallID: a.UpstreamID}
-		m.Content, m.Error = toolAnswer(a)
-		history = append(history, m)
 	}
 	return agui.OrderResults(history)
 }
 
-// toolAnswer is a client's result as the content of a tool message.
-func toolAnswer(a approval.Delivery) (content agui.Content, failure string) {
+func toolMessage(callID string, d approval.Delivery) agui.Message {
+	content, failure := toolResult(d)
+	return agui.Message{
+		ID: uuid.Must(uuid.NewV7()).String(), Role: agui.RoleTool, ToolCallID: callID, Content: agui.Text(content), Error: failure,
+	}
+}
+
+// toolResult is what a client's tool gave, as text, and why it gave nothing.
+func toolResult(d approval.Delivery) (content, failure string) {
 	var payload struct {
 		Content *string `json:"content"`
 	}
 	switch {
-	case a.Status == agui.ResumeCancelled:
-		return agui.Text("The tool was not run."), "cancelled"
-	case json.Unmarshal(a.Payload, &payload) == nil && payload.Content != nil:
-		return agui.Text(*payload.Content), ""
+	case d.Status == agui.ResumeCancelled:
+		return "The tool was not run.", "cancelled"
+	case json.Unmarshal(d.Payload, &payload) == nil && payload.Content != nil:
+		return *payload.Content, ""
 	}
-	return agui.Text(string(a.Payload)), "client_tool_failed"
+	return string(d.Payload), "client_tool_failed"
 }

@@ -55,6 +55,11 @@ func (n *names) reasoning(theirs string) string {
 	return uuid.NewSHA1(n.run, []byte("reasoning:"+theirs)).String()
 }
 
+// result is the id of the message that a result becomes. Some agents give it the id of the message that made the call.
+func (n *names) result(e *agui.ToolCallResult) string {
+	return uuid.NewSHA1(n.run, []byte("result:"+e.ToolCallID+":"+e.MessageID)).String()
+}
+
 // newCall is the id of a tool call that begins. The first of a Turn under its id has the one that the tool proxy derives,
 // where the agent has us execute it (bridge.ToolCallID).
 func (n *names) newCall(theirs string) string {

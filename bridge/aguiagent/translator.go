@@ -3,6 +3,7 @@ package aguiagent
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
@@ -13,23 +14,28 @@ import (
 // chunks become start, content and end there, and what is open is closed, so that the rest need not know about either.
 type Translator struct {
 	names    names
+	runID    string
 	grammar  agui.Grammar
 	fold     *agui.Fold // the conversation under the agent's ids: what it was sent, and what it has added
 	tools    map[string]bool
 	pending  calls
-	repeated map[string]bool // calls of an earlier run that this one shows again
+	repeated map[string]bool   // calls of an earlier run that this one shows again
+	paused   *agui.RunFinished // a RUN_FINISHED that may not have been the end (goesOn)
+	usage    []agui.TokenUsage // of such
 	ended    bool
 
 	admitted []agui.Event
 }
 
 // newTranslator makes a Translator for a run that is given the history, under the agent's ids, and the tools of the client.
-func newTranslator(n names, history []agui.Message, tools []agui.Tool) *Translator {
-	t := &Translator{names: n, fold: agui.NewFold(history), tools: make(map[string]bool, len(tools)), repeated: make(map[string]bool)}
+func newTranslator(n names, runID string, history []agui.Message, tools []agui.Tool) *Translator {
+	t := &Translator{names: n, runID: runID, fold: agui.NewFold(history), tools: make(map[string]bool, len(tools)), repeated: make(map[string]bool)}
 	for _, tool := range tools {
 		t.tools[tool.Name] = true
 	}
 	t.pending.unanswered(history)
+	// Some agents show the result of a tool that was approved before their RUN_STARTED, so the run begins with the call.
+	_, _ = t.grammar.Admit(nil, &agui.RunStarted{ThreadID: runID, RunID: runID}) // the first event of a log is always legal
 	return t
 }
 
@@ -46,7 +52,7 @@ var doneText = []byte("[DONE]")
 // clients before 1.0 end at a type that they do not know.
 func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	if bytes.Equal(data, doneText) {
-		return dst, nil
+		return t.End(dst), nil
 	}
 	data = bytes.Clone(data) // what is decoded refers to it
 	ev, err := agui.Decode(data)
@@ -55,6 +61,9 @@ func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Outpu
 	}
 	if err != nil {
 		return dst, err
+	}
+	if t.goesOn(ev) {
+		return dst, nil
 	}
 	if t.admitted, err = t.grammar.Admit(t.admitted[:0], ev); err != nil {
 		return dst, err
@@ -65,11 +74,50 @@ func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Outpu
 	return dst, nil
 }
 
+// goesOn reports whether an event is between two calls of the agent's model, and means nothing here. Some agents send
+// RUN_FINISHED for each call of the model, also when they are about to run the tools that it called and to go on, with or
+// without another RUN_STARTED. So a RUN_FINISHED behind calls of the agent's own tools that have no result is the end only
+// where the stream ends. The ids are those of the agent's own runs, which may differ from each other: they are not compared.
+func (t *Translator) goesOn(ev agui.Event) bool {
+	switch e := ev.(type) {
+	case *agui.RunStarted:
+		return true // the engine has begun its own
+	case *agui.RunFinished:
+		e.ThreadID, e.RunID = t.runID, t.runID
+		plain := e.Outcome == nil || e.Outcome.Type == agui.OutcomeSuccess && len(e.Outcome.PendingToolCallIDs) == 0
+		if plain && slices.ContainsFunc(t.pending.open, t.isOwn) {
+			t.paused, t.usage = e, append(t.usage, e.Usage...)
+			return true
+		}
+	}
+	return false
+}
+
+// isOwn reports whether a call is of a tool that the agent has itself.
+func (t *Translator) isOwn(callID string) bool {
+	call, _ := t.fold.Call(callID)
+	return !t.tools[call.Function.Name]
+}
+
+// End appends what the end of the stream means: the end of the run, where a RUN_FINISHED left that open; nothing else.
+func (t *Translator) End(dst []bridge.Output) []bridge.Output {
+	if t.paused == nil || t.ended {
+		return dst
+	}
+	t.paused.Usage = nil
+	admitted, err := t.grammar.Admit(nil, t.paused)
+	if err != nil {
+		return dst
+	}
+	for _, ev := range admitted {
+		dst = t.admit(dst, ev)
+	}
+	return dst
+}
+
 // admit takes one legal event that is no chunk.
 func (t *Translator) admit(dst []bridge.Output, ev agui.Event) []bridge.Output {
 	switch e := ev.(type) {
-	case *agui.RunStarted:
-		return dst // the engine has begun its own
 	case *agui.RunFinished:
 		return t.finished(dst, e)
 	case *agui.RunError:
@@ -112,7 +160,7 @@ func (t *Translator) failed(dst []bridge.Output, e *agui.RunError) []bridge.Outp
 	if message == "" {
 		message = "The agent reported an error."
 	}
-	return append(dst, bridge.Output{End: &bridge.End{Usage: e.Usage, Failure: fault.New(code, message)}})
+	return append(dst, bridge.Output{End: &bridge.End{Usage: append(t.usage, e.Usage...), Failure: fault.New(code, message)}})
 }
 
 // event is an event of the agent under our ids.
@@ -139,7 +187,7 @@ func (n *names) event(ev agui.Event) agui.Event {
 		e.Sub, e.ToolCallID = n.lane(e.Sub), n.call(e.ToolCallID)
 	case *agui.ToolCallResult:
 		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{MessageID: e.MessageID})
-		e.MessageID, e.ToolCallID = n.newMessage(e.MessageID), n.call(e.ToolCallID)
+		e.MessageID, e.ToolCallID = n.result(e), n.call(e.ToolCallID)
 	default:
 		return n.rare(ev)
 	}

@@ -49,6 +49,9 @@ func (m aguiMeaning) translate(dst []bridge.Output, f frame) ([]bridge.Output, e
 // over implements meaning.
 func (m aguiMeaning) over() bool { return m.Ended() }
 
+// ends implements meaning.
+func (m aguiMeaning) ends(dst []bridge.Output) []bridge.Output { return m.End(dst) }
+
 // call calls the agent and waits for the headers of its answer. The Turn it returns owns the response body; on every
 // error path Release closes what was opened.
 // The limiter runs from before the connection: its first timeout ends a connect that hangs too.

@@ -110,6 +110,9 @@ func (t *translator) translate(dst []bridge.Output, f frame) ([]bridge.Output, e
 // over implements meaning.
 func (t *translator) over() bool { return t.ended }
 
+// ends implements meaning: done or error is the last frame of every answer.
+func (t *translator) ends(dst []bridge.Output) []bridge.Output { return dst }
+
 // id derives the id in the log from one of the agent: equal ids give equal ids, in every invoke of the Turn.
 func (t *translator) id(upstream string) string {
 	return uuid.NewSHA1(t.namespace, []byte(upstream)).String()

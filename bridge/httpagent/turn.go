@@ -29,6 +29,8 @@ type meaning interface {
 	translate(dst []bridge.Output, f frame) ([]bridge.Output, error)
 	// over reports whether a frame has ended the answer.
 	over() bool
+	// ends appends what the end of the stream means; nothing where the answer is not complete.
+	ends(dst []bridge.Output) []bridge.Output
 }
 
 // turn is one call: a response body that is being read. The engine's reader goroutine calls Next; Pause, Cancel and
@@ -68,6 +70,11 @@ func (t *turn) Next(context.Context) ([]bridge.Output, error) {
 		}
 		if outputs := t.translate(frames); len(outputs) > 0 {
 			return outputs, nil
+		}
+		if errors.Is(err, io.EOF) {
+			if outputs := t.means.ends(nil); len(outputs) > 0 {
+				return outputs, nil
+			}
 		}
 		if err != nil {
 			return nil, t.readError(err)

@@ -1,0 +1,83 @@
+// Package aguiagents_test puts agents of others that speak AG-UI behind a running aqueduct, and has the official clients talk
+// to them.
+package aguiagents_test
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+	"time"
+
+	"aqueduct/test/nodetest"
+	"aqueduct/test/program"
+)
+
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
+
+// patience bounds the wait for what is started.
+const patience = 30 * time.Second
+
+// started starts a command that prints where it listens, and gives what the pattern found in that line.
+func started(t *testing.T, cmd *exec.Cmd, pattern string) string {
+	t.Helper()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if _, err := cmd.StdinPipe(); err != nil { // stays open for as long as the test runs
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	found, read := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(read)
+		line := regexp.MustCompile(pattern)
+		for sc := bufio.NewScanner(out); sc.Scan(); {
+			if m := line.FindStringSubmatch(sc.Text()); m != nil {
+				found <- m[1]
+				break
+			}
+			t.Log(sc.Text())
+		}
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-read
+		_ = cmd.Wait()
+	})
+	select {
+	case address := <-found:
+		return address
+	case <-read:
+		t.Fatalf("%s ended before it listened", cmd.Path)
+	case <-time.After(patience):
+		t.Fatalf("%s does not listen", cmd.Path)
+	}
+	return ""
+}
+
+// TestTanStack: an agent made with TanStack AI, under both official clients: text, history, its own tools, the page's tools,
+// tools that need approval, a failure.
+func TestTanStack(t *testing.T) {
+	nodetest.Need(t, "node_modules/.installed", "make setup-aguiagents")
+	agent := "http://127.0.0.1:" + started(t, exec.Command("node", "tanstack.mjs"), `listening on (\d+)`)
+	path, err := program.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--auth", "none",
+		"--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), "--agent", "tanstack="+agent+"/,protocol=agui")
+	url := "http://" + started(t, serve, `listening on .*?(127\.0\.0\.1:\d+)`)
+	report := nodetest.Run(t, []string{"AQUEDUCT_URL=" + url, "AGENT_URL=" + agent}, "tanstack.test.mjs")
+	t.Logf("node --test tanstack.test.mjs\n%s", nodetest.Totals(report))
+}
