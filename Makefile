@@ -35,7 +35,7 @@ MUTATE_LEAST := 85
 
 .PHONY: help build sbom run check test test-go test-faults test-timed test-judges test-agents test-sdk lint vulncheck house house-check \
 	mutate fuzz soak bench clean \
-	setup setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models
+	setup setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -87,8 +87,8 @@ test-timed: $(call needs,setup-postgres) ## the program flooded, abused and take
 	go test -vet=off -count=1 -timeout 10m -run '$(TIMED)' -v ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 # Two packages at a time: most of what they do is to wait for a page or an agent. What they time is a ratio, or a page's own work.
-test-judges: $(call needs,setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models) ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
-	go test -vet=off -p 2 -count=1 -timeout 20m -v ./test/nodetest ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/models ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+test-judges: $(call needs,setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents) ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
+	go test -vet=off -p 2 -count=1 -timeout 20m -v ./test/nodetest ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/models ./test/aguiagents ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat
 	go test -count=1 -timeout 10m -v ./test/agents | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
@@ -129,7 +129,7 @@ bench: setup-postgres ## what keeping everything costs against a bare relay, the
 	go test -run '^$$' -bench 'Flood|ACP|Model|Size' -benchtime 1x -timeout 30m -v ./test/bench
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /test/)
 
-setup: setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models ## install what the tests need and is missing
+setup: setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents ## install what the tests need and is missing
 
 setup-postgres: ## a PostgreSQL server, and a pooler before it
 	@scripts/need-postgres
@@ -141,6 +141,9 @@ setup-chromium: ## Chromium
 setup-proxies: ## nginx and Caddy
 	@scripts/need-nginx
 	@scripts/need-caddy
+
+setup-aguiagents: ## the npm packages of test/aguiagents: agents of others that speak AG-UI, and clients
+	@scripts/need-npm test/aguiagents
 
 setup-models: ## the npm packages of test/models: SDKs for models
 	@scripts/need-npm test/models

@@ -81,6 +81,7 @@ func allowed() map[string][]string {
 		"test/faults":                      {},
 		"test/goclients":                   {},
 		"test/judges":                      {},
+		"test/aguiagents":                  {},
 		"test/models":                      {},
 		"test/nodetest":                    {},
 		"test/oidc":                        {},

@@ -339,7 +339,7 @@ func enumValues() map[string][]string {
 		"Run.status":        texts(store.RunReserved, store.RunRunning, store.RunFinished, store.RunInterrupted, store.RunCancelled, store.RunFailed),
 		"Share.rights":      ruleOf[shareBody]("rights"),
 		"InboxEvent.type":   {eventApprovalOpened, eventApprovalSettled}, "InboxGone.type": {eventApprovalGone}, "InboxSynced.type": {eventInboxSynced},
-		"Agent.status": texts(registry.Online, registry.Offline, registry.Failing, registry.Unknown), "Agent.protocol": {store.AgentHTTP, store.AgentACP},
+		"Agent.status": texts(registry.Online, registry.Offline, registry.Failing, registry.Unknown), "Agent.protocol": {store.AgentHTTP, store.AgentAGUI, store.AgentACP},
 		"Agent.source": texts(store.AgentFromConfig, store.AgentFromProxy, store.AgentFromAPI),
 		"Tool.kind":    toolKinds, "Tool.on_failure": texts(store.FailureReturns, store.FailureEndsRun), "Tool.source": {store.ToolFromFile, store.ToolFromAPI},
 		"ToolCall.status":                           {"succeeded", "pending", "failed"},

@@ -14,6 +14,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/aguiagent"
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/internal/fault"
@@ -322,7 +323,7 @@ func TestCodesAreComplete(t *testing.T) {
 		approval.AlreadyDecided, approval.AskerLost, approval.AlreadyDelivered, approval.AlreadyDispatched, approval.NotApprover, approval.FourEyes,
 		approval.PolicyBlocks, approval.EditRefused, approval.UnknownOption, approval.InvalidAnswer,
 		httpagent.CodeUnreachable, httpagent.CodeRefused, httpagent.CodeStatus, httpagent.CodeNotStream, httpagent.CodeFirstByte, httpagent.CodeIdle,
-		httpagent.CodeTotal, httpagent.CodeTruncated, httpagent.CodeMalformed, httpagent.CodeTooLarge,
+		httpagent.CodeTotal, httpagent.CodeTruncated, httpagent.CodeMalformed, httpagent.CodeTooLarge, aguiagent.CodeCancelled, aguiagent.CodeError,
 	} {
 		if !known[name] {
 			t.Errorf("%s is not in the table", name)

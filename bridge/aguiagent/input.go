@@ -93,6 +93,7 @@ func payloadOf(d approval.Delivery) json.RawMessage {
 		}
 		text, _ := json.Marshal(content) // a string always encodes
 		return text
+	case approval.AskInput:
 	}
 	return d.Payload
 }

@@ -35,38 +35,43 @@ const protocolOption = "protocol="
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (a *agentFlag) UnmarshalText(text []byte) error {
-	switch option, ok := strings.CutPrefix(string(text), protocolOption); {
-	case ok && option == string(httpagent.ProtocolInvoke):
-		a.protocol = httpagent.ProtocolInvoke
-		return nil
-	case ok && option == string(httpagent.ProtocolAGUI):
-		a.protocol = httpagent.ProtocolAGUI
+	if option, ok := strings.CutPrefix(string(text), protocolOption); ok && a.takes(option) {
 		return nil
 	}
-	id, endpoint, ok := strings.Cut(string(text), "=")
+	// A file gives the text whole; a flag and the environment, whose lists are cut at commas, give its two halves.
+	agent, option, has := strings.Cut(string(text), ","+protocolOption)
+	id, endpoint, ok := strings.Cut(agent, "=")
 	u, err := url.Parse(endpoint)
-	if !ok || err != nil || !ids.ValidName(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if has && !a.takes(option) || !ok || err != nil || !ids.ValidName(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("expected id=http://…, and behind it ,protocol=http or ,protocol=agui")
 	}
 	a.id, a.url, a.host = id, endpoint, u.Host
 	return nil
 }
 
-// AfterApply implements kong's hook: a list of flags is cut at its commas, and so are the options from their agents.
-func (s *serveCmd) AfterApply() error {
-	var agents []agentFlag
-	for _, a := range s.Agent {
-		if a.id != "" {
-			agents = append(agents, a)
-			continue
-		}
-		if len(agents) == 0 {
-			return fmt.Errorf("--agent %s%s: an option stands behind an agent: id=URL,%[1]s%[2]s", protocolOption, a.protocol)
-		}
-		agents[len(agents)-1].protocol = a.protocol
+// takes sets the protocol, if it is one.
+func (a *agentFlag) takes(protocol string) bool {
+	is := httpagent.Protocol(protocol)
+	known := is == httpagent.ProtocolInvoke || is == httpagent.ProtocolAGUI
+	if known {
+		a.protocol = is
 	}
-	s.Agent = agents
-	return nil
+	return known
+}
+
+// withOptions joins the options of a list to the agents that they stand behind.
+func withOptions(flags []agentFlag) (agents []agentFlag, err error) {
+	for _, a := range flags {
+		switch {
+		case a.id != "":
+			agents = append(agents, a)
+		case len(agents) == 0:
+			return nil, fmt.Errorf("--agent %s%s: an option stands behind an agent: id=URL,%[1]s%[2]s", protocolOption, a.protocol)
+		default:
+			agents[len(agents)-1].protocol = a.protocol
+		}
+	}
+	return agents, nil
 }
 
 // addAgents makes the directory; the first is the default. closers close the agents' connections at the end. What

@@ -63,6 +63,12 @@ type serveCmd struct {
 	AgentSecrets agentSecrets  `embed:""`
 }
 
+// AfterApply implements kong's hook: a list of flags is cut at its commas, and so are the options from their agents.
+func (s *serveCmd) AfterApply() (err error) {
+	s.Agent, err = withOptions(s.Agent)
+	return err
+}
+
 // Run serves until ctx ends. What can fail by a mistake in the flags comes first, then the listener, and the database
 // last: a second server on the same port must not touch it.
 func (s *serveCmd) Run(ctx context.Context, to output) error {

@@ -216,5 +216,6 @@ func upstreams() []Code {
 		{"upstream_truncated", 0, "The agent's answer ended before it was complete."},
 		{"upstream_malformed", 0, "The agent sent a frame that could not be read."},
 		{"upstream_event_too_large", 0, "The agent sent an event that is too large."},
+		{"agent_cancelled", 0, "An agent that speaks AG-UI ended its run as cancelled, which nobody had asked for."},
 	}
 }
