@@ -13,6 +13,8 @@ GOLANGCI_LINT_VERSION := v2.15.0
 GREMLINS_VERSION := v0.6.0
 GOVULNCHECK_VERSION := v1.1.4
 CYCLONEDX_VERSION := v1.9.0
+# test/blobs has the same version in the name of the program that it starts.
+VERSITYGW_VERSION := v1.8.0
 # What bin/aqueduct may weigh, stripped of its symbols: 40 MiB.
 BINARY_MOST := 41943040
 FUZZTIME ?= 2s
@@ -35,7 +37,7 @@ MUTATE_LEAST := 85
 
 .PHONY: help build sbom run check test test-go test-faults test-timed test-judges test-agents test-sdk lint vulncheck house house-check \
 	mutate fuzz soak bench clean \
-	setup setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents
+	setup setup-postgres setup-s3 setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -87,8 +89,8 @@ test-timed: $(call needs,setup-postgres) ## the program flooded, abused and take
 	go test -vet=off -count=1 -timeout 10m -run '$(TIMED)' -v ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 # Two packages at a time: most of what they do is to wait for a page or an agent. What they time is a ratio, or a page's own work.
-test-judges: $(call needs,setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents) ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
-	go test -vet=off -p 2 -count=1 -timeout 20m -v ./test/nodetest ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/models ./test/aguiagents ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+test-judges: $(call needs,setup-s3 setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents) ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
+	go test -vet=off -p 2 -count=1 -timeout 20m -v ./test/blobs ./test/nodetest ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/models ./test/aguiagents ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat
 	go test -count=1 -timeout 10m -v ./test/agents | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
@@ -129,11 +131,14 @@ bench: setup-postgres ## what keeping everything costs against a bare relay, the
 	go test -run '^$$' -bench 'Flood|ACP|Model|Size' -benchtime 1x -timeout 30m -v ./test/bench
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /test/)
 
-setup: setup-postgres setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents ## install what the tests need and is missing
+setup: setup-postgres setup-s3 setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents ## install what the tests need and is missing
 
 setup-postgres: ## a PostgreSQL server, and a pooler before it
 	@scripts/need-postgres
 	@scripts/need-pgbouncer
+
+setup-s3: ## an S3 server
+	@scripts/need-go-tool github.com/versity/versitygw/cmd/versitygw $(VERSITYGW_VERSION)
 
 setup-chromium: ## Chromium
 	@scripts/need-chromium

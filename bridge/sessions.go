@@ -8,6 +8,7 @@ import (
 
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/approval/audit"
+	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/livefeed"
 	"aqueduct/bridge/redact"
@@ -29,8 +30,10 @@ type Config struct {
 	// Notices tells others of Questions.
 	Notices approval.Notices
 	// Tools sees to the ToolCalls of Agents; nil without any.
-	Tools  *tools.Service
-	Limits Limits
+	Tools *tools.Service
+	// Contexts keeps what agents store, and large attachments; nil without any.
+	Contexts *contextstore.Service
+	Limits   Limits
 	// OnBusy is what becomes of a message while a response tails the Turn under way: OnBusyRefuse, the default, or OnBusyQueue.
 	OnBusy string
 	Logger *slog.Logger
@@ -126,7 +129,7 @@ func New(cfg Config) *Sessions {
 	s.appends = &Appends{store: cfg.Store, bell: cfg.Bell, filter: cfg.Filter, quota: s.quota, limits: s.cfg.Limits}
 	s.threads = &Threads{
 		store: cfg.Store, log: cfg.Log, bell: cfg.Bell, pasts: s.pasts, agents: cfg.Agents, cancels: s.cancels, feed: s.approvals.Feed,
-		filter: cfg.Filter, logger: cfg.Logger,
+		filter: cfg.Filter, entries: cfg.Contexts, logger: cfg.Logger,
 	}
 	if cfg.Tools != nil {
 		cfg.Tools.Use(s.approvals.Settler, s.approvals.Deadlines.Arm, s.keepToolCall)

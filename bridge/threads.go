@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/approval"
+	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/redact"
 	"aqueduct/store"
@@ -24,6 +25,7 @@ type Threads struct {
 	cancels *Cancels
 	feed    *approval.Feed // of Questions, which follows who may decide
 	filter  *redact.Filter
+	entries *contextstore.Service // nil without a context store
 	logger  *slog.Logger
 }
 
@@ -128,8 +130,14 @@ func (t *Threads) forget(sessionID string) {
 	t.pasts.drop(sessionID)
 }
 
-// purge deletes the rows of a hidden Session in many small transactions, so that other writers are not held up.
+// purge deletes the rows of a hidden Session in many small transactions, so that other writers are not held up. The bytes of its
+// blobs go first, while their rows name them.
 func (t *Threads) purge(ctx context.Context, sessionID string) error {
+	if t.entries != nil {
+		if err := t.entries.PurgeSession(ctx, sessionID); err != nil {
+			return err
+		}
+	}
 	for done := false; !done; {
 		err := t.store.InTx(ctx, func(tx store.Tx) (err error) {
 			done, err = tx.PurgeSession(ctx, sessionID)

@@ -71,7 +71,7 @@ func TestDeletion(t *testing.T) {
 			h := newEnvWith(t, tells, plan{open: db.open})
 			h.fill("T")
 			words := db.tables(t)
-			for _, table := range strings.Fields("sessions turns runs events records messages message_parts tool_calls approvals grants outbox sandbox_instances") {
+			for _, table := range strings.Fields("sessions turns runs events records messages message_parts context_blobs tool_calls approvals grants outbox sandbox_instances") {
 				if words[table] == 0 {
 					t.Errorf("before: no word in %s, so nothing is tried there", table)
 				}
@@ -148,6 +148,7 @@ func (h *env) fill(thread string) {
 	if got := h.do("PATCH", "/api/threads/"+thread, `{"title":"`+secret+`"}`); got.status != 200 {
 		h.t.Fatalf("%d %s", got.status, got.body)
 	}
+	h.mints(fmt.Sprintf(`{"owner_type":"session","owner_id":%q,"content":%q}`, thread, secret))
 	ctx := h.t.Context()
 	s, err := h.store.SessionByExternalID(ctx, scope(), thread)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
+	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/livefeed"
@@ -30,6 +31,7 @@ import (
 	"aqueduct/server/limit"
 	"aqueduct/server/llmproxy"
 	"aqueduct/store"
+	"aqueduct/store/blob"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
 )
@@ -53,6 +55,7 @@ type env struct {
 	bridge  *bridge.Sessions
 	tools   *tools.Service
 	auth    *auth.Auth
+	entries *contextstore.Service
 	rules   *policy.Holder // nil without a policy
 }
 
@@ -77,6 +80,8 @@ type plan struct {
 	broker      store.Broker  // nil: storetest.Broker()
 	models      llmproxy.Upstreams
 	modelClient *http.Client // http.DefaultClient
+	blobs       blob.Store   // nil: rows hold all
+	entryBytes  int64        // of one user's context entries
 }
 
 // atHome lets programs register agents that the test serves.
@@ -125,7 +130,7 @@ func newEnvWith(t testing.TB, script script, p plan) *env {
 	}
 	cfg := app.Config{
 		Store: st, Broker: cmp.Or(p.broker, storetest.Broker()), Name: "test", Logger: logger, Auth: p.auth, Agents: h.agents, Metrics: h.metrics, Meter: h.meter(),
-		Registered: atHome(t), Secrets: p.secrets, Policy: h.rules, PublicURL: p.public, Limits: p.bridge, ToolClient: http.DefaultClient,
+		Blobs: p.blobs, ContextBytes: p.entryBytes, Registered: atHome(t), Secrets: p.secrets, Policy: h.rules, PublicURL: p.public, Limits: p.bridge, ToolClient: http.DefaultClient,
 		Edge: server.Config{
 			Store: h.faults, Logger: slog.New(slog.DiscardHandler), NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 			Links: newLinks(t, st), CheckURL: func(string) error { return nil }, Controller: p.control, Proxies: p.proxies, Webhooks: p.hooks,
@@ -145,7 +150,7 @@ func newEnvWith(t testing.TB, script script, p plan) *env {
 		t.Fatal(err)
 	}
 	h.server, h.hints, h.gateway = made.Server, made.Hints, made.Gateway
-	h.log, h.bridge, h.tools, h.auth = made.Events, made.Sessions, made.Tools, p.auth
+	h.log, h.bridge, h.tools, h.auth, h.entries = made.Events, made.Sessions, made.Tools, p.auth, made.Contexts
 	stop := apptest.Run(t, made)
 	web := httptest.NewUnstartedServer(h.server)
 	if p.wrap != nil {

@@ -96,7 +96,7 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 			return preflight(c)
 		}
 		// The wait of an agent has no body, and a token that no page of another site can send.
-		if writes(r) && !sendsJSON(r) && !agentWaits(c) {
+		if writes(r) && !sendsJSON(r) && !sendsBytes(r) && !agentWaits(c) {
 			return problem.Refuse(problem.MediaType, "")
 		}
 		return next(c)
@@ -196,7 +196,7 @@ func (g *guard) allowed(h http.Header, origin, host string) bool {
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Access-Control-Allow-Credentials", "true")
-	h.Set("Access-Control-Expose-Headers", headerThread+", "+headerRun+", Link")
+	h.Set("Access-Control-Expose-Headers", headerThread+", "+headerRun+", Link, ETag")
 	return true
 }
 
@@ -207,8 +207,8 @@ func (g *guard) allowed(h http.Header, origin, host string) bool {
 func preflight(c echo.Context) error {
 	h := c.Response().Header()
 	if h.Get("Access-Control-Allow-Origin") != "" {
-		h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
-		h.Set("Access-Control-Allow-Headers", "content-type, authorization, cache-control, last-event-id, x-requested-with, x-thread-id, traceparent, tracestate")
+		h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
+		h.Set("Access-Control-Allow-Headers", "content-type, authorization, cache-control, if-match, if-none-match, last-event-id, x-requested-with, x-thread-id, traceparent, tracestate")
 		h.Set("Access-Control-Max-Age", "600")
 	}
 	return c.NoContent(http.StatusNoContent)
@@ -247,4 +247,24 @@ func sendsJSON(r *http.Request) bool {
 		}
 	}
 	return true
+}
+
+// bytesAt are the paths whose writes may be bytes of any type.
+const bytesAt = "/v1/context"
+
+// sendsBytes accepts other types than JSON where bytes are stored. A browser asks before it sends a PUT, a header
+// Authorization, or a type that no form has; what it sends for a page of another site without asking is refused still.
+func sendsBytes(r *http.Request) bool {
+	if path := r.URL.Path; path != bytesAt && !strings.HasPrefix(path, bytesAt+"/") || r.Header.Get("Content-Encoding") != "" {
+		return false
+	}
+	if r.Method == http.MethodPut || r.Header.Get("Authorization") != "" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch media {
+	case "", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded":
+		return false
+	}
+	return err == nil
 }

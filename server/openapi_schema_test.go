@@ -24,6 +24,7 @@ import (
 func schemaTypes() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		"Agent":           reflect.TypeFor[agentJSON](),
+		"ContextEntry":    reflect.TypeFor[contextJSON](),
 		"AppendedMessage": reflect.TypeFor[appendedJSON](),
 		"RunTree":         reflect.TypeFor[treeJSON](),
 		"InboxEvent":      reflect.TypeFor[inboxEventJSON](),
@@ -57,6 +58,7 @@ func bodies() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		"POST /v1/agents/register":                    reflect.TypeFor[registry.Registration](),
 		"POST /v1/agents/register 200":                reflect.TypeFor[okJSON](),
+		"POST /v1/context":                            reflect.TypeFor[contextBody](),
 		"GET /v1/sessions/{id}/messages 200":          reflect.TypeFor[transcriptJSON](),
 		"POST /v1/sessions/{id}/messages":             reflect.TypeFor[appendBody](),
 		"GET /api/limits 200":                         reflect.TypeFor[limitsJSON](),
@@ -328,6 +330,7 @@ func enumValues() map[string][]string {
 	decided := texts(store.ApprovalApproved, store.ApprovalRejected, store.ApprovalExpired, store.ApprovalCancelled)
 	toolKinds := []string{tools.WireServer, tools.WireClient}
 	ended := texts(store.TurnDone, store.TurnFailed, store.TurnCancelled)
+	owners := texts(store.ContextOfSession, store.ContextOfRun, store.ContextOfUser, store.ContextOfAgent)
 	all := map[string][]string{
 		"Approval.kind": kinds, "Approval.status": append(texts(store.ApprovalPending), decided...),
 		"Approval.warnings": {
@@ -356,6 +359,9 @@ func enumValues() map[string][]string {
 		"TracePayloads.approval_decision.status": decided,
 		"ProxyToken.error.code":                  {"NOT_FOUND", "UNAUTHORIZED", "BAD_REQUEST"},
 
+		"ContextEntry.owner_type": owners, "TracePayloads.context_written.owner_type": owners, "TracePayloads.context_deleted.owner_type": owners,
+		"POST /v1/context.owner_type": ruleOf[contextBody]("owner_type"), "POST /v1/context ?owner_type": ruleOf[contextQuery]("owner_type"),
+		"GET /v1/context/{key} ?format":          ruleOf[contextView]("format"),
 		"RunTree.status":                         texts(store.TurnQueued, store.TurnRunning, store.TurnPausedApproval, store.TurnPausedTool, store.TurnDone, store.TurnFailed, store.TurnCancelled),
 		"GET /v1/sessions/{id}/messages ?format": ruleOf[transcriptQuery]("format"), "POST /v1/sessions/{id}/messages.message.role": ruleOf[appendedMessage]("role"),
 		"POST /v1/agents/{id}:invoke ?on_leave": ruleOf[callQuery]("on_leave"),

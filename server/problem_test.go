@@ -16,6 +16,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/aguiagent"
 	"aqueduct/bridge/approval"
+	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/internal/fault"
 	"aqueduct/server/auth"
@@ -110,6 +111,13 @@ func TestEveryCode(t *testing.T) {
 		},
 		"foreign_run": func() answer {
 			return gated.do("POST", "/v1/tools/x:invoke", `{"run_id":"y"}`, "Authorization", "Bearer "+gated.agent.last().RunToken)
+		},
+		"context_owner_forbidden": func() answer { return h.do("POST", "/v1/context", `{"owner_type":"user","owner_id":"eve"}`) },
+		"version_conflict": func() answer {
+			return h.do("DELETE", "/v1/context/"+h.mints(`{}`).ContextKey, "", "If-Match", `"7"`)
+		},
+		"context_full": func() answer {
+			return newEnvWith(t, saysN(1), plan{entryBytes: 1}).do("POST", "/v1/context", `{}`)
 		},
 		"message_role_forbidden": func() answer { return h.appends("T", `{"role":"assistant","content":"x"}`) },
 		"message_id_conflict": func() answer {
@@ -317,6 +325,7 @@ func TestCodesAreComplete(t *testing.T) {
 		bridge.CodeStateInvalid, bridge.CodeStateTooLarge, bridge.CodeInternal, bridge.CodeRunTooLarge, bridge.CodeThreadTooLarge, bridge.CodeTooManyQuestions,
 		bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict, bridge.RefusedNothingToDo, bridge.RefusedUnknownAgent, bridge.RefusedInvalidID,
 		bridge.RefusedForbiddenAgent, bridge.RefusedNotShared, bridge.RefusedTooManyShares, bridge.RefusedTooManyTurns, bridge.RefusedTenantFull,
+		contextstore.RefusedOwner, contextstore.RefusedVersion, contextstore.RefusedFull,
 		bridge.RefusedCallLoop, bridge.RefusedCallDepth, bridge.RefusedCallBreadth, bridge.RefusedChildsThread, bridge.CodeChildCancelled,
 		bridge.ControlRejected, bridge.ControlOffline, bridge.ControlNoAgent, bridge.ControlUnsupported, bridge.ControlNotOffered, bridge.ControlFailed,
 		bridge.ControlTimeout, bridge.ControlUnknown, bridge.ControlConnected,

@@ -15,6 +15,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/approval/audit"
+	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/livefeed"
 	"aqueduct/bridge/registry"
 	"aqueduct/bridge/tools"
@@ -60,6 +61,8 @@ type Config struct {
 	// Tools is what agents have executed; CheckURL decides which addresses tools may have.
 	Tools    *tools.Service
 	CheckURL func(string) error
+	// Contexts is what agents and users store under a key.
+	Contexts *contextstore.Service
 	// Models are the upstreams of the model proxy, ModelClient the way to them; without upstreams it knows no model.
 	Models      llmproxy.Upstreams
 	ModelClient *http.Client
@@ -163,6 +166,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
 		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},
 		traces,
+		&contexts{entries: cfg.Contexts, agents: callers, in: in},
 		&sessionMessages{threads: chats, agents: callers, in: in},
 		&approvals{approvals: cfg.Approvals, store: cfg.Store, control: cfg.Controller, in: in, out: out},
 		&toolCalls{approvals: cfg.Approvals, in: in},

@@ -6,6 +6,8 @@ import "context"
 type Reader interface {
 	AgendaReader
 	AgentReader
+	BlobReader
+	ContextReader
 	SessionReader
 	TurnReader
 	RunReader
@@ -35,6 +37,8 @@ type Reader interface {
 type Tx interface {
 	Reader
 	AgentTx
+	BlobTx
+	ContextTx
 	SessionTx
 	TurnTx
 	RunTx

@@ -90,6 +90,12 @@ func (r *rows) part(p store.MessagePart) store.MessagePart {
 	return p
 }
 
+// context masks what describes an entry. The content is encrypted by who writes it.
+func (r *rows) context(e store.ContextEntry) store.ContextEntry {
+	r.json(&e.Metadata)
+	return e
+}
+
 // call seals args and result: they are executed or handed to the agent. An error is shown only.
 func (r *rows) call(c store.ToolCall) store.ToolCall {
 	r.sealing(ofArgs, c.ID, known(c.SessionID), &c.Args)

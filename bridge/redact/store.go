@@ -127,6 +127,10 @@ func (t *wrappedTx) InsertMessagePart(ctx context.Context, row store.MessagePart
 	return masked(ctx, t, row, (*rows).part, t.Tx.InsertMessagePart)
 }
 
+func (t *wrappedTx) InsertContextEntry(ctx context.Context, row store.ContextEntry) error {
+	return masked(ctx, t, row, (*rows).context, t.Tx.InsertContextEntry)
+}
+
 func (t *wrappedTx) ReplaceMessageData(ctx context.Context, id string, data []byte) error {
 	return t.Tx.ReplaceMessageData(ctx, id, t.filter.JSON(data))
 }

@@ -31,6 +31,9 @@ var ErrSealed = errors.New("what is sealed cannot be opened with the keys of the
 // AES-256 takes 32 bytes.
 const keyBytes = 32
 
+// SealedOverhead is how many bytes Seal adds to a text: the nonce, and GCM's tag.
+const SealedOverhead = 12 + 16
+
 // OpenKeyFile reads the keys of a file, or makes the file with one when there is none. A line is "kid base64": the first
 // seals, all unseal, and the last one's hashes bind decisions, so that a new key is put in front of the old ones. The
 // file must be its owner's alone.

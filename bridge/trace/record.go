@@ -21,6 +21,8 @@ const (
 	AgentCalledChild   = "agent_called_child"
 	LLMCallStarted     = "llm_call_started"
 	LLMCallDone        = "llm_call_done"
+	ContextWritten     = "context_written"
+	ContextDeleted     = "context_deleted"
 	ToolCallCreated    = "tool_call_created"
 	PolicyDecision     = "policy_decision" // the payload is a policy.Decision
 	ToolDispatched     = "tool_dispatched"

@@ -182,6 +182,7 @@ func (s *serveCmd) secretFiles() []string {
 	}
 	list = append(list, s.toolSecrets()...)
 	list = append(list, s.Models.secrets()...)
+	list = append(list, s.Blobs.secrets(s.Database)...)
 	if path, ok := s.Database.file(); ok {
 		list = append(list, path, path+"-wal", path+"-shm")
 	}

@@ -26,6 +26,7 @@ import (
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
+	"aqueduct/store/blob"
 	"aqueduct/store/broker/local"
 )
 
@@ -61,6 +62,7 @@ type serveCmd struct {
 	Tokens       tokenFlags    `embed:""`
 	Audit        auditFlags    `embed:""`
 	AgentSecrets agentSecrets  `embed:""`
+	Blobs        blobFlags     `embed:""`
 }
 
 // AfterApply implements kong's hook: a list of flags is cut at its commas, and so are the options from their agents.
@@ -122,7 +124,11 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	if s.BaseURL == "" {
 		s.BaseURL = reachable(inside.Addr())
 	}
-	made, err := s.parts(log, callers, st, red, reachable(inside.Addr()))
+	blobs, err := s.Blobs.open(ctx, s.Database, s.Name)
+	if err != nil {
+		return err
+	}
+	made, err := s.parts(log, callers, st, blobs, red, reachable(inside.Addr()))
 	if err != nil {
 		return err
 	}
@@ -156,7 +162,7 @@ type parts struct {
 
 // parts reads the files that the flags name and puts the parts together; nothing runs yet. self is where programs of
 // this machine reach the server. What a flag got wrong is an error that names the flag.
-func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, red redaction, self string) (made parts, err error) {
+func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, blobs blob.Store, red redaction, self string) (made parts, err error) {
 	directory, beside, err := s.agents()
 	if err != nil {
 		return made, err
@@ -196,7 +202,7 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, r
 	cfg := app.Config{
 		Store: st, Broker: local.New(), Name: s.Name, Logger: log, Auth: callers, Agents: directory, Registered: registered, Metrics: metrics,
 		Secrets: red.hash(), Policy: rules.holder, OnBusy: s.OnBusy, PublicURL: s.Notify.PublicURL, Limits: s.Limits.bridge(), ToolLimits: s.Limits.tools(),
-		ToolClient: made.gate.Client(), AuditHeads: filepath.Join(filepath.Dir(s.auditKeyFile()), auditHeadsName), Gateway: &gateway,
+		Blobs: blobs, ContextBytes: s.Blobs.MaxContextBytes, ToolClient: made.gate.Client(), AuditHeads: filepath.Join(filepath.Dir(s.auditKeyFile()), auditHeadsName), Gateway: &gateway,
 		Edge: server.Config{
 			Version: version(), Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
 			CheckURL: made.gate.CheckURL, Models: models, ModelClient: modelClient, Proxies: s.proxyAccess(callers.Registry()), NoPage: s.Surface.NoPage,

@@ -15,6 +15,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/approval/audit"
+	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/livefeed"
@@ -34,6 +35,7 @@ type App struct {
 	Events   *eventlog.Log
 	Hints    *livefeed.Hub
 	Audit    *audit.Log
+	Contexts *contextstore.Service
 	Agents   *registry.Registry
 	Notifier *notify.Notifier // nil without Config.Notify
 	Tools    *tools.Service
@@ -88,6 +90,7 @@ func (a *App) makeGround() {
 	a.Bell = eventlog.NewBell(cfg.Broker)
 	a.Events = eventlog.New(eventlog.Config{Store: cfg.Store, Bell: a.Bell, Replica: a.Replica, Logger: cfg.Logger, Observe: cfg.Metrics.Committed})
 	a.Audit = audit.NewLog(cfg.Store, cfg.Logger, nil)
+	a.Contexts = contextstore.New(contextstore.Config{Store: cfg.Store, Blobs: cfg.Blobs, Secrets: cfg.Secrets, UserBytes: cfg.ContextBytes, Logger: cfg.Logger})
 	a.Hints = livefeed.New(livefeed.Config{Sessions: cfg.Store, Dropped: cfg.Metrics.HintDropped})
 	heads := audit.Exporter{
 		Store: cfg.Store, Log: cfg.Logger, Gauge: cfg.Metrics.AuditHead, Kick: a.Notifier.Kick, File: cfg.AuditHeads,
@@ -98,6 +101,7 @@ func (a *App) makeGround() {
 	a.runs(ground, "audit", a.Audit.Run)
 	a.runs(ground, "audit head", heads.Run)
 	a.runs(ground, "hints", a.Hints.Run)
+	a.runs(ground, "context store", a.Contexts.Run)
 	a.runs(ground, "heartbeat", func(ctx context.Context) error { return bridge.Beat(ctx, cfg.Store, a.Replica, cfg.Logger) })
 	if credentials := cfg.Auth.Registry(); credentials != nil {
 		a.runs(ground, "credentials", credentials.Run)
@@ -134,7 +138,7 @@ func (a *App) makeEngine() {
 	})
 	a.Sessions = bridge.New(bridge.Config{
 		Store: cfg.Store, Filter: cfg.Secrets.Filter, Hash: cfg.Secrets, Log: a.Events, Bell: a.Bell, Replica: a.Replica, Agents: cfg.Agents,
-		Logger: cfg.Logger, Meter: meter, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Notices: notices, Hints: a.Hints,
+		Logger: cfg.Logger, Meter: meter, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Contexts: a.Contexts, Notices: notices, Hints: a.Hints,
 		PublicURL: cfg.PublicURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0,
 	})
 	a.runs(driving, "sessions", a.drive)
@@ -194,7 +198,7 @@ func (a *App) makeGateway() {
 // makeServer makes the HTTP edge over all other parts.
 func (a *App) makeServer() (err error) {
 	cfg := a.cfg.Edge
-	cfg.Sessions, cfg.Approvals, cfg.Tools, cfg.Agents, cfg.Hints, cfg.Audit = a.Sessions, a.Sessions.Approvals(), a.Tools, a.Agents, a.Hints, a.Audit
+	cfg.Sessions, cfg.Approvals, cfg.Tools, cfg.Agents, cfg.Hints, cfg.Audit, cfg.Contexts = a.Sessions, a.Sessions.Approvals(), a.Tools, a.Agents, a.Hints, a.Audit, a.Contexts
 	cfg.Auth, cfg.Metrics, cfg.PublicURL = a.cfg.Auth, a.cfg.Metrics, a.cfg.PublicURL
 	cfg.ProxyRegistry = acpgateway.NewRegistry(a.cfg.Store)
 	if cfg.Logger == nil {

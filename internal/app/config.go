@@ -14,6 +14,7 @@ import (
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
+	"aqueduct/store/blob"
 )
 
 // Config is what the parts of a server are made of. A member must be set unless its comment names a default.
@@ -43,6 +44,10 @@ type Config struct {
 	// Limits and ToolLimits: the zero value of a member is its default.
 	Limits     bridge.Limits
 	ToolLimits tools.Limits
+	// Blobs has what is too large for a row; nil keeps all in rows. ContextBytes bounds the context entries of one user;
+	// 0 is a default.
+	Blobs        blob.Store
+	ContextBytes int64
 	// ToolClient calls server tools, and decides which addresses it may reach.
 	ToolClient *http.Client
 	// AuditHeads is a file that gets the heads of the audit; "" is none.

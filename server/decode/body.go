@@ -36,6 +36,13 @@ func (in *Decoder) BodyOf(c echo.Context, who store.Principal, most int64) ([]by
 	return in.readBody(c, min(most, in.bodies.Share()))
 }
 
+// Hold counts bytes that an answer needs in memory like those of a body, until the end of the request.
+func (in *Decoder) Hold(c echo.Context, who store.Principal, size int64) error {
+	h := in.bodies.Hold(sender(who))
+	c.Set(heldBodyKey, h)
+	return h.GrowTo(c.Request().Context(), size)
+}
+
 // senderOf is whose share of the budget a body uses; "" for senders that are not known yet.
 func senderOf(c echo.Context) string { return sender(auth.From(c.Request().Context()).Principal) }
 

@@ -49,7 +49,7 @@ func requests() []Code {
 		{Method, http.StatusMethodNotAllowed, "The route does not take this method."},
 		{TooSlow, http.StatusRequestTimeout, "The body did not arrive in time."},
 		{TooLarge, http.StatusRequestEntityTooLarge, "The body is larger than is accepted."},
-		{MediaType, http.StatusUnsupportedMediaType, "Writes are application/json, uncompressed, in UTF-8."},
+		{MediaType, http.StatusUnsupportedMediaType, "Writes are application/json, uncompressed, in UTF-8; /v1/context takes other types too, but for those of HTML forms without a token."},
 		{BeyondLog, http.StatusRequestedRangeNotSatisfiable, "The position lies beyond the end of the log."},
 		{Upgrade, http.StatusUpgradeRequired, "The route is a WebSocket."},
 		{NotFound, http.StatusNotFound, "Nothing of that name is here for this caller."},
@@ -91,6 +91,8 @@ func conversations() []Code {
 		{"run_id_conflict", http.StatusConflict, "The runId was used for another request."},
 		{"message_id_conflict", http.StatusConflict, "The thread has another message of that id."},
 		{"thread_too_large", http.StatusConflict, "The thread holds as much as one may. Go on in a new one."},
+		{"context_owner_forbidden", http.StatusForbidden, "A context entry belongs to the caller: an agent's session, run or user, or itself."},
+		{"version_conflict", http.StatusPreconditionFailed, "The entry has another version than If-Match names; the detail has it."},
 		{"state_too_large", http.StatusRequestEntityTooLarge, "The state is larger than 256 KiB; in a state_not_applied event: it would be with the change."},
 	}
 }
@@ -157,6 +159,7 @@ func limits() []Code {
 		{TooManyTries, http.StatusTooManyRequests, "Too many credentials from this address were refused. Retry-After says when to try again."},
 		{"too_many_turns", http.StatusTooManyRequests, "This user has too many turns under way."},
 		{"tenant_full", http.StatusTooManyRequests, "The tenant's threads hold as much as they may. Delete some, or have the limit raised."},
+		{"context_full", http.StatusTooManyRequests, "The context entries of this user hold as much as they may. Delete some."},
 		{TooManyQuestions, http.StatusTooManyRequests, "Too many questions of the turn, or of the user, are open."},
 		{limit.TooManySockets, http.StatusTooManyRequests, "This user has too many WebSockets open."},
 		{limit.TooManyStreams, http.StatusServiceUnavailable, "Too many streams are open."},
@@ -168,7 +171,7 @@ func limits() []Code {
 // faults is what is the server itself.
 func faults() []Code {
 	return []Code{
-		{Unavailable, http.StatusServiceUnavailable, "The database cannot be reached. Try again."},
+		{Unavailable, http.StatusServiceUnavailable, "The database, or the store of blobs, cannot be reached. Try again."},
 		{limit.ShuttingDown, http.StatusServiceUnavailable, "This server is going away. Try again."},
 		{Internal, http.StatusInternalServerError, "A fault of the server; its log has the error id."},
 	}

@@ -21,7 +21,7 @@ func TestTableGivesEachRouteOneRule(t *testing.T) {
 	known := []string{auth.RoleUser, auth.RoleApprover, auth.RoleAuditor, auth.RoleAdmin, auth.RoleAgent, auth.RoleOperator}
 	for name, rule := range Table() {
 		method, path, _ := strings.Cut(name, " ")
-		if !slices.Contains([]string{"GET", "POST", "PATCH", "DELETE"}, method) || !strings.HasPrefix(path, "/") {
+		if !slices.Contains([]string{"GET", "POST", "PUT", "PATCH", "DELETE"}, method) || !strings.HasPrefix(path, "/") {
 			t.Errorf("%q is no route", name)
 		}
 		if !rule.open && len(rule.roles) == 0 {
@@ -36,7 +36,7 @@ func TestTableGivesEachRouteOneRule(t *testing.T) {
 		own := []string{
 			"POST /api/session", "POST /api/session/oidc/logout", "POST /decide/:token", "POST /v1/ingress", "POST /v1/tools/:call", "POST /v1/agents/:id",
 			"POST /v1/tool_calls/:id", "POST /v1/chat/completions", "POST /v1/embeddings", "POST /v1/responses", "POST /api/admin/acp-proxy/register",
-			"POST /v1/sessions/:id/messages",
+			"POST /v1/sessions/:id/messages", "POST /v1/context", "PUT /v1/context/:key", "DELETE /v1/context/:key",
 		}
 		if rule.open && method != "GET" && !slices.Contains(own, name) {
 			t.Errorf("%s: it is open to all", name)

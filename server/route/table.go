@@ -124,6 +124,10 @@ func agents() map[string]Access {
 		"POST /v1/tools/:call":               public, // a run token is
 		"GET /v1/tool_calls/:id":             {open: true, roles: Users.roles},
 		"POST /v1/tool_calls/:id":            public,
+		"POST /v1/context":                   {open: true, roles: Users.roles}, // a run token is; others need the role user
+		"GET /v1/context/:key":               {open: true, roles: Users.roles},
+		"PUT /v1/context/:key":               {open: true, roles: Users.roles},
+		"DELETE /v1/context/:key":            {open: true, roles: Users.roles},
 		"POST /v1/chat/completions":          public, // a run token is
 		"POST /v1/embeddings":                public,
 		"POST /v1/responses":                 public,

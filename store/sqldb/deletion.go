@@ -41,6 +41,7 @@ var purges = []purge{
 	{Table: "messages", key: "message_id", of: ofSession + " AND NOT replaced", size: "data"}, // each has an index of its own
 	{Table: "messages", key: "message_id", of: ofSession + " AND replaced", size: "data"},
 	{Table: "message_parts", key: "sha256", of: ofSession, size: "data", blob: true},
+	{Table: "context_blobs", key: "context_key", of: ofSession + " AND session_id <> ''", size: "data", blob: true},
 	{Table: "sealed_originals", key: "ref", of: ofSession, size: "data", blob: true},
 	{Table: "model_calls", key: "call_id", of: ofSession},
 	{Table: "decision_links", key: "link_id", of: "approval_id IN (SELECT a.approval_id FROM approvals a WHERE a.session_id = $1)"},

@@ -13,8 +13,10 @@ type Reader struct {
 	agentReader
 	approvalReader
 	auditReader
+	blobReader
 	branchReader
 	commandReader
+	contextReader
 	credentialReader
 	delegationReader
 	deletionReader
@@ -45,7 +47,7 @@ func NewReader(q Queryer, d *Dialect) Reader { return (&conn{q: q, d: d}).reader
 
 func (c *conn) reader() Reader {
 	return Reader{
-		agendaReader{c}, agentReader{c}, approvalReader{c}, auditReader{c}, branchReader{c}, commandReader{c}, credentialReader{c},
+		agendaReader{c}, agentReader{c}, approvalReader{c}, auditReader{c}, blobReader{c}, branchReader{c}, commandReader{c}, contextReader{c}, credentialReader{c},
 		delegationReader{c}, deletionReader{c}, eventReader{c}, grantReader{c}, linkReader{c}, messageReader{c}, modelCallReader{c},
 		outboxReader{c}, partReader{c}, proxyReader{c}, recordReader{c}, replicaReader{c}, runReader{c},
 		sandboxReader{c}, sealedReader{c}, sessionReader{c}, shareReader{c}, toolReader{c}, toolCallReader{c},

@@ -15,8 +15,10 @@ type Tx struct {
 	approvalTx
 	auditTx
 	batchTx
+	blobTx
 	branchTx
 	commandTx
+	contextTx
 	credentialTx
 	delegationTx
 	deletionTx
@@ -50,7 +52,7 @@ func NewTx(q Queryer, d *Dialect) *Tx {
 	c := &conn{q: b, d: d}
 	return &Tx{
 		c.reader(),
-		agentTx{c}, approvalTx{c}, auditTx{c}, batchTx{c}, branchTx{c}, commandTx{c}, credentialTx{c},
+		agentTx{c}, approvalTx{c}, auditTx{c}, batchTx{c}, blobTx{c}, branchTx{c}, commandTx{c}, contextTx{c}, credentialTx{c},
 		delegationTx{c}, deletionTx{c}, grantTx{c}, linkTx{c}, messageTx{c}, modelCallTx{c}, outboxTx{c},
 		partTx{c}, proxyTx{c}, recordTx{c}, replicaTx{c}, runTx{c}, sandboxTx{c},
 		sealedTx{c}, sessionTx{c}, shareTx{c}, toolTx{c}, toolCallTx{c}, turnTx{c},

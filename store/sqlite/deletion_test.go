@@ -35,7 +35,8 @@ func TestEveryTableIsPurged(t *testing.T) {
 		if err := rows.Scan(&table); err != nil {
 			t.Fatal(err)
 		}
-		if table != "sessions" && !slices.Contains(sqldb.PurgedTables(), table) {
+		// Rows of blobs go behind their bytes, which bridge/contextstore deletes.
+		if table != "sessions" && table != "blobs" && !slices.Contains(sqldb.PurgedTables(), table) {
 			t.Errorf("rows of a deleted Session stay in %s; see purges in store/sqldb/deletion.go", table)
 		}
 	}

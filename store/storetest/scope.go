@@ -25,6 +25,7 @@ type full struct {
 	tool       store.Tool
 	agent      store.Agent
 	modelCall  store.ModelCall
+	entry      store.ContextEntry
 	grant      store.Grant
 	delegation store.Delegation
 	child      store.ToolCall // of an agent that the Turn's agent called
@@ -61,6 +62,8 @@ func insertFull(env *storeEnv, p store.Principal) full {
 	f.tool = store.Tool{Name: "buy", Tenant: p.Tenant, Kind: store.KindServer, CreatedAt: at(1), UpdatedAt: at(1)}
 	f.agent = store.Agent{ID: "agent of " + p.Tenant, Tenant: p.Tenant, Owner: p.User, Source: store.AgentFromAPI, Protocol: store.AgentHTTP, RegisteredAt: at(1), UpdatedAt: at(1)}
 	f.modelCall = store.ModelCall{ID: env.id(), SessionID: f.session.ID, TurnID: f.turn.ID, AgentID: "a", Route: "chat/completions", Model: "m", Status: store.ModelOpen, StartedAt: at(1)}
+	f.entry = entryOf(env, p, f.session.ID)
+	f.entry.ExpiresAt = at(2)
 	f.grant = store.Grant{ID: env.id(), Tenant: p.Tenant, User: p.User, CreatedAt: at(1)}
 	f.delegation = store.Delegation{ID: env.id(), Tenant: p.Tenant, User: p.User, To: "dana", CreatedAt: at(1), ExpiresAt: time.Now().Add(time.Hour)}
 	f.called = store.ToolCall{ID: env.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Name: "buy", Kind: store.KindServer,
@@ -74,8 +77,9 @@ func insertFull(env *storeEnv, p store.Principal) full {
 		ended.Status, ended.EndedAt = store.ModelDone, at(2)
 		_, over := tx.EndModelCall(env.ctx, ended)
 		_, used := tx.UseLink(env.ctx, store.UsedLink{ID: "link of " + f.session.ID, Tenant: p.Tenant, User: p.User, UsedAt: at(1)})
+		kept := errors.Join(tx.InsertContextEntry(env.ctx, f.entry), tx.InsertBlob(env.ctx, store.Blob{ID: env.id(), Status: store.BlobDoomed, CreatedAt: at(1)}))
 		shared := tx.PutShare(env.ctx, store.Share{ID: env.id(), SessionID: f.session.ID, Tenant: p.Tenant, To: "user:nobody", CreatedBy: p.User, CreatedAt: at(1)})
-		return errors.Join(err, claimed, called, over, used, shared, tx.UpsertTool(env.ctx, f.tool), tx.InsertGrant(env.ctx, f.grant), tx.InsertDelegation(env.ctx, f.delegation),
+		return errors.Join(err, claimed, called, over, used, kept, shared, tx.UpsertTool(env.ctx, f.tool), tx.InsertGrant(env.ctx, f.grant), tx.InsertDelegation(env.ctx, f.delegation),
 			tx.InsertToolCall(env.ctx, f.called), tx.InsertOutbox(env.ctx, store.OutboxItem{ID: env.id(), CreatedAt: at(1)}))
 	})
 	env.tx(func(tx store.Tx) (err error) {

@@ -141,6 +141,13 @@ func readsOfLog(env *storeEnv, f full) map[string]sees {
 		"ModelCall": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ModelCall(env.ctx, in, f.modelCall.ID))
 		},
+		"ContextEntry": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.ContextEntry(env.ctx, in, f.entry.Key))
+		},
+		"ContextBytes": func(r store.Reader, in store.Scope) (bool, error) {
+			n, err := r.ContextBytes(env.ctx, in)
+			return n > 0, err
+		},
 		"UsageOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.UsageOfTurn(env.ctx, in, f.turn.ID))
 		},
@@ -297,6 +304,12 @@ func unownedReads(env *storeEnv, f full) map[string]sees {
 		"Proxy":     func(r store.Reader, in store.Scope) (bool, error) { return found(r.Proxy(env.ctx, in, f.proxy.ID)) },
 		"Proxies":   func(r store.Reader, in store.Scope) (bool, error) { return some(r.Proxies(env.ctx, in)) },
 		"OutboxDue": func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxDue(env.ctx, in, at(1), 10)) },
+		"ExpiredContext": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.ExpiredContext(env.ctx, in, at(9), 10))
+		},
+		"DoomedBlobs": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.DoomedBlobs(env.ctx, in, "", 10))
+		},
 		"DeletedSessions": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.DeletedSessions(env.ctx, in, 10))
 		},

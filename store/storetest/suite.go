@@ -72,6 +72,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"ToolListing", testToolListing},
 		{"Agents", testAgents},
 		{"ModelCalls", testModelCalls},
+		{"ContextEntries", testContextEntries},
+		{"Blobs", testBlobs},
 		{"AgentListing", testAgentListing}, {"Children", testChildren},
 		{"Grants", testGrants},
 		{"GrantUses", testGrantUses},

@@ -1,0 +1,126 @@
+package contextstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"aqueduct/internal/fault"
+	"aqueduct/internal/ids"
+	"aqueduct/store"
+)
+
+// Caller is who stores or reads.
+type Caller struct {
+	// Principal is the user, or the user for whom the agent works.
+	Principal store.Principal
+	// Agent is nil for the user.
+	Agent *Agent
+}
+
+// Agent is an agent at work, as its token proves it.
+type Agent struct {
+	SessionID string
+	// Names are what else the agent calls its Session: the client's id, and that of its own instance.
+	Names   []string
+	TurnID  string
+	AgentID string
+	// Wide is set for an agent whose process serves all Turns of the Session.
+	Wide bool
+}
+
+func (c Caller) scope() store.Scope { return store.As(c.Principal) }
+
+// Owner names what a new entry belongs to; an empty ID is the caller's own.
+type Owner struct {
+	Type store.ContextOwner // "": the Session of an agent, and the user
+	ID   string
+}
+
+// owned is an Owner that was found, with the Session that it lives in.
+type owned struct {
+	kind          store.ContextOwner
+	id, sessionID string
+}
+
+// sees reports whether an entry of the caller's user is one that the caller may use: an agent gets what belongs to where it
+// works and to whom it works for, and nothing of the user's other threads.
+func (c Caller) sees(e store.ContextEntry) bool {
+	a := c.Agent
+	if a == nil {
+		return true
+	}
+	switch e.OwnerType {
+	case store.ContextOfSession:
+		return e.SessionID == a.SessionID
+	case store.ContextOfRun:
+		return e.SessionID == a.SessionID && (a.Wide || e.OwnerID == a.TurnID)
+	case store.ContextOfAgent:
+		return e.OwnerID == a.AgentID
+	case store.ContextOfUser:
+		return true
+	}
+	return false
+}
+
+// owner finds the owner of a new entry. Anything that is not the caller's own is refused.
+func (s *Service) owner(ctx context.Context, who Caller, of Owner) (owned, error) {
+	if who.Agent != nil {
+		return who.Agent.owner(who.Principal, of)
+	}
+	switch of.Type {
+	case store.ContextOfSession:
+		session, err := s.sessionOf(ctx, who, of.ID)
+		return owned{of.Type, session.ID, session.ID}, err
+	case store.ContextOfRun:
+		turn, err := s.cfg.Store.Turn(ctx, who.scope(), of.ID)
+		return owned{of.Type, turn.ID, turn.SessionID}, err
+	case store.ContextOfAgent:
+		if !ids.Valid(of.ID) {
+			return owned{}, foreign("An entry of an agent names the agent. " + ids.Form)
+		}
+		return owned{kind: of.Type, id: of.ID}, nil
+	case store.ContextOfUser, "":
+	}
+	return userOwner(who.Principal, of)
+}
+
+// sessionOf is a thread of the user's by either of its ids.
+func (s *Service) sessionOf(ctx context.Context, who Caller, id string) (store.Session, error) {
+	session, err := s.cfg.Store.SessionByExternalID(ctx, who.scope(), id)
+	if errors.Is(err, store.ErrNotFound) {
+		session, err = s.cfg.Store.Session(ctx, who.scope(), id)
+	}
+	return session, err
+}
+
+func (a *Agent) owner(user store.Principal, of Owner) (owned, error) {
+	switch of.Type {
+	case "", store.ContextOfSession:
+		if of.ID == "" || of.ID == a.SessionID || slices.Contains(a.Names, of.ID) {
+			return owned{store.ContextOfSession, a.SessionID, a.SessionID}, nil
+		}
+		return owned{}, foreign("An agent keeps entries of the session that it works in.")
+	case store.ContextOfRun:
+		if of.ID == "" || of.ID == a.TurnID {
+			return owned{of.Type, a.TurnID, a.SessionID}, nil
+		}
+		return owned{}, foreign("An agent keeps entries of its own run.")
+	case store.ContextOfAgent:
+		if of.ID == "" || of.ID == a.AgentID {
+			return owned{kind: of.Type, id: a.AgentID}, nil
+		}
+		return owned{}, foreign("An agent keeps entries of its own.")
+	case store.ContextOfUser:
+	}
+	return userOwner(user, of)
+}
+
+func userOwner(user store.Principal, of Owner) (owned, error) {
+	if of.ID != "" && of.ID != user.User {
+		return owned{}, foreign("An entry of a user is the caller's own, or of the user for whom the agent works.")
+	}
+	return owned{kind: store.ContextOfUser, id: user.User}, nil
+}
+
+func foreign(why string) error { return fault.New(RefusedOwner, why) }

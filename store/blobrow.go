@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// BlobStatus is how far a Blob is.
+type BlobStatus string
+
+// The states of a Blob. PENDING becomes KEPT, and either becomes DOOMED; the row of one that is DOOMED is deleted behind its
+// bytes.
+const (
+	BlobPending BlobStatus = "PENDING" // its bytes are being written
+	BlobKept    BlobStatus = "KEPT"    // a row refers to it
+	BlobDoomed  BlobStatus = "DOOMED"  // nothing refers to it; its bytes are being deleted
+)
+
+// Blob is the row of bytes that a blob store holds. It is written before the first byte and deleted behind the last, so at
+// no moment is there a blob without a row: what a crash leaves is found here, and the blob store is never listed.
+type Blob struct {
+	ID        string
+	SessionID string // the thread that takes it with it when it is deleted; "" for none
+	Status    BlobStatus
+	CreatedAt time.Time
+}
+
+// BlobReader reads Blobs.
+type BlobReader interface {
+	// DoomedBlobs lists Blobs whose bytes are to be deleted, of one Session or, for "", of all. Only a Scope that sees everything sees
+	// any.
+	DoomedBlobs(ctx context.Context, in Scope, sessionID string, limit int) ([]Blob, error)
+}
+
+// BlobTx writes Blobs.
+type BlobTx interface {
+	InsertBlob(ctx context.Context, b Blob) error
+	// MoveBlob is false when the Blob does not have the status from.
+	MoveBlob(ctx context.Context, id string, from, to BlobStatus) (bool, error)
+	// DoomPending dooms Blobs that are PENDING since before a time: who wrote them is gone.
+	DoomPending(ctx context.Context, before time.Time) error
+	// DoomBlobsOf dooms the KEPT Blobs of a Session. One that is PENDING stays: its bytes may still come.
+	DoomBlobsOf(ctx context.Context, sessionID string) error
+	// RemoveBlob deletes the row of a DOOMED Blob.
+	RemoveBlob(ctx context.Context, id string) error
+}

@@ -1,0 +1,95 @@
+package sqldb
+
+import (
+	"context"
+	"time"
+
+	"aqueduct/store"
+)
+
+type (
+	// Entries of the context store. Those of Sessions are seen as long as their Session is.
+	contextReader struct{ *conn }
+
+	// A write is a compare-and-set on the version.
+	contextTx struct{ *conn }
+)
+
+const (
+	contextColumns = `c.context_key, c.tenant, c.user_id, c.owner_type, c.owner_id, c.session_id, c.version, c.content_type, c.size,
+	c.sha256, c.metadata, c.blob_id, c.kid, c.created_at, c.updated_at, c.expires_at`
+	// contextOfLiving selects entries of no Session, or of one that is not hidden.
+	contextOfLiving = ` AND (c.session_id = '' OR EXISTS (SELECT 1 FROM sessions s WHERE s.session_id = c.session_id AND s.deleted_at = 0))`
+)
+
+func contextInto(e *store.ContextEntry) []any {
+	return []any{
+		&e.Key, &e.Tenant, &e.User, &e.OwnerType, &e.OwnerID, &e.SessionID, &e.Version, &e.ContentType, &e.Size,
+		&e.SHA256, &e.Metadata, &e.BlobID, &e.KID, timeInto{&e.CreatedAt}, timeInto{&e.UpdatedAt}, timeInto{&e.ExpiresAt},
+	}
+}
+
+// ContextEntry implements store.ContextReader.
+func (r *contextReader) ContextEntry(ctx context.Context, in store.Scope, key string) (store.ContextEntry, error) {
+	if blind(in) {
+		return store.ContextEntry{}, store.ErrNotFound
+	}
+	q := from("SELECT "+contextColumns+", c.data FROM context_blobs c").and("c.context_key = ", key)
+	q.ofScope(in, "c.tenant", "c.user_id").raw(contextOfLiving)
+	return one(ctx, r.conn, func(at row) (e store.ContextEntry, err error) {
+		err = at.Scan(append(contextInto(&e), &e.Data)...)
+		if len(e.Data) == 0 { // the databases differ in how they give none
+			e.Data = nil
+		}
+		return e, err
+	}, q.sql.String(), q.args...)
+}
+
+// ContextBytes implements store.ContextReader.
+func (r *contextReader) ContextBytes(ctx context.Context, in store.Scope) (int64, error) {
+	if blind(in) {
+		return 0, nil
+	}
+	q := (&query{}).raw("SELECT CAST(COALESCE(SUM(c.size + ").bind(int64(store.ContextEntryOverhead)).raw("), 0) AS BIGINT) FROM context_blobs c WHERE TRUE")
+	q.ofScope(in, "c.tenant", "c.user_id").raw(contextOfLiving)
+	return one(ctx, r.conn, scanInt, q.sql.String(), q.args...)
+}
+
+// ExpiredContext implements store.ContextReader.
+func (r *contextReader) ExpiredContext(ctx context.Context, in store.Scope, now time.Time, limit int) ([]store.ContextEntry, error) {
+	if !in.All() {
+		return nil, nil
+	}
+	return list(ctx, r.conn, scanning(contextInto), "SELECT "+contextColumns+` FROM context_blobs c
+		WHERE c.expires_at > 0 AND c.expires_at <= $1 ORDER BY c.expires_at, c.context_key LIMIT $2`, millis(now), int64(limit))
+}
+
+// InsertContextEntry implements store.ContextTx.
+func (t *contextTx) InsertContextEntry(ctx context.Context, e store.ContextEntry) error {
+	return t.insert(ctx, `INSERT INTO context_blobs (context_key, tenant, user_id, owner_type, owner_id, session_id, version,
+		content_type, size, sha256, metadata, data, blob_id, kid, created_at, updated_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+		e.Key, e.Tenant, e.User, string(e.OwnerType), e.OwnerID, e.SessionID, e.Version, e.ContentType, e.Size, e.SHA256,
+		jsonText(e.Metadata), held(e.Data), e.BlobID, e.KID, millis(e.CreatedAt), millis(e.UpdatedAt), millis(e.ExpiresAt))
+}
+
+// held binds the bytes of a row whose content may be elsewhere: the column is never NULL, because its length is summed when
+// rows are purged.
+func held(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
+}
+
+// ReplaceContextEntry implements store.ContextTx.
+func (t *contextTx) ReplaceContextEntry(ctx context.Context, e store.ContextEntry) (bool, error) {
+	return t.change(ctx, `UPDATE context_blobs SET version = $2, content_type = $3, size = $4, sha256 = $5, data = $6, blob_id = $7,
+		kid = $8, updated_at = $9, expires_at = $10 WHERE context_key = $1 AND version = $11`,
+		e.Key, e.Version, e.ContentType, e.Size, e.SHA256, held(e.Data), e.BlobID, e.KID, millis(e.UpdatedAt), millis(e.ExpiresAt), e.Version-1)
+}
+
+// DeleteContextEntry implements store.ContextTx.
+func (t *contextTx) DeleteContextEntry(ctx context.Context, key string, version int64) (bool, error) {
+	return t.change(ctx, "DELETE FROM context_blobs WHERE context_key = $1 AND version = $2", key, version)
+}
