@@ -5,6 +5,8 @@
                            (--tools-file, docs/tools.md); without one the agent says so
     delete build           asks a person itself, before it does something of its own
     tidy a b               asks one question after the other
+    remember the milk      keeps the words in the context store, and the key in the thread's state
+    recall                 reads them, in whatever run of the thread
     anything else          is said back
 
 Start it, then: aqueduct serve --agent py=http://127.0.0.1:8070
@@ -16,7 +18,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "sdk", "python"))
 
-from aqueduct import Agent, ToolFailed, ask, frames  # noqa: E402
+from aqueduct import Agent, ContextMoved, ToolFailed, ask, frames  # noqa: E402
 
 
 @Agent
@@ -29,6 +31,10 @@ def agent(run):
             return delete(folders[:1])
         case ["tidy", *folders] if folders:
             return delete(folders)
+        case ["remember", *words] if words:
+            return remember(run, " ".join(words))
+        case ["recall"]:
+            return recall(run)
         case _:
             return echo(run)
 
@@ -51,6 +57,30 @@ async def delete(folders):
         yield f"I would like to delete {folder}. "
         answer = yield ask.permission(f"Delete the folder {folder}?", tool="delete_folder", args={"path": folder})
         yield f"{folder} is deleted. " if answer.approved else f"{folder} stays. "
+
+
+async def remember(run, words):
+    """Notes of any size: the thread's events carry their key alone."""
+    notes = (run.state or {}).get("notes")
+    if notes is None:
+        kept = await run.context.aput([words])
+    else:
+        before = await run.context.aget(notes)
+        try:
+            kept = await run.context.aput([*before.value, words], notes, if_version=before.version)
+        except ContextMoved:
+            yield "Another run has written notes at this moment. Please say it again."
+            return
+    yield frames.state_snapshot({"notes": kept.key})
+    yield f"I will remember that (version {kept.version})."
+
+
+async def recall(run):
+    notes = (run.state or {}).get("notes")
+    if notes is None:
+        yield "I remember nothing."
+        return
+    yield "I remember: " + ", ".join((await run.context.aget(notes)).value) + "."
 
 
 async def echo(run):

@@ -170,3 +170,26 @@ func talk(t *testing.T, url, thread, prompt, mode string) []chunk {
 	}
 	return chunks
 }
+
+// TestContext: the example keeps notes in the context store, across runs and its own restart.
+func TestContext(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	ask := func(prompt string) string {
+		t.Helper()
+		return talk(t, s.url, "t1", prompt, "words")[0].Text
+	}
+	if got := ask("recall"); got != "I remember nothing." {
+		t.Fatal(got)
+	}
+	if got := ask("remember the milk"); got != "I will remember that (version 1)." {
+		t.Fatal(got)
+	}
+	s.agent.restart(t)
+	if got := ask("remember the bread"); got != "I will remember that (version 2)." {
+		t.Fatal(got)
+	}
+	if got := ask("recall"); got != "I remember: the milk, the bread." {
+		t.Fatal(got)
+	}
+}

@@ -4,10 +4,11 @@ from . import ask, frames
 from .agent import Agent
 from .ask import Answer
 from .client import Client
-from .errors import AgentError, AqueductError, ChatError, Gone, ToolFailed, ToolPending
+from .contexts import Contexts
+from .errors import AgentError, AqueductError, ChatError, ContextFailed, ContextMoved, Gone, ToolFailed, ToolPending
 from .run import Run
 from .signature import BadSignature, verify
 
 __all__ = [
-    "Agent", "AgentError", "Answer", "AqueductError", "BadSignature", "ChatError", "Client", "Gone", "Run", "ToolFailed", "ToolPending", "ask", "frames", "verify",
+    "Agent", "AgentError", "Answer", "AqueductError", "BadSignature", "ChatError", "Client", "ContextFailed", "ContextMoved", "Contexts", "Gone", "Run", "ToolFailed", "ToolPending", "ask", "frames", "verify",
 ]

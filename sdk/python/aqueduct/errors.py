@@ -35,6 +35,14 @@ class ToolPending(AqueductError):
         self.tool_call_id = tool_call_id
 
 
+class ContextFailed(AqueductError):
+    """The context store refused, or could not be reached."""
+
+
+class ContextMoved(ContextFailed):
+    """The entry has another version than the one that was to be replaced."""
+
+
 class Gone(AqueductError):
     """Nobody reads this answer any more: the Turn was cancelled, or the server left."""
 

@@ -4,6 +4,7 @@ from typing import Any, Dict, List, Mapping, Optional
 from urllib.parse import unquote
 
 from .ask import Answer
+from .contexts import Contexts
 from .errors import AgentError
 from .replay import Replay
 from .tools import Tools
@@ -36,6 +37,8 @@ class Run:
             self.id,
             self.traceparent,
         )
+        #: What is kept under keys, for this run and later ones.
+        self.context = Contexts(base_url or headers.get("x-aqueduct-base-url", ""), headers.get("x-aqueduct-run-token", ""))
         self.usage: Dict[str, Any] = {}
         #: What the Run gives as its result, beside its words.
         self.result: Any = None
