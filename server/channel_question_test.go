@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
@@ -346,6 +347,49 @@ func TestIngressTwoSockets(t *testing.T) {
 	}
 	if !slices.Equal(same[0], same[1]) || len(same[0]) != 4 {
 		t.Errorf("%v\n%v", same[0], same[1])
+	}
+}
+
+// TestIngressReplaySpeed: with a speed the pauses of the first time are there again, divided.
+func TestIngressReplaySpeed(t *testing.T) {
+	t.Parallel()
+	h := newEnv(t, func(ctx context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
+		say(texts("m1", "before")...)
+		select {
+		case <-time.After(600 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		say(texts("m2", "after")...)
+	})
+	ch := h.channel("")
+	ch.invoke("r1", "s1", "go")
+	all := ch.until("done")
+	gap := func(speed string) (waited, kept time.Duration) {
+		ch.send(fmt.Sprintf(`{"type":"replay_run","run_id":%q%s}`, all[0].RunID, speed))
+		var at, ts time.Time
+		for {
+			switch m := ch.next(); {
+			case m.Text == "before":
+				at, ts = time.Now(), time.UnixMilli(m.TS)
+			case m.Text == "after":
+				waited, kept = time.Since(at), time.UnixMilli(m.TS).Sub(ts)
+			case m.Type == "error":
+				t.Fatalf("%s", m.raw)
+			case m.Type == "done":
+				return waited, kept
+			}
+		}
+	}
+	as, kept := gap(`,"speed":1`)
+	third, _ := gap(`,"speed":3`)
+	// What was sent may have lain in the socket for a moment before it was read.
+	if slack := 50 * time.Millisecond; as < kept-slack || third < kept/3-slack {
+		t.Errorf("a pause of %v is %v, and %v at three times the speed", kept, as, third)
+	}
+	none, _ := gap(`,"speed":"max"`)
+	unnamed, _ := gap("")
+	if third >= as || none >= third || unnamed >= third {
+		t.Errorf("pauses of %v, %v at three times the speed, %v at most, %v without one", as, third, none, unnamed)
 	}
 }
 

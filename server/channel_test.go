@@ -261,6 +261,8 @@ func TestIngressRefusals(t *testing.T) {
 		{"not_found", `{"type":"cancel_run","run_id":"none"}`},
 		{"invalid_body", `{"type":"cancel_run"}`},
 		{"not_found", `{"type":"replay_run","run_id":"none"}`},
+		{"invalid_body", `{"type":"replay_run","run_id":"none","speed":0}`},
+		{"invalid_body", `{"type":"replay_run","run_id":"none","speed":"fast"}`},
 		{"not_found", `{"type":"approval_decision","approval_id":"none","decision":"approve"}`},
 		{"invalid_body", `{"type":"approval_decision","approval_id":"none","decision":"maybe"}`},
 		{"invalid_body", `{"type":"approval_decision","approval_id":"none"}`},

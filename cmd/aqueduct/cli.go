@@ -24,6 +24,8 @@ type cli struct {
 	Audit   auditCmd          `cmd:"" help:"Check the record of who did what."`
 	Policy  policyCmd         `cmd:"" help:"Try policy files."`
 	Tail    tailCmd           `cmd:"" help:"Print the events of a run or a thread as they come."`
+	Export  exportCmd         `cmd:"" help:"Write a run or a thread to a file that replay serves again."`
+	Replay  replayCmd         `cmd:"" help:"Serve an exported file as a live AG-UI endpoint."`
 	Version versionCmd        `cmd:"" help:"Print the version."`
 }
 

@@ -22,8 +22,8 @@ import (
 const (
 	// callTime bounds one call of a command. A server that does not answer in that time is reported as away.
 	callTime = 30 * time.Second
-	// answerBytes bounds an answer that is read: a page of a list.
-	answerBytes = 4 << 20
+	// answerBytes bounds an answer that is read. The largest is a page of events: 4 MiB, and one event beyond that.
+	answerBytes = 16 << 20
 )
 
 // call makes one request and reads its answer into out, unless that is nil. It sends the token that the flags or the
@@ -65,7 +65,7 @@ func (c *clientFlags) call(ctx context.Context, env lookup, method, path string,
 		return err
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
-		return refusedBy(resp.Status, raw)
+		return refusedBy(resp, raw)
 	}
 	if out == nil {
 		return nil
@@ -82,12 +82,23 @@ func (c *clientFlags) revoke(ctx context.Context, to output, set *settings, rout
 	return err
 }
 
-// refusedBy is a server's refusal in its own words. The code is printed with it, because documentation and scripts go
+// refusal is a server's refusal in its own words. The code is printed with it, because documentation and scripts go
 // by it.
-func refusedBy(status string, raw []byte) error {
+type refusal struct {
+	statusCode          int
+	status, code, words string
+}
+
+// refusedBy reads a refusal.
+func refusedBy(resp *http.Response, raw []byte) error {
 	var problem struct{ Code, Title, Detail string }
 	_ = json.Unmarshal(raw, &problem) // a proxy's page has none of them
-	return fmt.Errorf("the server answered %s: %s %s", status, problem.Code, cmp.Or(problem.Detail, problem.Title))
+	return &refusal{statusCode: resp.StatusCode, status: resp.Status, code: problem.Code, words: cmp.Or(problem.Detail, problem.Title)}
+}
+
+// Error implements error.
+func (r *refusal) Error() string {
+	return fmt.Sprintf("the server answered %s: %s %s", r.status, r.code, r.words)
 }
 
 // listedToken is what a list shows of a credential. Tokens have a jti and service accounts an id.

@@ -48,7 +48,7 @@ func (s *connection) dispatch(frame *envelope, raw []byte) error {
 	case "cancel_run":
 		return s.cancelRun(frame)
 	case "replay_run":
-		return s.replayRun(frame)
+		return s.replayRun(frame, raw)
 	case "hello":
 		return fault.New(problem.HelloTwice, "This connection has said hello.")
 	}
@@ -172,7 +172,11 @@ func (s *connection) cancelRun(frame *envelope) error {
 // reader, so that decisions are not held up by a long Turn. One at a time, so that a client cannot multiply its cost.
 // The flag is cleared before the error is sent: a client that answers the error with another replay must not be
 // refused.
-func (s *connection) replayRun(frame *envelope) error {
+func (s *connection) replayRun(frame *envelope, raw []byte) error {
+	var body replayFrame
+	if err := s.h.In.Message(raw, &body); err != nil {
+		return err
+	}
 	turn, err := s.turn(s.Ctx, frame)
 	if err != nil {
 		return err
@@ -186,7 +190,7 @@ func (s *connection) replayRun(frame *envelope) error {
 	}
 	about := *frame
 	s.Tasks.Go(func() {
-		r := replay{h: s.h, in: s.in, to: s.Conn, reader: &logReader{store: s.h.Store, in: s.in, session: session}}
+		r := replay{h: s.h, in: s.in, to: s.Conn, speed: body.Speed, reader: &logReader{store: s.h.Store, in: s.in, session: session}}
 		err := r.turn(s.Ctx, session, turn)
 		s.replaying.Store(false)
 		if err != nil {

@@ -6,10 +6,18 @@ package channel
 import (
 	"context"
 	"slices"
+	"time"
 
+	"aqueduct/internal/pace"
 	"aqueduct/server/wsconn"
 	"aqueduct/store"
 )
+
+// replayFrame is a request for a Turn as it was. speed is a number by which the pauses inside of its Runs are divided;
+// "max", and no speed, leave them out. For example {"type":"replay_run","run_id":"…","speed":10}.
+type replayFrame struct {
+	Speed pace.Speed `json:"speed"`
+}
 
 // replay sends a Turn once more from its first event, beside what the connection's subscriptions send. A task of the
 // connection owns it. It has a reader of its own, because the one of a subscription stands somewhere else in the log.
@@ -18,6 +26,7 @@ type replay struct {
 	in     store.Scope
 	to     *wsconn.Conn
 	reader *logReader
+	speed  pace.Speed
 }
 
 // turn sends the events of all Runs of a Turn. Runs that never began have none.
@@ -45,8 +54,10 @@ func (r *replay) turn(ctx context.Context, session store.Session, turn store.Tur
 }
 
 // log sends the events after a position up to another. Messages carry Replay, and the seqs they had
-// the first time: a client that stores the highest seq it has seen is not set back.
+// the first time: a client that stores the highest seq it has seen is not set back. Pauses are those between the
+// messages of one Run: what lies between two Runs is the wait for a person, and is left out.
 func (r *replay) log(ctx context.Context, sessionID string, after, end int64) error {
+	var sent int64 // the time of the message before
 	for after < end {
 		items, err := r.h.slice(ctx, r.in, sessionID, after, end)
 		if err != nil || len(items) == 0 {
@@ -58,7 +69,12 @@ func (r *replay) log(ctx context.Context, sessionID string, after, end int64) er
 			return err
 		}
 		for _, m := range messages {
-			m.Replay = true
+			if sent != 0 {
+				if err := r.speed.Wait(ctx, time.Duration(m.TS-sent)*time.Millisecond); err != nil {
+					return err
+				}
+			}
+			m.Replay, sent = true, m.TS
 			if err := r.to.Send(m); err != nil {
 				return err
 			}

@@ -117,6 +117,18 @@ func TestEventSource(t *testing.T) {
 	judgeOwn(t, "eventsource.test.mjs")
 }
 
+// TestCassette: both official clients get from a thread that was exported and is served again what they got from the
+// thread itself. The agent's pauses are long enough to be compared.
+func TestCassette(t *testing.T) {
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
+	path, err := program.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AQUEDUCT", path)
+	judge(t, serve(t, "30ms"), "cassette.test.mjs")
+}
+
 // judgeOwn is for tests that start the program by themselves, because they kill it.
 func judgeOwn(t *testing.T, files ...string) {
 	t.Helper()
