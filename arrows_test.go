@@ -40,6 +40,7 @@ func allowed() map[string][]string {
 		"internal/jsontext":                {},
 		"internal/secretfile":              {},
 		"internal/strictjson":              {},
+		"internal/assistant":               {},
 		"internal/schema":                  {},
 		"bridge/redact":                    {"store"},
 		"internal/safetext":                {},

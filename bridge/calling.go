@@ -140,7 +140,7 @@ func (p Profile) tools() []agui.Tool {
 // answerTo is a settled Question as its Agent gets the answer.
 func answerTo(q approval.Question) approval.Delivery {
 	status, payload := approval.DeliveryOf(q)
-	a := approval.Delivery{UpstreamID: q.Call.UpstreamID, Fingerprint: q.Fingerprint(), Kind: approval.AskPermission, Status: status, Payload: payload}
+	a := approval.Delivery{UpstreamID: q.Call.UpstreamID, CallID: q.Call.ID, Fingerprint: q.Fingerprint(), Kind: approval.AskPermission, Status: status, Payload: payload}
 	switch {
 	case q.ClientTool():
 		a.Kind = approval.AskClientTool

@@ -112,7 +112,7 @@ func (w *runWriter) endAsking(ctx context.Context, open []approval.Question) err
 		if q.Call.RunID != "" {
 			continue // stands in an earlier Run
 		}
-		if !w.calls.has(q.Call) { // the Agent may have sent the call itself
+		if !q.ClientTool() || !w.calls.has(q.Call) { // the Agent may have sent the call of a client's tool itself
 			if err := w.run.ask(q); err != nil {
 				return err
 			}

@@ -15,7 +15,7 @@ import (
 // Codes of RUN_ERROR for how a run of the agent ended.
 const (
 	CodeError     = "agent_error"     // it reported an error without a code
-	CodeCancelled = "agent_cancelled" // it ended its run as cancelled, which nobody had asked for
+	CodeCancelled = "agent_cancelled" // it ended its run as cancelled by itself
 )
 
 // calls are the tool calls that have no result, in the order in which they began. given are those among them that the

@@ -85,6 +85,7 @@ func Compact(raw json.RawMessage) json.RawMessage {
 // Delivery is the answer to a Request as its Agent gets it.
 type Delivery struct {
 	UpstreamID string
+	CallID     string // of the call in the log, and so in the transcript
 	// Fingerprint is the answered Question's. An upstream that has since asked something else under the same id must not
 	// pass the answer on.
 	Fingerprint string

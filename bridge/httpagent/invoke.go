@@ -51,6 +51,7 @@ type clientContext struct {
 // For example {"id":"q1","status":"resolved","payload":{"optionId":"allow_once","approved":true,"kind":"allow_once"}}.
 type resume struct {
 	ID      string          `json:"id"`
+	CallID  string          `json:"call_id,omitempty"` // by which the transcript has the Question
 	Status  string          `json:"status"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
@@ -75,7 +76,7 @@ func bodyOf(call bridge.Call, answers []approval.Delivery, form Messages) ([]byt
 		b.ClientContext = append(b.ClientContext, clientContext{Description: c.Description, Value: c.Value})
 	}
 	for _, a := range answers {
-		b.Resume = append(b.Resume, resume{ID: a.UpstreamID, Status: a.Status, Payload: a.Payload})
+		b.Resume = append(b.Resume, resume{ID: a.UpstreamID, CallID: a.CallID, Status: a.Status, Payload: a.Payload})
 	}
 	var transcript json.RawMessage
 	if form == MessagesOpenAI {

@@ -41,7 +41,7 @@ func (t *translator) ask(dst []bridge.Output, data []byte) ([]bridge.Output, err
 
 // clientTool is a call of a tool that the user's client has.
 // {"id":"c1","name":"show_map","args":{"lat":52.5}} becomes a tool call in the chat, whose result comes back with the
-// next invoke.
+// next invoke. A call that frames have shown under this id is that call.
 func (t *translator) clientTool(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct {
 		ID, Name  string
@@ -54,8 +54,12 @@ func (t *translator) clientTool(dst []bridge.Output, data []byte) ([]bridge.Outp
 	if body.ID == "" || body.Name == "" {
 		return dst, missing(frameClientTool, "id or name")
 	}
+	var shown string
+	if t.calls[body.ID] > 0 { // by frames of its own, in this answer
+		shown = t.callID(body.ID)
+	}
 	return append(dst, bridge.Output{Question: &approval.Request{
-		UpstreamID: body.ID, Kind: approval.AskClientTool, ToolName: body.Name, Args: notNull(body.Args), ExpiresIn: seconds(body.ExpiresIn),
+		UpstreamID: body.ID, CallID: shown, Kind: approval.AskClientTool, ToolName: body.Name, Args: notNull(body.Args), ExpiresIn: seconds(body.ExpiresIn),
 	}}), nil
 }
 

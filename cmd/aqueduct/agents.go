@@ -92,7 +92,10 @@ func addAgents(agents []agentFlag, openAI []string, secrets map[string]signed.Se
 		return nil, nil, fmt.Errorf("--agent: %w", err)
 	}
 	directory = bridge.NewDirectory()
-	for _, a := range agents {
+	for i, a := range agents {
+		if slices.ContainsFunc(agents[:i], func(b agentFlag) bool { return b.id == a.id }) {
+			return nil, nil, fmt.Errorf("--agent: two agents are called %q (%s is the one of --model, %s that of --demo)", a.id, assistantID, demoID)
+		}
 		if err := gate.CheckURL(a.url); err != nil {
 			return nil, nil, fmt.Errorf("--agent %s: %w", a.id, err)
 		}
@@ -114,19 +117,24 @@ func addAgents(agents []agentFlag, openAI []string, secrets map[string]signed.Se
 // demoID is what the demo agent is called. It is reserved: no proxy elsewhere gets a token for it.
 const demoID = "demo"
 
-// demoAgent is the demo agent, served on a loopback port of its own: to the rest of the program it is an HTTP agent
-// like any other. Nothing else knows that it runs in this process, so the demo shows what any agent would.
+// demoAgent is the demo agent.
 func demoAgent(pace time.Duration) (agentFlag, app.Part, error) {
+	speed := demoagent.Default()
+	speed.Pace = pace
+	return ownAgent(demoID, demoagent.New(speed))
+}
+
+// ownAgent is an agent that comes with the program, served on a loopback port of its own: to the rest of the program it is an
+// HTTP agent like any other. Nothing else knows that it runs in this process, so it shows what any agent can do.
+func ownAgent(id string, handler http.Handler) (agentFlag, app.Part, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return agentFlag{}, app.Part{}, err
 	}
-	speed := demoagent.Default()
-	speed.Pace = pace
-	srv := &http.Server{Handler: demoagent.New(speed), ReadHeaderTimeout: readHeaderTime}
-	flag := agentFlag{id: demoID, url: "http://" + ln.Addr().String(), host: ln.Addr().String()}
+	srv := &http.Server{Handler: handler, ReadHeaderTimeout: readHeaderTime}
+	flag := agentFlag{id: id, url: "http://" + ln.Addr().String(), host: ln.Addr().String()}
 	// Nothing has to be cut at the end: its streams are calls of this server, which ends before this part does.
-	return flag, app.Part{Name: "demo agent", Run: serveUntilDone(srv, func() {}, ln)}, nil
+	return flag, app.Part{Name: "agent " + id + ", served here", Run: serveUntilDone(srv, func() {}, ln)}, nil
 }
 
 // probe watches the agents' health: a change is logged, the state is a metric. Only a change is logged, so that an

@@ -1,14 +1,17 @@
-// The upstreams of the model proxy (--models-file).
+// The upstreams of the model proxy (--models-file, --llm-url), and the agent that comes with the server (--model).
 
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"time"
 
 	"aqueduct/bridge/outbound"
+	"aqueduct/internal/app"
+	"aqueduct/internal/assistant"
 	"aqueduct/internal/secretfile"
 	"aqueduct/server/llmproxy"
 )
@@ -16,7 +19,16 @@ import (
 // modelFlags name the upstreams.
 type modelFlags struct {
 	ModelsFile string `help:"Upstreams that answer when agents call models through this server; YAML." placeholder:"FILE"`
+	LLMURL     string `name:"llm-url" help:"One such upstream, for the models that the file names none for: a server of OpenAI's API, up to and with /v1." placeholder:"URL"`
+	LLMKeyFile string `name:"llm-key-file" help:"File with the key of --llm-url." placeholder:"FILE"`
+	Model      string `help:"Start the agent \"assistant\", a chat with this model that uses the tools registered here and those of the page." placeholder:"NAME"`
 }
+
+// llmName is what the trace calls the upstream of --llm-url.
+const llmName = "llm"
+
+// assistantID is what the agent of --model is called.
+const assistantID = "assistant"
 
 // modelFirstByte is how long an upstream may take until its answer begins. One that does not stream begins when the model
 // has finished.
@@ -25,36 +37,56 @@ const modelFirstByte = 15 * time.Minute
 // open reads --models-file, and makes the way to its upstreams: their addresses may be private and this machine, for the
 // operator named them.
 func (f modelFlags) open() (llmproxy.Upstreams, *http.Client, error) {
-	if f.ModelsFile == "" {
+	if f.ModelsFile == "" && f.LLMURL == "" {
+		switch {
+		case f.Model != "":
+			return llmproxy.Upstreams{}, nil, errors.New("--model: there is no server that has it; name one by --llm-url, or by --models-file")
+		case f.LLMKeyFile != "":
+			return llmproxy.Upstreams{}, nil, errors.New("--llm-key-file is the key of --llm-url, which is missing")
+		}
 		return llmproxy.Upstreams{}, nil, nil
 	}
 	models, err := f.read(secretfile.Read)
 	if err != nil {
-		return models, nil, fmt.Errorf("--models-file %s: %w", f.ModelsFile, err)
+		return models, nil, err
 	}
 	gate, err := outbound.New(outbound.Config{
 		Allow:  append([]string{"127.0.0.0/8", "::1/128"}, models.Hosts()...), // localhost may resolve to either
 		Limits: outbound.Limits{FirstByte: modelFirstByte, Total: -1, Body: -1, Redirects: -1},
 	})
 	if err != nil {
-		return models, nil, fmt.Errorf("--models-file %s: %w", f.ModelsFile, err)
+		return models, nil, fmt.Errorf("models: %w", err)
 	}
 	return models, gate.Client(), nil
 }
 
-func (f modelFlags) read(readKey func(string) (string, error)) (llmproxy.Upstreams, error) {
-	raw, err := os.ReadFile(f.ModelsFile)
-	if err != nil {
-		return llmproxy.Upstreams{}, err
+// read reads what the flags name. The upstream of --llm-url is the last, so it answers for what the file has no other for.
+func (f modelFlags) read(readKey func(string) (string, error)) (models llmproxy.Upstreams, err error) {
+	if f.ModelsFile != "" {
+		raw, err := os.ReadFile(f.ModelsFile)
+		if err == nil {
+			models, err = llmproxy.Parse(raw, readKey)
+		}
+		if err != nil {
+			return models, fmt.Errorf("--models-file %s: %w", f.ModelsFile, err)
+		}
 	}
-	return llmproxy.Parse(raw, readKey)
+	if f.LLMURL == "" {
+		return models, nil
+	}
+	if models, err = models.And(llmproxy.Upstream{Name: llmName, URL: f.LLMURL, KeyFile: f.LLMKeyFile, Models: []string{"*"}}, readKey); err != nil {
+		return models, fmt.Errorf("--llm-url: %w", err)
+	}
+	return models, nil
+}
+
+// assistant is the agent of --model, served on a loopback port of its own; self is where it reaches this server.
+func (f modelFlags) assistant(self string) (agentFlag, app.Part, error) {
+	return ownAgent(assistantID, assistant.New(assistant.Config{Model: f.Model, BaseURL: self}))
 }
 
 // secrets are the files with the upstreams' keys, which the agents of this machine must not be able to read. A file that cannot be read ends the start elsewhere.
 func (f modelFlags) secrets() (list []string) {
-	if f.ModelsFile == "" {
-		return nil
-	}
 	models, err := f.read(func(string) (string, error) { return "", nil })
 	if err != nil {
 		return nil

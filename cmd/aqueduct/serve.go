@@ -163,7 +163,7 @@ type parts struct {
 // parts reads the files that the flags name and puts the parts together; nothing runs yet. self is where programs of
 // this machine reach the server. What a flag got wrong is an error that names the flag.
 func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, blobs blob.Store, red redaction, self string) (made parts, err error) {
-	directory, beside, err := s.agents()
+	directory, beside, err := s.agents(self)
 	if err != nil {
 		return made, err
 	}
@@ -265,22 +265,31 @@ func (s *serveCmd) loadTools(ctx context.Context, made parts) error {
 	return nil
 }
 
-// agents are those that are called by HTTP, and what has to run for them. The demo agent comes behind those that were
-// named, so it is the default only without others.
-func (s *serveCmd) agents() (directory *bridge.Directory, beside []app.Part, err error) {
-	given := s.Agent
-	if s.Demo {
-		demo, served, err := demoAgent(s.DemoPace)
-		if err != nil {
+// agents are those that are called by HTTP, and what has to run for them. Those that come with the program stand behind those
+// that were named, so that they are the default only without others: the assistant, then the demo agent. self is where they
+// reach this server.
+func (s *serveCmd) agents(self string) (directory *bridge.Directory, beside []app.Part, err error) {
+	given, openAI := slices.Clone(s.Agent), slices.Clone(s.OpenAIAgent)
+	add := func(agent agentFlag, served app.Part, err error) error {
+		given, beside = append(given, agent), append(beside, served)
+		return err
+	}
+	if s.Models.Model != "" {
+		if err := add(s.Models.assistant(self)); err != nil {
 			return nil, nil, err
 		}
-		given, beside = append(given[:len(given):len(given)], demo), append(beside, served) // s.Agent stays as it was given
+		openAI = append(openAI, assistantID)
+	}
+	if s.Demo {
+		if err := add(demoAgent(s.DemoPace)); err != nil {
+			return nil, nil, err
+		}
 	}
 	secrets, err := s.AgentSecrets.load(given)
 	if err != nil {
 		return nil, nil, err
 	}
-	directory, closers, err := addAgents(given, s.OpenAIAgent, secrets, s.BaseURL, s.Limits.agent())
+	directory, closers, err := addAgents(given, openAI, secrets, s.BaseURL, s.Limits.agent())
 	return directory, append(beside, closers...), err
 }
 

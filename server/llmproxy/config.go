@@ -51,8 +51,21 @@ func Parse(raw []byte, readKey func(path string) (string, error)) (Upstreams, er
 	if err := dec.Decode(&u); err != nil {
 		return u, err
 	}
+	err := u.prepare(readKey)
+	return u, err
+}
+
+// And is u with one more upstream, behind those that it has.
+func (u Upstreams) And(up Upstream, readKey func(path string) (string, error)) (Upstreams, error) {
+	u.Upstreams = append(slices.Clone(u.Upstreams), up)
+	err := u.prepare(readKey)
+	return u, err
+}
+
+// prepare checks what was given and reads the keys.
+func (u *Upstreams) prepare(readKey func(path string) (string, error)) error {
 	if len(u.Upstreams) == 0 {
-		return u, errors.New("there is no upstream in it")
+		return errors.New("there is no upstream in it")
 	}
 	if u.Currency == "" {
 		u.Currency = "USD"
@@ -61,10 +74,10 @@ func Parse(raw []byte, readKey func(path string) (string, error)) (Upstreams, er
 	for i := range u.Upstreams {
 		up := &u.Upstreams[i]
 		if err := up.check(); err != nil {
-			return u, fmt.Errorf("upstream %d: %w", i+1, err)
+			return fmt.Errorf("upstream %d: %w", i+1, err)
 		}
 		if names[up.Name] {
-			return u, fmt.Errorf("the upstream %q is there twice", up.Name)
+			return fmt.Errorf("the upstream %q is there twice", up.Name)
 		}
 		names[up.Name] = true
 		if up.KeyFile == "" {
@@ -72,15 +85,15 @@ func Parse(raw []byte, readKey func(path string) (string, error)) (Upstreams, er
 		}
 		var err error
 		if up.key, err = readKey(up.KeyFile); err != nil {
-			return u, fmt.Errorf("upstream %s: key_file: %w", up.Name, err)
+			return fmt.Errorf("upstream %s: key_file: %w", up.Name, err)
 		}
 	}
 	for _, p := range u.Prices {
 		if strings.Count(p.Model, "*") > 1 || p.Model == "" || p.Input < 0 || p.Output < 0 || p.CachedInput < 0 {
-			return u, fmt.Errorf("the price of %q: a model with at most one *, and no negative price", p.Model)
+			return fmt.Errorf("the price of %q: a model with at most one *, and no negative price", p.Model)
 		}
 	}
-	return u, nil
+	return nil
 }
 
 // check refuses what could not be called. A user in the URL is refused, since it would be shown with the URL; a key has a

@@ -14,11 +14,11 @@ const patience = { timeout: 60_000 };
 
 /** Chat drives one page as a person does. */
 export class Chat {
-  /** open starts everything: the program, "npm run dev" in examples/<folder>, and the page. */
-  static async open(folder, threadKey) {
+  /** open starts everything: the program, with further flags, "npm run dev" in examples/<folder>, and the page. */
+  static async open(folder, threadKey, flags = []) {
     const chat = new Chat();
     try {
-      await chat.#open(folder, threadKey);
+      await chat.#open(folder, threadKey, flags);
     } catch (error) {
       await chat.close();
       throw error;
@@ -26,9 +26,9 @@ export class Chat {
     return chat;
   }
 
-  async #open(folder, threadKey) {
+  async #open(folder, threadKey, flags) {
     this.threadKey = threadKey;
-    this.program = await Program.start('5ms');
+    this.program = await Program.start('5ms', flags);
     const cwd = fileURLToPath(new URL(`../../../examples/${folder}`, import.meta.url));
     assert.match(readFileSync(`${cwd}/README.md`, 'utf8'), /^ {4}npm ci && npm run dev /m, 'the README starts the page otherwise');
     const port = await freePort();

@@ -1,0 +1,185 @@
+package assistant
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// server stands for the server that the assistant belongs to.
+type server struct {
+	tools  string
+	model  func(w http.ResponseWriter)
+	invoke func(tool string) string
+	waits  int
+}
+
+// ServeHTTP implements http.Handler.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Bearer token" {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	switch {
+	case r.URL.Path == "/v1/tools":
+		fmt.Fprint(w, s.tools)
+	case r.URL.Path == "/v1/chat/completions":
+		s.model(w)
+	case strings.HasSuffix(r.URL.Path, ":invoke"):
+		fmt.Fprint(w, s.invoke(strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1/tools/"), ":invoke")))
+	case strings.HasSuffix(r.URL.Path, ":wait"):
+		if s.waits++; s.waits < 3 {
+			fmt.Fprint(w, `{"status":"pending","tool_call_id":"t1"}`)
+			return
+		}
+		fmt.Fprint(w, `{"status":"succeeded","result":{"done":true}}`)
+	}
+}
+
+// frames calls the assistant and returns the frames of its answer, each as its name and its data.
+func (s *server) frames(t *testing.T, body string) []string {
+	t.Helper()
+	platform := httptest.NewServer(s)
+	defer platform.Close()
+	agent := httptest.NewServer(New(Config{Model: "m", BaseURL: platform.URL}))
+	defer agent.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, agent.URL+"/invoke", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("x-aqueduct-run-token", "token")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for frame := range strings.SplitSeq(strings.TrimSpace(string(raw)), "\n\n") {
+		name, data, _ := strings.Cut(strings.TrimPrefix(frame, "event: "), "\ndata: ")
+		list = append(list, name+" "+data)
+	}
+	return list
+}
+
+const noTools = `{"tools":[]}`
+
+func streamed(chunks ...string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		for _, c := range chunks {
+			fmt.Fprintf(w, "data: %s\n\n", c)
+		}
+	}
+}
+
+// TestModelFails: what a model's server can do wrong ends the answer with an error that names it.
+func TestModelFails(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		model func(http.ResponseWriter)
+		want  string
+	}{
+		"refused": {func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":{"message":"no such key"}}`)
+		}, `error {"code":"model_failed","message":"The model's server answered HTTP 401: no such key"}`},
+		"a problem of ours": {func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"code":"model_unknown","detail":"No upstream has it.","error":{"message":"x"}}`)
+		}, `error {"code":"model_unknown","message":"No upstream has it."}`},
+		"not JSON":     {streamed(`{`), `error {"code":"model_failed","message":"The model's server sent what could not be read."}`},
+		"an error":     {streamed(`{"error":{"message":"overloaded"}}`), `error {"code":"model_failed","message":"The model's server reported an error: overloaded"}`},
+		"cut":          {streamed(`{"choices":[{"delta":{"content":"a"}}]}`), `error {"code":"model_failed","message":"The model's answer ended before it was complete."}`},
+		"no [DONE]":    {streamed(`{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`), `done {}`},
+		"only [DONE]":  {streamed(`[DONE]`), `done {}`},
+		"a call first": {streamed(`{"choices":[{"delta":{"tool_calls":[{"index":4,"function":{"name":"x"}}]}}]}`, `[DONE]`), `done {}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &server{tools: noTools, model: test.model}
+			got := s.frames(t, `{"run_id":"r","messages":[{"role":"user","content":"hi"}]}`)
+			if got[len(got)-1] != test.want {
+				t.Errorf("the answer ends with %s", got[len(got)-1])
+			}
+		})
+	}
+}
+
+// TestWaits: a tool that waits for a person is waited for, as often as that takes.
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	steps := 0
+	s := &server{
+		tools:  `{"tools":[{"name":"bank.pay"}]}`,
+		invoke: func(string) string { return `{"status":"pending","tool_call_id":"t1"}` },
+		model: func(w http.ResponseWriter) {
+			if steps++; steps == 1 {
+				streamed(`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"bank_pay","arguments":"{}"}}]}}]}`, `[DONE]`)(w)
+				return
+			}
+			streamed(`{"choices":[{"delta":{"content":"paid"}}]}`, `[DONE]`)(w)
+		},
+	}
+	got := s.frames(t, `{"run_id":"r","messages":[]}`)
+	if !slices.Equal(got, []string{`delta {"text":"paid"}`, `done {}`}) || s.waits != 3 {
+		t.Errorf("%d waits: %q", s.waits, got)
+	}
+}
+
+// TestFunctionNames: a tool has one name that OpenAI's API takes, and names that become the same get numbers.
+func TestFunctionNames(t *testing.T) {
+	t.Parallel()
+	b := toolbox{byFunction: make(map[string]*tool)}
+	long := strings.Repeat("x", 80)
+	for _, name := range []string{"a.b", "a:b", "a_b", "a.b", long, long + "y"} {
+		b.add(&tool{name: name}, "", nil)
+	}
+	var got []string
+	for _, f := range b.list {
+		got = append(got, f.Function.Name)
+	}
+	if want := []string{"a_b", "a_b_2", "a_b_3", long[:64], long[:62] + "_2"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	for _, name := range []string{"a.b", "a:b", "a_b", long} {
+		if f := b.functionOf(name); b.byFunction[f] == nil || b.byFunction[f].name != name {
+			t.Errorf("%s is %s", name, f)
+		}
+	}
+}
+
+// TestConversation: what the page gave stands where the transcript has no result yet, and a call that a person was asked
+// about is the call.
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	b := toolbox{byFunction: make(map[string]*tool)}
+	b.add(&tool{name: "bank.pay"}, "", nil)
+	var messages []json.RawMessage
+	for _, m := range []string{
+		`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"request_permission","arguments":"{\"tool\":\"bank.pay\",\"args\":{\"n\":1}}"}},{"id":"c2","type":"function","function":{"name":"map","arguments":"{}"}}]}`,
+		`{"role":"tool","tool_call_id":"c1","content":"paid"}`, `{"role":"tool","tool_call_id":"c2","content":"{\"status\":\"no_result\"}"}`,
+		`{"role":"user","content":[{"type":"text","text":"x"}]}`,
+	} {
+		messages = append(messages, json.RawMessage(m))
+	}
+	var got []string
+	for _, m := range b.conversation(messages, []answer{{CallID: "c2", Status: "resolved", Payload: json.RawMessage(`{"content":"shown"}`)}}) {
+		got = append(got, string(m))
+	}
+	want := []string{
+		`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"bank_pay","arguments":"{\"n\":1}"}},{"id":"c2","type":"function","function":{"name":"map","arguments":"{}"}}]}`,
+		`{"role":"tool","tool_call_id":"c1","content":"paid"}`, `{"role":"tool","tool_call_id":"c2","content":"shown"}`,
+		`{"role":"user","content":[{"type":"text","text":"x"}]}`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s", strings.Join(got, "\n"))
+	}
+}

@@ -1,0 +1,73 @@
+package assistant
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// Config is what the assistant needs.
+type Config struct {
+	Model string // by which the model proxy knows it
+	// BaseURL is where it reaches the server that it belongs to. The header x-aqueduct-base-url is for agents elsewhere.
+	BaseURL string
+	Client  *http.Client // http.DefaultClient when nil; its answers are streams, so it has no timeout
+}
+
+// maxBody bounds a call's body: the transcript is bounded by the server that sends it.
+const maxBody = 256 << 20
+
+// New is the assistant.
+func New(cfg Config) http.Handler {
+	if cfg.Client == nil {
+		cfg.Client = http.DefaultClient
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"status":"ok"}`)) // a probe that has left needs no answer
+	})
+	mux.HandleFunc("POST /invoke", cfg.invoke)
+	return mux
+}
+
+// invocation is the body of POST /invoke, the conversation in OpenAI's form.
+type invocation struct {
+	RunID    string            `json:"run_id"`
+	Messages []json.RawMessage `json:"messages"`
+	Tools    []pageTool        `json:"tools"`
+	Resume   []answer          `json:"resume"`
+}
+
+// pageTool is a tool that the user's client has.
+type pageTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// answer is what came of a call of such a tool. CallID is the call's id in the messages.
+type answer struct {
+	CallID  string          `json:"call_id"`
+	Status  string          `json:"status"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+func (cfg Config) invoke(w http.ResponseWriter, r *http.Request) {
+	var in invocation
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&in); err != nil {
+		http.Error(w, "the body is not an invocation: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	out := newStream(w)
+	defer out.close()
+	t := &turn{
+		in: in, model: cfg.Model, out: out,
+		platform: platform{client: cfg.Client, base: cfg.BaseURL, token: r.Header.Get("x-aqueduct-run-token")},
+	}
+	t.run(r.Context())
+}
+
+// aliveEvery is how often a stream that has nothing to send sends a comment: a model may think for minutes, and who reads
+// the stream takes silence for the end.
+const aliveEvery = 15 * time.Second

@@ -1,0 +1,154 @@
+package assistant
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"aqueduct/internal/fault"
+)
+
+// toolbox are the tools that the model is offered in one call: those of the installation, and those of the page.
+type toolbox struct {
+	byFunction map[string]*tool
+	list       []functionTool
+}
+
+// tool is one of them.
+type tool struct {
+	name   string // in Aqueduct
+	ofPage bool   // the user's client declared it for this prompt
+}
+
+// functionTool is a tool as the model is offered it.
+type functionTool struct {
+	Type     string   `json:"type"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+}
+
+// functions is what the model is offered; nil is none.
+func (b *toolbox) functions() []functionTool { return b.list }
+
+// tools reads which tools there are. A tool of the page goes before one of the installation that has its name.
+func (p platform) tools(ctx context.Context, page []pageTool) (toolbox, error) {
+	b := toolbox{byFunction: make(map[string]*tool)}
+	for _, t := range page {
+		b.add(&tool{name: t.Name, ofPage: true}, t.Description, t.Parameters)
+	}
+	var listed struct {
+		Tools []struct {
+			Name, Description string
+			Schema            json.RawMessage
+		}
+	}
+	if err := p.call(ctx, http.MethodGet, "/v1/tools", nil, &listed); err != nil {
+		return b, err
+	}
+	for _, t := range listed.Tools {
+		b.add(&tool{name: t.Name}, t.Description, t.Schema)
+	}
+	return b, nil
+}
+
+// anyObject is the schema of a tool that has none.
+var anyObject = json.RawMessage(`{"type":"object"}`)
+
+// maxFunctionName is the bound of OpenAI's API.
+const maxFunctionName = 64
+
+// add offers a tool to the model, under a name that OpenAI's API takes: letters, digits, _ and -. Two tools whose names
+// become the same get numbers.
+func (b *toolbox) add(t *tool, description string, schema json.RawMessage) {
+	name := functionName(t.name)
+	for n := 2; b.byFunction[name] != nil; n++ {
+		if b.byFunction[name].name == t.name {
+			return // the page's
+		}
+		number := "_" + strconv.Itoa(n)
+		name = strings.TrimSuffix(name, "_"+strconv.Itoa(n-1))
+		name = name[:min(len(name), maxFunctionName-len(number))] + number
+	}
+	if len(schema) == 0 || string(schema) == "null" {
+		schema = anyObject
+	}
+	b.byFunction[name] = t
+	b.list = append(b.list, functionTool{"function", function{name, description, schema}})
+}
+
+// functionName is a tool's name in the form that OpenAI's API takes.
+func functionName(tool string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, tool)
+	return name[:min(len(name), maxFunctionName)]
+}
+
+// functionOf is the name under which the model is offered a tool; one that is not there any more has what it would have.
+func (b *toolbox) functionOf(tool string) string {
+	for name, t := range b.byFunction {
+		if t.name == tool {
+			return name
+		}
+	}
+	return functionName(tool)
+}
+
+// outcome is a tool call as the platform answers it.
+type outcome struct {
+	Status string // succeeded, failed, pending
+	CallID string `json:"tool_call_id"`
+	Result json.RawMessage
+	Error  struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+}
+
+// waitFor is how long one :wait lasts; the next begins at once. An approval may take days.
+const waitFor = "240000"
+
+// invoke has the platform run a tool and returns what the model is given as its result. The call has the id of the frames
+// that show it, which makes the platform show it once, and run it once also where the request was sent twice.
+func (p platform) invoke(ctx context.Context, runID, tool, callID, args string) (string, error) {
+	var got outcome
+	path := "/v1/tools/" + url.PathEscape(tool) + ":invoke"
+	err := p.call(ctx, http.MethodPost, path, struct {
+		RunID  string          `json:"run_id"`
+		CallID string          `json:"call_id"`
+		Args   json.RawMessage `json:"args"`
+	}{runID, callID, json.RawMessage(args)}, &got)
+	for err == nil && got.Status == "pending" {
+		err = p.call(ctx, http.MethodPost, "/v1/tool_calls/"+got.CallID+":wait?timeout_ms="+waitFor, struct{}{}, &got)
+	}
+	// A refusal of the platform's is for the model: it may do without, or call it otherwise.
+	if f, ok := errors.AsType[*fault.Error](err); ok && ctx.Err() == nil {
+		return failed(f.Code, f.Message), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if got.Status != "succeeded" {
+		return failed(got.Error.Code, got.Error.Message), nil
+	}
+	return cmp.Or(string(got.Result), "null"), nil
+}
+
+// failed is the result of a call that has none.
+func failed(code, message string) string {
+	text, _ := json.Marshal(map[string]any{"error": map[string]string{"code": code, "message": message}}) // strings always encode
+	return string(text)
+}
