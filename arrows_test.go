@@ -31,6 +31,7 @@ func allowed() map[string][]string {
 		"migrations":                       {},
 		"web":                              {},
 		"policy":                           {},
+		"internal/child":                   {},
 		"internal/fault":                   {},
 		"internal/ids":                     {},
 		"internal/jsonequal":               {},

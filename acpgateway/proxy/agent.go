@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"aqueduct/acpgateway/wire"
+	"aqueduct/internal/child"
 )
 
 // agent is one process of a run's agent, from initialize to its end. Its goroutine is watch, which reads it until it is
@@ -23,8 +24,8 @@ type agent struct {
 	report  *reporter
 	prompts *prompts
 	mark    string // in the environment of all its processes
-	proc    *process
-	streams *pipes
+	proc    *child.Process
+	streams *child.Pipes
 	peer    *peer
 	info    wire.InitializeResult
 	raw     json.RawMessage // the same as it came
@@ -53,21 +54,21 @@ func (a *agent) watch() {
 	defer close(a.gone)
 	defer a.cancel()
 	var readers sync.WaitGroup
-	readers.Go(func() { a.peer.read(a.streams.stdout) })
-	readers.Go(func() { a.report.console(a.ctx, wire.PrefixStderr)(a.streams.stderr) })
-	<-a.proc.exited
+	readers.Go(func() { a.peer.read(a.streams.Stdout) })
+	readers.Go(func() { a.report.console(a.ctx, wire.PrefixStderr)(a.streams.Stderr) })
+	<-a.proc.Exited()
 	// What the agent started and left behind may hold the pipes open, so it is killed before the rest of the output is
 	// read.
-	killMarked(a.mark)
-	a.streams.stdout.ending()
-	a.streams.stderr.ending()
+	child.KillMarked(a.mark)
+	a.streams.Stdout.Ending()
+	a.streams.Stderr.Ending()
 	readers.Wait()
-	a.streams.close()
+	a.streams.Close()
 	a.terminals.releaseAll()
 	a.mu.Lock()
 	reason := a.reason
 	a.mu.Unlock()
-	a.onEnd(a.proc.status(), reason)
+	a.onEnd(statusOf(a.proc), reason)
 	a.peer.fail(errAgentClosed)
 }
 
@@ -77,13 +78,13 @@ func (a *agent) watch() {
 func (a *agent) end(reason string) {
 	a.mu.Lock()
 	select {
-	case <-a.proc.exited:
+	case <-a.proc.Exited():
 	default:
 		a.reason = reason
 	}
 	a.mu.Unlock()
 	a.cancel() // nothing of it waits any more: not for room, not for a person
-	a.proc.end(stopGrace)
+	a.proc.End(stopGrace)
 	<-a.gone
 }
 

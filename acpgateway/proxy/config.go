@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"path/filepath"
 	"time"
+
+	"aqueduct/internal/child"
 )
 
 const (
@@ -56,7 +58,7 @@ type Config struct {
 	Pass    []string // names of secrets in our environment that the agent gets all the same; see secretNames
 
 	// Confine is what agents are kept from; nil is nothing.
-	Confine *Confinement
+	Confine *child.Confinement
 
 	// State is the proxy's own folder; "" is none. What it keeps there tells the gateway that a proxy which was started again
 	// is no stranger.
@@ -134,7 +136,7 @@ func (c *Config) absolute() error {
 		}
 		*dir = whole
 	}
-	if c.Source != "" && inside(c.Source, c.Workspaces) {
+	if c.Source != "" && child.Inside(c.Source, c.Workspaces) {
 		return errors.New("proxy: the workspaces cannot lie inside what they are copies of")
 	}
 	return nil

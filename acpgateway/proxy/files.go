@@ -48,7 +48,7 @@ func (fl *files) call(method string, params json.RawMessage) (any, error) {
 		return nil, err
 	}
 	// This process has written it as its own user, and the agent has to be able to go on with it.
-	return struct{}{}, fl.space.owner.ownIn(root, rel)
+	return struct{}{}, fl.space.owner.OwnIn(root, rel)
 }
 
 // read gives a text file, or the lines of it that are asked for. A file past the limit is refused whole: a part that

@@ -80,7 +80,7 @@ func (ws *workspaces) populate(ctx context.Context, w workspace, runID string) (
 			_, err = ws.git(ctx, "worktree", "move", draft, w.root)
 		}
 	} else if err = os.CopyFS(draft, os.DirFS(ws.cfg.Source)); err == nil {
-		if err = ws.cfg.Confine.own(draft); err == nil {
+		if err = ws.cfg.Confine.Own(draft); err == nil {
 			err = os.Rename(draft, w.root)
 		}
 	}
@@ -118,7 +118,7 @@ func (ws *workspaces) ensureOwned(w workspace) error {
 	if err := w.ensure(); err != nil {
 		return err
 	}
-	return ws.cfg.Confine.own(w.root)
+	return ws.cfg.Confine.Own(w.root)
 }
 
 // clear removes a directory below the workspaces, and what git knows of it as a worktree.

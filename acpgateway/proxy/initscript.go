@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aqueduct/acpgateway/wire"
+	"aqueduct/internal/child"
 )
 
 // Stages and their statuses, as init_step names them.
@@ -80,33 +81,42 @@ func failed(what string, status wire.ExitStatus) error {
 // runGroup runs a command to its end, or ctx's, and gives its output to two readers.
 // stdin is closed: a script that asks something gets an end instead of waiting for ever.
 func runGroup(ctx context.Context, cmd *exec.Cmd, stdout, stderr func(io.Reader)) (wire.ExitStatus, error) {
-	streams, err := newPipes(cmd)
+	streams, err := child.NewPipes(cmd)
 	if err != nil {
 		return wire.ExitStatus{}, err
 	}
-	proc, err := startProcess(cmd)
-	streams.started()
+	proc, err := child.Start(cmd)
+	streams.Started()
 	if err != nil {
-		streams.close()
+		streams.Close()
 		return wire.ExitStatus{}, err
 	}
-	_ = streams.stdin.Close() // it gets none
+	_ = streams.Stdin.Close() // it gets none
 	var readers sync.WaitGroup
-	readers.Go(func() { stdout(streams.stdout) })
-	readers.Go(func() { stderr(streams.stderr) })
+	readers.Go(func() { stdout(streams.Stdout) })
+	readers.Go(func() { stderr(streams.Stderr) })
 	select {
-	case <-proc.exited:
+	case <-proc.Exited():
 	case <-ctx.Done():
-		proc.end(stopGrace)
+		proc.End(stopGrace)
 	}
-	streams.stdout.ending()
-	streams.stderr.ending()
+	streams.Stdout.Ending()
+	streams.Stderr.Ending()
 	readers.Wait()
-	streams.close()
+	streams.Close()
 	// A command that a signal ended has run out of time. One that exits, in the same moment or because it caught
 	// SIGTERM, has a status of its own.
-	if err := context.Cause(ctx); err != nil && proc.status().Signal != nil {
+	if err := context.Cause(ctx); err != nil && statusOf(proc).Signal != nil {
 		return wire.ExitStatus{}, err
 	}
-	return proc.status(), nil
+	return statusOf(proc), nil
+}
+
+// statusOf is how a process ended, as ACP has it; good after its end.
+func statusOf(p *child.Process) wire.ExitStatus {
+	signal, code := p.Status()
+	if signal != "" {
+		return wire.ExitStatus{Signal: &signal}
+	}
+	return wire.ExitStatus{ExitCode: &code}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"aqueduct/acpgateway/wire"
+	"aqueduct/internal/child"
 )
 
 // place puts the agent's inputs where they belong, and nowhere else.
@@ -59,7 +60,7 @@ func (ws *workspaces) placeOne(ctx context.Context, w workspace, item wire.Agent
 	if err := ws.apply(ctx, root, w, item, target); err != nil {
 		return err
 	}
-	return ws.cfg.Confine.ownIn(root, target)
+	return ws.cfg.Confine.OwnIn(root, target)
 }
 
 // apply does one of the four ways of the contract: a text that is written, an archive that is downloaded and unpacked,
@@ -107,7 +108,7 @@ type found struct {
 // source allows what is in the workspace or in one of the roots set for it.
 func (ws *workspaces) source(w workspace, path string) (found, error) {
 	// A relative path and one below /workspace mean the run's own workspace, any other is one of this host.
-	if !filepath.IsAbs(path) || inside(guestRoot, path) && !inside(w.root, path) {
+	if !filepath.IsAbs(path) || child.Inside(guestRoot, path) && !child.Inside(w.root, path) {
 		rel, err := w.rel(path)
 		if err != nil {
 			return found{}, err

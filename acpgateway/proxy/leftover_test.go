@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"aqueduct/acpgateway/wire"
+	"aqueduct/internal/child"
 )
 
 // urlVar makes this test program a proxy of the scripted agent.
@@ -103,7 +104,7 @@ func TestMarksAreToldApart(t *testing.T) {
 	t.Parallel()
 	start := func(mark string) *exec.Cmd {
 		cmd := exec.Command("sleep", "1000")
-		cmd.Env = []string{markName + "=" + mark}
+		cmd.Env = []string{child.MarkName + "=" + mark}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +112,7 @@ func TestMarksAreToldApart(t *testing.T) {
 	}
 	mark := "test-" + strconv.Itoa(os.Getpid())
 	one, other := start(mark+".1"), start(mark+".11")
-	killMarked(mark + ".1")
+	child.KillMarked(mark + ".1")
 	if err := one.Wait(); err == nil {
 		t.Error("it ended by itself")
 	}

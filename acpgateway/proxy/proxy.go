@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"aqueduct/internal/child"
 )
 
 // Proxy is one acp-proxy: it starts agents on its host, speaks ACP with them, and passes their frames to the gateway.
@@ -75,8 +77,8 @@ func (p *Proxy) Run(ctx context.Context) error {
 		p.installation = id
 	}
 	// For the end that no code of ours sees, kill -9.
-	guard := startGuard(p.epoch, p.log)
-	defer guard.end()
+	guard := child.StartGuard(p.epoch, p.log)
+	defer guard.End()
 	// Neither ends with ctx itself: the order below is what ends them.
 	runs, stopRuns := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.ctx = runs

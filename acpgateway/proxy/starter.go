@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"aqueduct/acpgateway/wire"
+	"aqueduct/internal/child"
 )
 
 // starter starts the agents of all runs: it furnishes the workspace, runs the init script, starts the process and
@@ -82,15 +83,15 @@ func (st *starter) spawn(o origin, w workspace, dir string, init *wire.Init) (*a
 	// The mark is in the environment, which every process inherits, however it was started.
 	mark := fmt.Sprintf("%s.%d", st.epoch, st.born.Add(1))
 	// It stands last, where it counts whatever the gateway's environment names.
-	cmd.Dir, cmd.Env = dir, append(st.launcher.environment(init), markName+"="+mark)
-	streams, err := newPipes(cmd)
+	cmd.Dir, cmd.Env = dir, append(st.launcher.environment(init), child.MarkName+"="+mark)
+	streams, err := child.NewPipes(cmd)
 	if err != nil {
 		return nil, err
 	}
-	proc, err := startProcess(cmd)
-	streams.started()
+	proc, err := child.Start(cmd)
+	streams.Started()
 	if err != nil {
-		streams.close()
+		streams.Close()
 		return nil, fmt.Errorf("the agent's command could not be started: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(o.ctx))
@@ -105,7 +106,7 @@ func (st *starter) spawn(o origin, w workspace, dir string, init *wire.Init) (*a
 			launch: st.launcher, space: w, dir: dir, mark: mark, ctx: ctx, wg: st.wg, newID: st.terminalID, byID: map[string]*terminal{},
 		},
 	}
-	a.peer = newPeer(ctx, streams.stdin, inbound{notification: a.notified, request: a.requested, trouble: func(err error) {
+	a.peer = newPeer(ctx, streams.Stdin, inbound{notification: a.notified, request: a.requested, trouble: func(err error) {
 		o.report.text(wire.PrefixError + err.Error())
 	}, console: func(line string) { o.report.text(wire.PrefixStdout + line) }})
 	ss.peer, ss.login.peer = a.peer, a.peer

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"aqueduct/acpgateway/wire"
+	"aqueduct/internal/child"
 )
 
 const (
@@ -93,7 +94,7 @@ func (ts *terminals) create(params json.RawMessage) (any, error) {
 		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
 	}
 	// Last, as in starter.spawn: an agent could otherwise start what its end does not reach.
-	cmd.Env = append(cmd.Env, markName+"="+ts.mark)
+	cmd.Env = append(cmd.Env, child.MarkName+"="+ts.mark)
 	ctx, stop := context.WithCancel(ts.ctx)
 	t := &terminal{stop: stop, done: make(chan struct{}), limit: terminalOutput}
 	if q.OutputByteLimit != nil {

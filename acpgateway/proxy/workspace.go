@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"aqueduct/internal/child"
 )
 
 // guestRoot is how the contract calls a run's workspace, wherever it is.
@@ -18,8 +20,8 @@ var errEscape = errors.New("the path is outside the workspace")
 // back by it: that is a sandbox's task (wrap the command in one).
 type workspace struct {
 	root   string
-	owner  *Confinement // whose user its files are made for
-	shared bool         // all runs work in it; it is never removed
+	owner  *child.Confinement // whose user its files are made for
+	shared bool               // all runs work in it; it is never removed
 }
 
 // checkRunID refuses what could not be a directory's name.
@@ -50,7 +52,7 @@ func (w workspace) ensure() error {
 // /workspace is the contract's name for it, which agents and gateways use although no such directory exists here.
 func (w workspace) rel(path string) (string, error) {
 	// Unless the workspaces themselves lie below a directory of that name.
-	if rest, ok := strings.CutPrefix(path, guestRoot); ok && (rest == "" || rest[0] == '/') && !inside(w.root, path) {
+	if rest, ok := strings.CutPrefix(path, guestRoot); ok && (rest == "" || rest[0] == '/') && !child.Inside(w.root, path) {
 		path = strings.TrimLeft(rest, "/")
 	}
 	if filepath.IsAbs(path) {
@@ -86,13 +88,7 @@ func (w workspace) dir(path string) (string, error) {
 	return filepath.Join(w.root, rel), nil
 }
 
-// inside reports whether path is root or below it, by their texts.
-func inside(root, path string) bool {
-	rel, err := filepath.Rel(root, path)
-	return err == nil && filepath.IsLocal(rel)
-}
-
-// within is the same when all links are followed, and where path is below root then.
+// within is child.Inside when all links are followed, and where path is below root then.
 // It is for paths that may hold links, where comparing texts would be fooled.
 // A path that is not there has no place to follow, and is refused.
 func within(root, path string) (realRoot, rel string, ok bool) {

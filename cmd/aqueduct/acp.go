@@ -21,6 +21,7 @@ import (
 	"aqueduct/acpgateway"
 	"aqueduct/acpgateway/proxy"
 	"aqueduct/internal/app"
+	"aqueduct/internal/child"
 	"aqueduct/internal/ids"
 	"aqueduct/server"
 	"aqueduct/server/auth"
@@ -186,7 +187,7 @@ const localLinkWait = 5 * time.Second
 
 // localProxies are the agents of --acp, each behind a proxy in this process that connects to self like any other.
 // Each gets the confinement of all: what one agent must not read, no other may.
-func (f *acpFlags) localProxies(self string, keys *auth.Keys, confined *proxy.Confinement, log *slog.Logger) (parts []app.Part, err error) {
+func (f *acpFlags) localProxies(self string, keys *auth.Keys, confined *child.Confinement, log *slog.Logger) (parts []app.Part, err error) {
 	for _, a := range f.ACP {
 		cfg := f.local(a, self, keys)
 		cfg.Confine, cfg.Pass = confined, f.Confine.ACPEnv

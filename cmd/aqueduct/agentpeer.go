@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"aqueduct/acpgateway/proxy"
+	"aqueduct/internal/child"
 	"aqueduct/store"
 )
 
@@ -31,7 +31,7 @@ func (f *acpFlags) withoutAgents(next http.Handler, log *slog.Logger) (http.Hand
 		log.Warn("--auth none with --acp: an agent that leaves its token out may approve its own commands; use --auth token, or --acp-user as root")
 		return next, nil
 	}
-	user, err := proxy.LookupUser(f.Confine.ACPUser)
+	user, err := child.LookupUser(f.Confine.ACPUser)
 	if err != nil {
 		return nil, fmt.Errorf("--acp-user: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"aqueduct/acpgateway/proxy"
 	"aqueduct/bridge/tools"
+	"aqueduct/internal/child"
 )
 
 // confineFlags are what agents that this process runs are kept from. They are shared by serve, for --acp, and by
@@ -48,13 +49,13 @@ func confineSelf(args []string) error {
 	if len(args) == 0 || args[0] != "--" {
 		return errors.New("confine: expected -- and a command")
 	}
-	return proxy.Confine(protect, args[1:])
+	return child.Confine(protect, args[1:])
 }
 
 // confinement is what keeps the secrets from agents. They work in the directories work, or in new ones below
 // workspaces. Either means is enough; the error or warning names what stands in the way of both. nil with no error is
 // an agent that runs unconfined.
-func (f *confineFlags) confinement(secrets, work []string, workspaces string, log *slog.Logger) (*proxy.Confinement, error) {
+func (f *confineFlags) confinement(secrets, work []string, workspaces string, log *slog.Logger) (*child.Confinement, error) {
 	if f.ACPConfine == "off" {
 		if f.ACPUser != "" {
 			return nil, errors.New("--acp-user and --acp-confine off contradict each other")
@@ -62,10 +63,10 @@ func (f *confineFlags) confinement(secrets, work []string, workspaces string, lo
 		log.Warn("--acp-confine off: agents can read the token, keys and database, and this process's environment and memory")
 		return nil, nil
 	}
-	c := &proxy.Confinement{}
+	c := &child.Confinement{}
 	home, _ := os.UserHomeDir() // without one no agent writes to it
 	if f.ACPUser != "" {
-		user, err := proxy.LookupUser(f.ACPUser)
+		user, err := child.LookupUser(f.ACPUser)
 		if err != nil {
 			return nil, fmt.Errorf("--acp-user: %w", err)
 		}
@@ -77,7 +78,7 @@ func (f *confineFlags) confinement(secrets, work []string, workspaces string, lo
 	used := append(slices.Clone(work), workspaces, home, os.TempDir())
 	c.Protect = protected(append(secrets, f.settingsFile), used)
 	why := "this kernel has no Landlock"
-	if proxy.LandlockWorks() {
+	if child.LandlockWorks() {
 		// Landlock grants by directory: what lies below one that agents need cannot be taken out of it.
 		if left := c.Unprotectable(used); len(left) > 0 {
 			why = strings.Join(left, ", ") + " lies below a directory that agents write to"
@@ -100,7 +101,7 @@ func (f *confineFlags) confinement(secrets, work []string, workspaces string, lo
 // check tries what a confined process can read, and refuses a confinement that does not hold. It is tried and not
 // computed, because rights come from modes, ACLs, groups and mounts. What cannot be found yet is skipped: a database
 // that does not exist holds no secret.
-func (f *confineFlags) check(c *proxy.Confinement, dirs []string) error {
+func (f *confineFlags) check(c *child.Confinement, dirs []string) error {
 	var files []string
 	for _, path := range c.Protect {
 		info, err := os.Stat(path)
@@ -147,7 +148,7 @@ func protected(secrets, used []string) []string {
 			continue
 		}
 		dir := filepath.Dir(whole)
-		if ofOurs(dir) && len((&proxy.Confinement{Protect: []string{dir}}).Below(used)) == 0 {
+		if ofOurs(dir) && len((&child.Confinement{Protect: []string{dir}}).Below(used)) == 0 {
 			whole = dir
 		}
 		if !slices.Contains(list, whole) {
@@ -210,7 +211,7 @@ func (s *serveCmd) toolSecrets() (list []string) {
 
 // confineLocal is the confinement of the agents of --acp; nil without any. With workspaces the agents work in folders
 // that do not exist yet, so there are none to try.
-func (s *serveCmd) confineLocal(log *slog.Logger) (*proxy.Confinement, error) {
+func (s *serveCmd) confineLocal(log *slog.Logger) (*child.Confinement, error) {
 	if len(s.ACP.ACP) == 0 {
 		return nil, nil
 	}
@@ -244,7 +245,7 @@ func (c *proxyCmd) secretFiles(state string) []string {
 }
 
 // confinement is that of a proxy on a machine of its own; its secrets are its tokens.
-func (c *proxyCmd) confinement(cfg proxy.Config) (*proxy.Confinement, error) {
+func (c *proxyCmd) confinement(cfg proxy.Config) (*child.Confinement, error) {
 	work := []string{c.AgentHome}
 	if c.Workspaces == "" {
 		work = append(work, cmp.Or(c.Cwd, "."))

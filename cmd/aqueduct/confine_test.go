@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"aqueduct/acpgateway/proxy"
+	"aqueduct/internal/child"
 )
 
 // curiousAgent answers each prompt with what it could get at: the names of its variables, the secrets that it could read, the
@@ -79,7 +79,7 @@ func TestS21AgentReadsNoSecret(t *testing.T) {
 	cases := map[string]means{
 		"nothing": {flags: []string{"--auth", "none", "--acp-confine", "off"}, reads: true, uid: os.Geteuid(), api: 200},
 	}
-	if proxy.LandlockWorks() {
+	if child.LandlockWorks() {
 		cases["landlock"] = means{flags: []string{"--acp-confine", "require"}, uid: os.Geteuid(), api: 401}
 		cases["landlock, workspaces"] = means{flags: []string{"--acp-confine", "require", "--acp-workspaces", filepath.Join(root, "spaces")}, uid: os.Geteuid(), api: 401}
 	} else {
@@ -89,7 +89,7 @@ func TestS21AgentReadsNoSecret(t *testing.T) {
 	if os.Geteuid() == 0 {
 		cases["user"] = means{flags: []string{"--auth", "none", "--acp-user", "nobody"}, uid: nobody, api: 401}
 		cases["user, workspaces"] = means{flags: []string{"--acp-user", "nobody", "--acp-workspaces", filepath.Join(root, "owned")}, uid: nobody, api: 401}
-	} else if _, err := proxy.LookupUser("nobody"); err == nil {
+	} else if _, err := child.LookupUser("nobody"); err == nil {
 		t.Error("another than root can switch users")
 	}
 	for name, c := range cases {

@@ -1,4 +1,4 @@
-package proxy
+package child
 
 import (
 	"errors"
@@ -82,7 +82,7 @@ func LandlockWorks() bool {
 func (c *Confinement) Unprotectable(dirs []string) []string {
 	var left []string
 	for _, path := range c.Protect {
-		if slices.ContainsFunc(dirs, func(dir string) bool { return dir != "" && inside(realPath(dir), realPath(path)) }) {
+		if slices.ContainsFunc(dirs, func(dir string) bool { return dir != "" && Inside(realPath(dir), realPath(path)) }) {
 			left = append(left, path)
 		}
 	}
@@ -92,7 +92,7 @@ func (c *Confinement) Unprotectable(dirs []string) []string {
 // Below are those of the directories that lie in a protected path.
 func (c *Confinement) Below(dirs []string) []string {
 	return slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
-		return dir == "" || !slices.ContainsFunc(c.Protect, func(path string) bool { return inside(realPath(path), realPath(dir)) })
+		return dir == "" || !slices.ContainsFunc(c.Protect, func(path string) bool { return Inside(realPath(path), realPath(dir)) })
 	})
 }
 
@@ -110,10 +110,10 @@ func realPath(path string) string {
 	return path
 }
 
-// wrap makes cmd run confined.
+// Wrap makes cmd run confined.
 // The user is set by the kernel at the start of the process; Landlock by a helper, which is this program again,
 // because Go cannot run code between fork and exec.
-func (c *Confinement) wrap(cmd *exec.Cmd) *exec.Cmd {
+func (c *Confinement) Wrap(cmd *exec.Cmd) *exec.Cmd {
 	if c == nil {
 		return cmd
 	}
@@ -133,8 +133,8 @@ func (c *Confinement) wrap(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// account are the variables that name the user.
-func (c *Confinement) account(env []string) []string {
+// Account are the variables that name the user.
+func (c *Confinement) Account(env []string) []string {
 	if c == nil || c.User == nil {
 		return env
 	}
@@ -144,10 +144,10 @@ func (c *Confinement) account(env []string) []string {
 	return append(env, "HOME="+c.User.Home, "USER="+c.User.Name, "LOGNAME="+c.User.Name)
 }
 
-// own gives a tree that this process made to the agents' user. No process of an agent runs in it yet, or it is reached
+// Own gives a tree that this process made to the agents' user. No process of an agent runs in it yet, or it is reached
 // through an os.Root.
 // Links are given away themselves and not followed (Lchown).
-func (c *Confinement) own(tree string) error {
+func (c *Confinement) Own(tree string) error {
 	if c == nil || c.User == nil {
 		return nil
 	}
@@ -159,9 +159,9 @@ func (c *Confinement) own(tree string) error {
 	})
 }
 
-// ownIn gives what was put into a root to the agents' user: the entry, what is below it, and directories above it that were
+// OwnIn gives what was put into a root to the agents' user: the entry, what is below it, and directories above it that were
 // made for it. No link is followed out of the root.
-func (c *Confinement) ownIn(root *os.Root, rel string) error {
+func (c *Confinement) OwnIn(root *os.Root, rel string) error {
 	if c == nil || c.User == nil {
 		return nil
 	}
@@ -196,7 +196,7 @@ else head -c 1 "$f" >/dev/null 2>&1 && echo "r:$f"; fi ;; w:*) f=${f#w:}; [ -w "
 	for _, dir := range dirs {
 		args = append(args, "w:"+dir)
 	}
-	cmd := c.wrap(exec.Command("/bin/sh", args...))
+	cmd := c.Wrap(exec.Command("/bin/sh", args...))
 	cmd.Env, cmd.Dir = []string{"PATH=" + os.Getenv("PATH")}, "/"
 	out, err := cmd.Output()
 	if err != nil {
@@ -288,7 +288,7 @@ func allowBeside(dir string, hidden []string, rules []landlock.Rule) []landlock.
 		switch {
 		case entry.Type()&os.ModeSymlink != 0 || slices.Contains(hidden, path):
 			// A link's target has a rule of its own, or must have none.
-		case slices.ContainsFunc(hidden, func(h string) bool { return inside(path, h) }):
+		case slices.ContainsFunc(hidden, func(h string) bool { return Inside(path, h) }):
 			rules = allowBeside(path, hidden, rules)
 		case entry.IsDir():
 			rules = append(rules, landlock.RWDirs(path).WithRefer().WithIoctlDev().IgnoreIfMissing())
@@ -297,4 +297,10 @@ func allowBeside(dir string, hidden []string, rules []landlock.Rule) []landlock.
 		}
 	}
 	return rules
+}
+
+// Inside reports whether path is root or below it, by their texts.
+func Inside(root, path string) bool {
+	rel, err := filepath.Rel(root, path)
+	return err == nil && filepath.IsLocal(rel)
 }
