@@ -344,7 +344,7 @@ func enumValues() map[string][]string {
 		"InboxEvent.type":   {eventApprovalOpened, eventApprovalSettled}, "InboxGone.type": {eventApprovalGone}, "InboxSynced.type": {eventInboxSynced},
 		"Agent.status": texts(registry.Online, registry.Offline, registry.Failing, registry.Unknown), "Agent.protocol": {store.AgentHTTP, store.AgentAGUI, store.AgentACP},
 		"Agent.source": texts(store.AgentFromConfig, store.AgentFromProxy, store.AgentFromAPI),
-		"Tool.kind":    toolKinds, "Tool.on_failure": texts(store.FailureReturns, store.FailureEndsRun), "Tool.source": {store.ToolFromFile, store.ToolFromAPI},
+		"Tool.kind":    toolKinds, "Tool.on_failure": texts(store.FailureReturns, store.FailureEndsRun), "Tool.source": {store.ToolFromFile, store.ToolFromAPI, store.ToolFromMCP},
 		"ToolCall.status":                           {"succeeded", "pending", "failed"},
 		"TraceEvent.source":                         texts(reader.SourceAGUI, store.SourceACP, store.SourcePlatform),
 		"TracePayloads.agent_invoke_started.reason": {records.BecausePrompt, records.BecauseAnswers, records.BecauseSpoke},

@@ -113,15 +113,15 @@ func toolOut(t store.Tool) toolJSON {
 func (h *toolRegistry) register(c echo.Context, d tools.Definition) error {
 	ctx := c.Request().Context()
 	t, err := d.Tool(auth.From(ctx).Principal.Tenant, store.ToolFromAPI, h.checkURL)
+	if err == nil {
+		err = h.tools.Register(ctx, auth.From(ctx).Principal, t)
+	}
 	var bad *schema.Error
 	if errors.As(err, &bad) {
 		return problem.Refuse(bad.Code, bad.Message)
 	}
 	if errors.Is(err, tools.ErrDefinition) {
 		return problem.Refuse(problem.InvalidBody, err.Error())
-	}
-	if err == nil {
-		err = h.tools.Register(ctx, auth.From(ctx).Principal, t)
 	}
 	return reply(c, http.StatusOK, toolOut(t), err)
 }

@@ -10,13 +10,13 @@ type Tool struct {
 	Name      string
 	Tenant    string       // "" means every tenant that has none of its own by this name
 	Kind      ToolCallKind // KindServer or KindClient
-	Endpoint  string       // of a server tool
+	Endpoint  string       // of a server tool: a URL, or which MCP server
 	Schema    []byte       // JSON Schema of the arguments
 	Policy    []byte       // JSON: its own rules
 	Metadata  []byte       // JSON: description and the like
 	Timeout   time.Duration
 	OnFailure OnFailure
-	Source    string // ToolFromFile or ToolFromAPI
+	Source    string // ToolFromFile, ToolFromAPI or ToolFromMCP
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
@@ -25,6 +25,7 @@ type Tool struct {
 const (
 	ToolFromFile = "file"
 	ToolFromAPI  = "api"
+	ToolFromMCP  = "mcp" // an MCP server offers it
 )
 
 // ToolReader reads Tools. A Scope sees those of its tenant and those of every tenant.

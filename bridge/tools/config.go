@@ -34,9 +34,12 @@ type Config struct {
 	Notices approval.Notices
 	// Client calls server tools. It decides which addresses may be reached.
 	Client *http.Client
-	Limits Limits
-	Meter  Meter
-	Logger *slog.Logger
+	// MCP executes the tools that MCP servers offer; Servers are the names of those. Nil and none: there is no such server.
+	MCP     Runtime
+	Servers []string
+	Limits  Limits
+	Meter   Meter
+	Logger  *slog.Logger
 }
 
 // Causes of Meter.Offline: when it was found that no client is there.

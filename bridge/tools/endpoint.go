@@ -17,35 +17,35 @@ import (
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/signed"
-	"aqueduct/bridge/trace"
 	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
-// endpoint calls server tools over HTTP. Its client decides which addresses may be reached.
+// endpoint is the Runtime of tools that are called over HTTP. Its client decides which addresses may be reached.
 type endpoint struct {
 	client      *http.Client
-	resultBytes int64 // most that an answer may have
+	registry    *registry // has the secrets
+	resultBytes int64     // most that an answer may have
 }
 
-// post sends a call to its tool, signed if there is a secret. The body of a 2xx answer is the result: JSON, or a text.
+// Execute sends a call to its tool, signed if there is a secret. The body of a 2xx answer is the result: JSON, or a text.
 // The call's own id is the Idempotency-Key, so that a tool which is asked twice (a person chose run_again) can
 // recognize it. One byte more than the bound is read, which distinguishes an answer of just that size from one that is
 // too large. Nothing of a failed answer's body reaches the agent: it may hold an internal page.
-func (e endpoint) post(ctx context.Context, tool store.Tool, call store.ToolCall, secret signed.Secret, asked bool, span trace.Context) (json.RawMessage, *fault.Error) {
-	body, approval := bodyOf(call, asked)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, tool.Endpoint, bytes.NewReader(body))
+func (e endpoint) Execute(ctx context.Context, d Dispatch) (json.RawMessage, *fault.Error) {
+	body, approval := bodyOf(d.Call, d.Asked)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.Tool.Endpoint, bytes.NewReader(body))
 	if err != nil {
 		return nil, fault.New(CodeUnreachable, "The tool's address is not one.")
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", call.ID)
-	req.Header.Set("X-Run-Id", call.TurnID)
+	req.Header.Set("Idempotency-Key", d.Call.ID)
+	req.Header.Set("X-Run-Id", d.Call.TurnID)
 	if approval != "" {
 		req.Header.Set(signed.HeaderApproval, approval)
 	}
-	signed.Set(req.Header, secret, body, time.Now())
-	span.SetHeaders(req.Header)
+	signed.Set(req.Header, e.registry.secretOf(d.Tool), body, time.Now())
+	d.Span.SetHeaders(req.Header)
 	resp, err := e.client.Do(req)
 	if err != nil {
 		return nil, notReached(ctx, err)

@@ -14,6 +14,7 @@ const (
 	CodeTimeout        = "tool_timeout"
 	CodeUnreachable    = "tool_unreachable"
 	CodeStatus         = "tool_status"
+	CodeToolFailed     = "tool_failed" // the tool of an MCP server reports it itself
 	CodeResultTooLarge = "tool_result_too_large"
 	CodeRefusedAddress = "tool_address_refused"
 	CodeKeyConflict    = "idempotency_key_conflict"

@@ -22,10 +22,10 @@ const showAfter = 50 * time.Millisecond
 type executor struct {
 	store    store.Store
 	replica  string
-	registry *registry
 	approved *approvedCheck
 	commits  *commits
-	endpoint endpoint
+	outcomes *outcomes
+	runtime  Runtime
 	ended    func(tool string, status store.ToolCallStatus, took time.Duration) // may be nil
 	logger   *slog.Logger
 }
@@ -131,9 +131,9 @@ func (e *executor) mayBegin(turn store.Turn, session store.Session, call store.T
 }
 
 // execute executes a call that is RUNNING here, keeps its end, and returns the call as it then is.
-// There are three ways out. The tool answered or failed: its end is kept, even if the caller has gone meanwhile. The
-// server stops: nothing is kept, because whether the tool did its work is not known. Another writer ended the call
-// first: its end is what the caller gets.
+// There are four ways out. The tool answered or failed: its end is kept, even if the caller has gone meanwhile. This
+// server stops: nothing is kept, because whether the tool did its work is not known. The tool's server was lost on the way: a
+// person is asked. Another writer ended the call first: its end is what the caller gets.
 func (e *executor) execute(ctx context.Context, tool store.Tool, call store.ToolCall, a attempt) (store.ToolCall, error) {
 	failpoint.Here("after_tool_dispatch")
 	began := time.Now()
@@ -141,7 +141,7 @@ func (e *executor) execute(ctx context.Context, tool store.Tool, call store.Tool
 		late := time.AfterFunc(showAfter, func() { e.commits.ring(call.SessionID) })
 		defer late.Stop()
 	}
-	result, failure := e.post(ctx, tool, call, a)
+	result, failure := e.dispatch(ctx, tool, call, a)
 	failpoint.Here("before_tool_result")
 	move := store.ToolCallMove{
 		ID: call.ID, From: store.ToolRunning, OnlyOf: e.replica, To: store.ToolSucceeded, Result: result, EndedAt: time.Now(),
@@ -149,6 +149,9 @@ func (e *executor) execute(ctx context.Context, tool store.Tool, call store.Tool
 	if failure != nil {
 		if ctx.Err() != nil {
 			return call, nil // the server stops: the outcome is unknown, and the next process asks a person about it
+		}
+		if failure.Code == CodeUnknownOutcome {
+			return e.ask(ctx, call, failure)
 		}
 		move.To, move.Result, move.ErrorCode, move.Error = store.ToolFailed, nil, failure.Code, mustJSON(failure)
 		if failure.Code == CodeTimeout {
@@ -168,15 +171,27 @@ func (e *executor) execute(ctx context.Context, tool store.Tool, call store.Tool
 	return call.Ended(move), nil
 }
 
-// post sends a call to its tool within the call's timeout, unless it is not what was approved.
+// ask asks a person what became of a call whose tool was lost while it ran, as after a crash of this server. Where the
+// Question cannot be kept, the call stays RUNNING, and the next process asks.
+func (e *executor) ask(ctx context.Context, call store.ToolCall, why *fault.Error) (store.ToolCall, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
+	defer cancel()
+	if err := e.outcomes.ask(ctx, call, why.Message); err != nil {
+		e.logger.Error("a lost tool call was not asked about", slog.String("tool_call_id", call.ID), slog.Any("error", err))
+		return call, err
+	}
+	return e.store.ToolCall(ctx, store.System(), call.ID)
+}
+
+// dispatch executes a call within its timeout, unless it is not what was approved.
 // The timeout is the call's and begins now. It is within the runner's context, whose end means that the server stops.
-func (e *executor) post(ctx context.Context, tool store.Tool, call store.ToolCall, a attempt) (json.RawMessage, *fault.Error) {
+func (e *executor) dispatch(ctx context.Context, tool store.Tool, call store.ToolCall, a attempt) (json.RawMessage, *fault.Error) {
 	if a.refused != nil {
 		return nil, a.refused
 	}
 	timed, cancel := context.WithTimeout(ctx, call.Timeout)
 	defer cancel()
-	return e.endpoint.post(timed, tool, call, e.registry.secretOf(tool), a.asked, a.span)
+	return e.runtime.Execute(timed, Dispatch{Tool: tool, Call: call, Asked: a.asked, Span: a.span})
 }
 
 // giveBack ends a call that was kept as RUNNING when no slot was left: it fails without having done anything. If that

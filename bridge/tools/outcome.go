@@ -63,7 +63,7 @@ func concerns(q approval.Question) concern {
 	return concern{}
 }
 
-// outcomes asks a person what became of a call whose runner died, and applies the answer. The tool may have done all it
+// outcomes asks a person what became of a call whose runner or tool died, and applies the answer. The tool may have done all it
 // does, and executing it again could do it twice.
 type outcomes struct {
 	store     store.Store
@@ -73,10 +73,13 @@ type outcomes struct {
 	ring      func(sessionID string)
 }
 
-// ask makes a call UNKNOWN and opens the Question about it.
+// stoppedHere is why the outcome of a call is not known whose runner died.
+const stoppedHere = "The server stopped while the tool ran."
+
+// ask makes a call UNKNOWN and opens the Question about it; why is a sentence.
 // The move and the Question are one transaction: a call that is UNKNOWN always has a Question, and two replicas that
-// find the same orphan ask once, because only one of them wins the move. OnlyOf names the runner that died.
-func (o *outcomes) ask(ctx context.Context, call store.ToolCall) error {
+// find the same orphan ask once, because only one of them wins the move. OnlyOf names the runner, which may have died.
+func (o *outcomes) ask(ctx context.Context, call store.ToolCall, why string) error {
 	var asked store.ToolCall
 	var session store.Session
 	won := false
@@ -95,7 +98,7 @@ func (o *outcomes) ask(ctx context.Context, call store.ToolCall) error {
 		}
 		a := store.Approval{
 			ID: asked.ID, SessionID: call.SessionID, TurnID: call.TurnID, Kind: store.ApprovalInput, Status: store.ApprovalPending, Tool: call.Name,
-			Title: "Nobody knows whether " + call.Name + " was carried out: the server stopped while it ran.",
+			Title: "Nobody knows whether " + call.Name + " was carried out. " + why,
 			Args:  asked.Args, ArgsSHA256: call.ArgsSHA256, ResponseSchema: json.RawMessage(outcomeSchema), Risk: call.Risk,
 			CreatedAt: asked.CreatedAt, ExpiresAt: asked.ExpiresAt, AskedUser: session.User,
 		}
@@ -150,7 +153,7 @@ func (o *outcomes) apply(ctx context.Context, tx store.Tx, id string, q approval
 	case outcomeSucceeded:
 		_, err = endInTx(ctx, tx, call, store.ToolCallMove{ID: id, From: store.ToolUnknown, To: store.ToolSucceeded, Result: orNull(answer.Result), EndedAt: now})
 	default:
-		why := fault.New(CodeUnknownOutcome, cmp.Or(answer.Message, "The server stopped while the tool ran."))
+		why := fault.New(CodeUnknownOutcome, cmp.Or(answer.Message, "It is not known whether the tool did its work."))
 		_, err = endInTx(ctx, tx, call, failedMove(call, store.ToolUnknown, why, now))
 	}
 	return err

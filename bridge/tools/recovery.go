@@ -75,7 +75,7 @@ func (r *recovery) look(ctx context.Context) error {
 		return err
 	}
 	for _, call := range orphans {
-		if err := r.outcomes.ask(ctx, call); err != nil {
+		if err := r.outcomes.ask(ctx, call, stoppedHere); err != nil {
 			r.executor.retryLater(ctx, call, err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,15 +18,16 @@ import (
 
 // registry holds which tools exist: rows of the store behind a short cache, and the secrets of the file's tools.
 type registry struct {
-	store store.Store
-	cache toolCache
+	store   store.Store
+	servers []string // MCP servers, whose names begin the names of their tools
+	cache   toolCache
 
 	mu      sync.Mutex
 	secrets map[string]signed.Secret // of the file's tools, by name
 }
 
 // load registers the tools of a file for every tenant, and removes those that an earlier file had and this one has not:
-// a tool that was taken out of the file must not stay callable.
+// a tool that was taken out of the file must not stay callable. Nor must one of an MCP server that is not named any more.
 // All replicas read the same file at their start; whichever is first changes the rows, and the others find them as
 // they want them.
 func (g *registry) load(ctx context.Context, list []Definition, checkURL func(string) error) error {
@@ -36,23 +39,77 @@ func (g *registry) load(ctx context.Context, list []Definition, checkURL func(st
 		named := make(map[string]bool, len(list))
 		for _, d := range list {
 			t, err := d.Tool("", store.ToolFromFile, checkURL)
+			if err == nil {
+				err = g.mayBeNamed(t.Name)
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", d.Name, err)
 			}
 			named[d.Name] = true
-			before, err := tx.ToolOf(ctx, store.System(), "", t.Name)
-			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				return err
-			}
-			if err == nil && same(before, t) {
-				continue // every start reads the file; only a change is audited
-			}
-			if err := keepTool(ctx, tx, audit.Nobody(audit.AllTenants), t); err != nil {
+			if err := keepChanged(ctx, tx, t); err != nil {
 				return err
 			}
 		}
-		return removeUnnamed(ctx, tx, named)
+		return removeTools(ctx, tx, func(t store.Tool) bool {
+			server, ok := MCPServer(t)
+			return t.Source == store.ToolFromFile && !named[t.Name] || ok && !slices.Contains(g.servers, server)
+		})
 	})
+}
+
+// publish keeps the tools that an MCP server has now and removes its others. Servers of the same flags publish the same, so
+// whichever is first changes the rows.
+func (g *registry) publish(ctx context.Context, server string, list []store.Tool) error {
+	defer g.cache.invalidate()
+	return g.store.InTx(ctx, func(tx store.Tx) error {
+		has := make(map[string]bool, len(list))
+		for _, t := range list {
+			has[t.Name] = true
+			if err := keepChanged(ctx, tx, t); err != nil {
+				return err
+			}
+		}
+		return removeTools(ctx, tx, func(t store.Tool) bool {
+			of, ok := MCPServer(t)
+			return ok && of == server && !has[t.Name]
+		})
+	})
+}
+
+// mcpScheme begins the Endpoint of a tool of an MCP server.
+const mcpScheme = "mcp:"
+
+// MCPEndpoint is the Endpoint of the tools of an MCP server.
+func MCPEndpoint(server string) string { return mcpScheme + server }
+
+// MCPServer is the MCP server whose tool it is; false for a tool of none.
+func MCPServer(t store.Tool) (server string, ok bool) {
+	if t.Source != store.ToolFromMCP {
+		return "", false
+	}
+	return strings.CutPrefix(t.Endpoint, mcpScheme)
+}
+
+// mayBeNamed refuses the names of MCP servers' tools. A tool that had one would be called where that one is meant.
+func (g *registry) mayBeNamed(name string) error {
+	server, _, ok := strings.Cut(name, ".")
+	if ok && slices.Contains(g.servers, server) {
+		return fmt.Errorf("%w: the names that begin with %s. are those of the MCP server %s", ErrDefinition, server, server)
+	}
+	return nil
+}
+
+// keepChanged writes a tool of all tenants if it is not what is kept. Every start reads the file and asks the servers; only
+// a change is audited.
+func keepChanged(ctx context.Context, tx store.Tx, t store.Tool) error {
+	before, err := tx.ToolOf(ctx, store.System(), "", t.Name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if err == nil && same(before, t) {
+		return nil
+	}
+	return keepTool(ctx, tx, audit.Nobody(audit.AllTenants), t)
 }
 
 // same reports whether two rows are the same tool.
@@ -74,9 +131,9 @@ func auditTool(ctx context.Context, tx store.Tx, who store.Principal, action, to
 	return audit.AppendAt(ctx, tx, who, action, audit.OfTool(tool), details, time.Now())
 }
 
-// removeUnnamed removes the tools that came from a file and are not named. The tools of all tenants are listed before
-// those of one, so it ends at the first row that has a tenant.
-func removeUnnamed(ctx context.Context, tx store.Tx, named map[string]bool) error {
+// removeTools removes the tools of all tenants that are gone. They are listed before
+// those of one tenant, so it ends at the first row that has a tenant.
+func removeTools(ctx context.Context, tx store.Tx, gone func(store.Tool) bool) error {
 	page := store.Page{Limit: store.MaxPageLimit}
 	for {
 		rows, err := tx.Tools(ctx, store.System(), page)
@@ -87,13 +144,14 @@ func removeUnnamed(ctx context.Context, tx store.Tx, named map[string]bool) erro
 			if t.Tenant != "" {
 				return nil
 			}
-			if t.Source == store.ToolFromFile && !named[t.Name] {
-				if _, err := tx.DeleteTool(ctx, "", t.Name); err != nil {
-					return err
-				}
-				if err := auditTool(ctx, tx, audit.Nobody(audit.AllTenants), audit.ToolRemoved, t.Name, nil); err != nil {
-					return err
-				}
+			if !gone(t) {
+				continue
+			}
+			if _, err := tx.DeleteTool(ctx, "", t.Name); err != nil {
+				return err
+			}
+			if err := auditTool(ctx, tx, audit.Nobody(audit.AllTenants), audit.ToolRemoved, t.Name, nil); err != nil {
+				return err
 			}
 		}
 		if len(rows) < page.Size() {
@@ -106,6 +164,9 @@ func removeUnnamed(ctx context.Context, tx store.Tx, named map[string]bool) erro
 // register keeps one tool of a tenant. The cache is dropped behind the commit, and a read that began before it is not
 // put in (toolCache.tool).
 func (g *registry) register(ctx context.Context, who store.Principal, t store.Tool) error {
+	if err := g.mayBeNamed(t.Name); err != nil {
+		return err
+	}
 	defer g.cache.invalidate()
 	return g.store.InTx(ctx, func(tx store.Tx) error { return keepTool(ctx, tx, who, t) })
 }

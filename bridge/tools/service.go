@@ -38,21 +38,22 @@ type Service struct {
 // New makes a Service. Nothing is executed before Run.
 func New(cfg Config) *Service {
 	cfg.Limits = cfg.Limits.withDefaults()
-	tools := &registry{store: cfg.Store}
+	tools := &registry{store: cfg.Store, servers: cfg.Servers}
 	rules := &judge{policy: cfg.Policy, hash: cfg.Hash}
 	due := &deadlines{}
 	keep := &commits{keep: cfg.Keep, ring: cfg.Ring, store: cfg.Store, logger: cfg.Logger}
 	approved := &approvedCheck{hash: cfg.Hash, logger: cfg.Logger}
 	run := &runner{slots: make(chan struct{}, cfg.Limits.Running), ended: make(map[string]chan struct{})}
+	outcome := &outcomes{store: cfg.Store, ttl: cfg.Limits.ApprovalTTL, notices: cfg.Notices, deadlines: due, ring: cfg.Ring}
+	posted := endpoint{client: cfg.Client, registry: tools, resultBytes: cfg.Limits.ResultBytes}
 	execute := &executor{
-		store: cfg.Store, replica: cfg.Replica, registry: tools, approved: approved, commits: keep, ended: cfg.Meter.Ended, logger: cfg.Logger,
-		endpoint: endpoint{client: cfg.Client, resultBytes: cfg.Limits.ResultBytes},
+		store: cfg.Store, replica: cfg.Replica, approved: approved, commits: keep, outcomes: outcome, ended: cfg.Meter.Ended, logger: cfg.Logger,
+		runtime: runtimes{store.ToolFromFile: posted, store.ToolFromAPI: posted, store.ToolFromMCP: cfg.MCP},
 	}
 	clients := &clientCalls{
 		store: cfg.Store, replica: cfg.Replica, listeners: cfg.Listeners, callback: cfg.Callback, approved: approved, deadlines: due,
 		offline: cfg.Meter.Offline,
 	}
-	outcome := &outcomes{store: cfg.Store, ttl: cfg.Limits.ApprovalTTL, notices: cfg.Notices, deadlines: due, ring: cfg.Ring}
 	return &Service{
 		store: cfg.Store, registry: tools, judge: rules, runner: run, clients: clients, outcomes: outcome, commits: keep, deadlines: due, listen: cfg.Listen,
 		invoker: &invoker{
@@ -84,12 +85,19 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// Load registers the tools of a file for every tenant, and removes those that an earlier file had and this one has not.
+// Load registers the tools of a file for every tenant, and removes those that an earlier file had and this one has not, and
+// those of MCP servers that there are no more.
 func (s *Service) Load(ctx context.Context, list []Definition, checkURL func(string) error) error {
 	return s.registry.load(ctx, list, checkURL)
 }
 
-// Register keeps one tool of a tenant.
+// Publish keeps the tools that an MCP server has now, for every tenant, and removes those that it had before and has not any
+// more. Their Endpoint is MCPEndpoint of the server, and their names begin with the server's.
+func (s *Service) Publish(ctx context.Context, server string, list []store.Tool) error {
+	return s.registry.publish(ctx, server, list)
+}
+
+// Register keeps one tool of a tenant. It returns ErrDefinition for a name that is an MCP server's.
 func (s *Service) Register(ctx context.Context, who store.Principal, t store.Tool) error {
 	return s.registry.register(ctx, who, t)
 }

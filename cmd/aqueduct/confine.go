@@ -22,8 +22,8 @@ import (
 // confineFlags are what agents that this process runs are kept from. They are shared by serve, for --acp, and by
 // proxy.
 type confineFlags struct {
-	ACPUser    string   `name:"acp-user" help:"Account that agents run as, where this is root: its files and processes are all they reach." placeholder:"USER"`
-	ACPConfine string   `name:"acp-confine" enum:"auto,require,off" default:"auto" help:"Keep the token, keys and database from agents, by Landlock and --acp-user: auto as far as that is possible, with a warning where it is not; require refuses to start then; off does not."`
+	ACPUser    string   `name:"acp-user" help:"Account that agents and commands of --mcp run as, where this is root: its files and processes are all they reach." placeholder:"USER"`
+	ACPConfine string   `name:"acp-confine" enum:"auto,require,off" default:"auto" help:"Keep the token, keys and database from agents and commands of --mcp, by Landlock and --acp-user: auto as far as that is possible, with a warning where it is not; require refuses to start then; off does not."`
 	ACPEnv     []string `name:"acp-env" help:"Name of a variable that agents inherit although it looks like a secret, as in ANTHROPIC_API_KEY; repeatable." placeholder:"NAME"`
 
 	settingsFile string
@@ -184,6 +184,7 @@ func (s *serveCmd) secretFiles() []string {
 	list = append(list, s.toolSecrets()...)
 	list = append(list, s.Models.secrets()...)
 	list = append(list, s.Blobs.secrets(s.Database)...)
+	list = append(list, s.MCP.secrets()...)
 	if path, ok := s.Database.file(); ok {
 		list = append(list, path, path+"-wal", path+"-shm")
 	}
@@ -222,6 +223,12 @@ func (s *serveCmd) confineLocal(log *slog.Logger) (*child.Confinement, error) {
 		}
 	}
 	return s.ACP.Confine.confinement(s.secretFiles(), absolute(work), s.ACP.ACPWorkspaces, log)
+}
+
+// confineServers is the confinement of the commands of --mcp. They work where the server was started, and are not tried
+// there: what they write to is theirs to know.
+func (s *serveCmd) confineServers(log *slog.Logger) (*child.Confinement, error) {
+	return s.ACP.Confine.confinement(s.secretFiles(), nil, "", log)
 }
 
 // absolute leaves out paths that are empty or have no absolute form.

@@ -23,6 +23,7 @@ import (
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
 	"aqueduct/internal/app"
+	"aqueduct/internal/child"
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -51,6 +52,7 @@ type serveCmd struct {
 	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
 	Models       modelFlags    `embed:""`
 	ToolsFile    string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
+	MCP          mcpFlags      `embed:""`
 	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
 	Transport    tlsFlags      `embed:""`
 	ACP          acpFlags      `embed:""`
@@ -199,8 +201,12 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 	if err != nil {
 		return made, err
 	}
+	servers, err := s.MCP.config(func() (*child.Confinement, error) { return s.confineServers(log) })
+	if err != nil {
+		return made, err
+	}
 	cfg := app.Config{
-		Store: st, Broker: local.New(), Name: s.Name, Logger: log, Auth: callers, Agents: directory, Registered: registered, Metrics: metrics,
+		Store: st, MCP: servers, Broker: local.New(), Name: s.Name, Logger: log, Auth: callers, Agents: directory, Registered: registered, Metrics: metrics,
 		Secrets: red.hash(), Policy: rules.holder, OnBusy: s.OnBusy, PublicURL: s.Notify.PublicURL, Limits: s.Limits.bridge(), ToolLimits: s.Limits.tools(),
 		Blobs: blobs, ContextBytes: s.Blobs.MaxContextBytes, ToolClient: made.gate.Client(), AuditHeads: filepath.Join(filepath.Dir(s.auditKeyFile()), auditHeadsName), Gateway: &gateway,
 		Edge: server.Config{

@@ -19,6 +19,7 @@ import (
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/livefeed"
+	"aqueduct/bridge/mcpservers"
 	"aqueduct/bridge/notify"
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/registry"
@@ -73,7 +74,9 @@ func New(cfg Config) (*App, error) {
 		return nil, err
 	}
 	a.makeGround()
-	a.makeEngine()
+	if err := a.makeEngine(); err != nil {
+		return nil, err
+	}
 	if err := a.makeRegistry(); err != nil {
 		return nil, err
 	}
@@ -120,7 +123,7 @@ func (a *App) makeNotifier() (err error) {
 }
 
 // makeEngine makes what drives Turns and executes tools.
-func (a *App) makeEngine() {
+func (a *App) makeEngine() error {
 	cfg := a.cfg
 	notices := approval.Notices{Rows: a.Notifier.Rows, Kick: a.Notifier.Kick, Ring: a.Bell.Ring}
 	inForce := policy.Default
@@ -131,11 +134,15 @@ func (a *App) makeEngine() {
 	if cfg.Meter != nil {
 		meter = *cfg.Meter
 	}
-	a.Tools = tools.New(tools.Config{
+	executed := tools.Config{
 		Store: cfg.Store, Hash: cfg.Secrets, Replica: a.Replica, Policy: inForce, Keep: a.Events.Keep, Ring: func(id string) { a.Bell.Ring(id) },
 		Listen: a.Bell.Watch, Listeners: a.Bell.Listeners, Callback: bridge.ToldByCallback, Client: cfg.ToolClient, Meter: cfg.Metrics.ToolMeter(),
 		Logger: cfg.Logger, Notices: notices, Limits: cfg.ToolLimits,
-	})
+	}
+	if err := a.makeMCPServers(&executed); err != nil {
+		return err
+	}
+	a.Tools = tools.New(executed)
 	a.Sessions = bridge.New(bridge.Config{
 		Store: cfg.Store, Filter: cfg.Secrets.Filter, Hash: cfg.Secrets, Log: a.Events, Bell: a.Bell, Replica: a.Replica, Agents: cfg.Agents,
 		Logger: cfg.Logger, Meter: meter, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Contexts: a.Contexts, Notices: notices, Hints: a.Hints,
@@ -146,6 +153,27 @@ func (a *App) makeEngine() {
 	if a.Notifier != nil {
 		a.runs(driving, "webhooks", a.Notifier.Run)
 	}
+	return nil
+}
+
+// makeMCPServers makes the connections to MCP servers, and has their tools executed there. They run where agents are: a call
+// needs them until its end.
+func (a *App) makeMCPServers(executed *tools.Config) error {
+	if a.cfg.MCP == nil {
+		return nil
+	}
+	cfg := *a.cfg.MCP
+	cfg.ResultBytes, cfg.Logger = a.cfg.ToolLimits.ResultBytes, a.cfg.Logger
+	cfg.Publish = func(ctx context.Context, server string, list []store.Tool) error {
+		return a.Tools.Publish(ctx, server, list)
+	}
+	servers, err := mcpservers.New(cfg)
+	if err != nil {
+		return err
+	}
+	executed.MCP, executed.Servers = servers, servers.Names()
+	a.runs(upstream, "mcp servers", servers.Run)
+	return nil
 }
 
 // drive runs the Sessions. A Turn that is taken up again needs its Agent, which may be known by its proxy alone, so the

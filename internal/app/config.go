@@ -7,6 +7,7 @@ import (
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
 	"aqueduct/bridge/httpagent"
+	"aqueduct/bridge/mcpservers"
 	"aqueduct/bridge/notify"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
@@ -50,6 +51,8 @@ type Config struct {
 	ContextBytes int64
 	// ToolClient calls server tools, and decides which addresses it may reach.
 	ToolClient *http.Client
+	// MCP names servers whose tools agents may have run; nil is none. New sets its Publish, ResultBytes and Logger.
+	MCP *mcpservers.Config
 	// AuditHeads is a file that gets the heads of the audit; "" is none.
 	AuditHeads string
 

@@ -1,0 +1,106 @@
+package mcpservers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"aqueduct/bridge/tools"
+	"aqueduct/internal/fault"
+)
+
+// awayTime is how long a call waits for a server that is away. It is as long as most servers take to start again; nothing of
+// the call was sent, so it may fail for certain then.
+const awayTime = 15 * time.Second
+
+// Execute implements tools.Runtime.
+func (s *Servers) Execute(ctx context.Context, d tools.Dispatch) (json.RawMessage, *fault.Error) {
+	name, _ := tools.MCPServer(d.Tool)
+	one := s.byName[name]
+	if one == nil {
+		return nil, fault.New(tools.CodeUnreachable, "The tool's MCP server is not known here.")
+	}
+	return one.execute(ctx, d)
+}
+
+// execute calls the tool, once. A server that lost its session refuses a call before it looks at it, so the call may go over
+// the next session.
+func (s *server) execute(ctx context.Context, d tools.Dispatch) (json.RawMessage, *fault.Error) {
+	session := s.await(ctx, nil)
+	if session == nil {
+		return nil, away()
+	}
+	result, failure, lost := s.call(ctx, session, d)
+	if !lost {
+		return result, failure
+	}
+	s.lose(session)
+	if session = s.await(ctx, session); session == nil {
+		return nil, away()
+	}
+	result, failure, _ = s.call(ctx, session, d)
+	return result, failure
+}
+
+// away is the failure of a call of which nothing was sent.
+func away() *fault.Error { return fault.New(tools.CodeUnreachable, "The MCP server is away.") }
+
+// await is the session that stands, but for one that was lost; nil when none comes in time.
+func (s *server) await(ctx context.Context, lost *mcp.ClientSession) *mcp.ClientSession {
+	late := time.NewTimer(awayTime)
+	defer late.Stop()
+	for {
+		session, stands := s.current()
+		if session != nil && session != lost {
+			return session
+		}
+		if session != nil { // the goroutine that serves it has not seen its end yet
+			stands = nil
+		}
+		tick := time.NewTimer(firstPause)
+		select {
+		case <-stands:
+		case <-tick.C:
+		case <-late.C:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+		tick.Stop()
+	}
+}
+
+// call sends one call. lost means that the server refused it, and may have lost the session. The trace context and the id of
+// the call go in _meta, by which a server can recognize a repeated call.
+func (s *server) call(ctx context.Context, session *mcp.ClientSession, d tools.Dispatch) (_ json.RawMessage, failure *fault.Error, lost bool) {
+	sending, delivered := withDelivery(ctx)
+	args := json.RawMessage(d.Call.Args)
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	result, err := session.CallTool(sending, &mcp.CallToolParams{
+		Meta: mcp.Meta{"traceparent": d.Span.Traceparent(), "aqueduct/tool_call_id": d.Call.ID},
+		Name: strings.TrimPrefix(d.Tool.Name, s.name+"."), Arguments: args,
+	})
+	if err == nil {
+		raw, failure := resultOf(result, s.resultBytes)
+		return raw, failure, false
+	}
+	var answered *jsonrpc.Error
+	switch refused := delivered.refused.Load(); {
+	case errors.As(err, &answered):
+		failure = fault.New(tools.CodeToolFailed, bounded(answered.Message))
+	case refused != nil:
+		failure = refused
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		failure = fault.New(tools.CodeTimeout, "The tool took too long.")
+	default:
+		failure = fault.New(tools.CodeUnknownOutcome, "The connection to its MCP server was lost while it ran.")
+	}
+	return nil, failure, session.ID() != "" && delivered.unknown.Load()
+}

@@ -1,0 +1,91 @@
+package mcpservers
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"aqueduct/internal/child"
+)
+
+const (
+	// stopGrace is how long a server may take to end when its input has closed.
+	stopGrace = 5 * time.Second
+	// longestMessage bounds what one message of a server may have: it is held in memory whole.
+	longestMessage = 16 << 20
+	// longestLine is what is logged of a line that a server writes to its standard error.
+	longestLine = 1 << 10
+)
+
+// command is the way to a server that is started here.
+type command struct {
+	line    []string
+	pass    []string
+	epoch   string // begins the marks of its processes
+	confine *child.Confinement
+	logger  *slog.Logger
+}
+
+// open starts the command. What it writes to its standard error goes to the log.
+func (c *command) open() (way, error) {
+	cmd := c.confine.Wrap(exec.Command(c.line[0], c.line[1:]...))
+	// The mark stands last, where it counts whatever the environment names.
+	mark := c.epoch + "." + uuid.NewString()
+	cmd.Env = append(c.confine.Account(child.Inherited(c.pass)), child.MarkName+"="+mark)
+	streams, err := child.NewPipes(cmd)
+	if err != nil {
+		return way{}, err
+	}
+	proc, err := child.Start(cmd)
+	streams.Started()
+	if err != nil {
+		streams.Close()
+		return way{}, fmt.Errorf("its command could not be started: %w", err)
+	}
+	var work sync.WaitGroup
+	work.Go(func() { c.console(streams.Stderr) })
+	work.Go(func() {
+		<-proc.Exited()
+		// What it started and left behind may hold the pipes open.
+		child.KillMarked(mark)
+		streams.Stdout.Ending()
+		streams.Stderr.Ending()
+	})
+	return way{
+		transport: &mcp.IOTransport{Reader: streams.Stdout, Writer: streams.Stdin, MaxLineLength: longestMessage},
+		end: func() {
+			_ = streams.Stdin.Close() // by which a server of MCP is asked to end; it may be closed already
+			proc.End(stopGrace)
+			work.Wait()
+			streams.Close()
+			signal, code := proc.Status()
+			c.logger.Debug("an MCP server's process has ended", slog.String("signal", signal), slog.Int("code", code))
+		},
+	}, nil
+}
+
+// console logs the lines of a server's standard error.
+func (c *command) console(from io.Reader) {
+	lines := bufio.NewReaderSize(from, longestLine)
+	for {
+		line, err := lines.ReadSlice('\n')
+		if text := strings.TrimSpace(string(line)); text != "" {
+			c.logger.Info("an MCP server writes", slog.String("line", strings.ToValidUTF8(text, "\uFFFD")))
+		}
+		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a long line is left out
+			_, err = lines.ReadSlice('\n')
+		}
+		if err != nil {
+			return
+		}
+	}
+}

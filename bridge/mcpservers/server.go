@@ -1,0 +1,196 @@
+package mcpservers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"aqueduct/internal/retry"
+	"aqueduct/internal/wake"
+	"aqueduct/store"
+)
+
+const (
+	// connectTime bounds how long a server may take until it is initialized and has listed its tools. npx downloads a package
+	// at its first start.
+	connectTime = 2 * time.Minute
+	// firstPause and longestPause are between two starts of a server that fails. The pause doubles: a command that cannot work
+	// must not keep the machine busy, and a server that comes back should not be waited for long.
+	firstPause   = 500 * time.Millisecond
+	longestPause = 30 * time.Second
+	// steadyTime is how long a connection has to stand for the next pause to be the first again.
+	steadyTime = time.Minute
+	// publishPause is between two tries to keep a list while the store is away.
+	publishPause = 2 * time.Second
+)
+
+// server keeps one MCP server connected: one goroutine connects, reads the list of tools, and begins again when the
+// connection ends. Calls come on other goroutines and use the session that stands.
+type server struct {
+	name        string
+	version     string
+	open        func() (way, error)
+	publish     func(ctx context.Context, server string, list []store.Tool) error
+	resultBytes int64
+	logger      *slog.Logger
+	changed     wake.Signal // the server's list of tools
+
+	mu      sync.Mutex
+	session *mcp.ClientSession // nil while it is away
+	stands  chan struct{}      // closed while session is set
+	lost    *mcp.ClientSession // the last one that its server did not know any more
+	found   wake.Signal        // that one is lost
+}
+
+func newServer(cfg Config, of Server, epoch string) *server {
+	s := &server{
+		name: of.Name, version: cfg.Version, publish: cfg.Publish, resultBytes: cfg.ResultBytes,
+		logger: cfg.Logger.With(slog.String("mcp_server", of.Name)), changed: wake.New(), stands: make(chan struct{}), found: wake.New(),
+	}
+	s.open = (&address{url: of.URL, token: of.Token, client: cfg.Client}).open
+	if len(of.Command) > 0 {
+		s.open = (&command{line: of.Command, pass: of.Pass, epoch: epoch, confine: cfg.Confine, logger: s.logger}).open
+	}
+	return s
+}
+
+// run connects again and again until ctx ends.
+func (s *server) run(ctx context.Context) {
+	pause := firstPause
+	for {
+		began := time.Now()
+		err := s.serve(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > steadyTime {
+			pause = firstPause
+		}
+		s.logger.Warn("an MCP server is away; its tools cannot be called", slog.Any("error", err), slog.Duration("again_in", pause))
+		if retry.Sleep(ctx, pause) != nil {
+			return
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// way is an open way to a server.
+type way struct {
+	transport mcp.Transport
+	end       func() // returns when nothing of it is left
+}
+
+// serve connects once, and returns why the connection ended.
+func (s *server) serve(ctx context.Context) error {
+	to, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer to.end()
+	connecting, cancel := context.WithTimeoutCause(ctx, connectTime, errors.New("it did not answer in time"))
+	defer cancel()
+	session, err := s.handshake(connecting, to.transport)
+	if err != nil {
+		return errors.Join(err, context.Cause(connecting))
+	}
+	defer func() { _ = session.Close() }() // the way ends in any case
+	offered, err := s.list(connecting, session)
+	if err != nil {
+		return errors.Join(err, context.Cause(connecting))
+	}
+	cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- session.Wait() }() // ends with the session, which is closed below in any case
+	s.setSession(session)
+	defer s.setSession(nil)
+	s.logger.Info("an MCP server is connected", slog.Int("tools", len(offered)))
+	return s.follow(ctx, session, offered, ended)
+}
+
+// handshake speaks first. This client offers a server nothing: no files, no model, no person to ask.
+func (s *server) handshake(ctx context.Context, to mcp.Transport) (*mcp.ClientSession, error) {
+	client := mcp.NewClient(&mcp.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: s.version}, &mcp.ClientOptions{
+		Capabilities:           &mcp.ClientCapabilities{},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { s.changed.Ring() },
+		// A call that needs input is not sent again by the library: a call is executed once.
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+	})
+	session, err := client.Connect(ctx, to, nil)
+	if err != nil {
+		return nil, fmt.Errorf("initialize: %w", err)
+	}
+	return session, nil
+}
+
+// follow publishes the list, again whenever the server reports that it changed, until the connection ends. While the store is
+// away the list is tried again; calls of the tools that were published before are executed meanwhile.
+func (s *server) follow(ctx context.Context, session *mcp.ClientSession, offered []*mcp.Tool, ended <-chan error) error {
+	for {
+		var again <-chan time.Time
+		if err := s.publish(ctx, s.name, s.rows(offered)); err != nil {
+			if ctx.Err() == nil {
+				s.logger.Warn("the tools of an MCP server were not kept, trying again", slog.Any("error", err))
+			}
+			again = time.After(publishPause)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-ended:
+			return errors.Join(errors.New("the connection has ended"), err)
+		case <-again:
+			continue
+		case <-s.found:
+			if s.isLost(session) {
+				return errors.New("it has lost the session")
+			}
+			continue
+		case <-s.changed:
+		}
+		listing, cancel := context.WithTimeout(ctx, connectTime)
+		list, err := s.list(listing, session)
+		cancel()
+		if err != nil {
+			return err
+		}
+		offered = list
+	}
+}
+
+// lose has a session ended that its server does not know any more.
+func (s *server) lose(session *mcp.ClientSession) {
+	s.mu.Lock()
+	s.lost = session
+	s.mu.Unlock()
+	s.found.Ring()
+}
+
+func (s *server) isLost(session *mcp.ClientSession) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost == session
+}
+
+// setSession sets the session that calls use; nil takes it away.
+func (s *server) setSession(session *mcp.ClientSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session != nil {
+		s.stands = make(chan struct{})
+	}
+	if s.session = session; session != nil {
+		close(s.stands)
+	}
+}
+
+// current is the session that stands, and otherwise a channel that is closed when one does.
+func (s *server) current() (*mcp.ClientSession, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.session, s.stands
+}
