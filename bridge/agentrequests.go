@@ -11,6 +11,7 @@ import (
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/tools"
 	"aqueduct/bridge/trace"
+	"aqueduct/internal/fault"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -70,6 +71,9 @@ func (a *AgentRequests) Invoke(ctx context.Context, token string, req ToolReques
 	turnID, from, err := a.callSite(ctx, token)
 	if err != nil {
 		return store.ToolCall{}, err
+	}
+	if req.Name == tools.BudgetTool {
+		return store.ToolCall{}, fault.New(tools.CodeUnknownTool, "That is no tool of agents: a call of a model asks for more budget by itself.")
 	}
 	if instance, wide := sessionOfToken(token); req.RunID != turnID && (!wide || req.RunID != instance) {
 		return store.ToolCall{}, ErrForeignRun

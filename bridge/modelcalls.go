@@ -16,6 +16,7 @@ import (
 type ModelCalls struct {
 	store  store.Store
 	agents *AgentRequests
+	budget budgets
 	logger *slog.Logger
 }
 
@@ -26,10 +27,14 @@ type ModelRequest struct {
 }
 
 // Begin keeps a call of the Agent that sends the token. It is committed before the upstream is called, so that no call is
-// paid for that is not on record. The error is ErrRunToken for a token that is not good.
+// paid for that is not on record. Where a budget is used up it waits for a person; the error has CodeBudget when that one
+// refuses. It is ErrRunToken for a token that is not good.
 func (m *ModelCalls) Begin(ctx context.Context, token string, req ModelRequest) (store.ModelCall, error) {
 	turnID, from, err := m.agents.callSite(ctx, token)
 	if err != nil {
+		return store.ModelCall{}, err
+	}
+	if err := m.budget.admit(ctx, turnID, from); err != nil {
 		return store.ModelCall{}, err
 	}
 	c := store.ModelCall{
@@ -57,6 +62,9 @@ func (m *ModelCalls) End(ctx context.Context, c store.ModelCall, more trace.Mode
 		return m.store.InTx(ctx, func(tx store.Tx) error {
 			first, err := tx.EndModelCall(ctx, c)
 			if err != nil || !first {
+				return err
+			}
+			if err := m.budget.count(ctx, tx, c); err != nil {
 				return err
 			}
 			return tx.InsertRecord(ctx, trace.ModelCallEnded(c, more))

@@ -46,6 +46,8 @@ type Config struct {
 	Audit *audit.Log
 	// Models is set where Agents call models through this server: what they used is then in RUN_FINISHED.
 	Models bool
+	// Budgets bound what models may be used for.
+	Budgets []Budget
 	// PublicURL is where people reach this server, without a path. URLs of parts begin with it; "" leaves them relative.
 	PublicURL string
 }
@@ -160,7 +162,10 @@ func (s *Sessions) Appends() *Appends { return s.appends }
 
 // ModelCalls takes the model calls of Agents.
 func (s *Sessions) ModelCalls() *ModelCalls {
-	return &ModelCalls{store: s.cfg.Store, agents: s.agents, logger: s.cfg.Logger}
+	return &ModelCalls{
+		store: s.cfg.Store, agents: s.agents, logger: s.cfg.Logger,
+		budget: budgets{list: s.cfg.Budgets, store: s.cfg.Store, tools: s.cfg.Tools, now: time.Now},
+	}
 }
 
 // AgentCalls takes the calls of Agents by Agents.

@@ -509,5 +509,15 @@ func modelCases(t *testing.T, cases map[string]func() answer) {
 			return w.do("POST", "/v1/chat/completions", `{"model":"`+model+`"}`, bearerOf(w.token)...)
 		}
 	}
+	spent := withBudgets(t, "  - {of: run, tokens: 1}\n")
+	cases["budget_exhausted"] = func() answer {
+		first, _ := spent.posted("/v1/chat/completions", callM1)
+		spent.recorded(first)
+		waits := spent.calls()
+		id, _ := spent.asked()
+		spent.decide(id, `{"decision":"reject"}`)
+		<-waits
+		return spent.do("POST", "/v1/chat/completions", callM1, bearerOf(spent.token)...)
+	}
 	cases["model_unknown"], cases["model_unreachable"], cases["model_timeout"] = asks("other"), asks("dead"), asks("m-silent")
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -86,10 +87,12 @@ func (h *toolRegistry) page(c echo.Context, in store.Scope, shown func(store.Too
 	}
 	page := store.Page{Limit: q.Limit, After: q.After}
 	rows, err := h.store.Tools(c.Request().Context(), in, page)
+	next := nextOf(rows, page.Size(), func(t store.Tool) string { return t.Name })
+	rows = slices.DeleteFunc(rows, func(t store.Tool) bool { return t.Source == store.ToolFromServer }) // which nobody calls
 	return reply(c, http.StatusOK, struct {
 		Tools []toolJSON `json:"tools"`
 		Next  string     `json:"next,omitempty"`
-	}{eachOut(rows, shown), nextOf(rows, page.Size(), func(t store.Tool) string { return t.Name })}, err)
+	}{eachOut(rows, shown), next}, err)
 }
 
 // toolOut is the stored tool in the words of its definition. It has the members of the tools file, and where the tool

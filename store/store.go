@@ -7,6 +7,7 @@ type Reader interface {
 	AgendaReader
 	AgentReader
 	BlobReader
+	BudgetReader
 	ContextReader
 	SessionReader
 	TurnReader
@@ -38,6 +39,7 @@ type Tx interface {
 	Reader
 	AgentTx
 	BlobTx
+	BudgetTx
 	ContextTx
 	SessionTx
 	TurnTx

@@ -16,7 +16,7 @@ type Tool struct {
 	Metadata  []byte       // JSON: description and the like
 	Timeout   time.Duration
 	OnFailure OnFailure
-	Source    string // ToolFromFile, ToolFromAPI or ToolFromMCP
+	Source    string // ToolFromFile, ToolFromAPI, ToolFromMCP or ToolFromServer
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
@@ -26,6 +26,8 @@ const (
 	ToolFromFile = "file"
 	ToolFromAPI  = "api"
 	ToolFromMCP  = "mcp" // an MCP server offers it
+	// ToolFromServer is a tool of this server's own, which no agent calls.
+	ToolFromServer = "server"
 )
 
 // ToolReader reads Tools. A Scope sees those of its tenant and those of every tenant.

@@ -37,9 +37,12 @@ type Config struct {
 	// MCP executes the tools that MCP servers offer; Servers are the names of those. Nil and none: there is no such server.
 	MCP     Runtime
 	Servers []string
-	Limits  Limits
-	Meter   Meter
-	Logger  *slog.Logger
+	// Own are tools of this server's own, for all tenants, which OwnRuntime executes.
+	Own        []store.Tool
+	OwnRuntime Runtime
+	Limits     Limits
+	Meter      Meter
+	Logger     *slog.Logger
 }
 
 // Causes of Meter.Offline: when it was found that no client is there.

@@ -37,12 +37,15 @@ const (
 	WireClient = "client_tool"
 )
 
+// BudgetTool is the name under which people are asked to add to a budget. It is reserved.
+const BudgetTool = "budget.extend"
+
 // ErrDefinition is the error of a definition that is refused.
 var ErrDefinition = errors.New("tools: not a tool")
 
 // toolName reports whether a name is safe in a route, a header and a log line, and not reserved.
 func toolName(name string) bool {
-	return name != approval.PermissionTool && regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(name)
+	return name != approval.PermissionTool && name != BudgetTool && regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(name)
 }
 
 // Tool checks a definition and returns its row. checkURL decides whether an endpoint may be called.
@@ -58,7 +61,7 @@ func (d Definition) Tool(tenant, source string, checkURL func(string) error) (st
 	}
 	switch {
 	case !toolName(d.Name):
-		return wrong("the name is 1 to 128 letters, digits, dots, underscores or hyphens, and not %s", approval.PermissionTool)
+		return wrong("the name is 1 to 128 letters, digits, dots, underscores or hyphens, and not %s or %s", approval.PermissionTool, BudgetTool)
 	case d.Kind == WireServer:
 		t.Kind = store.KindServer
 	case d.Kind == WireClient:

@@ -20,6 +20,7 @@ import (
 type registry struct {
 	store   store.Store
 	servers []string // MCP servers, whose names begin the names of their tools
+	own     []store.Tool
 	cache   toolCache
 
 	mu      sync.Mutex
@@ -50,9 +51,15 @@ func (g *registry) load(ctx context.Context, list []Definition, checkURL func(st
 				return err
 			}
 		}
+		for _, t := range g.own {
+			named[t.Name] = true
+			if err := keepChanged(ctx, tx, t); err != nil {
+				return err
+			}
+		}
 		return removeTools(ctx, tx, func(t store.Tool) bool {
 			server, ok := MCPServer(t)
-			return t.Source == store.ToolFromFile && !named[t.Name] || ok && !slices.Contains(g.servers, server)
+			return (t.Source == store.ToolFromFile || t.Source == store.ToolFromServer) && !named[t.Name] || ok && !slices.Contains(g.servers, server)
 		})
 	})
 }

@@ -38,7 +38,7 @@ type Service struct {
 // New makes a Service. Nothing is executed before Run.
 func New(cfg Config) *Service {
 	cfg.Limits = cfg.Limits.withDefaults()
-	tools := &registry{store: cfg.Store, servers: cfg.Servers}
+	tools := &registry{store: cfg.Store, servers: cfg.Servers, own: cfg.Own}
 	rules := &judge{policy: cfg.Policy, hash: cfg.Hash}
 	due := &deadlines{}
 	keep := &commits{keep: cfg.Keep, ring: cfg.Ring, store: cfg.Store, logger: cfg.Logger}
@@ -48,7 +48,7 @@ func New(cfg Config) *Service {
 	posted := endpoint{client: cfg.Client, registry: tools, resultBytes: cfg.Limits.ResultBytes}
 	execute := &executor{
 		store: cfg.Store, replica: cfg.Replica, approved: approved, commits: keep, outcomes: outcome, ended: cfg.Meter.Ended, logger: cfg.Logger,
-		runtime: runtimes{store.ToolFromFile: posted, store.ToolFromAPI: posted, store.ToolFromMCP: cfg.MCP},
+		runtime: runtimes{store.ToolFromFile: posted, store.ToolFromAPI: posted, store.ToolFromMCP: cfg.MCP, store.ToolFromServer: cfg.OwnRuntime},
 	}
 	clients := &clientCalls{
 		store: cfg.Store, replica: cfg.Replica, listeners: cfg.Listeners, callback: cfg.Callback, approved: approved, deadlines: due,

@@ -72,6 +72,9 @@ func (f modelFlags) read(readKey func(string) (string, error)) (models llmproxy.
 		}
 	}
 	if f.LLMURL == "" {
+		if len(models.Upstreams) == 0 {
+			return models, fmt.Errorf("--models-file %s: there is no upstream in it, and no --llm-url", f.ModelsFile)
+		}
 		return models, nil
 	}
 	if models, err = models.And(llmproxy.Upstream{Name: llmName, URL: f.LLMURL, KeyFile: f.LLMKeyFile, Models: []string{"*"}}, readKey); err != nil {

@@ -142,11 +142,15 @@ func (a *App) makeEngine() error {
 	if err := a.makeMCPServers(&executed); err != nil {
 		return err
 	}
+	budgets := cfg.Edge.Models.Budgets()
+	if len(budgets) > 0 {
+		executed.Own, executed.OwnRuntime = []store.Tool{bridge.BudgetTool()}, bridge.BudgetRuntime{Store: cfg.Store}
+	}
 	a.Tools = tools.New(executed)
 	a.Sessions = bridge.New(bridge.Config{
 		Store: cfg.Store, Filter: cfg.Secrets.Filter, Hash: cfg.Secrets, Log: a.Events, Bell: a.Bell, Replica: a.Replica, Agents: cfg.Agents,
 		Logger: cfg.Logger, Meter: meter, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Contexts: a.Contexts, Notices: notices, Hints: a.Hints,
-		PublicURL: cfg.PublicURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0,
+		PublicURL: cfg.PublicURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0, Budgets: budgets,
 	})
 	a.runs(driving, "sessions", a.drive)
 	a.runs(driving, "tools", a.Tools.Run)

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"aqueduct/bridge"
 )
 
 // Upstreams are the operator's: the contents of --models-file. They do not change.
@@ -16,7 +18,42 @@ type Upstreams struct {
 	Upstreams []Upstream `yaml:"upstreams"`
 	// Prices are looked up by the name of the model; the first that matches counts.
 	Prices   []Price `yaml:"prices"`
-	Currency string  `yaml:"currency"` // of Prices; USD
+	Currency string  `yaml:"currency"` // of Prices and costs; USD
+	// Limits are the budgets: at each limit a person is asked.
+	Limits []Limit `yaml:"budgets"`
+}
+
+// Limit is a budget of tokens, of cost, or of both: whichever is used up first.
+type Limit struct {
+	Of     bridge.BudgetOf `yaml:"of"` // run, or for a day (UTC) user, agent, tenant
+	Tokens int64           `yaml:"tokens"`
+	Cost   float64         `yaml:"cost"` // in Currency
+}
+
+// Budgets are the Limits, one for each unit.
+func (u Upstreams) Budgets() (list []bridge.Budget) {
+	for _, l := range u.Limits {
+		if l.Tokens > 0 {
+			list = append(list, bridge.Budget{Of: l.Of, Unit: bridge.BudgetTokens, Limit: l.Tokens})
+		}
+		if l.Cost > 0 {
+			list = append(list, bridge.Budget{Of: l.Of, Unit: bridge.BudgetCost, Limit: int64(l.Cost * 1e6), Currency: u.Currency})
+		}
+	}
+	return list
+}
+
+// check refuses a budget that bounds nothing, or that would be used up from the start.
+func (l Limit) check() error {
+	switch l.Of {
+	case bridge.BudgetOfRun, bridge.BudgetOfUser, bridge.BudgetOfAgent, bridge.BudgetOfTenant:
+	default:
+		return fmt.Errorf("of: %q is none of run, user, agent, tenant", l.Of)
+	}
+	if l.Tokens < 0 || l.Cost < 0 || l.Tokens == 0 && l.Cost == 0 {
+		return errors.New("tokens, cost or both, each above 0")
+	}
+	return nil
 }
 
 // Upstream is a server that speaks OpenAI's API.
@@ -64,9 +101,6 @@ func (u Upstreams) And(up Upstream, readKey func(path string) (string, error)) (
 
 // prepare checks what was given and reads the keys.
 func (u *Upstreams) prepare(readKey func(path string) (string, error)) error {
-	if len(u.Upstreams) == 0 {
-		return errors.New("there is no upstream in it")
-	}
 	if u.Currency == "" {
 		u.Currency = "USD"
 	}
@@ -87,6 +121,16 @@ func (u *Upstreams) prepare(readKey func(path string) (string, error)) error {
 		if up.key, err = readKey(up.KeyFile); err != nil {
 			return fmt.Errorf("upstream %s: key_file: %w", up.Name, err)
 		}
+	}
+	seen := make(map[bridge.BudgetOf]bool)
+	for i, l := range u.Limits {
+		if err := l.check(); err != nil {
+			return fmt.Errorf("budget %d: %w", i+1, err)
+		}
+		if seen[l.Of] {
+			return fmt.Errorf("there are two budgets of a %s", l.Of)
+		}
+		seen[l.Of] = true
 	}
 	for _, p := range u.Prices {
 		if strings.Count(p.Model, "*") > 1 || p.Model == "" || p.Input < 0 || p.Output < 0 || p.CachedInput < 0 {

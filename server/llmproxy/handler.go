@@ -49,6 +49,9 @@ const maxBody = 64 << 20
 // think take minutes.
 const longestAnswer = 15 * time.Minute
 
+// longestQuestion is how long a call may wait for a person, where a budget is used up. The question expires before.
+const longestQuestion = 7 * 24 * time.Hour
+
 // Mount adds the routes. All of them are for agents, by a run or session token.
 func (h *Handler) Mount(to *route.Routes) {
 	for _, name := range []string{"chat/completions", "embeddings", "responses"} {
@@ -85,6 +88,7 @@ func (h *Handler) call(c echo.Context, name string) error {
 	ctx, cancel := context.WithCancelCause(c.Request().Context())
 	defer cancel(nil)
 	defer context.AfterFunc(h.cfg.Draining, func() { cancel(errStopping) })()
+	h.cfg.In.Awaits(c, longestQuestion)
 	kept, err := h.cfg.Calls.Begin(ctx, token, bridge.ModelRequest{Route: name, Model: r.model, Stream: r.stream})
 	if err != nil {
 		return err

@@ -189,6 +189,7 @@ func endings() []Code {
 		{"storage_refused", 0, "The answer could not be kept."},
 		{"invalid_state", 0, "A change of the state does not apply; in a state_not_applied event only."},
 		{"run_too_large", 0, "The agent said more than one answer may hold."},
+		{"budget_exhausted", http.StatusPaymentRequired, "A budget for models is used up, and it was not added to."},
 		{"model_failed", 0, "The model of the assistant refused, or its answer broke off."},
 		{"too_many_steps", 0, "The model of the assistant called tools again and again, without an answer."},
 		{"agent_error", 0, "The agent reported an error and gave no code of its own."},

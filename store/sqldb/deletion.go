@@ -44,6 +44,7 @@ var purges = []purge{
 	{Table: "context_blobs", key: "context_key", of: ofSession + " AND session_id <> ''", size: "data", blob: true},
 	{Table: "sealed_originals", key: "ref", of: ofSession, size: "data", blob: true},
 	{Table: "model_calls", key: "call_id", of: ofSession},
+	{Table: "budgets", key: "subject", of: ofSession + " AND session_id <> ''"},
 	{Table: "decision_links", key: "link_id", of: "approval_id IN (SELECT a.approval_id FROM approvals a WHERE a.session_id = $1)"},
 	{Table: "approvals", key: "approval_id", of: ofSession, size: "args"},
 	{Table: "tool_calls", key: "tool_call_id", of: ofTurns, size: "result"},

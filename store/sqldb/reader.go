@@ -14,6 +14,7 @@ type Reader struct {
 	approvalReader
 	auditReader
 	blobReader
+	budgetReader
 	branchReader
 	commandReader
 	contextReader
@@ -47,7 +48,7 @@ func NewReader(q Queryer, d *Dialect) Reader { return (&conn{q: q, d: d}).reader
 
 func (c *conn) reader() Reader {
 	return Reader{
-		agendaReader{c}, agentReader{c}, approvalReader{c}, auditReader{c}, blobReader{c}, branchReader{c}, commandReader{c}, contextReader{c}, credentialReader{c},
+		agendaReader{c}, agentReader{c}, approvalReader{c}, auditReader{c}, blobReader{c}, budgetReader{c}, branchReader{c}, commandReader{c}, contextReader{c}, credentialReader{c},
 		delegationReader{c}, deletionReader{c}, eventReader{c}, grantReader{c}, linkReader{c}, messageReader{c}, modelCallReader{c},
 		outboxReader{c}, partReader{c}, proxyReader{c}, recordReader{c}, replicaReader{c}, runReader{c},
 		sandboxReader{c}, sealedReader{c}, sessionReader{c}, shareReader{c}, toolReader{c}, toolCallReader{c},

@@ -16,6 +16,7 @@ type Tx struct {
 	auditTx
 	batchTx
 	blobTx
+	budgetTx
 	branchTx
 	commandTx
 	contextTx
@@ -52,7 +53,7 @@ func NewTx(q Queryer, d *Dialect) *Tx {
 	c := &conn{q: b, d: d}
 	return &Tx{
 		c.reader(),
-		agentTx{c}, approvalTx{c}, auditTx{c}, batchTx{c}, blobTx{c}, branchTx{c}, commandTx{c}, contextTx{c}, credentialTx{c},
+		agentTx{c}, approvalTx{c}, auditTx{c}, batchTx{c}, blobTx{c}, budgetTx{c}, branchTx{c}, commandTx{c}, contextTx{c}, credentialTx{c},
 		delegationTx{c}, deletionTx{c}, grantTx{c}, linkTx{c}, messageTx{c}, modelCallTx{c}, outboxTx{c},
 		partTx{c}, proxyTx{c}, recordTx{c}, replicaTx{c}, runTx{c}, sandboxTx{c},
 		sealedTx{c}, sessionTx{c}, shareTx{c}, toolTx{c}, toolCallTx{c}, turnTx{c},

@@ -25,6 +25,7 @@ type full struct {
 	tool       store.Tool
 	agent      store.Agent
 	modelCall  store.ModelCall
+	budget     store.BudgetUse
 	entry      store.ContextEntry
 	grant      store.Grant
 	delegation store.Delegation
@@ -62,6 +63,7 @@ func insertFull(env *storeEnv, p store.Principal) full {
 	f.tool = store.Tool{Name: "buy", Tenant: p.Tenant, Kind: store.KindServer, CreatedAt: at(1), UpdatedAt: at(1)}
 	f.agent = store.Agent{ID: "agent of " + p.Tenant, Tenant: p.Tenant, Owner: p.User, Source: store.AgentFromAPI, Protocol: store.AgentHTTP, RegisteredAt: at(1), UpdatedAt: at(1)}
 	f.modelCall = store.ModelCall{ID: env.id(), SessionID: f.session.ID, TurnID: f.turn.ID, AgentID: "a", Route: "chat/completions", Model: "m", Status: store.ModelOpen, StartedAt: at(1)}
+	f.budget = store.BudgetUse{BudgetKey: store.BudgetKey{Tenant: p.Tenant, Budget: "run:tokens", Subject: f.turn.ID}, SessionID: f.session.ID, Used: 1}
 	f.entry = entryOf(env, p, f.session.ID)
 	f.entry.ExpiresAt = at(2)
 	f.grant = store.Grant{ID: env.id(), Tenant: p.Tenant, User: p.User, CreatedAt: at(1)}
@@ -72,7 +74,7 @@ func insertFull(env *storeEnv, p store.Principal) full {
 	env.tx(func(tx store.Tx) error {
 		_, err := tx.AppendAudit(env.ctx, store.AuditEntry{Tenant: p.Tenant, Actor: p.User, Action: "x", TS: at(1)})
 		_, claimed := tx.ClaimAgent(env.ctx, f.agent)
-		called := tx.InsertModelCall(env.ctx, f.modelCall)
+		called := errors.Join(tx.InsertModelCall(env.ctx, f.modelCall), tx.AddToBudget(env.ctx, f.budget))
 		ended := f.modelCall
 		ended.Status, ended.EndedAt = store.ModelDone, at(2)
 		_, over := tx.EndModelCall(env.ctx, ended)

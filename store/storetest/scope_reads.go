@@ -307,6 +307,9 @@ func unownedReads(env *storeEnv, f full) map[string]sees {
 		"ExpiredContext": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ExpiredContext(env.ctx, in, at(9), 10))
 		},
+		"BudgetUse": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.BudgetUse(env.ctx, in, f.budget.BudgetKey))
+		},
 		"DoomedBlobs": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.DoomedBlobs(env.ctx, in, "", 10))
 		},

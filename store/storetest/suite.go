@@ -72,6 +72,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"ToolListing", testToolListing},
 		{"Agents", testAgents},
 		{"ModelCalls", testModelCalls},
+		{"Budgets", testBudgets},
 		{"ContextEntries", testContextEntries},
 		{"Blobs", testBlobs},
 		{"AgentListing", testAgentListing}, {"Children", testChildren},

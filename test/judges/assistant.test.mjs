@@ -83,6 +83,15 @@ for (const client of clients) {
       assert.match(talk.lastText, /rejected/);
     });
 
+    test('a budget that is used up', async () => {
+      const talk = new Talk(client);
+      const [{ id }] = asked(await talk.say('spend wood_cut {"n":1}'), 1);
+      const { args } = JSON.parse(talk.calls('request_permission').at(-1).function.arguments);
+      assert.deepEqual(args, { budget: 'run', unit: 'tokens', limit: 260, add: 260 });
+      finishedWell(await talk.answer([id, { approved: true }]));
+      assert.match(talk.lastText, /The tools gave .*ran_with/);
+    });
+
     test('a picture', async () => {
       const talk = new Talk(client, { messages: [{ id: `p-${client.version}`, role: 'user', content: [
         { type: 'text', text: 'what is it?' }, { type: 'image', source: { type: 'data', value: picture, mimeType: 'image/png' } },

@@ -49,19 +49,19 @@ func assistant(t *testing.T) (flags []string) {
 		model.Close()
 	})
 	dir := t.TempDir()
-	file, key := filepath.Join(dir, "tools.yaml"), filepath.Join(dir, "key")
+	file, key, models := filepath.Join(dir, "tools.yaml"), filepath.Join(dir, "key"), filepath.Join(dir, "models.yaml")
 	text := fmt.Sprintf(`tools:
 - {name: wood.cut, kind: server_tool, endpoint: %[1]q, policy: {risk: low}, schema: {type: object, properties: {n: {type: integer}}}}
 - {name: bank.pay, kind: server_tool, endpoint: %[1]q, policy: {risk: high, verdict: require_approval, may_edit: true}}
 `, tool.URL)
-	for name, content := range map[string]string{file: text, key: modelKey + "\n"} {
+	for name, content := range map[string]string{file: text, key: modelKey + "\n", models: "budgets:\n- {of: run, tokens: 260}\n"} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return []string{
 		"--llm-url", model.URL + "/v1", "--llm-key-file", key, "--model", "scripted",
-		"--tools-file", file, "--outbound", "127.0.0.0/8",
+		"--models-file", models, "--tools-file", file, "--outbound", "127.0.0.0/8",
 	}
 }
 
@@ -69,17 +69,19 @@ const modelKey = "sk-of-the-scripted-model"
 
 // modelMessage is a message as a model gets it.
 type modelMessage struct {
-	Role       string
-	Content    json.RawMessage
-	ToolCalls  []struct{ Function struct{ Name, Arguments string } } `json:"tool_calls"`
-	ToolCallID string                                                 `json:"tool_call_id"`
+	Role      string
+	Content   json.RawMessage
+	ToolCalls []struct {
+		Function struct{ Name, Arguments string }
+	} `json:"tool_calls"`
+	ToolCallID string `json:"tool_call_id"`
 }
 
 // functionForm is what OpenAI's API takes as the name of a function.
 var functionForm = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // scriptedModel answers chat completions as the newest message of the user has it: "call NAME ARGS; NAME ARGS" calls tools
-// and then tells what they gave, "tell" what the conversation was, "see" what pictures came, "loop" calls for ever.
+// and then tells what they gave, "tell" what the conversation was, "loop" calls for ever, and "spend" is a "call" that uses 300 tokens; any other use 5.
 func scriptedModel(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Messages []modelMessage
@@ -114,9 +116,9 @@ func scriptedModel(w http.ResponseWriter, r *http.Request) {
 	out := modelStream{w}
 	word, rest, _ := strings.Cut(words, " ")
 	switch {
-	case word == "call" && len(results) == 0, word == "loop":
+	case (word == "call" || word == "spend") && len(results) == 0, word == "loop":
 		out.calls(rest)
-	case word == "call":
+	case word == "call", word == "spend":
 		out.says("The tools gave " + strings.Join(results, " and ") + ".")
 	case word == "tell":
 		out.says(said)
@@ -129,7 +131,11 @@ func scriptedModel(w http.ResponseWriter, r *http.Request) {
 		out.send(`{"reasoning_content":"Hm. "}`, "null")
 		out.says("You wrote: " + words)
 	}
-	fmt.Fprint(w, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`+"\n\ndata: [DONE]\n\n")
+	used := 3
+	if word == "spend" {
+		used = 298
+	}
+	fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":2,"total_tokens":%d}}`+"\n\ndata: [DONE]\n\n", used, used+2)
 }
 
 // modelStream writes chunks of a chat completion.
