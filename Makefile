@@ -95,7 +95,7 @@ test-timed: $(call needs,setup-postgres) ## the program flooded, abused and take
 
 # Two packages at a time: most of what they do is to wait for a page or an agent. What they time is a ratio, or a page's own work.
 test-judges: $(call needs,setup-s3 setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents setup-mcp) ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python
-	go test -vet=off -p 2 -count=1 -timeout 20m -v ./test/blobs ./test/nodetest ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/mcp ./test/models ./test/aguiagents ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+	go test -vet=off -p 2 -count=1 -timeout 20m -v ./test/blobs ./test/nodetest ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/mcp ./test/models ./test/aguiagents ./test/doctor ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat
 	go test -count=1 -timeout 10m -v ./test/agents | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'

@@ -128,3 +128,25 @@ func (r *registry) field(sf reflect.StructField) field {
 	}
 	return f
 }
+
+// MemberOf reports whether the events of a type have a member of that name, and whether it may be null.
+func MemberOf(t Type, name string) (known, nullable bool) {
+	switch name {
+	case "type", "timestamp", "rawEvent", "metadata":
+		return true, false
+	}
+	kind, ok := tables.events[string(t)]
+	if !ok {
+		return false, false
+	}
+	if name == "subagentRunId" {
+		_, known = kind.of.FieldByName("SubagentRunID")
+		return known, false
+	}
+	for _, f := range tables.layouts[kind.of].fields {
+		if f.name == name {
+			return true, f.form == formAny
+		}
+	}
+	return false, false
+}

@@ -241,8 +241,10 @@ func TestPlayer(t *testing.T) {
 	if r := post(p, `{"prompt":"hi"}`); !strings.Contains(r.Body.String(), "RUN_ERROR") {
 		t.Errorf("its second Run: %s", r.Body)
 	}
-	if r := post(p, `[`); r.Code != http.StatusBadRequest {
-		t.Errorf("no JSON: %d %s", r.Code, r.Body)
+	for _, body := range []string{`[`, `{"messages":42}`} {
+		if r := post(p, body); r.Code != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", body, r.Code, r.Body)
+		}
 	}
 	get := httptest.NewRecorder()
 	if p.ServeHTTP(get, httptest.NewRequest(http.MethodGet, "/", nil)); get.Code != http.StatusMethodNotAllowed || get.Header().Get("Allow") != http.MethodPost {

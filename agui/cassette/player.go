@@ -42,10 +42,11 @@ func NewPlayer(tape *Tape, speed pace.Speed) *Player {
 	return &Player{tape: tape, speed: speed, played: make(map[string]int)}
 }
 
-// body are the members of a request that choose the answer.
+// body are the members of a request that choose the answer, and one by which a malformed input is known.
 type body struct {
 	ThreadID        string          `json:"threadId"`
 	ProtocolVersion json.RawMessage `json:"protocolVersion"`
+	Messages        []struct{}      `json:"messages"`
 	Prompt          json.RawMessage `json:"prompt"`
 	ToolCallMessage json.RawMessage `json:"toolCallMessage"`
 }

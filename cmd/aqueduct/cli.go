@@ -26,8 +26,12 @@ type cli struct {
 	Tail    tailCmd           `cmd:"" help:"Print the events of a run or a thread as they come."`
 	Export  exportCmd         `cmd:"" help:"Write a run or a thread to a file that replay serves again."`
 	Replay  replayCmd         `cmd:"" help:"Serve an exported file as a live AG-UI endpoint."`
+	Doctor  doctorCmd         `cmd:"" help:"Examine any AG-UI endpoint from outside."`
 	Version versionCmd        `cmd:"" help:"Print the version."`
 }
+
+// exitUsage is the exit code of a command line that is none: 1 is what a command found or failed at.
+const exitUsage = 2
 
 // run is the program. It is apart from main so that tests run whole commands in one process. --help ends the parsing
 // by a flag, because kong would otherwise end the process.
@@ -61,7 +65,7 @@ func run(ctx context.Context, args []string, env lookup, to output) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%w (see aqueduct --help)", err)
+		return &exitError{exitUsage, fmt.Errorf("%w (see aqueduct --help)", err)}
 	}
 	return parsed.Run()
 }

@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,8 +30,17 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "aqueduct:", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
+}
+
+// exitCode is the code that an error ends the program with.
+func exitCode(err error) int {
+	var own *exitError
+	if errors.As(err, &own) {
+		return own.code
+	}
+	return 1
 }
 
 // output is where a command writes: what was asked for, and the log. Commands print results to out, so that they can
