@@ -275,6 +275,8 @@ func media(c agui.Content) (all []string) {
 				key = hex.EncodeToString(sum[:])
 			} else if _, sum, ok := partOf(p.Source.Value); ok {
 				key = sum
+			} else if _, sum, ok := attachmentOf(p.Source); ok && sum != "" {
+				key = sum
 			}
 		}
 		all = append(all, key)

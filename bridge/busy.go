@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/approval"
+	"aqueduct/bridge/contextstore"
 	"aqueduct/internal/schema"
 	"aqueduct/store"
 )
@@ -161,10 +162,25 @@ type taking struct {
 	reply   Reply
 	rung    bool
 	settled []approval.Settled
+	// attachments are all that were written, whether or not a message has kept them.
+	attachments []contextstore.Attachment
 }
 
-// try makes one attempt. Answers are checked against their schemas between two transactions.
-func (k *taking) try(ctx context.Context) error { return schema.Outside(ctx, k.tryChecked) }
+// try makes one attempt. Answers are checked against their schemas between two transactions, and there too the bytes of
+// attachments are written.
+func (k *taking) try(ctx context.Context) error {
+	for {
+		err := schema.Outside(ctx, k.tryChecked)
+		var named *unattached
+		if !errors.As(err, &named) {
+			return err
+		}
+		// Each round reads what one message names, so there are no more of them than messages.
+		if err := k.attach(ctx, named); err != nil {
+			return err
+		}
+	}
+}
 
 func (k *taking) tryChecked(ctx context.Context) error {
 	take := func(tx store.Tx) (err error) {

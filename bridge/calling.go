@@ -57,7 +57,7 @@ func (c *calling) call(ctx context.Context, state json.RawMessage, runID string,
 
 // loadParts gives a Call the bytes of its parts.
 func (c *calling) loadParts(ctx context.Context, call *Call) (err error) {
-	l := &partLoader{store: c.cfg.Store, sessionID: c.log.id, room: agentParts, loaded: make(map[string]*agui.Source)}
+	l := &partLoader{store: c.cfg.Store, entries: c.cfg.Contexts, base: c.cfg.AgentURL, sessionID: c.log.id, room: agentParts, loaded: make(map[string]*agui.Source)}
 	if call.Prompt, err = l.fill(ctx, call.Prompt); err != nil {
 		return err
 	}

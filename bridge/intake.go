@@ -34,6 +34,7 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 	}
 	k := taking{s: s, req: req}
 	err := k.whileTailed(ctx)
+	k.release(ctx)
 	reply := k.reply
 	if err != nil || !k.rung {
 		return reply, err

@@ -6,12 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"aqueduct/agui"
+	"aqueduct/bridge/contextstore"
 	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
@@ -23,6 +25,10 @@ const (
 	// agentParts bounds the bytes of stored parts that one call of an Agent gets, the newest first; of what is older it
 	// gets the URLs. All of a call is in memory at once.
 	agentParts = 64 << 20
+
+	// agentPart is the size up to which a part is in an Agent's call. A larger one is a URL there, which the Agent reads with its
+	// token: it stays in memory for as long as the call lasts, and base64 makes it a third larger.
+	agentPart = 4 << 20
 
 	partsBefore, partsBehind = "/api/threads/", "/parts/"
 )
@@ -70,6 +76,10 @@ func external(m agui.Message, sessionID string, least int) (out agui.Message, pa
 // keepParts stores what is large in a new message. A part that it names by its URL is one of this Session, or becomes one
 // when the user has it in another: a page may carry a message over.
 func (th *thread) keepParts(ctx context.Context, m agui.Message) (agui.Message, error) {
+	m, err := th.attach(ctx, m)
+	if err != nil {
+		return m, err
+	}
 	m, parts, _ := external(m, th.session.ID, InlinePart)
 	var failed error
 	m, _ = m.WithSources(func(p *agui.ContentPart) *agui.Source {
@@ -85,6 +95,10 @@ func (th *thread) keepParts(ctx context.Context, m agui.Message) (agui.Message, 
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
+		if err == nil && part.BlobID != "" {
+			failed = th.copyBlob(ctx, part)
+			return own
+		}
 		failed = err
 		part.SessionID = th.session.ID
 		parts = append(parts, part)
@@ -96,6 +110,53 @@ func (th *thread) keepParts(ctx context.Context, m agui.Message) (agui.Message, 
 		}
 	}
 	return m, failed
+}
+
+// attach gives a new message the parts that its attachments become. An agent's message for the agent that it calls keeps
+// what it names: the user's entries are not the agent's to hand on.
+func (th *thread) attach(ctx context.Context, m agui.Message) (agui.Message, error) {
+	if th.req.parent != nil {
+		return m, nil
+	}
+	var missing unattached
+	var failed error
+	m, _ = m.WithSources(func(p *agui.ContentPart) *agui.Source {
+		key, _, ok := attachmentOf(p.Source)
+		if !ok || failed != nil {
+			return nil
+		}
+		a, read := th.req.attached[key]
+		if !read {
+			missing.keys = append(missing.keys, key)
+			return nil
+		}
+		if a == nil { // a handle of a provider's that looks like one of ours
+			return nil
+		}
+		part, err := a.Keep(ctx, th.tx, th.session.ID)
+		if failed = err; err != nil {
+			return nil
+		}
+		source := &agui.Source{Type: agui.SourceURL, Value: partPath(th.session.ID, part.SHA256), MimeType: p.Source.MimeType}
+		if source.MimeType == "" {
+			source.MimeType = part.MimeType
+		}
+		return source
+	})
+	if failed == nil && len(missing.keys) > 0 {
+		failed = &missing
+	}
+	return m, failed
+}
+
+// copyBlob gives the thread a part of another thread, with a blob of its own: each is deleted with its thread.
+func (th *thread) copyBlob(ctx context.Context, part store.MessagePart) error {
+	a := th.req.attached[part.SHA256]
+	if a == nil {
+		return &unattached{parts: []store.MessagePart{part}}
+	}
+	_, err := a.Keep(ctx, th.tx, th.session.ID)
+	return err
 }
 
 // partElsewhere reads a part of another thread of the same user's.
@@ -113,6 +174,8 @@ func (th *thread) partElsewhere(ctx context.Context, thread, sum string) (store.
 // partLoader gives messages the bytes of their parts, each part once.
 type partLoader struct {
 	store     store.Store
+	entries   *contextstore.Service // nil without a context store: then no part lies in a blob
+	base      string                // where the Agent reaches us; "" leaves URLs as paths
 	sessionID string
 	room      int // how many bytes may still be loaded
 	loaded    map[string]*agui.Source
@@ -147,27 +210,49 @@ func (l *partLoader) fill(ctx context.Context, messages []agui.Message) ([]agui.
 	return out, nil
 }
 
-// load is a part as a source that holds its bytes; nil when there is no such part, or no room for it.
+// load is a part as a source that holds its bytes, or as the URL by which the Agent reads it when it is large or there is no room for it;
+// nil when there is no such part.
 func (l *partLoader) load(ctx context.Context, sum, mimeType string) (*agui.Source, error) {
 	source, seen := l.loaded[sum]
-	if seen || l.room <= 0 {
+	if seen {
 		return source, nil
+	}
+	linked := &agui.Source{Type: agui.SourceURL, Value: l.base + partPath(l.sessionID, sum), MimeType: mimeType}
+	if l.room <= 0 {
+		return linked, nil
 	}
 	var part store.MessagePart
 	err := retry.While(ctx, isAway, func() (err error) {
-		part, err = l.store.MessagePart(ctx, store.System(), l.sessionID, sum)
+		if part, err = l.store.MessagePart(ctx, store.System(), l.sessionID, sum); err == nil && part.BlobID != "" && part.BlobSize <= agentPart {
+			part.Data, err = l.blob(ctx, part)
+		}
 		return err
 	})
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case part.BlobSize > agentPart:
+		linked.MimeType = cmp.Or(mimeType, part.MimeType)
+		source = linked
+	default:
 		// How long a part is shows only when it was read, so the room may be passed by one part.
 		l.room -= len(part.Data)
 		source = agui.DataSource(part.Data, cmp.Or(mimeType, part.MimeType))
 	}
 	l.loaded[sum] = source
 	return source, nil
+}
+
+// blob reads a part that lies in a blob.
+func (l *partLoader) blob(ctx context.Context, part store.MessagePart) ([]byte, error) {
+	from, err := l.entries.Part(ctx, part, true)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(from)
+	return data, errors.Join(err, from.Close())
 }
 
 // PromptReader is an Agent that reads the parts of its prompt only: those of the messages before are not loaded for it.

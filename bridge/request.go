@@ -6,6 +6,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/approval"
+	"aqueduct/bridge/contextstore"
 	"aqueduct/store"
 )
 
@@ -39,7 +40,9 @@ type ChatRequest struct {
 	Unnamed     bool   // the ids of the messages are ours: the client has none
 	Repeat      string // RepeatNever, or ""
 	// parent is set where an agent calls another; see AgentCalls.
-	parent   *parentCall
+	parent *parentCall
+	// attached are the attachments that the messages name, by key or by hash, as far as they have been read; nil for one that is not ours.
+	attached map[string]*contextstore.Attachment
 	Callback bool // the client is notified elsewhere than on a response: it counts as there although no response is open
 }
 

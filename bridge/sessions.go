@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,6 +51,8 @@ type Config struct {
 	Budgets []Budget
 	// PublicURL is where people reach this server, without a path. URLs of parts begin with it; "" leaves them relative.
 	PublicURL string
+	// AgentURL is where Agents reach it, for the URLs of large parts in their calls.
+	AgentURL string
 }
 
 // Meter counts what happens, for metrics. Members may be nil; they must be quick.
@@ -93,6 +96,7 @@ type Sessions struct {
 // New makes Sessions; Run must be running for anything to be driven.
 func New(cfg Config) *Sessions {
 	cfg.Limits = cfg.Limits.withDefaults()
+	cfg.AgentURL = strings.TrimSuffix(cfg.AgentURL, "/")
 	if cfg.Audit == nil {
 		cfg.Audit = audit.NewLog(cfg.Store, cfg.Logger, nil)
 	}
@@ -120,7 +124,7 @@ func New(cfg Config) *Sessions {
 		s.approvals.Feed.Look()
 		s.hints.changed(sessionID)
 	})
-	s.transcript = &Transcript{store: cfg.Store, publicURL: cfg.PublicURL}
+	s.transcript = &Transcript{store: cfg.Store, entries: cfg.Contexts, publicURL: cfg.PublicURL, agentURL: cfg.AgentURL}
 	s.feeds = &Feeds{store: cfg.Store, log: cfg.Log, bell: cfg.Bell, filter: cfg.Filter, tails: s.tails, transcript: s.transcript, replica: cfg.Replica, ownerWait: cfg.Limits.OwnerWait}
 	s.steering = &SteeringGate{
 		store: cfg.Store, policy: cfg.Policy, hash: cfg.Hash, bell: cfg.Bell, notices: cfg.Notices, approvals: s.approvals, logger: cfg.Logger,

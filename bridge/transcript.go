@@ -9,14 +9,17 @@ import (
 	"strings"
 
 	"aqueduct/agui"
+	"aqueduct/bridge/contextstore"
 	"aqueduct/store"
 )
 
 // Transcript reads the messages of threads as clients get them.
 type Transcript struct {
-	store store.Store
-	// publicURL is the server's address for people, which URLs of parts begin with; "" leaves them relative.
-	publicURL string
+	store   store.Store
+	entries *contextstore.Service // of parts that lie in blobs
+	// publicURL is the server's address for people, which URLs of parts begin with, and agentURL that for agents; ""
+	// leaves them relative.
+	publicURL, agentURL string
 }
 
 // newest are the newest messages of a transcript, as many as fit into one frame, or as they were before a Run, with the
@@ -113,10 +116,10 @@ func (t *Transcript) History(ctx context.Context, in store.Scope, sessionID, tur
 // call's, because pages can be asked for as often as wanted.
 const transcriptParts = 16 << 20
 
-// WithParts gives messages with the bytes of the parts that they name by our URLs, as Agents take them: an Agent has no
-// credential for the URLs. Parts that do not fit keep theirs.
+// WithParts gives messages with the bytes of the parts that they name by our URLs, as Agents take them. What is large, or does not
+// fit, is a URL that the Agent's token opens.
 func (t *Transcript) WithParts(ctx context.Context, sessionID string, messages []agui.Message) ([]agui.Message, error) {
-	l := &partLoader{store: t.store, sessionID: sessionID, room: transcriptParts, loaded: make(map[string]*agui.Source)}
+	l := &partLoader{store: t.store, entries: t.entries, base: t.agentURL, sessionID: sessionID, room: transcriptParts, loaded: make(map[string]*agui.Source)}
 	return l.fill(ctx, messages)
 }
 

@@ -178,12 +178,19 @@ func (a *chatInput) readTDesign(body []byte) error {
 	}
 	a.req.ThreadID, a.req.RunID = cmp.Or(page.ThreadID, a.req.ThreadID), page.RunID
 	// A prompt of spaces is no prompt; the engine then finds nothing to do and the page gets a hint.
-	if strings.TrimSpace(page.Prompt) != "" {
+	if strings.TrimSpace(page.Prompt) != "" || len(page.Files) > 0 {
 		a.req.Unnamed = true
 		if page.Regenerate != nil && !*page.Regenerate {
 			a.req.Repeat = bridge.RepeatNever
 		}
-		a.req.Messages = []agui.Message{{ID: uuid.NewString(), Role: agui.RoleUser, Content: agui.Text(page.Prompt)}}
+		content := agui.Text(page.Prompt)
+		if len(page.Files) > 0 {
+			content = agui.Content{Parts: page.Files}
+			if page.Prompt != "" {
+				content.Parts = append([]agui.ContentPart{{Type: agui.PartText, Text: page.Prompt}}, page.Files...)
+			}
+		}
+		a.req.Messages = []agui.Message{{ID: uuid.NewString(), Role: agui.RoleUser, Content: content}}
 	}
 	if page.Answer != nil {
 		a.req.Answers, a.answers = []approval.Answer{pageAnswer(page.Answer)}, true

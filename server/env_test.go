@@ -81,6 +81,7 @@ type plan struct {
 	models      llmproxy.Upstreams
 	modelClient *http.Client // http.DefaultClient
 	blobs       blob.Store   // nil: rows hold all
+	agentURL    string       // where agents reach it
 	entryBytes  int64        // of one user's context entries
 }
 
@@ -130,7 +131,7 @@ func newEnvWith(t testing.TB, script script, p plan) *env {
 	}
 	cfg := app.Config{
 		Store: st, Broker: cmp.Or(p.broker, storetest.Broker()), Name: "test", Logger: logger, Auth: p.auth, Agents: h.agents, Metrics: h.metrics, Meter: h.meter(),
-		Blobs: p.blobs, ContextBytes: p.entryBytes, Registered: atHome(t), Secrets: p.secrets, Policy: h.rules, PublicURL: p.public, Limits: p.bridge, ToolClient: http.DefaultClient,
+		AgentURL: p.agentURL, Blobs: p.blobs, ContextBytes: p.entryBytes, Registered: atHome(t), Secrets: p.secrets, Policy: h.rules, PublicURL: p.public, Limits: p.bridge, ToolClient: http.DefaultClient,
 		Edge: server.Config{
 			Store: h.faults, Logger: slog.New(slog.DiscardHandler), NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 			Links: newLinks(t, st), CheckURL: func(string) error { return nil }, Controller: p.control, Proxies: p.proxies, Webhooks: p.hooks,

@@ -249,16 +249,18 @@ func sendsJSON(r *http.Request) bool {
 	return true
 }
 
-// bytesAt are the paths whose writes may be bytes of any type.
+// bytesAt is where bytes of any type are stored, below it too.
 const bytesAt = "/v1/context"
 
 // sendsBytes accepts other types than JSON where bytes are stored. A browser asks before it sends a PUT, a header
-// Authorization, or a type that no form has; what it sends for a page of another site without asking is refused still.
+// Authorization, or a type that no form has. With the types of forms it sends its Origin, which check has judged before; a request that has neither
+// an Origin nor a header of its own is refused still, for a page of another site can have it sent.
 func sendsBytes(r *http.Request) bool {
-	if path := r.URL.Path; path != bytesAt && !strings.HasPrefix(path, bytesAt+"/") || r.Header.Get("Content-Encoding") != "" {
+	path := r.URL.Path
+	if path != attachmentsPath && path != bytesAt && !strings.HasPrefix(path, bytesAt+"/") || r.Header.Get("Content-Encoding") != "" {
 		return false
 	}
-	if r.Method == http.MethodPut || r.Header.Get("Authorization") != "" {
+	if r.Method == http.MethodPut || r.Header.Get("Authorization") != "" || r.Header.Get("Origin") != "" {
 		return true
 	}
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))

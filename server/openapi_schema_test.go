@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/agui"
 	"aqueduct/bridge/registry"
 	"aqueduct/bridge/tools"
 	records "aqueduct/bridge/trace"
@@ -24,6 +25,7 @@ import (
 func schemaTypes() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		"Agent":           reflect.TypeFor[agentJSON](),
+		"Attachment":      reflect.TypeFor[attachmentJSON](),
 		"ContextEntry":    reflect.TypeFor[contextJSON](),
 		"AppendedMessage": reflect.TypeFor[appendedJSON](),
 		"RunTree":         reflect.TypeFor[treeJSON](),
@@ -359,6 +361,7 @@ func enumValues() map[string][]string {
 		"TracePayloads.approval_decision.status": decided,
 		"ProxyToken.error.code":                  {"NOT_FOUND", "UNAUTHORIZED", "BAD_REQUEST"},
 
+		"Attachment.type":         {agui.PartImage, agui.PartAudio, agui.PartVideo, agui.PartDocument},
 		"ContextEntry.owner_type": owners, "TracePayloads.context_written.owner_type": owners, "TracePayloads.context_deleted.owner_type": owners,
 		"POST /v1/context.owner_type": ruleOf[contextBody]("owner_type"), "POST /v1/context ?owner_type": ruleOf[contextQuery]("owner_type"),
 		"GET /v1/context/{key} ?format":          ruleOf[contextView]("format"),

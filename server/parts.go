@@ -4,8 +4,8 @@
 package server
 
 import (
-	"bytes"
 	"cmp"
+	"context"
 	"mime"
 	"net/http"
 	"strings"
@@ -13,7 +13,10 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"aqueduct/server/auth"
+	"aqueduct/bridge/contextstore"
+	"aqueduct/server/decode"
+	"aqueduct/server/route"
+	"aqueduct/store"
 )
 
 // shownParts are the types that a browser only draws or plays. Whatever else a part may be is offered as a download:
@@ -25,20 +28,79 @@ var shownParts = map[string]bool{
 	"video/mp4": true, "video/webm": true, "video/ogg": true, "text/plain": true,
 }
 
-// part is the bytes of a large part of a message, which the history names by this URL. They never change, and are
-// kept by the caller's own browser only. net/http answers ranges and If-None-Match. The thread is found first, so the
-// hash alone opens nothing: a user who learned it from elsewhere gets 404. The policy header keeps a document that a
-// browser shows from running scripts or loading anything.
-func (h *threads) part(c echo.Context) error {
-	s, err := h.find(c)
+// parts is GET /api/threads/{id}/parts/{sha256}, for users and, by the token of a run, for its agent: large parts of a
+// prompt are URLs there.
+type parts struct {
+	threads *threads
+	entries *contextstore.Service
+	agents  agentCallers
+}
+
+// Mount adds the route as an open one, because a run token is no credential of a caller; each handler checks it first.
+func (h *parts) Mount(to *route.Routes) {
+	const path = "/api/threads/:id/parts/:sha256"
+	own := to.Beside(http.MethodGet, path, h.ofUser)
+	to.Open(http.MethodGet, path, func(c echo.Context) error {
+		if token, err := runToken(c); err == nil {
+			return h.ofAgent(c, token)
+		}
+		return own(c)
+	})
+}
+
+// ofUser gives a part to who may see the thread. The thread is found first, so the hash alone opens nothing: a user who
+// learned it from elsewhere gets 404.
+func (h *parts) ofUser(c echo.Context) error {
+	s, err := h.threads.find(c)
+	if err != nil {
+		return err
+	}
+	ctx, caller := callerOf(c)
+	return h.serve(c, ctx, reading{in: caller.Scope(), who: caller.Principal}, s.ID)
+}
+
+// ofAgent gives a part to the agent that works in the thread, as its user sent it.
+func (h *parts) ofAgent(c echo.Context, token string) error {
+	who, err := h.agents.known(c, token)
+	if err != nil {
+		return err
+	}
+	id, err := decode.PathID(c, "id")
 	if err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
-	p, err := h.store.MessagePart(ctx, auth.From(ctx).Scope(), s.ID, strings.ToLower(c.Param("sha256")))
+	s, _, err := h.threads.sessions.AgentRequests().Named(ctx, token, id)
+	if err != nil {
+		return agentProblem(err)
+	}
+	return h.serve(c, store.WithOriginals(ctx), reading{in: store.System(), who: who, original: true}, s.ID)
+}
+
+// reading is as whom a part is read. original: as it was sent, and not with its secrets masked.
+type reading struct {
+	in       store.Scope
+	who      store.Principal
+	original bool
+}
+
+// serve sends the bytes of a part. They never change, and are kept by the caller's own browser only. net/http answers ranges and If-None-Match.
+// The policy header keeps a document that a browser shows from running scripts or loading anything.
+func (h *parts) serve(c echo.Context, ctx context.Context, as reading, sessionID string) error {
+	p, err := h.threads.store.MessagePart(ctx, as.in, sessionID, strings.ToLower(c.Param("sha256")))
 	if err != nil {
 		return err
 	}
+	if p.KID != "" { // decrypted in memory
+		if err := h.threads.in.Hold(c, as.who, p.BlobSize); err != nil {
+			return err
+		}
+	}
+	from, err := h.entries.Part(ctx, p, as.original)
+	if err != nil {
+		return err
+	}
+	defer from.Close() // it was read
 	kind, disposition := partType(p.MimeType)
 	header := c.Response().Header()
 	header.Set("Content-Type", kind)
@@ -47,7 +109,7 @@ func (h *threads) part(c echo.Context) error {
 	header.Set("ETag", `"`+p.SHA256+`"`)
 	// The name is the hash of the content, so a part can never become stale; private keeps it out of shared caches.
 	header.Set("Cache-Control", "private, max-age=31536000, immutable")
-	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(p.Data))
+	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, from)
 	return nil
 }
 

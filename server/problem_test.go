@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/aguiagent"
@@ -113,6 +115,9 @@ func TestEveryCode(t *testing.T) {
 			return gated.do("POST", "/v1/tools/x:invoke", `{"run_id":"y"}`, "Authorization", "Bearer "+gated.agent.last().RunToken)
 		},
 		"context_owner_forbidden": func() answer { return h.do("POST", "/v1/context", `{"owner_type":"user","owner_id":"eve"}`) },
+		"attachment_unknown": func() answer {
+			return h.do("POST", "/api/agui/chat", fmt.Sprintf(`{"threadId":"T9","runId":"R9","protocolVersion":"1.0","messages":[{"id":"u","role":"user","content":[{"type":"image","source":{"type":"url","value":"/v1/context/%s"}}]}],"state":{}}`, uuid.NewString()))
+		},
 		"version_conflict": func() answer {
 			return h.do("DELETE", "/v1/context/"+h.mints(`{}`).ContextKey, "", "If-Match", `"7"`)
 		},
@@ -325,7 +330,7 @@ func TestCodesAreComplete(t *testing.T) {
 		bridge.CodeStateInvalid, bridge.CodeStateTooLarge, bridge.CodeInternal, bridge.CodeRunTooLarge, bridge.CodeThreadTooLarge, bridge.CodeTooManyQuestions,
 		bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict, bridge.RefusedNothingToDo, bridge.RefusedUnknownAgent, bridge.RefusedInvalidID,
 		bridge.RefusedForbiddenAgent, bridge.RefusedNotShared, bridge.RefusedTooManyShares, bridge.RefusedTooManyTurns, bridge.RefusedTenantFull,
-		contextstore.RefusedOwner, contextstore.RefusedVersion, contextstore.RefusedFull,
+		bridge.RefusedAttachment, contextstore.RefusedOwner, contextstore.RefusedVersion, contextstore.RefusedFull,
 		bridge.RefusedCallLoop, bridge.RefusedCallDepth, bridge.RefusedCallBreadth, bridge.RefusedChildsThread, bridge.CodeChildCancelled,
 		bridge.ControlRejected, bridge.ControlOffline, bridge.ControlNoAgent, bridge.ControlUnsupported, bridge.ControlNotOffered, bridge.ControlFailed,
 		bridge.ControlTimeout, bridge.ControlUnknown, bridge.ControlConnected,

@@ -144,12 +144,13 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 	out := &streams{limits: cfg.Limits, metrics: cfg.Metrics, log: cfg.Logger, draining: draining}
 	traces := &trace{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
 	deeds := proxyDeeds{known: cfg.ProxyRegistry, audit: cfg.Audit}
-	chats := &threads{sessions: cfg.Sessions, approvals: cfg.Approvals, store: cfg.Store, in: in, out: out}
 	callers := agentCallers{sessions: cfg.Sessions, in: in}
+	chats := &threads{sessions: cfg.Sessions, approvals: cfg.Approvals, store: cfg.Store, in: in, out: out}
 	return []route.Resource{
 		&chat{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out},
 		&capabilities{agents: cfg.Sessions.Agents(), registry: cfg.Agents, version: cfg.Version},
 		chats,
+		&parts{threads: chats, entries: cfg.Contexts, agents: callers},
 		&shares{threads: chats, sessions: cfg.Sessions, store: cfg.Store, in: in},
 		&threadControl{threads: chats, sessions: cfg.Sessions, store: cfg.Store, control: cfg.Controller, in: in, audit: cfg.Audit},
 		&proxyList{known: deeds.known, control: cfg.Controller, deeds: deeds},
@@ -166,6 +167,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
 		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},
 		traces,
+		&attachments{entries: cfg.Contexts, in: in, public: cfg.PublicURL},
 		&contexts{entries: cfg.Contexts, agents: callers, in: in},
 		&sessionMessages{threads: chats, agents: callers, in: in},
 		&approvals{approvals: cfg.Approvals, store: cfg.Store, control: cfg.Controller, in: in, out: out},

@@ -43,7 +43,6 @@ func (h *threads) Mount(to *route.Routes) {
 	to.Callers(http.MethodPatch, "/api/threads/:id", withBody(h.in, h.rename))
 	to.Callers(http.MethodDelete, "/api/threads/:id", h.remove)
 	to.Callers(http.MethodGet, "/api/threads/:id/messages", h.messages)
-	to.Callers(http.MethodGet, "/api/threads/:id/parts/:sha256", h.part)
 	to.Callers(http.MethodGet, "/api/threads/:id/events", h.events)
 }
 

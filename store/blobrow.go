@@ -20,7 +20,7 @@ const (
 // no moment is there a blob without a row: what a crash leaves is found here, and the blob store is never listed.
 type Blob struct {
 	ID        string
-	SessionID string // the thread that takes it with it when it is deleted; "" for none
+	SessionID string // the thread that takes it with it when it is deleted; "" for none, or none yet
 	Status    BlobStatus
 	CreatedAt time.Time
 }
@@ -35,6 +35,9 @@ type BlobReader interface {
 // BlobTx writes Blobs.
 type BlobTx interface {
 	InsertBlob(ctx context.Context, b Blob) error
+	// KeepBlob makes a PENDING Blob one that a row of the Session refers to, or of none where that is "". False when it is not
+	// PENDING any more.
+	KeepBlob(ctx context.Context, id, sessionID string) (bool, error)
 	// MoveBlob is false when the Blob does not have the status from.
 	MoveBlob(ctx context.Context, id string, from, to BlobStatus) (bool, error)
 	// DoomPending dooms Blobs that are PENDING since before a time: who wrote them is gone.

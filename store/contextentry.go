@@ -51,7 +51,7 @@ const ContextEntryOverhead = 1 << 10
 type ContextReader interface {
 	// ContextEntry is the entry of a key, expired or not. One of a Session that is hidden is ErrNotFound.
 	ContextEntry(ctx context.Context, in Scope, key string) (ContextEntry, error)
-	// ContextBytes is the size of all entries that the Scope sees.
+	// ContextBytes is the size of all entries that the Scope sees, and of the attachments in its threads that lie in Blobs.
 	ContextBytes(ctx context.Context, in Scope) (int64, error)
 	// ExpiredContext lists entries that expired before now, without their Data, the longest ago first. Only a Scope that sees everything sees any.
 	ExpiredContext(ctx context.Context, in Scope, now time.Time, limit int) ([]ContextEntry, error)

@@ -12,6 +12,10 @@ type MessagePart struct {
 	SHA256    string // of Data, in lower-case hexadecimal
 	MimeType  string // as its first message gave it; "" when it gave none
 	Data      []byte
+	// An uploaded part may lie in a Blob; Data is empty then. With a KID the Blob is encrypted.
+	BlobID    string
+	BlobSize  int64 // of the content; 0 for one in Data
+	KID       string
 	CreatedAt time.Time
 }
 
@@ -22,7 +26,8 @@ type PartReader interface {
 
 // PartTx writes parts.
 type PartTx interface {
-	// InsertMessagePart does nothing when the Session has the bytes already.
+	// InsertMessagePart does nothing when the Session has the bytes already. One in a Blob is inserted by who has looked before,
+	// under the Session's lock, and keeps its Blob.
 	InsertMessagePart(ctx context.Context, p MessagePart) error
 	// ReplaceMessageData replaces the Data of one message; nothing happens when the row is gone.
 	ReplaceMessageData(ctx context.Context, messageID string, data []byte) error

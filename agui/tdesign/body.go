@@ -5,7 +5,9 @@ package tdesign
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"strings"
 
 	"aqueduct/agui"
 )
@@ -18,6 +20,8 @@ type Body struct {
 	ThreadID  string
 	RunID     string
 	Answer    *Answer
+	// Files are the attachments of the prompt, as AG-UI's parts.
+	Files []agui.ContentPart
 	// Regenerate is whether a prompt that was sent before is to be answered again; nil: the page left it out.
 	Regenerate *bool
 }
@@ -61,10 +65,51 @@ func (b *Body) member(key, val []byte) error {
 		if err := json.Unmarshal(val, &b.Regenerate); err != nil {
 			return &agui.InputError{Path: "/regenerate", Reason: "must be a boolean"}
 		}
+	case "attachments":
+		return b.files(val)
 	case "forwardedProps":
 		return b.forwarded(val)
 	}
 	return nil
+}
+
+// files reads attachments as TDesign's component has them: {fileType, name, url, …}. One that was not uploaded has no URL, or one
+// within its browser, and is left out.
+func (b *Body) files(val []byte) error {
+	var items []struct {
+		FileType string `json:"fileType"`
+		Name     string `json:"name"`
+		URL      string `json:"url"`
+		MimeType string `json:"mimeType"`
+	}
+	if json.Unmarshal(val, &items) != nil {
+		return &agui.InputError{Reason: "must be an array of objects with fileType, name and url"}
+	}
+	for _, item := range items {
+		if item.URL == "" || strings.HasPrefix(item.URL, "blob:") {
+			continue
+		}
+		part := agui.ContentPart{Type: agui.PartDocument, Source: sourceOf(item.URL, item.MimeType)}
+		switch item.FileType {
+		case agui.PartImage, agui.PartAudio, agui.PartVideo:
+			part.Type = item.FileType
+		}
+		if item.Name != "" {
+			part.Metadata, _ = json.Marshal(map[string]string{"filename": item.Name}) // a text always can be written
+		}
+		b.Files = append(b.Files, part)
+	}
+	return nil
+}
+
+// sourceOf is what an attachment's URL points to. One that was not uploaded may hold its bytes itself.
+func sourceOf(url, mimeType string) *agui.Source {
+	if inline, ok := strings.CutPrefix(url, "data:"); ok {
+		if kind, data, ok := strings.Cut(inline, ";base64,"); ok {
+			return &agui.Source{Type: agui.SourceData, Value: data, MimeType: cmp.Or(mimeType, kind)}
+		}
+	}
+	return &agui.Source{Type: agui.SourceURL, Value: url, MimeType: mimeType}
 }
 
 // forwarded looks for an answer where a hand-made RunAgentInput would put it; one

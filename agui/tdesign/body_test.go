@@ -2,6 +2,7 @@ package tdesign_test
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 
 	"aqueduct/agui"
@@ -31,7 +32,13 @@ func TestBodies(t *testing.T) {
 		"no result":        {`{"toolCallMessage":{"toolCallId":"tc","result":null}}`, tdesign.Body{Answer: answer("tc", "", "")}},
 		"forwarded":        {`{"threadId":"T","messages":[],"forwardedProps":{"toolCallMessage":{"toolCallId":"tc","result":"1"}}}`, tdesign.Body{ThreadID: "T", Answer: answer("tc", "", `1`)}},
 		"both":             {`{"toolCallMessage":{"toolCallId":"a"},"forwardedProps":{"toolCallMessage":{"toolCallId":"b"}}}`, tdesign.Body{Answer: answer("a", "", "")}},
-		"odd props":        {`{"forwardedProps":[1],"prompt":"x"}`, tdesign.Body{Prompt: "x", HasPrompt: true}},
+		"files": {`{"prompt":"see","attachments":[{"fileType":"image","name":"a.png","url":"/v1/context/k","size":7},{"fileType":"pdf","url":"https://x/y.pdf","mimeType":"application/pdf"},
+			{"fileType":"image","url":"data:image/png;base64,eA=="},{"fileType":"image","url":"blob:http://x/1"},{"fileType":"txt","name":"b"}]}`, tdesign.Body{Prompt: "see", HasPrompt: true, Files: []agui.ContentPart{
+			{Type: "image", Source: &agui.Source{Type: "url", Value: "/v1/context/k"}, Metadata: []byte(`{"filename":"a.png"}`)},
+			{Type: "document", Source: &agui.Source{Type: "url", Value: "https://x/y.pdf", MimeType: "application/pdf"}},
+			{Type: "image", Source: &agui.Source{Type: "data", Value: "eA==", MimeType: "image/png"}},
+		}}},
+		"odd props": {`{"forwardedProps":[1],"prompt":"x"}`, tdesign.Body{Prompt: "x", HasPrompt: true}},
 	} {
 		got, err := tdesign.DecodeBody([]byte(c.body))
 		if err != nil {
@@ -47,7 +54,7 @@ func TestBodies(t *testing.T) {
 		}
 		a, b := *got, c.want
 		a.Answer, b.Answer = nil, nil
-		if a != b {
+		if !reflect.DeepEqual(a, b) {
 			t.Errorf("%s: %+v, want %+v", name, a, b)
 		}
 	}
@@ -64,6 +71,7 @@ func TestBodiesOfWrongTypes(t *testing.T) {
 		`{"toolCallMessage":{"toolCallId":7}}`: "/toolCallMessage/toolCallId",
 		`{"toolCallMessage":{"result":"{\"a\":1,\"a\":2}"}}`: "/toolCallMessage/result/a",
 		`{"forwardedProps":{"toolCallMessage":7}}`:           "/forwardedProps/toolCallMessage",
+		`{"prompt":"x","attachments":"a.png"}`:               "/attachments",
 	} {
 		_, err := tdesign.DecodeBody([]byte(body))
 		var bad *agui.InputError

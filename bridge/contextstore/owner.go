@@ -63,17 +63,17 @@ func (c Caller) sees(e store.ContextEntry) bool {
 	return false
 }
 
-// owner finds the owner of a new entry. Anything that is not the caller's own is refused.
-func (s *Service) owner(ctx context.Context, who Caller, of Owner) (owned, error) {
+// ownerFor finds the owner of a new entry. Anything that is not the caller's own is refused.
+func ownerFor(ctx context.Context, st store.Reader, who Caller, of Owner) (owned, error) {
 	if who.Agent != nil {
 		return who.Agent.owner(who.Principal, of)
 	}
 	switch of.Type {
 	case store.ContextOfSession:
-		session, err := s.sessionOf(ctx, who, of.ID)
+		session, err := sessionOf(ctx, st, who, of.ID)
 		return owned{of.Type, session.ID, session.ID}, err
 	case store.ContextOfRun:
-		turn, err := s.cfg.Store.Turn(ctx, who.scope(), of.ID)
+		turn, err := st.Turn(ctx, who.scope(), of.ID)
 		return owned{of.Type, turn.ID, turn.SessionID}, err
 	case store.ContextOfAgent:
 		if !ids.Valid(of.ID) {
@@ -86,10 +86,10 @@ func (s *Service) owner(ctx context.Context, who Caller, of Owner) (owned, error
 }
 
 // sessionOf is a thread of the user's by either of its ids.
-func (s *Service) sessionOf(ctx context.Context, who Caller, id string) (store.Session, error) {
-	session, err := s.cfg.Store.SessionByExternalID(ctx, who.scope(), id)
+func sessionOf(ctx context.Context, st store.Reader, who Caller, id string) (store.Session, error) {
+	session, err := st.SessionByExternalID(ctx, who.scope(), id)
 	if errors.Is(err, store.ErrNotFound) {
-		session, err = s.cfg.Store.Session(ctx, who.scope(), id)
+		session, err = st.Session(ctx, who.scope(), id)
 	}
 	return session, err
 }

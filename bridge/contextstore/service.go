@@ -66,8 +66,8 @@ type Config struct {
 
 // Service is the context store. Any goroutine may call its methods.
 type Service struct {
-	cfg  Config
-	kick chan struct{} // something is DOOMED
+	cfg      Config
+	contents *contents
 }
 
 // New makes a Service; Run must be running for anything to be swept.
@@ -75,7 +75,7 @@ func New(cfg Config) *Service {
 	if cfg.UserBytes == 0 {
 		cfg.UserBytes = DefaultUserBytes
 	}
-	return &Service{cfg: cfg, kick: make(chan struct{}, 1)}
+	return &Service{cfg: cfg, contents: &contents{store: cfg.Store, blobs: cfg.Blobs, secrets: cfg.Secrets, kick: make(chan struct{}, 1)}}
 }
 
 // now is the time as rows keep it.

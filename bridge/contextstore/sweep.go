@@ -2,11 +2,9 @@ package contextstore
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
-	"aqueduct/bridge/internal/failpoint"
 	"aqueduct/store"
 )
 
@@ -21,21 +19,10 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		select {
 		case <-tick.C:
-		case <-s.kick:
+		case <-s.contents.kick:
 		case <-ctx.Done():
 			return nil
 		}
-	}
-}
-
-// look has Run look for what is DOOMED. The kick has one place: a second finds Run on its way.
-func (s *Service) look() {
-	if s.cfg.Blobs == nil {
-		return
-	}
-	select {
-	case s.kick <- struct{}{}:
-	default:
 	}
 }
 
@@ -48,7 +35,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.deleteDoomed(ctx, "")
+	return s.contents.deleteDoomed(ctx, "")
 }
 
 // expire deletes entries whose time is over, a bounded part at a time. One that got a new version meanwhile stays.
@@ -62,7 +49,7 @@ func (s *Service) expire(ctx context.Context) error {
 			for _, e := range due {
 				gone, err := tx.DeleteContextEntry(ctx, e.Key, e.Version)
 				if err == nil && gone {
-					err = settleBlobs(ctx, tx, "", e.BlobID)
+					err = doom(ctx, tx, e.BlobID)
 				}
 				if err != nil {
 					return err
@@ -82,39 +69,5 @@ func (s *Service) PurgeSession(ctx context.Context, sessionID string) error {
 	if err != nil {
 		return err
 	}
-	return s.deleteDoomed(ctx, sessionID)
-}
-
-// errNoBlobs: rows are left of a blob store that is not configured any more.
-var errNoBlobs = errors.New("contextstore: there are blobs to delete, and no blob store is set")
-
-// deleteDoomed deletes the bytes of doomed blobs, of one Session or of all, and each one's row behind them.
-func (s *Service) deleteDoomed(ctx context.Context, sessionID string) error {
-	for {
-		doomed, err := s.cfg.Store.DoomedBlobs(ctx, store.System(), sessionID, sweepAtOnce)
-		if err != nil || len(doomed) == 0 {
-			return err
-		}
-		if s.cfg.Blobs == nil {
-			return errNoBlobs
-		}
-		failpoint.Here("blob_doomed")
-		for _, b := range doomed {
-			if err := s.cfg.Blobs.Delete(ctx, b.ID); err != nil {
-				return away(err)
-			}
-		}
-		failpoint.Here("blob_deleted")
-		err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-			for _, b := range doomed {
-				if err := tx.RemoveBlob(ctx, b.ID); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil || len(doomed) < sweepAtOnce {
-			return err
-		}
-	}
+	return s.contents.deleteDoomed(ctx, sessionID)
 }

@@ -2,8 +2,6 @@ package contextstore
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -42,7 +40,7 @@ var errMoved = errors.New("contextstore: the entry has another version")
 
 // Mint makes an entry under a new key.
 func (s *Service) Mint(ctx context.Context, who Caller, n Minting) (store.ContextEntry, error) {
-	of, err := s.owner(ctx, who, n.Owner)
+	of, err := ownerFor(ctx, s.cfg.Store, who, n.Owner)
 	if err != nil {
 		return store.ContextEntry{}, err
 	}
@@ -64,7 +62,7 @@ func (s *Service) Mint(ctx context.Context, who Caller, n Minting) (store.Contex
 		if err := s.lock(ctx, tx, e); err != nil {
 			return err
 		}
-		if err := settleBlobs(ctx, tx, e.BlobID, ""); err != nil {
+		if err := settleBlobs(ctx, tx, e, ""); err != nil {
 			return err
 		}
 		if err := tx.InsertContextEntry(ctx, e); err != nil {
@@ -105,7 +103,7 @@ func (s *Service) Put(ctx context.Context, who Caller, key string, c Change) (st
 		err = conflict("The entry is written to by others all the time.")
 	}
 	err = s.placed(ctx, next, err)
-	s.look()
+	s.contents.look()
 	return next, err
 }
 
@@ -134,7 +132,7 @@ func (s *Service) replace(ctx context.Context, tx store.Tx, who Caller, placed s
 		err = errMoved
 	}
 	if err == nil {
-		err = settleBlobs(ctx, tx, next.BlobID, old.BlobID)
+		err = settleBlobs(ctx, tx, next, old.BlobID)
 	}
 	if err == nil {
 		err = s.note(ctx, tx, who, trace.ContextKept(next))
@@ -157,14 +155,14 @@ func (s *Service) Delete(ctx context.Context, who Caller, key string, version *i
 			err = conflict("The entry was changed at this moment.")
 		}
 		if err == nil {
-			err = settleBlobs(ctx, tx, "", e.BlobID)
+			err = doom(ctx, tx, e.BlobID)
 		}
 		if err != nil {
 			return err
 		}
 		return s.note(ctx, tx, who, trace.ContextDropped(e))
 	})
-	s.look()
+	s.contents.look()
 	return err
 }
 
@@ -208,74 +206,54 @@ func (s *Service) room(ctx context.Context, who Caller, more int64) error {
 	return err
 }
 
-// place puts a content where the entry's next version refers to it: into the row, or into a blob that is durable when place returns
-// and PENDING until the row is committed.
+// place puts a content where the entry's next version refers to it: into the row, or into a blob.
 func (s *Service) place(ctx context.Context, e *store.ContextEntry, c Content) error {
 	e.ContentType, e.Size, e.SHA256, e.BlobID = c.Type, int64(len(c.Data)), "", ""
-	if e.Data, e.KID = s.conceal(e.Key, c.Data); e.KID == "" {
-		sum := sha256.Sum256(c.Data)
-		e.SHA256 = hex.EncodeToString(sum[:])
+	if e.Data, e.KID = s.contents.conceal(refOf(e.Key), c.Data); e.KID == "" {
+		e.SHA256 = sumOf(c.Data)
 	}
-	if s.cfg.Blobs == nil || len(e.Data) <= inlineContent {
+	if s.contents.inRow(e.Data) {
 		return nil
 	}
 	data := e.Data
 	e.BlobID, e.Data = newID(), nil
-	row := store.Blob{ID: e.BlobID, SessionID: e.SessionID, Status: store.BlobPending, CreatedAt: now()}
-	if err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error { return tx.InsertBlob(ctx, row) }); err != nil {
-		return err
-	}
-	failpoint.Here("blob_pending")
-	up, cancel := context.WithTimeout(ctx, uploadTime)
-	defer cancel()
-	if err := s.cfg.Blobs.Put(up, e.BlobID, data); err != nil {
-		return s.placed(ctx, *e, away(err))
-	}
-	failpoint.Here("blob_durable")
-	return nil
+	return s.contents.upload(ctx, e.BlobID, e.SessionID, data)
 }
 
-// away is a failure of the blob store: the caller may try again.
-func away(err error) error { return fmt.Errorf("%w: the blob store: %w", store.ErrUnavailable, err) }
-
 // settleBlobs moves the blobs of an entry with its row: the new one is referred to from now on, the old one is not.
-func settleBlobs(ctx context.Context, tx store.Tx, kept, doomed string) error {
-	if kept != "" {
-		ok, err := tx.MoveBlob(ctx, kept, store.BlobPending, store.BlobKept)
-		if err == nil && !ok {
-			err = fmt.Errorf("%w: the blob %s was swept before its row was written", store.ErrUnavailable, kept)
-		}
-		if err != nil {
+func settleBlobs(ctx context.Context, tx store.Tx, e store.ContextEntry, old string) error {
+	if e.BlobID != "" {
+		if err := keep(ctx, tx, e.BlobID, e.SessionID); err != nil {
 			return err
 		}
 	}
-	if doomed == "" {
-		return nil
+	return doom(ctx, tx, old)
+}
+
+// keep makes a blob one that a row refers to.
+func keep(ctx context.Context, tx store.Tx, id, sessionID string) error {
+	ok, err := tx.KeepBlob(ctx, id, sessionID)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: the blob %s was swept before its row was written", store.ErrUnavailable, id)
 	}
-	_, err := tx.MoveBlob(ctx, doomed, store.BlobKept, store.BlobDoomed)
 	return err
 }
 
-// abandonTime bounds the attempt to give up a blob at once. The sweep does what it does not manage.
-const abandonTime = 5 * time.Second
+// doom gives up a blob that its row refers to no more; "" is none.
+func doom(ctx context.Context, tx store.Tx, id string) error {
+	if id == "" {
+		return nil
+	}
+	_, err := tx.MoveBlob(ctx, id, store.BlobKept, store.BlobDoomed)
+	return err
+}
 
-// placed ends a write. After an error its blob is given up, unless it is referred to: the outcome of a commit may be unknown.
+// placed ends a write. After an error its blob is given up.
 func (s *Service) placed(ctx context.Context, e store.ContextEntry, err error) error {
 	if err == nil {
 		failpoint.Here("blob_kept")
 		return nil
 	}
-	if e.BlobID == "" {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
-	defer cancel()
-	moved := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		_, err := tx.MoveBlob(ctx, e.BlobID, store.BlobPending, store.BlobDoomed)
-		return err
-	})
-	if moved == nil {
-		s.look()
-	}
+	s.contents.abandon(ctx, e.BlobID)
 	return err
 }

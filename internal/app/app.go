@@ -150,7 +150,7 @@ func (a *App) makeEngine() error {
 	a.Sessions = bridge.New(bridge.Config{
 		Store: cfg.Store, Filter: cfg.Secrets.Filter, Hash: cfg.Secrets, Log: a.Events, Bell: a.Bell, Replica: a.Replica, Agents: cfg.Agents,
 		Logger: cfg.Logger, Meter: meter, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Contexts: a.Contexts, Notices: notices, Hints: a.Hints,
-		PublicURL: cfg.PublicURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0, Budgets: budgets,
+		PublicURL: cfg.PublicURL, AgentURL: cfg.AgentURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0, Budgets: budgets,
 	})
 	a.runs(driving, "sessions", a.drive)
 	a.runs(driving, "tools", a.Tools.Run)

@@ -42,6 +42,8 @@ type Config struct {
 	OnBusy string // bridge.OnBusyRefuse when empty
 	// PublicURL is where people reach this server; "" is not known.
 	PublicURL string
+	// AgentURL is where agents reach it; "" gives them paths.
+	AgentURL string
 	// Limits and ToolLimits: the zero value of a member is its default.
 	Limits     bridge.Limits
 	ToolLimits tools.Limits

@@ -60,7 +60,8 @@ func conversations() map[string]Access {
 		"PATCH /api/threads/:id":                Users,
 		"DELETE /api/threads/:id":               Users,
 		"GET /api/threads/:id/messages":         Users,
-		"GET /api/threads/:id/parts/:sha256":    Users,
+		"GET /api/threads/:id/parts/:sha256":    {open: true, roles: Users.roles}, // a run token is; others need the role user
+		"POST /api/attachments":                 Users,
 		"GET /api/threads/:id/events":           Users,
 		"GET /api/threads/:id/shares":           Users,
 		"POST /api/threads/:id/shares":          Users,

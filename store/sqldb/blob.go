@@ -38,6 +38,11 @@ func (t *blobTx) InsertBlob(ctx context.Context, b store.Blob) error {
 		b.ID, b.SessionID, string(b.Status), millis(b.CreatedAt))
 }
 
+// KeepBlob implements store.BlobTx.
+func (t *blobTx) KeepBlob(ctx context.Context, id, sessionID string) (bool, error) {
+	return t.change(ctx, "UPDATE blobs SET status = $3, session_id = $2 WHERE blob_id = $1 AND status = $4", id, sessionID, string(store.BlobKept), string(store.BlobPending))
+}
+
 // MoveBlob implements store.BlobTx.
 func (t *blobTx) MoveBlob(ctx context.Context, id string, from, to store.BlobStatus) (bool, error) {
 	return t.change(ctx, "UPDATE blobs SET status = $3 WHERE blob_id = $1 AND status = $2", id, string(from), string(to))

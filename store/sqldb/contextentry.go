@@ -50,8 +50,10 @@ func (r *contextReader) ContextBytes(ctx context.Context, in store.Scope) (int64
 	if blind(in) {
 		return 0, nil
 	}
-	q := (&query{}).raw("SELECT CAST(COALESCE(SUM(c.size + ").bind(int64(store.ContextEntryOverhead)).raw("), 0) AS BIGINT) FROM context_blobs c WHERE TRUE")
+	q := (&query{}).raw("SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM (SELECT SUM(c.size + ").bind(int64(store.ContextEntryOverhead)).raw(") AS n FROM context_blobs c WHERE TRUE")
 	q.ofScope(in, "c.tenant", "c.user_id").raw(contextOfLiving)
+	q.raw(" UNION ALL SELECT SUM(p.blob_size) AS n FROM sessions s JOIN message_parts p ON p.session_id = s.session_id WHERE p.blob_size > 0 AND s.deleted_at = 0")
+	q.ofScope(in, "s.tenant", "s.user_id").raw(") t")
 	return one(ctx, r.conn, scanInt, q.sql.String(), q.args...)
 }
 

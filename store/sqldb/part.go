@@ -14,12 +14,15 @@ type (
 	partTx struct{ *conn }
 )
 
-const selectPart = `SELECT p.session_id, p.sha256, p.mime_type, p.data, p.created_at FROM message_parts p
+const selectPart = `SELECT p.session_id, p.sha256, p.mime_type, p.data, p.blob_id, p.blob_size, p.kid, p.created_at FROM message_parts p
 	JOIN sessions s ON s.session_id = p.session_id`
 
 func scanPart(at row) (store.MessagePart, error) {
 	var p store.MessagePart
-	err := at.Scan(&p.SessionID, &p.SHA256, &p.MimeType, &p.Data, timeInto{&p.CreatedAt})
+	err := at.Scan(&p.SessionID, &p.SHA256, &p.MimeType, &p.Data, &p.BlobID, &p.BlobSize, &p.KID, timeInto{&p.CreatedAt})
+	if len(p.Data) == 0 { // the databases differ in how they give none
+		p.Data = nil
+	}
 	return p, err
 }
 
@@ -37,9 +40,9 @@ func (t *partTx) InsertMessagePart(ctx context.Context, p store.MessagePart) err
 
 func insertPart(p store.MessagePart) Statement {
 	return Statement{
-		SQL: `INSERT INTO message_parts (session_id, sha256, mime_type, data, created_at) VALUES ($1, $2, $3, $4, $5)
+		SQL: `INSERT INTO message_parts (session_id, sha256, mime_type, data, blob_id, blob_size, kid, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 			ON CONFLICT (session_id, sha256) DO NOTHING`,
-		Args: []any{p.SessionID, p.SHA256, p.MimeType, p.Data, millis(p.CreatedAt)},
+		Args: []any{p.SessionID, p.SHA256, p.MimeType, held(p.Data), p.BlobID, p.BlobSize, p.KID, millis(p.CreatedAt)},
 	}
 }
 

@@ -113,6 +113,19 @@ func testBlobs(env *storeEnv) {
 		move(b, store.BlobPending, store.BlobKept, false)
 	}
 	same(env, doomed(""), nil)
+	later := insert("", 9)
+	keep := func(want bool) {
+		env.Helper()
+		env.tx(func(tx store.Tx) error {
+			same(env, got[bool](env)(tx.KeepBlob(env.ctx, later.ID, "u")), want)
+			return nil
+		})
+	}
+	keep(true)
+	keep(false)
+	env.tx(func(tx store.Tx) error { return tx.DoomBlobsOf(env.ctx, "u") })
+	same(env, doomed("u"), []string{later.ID})
+	env.tx(func(tx store.Tx) error { return tx.RemoveBlob(env.ctx, later.ID) })
 	env.tx(func(tx store.Tx) error { return tx.DoomPending(env.ctx, at(5)) })
 	same(env, doomed(""), []string{old.ID})
 	move(old, store.BlobPending, store.BlobKept, false) // its write came too late
