@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -16,10 +15,23 @@ const escapeGrowth = 6
 // nameBytes bounds a name, a title or a code in an event that was too large.
 const nameBytes = 256
 
+// loses reports whether pieces leaves out of an event what its reader may want. Texts are all there, the messages of
+// RUN_STARTED are kept as such, and of names and errors the beginning is enough.
+func loses(ev agui.Event) bool {
+	switch e := ev.(type) {
+	case *agui.TextMessageContent, *agui.ReasoningMessageContent, *agui.ToolCallArgs, *agui.StateSnapshot, *agui.RunStarted,
+		*agui.RunError, *agui.ToolCallStart, *agui.StepStarted, *agui.StepFinished:
+		return false
+	case *agui.RunFinished:
+		return e.Result != nil
+	}
+	return true
+}
+
 // pieces brings an event that is too large under the limit: text becomes several deltas,
 // a tool's result is cut and marked as cut, what opens or ends something keeps its place with
-// less in it, anything else becomes a mark.
-func pieces(ev agui.Event, limit int) []agui.Event {
+// less in it, anything else becomes a mark. key names the entry of the context store that has the whole; "" is none.
+func pieces(ev agui.Event, limit int, key string) []agui.Event {
 	// 512 bytes are left for the members beside the text.
 	size := limit/escapeGrowth - 512
 	switch e := ev.(type) {
@@ -38,14 +50,18 @@ func pieces(ev agui.Event, limit int) []agui.Event {
 	case *agui.ToolCallResult:
 		text := e.Content.String()
 		cut := *e
-		cut.Content = agui.Text(fmt.Sprintf("%s\n[cut: %d of %d bytes shown]", head(text, size), min(size, len(text)), len(text)))
+		whole := ""
+		if key != "" {
+			whole = "; the whole event is in the context store, context_key " + key
+		}
+		cut.Content = agui.Text(fmt.Sprintf("%s\n[cut: %d of %d bytes shown%s]", head(text, size), min(size, len(text)), len(text), whole))
 		return []agui.Event{&cut}
 	case *agui.RunError:
 		cut := *e
 		cut.Message, cut.Code, cut.Usage = head(e.Message, size), head(e.Code, nameBytes), nil
 		return []agui.Event{&cut}
 	case *agui.RunFinished:
-		return []agui.Event{smaller(*e)}
+		return []agui.Event{smaller(*e, key)}
 	case *agui.StateSnapshot:
 		return []agui.Event{e}
 	case *agui.ToolCallStart:
@@ -66,19 +82,23 @@ func pieces(ev agui.Event, limit int) []agui.Event {
 		return []agui.Event{&cut}
 	}
 	value := mustJSON(struct {
-		Type  string `json:"type"`
-		Limit int    `json:"limit"`
-	}{string(ev.EventType()), limit})
+		Type       string `json:"type"`
+		Limit      int    `json:"limit"`
+		ContextKey string `json:"context_key,omitempty"`
+	}{string(ev.EventType()), limit, key})
 	return []agui.Event{&agui.Custom{Name: "event_too_large", Value: value}}
 }
 
 // smaller is a Run's end without what an Agent wrote into it, but for the questions.
 // The interrupts stay whole but for their schemas, because a client that does not get them cannot answer and the Turn
 // would wait until they expire.
-func smaller(end agui.RunFinished) *agui.RunFinished {
+func smaller(end agui.RunFinished, key string) *agui.RunFinished {
 	end.Usage = nil
 	if end.Result != nil {
-		end.Result = json.RawMessage(`{"cut":true}`)
+		end.Result = mustJSON(struct {
+			Cut        bool   `json:"cut"`
+			ContextKey string `json:"context_key,omitempty"`
+		}{true, key})
 	}
 	if end.Outcome != nil {
 		outcome := *end.Outcome

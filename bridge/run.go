@@ -7,6 +7,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/approval"
+	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/redact"
 	"aqueduct/internal/fault"
 	"aqueduct/store"
@@ -26,7 +27,10 @@ type run struct {
 	threadID   string
 	profile    Profile
 	filter     *redact.Filter
-	eventBytes int // the most that one event may have
+	eventBytes int           // the most that one event may have
+	session    store.Session // whose log it is
+	// spilled adds an entry to the commit of the events that wait.
+	spilled    func(store.ContextEntry)
 	firstToken func(since time.Duration)
 	calls      *shownCalls
 
@@ -129,9 +133,26 @@ func (r *run) write(ev agui.Event) {
 	if _, ok := ev.(*agui.StateDelta); ok { // the state has a bound of its own
 		ev = r.state.snapshot()
 	}
-	for _, piece := range pieces(ev, r.eventBytes) {
+	for _, piece := range pieces(ev, r.eventBytes, r.spill(ev)) {
 		r.add(piece, r.encode(piece))
 	}
+}
+
+// spill keeps an event whole, that will not be whole in the log, as an entry of the context store, and gives its key. The
+// entry is one of the moves of the commit that has the event's remains, so no reader finds a key without an entry. "" for an
+// event that loses nothing, and for one that is too large even there.
+func (r *run) spill(ev agui.Event) (key string) {
+	if !loses(ev) {
+		return ""
+	}
+	whole := r.filter.JSON(ev.AppendJSON(nil))
+	if len(whole) > contextstore.MaxContent {
+		return ""
+	}
+	e := contextstore.OfSession(r.session, contextstore.Content{Type: "application/json", Data: whole})
+	r.spilled(e)
+	r.bytes += len(whole) // what a Run may hold, it holds with these
+	return e.Key
 }
 
 // encode appends an event to those that wait, and gives where it begins.

@@ -265,6 +265,52 @@ func TestAStateDeltaTooLargeIsWrittenAsTheState(t *testing.T) {
 	}
 }
 
+// If this fails, what is too large for the log is lost, is kept where nothing names it, or is kept twice.
+func TestWhatIsTooLargeIsInTheContextStore(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 9<<10)
+	call := &agui.ToolCallStart{ToolCallID: "c", ToolCallName: "f"}
+	end := &agui.ToolCallEnd{ToolCallID: "c"}
+	for name, c := range map[string]struct {
+		before []agui.Event
+		large  agui.Event
+		kept   bool
+	}{
+		"a custom event": {nil, &agui.Custom{Name: "n", Value: json.RawMessage(`"` + long + `"`)}, true},
+		"a result":       {[]agui.Event{call, end}, &agui.ToolCallResult{MessageID: "m", ToolCallID: "c", Content: agui.Text(long)}, true},
+		"the Run's own":  {nil, &agui.RunFinished{ThreadID: "T", RunID: "R", Result: json.RawMessage(`"` + long + `"`)}, true},
+		"an error":       {nil, &agui.RunError{Message: long}, false},
+		"a text":         {[]agui.Event{textStart("m")}, textDelta("m", long), false},
+		"beyond all":     {nil, &agui.Custom{Name: "n", Value: json.RawMessage(`"` + strings.Repeat("x", 16<<20) + `"`)}, false},
+	} {
+		r := openRun(t)
+		var kept []store.ContextEntry
+		r.spilled = func(e store.ContextEntry) { kept = append(kept, e) }
+		r.session, r.eventBytes = store.Session{ID: "S", Tenant: "acme", User: "ann"}, 8<<10
+		emit(t, r, c.before...)
+		r.clearBatch()
+		before := r.bytes
+		emit(t, r, c.large)
+		if (len(kept) == 1) != c.kept || len(kept) > 1 {
+			t.Errorf("%s: %d entries", name, len(kept))
+			continue
+		}
+		if !c.kept {
+			if bytes.Contains(r.events, []byte("context_key")) {
+				t.Errorf("%s: %.200s", name, r.events)
+			}
+			continue
+		}
+		e := kept[0]
+		if string(e.Data) != string(c.large.AppendJSON(nil)) || e.SessionID != "S" || e.User != "ann" || e.OwnerType != store.ContextOfSession || r.bytes-before != len(e.Data) {
+			t.Errorf("%s: %+v", name, e.Key)
+		}
+		if len(r.events) > r.eventBytes || !bytes.Contains(r.events, []byte(e.Key)) {
+			t.Errorf("%s: the log gets %.300s", name, r.events)
+		}
+	}
+}
+
 // If this fails, a secret reaches the log, every reader of it, or the transcript that the next prompt is sent with.
 func TestRunMasksWhatItWrites(t *testing.T) {
 	t.Parallel()

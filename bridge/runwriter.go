@@ -57,6 +57,11 @@ func (w *runWriter) open(row store.Run, firstSeq int64) error {
 	}
 	r.threadID, r.filter, r.calls = w.log.row.ExternalID, w.cfg.Filter, &w.calls
 	r.eventBytes, r.firstToken = w.cfg.Limits.EventBytes, w.cfg.Meter.FirstToken
+	r.session = w.log.row
+	r.spilled = func(e store.ContextEntry) { // it counts for the thread like the log
+		w.due = append(w.due, store.InsertContext{Entry: e})
+		w.log.count(len(e.Data))
+	}
 	w.run, w.profile, w.quiet.asking = r, r.profile, false
 	return nil
 }

@@ -154,6 +154,9 @@ type UpsertMessage struct{ Message Message }
 // InsertPart adds the bytes of a part of a message; nothing happens when the Session has them already.
 type InsertPart struct{ Part MessagePart }
 
+// InsertContext adds an entry of the context store in the same commit as the event that names it. Its content is in Data.
+type InsertContext struct{ Entry ContextEntry }
+
 // MoveMessage gives a message another ID, and so another place: one that was sent while an earlier Turn ran belongs behind
 // that Turn's messages.
 type MoveMessage struct{ ID, NewID string }
@@ -196,6 +199,7 @@ func (InsertOutbox) move()         {}
 func (InsertCommand) move()        {}
 func (UpsertMessage) move()        {}
 func (InsertPart) move()           {}
+func (InsertContext) move()        {}
 
 func (MoveMessage) move()     {}
 func (ReplaceMessages) move() {}

@@ -78,6 +78,15 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, contents: &contents{store: cfg.Store, blobs: cfg.Blobs, secrets: cfg.Secrets, kick: make(chan struct{}, 1)}}
 }
 
+// OfSession is an entry of a Session with a content in its row, for a commit that also has what names it.
+func OfSession(s store.Session, c Content) store.ContextEntry {
+	at := now()
+	return store.ContextEntry{
+		Key: newID(), Tenant: s.Tenant, User: s.User, OwnerType: store.ContextOfSession, OwnerID: s.ID, SessionID: s.ID, Version: 1,
+		ContentType: c.Type, Size: int64(len(c.Data)), SHA256: sumOf(c.Data), Data: c.Data, CreatedAt: at, UpdatedAt: at,
+	}
+}
+
 // now is the time as rows keep it.
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 

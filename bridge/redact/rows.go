@@ -232,6 +232,10 @@ func (r *rows) move(m store.Move, session func(callID string) string) store.Move
 	case store.InsertPart:
 		m.Part = r.part(m.Part)
 		return m
+	case store.InsertContext: // an event that is too large for the log, masked as events are: without an original
+		m.Entry = r.context(m.Entry)
+		r.json(&m.Entry.Data)
+		return m
 	case store.SessionMove:
 		r.text(&m.Title)
 		r.json(&m.State)

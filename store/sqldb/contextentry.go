@@ -68,11 +68,19 @@ func (r *contextReader) ExpiredContext(ctx context.Context, in store.Scope, now 
 
 // InsertContextEntry implements store.ContextTx.
 func (t *contextTx) InsertContextEntry(ctx context.Context, e store.ContextEntry) error {
-	return t.insert(ctx, `INSERT INTO context_blobs (context_key, tenant, user_id, owner_type, owner_id, session_id, version,
+	s := insertContext(e)
+	return t.insert(ctx, s.SQL, s.Args...)
+}
+
+// insertContext does nothing for a key that is there: a Batch may be written twice.
+func insertContext(e store.ContextEntry) Statement {
+	return Statement{SQL: `INSERT INTO context_blobs (context_key, tenant, user_id, owner_type, owner_id, session_id, version,
 		content_type, size, sha256, metadata, data, blob_id, kid, created_at, updated_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+		ON CONFLICT (context_key) DO NOTHING`, Args: []any{
 		e.Key, e.Tenant, e.User, string(e.OwnerType), e.OwnerID, e.SessionID, e.Version, e.ContentType, e.Size, e.SHA256,
-		jsonText(e.Metadata), held(e.Data), e.BlobID, e.KID, millis(e.CreatedAt), millis(e.UpdatedAt), millis(e.ExpiresAt))
+		jsonText(e.Metadata), held(e.Data), e.BlobID, e.KID, millis(e.CreatedAt), millis(e.UpdatedAt), millis(e.ExpiresAt),
+	}}
 }
 
 // held binds the bytes of a row whose content may be elsewhere: the column is never NULL, because its length is summed when

@@ -52,6 +52,8 @@ func moveStatement(m store.Move) (Statement, error) {
 		return upsertMessage(m.Message), nil
 	case store.InsertPart:
 		return insertPart(m.Part), nil
+	case store.InsertContext:
+		return insertContext(m.Entry), nil
 	case store.KeepSealed:
 		return keepSealed(m.Sealed), nil
 	case store.MoveMessage:

@@ -39,6 +39,11 @@ func testContextEntries(env *storeEnv) {
 	same(env, got[int64](env)(env.s.ContextBytes(env.ctx, store.As(alice()))), 6+2*store.ContextEntryOverhead)
 	same(env, got[int64](env)(env.s.ContextBytes(env.ctx, store.As(bob()))), 0)
 
+	beside := entryOf(env, alice(), session.ID)
+	env.move(store.InsertContext{Entry: beside})
+	env.move(store.InsertContext{Entry: beside})
+	same(env, read(beside.Key), beside)
+
 	next := e
 	next.Version, next.ContentType, next.Size, next.SHA256, next.Data = 2, "image/png", 4, "def", bytes.Repeat([]byte{0xff, 0}, 2)
 	next.UpdatedAt, next.ExpiresAt = at(5), at(50)
