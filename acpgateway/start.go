@@ -87,7 +87,7 @@ func initOf(c *channel, call bridge.Call, cfg AgentConfig) *wire.Init {
 	}
 	env["TUIXIU_RUN_ID"], env["TUIXIU_INSTANCE_NAME"], env["TUIXIU_AGENT_ID"] = c.id, c.agent.name(), call.AgentID
 	addToken(c, cfg, env)
-	i := &wire.Init{Script: cfg.InitScript, TimeoutSeconds: int(cfg.initTimeout() / time.Second), Env: env, AgentInputs: cfg.AgentInputs}
+	i := &wire.Init{Script: cfg.InitScript, TimeoutSeconds: int(cfg.initTimeout() / time.Second), Env: env, AgentInputs: cfg.AgentInputs, MCPServers: ownMCPServers(env)}
 	if i.AgentInputs == nil {
 		i.AgentInputs = emptyInputs()
 	}

@@ -1,6 +1,11 @@
 package acpgateway
 
-import "context"
+import (
+	"context"
+	"strings"
+
+	"aqueduct/acpgateway/wire"
+)
 
 // Names in the environment of an agent.
 const (
@@ -35,4 +40,16 @@ func saveToken(ctx context.Context, c *channel) error {
 		return nil
 	}
 	return c.g.keeper.saveInstance(ctx, c)
+}
+
+// ownMCPServers is this server as one of MCP, for the agent's sessions: the tools registered here, called with the token of its
+// environment. An agent without one gets none.
+func ownMCPServers(env map[string]string) []wire.MCPServer {
+	base, token := env[envBaseURL], env[envToken]
+	if base == "" || token == "" {
+		return nil
+	}
+	return []wire.MCPServer{{
+		Type: "http", Name: "aqueduct", URL: strings.TrimRight(base, "/") + "/mcp", Headers: []wire.HTTPHeader{{Name: "Authorization", Value: "Bearer " + token}},
+	}}
 }

@@ -54,6 +54,17 @@ func (d *Directory) Add(id string, a Agent) {
 	d.put(id, entry{agent: a})
 }
 
+// AddHidden registers an Agent that is on no list and no default, unless there is one of that id: users do not talk to it.
+func (d *Directory) AddHidden(id string, a Agent) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.entries[id].agent != nil {
+		return false
+	}
+	d.entries[id] = entry{agent: a}
+	return true
+}
+
 // AddNew registers an Agent for everybody unless there is one of that id.
 func (d *Directory) AddNew(id string, a Agent) bool { return d.Put("", id, nil, a) }
 

@@ -177,6 +177,11 @@ func (s *Sessions) AgentCalls() *AgentCalls {
 	return &AgentCalls{sessions: s, store: s.cfg.Store, agents: s.agents}
 }
 
+// ClientCalls takes the tool calls of users' programs.
+func (s *Sessions) ClientCalls() *ClientCalls {
+	return &ClientCalls{sessions: s, store: s.cfg.Store, tools: s.cfg.Tools}
+}
+
 // AgentRequests takes what the Agents of these Sessions ask for.
 func (s *Sessions) AgentRequests() *AgentRequests { return s.agents }
 

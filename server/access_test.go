@@ -42,7 +42,7 @@ var mayCall = map[string]string{
 	"GET /agent_backend/ws": "up", "GET /ws/client": "uo",
 
 	"GET /v1/runs/:id/tree": "ua", "GET /v1/agents": "upamgo", "GET /v1/agents/:id": "upamgo", "POST /v1/agents/register": "gm", "POST /v1/agents/:id/heartbeat": "gm", "DELETE /v1/agents/:id": "gm",
-	"POST /v1/chat/completions": "", "POST /v1/embeddings": "", "POST /v1/responses": "", "GET /v1/models": "",
+	"POST /mcp": "u", "POST /v1/chat/completions": "", "POST /v1/embeddings": "", "POST /v1/responses": "", "GET /v1/models": "",
 	"POST /v1/tools": "m", "DELETE /v1/tools/:name": "m", "GET /api/proxies": "o", "GET /api/proxies/:id": "o", "DELETE /api/proxies/:id": "o",
 	"GET /api/proxies/:id/inventory": "o", "POST /api/proxies/:id/prune": "o", "POST /api/proxies/:id/control": "o",
 }

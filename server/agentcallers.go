@@ -72,6 +72,12 @@ func agentProblem(err error) error {
 	return err
 }
 
+// hasRunToken reports whether the request shows a run or session token.
+func hasRunToken(c echo.Context) bool {
+	_, err := runToken(c)
+	return err == nil
+}
+
 // runToken returns the credential of the request when it has the form of a run or session token. Several
 // Authorization headers are refused, because a proxy in between and this server could disagree on which of them
 // counts. IsRunToken looks at the form alone, so a user's token never reaches the engine from here.

@@ -25,6 +25,7 @@ import (
 	"aqueduct/server/decode"
 	"aqueduct/server/limit"
 	"aqueduct/server/llmproxy"
+	"aqueduct/server/mcpserver"
 	"aqueduct/server/route"
 	"aqueduct/store"
 )
@@ -182,6 +183,10 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions},
 		&openAPI{},
 		&page{off: cfg.NoPage},
+		mcpserver.New(mcpserver.Config{
+			Version: cfg.Version, Requests: cfg.Sessions.AgentRequests(), Calls: cfg.Sessions.ClientCalls(), Approvals: cfg.Approvals, Store: cfg.Store,
+			Agent: callers.counted, IsAgent: hasRunToken, In: in, Logger: cfg.Logger, Draining: draining,
+		}),
 		llmproxy.New(llmproxy.Config{
 			Upstreams: cfg.Models, Client: cfg.ModelClient, Calls: cfg.Sessions.ModelCalls(), Caller: callers.counted, In: in, Draining: draining,
 		}),

@@ -22,6 +22,7 @@ type sessions struct {
 	report       *reporter
 	capabilities wire.AgentCapabilities // set by initialize, before the first is opened
 	login        login
+	offered      []wire.MCPServer // by the gateway
 
 	mu      sync.Mutex
 	configs map[string]json.RawMessage // config options of those that the agent knows
@@ -106,7 +107,7 @@ func (ss *sessions) reenter(ctx context.Context, method, id string, then func(co
 	// For the ways out by an error, or later updates of the session would count as history for good.
 	defer ss.live()
 	var entered wire.SessionResult
-	params := wire.LoadSessionParams{SessionID: id, Cwd: ss.dir, MCPServers: []json.RawMessage{}}
+	params := wire.LoadSessionParams{SessionID: id, Cwd: ss.dir, MCPServers: ss.mcpServers()}
 	if err := ss.peer.call(ctx, method, params, &entered, nil); err != nil {
 		return err
 	}
@@ -118,13 +119,21 @@ func (ss *sessions) reenter(ctx context.Context, method, id string, then func(co
 	return nil
 }
 
+// mcpServers are those that the agent can reach of what the gateway offers.
+func (ss *sessions) mcpServers() []wire.MCPServer {
+	if !ss.capabilities.MCPCapabilities.HTTP.Offered() || ss.offered == nil {
+		return []wire.MCPServer{} // null is no list
+	}
+	return ss.offered
+}
+
 // create begins a session.
 func (ss *sessions) create(ctx context.Context, result *wire.PromptResult) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	var created wire.SessionResult
 	err := ss.login.authenticated(ctx, func() error {
-		return ss.peer.call(ctx, wire.MethodNew, wire.NewSessionParams{Cwd: ss.dir, MCPServers: []json.RawMessage{}}, &created, nil)
+		return ss.peer.call(ctx, wire.MethodNew, wire.NewSessionParams{Cwd: ss.dir, MCPServers: ss.mcpServers()}, &created, nil)
 	})
 	if err != nil {
 		return "", fmt.Errorf("session/new: %w", err)

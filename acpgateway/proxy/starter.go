@@ -95,7 +95,11 @@ func (st *starter) spawn(o origin, w workspace, dir string, init *wire.Init) (*a
 		return nil, fmt.Errorf("the agent's command could not be started: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(o.ctx))
-	ss := &sessions{dir: dir, report: o.report, configs: map[string]json.RawMessage{}, modes: map[string]json.RawMessage{}}
+	var offered []wire.MCPServer
+	if init != nil {
+		offered = init.MCPServers
+	}
+	ss := &sessions{dir: dir, offered: offered, report: o.report, configs: map[string]json.RawMessage{}, modes: map[string]json.RawMessage{}}
 	a := &agent{
 		cfg: st.cfg, link: st.link, report: o.report, prompts: o.prompts, mark: mark, proc: proc, streams: streams,
 		runCtx: o.ctx, ctx: ctx, cancel: cancel, onEnd: o.ended, gone: make(chan struct{}), reason: "agent_exit",

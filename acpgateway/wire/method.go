@@ -87,6 +87,22 @@ type AgentCapabilities struct {
 	LoadSession         bool                `json:"loadSession"`
 	PromptCapabilities  PromptCapabilities  `json:"promptCapabilities"`
 	SessionCapabilities SessionCapabilities `json:"sessionCapabilities"`
+	MCPCapabilities     MCPCapabilities     `json:"mcpCapabilities"`
+}
+
+// MCPCapabilities are the ways to MCP servers that an agent has beside standard streams.
+type MCPCapabilities struct {
+	HTTP Capability `json:"http"`
+}
+
+// UnmarshalJSON takes what it understands, as that of SessionCapabilities.
+func (m *MCPCapabilities) UnmarshalJSON(data []byte) error {
+	var wire struct {
+		HTTP Capability `json:"http"`
+	}
+	_ = json.Unmarshal(data, &wire) // of another form: none is offered
+	*m = MCPCapabilities{HTTP: wire.HTTP}
+	return nil
 }
 
 // SessionCapabilities are methods of sessions that an agent has beside those that all have.
@@ -156,16 +172,16 @@ type AuthenticateParams struct {
 
 // NewSessionParams begins a session.
 type NewSessionParams struct {
-	Cwd        string            `json:"cwd"`
-	MCPServers []json.RawMessage `json:"mcpServers"` // required, also when empty
+	Cwd        string      `json:"cwd"`
+	MCPServers []MCPServer `json:"mcpServers"` // required, also when empty
 }
 
 // LoadSessionParams takes up an old one; with session/load the agent replays it before it
 // answers, with session/resume it does not.
 type LoadSessionParams struct {
-	SessionID  string            `json:"sessionId"`
-	Cwd        string            `json:"cwd"`
-	MCPServers []json.RawMessage `json:"mcpServers"`
+	SessionID  string      `json:"sessionId"`
+	Cwd        string      `json:"cwd"`
+	MCPServers []MCPServer `json:"mcpServers"`
 }
 
 // SessionResult answers all three; a loaded session has no SessionID in it. Modes and Models are

@@ -24,6 +24,22 @@ type Init struct {
 	Env            map[string]string `json:"env,omitempty"`
 	// AgentInputs is needed by the old proxy even when there is nothing in it.
 	AgentInputs *AgentInputs `json:"agentInputs,omitempty"`
+	// MCPServers are for the agent's sessions (session/new); a proxy that does not know them leaves them out.
+	MCPServers []MCPServer `json:"mcp_servers,omitempty"`
+}
+
+// MCPServer is one that an agent reaches by HTTP, as ACP has it.
+type MCPServer struct {
+	Type    string       `json:"type"` // http
+	Name    string       `json:"name"`
+	URL     string       `json:"url"`
+	Headers []HTTPHeader `json:"headers"`
+}
+
+// HTTPHeader is a header of each request to a server.
+type HTTPHeader struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // AgentInputs are files that the agent shall find.

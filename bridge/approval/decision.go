@@ -42,6 +42,7 @@ type Decision struct {
 const (
 	ViaChat    = "chat"
 	ViaREST    = "rest"
+	ViaMCP     = "mcp" // the person at an MCP client
 	ViaExpiry  = "expiry"
 	ViaCancel  = "cancel"            // its Turn was cancelled
 	ViaAgent   = "agent"             // the Agent asks no more

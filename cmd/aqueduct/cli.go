@@ -27,6 +27,7 @@ type cli struct {
 	Export  exportCmd         `cmd:"" help:"Write a run or a thread to a file that replay serves again."`
 	Replay  replayCmd         `cmd:"" help:"Serve an exported file as a live AG-UI endpoint."`
 	Doctor  doctorCmd         `cmd:"" help:"Examine any AG-UI endpoint from outside."`
+	MCP     mcpCmd            `cmd:"" name:"mcp" help:"Answer an MCP client over standard streams: by a running server, or as the gate before one MCP server."`
 	Version versionCmd        `cmd:"" help:"Print the version."`
 }
 

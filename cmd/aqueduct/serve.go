@@ -64,7 +64,9 @@ type serveCmd struct {
 	Tokens       tokenFlags    `embed:""`
 	Audit        auditFlags    `embed:""`
 	AgentSecrets agentSecrets  `embed:""`
-	Blobs        blobFlags     `embed:""`
+
+	started func(url string, callers *auth.Auth) // is called in place of the greeting, where it is set
+	Blobs   blobFlags                            `embed:""`
 }
 
 // AfterApply implements kong's hook: a list of flags is cut at its commas, and so are the options from their agents.
@@ -145,7 +147,11 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	greeting := app.Part{Name: "greeting", Run: func(ctx context.Context) error {
 		s.ACP.awaitLocal(ctx, made.Gateway)
 		log.Info("serving", slog.String("name", s.Name), slog.String("replica", made.Replica), slog.Any("database", s.Database), slog.Any("agents", made.Sessions.Agents().IDs()))
-		s.greet(to.out, callers, s.Transport.url(ln.Addr()), log)
+		if s.started != nil {
+			s.started(s.Transport.url(ln.Addr()), callers)
+		} else {
+			s.greet(to.out, callers, s.Transport.url(ln.Addr()), log)
+		}
 		<-ctx.Done()
 		return nil
 	}}

@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/livefeed"
+	"aqueduct/bridge/mcpclients"
 	"aqueduct/bridge/mcpservers"
 	"aqueduct/bridge/notify"
 	"aqueduct/bridge/outbound"
@@ -152,6 +154,9 @@ func (a *App) makeEngine() error {
 		Logger: cfg.Logger, Meter: meter, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Contexts: a.Contexts, Notices: notices, Hints: a.Hints,
 		PublicURL: cfg.PublicURL, AgentURL: cfg.AgentURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0, Budgets: budgets,
 	})
+	if !cfg.Agents.AddHidden(bridge.ClientAgent, mcpclients.New(cfg.Store)) {
+		return fmt.Errorf("there is an agent called %q, which is what MCP clients are called", bridge.ClientAgent)
+	}
 	a.runs(driving, "sessions", a.drive)
 	a.runs(driving, "tools", a.Tools.Run)
 	if a.Notifier != nil {

@@ -35,7 +35,7 @@ func TestTableGivesEachRouteOneRule(t *testing.T) {
 		// What changes something must not be open by mistake: each open write checks a credential of its own.
 		own := []string{
 			"POST /api/session", "POST /api/session/oidc/logout", "POST /decide/:token", "POST /v1/ingress", "POST /v1/tools/:call", "POST /v1/agents/:id",
-			"POST /v1/tool_calls/:id", "POST /v1/chat/completions", "POST /v1/embeddings", "POST /v1/responses", "POST /api/admin/acp-proxy/register",
+			"POST /v1/tool_calls/:id", "POST /mcp", "POST /v1/chat/completions", "POST /v1/embeddings", "POST /v1/responses", "POST /api/admin/acp-proxy/register",
 			"POST /v1/sessions/:id/messages", "POST /v1/context", "PUT /v1/context/:key", "DELETE /v1/context/:key",
 		}
 		if rule.open && method != "GET" && !slices.Contains(own, name) {

@@ -122,7 +122,8 @@ func agents() map[string]Access {
 		"GET /v1/tools":                      {open: true, roles: anyRole.roles}, // a run token is; others need a role
 		"POST /v1/tools":                     admins,
 		"DELETE /v1/tools/:name":             admins,
-		"POST /v1/tools/:call":               public, // a run token is
+		"POST /v1/tools/:call":               public,                           // a run token is
+		"POST /mcp":                          {open: true, roles: Users.roles}, // a run token is; users' programs need their role
 		"GET /v1/tool_calls/:id":             {open: true, roles: Users.roles},
 		"POST /v1/tool_calls/:id":            public,
 		"POST /v1/context":                   {open: true, roles: Users.roles}, // a run token is; others need the role user

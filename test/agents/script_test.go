@@ -28,14 +28,18 @@ const pace = 50 * time.Millisecond
 //	recall                repeats the prompts before
 //	write FILE with TEXT  calls the tool write; sends "done" when it has the result
 //	run COMMAND           calls the tool bash; the same
+//	use TOOL NOTE         calls the tool whose name ends so, of whatever server, with the note; repeats its result
 func script(req chatRequest) saying {
 	if len(req.Tools) == 0 {
 		return saying{words: []string{"A title"}}
 	}
-	if req.Messages[len(req.Messages)-1].Role == "tool" {
+	users := req.users()
+	if last := req.Messages[len(req.Messages)-1]; last.Role == "tool" {
+		if len(users) > 0 && strings.HasPrefix(users[len(users)-1], "use ") {
+			return saying{words: []string{"It answered: ", string(last.Content)}}
+		}
 		return saying{words: []string{"done"}}
 	}
-	users := req.users()
 	if len(users) == 0 {
 		return saying{words: []string{"nobody said anything"}}
 	}
@@ -55,7 +59,22 @@ func script(req chatRequest) saying {
 	case "run":
 		return saying{words: []string{"I run. "}, tool: "bash", args: map[string]string{"command": rest, "description": "Runs it"}}
 	}
+	if verb == "use" {
+		tool, note, _ := strings.Cut(rest, " ")
+		return saying{words: []string{"I use it. "}, tool: req.toolNamed(tool), args: map[string]string{"note": note}}
+	}
 	return saying{words: []string{"I do not know how to ", verb}}
+}
+
+// toolNamed is the whole name of the tool whose name ends so: agents put the name of its server before it.
+func (req chatRequest) toolNamed(end string) string {
+	for _, raw := range req.Tools {
+		var tool struct{ Function struct{ Name string } }
+		if json.Unmarshal(raw, &tool) == nil && strings.HasSuffix(tool.Function.Name, end) {
+			return tool.Function.Name
+		}
+	}
+	return "no_such_tool"
 }
 
 func split(text string) []string { return strings.SplitAfter(text, " ") }

@@ -42,6 +42,7 @@ type env struct {
 	db     string
 	agent  *httptest.Server
 	called chan prompted
+	user   string // who decides; "" is the server's own
 	prompted
 	server *server
 }
@@ -259,7 +260,7 @@ func (e *env) question(kind, tool string) (found question) {
 func (e *env) pending() []question {
 	e.t.Helper()
 	var list struct{ Approvals []question }
-	e.request(http.MethodGet, "/api/approvals?status=PENDING", "", "", &list)
+	e.request(http.MethodGet, "/api/approvals?status=PENDING", e.user, "", &list)
 	return list.Approvals
 }
 
@@ -267,7 +268,7 @@ func (e *env) pending() []question {
 func (e *env) decide(id, body string) {
 	e.t.Helper()
 	var got json.RawMessage
-	if status := e.request(http.MethodPost, "/api/approvals/"+id+"/decision", "", body, &got); status != http.StatusOK {
+	if status := e.request(http.MethodPost, "/api/approvals/"+id+"/decision", e.user, body, &got); status != http.StatusOK {
 		e.t.Fatalf("%d %s", status, got)
 	}
 }
@@ -361,4 +362,27 @@ func refused(t *testing.T, args ...string) (string, error) {
 	defer stop.Stop()
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// policyFile lets what only looks run unasked, and blocks one tool.
+func policyFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	rules := "tools: {shop.look: low, shop.pay: medium}\nrules:\n  - {name: editable, tool: shop.pay, verdict: require_approval, may_edit: true}\n" +
+		"  - {name: no death, tool: shop.die, verdict: block, reason: It must live.}\n"
+	if err := os.WriteFile(path, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, append(raw, text...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

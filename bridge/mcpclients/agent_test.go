@@ -1,0 +1,72 @@
+package mcpclients
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"aqueduct/bridge"
+	"aqueduct/store"
+)
+
+// rows is a store that has the calls of one Turn.
+type rows struct {
+	store.Reader
+	calls []store.ToolCall
+	err   error
+}
+
+func (r *rows) ToolCallsOfTurn(context.Context, store.Scope, string) ([]store.ToolCall, error) {
+	return r.calls, r.err
+}
+
+// TestTurnLastsAsLongAsItsCalls: a Turn is open while a call is under way, whatever it waits for, also while the store is away;
+// it ends a moment after the last one, or when it is cancelled.
+func TestTurnLastsAsLongAsItsCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		st := &rows{}
+		next := func(turn bridge.Turn) (ended bool, after time.Duration) {
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			out, err := turn.Next(ctx)
+			return err == nil && len(out) == 1 && out[0].End != nil, time.Since(began)
+		}
+		start := func() bridge.Turn {
+			turn, err := New(st).Start(t.Context(), bridge.Call{TurnID: "T"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return turn
+		}
+		if ended, after := next(start()); !ended || after < idleTime || after > idleTime+2*lookEvery {
+			t.Errorf("without calls: %v after %s", ended, after)
+		}
+		for _, status := range []store.ToolCallStatus{store.ToolWaitingApproval, store.ToolDispatched, store.ToolRunning, store.ToolUnknown} {
+			st.calls = []store.ToolCall{{Status: store.ToolSucceeded}, {Status: status}}
+			if ended, _ := next(start()); ended {
+				t.Errorf("it ended although a call is %s", status)
+			}
+		}
+		turn := start()
+		time.Sleep(time.Hour)
+		st.calls = []store.ToolCall{{Status: store.ToolFailed, EndedAt: time.Now()}}
+		if ended, after := next(turn); !ended || after < idleTime {
+			t.Errorf("after a call: %v after %s", ended, after)
+		}
+		st.calls, st.err = nil, errors.New("away")
+		turn = start()
+		if ended, _ := next(turn); ended {
+			t.Error("it ended although the store is away")
+		}
+		if err := errors.Join(turn.Cancel(t.Context()), turn.Cancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+		if ended, after := next(turn); !ended || after != 0 {
+			t.Errorf("cancelled: %v after %s", ended, after)
+		}
+	})
+}

@@ -1,0 +1,213 @@
+// aqueduct mcp: MCP over standard streams, for clients that start their servers. It passes on to a running server, or starts
+// one of its own for a single MCP server, which is then gated without a change of it or its client.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/kballard/go-shellquote"
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sync/errgroup"
+
+	"aqueduct/bridge/mcpservers"
+	"aqueduct/internal/mcpstdio"
+	"aqueduct/server/auth"
+)
+
+// mcpCmd is the command. Its standard output is the protocol's; what is for people goes to standard error.
+type mcpCmd struct {
+	Server clientFlags `embed:""`
+	Thread string      `help:"Thread of the running server that the calls are shown in; \"mcp\" when not given." placeholder:"ID"`
+
+	Wrap       string   `help:"Start this MCP server and gate its tools here, without a running server: a command or a URL." placeholder:"COMMAND|URL"`
+	As         string   `default:"wrapped" help:"Name of the server of --wrap in rules of a policy, as in NAME.TOOL." placeholder:"NAME"`
+	Allow      []string `help:"Tools of --wrap that run unasked, as in read_*; repeatable." placeholder:"TOOL"`
+	PolicyFile string   `help:"Rules for the tools of --wrap, as of aqueduct serve." placeholder:"FILE"`
+	PageListen string   `default:"127.0.0.1:0" help:"Address of the page of --wrap, where calls are approved that the client does not ask about."`
+	State      string   `help:"Directory that keeps the token of the page of --wrap, and the record of its calls while it runs; by default that of the user's state." placeholder:"DIR"`
+}
+
+// Run implements the command.
+func (m *mcpCmd) Run(ctx context.Context, to output, set *settings) error {
+	if m.Wrap != "" {
+		return m.wrapped(ctx, to)
+	}
+	if len(m.Allow) > 0 {
+		return errors.New("--allow is for --wrap: a running server has a policy of its own")
+	}
+	token, err := m.Server.token(set.env)
+	if err != nil {
+		return err
+	}
+	if m.Server.Insecure {
+		fmt.Fprintln(to.log, "aqueduct:", insecureWarning)
+	}
+	return relayMCP(ctx, to, m.Server.URL, m.Thread, "", token)
+}
+
+// relayMCP answers the client at the standard streams by a server.
+func relayMCP(ctx context.Context, to output, server, thread, prefix string, token auth.Secret) error {
+	at := strings.TrimRight(server, "/") + "/mcp"
+	if thread != "" {
+		at += "?thread=" + url.QueryEscape(thread)
+	}
+	return mcpstdio.Serve(ctx, mcpstdio.Config{
+		URL: at, Client: &http.Client{Transport: tokenTransport{token}, CheckRedirect: noRedirect}, Version: version(), Prefix: prefix, In: os.Stdin, Out: closer{to.out},
+	})
+}
+
+// closer is an output that the protocol's library closes at the end.
+type closer struct{ io.Writer }
+
+// Close implements io.Closer; the process ends behind it.
+func (closer) Close() error { return nil }
+
+// tokenTransport shows a token.
+type tokenTransport struct{ token auth.Secret }
+
+// RoundTrip implements http.RoundTripper.
+func (b tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.token != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(b.token)))
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// noRedirect has a redirect be the answer: it would take the token elsewhere.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// wrapped starts a server for one MCP server, in this process, and passes on to it. Two clients that wrap the same server have
+// a server each: only the token of the page is kept, so that a browser signs in once.
+func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
+	if !mcpservers.ValidName(m.As) {
+		return fmt.Errorf("--as %s: a name is 1 to 32 letters, digits, underscores or hyphens", m.As)
+	}
+	state, err := m.state()
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp(state, "run-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	tokenFile := filepath.Join(state, tokenName)
+	token, err := auth.LoadToken(tokenFile)
+	if err != nil {
+		return err
+	}
+	serve, err := m.server(folder, tokenFile, to)
+	if err != nil {
+		return err
+	}
+	started := make(chan string, 1)
+	serve.started = func(page string, callers *auth.Auth) {
+		fmt.Fprintf(to.log, "aqueduct: calls are approved at %s/#sign-in=%s (the link works once; later: aqueduct token show --token-file %s)\n",
+			page, string(callers.IssueSignInCode()), shellquote.Join(tokenFile))
+		started <- page
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var both errgroup.Group
+	both.Go(func() error {
+		defer stop()
+		return serve.Run(ctx, output{to.log, to.log})
+	})
+	both.Go(func() error {
+		defer stop() // the client has left
+		select {
+		case page := <-started:
+			return relayMCP(ctx, to, page, "", m.As+".", token)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	return both.Wait()
+}
+
+// state is the directory of --state.
+func (m *mcpCmd) state() (string, error) {
+	dir := m.State
+	if dir == "" {
+		base := os.Getenv("XDG_STATE_HOME")
+		if base == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return "", fmt.Errorf("--state: %w", err)
+			}
+			base = filepath.Join(home, ".local", "state")
+		}
+		dir = filepath.Join(base, "aqueduct", "mcp")
+	}
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	return dir, err
+}
+
+// server is the command serve with the flags that --wrap stands for. It takes nothing from the environment: settings there
+// are of another server.
+func (m *mcpCmd) server(folder, tokenFile string, to output) (*serveCmd, error) {
+	rules := m.PolicyFile
+	if len(m.Allow) > 0 {
+		if rules != "" {
+			return nil, errors.New("--allow and --policy-file are two ways to name the same; use one")
+		}
+		rules = filepath.Join(folder, "policy.yaml")
+		if err := m.writeAllowed(rules); err != nil {
+			return nil, err
+		}
+	}
+	args := []string{
+		"serve", "--listen", m.PageListen, "--database", "sqlite:" + filepath.Join(folder, "aqueduct.db"), "--token-file", tokenFile, "--mcp", m.As + "=" + m.Wrap,
+		"--name", filepath.Base(folder), "--acp-confine", "off",
+	}
+	if rules != "" {
+		args = append(args, "--policy-file", rules)
+	}
+	// The client gave the server its variables by giving them to this program.
+	if !strings.HasPrefix(m.Wrap, "http://") && !strings.HasPrefix(m.Wrap, "https://") {
+		for _, pair := range os.Environ() {
+			if name, _, _ := strings.Cut(pair, "="); name != "" && !strings.HasPrefix(name, "AQUEDUCT_") {
+				args = append(args, "--mcp-env", m.As+"="+name)
+			}
+		}
+	}
+	var flags cli
+	parser, err := kong.New(&flags, kong.Writers(to.log, to.log), kong.Exit(func(int) {}), kong.Bind(&settings{}))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := parser.Parse(args); err != nil {
+		return nil, err
+	}
+	return &flags.Serve, nil
+}
+
+// writeAllowed writes the policy of --allow. A name without a dot is one of the server's.
+func (m *mcpCmd) writeAllowed(path string) error {
+	risks := make(map[string]string)
+	for _, tool := range m.Allow {
+		if tool == "" {
+			return errors.New("--allow: the name of a tool is missing")
+		}
+		risks[m.As+"."+strings.TrimPrefix(tool, m.As+".")] = "low"
+	}
+	raw, err := yaml.Marshal(map[string]any{"tools": risks})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, raw, 0o600)
+}

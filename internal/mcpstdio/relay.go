@@ -1,0 +1,214 @@
+package mcpstdio
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Config is what a relay needs.
+type Config struct {
+	URL     string       // of the server, as in http://127.0.0.1:8080/mcp
+	Client  *http.Client // shows the token
+	Version string
+	// Prefix begins the names of the tools that are passed on, and is left out to the client; "" passes all on as they are.
+	Prefix string
+	In     io.ReadCloser
+	Out    io.WriteCloser
+}
+
+const (
+	// connectTime bounds the handshake with the server.
+	connectTime = 30 * time.Second
+	// longestMessage bounds one message of the client.
+	longestMessage = 16 << 20
+)
+
+// relay is one client and the session with the server, which is made anew when it is lost.
+type relay struct {
+	cfg    Config
+	server *mcp.Server
+
+	mu       sync.Mutex
+	upstream *mcp.ClientSession  // nil: none yet, or lost
+	client   *mcp.ServerSession  // the one there is
+	known    map[string]struct{} // tools that the client's server has
+}
+
+// Serve answers the client until it leaves or ctx ends.
+func Serve(ctx context.Context, cfg Config) error {
+	r := &relay{cfg: cfg, known: make(map[string]struct{})}
+	r.server = mcp.NewServer(&mcp.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: cfg.Version}, &mcp.ServerOptions{
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, Logger: slog.New(slog.DiscardHandler),
+	})
+	r.server.AddReceivingMiddleware(r.refreshed)
+	defer r.close()
+	err := r.server.Run(ctx, &mcp.IOTransport{Reader: cfg.In, Writer: cfg.Out, MaxLineLength: longestMessage})
+	if ctx.Err() != nil || errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// refreshed brings the list of tools up to date before it is looked at: when the client lists it, and when it calls a tool that
+// is not on it. The list is the server's and may change at any time.
+func (r *relay) refreshed(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if session, ok := req.GetSession().(*mcp.ServerSession); ok {
+			r.mu.Lock()
+			r.client = session
+			r.mu.Unlock()
+		}
+		stale := method == "tools/list"
+		if call, ok := req.(*mcp.CallToolRequest); ok {
+			stale = !r.knows(call.Params.Name)
+		}
+		if stale {
+			if err := r.refresh(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+func (r *relay) knows(tool string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.known[tool]
+	return ok
+}
+
+// refresh makes the client's list that of the server.
+func (r *relay) refresh(ctx context.Context) error {
+	session, err := r.session(ctx)
+	if err != nil {
+		return err
+	}
+	now := make(map[string]struct{})
+	for tool, err := range session.Tools(ctx, nil) {
+		if err != nil {
+			return r.lost(session, err)
+		}
+		name, ok := strings.CutPrefix(tool.Name, r.cfg.Prefix)
+		if !ok {
+			continue
+		}
+		shown := *tool
+		shown.Name = name
+		r.server.AddTool(&shown, r.call)
+		now[name] = struct{}{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name := range r.known {
+		if _, ok := now[name]; !ok {
+			r.server.RemoveTools(name)
+		}
+	}
+	r.known = now
+	return nil
+}
+
+// call passes a call on, and what it leads to back. A question to the person at the client comes back as a result that asks;
+// the library asks older clients in their way, and makes the call again with the answer.
+func (r *relay) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	session, err := r.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	params := &mcp.CallToolParams{
+		Meta: mcp.Meta{mcp.MetaKeyClientCapabilities: capabilities(req)}, Name: r.cfg.Prefix + req.Params.Name, Arguments: req.Params.Arguments,
+		InputResponses: req.Params.InputResponses, RequestState: req.Params.RequestState,
+	}
+	if len(req.Params.Arguments) == 0 {
+		params.Arguments = json.RawMessage("{}")
+	}
+	if token := req.Params.GetProgressToken(); token != nil {
+		params.Meta["progressToken"] = token // SetProgressToken takes no number as it was decoded
+	}
+	result, err := session.CallTool(ctx, params)
+	if err != nil {
+		return nil, r.lost(session, err)
+	}
+	return result, nil
+}
+
+// capabilities are those of the client that the server has to know of: whether its person can be asked. Clients of the revision
+// of 2026 state them with each request, others at the beginning.
+func capabilities(req *mcp.CallToolRequest) any {
+	if declared, ok := req.Params.Meta[mcp.MetaKeyClientCapabilities]; ok {
+		return declared
+	}
+	none := map[string]any{}
+	init := req.Session.InitializeParams()
+	if init == nil || init.Capabilities == nil || init.Capabilities.Elicitation == nil {
+		return none
+	}
+	return map[string]any{"elicitation": map[string]any{"form": none}}
+}
+
+// session is the one with the server.
+func (r *relay) session(ctx context.Context) (*mcp.ClientSession, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.upstream != nil {
+		return r.upstream, nil
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "aqueduct mcp", Version: r.cfg.Version}, &mcp.ClientOptions{
+		Capabilities:   &mcp.ClientCapabilities{},
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true}, // the client's own answers are passed on
+		ProgressNotificationHandler: func(ctx context.Context, n *mcp.ProgressNotificationClientRequest) {
+			if client := r.current(); client != nil {
+				_ = client.NotifyProgress(ctx, n.Params) // a client that is gone needs none
+			}
+		},
+	})
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: r.cfg.URL, HTTPClient: r.cfg.Client, MaxEventSize: longestMessage}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be reached, or does not take the token: %w", r.cfg.URL, err)
+	}
+	r.upstream = session
+	return session, nil
+}
+
+func (r *relay) current() *mcp.ServerSession {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.client
+}
+
+// lost has the next request make a new session, unless the server itself answered with the error.
+func (r *relay) lost(session *mcp.ClientSession, err error) error {
+	var answered *jsonrpc.Error
+	if errors.As(err, &answered) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.upstream == session {
+		r.upstream = nil
+		_ = session.Close() // it is lost
+	}
+	return err
+}
+
+func (r *relay) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.upstream != nil {
+		_ = r.upstream.Close() // the process ends
+	}
+}

@@ -1,0 +1,100 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"time"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
+	"aqueduct/store"
+)
+
+// caller is who sends a request, and what it may do.
+type caller interface {
+	// key distinguishes callers: a call that is repeated is one of the same key.
+	key() string
+	// scope sees the tools that the caller may call.
+	scope(ctx context.Context) (store.Scope, error)
+	invoke(ctx context.Context, name string, args json.RawMessage) (store.ToolCall, error)
+	// call is one of the caller's calls.
+	call(ctx context.Context, id string) (store.ToolCall, error)
+	// wait returns a call as soon as it has ended, or as it is after timeout.
+	wait(ctx context.Context, id string, timeout time.Duration) (store.ToolCall, error)
+	// decide settles the question about a call; false where the caller is no person, who alone may.
+	decide(ctx context.Context, id string, approve bool, reason string) (may bool, err error)
+	// isPerson reports whether the person at the client is whose token it is.
+	isPerson() bool
+}
+
+// agent is a caller with a run or session token. Its calls are those of its Turn, and it decides nothing.
+type agent struct {
+	requests *bridge.AgentRequests
+	token    string
+	who      store.Principal
+}
+
+func (a *agent) key() string {
+	sum := sha256.Sum256([]byte(a.token))
+	return "agent\x00" + base64.RawStdEncoding.EncodeToString(sum[:])
+}
+
+func (a *agent) scope(context.Context) (store.Scope, error) { return store.As(a.who), nil }
+
+func (a *agent) invoke(ctx context.Context, name string, args json.RawMessage) (store.ToolCall, error) {
+	turn, err := a.requests.Turn(ctx, a.token)
+	if err != nil {
+		return store.ToolCall{}, err
+	}
+	return a.requests.Invoke(ctx, a.token, bridge.ToolRequest{RunID: turn.ID, Name: name, Args: args})
+}
+
+func (a *agent) call(ctx context.Context, id string) (store.ToolCall, error) {
+	return a.requests.Call(ctx, a.token, id)
+}
+
+func (a *agent) wait(ctx context.Context, id string, timeout time.Duration) (store.ToolCall, error) {
+	return a.requests.Wait(ctx, a.token, id, timeout)
+}
+
+func (a *agent) decide(context.Context, string, bool, string) (bool, error) { return false, nil }
+
+func (a *agent) isPerson() bool { return false }
+
+// program is a caller with a user's token. Its calls are those of a thread of the user's, and what it is answered by the
+// person at it counts as the user's decision: the same token decides over the API.
+type program struct {
+	calls     *bridge.ClientCalls
+	approvals *approval.Service
+	who       store.Principal
+	request   bridge.ClientRequest // without the tool
+}
+
+func (p *program) key() string {
+	return "program\x00" + p.who.Tenant + "\x00" + p.who.User + "\x00" + p.request.ThreadID
+}
+
+func (p *program) scope(context.Context) (store.Scope, error) { return store.As(p.who), nil }
+
+func (p *program) invoke(ctx context.Context, name string, args json.RawMessage) (store.ToolCall, error) {
+	req := p.request
+	req.Name, req.Args = name, args
+	return p.calls.Invoke(ctx, p.who, req)
+}
+
+func (p *program) call(ctx context.Context, id string) (store.ToolCall, error) {
+	return p.calls.Call(ctx, p.who, id)
+}
+
+func (p *program) wait(ctx context.Context, id string, timeout time.Duration) (store.ToolCall, error) {
+	return p.calls.Wait(ctx, p.who, id, timeout)
+}
+
+func (p *program) decide(ctx context.Context, id string, approve bool, reason string) (bool, error) {
+	_, err := p.approvals.DecideInWords(ctx, p.who, id, approval.Words{Approved: &approve, Reason: reason}, approval.ViaMCP)
+	return true, err
+}
+
+func (p *program) isPerson() bool { return true }

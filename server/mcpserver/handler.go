@@ -1,0 +1,163 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
+	"aqueduct/server/auth"
+	"aqueduct/server/decode"
+	"aqueduct/server/route"
+	"aqueduct/store"
+)
+
+// Config is what a Handler needs.
+type Config struct {
+	Version string
+	// Requests takes the calls of agents, Calls those of users' programs.
+	Requests *bridge.AgentRequests
+	Calls    *bridge.ClientCalls
+	// Approvals settles what the person at a program decides.
+	Approvals *approval.Service
+	// Store is read for the tools there are.
+	Store store.Store
+	// Agent is the token of the agent that calls, and its user; isAgent whether the request has such a token at all.
+	Agent   func(c echo.Context) (token string, who store.Principal, err error)
+	IsAgent func(c echo.Context) bool
+	In      *decode.Decoder
+	Logger  *slog.Logger
+	// Draining ends when the server goes away; calls that are held are cut then.
+	Draining context.Context
+}
+
+// Handler is the route /mcp. Between requests it keeps only which calls were left by their clients (leftCalls).
+type Handler struct {
+	cfg      Config
+	protocol *mcp.StreamableHTTPHandler
+	left     leftCalls
+}
+
+// maxBody bounds a request: the arguments of a tool, which are bounded themselves, and what stands around them.
+const maxBody = 1 << 20
+
+// New makes a Handler.
+func New(cfg Config) *Handler {
+	return &Handler{cfg: cfg, protocol: mcp.NewStreamableHTTPHandler(serverOf, &mcp.StreamableHTTPOptions{
+		Stateless: true, Logger: slog.New(slog.DiscardHandler), // it logs what anyone may send
+		MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
+		DisableLocalhostProtection: true, // the guard before all routes checks Host and Origin
+	})}
+}
+
+// Mount adds the route. It is open because a run token is no credential of a caller; a request without one is a user's.
+func (h *Handler) Mount(to *route.Routes) {
+	own := to.Beside(http.MethodPost, "/mcp", h.ofUser)
+	to.Open(http.MethodPost, "/mcp", func(c echo.Context) error {
+		if h.cfg.IsAgent(c) {
+			return h.ofAgent(c)
+		}
+		return own(c)
+	})
+}
+
+func (h *Handler) ofAgent(c echo.Context) error {
+	token, who, err := h.cfg.Agent(c)
+	if err != nil {
+		return err
+	}
+	return h.serve(c, who, &agent{requests: h.cfg.Requests, token: token, who: who})
+}
+
+// defaultThread is where the calls of a user's programs are that name no thread.
+const defaultThread = "mcp"
+
+// programQuery names the thread.
+type programQuery struct {
+	Thread string `query:"thread" validate:"max=512"`
+}
+
+func (h *Handler) ofUser(c echo.Context) error {
+	var q programQuery
+	if err := h.cfg.In.Query(c, &q); err != nil {
+		return err
+	}
+	who := auth.From(c.Request().Context()).Principal
+	if err := h.cfg.In.MayInvoke(c, who); err != nil {
+		return err
+	}
+	if q.Thread == "" {
+		q.Thread = defaultThread
+	}
+	header := c.Request().Header
+	return h.serve(c, who, &program{calls: h.cfg.Calls, approvals: h.cfg.Approvals, who: who, request: bridge.ClientRequest{
+		ThreadID: q.Thread, Client: "An MCP client", Traceparent: header.Get("traceparent"), Tracestate: header.Get("tracestate"),
+	}})
+}
+
+// serve answers one request by a protocol server of its own, which has what the request asks for and nothing else: listing
+// every tool for every call would cost more than the call.
+func (h *Handler) serve(c echo.Context, who store.Principal, from caller) error {
+	body, err := h.cfg.In.BodyOf(c, who, maxBody)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(c.Request().Context())
+	defer cancel()
+	defer context.AfterFunc(h.cfg.Draining, cancel)()
+	out := &responseStream{ResponseWriter: c.Response(), c: c, in: h.cfg.In}
+	defer out.end()
+	server, err := h.server(ctx, &call{from: from, left: &h.left, beat: out.beat}, wantedBy(body))
+	if err != nil {
+		return err
+	}
+	req := c.Request().WithContext(context.WithValue(ctx, serverKey{}, server))
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	h.protocol.ServeHTTP(out, req)
+	return nil
+}
+
+type serverKey struct{}
+
+// serverOf is the server that serve made for the request.
+func serverOf(r *http.Request) *mcp.Server {
+	server, _ := r.Context().Value(serverKey{}).(*mcp.Server)
+	return server
+}
+
+// wanted is what the messages of a request ask for.
+type wanted struct {
+	list  bool
+	calls []string // names of tools
+}
+
+// wantedBy reads as much of a body as that takes. What cannot be read here the protocol's library refuses.
+func wantedBy(body []byte) (w wanted) {
+	type message struct {
+		Method string
+		Params struct{ Name string }
+	}
+	var all []message
+	if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '[' { // a batch, until the revision of June 2025
+		_ = json.Unmarshal(body, &all)
+	} else {
+		all = make([]message, 1)
+		_ = json.Unmarshal(body, &all[0])
+	}
+	for _, m := range all {
+		switch m.Method {
+		case "tools/list":
+			w.list = true
+		case "tools/call":
+			w.calls = append(w.calls, m.Params.Name)
+		}
+	}
+	return w
+}

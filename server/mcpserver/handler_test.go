@@ -1,0 +1,111 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"aqueduct/store"
+)
+
+// TestResultOf: the end of a call, and what an MCP server gave, in the form in which it gave it.
+func TestResultOf(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		call store.ToolCall
+		want string
+	}{
+		"a text":       {store.ToolCall{Status: store.ToolSucceeded, Result: []byte(`"hi"`)}, `{"content":[{"type":"text","text":"hi"}]}`},
+		"an object":    {store.ToolCall{Status: store.ToolSucceeded, Result: []byte(`{"a":1}`)}, `{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1}}`},
+		"a number":     {store.ToolCall{Status: store.ToolSucceeded, Result: []byte(`7`)}, `{"content":[{"type":"text","text":"7"}]}`},
+		"nothing":      {store.ToolCall{Status: store.ToolSucceeded}, `{"content":[{"type":"text","text":"null"}]}`},
+		"an image":     {store.ToolCall{Status: store.ToolSucceeded, Result: []byte(`{"content":[{"type":"image","mimeType":"image/png","data":"cG5n"}]}`)}, `{"content":[{"type":"image","mimeType":"image/png","data":"cG5n"}]}`},
+		"like content": {store.ToolCall{Status: store.ToolSucceeded, Result: []byte(`{"content":"x"}`)}, `{"content":[{"type":"text","text":"{\"content\":\"x\"}"}],"structuredContent":{"content":"x"}}`},
+		"failed":       {store.ToolCall{Status: store.ToolFailed, ErrorCode: "rejected", Error: []byte(`{"code":"rejected","message":"No."}`)}, `{"content":[{"type":"text","text":"rejected: No."}],"isError":true}`},
+		"expired":      {store.ToolCall{Status: store.ToolFailed, ErrorCode: "expired"}, `{"content":[{"type":"text","text":"expired: The call failed."}],"isError":true}`},
+	} {
+		c.call.ID = "C"
+		raw, err := json.Marshal(resultOf(c.call))
+		want := `{"_meta":{"aqueduct/tool_call_id":"C"},` + strings.TrimPrefix(c.want, "{")
+		if err != nil || string(raw) != want {
+			t.Errorf("%s: %s %v, want %s", name, raw, err, want)
+		}
+	}
+}
+
+// TestWantedBy: what a body asks for, in each form of it.
+func TestWantedBy(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]wanted{
+		`{"method":"tools/list"}`:                        {list: true},
+		` {"method":"tools/call","params":{"name":"a"}}`: {calls: []string{"a"}},
+		`[{"method":"tools/list"},{"method":"tools/call","params":{"name":"a"}},{"method":"tools/call","params":{"name":"b"}}]`: {list: true, calls: []string{"a", "b"}},
+		`{"method":"ping"}`: {}, ``: {}, `[`: {}, `null`: {}, `"x"`: {}, `{"method":7}`: {},
+	} {
+		if got := wantedBy([]byte(body)); got.list != want.list || !slices.Equal(slices.DeleteFunc(got.calls, func(s string) bool { return s == "" }), want.calls) {
+			t.Errorf("%s: %+v, want %+v", body, got, want)
+		}
+	}
+}
+
+// TestOffered: which tools MCP has, and with which schema.
+func TestOffered(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		tool store.Tool
+		want string // the schema; "" is not offered
+	}{
+		"plain":               {store.Tool{Kind: store.KindServer, Schema: []byte(`{"type":"object","required":["a"]}`)}, `{"required":["a"],"type":"object"}`},
+		"without a schema":    {store.Tool{Kind: store.KindServer}, `{"type":"object"}`},
+		"a null schema":       {store.Tool{Kind: store.KindServer, Schema: []byte(`null`)}, `{"type":"object"}`},
+		"of no type":          {store.Tool{Kind: store.KindServer, Schema: []byte(`{"properties":{}}`)}, `{"properties":{},"type":"object"}`},
+		"takes a list":        {store.Tool{Kind: store.KindServer, Schema: []byte(`{"type":"array"}`)}, ""},
+		"takes anything":      {store.Tool{Kind: store.KindServer, Schema: []byte(`true`)}, ""},
+		"is the client's":     {store.Tool{Kind: store.KindClient, Schema: []byte(`{"type":"object"}`)}, ""},
+		"with a strange type": {store.Tool{Kind: store.KindServer, Schema: []byte(`{"type":["object","null"]}`)}, ""},
+	} {
+		tool, ok := offered(c.tool)
+		if ok != (c.want != "") {
+			t.Errorf("%s: offered %v", name, ok)
+			continue
+		}
+		if ok {
+			if raw, _ := json.Marshal(tool.InputSchema); string(raw) != c.want {
+				t.Errorf("%s: %s, want %s", name, raw, c.want)
+			}
+		}
+	}
+}
+
+// TestLeftCalls: a call is given up once, and only so many are remembered.
+func TestLeftCalls(t *testing.T) {
+	t.Parallel()
+	var l leftCalls
+	for i := range leftMost + 5 {
+		l.put(fmt.Sprint("k", i), fmt.Sprint("id", i))
+	}
+	last := fmt.Sprint("k", leftMost+4)
+	if len(l.byKey) != leftMost || l.take(last) == "" || l.take(last) != "" || l.take("none") != "" {
+		t.Errorf("%d are remembered", len(l.byKey))
+	}
+}
+
+// TestCanAsk: who can be asked, by what a client states of itself.
+func TestCanAsk(t *testing.T) {
+	t.Parallel()
+	for caps, want := range map[string]bool{
+		`{"elicitation":{"form":{}}}`: true, `{"elicitation":{}}`: true, `{"elicitation":{"url":{}}}`: false, `{}`: false, `{"elicitation":null}`: false, `"x"`: false,
+	} {
+		req := &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Meta: mcp.Meta{mcp.MetaKeyClientCapabilities: json.RawMessage(caps)}}}
+		if canAsk(req) != want {
+			t.Errorf("%s: %v", caps, !want)
+		}
+	}
+	if canAsk(&mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{}}) {
+		t.Error("a client that states nothing can be asked")
+	}
+}
