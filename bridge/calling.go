@@ -49,10 +49,30 @@ func (c *calling) call(ctx context.Context, state json.RawMessage, runID string,
 	if err != nil {
 		return call, nil, err
 	}
-	fresh = call.gather(past, runID, c.row.ID)
+	waiting, err := c.waiting(ctx)
+	if err != nil {
+		return call, nil, err
+	}
+	fresh = call.gather(past, runID, c.row.ID, waiting)
 	nameSpeakers(call.Messages, c.log.row.AgentID, c.row.AgentID)
 	err = c.loadParts(ctx, &call) // not in the return itself, which may copy call before
 	return call, fresh, err
+}
+
+// waiting are the Runs of other Turns that wait, where the Turn's id does not tell which those are.
+func (c *calling) waiting(ctx context.Context) (map[string]bool, error) {
+	if !c.input.Task {
+		return nil, nil
+	}
+	waiting := make(map[string]bool)
+	err := retry.While(ctx, isAway, func() error {
+		runs, err := c.cfg.Store.ReservedRuns(ctx, store.System(), c.log.id)
+		for _, r := range runs {
+			waiting[r.ID] = r.TurnID != c.row.ID
+		}
+		return err
+	})
+	return waiting, err
 }
 
 // loadParts gives a Call the bytes of its parts.

@@ -221,12 +221,15 @@ func idBefore(id string, span time.Duration) (string, bool) {
 
 // gather takes from a transcript what the Agent of a Turn is given, and which of it began the
 // Run and the Turn.
-func (c *Call) gather(past []pastMessage, runID, turnID string) (fresh []agui.Message) {
+//
+// Ids grow with time and a Turn has the id of its first Run, so a greater one is that of a Turn made later. waiting are
+// the Runs of Turns that wait, for a Turn whose id is older than its beginning; nil for any other.
+func (c *Call) gather(past []pastMessage, runID, turnID string, waiting map[string]bool) (fresh []agui.Message) {
 	c.Messages = make([]agui.Message, 0, len(past))
 	for i := range past {
 		row, m := &past[i].row, past[i].message
-		// Ids grow with time and a Turn has the id of its first Run, so a greater one is that of a Turn made later.
-		if row.Role == agui.RoleUser && !row.Output && row.RunID > turnID {
+		later := waiting[row.RunID] || waiting == nil && row.RunID > turnID
+		if row.Role == agui.RoleUser && !row.Output && later {
 			continue // waits for a later Turn, though it may have come before this Run
 		}
 		c.Messages = append(c.Messages, m)

@@ -83,7 +83,7 @@ func (w *pastWorld) says(session string, limit int) (string, int) {
 		w.Fatal(err)
 	}
 	var c Call
-	c.gather(past, "r", "r")
+	c.gather(past, "r", "r", nil)
 	var all []string
 	for i := range c.Messages {
 		if m := &c.Messages[i]; string(m.AppendKept(nil)) != string(m.AppendJSON(nil)) {

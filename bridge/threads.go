@@ -118,6 +118,9 @@ func (t *Threads) hide(ctx context.Context, who store.Principal, session store.S
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
+		if err := tx.DeleteTasksOf(ctx, session.Tenant, session.User, session.ExternalID); err != nil {
+			return err
+		}
 		return tx.DeleteSession(ctx, session.ID, time.Now())
 	})
 }

@@ -20,6 +20,7 @@ type turnInput struct {
 	Traceparent string          `json:"traceparent,omitempty"`
 	Queued      bool            `json:"queued,omitempty"`     // behind a Turn that was not over
 	Unprompted  bool            `json:"unprompted,omitempty"` // the Agent spoke by itself
+	Task        bool            `json:"task,omitempty"`       // its id is from before it was begun (Queue)
 }
 
 // turn drives one Turn: it takes what its upstream sends, and what others wrote for it, and has its parts act. Only the

@@ -43,5 +43,8 @@ func (h *Holder) Decide(c Call, grants []Grant, now time.Time) Verdict {
 // MayUse is the current Policy's.
 func (h *Holder) MayUse(by Principal, agentID string) Verdict { return h.Current().MayUse(by, agentID) }
 
+// LinkOf is the current Policy's.
+func (h *Holder) LinkOf(q Prompted) (Link, string) { return h.Current().LinkOf(q) }
+
 // Templates are the current Policy's.
 func (h *Holder) Templates() []Template { return h.Current().Templates() }

@@ -14,6 +14,7 @@ type file struct {
 	Rules     []rule                  `yaml:"rules"`
 	Tools     toolRisks               `yaml:"tools"`
 	Agents    agentRules              `yaml:"agents"`
+	Links     linkRules               `yaml:"links"`
 	Templates map[string]templateFile `yaml:"templates"`
 }
 
@@ -31,14 +32,17 @@ func Parse(data []byte) (*Policy, error) {
 	if err := f.Agents.check(); err != nil {
 		return nil, err
 	}
+	if err := f.Links.check(); err != nil {
+		return nil, err
+	}
 	t, err := templates(f.Templates)
 	if err != nil {
 		return nil, err
 	}
-	if len(f.Rules)+len(f.Tools)+len(t) == 0 && f.Agents == nil {
+	if len(f.Rules)+len(f.Tools)+len(f.Links)+len(t) == 0 && f.Agents == nil {
 		return nil, errors.New("policy: the file holds no rule; who wants the default leaves the file out")
 	}
-	return &Policy{rules: f.Rules, tools: f.Tools, agents: f.Agents, templates: t}, nil
+	return &Policy{rules: f.Rules, tools: f.Tools, agents: f.Agents, links: f.Links, templates: t}, nil
 }
 
 // read decodes the file, which may be empty. It is looked through as a tree first, since the decoder does not

@@ -17,6 +17,7 @@ type Policy struct {
 	rules     []rule
 	tools     toolRisks
 	agents    agentRules
+	links     linkRules
 	templates []Template
 }
 

@@ -33,7 +33,7 @@ var mayCall = map[string]string{
 	"POST /api/runs/:id/cancel": "u", "POST /api/tool_calls/:id/result": "u", "GET /v1/tool_calls/:id": "u",
 	"POST /api/attachments": "u", "POST /v1/context": "u", "GET /v1/context/:key": "u", "PUT /v1/context/:key": "u", "DELETE /v1/context/:key": "u",
 	"GET /v1/sessions/:id/messages": "u", "POST /v1/sessions/:id/messages": "u",
-	"GET /v1/runs/:id/events": "ua", "GET /v1/sessions/:id/events": "ua", "GET /api/audit": "upam",
+	"POST /v1/runs": "u", "GET /v1/runs/:id": "u", "GET /v1/runs/:id/events": "ua", "GET /v1/sessions/:id/events": "ua", "GET /api/audit": "upam",
 
 	"GET /api/approvals": "upam", "GET /api/approvals/:id": "upam", "POST /api/approvals/:id/decision": "up", "POST /api/approvals/decisions": "up",
 	"POST /api/approvals/:id/delegate": "up", "POST /api/approvals/:id/revoke": "up", "GET /api/grants": "upam", "POST /api/grants": "upm",

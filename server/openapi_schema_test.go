@@ -17,6 +17,7 @@ import (
 	"aqueduct/internal/safetext"
 	"aqueduct/policy"
 	"aqueduct/server/answer"
+	"aqueduct/server/channel"
 	"aqueduct/server/problem"
 	"aqueduct/store"
 )
@@ -60,6 +61,9 @@ func bodies() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		"POST /v1/agents/register":                    reflect.TypeFor[registry.Registration](),
 		"POST /v1/agents/register 200":                reflect.TypeFor[okJSON](),
+		"POST /v1/runs":                               reflect.TypeFor[channel.TaskPrompt](),
+		"POST /v1/runs 202":                           reflect.TypeFor[channel.Enqueued](),
+		"GET /v1/runs/{id} 200":                       reflect.TypeFor[channel.RunStatus](),
 		"POST /v1/context":                            reflect.TypeFor[contextBody](),
 		"GET /v1/sessions/{id}/messages 200":          reflect.TypeFor[transcriptJSON](),
 		"POST /v1/sessions/{id}/messages":             reflect.TypeFor[appendBody](),

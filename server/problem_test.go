@@ -223,6 +223,7 @@ func TestEveryCode(t *testing.T) {
 	}
 	linkCases(t, cases)
 	modelCases(t, cases)
+	queueCases(t, cases)
 	schemaCases(t, cases)
 	limitCases(t, cases)
 	accessCases(t, cases)

@@ -134,6 +134,9 @@ func (h *runs) get(c echo.Context) error {
 // to stop, and the end comes in the stream.
 func (h *runs) cancel(c echo.Context, id string) error {
 	ctx := c.Request().Context()
+	if done, err := h.sessions.Queue().Cancel(ctx, auth.From(ctx).Scope(), id); err != nil || done {
+		return reply(c, http.StatusAccepted, cancelledTask{id, string(store.TaskCancelled)}, err)
+	}
 	run, err := h.sessions.Cancels().Cancel(ctx, auth.From(ctx).Principal, id)
 	if errors.Is(err, store.ErrNotFound) {
 		run, err = h.cancelShared(c, id)
@@ -145,6 +148,12 @@ func (h *runs) cancel(c echo.Context, id string) error {
 	}
 	s, err := h.store.Session(ctx, auth.From(ctx).Scope(), run.SessionID)
 	return reply(c, http.StatusAccepted, runOut(run, s), err)
+}
+
+// cancelledTask is what was cancelled in the queue, before it was a Run.
+type cancelledTask struct {
+	RunID  string `json:"runId"`
+	Status string `json:"status"`
 }
 
 // cancelShared cancels in a thread of others, which takes the right to write. The Run is found through the share, and

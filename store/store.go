@@ -22,6 +22,7 @@ type Reader interface {
 	ApprovalReader
 	CommandReader
 	ProxyReader
+	TaskReader
 	ToolReader
 	GrantReader
 	DelegationReader
@@ -53,6 +54,7 @@ type Tx interface {
 	ApprovalTx
 	CommandTx
 	ProxyTx
+	TaskTx
 	ToolTx
 	GrantTx
 	DelegationTx

@@ -73,7 +73,7 @@ func (l limitFlags) bridge() bridge.Limits {
 	// What has no flag (Quiet, BusyWait, LeaveGrace and others) stays zero, which is the engine's default.
 	return bridge.Limits{
 		ApprovalTTL: l.ApprovalTTL, EventBytes: int(l.EventBytes), OwnerWait: l.OwnerWait,
-		TurnsPerUser: a.MaxTurns, QuestionsPerTurn: a.MaxTurnQuestions, QuestionsPerUser: a.MaxUserQuestions,
+		TurnsPerUser: a.MaxTurns, TasksPerAgent: a.QueuePerAgent, QuestionsPerTurn: a.MaxTurnQuestions, QuestionsPerUser: a.MaxUserQuestions,
 		RunBytes: a.MaxRunBytes, ThreadBytes: a.MaxThreadBytes, TenantBytes: a.MaxTenantBytes,
 	}
 }

@@ -17,6 +17,7 @@ type abuseFlags struct {
 	MaxAnonymous     int      `default:"2048" help:"Most connections of others; beyond it the oldest is closed. One address has half of it."`
 	MaxSockets       int      `default:"1000" help:"Most WebSockets of known callers; one user has a quarter of it."`
 	MaxBodiesBytes   int64    `default:"67108864" help:"Most bytes of request bodies that are held at once."`
+	QueuePerAgent    int      `default:"8" help:"Most tasks of the queue that one agent works on at a time."`
 	MaxTurns         int      `default:"5000" help:"Most turns of one user that are under way at once."`
 	MaxTurnQuestions int      `default:"32" help:"Most open questions of one turn."`
 	MaxUserQuestions int      `default:"200" help:"Most open questions of one user."`

@@ -158,6 +158,7 @@ func (a *App) makeEngine() error {
 		return fmt.Errorf("there is an agent called %q, which is what MCP clients are called", bridge.ClientAgent)
 	}
 	a.runs(driving, "sessions", a.drive)
+	a.runs(driving, "queue", a.Sessions.Queue().Run)
 	a.runs(driving, "tools", a.Tools.Run)
 	if a.Notifier != nil {
 		a.runs(driving, "webhooks", a.Notifier.Run)

@@ -44,6 +44,7 @@ type Config struct {
 func (h *Handler) Mount(to *route.Routes) {
 	// The route is open: the first message authenticates.
 	to.Open(http.MethodGet, "/ws/ingress", h.get)
+	h.mountTasks(to)
 }
 
 // get accepts a socket. The slot is awaited after the upgrade and not before: a client gets a close
@@ -79,5 +80,7 @@ func (h *Handler) get(c echo.Context) error {
 func New(cfg Config, hooks Webhooks) (*Handler, *WebhookHandler, error) {
 	h := &Handler{cfg}
 	relay := channelfeed.New(channelfeed.Config{Store: cfg.Store, Log: cfg.Log, Kind: OutboxKind, Open: h.openPosition})
-	return h, &WebhookHandler{Handler: h, hooks: hooks, relay: relay}, hooks.check()
+	hook := &WebhookHandler{Handler: h, hooks: hooks, relay: relay}
+	cfg.Sessions.Queue().OnBegun(hook.begun)
+	return h, hook, hooks.check()
 }

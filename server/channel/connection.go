@@ -31,6 +31,7 @@ type connection struct {
 	c             echo.Context
 	subscriptions subscriptions
 	replaying     atomic.Bool
+	followed      atomic.Int64 // Tasks that wait
 }
 
 // run authenticates the client and then handles its messages until it leaves. Serve waits for the tasks after run has

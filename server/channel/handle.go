@@ -59,6 +59,20 @@ func (s *connection) dispatch(frame *envelope, raw []byte) error {
 // that the client gets the question together with the refusal. Any refusal with a code has this effect, because the
 // client needs to see the session to understand it.
 func (s *connection) invoke(frame *envelope, raw []byte) error {
+	waits, err := s.waits(s.Ctx, raw)
+	if err != nil {
+		return err
+	}
+	if waits {
+		task, err := s.enqueue(s.Ctx, frame, raw, "")
+		if err != nil {
+			return err
+		}
+		frame.SessionID = task.ThreadID
+		s.sendAbout(*frame, message{Type: typeTaskEnqueued})
+		s.follow(*frame, task)
+		return nil
+	}
 	reply, err := s.chat(s.Ctx, frame, raw)
 	if fault.CodeOf(err) != "" { // the open question that is in the way is sent
 		return errors.Join(s.subscribeNamed(frame.SessionID), err)

@@ -142,6 +142,9 @@ func (h *WebhookHandler) post(c echo.Context) error {
 	if err != nil {
 		return webhookProblem(err)
 	}
+	if frame.Type == typeTaskEnqueued {
+		return c.JSON(http.StatusAccepted, Enqueued{frame.Type, frame.RequestID, frame.SessionID, frame.RunID})
+	}
 	return c.JSON(http.StatusAccepted, acceptedJSON{RequestID: frame.RequestID, SessionID: frame.SessionID, RunID: frame.RunID})
 }
 
@@ -180,6 +183,15 @@ func (h *WebhookHandler) take(ctx context.Context, hook Webhook, raw []byte, rem
 	cur := channelfeed.Cursor{Channel: hook.ID, Tenant: hook.Tenant, User: caller.Principal.User}
 	switch frame.Type {
 	case "agent_invoke":
+		waits, err := desk.waits(ctx, raw)
+		if err != nil {
+			return frame, err
+		}
+		if waits {
+			task, err := desk.enqueue(ctx, &frame, raw, hook.ID)
+			frame.Type, frame.SessionID = typeTaskEnqueued, task.ThreadID
+			return frame, err
+		}
 		reply, err := desk.chat(ctx, &frame, raw)
 		if err != nil {
 			return frame, err

@@ -71,6 +71,8 @@ func conversations() map[string]Access {
 		"GET /api/runs/:id":                     Users,
 		"GET /api/runs/:id/events":              Users,
 		"POST /api/runs/:id/cancel":             Users,
+		"POST /v1/runs":                         Users,
+		"GET /v1/runs/:id":                      Users,
 		"GET /v1/runs/:id/events":               readers,
 		"GET /v1/sessions/:id/events":           readers,
 		"GET /v1/sessions/:id/messages":         {open: true, roles: Users.roles}, // a run token is; others need the role user

@@ -37,6 +37,7 @@ type Tx struct {
 	sealedTx
 	sessionTx
 	shareTx
+	taskTx
 	toolTx
 	toolCallTx
 	turnTx
@@ -56,7 +57,7 @@ func NewTx(q Queryer, d *Dialect) *Tx {
 		agentTx{c}, approvalTx{c}, auditTx{c}, batchTx{c}, blobTx{c}, budgetTx{c}, branchTx{c}, commandTx{c}, contextTx{c}, credentialTx{c},
 		delegationTx{c}, deletionTx{c}, grantTx{c}, linkTx{c}, messageTx{c}, modelCallTx{c}, outboxTx{c},
 		partTx{c}, proxyTx{c}, recordTx{c}, replicaTx{c}, runTx{c}, sandboxTx{c},
-		sealedTx{c}, sessionTx{c}, shareTx{c}, toolTx{c}, toolCallTx{c}, turnTx{c},
+		sealedTx{c}, sessionTx{c}, shareTx{c}, taskTx{c}, toolTx{c}, toolCallTx{c}, turnTx{c},
 
 		b, d.Classify,
 	}

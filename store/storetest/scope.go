@@ -26,6 +26,7 @@ type full struct {
 	agent      store.Agent
 	modelCall  store.ModelCall
 	budget     store.BudgetUse
+	task       store.Task
 	entry      store.ContextEntry
 	grant      store.Grant
 	delegation store.Delegation
@@ -64,6 +65,7 @@ func insertFull(env *storeEnv, p store.Principal) full {
 	f.agent = store.Agent{ID: "agent of " + p.Tenant, Tenant: p.Tenant, Owner: p.User, Source: store.AgentFromAPI, Protocol: store.AgentHTTP, RegisteredAt: at(1), UpdatedAt: at(1)}
 	f.modelCall = store.ModelCall{ID: env.id(), SessionID: f.session.ID, TurnID: f.turn.ID, AgentID: "a", Route: "chat/completions", Model: "m", Status: store.ModelOpen, StartedAt: at(1)}
 	f.budget = store.BudgetUse{BudgetKey: store.BudgetKey{Tenant: p.Tenant, Budget: "run:tokens", Subject: f.turn.ID}, SessionID: f.session.ID, Used: 1}
+	f.task = taskOf(env, p, "thread of a task")
 	f.entry = entryOf(env, p, f.session.ID)
 	f.entry.ExpiresAt = at(2)
 	f.grant = store.Grant{ID: env.id(), Tenant: p.Tenant, User: p.User, CreatedAt: at(1)}
@@ -71,10 +73,12 @@ func insertFull(env *storeEnv, p store.Principal) full {
 	f.called = store.ToolCall{ID: env.id(), SessionID: f.session.ID, TurnID: f.turn.ID, Name: "buy", Kind: store.KindServer,
 		Status: store.ToolRunning, IdempotencyKey: "k", Replica: "gone", CreatedAt: at(4)}
 	f.credential = insertCredential(env, store.Credential{ID: env.id(), Kind: store.CredentialUser, Tenant: p.Tenant, User: p.User, CreatedAt: at(1)})
+	taken := taskOf(env, p, "another thread")
+	taken.Status = store.TaskTaken
 	env.tx(func(tx store.Tx) error {
 		_, err := tx.AppendAudit(env.ctx, store.AuditEntry{Tenant: p.Tenant, Actor: p.User, Action: "x", TS: at(1)})
 		_, claimed := tx.ClaimAgent(env.ctx, f.agent)
-		called := errors.Join(tx.InsertModelCall(env.ctx, f.modelCall), tx.AddToBudget(env.ctx, f.budget))
+		called := errors.Join(tx.InsertTask(env.ctx, f.task), tx.InsertTask(env.ctx, taken), tx.InsertModelCall(env.ctx, f.modelCall), tx.AddToBudget(env.ctx, f.budget))
 		ended := f.modelCall
 		ended.Status, ended.EndedAt = store.ModelDone, at(2)
 		_, over := tx.EndModelCall(env.ctx, ended)

@@ -239,6 +239,11 @@ func ownerReads(env *storeEnv, f full) map[string]sees {
 	p := store.Principal{Tenant: f.session.Tenant, User: f.session.User}
 	return map[string]sees{
 		"Grant":  func(r store.Reader, in store.Scope) (bool, error) { return found(r.Grant(env.ctx, in, f.grant.ID)) },
+		"Task":   func(r store.Reader, in store.Scope) (bool, error) { return found(r.Task(env.ctx, in, f.task.ID)) },
+		"CountTasks": func(r store.Reader, in store.Scope) (bool, error) {
+			n, err := r.CountTasks(env.ctx, in)
+			return n > 0, err
+		},
 		"Grants": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Grants(env.ctx, in, store.Page{})) },
 		"LiveGrants": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.LiveGrants(env.ctx, in, p.Tenant, p.User, "a", "s", at(1)))
@@ -307,6 +312,10 @@ func unownedReads(env *storeEnv, f full) map[string]sees {
 		"ExpiredContext": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ExpiredContext(env.ctx, in, at(9), 10))
 		},
+		"NextTasks": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.NextTasks(env.ctx, in, 10, 10))
+		},
+		"TakenTasks": func(r store.Reader, in store.Scope) (bool, error) { return some(r.TakenTasks(env.ctx, in)) },
 		"BudgetUse": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.BudgetUse(env.ctx, in, f.budget.BudgetKey))
 		},

@@ -73,6 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Agents", testAgents},
 		{"ModelCalls", testModelCalls},
 		{"Budgets", testBudgets},
+		{"Tasks", testTasks},
 		{"ContextEntries", testContextEntries},
 		{"Blobs", testBlobs},
 		{"AgentListing", testAgentListing}, {"Children", testChildren},

@@ -1,0 +1,469 @@
+package bridge
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/redact"
+	"aqueduct/internal/fault"
+	"aqueduct/internal/retry"
+	"aqueduct/internal/wake"
+	"aqueduct/policy"
+	"aqueduct/store"
+)
+
+// Queue is the second link of the platform contract (§3.2): a prompt that can wait is kept as a Task and answered at once
+// with the id that its Turn will have. It becomes a Turn when its agent has room, by the same intake as any prompt.
+//
+// A Task is taken by one replica, under a lock that all share, so that an agent never has more of them than it may.
+// Beginning the Turn is what may be tried again: the intake finds a Turn that is there already. What was begun is a Turn
+// like any other, and never begun a second time.
+type Queue struct {
+	store    store.Store
+	sessions *Sessions
+	vault    *redact.Vault // nil: what waits is kept as it is
+	limits   Limits
+	replica  string
+	bell     wake.Signal
+	busy     atomic.Bool // something waited or was under way at the last look
+	logger   *slog.Logger
+	begun    func(ctx context.Context, t store.Task, channel string, reply Reply) error
+}
+
+const (
+	// maxTaskBody bounds a Task's request: the queue may hold many, and pictures belong into the context store.
+	maxTaskBody = 1 << 20
+	// tasksOfEach is how many Tasks of each user and agent one look reads, and tasksOfLook how many in all.
+	tasksOfEach, tasksOfLook = 32, 1000
+	// queueLook is how often the queue is looked at without a ring, while something is in it; a Turn may have ended at
+	// another replica.
+	queueLook = 500 * time.Millisecond
+	// queueRest is the same while it is empty.
+	queueRest = 2 * time.Second
+	// endedTasks is how long Tasks are kept that never became Turns, for who asks what became of them.
+	endedTasks = 7 * 24 * time.Hour
+	// MaxPriority and MinPriority bound the priority of Tasks.
+	MaxPriority, MinPriority = 10, -10
+)
+
+// Codes of the queue.
+const (
+	RefusedQueueFull   = "queue_full"      // too many Tasks wait
+	RefusedTaskTooBig  = "task_too_large"  // its request
+	CodeTaskUnreadable = "task_unreadable" // the key of its request is gone
+)
+
+// TaskRequest is a prompt for the queue.
+type TaskRequest struct {
+	Chat     ChatRequest // its RunID is the client's id of the request
+	Priority int64
+	// Channel is the channel whose callback gets what comes of it; "" is none.
+	Channel string
+}
+
+// taskBody is what of a TaskRequest is kept until the Turn is begun.
+type taskBody struct {
+	Roles       []string        `json:"roles,omitempty"`
+	Messages    []agui.Message  `json:"messages"`
+	Tools       []ToolBrief     `json:"tools,omitempty"`
+	Context     []agui.Context  `json:"context,omitempty"`
+	Props       json.RawMessage `json:"props,omitempty"`
+	Traceparent string          `json:"traceparent,omitempty"`
+	Tracestate  string          `json:"tracestate,omitempty"`
+	Channel     string          `json:"channel,omitempty"`
+}
+
+// turnEnded has the queue looked at: there may be room. A server without Tasks does not look for each Turn.
+func (q *Queue) turnEnded() {
+	if q.busy.Load() {
+		q.bell.Ring()
+	}
+}
+
+// OnBegun has f called for each Task whose Turn was begun, before the Task counts as begun: it is called again after a crash in
+// between. It is set once, before Run.
+func (q *Queue) OnBegun(f func(ctx context.Context, t store.Task, channel string, reply Reply) error) {
+	q.begun = f
+}
+
+// Add keeps a Task. The same request is the same Task, also when it has become a Turn since.
+func (q *Queue) Add(ctx context.Context, req TaskRequest) (store.Task, error) {
+	chat := &req.Chat
+	if err := chat.check(); err != nil {
+		return store.Task{}, err
+	}
+	t := store.Task{
+		ID: newID(), Tenant: chat.Principal.Tenant, User: chat.Principal.User, RequestID: chat.RunID, ThreadID: cmp.Or(chat.ThreadID, chat.RunID),
+		Priority: req.Priority, Status: store.TaskWaiting, BodyHash: chat.BodyHash, CreatedAt: time.Now().Truncate(time.Millisecond),
+	}
+	var err error
+	if t.AgentID, err = q.agentOf(ctx, chat, t.ThreadID); err != nil {
+		return t, err
+	}
+	if err := q.seal(&t, req); err != nil {
+		return t, err
+	}
+	err = q.store.InTx(ctx, func(tx store.Tx) error {
+		if known, err := q.known(ctx, tx, t); err == nil || !errors.Is(err, store.ErrNotFound) {
+			t = known
+			return err
+		}
+		if err := q.mayWait(ctx, tx, t); err != nil {
+			return err
+		}
+		return tx.InsertTask(ctx, t)
+	})
+	if errors.Is(err, store.ErrConflict) { // the same request, at once
+		if found, err := q.known(ctx, q.store, t); err == nil {
+			return found, nil
+		}
+	}
+	if err == nil {
+		q.bell.Ring()
+	}
+	return t, err
+}
+
+// LinkQuestion is a prompt that does not name its link.
+type LinkQuestion struct {
+	By                store.Principal
+	AgentID, ThreadID string
+	Labels            []string
+	ExpectedCost      float64
+}
+
+// Waits reports whether the policy puts a prompt into the queue.
+func (q *Queue) Waits(ctx context.Context, l LinkQuestion) (bool, error) {
+	rules := q.sessions.cfg.Policy
+	if rules == nil {
+		return false, nil
+	}
+	agent, err := q.named(ctx, l.By, l.AgentID, l.ThreadID)
+	link, _ := rules.LinkOf(policy.Prompted{By: policy.Principal(l.By), AgentID: agent, Labels: l.Labels, ExpectedCost: l.ExpectedCost})
+	return link == policy.Async, err
+}
+
+// named is the agent that a prompt is for: the one it names, the thread's, or the default.
+func (q *Queue) named(ctx context.Context, who store.Principal, agent, threadID string) (string, error) {
+	if agent != "" {
+		return agent, nil
+	}
+	var session store.Session
+	if threadID != "" {
+		var err error
+		session, err = q.store.SessionByExternalID(ctx, store.As(who), threadID)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return "", err
+		}
+	}
+	return cmp.Or(session.AgentID, q.sessions.cfg.Agents.Default(who.Tenant)), nil
+}
+
+// agentOf is the agent that will answer, which must be there now: a Task for none would wait for nothing.
+func (q *Queue) agentOf(ctx context.Context, chat *ChatRequest, threadID string) (string, error) {
+	cfg := &q.sessions.cfg
+	agent, err := q.named(ctx, chat.Principal, chat.AgentID, threadID)
+	if err != nil {
+		return "", err
+	}
+	found, err := cfg.Agents.find(ctx, chat.Principal.Tenant, agent)
+	if err != nil {
+		return "", err
+	}
+	if found == nil {
+		return "", fault.New(RefusedUnknownAgent, "There is no agent of that name here.")
+	}
+	if cfg.Policy != nil {
+		if v := cfg.Policy.MayUse(policy.Principal(chat.Principal), agent); v.Action == policy.Block {
+			return "", fault.New(RefusedForbiddenAgent, "You may not use this agent. "+v.Reason)
+		}
+	}
+	return agent, nil
+}
+
+// known is the Task, or the Turn, that a request made before.
+func (q *Queue) known(ctx context.Context, r store.Reader, t store.Task) (store.Task, error) {
+	who := store.As(store.Principal{Tenant: t.Tenant, User: t.User})
+	before, err := r.Task(ctx, who, t.RequestID)
+	if errors.Is(err, store.ErrNotFound) {
+		var run store.Run
+		session, missing := r.SessionByExternalID(ctx, who, t.ThreadID)
+		if missing != nil {
+			return t, missing
+		}
+		if run, err = r.RunByExternalID(ctx, who, session.ID, t.RequestID); err == nil {
+			before = t
+			before.ID, before.Status, before.BodyHash = run.TurnID, store.TaskTaken, run.BodyHash
+		}
+	}
+	if err == nil && !bytes.Equal(before.BodyHash, t.BodyHash) {
+		err = fault.New(RefusedRunIDConflict, "This request_id was used for another request.")
+	}
+	return before, err
+}
+
+// mayWait refuses a Task that is one too many.
+func (q *Queue) mayWait(ctx context.Context, r store.Reader, t store.Task) error {
+	for _, limit := range []struct {
+		in   store.Scope
+		most int
+		of   string
+	}{
+		{store.As(store.Principal{Tenant: t.Tenant, User: t.User}), q.limits.TasksPerUser, "user"}, {store.Within(t.Tenant), q.limits.TasksPerTenant, "tenant"},
+	} {
+		n, err := r.CountTasks(ctx, limit.in)
+		if err != nil {
+			return err
+		}
+		if n >= limit.most {
+			return fault.New(RefusedQueueFull, fmt.Sprintf("%d tasks of this %s wait.", n, limit.of))
+		}
+	}
+	return nil
+}
+
+// refOfTask is what a Task's request is encrypted for.
+func refOfTask(t store.Task) string { return "request of task " + t.ID }
+
+func (q *Queue) seal(t *store.Task, req TaskRequest) error {
+	chat := req.Chat
+	body := taskBody{
+		Roles: chat.Principal.Roles, Messages: chat.Messages, Tools: chat.profile().Tools, Context: chat.Context, Props: chat.Props,
+		Traceparent: chat.Traceparent, Tracestate: chat.Tracestate, Channel: req.Channel,
+	}
+	t.Body = mustJSON(body)
+	if len(t.Body) > maxTaskBody {
+		return fault.New(RefusedTaskTooBig, fmt.Sprintf("A task has at most %d bytes; put large contents into the context store.", maxTaskBody))
+	}
+	if q.vault != nil {
+		t.KID, t.Body = q.vault.Seal(refOfTask(*t), t.Body)
+	}
+	return nil
+}
+
+func (q *Queue) open(t store.Task) (body taskBody, err error) {
+	raw := t.Body
+	if t.KID != "" {
+		if q.vault == nil {
+			return body, redact.ErrSealed
+		}
+		if raw, err = q.vault.Open(refOfTask(t), t.KID, raw); err != nil {
+			return body, err
+		}
+	}
+	return body, json.Unmarshal(raw, &body)
+}
+
+// Task is one of the caller's, by its id or the client's. One that has become a Turn is store.ErrNotFound here once that has
+// ended.
+func (q *Queue) Task(ctx context.Context, in store.Scope, id string) (store.Task, error) {
+	return q.store.Task(ctx, in, id)
+}
+
+// Cancel ends a Task that waits. False when it does not, any more or at all: then its Turn is what can be cancelled.
+func (q *Queue) Cancel(ctx context.Context, in store.Scope, id string) (bool, error) {
+	t, err := q.store.Task(ctx, in, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	done := false
+	if err == nil && t.Status == store.TaskWaiting {
+		err = q.store.InTx(ctx, func(tx store.Tx) (err error) {
+			done, err = tx.MoveTask(ctx, store.TaskMove{ID: t.ID, From: store.TaskWaiting, To: store.TaskCancelled, EndedAt: time.Now()})
+			return err
+		})
+	}
+	return done || t.Status == store.TaskCancelled, err
+}
+
+// Run begins Tasks until ctx ends.
+func (q *Queue) Run(ctx context.Context) error {
+	for {
+		pause := queueRest
+		busy, err := q.round(ctx)
+		q.busy.Store(busy)
+		if err != nil && ctx.Err() == nil {
+			q.logger.Warn("the queue could not be looked at; it is tried again", slog.Any("error", err))
+		}
+		if busy {
+			pause = queueLook
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-q.bell:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+		timer.Stop()
+	}
+}
+
+// round takes what there is room for, and begins it. busy: something waits or is under way.
+func (q *Queue) round(ctx context.Context) (busy bool, err error) {
+	taken, busy, err := q.take(ctx)
+	for _, t := range taken {
+		if err == nil {
+			err = q.begin(ctx, t)
+		}
+	}
+	return busy, err
+}
+
+// take chooses Tasks and marks them as taken by this replica. What replicas that are gone had taken and not begun is taken
+// over; what has ended is deleted.
+func (q *Queue) take(ctx context.Context) (mine []store.Task, busy bool, err error) {
+	waits, err := q.store.CountTasks(ctx, store.System())
+	if err != nil {
+		return nil, false, err
+	}
+	under, err := q.store.TakenTasks(ctx, store.System())
+	if err != nil || waits+len(under) == 0 {
+		return nil, false, err
+	}
+	err = q.store.InTx(ctx, func(tx store.Tx) error {
+		mine = nil
+		if err := tx.LockQueue(ctx); err != nil {
+			return err
+		}
+		room, lost, err := q.room(ctx, tx)
+		if err != nil {
+			return err
+		}
+		waiting, err := tx.NextTasks(ctx, store.System(), tasksOfEach, tasksOfLook)
+		if err != nil {
+			return err
+		}
+		for _, t := range append(lost, room.choose(waiting)...) {
+			ok, err := tx.MoveTask(ctx, store.TaskMove{ID: t.ID, From: t.Status, To: store.TaskTaken, Replica: q.replica})
+			if err != nil {
+				return err
+			}
+			if ok {
+				mine = append(mine, t)
+			}
+		}
+		return tx.DeleteTasksBefore(ctx, time.Now().Add(-endedTasks))
+	})
+	return mine, true, err
+}
+
+// room is what is under way, and by whom.
+type room struct {
+	perAgent       int
+	agents, owners map[string]int
+}
+
+// room counts what was taken and has not ended. lost are those without a Turn whose replica is gone; those of this replica
+// itself that a failed round left are lost too.
+func (q *Queue) room(ctx context.Context, tx store.Tx) (r room, lost []store.Task, err error) {
+	r = room{q.limits.TasksPerAgent, make(map[string]int), make(map[string]int)}
+	taken, err := tx.TakenTasks(ctx, store.System())
+	if err != nil {
+		return r, nil, err
+	}
+	for _, t := range taken {
+		switch {
+		case t.Turn.Terminal():
+			if err := tx.DeleteTask(ctx, t.ID); err != nil {
+				return r, nil, err
+			}
+			continue
+		case t.Turn == "" && (t.Gone || t.Replica == q.replica):
+			lost = append(lost, t.Task)
+		}
+		r.agents[t.AgentID]++
+		r.owners[ownerOf(t.Task)]++
+	}
+	return r, lost, nil
+}
+
+func ownerOf(t store.Task) string { return t.Tenant + "\x00" + t.User }
+
+// choose picks what there is room for: by priority, then of the user who has least under way, then by age. One user's ten
+// thousand Tasks so delay another's first by one.
+func (r room) choose(waiting []store.Task) (chosen []store.Task) {
+	better := func(a, b store.Task) int {
+		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(r.owners[ownerOf(a)], r.owners[ownerOf(b)]), cmp.Compare(a.ID, b.ID))
+	}
+	for {
+		waiting = slices.DeleteFunc(waiting, func(t store.Task) bool { return r.agents[t.AgentID] >= r.perAgent })
+		if len(waiting) == 0 {
+			return chosen
+		}
+		best := slices.MinFunc(waiting, better)
+		chosen = append(chosen, best)
+		r.agents[best.AgentID]++
+		r.owners[ownerOf(best)]++
+		waiting = slices.DeleteFunc(waiting, func(t store.Task) bool { return t.ID == best.ID })
+	}
+}
+
+// passes reports whether a refusal ends by itself: the Task waits on.
+func passes(refusal *fault.Error) bool {
+	switch refusal.Code {
+	case RefusedTooManyTurns, RefusedRunInProgress, RefusedTenantFull:
+		return true
+	}
+	return false
+}
+
+// begin makes a Task a Turn. A Turn that is there already is found again, so a second try changes nothing.
+func (q *Queue) begin(ctx context.Context, t store.Task) error {
+	t, err := q.store.Task(ctx, store.System(), t.ID)
+	if err != nil {
+		return err
+	}
+	body, err := q.open(t)
+	if err != nil {
+		q.logger.Error("a task cannot be read", slog.String("task_id", t.ID), slog.Any("error", err))
+		return q.fail(ctx, t, fault.New(CodeTaskUnreadable, "The request of this task cannot be read any more."))
+	}
+	tools := make([]agui.Tool, len(body.Tools))
+	for i, tool := range body.Tools {
+		tools[i] = agui.Tool{Name: tool.Name, Description: tool.Description, Parameters: tool.Parameters}
+	}
+	reply, err := q.sessions.Chat(ctx, ChatRequest{
+		Principal: store.Principal{Tenant: t.Tenant, User: t.User, Roles: body.Roles}, Dialect: DialectV1, ThreadID: t.ThreadID, RunID: t.RequestID,
+		AgentID: t.AgentID, Messages: body.Messages, Tools: tools, Context: body.Context, Props: body.Props, BodyHash: t.BodyHash,
+		Traceparent: body.Traceparent, Tracestate: body.Tracestate, OnBusy: OnBusyQueue, Channel: true, Callback: body.Channel != "", turnID: t.ID,
+	})
+	var refused *fault.Error
+	switch {
+	case errors.As(err, &refused) && passes(refused):
+		return q.move(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskWaiting})
+	case errors.As(err, &refused):
+		return q.fail(ctx, t, refused)
+	case err != nil: // the store is away; the next round finds it without a Turn
+		return err
+	case reply.Run.ID != t.ID: // a question of the thread is open, which is answered first
+		return q.move(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskWaiting})
+	}
+	if q.begun != nil {
+		return q.begun(ctx, t, body.Channel, reply)
+	}
+	return nil
+}
+
+func (q *Queue) fail(ctx context.Context, t store.Task, why *fault.Error) error {
+	return q.move(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskFailed, Code: why.Code, Message: why.Message, EndedAt: time.Now()})
+}
+
+func (q *Queue) move(ctx context.Context, m store.TaskMove) error {
+	return retry.While(ctx, isAway, func() error {
+		return q.store.InTx(ctx, func(tx store.Tx) error {
+			_, err := tx.MoveTask(ctx, m)
+			return err
+		})
+	})
+}

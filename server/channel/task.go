@@ -1,0 +1,287 @@
+// This file is the second link of the platform contract (§3.2): messages that wait in the queue (bridge.Queue) until their
+// agent has room. They come as agent_invoke with mode async, or to POST /v1/runs, and are answered with task_enqueued.
+
+package channel
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"aqueduct/bridge"
+	"aqueduct/bridge/channelfeed"
+	"aqueduct/internal/retry"
+	"aqueduct/server/auth"
+	"aqueduct/server/decode"
+	"aqueduct/server/route"
+	"aqueduct/store"
+)
+
+// The links that an invoke may name. Without one the policy decides.
+const (
+	modeSync  = "sync"
+	modeAsync = "async"
+)
+
+// linkFrame is what an invoke has about how it is answered.
+type linkFrame struct {
+	Mode     string `json:"mode" validate:"omitempty,oneof=sync async"`
+	Priority int64  `json:"priority" validate:"gte=-10,lte=10"`
+	// Labels and ExpectedCost, in the currency of the price table, are for the rules of the policy.
+	Labels       []string `json:"labels" validate:"max=16,dive,max=64"`
+	ExpectedCost float64  `json:"expected_cost" validate:"gte=0"`
+}
+
+// waits reports whether an invoke goes into the queue.
+func (d *dispatcher) waits(ctx context.Context, raw []byte) (bool, error) {
+	var body struct {
+		linkFrame
+		AgentID   string `json:"agent_id"`
+		SessionID string `json:"session_id"`
+	}
+	if err := d.h.In.Message(raw, &body); err != nil {
+		return false, err
+	}
+	switch body.Mode {
+	case modeAsync:
+		return true, nil
+	case modeSync:
+		return false, nil
+	}
+	return d.h.Sessions.Queue().Waits(ctx, bridge.LinkQuestion{
+		By: d.caller.Principal, AgentID: body.AgentID, ThreadID: body.SessionID, Labels: body.Labels, ExpectedCost: body.ExpectedCost,
+	})
+}
+
+// enqueue puts an invoke into the queue. channel is the one whose callback gets the results; "" is none.
+func (d *dispatcher) enqueue(ctx context.Context, frame *envelope, raw []byte, channel string) (store.Task, error) {
+	var body struct {
+		invokeFrame
+		linkFrame
+	}
+	if err := d.h.In.Message(raw, &body); err != nil {
+		return store.Task{}, err
+	}
+	if frame.RequestID == "" {
+		frame.RequestID = uuid.NewString()
+	}
+	if frame.SessionID == "" {
+		frame.SessionID = frame.RequestID // a session of its own, the same for the same request
+	}
+	chat, err := d.chatRequest(*frame, body.invokeFrame)
+	if err != nil {
+		return store.Task{}, err
+	}
+	if err := d.allow(d.h.In.Brakes.Runs); err != nil {
+		return store.Task{}, err
+	}
+	task, err := d.h.Sessions.Queue().Add(ctx, bridge.TaskRequest{Chat: chat, Priority: body.Priority, Channel: channel})
+	frame.RunID = task.ID
+	return task, err
+}
+
+// Enqueued is the answer to a message that waits in the queue.
+type Enqueued struct {
+	Type      string `json:"type"` // task_enqueued
+	RequestID string `json:"request_id"`
+	SessionID string `json:"session_id"`
+	RunID     string `json:"run_id"`
+}
+
+const typeTaskEnqueued = "task_enqueued"
+
+// enqueuedOf answers with the thread that the Task is for, which for a request that is repeated is the first one's.
+func enqueuedOf(frame envelope, t store.Task) Enqueued {
+	return Enqueued{typeTaskEnqueued, frame.RequestID, t.ThreadID, t.ID}
+}
+
+const (
+	// maxFollowed bounds the Tasks of one connection whose Turns it follows when they begin. A client that sends more asks for
+	// the others by their run_id.
+	maxFollowed = 256
+	// taskLook is how often a Task that waits is looked at for a connection.
+	taskLook = time.Second
+)
+
+// follow sends what comes of a Task to the connection, once its Turn has begun.
+func (s *connection) follow(frame envelope, t store.Task) {
+	if s.followed.Add(1) > maxFollowed {
+		s.followed.Add(-1)
+		return
+	}
+	s.Tasks.Go(func() {
+		defer s.followed.Add(-1)
+		for s.Ctx.Err() == nil {
+			begun, err := s.followBegun(frame, t)
+			if err != nil && !errors.Is(err, store.ErrNotFound) && s.Ctx.Err() == nil {
+				s.fail(frame, err)
+			}
+			if begun || retry.Sleep(s.Ctx, taskLook) != nil {
+				return
+			}
+		}
+	})
+}
+
+// followBegun subscribes to the Turn of a Task, if there is one by now. over: there is, or there will be none.
+// The end of the log is read before the Run: where that has no event then, all of its events lie behind that end.
+func (s *connection) followBegun(frame envelope, t store.Task) (over bool, err error) {
+	turn, err := s.h.Store.Turn(s.Ctx, s.in, t.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return s.taskEnded(frame, t)
+	}
+	if err != nil {
+		return false, err
+	}
+	session, err := s.h.Store.Session(s.Ctx, s.in, turn.SessionID)
+	if err != nil {
+		return false, err
+	}
+	last, err := s.h.Store.LastSeq(s.Ctx, s.in, session.ID)
+	if err != nil {
+		return false, err
+	}
+	run, err := s.h.Store.Run(s.Ctx, s.in, t.ID)
+	if err != nil {
+		return false, err
+	}
+	return true, s.answerTo(frame, bridge.Reply{Session: session, Run: run, After: afterOf(run, last)})
+}
+
+// afterOf is the position before a Run's first event.
+func afterOf(run store.Run, last int64) int64 {
+	if run.FirstSeq > 0 {
+		return run.FirstSeq - 1
+	}
+	return last
+}
+
+// taskEnded tells the client of a Task that will not become a Turn.
+func (s *connection) taskEnded(frame envelope, t store.Task) (over bool, err error) {
+	now, err := s.h.Sessions.Queue().Task(s.Ctx, s.in, t.ID)
+	if err != nil || now.Status != store.TaskFailed && now.Status != store.TaskCancelled {
+		return errors.Is(err, store.ErrNotFound) && s.gone(t), err
+	}
+	m := message{Type: typeError}
+	m.Code, m.Message = now.Code, now.Message
+	if now.Status == store.TaskCancelled {
+		m = message{Type: typeDone, State: string(store.TurnCancelled)}
+	}
+	s.sendAbout(frame, m)
+	return true, nil
+}
+
+// gone reports whether a Task is neither in the queue nor a Turn: its thread was deleted.
+func (s *connection) gone(t store.Task) bool {
+	_, err := s.h.Store.Turn(s.Ctx, s.in, t.ID)
+	return errors.Is(err, store.ErrNotFound)
+}
+
+// begun has the callback of a channel get what comes of a Task.
+func (h *WebhookHandler) begun(ctx context.Context, t store.Task, channel string, reply bridge.Reply) error {
+	if channel == "" {
+		return nil
+	}
+	return h.relay.Add(ctx, t.ID, channelfeed.Cursor{
+		Channel: channel, Tenant: t.Tenant, User: t.User, SessionID: reply.Session.ID, TurnID: t.ID, Seq: seqOf(reply.After+1, -1),
+	})
+}
+
+// mountTasks adds the routes of the queue.
+func (h *Handler) mountTasks(to *route.Routes) {
+	to.Callers(http.MethodPost, "/v1/runs", h.postTask)
+	to.Callers(http.MethodGet, "/v1/runs/:id", h.getTask)
+}
+
+// TaskPrompt is the body of POST /v1/runs.
+type TaskPrompt struct {
+	RequestID string `json:"request_id" validate:"max=128"`
+	SessionID string `json:"session_id" validate:"max=128"`
+	invokeFrame
+	linkFrame
+}
+
+// postTask is POST /v1/runs: an agent_invoke with mode async.
+func (h *Handler) postTask(c echo.Context) error {
+	ctx := c.Request().Context()
+	raw, err := h.In.Body(c)
+	if err != nil {
+		return err
+	}
+	caller := auth.From(ctx)
+	desk := dispatcher{h: h, caller: caller, in: caller.Scope(), remote: c.Request().RemoteAddr}
+	var frame TaskPrompt
+	if err := h.In.Message(raw, &frame); err != nil {
+		return webhookProblem(err)
+	}
+	about := envelope{RequestID: frame.RequestID, SessionID: frame.SessionID}
+	task, err := desk.enqueue(ctx, &about, raw, "")
+	if err != nil {
+		return webhookProblem(err)
+	}
+	return c.JSON(http.StatusAccepted, enqueuedOf(about, task))
+}
+
+// RunStatus is how far a prompt is that came by the queue, or a Turn that came otherwise.
+type RunStatus struct {
+	RunID     string `json:"run_id"`
+	SessionID string `json:"session_id"`
+	RequestID string `json:"request_id,omitempty"`
+	AgentID   string `json:"agent_id"`
+	// Status is WAITING in the queue, then the Turn's; FAILED and CANCELLED of either.
+	Status    string `json:"status"`
+	Priority  int64  `json:"priority,omitempty"`
+	ErrorCode string `json:"error_code,omitempty"`
+	Error     string `json:"error,omitempty"`
+	CreatedAt int64  `json:"created_at"` // Unix milliseconds, as the next
+	EndedAt   int64  `json:"ended_at,omitempty"`
+}
+
+// getTask is GET /v1/runs/{id}. The Turn goes before the Task that it was: that is deleted when the Turn has ended.
+func (h *Handler) getTask(c echo.Context) error {
+	ctx := c.Request().Context()
+	id, err := decode.PathID(c, "id")
+	if err != nil {
+		return err
+	}
+	in := auth.From(ctx).Scope()
+	out, err := h.runOut(ctx, in, id)
+	if errors.Is(err, store.ErrNotFound) {
+		out, err = h.waitingOut(ctx, in, id)
+	}
+	if errors.Is(err, store.ErrNotFound) { // it may have begun between the two
+		out, err = h.runOut(ctx, in, id)
+	}
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+func (h *Handler) runOut(ctx context.Context, in store.Scope, id string) (RunStatus, error) {
+	run, err := h.Store.FindRun(ctx, in, id)
+	if err != nil {
+		return RunStatus{}, err
+	}
+	turn, err := h.Store.Turn(ctx, in, run.TurnID)
+	if err != nil {
+		return RunStatus{}, err
+	}
+	session, err := h.Store.Session(ctx, in, turn.SessionID)
+	return RunStatus{
+		RunID: turn.ID, SessionID: session.ExternalID, AgentID: turn.AgentID, Status: WireState(turn.Status), ErrorCode: turn.ErrorCode,
+		Error: turn.ErrorMessage, CreatedAt: millis(turn.CreatedAt), EndedAt: millis(turn.EndedAt),
+	}, err
+}
+
+func (h *Handler) waitingOut(ctx context.Context, in store.Scope, id string) (RunStatus, error) {
+	t, err := h.Sessions.Queue().Task(ctx, in, id)
+	return RunStatus{
+		RunID: t.ID, SessionID: t.ThreadID, RequestID: t.RequestID, AgentID: t.AgentID, Status: string(t.Status), Priority: t.Priority,
+		ErrorCode: t.Code, Error: t.Message, CreatedAt: millis(t.CreatedAt), EndedAt: millis(t.EndedAt),
+	}, err
+}

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// TaskStatus is how far a Task is.
+type TaskStatus string
+
+// The states of a Task. One that was taken has its Turn a moment later, and is deleted when that has ended.
+const (
+	TaskWaiting   TaskStatus = "WAITING"
+	TaskTaken     TaskStatus = "TAKEN"
+	TaskFailed    TaskStatus = "FAILED"    // it cannot be begun: Code and Message say why
+	TaskCancelled TaskStatus = "CANCELLED" // before it was begun
+)
+
+// Task is a prompt that waits in the queue for its Turn.
+type Task struct {
+	ID        string // of the Turn that it will be
+	Tenant    string
+	User      string
+	RequestID string // the client's own, unique for its user
+	ThreadID  string // the client's name of the Session
+	AgentID   string
+	Priority  int64 // the higher, the sooner
+	Status    TaskStatus
+	Replica   string // which took it
+	// Body is the request, encrypted with the key KID where there is one. It is not read with lists.
+	Body      []byte
+	KID       string
+	BodyHash  []byte
+	Code      string
+	Message   string
+	CreatedAt time.Time
+	EndedAt   time.Time // of one that FAILED or was CANCELLED
+}
+
+// TakenTask is a Task that was taken, and what became of it.
+type TakenTask struct {
+	Task
+	Turn TurnStatus // "" while there is none
+	Gone bool       // the replica that took it is fenced
+}
+
+// TaskReader reads the queue. Tasks are seen by their user.
+type TaskReader interface {
+	// Task is one by its id or by the client's.
+	Task(ctx context.Context, in Scope, id string) (Task, error)
+	// CountTasks counts those that wait.
+	CountTasks(ctx context.Context, in Scope) (int, error)
+	// NextTasks are those that could be begun next: of each user and Agent some, in the order of priority and age, and of
+	// each thread only the oldest, when none of it was taken.
+	NextTasks(ctx context.Context, in Scope, each, most int) ([]Task, error)
+	TakenTasks(ctx context.Context, in Scope) ([]TakenTask, error)
+}
+
+// TaskMove is a change of a Task's state.
+type TaskMove struct {
+	ID            string
+	From, To      TaskStatus
+	Replica       string
+	Code, Message string
+	EndedAt       time.Time
+}
+
+// TaskTx changes the queue.
+type TaskTx interface {
+	// LockQueue has two replicas that choose from the queue wait for each other until their transactions end.
+	LockQueue(ctx context.Context) error
+	// InsertTask is ErrConflict where the user has one of that RequestID.
+	InsertTask(ctx context.Context, t Task) error
+	// MoveTask is false when the Task is not in From any more.
+	MoveTask(ctx context.Context, m TaskMove) (bool, error)
+	DeleteTask(ctx context.Context, id string) error
+	// DeleteTasksOf deletes all of a thread.
+	DeleteTasksOf(ctx context.Context, tenant, user, threadID string) error
+	// DeleteTasksBefore deletes those that FAILED or were CANCELLED before.
+	DeleteTasksBefore(ctx context.Context, ended time.Time) error
+}
