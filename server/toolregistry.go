@@ -88,7 +88,7 @@ func (h *toolRegistry) page(c echo.Context, in store.Scope, shown func(store.Too
 	page := store.Page{Limit: q.Limit, After: q.After}
 	rows, err := h.store.Tools(c.Request().Context(), in, page)
 	next := nextOf(rows, page.Size(), func(t store.Tool) string { return t.Name })
-	rows = slices.DeleteFunc(rows, func(t store.Tool) bool { return t.Source == store.ToolFromServer }) // which nobody calls
+	rows = slices.DeleteFunc(rows, func(t store.Tool) bool { return t.Source == store.ToolFromServer }) // which no agent calls
 	return reply(c, http.StatusOK, struct {
 		Tools []toolJSON `json:"tools"`
 		Next  string     `json:"next,omitempty"`

@@ -75,7 +75,7 @@ func (p *Player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := p.next(b.ThreadID)
 	s := &playing{w: w, rc: http.NewResponseController(w), speed: p.speed, dialect: p.dialect(b, n)}
 	if err := s.run(r.Context(), p.tape.Runs[n]); err != nil {
-		// The client has left, or takes nothing. Whoever still reads must not take this for the end of the Run.
+		// The client has left, or takes nothing. A reader must not take this for the end of the Run.
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -70,7 +70,7 @@ func (s *connection) invoke(frame *envelope, raw []byte) error {
 		}
 		frame.SessionID = task.ThreadID
 		s.sendAbout(*frame, message{Type: typeTaskEnqueued})
-		s.follow(*frame, task)
+		follower{s, *frame, task}.run()
 		return nil
 	}
 	reply, err := s.chat(s.Ctx, frame, raw)

@@ -107,8 +107,15 @@ const (
 	taskLook = time.Second
 )
 
-// follow sends what comes of a Task to the connection, once its Turn has begun.
-func (s *connection) follow(frame envelope, t store.Task) {
+// follower sends what comes of a Task to the connection, once its Turn has begun.
+type follower struct {
+	*connection
+	frame envelope
+	task  store.Task
+}
+
+// run looks at the Task until it is over or the connection ends.
+func (s follower) run() {
 	if s.followed.Add(1) > maxFollowed {
 		s.followed.Add(-1)
 		return
@@ -116,23 +123,23 @@ func (s *connection) follow(frame envelope, t store.Task) {
 	s.Tasks.Go(func() {
 		defer s.followed.Add(-1)
 		for s.Ctx.Err() == nil {
-			begun, err := s.followBegun(frame, t)
+			over, err := s.look()
 			if err != nil && !errors.Is(err, store.ErrNotFound) && s.Ctx.Err() == nil {
-				s.fail(frame, err)
+				s.fail(s.frame, err)
 			}
-			if begun || retry.Sleep(s.Ctx, taskLook) != nil {
+			if over || retry.Sleep(s.Ctx, taskLook) != nil {
 				return
 			}
 		}
 	})
 }
 
-// followBegun subscribes to the Turn of a Task, if there is one by now. over: there is, or there will be none.
+// look subscribes to the Turn of the Task, if there is one by now. over: there is, or there will be none.
 // The end of the log is read before the Run: where that has no event then, all of its events lie behind that end.
-func (s *connection) followBegun(frame envelope, t store.Task) (over bool, err error) {
-	turn, err := s.h.Store.Turn(s.Ctx, s.in, t.ID)
+func (s follower) look() (over bool, err error) {
+	turn, err := s.h.Store.Turn(s.Ctx, s.in, s.task.ID)
 	if errors.Is(err, store.ErrNotFound) {
-		return s.taskEnded(frame, t)
+		return s.withoutTurn()
 	}
 	if err != nil {
 		return false, err
@@ -145,11 +152,11 @@ func (s *connection) followBegun(frame envelope, t store.Task) (over bool, err e
 	if err != nil {
 		return false, err
 	}
-	run, err := s.h.Store.Run(s.Ctx, s.in, t.ID)
+	run, err := s.h.Store.Run(s.Ctx, s.in, s.task.ID)
 	if err != nil {
 		return false, err
 	}
-	return true, s.answerTo(frame, bridge.Reply{Session: session, Run: run, After: afterOf(run, last)})
+	return true, s.answerTo(s.frame, bridge.Reply{Session: session, Run: run, After: afterOf(run, last)})
 }
 
 // afterOf is the position before a Run's first event.
@@ -160,25 +167,24 @@ func afterOf(run store.Run, last int64) int64 {
 	return last
 }
 
-// taskEnded tells the client of a Task that will not become a Turn.
-func (s *connection) taskEnded(frame envelope, t store.Task) (over bool, err error) {
-	now, err := s.h.Sessions.Queue().Task(s.Ctx, s.in, t.ID)
+// withoutTurn tells the client of a Task that will not become a Turn. One that is neither in the queue nor a Turn is gone with
+// its thread.
+func (s follower) withoutTurn() (over bool, err error) {
+	now, err := s.h.Sessions.Queue().Task(s.Ctx, s.in, s.task.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		_, err = s.h.Store.Turn(s.Ctx, s.in, s.task.ID) // it may have begun between the two
+		return errors.Is(err, store.ErrNotFound), err
+	}
 	if err != nil || now.Status != store.TaskFailed && now.Status != store.TaskCancelled {
-		return errors.Is(err, store.ErrNotFound) && s.gone(t), err
+		return false, err
 	}
 	m := message{Type: typeError}
 	m.Code, m.Message = now.Code, now.Message
 	if now.Status == store.TaskCancelled {
 		m = message{Type: typeDone, State: string(store.TurnCancelled)}
 	}
-	s.sendAbout(frame, m)
+	s.sendAbout(s.frame, m)
 	return true, nil
-}
-
-// gone reports whether a Task is neither in the queue nor a Turn: its thread was deleted.
-func (s *connection) gone(t store.Task) bool {
-	_, err := s.h.Store.Turn(s.Ctx, s.in, t.ID)
-	return errors.Is(err, store.ErrNotFound)
 }
 
 // begun has the callback of a channel get what comes of a Task.

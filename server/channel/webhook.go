@@ -143,7 +143,7 @@ func (h *WebhookHandler) post(c echo.Context) error {
 		return webhookProblem(err)
 	}
 	if frame.Type == typeTaskEnqueued {
-		return c.JSON(http.StatusAccepted, Enqueued{frame.Type, frame.RequestID, frame.SessionID, frame.RunID})
+		return c.JSON(http.StatusAccepted, Enqueued{typeTaskEnqueued, frame.RequestID, frame.SessionID, frame.RunID})
 	}
 	return c.JSON(http.StatusAccepted, acceptedJSON{RequestID: frame.RequestID, SessionID: frame.SessionID, RunID: frame.RunID})
 }

@@ -18,6 +18,7 @@ type agent struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calls map[string]int // by Turn, and what was answered
+	order []string       // of Turns, as they came
 	left  map[string]time.Time
 }
 
@@ -57,6 +58,7 @@ func (a *agent) invoke(w http.ResponseWriter, r *http.Request) {
 	}
 	a.mu.Lock()
 	a.calls[key]++
+	a.order = append(a.order, c.RunID)
 	a.mu.Unlock()
 	out := &frames{w: w, r: r}
 	out.follow(c)
