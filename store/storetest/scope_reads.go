@@ -238,8 +238,8 @@ func readsOfCalls(env *storeEnv, f full) map[string]sees {
 func ownerReads(env *storeEnv, f full) map[string]sees {
 	p := store.Principal{Tenant: f.session.Tenant, User: f.session.User}
 	return map[string]sees{
-		"Grant":  func(r store.Reader, in store.Scope) (bool, error) { return found(r.Grant(env.ctx, in, f.grant.ID)) },
-		"Task":   func(r store.Reader, in store.Scope) (bool, error) { return found(r.Task(env.ctx, in, f.task.ID)) },
+		"Grant": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Grant(env.ctx, in, f.grant.ID)) },
+		"Task":  func(r store.Reader, in store.Scope) (bool, error) { return found(r.Task(env.ctx, in, f.task.ID)) },
 		"CountTasks": func(r store.Reader, in store.Scope) (bool, error) {
 			n, err := r.CountTasks(env.ctx, in)
 			return n > 0, err

@@ -73,5 +73,7 @@ func testTasks(env *storeEnv) {
 			env.Errorf("%s is still there: %v", id, err)
 		}
 	}
-	env.tx(func(tx store.Tx) error { return errors.Join(tx.DeleteTask(env.ctx, other.ID), tx.DeleteTask(env.ctx, urgent.ID)) })
+	env.tx(func(tx store.Tx) error {
+		return errors.Join(tx.DeleteTask(env.ctx, other.ID), tx.DeleteTask(env.ctx, urgent.ID))
+	})
 }
