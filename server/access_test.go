@@ -31,7 +31,7 @@ var mayCall = map[string]string{
 	"DELETE /api/threads/:id": "u", "GET /api/threads/:id/messages": "u", "GET /api/threads/:id/parts/:sha256": "u", "GET /api/threads/:id/events": "u",
 	"GET /api/threads/:id/control": "u", "POST /api/threads/:id/control": "u", "GET /api/runs/:id": "u", "GET /api/runs/:id/events": "u",
 	"POST /api/runs/:id/cancel": "u", "POST /api/tool_calls/:id/result": "u", "GET /v1/tool_calls/:id": "u",
-	"POST /api/attachments": "u", "POST /v1/context": "u", "GET /v1/context/:key": "u", "PUT /v1/context/:key": "u", "DELETE /v1/context/:key": "u",
+	"POST /api/attachments": "u", "POST /v1/context": "u", "GET /v1/context": "u", "GET /v1/context/:key": "u", "PUT /v1/context/:key": "u", "DELETE /v1/context/:key": "u",
 	"GET /v1/sessions/:id/messages": "u", "POST /v1/sessions/:id/messages": "u",
 	"POST /v1/runs": "u", "GET /v1/runs/:id": "u", "GET /v1/runs/:id/events": "ua", "GET /v1/sessions/:id/events": "ua", "GET /api/audit": "upam",
 

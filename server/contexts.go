@@ -35,6 +35,7 @@ type contexts struct {
 func (h *contexts) Mount(to *route.Routes) {
 	const path = "/v1/context/:key"
 	h.mount(to, http.MethodPost, "/v1/context", h.mint)
+	h.mount(to, http.MethodGet, "/v1/context", h.list)
 	h.mount(to, http.MethodPut, path, h.put)
 	h.mount(to, http.MethodGet, path, h.get)
 	h.mount(to, http.MethodDelete, path, h.delete)
@@ -137,6 +138,36 @@ func (h *contexts) mint(c echo.Context, who contextstore.Caller) error {
 	m.TTL = time.Duration(q.TTLSeconds) * time.Second
 	e, err := h.entries.Mint(c.Request().Context(), who, m)
 	return describe(c, http.StatusCreated, e, err)
+}
+
+// contextPage is whose entries are listed, and from where on.
+type contextPage struct {
+	OwnerType string `query:"owner_type" validate:"omitempty,oneof=session run user agent"`
+	OwnerID   string `query:"owner_id" validate:"max=128"`
+	Limit     int    `query:"limit" validate:"gte=0,lte=1000"`
+	After     string `query:"after" validate:"omitempty,uuid"`
+}
+
+// contextListJSON is a page of entries; next is what ?after= takes to get the page behind it.
+type contextListJSON struct {
+	Entries []contextJSON `json:"entries"`
+	Next    string        `json:"next,omitempty"`
+}
+
+// list is GET /v1/context: with it a user finds what agents keep, and a caller the key of an answer that got lost.
+func (h *contexts) list(c echo.Context, who contextstore.Caller) error {
+	var q contextPage
+	if err := h.in.Query(c, &q); err != nil {
+		return err
+	}
+	page := store.Page{Limit: q.Limit, After: q.After}
+	rows, err := h.entries.List(c.Request().Context(), who, contextstore.Owner{Type: store.ContextOwner(q.OwnerType), ID: q.OwnerID}, page)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, contextListJSON{
+		Entries: eachOut(rows, contextOut), Next: nextOf(rows, page.Size(), func(e store.ContextEntry) string { return e.Key }),
+	})
 }
 
 // metadataOf takes an object of bounded size.

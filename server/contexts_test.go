@@ -57,6 +57,23 @@ func bytesOf(kind string, more ...string) []string {
 	return append([]string{"Content-Type", kind}, more...)
 }
 
+// listed are the keys of a page of entries, and what comes behind it.
+func (h *env) listed(query string, header ...string) (keys []string, next string) {
+	h.t.Helper()
+	var page struct {
+		Entries []contextEntry
+		Next    string
+	}
+	a := h.do("GET", "/v1/context"+query, "", header...)
+	if err := json.Unmarshal([]byte(a.body), &page); err != nil || a.status != http.StatusOK {
+		h.t.Fatal(a.status, a.body)
+	}
+	for _, e := range page.Entries {
+		keys = append(keys, e.ContextKey)
+	}
+	return keys, page.Next
+}
+
 // onDisk is a folder of blobs for a plan, and how many files are in it.
 func onDisk(t *testing.T) (*disk.Store, func() int) {
 	t.Helper()
@@ -259,6 +276,21 @@ func TestContextOfAgents(t *testing.T) {
 			}
 		}
 		sees("the run", token, "session", "run", "user", "agent")
+		for query, want := range map[string]int{"": 2, "?owner_type=run": 1, "?owner_type=user": 1, "?owner_type=agent": 1, "?owner_type=session&limit=1": 1} {
+			if got, _ := h.listed(query, token...); len(got) != want {
+				t.Errorf("the run lists %d entries by %q, want %d", len(got), query, want)
+			}
+		}
+		if got, _ := h.listed(""); len(got) != 5 {
+			t.Errorf("the user lists %d entries", len(got))
+		}
+		page, next := h.listed("?limit=3")
+		if two, end := h.listed("?limit=3&after=" + next); len(page) != 3 || len(two) != 2 || end != "" || page[0] != large.ContextKey {
+			t.Errorf("pages of %d and %d, %q", len(page), len(two), end)
+		}
+		if a := h.do("GET", "/v1/context?owner_type=session&owner_id=T2", "", token...); a.status != 403 {
+			t.Errorf("the run lists another session's: %d", a.status)
+		}
 		over()
 		sees("the user", nil, "session", "run", "user", "agent")
 		isProblem(t, h.do("GET", minted["session"], "", token...), 401) // the run is over
@@ -304,6 +336,9 @@ func TestContextOfTenants(t *testing.T) {
 		h.mints(`{"owner_type":"agent","owner_id":"scripted"}`, ann...).ContextKey,
 	}
 	for name, who := range map[string][]string{"a colleague": person("acme", "bob"), "another tenant": person("other", "ann")} {
+		if keys, _ := h.listed("", who...); len(keys) != 0 {
+			t.Errorf("%s lists %v", name, keys)
+		}
 		for _, key := range keysOf {
 			for _, method := range []string{"GET", "PUT", "DELETE"} {
 				if a := h.do(method, "/v1/context/"+key, "", who...); a.status != 404 {

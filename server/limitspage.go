@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/contextstore"
 	"aqueduct/server/limit"
 	"aqueduct/server/route"
 )
@@ -18,6 +19,7 @@ import (
 type limitsPage struct {
 	limits   limit.Limits
 	sessions *bridge.Sessions
+	contexts *contextstore.Service
 }
 
 // Mount adds the route, for every role: each caller can run into a limit.
@@ -56,6 +58,8 @@ type limitsJSON struct {
 	TurnsPerUser        int       `json:"turns_per_user"`
 	QuestionsPerTurn    int       `json:"questions_per_turn"`
 	QuestionsPerUser    int       `json:"questions_per_user"`
+	ContextEntryBytes   int64     `json:"context_entry_bytes"` // and of an attachment
+	ContextBytes        int64     `json:"context_bytes"`
 	AddressFactor       int       `json:"address_factor"` // how many users' worth one address may do
 	Rates               ratesJSON `json:"rates"`
 }
@@ -69,6 +73,7 @@ func (h *limitsPage) get(c echo.Context) error {
 		EventBytes: b.EventBytes, RunBytes: int64(b.RunBytes), ThreadBytes: b.ThreadBytes, TenantBytes: b.TenantBytes,
 		Streams: l.Streams, Sockets: l.Sockets, SocketsPerPrincipal: l.SocketsPerPrincipal,
 		TurnsPerUser: b.TurnsPerUser, QuestionsPerTurn: b.QuestionsPerTurn, QuestionsPerUser: b.QuestionsPerUser,
+		ContextEntryBytes: contextstore.MaxContent, ContextBytes: h.contexts.UserBytes(),
 		AddressFactor: limit.AddressShare,
 		Rates:         ratesJSON{rateOut(l.Runs), rateOut(l.Decisions), rateOut(l.Invokes), rateOut(l.Failures)},
 	})

@@ -64,6 +64,7 @@ func bodies() map[string]reflect.Type {
 		"POST /v1/runs":                               reflect.TypeFor[channel.TaskPrompt](),
 		"POST /v1/runs 202":                           reflect.TypeFor[channel.Enqueued](),
 		"GET /v1/runs/{id} 200":                       reflect.TypeFor[channel.RunStatus](),
+		"GET /v1/context 200":                         reflect.TypeFor[contextListJSON](),
 		"POST /v1/context":                            reflect.TypeFor[contextBody](),
 		"GET /v1/sessions/{id}/messages 200":          reflect.TypeFor[transcriptJSON](),
 		"POST /v1/sessions/{id}/messages":             reflect.TypeFor[appendBody](),
@@ -367,7 +368,7 @@ func enumValues() map[string][]string {
 
 		"Attachment.type":         {agui.PartImage, agui.PartAudio, agui.PartVideo, agui.PartDocument},
 		"ContextEntry.owner_type": owners, "TracePayloads.context_written.owner_type": owners, "TracePayloads.context_deleted.owner_type": owners,
-		"POST /v1/context.owner_type": ruleOf[contextBody]("owner_type"), "POST /v1/context ?owner_type": ruleOf[contextQuery]("owner_type"),
+		"POST /v1/context.owner_type": ruleOf[contextBody]("owner_type"), "POST /v1/context ?owner_type": ruleOf[contextQuery]("owner_type"), "GET /v1/context ?owner_type": ruleOf[contextPage]("owner_type"),
 		"GET /v1/context/{key} ?format":          ruleOf[contextView]("format"),
 		"RunTree.status":                         texts(store.TurnQueued, store.TurnRunning, store.TurnPausedApproval, store.TurnPausedTool, store.TurnDone, store.TurnFailed, store.TurnCancelled),
 		"GET /v1/sessions/{id}/messages ?format": ruleOf[transcriptQuery]("format"), "POST /v1/sessions/{id}/messages.message.role": ruleOf[appendedMessage]("role"),

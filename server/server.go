@@ -180,7 +180,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 		&serviceAccounts{registry: cfg.Auth.Registry(), in: in},
 		&health{store: cfg.Store, draining: draining},
 		&metricsPage{metrics: cfg.Metrics},
-		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions},
+		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions, contexts: cfg.Contexts},
 		&openAPI{},
 		&page{off: cfg.NoPage},
 		mcpserver.New(mcpserver.Config{

@@ -51,6 +51,9 @@ const ContextEntryOverhead = 1 << 10
 type ContextReader interface {
 	// ContextEntry is the entry of a key, expired or not. One of a Session that is hidden is ErrNotFound.
 	ContextEntry(ctx context.Context, in Scope, key string) (ContextEntry, error)
+	// ContextEntries is a page of entries without their Data, the newest first: of an owner, or of all where the type is "".
+	// Those that expired before now are left out.
+	ContextEntries(ctx context.Context, in Scope, ownerType ContextOwner, ownerID string, now time.Time, p Page) ([]ContextEntry, error)
 	// ContextBytes is the size of all entries that the Scope sees, and of the attachments in its threads that lie in Blobs.
 	ContextBytes(ctx context.Context, in Scope) (int64, error)
 	// ExpiredContext lists entries that expired before now, without their Data, the longest ago first. Only a Scope that sees everything sees any.

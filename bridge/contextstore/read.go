@@ -13,6 +13,19 @@ func (s *Service) Entry(ctx context.Context, who Caller, key string) (store.Cont
 	return s.entry(ctx, s.cfg.Store, who, key)
 }
 
+// List is a page of the entries of an owner, without their contents, the newest first. Without an owner's type a user gets all of
+// the user's, and an agent those of its Session.
+func (s *Service) List(ctx context.Context, who Caller, of Owner, p store.Page) ([]store.ContextEntry, error) {
+	if of.Type == "" && who.Agent == nil {
+		return s.cfg.Store.ContextEntries(ctx, who.scope(), "", "", now(), p)
+	}
+	owner, err := ownerFor(ctx, s.cfg.Store, who, of)
+	if err != nil {
+		return nil, err
+	}
+	return s.cfg.Store.ContextEntries(ctx, who.scope(), owner.kind, owner.id, now(), p)
+}
+
 // entry reads an entry that the caller may use. To others, and from the end of its time on, it is not there.
 func (s *Service) entry(ctx context.Context, from store.Reader, who Caller, key string) (store.ContextEntry, error) {
 	e, err := from.ContextEntry(ctx, who.scope(), key)

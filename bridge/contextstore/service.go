@@ -61,7 +61,9 @@ type Config struct {
 	Secrets redact.Hasher
 	// UserBytes bounds the entries of one user; 0 is DefaultUserBytes.
 	UserBytes int64
-	Logger    *slog.Logger
+	// Limited counts what is refused for it; nil counts nothing.
+	Limited func(limit string)
+	Logger  *slog.Logger
 }
 
 // Service is the context store. Any goroutine may call its methods.

@@ -194,6 +194,9 @@ func expected(e store.ContextEntry, version *int64) error {
 
 func conflict(why string) error { return fault.New(RefusedVersion, why) }
 
+// UserBytes is how much one user's entries may hold.
+func (s *Service) UserBytes() int64 { return s.cfg.UserBytes }
+
 // room refuses what would make the user's entries hold more than they may. Two writes at once may both find room.
 func (s *Service) room(ctx context.Context, who Caller, more int64) error {
 	if more <= 0 {
@@ -201,6 +204,9 @@ func (s *Service) room(ctx context.Context, who Caller, more int64) error {
 	}
 	held, err := s.cfg.Store.ContextBytes(ctx, who.scope())
 	if err == nil && held+more > s.cfg.UserBytes {
+		if s.cfg.Limited != nil {
+			s.cfg.Limited("context")
+		}
 		err = fault.New(RefusedFull, fmt.Sprintf("The entries of this user hold %d bytes of %d. Delete some, or give them a ttl.", held, s.cfg.UserBytes))
 	}
 	return err

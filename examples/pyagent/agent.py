@@ -7,6 +7,7 @@
     tidy a b               asks one question after the other
     remember the milk      keeps the words in the context store, and the key in the thread's state
     recall                 reads them, in whatever run of the thread
+    size                   how many bytes the message's files have, wherever they are
     anything else          is said back
 
 Start it, then: aqueduct serve --agent py=http://127.0.0.1:8070
@@ -35,6 +36,8 @@ def agent(run):
             return remember(run, " ".join(words))
         case ["recall"]:
             return recall(run)
+        case ["size"]:
+            return size(run)
         case _:
             return echo(run)
 
@@ -81,6 +84,13 @@ async def recall(run):
         yield "I remember nothing."
         return
     yield "I remember: " + ", ".join((await run.context.aget(notes)).value) + "."
+
+
+async def size(run):
+    """Files of a message: small ones come with it, large ones are read by the run's token."""
+    content = run.input.get("content")
+    files = [part for part in content if part.get("type") != "text"] if isinstance(content, list) else []
+    yield "Bytes: " + ", ".join([str(len(await run.context.afile(part))) for part in files]) + "."
 
 
 async def echo(run):

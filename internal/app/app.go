@@ -95,7 +95,7 @@ func (a *App) makeGround() {
 	a.Bell = eventlog.NewBell(cfg.Broker)
 	a.Events = eventlog.New(eventlog.Config{Store: cfg.Store, Bell: a.Bell, Replica: a.Replica, Logger: cfg.Logger, Observe: cfg.Metrics.Committed})
 	a.Audit = audit.NewLog(cfg.Store, cfg.Logger, nil)
-	a.Contexts = contextstore.New(contextstore.Config{Store: cfg.Store, Blobs: cfg.Blobs, Secrets: cfg.Secrets, UserBytes: cfg.ContextBytes, Logger: cfg.Logger})
+	a.Contexts = contextstore.New(contextstore.Config{Store: cfg.Store, Blobs: cfg.Blobs, Secrets: cfg.Secrets, UserBytes: cfg.ContextBytes, Limited: cfg.Metrics.Meter().Limited, Logger: cfg.Logger})
 	a.Hints = livefeed.New(livefeed.Config{Sessions: cfg.Store, Dropped: cfg.Metrics.HintDropped})
 	heads := audit.Exporter{
 		Store: cfg.Store, Log: cfg.Logger, Gauge: cfg.Metrics.AuditHead, Kick: a.Notifier.Kick, File: cfg.AuditHeads,

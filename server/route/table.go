@@ -129,6 +129,7 @@ func agents() map[string]Access {
 		"GET /v1/tool_calls/:id":             {open: true, roles: Users.roles},
 		"POST /v1/tool_calls/:id":            public,
 		"POST /v1/context":                   {open: true, roles: Users.roles}, // a run token is; others need the role user
+		"GET /v1/context":                    {open: true, roles: Users.roles},
 		"GET /v1/context/:key":               {open: true, roles: Users.roles},
 		"PUT /v1/context/:key":               {open: true, roles: Users.roles},
 		"DELETE /v1/context/:key":            {open: true, roles: Users.roles},

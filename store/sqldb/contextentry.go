@@ -45,6 +45,19 @@ func (r *contextReader) ContextEntry(ctx context.Context, in store.Scope, key st
 	}, q.sql.String(), q.args...)
 }
 
+// ContextEntries implements store.ContextReader.
+func (r *contextReader) ContextEntries(ctx context.Context, in store.Scope, ownerType store.ContextOwner, ownerID string, now time.Time, p store.Page) ([]store.ContextEntry, error) {
+	if blind(in) {
+		return nil, nil
+	}
+	q := from("SELECT "+contextColumns+" FROM context_blobs c").ofScope(in, "c.tenant", "c.user_id").raw(contextOfLiving)
+	q.raw(" AND (c.expires_at = 0").raw(" OR c.expires_at > ").bind(millis(now)).raw(")")
+	if ownerType != "" {
+		q.and("c.owner_type = ", string(ownerType)).and("c.owner_id = ", ownerID)
+	}
+	return newestFirst(ctx, r.conn, scanning(contextInto), q, "c.context_key", p)
+}
+
 // ContextBytes implements store.ContextReader.
 func (r *contextReader) ContextBytes(ctx context.Context, in store.Scope) (int64, error) {
 	if blind(in) {

@@ -58,6 +58,21 @@ func testContextEntries(env *storeEnv) {
 	replaced(next, false) // it has that version now
 	same(env, read(e.Key), next)
 
+	// Lists are without contents too, newest first, and without what has expired.
+	keys := func(of store.ContextOwner, id string, now time.Time, p store.Page) (keys []string) {
+		env.Helper()
+		for _, e := range got[[]store.ContextEntry](env)(env.s.ContextEntries(env.ctx, store.As(alice()), of, id, now, p)) {
+			same(env, len(e.Data), 0)
+			keys = append(keys, e.Key)
+		}
+		return keys
+	}
+	same(env, keys("", "", at(1), store.Page{}), []string{beside.Key, own.Key, e.Key})
+	same(env, keys("", "", at(1), store.Page{Limit: 1, After: beside.Key}), []string{own.Key})
+	same(env, keys("", "", at(50), store.Page{}), []string{beside.Key, own.Key})
+	same(env, keys(store.ContextOfSession, session.ID, at(1), store.Page{}), []string{beside.Key, e.Key})
+	same(env, keys(store.ContextOfSession, "none", at(1), store.Page{}), nil)
+
 	// What has expired is listed without its content.
 	listed := next
 	listed.Data = nil

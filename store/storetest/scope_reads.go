@@ -144,6 +144,9 @@ func readsOfLog(env *storeEnv, f full) map[string]sees {
 		"ContextEntry": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ContextEntry(env.ctx, in, f.entry.Key))
 		},
+		"ContextEntries": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.ContextEntries(env.ctx, in, f.entry.OwnerType, f.entry.OwnerID, at(1), store.Page{}))
+		},
 		"ContextBytes": func(r store.Reader, in store.Scope) (bool, error) {
 			n, err := r.ContextBytes(env.ctx, in)
 			return n > 0, err

@@ -193,3 +193,31 @@ func TestContext(t *testing.T) {
 		t.Fatal(got)
 	}
 }
+
+// TestFiles: the example reads what a person uploaded, of any size.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	var parts []any
+	for _, size := range []int{10, 100 << 10, 6 << 20} {
+		var file struct{ Type, URL string }
+		text, err := s.tryAs("image/png", http.MethodPost, "/api/attachments", bytes.Repeat([]byte{0x89}, size))
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &file)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, map[string]any{"type": file.Type, "source": map[string]string{"type": "url", "value": file.URL}})
+	}
+	body, err := json.Marshal(map[string]any{
+		"protocolVersion": "1.0", "threadId": "t1", "runId": "r1",
+		"messages": []any{map[string]any{"id": "m1", "role": "user", "content": append([]any{map[string]string{"type": "text", "text": "size"}}, parts...)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.send(t, http.MethodPost, "/api/agui/chat", body); !strings.Contains(got, "Bytes: 10, 102400, 6291456.") {
+		t.Fatal(got)
+	}
+}

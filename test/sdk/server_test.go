@@ -121,11 +121,16 @@ func (s *setting) send(t *testing.T, method, path string, body []byte) string {
 }
 
 func (s *setting) try(method, path string, body []byte) (string, error) {
+	return s.tryAs("application/json", method, path, body)
+}
+
+// tryAs is try with a body of that type.
+func (s *setting) tryAs(kind, method, path string, body []byte) (string, error) {
 	req, err := http.NewRequest(method, s.url+path, bytes.NewReader(body))
 	if err != nil {
 		return "", err
 	}
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", kind)
 	resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
 		return "", err

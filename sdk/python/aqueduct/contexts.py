@@ -1,6 +1,7 @@
 """`run.context`: what an agent wants to find again, kept by Aqueduct under a key (docs/context.md)."""
 
 import asyncio
+import base64
 import http.client
 import json
 import time
@@ -75,6 +76,22 @@ class Contexts:
         """Deletes an entry."""
         self._send("DELETE", key, None, "", {}, if_version)
 
+    def file(self, part: dict) -> bytes:
+        """The bytes of a part of a message (an image, a document), which holds them or names them by a URL of Aqueduct's. Any other URL
+        is a ValueError: it is the sender's, and may lead anywhere."""
+        source = part.get("source")
+        source = source if isinstance(source, dict) else {}
+        kind, value = source.get("type"), str(source.get("value", ""))
+        if kind == "data":
+            return base64.b64decode(value)
+        path = value.removeprefix(self._base)
+        if kind != "url" or not path.startswith("/api/threads/"):
+            raise ValueError("the part names no file of Aqueduct's")
+        return self._request("GET", path, None, {})[1]
+
+    async def afile(self, part: dict) -> bytes:
+        return await asyncio.to_thread(self.file, part)
+
     async def aput(self, content: Any, key: Optional[str] = None, **more: Any) -> Entry:
         return await asyncio.to_thread(self.put, content, key, **more)
 
@@ -93,17 +110,21 @@ class Contexts:
     ) -> Tuple[Dict[str, str], bytes]:
         """One request, again while the server is away. Of a connection that breaks it is not known whether the request counted, so only
         what may be done twice is done again."""
-        base = urlsplit(self._base)
-        if base.scheme not in ("http", "https"):
-            raise ValueError("no address of the context store: Aqueduct sends it as x-aqueduct-base-url")
-        path = base.path + "/v1/context" + ("" if key is None else "/" + quote(key, safe="")) + ("?" + urlencode(query) if query else "")
-        headers = {"Authorization": "Bearer " + self._token}
+        path = "/v1/context" + ("" if key is None else "/" + quote(key, safe="")) + ("?" + urlencode(query) if query else "")
+        headers = {}
         if kind:
             headers["Content-Type"] = kind
         if version is not None:
             headers["If-Match"] = f'"{version}"'
+        return self._request(method, path, raw, headers)
+
+    def _request(self, method: str, path: str, raw: Optional[bytes], headers: Dict[str, str]) -> Tuple[Dict[str, str], bytes]:
+        base = urlsplit(self._base)
+        if base.scheme not in ("http", "https"):
+            raise ValueError("no address of Aqueduct: it sends it as x-aqueduct-base-url")
+        headers = {**headers, "Authorization": "Bearer " + self._token}
         for left in reversed(range(TRIES)):
-            status, answered, body = self._once(base.scheme == "https", base.netloc, method, path, raw, headers)
+            status, answered, body = self._once(base.scheme == "https", base.netloc, method, base.path + path, raw, headers)
             if not left or status not in PASSING and (status or method != "GET"):
                 break
             time.sleep(0.2 * (TRIES - left))

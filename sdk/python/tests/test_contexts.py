@@ -105,6 +105,17 @@ class Requests(unittest.TestCase):
             store.delete("a/b c")
             self.assertEqual([path for _, path, _ in fake.seen], ["/v1/context?ttl_seconds=5&owner_type=run", "/v1/context/a%2Fb%20c"])
 
+    def test_files(self):
+        with faked() as (fake, store):
+            self.assertEqual(store.file({"source": {"type": "data", "value": "eA=="}}), b"x")
+            for value in ("/api/threads/t/parts/s", store._base + "/api/threads/t/parts/s"):
+                self.assertIn(b"context_key", asyncio.run(store.afile({"source": {"type": "url", "value": value}})))
+            self.assertEqual([path for _, path, _ in fake.seen], ["/api/threads/t/parts/s"] * 2)
+            for source in ({"type": "url", "value": "http://evil.example/api/threads/x"}, {"type": "url", "value": store._base + ".evil/x"}, {"type": "file", "value": "f"}, None):
+                with self.assertRaises(ValueError):
+                    store.file({"source": source})
+            self.assertEqual(len(fake.seen), 2)
+
     def test_a_run_has_one(self):
         with self.assertRaises(ValueError):
             Run({}, {}).context.get("k")
