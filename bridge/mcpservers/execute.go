@@ -28,8 +28,8 @@ func (s *Servers) Execute(ctx context.Context, d tools.Dispatch) (json.RawMessag
 	return one.execute(ctx, d)
 }
 
-// execute calls the tool, once. A server that lost its session refuses a call before it looks at it, so the call may go over
-// the next session.
+// execute calls the tool, once. Over a session that has ended nothing of a call is sent, and a server that lost its session
+// refuses a call before it looks at it; so the call may go over the next session.
 func (s *server) execute(ctx context.Context, d tools.Dispatch) (json.RawMessage, *fault.Error) {
 	session := s.await(ctx, nil)
 	if session == nil {
@@ -75,7 +75,7 @@ func (s *server) await(ctx context.Context, lost *mcp.ClientSession) *mcp.Client
 	}
 }
 
-// call sends one call. lost means that the server refused it, and may have lost the session. The trace context and the id of
+// call sends one call. lost means that the session had ended, or that the server refused the call and may have lost it. The trace context and the id of
 // the call go in _meta, by which a server can recognize a repeated call.
 func (s *server) call(ctx context.Context, session *mcp.ClientSession, d tools.Dispatch) (_ json.RawMessage, failure *fault.Error, lost bool) {
 	sending, delivered := withDelivery(ctx)
@@ -91,16 +91,31 @@ func (s *server) call(ctx context.Context, session *mcp.ClientSession, d tools.D
 		raw, failure := resultOf(result, s.resultBytes)
 		return raw, failure, false
 	}
-	var answered *jsonrpc.Error
+	answered := answer(err)
 	switch refused := delivered.refused.Load(); {
-	case errors.As(err, &answered):
+	case answered != nil:
 		failure = fault.New(tools.CodeToolFailed, bounded(answered.Message))
 	case refused != nil:
 		failure = refused
+	case !delivered.sent.Load():
+		failure = away()
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		failure = fault.New(tools.CodeTimeout, "The tool took too long.")
 	default:
 		failure = fault.New(tools.CodeUnknownOutcome, "The connection to its MCP server was lost while it ran.")
 	}
-	return nil, failure, session.ID() != "" && delivered.unknown.Load()
+	return nil, failure, !delivered.sent.Load() || session.ID() != "" && delivered.unknown.Load()
+}
+
+// The codes by which the library reports its own failures in the form of a server's error: client closing, server closing,
+// rejected by transport. Nothing is known of a call that failed so. A server that answers with one of them is not believed either.
+const leastOwnCode, mostOwnCode = -32005, -32003
+
+// answer is the server's error; nil where the failure is another.
+func answer(err error) *jsonrpc.Error {
+	var answered *jsonrpc.Error
+	if !errors.As(err, &answered) || answered.Code >= leastOwnCode && answered.Code <= mostOwnCode {
+		return nil
+	}
+	return answered
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/time/rate"
 
 	"aqueduct/internal/child"
 )
@@ -22,6 +23,8 @@ const (
 	stopGrace = 5 * time.Second
 	// longestMessage bounds what one message of a server may have: it is held in memory whole.
 	longestMessage = 16 << 20
+	// linesPerSecond and linesAtOnce bound the lines of a server that are logged; the rest is counted.
+	linesPerSecond, linesAtOnce = 5, 200
 	// longestLine is what is logged of a line that a server writes to its standard error.
 	longestLine = 1 << 10
 )
@@ -61,7 +64,7 @@ func (c *command) open() (way, error) {
 		streams.Stderr.Ending()
 	})
 	return way{
-		transport: &mcp.IOTransport{Reader: streams.Stdout, Writer: streams.Stdin, MaxLineLength: longestMessage},
+		transport: noted{&mcp.IOTransport{Reader: streams.Stdout, Writer: streams.Stdin, MaxLineLength: longestMessage}},
 		end: func() {
 			_ = streams.Stdin.Close() // by which a server of MCP is asked to end; it may be closed already
 			proc.End(stopGrace)
@@ -76,10 +79,16 @@ func (c *command) open() (way, error) {
 // console logs the lines of a server's standard error.
 func (c *command) console(from io.Reader) {
 	lines := bufio.NewReaderSize(from, longestLine)
+	may, left := rate.NewLimiter(linesPerSecond, linesAtOnce), 0
 	for {
 		line, err := lines.ReadSlice('\n')
 		if text := strings.TrimSpace(string(line)); text != "" {
-			c.logger.Info("an MCP server writes", slog.String("line", strings.ToValidUTF8(text, "\uFFFD")))
+			if may.Allow() {
+				c.logger.Info("an MCP server writes", slog.String("line", strings.ToValidUTF8(text, "\uFFFD")), slog.Int("left_out", left))
+				left = 0
+			} else {
+				left++
+			}
 		}
 		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a long line is left out
 			_, err = lines.ReadSlice('\n')

@@ -27,6 +27,11 @@ const (
 	steadyTime = time.Minute
 	// publishPause is between two tries to keep a list while the store is away.
 	publishPause = 2 * time.Second
+	// listPause is the least between two readings of a list: a server that reports changes without end must not keep the store
+	// busy.
+	listPause = time.Second
+	// listEvery is how often a list is read without a report: many servers send none, or have no stream to send it on.
+	listEvery = 5 * time.Minute
 )
 
 // server keeps one MCP server connected: one goroutine connects, reads the list of tools, and begins again when the
@@ -131,12 +136,12 @@ func (s *server) handshake(ctx context.Context, to mcp.Transport) (*mcp.ClientSe
 // away the list is tried again; calls of the tools that were published before are executed meanwhile.
 func (s *server) follow(ctx context.Context, session *mcp.ClientSession, offered []*mcp.Tool, ended <-chan error) error {
 	for {
-		var again <-chan time.Time
+		again := time.After(listEvery)
 		if err := s.publish(ctx, s.name, s.rows(offered)); err != nil {
 			if ctx.Err() == nil {
 				s.logger.Warn("the tools of an MCP server were not kept, trying again", slog.Any("error", err))
 			}
-			again = time.After(publishPause)
+			again = time.After(publishPause) // the list is read once more as well
 		}
 		select {
 		case <-ctx.Done():
@@ -144,13 +149,16 @@ func (s *server) follow(ctx context.Context, session *mcp.ClientSession, offered
 		case err := <-ended:
 			return errors.Join(errors.New("the connection has ended"), err)
 		case <-again:
-			continue
 		case <-s.found:
 			if s.isLost(session) {
 				return errors.New("it has lost the session")
 			}
 			continue
 		case <-s.changed:
+			if err := retry.Sleep(ctx, listPause); err != nil {
+				return err
+			}
+			s.changed.Clear() // what came meanwhile is in the list that is read now
 		}
 		listing, cancel := context.WithTimeout(ctx, connectTime)
 		list, err := s.list(listing, session)

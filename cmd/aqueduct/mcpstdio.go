@@ -97,10 +97,11 @@ func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
-	folder, err := os.MkdirTemp(state, "run-")
+	folder, held, err := runFolder(state)
 	if err != nil {
-		return err
+		return fmt.Errorf("--state: %w", err)
 	}
+	defer held.Close()
 	defer os.RemoveAll(folder)
 	tokenFile := filepath.Join(state, tokenName)
 	token, err := auth.LoadToken(tokenFile)

@@ -234,6 +234,21 @@ func TestServerComesBack(t *testing.T) {
 	}
 }
 
+// TestServerIsNamedNoMore: the tools of a server that a later start does not name are gone.
+func TestServerIsNamedNoMore(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	e := newEnv(t, "--mcp", s.flag())
+	e.offers("shop.pay", true)
+	e.server.end(syscall.SIGTERM)
+	e.start()
+	e.prompt("T2")
+	e.offers("shop.pay", false)
+	if c := e.invoke("shop.pay", `{"amount":1}`); c.Error.Code != "tool_unknown" {
+		t.Errorf("%+v", c)
+	}
+}
+
 // TestMCPFlags: mistakes end the start, and name the flag.
 func TestMCPFlags(t *testing.T) {
 	t.Parallel()

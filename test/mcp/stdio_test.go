@@ -157,6 +157,44 @@ func TestMCPWrap(t *testing.T) {
 	}
 }
 
+// TestMCPWrapKilled: what a killed gate leaves behind is gone: the server at once, its folder with the next start. Gates of one
+// user run side by side.
+func TestMCPWrapKilled(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	_, command, _ := strings.Cut(s.flag(), "=")
+	state := t.TempDir()
+	first := newStdio(t, nil, "", "--wrap", command, "--state", state)
+	first.page(t, state)
+	e := &env{t: t, server: &server{}}
+	e.eventually("the shop does not start", func() error {
+		if len(s.notes("start")) != 1 {
+			return errors.New("no note")
+		}
+		return nil
+	})
+	child := s.pid()
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually("the shop outlives the gate", func() error {
+		if alive(child) {
+			return errors.New("it lives")
+		}
+		return nil
+	})
+	folders := func() int {
+		left, _ := filepath.Glob(filepath.Join(state, "run-*"))
+		return len(left)
+	}
+	second, third := newStdio(t, nil, "", "--wrap", command, "--state", state), newStdio(t, nil, "", "--wrap", command, "--state", state)
+	second.page(t, state)
+	third.page(t, state)
+	if folders() != 2 {
+		t.Errorf("%d folders for two gates", folders())
+	}
+}
+
 // TestMCPStdio: "aqueduct mcp" before a running server, by the Go client and by npm's.
 func TestMCPStdio(t *testing.T) {
 	t.Parallel()
