@@ -8,6 +8,8 @@
     remember the milk      keeps the words in the context store, and the key in the thread's state
     recall                 reads them, in whatever run of the thread
     size                   how many bytes the message's files have, wherever they are
+    ask NAME words         has another agent answer, by its id, and passes on what it answers
+    history                counts the messages of the thread
     anything else          is said back
 
 Start it, then: aqueduct serve --agent py=http://127.0.0.1:8070
@@ -19,7 +21,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "sdk", "python"))
 
-from aqueduct import Agent, ContextMoved, ToolFailed, ask, frames  # noqa: E402
+from aqueduct import Agent, AgentFailed, ContextMoved, ToolFailed, ask, frames  # noqa: E402
 
 
 @Agent
@@ -38,6 +40,10 @@ def agent(run):
             return recall(run)
         case ["size"]:
             return size(run)
+        case ["ask", name, *words] if words:
+            return ask_agent(run, name, " ".join(words))
+        case ["history"]:
+            return history(run)
         case _:
             return echo(run)
 
@@ -91,6 +97,21 @@ async def size(run):
     content = run.input.get("content")
     files = [part for part in content if part.get("type") != "text"] if isinstance(content, list) else []
     yield "Bytes: " + ", ".join([str(len(await run.context.afile(part))) for part in files]) + "."
+
+
+async def ask_agent(run, name, words):
+    """Another agent's work: what it asks is asked in this chat, what it costs is in this run's usage."""
+    try:
+        reply = await run.agents.ainvoke(name, words)
+    except AgentFailed as no:
+        yield f"{name} did not answer: {no.message}"
+    else:
+        yield f"{name} answers: {reply.text}"
+
+
+async def history(run):
+    page = await run.atranscript(limit=200)
+    yield f"{len(page.messages)} messages, the first is {page.messages[0]['content']!r}."
 
 
 async def echo(run):

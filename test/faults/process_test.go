@@ -33,6 +33,7 @@ type serverEnv struct {
 	t        testing.TB
 	database string
 	agent    *agent
+	flags    []string // further ones
 	*server
 }
 
@@ -58,6 +59,7 @@ func (h *serverEnv) another(program func() (string, error), env ...string) *serv
 	s := &server{t: h.t, exited: make(chan struct{})}
 	s.cmd = exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--database", h.database,
 		"--agent", "fake="+h.agent.URL, "--agent", "nowhere=http://127.0.0.1:1")
+	s.cmd.Args = append(s.cmd.Args, h.flags...)
 	s.cmd.Env = append(os.Environ(), env...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.begin()

@@ -221,3 +221,29 @@ func TestFiles(t *testing.T) {
 		t.Fatal(got)
 	}
 }
+
+// TestAgentsAndTranscript: the example has another agent work, whose question is asked in this chat, and reads the thread.
+func TestAgentsAndTranscript(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	if got := talk(t, s.url, "t1", "ask other hello there", "words")[0].Text; got != "other answers: You wrote: hello there " {
+		t.Fatalf("%q", got)
+	}
+	got := talk(t, s.url, "t1", "ask other transfer 5 to bob", "approve")
+	var text string
+	for _, c := range got {
+		text += c.Text
+	}
+	if !strings.Contains(text, "other answers: I will transfer 5 to bob. Done, receipt R.") && !strings.Contains(text, "other answers: I will transfer 5 to bob. Done, receipt r-1.") {
+		t.Errorf("%v", got)
+	}
+	if paid := s.bank.executed(); len(paid) != 1 {
+		t.Errorf("paid %v", paid)
+	}
+	if got := talk(t, s.url, "t1", "ask nobody hello", "words")[0].Text; !strings.HasPrefix(got, "nobody did not answer: ") {
+		t.Errorf("%q", got)
+	}
+	if got := talk(t, s.url, "t1", "history", "words")[0].Text; !strings.Contains(got, "the first is 'ask other hello there'") {
+		t.Errorf("%q", got)
+	}
+}

@@ -62,7 +62,7 @@ func start(t *testing.T) *setting {
 		t.Fatal(err)
 	}
 	s.url = spawn(t, exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--database", "sqlite:"+filepath.Join(dir, "aqueduct.db"),
-		"--agent", "py="+s.agent.url, "--tools-file", tools, "--outbound", "127.0.0.0/8")).url
+		"--agent", "py="+s.agent.url, "--agent", "other="+startAgent(t).url, "--tools-file", tools, "--outbound", "127.0.0.0/8")).url
 	return s
 }
 

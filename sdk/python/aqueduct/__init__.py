@@ -5,10 +5,10 @@ from .agent import Agent
 from .ask import Answer
 from .client import Client
 from .contexts import Contexts
-from .errors import AgentError, AqueductError, ChatError, ContextFailed, ContextMoved, Gone, ToolFailed, ToolPending
+from .errors import AgentError, AgentFailed, AqueductError, ChatError, ContextFailed, ContextMoved, Gone, ToolFailed, ToolPending
 from .run import Run
 from .signature import BadSignature, verify
 
 __all__ = [
-    "Agent", "AgentError", "Answer", "AqueductError", "BadSignature", "ChatError", "Client", "ContextFailed", "ContextMoved", "Contexts", "Gone", "Run", "ToolFailed", "ToolPending", "ask", "frames", "verify",
+    "Agent", "AgentError", "AgentFailed", "Answer", "AqueductError", "BadSignature", "ChatError", "Client", "ContextFailed", "ContextMoved", "Contexts", "Gone", "Run", "ToolFailed", "ToolPending", "ask", "frames", "verify",
 ]

@@ -43,6 +43,10 @@ class ContextMoved(ContextFailed):
     """The entry has another version than the one that was to be replaced."""
 
 
+class AgentFailed(AqueductError):
+    """An agent that was called gave no answer: it failed, was cancelled, or may not be called."""
+
+
 class Gone(AqueductError):
     """Nobody reads this answer any more: the Turn was cancelled, or the server left."""
 

@@ -1,13 +1,22 @@
 """One call of an agent: what Aqueduct sent, and what the agent can do about it."""
 
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 from urllib.parse import unquote
 
+from .agentcalls import Agents
 from .ask import Answer
 from .contexts import Contexts
 from .errors import AgentError
 from .replay import Replay
 from .tools import Tools
+from .transcripts import Page, blocking, read
+
+
+class LLM(NamedTuple):
+    """The model proxy (docs/models.md), by the token of one run."""
+
+    base_url: str
+    api_key: str
 
 
 class Run:
@@ -37,8 +46,14 @@ class Run:
             self.id,
             self.traceparent,
         )
+        base, token = base_url or headers.get("x-aqueduct-base-url", ""), headers.get("x-aqueduct-run-token", "")
         #: What is kept under keys, for this run and later ones.
-        self.context = Contexts(base_url or headers.get("x-aqueduct-base-url", ""), headers.get("x-aqueduct-run-token", ""))
+        self.context = Contexts(base, token)
+        #: Other agents.
+        self.agents = Agents(base, token, self.id, lambda: self.gone)
+        #: Where any client of OpenAI's API calls models: OpenAI(base_url=run.llm.base_url, api_key=run.llm.api_key).
+        self.llm = LLM(base.rstrip("/") + "/v1", token)
+        self._transcript = (base, token, self.aqueduct_session_id or self.session_id)
         self.usage: Dict[str, Any] = {}
         #: What the Run gives as its result, beside its words.
         self.result: Any = None
@@ -62,6 +77,14 @@ class Run:
     def gone(self) -> bool:
         """Nobody reads any more."""
         return self.tool.aborted
+
+    def transcript(self, limit: Optional[int] = None, before: Optional[str] = None, format: Optional[str] = None) -> Page:
+        """The newest messages of the thread, or those before a page; format="openai" for OpenAI's form."""
+        return blocking(*self._transcript, limit, before, format)
+
+    async def atranscript(self, limit: Optional[int] = None, before: Optional[str] = None, format: Optional[str] = None) -> Page:
+        """The same for async functions."""
+        return await read(*self._transcript, limit, before, format)
 
     def answer(self, id: str) -> Optional[Answer]:
         """The answer to the question asked under that id: the two-step form of asking."""

@@ -43,10 +43,12 @@ Step = Union[Post, Sleep]
 
 
 def call(
-    run_id: str, name: str, args: Any, key: str, timeout: Optional[float], wait: Optional[float], now: float
+    run_id: str, name: str, args: Any, key: str, timeout: Optional[float], wait: Optional[float], now: float, call_id: Optional[str] = None
 ) -> Generator[Step, Any, Any]:
     """The whole call: it returns the result, or raises."""
     body = {"run_id": run_id, "args": args, "idempotency_key": key}
+    if call_id is not None:
+        body["call_id"] = call_id
     if timeout is not None:
         body["timeout_ms"] = max(1, round(timeout * 1000))
     until = None if wait is None else now + wait

@@ -42,6 +42,7 @@ class Tools:
         idempotency_key: Optional[str] = None,
         timeout: Optional[float] = None,
         wait: Optional[float] = None,
+        call_id: Optional[str] = None,
     ) -> Any:
         """Calls a tool and waits for its result.
 
@@ -53,8 +54,9 @@ class Tools:
                  key is made from name, arguments and how many such calls came before in this
                  run of the function, so that a function that runs again after an answer
                  (replay.py) gets the results it had and does nothing twice.
+        call_id  the id by which the agent shows the call itself (frames.tool_call): it is then in the chat once
         """
-        steps = self._steps(name, args, idempotency_key, timeout, wait)
+        steps = self._steps(name, args, idempotency_key, timeout, wait, call_id)
         given: Any = None
         while True:
             try:
@@ -76,9 +78,10 @@ class Tools:
         idempotency_key: Optional[str] = None,
         timeout: Optional[float] = None,
         wait: Optional[float] = None,
+        call_id: Optional[str] = None,
     ) -> Any:
         """The same for async functions; cancelling it stops waiting, not the tool."""
-        steps = self._steps(name, args, idempotency_key, timeout, wait)
+        steps = self._steps(name, args, idempotency_key, timeout, wait, call_id)
         given: Any = None
         while True:
             try:
@@ -103,11 +106,13 @@ class Tools:
                 except OSError:
                     pass  # it is closed already
 
-    def _steps(self, name: str, args: Any, key: Optional[str], timeout: Optional[float], wait: Optional[float]) -> Generator:
+    def _steps(
+        self, name: str, args: Any, key: Optional[str], timeout: Optional[float], wait: Optional[float], call_id: Optional[str]
+    ) -> Generator:
         if urlsplit(self._base).scheme not in ("http", "https"):
             raise ValueError("no address to call tools at: Aqueduct sends it as x-aqueduct-base-url")
         args = {} if args is None else args
-        return call(self._run_id, name, args, key or self._key(name, args), timeout, wait, time.monotonic())
+        return call(self._run_id, name, args, key or self._key(name, args), timeout, wait, time.monotonic(), call_id)
 
     def _key(self, name: str, args: Any) -> str:
         kind = digest([name, args])
