@@ -286,7 +286,7 @@ func (r *rule) body(b []byte, from, at int, final bool) (found, status) {
 		if end < len(near) && near[end] == r.until {
 			return f, secret
 		}
-	case r.secret(near[:end]):
+	case r.secret(r.certain(near[:end], open && end == len(near))):
 		// It is a secret, whatever follows; only now is its end looked for beyond the bound.
 		f.end = r.end(b, at, 0)
 		return f, secret
@@ -295,6 +295,15 @@ func (r *rule) body(b []byte, from, at int, final bool) (found, status) {
 		return f, undecided
 	}
 	return found{}, nothing
+}
+
+// certain is what of a body stays in it whatever follows. A dash at the end of a text that goes on may be the first of the
+// footer's.
+func (r *rule) certain(body []byte, goesOn bool) []byte {
+	if r == pemKey && goesOn {
+		return bytes.TrimSuffix(body, []byte("-"))
+	}
+	return body
 }
 
 // end is the position behind the body.

@@ -41,6 +41,7 @@ func newMortal(t *testing.T, answer func(ctx context.Context, out *frames, r *ht
 		m.mu.Lock()
 		m.runs[c.RunID]++
 		m.mu.Unlock()
+		w.Header().Set("Content-Type", "text/event-stream")
 		answer(r.Context(), &frames{w: w, r: r}, r, c)
 	}))
 	m.Config.ErrorLog = nil
@@ -162,7 +163,7 @@ func (h *serverEnv) callsAndDies(t *testing.T, round int, caller, child *mortal)
 	if <-started == "" {
 		t.Fatal("the prompt was not taken")
 	}
-	time.Sleep(time.Duration(rand.IntN(160)) * time.Millisecond)
+	time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
 	switch round % 3 {
 	case 0:
 		h.kill()
