@@ -29,7 +29,7 @@ func (n *normal) of(text string) string {
 		}
 		return n.names[id]
 	})
-	text = regexp.MustCompile(`"00-[0-9a-f]{32}-[0-9a-f]{16}-00"`).ReplaceAllString(text, `"<span>"`)
+	text = regexp.MustCompile(`"00-[0-9a-f]{32}-[0-9a-f]{16}-01"`).ReplaceAllString(text, `"<span>"`)
 	return regexp.MustCompile(`2000-01-01T[0-9:.]*Z`).ReplaceAllString(text, "<time>")
 }
 

@@ -27,25 +27,26 @@ type ModelRequest struct {
 }
 
 // Begin keeps a call of the Agent that sends the token. It is committed before the upstream is called, so that no call is
-// paid for that is not on record. Where a budget is used up it waits for a person; the error has CodeBudget when that one
-// refuses. It is ErrRunToken for a token that is not good.
-func (m *ModelCalls) Begin(ctx context.Context, token string, req ModelRequest) (store.ModelCall, error) {
+// paid for that is not on record. The span is for the upstream. Where a budget is used up it waits for a person; the error has
+// CodeBudget when that one refuses. It is ErrRunToken for a token that is not good.
+func (m *ModelCalls) Begin(ctx context.Context, token string, req ModelRequest) (store.ModelCall, trace.Context, error) {
 	turnID, from, err := m.agents.callSite(ctx, token)
 	if err != nil {
-		return store.ModelCall{}, err
+		return store.ModelCall{}, trace.Context{}, err
 	}
 	if err := m.budget.admit(ctx, turnID, from); err != nil {
-		return store.ModelCall{}, err
+		return store.ModelCall{}, trace.Context{}, err
 	}
+	span := from.trace.Under()
 	c := store.ModelCall{
 		ID: newID(), SessionID: from.session.ID, TurnID: turnID, AgentID: from.session.AgentID, Route: req.Route, Model: req.Model,
 		Status: store.ModelOpen, StartedAt: time.Now().Truncate(time.Millisecond),
 	}
-	return c, m.store.InTx(ctx, func(tx store.Tx) error {
+	return c, span, m.store.InTx(ctx, func(tx store.Tx) error {
 		if err := tx.InsertModelCall(ctx, c); err != nil {
 			return err
 		}
-		return tx.InsertRecord(ctx, trace.ModelCallStarted(c, req.Stream))
+		return tx.InsertRecord(ctx, trace.ModelCallStarted(c, req.Stream, span.Traceparent()))
 	})
 }
 

@@ -83,12 +83,12 @@ func (p *prompter) queueTurn(ctx context.Context, externalID string) (run store.
 		run.ExternalID = run.ID
 	}
 	// The span is made here and kept, so that all that happens later in the Turn belongs to the caller's trace.
-	span := p.req.traceContext()
+	span, parent := p.req.traceContext()
 	turn := store.Turn{
 		ID: run.ID, SessionID: p.session.ID, AgentID: agent, Status: store.TurnQueued, CreatedAt: now,
 		Roles:        mustJSON(p.req.Principal.Roles),
 		PromptedBy:   p.promptedBy(),
-		Input:        mustJSON(turnInput{Context: p.req.Context, Props: p.req.Props, Queued: p.active != nil || p.req.turnID != "" && p.exists, Task: p.req.turnID != ""}),
+		Input:        mustJSON(turnInput{Context: p.req.Context, Props: p.req.Props, Queued: p.active != nil || p.req.turnID != "" && p.exists, Task: p.req.turnID != "", ParentSpan: parent}),
 		BranchedFrom: p.branch.branchedFrom(),
 		Traced:       true, Traceparent: span.Traceparent(), Tracestate: span.State,
 	}

@@ -292,6 +292,9 @@ func (w *runWriter) closed(e ending) {
 		total, paused := w.trace.times(time.Now())
 		f(string(e.turn), total, total-paused)
 	}
+	if f := w.cfg.TurnEnded; f != nil && e.turn != "" {
+		f(w.row.ID)
+	}
 }
 
 // state is the shared state: of the open Run, or as the last one left it.

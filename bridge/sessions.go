@@ -40,6 +40,8 @@ type Config struct {
 	OnBusy string
 	Logger *slog.Logger
 	Meter  Meter
+	// TurnEnded gets each Turn whose end was committed here. It must be quick; nil is not called.
+	TurnEnded func(turnID string)
 	// Policy decides which permissions need no person; nil: none.
 	Policy *policy.Holder
 	// Hints notifies pages that watch of Questions and threads; nil notifies none.

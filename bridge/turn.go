@@ -18,9 +18,10 @@ type turnInput struct {
 	Context     []agui.Context  `json:"context,omitempty"`
 	Props       json.RawMessage `json:"forwarded_props,omitempty"`
 	Traceparent string          `json:"traceparent,omitempty"`
-	Queued      bool            `json:"queued,omitempty"`     // behind a Turn that was not over
-	Unprompted  bool            `json:"unprompted,omitempty"` // the Agent spoke by itself
-	Task        bool            `json:"task,omitempty"`       // its id is from before it was begun (Queue)
+	Queued      bool            `json:"queued,omitempty"`      // behind a Turn that was not over
+	Unprompted  bool            `json:"unprompted,omitempty"`  // the Agent spoke by itself
+	Task        bool            `json:"task,omitempty"`        // its id is from before it was begun (Queue)
+	ParentSpan  string          `json:"parent_span,omitempty"` // that the Turn's span is a child of
 }
 
 // turn drives one Turn: it takes what its upstream sends, and what others wrote for it, and has its parts act. Only the

@@ -19,6 +19,7 @@ type turnTrace struct {
 	row        *store.Turn
 	prompter   string
 	unprompted bool
+	parent     string              // the span that the request came from; "" of a trace that begins here
 	context    trace.Context       // the span of the Turn
 	invokedAt  time.Time           // when the Agent was called whose call is open; zero when none is
 	waits      []approval.Question // of the Turn, as they were last read
@@ -30,7 +31,7 @@ func newTurnTrace(row *store.Turn, prompter string, input turnInput) turnTrace {
 	if !ok {
 		c = trace.Continue(input.Traceparent, "")
 	}
-	return turnTrace{row: row, prompter: prompter, unprompted: input.Unprompted, context: c, invokedAt: calledSince(*row)}
+	return turnTrace{row: row, prompter: prompter, unprompted: input.Unprompted, parent: input.ParentSpan, context: c, invokedAt: calledSince(*row)}
 }
 
 // calledSince is when the Agent was called whose call was open when this process took the Turn up; zero when none was.
@@ -61,6 +62,7 @@ func (t *turnTrace) at(seq int64, records ...store.Record) []store.Record {
 func (t *turnTrace) begun(firstSeq int64, now time.Time, call *Call) []store.Record {
 	started := t.record(trace.RunStarted, now, trace.Started{
 		AgentID: t.row.AgentID, UserID: t.prompter, Unprompted: t.unprompted, Traceparent: t.context.Traceparent(), Tracestate: t.context.State,
+		ParentSpan: t.parent,
 	})
 	reason := trace.BecausePrompt
 	if t.unprompted {
@@ -149,9 +151,12 @@ func openFor(all []approval.Question, now time.Time) (sum time.Duration) {
 	return sum
 }
 
-// traceContext is the span of a Turn that is made for a request.
-func (req ChatRequest) traceContext() trace.Context {
-	return trace.Continue(req.Traceparent, req.Tracestate)
+// traceContext is the span of a Turn that is made for a request, and the id of the span that made the request.
+func (req ChatRequest) traceContext() (span trace.Context, parent string) {
+	if from, ok := trace.Parse(req.Traceparent, ""); ok {
+		parent = from.SpanID
+	}
+	return trace.Continue(req.Traceparent, req.Tracestate), parent
 }
 
 // inputRecord is user_input of a message that began a Turn, as it is kept.

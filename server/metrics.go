@@ -16,6 +16,7 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/eventlog"
+	"aqueduct/bridge/otlp"
 	"aqueduct/server/limit"
 	"aqueduct/server/route"
 )
@@ -51,6 +52,7 @@ type Metrics struct {
 	// the engine has a fault.
 	hintsLost prometheus.Counter
 	stranded  prometheus.Counter
+	spans     *prometheus.CounterVec
 	limits    *limit.Meter
 	audit     *auditMetrics
 }
@@ -73,6 +75,7 @@ func NewMetrics() *Metrics {
 		commitSize:    in.histogram("aqueduct_commit_size", "What one commit held, by unit.", prometheus.ExponentialBuckets(1, 4, 12), "unit"),
 		hintsLost:     in.counter("aqueduct_hints_dropped_total", "Hints of /ws/client that were lost for want of room.").WithLabelValues(),
 		stranded:      in.counter("aqueduct_turns_stranded_total", "Turns that nothing moved any more and that were ended: each is a fault of the server.").WithLabelValues(),
+		spans:         in.counter("aqueduct_otlp_turns_total", "Turns that were to be exported as spans, by what became of them.", "outcome"),
 		agentUp:       in.NewGaugeVec(prometheus.GaugeOpts{Name: "aqueduct_agent_up", Help: "1 when an agent's last health probe was well, else 0."}, []string{"agent"}),
 		proxiesLinked: in.gauge("aqueduct_proxies_linked", "acp-proxies that are connected to this replica."),
 		framesTaken:   in.counter("aqueduct_proxy_frames_total", "Messages of acp-proxies, by type.", "type"),
@@ -82,6 +85,9 @@ func NewMetrics() *Metrics {
 		clientOffline: in.counter("aqueduct_client_offline_total", "Calls of client tools that failed because no client was there, by when that was found.", "cause"),
 		limits:        limit.NewMeter(registry),
 		audit:         newAuditMetrics(registry),
+	}
+	for _, o := range []otlp.Outcome{otlp.Exported, otlp.Failed, otlp.Dropped} {
+		m.spans.WithLabelValues(string(o)) // a rate of what never happened is 0, and not unknown
 	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -122,6 +128,9 @@ func (m *Metrics) AgentProbed(id string, err error) {
 	}
 	m.agentUp.WithLabelValues(id).Set(up)
 }
+
+// SpansOfTurn counts what became of a Turn that was to be exported as spans.
+func (m *Metrics) SpansOfTurn(o otlp.Outcome) { m.spans.WithLabelValues(string(o)).Inc() }
 
 // HintDropped counts a hint that was lost for want of room.
 func (m *Metrics) HintDropped() { m.hintsLost.Inc() }

@@ -102,7 +102,7 @@ func (e *executor) claim(ctx context.Context, session store.Session, call store.
 	}
 	now := time.Now().Truncate(time.Millisecond) // the precision of the row
 	of, _ := trace.Parse(turn.Traceparent, turn.Tracestate)
-	span = spanOf(of)
+	span = of.Under()
 	move := store.ToolCallMove{
 		ID: call.ID, From: store.ToolDispatched, To: store.ToolRunning, Replica: e.replica, RunningAt: now,
 		WhileTurn: call.RunningAt.IsZero(), // the Turn may have ended since it was read
@@ -212,12 +212,4 @@ func (e *executor) retryLater(ctx context.Context, call store.ToolCall, err erro
 // failedMove ends a call that is in state from as FAILED.
 func failedMove(call store.ToolCall, from store.ToolCallStatus, why *fault.Error, now time.Time) store.ToolCallMove {
 	return store.ToolCallMove{ID: call.ID, From: from, To: store.ToolFailed, ErrorCode: why.Code, Error: mustJSON(why), EndedAt: now}
-}
-
-// spanOf is a new span for executing a tool, under the one of the Turn.
-func spanOf(of trace.Context) trace.Context {
-	if of.TraceID == "" {
-		return trace.New()
-	}
-	return of.Child()
 }

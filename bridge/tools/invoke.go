@@ -109,7 +109,7 @@ func (i *invoker) propose(ctx context.Context, r store.Reader, registered lookup
 	if own := req.agentsID(); own != "" {
 		id = CallID(req.TurnID, own)
 	}
-	p.span = spanOf(req.Trace)
+	p.span = req.Trace.Under()
 	p.call = store.ToolCall{
 		ID: id, SessionID: req.Session.ID, TurnID: req.TurnID, Name: p.tool.Name, Kind: p.tool.Kind,
 		Status: store.ToolCreated, Args: args, ArgsSHA256: i.hash.Sum(args), IdempotencyKey: req.Key,

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -16,14 +17,16 @@ type Context struct {
 }
 
 const (
-	version   = "00"
-	flagsNone = "00"
+	version = "00"
+	// flagsRecorded is the flag sampled. It has whoever is called know that this span is on record, which each of ours is; an
+	// agent that follows its caller's decision would otherwise record nothing.
+	flagsRecorded = "01"
 	// maxState bounds a tracestate that is passed on (W3C Trace Context, 3.3.1.5).
 	maxState = 512
 )
 
 // New is a trace that begins here.
-func New() Context { return Context{TraceID: random(16), SpanID: random(8), Flags: flagsNone} }
+func New() Context { return Context{TraceID: random(16), SpanID: random(8), Flags: flagsRecorded} }
 
 // Parse reads the header traceparent; false when it is not valid. A version above ours may have more than four parts,
 // and is read as ours, as the recommendation wants. A tracestate without a traceparent has no meaning, so it is dropped
@@ -55,6 +58,21 @@ func Continue(traceparent, tracestate string) Context {
 func (c Context) Child() Context {
 	c.SpanID = random(8)
 	return c
+}
+
+// Under is a span under this one, or a trace of its own where this one is not known: that of a Turn from before spans were
+// kept.
+func (c Context) Under() Context {
+	if c.TraceID == "" {
+		return New()
+	}
+	return c.Child()
+}
+
+// Sampled reports whether the caller records its spans, and wants those of others recorded.
+func (c Context) Sampled() bool {
+	flags, err := strconv.ParseUint(c.Flags, 16, 8)
+	return err == nil && flags&1 == 1
 }
 
 // Traceparent is the header of what is called from this span.

@@ -8,10 +8,11 @@ import (
 
 // ModelStarted is the payload of llm_call_started.
 type ModelStarted struct {
-	RequestID string `json:"request_id"`
-	Route     string `json:"route"` // of OpenAI's API
-	Model     string `json:"model"`
-	Stream    bool   `json:"stream"`
+	RequestID   string `json:"request_id"`
+	Route       string `json:"route"` // of OpenAI's API
+	Model       string `json:"model"`
+	Stream      bool   `json:"stream"`
+	Traceparent string `json:"traceparent,omitempty"` // as the upstream is given it
 }
 
 // ModelEnded is the payload of llm_call_done.
@@ -46,8 +47,10 @@ type ModelError struct {
 }
 
 // ModelCallStarted is llm_call_started.
-func ModelCallStarted(c store.ModelCall, stream bool) store.Record {
-	return Record(LLMCallStarted, c.SessionID, c.TurnID, c.StartedAt, ModelStarted{RequestID: c.ID, Route: c.Route, Model: c.Model, Stream: stream})
+func ModelCallStarted(c store.ModelCall, stream bool, traceparent string) store.Record {
+	return Record(LLMCallStarted, c.SessionID, c.TurnID, c.StartedAt, ModelStarted{
+		RequestID: c.ID, Route: c.Route, Model: c.Model, Stream: stream, Traceparent: traceparent,
+	})
 }
 
 // ModelCallEnded is llm_call_done. What the row of the call does not have stands in more: it is of interest to a person who

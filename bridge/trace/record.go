@@ -97,6 +97,7 @@ type Started struct {
 	Unprompted  bool   `json:"unprompted,omitempty"` // the agent spoke by itself
 	Traceparent string `json:"traceparent"`
 	Tracestate  string `json:"tracestate,omitempty"`
+	ParentSpan  string `json:"parent_span_id,omitempty"` // of the request's own traceparent
 }
 
 // TurnEnd is the payload of run_done and run_failed.

@@ -70,11 +70,19 @@ func TestContinue(t *testing.T) {
 		t.Errorf("the child of %+v is %+v", c, child)
 	}
 	own := Continue("broken", "a=1")
-	if own.State != "" || own.TraceID == traceID || own.Flags != "00" {
+	if own.State != "" || own.TraceID == traceID || !own.Sampled() {
 		t.Errorf("without a valid header the trace is %+v", own)
 	}
 	if again, ok := Parse(own.Traceparent(), ""); !ok || again != own {
 		t.Errorf("the header %q is read as %+v, %v", own.Traceparent(), again, ok)
+	}
+	if unknown := (Context{}).Under(); unknown.TraceID == "" || c.Under().TraceID != c.TraceID || c.Under().SpanID == c.SpanID {
+		t.Errorf("under no span is %+v, and under %+v is %+v", unknown, c, c.Under())
+	}
+	for flags, want := range map[string]bool{"00": false, "01": true, "02": false, "ff": true, "": false} {
+		if got := (Context{Flags: flags}).Sampled(); got != want {
+			t.Errorf("flags %q: sampled is %v", flags, got)
+		}
 	}
 	if first, second := New(), New(); first.TraceID == second.TraceID {
 		t.Error("two traces have one id")

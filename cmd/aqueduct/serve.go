@@ -67,6 +67,7 @@ type serveCmd struct {
 
 	started func(url string, callers *auth.Auth) // is called in place of the greeting, where it is set
 	Blobs   blobFlags                            `embed:""`
+	Spans   spanFlags                            `embed:""`
 }
 
 // AfterApply implements kong's hook: a list of flags is cut at its commas, and so are the options from their agents.
@@ -221,6 +222,9 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 		},
 	}
 	if err := s.Notify.apply(&cfg, s.Outbound, s.ACP.Key); err != nil {
+		return made, err
+	}
+	if cfg.Spans, err = s.Spans.config(s.Transport.Insecure); err != nil {
 		return made, err
 	}
 	made.beside = slices.Concat(beside, proxies, []app.Part{

@@ -23,6 +23,7 @@ import (
 	"aqueduct/bridge/mcpclients"
 	"aqueduct/bridge/mcpservers"
 	"aqueduct/bridge/notify"
+	"aqueduct/bridge/otlp"
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/registry"
 	"aqueduct/bridge/tools"
@@ -47,8 +48,9 @@ type App struct {
 	Server   *server.Server
 	Metrics  *server.Metrics
 
-	cfg    Config
-	levels [levels][]Part
+	cfg       Config
+	turnEnded func(turnID string) // nil without Config.Spans
+	levels    [levels][]Part
 }
 
 // The levels of what runs. Each uses those below it; they start from the lowest and end from the highest.
@@ -76,6 +78,9 @@ func New(cfg Config) (*App, error) {
 		return nil, err
 	}
 	a.makeGround()
+	if err := a.makeSpans(); err != nil {
+		return nil, err
+	}
 	if err := a.makeEngine(); err != nil {
 		return nil, err
 	}
@@ -124,6 +129,22 @@ func (a *App) makeNotifier() (err error) {
 	return err
 }
 
+// makeSpans makes the exporter of spans. It is on the ground: Turns end until the last step of what drives them.
+func (a *App) makeSpans() error {
+	if a.cfg.Spans == nil {
+		return nil
+	}
+	cfg := *a.cfg.Spans
+	cfg.Store, cfg.Logger, cfg.Replica, cfg.Count = a.cfg.Store, a.cfg.Logger, a.Replica, a.Metrics.SpansOfTurn
+	spans, err := otlp.New(cfg)
+	if err != nil {
+		return err
+	}
+	a.turnEnded = spans.TurnEnded
+	a.runs(ground, "spans", spans.Run)
+	return nil
+}
+
 // makeEngine makes what drives Turns and executes tools.
 func (a *App) makeEngine() error {
 	cfg := a.cfg
@@ -151,7 +172,7 @@ func (a *App) makeEngine() error {
 	a.Tools = tools.New(executed)
 	a.Sessions = bridge.New(bridge.Config{
 		Store: cfg.Store, Filter: cfg.Secrets.Filter, Hash: cfg.Secrets, Log: a.Events, Bell: a.Bell, Replica: a.Replica, Agents: cfg.Agents,
-		Logger: cfg.Logger, Meter: meter, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Contexts: a.Contexts, Notices: notices, Hints: a.Hints,
+		Logger: cfg.Logger, Meter: meter, TurnEnded: a.turnEnded, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Contexts: a.Contexts, Notices: notices, Hints: a.Hints,
 		PublicURL: cfg.PublicURL, AgentURL: cfg.AgentURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0, Budgets: budgets,
 	})
 	if !cfg.Agents.AddHidden(bridge.ClientAgent, mcpclients.New(cfg.Store)) {

@@ -9,6 +9,7 @@ import (
 	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/mcpservers"
 	"aqueduct/bridge/notify"
+	"aqueduct/bridge/otlp"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
 	"aqueduct/policy"
@@ -62,6 +63,8 @@ type Config struct {
 
 	// Edge is that of the HTTP edge. Its Store, Logger and Controller stay when they are set.
 	Edge server.Config
+	// Spans exports what is on record of Turns; nil exports nothing. New sets its Store, Logger, Replica and Count.
+	Spans *otlp.Config
 	// Gateway links agents behind proxies; nil is no gateway.
 	Gateway *acpgateway.Config
 	// Notify sends notices and callbacks; nil sends none.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/trace"
 	"aqueduct/internal/fault"
 )
 
@@ -20,7 +21,7 @@ type tried struct {
 
 // attempt calls the upstreams until one takes the request. The last one's answer is the caller's, whatever it is: it
 // holds the upstream's own reason.
-func (h *Handler) attempt(ctx context.Context, route string, r request, upstreams []*Upstream, id string) (t tried, err error) {
+func (h *Handler) attempt(ctx context.Context, route string, r request, upstreams []*Upstream, id callID) (t tried, err error) {
 	for i, up := range upstreams {
 		t.from = up
 		t.resp, err = h.send(ctx, up, http.MethodPost, route, r.forUpstream(up), id) //nolint:bodyclose // relay's caller closes it
@@ -56,9 +57,22 @@ func (r request) forUpstream(up *Upstream) []byte {
 	return r.body
 }
 
-// send makes one call. The id goes along as X-Request-Id, so that the upstream's own log can be searched by what is on the
-// trace here. Nothing of the caller's own headers is passed on.
-func (h *Handler) send(ctx context.Context, up *Upstream, method, route string, body []byte, id string) (*http.Response, error) {
+// callID is by which an upstream's own log and spans can be found: the id goes along as X-Request-Id, the span as
+// traceparent. tracestate is the business of those who watch this server, and stays here.
+type callID struct {
+	id   string
+	span trace.Context
+}
+
+// set gives a request both.
+func (c callID) set(h http.Header) {
+	h.Set("X-Request-Id", c.id)
+	c.span.State = ""
+	c.span.SetHeaders(h)
+}
+
+// send makes one call. Nothing of the caller's own headers is passed on.
+func (h *Handler) send(ctx context.Context, up *Upstream, method, route string, body []byte, id callID) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, up.URL+"/"+route, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -67,7 +81,7 @@ func (h *Handler) send(ctx context.Context, up *Upstream, method, route string, 
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("User-Agent", "aqueduct")
-	req.Header.Set("X-Request-Id", id)
+	id.set(req.Header)
 	switch {
 	case up.key == "":
 	case up.KeyHeader != "":

@@ -89,7 +89,7 @@ func (h *Handler) call(c echo.Context, name string) error {
 	defer cancel(nil)
 	defer context.AfterFunc(h.cfg.Draining, func() { cancel(errStopping) })()
 	h.cfg.In.Awaits(c, longestQuestion)
-	kept, err := h.cfg.Calls.Begin(ctx, token, bridge.ModelRequest{Route: name, Model: r.model, Stream: r.stream})
+	kept, span, err := h.cfg.Calls.Begin(ctx, token, bridge.ModelRequest{Route: name, Model: r.model, Stream: r.stream})
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (h *Handler) call(c echo.Context, name string) error {
 	h.cfg.In.Awaits(c, longestAnswer)
 	c.Response().Header().Set("X-Aqueduct-Request-Id", kept.ID)
 	m := &meter{asked: len(body)}
-	t, err := h.attempt(ctx, name, r, upstreams, kept.ID)
+	t, err := h.attempt(ctx, name, r, upstreams, callID{kept.ID, span})
 	if err == nil {
 		decode.ReleaseBody(c) // a stream is long, and the request may be a picture of megabytes
 		err = relay(c, t.resp, m, r.stream && !r.usage)
@@ -210,7 +210,7 @@ func (h *Handler) listed(ctx context.Context, up *Upstream) (list []model) {
 			list = append(list, model{ID: name, Object: "model", OwnedBy: up.Name})
 		}
 	}
-	resp, err := h.send(ctx, up, http.MethodGet, "models", nil, "")
+	resp, err := h.send(ctx, up, http.MethodGet, "models", nil, callID{})
 	if err != nil {
 		return list
 	}

@@ -1,0 +1,211 @@
+// Package otlp exports what is on record of Turns to a collector, as spans of OpenTelemetry. A Turn is exported when it has
+// ended, from its Records: nothing of it is held in memory while it goes on, and what a dead replica had begun is exported
+// whole by the one that ends it. Nothing waits for a collector: the engine hands over an id, and a queue that is full
+// drops it and counts that.
+package otlp
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"aqueduct/store"
+)
+
+const (
+	// mostWaiting bounds the Turns that wait to be exported: an id each. It is what a busy server ends in the minute that a
+	// collector restarts.
+	mostWaiting = 8192
+	// settleTime is how long after its end a Turn is read: the end of a model call that its agent left is on record a moment
+	// later.
+	settleTime = time.Second
+	// sendTime bounds the attempts to send one Turn, and readTime reading it.
+	sendTime = 10 * time.Second
+	readTime = 10 * time.Second
+	// flushTime is how long a server that ends goes on exporting what waits.
+	flushTime = 5 * time.Second
+	// tracesPath is where a collector takes spans (OTLP/HTTP, 1.2).
+	tracesPath = "/v1/traces"
+)
+
+// Reader is what is read of a Turn.
+type Reader interface {
+	Turn(ctx context.Context, in store.Scope, id string) (store.Turn, error)
+	RunsOfTurn(ctx context.Context, in store.Scope, turnID string) ([]store.Run, error)
+	RecordsOfTurn(ctx context.Context, in store.Scope, turnID string, page store.Page) ([]store.Record, error)
+}
+
+// Outcome is what became of a Turn.
+type Outcome string
+
+// The outcomes.
+const (
+	Exported Outcome = "exported"
+	Failed   Outcome = "failed"  // the collector did not take it, or it could not be read
+	Dropped  Outcome = "dropped" // too many waited
+)
+
+// Config is what an Exporter needs.
+type Config struct {
+	// Endpoint is a collector's base URL, or the whole URL of its traces.
+	Endpoint string
+	// Client is the way out to it.
+	Client *http.Client
+	Store  Reader
+	Logger *slog.Logger
+	// Version and Replica describe this server in the spans' resource.
+	Version, Replica string
+	// Count is called with what became of each Turn; it must be quick.
+	Count func(Outcome)
+}
+
+// Exporter sends Turns to a collector.
+type Exporter struct {
+	cfg     Config
+	waiting chan ended
+	send    *otlptrace.Exporter
+	made    *resource.Resource
+	failing bool // the last one failed: only the first of a row is logged
+}
+
+// ended is a Turn that waits.
+type ended struct {
+	turnID string
+	at     time.Time
+}
+
+// New makes an Exporter; nothing is sent until Run. Headers, and with them credentials, are those of
+// OTEL_EXPORTER_OTLP_HEADERS or OTEL_EXPORTER_OTLP_TRACES_HEADERS, which the library reads; so are the name of the service
+// and further attributes (OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES).
+func New(cfg Config) (*Exporter, error) {
+	u, err := url.Parse(cfg.Endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("otlp: %q is not the URL of a collector", cfg.Endpoint)
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = tracesPath
+	}
+	made, err := resource.Merge(resource.NewSchemaless(
+		attribute.String("service.name", "aqueduct"), attribute.String("service.version", cfg.Version), attribute.String("service.instance.id", cfg.Replica),
+	), resource.Environment())
+	if err != nil {
+		return nil, fmt.Errorf("otlp: %w", err)
+	}
+	send := otlptrace.NewUnstarted(otlptracehttp.NewClient(
+		otlptracehttp.WithEndpointURL(u.String()), otlptracehttp.WithHTTPClient(cfg.Client), otlptracehttp.WithTimeout(sendTime),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: 200 * time.Millisecond, MaxInterval: 2 * time.Second, MaxElapsedTime: sendTime}),
+	))
+	return &Exporter{cfg: cfg, waiting: make(chan ended, mostWaiting), send: send, made: made}, nil
+}
+
+// TurnEnded takes a Turn that has ended. It never waits.
+func (e *Exporter) TurnEnded(turnID string) {
+	select {
+	case e.waiting <- ended{turnID, time.Now()}:
+	default:
+		e.cfg.Count(Dropped)
+	}
+}
+
+// Run exports until ctx ends, and then what still waits, for flushTime at most. What is left after that is dropped.
+func (e *Exporter) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		select {
+		case t := <-e.waiting:
+			e.settle(ctx, t)
+			e.export(context.WithoutCancel(ctx), t.turnID)
+		case <-ctx.Done():
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer cancel()
+	for {
+		select {
+		case t := <-e.waiting:
+			if ctx.Err() != nil {
+				e.cfg.Count(Dropped)
+				continue
+			}
+			e.export(ctx, t.turnID)
+		default:
+			return e.send.Shutdown(ctx)
+		}
+	}
+}
+
+// settle waits until a Turn's Records are complete, or the server ends.
+func (e *Exporter) settle(ctx context.Context, t ended) {
+	select {
+	case <-time.After(settleTime - time.Since(t.at)):
+	case <-ctx.Done():
+	}
+}
+
+// export reads one Turn and sends it. One that fails is not tried again: behind it wait others, and what is on record
+// stays on record.
+func (e *Exporter) export(ctx context.Context, turnID string) {
+	spans, err := e.spans(ctx, turnID)
+	if err == nil && len(spans) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, sendTime)
+		defer cancel()
+		err = e.send.ExportSpans(ctx, spans)
+	}
+	if err != nil {
+		e.cfg.Count(Failed)
+		if !e.failing {
+			e.cfg.Logger.Warn("spans are not exported", slog.String("turn_id", turnID), slog.Any("error", err))
+		}
+	} else {
+		e.cfg.Count(Exported)
+		if e.failing {
+			e.cfg.Logger.Info("spans are exported again")
+		}
+	}
+	e.failing = err != nil
+}
+
+// spans reads a Turn and makes its spans.
+func (e *Exporter) spans(ctx context.Context, turnID string) ([]sdktrace.ReadOnlySpan, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	t, err := e.read(ctx, turnID)
+	if err != nil {
+		return nil, err
+	}
+	return made(ctx, t.spans(), e.made), nil
+}
+
+// read reads what is on record of a Turn. Records of other sources (an agent's frames) are passed over as they come.
+func (e *Exporter) read(ctx context.Context, turnID string) (t turn, err error) {
+	if t.row, err = e.cfg.Store.Turn(ctx, store.System(), turnID); err != nil {
+		return t, err
+	}
+	if t.runs, err = e.cfg.Store.RunsOfTurn(ctx, store.System(), turnID); err != nil {
+		return t, err
+	}
+	for page := (store.Page{Limit: store.MaxPageLimit}); ; {
+		records, err := e.cfg.Store.RecordsOfTurn(ctx, store.System(), turnID, page)
+		if err != nil {
+			return t, err
+		}
+		for _, r := range records {
+			if r.Source == store.SourcePlatform {
+				t.records = append(t.records, r)
+			}
+		}
+		if len(records) < page.Size() {
+			return t, nil
+		}
+		page.After = records[len(records)-1].ID
+	}
+}
