@@ -89,6 +89,8 @@ func allowed() map[string][]string {
 		"internal/app/apptest":             {"internal/app"},
 		"examples/demoagent":               {},
 		"examples/demoagent/cmd/demoagent": {"examples/demoagent"},
+		"examples/goagent":                 {"sdk/go/agent"},
+		"sdk/go/agent":                     {},
 		"scripts/house":                    {},
 		"test/agents":                      nil, // drives real agents through our own rooms
 		"test/bench":                       {"test/program"},
@@ -107,6 +109,7 @@ func allowed() map[string][]string {
 		"test/program":                     {},
 		"test/proxies":                     {},
 		"test/sdk":                         {},
+		"test/sdknode":                     {},
 		"bridge/trace/reader":              {"agui", "bridge/eventlog", "bridge/trace", "store"},
 	}
 }

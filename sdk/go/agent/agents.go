@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// maxEvent is the most bytes of one event of a called agent: a delta is a piece of a text, far below.
+const maxEvent = 4 << 20
+
+// AgentCall is a call of another agent (docs/agents.md, "Agents that call agents").
+type AgentCall struct {
+	AgentID string
+	Message string
+	// Messages are what the called agent has to know before it, Context facts by name.
+	Messages []Message
+	Context  map[string]any
+	// IdempotencyKey: the same key in the same run is the same call, whose agent works once. One is made where there is none.
+	IdempotencyKey string
+	// OnState is called with RUNNING, WAITING_APPROVAL, WAITING_TOOL, and what the agent itself calls a state.
+	OnState func(state string)
+}
+
+// Reply is what a called agent gave.
+type Reply struct {
+	Text  string
+	RunID string
+	Usage json.RawMessage
+}
+
+// Invoke calls another agent and waits for its end. What it asks is asked in the caller's own chat. The error of an agent
+// that failed is an *Error with its code.
+func (r *Run) Invoke(ctx context.Context, agentID, message string) (Reply, error) {
+	return r.InvokeWith(ctx, AgentCall{AgentID: agentID, Message: message})
+}
+
+// InvokeWith is Invoke with everything that a call may have. A stream that breaks is taken up where it broke.
+func (r *Run) InvokeWith(ctx context.Context, call AgentCall) (got Reply, err error) {
+	key := call.IdempotencyKey
+	if key == "" {
+		if key, err = r.keys.next(call.AgentID, call.Message, call.Messages, call.Context); err != nil {
+			return got, err
+		}
+	}
+	body := map[string]any{"run_id": r.ID, "input_message": map[string]string{"role": "user", "content": call.Message}, "idempotency_key": key}
+	if len(call.Messages) > 0 {
+		body["messages"] = call.Messages
+	}
+	if len(call.Context) > 0 {
+		body["context"] = call.Context
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return got, err
+	}
+	in := &incoming{call: call, tries: newTries()}
+	for {
+		ended, err := r.follow(ctx, in, raw)
+		if ended || err != nil {
+			return in.reply(), err
+		}
+		if err := in.tries.wait(ctx); err != nil {
+			return in.reply(), err
+		}
+	}
+}
+
+// follow reads a call's stream until it ends or breaks.
+func (r *Run) follow(ctx context.Context, in *incoming, body []byte) (ended bool, err error) {
+	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}}
+	if in.last != "" {
+		header.Set("Last-Event-ID", in.last)
+	}
+	resp, err := r.link.send(ctx, http.MethodPost, "/v1/agents/"+url.PathEscape(in.call.AgentID)+":invoke", header, body)
+	if err != nil {
+		return false, lasting(ctx, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxEvent)) // what is there of it
+		if passing(resp.StatusCode) {
+			return false, nil
+		}
+		return false, refusal(resp.StatusCode, raw)
+	}
+	if ended, err = in.read(resp.Body); ended || err != nil {
+		return ended, err
+	}
+	return false, context.Cause(ctx)
+}
+
+// incoming is a call's stream, over all of its connections.
+type incoming struct {
+	call  AgentCall
+	tries *tries
+	last  string // the id of the last event
+	text  strings.Builder
+	runID string
+	usage json.RawMessage
+}
+
+func (in *incoming) reply() Reply { return Reply{in.text.String(), in.runID, in.usage} }
+
+// read takes events; a stream that breaks is no error.
+func (in *incoming) read(body io.Reader) (ended bool, err error) {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxEvent)
+	var id, name string
+	var data []byte
+	for lines.Scan() {
+		field, value, _ := bytes.Cut(lines.Bytes(), []byte(":"))
+		value = bytes.TrimSpace(value)
+		switch string(field) {
+		case "id":
+			id = string(value)
+		case "event":
+			name = string(value)
+		case "data":
+			data = append(data, value...)
+		case "":
+			if name == "" || len(lines.Bytes()) > 0 { // a comment
+				continue
+			}
+			in.tries.progress()
+			if id != "" {
+				in.last = id
+			}
+			if ended, err := in.take(name, data); ended || err != nil {
+				return ended, err
+			}
+			id, name, data = "", "", nil
+		}
+	}
+	return false, nil
+}
+
+// take takes one event.
+func (in *incoming) take(name string, raw []byte) (ended bool, err error) {
+	var data struct {
+		RunID string          `json:"run_id"`
+		Text  string          `json:"text"`
+		State string          `json:"state"`
+		Usage json.RawMessage `json:"usage"`
+		Error
+	}
+	if err := json.Unmarshal(raw, &data); err != nil {
+		return false, err
+	}
+	if data.RunID != "" {
+		in.runID = data.RunID
+	}
+	switch name {
+	case "delta":
+		in.text.WriteString(data.Text)
+	case "state":
+		if in.call.OnState != nil {
+			in.call.OnState(data.State)
+		}
+	case "done":
+		in.usage = data.Usage
+		return true, nil
+	case "error":
+		return true, &Error{Code: data.Code, Message: data.Message}
+	}
+	return false, nil
+}

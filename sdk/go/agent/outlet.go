@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// outlet writes one answer: frames of the function, and heartbeats between them.
+type outlet struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	leave   context.CancelFunc // ends the call when nothing can be written any more
+
+	mu   sync.Mutex
+	last time.Time
+}
+
+// frame writes one SSE event. JSON has no raw line breaks, so one data line is enough.
+func (o *outlet) frame(name string, data any) error {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("frame %s: %w", name, err)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", name, raw)
+	o.write(b.Bytes())
+	return nil
+}
+
+func (o *outlet) write(raw []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_ = o.control.SetWriteDeadline(time.Now().Add(writePatience)) // a recorder of tests has none
+	if _, err := o.w.Write(raw); err != nil {
+		o.leave()
+	}
+	if err := o.control.Flush(); err != nil {
+		o.leave()
+	}
+	o.last = time.Now()
+}
+
+// beat shows in silence that the agent is alive, until ctx ends.
+func (o *outlet) beat(ctx context.Context) {
+	tick := time.NewTicker(heartbeat / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if o.silent() >= heartbeat {
+				o.write([]byte(": alive\n\n"))
+			}
+		}
+	}
+}
+
+func (o *outlet) silent() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return time.Since(o.last)
+}

@@ -1,0 +1,204 @@
+// Package sdknode_test runs examples/nodeagent (sdk/node) and examples/goagent (sdk/go) behind the built program, asks them
+// over HTTP, and has them call each other. Both keep the same promises, so the cases are the same.
+package sdknode_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// other is who an agent calls.
+var other = map[string]string{"node": "go", "go": "node"}
+
+// each runs a case for both examples.
+func each(t *testing.T, judge func(t *testing.T, s *setting, id string)) {
+	t.Helper()
+	t.Parallel()
+	s := start(t)
+	for _, id := range []string{"node", "go"} {
+		t.Run(id, func(t *testing.T) { judge(t, s, id) })
+	}
+}
+
+// TestText: words, and models by the run token.
+func TestText(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		if got := s.answers(t, id, "text-"+id, "hello there"); strings.TrimSpace(got) != "You wrote: hello there" {
+			t.Errorf("%q", got)
+		}
+		if got := s.answers(t, id, "text-"+id, "models"); strings.TrimSpace(got) != "judge-1" {
+			t.Errorf("models: %q", got)
+		}
+	})
+}
+
+// TestTool: the agent waits for a person while its call is under way, and has the tool's result, or the code of the refusal.
+func TestTool(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		before := len(s.bank.executed())
+		s.chat(t, id, "yes-"+id, "transfer 10 to ada")
+		asked := s.pending(t, "yes-"+id)
+		if asked.Tool != "payments.transfer" || string(asked.Args) != `{"amount":10,"to":"ada"}` {
+			t.Errorf("asked %+v", asked)
+		}
+		if paid := s.bank.executed(); len(paid) != before {
+			t.Errorf("paid %v before anybody approved", paid)
+		}
+		s.decide(t, asked.ID, true)
+		if got := s.finished(t, "yes-"+id); !strings.Contains(got, "Done, receipt r-") {
+			t.Errorf("approved: %q", got)
+		}
+		s.chat(t, id, "no-"+id, "transfer 11 to ada")
+		s.decide(t, s.pending(t, "no-"+id).ID, false)
+		if got := s.finished(t, "no-"+id); !strings.HasSuffix(got, "It was not done (rejected).") {
+			t.Errorf("rejected: %q", got)
+		}
+		if paid := s.bank.executed(); len(paid) != before+1 {
+			t.Errorf("paid %v", paid)
+		}
+	})
+}
+
+// TestQuestions: each answer calls the agent again, which is another process each time and knows the answers before it.
+func TestQuestions(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		thread := "tidy-" + id
+		s.chat(t, id, thread, "tidy a b c")
+		for i, folder := range []string{"a", "b", "c"} {
+			asked := s.pending(t, thread)
+			s.agents[id].restart(t)
+			if string(asked.Args) != `{"path":"`+folder+`"}` {
+				t.Fatalf("question %d asks about %s", i, asked.Args)
+			}
+			s.decide(t, asked.ID, folder != "b")
+		}
+		want := "I would like to delete a. |a is deleted. I would like to delete b. |b stays. I would like to delete c. |c is deleted. "
+		if got := s.finished(t, thread); got != want {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestCancel: the agent is rid of the call that it waited for, and ends at once when it is asked to.
+func TestCancel(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		thread := "cancel-" + id
+		s.chat(t, id, thread, "transfer 13 to ada")
+		asked := s.pending(t, thread)
+		if _, err := s.try(http.MethodPost, "/api/runs/r-"+thread+"-transfer-13-to-ada/cancel", []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		s.agents[id].restart(t)
+		if _, err := s.try(http.MethodPost, "/api/approvals/"+asked.ID+"/decision", []byte(`{"approved":true}`)); err == nil {
+			t.Error("a cancelled question was approved")
+		}
+	})
+}
+
+// TestInput: a person's own words come back to the agent.
+func TestInput(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		thread := "name-" + id
+		s.chat(t, id, thread, "name")
+		asked := s.pending(t, thread)
+		if _, err := s.try(http.MethodPost, "/api/approvals/"+asked.ID+"/decision", []byte(`{"payload":{"name":"Ada"}}`)); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.finished(t, thread); got != "Hello Ada." {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestOtherAgent: an agent calls the other one, whose question is asked in the thread of the first; a call that would go in
+// a circle is an error with its code.
+func TestOtherAgent(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		called := other[id]
+		if got := s.answers(t, id, "call-"+id, "ask "+called+" hello"); strings.TrimSpace(got) != called+": You wrote: hello" {
+			t.Errorf("%q", got)
+		}
+		if got := s.answers(t, id, "loop-"+id, "ask "+called+" ask "+id+" hello"); got != called+": "+id+" did not answer (agent_call_loop)." {
+			t.Errorf("a circle: %q", got)
+		}
+		if got := s.answers(t, id, "nobody-"+id, "ask nobody hello"); got != "nobody did not answer (agent_unknown)." {
+			t.Errorf("an unknown agent: %q", got)
+		}
+		ended := make(chan string, 1)
+		go func() { ended <- s.chat(t, id, "pay-"+id, "ask "+called+" transfer 12 to ada") }()
+		s.decide(t, s.pending(t, "pay-"+id).ID, true)
+		<-ended
+		if got := s.finished(t, "pay-"+id); !strings.Contains(got, called+": I will transfer 12 to ada. Done, receipt r-") {
+			t.Errorf("with an approval: %q", got)
+		}
+	})
+}
+
+func TestTranscript(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		s.answers(t, id, "history-"+id, "hello")
+		got := s.answers(t, id, "history-"+id, "history")
+		if !strings.Contains(got, "user: hello; assistant: You wrote: hello ; user: history") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestContext: an agent keeps notes in the context store, across runs and its own restart.
+func TestContext(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		thread := "notes-" + id
+		for _, c := range []struct{ prompt, want string }{
+			{"recall", "I remember nothing."},
+			{"remember the milk", "I will remember that (version 1)."},
+			{"remember the bread", "I will remember that (version 2)."},
+			{"recall them", "I remember: the milk, the bread."},
+		} {
+			if got := s.answers(t, id, thread, c.prompt); got != c.want {
+				t.Fatalf("%s: %q", c.prompt, got)
+			}
+			s.agents[id].restart(t)
+		}
+	})
+}
+
+// TestRefusals: what does not come from Aqueduct is not taken.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for id, a := range map[string]*agent{"node": nodeAgent(t), "go": goAgent(t)} {
+		post := func(body []byte, header ...string) int {
+			t.Helper()
+			req, err := http.NewRequest(http.MethodPost, a.url+"/invoke", bytes.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			for i := 0; i < len(header); i += 2 {
+				req.Header.Set(header[i], header[i+1])
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			return resp.StatusCode
+		}
+		health, err := http.Get(a.url + "/health")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = health.Body.Close()
+		prompt, _ := json.Marshal(map[string]any{"run_id": "r", "input_message": map[string]string{"role": "user", "content": "hi"}})
+		got := []int{
+			health.StatusCode, post(prompt), post(prompt, "Origin", "http://page.example"), post(prompt, "Content-Type", "text/plain"),
+			post([]byte("{")), post([]byte("[]")),
+		}
+		if want := []int{200, 200, 403, 415, 400, 400}; !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", id, got, want)
+		}
+	}
+}

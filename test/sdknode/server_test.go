@@ -1,0 +1,219 @@
+package sdknode_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"aqueduct/test/program"
+)
+
+// folder is where the example in Go is built.
+var folder string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if folder, err = os.MkdirTemp("", "aqueduct-sdknode"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	return program.Main(m)
+}
+
+// setting is an Aqueduct with both examples as agents, and a bank behind their tool.
+type setting struct {
+	url    string
+	agents map[string]*agent
+	bank   *bank
+}
+
+// toolsFile has the bank's one tool, which always needs an approval.
+const toolsFile = `tools:
+  - name: payments.transfer
+    kind: server_tool
+    description: Transfers money.
+    endpoint: %s/transfer
+    schema: {type: object, required: [amount, to], properties: {amount: {type: number}, to: {type: string}}, additionalProperties: false}
+    policy: {risk: high, verdict: require_approval}
+`
+
+// modelsFile names one model of an upstream that no test calls.
+const modelsFile = `upstreams:
+  - {name: nowhere, url: "http://127.0.0.1:9/v1", models: [judge-1]}
+`
+
+func start(t *testing.T) *setting {
+	t.Helper()
+	path, err := program.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &setting{bank: openBank(t), agents: map[string]*agent{"node": nodeAgent(t), "go": goAgent(t)}}
+	dir := t.TempDir()
+	tools, models := filepath.Join(dir, "tools.yaml"), filepath.Join(dir, "models.yaml")
+	for name, text := range map[string]string{tools: fmt.Sprintf(toolsFile, s.bank.url), models: modelsFile} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.url = spawn(t, exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--database", "sqlite:"+filepath.Join(dir, "aqueduct.db"),
+		"--agent", "node="+s.agents["node"].url, "--agent", "go="+s.agents["go"].url,
+		"--tools-file", tools, "--models-file", models, "--outbound", "127.0.0.0/8")).url
+	return s
+}
+
+// bank is what payments.transfer calls.
+type bank struct {
+	url  string
+	mu   sync.Mutex
+	paid []string
+}
+
+func openBank(t *testing.T) *bank {
+	t.Helper()
+	b := &bank{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Args json.RawMessage }
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		b.mu.Lock()
+		b.paid = append(b.paid, string(body.Args))
+		n := len(b.paid)
+		b.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"receipt":"r-%d"}`, n)
+	}))
+	t.Cleanup(server.Close)
+	b.url = server.URL
+	return b
+}
+
+func (b *bank) executed() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]string(nil), b.paid...)
+}
+
+// chat prompts an agent and returns the Run's whole stream. A thread has one Turn for each prompt, which differ.
+func (s *setting) chat(t *testing.T, agent, thread, prompt string) string {
+	t.Helper()
+	id := thread + "-" + strings.ReplaceAll(prompt, " ", "-")
+	body, _ := json.Marshal(map[string]any{
+		"protocolVersion": "1.0", "threadId": thread, "runId": "r-" + id,
+		"messages": []map[string]string{{"id": "m-" + id, "role": "user", "content": prompt}},
+	})
+	text, err := s.try(http.MethodPost, "/api/agui/chat?agent="+agent, body)
+	if err != nil {
+		t.Error(err)
+	}
+	return text
+}
+
+func (s *setting) decide(t *testing.T, id string, approved bool) {
+	t.Helper()
+	if _, err := s.try(http.MethodPost, "/api/approvals/"+id+"/decision", fmt.Appendf(nil, `{"approved":%t}`, approved)); err != nil {
+		t.Error(err)
+	}
+}
+
+func (s *setting) try(method, path string, body []byte) (string, error) {
+	req, err := http.NewRequest(method, s.url+path, bytes.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, raw)
+	}
+	return string(raw), err
+}
+
+// approval is a question as the inbox lists it.
+type approval struct {
+	ID     string          `json:"approval_id"`
+	Kind   string          `json:"kind"`
+	Tool   string          `json:"tool_name"`
+	Args   json.RawMessage `json:"args"`
+	Thread string          `json:"thread_id"`
+}
+
+// pending waits for a question of a thread, in whatever agent's run.
+func (s *setting) pending(t *testing.T, thread string) (found approval) {
+	t.Helper()
+	eventually(t, "a question", func() bool {
+		text, err := s.try(http.MethodGet, "/api/approvals?status=PENDING&thread_id="+url.QueryEscape(thread), nil)
+		var page struct{ Approvals []approval }
+		if err != nil || json.Unmarshal([]byte(text), &page) != nil || len(page.Approvals) == 0 {
+			return false
+		}
+		found = page.Approvals[0]
+		return true
+	})
+	return found
+}
+
+// finished waits until the thread's last Run has ended well, with nothing open, and gives the assistant's text, its
+// messages separated by "|".
+func (s *setting) finished(t *testing.T, thread string) string {
+	t.Helper()
+	eventually(t, "the run's end", func() bool {
+		text, err := s.try(http.MethodGet, "/api/threads/"+thread, nil)
+		var row struct {
+			LastRun   struct{ Status string }
+			Questions []string
+		}
+		return err == nil && json.Unmarshal([]byte(text), &row) == nil && len(row.Questions) == 0 && row.LastRun.Status == "FINISHED"
+	})
+	text, err := s.try(http.MethodGet, "/api/threads/"+thread+"/messages?format=agui", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var messages []struct{ Role, Content string }
+	if err := json.Unmarshal([]byte(text), &messages); err != nil {
+		t.Fatal(err)
+	}
+	var written []string
+	for _, m := range messages {
+		if m.Role == "assistant" && m.Content != "" {
+			written = append(written, m.Content)
+		}
+	}
+	return strings.Join(written, "|")
+}
+
+// answers prompts, and gives what the thread's newest message is then.
+func (s *setting) answers(t *testing.T, agent, thread, prompt string) string {
+	t.Helper()
+	s.chat(t, agent, thread, prompt)
+	all := s.finished(t, thread)
+	return all[strings.LastIndex(all, "|")+1:]
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("%s never came", what)
+}
