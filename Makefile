@@ -99,7 +99,7 @@ test-timed: $(call needs,setup-postgres) ## the program flooded, abused and take
 	go test -vet=off -count=1 -timeout 10m -run '$(TIMED)' -v ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 # Two packages at a time: most of what they do is to wait for a page or an agent. What they time is a ratio, or a page's own work.
-test-judges: $(call needs,setup-s3 setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents setup-mcp setup-sdknode) ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python, sdk/node, sdk/go
+test-judges: $(call needs,setup-postgres setup-s3 setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents setup-mcp setup-sdknode) ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python, sdk/node, sdk/go
 	go test -vet=off -p 2 -count=1 -timeout 20m -v ./test/blobs ./test/nodetest ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/mcp ./test/models ./test/aguiagents ./test/doctor ./test/proxies ./test/sdk ./test/sdknode | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat

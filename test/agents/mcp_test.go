@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// TestOpencodeUsesOurToolsByMCP: opencode gets this server among the MCP servers of its session, with its session's token. Its
-// model uses a tool that is registered here: the call is asked for in the thread, belongs to the Turn under way, and its result
-// is what the model goes on with.
+// TestOpencodeUsesOurToolsByMCP: opencode gets this server among the MCP servers of its session, and calls its model through it,
+// both with its session's token. The model uses a tool that is registered here: the call is asked for in the thread, belongs to
+// the Turn under way, as the calls of the model do, and its result is what the model goes on with.
 func TestOpencodeUsesOurToolsByMCP(t *testing.T) {
 	type call struct {
 		RunID      string `json:"run_id"`
@@ -38,7 +38,13 @@ func TestOpencodeUsesOurToolsByMCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newModel(t)
-	s := serve(t, newOpencode(t, m), "--tools-file", file, "--outbound", "127.0.0.0/8")
+	models := filepath.Join(t.TempDir(), "models.yaml")
+	if err := os.WriteFile(models, fmt.Appendf(nil, "upstreams:\n  - {name: scripted, url: %q, models: [model]}\n", m.url+"/v1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := newOpencode(t, m)
+	o.modelAt(t, "{env:AQUEDUCT_BASE_URL}", "{env:AQUEDUCT_TOKEN}")
+	s := serve(t, o, "--tools-file", file, "--outbound", "127.0.0.0/8", "--models-file", models)
 	turns := map[string]bool{}
 	for _, note := range []string{"first", "second"} {
 		run := "run-" + note
@@ -70,6 +76,7 @@ func TestOpencodeUsesOurToolsByMCP(t *testing.T) {
 			t.Errorf("%+v of the Turn %s", c, of.TurnID)
 		}
 		turns[c.RunID] = true
+		s.calledModel(t, of.TurnID)
 		var messages []json.RawMessage
 		for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 			get(t, s.url()+"/api/threads/T/messages", &messages)
@@ -83,6 +90,26 @@ func TestOpencodeUsesOurToolsByMCP(t *testing.T) {
 		}
 		<-done
 	}
+}
+
+// calledModel waits until the Turn has a call of the model and of the tool on record: those that its answer takes.
+func (s *server) calledModel(t *testing.T, turn string) {
+	t.Helper()
+	seen := map[string]int{}
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		var trace struct {
+			Events []struct{ Type string }
+		}
+		get(t, s.url()+"/v1/runs/"+turn+"/events?limit=1000", &trace)
+		clear(seen)
+		for _, e := range trace.Events {
+			seen[e.Type]++
+		}
+		if seen["llm_call_done"] >= 2 && seen["tool_result"] >= 1 {
+			return
+		}
+	}
+	t.Fatalf("the Turn's trace has %v", seen)
 }
 
 // asked waits for the question about a tool.

@@ -22,7 +22,14 @@ type opencode struct {
 func newOpencode(t *testing.T, m *model) *opencode {
 	t.Helper()
 	o := &opencode{program: opencodeProgram(t), home: t.TempDir(), workspace: t.TempDir()}
-	config, err := json.Marshal(opencodeConfig(m.url))
+	o.modelAt(t, m.url, "none")
+	return o
+}
+
+// modelAt has it call its model at an address, with a key. Both may name variables of its environment, as {env:NAME}.
+func (o *opencode) modelAt(t *testing.T, url, key string) {
+	t.Helper()
+	config, err := json.Marshal(opencodeConfig(url, key))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +40,6 @@ func newOpencode(t *testing.T, m *model) *opencode {
 	if err := os.WriteFile(filepath.Join(dir, "opencode.json"), config, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return o
 }
 
 // opencodeProgram finds the program in its platform's npm package. The baseline build comes
@@ -54,7 +60,7 @@ func opencodeProgram(t *testing.T) string {
 	return ""
 }
 
-func opencodeConfig(modelURL string) map[string]any {
+func opencodeConfig(modelURL, key string) map[string]any {
 	return map[string]any{
 		"model":       "scripted/model",
 		"small_model": "scripted/model",
@@ -68,7 +74,7 @@ func opencodeConfig(modelURL string) map[string]any {
 		"permission":        map[string]string{"edit": "ask", "bash": "ask"},
 		"provider": map[string]any{"scripted": map[string]any{
 			"npm":     "@ai-sdk/openai-compatible",
-			"options": map[string]string{"baseURL": modelURL + "/v1", "apiKey": "none"},
+			"options": map[string]string{"baseURL": modelURL + "/v1", "apiKey": key},
 			"models": map[string]any{"model": map[string]any{
 				"name": "Scripted", "tool_call": true, "reasoning": true,
 				"limit": map[string]int{"context": 100_000, "output": 10_000},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"aqueduct/store/storetest"
+	"aqueduct/test/nodetest"
 	"aqueduct/test/program"
 )
 
@@ -444,5 +447,36 @@ func TestMCPHeldStream(t *testing.T) {
 	}
 	if !strings.Contains(lines.Text(), "paid 1") {
 		t.Errorf("%q %v", lines.Text(), lines.Err())
+	}
+}
+
+// TestMCPTwoServers: any of several servers on one database answers any request: calls that come to one while the Turn is
+// driven by the other, decided at either, run once.
+func TestMCPTwoServers(t *testing.T) {
+	t.Parallel()
+	nodetest.Need(t, "node_modules/.installed", "make setup-mcp")
+	s, dsn := newShop(t), storetest.Postgres(t)
+	flags := func(name string) []string { return []string{"--name", name, "--database", dsn, "--mcp", s.flag()} }
+	one := &env{t: t, server: serve(t, flags("one")...)}
+	two := &env{t: t, server: serve(t, flags("two")...)}
+	for _, e := range []*env{one, two} {
+		e.eventually("the shop's tools", func() error {
+			r, err := e.connect(program.Token(), nil, nil).ListTools(t.Context(), nil)
+			if err == nil && len(r.Tools) != 7 {
+				err = errors.New("not all are listed")
+			}
+			return err
+		})
+	}
+	for i, at := range []struct{ called, decided *env }{{one, two}, {two, one}, {one, one}, {two, two}} {
+		args := fmt.Sprintf(`{"amount":%d}`, i+1)
+		done := begin(t.Context(), at.called.connect(program.Token(), nil, nil), "shop.pay", args)
+		at.decided.decide(at.decided.asked("shop.pay").ID, `{"approved":true}`)
+		if o := at.called.ended(done); o.text() != fmt.Sprintf("paid %d", i+1) {
+			t.Errorf("%d: %s\n%s\n%s", i, o.text(), one.server.log(), two.server.log())
+		}
+	}
+	if got := s.notes("pay"); len(got) != 4 {
+		t.Errorf("%v", got)
 	}
 }
