@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,6 +104,12 @@ func node(t *testing.T, file string, env ...string) (url string) {
 	t.Helper()
 	cmd := exec.Command("node", file)
 	cmd.Env = append(append(os.Environ(), "COPILOTKIT_TELEMETRY_DISABLED=true", "DO_NOT_TRACK=1"), env...)
+	return "http://127.0.0.1:" + started(t, cmd, `^listening on (\d+)$`)
+}
+
+// started starts a command that prints where it listens, and gives the port, which the pattern finds.
+func started(t *testing.T, cmd *exec.Cmd, pattern string) (port string) {
+	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if _, err := cmd.StdinPipe(); err != nil { // stays open for as long as the test runs
 		t.Fatal(err)
@@ -118,7 +125,7 @@ func node(t *testing.T, file string, env ...string) (url string) {
 	ports, read := make(chan string, 1), make(chan struct{})
 	go func() {
 		defer close(read)
-		line := regexp.MustCompile(`^listening on (\d+)$`)
+		line := regexp.MustCompile(pattern)
 		for sc := bufio.NewScanner(out); sc.Scan(); {
 			if m := line.FindStringSubmatch(sc.Text()); m != nil {
 				ports <- m[1]
@@ -134,14 +141,13 @@ func node(t *testing.T, file string, env ...string) (url string) {
 		_ = cmd.Wait()
 	})
 	select {
-	case port := <-ports:
-		return "http://127.0.0.1:" + port
+	case port = <-ports:
 	case <-read:
-		t.Fatalf("%s ended before it listened", file)
+		t.Fatalf("%s ended before it listened", cmd)
 	case <-time.After(patience):
-		t.Fatalf("%s does not listen", file)
+		t.Fatalf("%s does not listen", cmd)
 	}
-	return ""
+	return port
 }
 
 // model is a scripted model of OpenAI's API. A prompt that begins with "weather" has it call that tool, once.
@@ -195,6 +201,41 @@ func TestCopilotKit(t *testing.T) {
 	url := node(t, "copilotkit.mjs", "MODEL_URL="+model(t)) + "/api/agent/default/run"
 	found(t, doctor(t, url, "--prompt", "hello"), "accel_buffering", "unknown_member")
 	found(t, doctor(t, url, "--prompt", "weather in Oslo"), "accel_buffering", "unknown_member")
+}
+
+// TestAqueduct: nothing is found in Aqueduct, be its agent one in which a lot is, or one that thinks for so long that the
+// stream would be cut without heartbeats.
+func TestAqueduct(t *testing.T) {
+	t.Parallel()
+	nodetest.Need(t, "../aguiagents/node_modules/.installed", "make setup-aguiagents")
+	mute := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		if r.URL.Path != "/invoke" {
+			return
+		}
+		fmt.Fprint(w, "event: delta\ndata: {\"text\":\"Let me think. \"}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-time.After(32 * time.Second): // longer than a silence that counts
+		case <-r.Context().Done():
+		}
+		fmt.Fprint(w, "event: delta\ndata: {\"text\":\"Done.\"}\n\nevent: done\ndata: {}\n\n")
+	}))
+	t.Cleanup(mute.Close)
+	path, err := program.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--auth", "none", "--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"),
+		"--agent", "tanstack="+node(t, "../aguiagents/tanstack.mjs")+"/,protocol=agui", "--agent", "mute="+mute.URL)
+	url := "http://127.0.0.1:" + started(t, serve, `listening on .*?127\.0\.0\.1:(\d+)`) + "/api/agui/chat?agent="
+	found(t, doctor(t, url+"tanstack", "--prompt", "hello"))
+	found(t, doctor(t, url+"tanstack", "--prompt", "weather in Oslo"))
+	r := doctor(t, url+"mute", "--patience", "60s")
+	found(t, r)
+	if !slices.Contains(r.Sound, "no_heartbeat") || !slices.Contains(r.Sound, "buffered") {
+		t.Errorf("the silence was not looked at: %v", r.Sound)
+	}
 }
 
 // TestCommunityGo: a server that reads its input and writes its events with the community SDK for Go. Its ids are made of
