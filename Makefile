@@ -50,8 +50,7 @@ COLD := cel.dev/... github.com/antlr4-go/... google.golang.org/protobuf/... gith
 	github.com/go-playground/... github.com/gabriel-vasile/... github.com/pressly/... github.com/prometheus/... github.com/go-jose/... \
 	github.com/modelcontextprotocol/... github.com/google/jsonschema-go/... github.com/segmentio/... github.com/minio/... github.com/klauspost/... \
 	github.com/yosida95/... github.com/landlock-lsm/... github.com/coreos/... encoding/gob encoding/xml html/template text/template/... go/... \
-	golang.org/x/text/... golang.org/x/net/... crypto/x509 encoding/asn1 github.com/labstack/gommon/... github.com/ag-ui-protocol/... \
-	go.opentelemetry.io/... google.golang.org/grpc/... google.golang.org/genproto/...
+	golang.org/x/text/... golang.org/x/net/... crypto/x509 encoding/asn1 github.com/labstack/gommon/... github.com/ag-ui-protocol/...
 
 build: ## build bin/aqueduct, one static program
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' $(COLD:%=-gcflags='%=-l') -o bin/aqueduct ./cmd/aqueduct

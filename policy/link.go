@@ -42,9 +42,9 @@ type Prompted struct {
 	ExpectedCost float64
 }
 
-// LinkOf is the link that a prompt takes which names none itself, and the rule that decides.
-func (p *Policy) LinkOf(q Prompted) (link Link, rule string) {
-	for i, r := range p.links {
+// of is the link that a prompt takes, and the rule that decides.
+func (l linkRules) of(q Prompted) (link Link, rule string) {
+	for i, r := range l {
 		if r.fits(q) {
 			return r.Link, r.name(i)
 		}

@@ -107,3 +107,6 @@ func (c *Call) owned() Verdict {
 	}
 	return v
 }
+
+// LinkOf is the link that a prompt takes which names none itself, and the rule that decides.
+func (p *Policy) LinkOf(q Prompted) (link Link, rule string) { return p.links.of(q) }

@@ -101,7 +101,7 @@ const (
 	aguiEnd   = "\n" + `{"type":"RUN_FINISHED","threadId":"$THREAD","runId":"$RUN"}` + "\n"
 )
 
-// TestAGUIAgent: what an agent says in chunks, under ids that it uses in every run, is in the chat as legal AG-UI with ids of
+// TestAGUIAgent: what an agent sends in chunks, under ids that it uses in every run, is in the chat as legal AG-UI with ids of
 // ours; and with the next prompt it gets its own ids back.
 func TestAGUIAgent(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, db database) {

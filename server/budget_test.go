@@ -138,7 +138,7 @@ func TestBudgetOfDay(t *testing.T) {
 	}
 }
 
-// TestBudgetTool: agents neither see nor call the tool that adds to budgets, and nobody registers one of its name.
+// TestBudgetTool: agents neither see nor call the tool that adds to budgets, and none of its name is registered.
 func TestBudgetTool(t *testing.T) {
 	t.Parallel()
 	w := withBudgets(t, "  - {of: run, tokens: 18}\n")

@@ -18,7 +18,7 @@ type Context struct {
 
 const (
 	version = "00"
-	// flagsRecorded is the flag sampled. It has whoever is called know that this span is on record, which each of ours is; an
+	// flagsRecorded is the flag sampled. It lets the one that is called know that this span is on record, which each of ours is; an
 	// agent that follows its caller's decision would otherwise record nothing.
 	flagsRecorded = "01"
 	// maxState bounds a tracestate that is passed on (W3C Trace Context, 3.3.1.5).

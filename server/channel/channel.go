@@ -44,7 +44,7 @@ type Config struct {
 func (h *Handler) Mount(to *route.Routes) {
 	// The route is open: the first message authenticates.
 	to.Open(http.MethodGet, "/ws/ingress", h.get)
-	h.mountTasks(to)
+	tasks{h}.mount(to)
 }
 
 // get accepts a socket. The slot is awaited after the upgrade and not before: a client gets a close

@@ -197,10 +197,13 @@ func (h *WebhookHandler) begun(ctx context.Context, t store.Task, channel string
 	})
 }
 
-// mountTasks adds the routes of the queue.
-func (h *Handler) mountTasks(to *route.Routes) {
-	to.Callers(http.MethodPost, "/v1/runs", h.postTask)
-	to.Callers(http.MethodGet, "/v1/runs/:id", h.getTask)
+// tasks are the routes of the queue.
+type tasks struct{ *Handler }
+
+// mount adds them.
+func (h tasks) mount(to *route.Routes) {
+	to.Callers(http.MethodPost, "/v1/runs", h.post)
+	to.Callers(http.MethodGet, "/v1/runs/:id", h.show)
 }
 
 // TaskPrompt is the body of POST /v1/runs.
@@ -211,15 +214,15 @@ type TaskPrompt struct {
 	linkFrame
 }
 
-// postTask is POST /v1/runs: an agent_invoke with mode async.
-func (h *Handler) postTask(c echo.Context) error {
+// post is POST /v1/runs: an agent_invoke with mode async.
+func (h tasks) post(c echo.Context) error {
 	ctx := c.Request().Context()
 	raw, err := h.In.Body(c)
 	if err != nil {
 		return err
 	}
 	caller := auth.From(ctx)
-	desk := dispatcher{h: h, caller: caller, in: caller.Scope(), remote: c.Request().RemoteAddr}
+	desk := dispatcher{h: h.Handler, caller: caller, in: caller.Scope(), remote: c.Request().RemoteAddr}
 	var frame TaskPrompt
 	if err := h.In.Message(raw, &frame); err != nil {
 		return webhookProblem(err)
@@ -247,20 +250,20 @@ type RunStatus struct {
 	EndedAt   int64  `json:"ended_at,omitempty"`
 }
 
-// getTask is GET /v1/runs/{id}. The Turn goes before the Task that it was: that is deleted when the Turn has ended.
-func (h *Handler) getTask(c echo.Context) error {
+// show is GET /v1/runs/{id}. The Turn goes before the Task that it was: that is deleted when the Turn has ended.
+func (h tasks) show(c echo.Context) error {
 	ctx := c.Request().Context()
 	id, err := decode.PathID(c, "id")
 	if err != nil {
 		return err
 	}
 	in := auth.From(ctx).Scope()
-	out, err := h.runOut(ctx, in, id)
+	out, err := h.run(ctx, in, id)
 	if errors.Is(err, store.ErrNotFound) {
-		out, err = h.waitingOut(ctx, in, id)
+		out, err = h.waiting(ctx, in, id)
 	}
 	if errors.Is(err, store.ErrNotFound) { // it may have begun between the two
-		out, err = h.runOut(ctx, in, id)
+		out, err = h.run(ctx, in, id)
 	}
 	if err != nil {
 		return err
@@ -268,7 +271,7 @@ func (h *Handler) getTask(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-func (h *Handler) runOut(ctx context.Context, in store.Scope, id string) (RunStatus, error) {
+func (h tasks) run(ctx context.Context, in store.Scope, id string) (RunStatus, error) {
 	run, err := h.Store.FindRun(ctx, in, id)
 	if err != nil {
 		return RunStatus{}, err
@@ -284,7 +287,7 @@ func (h *Handler) runOut(ctx context.Context, in store.Scope, id string) (RunSta
 	}, err
 }
 
-func (h *Handler) waitingOut(ctx context.Context, in store.Scope, id string) (RunStatus, error) {
+func (h tasks) waiting(ctx context.Context, in store.Scope, id string) (RunStatus, error) {
 	t, err := h.Sessions.Queue().Task(ctx, in, id)
 	return RunStatus{
 		RunID: t.ID, SessionID: t.ThreadID, RequestID: t.RequestID, AgentID: t.AgentID, Status: string(t.Status), Priority: t.Priority,

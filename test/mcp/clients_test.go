@@ -320,7 +320,7 @@ func TestMCPArgumentsChanged(t *testing.T) {
 	}
 }
 
-// TestMCPExpiry: a call that nobody decides about in time fails.
+// TestMCPExpiry: a call that is not decided in time fails.
 func TestMCPExpiry(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

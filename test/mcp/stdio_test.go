@@ -89,7 +89,7 @@ func (s *stdio) page(t *testing.T, state string) (url, token string) {
 	return url, strings.TrimSpace(string(raw))
 }
 
-// TestMCPWrap: one command gates a server that nobody changed: its tools keep their names, what is allowed runs, and everything
+// TestMCPWrap: one command gates a server that stays as it is: its tools keep their names, what is allowed runs, and everything
 // else is asked for, of the person at the client where it can be, else on the page. Nothing is left when the client leaves.
 func TestMCPWrap(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,55 @@
+package bridge
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/redact"
+	"aqueduct/internal/fault"
+	"aqueduct/store"
+)
+
+// taskBody is what of a TaskRequest is kept until the Turn is begun.
+type taskBody struct {
+	Roles       []string        `json:"roles,omitempty"`
+	Messages    []agui.Message  `json:"messages"`
+	Tools       []ToolBrief     `json:"tools,omitempty"`
+	Context     []agui.Context  `json:"context,omitempty"`
+	Props       json.RawMessage `json:"props,omitempty"`
+	Traceparent string          `json:"traceparent,omitempty"`
+	Tracestate  string          `json:"tracestate,omitempty"`
+	Channel     string          `json:"channel,omitempty"`
+}
+
+// refOfTask is what a Task's request is encrypted for.
+func refOfTask(t store.Task) string { return "request of task " + t.ID }
+
+func (q *Queue) seal(t *store.Task, req TaskRequest) error {
+	chat := req.Chat
+	body := taskBody{
+		Roles: chat.Principal.Roles, Messages: chat.Messages, Tools: chat.profile().Tools, Context: chat.Context, Props: chat.Props,
+		Traceparent: chat.Traceparent, Tracestate: chat.Tracestate, Channel: req.Channel,
+	}
+	t.Body = mustJSON(body)
+	if len(t.Body) > maxTaskBody {
+		return fault.New(RefusedTaskTooBig, fmt.Sprintf("A task has at most %d bytes; put large contents into the context store.", maxTaskBody))
+	}
+	if q.vault != nil {
+		t.KID, t.Body = q.vault.Seal(refOfTask(*t), t.Body)
+	}
+	return nil
+}
+
+func (q *Queue) open(t store.Task) (body taskBody, err error) {
+	raw := t.Body
+	if t.KID != "" {
+		if q.vault == nil {
+			return body, redact.ErrSealed
+		}
+		if raw, err = q.vault.Open(refOfTask(t), t.KID, raw); err != nil {
+			return body, err
+		}
+	}
+	return body, json.Unmarshal(raw, &body)
+}
