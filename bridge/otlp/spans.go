@@ -269,7 +269,8 @@ func (b *builder) approval(r store.Record) {
 }
 
 // finish ends what has no end on record: it ended with the Turn at the latest. Times of two replicas may differ, and no
-// span ends before it began.
+// span ends before it began. What ended with the Turn may have been noted a moment later, and the Turn's span holds all
+// that was under way in it.
 func (b *builder) finish() {
 	for _, s := range b.spans {
 		if s.to.IsZero() {
@@ -278,6 +279,9 @@ func (b *builder) finish() {
 		}
 		if s.to.Before(s.from) {
 			s.to = s.from
+		}
+		if s.to.After(b.root.to) {
+			b.root.to = s.to
 		}
 	}
 	if b.left > 0 {
