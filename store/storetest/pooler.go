@@ -46,7 +46,7 @@ func Pooler(t testing.TB, ignored ...string) func(dsn string) string {
 	}
 	var said strings.Builder
 	// As the server, it ends with our end of its keeper's input, however we end.
-	cmd := exec.Command("/bin/sh", "-c", `trap '' INT HUP TERM; "$BOUNCER" -q "$INI" & cat >/dev/null; kill -9 $!; wait $!`)
+	cmd := exec.Command("/bin/sh", "-c", `trap '' INT HUP TERM; "$BOUNCER" "$INI" & cat >/dev/null; kill -9 $!; wait $!`)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "BOUNCER=" + path, "INI=" + ini}
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: as}
