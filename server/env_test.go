@@ -36,7 +36,7 @@ import (
 	"aqueduct/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(driving{m}) }
 
 // env is the whole server on a real database, with an agent that follows a script.
 type env struct {
@@ -153,7 +153,7 @@ func newEnvWith(t testing.TB, script script, p plan) *env {
 	h.server, h.hints, h.gateway = made.Server, made.Hints, made.Gateway
 	h.log, h.bridge, h.tools, h.auth, h.entries = made.Events, made.Sessions, made.Tools, p.auth, made.Contexts
 	stop := apptest.Run(t, made)
-	web := httptest.NewUnstartedServer(h.server)
+	web := httptest.NewUnstartedServer(judged(t, h.server))
 	if p.wrap != nil {
 		web.Listener = p.wrap(web.Listener)
 	}

@@ -40,6 +40,9 @@ func TestMetrics(t *testing.T) {
 func TestReady(t *testing.T) {
 	t.Parallel()
 	h := newEnv(t, saysN(1))
+	if got := newEnv(t, saysN(1)).do("GET", "/readyz", ""); got.status != 200 || got.body != `{"status":"ok"}`+"\n" {
+		t.Errorf("a server that is well: %d %s", got.status, got.body)
+	}
 	asked := 0
 	h.faults.ping = func() error {
 		asked++

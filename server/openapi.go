@@ -1,5 +1,6 @@
 // The description of the API, embedded and served as it is. It is written by hand; openapi_test.go compares its
-// routes and openapi_schema_test.go its schemas with the types of this package.
+// routes, openapi_schema_test.go its schemas with the types of this package, and openapi_judge_test.go every request and
+// response of the tests with it.
 
 package server
 

@@ -88,6 +88,8 @@ func bodies() map[string]reflect.Type {
 		"POST /api/threads/{id}/shares":               reflect.TypeFor[shareBody](),
 		"POST /api/tokens":                            reflect.TypeFor[issueBody](),
 		"POST /api/tool_calls/{id}/result":            reflect.TypeFor[answer.ToolResult](),
+		"POST /api/tool_calls/{id}/result 200":        reflect.TypeFor[answer.ToolCall](),
+		"GET /api/agui/capabilities 200":              reflect.TypeFor[capabilitiesJSON](),
 		"POST /v1/tools/{name}:invoke":                reflect.TypeFor[invokeBody](),
 	}
 }
@@ -364,7 +366,7 @@ func enumValues() map[string][]string {
 		"TracePayloads.approval_created.kind":    kinds,
 		"TracePayloads.approval_decision.kind":   kinds,
 		"TracePayloads.approval_decision.status": decided,
-		"ProxyToken.error.code":                  {"NOT_FOUND", "UNAUTHORIZED", "BAD_REQUEST"},
+		"ProxyToken.error.code":                  {"NOT_FOUND", "UNAUTHORIZED", "BAD_REQUEST", "FORBIDDEN", "RESERVED", "PROXY_KNOWN", "AGENT_TAKEN", "TOO_MANY_REQUESTS"},
 
 		"Attachment.type":         {agui.PartImage, agui.PartAudio, agui.PartVideo, agui.PartDocument},
 		"ContextEntry.owner_type": owners, "TracePayloads.context_written.owner_type": owners, "TracePayloads.context_deleted.owner_type": owners,

@@ -138,6 +138,9 @@ func foreignIDs(t *testing.T, db database) {
 		h.absent(who)
 	}
 	toBob := h.share(`{"user":"bob","rights":["read"]}`)
+	if got := h.by("ann", "GET", "/api/threads/"+h.thread+"/shares", ""); got.status != 200 || !strings.Contains(got.body, toBob) {
+		t.Errorf("the owner's list: %d %s", got.status, got.body)
+	}
 	toRole := h.share(`{"role":"reviewer","rights":["read","decide"]}`)
 	for _, who := range []string{"dan", "eve", "bob2"} {
 		h.absent(who)
