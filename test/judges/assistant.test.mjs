@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
 
 import { asked, clients, finishedWell, noComplaints, Talk } from './lib/clients.mjs';
-import { atRest, decide, openApprovals } from './lib/server.mjs';
+import { atRest, decide, offered, openApprovals } from './lib/server.mjs';
 
 afterEach(noComplaints);
 
@@ -46,6 +46,20 @@ for (const client of clients) {
       await talk.say('tell');
       assert.match(talk.lastText, /wood_cut\{"n":1\}.*tool:"\{\\"ran_with\\":\{\\"n\\":1\}\}"/);
       assert.deepEqual((await reloaded(talk)).picture, talk.picture);
+    });
+
+    test('tools of MCP servers, over standard streams and over HTTP', async () => {
+      await offered('every.echo', 'far.echo');
+      const talk = new Talk(client);
+      let run = await talk.say('call every_echo {"message":"near"}; far_echo {"message":"far"}');
+      let questions = 0;
+      while (run.last.outcome?.type === 'interrupt') {
+        questions += run.last.outcome.interrupts.length;
+        run = await talk.answer(...run.last.outcome.interrupts.map(({ id }) => [id, { approved: true }]));
+      }
+      finishedWell(run);
+      assert.equal(questions, 2);
+      assert.match(talk.lastText, /Echo: near.* and .*Echo: far/);
     });
 
     test('a tool of the page', async () => {

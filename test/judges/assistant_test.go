@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"aqueduct/test/nodetest"
+	"aqueduct/test/npmmcp"
+	"aqueduct/test/program"
 )
 
 // TestAssistant: the agent that comes with the server, with a scripted model, under both official clients.
@@ -24,6 +26,7 @@ func TestAssistant(t *testing.T) {
 // TestTDesignAssistant: the same in the real TDesign Chat.
 func TestTDesignAssistant(t *testing.T) {
 	nodetest.Need(t, "../../examples/tdesign/node_modules/vite/package.json", "make setup-tdesign")
+	nodetest.Need(t, "../../examples/tdesign-vue/node_modules/vite/package.json", "make setup-tdesign")
 	browser(t)
 	flags, err := json.Marshal(assistant(t))
 	if err != nil {
@@ -33,9 +36,11 @@ func TestTDesignAssistant(t *testing.T) {
 	judgeOwn(t, "tdesign-assistant.test.mjs")
 }
 
-// assistant starts a scripted model and a tool server. The flags have the program serve the assistant with them.
+// assistant starts a scripted model, a tool server and npm's MCP server twice, over standard streams and over HTTP. The flags
+// have the program serve the assistant with them.
 func assistant(t *testing.T) (flags []string) {
 	t.Helper()
+	npmmcp.Need(t)
 	tool := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var call struct{ Args json.RawMessage }
 		_ = json.NewDecoder(r.Body).Decode(&call)
@@ -62,6 +67,7 @@ func assistant(t *testing.T) (flags []string) {
 	return []string{
 		"--llm-url", model.URL + "/v1", "--llm-key-file", key, "--model", "scripted",
 		"--models-file", models, "--tools-file", file, "--outbound", "127.0.0.0/8",
+		"--mcp", "every=" + npmmcp.Command(t, "server-everything") + " stdio", "--mcp", "far=" + npmmcp.HTTP(t, program.FreePort(t)).URL,
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"aqueduct/store/storetest"
-	"aqueduct/test/nodetest"
+	"aqueduct/test/npmmcp"
 	"aqueduct/test/program"
 )
 
@@ -454,7 +454,7 @@ func TestMCPHeldStream(t *testing.T) {
 // driven by the other, decided at either, run once.
 func TestMCPTwoServers(t *testing.T) {
 	t.Parallel()
-	nodetest.Need(t, "node_modules/.installed", "make setup-mcp")
+	npmmcp.Need(t)
 	s, dsn := newShop(t), storetest.Postgres(t)
 	flags := func(name string) []string { return []string{"--name", name, "--database", dsn, "--mcp", s.flag()} }
 	one := &env{t: t, server: serve(t, flags("one")...)}

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/test/nodetest"
+	"aqueduct/test/npmmcp"
 	"aqueduct/test/program"
 )
 
@@ -53,7 +53,7 @@ type prompted struct{ token, run string }
 // newEnv starts both, with further flags.
 func newEnv(t *testing.T, args ...string) *env {
 	t.Helper()
-	nodetest.Need(t, "node_modules/.installed", "make setup-mcp")
+	npmmcp.Need(t)
 	e := &env{t: t, db: filepath.Join(t.TempDir(), "a.db"), called: make(chan prompted, 8)}
 	release := make(chan struct{})
 	e.agent = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -324,19 +324,6 @@ func (e *env) eventually(what string, do func() error) {
 			e.t.Fatalf("%s: %v\n%s", what, err, e.server.log())
 		}
 	}
-}
-
-// npmServer is the path of a server of npm's.
-func npmServer(t *testing.T, name string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join("node_modules/@modelcontextprotocol", name, "dist/index.js"))
-	if err == nil {
-		_, err = os.Stat(path)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // alive reports whether a process runs. A zombie does not.

@@ -1,28 +1,27 @@
 package mcp_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"aqueduct/test/npmmcp"
+	"aqueduct/test/program"
 )
 
 // TestServersOfOthers: tools of npm's servers, one over standard streams and one over HTTP, with every sort of result.
 func TestServersOfOthers(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	address := everythingByHTTP(t, freePort(t))
-	e := newEnv(t, "--mcp", "every=node "+npmServer(t, "server-everything")+" stdio", "--mcp", "files=node "+npmServer(t, "server-filesystem")+" "+folder,
-		"--mcp", "far="+address.url)
+	address := npmmcp.HTTP(t, program.FreePort(t))
+	e := newEnv(t, "--mcp", "every="+npmmcp.Command(t, "server-everything")+" stdio", "--mcp", "files="+npmmcp.Command(t, "server-filesystem")+" "+folder,
+		"--mcp", "far="+address.URL)
 	for _, name := range []string{"every.echo", "far.echo", "files.write_file"} {
 		e.offers(name, true)
 	}
@@ -69,7 +68,7 @@ func TestRiskOfMCPTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	e := newEnv(t, "--mcp", "files=node "+npmServer(t, "server-filesystem")+" "+folder, "--policy-file", rules)
+	e := newEnv(t, "--mcp", "files="+npmmcp.Command(t, "server-filesystem")+" "+folder, "--policy-file", rules)
 	e.offers("files.list_directory", true)
 	if c := e.invoke("files.list_directory", fmt.Sprintf(`{"path":%q}`, folder)); c.Status != "succeeded" {
 		t.Errorf("of low risk by the operator's word: %+v", c)
@@ -215,16 +214,16 @@ func TestAqueductDiesWhileItRuns(t *testing.T) {
 // the others from it.
 func TestServerComesBack(t *testing.T) {
 	t.Parallel()
-	port := freePort(t)
-	address := everythingByHTTP(t, port)
-	e := newEnv(t, "--mcp", "far="+address.url, "--mcp", "none=/does/not/exist")
+	port := program.FreePort(t)
+	address := npmmcp.HTTP(t, port)
+	e := newEnv(t, "--mcp", "far="+address.URL, "--mcp", "none=/does/not/exist")
 	e.offers("far.echo", true)
 	if c := e.approved("far.echo", `{"message":"1"}`); c.Status != "succeeded" {
 		t.Errorf("%+v", c)
 	}
-	address.end()
+	address.End()
 	c := e.invoke("far.echo", `{"message":"2"}`)
-	everythingByHTTP(t, port)
+	npmmcp.HTTP(t, port)
 	e.decide(e.asked("far.echo").ID, `{"approved":true}`)
 	if c = e.wait(c.ID); string(c.Result) != `"Echo: 2"` {
 		t.Errorf("%+v\n%s", c, e.server.log())
@@ -273,57 +272,4 @@ func TestMCPFlags(t *testing.T) {
 			t.Errorf("%v: %v\n%s", c.args, err, out)
 		}
 	}
-}
-
-// everything is npm's server over HTTP.
-type everything struct {
-	url string
-	end func()
-}
-
-func everythingByHTTP(t *testing.T, port int) everything {
-	t.Helper()
-	cmd := exec.Command("node", npmServer(t, "server-everything"), "streamableHttp")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", port))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StderrPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	listens, read := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(read)
-		for sc := bufio.NewScanner(out); sc.Scan(); {
-			if strings.Contains(sc.Text(), "listening on port") {
-				close(listens)
-			}
-		}
-	}()
-	end := func() {
-		_ = cmd.Process.Kill()
-		<-read
-		_ = cmd.Wait() // killed
-	}
-	t.Cleanup(end)
-	select {
-	case <-listens:
-	case <-read:
-		t.Fatal("server-everything ended")
-	case <-time.After(patience):
-		t.Fatal("server-everything does not listen")
-	}
-	return everything{fmt.Sprintf("http://127.0.0.1:%d/mcp", port), end}
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
 }

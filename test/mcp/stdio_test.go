@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"aqueduct/test/nodetest"
+	"aqueduct/test/npmmcp"
 	"aqueduct/test/program"
 )
 
@@ -199,7 +200,7 @@ func TestMCPWrapKilled(t *testing.T) {
 func TestMCPStdio(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	e := newEnv(t, "--mcp", s.flag(), "--mcp", "every=node "+npmServer(t, "server-everything")+" stdio", "--policy-file", policyFile(t))
+	e := newEnv(t, "--mcp", s.flag(), "--mcp", "every="+npmmcp.Command(t, "server-everything")+" stdio", "--policy-file", policyFile(t))
 	e.offers("shop.pay", true)
 	e.offers("every.get-tiny-image", true)
 	c := newStdio(t, nil, "", "--url", e.server.url, "--thread", "of stdio")

@@ -4,6 +4,7 @@ package program
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,4 +46,15 @@ func Built(name string, flags ...string) func() (path string, err error) {
 		}
 		return path, nil
 	})
+}
+
+// FreePort is a port of loopback that nothing listens on right now.
+func FreePort(t *testing.T) int {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).Port
 }

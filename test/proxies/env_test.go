@@ -3,7 +3,6 @@ package proxies_test
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -133,17 +132,6 @@ func start(t *testing.T, form *regexp.Regexp, cmd *exec.Cmd) string {
 		t.Fatalf("%s is not ready", cmd)
 	}
 	return ""
-}
-
-// freePort is a port without a listener right now.
-func freePort(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return fmt.Sprint(ln.Addr().(*net.TCPAddr).Port)
 }
 
 // answers waits until a proxy takes connections.

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func nginx(t *testing.T, conf, extra string) {
 // plain is nginx with its defaults, apart from extra.
 func plain(t *testing.T, upstream, extra string) *site {
 	t.Helper()
-	port := freePort(t)
+	port := strconv.Itoa(program.FreePort(t))
 	nginx(t, fmt.Sprintf(plainNginx, port, upstream), "proxy_read_timeout "+readTimeout+"; "+extra)
 	answers(t, func() (net.Conn, error) { return net.Dial("tcp", "127.0.0.1:"+port) })
 	return &site{url: "http://127.0.0.1:" + port, client: &http.Client{Transport: program.Authorized(&http.Transport{DisableCompression: true})}}
@@ -109,7 +110,7 @@ func recipe(t *testing.T, upstream, extra string) *site {
 		t.Fatal(err)
 	}
 	crt, key, pool := certificate(t)
-	port := freePort(t)
+	port := strconv.Itoa(program.FreePort(t))
 	conf := string(raw)
 	for _, change := range [][2]string{
 		{"server 127.0.0.1:8080;", "server " + upstream + ";"},
@@ -138,7 +139,7 @@ func caddy(t *testing.T, upstream string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, port := t.TempDir(), freePort(t)
+	dir, port := t.TempDir(), strconv.Itoa(program.FreePort(t))
 	write(t, filepath.Join(dir, "Caddyfile"),
 		"{\n\tadmin off\n\tlocal_certs\n\tskip_install_trust\n\tauto_https disable_redirects\n\tdefault_bind 127.0.0.1\n}\nimport "+file+"\n")
 	cmd := exec.Command(path, "run", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile"))

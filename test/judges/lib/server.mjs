@@ -64,6 +64,14 @@ export async function decide(approvalId, decision) {
   return { status: response.status, body: await response.json() };
 }
 
+/** offered waits until tools are listed: an MCP server's are when it has started. */
+export function offered(...names) {
+  return until(`${names.join(' and ')} are offered`, async () => {
+    const { tools } = await getJSON('/v1/tools');
+    return names.every((name) => tools.some((tool) => tool.name === name));
+  });
+}
+
 /** until waits for a condition that something else brings about. */
 export async function until(what, check, ms = 30_000) {
   const end = Date.now() + ms;
