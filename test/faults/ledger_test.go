@@ -142,22 +142,28 @@ func (l *ledger) causes(log []event) {
 }
 
 // numbers: what the agent counted is there without a gap and without a repeat, and to the
-// end unless the Run was broken, or cancelled by the next message.
+// end unless the Run was broken, or cancelled by the next message. An agent that is called with
+// an answer counts anew: behind the result, in the same Run where that had not ended yet.
 func (l *ledger) numbers(log []event) {
 	l.t.Helper()
 	begin := 0
 	for i, e := range log {
-		if !e.terminal() {
+		if !e.terminal() && e.kind() != "TOOL_CALL_RESULT" {
 			continue
 		}
-		for n, word := range strings.Fields(text(log[begin:i])) {
+		words := strings.Fields(text(log[begin:i]))
+		for n, word := range words {
 			if word != fmt.Sprint(n+1) {
-				l.t.Errorf("thread %s: the %d. number of the Run that ends at %d is %s", l.thread, n+1, e.id, word)
+				l.t.Errorf("thread %s: the %d. number before event %d is %s", l.thread, n+1, e.id, word)
+				for _, e := range log {
+					l.t.Logf("%d %s", e.id, e.data)
+				}
 				return
 			}
 		}
-		if said := len(strings.Fields(text(log[begin:i]))); e.kind() == "RUN_FINISHED" && said != l.count && !strings.Contains(e.data, `"outcome":{"type":"cancelled"}`) {
-			l.t.Errorf("thread %s: the Run that ends at %d says %d of %d numbers", l.thread, e.id, said, l.count)
+		whole := len(words) == l.count || e.kind() == "TOOL_CALL_RESULT" && len(words) == 0
+		if !whole && e.kind() != "RUN_ERROR" && !strings.Contains(e.data, `"outcome":{"type":"cancelled"}`) {
+			l.t.Errorf("thread %s: before event %d stand %d of %d numbers", l.thread, e.id, len(words), l.count)
 		}
 		begin = i
 	}
