@@ -7,67 +7,113 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
-	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
-	"aqueduct/store/storetest"
 	"aqueduct/test/program"
 )
 
-// mortal is an HTTP agent that may die: its connections break, and it answers nothing until it is back.
+// agentVar says to this program which agent it is: it is started as one, to be killed.
+const agentVar = "AQUEDUCT_TEST_AGENT"
+
+// mortal is an HTTP agent in a process of its own, which is killed and started again at the same port. It notes each run that
+// it begins.
 type mortal struct {
-	*httptest.Server
-	dead atomic.Bool
-	mu   sync.Mutex
-	runs map[string]int // how often each run was begun
+	t        *testing.T
+	role, at string
+	notes    string
+	cmd      *exec.Cmd
 }
 
-func newMortal(t *testing.T, answer func(ctx context.Context, out *frames, r *http.Request, c invocation)) *mortal {
+// newMortal starts one: "caller" or "child".
+func newMortal(t *testing.T, role string) *mortal {
 	t.Helper()
-	m := &mortal{runs: make(map[string]int)}
-	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if m.dead.Load() {
-			panic(http.ErrAbortHandler)
-		}
-		var c invocation
-		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&c) != nil {
-			return
-		}
-		m.mu.Lock()
-		m.runs[c.RunID]++
-		m.mu.Unlock()
-		w.Header().Set("Content-Type", "text/event-stream")
-		answer(r.Context(), &frames{w: w, r: r}, r, c)
-	}))
-	m.Config.ErrorLog = nil
-	t.Cleanup(func() {
-		m.CloseClientConnections()
-		m.Close()
-	})
+	m := &mortal{t: t, role: role, at: fmt.Sprint("127.0.0.1:", program.FreePort(t)), notes: filepath.Join(t.TempDir(), "notes")}
+	m.start()
+	t.Cleanup(m.kill)
 	return m
 }
 
-// dies breaks everything that is under way, for a moment.
+func (m *mortal) start() {
+	m.t.Helper()
+	m.cmd = exec.Command(os.Args[0])
+	m.cmd.Env = append(os.Environ(), agentVar+"="+strings.Join([]string{m.role, m.at, m.notes}, ","))
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := m.cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("tcp", m.at)
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		if time.Now().After(end) {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// kill is kill -9.
+func (m *mortal) kill() {
+	_ = m.cmd.Process.Kill()
+	_ = m.cmd.Wait() // killed
+}
+
 func (m *mortal) dies() {
-	m.dead.Store(true)
-	m.CloseClientConnections()
-	time.Sleep(50 * time.Millisecond)
-	m.dead.Store(false)
+	m.kill()
+	m.start()
 }
 
 // most is how often any run was begun.
 func (m *mortal) most() (most int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, n := range m.runs {
-		most = max(most, n)
+	raw, err := os.ReadFile(m.notes)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	runs := make(map[string]int)
+	for _, run := range strings.Fields(string(raw)) {
+		runs[run]++
+		most = max(most, runs[run])
 	}
 	return most
+}
+
+// beMortal is the process of such an agent. The child counts; the caller calls it.
+func beMortal(role, at, notes string) int {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /invoke", func(w http.ResponseWriter, r *http.Request) {
+		var c invocation
+		file, err := os.OpenFile(notes, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil || json.NewDecoder(r.Body).Decode(&c) != nil {
+			panic(http.ErrAbortHandler)
+		}
+		fmt.Fprintln(file, c.RunID)
+		_ = file.Close()
+		w.Header().Set("Content-Type", "text/event-stream")
+		out := &frames{w: w, r: r}
+		if role == "caller" {
+			callsAgent(r.Context(), out, r, c)
+			return
+		}
+		for i := range 20 {
+			if !out.send("delta", fmt.Sprintf(`{"text":"%d "}`, i)) || !out.wait(5*time.Millisecond) {
+				return
+			}
+		}
+		out.send("done", "{}")
+	})
+	if err := http.ListenAndServe(at, mux); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return 1
 }
 
 // callsAgent has the agent "child" work, as an agent does that repeats a call whose connection broke, and passes on its text.
@@ -105,47 +151,43 @@ type calledTree struct {
 	Children []calledTree
 }
 
-// TestAgentCallsKilled: an agent calls another, and at twenty moments of that the server, the caller or the called agent is
-// killed. No child outlives its caller, nothing is begun twice, and the tree shows what is.
+// killPoints are the moments at which each of the three is killed.
+const killPoints = 20
+
+// TestAgentCallsKilled: an agent calls another, and each of the server, the caller and the called agent is killed at twenty
+// moments of that. No child outlives its caller, nothing is begun twice, and the tree shows what is.
 func TestAgentCallsKilled(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]func(*testing.T) string{
-		"sqlite":   func(t *testing.T) string { return "sqlite:" + storetest.SQLite(t) },
-		"postgres": func(t *testing.T) string { return storetest.Postgres(t) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			child := newMortal(t, func(_ context.Context, out *frames, _ *http.Request, _ invocation) {
-				for i := range 20 {
-					if !out.send("delta", fmt.Sprintf(`{"text":"%d "}`, i)) || !out.wait(5*time.Millisecond) {
-						return
-					}
-				}
-				out.send("done", "{}")
-			})
-			caller := newMortal(t, callsAgent)
-			h := &serverEnv{t: t, database: database(t), agent: newAgent(t), flags: []string{"--agent", "caller=" + caller.URL, "--agent", "child=" + child.URL}}
-			h.start(program.Shipped)
+	databases(t, func(t *testing.T, database string) {
+		child, caller := newMortal(t, "child"), newMortal(t, "caller")
+		h := &serverEnv{t: t, database: database, agent: newAgent(t), flags: []string{"--agent", "caller=http://" + caller.at, "--agent", "child=http://" + child.at}}
+		h.start(program.Shipped)
+		for _, victim := range []struct {
+			name string
+			dies func()
+		}{
+			{"server", func() { h.kill(); h.start(program.Shipped) }},
+			{"caller", caller.dies},
+			{"child", child.dies},
+		} {
 			ends := make(map[string]int)
-			for round := range 20 {
-				root := h.callsAndDies(t, round, caller, child)
-				tree := h.atRest(t, root)
-				ends[tree.Status]++
+			for round := range killPoints {
+				ends[h.atRest(t, h.callsAndDies(t, fmt.Sprint(victim.name, round), victim.dies)).Status]++
 			}
-			if caller.most() > 1 || child.most() > 1 {
-				t.Errorf("a run of the caller was begun %d times, one of the child %d times", caller.most(), child.most())
+			if ends["FAILED"] == 0 {
+				t.Errorf("%s: the kills were not at moments that matter: %v", victim.name, ends)
 			}
-			if ends["DONE"] == 0 || ends["FAILED"] == 0 {
-				t.Errorf("the kills were not at moments that matter: %v", ends)
-			}
-			t.Logf("20 kills: %v", ends)
-		})
-	}
+			t.Logf("%d kills of the %s: %v", killPoints, victim.name, ends)
+		}
+		if caller.most() > 1 || child.most() > 1 {
+			t.Errorf("a run of the caller was begun %d times, one of the child %d times", caller.most(), child.most())
+		}
+	})
 }
 
-// callsAndDies prompts the caller and kills one of the three at a moment of its work; it gives the Turn.
-func (h *serverEnv) callsAndDies(t *testing.T, round int, caller, child *mortal) (root string) {
+// callsAndDies prompts the caller on a thread and has one of the three die at a moment of its work; it gives the Turn.
+func (h *serverEnv) callsAndDies(t *testing.T, thread string, dies func()) (root string) {
 	t.Helper()
-	thread := fmt.Sprint("tree", round)
 	started := make(chan string, 1)
 	go func() {
 		in, err := h.stream("POST", "/api/agui/chat?agent=caller", prompt(thread, thread+"-r", "go"))
@@ -164,15 +206,7 @@ func (h *serverEnv) callsAndDies(t *testing.T, round int, caller, child *mortal)
 		t.Fatal("the prompt was not taken")
 	}
 	time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
-	switch round % 3 {
-	case 0:
-		h.kill()
-		h.start(program.Shipped)
-	case 1:
-		caller.dies()
-	case 2:
-		child.dies()
-	}
+	dies()
 	return thread + "-r"
 }
 
