@@ -57,11 +57,25 @@ const (
 // usageMark stands before the usage. In a text it would have backslashes.
 var usageMark = []byte(`"usage":`)
 
+// counted reports whether some of the events have a usage in them. OpenAI's own chunks all have "usage":null until the last.
+func counted(events []byte) bool {
+	for {
+		i := bytes.Index(events, usageMark)
+		if i < 0 {
+			return false
+		}
+		events = bytes.TrimLeft(events[i+len(usageMark):], " ")
+		if !bytes.HasPrefix(events, []byte("null")) {
+			return true
+		}
+	}
+}
+
 // stream takes whole events of a stream.
 func (m *meter) stream(events []byte) {
 	m.events += bytes.Count(events, []byte("data:"))
 	// Most events are text between the first token and the usage, and need not be read.
-	if !m.first.IsZero() && !bytes.Contains(events, usageMark) {
+	if !m.first.IsZero() && !counted(events) {
 		return
 	}
 	for reader := sse.NewEventStreamReader(bytes.NewReader(events), maxEvent); ; {

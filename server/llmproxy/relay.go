@@ -18,6 +18,8 @@ const (
 	readBytes = 32 << 10
 	// writeTime is how long one write may wait for the agent to read.
 	writeTime = 30 * time.Second
+	// extendEvery is how often that is set anew: at each of hundreds of parts a second it would cost as much as reading them.
+	extendEvery = time.Second
 )
 
 // errLeft is a caller that does not take the answer.
@@ -64,7 +66,8 @@ func relay(c echo.Context, resp *http.Response, m *meter, hide bool) error {
 	if !stream && resp.ContentLength >= 0 {
 		w.Header().Set("Content-Length", resp.Header.Get("Content-Length"))
 	}
-	if err := rc.SetWriteDeadline(time.Now().Add(writeTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	extended := time.Now()
+	if err := rc.SetWriteDeadline(extended.Add(writeTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	w.WriteHeader(resp.StatusCode)
@@ -89,7 +92,10 @@ func relay(c echo.Context, resp *http.Response, m *meter, hide bool) error {
 			m.plain(part)
 		}
 		if len(part) > 0 {
-			_ = rc.SetWriteDeadline(time.Now().Add(writeTime))
+			if now := time.Now(); now.Sub(extended) > extendEvery {
+				extended = now
+				_ = rc.SetWriteDeadline(now.Add(writeTime))
+			}
 			if _, err := w.Write(part); err != nil {
 				return errLeft
 			}
@@ -109,6 +115,9 @@ func relay(c echo.Context, resp *http.Response, m *meter, hide bool) error {
 // whole parts what was read behind the last event that is whole. A blank line ends an event. Both line ends are looked for,
 // because upstreams differ; a lone CR, which the standard also allows, is in none of them.
 func whole(text []byte) (events, rest []byte) {
+	if bytes.HasSuffix(text, []byte("\n\n")) { // nearly always
+		return text, nil
+	}
 	end := 0
 	for _, blank := range []string{"\n\n", "\r\n\r\n"} {
 		if i := bytes.LastIndex(text, []byte(blank)); i >= 0 {
@@ -120,7 +129,7 @@ func whole(text []byte) (events, rest []byte) {
 
 // withoutUsage takes the chunk out that has the usage and no choices. It is the last one, so most parts do not have it.
 func withoutUsage(events []byte) []byte {
-	if !bytes.Contains(events, usageMark) {
+	if !counted(events) {
 		return events
 	}
 	var kept []byte
