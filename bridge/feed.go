@@ -38,7 +38,7 @@ type Feed struct {
 	follow  string       // go on with further Runs of this Turn
 	endless bool         // across Runs, without end
 	ended   bool
-	looked  time.Time // whether an endless one's thread is there
+	looked  time.Time // whether the thread is there
 
 	tailed []string   // Runs that this response counts as a tail of
 	at     string     // the Run it is in, "" between two and for a thread's tail
@@ -160,8 +160,9 @@ func (f *Feed) Next(ctx context.Context) ([]Item, error) {
 			rows, err = f.rows(ctx)
 			return err
 		})
-		if errors.Is(err, store.ErrNotFound) {
-			f.ended = true // the thread was deleted
+		// The thread was deleted. That ends a tail of it; a Run's has not come to its end.
+		if errors.Is(err, store.ErrNotFound) && f.endless {
+			f.ended = true
 			continue
 		}
 		if err == nil {
@@ -173,24 +174,33 @@ func (f *Feed) Next(ctx context.Context) ([]Item, error) {
 	}
 }
 
-// lookAgain is how often a thread's tail that is rung and finds nothing looks whether
-// the thread is still there. Bells ring every now and then whatever happened.
-const lookAgain = 5 * time.Second
+// How often a tail that is rung and finds nothing looks whether its thread is still there. Bells ring every now and then
+// whatever happened.
+const (
+	// lookAgain is of a thread's tail, which has no other end.
+	lookAgain = 5 * time.Second
+	// lookForRun is of a Run's. Its own event ends it nearly always, but when its thread is deleted in the moment in which the
+	// Run ends, that event is purged before it was read.
+	lookForRun = 10 * time.Second
+)
 
-// rows waits for what comes next. Only a thread's tail has no other end than the thread's.
+// rows waits for what comes next.
 func (f *Feed) rows(ctx context.Context) ([]store.EventRow, error) {
 	if f.want != nil && f.want.FirstSeq == 0 {
 		return f.untilBegun(ctx)
 	}
-	if !f.endless {
-		return f.tail.Next(ctx)
+	every := lookForRun
+	if f.endless {
+		every = lookAgain
+	} else if f.looked.IsZero() {
+		f.looked = time.Now() // it has just been read
 	}
 	for {
 		rows, err := f.tail.Ready(ctx)
 		if err != nil || len(rows) > 0 {
 			return rows, err
 		}
-		if time.Since(f.looked) > lookAgain {
+		if time.Since(f.looked) > every {
 			f.looked = time.Now()
 			if _, err := f.from.store.Session(ctx, f.in, f.session.ID); err != nil {
 				return nil, err

@@ -264,3 +264,29 @@ func TestDeletionIsFinished(t *testing.T) {
 		}
 	}
 }
+
+// TestDeletedAsItsRunEnds: a Run's stream whose thread is deleted before the end of the Run was read is broken off: it never
+// ended. The thread is deleted behind the engine's back here, which is as if that event had been purged.
+func TestDeletedAsItsRunEnds(t *testing.T) {
+	t.Parallel()
+	h := newEnv(t, func(ctx context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
+		<-ctx.Done()
+		say(bridge.Output{End: &bridge.End{}})
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	defer cancel()
+	r := h.open(h.request("POST", "/api/agui/chat", inputBody("T", "R", "go")).WithContext(ctx))
+	if _, err := r.next(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.store.SessionByExternalID(t.Context(), scope(), "T")
+	if err == nil {
+		err = h.store.InTx(t.Context(), func(tx store.Tx) error { return tx.DeleteSession(t.Context(), s.ID, time.Now()) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.until(func(frame) bool { return false }); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+}

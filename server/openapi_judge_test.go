@@ -47,6 +47,57 @@ type operation struct {
 	}
 }
 
+// The document is there twice for the schemas of bodies: what clients send may have more members than are listed, and what the
+// server sends may not.
+const (
+	takenBy = "openapi.json"
+	sentBy  = "closed.json"
+)
+
+// closed is a schema, or all of the document, in which objects have no members but those listed. Of schemas that are composed
+// the whole is closed and not its parts.
+func (d *described) closed(node any, part bool) any {
+	switch node := node.(type) {
+	case []any:
+		out := make([]any, len(node))
+		for i, one := range node {
+			out[i] = d.closed(one, part)
+		}
+		return out
+	case map[string]any:
+		return d.closedObject(node, part)
+	}
+	return node
+}
+
+func (d *described) closedObject(node map[string]any, part bool) any {
+	if ref, ok := node["$ref"].(string); ok && part {
+		return d.closed(d.lookUp(ref), true)
+	}
+	out := make(map[string]any, len(node)+1)
+	lists := false // members
+	for name, value := range node {
+		switch name {
+		case "allOf", "anyOf", "oneOf":
+			out[name] = d.closed(value, true)
+			lists = lists || name != "oneOf"
+		case "properties":
+			members := make(map[string]any)
+			for member, schema := range value.(map[string]any) {
+				members[member] = d.closed(schema, false)
+			}
+			out[name], lists = members, true
+		default:
+			out[name] = d.closed(value, false)
+		}
+	}
+	_, open := node["additionalProperties"]
+	if lists && !open && !part {
+		out["unevaluatedProperties"] = false
+	}
+	return out
+}
+
 // readDescribed reads the document.
 func readDescribed() (*described, error) {
 	raw, err := os.ReadFile("openapi.json")
@@ -64,8 +115,10 @@ func readDescribed() (*described, error) {
 		return nil, err
 	}
 	d.compiler.AssertFormat()
-	if err := d.compiler.AddResource("openapi.json", d.whole); err != nil {
-		return nil, err
+	for name, doc := range map[string]any{takenBy: d.whole, sentBy: d.closed(d.whole, false)} {
+		if err := d.compiler.AddResource(name, doc); err != nil {
+			return nil, err
+		}
 	}
 	param := regexp.MustCompile(`\\\{\w+\\\}`)
 	for path, methods := range doc.Paths {
@@ -108,7 +161,7 @@ func (d *described) judge(o *operation, r *http.Request, sent []byte, status int
 	d.mu.Lock()
 	d.driven[o.method+" "+o.path+" "+strconv.Itoa(status)] = true
 	d.mu.Unlock()
-	if err := d.content(at, header.Get("Content-Type"), got); err != nil {
+	if err := d.content(sentBy, at, header.Get("Content-Type"), got); err != nil {
 		return fmt.Errorf("%d: %w", status, err)
 	}
 	if status >= 400 {
@@ -131,7 +184,7 @@ func (d *described) judge(o *operation, r *http.Request, sent []byte, status int
 		}
 		return fmt.Errorf("takes a body, which is not documented: %s", head(sent))
 	}
-	if err := d.content(o.at("requestBody"), r.Header.Get("Content-Type"), sent); err != nil {
+	if err := d.content(takenBy, o.at("requestBody"), r.Header.Get("Content-Type"), sent); err != nil {
 		return fmt.Errorf("takes: %w", err)
 	}
 	return nil
@@ -165,8 +218,8 @@ func escape(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(name)
 }
 
-// content compares a body with what is documented at a place for its type.
-func (d *described) content(at, contentType string, body []byte) error {
+// content compares a body with what one of the documents has at a place for its type.
+func (d *described) content(doc, at, contentType string, body []byte) error {
 	kind, _, err := mime.ParseMediaType(strings.Split(contentType, ",")[0])
 	if len(body) == 0 && err != nil {
 		return nil
@@ -183,7 +236,7 @@ func (d *described) content(at, contentType string, body []byte) error {
 	if !strings.HasSuffix(name, "json") || media["schema"] == nil {
 		return nil
 	}
-	place := at + "/content/" + escape(name) + "/schema"
+	place := doc + at + "/content/" + escape(name) + "/schema"
 	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, head(body))
@@ -192,7 +245,7 @@ func (d *described) content(at, contentType string, body []byte) error {
 	defer d.mu.Unlock()
 	schema := d.schemas[place]
 	if schema == nil {
-		if schema, err = d.compiler.Compile("openapi.json" + place); err != nil {
+		if schema, err = d.compiler.Compile(place); err != nil {
 			return err
 		}
 		d.schemas[place] = schema
@@ -299,8 +352,8 @@ func (w *recorded) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *recorded) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Flush implements http.Flusher.
-func (w *recorded) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+// FlushError is for http.ResponseController.
+func (w *recorded) FlushError() error { return http.NewResponseController(w.ResponseWriter).Flush() }
 
 // Hijack implements http.Hijacker.
 func (w *recorded) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -311,20 +364,25 @@ func (w *recorded) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // document is read once for all tests.
 var document = sync.OnceValues(readDescribed)
 
-// undriven are the operations for which no test got a response that is no error.
-func (d *described) undriven() []string {
+// undriven are the operations for which no test got a response that is no error, and the statuses documented that none got.
+func (d *described) undriven() (out []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var out []string
 	for _, o := range d.operations {
 		name := o.method + " " + o.path
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(d.driven)), func(one string) bool {
-			status, ok := strings.CutPrefix(one, name+" ")
-			return ok && status < "400"
-		}) {
+		fine := false
+		for status := range o.Responses {
+			driven := d.driven[name+" "+status]
+			fine = fine || driven && status < "400"
+			if !driven && status != "default" {
+				out = append(out, name+" "+status)
+			}
+		}
+		if !fine {
 			out = append(out, name)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 

@@ -205,6 +205,8 @@ func (d apiDoc) compare(t *testing.T, where string, schema documented, typ refle
 		return // any object
 	}
 	members := membersOf(typ)
+	// Where one schema serves two types.
+	notAlways := map[string]bool{"Thread.questions": true, "TraceEvent.session_id": true, "Tool.source": true}
 	for member, m := range members {
 		p, ok := schema.Properties[member]
 		p = d.whole(p)
@@ -233,11 +235,25 @@ func (d apiDoc) compare(t *testing.T, where string, schema documented, typ refle
 			t.Errorf("%s.%s is documented, and %s has no such member", where, member, typ)
 		}
 	}
+	for name, m := range members {
+		if sent(where) && !m.optional && !notAlways[where+"."+name] && !slices.Contains(schema.Required, name) {
+			t.Errorf("%s.%s is always there, and not documented as required", where, name)
+		}
+	}
 	for _, member := range schema.Required {
 		if m, ok := members[member]; !ok || m.optional {
 			t.Errorf("%s.%s is documented as required, and is not always there", where, member)
 		}
 	}
+}
+
+// sent reports whether a schema is of what the server sends: a component's name but for Decision's, or a response's status.
+func sent(where string) bool {
+	top, _, _ := strings.Cut(where, ".")
+	if strings.Contains(top, " ") {
+		return strings.Count(top, " ") > 1
+	}
+	return top != "Decision"
 }
 
 func allows(documented any, kind string) bool {
@@ -333,6 +349,16 @@ func texts[T ~string](all ...T) []string {
 	return out
 }
 
+// codes are those of the table, but for those that only ever end a stream.
+func codes() (names []string) {
+	for _, c := range problem.Codes() {
+		if c.Status != 0 {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // enumValues are the values of each enum in openapi.json, from the rules and the constants of the code.
 func enumValues() map[string][]string {
 	kinds := texts(store.ApprovalPermission, store.ApprovalInput)
@@ -346,6 +372,7 @@ func enumValues() map[string][]string {
 			safetext.WarnNumberPrecision, safetext.WarnNumberRange, safetext.WarnDuplicateKey, safetext.WarnBidi, safetext.WarnInvisible,
 			safetext.WarnControl, safetext.WarnInvalidText, safetext.WarnCut, safetext.WarnLabel,
 		},
+		"Problem.code":      codes(),
 		"Decision.decision": ruleOf[answer.Decision]("decision"),
 		"Proxy.status":      {"online", "offline"},
 		"Run.status":        texts(store.RunReserved, store.RunRunning, store.RunFinished, store.RunInterrupted, store.RunCancelled, store.RunFailed),

@@ -14,7 +14,7 @@ import (
 // TestOpenAPIParity: the document lists exactly what is mounted, but for the page's files.
 func TestOpenAPIParity(t *testing.T) {
 	t.Parallel()
-	h := newEnv(t, saysN(1))
+	h := newEnvWith(t, saysN(1), plan{acp: true})
 	var doc struct {
 		OpenAPI string
 		Paths   map[string]map[string]json.RawMessage
