@@ -136,6 +136,9 @@ func TestContextOfAUser(t *testing.T) {
 		if a.body != page || a.header.Get("Content-Disposition") != "attachment" || !strings.Contains(a.header.Get("Content-Security-Policy"), "sandbox") || a.header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%d bytes %v", len(a.body), a.header)
 		}
+		if a := h.do("GET", path, "", "Range", "bytes=999999999-"); a.status != 416 {
+			t.Errorf("a range beyond the end: %d", a.status)
+		}
 		if a := h.do("GET", path, "", "Range", "bytes=0-7"); a.status != 206 || a.body != "<script>" {
 			t.Errorf("a range: %d %q", a.status, a.body)
 		}

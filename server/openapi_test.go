@@ -100,6 +100,19 @@ func TestOpenAPIRefs(t *testing.T) {
 	}
 }
 
+// TestOpenAPIRest: what no other test causes of what is listed.
+func TestOpenAPIRest(t *testing.T) {
+	t.Parallel()
+	w := newModelEnv(t, oneUpstream)
+	if got := w.do("POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Accept", "application/json, text/event-stream"); got.status != 202 {
+		t.Errorf("a notification of MCP: %d %s", got.status, got.body)
+	}
+	resp, text := w.posted("/v1/agents/scripted:invoke", `{"run_id":"01900000-0000-7000-8000-000000000000","input_message":{"role":"user","content":"hi"}}`)
+	if resp.StatusCode != 403 || !strings.Contains(text, `"foreign_run"`) {
+		t.Errorf("a call in the name of another run: %d %s", resp.StatusCode, text)
+	}
+}
+
 // TestPage: it loads without a token, under a policy that lets nothing else run.
 func TestPage(t *testing.T) {
 	t.Parallel()

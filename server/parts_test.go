@@ -105,6 +105,9 @@ func TestPartIsServed(t *testing.T) {
 			!strings.Contains(policy, "sandbox") || !strings.Contains(policy, "default-src 'none'") || !strings.Contains(got.header.Get("Cache-Control"), "private") {
 			t.Errorf("%q: %v", mime, got.header)
 		}
+		if beyond := h.do("GET", path, "", "Range", "bytes=999999999-"); beyond.status != 416 {
+			t.Errorf("a range beyond the end: %d", beyond.status)
+		}
 		if part := h.do("GET", path, "", "Range", "bytes=10-19"); part.status != 206 || part.body != string(data[10:20]) {
 			t.Errorf("a range: %d %d", part.status, len(part.body))
 		}
