@@ -98,6 +98,10 @@ func TestUnfinished(t *testing.T) {
 	if left, err := w.Close(); left != 1 || err != nil || empty.Len() != 0 {
 		t.Errorf("%d left, %v, and there is %q", left, err, &empty)
 	}
+	large := cassette.NewWriter(io.Discard, cassette.Header{})
+	if err := large.Add(1, time.Now(), make([]byte, cassette.MaxEvent+1)); fault.CodeOf(err) != cassette.TooLarge {
+		t.Errorf("an event that no reader takes: %v", err)
+	}
 	full := cassette.NewWriter(failing{}, cassette.Header{})
 	_ = full.Add(1, time.Now(), []byte(log[6].event))
 	if _, err := full.Close(); !errors.Is(err, io.ErrShortWrite) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"aqueduct/agui"
+	"aqueduct/internal/fault"
 )
 
 // Writer writes a cassette. It holds the events of one Run until that is whole, so that a Run which is under way when
@@ -23,6 +24,7 @@ type Writer struct {
 	// Runs and Events count what is in the file.
 	Runs   int
 	Events int64
+	size   int64
 }
 
 // NewWriter begins a cassette.
@@ -34,8 +36,11 @@ func NewWriter(out io.Writer, h Header) *Writer {
 }
 
 // Add takes the next event of the log and when it was kept. A time before that of the event in front of it, of a clock
-// that was set back, counts as the same moment.
+// that was set back, counts as the same moment. What no reader would take is refused with TooLarge.
 func (w *Writer) Add(seq int64, kept time.Time, event []byte) error {
+	if len(event) > MaxEvent && w.err == nil {
+		w.err = fault.New(TooLarge, fmt.Sprintf("event %d has %d bytes; a cassette's has at most %d", seq, len(event), MaxEvent))
+	}
 	if w.began.IsZero() {
 		w.began = kept
 	}
@@ -85,8 +90,14 @@ func (w *Writer) json(v any) {
 	w.write(append(b, '\n'))
 }
 
+// trailerBytes is room for the last line.
+const trailerBytes = 1 << 10
+
 // write keeps the first error, after which nothing is written.
 func (w *Writer) write(b []byte) {
+	if w.size += int64(len(b)); w.err == nil && w.size > MaxBytes-trailerBytes {
+		w.err = fault.New(TooLarge, fmt.Sprintf("it would have more than %d bytes; export a Run of it alone", MaxBytes))
+	}
 	if w.err == nil {
 		_, w.err = w.out.Write(b)
 	}

@@ -24,7 +24,7 @@ func Examine(ex Exchange) Report {
 		x.preflight(ex.Preflight)
 	}
 	if ex.Run != nil && ex.Again != nil {
-		x.again(ex.Run, ex.Again)
+		x.again(ex.Run, ex.Again, ex.AgainAfter)
 	}
 	return x.done()
 }
@@ -126,25 +126,31 @@ func (x *examination) preflight(p *Preflight) {
 	}
 }
 
-// again compares the ids of two answers to one input. Ids that are new are fine: the server has run it once more.
-func (x *examination) again(first, second *Run) {
+// again compares the ids of two answers to one input. Ids that are new are fine: the server has run it once more. Where the
+// second has ids of the first, it is a replay: of all of it, or of what stands behind the position that was named.
+func (x *examination) again(first, second *Run, after string) {
 	if second.Status != http.StatusOK {
 		x.notef("the same input again is answered with status %d", second.Status)
 		return
 	}
 	known := make(map[string][]byte)
+	var all, rest, got []string // ids
 	for _, f := range first.parse() {
-		if f.id != "" {
-			known[f.id] = f.data
+		if f.id == "" {
+			continue
+		}
+		known[f.id] = f.data
+		all, rest = append(all, f.id), append(rest, f.id)
+		if f.id == after {
+			rest = nil
 		}
 	}
-	same := 0
 	for _, f := range second.parse() {
 		before, ok := known[f.id]
 		switch {
 		case f.id == "" || !ok:
 		case bytes.Equal(before, f.data):
-			same++
+			got = append(got, f.id)
 		default:
 			x.findf("id_reused", "id %s was %s and is %s", f.id, quoted(before), quoted(f.data))
 		}
@@ -153,12 +159,15 @@ func (x *examination) again(first, second *Run) {
 		x.saw(aRepeat)
 	}
 	switch {
-	case same == len(known) && same > 0:
-		x.notef("the same input again gives the same run, under the same ids")
-	case same > 0:
-		x.notef("the same input again, with Last-Event-ID, gives what comes behind that event")
-	default:
+	case len(got) == 0:
 		x.notef("the same input again is a new run")
+	case slices.Equal(got, all):
+		x.notef("the same input again gives the same run, under the same ids")
+	case slices.Equal(got, rest):
+		x.notef("the same input again, with Last-Event-ID, gives what comes behind that event")
+	case x.found["id_reused"] != nil: // says it already
+	default:
+		x.findf("resume_incomplete", "behind id %s stand %d events, and %d came", quoted([]byte(after)), len(rest), len(got))
 	}
 }
 

@@ -20,8 +20,9 @@ type Exchange struct {
 	Malformed *Answer
 	// Preflight is the answer to a browser's question whether a page may call.
 	Preflight *Preflight
-	// Again is the answer to the same input once more, with the position of an event in its middle.
-	Again *Run
+	// Again is the answer to the same input once more, with AgainAfter, the position of an event in its middle.
+	Again      *Run
+	AgainAfter string
 }
 
 // Run is one POST of a RunAgentInput, and its answer as it arrived.

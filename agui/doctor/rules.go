@@ -91,6 +91,7 @@ func transportRules() []rule {
 		{"cors_credentials", Error, aPreflight, "pages of any origin may call with the cookies of whoever looks at them", fetchCORS},
 		{"malformed_input", Warning, aMalformed, "an input that is no RunAgentInput is refused with an HTTP error before the run starts", specInput},
 		{"id_reused", Error, aRepeat, "the same id stands for another event now; a client that came back with it would go on in the wrong place", htmlSSE},
+		{"resume_incomplete", Error, aRepeat, "a replay leaves events out behind the position that the client has: they are lost to it", htmlSSE},
 	}
 }
 

@@ -21,6 +21,7 @@ func (x *examination) timing(r *Run, frames []frame) {
 	for _, c := range r.Chunks {
 		longest, last = max(longest, c.At-last), c.At
 	}
+	longest = max(longest, r.After-last) // a connection that broke in silence, or that was left in it
 	if quiet := longestWithoutEvent(r, frames); quiet >= silent {
 		x.saw(aSilence)
 		if longest >= silent {
@@ -46,8 +47,5 @@ func longestWithoutEvent(r *Run, frames []frame) time.Duration {
 	for _, f := range frames {
 		longest, last = max(longest, f.at-last), f.at
 	}
-	if r.Ended == GivenUp && len(frames) == 0 {
-		return r.After
-	}
-	return longest
+	return max(longest, r.After-last)
 }

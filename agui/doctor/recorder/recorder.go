@@ -83,9 +83,10 @@ func Record(ctx context.Context, o Options) (doctor.Exchange, error) {
 	return p.record(ctx)
 }
 
-// sameHost follows redirects on the same host alone: headers of ours are credentials.
+// sameHost follows redirects on the same host alone, and from https to nothing else: headers of ours are credentials.
 func sameHost(req *http.Request, via []*http.Request) error {
-	if req.URL.Host != via[0].URL.Host || len(via) > 5 {
+	from := via[0].URL
+	if req.URL.Host != from.Host || req.URL.Scheme != from.Scheme && from.Scheme == "https" || len(via) > 5 {
 		return http.ErrUseLastResponse
 	}
 	return nil
@@ -116,7 +117,8 @@ func (p *prober) record(ctx context.Context) (ex doctor.Exchange, err error) {
 		return ex, err
 	}
 	if ids := ex.Run.Positions(); p.Again && len(ids) > 0 {
-		ex.Again, err = p.run(ctx, body, http.Header{"Last-Event-ID": {ids[len(ids)/2]}})
+		ex.AgainAfter = ids[len(ids)/2]
+		ex.Again, err = p.run(ctx, body, http.Header{"Last-Event-ID": {ex.AgainAfter}})
 	}
 	return ex, err
 }
