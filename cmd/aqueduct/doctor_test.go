@@ -166,6 +166,33 @@ func TestDoctorFindsEachFault(t *testing.T) {
 	}
 }
 
+// TestDoctorResumes: a server that gives positions, and to a client that comes back with one gives the last event alone.
+func TestDoctorResumes(t *testing.T) {
+	t.Parallel()
+	whole, last := numbered(0), numbered(6)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Last-Event-ID") != "" {
+			last.ServeHTTP(w, r)
+			return
+		}
+		whole.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	report, exit := examined(t, srv.URL, "--resume")
+	if len(report.Findings) != 1 || report.Findings[0].Code != "resume_incomplete" || exit != exitFindings {
+		t.Errorf("exit %d, found %+v", exit, report.Findings)
+	}
+}
+
+// numbered sends the events of a sound run from one on, under their positions.
+func numbered(from int) patient {
+	return patient{send: func(w http.ResponseWriter, frames []string) {
+		for i, frame := range frames[from:] {
+			sendAll(w, []string{fmt.Sprintf("id: %d\n%s", from+i+1, frame)})
+		}
+	}}
+}
+
 // TestDoctorFindsNothing in a server that is sound, slow or fast, nor in our own with the demo agent, in a cassette of
 // it, and behind its CORS.
 func TestDoctorFindsNothing(t *testing.T) {
