@@ -114,6 +114,7 @@ func (in *incoming) read(body io.Reader) (ended bool, err error) {
 	var id, name string
 	var data []byte
 	for lines.Scan() {
+		in.tries.progress() // comments count too: a called agent may wait for a person for hours
 		field, value, _ := bytes.Cut(lines.Bytes(), []byte(":"))
 		value = bytes.TrimSpace(value)
 		switch string(field) {
@@ -127,7 +128,6 @@ func (in *incoming) read(body io.Reader) (ended bool, err error) {
 			if name == "" || len(lines.Bytes()) > 0 { // a comment
 				continue
 			}
-			in.tries.progress()
 			if id != "" {
 				in.last = id
 			}

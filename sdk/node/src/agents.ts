@@ -57,8 +57,8 @@ export class Agents {
       if (last) headers["last-event-id"] = last;
       const response = await send(this.link, { method: "POST", path: `/v1/agents/${encodeURIComponent(agentId)}:invoke`, headers, body });
       if (response?.ok) {
-        for await (const event of events(response)) {
-          pauses.progress();
+        // Comments count too: a called agent may wait for a person for hours.
+        for await (const event of events(response, () => pauses.progress())) {
           last = event.id || last;
           if (take(event, reply, onState)) return reply;
         }

@@ -101,7 +101,7 @@ export interface Event {
 }
 
 /** The events of a stream, until it ends or breaks. */
-export async function* events(response: Response): AsyncGenerator<Event> {
+export async function* events(response: Response, onBytes?: () => void): AsyncGenerator<Event> {
   const decoder = new TextDecoder();
   let rest = "";
   let event: Event = { id: "", name: "", data: "" };
@@ -110,6 +110,7 @@ export async function* events(response: Response): AsyncGenerator<Event> {
     for (;;) {
       const chunk = await reader.read().catch(() => ({ done: true, value: undefined }) as const);
       if (chunk.done) return;
+      onBytes?.();
       const lines = (rest + decoder.decode(chunk.value, { stream: true })).split("\n");
       rest = lines.pop()!;
       for (const line of lines.map((l) => l.replace(/\r$/, ""))) {

@@ -85,11 +85,14 @@ class Agents:
             body["context"] = context
         answer = _Answer(on_text, on_state)
         path = f"{self._base}/v1/agents/{quote(agent_id, safe='')}:invoke"
-        for left in reversed(range(TRIES)):
+        tries = 0
+        while tries < TRIES:
+            answer.came = False
             if await self._read(path, body, answer):
                 return Reply("".join(answer.text), answer.usage, answer.run_id)
-            if left:
-                await asyncio.sleep(min(PAUSE, 0.2 * 2 ** (TRIES - left)))
+            tries = 1 if answer.came else tries + 1
+            if tries < TRIES:
+                await asyncio.sleep(min(PAUSE, 0.2 * 2**tries))
         raise AgentFailed("unreachable", "Aqueduct could not be reached, so what became of the called agent is not known.")
 
     async def _read(self, path: str, body: dict, answer: "_Answer") -> bool:
@@ -106,6 +109,7 @@ class Agents:
                     raise refused(response.status, raw)
                 events = Parser()
                 async for chunk in response.chunks():
+                    answer.came = True
                     for event in events.feed(chunk):
                         if answer.take(event):
                             return True
@@ -127,6 +131,7 @@ class _Answer:
         self.text: List[str] = []
         self.usage: Dict[str, Any] = {}
         self.run_id = self.last_id = ""
+        self.came = False  # something, over the newest connection
         self._on_text, self._on_state = on_text, on_state
 
     def take(self, event: Event) -> bool:

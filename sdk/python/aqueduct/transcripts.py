@@ -25,9 +25,13 @@ async def read(base_url: str, token: str, session_id: str, limit: Optional[int],
             raw = await answer.read()
     except (OSError, EOFError, http1.Malformed, TimeoutError):
         raise AqueductError("unreachable", "Aqueduct could not be reached.") from None
-    body = json.loads(raw)
-    if answer.status != 200:
-        raise AqueductError(str(body.get("code", f"http_{answer.status}")), str(body.get("detail") or body.get("title", "")))
+    try:
+        body = json.loads(raw)
+    except ValueError:  # a gateway's own page
+        body = {}
+    if answer.status != 200 or not isinstance(body, dict) or "messages" not in body:
+        body = body if isinstance(body, dict) else {}
+        raise AqueductError(str(body.get("code", f"http_{answer.status}")), str(body.get("detail") or body.get("title", f"Aqueduct answered HTTP {answer.status}.")))
     return Page(body["messages"], body.get("before") if body.get("has_more") else None)
 
 

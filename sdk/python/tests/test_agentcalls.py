@@ -52,7 +52,9 @@ def calling():
         def do_GET(self):
             fake.seen.append(self.path)
             raw = b'{"messages":[{"role":"user","content":"hi"}],"has_more":true,"before":"m7"}'
-            self.send_response(200 if fake.status == 200 else 404)
+            if fake.status == 502:
+                raw = b"<html>Bad gateway</html>"
+            self.send_response(fake.status)
             self.send_header("Content-Length", str(len(raw)))
             self.end_headers()
             self.wfile.write(raw)
@@ -124,6 +126,10 @@ class AgentCalls(unittest.TestCase):
             fake.status = 404
             with self.assertRaises(AqueductError):
                 asyncio.run(run.atranscript(format="openai"))
+            fake.status = 502
+            with self.assertRaises(AqueductError) as page:
+                run.transcript()
+            self.assertEqual(page.exception.code, "http_502")
 
     def test_models(self):
         with calling() as (_, run):

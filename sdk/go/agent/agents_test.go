@@ -1,0 +1,30 @@
+package agent
+
+import (
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestPatienceInSilence: a stream that was kept by comments alone and breaks is taken up again.
+func TestPatienceInSilence(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := &incoming{tries: newTries()}
+		r, w := io.Pipe()
+		go func() {
+			for range 8 {
+				time.Sleep(15 * time.Second)
+				_, _ = io.WriteString(w, ": alive\n\n")
+			}
+			_ = w.CloseWithError(io.ErrUnexpectedEOF)
+		}()
+		if ended, err := in.read(r); ended || err != nil {
+			t.Fatal(ended, err)
+		}
+		if err := in.tries.wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
