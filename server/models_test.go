@@ -446,18 +446,37 @@ func TestModelList(t *testing.T) {
 	}
 }
 
-// TestModelUsageOfTurn: RUN_FINISHED adds up what the Turn's calls used, and the trace has each call under its Turn.
+// readTo reads up to and with a text, as an agent does that goes on at once when it has what ends an answer.
+func readTo(t *testing.T, from io.Reader, last string) {
+	t.Helper()
+	var text []byte
+	for buf := make([]byte, 1<<10); !strings.HasSuffix(string(text), last); {
+		n, err := from.Read(buf)
+		if text = append(text, buf[:n]...); err != nil && !strings.HasSuffix(string(text), last) {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestModelUsageOfTurn: RUN_FINISHED adds up what the Turn's calls used, also those whose agent goes on in the moment in which
+// it has the answer, plain or streamed; and the trace has each call under its Turn.
 func TestModelUsageOfTurn(t *testing.T) {
 	t.Parallel()
 	w := newModelEnv(t, oneUpstream)
-	for range 2 {
-		resp, _ := w.posted("/v1/chat/completions", `{"model":"m1"}`)
-		w.recorded(resp)
+	const rounds = 10 // one may be in order by chance
+	for range rounds {
+		for body, last := range map[string]string{`{"model":"m1"}`: `"service_tier":"x"}`, `{"model":"m1","stream":true}`: "data: [DONE]\n\n"} {
+			resp := w.post(t.Context(), "/v1/chat/completions", body)
+			readTo(t, resp.Body, last)
+			if c, err := w.store.ModelCall(t.Context(), scope(), resp.Header.Get("X-Aqueduct-Request-Id")); err != nil || c.Status != store.ModelDone {
+				t.Fatalf("%s: the agent has the whole answer, and its call is %s %v", body, c.Status, err)
+			}
+		}
 	}
 	w.release()
 	chatted := <-w.chatted
 	w.chatted <- ""
-	if want := `"usage":[{"provider":"main","model":"m1","inputTokens":22,"outputTokens":14,"totalTokens":36}]`; !strings.Contains(chatted, want) {
+	if want := `"usage":[{"provider":"main","model":"m1","inputTokens":220,"outputTokens":140,"totalTokens":360,"reasoningTokens":20,"cachedInputTokens":30}]`; !strings.Contains(chatted, want) {
 		t.Errorf("no %s in %s", want, chatted)
 	}
 	var trace struct {
@@ -495,7 +514,7 @@ func TestModelUsageOfTurn(t *testing.T) {
 			t.Errorf("%s", e.Payload)
 		}
 	}
-	if ended != 2 {
+	if ended != 2*rounds {
 		t.Errorf("%d calls on the trace", ended)
 	}
 }

@@ -64,7 +64,7 @@ func (h *Handler) Mount(to *route.Routes) {
 //
 //   - the token comes before the body, so that a caller without a good one makes the server hold nothing
 //   - the body is read whole before the upstream is called, because another upstream may have to get it again
-//   - the call is committed before it is passed on, and its end is kept also when the agent has left
+//   - the call is committed before it is passed on, and its end before the last bytes go out, also when the agent has left
 //
 // The upstream's call ends with ctx: when the agent's connection does, and when the server drains. net/http watches the
 // connection only once the body has been read, which it has.
@@ -98,12 +98,14 @@ func (h *Handler) call(c echo.Context, name string) error {
 	c.Response().Header().Set("X-Aqueduct-Request-Id", kept.ID)
 	m := &meter{asked: len(body)}
 	t, err := h.attempt(ctx, name, r, upstreams, callID{kept.ID, span})
+	var once sync.Once
+	end := func(err error) { once.Do(func() { h.end(ctx, kept, t, m, err) }) }
 	if err == nil {
 		decode.ReleaseBody(c) // a stream is long, and the request may be a picture of megabytes
-		err = relay(c, t.resp, m, r.stream && !r.usage)
+		err = relay(c, t.resp, m, r.stream && !r.usage, end)
 		_ = t.resp.Body.Close()
 	}
-	h.end(ctx, kept, t, m, err)
+	end(err)
 	if err != nil && c.Response().Committed {
 		panic(http.ErrAbortHandler) // cut, as the upstream's answer was: a clean end would pass for a whole answer
 	}
