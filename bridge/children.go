@@ -3,7 +3,6 @@ package bridge
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -352,16 +351,4 @@ func cancels(turnID string, all []store.ChildTurn) (commands []store.Command) {
 		}
 	}
 	return commands
-}
-
-// usage adds the tokens of the agents that the Turn's Agent called to its own. Each of them has those of its own children in
-// its sum.
-func (c *children) usage(own []agui.TokenUsage) []agui.TokenUsage {
-	for _, t := range c.known {
-		var theirs []agui.TokenUsage
-		if t.ParentTurnID == c.row.ID && json.Unmarshal(t.Usage, &theirs) == nil {
-			own = addUsage(own, theirs)
-		}
-	}
-	return own
 }
