@@ -64,7 +64,7 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Model         string
 		Stream        bool
-		StreamOptions struct {
+		StreamOptions *struct {
 			Usage bool `json:"include_usage"`
 		} `json:"stream_options"`
 	}
@@ -72,6 +72,10 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Request-Id", "req_of_the_upstream")
 	w.Header().Set("Set-Cookie", "upstream=1")
 	switch {
+	case body.StreamOptions != nil && r.URL.Path != "/v1/chat/completions": // as OpenAI
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `{"error":{"message":"Unknown parameter: 'stream_options.include_usage'.","type":"invalid_request_error","code":"unknown_parameter"}}`)
 	case body.Model == "m-silent":
 		<-r.Context().Done()
 	case r.URL.Path == "/v1/models":
@@ -94,7 +98,7 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"id":"c1","choices":[{"message":{"role":"assistant","content":"say \"usage\":{\"prompt_tokens\":999}"}}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18},"service_tier":"x"}`)
 	default:
-		u.stream(w, r, body.Model, body.StreamOptions.Usage)
+		u.stream(w, r, body.Model, body.StreamOptions != nil && body.StreamOptions.Usage)
 	}
 }
 
@@ -269,10 +273,12 @@ func TestModelStream(t *testing.T) {
 func TestModelAnswers(t *testing.T) {
 	t.Parallel()
 	w := newModelEnv(t, oneUpstream)
-	for path, want := range map[string]store.ModelTokens{
+	for call, want := range map[string]store.ModelTokens{
 		"/v1/chat/completions": {Input: 11, Output: 7}, "/v1/embeddings": {Input: 4}, "/v1/responses": {Input: 5, Cached: 1, Output: 6, Reasoning: 4},
+		`/v1/responses ,"stream":true`: {Input: 5, Cached: 1, Output: 6, Reasoning: 4},
 	} {
-		body := `{"model":"m1","input":"hi"}`
+		path, more, _ := strings.Cut(call, " ")
+		body := `{"model":"m1","input":"hi"` + more + `}`
 		resp, got := w.posted(path, body)
 		direct, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.upstream.URL+path, strings.NewReader(body))
 		if err != nil {

@@ -54,7 +54,7 @@ const longestQuestion = 7 * 24 * time.Hour
 
 // Mount adds the routes. All of them are for agents, by a run or session token.
 func (h *Handler) Mount(to *route.Routes) {
-	for _, name := range []string{"chat/completions", "embeddings", "responses"} {
+	for _, name := range []string{routeChat, routeEmbeddings, routeResponses} {
 		to.Open(http.MethodPost, "/v1/"+name, func(c echo.Context) error { return shaped(h.call(c, name)) })
 	}
 	to.Open(http.MethodGet, "/v1/models", func(c echo.Context) error { return shaped(h.models(c)) })
@@ -77,7 +77,7 @@ func (h *Handler) call(c echo.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	r, err := read(body)
+	r, err := read(name, body)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (h *Handler) call(c echo.Context, name string) error {
 	end := func(err error) { once.Do(func() { h.end(ctx, kept, t, m, err) }) }
 	if err == nil {
 		decode.ReleaseBody(c) // a stream is long, and the request may be a picture of megabytes
-		err = relay(c, t.resp, m, r.stream && !r.usage, end)
+		err = relay(c, t.resp, m, r.usage, end)
 		_ = t.resp.Body.Close()
 	}
 	end(err)
