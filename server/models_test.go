@@ -30,6 +30,7 @@ type fakeUpstream struct {
 	mu    sync.Mutex
 	calls []upstreamCall
 	gone  chan struct{} // a caller that left was noticed
+	came  chan struct{} // a call of m-mute or m-silent did
 }
 
 type upstreamCall struct {
@@ -39,7 +40,7 @@ type upstreamCall struct {
 
 func newUpstream(t *testing.T) *fakeUpstream {
 	t.Helper()
-	u := &fakeUpstream{gone: make(chan struct{}, 8)}
+	u := &fakeUpstream{gone: make(chan struct{}, 8), came: make(chan struct{}, 8)}
 	u.Server = httptest.NewServer(u)
 	t.Cleanup(u.Close)
 	u.Server.Config.ErrorLog = nil
@@ -77,7 +78,19 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `{"error":{"message":"Unknown parameter: 'stream_options.include_usage'.","type":"invalid_request_error","code":"unknown_parameter"}}`)
 	case body.Model == "m-silent":
+		u.came <- struct{}{}
 		<-r.Context().Done()
+	case body.Model == "m-mute": // takes the call, and says nothing
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		u.came <- struct{}{}
+		<-r.Context().Done()
+	case body.Model == "m-usage-first":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"object":"list","usage":{"prompt_tokens":4,"total_tokens":4},"data":[{"embedding":[`+strings.Repeat("0.25,", 40_000)+`1]}]}`)
+	case body.Model == "m-no-usage":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"choices":[{"message":{"content":"`+strings.Repeat("word ", 100)+`"}}]}`)
 	case r.URL.Path == "/v1/models":
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"m-listed","object":"model","created":5,"owned_by":"them"},{"id":"other","object":"model"}]}`)
 	case strings.HasPrefix(body.Model, "m-fails-"):
@@ -425,6 +438,68 @@ func TestModelCallerLeaves(t *testing.T) {
 	c := w.recorded(resp)
 	if c.Status != store.ModelCut || c.Code != "client_left" || c.Tokens.Output != 6 || !c.Tokens.Estimated || c.FirstTokenAt.IsZero() {
 		t.Errorf("recorded as %+v", c)
+	}
+}
+
+// endedOn waits for the end of the only call of a Turn.
+func (w *modelEnv) endedOn(turn string) store.ModelUsage {
+	w.t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		rows, err := w.store.UsageOfTurn(w.t.Context(), store.System(), turn)
+		if err == nil && len(rows) == 1 {
+			return rows[0]
+		}
+		if time.Now().After(end) {
+			w.t.Fatalf("%+v %v", rows, err)
+		}
+	}
+}
+
+// TestModelLeftBeforeAnyEvent: a call that an upstream may be at work on is not free because its agent did not wait for the
+// first event.
+func TestModelLeftBeforeAnyEvent(t *testing.T) {
+	t.Parallel()
+	for _, model := range []string{"m-mute", "m-silent"} {
+		t.Run(model, func(t *testing.T) {
+			t.Parallel()
+			w := newModelEnv(t, oneUpstream)
+			run, err := w.store.FindRun(t.Context(), scope(), "R")
+			if err != nil {
+				t.Fatal(err)
+			}
+			body := `{"model":"` + model + `","stream":true,"messages":["` + strings.Repeat("x", 400) + `"]}`
+			req := w.request(http.MethodPost, "/v1/chat/completions", body, bearerOf(w.token)...)
+			ctx, leave := context.WithCancel(t.Context())
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				if resp, err := http.DefaultClient.Do(req.WithContext(ctx)); err == nil {
+					_ = resp.Body.Close()
+				}
+			}()
+			<-w.upstream.came
+			leave()
+			<-left
+			if c := w.endedOn(run.TurnID); !c.Tokens.Estimated || c.Tokens.Input != int64(len(body)/4) || c.Tokens.Output != 0 || c.Cost != 2*c.Tokens.Input {
+				t.Errorf("recorded as %+v", c)
+			}
+		})
+	}
+}
+
+// TestModelUsagePlaces: a usage that stands before the data of a large answer is found, and an answer without any is estimated.
+func TestModelUsagePlaces(t *testing.T) {
+	t.Parallel()
+	w := newModelEnv(t, oneUpstream)
+	for path, want := range map[string]store.ModelTokens{
+		"/v1/embeddings m-usage-first": {Input: 4}, "/v1/embeddings m-no-usage": {Input: 10, Estimated: true}, "/v1/chat/completions m-no-usage": {Input: 10, Output: 135, Estimated: true},
+	} {
+		path, model, _ := strings.Cut(path, " ")
+		body := `{"model":"` + model + `","input":"`
+		resp, _ := w.posted(path, body+strings.Repeat("x", 42-len(body)-2)+`"}`)
+		if c := w.recorded(resp); c.Tokens != want {
+			t.Errorf("%s %s: %+v", path, model, c.Tokens)
+		}
 	}
 }
 

@@ -19,6 +19,14 @@ type tried struct {
 	failed []string
 }
 
+// taken reports whether an upstream took the request, or may be at work on it: the agent left before there was an answer.
+func (t tried) taken(ctx context.Context, err error) bool {
+	if err != nil {
+		return ctx.Err() != nil
+	}
+	return t.resp.StatusCode < http.StatusMultipleChoices
+}
+
 // attempt calls the upstreams until one takes the request. The last one's answer is the caller's, whatever it is: it
 // holds the upstream's own reason.
 func (h *Handler) attempt(ctx context.Context, route string, r request, upstreams []*Upstream, id callID) (t tried, err error) {

@@ -96,8 +96,9 @@ func (h *Handler) call(c echo.Context, name string) error {
 	// Until the first byte nothing is written; from then on each write has a deadline of its own (relay).
 	h.cfg.In.Awaits(c, longestAnswer)
 	c.Response().Header().Set("X-Aqueduct-Request-Id", kept.ID)
-	m := &meter{asked: len(body)}
+	m := &meter{route: name, asked: len(body)}
 	t, err := h.attempt(ctx, name, r, upstreams, callID{kept.ID, span})
+	m.took = t.taken(ctx, err)
 	var once sync.Once
 	end := func(err error) { once.Do(func() { h.end(ctx, kept, t, m, err) }) }
 	if err == nil {
