@@ -112,35 +112,6 @@ func (b Budget) use(s subjects, now time.Time) store.BudgetUse {
 	return u
 }
 
-// admit returns when each budget has something left for a call, or with a *fault.Error: a person did not add to one that is
-// used up.
-func (a *budgets) admit(ctx context.Context, turnID string, from caller) error {
-	if len(a.list) == 0 {
-		return nil
-	}
-	s, err := subjectsOf(ctx, a.store, from.session, turnID, from.session.AgentID)
-	if err != nil {
-		return err
-	}
-	for _, b := range a.list {
-		for {
-			use := b.use(s, a.now())
-			kept, err := a.store.BudgetUse(ctx, store.System(), use.BudgetKey)
-			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				return err
-			}
-			limit := b.Limit + kept.Added
-			if kept.Used < limit {
-				break
-			}
-			if err := a.ask(ctx, b, use, limit, turnID, from); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // extension are the arguments of tools.BudgetTool, as people read and edit them.
 type extension struct {
 	Budget   BudgetOf   `json:"budget"`
@@ -163,32 +134,6 @@ func BudgetTool() store.Tool {
 		Policy:   json.RawMessage(`{"risk":"medium","verdict":"require_approval","may_edit":true}`),
 		Metadata: mustJSON(map[string]string{"description": "Adds to a budget for models."}),
 	}
-}
-
-// waitsFor is how long one look for a decision lasts; the next begins at once.
-const waitsFor = time.Minute
-
-// ask has a person asked whether the budget may grow by what it had at first, and waits for the answer. It is a call of a tool,
-// so everything that holds for calls does: policy, approvers, edited arguments, the audit, the chat. All calls of models that
-// reach the same limit in a Turn wait for one question; one that was refused stays refused there.
-func (a *budgets) ask(ctx context.Context, b Budget, use store.BudgetUse, limit int64, turnID string, from caller) error {
-	args := mustJSON(extension{b.Of, use.Period, b.Unit, b.Currency, b.shown(limit), b.shown(b.Limit)})
-	call, err := a.tools.Invoke(ctx, tools.Request{
-		TurnID: turnID, Session: from.session, Trace: from.trace, By: from.by, Name: tools.BudgetTool, Args: args,
-		Key:      b.key(use.Period, limit),
-		Declared: func(context.Context, store.Reader) (map[string]json.RawMessage, error) { return nil, nil },
-	})
-	for err == nil && !call.Status.Terminal() {
-		call, err = a.tools.Wait(ctx, store.System(), call.ID, waitsFor)
-	}
-	switch {
-	case err != nil:
-		return err
-	case call.Status != store.ToolSucceeded:
-		return fault.New(CodeBudget, fmt.Sprintf("The budget of the %s for models is used up: %s. It was not added to (%s).",
-			b.Of, b.text(limit), cmp.Or(call.ErrorCode, string(call.Status))))
-	}
-	return nil
 }
 
 // key is the idempotency key of the call that asks. It is ours, where the arguments may be edited: so what is added to is read

@@ -24,6 +24,8 @@ type ModelCalls struct {
 type ModelRequest struct {
 	Route, Model string
 	Stream       bool
+	// Waits is called before the call begins to wait for a person, where a budget is used up. An error of it refuses the call.
+	Waits func() error
 }
 
 // Begin keeps a call of the Agent that sends the token. It is committed before the upstream is called, so that no call is
@@ -34,7 +36,7 @@ func (m *ModelCalls) Begin(ctx context.Context, token string, req ModelRequest) 
 	if err != nil {
 		return store.ModelCall{}, trace.Context{}, err
 	}
-	if err := m.budget.admit(ctx, turnID, from); err != nil {
+	if err := m.budget.admit(ctx, turnID, from, req.Waits); err != nil {
 		return store.ModelCall{}, trace.Context{}, err
 	}
 	span := from.trace.Under()
