@@ -122,10 +122,12 @@ type extension struct {
 	Add      float64    `json:"add"`
 }
 
-// budgetSchema is the JSON Schema of an extension: what an approver may change it to.
+// budgetSchema is the JSON Schema of an extension: what an approver may change it to. Less than the smallest amount that is
+// counted, a token or a millionth of the currency, would add nothing, and the call would be at the limit that it asked about.
 const budgetSchema = `{"type":"object","required":["budget","unit","add"],"properties":{"budget":{"enum":["run","user","agent","tenant"]},` +
 	`"day":{"type":"string"},"unit":{"enum":["tokens","cost"]},"currency":{"type":"string"},"limit":{"type":"number"},` +
-	`"add":{"type":"number","exclusiveMinimum":0,"maximum":1000000000000,"description":"How much more may be used"}},"additionalProperties":false}`
+	`"add":{"type":"number","minimum":0.000001,"maximum":1000000000000,"description":"How much more may be used"}},"additionalProperties":false,` +
+	`"if":{"properties":{"unit":{"const":"tokens"}}},"then":{"properties":{"add":{"type":"integer","minimum":1}}}}`
 
 // BudgetTool is the tool that adds to a budget. A person is asked unless the policy file has a rule for its name.
 func BudgetTool() store.Tool {
@@ -198,6 +200,9 @@ func (r BudgetRuntime) Execute(ctx context.Context, d tools.Dispatch) (json.RawM
 	b, day := budgetOfKey(d.Call.IdempotencyKey)
 	if err := json.Unmarshal(d.Call.Args, &e); err != nil || e.Budget != b.Of || e.Unit != b.Unit || e.Day != day {
 		return nil, fault.New(tools.CodeInvalidArgs, "Only how much is added to a budget can be changed.")
+	}
+	if b.amount(e.Add) <= 0 { // approved under the schema of an earlier version
+		return nil, fault.New(tools.CodeInvalidArgs, "What is added to a budget is at least a token, or a millionth of the currency.")
 	}
 	err := r.Store.InTx(ctx, func(tx store.Tx) error {
 		session, err := tx.Session(ctx, store.System(), d.Call.SessionID)

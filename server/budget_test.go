@@ -163,7 +163,50 @@ func TestBudgetTool(t *testing.T) {
 	if resp := <-waits; resp.StatusCode != http.StatusPaymentRequired {
 		t.Errorf("a call whose budget was edited into another is answered %d", resp.StatusCode)
 	}
+	if resp, text := w.posted("/v1/chat/completions", callM1); resp.StatusCode != http.StatusPaymentRequired { // asked once, and edited since
+		t.Errorf("the next call is answered %d %s", resp.StatusCode, text)
+	}
 	if got := w.do("POST", "/v1/tools", `{"name":"budget.extend","kind":"client_tool"}`); got.status != 400 {
 		t.Error(got)
+	}
+}
+
+// TestBudgetEditedToNothing: an addition that would round to nothing is refused, and the question stays open for a better one.
+func TestBudgetEditedToNothing(t *testing.T) {
+	t.Parallel()
+	for budget, c := range map[string]struct{ unit, day, good string }{
+		"  - {of: run, tokens: 18}\n":   {"tokens", "", "1000"},
+		"  - {of: run, cost: 0.0001}\n": {"cost", "", "0.5"},
+	} {
+		t.Run(c.unit, func(t *testing.T) {
+			t.Parallel()
+			w := withBudgets(t, budget)
+			for range 2 {
+				resp, _ := w.posted("/v1/chat/completions", `{"model":"m1","stream":true,"messages":[]}`)
+				if w.recorded(resp); c.unit == "tokens" {
+					break
+				}
+			}
+			waits := w.calls()
+			id, _ := w.asked()
+			edit := func(add string) answer {
+				return w.decide(id, `{"decision":"approve","edited_args":{"budget":"run","unit":"`+c.unit+`","currency":"USD","add":`+add+`}}`)
+			}
+			wrong := []string{"0", "-1", "0.0000004", `"x"`}
+			if c.unit == "tokens" {
+				wrong = append(wrong, "0.4", "1.5")
+			}
+			for _, add := range wrong {
+				if got := edit(add); got.status != http.StatusUnprocessableEntity && got.status != http.StatusBadRequest {
+					t.Errorf("%s is answered %d %s", add, got.status, got.body)
+				}
+			}
+			if got := edit(c.good); got.status != 200 {
+				t.Fatal(got)
+			}
+			if resp := <-waits; resp.StatusCode != 200 {
+				t.Errorf("the call is answered %d", resp.StatusCode)
+			}
+		})
 	}
 }
