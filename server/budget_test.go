@@ -7,13 +7,19 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/server/limit"
 	"aqueduct/store"
 )
 
 // withBudgets is a server whose models have budgets. A call of m1 uses 18 tokens.
 func withBudgets(t *testing.T, budgets string) *modelEnv {
 	t.Helper()
-	w := newModelEnv(t, oneUpstream+"budgets:\n"+budgets)
+	return withBudgetsOn(t, budgets, plan{})
+}
+
+func withBudgetsOn(t *testing.T, budgets string, p plan) *modelEnv {
+	t.Helper()
+	w := newModelEnvWith(t, oneUpstream+"budgets:\n"+budgets, p)
 	if err := w.tools.Load(t.Context(), nil, func(string) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -208,5 +214,30 @@ func TestBudgetEditedToNothing(t *testing.T) {
 				t.Errorf("the call is answered %d", resp.StatusCode)
 			}
 		})
+	}
+}
+
+// TestBudgetWaitsBesideOthers: a large request that waits for a person takes no room from the bodies of others, also of the
+// same user. Those that wait have a bound of their own.
+func TestBudgetWaitsBesideOthers(t *testing.T) {
+	t.Parallel()
+	w := withBudgetsOn(t, "  - {of: run, tokens: 18}\n", plan{limits: limit.Limits{Body: 64 << 10, Bodies: 256 << 10, BodiesWait: 50 * time.Millisecond}})
+	resp, _ := w.posted("/v1/chat/completions", callM1)
+	w.recorded(resp)
+	large := `{"model":"m1","messages":["` + strings.Repeat("x", 100<<10) + `"]}` // a user may hold half of the bound
+	waits := make(chan *http.Response, 1)
+	go func() { waits <- w.post(t.Context(), "/v1/chat/completions", large) }()
+	id, _ := w.asked()
+	if got := w.do("POST", "/api/agui/chat", inputBody("T", "R", strings.Repeat("y", 50<<10))); strings.Contains(got.body, "too_many_bodies") {
+		t.Errorf("another request is answered %d %s", got.status, got.body)
+	}
+	if resp, text := w.posted("/v1/chat/completions", large); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "too_many_bodies") {
+		t.Errorf("one more that waits than there is room for is answered %d %s", resp.StatusCode, text)
+	}
+	if got := w.decide(id, `{"decision":"approve"}`); got.status != 200 {
+		t.Fatal(got)
+	}
+	if resp := <-waits; resp.StatusCode != 200 {
+		t.Errorf("after the approval the call is answered %d", resp.StatusCode)
 	}
 }

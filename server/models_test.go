@@ -16,7 +16,6 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
-	"aqueduct/server/llmproxy"
 	"aqueduct/store"
 )
 
@@ -156,16 +155,12 @@ type modelEnv struct {
 // newModelEnv takes the text of a models file, in which URL stands for the upstream's.
 func newModelEnv(t *testing.T, file string) *modelEnv {
 	t.Helper()
-	return newModelEnvWith(t, file, nil)
+	return newModelEnvWith(t, file, plan{})
 }
 
-func newModelEnvWith(t *testing.T, file string, client *http.Client) *modelEnv {
+func newModelEnvWith(t *testing.T, file string, p plan) *modelEnv {
 	t.Helper()
-	u := newUpstream(t)
-	models, err := llmproxy.Parse([]byte(strings.ReplaceAll(file, "URL", u.URL)), func(string) (string, error) { return upstreamKey, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, u := withModels(t, file, p)
 	tokens, released := make(chan string, 1), make(chan struct{})
 	w := &modelEnv{upstream: u, release: sync.OnceFunc(func() { close(released) }), chatted: make(chan string, 1)}
 	w.env = newEnvWith(t, func(ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
@@ -175,7 +170,7 @@ func newModelEnvWith(t *testing.T, file string, client *http.Client) *modelEnv {
 		case <-ctx.Done():
 		}
 		say(bridge.Output{End: &bridge.End{}})
-	}, plan{models: models, modelClient: client})
+	}, p)
 	go func() { // until the test lets go, which is when its context has ended
 		resp, err := http.Post(w.URL+"/api/agui/chat", "application/json", strings.NewReader(inputBody("T", "R", "go")))
 		if err != nil {
@@ -603,7 +598,7 @@ func TestModelUsageOfTurn(t *testing.T) {
 // modelCases are the requests that get the codes of the model proxy.
 func modelCases(t *testing.T, cases map[string]func() answer) {
 	w := newModelEnvWith(t, "upstreams:\n  - {name: main, url: URL/v1, key_file: k, models: [\"m*\"]}\n  - {name: dead, url: \"http://127.0.0.1:1/v1\", models: [dead]}\n",
-		&http.Client{Timeout: 100 * time.Millisecond})
+		plan{modelClient: &http.Client{Timeout: 100 * time.Millisecond}})
 	asks := func(model string) func() answer {
 		return func() answer {
 			return w.do("POST", "/v1/chat/completions", `{"model":"`+model+`"}`, bearerOf(w.token)...)

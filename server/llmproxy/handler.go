@@ -89,7 +89,7 @@ func (h *Handler) call(c echo.Context, name string) error {
 	defer cancel(nil)
 	defer context.AfterFunc(h.cfg.Draining, func() { cancel(errStopping) })()
 	h.cfg.In.Awaits(c, longestQuestion)
-	kept, span, err := h.cfg.Calls.Begin(ctx, token, bridge.ModelRequest{Route: name, Model: r.model, Stream: r.stream, Waits: func() error { return nil }})
+	kept, span, err := h.cfg.Calls.Begin(ctx, token, bridge.ModelRequest{Route: name, Model: r.model, Stream: r.stream, Waits: func() error { return decode.ParkBody(c) }})
 	if err != nil {
 		return err
 	}
