@@ -79,6 +79,11 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case body.Model == "m-silent":
 		u.came <- struct{}{}
 		<-r.Context().Done()
+	case body.Model == "m-stalls" && strings.HasPrefix(r.URL.Path, "/stalls/"): // refuses, and does not end its reason
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"error":{"mess`)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
 	case body.Model == "m-mute": // takes the call, and says nothing
 		w.Header().Set("Content-Type", "text/event-stream")
 		_ = http.NewResponseController(w).Flush()
@@ -385,6 +390,17 @@ func TestModelFallback(t *testing.T) {
 	trace := w.do("GET", "/v1/sessions/T/events?type=llm_call_done", "").body
 	if !strings.Contains(trace, `"failed_upstreams":["dead"]`) {
 		t.Errorf("the trace has %s", trace)
+	}
+}
+
+// TestModelFallbackFromStalled: an upstream that fails and does not end its answer does not keep the next one from being tried.
+func TestModelFallbackFromStalled(t *testing.T) {
+	t.Parallel()
+	w := newModelEnv(t, "upstreams:\n  - {name: stalls, url: URL/stalls/v1, key_file: k, models: ['m*']}\n  - {name: main, url: URL/v1, key_file: k, models: ['m*']}\n")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if c := w.recorded(w.post(ctx, "/v1/chat/completions", `{"model":"m-stalls"}`)); c.Upstream != "main" || c.Status != store.ModelDone {
+		t.Errorf("recorded as %+v", c)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 
 	"aqueduct/bridge/outbound"
@@ -40,8 +39,7 @@ func (h *Handler) attempt(ctx context.Context, route string, r request, upstream
 			return t, ctx.Err()
 		}
 		if err == nil {
-			_, _ = io.CopyN(io.Discard, t.resp.Body, 4<<10) // lets the connection be used again
-			_ = t.resp.Body.Close()
+			_ = t.resp.Body.Close() // unread: an upstream that fails may not end its reason either, and the connection is cheaper than that wait
 		}
 		if i < len(upstreams)-1 {
 			t.failed = append(t.failed, up.Name)
