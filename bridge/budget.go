@@ -74,10 +74,11 @@ func (b Budget) name() string { return string(b.Of) + ":" + string(b.Unit) }
 
 // budgets counts and admits calls of models.
 type budgets struct {
-	list  []Budget
-	store store.Store
-	tools *tools.Service
-	now   func() time.Time
+	list     []Budget
+	currency string // of all costs
+	store    store.Store
+	tools    *tools.Service
+	now      func() time.Time
 }
 
 // subjects are what a call counts for.

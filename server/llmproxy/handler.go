@@ -89,7 +89,11 @@ func (h *Handler) call(c echo.Context, name string) error {
 	defer cancel(nil)
 	defer context.AfterFunc(h.cfg.Draining, func() { cancel(errStopping) })()
 	h.cfg.In.Awaits(c, longestQuestion)
-	kept, span, err := h.cfg.Calls.Begin(ctx, token, bridge.ModelRequest{Route: name, Model: r.model, Stream: r.stream, Waits: func() error { return decode.ParkBody(c) }})
+	least := estimate(len(body))
+	kept, span, err := h.cfg.Calls.Begin(ctx, token, bridge.ModelRequest{
+		Route: name, Model: r.model, Stream: r.stream, Tokens: least, Cost: h.cfg.Upstreams.cost(r.model, least),
+		Waits: func() error { return decode.ParkBody(c) },
+	})
 	if err != nil {
 		return err
 	}
