@@ -56,7 +56,12 @@ func (w *modelEnv) calls() <-chan *http.Response {
 // for one question; one that is refused is refused for good.
 func TestBudgetOfRun(t *testing.T) {
 	t.Parallel()
-	w := withBudgets(t, "  - {of: run, tokens: 18}\n")
+	onBothDatabases(t, testBudgetOfRun)
+}
+
+func testBudgetOfRun(t *testing.T, db database) {
+	t.Helper()
+	w := withBudgetsOn(t, "  - {of: run, tokens: 18}\n", plan{open: db.open})
 	resp, text := w.posted("/v1/chat/completions", callM1)
 	if resp.StatusCode != 200 {
 		t.Fatal(text)
@@ -107,8 +112,13 @@ func TestBudgetOfRun(t *testing.T) {
 // TestBudgetOfDay: what a user used counts for the day, also of a thread that was deleted since; cost is in the currency.
 func TestBudgetOfDay(t *testing.T) {
 	t.Parallel()
+	onBothDatabases(t, testBudgetOfDay)
+}
+
+func testBudgetOfDay(t *testing.T, db database) {
+	t.Helper()
 	// 8 tokens at 2, 3 at 1 and 7 at 10 of a million: 89 millionths.
-	w := withBudgets(t, "  - {of: user, cost: 0.0001}\n  - {of: tenant, tokens: 1000}\n")
+	w := withBudgetsOn(t, "  - {of: user, cost: 0.0001}\n  - {of: tenant, tokens: 1000}\n", plan{open: db.open})
 	for range 2 {
 		if resp, text := w.posted("/v1/chat/completions", `{"model":"m1","stream":true,"messages":[]}`); resp.StatusCode != 200 {
 			t.Fatal(text)
@@ -186,33 +196,36 @@ func TestBudgetEditedToNothing(t *testing.T) {
 	} {
 		t.Run(c.unit, func(t *testing.T) {
 			t.Parallel()
-			w := withBudgets(t, budget)
-			for range 2 {
-				resp, _ := w.posted("/v1/chat/completions", `{"model":"m1","stream":true,"messages":[]}`)
-				if w.recorded(resp); c.unit == "tokens" {
-					break
+			onBothDatabases(t, func(t *testing.T, db database) {
+				t.Helper()
+				w := withBudgetsOn(t, budget, plan{open: db.open})
+				for range 2 {
+					resp, _ := w.posted("/v1/chat/completions", `{"model":"m1","stream":true,"messages":[]}`)
+					if w.recorded(resp); c.unit == "tokens" {
+						break
+					}
 				}
-			}
-			waits := w.calls()
-			id, _ := w.asked()
-			edit := func(add string) answer {
-				return w.decide(id, `{"decision":"approve","edited_args":{"budget":"run","unit":"`+c.unit+`","currency":"USD","add":`+add+`}}`)
-			}
-			wrong := []string{"0", "-1", "0.0000004", `"x"`}
-			if c.unit == "tokens" {
-				wrong = append(wrong, "0.4", "1.5")
-			}
-			for _, add := range wrong {
-				if got := edit(add); got.status != http.StatusUnprocessableEntity && got.status != http.StatusBadRequest {
-					t.Errorf("%s is answered %d %s", add, got.status, got.body)
+				waits := w.calls()
+				id, _ := w.asked()
+				edit := func(add string) answer {
+					return w.decide(id, `{"decision":"approve","edited_args":{"budget":"run","unit":"`+c.unit+`","currency":"USD","add":`+add+`}}`)
 				}
-			}
-			if got := edit(c.good); got.status != 200 {
-				t.Fatal(got)
-			}
-			if resp := <-waits; resp.StatusCode != 200 {
-				t.Errorf("the call is answered %d", resp.StatusCode)
-			}
+				wrong := []string{"0", "-1", "0.0000004", `"x"`}
+				if c.unit == "tokens" {
+					wrong = append(wrong, "0.4", "1.5")
+				}
+				for _, add := range wrong {
+					if got := edit(add); got.status != http.StatusUnprocessableEntity && got.status != http.StatusBadRequest {
+						t.Errorf("%s is answered %d %s", add, got.status, got.body)
+					}
+				}
+				if got := edit(c.good); got.status != 200 {
+					t.Fatal(got)
+				}
+				if resp := <-waits; resp.StatusCode != 200 {
+					t.Errorf("the call is answered %d", resp.StatusCode)
+				}
+			})
 		})
 	}
 }

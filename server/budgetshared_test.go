@@ -20,7 +20,7 @@ type budgetCalls struct {
 }
 
 // newBudgetCalls makes one. An agent that is prompted with "parent" calls another, which is told as "child".
-func newBudgetCalls(t *testing.T, budgets string, names ...string) *budgetCalls {
+func newBudgetCalls(t *testing.T, db database, budgets string, names ...string) *budgetCalls {
 	t.Helper()
 	b := &budgetCalls{tell: make(map[string]chan bool), got: make(map[string]chan int)}
 	for _, name := range names {
@@ -43,7 +43,7 @@ func newBudgetCalls(t *testing.T, budgets string, names ...string) *budgetCalls 
 			}
 		}
 	}
-	p, _ := withModels(t, oneUpstream+"budgets:\n"+budgets, plan{})
+	p, _ := withModels(t, oneUpstream+"budgets:\n"+budgets, plan{open: db.open})
 	b.callEnv = newCallEnv(t, map[string]agentScript{"scripted": works, "helper": works}, p)
 	if err := b.tools.Load(t.Context(), nil, func(string) error { return nil }); err != nil {
 		t.Fatal(err)
@@ -105,29 +105,32 @@ func TestBudgetAskedTwice(t *testing.T) {
 	for _, late := range []string{"", "reject"} {
 		t.Run("late "+late, func(t *testing.T) {
 			t.Parallel()
-			b := newBudgetCalls(t, "  - {of: user, tokens: 18}\n", "one", "two")
-			b.tell["one"] <- true
-			b.want("one", 200)
-			b.tell["one"] <- true
-			b.tell["two"] <- true
-			open := b.questions(2)
-			if got := b.decide(open["one"].ID, `{"decision":"approve","edited_args":{"budget":"user","unit":"tokens","limit":18,"add":1000,"day":"`+time.Now().UTC().Format(time.DateOnly)+`"}}`); got.status != 200 {
-				t.Fatal(got)
-			}
-			if late != "" {
+			onBothDatabases(t, func(t *testing.T, db database) {
+				t.Helper()
+				b := newBudgetCalls(t, db, "  - {of: user, tokens: 18}\n", "one", "two")
+				b.tell["one"] <- true
 				b.want("one", 200)
-				b.decide(open["two"].ID, `{"decision":"`+late+`"}`)
-				b.want("two", 200)
-			} else {
-				b.want("two", 200)
-				b.want("one", 200)
-				row, err := b.store.Approval(t.Context(), store.System(), open["two"].ID)
-				if err != nil || row.Status != store.ApprovalCancelled || row.Reason == "" {
-					t.Errorf("the question that nobody needs is %s %q %v", row.Status, row.Reason, err)
+				b.tell["one"] <- true
+				b.tell["two"] <- true
+				open := b.questions(2)
+				if got := b.decide(open["one"].ID, `{"decision":"approve","edited_args":{"budget":"user","unit":"tokens","limit":18,"add":1000,"day":"`+time.Now().UTC().Format(time.DateOnly)+`"}}`); got.status != 200 {
+					t.Fatal(got)
 				}
-			}
-			b.questions(0)
-			b.end()
+				if late != "" {
+					b.want("one", 200)
+					b.decide(open["two"].ID, `{"decision":"`+late+`"}`)
+					b.want("two", 200)
+				} else {
+					b.want("two", 200)
+					b.want("one", 200)
+					row, err := b.store.Approval(t.Context(), store.System(), open["two"].ID)
+					if err != nil || row.Status != store.ApprovalCancelled || row.Reason == "" {
+						t.Errorf("the question that nobody needs is %s %q %v", row.Status, row.Reason, err)
+					}
+				}
+				b.questions(0)
+				b.end()
+			})
 		})
 	}
 }
@@ -139,28 +142,31 @@ func TestBudgetOfRunWithChildren(t *testing.T) {
 	for decision, status := range map[string]int{"approve": 200, "reject": 402} {
 		t.Run(decision, func(t *testing.T) {
 			t.Parallel()
-			b := newBudgetCalls(t, "  - {of: run, tokens: 18}\n", "parent", "child")
-			b.tell["child"] <- true
-			b.want("child", 200)
-			b.tell["child"] <- true
-			open := b.questions(1)
-			b.tell["parent"] <- true
-			q, asked := open["parent"]
-			if !asked || b.questions(1)["parent"].ID != q.ID {
-				t.Fatalf("asked: %+v", open)
-			}
-			select {
-			case status := <-b.got["parent"]:
-				t.Errorf("a call of the parent is answered %d while a person is asked", status)
-			case <-time.After(100 * time.Millisecond):
-			}
-			if got := b.decide(q.ID, `{"decision":"`+decision+`"}`); got.status != 200 {
-				t.Fatal(got)
-			}
-			b.want("child", status)
-			b.want("parent", status)
-			b.questions(0)
-			b.end()
+			onBothDatabases(t, func(t *testing.T, db database) {
+				t.Helper()
+				b := newBudgetCalls(t, db, "  - {of: run, tokens: 18}\n", "parent", "child")
+				b.tell["child"] <- true
+				b.want("child", 200)
+				b.tell["child"] <- true
+				open := b.questions(1)
+				b.tell["parent"] <- true
+				q, asked := open["parent"]
+				if !asked || b.questions(1)["parent"].ID != q.ID {
+					t.Fatalf("asked: %+v", open)
+				}
+				select {
+				case status := <-b.got["parent"]:
+					t.Errorf("a call of the parent is answered %d while a person is asked", status)
+				case <-time.After(100 * time.Millisecond):
+				}
+				if got := b.decide(q.ID, `{"decision":"`+decision+`"}`); got.status != 200 {
+					t.Fatal(got)
+				}
+				b.want("child", status)
+				b.want("parent", status)
+				b.questions(0)
+				b.end()
+			})
 		})
 	}
 }

@@ -242,7 +242,12 @@ func (w *modelEnv) recorded(resp *http.Response) store.ModelCall {
 // asked for it too.
 func TestModelStream(t *testing.T) {
 	t.Parallel()
-	w := newModelEnv(t, oneUpstream)
+	onBothDatabases(t, testModelStream)
+}
+
+func testModelStream(t *testing.T, db database) {
+	t.Helper()
+	w := newModelEnvWith(t, oneUpstream, plan{open: db.open})
 	whole := strings.Builder{}
 	fmt.Fprintf(&whole, chunk, `"role":"assistant","content":""`)
 	for i := range 5 {
@@ -285,7 +290,12 @@ func TestModelStream(t *testing.T) {
 // TestModelAnswers: answers that are no chat stream pass as they are, and what they used is recorded.
 func TestModelAnswers(t *testing.T) {
 	t.Parallel()
-	w := newModelEnv(t, oneUpstream)
+	onBothDatabases(t, testModelAnswers)
+}
+
+func testModelAnswers(t *testing.T, db database) {
+	t.Helper()
+	w := newModelEnvWith(t, oneUpstream, plan{open: db.open})
 	for call, want := range map[string]store.ModelTokens{
 		"/v1/chat/completions": {Input: 11, Output: 7}, "/v1/embeddings": {Input: 4}, "/v1/responses": {Input: 5, Cached: 1, Output: 6, Reasoning: 4},
 		`/v1/responses ,"stream":true`: {Input: 5, Cached: 1, Output: 6, Reasoning: 4},
@@ -420,7 +430,12 @@ func TestModelUnreachable(t *testing.T) {
 // TestModelCut: an answer that breaks off breaks off for the agent too, and what came of it is estimated.
 func TestModelCut(t *testing.T) {
 	t.Parallel()
-	w := newModelEnv(t, oneUpstream)
+	onBothDatabases(t, testModelCut)
+}
+
+func testModelCut(t *testing.T, db database) {
+	t.Helper()
+	w := newModelEnvWith(t, oneUpstream, plan{open: db.open})
 	resp := w.post(t.Context(), "/v1/chat/completions", `{"model":"m-cut","stream":true}`)
 	text, err := io.ReadAll(resp.Body)
 	if err == nil || !strings.HasSuffix(string(text), `{"delta":{"cont`) {
@@ -435,7 +450,12 @@ func TestModelCut(t *testing.T) {
 // TestModelCallerLeaves: the upstream is left within a second, and what the agent got is on record.
 func TestModelCallerLeaves(t *testing.T) {
 	t.Parallel()
-	w := newModelEnv(t, oneUpstream)
+	onBothDatabases(t, testModelCallerLeaves)
+}
+
+func testModelCallerLeaves(t *testing.T, db database) {
+	t.Helper()
+	w := newModelEnvWith(t, oneUpstream, plan{open: db.open})
 	ctx, leave := context.WithCancel(t.Context())
 	resp := w.post(ctx, "/v1/chat/completions", `{"model":"m-hangs","stream":true}`)
 	for lines := bufio.NewScanner(resp.Body); lines.Scan() && !strings.Contains(lines.Text(), "word 4"); {
@@ -554,7 +574,12 @@ func readTo(t *testing.T, from io.Reader, last string) {
 // it has the answer, plain or streamed; and the trace has each call under its Turn.
 func TestModelUsageOfTurn(t *testing.T) {
 	t.Parallel()
-	w := newModelEnv(t, oneUpstream)
+	onBothDatabases(t, testModelUsageOfTurn)
+}
+
+func testModelUsageOfTurn(t *testing.T, db database) {
+	t.Helper()
+	w := newModelEnvWith(t, oneUpstream, plan{open: db.open})
 	const rounds = 10 // one may be in order by chance
 	for range rounds {
 		for body, last := range map[string]string{`{"model":"m1"}`: `"service_tier":"x"}`, `{"model":"m1","stream":true}`: "data: [DONE]\n\n"} {

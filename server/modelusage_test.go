@@ -58,50 +58,53 @@ func TestModelUsageOfEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			childs, all := make(chan struct{}, 1), make(chan struct{}, 1) // the calls of models that have their answers
-			p, _ := withModels(t, oneUpstream, plan{})
-			c := newCallEnv(t, map[string]agentScript{
-				"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
-					c.model(ctx, call)
-					switch {
-					case strings.Contains(name, "at work"):
-						go c.call(ctx, call, "helper", "stay")
-						<-childs
-					case strings.Contains(name, "child"):
-						c.call(ctx, call, "helper", "fail")
-						return
-					}
-					all <- struct{}{}
-					if strings.HasPrefix(name, "fails") {
-						fails(say)
-						return
-					}
-					<-ctx.Done()
-				},
-				"helper": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
-					c.model(ctx, call)
-					if call.Messages[len(call.Messages)-1].Content.String() == "fail" {
-						fails(say)
-						return
-					}
-					childs <- struct{}{}
-					<-ctx.Done()
-				},
-			}, p)
-			r := c.open(c.prompt("t", "r", "go"))
-			if strings.Contains(name, "cancelled") {
-				<-all
-				c.do("POST", "/api/runs/r/cancel", "{}")
-			}
-			frames := r.rest()
-			last := frames[len(frames)-1].data
-			usage := fmt.Sprintf(`"usage":[{"provider":"main","model":"m1","inputTokens":%d,"outputTokens":%d,`, 11*want.calls, 7*want.calls)
-			if !strings.Contains(last, want.end) || !strings.Contains(last, usage) {
-				t.Errorf("no %s with %s: %s", want.end, usage, last)
-			}
-			if tree := c.tree("r"); !strings.Contains(string(tree.Usage), fmt.Sprintf(`"inputTokens":%d`, 11*want.calls)) {
-				t.Errorf("the Turn has %s", tree.Usage)
-			}
+			onBothDatabases(t, func(t *testing.T, db database) {
+				t.Helper()
+				childs, all := make(chan struct{}, 1), make(chan struct{}, 1) // the calls of models that have their answers
+				p, _ := withModels(t, oneUpstream, plan{open: db.open})
+				c := newCallEnv(t, map[string]agentScript{
+					"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+						c.model(ctx, call)
+						switch {
+						case strings.Contains(name, "at work"):
+							go c.call(ctx, call, "helper", "stay")
+							<-childs
+						case strings.Contains(name, "child"):
+							c.call(ctx, call, "helper", "fail")
+							return
+						}
+						all <- struct{}{}
+						if strings.HasPrefix(name, "fails") {
+							fails(say)
+							return
+						}
+						<-ctx.Done()
+					},
+					"helper": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+						c.model(ctx, call)
+						if call.Messages[len(call.Messages)-1].Content.String() == "fail" {
+							fails(say)
+							return
+						}
+						childs <- struct{}{}
+						<-ctx.Done()
+					},
+				}, p)
+				r := c.open(c.prompt("t", "r", "go"))
+				if strings.Contains(name, "cancelled") {
+					<-all
+					c.do("POST", "/api/runs/r/cancel", "{}")
+				}
+				frames := r.rest()
+				last := frames[len(frames)-1].data
+				usage := fmt.Sprintf(`"usage":[{"provider":"main","model":"m1","inputTokens":%d,"outputTokens":%d,`, 11*want.calls, 7*want.calls)
+				if !strings.Contains(last, want.end) || !strings.Contains(last, usage) {
+					t.Errorf("no %s with %s: %s", want.end, usage, last)
+				}
+				if tree := c.tree("r"); !strings.Contains(string(tree.Usage), fmt.Sprintf(`"inputTokens":%d`, 11*want.calls)) {
+					t.Errorf("the Turn has %s", tree.Usage)
+				}
+			})
 		})
 	}
 }
