@@ -74,10 +74,11 @@ func (b Budget) name() string { return string(b.Of) + ":" + string(b.Unit) }
 
 // budgets counts and admits calls of models.
 type budgets struct {
-	list  []Budget
-	store store.Store
-	tools *tools.Service
-	now   func() time.Time
+	list     []Budget
+	currency string // of all costs
+	store    store.Store
+	tools    *tools.Service
+	now      func() time.Time
 }
 
 // subjects are what a call counts for.
@@ -112,35 +113,6 @@ func (b Budget) use(s subjects, now time.Time) store.BudgetUse {
 	return u
 }
 
-// admit returns when each budget has something left for a call, or with a *fault.Error: a person did not add to one that is
-// used up.
-func (a *budgets) admit(ctx context.Context, turnID string, from caller) error {
-	if len(a.list) == 0 {
-		return nil
-	}
-	s, err := subjectsOf(ctx, a.store, from.session, turnID, from.session.AgentID)
-	if err != nil {
-		return err
-	}
-	for _, b := range a.list {
-		for {
-			use := b.use(s, a.now())
-			kept, err := a.store.BudgetUse(ctx, store.System(), use.BudgetKey)
-			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				return err
-			}
-			limit := b.Limit + kept.Added
-			if kept.Used < limit {
-				break
-			}
-			if err := a.ask(ctx, b, use, limit, turnID, from); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // extension are the arguments of tools.BudgetTool, as people read and edit them.
 type extension struct {
 	Budget   BudgetOf   `json:"budget"`
@@ -151,10 +123,12 @@ type extension struct {
 	Add      float64    `json:"add"`
 }
 
-// budgetSchema is the JSON Schema of an extension: what an approver may change it to.
+// budgetSchema is the JSON Schema of an extension: what an approver may change it to. Less than the smallest amount that is
+// counted, a token or a millionth of the currency, would add nothing, and the call would be at the limit that it asked about.
 const budgetSchema = `{"type":"object","required":["budget","unit","add"],"properties":{"budget":{"enum":["run","user","agent","tenant"]},` +
 	`"day":{"type":"string"},"unit":{"enum":["tokens","cost"]},"currency":{"type":"string"},"limit":{"type":"number"},` +
-	`"add":{"type":"number","exclusiveMinimum":0,"maximum":1000000000000,"description":"How much more may be used"}},"additionalProperties":false}`
+	`"add":{"type":"number","minimum":0.000001,"maximum":1000000000000,"description":"How much more may be used"}},"additionalProperties":false,` +
+	`"if":{"properties":{"unit":{"const":"tokens"}}},"then":{"properties":{"add":{"type":"integer","minimum":1}}}}`
 
 // BudgetTool is the tool that adds to a budget. A person is asked unless the policy file has a rule for its name.
 func BudgetTool() store.Tool {
@@ -163,32 +137,6 @@ func BudgetTool() store.Tool {
 		Policy:   json.RawMessage(`{"risk":"medium","verdict":"require_approval","may_edit":true}`),
 		Metadata: mustJSON(map[string]string{"description": "Adds to a budget for models."}),
 	}
-}
-
-// waitsFor is how long one look for a decision lasts; the next begins at once.
-const waitsFor = time.Minute
-
-// ask has a person asked whether the budget may grow by what it had at first, and waits for the answer. It is a call of a tool,
-// so everything that holds for calls does: policy, approvers, edited arguments, the audit, the chat. All calls of models that
-// reach the same limit in a Turn wait for one question; one that was refused stays refused there.
-func (a *budgets) ask(ctx context.Context, b Budget, use store.BudgetUse, limit int64, turnID string, from caller) error {
-	args := mustJSON(extension{b.Of, use.Period, b.Unit, b.Currency, b.shown(limit), b.shown(b.Limit)})
-	call, err := a.tools.Invoke(ctx, tools.Request{
-		TurnID: turnID, Session: from.session, Trace: from.trace, By: from.by, Name: tools.BudgetTool, Args: args,
-		Key:      b.key(use.Period, limit),
-		Declared: func(context.Context, store.Reader) (map[string]json.RawMessage, error) { return nil, nil },
-	})
-	for err == nil && !call.Status.Terminal() {
-		call, err = a.tools.Wait(ctx, store.System(), call.ID, waitsFor)
-	}
-	switch {
-	case err != nil:
-		return err
-	case call.Status != store.ToolSucceeded:
-		return fault.New(CodeBudget, fmt.Sprintf("The budget of the %s for models is used up: %s. It was not added to (%s).",
-			b.Of, b.text(limit), cmp.Or(call.ErrorCode, string(call.Status))))
-	}
-	return nil
 }
 
 // key is the idempotency key of the call that asks. It is ours, where the arguments may be edited: so what is added to is read
@@ -253,6 +201,9 @@ func (r BudgetRuntime) Execute(ctx context.Context, d tools.Dispatch) (json.RawM
 	b, day := budgetOfKey(d.Call.IdempotencyKey)
 	if err := json.Unmarshal(d.Call.Args, &e); err != nil || e.Budget != b.Of || e.Unit != b.Unit || e.Day != day {
 		return nil, fault.New(tools.CodeInvalidArgs, "Only how much is added to a budget can be changed.")
+	}
+	if b.amount(e.Add) <= 0 { // approved under the schema of an earlier version
+		return nil, fault.New(tools.CodeInvalidArgs, "What is added to a budget is at least a token, or a millionth of the currency.")
 	}
 	err := r.Store.InTx(ctx, func(tx store.Tx) error {
 		session, err := tx.Session(ctx, store.System(), d.Call.SessionID)

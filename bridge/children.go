@@ -3,7 +3,6 @@ package bridge
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/approval"
+	"aqueduct/bridge/tools"
 	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
@@ -35,6 +35,8 @@ type children struct {
 	known  []store.ChildTurn
 	unread bool
 	lanes  map[string]lane // by the id of the child's Turn
+	// budget is set in a child while a person is asked, in the root's chat, about a budget that its calls of models count for.
+	budget bool
 
 	cancelled []string // the Sessions of those that this process has cancelled already
 }
@@ -79,6 +81,11 @@ func (c *children) look(ctx context.Context) error {
 			return err
 		}
 	}
+	if c.log.row.IsChild() {
+		if c.budget, err = c.budgetAsked(ctx); err != nil {
+			return err
+		}
+	}
 	// An Agent that waits for another may be silent for as long as that one works, or waits for a person.
 	c.upstream.pause(c.busy() || c.row.Status.Paused())
 	return nil
@@ -112,9 +119,18 @@ func below(turnID string, all []store.ChildTurn) []store.ChildTurn {
 	})
 }
 
-// busy reports whether an agent that this Turn's Agent called is at work.
+// budgetAsked reports whether the root has an open question about a budget.
+func (c *children) budgetAsked(ctx context.Context) (bool, error) {
+	calls, err := c.cfg.Store.ToolCallsOfTurn(ctx, store.System(), c.log.row.RootTurnID)
+	return slices.ContainsFunc(calls, func(call store.ToolCall) bool {
+		return call.Name == tools.BudgetTool && call.Status == store.ToolWaitingApproval
+	}), err
+}
+
+// busy reports whether this Turn's Agent waits for what is not its own: an agent that it called is at work, or a person is
+// asked about a budget.
 func (c *children) busy() bool {
-	return slices.ContainsFunc(c.known, func(t store.ChildTurn) bool { return t.ParentTurnID == c.row.ID && !t.Status.Terminal() })
+	return c.budget || slices.ContainsFunc(c.known, func(t store.ChildTurn) bool { return t.ParentTurnID == c.row.ID && !t.Status.Terminal() })
 }
 
 func (c *children) set(turnID string, l lane) {
@@ -352,16 +368,4 @@ func cancels(turnID string, all []store.ChildTurn) (commands []store.Command) {
 		}
 	}
 	return commands
-}
-
-// usage adds the tokens of the agents that the Turn's Agent called to its own. Each of them has those of its own children in
-// its sum.
-func (c *children) usage(own []agui.TokenUsage) []agui.TokenUsage {
-	for _, t := range c.known {
-		var theirs []agui.TokenUsage
-		if t.ParentTurnID == c.row.ID && json.Unmarshal(t.Usage, &theirs) == nil {
-			own = addUsage(own, theirs)
-		}
-	}
-	return own
 }

@@ -14,16 +14,22 @@ import (
 // ModelCalls keeps what Agents have of models through this server: each call when it begins and when it ends, on the trace
 // of the Turn that the Agent's token belongs to.
 type ModelCalls struct {
-	store  store.Store
-	agents *AgentRequests
-	budget budgets
-	logger *slog.Logger
+	store   store.Store
+	agents  *AgentRequests
+	budget  budgets
+	replica string
+	logger  *slog.Logger
 }
 
 // ModelRequest is a call of a model that begins.
 type ModelRequest struct {
 	Route, Model string
 	Stream       bool
+	// Tokens and Cost are what the call counts with when its server is killed in the middle of it.
+	Tokens store.ModelTokens
+	Cost   int64
+	// Waits is called before the call begins to wait for a person, where a budget is used up. An error of it refuses the call.
+	Waits func() error
 }
 
 // Begin keeps a call of the Agent that sends the token. It is committed before the upstream is called, so that no call is
@@ -34,13 +40,13 @@ func (m *ModelCalls) Begin(ctx context.Context, token string, req ModelRequest) 
 	if err != nil {
 		return store.ModelCall{}, trace.Context{}, err
 	}
-	if err := m.budget.admit(ctx, turnID, from); err != nil {
+	if err := m.budget.admit(ctx, turnID, from, req.Waits); err != nil {
 		return store.ModelCall{}, trace.Context{}, err
 	}
 	span := from.trace.Under()
 	c := store.ModelCall{
 		ID: newID(), SessionID: from.session.ID, TurnID: turnID, AgentID: from.session.AgentID, Route: req.Route, Model: req.Model,
-		Status: store.ModelOpen, StartedAt: time.Now().Truncate(time.Millisecond),
+		Status: store.ModelOpen, StartedAt: time.Now().Truncate(time.Millisecond), Replica: m.replica, Tokens: req.Tokens, Cost: req.Cost,
 	}
 	return c, span, m.store.InTx(ctx, func(tx store.Tx) error {
 		if err := tx.InsertModelCall(ctx, c); err != nil {
@@ -59,20 +65,52 @@ const endWait = 10 * time.Second
 func (m *ModelCalls) End(ctx context.Context, c store.ModelCall, more trace.ModelEnded) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWait)
 	defer cancel()
-	err := retry.While(ctx, isAway, func() error {
-		return m.store.InTx(ctx, func(tx store.Tx) error {
-			first, err := tx.EndModelCall(ctx, c)
-			if err != nil || !first {
-				return err
-			}
-			if err := m.budget.count(ctx, tx, c); err != nil {
-				return err
-			}
-			return tx.InsertRecord(ctx, trace.ModelCallEnded(c, more))
-		})
-	})
-	if err != nil {
+	if err := retry.While(ctx, isAway, func() error { return m.end(ctx, c, more) }); err != nil {
 		m.logger.Error("the end of a model call is not on record", slog.String("request_id", c.ID), slog.Any("error", err))
+	}
+}
+
+// end keeps an end, what it counts for budgets, and its Record, if it is the first one.
+func (m *ModelCalls) end(ctx context.Context, c store.ModelCall, more trace.ModelEnded) error {
+	return m.store.InTx(ctx, func(tx store.Tx) error {
+		first, err := tx.EndModelCall(ctx, c)
+		if err != nil || !first {
+			return err
+		}
+		if err := m.budget.count(ctx, tx, c); err != nil {
+			return err
+		}
+		return tx.InsertRecord(ctx, trace.ModelCallEnded(c, more))
+	})
+}
+
+const (
+	// codeServerGone is of calls whose server was killed.
+	codeServerGone = "server_gone"
+	// abandonedMost is how many of them are read at once.
+	abandonedMost = 100
+)
+
+// endAbandoned ends the calls that were under way in replicas that are gone, with what they count for as they began: the
+// upstream was paid, and nobody knows how far it came. All replicas may look at once; the first end counts. A call that cannot
+// be ended is left to the next look, so that it does not keep the others, or the Sessions, waiting.
+func (m *ModelCalls) endAbandoned(ctx context.Context) error {
+	for {
+		calls, err := m.store.AbandonedModelCalls(ctx, store.System(), abandonedMost)
+		if err != nil {
+			return err
+		}
+		failed := false
+		for _, c := range calls {
+			c.Status, c.Code, c.EndedAt = store.ModelCut, codeServerGone, time.Now().Truncate(time.Millisecond)
+			if err := m.end(ctx, c, trace.ModelEnded{Currency: m.budget.currency}); err != nil {
+				failed = true
+				m.logger.Warn("a model call of a server that is gone was not ended", slog.String("request_id", c.ID), slog.Any("error", err))
+			}
+		}
+		if failed || len(calls) < abandonedMost {
+			return nil
+		}
 	}
 }
 

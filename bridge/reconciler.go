@@ -32,6 +32,7 @@ type reconciler struct {
 	deadlines *approval.Deadlines
 	wake      func(sessionID string)
 	drives    func(sessionID string) bool // a goroutine of this replica drives the Session
+	endCalls  func(context.Context) error // ends the model calls of replicas that are gone
 
 	unarmed  bool            // more Questions are open than were armed
 	suspects map[string]bool // Turns that seemed stranded at the last look
@@ -40,8 +41,12 @@ type reconciler struct {
 
 // begin takes up what an earlier process of this replica left: deadlines run on from the span that remains, and every
 // Session with work is driven. Work is also a Turn whose Agent an earlier process called: that one is held again, or
-// found to be gone, before a person decides for it. Then it takes over from the replicas that are gone.
+// found to be gone, before a person decides for it. Then it takes over from the replicas that are gone. Their calls of models
+// end before anything else, so that Turns which end because of the same have them in their usage.
 func (c *reconciler) begin(ctx context.Context) error {
+	if err := c.endCalls(ctx); err != nil {
+		return err
+	}
 	if _, err := c.armSoonest(ctx); err != nil {
 		return err
 	}
@@ -67,7 +72,7 @@ func (c *reconciler) run(ctx context.Context) {
 		var looking string
 		select {
 		case <-stranded.C:
-			looking, err = "could not look for stranded turns", c.endStranded(ctx)
+			looking, err = "could not look for stranded turns and calls", errors.Join(c.endCalls(ctx), c.endStranded(ctx))
 		case <-watch.C:
 			looking, err = "could not watch the other replicas", c.watch(ctx)
 		case <-tick.C:
@@ -129,8 +134,11 @@ func (c *reconciler) watch(ctx context.Context) error {
 // takeOver begins the work on the Sessions of a replica that was fenced; the zero Replica
 // means all that were before this process began. Every replica does this at the same time:
 // which of them gets a Session is decided when its goroutine claims it. Deadlines are armed
-// by all, as ever, and the tools look for calls that no runner has any more.
+// by all, as ever, and the tools look for calls that no runner has any more. Calls of models are ended first (begin).
 func (c *reconciler) takeOver(ctx context.Context, gone store.Replica) error {
+	if err := c.endCalls(ctx); err != nil {
+		return err
+	}
 	if _, err := c.armSoonest(ctx); err != nil {
 		return err
 	}

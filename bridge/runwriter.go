@@ -237,6 +237,9 @@ func (w *runWriter) end(ctx context.Context, e ending) (lost bool, err error) {
 	w.speech.endRun(r.emit)
 	if e.turn != "" {
 		w.speech.endTurn(r.emit)
+		if r.usage, err = w.children.usage(ctx, r.usage); err != nil {
+			return false, err
+		}
 	}
 	if err := r.emit(r.terminal(e)); err != nil {
 		return false, err

@@ -52,6 +52,8 @@ type Config struct {
 	Models bool
 	// Budgets bound what models may be used for.
 	Budgets []Budget
+	// Currency is that of what models cost.
+	Currency string
 	// PublicURL is where people reach this server, without a path. URLs of parts begin with it; "" leaves them relative.
 	PublicURL string
 	// AgentURL is where Agents reach it, for the URLs of large parts in their calls.
@@ -108,7 +110,7 @@ func New(cfg Config) *Sessions {
 		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools},
 		active: make(map[string]*session),
 	}
-	s.care = &reconciler{cfg: &s.cfg, wake: s.wake, drives: s.drives}
+	s.care = &reconciler{cfg: &s.cfg, wake: s.wake, drives: s.drives, endCalls: func(ctx context.Context) error { return s.ModelCalls().endAbandoned(ctx) }}
 	s.quota = newQuota(cfg.Store, cfg.Limits, cfg.Meter.Limited)
 	s.tails = newTails(cfg.Store, cfg.Replica, s.outlive)
 	s.pasts = newTranscripts(cfg.Store, historyBudget)
@@ -185,8 +187,8 @@ func (s *Sessions) Appends() *Appends { return s.appends }
 // ModelCalls takes the model calls of Agents.
 func (s *Sessions) ModelCalls() *ModelCalls {
 	return &ModelCalls{
-		store: s.cfg.Store, agents: s.agents, logger: s.cfg.Logger,
-		budget: budgets{list: s.cfg.Budgets, store: s.cfg.Store, tools: s.cfg.Tools, now: time.Now},
+		store: s.cfg.Store, agents: s.agents, replica: s.cfg.Replica, logger: s.cfg.Logger,
+		budget: budgets{list: s.cfg.Budgets, currency: s.cfg.Currency, store: s.cfg.Store, tools: s.cfg.Tools, now: time.Now},
 	}
 }
 

@@ -68,12 +68,7 @@ func (t *turn) done(ctx context.Context, end *End, all []approval.Question) erro
 	} else if err := t.writer.beginUnreserved(ctx); err != nil {
 		return err
 	}
-	if t.children.unread || len(t.children.known) > 0 {
-		if _, err := t.children.read(ctx); err != nil {
-			return err
-		}
-	}
-	t.writer.run.usage = t.children.usage(usageOf(ctx, t.cfg, t.row.ID, end.Usage))
+	t.writer.run.usage = end.Usage
 	if err := t.deliverer.cancel(ctx, all, nil, approval.WithdrawnByAgent(), true); err != nil {
 		return err
 	}

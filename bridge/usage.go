@@ -2,11 +2,40 @@ package bridge
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"slices"
 
 	"aqueduct/agui"
+	"aqueduct/store"
 )
+
+// usage is what the Turn used when it ends, however that is, with what the agents used that it led to. own is what its Agent
+// reports itself.
+func (c *children) usage(ctx context.Context, own []agui.TokenUsage) ([]agui.TokenUsage, error) {
+	own = usageOf(ctx, c.cfg, c.row.ID, own)
+	if !c.unread && len(c.known) == 0 {
+		return own, nil
+	}
+	all, err := c.read(ctx)
+	return c.addUnder(ctx, own, c.row.ID, all), err
+}
+
+// addUnder adds what the agents used that a Turn's Agent called. One that has ended has that of its own children in its sum.
+// One that is at work ends with this Turn and a moment later: of it counts what its calls of models have used so far.
+func (c *children) addUnder(ctx context.Context, own []agui.TokenUsage, turnID string, all []store.ChildTurn) []agui.TokenUsage {
+	for _, t := range all {
+		var theirs []agui.TokenUsage
+		switch {
+		case t.ParentTurnID != turnID:
+		case !t.Status.Terminal():
+			own = c.addUnder(ctx, addUsage(own, usageOf(ctx, c.cfg, t.ID, nil)), t.ID, all)
+		case json.Unmarshal(t.Usage, &theirs) == nil:
+			own = addUsage(own, theirs)
+		}
+	}
+	return own
+}
 
 // addUsage adds token counts to others, by provider and model.
 func addUsage(own, more []agui.TokenUsage) []agui.TokenUsage {

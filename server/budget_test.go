@@ -7,13 +7,19 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/server/limit"
 	"aqueduct/store"
 )
 
 // withBudgets is a server whose models have budgets. A call of m1 uses 18 tokens.
 func withBudgets(t *testing.T, budgets string) *modelEnv {
 	t.Helper()
-	w := newModelEnv(t, oneUpstream+"budgets:\n"+budgets)
+	return withBudgetsOn(t, budgets, plan{})
+}
+
+func withBudgetsOn(t *testing.T, budgets string, p plan) *modelEnv {
+	t.Helper()
+	w := newModelEnvWith(t, oneUpstream+"budgets:\n"+budgets, p)
 	if err := w.tools.Load(t.Context(), nil, func(string) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +56,12 @@ func (w *modelEnv) calls() <-chan *http.Response {
 // for one question; one that is refused is refused for good.
 func TestBudgetOfRun(t *testing.T) {
 	t.Parallel()
-	w := withBudgets(t, "  - {of: run, tokens: 18}\n")
+	onBothDatabases(t, testBudgetOfRun)
+}
+
+func testBudgetOfRun(t *testing.T, db database) {
+	t.Helper()
+	w := withBudgetsOn(t, "  - {of: run, tokens: 18}\n", plan{open: db.open})
 	resp, text := w.posted("/v1/chat/completions", callM1)
 	if resp.StatusCode != 200 {
 		t.Fatal(text)
@@ -101,8 +112,13 @@ func TestBudgetOfRun(t *testing.T) {
 // TestBudgetOfDay: what a user used counts for the day, also of a thread that was deleted since; cost is in the currency.
 func TestBudgetOfDay(t *testing.T) {
 	t.Parallel()
+	onBothDatabases(t, testBudgetOfDay)
+}
+
+func testBudgetOfDay(t *testing.T, db database) {
+	t.Helper()
 	// 8 tokens at 2, 3 at 1 and 7 at 10 of a million: 89 millionths.
-	w := withBudgets(t, "  - {of: user, cost: 0.0001}\n  - {of: tenant, tokens: 1000}\n")
+	w := withBudgetsOn(t, "  - {of: user, cost: 0.0001}\n  - {of: tenant, tokens: 1000}\n", plan{open: db.open})
 	for range 2 {
 		if resp, text := w.posted("/v1/chat/completions", `{"model":"m1","stream":true,"messages":[]}`); resp.StatusCode != 200 {
 			t.Fatal(text)
@@ -163,7 +179,78 @@ func TestBudgetTool(t *testing.T) {
 	if resp := <-waits; resp.StatusCode != http.StatusPaymentRequired {
 		t.Errorf("a call whose budget was edited into another is answered %d", resp.StatusCode)
 	}
+	if resp, text := w.posted("/v1/chat/completions", callM1); resp.StatusCode != http.StatusPaymentRequired { // asked once, and edited since
+		t.Errorf("the next call is answered %d %s", resp.StatusCode, text)
+	}
 	if got := w.do("POST", "/v1/tools", `{"name":"budget.extend","kind":"client_tool"}`); got.status != 400 {
 		t.Error(got)
+	}
+}
+
+// TestBudgetEditedToNothing: an addition that would round to nothing is refused, and the question stays open for a better one.
+func TestBudgetEditedToNothing(t *testing.T) {
+	t.Parallel()
+	for budget, c := range map[string]struct{ unit, day, good string }{
+		"  - {of: run, tokens: 18}\n":   {"tokens", "", "1000"},
+		"  - {of: run, cost: 0.0001}\n": {"cost", "", "0.5"},
+	} {
+		t.Run(c.unit, func(t *testing.T) {
+			t.Parallel()
+			onBothDatabases(t, func(t *testing.T, db database) {
+				t.Helper()
+				w := withBudgetsOn(t, budget, plan{open: db.open})
+				for range 2 {
+					resp, _ := w.posted("/v1/chat/completions", `{"model":"m1","stream":true,"messages":[]}`)
+					if w.recorded(resp); c.unit == "tokens" {
+						break
+					}
+				}
+				waits := w.calls()
+				id, _ := w.asked()
+				edit := func(add string) answer {
+					return w.decide(id, `{"decision":"approve","edited_args":{"budget":"run","unit":"`+c.unit+`","currency":"USD","add":`+add+`}}`)
+				}
+				wrong := []string{"0", "-1", "0.0000004", `"x"`}
+				if c.unit == "tokens" {
+					wrong = append(wrong, "0.4", "1.5")
+				}
+				for _, add := range wrong {
+					if got := edit(add); got.status != http.StatusUnprocessableEntity && got.status != http.StatusBadRequest {
+						t.Errorf("%s is answered %d %s", add, got.status, got.body)
+					}
+				}
+				if got := edit(c.good); got.status != 200 {
+					t.Fatal(got)
+				}
+				if resp := <-waits; resp.StatusCode != 200 {
+					t.Errorf("the call is answered %d", resp.StatusCode)
+				}
+			})
+		})
+	}
+}
+
+// TestBudgetWaitsBesideOthers: a large request that waits for a person takes no room from the bodies of others, also of the
+// same user. Those that wait have a bound of their own.
+func TestBudgetWaitsBesideOthers(t *testing.T) {
+	t.Parallel()
+	w := withBudgetsOn(t, "  - {of: run, tokens: 18}\n", plan{limits: limit.Limits{Body: 64 << 10, Bodies: 256 << 10, BodiesWait: 50 * time.Millisecond}})
+	resp, _ := w.posted("/v1/chat/completions", callM1)
+	w.recorded(resp)
+	large := `{"model":"m1","messages":["` + strings.Repeat("x", 100<<10) + `"]}` // a user may hold half of the bound
+	waits := make(chan *http.Response, 1)
+	go func() { waits <- w.post(t.Context(), "/v1/chat/completions", large) }()
+	id, _ := w.asked()
+	if got := w.do("POST", "/api/agui/chat", inputBody("T", "R", strings.Repeat("y", 50<<10))); strings.Contains(got.body, "too_many_bodies") {
+		t.Errorf("another request is answered %d %s", got.status, got.body)
+	}
+	if resp, text := w.posted("/v1/chat/completions", large); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "too_many_bodies") {
+		t.Errorf("one more that waits than there is room for is answered %d %s", resp.StatusCode, text)
+	}
+	if got := w.decide(id, `{"decision":"approve"}`); got.status != 200 {
+		t.Fatal(got)
+	}
+	if resp := <-waits; resp.StatusCode != 200 {
+		t.Errorf("after the approval the call is answered %d", resp.StatusCode)
 	}
 }

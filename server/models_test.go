@@ -16,7 +16,6 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
-	"aqueduct/server/llmproxy"
 	"aqueduct/store"
 )
 
@@ -30,6 +29,7 @@ type fakeUpstream struct {
 	mu    sync.Mutex
 	calls []upstreamCall
 	gone  chan struct{} // a caller that left was noticed
+	came  chan struct{} // a call of m-mute or m-silent did
 }
 
 type upstreamCall struct {
@@ -39,7 +39,7 @@ type upstreamCall struct {
 
 func newUpstream(t *testing.T) *fakeUpstream {
 	t.Helper()
-	u := &fakeUpstream{gone: make(chan struct{}, 8)}
+	u := &fakeUpstream{gone: make(chan struct{}, 8), came: make(chan struct{}, 8)}
 	u.Server = httptest.NewServer(u)
 	t.Cleanup(u.Close)
 	u.Server.Config.ErrorLog = nil
@@ -64,7 +64,7 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Model         string
 		Stream        bool
-		StreamOptions struct {
+		StreamOptions *struct {
 			Usage bool `json:"include_usage"`
 		} `json:"stream_options"`
 	}
@@ -72,8 +72,29 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Request-Id", "req_of_the_upstream")
 	w.Header().Set("Set-Cookie", "upstream=1")
 	switch {
+	case body.StreamOptions != nil && r.URL.Path != "/v1/chat/completions": // as OpenAI
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `{"error":{"message":"Unknown parameter: 'stream_options.include_usage'.","type":"invalid_request_error","code":"unknown_parameter"}}`)
 	case body.Model == "m-silent":
+		u.came <- struct{}{}
 		<-r.Context().Done()
+	case body.Model == "m-stalls" && strings.HasPrefix(r.URL.Path, "/stalls/"): // refuses, and does not end its reason
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"error":{"mess`)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	case body.Model == "m-mute": // takes the call, and says nothing
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		u.came <- struct{}{}
+		<-r.Context().Done()
+	case body.Model == "m-usage-first":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"object":"list","usage":{"prompt_tokens":4,"total_tokens":4},"data":[{"embedding":[`+strings.Repeat("0.25,", 40_000)+`1]}]}`)
+	case body.Model == "m-no-usage":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"choices":[{"message":{"content":"`+strings.Repeat("word ", 100)+`"}}]}`)
 	case r.URL.Path == "/v1/models":
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"m-listed","object":"model","created":5,"owned_by":"them"},{"id":"other","object":"model"}]}`)
 	case strings.HasPrefix(body.Model, "m-fails-"):
@@ -94,7 +115,7 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"id":"c1","choices":[{"message":{"role":"assistant","content":"say \"usage\":{\"prompt_tokens\":999}"}}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18},"service_tier":"x"}`)
 	default:
-		u.stream(w, r, body.Model, body.StreamOptions.Usage)
+		u.stream(w, r, body.Model, body.StreamOptions != nil && body.StreamOptions.Usage)
 	}
 }
 
@@ -139,16 +160,12 @@ type modelEnv struct {
 // newModelEnv takes the text of a models file, in which URL stands for the upstream's.
 func newModelEnv(t *testing.T, file string) *modelEnv {
 	t.Helper()
-	return newModelEnvWith(t, file, nil)
+	return newModelEnvWith(t, file, plan{})
 }
 
-func newModelEnvWith(t *testing.T, file string, client *http.Client) *modelEnv {
+func newModelEnvWith(t *testing.T, file string, p plan) *modelEnv {
 	t.Helper()
-	u := newUpstream(t)
-	models, err := llmproxy.Parse([]byte(strings.ReplaceAll(file, "URL", u.URL)), func(string) (string, error) { return upstreamKey, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, u := withModels(t, file, p)
 	tokens, released := make(chan string, 1), make(chan struct{})
 	w := &modelEnv{upstream: u, release: sync.OnceFunc(func() { close(released) }), chatted: make(chan string, 1)}
 	w.env = newEnvWith(t, func(ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
@@ -158,7 +175,7 @@ func newModelEnvWith(t *testing.T, file string, client *http.Client) *modelEnv {
 		case <-ctx.Done():
 		}
 		say(bridge.Output{End: &bridge.End{}})
-	}, plan{models: models, modelClient: client})
+	}, p)
 	go func() { // until the test lets go, which is when its context has ended
 		resp, err := http.Post(w.URL+"/api/agui/chat", "application/json", strings.NewReader(inputBody("T", "R", "go")))
 		if err != nil {
@@ -225,7 +242,12 @@ func (w *modelEnv) recorded(resp *http.Response) store.ModelCall {
 // asked for it too.
 func TestModelStream(t *testing.T) {
 	t.Parallel()
-	w := newModelEnv(t, oneUpstream)
+	onBothDatabases(t, testModelStream)
+}
+
+func testModelStream(t *testing.T, db database) {
+	t.Helper()
+	w := newModelEnvWith(t, oneUpstream, plan{open: db.open})
 	whole := strings.Builder{}
 	fmt.Fprintf(&whole, chunk, `"role":"assistant","content":""`)
 	for i := range 5 {
@@ -268,11 +290,18 @@ func TestModelStream(t *testing.T) {
 // TestModelAnswers: answers that are no chat stream pass as they are, and what they used is recorded.
 func TestModelAnswers(t *testing.T) {
 	t.Parallel()
-	w := newModelEnv(t, oneUpstream)
-	for path, want := range map[string]store.ModelTokens{
+	onBothDatabases(t, testModelAnswers)
+}
+
+func testModelAnswers(t *testing.T, db database) {
+	t.Helper()
+	w := newModelEnvWith(t, oneUpstream, plan{open: db.open})
+	for call, want := range map[string]store.ModelTokens{
 		"/v1/chat/completions": {Input: 11, Output: 7}, "/v1/embeddings": {Input: 4}, "/v1/responses": {Input: 5, Cached: 1, Output: 6, Reasoning: 4},
+		`/v1/responses ,"stream":true`: {Input: 5, Cached: 1, Output: 6, Reasoning: 4},
 	} {
-		body := `{"model":"m1","input":"hi"}`
+		path, more, _ := strings.Cut(call, " ")
+		body := `{"model":"m1","input":"hi"` + more + `}`
 		resp, got := w.posted(path, body)
 		direct, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.upstream.URL+path, strings.NewReader(body))
 		if err != nil {
@@ -374,6 +403,17 @@ func TestModelFallback(t *testing.T) {
 	}
 }
 
+// TestModelFallbackFromStalled: an upstream that fails and does not end its answer does not keep the next one from being tried.
+func TestModelFallbackFromStalled(t *testing.T) {
+	t.Parallel()
+	w := newModelEnv(t, "upstreams:\n  - {name: stalls, url: URL/stalls/v1, key_file: k, models: ['m*']}\n  - {name: main, url: URL/v1, key_file: k, models: ['m*']}\n")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if c := w.recorded(w.post(ctx, "/v1/chat/completions", `{"model":"m-stalls"}`)); c.Upstream != "main" || c.Status != store.ModelDone {
+		t.Errorf("recorded as %+v", c)
+	}
+}
+
 // TestModelUnreachable: without any answer the agent gets one of ours, without an address.
 func TestModelUnreachable(t *testing.T) {
 	t.Parallel()
@@ -390,7 +430,12 @@ func TestModelUnreachable(t *testing.T) {
 // TestModelCut: an answer that breaks off breaks off for the agent too, and what came of it is estimated.
 func TestModelCut(t *testing.T) {
 	t.Parallel()
-	w := newModelEnv(t, oneUpstream)
+	onBothDatabases(t, testModelCut)
+}
+
+func testModelCut(t *testing.T, db database) {
+	t.Helper()
+	w := newModelEnvWith(t, oneUpstream, plan{open: db.open})
 	resp := w.post(t.Context(), "/v1/chat/completions", `{"model":"m-cut","stream":true}`)
 	text, err := io.ReadAll(resp.Body)
 	if err == nil || !strings.HasSuffix(string(text), `{"delta":{"cont`) {
@@ -405,7 +450,12 @@ func TestModelCut(t *testing.T) {
 // TestModelCallerLeaves: the upstream is left within a second, and what the agent got is on record.
 func TestModelCallerLeaves(t *testing.T) {
 	t.Parallel()
-	w := newModelEnv(t, oneUpstream)
+	onBothDatabases(t, testModelCallerLeaves)
+}
+
+func testModelCallerLeaves(t *testing.T, db database) {
+	t.Helper()
+	w := newModelEnvWith(t, oneUpstream, plan{open: db.open})
 	ctx, leave := context.WithCancel(t.Context())
 	resp := w.post(ctx, "/v1/chat/completions", `{"model":"m-hangs","stream":true}`)
 	for lines := bufio.NewScanner(resp.Body); lines.Scan() && !strings.Contains(lines.Text(), "word 4"); {
@@ -419,6 +469,68 @@ func TestModelCallerLeaves(t *testing.T) {
 	c := w.recorded(resp)
 	if c.Status != store.ModelCut || c.Code != "client_left" || c.Tokens.Output != 6 || !c.Tokens.Estimated || c.FirstTokenAt.IsZero() {
 		t.Errorf("recorded as %+v", c)
+	}
+}
+
+// endedOn waits for the end of the only call of a Turn.
+func (w *modelEnv) endedOn(turn string) store.ModelUsage {
+	w.t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		rows, err := w.store.UsageOfTurn(w.t.Context(), store.System(), turn)
+		if err == nil && len(rows) == 1 {
+			return rows[0]
+		}
+		if time.Now().After(end) {
+			w.t.Fatalf("%+v %v", rows, err)
+		}
+	}
+}
+
+// TestModelLeftBeforeAnyEvent: a call that an upstream may be at work on is not free because its agent did not wait for the
+// first event.
+func TestModelLeftBeforeAnyEvent(t *testing.T) {
+	t.Parallel()
+	for _, model := range []string{"m-mute", "m-silent"} {
+		t.Run(model, func(t *testing.T) {
+			t.Parallel()
+			w := newModelEnv(t, oneUpstream)
+			run, err := w.store.FindRun(t.Context(), scope(), "R")
+			if err != nil {
+				t.Fatal(err)
+			}
+			body := `{"model":"` + model + `","stream":true,"messages":["` + strings.Repeat("x", 400) + `"]}`
+			req := w.request(http.MethodPost, "/v1/chat/completions", body, bearerOf(w.token)...)
+			ctx, leave := context.WithCancel(t.Context())
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				if resp, err := http.DefaultClient.Do(req.WithContext(ctx)); err == nil {
+					_ = resp.Body.Close()
+				}
+			}()
+			<-w.upstream.came
+			leave()
+			<-left
+			if c := w.endedOn(run.TurnID); !c.Tokens.Estimated || c.Tokens.Input != int64(len(body)/4) || c.Tokens.Output != 0 || c.Cost != 2*c.Tokens.Input {
+				t.Errorf("recorded as %+v", c)
+			}
+		})
+	}
+}
+
+// TestModelUsagePlaces: a usage that stands before the data of a large answer is found, and an answer without any is estimated.
+func TestModelUsagePlaces(t *testing.T) {
+	t.Parallel()
+	w := newModelEnv(t, oneUpstream)
+	for path, want := range map[string]store.ModelTokens{
+		"/v1/embeddings m-usage-first": {Input: 4}, "/v1/embeddings m-no-usage": {Input: 10, Estimated: true}, "/v1/chat/completions m-no-usage": {Input: 10, Output: 135, Estimated: true},
+	} {
+		path, model, _ := strings.Cut(path, " ")
+		body := `{"model":"` + model + `","input":"`
+		resp, _ := w.posted(path, body+strings.Repeat("x", 42-len(body)-2)+`"}`)
+		if c := w.recorded(resp); c.Tokens != want {
+			t.Errorf("%s %s: %+v", path, model, c.Tokens)
+		}
 	}
 }
 
@@ -446,18 +558,42 @@ func TestModelList(t *testing.T) {
 	}
 }
 
-// TestModelUsageOfTurn: RUN_FINISHED adds up what the Turn's calls used, and the trace has each call under its Turn.
+// readTo reads up to and with a text, as an agent does that goes on at once when it has what ends an answer.
+func readTo(t *testing.T, from io.Reader, last string) {
+	t.Helper()
+	var text []byte
+	for buf := make([]byte, 1<<10); !strings.HasSuffix(string(text), last); {
+		n, err := from.Read(buf)
+		if text = append(text, buf[:n]...); err != nil && !strings.HasSuffix(string(text), last) {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestModelUsageOfTurn: RUN_FINISHED adds up what the Turn's calls used, also those whose agent goes on in the moment in which
+// it has the answer, plain or streamed; and the trace has each call under its Turn.
 func TestModelUsageOfTurn(t *testing.T) {
 	t.Parallel()
-	w := newModelEnv(t, oneUpstream)
-	for range 2 {
-		resp, _ := w.posted("/v1/chat/completions", `{"model":"m1"}`)
-		w.recorded(resp)
+	onBothDatabases(t, testModelUsageOfTurn)
+}
+
+func testModelUsageOfTurn(t *testing.T, db database) {
+	t.Helper()
+	w := newModelEnvWith(t, oneUpstream, plan{open: db.open})
+	const rounds = 10 // one may be in order by chance
+	for range rounds {
+		for body, last := range map[string]string{`{"model":"m1"}`: `"service_tier":"x"}`, `{"model":"m1","stream":true}`: "data: [DONE]\n\n"} {
+			resp := w.post(t.Context(), "/v1/chat/completions", body)
+			readTo(t, resp.Body, last)
+			if c, err := w.store.ModelCall(t.Context(), scope(), resp.Header.Get("X-Aqueduct-Request-Id")); err != nil || c.Status != store.ModelDone {
+				t.Fatalf("%s: the agent has the whole answer, and its call is %s %v", body, c.Status, err)
+			}
+		}
 	}
 	w.release()
 	chatted := <-w.chatted
 	w.chatted <- ""
-	if want := `"usage":[{"provider":"main","model":"m1","inputTokens":22,"outputTokens":14,"totalTokens":36}]`; !strings.Contains(chatted, want) {
+	if want := `"usage":[{"provider":"main","model":"m1","inputTokens":220,"outputTokens":140,"totalTokens":360,"reasoningTokens":20,"cachedInputTokens":30}]`; !strings.Contains(chatted, want) {
 		t.Errorf("no %s in %s", want, chatted)
 	}
 	var trace struct {
@@ -495,7 +631,7 @@ func TestModelUsageOfTurn(t *testing.T) {
 			t.Errorf("%s", e.Payload)
 		}
 	}
-	if ended != 2 {
+	if ended != 2*rounds {
 		t.Errorf("%d calls on the trace", ended)
 	}
 }
@@ -503,7 +639,7 @@ func TestModelUsageOfTurn(t *testing.T) {
 // modelCases are the requests that get the codes of the model proxy.
 func modelCases(t *testing.T, cases map[string]func() answer) {
 	w := newModelEnvWith(t, "upstreams:\n  - {name: main, url: URL/v1, key_file: k, models: [\"m*\"]}\n  - {name: dead, url: \"http://127.0.0.1:1/v1\", models: [dead]}\n",
-		&http.Client{Timeout: 100 * time.Millisecond})
+		plan{modelClient: &http.Client{Timeout: 100 * time.Millisecond}})
 	asks := func(model string) func() answer {
 		return func() answer {
 			return w.do("POST", "/v1/chat/completions", `{"model":"`+model+`"}`, bearerOf(w.token)...)

@@ -8,12 +8,12 @@ import (
 // ModelCallStatus is how far a call of a model is.
 type ModelCallStatus string
 
-// The states of a ModelCall. One that stays OPEN was under way when its server was killed.
+// The states of a ModelCall.
 const (
 	ModelOpen   ModelCallStatus = "OPEN"
 	ModelDone   ModelCallStatus = "DONE"
 	ModelFailed ModelCallStatus = "FAILED" // Code has the cause
-	ModelCut    ModelCallStatus = "CUT"    // the agent left before the answer's end
+	ModelCut    ModelCallStatus = "CUT"    // the agent left before the answer's end, or the server did
 )
 
 // ModelCall is a call of a model that an Agent made through this server. The request and the answer are not kept: they are the
@@ -28,7 +28,9 @@ type ModelCall struct {
 	Upstream  string // which answered; "" before one did
 	Status    ModelCallStatus
 	Code      string // of a failure
-	Tokens    ModelTokens
+	Replica   string // in which it is, or was, under way
+	// Tokens are what it used. While it is OPEN they, and Cost, are what it counts with should its Replica be killed.
+	Tokens ModelTokens
 	// Cost is in millionths of the price table's currency.
 	Cost         int64
 	StartedAt    time.Time
@@ -54,6 +56,8 @@ type ModelCallReader interface {
 	ModelCall(ctx context.Context, in Scope, id string) (ModelCall, error)
 	// UsageOfTurn adds up the calls of a Turn that have ended, by model and upstream.
 	UsageOfTurn(ctx context.Context, in Scope, turnID string) ([]ModelUsage, error)
+	// AbandonedModelCalls are OPEN ones whose Replica is fenced, at most limit of them.
+	AbandonedModelCalls(ctx context.Context, in Scope, limit int) ([]ModelCall, error)
 }
 
 // ModelCallTx writes them.

@@ -127,6 +127,13 @@ func WithdrawnByAgent() Decision {
 	return d
 }
 
+// NotNeeded is the Decision about a Question whose asker got what it asked for in another way. reason says how.
+func NotNeeded(reason string) Decision {
+	d := WithdrawnByAgent()
+	d.Reason = reason
+	return d
+}
+
 // decline makes a Decision one without a Payload: the Agent gets a cancelled resume, and the transcript the code.
 func (d *Decision) decline(to store.ApprovalStatus, code string) {
 	d.Status, d.ErrorCode, d.Result = to, code, object("status", code)

@@ -140,6 +140,22 @@ func Look(sessionID, turnID string) store.Command {
 	}
 }
 
+// LookBelow asks the owners of the Turns that go back to one for a look, in the transaction of what they have to see.
+func LookBelow(ctx context.Context, tx store.Tx, rootTurnID string) error {
+	below, err := tx.ChildTurns(ctx, store.System(), rootTurnID)
+	if err != nil {
+		return err
+	}
+	for _, t := range below {
+		if !t.Status.Terminal() {
+			if err := tx.InsertCommand(ctx, Look(t.SessionID, t.ID)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // PathOf is the way to the agent that asked a relayed Question; nil for any other.
 func PathOf(a store.Approval) (path []string) {
 	_ = json.Unmarshal(a.Path, &path) // of our own writing, or none

@@ -66,7 +66,7 @@ func (r *recovery) look(ctx context.Context) error {
 		return err
 	}
 	for _, call := range abandoned {
-		if err := r.cancelQuestion(ctx, call); err != nil {
+		if err := r.settle(ctx, call, approval.AskerGone()); err != nil {
 			r.executor.retryLater(ctx, call, err)
 		}
 	}
@@ -82,9 +82,9 @@ func (r *recovery) look(ctx context.Context) error {
 	return nil
 }
 
-// cancelQuestion settles a call whose agent is gone, unless another writer was first. Such a call was made in the moment in
-// which its agent ended, so that the end of the Turn did not see it.
-func (r *recovery) cancelQuestion(ctx context.Context, call store.ToolCall) error {
+// settle ends a call that waits and that nobody needs, unless another writer was first. A call whose agent is gone is found
+// here when it was made in the moment in which its agent ended, so that the end of the Turn did not see it.
+func (r *recovery) settle(ctx context.Context, call store.ToolCall, d approval.Decision) error {
 	var settled approval.Settled
 	err := r.store.InTx(ctx, func(tx store.Tx) error {
 		session, err := tx.LockSession(ctx, store.System(), call.SessionID)
@@ -95,13 +95,13 @@ func (r *recovery) cancelQuestion(ctx context.Context, call store.ToolCall) erro
 		if err != nil {
 			return err
 		}
-		settled, err = r.settler.Apply(ctx, tx, session, q, approval.AskerGone(), store.Principal{})
+		settled, err = r.settler.Apply(ctx, tx, session, q, d, store.Principal{})
 		return err
 	})
-	if err != nil {
+	if err != nil || !settled.Won {
 		return err
 	}
-	if r.settled != nil && settled.Won {
+	if r.settled != nil {
 		r.settled(settled.Question)
 	}
 	r.ring(call.SessionID)

@@ -119,6 +119,11 @@ func (s *Service) Decided(q approval.Question) {
 	s.Look()
 }
 
+// Withdraw settles a call that waits for a person and that nobody needs any more. One that was settled already stays so.
+func (s *Service) Withdraw(ctx context.Context, call store.ToolCall, why approval.Decision) error {
+	return s.recovery.settle(ctx, call, why)
+}
+
 // Look has the rows looked at now, and not at the next tick: a replica is gone, or a call was approved.
 func (s *Service) Look() { s.recovery.bell.Ring() }
 
@@ -135,6 +140,11 @@ func (s *Service) Revoke(ctx context.Context, tx store.Tx, call store.ToolCall, 
 // Settled applies what follows from a settled Question about a ToolCall, in the same transaction.
 // It is called for every settled Question and does something for those about tool calls only.
 func (s *Service) Settled(ctx context.Context, tx store.Tx, q approval.Question, now time.Time) error {
+	if q.Call.Name == BudgetTool { // called agents may wait for it as well
+		if err := approval.LookBelow(ctx, tx, q.Call.TurnID); err != nil {
+			return err
+		}
+	}
 	switch of := concerns(q); of.kind {
 	case aboutOutcome:
 		return s.outcomes.apply(ctx, tx, of.callID, q, now)

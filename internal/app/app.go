@@ -173,7 +173,7 @@ func (a *App) makeEngine() error {
 	a.Sessions = bridge.New(bridge.Config{
 		Store: cfg.Store, Filter: cfg.Secrets.Filter, Hash: cfg.Secrets, Log: a.Events, Bell: a.Bell, Replica: a.Replica, Agents: cfg.Agents,
 		Logger: cfg.Logger, Meter: meter, TurnEnded: a.turnEnded, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Contexts: a.Contexts, Notices: notices, Hints: a.Hints,
-		PublicURL: cfg.PublicURL, AgentURL: cfg.AgentURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0, Budgets: budgets,
+		PublicURL: cfg.PublicURL, AgentURL: cfg.AgentURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0, Budgets: budgets, Currency: cfg.Edge.Models.Currency,
 	})
 	if !cfg.Agents.AddHidden(bridge.ClientAgent, mcpclients.New(cfg.Store)) {
 		return fmt.Errorf("there is an agent called %q, which is what MCP clients are called", bridge.ClientAgent)

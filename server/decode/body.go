@@ -61,6 +61,14 @@ func ReleaseBody(c echo.Context) {
 	}
 }
 
+// ParkBody is called before a request begins to wait for a person with its body in memory: see limit.HeldBody.Park.
+func ParkBody(c echo.Context) error {
+	if h, ok := c.Get(heldBodyKey).(*limit.HeldBody); ok {
+		return h.Park()
+	}
+	return nil
+}
+
 // readBody reads a body of at most limit bytes. The budget is used as the bytes arrive, not by what Content-Length
 // promises: a sender that sends nothing holds nothing. Buffers double as they fill and are counted before they grow;
 // up to SmallBody nothing is counted. The wait for the budget ends after Limits.BodiesWait with too_many_bodies.

@@ -30,6 +30,9 @@ type BodyBudget struct {
 
 	patience time.Duration
 
+	// parked counts the bodies of requests that wait for a person (HeldBody.Park); nil in that one itself.
+	parked *BodyBudget
+
 	mu    sync.Mutex
 	held  int64
 	by    map[string]int64
@@ -38,7 +41,10 @@ type BodyBudget struct {
 
 // NewBodyBudget makes a budget. busy is called for each body that is refused.
 func NewBodyBudget(l Limits, busy func()) *BodyBudget {
-	return &BodyBudget{most: l.Bodies, body: l.Body + 1, patience: l.BodiesWait, busy: busy, by: make(map[string]int64)}
+	bound := func(parked *BodyBudget) *BodyBudget {
+		return &BodyBudget{most: l.Bodies, body: l.Body + 1, patience: l.BodiesWait, busy: busy, parked: parked, by: make(map[string]int64)}
+	}
+	return bound(bound(nil))
 }
 
 // take counts n more bytes of a sender, and waits for them until ctx ends.
@@ -94,10 +100,14 @@ func (b *BodyBudget) free(sender string, n int64) {
 	}
 }
 
+// bytes are all that is held, also of those that are parked.
 func (b *BodyBudget) bytes() int64 {
+	if b == nil {
+		return 0
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.held
+	return b.held + b.parked.bytes()
 }
 
 // HeldBody is what one request holds of the budget.
@@ -123,6 +133,24 @@ func (b *BodyBudget) Hold(sender string) *HeldBody { return &HeldBody{budget: b,
 
 // GrowTo counts as many more bytes as the request holds less than n.
 func (h *HeldBody) GrowTo(ctx context.Context, n int64) error { return h.Grow(ctx, n-h.n) }
+
+// Park counts what the request holds among the bodies of those that wait for a person, which may take days: it leaves its
+// place in the budget to others, who would be refused for all that time. The memory stays bounded, by as much again as the
+// budget has, of which a principal has its share too. A body that finds no room there is refused at once, since nobody knows
+// when there will be.
+func (h *HeldBody) Park() error {
+	room := h.budget.parked
+	if h.n == 0 || room == nil {
+		return nil
+	}
+	if room.tryTake(h.sender, h.n) != nil {
+		h.budget.busy()
+		return refuse(BusyBodies)
+	}
+	h.budget.free(h.sender, h.n)
+	h.budget = room
+	return nil
+}
 
 // Release gives back what the request holds.
 func (h *HeldBody) Release() {

@@ -289,3 +289,25 @@ func TestConnectionsEvictTheOldestAnonymous(t *testing.T) {
 		t.Errorf("%d are left", l.all.Len())
 	}
 }
+
+// If this fails, requests that wait for a person for days take the room of those that are read, or memory without bound.
+func TestParkedBodies(t *testing.T) {
+	t.Parallel()
+	b := NewBodyBudget(Limits{Bodies: 800, Body: 99, BodiesWait: time.Millisecond}, func() {})
+	first, second, more := b.Hold("ann"), b.Hold("ann"), b.Hold("ann")
+	if err := errors.Join(first.Grow(t.Context(), 300), first.Park(), first.Park(), second.Grow(t.Context(), 400)); err != nil || b.bytes() != 700 {
+		t.Fatalf("%v, %d bytes are held", err, b.bytes())
+	}
+	if err := second.Park(); fault.CodeOf(err) != BusyBodies {
+		t.Errorf("beyond one sender's half of those that wait: %v", err)
+	}
+	first.Release()
+	if err := errors.Join(second.Park(), more.Park(), more.Grow(t.Context(), 400)); err != nil || b.bytes() != 800 {
+		t.Errorf("%v, %d bytes are held", err, b.bytes())
+	}
+	second.Release()
+	more.Release()
+	if b.bytes() != 0 || len(b.by)+len(b.parked.by) != 0 {
+		t.Errorf("after all: %d bytes", b.bytes())
+	}
+}

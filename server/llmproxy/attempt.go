@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 
 	"aqueduct/bridge/outbound"
@@ -17,6 +16,14 @@ type tried struct {
 	resp   *http.Response
 	from   *Upstream
 	failed []string
+}
+
+// taken reports whether an upstream took the request, or may be at work on it: the agent left before there was an answer.
+func (t tried) taken(ctx context.Context, err error) bool {
+	if err != nil {
+		return ctx.Err() != nil
+	}
+	return t.resp.StatusCode < http.StatusMultipleChoices
 }
 
 // attempt calls the upstreams until one takes the request. The last one's answer is the caller's, whatever it is: it
@@ -32,8 +39,7 @@ func (h *Handler) attempt(ctx context.Context, route string, r request, upstream
 			return t, ctx.Err()
 		}
 		if err == nil {
-			_, _ = io.CopyN(io.Discard, t.resp.Body, 4<<10) // lets the connection be used again
-			_ = t.resp.Body.Close()
+			_ = t.resp.Body.Close() // unread: an upstream that fails may not end its reason either, and the connection is cheaper than that wait
 		}
 		if i < len(upstreams)-1 {
 			t.failed = append(t.failed, up.Name)

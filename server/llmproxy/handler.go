@@ -54,7 +54,7 @@ const longestQuestion = 7 * 24 * time.Hour
 
 // Mount adds the routes. All of them are for agents, by a run or session token.
 func (h *Handler) Mount(to *route.Routes) {
-	for _, name := range []string{"chat/completions", "embeddings", "responses"} {
+	for _, name := range []string{routeChat, routeEmbeddings, routeResponses} {
 		to.Open(http.MethodPost, "/v1/"+name, func(c echo.Context) error { return shaped(h.call(c, name)) })
 	}
 	to.Open(http.MethodGet, "/v1/models", func(c echo.Context) error { return shaped(h.models(c)) })
@@ -64,7 +64,7 @@ func (h *Handler) Mount(to *route.Routes) {
 //
 //   - the token comes before the body, so that a caller without a good one makes the server hold nothing
 //   - the body is read whole before the upstream is called, because another upstream may have to get it again
-//   - the call is committed before it is passed on, and its end is kept also when the agent has left
+//   - the call is committed before it is passed on, and its end before the last bytes go out, also when the agent has left
 //
 // The upstream's call ends with ctx: when the agent's connection does, and when the server drains. net/http watches the
 // connection only once the body has been read, which it has.
@@ -77,7 +77,7 @@ func (h *Handler) call(c echo.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	r, err := read(body)
+	r, err := read(name, body)
 	if err != nil {
 		return err
 	}
@@ -89,21 +89,28 @@ func (h *Handler) call(c echo.Context, name string) error {
 	defer cancel(nil)
 	defer context.AfterFunc(h.cfg.Draining, func() { cancel(errStopping) })()
 	h.cfg.In.Awaits(c, longestQuestion)
-	kept, span, err := h.cfg.Calls.Begin(ctx, token, bridge.ModelRequest{Route: name, Model: r.model, Stream: r.stream})
+	least := estimate(len(body))
+	kept, span, err := h.cfg.Calls.Begin(ctx, token, bridge.ModelRequest{
+		Route: name, Model: r.model, Stream: r.stream, Tokens: least, Cost: h.cfg.Upstreams.cost(r.model, least),
+		Waits: func() error { return decode.ParkBody(c) },
+	})
 	if err != nil {
 		return err
 	}
 	// Until the first byte nothing is written; from then on each write has a deadline of its own (relay).
 	h.cfg.In.Awaits(c, longestAnswer)
 	c.Response().Header().Set("X-Aqueduct-Request-Id", kept.ID)
-	m := &meter{asked: len(body)}
+	m := &meter{route: name, asked: len(body)}
 	t, err := h.attempt(ctx, name, r, upstreams, callID{kept.ID, span})
+	m.took = t.taken(ctx, err)
+	var once sync.Once
+	end := func(err error) { once.Do(func() { h.end(ctx, kept, t, m, err) }) }
 	if err == nil {
 		decode.ReleaseBody(c) // a stream is long, and the request may be a picture of megabytes
-		err = relay(c, t.resp, m, r.stream && !r.usage)
+		err = relay(c, t.resp, m, r.usage, end)
 		_ = t.resp.Body.Close()
 	}
-	h.end(ctx, kept, t, m, err)
+	end(err)
 	if err != nil && c.Response().Committed {
 		panic(http.ErrAbortHandler) // cut, as the upstream's answer was: a clean end would pass for a whole answer
 	}

@@ -15,13 +15,23 @@ import (
 // meter reads what an answer used while it passes. It must cost next to nothing: of a stream it decodes the events until the
 // first token has come, and then only those with a usage in them. It belongs to the goroutine of its request.
 type meter struct {
+	route string
 	asked int // bytes of the request
+	// took: an upstream took the request, or may have. Else nothing was used.
+	took bool
 	// first is when the first token of a stream came.
 	first  time.Time
 	events int // of a stream, so far
 	usage  *usage
-	// tail is the end of an answer that is no stream; the usage stands behind the choices.
-	tail []byte
+	// head and tail are the two ends of an answer that is no stream, and size its bytes. The usage stands behind the choices,
+	// or before large data.
+	head, tail []byte
+	size       int
+}
+
+// estimate is what a call used whose request an upstream may have taken, as far as only that is known.
+func estimate(asked int) store.ModelTokens {
+	return store.ModelTokens{Input: int64(asked / bytesPerToken), Estimated: true}
 }
 
 // usage is what an upstream counts: chat completions and embeddings have one set of names, responses the other.
@@ -48,7 +58,7 @@ type usage struct {
 const (
 	// maxEvent bounds an event of a stream; a chunk with a picture in it has some megabytes.
 	maxEvent = 16 << 20
-	// tailBytes is how much of the end of a plain answer is looked at for its usage.
+	// tailBytes is how much of each end of a plain answer is looked at for its usage.
 	tailBytes = 64 << 10
 	// bytesPerToken is what English text has in most tokenizers.
 	bytesPerToken = 4
@@ -119,9 +129,11 @@ func hasToken(event []byte) bool {
 	return strings.HasSuffix(chunk.Type, ".delta")
 }
 
-// plain takes a part of an answer that is no stream. Only the end is kept: an embedding of a long text has megabytes before
-// its usage.
+// plain takes a part of an answer that is no stream. Only its ends are kept: an embedding of a long text has megabytes before
+// its usage, or behind it.
 func (m *meter) plain(part []byte) {
+	m.size += len(part)
+	m.head = append(m.head, part[:min(len(part), tailBytes-len(m.head))]...)
 	if len(part) >= tailBytes {
 		m.tail = append(m.tail[:0], part[len(part)-tailBytes:]...)
 		return
@@ -149,9 +161,11 @@ func (m *meter) take(text []byte) {
 }
 
 // tokens are what the answer used. The upstream's own count always goes first, also the one of an answer that broke off
-// behind it. What the upstream did not tell is estimated: by the size of the request, and by the
-// number of events, each of which brings about a token.
+// behind it. What the upstream did not tell is estimated, by the size of the request, and by the number of events, each of which
+// brings about a token, or by the size of a plain answer. Embeddings are no tokens. A call is not free because its agent left
+// before the first event: the upstream was at work.
 func (m *meter) tokens() store.ModelTokens {
+	m.take(m.head)
 	m.take(m.tail)
 	if u := m.usage; u != nil {
 		return store.ModelTokens{
@@ -159,10 +173,14 @@ func (m *meter) tokens() store.ModelTokens {
 			Output: u.CompletionTokens + u.OutputTokens, Reasoning: u.CompletionDetails.Reasoning + u.OutputDetails.Reasoning,
 		}
 	}
-	if m.events == 0 {
+	if !m.took {
 		return store.ModelTokens{}
 	}
-	return store.ModelTokens{Input: int64(m.asked / bytesPerToken), Output: int64(m.events), Estimated: true}
+	t := estimate(m.asked)
+	if m.route != routeEmbeddings {
+		t.Output = int64(max(m.events, m.size/bytesPerToken))
+	}
+	return t
 }
 
 // cost is in millionths of the currency; 0 for a model without a price. It is computed when the call ends and kept with it: a

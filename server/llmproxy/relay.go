@@ -52,6 +52,20 @@ func isStream(h http.Header) bool {
 	return kind == "text/event-stream"
 }
 
+// answer is an upstream's answer on its way to the agent. It belongs to the goroutine of its request.
+type answer struct {
+	to    io.Writer
+	rc    *http.ResponseController
+	meter *meter
+	// end keeps the end of the call, once.
+	end      func(error)
+	extended time.Time // when the time for writing was set
+
+	stream bool
+	hide   bool   // the chunk with the usage: the caller did not ask for it
+	held   []byte // what came and may not pass yet
+}
+
 // relay passes an answer on as it comes, each part flushed, and shows it to the meter. A nil error means that the answer
 // was whole. hide takes the chunk with the usage out, for a caller that did not ask for it.
 //
@@ -59,49 +73,24 @@ func isStream(h http.Header) bool {
 // them. A stream is passed in whole events, as many as one read brings, which is also what a reverse proxy would flush; only
 // an event whose end has not come yet waits for the next read. What is left when the answer breaks off goes out as it is:
 // the agent must see that its last event is no whole one.
-func relay(c echo.Context, resp *http.Response, m *meter, hide bool) error {
-	w, rc := c.Response(), http.NewResponseController(c.Response())
+//
+// What tells the agent that it has all goes out behind the commit of the call's end (end): an agent that ends its Turn in
+// that moment would otherwise be ahead of it, and the Turn's usage would lack the call. Nothing before that waits.
+func relay(c echo.Context, resp *http.Response, m *meter, hide bool, end func(error)) error {
+	w := c.Response()
 	copyHeader(w.Header(), resp.Header)
-	stream := isStream(resp.Header)
-	if !stream && resp.ContentLength >= 0 {
+	a := &answer{to: w, rc: http.NewResponseController(w), meter: m, end: end, stream: isStream(resp.Header), hide: hide, extended: time.Now()}
+	if !a.stream && resp.ContentLength >= 0 {
 		w.Header().Set("Content-Length", resp.Header.Get("Content-Length"))
 	}
-	extended := time.Now()
-	if err := rc.SetWriteDeadline(extended.Add(writeTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := a.rc.SetWriteDeadline(a.extended.Add(writeTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	w.WriteHeader(resp.StatusCode)
-	buf := make([]byte, readBytes)
-	var pending []byte // the beginning of an event that is not whole yet
-	for {
+	for buf := make([]byte, readBytes); ; {
 		n, err := resp.Body.Read(buf)
-		part := buf[:n]
-		if stream {
-			if len(pending) > 0 {
-				part = append(pending, part...)
-			}
-			part, pending = whole(part)
-			if len(pending) > maxEvent || err != nil {
-				part, pending = append(part, pending...), nil // as it came
-			}
-			m.stream(part)
-			if hide {
-				part = withoutUsage(part)
-			}
-		} else {
-			m.plain(part)
-		}
-		if len(part) > 0 {
-			if now := time.Now(); now.Sub(extended) > extendEvery {
-				extended = now
-				_ = rc.SetWriteDeadline(now.Add(writeTime))
-			}
-			if _, err := w.Write(part); err != nil {
-				return errLeft
-			}
-			if err := rc.Flush(); err != nil {
-				return errLeft
-			}
+		if failed := a.take(buf[:n], err); failed != nil {
+			return failed
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -110,6 +99,124 @@ func relay(c echo.Context, resp *http.Response, m *meter, hide bool) error {
 			return err
 		}
 	}
+}
+
+// take passes on what a read brought, and with an error of it all that is left. With the last part the end is kept first.
+func (a *answer) take(part []byte, over error) error {
+	var last []byte
+	if a.stream {
+		part, last = a.events(part, over != nil)
+	} else {
+		part = a.plain(part)
+	}
+	if err := a.write(part); err != nil {
+		return err
+	}
+	if over != nil {
+		last = append(last, a.held...)
+	}
+	switch {
+	case over != nil && !errors.Is(over, io.EOF):
+		a.end(over)
+	case over != nil || len(last) > 0:
+		a.end(nil)
+	}
+	return a.write(last)
+}
+
+// events gives the whole events of a stream, and apart from them the one that ends the answer, with what is behind it.
+func (a *answer) events(part []byte, over bool) (events, last []byte) {
+	if len(a.held) > 0 {
+		part = append(a.held, part...)
+	}
+	part, a.held = whole(part)
+	if len(a.held) > maxEvent || over {
+		part, a.held = append(part, a.held...), nil // as it came
+	}
+	a.meter.stream(part)
+	if a.hide {
+		part = withoutUsage(part)
+	}
+	i := final(part)
+	return part[:i], part[i:]
+}
+
+// plain gives what may pass of an answer that is no stream: all but its last byte so far that is no space, and what is behind
+// that. Without it no JSON is whole.
+func (a *answer) plain(part []byte) []byte {
+	a.meter.plain(part)
+	if len(a.held) > 0 {
+		part = append(a.held, part...)
+	}
+	end := len(bytes.TrimRight(part, " \t\r\n"))
+	if end == 0 || len(part)-end > readBytes { // an upstream that keeps the connection awake
+		a.held = nil
+		return part
+	}
+	a.held = bytes.Clone(part[end-1:])
+	return part[:end-1]
+}
+
+// write sends a part. At each of hundreds a second a new deadline would cost as much as reading them.
+func (a *answer) write(part []byte) error {
+	if len(part) == 0 {
+		return nil
+	}
+	if now := time.Now(); now.Sub(a.extended) > extendEvery {
+		a.extended = now
+		_ = a.rc.SetWriteDeadline(now.Add(writeTime))
+	}
+	if _, err := a.to.Write(part); err != nil {
+		return errLeft
+	}
+	if err := a.rc.Flush(); err != nil {
+		return errLeft
+	}
+	return nil
+}
+
+// final is where the event begins that ends an answer, and the length of the events where none does. The names are looked for
+// first, since nearly no part has one; that one stands in its place is found out then: an agent's own words may have it too,
+// and a call that ended with them would be free.
+func final(events []byte) int {
+	for _, name := range []string{"[DONE]", `"response.completed"`, `"response.incomplete"`, `"response.failed"`} {
+		if !bytes.Contains(events, []byte(name)) {
+			continue
+		}
+		for from := 0; from < len(events); {
+			event := firstEvent(events[from:])
+			if ends(event, name) {
+				return from
+			}
+			from += len(event)
+		}
+	}
+	return len(events)
+}
+
+// firstEvent is the first event with its blank line, or all where there is no such line.
+func firstEvent(events []byte) []byte {
+	if i := bytes.Index(events, []byte("\n\n")); i >= 0 {
+		return events[:i+2]
+	}
+	if i := bytes.Index(events, []byte("\r\n\r\n")); i >= 0 {
+		return events[:i+4]
+	}
+	return events
+}
+
+// ends reports whether an event is the last one of its answer: the word of chats, or the object of responses with the type.
+func ends(event []byte, name string) bool {
+	at := bytes.Index(event, []byte("data:"))
+	if at != 0 && (at < 0 || event[at-1] != '\n') {
+		return false
+	}
+	data := bytes.TrimSpace(event[at+len("data:"):])
+	if name == "[DONE]" {
+		return string(data) == name
+	}
+	var object struct{ Type json.RawMessage }
+	return json.Unmarshal(data, &object) == nil && string(object.Type) == name
 }
 
 // whole parts what was read behind the last event that is whole. A blank line ends an event. Both line ends are looked for,
@@ -134,12 +241,7 @@ func withoutUsage(events []byte) []byte {
 	}
 	var kept []byte
 	for len(events) > 0 {
-		event := events
-		if i := bytes.Index(events, []byte("\n\n")); i >= 0 {
-			event = events[:i+2]
-		} else if i := bytes.Index(events, []byte("\r\n\r\n")); i >= 0 {
-			event = events[:i+4]
-		}
+		event := firstEvent(events)
 		events = events[len(event):]
 		if !onlyUsage(event) {
 			kept = append(kept, event...)

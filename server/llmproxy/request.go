@@ -10,11 +10,18 @@ import (
 	"aqueduct/server/problem"
 )
 
+// Routes of OpenAI's API.
+const (
+	routeChat       = "chat/completions"
+	routeEmbeddings = "embeddings"
+	routeResponses  = "responses"
+)
+
 // request is what has to be known of a body. Everything else in it is the upstream's business.
 type request struct {
 	model  string
 	stream bool
-	// usage: the caller asked for the usage of a stream. Else it is asked for here, and its chunk taken out of the answer.
+	// usage: that of the stream is asked for here, and the caller did not: its chunk is taken out of the answer.
 	usage    bool
 	body     []byte
 	original []byte // as the caller sent it
@@ -25,7 +32,10 @@ type request struct {
 type member struct{ from, to int }
 
 // read finds out about a body. What the upstream would refuse passes: it words its refusals for the SDKs that read them. It is decoded no deeper than its first level.
-func read(body []byte) (request, error) {
+//
+// Only a stream of chat completions is asked for its usage. The other routes have no such option, and OpenAI refuses it there;
+// the last event of a response has the usage anyway.
+func read(route string, body []byte) (request, error) {
 	members, end, err := membersOf(body)
 	if err != nil {
 		return request{}, problem.Refuse(problem.InvalidBody, "The body is not a JSON object.")
@@ -37,7 +47,7 @@ func read(body []byte) (request, error) {
 	if m, ok := members["stream"]; ok && json.Unmarshal(body[m.from:m.to], &r.stream) != nil {
 		return r, problem.Refuse(problem.InvalidBody, "/stream: must be true or false.")
 	}
-	if !r.stream {
+	if !r.stream || route != routeChat {
 		return r, nil
 	}
 	options, given := members["stream_options"]
@@ -47,7 +57,7 @@ func read(body []byte) (request, error) {
 	if given && json.Unmarshal(body[options.from:options.to], &o) != nil {
 		return r, problem.Refuse(problem.InvalidBody, "/stream_options: must be an object.")
 	}
-	if r.usage = o.Usage; !r.usage {
+	if r.usage = !o.Usage; r.usage {
 		r.body = withUsage(body, options, given, end)
 	}
 	return r, nil

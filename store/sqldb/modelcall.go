@@ -14,13 +14,13 @@ type (
 	modelCallTx struct{ *conn }
 )
 
-const selectModelCall = `SELECT m.call_id, m.session_id, m.turn_id, m.agent_id, m.route, m.model, m.upstream, m.status, m.code,
+const selectModelCall = `SELECT m.call_id, m.session_id, m.turn_id, m.agent_id, m.route, m.model, m.upstream, m.status, m.code, m.replica,
 	m.input_tokens, m.cached_tokens, m.output_tokens, m.reasoning_tokens, m.estimated, m.cost, m.started_at,
 	m.first_token_at, m.ended_at FROM model_calls m JOIN sessions s ON s.session_id = m.session_id`
 
 func scanModelCall(at row) (store.ModelCall, error) {
 	var c store.ModelCall
-	err := at.Scan(&c.ID, &c.SessionID, &c.TurnID, &c.AgentID, &c.Route, &c.Model, &c.Upstream, &c.Status, &c.Code,
+	err := at.Scan(&c.ID, &c.SessionID, &c.TurnID, &c.AgentID, &c.Route, &c.Model, &c.Upstream, &c.Status, &c.Code, &c.Replica,
 		&c.Tokens.Input, &c.Tokens.Cached, &c.Tokens.Output, &c.Tokens.Reasoning, &c.Tokens.Estimated, &c.Cost,
 		timeInto{&c.StartedAt}, timeInto{&c.FirstTokenAt}, timeInto{&c.EndedAt})
 	return c, err
@@ -50,11 +50,20 @@ func (r *modelCallReader) UsageOfTurn(ctx context.Context, in store.Scope, turnI
 	return list(ctx, r.conn, scanModelUsage, q.sql.String(), q.args...)
 }
 
+// AbandonedModelCalls implements store.ModelCallReader. Those of before replicas were noted are left out.
+func (r *modelCallReader) AbandonedModelCalls(ctx context.Context, in store.Scope, limit int) ([]store.ModelCall, error) {
+	q := selecting(selectModelCall, in).raw(` AND m.status = 'OPEN' AND m.replica <> ''
+		AND NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = m.replica AND NOT r.fenced) ORDER BY m.call_id`)
+	q.limit(store.Page{Limit: limit}.Size())
+	return list(ctx, r.conn, scanModelCall, q.sql.String(), q.args...)
+}
+
 // InsertModelCall implements store.ModelCallTx.
 func (t *modelCallTx) InsertModelCall(ctx context.Context, c store.ModelCall) error {
-	return t.insert(ctx, `INSERT INTO model_calls (call_id, session_id, turn_id, agent_id, route, model, status, started_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		c.ID, c.SessionID, c.TurnID, c.AgentID, c.Route, c.Model, string(c.Status), millis(c.StartedAt))
+	return t.insert(ctx, `INSERT INTO model_calls (call_id, session_id, turn_id, agent_id, route, model, status, started_at, replica,
+		input_tokens, output_tokens, estimated, cost) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		c.ID, c.SessionID, c.TurnID, c.AgentID, c.Route, c.Model, string(c.Status), millis(c.StartedAt), c.Replica,
+		c.Tokens.Input, c.Tokens.Output, c.Tokens.Estimated, c.Cost)
 }
 
 // EndModelCall implements store.ModelCallTx.

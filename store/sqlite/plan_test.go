@@ -95,6 +95,7 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.ToolCallsByStatus(ctx, in, []store.ToolCallStatus{store.ToolDispatched}, store.KindServer, 10)
 		_, _ = r.AbandonedToolCalls(ctx, in, 10)
 		_, _ = r.OrphanedToolCalls(ctx, in, 10)
+		_, _ = r.AbandonedModelCalls(ctx, in, 10)
 		_, _ = r.ToolOf(ctx, in, "local", "x")
 		_, _ = r.Tools(ctx, in, store.Page{})
 		_, _ = r.Grant(ctx, in, "x")
@@ -133,6 +134,10 @@ func TestSeldomThingsByTheirOwnIndex(t *testing.T) {
 		},
 		"tool_calls_work ": func(r *sqldb.Reader) error {
 			_, err := r.OrphanedToolCalls(t.Context(), store.System(), 1)
+			return err
+		},
+		"model_calls_open": func(r *sqldb.Reader) error {
+			_, err := r.AbandonedModelCalls(t.Context(), store.System(), 1)
 			return err
 		},
 		"tool_calls_key": func(r *sqldb.Reader) error {

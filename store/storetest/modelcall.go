@@ -45,4 +45,31 @@ func testModelCalls(env *storeEnv) {
 	}
 	same(env, got[[]store.ModelUsage](env)(env.s.UsageOfTurn(env.ctx, store.System(), turn.ID)), want)
 	same(env, len(got[[]store.ModelUsage](env)(env.s.UsageOfTurn(env.ctx, store.As(carol()), turn.ID))), 0)
+	env.abandonedModelCalls(open)
+}
+
+// abandonedModelCalls: those of a replica that is fenced are found, with what they count for, until they end. open is of none.
+func (env *storeEnv) abandonedModelCalls(open store.ModelCall) {
+	abandoned := func(limit int) []store.ModelCall {
+		env.Helper()
+		return got[[]store.ModelCall](env)(env.s.AbandonedModelCalls(env.ctx, store.System(), limit))
+	}
+	begins := func(replica string) store.ModelCall {
+		c := open
+		c.ID, c.Replica, c.Tokens, c.Cost = env.id(), replica, store.ModelTokens{Input: 7, Estimated: true}, 3
+		env.tx(func(tx store.Tx) error { return tx.InsertModelCall(env.ctx, c) })
+		return c
+	}
+	begins(env.replica)
+	lost := []store.ModelCall{begins("gone"), begins("gone")}
+	same(env, abandoned(9), lost)
+	same(env, abandoned(1), lost[:1])
+	for _, c := range lost {
+		c.Status, c.EndedAt = store.ModelCut, at(5)
+		env.tx(func(tx store.Tx) error {
+			same(env, got[bool](env)(tx.EndModelCall(env.ctx, c)), true)
+			return nil
+		})
+	}
+	same(env, len(abandoned(9)), 0)
 }

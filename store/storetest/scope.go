@@ -78,7 +78,9 @@ func insertFull(env *storeEnv, p store.Principal) full {
 	env.tx(func(tx store.Tx) error {
 		_, err := tx.AppendAudit(env.ctx, store.AuditEntry{Tenant: p.Tenant, Actor: p.User, Action: "x", TS: at(1)})
 		_, claimed := tx.ClaimAgent(env.ctx, f.agent)
-		called := errors.Join(tx.InsertTask(env.ctx, f.task), tx.InsertTask(env.ctx, taken), tx.InsertModelCall(env.ctx, f.modelCall), tx.AddToBudget(env.ctx, f.budget))
+		lost := f.modelCall
+		lost.ID, lost.Replica = env.id(), "gone"
+		called := errors.Join(tx.InsertTask(env.ctx, f.task), tx.InsertTask(env.ctx, taken), tx.InsertModelCall(env.ctx, f.modelCall), tx.InsertModelCall(env.ctx, lost), tx.AddToBudget(env.ctx, f.budget))
 		ended := f.modelCall
 		ended.Status, ended.EndedAt = store.ModelDone, at(2)
 		_, over := tx.EndModelCall(env.ctx, ended)

@@ -141,6 +141,9 @@ func readsOfLog(env *storeEnv, f full) map[string]sees {
 		"ModelCall": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ModelCall(env.ctx, in, f.modelCall.ID))
 		},
+		"AbandonedModelCalls": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.AbandonedModelCalls(env.ctx, in, 10))
+		},
 		"ContextEntry": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ContextEntry(env.ctx, in, f.entry.Key))
 		},

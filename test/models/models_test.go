@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -37,6 +38,7 @@ type proxied struct {
 	url, upstream string
 	token         string
 	release       chan struct{}
+	again         func() // kills the program with -9 and starts it anew, at another address
 }
 
 func newProxied(t *testing.T) *proxied {
@@ -59,7 +61,13 @@ func newProxied(t *testing.T) *proxied {
 		t.Fatal(err)
 	}
 	p := &proxied{t: t, upstream: up.URL, release: release}
-	p.url = serve(t, "--database", "sqlite:"+filepath.Join(dir, "a.db"), "--agent", "held="+agent.URL, "--models-file", file)
+	args := []string{"--database", "sqlite:" + filepath.Join(dir, "a.db"), "--agent", "held=" + agent.URL, "--models-file", file}
+	var kill func()
+	p.url, kill = serve(t, args...)
+	p.again = func() {
+		kill()
+		p.url, kill = serve(t, args...)
+	}
 	go func() {
 		resp, err := p.do(http.MethodPost, "/api/agui/chat", `{"threadId":"T","runId":"R","messages":[{"id":"u","role":"user","content":"go"}],"state":{},"tools":[],"context":[],"forwardedProps":{}}`)
 		if err == nil {
@@ -82,8 +90,8 @@ func newProxied(t *testing.T) *proxied {
 	return p
 }
 
-// serve starts the program and gives its URL.
-func serve(t *testing.T, args ...string) string {
+// serve starts the program, and gives its URL and what kills it.
+func serve(t *testing.T, args ...string) (string, func()) {
 	t.Helper()
 	path, err := program.Shipped()
 	if err != nil {
@@ -109,20 +117,21 @@ func serve(t *testing.T, args ...string) string {
 			}
 		}
 	}()
-	t.Cleanup(func() {
+	kill := sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		<-read
 		_ = cmd.Wait()
 	})
+	t.Cleanup(kill)
 	select {
 	case url := <-found:
-		return url
+		return url, kill
 	case <-read:
 		t.Fatal("aqueduct ended before it listened")
 	case <-time.After(patience):
 		t.Fatal("aqueduct does not listen")
 	}
-	return ""
+	return "", nil
 }
 
 func (p *proxied) do(method, path, body string) (*http.Response, error) {
@@ -142,20 +151,23 @@ func (p *proxied) judge(file string) {
 	p.recorded()
 }
 
-// recorded checks every call on the trace: each that began has ended, and the tokens are the upstream's own.
-func (p *proxied) recorded() {
-	p.t.Helper()
-	type call struct {
-		RequestID string `json:"request_id"`
-		Model     string
-		Status    string
-		Tokens    struct {
-			Input, Output int64
-			Estimated     bool
-		}
+// modelCall is a call on the trace.
+type modelCall struct {
+	RequestID string `json:"request_id"`
+	Route     string
+	Model     string
+	Status    string
+	Tokens    struct {
+		Input, Output int64
+		Estimated     bool
 	}
+	Error struct{ Code string }
+}
+
+// calls waits until each call that began has ended, and gives the routes of all and their ends.
+func (p *proxied) calls() (routes map[string]string, ended []modelCall) {
+	p.t.Helper()
 	var open map[string]bool
-	var ended []call
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		resp, err := p.do(http.MethodGet, "/v1/sessions/T/events?limit=1000", "")
 		if err != nil {
@@ -172,32 +184,39 @@ func (p *proxied) recorded() {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		open, ended = make(map[string]bool), nil
+		open, routes, ended = make(map[string]bool), make(map[string]string), nil
 		for _, e := range trace.Events {
-			var c call
+			var c modelCall
 			_ = json.Unmarshal(e.Payload, &c)
 			switch e.Type {
 			case "llm_call_started":
-				open[c.RequestID] = true
+				open[c.RequestID], routes[c.RequestID] = true, c.Route
 			case "llm_call_done":
 				delete(open, c.RequestID)
 				ended = append(ended, c)
 			}
 		}
 		if len(ended) > 0 && len(open) == 0 {
-			break
+			return routes, ended
 		}
 		if time.Now().After(end) {
 			p.t.Fatalf("%d calls are open, %d ended", len(open), len(ended))
 		}
 	}
+}
+
+// recorded checks every call on the trace: each that began has ended, and the tokens are the upstream's own.
+func (p *proxied) recorded() {
+	p.t.Helper()
+	routes, ended := p.calls()
 	for _, c := range ended {
-		want, cut := [2]int64{11, 7}, c.Model == "m-cut" || c.Model == "m-hangs"
+		want := map[string][2]int64{"chat/completions": {11, 7}, "embeddings": {4, 0}, "responses": {5, 6}}[routes[c.RequestID]]
+		cut := c.Model == "m-cut" || c.Model == "m-hangs"
 		got := [2]int64{c.Tokens.Input, c.Tokens.Output}
 		switch {
 		case cut && (!c.Tokens.Estimated || c.Tokens.Output < 5), !cut && c.Tokens.Estimated:
 			p.t.Errorf("%+v", c)
-		case c.Status == "DONE" && got != want && got != [2]int64{4, 0} && got != [2]int64{5, 6}:
+		case c.Status == "DONE" && got != want:
 			p.t.Errorf("the upstream used %v: %+v", want, c)
 		}
 	}
@@ -260,4 +279,41 @@ func TestOpenAIForGo(t *testing.T) {
 		t.Errorf("a model that there is not: %v", err)
 	}
 	p.recorded()
+}
+
+// TestKilledInTheMiddle: a call that was under way when its server was killed ends at the next start, once, with what it costs
+// at least, and is in the usage of its Turn.
+func TestKilledInTheMiddle(t *testing.T) {
+	t.Parallel()
+	p := newProxied(t)
+	client := openai.NewClient(option.WithBaseURL(p.url+"/v1"), option.WithAPIKey(p.token), option.WithMaxRetries(0))
+	stream := client.Chat.Completions.NewStreaming(t.Context(), openai.ChatCompletionNewParams{
+		Model: "m-hangs", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(strings.Repeat("hi ", 400))},
+	})
+	defer stream.Close()
+	if !stream.Next() {
+		t.Fatal(stream.Err())
+	}
+	p.again()
+	for range 2 {
+		_, ended := p.calls()
+		if len(ended) != 1 || ended[0].Status != "CUT" || ended[0].Error.Code != "server_gone" || !ended[0].Tokens.Estimated || ended[0].Tokens.Input < 300 {
+			t.Fatalf("on record: %+v", ended)
+		}
+		p.again()
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := p.do(http.MethodGet, "/v1/sessions/T/events?type=run_failed", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if strings.Contains(string(text), `"model":"m-hangs","inputTokens":3`) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the Turn's end: %s", text)
+		}
+	}
 }

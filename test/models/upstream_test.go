@@ -38,7 +38,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Model         string
 		Stream        bool
-		StreamOptions struct {
+		StreamOptions *struct {
 			Usage bool `json:"include_usage"`
 		} `json:"stream_options"`
 	}
@@ -53,6 +53,9 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-time.After(time.Second): // what is promised
 			w.WriteHeader(http.StatusGatewayTimeout)
 		}
+	case body.StreamOptions != nil && r.URL.Path != "/v1/chat/completions": // as OpenAI
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `{"error":{"message":"Unknown parameter: 'stream_options.include_usage'.","type":"invalid_request_error","code":"unknown_parameter","param":"stream_options.include_usage"}}`)
 	case r.URL.Path == "/v1/models":
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"m-listed","object":"model","created":1,"owned_by":"them"}]}`)
 	case n == 1:
@@ -67,7 +70,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !body.Stream:
 		fmt.Fprint(w, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"one two three four five"},"finish_reason":"stop"}],"usage":`+used+`}`)
 	default:
-		u.stream(w, r, body.Model, body.StreamOptions.Usage)
+		u.stream(w, r, body.Model, body.StreamOptions != nil && body.StreamOptions.Usage)
 	}
 }
 
