@@ -36,11 +36,14 @@ type aguiInput struct {
 }
 
 type aguiMessage struct {
-	ID, Role, Name, ToolCallID, EncryptedValue string
-	Content                                    any
-	ToolCalls                                  []struct {
-		ID       string
+	ID, Role, Name, ToolCallID, EncryptedValue, EncryptedValueType, Error string
+
+	Content   any
+	ToolCalls []struct {
+		ID, EncryptedValue, EncryptedValueType string
+
 		Function struct{ Name, Arguments string }
+		Metadata map[string]any
 	}
 	Metadata map[string]any
 }
