@@ -19,8 +19,9 @@ type aguiPeer struct {
 	t      *testing.T
 	script func(call int, in aguiInput) string
 
-	mu    sync.Mutex
-	calls []aguiInput
+	mu     sync.Mutex
+	calls  []aguiInput
+	tokens []string // the run token of each call
 }
 
 // aguiInput is a RunAgentInput as a peer reads it.
@@ -60,7 +61,7 @@ func (p *aguiPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.t.Error(err)
 	}
 	p.mu.Lock()
-	p.calls = append(p.calls, in)
+	p.calls, p.tokens = append(p.calls, in), append(p.tokens, r.Header.Get("x-aqueduct-run-token"))
 	n := len(p.calls)
 	p.mu.Unlock()
 	w.Header().Set("Content-Type", "text/event-stream")
