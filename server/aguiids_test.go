@@ -66,3 +66,52 @@ func TestAGUIAgentIDs(t *testing.T) {
 		}
 	})
 }
+
+// TestAGUIAgentCallIDsAgain: an interrupt about a call that the agent never showed, under an id that an earlier call had, does not
+// show that call's tool and arguments to whoever approves it; and its result is not that call's.
+func TestAGUIAgentCallIDsAgain(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, db database) {
+		h, peer := withAGUIPeer(t, db.open, func(call int, _ aguiInput) string {
+			switch call {
+			case 1:
+				return aguiBegin + `
+{"type":"TOOL_CALL_START","toolCallId":"call_0","toolCallName":"weather"}
+{"type":"TOOL_CALL_ARGS","toolCallId":"call_0","delta":"{\"city\":\"Oslo\"}"}
+{"type":"TOOL_CALL_END","toolCallId":"call_0"}
+{"type":"TOOL_CALL_RESULT","messageId":"r1","toolCallId":"call_0","content":"cold"}` + aguiEnd
+			case 2:
+				return aguiBegin + `{"type":"RUN_FINISHED","threadId":"$THREAD","runId":"$RUN","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"mastra:tool_suspend","toolCallId":"call_0","metadata":{"args":{"to":"ada"}}}]}}`
+			case 3:
+				return aguiBegin + `{"type":"TOOL_CALL_RESULT","messageId":"r2","toolCallId":"call_0","content":"sent"}` + aguiEnd
+			}
+			return aguiBegin + aguiEnd
+		})
+		first := h.chat("T", "R1", "weather")
+		second := h.chat("T", "R2", "email")
+		inbox := h.do("GET", "/api/approvals", "").body
+		if strings.Contains(inbox, "weather") || strings.Contains(inbox, "Oslo") || !strings.Contains(inbox, `"to":"ada"`) {
+			t.Errorf("the inbox shows %s", inbox)
+		}
+		_, id, _ := strings.Cut(typed(second, "RUN_FINISHED").data, `"interrupts":[{"id":"`)
+		id, _, _ = strings.Cut(id, `"`)
+		third := h.chatAnswer("T", "R3", id, `{"approved":true}`)
+		shown := typed(first, "TOOL_CALL_START").field("toolCallId")
+		results := 0
+		for _, f := range third {
+			if f.typ() == "TOOL_CALL_RESULT" && strings.Contains(f.data, `"sent"`) {
+				if results++; f.field("toolCallId") == shown {
+					t.Errorf("the result is the earlier call's: %s", f.data)
+				}
+			}
+		}
+		h.chat("T", "R4", "more")
+		for _, m := range peer.call(4).Messages {
+			if m.Role == "tool" && m.ToolCallID == "call_0" && m.Content != "cold" {
+				t.Errorf("the agent is sent %v as the result of its first call", m.Content)
+			}
+		}
+		if results != 1 {
+			t.Errorf("%d results in %s", results, types(third))
+		}
+	})
+}

@@ -147,6 +147,9 @@ func (t *Translator) admit(dst []bridge.Output, ev agui.Event) []bridge.Output {
 
 // show takes one event that clients are shown.
 func (t *Translator) show(dst []bridge.Output, ev agui.Event) []bridge.Output {
+	if e, ok := ev.(*agui.ToolCallResult); ok && !t.pending.mine[e.ToolCallID] && !t.pending.isGiven(e.ToolCallID) {
+		t.names.newCall(e.ToolCallID) // of a call that was not shown; one of that id in the history has its result
+	}
 	t.pending.note(ev)
 	t.fold.Apply(ev)
 	named := t.names.event(ev)
