@@ -9,7 +9,7 @@ import (
 	"reflect"
 )
 
-// Decode reads an upstream's event, tolerantly: null is absent, unknown members are dropped,
+// Decode reads an upstream's event, tolerantly: null is absent, unknown members are set apart ([Base]),
 // fractions of timestamps are rounded, and the retired THINKING_* events become REASONING_* (without
 // ids, which [Grammar.Admit] supplies). What is left malformed is an [*InputError]; an unknown type
 // is an [*UnknownTypeError]. Required members are checked last and by name, because an event without

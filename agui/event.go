@@ -19,7 +19,21 @@ type Base struct {
 	Timestamp int64           // Unix milliseconds; 0 is absent
 	RawEvent  json.RawMessage // the upstream's own event; never null
 	Metadata  json.RawMessage // a JSON object; never null
+
+	// Unknown are the members that came and that AG-UI 1.0 does not have, as an object; nil for none. They are read and never
+	// written: what this package encodes is 1.0.
+	Unknown json.RawMessage
 }
+
+// Shared gives what an event has in common with all others.
+func Shared(ev Event) *Base {
+	if s, ok := ev.(sharing); ok {
+		return s.shared()
+	}
+	return new(Base)
+}
+
+func (b *Base) shared() *Base { return b }
 
 // Sub is the [Base] of the events that may come from a subagent.
 type Sub struct {
@@ -46,7 +60,7 @@ func (s *Sub) appendTail(dst []byte) []byte {
 // lane is where an event belongs: a subagent's id, or "" for the run itself.
 func (s *Sub) lane() string { return s.SubagentRunID }
 
-// member reads one of them; others are dropped.
+// member reads one of them; others are unknown.
 func (b *Base) member(key, raw []byte) error {
 	switch string(key) {
 	case "timestamp":
@@ -55,8 +69,25 @@ func (b *Base) member(key, raw []byte) error {
 		return decodeJSON(&b.RawEvent, raw, formValue)
 	case "metadata":
 		return decodeJSON(&b.Metadata, raw, formObject)
+	case "type":
+		return nil
 	}
+	b.Unknown = withUnknown(b.Unknown, key, raw)
 	return nil
+}
+
+// withUnknown adds a member to an object of members that are not known. One that is null says nothing.
+func withUnknown(object json.RawMessage, key, raw []byte) json.RawMessage {
+	if isNull(raw) {
+		return object
+	}
+	if len(object) == 0 {
+		object = append(object, '{')
+	} else {
+		object[len(object)-1] = ','
+	}
+	object = append(AppendString(object, string(key)), ':')
+	return append(append(object, raw...), '}')
 }
 
 // member reads one of them or the subagent.

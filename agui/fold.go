@@ -319,18 +319,21 @@ func (f *Fold) result(e *ToolCallResult) {
 func (f *Fold) Restore(m Message) { f.push(m) }
 
 // encrypt attaches a provider's opaque value. Without it a model refuses the next request that
-// contains the thought or call.
+// contains the thought or call. A client leaves the event's metadata with the event; here it goes with the value, as
+// it may say of which kind that is, and a transcript has no events.
 func (f *Fold) encrypt(e *ReasoningEncryptedValue) {
 	if e.Subtype == "tool-call" {
 		if at, there := f.calls[e.EntityID]; there {
 			at.in.ToolCalls[at.i].EncryptedValue = e.EncryptedValue
 			at.in.changed = true
+			f.annotateCall(e.EntityID, e.Metadata)
 		}
 		return
 	}
 	if m := f.byID[e.EntityID]; m != nil && m.Role != RoleActivity {
 		m.EncryptedValue = e.EncryptedValue
 		m.changed = true
+		m.annotate(e.Metadata)
 	}
 }
 

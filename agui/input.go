@@ -61,7 +61,19 @@ func DecodeInput(body []byte) (*RunAgentInput, error) {
 	if err := readObject(body, in); err != nil {
 		return nil, err
 	}
+	for i := range in.Messages {
+		in.Messages[i].in10()
+	}
 	return in, nil
+}
+
+// in10 leaves out what only a client of the draft of 1.1 sends back, as the log that the message goes into is 1.0. Of messages
+// of agents, which alone have it, the transcript knows it anyway.
+func (m *Message) in10() {
+	m.EncryptedValueType = ""
+	for i := range m.ToolCalls {
+		m.ToolCalls[i].EncryptedValueType = ""
+	}
 }
 
 // AppendJSON appends the input as a JSON object.

@@ -17,6 +17,7 @@ import (
 //	object     JSON that has to be an object
 //	array      JSON that has to be an array
 //	oneof=a|b  a string that has to be one of these
+//	later      of a version after 1.0: read, never written, and unknown to MemberOf
 //	const=a    this string and no other, on a field named _
 //	subject    on an embedded Sub: subagentRunId comes first and is required, because the event is about that subagent
 //
@@ -34,6 +35,7 @@ type field struct {
 	index []int // where it is in the Go struct
 	rule  presence
 	form  form
+	later bool
 	oneOf []string
 	value string  // of a constant, which has no Go field
 	of    *layout // of a struct, or of the structs of a list
@@ -109,6 +111,8 @@ func (r *registry) field(sf reflect.StructField) field {
 			f.rule = required
 		case "any":
 			f.form = formAny
+		case "later":
+			f.later = true
 		case "object":
 			f.form = formObject
 		case "array":
@@ -144,7 +148,7 @@ func MemberOf(t Type, name string) (known, nullable bool) {
 		return known, false
 	}
 	for _, f := range tables.layouts[kind.of].fields {
-		if f.name == name {
+		if f.name == name && !f.later {
 			return true, f.form == formAny
 		}
 	}

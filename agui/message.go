@@ -21,6 +21,7 @@ const (
 // Message is one message of a conversation. Role decides which members mean
 // something: ToolCalls belong to assistant, ToolCallID and Error to tool,
 // ActivityType and Activity (a JSON object, "content" on the wire) to activity.
+// EncryptedValueType, the kind of the value, is of the draft of 1.1.
 // One struct for seven roles, as on the wire: code that moves messages need not know which roles
 // there are.
 type Message struct {
@@ -32,10 +33,13 @@ type Message struct {
 	ToolCallID     string     `agui:"toolCallId"`
 	Error          string     `agui:"error"`
 	EncryptedValue string     `agui:"encryptedValue"`
-	ActivityType   string     `agui:"activityType"`
-	Activity       json.RawMessage
-	Metadata       json.RawMessage `agui:"metadata,object"`
-	SubagentRunID  string          `agui:"subagentRunId"`
+
+	EncryptedValueType string `agui:"encryptedValueType"`
+	ActivityType       string `agui:"activityType"`
+	Activity           json.RawMessage
+	Metadata           json.RawMessage `agui:"metadata,object"`
+	SubagentRunID      string          `agui:"subagentRunId"`
+	Unknown            json.RawMessage // other members, as in Base
 
 	wire []byte // content as it came, until the role is known
 	kept []byte // the whole message as JSON, if it is known
@@ -48,6 +52,9 @@ type ToolCall struct {
 	Function       FunctionCall    `agui:"function,always"`
 	EncryptedValue string          `agui:"encryptedValue"`
 	Metadata       json.RawMessage `agui:"metadata,object"`
+
+	EncryptedValueType string          `agui:"encryptedValueType"` // as in Message
+	Unknown            json.RawMessage // other members, as in Base
 }
 
 // FunctionCall is a call's name and its arguments, JSON in a string.
@@ -104,6 +111,7 @@ func (m *Message) AppendJSON(dst []byte) []byte {
 	dst = appendOptional(dst, "name", m.Name)
 	dst = appendOptional(dst, "error", m.Error)
 	dst = appendOptional(dst, "encryptedValue", m.EncryptedValue)
+	dst = appendOptional(dst, "encryptedValueType", m.EncryptedValueType)
 	dst = appendOptional(dst, "subagentRunId", m.SubagentRunID)
 	dst = appendOptionalRaw(dst, "metadata", m.Metadata)
 	return append(dst, '}')
@@ -149,6 +157,16 @@ func (m *Message) UnmarshalJSON(raw []byte) error {
 func (m *Message) member(key, raw []byte) error {
 	if string(key) == "content" {
 		m.wire = raw
+	} else {
+		m.Unknown = withUnknown(m.Unknown, key, raw)
+	}
+	return nil
+}
+
+// member sets what is not in the table apart.
+func (c *ToolCall) member(key, raw []byte) error {
+	if string(key) != "type" {
+		c.Unknown = withUnknown(c.Unknown, key, raw)
 	}
 	return nil
 }

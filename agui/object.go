@@ -17,6 +17,7 @@ func layoutOf(p any) *layout { return tables.layouts[reflect.TypeOf(p).Elem()] }
 type sharing interface {
 	Event
 	membered
+	shared() *Base
 	appendTail(dst []byte) []byte
 }
 
@@ -44,6 +45,9 @@ func (l *layout) append(dst []byte, v reflect.Value) []byte {
 func (f *field) append(dst []byte, v reflect.Value) []byte {
 	if f.value != "" {
 		return appendMember(dst, f.name, f.value)
+	}
+	if f.later {
+		return dst
 	}
 	val := v.FieldByIndex(f.index)
 	if f.rule < always && (val.IsZero() || f.rule == optional && val.Kind() == reflect.Slice && val.Len() == 0) {
@@ -109,8 +113,8 @@ func readObject(raw []byte, p any) error {
 	return layoutOf(p).read(raw, reflect.ValueOf(p).Elem(), true)
 }
 
-// read reads a JSON object into v. Members that neither the table nor a shared part of events has are dropped. strict refuses an object without a
-// required member.
+// read reads a JSON object into v. Members that the table does not have go to the struct's own member, if it has one. strict
+// refuses an object without a required member.
 func (l *layout) read(raw []byte, v reflect.Value, strict bool) error {
 	next := 0 // peers write members in much the same order
 	err := EachMember(raw, func(key, val []byte) error {

@@ -46,12 +46,13 @@ type ReasoningMessageChunk struct {
 }
 
 // ReasoningEncryptedValue attaches an opaque value of the model's to a message
-// or tool call; a client sends it back with the next input.
+// or tool call; a client sends it back with the next input. EncryptedValueType, its kind, is of the draft of 1.1.
 type ReasoningEncryptedValue struct {
 	Sub
-	Subtype        string `agui:"subtype,required,oneof=message|tool-call"`
-	EntityID       string `agui:"entityId,required"`
-	EncryptedValue string `agui:"encryptedValue,always"`
+	Subtype            string `agui:"subtype,required,oneof=message|tool-call"`
+	EntityID           string `agui:"entityId,required"`
+	EncryptedValue     string `agui:"encryptedValue,always"`
+	EncryptedValueType string `agui:"encryptedValueType,later"`
 }
 
 // EventType is REASONING_START.

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// membered is an object that takes members one by one. Members it does not
-// know it drops: AG-UI 1.0 has unknown properties stripped, not refused.
+// membered is an object that takes members one by one. Those that it does not know it drops or
+// sets apart: AG-UI 1.0 has unknown properties stripped, not refused.
 type membered interface {
 	member(key, raw []byte) error
 }

@@ -97,10 +97,11 @@ func (c Call) Input() agui.Message {
 	return agui.Message{Role: agui.RoleUser}
 }
 
-// Output is one thing a Turn gives. Exactly one of Event, Question, Withdrawn and End is
+// Output is one thing a Turn gives. Exactly one of Event, Amended, Question, Withdrawn and End is
 // set, or none of them and a Cursor.
 type Output struct {
 	Event     agui.Event
+	Amended   *agui.Amendment // of a message that the Turn has streamed
 	Question  *approval.Request
 	Withdrawn string // the UpstreamID of a Question that the Agent no longer asks
 	End       *End

@@ -57,7 +57,7 @@ func fits(token string, kept []byte, err error) error {
 
 // ToolRequest is a tool call as an Agent sends it.
 type ToolRequest struct {
-	RunID   string // the Turn that the Agent names; with a session token it may name the Session instead
+	RunID   string // the Turn that the Agent names, or a call of it; with a session token it may name the Session instead
 	Name    string
 	Args    json.RawMessage
 	Key     string // idempotency key; "" for none
@@ -75,7 +75,7 @@ func (a *AgentRequests) Invoke(ctx context.Context, token string, req ToolReques
 	if req.Name == tools.BudgetTool {
 		return store.ToolCall{}, fault.New(tools.CodeUnknownTool, "That is no tool of agents: a call of a model asks for more budget by itself.")
 	}
-	if instance, wide := sessionOfToken(token); req.RunID != turnID && (!wide || req.RunID != instance) {
+	if instance, wide := sessionOfToken(token); OwnRun(token, req.RunID) != turnID && (!wide || req.RunID != instance) {
 		return store.ToolCall{}, ErrForeignRun
 	}
 	return a.tools.Invoke(ctx, tools.Request{

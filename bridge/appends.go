@@ -202,7 +202,7 @@ func threadFull() *fault.Error {
 }
 
 // Named is the Session in which an Agent works that sends a token, under a name that the Agent has for it: our id, the
-// client's, or that of the Agent's instance. Any other is store.ErrNotFound. author is the name for messages of an Agent
+// client's, or what the Agent keeps the thread under. Any other is store.ErrNotFound. author is the name for messages of an Agent
 // that is not the thread's own.
 func (a *AgentRequests) Named(ctx context.Context, token, name string) (session store.Session, author string, err error) {
 	turn, err := a.Turn(ctx, token)
@@ -212,7 +212,7 @@ func (a *AgentRequests) Named(ctx context.Context, token, name string) (session 
 	if session, err = a.store.Session(ctx, store.System(), turn.SessionID); err != nil {
 		return session, "", err
 	}
-	names := []string{session.ID, session.ExternalID}
+	names := []string{session.ID, session.ExternalID, InstanceID(session, turn.AgentID)}
 	if instance, wide := sessionOfToken(token); wide {
 		names = append(names, instance)
 	}

@@ -76,7 +76,7 @@ func (r *run) start(input *agui.RunAgentInput) (store.Move, error) {
 }
 
 // emitUpstream is emit for an event of the Agent's, whose activities are not trusted.
-func (r *run) emitUpstream(ev agui.Event) error { return r.emitAll(r.activities.on(ev)) }
+func (r *run) emitUpstream(ev agui.Event) error { return r.emitAll(r.activities.on(notAmending(ev))) }
 
 // emit passes one event through state, grammar and redaction, encodes it, once, and keeps the bytes for the next hand-over.
 // A *fault.Error means that it broke the protocol.
@@ -178,7 +178,7 @@ func (r *run) add(ev agui.Event, begin int) {
 		}
 	}
 	r.n++
-	r.fold.Apply(ev)
+	r.apply(ev)
 	r.note(ev)
 }
 
@@ -221,7 +221,7 @@ func (r *run) replayed(ev agui.Event) error {
 	err := r.state.replayed(ev)
 	// The process that wrote the event has measured the first token.
 	r.spoke = true
-	r.fold.Apply(ev)
+	r.apply(ev)
 	r.note(ev)
 	return err
 }

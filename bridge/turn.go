@@ -242,7 +242,9 @@ func (b batch) needsRun() bool {
 	return b.err != nil || slices.ContainsFunc(b.outputs, Output.needsRun)
 }
 
-func (o Output) needsRun() bool { return o.Event != nil || o.Question != nil || o.Withdrawn != "" }
+func (o Output) needsRun() bool {
+	return o.Event != nil || o.Amended != nil || o.Question != nil || o.Withdrawn != ""
+}
 
 func (t *turn) takeOne(ctx context.Context, o Output) error {
 	// A Question moves the cursor by itself (asker.ask): the upstream has to go on repeating it until it is kept or
@@ -256,6 +258,8 @@ func (t *turn) takeOne(ctx context.Context, o Output) error {
 		return t.asker.cancelQuestion(ctx, o.Withdrawn)
 	case o.End != nil:
 		return t.ended(ctx, o.End)
+	case o.Amended != nil:
+		return t.writer.run.amend(*o.Amended)
 	case o.Event != nil:
 		return t.writer.emitUpstream(ctx, o.Event)
 	}

@@ -85,7 +85,7 @@ func (h *agentCalls) invoke(c echo.Context) error {
 	if err := h.in.Query(c, &q); err != nil {
 		return err
 	}
-	call, err := h.read(c, name)
+	call, err := h.read(c, token, name)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (h *agentCalls) left(c echo.Context, reply bridge.Reply, grace bool) {
 }
 
 // read reads the body. Its hash is that of the bytes: a key that is used for another body is refused.
-func (h *agentCalls) read(c echo.Context, agentID string) (call bridge.AgentCall, err error) {
+func (h *agentCalls) read(c echo.Context, token, agentID string) (call bridge.AgentCall, err error) {
 	var body callBody
 	if err := h.in.JSON(c, &body); err != nil {
 		return call, err
@@ -155,6 +155,7 @@ func (h *agentCalls) read(c echo.Context, agentID string) (call bridge.AgentCall
 	if body.AgentID != "" && body.AgentID != agentID {
 		return call, problem.Refuse(problem.InvalidBody, "agent_id is another than that of the path.")
 	}
+	body.RunID = bridge.OwnRun(token, body.RunID) // one Turn is one caller, whichever of its calls repeats this one
 	call = bridge.AgentCall{RunID: body.RunID, SessionID: body.SessionID, AgentID: agentID, Key: body.IdempotencyKey}
 	raw, _ := json.Marshal(body) // it was read a moment ago
 	sum := sha256.Sum256(raw)
@@ -281,7 +282,7 @@ func (h *agentCalls) ownTree(c echo.Context, token string) error {
 	if err != nil {
 		return err
 	}
-	if turn.ID != id {
+	if turn.ID != bridge.OwnRun(token, id) {
 		return store.ErrNotFound
 	}
 	return h.writeTree(c, store.System(), turn)

@@ -19,8 +19,9 @@ type aguiPeer struct {
 	t      *testing.T
 	script func(call int, in aguiInput) string
 
-	mu    sync.Mutex
-	calls []aguiInput
+	mu     sync.Mutex
+	calls  []aguiInput
+	tokens []string // the run token of each call
 }
 
 // aguiInput is a RunAgentInput as a peer reads it.
@@ -36,11 +37,14 @@ type aguiInput struct {
 }
 
 type aguiMessage struct {
-	ID, Role, Name, ToolCallID, EncryptedValue string
-	Content                                    any
-	ToolCalls                                  []struct {
-		ID       string
+	ID, Role, Name, ToolCallID, EncryptedValue, EncryptedValueType, Error string
+
+	Content   any
+	ToolCalls []struct {
+		ID, EncryptedValue, EncryptedValueType string
+
 		Function struct{ Name, Arguments string }
+		Metadata map[string]any
 	}
 	Metadata map[string]any
 }
@@ -57,7 +61,7 @@ func (p *aguiPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.t.Error(err)
 	}
 	p.mu.Lock()
-	p.calls = append(p.calls, in)
+	p.calls, p.tokens = append(p.calls, in), append(p.tokens, r.Header.Get("x-aqueduct-run-token"))
 	n := len(p.calls)
 	p.mu.Unlock()
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -211,82 +215,83 @@ func TestAGUIAgentFrontendTool(t *testing.T) {
 // TestAGUIAgentInterrupts: what interrupts a run is asked in the chat and in the inbox, and the agent is called again with
 // the answers to all of it when the last is there. A call that it shows again then is shown once.
 func TestAGUIAgentInterrupts(t *testing.T) {
-	t.Parallel()
-	h, peer := withAGUIPeer(t, nil, func(call int, _ aguiInput) string {
-		if call > 1 {
-			return aguiBegin + `
+	onBothDatabases(t, func(t *testing.T, db database) {
+		h, peer := withAGUIPeer(t, db.open, func(call int, _ aguiInput) string {
+			if call > 1 {
+				return aguiBegin + `
 {"type":"TOOL_CALL_START","toolCallId":"c1","toolCallName":"rm"}
 {"type":"TOOL_CALL_ARGS","toolCallId":"c1","delta":"{\"path\":\"a\"}"}
 {"type":"TOOL_CALL_END","toolCallId":"c1"}
 {"type":"TOOL_CALL_RESULT","messageId":"r1","toolCallId":"c1","content":"gone"}
 {"type":"TEXT_MESSAGE_CHUNK","messageId":"m2","delta":"done"}` + aguiEnd
-		}
-		return aguiBegin + `
+			}
+			return aguiBegin + `
 {"type":"TOOL_CALL_START","toolCallId":"c1","toolCallName":"rm"}
 {"type":"TOOL_CALL_ARGS","toolCallId":"c1","delta":"{\"path\":\"a\"}"}
 {"type":"TOOL_CALL_END","toolCallId":"c1"}
 {"type":"RUN_FINISHED","threadId":"$THREAD","runId":"$RUN","outcome":{"type":"interrupt","interrupts":[
 {"id":"i1","reason":"tool_call","toolCallId":"c1","message":"Remove a?"},
 {"id":"i2","reason":"input_required","message":"Why?","responseSchema":{"type":"object","properties":{"why":{"type":"string"}}}}]}}`
-	})
-	peer.script = oneLine(peer.script)
-	first := h.chat("T", "R1", "hi")
-	var end struct {
-		Outcome struct {
-			Interrupts []struct{ ID, Reason, Message string }
-		}
-	}
-	if err := json.Unmarshal([]byte(typed(first, "RUN_FINISHED").data), &end); err != nil || len(end.Outcome.Interrupts) != 2 {
-		t.Fatalf("%v: %s", err, typed(first, "RUN_FINISHED").data)
-	}
-	var inbox struct {
-		Approvals []struct {
-			ID, Kind, Tool, Title string
-			Args                  json.RawMessage
-		}
-	}
-	listed := h.do("GET", "/api/approvals", "").body
-	if err := json.Unmarshal([]byte(listed), &inbox); err != nil || !strings.Contains(listed, "Remove a?") || !strings.Contains(listed, "Why?") {
-		t.Fatalf("the inbox has %s, %v", listed, err)
-	}
-	permission, input := end.Outcome.Interrupts[0], end.Outcome.Interrupts[1]
-	if permission.Reason != "tool_call" {
-		permission, input = input, permission
-	}
-	one := h.open(h.request("POST", "/api/agui/chat", `{"threadId":"T","runId":"R2","protocolVersion":"1.0","messages":[],"resume":[{"interruptId":"`+permission.ID+`","status":"resolved","payload":{"approved":true}}]}`)).rest()
-	if !strings.Contains(typed(one, "RUN_FINISHED").data, input.ID) {
-		t.Errorf("with one answer the run ends with %s", typed(one, "RUN_FINISHED").data)
-	}
-	last := h.open(h.request("POST", "/api/agui/chat", `{"threadId":"T","runId":"R3","protocolVersion":"1.0","messages":[],"resume":[{"interruptId":"`+input.ID+`","status":"resolved","payload":{"why":"old"}}]}`)).rest()
-	if got := types(last); strings.Contains(got, "TOOL_CALL_START") || !strings.Contains(got, "TEXT_MESSAGE_CONTENT") {
-		t.Errorf("the agent goes on with %s", got)
-	}
-	two := peer.call(2)
-	answers := map[string]string{}
-	for _, r := range two.Resume {
-		answers[r.InterruptID] = r.Status + string(r.Payload)
-	}
-	if len(answers) != 2 || !strings.Contains(answers["i1"], `"approved":true`) || !strings.Contains(answers["i2"], `"why":"old"`) {
-		t.Errorf("the agent is resumed with %v", answers)
-	}
-	for _, m := range two.Messages {
-		for _, c := range m.ToolCalls {
-			if c.Function.Name != "rm" || c.ID != "c1" {
-				t.Errorf("the agent is sent the call %+v", c)
+		})
+		peer.script = oneLine(peer.script)
+		first := h.chat("T", "R1", "hi")
+		var end struct {
+			Outcome struct {
+				Interrupts []struct{ ID, Reason, Message string }
 			}
 		}
-	}
-	h.chat("T", "R4", "more")
-	calls, results := 0, 0
-	for _, m := range peer.call(3).Messages {
-		calls += len(m.ToolCalls)
-		if m.Role == "tool" && m.ToolCallID == "c1" {
-			results++
+		if err := json.Unmarshal([]byte(typed(first, "RUN_FINISHED").data), &end); err != nil || len(end.Outcome.Interrupts) != 2 {
+			t.Fatalf("%v: %s", err, typed(first, "RUN_FINISHED").data)
 		}
-	}
-	if calls != 1 || results != 1 {
-		t.Errorf("the history has %d calls and %d results", calls, results)
-	}
+		var inbox struct {
+			Approvals []struct {
+				ID, Kind, Tool, Title string
+				Args                  json.RawMessage
+			}
+		}
+		listed := h.do("GET", "/api/approvals", "").body
+		if err := json.Unmarshal([]byte(listed), &inbox); err != nil || !strings.Contains(listed, "Remove a?") || !strings.Contains(listed, "Why?") {
+			t.Fatalf("the inbox has %s, %v", listed, err)
+		}
+		permission, input := end.Outcome.Interrupts[0], end.Outcome.Interrupts[1]
+		if permission.Reason != "tool_call" {
+			permission, input = input, permission
+		}
+		one := h.open(h.request("POST", "/api/agui/chat", `{"threadId":"T","runId":"R2","protocolVersion":"1.0","messages":[],"resume":[{"interruptId":"`+permission.ID+`","status":"resolved","payload":{"approved":true}}]}`)).rest()
+		if !strings.Contains(typed(one, "RUN_FINISHED").data, input.ID) {
+			t.Errorf("with one answer the run ends with %s", typed(one, "RUN_FINISHED").data)
+		}
+		last := h.open(h.request("POST", "/api/agui/chat", `{"threadId":"T","runId":"R3","protocolVersion":"1.0","messages":[],"resume":[{"interruptId":"`+input.ID+`","status":"resolved","payload":{"why":"old"}}]}`)).rest()
+		if got := types(last); strings.Contains(got, "TOOL_CALL_START") || !strings.Contains(got, "TEXT_MESSAGE_CONTENT") {
+			t.Errorf("the agent goes on with %s", got)
+		}
+		two := peer.call(2)
+		answers := map[string]string{}
+		for _, r := range two.Resume {
+			answers[r.InterruptID] = r.Status + string(r.Payload)
+		}
+		if len(answers) != 2 || !strings.Contains(answers["i1"], `"approved":true`) || !strings.Contains(answers["i2"], `"why":"old"`) {
+			t.Errorf("the agent is resumed with %v", answers)
+		}
+		for _, m := range two.Messages {
+			for _, c := range m.ToolCalls {
+				if c.Function.Name != "rm" || c.ID != "c1" {
+					t.Errorf("the agent is sent the call %+v", c)
+				}
+			}
+		}
+		h.chat("T", "R4", "more")
+		calls, results := 0, 0
+		for _, m := range peer.call(3).Messages {
+			calls += len(m.ToolCalls)
+			if m.Role == "tool" && m.ToolCallID == "c1" {
+				results++
+			}
+		}
+		if calls != 1 || results != 1 {
+			t.Errorf("the history has %d calls and %d results", calls, results)
+		}
+	})
 }
 
 // oneLine joins the lines of events that were broken for their length.
@@ -298,29 +303,29 @@ func oneLine(script func(int, aguiInput) string) func(int, aguiInput) string {
 
 // TestAGUIAgentSnapshots: a snapshot adds to the chat what was not streamed, once, whatever ids it has.
 func TestAGUIAgentSnapshots(t *testing.T) {
-	t.Parallel()
-	h, peer := withAGUIPeer(t, nil, func(call int, _ aguiInput) string {
-		if call > 1 {
-			return aguiBegin + `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"x1","role":"user","content":"hi"},{"id":"x2","role":"assistant","content":"thinking of it","toolCalls":[{"id":"c1","type":"function","function":{"name":"search","arguments":"{}"}}]},{"id":"x3","role":"tool","toolCallId":"c1","content":"hit"},{"id":"x5","role":"user","content":"and?"},{"id":"x6","role":"assistant","content":"second"}]}` + aguiEnd
+	onBothDatabases(t, func(t *testing.T, db database) {
+		h, peer := withAGUIPeer(t, db.open, func(call int, _ aguiInput) string {
+			if call > 1 {
+				return aguiBegin + `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"x1","role":"user","content":"hi"},{"id":"x2","role":"assistant","content":"thinking of it","toolCalls":[{"id":"c1","type":"function","function":{"name":"search","arguments":"{}"}}]},{"id":"x3","role":"tool","toolCallId":"c1","content":"hit"},{"id":"x5","role":"user","content":"and?"},{"id":"x6","role":"assistant","content":"second"}]}` + aguiEnd
+			}
+			return aguiBegin + `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"u","role":"user","content":"hi"},{"id":"a","role":"assistant","content":"thinking of it","toolCalls":[{"id":"c1","type":"function","function":{"name":"search","arguments":"{}"}}]},{"id":"r","role":"tool","toolCallId":"c1","content":"hit"}]}` + aguiEnd
+		})
+		first, second := h.chat("T", "R1", "hi"), h.chat("T", "R2", "and?")
+		if got := types(first); got != "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END TOOL_CALL_RESULT RUN_FINISHED" {
+			t.Errorf("the first snapshot becomes %s", got)
 		}
-		return aguiBegin + `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"u","role":"user","content":"hi"},{"id":"a","role":"assistant","content":"thinking of it","toolCalls":[{"id":"c1","type":"function","function":{"name":"search","arguments":"{}"}}]},{"id":"r","role":"tool","toolCallId":"c1","content":"hit"}]}` + aguiEnd
+		if got := types(second); got != "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED" || typed(second, "TEXT_MESSAGE_CONTENT").field("delta") != "second" {
+			t.Errorf("the second snapshot becomes %s", got)
+		}
+		if n := len(peer.call(2).Messages); n != 4 {
+			t.Errorf("the second call has %d messages", n)
+		}
 	})
-	first, second := h.chat("T", "R1", "hi"), h.chat("T", "R2", "and?")
-	if got := types(first); got != "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END TOOL_CALL_RESULT RUN_FINISHED" {
-		t.Errorf("the first snapshot becomes %s", got)
-	}
-	if got := types(second); got != "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED" || typed(second, "TEXT_MESSAGE_CONTENT").field("delta") != "second" {
-		t.Errorf("the second snapshot becomes %s", got)
-	}
-	if n := len(peer.call(2).Messages); n != 4 {
-		t.Errorf("the second call has %d messages", n)
-	}
 }
 
 // TestAGUIAgentFailures: how a run of the agent can fail, each with its code.
 func TestAGUIAgentFailures(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct{ script, code string }{
+	tests := map[string]struct{ script, code string }{
 		"error":      {aguiBegin + `{"type":"RUN_ERROR","message":"no credit","code":"quota"}`, "quota"},
 		"plain":      {`{"type":"RUN_ERROR","message":"no credit"}`, "agent_error"},
 		"cancelled":  {aguiBegin + `{"type":"RUN_FINISHED","threadId":"$THREAD","runId":"$RUN","outcome":{"type":"cancelled"}}`, "agent_cancelled"},
@@ -329,13 +334,16 @@ func TestAGUIAgentFailures(t *testing.T) {
 		"not JSON":   {aguiBegin + `{"type":`, "upstream_malformed"},
 		"wrong type": {aguiBegin + `{"type":"TEXT_MESSAGE_CONTENT","messageId":7,"delta":"x"}`, "upstream_malformed"},
 		"order":      {aguiBegin + `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x"}`, "upstream_malformed"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h, _ := withAGUIPeer(t, nil, func(int, aguiInput) string { return test.script })
-			if end := typed(h.chat("T", "R1", "hi"), "RUN_ERROR"); end.field("code") != test.code {
-				t.Errorf("the run ends with %s", end.data)
-			}
-		})
 	}
+	onBothDatabases(t, func(t *testing.T, db database) {
+		h, _ := withAGUIPeer(t, db.open, func(_ int, in aguiInput) string {
+			name, _ := in.Messages[0].Content.(string)
+			return tests[name].script
+		})
+		for name, test := range tests {
+			if end := typed(h.chat(name, "R1", name), "RUN_ERROR"); end.field("code") != test.code {
+				t.Errorf("%s ends with %s", name, end.data)
+			}
+		}
+	})
 }

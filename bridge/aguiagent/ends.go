@@ -19,15 +19,16 @@ const (
 )
 
 // calls are the tool calls that have no result, in the order in which they began. given are those among them that the
-// run was given with the history.
+// run was given with the history; mine are all that this run has shown or answered.
 type calls struct {
 	open  []string
 	given map[string]bool
+	mine  map[string]bool
 }
 
 // unanswered takes in the calls of a history.
 func (c *calls) unanswered(history []agui.Message) {
-	c.given = make(map[string]bool)
+	c.given, c.mine = make(map[string]bool), make(map[string]bool)
 	for i := range history {
 		for _, call := range history[i].ToolCalls {
 			c.given[call.ID] = true
@@ -46,8 +47,9 @@ func (c *calls) isGiven(id string) bool { return c.given[id] }
 func (c *calls) note(ev agui.Event) {
 	switch e := ev.(type) {
 	case *agui.ToolCallStart:
-		c.open = append(c.open, e.ToolCallID)
+		c.open, c.mine[e.ToolCallID] = append(c.open, e.ToolCallID), true
 	case *agui.ToolCallResult:
+		c.mine[e.ToolCallID] = true
 		delete(c.given, e.ToolCallID)
 		c.open = slices.DeleteFunc(c.open, func(id string) bool { return id == e.ToolCallID })
 	}
@@ -102,6 +104,7 @@ const reasonCall = "tool_call"
 // asks for an input. What is left people answer with yes or no.
 func (t *Translator) interrupt(i agui.Interrupt) *approval.Request {
 	call, isCall := t.fold.Call(i.ToolCallID)
+	isCall = isCall && t.pending.waits(i.ToolCallID) // else it is another call of that id, long over
 	if isCall && t.tools[call.Function.Name] && i.Reason != reasonCall {
 		return t.clientTool(call)
 	}

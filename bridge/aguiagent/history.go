@@ -57,8 +57,14 @@ func (h *historian) message(m agui.Message) (agui.Message, bool) {
 		m.ToolCallID = theirs
 	}
 	ours := m.ID
-	ids, rest := restore(m.Metadata)
+	ids, kind, rest := restore(m.Metadata)
 	m.Metadata = rest
+	if m.EncryptedValue != "" && m.EncryptedValueType == "" {
+		m.EncryptedValueType = kind
+	}
+	if len(m.ToolCalls) > 0 && !m.Content.Absent && m.Content.Parts == nil && m.Content.Text == "" {
+		m.Content.Absent = true // providers refuse an empty text beside calls
+	}
 	if theirs := ids.MessageID; theirs != "" && h.isTheirs(m) && !h.messages[theirs] {
 		m.ID = theirs
 		h.names.messages[theirs] = ours
@@ -83,8 +89,11 @@ func (h *historian) toolCalls(m agui.Message) []agui.ToolCall {
 			h.hidden[c.ID] = true
 			continue
 		}
-		ids, rest := restore(c.Metadata)
+		ids, kind, rest := restore(c.Metadata)
 		c.Metadata = rest
+		if c.EncryptedValue != "" && c.EncryptedValueType == "" {
+			c.EncryptedValueType = kind
+		}
 		if theirs := ids.ToolCallID; theirs != "" && h.isTheirs(m) && h.names.calls[theirs] == "" {
 			h.names.calls[theirs], h.calls[c.ID] = c.ID, theirs
 			c.ID = theirs

@@ -23,7 +23,7 @@ type Call struct {
 func Prompt(call bridge.Call, deliveries []approval.Delivery) Call {
 	runID := call.TurnID
 	if len(deliveries) > 0 {
-		runID = uuid.Must(uuid.NewV7()).String()
+		runID = bridge.NewCallID(call.TurnID)
 	}
 	n := newNames(call.TurnID, runID)
 	given := answersOf(deliveries)

@@ -21,6 +21,7 @@ type names struct {
 	messages map[string]string // by the agent's id; of the history, then of this run
 	calls    map[string]string // the newest of each
 	taken    map[string]bool   // our ids of calls, those of the history
+	thoughts map[string]bool   // reasoning messages of this run, by the agent's id
 }
 
 func newNames(turnID, runID string) names {
@@ -30,7 +31,7 @@ func newNames(turnID, runID string) names {
 	}
 	return names{
 		turnID: turnID, turn: turn, run: uuid.NewSHA1(turn, []byte("run:"+runID)),
-		messages: make(map[string]string), calls: make(map[string]string), taken: make(map[string]bool),
+		messages: make(map[string]string), calls: make(map[string]string), taken: make(map[string]bool), thoughts: make(map[string]bool),
 	}
 }
 
@@ -41,12 +42,12 @@ func (n *names) newMessage(theirs string) string {
 	return id
 }
 
-// message is the id of a message that something refers to.
+// message is the id of a message that something refers to. A message that only has calls begins with the first of them.
 func (n *names) message(theirs string) string {
 	if id, ok := n.messages[theirs]; ok {
 		return id
 	}
-	return uuid.NewSHA1(n.run, []byte("message:"+theirs)).String()
+	return n.newMessage(theirs)
 }
 
 // reasoning is the id of a reasoning message and of the span around it. Some agents give a thought and the answer that
@@ -107,27 +108,35 @@ type own struct {
 
 // annotate adds the agent's own ids to metadata of its events. What the agent has under the same key is replaced.
 func annotate(metadata json.RawMessage, ids own) json.RawMessage {
-	members := make(map[string]json.RawMessage)
-	_ = json.Unmarshal(metadata, &members) // an object, as agui.Decode verified, or nothing
-	members[ownKey], _ = json.Marshal(ids) // strings always encode
-	out, _ := json.Marshal(members)        // as do members that were decoded
-	return out
+	mine, _ := json.Marshal(ids) // strings always encode
+	return withMember(metadata, ownKey, mine)
 }
 
-// restore takes the agent's own ids out of metadata.
-func restore(metadata json.RawMessage) (ids own, rest json.RawMessage) {
+// restore takes out of metadata what was put there of the agent's: its own ids, the kind of an encrypted value, and members
+// that nobody knows.
+func restore(metadata json.RawMessage) (ids own, kind string, rest json.RawMessage) {
 	members := make(map[string]json.RawMessage)
-	if json.Unmarshal(metadata, &members) != nil || members[ownKey] == nil {
-		return own{}, metadata
+	if json.Unmarshal(metadata, &members) != nil {
+		return own{}, "", metadata
 	}
 	if json.Unmarshal(members[ownKey], &ids) != nil {
 		ids = own{}
 	}
-	if delete(members, ownKey); len(members) == 0 {
-		return ids, nil
+	if json.Unmarshal(members[kindKey], &kind) != nil {
+		kind = ""
+	}
+	whole := len(members)
+	for _, key := range []string{ownKey, kindKey, membersKey} {
+		delete(members, key)
+	}
+	switch len(members) {
+	case whole:
+		return ids, kind, metadata
+	case 0:
+		return ids, kind, nil
 	}
 	rest, _ = json.Marshal(members) // members that were decoded encode
-	return ids, rest
+	return ids, kind, rest
 }
 
 // lane puts an event of a subagent into our name for it.

@@ -16,8 +16,12 @@ type Translator struct {
 	names    names
 	runID    string
 	grammar  agui.Grammar
-	fold     *agui.Fold // the conversation under the agent's ids: what it was sent, and what it has added
+	fold     *agui.Fold        // the conversation under the agent's ids: what it was sent, and what it has added
+	shown    *agui.Fold        // what this run has added, under ours
+	given    map[string]string // texts of the history, by the agent's ids
 	tools    map[string]bool
+	voices   map[string]bool // messages that the agent sends as another's
+	typed    map[string]bool // what has an encrypted value of a named kind, by our ids
 	pending  calls
 	repeated map[string]bool   // calls of an earlier run that this one shows again
 	paused   *agui.RunFinished // a RUN_FINISHED that may not have been the end (goesOn)
@@ -29,9 +33,15 @@ type Translator struct {
 
 // newTranslator makes a Translator for a run that is given the history, under the agent's ids, and the tools of the client.
 func newTranslator(n names, runID string, history []agui.Message, tools []agui.Tool) *Translator {
-	t := &Translator{names: n, runID: runID, fold: agui.NewFold(history), tools: make(map[string]bool, len(tools)), repeated: make(map[string]bool)}
+	t := &Translator{
+		names: n, runID: runID, fold: agui.NewFold(history), shown: agui.NewFold(nil), given: make(map[string]string, len(history)),
+		tools: make(map[string]bool, len(tools)), repeated: make(map[string]bool), voices: make(map[string]bool), typed: make(map[string]bool),
+	}
 	for _, tool := range tools {
 		t.tools[tool.Name] = true
+	}
+	for i := range history {
+		t.given[history[i].ID] = history[i].Content.String()
 	}
 	t.pending.unanswered(history)
 	// Some agents show the result of a tool that was approved before their RUN_STARTED, so the run begins with the call.
@@ -62,6 +72,7 @@ func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Outpu
 	if err != nil {
 		return dst, err
 	}
+	dst = setApart(dst, ev)
 	if t.goesOn(ev) {
 		return dst, nil
 	}
@@ -128,9 +139,25 @@ func (t *Translator) admit(dst []bridge.Output, ev agui.Event) []bridge.Output {
 	if t.repeats(ev) {
 		return dst
 	}
+	if t.otherVoice(ev) {
+		return append(dst, raw(ev.EventType(), ev.AppendJSON(nil)))
+	}
+	return t.show(dst, ev)
+}
+
+// show takes one event that clients are shown.
+func (t *Translator) show(dst []bridge.Output, ev agui.Event) []bridge.Output {
+	if e, ok := ev.(*agui.ToolCallResult); ok && !t.pending.mine[e.ToolCallID] && !t.pending.isGiven(e.ToolCallID) {
+		t.names.newCall(e.ToolCallID) // of a call that was not shown; one of that id in the history has its result
+	}
 	t.pending.note(ev)
 	t.fold.Apply(ev)
-	return append(dst, bridge.Output{Event: t.names.event(ev)})
+	named := t.names.event(ev)
+	if e, ok := named.(*agui.ReasoningEncryptedValue); ok {
+		t.keepType(e)
+	}
+	t.shown.Apply(named)
+	return append(dst, bridge.Output{Event: named})
 }
 
 // repeats reports whether an event shows a call again that the run was given with the history and that has no result: some
@@ -161,102 +188,4 @@ func (t *Translator) failed(dst []bridge.Output, e *agui.RunError) []bridge.Outp
 		message = "The agent reported an error."
 	}
 	return append(dst, bridge.Output{End: &bridge.End{Usage: append(t.usage, e.Usage...), Failure: fault.New(code, message)}})
-}
-
-// event is an event of the agent under our ids.
-func (n *names) event(ev agui.Event) agui.Event {
-	switch e := ev.(type) {
-	case *agui.TextMessageContent:
-		e.Sub, e.MessageID = n.lane(e.Sub), n.message(e.MessageID)
-	case *agui.ToolCallArgs:
-		e.Sub, e.ToolCallID = n.lane(e.Sub), n.call(e.ToolCallID)
-	case *agui.ReasoningMessageContent:
-		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
-	case *agui.TextMessageStart:
-		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{MessageID: e.MessageID})
-		e.MessageID = n.newMessage(e.MessageID)
-	case *agui.TextMessageEnd:
-		e.Sub, e.MessageID = n.lane(e.Sub), n.message(e.MessageID)
-	case *agui.ToolCallStart:
-		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{ToolCallID: e.ToolCallID})
-		e.ToolCallID, e.ToolCallName = n.newCall(e.ToolCallID), shownTool(e.ToolCallName)
-		if e.ParentMessageID != "" {
-			e.ParentMessageID = n.message(e.ParentMessageID)
-		}
-	case *agui.ToolCallEnd:
-		e.Sub, e.ToolCallID = n.lane(e.Sub), n.call(e.ToolCallID)
-	case *agui.ToolCallResult:
-		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{MessageID: e.MessageID})
-		e.MessageID, e.ToolCallID = n.result(e), n.call(e.ToolCallID)
-	default:
-		return n.rare(ev)
-	}
-	return ev
-}
-
-// rare is event for the types that streams have few of. Those without an id of their own only change lanes.
-func (n *names) rare(ev agui.Event) agui.Event {
-	switch e := ev.(type) {
-	case *agui.ReasoningStart:
-		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
-	case *agui.ReasoningMessageStart:
-		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{MessageID: e.MessageID})
-		e.MessageID = n.reasoning(e.MessageID)
-	case *agui.ReasoningMessageEnd:
-		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
-	case *agui.ReasoningEnd:
-		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
-	case *agui.ReasoningEncryptedValue:
-		e.Sub, e.EntityID = n.lane(e.Sub), n.entity(e)
-	case *agui.ActivitySnapshot:
-		e.Sub, e.MessageID = n.lane(e.Sub), n.activity(e.MessageID)
-	case *agui.ActivityDelta:
-		e.Sub, e.MessageID = n.lane(e.Sub), n.activity(e.MessageID)
-	case *agui.StepStarted:
-		e.Sub = n.lane(e.Sub)
-	case *agui.StepFinished:
-		e.Sub = n.lane(e.Sub)
-	case *agui.StateSnapshot:
-		e.Sub = n.lane(e.Sub)
-	case *agui.StateDelta:
-		e.Sub = n.lane(e.Sub)
-	case *agui.Raw:
-		e.Sub = n.lane(e.Sub)
-	case *agui.Custom:
-		e.Sub = n.lane(e.Sub)
-	case *agui.SubagentStarted:
-		n.subagentStarted(e)
-	case *agui.SubagentFinished:
-		e.Sub = n.lane(e.Sub)
-		if e.Outcome != nil {
-			for i, id := range e.Outcome.InterruptIDs {
-				e.Outcome.InterruptIDs[i] = n.question(id)
-			}
-		}
-	case *agui.SubagentError:
-		e.Sub = n.lane(e.Sub)
-	}
-	return ev
-}
-
-func (n *names) subagentStarted(e *agui.SubagentStarted) {
-	e.Sub = n.lane(e.Sub)
-	e.ParentSubagentRunID = n.subagent(e.ParentSubagentRunID)
-	if e.ParentToolCallID != "" {
-		e.ParentToolCallID = n.call(e.ParentToolCallID)
-	}
-	if e.ParentMessageID != "" {
-		e.ParentMessageID = n.message(e.ParentMessageID)
-	}
-}
-
-// entity is what an encrypted value belongs to: a call, or a message, which mostly is a reasoning message of this run.
-func (n *names) entity(e *agui.ReasoningEncryptedValue) string {
-	if e.Subtype == "tool-call" {
-		return n.call(e.EntityID)
-	}
-	if id, ok := n.messages[e.EntityID]; ok {
-		return id
-	}
-	return n.reasoning(e.EntityID)
 }

@@ -68,16 +68,26 @@ func started(t *testing.T, cmd *exec.Cmd, pattern string) string {
 
 // TestTanStack: an agent made with TanStack AI, under both official clients: text, history, its own tools, the page's tools,
 // tools that need approval, a failure.
-func TestTanStack(t *testing.T) {
+func TestTanStack(t *testing.T) { judge(t, "tanstack") }
+
+// TestMastra: an agent of Mastra behind the protocol's own package for it; with a shared state too.
+func TestMastra(t *testing.T) { judge(t, "mastra") }
+
+// TestLangGraph: a graph on LangGraph's own server behind the protocol's own package for it; with a shared state too.
+func TestLangGraph(t *testing.T) { judge(t, "langgraph") }
+
+// judge starts an agent and has NAME.test.mjs talk to it through the program.
+func judge(t *testing.T, name string) {
+	t.Helper()
 	nodetest.Need(t, "node_modules/.installed", "make setup-aguiagents")
-	agent := "http://127.0.0.1:" + started(t, exec.Command("node", "tanstack.mjs"), `listening on (\d+)`)
+	agent := "http://127.0.0.1:" + started(t, exec.Command("node", name+".mjs"), `listening on (\d+)`)
 	path, err := program.Shipped()
 	if err != nil {
 		t.Fatal(err)
 	}
 	serve := exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--auth", "none",
-		"--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), "--agent", "tanstack="+agent+"/,protocol=agui")
+		"--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), "--agent", name+"="+agent+"/,protocol=agui")
 	url := "http://" + started(t, serve, `listening on .*?(127\.0\.0\.1:\d+)`)
-	report := nodetest.Run(t, []string{"AQUEDUCT_URL=" + url, "AGENT_URL=" + agent}, "tanstack.test.mjs")
-	t.Logf("node --test tanstack.test.mjs\n%s", nodetest.Totals(report))
+	report := nodetest.Run(t, []string{"AQUEDUCT_URL=" + url, "AGENT_URL=" + agent}, name+".test.mjs")
+	t.Logf("node --test %s.test.mjs\n%s", name, nodetest.Totals(report))
 }

@@ -101,6 +101,11 @@ const folds = {
   },
 
   CUSTOM(t, e) {
+    const changed = e.name === 'message_changed' && find(t, e.value.messageId);
+    if (changed && e.value.content !== undefined) {
+      changed.content = textOf(e.value.content);
+      t.changed.add(changed);
+    }
     if (e.name !== 'question_settled') return;
     const note = open(t, `note-${t.messages.length}`, 'note');
     note.content = settledNote(e.value);

@@ -112,3 +112,14 @@ test('textOf takes whatever a content may be', () => {
   assert.equal(textOf('a'), 'a');
   assert.equal(textOf(undefined), '');
 });
+
+test('a message that its agent has changed since', () => {
+  const t = after(started,
+    { type: 'TEXT_MESSAGE_START', messageId: 'm', role: 'assistant' },
+    { type: 'TEXT_MESSAGE_CONTENT', messageId: 'm', delta: 'secret' },
+    { type: 'CUSTOM', name: 'message_changed', value: { messageId: 'm', metadata: { a: 1 } } },
+    { type: 'CUSTOM', name: 'message_changed', value: { messageId: 'other', content: 'x' } });
+  assert.equal(t.messages[0].content, 'secret');
+  fold(t, { type: 'CUSTOM', name: 'message_changed', value: { messageId: 'm', content: 'taken back' } });
+  assert.deepEqual(t.messages.map((m) => m.content), ['taken back']);
+});

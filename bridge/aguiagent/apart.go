@@ -1,0 +1,95 @@
+package aguiagent
+
+import (
+	"encoding/json"
+
+	"aqueduct/agui"
+	"aqueduct/bridge"
+)
+
+// What an agent sends that AG-UI 1.0 has no place for. The log is 1.0, as its RUN_STARTED says: an official client takes any
+// other member out of an event, with a warning. What it takes as it is, and gives back, is metadata, and RAW.
+
+const (
+	// membersKey is the member of metadata that has the members which 1.0 does not know, as they came.
+	membersKey = "aqueduct.members"
+	// kindKey is the member of metadata that has the kind of an encrypted value, which is a member of its own in the draft of 1.1.
+	kindKey = "aqueduct.encryptedValueType"
+)
+
+// setApart puts what 1.0 does not have of an event into its metadata. The events of a run itself are not passed on, so RAW
+// has what they say beside their meaning.
+func setApart(dst []bridge.Output, ev agui.Event) []bridge.Output {
+	base := agui.Shared(ev)
+	switch ev.(type) {
+	case *agui.RunStarted, *agui.RunFinished, *agui.RunError, *agui.MessagesSnapshot:
+		if base.Unknown == nil && base.Metadata == nil {
+			return dst
+		}
+		return append(dst, raw(ev.EventType(), restOf(ev.EventType(), base)))
+	}
+	base.Metadata = withUnknown(base.Metadata, base.Unknown)
+	return dst
+}
+
+// restOf is an event without the members that mean something here.
+func restOf(t agui.Type, base *agui.Base) json.RawMessage {
+	out := append(agui.AppendString([]byte(`{"type":`), string(t)), '}')
+	if base.Metadata != nil {
+		out = append(append(append(out[:len(out)-1], `,"metadata":`...), base.Metadata...), '}')
+	}
+	if base.Unknown != nil {
+		out = append(append(out[:len(out)-1], ','), base.Unknown[1:]...)
+	}
+	return out
+}
+
+// raw is an event that is passed on untouched.
+func raw(t agui.Type, event json.RawMessage) bridge.Output {
+	return bridge.Output{Event: &agui.Raw{Event: event, Source: "agui:" + string(t)}}
+}
+
+// withUnknown is metadata with members that 1.0 does not know.
+func withUnknown(metadata, unknown json.RawMessage) json.RawMessage {
+	if unknown == nil {
+		return metadata
+	}
+	return withMember(metadata, membersKey, unknown)
+}
+
+// withMember is an object with one member more, or another value of it.
+func withMember(object json.RawMessage, key string, value json.RawMessage) json.RawMessage {
+	members := make(map[string]json.RawMessage)
+	_ = json.Unmarshal(object, &members) // an object, as agui.Decode verified, or nothing
+	members[key] = value
+	out, _ := json.Marshal(members) // as do members that were decoded
+	return out
+}
+
+// keepType keeps the kind of an encrypted value with it. A new value without a kind has none, whatever the one before had.
+func (t *Translator) keepType(e *agui.ReasoningEncryptedValue) {
+	of := e.Subtype + ":" + e.EntityID
+	switch {
+	case e.EncryptedValueType != "":
+		kind, _ := json.Marshal(e.EncryptedValueType) // a string always encodes
+		e.Metadata = withMember(e.Metadata, kindKey, kind)
+	case t.typed[of]:
+		e.Metadata = withMember(e.Metadata, kindKey, json.RawMessage("null"))
+	}
+	t.typed[of] = e.EncryptedValueType != ""
+}
+
+// otherVoice reports whether an event is of a message that the agent sends as the user's or the operator's. These two write
+// to the thread themselves; what an agent says for them is no message.
+func (t *Translator) otherVoice(ev agui.Event) bool {
+	switch e := ev.(type) {
+	case *agui.TextMessageStart:
+		t.voices[e.MessageID] = e.Role != "" && e.Role != agui.RoleAssistant
+		return t.voices[e.MessageID]
+	case *agui.TextMessageContent:
+		return t.voices[e.MessageID]
+	case *agui.TextMessageEnd:
+		return t.voices[e.MessageID]
+	}
+	return false
+}

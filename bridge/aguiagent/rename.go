@@ -1,0 +1,103 @@
+package aguiagent
+
+import "aqueduct/agui"
+
+// event is an event of the agent under our ids.
+func (n *names) event(ev agui.Event) agui.Event {
+	switch e := ev.(type) {
+	case *agui.TextMessageContent:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.message(e.MessageID)
+	case *agui.ToolCallArgs:
+		e.Sub, e.ToolCallID = n.lane(e.Sub), n.call(e.ToolCallID)
+	case *agui.ReasoningMessageContent:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
+	case *agui.TextMessageStart:
+		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{MessageID: e.MessageID})
+		e.MessageID = n.newMessage(e.MessageID)
+	case *agui.TextMessageEnd:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.message(e.MessageID)
+	case *agui.ToolCallStart:
+		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{ToolCallID: e.ToolCallID})
+		e.ToolCallID, e.ToolCallName = n.newCall(e.ToolCallID), shownTool(e.ToolCallName)
+		if e.ParentMessageID != "" {
+			e.ParentMessageID = n.message(e.ParentMessageID)
+		}
+	case *agui.ToolCallEnd:
+		e.Sub, e.ToolCallID = n.lane(e.Sub), n.call(e.ToolCallID)
+	case *agui.ToolCallResult:
+		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{MessageID: e.MessageID})
+		e.MessageID, e.ToolCallID = n.result(e), n.call(e.ToolCallID)
+	default:
+		return n.rare(ev)
+	}
+	return ev
+}
+
+// rare is event for the types that streams have few of. Those without an id of their own only change lanes.
+func (n *names) rare(ev agui.Event) agui.Event {
+	switch e := ev.(type) {
+	case *agui.ReasoningStart:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
+	case *agui.ReasoningMessageStart:
+		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{MessageID: e.MessageID})
+		n.thoughts[e.MessageID] = true
+		e.MessageID = n.reasoning(e.MessageID)
+	case *agui.ReasoningMessageEnd:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
+	case *agui.ReasoningEnd:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
+	case *agui.ReasoningEncryptedValue:
+		e.Sub, e.EntityID = n.lane(e.Sub), n.entity(e)
+	case *agui.ActivitySnapshot:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.activity(e.MessageID)
+	case *agui.ActivityDelta:
+		e.Sub, e.MessageID = n.lane(e.Sub), n.activity(e.MessageID)
+	case *agui.StepStarted:
+		e.Sub = n.lane(e.Sub)
+	case *agui.StepFinished:
+		e.Sub = n.lane(e.Sub)
+	case *agui.StateSnapshot:
+		e.Sub = n.lane(e.Sub)
+	case *agui.StateDelta:
+		e.Sub = n.lane(e.Sub)
+	case *agui.Raw:
+		e.Sub = n.lane(e.Sub)
+	case *agui.Custom:
+		e.Sub = n.lane(e.Sub)
+	case *agui.SubagentStarted:
+		n.subagentStarted(e)
+	case *agui.SubagentFinished:
+		e.Sub = n.lane(e.Sub)
+		if e.Outcome != nil {
+			for i, id := range e.Outcome.InterruptIDs {
+				e.Outcome.InterruptIDs[i] = n.question(id)
+			}
+		}
+	case *agui.SubagentError:
+		e.Sub = n.lane(e.Sub)
+	}
+	return ev
+}
+
+func (n *names) subagentStarted(e *agui.SubagentStarted) {
+	e.Sub = n.lane(e.Sub)
+	e.ParentSubagentRunID = n.subagent(e.ParentSubagentRunID)
+	if e.ParentToolCallID != "" {
+		e.ParentToolCallID = n.call(e.ParentToolCallID)
+	}
+	if e.ParentMessageID != "" {
+		e.ParentMessageID = n.message(e.ParentMessageID)
+	}
+}
+
+// entity is what an encrypted value belongs to: a call, or a message, which mostly is a reasoning message of this run. Where
+// a thought and the answer have one id, it is the thought's.
+func (n *names) entity(e *agui.ReasoningEncryptedValue) string {
+	if e.Subtype == "tool-call" {
+		return n.call(e.EntityID)
+	}
+	if id, ok := n.messages[e.EntityID]; ok && !n.thoughts[e.EntityID] {
+		return id
+	}
+	return n.reasoning(e.EntityID)
+}

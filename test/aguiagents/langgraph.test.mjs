@@ -1,0 +1,8 @@
+// A graph of LangGraph behind @ag-ui/langgraph (langgraph.mjs, graph.mjs).
+
+import { judge } from './judge.mjs';
+
+judge({
+  pieces: true, state: true,
+  asks: ['send_email', 'request_permission'], message: /send_email/, declined: /"declined":"ada@example.org"/,
+});
