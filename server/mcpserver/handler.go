@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -43,6 +42,7 @@ type Handler struct {
 	cfg      Config
 	protocol *mcp.StreamableHTTPHandler
 	left     leftCalls
+	open     openRequests
 }
 
 // maxBody bounds a request: the arguments of a tool, which are bounded themselves, and what stands around them.
@@ -112,9 +112,11 @@ func (h *Handler) serve(c echo.Context, who store.Principal, from caller) error 
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
 	defer context.AfterFunc(h.cfg.Draining, cancel)()
+	asks := wantedBy(body)
+	defer h.named(c, from, asks, cancel)()
 	out := &responseStream{ResponseWriter: c.Response(), c: c, in: h.cfg.In}
 	defer out.end()
-	server, err := h.server(ctx, &call{from: from, left: &h.left, beat: out.beat}, wantedBy(body))
+	server, err := h.server(ctx, &call{from: from, left: &h.left, request: ctx, beat: out.beat}, asks)
 	if err != nil {
 		return err
 	}
@@ -124,40 +126,27 @@ func (h *Handler) serve(c echo.Context, who store.Principal, from caller) error 
 	return nil
 }
 
+// named does what hangs on the name of the client: a request that begins gets one, one that gives up a call ends that one's, and
+// any other can be given up until the function that it returns is called.
+func (h *Handler) named(c echo.Context, from caller, asks wanted, cancel context.CancelFunc) (done func()) {
+	name := c.Request().Header.Get(sessionHeader)
+	key := func(id string) string { return from.key() + "\x00" + name + "\x00" + id }
+	switch {
+	case asks.begins:
+		c.Response().Header().Set(sessionHeader, newClientName())
+	case name == "":
+	case asks.givesUp != "":
+		h.open.cancel(key(asks.givesUp))
+	case asks.id != "":
+		return h.open.add(key(asks.id), cancel)
+	}
+	return func() {}
+}
+
 type serverKey struct{}
 
 // serverOf is the server that serve made for the request.
 func serverOf(r *http.Request) *mcp.Server {
 	server, _ := r.Context().Value(serverKey{}).(*mcp.Server)
 	return server
-}
-
-// wanted is what the messages of a request ask for.
-type wanted struct {
-	list  bool
-	calls []string // names of tools
-}
-
-// wantedBy reads as much of a body as that takes. What cannot be read here the protocol's library refuses.
-func wantedBy(body []byte) (w wanted) {
-	type message struct {
-		Method string
-		Params struct{ Name string }
-	}
-	var all []message
-	if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '[' { // a batch, until the revision of June 2025
-		_ = json.Unmarshal(body, &all)
-	} else {
-		all = make([]message, 1)
-		_ = json.Unmarshal(body, &all[0])
-	}
-	for _, m := range all {
-		switch m.Method {
-		case "tools/list":
-			w.list = true
-		case "tools/call":
-			w.calls = append(w.calls, m.Params.Name)
-		}
-	}
-	return w
 }

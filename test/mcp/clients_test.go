@@ -173,46 +173,6 @@ func TestMCPHeldCall(t *testing.T) {
 	}
 }
 
-// TestMCPClientComesBack: a client that gave up and makes the same call again gets the first, which is neither asked for nor
-// run twice; with other arguments it is another call, which is asked for.
-func TestMCPClientComesBack(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	e := newEnv(t, "--mcp", s.flag(), "--policy-file", policyFile(t))
-	e.offers("shop.pay", true)
-	for _, token := range []string{e.token, program.Token()} {
-		c := e.connect(token, nil, nil)
-		before := len(s.notes("pay"))
-		ctx, leave := context.WithCancel(t.Context())
-		done := begin(ctx, c, "shop.pay", `{"amount":1}`)
-		first := e.asked("shop.pay")
-		leave()
-		if o := e.ended(done); !errors.Is(o.err, context.Canceled) {
-			t.Errorf("%s", o.text())
-		}
-		time.Sleep(time.Second) // nothing shows from outside when the server has seen that the client left
-		other := begin(t.Context(), c, "shop.pay", `{"amount":2}`)
-		e.eventually("the other call is not asked for", func() error {
-			if len(e.pending()) != 2 {
-				return errors.New("not two questions")
-			}
-			return nil
-		})
-		done = begin(t.Context(), c, "shop.pay", `{"amount":1}`)
-		e.decide(first.ID, `{"approved":true}`)
-		if o := e.ended(done); o.text() != "paid 1" {
-			t.Errorf("%s", o.text())
-		}
-		e.decide(e.asked("shop.pay").ID, `{"approved":false}`)
-		if o := e.ended(other); !o.result.IsError {
-			t.Errorf("%s", o.text())
-		}
-		if got := s.notes("pay"); len(got) != before+1 {
-			t.Errorf("%v", got)
-		}
-	}
-}
-
 // TestMCPElicitation: a client whose person can be asked gets the question itself: with the approval the call runs once, a
 // decline rejects it, and an answer counts for the call that it was given for. A client with an agent's token is not asked: no
 // agent decides.

@@ -18,7 +18,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"aqueduct/test/nodetest"
 	"aqueduct/test/npmmcp"
 	"aqueduct/test/program"
 )
@@ -230,14 +229,7 @@ func TestMCPStdio(t *testing.T) {
 		}
 		return nil
 	})
-	path, err := program.Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
-	report := nodetest.Run(t, []string{
-		"AQUEDUCT_URL=" + e.server.url, "USER_TOKEN=" + program.Token(), "AGENT_TOKEN=" + e.token, "AQUEDUCT_PROGRAM=" + path, "TOKEN_FILE=" + os.Getenv("AQUEDUCT_TOKEN_FILE"),
-	}, "clients.test.mjs")
-	t.Logf("node --test clients.test.mjs\n%s", nodetest.Totals(report))
+	e.node("clients.test.mjs")
 	// Without a server the client gets an error for what it asks, and the program stays.
 	e.server.end(syscall.SIGKILL)
 	if _, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "shop.look"}); err == nil {
