@@ -21,6 +21,7 @@ import (
 
 	"aqueduct/bridge/mcpservers"
 	"aqueduct/internal/mcpstdio"
+	"aqueduct/internal/wake"
 	"aqueduct/server/auth"
 )
 
@@ -52,18 +53,18 @@ func (m *mcpCmd) Run(ctx context.Context, to output, set *settings) error {
 	if m.Server.Insecure {
 		fmt.Fprintln(to.log, "aqueduct:", insecureWarning)
 	}
-	return relayMCP(ctx, to, m.Server.URL, m.Thread, "", token)
+	return relayMCP(ctx, to, m.Server.URL, m.Thread, token, mcpstdio.Config{})
 }
 
 // relayMCP answers the client at the standard streams by a server.
-func relayMCP(ctx context.Context, to output, server, thread, prefix string, token auth.Secret) error {
-	at := strings.TrimRight(server, "/") + "/mcp"
+func relayMCP(ctx context.Context, to output, server, thread string, token auth.Secret, cfg mcpstdio.Config) error {
+	cfg.URL = strings.TrimRight(server, "/") + "/mcp"
 	if thread != "" {
-		at += "?thread=" + url.QueryEscape(thread)
+		cfg.URL += "?thread=" + url.QueryEscape(thread)
 	}
-	return mcpstdio.Serve(ctx, mcpstdio.Config{
-		URL: at, Client: &http.Client{Transport: tokenTransport{token}, CheckRedirect: noRedirect}, Version: version(), Prefix: prefix, In: os.Stdin, Out: closer{to.out},
-	})
+	cfg.Client = &http.Client{Transport: tokenTransport{token}, CheckRedirect: noRedirect}
+	cfg.Version, cfg.In, cfg.Out = version(), os.Stdin, closer{to.out}
+	return mcpstdio.Serve(ctx, cfg)
 }
 
 // closer is an output that the protocol's library closes at the end.
@@ -112,7 +113,8 @@ func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
-	started := make(chan string, 1)
+	started, changed := make(chan string, 1), wake.New()
+	serve.MCP.changed = changed.Ring
 	serve.started = func(page string, callers *auth.Auth) {
 		fmt.Fprintf(to.log, "aqueduct: calls are approved at %s/#sign-in=%s (the link works once; later: aqueduct token show --token-file %s)\n",
 			page, string(callers.IssueSignInCode()), shellquote.Join(tokenFile))
@@ -129,7 +131,7 @@ func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
 		defer stop() // the client has left
 		select {
 		case page := <-started:
-			return relayMCP(ctx, to, page, "", m.As+".", token)
+			return relayMCP(ctx, to, page, "", token, mcpstdio.Config{Prefix: m.As + ".", Changed: changed})
 		case <-ctx.Done():
 			return nil
 		}

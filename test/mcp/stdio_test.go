@@ -100,29 +100,20 @@ func TestMCPWrap(t *testing.T) {
 			_, command, _ := strings.Cut(s.flag(), "=")
 			state := t.TempDir()
 			answers := make(chan *mcp.ElicitResult, 4)
-			options := &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			changed := make(chan struct{}, 8)
+			options := &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} }, ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 				return <-answers, nil
 			}}
 			c := newStdio(t, options, version, "--wrap", command, "--state", state, "--allow", "lo*")
+			// A client lists once, at once, and again when it is notified.
+			if r, err := c.ListTools(t.Context(), nil); err != nil || names(r) != "big die env fail grow look pay" {
+				t.Errorf("%v %v", r, err)
+			}
+			if caps := c.InitializeResult().Capabilities; caps.Tools == nil || !caps.Tools.ListChanged {
+				t.Errorf("%+v", caps)
+			}
 			e := &env{t: t, server: &server{}}
 			e.server.url, e.user = c.page(t, state)
-			e.eventually("the shop's tools", func() error {
-				r, err := c.ListTools(t.Context(), nil)
-				if err == nil && len(r.Tools) == 0 {
-					err = errors.New("none yet")
-				}
-				return err
-			})
-			names := map[string]bool{}
-			for tool, err := range c.Tools(t.Context(), nil) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				names[tool.Name] = true
-			}
-			if !names["pay"] || !names["look"] || len(names) != 7 {
-				t.Errorf("%v", names)
-			}
 			if o := e.ended(begin(t.Context(), c.ClientSession, "look", `{}`)); o.text() != `{"open":true}` {
 				t.Errorf("allowed: %s", o.text())
 			}
@@ -139,6 +130,20 @@ func TestMCPWrap(t *testing.T) {
 			e.decide(e.asked("wrapped.pay").ID, `{"approved":true}`)
 			if o := e.ended(done); o.text() != "paid 3" {
 				t.Errorf("on the page: %s", o.text())
+			}
+			answers <- &mcp.ElicitResult{Action: "accept", Content: map[string]any{"decision": "approve"}}
+			e.ended(begin(t.Context(), c.ClientSession, "grow", `{}`))
+			for grown := false; !grown; {
+				select {
+				case <-changed:
+				case <-time.After(patience):
+					t.Fatal("the client is not notified that the list has changed")
+				}
+				r, err := c.ListTools(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				grown = names(r) == "die env extra fail grow look pay"
 			}
 			child := s.pid()
 			if err := c.ClientSession.Close(); err != nil {
