@@ -29,8 +29,8 @@ type Config struct {
 	// Changed rings when the server's tools are known, or will not be soon, and whenever they may have changed: the client waits
 	// for the first ring to list them, and is notified of changes. With nil it lists what there is, and is not notified.
 	Changed wake.Signal
-	In     io.ReadCloser
-	Out    io.WriteCloser
+	In      io.ReadCloser
+	Out     io.WriteCloser
 }
 
 const (

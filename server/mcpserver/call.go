@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"time"
@@ -44,7 +43,7 @@ func (h *call) handle(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 	}
 	if made.Status == store.ToolWaitingApproval && h.from.isPerson() && canAsk(req) {
 		if !again {
-			return askFor(made), nil
+			return askFor(made, args), nil
 		}
 		if err := h.answered(ctx, req, made); err != nil {
 			return refusedResult(err)
@@ -56,8 +55,8 @@ func (h *call) handle(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 // made is the call that a request makes; again is set where the request goes on with one that it was asked about. A client that
 // left before its call ended and makes it once more gets that one.
 func (h *call) made(ctx context.Context, req *mcp.CallToolRequest, args json.RawMessage) (made store.ToolCall, again bool, err error) {
-	if id := req.Params.RequestState; id != "" {
-		if made, err = h.goOn(ctx, req.Params.Name, args, id); err == nil || !errors.Is(err, store.ErrNotFound) {
+	if state := req.Params.RequestState; state != "" {
+		if made, err = h.goOn(ctx, req.Params.Name, args, state); err == nil || !errors.Is(err, store.ErrNotFound) {
 			return made, true, err
 		}
 	}
@@ -137,7 +136,7 @@ func (h *call) notify(ctx context.Context, req *mcp.CallToolRequest, made store.
 }
 
 func (h *call) keyOf(name string, args json.RawMessage) string {
-	sum := sha256.Sum256(args)
+	sum := sumOf(args)
 	return h.from.key() + "\x00" + name + "\x00" + string(sum[:])
 }
 

@@ -275,7 +275,24 @@ func TestMCPArgumentsChanged(t *testing.T) {
 	if r := ask("shop.pay", `{"amount":1}`, first.RequestState); (outcome{result: r}).text() != "paid 1" {
 		t.Errorf("%+v", r)
 	}
-	if got := s.notes("pay"); len(got) != 1 {
+	if r := ask("shop.pay", ` { "amount" : 1.0 } `, first.RequestState); (outcome{result: r}).text() != "paid 1" {
+		t.Errorf("the same arguments, written otherwise: %+v", r)
+	}
+	// Other arguments are another call, also after the end of the one that was asked about.
+	if r := ask("shop.pay", `{"amount":1001}`, first.RequestState); !r.NeedsInput() || r.RequestState == first.RequestState {
+		t.Errorf("not asked anew: %+v", r)
+	}
+	// A person edited the arguments: the call that was asked about is the one with the first ones.
+	edited := ask("shop.pay", `{"amount":5}`, "")
+	id, _ := edited.Meta["aqueduct/tool_call_id"].(string)
+	e.decide(id, `{"approved":true,"edited_args":{"amount":50}}`)
+	if r := ask("shop.pay", `{"amount":5}`, edited.RequestState); (outcome{result: r}).text() != "paid 50" {
+		t.Errorf("%+v", r)
+	}
+	if r := ask("shop.pay", `{"amount":50}`, edited.RequestState); !r.NeedsInput() || r.RequestState == edited.RequestState {
+		t.Errorf("not asked anew: %+v", r)
+	}
+	if got := s.notes("pay"); len(got) != 2 {
 		t.Errorf("%v", got)
 	}
 }
