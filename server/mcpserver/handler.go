@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"aqueduct/bridge/approval"
 	"aqueduct/server/auth"
 	"aqueduct/server/decode"
+	"aqueduct/server/problem"
 	"aqueduct/server/route"
 	"aqueduct/store"
 )
@@ -47,6 +49,9 @@ type Handler struct {
 
 // maxBody bounds a request: the arguments of a tool, which are bounded themselves, and what stands around them.
 const maxBody = 1 << 20
+
+// maxBatch bounds the messages of a batch, which are worked on side by side.
+const maxBatch = 50
 
 // New makes a Handler.
 func New(cfg Config) *Handler {
@@ -113,6 +118,9 @@ func (h *Handler) serve(c echo.Context, who store.Principal, from caller) error 
 	defer cancel()
 	defer context.AfterFunc(h.cfg.Draining, cancel)()
 	asks := wantedBy(body)
+	if err := h.mayBatch(c, who, asks.messages); err != nil {
+		return err
+	}
 	defer h.named(c, from, asks, cancel)()
 	out := &responseStream{ResponseWriter: c.Response(), c: c, in: h.cfg.In}
 	defer out.end()
@@ -123,6 +131,19 @@ func (h *Handler) serve(c echo.Context, who store.Principal, from caller) error 
 	req := c.Request().WithContext(context.WithValue(ctx, serverKey{}, server))
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	h.protocol.ServeHTTP(out, req)
+	return nil
+}
+
+// mayBatch counts the messages of a batch behind the first, which the request itself was counted for: each may be a call.
+func (h *Handler) mayBatch(c echo.Context, who store.Principal, messages int) error {
+	if messages > maxBatch {
+		return problem.Refuse(problem.InvalidBody, fmt.Sprintf("A batch has at most %d messages.", maxBatch))
+	}
+	for range messages - 1 {
+		if err := h.cfg.In.MayInvoke(c, who); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

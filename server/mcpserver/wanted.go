@@ -7,8 +7,9 @@ import (
 
 // wanted is what the messages of a request ask for.
 type wanted struct {
-	list  bool
-	calls []string // names of tools
+	list     bool
+	calls    []string // names of tools
+	messages int
 	// Of a request that is one message, as nearly all are:
 	id      string // the JSON of its id; "" for a notification
 	begins  bool   // the client introduces itself
@@ -27,19 +28,24 @@ type message struct {
 
 // wantedBy reads as much of a body as that takes. What cannot be read here the protocol's library refuses.
 func wantedBy(body []byte) (w wanted) {
-	var all []message
-	if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '[' { // a batch, until the revision of June 2025
+	all := []json.RawMessage{body}
+	batch := bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) // until the revision of June 2025
+	if batch {
+		all = nil
 		_ = json.Unmarshal(body, &all)
-	} else {
-		all = make([]message, 1)
-		_ = json.Unmarshal(body, &all[0])
-		w.id, w.begins = string(all[0].ID), all[0].Method == "initialize"
-		if all[0].Method == "notifications/cancelled" {
-			w.givesUp = string(all[0].Params.RequestID)
-		}
 	}
-	for _, m := range all {
+	w.messages = len(all)
+	for _, raw := range all {
+		var m message
+		_ = json.Unmarshal(raw, &m)
+		if !batch {
+			w.id, w.begins = string(m.ID), m.Method == "initialize"
+		}
 		switch m.Method {
+		case "notifications/cancelled":
+			if !batch {
+				w.givesUp = string(m.Params.RequestID)
+			}
 		case "tools/list":
 			w.list = true
 		case "tools/call":
