@@ -22,6 +22,7 @@ const noticeEvery = 10 * time.Second
 type call struct {
 	from    caller
 	left    *leftCalls
+	adopter *adopter
 	request context.Context // ends when the client leaves
 	beat    func()          // keeps the stream alive where the client wants no progress
 }
@@ -60,7 +61,10 @@ func (h *call) made(ctx context.Context, req *mcp.CallToolRequest, args json.Raw
 			return made, true, err
 		}
 	}
-	key := h.keyOf(req.Params.Name, args)
+	if err = h.adopter.adopt(ctx, h.from); err != nil {
+		return made, false, err
+	}
+	key := keyOf(h.from, req.Params.Name, args)
 	if id := h.left.take(ctx, key); id != "" {
 		if made, err = h.kept(ctx, id); err == nil || !errors.Is(err, store.ErrNotFound) {
 			return made, false, h.leftBy(ctx, key, id, err)
@@ -101,7 +105,7 @@ func (h *call) leftBy(ctx context.Context, key, id string, err error) error {
 // hold waits for the end of a call. A client that leaves first may make the same call again, also one that left when the result
 // was there: it has not got it.
 func (h *call) hold(ctx context.Context, req *mcp.CallToolRequest, args json.RawMessage, made store.ToolCall) (*mcp.CallToolResult, error) {
-	began, key := time.Now(), h.keyOf(req.Params.Name, args)
+	began, key := time.Now(), keyOf(h.from, req.Params.Name, args)
 	defer h.left.hold(key)()
 	var err error
 	for err == nil && !made.Status.Terminal() {
@@ -135,9 +139,10 @@ func (h *call) notify(ctx context.Context, req *mcp.CallToolRequest, made store.
 	_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: since.Seconds(), Message: text})
 }
 
-func (h *call) keyOf(name string, args json.RawMessage) string {
+// keyOf is the same for calls that are the same.
+func keyOf(from caller, name string, args json.RawMessage) string {
 	sum := sumOf(args)
-	return h.from.key() + "\x00" + name + "\x00" + string(sum[:])
+	return from.key() + "\x00" + name + "\x00" + string(sum[:])
 }
 
 // refusedResult is a call of which nothing was kept; what is no refusal of the tool proxy is an error of the protocol.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -44,6 +45,7 @@ type Handler struct {
 	cfg      Config
 	protocol *mcp.StreamableHTTPHandler
 	left     leftCalls
+	adopter  adopter
 	open     openRequests
 }
 
@@ -55,11 +57,13 @@ const maxBatch = 50
 
 // New makes a Handler.
 func New(cfg Config) *Handler {
-	return &Handler{cfg: cfg, protocol: mcp.NewStreamableHTTPHandler(serverOf, &mcp.StreamableHTTPOptions{
+	h := &Handler{cfg: cfg, protocol: mcp.NewStreamableHTTPHandler(serverOf, &mcp.StreamableHTTPOptions{
 		Stateless: true, Logger: slog.New(slog.DiscardHandler), // it logs what anyone may send
 		MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
 		DisableLocalhostProtection: true, // the guard before all routes checks Host and Origin
 	})}
+	h.adopter = adopter{store: cfg.Store, left: &h.left, began: time.Now(), asked: make(map[string]bool)}
+	return h
 }
 
 // Mount adds the route. It is open because a run token is no credential of a caller; a request without one is a user's.
@@ -124,7 +128,7 @@ func (h *Handler) serve(c echo.Context, who store.Principal, from caller) error 
 	defer h.named(c, from, asks, cancel)()
 	out := &responseStream{ResponseWriter: c.Response(), c: c, in: h.cfg.In}
 	defer out.end()
-	server, err := h.server(ctx, &call{from: from, left: &h.left, request: ctx, beat: out.beat}, asks)
+	server, err := h.server(ctx, &call{from: from, left: &h.left, adopter: &h.adopter, request: ctx, beat: out.beat}, asks)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,8 @@ const (
 )
 
 // leftCalls are calls that ended later than their clients waited. Most clients give up after a minute and try again: they
-// must neither run the tool twice nor ask the person twice. It is in memory alone: after a restart the call is made anew.
+// must neither run the tool twice nor ask the person twice. It is in memory; what an earlier process left is found by its rows
+// (adopt.go).
 type leftCalls struct {
 	mu      sync.Mutex
 	left    []leftCall     // in the order in which they were left

@@ -1,7 +1,7 @@
 // Clients of npm's SDK that give up a call and make it again: it is asked for once, and runs once.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { api, asked, each, textOf } from './common.mjs';
+import { asked, each, pending, settle, textOf } from './common.mjs';
 
 let amount = 0;
 for (const { name, connect } of each) {
@@ -13,9 +13,8 @@ for (const { name, connect } of each) {
     const id = await asked('shop.pay');
     const again = client.callTool(pay);
     await new Promise((done) => setTimeout(done, 1000));
-    const { approvals } = await api('/api/approvals?status=PENDING');
-    assert.deepEqual(approvals.map((a) => a.approval_id), [id]);
-    await api(`/api/approvals/${id}/decision`, { approved: true });
+    assert.deepEqual((await pending()).map((a) => a.approval_id), [id]);
+    await settle(id, { approved: true });
     assert.equal(textOf(await again), `paid ${amount}`);
     await client.close();
   });

@@ -7,25 +7,29 @@ export const sdks = {
 };
 const { AQUEDUCT_URL: base, USER_TOKEN: user, AGENT_TOKEN: agent, AQUEDUCT_PROGRAM: program, TOKEN_FILE: tokenFile } = process.env;
 
-export async function api(path, body) {
-  const headers = { authorization: `Bearer ${user}`, 'content-type': 'application/json' };
-  const response = await fetch(base + path, { headers, ...(body && { method: 'POST', body: JSON.stringify(body) }) });
-  assert.equal(response.status, 200, `${path}: ${await response.clone().text()}`);
-  return response.json();
-}
-
-// asked waits for the open question about a tool.
-export async function asked(tool) {
-  for (let i = 0; i < 400; i++) {
-    const { approvals } = await api('/api/approvals?status=PENDING');
-    const found = approvals.find((a) => a.tool_name === tool);
-    if (found) return found.approval_id;
-    await new Promise((done) => setTimeout(done, 50));
+// inbox is where a person decides.
+export function inbox(base, token) {
+  async function api(path, body) {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const response = await fetch(base + path, { headers, ...(body && { method: 'POST', body: JSON.stringify(body) }) });
+    assert.equal(response.status, 200, `${path}: ${await response.clone().text()}`);
+    return response.json();
   }
-  assert.fail(`no question about ${tool}`);
+  const pending = async () => (await api('/api/approvals?status=PENDING')).approvals;
+  // asked waits for the open question about a tool.
+  async function asked(tool, kind = 'permission') {
+    for (let i = 0; i < 400; i++) {
+      const found = (await pending()).find((a) => a.tool_name === tool && a.kind === kind);
+      if (found) return found.approval_id;
+      await new Promise((done) => setTimeout(done, 50));
+    }
+    assert.fail(`no question about ${tool}`);
+  }
+  const settle = async (id, words) => api(`/api/approvals/${id}/decision`, words);
+  return { pending, asked, settle, decide: async (tool, words) => settle(await asked(tool), words) };
 }
 
-export const decide = async (tool, words) => api(`/api/approvals/${await asked(tool)}/decision`, words);
+export const { pending, asked, settle, decide } = inbox(base, user);
 export const textOf = (result) => result.content.map((c) => c.text).join('\n');
 
 const ways = {
@@ -46,9 +50,10 @@ const ways = {
 };
 
 // connected makes a client.
-export async function connected(sdk, transport, capabilities) {
+export async function connected(sdk, transport, capabilities = {}, prepare = () => {}) {
   const { Client } = await sdk('index');
-  const client = new Client({ name: 'npm', version: '1' }, { capabilities: capabilities ?? {} });
+  const client = new Client({ name: 'npm', version: '1' }, { capabilities });
+  prepare(client);
   await client.connect(transport);
   return client;
 }

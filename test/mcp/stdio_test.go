@@ -47,11 +47,18 @@ func (s *stdio) log() string {
 // newStdio starts it.
 func newStdio(t *testing.T, options *mcp.ClientOptions, version string, args ...string) *stdio {
 	t.Helper()
-	path, err := program.Shipped()
+	return newStdioBy(t, program.Shipped, nil, options, version, args...)
+}
+
+// newStdioBy is newStdio by one of the programs, with further variables.
+func newStdioBy(t *testing.T, by func() (string, error), env []string, options *mcp.ClientOptions, version string, args ...string) *stdio {
+	t.Helper()
+	path, err := by()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &stdio{cmd: exec.Command(path, append([]string{"mcp"}, args...)...)}
+	s.cmd.Env = append(os.Environ(), env...)
 	s.cmd.Stderr = s
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
