@@ -3,6 +3,7 @@ package mcpclients
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +15,21 @@ import (
 // rows is a store that has the calls of one Turn.
 type rows struct {
 	store.Reader
+	mu            sync.Mutex
 	all, underWay int
 	err           error
 }
 
+// one adds a call that has ended.
+func (r *rows) one() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all++
+}
+
 func (r *rows) CountToolCalls(context.Context, store.Scope, string) (all, underWay int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return r.all, r.underWay, r.err
 }
 
@@ -51,7 +62,7 @@ func TestTurnLastsAsLongAsItsCalls(t *testing.T) {
 			t.Error("it ended although a call is under way")
 		}
 		st.underWay = 0
-		time.AfterFunc(idleTime/2, func() { st.all++ }) // one that began and ended between two looks
+		time.AfterFunc(idleTime/2, st.one) // one that began and ended between two looks
 		if ended, after := next(turn); !ended || after < idleTime*3/2-2*lookEvery || after > idleTime*3/2+2*lookEvery {
 			t.Errorf("after a call: %v after %s", ended, after)
 		}
