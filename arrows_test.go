@@ -74,7 +74,7 @@ func allowed() map[string][]string {
 		"server/decide":                    {"bridge/approval", "bridge/notify", "server/auth", "server/decode", "server/problem", "server/route", "store"},
 		"server/decode":                    {"agui", "server/auth", "server/limit", "server/problem", "store"},
 		"server/llmproxy":                  {"bridge", "bridge/outbound", "bridge/trace", "server/decode", "server/problem", "server/route", "store"},
-		"server/mcpserver":                 {"bridge", "bridge/approval", "bridge/tools", "server/auth", "server/decode", "server/route", "store"},
+		"server/mcpserver":                 {"bridge", "bridge/approval", "bridge/tools", "server/auth", "server/decode", "server/problem", "server/route", "store"},
 		"server/limit":                     {"store"},
 		"server/problem":                   {"agui", "server/limit", "store"},
 		"server/route":                     {"server/auth", "server/problem"},

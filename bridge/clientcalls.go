@@ -80,6 +80,21 @@ func (c *ClientCalls) Call(ctx context.Context, who store.Principal, id string) 
 	return c.store.ToolCall(store.WithOriginals(ctx), store.As(who), id)
 }
 
+// LastTurn is the id of the Turn that the last calls in a thread of the user's are in; "" where there are none.
+func (c *ClientCalls) LastTurn(ctx context.Context, who store.Principal, thread string) (id string, err error) {
+	session, err := c.store.SessionByExternalID(ctx, store.As(who), thread)
+	if err == nil && session.AgentID == ClientAgent {
+		var run store.Run
+		if run, err = c.store.LastRun(ctx, store.As(who), session.ID); err == nil {
+			return run.TurnID, nil
+		}
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return "", err
+}
+
 // turn is the Turn under way in the thread; one is begun where there is none.
 func (c *ClientCalls) turn(ctx context.Context, who store.Principal, req ClientRequest) (session store.Session, turn store.Turn, err error) {
 	session, turn, err = c.active(ctx, who, req.ThreadID)

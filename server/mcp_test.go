@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"aqueduct/bridge"
+	"aqueduct/server/limit"
 	"aqueduct/store"
 )
 
@@ -130,5 +131,28 @@ func TestMCPByRole(t *testing.T) {
 	}
 	if got := list("run_session_" + "00000000-0000-7000-8000-000000000000_x"); got.status != http.StatusUnauthorized {
 		t.Error(got)
+	}
+}
+
+// TestMCPBatch: each message of a batch counts against the limit on calls, and a batch has so many at most.
+func TestMCPBatch(t *testing.T) {
+	t.Parallel()
+	w := newToolEnvWith(t, plan{limits: limit.Limits{Invokes: limit.Rate{PerSecond: 0.001, Burst: 5}}}, `{"risk":"low"}`, func(*toolEnv, bridge.Call) string { return "" })
+	batch := func(n int) answer {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"cut","arguments":{"wood":"oak"}}}`, i))
+		}
+		return w.do("POST", "/mcp", "["+strings.Join(all, ",")+"]", "Accept", "application/json, text/event-stream")
+	}
+	if got := batch(51); got.status != http.StatusBadRequest || w.ran.Load() != 0 {
+		t.Error(got, w.ran.Load())
+	}
+	// One was counted with the batch that was too long.
+	if got := batch(3); got.status != http.StatusOK || strings.Count(got.body, `"structuredContent"`) != 3 || w.ran.Load() != 3 {
+		t.Error(got, w.ran.Load())
+	}
+	if got := batch(2); got.status != http.StatusTooManyRequests || w.ran.Load() != 3 {
+		t.Error(got, w.ran.Load())
 	}
 }

@@ -79,6 +79,8 @@ type ToolCallReader interface {
 	CountWaiting(ctx context.Context, in Scope, turnID string, most int) (int, error)
 	// ToolCallsOfTurn lists a Turn's ToolCalls, oldest first.
 	ToolCallsOfTurn(ctx context.Context, in Scope, turnID string) ([]ToolCall, error)
+	// CountToolCalls counts a Turn's ToolCalls, and those of them that have not ended. It reads nothing of what they hold.
+	CountToolCalls(ctx context.Context, in Scope, turnID string) (all, underWay int, err error)
 	// ToolCallByKey is the one of the Turn that was made with the idempotency key.
 	ToolCallByKey(ctx context.Context, in Scope, turnID, key string) (ToolCall, error)
 	// ToolCallsByStatus lists those under way in one of the states, oldest first; kind ""

@@ -28,7 +28,7 @@ func New(st store.Reader) *Agent { return &Agent{store: st} }
 
 // Start implements bridge.Agent.
 func (a *Agent) Start(_ context.Context, call bridge.Call) (bridge.Turn, error) {
-	return &turn{store: a.store, id: call.TurnID, began: time.Now(), cancelled: make(chan struct{})}, nil
+	return &turn{store: a.store, id: call.TurnID, last: time.Now(), cancelled: make(chan struct{})}, nil
 }
 
 // Resume implements bridge.Agent. There are no answers to deliver: the calls get theirs where they are kept.
@@ -40,7 +40,8 @@ func (a *Agent) Resume(ctx context.Context, call bridge.Call, _ []approval.Deliv
 type turn struct {
 	store     store.Reader
 	id        string
-	began     time.Time
+	calls     int       // that were seen
+	last      time.Time // when one was under way or new
 	once      sync.Once
 	cancelled chan struct{}
 }
@@ -58,25 +59,18 @@ func (t *turn) Next(ctx context.Context) ([]bridge.Output, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		calls, err := t.store.ToolCallsOfTurn(ctx, store.System(), t.id)
-		if err == nil && t.over(calls, time.Now()) {
+		if all, underWay, err := t.store.CountToolCalls(ctx, store.System(), t.id); err == nil && t.over(all, underWay, time.Now()) {
 			return []bridge.Output{{End: &bridge.End{}}}, nil
 		}
 	}
 }
 
-// over reports whether no call is under way, and none was lately.
-func (t *turn) over(calls []store.ToolCall, now time.Time) bool {
-	last := t.began
-	for _, c := range calls {
-		if !c.Status.Terminal() {
-			return false
-		}
-		if c.EndedAt.After(last) {
-			last = c.EndedAt
-		}
+// over reports whether no call is under way, and none was lately. What calls hold is not read: a Turn may be open all day.
+func (t *turn) over(all, underWay int, now time.Time) bool {
+	if underWay > 0 || all != t.calls {
+		t.calls, t.last = all, now
 	}
-	return now.Sub(last) > idleTime
+	return now.Sub(t.last) > idleTime
 }
 
 // Cancel implements bridge.Turn.

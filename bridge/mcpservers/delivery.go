@@ -1,10 +1,13 @@
 package mcpservers
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strconv"
 	"sync/atomic"
 
@@ -38,7 +41,8 @@ func deliveryOf(ctx context.Context) *delivery {
 }
 
 // note keeps why a request was not taken. A connection that could not be made has carried nothing; an answer of 4xx is a
-// refusal. After 5xx, or when the connection broke later, the tool may have run.
+// refusal. After 5xx, or when the connection broke later, the tool may have run; so it may after 400 and 408, by which servers
+// also report what went wrong while they worked, unless a 400 says that the session is unknown.
 func (d *delivery) note(resp *http.Response, err error) {
 	var no *outbound.Refused
 	var op *net.OpError
@@ -47,11 +51,29 @@ func (d *delivery) note(resp *http.Response, err error) {
 		d.refused.Store(fault.New(tools.CodeRefusedAddress, "The MCP server's address may not be called: "+outbound.Cause(err)+"."))
 	case errors.As(err, &op) && op.Op == "dial":
 		d.refused.Store(fault.New(tools.CodeUnreachable, "The MCP server could not be reached."))
-	case err == nil && resp.StatusCode/100 == 4:
+	case err == nil && resp.StatusCode/100 == 4 && resp.StatusCode != http.StatusRequestTimeout:
 		// The protocol has 404 for a session that is gone. Many servers answer 400.
-		d.unknown.Store(resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusBadRequest)
+		unknown := resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusBadRequest && namesSession(resp)
+		d.unknown.Store(unknown)
+		if resp.StatusCode == http.StatusBadRequest && !unknown {
+			return
+		}
 		d.refused.Store(fault.New(tools.CodeStatus, "The MCP server answered HTTP "+strconv.Itoa(resp.StatusCode)+"."))
 	}
+}
+
+// longestRefusal is what is read of a refusal to find out why.
+const longestRefusal = 4 << 10
+
+// namesSession reports whether a refusal says that the session is unknown. What it reads of the body stays to be read.
+func namesSession(resp *http.Response) bool {
+	read, _ := io.ReadAll(io.LimitReader(resp.Body, longestRefusal)) // what broke is no such word
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(read), resp.Body), resp.Body}
+	return regexp.MustCompile(`(?i)\b(no valid|unknown|invalid|no such|expired|missing) (mcp[- ]?)?session\b` +
+		`|\bsession([- ]?id)?( \S+)? (was |is |has )?(not found|not known|unknown|expired|does not exist|invalid|not initialized)\b`).Match(read)
 }
 
 // noted is a transport that notes which calls were written to it.

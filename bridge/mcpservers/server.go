@@ -41,6 +41,7 @@ type server struct {
 	version     string
 	open        func() (way, error)
 	publish     func(ctx context.Context, server string, list []store.Tool) error
+	report      func() // something is to be seen of it
 	resultBytes int64
 	logger      *slog.Logger
 	changed     wake.Signal // the server's list of tools
@@ -54,7 +55,7 @@ type server struct {
 
 func newServer(cfg Config, of Server, epoch string) *server {
 	s := &server{
-		name: of.Name, version: cfg.Version, publish: cfg.Publish, resultBytes: cfg.ResultBytes,
+		name: of.Name, version: cfg.Version, publish: cfg.Publish, report: cfg.Changed, resultBytes: cfg.ResultBytes,
 		logger: cfg.Logger.With(slog.String("mcp_server", of.Name)), changed: wake.New(), stands: make(chan struct{}), found: wake.New(),
 	}
 	s.open = (&address{url: of.URL, token: of.Token, client: cfg.Client}).open
@@ -73,6 +74,7 @@ func (s *server) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		s.report()
 		if time.Since(began) > steadyTime {
 			pause = firstPause
 		}
@@ -142,6 +144,8 @@ func (s *server) follow(ctx context.Context, session *mcp.ClientSession, offered
 				s.logger.Warn("the tools of an MCP server were not kept, trying again", slog.Any("error", err))
 			}
 			again = time.After(publishPause) // the list is read once more as well
+		} else {
+			s.report()
 		}
 		select {
 		case <-ctx.Done():

@@ -36,6 +36,8 @@ type Config struct {
 	Client *http.Client
 	// Publish keeps the tools that a server has now (tools.Service.Publish).
 	Publish func(ctx context.Context, server string, list []store.Tool) error
+	// Changed is called when a server's tools were kept, and when it could not be connected or was lost; nil for nobody.
+	Changed func()
 	// ResultBytes is the most that a result may have; 0 is 1 MiB.
 	ResultBytes int64
 	Logger      *slog.Logger
@@ -53,6 +55,9 @@ type Servers struct {
 
 // New makes Servers; nothing is started before Run. The error names a server that is named wrongly or twice.
 func New(cfg Config) (*Servers, error) {
+	if cfg.Changed == nil {
+		cfg.Changed = func() {}
+	}
 	if cfg.ResultBytes == 0 {
 		cfg.ResultBytes = defaultResultBytes
 	}

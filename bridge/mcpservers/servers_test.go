@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -314,6 +315,49 @@ func TestServerByAddress(t *testing.T) {
 	f.Close()
 	if got := r.call("f.echo", patience); got != tools.CodeUnreachable {
 		t.Errorf("gone: %s", got)
+	}
+}
+
+// TestServerRefusesACall: a call goes over a new session where the server says that it does not know the old one. After any other
+// 400, and after 408, it is not known whether the tool ran, and nothing is sent again.
+func TestServerRefusesACall(t *testing.T) {
+	t.Parallel()
+	const noSession = `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   string
+		sent   int
+	}{
+		"a bad request":         {http.StatusBadRequest, "no", tools.CodeUnknownOutcome, 1},
+		"an empty one":          {http.StatusBadRequest, "", tools.CodeUnknownOutcome, 1},
+		"about another session": {http.StatusBadRequest, "the checkout session could not be charged", tools.CodeUnknownOutcome, 1},
+		"too late":              {http.StatusRequestTimeout, "", tools.CodeUnknownOutcome, 1},
+		"the server's error":    {http.StatusBadRequest, `{"jsonrpc":"2.0","error":{"code":-32602,"message":"no"},"id":%s}`, tools.CodeToolFailed, 1},
+		"an unknown session":    {http.StatusBadRequest, noSession, "", 2},
+		"in words":              {http.StatusBadRequest, "Session 7 not found", "", 2},
+		"not found":             {http.StatusNotFound, "", "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFar(t)
+			r := run(t, Server{Name: "f", URL: f.URL})
+			r.offers("f.echo")
+			var sent atomic.Int32
+			f.answers(func(w http.ResponseWriter, r *http.Request) bool {
+				if !isCall(r) || sent.Add(1) > 1 {
+					return false
+				}
+				var call struct{ ID json.RawMessage }
+				_ = json.NewDecoder(r.Body).Decode(&call)
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, strings.ReplaceAll(c.body, "%s", string(call.ID)))
+				return true
+			})
+			if got := r.call("f.echo", patience); got != c.want && (c.want != "" || !strings.HasSuffix(got, "C1")) || int(sent.Load()) != c.sent {
+				t.Errorf("%s, sent %d times", got, sent.Load())
+			}
+		})
 	}
 }
 

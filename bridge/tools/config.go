@@ -69,7 +69,7 @@ const (
 	// The same limits as the engine has for Questions that agents ask themselves.
 	defaultQuestionsPerTurn = 32
 	defaultQuestionsPerUser = 200
-	// longestTimeout bounds what a call may ask for.
+	// longestTimeout bounds what a call may ask for, unless the operator gives every call more.
 	longestTimeout = time.Hour
 	// lookEvery is how often the rows are looked at without a ring: the ring of a replica that died is lost.
 	lookEvery = 2 * time.Second

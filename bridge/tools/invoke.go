@@ -104,7 +104,7 @@ func (i *invoker) propose(ctx context.Context, r store.Reader, registered lookup
 	if err != nil {
 		return p, err
 	}
-	timeout := cmp.Or(req.Timeout, p.tool.Timeout, i.limits.Timeout)
+	timeout := cmp.Or(min(req.Timeout, max(longestTimeout, i.limits.Timeout)), p.tool.Timeout, i.limits.Timeout)
 	id := newID()
 	if own := req.agentsID(); own != "" {
 		id = CallID(req.TurnID, own)
@@ -113,7 +113,7 @@ func (i *invoker) propose(ctx context.Context, r store.Reader, registered lookup
 	p.call = store.ToolCall{
 		ID: id, SessionID: req.Session.ID, TurnID: req.TurnID, Name: p.tool.Name, Kind: p.tool.Kind,
 		Status: store.ToolCreated, Args: args, ArgsSHA256: i.hash.Sum(args), IdempotencyKey: req.Key,
-		OnFailure: p.tool.OnFailure, Timeout: min(timeout, longestTimeout), CreatedAt: time.Now(),
+		OnFailure: p.tool.OnFailure, Timeout: timeout, CreatedAt: time.Now(),
 	}
 	return p, nil
 }

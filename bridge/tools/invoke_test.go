@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/tools"
@@ -164,6 +165,19 @@ func TestBusy(t *testing.T) {
 	call, err := e.call("look")
 	e.must(err)
 	e.has(call, store.ToolSucceeded, "")
+}
+
+// TestTimeout: a call may ask for an hour at most, and the operator may give every call more.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ limit, asked, want time.Duration }{
+		{0, 0, time.Minute}, {0, 2 * time.Hour, time.Hour}, {24 * time.Hour, 0, 24 * time.Hour}, {24 * time.Hour, 2 * time.Hour, 2 * time.Hour}, {24 * time.Hour, 48 * time.Hour, 24 * time.Hour},
+	} {
+		call, err := newToolEnv(t, tools.Limits{Timeout: c.limit}).call("look", func(r *tools.Request) { r.Timeout = c.asked })
+		if err != nil || call.Timeout != c.want {
+			t.Errorf("%+v: %s %v", c, call.Timeout, err)
+		}
+	}
 }
 
 // TestRunOver checks that no call is taken for a Turn that has ended.

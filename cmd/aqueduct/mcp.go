@@ -20,6 +20,8 @@ type mcpFlags struct {
 	MCP          []mcpFlag      `name:"mcp" sep:"none" help:"An MCP server whose tools agents may have run, as NAME=\"command\" or NAME=https://…; repeatable." placeholder:"NAME=COMMAND|URL"`
 	MCPTokenFile []mcpNamedFlag `name:"mcp-token-file" help:"File with the token that an --mcp URL is called with, as NAME=FILE; repeatable." placeholder:"NAME=FILE"`
 	MCPEnv       []mcpNamedFlag `name:"mcp-env" help:"Variable that the command of an --mcp inherits although it looks like a secret, as in NAME=GITHUB_TOKEN; repeatable." placeholder:"NAME=VARIABLE"`
+
+	changed func() // is called when there is something to see of the servers, where it is set
 }
 
 // mcpFlag is NAME=COMMAND or NAME=URL. host is kept for the list of addresses that may be called.
@@ -90,7 +92,7 @@ func (f mcpFlags) config(confined func() (*child.Confinement, error)) (*mcpserve
 			return nil, fmt.Errorf("--mcp %s: %w", of.Name, err)
 		}
 	}
-	cfg := &mcpservers.Config{Servers: servers, Version: version(), Client: gate.Client()}
+	cfg := &mcpservers.Config{Servers: servers, Version: version(), Client: gate.Client(), Changed: f.changed}
 	if commands {
 		cfg.Confine, err = confined()
 	}

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/kballard/go-shellquote"
@@ -21,6 +23,7 @@ import (
 
 	"aqueduct/bridge/mcpservers"
 	"aqueduct/internal/mcpstdio"
+	"aqueduct/internal/wake"
 	"aqueduct/server/auth"
 )
 
@@ -29,13 +32,18 @@ type mcpCmd struct {
 	Server clientFlags `embed:""`
 	Thread string      `help:"Thread of the running server that the calls are shown in; \"mcp\" when not given." placeholder:"ID"`
 
-	Wrap       string   `help:"Start this MCP server and gate its tools here, without a running server: a command or a URL." placeholder:"COMMAND|URL"`
-	As         string   `default:"wrapped" help:"Name of the server of --wrap in rules of a policy, as in NAME.TOOL." placeholder:"NAME"`
-	Allow      []string `help:"Tools of --wrap that run unasked, as in read_*; repeatable." placeholder:"TOOL"`
-	PolicyFile string   `help:"Rules for the tools of --wrap, as of aqueduct serve." placeholder:"FILE"`
-	PageListen string   `default:"127.0.0.1:0" help:"Address of the page of --wrap, where calls are approved that the client does not ask about."`
-	State      string   `help:"Directory that keeps the token of the page of --wrap, and the record of its calls while it runs; by default that of the user's state." placeholder:"DIR"`
+	Wrap        string        `help:"Start this MCP server and gate its tools here, without a running server: a command or a URL." placeholder:"COMMAND|URL"`
+	As          string        `default:"wrapped" help:"Name of the server of --wrap in rules of a policy, as in NAME.TOOL." placeholder:"NAME"`
+	Allow       []string      `help:"Tools of --wrap that run unasked, as in read_*; repeatable." placeholder:"TOOL"`
+	PolicyFile  string        `help:"Rules for the tools of --wrap, as of aqueduct serve." placeholder:"FILE"`
+	ToolTimeout time.Duration `help:"How long a tool of --wrap may run; 24h when not given." placeholder:"DURATION"`
+
+	PageListen string `default:"127.0.0.1:0" help:"Address of the page of --wrap, where calls are approved that the client does not ask about."`
+	State      string `help:"Directory that keeps the token of the page of --wrap, and the record of its calls while it runs; by default that of the user's state." placeholder:"DIR"`
 }
+
+// wrappedTime is how long a tool of --wrap may run: without the gate nothing ended it but its client.
+const wrappedTime = 24 * time.Hour
 
 // Run implements the command.
 func (m *mcpCmd) Run(ctx context.Context, to output, set *settings) error {
@@ -45,6 +53,9 @@ func (m *mcpCmd) Run(ctx context.Context, to output, set *settings) error {
 	if len(m.Allow) > 0 {
 		return errors.New("--allow is for --wrap: a running server has a policy of its own")
 	}
+	if m.ToolTimeout != 0 {
+		return errors.New("--tool-timeout is for --wrap: a running server has one of its own")
+	}
 	token, err := m.Server.token(set.env)
 	if err != nil {
 		return err
@@ -52,18 +63,18 @@ func (m *mcpCmd) Run(ctx context.Context, to output, set *settings) error {
 	if m.Server.Insecure {
 		fmt.Fprintln(to.log, "aqueduct:", insecureWarning)
 	}
-	return relayMCP(ctx, to, m.Server.URL, m.Thread, "", token)
+	return relayMCP(ctx, to, m.Server.URL, m.Thread, token, mcpstdio.Config{})
 }
 
 // relayMCP answers the client at the standard streams by a server.
-func relayMCP(ctx context.Context, to output, server, thread, prefix string, token auth.Secret) error {
-	at := strings.TrimRight(server, "/") + "/mcp"
+func relayMCP(ctx context.Context, to output, server, thread string, token auth.Secret, cfg mcpstdio.Config) error {
+	cfg.URL = strings.TrimRight(server, "/") + "/mcp"
 	if thread != "" {
-		at += "?thread=" + url.QueryEscape(thread)
+		cfg.URL += "?thread=" + url.QueryEscape(thread)
 	}
-	return mcpstdio.Serve(ctx, mcpstdio.Config{
-		URL: at, Client: &http.Client{Transport: tokenTransport{token}, CheckRedirect: noRedirect}, Version: version(), Prefix: prefix, In: os.Stdin, Out: closer{to.out},
-	})
+	cfg.Client = &http.Client{Transport: tokenTransport{token}, CheckRedirect: noRedirect}
+	cfg.Version, cfg.In, cfg.Out = version(), os.Stdin, closer{to.out}
+	return mcpstdio.Serve(ctx, cfg)
 }
 
 // closer is an output that the protocol's library closes at the end.
@@ -112,7 +123,8 @@ func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
 	if err != nil {
 		return err
 	}
-	started := make(chan string, 1)
+	started, changed := make(chan string, 1), wake.New()
+	serve.MCP.changed = changed.Ring
 	serve.started = func(page string, callers *auth.Auth) {
 		fmt.Fprintf(to.log, "aqueduct: calls are approved at %s/#sign-in=%s (the link works once; later: aqueduct token show --token-file %s)\n",
 			page, string(callers.IssueSignInCode()), shellquote.Join(tokenFile))
@@ -129,7 +141,7 @@ func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
 		defer stop() // the client has left
 		select {
 		case page := <-started:
-			return relayMCP(ctx, to, page, "", m.As+".", token)
+			return relayMCP(ctx, to, page, "", token, mcpstdio.Config{Prefix: m.As + ".", Changed: changed})
 		case <-ctx.Done():
 			return nil
 		}
@@ -174,6 +186,7 @@ func (m *mcpCmd) server(folder, tokenFile string, to output) (*serveCmd, error) 
 	args := []string{
 		"serve", "--listen", m.PageListen, "--database", "sqlite:" + filepath.Join(folder, "aqueduct.db"), "--token-file", tokenFile, "--mcp", m.As + "=" + m.Wrap,
 		"--name", filepath.Base(folder), "--acp-confine", "off",
+		"--tool-timeout", cmp.Or(m.ToolTimeout, wrappedTime).String(),
 	}
 	if rules != "" {
 		args = append(args, "--policy-file", rules)

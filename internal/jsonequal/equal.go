@@ -29,8 +29,8 @@ func Texts(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
-	x, okX := canonicalText(a)
-	y, okY := canonicalText(b)
+	x, okX := Canonical(a)
+	y, okY := Canonical(b)
 	return okX && okY && bytes.Equal(x, y)
 }
 
@@ -73,9 +73,10 @@ func Numbers(a, b string) bool {
 	return a == b || string(appendNumber(nil, a)) == string(appendNumber(nil, b))
 }
 
-// canonicalText writes a value so that equal values, and no others, are equal bytes. It is
-// no JSON: strings are written behind their length.
-func canonicalText(text []byte) ([]byte, bool) {
+// Canonical writes a value so that equal values, and no others, are equal bytes. It is
+// no JSON: strings are written behind their length. It is false for what equals nothing but
+// its own text.
+func Canonical(text []byte) ([]byte, bool) {
 	if !json.Valid(text) {
 		return nil, false
 	}

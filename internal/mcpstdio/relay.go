@@ -14,6 +14,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"aqueduct/internal/retry"
+	"aqueduct/internal/wake"
 )
 
 // Config is what a relay needs.
@@ -23,8 +26,11 @@ type Config struct {
 	Version string
 	// Prefix begins the names of the tools that are passed on, and is left out to the client; "" passes all on as they are.
 	Prefix string
-	In     io.ReadCloser
-	Out    io.WriteCloser
+	// Changed rings when the server's tools are known, or will not be soon, and whenever they may have changed: the client waits
+	// for the first ring to list them, and is notified of changes. With nil it lists what there is, and is not notified.
+	Changed wake.Signal
+	In      io.ReadCloser
+	Out     io.WriteCloser
 }
 
 const (
@@ -32,32 +38,70 @@ const (
 	connectTime = 30 * time.Second
 	// longestMessage bounds one message of the client.
 	longestMessage = 16 << 20
+	// firstList bounds how long a client's first list waits for Changed. Most clients give up a request after a minute; what comes
+	// later they are notified of.
+	firstList = 50 * time.Second
+	// againPause is between two tries to read a list that has changed.
+	againPause = time.Second
 )
 
 // relay is one client and the session with the server, which is made anew when it is lost.
 type relay struct {
 	cfg    Config
 	server *mcp.Server
+	listed chan struct{} // closed when the first list need not be waited for
+
+	refreshing sync.Mutex // one at a time makes the client's list
 
 	mu       sync.Mutex
-	upstream *mcp.ClientSession  // nil: none yet, or lost
-	client   *mcp.ServerSession  // the one there is
-	known    map[string]struct{} // tools that the client's server has
+	upstream *mcp.ClientSession // nil: none yet, or lost
+	client   *mcp.ServerSession // the one there is
+	known    map[string]string  // tools that the client's server has, as JSON
 }
 
 // Serve answers the client until it leaves or ctx ends.
 func Serve(ctx context.Context, cfg Config) error {
-	r := &relay{cfg: cfg, known: make(map[string]struct{})}
+	r := &relay{cfg: cfg, listed: make(chan struct{}), known: make(map[string]string)}
 	r.server = mcp.NewServer(&mcp.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: cfg.Version}, &mcp.ServerOptions{
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, Logger: slog.New(slog.DiscardHandler),
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: cfg.Changed != nil}}, Logger: slog.New(slog.DiscardHandler),
 	})
 	r.server.AddReceivingMiddleware(r.refreshed)
 	defer r.close()
+	ctx, stop := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer stop()
+	work.Go(func() { r.follow(ctx) })
 	err := r.server.Run(ctx, &mcp.IOTransport{Reader: cfg.In, Writer: cfg.Out, MaxLineLength: longestMessage})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil
 	}
 	return err
+}
+
+// follow brings the client's list up to date whenever the server's may have changed; the library notifies the client.
+func (r *relay) follow(ctx context.Context) {
+	if r.cfg.Changed == nil {
+		close(r.listed)
+		return
+	}
+	late := time.AfterFunc(firstList, func() { close(r.listed) })
+	defer late.Stop()
+	for {
+		select {
+		case <-r.cfg.Changed:
+		case <-ctx.Done():
+			return
+		}
+		for r.refresh(ctx) != nil { // the server is away
+			if retry.Sleep(ctx, againPause) != nil {
+				return
+			}
+		}
+		if late.Stop() {
+			close(r.listed)
+		}
+	}
 }
 
 // refreshed brings the list of tools up to date before it is looked at: when the client lists it, and when it calls a tool that
@@ -74,6 +118,11 @@ func (r *relay) refreshed(next mcp.MethodHandler) mcp.MethodHandler {
 			stale = !r.knows(call.Params.Name)
 		}
 		if stale {
+			select {
+			case <-r.listed:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 			if err := r.refresh(ctx); err != nil {
 				return nil, err
 			}
@@ -89,13 +138,22 @@ func (r *relay) knows(tool string) bool {
 	return ok
 }
 
-// refresh makes the client's list that of the server.
+// has reports whether the client's server has a tool in that form.
+func (r *relay) has(tool, form string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known[tool] == form
+}
+
+// refresh makes the client's list that of the server. A tool that is as it was stays: the client is notified of changes.
 func (r *relay) refresh(ctx context.Context) error {
+	r.refreshing.Lock()
+	defer r.refreshing.Unlock()
 	session, err := r.session(ctx)
 	if err != nil {
 		return err
 	}
-	now := make(map[string]struct{})
+	now := make(map[string]string)
 	for tool, err := range session.Tools(ctx, nil) {
 		if err != nil {
 			return r.lost(session, err)
@@ -106,8 +164,13 @@ func (r *relay) refresh(ctx context.Context) error {
 		}
 		shown := *tool
 		shown.Name = name
-		r.server.AddTool(&shown, r.call)
-		now[name] = struct{}{}
+		raw, err := json.Marshal(shown)
+		if err != nil {
+			return err
+		}
+		if now[name] = string(raw); !r.has(name, now[name]) {
+			r.server.AddTool(&shown, r.call)
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

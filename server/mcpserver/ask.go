@@ -2,7 +2,10 @@ package mcpserver
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -39,27 +42,43 @@ func canAsk(req *mcp.CallToolRequest) bool {
 const askSchema = `{"type":"object","required":["decision"],"properties":{"decision":{"type":"string","title":"Decision","enum":["approve","reject"]},` +
 	`"reason":{"type":"string","title":"Reason"}}}`
 
-// askFor is the result that asks. Its state is the id of the call: what the client may do with one is checked when it comes back.
-func askFor(made store.ToolCall) *mcp.CallToolResult {
+// askFor is the result that asks. What the client may do with the call is checked when it comes back.
+func askFor(made store.ToolCall, args json.RawMessage) *mcp.CallToolResult {
 	return &mcp.CallToolResult{
-		Meta: mcp.Meta{metaCallID: made.ID}, RequestState: made.ID,
+		Meta: mcp.Meta{metaCallID: made.ID}, RequestState: stateOf(made.ID, args),
 		InputRequests: mcp.InputRequestMap{approvalKey: &mcp.ElicitParams{
 			Mode: "form", Message: "Run " + made.Name + "?\n" + safetext.OfArgs(made.Args).Text, RequestedSchema: json.RawMessage(askSchema),
 		}},
 	}
 }
 
-// goOn finds the call that a request was asked about. The answer is for that call alone: another tool, or other arguments while
-// it waits, are another call, which is asked for anew.
-func (h *call) goOn(ctx context.Context, name string, args json.RawMessage, id string) (store.ToolCall, error) {
-	made, err := h.from.call(ctx, id)
-	if err != nil {
-		return made, err
+// stateOf is what a client brings back with its answer: the id of the call, and a hash of the arguments that it made it with. The
+// call's own may be others by then, which a person edited.
+func stateOf(id string, args json.RawMessage) string {
+	sum := sumOf(args)
+	return id + "." + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// sumOf is the hash of arguments, the same however they are written.
+func sumOf(args json.RawMessage) [sha256.Size]byte {
+	if canonical, ok := jsonequal.Canonical(args); ok {
+		args = canonical
 	}
-	if made.Name != name || made.Status == store.ToolWaitingApproval && !jsonequal.Texts(made.Args, args) {
+	return sha256.Sum256(args)
+}
+
+// goOn finds the call that a request was asked about. The answer is for that call alone: another tool, or other arguments, are
+// another call, which is asked for anew, whatever has become of the first.
+func (h *call) goOn(ctx context.Context, name string, args json.RawMessage, state string) (store.ToolCall, error) {
+	id, _, _ := strings.Cut(state, ".")
+	if state != stateOf(id, args) {
 		return store.ToolCall{}, store.ErrNotFound
 	}
-	return made, nil
+	made, err := h.from.call(ctx, id)
+	if err == nil && made.Name != name {
+		return store.ToolCall{}, store.ErrNotFound
+	}
+	return made, err
 }
 
 // answered applies the answer of the person at the client. One who may not decide, or closed the question without an answer,

@@ -2,16 +2,15 @@ package mcpserver
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"aqueduct/bridge/tools"
 	"aqueduct/internal/fault"
+	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
 
@@ -21,14 +20,20 @@ const noticeEvery = 10 * time.Second
 
 // call is the handler of tools/call.
 type call struct {
-	from caller
-	left *leftCalls
-	beat func() // keeps the stream alive where the client wants no progress
+	from    caller
+	left    *leftCalls
+	adopter *adopter
+	request context.Context // ends when the client leaves
+	beat    func()          // keeps the stream alive where the client wants no progress
 }
 
 // handle implements mcp.ToolHandler. The call is held until it has ended: a person may take long, and the client is notified
-// meanwhile. What the tool proxy refuses is a result too, because the client's model should read it.
+// meanwhile. What the tool proxy refuses is a result too, because the client's model should read it. The library's context ends
+// with the HTTP request in the revision of 2026 alone, so the request's own is looked at too.
 func (h *call) handle(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(h.request, cancel)()
 	args := req.Params.Arguments
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -39,7 +44,7 @@ func (h *call) handle(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 	}
 	if made.Status == store.ToolWaitingApproval && h.from.isPerson() && canAsk(req) {
 		if !again {
-			return askFor(made), nil
+			return askFor(made, args), nil
 		}
 		if err := h.answered(ctx, req, made); err != nil {
 			return refusedResult(err)
@@ -51,34 +56,67 @@ func (h *call) handle(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 // made is the call that a request makes; again is set where the request goes on with one that it was asked about. A client that
 // left before its call ended and makes it once more gets that one.
 func (h *call) made(ctx context.Context, req *mcp.CallToolRequest, args json.RawMessage) (made store.ToolCall, again bool, err error) {
-	if id := req.Params.RequestState; id != "" {
-		if made, err = h.goOn(ctx, req.Params.Name, args, id); err == nil || !errors.Is(err, store.ErrNotFound) {
+	if state := req.Params.RequestState; state != "" {
+		if made, err = h.goOn(ctx, req.Params.Name, args, state); err == nil || !errors.Is(err, store.ErrNotFound) {
 			return made, true, err
 		}
 	}
-	key := h.keyOf(req.Params.Name, args)
-	if id := h.left.take(key); id != "" {
-		if made, err = h.from.call(ctx, id); err == nil {
-			return made, false, nil
+	if err = h.adopter.adopt(ctx, h.from); err != nil {
+		return made, false, err
+	}
+	key := keyOf(h.from, req.Params.Name, args)
+	if id := h.left.take(ctx, key); id != "" {
+		if made, err = h.kept(ctx, id); err == nil || !errors.Is(err, store.ErrNotFound) {
+			return made, false, h.leftBy(ctx, key, id, err)
 		}
 	}
+	defer h.left.hold(key)()
 	made, err = h.from.invoke(ctx, req.Params.Name, args)
-	if err != nil && ctx.Err() != nil && made.ID != "" {
-		h.left.put(key, made.ID)
-	}
-	return made, false, err
+	return made, false, h.leftBy(ctx, key, made.ID, err)
 }
 
-// hold waits for the end of a call. A client that leaves first may make the same call again.
-func (h *call) hold(ctx context.Context, req *mcp.CallToolRequest, args json.RawMessage, made store.ToolCall) (*mcp.CallToolResult, error) {
-	began := time.Now()
-	var err error
-	for !made.Status.Terminal() {
-		h.notify(ctx, req, made, time.Since(began))
-		if made, err = h.from.wait(ctx, made.ID, noticeEvery); err != nil {
-			h.left.put(h.keyOf(req.Params.Name, args), made.ID)
-			return nil, err
+// keptTries and keptPause are how long a call is looked for that its client left before it was kept.
+const keptTries, keptPause = 10, 100 * time.Millisecond
+
+// kept is a call that its client left. It may be under way to the store still.
+func (h *call) kept(ctx context.Context, id string) (made store.ToolCall, err error) {
+	for range keptTries {
+		if made, err = h.from.call(ctx, id); !errors.Is(err, store.ErrNotFound) {
+			return made, err
 		}
+		if err := retry.Sleep(ctx, keptPause); err != nil {
+			return made, err
+		}
+	}
+	return made, err
+}
+
+// leftBy remembers a call whose client has left, and returns why it cannot be answered.
+func (h *call) leftBy(ctx context.Context, key, id string, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	if id != "" {
+		h.left.put(key, id)
+	}
+	return ctx.Err()
+}
+
+// hold waits for the end of a call. A client that leaves first may make the same call again, also one that left when the result
+// was there: it has not got it.
+func (h *call) hold(ctx context.Context, req *mcp.CallToolRequest, args json.RawMessage, made store.ToolCall) (*mcp.CallToolResult, error) {
+	began, key := time.Now(), keyOf(h.from, req.Params.Name, args)
+	defer h.left.hold(key)()
+	var err error
+	for err == nil && !made.Status.Terminal() {
+		h.notify(ctx, req, made, time.Since(began))
+		var now store.ToolCall
+		if now, err = h.from.wait(ctx, made.ID, noticeEvery); err == nil {
+			made = now
+		}
+	}
+	if err = h.leftBy(ctx, key, made.ID, err); err != nil {
+		return nil, err
 	}
 	return resultOf(made), nil
 }
@@ -101,9 +139,10 @@ func (h *call) notify(ctx context.Context, req *mcp.CallToolRequest, made store.
 	_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: since.Seconds(), Message: text})
 }
 
-func (h *call) keyOf(name string, args json.RawMessage) string {
-	sum := sha256.Sum256(args)
-	return h.from.key() + "\x00" + name + "\x00" + string(sum[:])
+// keyOf is the same for calls that are the same.
+func keyOf(from caller, name string, args json.RawMessage) string {
+	sum := sumOf(args)
+	return from.key() + "\x00" + name + "\x00" + string(sum[:])
 }
 
 // refusedResult is a call of which nothing was kept; what is no refusal of the tool proxy is an error of the protocol.
@@ -116,53 +155,4 @@ func refusedResult(err error) (*mcp.CallToolResult, error) {
 		return failed("too_many_questions", "Too many calls wait for a decision."), nil
 	}
 	return nil, err
-}
-
-const (
-	// leftTime is how long a call that its client left can be gone on with by making it again.
-	leftTime = time.Hour
-	// leftMost bounds those that are remembered; the oldest is forgotten, and asked for anew.
-	leftMost = 1000
-)
-
-// leftCalls are calls that ended later than their clients waited. Most clients give up after a minute and try again: they
-// must neither run the tool twice nor ask the person twice. It is in memory alone: after a restart the call is made anew.
-type leftCalls struct {
-	mu    sync.Mutex
-	byKey map[string]leftCall
-}
-
-type leftCall struct {
-	id string
-	at time.Time
-}
-
-func (l *leftCalls) put(key, id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.byKey == nil {
-		l.byKey = make(map[string]leftCall)
-	}
-	if len(l.byKey) >= leftMost {
-		oldest := ""
-		for k, c := range l.byKey {
-			if oldest == "" || c.at.Before(l.byKey[oldest].at) {
-				oldest = k
-			}
-		}
-		delete(l.byKey, oldest)
-	}
-	l.byKey[key] = leftCall{id, time.Now()}
-}
-
-// take gives a call up to one client: a second that makes the same call makes one of its own.
-func (l *leftCalls) take(key string) (id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c, ok := l.byKey[key]
-	delete(l.byKey, key)
-	if !ok || time.Since(c.at) > leftTime {
-		return ""
-	}
-	return c.id
 }

@@ -25,6 +25,8 @@ type caller interface {
 	wait(ctx context.Context, id string, timeout time.Duration) (store.ToolCall, error)
 	// decide settles the question about a call; false where the caller is no person, who alone may.
 	decide(ctx context.Context, id string, approve bool, reason string) (may bool, err error)
+	// turn is the id of the Turn that the caller's last calls are in; "" without any.
+	turn(ctx context.Context) (id string, err error)
 	// isPerson reports whether the person at the client is whose token it is.
 	isPerson() bool
 }
@@ -61,6 +63,11 @@ func (a *agent) wait(ctx context.Context, id string, timeout time.Duration) (sto
 
 func (a *agent) decide(context.Context, string, bool, string) (bool, error) { return false, nil }
 
+func (a *agent) turn(ctx context.Context) (string, error) {
+	turn, err := a.requests.Turn(ctx, a.token)
+	return turn.ID, err
+}
+
 func (a *agent) isPerson() bool { return false }
 
 // program is a caller with a user's token. Its calls are those of a thread of the user's, and what it is answered by the
@@ -95,6 +102,10 @@ func (p *program) wait(ctx context.Context, id string, timeout time.Duration) (s
 func (p *program) decide(ctx context.Context, id string, approve bool, reason string) (bool, error) {
 	_, err := p.approvals.DecideInWords(ctx, p.who, id, approval.Words{Approved: &approve, Reason: reason}, approval.ViaMCP)
 	return true, err
+}
+
+func (p *program) turn(ctx context.Context) (string, error) {
+	return p.calls.LastTurn(ctx, p.who, p.request.ThreadID)
 }
 
 func (p *program) isPerson() bool { return true }

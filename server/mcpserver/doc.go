@@ -4,5 +4,6 @@
 //
 // It is stateless: every request has a protocol session of its own (handler.go), so that any replica answers any request and
 // a restart loses none. caller.go has the two sorts of callers, offer.go lists tools, call.go makes a call and waits for it,
-// ask.go has the person at the client decide, result.go words the end.
+// ask.go has the person at the client decide, result.go words the end. left.go, cancelled.go and adopt.go have a client get its
+// call that gave up, or whose server was killed, and makes it again.
 package mcpserver

@@ -3,10 +3,11 @@ package mcpserver
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,6 +16,7 @@ import (
 	"aqueduct/bridge/approval"
 	"aqueduct/server/auth"
 	"aqueduct/server/decode"
+	"aqueduct/server/problem"
 	"aqueduct/server/route"
 	"aqueduct/store"
 )
@@ -43,18 +45,25 @@ type Handler struct {
 	cfg      Config
 	protocol *mcp.StreamableHTTPHandler
 	left     leftCalls
+	adopter  adopter
+	open     openRequests
 }
 
 // maxBody bounds a request: the arguments of a tool, which are bounded themselves, and what stands around them.
 const maxBody = 1 << 20
 
+// maxBatch bounds the messages of a batch, which are worked on side by side.
+const maxBatch = 50
+
 // New makes a Handler.
 func New(cfg Config) *Handler {
-	return &Handler{cfg: cfg, protocol: mcp.NewStreamableHTTPHandler(serverOf, &mcp.StreamableHTTPOptions{
+	h := &Handler{cfg: cfg, protocol: mcp.NewStreamableHTTPHandler(serverOf, &mcp.StreamableHTTPOptions{
 		Stateless: true, Logger: slog.New(slog.DiscardHandler), // it logs what anyone may send
 		MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
 		DisableLocalhostProtection: true, // the guard before all routes checks Host and Origin
 	})}
+	h.adopter = adopter{store: cfg.Store, left: &h.left, began: time.Now(), asked: make(map[string]bool)}
+	return h
 }
 
 // Mount adds the route. It is open because a run token is no credential of a caller; a request without one is a user's.
@@ -112,9 +121,14 @@ func (h *Handler) serve(c echo.Context, who store.Principal, from caller) error 
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
 	defer context.AfterFunc(h.cfg.Draining, cancel)()
+	asks := wantedBy(body)
+	if err := h.mayBatch(c, who, asks.messages); err != nil {
+		return err
+	}
+	defer h.named(c, from, asks, cancel)()
 	out := &responseStream{ResponseWriter: c.Response(), c: c, in: h.cfg.In}
 	defer out.end()
-	server, err := h.server(ctx, &call{from: from, left: &h.left, beat: out.beat}, wantedBy(body))
+	server, err := h.server(ctx, &call{from: from, left: &h.left, adopter: &h.adopter, request: ctx, beat: out.beat}, asks)
 	if err != nil {
 		return err
 	}
@@ -124,40 +138,40 @@ func (h *Handler) serve(c echo.Context, who store.Principal, from caller) error 
 	return nil
 }
 
+// mayBatch counts the messages of a batch behind the first, which the request itself was counted for: each may be a call.
+func (h *Handler) mayBatch(c echo.Context, who store.Principal, messages int) error {
+	if messages > maxBatch {
+		return problem.Refuse(problem.InvalidBody, fmt.Sprintf("A batch has at most %d messages.", maxBatch))
+	}
+	for range messages - 1 {
+		if err := h.cfg.In.MayInvoke(c, who); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// named does what hangs on the name of the client: a request that begins gets one, one that gives up a call ends that one's, and
+// any other can be given up until the function that it returns is called.
+func (h *Handler) named(c echo.Context, from caller, asks wanted, cancel context.CancelFunc) (done func()) {
+	name := c.Request().Header.Get(sessionHeader)
+	key := func(id string) string { return from.key() + "\x00" + name + "\x00" + id }
+	switch {
+	case asks.begins:
+		c.Response().Header().Set(sessionHeader, newClientName())
+	case name == "":
+	case asks.givesUp != "":
+		h.open.cancel(key(asks.givesUp))
+	case asks.id != "":
+		return h.open.add(key(asks.id), cancel)
+	}
+	return func() {}
+}
+
 type serverKey struct{}
 
 // serverOf is the server that serve made for the request.
 func serverOf(r *http.Request) *mcp.Server {
 	server, _ := r.Context().Value(serverKey{}).(*mcp.Server)
 	return server
-}
-
-// wanted is what the messages of a request ask for.
-type wanted struct {
-	list  bool
-	calls []string // names of tools
-}
-
-// wantedBy reads as much of a body as that takes. What cannot be read here the protocol's library refuses.
-func wantedBy(body []byte) (w wanted) {
-	type message struct {
-		Method string
-		Params struct{ Name string }
-	}
-	var all []message
-	if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '[' { // a batch, until the revision of June 2025
-		_ = json.Unmarshal(body, &all)
-	} else {
-		all = make([]message, 1)
-		_ = json.Unmarshal(body, &all[0])
-	}
-	for _, m := range all {
-		switch m.Method {
-		case "tools/list":
-			w.list = true
-		case "tools/call":
-			w.calls = append(w.calls, m.Params.Name)
-		}
-	}
-	return w
 }

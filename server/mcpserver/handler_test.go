@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -44,9 +46,10 @@ func TestWantedBy(t *testing.T) {
 		`{"method":"tools/list"}`:                        {list: true},
 		` {"method":"tools/call","params":{"name":"a"}}`: {calls: []string{"a"}},
 		`[{"method":"tools/list"},{"method":"tools/call","params":{"name":"a"}},{"method":"tools/call","params":{"name":"b"}}]`: {list: true, calls: []string{"a", "b"}},
+		`{"id":1,"method":"initialize"}`: {id: "1", begins: true}, `{"method":"notifications/cancelled","params":{"requestId":"a"}}`: {givesUp: `"a"`},
 		`{"method":"ping"}`: {}, ``: {}, `[`: {}, `null`: {}, `"x"`: {}, `{"method":7}`: {},
 	} {
-		if got := wantedBy([]byte(body)); got.list != want.list || !slices.Equal(slices.DeleteFunc(got.calls, func(s string) bool { return s == "" }), want.calls) {
+		if got := wantedBy([]byte(body)); got.list != want.list || got.id != want.id || got.begins != want.begins || got.givesUp != want.givesUp || !slices.Equal(slices.DeleteFunc(got.calls, func(s string) bool { return s == "" }), want.calls) {
 			t.Errorf("%s: %+v, want %+v", body, got, want)
 		}
 	}
@@ -81,17 +84,52 @@ func TestOffered(t *testing.T) {
 	}
 }
 
-// TestLeftCalls: a call is given up once, and only so many are remembered.
+// TestLeftCalls: each call is given up once, the one first that was left first, and only so many are remembered.
 func TestLeftCalls(t *testing.T) {
 	t.Parallel()
-	var l leftCalls
-	for i := range leftMost + 5 {
-		l.put(fmt.Sprint("k", i), fmt.Sprint("id", i))
-	}
-	last := fmt.Sprint("k", leftMost+4)
-	if len(l.byKey) != leftMost || l.take(last) == "" || l.take(last) != "" || l.take("none") != "" {
-		t.Errorf("%d are remembered", len(l.byKey))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var l leftCalls
+		for i := range leftMost + 5 {
+			l.put(fmt.Sprint("k", i/2), fmt.Sprint("id", i))
+		}
+		key := fmt.Sprint("k", leftMost/2)
+		one, two, none := l.take(t.Context(), key), l.take(t.Context(), key), l.take(t.Context(), key)
+		if one != fmt.Sprint("id", leftMost) || two != fmt.Sprint("id", leftMost+1) || none != "" || len(l.left) != leftMost-2 || l.take(t.Context(), "k0") != "" {
+			t.Errorf("%q %q %q, %d are remembered", one, two, none, len(l.left))
+		}
+		time.Sleep(leftTime + 1)
+		if id := l.take(t.Context(), "k100"); id != "" {
+			t.Errorf("%s after an hour", id)
+		}
+		if l.put("k", "id"); len(l.left) != 1 {
+			t.Errorf("%d are remembered", len(l.left))
+		}
+	})
+}
+
+// TestLeftCallsWait: while the same call is held it may be about to be left, which is waited for a moment.
+func TestLeftCallsWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var l leftCalls
+		release := l.hold("k")
+		time.AfterFunc(leaveTime/2, func() {
+			l.put("k", "id")
+			release()
+		})
+		began := time.Now()
+		if id := l.take(t.Context(), "k"); id != "id" || time.Since(began) != leaveTime/2 {
+			t.Errorf("%q after %s", id, time.Since(began))
+		}
+		defer l.hold("k")()
+		began = time.Now()
+		if id := l.take(t.Context(), "other"); id != "" || time.Since(began) != 0 {
+			t.Errorf("another: %q after %s", id, time.Since(began))
+		}
+		if id := l.take(t.Context(), "k"); id != "" || time.Since(began) != leaveTime {
+			t.Errorf("it is not left: %q after %s", id, time.Since(began))
+		}
+	})
 }
 
 // TestCanAsk: who can be asked, by what a client states of itself.

@@ -100,6 +100,7 @@ func (h *hotStatements) record(t *testing.T, s *Store) {
 			"CountActiveTurns":    func() error { _, err := r.CountActiveTurns(ctx, in, 10); return err },
 			"EventBytes":          func() error { _, err := r.EventBytes(ctx, in, session); return err },
 			"ToolCallsOfTurn":     func() error { _, err := r.ToolCallsOfTurn(ctx, in, turn); return err },
+			"CountToolCalls":      func() error { _, _, err := r.CountToolCalls(ctx, in, turn); return err },
 			"ToolCallByKey":       func() error { _, err := r.ToolCallByKey(ctx, in, turn, "k"); return err },
 			"ToolCallsByStatus": func() error {
 				_, err := r.ToolCallsByStatus(ctx, in, []store.ToolCallStatus{store.ToolDispatched}, store.KindServer, 10)

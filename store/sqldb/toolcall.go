@@ -77,6 +77,23 @@ func (r *toolCallReader) ToolCallsOfTurn(ctx context.Context, in store.Scope, tu
 	return list(ctx, r.conn, scanToolCall, q.sql.String(), q.args...)
 }
 
+// CountToolCalls implements store.ToolCallReader. The status stands before what may be large in a row, so SQLite reads no page
+// of that.
+func (r *toolCallReader) CountToolCalls(ctx context.Context, in store.Scope, turnID string) (all, open int, err error) {
+	q := selecting("SELECT c.status FROM tool_calls c JOIN sessions s ON s.session_id = c.session_id", in).and("c.turn_id = ", turnID)
+	err = each(ctx, r.conn, q.sql.String(), q.args, func(at row) (bool, error) {
+		var status store.ToolCallStatus
+		if err := at.Scan(&status); err != nil {
+			return false, err
+		}
+		if all++; !status.Terminal() {
+			open++
+		}
+		return true, nil
+	})
+	return all, open, err
+}
+
 // ToolCallByKey implements store.ToolCallReader.
 func (r *toolCallReader) ToolCallByKey(ctx context.Context, in store.Scope, turnID, key string) (store.ToolCall, error) {
 	q := selecting(selectToolCall, in).and("c.turn_id = ", turnID).and("c.idempotency_key = ", key)

@@ -72,6 +72,7 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.OpenToolCalls(ctx, in, "x")
 		_, _ = r.ExpiringToolCalls(ctx, in, 10)
 		_, _ = r.ToolCallsOfTurn(ctx, in, "x")
+		_, _, _ = r.CountToolCalls(ctx, in, "x")
 		_, _ = r.CountWaiting(ctx, in, "", 10)
 		_, _ = r.CountWaiting(ctx, in, "x", 10)
 		_, _ = r.CountActiveTurns(ctx, in, 10)

@@ -204,6 +204,10 @@ func readsOfCalls(env *storeEnv, f full) map[string]sees {
 		"ToolCallsOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ToolCallsOfTurn(ctx, in, turn))
 		},
+		"CountToolCalls": func(r store.Reader, in store.Scope) (bool, error) {
+			n, _, err := r.CountToolCalls(ctx, in, turn)
+			return n > 0, err
+		},
 		"ToolCallByKey": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ToolCallByKey(ctx, in, turn, f.called.IdempotencyKey))
 		},

@@ -31,6 +31,15 @@ func testToolCalls(env *storeEnv) {
 	}
 	same(env, idsOf(got[[]store.ToolCall](env)(env.s.OpenToolCalls(ctx, all, s.ID)), toolCallID), open)
 	same(env, idsOf(got[[]store.ToolCall](env)(env.s.ToolCallsOfTurn(ctx, all, "t1")), toolCallID), turn)
+	underWay := 0
+	for _, c := range got[[]store.ToolCall](env)(env.s.ToolCallsOfTurn(ctx, all, "t1")) {
+		if !c.Status.Terminal() {
+			underWay++
+		}
+	}
+	n, unended, err := env.s.CountToolCalls(ctx, all, "t1")
+	env.is(err, nil)
+	same(env, []int{n, unended}, []int{len(turn), underWay})
 
 	expiring := func(status store.ToolCallStatus, ms int64) string {
 		c := store.ToolCall{ID: env.id(), SessionID: s.ID, TurnID: "t2", Name: "buy", Kind: store.KindQuestion,

@@ -116,13 +116,23 @@ type server struct {
 	read  chan struct{} // closed at the end of its output
 }
 
+// fused is the program that dies at failpoints.
+var fused = program.Built("aqueduct-fused", "-tags", "failpoints")
+
 func serve(t *testing.T, args ...string) *server {
 	t.Helper()
-	path, err := program.Shipped()
+	return serveBy(t, program.Shipped, nil, args...)
+}
+
+// serveBy is serve by one of the programs, with further variables.
+func serveBy(t *testing.T, by func() (string, error), env []string, args ...string) *server {
+	t.Helper()
+	path, err := by()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &server{cmd: exec.Command(path, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), read: make(chan struct{})}
+	s.cmd.Env = append(os.Environ(), env...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {

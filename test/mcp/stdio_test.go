@@ -18,7 +18,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"aqueduct/test/nodetest"
 	"aqueduct/test/npmmcp"
 	"aqueduct/test/program"
 )
@@ -48,11 +47,18 @@ func (s *stdio) log() string {
 // newStdio starts it.
 func newStdio(t *testing.T, options *mcp.ClientOptions, version string, args ...string) *stdio {
 	t.Helper()
-	path, err := program.Shipped()
+	return newStdioBy(t, program.Shipped, nil, options, version, args...)
+}
+
+// newStdioBy is newStdio by one of the programs, with further variables.
+func newStdioBy(t *testing.T, by func() (string, error), env []string, options *mcp.ClientOptions, version string, args ...string) *stdio {
+	t.Helper()
+	path, err := by()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &stdio{cmd: exec.Command(path, append([]string{"mcp"}, args...)...)}
+	s.cmd.Env = append(os.Environ(), env...)
 	s.cmd.Stderr = s
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -101,29 +107,20 @@ func TestMCPWrap(t *testing.T) {
 			_, command, _ := strings.Cut(s.flag(), "=")
 			state := t.TempDir()
 			answers := make(chan *mcp.ElicitResult, 4)
-			options := &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			changed := make(chan struct{}, 8)
+			options := &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} }, ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 				return <-answers, nil
 			}}
 			c := newStdio(t, options, version, "--wrap", command, "--state", state, "--allow", "lo*")
+			// A client lists once, at once, and again when it is notified.
+			if r, err := c.ListTools(t.Context(), nil); err != nil || names(r) != "big die env fail grow look pay" {
+				t.Errorf("%v %v", r, err)
+			}
+			if caps := c.InitializeResult().Capabilities; caps.Tools == nil || !caps.Tools.ListChanged {
+				t.Errorf("%+v", caps)
+			}
 			e := &env{t: t, server: &server{}}
 			e.server.url, e.user = c.page(t, state)
-			e.eventually("the shop's tools", func() error {
-				r, err := c.ListTools(t.Context(), nil)
-				if err == nil && len(r.Tools) == 0 {
-					err = errors.New("none yet")
-				}
-				return err
-			})
-			names := map[string]bool{}
-			for tool, err := range c.Tools(t.Context(), nil) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				names[tool.Name] = true
-			}
-			if !names["pay"] || !names["look"] || len(names) != 7 {
-				t.Errorf("%v", names)
-			}
 			if o := e.ended(begin(t.Context(), c.ClientSession, "look", `{}`)); o.text() != `{"open":true}` {
 				t.Errorf("allowed: %s", o.text())
 			}
@@ -140,6 +137,20 @@ func TestMCPWrap(t *testing.T) {
 			e.decide(e.asked("wrapped.pay").ID, `{"approved":true}`)
 			if o := e.ended(done); o.text() != "paid 3" {
 				t.Errorf("on the page: %s", o.text())
+			}
+			answers <- &mcp.ElicitResult{Action: "accept", Content: map[string]any{"decision": "approve"}}
+			e.ended(begin(t.Context(), c.ClientSession, "grow", `{}`))
+			for grown := false; !grown; {
+				select {
+				case <-changed:
+				case <-time.After(patience):
+					t.Fatal("the client is not notified that the list has changed")
+				}
+				r, err := c.ListTools(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				grown = names(r) == "die env extra fail grow look pay"
 			}
 			child := s.pid()
 			if err := c.ClientSession.Close(); err != nil {
@@ -230,14 +241,7 @@ func TestMCPStdio(t *testing.T) {
 		}
 		return nil
 	})
-	path, err := program.Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
-	report := nodetest.Run(t, []string{
-		"AQUEDUCT_URL=" + e.server.url, "USER_TOKEN=" + program.Token(), "AGENT_TOKEN=" + e.token, "AQUEDUCT_PROGRAM=" + path, "TOKEN_FILE=" + os.Getenv("AQUEDUCT_TOKEN_FILE"),
-	}, "clients.test.mjs")
-	t.Logf("node --test clients.test.mjs\n%s", nodetest.Totals(report))
+	e.node("clients.test.mjs")
 	// Without a server the client gets an error for what it asks, and the program stays.
 	e.server.end(syscall.SIGKILL)
 	if _, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "shop.look"}); err == nil {

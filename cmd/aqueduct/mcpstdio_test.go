@@ -1,0 +1,23 @@
+package main
+
+import (
+	"io"
+	"testing"
+	"time"
+)
+
+// TestWrapTimeout: the tools of a server that is wrapped may run for as long as they did before, and otherwise for as long as
+// the flag says.
+func TestWrapTimeout(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[time.Duration]time.Duration{0: 24 * time.Hour, time.Minute: time.Minute} {
+		m := &mcpCmd{Wrap: "https://example.com/mcp", As: "wrapped", PageListen: "127.0.0.1:0", ToolTimeout: given}
+		serve, err := m.server(t.TempDir(), t.TempDir()+"/token", output{io.Discard, io.Discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := serve.Limits.tools().Timeout; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
