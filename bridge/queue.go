@@ -33,13 +33,15 @@ type Queue struct {
 	busy     atomic.Bool // something waited or was under way at the last look
 	logger   *slog.Logger
 	begun    func(ctx context.Context, t store.Task, channel string, reply Reply) error
+	behind   store.TaskLine // where the next look goes on; of Run's goroutine
 }
 
 const (
 	// maxTaskBody bounds a Task's request: the queue may hold many, and pictures belong into the context store.
 	maxTaskBody = 1 << 20
-	// tasksOfEach is how many Tasks of each user and agent one look reads, and tasksOfLook how many in all.
-	tasksOfEach, tasksOfLook = 32, 1000
+	// linesOfLook is how many lines one look reads, each what waits of one user for one agent; the next look goes on behind
+	// them. A line costs a step in an index.
+	linesOfLook = 1000
 	// queueLook is how often the queue is looked at without a ring, while something is in it; a Turn may have ended at
 	// another replica.
 	queueLook = 500 * time.Millisecond

@@ -315,8 +315,11 @@ func unownedReads(env *storeEnv, f full) map[string]sees {
 		"ExpiredContext": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ExpiredContext(env.ctx, in, at(9), 10))
 		},
+		"TaskLines": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.TaskLines(env.ctx, in, store.TaskLine{}, 10))
+		},
 		"NextTasks": func(r store.Reader, in store.Scope) (bool, error) {
-			return some(r.NextTasks(env.ctx, in, 10, 10))
+			return some(r.NextTasks(env.ctx, in, store.TaskLine{AgentID: f.task.AgentID, Tenant: f.task.Tenant, User: f.task.User}, 10))
 		},
 		"TakenTasks": func(r store.Reader, in store.Scope) (bool, error) { return some(r.TakenTasks(env.ctx, in)) },
 		"BudgetUse": func(r store.Reader, in store.Scope) (bool, error) {
