@@ -121,7 +121,7 @@ func (q *Queue) room(ctx context.Context, tx store.Tx) (r room, lost []store.Tas
 	}
 	for _, t := range taken {
 		switch {
-		case t.Turn.Terminal():
+		case t.Turn.Terminal(), t.Turn == "" && t.Status == store.TaskBegun: // or gone, with its thread
 			if err := tx.DeleteTask(ctx, t.ID); err != nil {
 				return r, nil, err
 			}
@@ -199,7 +199,7 @@ func passes(refusal *fault.Error) bool {
 	return false
 }
 
-// begin makes a Task a Turn. A Turn that is there already is found again, so a second try changes nothing.
+// begin makes a Task a Turn.
 func (q *Queue) begin(ctx context.Context, t store.Task) error {
 	t, err := q.store.Task(ctx, store.System(), t.ID)
 	if err != nil {
@@ -217,7 +217,8 @@ func (q *Queue) begin(ctx context.Context, t store.Task) error {
 	reply, err := q.sessions.Chat(ctx, ChatRequest{
 		Principal: store.Principal{Tenant: t.Tenant, User: t.User, Roles: body.Roles}, Dialect: DialectV1, ThreadID: t.ThreadID, RunID: t.RequestID,
 		AgentID: t.AgentID, Messages: body.Messages, Tools: tools, Context: body.Context, Props: body.Props, BodyHash: t.BodyHash,
-		Traceparent: body.Traceparent, Tracestate: body.Tracestate, OnBusy: OnBusyQueue, Channel: true, Callback: body.Channel != "", turnID: t.ID,
+		Traceparent: body.Traceparent, Tracestate: body.Tracestate, Channel: true, Callback: body.Channel != "",
+		task: &taskStart{queue: q, task: t, channel: body.Channel},
 	})
 	var refused *fault.Error
 	switch {
@@ -225,13 +226,12 @@ func (q *Queue) begin(ctx context.Context, t store.Task) error {
 		return q.move(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskWaiting})
 	case errors.As(err, &refused):
 		return q.fail(ctx, t, refused)
+	case errors.Is(err, errTaskGone):
+		return nil
 	case err != nil: // the store is away; the next round finds it without a Turn
 		return err
-	case reply.Run.ID != t.ID: // a question of the thread is open, which is answered first
-		return q.move(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskWaiting})
-	}
-	if q.begun != nil {
-		return q.begun(ctx, t, body.Channel, reply)
+	case reply.Run.ID != t.ID: // no Turn was made, and none would be the next time
+		return q.fail(ctx, t, fault.New(RefusedRunIDConflict, "This request, or its message, is one that the thread has from elsewhere."))
 	}
 	return nil
 }
