@@ -90,7 +90,7 @@ func (q *Queue) take(ctx context.Context) (mine []store.Task, busy bool, err err
 	return mine, true, err
 }
 
-// lines are those that this look is about. Where there are more than it reads, the next begins behind them, so that each has
+// lines are those that this look is about, without those of agents that are known to be out of reach. Where there are more than it reads, the next begins behind them, so that each has
 // its turn.
 func (q *Queue) lines(ctx context.Context) ([]store.TaskLine, error) {
 	from := q.behind
@@ -102,7 +102,8 @@ func (q *Queue) lines(ctx context.Context) ([]store.TaskLine, error) {
 	if len(lines) == linesOfLook {
 		q.behind = lines[len(lines)-1]
 	}
-	return lines, err
+	agents := q.sessions.cfg.Agents
+	return slices.DeleteFunc(lines, func(l store.TaskLine) bool { return agents.away(l.Tenant, l.AgentID) }), err
 }
 
 // room is what is under way, and by whom. A Turn that waits for a person holds no place: the agent does nothing for it.
@@ -121,7 +122,7 @@ func (q *Queue) room(ctx context.Context, tx store.Tx) (r room, lost []store.Tas
 	}
 	for _, t := range taken {
 		switch {
-		case t.Turn.Terminal(), t.Turn == "" && t.Status == store.TaskBegun: // or gone, with its thread
+		case t.Turn.Terminal(), t.Turn == "" && t.Status != store.TaskTaken: // or gone, with its thread
 			if err := tx.DeleteTask(ctx, t.ID); err != nil {
 				return r, nil, err
 			}
@@ -130,6 +131,8 @@ func (q *Queue) room(ctx context.Context, tx store.Tx) (r room, lost []store.Tas
 			lost = append(lost, t.Task)
 		case t.Turn.Paused():
 			continue
+		case t.Status == store.TaskUnsent: // one that knocks is enough
+			r.agents[t.AgentID] += r.perAgent
 		}
 		r.agents[t.AgentID]++
 		r.owners[ownerOf(t.Tenant, t.User)]++

@@ -13,6 +13,7 @@ const (
 	TaskWaiting   TaskStatus = "WAITING"
 	TaskTaken     TaskStatus = "TAKEN"     // by a replica, and has no Turn yet
 	TaskBegun     TaskStatus = "BEGUN"     // has a Turn, from the same transaction
+	TaskUnsent    TaskStatus = "UNSENT"    // BEGUN, and nothing has reached its Agent: it could not be connected to
 	TaskFailed    TaskStatus = "FAILED"    // it cannot be begun: Code and Message say why
 	TaskCancelled TaskStatus = "CANCELLED" // before it was begun
 )

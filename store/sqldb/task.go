@@ -84,7 +84,7 @@ func (r *taskReader) NextTasks(ctx context.Context, in store.Scope, line store.T
 		return t, err
 	}, `SELECT `+taskColumns+` FROM tasks t WHERE t.status = 'WAITING' AND t.tenant = $1 AND t.user_id = $2 AND t.agent_id = $3
 		AND t.task_id = (SELECT e.task_id FROM tasks e WHERE e.tenant = t.tenant AND e.user_id = t.user_id AND e.thread_id = t.thread_id
-			AND e.status IN ('WAITING', 'TAKEN', 'BEGUN') ORDER BY e.task_id LIMIT 1)
+			AND e.status IN ('WAITING', 'TAKEN', 'BEGUN', 'UNSENT') ORDER BY e.task_id LIMIT 1)
 		AND (SELECT u.turn_id FROM sessions s JOIN turns u ON u.session_id = s.session_id WHERE s.external_id = t.thread_id AND s.tenant = t.tenant
 			AND s.user_id = t.user_id AND s.deleted_at = 0 AND u.status IN ('QUEUED', 'RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL') LIMIT 1) IS NULL
 		ORDER BY t.priority DESC, t.task_id LIMIT $4`, line.Tenant, line.User, line.AgentID, int64(most))
@@ -99,7 +99,7 @@ func (r *taskReader) TakenTasks(ctx context.Context, in store.Scope) ([]store.Ta
 		err = at.Scan(append(taskInto(&t.Task), &t.Turn, &t.Gone)...)
 		return t, err
 	}, `SELECT `+taskColumns+`, COALESCE(u.status, ''), NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = t.replica AND NOT r.fenced)
-		FROM tasks t LEFT JOIN turns u ON u.turn_id = t.task_id WHERE t.status IN ('TAKEN', 'BEGUN') ORDER BY t.task_id`)
+		FROM tasks t LEFT JOIN turns u ON u.turn_id = t.task_id WHERE t.status IN ('TAKEN', 'BEGUN', 'UNSENT') ORDER BY t.task_id`)
 }
 
 // LockQueue implements store.TaskTx by the lock of a row that is there for it.
