@@ -144,6 +144,9 @@ func readsOfLog(env *storeEnv, f full) map[string]sees {
 		"ContextEntry": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ContextEntry(env.ctx, in, f.entry.Key))
 		},
+		"ContextData": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.ContextData(env.ctx, in, f.entry.Key, f.entry.Version))
+		},
 		"ContextEntries": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ContextEntries(env.ctx, in, f.entry.OwnerType, f.entry.OwnerID, at(1), store.Page{}))
 		},
@@ -326,7 +329,7 @@ func unownedReads(env *storeEnv, f full) map[string]sees {
 			return found(r.BudgetUse(env.ctx, in, f.budget.BudgetKey))
 		},
 		"DoomedBlobs": func(r store.Reader, in store.Scope) (bool, error) {
-			return some(r.DoomedBlobs(env.ctx, in, "", 10))
+			return some(r.DoomedBlobs(env.ctx, in, "", store.Blob{}, 10))
 		},
 		"DeletedSessions": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.DeletedSessions(env.ctx, in, 10))
