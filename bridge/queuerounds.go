@@ -106,16 +106,21 @@ func (q *Queue) lines(ctx context.Context) ([]store.TaskLine, error) {
 	return slices.DeleteFunc(lines, func(l store.TaskLine) bool { return agents.away(l.Tenant, l.AgentID) }), err
 }
 
-// room is what is under way, and by whom. A Turn that waits for a person holds no place: the agent does nothing for it.
+// room is what is under way, and by whom. A Turn that waits for a person holds no place: the agent does nothing for it. But a
+// user who has many of those gets no more, because further questions would be refused, and end their Turns.
 type room struct {
-	perAgent       int
-	agents, owners map[string]int
+	perAgent, askingPerUser int
+	agents, owners, asking  map[string]int
 }
+
+// askingShare: at a fourth of the questions that a user may have open the queue begins no more. A Turn may ask more than one, and
+// those that are at work then may ask too.
+const askingShare = 4
 
 // room counts what was taken and has not ended. lost are those without a Turn whose replica is gone; those of this replica
 // itself that a failed round left are lost too.
 func (q *Queue) room(ctx context.Context, tx store.Tx) (r room, lost []store.Task, err error) {
-	r = room{q.limits.TasksPerAgent, make(map[string]int), make(map[string]int)}
+	r = room{q.limits.TasksPerAgent, max(1, q.limits.QuestionsPerUser/askingShare), make(map[string]int), make(map[string]int), make(map[string]int)}
 	taken, err := tx.TakenTasks(ctx, store.System())
 	if err != nil {
 		return r, nil, err
@@ -130,6 +135,7 @@ func (q *Queue) room(ctx context.Context, tx store.Tx) (r room, lost []store.Tas
 		case t.Turn == "" && (t.Gone || t.Replica == q.replica):
 			lost = append(lost, t.Task)
 		case t.Turn.Paused():
+			r.asking[ownerOf(t.Tenant, t.User)]++
 			continue
 		case t.Status == store.TaskUnsent: // one that knocks is enough
 			r.agents[t.AgentID] += r.perAgent
@@ -155,7 +161,7 @@ type waitingLine struct {
 func (r room) choose(lines []store.TaskLine, next func(line store.TaskLine, most int) ([]store.Task, error)) (chosen []store.Task, err error) {
 	perAgent := make(map[string][]*waitingLine)
 	for _, line := range lines {
-		if r.agents[line.AgentID] < r.perAgent {
+		if r.agents[line.AgentID] < r.perAgent && r.asking[ownerOf(line.Tenant, line.User)] < r.askingPerUser {
 			perAgent[line.AgentID] = append(perAgent[line.AgentID], &waitingLine{TaskLine: line})
 		}
 	}

@@ -30,7 +30,7 @@ func (u *upstream) startTask(ctx context.Context, call Call, unsent bool) (Turn,
 		if !errors.Is(err, ErrUnsent) {
 			return up, err
 		}
-		if moved := u.moveTask(ctx, store.TaskBegun, store.TaskUnsent); moved != nil {
+		if u.markUnsent(ctx) != nil {
 			return nil, err
 		}
 		unsent = true
@@ -38,6 +38,16 @@ func (u *upstream) startTask(ctx context.Context, call Call, unsent bool) (Turn,
 			return nil, err
 		}
 	}
+}
+
+// markUnsentTime bounds the keeping of a failure that is known when the server stops.
+const markUnsentTime = 2 * time.Second
+
+// markUnsent keeps that nothing was sent, also while the server stops: else the next process would take the Agent for called.
+func (u *upstream) markUnsent(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markUnsentTime)
+	defer cancel()
+	return u.moveTask(ctx, store.TaskBegun, store.TaskUnsent)
 }
 
 // moveTask moves the Task's row; errTaskGone where that is not in from.

@@ -75,10 +75,11 @@ func (u *upstream) start(ctx context.Context, call Call, from caller) error {
 	}
 	u.callers.add(u.turnID, from)
 	failpoint.Here("before_dispatch")
+	task, unsent := u.task, u.unsent
 	u.reader = startReader(ctx, false, func(ctx context.Context) (Turn, error) {
 		defer failpoint.Here("after_dispatch")
-		if u.task {
-			return u.startTask(ctx, call, u.unsent)
+		if task {
+			return u.startTask(ctx, call, unsent)
 		}
 		return u.agent.Start(ctx, call)
 	})

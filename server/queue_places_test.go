@@ -68,6 +68,24 @@ func TestQueueBesideQuestions(t *testing.T) {
 	})
 }
 
+// TestQueueManyQuestions: a user with many tasks that wait for answers gets no more begun, whose questions would be refused.
+func TestQueueManyQuestions(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	h := newEnvWith(t, asksFirst(g), plan{bridge: bridge.Limits{TasksPerAgent: 1, QuestionsPerUser: 8}})
+	first := h.queues("a0", "ask", "")
+	question := h.asked(first.RunID)
+	h.asked(h.queues("a1", "ask", "").RunID)
+	third := h.queues("a2", "ask", "")
+	time.Sleep(1200 * time.Millisecond) // two looks
+	if now := h.task("a2"); now.Status != "WAITING" {
+		t.Errorf("behind two questions it is %+v", now)
+	}
+	h.decide(question, `{"decision":"approve"}`)
+	h.until(first.RunID, "DONE")
+	h.asked(third.RunID)
+}
+
 // TestQueueOfIdleAgent: however much waits for busy agents, an idle one gets its task.
 func TestQueueOfIdleAgent(t *testing.T) {
 	t.Parallel()
