@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
 
 // TestPictures: a picture that comes as a URL of the server, which only the run token opens, is given to the model as its bytes,
-// wherever the URL has it; one that there is no room for, or that is gone, is a text.
+// wherever the URL has it, and is read once; one that is gone is a text.
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	png := append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, 5<<20)...)
@@ -36,10 +37,7 @@ func TestPictures(t *testing.T) {
 		return `{"role":"user","name":"ann","content":[{"type":"text","text":"What is it?"},` + strings.Join(parts, ",") + `]}`
 	}
 	messages := []string{`{"role":"user","content":"see /parts/ of it"}`}
-	for i := range 7 { // of which the six newest fit
-		messages = append(messages, message(picture("http://127.0.0.1:1"+path(i))))
-	}
-	messages = append(messages, message(picture(path(6)), picture(path(99)), picture("https://x.example/a.png")))
+	messages = append(messages, message(picture("http://127.0.0.1:1"+path(6))), message(picture(path(6)), picture(path(99)), picture("https://x.example/a.png")))
 	got := s.frames(t, `{"run_id":"r","messages":[`+strings.Join(messages, ",")+`]}`)
 	if got[0] != `delta {"text":"seen"}` || len(asked.Messages) != len(messages) {
 		t.Fatalf("%q", got)
@@ -47,8 +45,7 @@ func TestPictures(t *testing.T) {
 	inlined := picture("data:image/png;base64," + base64.StdEncoding.EncodeToString(png))
 	missing := func(why string) string { return fmt.Sprintf(`{"type":"text","text":%q}`, why) }
 	for i, want := range []string{
-		messages[0], message(missing(tooManyPictures)), message(missing(tooManyPictures)), message(inlined), message(inlined), message(inlined), message(inlined), message(inlined),
-		message(inlined, missing(noPicture), picture("https://x.example/a.png")),
+		messages[0], message(inlined), message(inlined, missing(noPicture), picture("https://x.example/a.png")),
 	} {
 		var a, b any
 		if err := json.Unmarshal(asked.Messages[i], &a); err != nil {
@@ -61,7 +58,32 @@ func TestPictures(t *testing.T) {
 			t.Errorf("message %d is %.300s, want %.300s", i, x, y)
 		}
 	}
-	if read > 8 {
+	if read != 2 {
 		t.Errorf("%d reads", read)
+	}
+}
+
+// TestPicturesRoom: the newest pictures are given, as far as there is room; the others are a text.
+func TestPicturesRoom(t *testing.T) {
+	t.Parallel()
+	s := &server{part: func(w http.ResponseWriter, _ string) {
+		w.Header().Set("Content-Type", "image/png")
+		_, _ = w.Write(make([]byte, 3000))
+	}}
+	web := httptest.NewServer(s)
+	defer web.Close()
+	var messages []json.RawMessage
+	for i := range 4 {
+		messages = append(messages, json.RawMessage(fmt.Sprintf(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"/api/threads/s/parts/%064x"}}]}`, i)))
+	}
+	p := newPictures(platform{client: http.DefaultClient, base: web.URL, token: "token"}, messages)
+	p.room = 10_000 // two of them as base64, and a half
+	if err := p.inline(t.Context(), messages); err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range messages {
+		if given, text := strings.Contains(string(m), "data:image/png;base64,"), strings.Contains(string(m), tooManyPictures); given != (i > 1) || text == given {
+			t.Errorf("message %d is %.200s", i, m)
+		}
 	}
 }
