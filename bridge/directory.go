@@ -161,6 +161,12 @@ func (d *Directory) agent(tenant, id string) Agent {
 	return e.agent
 }
 
+// away reports whether an Agent is here that knows itself to be out of reach.
+func (d *Directory) away(tenant, id string) bool {
+	a, tells := d.agent(tenant, id).(Availability)
+	return tells && !a.Available()
+}
+
 // find is agent for an id that may have been registered elsewhere a moment ago. It may ask the store, so it is not called
 // in a transaction.
 func (d *Directory) find(ctx context.Context, tenant, id string) (Agent, error) {

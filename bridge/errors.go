@@ -25,6 +25,9 @@ const (
 // ErrCannotResume means that a Turn's upstream can not be taken up again.
 var ErrCannotResume = errors.New("bridge: turn cannot be resumed")
 
+// ErrUnsent means that nothing of a call has reached the Agent, which may so be called again without being called twice.
+var ErrUnsent = errors.New("bridge: nothing was sent to the agent")
+
 // Codes of Refusals.
 const (
 	RefusedRunInProgress  = "run_in_progress"

@@ -32,7 +32,7 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 	if _, err := s.cfg.Agents.find(ctx, req.Principal.Tenant, req.AgentID); err != nil {
 		return Reply{}, err
 	}
-	k := taking{s: s, req: req}
+	k := taking{s: s, req: req, last: req.task != nil}
 	err := k.whileTailed(ctx)
 	k.release(ctx)
 	reply := k.reply
@@ -308,6 +308,9 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	replier := in.replier()
 	replier.queued = p.queued.ID
 	reply, err := replier.tail(ctx, run)
+	if err == nil && in.req.task != nil {
+		err = in.req.task.begin(ctx, in.tx, reply)
+	}
 	if err == nil && in.active != nil {
 		return reply, true, in.meets.endOthers(ctx)
 	}

@@ -34,7 +34,7 @@ type Limits struct {
 	// stay below it; a loop that prompts does not.
 	TurnsPerUser int
 	// TasksPerAgent bounds the Tasks of the queue that one agent works on at a time, on all replicas together. Prompts that
-	// are answered at once do not count: the queue is for what fills the gaps between them.
+	// are answered at once do not count: the queue is for what fills the gaps between them. Nor do Tasks that wait for a person.
 	TasksPerAgent int
 	// TasksPerUser and TasksPerTenant bound what waits in the queue: it is for work of a night, and not for what no agent
 	// will ever get to.

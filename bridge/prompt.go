@@ -69,7 +69,7 @@ func (p *prompter) queueTurn(ctx context.Context, externalID string) (run store.
 	}
 	now := time.Now()
 	run = store.Run{
-		ID: cmp.Or(p.req.turnID, newID()), SessionID: p.session.ID, ExternalID: externalID, Status: store.RunReserved,
+		ID: p.req.task.turnID(), SessionID: p.session.ID, ExternalID: externalID, Status: store.RunReserved,
 		Profile: p.profile, BodyHash: p.req.BodyHash, CreatedAt: now,
 	}
 	run.TurnID = run.ID // a Turn's id is its first Run's
@@ -88,7 +88,7 @@ func (p *prompter) queueTurn(ctx context.Context, externalID string) (run store.
 		ID: run.ID, SessionID: p.session.ID, AgentID: agent, Status: store.TurnQueued, CreatedAt: now,
 		Roles:        mustJSON(p.req.Principal.Roles),
 		PromptedBy:   p.promptedBy(),
-		Input:        mustJSON(turnInput{Context: p.req.Context, Props: p.req.Props, Queued: p.active != nil || p.req.turnID != "" && p.exists, Task: p.req.turnID != "", ParentSpan: parent}),
+		Input:        mustJSON(turnInput{Context: p.req.Context, Props: p.req.Props, Queued: p.active != nil || p.req.task != nil && p.exists, Task: p.req.task != nil, ParentSpan: parent}),
 		BranchedFrom: p.branch.branchedFrom(),
 		Traced:       true, Traceparent: span.Traceparent(), Tracestate: span.State,
 	}

@@ -21,8 +21,8 @@ import (
 // with the id that its Turn will have. It becomes a Turn when its agent has room, by the same intake as any prompt.
 //
 // A Task is taken by one replica, under a lock that all share, so that an agent never has more of them than it may.
-// Beginning the Turn is what may be tried again: the intake finds a Turn that is there already. What was begun is a Turn
-// like any other, and never begun a second time.
+// Beginning the Turn, and whatever else has to be there from then on, is one transaction, which the Task's row decides: a Task
+// that was cancelled meanwhile begins nothing. What was begun is a Turn like any other, and never begun a second time.
 type Queue struct {
 	store    store.Store
 	sessions *Sessions
@@ -32,14 +32,16 @@ type Queue struct {
 	bell     wake.Signal
 	busy     atomic.Bool // something waited or was under way at the last look
 	logger   *slog.Logger
-	begun    func(ctx context.Context, t store.Task, channel string, reply Reply) error
+	begun    func(ctx context.Context, tx store.Tx, t store.Task, channel string, reply Reply) error
+	behind   store.TaskLine // where the next look goes on; of Run's goroutine
 }
 
 const (
 	// maxTaskBody bounds a Task's request: the queue may hold many, and pictures belong into the context store.
 	maxTaskBody = 1 << 20
-	// tasksOfEach is how many Tasks of each user and agent one look reads, and tasksOfLook how many in all.
-	tasksOfEach, tasksOfLook = 32, 1000
+	// linesOfLook is how many lines one look reads, each what waits of one user for one agent; the next look goes on behind
+	// them. A line costs a step in an index.
+	linesOfLook = 1000
 	// queueLook is how often the queue is looked at without a ring, while something is in it; a Turn may have ended at
 	// another replica.
 	queueLook = 500 * time.Millisecond
@@ -73,9 +75,8 @@ func (q *Queue) turnEnded() {
 	}
 }
 
-// OnBegun has f called for each Task whose Turn was begun, before the Task counts as begun: it is called again after a crash in
-// between. It is set once, before Run.
-func (q *Queue) OnBegun(f func(ctx context.Context, t store.Task, channel string, reply Reply) error) {
+// OnBegun has f called in the transaction that makes a Task a Turn. It is set once, before Run.
+func (q *Queue) OnBegun(f func(ctx context.Context, tx store.Tx, t store.Task, channel string, reply Reply) error) {
 	q.begun = f
 }
 
@@ -221,18 +222,30 @@ func (q *Queue) Task(ctx context.Context, in store.Scope, id string) (store.Task
 	return q.store.Task(ctx, in, id)
 }
 
-// Cancel ends a Task that waits. False when it does not, any more or at all: then its Turn is what can be cancelled.
+// Cancel ends a Task that has no Turn yet; one that is just being begun then does not begin. False when there is none of that
+// id, or it has its Turn, which is what can be cancelled.
 func (q *Queue) Cancel(ctx context.Context, in store.Scope, id string) (bool, error) {
-	t, err := q.store.Task(ctx, in, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	done := false
-	if err == nil && t.Status == store.TaskWaiting {
+	for {
+		t, err := q.store.Task(ctx, in, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil || t.Status != store.TaskWaiting && t.Status != store.TaskTaken {
+			return t.Status == store.TaskCancelled, err
+		}
+		done := false
 		err = q.store.InTx(ctx, func(tx store.Tx) (err error) {
-			done, err = tx.MoveTask(ctx, store.TaskMove{ID: t.ID, From: store.TaskWaiting, To: store.TaskCancelled, EndedAt: time.Now()})
+			if _, err = tx.Turn(ctx, store.System(), t.ID); !errors.Is(err, store.ErrNotFound) {
+				return err // of an earlier version, which did not tell TAKEN from BEGUN
+			}
+			done, err = tx.MoveTask(ctx, store.TaskMove{ID: t.ID, From: t.Status, To: store.TaskCancelled, EndedAt: time.Now()})
 			return err
 		})
+		if done || err != nil {
+			return done, err
+		}
+		if _, err := q.store.Turn(ctx, store.System(), t.ID); err == nil {
+			return false, nil
+		}
 	}
-	return done || t.Status == store.TaskCancelled, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -52,12 +53,12 @@ func (q *Queue) round(ctx context.Context) (busy bool, err error) {
 // take chooses Tasks and marks them as taken by this replica. What replicas that are gone had taken and not begun is taken
 // over; what has ended is deleted.
 func (q *Queue) take(ctx context.Context) (mine []store.Task, busy bool, err error) {
-	waits, err := q.store.CountTasks(ctx, store.System())
+	lines, err := q.lines(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	under, err := q.store.TakenTasks(ctx, store.System())
-	if err != nil || waits+len(under) == 0 {
+	if err != nil || len(lines)+len(under) == 0 {
 		return nil, false, err
 	}
 	err = q.store.InTx(ctx, func(tx store.Tx) error {
@@ -69,11 +70,13 @@ func (q *Queue) take(ctx context.Context) (mine []store.Task, busy bool, err err
 		if err != nil {
 			return err
 		}
-		waiting, err := tx.NextTasks(ctx, store.System(), tasksOfEach, tasksOfLook)
+		chosen, err := room.choose(lines, func(line store.TaskLine, most int) ([]store.Task, error) {
+			return tx.NextTasks(ctx, store.System(), line, most)
+		})
 		if err != nil {
 			return err
 		}
-		for _, t := range append(lost, room.choose(waiting)...) {
+		for _, t := range append(lost, chosen...) {
 			ok, err := tx.MoveTask(ctx, store.TaskMove{ID: t.ID, From: t.Status, To: store.TaskTaken, Replica: q.replica})
 			if err != nil {
 				return err
@@ -87,55 +90,113 @@ func (q *Queue) take(ctx context.Context) (mine []store.Task, busy bool, err err
 	return mine, true, err
 }
 
-// room is what is under way, and by whom.
-type room struct {
-	perAgent       int
-	agents, owners map[string]int
+// lines are those that this look is about, without those of agents that are known to be out of reach. Where there are more than it reads, the next begins behind them, so that each has
+// its turn.
+func (q *Queue) lines(ctx context.Context) ([]store.TaskLine, error) {
+	from := q.behind
+	lines, err := q.store.TaskLines(ctx, store.System(), from, linesOfLook)
+	if err == nil && len(lines) == 0 && from != (store.TaskLine{}) {
+		lines, err = q.store.TaskLines(ctx, store.System(), store.TaskLine{}, linesOfLook)
+	}
+	q.behind = store.TaskLine{}
+	if len(lines) == linesOfLook {
+		q.behind = lines[len(lines)-1]
+	}
+	agents := q.sessions.cfg.Agents
+	return slices.DeleteFunc(lines, func(l store.TaskLine) bool { return agents.away(l.Tenant, l.AgentID) }), err
 }
+
+// room is what is under way, and by whom. A Turn that waits for a person holds no place: the agent does nothing for it. But a
+// user who has many of those gets no more, because further questions would be refused, and end their Turns.
+type room struct {
+	perAgent, askingPerUser int
+	agents, owners, asking  map[string]int
+}
+
+// askingShare: at a fourth of the questions that a user may have open the queue begins no more. A Turn may ask more than one, and
+// those that are at work then may ask too.
+const askingShare = 4
 
 // room counts what was taken and has not ended. lost are those without a Turn whose replica is gone; those of this replica
 // itself that a failed round left are lost too.
 func (q *Queue) room(ctx context.Context, tx store.Tx) (r room, lost []store.Task, err error) {
-	r = room{q.limits.TasksPerAgent, make(map[string]int), make(map[string]int)}
+	r = room{q.limits.TasksPerAgent, max(1, q.limits.QuestionsPerUser/askingShare), make(map[string]int), make(map[string]int), make(map[string]int)}
 	taken, err := tx.TakenTasks(ctx, store.System())
 	if err != nil {
 		return r, nil, err
 	}
 	for _, t := range taken {
 		switch {
-		case t.Turn.Terminal():
+		case t.Turn.Terminal(), t.Turn == "" && t.Status != store.TaskTaken: // or gone, with its thread
 			if err := tx.DeleteTask(ctx, t.ID); err != nil {
 				return r, nil, err
 			}
 			continue
 		case t.Turn == "" && (t.Gone || t.Replica == q.replica):
 			lost = append(lost, t.Task)
+		case t.Turn.Paused():
+			r.asking[ownerOf(t.Tenant, t.User)]++
+			continue
+		case t.Status == store.TaskUnsent: // one that knocks is enough
+			r.agents[t.AgentID] += r.perAgent
 		}
 		r.agents[t.AgentID]++
-		r.owners[ownerOf(t.Task)]++
+		r.owners[ownerOf(t.Tenant, t.User)]++
 	}
 	return r, lost, nil
 }
 
-func ownerOf(t store.Task) string { return t.Tenant + "\x00" + t.User }
+func ownerOf(tenant, user string) string { return tenant + "\x00" + user }
 
-// choose picks what there is room for: by priority, then of the user who has least under way, then by age. One user's ten
-// thousand Tasks so delay another's first by one.
-func (r room) choose(waiting []store.Task) (chosen []store.Task) {
-	better := func(a, b store.Task) int {
-		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(r.owners[ownerOf(a)], r.owners[ownerOf(b)]), cmp.Compare(a.ID, b.ID))
-	}
-	for {
-		waiting = slices.DeleteFunc(waiting, func(t store.Task) bool { return r.agents[t.AgentID] >= r.perAgent })
-		if len(waiting) == 0 {
-			return chosen
+// waitingLine is a line and the first of its Tasks that could be begun.
+type waitingLine struct {
+	store.TaskLine
+	tasks []store.Task
+	read  bool
+}
+
+// choose picks what there is room for: of the user who has least under way, then of the one who waits the longest, and of that
+// user's Tasks by priority and then by age. One user's ten thousand Tasks so delay another's first by one, whatever their
+// priorities. next reads a line; the lines of agents without room are not read.
+func (r room) choose(lines []store.TaskLine, next func(line store.TaskLine, most int) ([]store.Task, error)) (chosen []store.Task, err error) {
+	perAgent := make(map[string][]*waitingLine)
+	for _, line := range lines {
+		if r.agents[line.AgentID] < r.perAgent && r.asking[ownerOf(line.Tenant, line.User)] < r.askingPerUser {
+			perAgent[line.AgentID] = append(perAgent[line.AgentID], &waitingLine{TaskLine: line})
 		}
-		best := slices.MinFunc(waiting, better)
-		chosen = append(chosen, best)
-		r.agents[best.AgentID]++
-		r.owners[ownerOf(best)]++
-		waiting = slices.DeleteFunc(waiting, func(t store.Task) bool { return t.ID == best.ID })
 	}
+	for _, agent := range slices.Sorted(maps.Keys(perAgent)) {
+		more, err := r.chooseOf(agent, perAgent[agent], next)
+		if err != nil {
+			return nil, err
+		}
+		chosen = append(chosen, more...)
+	}
+	return chosen, nil
+}
+
+// chooseOf is choose for one agent.
+func (r room) chooseOf(agent string, lines []*waitingLine, next func(line store.TaskLine, most int) ([]store.Task, error)) (chosen []store.Task, err error) {
+	better := func(a, b *waitingLine) int {
+		return cmp.Or(cmp.Compare(r.owners[ownerOf(a.Tenant, a.User)], r.owners[ownerOf(b.Tenant, b.User)]), cmp.Compare(a.Oldest, b.Oldest))
+	}
+	for r.agents[agent] < r.perAgent && len(lines) > 0 {
+		best := slices.MinFunc(lines, better)
+		if !best.read {
+			if best.tasks, err = next(best.TaskLine, r.perAgent-r.agents[agent]); err != nil {
+				return nil, err
+			}
+			best.read = true
+		}
+		if len(best.tasks) == 0 {
+			lines = slices.DeleteFunc(lines, func(l *waitingLine) bool { return l == best })
+			continue
+		}
+		chosen, best.tasks = append(chosen, best.tasks[0]), best.tasks[1:]
+		r.agents[agent]++
+		r.owners[ownerOf(best.Tenant, best.User)]++
+	}
+	return chosen, nil
 }
 
 // passes reports whether a refusal ends by itself: the Task waits on.
@@ -147,7 +208,7 @@ func passes(refusal *fault.Error) bool {
 	return false
 }
 
-// begin makes a Task a Turn. A Turn that is there already is found again, so a second try changes nothing.
+// begin makes a Task a Turn.
 func (q *Queue) begin(ctx context.Context, t store.Task) error {
 	t, err := q.store.Task(ctx, store.System(), t.ID)
 	if err != nil {
@@ -165,7 +226,8 @@ func (q *Queue) begin(ctx context.Context, t store.Task) error {
 	reply, err := q.sessions.Chat(ctx, ChatRequest{
 		Principal: store.Principal{Tenant: t.Tenant, User: t.User, Roles: body.Roles}, Dialect: DialectV1, ThreadID: t.ThreadID, RunID: t.RequestID,
 		AgentID: t.AgentID, Messages: body.Messages, Tools: tools, Context: body.Context, Props: body.Props, BodyHash: t.BodyHash,
-		Traceparent: body.Traceparent, Tracestate: body.Tracestate, OnBusy: OnBusyQueue, Channel: true, Callback: body.Channel != "", turnID: t.ID,
+		Traceparent: body.Traceparent, Tracestate: body.Tracestate, Channel: true, Callback: body.Channel != "",
+		task: &taskStart{queue: q, task: t, channel: body.Channel},
 	})
 	var refused *fault.Error
 	switch {
@@ -173,13 +235,12 @@ func (q *Queue) begin(ctx context.Context, t store.Task) error {
 		return q.move(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskWaiting})
 	case errors.As(err, &refused):
 		return q.fail(ctx, t, refused)
+	case errors.Is(err, errTaskGone):
+		return nil
 	case err != nil: // the store is away; the next round finds it without a Turn
 		return err
-	case reply.Run.ID != t.ID: // a question of the thread is open, which is answered first
-		return q.move(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskWaiting})
-	}
-	if q.begun != nil {
-		return q.begun(ctx, t, body.Channel, reply)
+	case reply.Run.ID != t.ID: // no Turn was made, and none would be the next time
+		return q.fail(ctx, t, fault.New(RefusedRunIDConflict, "This request, or its message, is one that the thread has from elsewhere."))
 	}
 	return nil
 }

@@ -43,8 +43,8 @@ type ChatRequest struct {
 	parent *parentCall
 	// attached are the attachments that the messages name, by key or by hash, as far as they have been read; nil for one that is not ours.
 	attached map[string]*contextstore.Attachment
-	// turnID is the Turn's id where that was given out before; see Queue.
-	turnID   string
+	// task is set where the Turn was a Task before, whose id it has; see Queue.
+	task     *taskStart
 	Callback bool // the client is notified elsewhere than on a response: it counts as there although no response is open
 }
 

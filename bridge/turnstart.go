@@ -97,6 +97,15 @@ func (t *turn) reattach(ctx context.Context, runID string) error {
 	t.restarted, t.writer.speech.continuations.resumed = t.row.Upstream != t.cfg.Replica, true
 	call, _, err := t.calling.call(ctx, t.writer.state(), runID, t.writer.profile)
 	if err == nil {
+		err = t.upstream.readUnsent(ctx)
+	}
+	switch {
+	case err != nil:
+	case t.upstream.unsent: // it was not called yet
+		if err = t.writer.keep(ctx, nil, t.calling.callAgain(&call)); err == nil {
+			err = t.upstream.start(ctx, call, t.calling.caller(call))
+		}
+	default:
 		err = t.upstream.resume(ctx, call, caller{}, nil)
 	}
 	return t.failFor(ctx, err)

@@ -21,6 +21,8 @@ type upstream struct {
 	tenant  string // the Session's, and
 	agentID string // the name by which the Agent is found
 	turnID  string
+	task    bool // the Turn was a Task
+	unsent  bool // the Task has it that its Agent was not called yet
 	callers *callers
 
 	reader   *upstreamReader // nil when nothing is being read
@@ -73,8 +75,12 @@ func (u *upstream) start(ctx context.Context, call Call, from caller) error {
 	}
 	u.callers.add(u.turnID, from)
 	failpoint.Here("before_dispatch")
+	task, unsent := u.task, u.unsent
 	u.reader = startReader(ctx, false, func(ctx context.Context) (Turn, error) {
 		defer failpoint.Here("after_dispatch")
+		if task {
+			return u.startTask(ctx, call, unsent)
+		}
 		return u.agent.Start(ctx, call)
 	})
 	return nil

@@ -30,6 +30,11 @@ type hooked struct {
 
 func newHooked(t *testing.T, s script) *hooked {
 	t.Helper()
+	return newHookedWith(t, s, plan{})
+}
+
+func newHookedWith(t *testing.T, s script, p plan) *hooked {
+	t.Helper()
 	k := &hooked{messages: make(chan channelMessage, 1000), deaf: make(chan bool, 1)}
 	callback := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -60,7 +65,8 @@ func newHooked(t *testing.T, s script) *hooked {
 	}))
 	t.Cleanup(callback.Close)
 	hooks := channel.Webhooks{{ID: "im", Tenant: "acme", Secret: hookSecret, Callback: callback.URL}}
-	k.env = newEnvWith(t, s, plan{auth: static(t), hooks: hooks})
+	p.auth, p.hooks = static(t), hooks
+	k.env = newEnvWith(t, s, p)
 	notifier, err := notify.New(notify.Config{
 		Store: k.store, Client: http.DefaultClient, Others: map[string]notify.Address{channel.OutboxKind: hooks.Delivery},
 		Poll: 20 * time.Millisecond, Jitter: func() float64 { return 1 },
@@ -93,11 +99,11 @@ func (k *hooked) post(body string) answer {
 // that failed comes later than the one after it.
 func (k *hooked) gather(n int) (all []channelMessage) {
 	k.t.Helper()
-	for len(all) < n {
+	for end := time.After(20 * time.Second); len(all) < n; {
 		select {
 		case m := <-k.messages:
 			all = append(all, m)
-		case <-k.t.Context().Done():
+		case <-end:
 			k.t.Fatal(gist(all))
 		}
 	}

@@ -270,7 +270,7 @@ func (h *contexts) get(c echo.Context, who contextstore.Caller) error {
 	if err != nil || q.Format == "entry" {
 		return describe(c, http.StatusOK, e, err)
 	}
-	if e.KID != "" { // decrypted in memory
+	if e.KID != "" || e.BlobID == "" { // decrypted, or read from its row, in memory
 		if err := h.in.Hold(c, who.Principal, e.Size); err != nil {
 			return err
 		}

@@ -27,9 +27,9 @@ type Blob struct {
 
 // BlobReader reads Blobs.
 type BlobReader interface {
-	// DoomedBlobs lists Blobs whose bytes are to be deleted, of one Session or, for "", of all. Only a Scope that sees everything sees
-	// any.
-	DoomedBlobs(ctx context.Context, in Scope, sessionID string, limit int) ([]Blob, error)
+	// DoomedBlobs lists Blobs whose bytes are to be deleted, of one Session or, for "", of all, the oldest first and from behind
+	// one on. Only a Scope that sees everything sees any.
+	DoomedBlobs(ctx context.Context, in Scope, sessionID string, after Blob, limit int) ([]Blob, error)
 }
 
 // BlobTx writes Blobs.

@@ -49,8 +49,10 @@ const ContextEntryOverhead = 1 << 10
 
 // ContextReader reads context entries.
 type ContextReader interface {
-	// ContextEntry is the entry of a key, expired or not. One of a Session that is hidden is ErrNotFound.
+	// ContextEntry is the entry of a key without its Data, expired or not. One of a Session that is hidden is ErrNotFound.
 	ContextEntry(ctx context.Context, in Scope, key string) (ContextEntry, error)
+	// ContextData is the Data of an entry that has this version; ErrNotFound where it has another by now.
+	ContextData(ctx context.Context, in Scope, key string, version int64) ([]byte, error)
 	// ContextEntries is a page of entries without their Data, the newest first: of an owner, or of all where the type is "".
 	// Those that expired before now are left out.
 	ContextEntries(ctx context.Context, in Scope, ownerType ContextOwner, ownerID string, now time.Time, p Page) ([]ContextEntry, error)

@@ -11,7 +11,9 @@ type TaskStatus string
 // The states of a Task. One that was taken has its Turn a moment later, and is deleted when that has ended.
 const (
 	TaskWaiting   TaskStatus = "WAITING"
-	TaskTaken     TaskStatus = "TAKEN"
+	TaskTaken     TaskStatus = "TAKEN"     // by a replica, and has no Turn yet
+	TaskBegun     TaskStatus = "BEGUN"     // has a Turn, from the same transaction
+	TaskUnsent    TaskStatus = "UNSENT"    // BEGUN, and nothing has reached its Agent: it could not be connected to
 	TaskFailed    TaskStatus = "FAILED"    // it cannot be begun: Code and Message say why
 	TaskCancelled TaskStatus = "CANCELLED" // before it was begun
 )
@@ -37,7 +39,13 @@ type Task struct {
 	EndedAt   time.Time // of one that FAILED or was CANCELLED
 }
 
-// TakenTask is a Task that was taken, and what became of it.
+// TaskLine is what waits of one user for one Agent.
+type TaskLine struct {
+	AgentID, Tenant, User string
+	Oldest                string // id of the Task that waits the longest
+}
+
+// TakenTask is a Task that was taken or begun, and what became of it.
 type TakenTask struct {
 	Task
 	Turn TurnStatus // "" while there is none
@@ -50,9 +58,11 @@ type TaskReader interface {
 	Task(ctx context.Context, in Scope, id string) (Task, error)
 	// CountTasks counts those that wait.
 	CountTasks(ctx context.Context, in Scope) (int, error)
-	// NextTasks are those that could be begun next: of each user and Agent some, in the order of priority and age, and of
-	// each thread only the oldest, when none of it was taken.
-	NextTasks(ctx context.Context, in Scope, each, most int) ([]Task, error)
+	// TaskLines are lines in which something waits, in the order of their Agents, tenants and users, from behind one on.
+	TaskLines(ctx context.Context, in Scope, after TaskLine, most int) ([]TaskLine, error)
+	// NextTasks are those of a line that could be begun next, by priority and then by age: of each thread only the oldest,
+	// when none of it was taken and the thread has no Turn under way, paused or not.
+	NextTasks(ctx context.Context, in Scope, line TaskLine, most int) ([]Task, error)
 	TakenTasks(ctx context.Context, in Scope) ([]TakenTask, error)
 }
 

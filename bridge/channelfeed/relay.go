@@ -111,6 +111,11 @@ func (r *Relay) Add(ctx context.Context, name string, cur Cursor) error {
 	return err
 }
 
+// AddIn is Add in the transaction that makes the Turn. The next round finds the cursor.
+func (r *Relay) AddIn(ctx context.Context, tx store.Tx, name string, cur Cursor) error {
+	return tx.InsertOutbox(ctx, cur.row(rowID(cur.Channel+" "+name), time.Now()))
+}
+
 // Run moves cursors until ctx ends.
 func (r *Relay) Run(ctx context.Context) {
 	for {

@@ -161,33 +161,70 @@ func (c *contents) look() {
 // errNoBlobs: rows are left of a blob store that is not configured any more.
 var errNoBlobs = errors.New("contextstore: there are blobs to delete, and no blob store is set")
 
-// deleteDoomed deletes the bytes of doomed blobs, of one Session or of all, and each one's row behind them.
+// deleteDoomed deletes the bytes of doomed blobs, of one Session or of all, and each one's row behind them. One that cannot be
+// deleted keeps none of the others.
 func (c *contents) deleteDoomed(ctx context.Context, sessionID string) error {
+	var last store.Blob
+	var failed failures
 	for {
-		doomed, err := c.store.DoomedBlobs(ctx, store.System(), sessionID, sweepAtOnce)
+		doomed, err := c.store.DoomedBlobs(ctx, store.System(), sessionID, last, sweepAtOnce)
 		if err != nil || len(doomed) == 0 {
-			return err
+			return errors.Join(err, failed.all())
 		}
 		if c.blobs == nil {
 			return errNoBlobs
 		}
-		failpoint.Here("blob_doomed")
-		for _, b := range doomed {
-			if err := c.blobs.Delete(ctx, b.ID); err != nil {
-				return away(err)
-			}
-		}
-		failpoint.Here("blob_deleted")
-		err = c.store.InTx(ctx, func(tx store.Tx) error {
-			for _, b := range doomed {
-				if err := tx.RemoveBlob(ctx, b.ID); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil || len(doomed) < sweepAtOnce {
-			return err
+		last = doomed[len(doomed)-1]
+		if err := c.deleteSome(ctx, doomed, &failed); err != nil || len(doomed) < sweepAtOnce {
+			return errors.Join(err, failed.all())
 		}
 	}
+}
+
+// deleteSome deletes the bytes of some doomed blobs, and then their rows.
+func (c *contents) deleteSome(ctx context.Context, doomed []store.Blob, failed *failures) error {
+	failpoint.Here("blob_doomed")
+	var gone []string
+	for _, b := range doomed {
+		switch err := c.blobs.Delete(ctx, b.ID); {
+		case err == nil:
+			gone = append(gone, b.ID)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		default:
+			failed.add(away(err))
+		}
+	}
+	failpoint.Here("blob_deleted")
+	return c.store.InTx(ctx, func(tx store.Tx) error {
+		for _, id := range gone {
+			if err := tx.RemoveBlob(ctx, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// failuresKept bounds the errors that one sweep reports: a store that is away fails all alike.
+const failuresKept = 5
+
+// failures are the errors of a sweep.
+type failures struct {
+	kept []error
+	n    int
+}
+
+func (f *failures) add(err error) {
+	if f.n++; f.n <= failuresKept {
+		f.kept = append(f.kept, err)
+	}
+}
+
+// all is nil without any.
+func (f *failures) all() error {
+	if f.n > failuresKept {
+		return errors.Join(append(f.kept, fmt.Errorf("%d blobs could not be deleted", f.n))...)
+	}
+	return errors.Join(f.kept...)
 }

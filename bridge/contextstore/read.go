@@ -46,7 +46,11 @@ func (s *Service) Content(ctx context.Context, who Caller, e store.ContextEntry)
 
 func (s *Service) content(ctx context.Context, who Caller, e store.ContextEntry, original bool) (store.ContextEntry, io.ReadSeekCloser, error) {
 	for {
-		from, err := s.contents.read(ctx, original, kept{e.Data, e.BlobID, e.KID, refOf(e.Key), e.Size})
+		data, err := s.inRow(ctx, e)
+		var from io.ReadSeekCloser
+		if err == nil {
+			from, err = s.contents.read(ctx, original, kept{data, e.BlobID, e.KID, refOf(e.Key), e.Size})
+		}
 		if err == nil {
 			return e, from, nil
 		}
@@ -56,6 +60,14 @@ func (s *Service) content(ctx context.Context, who Caller, e store.ContextEntry,
 		}
 		e = newer
 	}
+}
+
+// inRow reads what lies in the entry's row. Its size counts before it is read, so the row's other columns are read alone.
+func (s *Service) inRow(ctx context.Context, e store.ContextEntry) ([]byte, error) {
+	if e.BlobID != "" {
+		return nil, nil
+	}
+	return s.cfg.Store.ContextData(ctx, store.System(), e.Key, e.Version)
 }
 
 // refOf binds what is encrypted to its entry.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -74,6 +75,9 @@ func (a *Agent) call(ctx context.Context, call bridge.Call, answers []approval.D
 		code, message := CodeUnreachable, "The agent could not be reached."
 		if _, ok := errors.AsType[*outbound.Refused](err); ok {
 			code, message = CodeRefused, "The agent's address may not be called: "+outbound.Cause(err)+"."
+		}
+		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+			err = errors.Join(bridge.ErrUnsent, err) // there was no connection to send anything by
 		}
 		err = t.failure(err, code, message)
 		t.Release()

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"time"
@@ -84,8 +85,8 @@ func (f modelFlags) read(readKey func(string) (string, error)) (models llmproxy.
 }
 
 // assistant is the agent of --model, served on a loopback port of its own; self is where it reaches this server.
-func (f modelFlags) assistant(self string) (agentFlag, app.Part, error) {
-	return ownAgent(assistantID, assistant.New(assistant.Config{Model: f.Model, BaseURL: self}))
+func (f modelFlags) assistant(self string, log *slog.Logger) (agentFlag, app.Part, error) {
+	return ownAgent(assistantID, assistant.New(assistant.Config{Model: f.Model, BaseURL: self, Logger: log}))
 }
 
 // secrets are the files with the upstreams' keys, which the agents of this machine must not be able to read. A file that cannot be read ends the start elsewhere.

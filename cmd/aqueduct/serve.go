@@ -172,7 +172,7 @@ type parts struct {
 // parts reads the files that the flags name and puts the parts together; nothing runs yet. self is where programs of
 // this machine reach the server. What a flag got wrong is an error that names the flag.
 func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, blobs blob.Store, red redaction, self string) (made parts, err error) {
-	directory, beside, err := s.agents(self)
+	directory, beside, err := s.agents(self, log)
 	if err != nil {
 		return made, err
 	}
@@ -284,14 +284,14 @@ func (s *serveCmd) loadTools(ctx context.Context, made parts) error {
 // agents are those that are called by HTTP, and what has to run for them. Those that come with the program stand behind those
 // that were named, so that they are the default only without others: the assistant, then the demo agent. self is where they
 // reach this server.
-func (s *serveCmd) agents(self string) (directory *bridge.Directory, beside []app.Part, err error) {
+func (s *serveCmd) agents(self string, log *slog.Logger) (directory *bridge.Directory, beside []app.Part, err error) {
 	given, openAI := slices.Clone(s.Agent), slices.Clone(s.OpenAIAgent)
 	add := func(agent agentFlag, served app.Part, err error) error {
 		given, beside = append(given, agent), append(beside, served)
 		return err
 	}
 	if s.Models.Model != "" {
-		if err := add(s.Models.assistant(self)); err != nil {
+		if err := add(s.Models.assistant(self, log)); err != nil {
 			return nil, nil, err
 		}
 		openAI = append(openAI, assistantID)

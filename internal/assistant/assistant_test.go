@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,6 +18,10 @@ type server struct {
 	model  func(w http.ResponseWriter)
 	invoke func(tool string) string
 	waits  int
+	log    *slog.Logger
+	asked  func(body []byte)                        // what the model is asked; nil: nobody looks
+	part   func(w http.ResponseWriter, path string) // nil: there are none
+	list   func(query string) string                // a page of the tools; nil: tools is the one
 }
 
 // ServeHTTP implements http.Handler.
@@ -26,10 +31,17 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
+	case r.URL.Path == "/v1/tools" && s.list != nil:
+		fmt.Fprint(w, s.list(r.URL.RawQuery))
 	case r.URL.Path == "/v1/tools":
 		fmt.Fprint(w, s.tools)
 	case r.URL.Path == "/v1/chat/completions":
+		if raw, err := io.ReadAll(r.Body); err == nil && s.asked != nil {
+			s.asked(raw)
+		}
 		s.model(w)
+	case strings.HasPrefix(r.URL.Path, "/api/threads/"):
+		s.part(w, r.URL.Path)
 	case strings.HasSuffix(r.URL.Path, ":invoke"):
 		fmt.Fprint(w, s.invoke(strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1/tools/"), ":invoke")))
 	case strings.HasSuffix(r.URL.Path, ":wait"):
@@ -46,7 +58,7 @@ func (s *server) frames(t *testing.T, body string) []string {
 	t.Helper()
 	platform := httptest.NewServer(s)
 	defer platform.Close()
-	agent := httptest.NewServer(New(Config{Model: "m", BaseURL: platform.URL}))
+	agent := httptest.NewServer(New(Config{Model: "m", BaseURL: platform.URL, Logger: s.log}))
 	defer agent.Close()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, agent.URL+"/invoke", strings.NewReader(body))
 	if err != nil {
@@ -64,6 +76,9 @@ func (s *server) frames(t *testing.T, body string) []string {
 	}
 	var list []string
 	for frame := range strings.SplitSeq(strings.TrimSpace(string(raw)), "\n\n") {
+		if strings.HasPrefix(frame, ":") { // it is slow
+			continue
+		}
 		name, data, _ := strings.Cut(strings.TrimPrefix(frame, "event: "), "\ndata: ")
 		list = append(list, name+" "+data)
 	}
@@ -131,6 +146,47 @@ func TestWaits(t *testing.T) {
 	got := s.frames(t, `{"run_id":"r","messages":[]}`)
 	if !slices.Equal(got, []string{`delta {"text":"paid"}`, `done {}`}) || s.waits != 3 {
 		t.Errorf("%d waits: %q", s.waits, got)
+	}
+}
+
+// TestManyTools: all pages of tools are read, and what the model's API does not take is left out and logged.
+func TestManyTools(t *testing.T) {
+	t.Parallel()
+	var asked struct {
+		Tools []struct{ Function struct{ Name string } }
+	}
+	page := func(from, n int, next string) string {
+		var tools []string
+		for i := range n {
+			tools = append(tools, fmt.Sprintf(`{"name":"tool%03d"}`, from+i))
+		}
+		return fmt.Sprintf(`{"tools":[%s],"next":%q}`, strings.Join(tools, ","), next)
+	}
+	s := &server{model: streamed(`{"choices":[{"delta":{"content":"x"}}]}`, `[DONE]`)}
+	s.asked = func(body []byte) {
+		if err := json.Unmarshal(body, &asked); err != nil {
+			t.Error(err)
+		}
+	}
+	s.list = func(query string) string {
+		switch {
+		case strings.Contains(query, "after=tool049"):
+			return page(50, 50, "tool099")
+		case strings.Contains(query, "after=tool099"):
+			return page(100, 50, "tool149")
+		case strings.Contains(query, "after="):
+			t.Errorf("%s is asked for", query)
+		}
+		return page(0, 50, "tool049")
+	}
+	logged := new(strings.Builder)
+	s.log = slog.New(slog.NewTextHandler(logged, nil))
+	s.frames(t, `{"run_id":"r","messages":[],"tools":[{"name":"map"}]}`)
+	if n := len(asked.Tools); n != 128 || asked.Tools[0].Function.Name != "map" || asked.Tools[127].Function.Name != "tool126" {
+		t.Errorf("%d tools are offered", n)
+	}
+	if text := logged.String(); !strings.Contains(text, "tool127") || strings.Contains(text, "tool126") || !strings.Contains(text, "and_more=true") {
+		t.Errorf("logged: %s", text)
 	}
 }
 

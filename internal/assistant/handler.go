@@ -2,6 +2,7 @@ package assistant
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"time"
 )
@@ -12,6 +13,7 @@ type Config struct {
 	// BaseURL is where it reaches the server that it belongs to. The header x-aqueduct-base-url is for agents elsewhere.
 	BaseURL string
 	Client  *http.Client // http.DefaultClient when nil; its answers are streams, so it has no timeout
+	Logger  *slog.Logger // nil logs nothing
 }
 
 // maxBody bounds a call's body: the transcript is bounded by the server that sends it.
@@ -21,6 +23,9 @@ const maxBody = 256 << 20
 func New(cfg Config) http.Handler {
 	if cfg.Client == nil {
 		cfg.Client = http.DefaultClient
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
@@ -62,7 +67,7 @@ func (cfg Config) invoke(w http.ResponseWriter, r *http.Request) {
 	out := newStream(w)
 	defer out.close()
 	t := &turn{
-		in: in, model: cfg.Model, out: out,
+		in: in, model: cfg.Model, out: out, logger: cfg.Logger,
 		platform: platform{client: cfg.Client, base: cfg.BaseURL, token: r.Header.Get("x-aqueduct-run-token")},
 	}
 	t.run(r.Context())

@@ -26,6 +26,15 @@ const maxAnswer = 16 << 20
 // open makes a request and returns the body of an answer with status 200; any other status is an error with the answer's own
 // code.
 func (p platform) open(ctx context.Context, method, path string, body any) (io.ReadCloser, error) {
+	resp, err := p.get(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// get is open with the answer's headers.
+func (p platform) get(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -45,7 +54,7 @@ func (p platform) open(ctx context.Context, method, path string, body any) (io.R
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusOK {
-		return resp.Body, nil
+		return resp, nil
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -40,25 +41,60 @@ type function struct {
 // functions is what the model is offered; nil is none.
 func (b *toolbox) functions() []functionTool { return b.list }
 
-// tools reads which tools there are. A tool of the page goes before one of the installation that has its name.
-func (p platform) tools(ctx context.Context, page []pageTool) (toolbox, error) {
+const (
+	// maxTools bounds the tools that the model is offered: OpenAI's API takes 128, and models choose worse among many.
+	maxTools = 128
+	// toolsPage is how many tools one request lists.
+	toolsPage = 1000
+)
+
+// listedTools is a page of GET /v1/tools.
+type listedTools struct {
+	Tools []struct {
+		Name, Description string
+		Schema            json.RawMessage
+	}
+	Next string
+}
+
+// tools reads which tools there are. A tool of the page goes before one of the installation that has its name, and before all
+// others where there are too many; of those the first by name are taken.
+func (p platform) tools(ctx context.Context, page []pageTool, logger *slog.Logger) (toolbox, error) {
 	b := toolbox{byFunction: make(map[string]*tool)}
 	for _, t := range page {
 		b.add(&tool{name: t.Name, ofPage: true}, t.Description, t.Parameters)
 	}
-	var listed struct {
-		Tools []struct {
-			Name, Description string
-			Schema            json.RawMessage
+	for after := ""; ; {
+		var listed listedTools
+		query := url.Values{"limit": {strconv.Itoa(toolsPage)}}
+		if after != "" {
+			query.Set("after", after)
+		}
+		if err := p.call(ctx, http.MethodGet, "/v1/tools?"+query.Encode(), nil, &listed); err != nil {
+			return b, err
+		}
+		for _, t := range listed.Tools {
+			b.add(&tool{name: t.Name}, t.Description, t.Schema)
+		}
+		if after = listed.Next; after == "" || len(b.list) > maxTools {
+			b.bound(after != "", logger)
+			return b, nil
 		}
 	}
-	if err := p.call(ctx, http.MethodGet, "/v1/tools", nil, &listed); err != nil {
-		return b, err
+}
+
+// bound leaves out what is beyond maxTools. more: others were not even read.
+func (b *toolbox) bound(more bool, logger *slog.Logger) {
+	if len(b.list) <= maxTools {
+		return
 	}
-	for _, t := range listed.Tools {
-		b.add(&tool{name: t.Name}, t.Description, t.Schema)
+	var left []string
+	for _, f := range b.list[maxTools:] {
+		left = append(left, b.byFunction[f.Function.Name].name)
+		delete(b.byFunction, f.Function.Name)
 	}
-	return b, nil
+	b.list = b.list[:maxTools]
+	logger.Warn("the assistant's model is not offered all tools", slog.Int("offered", maxTools), slog.Any("left_out", left), slog.Bool("and_more", more))
 }
 
 // anyObject is the schema of a tool that has none.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -25,6 +26,7 @@ type turn struct {
 	model    string
 	out      *stream
 	platform platform
+	logger   *slog.Logger
 
 	tools        toolbox
 	conversation []json.RawMessage // in OpenAI's form
@@ -49,10 +51,13 @@ func (t *turn) run(ctx context.Context) {
 // next call.
 func (t *turn) steps(ctx context.Context) (pending []string, err error) {
 	t.prefix = uuid.NewString()[:8]
-	if t.tools, err = t.platform.tools(ctx, t.in.Tools); err != nil {
+	if t.tools, err = t.platform.tools(ctx, t.in.Tools, t.logger); err != nil {
 		return nil, err
 	}
 	t.conversation = t.tools.conversation(t.in.Messages, t.in.Resume)
+	if err := newPictures(t.platform, t.conversation).inline(ctx, t.conversation); err != nil {
+		return nil, err
+	}
 	for range maxSteps {
 		r, err := t.ask(ctx)
 		if err != nil {

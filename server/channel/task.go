@@ -187,12 +187,12 @@ func (s follower) withoutTurn() (over bool, err error) {
 	return true, nil
 }
 
-// begun has the callback of a channel get what comes of a Task.
-func (h *WebhookHandler) begun(ctx context.Context, t store.Task, channel string, reply bridge.Reply) error {
+// begun has the callback of a channel get what comes of a Task, from the commit on that makes it a Turn.
+func (h *WebhookHandler) begun(ctx context.Context, tx store.Tx, t store.Task, channel string, reply bridge.Reply) error {
 	if channel == "" {
 		return nil
 	}
-	return h.relay.Add(ctx, t.ID, channelfeed.Cursor{
+	return h.relay.AddIn(ctx, tx, t.ID, channelfeed.Cursor{
 		Channel: channel, Tenant: t.Tenant, User: t.User, SessionID: reply.Session.ID, TurnID: t.ID, Seq: seqOf(reply.After+1, -1),
 	})
 }

@@ -66,7 +66,7 @@ func (h *hotStatements) record(t *testing.T, s *Store) {
 	ctx, n := t.Context(), planThreads/2
 	session, external, turn := planID("s", n), fmt.Sprint("thread-", n), planID("r", n)
 	mine, all := store.As(store.LocalPrincipal()), store.System()
-	few := store.Page{Limit: 10}
+	few, line := store.Page{Limit: 10}, store.TaskLine{AgentID: "demo", Tenant: "local", User: "local"}
 	for name, in := range map[string]store.Scope{"": all, " of the user": mine, " of the tenant": store.Within("local")} {
 		r := sqldb.NewReader(h, s.dialect)
 		for call, do := range map[string]func() error{
@@ -127,6 +127,9 @@ func (h *hotStatements) record(t *testing.T, s *Store) {
 			"SandboxInstance":   func() error { _, err := r.SandboxInstance(ctx, in, session); return err },
 			"SessionsWithWork":  func() error { _, err := r.SessionsWithWork(ctx, in, "living"); return err },
 			"AbandonedSessions": func() error { _, err := r.AbandonedSessions(ctx, in); return err },
+			"TaskLines":         func() error { _, err := r.TaskLines(ctx, in, store.TaskLine{}, 1000); return err },
+			"NextTasks":         func() error { _, err := r.NextTasks(ctx, in, line, 2); return err },
+			"TakenTasks":        func() error { _, err := r.TakenTasks(ctx, in); return err },
 			"ListReplicas":      func() error { _, err := r.ListReplicas(ctx); return err },
 			"Beat":              func() error { return r.Beat(ctx, "living") },
 		} {
@@ -223,6 +226,8 @@ INSERT INTO tool_calls (tool_call_id, session_id, turn_id, tool_name, kind, stat
 	SELECT 'c' || lpad(i::text, 9, '0'), 's' || lpad(i::text, 9, '0'), 'r' || lpad(i::text, 9, '0'), 'shell', 'server_tool', 'SUCCEEDED', i, i FROM generate_series(1, N, 10) i;
 INSERT INTO approvals (approval_id, session_id, turn_id, kind, status, asked_user, created_at, expires_at)
 	SELECT 'c' || lpad(i::text, 9, '0'), 's' || lpad(i::text, 9, '0'), 'r' || lpad(i::text, 9, '0'), 'permission', 'APPROVED', 'local', i, i FROM generate_series(1, N, 10) i;
+INSERT INTO tasks (task_id, tenant, user_id, request_id, thread_id, agent_id, priority, status, body, body_hash, created_at)
+	SELECT 'q' || lpad(i::text, 9, '0'), 'local', 'local', 'request-' || i, 'thread-' || i, 'demo', i % 3, 'WAITING', '', '', i FROM generate_series(1, N) i;
 INSERT INTO commands (command_id, session_id, kind, created_at, done_at) SELECT 'k' || lpad(i::text, 9, '0'), 's' || lpad(i::text, 9, '0'), 'cancel', i, i FROM generate_series(1, N, 10) i;
 `
 

@@ -64,3 +64,6 @@ func TestContract(t *testing.T) {
 func TestConcurrent(t *testing.T) {
 	storetest.RunConcurrent(t, func(t *testing.T) store.Store { return open(t) })
 }
+
+// TestLongQueue has 20 000 tasks; it was run with 200 000, which take half a minute to insert.
+func TestLongQueue(t *testing.T) { storetest.RunLongQueue(t, open(t), 1) }

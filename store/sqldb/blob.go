@@ -20,13 +20,16 @@ func blobInto(b *store.Blob) []any {
 }
 
 // DoomedBlobs implements store.BlobReader.
-func (r *blobReader) DoomedBlobs(ctx context.Context, in store.Scope, sessionID string, limit int) ([]store.Blob, error) {
+func (r *blobReader) DoomedBlobs(ctx context.Context, in store.Scope, sessionID string, after store.Blob, limit int) ([]store.Blob, error) {
 	if !in.All() {
 		return nil, nil
 	}
 	q := from("SELECT b.blob_id, b.session_id, b.status, b.created_at FROM blobs b").and("b.status = ", string(store.BlobDoomed))
 	if sessionID != "" {
 		q.and("b.session_id = ", sessionID)
+	}
+	if after.ID != "" {
+		q.and("(b.created_at > ", millis(after.CreatedAt)).raw(" OR b.created_at = ").bind(millis(after.CreatedAt)).and("b.blob_id > ", after.ID).raw(")")
 	}
 	q.raw(" ORDER BY b.created_at, b.blob_id").limit(limit)
 	return list(ctx, r.conn, scanning(blobInto), q.sql.String(), q.args...)

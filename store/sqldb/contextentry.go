@@ -34,14 +34,24 @@ func (r *contextReader) ContextEntry(ctx context.Context, in store.Scope, key st
 	if blind(in) {
 		return store.ContextEntry{}, store.ErrNotFound
 	}
-	q := from("SELECT "+contextColumns+", c.data FROM context_blobs c").and("c.context_key = ", key)
+	q := from("SELECT "+contextColumns+" FROM context_blobs c").and("c.context_key = ", key)
 	q.ofScope(in, "c.tenant", "c.user_id").raw(contextOfLiving)
-	return one(ctx, r.conn, func(at row) (e store.ContextEntry, err error) {
-		err = at.Scan(append(contextInto(&e), &e.Data)...)
-		if len(e.Data) == 0 { // the databases differ in how they give none
-			e.Data = nil
+	return one(ctx, r.conn, scanning(contextInto), q.sql.String(), q.args...)
+}
+
+// ContextData implements store.ContextReader.
+func (r *contextReader) ContextData(ctx context.Context, in store.Scope, key string, version int64) ([]byte, error) {
+	if blind(in) {
+		return nil, store.ErrNotFound
+	}
+	q := from("SELECT c.data FROM context_blobs c").and("c.context_key = ", key).and("c.version = ", version)
+	q.ofScope(in, "c.tenant", "c.user_id").raw(contextOfLiving)
+	return one(ctx, r.conn, func(at row) (data []byte, err error) {
+		err = at.Scan(&data)
+		if len(data) == 0 { // the databases differ in how they give none
+			data = nil
 		}
-		return e, err
+		return data, err
 	}, q.sql.String(), q.args...)
 }
 

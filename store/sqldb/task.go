@@ -48,18 +48,46 @@ func (r *taskReader) CountTasks(ctx context.Context, in store.Scope) (int, error
 	return int(n), err
 }
 
-// NextTasks implements store.TaskReader. What is old and of low priority in a long queue of one user is not read.
-func (r *taskReader) NextTasks(ctx context.Context, in store.Scope, each, most int) ([]store.Task, error) {
+// nextLine selects the oldest Task of the line behind that of c, by steps in the index tasks_line: the next user's, tenant's or
+// Agent's. By one comparison of rows SQLite would pass over all of an Agent.
+const nextLine = `COALESCE(
+	(SELECT n.task_id FROM tasks n WHERE n.status = 'WAITING' AND n.agent_id = c.agent_id AND n.tenant = c.tenant AND n.user_id > c.user_id
+		ORDER BY n.user_id, n.task_id LIMIT 1),
+	(SELECT n.task_id FROM tasks n WHERE n.status = 'WAITING' AND n.agent_id = c.agent_id AND n.tenant > c.tenant
+		ORDER BY n.tenant, n.user_id, n.task_id LIMIT 1),
+	(SELECT n.task_id FROM tasks n WHERE n.status = 'WAITING' AND n.agent_id > c.agent_id
+		ORDER BY n.agent_id, n.tenant, n.user_id, n.task_id LIMIT 1))`
+
+// TaskLines implements store.TaskReader. It costs some steps in an index for each line, however much waits in it.
+func (r *taskReader) TaskLines(ctx context.Context, in store.Scope, after store.TaskLine, most int) ([]store.TaskLine, error) {
+	if !in.All() {
+		return nil, nil
+	}
+	return list(ctx, r.conn, func(at row) (l store.TaskLine, err error) {
+		err = at.Scan(&l.AgentID, &l.Tenant, &l.User, &l.Oldest)
+		return l, err
+	}, `WITH RECURSIVE lines(id, n) AS (
+			SELECT `+nextLine+`, 1 FROM (SELECT CAST($1 AS TEXT) AS agent_id, CAST($2 AS TEXT) AS tenant, CAST($3 AS TEXT) AS user_id) c
+			UNION ALL SELECT `+nextLine+`, l.n + 1 FROM lines l JOIN tasks c ON c.task_id = l.id WHERE l.n < $4)
+		SELECT t.agent_id, t.tenant, t.user_id, t.task_id FROM lines l JOIN tasks t ON t.task_id = l.id ORDER BY l.n`,
+		after.AgentID, after.Tenant, after.User, int64(most))
+}
+
+// NextTasks implements store.TaskReader. What else a thread has is looked up for each Task on its way, by indexes: as joins, a
+// database that knows little of its tables would read all Turns there are.
+func (r *taskReader) NextTasks(ctx context.Context, in store.Scope, line store.TaskLine, most int) ([]store.Task, error) {
 	if !in.All() {
 		return nil, nil
 	}
 	return list(ctx, r.conn, func(at row) (t store.Task, err error) {
 		err = at.Scan(taskInto(&t)...)
 		return t, err
-	}, `SELECT `+taskColumns+` FROM (SELECT w.*, ROW_NUMBER() OVER (PARTITION BY w.tenant, w.user_id, w.agent_id ORDER BY w.priority DESC, w.task_id) AS place
-		FROM tasks w WHERE w.status = 'WAITING' AND NOT EXISTS (SELECT 1 FROM tasks e WHERE e.tenant = w.tenant AND e.user_id = w.user_id
-		AND e.thread_id = w.thread_id AND e.status IN ('WAITING', 'TAKEN') AND e.task_id < w.task_id)) t
-		WHERE t.place <= $1 ORDER BY t.priority DESC, t.task_id LIMIT $2`, each, most)
+	}, `SELECT `+taskColumns+` FROM tasks t WHERE t.status = 'WAITING' AND t.tenant = $1 AND t.user_id = $2 AND t.agent_id = $3
+		AND t.task_id = (SELECT e.task_id FROM tasks e WHERE e.tenant = t.tenant AND e.user_id = t.user_id AND e.thread_id = t.thread_id
+			AND e.status IN ('WAITING', 'TAKEN', 'BEGUN', 'UNSENT') ORDER BY e.task_id LIMIT 1)
+		AND (SELECT u.turn_id FROM sessions s JOIN turns u ON u.session_id = s.session_id WHERE s.external_id = t.thread_id AND s.tenant = t.tenant
+			AND s.user_id = t.user_id AND s.deleted_at = 0 AND u.status IN ('QUEUED', 'RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL') LIMIT 1) IS NULL
+		ORDER BY t.priority DESC, t.task_id LIMIT $4`, line.Tenant, line.User, line.AgentID, int64(most))
 }
 
 // TakenTasks implements store.TaskReader.
@@ -71,7 +99,7 @@ func (r *taskReader) TakenTasks(ctx context.Context, in store.Scope) ([]store.Ta
 		err = at.Scan(append(taskInto(&t.Task), &t.Turn, &t.Gone)...)
 		return t, err
 	}, `SELECT `+taskColumns+`, COALESCE(u.status, ''), NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = t.replica AND NOT r.fenced)
-		FROM tasks t LEFT JOIN turns u ON u.turn_id = t.task_id WHERE t.status = 'TAKEN' ORDER BY t.task_id`)
+		FROM tasks t LEFT JOIN turns u ON u.turn_id = t.task_id WHERE t.status IN ('TAKEN', 'BEGUN', 'UNSENT') ORDER BY t.task_id`)
 }
 
 // LockQueue implements store.TaskTx by the lock of a row that is there for it.

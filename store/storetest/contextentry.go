@@ -28,7 +28,12 @@ func testContextEntries(env *storeEnv) {
 	env.tx(func(tx store.Tx) error { return tx.InsertContextEntry(env.ctx, own) })
 	read := func(key string) store.ContextEntry {
 		env.Helper()
-		return got[store.ContextEntry](env)(env.s.ContextEntry(env.ctx, store.As(alice()), key))
+		e := got[store.ContextEntry](env)(env.s.ContextEntry(env.ctx, store.As(alice()), key))
+		same(env, len(e.Data), 0)
+		e.Data = got[[]byte](env)(env.s.ContextData(env.ctx, store.As(alice()), key, e.Version))
+		_, err := env.s.ContextData(env.ctx, store.As(alice()), key, e.Version+1)
+		env.is(err, store.ErrNotFound)
+		return e
 	}
 	same(env, read(e.Key), e)
 	same(env, read(own.Key), own)
@@ -121,7 +126,7 @@ func testBlobs(env *storeEnv) {
 	}
 	doomed := func(session string) (ids []string) {
 		env.Helper()
-		for _, b := range got[[]store.Blob](env)(env.s.DoomedBlobs(env.ctx, store.System(), session, 10)) {
+		for _, b := range got[[]store.Blob](env)(env.s.DoomedBlobs(env.ctx, store.System(), session, store.Blob{}, 10)) {
 			same(env, b.Status, store.BlobDoomed)
 			ids = append(ids, b.ID)
 		}
@@ -159,5 +164,5 @@ func testBlobs(env *storeEnv) {
 	env.tx(func(tx store.Tx) error { return tx.RemoveBlob(env.ctx, young.ID) }) // it is not doomed
 	same(env, doomed("s"), []string{kept.ID})
 	move(young, store.BlobPending, store.BlobKept, true)
-	same(env, len(got[[]store.Blob](env)(env.s.DoomedBlobs(env.ctx, store.As(alice()), "", 10))), 0)
+	same(env, len(got[[]store.Blob](env)(env.s.DoomedBlobs(env.ctx, store.As(alice()), "", store.Blob{}, 10))), 0)
 }

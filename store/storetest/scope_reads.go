@@ -147,6 +147,9 @@ func readsOfLog(env *storeEnv, f full) map[string]sees {
 		"ContextEntry": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.ContextEntry(env.ctx, in, f.entry.Key))
 		},
+		"ContextData": func(r store.Reader, in store.Scope) (bool, error) {
+			return found(r.ContextData(env.ctx, in, f.entry.Key, f.entry.Version))
+		},
 		"ContextEntries": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ContextEntries(env.ctx, in, f.entry.OwnerType, f.entry.OwnerID, at(1), store.Page{}))
 		},
@@ -322,15 +325,18 @@ func unownedReads(env *storeEnv, f full) map[string]sees {
 		"ExpiredContext": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ExpiredContext(env.ctx, in, at(9), 10))
 		},
+		"TaskLines": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.TaskLines(env.ctx, in, store.TaskLine{}, 10))
+		},
 		"NextTasks": func(r store.Reader, in store.Scope) (bool, error) {
-			return some(r.NextTasks(env.ctx, in, 10, 10))
+			return some(r.NextTasks(env.ctx, in, store.TaskLine{AgentID: f.task.AgentID, Tenant: f.task.Tenant, User: f.task.User}, 10))
 		},
 		"TakenTasks": func(r store.Reader, in store.Scope) (bool, error) { return some(r.TakenTasks(env.ctx, in)) },
 		"BudgetUse": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.BudgetUse(env.ctx, in, f.budget.BudgetKey))
 		},
 		"DoomedBlobs": func(r store.Reader, in store.Scope) (bool, error) {
-			return some(r.DoomedBlobs(env.ctx, in, "", 10))
+			return some(r.DoomedBlobs(env.ctx, in, "", store.Blob{}, 10))
 		},
 		"DeletedSessions": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.DeletedSessions(env.ctx, in, 10))

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"slices"
 
 	"aqueduct/store"
 )
@@ -36,15 +37,30 @@ func testTasks(env *storeEnv) {
 	same(env, got[store.Task](env)(env.s.Task(env.ctx, store.As(alice()), first.ID)), first)
 	same(env, got[store.Task](env)(env.s.Task(env.ctx, store.As(alice()), first.RequestID)).ID, first.ID)
 	same(env, got[int](env)(env.s.CountTasks(env.ctx, store.As(alice()))), 4)
-	next := func(each int) (list []string) {
+	lineOf := func(who store.Principal, oldest string) store.TaskLine {
+		return store.TaskLine{AgentID: "a", Tenant: who.Tenant, User: who.User, Oldest: oldest}
+	}
+	lines := func(after store.TaskLine, most int) []store.TaskLine {
 		env.Helper()
-		for _, t := range got[[]store.Task](env)(env.s.NextTasks(env.ctx, store.System(), each, 10)) {
-			list = append(list, t.ID)
+		return got[[]store.TaskLine](env)(env.s.TaskLines(env.ctx, store.System(), after, most))
+	}
+	hers, his := lineOf(alice(), first.ID), lineOf(bob(), other.ID)
+	same(env, lines(store.TaskLine{}, 10), []store.TaskLine{hers, his})
+	same(env, lines(store.TaskLine{}, 1), []store.TaskLine{hers})
+	same(env, lines(hers, 10), []store.TaskLine{his})
+	same(env, len(lines(his, 10)), 0)
+	next := func(most int) (list []string) {
+		env.Helper()
+		for _, line := range lines(store.TaskLine{}, 10) {
+			for _, t := range got[[]store.Task](env)(env.s.NextTasks(env.ctx, store.System(), line, most)) {
+				list = append(list, t.ID)
+			}
 		}
 		return list
 	}
 	same(env, next(10), []string{urgent.ID, first.ID, third.ID, other.ID})
 	same(env, next(1), []string{urgent.ID, other.ID})
+	testBusyThread(env, third, func() []string { return next(10) }, []string{urgent.ID, first.ID, third.ID, other.ID})
 	move := func(m store.TaskMove, want bool) {
 		env.Helper()
 		env.tx(func(tx store.Tx) error {
@@ -76,4 +92,20 @@ func testTasks(env *storeEnv) {
 	env.tx(func(tx store.Tx) error {
 		return errors.Join(tx.DeleteTask(env.ctx, other.ID), tx.DeleteTask(env.ctx, urgent.ID))
 	})
+}
+
+// testBusyThread: a Turn of a Task's thread that is not over, whatever it waits for, keeps the Task from being next.
+func testBusyThread(env *storeEnv, t store.Task, next func() []string, all []string) {
+	env.Helper()
+	session := store.Session{ID: env.id(), Tenant: t.Tenant, User: t.User, ExternalID: t.ThreadID, AgentID: "demo", CreatedAt: at(1), UpdatedAt: at(1)}
+	env.tx(func(tx store.Tx) error { return tx.InsertSession(env.ctx, session) })
+	without := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id == t.ID })
+	turn := env.turn(session.ID, store.TurnQueued)
+	same(env, next(), without)
+	env.move(store.TurnMove{ID: turn.ID, From: []store.TurnStatus{store.TurnQueued}, To: store.TurnRunning})
+	same(env, next(), without)
+	env.move(store.TurnMove{ID: turn.ID, From: []store.TurnStatus{store.TurnRunning}, To: store.TurnPausedApproval})
+	same(env, next(), without)
+	env.move(store.TurnMove{ID: turn.ID, From: []store.TurnStatus{store.TurnPausedApproval}, To: store.TurnCancelled, EndedAt: at(2)})
+	same(env, next(), all)
 }
