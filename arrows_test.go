@@ -105,6 +105,7 @@ func allowed() map[string][]string {
 		"test/mcp":                         {},
 		"test/models":                      {},
 		"test/nodetest":                    {},
+		"test/npmmcp":                      {"test/nodetest"},
 		"test/oidc":                        {},
 		"test/program":                     {},
 		"test/proxies":                     {},
