@@ -100,6 +100,19 @@ func messageID(callID string, i int) string {
 	return fmt.Sprintf("in-%x", sum[:8])
 }
 
+// Reads notes that a caller reads the response to a call, until done is called. What it called may wait for a person, and is
+// then driven by nobody; its end must be found here as quickly.
+func (a *AgentCalls) Reads() (done func()) {
+	a.read(1)
+	return func() { a.read(-1) }
+}
+
+func (a *AgentCalls) read(more int) {
+	a.sessions.mu.Lock()
+	defer a.sessions.mu.Unlock()
+	a.sessions.reading += more
+}
+
 // Left is called when a caller's response has ended before the call had. The child is cancelled at once; with grace it is
 // given the time of a client that comes back, for a caller that can repeat the call by its key.
 func (a *AgentCalls) Left(ctx context.Context, child store.Turn, grace bool) error {

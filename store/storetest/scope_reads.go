@@ -46,6 +46,9 @@ func readsOfTurns(env *storeEnv, f full) map[string]sees {
 		"SessionsWithWork": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.SessionsWithWork(ctx, in, env.replica))
 		},
+		"SessionsWithCommands": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.SessionsWithCommands(ctx, in, env.replica))
+		},
 		"AbandonedSessions": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.AbandonedSessions(ctx, in))
 		},
