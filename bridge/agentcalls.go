@@ -35,6 +35,11 @@ const (
 	maxChildrenAtOnce = 8
 )
 
+// childsThread refuses what a user would put into a thread that is an agent's answer to another.
+func childsThread() error {
+	return fault.New(RefusedChildsThread, "This thread belongs to the call of an agent by another, and takes no messages.")
+}
+
 // AgentCalls takes the calls of agents by agents (platform contract §7.3).
 //
 // A called agent gets a Session of its own, with the caller's user, so that what it writes, asks and keeps is as durable as

@@ -187,6 +187,8 @@ func (q *Queue) known(ctx context.Context, r store.Reader, t store.Task) (store.
 		if run, err = r.RunByExternalID(ctx, who, session.ID, t.RequestID); err == nil {
 			before = t
 			before.ID, before.Status, before.BodyHash = run.TurnID, store.TaskTaken, run.BodyHash
+		} else if errors.Is(err, store.ErrNotFound) && session.IsChild() {
+			err = childsThread()
 		}
 	}
 	if err == nil && !bytes.Equal(before.BodyHash, t.BodyHash) {

@@ -142,15 +142,7 @@ func TestEveryCode(t *testing.T) {
 		"agent_call_breadth": func() answer { return refusedCall(t, 9, "d1") },
 		"child_thread": func() answer {
 			c, began := workingCall(t)
-			children, err := c.store.ChildTurns(t.Context(), store.System(), <-began)
-			if err != nil || len(children) != 1 {
-				t.Fatal(len(children), err)
-			}
-			child, err := c.store.Session(t.Context(), store.System(), children[0].SessionID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c.do("POST", "/api/agui/chat", inputBody(child.ExternalID, "R", "hi"))
+			return c.do("POST", "/api/agui/chat", inputBody(c.childOf(<-began).ExternalID, "R", "hi"))
 		},
 		"invalid_query": func() answer { return h.do("GET", "/api/threads?limit=x", "") },
 		"invalid_cursor": func() answer {
