@@ -52,6 +52,25 @@ func summed(t *testing.T, db database) (c *callEnv, got called) {
 	return c, <-read
 }
 
+// TestAgentCallsAppended: what a called agent appends in its own thread is in its log and transcript, and no part of the
+// answer that its caller reads.
+func TestAgentCallsAppended(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T, db database) {
+		c, got := summed(t, db)
+		if got.text() != "one,two" || got.kinds() != "RUNNING delta done" {
+			t.Errorf("the caller reads %q (%s)", got.text(), got.kinds())
+		}
+		child := c.childOf(c.agent.last().TurnID)
+		if has := written(c.transcript(child.ID, "").Messages); has != "user:before user:work assistant:one, assistant:SUMMARY assistant:two" {
+			t.Errorf("its transcript is %q", has)
+		}
+		if log := c.do("GET", "/v1/sessions/"+child.ID+"/events", "").body; !strings.Contains(log, "SUMMARY") {
+			t.Errorf("its log has no summary: %s", log)
+		}
+	})
+}
+
 // TestAgentCallsThreadTakesNothing: the thread of a call takes nothing of a user that would begin a Turn or stand in its
 // transcript, whatever form it has, and is read like any other.
 func TestAgentCallsThreadTakesNothing(t *testing.T) {
