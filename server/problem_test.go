@@ -20,6 +20,7 @@ import (
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/httpagent"
+	"aqueduct/bridge/registry"
 	"aqueduct/internal/fault"
 	"aqueduct/server/auth"
 	"aqueduct/server/limit"
@@ -324,7 +325,7 @@ func TestCodesAreComplete(t *testing.T) {
 		bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict, bridge.RefusedNothingToDo, bridge.RefusedUnknownAgent, bridge.RefusedInvalidID,
 		bridge.RefusedForbiddenAgent, bridge.RefusedNotShared, bridge.RefusedTooManyShares, bridge.RefusedTooManyTurns, bridge.RefusedTenantFull,
 		bridge.RefusedAttachment, contextstore.RefusedOwner, contextstore.RefusedVersion, contextstore.RefusedFull,
-		bridge.RefusedCallLoop, bridge.RefusedCallDepth, bridge.RefusedCallBreadth, bridge.RefusedChildsThread, bridge.CodeChildCancelled,
+		registry.Invalid, registry.Taken, registry.TooMany, bridge.RefusedCallLoop, bridge.RefusedCallDepth, bridge.RefusedCallBreadth, bridge.RefusedChildsThread, bridge.CodeChildCancelled,
 		bridge.ControlRejected, bridge.ControlOffline, bridge.ControlNoAgent, bridge.ControlUnsupported, bridge.ControlNotOffered, bridge.ControlFailed,
 		bridge.ControlTimeout, bridge.ControlUnknown, bridge.ControlConnected,
 		approval.AlreadyDecided, approval.AskerLost, approval.AlreadyDelivered, approval.AlreadyDispatched, approval.NotApprover, approval.FourEyes,
