@@ -163,8 +163,8 @@ func (q *Queue) agentOf(ctx context.Context, chat *ChatRequest, threadID string)
 	if err != nil {
 		return "", err
 	}
-	if found == nil {
-		return "", fault.New(RefusedUnknownAgent, "There is no agent of that name here.")
+	if found == nil || ReservedAgent(agent) {
+		return "", unknownAgent()
 	}
 	if cfg.Policy != nil {
 		if v := cfg.Policy.MayUse(policy.Principal(chat.Principal), agent); v.Action == policy.Block {

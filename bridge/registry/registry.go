@@ -98,8 +98,9 @@ func (r *Registry) claimOwn(ctx context.Context) error {
 				return err
 			}
 			for _, row := range rows {
-				if row.Source == store.AgentFromConfig && !slices.Contains(own, row.ID) {
-					if _, err := tx.DeleteAgent(ctx, row.ID, store.AgentFromConfig); err != nil {
+				// An earlier version let reserved ids be registered; nothing ever called those agents.
+				if row.Source == store.AgentFromConfig && !slices.Contains(own, row.ID) || bridge.ReservedAgent(row.ID) {
+					if _, err := tx.DeleteAgent(ctx, row.ID, row.Source); err != nil {
 						return err
 					}
 				}
@@ -137,6 +138,9 @@ func (r *Registry) claim(ctx context.Context, tx store.Tx, id string) error {
 func (r *Registry) Register(ctx context.Context, who store.Principal, reg Registration) error {
 	if err := reg.check(r.cfg.CheckURL); err != nil {
 		return err
+	}
+	if bridge.ReservedAgent(reg.AgentID) {
+		return errors.Join(fault.New(Taken, ""), r.refused(ctx, who, reg))
 	}
 	now := time.Now()
 	a := store.Agent{
