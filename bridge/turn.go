@@ -255,6 +255,9 @@ func (t *turn) takeOne(ctx context.Context, o Output) error {
 	case o.Withdrawn != "":
 		return t.asker.cancelQuestion(ctx, o.Withdrawn)
 	case o.End != nil:
+		if err := t.children.catchUp(ctx); err != nil {
+			return err
+		}
 		return t.ended(ctx, o.End)
 	case o.Event != nil:
 		return t.writer.emitUpstream(ctx, o.Event)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,5 +64,34 @@ func TestAgentCallsCancelledElsewhere(t *testing.T) {
 		}
 		r.rest()
 		servers[0].settled(run, "scripted CANCELLED [b CANCELLED [c CANCELLED [leaf CANCELLED]]]")
+	}
+}
+
+// TestAgentCallsUsageElsewhere: what an agent used that another server drove is in its caller's usage, also where both end
+// before the caller's server has heard of the call.
+func TestAgentCallsUsageElsewhere(t *testing.T) {
+	t.Parallel()
+	dsn := storetest.Postgres(t)
+	open := func(t testing.TB) (store.Store, error) { return postgres.Open(t.Context(), dsn, postgres.Options{}) }
+	var servers [2]*callEnv
+	agents := map[string]agentScript{
+		"scripted": func(_ *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+			servers[1].call(ctx, call, "leaf", "go on")
+			say(spent(10, 20))
+		},
+		"leaf": func(_ *callEnv, _ context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) { say(spent(1, 2)) },
+	}
+	for i := range servers {
+		servers[i] = newCallEnv(t, agents, plan{open: open, name: fmt.Sprint("replica", i)})
+	}
+	for round := range 5 {
+		run := fmt.Sprint("r", round)
+		frames := servers[0].chat("t"+run, run, "go")
+		if end := last(frames).data; !strings.Contains(end, `"inputTokens":11,"outputTokens":22`) {
+			t.Errorf("the chat ends with %s", end)
+		}
+		if shown := joined(frames); !strings.Contains(shown, `"SUBAGENT_STARTED"`) || !strings.Contains(shown, `"SUBAGENT_FINISHED"`) {
+			t.Errorf("the chat shows no called agent: %s", shown)
+		}
 	}
 }
