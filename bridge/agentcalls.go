@@ -130,9 +130,17 @@ func (a *AgentCalls) Left(ctx context.Context, child store.Turn, grace bool) err
 
 // lock holds the caller's Session against its end: a child is begun before that, and is then ended with its caller, or not
 // at all.
+//
+// The root's is held before it, because calls are counted there (mayCall): of two agents that call at once each would else
+// count without the other's.
 func (p *parentCall) lock(ctx context.Context, tx store.Tx) (err error) {
 	if p == nil {
 		return nil
+	}
+	if callers := p.session.CallerList(); len(callers) > 0 {
+		if _, err := tx.LockSession(ctx, store.System(), callers[0].SessionID); err != nil {
+			return err
+		}
 	}
 	if p.session, err = tx.LockSession(ctx, store.System(), p.session.ID); err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +52,38 @@ func TestAgentCallsInAll(t *testing.T) {
 		all, err := c.store.ChildTurns(t.Context(), store.System(), c.agent.last().TurnID)
 		if err != nil || len(all) != store.MaxChildTurns {
 			t.Errorf("%d were called, %v", len(all), err)
+		}
+	})
+}
+
+// TestAgentCallsInAllAtOnce: it is so too for agents that call at once.
+func TestAgentCallsInAllAtOnce(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T, db database) {
+		var begun atomic.Int32
+		c := newCallEnv(t, map[string]agentScript{
+			"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+				var all sync.WaitGroup
+				for range 8 {
+					all.Go(func() { c.call(ctx, call, "middle", "go on") })
+				}
+				all.Wait()
+				says(say, "done")
+			},
+			"middle": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+				begun.Add(1)
+				for c.call(ctx, call, "leaf", "go on").status == http.StatusOK {
+				}
+				says(say, "refused")
+			},
+			"leaf": func(_ *callEnv, _ context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
+				begun.Add(1)
+				says(say, "done")
+			},
+		}, plan{open: db.open})
+		c.chat("t", "r", "go")
+		if n := begun.Load(); n != store.MaxChildTurns {
+			t.Errorf("%d were called", n)
 		}
 	})
 }
