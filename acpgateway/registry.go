@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"aqueduct/bridge"
 	"aqueduct/bridge/approval/audit"
 	"aqueduct/store"
 )
@@ -43,6 +44,9 @@ func (reg *Registry) ClaimAgent(ctx context.Context, id string) (free bool, err 
 }
 
 func claimAgent(ctx context.Context, tx store.Tx, id string) (bool, error) {
+	if bridge.ReservedAgent(id) {
+		return false, nil
+	}
 	now := time.Now()
 	first, err := tx.ClaimAgent(ctx, store.Agent{ID: id, Source: store.AgentFromProxy, Protocol: store.AgentACP, RegisteredAt: now, UpdatedAt: now})
 	if err != nil || first {

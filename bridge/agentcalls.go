@@ -35,6 +35,11 @@ const (
 	maxChildrenAtOnce = 8
 )
 
+// childsThread refuses what a user would put into a thread that is an agent's answer to another.
+func childsThread() error {
+	return fault.New(RefusedChildsThread, "This thread belongs to the call of an agent by another, and takes no messages.")
+}
+
 // AgentCalls takes the calls of agents by agents (platform contract §7.3).
 //
 // A called agent gets a Session of its own, with the caller's user, so that what it writes, asks and keeps is as durable as
@@ -100,6 +105,19 @@ func messageID(callID string, i int) string {
 	return fmt.Sprintf("in-%x", sum[:8])
 }
 
+// Reads notes that a caller reads the response to a call, until done is called. What it called may wait for a person, and is
+// then driven by nobody; its end must be found here as quickly.
+func (a *AgentCalls) Reads() (done func()) {
+	a.read(1)
+	return func() { a.read(-1) }
+}
+
+func (a *AgentCalls) read(more int) {
+	a.sessions.mu.Lock()
+	defer a.sessions.mu.Unlock()
+	a.sessions.reading += more
+}
+
 // Left is called when a caller's response has ended before the call had. The child is cancelled at once; with grace it is
 // given the time of a client that comes back, for a caller that can repeat the call by its key.
 func (a *AgentCalls) Left(ctx context.Context, child store.Turn, grace bool) error {
@@ -112,9 +130,17 @@ func (a *AgentCalls) Left(ctx context.Context, child store.Turn, grace bool) err
 
 // lock holds the caller's Session against its end: a child is begun before that, and is then ended with its caller, or not
 // at all.
+//
+// The root's is held before it, because calls are counted there (mayCall): of two agents that call at once each would else
+// count without the other's.
 func (p *parentCall) lock(ctx context.Context, tx store.Tx) (err error) {
 	if p == nil {
 		return nil
+	}
+	if callers := p.session.CallerList(); len(callers) > 0 {
+		if _, err := tx.LockSession(ctx, store.System(), callers[0].SessionID); err != nil {
+			return err
+		}
 	}
 	if p.session, err = tx.LockSession(ctx, store.System(), p.session.ID); err != nil {
 		return err

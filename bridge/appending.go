@@ -181,10 +181,24 @@ func (a appender) message(ctx context.Context, c store.Command) (*agui.Message, 
 	return &of.Message, nil
 }
 
+// appendedMark is the metadata of an appended message, which tells it from what an Agent answers.
+const appendedMark = `{"aqueduct":{"appended":true}}`
+
+// IsAppended reports whether metadata is that of a message which was appended.
+func IsAppended(metadata json.RawMessage) bool {
+	var of struct {
+		Aqueduct struct {
+			Appended bool `json:"appended"`
+		} `json:"aqueduct"`
+	}
+	return json.Unmarshal(metadata, &of) == nil && of.Aqueduct.Appended
+}
+
 // appendedText are the events of a message that comes whole.
 func appendedText(m agui.Message) []agui.Event {
+	marked := agui.Sub{Base: agui.Base{Metadata: json.RawMessage(appendedMark)}}
 	return []agui.Event{
-		&agui.TextMessageStart{MessageID: m.ID, Role: m.Role, Name: m.Name},
+		&agui.TextMessageStart{Sub: marked, MessageID: m.ID, Role: m.Role, Name: m.Name},
 		&agui.TextMessageContent{MessageID: m.ID, Delta: m.Content.String()},
 		&agui.TextMessageEnd{MessageID: m.ID},
 	}

@@ -99,8 +99,12 @@ func (a *Appends) request(ctx context.Context, in Appending) (repeated bool, err
 	m := in.Message
 	err = a.store.InTx(ctx, func(tx store.Tx) error {
 		repeated = false
-		if _, err := tx.LockSession(ctx, in.Scope, in.Session.ID); err != nil {
+		session, err := tx.LockSession(ctx, in.Scope, in.Session.ID)
+		if err != nil {
 			return err
+		}
+		if session.IsChild() && m.Role == agui.RoleUser {
+			return childsThread()
 		}
 		kept, err := pendingAppend(ctx, tx, in.Session.ID, m.ID)
 		if err == nil && kept == nil {

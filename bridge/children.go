@@ -91,6 +91,16 @@ func (c *children) look(ctx context.Context) error {
 	return nil
 }
 
+// catchUp shows, before the Turn ends, what its Agent has called. A call that another replica took, or one that was quick, may
+// have come to its end before the Command of its beginning was found, and its usage belongs to this Turn's.
+func (c *children) catchUp(ctx context.Context) error {
+	all, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	return c.show(all)
+}
+
 // read reads the Turns below this one.
 func (c *children) read(ctx context.Context) ([]store.ChildTurn, error) {
 	all, err := c.cfg.Store.ChildTurns(ctx, store.System(), cmp.Or(c.log.row.RootTurnID, c.row.ID))

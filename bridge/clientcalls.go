@@ -18,6 +18,9 @@ import (
 // Its Turns have no upstream: one is open for as long as calls are made in it.
 const ClientAgent = "mcp"
 
+// ReservedAgent reports whether an id is that of an Agent of this program's own which nobody talks to, calls or registers.
+func ReservedAgent(id string) bool { return id == ClientAgent }
+
 // RefusedThreadsAgent is the code of a client's call in a thread that belongs to another Agent.
 const RefusedThreadsAgent = "thread_of_an_agent"
 
@@ -103,7 +106,7 @@ func (c *ClientCalls) turn(ctx context.Context, who store.Principal, req ClientR
 	}
 	_, err = c.sessions.Chat(ctx, ChatRequest{
 		Principal: who, Dialect: DialectV1, ThreadID: req.ThreadID, RunID: newID(), AgentID: ClientAgent, Channel: true, OnBusy: OnBusyRefuse, Unnamed: true,
-		Repeat: RepeatNever, Messages: []agui.Message{{ID: newID(), Role: agui.RoleUser, Content: agui.Content{Text: req.Client + " calls tools."}}},
+		Repeat: RepeatNever, ofProgram: true, Messages: []agui.Message{{ID: newID(), Role: agui.RoleUser, Content: agui.Content{Text: req.Client + " calls tools."}}},
 		Traceparent: req.Traceparent, Tracestate: req.Tracestate,
 	})
 	if err != nil && fault.CodeOf(err) != RefusedRunInProgress { // then another call has begun one

@@ -115,7 +115,9 @@ func (d *Directory) SetDefault(id string) {
 }
 
 // Default is the id of the Agent for clients of a tenant that name none, "" when there is no Agent: the one that was
-// chosen, else the first in order that is available, else the first.
+// chosen, else the first in order that is available, else the first. Where the operator has any Agent, those that programs
+// registered are left out, also while none of the operator's is available: what a person writes must not go to somebody
+// else's Agent unasked.
 func (d *Directory) Default(tenant string) string {
 	d.mu.RLock()
 	chosen := d.chosen
@@ -123,6 +125,9 @@ func (d *Directory) Default(tenant string) string {
 	order := d.IDsFor(tenant)
 	if chosen != "" && slices.Contains(order, chosen) {
 		return chosen
+	}
+	if own := slices.DeleteFunc(slices.Clone(order), d.isRegistered); len(own) > 0 {
+		order = own
 	}
 	for _, id := range order {
 		// Available is the Agent's own code and may take locks, so it is called without this one.
@@ -134,6 +139,13 @@ func (d *Directory) Default(tenant string) string {
 		return ""
 	}
 	return order[0]
+}
+
+// isRegistered reports whether an Agent is of one tenant, as those are that programs register, and not the operator's.
+func (d *Directory) isRegistered(id string) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.entries[id].tenant != ""
 }
 
 // IDs lists all Agents in the order they were added.

@@ -1,10 +1,11 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Prober is an Agent that can tell whether it is well.
@@ -22,29 +23,39 @@ const (
 	// probeEvery is how often Agents are asked whether they are well: often enough to tell an operator before a user
 	// does, seldom enough to cost nothing.
 	probeEvery = 30 * time.Second
-	// probesAtOnce keeps many Agents that do not answer from delaying the others' probes: each may take seconds.
-	probesAtOnce = 16
+	// probeGone is how often a registered Agent is asked that did not answer goneAfter times in a row. So the 500 that one
+	// tenant may have keep up with its share of probes, nearly, also when each of them takes the whole time of a probe.
+	probeGone = 2 * time.Minute
+	goneAfter = 4
+	// probeLook is how often it is looked whose time has come, and which Agents there are.
+	probeLook = time.Second
+
+	// The operator's Agents, those of everybody, have probes of their own; no registered one delays them. Of the probes for
+	// registered ones a tenant has a quarter at most.
+	probesOfOperator = 16
+	probesOfTenant   = 16
+	probesOfTenants  = 64
 )
 
-// Probe asks every Agent that can tell, now and then, until ctx ends. found gets each answer, one at a time for each
-// Agent; nil is well. A prompt is given to an Agent whatever the probe found: it may have come back a moment ago, and an
-// error of its own tells the user more.
+// Probe asks every Agent that can tell, now and then, until ctx ends. found gets each answer; nil is well. A prompt is given
+// to an Agent whatever the probe found: it may have come back a moment ago, and an error of its own tells the user more.
+//
+// Each has a time of its own: one that takes seconds to be found dead delays nobody else's, but where a tenant has too many
+// of them, and then its own alone, those that were well before the others.
 func (d *Directory) Probe(ctx context.Context, found func(id string, err error)) {
-	tick := time.NewTicker(probeEvery)
+	p := probes{
+		directory: d, found: found, plans: make(map[string]*probePlan), flying: make(map[string]int),
+		done: make(chan *probePlan, probesOfOperator+probesOfTenants),
+	}
+	tick := time.NewTicker(probeLook)
 	defer tick.Stop()
+	defer p.wg.Wait()
 	for {
-		var probes errgroup.Group
-		probes.SetLimit(probesAtOnce)
-		for _, id := range d.IDs() {
-			probes.Go(func() error {
-				if asks, err := d.probe(ctx, id); asks {
-					found(id, err)
-				}
-				return nil
-			})
-		}
-		_ = probes.Wait() // they report through found
+		p.look()
+		p.begin(ctx)
 		select {
+		case plan := <-p.done:
+			p.ended(plan)
 		case <-tick.C:
 		case <-ctx.Done():
 			return
@@ -52,26 +63,126 @@ func (d *Directory) Probe(ctx context.Context, found func(id string, err error))
 	}
 }
 
-// probe asks one Agent, if it can tell, and keeps what was found, unless another Agent has the id by then.
-func (d *Directory) probe(ctx context.Context, id string) (asks bool, found error) {
+// probes are those of one Probe. Its goroutine alone uses it, but for wg and done.
+type probes struct {
+	directory *Directory
+	found     func(id string, err error)
+	plans     map[string]*probePlan // by id
+	flying    map[string]int        // by tenant, "" is the operator
+	wg        sync.WaitGroup
+	done      chan *probePlan
+}
+
+// probePlan is when an Agent is asked next. While it is asked, its goroutine has err.
+type probePlan struct {
+	id, tenant string
+	agent      Agent
+	due        time.Time
+	asked      bool // and has not answered
+	failed     int  // times in a row
+	err        error
+}
+
+// look makes plans for the Agents that there are by now, and drops those of others.
+func (p *probes) look() {
+	here := p.directory.probed()
+	for id, plan := range p.plans {
+		if at, ok := here[id]; !ok || at.agent != plan.agent {
+			delete(p.plans, id)
+		}
+	}
+	for id, e := range here {
+		if p.plans[id] == nil {
+			p.plans[id] = &probePlan{id: id, tenant: e.tenant, agent: e.agent}
+		}
+	}
+}
+
+// begin asks those whose time has come and for whom there is room.
+func (p *probes) begin(ctx context.Context) {
+	now := time.Now()
+	var due []*probePlan
+	for _, plan := range p.plans {
+		if !plan.asked && !now.Before(plan.due) {
+			due = append(due, plan)
+		}
+	}
+	slices.SortFunc(due, func(a, b *probePlan) int {
+		return cmp.Or(cmp.Compare(a.failed, b.failed), a.due.Compare(b.due), cmp.Compare(a.id, b.id))
+	})
+	for _, plan := range due {
+		if !p.room(plan.tenant) {
+			continue
+		}
+		p.flying[plan.tenant]++
+		plan.asked, plan.due = true, now.Add(probeEvery)
+		p.wg.Go(func() {
+			var asks bool
+			if asks, plan.err = p.directory.probe(ctx, plan.id, plan.agent); asks {
+				p.found(plan.id, plan.err)
+			}
+			p.done <- plan
+		})
+	}
+}
+
+// room reports whether another Agent of a tenant may be asked now.
+func (p *probes) room(tenant string) bool {
+	if tenant == "" {
+		return p.flying[""] < probesOfOperator
+	}
+	all := -p.flying[""]
+	for _, n := range p.flying {
+		all += n
+	}
+	return p.flying[tenant] < probesOfTenant && all < probesOfTenants
+}
+
+func (p *probes) ended(plan *probePlan) {
+	if p.flying[plan.tenant]--; p.flying[plan.tenant] == 0 {
+		delete(p.flying, plan.tenant)
+	}
+	plan.asked = false
+	if plan.failed++; plan.err == nil {
+		plan.failed = 0
+	}
+	if plan.tenant != "" && plan.failed >= goneAfter {
+		plan.due = plan.due.Add(probeGone - probeEvery)
+	}
+}
+
+// probed are the Agents that can tell.
+func (d *Directory) probed() map[string]entry {
 	d.mu.RLock()
-	asked := d.entries[id].agent
-	d.mu.RUnlock()
+	defer d.mu.RUnlock()
+	here := make(map[string]entry)
+	for id, e := range d.entries {
+		if _, tells := e.agent.(Prober); tells {
+			here[id] = e
+		}
+	}
+	return here
+}
+
+// probe asks one Agent and keeps what was found. It is no finding where the server ends meanwhile, or another Agent has the
+// id by then.
+func (d *Directory) probe(ctx context.Context, id string, asked Agent) (is bool, found error) {
 	p, ok := asked.(Prober)
 	if !ok {
 		return false, nil
 	}
 	found = p.Healthy(ctx)
 	if ctx.Err() != nil {
-		return false, nil // the end of the server broke it off, which is no finding
+		return false, nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// A probe takes seconds, in which the id may have got another Agent; what was found is not about that one.
-	if e := d.entries[id]; e.agent == asked {
-		e.health = Health{At: time.Now(), Err: found}
-		d.entries[id] = e
+	e := d.entries[id]
+	if e.agent != asked {
+		return false, nil
 	}
+	e.health = Health{At: time.Now(), Err: found}
+	d.entries[id] = e
 	return true, found
 }
 

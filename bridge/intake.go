@@ -111,11 +111,11 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	if reply, known, err := in.knownRun(ctx); known || err != nil {
 		return reply, false, err
 	}
-	if in.exists && in.session.IsChild() && !in.req.JoinOnly && len(in.fresh) > 0 {
-		return Reply{}, false, fault.New(RefusedChildsThread, "This thread belongs to the call of an agent by another, and takes no messages.")
-	}
 	if err := in.branches.find(ctx); err != nil {
 		return Reply{}, false, err
+	}
+	if in.exists && in.session.IsChild() && !in.req.JoinOnly && in.starts() {
+		return Reply{}, false, childsThread()
 	}
 	if in.active != nil && !in.req.JoinOnly && in.starts() {
 		if err := in.meets.load(ctx); err != nil {

@@ -38,8 +38,8 @@ func (p *prompter) newSession(ctx context.Context) error {
 	switch {
 	case agent == "":
 		return fault.New(RefusedUnknownAgent, "This server has no agent yet: start it with --agent id=URL, or with --demo.")
-	case p.cfg.Agents.agent(p.req.Principal.Tenant, agent) == nil:
-		return fault.New(RefusedUnknownAgent, "There is no agent of that name here.")
+	case p.cfg.Agents.agent(p.req.Principal.Tenant, agent) == nil || p.reserved(agent):
+		return unknownAgent()
 	}
 	now := time.Now()
 	p.session = store.Session{
@@ -53,14 +53,22 @@ func (p *prompter) newSession(ctx context.Context) error {
 	return p.tx.InsertSession(ctx, p.session)
 }
 
+// reserved reports whether the Agent is none that a prompt is for. It would not answer, and its Turn would stay until it times
+// out.
+func (p *prompter) reserved(agent string) bool { return ReservedAgent(agent) && !p.req.ofProgram }
+
+func unknownAgent() error {
+	return fault.New(RefusedUnknownAgent, "There is no agent of that name here.")
+}
+
 // queueTurn writes a prompt: its messages, a queued Turn, and its first Run, reserved.
 //
 // Everything that the owner needs to call the Agent is in these rows, so that any replica can do it. The Run is
 // reserved under the client's name for it, which makes a second POST of the same body find it.
 func (p *prompter) queueTurn(ctx context.Context, externalID string) (run store.Run, err error) {
 	agent := cmp.Or(p.req.AgentID, p.branch.addressed(), p.session.AgentID)
-	if agent != p.session.AgentID && p.cfg.Agents.agent(p.session.Tenant, agent) == nil {
-		return store.Run{}, fault.New(RefusedUnknownAgent, "There is no agent of that name here.")
+	if agent != p.session.AgentID && p.cfg.Agents.agent(p.session.Tenant, agent) == nil || p.reserved(agent) {
+		return store.Run{}, unknownAgent()
 	}
 	if rules := p.cfg.Policy; rules != nil {
 		if v := rules.MayUse(policy.Principal(p.req.Principal), agent); v.Action == policy.Block {

@@ -164,8 +164,8 @@ func (q *Queue) agentOf(ctx context.Context, chat *ChatRequest, threadID string)
 	if err != nil {
 		return "", err
 	}
-	if found == nil {
-		return "", fault.New(RefusedUnknownAgent, "There is no agent of that name here.")
+	if found == nil || ReservedAgent(agent) {
+		return "", unknownAgent()
 	}
 	if cfg.Policy != nil {
 		if v := cfg.Policy.MayUse(policy.Principal(chat.Principal), agent); v.Action == policy.Block {
@@ -188,6 +188,8 @@ func (q *Queue) known(ctx context.Context, r store.Reader, t store.Task) (store.
 		if run, err = r.RunByExternalID(ctx, who, session.ID, t.RequestID); err == nil {
 			before = t
 			before.ID, before.Status, before.BodyHash = run.TurnID, store.TaskTaken, run.BodyHash
+		} else if errors.Is(err, store.ErrNotFound) && session.IsChild() {
+			err = childsThread()
 		}
 	}
 	if err == nil && !bytes.Equal(before.BodyHash, t.BodyHash) {

@@ -14,6 +14,10 @@ const (
 	// pollEvery is how often this replica looks for work that no ring announced: what makes a lost ring cost time and
 	// nothing else.
 	pollEvery = 2 * time.Second
+	// hurryEvery is how often Commands are looked for while somebody may wait for one: the cancel of an agent's Turn ends
+	// all that it called, one after the other, and each may be driven by another replica than its caller. With six of them
+	// that is well below a second.
+	hurryEvery = 100 * time.Millisecond
 	// maxArmed is how many open Questions are read at once to arm their deadlines.
 	maxArmed = store.MaxPageLimit
 	// strandedEvery is how often Turns are looked for that nothing moves any more. One is found at the second look: a
@@ -33,6 +37,7 @@ type reconciler struct {
 	wake      func(sessionID string)
 	drives    func(sessionID string) bool // a goroutine of this replica drives the Session
 	endCalls  func(context.Context) error // ends the model calls of replicas that are gone
+	busy      func() bool                 // something is driven here, or a caller reads what it called
 
 	unarmed  bool            // more Questions are open than were armed
 	suspects map[string]bool // Turns that seemed stranded at the last look
@@ -62,9 +67,10 @@ func (c *reconciler) begin(ctx context.Context) error {
 
 // run looks until ctx ends.
 func (c *reconciler) run(ctx context.Context) {
-	tick, watch := time.NewTicker(pollEvery), time.NewTicker(watchEvery)
+	tick, watch, hurry := time.NewTicker(pollEvery), time.NewTicker(watchEvery), time.NewTicker(hurryEvery)
 	defer tick.Stop()
 	defer watch.Stop()
+	defer hurry.Stop()
 	stranded := time.NewTicker(strandedEvery)
 	defer stranded.Stop()
 	for {
@@ -75,6 +81,8 @@ func (c *reconciler) run(ctx context.Context) {
 			looking, err = "could not look for stranded turns and calls", errors.Join(c.endCalls(ctx), c.endStranded(ctx))
 		case <-watch.C:
 			looking, err = "could not watch the other replicas", c.watch(ctx)
+		case <-hurry.C:
+			looking, err = "could not look for commands", c.hurry(ctx)
 		case <-tick.C:
 			looking, err = "could not look for work", c.poll(ctx)
 		case <-ctx.Done():
@@ -97,6 +105,19 @@ func (c *reconciler) poll(ctx context.Context) error {
 // wakeAll wakes every Session that has work.
 func (c *reconciler) wakeAll(ctx context.Context) error {
 	ids, err := c.cfg.Store.SessionsWithWork(ctx, store.System(), c.cfg.Replica)
+	for _, id := range ids {
+		c.wake(id)
+	}
+	return err
+}
+
+// hurry wakes the Sessions of this replica that another one has written a Command for, without a ring that arrived. It is
+// one small query for all of them, and none where there is no other replica, or nothing under way here.
+func (c *reconciler) hurry(ctx context.Context) error {
+	if len(c.replicas.known) == 0 || !c.busy() {
+		return nil
+	}
+	ids, err := c.cfg.Store.SessionsWithCommands(ctx, store.System(), c.cfg.Replica)
 	for _, id := range ids {
 		c.wake(id)
 	}

@@ -41,6 +41,8 @@ type ChatRequest struct {
 	Repeat      string // RepeatNever, or ""
 	// parent is set where an agent calls another; see AgentCalls.
 	parent *parentCall
+	// ofProgram is set where a user's program calls tools; see ClientCalls.
+	ofProgram bool
 	// attached are the attachments that the messages name, by key or by hash, as far as they have been read; nil for one that is not ours.
 	attached map[string]*contextstore.Attachment
 	// task is set where the Turn was a Task before, whose id it has; see Queue.

@@ -91,10 +91,11 @@ type Sessions struct {
 	quota      *quota
 	queue      *Queue
 
-	// mu guards running and active, and rung of each active session. No store is called with it held.
+	// mu guards running, active and reading, and rung of each active session. No store is called with it held.
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
 	active  map[string]*session
+	reading int // responses of AgentCalls that callers read
 	wg      sync.WaitGroup
 	care    *reconciler
 }
@@ -110,7 +111,10 @@ func New(cfg Config) *Sessions {
 		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools},
 		active: make(map[string]*session),
 	}
-	s.care = &reconciler{cfg: &s.cfg, wake: s.wake, drives: s.drives, endCalls: func(ctx context.Context) error { return s.ModelCalls().endAbandoned(ctx) }}
+	s.care = &reconciler{
+		cfg: &s.cfg, wake: s.wake, drives: s.drives, busy: s.busy,
+		endCalls: func(ctx context.Context) error { return s.ModelCalls().endAbandoned(ctx) },
+	}
 	s.quota = newQuota(cfg.Store, cfg.Limits, cfg.Meter.Limited)
 	s.tails = newTails(cfg.Store, cfg.Replica, s.outlive)
 	s.pasts = newTranscripts(cfg.Store, historyBudget)
@@ -289,6 +293,13 @@ func (s *Sessions) drives(sessionID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.active[sessionID] != nil
+}
+
+// busy reports whether anything is driven here, or is read by who called it.
+func (s *Sessions) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.active) > 0 || s.reading > 0
 }
 
 // outlive runs what must be done after the response it is about, until it is done or this replica stops.

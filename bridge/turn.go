@@ -257,6 +257,9 @@ func (t *turn) takeOne(ctx context.Context, o Output) error {
 	case o.Withdrawn != "":
 		return t.asker.cancelQuestion(ctx, o.Withdrawn)
 	case o.End != nil:
+		if err := t.children.catchUp(ctx); err != nil {
+			return err
+		}
 		return t.ended(ctx, o.End)
 	case o.Amended != nil:
 		return t.writer.run.amend(*o.Amended)
@@ -287,6 +290,9 @@ func (t *turn) requests(ctx context.Context) error {
 			}
 		case c.TurnID != t.row.ID:
 		case c.Kind.Ends():
+			if err := t.children.cancel(ctx); err != nil { // not behind its own upstream's last words
+				return err
+			}
 			return t.obey(ctx, c)
 		default:
 			looks = append(looks, c)

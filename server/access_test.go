@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -292,6 +293,15 @@ func accessCases(t *testing.T, cases map[string]func() answer) {
 	}
 	cases["agent_id_taken"] = func() answer {
 		return h.do("POST", "/v1/agents/register", `{"agent_id":"scripted","endpoint":"http://127.0.0.1:1"}`, bearerOf(callers["g"])...)
+	}
+	cases["too_many_agents"] = func() answer {
+		d := newDirectory(t, nil)
+		for i := range 100 {
+			if got := d.registers("planner", fmt.Sprint("p", i), "http://127.0.0.1:1", ""); got.status != http.StatusOK {
+				t.Fatal(i, got)
+			}
+		}
+		return d.registers("planner", "one-more", "http://127.0.0.1:1", "")
 	}
 	cases["wider_than_own"] = func() answer {
 		return h.do("POST", "/api/service_accounts", `{"name":"x","roles":["approver"]}`, bearerOf(callers["m"])...)

@@ -101,6 +101,7 @@ func (h *agentCalls) invoke(c echo.Context) error {
 	if err != nil {
 		return agentProblem(err)
 	}
+	defer h.sessions.AgentCalls().Reads()()
 	decode.ReleaseBody(c)
 	in := store.As(who)
 	feed, err := h.sessions.Feeds().Thread(ctx, in, reply.Session, reply.After)

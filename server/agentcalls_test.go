@@ -151,55 +151,57 @@ func TestAgentCallsAgent(t *testing.T) {
 	for _, dialect := range []string{"1.0", "0.x"} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
-			got := make(chan called, 1)
-			c := newCallEnv(t, map[string]agentScript{
-				"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
-					answer := c.call(ctx, call, "helper", "what is it?", `,"messages":[{"role":"system","content":"be brief"},{"role":"assistant","content":"before"}],"context":{"city":"Wien"}`)
-					got <- answer
-					says(say, "it is: "+answer.text())
-				},
-				"helper": func(_ *callEnv, _ context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
-					var heard []string
-					for _, m := range call.Messages {
-						heard = append(heard, m.Role+"="+m.Content.String())
-					}
-					says(say, strings.Join(heard, ",")+fmt.Sprint(call.Context))
-				},
-			}, plan{})
-			body := inputBody("t", "r", "go")
-			if dialect != "1.0" {
-				body = strings.Replace(body, `"protocolVersion":"1.0",`, "", 1)
-			}
-			frames := c.open(c.request("POST", "/api/agui/chat", body)).rest()
-			answer := <-got
-			if want := "system=be brief,assistant=before,user=what is it?[{city Wien}]"; answer.text() != want || answer.kinds() != "RUNNING delta done" {
-				t.Errorf("the caller reads %q, %s (%d %s)", answer.text(), answer.kinds(), answer.status, answer.body)
-			}
-			shown := joined(frames)
-			want := []string{`"type":"SUBAGENT_STARTED"`, `"name":"helper"`, `"type":"SUBAGENT_FINISHED"`, "it is: system=be brief"}
-			if dialect != "1.0" {
-				want = []string{`"type":"STEP_STARTED"`, `"stepName":"helper"`, `"type":"STEP_FINISHED"`, "it is: system=be brief"}
-			}
-			for _, part := range want {
-				if !strings.Contains(shown, part) {
-					t.Fatalf("no %s:\n%s", part, shown)
+			onBothDatabases(t, func(t *testing.T, db database) {
+				got := make(chan called, 1)
+				c := newCallEnv(t, map[string]agentScript{
+					"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+						answer := c.call(ctx, call, "helper", "what is it?", `,"messages":[{"role":"system","content":"be brief"},{"role":"assistant","content":"before"}],"context":{"city":"Wien"}`)
+						got <- answer
+						says(say, "it is: "+answer.text())
+					},
+					"helper": func(_ *callEnv, _ context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+						var heard []string
+						for _, m := range call.Messages {
+							heard = append(heard, m.Role+"="+m.Content.String())
+						}
+						says(say, strings.Join(heard, ",")+fmt.Sprint(call.Context))
+					},
+				}, plan{open: db.open})
+				body := inputBody("t", "r", "go")
+				if dialect != "1.0" {
+					body = strings.Replace(body, `"protocolVersion":"1.0",`, "", 1)
 				}
-			}
-			// The end may stand behind the caller's first words about it: it is found by a look at the rows.
-			if strings.Index(shown, want[0]) > strings.Index(shown, want[3]) {
-				t.Errorf("the caller speaks of what has not begun:\n%s", shown)
-			}
-			root := c.agent.last().TurnID
-			if is := c.tree("r").String(); is != "scripted DONE [helper DONE]" {
-				t.Errorf("the tree is %s", is)
-			}
-			if n := c.threads(); n != 1 {
-				t.Errorf("%d threads are listed", n)
-			}
-			trace := c.do("GET", "/v1/runs/"+root+"/events", "").body
-			if !strings.Contains(trace, `"agent_called_child"`) || !strings.Contains(trace, `"path":["scripted","helper"]`) {
-				t.Errorf("the trace has no call: %s", trace)
-			}
+				frames := c.open(c.request("POST", "/api/agui/chat", body)).rest()
+				answer := <-got
+				if want := "system=be brief,assistant=before,user=what is it?[{city Wien}]"; answer.text() != want || answer.kinds() != "RUNNING delta done" {
+					t.Errorf("the caller reads %q, %s (%d %s)", answer.text(), answer.kinds(), answer.status, answer.body)
+				}
+				shown := joined(frames)
+				want := []string{`"type":"SUBAGENT_STARTED"`, `"name":"helper"`, `"type":"SUBAGENT_FINISHED"`, "it is: system=be brief"}
+				if dialect != "1.0" {
+					want = []string{`"type":"STEP_STARTED"`, `"stepName":"helper"`, `"type":"STEP_FINISHED"`, "it is: system=be brief"}
+				}
+				for _, part := range want {
+					if !strings.Contains(shown, part) {
+						t.Fatalf("no %s:\n%s", part, shown)
+					}
+				}
+				// The end may stand behind the caller's first words about it: it is found by a look at the rows.
+				if strings.Index(shown, want[0]) > strings.Index(shown, want[3]) {
+					t.Errorf("the caller speaks of what has not begun:\n%s", shown)
+				}
+				root := c.agent.last().TurnID
+				if is := c.tree("r").String(); is != "scripted DONE [helper DONE]" {
+					t.Errorf("the tree is %s", is)
+				}
+				if n := c.threads(); n != 1 {
+					t.Errorf("%d threads are listed", n)
+				}
+				trace := c.do("GET", "/v1/runs/"+root+"/events", "").body
+				if !strings.Contains(trace, `"agent_called_child"`) || !strings.Contains(trace, `"path":["scripted","helper"]`) {
+					t.Errorf("the trace has no call: %s", trace)
+				}
+			})
 		})
 	}
 }
@@ -207,102 +209,106 @@ func TestAgentCallsAgent(t *testing.T) {
 // TestAgentCallsLoop: A → B → A, and too deep a chain, end with a clear error, which the callers may go on from.
 func TestAgentCallsLoop(t *testing.T) {
 	t.Parallel()
-	refused := make(chan called, 8)
-	next := func(to string) agentScript {
-		return func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
-			answer := c.call(ctx, call, to, "go on")
-			if answer.status != http.StatusOK {
-				refused <- answer
+	onBothDatabases(t, func(t *testing.T, db database) {
+		refused := make(chan called, 8)
+		next := func(to string) agentScript {
+			return func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+				answer := c.call(ctx, call, to, "go on")
+				if answer.status != http.StatusOK {
+					refused <- answer
+				}
+				says(say, call.AgentID+"("+answer.text()+")")
 			}
-			says(say, call.AgentID+"("+answer.text()+")")
 		}
-	}
-	c := newCallEnv(t, map[string]agentScript{
-		"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, a []approval.Delivery) {
-			next(call.Messages[len(call.Messages)-1].Content.String())(c, ctx, say, call, a)
-		},
-		"b": next("scripted"), "d1": next("d2"), "d2": next("d3"), "d3": next("d4"), "d4": next("d5"), "d5": next("d6"), "d6": next("d7"),
-	}, plan{})
-	if shown := joined(c.chat("t", "r", "b")); !strings.Contains(shown, "scripted(b())") {
-		t.Errorf("A → B → A: %s", shown)
-	}
-	if no := <-refused; no.status != http.StatusConflict || !strings.Contains(no.body, `"agent_call_loop"`) || !strings.Contains(no.body, "scripted → b → scripted") {
-		t.Errorf("A → B → A is refused by %d %s", no.status, no.body)
-	}
-	if shown := joined(c.chat("t2", "r2", "d1")); !strings.Contains(shown, "scripted(d1(d2(d3(d4(d5())))))") {
-		t.Errorf("a deep chain: %s", shown)
-	}
-	if no := <-refused; no.status != http.StatusConflict || !strings.Contains(no.body, `"agent_call_depth"`) {
-		t.Errorf("a deep chain is refused by %d %s", no.status, no.body)
-	}
-	if is := c.tree("r2").String(); is != "scripted DONE [d1 DONE [d2 DONE [d3 DONE [d4 DONE [d5 DONE]]]]]" {
-		t.Errorf("the tree is %s", is)
-	}
+		c := newCallEnv(t, map[string]agentScript{
+			"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, a []approval.Delivery) {
+				next(call.Messages[len(call.Messages)-1].Content.String())(c, ctx, say, call, a)
+			},
+			"b": next("scripted"), "d1": next("d2"), "d2": next("d3"), "d3": next("d4"), "d4": next("d5"), "d5": next("d6"), "d6": next("d7"),
+		}, plan{open: db.open})
+		if shown := joined(c.chat("t", "r", "b")); !strings.Contains(shown, "scripted(b())") {
+			t.Errorf("A → B → A: %s", shown)
+		}
+		if no := <-refused; no.status != http.StatusConflict || !strings.Contains(no.body, `"agent_call_loop"`) || !strings.Contains(no.body, "scripted → b → scripted") {
+			t.Errorf("A → B → A is refused by %d %s", no.status, no.body)
+		}
+		if shown := joined(c.chat("t2", "r2", "d1")); !strings.Contains(shown, "scripted(d1(d2(d3(d4(d5())))))") {
+			t.Errorf("a deep chain: %s", shown)
+		}
+		if no := <-refused; no.status != http.StatusConflict || !strings.Contains(no.body, `"agent_call_depth"`) {
+			t.Errorf("a deep chain is refused by %d %s", no.status, no.body)
+		}
+		if is := c.tree("r2").String(); is != "scripted DONE [d1 DONE [d2 DONE [d3 DONE [d4 DONE [d5 DONE]]]]]" {
+			t.Errorf("the tree is %s", is)
+		}
+	})
 }
 
 // TestAgentCallsCancelled: cancelling the root ends those it called within a second, however deep; so does a caller that
 // leaves, unless it asks for the contrary.
 func TestAgentCallsCancelled(t *testing.T) {
 	t.Parallel()
-	began, ended, leave, left := make(chan string, 8), make(chan string, 8), make(chan struct{}), make(chan called, 8)
-	stays := func(_ *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
-		says(say, "at work")
-		began <- call.AgentID
-		<-ctx.Done()
-		ended <- call.AgentID
-	}
-	passes := func(to string) agentScript {
-		return func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
-			go func() { left <- c.call(context.WithoutCancel(ctx), call, to, "go on") }() // it stays: the cascade alone ends it
+	onBothDatabases(t, func(t *testing.T, db database) {
+		began, ended, leave, left := make(chan string, 8), make(chan string, 8), make(chan struct{}), make(chan called, 8)
+		stays := func(_ *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+			says(say, "at work")
+			began <- call.AgentID
 			<-ctx.Done()
 			ended <- call.AgentID
 		}
-	}
-	c := newCallEnv(t, map[string]agentScript{
-		"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, a []approval.Delivery) {
-			switch text := call.Messages[len(call.Messages)-1].Content.String(); text {
-			case "cancel":
-				passes("b")(c, ctx, say, call, a)
-			default: // it leaves, and goes on itself
-				going, cancel := context.WithCancel(ctx)
-				go func() { <-leave; cancel() }()
-				left <- c.call(going, call, text, "go on")
-				says(say, "alone")
+		passes := func(to string) agentScript {
+			return func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+				go func() { left <- c.call(context.WithoutCancel(ctx), call, to, "go on") }() // it stays: the cascade alone ends it
+				<-ctx.Done()
+				ended <- call.AgentID
 			}
-		},
-		"b": passes("leaf"), "leaf": stays,
-	}, plan{})
-	r := c.open(c.prompt("t", "r", "cancel"))
-	<-began
-	asked := time.Now()
-	if got := c.do("POST", "/api/runs/r/cancel", "{}"); got.status != http.StatusAccepted && got.status != http.StatusOK {
-		t.Fatal(got.status, got.body)
-	}
-	for range 3 {
-		select {
-		case <-ended:
-		case <-time.After(10 * time.Second):
-			t.Fatalf("not all have ended; the tree is %s", c.tree("r"))
 		}
-	}
-	if took := time.Since(asked); took > time.Second {
-		t.Errorf("the last agent learned of the cancel after %v", took)
-	}
-	r.rest()
-	for range 2 {
-		if got := <-left; !strings.HasSuffix(got.kinds(), " error") || !strings.Contains(got.frames[len(got.frames)-1].data, `"child_cancelled"`) {
-			t.Errorf("a caller reads %s", got.kinds())
+		c := newCallEnv(t, map[string]agentScript{
+			"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, a []approval.Delivery) {
+				switch text := call.Messages[len(call.Messages)-1].Content.String(); text {
+				case "cancel":
+					passes("b")(c, ctx, say, call, a)
+				default: // it leaves, and goes on itself
+					going, cancel := context.WithCancel(ctx)
+					go func() { <-leave; cancel() }()
+					left <- c.call(going, call, text, "go on")
+					says(say, "alone")
+				}
+			},
+			"b": passes("leaf"), "leaf": stays,
+		}, plan{open: db.open})
+		r := c.open(c.prompt("t", "r", "cancel"))
+		<-began
+		asked := time.Now()
+		if got := c.do("POST", "/api/runs/r/cancel", "{}"); got.status != http.StatusAccepted && got.status != http.StatusOK {
+			t.Fatal(got.status, got.body)
 		}
-	}
-	c.settled("r", "scripted CANCELLED [b CANCELLED [leaf CANCELLED]]")
+		for range 3 {
+			select {
+			case <-ended:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("not all have ended; the tree is %s", c.tree("r"))
+			}
+		}
+		if took := time.Since(asked); took > time.Second {
+			t.Errorf("the last agent learned of the cancel after %v", took)
+		}
+		r.rest()
+		for range 2 {
+			if got := <-left; !strings.HasSuffix(got.kinds(), " error") || !strings.Contains(got.frames[len(got.frames)-1].data, `"child_cancelled"`) {
+				t.Errorf("a caller reads %s", got.kinds())
+			}
+		}
+		c.settled("r", "scripted CANCELLED [b CANCELLED [leaf CANCELLED]]")
 
-	r = c.open(c.prompt("t2", "r2", "leaf"))
-	<-began
-	close(leave)
-	<-left
-	<-ended
-	r.rest()
-	c.settled("r2", "scripted DONE [leaf CANCELLED]")
+		r = c.open(c.prompt("t2", "r2", "leaf"))
+		<-began
+		close(leave)
+		<-left
+		<-ended
+		r.rest()
+		c.settled("r2", "scripted DONE [leaf CANCELLED]")
+	})
 }
 
 // settled waits until the tree is as wanted.
@@ -320,34 +326,36 @@ func (c *callEnv) settled(id, want string) {
 // TestAgentCallsLeftAlone: a caller's own end, with a child that it does not wait for, ends that child too.
 func TestAgentCallsLeftAlone(t *testing.T) {
 	t.Parallel()
-	began, ended := make(chan struct{}, 1), make(chan struct{}, 1)
-	c := newCallEnv(t, map[string]agentScript{
-		"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
-			going, leave := context.WithCancel(ctx)
-			defer leave()
-			go c.call(going, call, "leaf:invoke?on_leave=continue", "go on")
-			<-began
-			leave() // it goes on, as on_leave has it, but not beyond its caller's Turn
-			time.Sleep(200 * time.Millisecond)
-			select {
-			case <-ended:
-				says(say, "it ended with the response")
-			default:
-				says(say, "still there")
-			}
-		},
-		"leaf": func(_ *callEnv, ctx context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
-			says(say, "at work")
-			began <- struct{}{}
-			<-ctx.Done()
-			ended <- struct{}{}
-		},
-	}, plan{})
-	if shown := joined(c.chat("t", "r", "go")); !strings.Contains(shown, "still there") {
-		t.Error(shown)
-	}
-	<-ended
-	c.settled("r", "scripted DONE [leaf CANCELLED]")
+	onBothDatabases(t, func(t *testing.T, db database) {
+		began, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+		c := newCallEnv(t, map[string]agentScript{
+			"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+				going, leave := context.WithCancel(ctx)
+				defer leave()
+				go c.call(going, call, "leaf:invoke?on_leave=continue", "go on")
+				<-began
+				leave() // it goes on, as on_leave has it, but not beyond its caller's Turn
+				time.Sleep(200 * time.Millisecond)
+				select {
+				case <-ended:
+					says(say, "it ended with the response")
+				default:
+					says(say, "still there")
+				}
+			},
+			"leaf": func(_ *callEnv, ctx context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
+				says(say, "at work")
+				began <- struct{}{}
+				<-ctx.Done()
+				ended <- struct{}{}
+			},
+		}, plan{open: db.open})
+		if shown := joined(c.chat("t", "r", "go")); !strings.Contains(shown, "still there") {
+			t.Error(shown)
+		}
+		<-ended
+		c.settled("r", "scripted DONE [leaf CANCELLED]")
+	})
 }
 
 // TestAgentCallsAsk: what a called agent asks is asked in the root's chat and in the inbox, with the path; the answer, given
@@ -362,42 +370,44 @@ func TestAgentCallsAsk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := make(chan called, 1)
-			c := newCallEnv(t, map[string]agentScript{
-				"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
-					answer := c.call(ctx, call, "helper", "do it")
-					got <- answer
-					says(say, "helper: "+answer.text())
-				},
-				"helper": func(_ *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, answers []approval.Delivery) {
-					asks(ctx, say, call, answers)
-				},
-			}, plan{})
-			asked := joined(c.chat("t", "r", "go"))
-			if !strings.Contains(asked, `"type":"interrupt"`) || !strings.Contains(asked, "scripted → helper: Delete it?") || !strings.Contains(asked, `"path":["scripted","helper"]`) {
-				t.Fatalf("the root's chat does not ask: %s", asked)
-			}
-			inbox := c.do("GET", "/api/approvals?status=PENDING", "").body
-			if n := strings.Count(inbox, `"approval_id"`); n != 1 || !strings.Contains(inbox, `"path":["scripted","helper"]`) {
-				t.Fatalf("the inbox has %d: %s", n, inbox)
-			}
-			id := c.inboxed()
-			if again := answer(c, id); strings.Contains(again, `"code":`) {
-				t.Fatal(again)
-			}
-			var called called
-			select {
-			case called = <-got:
-			case <-time.After(20 * time.Second):
-				t.Fatalf("the answer does not get to the agent; the tree is %s", c.tree("r"))
-			}
-			if !strings.Contains(called.text(), `"optionId\":\"yes\"`) && !strings.Contains(called.text(), `"optionId":"yes"`) || called.kinds() != "RUNNING WAITING_APPROVAL RUNNING delta done" {
-				t.Errorf("the caller reads %s: %s", called.kinds(), called.text())
-			}
-			c.settled("r", "scripted DONE [helper DONE]")
-			if still := c.do("GET", "/api/approvals?status=PENDING", "").body; strings.Contains(still, `"approval_id"`) {
-				t.Errorf("still open: %s", still)
-			}
+			onBothDatabases(t, func(t *testing.T, db database) {
+				got := make(chan called, 1)
+				c := newCallEnv(t, map[string]agentScript{
+					"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+						answer := c.call(ctx, call, "helper", "do it")
+						got <- answer
+						says(say, "helper: "+answer.text())
+					},
+					"helper": func(_ *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, answers []approval.Delivery) {
+						asks(ctx, say, call, answers)
+					},
+				}, plan{open: db.open})
+				asked := joined(c.chat("t", "r", "go"))
+				if !strings.Contains(asked, `"type":"interrupt"`) || !strings.Contains(asked, "scripted → helper: Delete it?") || !strings.Contains(asked, `"path":["scripted","helper"]`) {
+					t.Fatalf("the root's chat does not ask: %s", asked)
+				}
+				inbox := c.do("GET", "/api/approvals?status=PENDING", "").body
+				if n := strings.Count(inbox, `"approval_id"`); n != 1 || !strings.Contains(inbox, `"path":["scripted","helper"]`) {
+					t.Fatalf("the inbox has %d: %s", n, inbox)
+				}
+				id := c.inboxed()
+				if again := answer(c, id); strings.Contains(again, `"code":`) {
+					t.Fatal(again)
+				}
+				var called called
+				select {
+				case called = <-got:
+				case <-time.After(20 * time.Second):
+					t.Fatalf("the answer does not get to the agent; the tree is %s", c.tree("r"))
+				}
+				if !strings.Contains(called.text(), `"optionId\":\"yes\"`) && !strings.Contains(called.text(), `"optionId":"yes"`) || called.kinds() != "RUNNING WAITING_APPROVAL RUNNING delta done" {
+					t.Errorf("the caller reads %s: %s", called.kinds(), called.text())
+				}
+				c.settled("r", "scripted DONE [helper DONE]")
+				if still := c.do("GET", "/api/approvals?status=PENDING", "").body; strings.Contains(still, `"approval_id"`) {
+					t.Errorf("still open: %s", still)
+				}
+			})
 		})
 	}
 }

@@ -83,6 +83,7 @@ type plan struct {
 	blobs       blob.Store   // nil: rows hold all
 	agentURL    string       // where agents reach it
 	entryBytes  int64        // of one user's context entries
+	name        string       // of the replica; "" is "test". One of the same name on the same rows fences it
 }
 
 // atHome lets programs register agents that the test serves.
@@ -130,7 +131,7 @@ func newEnvWith(t testing.TB, script script, p plan) *env {
 		p.auth = p.auth.WithRegistry(auth.NewRegistry(st, logger))
 	}
 	cfg := app.Config{
-		Store: st, Broker: cmp.Or(p.broker, storetest.Broker()), Name: "test", Logger: logger, Auth: p.auth, Agents: h.agents, Metrics: h.metrics, Meter: h.meter(),
+		Store: st, Broker: cmp.Or(p.broker, storetest.Broker()), Name: cmp.Or(p.name, "test"), Logger: logger, Auth: p.auth, Agents: h.agents, Metrics: h.metrics, Meter: h.meter(),
 		AgentURL: p.agentURL, Blobs: p.blobs, ContextBytes: p.entryBytes, Registered: atHome(t), Secrets: p.secrets, Policy: h.rules, PublicURL: p.public, Limits: p.bridge, ToolClient: http.DefaultClient,
 		Edge: server.Config{
 			Store: h.faults, Logger: slog.New(slog.DiscardHandler), NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,

@@ -20,6 +20,7 @@ import (
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/httpagent"
+	"aqueduct/bridge/registry"
 	"aqueduct/internal/fault"
 	"aqueduct/server/auth"
 	"aqueduct/server/limit"
@@ -142,15 +143,7 @@ func TestEveryCode(t *testing.T) {
 		"agent_call_breadth": func() answer { return refusedCall(t, 9, "d1") },
 		"child_thread": func() answer {
 			c, began := workingCall(t)
-			children, err := c.store.ChildTurns(t.Context(), store.System(), <-began)
-			if err != nil || len(children) != 1 {
-				t.Fatal(len(children), err)
-			}
-			child, err := c.store.Session(t.Context(), store.System(), children[0].SessionID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c.do("POST", "/api/agui/chat", inputBody(child.ExternalID, "R", "hi"))
+			return c.do("POST", "/api/agui/chat", inputBody(c.childOf(<-began).ExternalID, "R", "hi"))
 		},
 		"invalid_query": func() answer { return h.do("GET", "/api/threads?limit=x", "") },
 		"invalid_cursor": func() answer {
@@ -332,7 +325,7 @@ func TestCodesAreComplete(t *testing.T) {
 		bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict, bridge.RefusedNothingToDo, bridge.RefusedUnknownAgent, bridge.RefusedInvalidID,
 		bridge.RefusedForbiddenAgent, bridge.RefusedNotShared, bridge.RefusedTooManyShares, bridge.RefusedTooManyTurns, bridge.RefusedTenantFull,
 		bridge.RefusedAttachment, contextstore.RefusedOwner, contextstore.RefusedVersion, contextstore.RefusedFull,
-		bridge.RefusedCallLoop, bridge.RefusedCallDepth, bridge.RefusedCallBreadth, bridge.RefusedChildsThread, bridge.CodeChildCancelled,
+		registry.Invalid, registry.Taken, registry.TooMany, bridge.RefusedCallLoop, bridge.RefusedCallDepth, bridge.RefusedCallBreadth, bridge.RefusedChildsThread, bridge.CodeChildCancelled,
 		bridge.ControlRejected, bridge.ControlOffline, bridge.ControlNoAgent, bridge.ControlUnsupported, bridge.ControlNotOffered, bridge.ControlFailed,
 		bridge.ControlTimeout, bridge.ControlUnknown, bridge.ControlConnected,
 		approval.AlreadyDecided, approval.AskerLost, approval.AlreadyDelivered, approval.AlreadyDispatched, approval.NotApprover, approval.FourEyes,

@@ -248,7 +248,7 @@ func (h *proxyRegister) enrol(c echo.Context, keys *auth.Keys, boot auth.Bootstr
 	case errors.Is(err, bridge.ErrProxyKnown):
 		err = refusedRegister(http.StatusConflict, "PROXY_KNOWN", "A proxy of this id is known. It renews its token with the token it has; an operator can remove it.")
 	case errors.Is(err, bridge.ErrAgentTaken):
-		err = refusedRegister(http.StatusConflict, "AGENT_TAKEN", "An agent of the id that this proxy serves is registered by HTTP. Its owner or an administrator can remove it.")
+		err = refusedRegister(http.StatusConflict, "AGENT_TAKEN", "An agent of the id that this proxy serves is registered by HTTP, where its owner or an administrator can remove it, or is one of this server's own.")
 	case err == nil:
 		err = h.made(c, keys, token, "")
 	}

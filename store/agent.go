@@ -47,6 +47,8 @@ type AgentReader interface {
 	Agent(ctx context.Context, in Scope, id string) (Agent, error)
 	// Agents lists them by id.
 	Agents(ctx context.Context, in Scope, page Page) ([]Agent, error)
+	// CountAgents counts those that programs registered: in the tenant, or by the user, that the Scope is.
+	CountAgents(ctx context.Context, in Scope) (int, error)
 	// AgentsStamp changes with every change of the directory but heartbeats. It costs less than reading it.
 	AgentsStamp(ctx context.Context, in Scope) (AgentsStamp, error)
 }

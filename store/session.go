@@ -56,6 +56,9 @@ type SessionReader interface {
 	// Question to be passed on, or a Turn whose Agent another replica called, and whose owner is the given replica,
 	// no replica, or a fenced one.
 	SessionsWithWork(ctx context.Context, in Scope, replica string) ([]string, error)
+	// SessionsWithCommands lists those of SessionsWithWork that have a pending command, other than one to append. It costs
+	// less, and is for those who look more often.
+	SessionsWithCommands(ctx context.Context, in Scope, replica string) ([]string, error)
 	// AbandonedSessions lists ids of Sessions that have a Turn under way, a reserved or
 	// RUNNING Run or a pending command, and whose owner is no replica or a fenced one.
 	// Unlike SessionsWithWork it includes those whose Turn only waits for an answer.

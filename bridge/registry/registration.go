@@ -51,6 +51,7 @@ const (
 const (
 	Invalid = "invalid_body"   // the registration is not what the route takes
 	Taken   = "agent_id_taken" // the id is another's
+	TooMany = "too_many_agents"
 )
 
 func invalid(where, what string) error { return fault.New(Invalid, "/"+where+": "+what) }

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -37,6 +38,16 @@ type Upstream struct {
 	Header   http.Header   // is sent with each call
 	Secret   signed.Secret // signs each call
 }
+
+// Each registered agent is in every list of its tenant, in the memory of every replica, and is probed by each of them.
+const (
+	// maxOfOwner is far above what one program, or the team behind one API key, runs, and so low that a loop of a faulty
+	// one leaves room for the others of its tenant.
+	maxOfOwner = 100
+	// maxOfTenant is as many as can be probed with what a tenant may have of probes at once (bridge.Directory.Probe), also
+	// when none of them answers.
+	maxOfTenant = 500
+)
 
 // Registry is the door to the directory for the HTTP edge. It is safe for concurrent use.
 type Registry struct {
@@ -87,8 +98,9 @@ func (r *Registry) claimOwn(ctx context.Context) error {
 				return err
 			}
 			for _, row := range rows {
-				if row.Source == store.AgentFromConfig && !slices.Contains(own, row.ID) {
-					if _, err := tx.DeleteAgent(ctx, row.ID, store.AgentFromConfig); err != nil {
+				// An earlier version let reserved ids be registered; nothing ever called those agents.
+				if row.Source == store.AgentFromConfig && !slices.Contains(own, row.ID) || bridge.ReservedAgent(row.ID) {
+					if _, err := tx.DeleteAgent(ctx, row.ID, row.Source); err != nil {
 						return err
 					}
 				}
@@ -126,6 +138,9 @@ func (r *Registry) claim(ctx context.Context, tx store.Tx, id string) error {
 func (r *Registry) Register(ctx context.Context, who store.Principal, reg Registration) error {
 	if err := reg.check(r.cfg.CheckURL); err != nil {
 		return err
+	}
+	if bridge.ReservedAgent(reg.AgentID) {
+		return errors.Join(fault.New(Taken, ""), r.refused(ctx, who, reg))
 	}
 	now := time.Now()
 	a := store.Agent{
@@ -176,7 +191,30 @@ func keep(ctx context.Context, tx store.Tx, who store.Principal, a store.Agent) 
 		}
 		details["before"] = before.Endpoint
 	}
-	return audit.AppendAt(ctx, tx, who, audit.AgentRegistered, audit.OfAgent(a.ID), details, a.UpdatedAt)
+	err = audit.AppendAt(ctx, tx, who, audit.AgentRegistered, audit.OfAgent(a.ID), details, a.UpdatedAt)
+	if err != nil || !first {
+		return err
+	}
+	return mayHave(ctx, tx, who)
+}
+
+// mayHave refuses a registration that is one too many. It is called behind the audit's entry, which one transaction at a time
+// can make: so it counts also what others register at once.
+func mayHave(ctx context.Context, r store.Reader, who store.Principal) error {
+	for _, limit := range []struct {
+		in   store.Scope
+		most int
+		of   string
+	}{{store.As(who), maxOfOwner, "caller"}, {store.Within(who.Tenant), maxOfTenant, "tenant"}} {
+		n, err := r.CountAgents(ctx, limit.in)
+		if err != nil {
+			return err
+		}
+		if n > limit.most {
+			return fault.New(TooMany, fmt.Sprintf("A %s may have %d registered agents. Remove some.", limit.of, limit.most))
+		}
+	}
+	return nil
 }
 
 // mayManage reports whether a Principal may change an agent: who registered it, and administrators of the tenant.

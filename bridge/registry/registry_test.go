@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/redact"
+	"aqueduct/internal/fault"
 	"aqueduct/store"
+	"aqueduct/store/postgres"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
 )
@@ -107,6 +110,55 @@ func TestOwnIDsComeFirst(t *testing.T) {
 	last := onStore(t, e.store, bridge.NewDirectory())
 	e.must(last.claimOwn(t.Context()))
 	e.must(last.Register(t.Context(), planner, at("a")))
+}
+
+// TestHowMany: an owner, and a tenant, may have so many agents; what is there can be registered again, and one that is
+// removed makes room.
+func TestHowMany(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	is := func(who store.Principal, id, code string) {
+		t.Helper()
+		if err := e.Register(t.Context(), who, at(id)); fault.CodeOf(err) != code || code == "" && err != nil {
+			t.Fatalf("%s of %s: %v", id, who.User, err)
+		}
+	}
+	owner := func(i int) store.Principal {
+		return store.Principal{Tenant: "acme", User: fmt.Sprint("service:", i/maxOfOwner), Roles: []string{store.RoleAgent}}
+	}
+	for i := range maxOfTenant {
+		is(owner(i), fmt.Sprint("a", i), "")
+		if i == maxOfOwner-1 {
+			is(owner(0), "more", TooMany)
+			is(owner(0), "a0", "")
+		}
+	}
+	is(owner(maxOfTenant), "more", TooMany)
+	is(store.Principal{Tenant: "globex", User: "service:0"}, "other", "")
+	e.must(e.Remove(t.Context(), owner(0), "a0"))
+	is(owner(maxOfTenant), "more", "")
+	if _, err := e.Entry(t.Context(), planner, "more"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHowManyAtOnce: of those that register at once no more get in.
+func TestHowManyAtOnce(t *testing.T) {
+	t.Parallel()
+	st, err := postgres.Open(t.Context(), storetest.Postgres(t), postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	r := onStore(t, st, bridge.NewDirectory())
+	var all sync.WaitGroup
+	for i := range maxOfOwner + 20 {
+		all.Go(func() { _ = r.Register(t.Context(), planner, at(fmt.Sprint("a", i))) })
+	}
+	all.Wait()
+	if n, err := st.CountAgents(t.Context(), store.As(planner)); err != nil || n != maxOfOwner {
+		t.Errorf("%d are registered, %v", n, err)
+	}
 }
 
 // TestStatus: what is known of an agent, and why it is not well, without its address.

@@ -34,7 +34,7 @@ type Invocation struct{ log *logReader }
 
 // NewInvocation makes one for a Session.
 func NewInvocation(r store.Store, in store.Scope, s store.Session) *Invocation {
-	return &Invocation{log: &logReader{store: r, in: in, session: s}}
+	return &Invocation{log: &logReader{store: r, in: in, session: s, answersOnly: true}}
 }
 
 // Read gives the events of what the log holds next. over is set with the last one: the called agent is done, failed or was

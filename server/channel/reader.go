@@ -31,6 +31,8 @@ type logReader struct {
 	store   store.Store
 	in      store.Scope
 	session store.Session
+	// answersOnly leaves out what was appended to the thread: it is no part of what its agent answers.
+	answersOnly bool
 
 	turnID    string
 	requestID string // the runId of the Turn's first Run, which is the invoke's request_id
@@ -97,7 +99,7 @@ func (r *logReader) event(ctx context.Context, item bridge.Item) error {
 			return nil
 		}
 	case *agui.TextMessageStart:
-		r.answers[e.MessageID] = e.Role == agui.RoleAssistant || e.Role == ""
+		r.answers[e.MessageID] = (e.Role == agui.RoleAssistant || e.Role == "") && !(r.answersOnly && bridge.IsAppended(e.Metadata))
 		return nil
 	}
 	r.flushResumed()

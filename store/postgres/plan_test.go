@@ -122,18 +122,19 @@ func (h *hotStatements) record(t *testing.T, s *Store) {
 				_, err := r.LiveGrants(ctx, in, "local", "local", "demo", session, time.Now())
 				return err
 			},
-			"OutboxDue":         func() error { _, err := r.OutboxDue(ctx, in, time.Now(), 10); return err },
-			"PendingCommands":   func() error { _, err := r.PendingCommands(ctx, in, session); return err },
-			"SandboxInstance":   func() error { _, err := r.SandboxInstance(ctx, in, session); return err },
-			"SessionsWithWork":  func() error { _, err := r.SessionsWithWork(ctx, in, "living"); return err },
-			"AbandonedSessions": func() error { _, err := r.AbandonedSessions(ctx, in); return err },
-			"TaskLines":         func() error { _, err := r.TaskLines(ctx, in, store.TaskLine{}, 1000); return err },
-			"NextTasks":         func() error { _, err := r.NextTasks(ctx, in, line, 2); return err },
-			"TakenTasks":        func() error { _, err := r.TakenTasks(ctx, in); return err },
-			"ListReplicas":      func() error { _, err := r.ListReplicas(ctx); return err },
-			"Beat":              func() error { return r.Beat(ctx, "living") },
+			"OutboxDue":            func() error { _, err := r.OutboxDue(ctx, in, time.Now(), 10); return err },
+			"PendingCommands":      func() error { _, err := r.PendingCommands(ctx, in, session); return err },
+			"SandboxInstance":      func() error { _, err := r.SandboxInstance(ctx, in, session); return err },
+			"SessionsWithWork":     func() error { _, err := r.SessionsWithWork(ctx, in, "living"); return err },
+			"AbandonedSessions":    func() error { _, err := r.AbandonedSessions(ctx, in); return err },
+			"TaskLines":            func() error { _, err := r.TaskLines(ctx, in, store.TaskLine{}, 1000); return err },
+			"NextTasks":            func() error { _, err := r.NextTasks(ctx, in, line, 2); return err },
+			"TakenTasks":           func() error { _, err := r.TakenTasks(ctx, in); return err },
+			"ListReplicas":         func() error { _, err := r.ListReplicas(ctx); return err },
+			"Beat":                 func() error { return r.Beat(ctx, "living") },
+			"SessionsWithCommands": func() error { _, err := r.SessionsWithCommands(ctx, in, "living"); return err },
 		} {
-			if strings.HasPrefix(call, "Sessions") && call != "SessionsWithWork" && name != " of the user" {
+			if strings.HasPrefix(call, "Sessions") && !strings.HasPrefix(call, "SessionsWith") && name != " of the user" {
 				continue // of all users: an operator's listing
 			}
 			h.now = call + name

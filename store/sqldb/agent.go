@@ -64,6 +64,16 @@ func (r *agentReader) Agents(ctx context.Context, in store.Scope, page store.Pag
 	return paged(ctx, r.conn, scanAgent, q, "a.agent_id", "a.agent_id DESC", page)
 }
 
+// CountAgents implements store.AgentReader.
+func (r *agentReader) CountAgents(ctx context.Context, in store.Scope) (int, error) {
+	if blind(in) {
+		return 0, nil
+	}
+	q := from("SELECT COUNT(*) FROM agents a").and("a.source = ", string(store.AgentFromAPI)).ofScope(in, "a.tenant", "a.owner_id")
+	n, err := one(ctx, r.conn, scanInt, q.sql.String(), q.args...)
+	return int(n), err
+}
+
 // AgentsStamp implements store.AgentReader.
 func (r *agentReader) AgentsStamp(ctx context.Context, in store.Scope) (store.AgentsStamp, error) {
 	if blind(in) {

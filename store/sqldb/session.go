@@ -120,6 +120,14 @@ func (r *sessionReader) SessionsWithWork(ctx context.Context, in store.Scope, re
 	return list(ctx, r.conn, scanString, q.sql.String(), q.args...)
 }
 
+// SessionsWithCommands implements store.SessionReader.
+func (r *sessionReader) SessionsWithCommands(ctx context.Context, in store.Scope, replica string) ([]string, error) {
+	q := selecting("SELECT s.session_id FROM sessions s", in)
+	q.raw(" AND s.session_id IN (SELECT session_id FROM commands WHERE done_at = 0 AND kind <> 'append')")
+	q.and("("+free+" OR s.owner = ", replica).raw(") ORDER BY s.session_id")
+	return list(ctx, r.conn, scanString, q.sql.String(), q.args...)
+}
+
 // AbandonedSessions implements store.SessionReader.
 func (r *sessionReader) AbandonedSessions(ctx context.Context, in store.Scope) ([]string, error) {
 	q := selecting("SELECT s.session_id FROM sessions s", in)

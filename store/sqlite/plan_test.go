@@ -109,6 +109,7 @@ func TestNoScans(t *testing.T) {
 		_, _ = r.SandboxInstance(ctx, in, "x")
 		_, _ = r.SandboxInstancesOf(ctx, in, "x", store.Page{})
 		_, _ = r.SessionsWithWork(ctx, in, "r")
+		_, _ = r.SessionsWithCommands(ctx, in, "r")
 		_, _ = r.AbandonedSessions(ctx, in)
 	}
 	mine := store.As(store.LocalPrincipal())

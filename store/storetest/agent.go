@@ -29,6 +29,10 @@ func testAgents(env *storeEnv) {
 	_, err := read(store.As(carol()))
 	env.is(err, store.ErrNotFound)
 
+	for in, want := range map[store.Scope]int{store.As(alice()): 1, store.As(bob()): 0, store.Within("acme"): 1, store.Within("globex"): 0, store.System(): 1} {
+		same(env, got[int](env)(env.s.CountAgents(env.ctx, in)), want)
+	}
+
 	changed := store.Agent{ID: full.ID, Source: store.AgentFromConfig, Protocol: store.AgentHTTP, RegisteredAt: at(8), UpdatedAt: at(9), LastHeartbeatAt: at(8)}
 	beat := at(10).Add(time.Millisecond)
 	env.tx(func(tx store.Tx) error {

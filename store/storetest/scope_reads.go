@@ -46,6 +46,9 @@ func readsOfTurns(env *storeEnv, f full) map[string]sees {
 		"SessionsWithWork": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.SessionsWithWork(ctx, in, env.replica))
 		},
+		"SessionsWithCommands": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.SessionsWithCommands(ctx, in, env.replica))
+		},
 		"AbandonedSessions": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.AbandonedSessions(ctx, in))
 		},
@@ -253,6 +256,10 @@ func ownerReads(env *storeEnv, f full) map[string]sees {
 	return map[string]sees{
 		"Grant": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Grant(env.ctx, in, f.grant.ID)) },
 		"Task":  func(r store.Reader, in store.Scope) (bool, error) { return found(r.Task(env.ctx, in, f.task.ID)) },
+		"CountAgents": func(r store.Reader, in store.Scope) (bool, error) {
+			n, err := r.CountAgents(env.ctx, in)
+			return n > 0, err
+		},
 		"CountTasks": func(r store.Reader, in store.Scope) (bool, error) {
 			n, err := r.CountTasks(env.ctx, in)
 			return n > 0, err

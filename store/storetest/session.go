@@ -197,6 +197,43 @@ func testSessionsWithWork(env *storeEnv) {
 	same(env, got[[]string](env)(env.s.SessionsWithWork(env.ctx, store.System(), env.replica)), want)
 }
 
+func testSessionsWithCommands(env *storeEnv) {
+	other := env.id()
+	env.ok(env.s.Register(env.ctx, store.Replica{ID: other, Name: "two"}))
+	var want []string
+	for _, has := range []struct {
+		owner string
+		kind  store.CommandKind
+		done  bool
+		found bool
+	}{
+		{env.replica, store.CommandCancel, false, true},
+		{env.replica, store.CommandLook, false, true},
+		{env.replica, store.CommandAppend, false, false},
+		{env.replica, store.CommandCancel, true, false},
+		{other, store.CommandCancel, false, false},
+		{"", store.CommandCancel, false, true},
+	} {
+		s := env.session(alice())
+		c := store.Command{ID: env.id(), SessionID: s.ID, Kind: has.kind, CreatedAt: at(1)}
+		env.tx(func(tx store.Tx) error {
+			if has.owner != "" {
+				if _, err := tx.ClaimSession(env.ctx, s.ID, has.owner); err != nil {
+					return err
+				}
+			}
+			return tx.InsertCommand(env.ctx, c)
+		})
+		if has.done {
+			env.move(store.CommandDone{ID: c.ID, At: at(2)})
+		}
+		if has.found {
+			want = append(want, s.ID)
+		}
+	}
+	same(env, got[[]string](env)(env.s.SessionsWithCommands(env.ctx, store.System(), env.replica)), want)
+}
+
 func testAbandonedSessions(env *storeEnv) {
 	living, gone := env.id(), env.id()
 	env.ok(env.s.Register(env.ctx, store.Replica{ID: living, Name: "two"}))

@@ -21,6 +21,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"SessionDeletion", testSessionDeletion},
 		{"SessionClaim", testSessionClaim},
 		{"SessionsWithWork", testSessionsWithWork},
+		{"SessionsWithCommands", testSessionsWithCommands},
 		{"AbandonedSessions", testAbandonedSessions},
 		{"Turns", testTurns},
 		{"ActiveTurn", testActiveTurn},

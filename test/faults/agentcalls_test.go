@@ -32,7 +32,7 @@ type mortal struct {
 	cmd      *exec.Cmd
 }
 
-// newMortal starts one: "caller" or "child".
+// newMortal starts one: "caller", "child", or "asker", a child that asks before it goes on.
 func newMortal(t *testing.T, role string) *mortal {
 	t.Helper()
 	m := &mortal{t: t, role: role, at: fmt.Sprint("127.0.0.1:", program.FreePort(t)), notes: filepath.Join(t.TempDir(), "notes")}
@@ -95,12 +95,18 @@ func beMortal(role, at, notes string) int {
 		if err != nil || json.NewDecoder(r.Body).Decode(&c) != nil {
 			panic(http.ErrAbortHandler)
 		}
-		fmt.Fprintln(file, c.RunID)
+		fmt.Fprintf(file, "%s/%d\n", c.RunID, len(c.Resume))
 		_ = file.Close()
 		w.Header().Set("Content-Type", "text/event-stream")
 		out := &frames{w: w, r: r}
-		if role == "caller" {
+		switch role {
+		case "caller":
 			callsAgent(r.Context(), out, r, c)
+			return
+		case "asker":
+			out.follow(invocation{RunID: c.RunID, Input: struct {
+				Content string `json:"content"`
+			}{"ask 2"}, Resume: c.Resume})
 			return
 		}
 		for i := range 20 {
