@@ -2,6 +2,7 @@
 //
 //	transfer 10 to ada     calls the tool payments.transfer; the policy asks a person. The tool is yours to bring
 //	                       (--tools-file, docs/tools.md); without one the agent answers that
+//	balance of ada         calls the tool payments.balance, and shows the call itself
 //	tidy a b               asks a person itself, one question after the other
 //	name                   asks for a name
 //	ask node hello         calls the agent "node" (examples/nodeagent) and passes on what it answers
@@ -73,6 +74,8 @@ func choose(ctx context.Context, run *agent.Run) error {
 	switch first {
 	case "transfer":
 		return transfer(ctx, run, rest)
+	case "balance":
+		return balance(ctx, run, strings.TrimPrefix(rest, "of "))
 	case "tidy":
 		return tidy(run, strings.Fields(rest))
 	case "name":
@@ -116,6 +119,24 @@ func transfer(ctx context.Context, run *agent.Run, what string) error {
 		return err
 	}
 	run.Say("Done, receipt " + got.Receipt + ".")
+	return nil
+}
+
+// balance shows the call itself, where it makes it; under one id it is in the chat once, with Aqueduct's result.
+func balance(ctx context.Context, run *agent.Run, of string) error {
+	const id = "balance"
+	args := map[string]string{"of": of}
+	run.Frame("tool_call", map[string]any{"id": id, "name": "payments.balance", "args": args})
+	var got struct{ Amount float64 }
+	err := run.ToolWith(ctx, agent.ToolCall{Name: "payments.balance", Args: args, CallID: id}, &got)
+	if no := (*agent.Error)(nil); errors.As(err, &no) {
+		run.Say("It is not known (" + no.Code + ").")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	run.Say(fmt.Sprintf("%s has %g.", of, got.Amount))
 	return nil
 }
 

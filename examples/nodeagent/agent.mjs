@@ -3,6 +3,7 @@
 //
 //   transfer 10 to ada     calls the tool payments.transfer; the policy asks a person. The tool is yours to bring
 //                          (--tools-file, docs/tools.md); without one the agent answers that
+//   balance of ada         calls the tool payments.balance, and shows the call itself
 //   tidy a b               asks a person itself, one question after the other
 //   name                   asks for a name
 //   ask go hello           calls the agent "go" (examples/goagent) and passes on what it answers
@@ -30,6 +31,8 @@ function choose(run) {
   switch (first) {
     case "transfer":
       return transfer(run, Number(rest[0]), rest[2]);
+    case "balance":
+      return balance(run, rest[1]);
     case "tidy":
       return tidy(rest);
     case "name":
@@ -59,6 +62,18 @@ async function* transfer(run, amount, to) {
   } catch (problem) {
     if (!(problem instanceof ToolFailed)) throw problem;
     yield `It was not done (${problem.code}).`;
+  }
+}
+
+/** A call that the agent shows itself, where it makes it; under one id it is in the chat once, with Aqueduct's result. */
+async function* balance(run, of) {
+  yield frames.toolCall("balance", "payments.balance", { of });
+  try {
+    const { amount } = await run.tool.invoke("payments.balance", { of }, { callId: "balance" });
+    yield `${of} has ${amount}.`;
+  } catch (problem) {
+    if (!(problem instanceof ToolFailed)) throw problem;
+    yield `It is not known (${problem.code}).`;
   }
 }
 

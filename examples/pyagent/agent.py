@@ -3,6 +3,7 @@
 
     transfer 10 to ada     calls the tool payments.transfer; the policy asks a person. The tool is yours to bring
                            (--tools-file, docs/tools.md); without one the agent says so
+    balance of ada         calls the tool payments.balance, and shows the call itself
     delete build           asks a person itself, before it does something of its own
     tidy a b               asks one question after the other
     remember the milk      keeps the words in the context store, and the key in the thread's state
@@ -30,6 +31,8 @@ def agent(run):
     match run.prompt.split():
         case ["transfer", amount, "to", payee] if amount.isdecimal():
             return transfer(run, int(amount), payee)
+        case ["balance", "of", holder]:
+            return balance(run, holder)
         case ["delete", *folders] if folders:
             return delete(folders[:1])
         case ["tidy", *folders] if folders:
@@ -58,6 +61,18 @@ async def transfer(run, amount, payee):
         yield f"It was not done: {no.message}"
     else:
         yield f"Done, receipt {receipt['receipt']}."
+
+
+async def balance(run, holder):
+    """A call that the agent shows itself, where it makes it; under one id it is in the chat once, with Aqueduct's result."""
+    args = {"of": holder}
+    yield frames.tool_call("balance", "payments.balance", args)
+    try:
+        got = await run.tool.ainvoke("payments.balance", args, call_id="balance")
+    except ToolFailed as no:
+        yield f"It is not known: {no.message}"
+    else:
+        yield f"{holder} has {got['amount']}."
 
 
 async def delete(folders):

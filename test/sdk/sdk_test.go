@@ -49,6 +49,19 @@ func TestToolNeedsApproval(t *testing.T) {
 	}
 }
 
+// TestToolShownByAgent: a call that the agent shows itself is in the chat once, with the platform's result.
+func TestToolShownByAgent(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	stream := s.chat(t, "b", "balance of ada")
+	if n := strings.Count(stream, `"TOOL_CALL_START"`); n != 1 || !strings.Contains(stream, `"content":"{\"amount\":42}"`) {
+		t.Errorf("the call is there %d times:\n%s", n, stream)
+	}
+	if got := s.finished(t, "b"); !strings.HasSuffix(got, "ada has 42.") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestToolRejected(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -39,7 +39,7 @@ type setting struct {
 	bank  *bank
 }
 
-// toolsFile has the bank's one tool, which always needs an approval.
+// toolsFile has the bank's tools, of which one always needs an approval.
 const toolsFile = `tools:
   - name: payments.transfer
     kind: server_tool
@@ -47,6 +47,10 @@ const toolsFile = `tools:
     endpoint: %s/transfer
     schema: {type: object, required: [amount, to], properties: {amount: {type: number}, to: {type: string}}, additionalProperties: false}
     policy: {risk: high, verdict: require_approval}
+  - name: payments.balance
+    kind: server_tool
+    endpoint: %s/balance
+    policy: {risk: low}
 `
 
 func start(t *testing.T) *setting {
@@ -58,7 +62,7 @@ func start(t *testing.T) *setting {
 	s := &setting{bank: openBank(t), agent: startAgent(t)}
 	dir := t.TempDir()
 	tools := filepath.Join(dir, "tools.yaml")
-	if err := os.WriteFile(tools, fmt.Appendf(nil, toolsFile, s.bank.url), 0o600); err != nil {
+	if err := os.WriteFile(tools, fmt.Appendf(nil, toolsFile, s.bank.url, s.bank.url), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.url = spawn(t, exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--database", "sqlite:"+filepath.Join(dir, "aqueduct.db"),
@@ -66,7 +70,7 @@ func start(t *testing.T) *setting {
 	return s
 }
 
-// bank is what payments.transfer calls.
+// bank is what payments.transfer and payments.balance call.
 type bank struct {
 	url  string
 	mu   sync.Mutex
@@ -78,6 +82,11 @@ func openBank(t *testing.T) *bank {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct{ Args json.RawMessage }
 		_ = json.NewDecoder(r.Body).Decode(&body)
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/balance" {
+			_, _ = io.WriteString(w, `{"amount":42}`)
+			return
+		}
 		b.mu.Lock()
 		b.paid = append(b.paid, string(body.Args))
 		n := len(b.paid)

@@ -63,6 +63,19 @@ func TestTool(t *testing.T) {
 	})
 }
 
+// TestToolShownByAgent: a call that the agent shows itself is in the chat once, with the platform's result.
+func TestToolShownByAgent(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		stream := s.chat(t, id, "balance-"+id, "balance of ada")
+		if n := strings.Count(stream, `"TOOL_CALL_START"`); n != 1 || !strings.Contains(stream, `"content":"{\"amount\":42}"`) {
+			t.Errorf("the call is there %d times:\n%s", n, stream)
+		}
+		if got := s.finished(t, "balance-"+id); !strings.HasSuffix(got, "ada has 42.") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 // TestQuestions: each answer calls the agent again, which is another process each time and knows the answers before it.
 func TestQuestions(t *testing.T) {
 	each(t, func(t *testing.T, s *setting, id string) {

@@ -41,7 +41,7 @@ type setting struct {
 	bank   *bank
 }
 
-// toolsFile has the bank's one tool, which always needs an approval.
+// toolsFile has the bank's tools, of which one always needs an approval.
 const toolsFile = `tools:
   - name: payments.transfer
     kind: server_tool
@@ -49,6 +49,10 @@ const toolsFile = `tools:
     endpoint: %s/transfer
     schema: {type: object, required: [amount, to], properties: {amount: {type: number}, to: {type: string}}, additionalProperties: false}
     policy: {risk: high, verdict: require_approval}
+  - name: payments.balance
+    kind: server_tool
+    endpoint: %s/balance
+    policy: {risk: low}
 `
 
 // modelsFile names one model of an upstream that no test calls.
@@ -65,7 +69,7 @@ func start(t *testing.T) *setting {
 	s := &setting{bank: openBank(t), agents: map[string]*agent{"node": nodeAgent(t), "go": goAgent(t)}}
 	dir := t.TempDir()
 	tools, models := filepath.Join(dir, "tools.yaml"), filepath.Join(dir, "models.yaml")
-	for name, text := range map[string]string{tools: fmt.Sprintf(toolsFile, s.bank.url), models: modelsFile} {
+	for name, text := range map[string]string{tools: fmt.Sprintf(toolsFile, s.bank.url, s.bank.url), models: modelsFile} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +80,7 @@ func start(t *testing.T) *setting {
 	return s
 }
 
-// bank is what payments.transfer calls.
+// bank is what payments.transfer and payments.balance call.
 type bank struct {
 	url  string
 	mu   sync.Mutex
@@ -89,6 +93,11 @@ func openBank(t *testing.T) *bank {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct{ Args json.RawMessage }
 		_ = json.NewDecoder(r.Body).Decode(&body)
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/balance" {
+			_, _ = io.WriteString(w, `{"amount":42}`)
+			return
+		}
 		b.mu.Lock()
 		b.paid = append(b.paid, string(body.Args))
 		n := len(b.paid)
