@@ -79,7 +79,9 @@ func TestAgentCallsUsageElsewhere(t *testing.T) {
 			servers[1].call(ctx, call, "leaf", "go on")
 			say(spent(10, 20))
 		},
-		"leaf": func(_ *callEnv, _ context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) { say(spent(1, 2)) },
+		"leaf": func(_ *callEnv, _ context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
+			say(spent(1, 2))
+		},
 	}
 	for i := range servers {
 		servers[i] = newCallEnv(t, agents, plan{open: open, name: fmt.Sprint("replica", i)})
