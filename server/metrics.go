@@ -86,7 +86,7 @@ func NewMetrics() *Metrics {
 		limits:        limit.NewMeter(registry),
 		audit:         newAuditMetrics(registry),
 	}
-	for _, o := range []otlp.Outcome{otlp.Exported, otlp.Failed, otlp.Dropped} {
+	for _, o := range []otlp.Outcome{otlp.Exported, otlp.Unsampled, otlp.Failed, otlp.Dropped} {
 		m.spans.WithLabelValues(string(o)) // a rate of what never happened is 0, and not unknown
 	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

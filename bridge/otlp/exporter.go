@@ -29,9 +29,12 @@ const (
 	// settleTime is how long after its end a Turn is read: the end of a model call that its agent left is on record a moment
 	// later.
 	settleTime = time.Second
-	// sendTime bounds the attempts to send one Turn, and readTime reading it.
+	// sendTime bounds the attempts of one request, and readTime reading one Turn.
 	sendTime = 10 * time.Second
 	readTime = 10 * time.Second
+	// batchTurns is how many Turns go out in one request. A collector may take a second for each, and a busy server ends hundreds
+	// in that time; a Turn has some ten spans of a few hundred bytes.
+	batchTurns = 128
 	// flushTime is how long a server that ends goes on exporting what waits.
 	flushTime = 5 * time.Second
 	// tracesPath is where a collector takes spans (OTLP/HTTP, 1.2).
@@ -50,9 +53,10 @@ type Outcome string
 
 // The outcomes.
 const (
-	Exported Outcome = "exported"
-	Failed   Outcome = "failed"  // the collector did not take it, or it could not be read
-	Dropped  Outcome = "dropped" // too many waited
+	Exported  Outcome = "exported"
+	Unsampled Outcome = "unsampled" // its trace is not recorded, by the traceparent that it came with
+	Failed    Outcome = "failed"    // the collector did not take it, or it could not be read
+	Dropped   Outcome = "dropped"   // too many waited
 )
 
 // Config is what an Exporter needs.
@@ -75,7 +79,8 @@ type Exporter struct {
 	waiting chan ended
 	send    *otlptrace.Exporter
 	made    *resource.Resource
-	failing bool // the last one failed: only the first of a row is logged
+	held    *ended // taken from waiting before it had settled
+	failing bool   // the last one failed: only the first of a row is logged
 }
 
 // ended is a Turn that waits.
@@ -120,26 +125,42 @@ func (e *Exporter) TurnEnded(turnID string) {
 // Run exports until ctx ends, and then what still waits, for flushTime at most. What is left after that is dropped.
 func (e *Exporter) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		select {
-		case t := <-e.waiting:
+		if t, ok := e.next(ctx); ok {
 			e.settle(ctx, t)
-			e.export(context.WithoutCancel(ctx), t.turnID)
-		case <-ctx.Done():
+			e.export(context.WithoutCancel(ctx), e.batch(t, ctx.Err() != nil))
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	over, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
 	for {
-		select {
-		case t := <-e.waiting:
-			if ctx.Err() != nil {
-				e.cfg.Count(Dropped)
-				continue
-			}
-			e.export(ctx, t.turnID)
+		t, ok := e.next(ctx)
+		switch {
+		case !ok:
+			return e.send.Shutdown(over)
+		case over.Err() != nil:
+			e.cfg.Count(Dropped)
 		default:
-			return e.send.Shutdown(ctx)
+			e.export(over, e.batch(t, true))
 		}
+	}
+}
+
+// next is the Turn that has waited longest; false where none waits and ctx has ended.
+func (e *Exporter) next(ctx context.Context) (t ended, ok bool) {
+	if e.held != nil {
+		t, e.held = *e.held, nil
+		return t, true
+	}
+	select {
+	case t = <-e.waiting:
+		return t, true
+	default:
+	}
+	select {
+	case t = <-e.waiting:
+		return t, true
+	case <-ctx.Done():
+		return t, false
 	}
 }
 
@@ -151,27 +172,67 @@ func (e *Exporter) settle(ctx context.Context, t ended) {
 	}
 }
 
-// export reads one Turn and sends it. One that fails is not tried again: behind it wait others, and what is on record
+// batch is a Turn, and those behind it that have settled as well, or all of them where there is no time. Turns wait in the order
+// in which they ended, so behind one that has not settled none has.
+func (e *Exporter) batch(first ended, all bool) (turnIDs []string) {
+	turnIDs = []string{first.turnID}
+	for len(turnIDs) < batchTurns {
+		select {
+		case t := <-e.waiting:
+			if !all && time.Since(t.at) < settleTime {
+				e.held = &t
+				return turnIDs
+			}
+			turnIDs = append(turnIDs, t.turnID)
+		default:
+			return turnIDs
+		}
+	}
+	return turnIDs
+}
+
+// export reads Turns and sends them in one request. What fails is not tried again: behind it wait others, and what is on record
 // stays on record.
-func (e *Exporter) export(ctx context.Context, turnID string) {
-	spans, err := e.spans(ctx, turnID)
-	if err == nil && len(spans) > 0 {
+func (e *Exporter) export(ctx context.Context, turnIDs []string) {
+	var all []sdktrace.ReadOnlySpan
+	var last error
+	sent := 0
+	for _, id := range turnIDs {
+		spans, err := e.spans(ctx, id)
+		switch {
+		case err != nil:
+			last = err
+			e.cfg.Count(Failed)
+		case len(spans) == 0:
+			e.cfg.Count(Unsampled)
+		default:
+			all = append(all, spans...)
+			sent++
+		}
+	}
+	if sent > 0 {
+		outcome := Exported
 		ctx, cancel := context.WithTimeout(ctx, sendTime)
 		defer cancel()
-		err = e.send.ExportSpans(ctx, spans)
-	}
-	if err != nil {
-		e.cfg.Count(Failed)
-		if !e.failing {
-			e.cfg.Logger.Warn("spans are not exported", slog.String("turn_id", turnID), slog.Any("error", err))
+		if err := e.send.ExportSpans(ctx, all); err != nil {
+			last, outcome = err, Failed
 		}
-	} else {
-		e.cfg.Count(Exported)
-		if e.failing {
-			e.cfg.Logger.Info("spans are exported again")
+		for range sent {
+			e.cfg.Count(outcome)
 		}
 	}
-	e.failing = err != nil
+	e.report(last, sent > 0)
+}
+
+// report writes the first failure of a row to the log, and the first success behind it.
+func (e *Exporter) report(err error, sent bool) {
+	switch {
+	case err != nil && !e.failing:
+		e.cfg.Logger.Warn("spans are not exported", slog.Any("error", err))
+	case err == nil && sent && e.failing:
+		e.cfg.Logger.Info("spans are exported again")
+	}
+	e.failing = err != nil || e.failing && !sent
 }
 
 // spans reads a Turn and makes its spans.

@@ -210,10 +210,10 @@ func (r *records) RecordsOfTurn(_ context.Context, _ store.Scope, _ string, page
 }
 
 // counting counts outcomes.
-type counting struct{ exported, failed, dropped atomic.Int64 }
+type counting struct{ exported, unsampled, failed, dropped atomic.Int64 }
 
 func (c *counting) count(o Outcome) {
-	map[Outcome]*atomic.Int64{Exported: &c.exported, Failed: &c.failed, Dropped: &c.dropped}[o].Add(1)
+	map[Outcome]*atomic.Int64{Exported: &c.exported, Unsampled: &c.unsampled, Failed: &c.failed, Dropped: &c.dropped}[o].Add(1)
 }
 
 func exporter(t *testing.T, st Reader, c *counting) *Exporter {
@@ -287,10 +287,55 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	var c counting
 	e := exporter(t, &records{turn: example()}, &c)
-	for range 3 {
-		e.export(t.Context(), "t")
-	}
+	e.export(t.Context(), []string{"t", "t"})
+	e.export(t.Context(), []string{"t"})
 	if c.failed.Load() != 3 || c.exported.Load() != 0 {
 		t.Errorf("%d failed, %d exported", c.failed.Load(), c.exported.Load())
 	}
+}
+
+// collector takes every request after a while.
+type collector struct{ requests atomic.Int64 }
+
+func (c *collector) RoundTrip(*http.Request) (*http.Response, error) {
+	c.requests.Add(1)
+	time.Sleep(200 * time.Millisecond)
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}, nil
+}
+
+// TestBatches: Turns that end while a request is under way go out together, so a slow collector keeps up with a busy server; one
+// whose caller does not record is none that was exported.
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c counting
+		slow := &collector{}
+		e, err := New(Config{Endpoint: "http://127.0.0.1:1", Client: &http.Client{Transport: slow}, Store: &records{turn: example()}, Logger: slog.New(slog.DiscardHandler), Count: c.count})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		for range 500 {
+			e.TurnEnded("t")
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(settleTime + time.Second)
+		synctest.Wait()
+		if c.exported.Load() != 500 || slow.requests.Load() > 40 {
+			t.Errorf("%d of 500 exported by %d requests", c.exported.Load(), slow.requests.Load())
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		unsampled := example()
+		unsampled.row.Traceparent = strings.TrimSuffix(unsampled.row.Traceparent, "01") + "00"
+		e.cfg.Store = &records{turn: unsampled}
+		e.export(t.Context(), []string{"t"})
+		if c.unsampled.Load() != 1 || c.exported.Load() != 500 {
+			t.Errorf("%d unsampled, %d exported", c.unsampled.Load(), c.exported.Load())
+		}
+	})
 }
