@@ -76,7 +76,7 @@ func (b *Base) member(key, raw []byte) error {
 	return nil
 }
 
-// withUnknown adds a member to an object of members that are not known. One that is null says nothing.
+// withUnknown adds a member to an object of members that are not known. One that is null is as if it were absent.
 func withUnknown(object json.RawMessage, key, raw []byte) json.RawMessage {
 	if isNull(raw) {
 		return object

@@ -46,7 +46,8 @@ func (f *Fold) CheckActivity(ev Event) error {
 	case *ActivitySnapshot:
 		return checkContent(e.MessageID, e.Content)
 	case *ActivityDelta:
-		return f.checkDelta(e)
+		shown, known := f.Activity(e.MessageID)
+		return checkDelta(shown, known, e)
 	}
 	return nil
 }
@@ -54,10 +55,9 @@ func (f *Fold) CheckActivity(ev Event) error {
 // checkDelta applies the patch to what is shown, because only the result reports whether the content
 // is still an object. The Fold itself is not changed: Apply does that when the event has been
 // written.
-func (f *Fold) checkDelta(e *ActivityDelta) error {
+func checkDelta(shown Message, known bool, e *ActivityDelta) error {
 	reject := func(reason string, cause error) error { return &ActivityError{e.MessageID, reason, cause} }
-	shown, ok := f.Activity(e.MessageID)
-	if !ok {
+	if !known {
 		return reject(ActivityUnknown, nil)
 	}
 	if shown.ActivityType != e.ActivityType {

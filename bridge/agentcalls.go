@@ -106,7 +106,7 @@ func messageID(callID string, i int) string {
 }
 
 // Reads notes that a caller reads the response to a call, until done is called. What it called may wait for a person, and is
-// then driven by nobody; its end must be found here as quickly.
+// then driven by no replica; its end must be found here as quickly.
 func (a *AgentCalls) Reads() (done func()) {
 	a.read(1)
 	return func() { a.read(-1) }

@@ -50,7 +50,7 @@ type standing struct {
 	limit int64
 }
 
-// sameLimit reports whether nobody has added since, nor has another day begun.
+// sameLimit reports whether nothing was added since, nor has another day begun.
 func (s standing) sameLimit(now standing) bool {
 	return s.limit == now.limit && s.use.Period == now.use.Period
 }
@@ -95,7 +95,7 @@ func (a *admission) through(ctx context.Context, b Budget) error {
 const looksEvery = 2 * time.Second
 
 // asked has a person asked, and returns when that is settled, or when the budget has another limit: then the question is
-// withdrawn, for all that wait for it, since nobody needs an answer to it.
+// withdrawn, for all that wait for it, since no answer to it is needed.
 func (a *admission) asked(ctx context.Context, b Budget, before standing) (store.ToolCall, error) {
 	call, err := a.ask(ctx, b, before)
 	for err == nil && !call.Status.Terminal() {
@@ -171,10 +171,10 @@ func (a *admission) pause(ctx context.Context) error {
 	})
 }
 
-// codeTooManyQuestions refuses a call whose budget is used up and about which nobody can be asked now.
+// codeTooManyQuestions refuses a call whose budget is used up and about which no person can be asked now.
 const codeTooManyQuestions = "too_many_questions"
 
-// notAsked is why nobody could be asked, in codes of the model proxy: those of tools are for who calls tools.
+// notAsked is why no person could be asked, in codes of the model proxy: those of tools are for who calls tools.
 func notAsked(b Budget, limit int64, err error) error {
 	text := fmt.Sprintf("The budget of the %s for models is used up: %s. ", b.Of, b.text(limit))
 	switch {

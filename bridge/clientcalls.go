@@ -18,7 +18,7 @@ import (
 // Its Turns have no upstream: one is open for as long as calls are made in it.
 const ClientAgent = "mcp"
 
-// ReservedAgent reports whether an id is that of an Agent of this program's own which nobody talks to, calls or registers.
+// ReservedAgent reports whether an id is that of an Agent of this program's own which is not talked to, called or registered.
 func ReservedAgent(id string) bool { return id == ClientAgent }
 
 // RefusedThreadsAgent is the code of a client's call in a thread that belongs to another Agent.

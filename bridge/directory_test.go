@@ -14,7 +14,7 @@ type away struct {
 
 func (a *away) Available() bool { return a.here }
 
-// TestDefaultAgentIsTheOperators: nobody's prompts go to an agent that a program registered because the operator's is out of
+// TestDefaultAgentIsTheOperators: no prompt goes to an agent that a program registered because the operator's is out of
 // reach, but where the operator has none, or has chosen it.
 func TestDefaultAgentIsTheOperators(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,7 @@ const (
 // Probe asks every Agent that can tell, now and then, until ctx ends. found gets each answer; nil is well. A prompt is given
 // to an Agent whatever the probe found: it may have come back a moment ago, and an error of its own tells the user more.
 //
-// Each has a time of its own: one that takes seconds to be found dead delays nobody else's, but where a tenant has too many
+// Each has a time of its own: one that takes seconds to be found dead delays no other, but where a tenant has too many
 // of them, and then its own alone, those that were well before the others.
 func (d *Directory) Probe(ctx context.Context, found func(id string, err error)) {
 	p := probes{

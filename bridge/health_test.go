@@ -13,10 +13,10 @@ import (
 	"aqueduct/bridge"
 )
 
-// probed is an Agent that answers probes as it is told to.
+// probed is an Agent that answers probes as the test has it.
 type probed struct {
 	bridge.Agent
-	took  time.Duration // as an address takes that nobody answers at
+	took  time.Duration // as an address takes that does not answer
 	err   error
 	asked atomic.Int32
 }

@@ -92,7 +92,7 @@ const (
 )
 
 // endAbandoned ends the calls that were under way in replicas that are gone, with what they count for as they began: the
-// upstream was paid, and nobody knows how far it came. All replicas may look at once; the first end counts. A call that cannot
+// upstream was paid, and it is not known how far it came. All replicas may look at once; the first end counts. A call that cannot
 // be ended is left to the next look, so that it does not keep the others, or the Sessions, waiting.
 func (m *ModelCalls) endAbandoned(ctx context.Context) error {
 	for {

@@ -14,7 +14,7 @@ const (
 	// pollEvery is how often this replica looks for work that no ring announced: what makes a lost ring cost time and
 	// nothing else.
 	pollEvery = 2 * time.Second
-	// hurryEvery is how often Commands are looked for while somebody may wait for one: the cancel of an agent's Turn ends
+	// hurryEvery is how often Commands are looked for while a caller may wait for one: the cancel of an agent's Turn ends
 	// all that it called, one after the other, and each may be driven by another replica than its caller. With six of them
 	// that is well below a second.
 	hurryEvery = 100 * time.Millisecond

@@ -180,7 +180,7 @@ func TestTheClientsStateIsTheBaseOfItsRun(t *testing.T) {
 	if fresh.send("hi"); fresh.state != want || h.kept("t1") != want {
 		t.Fatalf("a fresh page made it %s, kept is %s", fresh.state, h.kept("t1"))
 	}
-	// Who has the state already is not told it again.
+	// Who has the state already does not get it again.
 	if got := types(fresh.send("again")); strings.Contains(got, "STATE") {
 		t.Fatalf("told again: %s", got)
 	}

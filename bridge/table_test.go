@@ -110,7 +110,7 @@ func TestRowAnswerAndMessageContinueThenStartTheNextTurn(t *testing.T) {
 	}
 }
 
-// The Turn that asks again is not told what the user said for the one after it.
+// The Turn that asks again does not get what the user wrote for the one after it.
 func TestAMessageBesideAnAnswerWaitsUntilAllIsAnswered(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, &scripted{script: func(c bridge.Call, answers []approval.Delivery) []bridge.Output {

@@ -26,7 +26,7 @@ func (s *taskStart) turnID() string {
 }
 
 // begin is called in the transaction that makes the Turn. The Task's row decides whether there will be one, so that neither a
-// cancel nor another replica is overlooked; and what comes of the Turn is sent where the Task says, from the same commit on.
+// cancel nor another replica is overlooked; and what comes of the Turn is sent where the Task asks for it, from the same commit on.
 func (s *taskStart) begin(ctx context.Context, tx store.Tx, reply Reply) error {
 	mine, err := tx.MoveTask(ctx, store.TaskMove{ID: s.task.ID, From: store.TaskTaken, To: store.TaskBegun, Replica: s.queue.replica})
 	if err == nil && !mine {

@@ -1,6 +1,6 @@
 //go:build !race
 
-// Run by scripts/test-unraced, which says why.
+// Run by scripts/test-unraced; the reason is there.
 
 package bridge_test
 

@@ -248,7 +248,7 @@ func (e *toolEnv) ask(ctx context.Context, r *replica) (question, error) {
 
 var allowIt, rejectIt = approval.Answer{Payload: []byte(`{"approved":true}`)}, approval.Answer{Payload: []byte(`{"approved":false}`)}
 
-// bid is one contender for a Question and what it was told.
+// bid is one contender for a Question and its answer.
 type bid struct {
 	name    string
 	pause   time.Duration // before it tries

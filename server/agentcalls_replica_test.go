@@ -15,7 +15,7 @@ import (
 	"aqueduct/store/storetest"
 )
 
-// TestAgentCallsCancelledElsewhere: two servers that do not hear each other's rings, and a chain of calls that goes from one
+// TestAgentCallsCancelledElsewhere: two servers that do not get each other's rings, and a chain of calls that goes from one
 // to the other and back. Cancelling the root, at either, ends all of them within a second.
 func TestAgentCallsCancelledElsewhere(t *testing.T) {
 	t.Parallel()
@@ -68,7 +68,7 @@ func TestAgentCallsCancelledElsewhere(t *testing.T) {
 }
 
 // TestAgentCallsUsageElsewhere: what an agent used that another server drove is in its caller's usage, also where both end
-// before the caller's server has heard of the call.
+// before the caller's server knows of the call.
 func TestAgentCallsUsageElsewhere(t *testing.T) {
 	t.Parallel()
 	dsn := storetest.Postgres(t)

@@ -29,7 +29,7 @@ func (c *callEnv) childOf(root string) store.Session {
 	return child
 }
 
-// summed is a server whose root has called an agent that says one thing, appends a summary within its own thread, and says
+// summed is a server whose root has called an agent that writes one thing, appends a summary within its own thread, and writes
 // another. got is what the caller read.
 func summed(t *testing.T, db database) (c *callEnv, got called) {
 	t.Helper()

@@ -26,7 +26,7 @@ func TestAGUIAgentIDs(t *testing.T) {
 			asks("tool", call, "POST", "/v1/tools/none:invoke", `{"run_id":"`+in.RunID+`","args":{}}`)
 			asks("agent", call, "POST", "/v1/agents/none:invoke", `{"run_id":"`+in.RunID+`","session_id":"`+in.ThreadID+`","input_message":{"role":"user","content":"x"}}`)
 			asks("tree", call, "GET", "/v1/runs/"+in.RunID+"/tree", "")
-			if call == 3 { // of another Turn: what it was told in the one before
+			if call == 3 { // of another Turn: the ids of the one before
 				peer.mu.Lock()
 				before := peer.calls[1].RunID
 				peer.mu.Unlock()
@@ -68,7 +68,7 @@ func TestAGUIAgentIDs(t *testing.T) {
 }
 
 // TestAGUIAgentCallIDsAgain: an interrupt about a call that the agent never showed, under an id that an earlier call had, does not
-// show that call's tool and arguments to whoever approves it; and its result is not that call's.
+// show that call's tool and arguments to the approver; and its result is not that call's.
 func TestAGUIAgentCallIDsAgain(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, db database) {
 		h, peer := withAGUIPeer(t, db.open, func(call int, _ aguiInput) string {

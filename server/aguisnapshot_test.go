@@ -19,7 +19,7 @@ func transcriptOf(t *testing.T, h *env, thread string) (list []aguiMessage) {
 	return got.Messages
 }
 
-// TestAGUIAgentSnapshotMembers: what a snapshot says of a message beside its text reaches the agent again with the next
+// TestAGUIAgentSnapshotMembers: what a snapshot has of a message beside its text reaches the agent again with the next
 // prompt: what is sealed and of which kind, the error of a tool, metadata; of messages that it adds and of those streamed before.
 func TestAGUIAgentSnapshotMembers(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, db database) {
@@ -74,7 +74,7 @@ func TestAGUIAgentSnapshotMembers(t *testing.T) {
 }
 
 // TestAGUIAgentSnapshotRewrites: a snapshot with more of a text that was streamed adds the rest to it; one with another text
-// replaces it in the transcript, and CUSTOM says so in the stream. What the agent itself calls by that name changes nothing.
+// replaces it in the transcript, and CUSTOM reports that in the stream. What the agent itself calls by that name changes nothing.
 func TestAGUIAgentSnapshotRewrites(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, db database) {
 		h, peer := withAGUIPeer(t, db.open, func(call int, _ aguiInput) string {
@@ -143,7 +143,7 @@ func TestAGUIAgentOtherVoices(t *testing.T) {
 	})
 }
 
-// TestAGUIAgentUnknownMembers: what a later AG-UI, or somebody else, adds to an event stands in its metadata, which every
+// TestAGUIAgentUnknownMembers: what a later AG-UI, or another producer, adds to an event stands in its metadata, which every
 // client takes; the kind of a sealed value goes back to the agent beside the value.
 func TestAGUIAgentUnknownMembers(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, db database) {

@@ -11,7 +11,7 @@ import (
 	"aqueduct/store"
 )
 
-// budgetCalls is a server whose agents call a model when the test says so.
+// budgetCalls is a server whose agents call a model when the test asks for it.
 type budgetCalls struct {
 	*callEnv
 	tell map[string]chan bool // by the prompt: another call of the model, or the end
@@ -19,7 +19,7 @@ type budgetCalls struct {
 	all  sync.WaitGroup       // the prompts
 }
 
-// newBudgetCalls makes one. An agent that is prompted with "parent" calls another, which is told as "child".
+// newBudgetCalls makes one. An agent that is prompted with "parent" calls another, which is prompted with "child".
 func newBudgetCalls(t *testing.T, db database, budgets string, names ...string) *budgetCalls {
 	t.Helper()
 	b := &budgetCalls{tell: make(map[string]chan bool), got: make(map[string]chan int)}

@@ -84,7 +84,7 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"error":{"mess`)
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-	case body.Model == "m-mute": // takes the call, and says nothing
+	case body.Model == "m-mute": // takes the call, and sends nothing
 		w.Header().Set("Content-Type", "text/event-stream")
 		_ = http.NewResponseController(w).Flush()
 		u.came <- struct{}{}

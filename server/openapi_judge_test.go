@@ -180,7 +180,7 @@ func (d *described) judge(o *operation, r *http.Request, sent []byte, status int
 	}
 	if o.RequestBody == nil {
 		if string(sent) == "{}" {
-			return nil // writes have a body, if it says nothing
+			return nil // writes have a body, if an empty one
 		}
 		return fmt.Errorf("takes a body, which is not documented: %s", head(sent))
 	}

@@ -13,7 +13,7 @@ import (
 	"aqueduct/store/storetest"
 )
 
-// TestQueueBehindUnwatched: a task waits for what its thread is doing, also where nobody watches it, and cancels nothing.
+// TestQueueBehindUnwatched: a task waits for what its thread is doing, also where no client watches it, and cancels nothing.
 func TestQueueBehindUnwatched(t *testing.T) {
 	t.Parallel()
 	g := newGate()

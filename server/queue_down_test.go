@@ -95,7 +95,7 @@ func TestQueueOfDownAgentRestarted(t *testing.T) {
 	})
 }
 
-// closedPort is an address where nobody listens.
+// closedPort is an address without a listener.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

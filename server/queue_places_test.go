@@ -14,7 +14,7 @@ import (
 	"aqueduct/store"
 )
 
-// asksFirst asks where the prompt says so, and else waits for the gate.
+// asksFirst asks where the prompt has it so, and else waits for the gate.
 func asksFirst(g *gate) script {
 	return func(ctx context.Context, say func(...bridge.Output), c bridge.Call, answers []approval.Delivery) {
 		if c.Input().Content.String() == "ask" {

@@ -165,7 +165,7 @@ func (x *examination) again(first, second *Run, after string) {
 		x.notef("the same input again gives the same run, under the same ids")
 	case slices.Equal(got, rest):
 		x.notef("the same input again, with Last-Event-ID, gives what comes behind that event")
-	case x.found["id_reused"] != nil: // says it already
+	case x.found["id_reused"] != nil: // is found already
 	default:
 		x.findf("resume_incomplete", "behind id %s stand %d events, and %d came", quoted([]byte(after)), len(rest), len(got))
 	}

@@ -7,7 +7,7 @@ import (
 	"aqueduct/bridge"
 )
 
-// What an agent sends that AG-UI 1.0 has no place for. The log is 1.0, as its RUN_STARTED says: an official client takes any
+// What an agent sends that AG-UI 1.0 has no place for. The log is 1.0, which its RUN_STARTED declares: an official client takes any
 // other member out of an event, with a warning. What it takes as it is, and gives back, is metadata, and RAW.
 
 const (
@@ -64,32 +64,4 @@ func withMember(object json.RawMessage, key string, value json.RawMessage) json.
 	members[key] = value
 	out, _ := json.Marshal(members) // as do members that were decoded
 	return out
-}
-
-// keepType keeps the kind of an encrypted value with it. A new value without a kind has none, whatever the one before had.
-func (t *Translator) keepType(e *agui.ReasoningEncryptedValue) {
-	of := e.Subtype + ":" + e.EntityID
-	switch {
-	case e.EncryptedValueType != "":
-		kind, _ := json.Marshal(e.EncryptedValueType) // a string always encodes
-		e.Metadata = withMember(e.Metadata, kindKey, kind)
-	case t.typed[of]:
-		e.Metadata = withMember(e.Metadata, kindKey, json.RawMessage("null"))
-	}
-	t.typed[of] = e.EncryptedValueType != ""
-}
-
-// otherVoice reports whether an event is of a message that the agent sends as the user's or the operator's. These two write
-// to the thread themselves; what an agent says for them is no message.
-func (t *Translator) otherVoice(ev agui.Event) bool {
-	switch e := ev.(type) {
-	case *agui.TextMessageStart:
-		t.voices[e.MessageID] = e.Role != "" && e.Role != agui.RoleAssistant
-		return t.voices[e.MessageID]
-	case *agui.TextMessageContent:
-		return t.voices[e.MessageID]
-	case *agui.TextMessageEnd:
-		return t.voices[e.MessageID]
-	}
-	return false
 }

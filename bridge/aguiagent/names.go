@@ -113,7 +113,7 @@ func annotate(metadata json.RawMessage, ids own) json.RawMessage {
 }
 
 // restore takes out of metadata what was put there of the agent's: its own ids, the kind of an encrypted value, and members
-// that nobody knows.
+// that is not known.
 func restore(metadata json.RawMessage) (ids own, kind string, rest json.RawMessage) {
 	members := make(map[string]json.RawMessage)
 	if json.Unmarshal(metadata, &members) != nil {

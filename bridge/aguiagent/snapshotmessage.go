@@ -90,7 +90,7 @@ func reasoningEvents(m *agui.Message) []agui.Event {
 	return append(events, &agui.ReasoningMessageEnd{MessageID: m.ID}, &agui.ReasoningEnd{MessageID: m.ID})
 }
 
-// changed is what a snapshot says of a message that this run has shown beyond what was shown: more text goes on behind what
+// changed is what a snapshot has of a message that this run has shown beyond what was shown: more text goes on behind what
 // there is; another text, metadata and the error of a tool, for which AG-UI has no event, amend the message. Messages of
 // earlier runs stay as they were. What a snapshot leaves out of a message stays, too.
 func (t *Translator) changed(dst []bridge.Output, m *agui.Message, known string) []bridge.Output {

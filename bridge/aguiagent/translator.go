@@ -2,6 +2,7 @@ package aguiagent
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -188,4 +189,32 @@ func (t *Translator) failed(dst []bridge.Output, e *agui.RunError) []bridge.Outp
 		message = "The agent reported an error."
 	}
 	return append(dst, bridge.Output{End: &bridge.End{Usage: append(t.usage, e.Usage...), Failure: fault.New(code, message)}})
+}
+
+// keepType keeps the kind of an encrypted value with it. A new value without a kind has none, whatever the one before had.
+func (t *Translator) keepType(e *agui.ReasoningEncryptedValue) {
+	of := e.Subtype + ":" + e.EntityID
+	switch {
+	case e.EncryptedValueType != "":
+		kind, _ := json.Marshal(e.EncryptedValueType) // a string always encodes
+		e.Metadata = withMember(e.Metadata, kindKey, kind)
+	case t.typed[of]:
+		e.Metadata = withMember(e.Metadata, kindKey, json.RawMessage("null"))
+	}
+	t.typed[of] = e.EncryptedValueType != ""
+}
+
+// otherVoice reports whether an event is of a message that the agent sends as the user's or the operator's. These two write
+// to the thread themselves; what an agent sends for them is no message.
+func (t *Translator) otherVoice(ev agui.Event) bool {
+	switch e := ev.(type) {
+	case *agui.TextMessageStart:
+		t.voices[e.MessageID] = e.Role != "" && e.Role != agui.RoleAssistant
+		return t.voices[e.MessageID]
+	case *agui.TextMessageContent:
+		return t.voices[e.MessageID]
+	case *agui.TextMessageEnd:
+		return t.voices[e.MessageID]
+	}
+	return false
 }

@@ -127,7 +127,7 @@ func WithdrawnByAgent() Decision {
 	return d
 }
 
-// NotNeeded is the Decision about a Question whose asker got what it asked for in another way. reason says how.
+// NotNeeded is the Decision about a Question whose asker got what it asked for in another way. reason is how.
 func NotNeeded(reason string) Decision {
 	d := WithdrawnByAgent()
 	d.Reason = reason

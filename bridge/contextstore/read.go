@@ -46,7 +46,7 @@ func (s *Service) Content(ctx context.Context, who Caller, e store.ContextEntry)
 
 func (s *Service) content(ctx context.Context, who Caller, e store.ContextEntry, original bool) (store.ContextEntry, io.ReadSeekCloser, error) {
 	for {
-		data, err := s.inRow(ctx, e)
+		data, err := inRow(ctx, s.cfg.Store, e)
 		var from io.ReadSeekCloser
 		if err == nil {
 			from, err = s.contents.read(ctx, original, kept{data, e.BlobID, e.KID, refOf(e.Key), e.Size})
@@ -63,11 +63,11 @@ func (s *Service) content(ctx context.Context, who Caller, e store.ContextEntry,
 }
 
 // inRow reads what lies in the entry's row. Its size counts before it is read, so the row's other columns are read alone.
-func (s *Service) inRow(ctx context.Context, e store.ContextEntry) ([]byte, error) {
+func inRow(ctx context.Context, from store.Reader, e store.ContextEntry) ([]byte, error) {
 	if e.BlobID != "" {
 		return nil, nil
 	}
-	return s.cfg.Store.ContextData(ctx, store.System(), e.Key, e.Version)
+	return from.ContextData(ctx, store.System(), e.Key, e.Version)
 }
 
 // refOf binds what is encrypted to its entry.

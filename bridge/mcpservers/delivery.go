@@ -42,7 +42,7 @@ func deliveryOf(ctx context.Context) *delivery {
 
 // note keeps why a request was not taken. A connection that could not be made has carried nothing; an answer of 4xx is a
 // refusal. After 5xx, or when the connection broke later, the tool may have run; so it may after 400 and 408, by which servers
-// also report what went wrong while they worked, unless a 400 says that the session is unknown.
+// also report what went wrong while they worked, unless a 400 names the session as unknown.
 func (d *delivery) note(resp *http.Response, err error) {
 	var no *outbound.Refused
 	var op *net.OpError
@@ -65,7 +65,7 @@ func (d *delivery) note(resp *http.Response, err error) {
 // longestRefusal is what is read of a refusal to find out why.
 const longestRefusal = 4 << 10
 
-// namesSession reports whether a refusal says that the session is unknown. What it reads of the body stays to be read.
+// namesSession reports whether a refusal is about an unknown session. What it reads of the body stays to be read.
 func namesSession(resp *http.Response) bool {
 	read, _ := io.ReadAll(io.LimitReader(resp.Body, longestRefusal)) // what broke is no such word
 	resp.Body = struct {

@@ -36,7 +36,7 @@ type Config struct {
 	Client *http.Client
 	// Publish keeps the tools that a server has now (tools.Service.Publish).
 	Publish func(ctx context.Context, server string, list []store.Tool) error
-	// Changed is called when a server's tools were kept, and when it could not be connected or was lost; nil for nobody.
+	// Changed is called when a server's tools were kept, and when it could not be connected or was lost; nil for none.
 	Changed func()
 	// ResultBytes is the most that a result may have; 0 is 1 MiB.
 	ResultBytes int64

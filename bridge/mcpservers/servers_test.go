@@ -318,7 +318,7 @@ func TestServerByAddress(t *testing.T) {
 	}
 }
 
-// TestServerRefusesACall: a call goes over a new session where the server says that it does not know the old one. After any other
+// TestServerRefusesACall: a call goes over a new session where the server does not know the old one. After any other
 // 400, and after 408, it is not known whether the tool ran, and nothing is sent again.
 func TestServerRefusesACall(t *testing.T) {
 	t.Parallel()

@@ -82,7 +82,7 @@ func (r *recovery) look(ctx context.Context) error {
 	return nil
 }
 
-// settle ends a call that waits and that nobody needs, unless another writer was first. A call whose agent is gone is found
+// settle ends a call that waits and is not needed, unless another writer was first. A call whose agent is gone is found
 // here when it was made in the moment in which its agent ended, so that the end of the Turn did not see it.
 func (r *recovery) settle(ctx context.Context, call store.ToolCall, d approval.Decision) error {
 	var settled approval.Settled

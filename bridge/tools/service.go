@@ -119,7 +119,7 @@ func (s *Service) Decided(q approval.Question) {
 	s.Look()
 }
 
-// Withdraw settles a call that waits for a person and that nobody needs any more. One that was settled already stays so.
+// Withdraw settles a call that waits for a person and is not needed any more. One that was settled already stays so.
 func (s *Service) Withdraw(ctx context.Context, call store.ToolCall, why approval.Decision) error {
 	return s.recovery.settle(ctx, call, why)
 }

@@ -31,7 +31,7 @@ func healthOf(t *testing.T, status int) (url string, asked *atomic.Int32) {
 	return web.URL, asked
 }
 
-// TestAgentsHealth: the directory tells of each agent what its own /health told this server, and why it is not well, in words
+// TestAgentsHealth: the directory has of each agent what its own /health answered to this server, and why it is not well, in words
 // that name no address.
 func TestAgentsHealth(t *testing.T) {
 	t.Parallel()

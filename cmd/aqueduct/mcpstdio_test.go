@@ -7,7 +7,7 @@ import (
 )
 
 // TestWrapTimeout: the tools of a server that is wrapped may run for as long as they did before, and otherwise for as long as
-// the flag says.
+// the flag has.
 func TestWrapTimeout(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[time.Duration]time.Duration{0: 24 * time.Hour, time.Minute: time.Minute} {

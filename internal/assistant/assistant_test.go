@@ -19,7 +19,7 @@ type server struct {
 	invoke func(tool string) string
 	waits  int
 	log    *slog.Logger
-	asked  func(body []byte)                        // what the model is asked; nil: nobody looks
+	asked  func(body []byte)                        // what the model is asked; nil: not looked at
 	part   func(w http.ResponseWriter, path string) // nil: there are none
 	list   func(query string) string                // a page of the tools; nil: tools is the one
 }

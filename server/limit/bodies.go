@@ -136,7 +136,7 @@ func (h *HeldBody) GrowTo(ctx context.Context, n int64) error { return h.Grow(ct
 
 // Park counts what the request holds among the bodies of those that wait for a person, which may take days: it leaves its
 // place in the budget to others, who would be refused for all that time. The memory stays bounded, by as much again as the
-// budget has, of which a principal has its share too. A body that finds no room there is refused at once, since nobody knows
+// budget has, of which a principal has its share too. A body that finds no room there is refused at once, since it is not known
 // when there will be.
 func (h *HeldBody) Park() error {
 	room := h.budget.parked

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A client of a revision before 2026 that gives up a call says so in a request of its own (notifications/cancelled), and may leave
+// A client of a revision before 2026 that gives up a call reports that in a request of its own (notifications/cancelled), and may leave
 // the stream of the call open. The two meet by the id of the call's request, which is unique for one client alone. So a client is
 // given a name when it begins, in the header of the protocol's sessions: nothing else hangs on it, and any server answers a
 // client that another named.
@@ -30,7 +30,7 @@ func (o *openRequests) add(key string, cancel context.CancelFunc) (done func()) 
 	if o.byKey == nil {
 		o.byKey = make(map[string]context.CancelFunc)
 	}
-	if _, twice := o.byKey[key]; twice { // of a client that does not count its requests: which is meant cannot be told
+	if _, twice := o.byKey[key]; twice { // of a client that does not count its requests: which is meant is unknown
 		return func() {}
 	}
 	o.byKey[key] = cancel

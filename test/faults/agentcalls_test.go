@@ -20,7 +20,7 @@ import (
 	"aqueduct/test/program"
 )
 
-// agentVar says to this program which agent it is: it is started as one, to be killed.
+// agentVar is which agent this program is: it is started as one, to be killed.
 const agentVar = "AQUEDUCT_TEST_AGENT"
 
 // mortal is an HTTP agent in a process of its own, which is killed and started again at the same port. It notes each run that

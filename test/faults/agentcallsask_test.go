@@ -67,7 +67,7 @@ func (h *serverEnv) answersAfterKill(t *testing.T, id string) (won bool) {
 	return won
 }
 
-// nothingIsOpen checks that nobody is asked any more, and that the chat tells how it went.
+// nothingIsOpen checks that no question is open, and that the chat has how it went.
 func (h *serverEnv) nothingIsOpen(t *testing.T, thread, id string, tree calledTree) {
 	t.Helper()
 	var list struct{ Approvals []approval }

@@ -232,7 +232,7 @@ func TestMCPKilledBeforeTheTool(t *testing.T) {
 }
 
 // TestMCPKilledInTheTool: the program is killed while the tool runs. It is not run again by itself: a server asks what became of
-// it, and the client that comes back is told; a gate asks for the call like for any other.
+// it, and the client that comes back gets that; a gate asks for the call like for any other.
 func TestMCPKilledInTheTool(t *testing.T) {
 	t.Parallel()
 	for way, open := range fronts() {
