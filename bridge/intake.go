@@ -359,7 +359,7 @@ func toolAnswers(messages []agui.Message, known map[string]bool) []approval.Answ
 	for _, m := range messages {
 		if m.Role == agui.RoleTool && !known[m.ID] {
 			answers = append(answers, approval.Answer{
-				QuestionID: m.ToolCallID, Payload: mustJSON(m.Content.String()), MessageID: m.ID, Error: m.Error,
+				QuestionID: approval.QuestionOf(m.ToolCallID), Payload: mustJSON(m.Content.String()), MessageID: m.ID, Error: m.Error,
 			})
 		}
 	}

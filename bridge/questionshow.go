@@ -46,7 +46,7 @@ func choose(open []approval.Question, p Profile) (shown []approval.Question, out
 func pendingFor(calls []approval.Question) *agui.Outcome {
 	o := &agui.Outcome{Type: agui.OutcomeSuccess}
 	for _, q := range calls {
-		o.PendingToolCallIDs = append(o.PendingToolCallIDs, q.Call.ID)
+		o.PendingToolCallIDs = append(o.PendingToolCallIDs, q.CardID())
 	}
 	return o
 }
@@ -65,7 +65,7 @@ func interruptFor(asks []approval.Question) *agui.Outcome {
 // The metadata shows the arguments again, masked and cut as the inbox has them, for clients that show an interrupt
 // without looking for its tool call. A Question for input has the schema of its answer.
 func interruptOf(q approval.Question) agui.Interrupt {
-	i := agui.Interrupt{ID: q.Call.ID, Reason: "tool_call", Message: q.Approval.Title, ToolCallID: q.Call.ID}
+	i := agui.Interrupt{ID: q.Call.ID, Reason: "tool_call", Message: q.Approval.Title, ToolCallID: q.CardID()}
 	if !q.Call.ExpiresAt.IsZero() {
 		i.ExpiresAt = q.Call.ExpiresAt.UTC().Format(time.RFC3339Nano)
 	}
@@ -83,9 +83,9 @@ func interruptOf(q approval.Question) agui.Interrupt {
 // card needs all of them.
 func callEvents(q approval.Question, parent string) []agui.Event {
 	return []agui.Event{
-		&agui.ToolCallStart{ToolCallID: q.Call.ID, ToolCallName: q.ShownName(), ParentMessageID: parent},
-		&agui.ToolCallArgs{ToolCallID: q.Call.ID, Delta: string(shownArgs(q))},
-		&agui.ToolCallEnd{ToolCallID: q.Call.ID},
+		&agui.ToolCallStart{ToolCallID: q.CardID(), ToolCallName: q.ShownName(), ParentMessageID: parent},
+		&agui.ToolCallArgs{ToolCallID: q.CardID(), Delta: string(shownArgs(q))},
+		&agui.ToolCallEnd{ToolCallID: q.CardID()},
 	}
 }
 

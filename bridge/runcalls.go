@@ -45,8 +45,18 @@ func (w *runWriter) closeText() error {
 }
 
 // shown has the next commit keep in which Run a call stands. Without anyway that is lost for one that is settled.
-func (w *runWriter) shown(id string, anyway bool) {
-	w.due = append(w.due, store.ToolCallShown{ID: id, RunID: w.run.row.ID, Anyway: anyway})
+func (w *runWriter) shown(call store.ToolCall, anyway bool) {
+	w.due = append(w.due, store.ToolCallShown{ID: call.ID, RunID: w.run.row.ID, Anyway: anyway, Carded: call.Carded})
+}
+
+// closeCard gives a card with an id of its own its result: what was decided. That of the call is the tool's.
+func (w *runWriter) closeCard(q approval.Question) error {
+	if !q.Call.Carded || w.calls.resulted(q.CardID()) {
+		return nil
+	}
+	return w.run.emit(&agui.ToolCallResult{
+		MessageID: newID(), ToolCallID: q.CardID(), Role: agui.RoleTool, Content: agui.Text(string(approval.ResultContent(q))),
+	})
 }
 
 // news shows calls that began to be executed without a question, and approvals of calls that are about to be: their
@@ -56,16 +66,19 @@ func (w *runWriter) news(begun, approved []approval.Question) error {
 		if err := w.showCall(q.Call); err != nil {
 			return err
 		}
-		w.shown(q.Call.ID, true)
+		w.shown(q.Call, true)
 	}
 	for _, q := range approved {
 		if !w.calls.has(q.Call) { // approved before it was shown
 			if err := w.run.ask(q); err != nil {
 				return err
 			}
-			w.shown(q.Call.ID, true)
+			w.shown(q.Call, true)
 		}
 		if err := w.run.emit(&agui.Custom{Name: "question_settled", Value: mustJSON(settledNote(q))}); err != nil {
+			return err
+		}
+		if err := w.closeCard(q); err != nil {
 			return err
 		}
 	}
@@ -83,9 +96,14 @@ func (w *runWriter) results(settled []approval.Question) error {
 			if err := w.showCall(q.Call); err != nil {
 				return err
 			}
-			w.shown(q.Call.ID, true)
+			w.shown(q.Call, true)
 		default:
 			if err := w.run.ask(q); err != nil {
+				return err
+			}
+		}
+		if q.Approval.Status != store.ApprovalApproved { // of an approved one the card was closed when that became known
+			if err := w.closeCard(q); err != nil {
 				return err
 			}
 		}
@@ -107,6 +125,9 @@ func (w *runWriter) endAsking(ctx context.Context, open []approval.Question) err
 		_, err := w.end(ctx, ending{})
 		return err
 	}
+	for i, q := range open {
+		open[i].Call.Carded = q.Call.Carded || q.Call.RunID == "" && !q.ClientTool() && w.calls.shownByAgent(q.Call.ID)
+	}
 	chosen, outcome := choose(open, w.profile)
 	for _, q := range chosen {
 		if q.Call.RunID != "" {
@@ -119,8 +140,8 @@ func (w *runWriter) endAsking(ctx context.Context, open []approval.Question) err
 		}
 		// Two moves. The first is a compare-and-set that is lost when the Question was settled a moment ago, which
 		// reports that a look is due; the second notes the Run in either case, because the events are in it.
-		w.shown(q.Call.ID, false)
-		w.shown(q.Call.ID, true)
+		w.shown(q.Call, false)
+		w.shown(q.Call, true)
 	}
 	w.upstream.pause(true)
 	lost, err := w.end(ctx, ending{outcome: outcome})

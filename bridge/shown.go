@@ -79,6 +79,9 @@ func (s *shownCalls) answeredAs(id string) {
 // has reports whether the log has the start of a call: in an earlier Run, or in this process's memory of the Turn.
 func (s *shownCalls) has(call store.ToolCall) bool { return call.RunID != "" || s.byID[call.ID] != nil }
 
+// shownByAgent reports whether the Agent has shown a call by its own frames.
+func (s *shownCalls) shownByAgent(id string) bool { return s.byID[id] != nil && !s.byID[id].byUs }
+
 // resulted reports whether the log has the result of a call.
 func (s *shownCalls) resulted(id string) bool { return s.byID[id] != nil && s.byID[id].resulted }
 

@@ -202,9 +202,9 @@ func (a *chatInput) readTDesign(body []byte) error {
 // option that was clicked knows better whose it is. Option ids on a page contain the question's id for this very
 // reason (tdesign.OptionID).
 func pageAnswer(from *tdesign.Answer) approval.Answer {
-	a := approval.Answer{QuestionID: from.ToolCallID, Payload: from.Result}
+	a := approval.Answer{QuestionID: approval.QuestionOf(from.ToolCallID), Payload: from.Result}
 	if id, _, ok := tdesign.ParseOptionID(optionOf(from.Result)); ok {
-		a.QuestionID = id
+		a.QuestionID = approval.QuestionOf(id)
 	}
 	return a
 }

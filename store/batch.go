@@ -79,6 +79,7 @@ type ToolCallMove struct {
 	GrantID      string
 	Replica      string
 	InTranscript bool // true sets it
+	CardAnswered bool // true takes Carded away: the client's own tool message is the card's result
 	ExpiresAt    time.Time
 	RunningAt    time.Time
 	EndedAt      time.Time
@@ -91,6 +92,7 @@ type ToolCallShown struct {
 	ID     string
 	RunID  string
 	Anyway bool
+	Carded bool // as of the ToolCall; true sets it
 }
 
 // ToolCallInTranscript marks that the log holds the ToolCall's TOOL_CALL_RESULT; lost when it

@@ -51,6 +51,9 @@ type ToolCall struct {
 	Replica        string        // who runs it, or ran it last
 	RunningAt      time.Time     // zero until RUNNING
 
+	// Carded: the Agent had shown the call by its own frames, under this id, when its permission was to be asked for. The card of
+	// the Question has an id of its own.
+	Carded bool
 	// InTranscript: the log (or the client that answered) already holds its TOOL_CALL_RESULT.
 	InTranscript bool
 	CreatedAt    time.Time

@@ -31,6 +31,7 @@ type Decision struct {
 	Via          string
 	Reason       string
 	InTranscript bool // the client's own tool message is the result
+	CardAnswered bool // it is that of the card
 	// CancelledBy is the person who cancelled the Turn; "" for a Decision of no person's.
 	CancelledBy string
 	// Edited are the arguments as the decider wants them; nil as they were asked for.
@@ -73,7 +74,7 @@ const (
 // It changes nothing and may be called as often as one likes: in the transaction that applies it, and before it, to
 // find out whether a schema has to be checked first.
 func Read(ctx context.Context, q Question, a Answer) (Decision, error) {
-	d := Decision{Reason: a.Reason, InTranscript: a.MessageID != ""}
+	d := Decision{Reason: a.Reason, InTranscript: a.MessageID != "" && !q.Call.Carded, CardAnswered: a.MessageID != "" && q.Call.Carded}
 	switch {
 	case a.Cancelled:
 		d.decline(store.ApprovalCancelled, agui.ResumeCancelled)
@@ -330,7 +331,8 @@ func find(questionID string, options []Option, id string) (Option, bool) {
 			return o, true
 		}
 	}
-	if rest, ok := strings.CutPrefix(id, questionID+":"); ok {
+	if rest, ok := strings.CutPrefix(id, questionID); ok && namesOption(rest) {
+		_, rest, _ = strings.Cut(rest, ":")
 		if n, err := strconv.Atoi(rest); err == nil && n >= 0 && n < len(options) {
 			return options[n], true
 		}
@@ -341,7 +343,16 @@ func find(questionID string, options []Option, id string) (Option, bool) {
 // OptionNames reports whether the answer's option has the form <questionId>:<n>.
 func OptionNames(a Answer, questionID string) bool {
 	said, err := parsePermission(a.Payload)
-	return err == nil && len(said.options) > 0 && strings.HasPrefix(said.options[0], questionID+":")
+	if err != nil || len(said.options) == 0 {
+		return false
+	}
+	rest, ok := strings.CutPrefix(said.options[0], questionID)
+	return ok && namesOption(rest)
+}
+
+// namesOption reports whether what stands behind a Question's id makes it the name of an option, by the card's id or its own.
+func namesOption(rest string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(rest, cardSuffix), ":")
 }
 
 // first is the first offered option of the first of the kinds that has one: the order of kinds is a preference.

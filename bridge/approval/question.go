@@ -190,3 +190,18 @@ func Of(ctx context.Context, r store.Reader, in store.Scope, call store.ToolCall
 	}
 	return q, err
 }
+
+// cardSuffix makes the id of a card of the id of its Question.
+const cardSuffix = ".ask"
+
+// CardID is the id under which a Question is a tool call in the chat. That is the Question's own, unless the Agent has shown the
+// call that the Question is about under it.
+func (q Question) CardID() string {
+	if q.Call.Carded {
+		return q.Call.ID + cardSuffix
+	}
+	return q.Call.ID
+}
+
+// QuestionOf is the id of the Question that a tool call of the chat is the card of.
+func QuestionOf(toolCallID string) string { return strings.TrimSuffix(toolCallID, cardSuffix) }

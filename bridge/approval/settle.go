@@ -104,7 +104,7 @@ func recordedDecision(d Decision) json.RawMessage {
 // client's tool has run when its result comes, so it ends at once.
 func toolCallMove(q Question, d Decision, now time.Time) store.ToolCallMove {
 	m := store.ToolCallMove{
-		ID: q.Call.ID, From: q.Call.Status, ErrorCode: d.ErrorCode, InTranscript: d.InTranscript, EndedAt: now,
+		ID: q.Call.ID, From: q.Call.Status, ErrorCode: d.ErrorCode, InTranscript: d.InTranscript, CardAnswered: d.CardAnswered, EndedAt: now,
 		Args: d.Edited, ArgsSHA256: d.SHA256, Result: d.Result,
 	}
 	switch {

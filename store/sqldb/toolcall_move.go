@@ -26,6 +26,7 @@ var toolCallMoves = newUpdate("tool_calls", `({only_of} = '' OR x.replica = {onl
 	jsonField("error", "CASE WHEN {afresh} THEN {new} ELSE "+keepIfNull+" END",
 		func(m *store.ToolCallMove) []byte { return m.Error }),
 	flagField("told", either, func(m *store.ToolCallMove) bool { return m.InTranscript }),
+	flagField("carded", "{old} AND NOT {new}", func(m *store.ToolCallMove) bool { return m.CardAnswered }),
 	timeField("ended_at", keepIfZero, func(m *store.ToolCallMove) time.Time { return m.EndedAt }),
 	timeField("expires_at", keepIfZero, func(m *store.ToolCallMove) time.Time { return m.ExpiresAt }),
 	timeField("running_at", keepIfZero, func(m *store.ToolCallMove) time.Time { return m.RunningAt }),
@@ -64,6 +65,7 @@ func toolCallFields[M any](of func(M) *store.ToolCall) []field[M] {
 		textField("error_code", replace, func(m M) string { return of(m).ErrorCode }),
 		textField("upstream_id", replace, func(m M) string { return of(m).UpstreamID }),
 		flagField("told", replace, func(m M) bool { return of(m).InTranscript }),
+		flagField("carded", replace, func(m M) bool { return of(m).Carded }),
 		timeField("created_at", replace, func(m M) time.Time { return of(m).CreatedAt }),
 		timeField("expires_at", replace, func(m M) time.Time { return of(m).ExpiresAt }),
 		timeField("ended_at", replace, func(m M) time.Time { return of(m).EndedAt }),
@@ -82,7 +84,7 @@ func toolCallFields[M any](of func(M) *store.ToolCall) []field[M] {
 }
 
 func toolCallShown(m store.ToolCallShown) Statement {
-	s := Statement{SQL: "UPDATE tool_calls SET run_id = $2 WHERE tool_call_id = $1", Args: []any{m.ID, m.RunID}}
+	s := Statement{SQL: "UPDATE tool_calls SET run_id = $2, carded = carded OR $3 WHERE tool_call_id = $1", Args: []any{m.ID, m.RunID, m.Carded}}
 	if !m.Anyway {
 		s.SQL, s.CAS = s.SQL+" AND "+waiting, true
 	}

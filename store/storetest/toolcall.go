@@ -15,7 +15,7 @@ func testToolCalls(env *storeEnv) {
 		Status: store.ToolSucceeded, Args: []byte(`{"b":1,"a":2}`), Result: []byte(`"ok"`), ErrorCode: "c",
 		ArgsSHA256: "ab", Edited: true, Error: []byte(`{"code":"c"}`), IdempotencyKey: "k", Risk: "high", GrantID: "g",
 		OnFailure: store.FailureEndsRun, Timeout: 1500 * time.Millisecond, Replica: "r9", RunningAt: at(5),
-		UpstreamID: "up", InTranscript: true, CreatedAt: at(1), ExpiresAt: at(2), EndedAt: at(3), DeliveredAt: at(4)}
+		UpstreamID: "up", InTranscript: true, Carded: true, CreatedAt: at(1), ExpiresAt: at(2), EndedAt: at(3), DeliveredAt: at(4)}
 	env.move(store.InsertToolCall{ToolCall: whole})
 	same(env, got[store.ToolCall](env)(env.s.ToolCall(ctx, all, whole.ID)), whole)
 	env.refuse(store.ErrConflict, store.Batch{Moves: []store.Move{store.InsertToolCall{ToolCall: whole}}})
@@ -81,7 +81,7 @@ func testToolCallMoves(env *storeEnv) {
 func testToolCallMembers(env *storeEnv) {
 	s := env.session(alice())
 	c := env.toolCall(s.ID, "t", store.ToolDispatched)
-	env.move(store.ToolCallMove{ID: c.ID, From: store.ToolDispatched, RunID: "r", InTranscript: true})
+	env.move(store.ToolCallShown{ID: c.ID, RunID: "r", Anyway: true, Carded: true}, store.ToolCallMove{ID: c.ID, From: store.ToolDispatched, RunID: "r", InTranscript: true, CardAnswered: true})
 	c.RunID, c.InTranscript = "r", true
 	same(env, got[store.ToolCall](env)(env.s.ToolCall(env.ctx, store.System(), c.ID)), c)
 	env.move(store.ToolCallMove{ID: c.ID, From: store.ToolDispatched, To: store.ToolFailed, Result: []byte(`{"no":1}`),
@@ -103,8 +103,9 @@ func testToolCallStamps(env *storeEnv) {
 			c.RunID = "r7"
 		}
 		same(env, got[store.ToolCall](env)(env.s.ToolCall(env.ctx, store.System(), c.ID)), c)
+		same(env, len(env.move(store.ToolCallShown{ID: c.ID, RunID: "r8", Anyway: true, Carded: true})), 0)
 		same(env, len(env.move(store.ToolCallShown{ID: c.ID, RunID: "r8", Anyway: true})), 0)
-		c.RunID = "r8"
+		c.RunID, c.Carded = "r8", true
 		same(env, got[store.ToolCall](env)(env.s.ToolCall(env.ctx, store.System(), c.ID)), c)
 	}
 	c := env.toolCall(s.ID, "t", store.ToolDispatched)
