@@ -39,11 +39,20 @@ for (const status of [429, 500]) {
   });
 }
 
+test('cut in mid-stream', async () => {
+  let text = '';
+  const result = streamText({ model: provider('m-cut'), prompt, maxRetries: 0, onError: () => {} });
+  await assert.rejects(async () => {
+    for await (const part of result.textStream) text += part;
+  });
+  assert.equal(text, 'one two three four five ');
+});
+
 test('abort', async () => {
   const controller = new AbortController();
   const result = streamText({ model: provider('m-hangs'), prompt, abortSignal: controller.signal, onError: () => {} });
   for await (const part of result.textStream) if (part === 'five ') controller.abort();
-  await fetch(`${process.env.UPSTREAM_URL}/left`);
+  assert.ok((await fetch(`${process.env.UPSTREAM_URL}/left`)).ok, 'the upstream was not left within a second');
 });
 
 test('an embedding', async () => {

@@ -4,6 +4,7 @@ package models_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -278,7 +279,33 @@ func TestOpenAIForGo(t *testing.T) {
 	if _, err := client.Chat.Completions.New(t.Context(), ask("other")); !errors.As(err, &refused) || refused.Code != "model_unknown" {
 		t.Errorf("a model that there is not: %v", err)
 	}
+	p.aborts(client)
 	p.recorded()
+}
+
+// aborts leaves a stream in its middle; the upstream sees it within a second.
+func (p *proxied) aborts(client openai.Client) {
+	p.t.Helper()
+	ctx, abort := context.WithCancel(p.t.Context())
+	defer abort()
+	stream := client.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{Model: "m-hangs", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("hi")}})
+	defer stream.Close()
+	for stream.Next() {
+		if stream.Current().Choices[0].Delta.Content == "five " {
+			abort()
+		}
+	}
+	if !errors.Is(stream.Err(), context.Canceled) {
+		p.t.Errorf("abort: %v", stream.Err())
+	}
+	resp, err := http.Get(p.upstream + "/left")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		p.t.Error("the upstream was not left within a second")
+	}
 }
 
 // TestKilledInTheMiddle: a call that was under way when its server was killed ends at the next start, once, with what it costs
