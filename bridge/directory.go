@@ -116,8 +116,8 @@ func (d *Directory) SetDefault(id string) {
 
 // Default is the id of the Agent for clients of a tenant that name none, "" when there is no Agent: the one that was
 // chosen, else the first in order that is available, else the first. Where the operator has any Agent, those that programs
-// registered are left out, also while none of the operator's is available: what a person writes must not go to somebody
-// else's Agent unasked.
+// registered are left out, also while none of the operator's is available: what a person writes must not go to an Agent
+// of others unasked.
 func (d *Directory) Default(tenant string) string {
 	d.mu.RLock()
 	chosen := d.chosen

@@ -237,6 +237,16 @@ func (r *run) result(q approval.Question) error {
 	})
 }
 
+// closeCard gives a card with an id of its own its result: what was decided. That of the call is the tool's.
+func (r *run) closeCard(q approval.Question) error {
+	if !q.Call.Carded || r.calls.resulted(q.CardID()) {
+		return nil
+	}
+	return r.emit(&agui.ToolCallResult{
+		MessageID: newID(), ToolCallID: q.CardID(), Role: agui.RoleTool, Content: agui.Text(string(approval.ResultContent(q))),
+	})
+}
+
 // terminal is the Run's last event.
 func (r *run) terminal(e ending) agui.Event {
 	if e.failure != nil {

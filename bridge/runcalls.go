@@ -49,16 +49,6 @@ func (w *runWriter) shown(call store.ToolCall, anyway bool) {
 	w.due = append(w.due, store.ToolCallShown{ID: call.ID, RunID: w.run.row.ID, Anyway: anyway, Carded: call.Carded})
 }
 
-// closeCard gives a card with an id of its own its result: what was decided. That of the call is the tool's.
-func (w *runWriter) closeCard(q approval.Question) error {
-	if !q.Call.Carded || w.calls.resulted(q.CardID()) {
-		return nil
-	}
-	return w.run.emit(&agui.ToolCallResult{
-		MessageID: newID(), ToolCallID: q.CardID(), Role: agui.RoleTool, Content: agui.Text(string(approval.ResultContent(q))),
-	})
-}
-
 // news shows calls that began to be executed without a question, and approvals of calls that are about to be: their
 // results may take long.
 func (w *runWriter) news(begun, approved []approval.Question) error {
@@ -78,7 +68,7 @@ func (w *runWriter) news(begun, approved []approval.Question) error {
 		if err := w.run.emit(&agui.Custom{Name: "question_settled", Value: mustJSON(settledNote(q))}); err != nil {
 			return err
 		}
-		if err := w.closeCard(q); err != nil {
+		if err := w.run.closeCard(q); err != nil {
 			return err
 		}
 	}
@@ -102,8 +92,8 @@ func (w *runWriter) results(settled []approval.Question) error {
 				return err
 			}
 		}
-		if q.Approval.Status != store.ApprovalApproved { // of an approved one the card was closed when that became known
-			if err := w.closeCard(q); err != nil {
+		if !q.RunsHere() { // of one that runs here the card was closed when it was approved (news)
+			if err := w.run.closeCard(q); err != nil {
 				return err
 			}
 		}

@@ -68,3 +68,39 @@ func askedAfterItWasShown(t *testing.T, db database, begin string, answer func(q
 		t.Errorf("the history: %s", history)
 	}
 }
+
+// TestClientToolAskedAfterItWasShown: the same with a tool of the client, which runs it as a call of its own: the card has its result.
+func TestClientToolAskedAfterItWasShown(t *testing.T) {
+	t.Parallel()
+	w := newToolEnv(t, lowRisk, func(*toolEnv, bridge.Call) string { return "" })
+	w.agent.script = func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
+		id := tools.CallID(c.TurnID, "mine")
+		say(event(&agui.ToolCallStart{ToolCallID: id, ToolCallName: "move"}), event(&agui.ToolCallArgs{ToolCallID: id, Delta: `{"to":"left"}`}), event(&agui.ToolCallEnd{ToolCallID: id}))
+		w.said <- brief(w.settled(c, w.agentCall(c.RunToken, "/v1/tools/move:invoke", fmt.Sprintf(`{"run_id":%q,"args":{"to":"left"},"call_id":"mine"}`, c.TurnID))))
+	}
+	w.register(`{"name":"move","kind":"client_tool","policy":{"risk":"high","verdict":"require_approval"}}`)
+	card := dispatched(w.chat("T", "R", "go"), "request_permission")
+	question, ok := strings.CutSuffix(card, ".ask")
+	tail := w.open(w.request("GET", "/api/threads/T/events", "", "Accept", "text/event-stream"))
+	defer tail.close()
+	if got := w.decide(question, `{"decision":"approve"}`); !ok || got.status != 200 {
+		t.Fatalf("%q: %d %s", card, got.status, got.body)
+	}
+	shown, err := tail.until(func(f frame) bool {
+		return f.typ() == "TOOL_CALL_END" && f.field("toolCallId") != card && f.field("toolCallId") != question
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.do("POST", "/api/tool_calls/"+dispatched(shown, "move")+"/result", `{"ok":true,"result":{"moved":true}}`); got.status != 200 {
+		t.Fatal(got.status, got.body)
+	}
+	if got := <-w.said; got != `succeeded {"moved":true}` {
+		t.Error(got)
+	}
+	w.idle("T")
+	history := w.do("GET", "/api/threads/T/messages?format=agui", "").body
+	if strings.Count(history, `"toolCallId":"`+card+`"`) != 1 || strings.Count(history, `"toolCallId":"`+question+`"`) != 1 {
+		t.Errorf("the history: %s", history)
+	}
+}

@@ -62,7 +62,7 @@ func (c *clientCalls) dispatch(ctx context.Context, tx store.Tx, approved store.
 	}
 	call := approved
 	call.ID, call.UpstreamID, call.IdempotencyKey = newID(), approval.ApprovedPrefix+approved.ID, ""
-	call.RunID, call.InTranscript, call.DeliveredAt, call.CreatedAt, call.ExpiresAt = "", false, time.Time{}, now, time.Time{}
+	call.RunID, call.InTranscript, call.Carded, call.DeliveredAt, call.CreatedAt, call.ExpiresAt = "", false, false, time.Time{}, now, time.Time{}
 	online, err := c.online(ctx, tx, call)
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ const (
 	leftTime = time.Hour
 	// leftMost bounds those that are remembered; the oldest is forgotten, and asked for anew.
 	leftMost = 1000
-	// leaveTime is how long a call waits while another is held that is the same. A client that gives up and calls again says
-	// both at once, over two connections: that it has left may be heard last.
+	// leaveTime is how long a call waits while another is held that is the same. A client that gives up and calls again reports
+	// both at once, over two connections: that it has left may come last.
 	leaveTime = 500 * time.Millisecond
 )
 
