@@ -60,15 +60,18 @@ func step(steps chan func()) {
 // over is an Agent's end that waits for nothing, whatever is open.
 func over() bridge.Output { return bridge.Output{End: &bridge.End{Pending: []string{}}} }
 
-// betweenHarness has a Turn with two shown Questions and no open Run, of an upstream that still waits.
-func betweenHarness(t *testing.T) (h *harness, a *held, b *between, ids []string) {
+// betweenHarness has a Turn with two Questions and no open Run, of an upstream that still waits. A client of that dialect was
+// shown both, or one if it can show no more.
+func betweenHarness(t *testing.T, dialect string) (h *harness, a *held, b *between, ids []string) {
 	t.Helper()
 	a, b = newHeld(), newBetween()
 	h = &harness{limits: soon(), t: t, path: filepath.Join(t.TempDir(), "a.db"), held: a, who: store.LocalPrincipal(), between: b}
 	h.start()
 	t.Cleanup(func() { h.stop() })
 	a.emit("asked", permission("q1"), permission("q2"))
-	h.chat(ask("t1", "hi"))
+	hi := ask("t1", "hi")
+	hi.Dialect = dialect
+	h.post(hi)
 	receive(h, a.called)
 	h.until("asked")
 	h.resting("t1")
@@ -89,7 +92,7 @@ func TestWhatIsReadAheadOfAnAnswersRunIsNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h, a, b, ids := betweenHarness(t)
+			h, a, b, ids := betweenHarness(t, bridge.DialectV1)
 			b.answered <- func() {
 				seen := make(chan struct{})
 				b.looked <- func() { close(seen) }
@@ -113,7 +116,7 @@ func TestWhatIsReadAheadOfAnAnswersRunIsNext(t *testing.T) {
 
 // racingRun has the owner open a further Run, for what the Agent says, while an answer reserves one: the owner looked
 // before the answer was there. meanwhile is done before the owner goes on.
-func racingRun(h *harness, a *held, b *between, questionID string, meanwhile func(), says ...bridge.Output) {
+func racingRun(h *harness, a *held, b *between, req bridge.ChatRequest, meanwhile func(), says ...bridge.Output) *stream {
 	h.t.Helper()
 	looking, goOn := make(chan struct{}), make(chan struct{})
 	b.looked <- func() {
@@ -122,16 +125,17 @@ func racingRun(h *harness, a *held, b *between, questionID string, meanwhile fun
 	}
 	a.emit("said", says...)
 	<-looking
-	h.post(answer("t1", yes(questionID)))
+	response, _ := h.post(req)
 	meanwhile()
 	close(goOn)
+	return response
 }
 
 // A cancel that comes when the open Run has to end for one that an answer reserved cancels the Turn all the same.
 func TestACancelWhileARunIsDueIsNotLost(t *testing.T) {
 	t.Parallel()
-	h, a, b, ids := betweenHarness(t)
-	racingRun(h, a, b, ids[0], func() {
+	h, a, b, ids := betweenHarness(t, bridge.DialectV1)
+	racingRun(h, a, b, answer("t1", yes(ids[0])), func() {
 		last, err := h.store.LastRun(t.Context(), store.System(), h.session("t1").ID)
 		if err == nil {
 			_, err = h.sessions.Cancels().Cancel(t.Context(), h.who, last.ID)
@@ -153,11 +157,32 @@ func TestACancelWhileARunIsDueIsNotLost(t *testing.T) {
 // The open Run ends for one that is due in the middle of what the Agent said at once: the rest is in the log as well.
 func TestTheRestOfABatchFollowsTheRunThatIsDue(t *testing.T) {
 	t.Parallel()
-	h, a, b, ids := betweenHarness(t)
-	racingRun(h, a, b, ids[0], func() {}, slices.Concat(text("one"), []bridge.Output{{Withdrawn: "q2"}}, text("two"), []bridge.Output{done()})...)
+	h, a, b, ids := betweenHarness(t, bridge.DialectV1)
+	racingRun(h, a, b, answer("t1", yes(ids[0])), func() {}, slices.Concat(text("one"), []bridge.Output{{Withdrawn: "q2"}}, text("two"), []bridge.Output{done()})...)
 	log := strings.Join(h.ended("t1"), "\n")
 	one, two := strings.Index(log, `"delta":"one"`), strings.Index(log, `"delta":"two"`)
 	if one < 0 || two < one || strings.Contains(log, "RUN_ERROR") {
 		t.Errorf("one at %d, two at %d in\n%s", one, two, log)
+	}
+}
+
+// A TDesign page shows one card at a time. The next one is in the Run that its answer reserved, not in the one that the Agent's
+// words began at the same moment, which no page reads.
+func TestTheNextCardIsInTheRunOfTheAnswer(t *testing.T) {
+	t.Parallel()
+	h, a, b, ids := betweenHarness(t, bridge.DialectTDesign)
+	page := func(questionID string) bridge.ChatRequest {
+		req := answer("t1", yes(questionID))
+		req.Dialect = bridge.DialectTDesign
+		return req
+	}
+	between := racingRun(h, a, b, page(ids[0]), func() {}, text("meanwhile")...)
+	if got := types(between.rest(t)); got != resulted+"TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END RUN_FINISHED" {
+		t.Errorf("got %s\n%s", got, strings.Join(h.log("t1"), "\n"))
+	}
+	last, _ := h.post(page(ids[1]))
+	a.emit("then", append(text("then"), done())...)
+	if got := types(last.rest(t)); got != resulted+"TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED" {
+		t.Errorf("got %s", got)
 	}
 }

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"slices"
 
 	"aqueduct/agui"
 	"aqueduct/bridge/approval"
@@ -108,12 +109,21 @@ func (w *runWriter) results(settled []approval.Question) error {
 }
 
 // endAsking ends the open Run with what is open of the Questions that its client can be shown at once: permissions and
-// inputs as interrupts, or calls of tools it declared. The others wait for a later Run. With none it ends plainly.
+// inputs as interrupts, or calls of tools it declared. The others wait for a later Run. With none it ends plainly. Where a
+// client has reserved the next Run, what no Run has shown yet waits for that: its client does not read this one.
 func (w *runWriter) endAsking(ctx context.Context, open []approval.Question) error {
 	w.quiet.stop()
 	if len(open) == 0 {
 		_, err := w.end(ctx, ending{})
 		return err
+	}
+	reserved, err := w.runs.reserved(ctx)
+	if err != nil {
+		return err
+	}
+	if reserved {
+		w.log.again = true
+		open = slices.DeleteFunc(open, func(q approval.Question) bool { return q.Call.RunID == "" })
 	}
 	for i, q := range open {
 		open[i].Call.Carded = q.Call.Carded || q.Call.RunID == "" && !q.ClientTool() && w.calls.shownByAgent(q.Call.ID)
