@@ -183,6 +183,7 @@ func (a *asker) keep(ctx context.Context, q approval.Question) error {
 		return err
 	}
 	a.row.Status = pause
+	a.quiet.calls = false // not all Questions are settled any more
 	a.questions.asked(row.UpstreamID)
 	a.cfg.Notices.Kept(q, a.log.row)
 	a.deadlines.Arm(row.ID, time.Until(row.ExpiresAt))

@@ -44,6 +44,10 @@ func (d *deliverer) deliver(ctx context.Context) error {
 	// A Run that was just begun must be committed, with or without news.
 	begins := len(d.writer.due) > 0 // a Run that begins is kept with what belongs into it, or alone
 	if n.nothing() && !begins {
+		if n.owed != d.quiet.calls {
+			d.quiet.calls = n.owed
+			d.quiet.putOff(d.upstream.idle(), d.row.Status.Paused())
+		}
 		return nil
 	}
 	// A Run that a client reserved goes before the open one, since its client waits for the results there. Without an
@@ -83,7 +87,7 @@ type news struct {
 	undelivered []approval.Question // settled, and the Agent can be answered now
 	again       bool                // by calling it again
 	unshown     bool                // a Question is open that the next Run's end has to show
-	owed        bool                // all are settled, and the upstream is read and takes no answers
+	owed        bool                // all are settled, the upstream is read and takes no answers, and it waits for nothing else of ours
 	status      store.TurnStatus    // that the open Questions make
 	changed     bool                // it is another than the row's
 }
@@ -108,7 +112,9 @@ func (n news) approved() []approval.Question {
 // again when it ends or falls silent (owed).
 func (d *deliverer) sort(all []approval.Question) news {
 	var n news
+	works := d.children.busy()
 	for _, q := range all {
+		works = works || q.RunsHere() && !q.Call.Status.Terminal()
 		switch {
 		case q.Open():
 			n.open = append(n.open, q)
@@ -127,7 +133,7 @@ func (d *deliverer) sort(all []approval.Question) news {
 			n.undelivered = append(n.undelivered, q)
 			n.again = n.again || waits && !q.IsToolCall()
 		} else if d.upstream.reader != nil {
-			n.owed = len(n.open) == 0 && d.upstream.reader.upstream() != nil
+			n.owed = len(n.open) == 0 && !works && d.upstream.reader.upstream() != nil
 		}
 	}
 	n.status = pausedBy(n.open)

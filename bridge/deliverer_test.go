@@ -53,6 +53,7 @@ func TestSortFindsTheNews(t *testing.T) {
 		"settled, the agent takes answers": {[]approval.Question{done}, held, store.TurnPausedApproval, "unlogged:p undelivered:p status:RUNNING"},
 		"settled, the agent has ended":     {[]approval.Question{done}, waits, store.TurnPausedApproval, "unlogged:p undelivered:p again status:RUNNING"},
 		"settled, the agent writes on":     {[]approval.Question{done}, reads, store.TurnRunning, "unlogged:p owed"},
+		"settled, a tool runs for it":      {[]approval.Question{done, serverTool("s", store.ToolRunning)}, reads, store.TurnRunning, "begun:s unlogged:p"},
 		"settled, not yet open":            {[]approval.Question{done}, &upstreamReader{}, store.TurnRunning, "unlogged:p"},
 		"one of two, the agent has ended":  {[]approval.Question{done, shown}, waits, store.TurnPausedApproval, "open:q unlogged:p"},
 		"one of two, it takes answers":     {[]approval.Question{done, shown}, held, store.TurnPausedApproval, "open:q unlogged:p undelivered:p"},
@@ -71,7 +72,7 @@ func TestSortFindsTheNews(t *testing.T) {
 	} {
 		d := &deliverer{
 			row: &store.Turn{Status: c.status}, writer: &runWriter{profile: Profile{Dialect: DialectV1, Tools: []ToolBrief{{Name: "pick"}}}},
-			upstream: &upstream{reader: c.reader},
+			upstream: &upstream{reader: c.reader}, children: &children{},
 		}
 		n := d.sort(c.all)
 		var got []string

@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
@@ -62,6 +63,35 @@ func TestWhatIsSaidWhileAQuestionIsOpenIsLive(t *testing.T) {
 	a.emit("4", append(text("then"), done())...)
 	if got := types(going.rest(t)); got != resulted+"TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END RUN_FINISHED" {
 		t.Fatalf("got %s", got)
+	}
+}
+
+// An Agent that takes answers by a call only, and has one to get, goes on with a further Question open: the Run ends with that
+// Question as soon as the Agent says nothing for a moment, and the Agent is read on.
+func TestAFurtherQuestionDoesNotEndItsAgent(t *testing.T) {
+	t.Parallel()
+	a := newHeld()
+	a.deaf = true
+	limits := soon()
+	limits.QuietPaused = time.Hour
+	h := newHeldHarness(t, a, limits, nil)
+	a.emit("1", permission("q1"))
+	h.chat(ask("t1", "hi"))
+	receive(h, a.called)
+	if _, err := h.sessions.Approvals().Decide(t.Context(), h.who, h.openQuestion(), yes(""), approval.ViaREST); err != nil {
+		t.Fatal(err)
+	}
+	h.runs("t1", 2)
+	a.emit("2", permission("q2"))
+	h.logs("t1", "RUN_FINISHED", 2)
+	a.emit("3", append(text("on"), bridge.Output{End: &bridge.End{Pending: []string{"q1", "q2"}}})...)
+	h.runs("t1", 3)
+	if log := strings.Join(h.log("t1"), "\n"); !strings.Contains(log, `"delta":"on"`) {
+		t.Fatal(log)
+	}
+	h.post(answer("t1", yes(h.openQuestion())))
+	if call := receive(h, a.called); len(call.answers) != 2 {
+		t.Fatalf("%+v", call)
 	}
 }
 

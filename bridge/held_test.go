@@ -22,6 +22,7 @@ type held struct {
 	told   chan approval.Delivery
 	kept   chan string
 	alone  bool                                                  // it is not taken up again until it is answered
+	deaf   bool                                                  // it takes no answers while it is read, as an HTTP agent
 	resume func(ctx context.Context) error                       // nil: it can
 	answer func(context.Context, *held, approval.Delivery) error // nil: it hears
 }
@@ -42,7 +43,14 @@ func newHeld() *held {
 
 func (a *held) Start(_ context.Context, call bridge.Call) (bridge.Turn, error) {
 	a.called <- calledWith{Call: call}
-	return heldTurn{a}, nil
+	return a.turn(), nil
+}
+
+func (a *held) turn() bridge.Turn {
+	if a.deaf {
+		return struct{ bridge.Turn }{heldTurn{a}}
+	}
+	return heldTurn{a}
 }
 
 func (a *held) Resume(ctx context.Context, call bridge.Call, answers []approval.Delivery) (bridge.Turn, error) {
@@ -55,7 +63,7 @@ func (a *held) Resume(ctx context.Context, call bridge.Call, answers []approval.
 			return nil, err
 		}
 	}
-	return heldTurn{a}, nil
+	return a.turn(), nil
 }
 
 type heldTurn struct{ a *held }

@@ -318,7 +318,7 @@ func (t *turn) requests(ctx context.Context) error {
 // endQuietRun ends the open Run of a Turn with open Questions. When all were settled meanwhile it goes on.
 //
 // The timer and the upstream's next frame can be ready at the same time, and select then chooses at random. So the
-// frames are looked at once more before an upstream is given up that merely seemed silent.
+// frames, and what the Agent may wait for, are looked at once more before an upstream is given up that merely seemed silent.
 func (t *turn) endQuietRun(ctx context.Context) error {
 	t.quiet.stop()
 	if t.quiet.calls && t.upstream.reader != nil { // it neither ends nor sends anything: it waits to be called
@@ -330,6 +330,9 @@ func (t *turn) endQuietRun(ctx context.Context) error {
 			}
 			return err
 		default:
+			if err := t.deliverer.deliver(ctx); err != nil || !t.quiet.calls {
+				return err
+			}
 			t.deliverer.release()
 		}
 	}

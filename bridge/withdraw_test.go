@@ -48,6 +48,12 @@ func TestAQuestionIsTakenBackInItsRun(t *testing.T) {
 // runs waits until a thread has a number of Runs that have begun.
 func (h *harness) runs(thread string, n int) {
 	h.t.Helper()
+	h.logs(thread, "RUN_STARTED", n)
+}
+
+// logs waits until a thread's log has so many events of a type.
+func (h *harness) logs(thread, event string, n int) {
+	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), 20*time.Second)
 	defer cancel()
 	feed, err := h.sessions.Feeds().Thread(ctx, store.As(h.who), h.session(thread), 0)
@@ -55,9 +61,9 @@ func (h *harness) runs(thread string, n int) {
 		h.t.Fatal(err)
 	}
 	defer feed.Close()
-	for strings.Count(strings.Join(h.log(thread), ""), `"RUN_STARTED"`) < n {
+	for strings.Count(strings.Join(h.log(thread), ""), `"`+event+`"`) < n {
 		if _, err := feed.Next(ctx); err != nil {
-			h.t.Fatalf("no %d runs: %v", n, err)
+			h.t.Fatalf("no %d of %s: %v", n, event, err)
 		}
 	}
 }
