@@ -173,6 +173,27 @@ func gist(all []channelMessage) string {
 	return strings.Join(out, " | ")
 }
 
+// TestIngressFollowsASessionThatIsYetToBe: a channel may name a session before another client begins it, and hears all of it.
+func TestIngressFollowsASessionThatIsYetToBe(t *testing.T) {
+	t.Parallel()
+	h := newEnvWith(t, saysN(2), plan{limits: limit.Limits{Heartbeat: 20 * time.Millisecond}})
+	c, both := h.channel(`,"session_id":"s1"`), h.channel(`,"session_id":"s1"`)
+	c.invoke("r0", "s0", "hi")
+	c.until("done") // the hello has been read by now
+	both.invoke("r1", "s1", "hi")
+	for name, c := range map[string]*channelClient{"another's": c, "its own": both} {
+		all := c.until("done")
+		if got := gist(all); got != "run_started | state RUNNING | delta 0 <é&> | delta 1 <é&> | state DONE | done" {
+			t.Errorf("%s: %s", name, got)
+		}
+		for i, m := range all[1:] {
+			if m.SessionID != "s1" || m.Seq <= all[i].Seq {
+				t.Errorf("%s: %s", name, m.raw)
+			}
+		}
+	}
+}
+
 // TestIngressRun: hello, agent_invoke, run_started, delta, state, done, with every common
 // field on every message.
 func TestIngressRun(t *testing.T) {

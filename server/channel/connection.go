@@ -19,7 +19,7 @@ import (
 )
 
 // connection is one connection of a channel, of one user. Its reader goroutine runs run and handles one message after
-// the other; watchQuestions, each subscription and a replay are tasks that end with Ctx. They all write through Conn,
+// the other; watch, each subscription and a replay are tasks that end with Ctx. They all write through Conn,
 // which lets one of them write at a time. caller and in are set by the hello and do not change afterwards, so the
 // tasks, which start after it, read them without a lock. It ends in one of four ways: the client leaves, the
 // credential ends or is revoked, a subscription cannot read its log, or the server drains. All of them end Ctx.
@@ -32,43 +32,33 @@ type connection struct {
 	subscriptions subscriptions
 	replaying     atomic.Bool
 	followed      atomic.Int64 // Tasks that wait
+	awaited       string       // the session of the hello, which is yet to be made; "" for none
 }
 
 // run authenticates the client and then handles its messages until it leaves. Serve waits for the tasks after run has
-// returned, so nothing here outlives the connection. The watcher of questions starts behind the hello, because it
+// returned, so nothing here outlives the connection. watch starts behind the hello, because it
 // needs the scope of the caller.
 func (s *connection) run() {
 	if !s.authenticate() {
 		return
 	}
-	s.Tasks.Go(s.watchQuestions)
+	s.Tasks.Go(s.watch)
 	_ = s.Read(func(raw []byte) error {
 		s.handle(raw)
 		return s.Ctx.Err()
 	})
 }
 
-// watchQuestions follows every session in which something is asked: those there are when the client
-// comes, and those that another client of the user made since. A question may be asked in a session
-// that this client never named, by an Agent that another client of the user started. The client must
-// be able to answer it, so the session is followed. Polling at the heartbeat is enough: a question
-// waits for minutes.
-func (s *connection) watchQuestions() {
+// watch follows, at each heartbeat, the sessions that have come to be of interest by what other clients did. Polling is
+// enough: a question waits for minutes, and what a new session has said is sent from its beginning.
+func (s *connection) watch() {
 	tick := time.NewTicker(s.Limits.Heartbeat)
 	defer tick.Stop()
 	for {
-		calls, err := s.h.Store.ExpiringToolCalls(s.Ctx, s.in, store.MaxPageLimit)
-		for _, call := range calls {
-			if err != nil || s.subscriptions.has(call.SessionID) {
-				continue
+		for _, follow := range []func() error{s.followAwaited, s.followQuestions} {
+			if err := follow(); err != nil && s.Ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
+				s.fail(envelope{}, err)
 			}
-			var session store.Session
-			if session, err = s.h.Store.Session(s.Ctx, s.in, call.SessionID); err == nil {
-				err = s.subscribeNow(session, true)
-			}
-		}
-		if err != nil && s.Ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
-			s.fail(envelope{}, err)
 		}
 		select {
 		case <-tick.C:
@@ -76,6 +66,36 @@ func (s *connection) watchQuestions() {
 			return
 		}
 	}
+}
+
+// followAwaited follows the session of the hello once there is one, from its first event on: all of it came after the hello.
+func (s *connection) followAwaited() error {
+	if s.awaited == "" {
+		return nil
+	}
+	session, err := s.h.Store.SessionByExternalID(s.Ctx, s.in, s.awaited)
+	if err != nil {
+		return err
+	}
+	s.awaited = ""
+	return s.subscribe(session, 0, 0, false)
+}
+
+// followQuestions follows every session in which something is asked: those there are when the client comes, and those that
+// another client of the user made since. A question may be asked in a session that this client never named, by an Agent
+// that another client of the user started. The client must be able to answer it, so the session is followed.
+func (s *connection) followQuestions() error {
+	calls, err := s.h.Store.ExpiringToolCalls(s.Ctx, s.in, store.MaxPageLimit)
+	for _, call := range calls {
+		if err != nil || s.subscriptions.has(call.SessionID) {
+			continue
+		}
+		var session store.Session
+		if session, err = s.h.Store.Session(s.Ctx, s.in, call.SessionID); err == nil {
+			err = s.subscribeNow(session, true)
+		}
+	}
+	return err
 }
 
 // subscribeNamed follows the session that the client calls id, unless it is followed already. A session that does not
@@ -102,7 +122,7 @@ func (s *connection) subscribeNow(session store.Session, asked bool) error {
 
 // subscribe sends what happens in a session after seq. An existing subscription goes on unchanged. from is the seq up
 // to which the client may have missed messages. asked means that an open question is the reason, and no message of
-// the client. It is called by the reader and by watchQuestions at once. add decides which of two subscriptions of one
+// the client. It is called by the reader and by watch at once. add decides which of two subscriptions of one
 // session exists; the other is dropped before its goroutine starts. The goroutine is started only for a subscription
 // that was added, and not on a connection that has ended: Serve already waits for its tasks then.
 func (s *connection) subscribe(session store.Session, seq, from int64, asked bool) error {
@@ -126,7 +146,7 @@ func (s *connection) subscribe(session store.Session, seq, from int64, asked boo
 // rewind follows a session from an earlier seq than it was followed from. What was sent since is
 // sent again, under the same seqs. The old subscription must have ended before the new one starts:
 // otherwise both would send, and the client would get seqs that jump back and forth. While the old
-// one ends, watchQuestions may begin a third at the present; the loop then rewinds that one.
+// one ends, watch may begin a third at the present; the loop then rewinds that one.
 func (s *connection) rewind(f *subscription, seq int64) error {
 	for f != nil && f.from > seq {
 		f.cancel()
@@ -138,7 +158,7 @@ func (s *connection) rewind(f *subscription, seq int64) error {
 		if err := s.subscribe(f.session, seq, seq, false); err != nil {
 			return err
 		}
-		f = s.subscriptions.of(f.session.ID) // another one, if watchQuestions followed the session in between
+		f = s.subscriptions.of(f.session.ID) // another one, if watch followed the session in between
 	}
 	return nil
 }

@@ -172,8 +172,12 @@ func (s *connection) resumeAll(frame envelope, hello helloFrame) {
 		}
 	}
 	if _, named := seqs[hello.SessionID]; !named && hello.SessionID != "" {
-		if err := s.subscribeNamed(hello.SessionID); err != nil && !errors.Is(err, store.ErrNotFound) {
-			s.fail(frame, err) // one that is not there may yet be made
+		err := s.subscribeNamed(hello.SessionID)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			s.awaited = hello.SessionID // it may yet be made
+		case err != nil:
+			s.fail(frame, err)
 		}
 	}
 }

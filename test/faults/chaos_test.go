@@ -409,6 +409,7 @@ func (s *chaosServers) received(e *ear, log []event) {
 		}
 	}
 	e.speaks = true // what comes twice now may be sent again
+	e.whole = true  // one that was never there while the agent spoke has nothing to come back to
 	for end := time.Now().Add(20 * time.Second); e.last/10 < final && time.Now().Before(end); {
 		e.connection("", rng(0, ""), time.Second, func() bool { return e.last/10 >= final })
 	}

@@ -383,6 +383,7 @@ type ear struct {
 	c      *chaos
 	thread string
 	speaks bool // it prompts, too
+	whole  bool // it asks for what was said before it came
 	last   int64
 	first  int64            // the lowest position it has text of
 	texts  map[int64]string // by seq
@@ -421,7 +422,7 @@ func (e *ear) connection(request string, r *rand.Rand, life time.Duration, enoug
 	}
 	defer conn.Close()
 	hello := map[string]any{"type": "hello", "user_id": "local", "client_meta": map[string]any{}, "session_id": e.thread}
-	if e.last > 0 {
+	if e.last > 0 || e.whole {
 		hello["last_seq"] = map[string]int64{e.thread: e.last}
 	}
 	if conn.WriteJSON(hello) != nil {
