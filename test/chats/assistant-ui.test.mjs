@@ -1,6 +1,6 @@
 // assistant-ui with @assistant-ui/react-ag-ui on Aqueduct, without anything between.
 
-import { after, before } from 'node:test';
+import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 import { Chat } from './lib/chat.mjs';
@@ -25,14 +25,6 @@ after(async () => {
 class AssistantPage extends Chat {
   async ready() {
     await this.page.getByLabel('Message').waitFor();
-  }
-
-  // The page has come back when it shows the thread. Were the agent let on before, the answer
-  // could end between the page's two looks, and assistant-ui drops the question of a run that
-  // brings no content but a snapshot.
-  async reload() {
-    await super.reload();
-    await this.page.locator('[data-role=user]').first().waitFor();
   }
 
   async send(text) {
@@ -85,3 +77,23 @@ matrix(() => ({
     return chat;
   },
 }));
+
+test('the question comes between the two looks of a page that comes back', async () => {
+  const gate = world.agent.gate('between');
+  const chat = new AssistantPage(await world.page(`${pages.url}/?thread=between&aqueduct=${encodeURIComponent(world.url)}`));
+  await chat.send('story between');
+  gate.let(7); // all that comes before the question
+  await chat.shows('a time.');
+  await chat.page.route('**/api/agui/chat', async (route) => {
+    gate.let();
+    await until('the answer has ended to ask', async () => (await world.thread('between')).lastRun.status === 'INTERRUPTED');
+    await route.continue();
+  });
+  await chat.reload();
+  await chat.questionsAre(1);
+  await chat.page.unroute('**/api/agui/chat');
+  await chat.answer('Go on with the story?', 'Approve');
+  await chat.shows('The end.');
+  await chat.idle();
+  await chat.close();
+});

@@ -27,3 +27,19 @@ function withQuestions(messages, interrupts) {
   const asking = { status: { type: 'requires-action', reason: 'interrupt' }, metadata: { custom: { agui: { interrupts } } } };
   return messages.with(last, { ...messages[last], ...asking });
 }
+
+/**
+ * loadQuestions reads the thread anew where a run has asked and assistant-ui shows no question: it drops those of a run that
+ * brings no content but a snapshot, such as a join to an answer that ended between the look of load() and the join.
+ * It gives the function that ends it.
+ */
+export function loadQuestions(agent, runtime, history) {
+  const { unsubscribe } = agent.subscribe({
+    async onRunFinalized() {
+      if (!agent.pendingInterrupts.length || runtime.unstable_getPendingInterrupts().length) return;
+      const found = await history.load();
+      if (found.messages.length) runtime.thread.import(found);
+    },
+  });
+  return unsubscribe;
+}

@@ -3,10 +3,10 @@
 import { HttpAgent } from '@ag-ui/client';
 import { AssistantRuntimeProvider, SimpleImageAttachmentAdapter } from '@assistant-ui/react';
 import { useAgUiRuntime } from '@assistant-ui/react-ag-ui';
-import { useMemo } from 'react';
+import { useEffect, useMemo } from 'react';
 import { createRoot } from 'react-dom/client';
 import { Chat } from './Chat.jsx';
-import { historyOf } from './history.js';
+import { historyOf, loadQuestions } from './history.js';
 
 const query = new URLSearchParams(location.search);
 const threadId = query.get('thread');
@@ -20,6 +20,7 @@ function App() {
     adapters: { history, attachments: new SimpleImageAttachmentAdapter() },
     onError: (error) => (window.troubles ??= []).push(String(error)),
   });
+  useEffect(() => loadQuestions(agent, runtime, history), [agent, runtime, history]);
   return <AssistantRuntimeProvider runtime={runtime}><Chat /></AssistantRuntimeProvider>;
 }
 
