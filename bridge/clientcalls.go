@@ -49,6 +49,9 @@ const clientTries = 4
 // Invoke takes a call of a user's program. It waits for a call that is executed at once; any other is returned pending, or
 // failed. The error is a *fault.Error when nothing was kept.
 func (c *ClientCalls) Invoke(ctx context.Context, who store.Principal, req ClientRequest) (call store.ToolCall, err error) {
+	if err := callable(req.Name); err != nil {
+		return call, err
+	}
 	for range clientTries {
 		var session store.Session
 		var turn store.Turn
