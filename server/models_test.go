@@ -92,6 +92,9 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case body.Model == "m-usage-first":
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"object":"list","usage":{"prompt_tokens":4,"total_tokens":4},"data":[{"embedding":[`+strings.Repeat("0.25,", 40_000)+`1]}]}`)
+	case strings.HasPrefix(body.Model, "m-usage-of-"):
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"choices":[{"message":{"content":"`+strings.Repeat("word ", 8)+`"}}],"usage":`+strings.TrimPrefix(body.Model, "m-usage-of-")+`}`)
 	case body.Model == "m-no-usage":
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"choices":[{"message":{"content":"`+strings.Repeat("word ", 100)+`"}}]}`)
@@ -532,6 +535,38 @@ func TestModelUsagePlaces(t *testing.T) {
 			t.Errorf("%s %s: %+v", path, model, c.Tokens)
 		}
 	}
+}
+
+// TestModelUsageForged: an upstream's count that no call can have does not make a call free, give a budget back, or keep the end
+// of the call from being on record. A price that is less than nothing is none either.
+func TestModelUsageForged(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T, db database) {
+		w := newModelEnvWith(t, oneUpstream+"budgets:\n  - {of: tenant, tokens: 4000000000000000000, cost: 9000000000000}\n", plan{open: db.open})
+		for _, usage := range []string{
+			`{"prompt_tokens":-5,"completion_tokens":-1000000}`, `{"prompt_tokens":9223372036854775807,"completion_tokens":9223372036854775807}`,
+			`{"prompt_tokens":10,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":1000000000}}`,
+			`{"prompt_tokens":10,"input_tokens":9223372036854775807,"output_tokens":1}`, `{"prompt_tokens":10,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":-7}}`,
+			`{"prompt_tokens":1e400}`, `{}`,
+		} {
+			model, _ := json.Marshal("m-usage-of-" + usage)
+			resp, text := w.posted("/v1/chat/completions", `{"model":`+string(model)+`,"messages":[]}`)
+			if resp.StatusCode != 200 {
+				t.Fatal(resp.StatusCode, text)
+			}
+			c := w.recorded(resp)
+			if k := c.Tokens; k.Input < 0 || k.Output < 0 || k.Cached < 0 || k.Cached > k.Input || k.Reasoning < 0 || k.Input+k.Output <= 0 || c.Cost <= 0 {
+				t.Errorf("%s is recorded as %+v, cost %d", usage, k, c.Cost)
+			}
+		}
+		who := store.LocalPrincipal()
+		for _, name := range []string{"tenant:tokens", "tenant:cost"} {
+			key := store.BudgetKey{Tenant: who.Tenant, Budget: name, Period: time.Now().UTC().Format(time.DateOnly)}
+			if use, err := w.store.BudgetUse(t.Context(), store.System(), key); err != nil || use.Used <= 0 {
+				t.Errorf("%+v %v", use, err)
+			}
+		}
+	})
 }
 
 // TestModelList: what can be called.

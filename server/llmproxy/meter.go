@@ -55,6 +55,32 @@ type usage struct {
 	} `json:"output_tokens_details"`
 }
 
+// maxCount is far above what any call uses of a model, and so low that a day's sums of tokens and of costs do not overflow.
+const maxCount = 1e9
+
+// possible reports whether a call can have used that. One that is counted with less than nothing would give a budget back, and
+// one with nothing, or with more than a row holds, would not be counted.
+func (u *usage) possible() bool {
+	t := u.tokens()
+	for _, n := range []int64{
+		u.PromptTokens, u.CompletionTokens, u.InputTokens, u.OutputTokens,
+		u.PromptDetails.Cached, u.InputDetails.Cached, u.CompletionDetails.Reasoning, u.OutputDetails.Reasoning,
+	} {
+		if n < 0 || n > maxCount {
+			return false
+		}
+	}
+	return t.Input+t.Output > 0
+}
+
+// tokens are the same in one set of names. What was cached is a part of the input, and reasoning one of the output.
+func (u *usage) tokens() store.ModelTokens {
+	t := store.ModelTokens{Input: u.PromptTokens + u.InputTokens, Output: u.CompletionTokens + u.OutputTokens}
+	t.Cached = min(u.PromptDetails.Cached+u.InputDetails.Cached, t.Input)
+	t.Reasoning = min(u.CompletionDetails.Reasoning+u.OutputDetails.Reasoning, t.Output)
+	return t
+}
+
 const (
 	// maxEvent bounds an event of a stream; a chunk with a picture in it has some megabytes.
 	maxEvent = 16 << 20
@@ -144,7 +170,7 @@ func (m *meter) plain(part []byte) {
 	m.tail = append(m.tail, part...)
 }
 
-// take looks for a usage; the last one counts. Some upstreams send a running one with each chunk, each of which replaces the
+// take looks for a usage; the last one that is possible counts. Some upstreams send a running one with each chunk, each of which replaces the
 // one before.
 func (m *meter) take(text []byte) {
 	for {
@@ -154,7 +180,7 @@ func (m *meter) take(text []byte) {
 		}
 		text = text[i+len(usageMark):]
 		var u *usage
-		if json.NewDecoder(bytes.NewReader(text)).Decode(&u) == nil && u != nil {
+		if json.NewDecoder(bytes.NewReader(text)).Decode(&u) == nil && u != nil && u.possible() {
 			m.usage = u
 		}
 	}
@@ -168,10 +194,7 @@ func (m *meter) tokens() store.ModelTokens {
 	m.take(m.head)
 	m.take(m.tail)
 	if u := m.usage; u != nil {
-		return store.ModelTokens{
-			Input: u.PromptTokens + u.InputTokens, Cached: u.PromptDetails.Cached + u.InputDetails.Cached,
-			Output: u.CompletionTokens + u.OutputTokens, Reasoning: u.CompletionDetails.Reasoning + u.OutputDetails.Reasoning,
-		}
+		return u.tokens()
 	}
 	if !m.took {
 		return store.ModelTokens{}
