@@ -258,11 +258,11 @@ func testModelStream(t *testing.T, db database) {
 	}
 	const done = "data: [DONE]\n\n"
 	for body, want := range map[string]string{
-		`{"model":"m1","stream":true,"messages":[]}`:                                                                  whole.String() + done,
-		`{"stream_options":{"x":1},"stream":true,"model":"m1"}`:                                                       whole.String() + done,
-		`{"stream_options":null,"stream":true,"model":"m1"}`:                                                          whole.String() + done,
-		`{"model":"m1","stream":true,"stream_options":{"include_usage":true}}`:                                        whole.String() + lastChunk + done,
-		`{"model":"x","model":"m1","stream":true,"deep":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`: whole.String() + done,
+		`{"model":"m1","stream":true,"messages":[]}`:                                                      whole.String() + done,
+		`{"stream_options":{"x":1},"stream":true,"model":"m1"}`:                                           whole.String() + done,
+		`{"stream_options":null,"stream":true,"model":"m1"}`:                                              whole.String() + done,
+		`{"model":"m1","stream":true,"stream_options":{"include_usage":true}}`:                            whole.String() + lastChunk + done,
+		`{"model":"m1","stream":true,"deep":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`: whole.String() + done,
 	} {
 		resp, got := w.posted("/v1/chat/completions", body)
 		if resp.StatusCode != 200 || got != want || resp.Header.Get("Content-Type") != "text/event-stream" {
@@ -356,6 +356,12 @@ func TestModelRefused(t *testing.T) {
 		{good, `{"model":"m","stream":"yes"}`, 400, "invalid_body"},
 		{good, `{"model":"m"} {}`, 400, "invalid_body"},
 		{good, `[]`, 400, "invalid_body"},
+		// Decoders differ in which of these counts: what is allowed and paid for here must be what the upstream runs.
+		{good, `{"model":"other","model":"m"}`, 400, "invalid_body"},
+		{good, `{"model":"m","Model":"other"}`, 400, "invalid_body"},
+		{good, `{"Model":"other","model":"m"}`, 400, "invalid_body"},
+		{good, `{"model":"m","stream":true,"Stream":false}`, 400, "invalid_body"},
+		{good, `{"model":"m","stream":true,"\u017ftream_options":{"include_usage":false}}`, 400, "invalid_body"},
 		{"run_" + strings.Repeat("0", 8), `{"model":"m"}`, 401, "unauthorized"},
 		{good + "x", `{"model":"m"}`, 401, "unauthorized"},
 		{upstreamKey, `{"model":"m"}`, 401, "unauthorized"},
