@@ -380,6 +380,20 @@ func TestModelRefused(t *testing.T) {
 	w.token = good
 }
 
+// TestModelInBackground: a response that an upstream goes on with when its agent has left is not begun: what it uses would be on no
+// record and in no budget.
+func TestModelInBackground(t *testing.T) {
+	t.Parallel()
+	w := newModelEnv(t, oneUpstream)
+	for member, want := range map[string]int{
+		`"background":true`: 400, `"background":true,"stream":true`: 400, `"background":1`: 400, `"Background":true`: 400, `"background":false`: 200, `"background":null`: 200,
+	} {
+		if resp, got := w.posted("/v1/responses", `{"model":"m","input":"x",`+member+`}`); resp.StatusCode != want {
+			t.Errorf("%s: %d %s", member, resp.StatusCode, got)
+		}
+	}
+}
+
 // TestModelFallback: the upstream that names a model comes before one with a pattern, and the next is tried where one
 // fails before its answer.
 func TestModelFallback(t *testing.T) {

@@ -32,7 +32,7 @@ type request struct {
 type member struct{ from, to int }
 
 // known are the members that are read here.
-var known = []string{"model", "stream", "stream_options"}
+var known = []string{"model", "stream", "stream_options", "background"}
 
 // ambiguous refuses a member that stands twice, or is a known one in another case. Of two models one decoder takes the first,
 // another the last, and Go's the last in whatever case: the upstream could run a model that is not the one that was looked up,
@@ -64,6 +64,10 @@ func read(route string, body []byte) (request, error) {
 	}
 	if m, ok := members["stream"]; ok && json.Unmarshal(body[m.from:m.to], &r.stream) != nil {
 		return r, problem.Refuse(problem.InvalidBody, "/stream: must be true or false.")
+	}
+	var background bool // a response goes on at the upstream when its agent has left: its usage would never be known
+	if m, ok := members["background"]; ok && (json.Unmarshal(body[m.from:m.to], &background) != nil || background) {
+		return r, problem.Refuse(problem.InvalidBody, "/background: must be false. What is used in the background cannot be counted.")
 	}
 	if !r.stream || route != routeChat {
 		return r, nil
