@@ -52,7 +52,7 @@ func (a *adopter) adopt(ctx context.Context, from caller) error {
 			}
 			args = asked.Args
 		}
-		a.left.put(keyOf(from, c.Name, args), c.ID)
+		a.left.put(from.user(), keyOf(from, c.Name, args), c.ID)
 	}
 	a.asked[from.key()] = true
 	return nil

@@ -89,19 +89,23 @@ func TestLeftCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l leftCalls
-		for i := range leftMost + 5 {
-			l.put(fmt.Sprint("k", i/2), fmt.Sprint("id", i))
+		l.put("other", "k1", "id of another")
+		for i := range leftOfUser + 5 {
+			l.put("ann", fmt.Sprint("k", i/2), fmt.Sprint("id", i))
 		}
-		key := fmt.Sprint("k", leftMost/2)
+		if id := l.take(t.Context(), "k1"); id != "id of another" {
+			t.Errorf("another user's calls have been forgotten for those of one: %q", id)
+		}
+		key := fmt.Sprint("k", leftOfUser/2)
 		one, two, none := l.take(t.Context(), key), l.take(t.Context(), key), l.take(t.Context(), key)
-		if one != fmt.Sprint("id", leftMost) || two != fmt.Sprint("id", leftMost+1) || none != "" || len(l.left) != leftMost-2 || l.take(t.Context(), "k0") != "" {
+		if one != fmt.Sprint("id", leftOfUser) || two != fmt.Sprint("id", leftOfUser+1) || none != "" || len(l.left) != leftOfUser-2 || l.take(t.Context(), "k0") != "" {
 			t.Errorf("%q %q %q, %d are remembered", one, two, none, len(l.left))
 		}
 		time.Sleep(leftTime + 1)
 		if id := l.take(t.Context(), "k100"); id != "" {
 			t.Errorf("%s after an hour", id)
 		}
-		if l.put("k", "id"); len(l.left) != 1 {
+		if l.put("ann", "k", "id"); len(l.left) != 1 {
 			t.Errorf("%d are remembered", len(l.left))
 		}
 	})
@@ -114,7 +118,7 @@ func TestLeftCallsWait(t *testing.T) {
 		var l leftCalls
 		release := l.hold("k")
 		time.AfterFunc(leaveTime/2, func() {
-			l.put("k", "id")
+			l.put("ann", "k", "id")
 			release()
 		})
 		began := time.Now()
