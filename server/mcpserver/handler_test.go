@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -134,6 +135,44 @@ func TestLeftCallsWait(t *testing.T) {
 			t.Errorf("it is not left: %q after %s", id, time.Since(began))
 		}
 	})
+}
+
+// adoptee is a caller whose last Turn is looked for by a function.
+type adoptee struct {
+	*agent
+	name string
+	last func() string
+}
+
+func (a adoptee) key() string { return a.name }
+
+func (a adoptee) turn(context.Context) (string, error) { return a.last(), nil }
+
+// TestAdoptBeside: a caller whose calls are being looked for keeps no other waiting, and one that has none leaves nothing behind.
+func TestAdoptBeside(t *testing.T) {
+	t.Parallel()
+	a := adopter{left: new(leftCalls), began: time.Now(), asked: make(map[string]*adoption)}
+	release, looks, done := make(chan bool), make(chan bool), make(chan error, 1)
+	go func() {
+		done <- a.adopt(t.Context(), adoptee{name: "slow", last: func() string { close(looks); <-release; return "" }})
+	}()
+	<-looks
+	other := make(chan error, 1)
+	go func() {
+		other <- a.adopt(t.Context(), adoptee{name: "other", last: func() string { return "" }})
+	}()
+	select {
+	case err := <-other:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("another caller's look is waited for")
+	}
+	close(release)
+	if err := <-done; err != nil || len(a.asked) != 0 {
+		t.Errorf("%v, %d callers are remembered", err, len(a.asked))
+	}
 }
 
 // TestCanAsk: who can be asked, by what a client states of itself.
