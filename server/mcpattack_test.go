@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/bridge"
+	"aqueduct/internal/fault"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
@@ -108,5 +110,45 @@ func TestMCPForeign(t *testing.T) {
 	}
 	if got := <-held; !strings.Contains(got.body, `"ok":true`) || ran.Load() != 1 {
 		t.Errorf("%s, %d times", got.body, ran.Load())
+	}
+}
+
+// TestMCPBesideAnAgent: a thread of a user's programs may have a Turn of another agent, which a message named. A call of a program
+// is none of that Turn: it would be judged as the agent's, by rules and grants for it, and the agent could read its result.
+func TestMCPBesideAnAgent(t *testing.T) {
+	t.Parallel()
+	tokens, release := make(chan string, 1), make(chan bool)
+	w := newToolEnvWith(t, plan{}, `{"risk":"low","verdict":"allow"}`, func(_ *toolEnv, c bridge.Call) string {
+		tokens <- c.RunToken
+		<-release
+		return ""
+	})
+	invoke := func() (store.ToolCall, error) {
+		return w.bridge.ClientCalls().Invoke(t.Context(), store.LocalPrincipal(), bridge.ClientRequest{ThreadID: "T", Client: "zed", Name: "cut", Args: []byte(`{"wood":"oak"}`)})
+	}
+	first, err := invoke()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.do("POST", "/api/runs/"+first.TurnID+"/cancel", "{}")
+	w.idle("T")
+	chatted := make(chan answer, 1)
+	go func() { chatted <- w.do("POST", "/api/agui/chat?agent=scripted", inputBody("T", "R", "and you?")) }()
+	select {
+	case token := <-tokens:
+		call, err := invoke()
+		if err == nil {
+			turn, err := w.store.Turn(t.Context(), store.System(), call.TurnID)
+			t.Errorf("the call is one of %s (%v), which reads %v", turn.AgentID, err, w.agentCall(token, "/v1/tool_calls/"+call.ID+":wait?timeout_ms=1", "{}"))
+		} else if fault.CodeOf(err) != bridge.RefusedThreadsAgent {
+			t.Error(err)
+		}
+	case got := <-chatted:
+		t.Fatalf("the message is answered %d %s", got.status, got.body)
+	}
+	close(release)
+	<-chatted
+	if _, err := invoke(); err != nil {
+		t.Errorf("once the agent is done: %v", err)
 	}
 }
