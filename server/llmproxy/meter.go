@@ -27,6 +27,7 @@ type meter struct {
 	// or before large data.
 	head, tail []byte
 	size       int
+	whole      bool // nothing of the answer is missing
 }
 
 // estimate is what a call used whose request an upstream may have taken, as far as only that is known.
@@ -122,7 +123,21 @@ func (m *meter) stream(events []byte) {
 		if m.first.IsZero() && hasToken(event) {
 			m.first = time.Now()
 		}
-		m.take(event)
+		if m.route == routeResponses {
+			m.response(event)
+		} else {
+			m.take(event)
+		}
+	}
+}
+
+// response takes an event of a streamed response. The response itself, which the first event has already, repeats the tools and
+// the schema that the agent sent, and so any "usage" in them: only its own counts.
+func (m *meter) response(event []byte) {
+	_, data, _ := bytes.Cut(event, []byte("data:"))
+	var of struct{ Response struct{ Usage *usage } }
+	if json.Unmarshal(data, &of) == nil && of.Response.Usage != nil && of.Response.Usage.possible() {
+		m.usage = of.Response.Usage
 	}
 }
 
@@ -191,8 +206,10 @@ func (m *meter) take(text []byte) {
 // brings about a token, or by the size of a plain answer. Embeddings are no tokens. A call is not free because its agent left
 // before the first event: the upstream was at work.
 func (m *meter) tokens() store.ModelTokens {
-	m.take(m.head)
-	m.take(m.tail)
+	if m.whole || m.route != routeResponses { // what is missing of a response has its usage; before it there is what the agent sent
+		m.take(m.head)
+		m.take(m.tail)
+	}
 	if u := m.usage; u != nil {
 		return u.tokens()
 	}
