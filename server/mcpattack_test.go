@@ -111,6 +111,14 @@ func TestMCPForeign(t *testing.T) {
 	if got := <-held; !strings.Contains(got.body, `"ok":true`) || ran.Load() != 1 {
 		t.Errorf("%s, %d times", got.body, ran.Load())
 	}
+
+	// A reason has no more than over the other surfaces: it is kept with the question and in the audit.
+	state, id = asked(ann.calls(`{"wood":"elm"}`, ""))
+	no := fmt.Sprintf(`,"requestState":%q,"inputResponses":{"approval":{"action":"accept","content":{"decision":"reject","reason":%q}}}`, state, strings.Repeat("ä", 300_000))
+	got := ann.calls(`{"wood":"elm"}`, no)
+	if a, err := h.store.Approval(t.Context(), store.System(), id); err != nil || a.Status != store.ApprovalRejected || a.Reason != strings.Repeat("ä", 2000) {
+		t.Errorf("the question is %s %v, with a reason of %d bytes; %.200s", a.Status, err, len(a.Reason), got.body)
+	}
 }
 
 // TestMCPBesideAnAgent: a thread of a user's programs may have a Turn of another agent, which a message named. A call of a program
