@@ -72,8 +72,8 @@ func (a *AgentRequests) Invoke(ctx context.Context, token string, req ToolReques
 	if err != nil {
 		return store.ToolCall{}, err
 	}
-	if req.Name == tools.BudgetTool {
-		return store.ToolCall{}, fault.New(tools.CodeUnknownTool, "That is no tool of agents: a call of a model asks for more budget by itself.")
+	if err := callable(req.Name); err != nil {
+		return store.ToolCall{}, err
 	}
 	if instance, wide := sessionOfToken(token); OwnRun(token, req.RunID) != turnID && (!wide || req.RunID != instance) {
 		return store.ToolCall{}, ErrForeignRun
@@ -84,6 +84,15 @@ func (a *AgentRequests) Invoke(ctx context.Context, token string, req ToolReques
 			return declared(ctx, r, turnID)
 		},
 	})
+}
+
+// callable refuses the tool that is this server's own. The question about it says how a budget stands: one who could choose its
+// arguments could have a person read anything there.
+func callable(name string) error {
+	if name == tools.BudgetTool {
+		return fault.New(tools.CodeUnknownTool, "That tool is not called: a call of a model asks for more budget by itself.")
+	}
+	return nil
 }
 
 // ToolCallID is the id in the log of a tool call that its Agent gives an id of its own, also when it is executed here.

@@ -49,6 +49,9 @@ const clientTries = 4
 // Invoke takes a call of a user's program. It waits for a call that is executed at once; any other is returned pending, or
 // failed. The error is a *fault.Error when nothing was kept.
 func (c *ClientCalls) Invoke(ctx context.Context, who store.Principal, req ClientRequest) (call store.ToolCall, err error) {
+	if err := callable(req.Name); err != nil {
+		return call, err
+	}
 	for range clientTries {
 		var session store.Session
 		var turn store.Turn
@@ -89,7 +92,10 @@ func (c *ClientCalls) LastTurn(ctx context.Context, who store.Principal, thread 
 	if err == nil && session.AgentID == ClientAgent {
 		var run store.Run
 		if run, err = c.store.LastRun(ctx, store.As(who), session.ID); err == nil {
-			return run.TurnID, nil
+			var turn store.Turn
+			if turn, err = c.store.Turn(ctx, store.As(who), run.TurnID); err == nil && turn.AgentID == ClientAgent {
+				return turn.ID, nil
+			}
 		}
 	}
 	if errors.Is(err, store.ErrNotFound) {
@@ -130,6 +136,11 @@ func (c *ClientCalls) active(ctx context.Context, who store.Principal, thread st
 	turn, err = c.store.ActiveTurn(ctx, store.System(), session.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return session, store.Turn{}, nil
+	}
+	// A message may be for another Agent than the thread's own. A call in its Turn would be judged as that Agent's, by the rules
+	// and grants for it, and that Agent could read the result.
+	if err == nil && turn.AgentID != ClientAgent {
+		err = fault.New(RefusedThreadsAgent, "The agent "+turn.AgentID+" is at work in the thread.")
 	}
 	return session, turn, err
 }

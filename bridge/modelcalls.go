@@ -40,7 +40,7 @@ func (m *ModelCalls) Begin(ctx context.Context, token string, req ModelRequest) 
 	if err != nil {
 		return store.ModelCall{}, trace.Context{}, err
 	}
-	if err := m.budget.admit(ctx, turnID, from, req.Waits); err != nil {
+	if err := m.admit(ctx, turnID, from, req.Waits); err != nil {
 		return store.ModelCall{}, trace.Context{}, err
 	}
 	span := from.trace.Under()
@@ -54,6 +54,24 @@ func (m *ModelCalls) Begin(ctx context.Context, token string, req ModelRequest) 
 		}
 		return tx.InsertRecord(ctx, trace.ModelCallStarted(c, req.Stream, span.Traceparent()))
 	})
+}
+
+// admit lets a call through the budgets. A person may take days, and the question may be the caller's of the Agent: where the Turn
+// has ended meanwhile its token is good for nothing, and nothing is paid for it.
+func (m *ModelCalls) admit(ctx context.Context, turnID string, from caller, waits func() error) error {
+	waited := false
+	err := m.budget.admit(ctx, turnID, from, func() error {
+		waited = true
+		return waits()
+	})
+	if err != nil || !waited {
+		return err
+	}
+	turn, err := m.store.Turn(ctx, store.System(), turnID)
+	if err == nil && turn.Status.Terminal() {
+		err = ErrRunToken
+	}
+	return err
 }
 
 // endWait bounds how long the end of a call is tried to be kept while the store is away: who waits for it holds a

@@ -160,13 +160,17 @@ func (th *thread) copyBlob(ctx context.Context, part store.MessagePart) error {
 }
 
 // partElsewhere reads a part of another thread of the same user's.
-// The scope is the caller's: by the System scope a message could name any user's part and have it copied.
+// The scope is the caller's: by the System scope a message could name any user's part and have it copied. An agent that calls
+// another one hands on what its own thread has, and nothing else of its user's.
 func (th *thread) partElsewhere(ctx context.Context, thread, sum string) (store.MessagePart, error) {
 	who := store.As(th.req.Principal)
 	if s, err := th.tx.SessionByExternalID(ctx, who, thread); err == nil {
 		thread = s.ID
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return store.MessagePart{}, err
+	}
+	if p := th.req.parent; p != nil && thread != p.session.ID {
+		return store.MessagePart{}, store.ErrNotFound
 	}
 	return th.tx.MessagePart(ctx, who, thread, sum)
 }

@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
@@ -114,4 +116,44 @@ func TestAgentCallsThreadTakesNothing(t *testing.T) {
 			t.Errorf("a join has %q", joined)
 		}
 	})
+}
+
+// TestAgentCallsForeignParts: an agent hands on the pictures of the thread in which it works, and none of the user's other threads,
+// which it cannot read itself.
+func TestAgentCallsForeignParts(t *testing.T) {
+	t.Parallel()
+	data := picture(1, 80<<10)
+	sum := fmt.Sprintf("%x", sha256.Sum256(data))
+	got := make(chan string, 1)
+	c := newCallEnv(t, map[string]agentScript{
+		"scripted": func(c *callEnv, ctx context.Context, _ func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+			if call.ThreadID == "elsewhere" {
+				return
+			}
+			for _, thread := range []string{"elsewhere", "own"} {
+				part := fmt.Sprintf(`,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","value":"/api/threads/%s/parts/%s"}}]}]`, thread, sum)
+				if answer := c.call(ctx, call, "helper", "look", part); answer.status != 200 {
+					c.t.Error(thread, answer.status, answer.body)
+				}
+			}
+		},
+		"helper": func(_ *callEnv, _ context.Context, _ func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+			got <- call.Messages[0].Content.Parts[0].Source.Type
+		},
+	}, plan{})
+	send := func(thread, run string) <-chan []frame {
+		done := make(chan []frame, 1)
+		part := fmt.Sprintf(`{"type":"image","source":{"type":"data","value":%q,"mimeType":"image/png"}}`, base64.StdEncoding.EncodeToString(data))
+		answer := c.open(c.request("POST", "/api/agui/chat", withPart(thread, run, part)))
+		go func() { done <- answer.rest() }()
+		return done
+	}
+	<-send("elsewhere", "r1")
+	over := send("own", "r2")
+	for _, want := range []string{agui.SourceURL, agui.SourceData} {
+		if is := <-got; is != want {
+			t.Errorf("the called agent gets a picture as %s, not %s", is, want)
+		}
+	}
+	<-over
 }

@@ -187,6 +187,31 @@ func TestBudgetTool(t *testing.T) {
 	}
 }
 
+// TestBudgetToolByMCP: nor do users' programs call it. A question that only looks like one about a budget is asked of no person.
+func TestBudgetToolByMCP(t *testing.T) {
+	t.Parallel()
+	w := withBudgets(t, "  - {of: run, tokens: 18}\n")
+	got := w.mcpCall("/mcp", "budget.extend", `{"budget":"tenant","unit":"tokens","add":1000000}`)
+	asked := make(chan string, 1)
+	go func() {
+		for t.Context().Err() == nil {
+			if rows, err := w.store.OpenApprovals(t.Context(), scope(), store.Page{}); err == nil && len(rows) > 0 {
+				asked <- rows[0].Approval.Title
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	select {
+	case text := <-got:
+		if !strings.HasPrefix(text, "tool_unknown: ") {
+			t.Error(text)
+		}
+	case title := <-asked:
+		t.Errorf("a person is asked: %q", title)
+	}
+}
+
 // TestBudgetEditedToNothing: an addition that would round to nothing is refused, and the question stays open for a better one.
 func TestBudgetEditedToNothing(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -168,5 +170,60 @@ func TestBudgetOfRunWithChildren(t *testing.T) {
 				b.end()
 			})
 		})
+	}
+}
+
+// TestBudgetOfEndedChild: a call that waits for a budget does not go on for an agent whose run has ended meanwhile, though the
+// question, which is its caller's, is approved: its token is good for nothing any more.
+func TestBudgetOfEndedChild(t *testing.T) {
+	t.Parallel()
+	first, answered, release := make(chan int, 1), make(chan int, 1), make(chan bool)
+	child := make(chan string, 1)
+	p, upstream := withModels(t, oneUpstream+"budgets:\n  - {of: run, tokens: 18}\n", plan{})
+	c := newCallEnv(t, map[string]agentScript{
+		"scripted": func(c *callEnv, ctx context.Context, _ func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+			go c.call(ctx, call, "helper", "go")
+			<-release
+		},
+		"helper": func(c *callEnv, ctx context.Context, _ func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+			child <- call.TurnID
+			first <- c.model(ctx, call)
+			go func() { answered <- c.model(context.WithoutCancel(ctx), call) }() // a process that goes on
+			<-ctx.Done()
+		},
+	}, p)
+	if err := c.tools.Load(t.Context(), nil, func(string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan []frame, 1)
+	go func() { over <- c.chat("t", "r", "go") }()
+	b := &budgetCalls{callEnv: c}
+	if status := <-first; status != 200 {
+		t.Fatal(status)
+	}
+	q := b.questions(1)["t"]
+	id := <-child
+	if got := c.do("POST", "/api/runs/"+id+"/cancel", "{}"); got.status != http.StatusAccepted {
+		t.Fatal(got)
+	}
+	eventually(t, func() error {
+		turn, err := c.store.Turn(t.Context(), store.System(), id)
+		if err == nil && !turn.Status.Terminal() {
+			err = fmt.Errorf("the called agent is %s", turn.Status)
+		}
+		return err
+	})
+	if got := c.decide(q.ID, `{"decision":"approve"}`); got.status != 200 {
+		t.Fatal(got)
+	}
+	if status := <-answered; status != http.StatusUnauthorized {
+		t.Errorf("the call that waited is answered %d", status)
+	}
+	close(release)
+	<-over
+	upstream.mu.Lock()
+	defer upstream.mu.Unlock()
+	if n := len(upstream.calls); n != 1 {
+		t.Errorf("the upstream was called %d times", n)
 	}
 }

@@ -92,6 +92,9 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case body.Model == "m-usage-first":
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"object":"list","usage":{"prompt_tokens":4,"total_tokens":4},"data":[{"embedding":[`+strings.Repeat("0.25,", 40_000)+`1]}]}`)
+	case strings.HasPrefix(body.Model, "m-usage-of-"):
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"choices":[{"message":{"content":"`+strings.Repeat("word ", 8)+`"}}],"usage":`+strings.TrimPrefix(body.Model, "m-usage-of-")+`}`)
 	case body.Model == "m-no-usage":
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"choices":[{"message":{"content":"`+strings.Repeat("word ", 100)+`"}}]}`)
@@ -255,11 +258,11 @@ func testModelStream(t *testing.T, db database) {
 	}
 	const done = "data: [DONE]\n\n"
 	for body, want := range map[string]string{
-		`{"model":"m1","stream":true,"messages":[]}`:                                                                  whole.String() + done,
-		`{"stream_options":{"x":1},"stream":true,"model":"m1"}`:                                                       whole.String() + done,
-		`{"stream_options":null,"stream":true,"model":"m1"}`:                                                          whole.String() + done,
-		`{"model":"m1","stream":true,"stream_options":{"include_usage":true}}`:                                        whole.String() + lastChunk + done,
-		`{"model":"x","model":"m1","stream":true,"deep":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`: whole.String() + done,
+		`{"model":"m1","stream":true,"messages":[]}`:                                                      whole.String() + done,
+		`{"stream_options":{"x":1},"stream":true,"model":"m1"}`:                                           whole.String() + done,
+		`{"stream_options":null,"stream":true,"model":"m1"}`:                                              whole.String() + done,
+		`{"model":"m1","stream":true,"stream_options":{"include_usage":true}}`:                            whole.String() + lastChunk + done,
+		`{"model":"m1","stream":true,"deep":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`: whole.String() + done,
 	} {
 		resp, got := w.posted("/v1/chat/completions", body)
 		if resp.StatusCode != 200 || got != want || resp.Header.Get("Content-Type") != "text/event-stream" {
@@ -353,6 +356,12 @@ func TestModelRefused(t *testing.T) {
 		{good, `{"model":"m","stream":"yes"}`, 400, "invalid_body"},
 		{good, `{"model":"m"} {}`, 400, "invalid_body"},
 		{good, `[]`, 400, "invalid_body"},
+		// Decoders differ in which of these counts: what is allowed and paid for here must be what the upstream runs.
+		{good, `{"model":"other","model":"m"}`, 400, "invalid_body"},
+		{good, `{"model":"m","Model":"other"}`, 400, "invalid_body"},
+		{good, `{"Model":"other","model":"m"}`, 400, "invalid_body"},
+		{good, `{"model":"m","stream":true,"Stream":false}`, 400, "invalid_body"},
+		{good, `{"model":"m","stream":true,"\u017ftream_options":{"include_usage":false}}`, 400, "invalid_body"},
 		{"run_" + strings.Repeat("0", 8), `{"model":"m"}`, 401, "unauthorized"},
 		{good + "x", `{"model":"m"}`, 401, "unauthorized"},
 		{upstreamKey, `{"model":"m"}`, 401, "unauthorized"},
@@ -369,6 +378,20 @@ func TestModelRefused(t *testing.T) {
 		}
 	}
 	w.token = good
+}
+
+// TestModelInBackground: a response that an upstream goes on with when its agent has left is not begun: what it uses would be on no
+// record and in no budget.
+func TestModelInBackground(t *testing.T) {
+	t.Parallel()
+	w := newModelEnv(t, oneUpstream)
+	for member, want := range map[string]int{
+		`"background":true`: 400, `"background":true,"stream":true`: 400, `"background":1`: 400, `"Background":true`: 400, `"background":false`: 200, `"background":null`: 200,
+	} {
+		if resp, got := w.posted("/v1/responses", `{"model":"m","input":"x",`+member+`}`); resp.StatusCode != want {
+			t.Errorf("%s: %d %s", member, resp.StatusCode, got)
+		}
+	}
 }
 
 // TestModelFallback: the upstream that names a model comes before one with a pattern, and the next is tried where one
@@ -532,6 +555,38 @@ func TestModelUsagePlaces(t *testing.T) {
 			t.Errorf("%s %s: %+v", path, model, c.Tokens)
 		}
 	}
+}
+
+// TestModelUsageForged: an upstream's count that no call can have does not make a call free, give a budget back, or keep the end
+// of the call from being on record. A price that is less than nothing is none either.
+func TestModelUsageForged(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T, db database) {
+		w := newModelEnvWith(t, oneUpstream+"budgets:\n  - {of: tenant, tokens: 4000000000000000000, cost: 9000000000000}\n", plan{open: db.open})
+		for _, usage := range []string{
+			`{"prompt_tokens":-5,"completion_tokens":-1000000}`, `{"prompt_tokens":9223372036854775807,"completion_tokens":9223372036854775807}`,
+			`{"prompt_tokens":10,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":1000000000}}`,
+			`{"prompt_tokens":10,"input_tokens":9223372036854775807,"output_tokens":1}`, `{"prompt_tokens":10,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":-7}}`,
+			`{"prompt_tokens":1e400}`, `{}`,
+		} {
+			model, _ := json.Marshal("m-usage-of-" + usage)
+			resp, text := w.posted("/v1/chat/completions", `{"model":`+string(model)+`,"messages":[]}`)
+			if resp.StatusCode != 200 {
+				t.Fatal(resp.StatusCode, text)
+			}
+			c := w.recorded(resp)
+			if k := c.Tokens; k.Input < 0 || k.Output < 0 || k.Cached < 0 || k.Cached > k.Input || k.Reasoning < 0 || k.Input+k.Output <= 0 || c.Cost <= 0 {
+				t.Errorf("%s is recorded as %+v, cost %d", usage, k, c.Cost)
+			}
+		}
+		who := store.LocalPrincipal()
+		for _, name := range []string{"tenant:tokens", "tenant:cost"} {
+			key := store.BudgetKey{Tenant: who.Tenant, Budget: name, Period: time.Now().UTC().Format(time.DateOnly)}
+			if use, err := w.store.BudgetUse(t.Context(), store.System(), key); err != nil || use.Used <= 0 {
+				t.Errorf("%+v %v", use, err)
+			}
+		}
+	})
 }
 
 // TestModelList: what can be called.

@@ -2,9 +2,12 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -142,4 +145,65 @@ func TestQueuePriority(t *testing.T) {
 		t.Errorf("bob waits behind all of ann's: %q", came)
 	}
 	close(g.open)
+}
+
+// TestQueueForeign: another user's task is not there, whatever names it, and a task that waits is not given to an agent of another
+// tenant that has taken the id meanwhile.
+func TestQueueForeign(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t, nil)
+	own, foreign := newOutside(t, "own"), newOutside(t, "foreign")
+	held := make(chan bool)
+	release := sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release)
+	own.busy = func(*http.Request) { <-held }
+	if got := d.registers("planner", "p", own.url, ""); got.status != 200 {
+		t.Fatal(got)
+	}
+	task := func(who, request string, more string) answer {
+		return d.by(who, "POST", "/v1/runs", fmt.Sprintf(`{"request_id":%q,"message":{"content":"secret of %s"}%s}`, request, who, more))
+	}
+	if got := task("gus", "g", `,"agent_id":"p"`); got.status == 202 || !strings.Contains(got.body, "agent_unknown") {
+		t.Errorf("another tenant's agent takes a task: %v", got)
+	}
+	ids := make([]string, 10)
+	for i := range ids {
+		var of queuedTask
+		got := task("ann", fmt.Sprint("q", i), `,"agent_id":"p"`)
+		if err := json.Unmarshal([]byte(got.body), &of); err != nil || got.status != 202 {
+			t.Fatal(got)
+		}
+		ids[i] = of.RunID
+	}
+	const last = 9 // of which 8 have room
+	for _, who := range []string{"ada", "gus", "gil"} {
+		for _, id := range []string{ids[last], ids[0], "q9", "q0"} {
+			if got := d.by(who, "GET", "/v1/runs/"+id, ""); got.status != 404 {
+				t.Errorf("%s reads it: %v", who, got)
+			}
+			if got := d.by(who, "POST", "/api/runs/"+id+"/cancel", "{}"); got.status != 404 {
+				t.Errorf("%s cancels it: %v", who, got)
+			}
+		}
+	}
+	if got := d.by("ann", "GET", "/v1/runs/"+ids[last], ""); !strings.Contains(got.body, `"WAITING"`) {
+		t.Fatal(got)
+	}
+	if got := d.by("planner", "DELETE", "/v1/agents/p", ""); got.status != 204 {
+		t.Fatal(got)
+	}
+	if got := d.registers("stranger", "p", foreign.url, ""); got.status != 200 {
+		t.Fatal(got)
+	}
+	release()
+	eventually(t, func() error {
+		got := d.by("ann", "GET", "/v1/runs/"+ids[last], "")
+		if !strings.Contains(got.body, `"FAILED"`) {
+			return fmt.Errorf("the task that waited is %s", got.body)
+		}
+		return nil
+	})
+	if len(foreign.last()) != 0 {
+		t.Error("another tenant's agent got a task")
+	}
 }

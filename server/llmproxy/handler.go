@@ -94,6 +94,9 @@ func (h *Handler) call(c echo.Context, name string) error {
 		Route: name, Model: r.model, Stream: r.stream, Tokens: least, Cost: h.cfg.Upstreams.cost(r.model, least),
 		Waits: func() error { return decode.ParkBody(c) },
 	})
+	if errors.Is(err, bridge.ErrRunToken) { // the run has ended since the token was looked at
+		err = problem.Refuse(problem.Unauthorized, "")
+	}
 	if err != nil {
 		return err
 	}

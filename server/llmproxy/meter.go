@@ -27,6 +27,7 @@ type meter struct {
 	// or before large data.
 	head, tail []byte
 	size       int
+	whole      bool // nothing of the answer is missing
 }
 
 // estimate is what a call used whose request an upstream may have taken, as far as only that is known.
@@ -53,6 +54,32 @@ type usage struct {
 	OutputDetails struct {
 		Reasoning int64 `json:"reasoning_tokens"`
 	} `json:"output_tokens_details"`
+}
+
+// maxCount is far above what any call uses of a model, and so low that a day's sums of tokens and of costs do not overflow.
+const maxCount = 1e9
+
+// possible reports whether a call can have used that. One that is counted with less than nothing would give a budget back, and
+// one with nothing, or with more than a row holds, would not be counted.
+func (u *usage) possible() bool {
+	t := u.tokens()
+	for _, n := range []int64{
+		u.PromptTokens, u.CompletionTokens, u.InputTokens, u.OutputTokens,
+		u.PromptDetails.Cached, u.InputDetails.Cached, u.CompletionDetails.Reasoning, u.OutputDetails.Reasoning,
+	} {
+		if n < 0 || n > maxCount {
+			return false
+		}
+	}
+	return t.Input+t.Output > 0
+}
+
+// tokens are the same in one set of names. What was cached is a part of the input, and reasoning one of the output.
+func (u *usage) tokens() store.ModelTokens {
+	t := store.ModelTokens{Input: u.PromptTokens + u.InputTokens, Output: u.CompletionTokens + u.OutputTokens}
+	t.Cached = min(u.PromptDetails.Cached+u.InputDetails.Cached, t.Input)
+	t.Reasoning = min(u.CompletionDetails.Reasoning+u.OutputDetails.Reasoning, t.Output)
+	return t
 }
 
 const (
@@ -96,7 +123,21 @@ func (m *meter) stream(events []byte) {
 		if m.first.IsZero() && hasToken(event) {
 			m.first = time.Now()
 		}
-		m.take(event)
+		if m.route == routeResponses {
+			m.response(event)
+		} else {
+			m.take(event)
+		}
+	}
+}
+
+// response takes an event of a streamed response. The response itself, which the first event has already, repeats the tools and
+// the schema that the agent sent, and so any "usage" in them: only its own counts.
+func (m *meter) response(event []byte) {
+	_, data, _ := bytes.Cut(event, []byte("data:"))
+	var of struct{ Response struct{ Usage *usage } }
+	if json.Unmarshal(data, &of) == nil && of.Response.Usage != nil && of.Response.Usage.possible() {
+		m.usage = of.Response.Usage
 	}
 }
 
@@ -144,7 +185,7 @@ func (m *meter) plain(part []byte) {
 	m.tail = append(m.tail, part...)
 }
 
-// take looks for a usage; the last one counts. Some upstreams send a running one with each chunk, each of which replaces the
+// take looks for a usage; the last one that is possible counts. Some upstreams send a running one with each chunk, each of which replaces the
 // one before.
 func (m *meter) take(text []byte) {
 	for {
@@ -154,7 +195,7 @@ func (m *meter) take(text []byte) {
 		}
 		text = text[i+len(usageMark):]
 		var u *usage
-		if json.NewDecoder(bytes.NewReader(text)).Decode(&u) == nil && u != nil {
+		if json.NewDecoder(bytes.NewReader(text)).Decode(&u) == nil && u != nil && u.possible() {
 			m.usage = u
 		}
 	}
@@ -165,13 +206,12 @@ func (m *meter) take(text []byte) {
 // brings about a token, or by the size of a plain answer. Embeddings are no tokens. A call is not free because its agent left
 // before the first event: the upstream was at work.
 func (m *meter) tokens() store.ModelTokens {
-	m.take(m.head)
-	m.take(m.tail)
+	if m.whole || m.route != routeResponses { // what is missing of a response has its usage; before it there is what the agent sent
+		m.take(m.head)
+		m.take(m.tail)
+	}
 	if u := m.usage; u != nil {
-		return store.ModelTokens{
-			Input: u.PromptTokens + u.InputTokens, Cached: u.PromptDetails.Cached + u.InputDetails.Cached,
-			Output: u.CompletionTokens + u.OutputTokens, Reasoning: u.CompletionDetails.Reasoning + u.OutputDetails.Reasoning,
-		}
+		return u.tokens()
 	}
 	if !m.took {
 		return store.ModelTokens{}

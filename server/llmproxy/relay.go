@@ -104,6 +104,7 @@ func relay(c echo.Context, resp *http.Response, m *meter, hide bool, end func(er
 // take passes on what a read brought, and with an error of it all that is left. With the last part the end is kept first.
 func (a *answer) take(part []byte, over error) error {
 	var last []byte
+	a.meter.whole = errors.Is(over, io.EOF)
 	if a.stream {
 		part, last = a.events(part, over != nil)
 	} else {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 
 	"aqueduct/internal/fault"
 	"aqueduct/server/problem"
@@ -27,9 +28,23 @@ type request struct {
 	original []byte // as the caller sent it
 }
 
-// member is where a member of the body's object stands: its value is body[from:to]. Of several of one name the last one
-// counts, as in most decoders.
+// member is where a member of the body's object stands: its value is body[from:to].
 type member struct{ from, to int }
+
+// known are the members that are read here.
+var known = []string{"model", "stream", "stream_options", "background"}
+
+// ambiguous refuses a member that stands twice, or is a known one in another case. Of two models one decoder takes the first,
+// another the last, and Go's the last in whatever case: the upstream could run a model that is not the one that was looked up,
+// and whose price is another.
+func ambiguous(name string, members map[string]member) error {
+	for _, k := range known {
+		if _, twice := members[k]; strings.EqualFold(k, name) && (twice || k != name) {
+			return problem.Refuse(problem.InvalidBody, "/"+k+": must be there once, in this spelling.")
+		}
+	}
+	return nil
+}
 
 // read finds out about a body. What the upstream would refuse passes: it words its refusals for the SDKs that read them. It is decoded no deeper than its first level.
 //
@@ -37,6 +52,9 @@ type member struct{ from, to int }
 // the last event of a response has the usage anyway.
 func read(route string, body []byte) (request, error) {
 	members, end, err := membersOf(body)
+	if errors.As(err, new(*problem.Problem)) {
+		return request{}, err
+	}
 	if err != nil {
 		return request{}, problem.Refuse(problem.InvalidBody, "The body is not a JSON object.")
 	}
@@ -46,6 +64,10 @@ func read(route string, body []byte) (request, error) {
 	}
 	if m, ok := members["stream"]; ok && json.Unmarshal(body[m.from:m.to], &r.stream) != nil {
 		return r, problem.Refuse(problem.InvalidBody, "/stream: must be true or false.")
+	}
+	var background bool // a response goes on at the upstream when its agent has left: its usage would never be known
+	if m, ok := members["background"]; ok && (json.Unmarshal(body[m.from:m.to], &background) != nil || background) {
+		return r, problem.Refuse(problem.InvalidBody, "/background: must be false. What is used in the background cannot be counted.")
 	}
 	if !r.stream || route != routeChat {
 		return r, nil
@@ -81,7 +103,11 @@ func membersOf(body []byte) (members map[string]member, end int, err error) {
 			return nil, 0, err
 		}
 		to := int(dec.InputOffset())
-		members[name.(string)] = member{to - len(value), to} // a name is always a string
+		key, _ := name.(string) // a name always is one
+		if err := ambiguous(key, members); err != nil {
+			return nil, 0, err
+		}
+		members[key] = member{to - len(value), to}
 	}
 	if _, err := dec.Token(); err != nil {
 		return nil, 0, err

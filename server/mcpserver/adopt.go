@@ -16,19 +16,53 @@ type adopter struct {
 	began time.Time // this process
 
 	mu    sync.Mutex
-	asked map[string]bool // by key of the caller
+	asked map[string]*adoption // by key of the caller
+}
+
+// adoption is that of one caller's calls. Its lock is held while the store is read, so that another caller waits for no more
+// than its own.
+type adoption struct {
+	mu   sync.Mutex
+	done bool
+}
+
+// of is a caller's adoption.
+func (a *adopter) of(key string) *adoption {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	one := a.asked[key]
+	if one == nil {
+		one = new(adoption)
+		a.asked[key] = one
+	}
+	return one
+}
+
+func (a *adopter) forget(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.asked, key)
 }
 
 // adopt remembers the caller's calls that were left so. They were made before this process began, and ended since or not yet.
 // One that a client of another replica waits for may be among them: who makes the same call here gets its result too.
 func (a *adopter) adopt(ctx context.Context, from caller) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.asked[from.key()] || time.Since(a.began) > leftTime {
+	if time.Since(a.began) > leftTime {
 		return nil
 	}
+	one := a.of(from.key())
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.done {
+		return nil
+	}
+	defer func() {
+		if !one.done {
+			a.forget(from.key())
+		}
+	}()
 	turn, err := from.turn(ctx)
-	if err != nil {
+	if err != nil || turn == "" { // a client may name any number of threads, and what is kept of each stays
 		return err
 	}
 	in, err := from.scope(ctx)
@@ -52,8 +86,8 @@ func (a *adopter) adopt(ctx context.Context, from caller) error {
 			}
 			args = asked.Args
 		}
-		a.left.put(keyOf(from, c.Name, args), c.ID)
+		a.left.put(from.user(), keyOf(from, c.Name, args), c.ID)
 	}
-	a.asked[from.key()] = true
+	one.done = true
 	return nil
 }

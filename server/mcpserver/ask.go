@@ -81,6 +81,9 @@ func (h *call) goOn(ctx context.Context, name string, args json.RawMessage, stat
 	return made, err
 }
 
+// maxReason is how many characters a reason has at most, as over the other surfaces.
+const maxReason = 2000
+
 // answered applies the answer of the person at the client. One who may not decide, or closed the question without an answer,
 // leaves it in the inbox.
 func (h *call) answered(ctx context.Context, req *mcp.CallToolRequest, made store.ToolCall) error {
@@ -90,6 +93,9 @@ func (h *call) answered(ctx context.Context, req *mcp.CallToolRequest, made stor
 	}
 	decision, _ := answer.Content["decision"].(string)
 	reason, _ := answer.Content["reason"].(string)
+	if long := []rune(reason); len(long) > maxReason {
+		reason = string(long[:maxReason])
+	}
 	approve := answer.Action == "accept" && decision == "approve"
 	if answer.Action == "accept" && !approve && decision != "reject" {
 		return nil

@@ -97,7 +97,7 @@ func (h *call) leftBy(ctx context.Context, key, id string, err error) error {
 		return err
 	}
 	if id != "" {
-		h.left.put(key, id)
+		h.left.put(h.from.user(), key, id)
 	}
 	return ctx.Err()
 }

@@ -16,6 +16,8 @@ import (
 type caller interface {
 	// key distinguishes callers: a call that is repeated is one of the same key.
 	key() string
+	// user is the same for all callers of a user, or for a user, whose calls are bounded together.
+	user() string
 	// scope sees the tools that the caller may call.
 	scope(ctx context.Context) (store.Scope, error)
 	invoke(ctx context.Context, name string, args json.RawMessage) (store.ToolCall, error)
@@ -31,6 +33,8 @@ type caller interface {
 	isPerson() bool
 }
 
+func userOf(who store.Principal) string { return who.Tenant + "\x00" + who.User }
+
 // agent is a caller with a run or session token. Its calls are those of its Turn, and it decides nothing.
 type agent struct {
 	requests *bridge.AgentRequests
@@ -42,6 +46,8 @@ func (a *agent) key() string {
 	sum := sha256.Sum256([]byte(a.token))
 	return "agent\x00" + base64.RawStdEncoding.EncodeToString(sum[:])
 }
+
+func (a *agent) user() string { return userOf(a.who) }
 
 func (a *agent) scope(context.Context) (store.Scope, error) { return store.As(a.who), nil }
 
@@ -80,8 +86,10 @@ type program struct {
 }
 
 func (p *program) key() string {
-	return "program\x00" + p.who.Tenant + "\x00" + p.who.User + "\x00" + p.request.ThreadID
+	return "program\x00" + p.user() + "\x00" + p.request.ThreadID
 }
+
+func (p *program) user() string { return userOf(p.who) }
 
 func (p *program) scope(context.Context) (store.Scope, error) { return store.As(p.who), nil }
 

@@ -62,7 +62,7 @@ func New(cfg Config) *Handler {
 		MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
 		DisableLocalhostProtection: true, // the guard before all routes checks Host and Origin
 	})}
-	h.adopter = adopter{store: cfg.Store, left: &h.left, began: time.Now(), asked: make(map[string]bool)}
+	h.adopter = adopter{store: cfg.Store, left: &h.left, began: time.Now(), asked: make(map[string]*adoption)}
 	return h
 }
 

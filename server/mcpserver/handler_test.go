@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -89,19 +90,23 @@ func TestLeftCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l leftCalls
-		for i := range leftMost + 5 {
-			l.put(fmt.Sprint("k", i/2), fmt.Sprint("id", i))
+		l.put("other", "k1", "id of another")
+		for i := range leftOfUser + 5 {
+			l.put("ann", fmt.Sprint("k", i/2), fmt.Sprint("id", i))
 		}
-		key := fmt.Sprint("k", leftMost/2)
+		if id := l.take(t.Context(), "k1"); id != "id of another" {
+			t.Errorf("another user's calls have been forgotten for those of one: %q", id)
+		}
+		key := fmt.Sprint("k", leftOfUser/2)
 		one, two, none := l.take(t.Context(), key), l.take(t.Context(), key), l.take(t.Context(), key)
-		if one != fmt.Sprint("id", leftMost) || two != fmt.Sprint("id", leftMost+1) || none != "" || len(l.left) != leftMost-2 || l.take(t.Context(), "k0") != "" {
+		if one != fmt.Sprint("id", leftOfUser) || two != fmt.Sprint("id", leftOfUser+1) || none != "" || len(l.left) != leftOfUser-2 || l.take(t.Context(), "k0") != "" {
 			t.Errorf("%q %q %q, %d are remembered", one, two, none, len(l.left))
 		}
 		time.Sleep(leftTime + 1)
 		if id := l.take(t.Context(), "k100"); id != "" {
 			t.Errorf("%s after an hour", id)
 		}
-		if l.put("k", "id"); len(l.left) != 1 {
+		if l.put("ann", "k", "id"); len(l.left) != 1 {
 			t.Errorf("%d are remembered", len(l.left))
 		}
 	})
@@ -114,7 +119,7 @@ func TestLeftCallsWait(t *testing.T) {
 		var l leftCalls
 		release := l.hold("k")
 		time.AfterFunc(leaveTime/2, func() {
-			l.put("k", "id")
+			l.put("ann", "k", "id")
 			release()
 		})
 		began := time.Now()
@@ -130,6 +135,44 @@ func TestLeftCallsWait(t *testing.T) {
 			t.Errorf("it is not left: %q after %s", id, time.Since(began))
 		}
 	})
+}
+
+// adoptee is a caller whose last Turn is looked for by a function.
+type adoptee struct {
+	*agent
+	name string
+	last func() string
+}
+
+func (a adoptee) key() string { return a.name }
+
+func (a adoptee) turn(context.Context) (string, error) { return a.last(), nil }
+
+// TestAdoptBeside: a caller whose calls are being looked for keeps no other waiting, and one that has none leaves nothing behind.
+func TestAdoptBeside(t *testing.T) {
+	t.Parallel()
+	a := adopter{left: new(leftCalls), began: time.Now(), asked: make(map[string]*adoption)}
+	release, looks, done := make(chan bool), make(chan bool), make(chan error, 1)
+	go func() {
+		done <- a.adopt(t.Context(), adoptee{name: "slow", last: func() string { close(looks); <-release; return "" }})
+	}()
+	<-looks
+	other := make(chan error, 1)
+	go func() {
+		other <- a.adopt(t.Context(), adoptee{name: "other", last: func() string { return "" }})
+	}()
+	select {
+	case err := <-other:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("another caller's look is waited for")
+	}
+	close(release)
+	if err := <-done; err != nil || len(a.asked) != 0 {
+		t.Errorf("%v, %d callers are remembered", err, len(a.asked))
+	}
 }
 
 // TestCanAsk: who can be asked, by what a client states of itself.

@@ -10,8 +10,10 @@ import (
 const (
 	// leftTime is how long a call that its client left can be gone on with by making it again.
 	leftTime = time.Hour
-	// leftMost bounds those that are remembered; the oldest is forgotten, and asked for anew.
-	leftMost = 1000
+	// leftMost bounds those that are remembered; the oldest is forgotten, and asked for anew, or run once more.
+	leftMost = 10_000
+	// leftOfUser bounds those of one user, so that a client which leaves its calls has those of others not forgotten.
+	leftOfUser = 200
 	// leaveTime is how long a call waits while another is held that is the same. A client that gives up and calls again reports
 	// both at once, over two connections: that it has left may come last.
 	leaveTime = 500 * time.Millisecond
@@ -28,15 +30,27 @@ type leftCalls struct {
 }
 
 type leftCall struct {
-	key, id string
-	at      time.Time
+	user, key, id string
+	at            time.Time
 }
 
-// put remembers a call that was left.
-func (l *leftCalls) put(key, id string) {
+// put remembers a call of a user's that was left.
+func (l *leftCalls) put(user, key, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.left = append(l.left, leftCall{key, id, time.Now()})
+	l.left = append(l.left, leftCall{user, key, id, time.Now()})
+	first, all := -1, 0
+	for i, c := range l.left {
+		if c.user != user {
+			continue
+		}
+		if all++; all == 1 {
+			first = i
+		}
+	}
+	if all > leftOfUser {
+		l.left = slices.Delete(l.left, first, first+1)
+	}
 	old := 0
 	for old < len(l.left) && (len(l.left)-old > leftMost || time.Since(l.left[old].at) > leftTime) {
 		old++
