@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"aqueduct/internal/fault"
@@ -28,35 +29,59 @@ type request struct {
 	original []byte // as the caller sent it
 }
 
-// member is where a member of the body's object stands: its value is body[from:to].
-type member struct{ from, to int }
+// member is a member of the body's object: its value is body[from:to].
+type member struct {
+	name     string
+	from, to int
+}
 
 // known are the members that are read here.
 var known = []string{"model", "stream", "stream_options", "background"}
 
-// ambiguous refuses a member that stands twice, or is a known one in another case. Of two models one decoder takes the first,
-// another the last, and Go's the last in whatever case: the upstream could run a model that is not the one that was looked up,
-// and whose price is another.
-func ambiguous(name string, members map[string]member) error {
+// counts reports whether a member counts, and not only looks like one that is read here. Of two models one decoder takes the
+// first, another the last, and Go's the last in whatever case: the upstream could run a model that is not the one that was looked
+// up, and whose price is another.
+func (m member) counts(last map[string]member) bool {
 	for _, k := range known {
-		if _, twice := members[k]; strings.EqualFold(k, name) && (twice || k != name) {
-			return problem.Refuse(problem.InvalidBody, "/"+k+": must be there once, in this spelling.")
+		if strings.EqualFold(k, m.name) {
+			return m == last[k]
 		}
 	}
-	return nil
+	return true
+}
+
+// only is the body with nothing but some of its members.
+func only(body []byte, members []member) []byte {
+	kept := []byte("{")
+	for i, m := range members {
+		if i > 0 {
+			kept = append(kept, ',')
+		}
+		name, _ := json.Marshal(m.name) // of a string
+		kept = append(append(kept, name...), ':')
+		kept = append(kept, body[m.from:m.to]...)
+	}
+	return append(kept, '}')
 }
 
 // read finds out about a body. What the upstream would refuse passes: it words its refusals for the SDKs that read them. It is decoded no deeper than its first level.
 //
+// Of a member that is read here and stands twice the last one goes on, in its own spelling, so that every decoder finds the same.
+//
 // Only a stream of chat completions is asked for its usage. The other routes have no such option, and OpenAI refuses it there;
 // the last event of a response has the usage anyway.
 func read(route string, body []byte) (request, error) {
-	members, end, err := membersOf(body)
-	if errors.As(err, new(*problem.Problem)) {
-		return request{}, err
-	}
+	all, end, err := membersOf(body)
 	if err != nil {
 		return request{}, problem.Refuse(problem.InvalidBody, "The body is not a JSON object.")
+	}
+	members := make(map[string]member, len(all))
+	for _, m := range all {
+		members[m.name] = m
+	}
+	counting := slices.DeleteFunc(slices.Clone(all), func(m member) bool { return !m.counts(members) })
+	if len(counting) < len(all) {
+		return read(route, only(body, counting))
 	}
 	r := request{body: body, original: body}
 	if m, ok := members["model"]; !ok || json.Unmarshal(body[m.from:m.to], &r.model) != nil || r.model == "" {
@@ -87,12 +112,11 @@ func read(route string, body []byte) (request, error) {
 
 // membersOf finds the members of the body's object, and where its closing brace stands. Values are stepped over as raw JSON,
 // so a conversation with pictures costs one pass over its bytes and no tree of values.
-func membersOf(body []byte) (members map[string]member, end int, err error) {
+func membersOf(body []byte) (members []member, end int, err error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return nil, 0, errors.New("no object")
 	}
-	members = make(map[string]member)
 	for dec.More() {
 		name, err := dec.Token()
 		if err != nil {
@@ -104,10 +128,7 @@ func membersOf(body []byte) (members map[string]member, end int, err error) {
 		}
 		to := int(dec.InputOffset())
 		key, _ := name.(string) // a name always is one
-		if err := ambiguous(key, members); err != nil {
-			return nil, 0, err
-		}
-		members[key] = member{to - len(value), to}
+		members = append(members, member{key, to - len(value), to})
 	}
 	if _, err := dec.Token(); err != nil {
 		return nil, 0, err

@@ -1,0 +1,28 @@
+package llmproxy
+
+import "testing"
+
+// If this fails, an upstream runs another model than the one that was allowed and is paid for: decoders differ in which of two
+// members counts. What is not read here passes as it came.
+func TestReadOneWay(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"model":"m", "n": 1,"n":2}`:                    `{"model":"m", "n": 1,"n":2}`,
+		`{"model":"other","a":{"model":1} ,"model":"m"}`: `{"a":{"model":1},"model":"m"}`,
+		`{"model":"m","Model":"other"}`:                  `{"model":"m"}`,
+		`{"MODEL":"other","model":"m","b":"<"}`:          `{"model":"m","b":"<"}`,
+		`{"model":"m","stream":true,"Stream":false}`:     `{"model":"m","stream":true,"stream_options":{"include_usage":true}}`,
+		`{"model":"m","stream":true,"stream_options":{"include_usage":false},"\u017ftream_options":{"include_usage":false},"x":1}`: `{"model":"m","stream":true,"stream_options":{"include_usage":true},"x":1}`,
+		`{"model":"m","background":false,"Background":true}`:                                                                       `{"model":"m","background":false}`,
+	} {
+		r, err := read(routeChat, []byte(body))
+		if err != nil || string(r.body) != want || r.model != "m" {
+			t.Errorf("%s goes on as %s, of model %q, %v", body, r.body, r.model, err)
+		}
+	}
+	for _, body := range []string{`{"Model":"m"}`, `{"model":"m","background":true}`, `{"model":"m","background":false,"background":true}`} {
+		if r, err := read(routeResponses, []byte(body)); err == nil {
+			t.Errorf("%s goes on as %s", body, r.body)
+		}
+	}
+}
