@@ -138,7 +138,7 @@ func (a *answer) events(part []byte, over bool) (events, last []byte) {
 	if a.hide {
 		part = withoutUsage(part)
 	}
-	i := final(part)
+	i := final(a.meter.route, part)
 	return part[:i], part[i:]
 }
 
@@ -176,11 +176,21 @@ func (a *answer) write(part []byte) error {
 	return nil
 }
 
+// What the last events of streams have.
+var (
+	chatEnds     = []string{"[DONE]"}
+	responseEnds = []string{`"response.completed"`, `"response.incomplete"`, `"response.failed"`, "[DONE]"}
+)
+
 // final is where the event begins that ends an answer, and the length of the events where none does. The names are looked for
 // first, since nearly no part has one; that one stands in its place is found out then: an agent's own words may have it too,
 // and a call that ended with them would be free.
-func final(events []byte) int {
-	for _, name := range []string{"[DONE]", `"response.completed"`, `"response.incomplete"`, `"response.failed"`} {
+func final(route string, events []byte) int {
+	names := chatEnds
+	if route == routeResponses {
+		names = responseEnds
+	}
+	for _, name := range names {
 		if !bytes.Contains(events, []byte(name)) {
 			continue
 		}

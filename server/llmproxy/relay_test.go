@@ -27,7 +27,7 @@ func TestFinal(t *testing.T) {
 		`data: {"type":"response.incomplete","response":{}}` + "\n\n":                             `data: {"type":"response.incomplete","response":{}}` + "\n\n",
 		"": "",
 	} {
-		i := final([]byte(events))
+		i := final(routeResponses, []byte(events))
 		if got := events[i:]; got != want {
 			t.Errorf("%q ends with %q, want %q", events, got, want)
 		}
