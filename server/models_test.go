@@ -258,10 +258,10 @@ func testModelStream(t *testing.T, db database) {
 	}
 	const done = "data: [DONE]\n\n"
 	for body, want := range map[string]string{
-		`{"model":"m1","stream":true,"messages":[]}`:                                                      whole.String() + done,
-		`{"stream_options":{"x":1},"stream":true,"model":"m1"}`:                                           whole.String() + done,
-		`{"stream_options":null,"stream":true,"model":"m1"}`:                                              whole.String() + done,
-		`{"model":"m1","stream":true,"stream_options":{"include_usage":true}}`:                            whole.String() + lastChunk + done,
+		`{"model":"m1","stream":true,"messages":[]}`:                                                                  whole.String() + done,
+		`{"stream_options":{"x":1},"stream":true,"model":"m1"}`:                                                       whole.String() + done,
+		`{"stream_options":null,"stream":true,"model":"m1"}`:                                                          whole.String() + done,
+		`{"model":"m1","stream":true,"stream_options":{"include_usage":true}}`:                                        whole.String() + lastChunk + done,
 		`{"model":"x","model":"m1","stream":true,"deep":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`: whole.String() + done,
 	} {
 		resp, got := w.posted("/v1/chat/completions", body)

@@ -37,7 +37,7 @@ const modelFirstByte = 15 * time.Minute
 
 // open reads --models-file, and makes the way to its upstreams: their addresses may be private and this machine, for the
 // operator named them.
-func (f modelFlags) open() (llmproxy.Upstreams, *http.Client, error) {
+func (f modelFlags) open(log *slog.Logger) (llmproxy.Upstreams, *http.Client, error) {
 	if f.ModelsFile == "" && f.LLMURL == "" {
 		switch {
 		case f.Model != "":
@@ -50,6 +50,9 @@ func (f modelFlags) open() (llmproxy.Upstreams, *http.Client, error) {
 	models, err := f.read(secretfile.Read)
 	if err != nil {
 		return models, nil, err
+	}
+	if free := models.Unpriced(); len(free) > 0 {
+		log.Warn("models without a price cost nothing against the budgets of cost", slog.Any("models", free))
 	}
 	gate, err := outbound.New(outbound.Config{
 		Allow:  append([]string{"127.0.0.0/8", "::1/128"}, models.Hosts()...), // localhost may resolve to either

@@ -204,7 +204,7 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 	}
 	metrics := server.NewMetrics()
 	gateway := s.ACP.gateway(s.BaseURL, callers.Registry(), metrics, own)
-	models, modelClient, err := s.Models.open()
+	models, modelClient, err := s.Models.open(log)
 	if err != nil {
 		return made, err
 	}

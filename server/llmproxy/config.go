@@ -43,6 +43,23 @@ func (u Upstreams) Budgets() (list []bridge.Budget) {
 	return list
 }
 
+// Unpriced are the models that no budget of costs bounds, for want of a price, as the upstreams name them; none where no such
+// budget is set. A pattern needs a price for all that it may stand for.
+func (u Upstreams) Unpriced() (models []string) {
+	if !slices.ContainsFunc(u.Limits, func(l Limit) bool { return l.Cost > 0 }) {
+		return nil
+	}
+	for _, up := range u.Upstreams {
+		for _, m := range up.Models {
+			priced := slices.ContainsFunc(u.Prices, func(p Price) bool { return p.Model == "*" || p.Model == m || matches(p.Model, m) })
+			if !priced && !slices.Contains(models, m) {
+				models = append(models, m)
+			}
+		}
+	}
+	return models
+}
+
 // check refuses a budget that bounds nothing, or that would be used up from the start.
 func (l Limit) check() error {
 	switch l.Of {
