@@ -13,7 +13,14 @@ const png = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR
 
 /** matrix registers the cases, but those in `without`. driver() gives {world, open(threadId), restart?} once the tests run. */
 export function matrix(driver, { without = [] } = {}) {
-  const test = (name, ...rest) => without.includes(name) || nodeTest(name, ...rest);
+  const test = (name, ...rest) => {
+    if (without.includes(name)) return;
+    const run = rest.pop();
+    nodeTest(name, ...rest, (t) => run(t).catch(async (error) => {
+      error.message += `\n${await driver().world.state()}`; // for who reads of the failure
+      throw error;
+    }));
+  };
   const open = (threadId = newThread()) => driver().open(threadId);
   const world = () => driver().world;
 

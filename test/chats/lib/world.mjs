@@ -41,11 +41,14 @@ export class World {
     const page = await this.context.newPage();
     page.outside = [];
     page.troubles = [];
+    page.asked = [];
     page.setDefaultTimeout(patience);
     page.on('request', (request) => {
       const { protocol, hostname } = new URL(request.url());
       if (protocol.startsWith('http') && hostname !== '127.0.0.1') page.outside.push(request.url());
     });
+    page.on('requestfinished', async (r) => page.asked.push(`${r.method()} ${r.url()} ${(await r.response())?.status()} ${r.postData()?.slice(-400) ?? ''}`));
+    page.on('requestfailed', (r) => page.asked.push(`${r.method()} ${r.url()} ${r.failure()?.errorText} ${r.postData()?.slice(-400) ?? ''}`));
     page.on('pageerror', (error) => page.troubles.push(String(error)));
     page.on('response', (r) => r.status() >= 400 && r.status() !== 404 && page.troubles.push(`${r.status()} ${r.url()}`));
     await page.goto(url);
@@ -56,6 +59,12 @@ export class World {
   async kill() {
     await this.aqueduct.end('SIGKILL');
     await this.aqueduct.start();
+  }
+
+  /** state is what the pages that are open show, and what they asked for last. */
+  async state() {
+    const pages = this.context?.pages() ?? [];
+    return (await Promise.all(pages.map(async (page) => `${page.url()} shows:\n${await page.locator('body').innerText().catch(String)}\nit asked:\n${page.asked.slice(-6).join('\n')}`))).join('\n');
   }
 
   async thread(id) {

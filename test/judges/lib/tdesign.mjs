@@ -125,6 +125,13 @@ export class Chat {
     assert.deepEqual(this.trouble.splice(0), [], 'the page complained');
   }
 
+  /** state is what the page shows and what the server has, for who reads of a failure. */
+  async state() {
+    const shown = await this.page.locator('body').innerText().catch(String);
+    const [thread, history] = await Promise.all([this.thread(), this.history()]).catch((error) => [String(error)]);
+    return `the page shows:\n${shown}\nthe box has: ${await this.box.inputValue().catch(String)}\nthe server has: ${JSON.stringify({ thread, history })}\ntroubles: ${this.trouble}`;
+  }
+
   /** agentTexts is what the agent said, as the history has it. */
   async agentTexts() {
     return (await this.history()).filter((m) => m.role === 'assistant').map((m) => m.content);
@@ -136,7 +143,7 @@ export function matrix(test, open) {
   const it = (name, run) => test(name, async () => {
     const chat = open();
     await chat.newThread();
-    await run(chat);
+    await run(chat).catch(async (error) => { throw new Error(`${error.stack}\n${await chat.state()}`); });
     chat.fine();
   });
 
