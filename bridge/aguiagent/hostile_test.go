@@ -1,0 +1,50 @@
+package aguiagent
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"aqueduct/bridge"
+)
+
+// TestInterruptWithADeepSchema: what an agent nests in the schema of an answer costs no more than reading it.
+func TestInterruptWithADeepSchema(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat(`{"anyOf":[`, 4000) + `{"x":"` + strings.Repeat("x", 1<<20) + `"}` + strings.Repeat(`]}`, 4000)
+	tr := newTranslator(newNames("turn", "run"), "run", nil, nil)
+	began := time.Now()
+	_, err := tr.Translate(nil, []byte(`{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"x","responseSchema":`+deep+`}]}}`))
+	if took := time.Since(began); err != nil || took > 2*time.Second {
+		t.Errorf("it took %s, %v", took, err)
+	}
+	for depth, want := range map[int]bool{0: true, 3: true} {
+		schema := strings.Repeat(`{"oneOf":[{"type":"null"},`, depth) + `{"properties":{"approved":{}}}` + strings.Repeat(`]}`, depth)
+		if takesApproval(json.RawMessage(schema)) != want {
+			t.Errorf("depth %d: %t", depth, !want)
+		}
+	}
+}
+
+// TestEndsThatAreNone: what an agent counts in ends that were none is bounded.
+func TestEndsThatAreNone(t *testing.T) {
+	t.Parallel()
+	tr := newTranslator(newNames("turn", "run"), "run", nil, nil)
+	send := func(event string) (out []bridge.Output) {
+		out, err := tr.Translate(nil, []byte(event))
+		if err != nil {
+			t.Fatalf("%s: %v", event, err)
+		}
+		return out
+	}
+	send(`{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"own"}`)
+	send(`{"type":"TOOL_CALL_END","toolCallId":"c"}`)
+	for i := range 10000 {
+		send(fmt.Sprintf(`{"type":"RUN_FINISHED","threadId":"t","runId":"r","usage":[{"model":"m%d","inputTokens":1}]}`, i))
+	}
+	if len(tr.usage) > bridge.MostUsage {
+		t.Errorf("%d counts are kept", len(tr.usage))
+	}
+}
