@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,6 +39,39 @@ func deafServer(floods bool) {
 			time.Sleep(time.Hour)
 		case "server/discover":
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", m.ID)
+		}
+	}
+}
+
+// muteServer never answers, and does not end when it is asked to.
+func muteServer() {
+	signal.Ignore(syscall.SIGTERM)
+	fmt.Fprintln(os.Stderr, "pid", os.Getpid())
+	time.Sleep(time.Hour)
+}
+
+// TestAServerThatNeverAnswers: it does not keep Aqueduct from its end, and nothing of it is left.
+func TestAServerThatNeverAnswers(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log lockedText
+	t.Cleanup(func() { // behind the end
+		_, text, _ := strings.Cut(log.String(), "pid ")
+		text, _, _ = strings.Cut(text, "\"")
+		if pid, err := strconv.Atoi(text); err != nil || syscall.Kill(pid, 0) == nil {
+			t.Errorf("process %q is left, %v", text, err)
+		}
+	})
+	r := runWith(t, Server{Name: "mute", Command: []string{"env", serveVar + "=mute", self}}, &log)
+	if got := r.call("mute.any", time.Second); got != tools.CodeUnreachable {
+		t.Errorf("a call: %s", got)
+	}
+	for end := time.Now().Add(patience); !strings.Contains(log.String(), "pid "); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it is not started")
 		}
 	}
 }

@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "deaf", "flood":
 		deafServer(os.Getenv(serveVar) == "flood")
+	case "mute":
+		muteServer()
 	default:
 		fmt.Fprintln(os.Stderr, "begun")
 		if err := newTools(&runs{}).Run(context.Background(), &mcp.StdioTransport{}); err != nil {
