@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// client is an MCP client at the standard streams of a relay whose server answers as it is told.
+// client is an MCP client at the standard streams of a relay whose server answers as the test has it.
 type client struct {
 	t     *testing.T
 	in    io.Writer
