@@ -65,7 +65,11 @@ func (f *Fold) Call(id string) (ToolCall, bool) {
 	if !ok {
 		return ToolCall{}, false
 	}
-	return at.in.message().ToolCalls[at.i], true
+	call := at.in.ToolCalls[at.i] // the message is not put together: it may have many
+	if args, grown := at.in.args[at.i]; grown {
+		call.Function.Arguments = string(args)
+	}
+	return call, true
 }
 
 // New is what has been created or changed since [NewFold], in order.
@@ -83,11 +87,14 @@ func (f *Fold) collect(want func(*folded) bool) []Message {
 
 // message is a snapshot of a message that may go on growing.
 func (m *folded) message() Message {
-	if m.text != nil {
+	// What was put together before is not copied again: text and arguments only grow.
+	if m.text != nil && len(m.text) != len(m.Content.Text) {
 		m.Content.Text = string(m.text)
 	}
 	for i, args := range m.args {
-		m.ToolCalls[i].Function.Arguments = string(args)
+		if call := &m.ToolCalls[i]; len(args) != len(call.Function.Arguments) {
+			call.Function.Arguments = string(args)
+		}
 	}
 	out := m.Message
 	out.ToolCalls = slices.Clone(m.ToolCalls)
@@ -239,7 +246,7 @@ func (f *Fold) beginCall(e *ToolCallStart) {
 		ID: e.ToolCallID, Function: FunctionCall{Name: e.ToolCallName},
 	})
 	parent.changed = true
-	f.index(parent)
+	f.calls[e.ToolCallID] = callAt{parent, len(parent.ToolCalls) - 1}
 	f.annotateCall(e.ToolCallID, e.Metadata)
 }
 

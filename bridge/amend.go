@@ -32,11 +32,17 @@ func (r *run) apply(ev agui.Event) {
 	}
 }
 
-// notAmending is an event of an Agent under a name that changes nothing: what it calls as we do might else rewrite the result
-// of a tool that it did not run.
-func notAmending(ev agui.Event) agui.Event {
+// notices are the names of the CUSTOM events by which the server itself speaks to clients (docs/protocol.md).
+var notices = map[string]bool{
+	HistoryCut: true, "question_settled": true, "question_open": true, "question_unknown": true, "message_not_taken": true, stateNotApplied: true, runEnded: true,
+	"messages_dropped": true, "answers_ignored": true, messageAmended: true, "activity_not_applied": true, "event_too_large": true, "policy_decision": true,
+}
+
+// notOurs is an event of an Agent under a name that is none of ours: what it calls as we do might else rewrite the result of a tool
+// that it did not run, or show a decision that no person took.
+func notOurs(ev agui.Event) agui.Event {
 	c, ok := ev.(*agui.Custom)
-	if !ok || c.Name != messageAmended {
+	if !ok || !notices[c.Name] {
 		return ev
 	}
 	renamed := *c

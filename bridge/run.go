@@ -76,7 +76,7 @@ func (r *run) start(input *agui.RunAgentInput) (store.Move, error) {
 }
 
 // emitUpstream is emit for an event of the Agent's, whose activities are not trusted.
-func (r *run) emitUpstream(ev agui.Event) error { return r.emitAll(r.activities.on(notAmending(ev))) }
+func (r *run) emitUpstream(ev agui.Event) error { return r.emitAll(r.activities.on(notOurs(ev))) }
 
 // emit passes one event through state, grammar and redaction, encodes it, once, and keeps the bytes for the next hand-over.
 // A *fault.Error means that it broke the protocol.

@@ -37,12 +37,18 @@ func (c *children) addUnder(ctx context.Context, own []agui.TokenUsage, turnID s
 	return own
 }
 
-// addUsage adds token counts to others, by provider and model.
+// MostUsage bounds the counts of one Turn, of which each is of another model, or of another call where an Agent counts so.
+const MostUsage = 1000
+
+// addUsage adds token counts to others, by provider and model. The Agent's own list is not changed.
 func addUsage(own, more []agui.TokenUsage) []agui.TokenUsage {
+	own = slices.Clone(own)
 	for _, u := range more {
 		i := slices.IndexFunc(own, func(o agui.TokenUsage) bool { return o.Provider == u.Provider && o.Model == u.Model })
 		if i < 0 {
-			own = append(own, u)
+			if len(own) < MostUsage {
+				own = append(own, u)
+			}
 			continue
 		}
 		sum := own[i]
@@ -55,18 +61,22 @@ func addUsage(own, more []agui.TokenUsage) []agui.TokenUsage {
 		} {
 			*part.sum = addCount(*part.sum, part.more)
 		}
-		own = slices.Clone(own) // the Agent's own list is not changed
 		own[i] = sum
 	}
 	return own
 }
+
+// mostCount is the largest whole number that a JavaScript client holds exactly. Agents count themselves, and a sum must not
+// become negative.
+const mostCount = 1 << 53
 
 // addCount adds two counts, of which nil is unknown.
 func addCount(a, b *int64) *int64 {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)
 	}
-	sum := *a + *b
+	sum := min(*a, mostCount) + min(*b, mostCount)
+	sum = min(sum, mostCount)
 	return &sum
 }
 

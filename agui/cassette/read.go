@@ -122,6 +122,8 @@ const longest = math.MaxInt64 / int64(time.Millisecond)
 // event takes one event. Its bytes are the line's own: the decoder copies them as they are.
 func (r *reader) event(l line) error {
 	switch e := l.Event; {
+	case bytes.ContainsAny(e, "\r\n"): // it would end a line of the stream in which it is played
+		return broken(r.at, "has a line break in its event")
 	case l.Seq < 1 || l.AtMS < 0 || agui.TypeOf(e) == "":
 		return broken(r.at, "has no event, position or time")
 	case r.last.Seq != 0 && l.Seq != r.last.Seq+1:

@@ -2,6 +2,7 @@ package cassette
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -40,6 +41,9 @@ func NewWriter(out io.Writer, h Header) *Writer {
 func (w *Writer) Add(seq int64, kept time.Time, event []byte) error {
 	if len(event) > MaxEvent && w.err == nil {
 		w.err = fault.New(TooLarge, fmt.Sprintf("event %d has %d bytes; a cassette's has at most %d", seq, len(event), MaxEvent))
+	}
+	if bytes.ContainsAny(event, "\r\n") && w.err == nil {
+		w.err = fault.New(Broken, fmt.Sprintf("event %d has a line break: it is not as a server keeps events", seq))
 	}
 	if w.began.IsZero() {
 		w.began = kept

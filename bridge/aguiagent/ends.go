@@ -59,7 +59,7 @@ func (c *calls) note(ev agui.Event) {
 // that have no result.
 func (t *Translator) finished(dst []bridge.Output, e *agui.RunFinished) []bridge.Output {
 	t.ended = true
-	end := &bridge.End{Usage: append(t.usage, e.Usage...), Result: e.Result}
+	end := &bridge.End{Usage: t.counted(e.Usage), Result: e.Result}
 	outcome := e.Outcome
 	if outcome == nil {
 		outcome = &agui.Outcome{Type: agui.OutcomeSuccess}
@@ -124,12 +124,21 @@ func (t *Translator) interrupt(i agui.Interrupt) *approval.Request {
 	return q
 }
 
-// takesApproval reports whether {"approved"} fits a schema, as far as its names go.
-func takesApproval(schema json.RawMessage) bool {
+// deepestChoice is how deep alternatives of a schema are looked into: each level is read once more by the one above.
+const deepestChoice = 8
+
+// takesApproval reports whether {"approved"} fits a schema, as far as its names go. Where it is nested deeper than is looked
+// into, it does not.
+func takesApproval(schema json.RawMessage) bool { return namesApproval(schema, deepestChoice) }
+
+func namesApproval(schema json.RawMessage, depth int) bool {
 	var is struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 		AnyOf      []json.RawMessage          `json:"anyOf"`
 		OneOf      []json.RawMessage          `json:"oneOf"`
+	}
+	if depth == 0 {
+		return false
 	}
 	if len(schema) == 0 || json.Unmarshal(schema, &is) != nil {
 		return true
@@ -137,7 +146,7 @@ func takesApproval(schema json.RawMessage) bool {
 	if is.Properties["approved"] != nil {
 		return true
 	}
-	return slices.ContainsFunc(append(is.AnyOf, is.OneOf...), takesApproval)
+	return slices.ContainsFunc(append(is.AnyOf, is.OneOf...), func(one json.RawMessage) bool { return namesApproval(one, depth-1) })
 }
 
 // argsOf are a call's arguments; nil for none.

@@ -13,12 +13,18 @@ import (
 // the same role and text, is the same: some agents number a conversation anew in each snapshot.
 func (t *Translator) snapshot(dst []bridge.Output, e *agui.MessagesSnapshot) []bridge.Output {
 	known := t.renamed(e.Messages)
+	type given struct{ role, id string }
+	seen := make(map[given]bool, len(e.Messages))
 	for i := range e.Messages {
 		m := &e.Messages[i]
 		switch m.Role {
 		case agui.RoleUser, agui.RoleSystem, agui.RoleDeveloper:
 			continue
 		}
+		if seen[given{m.Role, m.ID}] { // of two with one id the first counts
+			continue
+		}
+		seen[given{m.Role, m.ID}] = true
 		m.Metadata = withUnknown(m.Metadata, m.Unknown)
 		id := known[m.ID]
 		for _, ev := range t.added(m, id) {
@@ -38,9 +44,13 @@ func (t *Translator) renamed(snapshot []agui.Message) map[string]string {
 	for i := range snapshot {
 		given[snapshot[i].ID] = true
 	}
+	lengths := make(map[int]bool, len(snapshot)) // by which most differ, without a look at their texts
+	for i := range snapshot {
+		lengths[len(snapshot[i].Content.String())] = true
+	}
 	missing := make(map[spoken][]string)
 	for _, m := range t.fold.Messages() {
-		if text := m.Content.String(); !given[m.ID] && text != "" {
+		if text := m.Content.String(); !given[m.ID] && text != "" && lengths[len(text)] {
 			is := spoken{m.Role, text}
 			missing[is] = append(missing[is], m.ID)
 		}
@@ -48,6 +58,9 @@ func (t *Translator) renamed(snapshot []agui.Message) map[string]string {
 	known := make(map[string]string, len(snapshot))
 	for i := range snapshot {
 		m := &snapshot[i]
+		if known[m.ID] != "" {
+			continue
+		}
 		is := spoken{m.Role, m.Content.String()}
 		if _, ok := t.fold.Message(m.ID); ok {
 			known[m.ID] = m.ID

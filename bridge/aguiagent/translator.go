@@ -98,11 +98,16 @@ func (t *Translator) goesOn(ev agui.Event) bool {
 		e.ThreadID, e.RunID = t.runID, t.runID
 		plain := e.Outcome == nil || e.Outcome.Type == agui.OutcomeSuccess && len(e.Outcome.PendingToolCallIDs) == 0
 		if plain && slices.ContainsFunc(t.pending.open, t.isOwn) {
-			t.paused, t.usage = e, append(t.usage, e.Usage...)
+			t.paused, t.usage = e, t.counted(e.Usage)
 			return true
 		}
 	}
 	return false
+}
+
+// counted are the counts of this run with more of them, as far as they are kept.
+func (t *Translator) counted(more []agui.TokenUsage) []agui.TokenUsage {
+	return append(t.usage, more[:min(len(more), bridge.MostUsage-len(t.usage))]...)
 }
 
 // isOwn reports whether a call is of a tool that the agent has itself.
@@ -188,7 +193,7 @@ func (t *Translator) failed(dst []bridge.Output, e *agui.RunError) []bridge.Outp
 	if message == "" {
 		message = "The agent reported an error."
 	}
-	return append(dst, bridge.Output{End: &bridge.End{Usage: append(t.usage, e.Usage...), Failure: fault.New(code, message)}})
+	return append(dst, bridge.Output{End: &bridge.End{Usage: t.counted(e.Usage), Failure: fault.New(code, message)}})
 }
 
 // keepType keeps the kind of an encrypted value with it. A new value without a kind has none, whatever the one before had.

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -82,15 +83,52 @@ type noted struct{ mcp.Transport }
 // Connect implements mcp.Transport.
 func (n noted) Connect(ctx context.Context) (mcp.Connection, error) {
 	conn, err := n.Transport.Connect(ctx)
-	return notedConnection{conn}, err
+	return notedConnection{conn, new(atomic.Int64)}, err
 }
 
-type notedConnection struct{ mcp.Connection }
+// notedConnection is a connection over streams. The library waits for a server that reads nothing, whatever the call's time is,
+// and keeps whatever a server asks until it has taken the answer; both end the connection here.
+type notedConnection struct {
+	mcp.Connection
+	unanswered *atomic.Int64
+}
+
+const (
+	// writeGrace is how long a message may be on its way when its sender waits no more. A part of it may be
+	// written, so nothing can be sent behind it.
+	writeGrace = 2 * time.Second
+	// mostUnanswered bounds what a server has asked and not been answered. It is offered nothing that it could ask for.
+	mostUnanswered = 1000
+)
+
+var errUnanswered = errors.New("it asks without end and reads no answer")
 
 // Write implements mcp.Connection.
 func (n notedConnection) Write(ctx context.Context, m jsonrpc.Message) error {
 	if d := deliveryOf(ctx); d != nil {
 		d.sent.Store(true)
 	}
+	written := make(chan struct{})
+	defer close(written)
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-written:
+		case <-time.After(writeGrace):
+			_ = n.Close() // it ends the write
+		}
+	})()
+	if _, answer := m.(*jsonrpc.Response); answer {
+		defer n.unanswered.Add(-1)
+	}
 	return n.Connection.Write(ctx, m)
+}
+
+// Read implements mcp.Connection.
+func (n notedConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
+	m, err := n.Connection.Read(ctx)
+	if ask, ok := m.(*jsonrpc.Request); ok && ask.IsCall() && n.unanswered.Add(1) > mostUnanswered {
+		_ = n.Close() // an answer that is on its way would hold it
+		return nil, errUnanswered
+	}
+	return m, err
 }

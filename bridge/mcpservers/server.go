@@ -105,7 +105,7 @@ func (s *server) serve(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, context.Cause(connecting))
 	}
-	defer func() { _ = session.Close() }() // the way ends in any case
+	defer closed(session)
 	offered, err := s.list(connecting, session)
 	if err != nil {
 		return errors.Join(err, context.Cause(connecting))
@@ -117,6 +117,19 @@ func (s *server) serve(ctx context.Context) error {
 	defer s.setSession(nil)
 	s.logger.Info("an MCP server is connected", slog.Int("tools", len(offered)))
 	return s.follow(ctx, session, offered, ended)
+}
+
+// closed closes a session. It waits for what is to be written to the server, which may read nothing; the way ends in any case.
+func closed(session *mcp.ClientSession) {
+	over := make(chan struct{})
+	go func() { // ends with the way
+		defer close(over)
+		_ = session.Close()
+	}()
+	select {
+	case <-over:
+	case <-time.After(stopGrace):
+	}
 }
 
 // handshake speaks first. This client offers a server nothing: no files, no model, no person to ask.

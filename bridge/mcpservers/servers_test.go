@@ -33,14 +33,19 @@ const patience = 30 * time.Second
 const serveVar = "TEST_MCP_SERVER"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(serveVar) != "" {
+	switch os.Getenv(serveVar) {
+	case "":
+		os.Exit(m.Run())
+	case "deaf", "flood":
+		deafServer(os.Getenv(serveVar) == "flood")
+	case "mute":
+		muteServer()
+	default:
 		fmt.Fprintln(os.Stderr, "begun")
 		if err := newTools(&runs{}).Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 			os.Exit(1)
 		}
-		return
 	}
-	os.Exit(m.Run())
 }
 
 // runs counts what tools did.
@@ -97,13 +102,18 @@ type running struct {
 
 func run(t *testing.T, of Server) *running {
 	t.Helper()
+	return runWith(t, of, t.Output())
+}
+
+func runWith(t *testing.T, of Server, log io.Writer) *running {
+	t.Helper()
 	r := &running{t: t}
 	gate, err := outbound.New(outbound.Config{Allow: []string{"127.0.0.0/8"}, Limits: outbound.Limits{FirstByte: -1, Total: -1, Body: -1, Redirects: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Servers, err = New(Config{
-		Servers: []Server{of}, Version: "1", Client: gate.Client(), Publish: r.publish, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Servers: []Server{of}, Version: "1", Client: gate.Client(), Publish: r.publish, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -157,20 +167,24 @@ func (r *running) offers(name string) {
 
 // call executes a tool and gives the result, or the code of the failure.
 func (r *running) call(name string, within time.Duration) string {
+	return r.callWith(name, "<b>", within)
+}
+
+func (r *running) callWith(name, text string, within time.Duration) string {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	server, _, _ := strings.Cut(name, ".")
 	raw, failure := r.Execute(ctx, tools.Dispatch{
-		Tool: store.Tool{Name: name, Source: store.ToolFromMCP, Endpoint: tools.MCPEndpoint(server)}, Call: store.ToolCall{ID: "C1", Args: []byte(`{"a":"<b>"}`)}, Span: trace.New(),
+		Tool: store.Tool{Name: name, Source: store.ToolFromMCP, Endpoint: tools.MCPEndpoint(server)}, Call: store.ToolCall{ID: "C1", Args: []byte(`{"a":"` + text + `"}`)}, Span: trace.New(),
 	})
 	if failure != nil {
 		return fault.CodeOf(failure)
 	}
-	var text string
-	if err := json.Unmarshal(raw, &text); err != nil {
+	var result string
+	if err := json.Unmarshal(raw, &result); err != nil {
 		return string(raw)
 	}
-	return text
+	return result
 }
 
 // TestServerOverStreams: a command is started, called, started again when it dies, and gone at the end; a call that it died of

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -117,7 +118,26 @@ func (b *builder) run(run store.Run) {
 		attribute.String("aqueduct.run.id", run.ID), attribute.String("aqueduct.run.status", string(run.Status)),
 		attribute.Int64("aqueduct.run.first_seq", run.FirstSeq), attribute.Int64("aqueduct.run.last_seq", run.LastSeq),
 	}})
-	s.failed = run.ErrorCode
+	s.failed = name(run.ErrorCode, otherCode)
+}
+
+// What stands for a code or a name that is a text.
+const (
+	otherCode = "other"
+	otherName = "_other"
+
+	longestName = 256
+)
+
+// name is a name or a code that an agent may have chosen; one that is a text is no part of what is exported.
+func name(of, instead string) string {
+	letter := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.:/@+-", r)
+	}
+	if len(of) > longestName || strings.ContainsFunc(of, func(r rune) bool { return !letter(r) }) {
+		return instead
+	}
+	return of
 }
 
 // read reads the payload of a Record; one of a later form gives what it has.
@@ -133,7 +153,7 @@ func (b *builder) record(r store.Record) {
 		b.root.parent, b.root.from = read[trace.Started](r).ParentSpan, earlier(b.root.from, r.TS)
 	case trace.RunDone, trace.RunFailed:
 		end := read[trace.TurnEnd](r)
-		b.root.failed = end.Code
+		b.root.failed = name(end.Code, otherCode)
 		b.root.attributes = append(b.root.attributes, attribute.Int64("aqueduct.turn.paused_ms", end.PausedMS))
 	case trace.AgentInvokeStarted:
 		b.invoked(r)
@@ -170,7 +190,7 @@ func (b *builder) invokeEnded(r store.Record) {
 	b.calling.to = r.TS
 	b.calling.attributes = append(b.calling.attributes, attribute.String("aqueduct.invoke.status", end.Status))
 	if end.Status == trace.InvokeFailed {
-		b.calling.failed = end.Code
+		b.calling.failed = name(end.Code, otherCode)
 	}
 	b.calling = nil
 }
@@ -179,6 +199,7 @@ func (b *builder) invokeEnded(r store.Record) {
 func (b *builder) model(r store.Record) {
 	if r.Type == trace.LLMCallStarted {
 		call := read[trace.ModelStarted](r)
+		call.Model = name(call.Model, otherName)
 		b.byID[call.RequestID] = b.add(call.Traceparent, "model "+call.RequestID, span{kind: api.SpanKindClient, byAgent: true, name: call.Route + " " + call.Model, from: r.TS, attributes: []attribute.KeyValue{
 			attribute.String("gen_ai.operation.name", operation(call.Route)), attribute.String("gen_ai.request.model", call.Model), attribute.String("aqueduct.model_call.id", call.RequestID),
 		}})
@@ -219,6 +240,7 @@ func (b *builder) tool(r store.Record) {
 	s := b.byID[call.ToolCallID]
 	switch {
 	case r.Type == trace.ToolCallCreated:
+		call.ToolName = name(call.ToolName, otherName)
 		b.byID[call.ToolCallID] = b.add("", "tool "+call.ToolCallID, span{kind: api.SpanKindInternal, byAgent: true, name: "execute_tool " + call.ToolName, from: r.TS, attributes: []attribute.KeyValue{
 			attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", call.ToolName), attribute.String("gen_ai.tool.call.id", call.ToolCallID),
 			attribute.String("aqueduct.tool.kind", string(call.Kind)),
@@ -233,7 +255,7 @@ func (b *builder) tool(r store.Record) {
 		result := read[trace.Result](r)
 		s.to = r.TS
 		s.attributes = append(s.attributes, attribute.String("aqueduct.tool.status", string(result.Status)))
-		s.failed = codeOf(result.Error)
+		s.failed = name(codeOf(result.Error), otherCode)
 	case r.Type == trace.PolicyDecision:
 		verdict := read[struct{ Verdict, Rule string }](r)
 		s.events = append(s.events, event{r.TS, r.Type, []attribute.KeyValue{attribute.String("aqueduct.policy.verdict", verdict.Verdict), attribute.String("aqueduct.policy.rule", verdict.Rule)}})
@@ -260,7 +282,7 @@ func (b *builder) approval(r store.Record) {
 		on = b.root
 	}
 	attributes := []attribute.KeyValue{
-		attribute.String("aqueduct.approval.id", asked.ApprovalID), attribute.String("gen_ai.tool.name", asked.ToolName), attribute.String("aqueduct.approval.kind", asked.Kind),
+		attribute.String("aqueduct.approval.id", asked.ApprovalID), attribute.String("gen_ai.tool.name", name(asked.ToolName, otherName)), attribute.String("aqueduct.approval.kind", asked.Kind),
 	}
 	if r.Type == trace.ApprovalDecision {
 		attributes = append(attributes, attribute.String("aqueduct.approval.status", asked.Status), attribute.String("aqueduct.approval.via", asked.Via), attribute.Int64("aqueduct.approval.waited_ms", asked.WaitedMS))

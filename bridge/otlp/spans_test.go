@@ -173,6 +173,41 @@ func TestWhatIsNotExported(t *testing.T) {
 	}
 }
 
+// TestNoText: what an agent writes where a code or a name belongs is not exported.
+func TestNoText(t *testing.T) {
+	t.Parallel()
+	const text = "please wire 100 to Ada"
+	turn := example(
+		rec(91, trace.AgentInvokeStarted, trace.Invoked{AgentID: "a"}),
+		rec(92, trace.LLMCallStarted, trace.ModelStarted{RequestID: "m", Route: "chat/completions", Model: text}),
+		rec(93, trace.ToolCallCreated, trace.Call{ToolCallID: "x", ToolName: text}),
+		rec(94, trace.ToolResult, trace.Result{ToolCallID: "x", Error: json.RawMessage(`{"code":"` + text + `"}`)}),
+		rec(95, trace.ApprovalCreated, trace.Asked{ApprovalID: "own", ToolCallID: "own", ToolName: text}),
+		rec(96, trace.AgentInvokeDone, trace.InvokeEnded{AgentID: "a", Status: trace.InvokeFailed, Code: text}),
+		rec(97, trace.RunFailed, trace.TurnEnd{Status: "FAILED", Code: text}),
+	)
+	turn.runs[1].ErrorCode = text
+	failed := 0
+	for _, s := range turn.spans() {
+		said := s.name + s.failed
+		for _, a := range s.attributes {
+			said += a.Value.String()
+		}
+		for _, e := range s.events {
+			said += fmt.Sprint(e)
+		}
+		if strings.Contains(said, "Ada") {
+			t.Errorf("the span %s has %s", s.name, said)
+		}
+		if s.failed == "other" {
+			failed++
+		}
+	}
+	if failed != 4 {
+		t.Errorf("%d spans have failed", failed)
+	}
+}
+
 // TestForeign: a span of another trace, and times that two clocks made, do no harm.
 func TestForeign(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -343,5 +344,33 @@ func TestSpanFlags(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s is taken", endpoint)
 		}
+	}
+}
+
+// TestSpansFollowNoRedirect: where a collector redirects to gets neither spans nor what opens the collector.
+func TestSpansFollowNoRedirect(t *testing.T) {
+	t.Parallel()
+	var led atomic.Int64
+	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { led.Add(1) }))
+	t.Cleanup(inside.Close)
+	web := httptest.NewServer(http.RedirectHandler(inside.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(web.Close)
+	f := spanFlags{OTLPEndpoint: web.URL}
+	cfg, err := f.config(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL, strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Api-Key", "secret")
+	resp, err := cfg.Client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusTemporaryRedirect || led.Load() != 0 {
+		t.Errorf("HTTP %d, %d requests elsewhere", resp.StatusCode, led.Load())
 	}
 }

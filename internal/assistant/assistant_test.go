@@ -110,16 +110,20 @@ func TestModelFails(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 			fmt.Fprint(w, `{"code":"model_unknown","detail":"No upstream has it.","error":{"message":"x"}}`)
 		}, `error {"code":"model_unknown","message":"No upstream has it."}`},
-		"not JSON":     {streamed(`{`), `error {"code":"model_failed","message":"The model's server sent what could not be read."}`},
-		"an error":     {streamed(`{"error":{"message":"overloaded"}}`), `error {"code":"model_failed","message":"The model's server reported an error: overloaded"}`},
-		"cut":          {streamed(`{"choices":[{"delta":{"content":"a"}}]}`), `error {"code":"model_failed","message":"The model's answer ended before it was complete."}`},
-		"no [DONE]":    {streamed(`{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`), `done {}`},
-		"only [DONE]":  {streamed(`[DONE]`), `done {}`},
+		"not JSON":    {streamed(`{`), `error {"code":"model_failed","message":"The model's server sent what could not be read."}`},
+		"an error":    {streamed(`{"error":{"message":"overloaded"}}`), `error {"code":"model_failed","message":"The model's server reported an error: overloaded"}`},
+		"cut":         {streamed(`{"choices":[{"delta":{"content":"a"}}]}`), `error {"code":"model_failed","message":"The model's answer ended before it was complete."}`},
+		"no [DONE]":   {streamed(`{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`), `done {}`},
+		"only [DONE]": {streamed(`[DONE]`), `done {}`},
+		"calls without end": {func(w http.ResponseWriter) {
+			part := `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"bank_pay","arguments":"` + strings.Repeat("x", 1<<20) + `"}}]}}]}`
+			streamed(slices.Repeat([]string{part}, 64)...)(w)
+		}, `error {"code":"model_failed","message":"The model calls tools with more than can be taken."}`},
 		"a call first": {streamed(`{"choices":[{"delta":{"tool_calls":[{"index":4,"function":{"name":"x"}}]}}]}`, `[DONE]`), `done {}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &server{tools: noTools, model: test.model}
+			s := &server{tools: `{"tools":[{"name":"bank.pay"}]}`, model: test.model}
 			got := s.frames(t, `{"run_id":"r","messages":[{"role":"user","content":"hi"}]}`)
 			if got[len(got)-1] != test.want {
 				t.Errorf("the answer ends with %s", got[len(got)-1])

@@ -27,6 +27,7 @@ const maxChunk = 4 << 20
 type reply struct {
 	text  strings.Builder
 	calls []*modelCall
+	size  int // of the names and arguments of the calls
 }
 
 // modelCall is a call of a tool, as the model makes it.
@@ -89,7 +90,9 @@ func (t *turn) ask(ctx context.Context) (*reply, error) {
 			if c.Error != nil {
 				return nil, fault.New(codeModel, "The model's server reported an error: "+c.Error.Message)
 			}
-			over = t.take(r, c) || over
+			if over = t.take(r, c) || over; r.size > maxArguments {
+				return nil, fault.New(codeModel, "The model calls tools with more than can be taken.")
+			}
 		}
 	}
 }
@@ -118,6 +121,7 @@ func (t *turn) take(r *reply, c chunk) (complete bool) {
 			if call == nil || part.Function.Arguments == "" {
 				continue
 			}
+			r.size += len(part.Function.Arguments)
 			call.args.WriteString(part.Function.Arguments)
 			t.show(call, "tool_call_args", callFrame{ID: call.id, Delta: part.Function.Arguments})
 		}
@@ -126,8 +130,12 @@ func (t *turn) take(r *reply, c chunk) (complete bool) {
 	return complete
 }
 
-// maxCalls bounds the calls of one answer of the model.
-const maxCalls = 128
+// maxCalls bounds the calls of one answer of the model, and maxArguments their names and arguments together: those of the
+// platform's tools are kept here alone until they are whole, so no other bound ends an answer without end.
+const (
+	maxCalls     = 128
+	maxArguments = 4 << 20
+)
 
 // callAt is the call at an index of the answer; its first part has the name.
 func (t *turn) callAt(r *reply, index int, name string) *modelCall {
@@ -138,6 +146,7 @@ func (t *turn) callAt(r *reply, index int, name string) *modelCall {
 		return nil
 	}
 	call := &modelCall{id: t.newID(), tool: t.tools.byFunction[name], name: name}
+	r.size += len(name)
 	r.calls = append(r.calls, call)
 	t.show(call, "tool_call_start", callFrame{ID: call.id, Name: name})
 	return call

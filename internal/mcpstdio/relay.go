@@ -41,6 +41,9 @@ const (
 	// firstList bounds how long a client's first list waits for Changed. Most clients give up a request after a minute; what comes
 	// later they are notified of.
 	firstList = 50 * time.Second
+	// mostTools and listTime bound a list, whose pages may have no end.
+	mostTools = 10_000
+	listTime  = 30 * time.Second
 	// againPause is between two tries to read a list that has changed.
 	againPause = time.Second
 )
@@ -153,10 +156,15 @@ func (r *relay) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := make(map[string]string)
-	for tool, err := range session.Tools(ctx, nil) {
+	now, listed := make(map[string]string), 0
+	listing, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	for tool, err := range session.Tools(listing, nil) {
 		if err != nil {
 			return r.lost(session, err)
+		}
+		if listed++; listed > mostTools {
+			return fmt.Errorf("the server lists more than %d tools", mostTools)
 		}
 		name, ok := strings.CutPrefix(tool.Name, r.cfg.Prefix)
 		if !ok {
@@ -168,8 +176,8 @@ func (r *relay) refresh(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if now[name] = string(raw); !r.has(name, now[name]) {
-			r.server.AddTool(&shown, r.call)
+		if r.has(name, string(raw)) || r.add(&shown) {
+			now[name] = string(raw)
 		}
 	}
 	r.mu.Lock()
@@ -181,6 +189,18 @@ func (r *relay) refresh(ctx context.Context) error {
 	}
 	r.known = now
 	return nil
+}
+
+// add offers a tool to the client, unless the library has a fault to find with its schema, which others wrote: it panics then.
+func (r *relay) add(tool *mcp.Tool) (added bool) {
+	defer func() {
+		if recover() != nil {
+			r.server.RemoveTools(tool.Name) // of what had that name before, the client would show the old form
+			added = false
+		}
+	}()
+	r.server.AddTool(tool, r.call)
+	return true
 }
 
 // call passes a call on, and what it leads to back. A question to the person at the client comes back as a result that asks;

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"aqueduct/internal/fault"
+	"aqueduct/internal/ids"
 	"aqueduct/server/problem"
 )
 
@@ -84,8 +85,8 @@ func read(route string, body []byte) (request, error) {
 		return read(route, only(body, counting))
 	}
 	r := request{body: body, original: body}
-	if m, ok := members["model"]; !ok || json.Unmarshal(body[m.from:m.to], &r.model) != nil || r.model == "" {
-		return r, problem.Refuse(problem.InvalidBody, "/model: must be the name of a model.")
+	if m, ok := members["model"]; !ok || json.Unmarshal(body[m.from:m.to], &r.model) != nil || !ids.Valid(r.model) {
+		return r, problem.Refuse(problem.InvalidBody, "/model: must be the name of a model, of at most 128 characters.")
 	}
 	if m, ok := members["stream"]; ok && json.Unmarshal(body[m.from:m.to], &r.stream) != nil {
 		return r, problem.Refuse(problem.InvalidBody, "/stream: must be true or false.")

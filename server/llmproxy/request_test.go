@@ -1,6 +1,9 @@
 package llmproxy
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // If this fails, an upstream runs another model than the one that was allowed and is paid for: decoders differ in which of two
 // members counts. What is not read here passes as it came.
@@ -23,6 +26,21 @@ func TestReadOneWay(t *testing.T) {
 	for _, body := range []string{`{"Model":"m"}`, `{"model":"m","background":true}`, `{"model":"m","background":false,"background":true}`} {
 		if r, err := read(routeResponses, []byte(body)); err == nil {
 			t.Errorf("%s goes on as %s", body, r.body)
+		}
+	}
+}
+
+// If this fails, what is no name is kept with a call, in its trace and in refusals, or a database refuses it.
+func TestReadNoName(t *testing.T) {
+	t.Parallel()
+	for _, model := range []string{"", "a\\u0000b", "a\\nb", strings.Repeat("m", 129)} {
+		if r, err := read(routeChat, []byte(`{"model":"`+model+`"}`)); err == nil {
+			t.Errorf("a model of %d bytes goes on: %q", len(r.model), r.model)
+		}
+	}
+	for _, model := range []string{"gpt-5-mini", "ft:gpt-4o:acme::1", "Qwen/Qwen3 8B", "llama3.2:latest"} {
+		if _, err := read(routeChat, []byte(`{"model":"`+model+`"}`)); err != nil {
+			t.Errorf("%s: %v", model, err)
 		}
 	}
 }

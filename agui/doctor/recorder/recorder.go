@@ -256,15 +256,23 @@ func (r *recording) read(asking context.Context, resp *http.Response) {
 func (r *recording) take(data []byte) {
 	r.run.Chunks = append(r.run.Chunks, doctor.Chunk{At: time.Since(r.began), Data: data})
 	r.size += len(data)
-	lines := bytes.Split(append(r.line, data...), []byte("\n"))
-	for _, line := range lines[:len(lines)-1] {
-		event, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data:"))
-		switch {
-		case ok && doctor.EndsRun(event):
-			r.giveUp.Reset(linger)
-		case ok:
-			r.giveUp.Reset(max(0, r.patience-time.Since(r.began)))
+	for line := range bytes.Lines(data) { // each byte of a line without an end is copied once
+		r.line = append(r.line, line...)
+		if bytes.HasSuffix(line, []byte("\n")) {
+			r.ended(bytes.TrimSpace(r.line))
+			r.line = r.line[:0]
 		}
 	}
-	r.line = bytes.Clone(lines[len(lines)-1])
+}
+
+// ended takes a whole line. However many runs end on the stream, none of it is waited for longer than linger behind patience.
+func (r *recording) ended(line []byte) {
+	event, ok := bytes.CutPrefix(line, []byte("data:"))
+	left := r.patience - time.Since(r.began)
+	switch {
+	case ok && doctor.EndsRun(event):
+		r.giveUp.Reset(max(0, min(linger, left+linger)))
+	case ok:
+		r.giveUp.Reset(max(0, left))
+	}
 }

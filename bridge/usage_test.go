@@ -1,0 +1,28 @@
+package bridge
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"aqueduct/agui"
+)
+
+// TestUsageOfHostileAgents: what called agents report is added up in bounds, and never to less than there was.
+func TestUsageOfHostileAgents(t *testing.T) {
+	t.Parallel()
+	most := int64(math.MaxInt64)
+	var many []agui.TokenUsage
+	for i := range 50_000 {
+		many = append(many, agui.TokenUsage{Model: fmt.Sprint("m", i), InputTokens: &most})
+	}
+	began := time.Now()
+	sum := addUsage(addUsage(nil, many), many)
+	if len(sum) > MostUsage || time.Since(began) > 2*time.Second {
+		t.Errorf("%d counts after %s", len(sum), time.Since(began))
+	}
+	if got := *sum[0].InputTokens; got < 0 || got > mostCount {
+		t.Errorf("the sum is %d", got)
+	}
+}

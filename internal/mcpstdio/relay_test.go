@@ -1,0 +1,111 @@
+package mcpstdio
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// client is an MCP client at the standard streams of a relay whose server answers as the test has it.
+type client struct {
+	t     *testing.T
+	in    io.Writer
+	lines *bufio.Scanner
+}
+
+// relayed starts a relay; list is what the server answers tools/list with, by how often it was asked.
+func relayed(t *testing.T, prefix string, list func(n int) string) *client {
+	t.Helper()
+	asked := 0
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&m) != nil {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		switch m.Method {
+		case "initialize":
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}`, m.ID)
+		case "tools/list":
+			asked++
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, list(asked))
+		case "notifications/initialized":
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, m.ID)
+		}
+	}))
+	t.Cleanup(web.Close)
+	theirs, in := io.Pipe()
+	out, ours := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Serve(t.Context(), Config{URL: web.URL, Client: web.Client(), Version: "1", Prefix: prefix, In: theirs, Out: ours})
+		_ = ours.Close()
+	}()
+	t.Cleanup(func() {
+		_ = in.Close()
+		go func() { _, _ = io.Copy(io.Discard, out) }()
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			t.Error("the relay does not end")
+		}
+	})
+	c := &client{t: t, in: in, lines: bufio.NewScanner(out)}
+	c.ask(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return c
+}
+
+func (c *client) send(line string) {
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		c.t.Error(err)
+	}
+}
+
+// ask sends a request and returns the answer.
+func (c *client) ask(line string) string {
+	c.t.Helper()
+	go c.send(line)
+	for c.lines.Scan() {
+		if text := c.lines.Text(); strings.Contains(text, `"id":`) {
+			return text
+		}
+	}
+	c.t.Fatalf("no answer to %s: %v", line, c.lines.Err())
+	return ""
+}
+
+// TestToolsThatAreNone: a tool of the server that the protocol's library takes for none is left out, and the others are there.
+func TestToolsThatAreNone(t *testing.T) {
+	t.Parallel()
+	c := relayed(t, "w.", func(int) string {
+		return `{"tools":[{"name":"w.a","inputSchema":{"type":"string"}},{"name":"w.b"},{"name":"w.c","inputSchema":{"type":"object"},"outputSchema":{"type":"array"}},` +
+			`{"name":"w.d","inputSchema":null},{"name":"w.","inputSchema":{"type":"object"}},{"name":"other.f","inputSchema":{"type":"object"}},{"name":"w.good","inputSchema":{"type":"object"}}]}`
+	})
+	if got := c.ask(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); !strings.Contains(got, `"good"`) || strings.Contains(got, "other") {
+		t.Errorf("the list is %s", got)
+	}
+}
+
+// TestListWithoutEnd: a list whose pages have no end is an error to the client.
+func TestListWithoutEnd(t *testing.T) {
+	t.Parallel()
+	c := relayed(t, "", func(n int) string {
+		return fmt.Sprintf(`{"tools":[{"name":"t%d","inputSchema":{"type":"object"}}],"nextCursor":"%d"}`, n, n)
+	})
+	if got := c.ask(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); !strings.Contains(got, `"error"`) {
+		t.Errorf("the list has %d bytes", len(got))
+	}
+}
