@@ -67,9 +67,24 @@ export class Chat {
     await this.ready();
   }
 
+  // The page passes over Enter until it has drawn that an answer was stopped: the words stay in the box, and a person sees
+  // them there and presses again.
   async send(text) {
     await this.box.fill(text);
-    await this.box.press('Enter');
+    for (const end = Date.now() + patience.timeout; ;) {
+      await this.box.press('Enter');
+      if (await this.#taken()) return;
+      assert.ok(Date.now() < end, `${text}: still in the box after ${patience.timeout} ms`);
+    }
+  }
+
+  /** taken waits a while for the box to be empty. */
+  async #taken() {
+    for (const end = Date.now() + 5_000; Date.now() < end;) {
+      if (await this.box.inputValue() === '') return true;
+      await new Promise((resolve) => setTimeout(resolve, 25));
+    }
+    return false;
   }
 
   /** shows waits for words anywhere in the talk; Playwright looks into shadow trees. */
