@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test as nodeTest } from 'node:test';
+import { inspect } from 'node:util';
 
 import { until } from './lib/program.mjs';
 
@@ -17,8 +18,7 @@ export function matrix(driver, { without = [] } = {}) {
     if (without.includes(name)) return;
     const run = rest.pop();
     nodeTest(name, ...rest, (t) => run(t).catch(async (error) => {
-      error.message += `\n${await driver().world.state()}`; // for who reads of the failure
-      throw error;
+      throw new Error(`${error.stack}\n${inspect(error)}\n${await driver().world.state()}`); // for who reads of the failure
     }));
   };
   const open = (threadId = newThread()) => driver().open(threadId);
