@@ -173,7 +173,7 @@ func gist(all []channelMessage) string {
 	return strings.Join(out, " | ")
 }
 
-// TestIngressFollowsASessionThatIsYetToBe: a channel may name a session before another client begins it, and hears all of it.
+// TestIngressFollowsASessionThatIsYetToBe: a channel may name a session before another client begins it, and is sent all of it.
 func TestIngressFollowsASessionThatIsYetToBe(t *testing.T) {
 	t.Parallel()
 	h := newEnvWith(t, saysN(2), plan{limits: limit.Limits{Heartbeat: 20 * time.Millisecond}})

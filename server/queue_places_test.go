@@ -118,33 +118,40 @@ func TestQueueOfIdleAgent(t *testing.T) {
 	h.until(h.queues("mine", "mine", `,"agent_id":"idle"`).RunID, "DONE")
 }
 
-// TestQueuePriority: a priority is one among the tasks of its user. However high, it does not pass the tasks of others.
-func TestQueuePriority(t *testing.T) {
+// TestQueueIsFair: one user's many tasks delay another's first by one. A priority is one among the tasks of its user: however high,
+// it does not pass the tasks of others.
+func TestQueueIsFair(t *testing.T) {
 	t.Parallel()
-	p, keys := keyed(t)
-	g := newGate()
-	p.bridge.TasksPerAgent = 2
-	h := newEnvWith(t, g.script, p)
-	as := func(user string, n, priority int) {
-		for i := range n {
-			name := fmt.Sprintf("%s%d", user, i)
-			body := fmt.Sprintf(`{"request_id":%q,"message":{"content":%q},"priority":%d}`, name, name, priority)
-			if got := h.do("POST", "/v1/runs", body, bearerOf(issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: user}}, time.Hour))...); got.status != 202 {
-				t.Fatal(got)
+	for name, priority := range map[string]int{"alike": 0, "urgent before idle": 10} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, keys := keyed(t)
+			g := newGate()
+			p.bridge.TasksPerAgent = 2
+			h := newEnvWith(t, g.script, p)
+			as := func(user string, n, priority int) {
+				token := bearerOf(issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: user}}, time.Hour))
+				for i := range n {
+					name := fmt.Sprintf("%s%d", user, i)
+					body := fmt.Sprintf(`{"request_id":%q,"message":{"content":%q},"priority":%d}`, name, name, priority)
+					if got := h.do("POST", "/v1/runs", body, token...); got.status != 202 {
+						t.Fatal(got)
+					}
+				}
 			}
-		}
+			as("ann", 12, priority)
+			g.sees(t, 2)
+			as("bob", 3, -priority)
+			for range 4 {
+				g.open <- struct{}{}
+			}
+			came := g.sees(t, 6)
+			if !strings.HasPrefix(came[2], "bob") && !strings.HasPrefix(came[3], "bob") {
+				t.Errorf("bob waits behind all of ann's: %q", came)
+			}
+			close(g.open)
+		})
 	}
-	as("ann", 12, 10)
-	g.sees(t, 2)
-	as("bob", 3, -10)
-	for range 4 {
-		g.open <- struct{}{}
-	}
-	came := g.sees(t, 6)
-	if !strings.HasPrefix(came[2], "bob") && !strings.HasPrefix(came[3], "bob") {
-		t.Errorf("bob waits behind all of ann's: %q", came)
-	}
-	close(g.open)
 }
 
 // TestQueueForeign: another user's task is not there, whatever names it, and a task that waits is not given to an agent of another

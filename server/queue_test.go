@@ -12,7 +12,6 @@ import (
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
-	"aqueduct/server/auth"
 	"aqueduct/store"
 )
 
@@ -169,34 +168,6 @@ func queueCases(t *testing.T, cases map[string]func() answer) {
 	cases["task_too_large"] = func() answer {
 		return h.do("POST", "/v1/runs", `{"message":{"content":"`+strings.Repeat("x", 1<<20)+`"}}`)
 	}
-}
-
-// TestQueueIsFair: one user's many tasks delay another's first by one.
-func TestQueueIsFair(t *testing.T) {
-	t.Parallel()
-	p, keys := keyed(t)
-	g := newGate()
-	p.bridge.TasksPerAgent = 2
-	h := newEnvWith(t, g.script, p)
-	as := func(user string, n int) {
-		for i := range n {
-			name := fmt.Sprintf("%s%d", user, i)
-			if got := h.do("POST", "/v1/runs", fmt.Sprintf(`{"request_id":%q,"message":{"content":%q}}`, name, name), bearerOf(issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: user}}, time.Hour))...); got.status != 202 {
-				t.Fatal(got)
-			}
-		}
-	}
-	as("ann", 12)
-	g.sees(t, 2)
-	as("bob", 3)
-	for range 4 {
-		g.open <- struct{}{}
-	}
-	came := g.sees(t, 6)
-	if !strings.HasPrefix(came[2], "bob") && !strings.HasPrefix(came[3], "bob") {
-		t.Errorf("bob waits behind all of ann's: %q", came)
-	}
-	close(g.open)
 }
 
 // TestQueueAfterPrompt: a task whose thread got a prompt of its own meanwhile comes behind it, and its agent is given that

@@ -50,7 +50,7 @@ func (s *connection) run() {
 }
 
 // watch follows, at each heartbeat, the sessions that have come to be of interest by what other clients did. Polling is
-// enough: a question waits for minutes, and what a new session has said is sent from its beginning.
+// enough: a question waits for minutes, and a new session is sent from its beginning.
 func (s *connection) watch() {
 	tick := time.NewTicker(s.Limits.Heartbeat)
 	defer tick.Stop()

@@ -383,7 +383,7 @@ type ear struct {
 	c      *chaos
 	thread string
 	speaks bool // it prompts, too
-	whole  bool // it asks for what was said before it came
+	whole  bool // it asks for what was sent before it came
 	last   int64
 	first  int64            // the lowest position it has text of
 	texts  map[int64]string // by seq
