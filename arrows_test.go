@@ -33,6 +33,7 @@ func allowed() map[string][]string {
 		"migrations":                       {},
 		"web":                              {},
 		"policy":                           {},
+		"internal/bubbletest":              {},
 		"internal/child":                   {},
 		"internal/fault":                   {},
 		"internal/ids":                     {},

@@ -2,11 +2,11 @@ package acpgateway
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"aqueduct/acpgateway/translate"
 	"aqueduct/acpgateway/wire"
+	"aqueduct/internal/bubbletest"
 )
 
 // If this fails, the result of an earlier prompt ends the Turn of the next one, or a cancel names no prompt to the agent.
@@ -68,7 +68,7 @@ func TestProcessEndExplainsAFailure(t *testing.T) {
 // If this fails, a person's day of thinking counts as the agent's, and the prompt times out when the answer comes.
 func TestPromptClockStandsStillWhileAPersonIsAsked(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var pc promptClock
 		check := func(when string, used time.Duration, running bool) {
 			t.Helper()
@@ -125,7 +125,7 @@ const (
 // If this fails, a stuck agent's silence is hidden by its proxy's reports, or one that works is ended as silent.
 func TestActivityKeepsTheSignsApart(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
 			f                              frame
 			proof, spoke, text, stillQuiet bool

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,6 +24,7 @@ import (
 	"aqueduct/bridge/livefeed"
 	"aqueduct/internal/app"
 	"aqueduct/internal/app/apptest"
+	"aqueduct/internal/bubbletest"
 	"aqueduct/policy"
 	"aqueduct/server"
 	"aqueduct/server/auth"
@@ -75,7 +75,7 @@ type acpEnv struct {
 func inEnv(t *testing.T, p plan, test func(h *acpEnv)) {
 	t.Parallel()
 	path := storetest.SQLite(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		h := &acpEnv{t: t, plan: p, path: path, who: store.LocalPrincipal(), refused: map[string]int{}, taken: map[string]int{}}
 		if h.plan.agents == nil {
 			h.plan.agents = map[string]acpgateway.AgentConfig{"dev": {}}
@@ -123,11 +123,11 @@ func (h *acpEnv) start() {
 	h.store, h.net = st, newNetwork()
 	h.log, h.hub, h.sessions, h.gateway, h.agents = made.Events, made.Hints, made.Sessions, made.Gateway, made.Sessions.Agents()
 	stop := apptest.Run(h.t, made)
-	synctest.Wait() // the gateway knows its proxies
+	bubbletest.Wait() // the gateway knows its proxies
 	web := &http.Server{Handler: h.gateway, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	var edge sync.WaitGroup
 	edge.Go(func() { _ = web.Serve(h.net) })
-	synctest.Wait()
+	bubbletest.Wait()
 	h.stop = sync.OnceFunc(func() {
 		_ = web.Close()
 		edge.Wait()
@@ -189,7 +189,7 @@ func (h *acpEnv) online() int {
 // pass lets time pass, and then everybody finish.
 func (h *acpEnv) pass(d time.Duration) {
 	time.Sleep(d)
-	synctest.Wait()
+	bubbletest.Wait()
 }
 
 // settle lets everybody finish what takes no more than quiet.

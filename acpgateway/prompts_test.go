@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"aqueduct/internal/bubbletest"
 )
 
 func noPrompts() *prompts { return &prompts{open: make(map[string]*prompt)} }
@@ -105,7 +106,7 @@ func TestALostPromptsOutputIsDroppedIfItIsAlone(t *testing.T) {
 // If this fails, a prompt whose Turn is gone blocks its thread for ever, or one that streams is given up.
 func TestOldPromptsAreFound(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		ps := noPrompts()
 		ps.add("a")
 		ps.set("a", abandoned)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"aqueduct/acpgateway/wire"
 	"aqueduct/bridge/livefeed"
+	"aqueduct/internal/bubbletest"
 	"aqueduct/internal/wake"
 )
 
@@ -207,7 +207,7 @@ func TestQueueDiscardsStaleFrames(t *testing.T) {
 // If this fails, frames of an old proxy are lost while the database is away, or its link blocks for ever.
 func TestQueueWaitsForRoomWhileTheStoreStalls(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		e := newQueueEnv(t)
 		e.putResult(1, queueBytes)
 		waits := func(ctx context.Context, stalled bool) (returned chan struct{}) {
@@ -216,11 +216,11 @@ func TestQueueWaitsForRoomWhileTheStoreStalls(t *testing.T) {
 				defer close(returned)
 				e.waitForRoom(ctx, 1, func() bool { return stalled })
 			}()
-			synctest.Wait()
+			bubbletest.Wait()
 			return returned
 		}
 		over := func(returned chan struct{}) bool {
-			synctest.Wait()
+			bubbletest.Wait()
 			select {
 			case <-returned:
 				return true

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"testing/synctest"
 
 	"aqueduct/acpgateway/wire"
+	"aqueduct/internal/bubbletest"
 )
 
-func (h *acpEnv) settleNow() { synctest.Wait() }
+func (h *acpEnv) settleNow() { bubbletest.Wait() }
 
 // A call that runs, and how it ends.
 const (

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"aqueduct/bridge"
+	"aqueduct/internal/bubbletest"
 )
 
 // probed is an Agent that answers probes as the test has it.
@@ -56,7 +56,7 @@ func hole() *probed { return &probed{took: 5 * time.Second, err: errors.New("no 
 // one of its own that is well no more than once.
 func TestProbesOfManyDeadAgents(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		d := bridge.NewDirectory()
 		for i := range 500 {
 			d.Put("bad", fmt.Sprint("hole", i), nil, hole())
@@ -88,7 +88,7 @@ func TestProbesOfManyDeadAgents(t *testing.T) {
 // TestProbesAtOnce: so many probes are under way of one tenant, and of all.
 func TestProbesAtOnce(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		d := bridge.NewDirectory()
 		for tenant := range 10 {
 			for i := range 30 {
@@ -108,7 +108,7 @@ func TestProbesAtOnce(t *testing.T) {
 // that went is not.
 func TestProbedAtOnce(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		d := bridge.NewDirectory()
 		old, next := hole(), &probed{}
 		d.Put("t", "a", nil, old)

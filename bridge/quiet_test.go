@@ -2,10 +2,10 @@ package bridge
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"aqueduct/bridge/approval"
+	"aqueduct/internal/bubbletest"
 )
 
 const never = -1
@@ -60,7 +60,7 @@ func TestQuietTimer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				q := newQuietTimer(limits)
 				c.do(&q)
 				if got := rings(&q, 30*time.Minute); got != c.want {

@@ -2,14 +2,15 @@ package proxy
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"aqueduct/internal/bubbletest"
 )
 
 // TestThePromptsTimeStandsStillWhileAPersonIsAsked, however many questions are open.
 func TestThePromptsTimeStandsStillWhileAPersonIsAsked(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		over := make(chan time.Duration, 1)
 		c := newClock(time.Minute, func() { over <- time.Since(began) })
@@ -29,7 +30,7 @@ func TestThePromptsTimeStandsStillWhileAPersonIsAsked(t *testing.T) {
 
 func TestAStoppedClockStaysStopped(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := newClock(time.Minute, func() { t.Error("it ran out") })
 		c.pause()
 		c.stop()

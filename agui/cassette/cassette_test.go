@@ -11,10 +11,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"aqueduct/agui/cassette"
+	"aqueduct/internal/bubbletest"
 	"aqueduct/internal/fault"
 	"aqueduct/internal/pace"
 )
@@ -208,7 +208,7 @@ func TestPauses(t *testing.T) {
 		{10, "[0s:1 1ms:1 200ms:1 4.2s:2]"},
 		{pace.Max, "[0s:5]"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			r := post(cassette.NewPlayer(tape, c.speed), `{"threadId":"x","protocolVersion":"1.0"}`)
 			if got := fmt.Sprint(r.at); got != c.want {
 				t.Errorf("at %v: %s, want %s", c.speed, got, c.want)

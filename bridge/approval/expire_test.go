@@ -6,10 +6,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"aqueduct/bridge/approval"
+	"aqueduct/internal/bubbletest"
 )
 
 // clock runs Deadlines until it is stopped and notes what expires, and when.
@@ -39,7 +39,7 @@ func startClock(t *testing.T, armed func(*approval.Deadlines)) *clock {
 
 func (c *clock) is(t *testing.T, want ...string) {
 	t.Helper()
-	synctest.Wait()
+	bubbletest.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !slices.Equal(c.fired, want) {
@@ -49,7 +49,7 @@ func (c *clock) is(t *testing.T, want ...string) {
 
 // Questions expire at their time, in the order of their times, however they were armed.
 func TestDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := startClock(t, func(d *approval.Deadlines) {
 			d.Arm("late", 10*time.Minute)
 			d.Arm("overdue", 0) // as after a restart
@@ -70,7 +70,7 @@ func TestDeadlines(t *testing.T) {
 
 // Arming from within an expiry, and from many at once, loses none.
 func TestDeadlinesRearmed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		d := approval.NewDeadlines()
 		ctx, cancel := context.WithCancel(t.Context())
 		tries, ended := 0, 0
@@ -92,7 +92,7 @@ func TestDeadlinesRearmed(t *testing.T) {
 		}
 		arming.Wait()
 		time.Sleep(time.Minute)
-		synctest.Wait()
+		bubbletest.Wait()
 		if tries != 5 || ended != 500 {
 			t.Errorf("%d tries, %d of 500 expired", tries, ended)
 		}
@@ -102,7 +102,7 @@ func TestDeadlinesRearmed(t *testing.T) {
 }
 
 func TestDisarmedNeverExpires(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := startClock(t, func(d *approval.Deadlines) {
 			for i, id := range []string{"a", "b", "c"} {
 				d.Arm(id, time.Duration(i+1)*time.Second)

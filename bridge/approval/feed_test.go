@@ -10,12 +10,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
 
 	"aqueduct/bridge/approval"
+	"aqueduct/internal/bubbletest"
 	"aqueduct/store"
 	"aqueduct/store/postgres"
 	"aqueduct/store/sqlite"
@@ -91,10 +91,10 @@ func onBoth(t *testing.T, test func(*feedEnv)) {
 	}
 }
 
-// inBubble runs a test on SQLite in a bubble of testing/synctest, whose clock it may turn on.
+// inBubble runs a test on SQLite in a bubble (internal/bubbletest), whose clock it may turn on.
 func inBubble(t *testing.T, test func(*feedEnv)) {
 	path := storetest.SQLite(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		st, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -464,7 +464,7 @@ func TestFeedCallsBack(t *testing.T) {
 		})
 		pause := func() { // a second holds any number of looks that are rung for, and no poll
 			time.Sleep(time.Second)
-			synctest.Wait()
+			bubbletest.Wait()
 		}
 		f.Look()
 		pause()
@@ -475,7 +475,7 @@ func TestFeedCallsBack(t *testing.T) {
 		e.askMany(many)
 		f.Look()
 		time.Sleep(500 * time.Millisecond)
-		synctest.Wait()
+		bubbletest.Wait()
 		if changes != many || log.Len() != 0 {
 			e.Errorf("called with %d of %d changes; the log is %s", changes, many, &log)
 		}
@@ -483,7 +483,7 @@ func TestFeedCallsBack(t *testing.T) {
 		e.ask()
 		f.Look()
 		time.Sleep(10 * time.Second)
-		synctest.Wait()
+		bubbletest.Wait()
 		if n := strings.Count(log.String(), "could not look"); changes != many+1 || n != 1 {
 			e.Errorf("called with %d of %d changes, and %d failures are in the log", changes, many+1, n)
 		}

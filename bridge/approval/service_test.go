@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,6 +18,7 @@ import (
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/approval/audit"
 	"aqueduct/bridge/trace"
+	"aqueduct/internal/bubbletest"
 	"aqueduct/store"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
@@ -252,7 +252,7 @@ func (s *awayAtFirst) InTx(ctx context.Context, fn func(store.Tx) error) error {
 // expired, and one that does not exist, are not tried again.
 func TestExpireAgain(t *testing.T) {
 	path := storetest.SQLite(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		e := newServiceEnvIn(t, path)
 		away := &awayAtFirst{Store: e.store, failures: 3}
 		var log bytes.Buffer

@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/store"
 )
 
@@ -231,7 +231,7 @@ func TestTheLastBatchIsWrittenOnce(t *testing.T) {
 // If this fails, a replica keeps a reader for every batch that another one moved on.
 func TestAPositionOfAnotherReplicaIsGivenUp(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r, f := newRelay(&position{batch: Batch{Payload: []byte(`"a"`), Seq: 3}})
 		if err := r.Add(t.Context(), "request", Cursor{Channel: "hook", Seq: 1}); err != nil {
 			t.Fatal(err)

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/store"
 )
 
@@ -48,7 +48,7 @@ func TestBatching(t *testing.T) {
 
 // An idle replica commits at once, a busy one about 200 times a second.
 func TestLinger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		env := newLogEnv(t, &memory{})
 		defer env.stop()
 		writer := env.open("s")
@@ -255,7 +255,7 @@ func TestUnknownOutcomeOfAPoison(t *testing.T) {
 
 // While the store is away a commit is tried again, ever more slowly, and made once.
 func TestUnavailable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		env := newLogEnv(t, &memory{})
 		defer env.stop()
 		writer := env.open("s")
@@ -306,7 +306,7 @@ func TestFenced(t *testing.T) {
 
 // While the store stalls, Put blocks at a bound; when it is back, all goes on.
 func TestBackPressure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		env := newLogEnv(t, &memory{})
 		defer env.stop()
 		const size, total = 10_000, 1000
@@ -324,7 +324,7 @@ func TestBackPressure(t *testing.T) {
 				put++
 			}
 		})
-		synctest.Wait()
+		bubbletest.Wait()
 		if most := maxPartBytes/size + 1; put < most-1 || put > most {
 			t.Errorf("%d put while the store stalls, %d fit", put, most)
 		}
@@ -346,7 +346,7 @@ func TestBackPressure(t *testing.T) {
 
 // What waits when the store comes back is kept in Batches that a store can take, in order.
 func TestBacklogIsSplit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		env := newLogEnv(t, &memory{})
 		defer env.stop()
 		const size, each, sessions = 100_000, 10, 60 // 60 MB, of no Session more than may wait
@@ -382,7 +382,7 @@ func TestBacklogIsSplit(t *testing.T) {
 
 // What was appended before the end is kept, and nothing is taken after it.
 func TestStop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		env := newLogEnv(t, &memory{})
 		writer := env.open("s")
 		env.put(writer, 1)
@@ -399,7 +399,7 @@ func TestStop(t *testing.T) {
 // Nobody waits for ever who appends while the Log stops.
 func TestStopWhileAppending(t *testing.T) {
 	for range 200 {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			env := newLogEnv(t, &memory{})
 			var all sync.WaitGroup
 			for i := range 8 {

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/store"
 )
 
@@ -215,7 +215,7 @@ func TestNotesAreBounded(t *testing.T) {
 }
 
 func TestStalled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		env := newLogEnv(t, &memory{})
 		defer env.stop()
 		writer := env.open("s")

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/store"
 	"aqueduct/store/broker/local"
 	"aqueduct/store/postgres"
@@ -244,7 +244,7 @@ func (f *forgetful) Ring(ctx context.Context, ids ...string) {
 // A lost ring costs time, never an event: a tail on a replica that did not write, and one
 // who waits for a request, hear of everything at the next poll at the latest.
 func TestLostRings(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		st := &memory{}
 		env := newLogEnv(t, st)
 		defer env.stop()
@@ -291,7 +291,7 @@ func TestLostRings(t *testing.T) {
 
 // A tail that waits ends with its reader.
 func TestTailLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		env := newLogEnv(t, &memory{})
 		defer env.stop()
 		tail := env.log.Tail(store.System(), "s", 0)

@@ -2,9 +2,9 @@ package httpagent
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/internal/fault"
 )
 
@@ -20,7 +20,7 @@ func TestLimitsStandStillWhileParked(t *testing.T) {
 		"total": {Limits{FirstByte: 2 * time.Hour, Idle: 2 * time.Hour, Total: time.Hour}, CodeTotal, time.Hour + 2*time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				ended := make(chan string, 1)
 				var after time.Duration

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"aqueduct/bridge"
+	"aqueduct/internal/bubbletest"
 	"aqueduct/store"
 )
 
@@ -37,7 +37,7 @@ func (r *rows) CountToolCalls(context.Context, store.Scope, string) (all, underW
 // it ends a moment after the last one, or when it is cancelled.
 func TestTurnLastsAsLongAsItsCalls(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		st := &rows{}
 		next := func(turn bridge.Turn) (ended bool, after time.Duration) {
 			began := time.Now()

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"aqueduct/bridge/trace"
+	"aqueduct/internal/bubbletest"
 	"aqueduct/store"
 )
 
@@ -287,7 +287,7 @@ func TestRead(t *testing.T) {
 // is dropped and counted.
 func TestQueue(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var c counting
 		e := exporter(t, &records{err: errors.New("away")}, &c)
 		for range mostWaiting + 3 {
@@ -300,12 +300,12 @@ func TestQueue(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
 		time.Sleep(settleTime - time.Millisecond)
-		synctest.Wait()
+		bubbletest.Wait()
 		if c.failed.Load() != 0 {
 			t.Error("read before its Records are complete")
 		}
 		time.Sleep(time.Minute)
-		synctest.Wait()
+		bubbletest.Wait()
 		if c.failed.Load() != mostWaiting {
 			t.Errorf("%d of %d came to their end", c.failed.Load(), mostWaiting)
 		}
@@ -342,7 +342,7 @@ func (c *collector) RoundTrip(*http.Request) (*http.Response, error) {
 // whose caller does not record is none that was exported.
 func TestBatches(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var c counting
 		slow := &collector{}
 		e, err := New(Config{Endpoint: "http://127.0.0.1:1", Client: &http.Client{Transport: slow}, Store: &records{turn: example()}, Logger: slog.New(slog.DiscardHandler), Count: c.count})
@@ -357,7 +357,7 @@ func TestBatches(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(settleTime + time.Second)
-		synctest.Wait()
+		bubbletest.Wait()
 		if c.exported.Load() != 500 || slow.requests.Load() > 40 {
 			t.Errorf("%d of 500 exported by %d requests", c.exported.Load(), slow.requests.Load())
 		}

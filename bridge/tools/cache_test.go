@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/store"
 )
 
@@ -32,7 +32,7 @@ func (r *countingReader) ToolOf(_ context.Context, _ store.Scope, tenant, name s
 // TestToolCache checks that a tool is read once in cacheTime and once after each change made here, even a change made during
 // the read, and that a name without a tool is read every time.
 func TestToolCache(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var c toolCache
 		r := &countingReader{tool: store.Tool{Name: "cut", Endpoint: "one"}}
 		reads := func(name string, want int) compiledTool {

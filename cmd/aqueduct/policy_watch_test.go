@@ -8,9 +8,9 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/policy"
 )
 
@@ -78,7 +78,7 @@ func TestThePolicyFileIsReloaded(t *testing.T) {
 func TestThePolicyFileIsWatched(t *testing.T) {
 	t.Parallel()
 	path := written(t, "p.yaml", "rules: [{name: one, verdict: block}]")
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f, err := openPolicy(path, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func TestThePolicyFileIsWatched(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(3 * policyEvery)
-		synctest.Wait()
+		bubbletest.Wait()
 		if rule := ruleOf(f.holder); rule != "second" {
 			t.Error(rule)
 		}

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"aqueduct/examples/demoagent"
+	"aqueduct/internal/bubbletest"
 )
 
 // TestPace: each delta and thought is followed by one pause, and only those.
 func TestPace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		frames := invoke(t, demoagent.Options{Pace: 20 * time.Millisecond}, prompt("think"))
 		n := len(named(frames, "delta")) + len(named(frames, "thought"))
@@ -24,7 +24,7 @@ func TestPace(t *testing.T) {
 }
 
 func TestSlowTakesAMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		frames := invoke(t, demoagent.Default(), prompt("slow"))
 		if n := len(named(frames, "delta")); n != 60 || time.Since(begin) != time.Minute {
@@ -35,7 +35,7 @@ func TestSlowTakesAMinute(t *testing.T) {
 
 // TestSlowStopsWhenTheCallerGoes: an agent that writes to a closed connection still costs something.
 func TestSlowStopsWhenTheCallerGoes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 4500*time.Millisecond)
 		defer cancel()
 		begin := time.Now()

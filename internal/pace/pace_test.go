@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/internal/pace"
 )
 
@@ -41,7 +41,7 @@ func TestParse(t *testing.T) {
 func TestWait(t *testing.T) {
 	t.Parallel()
 	for speed, want := range map[pace.Speed]time.Duration{1: time.Minute, 10: 6 * time.Second, 0.5: 2 * time.Minute, pace.Max: 0} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			if err := speed.Wait(t.Context(), time.Minute); err != nil || time.Since(began) != want {
 				t.Errorf("%v: %v %v", speed, err, time.Since(began))

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/internal/retry"
 )
 
@@ -16,7 +16,7 @@ func isAway(err error) bool { return errors.Is(err, errAway) }
 
 func TestWhile(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		began, tries := time.Now(), 0
 		err := retry.While(t.Context(), isAway, func() error {
 			if tries++; tries < 4 {

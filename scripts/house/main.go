@@ -1,7 +1,7 @@
 // Command house counts what can be counted of the code's form: sizes, comments, types, imports. "house -check" fails
 // where a count passes its limit. The counts are signs that a part needs a look; they are not the aim.
 //
-// Product is every Go file that ships; scripts/ is neither product nor test. Test is _test.go, test/ and the suites that tests share (storetest, aguitest).
+// Product is every Go file that ships; scripts/ is neither product nor test. Test is _test.go, test/ and the packages that only tests use (storetest, aguitest and others that end so).
 package main
 
 import (

@@ -105,7 +105,7 @@ func read(root string) (*tree, error) {
 // isTest reports whether a file only serves tests.
 func isTest(name string) bool {
 	return strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "test/") ||
-		strings.Contains(name, "storetest/") || strings.Contains(name, "aguitest/")
+		strings.HasSuffix(filepath.Dir(name), "test")
 }
 
 func (t *tree) add(set *token.FileSet, name, text string, file *ast.File) {

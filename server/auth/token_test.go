@@ -9,11 +9,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/server/auth"
 )
 
@@ -143,7 +143,7 @@ func spliced(a, b string) string {
 // TestTokenLeeway: clocks may be half a minute apart, not more.
 func TestTokenLeeway(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, token := keys(t), proxyToken(t, auth.ProxyClaims{ProxyID: "p1"})
 		time.Sleep(time.Hour + 29*time.Second)
 		if _, err := k.Verify(token, auth.TypeACPProxy); err != nil {
@@ -234,7 +234,7 @@ func TestS04ProxyTokenIsNobodysCredential(t *testing.T) {
 // TestSignInCodeEnds: a link that lies in a terminal's history is good for minutes.
 func TestSignInCodeEnds(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := static(t)
 		code := a.IssueSignInCode()
 		time.Sleep(auth.SignInCodeTTL - time.Second)

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
@@ -225,7 +225,7 @@ func TestAcceptTakesWhatIsWanted(t *testing.T) {
 // ends with it.
 func TestSignedSession(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := static(t).WithKeys(keys(t))
 		user := issued(t, auth.TypeUser)
 		cookie, err := a.SignIn(t.Context(), auth.Secret(user), true)

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"net"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
@@ -19,7 +19,7 @@ func user(name string) store.Principal { return store.Principal{Tenant: "t", Use
 // If this fails, one sender of slow bodies keeps all others out, or a refused body stays counted for ever.
 func TestBodyBudgetGivesEachAShare(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		busy := 0
 		b := NewBodyBudget(Limits{Bodies: 800, Body: 99, BodiesWait: time.Second}, func() { busy++ })
 		grow := func(h *HeldBody, n int64) error { return h.Grow(t.Context(), n) }
@@ -202,7 +202,7 @@ func TestSocketsAwaitEvictsTheMostCommonAddress(t *testing.T) {
 // If this fails, the server stops while sockets are open, or never stops.
 func TestSocketsWait(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := NewSockets(Limits{Sockets: 1, SocketsPerPrincipal: 1, SocketsBeforeHello: 1}, t.Context(), NewMeter(prometheus.NewRegistry()))
 		slot, err := s.Admit(user("ann"))
 		if err != nil {
@@ -210,7 +210,7 @@ func TestSocketsWait(t *testing.T) {
 		}
 		over := make(chan struct{})
 		go func() { s.Wait(); close(over) }()
-		synctest.Wait()
+		bubbletest.Wait()
 		select {
 		case <-over:
 			t.Fatal("it does not wait for an open socket")

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/store"
 )
 
@@ -88,7 +88,7 @@ func TestOffered(t *testing.T) {
 // TestLeftCalls: each call is given up once, the one first that was left first, and only so many are remembered.
 func TestLeftCalls(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var l leftCalls
 		l.put("other", "k1", "id of another")
 		for i := range leftOfUser + 5 {
@@ -115,7 +115,7 @@ func TestLeftCalls(t *testing.T) {
 // TestLeftCallsWait: while the same call is held it may be about to be left, which is waited for a moment.
 func TestLeftCallsWait(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var l leftCalls
 		release := l.hold("k")
 		time.AfterFunc(leaveTime/2, func() {

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"testing/synctest"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/store"
 )
 
@@ -71,7 +71,7 @@ func mainFile(t *testing.T, s *Store) string {
 
 // Those who wait to write are served in the order they came.
 func TestWritersInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := openIn(t)
 		var served []int
 		leave := make(chan struct{})
@@ -82,12 +82,12 @@ func TestWritersInOrder(t *testing.T) {
 		}
 		go write(func() { <-leave })
 		for i := range 20 {
-			synctest.Wait() // those that came before stand in the queue
+			bubbletest.Wait() // those that came before stand in the queue
 			go write(func() { served = append(served, i) })
 		}
-		synctest.Wait()
+		bubbletest.Wait()
 		close(leave)
-		synctest.Wait()
+		bubbletest.Wait()
 		if !slices.IsSorted(served) || len(served) != 20 {
 			t.Errorf("served %v", served)
 		}

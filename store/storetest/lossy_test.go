@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/store"
 	"aqueduct/store/broker/local"
 	"aqueduct/store/storetest"
@@ -42,17 +42,17 @@ func TestLossyBrokerLosesHalf(t *testing.T) {
 
 // lossyRun is what two listeners get of a thousand rings.
 func lossyRun(t *testing.T, seed uint64) (got [2][]string) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b := storetest.LossyBroker(local.New(), seed)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, len(got))
 		for i := range got {
 			go func() { ended <- b.Listen(ctx, func(id string) { got[i] = append(got[i], id) }) }()
-			synctest.Wait()
+			bubbletest.Wait()
 		}
 		for i := range 1000 {
 			b.Ring(ctx, fmt.Sprint(i))
-			synctest.Wait()
+			bubbletest.Wait()
 		}
 		cancel()
 		for range got {

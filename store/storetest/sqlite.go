@@ -31,7 +31,7 @@ func SQLite(t testing.TB) (path string) {
 }
 
 // migratedSQLite is the file that every test's database is a copy of. The first call must be made
-// outside of the bubbles of testing/synctest: what one of them waits for must not be done by another.
+// outside of the bubbles of tests (internal/bubbletest): what one of them waits for must not be done by another.
 var migratedSQLite = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "aqueduct-sqlite")
 	if err != nil {

@@ -3,14 +3,15 @@ package agent
 import (
 	"io"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"aqueduct/internal/bubbletest"
 )
 
 // TestPatienceInSilence: a stream that was kept by comments alone and breaks is taken up again.
 func TestPatienceInSilence(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		in := &incoming{tries: newTries()}
 		r, w := io.Pipe()
 		go func() {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 
+	"aqueduct/internal/bubbletest"
 	"aqueduct/store"
 	"aqueduct/store/broker/local"
 	"aqueduct/store/storetest"
@@ -20,7 +20,7 @@ func TestContract(t *testing.T) {
 
 // Rings arrive in their order, at every listener; two of one Session that wait are one.
 func TestRing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b := local.New()
 		ctx, cancel := context.WithCancel(t.Context())
 		b.Ring(ctx, "before any listener")
@@ -28,11 +28,11 @@ func TestRing(t *testing.T) {
 		ended := make(chan error, 2)
 		go func() { ended <- b.Listen(ctx, func(id string) { first = append(first, id) }) }()
 		go func() { ended <- b.Listen(ctx, func(id string) { second = append(second, id) }) }()
-		synctest.Wait()
+		bubbletest.Wait()
 		b.Ring(ctx, "a", "b", "a")
-		synctest.Wait()
+		bubbletest.Wait()
 		b.Ring(ctx, "a")
-		synctest.Wait()
+		bubbletest.Wait()
 		for _, heard := range [][]string{first, second} {
 			if fmt.Sprint(heard) != "[a b a]" {
 				t.Errorf("heard %v", heard)
@@ -50,20 +50,20 @@ func TestRing(t *testing.T) {
 
 // A listener that hangs loses rings of its own only, and holds a bounded number.
 func TestSlowListener(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b := local.New()
 		ctx, cancel := context.WithCancel(t.Context())
 		hang, heard := make(chan struct{}), 0
 		ended := make(chan error, 1)
 		go func() { ended <- b.Listen(ctx, func(string) { <-hang; heard++ }) }()
-		synctest.Wait()
+		bubbletest.Wait()
 		b.Ring(ctx, "first")
-		synctest.Wait() // it hangs with this one
+		bubbletest.Wait() // it hangs with this one
 		for i := range 10_000 {
 			b.Ring(ctx, fmt.Sprint(i))
 		}
 		close(hang)
-		synctest.Wait()
+		bubbletest.Wait()
 		if heard != 1+4096 {
 			t.Errorf("heard %d", heard)
 		}
