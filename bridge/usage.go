@@ -42,11 +42,17 @@ const MostUsage = 1000
 
 // addUsage adds token counts to others, by provider and model. The Agent's own list is not changed.
 func addUsage(own, more []agui.TokenUsage) []agui.TokenUsage {
+	type counted struct{ provider, model string }
 	own = slices.Clone(own)
+	at := make(map[counted]int, len(own))
+	for i, u := range slices.Backward(own) { // the first of several stands
+		at[counted{u.Provider, u.Model}] = i
+	}
 	for _, u := range more {
-		i := slices.IndexFunc(own, func(o agui.TokenUsage) bool { return o.Provider == u.Provider && o.Model == u.Model })
-		if i < 0 {
+		i, known := at[counted{u.Provider, u.Model}]
+		if !known {
 			if len(own) < MostUsage {
+				at[counted{u.Provider, u.Model}] = len(own)
 				own = append(own, u)
 			}
 			continue

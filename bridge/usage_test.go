@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"testing"
-	"time"
 
 	"aqueduct/agui"
 )
@@ -17,10 +16,9 @@ func TestUsageOfHostileAgents(t *testing.T) {
 	for i := range 50_000 {
 		many = append(many, agui.TokenUsage{Model: fmt.Sprint("m", i), InputTokens: &most})
 	}
-	began := time.Now()
 	sum := addUsage(addUsage(nil, many), many)
-	if len(sum) > MostUsage || time.Since(began) > 2*time.Second {
-		t.Errorf("%d counts after %s", len(sum), time.Since(began))
+	if len(sum) != MostUsage {
+		t.Errorf("%d counts", len(sum))
 	}
 	if got := *sum[0].InputTokens; got < 0 || got > mostCount {
 		t.Errorf("the sum is %d", got)

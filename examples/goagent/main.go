@@ -8,6 +8,9 @@
 //	ask node hello         calls the agent "node" (examples/nodeagent) and passes on what it answers
 //	remember the milk      keeps the words in the context store, and the key in the thread's state
 //	recall                 reads them, in whatever run of the thread
+//	forget                 deletes them
+//	where                  asks the page, whose tool get_location it is; that of a browser asks the person
+//	think about tides      shows its reasoning apart from the answer, and counts tokens
 //	history                reads the transcript
 //	models                 lists the models that it may call
 //	anything else          is repeated
@@ -18,6 +21,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,6 +29,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -87,6 +92,12 @@ func choose(ctx context.Context, run *agent.Run) error {
 		return remember(ctx, run, rest)
 	case "recall":
 		return recall(ctx, run)
+	case "forget":
+		return forget(ctx, run)
+	case "where":
+		return where(run)
+	case "think":
+		return think(run, strings.TrimPrefix(rest, "about "))
 	case "history":
 		return history(ctx, run)
 	case "models":
@@ -173,6 +184,40 @@ func name(run *agent.Run) error {
 		return nil
 	}
 	run.Say("Hello " + person.Name + ".")
+	return nil
+}
+
+// where uses a tool of the page, which sends its tools along with the prompt and runs them itself.
+func where(run *agent.Run) error {
+	answer, ok := run.Answer("place")
+	switch {
+	case ok:
+	case !slices.ContainsFunc(run.ClientTools, isLocation):
+		run.Say("This page does not know where it is.")
+		return nil
+	default:
+		return run.AskClientTool("place", "get_location", map[string]bool{"precise": false})
+	}
+	var place struct{ City string }
+	if answer.Cancelled() || answer.Value(&place) != nil {
+		run.Say("You did not tell me.")
+		return nil
+	}
+	run.Say("You are in " + place.City + ".")
+	return nil
+}
+
+func isLocation(raw json.RawMessage) bool {
+	var tool struct{ Name string }
+	return json.Unmarshal(raw, &tool) == nil && tool.Name == "get_location"
+}
+
+func think(run *agent.Run, subject string) error {
+	run.Thought("What do I know about " + subject + "? ")
+	run.Thought("Nothing.")
+	run.Used("input_tokens", 3)
+	run.Used("output_tokens", 2)
+	run.Say("I know nothing about " + subject + ".")
 	return nil
 }
 

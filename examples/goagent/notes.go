@@ -42,6 +42,21 @@ func recall(ctx context.Context, run *agent.Run) error {
 	return nil
 }
 
+func forget(ctx context.Context, run *agent.Run) error {
+	kept, _, err := notesOf(ctx, run)
+	if err != nil {
+		return err
+	}
+	if kept.Key != "" {
+		if err := run.Context().Delete(ctx, kept.Key, kept.Version); err != nil {
+			return err
+		}
+		run.Frame("state_delta", map[string]any{"delta": []map[string]string{{"op": "remove", "path": "/notes"}}})
+	}
+	run.Say("I have forgotten everything.")
+	return nil
+}
+
 // notesOf reads the entry whose key is in the thread's state, if there is one.
 func notesOf(ctx context.Context, run *agent.Run) (kept agent.Entry, notes []string, err error) {
 	var state struct{ Notes string }

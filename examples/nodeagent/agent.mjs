@@ -9,6 +9,9 @@
 //   ask go hello           calls the agent "go" (examples/goagent) and passes on what it answers
 //   remember the milk      keeps the words in the context store, and the key in the thread's state
 //   recall                 reads them, in whatever run of the thread
+//   forget                 deletes them
+//   where                  asks the page, whose tool get_location it is; that of a browser asks the person
+//   think about tides      shows its reasoning apart from the answer, and counts tokens
 //   history                reads the transcript
 //   models                 lists the models that it may call
 //   anything else          is repeated
@@ -43,6 +46,12 @@ function choose(run) {
       return remember(run, rest.join(" "));
     case "recall":
       return recall(run);
+    case "forget":
+      return forget(run);
+    case "where":
+      return where(run);
+    case "think":
+      return think(run, rest.slice(1).join(" "));
     case "history":
       return history(run);
     case "models":
@@ -121,6 +130,32 @@ async function* recall(run) {
     return;
   }
   yield `I remember: ${(await run.context.get(run.state.notes)).value.join(", ")}.`;
+}
+
+async function* forget(run) {
+  if (run.state?.notes) {
+    const { key, version } = await run.context.get(run.state.notes);
+    await run.context.delete(key, { ifVersion: version });
+    yield frames.stateDelta([{ op: "remove", path: "/notes" }]);
+  }
+  yield "I have forgotten everything.";
+}
+
+/** A tool of the page, which sends its tools along with the prompt and runs them itself. */
+async function* where(run) {
+  if (!run.clientTools.some((tool) => tool.name === "get_location")) {
+    yield "This page does not know where it is.";
+    return;
+  }
+  const answer = yield ask.clientTool("get_location", { precise: false });
+  yield answer.cancelled ? "You did not tell me." : `You are in ${answer.value.city}.`;
+}
+
+async function* think(run, subject) {
+  yield frames.thought(`What do I know about ${subject}? `);
+  yield frames.thought("Nothing.");
+  run.used({ input_tokens: 3, output_tokens: 2 });
+  yield `I know nothing about ${subject}.`;
 }
 
 async function* history(run) {

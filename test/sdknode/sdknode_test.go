@@ -127,6 +127,48 @@ func TestInput(t *testing.T) {
 	})
 }
 
+// TestClientTool: the page runs a tool of its own for the agent, which is called again with what the page found. Without the
+// tool the agent does not ask for it.
+func TestClientTool(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		thread := "where-" + id
+		if got := s.answers(t, id, "blind-"+id, "where"); got != "This page does not know where it is." {
+			t.Errorf("without the tool: %q", got)
+		}
+		tool := map[string]any{"name": "get_location", "description": "Where the page is.", "parameters": map[string]any{"type": "object"}}
+		run := map[string]any{"protocolVersion": "1.0", "threadId": thread, "runId": "r1-" + thread, "tools": []any{tool}}
+		prompt := map[string]any{"id": "m-" + thread, "role": "user", "content": "where"}
+		stream := s.run(t, id, run, prompt)
+		call := toolCallID(t, stream)
+		if !strings.Contains(stream, `"toolCallName":"get_location"`) || !strings.Contains(stream, `"delta":"{\"precise\":false}"`) {
+			t.Errorf("the call:\n%s", stream)
+		}
+		s.agents[id].restart(t)
+		run["runId"] = "r2-" + thread
+		s.run(t, id, run, prompt, map[string]any{"id": "t-" + thread, "role": "tool", "toolCallId": call, "content": `{"city":"Turin"}`})
+		if got := s.finished(t, thread); got != "You are in Turin." {
+			t.Errorf("with the tool: %q", got)
+		}
+	})
+}
+
+// TestThoughts: what an agent thinks is apart from what it answers, and what it counts is in the Run's usage.
+func TestThoughts(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		stream := s.chat(t, id, "think-"+id, "think about tides")
+		for _, want := range []string{
+			`"type":"REASONING_MESSAGE_CONTENT"`, `"delta":"What do I know about tides? `, `"inputTokens":3`, `"outputTokens":2`,
+		} {
+			if !strings.Contains(stream, want) {
+				t.Errorf("%s is missing in\n%s", want, stream)
+			}
+		}
+		if got := s.finished(t, "think-"+id); got != "I know nothing about tides." {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 // TestOtherAgent: an agent calls the other one, whose question is asked in the thread of the first; a call that would go in
 // a circle is an error with its code.
 func TestOtherAgent(t *testing.T) {
@@ -170,6 +212,9 @@ func TestContext(t *testing.T) {
 			{"remember the milk", "I will remember that (version 1)."},
 			{"remember the bread", "I will remember that (version 2)."},
 			{"recall them", "I remember: the milk, the bread."},
+			{"forget", "I have forgotten everything."},
+			{"recall again", "I remember nothing."},
+			{"remember the salt", "I will remember that (version 1)."},
 		} {
 			if got := s.answers(t, id, thread, c.prompt); got != c.want {
 				t.Fatalf("%s: %q", c.prompt, got)

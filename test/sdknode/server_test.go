@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -120,15 +121,32 @@ func (b *bank) executed() []string {
 func (s *setting) chat(t *testing.T, agent, thread, prompt string) string {
 	t.Helper()
 	id := thread + "-" + strings.ReplaceAll(prompt, " ", "-")
-	body, _ := json.Marshal(map[string]any{
-		"protocolVersion": "1.0", "threadId": thread, "runId": "r-" + id,
-		"messages": []map[string]string{{"id": "m-" + id, "role": "user", "content": prompt}},
-	})
+	return s.run(t, agent, map[string]any{"protocolVersion": "1.0", "threadId": thread, "runId": "r-" + id},
+		map[string]any{"id": "m-" + id, "role": "user", "content": prompt})
+}
+
+// run posts a RunAgentInput with messages and returns the Run's whole stream.
+func (s *setting) run(t *testing.T, agent string, input map[string]any, messages ...map[string]any) string {
+	t.Helper()
+	input["messages"] = messages
+	body, _ := json.Marshal(input)
 	text, err := s.try(http.MethodPost, "/api/agui/chat?agent="+agent, body)
 	if err != nil {
 		t.Error(err)
 	}
 	return text
+}
+
+var callID = regexp.MustCompile(`"type":"TOOL_CALL_START"[^\n]*?"toolCallId":"([^"]+)"`)
+
+// toolCallID is the id of the one tool call of a stream.
+func toolCallID(t *testing.T, stream string) string {
+	t.Helper()
+	found := callID.FindAllStringSubmatch(stream, -1)
+	if len(found) != 1 {
+		t.Fatalf("%d tool calls in\n%s", len(found), stream)
+	}
+	return found[0][1]
 }
 
 func (s *setting) decide(t *testing.T, id string, approved bool) {

@@ -118,13 +118,19 @@ func (a Answer) Approved() bool {
 	return !a.Cancelled() && json.Unmarshal(a.Payload, &p) == nil && p.Approved
 }
 
-// Value has what a person entered, or a client tool gave.
+// Value has what a person entered, or a client tool gave. AG-UI has a tool's result as text, which is JSON in most cases: it
+// is decoded from the text, or is the text where into is a *string.
 func (a Answer) Value(into any) error {
 	var p map[string]json.RawMessage
-	if json.Unmarshal(a.Payload, &p) == nil && len(p) == 1 && p["content"] != nil {
-		return json.Unmarshal(p["content"], into)
+	if json.Unmarshal(a.Payload, &p) != nil || len(p) != 1 || p["content"] == nil {
+		return json.Unmarshal(a.Payload, into)
 	}
-	return json.Unmarshal(a.Payload, into)
+	err := json.Unmarshal(p["content"], into)
+	var text string
+	if err != nil && json.Unmarshal(p["content"], &text) == nil {
+		return json.Unmarshal([]byte(text), into)
+	}
+	return err
 }
 
 // answered is an answer as a call brings it.

@@ -53,14 +53,24 @@ export class Answer {
     return this.#member("optionId") as string | undefined;
   }
 
-  /** What a person entered; of a client tool what it gave. */
+  /** What a person entered; of a client tool what it gave: an object or a list where its text is JSON, else the text. */
   get value(): unknown {
     const names = this.payload !== null && typeof this.payload === "object" ? Object.keys(this.payload) : [];
-    return names.length === 1 && names[0] === "content" ? this.#member("content") : this.payload;
+    return names.length === 1 && names[0] === "content" ? structured(this.#member("content")) : this.payload;
   }
 
   #member(name: string): unknown {
     return (this.payload as Record<string, unknown> | null | undefined)?.[name];
+  }
+}
+
+/** AG-UI has a tool's result as text, JSON in most cases. Text that only looks like a number or a word of JSON stays text. */
+function structured(content: unknown): unknown {
+  if (typeof content !== "string" || !/^\s*[{[]/.test(content)) return content;
+  try {
+    return JSON.parse(content);
+  } catch {
+    return content;
   }
 }
 

@@ -55,9 +55,9 @@ class Answer(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """What a person entered; of a client tool what it gave."""
+        """What a person entered; of a client tool what it gave: a dict or a list where its text is JSON, else the text."""
         if isinstance(self.payload, dict) and set(self.payload) == {"content"}:
-            return self.payload["content"]
+            return _structured(self.payload["content"])
         return self.payload
 
     def __bool__(self) -> bool:
@@ -65,6 +65,16 @@ class Answer(NamedTuple):
         if isinstance(self.payload, dict) and "approved" in self.payload:
             return self.approved
         return not self.cancelled
+
+
+def _structured(content: Any) -> Any:
+    """AG-UI has a tool's result as text, JSON in most cases. Text that only looks like a number or a word of JSON stays text."""
+    if isinstance(content, str) and content.lstrip()[:1] in ("{", "["):
+        try:
+            return json.loads(content)
+        except ValueError:
+            pass
+    return content
 
 
 def permission(

@@ -9,7 +9,7 @@ import unittest
 
 import context  # noqa: F401
 from helper import PROMPT, frames as read_frames, invoke, post, words
-from aqueduct import Agent, AgentError, ask, frames
+from aqueduct import Agent, AgentError, Answer, ask, frames
 
 RESUME = {"resume": [{"id": "ok", "status": "resolved", "payload": {"optionId": "once", "approved": True, "kind": "allow_once"}}]}
 
@@ -128,7 +128,7 @@ class Asking(unittest.TestCase):
     def test_one_question_after_the_other_without_any_memory(self):
         resume, said, asked = [], [], []
         yes = {"optionId": "once", "approved": True, "kind": "allow_once"}
-        answers = [[yes], ["Ada", {"content": {"photo": 1}}], [{"optionId": "no", "approved": False, "kind": "reject_once"}]]
+        answers = [[yes], ["Ada", {"content": '{"photo": 1}'}], [{"optionId": "no", "approved": False, "kind": "reject_once"}]]
         while True:
             with self.agent.running() as url:  # a new process, as it were
                 got = invoke(url, {**PROMPT, "resume": resume})
@@ -143,6 +143,11 @@ class Asking(unittest.TestCase):
         self.assertEqual(said, ["before. ", "first True. ", "Ada {'photo': 1}. ", "last False False no"])
         self.assertEqual(self.began, 4)
         self.assertEqual(len(asked), len(set(asked)))
+
+    def test_what_a_client_tool_gave(self):
+        for content, value in [('{"a": [1]}', {"a": [1]}), (' [1]', [1]), ("{no JSON", "{no JSON"), ("42", "42"), ("true", "true"), ("", "")]:
+            self.assertEqual(Answer("q", "resolved", {"content": content}).value, value)
+        self.assertEqual(Answer("q", "resolved", {"content": "a", "more": 1}).value, {"content": "a", "more": 1})
 
     def test_nobody_decided(self):
         with self.agent.running() as url:
