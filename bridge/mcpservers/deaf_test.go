@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"aqueduct/bridge/tools"
 )
 
@@ -97,6 +100,32 @@ func TestAServerThatReadsNothing(t *testing.T) {
 	}
 	if got := r.callWith("deaf.big", "x", time.Second); got != tools.CodeTimeout { // of the next process, which takes what fits into its pipe
 		t.Errorf("the next call ended with %s", got)
+	}
+}
+
+// TestCallOverAClosedConnection: nothing of it was sent, so it goes over the next one.
+func TestCallOverAClosedConnection(t *testing.T) {
+	t.Parallel()
+	near, far := mcp.NewInMemoryTransports()
+	go func() {
+		conn, err := far.Connect(t.Context())
+		for err == nil {
+			_, err = conn.Read(t.Context())
+		}
+	}()
+	conn, err := noted{near}.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := &jsonrpc.Request{Method: "tools/call"}
+	for _, closed := range []bool{false, true} {
+		if closed {
+			_ = conn.Close()
+		}
+		ctx, delivered := withDelivery(t.Context())
+		if err := conn.Write(ctx, call); (err != nil) != closed || delivered.sent.Load() == closed {
+			t.Errorf("closed %t: sent %t, %v", closed, delivered.sent.Load(), err)
+		}
 	}
 }
 

@@ -83,14 +83,15 @@ type noted struct{ mcp.Transport }
 // Connect implements mcp.Transport.
 func (n noted) Connect(ctx context.Context) (mcp.Connection, error) {
 	conn, err := n.Transport.Connect(ctx)
-	return notedConnection{conn, new(atomic.Int64)}, err
+	return &notedConnection{Connection: conn}, err
 }
 
 // notedConnection is a connection over streams. The library waits for a server that reads nothing, whatever the call's time is,
 // and keeps whatever a server asks until it has taken the answer; both end the connection here.
 type notedConnection struct {
 	mcp.Connection
-	unanswered *atomic.Int64
+	unanswered atomic.Int64
+	closed     atomic.Bool
 }
 
 const (
@@ -101,10 +102,23 @@ const (
 	mostUnanswered = 1000
 )
 
-var errUnanswered = errors.New("it asks without end and reads no answer")
+var (
+	errUnanswered = errors.New("it asks without end and reads no answer")
+	errClosed     = errors.New("its connection was closed here")
+)
 
-// Write implements mcp.Connection.
-func (n notedConnection) Write(ctx context.Context, m jsonrpc.Message) error {
+// Close implements mcp.Connection.
+func (n *notedConnection) Close() error {
+	n.closed.Store(true)
+	return n.Connection.Close()
+}
+
+// Write implements mcp.Connection. What comes when the connection was closed is certainly not sent: the session is given out
+// until its end was seen.
+func (n *notedConnection) Write(ctx context.Context, m jsonrpc.Message) error {
+	if n.closed.Load() {
+		return errClosed
+	}
 	if d := deliveryOf(ctx); d != nil {
 		d.sent.Store(true)
 	}
@@ -124,7 +138,7 @@ func (n notedConnection) Write(ctx context.Context, m jsonrpc.Message) error {
 }
 
 // Read implements mcp.Connection.
-func (n notedConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (n *notedConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := n.Connection.Read(ctx)
 	if ask, ok := m.(*jsonrpc.Request); ok && ask.IsCall() && n.unanswered.Add(1) > mostUnanswered {
 		_ = n.Close() // an answer that is on its way would hold it
