@@ -35,6 +35,7 @@ func allowed() map[string][]string {
 		"policy":                           {},
 		"internal/bubbletest":              {},
 		"internal/child":                   {},
+		"internal/costtest":                {},
 		"internal/fault":                   {},
 		"internal/ids":                     {},
 		"internal/jsonequal":               {},

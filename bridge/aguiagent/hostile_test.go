@@ -8,18 +8,19 @@ import (
 	"time"
 
 	"aqueduct/bridge"
+	"aqueduct/internal/costtest"
 )
 
 // TestInterruptWithADeepSchema: what an agent nests in the schema of an answer costs no more than reading it.
 func TestInterruptWithADeepSchema(t *testing.T) {
-	t.Parallel()
-	deep := strings.Repeat(`{"anyOf":[`, 4000) + `{"x":"` + strings.Repeat("x", 1<<20) + `"}` + strings.Repeat(`]}`, 4000)
-	tr := newTranslator(newNames("turn", "run"), "run", nil, nil)
-	began := time.Now()
-	_, err := tr.Translate(nil, []byte(`{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"x","responseSchema":`+deep+`}]}}`))
-	if took := time.Since(began); err != nil || took > 2*time.Second {
-		t.Errorf("it took %s, %v", took, err)
-	}
+	costtest.Grows(t, "a nested schema", 1000, func(depth int) {
+		deep := strings.Repeat(`{"anyOf":[`, depth) + `{"x":"` + strings.Repeat("x", depth<<8) + `"}` + strings.Repeat(`]}`, depth)
+		tr := newTranslator(newNames("turn", "run"), "run", nil, nil)
+		_, err := tr.Translate(nil, []byte(`{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"x","responseSchema":`+deep+`}]}}`))
+		if err != nil {
+			t.Error(err)
+		}
+	})
 	for depth, want := range map[int]bool{0: true, 3: true} {
 		schema := strings.Repeat(`{"oneOf":[{"type":"null"},`, depth) + `{"properties":{"approved":{}}}` + strings.Repeat(`]}`, depth)
 		if takesApproval(json.RawMessage(schema)) != want {
@@ -51,50 +52,65 @@ func TestEndsThatAreNone(t *testing.T) {
 
 // TestManyCallsInOneMessage: the cost of calls and messages grows with their number, whether they stream or stand in snapshots.
 func TestManyCallsInOneMessage(t *testing.T) {
-	t.Parallel()
-	const calls = 20_000
-	took := func(what string, events func(send func(string))) {
-		tr := newTranslator(newNames("turn", "run"), "run", nil, nil)
-		began := time.Now()
-		events(func(event string) {
-			if _, err := tr.Translate(nil, []byte(event)); err != nil {
-				t.Fatal(err)
+	for what, events := range map[string]func(n int, send func(string)){
+		"a snapshot": func(n int, send func(string)) {
+			send(snapshot(n, `{"id":"c%d","type":"function","function":{"name":"own","arguments":"{}"},"encryptedValue":"e"}`,
+				`{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m","role":"assistant","toolCalls":[`, `]}]}`))
+		},
+		"a stream": func(n int, send func(string)) {
+			for i := range n {
+				send(fmt.Sprintf(`{"type":"TOOL_CALL_START","toolCallId":"c%d","toolCallName":"own","parentMessageId":"m"}`, i))
+				send(fmt.Sprintf(`{"type":"TOOL_CALL_END","toolCallId":"c%d"}`, i))
 			}
+			send(`{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"success","pendingToolCallIds":["c1"]}}`)
+		},
+		"snapshots of messages": func(n int, send func(string)) {
+			for range 2 {
+				send(snapshot(n, `{"id":"m%[1]d","role":"assistant","content":"x%[1]d"}`, `{"type":"MESSAGES_SNAPSHOT","messages":[`, `]}`))
+			}
+		},
+	} {
+		costtest.Grows(t, what, 5000, func(n int) {
+			tr := newTranslator(newNames("turn", "run"), "run", nil, nil)
+			events(n, func(event string) {
+				if _, err := tr.Translate(nil, []byte(event)); err != nil {
+					t.Fatal(err)
+				}
+			})
 		})
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("%s: %s", what, took)
+	}
+}
+
+// snapshot is an event that lists n of what form makes of their numbers.
+func snapshot(n int, form, before, behind string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(form, i)
+	}
+	return before + strings.Join(list, ",") + behind
+}
+
+// TestSnapshotsBesideALongMessage: a snapshot costs what stands in it, however long a message is that was sent before.
+func TestSnapshotsBesideALongMessage(t *testing.T) {
+	piece := strings.Repeat("x", 1<<20)
+	snapshots := func(pieces int) func() time.Duration {
+		return func() time.Duration {
+			tr := newTranslator(newNames("turn", "run"), "run", nil, nil)
+			send := func(event string) {
+				if _, err := tr.Translate(nil, []byte(event)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range pieces {
+				send(`{"type":"TEXT_MESSAGE_CHUNK","messageId":"long","delta":"` + piece + `"}`)
+			}
+			began := time.Now()
+			for range 1000 {
+				send(`{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"u","role":"user","content":"hi"}]}`)
+			}
+			send(snapshot(40_000, `{"id":"long","role":"assistant","content":"x","name":"%d"}`, `{"type":"MESSAGES_SNAPSHOT","messages":[`, `]}`))
+			return time.Since(began)
 		}
 	}
-	took("a snapshot", func(send func(string)) {
-		var list []string
-		for i := range calls {
-			list = append(list, fmt.Sprintf(`{"id":"c%d","type":"function","function":{"name":"own","arguments":"{}"},"encryptedValue":"e"}`, i))
-		}
-		send(`{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m","role":"assistant","toolCalls":[` + strings.Join(list, ",") + `]}]}`)
-	})
-	took("a stream", func(send func(string)) {
-		for i := range calls {
-			send(fmt.Sprintf(`{"type":"TOOL_CALL_START","toolCallId":"c%d","toolCallName":"own","parentMessageId":"m"}`, i))
-			send(fmt.Sprintf(`{"type":"TOOL_CALL_END","toolCallId":"c%d"}`, i))
-		}
-		send(`{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"success","pendingToolCallIds":["c1"]}}`)
-	})
-	took("snapshots of messages", func(send func(string)) {
-		var list []string
-		for i := range calls {
-			list = append(list, fmt.Sprintf(`{"id":"m%d","role":"assistant","content":"x%d"}`, i, i))
-		}
-		send(`{"type":"MESSAGES_SNAPSHOT","messages":[` + strings.Join(list, ",") + `]}`)
-		send(`{"type":"MESSAGES_SNAPSHOT","messages":[` + strings.Join(list, ",") + `]}`)
-	})
-	took("snapshots of a long message", func(send func(string)) {
-		piece := strings.Repeat("x", 1<<20)
-		for range 32 {
-			send(`{"type":"TEXT_MESSAGE_CHUNK","messageId":"long","delta":"` + piece + `"}`)
-		}
-		for range 2000 {
-			send(`{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"u","role":"user","content":"hi"}]}`)
-		}
-		send(`{"type":"MESSAGES_SNAPSHOT","messages":[` + strings.Repeat(`{"id":"long","role":"assistant","content":"x"},`, calls) + `{"id":"u","role":"user","content":"hi"}]}`)
-	})
+	costtest.AtMost(t, "with 32 MiB before", 8, snapshots(32), snapshots(1))
 }
