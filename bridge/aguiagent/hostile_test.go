@@ -70,7 +70,7 @@ func TestManyCallsInOneMessage(t *testing.T) {
 			}
 		},
 	} {
-		costtest.Grows(t, what, 5000, func(n int) {
+		costtest.Grows(t, what, 2000, func(n int) {
 			tr := newTranslator(newNames("turn", "run"), "run", nil, nil)
 			events(n, func(event string) {
 				if _, err := tr.Translate(nil, []byte(event)); err != nil {
