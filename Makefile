@@ -38,9 +38,9 @@ AQUEDUCT_QUEUE ?= 10000
 # How much of what "make mutate" changes the tests must notice, in percent.
 MUTATE_LEAST := 85
 
-.PHONY: help build sbom run check test test-go test-faults test-timed test-judges test-agents test-sdk test-sdknode lint vulncheck house house-check \
+.PHONY: help build sbom run check test test-go test-faults test-timed test-judges test-agents test-sdk lint vulncheck house house-check \
 	mutate fuzz soak bench clean \
-	setup setup-postgres setup-s3 setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents setup-mcp setup-sdknode
+	setup setup-postgres setup-s3 setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents setup-mcp setup-sdk
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -99,17 +99,14 @@ test-timed: $(call needs,setup-postgres) ## the program flooded, abused and take
 	go test -vet=off -count=1 -timeout 10m -run '$(TIMED)' -v ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 # Two packages at a time: most of what they do is to wait for a page or an agent. What they time is a ratio, or a page's own work.
-test-judges: $(call needs,setup-postgres setup-s3 setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents setup-mcp setup-sdknode) ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python, sdk/node, sdk/go
-	go test -vet=off -p 2 -count=1 -timeout 20m -v ./test/blobs ./test/nodetest ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/mcp ./test/models ./test/aguiagents ./test/doctor ./test/proxies ./test/sdk ./test/sdknode | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+test-judges: $(call needs,setup-postgres setup-s3 setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents setup-mcp setup-sdk) ## the program under clients of others, in browsers, behind proxies; with real agents; sdk/python, sdk/node, sdk/go
+	go test -vet=off -p 2 -count=1 -timeout 20m -v ./test/blobs ./test/nodetest ./test/judges ./test/oidc ./test/chats ./test/agents ./test/goclients ./test/mcp ./test/models ./test/aguiagents ./test/doctor ./test/proxies ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 test-agents: setup-judges setup-agents ## real ACP agents with a scripted model, behind our proxy and in the chat
 	go test -count=1 -timeout 10m -v ./test/agents | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
-test-sdk: ## sdk/python with the system's python3, and its example behind the program
+test-sdk: setup-sdk ## sdk/python (with the system's python3), sdk/node and sdk/go: their examples behind the program, which call each other
 	go test -count=1 -timeout 5m -v ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
-
-test-sdknode: setup-sdknode ## sdk/node and sdk/go: their examples behind the program, which call each other
-	go test -count=1 -timeout 5m -v ./test/sdknode | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 lint: ## gofmt and golangci-lint: .golangci.yml names what is off, and why
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \
@@ -145,7 +142,7 @@ bench: setup-postgres ## what keeping everything costs against a bare relay, the
 	go test -run '^$$' -bench 'Flood|ACP|Model|Size' -benchtime 1x -timeout 30m -v ./test/bench
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(go list ./... | grep -v /test/)
 
-setup: setup-postgres setup-s3 setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents setup-mcp setup-sdknode ## install what the tests need and is missing
+setup: setup-postgres setup-s3 setup-chromium setup-proxies setup-judges setup-oidc setup-agents setup-tdesign setup-chats setup-copilotkit setup-models setup-aguiagents setup-mcp setup-sdk ## install what the tests need and is missing
 
 setup-postgres: ## a PostgreSQL server, and a pooler before it
 	@scripts/need-postgres
@@ -198,7 +195,7 @@ examples/copilotkit/dist/index.html: examples/copilotkit/package-lock.json examp
 	@scripts/need-npm examples/copilotkit
 	npm run build --prefix examples/copilotkit --loglevel=error -- --logLevel error
 
-setup-sdknode: sdk/node/dist/index.js ## sdk/node, installed and built
+setup-sdk: sdk/node/dist/index.js ## sdk/node, installed and built
 
 sdk/node/dist/index.js: sdk/node/package-lock.json sdk/node/tsconfig.json $(wildcard sdk/node/src/*)
 	@scripts/need-npm sdk/node

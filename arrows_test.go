@@ -112,7 +112,6 @@ func allowed() map[string][]string {
 		"test/program":                     {},
 		"test/proxies":                     {},
 		"test/sdk":                         {},
-		"test/sdknode":                     {},
 		"bridge/trace/reader":              {"agui", "bridge/eventlog", "bridge/trace", "store"},
 	}
 }

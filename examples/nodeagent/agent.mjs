@@ -16,7 +16,7 @@
 //   models                 lists the models that it may call
 //   anything else          is repeated
 //
-// Build the SDK and start it:   make setup-sdknode && node examples/nodeagent/agent.mjs
+// Build the SDK and start it:   make setup-sdk && node examples/nodeagent/agent.mjs
 // Then:                         aqueduct serve --agent node=http://127.0.0.1:8071
 
 import { parseArgs } from "node:util";

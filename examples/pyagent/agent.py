@@ -1,24 +1,31 @@
 #!/usr/bin/env python3
-"""An agent in Python whose tools need approval. Its prompts:
+"""An agent in Python that uses what Aqueduct offers. Its prompts:
 
     transfer 10 to ada     calls the tool payments.transfer; the policy asks a person. The tool is yours to bring
-                           (--tools-file, docs/tools.md); without one the agent says so
+                           (--tools-file, docs/tools.md); without one the agent answers that
     balance of ada         calls the tool payments.balance, and shows the call itself
-    delete build           asks a person itself, before it does something of its own
-    tidy a b               asks one question after the other
+    tidy a b               asks a person itself, one question after the other
+    name                   asks for a name
+    ask node hello         calls the agent "node" (examples/nodeagent) and passes on what it answers
     remember the milk      keeps the words in the context store, and the key in the thread's state
     recall                 reads them, in whatever run of the thread
+    forget                 deletes them
+    where                  asks the page, whose tool get_location it is; that of a browser asks the person
+    think about tides      shows its reasoning apart from the answer, and counts tokens
     size                   how many bytes the message's files have, wherever they are
-    ask NAME words         has another agent answer, by its id, and passes on what it answers
-    history                counts the messages of the thread
-    anything else          is said back
+    history                reads the transcript
+    models                 lists the models that it may call
+    anything else          is repeated
 
 Start it, then: aqueduct serve --agent py=http://127.0.0.1:8070
 """
 
 import argparse
+import asyncio
+import json
 import os
 import sys
+import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "sdk", "python"))
 
@@ -33,20 +40,28 @@ def agent(run):
             return transfer(run, int(amount), payee)
         case ["balance", "of", holder]:
             return balance(run, holder)
-        case ["delete", *folders] if folders:
-            return delete(folders[:1])
         case ["tidy", *folders] if folders:
-            return delete(folders)
+            return tidy(folders)
+        case ["name"]:
+            return name()
+        case ["ask", other, *words] if words:
+            return another(run, other, " ".join(words))
         case ["remember", *words] if words:
             return remember(run, " ".join(words))
-        case ["recall"]:
+        case ["recall", *_]:
             return recall(run)
+        case ["forget"]:
+            return forget(run)
+        case ["where"]:
+            return where(run)
+        case ["think", "about", *words]:
+            return think(run, " ".join(words))
         case ["size"]:
             return size(run)
-        case ["ask", name, *words] if words:
-            return ask_agent(run, name, " ".join(words))
         case ["history"]:
             return history(run)
+        case ["models"]:
+            return models(run)
         case _:
             return echo(run)
 
@@ -58,7 +73,7 @@ async def transfer(run, amount, payee):
     try:
         receipt = await run.tool.ainvoke("payments.transfer", {"amount": amount, "to": payee}, timeout=30)
     except ToolFailed as no:
-        yield f"It was not done: {no.message}"
+        yield f"It was not done ({no.code})."
     else:
         yield f"Done, receipt {receipt['receipt']}."
 
@@ -70,17 +85,33 @@ async def balance(run, holder):
     try:
         got = await run.tool.ainvoke("payments.balance", args, call_id="balance")
     except ToolFailed as no:
-        yield f"It is not known: {no.message}"
+        yield f"It is not known ({no.code})."
     else:
         yield f"{holder} has {got['amount']}."
 
 
-async def delete(folders):
-    """Something the agent does itself, so it asks itself."""
+async def tidy(folders):
+    """Something that the agent does itself, so it asks itself."""
     for folder in folders:
         yield f"I would like to delete {folder}. "
         answer = yield ask.permission(f"Delete the folder {folder}?", tool="delete_folder", args={"path": folder})
         yield f"{folder} is deleted. " if answer.approved else f"{folder} stays. "
+
+
+async def name():
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    answer = yield ask.question("What is your name?", schema)
+    yield "As you like." if answer.cancelled else f"Hello {answer.value['name']}."
+
+
+async def another(run, other, words):
+    """Another agent's work: what it asks is asked in this chat, what it costs is in this run's usage."""
+    try:
+        reply = await run.agents.ainvoke(other, words, context={"caller": "the Python example"})
+    except AgentFailed as no:
+        yield f"{other} did not answer ({no.code})."
+    else:
+        yield f"{other}: {reply.text}"
 
 
 async def remember(run, words):
@@ -93,7 +124,7 @@ async def remember(run, words):
         try:
             kept = await run.context.aput([*before.value, words], notes, if_version=before.version)
         except ContextMoved:
-            yield "Another run has written notes at this moment. Please say it again."
+            yield "Another run has written notes at this moment. Please repeat it."
             return
     yield frames.state_snapshot({"notes": kept.key})
     yield f"I will remember that (version {kept.version})."
@@ -107,6 +138,23 @@ async def recall(run):
     yield "I remember: " + ", ".join((await run.context.aget(notes)).value) + "."
 
 
+async def forget(run):
+    notes = (run.state or {}).get("notes")
+    if notes is not None:
+        await run.context.adelete(notes)
+        yield frames.state_delta([{"op": "remove", "path": "/notes"}])
+    yield "I have forgotten everything."
+
+
+async def where(run):
+    """A tool of the page, which sends its tools along with the prompt and runs them itself."""
+    if not any(tool.get("name") == "get_location" for tool in run.client_tools):
+        yield "This page does not know where it is."
+        return
+    answer = yield ask.client_tool("get_location", {"precise": False})
+    yield "You did not tell me." if answer.cancelled else f"You are in {answer.value['city']}."
+
+
 async def size(run):
     """Files of a message: small ones come with it, large ones are read by the run's token."""
     content = run.input.get("content")
@@ -114,19 +162,27 @@ async def size(run):
     yield "Bytes: " + ", ".join([str(len(await run.context.afile(part))) for part in files]) + "."
 
 
-async def ask_agent(run, name, words):
-    """Another agent's work: what it asks is asked in this chat, what it costs is in this run's usage."""
-    try:
-        reply = await run.agents.ainvoke(name, words)
-    except AgentFailed as no:
-        yield f"{name} did not answer: {no.message}"
-    else:
-        yield f"{name} answers: {reply.text}"
+async def think(run, subject):
+    yield frames.thought(f"What do I know about {subject}? ")
+    yield frames.thought("Nothing.")
+    run.used(input_tokens=3, output_tokens=2)
+    yield f"I know nothing about {subject}."
 
 
 async def history(run):
-    page = await run.atranscript(limit=200)
-    yield f"{len(page.messages)} messages, the first is {page.messages[0]['content']!r}."
+    page = await run.atranscript(limit=100, format="openai")
+    yield "; ".join(f"{m['role']}: {m['content']}" for m in page.messages)
+
+
+async def models(run):
+    """Any client of OpenAI's API does: OpenAI(base_url=run.llm.base_url, api_key=run.llm.api_key)."""
+    request = urllib.request.Request(run.llm.base_url + "/models", headers={"Authorization": "Bearer " + run.llm.api_key})
+
+    def fetch():
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return json.load(response)
+
+    yield ", ".join(model["id"] for model in (await asyncio.to_thread(fetch))["data"])
 
 
 async def echo(run):

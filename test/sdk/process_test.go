@@ -2,20 +2,19 @@ package sdk_test
 
 import (
 	"bufio"
-	"fmt"
 	"io"
-	"log"
-	"net"
-	"net/http"
-	"net/http/httputil"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"aqueduct/test/nodetest"
 )
 
 // process is a program that prints where it listens.
@@ -35,26 +34,26 @@ func spawn(t *testing.T, cmd *exec.Cmd) process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said := &lines{}
+	printed := &lines{}
 	where, read := make(chan string, 1), make(chan struct{})
 	go func() {
 		defer close(read)
-		said.read(out, where)
+		printed.read(out, where)
 	}()
 	p := process{stop: sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-read:
 		case <-time.After(20 * time.Second):
-			t.Errorf("%s did not end when asked to", cmd.Path)
+			t.Errorf("%s did not end when asked to", cmd)
 			_ = cmd.Process.Kill()
 			<-read
 		}
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("%s did not end well: %v", cmd.Path, err)
+			t.Errorf("%s did not end well: %v", cmd, err)
 		}
 		if t.Failed() {
-			t.Logf("%s said:\n%s", cmd.Path, said)
+			t.Logf("%s printed:\n%s", cmd, printed)
 		}
 	})}
 	t.Cleanup(p.stop)
@@ -62,7 +61,7 @@ func spawn(t *testing.T, cmd *exec.Cmd) process {
 	case p.url = <-where:
 		return p
 	case <-read:
-		t.Fatalf("%s never said where it listens:\n%s", cmd.Path, said)
+		t.Fatalf("%s never printed where it listens:\n%s", cmd, printed)
 		return p
 	}
 }
@@ -95,23 +94,18 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// agent is examples/pyagent.
+// agent is one of the examples.
 type agent struct {
-	url  string
-	port string
-	stop func()
+	url     string
+	port    string
+	command []string
+	stop    func()
 }
 
-func startAgent(t *testing.T) *agent {
-	t.Helper()
-	a := &agent{port: "0"}
-	a.begin(t)
-	return a
-}
-
+// begin starts the agent, at the port that it had before.
 func (a *agent) begin(t *testing.T) {
 	t.Helper()
-	p := spawn(t, exec.Command(python(), "-W", "error", "../../examples/pyagent/agent.py", "--port", a.port))
+	p := spawn(t, exec.Command(a.command[0], append(a.command[1:], "--port", a.port)...))
 	u, err := url.Parse(p.url)
 	if err != nil {
 		t.Fatal(err)
@@ -126,52 +120,37 @@ func (a *agent) restart(t *testing.T) {
 	a.begin(t)
 }
 
-// cutting is a proxy in front of a server whose event streams break after so many bytes.
-func cutting(t *testing.T, target string, after int64) string {
+// agents starts the examples.
+func agents(t *testing.T) map[string]*agent {
 	t.Helper()
-	u, err := url.Parse(target)
+	nodetest.Need(t, "../../sdk/node/dist/index.js", "make setup-sdk")
+	path, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(u) },
-		FlushInterval: -1,
-		ErrorLog:      log.New(io.Discard, "", 0), // it complains of each cut
-		ModifyResponse: func(resp *http.Response) error {
-			if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-				resp.Body = &cut{ReadCloser: resp.Body, left: after}
-			}
-			return nil
-		},
+	all := make(map[string]*agent)
+	for id, command := range map[string][]string{
+		"node": {"node", "../../examples/nodeagent/agent.mjs"}, "go": {path}, "py": {python(), "-W", "error", "../../examples/pyagent/agent.py"},
+	} {
+		all[id] = &agent{port: "0", command: command}
+		all[id].begin(t)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(l) // ends when it is closed
-	}()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-served
-	})
-	return "http://" + l.Addr().String()
+	return all
 }
 
-// cut is a body that breaks.
-type cut struct {
-	io.ReadCloser
-	left int64
+// python is the interpreter: $PYTHON, or the system's.
+func python() string {
+	if p := os.Getenv("PYTHON"); p != "" {
+		return p
+	}
+	if _, err := os.Stat("/usr/bin/python3"); err == nil {
+		return "/usr/bin/python3"
+	}
+	return "python3"
 }
 
-func (c *cut) Read(p []byte) (int, error) {
-	if c.left <= 0 {
-		return 0, fmt.Errorf("cut")
-	}
-	n, err := c.ReadCloser.Read(p[:min(int64(len(p)), c.left)])
-	c.left -= int64(n)
-	return n, err
-}
+// built is examples/goagent, built once into the folder that TestMain removes.
+var built = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(folder, "goagent")
+	return path, exec.Command("go", "build", "-trimpath", "-o", path, "aqueduct/examples/goagent").Run()
+})

@@ -1,262 +1,263 @@
-// Package sdk_test runs sdk/python with the system's python3: its own tests, and
-// examples/pyagent behind the built program, asked over HTTP and by the SDK's client.
+// Package sdk_test runs examples/nodeagent (sdk/node), examples/goagent (sdk/go) and examples/pyagent (sdk/python) behind the
+// built program, asks them over HTTP, and has them call each other. All keep the same promises, so the cases are the same.
 package sdk_test
 
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
-// TestUnits runs the SDK's own tests.
-func TestUnits(t *testing.T) {
-	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), python(), "-W", "error", "-m", "unittest", "discover", "-s", "../../sdk/python/tests").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	t.Log(strings.Join(lines[max(0, len(lines)-3):], " "))
-}
+// other is who an agent calls.
+var other = map[string]string{"node": "go", "go": "py", "py": "node"}
 
-// TestToolNeedsApproval: the agent calls payments.transfer, a person is asked, approves over
-// REST, and the agent, which waited all the while, tells the receipt.
-func TestToolNeedsApproval(t *testing.T) {
+// each runs a case for every example.
+func each(t *testing.T, judge func(t *testing.T, s *setting, id string)) {
+	t.Helper()
 	t.Parallel()
 	s := start(t)
-	first := s.chat(t, "t1", "transfer 10 to ada")
-	if !strings.Contains(first, `\"tool\":\"payments.transfer\"`) || !strings.Contains(first, `"type":"interrupt"`) {
-		t.Fatalf("no question was shown:\n%s", first)
+	for _, id := range slices.Sorted(maps.Keys(other)) {
+		t.Run(id, func(t *testing.T) { judge(t, s, id) })
 	}
-	asked := s.pending(t, "t1")
-	if asked.Tool != "payments.transfer" || string(asked.Args) != `{"amount":10,"to":"ada"}` {
-		t.Fatalf("asked %+v", asked)
-	}
-	if paid := s.bank.executed(); len(paid) != 0 {
-		t.Fatalf("paid %v before anybody approved", paid)
-	}
-	s.decide(t, asked.ID, true)
-	if got := s.finished(t, "t1"); !strings.HasSuffix(got, "Done, receipt r-1.") {
-		t.Fatalf("the chat ends with %q", got)
-	}
-	if paid := s.bank.executed(); !slices.Equal(paid, []string{`{"amount":10,"to":"ada"}`}) {
-		t.Fatalf("paid %v", paid)
-	}
+}
+
+// TestText: words, and models by the run token.
+func TestText(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		if got := s.answers(t, id, "text-"+id, "hello there"); strings.TrimSpace(got) != "You wrote: hello there" {
+			t.Errorf("%q", got)
+		}
+		if got := s.answers(t, id, "text-"+id, "models"); strings.TrimSpace(got) != "judge-1" {
+			t.Errorf("models: %q", got)
+		}
+	})
+}
+
+// TestTool: the agent waits for a person while its call is under way, and has the tool's result, or the code of the refusal.
+func TestTool(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		before := len(s.bank.executed())
+		s.chat(t, id, "yes-"+id, "transfer 10 to ada")
+		asked := s.pending(t, "yes-"+id)
+		if asked.Tool != "payments.transfer" || string(asked.Args) != `{"amount":10,"to":"ada"}` {
+			t.Errorf("asked %+v", asked)
+		}
+		if paid := s.bank.executed(); len(paid) != before {
+			t.Errorf("paid %v before anybody approved", paid)
+		}
+		s.decide(t, asked.ID, true)
+		if got := s.finished(t, "yes-"+id); !strings.Contains(got, "Done, receipt r-") {
+			t.Errorf("approved: %q", got)
+		}
+		s.chat(t, id, "no-"+id, "transfer 11 to ada")
+		s.decide(t, s.pending(t, "no-"+id).ID, false)
+		if got := s.finished(t, "no-"+id); !strings.HasSuffix(got, "It was not done (rejected).") {
+			t.Errorf("rejected: %q", got)
+		}
+		if paid := s.bank.executed(); len(paid) != before+1 {
+			t.Errorf("paid %v", paid)
+		}
+	})
 }
 
 // TestToolShownByAgent: a call that the agent shows itself is in the chat once, with the platform's result.
 func TestToolShownByAgent(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	stream := s.chat(t, "b", "balance of ada")
-	if n := strings.Count(stream, `"TOOL_CALL_START"`); n != 1 || !strings.Contains(stream, `"content":"{\"amount\":42}"`) {
-		t.Errorf("the call is there %d times:\n%s", n, stream)
-	}
-	if got := s.finished(t, "b"); !strings.HasSuffix(got, "ada has 42.") {
-		t.Errorf("%q", got)
-	}
-}
-
-func TestToolRejected(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	s.chat(t, "t1", "transfer 10 to ada")
-	s.decide(t, s.pending(t, "t1").ID, false)
-	if got := s.finished(t, "t1"); !strings.Contains(got, "It was not done") {
-		t.Fatalf("the chat ends with %q", got)
-	}
-	if paid := s.bank.executed(); len(paid) != 0 {
-		t.Fatalf("paid %v", paid)
-	}
-}
-
-// TestCancelWhileAToolWaits: the question closes, nothing is run, and the agent is rid of
-// the call it waited for.
-func TestCancelWhileAToolWaits(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	s.chat(t, "t1", "transfer 10 to ada")
-	asked := s.pending(t, "t1")
-	s.send(t, http.MethodPost, "/api/runs/r-t1/cancel", []byte("{}"))
-	eventually(t, "the question's end", func() bool { return s.open("t1") == nil })
-	if _, err := s.try(http.MethodPost, "/api/approvals/"+asked.ID+"/decision", []byte(`{"approved":true}`)); err == nil {
-		t.Error("a cancelled question was approved")
-	}
-	s.agent.restart(t) // it ends at once: nothing is under way in it
-	if paid := s.bank.executed(); len(paid) != 0 {
-		t.Fatalf("paid %v", paid)
-	}
-}
-
-// TestAgentAsksTwice: each answer calls the agent again, which keeps nothing between calls;
-// it is another process the second time.
-func TestAgentAsksTwice(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	s.chat(t, "t1", "tidy a b")
-	s.agent.restart(t)
-	s.decide(t, s.pending(t, "t1").ID, true)
-	second := s.pending(t, "t1")
-	if string(second.Args) != `{"path":"b"}` {
-		t.Fatalf("asked %s", second.Args)
-	}
-	s.agent.restart(t)
-	s.decide(t, second.ID, false)
-	if got := s.finished(t, "t1"); got != "I would like to delete a. |a is deleted. I would like to delete b. |b stays. " {
-		t.Fatalf("the chat is %q", got)
-	}
-}
-
-// chunk is what chat.py prints of each thing its iterator yields.
-type chunk struct {
-	Kind string `json:"kind"`
-	Text string `json:"text"`
-}
-
-// TestClient: the SDK's client receives everything once, approves, and receives the rest; over a
-// steady connection and over one that breaks every few hundred bytes.
-func TestClient(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	want := []chunk{{"text", "I will transfer 10 to ada. "}, {"Approval", "payments.transfer"}, {"Settled", ""}, {"ToolResult", ""}, {"text", "Done, receipt R."}}
-	for name, url := range map[string]string{"steady": s.url, "cut": cutting(t, s.url, 700)} {
-		got := talk(t, url, name, "transfer 10 to ada", "approve")
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %v", name, got)
+	each(t, func(t *testing.T, s *setting, id string) {
+		stream := s.chat(t, id, "balance-"+id, "balance of ada")
+		if n := strings.Count(stream, `"TOOL_CALL_START"`); n != 1 || !strings.Contains(stream, `"content":"{\"amount\":42}"`) {
+			t.Errorf("the call is there %d times:\n%s", n, stream)
 		}
-	}
-	if paid := s.bank.executed(); len(paid) != 2 {
-		t.Errorf("paid %v", paid)
-	}
+		if got := s.finished(t, "balance-"+id); !strings.HasSuffix(got, "ada has 42.") {
+			t.Errorf("%q", got)
+		}
+	})
 }
 
-// TestClientWithoutTools receives words alone, while another client rejects.
-func TestClientWithoutTools(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	go func() {
-		for s.open("t1") == nil && t.Context().Err() == nil {
-			time.Sleep(20 * time.Millisecond)
+// TestQuestions: each answer calls the agent again, which is another process each time and knows the answers before it.
+func TestQuestions(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		thread := "tidy-" + id
+		s.chat(t, id, thread, "tidy a b c")
+		for i, folder := range []string{"a", "b", "c"} {
+			asked := s.pending(t, thread)
+			s.agents[id].restart(t)
+			if string(asked.Args) != `{"path":"`+folder+`"}` {
+				t.Fatalf("question %d asks about %s", i, asked.Args)
+			}
+			s.decide(t, asked.ID, folder != "b")
 		}
-		if asked := s.open("t1"); asked != nil {
-			s.decide(t, asked.ID, false)
+		want := "I would like to delete a. |a is deleted. I would like to delete b. |b stays. I would like to delete c. |c is deleted. "
+		if got := s.finished(t, thread); got != want {
+			t.Errorf("%q", got)
 		}
-	}()
-	got := talk(t, s.url, "t1", "transfer 10 to ada", "words")
-	want := []chunk{{"text", "I will transfer 10 to ada. It was not done: A person rejected it."}}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v", got)
-	}
+	})
 }
 
-// talk runs chat.py; adjacent texts are joined, and receipts made comparable.
-func talk(t *testing.T, url, thread, prompt, mode string) []chunk {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), python(), "chat.py", url, thread, prompt, mode)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("chat.py: %v\n%s%s", err, out, &stderr)
-	}
-	var chunks []chunk
-	for line := range bytes.Lines(out) {
-		var c chunk
-		if err := json.Unmarshal(line, &c); err != nil {
-			t.Fatalf("%v: %s", err, line)
+// TestCancel: the agent is rid of the call that it waited for, and ends at once when it is asked to.
+func TestCancel(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		thread := "cancel-" + id
+		s.chat(t, id, thread, "transfer 13 to ada")
+		asked := s.pending(t, thread)
+		if _, err := s.try(http.MethodPost, "/api/runs/r-"+thread+"-transfer-13-to-ada/cancel", []byte("{}")); err != nil {
+			t.Fatal(err)
 		}
-		if n := len(chunks); n > 0 && c.Kind == "text" && chunks[n-1].Kind == "text" {
-			chunks[n-1].Text += c.Text
-			continue
+		s.agents[id].restart(t)
+		if _, err := s.try(http.MethodPost, "/api/approvals/"+asked.ID+"/decision", []byte(`{"approved":true}`)); err == nil {
+			t.Error("a cancelled question was approved")
 		}
-		chunks = append(chunks, c)
-	}
-	for i := range chunks {
-		if before, _, ok := strings.Cut(chunks[i].Text, "receipt r-"); ok {
-			chunks[i].Text = before + "receipt R."
-		}
-	}
-	return chunks
+	})
 }
 
-// TestContext: the example keeps notes in the context store, across runs and its own restart.
+// TestInput: a person's own words come back to the agent.
+func TestInput(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		thread := "name-" + id
+		s.chat(t, id, thread, "name")
+		asked := s.pending(t, thread)
+		if _, err := s.try(http.MethodPost, "/api/approvals/"+asked.ID+"/decision", []byte(`{"payload":{"name":"Ada"}}`)); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.finished(t, thread); got != "Hello Ada." {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestClientTool: the page runs a tool of its own for the agent, which is called again with what the page found. Without the
+// tool the agent does not ask for it.
+func TestClientTool(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		thread := "where-" + id
+		if got := s.answers(t, id, "blind-"+id, "where"); got != "This page does not know where it is." {
+			t.Errorf("without the tool: %q", got)
+		}
+		tool := map[string]any{"name": "get_location", "description": "Where the page is.", "parameters": map[string]any{"type": "object"}}
+		run := map[string]any{"protocolVersion": "1.0", "threadId": thread, "runId": "r1-" + thread, "tools": []any{tool}}
+		prompt := map[string]any{"id": "m-" + thread, "role": "user", "content": "where"}
+		stream := s.run(t, id, run, prompt)
+		call := toolCallID(t, stream)
+		if !strings.Contains(stream, `"toolCallName":"get_location"`) || !strings.Contains(stream, `"delta":"{\"precise\":false}"`) {
+			t.Errorf("the call:\n%s", stream)
+		}
+		s.agents[id].restart(t)
+		run["runId"] = "r2-" + thread
+		s.run(t, id, run, prompt, map[string]any{"id": "t-" + thread, "role": "tool", "toolCallId": call, "content": `{"city":"Turin"}`})
+		if got := s.finished(t, thread); got != "You are in Turin." {
+			t.Errorf("with the tool: %q", got)
+		}
+	})
+}
+
+// TestThoughts: what an agent thinks is apart from what it answers, and what it counts is in the Run's usage.
+func TestThoughts(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		stream := s.chat(t, id, "think-"+id, "think about tides")
+		for _, want := range []string{
+			`"type":"REASONING_MESSAGE_CONTENT"`, `"delta":"What do I know about tides? `, `"inputTokens":3`, `"outputTokens":2`,
+		} {
+			if !strings.Contains(stream, want) {
+				t.Errorf("%s is missing in\n%s", want, stream)
+			}
+		}
+		if got := s.finished(t, "think-"+id); got != "I know nothing about tides." {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestOtherAgent: an agent calls another one, whose question is asked in the thread of the first; a call that would go in
+// a circle is an error with its code.
+func TestOtherAgent(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		called := other[id]
+		if got := s.answers(t, id, "call-"+id, "ask "+called+" hello"); strings.TrimSpace(got) != called+": You wrote: hello" {
+			t.Errorf("%q", got)
+		}
+		if got := s.answers(t, id, "loop-"+id, "ask "+called+" ask "+id+" hello"); got != called+": "+id+" did not answer (agent_call_loop)." {
+			t.Errorf("a circle: %q", got)
+		}
+		if got := s.answers(t, id, "nobody-"+id, "ask nobody hello"); got != "nobody did not answer (agent_unknown)." {
+			t.Errorf("an unknown agent: %q", got)
+		}
+		ended := make(chan string, 1)
+		go func() { ended <- s.chat(t, id, "pay-"+id, "ask "+called+" transfer 12 to ada") }()
+		s.decide(t, s.pending(t, "pay-"+id).ID, true)
+		<-ended
+		if got := s.finished(t, "pay-"+id); !strings.Contains(got, called+": I will transfer 12 to ada. Done, receipt r-") {
+			t.Errorf("with an approval: %q", got)
+		}
+	})
+}
+
+func TestTranscript(t *testing.T) {
+	each(t, func(t *testing.T, s *setting, id string) {
+		s.answers(t, id, "history-"+id, "hello")
+		got := s.answers(t, id, "history-"+id, "history")
+		if !strings.Contains(got, "user: hello; assistant: You wrote: hello ; user: history") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestContext: an agent keeps notes in the context store, across runs and its own restart.
 func TestContext(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	ask := func(prompt string) string {
-		t.Helper()
-		return talk(t, s.url, "t1", prompt, "words")[0].Text
-	}
-	if got := ask("recall"); got != "I remember nothing." {
-		t.Fatal(got)
-	}
-	if got := ask("remember the milk"); got != "I will remember that (version 1)." {
-		t.Fatal(got)
-	}
-	s.agent.restart(t)
-	if got := ask("remember the bread"); got != "I will remember that (version 2)." {
-		t.Fatal(got)
-	}
-	if got := ask("recall"); got != "I remember: the milk, the bread." {
-		t.Fatal(got)
-	}
+	each(t, func(t *testing.T, s *setting, id string) {
+		thread := "notes-" + id
+		for _, c := range []struct{ prompt, want string }{
+			{"recall", "I remember nothing."},
+			{"remember the milk", "I will remember that (version 1)."},
+			{"remember the bread", "I will remember that (version 2)."},
+			{"recall them", "I remember: the milk, the bread."},
+			{"forget", "I have forgotten everything."},
+			{"recall again", "I remember nothing."},
+			{"remember the salt", "I will remember that (version 1)."},
+		} {
+			if got := s.answers(t, id, thread, c.prompt); got != c.want {
+				t.Fatalf("%s: %q", c.prompt, got)
+			}
+			s.agents[id].restart(t)
+		}
+	})
 }
 
-// TestFiles: the example reads what a person uploaded, of any size.
-func TestFiles(t *testing.T) {
+// TestRefusals: what does not come from Aqueduct is not taken.
+func TestRefusals(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	var parts []any
-	for _, size := range []int{10, 100 << 10, 6 << 20} {
-		var file struct{ Type, URL string }
-		text, err := s.tryAs("image/png", http.MethodPost, "/api/attachments", bytes.Repeat([]byte{0x89}, size))
-		if err == nil {
-			err = json.Unmarshal([]byte(text), &file)
+	for id, a := range agents(t) {
+		post := func(body []byte, header ...string) int {
+			t.Helper()
+			req, err := http.NewRequest(http.MethodPost, a.url+"/invoke", bytes.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			for i := 0; i < len(header); i += 2 {
+				req.Header.Set(header[i], header[i+1])
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			return resp.StatusCode
 		}
+		health, err := http.Get(a.url + "/health")
 		if err != nil {
 			t.Fatal(err)
 		}
-		parts = append(parts, map[string]any{"type": file.Type, "source": map[string]string{"type": "url", "value": file.URL}})
-	}
-	body, err := json.Marshal(map[string]any{
-		"protocolVersion": "1.0", "threadId": "t1", "runId": "r1",
-		"messages": []any{map[string]any{"id": "m1", "role": "user", "content": append([]any{map[string]string{"type": "text", "text": "size"}}, parts...)}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := s.send(t, http.MethodPost, "/api/agui/chat", body); !strings.Contains(got, "Bytes: 10, 102400, 6291456.") {
-		t.Fatal(got)
-	}
-}
-
-// TestAgentsAndTranscript: the example has another agent work, whose question is asked in this chat, and reads the thread.
-func TestAgentsAndTranscript(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	if got := talk(t, s.url, "t1", "ask other hello there", "words")[0].Text; got != "other answers: You wrote: hello there " {
-		t.Fatalf("%q", got)
-	}
-	got := talk(t, s.url, "t1", "ask other transfer 5 to bob", "approve")
-	var text string
-	for _, c := range got {
-		text += c.Text
-	}
-	if !strings.Contains(text, "other answers: I will transfer 5 to bob. Done, receipt R.") && !strings.Contains(text, "other answers: I will transfer 5 to bob. Done, receipt r-1.") {
-		t.Errorf("%v", got)
-	}
-	if paid := s.bank.executed(); len(paid) != 1 {
-		t.Errorf("paid %v", paid)
-	}
-	if got := talk(t, s.url, "t1", "ask nobody hello", "words")[0].Text; !strings.HasPrefix(got, "nobody did not answer: ") {
-		t.Errorf("%q", got)
-	}
-	if got := talk(t, s.url, "t1", "history", "words")[0].Text; !strings.Contains(got, "the first is 'ask other hello there'") {
-		t.Errorf("%q", got)
+		_ = health.Body.Close()
+		prompt, _ := json.Marshal(map[string]any{"run_id": "r", "input_message": map[string]string{"role": "user", "content": "hi"}})
+		got := []int{
+			health.StatusCode, post(prompt), post(prompt, "Origin", "http://page.example"), post(prompt, "Content-Type", "text/plain"),
+			post([]byte("{")), post([]byte("[]")),
+		}
+		if want := []int{200, 200, 403, 415, 400, 400}; !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", id, got, want)
+		}
 	}
 }

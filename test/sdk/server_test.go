@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -19,24 +20,26 @@ import (
 	"aqueduct/test/program"
 )
 
-func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
+// folder is where the example in Go is built.
+var folder string
 
-// python is the interpreter: $PYTHON, or the system's.
-func python() string {
-	if p := os.Getenv("PYTHON"); p != "" {
-		return p
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if folder, err = os.MkdirTemp("", "aqueduct-sdk"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	if _, err := os.Stat("/usr/bin/python3"); err == nil {
-		return "/usr/bin/python3"
-	}
-	return "python3"
+	defer os.RemoveAll(folder)
+	return program.Main(m)
 }
 
-// setting is an Aqueduct with the Python agent and a bank behind its tool.
+// setting is an Aqueduct with all examples as agents, and a bank behind their tool.
 type setting struct {
-	url   string
-	agent *agent
-	bank  *bank
+	url    string
+	agents map[string]*agent
+	bank   *bank
 }
 
 // toolsFile has the bank's tools, of which one always needs an approval.
@@ -53,20 +56,28 @@ const toolsFile = `tools:
     policy: {risk: low}
 `
 
+// modelsFile names one model of an upstream that no test calls.
+const modelsFile = `upstreams:
+  - {name: nowhere, url: "http://127.0.0.1:9/v1", models: [judge-1]}
+`
+
 func start(t *testing.T) *setting {
 	t.Helper()
 	path, err := program.Shipped()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &setting{bank: openBank(t), agent: startAgent(t)}
+	s := &setting{bank: openBank(t), agents: agents(t)}
 	dir := t.TempDir()
-	tools := filepath.Join(dir, "tools.yaml")
-	if err := os.WriteFile(tools, fmt.Appendf(nil, toolsFile, s.bank.url, s.bank.url), 0o600); err != nil {
-		t.Fatal(err)
+	tools, models := filepath.Join(dir, "tools.yaml"), filepath.Join(dir, "models.yaml")
+	for name, text := range map[string]string{tools: fmt.Sprintf(toolsFile, s.bank.url, s.bank.url), models: modelsFile} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.url = spawn(t, exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--database", "sqlite:"+filepath.Join(dir, "aqueduct.db"),
-		"--agent", "py="+s.agent.url, "--agent", "other="+startAgent(t).url, "--tools-file", tools, "--outbound", "127.0.0.0/8")).url
+		"--agent", "node="+s.agents["node"].url, "--agent", "go="+s.agents["go"].url, "--agent", "py="+s.agents["py"].url,
+		"--tools-file", tools, "--models-file", models, "--outbound", "127.0.0.0/8")).url
 	return s
 }
 
@@ -78,6 +89,7 @@ type bank struct {
 }
 
 func openBank(t *testing.T) *bank {
+	t.Helper()
 	b := &bank{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct{ Args json.RawMessage }
@@ -105,28 +117,43 @@ func (b *bank) executed() []string {
 	return append([]string(nil), b.paid...)
 }
 
-// chat prompts and returns the Run's whole stream.
-func (s *setting) chat(t *testing.T, thread, prompt string) string {
+// chat prompts an agent and returns the Run's whole stream. A thread has one Turn for each prompt, which differ.
+func (s *setting) chat(t *testing.T, agent, thread, prompt string) string {
 	t.Helper()
-	body, _ := json.Marshal(map[string]any{
-		"protocolVersion": "1.0", "threadId": thread, "runId": "r-" + thread,
-		"messages": []map[string]string{{"id": "m-" + thread, "role": "user", "content": prompt}},
-	})
-	return s.send(t, http.MethodPost, "/api/agui/chat", body)
+	id := thread + "-" + strings.ReplaceAll(prompt, " ", "-")
+	return s.run(t, agent, map[string]any{"protocolVersion": "1.0", "threadId": thread, "runId": "r-" + id},
+		map[string]any{"id": "m-" + id, "role": "user", "content": prompt})
 }
 
-func (s *setting) decide(t *testing.T, id string, approved bool) {
+// run posts a RunAgentInput with messages and returns the Run's whole stream.
+func (s *setting) run(t *testing.T, agent string, input map[string]any, messages ...map[string]any) string {
 	t.Helper()
-	s.send(t, http.MethodPost, "/api/approvals/"+id+"/decision", fmt.Appendf(nil, `{"approved":%t}`, approved))
-}
-
-func (s *setting) send(t *testing.T, method, path string, body []byte) string {
-	t.Helper()
-	text, err := s.try(method, path, body)
+	input["messages"] = messages
+	body, _ := json.Marshal(input)
+	text, err := s.try(http.MethodPost, "/api/agui/chat?agent="+agent, body)
 	if err != nil {
 		t.Error(err)
 	}
 	return text
+}
+
+var callID = regexp.MustCompile(`"type":"TOOL_CALL_START"[^\n]*?"toolCallId":"([^"]+)"`)
+
+// toolCallID is the id of the one tool call of a stream.
+func toolCallID(t *testing.T, stream string) string {
+	t.Helper()
+	found := callID.FindAllStringSubmatch(stream, -1)
+	if len(found) != 1 {
+		t.Fatalf("%d tool calls in\n%s", len(found), stream)
+	}
+	return found[0][1]
+}
+
+func (s *setting) decide(t *testing.T, id string, approved bool) {
+	t.Helper()
+	if _, err := s.try(http.MethodPost, "/api/approvals/"+id+"/decision", fmt.Appendf(nil, `{"approved":%t}`, approved)); err != nil {
+		t.Error(err)
+	}
 }
 
 func (s *setting) try(method, path string, body []byte) (string, error) {
@@ -154,12 +181,14 @@ func (s *setting) tryAs(kind, method, path string, body []byte) (string, error) 
 
 // approval is a question as the inbox lists it.
 type approval struct {
-	ID   string          `json:"approval_id"`
-	Tool string          `json:"tool_name"`
-	Args json.RawMessage `json:"args"`
+	ID     string          `json:"approval_id"`
+	Kind   string          `json:"kind"`
+	Tool   string          `json:"tool_name"`
+	Args   json.RawMessage `json:"args"`
+	Thread string          `json:"thread_id"`
 }
 
-// open is the thread's open question, nil when there is none.
+// open is a thread's open question, in whatever agent's run; nil where there is none.
 func (s *setting) open(thread string) *approval {
 	text, err := s.try(http.MethodGet, "/api/approvals?status=PENDING&thread_id="+url.QueryEscape(thread), nil)
 	var page struct{ Approvals []approval }
@@ -169,16 +198,15 @@ func (s *setting) open(thread string) *approval {
 	return &page.Approvals[0]
 }
 
-// pending waits for a question.
-func (s *setting) pending(t *testing.T, thread string) *approval {
+// pending waits for a question of a thread.
+func (s *setting) pending(t *testing.T, thread string) (found *approval) {
 	t.Helper()
-	var found *approval
 	eventually(t, "a question", func() bool { found = s.open(thread); return found != nil })
 	return found
 }
 
-// finished waits until the thread's last Run has ended well, with nothing open, and gives
-// the assistant's text, its messages separated by "|".
+// finished waits until the thread's last Run has ended well, with nothing open, and gives the assistant's text, its
+// messages separated by "|".
 func (s *setting) finished(t *testing.T, thread string) string {
 	t.Helper()
 	eventually(t, "the run's end", func() bool {
@@ -189,17 +217,29 @@ func (s *setting) finished(t *testing.T, thread string) string {
 		}
 		return err == nil && json.Unmarshal([]byte(text), &row) == nil && len(row.Questions) == 0 && row.LastRun.Status == "FINISHED"
 	})
-	var messages []struct{ Role, Content string }
-	if err := json.Unmarshal([]byte(s.send(t, http.MethodGet, "/api/threads/"+thread+"/messages?format=agui", nil)), &messages); err != nil {
+	text, err := s.try(http.MethodGet, "/api/threads/"+thread+"/messages?format=agui", nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	var said []string
+	var messages []struct{ Role, Content string }
+	if err := json.Unmarshal([]byte(text), &messages); err != nil {
+		t.Fatal(err)
+	}
+	var written []string
 	for _, m := range messages {
 		if m.Role == "assistant" && m.Content != "" {
-			said = append(said, m.Content)
+			written = append(written, m.Content)
 		}
 	}
-	return strings.Join(said, "|")
+	return strings.Join(written, "|")
+}
+
+// answers prompts, and gives what the thread's newest message is then.
+func (s *setting) answers(t *testing.T, agent, thread, prompt string) string {
+	t.Helper()
+	s.chat(t, agent, thread, prompt)
+	all := s.finished(t, thread)
+	return all[strings.LastIndex(all, "|")+1:]
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {

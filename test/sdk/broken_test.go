@@ -1,4 +1,4 @@
-package sdknode_test
+package sdk_test
 
 import (
 	"bytes"
@@ -67,7 +67,7 @@ func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestBrokenConnections: calls that are refused and broken off are made again, as the same call, and end as if nothing had been.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
-	for id, a := range map[string]*agent{"node": nodeAgent(t), "go": goAgent(t)} {
+	for id, a := range agents(t) {
 		const invoke, wait = "/v1/tools/payments.transfer:invoke ", "/v1/tool_calls/c1:wait "
 		for _, c := range []struct {
 			prompt, text string
