@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aqueduct/agui"
+	"aqueduct/bridge/tools"
 	"aqueduct/bridge/trace"
 	"aqueduct/internal/retry"
 	"aqueduct/store"
@@ -16,9 +17,20 @@ import (
 type ModelCalls struct {
 	store   store.Store
 	agents  *AgentRequests
-	budget  budgets
+	budgets Budgets // nil: nothing is bounded
 	replica string
-	logger  *slog.Logger
+	// currency is that of all costs.
+	currency string
+	logger   *slog.Logger
+}
+
+// Budgets bound what models may be used for; bridge/budget has them.
+type Budgets interface {
+	// Admit returns when a call of a model may begin, or with a *fault.Error that refuses it. Where a person has to be asked first,
+	// waits is called before, whose error refuses the call too.
+	Admit(ctx context.Context, from tools.Caller, waits func() error) error
+	// Count adds what a call used, in the transaction that keeps its end.
+	Count(ctx context.Context, tx store.Tx, c store.ModelCall) error
 }
 
 // ModelRequest is a call of a model that begins.
@@ -34,18 +46,18 @@ type ModelRequest struct {
 
 // Begin keeps a call of the Agent that sends the token. It is committed before the upstream is called, so that no call is
 // paid for that is not on record. The span is for the upstream. Where a budget is used up it waits for a person; the error has
-// CodeBudget when that one refuses. It is ErrRunToken for a token that is not good.
+// budget.CodeExhausted when that one refuses. It is ErrRunToken for a token that is not good.
 func (m *ModelCalls) Begin(ctx context.Context, token string, req ModelRequest) (store.ModelCall, trace.Context, error) {
-	turnID, from, err := m.agents.callSite(ctx, token)
+	from, err := m.agents.callSite(ctx, token)
 	if err != nil {
 		return store.ModelCall{}, trace.Context{}, err
 	}
-	if err := m.admit(ctx, turnID, from, req.Waits); err != nil {
+	if err := m.admit(ctx, from, req.Waits); err != nil {
 		return store.ModelCall{}, trace.Context{}, err
 	}
-	span := from.trace.Under()
+	span := from.Trace.Under()
 	c := store.ModelCall{
-		ID: newID(), SessionID: from.session.ID, TurnID: turnID, AgentID: from.session.AgentID, Route: req.Route, Model: req.Model,
+		ID: newID(), SessionID: from.Session.ID, TurnID: from.TurnID, AgentID: from.Session.AgentID, Route: req.Route, Model: req.Model,
 		Status: store.ModelOpen, StartedAt: time.Now().Truncate(time.Millisecond), Replica: m.replica, Tokens: req.Tokens, Cost: req.Cost,
 	}
 	return c, span, m.store.InTx(ctx, func(tx store.Tx) error {
@@ -58,16 +70,19 @@ func (m *ModelCalls) Begin(ctx context.Context, token string, req ModelRequest) 
 
 // admit lets a call through the budgets. A person may take days, and the question may be the caller's of the Agent: where the Turn
 // has ended meanwhile its token is good for nothing, and nothing is paid for it.
-func (m *ModelCalls) admit(ctx context.Context, turnID string, from caller, waits func() error) error {
+func (m *ModelCalls) admit(ctx context.Context, from tools.Caller, waits func() error) error {
+	if m.budgets == nil {
+		return nil
+	}
 	waited := false
-	err := m.budget.admit(ctx, turnID, from, func() error {
+	err := m.budgets.Admit(ctx, from, func() error {
 		waited = true
 		return waits()
 	})
 	if err != nil || !waited {
 		return err
 	}
-	turn, err := m.store.Turn(ctx, store.System(), turnID)
+	turn, err := m.store.Turn(ctx, store.System(), from.TurnID)
 	if err == nil && turn.Status.Terminal() {
 		err = ErrRunToken
 	}
@@ -95,8 +110,10 @@ func (m *ModelCalls) end(ctx context.Context, c store.ModelCall, more trace.Mode
 		if err != nil || !first {
 			return err
 		}
-		if err := m.budget.count(ctx, tx, c); err != nil {
-			return err
+		if m.budgets != nil {
+			if err := m.budgets.Count(ctx, tx, c); err != nil {
+				return err
+			}
 		}
 		return tx.InsertRecord(ctx, trace.ModelCallEnded(c, more))
 	})
@@ -121,7 +138,7 @@ func (m *ModelCalls) endAbandoned(ctx context.Context) error {
 		failed := false
 		for _, c := range calls {
 			c.Status, c.Code, c.EndedAt = store.ModelCut, codeServerGone, time.Now().Truncate(time.Millisecond)
-			if err := m.end(ctx, c, trace.ModelEnded{Currency: m.budget.currency}); err != nil {
+			if err := m.end(ctx, c, trace.ModelEnded{Currency: m.currency}); err != nil {
 				failed = true
 				m.logger.Warn("a model call of a server that is gone was not ended", slog.String("request_id", c.ID), slog.Any("error", err))
 			}

@@ -50,8 +50,8 @@ type Config struct {
 	Audit *audit.Log
 	// Models is set where Agents call models through this server: what they used is then in RUN_FINISHED.
 	Models bool
-	// Budgets bound what models may be used for.
-	Budgets []Budget
+	// Budgets bound what models may be used for; nil bounds nothing.
+	Budgets Budgets
 	// Currency is that of what models cost.
 	Currency string
 	// PublicURL is where people reach this server, without a path. URLs of parts begin with it; "" leaves them relative.
@@ -192,7 +192,7 @@ func (s *Sessions) Appends() *Appends { return s.appends }
 func (s *Sessions) ModelCalls() *ModelCalls {
 	return &ModelCalls{
 		store: s.cfg.Store, agents: s.agents, replica: s.cfg.Replica, logger: s.cfg.Logger,
-		budget: budgets{list: s.cfg.Budgets, currency: s.cfg.Currency, store: s.cfg.Store, tools: s.cfg.Tools, now: time.Now},
+		budgets: s.cfg.Budgets, currency: s.cfg.Currency,
 	}
 }
 

@@ -1,17 +1,16 @@
-package bridge
+// Package budget bounds what models may be used for. Calls of models are counted when they end, and admitted before they begin:
+// one that meets a budget that is used up waits for a person, who is asked by the tool that adds to a budget. Everything is kept in
+// rows, so that all replicas count together.
+package budget
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"aqueduct/bridge/tools"
-	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
@@ -20,42 +19,42 @@ import (
 //
 // What counts is what calls used that have ended. Calls that begin side by side may pass the limit together.
 type Budget struct {
-	Of    BudgetOf
-	Unit  BudgetUnit
+	Of    Of
+	Unit  Unit
 	Limit int64 // tokens, or millionths of Currency
 	// Currency is that of costs.
 	Currency string
 }
 
-// BudgetOf is whose calls count together.
-type BudgetOf string
+// Of is whose calls count together.
+type Of string
 
 // Whose budgets there are. That of a run is for a person's prompt with all that it led to; the others are for a day, in UTC.
 const (
-	BudgetOfRun    BudgetOf = "run"
-	BudgetOfUser   BudgetOf = "user"
-	BudgetOfAgent  BudgetOf = "agent"
-	BudgetOfTenant BudgetOf = "tenant"
+	OfRun    Of = "run"
+	OfUser   Of = "user"
+	OfAgent  Of = "agent"
+	OfTenant Of = "tenant"
 )
 
-// BudgetUnit is what is counted.
-type BudgetUnit string
+// Unit is what is counted.
+type Unit string
 
 // The units.
 const (
-	BudgetTokens BudgetUnit = "tokens" // of input and output
-	BudgetCost   BudgetUnit = "cost"   // by the price table
+	Tokens Unit = "tokens" // of input and output
+	Cost   Unit = "cost"   // by the price table
 )
 
-// CodeBudget refuses a call of a model whose budget is used up and was not added to.
-const CodeBudget = "budget_exhausted"
+// CodeExhausted refuses a call of a model whose budget is used up and was not added to.
+const CodeExhausted = "budget_exhausted"
 
 // millionth is the unit of costs in rows.
 const millionth = 1e6
 
 // shown is an amount as people read it: tokens, or units of the currency.
 func (b Budget) shown(amount int64) float64 {
-	if b.Unit == BudgetCost {
+	if b.Unit == Cost {
 		return float64(amount) / millionth
 	}
 	return float64(amount)
@@ -63,7 +62,7 @@ func (b Budget) shown(amount int64) float64 {
 
 // amount is the reverse of shown.
 func (b Budget) amount(shown float64) int64 {
-	if b.Unit == BudgetCost {
+	if b.Unit == Cost {
 		shown *= millionth
 	}
 	return int64(math.Round(min(shown, math.MaxInt64/2)))
@@ -72,13 +71,16 @@ func (b Budget) amount(shown float64) int64 {
 // name is what is counted under.
 func (b Budget) name() string { return string(b.Of) + ":" + string(b.Unit) }
 
-// budgets counts and admits calls of models.
-type budgets struct {
-	list     []Budget
-	currency string // of all costs
-	store    store.Store
-	tools    *tools.Service
-	now      func() time.Time
+// Keeper counts and admits the calls of models of this server. It holds no state besides the rows of the store.
+type Keeper struct {
+	list  []Budget
+	store store.Store
+	tools *tools.Service
+}
+
+// New makes the Keeper of a list of Budgets. People are asked by the tools, of which Tool has to be one.
+func New(list []Budget, s store.Store, t *tools.Service) *Keeper {
+	return &Keeper{list: list, store: s, tools: t}
 }
 
 // subjects are what a call counts for.
@@ -102,61 +104,20 @@ func subjectsOf(ctx context.Context, r store.Reader, session store.Session, turn
 func (b Budget) use(s subjects, now time.Time) store.BudgetUse {
 	u := store.BudgetUse{BudgetKey: store.BudgetKey{Tenant: s.tenant, Budget: b.name(), Period: now.UTC().Format(time.DateOnly)}}
 	switch b.Of {
-	case BudgetOfRun:
+	case OfRun:
 		u.Subject, u.Period, u.SessionID = s.root, "", s.rootSession
-	case BudgetOfUser:
+	case OfUser:
 		u.Subject = s.user
-	case BudgetOfAgent:
+	case OfAgent:
 		u.Subject = s.agent
-	case BudgetOfTenant:
+	case OfTenant:
 	}
 	return u
 }
 
-// extension are the arguments of tools.BudgetTool, as people read and edit them.
-type extension struct {
-	Budget   BudgetOf   `json:"budget"`
-	Day      string     `json:"day,omitempty"`
-	Unit     BudgetUnit `json:"unit"`
-	Currency string     `json:"currency,omitempty"`
-	Limit    float64    `json:"limit"` // which is reached
-	Add      float64    `json:"add"`
-}
-
-// budgetSchema is the JSON Schema of an extension: what an approver may change it to. Less than the smallest amount that is
-// counted, a token or a millionth of the currency, would add nothing, and the call would be at the limit that it asked about.
-const budgetSchema = `{"type":"object","required":["budget","unit","add"],"properties":{"budget":{"enum":["run","user","agent","tenant"]},` +
-	`"day":{"type":"string"},"unit":{"enum":["tokens","cost"]},"currency":{"type":"string"},"limit":{"type":"number"},` +
-	`"add":{"type":"number","minimum":0.000001,"maximum":1000000000000,"description":"How much more may be used"}},"additionalProperties":false,` +
-	`"if":{"properties":{"unit":{"const":"tokens"}}},"then":{"properties":{"add":{"type":"integer","minimum":1}}}}`
-
-// BudgetTool is the tool that adds to a budget. A person is asked unless the policy file has a rule for its name.
-func BudgetTool() store.Tool {
-	return store.Tool{
-		Name: tools.BudgetTool, Kind: store.KindServer, Source: store.ToolFromServer, Schema: json.RawMessage(budgetSchema),
-		Policy:   json.RawMessage(`{"risk":"medium","verdict":"require_approval","may_edit":true}`),
-		Metadata: mustJSON(map[string]string{"description": "Adds to a budget for models."}),
-	}
-}
-
-// key is the idempotency key of the call that asks. It is ours, where the arguments may be edited: so what is added to is read
-// from it, and of the arguments only how much.
-func (b Budget) key(day string, limit int64) string {
-	return fmt.Sprintf("%s:%s:%s:%d", tools.BudgetTool, b.name(), day, limit)
-}
-
-// budgetOfKey reads what key wrote.
-func budgetOfKey(key string) (b Budget, day string) {
-	parts := strings.SplitN(key, ":", 5)
-	if len(parts) < 4 {
-		return b, ""
-	}
-	return Budget{Of: BudgetOf(parts[1]), Unit: BudgetUnit(parts[2])}, parts[3]
-}
-
 // text is an amount with its unit.
 func (b Budget) text(amount int64) string {
-	if b.Unit == BudgetCost {
+	if b.Unit == Cost {
 		return fmt.Sprintf("%.2f %s", b.shown(amount), b.Currency)
 	}
 	return fmt.Sprintf("%d tokens", amount)
@@ -165,11 +126,8 @@ func (b Budget) text(amount int64) string {
 // keptDays is how long the counts of days are kept: a day may end while a call of it is under way.
 const keptDays = 2
 
-// count adds what a call used to every budget, in the transaction that keeps its end.
-func (a *budgets) count(ctx context.Context, tx store.Tx, c store.ModelCall) error {
-	if len(a.list) == 0 {
-		return nil
-	}
+// Count adds what a call used to every Budget, in the transaction that keeps its end.
+func (k *Keeper) Count(ctx context.Context, tx store.Tx, c store.ModelCall) error {
 	session, err := tx.Session(ctx, store.System(), c.SessionID)
 	if err != nil {
 		return err
@@ -178,10 +136,10 @@ func (a *budgets) count(ctx context.Context, tx store.Tx, c store.ModelCall) err
 	if err != nil {
 		return err
 	}
-	now := a.now()
-	for _, b := range a.list {
+	now := time.Now()
+	for _, b := range k.list {
 		use := b.use(s, now)
-		if use.Used = c.Cost; b.Unit == BudgetTokens {
+		if use.Used = c.Cost; b.Unit == Tokens {
 			use.Used = c.Tokens.Input + c.Tokens.Output
 		}
 		if err := tx.AddToBudget(ctx, use); err != nil {
@@ -189,44 +147,4 @@ func (a *budgets) count(ctx context.Context, tx store.Tx, c store.ModelCall) err
 		}
 	}
 	return tx.DeleteBudgetsBefore(ctx, now.UTC().AddDate(0, 0, -keptDays).Format(time.DateOnly))
-}
-
-// BudgetRuntime executes tools.BudgetTool: it adds what was approved.
-type BudgetRuntime struct{ Store store.Store }
-
-// Execute implements tools.Runtime. What is added is kept in one transaction, whose failure has added nothing; one whose
-// outcome is unknown is asked about like any call's.
-func (r BudgetRuntime) Execute(ctx context.Context, d tools.Dispatch) (json.RawMessage, *fault.Error) {
-	var e extension
-	b, day := budgetOfKey(d.Call.IdempotencyKey)
-	if err := json.Unmarshal(d.Call.Args, &e); err != nil || e.Budget != b.Of || e.Unit != b.Unit || e.Day != day {
-		return nil, fault.New(tools.CodeInvalidArgs, "Only how much is added to a budget can be changed.")
-	}
-	if b.amount(e.Add) <= 0 { // approved under the schema of an earlier version
-		return nil, fault.New(tools.CodeInvalidArgs, "What is added to a budget is at least a token, or a millionth of the currency.")
-	}
-	err := r.Store.InTx(ctx, func(tx store.Tx) error {
-		session, err := tx.Session(ctx, store.System(), d.Call.SessionID)
-		if err != nil {
-			return err
-		}
-		turn, err := tx.Turn(ctx, store.System(), d.Call.TurnID)
-		if err != nil {
-			return err
-		}
-		s, err := subjectsOf(ctx, tx, session, turn.ID, turn.AgentID)
-		if err != nil {
-			return err
-		}
-		use := b.use(s, time.Now())
-		use.Period, use.Added = day, b.amount(e.Add) // approved after midnight, it is still for the day that was asked about
-		return tx.AddToBudget(ctx, use)
-	})
-	switch {
-	case errors.Is(err, store.ErrUnknownOutcome):
-		return nil, &fault.Error{Code: tools.CodeUnknownOutcome, Message: "It is not known whether the budget was added to.", Cause: err}
-	case err != nil:
-		return nil, &fault.Error{Code: tools.CodeUnreachable, Message: "The budget could not be added to.", Cause: err}
-	}
-	return mustJSON(map[string]float64{"added": e.Add}), nil
 }

@@ -16,6 +16,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/approval/audit"
+	"aqueduct/bridge/budget"
 	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/httpagent"
@@ -165,11 +166,15 @@ func (a *App) makeEngine() error {
 	if err := a.makeMCPServers(&executed); err != nil {
 		return err
 	}
-	budgets := cfg.Edge.Models.Budgets()
-	if len(budgets) > 0 {
-		executed.Own, executed.OwnRuntime = []store.Tool{bridge.BudgetTool()}, bridge.BudgetRuntime{Store: cfg.Store}
+	limits := cfg.Edge.Models.Budgets()
+	if len(limits) > 0 {
+		executed.Own, executed.OwnRuntime = []store.Tool{budget.Tool()}, budget.Runtime{Store: cfg.Store}
 	}
 	a.Tools = tools.New(executed)
+	var budgets bridge.Budgets
+	if len(limits) > 0 {
+		budgets = budget.New(limits, cfg.Store, a.Tools)
+	}
 	a.Sessions = bridge.New(bridge.Config{
 		Store: cfg.Store, Filter: cfg.Secrets.Filter, Hash: cfg.Secrets, Log: a.Events, Bell: a.Bell, Replica: a.Replica, Agents: cfg.Agents,
 		Logger: cfg.Logger, Meter: meter, TurnEnded: a.turnEnded, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Contexts: a.Contexts, Notices: notices, Hints: a.Hints,
