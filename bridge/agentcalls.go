@@ -35,8 +35,8 @@ const (
 	maxChildrenAtOnce = 8
 )
 
-// childsThread refuses what a user would put into a thread that is an agent's answer to another.
-func childsThread() error {
+// ChildsThread refuses, with RefusedChildsThread, what a user would put into a thread that is an agent's answer to another.
+func ChildsThread() error {
 	return fault.New(RefusedChildsThread, "This thread belongs to the call of an agent by another, and takes no messages.")
 }
 

@@ -14,7 +14,6 @@ import (
 	"aqueduct/bridge/livefeed"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
-	"aqueduct/internal/wake"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -89,7 +88,6 @@ type Sessions struct {
 	appends    *Appends
 	threads    *Threads
 	quota      *quota
-	queue      *Queue
 
 	// mu guards running, active and reading, and rung of each active session. No store is called with it held.
 	mu      sync.Mutex
@@ -130,17 +128,6 @@ func New(cfg Config) *Sessions {
 	}
 	s.approvals = approval.New(settles)
 	s.care.deadlines = s.approvals.Deadlines
-	if ended := cfg.Meter.TurnEnded; ended != nil {
-		s.cfg.Meter.TurnEnded = func(status string, took, active time.Duration) {
-			ended(status, took, active)
-			s.queue.turnEnded()
-		}
-	} else {
-		s.cfg.Meter.TurnEnded = func(string, time.Duration, time.Duration) { s.queue.turnEnded() }
-	}
-	s.queue = &Queue{
-		store: cfg.Store, sessions: s, vault: cfg.Hash.Vault, limits: cfg.Limits, replica: cfg.Replica, bell: wake.New(), logger: cfg.Logger,
-	}
 	cfg.Bell.OnAny(func(sessionID string) {
 		s.approvals.Feed.Look()
 		s.hints.changed(sessionID)
@@ -163,9 +150,6 @@ func New(cfg Config) *Sessions {
 	}
 	return s
 }
-
-// Queue is what waits for an agent to have room.
-func (s *Sessions) Queue() *Queue { return s.queue }
 
 // Agents is the Directory Sessions call.
 func (s *Sessions) Agents() *Directory { return s.cfg.Agents }

@@ -30,10 +30,12 @@ import (
 	"aqueduct/store"
 )
 
-// Config is what a Server needs. Sessions, Approvals, Store, Auth, Logger and Tools must be there; for the others the
+// Config is what a Server needs. Sessions, Queue, Approvals, Store, Auth, Logger and Tools must be there; for the others the
 // comment names what nil means. It is read once, by New.
 type Config struct {
 	Sessions *bridge.Sessions
+	// Queue keeps prompts that can wait.
+	Queue channel.Queue
 	// Approvals settles Questions: those of Sessions.
 	Approvals *approval.Service
 	// Store is for reads, always with the caller's Scope, and for Ping.
@@ -115,7 +117,7 @@ func New(cfg Config) (*Server, error) {
 	conns := limit.NewConnections(cfg.Limits, func() { meter.Evicted("connection") })
 	meter.Watch(conns, open, bodies)
 	channels, hook, err := channel.New(channel.Config{
-		Sessions: cfg.Sessions, Approvals: cfg.Approvals, Store: cfg.Store, Auth: cfg.Auth, In: in, Open: open, Log: cfg.Logger, Audit: cfg.Audit,
+		Sessions: cfg.Sessions, Queue: cfg.Queue, Approvals: cfg.Approvals, Store: cfg.Store, Auth: cfg.Auth, In: in, Open: open, Log: cfg.Logger, Audit: cfg.Audit,
 	}, cfg.Webhooks)
 	if err != nil {
 		drain()
@@ -166,7 +168,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 		&toolRegistry{tools: cfg.Tools, store: cfg.Store, checkURL: cfg.CheckURL, in: in, agents: callers},
 		&permissionSockets{sessions: cfg.Sessions, approvals: cfg.Approvals, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger},
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
-		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},
+		&runs{sessions: cfg.Sessions, queue: cfg.Queue, store: cfg.Store, in: in, out: out, trace: traces},
 		traces,
 		&attachments{entries: cfg.Contexts, in: in, public: cfg.PublicURL},
 		&contexts{entries: cfg.Contexts, agents: callers, in: in},

@@ -26,6 +26,7 @@ import (
 	"aqueduct/bridge/notify"
 	"aqueduct/bridge/otlp"
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/queue"
 	"aqueduct/bridge/registry"
 	"aqueduct/bridge/tools"
 	"aqueduct/policy"
@@ -45,13 +46,14 @@ type App struct {
 	Notifier *notify.Notifier // nil without Config.Notify
 	Tools    *tools.Service
 	Sessions *bridge.Sessions
+	Queue    *queue.Queue
 	Gateway  *acpgateway.Gateway // nil without Config.Gateway
 	Server   *server.Server
 	Metrics  *server.Metrics
 
-	cfg       Config
-	turnEnded func(turnID string) // nil without Config.Spans
-	levels    [levels][]Part
+	cfg    Config
+	spans  *otlp.Exporter // nil without Config.Spans
+	levels [levels][]Part
 }
 
 // The levels of what runs. Each uses those below it; they start from the lowest and end from the highest.
@@ -141,9 +143,17 @@ func (a *App) makeSpans() error {
 	if err != nil {
 		return err
 	}
-	a.turnEnded = spans.TurnEnded
+	a.spans = spans
 	a.runs(ground, "spans", spans.Run)
 	return nil
+}
+
+// turnEnded passes on that a Turn has ended here.
+func (a *App) turnEnded(turnID string) {
+	if a.spans != nil {
+		a.spans.TurnEnded(turnID)
+	}
+	a.Queue.TurnEnded()
 }
 
 // makeEngine makes what drives Turns and executes tools.
@@ -180,11 +190,14 @@ func (a *App) makeEngine() error {
 		Logger: cfg.Logger, Meter: meter, TurnEnded: a.turnEnded, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Contexts: a.Contexts, Notices: notices, Hints: a.Hints,
 		PublicURL: cfg.PublicURL, AgentURL: cfg.AgentURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0, Budgets: budgets, Currency: cfg.Edge.Models.Currency,
 	})
+	a.Queue = queue.New(queue.Config{
+		Store: cfg.Store, Sessions: a.Sessions, Replica: a.Replica, Vault: cfg.Secrets.Vault, Policy: cfg.Policy, Limits: cfg.QueueLimits, Logger: cfg.Logger,
+	})
 	if !cfg.Agents.AddHidden(bridge.ClientAgent, mcpclients.New(cfg.Store)) {
 		return fmt.Errorf("there is an agent called %q, which is what MCP clients are called", bridge.ClientAgent)
 	}
 	a.runs(driving, "sessions", a.drive)
-	a.runs(driving, "queue", a.Sessions.Queue().Run)
+	a.runs(driving, "queue", a.Queue.Run)
 	a.runs(driving, "tools", a.Tools.Run)
 	if a.Notifier != nil {
 		a.runs(driving, "webhooks", a.Notifier.Run)
@@ -262,7 +275,7 @@ func (a *App) makeGateway() {
 // makeServer makes the HTTP edge over all other parts.
 func (a *App) makeServer() (err error) {
 	cfg := a.cfg.Edge
-	cfg.Sessions, cfg.Approvals, cfg.Tools, cfg.Agents, cfg.Hints, cfg.Audit, cfg.Contexts = a.Sessions, a.Sessions.Approvals(), a.Tools, a.Agents, a.Hints, a.Audit, a.Contexts
+	cfg.Sessions, cfg.Queue, cfg.Approvals, cfg.Tools, cfg.Agents, cfg.Hints, cfg.Audit, cfg.Contexts = a.Sessions, a.Queue, a.Sessions.Approvals(), a.Tools, a.Agents, a.Hints, a.Audit, a.Contexts
 	cfg.Auth, cfg.Metrics, cfg.PublicURL = a.cfg.Auth, a.cfg.Metrics, a.cfg.PublicURL
 	cfg.ProxyRegistry = acpgateway.NewRegistry(a.cfg.Store)
 	if cfg.Logger == nil {
