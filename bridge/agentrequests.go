@@ -65,7 +65,7 @@ type ToolRequest struct {
 // Invoke takes a ToolCall of the Agent that sends the token. It waits for a call that is executed at once; any other is
 // returned pending, or failed. The error is a *fault.Error when nothing was kept.
 func (a *AgentRequests) Invoke(ctx context.Context, token string, req ToolRequest) (store.ToolCall, error) {
-	from, err := a.callSite(ctx, token)
+	from, err := a.Caller(ctx, token)
 	if err != nil {
 		return store.ToolCall{}, err
 	}
@@ -95,11 +95,11 @@ func callable(name string) error {
 // ToolCallID is the id in the log of a tool call that its Agent gives an id of its own, also when it is executed here.
 func ToolCallID(turnID, agentsID string) string { return tools.CallID(turnID, agentsID) }
 
-// callSite is who calls: the Turn that the token belongs to. For a Turn that is driven on this replica it is in memory,
-// which saves two reads for each call.
+// Caller is the Turn that the token belongs to, as those see it that its Agent calls. The error is ErrRunToken for a token that is
+// not good. For a Turn that is driven on this replica it is in memory, which saves two reads for each call.
 // The entry in memory is compared with the token as the row would be, so a token that was replaced is refused here
 // too.
-func (a *AgentRequests) callSite(ctx context.Context, token string) (tools.Caller, error) {
+func (a *AgentRequests) Caller(ctx context.Context, token string) (tools.Caller, error) {
 	if from, ok := a.callers.find(token); ok {
 		return from, nil
 	}
@@ -113,7 +113,7 @@ func (a *AgentRequests) callSite(ctx context.Context, token string) (tools.Calle
 
 // Principal is the user in whose Session the Agent with the token works.
 func (a *AgentRequests) Principal(ctx context.Context, token string) (store.Principal, error) {
-	from, err := a.callSite(ctx, token)
+	from, err := a.Caller(ctx, token)
 	return store.Principal{Tenant: from.Session.Tenant, User: from.Session.User}, err
 }
 

@@ -49,10 +49,9 @@ type Config struct {
 	Audit *audit.Log
 	// Models is set where Agents call models through this server: what they used is then in RUN_FINISHED.
 	Models bool
-	// Budgets bound what models may be used for; nil bounds nothing.
-	Budgets Budgets
-	// Currency is that of what models cost.
-	Currency string
+	// EndCalls ends what calls of models were under way in replicas that are gone. It is called at the start, when a replica is gone, and
+	// now and then; nil without models.
+	EndCalls func(ctx context.Context) error
 	// PublicURL is where people reach this server, without a path. URLs of parts begin with it; "" leaves them relative.
 	PublicURL string
 	// AgentURL is where Agents reach it, for the URLs of large parts in their calls.
@@ -105,13 +104,15 @@ func New(cfg Config) *Sessions {
 	if cfg.Audit == nil {
 		cfg.Audit = audit.NewLog(cfg.Store, cfg.Logger, nil)
 	}
+	if cfg.EndCalls == nil {
+		cfg.EndCalls = func(context.Context) error { return nil }
+	}
 	s := &Sessions{
 		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools},
 		active: make(map[string]*session),
 	}
 	s.care = &reconciler{
 		cfg: &s.cfg, wake: s.wake, drives: s.drives, busy: s.busy,
-		endCalls: func(ctx context.Context) error { return s.ModelCalls().endAbandoned(ctx) },
 	}
 	s.quota = newQuota(cfg.Store, cfg.Limits, cfg.Meter.Limited)
 	s.tails = newTails(cfg.Store, cfg.Replica, s.outlive)
@@ -171,14 +172,6 @@ func (s *Sessions) Cancels() *Cancels { return s.cancels }
 
 // Appends adds messages to threads that prompt no Agent.
 func (s *Sessions) Appends() *Appends { return s.appends }
-
-// ModelCalls takes the model calls of Agents.
-func (s *Sessions) ModelCalls() *ModelCalls {
-	return &ModelCalls{
-		store: s.cfg.Store, agents: s.agents, replica: s.cfg.Replica, logger: s.cfg.Logger,
-		budgets: s.cfg.Budgets, currency: s.cfg.Currency,
-	}
-}
 
 // AgentCalls takes the calls of Agents by Agents.
 func (s *Sessions) AgentCalls() *AgentCalls {

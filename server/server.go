@@ -17,6 +17,7 @@ import (
 	"aqueduct/bridge/approval/audit"
 	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/livefeed"
+	"aqueduct/bridge/modelcalls"
 	"aqueduct/bridge/registry"
 	"aqueduct/bridge/tools"
 	"aqueduct/server/auth"
@@ -30,7 +31,7 @@ import (
 	"aqueduct/store"
 )
 
-// Config is what a Server needs. Sessions, Queue, Approvals, Store, Auth, Logger and Tools must be there; for the others the
+// Config is what a Server needs. Sessions, Queue, ModelCalls, Approvals, Store, Auth, Logger and Tools must be there; for the others the
 // comment names what nil means. It is read once, by New.
 type Config struct {
 	Sessions *bridge.Sessions
@@ -69,6 +70,8 @@ type Config struct {
 	// Models are the upstreams of the model proxy, ModelClient the way to them; without upstreams it knows no model.
 	Models      llmproxy.Upstreams
 	ModelClient *http.Client
+	// ModelCalls keeps what is called of them.
+	ModelCalls *modelcalls.Service
 	// Links are the signed links to one decision; nil takes none.
 	Links *decide.Book
 	// NoPage leaves the page at "/" out.
@@ -190,7 +193,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 			Agent: callers.counted, IsAgent: hasRunToken, In: in, Logger: cfg.Logger, Draining: draining,
 		}),
 		llmproxy.New(llmproxy.Config{
-			Upstreams: cfg.Models, Client: cfg.ModelClient, Calls: cfg.Sessions.ModelCalls(), Caller: callers.counted, In: in, Draining: draining,
+			Upstreams: cfg.Models, Client: cfg.ModelClient, Calls: cfg.ModelCalls, Caller: callers.counted, In: in, Draining: draining,
 		}),
 	}
 }
