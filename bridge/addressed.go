@@ -28,12 +28,6 @@ func InstanceID(session store.Session, agentID string) string {
 	return uuid.NewSHA1(of, []byte("agent:"+agentID)).String()
 }
 
-// answering is the Session as the rules see it in a Turn: its Agent is the one that answers.
-func answering(session store.Session, turn store.Turn) store.Session {
-	session.AgentID = turn.AgentID
-	return session
-}
-
 // nameSpeakers puts the thread's own Agent's name on its messages where another one's are among them, or another one is
 // called: it would otherwise take them for its own.
 func nameSpeakers(messages []agui.Message, own, called string) {

@@ -35,8 +35,8 @@ const (
 	maxChildrenAtOnce = 8
 )
 
-// childsThread refuses what a user would put into a thread that is an agent's answer to another.
-func childsThread() error {
+// ChildsThread refuses, with RefusedChildsThread, what a user would put into a thread that is an agent's answer to another.
+func ChildsThread() error {
 	return fault.New(RefusedChildsThread, "This thread belongs to the call of an agent by another, and takes no messages.")
 }
 
@@ -95,7 +95,7 @@ func (a *AgentCalls) Begin(ctx context.Context, token string, call AgentCall) (R
 		Principal: store.Principal{Tenant: session.Tenant, User: session.User, Roles: by.Roles}, Dialect: DialectV1, ThreadID: id, RunID: id,
 		AgentID: call.AgentID, Messages: call.Messages, Context: call.Context, BodyHash: call.BodyHash, Channel: true,
 		Traceparent: span.Traceparent(), Tracestate: span.State,
-		parent: &parentCall{turn: turn, session: answering(session, turn), agentID: call.AgentID},
+		parent: &parentCall{turn: turn, session: approval.Answering(session, turn), agentID: call.AgentID},
 	})
 }
 
@@ -146,7 +146,7 @@ func (p *parentCall) lock(ctx context.Context, tx store.Tx) (err error) {
 		return err
 	}
 	p.turn, err = tx.Turn(ctx, store.System(), p.turn.ID)
-	p.session = answering(p.session, p.turn)
+	p.session = approval.Answering(p.session, p.turn)
 	return err
 }
 

@@ -8,11 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"aqueduct/bridge/approval"
 	"aqueduct/bridge/tools"
-	"aqueduct/bridge/trace"
 	"aqueduct/internal/fault"
-	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -68,20 +65,20 @@ type ToolRequest struct {
 // Invoke takes a ToolCall of the Agent that sends the token. It waits for a call that is executed at once; any other is
 // returned pending, or failed. The error is a *fault.Error when nothing was kept.
 func (a *AgentRequests) Invoke(ctx context.Context, token string, req ToolRequest) (store.ToolCall, error) {
-	turnID, from, err := a.callSite(ctx, token)
+	from, err := a.Caller(ctx, token)
 	if err != nil {
 		return store.ToolCall{}, err
 	}
 	if err := callable(req.Name); err != nil {
 		return store.ToolCall{}, err
 	}
-	if instance, wide := sessionOfToken(token); OwnRun(token, req.RunID) != turnID && (!wide || req.RunID != instance) {
+	if instance, wide := sessionOfToken(token); OwnRun(token, req.RunID) != from.TurnID && (!wide || req.RunID != instance) {
 		return store.ToolCall{}, ErrForeignRun
 	}
 	return a.tools.Invoke(ctx, tools.Request{
-		TurnID: turnID, Session: from.session, Trace: from.trace, By: from.by, Name: req.Name, Args: req.Args, Key: req.Key, CallID: req.CallID, Timeout: req.Timeout,
+		Caller: from, Name: req.Name, Args: req.Args, Key: req.Key, CallID: req.CallID, Timeout: req.Timeout,
 		Declared: func(ctx context.Context, r store.Reader) (map[string]json.RawMessage, error) {
-			return declared(ctx, r, turnID)
+			return declared(ctx, r, from.TurnID)
 		},
 	})
 }
@@ -98,27 +95,26 @@ func callable(name string) error {
 // ToolCallID is the id in the log of a tool call that its Agent gives an id of its own, also when it is executed here.
 func ToolCallID(turnID, agentsID string) string { return tools.CallID(turnID, agentsID) }
 
-// callSite is the Turn that the token belongs to, and who calls. For a Turn that is driven on this replica both are in
-// memory, which saves two reads for each call.
+// Caller is the Turn that the token belongs to, as those see it that its Agent calls. The error is ErrRunToken for a token that is
+// not good. For a Turn that is driven on this replica it is in memory, which saves two reads for each call.
 // The entry in memory is compared with the token as the row would be, so a token that was replaced is refused here
 // too.
-func (a *AgentRequests) callSite(ctx context.Context, token string) (turnID string, from caller, err error) {
-	if turnID, from, ok := a.callers.find(token); ok {
-		return turnID, from, nil
+func (a *AgentRequests) Caller(ctx context.Context, token string) (tools.Caller, error) {
+	if from, ok := a.callers.find(token); ok {
+		return from, nil
 	}
 	turn, err := a.Turn(ctx, token)
 	if err != nil {
-		return "", from, err
+		return tools.Caller{}, err
 	}
 	session, err := a.store.Session(ctx, store.System(), turn.SessionID)
-	of, _ := trace.Parse(turn.Traceparent, turn.Tracestate)
-	return turn.ID, caller{session: answering(session, turn), by: approval.Prompter(session, turn), trace: of}, err
+	return tools.CallerOf(session, turn), err
 }
 
 // Principal is the user in whose Session the Agent with the token works.
 func (a *AgentRequests) Principal(ctx context.Context, token string) (store.Principal, error) {
-	_, from, err := a.callSite(ctx, token)
-	return store.Principal{Tenant: from.session.Tenant, User: from.session.User}, err
+	from, err := a.Caller(ctx, token)
+	return store.Principal{Tenant: from.Session.Tenant, User: from.Session.User}, err
 }
 
 // ErrForeignRun is the error of a good token that is sent with another run's id.
@@ -132,10 +128,8 @@ type callers struct {
 }
 
 type caller struct {
-	session store.Session
-	by      policy.Principal // whose prompt it is
-	hash    []byte           // of the run token
-	trace   trace.Context
+	tools.Caller
+	hash []byte // of the run token
 }
 
 func (c *callers) add(turnID string, from caller) {
@@ -153,12 +147,12 @@ func (c *callers) remove(turnID string) {
 	delete(c.byTurn, turnID)
 }
 
-func (c *callers) find(token string) (turnID string, from caller, ok bool) {
-	turnID, ok = turnOfToken(token)
+func (c *callers) find(token string) (tools.Caller, bool) {
+	turnID, ok := turnOfToken(token)
 	c.mu.Lock()
 	from, found := c.byTurn[turnID]
 	c.mu.Unlock()
-	return turnID, from, ok && found && fits(token, from.hash, nil) == nil
+	return from.Caller, ok && found && fits(token, from.hash, nil) == nil
 }
 
 // declared are the tools that the client of a Turn's newest Run has, with their schemas.

@@ -104,7 +104,7 @@ func (a *Appends) request(ctx context.Context, in Appending) (repeated bool, err
 			return err
 		}
 		if session.IsChild() && m.Role == agui.RoleUser {
-			return childsThread()
+			return ChildsThread()
 		}
 		kept, err := pendingAppend(ctx, tx, in.Session.ID, m.ID)
 		if err == nil && kept == nil {

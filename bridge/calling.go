@@ -7,6 +7,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/approval"
+	"aqueduct/bridge/tools"
 	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
@@ -106,11 +107,11 @@ func (c *calling) callAgain(call *Call) store.Move {
 
 // caller is who calls tools with a call's token.
 func (c *calling) caller(call Call) caller {
-	session := answering(c.log.row, *c.row)
+	from := tools.CallerOf(c.log.row, *c.row)
 	// The entry stays in memory for as long as the Agent runs, and no rule about tools looks at the state, which may
 	// be large.
-	session.State = nil
-	return caller{session: session, by: approval.Prompter(c.log.row, *c.row), hash: runTokenHash(call.RunToken), trace: c.trace.context}
+	from.Session.State, from.Trace = nil, c.trace.context
+	return caller{from, runTokenHash(call.RunToken)}
 }
 
 // placeInputs puts what began a queued Turn behind the output of the Turns before it, and leaves that out where

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"aqueduct/agui"
-	"aqueduct/bridge/approval"
 	"aqueduct/bridge/tools"
-	"aqueduct/bridge/trace"
 	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
@@ -61,9 +59,8 @@ func (c *ClientCalls) Invoke(ctx context.Context, who store.Principal, req Clien
 		if turn.ID == "" {
 			continue // it has ended since it was begun
 		}
-		span, _ := trace.Parse(turn.Traceparent, turn.Tracestate)
 		call, err = c.tools.Invoke(ctx, tools.Request{
-			TurnID: turn.ID, Session: answering(session, turn), Trace: span, By: approval.Prompter(session, turn), Name: req.Name, Args: req.Args,
+			Caller: tools.CallerOf(session, turn), Name: req.Name, Args: req.Args,
 			Declared: func(context.Context, store.Reader) (map[string]json.RawMessage, error) { return nil, nil },
 		})
 		if fault.CodeOf(err) != tools.CodeRunOver {

@@ -173,8 +173,8 @@ func (d *Directory) agent(tenant, id string) Agent {
 	return e.agent
 }
 
-// away reports whether an Agent is here that knows itself to be out of reach.
-func (d *Directory) away(tenant, id string) bool {
+// Away reports whether an Agent is here that knows itself to be out of reach.
+func (d *Directory) Away(tenant, id string) bool {
 	a, tells := d.agent(tenant, id).(Availability)
 	return tells && !a.Available()
 }

@@ -21,7 +21,7 @@ import (
 // here, with what was just written, so that the first token of a prompt costs no further query, or by a ring to
 // another replica. A response that is cut between the two loses nothing, because the owner's poll finds the row.
 func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
-	if err := req.check(); err != nil {
+	if err := req.Check(); err != nil {
 		return Reply{}, err
 	}
 	if req.prompts() {
@@ -32,7 +32,7 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 	if _, err := s.cfg.Agents.find(ctx, req.Principal.Tenant, req.AgentID); err != nil {
 		return Reply{}, err
 	}
-	k := taking{s: s, req: req, last: req.task != nil}
+	k := taking{s: s, req: req, last: req.Task != nil}
 	err := k.whileTailed(ctx)
 	k.release(ctx)
 	reply := k.reply
@@ -51,12 +51,28 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 	return reply, nil
 }
 
+// MayPrompt refuses prompts of a user to an Agent: with RefusedUnknownAgent where there is none of that id for the user's tenant, or it
+// is not talked to (ReservedAgent), and with RefusedForbiddenAgent where the policy keeps the user from it. It may ask the store for
+// one that was registered elsewhere a moment ago, so it is not called in a transaction. The intake refuses the same by itself.
+func (s *Sessions) MayPrompt(ctx context.Context, who store.Principal, agentID string) error {
+	found, err := s.cfg.Agents.find(ctx, who.Tenant, agentID)
+	if err != nil {
+		return err
+	}
+	if found == nil || ReservedAgent(agentID) {
+		return unknownAgent()
+	}
+	return s.cfg.mayUse(who, agentID)
+}
+
 // prompts reports whether the request can begin a Turn.
 func (req *ChatRequest) prompts() bool {
 	return !req.JoinOnly && len(req.Answers) == 0 && slices.ContainsFunc(req.Messages, func(m agui.Message) bool { return m.Role == agui.RoleUser })
 }
 
-func (req *ChatRequest) check() error {
+// Check refuses ids and a state that could not be kept, with a *fault.Error. Chat does so by itself; it is for those who keep a
+// request until later.
+func (req *ChatRequest) Check() error {
 	for _, id := range []string{req.ThreadID, req.RunID} {
 		if id != "" && !ids.Valid(id) {
 			return fault.New(RefusedInvalidID, ids.Form)
@@ -115,7 +131,7 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 		return Reply{}, false, err
 	}
 	if in.exists && in.session.IsChild() && !in.req.JoinOnly && in.starts() {
-		return Reply{}, false, childsThread()
+		return Reply{}, false, ChildsThread()
 	}
 	if in.active != nil && !in.req.JoinOnly && in.starts() {
 		if err := in.meets.load(ctx); err != nil {
@@ -308,8 +324,8 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	replier := in.replier()
 	replier.queued = p.queued.ID
 	reply, err := replier.tail(ctx, run)
-	if err == nil && in.req.task != nil {
-		err = in.req.task.begin(ctx, in.tx, reply)
+	if err == nil && in.req.Task != nil {
+		err = in.req.Task.Begin(ctx, in.tx, reply)
 	}
 	if err == nil && in.active != nil {
 		return reply, true, in.meets.endOthers(ctx)

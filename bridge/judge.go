@@ -74,7 +74,7 @@ func (a *asker) record(ctx context.Context, j judged) error {
 // asks a person.
 func (a *asker) verdict(ctx context.Context, call policy.Call) (policy.Verdict, error) {
 	now, cfg := time.Now(), a.cfg
-	grants, err := approval.LiveGrants(ctx, cfg.Store, answering(a.log.row, *a.row), a.row.Prompter(a.log.row), now)
+	grants, err := approval.LiveGrants(ctx, cfg.Store, approval.Answering(a.log.row, *a.row), a.row.Prompter(a.log.row), now)
 	if err != nil {
 		return policy.Verdict{}, err
 	}

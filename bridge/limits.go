@@ -33,12 +33,6 @@ type Limits struct {
 	// TurnsPerUser bounds the Turns of one user that this replica drives at once. A thousand parallel agents of one person
 	// stay below it; a loop that prompts does not.
 	TurnsPerUser int
-	// TasksPerAgent bounds the Tasks of the queue that one agent works on at a time, on all replicas together. Prompts that
-	// are answered at once do not count: the queue is for what fills the gaps between them. Nor do Tasks that wait for a person.
-	TasksPerAgent int
-	// TasksPerUser and TasksPerTenant bound what waits in the queue: it is for work of a night, and not for what no agent
-	// will ever get to.
-	TasksPerUser, TasksPerTenant int
 	// ThreadBytes bounds what is kept of one Session's log: it is replayed to clients and read for histories.
 	ThreadBytes int64
 	// TenantBytes bounds what is kept of the logs of all of a tenant's threads; 0 is no limit, as the disk is the
@@ -62,9 +56,6 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.QuestionsPerTurn, 32)
 	setDefault(&l.QuestionsPerUser, 200)
 	setDefault(&l.TurnsPerUser, 5000)
-	setDefault(&l.TasksPerAgent, 8)
-	setDefault(&l.TasksPerUser, 20_000)
-	setDefault(&l.TasksPerTenant, 200_000)
 	setDefault(&l.ThreadBytes, 1<<30)
 	return l
 }

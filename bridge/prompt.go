@@ -61,6 +61,16 @@ func unknownAgent() error {
 	return fault.New(RefusedUnknownAgent, "There is no agent of that name here.")
 }
 
+// mayUse refuses a user whom the policy keeps from an Agent.
+func (cfg *Config) mayUse(who store.Principal, agent string) error {
+	if cfg.Policy != nil {
+		if v := cfg.Policy.MayUse(policy.Principal(who), agent); v.Action == policy.Block {
+			return fault.New(RefusedForbiddenAgent, "You may not use this agent. "+v.Reason)
+		}
+	}
+	return nil
+}
+
 // queueTurn writes a prompt: its messages, a queued Turn, and its first Run, reserved.
 //
 // Everything that the owner needs to call the Agent is in these rows, so that any replica can do it. The Run is
@@ -70,14 +80,12 @@ func (p *prompter) queueTurn(ctx context.Context, externalID string) (run store.
 	if agent != p.session.AgentID && p.cfg.Agents.agent(p.session.Tenant, agent) == nil || p.reserved(agent) {
 		return store.Run{}, unknownAgent()
 	}
-	if rules := p.cfg.Policy; rules != nil {
-		if v := rules.MayUse(policy.Principal(p.req.Principal), agent); v.Action == policy.Block {
-			return store.Run{}, fault.New(RefusedForbiddenAgent, "You may not use this agent. "+v.Reason)
-		}
+	if err := p.cfg.mayUse(p.req.Principal, agent); err != nil {
+		return store.Run{}, err
 	}
 	now := time.Now()
 	run = store.Run{
-		ID: p.req.task.turnID(), SessionID: p.session.ID, ExternalID: externalID, Status: store.RunReserved,
+		ID: p.req.Task.turnID(), SessionID: p.session.ID, ExternalID: externalID, Status: store.RunReserved,
 		Profile: p.profile, BodyHash: p.req.BodyHash, CreatedAt: now,
 	}
 	run.TurnID = run.ID // a Turn's id is its first Run's
@@ -96,7 +104,7 @@ func (p *prompter) queueTurn(ctx context.Context, externalID string) (run store.
 		ID: run.ID, SessionID: p.session.ID, AgentID: agent, Status: store.TurnQueued, CreatedAt: now,
 		Roles:        mustJSON(p.req.Principal.Roles),
 		PromptedBy:   p.promptedBy(),
-		Input:        mustJSON(turnInput{Context: p.req.Context, Props: p.req.Props, Queued: p.active != nil || p.req.task != nil && p.exists, Task: p.req.task != nil, ParentSpan: parent}),
+		Input:        mustJSON(turnInput{Context: p.req.Context, Props: p.req.Props, Queued: p.active != nil || p.req.Task != nil && p.exists, Task: p.req.Task != nil, ParentSpan: parent}),
 		BranchedFrom: p.branch.branchedFrom(),
 		Traced:       true, Traceparent: span.Traceparent(), Tracestate: span.State,
 	}

@@ -36,7 +36,6 @@ type reconciler struct {
 	deadlines *approval.Deadlines
 	wake      func(sessionID string)
 	drives    func(sessionID string) bool // a goroutine of this replica drives the Session
-	endCalls  func(context.Context) error // ends the model calls of replicas that are gone
 	busy      func() bool                 // something is driven here, or a caller reads what it called
 
 	unarmed  bool            // more Questions are open than were armed
@@ -49,7 +48,7 @@ type reconciler struct {
 // found to be gone, before a person decides for it. Then it takes over from the replicas that are gone. Their calls of models
 // end before anything else, so that Turns which end because of the same have them in their usage.
 func (c *reconciler) begin(ctx context.Context) error {
-	if err := c.endCalls(ctx); err != nil {
+	if err := c.cfg.EndCalls(ctx); err != nil {
 		return err
 	}
 	if _, err := c.armSoonest(ctx); err != nil {
@@ -78,7 +77,7 @@ func (c *reconciler) run(ctx context.Context) {
 		var looking string
 		select {
 		case <-stranded.C:
-			looking, err = "could not look for stranded turns and calls", errors.Join(c.endCalls(ctx), c.endStranded(ctx))
+			looking, err = "could not look for stranded turns and calls", errors.Join(c.cfg.EndCalls(ctx), c.endStranded(ctx))
 		case <-watch.C:
 			looking, err = "could not watch the other replicas", c.watch(ctx)
 		case <-hurry.C:
@@ -157,7 +156,7 @@ func (c *reconciler) watch(ctx context.Context) error {
 // which of them gets a Session is decided when its goroutine claims it. Deadlines are armed
 // by all, as ever, and the tools look for calls that no runner has any more. Calls of models are ended first (begin).
 func (c *reconciler) takeOver(ctx context.Context, gone store.Replica) error {
-	if err := c.endCalls(ctx); err != nil {
+	if err := c.cfg.EndCalls(ctx); err != nil {
 		return err
 	}
 	if _, err := c.armSoonest(ctx); err != nil {

@@ -45,9 +45,27 @@ type ChatRequest struct {
 	ofProgram bool
 	// attached are the attachments that the messages name, by key or by hash, as far as they have been read; nil for one that is not ours.
 	attached map[string]*contextstore.Attachment
-	// task is set where the Turn was a Task before, whose id it has; see Queue.
-	task     *taskStart
+	// Task is set where the prompt waited in the queue; nil otherwise.
+	Task     *TaskStart
 	Callback bool // the client is notified elsewhere than on a response: it counts as there although no response is open
+}
+
+// TaskStart is a Task of the queue on its way to its Turn. It waits for what is under way in its thread, and its Agent is called
+// until it can be reached (unsent.go).
+type TaskStart struct {
+	// TurnID is the Task's own id, which is given out before there is a Turn.
+	TurnID string
+	// Begin is called in the transaction that makes the Turn, after its rows are written. An error of it undoes them, and is
+	// what Chat returns. The transaction may run more than once.
+	Begin func(ctx context.Context, tx store.Tx, reply Reply) error
+}
+
+// turnID is the id of the Turn that a request makes: the one that was given out for a Task, else a new one.
+func (s *TaskStart) turnID() string {
+	if s == nil {
+		return newID()
+	}
+	return s.TurnID
 }
 
 // RepeatNever has an unnamed message is new, though it is what was asked before.

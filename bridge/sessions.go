@@ -14,7 +14,6 @@ import (
 	"aqueduct/bridge/livefeed"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
-	"aqueduct/internal/wake"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -50,10 +49,9 @@ type Config struct {
 	Audit *audit.Log
 	// Models is set where Agents call models through this server: what they used is then in RUN_FINISHED.
 	Models bool
-	// Budgets bound what models may be used for.
-	Budgets []Budget
-	// Currency is that of what models cost.
-	Currency string
+	// EndCalls ends what calls of models were under way in replicas that are gone. It is called at the start, when a replica is gone, and
+	// now and then; nil without models.
+	EndCalls func(ctx context.Context) error
 	// PublicURL is where people reach this server, without a path. URLs of parts begin with it; "" leaves them relative.
 	PublicURL string
 	// AgentURL is where Agents reach it, for the URLs of large parts in their calls.
@@ -89,7 +87,6 @@ type Sessions struct {
 	appends    *Appends
 	threads    *Threads
 	quota      *quota
-	queue      *Queue
 
 	// mu guards running, active and reading, and rung of each active session. No store is called with it held.
 	mu      sync.Mutex
@@ -107,13 +104,15 @@ func New(cfg Config) *Sessions {
 	if cfg.Audit == nil {
 		cfg.Audit = audit.NewLog(cfg.Store, cfg.Logger, nil)
 	}
+	if cfg.EndCalls == nil {
+		cfg.EndCalls = func(context.Context) error { return nil }
+	}
 	s := &Sessions{
 		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools},
 		active: make(map[string]*session),
 	}
 	s.care = &reconciler{
 		cfg: &s.cfg, wake: s.wake, drives: s.drives, busy: s.busy,
-		endCalls: func(ctx context.Context) error { return s.ModelCalls().endAbandoned(ctx) },
 	}
 	s.quota = newQuota(cfg.Store, cfg.Limits, cfg.Meter.Limited)
 	s.tails = newTails(cfg.Store, cfg.Replica, s.outlive)
@@ -130,17 +129,6 @@ func New(cfg Config) *Sessions {
 	}
 	s.approvals = approval.New(settles)
 	s.care.deadlines = s.approvals.Deadlines
-	if ended := cfg.Meter.TurnEnded; ended != nil {
-		s.cfg.Meter.TurnEnded = func(status string, took, active time.Duration) {
-			ended(status, took, active)
-			s.queue.turnEnded()
-		}
-	} else {
-		s.cfg.Meter.TurnEnded = func(string, time.Duration, time.Duration) { s.queue.turnEnded() }
-	}
-	s.queue = &Queue{
-		store: cfg.Store, sessions: s, vault: cfg.Hash.Vault, limits: cfg.Limits, replica: cfg.Replica, bell: wake.New(), logger: cfg.Logger,
-	}
 	cfg.Bell.OnAny(func(sessionID string) {
 		s.approvals.Feed.Look()
 		s.hints.changed(sessionID)
@@ -164,9 +152,6 @@ func New(cfg Config) *Sessions {
 	return s
 }
 
-// Queue is what waits for an agent to have room.
-func (s *Sessions) Queue() *Queue { return s.queue }
-
 // Agents is the Directory Sessions call.
 func (s *Sessions) Agents() *Directory { return s.cfg.Agents }
 
@@ -187,14 +172,6 @@ func (s *Sessions) Cancels() *Cancels { return s.cancels }
 
 // Appends adds messages to threads that prompt no Agent.
 func (s *Sessions) Appends() *Appends { return s.appends }
-
-// ModelCalls takes the model calls of Agents.
-func (s *Sessions) ModelCalls() *ModelCalls {
-	return &ModelCalls{
-		store: s.cfg.Store, agents: s.agents, replica: s.cfg.Replica, logger: s.cfg.Logger,
-		budget: budgets{list: s.cfg.Budgets, currency: s.cfg.Currency, store: s.cfg.Store, tools: s.cfg.Tools, now: time.Now},
-	}
-}
 
 // AgentCalls takes the calls of Agents by Agents.
 func (s *Sessions) AgentCalls() *AgentCalls {

@@ -20,7 +20,7 @@ type turnInput struct {
 	Traceparent string          `json:"traceparent,omitempty"`
 	Queued      bool            `json:"queued,omitempty"`      // behind a Turn that was not over
 	Unprompted  bool            `json:"unprompted,omitempty"`  // the Agent spoke by itself
-	Task        bool            `json:"task,omitempty"`        // its id is from before it was begun (Queue)
+	Task        bool            `json:"task,omitempty"`        // its id is from before it was begun (TaskStart)
 	ParentSpan  string          `json:"parent_span,omitempty"` // that the Turn's span is a child of
 }
 

@@ -50,6 +50,9 @@ func (u *upstream) markUnsent(ctx context.Context) error {
 	return u.moveTask(ctx, store.TaskBegun, store.TaskUnsent)
 }
 
+// errTaskGone: the Task's row is not as it was left, since another process has taken the Turn over.
+var errTaskGone = errors.New("bridge: the task is not to be begun any more")
+
 // moveTask moves the Task's row; errTaskGone where that is not in from.
 func (u *upstream) moveTask(ctx context.Context, from, to store.TaskStatus) error {
 	return retry.While(ctx, isAway, func() error {

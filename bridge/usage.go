@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"slices"
 
 	"aqueduct/agui"
@@ -99,4 +100,36 @@ func usageJSON(usage []agui.TokenUsage) json.RawMessage {
 		raw = u.AppendJSON(raw)
 	}
 	return append(raw, ']')
+}
+
+// usageOf is what the calls of a Turn used, in AG-UI's form. An Agent that reports its usage itself is believed: it may have
+// called models past this server as well.
+//
+// The rows are added up when the Turn ends, and not counted in memory: the calls of one Turn may come to several replicas,
+// and a restart in the middle of a Turn would lose a counter. A call that is still open then is not in the sum.
+func usageOf(ctx context.Context, cfg *Config, turnID string, own []agui.TokenUsage) []agui.TokenUsage {
+	if len(own) > 0 || !cfg.Models {
+		return own
+	}
+	rows, err := cfg.Store.UsageOfTurn(ctx, store.System(), turnID)
+	if err != nil {
+		cfg.Logger.Warn("the usage of a Turn was not read", slog.String("turn_id", turnID), slog.Any("error", err))
+	}
+	usage := make([]agui.TokenUsage, len(rows))
+	for i, row := range rows {
+		total := row.Tokens.Input + row.Tokens.Output
+		usage[i] = agui.TokenUsage{
+			Provider: row.Upstream, Model: row.Model, InputTokens: &row.Tokens.Input, OutputTokens: &row.Tokens.Output, TotalTokens: &total,
+			ReasoningTokens: positive(row.Tokens.Reasoning), CachedInputTokens: positive(row.Tokens.Cached),
+		}
+	}
+	return usage
+}
+
+// positive is nil for 0, which AG-UI takes for a count that is known.
+func positive(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }

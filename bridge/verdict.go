@@ -35,7 +35,7 @@ func (in *intake) verdict() verdict {
 		return takeAnswer
 	case len(in.req.Answers) > 0 && in.exists && (len(in.fresh) == 0 || in.active != nil || in.req.Dialect == DialectTDesign):
 		return takeJoin // settled or unknown Questions: named in the notes
-	case starts && in.active != nil && in.req.task != nil:
+	case starts && in.active != nil && in.req.Task != nil:
 		return refuseBusy // a Task waits for what is under way, read or not
 	case starts && (in.active == nil || !in.meets.under.tailed && !in.meets.under.asks):
 		return takePrompt

@@ -20,6 +20,7 @@ import (
 	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/livefeed"
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/queue"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
 	"aqueduct/internal/app"
@@ -66,6 +67,7 @@ type plan struct {
 	origins     []string
 	limits      limit.Limits
 	bridge      bridge.Limits
+	queue       queue.Limits
 	rules       string // the policy; "" is none
 	control     bridge.Controller
 	proxies     *server.ProxyAccess
@@ -132,7 +134,7 @@ func newEnvWith(t testing.TB, script script, p plan) *env {
 	}
 	cfg := app.Config{
 		Store: st, Broker: cmp.Or(p.broker, storetest.Broker()), Name: cmp.Or(p.name, "test"), Logger: logger, Auth: p.auth, Agents: h.agents, Metrics: h.metrics, Meter: h.meter(),
-		AgentURL: p.agentURL, Blobs: p.blobs, ContextBytes: p.entryBytes, Registered: atHome(t), Secrets: p.secrets, Policy: h.rules, PublicURL: p.public, Limits: p.bridge, ToolClient: http.DefaultClient,
+		AgentURL: p.agentURL, Blobs: p.blobs, ContextBytes: p.entryBytes, Registered: atHome(t), Secrets: p.secrets, Policy: h.rules, PublicURL: p.public, Limits: p.bridge, QueueLimits: p.queue, ToolClient: http.DefaultClient,
 		Edge: server.Config{
 			Store: h.faults, Logger: slog.New(slog.DiscardHandler), NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 			Links: newLinks(t, st), CheckURL: func(string) error { return nil }, Controller: p.control, Proxies: p.proxies, Webhooks: p.hooks,

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"aqueduct/bridge"
 	"aqueduct/bridge/httpagent"
+	"aqueduct/bridge/queue"
 	"aqueduct/store"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
@@ -22,7 +22,7 @@ import (
 func TestQueueOfDownAgent(t *testing.T) {
 	t.Parallel()
 	address := closedPort(t)
-	h := newEnvWith(t, saysN(1), plan{bridge: bridge.Limits{TasksPerAgent: 3}})
+	h := newEnvWith(t, saysN(1), plan{queue: queue.Limits{PerAgent: 3}})
 	cfg := atHome(t)
 	cfg.ID, cfg.URL = "down", "http://"+address
 	h.agents.Add("down", httpagent.New(cfg))
@@ -62,7 +62,7 @@ func TestQueueOfDownAgentRestarted(t *testing.T) {
 	t.Parallel()
 	dsn, address := storetest.SQLite(t), closedPort(t)
 	server := func(t *testing.T) *env {
-		h := newEnvWith(t, saysN(1), plan{bridge: bridge.Limits{TasksPerAgent: 3}, open: func(t testing.TB) (store.Store, error) {
+		h := newEnvWith(t, saysN(1), plan{queue: queue.Limits{PerAgent: 3}, open: func(t testing.TB) (store.Store, error) {
 			return sqlite.Open(t.Context(), dsn, sqlite.Options{})
 		}})
 		cfg := atHome(t)

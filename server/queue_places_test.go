@@ -13,6 +13,7 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
+	"aqueduct/bridge/queue"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
@@ -47,7 +48,7 @@ func (h *env) asked(runID string) string {
 func TestQueueBesideQuestions(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, db database) {
 		g := newGate()
-		h := newEnvWith(t, asksFirst(g), plan{open: db.open, bridge: bridge.Limits{TasksPerAgent: 2}})
+		h := newEnvWith(t, asksFirst(g), plan{open: db.open, queue: queue.Limits{PerAgent: 2}})
 		var questions []string
 		for i := range 4 {
 			thread := fmt.Sprintf(`,"session_id":"T%d"`, i)
@@ -75,7 +76,7 @@ func TestQueueBesideQuestions(t *testing.T) {
 func TestQueueManyQuestions(t *testing.T) {
 	t.Parallel()
 	g := newGate()
-	h := newEnvWith(t, asksFirst(g), plan{bridge: bridge.Limits{TasksPerAgent: 1, QuestionsPerUser: 8}})
+	h := newEnvWith(t, asksFirst(g), plan{queue: queue.Limits{PerAgent: 1}, bridge: bridge.Limits{QuestionsPerUser: 8}})
 	first := h.queues("a0", "ask", "")
 	question := h.asked(first.RunID)
 	h.asked(h.queues("a1", "ask", "").RunID)
@@ -93,7 +94,7 @@ func TestQueueManyQuestions(t *testing.T) {
 func TestQueueOfIdleAgent(t *testing.T) {
 	t.Parallel()
 	g := newGate()
-	h := newEnvWith(t, g.script, plan{bridge: bridge.Limits{TasksPerAgent: 1}})
+	h := newEnvWith(t, g.script, plan{queue: queue.Limits{PerAgent: 1}})
 	t.Cleanup(func() { close(g.open) })
 	const busy, each = 33, 40
 	idle := newGate()
@@ -127,7 +128,7 @@ func TestQueueIsFair(t *testing.T) {
 			t.Parallel()
 			p, keys := keyed(t)
 			g := newGate()
-			p.bridge.TasksPerAgent = 2
+			p.queue.PerAgent = 2
 			h := newEnvWith(t, g.script, p)
 			as := func(user string, n, priority int) {
 				token := bearerOf(issue(t, keys, auth.Claims{Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: user}}, time.Hour))

@@ -12,6 +12,7 @@ import (
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
+	"aqueduct/bridge/queue"
 	"aqueduct/store"
 )
 
@@ -107,7 +108,7 @@ func (h *env) until(id, status string) queuedTask {
 func TestQueue(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, db database) {
 		g := newGate()
-		h := newEnvWith(t, g.script, plan{open: db.open, bridge: bridge.Limits{TasksPerAgent: 1}})
+		h := newEnvWith(t, g.script, plan{open: db.open, queue: queue.Limits{PerAgent: 1}})
 		first := h.queues("q1", "one", "")
 		g.sees(t, 1)
 		second, low := h.queues("q2", "two", `,"session_id":"T"`), h.queues("q3", "three", `,"session_id":"T"`)
@@ -157,7 +158,7 @@ func TestQueue(t *testing.T) {
 // queueCases are the requests that get the codes of the queue.
 func queueCases(t *testing.T, cases map[string]func() answer) {
 	g := newGate()
-	h := newEnvWith(t, g.script, plan{bridge: bridge.Limits{TasksPerAgent: 1, TasksPerUser: 1}})
+	h := newEnvWith(t, g.script, plan{queue: queue.Limits{PerAgent: 1, PerUser: 1}})
 	t.Cleanup(func() { close(g.open) })
 	cases["queue_full"] = func() answer {
 		h.queues("first", "first", "")
@@ -183,7 +184,7 @@ func TestQueueAfterPrompt(t *testing.T) {
 			}
 		}
 		g.script(ctx, say, c, a)
-	}, plan{bridge: bridge.Limits{TasksPerAgent: 1}})
+	}, plan{queue: queue.Limits{PerAgent: 1}})
 	h.queues("block", "block", "")
 	g.sees(t, 1)
 	task := h.queues("q", "task", `,"session_id":"T"`)
@@ -222,7 +223,7 @@ func TestQueueOfKilled(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, db database) {
 		g := newGate()
 		close(g.open)
-		h := newEnvWith(t, g.script, plan{open: db.open, bridge: bridge.Limits{TasksPerAgent: 1}})
+		h := newEnvWith(t, g.script, plan{open: db.open, queue: queue.Limits{PerAgent: 1}})
 		lost := store.Task{
 			ID: "0198f000-0000-7000-8000-000000000001", Tenant: "local", User: "local", RequestID: "lost", ThreadID: "lost", AgentID: "scripted",
 			Status: store.TaskWaiting, Body: []byte(`{"messages":[{"id":"m","role":"user","content":"lost"}]}`), BodyHash: []byte("h"), CreatedAt: time.Now(),

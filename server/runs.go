@@ -18,6 +18,7 @@ import (
 	"aqueduct/bridge/trace/reader"
 	"aqueduct/server/answer"
 	"aqueduct/server/auth"
+	"aqueduct/server/channel"
 	"aqueduct/server/decode"
 	"aqueduct/server/problem"
 	"aqueduct/server/route"
@@ -35,6 +36,7 @@ const pageMost = 4 << 20
 // requests.
 type runs struct {
 	sessions *bridge.Sessions
+	queue    channel.Queue
 	store    store.Store
 	in       *decode.Decoder
 	out      *streams
@@ -134,7 +136,7 @@ func (h *runs) get(c echo.Context) error {
 // to stop, and the end comes in the stream.
 func (h *runs) cancel(c echo.Context, id string) error {
 	ctx := c.Request().Context()
-	if done, err := h.sessions.Queue().Cancel(ctx, auth.From(ctx).Scope(), id); err != nil || done {
+	if done, err := h.queue.Cancel(ctx, auth.From(ctx).Scope(), id); err != nil || done {
 		return reply(c, http.StatusAccepted, cancelledTask{id, string(store.TaskCancelled)}, err)
 	}
 	run, err := h.sessions.Cancels().Cancel(ctx, auth.From(ctx).Principal, id)

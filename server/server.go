@@ -17,6 +17,7 @@ import (
 	"aqueduct/bridge/approval/audit"
 	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/livefeed"
+	"aqueduct/bridge/modelcalls"
 	"aqueduct/bridge/registry"
 	"aqueduct/bridge/tools"
 	"aqueduct/server/auth"
@@ -30,10 +31,12 @@ import (
 	"aqueduct/store"
 )
 
-// Config is what a Server needs. Sessions, Approvals, Store, Auth, Logger and Tools must be there; for the others the
+// Config is what a Server needs. Sessions, Queue, ModelCalls, Approvals, Store, Auth, Logger and Tools must be there; for the others the
 // comment names what nil means. It is read once, by New.
 type Config struct {
 	Sessions *bridge.Sessions
+	// Queue keeps prompts that can wait.
+	Queue channel.Queue
 	// Approvals settles Questions: those of Sessions.
 	Approvals *approval.Service
 	// Store is for reads, always with the caller's Scope, and for Ping.
@@ -67,6 +70,8 @@ type Config struct {
 	// Models are the upstreams of the model proxy, ModelClient the way to them; without upstreams it knows no model.
 	Models      llmproxy.Upstreams
 	ModelClient *http.Client
+	// ModelCalls keeps what is called of them.
+	ModelCalls *modelcalls.Service
 	// Links are the signed links to one decision; nil takes none.
 	Links *decide.Book
 	// NoPage leaves the page at "/" out.
@@ -115,7 +120,7 @@ func New(cfg Config) (*Server, error) {
 	conns := limit.NewConnections(cfg.Limits, func() { meter.Evicted("connection") })
 	meter.Watch(conns, open, bodies)
 	channels, hook, err := channel.New(channel.Config{
-		Sessions: cfg.Sessions, Approvals: cfg.Approvals, Store: cfg.Store, Auth: cfg.Auth, In: in, Open: open, Log: cfg.Logger, Audit: cfg.Audit,
+		Sessions: cfg.Sessions, Queue: cfg.Queue, Approvals: cfg.Approvals, Store: cfg.Store, Auth: cfg.Auth, In: in, Open: open, Log: cfg.Logger, Audit: cfg.Audit,
 	}, cfg.Webhooks)
 	if err != nil {
 		drain()
@@ -166,7 +171,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 		&toolRegistry{tools: cfg.Tools, store: cfg.Store, checkURL: cfg.CheckURL, in: in, agents: callers},
 		&permissionSockets{sessions: cfg.Sessions, approvals: cfg.Approvals, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger},
 		&clientSockets{hub: cfg.Hints, store: cfg.Store, in: in, open: open},
-		&runs{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, trace: traces},
+		&runs{sessions: cfg.Sessions, queue: cfg.Queue, store: cfg.Store, in: in, out: out, trace: traces},
 		traces,
 		&attachments{entries: cfg.Contexts, in: in, public: cfg.PublicURL},
 		&contexts{entries: cfg.Contexts, agents: callers, in: in},
@@ -188,7 +193,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 			Agent: callers.counted, IsAgent: hasRunToken, In: in, Logger: cfg.Logger, Draining: draining,
 		}),
 		llmproxy.New(llmproxy.Config{
-			Upstreams: cfg.Models, Client: cfg.ModelClient, Calls: cfg.Sessions.ModelCalls(), Caller: callers.counted, In: in, Draining: draining,
+			Upstreams: cfg.Models, Client: cfg.ModelClient, Calls: cfg.ModelCalls, Caller: callers.counted, In: in, Draining: draining,
 		}),
 	}
 }

@@ -56,6 +56,12 @@ func Prompter(s store.Session, t store.Turn) policy.Principal {
 	return p
 }
 
+// Answering is the Session as rules see it in a Turn: its Agent is the one that answers.
+func Answering(s store.Session, t store.Turn) store.Session {
+	s.AgentID = t.AgentID
+	return s
+}
+
 // CallOf is the call a permission was asked for, as the policy judges calls.
 func CallOf(q Question, s store.Session) policy.Call {
 	return policy.Call{

@@ -134,7 +134,7 @@ func (e *toolEnv) must(err error) {
 // call invokes a tool for the Turn under way. The client declares one tool, "paint".
 func (e *toolEnv) call(name string, change ...func(*tools.Request)) (store.ToolCall, error) {
 	req := tools.Request{
-		TurnID: e.turn.ID, Name: name, Session: e.session, By: policy.Principal{User: "ada"},
+		Caller: tools.Caller{TurnID: e.turn.ID, Session: e.session, By: policy.Principal{User: "ada"}}, Name: name,
 		Declared: func(context.Context, store.Reader) (map[string]json.RawMessage, error) {
 			return map[string]json.RawMessage{"paint": json.RawMessage(`{"type":"object"}`), approval.PermissionTool: nil}, nil
 		},

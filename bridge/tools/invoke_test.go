@@ -226,7 +226,7 @@ func TestCancelledRequest(t *testing.T) {
 	}
 	over := make(chan answered, 1)
 	go func() {
-		call, err := e.Invoke(ctx, tools.Request{TurnID: e.turn.ID, Name: "look", Session: e.session, Key: "k"})
+		call, err := e.Invoke(ctx, tools.Request{Caller: tools.Caller{TurnID: e.turn.ID, Session: e.session}, Name: "look", Key: "k"})
 		over <- answered{call, err}
 	}()
 	<-came

@@ -58,8 +58,7 @@ func (j *judge) again(ctx context.Context, r store.Reader, session store.Session
 	if err != nil {
 		return policy.Verdict{}, err
 	}
-	session.AgentID = turn.AgentID // the one that asked; the thread's own may be another
-	return j.decide(Request{Session: session, By: approval.Prompter(session, turn)}, tool, q.Call, nil).Verdict, nil
+	return j.decide(Request{Caller: CallerOf(session, turn)}, tool, q.Call, nil).Verdict, nil
 }
 
 // edited brings changed arguments into the form in which they are kept and run: unmasked, in one line, checked against

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"aqueduct/bridge/approval"
 	"aqueduct/bridge/trace"
 	"aqueduct/internal/fault"
 	"aqueduct/internal/schema"
@@ -17,19 +18,30 @@ import (
 	"aqueduct/store"
 )
 
+// Caller is the Turn in whose name something is called, with what rules and traces go by.
+type Caller struct {
+	TurnID string
+	// Session is where the call comes from, with the Agent that answers in the Turn. Who makes a Caller has authorized it.
+	Session store.Session
+	By      policy.Principal // whose prompt led to it
+	// Trace is the span that the call is made in; the zero one when its Turn has none.
+	Trace trace.Context
+}
+
+// CallerOf is the Caller that a Turn is by its rows.
+func CallerOf(session store.Session, turn store.Turn) Caller {
+	span, _ := trace.Parse(turn.Traceparent, turn.Tracestate)
+	return Caller{TurnID: turn.ID, Session: approval.Answering(session, turn), By: approval.Prompter(session, turn), Trace: span}
+}
+
 // Request is one call of a tool, as an agent makes it.
 type Request struct {
-	TurnID  string
+	Caller
 	Name    string
 	Args    json.RawMessage
 	Key     string // idempotency key; "" for none
 	CallID  string // the agent's own id of the call; "" means the Key
 	Timeout time.Duration
-	// Trace is the span that the call is made in; the zero one when its Turn has none.
-	Trace trace.Context
-	// Session is where the call comes from. The caller has authorized it.
-	Session store.Session
-	By      policy.Principal // whose prompt led to it
 	// Declared reads the tools that the user's client has, with their JSON Schemas.
 	Declared func(context.Context, store.Reader) (map[string]json.RawMessage, error)
 }

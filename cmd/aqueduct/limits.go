@@ -12,6 +12,7 @@ import (
 	"aqueduct/acpgateway"
 	"aqueduct/bridge"
 	"aqueduct/bridge/httpagent"
+	"aqueduct/bridge/queue"
 	"aqueduct/bridge/tools"
 	"aqueduct/server/limit"
 )
@@ -73,10 +74,13 @@ func (l limitFlags) bridge() bridge.Limits {
 	// What has no flag (Quiet, BusyWait, LeaveGrace and others) stays zero, which is the engine's default.
 	return bridge.Limits{
 		ApprovalTTL: l.ApprovalTTL, EventBytes: int(l.EventBytes), OwnerWait: l.OwnerWait,
-		TurnsPerUser: a.MaxTurns, TasksPerAgent: a.QueuePerAgent, QuestionsPerTurn: a.MaxTurnQuestions, QuestionsPerUser: a.MaxUserQuestions,
+		TurnsPerUser: a.MaxTurns, QuestionsPerTurn: a.MaxTurnQuestions, QuestionsPerUser: a.MaxUserQuestions,
 		RunBytes: a.MaxRunBytes, ThreadBytes: a.MaxThreadBytes, TenantBytes: a.MaxTenantBytes,
 	}
 }
+
+// queue are the limits of the queue.
+func (l limitFlags) queue() queue.Limits { return queue.Limits{PerAgent: l.Abuse.QueuePerAgent} }
 
 // tools are the limits of tool calls. Questions about them share those of the engine.
 func (l limitFlags) tools() tools.Limits {

@@ -214,7 +214,7 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 	}
 	cfg := app.Config{
 		Store: st, MCP: servers, Broker: local.New(), Name: s.Name, Logger: log, Auth: callers, Agents: directory, Registered: registered, Metrics: metrics,
-		Secrets: red.hash(), Policy: rules.holder, OnBusy: s.OnBusy, PublicURL: s.Notify.PublicURL, AgentURL: s.BaseURL, Limits: s.Limits.bridge(), ToolLimits: s.Limits.tools(),
+		Secrets: red.hash(), Policy: rules.holder, OnBusy: s.OnBusy, PublicURL: s.Notify.PublicURL, AgentURL: s.BaseURL, Limits: s.Limits.bridge(), QueueLimits: s.Limits.queue(), ToolLimits: s.Limits.tools(),
 		Blobs: blobs, ContextBytes: s.Blobs.MaxContextBytes, ToolClient: made.gate.Client(), AuditHeads: filepath.Join(filepath.Dir(s.auditKeyFile()), auditHeadsName), Gateway: &gateway,
 		Edge: server.Config{
 			Version: version(), Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,

@@ -16,15 +16,18 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/approval/audit"
+	"aqueduct/bridge/budget"
 	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/livefeed"
 	"aqueduct/bridge/mcpclients"
 	"aqueduct/bridge/mcpservers"
+	"aqueduct/bridge/modelcalls"
 	"aqueduct/bridge/notify"
 	"aqueduct/bridge/otlp"
 	"aqueduct/bridge/outbound"
+	"aqueduct/bridge/queue"
 	"aqueduct/bridge/registry"
 	"aqueduct/bridge/tools"
 	"aqueduct/policy"
@@ -34,23 +37,25 @@ import (
 
 // App is the parts of one server. They are made by New, run by Run, and may be used directly.
 type App struct {
-	Replica  string // its id
-	Bell     *eventlog.Bell
-	Events   *eventlog.Log
-	Hints    *livefeed.Hub
-	Audit    *audit.Log
-	Contexts *contextstore.Service
-	Agents   *registry.Registry
-	Notifier *notify.Notifier // nil without Config.Notify
-	Tools    *tools.Service
-	Sessions *bridge.Sessions
-	Gateway  *acpgateway.Gateway // nil without Config.Gateway
-	Server   *server.Server
-	Metrics  *server.Metrics
+	Replica    string // its id
+	Bell       *eventlog.Bell
+	Events     *eventlog.Log
+	Hints      *livefeed.Hub
+	Audit      *audit.Log
+	Contexts   *contextstore.Service
+	Agents     *registry.Registry
+	Notifier   *notify.Notifier // nil without Config.Notify
+	Tools      *tools.Service
+	Sessions   *bridge.Sessions
+	Queue      *queue.Queue
+	ModelCalls *modelcalls.Service
+	Gateway    *acpgateway.Gateway // nil without Config.Gateway
+	Server     *server.Server
+	Metrics    *server.Metrics
 
-	cfg       Config
-	turnEnded func(turnID string) // nil without Config.Spans
-	levels    [levels][]Part
+	cfg    Config
+	spans  *otlp.Exporter // nil without Config.Spans
+	levels [levels][]Part
 }
 
 // The levels of what runs. Each uses those below it; they start from the lowest and end from the highest.
@@ -140,9 +145,17 @@ func (a *App) makeSpans() error {
 	if err != nil {
 		return err
 	}
-	a.turnEnded = spans.TurnEnded
+	a.spans = spans
 	a.runs(ground, "spans", spans.Run)
 	return nil
+}
+
+// turnEnded passes on that a Turn has ended here.
+func (a *App) turnEnded(turnID string) {
+	if a.spans != nil {
+		a.spans.TurnEnded(turnID)
+	}
+	a.Queue.TurnEnded()
 }
 
 // makeEngine makes what drives Turns and executes tools.
@@ -165,26 +178,42 @@ func (a *App) makeEngine() error {
 	if err := a.makeMCPServers(&executed); err != nil {
 		return err
 	}
-	budgets := cfg.Edge.Models.Budgets()
-	if len(budgets) > 0 {
-		executed.Own, executed.OwnRuntime = []store.Tool{bridge.BudgetTool()}, bridge.BudgetRuntime{Store: cfg.Store}
+	limits := cfg.Edge.Models.Budgets()
+	if len(limits) > 0 {
+		executed.Own, executed.OwnRuntime = []store.Tool{budget.Tool()}, budget.Runtime{Store: cfg.Store}
 	}
 	a.Tools = tools.New(executed)
 	a.Sessions = bridge.New(bridge.Config{
 		Store: cfg.Store, Filter: cfg.Secrets.Filter, Hash: cfg.Secrets, Log: a.Events, Bell: a.Bell, Replica: a.Replica, Agents: cfg.Agents,
 		Logger: cfg.Logger, Meter: meter, TurnEnded: a.turnEnded, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Contexts: a.Contexts, Notices: notices, Hints: a.Hints,
-		PublicURL: cfg.PublicURL, AgentURL: cfg.AgentURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0, Budgets: budgets, Currency: cfg.Edge.Models.Currency,
+		PublicURL: cfg.PublicURL, AgentURL: cfg.AgentURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0,
+		EndCalls: func(ctx context.Context) error { return a.ModelCalls.EndAbandoned(ctx) },
+	})
+	a.makeModelCalls(limits)
+	a.Queue = queue.New(queue.Config{
+		Store: cfg.Store, Sessions: a.Sessions, Replica: a.Replica, Vault: cfg.Secrets.Vault, Policy: cfg.Policy, Limits: cfg.QueueLimits, Logger: cfg.Logger,
 	})
 	if !cfg.Agents.AddHidden(bridge.ClientAgent, mcpclients.New(cfg.Store)) {
 		return fmt.Errorf("there is an agent called %q, which is what MCP clients are called", bridge.ClientAgent)
 	}
 	a.runs(driving, "sessions", a.drive)
-	a.runs(driving, "queue", a.Sessions.Queue().Run)
+	a.runs(driving, "queue", a.Queue.Run)
 	a.runs(driving, "tools", a.Tools.Run)
 	if a.Notifier != nil {
 		a.runs(driving, "webhooks", a.Notifier.Run)
 	}
 	return nil
+}
+
+// makeModelCalls makes what keeps calls of models and bounds them. Who calls is known to the engine.
+func (a *App) makeModelCalls(limits []budget.Budget) {
+	cfg := modelcalls.Config{
+		Store: a.cfg.Store, Caller: a.Sessions.AgentRequests().Caller, Replica: a.Replica, Currency: a.cfg.Edge.Models.Currency, Logger: a.cfg.Logger,
+	}
+	if len(limits) > 0 {
+		cfg.Budgets = budget.New(limits, a.cfg.Store, a.Tools)
+	}
+	a.ModelCalls = modelcalls.New(cfg)
 }
 
 // makeMCPServers makes the connections to MCP servers, and has their tools executed there. They run where agents are: a call
@@ -257,7 +286,7 @@ func (a *App) makeGateway() {
 // makeServer makes the HTTP edge over all other parts.
 func (a *App) makeServer() (err error) {
 	cfg := a.cfg.Edge
-	cfg.Sessions, cfg.Approvals, cfg.Tools, cfg.Agents, cfg.Hints, cfg.Audit, cfg.Contexts = a.Sessions, a.Sessions.Approvals(), a.Tools, a.Agents, a.Hints, a.Audit, a.Contexts
+	cfg.Sessions, cfg.Queue, cfg.ModelCalls, cfg.Approvals, cfg.Tools, cfg.Agents, cfg.Hints, cfg.Audit, cfg.Contexts = a.Sessions, a.Queue, a.ModelCalls, a.Sessions.Approvals(), a.Tools, a.Agents, a.Hints, a.Audit, a.Contexts
 	cfg.Auth, cfg.Metrics, cfg.PublicURL = a.cfg.Auth, a.cfg.Metrics, a.cfg.PublicURL
 	cfg.ProxyRegistry = acpgateway.NewRegistry(a.cfg.Store)
 	if cfg.Logger == nil {

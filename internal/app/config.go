@@ -10,6 +10,7 @@ import (
 	"aqueduct/bridge/mcpservers"
 	"aqueduct/bridge/notify"
 	"aqueduct/bridge/otlp"
+	"aqueduct/bridge/queue"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
 	"aqueduct/policy"
@@ -45,9 +46,10 @@ type Config struct {
 	PublicURL string
 	// AgentURL is where agents reach it; "" gives them paths.
 	AgentURL string
-	// Limits and ToolLimits: the zero value of a member is its default.
-	Limits     bridge.Limits
-	ToolLimits tools.Limits
+	// Limits, QueueLimits and ToolLimits: the zero value of a member is its default.
+	Limits      bridge.Limits
+	QueueLimits queue.Limits
+	ToolLimits  tools.Limits
 	// Blobs has what is too large for a row; nil keeps all in rows. ContextBytes bounds the context entries of one user;
 	// 0 is a default.
 	Blobs        blob.Store

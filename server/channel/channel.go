@@ -31,6 +31,7 @@ type Handler struct{ Config }
 // goroutines.
 type Config struct {
 	Sessions  *bridge.Sessions
+	Queue     Queue
 	Approvals *approval.Service
 	Store     store.Store
 	Auth      *auth.Auth
@@ -81,6 +82,6 @@ func New(cfg Config, hooks Webhooks) (*Handler, *WebhookHandler, error) {
 	h := &Handler{cfg}
 	relay := channelfeed.New(channelfeed.Config{Store: cfg.Store, Log: cfg.Log, Kind: OutboxKind, Open: h.openPosition})
 	hook := &WebhookHandler{Handler: h, hooks: hooks, relay: relay}
-	cfg.Sessions.Queue().OnBegun(hook.begun)
+	cfg.Queue.OnBegun(hook.begun)
 	return h, hook, hooks.check()
 }

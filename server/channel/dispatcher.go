@@ -234,7 +234,7 @@ func (d *dispatcher) turn(ctx context.Context, frame *envelope) (store.Turn, err
 // The cancel itself is asynchronous: the Turn ends when its agent has, and its end comes from the
 // log.
 func (d *dispatcher) cancelTurn(ctx context.Context, frame *envelope) (store.Turn, error) {
-	if done, err := d.h.Sessions.Queue().Cancel(ctx, d.in, frame.RunID); err != nil || done {
+	if done, err := d.h.Queue.Cancel(ctx, d.in, frame.RunID); err != nil || done {
 		return store.Turn{ID: frame.RunID, Status: store.TurnCancelled}, err
 	}
 	turn, err := d.turn(ctx, frame)

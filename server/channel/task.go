@@ -1,4 +1,4 @@
-// This file is the second link of the platform contract (§3.2): messages that wait in the queue (bridge.Queue) until their
+// This file is the second link of the platform contract (§3.2): messages that wait in the queue (bridge/queue) until their
 // agent has room. They come as agent_invoke with mode async, or to POST /v1/runs, and are answered with task_enqueued.
 
 package channel
@@ -15,11 +15,25 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/channelfeed"
 	"aqueduct/internal/retry"
+	"aqueduct/policy"
 	"aqueduct/server/auth"
 	"aqueduct/server/decode"
 	"aqueduct/server/route"
 	"aqueduct/store"
 )
+
+// Queue keeps prompts that can wait until their agent has room. It is an interface so that this room stands beside bridge/queue, which
+// has it, and not above.
+type Queue interface {
+	// Waits reports whether the policy puts a prompt into the queue.
+	Waits(ctx context.Context, p policy.Prompted, threadID string) (bool, error)
+	// Add keeps a prompt as a Task. channel is the one whose callback gets what comes of it; "" is none.
+	Add(ctx context.Context, chat bridge.ChatRequest, priority int64, channel string) (store.Task, error)
+	// Cancel ends a Task that has no Turn yet; false where there is none, or it has one.
+	Cancel(ctx context.Context, in store.Scope, id string) (bool, error)
+	// OnBegun has f called in the transaction that makes a Task a Turn.
+	OnBegun(f func(ctx context.Context, tx store.Tx, t store.Task, channel string, reply bridge.Reply) error)
+}
 
 // The links that an invoke may name. Without one the policy decides.
 const (
@@ -52,9 +66,9 @@ func (d *dispatcher) waits(ctx context.Context, raw []byte) (bool, error) {
 	case modeSync:
 		return false, nil
 	}
-	return d.h.Sessions.Queue().Waits(ctx, bridge.LinkQuestion{
-		By: d.caller.Principal, AgentID: body.AgentID, ThreadID: body.SessionID, Labels: body.Labels, ExpectedCost: body.ExpectedCost,
-	})
+	return d.h.Queue.Waits(ctx, policy.Prompted{
+		By: policy.Principal(d.caller.Principal), AgentID: body.AgentID, Labels: body.Labels, ExpectedCost: body.ExpectedCost,
+	}, body.SessionID)
 }
 
 // enqueue puts an invoke into the queue. channel is the one whose callback gets the results; "" is none.
@@ -79,7 +93,7 @@ func (d *dispatcher) enqueue(ctx context.Context, frame *envelope, raw []byte, c
 	if err := d.allow(d.h.In.Brakes.Runs); err != nil {
 		return store.Task{}, err
 	}
-	task, err := d.h.Sessions.Queue().Add(ctx, bridge.TaskRequest{Chat: chat, Priority: body.Priority, Channel: channel})
+	task, err := d.h.Queue.Add(ctx, chat, body.Priority, channel)
 	frame.RunID = task.ID
 	return task, err
 }
@@ -170,7 +184,7 @@ func afterOf(run store.Run, last int64) int64 {
 // withoutTurn tells the client of a Task that will not become a Turn. One that is neither in the queue nor a Turn is gone with
 // its thread.
 func (s follower) withoutTurn() (over bool, err error) {
-	now, err := s.h.Sessions.Queue().Task(s.Ctx, s.in, s.task.ID)
+	now, err := s.h.Store.Task(s.Ctx, s.in, s.task.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		_, err = s.h.Store.Turn(s.Ctx, s.in, s.task.ID) // it may have begun between the two
 		return errors.Is(err, store.ErrNotFound), err
@@ -288,7 +302,7 @@ func (h tasks) run(ctx context.Context, in store.Scope, id string) (RunStatus, e
 }
 
 func (h tasks) waiting(ctx context.Context, in store.Scope, id string) (RunStatus, error) {
-	t, err := h.Sessions.Queue().Task(ctx, in, id)
+	t, err := h.Store.Task(ctx, in, id)
 	return RunStatus{
 		RunID: t.ID, SessionID: t.ThreadID, RequestID: t.RequestID, AgentID: t.AgentID, Status: string(t.Status), Priority: t.Priority,
 		ErrorCode: t.Code, Error: t.Message, CreatedAt: millis(t.CreatedAt), EndedAt: millis(t.EndedAt),

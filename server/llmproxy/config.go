@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"aqueduct/bridge"
+	"aqueduct/bridge/budget"
 )
 
 // Upstreams are the operator's: the contents of --models-file. They do not change.
@@ -25,19 +25,19 @@ type Upstreams struct {
 
 // Limit is a budget of tokens, of cost, or of both: whichever is used up first.
 type Limit struct {
-	Of     bridge.BudgetOf `yaml:"of"` // run, or for a day (UTC) user, agent, tenant
-	Tokens int64           `yaml:"tokens"`
-	Cost   float64         `yaml:"cost"` // in Currency
+	Of     budget.Of `yaml:"of"` // run, or for a day (UTC) user, agent, tenant
+	Tokens int64     `yaml:"tokens"`
+	Cost   float64   `yaml:"cost"` // in Currency
 }
 
 // Budgets are the Limits, one for each unit.
-func (u Upstreams) Budgets() (list []bridge.Budget) {
+func (u Upstreams) Budgets() (list []budget.Budget) {
 	for _, l := range u.Limits {
 		if l.Tokens > 0 {
-			list = append(list, bridge.Budget{Of: l.Of, Unit: bridge.BudgetTokens, Limit: l.Tokens})
+			list = append(list, budget.Budget{Of: l.Of, Unit: budget.Tokens, Limit: l.Tokens})
 		}
 		if l.Cost > 0 {
-			list = append(list, bridge.Budget{Of: l.Of, Unit: bridge.BudgetCost, Limit: int64(l.Cost * 1e6), Currency: u.Currency})
+			list = append(list, budget.Budget{Of: l.Of, Unit: budget.Cost, Limit: int64(l.Cost * 1e6), Currency: u.Currency})
 		}
 	}
 	return list
@@ -63,7 +63,7 @@ func (u Upstreams) Unpriced() (models []string) {
 // check refuses a budget that bounds nothing, or that would be used up from the start.
 func (l Limit) check() error {
 	switch l.Of {
-	case bridge.BudgetOfRun, bridge.BudgetOfUser, bridge.BudgetOfAgent, bridge.BudgetOfTenant:
+	case budget.OfRun, budget.OfUser, budget.OfAgent, budget.OfTenant:
 	default:
 		return fmt.Errorf("of: %q is none of run, user, agent, tenant", l.Of)
 	}
@@ -139,7 +139,7 @@ func (u *Upstreams) prepare(readKey func(path string) (string, error)) error {
 			return fmt.Errorf("upstream %s: key_file: %w", up.Name, err)
 		}
 	}
-	seen := make(map[bridge.BudgetOf]bool)
+	seen := make(map[budget.Of]bool)
 	for i, l := range u.Limits {
 		if err := l.check(); err != nil {
 			return fmt.Errorf("budget %d: %w", i+1, err)

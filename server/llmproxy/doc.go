@@ -11,5 +11,5 @@
 // that takes it, the answer on its way back with the meter beside it, and the row that says how it ended. Nothing is retried
 // once a byte of an answer has gone out.
 //
-// The package knows HTTP and OpenAI's bodies. Who calls and what is kept of a call is the engine's (bridge.ModelCalls).
+// The package knows HTTP and OpenAI's bodies. Who calls and what is kept of a call is bridge/modelcalls'.
 package llmproxy

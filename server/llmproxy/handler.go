@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/modelcalls"
 	"aqueduct/bridge/trace"
 	"aqueduct/internal/fault"
 	"aqueduct/server/decode"
@@ -28,7 +29,7 @@ type Config struct {
 	// Client is the way out to them.
 	Client *http.Client
 	// Calls keeps what is called.
-	Calls *bridge.ModelCalls
+	Calls *modelcalls.Service
 	// Caller is the token of the agent that calls, and its user; what is wrong with it is refused there.
 	Caller func(c echo.Context) (token string, who store.Principal, err error)
 	In     *decode.Decoder
@@ -90,11 +91,11 @@ func (h *Handler) call(c echo.Context, name string) error {
 	defer context.AfterFunc(h.cfg.Draining, func() { cancel(errStopping) })()
 	h.cfg.In.Awaits(c, longestQuestion)
 	least := estimate(len(body))
-	kept, span, err := h.cfg.Calls.Begin(ctx, token, bridge.ModelRequest{
+	kept, span, err := h.cfg.Calls.Begin(ctx, token, modelcalls.Request{
 		Route: name, Model: r.model, Stream: r.stream, Tokens: least, Cost: h.cfg.Upstreams.cost(r.model, least),
 		Waits: func() error { return decode.ParkBody(c) },
 	})
-	if errors.Is(err, bridge.ErrRunToken) { // the run has ended since the token was looked at
+	if errors.Is(err, bridge.ErrRunToken) || errors.Is(err, modelcalls.ErrTurnEnded) { // the run has ended since the token was looked at
 		err = problem.Refuse(problem.Unauthorized, "")
 	}
 	if err != nil {

@@ -1,4 +1,4 @@
-package bridge
+package budget
 
 import (
 	"cmp"
@@ -10,33 +10,29 @@ import (
 
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/tools"
-	"aqueduct/bridge/trace"
 	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
 // admission is a call of a model on its way through the budgets.
 type admission struct {
-	*budgets
+	*Keeper
 	subjects
-	turnID string
-	from   caller
+	from tools.Caller
 	// waits is called before the call begins to wait for a person, who may take days. An error of it refuses the call.
 	waits func() error
 }
 
-// admit returns when each budget has something left for a call, or with a *fault.Error: a person did not add to one that is
-// used up.
-func (a *budgets) admit(ctx context.Context, turnID string, from caller, waits func() error) error {
-	if len(a.list) == 0 {
-		return nil
-	}
-	s, err := subjectsOf(ctx, a.store, from.session, turnID, from.session.AgentID)
+// Admit returns when each Budget has something left for a call. waits is called each time before a person is asked, who may take
+// days; an error of it refuses the call. The error is a *fault.Error with CodeExhausted where a person did not add to a budget that
+// is used up, and another one where no person can be asked now.
+func (k *Keeper) Admit(ctx context.Context, from tools.Caller, waits func() error) error {
+	s, err := subjectsOf(ctx, k.store, from.Session, from.TurnID, from.Session.AgentID)
 	if err != nil {
 		return err
 	}
-	in := admission{a, s, turnID, from, waits}
-	for _, b := range a.list {
+	in := admission{k, s, from, waits}
+	for _, b := range k.list {
 		if err := in.through(ctx, b); err != nil {
 			return err
 		}
@@ -56,7 +52,7 @@ func (s standing) sameLimit(now standing) bool {
 }
 
 func (a *admission) standing(ctx context.Context, b Budget) (standing, error) {
-	use := b.use(a.subjects, a.now())
+	use := b.use(a.subjects, time.Now())
 	kept, err := a.store.BudgetUse(ctx, store.System(), use.BudgetKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return standing{}, err
@@ -85,7 +81,7 @@ func (a *admission) through(ctx context.Context, b Budget) error {
 			return err
 		}
 		if before.sameLimit(now) {
-			return fault.New(CodeBudget, fmt.Sprintf("The budget of the %s for models is used up: %s. It was not added to (%s).",
+			return fault.New(CodeExhausted, fmt.Sprintf("The budget of the %s for models is used up: %s. It was not added to (%s).",
 				b.Of, b.text(before.limit), cmp.Or(call.ErrorCode, string(call.Status))))
 		}
 	}
@@ -134,7 +130,7 @@ func (a *admission) ask(ctx context.Context, b Budget, at standing) (store.ToolC
 	if err != nil {
 		return call, notAsked(b, at.limit, err)
 	}
-	if req.TurnID != a.turnID {
+	if req.TurnID != a.from.TurnID {
 		err = a.pause(ctx)
 	}
 	return call, err
@@ -144,10 +140,10 @@ func (a *admission) ask(ctx context.Context, b Budget, at standing) (store.ToolC
 // agent's budget is asked about in its own Turn, whose question shows whose it is.
 func (a *admission) request(ctx context.Context, b Budget) (tools.Request, error) {
 	req := tools.Request{
-		TurnID: a.turnID, Session: a.from.session, Trace: a.from.trace, By: a.from.by, Name: tools.BudgetTool,
+		Caller: a.from, Name: tools.BudgetTool,
 		Declared: func(context.Context, store.Reader) (map[string]json.RawMessage, error) { return nil, nil },
 	}
-	if a.root == a.turnID || b.Of == BudgetOfAgent {
+	if a.root == a.from.TurnID || b.Of == OfAgent {
 		return req, nil
 	}
 	turn, err := a.store.Turn(ctx, store.System(), a.root)
@@ -158,8 +154,7 @@ func (a *admission) request(ctx context.Context, b Budget) (tools.Request, error
 	if err != nil {
 		return req, err
 	}
-	req.TurnID, req.Session, req.By = turn.ID, answering(session, turn), approval.Prompter(session, turn)
-	req.Trace, _ = trace.Parse(turn.Traceparent, turn.Tracestate)
+	req.Caller = tools.CallerOf(session, turn)
 	return req, nil
 }
 
@@ -167,7 +162,7 @@ func (a *admission) request(ctx context.Context, b Budget) (tools.Request, error
 // time is not the agent's.
 func (a *admission) pause(ctx context.Context) error {
 	return a.store.InTx(ctx, func(tx store.Tx) error {
-		return tx.InsertCommand(ctx, approval.Look(a.from.session.ID, a.turnID))
+		return tx.InsertCommand(ctx, approval.Look(a.from.Session.ID, a.from.TurnID))
 	})
 }
 
@@ -183,7 +178,7 @@ func notAsked(b Budget, limit int64, err error) error {
 	case fault.CodeOf(err) == tools.CodeBusy:
 		return &fault.Error{Code: codeTooManyQuestions, Message: text + "Too many tools are running to add to it.", Cause: err}
 	case fault.CodeOf(err) != "":
-		return &fault.Error{Code: CodeBudget, Message: text + "Nobody can be asked (" + fault.CodeOf(err) + ").", Cause: err}
+		return &fault.Error{Code: CodeExhausted, Message: text + "Nobody can be asked (" + fault.CodeOf(err) + ").", Cause: err}
 	}
 	return err
 }

@@ -1,0 +1,104 @@
+package budget
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"aqueduct/bridge/tools"
+	"aqueduct/internal/fault"
+	"aqueduct/store"
+)
+
+// extension are the arguments of tools.BudgetTool, as people read and edit them.
+type extension struct {
+	Budget   Of      `json:"budget"`
+	Day      string  `json:"day,omitempty"`
+	Unit     Unit    `json:"unit"`
+	Currency string  `json:"currency,omitempty"`
+	Limit    float64 `json:"limit"` // which is reached
+	Add      float64 `json:"add"`
+}
+
+// extensionSchema is the JSON Schema of an extension: what an approver may change it to. Less than the smallest amount that is
+// counted, a token or a millionth of the currency, would add nothing, and the call would be at the limit that it asked about.
+const extensionSchema = `{"type":"object","required":["budget","unit","add"],"properties":{"budget":{"enum":["run","user","agent","tenant"]},` +
+	`"day":{"type":"string"},"unit":{"enum":["tokens","cost"]},"currency":{"type":"string"},"limit":{"type":"number"},` +
+	`"add":{"type":"number","minimum":0.000001,"maximum":1000000000000,"description":"How much more may be used"}},"additionalProperties":false,` +
+	`"if":{"properties":{"unit":{"const":"tokens"}}},"then":{"properties":{"add":{"type":"integer","minimum":1}}}}`
+
+// Tool is the tool that adds to a budget, as tools.Config.Own has it; Runtime executes it. A person is asked unless the policy file has a rule for its name.
+func Tool() store.Tool {
+	return store.Tool{
+		Name: tools.BudgetTool, Kind: store.KindServer, Source: store.ToolFromServer, Schema: json.RawMessage(extensionSchema),
+		Policy:   json.RawMessage(`{"risk":"medium","verdict":"require_approval","may_edit":true}`),
+		Metadata: mustJSON(map[string]string{"description": "Adds to a budget for models."}),
+	}
+}
+
+// key is the idempotency key of the call that asks. It is ours, where the arguments may be edited: so what is added to is read
+// from it, and of the arguments only how much.
+func (b Budget) key(day string, limit int64) string {
+	return fmt.Sprintf("%s:%s:%s:%d", tools.BudgetTool, b.name(), day, limit)
+}
+
+// parseKey reads what key wrote.
+func parseKey(key string) (b Budget, day string) {
+	parts := strings.SplitN(key, ":", 5)
+	if len(parts) < 4 {
+		return b, ""
+	}
+	return Budget{Of: Of(parts[1]), Unit: Unit(parts[2])}, parts[3]
+}
+
+// Runtime executes tools.BudgetTool: it adds what was approved to the row of the budget in Store.
+type Runtime struct{ Store store.Store }
+
+// Execute implements tools.Runtime. What is added is kept in one transaction, whose failure has added nothing; one whose
+// outcome is unknown is asked about like any call's.
+func (r Runtime) Execute(ctx context.Context, d tools.Dispatch) (json.RawMessage, *fault.Error) {
+	var e extension
+	b, day := parseKey(d.Call.IdempotencyKey)
+	if err := json.Unmarshal(d.Call.Args, &e); err != nil || e.Budget != b.Of || e.Unit != b.Unit || e.Day != day {
+		return nil, fault.New(tools.CodeInvalidArgs, "Only how much is added to a budget can be changed.")
+	}
+	if b.amount(e.Add) <= 0 { // approved under the schema of an earlier version
+		return nil, fault.New(tools.CodeInvalidArgs, "What is added to a budget is at least a token, or a millionth of the currency.")
+	}
+	err := r.Store.InTx(ctx, func(tx store.Tx) error {
+		session, err := tx.Session(ctx, store.System(), d.Call.SessionID)
+		if err != nil {
+			return err
+		}
+		turn, err := tx.Turn(ctx, store.System(), d.Call.TurnID)
+		if err != nil {
+			return err
+		}
+		s, err := subjectsOf(ctx, tx, session, turn.ID, turn.AgentID)
+		if err != nil {
+			return err
+		}
+		use := b.use(s, time.Now())
+		use.Period, use.Added = day, b.amount(e.Add) // approved after midnight, it is still for the day that was asked about
+		return tx.AddToBudget(ctx, use)
+	})
+	switch {
+	case errors.Is(err, store.ErrUnknownOutcome):
+		return nil, &fault.Error{Code: tools.CodeUnknownOutcome, Message: "It is not known whether the budget was added to.", Cause: err}
+	case err != nil:
+		return nil, &fault.Error{Code: tools.CodeUnreachable, Message: "The budget could not be added to.", Cause: err}
+	}
+	return mustJSON(map[string]float64{"added": e.Add}), nil
+}
+
+// mustJSON encodes values of this package, which always can be encoded.
+func mustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic("budget: " + err.Error())
+	}
+	return raw
+}

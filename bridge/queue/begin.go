@@ -1,0 +1,95 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"aqueduct/agui"
+	"aqueduct/bridge"
+	"aqueduct/internal/fault"
+	"aqueduct/internal/retry"
+	"aqueduct/store"
+)
+
+// passes reports whether a refusal ends by itself: the Task waits on.
+func passes(refusal *fault.Error) bool {
+	switch refusal.Code {
+	case bridge.RefusedTooManyTurns, bridge.RefusedRunInProgress, bridge.RefusedTenantFull:
+		return true
+	}
+	return false
+}
+
+// begin makes a Task a Turn.
+func (q *Queue) begin(ctx context.Context, t store.Task) error {
+	t, err := q.cfg.Store.Task(ctx, store.System(), t.ID)
+	if err != nil {
+		return err
+	}
+	body, err := q.open(t)
+	if err != nil {
+		q.cfg.Logger.Error("a task cannot be read", slog.String("task_id", t.ID), slog.Any("error", err))
+		return q.fail(ctx, t, fault.New(CodeUnreadable, "The request of this task cannot be read any more."))
+	}
+	tools := make([]agui.Tool, len(body.Tools))
+	for i, tool := range body.Tools {
+		tools[i] = agui.Tool{Name: tool.Name, Description: tool.Description, Parameters: tool.Parameters}
+	}
+	reply, err := q.cfg.Sessions.Chat(ctx, bridge.ChatRequest{
+		Principal: store.Principal{Tenant: t.Tenant, User: t.User, Roles: body.Roles}, Dialect: bridge.DialectV1, ThreadID: t.ThreadID, RunID: t.RequestID,
+		AgentID: t.AgentID, Messages: body.Messages, Tools: tools, Context: body.Context, Props: body.Props, BodyHash: t.BodyHash,
+		Traceparent: body.Traceparent, Tracestate: body.Tracestate, Channel: true, Callback: body.Channel != "",
+		Task: &bridge.TaskStart{TurnID: t.ID, Begin: q.starts(t, body.Channel)},
+	})
+	var refused *fault.Error
+	switch {
+	case errors.As(err, &refused) && passes(refused):
+		return q.move(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskWaiting})
+	case errors.As(err, &refused):
+		return q.fail(ctx, t, refused)
+	case errors.Is(err, errGone):
+		return nil
+	case err != nil: // the store is away; the next round finds it without a Turn
+		return err
+	case reply.Run.ID != t.ID: // no Turn was made, and none would be the next time
+		return q.fail(ctx, t, fault.New(bridge.RefusedRunIDConflict, "This request, or its message, is one that the thread has from elsewhere."))
+	}
+	return nil
+}
+
+func (q *Queue) fail(ctx context.Context, t store.Task, why *fault.Error) error {
+	return q.move(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskFailed, Code: why.Code, Message: why.Message, EndedAt: time.Now()})
+}
+
+func (q *Queue) move(ctx context.Context, m store.TaskMove) error {
+	return retry.While(ctx, isAway, func() error {
+		return q.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+			_, err := tx.MoveTask(ctx, m)
+			return err
+		})
+	})
+}
+
+// errGone: a Task was cancelled, or taken by another replica, before its Turn was made.
+var errGone = errors.New("queue: the task is not to be begun any more")
+
+// starts is what is called in the transaction that makes the Turn. The Task's row decides whether there will be one, so that
+// neither a cancel nor another replica is overlooked; and what comes of the Turn is sent where the Task asks for it, from the same
+// commit on.
+func (q *Queue) starts(t store.Task, channel string) func(context.Context, store.Tx, bridge.Reply) error {
+	return func(ctx context.Context, tx store.Tx, reply bridge.Reply) error {
+		mine, err := tx.MoveTask(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskBegun, Replica: q.cfg.Replica})
+		if err == nil && !mine {
+			err = errGone
+		}
+		if err == nil && q.begun != nil {
+			err = q.begun(ctx, tx, t, channel, reply)
+		}
+		return err
+	}
+}
+
+// isAway reports whether the database could not be reached, which is tried again.
+func isAway(err error) bool { return errors.Is(err, store.ErrUnavailable) }
