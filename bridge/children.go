@@ -310,11 +310,15 @@ func (c *children) answered(ctx context.Context) error {
 }
 
 // cancel ends the children of a Turn that is about to end and to withdraw its Questions. A child that learned of that first
-// would take it for an answer, and go on without what it asked for.
+// would take it for an answer, and go on without what it asked for. One that began a moment before may not be known yet.
 func (c *children) cancel(ctx context.Context) error {
-	moves, rings, err := c.cancels(ctx)
-	if err != nil || len(moves) == 0 {
+	all, err := c.read(ctx)
+	if err != nil {
 		return err
+	}
+	moves, rings := c.cancels(all)
+	if len(moves) == 0 {
+		return nil
 	}
 	if err := c.writer.keep(ctx, nil, moves...); err != nil {
 		return err
@@ -324,21 +328,14 @@ func (c *children) cancel(ctx context.Context) error {
 	return nil
 }
 
-// cancels are the Commands that end the children which are at work and that are not cancelled yet. rings are their Sessions.
-func (c *children) cancels(ctx context.Context) (moves []store.Move, rings []string, err error) {
-	if !c.unread && len(c.known) == 0 {
-		return nil, nil, nil
-	}
-	all, err := c.read(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
+// cancels are the Commands that end those children which are at work and that are not cancelled yet. rings are their Sessions.
+func (c *children) cancels(all []store.ChildTurn) (moves []store.Move, rings []string) {
 	for _, command := range cancels(c.row.ID, all) {
 		if !slices.Contains(c.cancelled, command.SessionID) {
 			moves, rings = append(moves, store.InsertCommand{Command: command}), append(rings, command.SessionID)
 		}
 	}
-	return moves, rings, nil
+	return moves, rings
 }
 
 // atEnd are the moves that follow, in the same commit, from the Turn's end: its children end with it, and its caller learns
@@ -347,8 +344,12 @@ func (c *children) cancels(ctx context.Context) (moves []store.Move, rings []str
 // A child that begins in the same moment is not among them. Its caller's Session is locked when it begins, and gets a
 // Command, which finds the Turn over and cancels it (session.look).
 func (c *children) atEnd(ctx context.Context) (moves []store.Move, rings []string, err error) {
-	if moves, rings, err = c.cancels(ctx); err != nil {
-		return nil, nil, err
+	if c.unread || len(c.known) > 0 {
+		all, err := c.read(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		moves, rings = c.cancels(all)
 	}
 	for _, look := range callersLooks(c.log.row) {
 		moves, rings = append(moves, store.InsertCommand{Command: look}), append(rings, look.SessionID)

@@ -290,9 +290,6 @@ func (t *turn) requests(ctx context.Context) error {
 			}
 		case c.TurnID != t.row.ID:
 		case c.Kind.Ends():
-			if err := t.children.cancel(ctx); err != nil { // not behind its own upstream's last words
-				return err
-			}
 			return t.obey(ctx, c)
 		default:
 			looks = append(looks, c)

@@ -114,6 +114,9 @@ func (t *turn) fail(ctx context.Context, f *fault.Error, moves ...store.Move) er
 			return err
 		}
 	}
+	if _, err := t.children.read(ctx); err != nil { // their usage counts
+		return err
+	}
 	if err := t.deliverer.cancel(ctx, all, nil, approval.AskerGone(), true); err != nil {
 		return err
 	}
@@ -178,6 +181,9 @@ func (t *turn) obeyParked(ctx context.Context, c store.Command, reserved *store.
 func (t *turn) obey(ctx context.Context, c store.Command) error {
 	p := payloadOf(c)
 	done := store.CommandDone{ID: c.ID, At: time.Now()}
+	if err := t.children.cancel(ctx); err != nil { // not behind its own upstream's last words
+		return err
+	}
 	if c.Kind == store.CommandFail {
 		return t.fail(ctx, fault.New(p.Code, p.Message), done)
 	}

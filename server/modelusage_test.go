@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"aqueduct/bridge/approval"
 	"aqueduct/internal/fault"
 	"aqueduct/server/llmproxy"
+	"aqueduct/store"
 )
 
 // withModels is a plan with the upstreams of a models file, in which URL stands for the one that is returned.
@@ -42,6 +44,18 @@ func (c *callEnv) model(ctx context.Context, of bridge.Call) int {
 	return resp.StatusCode
 }
 
+// looksWithTheEnd has the owner of a Session find what asks for a look at its children only together with what ends its Turn, as
+// where the two come close together.
+type looksWithTheEnd struct{ store.Store }
+
+func (s looksWithTheEnd) PendingCommands(ctx context.Context, in store.Scope, sessionID string) ([]store.Command, error) {
+	commands, err := s.Store.PendingCommands(ctx, in, sessionID)
+	if !slices.ContainsFunc(commands, func(c store.Command) bool { return c.Kind.Ends() }) {
+		commands = slices.DeleteFunc(commands, func(c store.Command) bool { return c.Kind == store.CommandLook })
+	}
+	return commands, err
+}
+
 // TestModelUsageOfEnds: a Turn has what its calls of models used however it ends, and with it that of the agents it called:
 // of those that failed, and of those that are at work when it ends.
 func TestModelUsageOfEnds(t *testing.T) {
@@ -55,13 +69,21 @@ func TestModelUsageOfEnds(t *testing.T) {
 	}{
 		"fails": {1, "RUN_ERROR"}, "is cancelled": {1, "RUN_FINISHED"}, "goes on behind a child that fails": {2, "RUN_FINISHED"},
 		"fails with a child at work": {2, "RUN_ERROR"}, "is cancelled with a child at work": {2, "RUN_FINISHED"},
+		"is cancelled before it is known that it has a child at work": {2, "RUN_FINISHED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onBothDatabases(t, func(t *testing.T, db database) {
 				t.Helper()
 				childs, all := make(chan struct{}, 1), make(chan struct{}, 1) // the calls of models that have their answers
-				p, _ := withModels(t, oneUpstream, plan{open: db.open})
+				open := db.open
+				if strings.Contains(name, "before it is known") {
+					open = func(t testing.TB) (store.Store, error) {
+						s, err := db.open(t)
+						return looksWithTheEnd{s}, err
+					}
+				}
+				p, _ := withModels(t, oneUpstream, plan{open: open})
 				c := newCallEnv(t, map[string]agentScript{
 					"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
 						c.model(ctx, call)
