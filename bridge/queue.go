@@ -57,7 +57,7 @@ const (
 const (
 	RefusedQueueFull   = "queue_full"      // too many Tasks wait
 	RefusedTaskTooBig  = "task_too_large"  // its request
-	CodeTaskUnreadable = "task_unreadable" // the key of its request is gone
+	CodeTaskUnreadable = "task_unreadable" // the key of its request is gone, or the bytes of its attachments
 )
 
 // TaskRequest is a prompt for the queue.

@@ -39,12 +39,13 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 }
 
-// round takes what there is room for, and begins it. busy: something waits or is under way.
+// round takes what there is room for, and begins it. busy: something waits or is under way. A Task that cannot be begun now keeps
+// none of the others: what it needs may be away for it alone, as the bytes of its attachments. The first error is reported.
 func (q *Queue) round(ctx context.Context) (busy bool, err error) {
 	taken, busy, err := q.take(ctx)
 	for _, t := range taken {
-		if err == nil {
-			err = q.begin(ctx, t)
+		if failed := q.begin(ctx, t); err == nil {
+			err = failed
 		}
 	}
 	return busy, err
@@ -208,9 +209,18 @@ func passes(refusal *fault.Error) bool {
 	return false
 }
 
+// mayPass reports whether an error that is no refusal may end by itself.
+func mayPass(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrFenced) ||
+		errors.Is(err, store.ErrConflict)
+}
+
 // begin makes a Task a Turn.
 func (q *Queue) begin(ctx context.Context, t store.Task) error {
 	t, err := q.store.Task(ctx, store.System(), t.ID)
+	if errors.Is(err, store.ErrNotFound) { // gone with its thread
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -237,8 +247,11 @@ func (q *Queue) begin(ctx context.Context, t store.Task) error {
 		return q.fail(ctx, t, refused)
 	case errors.Is(err, errTaskGone):
 		return nil
-	case err != nil: // the store is away; the next round finds it without a Turn
+	case err != nil && mayPass(ctx, err): // the next round finds it without a Turn
 		return err
+	case err != nil: // as the bytes of an attachment that are gone: it would be tried for ever, in a place of its agent
+		q.logger.Error("a task cannot be begun", slog.String("task_id", t.ID), slog.Any("error", err))
+		return q.fail(ctx, t, fault.New(CodeTaskUnreadable, "The request of this task, or what it names, cannot be read any more."))
 	case reply.Run.ID != t.ID: // no Turn was made, and none would be the next time
 		return q.fail(ctx, t, fault.New(RefusedRunIDConflict, "This request, or its message, is one that the thread has from elsewhere."))
 	}
