@@ -237,7 +237,7 @@ func (q *Queue) begin(ctx context.Context, t store.Task) error {
 		Principal: store.Principal{Tenant: t.Tenant, User: t.User, Roles: body.Roles}, Dialect: DialectV1, ThreadID: t.ThreadID, RunID: t.RequestID,
 		AgentID: t.AgentID, Messages: body.Messages, Tools: tools, Context: body.Context, Props: body.Props, BodyHash: t.BodyHash,
 		Traceparent: body.Traceparent, Tracestate: body.Tracestate, Channel: true, Callback: body.Channel != "",
-		task: &taskStart{queue: q, task: t, channel: body.Channel},
+		task: &taskStart{queue: q, task: t, channel: body.Channel}, shared: body.Shared,
 	})
 	var refused *fault.Error
 	switch {

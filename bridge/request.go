@@ -47,6 +47,7 @@ type ChatRequest struct {
 	attached map[string]*contextstore.Attachment
 	// task is set where the Turn was a Task before, whose id it has; see Queue.
 	task     *taskStart
+	shared   bool // the thread of the Task is another user's: without it there is none to be made
 	Callback bool // the client is notified elsewhere than on a response: it counts as there although no response is open
 }
 

@@ -20,6 +20,7 @@ type taskBody struct {
 	Traceparent string          `json:"traceparent,omitempty"`
 	Tracestate  string          `json:"tracestate,omitempty"`
 	Channel     string          `json:"channel,omitempty"`
+	Shared      bool            `json:"shared,omitempty"` // the thread is another user's
 }
 
 // refOfTask is what a Task's request is encrypted for.
@@ -29,7 +30,7 @@ func (q *Queue) seal(t *store.Task, req TaskRequest) error {
 	chat := req.Chat
 	body := taskBody{
 		Roles: chat.Principal.Roles, Messages: chat.Messages, Tools: chat.profile().Tools, Context: chat.Context, Props: chat.Props,
-		Traceparent: chat.Traceparent, Tracestate: chat.Tracestate, Channel: req.Channel,
+		Traceparent: chat.Traceparent, Tracestate: chat.Tracestate, Channel: req.Channel, Shared: chat.shared,
 	}
 	t.Body = mustJSON(body)
 	if len(t.Body) > maxTaskBody {
