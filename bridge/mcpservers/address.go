@@ -1,6 +1,9 @@
 package mcpservers
 
 import (
+	"errors"
+	"io"
+	"mime"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -39,8 +42,35 @@ func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 		d.sent.Store(true)
 	}
 	resp, err := b.next.RoundTrip(req)
+	if err == nil && !isStream(resp) {
+		resp.Body = &bodyOf{ReadCloser: resp.Body, left: longestMessage + 1}
+	}
 	if d != nil && req.Method == http.MethodPost {
 		d.note(resp, err)
 	}
 	return resp, err
+}
+
+// isStream reports whether an answer is a stream, of which the library bounds each event. Any other it reads whole.
+func isStream(resp *http.Response) bool {
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return err == nil && media == "text/event-stream" && resp.StatusCode/100 == 2
+}
+
+// bodyOf is a body of bounded length.
+type bodyOf struct {
+	io.ReadCloser
+	left int
+}
+
+var errTooLong = errors.New("the answer is longer than is taken")
+
+// Read implements io.Reader.
+func (b *bodyOf) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }

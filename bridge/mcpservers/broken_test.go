@@ -112,3 +112,44 @@ func TestServerByAddressUnreadable(t *testing.T) {
 		t.Errorf("half an answer: %s", got)
 	}
 }
+
+// TestServerByAddressWithoutEnd: an answer without end costs no more memory than the longest message, whatever it is.
+func TestServerByAddressWithoutEnd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status int
+		kind   string
+	}{
+		"an answer": {http.StatusOK, "application/json"}, "a refusal": {http.StatusInternalServerError, "text/plain"}, "an event": {http.StatusOK, "text/event-stream"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFar(t)
+			r := run(t, Server{Name: "f", URL: f.URL})
+			r.offers("f.echo")
+			written := make(chan int, 1)
+			f.answers(func(w http.ResponseWriter, r *http.Request) bool {
+				if !isCall(r) {
+					return false
+				}
+				w.Header().Set("Content-Type", c.kind)
+				w.WriteHeader(c.status)
+				_, err := io.WriteString(w, "data: ")
+				n, part := 0, make([]byte, 64<<10)
+				for err == nil && n < 4*longestMessage {
+					_, err = w.Write(part)
+					n += len(part)
+				}
+				written <- n
+				return true
+			})
+			if got := r.call("f.echo", patience); got != tools.CodeUnknownOutcome {
+				t.Error(got)
+			}
+			// What the library has not read lies in the buffers of the connection.
+			if n := <-written; n > 2*longestMessage {
+				t.Errorf("%d bytes were taken", n)
+			}
+		})
+	}
+}
