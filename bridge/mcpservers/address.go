@@ -33,7 +33,8 @@ func (a *address) open() (way, error) {
 // library waits for without end. A server is offered nothing that it could ask for, so it is far more than one that works has.
 const mostSent = 100
 
-// bearer adds the server's token to its requests, ends them with the way, and notes of a call why the server did not take it.
+// bearer adds the server's token to its requests, ends those that are no calls with the way, and notes of a call why the server did
+// not take it. A call has an end of its own, and what became of it is to be known.
 type bearer struct {
 	token string
 	next  http.RoundTripper
@@ -44,8 +45,13 @@ type bearer struct {
 
 // RoundTrip implements http.RoundTripper.
 func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+	d := deliveryOf(req.Context())
 	ctx, cancel := context.WithCancel(req.Context())
-	ended := context.AfterFunc(b.open, cancel)
+	ended := context.AfterFunc(b.open, func() {
+		if d == nil || errors.Is(context.Cause(b.open), errUnanswered) { // in the stream of a call it may ask too
+			cancel()
+		}
+	})
 	leave := func() {
 		ended()
 		cancel()
@@ -54,7 +60,6 @@ func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if b.token != "" {
 		req.Header.Set("Authorization", "Bearer "+b.token)
 	}
-	d := deliveryOf(req.Context())
 	if d != nil {
 		d.sent.Store(true)
 	} else {
