@@ -304,6 +304,9 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 // user has left it behind.
 func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	p := in.prompter()
+	if !in.exists && in.req.Task.shared() {
+		return Reply{}, false, fault.New(RefusedNotShared, "The thread of this task is gone, or is not shared with you any more.")
+	}
 	if !in.exists {
 		if in.req.parent != nil {
 			if err := in.req.parent.mayCall(ctx, in.tx); err != nil {

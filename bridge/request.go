@@ -55,6 +55,8 @@ type ChatRequest struct {
 type TaskStart struct {
 	// TurnID is the Task's own id, which is given out before there is a Turn.
 	TurnID string
+	// Shared is set where its thread is another user's: without that one there is none to be made.
+	Shared bool
 	// Begin is called in the transaction that makes the Turn, after its rows are written. An error of it undoes them, and is
 	// what Chat returns. The transaction may run more than once.
 	Begin func(ctx context.Context, tx store.Tx, reply Reply) error
@@ -67,6 +69,9 @@ func (s *TaskStart) turnID() string {
 	}
 	return s.TurnID
 }
+
+// shared reports whether the thread of a request has to be there, because it is another user's.
+func (s *TaskStart) shared() bool { return s != nil && s.Shared }
 
 // RepeatNever has an unnamed message is new, though it is what was asked before.
 const RepeatNever = "never"

@@ -81,7 +81,8 @@ func TestQueueOfDownAgentRestarted(t *testing.T) {
 			if err != nil || time.Now().After(end) {
 				t.Fatal(rows, err)
 			}
-			if len(rows) == 3 && !slices.ContainsFunc(rows, func(r store.TakenTask) bool { return r.Status != store.TaskUnsent }) {
+			// Up to three: where the first has knocked before the others were added, no more are taken.
+			if len(rows) > 0 && !slices.ContainsFunc(rows, func(r store.TakenTask) bool { return r.Status != store.TaskUnsent }) {
 				return
 			}
 		}

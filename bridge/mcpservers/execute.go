@@ -101,10 +101,33 @@ func (s *server) call(ctx context.Context, session *mcp.ClientSession, d tools.D
 		failure = away()
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		failure = fault.New(tools.CodeTimeout, "The tool took too long.")
+	case unreadable(ctx, session, err):
+		failure = fault.New(tools.CodeToolFailed, "The tool's result cannot be read.")
 	default:
 		failure = fault.New(tools.CodeUnknownOutcome, "The connection to its MCP server was lost while it ran.")
 	}
 	return nil, failure, !delivered.sent.Load() || session.ID() != "" && delivered.unknown.Load()
+}
+
+const (
+	// aliveTime bounds the question whether a session stands.
+	aliveTime = 5 * time.Second
+	// noAnswer ends the library's error for a stream over HTTP that has ended without the answer; the session stands.
+	noAnswer = "request terminated without response"
+)
+
+// unreadable reports whether a call failed because the library cannot read its result. The library has no error of its own for
+// that. But each other failure that has not the protocol's form ends the session, with the one exception above. So a server that still
+// answers over the session, with whatever, has answered the call as well.
+func unreadable(ctx context.Context, session *mcp.ClientSession, err error) bool {
+	var inForm *jsonrpc.Error
+	if ctx.Err() != nil || errors.As(err, &inForm) || strings.HasSuffix(err.Error(), noAnswer) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, aliveTime)
+	defer cancel()
+	err = session.Ping(ctx, nil)
+	return err == nil || answer(err) != nil
 }
 
 // The codes by which the library reports its own failures in the form of a server's error: client closing, server closing,

@@ -64,7 +64,7 @@ func (c *command) open() (way, error) {
 		streams.Stderr.Ending()
 	})
 	return way{
-		transport: noted{&mcp.IOTransport{Reader: streams.Stdout, Writer: streams.Stdin, MaxLineLength: longestMessage}},
+		transport: noted{&mcp.IOTransport{Reader: newMessages(streams.Stdout, c.logger), Writer: streams.Stdin, MaxLineLength: longestMessage}},
 		end: func() {
 			_ = streams.Stdin.Close() // by which a server of MCP is asked to end; it may be closed already
 			proc.End(stopGrace)

@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "deaf", "flood":
 		deafServer(os.Getenv(serveVar) == "flood")
+	case "talking":
+		talkingServer()
 	case "mute":
 		muteServer()
 	default:

@@ -22,9 +22,18 @@ func passes(refusal *fault.Error) bool {
 	return false
 }
 
+// mayPass reports whether an error that is no refusal may end by itself.
+func mayPass(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrFenced) ||
+		errors.Is(err, store.ErrConflict)
+}
+
 // begin makes a Task a Turn.
 func (q *Queue) begin(ctx context.Context, t store.Task) error {
 	t, err := q.cfg.Store.Task(ctx, store.System(), t.ID)
+	if errors.Is(err, store.ErrNotFound) { // gone with its thread
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -41,7 +50,7 @@ func (q *Queue) begin(ctx context.Context, t store.Task) error {
 		Principal: store.Principal{Tenant: t.Tenant, User: t.User, Roles: body.Roles}, Dialect: bridge.DialectV1, ThreadID: t.ThreadID, RunID: t.RequestID,
 		AgentID: t.AgentID, Messages: body.Messages, Tools: tools, Context: body.Context, Props: body.Props, BodyHash: t.BodyHash,
 		Traceparent: body.Traceparent, Tracestate: body.Tracestate, Channel: true, Callback: body.Channel != "",
-		Task: &bridge.TaskStart{TurnID: t.ID, Begin: q.starts(t, body.Channel)},
+		Task: &bridge.TaskStart{TurnID: t.ID, Shared: body.Shared, Begin: q.starts(t, body.Channel)},
 	})
 	var refused *fault.Error
 	switch {
@@ -51,8 +60,11 @@ func (q *Queue) begin(ctx context.Context, t store.Task) error {
 		return q.fail(ctx, t, refused)
 	case errors.Is(err, errGone):
 		return nil
-	case err != nil: // the store is away; the next round finds it without a Turn
+	case err != nil && mayPass(ctx, err): // the next round finds it without a Turn
 		return err
+	case err != nil: // as the bytes of an attachment that are gone: it would be tried for ever, in a place of its agent
+		q.cfg.Logger.Error("a task cannot be begun", slog.String("task_id", t.ID), slog.Any("error", err))
+		return q.fail(ctx, t, fault.New(CodeUnreadable, "The request of this task, or what it names, cannot be read any more."))
 	case reply.Run.ID != t.ID: // no Turn was made, and none would be the next time
 		return q.fail(ctx, t, fault.New(bridge.RefusedRunIDConflict, "This request, or its message, is one that the thread has from elsewhere."))
 	}

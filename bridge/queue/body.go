@@ -21,15 +21,16 @@ type taskBody struct {
 	Traceparent string             `json:"traceparent,omitempty"`
 	Tracestate  string             `json:"tracestate,omitempty"`
 	Channel     string             `json:"channel,omitempty"`
+	Shared      bool               `json:"shared,omitempty"` // the thread is another user's
 }
 
 // refOfTask is what a Task's request is encrypted for.
 func refOfTask(t store.Task) string { return "request of task " + t.ID }
 
-func (q *Queue) seal(t *store.Task, chat bridge.ChatRequest, channel string) (err error) {
+func (q *Queue) seal(t *store.Task, chat bridge.ChatRequest, channel string, shared bool) (err error) {
 	body := taskBody{
 		Roles: chat.Principal.Roles, Messages: chat.Messages, Context: chat.Context, Props: chat.Props,
-		Traceparent: chat.Traceparent, Tracestate: chat.Tracestate, Channel: channel,
+		Traceparent: chat.Traceparent, Tracestate: chat.Tracestate, Channel: channel, Shared: shared,
 	}
 	for _, tool := range chat.Tools {
 		body.Tools = append(body.Tools, bridge.ToolBrief{Name: tool.Name, Description: tool.Description, Parameters: tool.Parameters})

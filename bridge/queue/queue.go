@@ -88,7 +88,7 @@ const (
 const (
 	CodeFull       = "queue_full"      // too many Tasks wait
 	CodeTooLarge   = "task_too_large"  // its request
-	CodeUnreadable = "task_unreadable" // the key of its request is gone
+	CodeUnreadable = "task_unreadable" // the key of its request is gone, or the bytes of its attachments
 )
 
 // TurnEnded has the queue looked at, for there may be room. It is for the end of each Turn of this replica, and quick; a server
@@ -120,11 +120,19 @@ func (q *Queue) Add(ctx context.Context, chat bridge.ChatRequest, priority int64
 	if t.AgentID, err = q.agentOf(ctx, chat, t.ThreadID); err != nil {
 		return t, err
 	}
-	if err := q.seal(&t, chat, channel); err != nil {
+	_, _, access, err := threadOf(ctx, q.cfg.Store, chat.Principal, t.ThreadID)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return t, err
+	}
+	shared := err == nil && access != nil
+	if shared && !access.Write {
+		return t, bridge.NotShared("write")
+	}
+	if err := q.seal(&t, chat, channel, shared); err != nil {
 		return t, err
 	}
 	err = q.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if known, err := q.known(ctx, tx, t); err == nil || !errors.Is(err, store.ErrNotFound) {
+		if known, err := q.known(ctx, tx, chat.Principal, t); err == nil || !errors.Is(err, store.ErrNotFound) {
 			t = known
 			return err
 		}
@@ -134,7 +142,7 @@ func (q *Queue) Add(ctx context.Context, chat bridge.ChatRequest, priority int64
 		return tx.InsertTask(ctx, t)
 	})
 	if errors.Is(err, store.ErrConflict) { // the same request, at once
-		if found, err := q.known(ctx, q.cfg.Store, t); err == nil {
+		if found, err := q.known(ctx, q.cfg.Store, chat.Principal, t); err == nil {
 			return found, nil
 		}
 	}
@@ -164,12 +172,23 @@ func (q *Queue) named(ctx context.Context, who store.Principal, agent, threadID 
 	var session store.Session
 	if threadID != "" {
 		var err error
-		session, err = q.cfg.Store.SessionByExternalID(ctx, store.As(who), threadID)
+		session, _, _, err = threadOf(ctx, q.cfg.Store, who, threadID)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return "", err
 		}
 	}
 	return cmp.Or(session.AgentID, q.cfg.Sessions.Agents().Default(who.Tenant)), nil
+}
+
+// threadOf is a thread of the caller's, or one that is shared with the caller and in which scope it is seen then.
+func threadOf(ctx context.Context, r store.Reader, who store.Principal, id string) (session store.Session, in store.Scope, shared *store.Access, err error) {
+	in = store.As(who)
+	session, err = r.SessionByExternalID(ctx, in, id)
+	if !errors.Is(err, store.ErrNotFound) {
+		return session, in, nil, err
+	}
+	of, err := r.Access(ctx, who, store.AccessBy{SessionID: id})
+	return of.Session, of.Scope(), &of, err
 }
 
 // agentOf is the agent that will answer, which must be there now: a Task for none would wait for nothing.
@@ -182,16 +201,15 @@ func (q *Queue) agentOf(ctx context.Context, chat bridge.ChatRequest, threadID s
 }
 
 // known is the Task, or the Turn, that a request made before.
-func (q *Queue) known(ctx context.Context, r store.Reader, t store.Task) (store.Task, error) {
-	who := store.As(store.Principal{Tenant: t.Tenant, User: t.User})
-	before, err := r.Task(ctx, who, t.RequestID)
+func (q *Queue) known(ctx context.Context, r store.Reader, who store.Principal, t store.Task) (store.Task, error) {
+	before, err := r.Task(ctx, store.As(who), t.RequestID)
 	if errors.Is(err, store.ErrNotFound) {
 		var run store.Run
-		session, missing := r.SessionByExternalID(ctx, who, t.ThreadID)
+		session, in, _, missing := threadOf(ctx, r, who, t.ThreadID)
 		if missing != nil {
 			return t, missing
 		}
-		if run, err = r.RunByExternalID(ctx, who, session.ID, t.RequestID); err == nil {
+		if run, err = r.RunByExternalID(ctx, in, session.ID, t.RequestID); err == nil {
 			before = t
 			before.ID, before.Status, before.BodyHash = run.TurnID, store.TaskTaken, run.BodyHash
 		} else if errors.Is(err, store.ErrNotFound) && session.IsChild() {

@@ -33,12 +33,13 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 }
 
-// round takes what there is room for, and begins it. busy: something waits or is under way.
+// round takes what there is room for, and begins it. busy: something waits or is under way. A Task that cannot be begun now keeps
+// none of the others: what it needs may be away for it alone, as the bytes of its attachments. The first error is reported.
 func (q *Queue) round(ctx context.Context) (busy bool, err error) {
 	taken, busy, err := q.take(ctx)
 	for _, t := range taken {
-		if err == nil {
-			err = q.begin(ctx, t)
+		if failed := q.begin(ctx, t); err == nil {
+			err = failed
 		}
 	}
 	return busy, err

@@ -191,14 +191,6 @@ func (m *mcpCmd) server(folder, tokenFile string, to output) (*serveCmd, error) 
 	if rules != "" {
 		args = append(args, "--policy-file", rules)
 	}
-	// The client gave the server its variables by giving them to this program.
-	if !strings.HasPrefix(m.Wrap, "http://") && !strings.HasPrefix(m.Wrap, "https://") {
-		for _, pair := range os.Environ() {
-			if name, _, _ := strings.Cut(pair, "="); name != "" && !strings.HasPrefix(name, "AQUEDUCT_") {
-				args = append(args, "--mcp-env", m.As+"="+name)
-			}
-		}
-	}
 	var flags cli
 	parser, err := kong.New(&flags, kong.Writers(to.log, to.log), kong.Exit(func(int) {}), kong.Bind(&settings{}))
 	if err != nil {
@@ -207,7 +199,22 @@ func (m *mcpCmd) server(folder, tokenFile string, to output) (*serveCmd, error) 
 	if _, err := parser.Parse(args); err != nil {
 		return nil, err
 	}
+	flags.Serve.MCP.MCPEnv = m.variables(os.Environ())
 	return &flags.Serve, nil
+}
+
+// variables are those that a command of --wrap gets: the client gave them to it by giving them to this program. They are no flags,
+// where a comma in a name would make two of one.
+func (m *mcpCmd) variables(environ []string) (pass []mcpNamedFlag) {
+	if strings.HasPrefix(m.Wrap, "http://") || strings.HasPrefix(m.Wrap, "https://") {
+		return nil
+	}
+	for _, pair := range environ {
+		if name, _, _ := strings.Cut(pair, "="); name != "" && !strings.HasPrefix(name, "AQUEDUCT_") {
+			pass = append(pass, mcpNamedFlag{m.As, name})
+		}
+	}
+	return pass
 }
 
 // writeAllowed writes the policy of --allow. A name without a dot is one of the server's.

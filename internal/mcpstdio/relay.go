@@ -68,9 +68,9 @@ func Serve(ctx context.Context, cfg Config) error {
 	r.server = mcp.NewServer(&mcp.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: cfg.Version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: cfg.Changed != nil}}, Logger: slog.New(slog.DiscardHandler),
 	})
-	r.server.AddReceivingMiddleware(r.refreshed)
 	defer r.close()
 	ctx, stop := context.WithCancel(ctx)
+	r.server.AddReceivingMiddleware(until(ctx), r.refreshed)
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer stop()
@@ -103,6 +103,18 @@ func (r *relay) follow(ctx context.Context) {
 		}
 		if late.Stop() {
 			close(r.listed)
+		}
+	}
+}
+
+// until ends what is under way with ctx: the library waits for it, and the server may never answer.
+func until(end context.Context) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(end, cancel)()
+			return next(ctx, method, req)
 		}
 	}
 }

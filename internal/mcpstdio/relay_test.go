@@ -2,6 +2,7 @@ package mcpstdio
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -107,5 +108,49 @@ func TestListWithoutEnd(t *testing.T) {
 	})
 	if got := c.ask(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); !strings.Contains(got, `"error"`) {
 		t.Errorf("the list has %d bytes", len(got))
+	}
+}
+
+// TestEndBesideADeafServer: a relay that is asked to end does so, whatever its server does with what is under way.
+func TestEndBesideADeafServer(t *testing.T) {
+	t.Parallel()
+	came, release := make(chan struct{}, 10), make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		came <- struct{}{}
+		<-release
+	}))
+	t.Cleanup(func() {
+		close(release)
+		web.Close()
+	})
+	theirs, in := io.Pipe()
+	out, ours := io.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = ours.Close()
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Serve(ctx, Config{URL: web.URL, Client: web.Client(), Version: "1", In: theirs, Out: ours})
+	}()
+	for _, line := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"t"}}`,
+	} {
+		if _, err := io.WriteString(in, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-came
+	stop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(connectTime / 2):
+		t.Error("it waits for its server")
 	}
 }

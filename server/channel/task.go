@@ -271,13 +271,13 @@ func (h tasks) show(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	in := auth.From(ctx).Scope()
-	out, err := h.run(ctx, in, id)
+	caller := auth.From(ctx)
+	out, err := h.run(ctx, caller, id)
 	if errors.Is(err, store.ErrNotFound) {
-		out, err = h.waiting(ctx, in, id)
+		out, err = h.waiting(ctx, caller.Scope(), id)
 	}
-	if errors.Is(err, store.ErrNotFound) { // it may have begun between the two
-		out, err = h.run(ctx, in, id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && (out.Status == string(store.TaskBegun) || out.Status == string(store.TaskUnsent)) { // it may have begun between the two
+		out, err = h.run(ctx, caller, id)
 	}
 	if err != nil {
 		return err
@@ -285,8 +285,17 @@ func (h tasks) show(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-func (h tasks) run(ctx context.Context, in store.Scope, id string) (RunStatus, error) {
+// run is a Turn of the caller's, or one in a thread that is shared with the caller.
+func (h tasks) run(ctx context.Context, caller auth.Caller, id string) (RunStatus, error) {
+	in := caller.Scope()
 	run, err := h.Store.FindRun(ctx, in, id)
+	if errors.Is(err, store.ErrNotFound) {
+		var of store.Access
+		if of, err = h.Store.Access(ctx, caller.Principal, store.AccessBy{RunID: id}); err == nil {
+			in = of.Scope()
+			run, err = h.Store.FindRun(ctx, in, id)
+		}
+	}
 	if err != nil {
 		return RunStatus{}, err
 	}
@@ -295,8 +304,12 @@ func (h tasks) run(ctx context.Context, in store.Scope, id string) (RunStatus, e
 		return RunStatus{}, err
 	}
 	session, err := h.Store.Session(ctx, in, turn.SessionID)
+	name := session.ExternalID
+	if in.Session() != "" { // by which the caller knows it
+		name = session.ID
+	}
 	return RunStatus{
-		RunID: turn.ID, SessionID: session.ExternalID, AgentID: turn.AgentID, Status: WireState(turn.Status), ErrorCode: turn.ErrorCode,
+		RunID: turn.ID, SessionID: name, AgentID: turn.AgentID, Status: WireState(turn.Status), ErrorCode: turn.ErrorCode,
 		Error: turn.ErrorMessage, CreatedAt: millis(turn.CreatedAt), EndedAt: millis(turn.EndedAt),
 	}, err
 }

@@ -47,7 +47,7 @@ func (h *call) handle(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 			return askFor(made, args), nil
 		}
 		if err := h.answered(ctx, req, made); err != nil {
-			return refusedResult(err)
+			return refusedResult(h.unanswered(ctx, keyOf(h.from, req.Params.Name, args), made.ID, err))
 		}
 	}
 	return h.hold(ctx, req, args, made)
@@ -67,7 +67,7 @@ func (h *call) made(ctx context.Context, req *mcp.CallToolRequest, args json.Raw
 	key := keyOf(h.from, req.Params.Name, args)
 	if id := h.left.take(ctx, key); id != "" {
 		if made, err = h.kept(ctx, id); err == nil || !errors.Is(err, store.ErrNotFound) {
-			return made, false, h.leftBy(ctx, key, id, err)
+			return made, false, h.unanswered(ctx, key, id, err)
 		}
 	}
 	defer h.left.hold(key)()
@@ -102,7 +102,19 @@ func (h *call) leftBy(ctx context.Context, key, id string, err error) error {
 	return ctx.Err()
 }
 
-// hold waits for the end of a call. A client that leaves first may make the same call again, also one that left when the result
+// unanswered is leftBy, also for a client that is there and gets an error: the call goes on, and is the one that this client makes
+// again.
+func (h *call) unanswered(ctx context.Context, key, id string, err error) error {
+	if ctx.Err() == nil && err != nil {
+		h.left.put(h.from.user(), key, id)
+	}
+	return h.leftBy(ctx, key, id, err)
+}
+
+// awayPause is how long a held call is not looked at when the store is away.
+const awayPause = time.Second
+
+// hold waits for the end of a call, whether or not the store is there meanwhile. A client that leaves first may make the same call again, also one that left when the result
 // was there: it has not got it.
 func (h *call) hold(ctx context.Context, req *mcp.CallToolRequest, args json.RawMessage, made store.ToolCall) (*mcp.CallToolResult, error) {
 	began, key := time.Now(), keyOf(h.from, req.Params.Name, args)
@@ -110,12 +122,17 @@ func (h *call) hold(ctx context.Context, req *mcp.CallToolRequest, args json.Raw
 	var err error
 	for err == nil && !made.Status.Terminal() {
 		h.notify(ctx, req, made, time.Since(began))
-		var now store.ToolCall
-		if now, err = h.from.wait(ctx, made.ID, noticeEvery); err == nil {
+		now, failed := h.from.wait(ctx, made.ID, noticeEvery)
+		switch {
+		case failed == nil:
 			made = now
+		case errors.Is(failed, store.ErrUnavailable):
+			err = retry.Sleep(ctx, awayPause)
+		default:
+			err = failed
 		}
 	}
-	if err = h.leftBy(ctx, key, made.ID, err); err != nil {
+	if err = h.unanswered(ctx, key, made.ID, err); err != nil {
 		return nil, err
 	}
 	return resultOf(made), nil
