@@ -15,22 +15,22 @@ import (
 
 // TestPooledContract: the whole contract holds behind PgBouncer in transaction mode.
 func TestPooledContract(t *testing.T) {
-	through := storetest.Pooler(t)
-	storetest.Run(t, func(t *testing.T) store.Store { return openAt(t, through(storetest.Postgres(t))) })
+	pooler := storetest.Pooler(t)
+	storetest.Run(t, func(t *testing.T) store.Store { return openAt(t, pooler.Through(storetest.Postgres(t))) })
 }
 
 // TestPooledConcurrent: so it does with many clients on few connections, at a pooler that
 // drops our parameters instead of refusing them.
 func TestPooledConcurrent(t *testing.T) {
-	through := storetest.Pooler(t, "enable_seqscan", "jit", "enable_hashjoin", "enable_mergejoin", "plan_cache_mode",
+	pooler := storetest.Pooler(t, "enable_seqscan", "jit", "enable_hashjoin", "enable_mergejoin", "plan_cache_mode",
 		"default_transaction_isolation", "idle_in_transaction_session_timeout", "statement_timeout", "lock_timeout")
-	storetest.RunConcurrent(t, func(t *testing.T) store.Store { return openAt(t, through(storetest.Postgres(t))) })
+	storetest.RunConcurrent(t, func(t *testing.T) store.Store { return openAt(t, pooler.Through(storetest.Postgres(t))) })
 }
 
 // TestPooledIsolation: a database whose default would break the fence is refused at the start,
 // in a sentence that names the setting.
 func TestPooledIsolation(t *testing.T) {
-	through, dsn := storetest.Pooler(t), storetest.Postgres(t)
+	pooler, dsn := storetest.Pooler(t), storetest.Postgres(t)
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestPooledIsolation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = postgres.Open(t.Context(), through(dsn), postgres.Options{})
+	_, err = postgres.Open(t.Context(), pooler.Through(dsn), postgres.Options{})
 	if err == nil || !strings.Contains(err.Error(), "set it with ALTER DATABASE") {
 		t.Errorf("error %v", err)
 	}
@@ -50,7 +50,7 @@ func TestPooledIsolation(t *testing.T) {
 // TestPooledFence: a replica that froze in the middle of a Batch is fenced through the pooler,
 // and its backend ended; a pooled connection that another client uses next lives on.
 func TestPooledFence(t *testing.T) {
-	dsn := storetest.Pooler(t)(storetest.Postgres(t))
+	dsn := storetest.Pooler(t).Through(storetest.Postgres(t))
 	s, ctx := openAt(t, dsn), context.Background()
 	for _, r := range []store.Replica{{ID: "r1", Name: "one"}, {ID: "r2", Name: "two"}} {
 		if err := s.Register(ctx, r); err != nil {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -12,11 +13,45 @@ import (
 	"time"
 )
 
-// Pooler starts PgBouncer in transaction mode before the server of this test process and
-// gives what turns a DSN into one that leads through it. Few connections serve all clients,
-// so that two transactions of one client seldom share one. ignored are start-up parameters
-// that it drops instead of refusing them.
-func Pooler(t testing.TB, ignored ...string) func(dsn string) string {
+// Bouncer is PgBouncer before the server of this test process. It is started again when it dies, as where it is a service:
+// Debian's ends itself now and then when a client is killed that has just cancelled a query (pgbouncer/pgbouncer#801).
+type Bouncer struct {
+	t   testing.TB
+	dir string
+}
+
+// Through is a DSN that leads through it.
+func (b *Bouncer) Through(dsn string) string {
+	b.t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("host", b.dir)
+	q.Set("port", "6432")
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// Await returns when it takes connections.
+func (b *Bouncer) Await() {
+	b.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("unix", filepath.Join(b.dir, ".s.PGSQL.6432"))
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("storetest: PgBouncer does not start: %v", err)
+		}
+	}
+}
+
+// Pooler starts PgBouncer in transaction mode. Few connections serve all clients, so that two transactions of one client seldom
+// share one. ignored are start-up parameters that it drops instead of refusing them.
+func Pooler(t testing.TB, ignored ...string) *Bouncer {
 	t.Helper()
 	srv, err := server()
 	if err != nil {
@@ -46,7 +81,9 @@ func Pooler(t testing.TB, ignored ...string) func(dsn string) string {
 	}
 	var said strings.Builder
 	// As the server, it ends with our end of its keeper's input, however we end.
-	cmd := exec.Command("/bin/sh", "-c", `trap '' INT HUP TERM; "$BOUNCER" "$INI" & cat >/dev/null; kill -9 $!; wait $!`)
+	cmd := exec.Command("/bin/sh", "-c", `trap '' INT HUP TERM
+(trap 'kill -9 $p; exit' USR1; while :; do "$BOUNCER" "$INI" & p=$!; wait $p; done) &
+cat >/dev/null; kill -USR1 $!; wait $!`)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "BOUNCER=" + path, "INI=" + ini}
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: as}
@@ -64,24 +101,7 @@ func Pooler(t testing.TB, ignored ...string) func(dsn string) string {
 			t.Logf("PgBouncer said:\n%s", said.String())
 		}
 	})
-	socket := filepath.Join(dir, ".s.PGSQL.6432")
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(socket); err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("storetest: PgBouncer does not start")
-		}
-	}
-	return func(dsn string) string {
-		u, err := url.Parse(dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q := u.Query()
-		q.Set("host", dir)
-		q.Set("port", "6432")
-		u.RawQuery = q.Encode()
-		return u.String()
-	}
+	b := &Bouncer{t: t, dir: dir}
+	b.Await()
+	return b
 }

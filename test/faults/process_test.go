@@ -37,6 +37,7 @@ type serverEnv struct {
 	database string
 	agent    *agent
 	flags    []string // further ones
+	ready    func()   // returns when the database takes connections; nil where it always does
 	*server
 }
 
@@ -55,6 +56,9 @@ func (h *serverEnv) start(program func() (string, error), env ...string) {
 // another is a server of the same name on the same database, beside the one there is.
 func (h *serverEnv) another(program func() (string, error), env ...string) *server {
 	h.t.Helper()
+	if h.ready != nil {
+		h.ready()
+	}
 	path, err := program()
 	if err != nil {
 		h.t.Fatal(err)

@@ -259,7 +259,9 @@ func TestQuestionExpiresElsewhere(t *testing.T) {
 // TestBehindPooler: the same kills as TestKill9, with PgBouncer in transaction mode between
 // the server and its database.
 func TestBehindPooler(t *testing.T) {
-	h := newServerEnv(t, storetest.Pooler(t)(storetest.Postgres(t)))
+	pooler := storetest.Pooler(t)
+	h := newServerEnv(t, pooler.Through(storetest.Postgres(t)))
+	h.ready = pooler.Await
 	sum := &tally{}
 	for round := range 3 {
 		killOnce(t, h, round, sum)
