@@ -13,18 +13,31 @@ import (
 	"aqueduct/store/blob"
 )
 
-// failingBlobs reads no blob while it has an error.
+// failingBlobs reads no blob while it has an error, or breaks off in the middle of one.
 type failingBlobs struct {
 	blob.Store
-	err atomic.Pointer[error]
+	err, broken atomic.Pointer[error]
 }
 
 func (f *failingBlobs) Open(ctx context.Context, id string, size int64) (io.ReadSeekCloser, error) {
 	if err := f.err.Load(); err != nil {
 		return nil, *err
 	}
-	return f.Store.Open(ctx, id, size)
+	from, err := f.Store.Open(ctx, id, size)
+	if broken := f.broken.Load(); err == nil && broken != nil {
+		return breaking{from, *broken}, nil
+	}
+	return from, err
 }
+
+// breaking is a blob of which nothing can be read.
+type breaking struct {
+	io.ReadSeekCloser
+	err error
+}
+
+// Read implements io.Reader.
+func (b breaking) Read([]byte) (int, error) { return 0, b.err }
 
 // TestQueueOfUnreadable: a task whose attachment cannot be read keeps nothing from the others. It waits while the blob store is
 // away, and fails where the bytes are gone.
@@ -36,14 +49,16 @@ func TestQueueOfUnreadable(t *testing.T) {
 	close(g.open)
 	h := newEnvWith(t, g.script, plan{blobs: blobs})
 	away := errors.New("the bucket is away")
-	blobs.err.Store(&away)
-	first := h.queuesFile("first")
-	h.until(h.queues("second", "second", "").RunID, "DONE")
-	if got := h.task(first.RunID); got.Status != "TAKEN" && got.Status != "WAITING" {
-		t.Errorf("while the blob store is away: %+v", got)
+	for name, err := range map[string]*atomic.Pointer[error]{"away": &blobs.err, "broken": &blobs.broken} {
+		err.Store(&away)
+		first := h.queuesFile("first " + name)
+		h.until(h.queues("second "+name, "second "+name, "").RunID, "DONE")
+		if got := h.task(first.RunID); got.Status != "TAKEN" && got.Status != "WAITING" {
+			t.Errorf("while the blob store is %s: %+v", name, got)
+		}
+		err.Store(nil)
+		h.until(first.RunID, "DONE")
 	}
-	blobs.err.Store(nil)
-	h.until(first.RunID, "DONE")
 
 	blobs.err.Store(&blob.ErrNotFound)
 	lost := h.queuesFile("lost")

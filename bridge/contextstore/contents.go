@@ -125,10 +125,30 @@ func (c *contents) stored(ctx context.Context, k kept) (io.ReadSeekCloser, error
 		size += redact.SealedOverhead
 	}
 	from, err := c.blobs.Open(ctx, k.blob, size)
-	if err != nil && !errors.Is(err, blob.ErrNotFound) {
-		err = away(err)
+	if err != nil {
+		return nil, ofBlob(err)
 	}
-	return from, err
+	return stored{from}, nil
+}
+
+// stored is a content in a blob store, which may go away while it is read.
+type stored struct{ io.ReadSeekCloser }
+
+// Read implements io.Reader.
+func (s stored) Read(p []byte) (int, error) {
+	n, err := s.ReadSeekCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = ofBlob(err)
+	}
+	return n, err
+}
+
+// ofBlob is an error of a blob that was read: its bytes are gone, or the store is away.
+func ofBlob(err error) error {
+	if errors.Is(err, blob.ErrNotFound) {
+		return err
+	}
+	return away(err)
 }
 
 // held is a content that is in memory.

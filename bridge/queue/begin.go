@@ -46,11 +46,15 @@ func (q *Queue) begin(ctx context.Context, t store.Task) error {
 	for i, tool := range body.Tools {
 		tools[i] = agui.Tool{Name: tool.Name, Description: tool.Description, Parameters: tool.Parameters}
 	}
+	channel := body.Channel
+	if body.Shared { // a channel's callback is for threads of the user whom it speaks for
+		channel = ""
+	}
 	reply, err := q.cfg.Sessions.Chat(ctx, bridge.ChatRequest{
 		Principal: store.Principal{Tenant: t.Tenant, User: t.User, Roles: body.Roles}, Dialect: bridge.DialectV1, ThreadID: t.ThreadID, RunID: t.RequestID,
 		AgentID: t.AgentID, Messages: body.Messages, Tools: tools, Context: body.Context, Props: body.Props, BodyHash: t.BodyHash,
-		Traceparent: body.Traceparent, Tracestate: body.Tracestate, Channel: true, Callback: body.Channel != "",
-		Task: &bridge.TaskStart{TurnID: t.ID, Shared: body.Shared, Begin: q.starts(t, body.Channel)},
+		Traceparent: body.Traceparent, Tracestate: body.Tracestate, Channel: true, Callback: channel != "",
+		Task: &bridge.TaskStart{TurnID: t.ID, Shared: body.Shared, Begin: q.starts(t, channel)},
 	})
 	var refused *fault.Error
 	switch {

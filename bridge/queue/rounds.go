@@ -34,7 +34,8 @@ func (q *Queue) Run(ctx context.Context) error {
 }
 
 // round takes what there is room for, and begins it. busy: something waits or is under way. A Task that cannot be begun now keeps
-// none of the others: what it needs may be away for it alone, as the bytes of its attachments. The first error is reported.
+// none of the others but by its place: what it needs may be away for it alone, as the bytes of its attachments. The first error
+// is reported.
 func (q *Queue) round(ctx context.Context) (busy bool, err error) {
 	taken, busy, err := q.take(ctx)
 	for _, t := range taken {
@@ -85,8 +86,8 @@ func (q *Queue) take(ctx context.Context) (mine []store.Task, busy bool, err err
 	return mine, true, err
 }
 
-// lines are those that this look is about, without those of agents that are known to be out of reach. Where there are more than it reads, the next begins behind them, so that each has
-// its turn.
+// lines are those that this look is about, without those of agents that are known to be out of reach. Where there are more than
+// it reads, the next begins behind them, so that each has its turn.
 func (q *Queue) lines(ctx context.Context) ([]store.TaskLine, error) {
 	from := q.behind
 	lines, err := q.cfg.Store.TaskLines(ctx, store.System(), from, linesOfLook)

@@ -148,7 +148,7 @@ async function* where(run) {
     return;
   }
   const answer = yield ask.clientTool("get_location", { precise: false });
-  yield answer.cancelled ? "You did not tell me." : `You are in ${answer.value.city}.`;
+  yield answer.value?.city ? `You are in ${answer.value.city}.` : "You did not tell me.";
 }
 
 async function* think(run, subject) {

@@ -141,7 +141,8 @@ async def recall(run):
 async def forget(run):
     notes = (run.state or {}).get("notes")
     if notes is not None:
-        await run.context.adelete(notes)
+        kept = await run.context.aget(notes)
+        await run.context.adelete(notes, kept.version)
         yield frames.state_delta([{"op": "remove", "path": "/notes"}])
     yield "I have forgotten everything."
 
@@ -152,7 +153,8 @@ async def where(run):
         yield "This page does not know where it is."
         return
     answer = yield ask.client_tool("get_location", {"precise": False})
-    yield "You did not tell me." if answer.cancelled else f"You are in {answer.value['city']}."
+    place = answer.value
+    yield f"You are in {place['city']}." if isinstance(place, dict) and "city" in place else "You did not tell me."
 
 
 async def size(run):

@@ -114,8 +114,8 @@ func (h *call) unanswered(ctx context.Context, key, id string, err error) error 
 // awayPause is how long a held call is not looked at when the store is away.
 const awayPause = time.Second
 
-// hold waits for the end of a call, whether or not the store is there meanwhile. A client that leaves first may make the same call again, also one that left when the result
-// was there: it has not got it.
+// hold waits for the end of a call, whether or not the store is there meanwhile. A client that leaves first may make the same
+// call again, also one that left when the result was there: it has not got it.
 func (h *call) hold(ctx context.Context, req *mcp.CallToolRequest, args json.RawMessage, made store.ToolCall) (*mcp.CallToolResult, error) {
 	began, key := time.Now(), keyOf(h.from, req.Params.Name, args)
 	defer h.left.hold(key)()

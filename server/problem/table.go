@@ -193,7 +193,7 @@ func endings() []Code {
 		{"run_too_large", 0, "The agent said more than one answer may hold."},
 		{"queue_full", http.StatusTooManyRequests, "As many tasks wait in the queue as one user, or one tenant, may have."},
 		{"task_too_large", http.StatusRequestEntityTooLarge, "A task for the queue has at most 1 MiB."},
-		{"task_unreadable", 0, "A task waited in the queue, and the key that its request was encrypted with is gone."},
+		{"task_unreadable", 0, "A task waited in the queue, and its request, or a file that it names, cannot be read any more."},
 		{"budget_exhausted", http.StatusPaymentRequired, "A budget for models is used up, and it was not added to."},
 		{"model_failed", 0, "The model of the assistant refused, or its answer broke off."},
 		{"too_many_steps", 0, "The model of the assistant called tools again and again, without an answer."},

@@ -82,10 +82,11 @@ func Pooler(t testing.TB, ignored ...string) *Bouncer {
 	var said strings.Builder
 	// As the server, it ends with our end of its keeper's input, however we end.
 	cmd := exec.Command("/bin/sh", "-c", `trap '' INT HUP TERM
-(trap 'kill -9 $p; exit' USR1; while :; do "$BOUNCER" "$INI" & p=$!; wait $p; done) &
+(trap 'kill -9 $!; exit' USR1; while :; do "$BOUNCER" "$INI" & wait $!; sleep 0.05; done) &
 cat >/dev/null; kill -USR1 $!; wait $!`)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "BOUNCER=" + path, "INI=" + ini}
 	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.WaitDelay = 5 * time.Second // its output is held open by what it may leave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: as}
 	alive, err := cmd.StdinPipe()
 	if err != nil {

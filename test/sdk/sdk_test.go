@@ -150,6 +150,13 @@ func TestClientTool(t *testing.T) {
 		if got := s.finished(t, thread); got != "You are in Turin." {
 			t.Errorf("with the tool: %q", got)
 		}
+		run["runId"], prompt["id"] = "r3-"+thread, "n-"+thread
+		call = toolCallID(t, s.run(t, id, run, prompt))
+		run["runId"] = "r4-" + thread
+		s.run(t, id, run, prompt, map[string]any{"id": "u-" + thread, "role": "tool", "toolCallId": call, "content": "denied"})
+		if got := s.finished(t, thread); !strings.HasSuffix(got, "You did not tell me.") {
+			t.Errorf("with words in place of a result: %q", got)
+		}
 	})
 }
 

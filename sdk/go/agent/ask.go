@@ -119,7 +119,7 @@ func (a Answer) Approved() bool {
 }
 
 // Value has what a person entered, or a client tool gave. AG-UI has a tool's result as text, which is JSON in most cases: it
-// is decoded from the text, or is the text where into is a *string.
+// is decoded from the text where into cannot hold a text, as a struct. A *string, or an *any, gets the text itself.
 func (a Answer) Value(into any) error {
 	var p map[string]json.RawMessage
 	if json.Unmarshal(a.Payload, &p) != nil || len(p) != 1 || p["content"] == nil {
