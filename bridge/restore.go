@@ -82,9 +82,6 @@ func (s *session) obey(ctx context.Context, c store.Command, reserved *store.Run
 		s.release()
 		s.turn = newTurn(s, row)
 	}
-	if err := s.turn.children.cancel(ctx); err != nil {
-		return err
-	}
 	return s.finish(ctx, s.turn.obeyParked(ctx, c, reserved))
 }
 

@@ -51,7 +51,7 @@ func (u *upstream) markUnsent(ctx context.Context) error {
 }
 
 // errTaskGone: the Task's row is not as it was left, since another process has taken the Turn over.
-var errTaskGone = errors.New("bridge: the task is not to be begun any more")
+var errTaskGone = errors.New("bridge: the row of the task was moved by another")
 
 // moveTask moves the Task's row; errTaskGone where that is not in from.
 func (u *upstream) moveTask(ctx context.Context, from, to store.TaskStatus) error {

@@ -57,11 +57,7 @@ func talkingServer() {
 // result that cannot be read has come all the same: the call has failed, and is not one whose outcome a person is asked for.
 func TestServerThatTalks(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := run(t, Server{Name: "s", Command: []string{"env", serveVar + "=talking", self}})
+	r := run(t, Server{Name: "s", Command: self(t, "talking")})
 	r.offers("s.raw")
 	for name := range oddResults() {
 		if got := r.callWith("s.raw", name, patience); got != tools.CodeToolFailed {

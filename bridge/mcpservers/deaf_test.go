@@ -56,10 +56,6 @@ func muteServer() {
 // TestAServerThatNeverAnswers: it does not keep Aqueduct from its end, and nothing of it is left.
 func TestAServerThatNeverAnswers(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var log lockedText
 	t.Cleanup(func() { // behind the end
 		_, text, _ := strings.Cut(log.String(), "pid ")
@@ -68,7 +64,7 @@ func TestAServerThatNeverAnswers(t *testing.T) {
 			t.Errorf("process %q is left, %v", text, err)
 		}
 	})
-	r := runWith(t, Server{Name: "mute", Command: []string{"env", serveVar + "=mute", self}}, &log)
+	r := runWith(t, Server{Name: "mute", Command: self(t, "mute")}, &log)
 	if got := r.call("mute.any", time.Second); got != tools.CodeUnreachable {
 		t.Errorf("a call: %s", got)
 	}
@@ -82,11 +78,7 @@ func TestAServerThatNeverAnswers(t *testing.T) {
 // TestAServerThatReadsNothing: it holds no call beyond its time, also not with what it asks itself, and it is started again.
 func TestAServerThatReadsNothing(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := run(t, Server{Name: "deaf", Command: []string{"env", serveVar + "=deaf", self}})
+	r := run(t, Server{Name: "deaf", Command: self(t, "deaf")})
 	r.offers("deaf.big")
 	ended := make(chan string, 1)
 	go func() { ended <- r.callWith("deaf.big", strings.Repeat("x", 1<<20), time.Second) }()
@@ -132,12 +124,8 @@ func TestCallOverAClosedConnection(t *testing.T) {
 // TestAServerThatAsksWithoutEnd: what a server asks and does not read the answers of is bounded; its connection ends.
 func TestAServerThatAsksWithoutEnd(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var log lockedText
-	r := runWith(t, Server{Name: "flood", Command: []string{"env", serveVar + "=flood", self}}, &log)
+	r := runWith(t, Server{Name: "flood", Command: self(t, "flood")}, &log)
 	r.offers("flood.big")
 	for end := time.Now().Add(patience); !strings.Contains(log.String(), "is away"); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {

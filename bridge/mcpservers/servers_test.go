@@ -32,6 +32,16 @@ const patience = 30 * time.Second
 // serveVar makes this test program an MCP server over its standard streams.
 const serveVar = "TEST_MCP_SERVER"
 
+// self is the command of this test program as one of the servers of TestMain.
+func self(t *testing.T, as string) []string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"env", serveVar + "=" + as, path}
+}
+
 func TestMain(m *testing.M) {
 	switch os.Getenv(serveVar) {
 	case "":
@@ -193,11 +203,7 @@ func (r *running) callWith(name, text string, within time.Duration) string {
 // is not known, and one that did not reach it waits for it.
 func TestServerOverStreams(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := run(t, Server{Name: "s", Command: []string{"env", serveVar + "=1", self}})
+	r := run(t, Server{Name: "s", Command: self(t, "1")})
 	r.offers("s.echo")
 	if got := r.call("s.echo", patience); got != `{"a":"\u003cb\u003e"} C1` && got != `{"a":"<b>"} C1` {
 		t.Error(got)

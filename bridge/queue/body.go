@@ -24,8 +24,8 @@ type taskBody struct {
 	Shared      bool               `json:"shared,omitempty"` // the thread is another user's
 }
 
-// refOfTask is what a Task's request is encrypted for.
-func refOfTask(t store.Task) string { return "request of task " + t.ID }
+// refOf is what a Task's request is encrypted for.
+func refOf(t store.Task) string { return "request of task " + t.ID }
 
 func (q *Queue) seal(t *store.Task, chat bridge.ChatRequest, channel string, shared bool) (err error) {
 	body := taskBody{
@@ -38,11 +38,11 @@ func (q *Queue) seal(t *store.Task, chat bridge.ChatRequest, channel string, sha
 	if t.Body, err = json.Marshal(body); err != nil {
 		return err
 	}
-	if len(t.Body) > maxTaskBody {
-		return fault.New(CodeTooLarge, fmt.Sprintf("A task has at most %d bytes; put large contents into the context store.", maxTaskBody))
+	if len(t.Body) > maxBody {
+		return fault.New(CodeTooLarge, fmt.Sprintf("A task has at most %d bytes; put large contents into the context store.", maxBody))
 	}
 	if q.cfg.Vault != nil {
-		t.KID, t.Body = q.cfg.Vault.Seal(refOfTask(*t), t.Body)
+		t.KID, t.Body = q.cfg.Vault.Seal(refOf(*t), t.Body)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (q *Queue) open(t store.Task) (body taskBody, err error) {
 		if q.cfg.Vault == nil {
 			return body, redact.ErrSealed
 		}
-		if raw, err = q.cfg.Vault.Open(refOfTask(t), t.KID, raw); err != nil {
+		if raw, err = q.cfg.Vault.Open(refOf(t), t.KID, raw); err != nil {
 			return body, err
 		}
 	}

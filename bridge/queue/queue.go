@@ -70,16 +70,16 @@ func New(cfg Config) *Queue {
 }
 
 const (
-	// maxTaskBody bounds a Task's request: the queue may hold many, and pictures belong into the context store.
-	maxTaskBody = 1 << 20
+	// maxBody bounds a Task's request: the queue may hold many, and pictures belong into the context store.
+	maxBody = 1 << 20
 	// linesOfLook is how many lines one look reads, each what waits of one user for one agent; the next look goes on behind
 	// them. A line costs a step in an index.
 	linesOfLook = 1000
-	// queueLook is how often the queue is looked at without a ring, while something is in it; a Turn may have ended at
+	// lookEvery is how often the queue is looked at without a ring, while something is in it; a Turn may have ended at
 	// another replica.
-	queueLook = 500 * time.Millisecond
-	// queueRest is the same while it is empty.
-	queueRest = 2 * time.Second
+	lookEvery = 500 * time.Millisecond
+	// restEvery is the same while it is empty.
+	restEvery = 2 * time.Second
 	// endedTasks is how long Tasks are kept that never became Turns, for who asks what became of them.
 	endedTasks = 7 * 24 * time.Hour
 )

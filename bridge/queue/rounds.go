@@ -12,14 +12,14 @@ import (
 // Run begins Tasks until ctx ends.
 func (q *Queue) Run(ctx context.Context) error {
 	for {
-		pause := queueRest
+		pause := restEvery
 		busy, err := q.round(ctx)
 		q.busy.Store(busy)
 		if err != nil && ctx.Err() == nil {
 			q.cfg.Logger.Warn("the queue could not be looked at; it is tried again", slog.Any("error", err))
 		}
 		if busy {
-			pause = queueLook
+			pause = lookEvery
 		}
 		timer := time.NewTimer(pause)
 		select {
