@@ -74,6 +74,13 @@ func (a *chaosAgent) tool(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// executions is how many tool calls were executed.
+func (a *chaosAgent) executions() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.ran)
+}
+
 // begun notes a call.
 func (a *chaosAgent) begun(c invocation) *chaosCall {
 	a.mu.Lock()
