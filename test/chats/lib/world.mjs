@@ -47,10 +47,14 @@ export class World {
       const { protocol, hostname } = new URL(request.url());
       if (protocol.startsWith('http') && hostname !== '127.0.0.1') page.outside.push(request.url());
     });
-    page.on('requestfinished', async (r) => page.asked.push(`${r.method()} ${r.url()} ${(await r.response())?.status()} ${r.postData()?.slice(-400) ?? ''}`));
-    page.on('requestfailed', (r) => page.asked.push(`${r.method()} ${r.url()} ${r.failure()?.errorText} ${r.postData()?.slice(-400) ?? ''}`));
+    // Nothing here waits: a page that is closed rejects what it is asked, and no test would be there to take it.
+    const asked = (request, came) => page.asked.push(`${request.method()} ${request.url()} ${came} ${request.postData()?.slice(-400) ?? ''}`);
+    page.on('requestfailed', (request) => asked(request, request.failure()?.errorText));
+    page.on('response', (r) => {
+      asked(r.request(), r.status());
+      if (r.status() >= 400 && r.status() !== 404) page.troubles.push(`${r.status()} ${r.url()}`);
+    });
     page.on('pageerror', (error) => page.troubles.push(String(error)));
-    page.on('response', (r) => r.status() >= 400 && r.status() !== 404 && page.troubles.push(`${r.status()} ${r.url()}`));
     await page.goto(url);
     return page;
   }
