@@ -236,21 +236,11 @@ func (d *described) content(doc, at, contentType string, body []byte) error {
 	if !strings.HasSuffix(name, "json") || media["schema"] == nil {
 		return nil
 	}
-	place := doc + at + "/content/" + escape(name) + "/schema"
 	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, head(body))
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	schema := d.schemas[place]
-	if schema == nil {
-		if schema, err = d.compiler.Compile(place); err != nil {
-			return err
-		}
-		d.schemas[place] = schema
-	}
-	if err := schema.Validate(instance); err != nil {
+	if err := d.validate(doc+at+"/content/"+escape(name)+"/schema", instance); err != nil {
 		return fmt.Errorf("%w\n%s", err, head(body))
 	}
 	return nil
@@ -290,9 +280,12 @@ func judged(t testing.TB, next http.Handler) http.Handler {
 				io.Closer
 			}{io.TeeReader(r.Body, sent), r.Body}
 		}
-		got := &recorded{ResponseWriter: w}
+		got := &recorded{ResponseWriter: w, stream: doc.ofStream(o)}
 		method, target := r.Method, r.URL.String()
 		next.ServeHTTP(got, r)
+		if err := got.stream.err(); err != nil {
+			t.Errorf("openapi.json: %s %s %v", method, target, err)
+		}
 		left := got.status == 0 && r.Context().Err() != nil // the client did, before it was answered
 		if sent.cut || got.body.cut || left {
 			return
@@ -328,6 +321,7 @@ type recorded struct {
 	status   int
 	hijacked bool
 	body     kept
+	stream   *streamJudge // nil where the operation has no events of ours
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -343,7 +337,9 @@ func (w *recorded) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	if !strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream") {
+	if strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream") {
+		w.stream.read(b)
+	} else {
 		_, _ = w.body.Write(b)
 	}
 	return w.ResponseWriter.Write(b)
@@ -382,6 +378,7 @@ func (d *described) undriven() (out []string) {
 			out = append(out, name)
 		}
 	}
+	out = append(out, d.undrivenEvents()...)
 	slices.Sort(out)
 	return out
 }
@@ -403,7 +400,7 @@ func (m driving) Run() int {
 		return max(code, 1)
 	}
 	if left := doc.undriven(); len(left) > 0 {
-		fmt.Fprintf(os.Stderr, "FAIL: no test drives these operations of openapi.json:\n%s\n", strings.Join(left, "\n"))
+		fmt.Fprintf(os.Stderr, "FAIL: no test drives these operations and events of openapi.json:\n%s\n", strings.Join(left, "\n"))
 		return 1
 	}
 	return code
