@@ -36,10 +36,12 @@ func TestFailpoints(t *testing.T) {
 					h := &serverEnv{t: t, database: database, agent: h.agent}
 					l := newLedger(t, fmt.Sprintf("%s-%d", c.point, n), 10)
 					h.start(fused, fmt.Sprintf("AQUEDUCT_FAILPOINT=%s:%d", c.point, n))
-					live(l, h.server)
+					other := newLedger(t, l.thread+"-other", 1)
+					live(l, other, h.server)
 					h.gone(20 * time.Second)
 					h.start(program.Shipped)
 					log := l.audit(h)
+					other.audit(h) // also for the next server: its first commit is not of what this one left
 					var run runInfo
 					if _, err := h.get("/api/runs/"+l.thread+"-r", &run); err != nil {
 						t.Fatal(err)
@@ -61,9 +63,9 @@ func TestFailpoints(t *testing.T) {
 	})
 }
 
-// live is a client's whole life on a thread: a prompt, a question, an answer in the chat.
-// It ends when the server dies.
-func live(l *ledger, s *server) {
+// live is a client's whole life on a thread: a prompt, a question, an answer in the chat, and
+// then prompts on another thread. It ends when the server dies.
+func live(l, other *ledger, s *server) {
 	if _, err := l.post(s, l.thread+"-r", "ask 10 3ms"); err != nil {
 		return
 	}
@@ -78,5 +80,13 @@ func live(l *ledger, s *server) {
 	if err != nil {
 		return
 	}
-	_, _ = l.drain(in) // it ends when the server does
+	if _, err := l.drain(in); err != nil {
+		return // it ends when the server does
+	}
+	// On a slow machine one commit holds many events, and the one that the server dies of has not come yet.
+	for i := range 100 {
+		if _, err := other.post(s, fmt.Sprintf("%s-%d", other.thread, i), "count 1"); err != nil {
+			return
+		}
+	}
 }

@@ -69,12 +69,13 @@ func TestFreezeAtFailpoints(t *testing.T) {
 		for _, n := range []int{1, 2, 4, 7} {
 			name := fmt.Sprintf("%s-%d", point, n)
 			h.start(fused, fmt.Sprintf("AQUEDUCT_FAILPOINT=%s:%d:stop", point, n))
-			old, l := h.server, newLedger(t, name, 10)
+			old, l, other := h.server, newLedger(t, name, 10), newLedger(t, name+"-other", 1)
 			var all sync.WaitGroup
-			all.Go(func() { live(l, old) })
+			all.Go(func() { live(l, other, old) })
 			old.stopped()
 			h.start(program.Shipped)
 			before := l.audit(h)
+			other.audit(h)
 			old.signal(syscall.SIGCONT)
 			old.gone(20 * time.Second)
 			all.Wait()
