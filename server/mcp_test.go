@@ -156,3 +156,66 @@ func TestMCPBatch(t *testing.T) {
 		t.Error(got, w.ran.Load())
 	}
 }
+
+// TestMCPGivenUpAsItEnds: a client gives up a call in the moment in which it ends: its notification comes behind the result, which
+// it has dropped. When it makes the call again it gets what was approved; no person is asked twice and the tool runs once. So it
+// is for its own requests only, and only once.
+func TestMCPGivenUpAsItEnds(t *testing.T) {
+	t.Parallel()
+	w := newToolEnvWith(t, plan{}, `{"verdict":"require_approval"}`, func(*toolEnv, bridge.Call) string { return "" })
+	post := func(client, body string) answer {
+		return w.do("POST", "/mcp", body, "Accept", "application/json, text/event-stream", "Mcp-Session-Id", client)
+	}
+	call := func(client string, id int) <-chan string {
+		done := make(chan string, 1)
+		go func() {
+			done <- post(client, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"cut","arguments":{"wood":"oak"}}}`, id)).body
+		}()
+		return done
+	}
+	gaveUp := func(client string, id int) {
+		if got := post(client, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id)); got.status != http.StatusAccepted {
+			t.Fatal(got)
+		}
+	}
+	approve := func() {
+		t.Helper()
+		eventually(t, func() error {
+			var list struct {
+				Approvals []struct {
+					ID string `json:"approval_id"`
+				}
+			}
+			if err := json.Unmarshal([]byte(w.do("GET", "/api/approvals?status=PENDING", "").body), &list); err != nil || len(list.Approvals) != 1 {
+				return fmt.Errorf("%+v %w", list, err)
+			}
+			if got := w.do("POST", "/api/approvals/"+list.Approvals[0].ID+"/decision", `{"approved":true}`); got.status != http.StatusOK {
+				return fmt.Errorf("%v", got)
+			}
+			return nil
+		})
+	}
+	ends := func(done <-chan string, times int32) {
+		t.Helper()
+		select {
+		case got := <-done:
+			if !strings.Contains(got, `"wood":"oak"`) || w.ran.Load() != times {
+				t.Errorf("%s; it ran %d times, want %d", got, w.ran.Load(), times)
+			}
+		case <-time.After(mcpPatience):
+			t.Fatal("the call is asked for again")
+		}
+	}
+	first := call("A", 1)
+	approve()
+	ends(first, 1)
+	gaveUp("A", 1)
+	ends(call("A", 2), 1)
+
+	// What was given up is given out once, and a request of another name or number gives up nothing.
+	gaveUp("A", 1)
+	gaveUp("B", 2)
+	third := call("A", 3)
+	approve()
+	ends(third, 2)
+}
