@@ -290,9 +290,12 @@ func judged(t testing.TB, next http.Handler) http.Handler {
 				io.Closer
 			}{io.TeeReader(r.Body, sent), r.Body}
 		}
-		got := &recorded{ResponseWriter: w}
+		got := &recorded{ResponseWriter: w, talk: doc.talkOf(o)}
 		method, target := r.Method, r.URL.String()
 		next.ServeHTTP(got, r)
+		for _, err := range got.talk.wrong() {
+			t.Errorf("openapi.json: %s %s: %v", method, target, err)
+		}
 		left := got.status == 0 && r.Context().Err() != nil // the client did, before it was answered
 		if sent.cut || got.body.cut || left {
 			return
@@ -328,6 +331,7 @@ type recorded struct {
 	status   int
 	hijacked bool
 	body     kept
+	talk     *wsTalk // of a WebSocket
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -358,7 +362,12 @@ func (w *recorded) FlushError() error { return http.NewResponseController(w.Resp
 // Hijack implements http.Hijacker.
 func (w *recorded) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.hijacked = true
-	return http.NewResponseController(w.ResponseWriter).Hijack()
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, rw = w.talk.listen(conn, rw)
+	return conn, rw, nil
 }
 
 // document is read once for all tests.
@@ -383,7 +392,7 @@ func (d *described) undriven() (out []string) {
 		}
 	}
 	slices.Sort(out)
-	return out
+	return append(out, d.undrivenFrames()...)
 }
 
 // driving runs the tests, and fails where all of them together left an operation of openapi.json out.
@@ -403,7 +412,7 @@ func (m driving) Run() int {
 		return max(code, 1)
 	}
 	if left := doc.undriven(); len(left) > 0 {
-		fmt.Fprintf(os.Stderr, "FAIL: no test drives these operations of openapi.json:\n%s\n", strings.Join(left, "\n"))
+		fmt.Fprintf(os.Stderr, "FAIL: no test drives these operations and frames of openapi.json:\n%s\n", strings.Join(left, "\n"))
 		return 1
 	}
 	return code
