@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/gorilla/websocket"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -362,4 +363,53 @@ func (r *wsReader) endFrame() error {
 		*m = wsMessage{}
 	}
 	return nil
+}
+
+// TestJudgeReadsFrames: masks, lengths and continuations, in pieces of any size; a bit of an extension ends it.
+func TestJudgeReadsFrames(t *testing.T) {
+	t.Parallel()
+	long, huge := strings.Repeat("l", 300), strings.Repeat("h", 70_000)
+	frame := func(first byte, masked bool, text string) []byte {
+		var out []byte
+		switch n := len(text); {
+		case n < 126:
+			out = []byte{first, byte(n)}
+		case n < 1<<16:
+			out = binary.BigEndian.AppendUint16([]byte{first, 126}, uint16(n))
+		default:
+			out = binary.BigEndian.AppendUint64([]byte{first, 127}, uint64(n))
+		}
+		if !masked {
+			return append(out, text...)
+		}
+		out[1] |= 0x80
+		mask := []byte{1, 2, 3, 4}
+		out = append(out, mask...)
+		for i := range len(text) {
+			out = append(out, text[i]^mask[i%4])
+		}
+		return out
+	}
+	for _, masked := range []bool{false, true} {
+		for _, piece := range []int{1, 7, 1 << 20} {
+			var got []string
+			r := wsReader{masked: masked, answer: !masked, took: func(m wsMessage) { got = append(got, fmt.Sprint(m.kind, " ", string(m.data))) }}
+			var sent []byte
+			if !masked {
+				sent = []byte("HTTP/1.1 101 Switching Protocols\r\n\r\n")
+			}
+			for _, f := range [][]byte{
+				frame(0x81, masked, "a"), frame(0x81, masked, ""), frame(0x01, masked, "one "), frame(0x89, masked, "ping"), frame(0x00, masked, long), frame(0x80, masked, ""),
+				frame(0x81, masked, huge), frame(0x88, masked, "\x03\xe8"), frame(0xc1, masked, "compressed"), frame(0x81, masked, "behind"),
+			} {
+				sent = append(sent, f...)
+			}
+			for cut := range slices.Chunk(sent, piece) {
+				_ = r.read(cut)
+			}
+			if want := []string{"1 a", "1 ", "1 one " + long, "1 " + huge, "8 \x03\xe8"}; !slices.Equal(got, want) || !errors.Is(r.broken, errCompressed) {
+				t.Errorf("masked %t, in pieces of %d: %.300q, %v", masked, piece, got, r.broken)
+			}
+		}
+	}
 }

@@ -13,11 +13,10 @@ import (
 	"aqueduct/bridge/approval"
 )
 
-// Message is everything that the server sends on the channel (platform contract §5.3); which type has which members is in
-// server/openapi.json, the Ingress…Frame schemas. The members of its first part
+// Message is everything that the server sends on the channel (platform contract §5.3). The members of its first part
 // are on every message. One flat struct holds the members of all types, as the contract does: a client reads type and
-// then the members it needs. It is written once and not changed afterwards, but for Again and Replay, which are set
-// before it is sent.
+// then the members it needs. Which type has which is in server/openapi.json, the schemas Ingress…Frame. It is written
+// once and not changed afterwards, but for Again and Replay, which are set before it is sent.
 type Message struct {
 	Type      string `json:"type"`
 	TS        int64  `json:"ts"` // Unix milliseconds
