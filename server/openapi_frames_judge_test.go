@@ -37,10 +37,10 @@ type wsTalk struct {
 	compared map[string]int // by schema
 	errs     []error
 	misfits  []error // of what the client sent
-	refused  bool    // the server said of a frame that it did not take it, or ended the connection
+	refused  bool    // the server did not take a frame, by an error frame, or ended the connection
 }
 
-// talkOf is for a connection of an operation; nil where the document says nothing of its frames.
+// talkOf is for a connection of an operation; nil where the document has none of its frames.
 func (d *described) talkOf(o *operation) *wsTalk {
 	t := &wsTalk{doc: d, in: d.messages(o, "in"), out: d.messages(o, "out"), compared: make(map[string]int)}
 	if t.in == "" && t.out == "" {
@@ -186,32 +186,32 @@ func (t *wsTalk) listen(conn net.Conn, rw *bufio.ReadWriter) (net.Conn, *bufio.R
 	if t == nil || rw.Reader.Buffered() > 0 { // a client that does not wait for the answer is refused
 		return conn, rw
 	}
-	heard := &heardConn{Conn: conn, in: wsReader{masked: true, took: t.took}, out: wsReader{answer: true, took: t.sent}}
-	heard.failed = func(err error) {
+	along := &judgedConn{Conn: conn, in: wsReader{masked: true, took: t.took}, out: wsReader{answer: true, took: t.sent}}
+	along.failed = func(err error) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.errs = append(t.errs, err)
 	}
-	return heard, bufio.NewReadWriter(bufio.NewReader(heard), bufio.NewWriter(heard))
+	return along, bufio.NewReadWriter(bufio.NewReader(along), bufio.NewWriter(along))
 }
 
-// heardConn is a connection whose bytes are read along in both directions. One goroutine reads and one at a time writes, so each
+// judgedConn is a connection whose bytes are read along in both directions. One goroutine reads and one at a time writes, so each
 // reader is of one goroutine at a time.
-type heardConn struct {
+type judgedConn struct {
 	net.Conn
 	in, out wsReader
 	failed  func(error)
 }
 
 // Read implements net.Conn. What a client sends may break the protocol: the server answers that, and nothing of it is compared.
-func (c *heardConn) Read(b []byte) (int, error) {
+func (c *judgedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	_ = c.in.read(b[:n])
 	return n, err
 }
 
 // Write implements net.Conn. The server must not break the protocol.
-func (c *heardConn) Write(b []byte) (int, error) {
+func (c *judgedConn) Write(b []byte) (int, error) {
 	broken := c.out.broken != nil
 	if err := c.out.read(b); err != nil && !broken {
 		c.failed(err)
