@@ -2,10 +2,8 @@ package server_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -93,19 +91,19 @@ func (j *streamJudge) event(name string, data []byte) error {
 	if j.seen[place]++; j.seen[place] > judgedEvents {
 		return nil
 	}
-	events.drive(place)
+	j.doc.drive(eventName(place))
 	if err := j.doc.validate(sentBy+place, instance); err != nil {
 		return fmt.Errorf("streams: %w\n%s", err, head(data))
 	}
 	return nil
 }
 
-// err is what did not fit.
-func (j *streamJudge) err() error {
+// wrong is what did not fit.
+func (j *streamJudge) wrong() []error {
 	if j == nil {
 		return nil
 	}
-	return errors.Join(j.errs...)
+	return j.errs
 }
 
 // kind is the place of the schema that an instance is of: of several the one that a discriminator names.
@@ -148,27 +146,16 @@ func (d *described) validate(place string, instance any) error {
 	return schema.Validate(instance)
 }
 
-// driven are the kinds of events that the tests of this package streamed.
-type drivenEvents struct {
-	mu     sync.Mutex
-	places map[string]bool
-}
-
-var events = &drivenEvents{places: make(map[string]bool)}
-
-func (e *drivenEvents) drive(place string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.places[place] = true
+// eventName is a kind of event in described.driven.
+func eventName(place string) string {
+	return "event " + strings.TrimPrefix(place, "#/components/schemas/")
 }
 
 // undrivenEvents are those documented that no test streamed.
 func (d *described) undrivenEvents() (out []string) {
-	events.mu.Lock()
-	defer events.mu.Unlock()
 	for place := range d.eventPlaces() {
-		if !events.places[place] {
-			out = append(out, strings.TrimPrefix(place, "#/components/schemas/"))
+		if name := eventName(place); !d.driven[name] {
+			out = append(out, name)
 		}
 	}
 	return out

@@ -33,7 +33,7 @@ type described struct {
 
 	mu      sync.Mutex
 	schemas map[string]*jsonschema.Schema
-	driven  map[string]bool // method, path and status
+	driven  map[string]bool // method, path and status; kinds of events and frames
 }
 
 // operation is one method of one path.
@@ -158,9 +158,7 @@ func (d *described) judge(o *operation, r *http.Request, sent []byte, status int
 	if described.Ref != "" {
 		at = described.Ref
 	}
-	d.mu.Lock()
-	d.driven[o.method+" "+o.path+" "+strconv.Itoa(status)] = true
-	d.mu.Unlock()
+	d.drive(o.method + " " + o.path + " " + strconv.Itoa(status))
 	if err := d.content(sentBy, at, header.Get("Content-Type"), got); err != nil {
 		return fmt.Errorf("%d: %w", status, err)
 	}
@@ -188,6 +186,13 @@ func (d *described) judge(o *operation, r *http.Request, sent []byte, status int
 		return fmt.Errorf("takes: %w", err)
 	}
 	return nil
+}
+
+// drive notes that a test drove something.
+func (d *described) drive(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.driven[name] = true
 }
 
 // ignored are names that tests put into queries to see that they are ignored.
@@ -280,11 +285,11 @@ func judged(t testing.TB, next http.Handler) http.Handler {
 				io.Closer
 			}{io.TeeReader(r.Body, sent), r.Body}
 		}
-		got := &recorded{ResponseWriter: w, stream: doc.ofStream(o)}
+		got := &recorded{ResponseWriter: w, stream: doc.ofStream(o), talk: doc.talkOf(o)}
 		method, target := r.Method, r.URL.String()
 		next.ServeHTTP(got, r)
-		if err := got.stream.err(); err != nil {
-			t.Errorf("openapi.json: %s %s %v", method, target, err)
+		for _, err := range append(got.stream.wrong(), got.talk.wrong()...) {
+			t.Errorf("openapi.json: %s %s: %v", method, target, err)
 		}
 		left := got.status == 0 && r.Context().Err() != nil // the client did, before it was answered
 		if sent.cut || got.body.cut || left {
@@ -322,6 +327,7 @@ type recorded struct {
 	hijacked bool
 	body     kept
 	stream   *streamJudge // nil where the operation has no events of ours
+	talk     *wsTalk      // of a WebSocket
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -354,7 +360,12 @@ func (w *recorded) FlushError() error { return http.NewResponseController(w.Resp
 // Hijack implements http.Hijacker.
 func (w *recorded) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.hijacked = true
-	return http.NewResponseController(w.ResponseWriter).Hijack()
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, rw = w.talk.listen(conn, rw)
+	return conn, rw, nil
 }
 
 // document is read once for all tests.
@@ -378,7 +389,7 @@ func (d *described) undriven() (out []string) {
 			out = append(out, name)
 		}
 	}
-	out = append(out, d.undrivenEvents()...)
+	out = slices.Concat(out, d.undrivenEvents(), d.undrivenFrames())
 	slices.Sort(out)
 	return out
 }
@@ -400,7 +411,7 @@ func (m driving) Run() int {
 		return max(code, 1)
 	}
 	if left := doc.undriven(); len(left) > 0 {
-		fmt.Fprintf(os.Stderr, "FAIL: no test drives these operations and events of openapi.json:\n%s\n", strings.Join(left, "\n"))
+		fmt.Fprintf(os.Stderr, "FAIL: no test drives these operations, events and frames of openapi.json:\n%s\n", strings.Join(left, "\n"))
 		return 1
 	}
 	return code

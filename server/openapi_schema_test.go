@@ -24,7 +24,7 @@ import (
 
 // schemaTypes are the Go types that handlers encode or decode, by the name of their schema in openapi.json.
 func schemaTypes() map[string]reflect.Type {
-	return map[string]reflect.Type{
+	all := map[string]reflect.Type{
 		"Agent":           reflect.TypeFor[agentJSON](),
 		"Attachment":      reflect.TypeFor[attachmentJSON](),
 		"ContextEntry":    reflect.TypeFor[contextJSON](),
@@ -53,6 +53,8 @@ func schemaTypes() map[string]reflect.Type {
 		"SandboxResult":   reflect.TypeFor[sandboxJSON](),
 		"TraceEvent":      reflect.TypeFor[sessionEntryJSON](),
 	}
+	maps.Copy(all, frameParts())
+	return all
 }
 
 // bodies are the Go types of schemas that stand unnamed at their operation: the request's under its method and path, a
@@ -104,7 +106,7 @@ type documented struct {
 	Items      *documented
 	AllOf      []documented
 	OneOf      []documented
-	Const      string
+	Const      any
 
 	Discriminator struct{ Mapping map[string]string }
 }
@@ -292,7 +294,7 @@ func membersOf(t reflect.Type) map[string]member {
 			}
 		case !f.IsExported() || name == "-":
 		default:
-			all[name] = member{kind: jsonKind(f.Type), of: f.Type, optional: strings.Contains(options, "omitempty") || f.Tag.Get("validate") != "" && !strings.Contains(f.Tag.Get("validate"), "required")}
+			all[name] = member{kind: jsonKind(f.Type), of: f.Type, optional: strings.Contains(options, "omit") || f.Tag.Get("validate") != "" && !strings.Contains(f.Tag.Get("validate"), "required")}
 		}
 	}
 	return all
@@ -336,7 +338,7 @@ func (s documented) enums(where string, f func(where string, values []string)) {
 	for name, p := range s.Properties {
 		p.enums(where+"."+name, f)
 	}
-	for _, part := range s.AllOf {
+	for _, part := range slices.Concat(s.AllOf, s.OneOf) {
 		part.enums(where, f)
 	}
 }
@@ -442,6 +444,7 @@ func enumValues() map[string][]string {
 			all[route+" ?"+name] = ruleOf[chatQuery](name)
 		}
 	}
+	maps.Copy(all, frameEnums(all))
 	return all
 }
 

@@ -218,6 +218,38 @@ func TestQueueOnSocket(t *testing.T) {
 	c.until("run_started")
 }
 
+// TestQueueEndsOnSocket: a task that is cancelled before it begins ends as a Turn that is cancelled does, and one that cannot be begun
+// as one that fails.
+func TestQueueEndsOnSocket(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	h := newEnvWith(t, g.script, plan{queue: queue.Limits{PerAgent: 1}})
+	h.queues("first", "first", "")
+	g.sees(t, 1)
+	c := h.channel("")
+	c.send(`{"type":"agent_invoke","request_id":"r1","message":{"role":"user","content":"hi"},"mode":"async"}`)
+	task := c.next()
+	if got := h.do("POST", "/api/runs/"+task.RunID+"/cancel", "{}"); got.status != 202 {
+		t.Error(got)
+	}
+	all := c.until("done")
+	if got := gist(all); got != "state CANCELLED | done" || all[1].RunID != task.RunID || all[1].RequestID != "r1" {
+		t.Errorf("what was cancelled ends by %s: %s", got, all[1].raw)
+	}
+	c.send(`{"type":"agent_invoke","request_id":"r2","message":{"role":"user","content":"hi"},"mode":"async"}`)
+	task = c.next()
+	if err := h.store.InTx(t.Context(), func(tx store.Tx) error {
+		_, err := tx.MoveTask(t.Context(), store.TaskMove{ID: task.RunID, From: store.TaskWaiting, To: store.TaskFailed, Code: "agent_unknown", Message: "It is gone.", EndedAt: time.Now()})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if state, failed := c.next(), c.next(); state.is() != "state FAILED" || failed.Type != "error" || failed.Code != "agent_unknown" || failed.RunID != task.RunID {
+		t.Errorf("what failed ends by %s and %s", state.raw, failed.raw)
+	}
+	close(g.open)
+}
+
 // TestQueueOfKilled: what a server that is gone had taken and not begun is begun by another, once.
 func TestQueueOfKilled(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, db database) {

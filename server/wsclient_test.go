@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gorilla/websocket"
 
+	"aqueduct/bridge/livefeed"
 	"aqueduct/server/limit"
 	"aqueduct/store"
 )
@@ -35,6 +37,11 @@ func (h *env) watch(query string, header ...string) *websocket.Conn {
 		h.t.Fatal(err, resp)
 	}
 	return conn
+}
+
+// hint is a frame with some text in it.
+func hint(session, text string) []byte {
+	return livefeed.InitStep(session, fmt.Appendf(nil, `{"type":"init_step","stage":%q,"status":"running"}`, text))
 }
 
 // receives reads frames and compares.
@@ -82,12 +89,14 @@ func TestHints(t *testing.T) {
 	one, two, foreign := h.sessionOf("T"), h.sessionOf("U"), h.foreign()
 	all, thread, run := h.watch(""), h.watch("?thread_id=U"), h.watch("?run_id="+one)
 	for i, id := range []string{one, foreign, two, one} {
-		h.hints.Publish(id, fmt.Appendf(nil, `{"n":%d}`, i))
+		h.hints.Publish(id, hint(id, strconv.Itoa(i)))
 	}
-	h.hints.PublishAll([]byte(`{"type":"workspace_inventory"}`))
-	receives(t, all, `{"n":0}`, `{"n":2}`, `{"n":3}`, `{"type":"workspace_inventory"}`)
-	receives(t, thread, `{"n":2}`)
-	receives(t, run, `{"n":0}`, `{"n":3}`)
+	listed := livefeed.WorkspaceInventory("p", "i", "", []byte(`[]`))
+	h.hints.PublishAll(listed)
+	n0, n2, n3 := string(hint(one, "0")), string(hint(two, "2")), string(hint(one, "3"))
+	receives(t, all, n0, n2, n3, string(listed))
+	receives(t, thread, n2)
+	receives(t, run, n0, n3)
 	for query, want := range map[string]int{"?thread_id=F": 404, "?run_id=" + foreign: 404, "?thread_id=none": 404, "?run_id=a&thread_id=T": 400} {
 		if _, resp, err := h.page(query); err == nil || resp.StatusCode != want {
 			t.Errorf("%s: %v", query, resp)
@@ -191,8 +200,9 @@ func TestPageThatTalks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.hints.Publish(h.sessionOf("T"), []byte(`{}`))
-	receives(t, conn, `{}`)
+	session := h.sessionOf("T")
+	h.hints.Publish(session, hint(session, "x"))
+	receives(t, conn, string(hint(session, "x")))
 	if err := conn.WriteMessage(websocket.TextMessage, make([]byte, 5<<10)); err != nil {
 		t.Fatal(err)
 	}
@@ -234,11 +244,11 @@ func TestSlowPage(t *testing.T) {
 	session := h.sessionOf("T")
 	h.watch("?thread_id=T") // never reads
 	quick := h.watch("?thread_id=T")
-	frame := fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 64<<10))
+	frame := hint(session, strings.Repeat("x", 64<<10))
 	for range 10 { // more than the buffers between here and there hold, whatever this system gives a connection
 		for range 400 {
-			h.hints.Publish(session, []byte(frame))
-			receives(t, quick, frame)
+			h.hints.Publish(session, frame)
+			receives(t, quick, string(frame))
 		}
 		if page := h.do("GET", "/metrics", "").body; !strings.Contains(page, "aqueduct_hints_dropped_total 0\n") {
 			return
@@ -254,7 +264,7 @@ func TestSlowPageIsCut(t *testing.T) {
 	h.chat("T", "R1", "hi")
 	session := h.sessionOf("T")
 	h.watch("")
-	frame := []byte(fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 64<<10)))
+	frame := hint(session, strings.Repeat("x", 64<<10))
 	for h.hints.Watched() {
 		h.hints.Publish(session, frame)
 		h.do("GET", "/healthz", "")

@@ -57,7 +57,7 @@ func (s *connection) watch() {
 	for {
 		for _, follow := range []func() error{s.followAwaited, s.followQuestions} {
 			if err := follow(); err != nil && s.Ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
-				s.fail(envelope{}, err)
+				s.fail(Envelope{}, err)
 			}
 		}
 		select {
@@ -165,11 +165,11 @@ func (s *connection) rewind(f *subscription, seq int64) error {
 
 // fail sends the error of a client's message. fail returns the code for the close frame of a failed
 // hello. An error that comes of the connection's own end is not sent.
-func (s *connection) fail(about envelope, err error) (code string) {
+func (s *connection) fail(about Envelope, err error) (code string) {
 	if errors.Is(err, context.Canceled) && s.Ctx.Err() != nil {
 		return ""
 	}
-	m := message{Type: typeError}
+	m := Message{Type: typeError}
 	m.Code, m.Message = problem.OnChannel(s.h.Log, s.c, err)
 	s.sendAbout(about, m)
 	return m.Code
@@ -178,7 +178,7 @@ func (s *connection) fail(about envelope, err error) (code string) {
 // sendAbout sends a message that is not from the log, as the answer to a client's message.
 // The message gets the seq of the last message from that session's log, so that a client may store
 // the seq of every message it gets without going back.
-func (s *connection) sendAbout(about envelope, m message) {
+func (s *connection) sendAbout(about Envelope, m Message) {
 	m.RequestID, m.SessionID, m.RunID = about.RequestID, about.SessionID, about.RunID
 	if f := s.subscriptions.named(about.SessionID); f != nil {
 		_ = f.send(m) // the line ends by itself when it cannot be sent

@@ -36,9 +36,9 @@ type dispatcher struct {
 	before func(ctx context.Context, s store.Session) error
 }
 
-// envelope are the members that any message may have. request_id is the client's own and comes back in every answer;
+// Envelope are the members that any message may have. request_id is the client's own and comes back in every answer;
 // session_id is the thread's name, and run_id the id of the Turn.
-type envelope struct {
+type Envelope struct {
 	Type      string `json:"type" validate:"required"`
 	RequestID string `json:"request_id" validate:"max=128"`
 	SessionID string `json:"session_id" validate:"max=128"`
@@ -47,8 +47,8 @@ type envelope struct {
 
 // decodeEnvelope reads the members that every message may have; the rest is read by type. A message that is too large
 // arrives as nil and is refused here.
-func (d *dispatcher) decodeEnvelope(raw []byte) (envelope, error) {
-	var f envelope
+func (d *dispatcher) decodeEnvelope(raw []byte) (Envelope, error) {
+	var f Envelope
 	err := d.h.In.Message(raw, &f)
 	return f, err
 }
@@ -102,7 +102,7 @@ type userMessage struct {
 // another Run, or one that joined an open question, means that the message itself was not taken; that is an error,
 // because this wire has no other way to report it. The ids are completed in frame, so that the answer names them also
 // when the client sent none.
-func (d *dispatcher) chat(ctx context.Context, frame *envelope, raw []byte) (bridge.Reply, error) {
+func (d *dispatcher) chat(ctx context.Context, frame *Envelope, raw []byte) (bridge.Reply, error) {
 	var body invokeFrame
 	if err := d.h.In.Message(raw, &body); err != nil {
 		return bridge.Reply{}, err
@@ -130,7 +130,7 @@ func (d *dispatcher) chat(ctx context.Context, frame *envelope, raw []byte) (bri
 // chatRequest is the POST that the message would be. BodyHash covers what the client sent and
 // nothing that the server added, so that a repeated request compares equal and a changed one under
 // the same request_id is refused.
-func (d *dispatcher) chatRequest(frame envelope, body invokeFrame) (bridge.ChatRequest, error) {
+func (d *dispatcher) chatRequest(frame Envelope, body invokeFrame) (bridge.ChatRequest, error) {
 	m := agui.Message{ID: frame.RequestID, Role: agui.RoleUser}
 	if err := json.Unmarshal(body.Message.Content, &m.Content); err != nil {
 		return bridge.ChatRequest{}, problem.Refuse(problem.InvalidBody, "At /message/content: must be a string or an array of content parts.")
@@ -152,7 +152,7 @@ func (d *dispatcher) chatRequest(frame envelope, body invokeFrame) (bridge.ChatR
 // locate finds the session of something that was named, and refuses a run_id that is not the
 // thing's. The session is followed before the action and not after: the action's events would
 // otherwise be written before the subscription begins, and it begins at the present.
-func (d *dispatcher) locate(ctx context.Context, frame *envelope, sessionID, turnID string) error {
+func (d *dispatcher) locate(ctx context.Context, frame *Envelope, sessionID, turnID string) error {
 	if frame.RunID != "" && frame.RunID != turnID {
 		return store.ErrNotFound
 	}
@@ -167,17 +167,17 @@ func (d *dispatcher) locate(ctx context.Context, frame *envelope, sessionID, tur
 	return d.before(ctx, session)
 }
 
-// toolResultFrame is what came of a tool the client ran. For example
+// ToolResultFrame is what came of a tool the client ran. For example
 // {"type":"tool_result","tool_call_id":"…","ok":true,"result":{}}.
-type toolResultFrame struct {
+type ToolResultFrame struct {
 	ToolCallID string `json:"tool_call_id" validate:"required,max=128"`
 	answer.ToolResult
 }
 
 // toolResult settles a call of a client's tool. Brakes count after the checks: a client that repeats
 // an unknown id must not use up the user's limit.
-func (d *dispatcher) toolResult(ctx context.Context, frame *envelope, raw []byte) (approval.Settled, error) {
-	var body toolResultFrame
+func (d *dispatcher) toolResult(ctx context.Context, frame *Envelope, raw []byte) (approval.Settled, error) {
+	var body ToolResultFrame
 	if err := d.h.In.Message(raw, &body); err != nil {
 		return approval.Settled{}, err
 	}
@@ -199,7 +199,7 @@ func (d *dispatcher) toolResult(ctx context.Context, frame *envelope, raw []byte
 
 // decision settles a question. The options are checked against the approval as it is stored, because the client may
 // show an older one. The order of the checks is that of toolResult: find, follow, read, count, settle.
-func (d *dispatcher) decision(ctx context.Context, frame *envelope, raw []byte) (approval.Settled, error) {
+func (d *dispatcher) decision(ctx context.Context, frame *Envelope, raw []byte) (approval.Settled, error) {
 	var body answer.NamedDecision
 	if err := d.h.In.Message(raw, &body); err != nil {
 		return approval.Settled{}, err
@@ -223,7 +223,7 @@ func (d *dispatcher) decision(ctx context.Context, frame *envelope, raw []byte) 
 
 // turn finds the Turn that a message names. One of another user is not found. A run_id on this wire is always a
 // Turn's id, which the server gave out in run_started.
-func (d *dispatcher) turn(ctx context.Context, frame *envelope) (store.Turn, error) {
+func (d *dispatcher) turn(ctx context.Context, frame *Envelope) (store.Turn, error) {
 	if frame.RunID == "" {
 		return store.Turn{}, problem.Refuse(problem.InvalidBody, "run_id: required.")
 	}
@@ -233,7 +233,7 @@ func (d *dispatcher) turn(ctx context.Context, frame *envelope) (store.Turn, err
 // cancelTurn asks for the end of a Turn, and gives it as it was. One that is over stays so.
 // The cancel itself is asynchronous: the Turn ends when its agent has, and its end comes from the
 // log.
-func (d *dispatcher) cancelTurn(ctx context.Context, frame *envelope) (store.Turn, error) {
+func (d *dispatcher) cancelTurn(ctx context.Context, frame *Envelope) (store.Turn, error) {
 	if done, err := d.h.Queue.Cancel(ctx, d.in, frame.RunID); err != nil || done {
 		return store.Turn{ID: frame.RunID, Status: store.TurnCancelled}, err
 	}

@@ -30,7 +30,7 @@ func (s *connection) handle(raw []byte) {
 // dispatch does it. It completes the frame with what the message is about, for the answer. Reads are not confirmed: a
 // revocation ends the whole connection within seconds, and only an action must not slip in before that. It runs in
 // the connection's reader, so two messages of one client are never executed at once.
-func (s *connection) dispatch(frame *envelope, raw []byte) error {
+func (s *connection) dispatch(frame *Envelope, raw []byte) error {
 	if frame.Type != "replay_run" { // what may change something; the end of the socket comes seconds after a revocation
 		if err := s.h.Auth.Confirm(s.Ctx, s.caller); err != nil {
 			return err
@@ -58,7 +58,7 @@ func (s *connection) dispatch(frame *envelope, raw []byte) error {
 // invoke executes a chat message. When the server refuses it because a question is open, the session is followed, so
 // that the client gets the question together with the refusal. Any refusal with a code has this effect, because the
 // client needs to see the session to understand it.
-func (s *connection) invoke(frame *envelope, raw []byte) error {
+func (s *connection) invoke(frame *Envelope, raw []byte) error {
 	waits, err := s.waits(s.Ctx, raw)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *connection) invoke(frame *envelope, raw []byte) error {
 			return err
 		}
 		frame.SessionID = task.ThreadID
-		s.sendAbout(*frame, message{Type: typeTaskEnqueued})
+		s.sendAbout(*frame, Message{Type: typeTaskEnqueued})
 		follower{s, *frame, task}.run()
 		return nil
 	}
@@ -88,7 +88,7 @@ func (s *connection) invoke(frame *envelope, raw []byte) error {
 // because it may have lost everything that an earlier connection sent.
 // Three cases: not followed yet, then it is followed from just before the Run; followed since a
 // later time, then it is rewound; followed since before, then only the start is sent again.
-func (s *connection) answerTo(frame envelope, reply bridge.Reply) error {
+func (s *connection) answerTo(frame Envelope, reply bridge.Reply) error {
 	f, before := s.subscriptions.of(reply.Session.ID), seqOf(reply.After+1, -1)
 	if f == nil {
 		return s.subscribe(reply.Session, before, before, false)
@@ -106,7 +106,7 @@ func (s *connection) answerTo(frame envelope, reply bridge.Reply) error {
 	if err != nil {
 		return err
 	}
-	return f.sendAgain(message{
+	return f.sendAgain(Message{
 		Type: typeRunStarted, TS: millis(reply.Run.StartedAt), RequestID: frame.RequestID, SessionID: frame.SessionID,
 		RunID: reply.Run.TurnID, Seq: seqOf(reply.Run.FirstSeq, 0), Again: true, AgentID: turn.AgentID,
 	})
@@ -127,7 +127,7 @@ func (s *connection) subscribeBefore(_ context.Context, session store.Session) e
 // answer. A first answer without a request_id gets none, because its effect is in the log. Of two
 // clients that answer one question at once, the second gets AlreadyDecided. Its message carries the
 // decision that counts, so that the page can show it and take the question away.
-func (s *connection) settled(frame envelope, settled approval.Settled, err error) error {
+func (s *connection) settled(frame Envelope, settled approval.Settled, err error) error {
 	var refusal *fault.Error
 	late := errors.As(err, &refusal) && refusal.Code == approval.AlreadyDecided
 	if err != nil && !late || settled.Won && frame.RequestID == "" {
@@ -151,10 +151,10 @@ func (s *connection) settled(frame envelope, settled approval.Settled, err error
 // turnState is the state of a Turn. A Turn whose last question was just settled counts as running.
 // The state is read after the decision was committed and before the engine has continued the Turn:
 // paused with nothing open means that the engine is about to continue it.
-func (s *connection) turnState(turnID string) (message, error) {
+func (s *connection) turnState(turnID string) (Message, error) {
 	turn, err := s.h.Store.Turn(s.Ctx, s.in, turnID)
 	if err != nil || !turn.Status.Paused() {
-		return message{Type: typeState, State: WireState(turn.Status)}, err
+		return Message{Type: typeState, State: WireState(turn.Status)}, err
 	}
 	calls, err := s.h.Store.OpenToolCalls(s.Ctx, s.in, turn.SessionID)
 	var open []approval.Question
@@ -166,7 +166,7 @@ func (s *connection) turnState(turnID string) (message, error) {
 		}
 	}
 	if err != nil || len(open) == 0 {
-		return message{Type: typeState, State: stateRunning}, err
+		return Message{Type: typeState, State: stateRunning}, err
 	}
 	return waiting(open), nil
 }
@@ -174,10 +174,10 @@ func (s *connection) turnState(turnID string) (message, error) {
 // cancelRun asks for the end of a Turn. To one that is over the answer is how it ended.
 // The Turn that is cancelled is reported by its own events. Only a Turn that had ended before gets
 // an answer here, because nothing of it will come from the log.
-func (s *connection) cancelRun(frame *envelope) error {
+func (s *connection) cancelRun(frame *Envelope) error {
 	turn, err := s.cancelTurn(s.Ctx, frame)
 	if err == nil && turn.Status.Terminal() {
-		s.sendAbout(*frame, message{Type: typeState, State: WireState(turn.Status)})
+		s.sendAbout(*frame, Message{Type: typeState, State: WireState(turn.Status)})
 	}
 	return err
 }
@@ -186,8 +186,8 @@ func (s *connection) cancelRun(frame *envelope) error {
 // reader, so that decisions are not held up by a long Turn. One at a time, so that a client cannot multiply its cost.
 // The flag is cleared before the error is sent: a client that answers the error with another replay must not be
 // refused.
-func (s *connection) replayRun(frame *envelope, raw []byte) error {
-	var body replayFrame
+func (s *connection) replayRun(frame *Envelope, raw []byte) error {
+	var body ReplayFrame
 	if err := s.h.In.Message(raw, &body); err != nil {
 		return err
 	}

@@ -27,9 +27,9 @@ import (
 	"aqueduct/store"
 )
 
-// helloFrame is the first message. For example
+// HelloFrame is the first message. For example
 // {"type":"hello","user_id":"ann","api_key":"…","last_seq":{"t1":120},"session_id":"t2"}.
-type helloFrame struct {
+type HelloFrame struct {
 	UserID  string          `json:"user_id" validate:"max=128"`
 	APIKey  string          `json:"api_key" validate:"max=3500"`
 	LastSeq json.RawMessage `json:"last_seq"`
@@ -40,7 +40,7 @@ type helloFrame struct {
 // admit authenticates a hello. Without an api_key the caller is that of the HTTP request that became this socket, by header
 // or cookie: the guard has checked its Origin.
 // A refused hello is part of the audit: failed attempts to enter are what an auditor looks for.
-func (h *Handler) admit(r *http.Request, hello helloFrame) (auth.Caller, error) {
+func (h *Handler) admit(r *http.Request, hello HelloFrame) (auth.Caller, error) {
 	caller, err := h.caller(r, auth.Secret(hello.APIKey))
 	if err == nil {
 		caller, err = h.actingFor(caller, hello.UserID)
@@ -120,12 +120,12 @@ func (s *connection) authenticate() bool {
 	if err != nil {
 		var late net.Error
 		if errors.As(err, &late) && late.Timeout() {
-			s.fail(envelope{}, problem.Refuse(problem.Unauthorized, "A hello was expected."))
+			s.fail(Envelope{}, problem.Refuse(problem.Unauthorized, "A hello was expected."))
 		}
 		s.End(websocket.ClosePolicyViolation, problem.Unauthorized)
 		return false
 	}
-	var hello helloFrame
+	var hello HelloFrame
 	frame, err := s.decodeEnvelope(raw)
 	if err == nil && frame.Type != "hello" {
 		err = problem.Refuse(problem.Unauthorized, "The first message is a hello.")
@@ -160,13 +160,13 @@ func (s *connection) authenticate() bool {
 // resumeAll follows the sessions that a hello names, from where the client was.
 // A session that cannot be resumed is reported and skipped; the others go on. The client may have
 // kept the last_seq of a thread that was deleted.
-func (s *connection) resumeAll(frame envelope, hello helloFrame) {
+func (s *connection) resumeAll(frame Envelope, hello HelloFrame) {
 	seqs, err := s.positions(s.Ctx, hello)
 	if err != nil {
 		s.fail(frame, err)
 	}
 	for id, seq := range seqs {
-		f := envelope{RequestID: frame.RequestID, SessionID: id}
+		f := Envelope{RequestID: frame.RequestID, SessionID: id}
 		if err := s.resumeAt(id, seq); err != nil {
 			s.fail(f, err)
 		}
@@ -209,7 +209,7 @@ func (s *connection) resumeAt(id string, seq int64) error {
 // positions reads last_seq: one number, or one for each session.
 // A single number is accepted for clients with one session. With two sessions it would be a guess,
 // and a wrong guess loses messages without a sign.
-func (d *dispatcher) positions(ctx context.Context, hello helloFrame) (map[string]int64, error) {
+func (d *dispatcher) positions(ctx context.Context, hello HelloFrame) (map[string]int64, error) {
 	if !strictjson.IsSet(hello.LastSeq) {
 		return nil, nil
 	}

@@ -60,7 +60,7 @@ func (i *Invocation) Read(ctx context.Context, items []bridge.Item) (events []In
 
 // invoked is one message of the channel as an event of an invocation; one without an event is left out. A cancelled Turn
 // ends with a state and then done, as every Turn that has no error does; its caller gets one error.
-func invoked(m *message) (e Invoked, last bool) {
+func invoked(m *Message) (e Invoked, last bool) {
 	var data any
 	switch {
 	case m.Type == typeDelta:

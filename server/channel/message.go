@@ -13,11 +13,11 @@ import (
 	"aqueduct/bridge/approval"
 )
 
-// message is everything that the server sends on the channel (platform contract §5.3). The members of its first part
+// Message is everything that the server sends on the channel (platform contract §5.3). The members of its first part
 // are on every message. One flat struct holds the members of all types, as the contract does: a client reads type and
-// then the members it needs. It is written once and not changed afterwards, but for Again and Replay, which are set
-// before it is sent.
-type message struct {
+// then the members it needs. Which type has which is in server/openapi.json, the schemas Ingress…Frame. It is written
+// once and not changed afterwards, but for Again and Replay, which are set before it is sent.
+type Message struct {
 	Type      string `json:"type"`
 	TS        int64  `json:"ts"` // Unix milliseconds
 	RequestID string `json:"request_id"`
@@ -95,7 +95,7 @@ func (d *detail) has(id string) bool {
 
 // settle adds a question that is settled. The state of a continued Turn lists them all, in the order
 // of the log.
-func (m *message) settle(s settledQuestion) {
+func (m *Message) settle(s settledQuestion) {
 	if m.Detail == nil {
 		m.Detail = &detail{}
 	}
@@ -125,7 +125,7 @@ type settledQuestion struct {
 // question is the id of the question the message asks, "" for any other message.
 // Open questions are sent again after a reconnect although their seq is old; this is how they are
 // recognised.
-func (m *message) question() string {
+func (m *Message) question() string {
 	if m.Type == typeApprovalRequired || m.Type == typeToolRequest {
 		return m.ToolCallID
 	}

@@ -42,12 +42,12 @@ type logReader struct {
 	calls   map[string]int64 // of this Run: where each began
 	agent   []byte           // the agent's own state that was sent last
 	stated  bool             // the Run has had a state event
-	resumed *message         // that the Turn goes on, until all that was settled is known
+	resumed *Message         // that the Turn goes on, until all that was settled is known
 
 	// It is empty unless resumed is set.
-	behind []message // what is sent after resumed
+	behind []Message // what is sent after resumed
 
-	out []message
+	out []Message
 }
 
 // seqsPerEvent is how far apart the seqs of two events are. No event makes more than ten messages, and the distance
@@ -63,7 +63,7 @@ const lastOfRun = 1
 // read reads events that follow each other and gives their messages, which are valid until the next
 // call. The message of a continued Turn is sent at the end of a read at the latest: the event that
 // would complete it may not come for a long time.
-func (r *logReader) read(ctx context.Context, items []bridge.Item) ([]message, error) {
+func (r *logReader) read(ctx context.Context, items []bridge.Item) ([]Message, error) {
 	r.out = r.out[:0]
 	for _, item := range items {
 		err := retry.While(ctx, isAway, func() error { return r.event(ctx, item) })
@@ -106,7 +106,7 @@ func (r *logReader) event(ctx context.Context, item bridge.Item) error {
 	switch e := ev.(type) {
 	case *agui.TextMessageContent:
 		if r.answers[e.MessageID] {
-			r.add(item, 0, message{Type: typeDelta, Text: e.Delta})
+			r.add(item, 0, Message{Type: typeDelta, Text: e.Delta})
 		}
 	case *agui.StepStarted:
 		r.agentStep(item, "step_started", e.StepName)
@@ -120,20 +120,20 @@ func (r *logReader) event(ctx context.Context, item bridge.Item) error {
 	case *agui.RunFinished:
 		return r.finished(ctx, item, e)
 	case *agui.RunError:
-		r.add(item, 0, message{Type: typeState, State: string(store.TurnFailed)})
-		r.add(item, lastOfRun, message{Type: typeError, Code: e.Code, Message: e.Message})
+		r.add(item, 0, Message{Type: typeState, State: string(store.TurnFailed)})
+		r.add(item, lastOfRun, Message{Type: typeError, Code: e.Code, Message: e.Message})
 	}
 	return nil
 }
 
 // add gives a message of an event of the Turn. The time is that of the commit, which is the same on every replica.
-func (r *logReader) add(item bridge.Item, nth int64, m message) {
+func (r *logReader) add(item bridge.Item, nth int64, m Message) {
 	m.TS, m.Seq = millis(item.TS), seqOf(item.Seq, nth)
 	r.out = append(r.out, r.ofTurn(m))
 }
 
 // ofTurn marks a message as one of the Turn.
-func (r *logReader) ofTurn(m message) message {
+func (r *logReader) ofTurn(m Message) Message {
 	m.RequestID, m.SessionID, m.RunID = r.requestID, r.session.ExternalID, r.turnID
 	return m
 }
@@ -155,8 +155,8 @@ func (r *logReader) started(ctx context.Context, item bridge.Item, e *agui.RunSt
 		if err != nil {
 			return err
 		}
-		r.add(item, 0, message{Type: typeRunStarted, AgentID: turn.AgentID})
-		r.add(item, 1, message{Type: typeState, State: stateRunning})
+		r.add(item, 0, Message{Type: typeRunStarted, AgentID: turn.AgentID})
+		r.add(item, 1, Message{Type: typeState, State: stateRunning})
 		return nil
 	}
 	first, err := r.store.Run(ctx, r.in, run.TurnID)
@@ -164,7 +164,7 @@ func (r *logReader) started(ctx context.Context, item bridge.Item, e *agui.RunSt
 		return err
 	}
 	r.requestID = first.ExternalID
-	m := r.ofTurn(message{Type: typeState, State: stateRunning, TS: millis(item.TS), Seq: seqOf(item.Seq, 0)})
+	m := r.ofTurn(Message{Type: typeState, State: stateRunning, TS: millis(item.TS), Seq: seqOf(item.Seq, 0)})
 	r.resumed = &m
 	return nil
 }
@@ -180,7 +180,7 @@ func (r *logReader) result(ctx context.Context, item bridge.Item, e *agui.ToolCa
 		return err
 	}
 	if q.Call.ErrorCode == tools.CodeClientOffline {
-		r.addBehind(item, message{
+		r.addBehind(item, Message{
 			Type: typeError, Code: tools.CodeClientOffline, Message: "No client was there to run this tool.",
 			ToolCallID: q.Call.ID, ToolName: q.Call.Name,
 		})
@@ -221,7 +221,7 @@ func (r *logReader) settled(e *agui.Custom) {
 
 // addBehind gives a message behind the one that the Turn goes on, which has the lower seq and may still wait.
 // Seqs must not fall on one connection: a client takes a lower seq for a repetition.
-func (r *logReader) addBehind(item bridge.Item, m message) {
+func (r *logReader) addBehind(item bridge.Item, m Message) {
 	if r.resumed == nil {
 		r.add(item, 0, m)
 		return
@@ -255,14 +255,14 @@ func (r *logReader) finished(ctx context.Context, item bridge.Item, e *agui.RunF
 	case e.Outcome == nil: // the Turn had ended before this Run began, and its end was sent
 		turn, err := r.store.Turn(ctx, r.in, r.turnID)
 		if err == nil {
-			r.add(item, lastOfRun, message{Type: typeState, State: WireState(turn.Status)})
+			r.add(item, lastOfRun, Message{Type: typeState, State: WireState(turn.Status)})
 		}
 		return err
 	case e.Outcome.Type == agui.OutcomeCancelled:
 		state = string(store.TurnCancelled)
 	}
-	r.add(item, 0, message{Type: typeState, State: state})
-	r.add(item, lastOfRun, message{Type: typeDone, Usage: usageOf(e.Usage)})
+	r.add(item, 0, Message{Type: typeState, State: state})
+	r.add(item, lastOfRun, Message{Type: typeDone, Usage: usageOf(e.Usage)})
 	return nil
 }
 
@@ -352,7 +352,7 @@ func (r *logReader) agentStep(item bridge.Item, state, name string) {
 
 // agentState sends a state in the agent's own words; source keeps it apart from the Turn's state.
 func (r *logReader) agentState(item bridge.Item, state string, own json.RawMessage) {
-	m := message{Type: typeState, State: state, Source: "agent"}
+	m := Message{Type: typeState, State: state, Source: "agent"}
 	if strictjson.IsSet(own) {
 		m.Detail = &detail{raw: own}
 	}

@@ -53,7 +53,7 @@ func (p *position) Read(ctx context.Context, cur channelfeed.Cursor) (channelfee
 	if err != nil {
 		return batch, err
 	}
-	var messages []message
+	var messages []Message
 	for size := 0; p.at < last && size < maxDelivery && !batch.Over; {
 		items, err := p.h.slice(ctx, p.in, cur.SessionID, p.at, last)
 		if err != nil {
@@ -85,7 +85,7 @@ func (p *position) Read(ctx context.Context, cur channelfeed.Cursor) (channelfee
 	batch.Payload, err = wsconn.Marshal(struct {
 		Channel  string    `json:"channel"`
 		UserID   string    `json:"user_id"`
-		Messages []message `json:"messages"`
+		Messages []Message `json:"messages"`
 	}{cur.Channel, cur.User, messages})
 	return batch, err
 }

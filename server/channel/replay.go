@@ -13,9 +13,9 @@ import (
 	"aqueduct/store"
 )
 
-// replayFrame is a request for a Turn as it was. speed is a number by which the pauses inside of its Runs are divided;
+// ReplayFrame is a request for a Turn as it was. speed is a number by which the pauses inside of its Runs are divided;
 // "max", and no speed, leave them out. For example {"type":"replay_run","run_id":"…","speed":10}.
-type replayFrame struct {
+type ReplayFrame struct {
 	Speed pace.Speed `json:"speed"`
 }
 

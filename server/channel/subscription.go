@@ -49,7 +49,7 @@ func (f *subscription) run(ctx context.Context) {
 	defer close(f.done)
 	err := f.stream(ctx)
 	if err != nil && ctx.Err() == nil && !f.deleted(ctx, err) {
-		f.socket.fail(envelope{SessionID: f.session.ExternalID}, err)
+		f.socket.fail(Envelope{SessionID: f.session.ExternalID}, err)
 		f.socket.End(websocket.CloseTryAgainLater, problem.Unavailable)
 	}
 	f.socket.subscriptions.remove(f)
@@ -201,7 +201,7 @@ func before(run store.Run, seq int64) (int64, bool) {
 // sendAll sends the messages that the client does not have, and the open questions again.
 // at moves inside SendMade, together with the write. An answer of the connection's reader may be
 // written between two messages of this loop, and must get the seq of the one before it.
-func (f *subscription) sendAll(messages []message) error {
+func (f *subscription) sendAll(messages []Message) error {
 	for i := range messages {
 		m := &messages[i]
 		err := f.socket.SendMade(func() (any, error) {
@@ -239,7 +239,7 @@ func (f *subscription) checkSession(ctx context.Context) error {
 // send sends a message that is not from the log.
 // The time and seq are set under the write lock, so that they rise in the order in which messages
 // are sent.
-func (f *subscription) send(m message) error {
+func (f *subscription) send(m Message) error {
 	return f.socket.SendMade(func() (any, error) {
 		m.TS, m.Seq = millis(time.Now()), f.at
 		return m, nil
@@ -249,7 +249,7 @@ func (f *subscription) send(m message) error {
 // sendAgain repeats that a Run has started, for a client that repeats its request. A start that was
 // not sent yet is skipped: the subscription will send it. The message has the seq of the first time,
 // so that the client's position does not move.
-func (f *subscription) sendAgain(m message) error {
+func (f *subscription) sendAgain(m Message) error {
 	return f.socket.SendMade(func() (any, error) {
 		if m.Seq > f.at {
 			return nil, nil

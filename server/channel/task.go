@@ -72,7 +72,7 @@ func (d *dispatcher) waits(ctx context.Context, raw []byte) (bool, error) {
 }
 
 // enqueue puts an invoke into the queue. channel is the one whose callback gets the results; "" is none.
-func (d *dispatcher) enqueue(ctx context.Context, frame *envelope, raw []byte, channel string) (store.Task, error) {
+func (d *dispatcher) enqueue(ctx context.Context, frame *Envelope, raw []byte, channel string) (store.Task, error) {
 	var body struct {
 		invokeFrame
 		linkFrame
@@ -109,7 +109,7 @@ type Enqueued struct {
 const typeTaskEnqueued = "task_enqueued"
 
 // enqueuedOf answers with the thread that the Task is for, which for a request that is repeated is the first one's.
-func enqueuedOf(frame envelope, t store.Task) Enqueued {
+func enqueuedOf(frame Envelope, t store.Task) Enqueued {
 	return Enqueued{typeTaskEnqueued, frame.RequestID, t.ThreadID, t.ID}
 }
 
@@ -124,7 +124,7 @@ const (
 // follower sends what comes of a Task to the connection, once its Turn has begun.
 type follower struct {
 	*connection
-	frame envelope
+	frame Envelope
 	task  store.Task
 }
 
@@ -181,8 +181,8 @@ func afterOf(run store.Run, last int64) int64 {
 	return last
 }
 
-// withoutTurn tells the client of a Task that will not become a Turn. One that is neither in the queue nor a Turn is gone with
-// its thread.
+// withoutTurn tells the client of a Task that will not become a Turn, by the two messages that end every Turn. One that
+// is neither in the queue nor a Turn is gone with its thread.
 func (s follower) withoutTurn() (over bool, err error) {
 	now, err := s.h.Store.Task(s.Ctx, s.in, s.task.ID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -192,12 +192,12 @@ func (s follower) withoutTurn() (over bool, err error) {
 	if err != nil || now.Status != store.TaskFailed && now.Status != store.TaskCancelled {
 		return false, err
 	}
-	m := message{Type: typeError}
-	m.Code, m.Message = now.Code, now.Message
+	state, end := store.TurnFailed, Message{Type: typeError, Code: now.Code, Message: now.Message}
 	if now.Status == store.TaskCancelled {
-		m = message{Type: typeDone, State: string(store.TurnCancelled)}
+		state, end = store.TurnCancelled, Message{Type: typeDone, Usage: &usageSum{}}
 	}
-	s.sendAbout(s.frame, m)
+	s.sendAbout(s.frame, Message{Type: typeState, State: string(state)})
+	s.sendAbout(s.frame, end)
 	return true, nil
 }
 
@@ -241,7 +241,7 @@ func (h tasks) post(c echo.Context) error {
 	if err := h.In.Message(raw, &frame); err != nil {
 		return webhookProblem(err)
 	}
-	about := envelope{RequestID: frame.RequestID, SessionID: frame.SessionID}
+	about := Envelope{RequestID: frame.RequestID, SessionID: frame.SessionID}
 	task, err := desk.enqueue(ctx, &about, raw, "")
 	if err != nil {
 		return webhookProblem(err)

@@ -167,7 +167,7 @@ func webhookProblem(err error) error {
 // The relay's cursor is added after the chat was committed. When the process dies between the two,
 // the channel repeats its request, as it got no answer, and the repetition adds the cursor: chat
 // returns the same Run for the same request_id.
-func (h *WebhookHandler) take(ctx context.Context, hook Webhook, raw []byte, remote string) (frame envelope, err error) {
+func (h *WebhookHandler) take(ctx context.Context, hook Webhook, raw []byte, remote string) (frame Envelope, err error) {
 	var from webhookSender
 	if err := h.In.Message(raw, &from); err != nil {
 		return frame, err

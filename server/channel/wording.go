@@ -12,7 +12,7 @@ import (
 
 // waiting is the state of a Turn that waits, with what it waits for.
 // Approvals win over tools: a person has to act, while a client runs its tool by itself.
-func waiting(questions []approval.Question) message {
+func waiting(questions []approval.Question) Message {
 	d, state := &detail{}, stateWaitingTool
 	for _, q := range questions {
 		if q.ClientTool() {
@@ -27,14 +27,14 @@ func waiting(questions []approval.Question) message {
 	if len(d.ApprovalIDs) > 0 {
 		d.ApprovalID, d.ToolCallID, state = d.ApprovalIDs[0], "", stateWaitingApproval
 	}
-	return message{Type: typeState, State: state, Detail: d}
+	return Message{Type: typeState, State: state, Detail: d}
 }
 
 // question is a Question in the words of the channel. What a person decides is shown without the
 // arguments: they are in args_summary, made safe to show, and args_sha256 lets a client compare what
 // it shows with what is executed.
-func question(q approval.Question) message {
-	m := message{
+func question(q approval.Question) Message {
+	m := Message{
 		Type: typeToolRequest, ToolCallID: q.Call.ID, ToolName: q.Call.Name, Args: q.Call.Args,
 		DeadlineTS: millis(q.Call.ExpiresAt),
 	}
