@@ -208,6 +208,9 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 	if err != nil {
 		return made, err
 	}
+	if err := s.Transport.checkCalled(models.Upstreams, s.MCP.MCP); err != nil {
+		return made, err
+	}
 	servers, err := s.MCP.config(func() (*child.Confinement, error) { return s.confineServers(log) })
 	if err != nil {
 		return made, err

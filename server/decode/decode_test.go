@@ -150,7 +150,7 @@ func TestABodyThatBreaksOff(t *testing.T) {
 	}
 }
 
-// If this fails, who sends a message to a socket, a channel or the queue is not told which member is wrong.
+// If this fails, a refused message to a socket, a channel or the queue leaves open which member is wrong.
 func TestMessageNamesItsMember(t *testing.T) {
 	t.Parallel()
 	in := decoder(limit.Limits{})
