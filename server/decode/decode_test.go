@@ -155,10 +155,11 @@ func TestMessageNamesItsMember(t *testing.T) {
 	t.Parallel()
 	in := decoder(limit.Limits{})
 	for text, want := range map[string]string{
-		`{"name":"a"}`:            "",
-		`{"name":"a","tags":"x"}`: "At /tags: must be an array.",
-		`{"name":"a","name":"b"}`: "At /name: duplicate key.",
-		`[]`:                      "The message is not an object of its type.",
+		`{"name":"a"}`:             "",
+		`{"name":"a","tags":"x"}`:  "At /tags: must be an array.",
+		`{"name":"a","limit":"x"}`: "At /limit: must be a number.",
+		`{"name":"a","name":"b"}`:  "At /name: duplicate key.",
+		`[]`:                       "The message is not an object of its type.",
 	} {
 		var b body
 		if _, detail := refusal(in.Message([]byte(text), &b)); detail != want {

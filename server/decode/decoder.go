@@ -90,7 +90,7 @@ func (in *Decoder) jsonWithin(c echo.Context, limit int64, v any) error {
 		if named := ambiguous(err); named != nil {
 			return named
 		}
-		if wrong := wrongType(err); wrong != nil {
+		if wrong := wrongType(v, err); wrong != nil {
 			return wrong
 		}
 		return problem.Refuse(problem.InvalidBody, "")
@@ -108,12 +108,20 @@ func ambiguous(err error) error {
 }
 
 // wrongType is the refusal of a member that is of another type; nil when err is of another kind, or about the value as a whole.
-func wrongType(err error) error {
+func wrongType(v any, err error) error {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) || wrong.Field == "" {
 		return nil
 	}
-	return problem.Refuse(problem.InvalidBody, fmt.Sprintf("At /%s: must be %s.", strings.ReplaceAll(wrong.Field, ".", "/"), kindName(wrong.Type)))
+	path := strings.Split(wrong.Field, ".")
+	for t := reflect.TypeOf(v).Elem(); len(path) > 1 && t.Kind() == reflect.Struct; path = path[1:] { // encoding/json names embedded structs as well
+		f, ok := t.FieldByName(path[0])
+		if !ok || !f.Anonymous {
+			break
+		}
+		t = f.Type
+	}
+	return problem.Refuse(problem.InvalidBody, fmt.Sprintf("At /%s: must be %s.", strings.Join(path, "/"), kindName(wrong.Type)))
 }
 
 // Awaits makes room in time for an answer that comes from elsewhere and may take so much
@@ -165,8 +173,10 @@ func ruleOf(f validator.FieldError) string {
 		unit = " members"
 	}
 	switch f.Tag() {
-	case "required", "required_if", "required_without", "required_without_all":
+	case "required", "required_if":
 		return "required"
+	case "required_without", "required_without_all":
+		return "required, unless another member stands for it"
 	case "excluded_with", "isdefault":
 		return "not allowed here"
 	case "oneof":
@@ -228,7 +238,7 @@ func (in *Decoder) Message(raw []byte, v any) error {
 		if errors.As(err, &input) {
 			return err
 		}
-		if wrong := wrongType(err); wrong != nil {
+		if wrong := wrongType(v, err); wrong != nil {
 			return wrong
 		}
 		return problem.Refuse(problem.InvalidBody, "The message is not an object of its type.")
