@@ -63,7 +63,7 @@ func (a agentCallers) turn(c echo.Context, token string) (store.Turn, error) {
 func agentProblem(err error) error {
 	switch {
 	case errors.Is(err, bridge.ErrRunToken):
-		return problem.Refuse(problem.Unauthorized, "The run token is not good, or its run is over.")
+		return problem.Refuse(problem.Unauthorized, "")
 	case errors.Is(err, bridge.ErrForeignRun):
 		return problem.Refuse(problem.ForeignRun, "")
 	case errors.Is(err, tools.ErrTooManyQuestions):
@@ -78,21 +78,18 @@ func hasRunToken(c echo.Context) bool {
 	return err == nil
 }
 
-// notAnAgents is the refusal of a route that is for agents alone: a user's token, good everywhere else, does not open it.
-const notAnAgents = "This is for agents at work: the bearer token is the x-aqueduct-run-token of their call, or AQUEDUCT_TOKEN of an ACP agent."
-
 // runToken returns the credential of the request when it has the form of a run or session token. Several
 // Authorization headers are refused, because a proxy in between and this server could disagree on which of them
 // counts. IsRunToken looks at the form alone, so a user's token never reaches the engine from here.
 func runToken(c echo.Context) (string, error) {
 	given := c.Request().Header.Values("Authorization")
 	if len(given) != 1 {
-		return "", problem.Refuse(problem.Unauthorized, notAnAgents)
+		return "", problem.Refuse(problem.Unauthorized, "")
 	}
 	scheme, token, _ := strings.Cut(given[0], " ")
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || !bridge.IsRunToken(token) {
-		return "", problem.Refuse(problem.Unauthorized, notAnAgents)
+		return "", problem.Refuse(problem.Unauthorized, "")
 	}
 	return token, nil
 }
