@@ -121,8 +121,8 @@ func TestMCPByRole(t *testing.T) {
 	list := func(token string) answer {
 		return h.do("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, append(bearerOf(token), "Accept", "application/json, text/event-stream")...)
 	}
-	if got := list(callers["u"]); got.status != http.StatusOK || !strings.Contains(got.body, `"tools"`) {
-		t.Error(got)
+	if got := list(callers["u"]); got.status != http.StatusOK || !strings.Contains(got.body, `"tools"`) || !strings.Contains(got.body, `"cacheScope":"private"`) {
+		t.Error(got) // a list is the tenant's: nothing in between may give it to others
 	}
 	for _, role := range []string{"p", "a", "m", "g", "o"} {
 		if got := list(callers[role]); got.status != http.StatusForbidden {

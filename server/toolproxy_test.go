@@ -233,6 +233,10 @@ func TestToolProxyListed(t *testing.T) {
 	if got := w.send(none); got.status != http.StatusUnauthorized {
 		t.Error(got.status, got.body)
 	}
+	// A user's token is good, so "a token is needed" alone would send its owner the wrong way.
+	if got := w.do("POST", "/v1/tools/cut:invoke", `{}`); got.status != http.StatusUnauthorized || !strings.Contains(got.body, "run token") {
+		t.Error(got.status, got.body)
+	}
 }
 
 // TestToolProxyTrace: tool_call_created, policy_decision, tool_dispatched, tool_result.

@@ -34,7 +34,7 @@ func traceFilterOf(c echo.Context) (traceFilter, error) {
 		case reader.SourceAGUI, store.SourceACP, store.SourceProxy, store.SourcePlatform:
 			f.sources = append(f.sources, s)
 		default:
-			return f, problem.Refuse(problem.InvalidQuery, "source: oneof agui acp proxy platform.")
+			return f, problem.Refuse(problem.InvalidQuery, "source: must be one of agui, acp, proxy, platform.")
 		}
 	}
 	if len(f.types) > maxFilters || len(f.sources) > maxFilters {

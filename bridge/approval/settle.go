@@ -72,7 +72,7 @@ func lost(ctx context.Context, tx store.Tx, q Question, d Decision, now time.Tim
 	if err != nil {
 		return Settled{}, err
 	}
-	s := Settled{Question: q, Repeated: same(said, d)}
+	s := Settled{Question: q, Repeated: same(said, d) && sameEdit(q, said, d)}
 	if s.Repeated || !q.ClientTool() || d.By == bySystem {
 		return s, nil
 	}
@@ -89,6 +89,12 @@ func same(q Question, d Decision) bool {
 		return q.Call.Status == ended && q.Call.ErrorCode == d.ErrorCode && jsonequal.Texts(q.Call.Result, d.Result)
 	}
 	return q.Approval.Status == d.Status && jsonequal.Texts(q.Approval.Decision, recordedDecision(d))
+}
+
+// sameEdit reports whether the Question was approved with the arguments that d wants. An approver whose change came too late
+// would otherwise take those of another for its own. shown is the masked Question, which a page sends back as it has it.
+func sameEdit(shown, said Question, d Decision) bool {
+	return d.Edited == nil || jsonequal.Texts(said.Call.Args, d.Edited) || jsonequal.Texts(shown.Call.Args, d.Edited)
 }
 
 // recordedDecision is a Decision as the Approval keeps it: what DecisionOf reads back.

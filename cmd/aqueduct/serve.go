@@ -39,7 +39,7 @@ type serveCmd struct {
 	DemoPace     time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
 	Agent        []agentFlag   `help:"An agent, as id=URL, of one that speaks AG-UI id=URL,protocol=agui; repeatable." placeholder:"ID=URL"`
 	OpenAIAgent  []string      `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
-	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
+	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, the assistant of --model, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
 	Auth         string        `enum:"none,token" default:"token" help:"Who may call: token is whoever has the token; none is every program of this machine, on loopback only."`
 	TokenFile    string        `help:"File that holds the token. Without it the token is made at the first start, in the file \"token\" beside the SQLite database, else beside the signing key." placeholder:"FILE"`
 	TokenUsers   string        `help:"Tenant whose users the token of --auth token may speak for on /ws/ingress, as their user_id says. Without it a user_id other than its own is refused." placeholder:"TENANT"`
@@ -206,6 +206,9 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 	gateway := s.ACP.gateway(s.BaseURL, callers.Registry(), metrics, own)
 	models, modelClient, err := s.Models.open(log)
 	if err != nil {
+		return made, err
+	}
+	if err := s.Transport.checkCalled(models.Upstreams, s.MCP.MCP); err != nil {
 		return made, err
 	}
 	servers, err := s.MCP.config(func() (*child.Confinement, error) { return s.confineServers(log) })

@@ -16,13 +16,14 @@ import (
 	"time"
 
 	"aqueduct/internal/secretfile"
+	"aqueduct/server/llmproxy"
 )
 
 // tlsFlags are how serve is reached, and how it reaches agents.
 type tlsFlags struct {
 	TLSCert  string `name:"tls-cert" help:"Certificate and its chain, PEM. With it serve speaks https; it is read again when it changes." placeholder:"FILE"`
 	TLSKey   string `name:"tls-key" help:"Key of --tls-cert, PEM." placeholder:"FILE"`
-	Insecure bool   `help:"Let agents on other machines be called by http://."`
+	Insecure bool   `help:"Let agents, models and MCP servers on other machines be called by http://."`
 
 	certificate *certificate // nil: http
 }
@@ -73,6 +74,21 @@ func (f *tlsFlags) inside(ln net.Listener) (net.Listener, error) {
 func (f *tlsFlags) checkURLs(agents []agentFlag) error {
 	for _, a := range agents {
 		if err := checkFar("--agent "+a.id, a.url, f.Insecure); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkCalled does the same for the servers of models, which get keys and prompts, and for MCP servers, which get tokens and arguments.
+func (f *tlsFlags) checkCalled(upstreams []llmproxy.Upstream, servers []mcpFlag) error {
+	for _, up := range upstreams {
+		if err := checkFar("the upstream "+up.Name+" of models", up.URL, f.Insecure); err != nil {
+			return err
+		}
+	}
+	for _, of := range servers {
+		if err := checkFar("--mcp "+of.Name, of.URL, f.Insecure); err != nil {
 			return err
 		}
 	}

@@ -248,6 +248,8 @@ func TestS40Downgrades(t *testing.T) {
 		"proxy, ws":             {[]string{"proxy", "--url", "ws://192.0.2.1/ws/agent", "--token-file", token, "--", "true"}, "use wss://"},
 		"proxy, register, http": {[]string{"proxy", "--url", "wss://192.0.2.1/ws/agent", "--register-url", "http://192.0.2.1/r", "--token-file", token, "--", "true"}, "--register-url"},
 		"an agent, http":        {[]string{"serve", "--listen", "127.0.0.1:0", "--database", db, "--agent", "a=http://192.0.2.1"}, "--agent a"},
+		"a model, http":         {[]string{"serve", "--listen", "127.0.0.1:0", "--database", "sqlite:" + filepath.Join(t.TempDir(), "m.db"), "--llm-url", "http://192.0.2.1/v1"}, "upstream llm"},
+		"an MCP server, http":   {[]string{"serve", "--listen", "127.0.0.1:0", "--database", "sqlite:" + filepath.Join(t.TempDir(), "t.db"), "--mcp", "a=http://192.0.2.1/mcp"}, "--mcp a"},
 	} {
 		if _, err := program(t, env(), c.args...); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "--insecure") {
 			t.Errorf("%s: %v", name, err)

@@ -5,8 +5,8 @@
 // The library that compiles and validates can be neither interrupted nor given a budget, so everything is measured
 // before it is called, in the order in which the cost arises: the text (measure), its nodes and references (document),
 // regular expressions (pattern.go), the compiled schema with references followed (graph), and for each value the visits
-// that its check takes at most (work). What is refused is refused by these; the library's own errors mean only "no JSON
-// Schema" and "does not fit", and their texts, which quote the value, go nowhere.
+// that its check takes at most (work). What is refused is refused by these; of the library's own errors
+// only where a value does not fit and by which rule is passed on (misfit); their texts, which quote the value, go nowhere.
 //
 // verdicts.go keeps checks out of transactions. The package knows no store and no caller; it is given texts.
 package schema
@@ -16,9 +16,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"aqueduct/internal/fault"
 )
@@ -168,8 +171,57 @@ func (s *Schema) Check(value json.RawMessage) error {
 	if !w.count(s.root, v, 1) {
 		return &Error{CodeValueTooComplex, "Checking the value against the schema takes too much work."}
 	}
-	if s.root.Validate(v) != nil {
-		return &Error{CodeValueMismatch, "It does not fit the schema."}
+	if err := s.root.Validate(v); err != nil {
+		return &Error{CodeValueMismatch, misfit(err)}
 	}
 	return nil
+}
+
+// misfit is where and why a value does not fit, for the one who gave it, often a model: the first place that was found, with
+// the schema's words for it. What the value holds there is left out, as it may be a secret.
+func misfit(err error) string {
+	var e *jsonschema.ValidationError
+	if !errors.As(err, &e) {
+		return "It does not fit the schema."
+	}
+	for len(e.Causes) > 0 {
+		switch e.ErrorKind.(type) {
+		case *kind.AnyOf, *kind.OneOf: // each of its causes is another way to fit
+		default:
+			e = e.Causes[0]
+			continue
+		}
+		break
+	}
+	where := ""
+	if len(e.InstanceLocation) > 0 {
+		where = " at /" + short(strings.Join(e.InstanceLocation, "/"))
+	}
+	return "It does not fit the schema" + where + ": " + reason(e.ErrorKind) + "."
+}
+
+// reason is the rule that is broken.
+func reason(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Required:
+		return short(strings.Join(k.Missing, ", ")) + " is required"
+	case *kind.Type:
+		return "must be " + strings.Join(k.Want, " or ")
+	case *kind.AdditionalProperties:
+		return short(strings.Join(k.Properties, ", ")) + " is not among its members"
+	case *kind.FalseSchema:
+		return "nothing is allowed here"
+	}
+	return "the rule is " + strings.Join(k.KeywordPath(), "/")
+}
+
+// short cuts names that others chose, and shows what hides in them.
+func short(names string) string {
+	const most = 200
+	cut := ""
+	if len(names) > most {
+		names, cut = names[:most], "…"
+	}
+	quoted := strconv.QuoteToGraphic(strings.ToValidUTF8(names, ""))
+	return quoted[1:len(quoted)-1] + cut
 }

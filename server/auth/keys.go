@@ -104,6 +104,9 @@ func (k *Keys) Issue(c Claims, ttl time.Duration) (string, error) {
 // IssueWithin makes a token that is good for ttl, which may not be longer than most. The claims are checked here and
 // again when the token is read, since keys may sign elsewhere.
 func (k *Keys) IssueWithin(c Claims, ttl, most time.Duration) (Issued, error) {
+	if need := c.needs(); need != "" {
+		return Issued{}, fmt.Errorf("auth: a token of type %s needs %s", c.Type, need)
+	}
 	if c.Type == typeSession || !c.whole() || ttl < time.Second {
 		return Issued{}, errors.New("auth: a token needs a type, whom it is for and nothing else, and time to live")
 	}

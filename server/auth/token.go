@@ -130,6 +130,31 @@ func (c Claims) whole() bool {
 	return false
 }
 
+// needs is the first claim that a token of its type must have and c lacks; "" for none.
+func (c Claims) needs() string {
+	var all []struct{ what, given string }
+	need := func(what, given string) { all = append(all, struct{ what, given string }{what, given}) }
+	switch c.Type {
+	case TypeUser, TypeApprover:
+		need("a tenant", c.Tenant)
+		need("a user", c.User)
+	case TypeOperator:
+		need("a user", c.User)
+	case TypeChannel:
+		need("a tenant", c.Tenant)
+		need("the id of a channel", c.ChannelID)
+	case TypeACPProxy, TypeBootstrap:
+		need("the id of a proxy", c.ProxyID)
+	default:
+	}
+	for _, claim := range all {
+		if claim.given == "" {
+			return claim.what
+		}
+	}
+	return ""
+}
+
 // ProxyClaims are those of TypeACPProxy and TypeBootstrap.
 type ProxyClaims struct {
 	ProxyID string `json:"proxyId,omitempty"`

@@ -183,6 +183,17 @@ func TestTokensThatAreNotMade(t *testing.T) {
 			t.Errorf("%s: made", name)
 		}
 	}
+	for want, c := range map[string]auth.Claims{ // who left something out reads what
+		"user needs a user":                 {Type: auth.TypeUser, Tenant: "acme"},
+		"approver needs a tenant":           {Type: auth.TypeApprover, UserClaims: auth.UserClaims{User: "ada"}},
+		"operator needs a user":             {Type: auth.TypeOperator},
+		"channel needs the id of a channel": {Type: auth.TypeChannel, Tenant: "acme"},
+		"acp_proxy needs the id of a proxy": {Type: auth.TypeACPProxy},
+	} {
+		if _, err := keys(t).Issue(c, time.Hour); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
 	if _, err := keys(t).Issue(auth.Claims{Type: auth.TypeACPProxy, ProxyClaims: auth.ProxyClaims{ProxyID: "p"}}, 0); err == nil {
 		t.Error("made one that is dead already")
 	}

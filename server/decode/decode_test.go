@@ -23,8 +23,15 @@ type body struct {
 	Count int      `json:"count"`
 	Tags  []string `json:"tags"`
 	Inner struct {
-		On bool `json:"on"`
+		On   bool   `json:"on"`
+		Kind string `json:"kind" validate:"omitempty,oneof=run user"`
 	} `json:"inner"`
+	paging
+}
+
+// paging is embedded: clients see its members as the body's own.
+type paging struct {
+	Limit int `json:"limit" validate:"gte=0,lte=200"`
 }
 
 func decoder(l limit.Limits) *Decoder {
@@ -62,7 +69,10 @@ func TestJSON(t *testing.T) {
 		`{"name":"a"`:                         {problem.InvalidBody, ""},
 		`{"name":"a"}{}`:                      {problem.InvalidBody, ""},
 		`{}`:                                  {problem.InvalidBody, "name: required."},
-		`{"name":"abcdef"}`:                   {problem.InvalidBody, "name: max 5."},
+		`{"name":"abcdef"}`:                   {problem.InvalidBody, "name: must be at most 5 characters."},
+		`{"name":"a","inner":{"kind":"x"}}`:   {problem.InvalidBody, "inner.kind: must be one of run, user."},
+		`{"name":"a","limit":201}`:            {problem.InvalidBody, "limit: must be at most 200."},
+		`{"name":"a","limit":-1}`:             {problem.InvalidBody, "limit: must be at least 0."},
 		`{"name":7}`:                          {problem.InvalidBody, "At /name: must be a string."},
 		`{"name":"a","count":"1"}`:            {problem.InvalidBody, "At /count: must be a number."},
 		`{"name":"a","tags":"x"}`:             {problem.InvalidBody, "At /tags: must be an array."},
@@ -140,6 +150,24 @@ func TestABodyThatBreaksOff(t *testing.T) {
 	}
 }
 
+// If this fails, a refused message to a socket, a channel or the queue leaves open which member is wrong.
+func TestMessageNamesItsMember(t *testing.T) {
+	t.Parallel()
+	in := decoder(limit.Limits{})
+	for text, want := range map[string]string{
+		`{"name":"a"}`:             "",
+		`{"name":"a","tags":"x"}`:  "At /tags: must be an array.",
+		`{"name":"a","limit":"x"}`: "At /limit: must be a number.",
+		`{"name":"a","name":"b"}`:  "At /name: duplicate key.",
+		`[]`:                       "The message is not an object of its type.",
+	} {
+		var b body
+		if _, detail := refusal(in.Message([]byte(text), &b)); detail != want {
+			t.Errorf("%s: %q, want %q", text, detail, want)
+		}
+	}
+}
+
 // If this fails, a wrong query is taken for another one, such as the first page of a list.
 func TestQuery(t *testing.T) {
 	t.Parallel()
@@ -149,7 +177,7 @@ func TestQuery(t *testing.T) {
 		"limit=7":         {},
 		"limit=7&other=x": {},
 		"limit=x":         {problem.InvalidQuery, ""},
-		"limit=101":       {problem.InvalidQuery, "limit: max 100."},
+		"limit=101":       {problem.InvalidQuery, "limit: must be at most 100."},
 		"limit=%zz":       {problem.InvalidQuery, ""},
 		"a;b":             {problem.InvalidQuery, ""},
 	} {

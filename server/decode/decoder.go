@@ -38,12 +38,18 @@ func New(limits limit.Limits, bodies *limit.BodyBudget, brakes *limit.Brakes) *D
 	return &Decoder{Limits: limits, validate: v, bodies: bodies, Brakes: brakes}
 }
 
+// embedded stands for a struct that is embedded in another one: its members are the outer one's on the wire.
+const embedded = "~"
+
 // wireName is what the client calls a member.
 func wireName(f reflect.StructField) string {
 	for _, tag := range []string{"json", "query"} {
 		if name, _, _ := strings.Cut(f.Tag.Get(tag), ","); name != "" && name != "-" {
 			return name
 		}
+	}
+	if f.Anonymous {
+		return embedded
 	}
 	return f.Name
 }
@@ -84,9 +90,8 @@ func (in *Decoder) jsonWithin(c echo.Context, limit int64, v any) error {
 		if named := ambiguous(err); named != nil {
 			return named
 		}
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			return problem.Refuse(problem.InvalidBody, fmt.Sprintf("At /%s: must be %s.", strings.ReplaceAll(wrong.Field, ".", "/"), kindName(wrong.Type)))
+		if wrong := wrongType(v, err); wrong != nil {
+			return wrong
 		}
 		return problem.Refuse(problem.InvalidBody, "")
 	}
@@ -100,6 +105,23 @@ func ambiguous(err error) error {
 		return nil
 	}
 	return problem.Refuse(problem.AmbiguousMember, fmt.Sprintf("/%s: names are case-sensitive, and stand once.", name.Known))
+}
+
+// wrongType is the refusal of a member that is of another type; nil when err is of another kind, or about the value as a whole.
+func wrongType(v any, err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) || wrong.Field == "" {
+		return nil
+	}
+	path := strings.Split(wrong.Field, ".")
+	for t := reflect.TypeOf(v).Elem(); len(path) > 1 && t.Kind() == reflect.Struct; path = path[1:] { // encoding/json names embedded structs as well
+		f, ok := t.FieldByName(path[0])
+		if !ok || !f.Anonymous {
+			break
+		}
+		t = f.Type
+	}
+	return problem.Refuse(problem.InvalidBody, fmt.Sprintf("At /%s: must be %s.", strings.Join(path, "/"), kindName(wrong.Type)))
 }
 
 // Awaits makes room in time for an answer that comes from elsewhere and may take so much
@@ -129,12 +151,46 @@ func (in *Decoder) Check(v any, code string) error {
 	if !errors.As(err, &fields) {
 		return err
 	}
-	f := fields[0]
-	rule := f.Tag()
-	if f.Param() != "" {
-		rule += " " + f.Param()
+	return problem.Refuse(code, fmt.Sprintf("%s: %s.", memberOf(v, fields[0]), ruleOf(fields[0])))
+}
+
+// memberOf is the path to the member of v whose rule is broken, such as message.content.
+func memberOf(v any, f validator.FieldError) string {
+	path := f.Namespace()
+	if name := reflect.Indirect(reflect.ValueOf(v)).Type().Name(); name != "" {
+		path = strings.TrimPrefix(path, name+".") // Go's, of the whole struct
 	}
-	return problem.Refuse(code, fmt.Sprintf("%s: %s.", f.Field(), rule))
+	return strings.ReplaceAll(path, embedded+".", "")
+}
+
+// ruleOf is the rule that is broken, in words.
+func ruleOf(f validator.FieldError) string {
+	unit := ""
+	switch f.Kind() {
+	case reflect.String:
+		unit = " characters"
+	case reflect.Slice, reflect.Array, reflect.Map:
+		unit = " members"
+	}
+	switch f.Tag() {
+	case "required", "required_if":
+		return "required"
+	case "required_without", "required_without_all":
+		return "required, unless another member stands for it"
+	case "excluded_with", "isdefault":
+		return "not allowed here"
+	case "oneof":
+		return "must be one of " + strings.Join(strings.Fields(f.Param()), ", ")
+	case "min", "gte":
+		return "must be at least " + f.Param() + unit
+	case "max", "lte":
+		return "must be at most " + f.Param() + unit
+	case "eq":
+		return "must be " + f.Param()
+	case "uuid":
+		return "must be a UUID"
+	}
+	return strings.TrimSpace(f.Tag() + " " + f.Param())
 }
 
 // kindName is a Go kind in the words of JSON.
@@ -181,6 +237,9 @@ func (in *Decoder) Message(raw []byte, v any) error {
 		var input *agui.InputError
 		if errors.As(err, &input) {
 			return err
+		}
+		if wrong := wrongType(v, err); wrong != nil {
+			return wrong
 		}
 		return problem.Refuse(problem.InvalidBody, "The message is not an object of its type.")
 	}

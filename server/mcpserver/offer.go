@@ -14,6 +14,8 @@ import (
 // server makes the protocol server of one request.
 func (h *Handler) server(ctx context.Context, by *call, w wanted) (*mcp.Server, error) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: h.cfg.Version}, &mcp.ServerOptions{
+		// What is listed is the tenant's: the library's default lets whatever is in between give it to other callers.
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 		Logger:       slog.New(slog.DiscardHandler),
 		Instructions: "A call may wait until a person has approved it. A call that was rejected must not be made again unchanged.",

@@ -59,7 +59,7 @@ func requests() []Code {
 // callers is what is about who calls, from where, and with which credential.
 func callers() []Code {
 	return []Code{
-		{Unauthorized, http.StatusUnauthorized, "A token is needed, or the one given is not good."},
+		{Unauthorized, http.StatusUnauthorized, "A token is needed, or the one given does not open this. Routes for agents take the run token of their call."},
 		{Issuer, http.StatusServiceUnavailable, "The OpenID provider does not answer as it must; nothing is wrong with the credential."},
 		{SignInLink, http.StatusUnauthorized, "The sign-in link was used before, or is too old. Sign in with the token, or start the server again for a new link."},
 		{Forwarded, http.StatusForbidden, "A request that came through a proxy, on a server that asks for no token; see --auth."},
