@@ -226,8 +226,11 @@ func (s *serveCmd) confineLocal(log *slog.Logger) (*child.Confinement, error) {
 }
 
 // confineServers is the confinement of the commands of --mcp. They work where the server was started, and are not tried
-// there: what they write to is theirs to know.
+// there: what they write to is theirs to know. The one of --wrap is not confined: the client would start it unconfined as well.
 func (s *serveCmd) confineServers(log *slog.Logger) (*child.Confinement, error) {
+	if s.wraps {
+		return nil, nil
+	}
 	return s.ACP.Confine.confinement(s.secretFiles(), nil, "", log)
 }
 

@@ -48,6 +48,9 @@ const wrappedTime = 24 * time.Hour
 // Run implements the command.
 func (m *mcpCmd) Run(ctx context.Context, to output, set *settings) error {
 	if m.Wrap != "" {
+		if m.Thread != "" {
+			return errors.New("--thread is for a running server: the calls of --wrap are in no thread that could be read later")
+		}
 		return m.wrapped(ctx, to)
 	}
 	if len(m.Allow) > 0 {
@@ -124,6 +127,7 @@ func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
 		return err
 	}
 	started, changed := make(chan string, 1), wake.New()
+	serve.wraps = true
 	serve.MCP.changed = changed.Ring
 	serve.started = func(page string, callers *auth.Auth) {
 		fmt.Fprintf(to.log, "aqueduct: calls are approved at %s/#sign-in=%s (the link works once; later: aqueduct token show --token-file %s)\n",
@@ -185,11 +189,14 @@ func (m *mcpCmd) server(folder, tokenFile string, to output) (*serveCmd, error) 
 	}
 	args := []string{
 		"serve", "--listen", m.PageListen, "--database", "sqlite:" + filepath.Join(folder, "aqueduct.db"), "--token-file", tokenFile, "--mcp", m.As + "=" + m.Wrap,
-		"--name", filepath.Base(folder), "--acp-confine", "off",
+		"--name", filepath.Base(folder),
 		"--tool-timeout", cmp.Or(m.ToolTimeout, wrappedTime).String(),
 	}
 	if rules != "" {
 		args = append(args, "--policy-file", rules)
+	}
+	if m.Server.Insecure {
+		args = append(args, "--insecure")
 	}
 	var flags cli
 	parser, err := kong.New(&flags, kong.Writers(to.log, to.log), kong.Exit(func(int) {}), kong.Bind(&settings{}))

@@ -65,9 +65,12 @@ type serveCmd struct {
 	Audit        auditFlags    `embed:""`
 	AgentSecrets agentSecrets  `embed:""`
 
-	started func(url string, callers *auth.Auth) // is called in place of the greeting, where it is set
-	Blobs   blobFlags                            `embed:""`
-	Spans   spanFlags                            `embed:""`
+	Blobs blobFlags `embed:""`
+	Spans spanFlags `embed:""`
+
+	// Set by aqueduct mcp --wrap, whose gate this server is then.
+	wraps   bool
+	started func(url string, callers *auth.Auth) // is called in place of the greeting
 }
 
 // AfterApply implements kong's hook: a list of flags is cut at its commas, and so are the options from their agents.
@@ -148,6 +151,9 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	greeting := app.Part{Name: "greeting", Run: func(ctx context.Context) error {
 		s.ACP.awaitLocal(ctx, made.Gateway)
 		log.Info("serving", slog.String("name", s.Name), slog.String("replica", made.Replica), slog.Any("database", s.Database), slog.Any("agents", made.Sessions.Agents().IDs()))
+		if s.DefaultAgent != "" && !slices.Contains(made.Sessions.Agents().IDs(), s.DefaultAgent) {
+			log.Warn("there is no agent of that id yet: prompts that name none are refused until one registers", slog.String("default_agent", s.DefaultAgent))
+		}
 		if s.started != nil {
 			s.started(s.Transport.url(ln.Addr()), callers)
 		} else {

@@ -176,7 +176,7 @@ func TestQuery(t *testing.T) {
 		"":                {},
 		"limit=7":         {},
 		"limit=7&other=x": {},
-		"limit=x":         {problem.InvalidQuery, ""},
+		"limit=x":         {problem.InvalidQuery, "limit: must be a number."},
 		"limit=101":       {problem.InvalidQuery, "limit: must be at most 100."},
 		"limit=%zz":       {problem.InvalidQuery, ""},
 		"a;b":             {problem.InvalidQuery, ""},

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -138,9 +139,28 @@ func (in *Decoder) Query(c echo.Context, v any) error {
 		return problem.Refuse(problem.InvalidQuery, "")
 	}
 	if err := (&echo.DefaultBinder{}).BindQueryParams(c, v); err != nil {
-		return problem.Refuse(problem.InvalidQuery, "")
+		return problem.Refuse(problem.InvalidQuery, mistyped(c, v))
 	}
 	return in.Check(v, problem.InvalidQuery)
+}
+
+// mistyped names the first parameter that is no number or no boolean where one is needed.
+func mistyped(c echo.Context, v any) string {
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(v).Elem()) {
+		name := f.Tag.Get("query")
+		given, err := c.QueryParam(name), error(nil)
+		switch f.Type.Kind() {
+		case reflect.Bool:
+			_, err = strconv.ParseBool(given)
+		case reflect.Int, reflect.Int64:
+			_, err = strconv.ParseInt(given, 10, 64)
+		default:
+		}
+		if given != "" && err != nil {
+			return fmt.Sprintf("%s: must be %s.", name, kindName(f.Type))
+		}
+	}
+	return ""
 }
 
 // Check validates v by the rules in its tags. The first rule that is broken is refused under code. The client's own
