@@ -124,6 +124,8 @@ func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
 		return err
 	}
 	started, changed := make(chan string, 1), wake.New()
+	// The client's first list waits for the first ring: by then the wrapped server has listed its tools, or could not
+	// be reached.
 	serve.MCP.changed = changed.Ring
 	serve.started = func(page string, callers *auth.Auth) {
 		fmt.Fprintf(to.log, "aqueduct: calls are approved at %s/#sign-in=%s (the link works once; later: aqueduct token show --token-file %s)\n",
@@ -132,6 +134,7 @@ func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	// Either ends the other: a client that leaves ends the server, and a server that fails ends the relay.
 	var both errgroup.Group
 	both.Go(func() error {
 		defer stop()
@@ -183,6 +186,8 @@ func (m *mcpCmd) server(folder, tokenFile string, to output) (*serveCmd, error) 
 			return nil, err
 		}
 	}
+	// The command runs as its client would have started it: not confined, and with as much time. The name of the
+	// folder is that of the replica, so that two runs never fence each other.
 	args := []string{
 		"serve", "--listen", m.PageListen, "--database", "sqlite:" + filepath.Join(folder, "aqueduct.db"), "--token-file", tokenFile, "--mcp", m.As + "=" + m.Wrap,
 		"--name", filepath.Base(folder), "--acp-confine", "off",
