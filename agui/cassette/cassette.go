@@ -52,7 +52,11 @@ type Event struct {
 // Run is one Run, from its RUN_STARTED to its terminal event.
 type Run []Event
 
-// line is an event in the file.
+// line is an event in the file. A whole file is lines of JSON, of which only those in the middle repeat:
+//
+//	{"aqueduct_cassette":1,"threadId":"t1","runId":"r1"}
+//	{"seq":41,"atMs":0,"event":{"type":"RUN_STARTED", …}}
+//	{"events":12,"sha256":"…"}
 type line struct {
 	Seq   int64           `json:"seq"`
 	AtMS  int64           `json:"atMs"`

@@ -1,3 +1,6 @@
+// This file plays a tape as an AG-UI endpoint. It has no thread, no state and no questions of its own: what a client
+// sends chooses which Run it gets and in which dialect, and nothing else.
+
 package cassette
 
 import (
@@ -33,8 +36,10 @@ type Player struct {
 	tape  *Tape
 	speed pace.Speed
 
-	mu     sync.Mutex
-	played map[string]int // by thread id: how many POSTs there were
+	mu sync.Mutex
+	// played is how many POSTs each thread had, by the id that its client gives it. It is all that a Player keeps: a thread
+	// that is forgotten (maxThreads) begins with the first Run again.
+	played map[string]int
 }
 
 // NewPlayer plays a tape at a speed.

@@ -1,3 +1,6 @@
+// This file reads cassettes. A file may come from anywhere, so everything is bounded and checked before it counts;
+// the checks are those that let player.go go through the Runs without looking for mistakes.
+
 package cassette
 
 import (
@@ -49,9 +52,9 @@ type reader struct {
 	sum  *sum
 	tape Tape
 	open Run
-	last Event
-	at   int // the number of the line
-	size int64
+	last Event // the newest; its zero value is none
+	at   int   // the number of the line
+	size int64 // bytes read so far
 }
 
 // maxLine bounds a line: an event, and what stands around it.
@@ -101,7 +104,8 @@ func (r *reader) header() error {
 	return nil
 }
 
-// line takes one line behind the header; over is true for the trailer.
+// line takes one line behind the header; over is true for the trailer. The two have no member in common, so one
+// decoding tells them apart.
 func (r *reader) line(raw []byte) (over bool, err error) {
 	var l struct {
 		line

@@ -1,3 +1,6 @@
+// This file writes cassettes. One that is not closed has no trailer, so a file that was cut by a crash is known for
+// it.
+
 package cassette
 
 import (
@@ -19,9 +22,9 @@ type Writer struct {
 	out   *bufio.Writer
 	err   error // of the first write that failed
 	sum   *sum
-	began time.Time
+	began time.Time     // when the first event was kept; times in the file count from it
 	at    time.Duration // of the last event
-	open  Run
+	open  Run           // that has not ended
 	// Runs and Events count what is in the file.
 	Runs   int
 	Events int64

@@ -1,3 +1,6 @@
+// This file goes through what was recorded, and judges all of it that is no event: heads of answers, ends,
+// preflights, repeated answers.
+
 package doctor
 
 import (
@@ -29,7 +32,8 @@ func Examine(ex Exchange) Report {
 	return x.done()
 }
 
-// run looks at one run: its head, then its bytes, then its events, then when they came.
+// run looks at one run: its head, then its bytes, then its events, then when they came. An answer that is no event
+// stream ends it: the rules about streams are reported as not seen then.
 func (x *examination) run(r *Run) {
 	x.saw(anAnswer)
 	if r.Status != http.StatusOK {
@@ -60,7 +64,8 @@ func (r *Run) body() (b []byte) {
 	return b
 }
 
-// head looks at the hints for what lies between the server and its clients.
+// head looks at the hints for what lies between the server and its clients. They change nothing for a client that is
+// reached directly, so each is a warning.
 func (x *examination) head(h http.Header) {
 	if control := strings.ToLower(h.Get("Cache-Control")); !strings.Contains(control, "no-cache") && !strings.Contains(control, "no-store") {
 		x.findf("cache_control", "Cache-Control %q", h.Get("Cache-Control"))
@@ -100,8 +105,9 @@ func (x *examination) malformed(a Answer) {
 	}
 }
 
-// preflight looks at what pages of another origin may do. Where no origin is to be let in, it only looks for one that is
-// let in although no server can know it.
+// preflight looks at what pages of another origin may do. Where no origin is to be let in, it only looks for one that
+// is let in although no server can know it. A star lets a page in here: credentials in the sense of the Fetch
+// Standard are cookies, and not an Authorization header that the page sets itself.
 func (x *examination) preflight(p *Preflight) {
 	x.saw(aPreflight)
 	allowed := p.Header.Get("Access-Control-Allow-Origin")
@@ -126,8 +132,9 @@ func (x *examination) preflight(p *Preflight) {
 	}
 }
 
-// again compares the ids of two answers to one input. Ids that are new are fine: the server has run it once more. Where the
-// second has ids of the first, it is a replay: of all of it, or of what stands behind the position that was named.
+// again compares the ids of two answers to one input. Ids that are new are fine: the server has run it once more.
+// Where the second has ids of the first, it is a replay: of all of it, or of what stands behind the position that was
+// named. AG-UI has no resumption, so a server owes neither; what it owes is not to give one id to two events.
 func (x *examination) again(first, second *Run, after string) {
 	if second.Status != http.StatusOK {
 		x.notef("the same input again is answered with status %d", second.Status)

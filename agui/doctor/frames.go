@@ -1,3 +1,6 @@
+// This file takes a body apart into frames and judges their form: line ends, fields, sizes, ids. What the data of a
+// frame means is stream.go's.
+
 package doctor
 
 import (
@@ -19,7 +22,8 @@ type frame struct {
 	line int // of its first line in the body, from 1
 }
 
-// parse reads the frames of a body as a tolerant reader does, for comparisons.
+// parse reads the frames of a body as a tolerant reader does, for comparisons. What it finds goes into an examination
+// that is thrown away: the form of the first run is judged by run, that of a second one is not judged.
 func (r *Run) parse() []frame { return newExamination().frames(r) }
 
 // Positions are the ids of its events, in order.
@@ -32,7 +36,8 @@ func (r *Run) Positions() (ids []string) {
 	return ids
 }
 
-// frames takes the body apart, by the grammar of the HTML Standard, and looks at its form.
+// frames takes the body apart, by the grammar of the HTML Standard, and looks at its form. A byte order mark at the
+// beginning is no part of the stream there; the times of arrival count from before it.
 func (x *examination) frames(r *Run) []frame {
 	p := &parser{x: x, ids: make(map[string]int), closed: r.Ended == Closed}
 	body := bytes.TrimPrefix(r.body(), []byte("\xef\xbb\xbf"))
@@ -47,6 +52,8 @@ func (x *examination) frames(r *Run) []frame {
 		}
 		x.findf("line_ends", "%s at byte %d of the body", form, at)
 	}
+	// Lines are taken to the end of the body. A frame ends at each blank line, and once more where the body does:
+	// what stands there without one is unfinished.
 	offset, clock := len(r.body())-len(body), &arrivals{run: r}
 	for rest := body; len(rest) > 0; {
 		line, n := cutLine(rest)
@@ -59,7 +66,8 @@ func (x *examination) frames(r *Run) []frame {
 	return p.frames
 }
 
-// cutLine is the first line of b, and how long it is with its end: LF, CR or CRLF.
+// cutLine is the first line of b, and how long it is with its end: LF, CR or CRLF, as in the HTML Standard. AG-UI has
+// LF alone; the others are found (line_ends) and read all the same, so that one fault does not hide the rest.
 func cutLine(b []byte) (line []byte, n int) {
 	i := bytes.IndexAny(b, "\r\n")
 	switch {
@@ -99,7 +107,8 @@ func (a *arrivals) at(n int) time.Duration {
 	return a.run.Chunks[a.next].At
 }
 
-// parser is a body being taken apart.
+// parser is a body being taken apart. An id stays for the frames behind it in the HTML Standard; here a frame has the
+// one that it names itself, because ids are looked at as positions of single events.
 type parser struct {
 	x       *examination
 	frames  []frame
@@ -108,8 +117,8 @@ type parser struct {
 	current frame
 	fields  int // lines of the current frame
 	hasData bool
-	lines   int
-	size    int
+	lines   int // taken so far; the number of the newest
+	size    int // bytes of the current frame, comments and line ends included, which a client buffers too
 }
 
 // line takes one line; whole reports whether it had an end.
@@ -145,6 +154,8 @@ func (p *parser) line(line []byte, whole bool) {
 
 // over ends a frame. Without the blank line behind it a strict reader leaves it out; official clients do not, so it
 // counts when it is whole. One that a lost connection cut is no fault of its own.
+//
+// A frame without data is no event (HTML Standard), so its id is not looked at.
 func (p *parser) over(at time.Duration, ended bool) {
 	f := p.current
 	if !ended && p.fields > 0 {

@@ -1,3 +1,5 @@
+// This file is what an examination collects, and the report that is made of it.
+
 package doctor
 
 import (
@@ -32,7 +34,8 @@ type NotSeen struct {
 	Needs string `json:"needs"`
 }
 
-// Report is what came of an examination. Every rule is in one of its three lists.
+// Report is what came of an examination. Every rule is in one of its three lists: Findings in the order of their
+// first case, the others in the order of the table.
 type Report struct {
 	Findings []Finding      `json:"findings"`
 	Sound    []string       `json:"sound"`
@@ -43,7 +46,7 @@ type Report struct {
 	Complete bool `json:"complete"`
 }
 
-// examination collects what is seen.
+// examination collects what is seen. One goroutine uses it, from Examine on until done.
 type examination struct {
 	rules  map[string]rule
 	found  map[string]*Finding
@@ -61,7 +64,7 @@ func newExamination() *examination {
 	return x
 }
 
-// findf records a broken rule.
+// findf records a broken rule. Only the first case is put into words: a stream may break one rule thousands of times.
 func (x *examination) findf(code, format string, args ...any) {
 	if f := x.found[code]; f != nil {
 		f.Count++

@@ -1,3 +1,7 @@
+// This file is the table of rules: code, level, occasion, reason and source of each. Where a rule is broken is found by
+// the files that look at their part (findf); a rule is added here and there. Codes are in reports and in docs/doctor.md,
+// so they are never changed; a test of cmd/aqueduct compares the page with this table.
+
 package doctor
 
 import "aqueduct/agui"
@@ -30,7 +34,7 @@ const (
 	aRepeat     need = "second answer to the same input (--resume)"
 )
 
-// rule is one thing that is looked at.
+// rule is one thing that is looked at. It counts as kept only where its need was seen.
 type rule struct {
 	code   string
 	level  Level
@@ -114,7 +118,7 @@ func eventRules() []rule {
 	}
 }
 
-// orderRules are about which event may follow which: those of agui's grammar.
+// orderRules are about which event may follow which. Their codes are those of agui's grammar, which finds them.
 func orderRules() []rule {
 	order := func(code agui.Rule, needs need, why, source string) rule {
 		return rule{string(code), Error, needs, why, source}

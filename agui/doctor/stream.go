@@ -1,3 +1,6 @@
+// This file judges the events of a run by what they do at a client: their order by agui's grammar, their effect by
+// the state and the messages that an official client would have.
+
 package doctor
 
 import (
@@ -25,9 +28,11 @@ type stream struct {
 
 	events    int
 	terminals int
-	open      bool // something came behind the last terminal event, or none has come
+	open      bool // no run has ended yet, or RUN_STARTED came behind the last end
 }
 
+// newStream begins at what the client has: the input's messages and state. A state that was not sent is an empty
+// object, as official clients begin with.
 func newStream(x *examination, r *Run) *stream {
 	s := &stream{x: x, run: r, fold: agui.NewFold(r.Messages), state: r.State, taken: make(map[string]bool), open: true}
 	for i := range r.Messages {
@@ -217,7 +222,8 @@ func (s *stream) snapshot(where string, messages []agui.Message) {
 	}
 }
 
-// finished looks at calls without a result. A run that waits for answers leaves some open, and names them.
+// finished looks at calls without a result. A run that waits for answers leaves some open, and names them. The
+// recorder declares no tools of a client, so each of the others is a call that the agent had to answer itself.
 func (s *stream) finished(e *agui.RunFinished) {
 	if e.Outcome != nil && (e.Outcome.Type != agui.OutcomeSuccess || len(e.Outcome.PendingToolCallIDs) > 0) {
 		return
@@ -244,7 +250,7 @@ func (s *stream) end() {
 	}
 }
 
-// toolCalls are the calls of a run.
+// toolCalls are the calls of a run, in the order in which they began: a report is the same each time.
 type toolCalls struct {
 	calls map[string]*toolCall
 	order []*toolCall

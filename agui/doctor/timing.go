@@ -1,3 +1,6 @@
+// This file judges when the bytes of a run came. Times count from the request, so that an answer which is held back
+// as a whole shows.
+
 package doctor
 
 import (

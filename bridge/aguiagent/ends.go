@@ -1,3 +1,6 @@
+// This file has the ends of a run: RUN_FINISHED, what a run waits for when it ends, and how an interrupt becomes a
+// Question. The engine settles Questions; here they only get their form.
+
 package aguiagent
 
 import (

@@ -1,3 +1,6 @@
+// This file is the way back: the transcript as the log has it becomes the conversation that the agent knows, under
+// its own ids and without what was only for people.
+
 package aguiagent
 
 import (

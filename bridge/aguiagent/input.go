@@ -1,3 +1,6 @@
+// This file makes the RunAgentInput of a call. It is what an official client would send for the same conversation, so
+// an agent needs nothing for us that it does not have for those.
+
 package aguiagent
 
 import (
@@ -59,6 +62,8 @@ type answers struct {
 	messages []agui.Message
 }
 
+// answersOf sorts what was decided by how the agent asked (asked.kind). Where they are of several runs of the agent,
+// the last one's is the parent.
 func answersOf(deliveries []approval.Delivery) (a answers) {
 	for _, d := range deliveries {
 		is := parseAsked(d.UpstreamID)

@@ -1,3 +1,7 @@
+// This file gives ids: from the agent's to ours, by hashes in the space of the Turn or of the run, so that one id of
+// the agent becomes one of ours however often it comes; only a tool call that begins anew gets another (newCall).
+// What the agent called something travels in the metadata of our event, from which history.go takes it back.
+
 package aguiagent
 
 import (
@@ -14,6 +18,13 @@ import (
 // Some agents use the same ids in every run (msg-1, call_0), so an id of a message counts within one run of the agent only,
 // and a tool call that begins under an id that the log has already is another call. Activities and subagents go on from one
 // run of a Turn to the next under one id.
+//
+// What an id is made of:
+//
+//	message, reasoning, result    the agent's run, and the agent's id
+//	activity, subagent            the Turn, and the agent's id
+//	tool call                     the Turn and the agent's id; where that is taken, the run as well
+//	question (interrupt)          the Turn, the run, and the agent's id
 type names struct {
 	turnID   string
 	turn     uuid.UUID         // the space of what goes on from run to run
@@ -24,6 +35,8 @@ type names struct {
 	thoughts map[string]bool   // reasoning messages of this run, by the agent's id
 }
 
+// newNames makes the names of one run. A Turn's id is a UUID; one of any other form gets a space of its own all the
+// same.
 func newNames(turnID, runID string) names {
 	turn, err := uuid.Parse(turnID)
 	if err != nil {

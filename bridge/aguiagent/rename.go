@@ -1,3 +1,6 @@
+// This file puts each kind of event under our ids. It changes the event in place: an event belongs to the translator
+// from its decoding on.
+
 package aguiagent
 
 import "aqueduct/agui"

@@ -1,3 +1,6 @@
+// This file takes a MESSAGES_SNAPSHOT apart. In AG-UI a snapshot replaces a client's history; our log only grows, so
+// it is compared with what is known, and only the difference is shown.
+
 package aguiagent
 
 import (

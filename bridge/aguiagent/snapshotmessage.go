@@ -1,3 +1,6 @@
+// This file is what one message of a snapshot becomes: the events of what is new, and amendments of what has changed.
+// Where an event exists for a change, the event is taken, since every client knows events.
+
 package aguiagent
 
 import (

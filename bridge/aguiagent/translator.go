@@ -1,3 +1,8 @@
+// This file turns the events of the agent into Outputs. An event goes this way: decoded, what 1.0 does not know is
+// set apart (apart.go), what is between two calls of the agent's model is left out (goesOn), the grammar makes it
+// legal, and it is shown under our ids (names.go). The end of the run and a MESSAGES_SNAPSHOT have files of their
+// own.
+
 package aguiagent
 
 import (
@@ -11,25 +16,26 @@ import (
 	"aqueduct/internal/fault"
 )
 
-// Translator turns the events of one run of the agent into Outputs. The agent's stream passes a grammar of its own first:
-// chunks become start, content and end there, and what is open is closed, so that the rest need not know about either.
+// Translator turns the events of one run of the agent into Outputs. The agent's stream passes a grammar of its own
+// first: chunks become start, content and end there, and what is open is closed, so that the rest need not know about
+// either. One goroutine uses it, and it is for one run: the next call of the agent has a new one.
 type Translator struct {
 	names    names
-	runID    string
-	grammar  agui.Grammar
+	runID    string            // our id of the agent's run, under which the grammar has it
+	grammar  agui.Grammar      // of the agent's stream
 	fold     *agui.Fold        // the conversation under the agent's ids: what it was sent, and what it has added
 	shown    *agui.Fold        // what this run has added, under ours
 	given    map[string]string // texts of the history, by the agent's ids
-	tools    map[string]bool
-	voices   map[string]bool // messages that the agent sends as another's
-	typed    map[string]bool // what has an encrypted value of a named kind, by our ids
-	pending  calls
+	tools    map[string]bool   // of the client, by name: a call of one is for the page
+	voices   map[string]bool   // messages that the agent sends as another's
+	typed    map[string]bool   // what has an encrypted value of a named kind, by our ids
+	pending  calls             // those without a result, by which it is known what the run waits for
 	repeated map[string]bool   // calls of an earlier run that this one shows again
 	paused   *agui.RunFinished // a RUN_FINISHED that may not have been the end (goesOn)
 	usage    []agui.TokenUsage // of such
 	ended    bool
 
-	admitted []agui.Event
+	admitted []agui.Event // those of one call of Translate; kept for its memory
 }
 
 // newTranslator makes a Translator for a run that is given the history, under the agent's ids, and the tools of the client.

@@ -1,3 +1,7 @@
+// This file makes parts of messages out of entries: a file that was uploaded is an entry first, and becomes a part
+// when a message names it (bridge/attachments.go). The bytes are copied and never shared, because entries and threads
+// are deleted apart from each other.
+
 package contextstore
 
 import (
@@ -47,7 +51,8 @@ func (s *Service) AttachPart(ctx context.Context, who Caller, part store.Message
 	return s.attach(ctx, data, part.MimeType)
 }
 
-// attach writes bytes for a part.
+// attach writes bytes for a part. A small one stays in the row, where the Store that masks rows sees it; a blob with
+// secrets in it is encrypted here (conceal).
 func (s *Service) attach(ctx context.Context, data []byte, kind string) (a Attachment, err error) {
 	a.part = store.MessagePart{SHA256: sumOf(data), MimeType: kind, Data: data, CreatedAt: now()}
 	if s.contents.inRow(data) {

@@ -1,3 +1,6 @@
+// This file has the bytes of entries and attachments, and the life of their blobs: PENDING, KEPT, DOOMED
+// (store/blobrow.go). What is done with a row's other columns is write.go's and attach.go's.
+
 package contextstore
 
 import (
@@ -27,6 +30,7 @@ type contents struct {
 	kick    chan struct{} // something is DOOMED
 }
 
+// sumOf is the SHA-256 of bytes in hexadecimal, by which equal parts of a thread are one row.
 func sumOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
@@ -184,6 +188,8 @@ var errNoBlobs = errors.New("contextstore: there are blobs to delete, and no blo
 // deleteDoomed deletes the bytes of doomed blobs, of one Session or of all, and each one's row behind them. One that cannot be
 // deleted keeps none of the others.
 func (c *contents) deleteDoomed(ctx context.Context, sessionID string) error {
+	// A blob that cannot be deleted stays DOOMED, so the list goes on behind the last one and does not begin anew: it
+	// would give the same ones without end.
 	var last store.Blob
 	var failed failures
 	for {

@@ -1,3 +1,7 @@
+// This file decides whose an entry is and who may use it. A user gets what is the user's. An agent acts for a user,
+// and gets the part of it that belongs to where it works: a token that leaks from one thread opens nothing that
+// belongs to another.
+
 package contextstore
 
 import (
@@ -85,7 +89,8 @@ func ownerFor(ctx context.Context, st store.Reader, who Caller, of Owner) (owned
 	return userOwner(who.Principal, of)
 }
 
-// sessionOf is a thread of the user's by either of its ids.
+// sessionOf is a thread of the user's by either of its ids. The client's own goes first, since it may have the form
+// of ours.
 func sessionOf(ctx context.Context, st store.Reader, who Caller, id string) (store.Session, error) {
 	session, err := st.SessionByExternalID(ctx, who.scope(), id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -94,6 +99,7 @@ func sessionOf(ctx context.Context, st store.Reader, who Caller, id string) (sto
 	return session, err
 }
 
+// owner is ownerFor for an agent, which reads nothing: its token names everything that it may own.
 func (a *Agent) owner(user store.Principal, of Owner) (owned, error) {
 	switch of.Type {
 	case "", store.ContextOfSession:
@@ -116,6 +122,8 @@ func (a *Agent) owner(user store.Principal, of Owner) (owned, error) {
 	return userOwner(user, of)
 }
 
+// userOwner is the user. Another user's id is refused and not looked up, so nothing shows whether there is such a
+// user.
 func userOwner(user store.Principal, of Owner) (owned, error) {
 	if of.ID != "" && of.ID != user.User {
 		return owned{}, foreign("An entry of a user is the caller's own, or of the user for whom the agent works.")
@@ -123,4 +131,5 @@ func userOwner(user store.Principal, of Owner) (owned, error) {
 	return owned{kind: store.ContextOfUser, id: user.User}, nil
 }
 
+// foreign is the refusal of an owner that is not the caller's. It names the rule, and nothing of the other's.
 func foreign(why string) error { return fault.New(RefusedOwner, why) }

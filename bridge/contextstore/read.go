@@ -1,3 +1,6 @@
+// This file reads entries and their contents. A row is read before its content, and both may change in between;
+// Content is what joins them again.
+
 package contextstore
 
 import (
@@ -44,6 +47,8 @@ func (s *Service) Content(ctx context.Context, who Caller, e store.ContextEntry)
 	return s.content(ctx, who, e, who.Agent != nil)
 }
 
+// content is Content for a caller that decides itself whether secrets are masked. A content that is gone is looked
+// for in the version that has replaced it; where there is no newer one, the error stands.
 func (s *Service) content(ctx context.Context, who Caller, e store.ContextEntry, original bool) (store.ContextEntry, io.ReadSeekCloser, error) {
 	for {
 		data, err := inRow(ctx, s.cfg.Store, e)
@@ -70,5 +75,6 @@ func inRow(ctx context.Context, from store.Reader, e store.ContextEntry) ([]byte
 	return from.ContextData(ctx, store.System(), e.Key, e.Version)
 }
 
-// refOf binds what is encrypted to its entry.
+// refOf binds what is encrypted to its entry, whatever its version: moved to another row it does not open
+// (redact.Vault).
 func refOf(key string) string { return "context:" + key }

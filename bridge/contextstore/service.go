@@ -45,7 +45,8 @@ const (
 	maxTries = 8
 )
 
-// Codes of refusals.
+// Codes of refusals: the entry has another version than the caller named, the user's entries hold as much as they
+// may, the owner is not one that the caller may name.
 const (
 	RefusedVersion = "version_conflict"
 	RefusedFull    = "context_full"

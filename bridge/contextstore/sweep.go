@@ -1,3 +1,6 @@
+// This file deletes: entries whose time is over, blobs that nothing refers to, and what a deleted Session had.
+// Nothing here is needed for a read to be right: an expired entry is not found from its time on (entry).
+
 package contextstore
 
 import (

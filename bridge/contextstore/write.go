@@ -1,3 +1,7 @@
+// This file writes entries. Every write has the same order, which is what lets a crash leave nothing behind: refuse
+// what can be refused without bytes, make the bytes durable (place), commit the row together with the moves of its
+// blobs, and give up the bytes where the commit failed (placed).
+
 package contextstore
 
 import (
@@ -38,7 +42,8 @@ type Change struct {
 // errMoved: another writer was faster.
 var errMoved = errors.New("contextstore: the entry has another version")
 
-// Mint makes an entry under a new key.
+// Mint makes an entry under a new key. It is refused with RefusedOwner or RefusedFull; store.ErrNotFound is an owner
+// that the user does not have, and store.ErrUnavailable a blob store that is away.
 func (s *Service) Mint(ctx context.Context, who Caller, n Minting) (store.ContextEntry, error) {
 	of, err := ownerFor(ctx, s.cfg.Store, who, n.Owner)
 	if err != nil {
@@ -73,7 +78,9 @@ func (s *Service) Mint(ctx context.Context, who Caller, n Minting) (store.Contex
 	return e, s.placed(ctx, e, err)
 }
 
-// Put writes a new version of an entry.
+// Put writes a new version of an entry. Without Change.If it goes over whatever version there is, also one that came
+// while the bytes were written; with it RefusedVersion is the answer to that. An entry that the caller may not use is
+// store.ErrNotFound.
 func (s *Service) Put(ctx context.Context, who Caller, key string, c Change) (store.ContextEntry, error) {
 	// Before the bytes are written: who may not change the entry, or comes too late, costs nothing.
 	before, err := s.Entry(ctx, who, key)
@@ -90,6 +97,7 @@ func (s *Service) Put(ctx context.Context, who Caller, key string, c Change) (st
 	if err := s.place(ctx, &next, c.Content); err != nil {
 		return store.ContextEntry{}, err
 	}
+	// The bytes lie there already and serve each try: only the row that they are put into is read anew.
 	for range maxTries {
 		err = s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
 			next, err = s.replace(ctx, tx, who, next, c)
@@ -107,7 +115,8 @@ func (s *Service) Put(ctx context.Context, who Caller, key string, c Change) (st
 	return next, err
 }
 
-// replace writes what was placed over the version that the entry has now.
+// replace writes what was placed over the version that the entry has now. errMoved is one that another writer has
+// replaced since it was read; the transaction is run again then, with the same bytes.
 func (s *Service) replace(ctx context.Context, tx store.Tx, who Caller, placed store.ContextEntry, c Change) (store.ContextEntry, error) {
 	if err := s.lock(ctx, tx, placed); err != nil {
 		return placed, err

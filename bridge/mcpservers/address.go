@@ -1,3 +1,6 @@
+// This file is the way to a server by its URL (streamable HTTP). The protocol's library makes the requests; the
+// RoundTripper here adds the token, bounds what a server may cost, and sees of each call whether it was taken.
+
 package mcpservers
 
 import (
@@ -21,6 +24,8 @@ type address struct {
 // open makes the way; nothing is sent yet.
 func (a *address) open() (way, error) {
 	client := *a.client
+	// The way has a context of its own: the library makes requests with contexts of its callers, which do not end
+	// with the way.
 	open, end := context.WithCancelCause(context.Background())
 	client.Transport = &bearer{token: a.token, next: a.client.Transport, open: open, end: end}
 	return way{
@@ -60,6 +65,8 @@ func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if b.token != "" {
 		req.Header.Set("Authorization", "Bearer "+b.token)
 	}
+	// A call counts as sent before it is: what fails in the middle may have arrived. Any other request counts until
+	// its head has come; more than mostSent of them at once end the way.
 	if d != nil {
 		d.sent.Store(true)
 	} else {
@@ -68,12 +75,15 @@ func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		defer b.sent.Add(-1)
 	}
+	// The request's context has to outlive this function, because the body is read under it: leave is called with the
+	// end of the body, or here where there is none.
 	resp, err := b.next.RoundTrip(req)
 	if err != nil {
 		leave()
 	} else {
 		left := math.MaxInt
 		if !isStream(resp) {
+			// One byte more than is taken: an answer of exactly that length has to end in EOF, not in errTooLong.
 			left = longestMessage + 1
 		}
 		resp.Body = &bodyOf{ReadCloser: resp.Body, left: left, leave: leave}

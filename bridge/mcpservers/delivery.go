@@ -1,3 +1,7 @@
+// This file knows how far a call got. The library reports most failures alike; whether the tool may have run decides
+// what the caller is answered with, so it is noted where the bytes go out: in the RoundTripper for a URL, in the
+// connection for a program. The delivery travels in the call's context, because the library passes that down to both.
+
 package mcpservers
 
 import (
@@ -20,14 +24,17 @@ import (
 	"aqueduct/internal/fault"
 )
 
-// delivery is what is known of how a call went out: that nothing of it was sent, or why it certainly did not reach the tool. Of
-// every other failure it is not known whether the tool has run.
+// delivery is what is known of how a call went out: that nothing of it was sent, or why it certainly did not reach
+// the tool. Of every other failure it is not known whether the tool has run. Goroutines of the library write it, the
+// one that makes the call reads it behind the call's end.
 type delivery struct {
 	sent    atomic.Bool
 	refused atomic.Pointer[fault.Error]
 	unknown atomic.Bool // the server may not know the session
 }
 
+// deliveryKey is the key of a call's delivery in its context. Requests without one are no calls: the handshake,
+// lists, pings and answers.
 type deliveryKey struct{}
 
 // withDelivery makes a context whose requests are noted in the delivery.
@@ -36,6 +43,7 @@ func withDelivery(ctx context.Context) (context.Context, *delivery) {
 	return context.WithValue(ctx, deliveryKey{}, d), d
 }
 
+// deliveryOf is the delivery of the call that a request is for; nil for any other request.
 func deliveryOf(ctx context.Context) *delivery {
 	d, _ := ctx.Value(deliveryKey{}).(*delivery)
 	return d
@@ -44,6 +52,13 @@ func deliveryOf(ctx context.Context) *delivery {
 // note keeps why a request was not taken. A connection that could not be made has carried nothing; an answer of 4xx is a
 // refusal. After 5xx, or when the connection broke later, the tool may have run; so it may after 400 and 408, by which servers
 // also report what went wrong while they worked, unless a 400 names the session as unknown.
+//
+// In short, of a request by HTTP:
+//
+//	address refused, dial failed       nothing was sent: refused
+//	404, and 400 about the session     refused, and the session may be unknown: it may go over the next one
+//	any other 4xx but 400 and 408      refused
+//	400, 408, 5xx, a broken stream     the tool may have run
 func (d *delivery) note(resp *http.Response, err error) {
 	var no *outbound.Refused
 	var op *net.OpError

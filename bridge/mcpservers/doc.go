@@ -5,6 +5,10 @@
 // annotation lets a call run that a person would be asked for, and results are bounded. The policy decides about their calls
 // as about any other, before a call gets here.
 //
-// servers.go has the servers; server.go keeps one connected; process.go and address.go are the two ways to one; offered.go
-// makes tools of what it offers; execute.go makes a call, result.go its result.
+// servers.go has the servers; server.go keeps one connected; process.go and address.go are the two ways to one,
+// messages.go takes what is no message out of a program's output; offered.go makes tools of what it offers;
+// execute.go makes a call, delivery.go knows whether it may have reached the tool, result.go makes its result.
+//
+// A call is never executed twice. Whatever fails behind the first byte that may have reached the server is an unknown
+// outcome or a timeout, unless the server itself refused the call in a form that proves it did not run.
 package mcpservers

@@ -1,3 +1,7 @@
+// This file executes one call of a tool: it waits for a session, sends the call, and sorts what came of it by what is
+// certain. The order of the cases in call is that of certainty: the server's own answer, a refusal, nothing sent, and
+// only then what is unknown.
+
 package mcpservers
 
 import (
@@ -39,6 +43,7 @@ func (s *server) execute(ctx context.Context, d tools.Dispatch) (json.RawMessage
 	if !lost {
 		return result, failure
 	}
+	// Without this the session would stand on, and await would find no other.
 	s.lose(session)
 	if session = s.await(ctx, session); session == nil {
 		return nil, away()

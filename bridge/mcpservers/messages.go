@@ -1,3 +1,6 @@
+// This file reads the standard output of a server that is a program. MCP has nothing but messages there (transports,
+// stdio: one a line); many programs print more.
+
 package mcpservers
 
 import (
@@ -11,15 +14,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// messages is the standard output of a server without the lines that are no messages: programs print what they are about, and
-// clients of MCP pass that over. A line that begins as a message does is passed on whatever it is: half of one may be an answer,
-// whose call must not wait for another.
+// messages is the standard output of a server without the lines that are no messages: programs print what they are
+// about, and clients of MCP pass that over. A line that begins as a message does is passed on whatever it is: half of
+// one may be an answer, whose call must not wait for another. The goroutine of the library that reads the connection
+// alone uses it.
 type messages struct {
 	io.Closer
 	lines   *bufio.Reader
 	may     *rate.Limiter
 	logger  *slog.Logger
-	rest    []byte // is passed on next
+	rest    []byte // is passed on next; it lies in the buffer of lines, which is read into again only when rest is empty
 	inside  bool   // of a line, whose beginning was read
 	passing bool   // that line is passed on
 	err     error
@@ -68,6 +72,7 @@ func beginsMessage(line []byte) bool {
 	return bytes.HasPrefix(line, []byte("{"))
 }
 
+// log logs what is no message, as far as its limiter lets it.
 func (m *messages) log(line []byte) {
 	if text := strings.TrimSpace(string(line[:min(len(line), longestLine)])); text != "" && m.may.Allow() {
 		m.logger.Info("an MCP server writes a line that is no message", slog.String("line", strings.ToValidUTF8(text, "\uFFFD")))

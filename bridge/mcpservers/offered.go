@@ -1,3 +1,6 @@
+// This file makes tools of what a server offers. A tool is named SERVER.TOOL, so that two servers may have tools of
+// one name, and is checked like any that is registered over the API.
+
 package mcpservers
 
 import (

@@ -1,3 +1,7 @@
+// This file is the way to a server that is a program: it is started here, with the confinement of all children, and
+// ends with the connection. Each start has a mark in its environment, by which what it started itself is found and
+// ended too.
+
 package mcpservers
 
 import (
@@ -23,9 +27,10 @@ const (
 	stopGrace = 5 * time.Second
 	// longestMessage bounds what one message of a server may have: it is held in memory whole.
 	longestMessage = 16 << 20
-	// linesPerSecond and linesAtOnce bound the lines of a server that are logged; the rest is counted.
+	// linesPerSecond and linesAtOnce bound the lines of a server that are logged, on each of its two streams; what is
+	// left out of its standard error is counted.
 	linesPerSecond, linesAtOnce = 5, 200
-	// longestLine is what is logged of a line that a server writes to its standard error.
+	// longestLine is how many bytes are logged of a line, of its standard error and of what is no message.
 	longestLine = 1 << 10
 )
 
@@ -38,7 +43,9 @@ type command struct {
 	logger  *slog.Logger
 }
 
-// open starts the command. What it writes to its standard error goes to the log.
+// open starts the command. What it writes to its standard error goes to the log. The end of the way closes its input,
+// which asks a server of MCP to end, sends its process group SIGTERM, and SIGKILL after stopGrace. It returns when
+// nothing of it is left to be read.
 func (c *command) open() (way, error) {
 	cmd := c.confine.Wrap(exec.Command(c.line[0], c.line[1:]...))
 	// The mark stands last, where it counts whatever the environment names.
@@ -76,7 +83,8 @@ func (c *command) open() (way, error) {
 	}, nil
 }
 
-// console logs the lines of a server's standard error.
+// console logs the lines of a server's standard error, until nothing holds the other end any more. It reads on where
+// nothing is logged: a full pipe would stop the server.
 func (c *command) console(from io.Reader) {
 	lines := bufio.NewReaderSize(from, longestLine)
 	may, left := rate.NewLimiter(linesPerSecond, linesAtOnce), 0

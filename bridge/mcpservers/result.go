@@ -1,3 +1,6 @@
+// This file makes of a server's result what a ToolCall keeps: one JSON value, or a failure in words.
+// server/mcpserver/result.go is its reverse, for clients of /mcp.
+
 package mcpservers
 
 import (
@@ -37,6 +40,8 @@ func resultOf(r *mcp.CallToolResult, most int64) (json.RawMessage, *fault.Error)
 	return raw, nil
 }
 
+// encoded is the value of a result. A caller can rely on its form only where the tool has a schema of its output,
+// which comes as structured content.
 func encoded(r *mcp.CallToolResult) (json.RawMessage, error) {
 	if r.StructuredContent != nil {
 		return json.Marshal(r.StructuredContent)

@@ -1,3 +1,6 @@
+// This file keeps one server connected. A connection is a way (a process or an address), a session of the protocol
+// over it, and the list of tools that was read through it; all three end together, and begin anew after a pause.
+
 package mcpservers
 
 import (
@@ -53,6 +56,7 @@ type server struct {
 	found   wake.Signal        // that one is lost
 }
 
+// newServer chooses the way: a command goes before a URL.
 func newServer(cfg Config, of Server, epoch string) *server {
 	s := &server{
 		name: of.Name, version: cfg.Version, publish: cfg.Publish, report: cfg.Changed, resultBytes: cfg.ResultBytes,
@@ -75,6 +79,7 @@ func (s *server) run(ctx context.Context) {
 			return
 		}
 		s.report()
+		// A connection that stood is a server that works; its next failure is a new one.
 		if time.Since(began) > steadyTime {
 			pause = firstPause
 		}
@@ -94,6 +99,8 @@ type way struct {
 
 // serve connects once, and returns why the connection ended.
 func (s *server) serve(ctx context.Context) error {
+	// Each defer below undoes one step, so that whichever of them fails, nothing of the connection is left when this
+	// returns.
 	to, err := s.open()
 	if err != nil {
 		return err
@@ -147,8 +154,9 @@ func (s *server) handshake(ctx context.Context, to mcp.Transport) (*mcp.ClientSe
 	return session, nil
 }
 
-// follow publishes the list, again whenever the server reports that it changed, until the connection ends. While the store is
-// away the list is tried again; calls of the tools that were published before are executed meanwhile.
+// follow publishes the list, again whenever the server reports that it changed, until the connection ends. While the
+// store is away the list is tried again; calls of the tools that were published before are executed meanwhile. A list
+// that cannot be read ends the connection.
 func (s *server) follow(ctx context.Context, session *mcp.ClientSession, offered []*mcp.Tool, ended <-chan error) error {
 	for {
 		again := time.After(listEvery)
@@ -187,7 +195,8 @@ func (s *server) follow(ctx context.Context, session *mcp.ClientSession, offered
 	}
 }
 
-// lose has a session ended that its server does not know any more.
+// lose has a session ended that its server does not know any more. It is called from the goroutine of a call; follow
+// returns then, and serve closes the session.
 func (s *server) lose(session *mcp.ClientSession) {
 	s.mu.Lock()
 	s.lost = session

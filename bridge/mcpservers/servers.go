@@ -1,3 +1,6 @@
+// This file is the room's door: the configuration, all servers, and the goroutine of each. Which tools there are is
+// not known here; a server publishes its own.
+
 package mcpservers
 
 import (
@@ -45,7 +48,8 @@ type Config struct {
 
 const defaultResultBytes = 1 << 20
 
-// Servers are all MCP servers whose tools agents may have run. It implements tools.Runtime.
+// Servers are all MCP servers whose tools agents may have run. It implements tools.Runtime. New alone writes its
+// members, so any goroutine may read them.
 type Servers struct {
 	byName map[string]*server
 	named  []Server

@@ -73,7 +73,7 @@ type Config struct {
 	Count func(Outcome)
 }
 
-// Exporter sends Turns to a collector.
+// Exporter sends Turns to a collector. TurnEnded may be called by any goroutine; held and failing are of Run's alone.
 type Exporter struct {
 	cfg     Config
 	waiting chan ended
@@ -123,6 +123,9 @@ func (e *Exporter) TurnEnded(turnID string) {
 }
 
 // Run exports until ctx ends, and then what still waits, for flushTime at most. What is left after that is dropped.
+//
+// One goroutine exports, so a collector gets the Turns of a replica in the order in which they ended, and never two
+// requests at once.
 func (e *Exporter) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if t, ok := e.next(ctx); ok {
@@ -246,7 +249,8 @@ func (e *Exporter) spans(ctx context.Context, turnID string) ([]sdktrace.ReadOnl
 	return made(ctx, t.spans(), e.made), nil
 }
 
-// read reads what is on record of a Turn. Records of other sources (an agent's frames) are passed over as they come.
+// read reads what is on record of a Turn. Records of other sources (an agent's frames) are passed over as they come:
+// there may be very many, and they are texts.
 func (e *Exporter) read(ctx context.Context, turnID string) (t turn, err error) {
 	if t.row, err = e.cfg.Store.Turn(ctx, store.System(), turnID); err != nil {
 		return t, err

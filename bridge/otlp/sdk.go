@@ -1,3 +1,6 @@
+// This file is the border to OpenTelemetry's SDK, which is made for spans that are under way. Ours are over when they
+// are made, and have their ids; spans.go makes them without the SDK, so that they can be tried as data.
+
 package otlp
 
 import (
@@ -46,7 +49,8 @@ func (s *span) under() api.SpanContext {
 	return api.NewSpanContext(api.SpanContextConfig{TraceID: traceID, SpanID: spanID, TraceFlags: api.FlagsSampled, TraceState: state, Remote: true})
 }
 
-// given gives the SDK the ids that a span has already.
+// given gives the SDK the ids that a span has already. made sets those of a span before it starts it, on one
+// goroutine, so nothing is locked.
 type given struct {
 	traceID api.TraceID
 	spanID  api.SpanID

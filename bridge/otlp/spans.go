@@ -1,3 +1,11 @@
+// This file makes the spans of a Turn out of its Records: one for the Turn, for each Run, for each call of the agent,
+// of a model and of a tool; what happens at one moment (a dispatch, a verdict, a wait for a person) is an event on
+// one of them. Names of attributes are those of OpenTelemetry's conventions for generative AI (gen_ai.*) where they
+// have one, else aqueduct.*.
+//
+// No text of a user, an agent or a tool becomes a part of a span: what is exported leaves the installation. What they
+// named (tools, models, codes) is exported only in the form of a name (name).
+
 package otlp
 
 import (
@@ -16,10 +24,10 @@ import (
 
 // span is one span before it is one of the SDK's.
 type span struct {
-	traceID, id, parent string // hex
-	state               string // tracestate, of the Turn's alone
-	kind                api.SpanKind
-	byAgent             bool // what the agent did: it stands under the call of the agent that is open
+	traceID, id, parent string       // hex
+	state               string       // tracestate, of the Turn's alone
+	kind                api.SpanKind // server: the Turn; client: a call of an agent or a model; internal: the rest
+	byAgent             bool         // what the agent did: it stands under the call of the agent that is open
 	name                string
 	from, to            time.Time
 	failed              string // why; "" is a span that did not fail
@@ -41,23 +49,32 @@ type turn struct {
 	records []store.Record // of the platform, oldest first
 }
 
-// mostSpans bounds the spans of one Turn. What goes beyond it is left out and counted on the Turn's span.
+// mostSpans bounds the spans of one Turn: they are in memory, and in one request, together. What goes beyond it is
+// left out and counted on the Turn's span.
 const mostSpans = 5000
 
 // builder makes the spans of one Turn. The ids of spans that went downstream are those of the Records; the others are
 // derived, so that a Turn which is exported twice has the same spans.
 type builder struct {
 	turn    turn
-	context trace.Context
-	end     time.Time
+	context trace.Context // the trace, and the Turn's own span in it
+	end     time.Time     // of the Turn, as its row has it
 	root    *span
 	spans   []*span
 	byID    map[string]*span // by the id of a tool call or of a model call
 	calling *span            // the call of the agent that is open
-	left    int
+	left    int              // spans beyond mostSpans
 }
 
 // spans are those of a Turn that has ended, the Turn's own first; none where its caller does not record.
+//
+// For example, with the kinds of the spans:
+//
+//	turn planner                    server
+//	├─ run                          internal, one for each Run
+//	├─ invoke planner               client, one for each call of the agent
+//	│  ├─ chat/completions gpt-5    client, a call of a model
+//	│  └─ execute_tool mail.send    internal, with its dispatch and its approval as events
 func (t turn) spans() []*span {
 	c, ok := trace.Parse(t.row.Traceparent, t.row.Tracestate)
 	if !ok || !c.Sampled() {
@@ -173,7 +190,7 @@ func (b *builder) record(r store.Record) {
 	}
 }
 
-// invoked begins a call of the agent.
+// invoked begins a call of the agent. A Turn has one at a time; what is on record until it ends was done in it.
 func (b *builder) invoked(r store.Record) {
 	call := read[trace.Invoked](r)
 	b.calling = b.add(call.Traceparent, "invoke "+r.ID, span{kind: api.SpanKindClient, name: "invoke " + call.AgentID, from: r.TS, attributes: []attribute.KeyValue{

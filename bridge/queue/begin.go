@@ -1,3 +1,7 @@
+// This file makes one Task a Turn, once. Of whatever goes wrong it decides one of three things: the Task waits on (a
+// refusal that passes), it has failed for good, or it stays TAKEN and the next round takes it up again (the store is
+// away).
+
 package queue
 
 import (
@@ -22,13 +26,15 @@ func passes(refusal *fault.Error) bool {
 	return false
 }
 
-// mayPass reports whether an error that is no refusal may end by itself.
+// mayPass reports whether an error that is no refusal may end by itself: the store's, or that this server ends. Of an
+// unknown outcome the next round sees what it was, by the Task's status.
 func mayPass(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrFenced) ||
 		errors.Is(err, store.ErrConflict)
 }
 
-// begin makes a Task a Turn.
+// begin makes a Task a Turn. nil is a Task about which all is decided, also when that is its failure; with an error
+// it stays TAKEN by this replica, whose next round finds it (room).
 func (q *Queue) begin(ctx context.Context, t store.Task) error {
 	t, err := q.cfg.Store.Task(ctx, store.System(), t.ID)
 	if errors.Is(err, store.ErrNotFound) { // gone with its thread
@@ -75,10 +81,14 @@ func (q *Queue) begin(ctx context.Context, t store.Task) error {
 	return nil
 }
 
+// fail ends a Task that will never be a Turn, with the reason that its user is given. One that was cancelled
+// meanwhile stays cancelled: the move is by compare-and-set.
 func (q *Queue) fail(ctx context.Context, t store.Task, why *fault.Error) error {
 	return q.move(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskFailed, Code: why.Code, Message: why.Message, EndedAt: time.Now()})
 }
 
+// move moves a Task for as long as it takes the store to come back. A move that is lost is none of this replica's any
+// more.
 func (q *Queue) move(ctx context.Context, m store.TaskMove) error {
 	return retry.While(ctx, isAway, func() error {
 		return q.cfg.Store.InTx(ctx, func(tx store.Tx) error {

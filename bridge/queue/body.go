@@ -1,3 +1,7 @@
+// This file is a Task's request as it waits in its row: JSON, encrypted where there is a Vault. It has what the
+// intake needs beside the row's own columns. A row may be older than the program that reads it, so members are added
+// here and never renamed.
+
 package queue
 
 import (
@@ -11,7 +15,8 @@ import (
 	"aqueduct/store"
 )
 
-// taskBody is what of a request is kept until the Turn is begun.
+// taskBody is what of a request is kept until the Turn is begun. Roles are those that the user had when the Task was
+// added: a Turn that begins later has no request to take them from.
 type taskBody struct {
 	Roles       []string           `json:"roles,omitempty"`
 	Messages    []agui.Message     `json:"messages"`
@@ -24,9 +29,11 @@ type taskBody struct {
 	Shared      bool               `json:"shared,omitempty"` // the thread is another user's
 }
 
-// refOf is what a Task's request is encrypted for.
+// refOf is what a Task's request is encrypted for: in the row of another Task it does not open.
 func refOf(t store.Task) string { return "request of task " + t.ID }
 
+// seal puts a request into its Task, encrypted where there is a Vault. The bound counts what was not encrypted yet,
+// so that it is the same with and without.
 func (q *Queue) seal(t *store.Task, chat bridge.ChatRequest, channel string, shared bool) (err error) {
 	body := taskBody{
 		Roles: chat.Principal.Roles, Messages: chat.Messages, Context: chat.Context, Props: chat.Props,
@@ -47,6 +54,7 @@ func (q *Queue) seal(t *store.Task, chat bridge.ChatRequest, channel string, sha
 	return nil
 }
 
+// open is the reverse of seal. redact.ErrSealed is one whose key is gone; it stays so, and the Task fails.
 func (q *Queue) open(t store.Task) (body taskBody, err error) {
 	raw := t.Body
 	if t.KID != "" {

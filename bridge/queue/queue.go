@@ -112,6 +112,8 @@ func (q *Queue) Add(ctx context.Context, chat bridge.ChatRequest, priority int64
 	if err := chat.Check(); err != nil {
 		return store.Task{}, err
 	}
+	// The Task's id is made here, because it is what the caller is answered with: the Turn gets it later (begin). A
+	// prompt that names no thread begins one, which is called as its run is.
 	t := store.Task{
 		ID: uuid.Must(uuid.NewV7()).String(), Tenant: chat.Principal.Tenant, User: chat.Principal.User, RequestID: chat.RunID, ThreadID: cmp.Or(chat.ThreadID, chat.RunID),
 		Priority: priority, Status: store.TaskWaiting, BodyHash: chat.BodyHash, CreatedAt: time.Now().Truncate(time.Millisecond),
@@ -128,6 +130,7 @@ func (q *Queue) Add(ctx context.Context, chat bridge.ChatRequest, priority int64
 	if shared && !access.Write {
 		return t, bridge.NotShared("write")
 	}
+	// Before the transaction: neither encrypting nor a body that is too large has to do with rows.
 	if err := q.seal(&t, chat, channel, shared); err != nil {
 		return t, err
 	}
@@ -141,6 +144,8 @@ func (q *Queue) Add(ctx context.Context, chat bridge.ChatRequest, priority int64
 		}
 		return tx.InsertTask(ctx, t)
 	})
+	// Two requests with one id that come at once both find none; the key of the row lets one of them in, and the
+	// other gets that one's Task.
 	if errors.Is(err, store.ErrConflict) { // the same request, at once
 		if found, err := q.known(ctx, q.cfg.Store, chat.Principal, t); err == nil {
 			return found, nil
@@ -253,6 +258,8 @@ func (q *Queue) Cancel(ctx context.Context, in store.Scope, id string) (bool, er
 		if err != nil || t.Status != store.TaskWaiting && t.Status != store.TaskTaken {
 			return t.Status == store.TaskCancelled, err
 		}
+		// A Task that moves between its read and this move is looked at again, in its new state: it may have become a
+		// Turn, which is what the caller can cancel then.
 		done := false
 		err = q.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
 			if _, err = tx.Turn(ctx, store.System(), t.ID); !errors.Is(err, store.ErrNotFound) {

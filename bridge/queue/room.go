@@ -1,3 +1,6 @@
+// This file chooses which Tasks are begun next. It is pure: counts and lines in, Tasks out, so that fairness can be
+// tried without a store.
+
 package queue
 
 import (
@@ -8,8 +11,9 @@ import (
 	"aqueduct/store"
 )
 
-// room is what is under way, and by whom. A Turn that waits for a person holds no place: the agent does nothing for it. But a
-// user who has many of those gets no more, because further questions would be refused, and end their Turns.
+// room is what is under way, and by whom: Tasks per agent, and per user (ownerOf) those at work and those that wait
+// for a person. A Turn that waits for a person holds no place: the agent does nothing for it. But a user who has many
+// of those gets no more, because further questions would be refused, and end their Turns.
 type room struct {
 	perAgent, askingPerUser int
 	agents, owners, asking  map[string]int
@@ -19,6 +23,7 @@ type room struct {
 // those that are at work then may ask too.
 const askingShare = 4
 
+// ownerOf names a user among all tenants. Neither part holds a NUL.
 func ownerOf(tenant, user string) string { return tenant + "\x00" + user }
 
 // waitingLine is a line and the first of its Tasks that could be begun.

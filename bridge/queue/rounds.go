@@ -1,3 +1,6 @@
+// This file is the queue's loop: when it is looked at, and what one look does. A look costs a query where nothing
+// waits; the lock that all replicas share is taken only where something does.
+
 package queue
 
 import (
@@ -46,8 +49,9 @@ func (q *Queue) round(ctx context.Context) (busy bool, err error) {
 	return busy, err
 }
 
-// take chooses Tasks and marks them as taken by this replica. What replicas that are gone had taken and not begun is taken
-// over; what has ended is deleted.
+// take chooses Tasks and marks them as taken by this replica. What replicas that are gone had taken and not begun is
+// taken over; what has ended is deleted. Lines are read before the lock, since a line that is out of date only costs
+// a look: its Tasks are read, and moved by compare-and-set, under it.
 func (q *Queue) take(ctx context.Context) (mine []store.Task, busy bool, err error) {
 	lines, err := q.lines(ctx)
 	if err != nil {
@@ -58,6 +62,7 @@ func (q *Queue) take(ctx context.Context) (mine []store.Task, busy bool, err err
 		return nil, false, err
 	}
 	err = q.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		// The store may run this again; what an undone run had taken is not taken.
 		mine = nil
 		if err := tx.LockQueue(ctx); err != nil {
 			return err
@@ -72,6 +77,8 @@ func (q *Queue) take(ctx context.Context) (mine []store.Task, busy bool, err err
 		if err != nil {
 			return err
 		}
+		// Those of replicas that are gone hold a place of their agent already (room), so they are not chosen but
+		// taken over.
 		for _, t := range append(lost, chosen...) {
 			ok, err := tx.MoveTask(ctx, store.TaskMove{ID: t.ID, From: t.Status, To: store.TaskTaken, Replica: q.cfg.Replica})
 			if err != nil {

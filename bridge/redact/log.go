@@ -1,3 +1,6 @@
+// This file masks the log. It is the last look before a line is written, for secrets that reached it on a way that
+// was not thought of.
+
 package redact
 
 import (

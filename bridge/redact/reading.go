@@ -1,3 +1,6 @@
+// This file gives originals back to reads that ask for them. A method of the Reader that is not here gives what is
+// kept, masked, also to a read that asks.
+
 package redact
 
 import (

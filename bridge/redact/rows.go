@@ -1,3 +1,6 @@
+// This file has a function for each kind of row: which members are masked, and which of these are sealed as well.
+// What is not named here is written as it is.
+
 package redact
 
 import (
@@ -107,6 +110,7 @@ func (r *rows) call(c store.ToolCall) store.ToolCall {
 	return c
 }
 
+// callMove is call for what a move changes. The Session is looked up only where there is something to seal.
 func (r *rows) callMove(m store.ToolCallMove, session func() string) store.ToolCallMove {
 	r.sealing(ofArgs, m.ID, session, &m.Args)
 	r.sealing(ofResult, m.ID, session, &m.Result)

@@ -1,3 +1,6 @@
+// This file is the Store that masks. It stands between everything above and the database, so no caller has to think
+// of it; what it adds to a write is one call of rows.go, and the originals in the same transaction.
+
 package redact
 
 import (
@@ -73,6 +76,7 @@ func (w *wrapped) InTx(ctx context.Context, fn func(store.Tx) error) error {
 
 type txBase struct{ store.Tx }
 
+// wrappedTx is wrapped for one transaction; it lives as long as fn runs.
 type wrappedTx struct {
 	txBase
 	reading

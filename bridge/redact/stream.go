@@ -1,3 +1,6 @@
+// This file masks a text that comes in pieces. It must give what a Filter would give of the whole, and hold back as
+// little as it can.
+
 package redact
 
 import "bytes"

@@ -1,3 +1,6 @@
+// This file encrypts originals, and makes the hashes that bind decisions to arguments. Both keys come from the lines
+// of one file.
+
 package redact
 
 import (

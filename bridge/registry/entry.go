@@ -1,3 +1,5 @@
+// This file shows agents. The health of an agent is what this replica found.
+
 package registry
 
 import (

@@ -1,3 +1,6 @@
+// This file checks registrations. A registration names an address that this server will call with prompts of users,
+// so what is not plainly an agent's address and credential is refused.
+
 package registry
 
 import (

@@ -1,3 +1,6 @@
+// This file is the door: registrations, heartbeats and removals of the HTTP edge, and the ids of the server's own
+// agents. It writes rows; the agents of the Directory are the syncer's.
+
 package registry
 
 import (
@@ -84,6 +87,7 @@ func isMissing(err error) bool { return errors.Is(err, store.ErrNotFound) }
 // gives up those that an earlier configuration had. An operator's name goes before one that was registered: the flag
 // cannot wait for the owner of the entry.
 func (r *Registry) claimOwn(ctx context.Context) error {
+	// Claims and what is given up are one transaction, of which other replicas see all or nothing.
 	own := r.cfg.Directory.IDs()
 	return r.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		for _, id := range own {

@@ -9,7 +9,8 @@ import (
 	"aqueduct/store"
 )
 
-// sealer encrypts the credentials of registrations.
+// sealer encrypts the credentials of registrations. Without a key none are taken: they would lie in the database as
+// they are.
 type sealer struct{ vault *redact.Vault }
 
 // reference is what a credential is bound to. It opens for that agent at that endpoint only: a change of the row in

@@ -25,9 +25,9 @@ type syncer struct {
 	make      func(Upstream) bridge.Agent
 	log       *slog.Logger
 
-	mu    sync.Mutex // held over a read and what follows from it: an older read must not be applied behind a newer
-	stamp store.AgentsStamp
-	made  map[string]made
+	mu    sync.Mutex        // held over a read and what follows from it: an older read must not be applied behind a newer
+	stamp store.AgentsStamp // of the rows that all read last; the zero value has them read anew
+	made  map[string]made   // by id: what this syncer has put into the Directory, and nothing of others
 }
 
 // made is an agent in the Directory and the row that it was made of.

@@ -1,3 +1,6 @@
+// Who is at the other end of a loopback connection, for serve --auth none: the kernel's tables have the owner of each
+// socket. It is for Linux, as /proc is.
+
 package main
 
 import (

@@ -1,3 +1,5 @@
+// The secrets that calls of HTTP agents are signed with (--agent-secret), so that an agent knows who calls it.
+
 package main
 
 import (

@@ -98,7 +98,8 @@ func (c *doctorCmd) examine(ctx context.Context) (doctor.Report, error) {
 	return doctor.Examine(exchange), nil
 }
 
-// print writes the report.
+// print writes the report: as JSON with the members of doctor.Report, or for people. What it quotes was made safe for
+// a terminal where it was found (doctor), and names of events here (plain).
 func (c *doctorCmd) print(out io.Writer, report doctor.Report) error {
 	if c.JSON {
 		enc := json.NewEncoder(out)

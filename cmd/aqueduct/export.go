@@ -93,7 +93,8 @@ func (e *exporter) thread(ctx context.Context, out io.Writer, id string) error {
 	return e.log(ctx, thread.SessionID)
 }
 
-// log copies the events of a Run or a Session.
+// log copies the events of a Run or a Session, page by page. The route is that of Runs for both: it takes our id of a
+// Session too.
 func (e *exporter) log(ctx context.Context, id string) error {
 	path := "/api/runs/" + url.PathEscape(id) + "/events?limit=" + strconv.Itoa(exportPage) + "&after="
 	for after := int64(0); ; {

@@ -1,3 +1,6 @@
+// The folder of one run of aqueduct mcp --wrap: its database and policy, which are gone with the run. Locks of files
+// show which runs live.
+
 package main
 
 import (

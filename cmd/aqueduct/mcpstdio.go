@@ -128,6 +128,8 @@ func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
 	}
 	started, changed := make(chan string, 1), wake.New()
 	serve.wraps = true
+	// The client's first list waits for the first ring: by then the wrapped server has listed its tools, or could not
+	// be reached.
 	serve.MCP.changed = changed.Ring
 	serve.started = func(page string, callers *auth.Auth) {
 		fmt.Fprintf(to.log, "aqueduct: calls are approved at %s/#sign-in=%s (the link works once; later: aqueduct token show --token-file %s)\n",
@@ -136,6 +138,7 @@ func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	// Either ends the other: a client that leaves ends the server, and a server that fails ends the relay.
 	var both errgroup.Group
 	both.Go(func() error {
 		defer stop()
@@ -187,6 +190,8 @@ func (m *mcpCmd) server(folder, tokenFile string, to output) (*serveCmd, error) 
 			return nil, err
 		}
 	}
+	// The command has as much time as if its client had started it. The name of the
+	// folder is that of the replica, so that two runs never fence each other.
 	args := []string{
 		"serve", "--listen", m.PageListen, "--database", "sqlite:" + filepath.Join(folder, "aqueduct.db"), "--token-file", tokenFile, "--mcp", m.As + "=" + m.Wrap,
 		"--name", filepath.Base(folder),

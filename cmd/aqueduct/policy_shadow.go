@@ -126,8 +126,8 @@ type shadow struct {
 	policy  *policy.Policy
 	out     io.Writer
 	same    int
-	unknown int // the arguments were not kept
-	changes map[string]int
+	unknown int            // the arguments were not kept
+	changes map[string]int // by "verdict -> verdict"
 }
 
 // run compares all of them. A policy that looks at arguments cannot judge decisions whose arguments were not kept.

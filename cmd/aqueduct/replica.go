@@ -1,3 +1,5 @@
+// The label of this process among the replicas of an installation (--name).
+
 package main
 
 import (

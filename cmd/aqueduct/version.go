@@ -1,3 +1,5 @@
+// aqueduct version, and how the program names its build to others: in handshakes of MCP, in spans, to the gateway.
+
 package main
 
 import (

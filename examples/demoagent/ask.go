@@ -8,6 +8,7 @@ import (
 // Every question follows one pattern. Without its answer in the call, it is asked and the
 // stream ends with its id pending; with the answer, the agent goes on from there.
 
+// showAsk asks for one permission. The call that brings the answer goes on where the first one ended.
 func showAsk(s *stream, c invocation) {
 	const id = "ask_delete"
 	a, ok := c.answered(id)
@@ -21,6 +22,7 @@ func showAsk(s *stream, c invocation) {
 	s.done(c)
 }
 
+// showAsks asks for two permissions in one answer, and waits for both. It is called again when neither is open.
 func showAsks(s *stream, c invocation) {
 	if len(c.Resume) == 0 {
 		sayTwoAsks(s)
@@ -39,6 +41,9 @@ const (
 )
 
 // showHold asks as showAsks does, and does not wait: it goes on while the questions are open, then ends to wait.
+//
+// Its questions are shown while it speaks, since an agent that asked need not be silent (docs/protocol.md). Answers
+// that come in that time are delivered when its stream has ended.
 func showHold(s *stream, c invocation) {
 	if len(c.Resume) > 0 {
 		sayVerdicts(s, c)
@@ -67,12 +72,14 @@ func sayVerdicts(s *stream, c invocation) {
 	s.done(c, open...)
 }
 
+// sayTwoAsks asks both. Their ids are the same in every call, so an answer is found by them (answered).
 func sayTwoAsks(s *stream) {
 	s.say("Two things need your word. ")
 	s.send("ask", permission(askMail, "Send the mail to Ada?", "send_mail", map[string]any{"to": "ada@example.com", "subject": "Minutes"}))
 	s.send("ask", permission(askPay, "Pay the invoice of 120 euros?", "pay_invoice", map[string]any{"invoice": "2026-17", "amount": 120}))
 }
 
+// showPrefs asks for an input: what the person enters has to fit the schema, which pages draw as a form.
 func showPrefs(s *stream, c invocation) {
 	const id = "ask_prefs"
 	a, ok := c.answered(id)

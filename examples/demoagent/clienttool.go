@@ -1,3 +1,5 @@
+// This file has the part that calls a tool of the frontend, which runs in the page and not here.
+
 package demoagent
 
 import (
@@ -5,6 +7,8 @@ import (
 	"slices"
 )
 
+// showClientTool calls the first tool that the frontend declared, with arguments that are made up of its schema. The
+// result comes with the next call, as the content of an answer.
 func showClientTool(s *stream, c invocation) {
 	const id = "call_client"
 	a, ok := c.answered(id)
@@ -50,6 +54,8 @@ func sample(parameters json.RawMessage) json.RawMessage {
 	return out
 }
 
+// value is a value that a schema of one member takes, in most cases: the default, the first of an enum, or the
+// simplest of its type.
 func value(raw json.RawMessage) json.RawMessage {
 	var sc schema
 	_ = json.Unmarshal(raw, &sc)

@@ -1,3 +1,6 @@
+// This file has the frames as Go types. docs/protocol.md, "HTTP agents", has the table of them, and of the AG-UI
+// events that each becomes.
+
 package demoagent
 
 import "encoding/json"
@@ -62,6 +65,8 @@ type askFrame struct { // ask
 	ExpiresIn      int             `json:"expires_in,omitempty"`
 }
 
+// option is a choice of a permission. Kind alone decides what it means: allow_once, allow_always, reject_once or
+// reject_always.
 type option struct {
 	ID    string `json:"id"`
 	Label string `json:"label"`

@@ -1,3 +1,6 @@
+// This file is the HTTP edge of the agent: one call in, one stream out. It is what an agent in any language needs
+// first.
+
 package demoagent
 
 import (
@@ -34,6 +37,8 @@ func New(o Options) http.Handler {
 	return mux
 }
 
+// invoke answers one call. Once the stream has begun, a failure is an error frame or a broken stream; the status was
+// sent.
 func (o Options) invoke(w http.ResponseWriter, r *http.Request) {
 	var call invocation
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&call); err != nil {

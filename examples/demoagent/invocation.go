@@ -1,3 +1,6 @@
+// This file is what the agent is called with, and how a part finds in it what it needs: the prompt, the state, and
+// the answers to what it asked in an earlier call.
+
 package demoagent
 
 import (
@@ -17,6 +20,7 @@ type invocation struct {
 	State json.RawMessage `json:"state"`
 }
 
+// message is one of the conversation. Content is a text or a list of parts, as in AG-UI.
 type message struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
@@ -28,7 +32,8 @@ type tool struct {
 	Parameters json.RawMessage `json:"parameters"`
 }
 
-// answer is what came of one earlier ask or call_client_tool.
+// answer is what came of one earlier ask or call_client_tool. ID is the agent's own, Status is resolved or cancelled,
+// and the form of Payload is that of the question's kind.
 type answer struct {
 	ID      string          `json:"id"`
 	Status  string          `json:"status"`

@@ -1,3 +1,6 @@
+// This file has the parts that last: one by time, one by number. Tests of clients that leave, come back or read
+// slowly use them.
+
 package demoagent
 
 import (
@@ -5,9 +8,10 @@ import (
 )
 
 const (
-	slowDeltas   = 60
+	slowDeltas   = 60 // a minute at the default pace
 	floodDefault = 200
-	floodMost    = 1_000_000
+	// floodMost bounds what a prompt can ask for: some 40 MB of frames.
+	floodMost = 1_000_000
 	// floodChunk frames are written between two looks at whether anybody still reads.
 	floodChunk = 512
 )

@@ -1,3 +1,5 @@
+// This file lists what the demo can show, and picks one by the prompt.
+
 package demoagent
 
 import "strings"
@@ -45,6 +47,7 @@ func pick(prompt string) part {
 	return part{name: "tour", show: showTour}
 }
 
+// showTour answers every other prompt: with the list of what there is.
 func showTour(s *stream, c invocation) {
 	var b strings.Builder
 	b.WriteString("I am the demo agent. Begin a message with one of these words to see what it shows:\n")

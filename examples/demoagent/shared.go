@@ -1,5 +1,8 @@
+// This file has the parts that change something beside the text: the shared state, and an activity.
+
 package demoagent
 
+// taskState is the member "report" of the state.
 type taskState struct {
 	Progress int    `json:"progress"`
 	Message  string `json:"message"`

@@ -1,3 +1,5 @@
+// This file writes the stream. A frame that is sent leaves at once; those of a flood leave with the buffer.
+
 package demoagent
 
 import (
@@ -56,6 +58,7 @@ func (s *stream) write(text string) {
 	}
 }
 
+// flush empties both buffers between a frame and its reader: our own, and that of net/http.
 func (s *stream) flush() {
 	if s.err == nil {
 		s.err = s.w.Flush()
@@ -79,6 +82,8 @@ func (s *stream) say(text string) { s.speak("delta", text) }
 // think streams text as thoughts.
 func (s *stream) think(text string) { s.speak("thought", text) }
 
+// speak sends a text in pieces of a word, with a pause behind each: a person sees it grow, and so do tests of what
+// happens in the middle.
 func (s *stream) speak(name, text string) {
 	for _, piece := range pieces(text) {
 		s.send(name, textFrame{Text: piece})

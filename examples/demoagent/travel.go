@@ -30,6 +30,8 @@ func showAll(s *stream, c invocation) {
 	s.done(c, id)
 }
 
+// finishTravel is the call with the answer. The state that the first call set up is in the thread, so it is changed
+// here without a new snapshot.
 func finishTravel(s *stream, c invocation, a answer) {
 	choice := "经济型" // the cheaper one, without a choice of the person's
 	var p struct {

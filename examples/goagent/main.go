@@ -47,6 +47,7 @@ func main() {
 	}
 }
 
+// serve serves until ctx ends, and a moment longer for answers that are under way.
 func serve(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("goagent", flag.ContinueOnError)
 	port := flags.Int("port", 8072, "port to listen on")
@@ -73,7 +74,8 @@ func serve(ctx context.Context, args []string) error {
 	return <-stopped
 }
 
-// choose picks what to do.
+// choose picks what to do, by the first word of the prompt. It is called once more for each time that answers come,
+// with the same prompt, and so picks the same.
 func choose(ctx context.Context, run *agent.Run) error {
 	first, rest, _ := strings.Cut(run.Prompt, " ")
 	switch first {
@@ -172,6 +174,8 @@ func tidy(run *agent.Run, folders []string) error {
 	return nil
 }
 
+// name asks for an input, whose schema pages draw as a form. An answer that does not fit it, or none, is no failure
+// of the agent's.
 func name(run *agent.Run) error {
 	answer, ok := run.Answer("name")
 	if !ok {
@@ -207,11 +211,14 @@ func where(run *agent.Run) error {
 	return nil
 }
 
+// isLocation reports whether a tool of the page is the one that where can use. A page declares its tools anew with
+// each prompt.
 func isLocation(raw json.RawMessage) bool {
 	var tool struct{ Name string }
 	return json.Unmarshal(raw, &tool) == nil && tool.Name == "get_location"
 }
 
+// think shows thoughts apart from the answer, and adds to the usage that the end of the run has.
 func think(run *agent.Run, subject string) error {
 	run.Thought("What do I know about " + subject + "? ")
 	run.Thought("Nothing.")
@@ -221,6 +228,8 @@ func think(run *agent.Run, subject string) error {
 	return nil
 }
 
+// another calls an agent and repeats what it answers. What that one asks is asked in this thread; its failure has a
+// code, and this agent goes on.
 func another(ctx context.Context, run *agent.Run, id, message string) error {
 	got, err := run.InvokeWith(ctx, agent.AgentCall{AgentID: id, Message: message, Context: map[string]any{"caller": "the Go example"}})
 	if no := (*agent.Error)(nil); errors.As(err, &no) {

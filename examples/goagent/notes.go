@@ -1,3 +1,6 @@
+// This file uses the context store and the transcript. The notes lie in an entry of the session; the thread's state
+// has its key, by which any later run finds it, and any client sees that there is one.
+
 package main
 
 import (
@@ -29,6 +32,7 @@ func remember(ctx context.Context, run *agent.Run, words string) error {
 	return nil
 }
 
+// recall reads the notes. A Get that fails here fails the run: the state has a key whose entry should be there.
 func recall(ctx context.Context, run *agent.Run) error {
 	_, notes, err := notesOf(ctx, run)
 	if err != nil {
@@ -42,6 +46,8 @@ func recall(ctx context.Context, run *agent.Run) error {
 	return nil
 }
 
+// forget deletes the entry in the version that it read, so notes that another run adds at this moment are not lost
+// unseen.
 func forget(ctx context.Context, run *agent.Run) error {
 	kept, _, err := notesOf(ctx, run)
 	if err != nil {
@@ -70,6 +76,7 @@ func notesOf(ctx context.Context, run *agent.Run) (kept agent.Entry, notes []str
 	return kept, notes, err
 }
 
+// history prints the transcript as a model would be given it.
 func history(ctx context.Context, run *agent.Run) error {
 	page, err := run.Transcript(ctx, agent.TranscriptPage{Limit: 100, Form: "openai"})
 	if err != nil {

@@ -59,6 +59,13 @@ type App struct {
 }
 
 // The levels of what runs. Each uses those below it; they start from the lowest and end from the highest.
+//
+// What runs at each, by the names of the Parts; the edge and what is beside the agents are the program's (Run):
+//
+//	ground      event log, bell, audit, audit head, hints, context store, heartbeat, credentials, spans
+//	upstream    mcp servers, agents, gateway; beside them proxies, agents served here, probes, policy file
+//	driving     sessions, queue, tools, webhooks, channels
+//	edge        http, metrics, greeting
 const (
 	ground   = iota // what commits, rings and counts: needed until the last step of everything else
 	upstream        // where agents are
@@ -71,8 +78,11 @@ func (a *App) runs(level int, name string, run func(context.Context) error) {
 	a.levels[level] = append(a.levels[level], Part{name, run})
 }
 
-// New makes the parts of one replica; nothing runs yet, and nothing is written. A new part of the server is made in one of
-// the methods that New calls, which also adds what of it runs.
+// New makes the parts of one replica; nothing runs yet, and nothing is written. A new part of the server is made in
+// one of the methods that New calls, which also adds what of it runs.
+//
+// The order is that of need: each method reads the members of App that those before it have set. Where two parts need
+// each other, the earlier one gets a function that looks the later one up when it is called, which is not before Run.
 func New(cfg Config) (*App, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -150,7 +160,8 @@ func (a *App) makeSpans() error {
 	return nil
 }
 
-// turnEnded passes on that a Turn has ended here.
+// turnEnded passes on that a Turn has ended here. It must be quick (bridge.Config.TurnEnded), so neither of the two
+// waits for anything.
 func (a *App) turnEnded(turnID string) {
 	if a.spans != nil {
 		a.spans.TurnEnded(turnID)
@@ -187,6 +198,7 @@ func (a *App) makeEngine() error {
 		Store: cfg.Store, Filter: cfg.Secrets.Filter, Hash: cfg.Secrets, Log: a.Events, Bell: a.Bell, Replica: a.Replica, Agents: cfg.Agents,
 		Logger: cfg.Logger, Meter: meter, TurnEnded: a.turnEnded, OnBusy: cfg.OnBusy, Limits: cfg.Limits, Policy: cfg.Policy, Tools: a.Tools, Contexts: a.Contexts, Notices: notices, Hints: a.Hints,
 		PublicURL: cfg.PublicURL, AgentURL: cfg.AgentURL, Audit: a.Audit, Models: len(cfg.Edge.Models.Upstreams) > 0,
+		// ModelCalls is made below, because it has to know the engine: who calls is known there.
 		EndCalls: func(ctx context.Context) error { return a.ModelCalls.EndAbandoned(ctx) },
 	})
 	a.makeModelCalls(limits)
@@ -224,6 +236,7 @@ func (a *App) makeMCPServers(executed *tools.Config) error {
 	}
 	cfg := *a.cfg.MCP
 	cfg.ResultBytes, cfg.Logger = a.cfg.ToolLimits.ResultBytes, a.cfg.Logger
+	// Tools is made behind the servers, whose tools it executes; they publish only while they run.
 	cfg.Publish = func(ctx context.Context, server string, list []store.Tool) error {
 		return a.Tools.Publish(ctx, server, list)
 	}
@@ -270,7 +283,8 @@ func (a *App) makeRegistry() (err error) {
 	return nil
 }
 
-// makeGateway makes the link to agents behind proxies.
+// makeGateway makes the link to agents behind proxies. It is made behind the engine, which gets what agents send without
+// a prompt.
 func (a *App) makeGateway() {
 	if a.cfg.Gateway == nil {
 		return
@@ -323,6 +337,8 @@ func (a *App) Run(ctx context.Context, beside, edge []Part) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	for _, parts := range [][]Part{a.levels[ground], slices.Concat(a.levels[upstream], beside), a.levels[driving], edge} {
+		// The defers end the stages from the last one started to the first, and only then leave gives up the
+		// Sessions.
 		s := newStage(ctx, fail)
 		defer s.end()
 		for _, p := range parts {

@@ -1,3 +1,6 @@
+// This file is what a server is made of, as the program or a test gives it. Files, flags and the environment are read
+// before (cmd/aqueduct); defaults are those of each part.
+
 package app
 
 import (
@@ -23,7 +26,9 @@ import (
 // Config is what the parts of a server are made of. A member must be set unless its comment names a default.
 type Config struct {
 	// Store is the database; with Secrets it is one that redact.Wrap made. It stays open when Run has returned.
-	Store  store.Store
+	Store store.Store
+	// Broker carries rings between the goroutines, and where there are several replicas between those. A ring that is lost
+	// costs time and nothing else.
 	Broker store.Broker
 	// Name is the label of the replica: one that starts with it replaces the one before.
 	Name   string
@@ -33,6 +38,8 @@ type Config struct {
 	// Registered is how agents are called that programs register; without a Gate they are at public addresses.
 	Registered httpagent.Config
 
+	// Metrics counts for all parts; New takes the meters of its parts from it; that of the gateway comes with its
+	// settings.
 	Metrics *server.Metrics
 	// Meter replaces the engine's part of Metrics; nil leaves it.
 	Meter *bridge.Meter

@@ -1,3 +1,5 @@
+// This file starts goroutines in levels and ends them in reverse. It knows nothing of what runs.
+
 package app
 
 import (
@@ -14,7 +16,8 @@ type Part struct {
 	Run  func(context.Context) error
 }
 
-// Failure is the reason why a server ended without being asked to.
+// Failure is the reason why a server ended without being asked to. Err is what the Part returned, or that it ended by
+// itself without an error.
 type Failure struct {
 	Part string // its name
 	Err  error
@@ -29,7 +32,8 @@ func (f *Failure) Unwrap() error { return f.Err }
 var errEndedByItself = errors.New("ended by itself")
 
 // stage is goroutines that end together. Stages end in the opposite order of their start, so that each finds what it
-// depends on until its own last step.
+// depends on until its own last step. The group reports no errors: the first failure of any stage goes to fail, which
+// ends the whole server.
 type stage struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -45,7 +49,7 @@ func newStage(ctx context.Context, fail context.CancelCauseFunc) *stage {
 	return s
 }
 
-// run starts one goroutine.
+// run starts one goroutine. What a Part returns after end was called is not looked at: it was asked to stop.
 func (s *stage) run(p Part) {
 	s.group.Go(func() error {
 		err := p.Run(s.ctx)

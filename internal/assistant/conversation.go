@@ -1,3 +1,7 @@
+// This file makes of the transcript what the model is sent. The transcript shows a conversation to people, with
+// questions and their answers in it; a model has to find its own calls, under the names and ids that it gave and with
+// a result behind each.
+
 package assistant
 
 import "encoding/json"
@@ -10,6 +14,8 @@ type assistantMessage struct {
 	ToolCalls []messageCall `json:"tool_calls"`
 }
 
+// messageCall and functionCall are a call within an assistant's message. Arguments are a text that the model wrote,
+// which need not be JSON.
 type messageCall struct {
 	ID       string       `json:"id"`
 	Type     string       `json:"type"`
@@ -69,6 +75,12 @@ const permissionTool = "request_permission"
 
 // asCalled is a call as the model made it. One that a person was asked about stands in the transcript as the question, with
 // the call in its arguments and the tool's own result behind it.
+//
+// So the call
+//
+//	request_permission {"tool": "mail.send", "args": {"to": "ada"}}
+//
+// becomes mail_send {"to": "ada"}, and the tool message behind it is its result.
 func (b *toolbox) asCalled(f functionCall) functionCall {
 	var about struct {
 		Tool string

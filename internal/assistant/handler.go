@@ -1,3 +1,7 @@
+// This file takes a call of the assistant: the body, the run token, and the stream of the answer. It is the contract
+// of any HTTP agent (docs/protocol.md); who may call is not checked, because the port is of loopback and a call
+// without a valid run token can do nothing.
+
 package assistant
 
 import (
@@ -36,7 +40,8 @@ func New(cfg Config) http.Handler {
 	return mux
 }
 
-// invocation is the body of POST /invoke, the conversation in OpenAI's form.
+// invocation is the body of POST /invoke, the conversation in OpenAI's form. RunID is the Turn's, by which tool calls
+// name their run; Tools are the page's alone, and Resume has what those of an earlier call gave.
 type invocation struct {
 	RunID    string            `json:"run_id"`
 	Messages []json.RawMessage `json:"messages"`
@@ -51,13 +56,16 @@ type pageTool struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-// answer is what came of a call of such a tool. CallID is the call's id in the messages.
+// answer is what came of a call of such a tool. CallID is the call's id in the messages. Status is "cancelled" where
+// the client did not run it; Payload is what it gave.
 type answer struct {
 	CallID  string          `json:"call_id"`
 	Status  string          `json:"status"`
 	Payload json.RawMessage `json:"payload"`
 }
 
+// invoke answers one call. It returns when the answer has ended or the caller has left: nothing of a call outlives
+// its request.
 func (cfg Config) invoke(w http.ResponseWriter, r *http.Request) {
 	var in invocation
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&in); err != nil {

@@ -1,3 +1,6 @@
+// This file asks the model, and reads its answer as it comes: OpenAI's chat completions as a stream, which the model
+// proxy of this server passes on from whatever upstream it has.
+
 package assistant
 
 import (
@@ -23,11 +26,12 @@ const (
 // maxChunk bounds an event of the model's stream.
 const maxChunk = 4 << 20
 
-// reply is what the model answered in one step.
+// reply is what the model answered in one step: a text, calls of tools, or both. Thoughts are shown and not kept,
+// since they are no part of what a model is sent again.
 type reply struct {
 	text  strings.Builder
-	calls []*modelCall
-	size  int // of the names and arguments of the calls
+	calls []*modelCall // by the index that the model gives each
+	size  int          // of the names and arguments of the calls
 }
 
 // modelCall is a call of a tool, as the model makes it.
@@ -105,7 +109,8 @@ func ended(err error, finished bool) error {
 	return &fault.Error{Code: codeModel, Message: "The model's answer ended before it was complete.", Cause: err}
 }
 
-// take writes what a chunk adds, and reports whether the answer is complete.
+// take writes what a chunk adds, and reports whether the answer is complete. A refusal of the model's is text for the
+// user like any other, and thoughts have two names among upstreams.
 func (t *turn) take(r *reply, c chunk) (complete bool) {
 	for _, choice := range c.Choices {
 		d := &choice.Delta

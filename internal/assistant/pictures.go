@@ -1,3 +1,6 @@
+// This file puts pictures into what the model is sent. The transcript names large parts of messages by URLs of this
+// server, which the model's server can neither reach nor open.
+
 package assistant
 
 import (
@@ -40,9 +43,9 @@ type address struct {
 // the run token alone, which the model's server has not got.
 type pictures struct {
 	platform platform
-	path     *regexp.Regexp // of a part, behind whatever host
-	room     int            // how many bytes may be added, as base64
-	read     map[string]contentPart
+	path     *regexp.Regexp         // of a part, behind whatever host
+	room     int                    // how many bytes may be added, as base64
+	read     map[string]contentPart // by path: what stands for a picture that several messages have, read once
 }
 
 func newPictures(p platform, messages []json.RawMessage) *pictures {

@@ -1,3 +1,6 @@
+// This file makes the requests of a call to this server's own API: the same routes, with the same errors, as for any
+// other agent.
+
 package assistant
 
 import (

@@ -1,3 +1,6 @@
+// This file writes the frames of an answer, in the form of an HTTP agent (docs/protocol.md). What a frame means is
+// decided by the server that reads it (bridge/httpagent).
+
 package assistant
 
 import (
@@ -22,6 +25,7 @@ type stream struct {
 	done chan struct{}
 }
 
+// newStream begins the response. The status is 200 whatever comes: how a call ended is the name of its last frame.
 func newStream(w http.ResponseWriter) *stream {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -91,7 +95,8 @@ type callFrame struct {
 	Content string          `json:"content,omitempty"`
 }
 
-// finish ends the answer; pending are the calls of the client's tools that it ends to wait for.
+// finish ends the answer; pending are the calls of the client's tools that it ends to wait for. The server calls the
+// assistant again when all of them have an answer.
 func (s *stream) finish(pending []string) {
 	s.send("done", struct {
 		Pending []string `json:"pending,omitempty"`

@@ -1,3 +1,7 @@
+// This file knows the tools of one call: which there are, under which names the model is offered them, and how the
+// platform is made to run one. Whether a tool may run is not decided here; a call of the platform's may take as long
+// as a person does.
+
 package assistant
 
 import (
@@ -44,7 +48,7 @@ func (b *toolbox) functions() []functionTool { return b.list }
 const (
 	// maxTools bounds the tools that the model is offered: OpenAI's API takes 128, and models choose worse among many.
 	maxTools = 128
-	// toolsPage is how many tools one request lists.
+	// toolsPage is how many tools one request lists, the most that the route gives.
 	toolsPage = 1000
 )
 

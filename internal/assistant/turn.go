@@ -1,3 +1,7 @@
+// This file is the loop: ask the model, have its calls run, ask again. A turn here is one call of the assistant,
+// which may be one of several of the engine's Turn: where the page has to run a tool, the call ends, and the answer
+// comes with the next one.
+
 package assistant
 
 import (
@@ -19,8 +23,9 @@ import (
 // call it for ever.
 const maxSteps = 50
 
-// turn is one call of the assistant: it asks the model, has the tools run that the model calls, and asks again with what
-// they gave, until the model calls none.
+// turn is one call of the assistant: it asks the model, has the tools run that the model calls, and asks again with
+// what they gave, until the model calls none. The goroutine of the request uses it; the calls of one answer run on
+// goroutines of their own, which only read it, and obey waits for all of them.
 type turn struct {
 	in       invocation
 	model    string
@@ -50,6 +55,8 @@ func (t *turn) run(ctx context.Context) {
 // steps goes on until the model calls no tool, or one of the page, whose calls it returns: the page's answers come with the
 // next call.
 func (t *turn) steps(ctx context.Context) (pending []string, err error) {
+	// Ids of calls are unique in the Turn, of which this may be the second call of the assistant: the platform takes
+	// two calls of one id for one.
 	t.prefix = uuid.NewString()[:8]
 	if t.tools, err = t.platform.tools(ctx, t.in.Tools, t.logger); err != nil {
 		return nil, err
@@ -82,6 +89,8 @@ func (t *turn) newID() string {
 // obey has the calls of an answer run, side by side: each may wait for a person. Those of the page's tools are asked for,
 // and returned.
 func (t *turn) obey(ctx context.Context, r *reply) (pending []string, err error) {
+	// Each call writes its own place, so the results stand in the order of the calls, which is how the model has to
+	// find them.
 	results, errs := make([]string, len(r.calls)), make([]error, len(r.calls))
 	var running sync.WaitGroup
 	for i, call := range r.calls {

@@ -1,3 +1,11 @@
+// This file is the relay: an MCP server towards the client at standard streams, an MCP client towards the server at
+// the URL, and the list of tools that is kept the same on both sides. Policy, approvals and the trace are all behind
+// the URL; nothing is kept here that a new process would miss.
+//
+// Three sorts of goroutines meet in a relay. The library handles each request of the client on a goroutine of its
+// own, follow is one more, and notifications of progress come on those of the session with the server. What they
+// share is guarded by the two locks of relay.
+
 package mcpstdio
 
 import (
@@ -21,22 +29,25 @@ import (
 
 // Config is what a relay needs.
 type Config struct {
-	URL     string       // of the server, as in http://127.0.0.1:8080/mcp
-	Client  *http.Client // shows the token
+	URL    string       // of the server, as in http://127.0.0.1:8080/mcp
+	Client *http.Client // shows the token
+	// Version is this program's; the client and the server get it in the handshake.
 	Version string
 	// Prefix begins the names of the tools that are passed on, and is left out to the client; "" passes all on as they are.
 	Prefix string
 	// Changed rings when the server's tools are known, or will not be soon, and whenever they may have changed: the client waits
 	// for the first ring to list them, and is notified of changes. With nil it lists what there is, and is not notified.
 	Changed wake.Signal
-	In      io.ReadCloser
-	Out     io.WriteCloser
+	// In and Out are the client's, one JSON-RPC message a line. The client leaves by closing In.
+	In  io.ReadCloser
+	Out io.WriteCloser
 }
 
 const (
 	// connectTime bounds the handshake with the server.
 	connectTime = 30 * time.Second
-	// longestMessage bounds one message of the client.
+	// longestMessage bounds one message of the client, and one event of the server's streams: both are held in memory
+	// whole.
 	longestMessage = 16 << 20
 	// firstList bounds how long a client's first list waits for Changed. Most clients give up a request after a minute; what comes
 	// later they are notified of.
@@ -54,12 +65,16 @@ type relay struct {
 	server *mcp.Server
 	listed chan struct{} // closed when the first list need not be waited for
 
-	refreshing sync.Mutex // one at a time makes the client's list
+	// refreshing is held over reading the server's list and changing the client's by it: an older list must not be applied
+	// behind a newer one. It is taken before mu, and never under it.
+	refreshing sync.Mutex
 
 	mu       sync.Mutex
 	upstream *mcp.ClientSession // nil: none yet, or lost
 	client   *mcp.ServerSession // the one there is
-	known    map[string]string  // tools that the client's server has, as JSON
+	// known has the tools that the client is offered, each as the JSON it was offered with. The library notifies the client
+	// at every AddTool, so a tool that has the same JSON must not be added again.
+	known map[string]string
 }
 
 // Serve answers the client until it leaves or ctx ends.
@@ -68,6 +83,8 @@ func Serve(ctx context.Context, cfg Config) error {
 	r.server = mcp.NewServer(&mcp.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: cfg.Version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: cfg.Changed != nil}}, Logger: slog.New(slog.DiscardHandler),
 	})
+	// The end goes through these defers in reverse: what is under way is stopped, follow is waited for, and only then
+	// is the session with the server closed, which both may use until then.
 	defer r.close()
 	ctx, stop := context.WithCancel(ctx)
 	r.server.AddReceivingMiddleware(until(ctx), r.refreshed)
@@ -88,6 +105,8 @@ func (r *relay) follow(ctx context.Context) {
 		close(r.listed)
 		return
 	}
+	// listed is closed once, by the timer or by the first list that was read: Stop is true only where the timer has
+	// neither fired nor been stopped before.
 	late := time.AfterFunc(firstList, func() { close(r.listed) })
 	defer late.Stop()
 	for {
@@ -123,6 +142,7 @@ func until(end context.Context) mcp.Middleware {
 // is not on it. The list is the server's and may change at any time.
 func (r *relay) refreshed(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		// There is one client, but its session is known from its requests alone. Progress of its calls goes there.
 		if session, ok := req.GetSession().(*mcp.ServerSession); ok {
 			r.mu.Lock()
 			r.client = session
@@ -222,6 +242,8 @@ func (r *relay) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallTo
 	if err != nil {
 		return nil, err
 	}
+	// The session with the server was opened without capabilities: follow may open it before the client has stated
+	// any. Those of the client go with each call, as the revision of 2026 has it.
 	params := &mcp.CallToolParams{
 		Meta: mcp.Meta{mcp.MetaKeyClientCapabilities: capabilities(req)}, Name: r.cfg.Prefix + req.Params.Name, Arguments: req.Params.Arguments,
 		InputResponses: req.Params.InputResponses, RequestState: req.Params.RequestState,
@@ -253,7 +275,8 @@ func capabilities(req *mcp.CallToolRequest) any {
 	return map[string]any{"elicitation": map[string]any{"form": none}}
 }
 
-// session is the one with the server.
+// session is the one with the server, made where there is none. The lock is held over the handshake, so that requests
+// which come meanwhile use this session and do not make their own.
 func (r *relay) session(ctx context.Context) (*mcp.ClientSession, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -285,7 +308,8 @@ func (r *relay) current() *mcp.ServerSession {
 	return r.client
 }
 
-// lost has the next request make a new session, unless the server itself answered with the error.
+// lost has the next request make a new session, unless the server itself answered with the error, or the client gave
+// its request up: both leave the session as it is. It returns err.
 func (r *relay) lost(session *mcp.ClientSession, err error) error {
 	var answered *jsonrpc.Error
 	if errors.As(err, &answered) || errors.Is(err, context.Canceled) {

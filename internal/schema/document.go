@@ -1,3 +1,6 @@
+// This file looks at texts before anything is built of them: at the text itself (measure), and at a schema's members
+// (document). Both are linear in the text, and run on schemas and values that strangers wrote.
+
 package schema
 
 import (

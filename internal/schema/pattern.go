@@ -1,3 +1,6 @@
+// This file bounds regular expressions. A schema's author chooses the expression and another party the string, so
+// neither their product nor either of them is trusted.
+
 package schema
 
 import (

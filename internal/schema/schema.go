@@ -104,6 +104,8 @@ func (s *Schema) Compile() error {
 // base is the address of the schema itself. The domain .invalid exists nowhere (RFC 2606).
 const base = "https://schema.invalid/value.json"
 
+// compile goes through the measures in the order in which what they bound would cost: the text, the document, the
+// patterns while the library compiles, and the graph at the end.
 func (s *Schema) compile() *Error {
 	if len(s.raw) > MaxBytes {
 		return &Error{CodeTooLarge, fmt.Sprintf("The schema is larger than %d bytes.", MaxBytes)}
@@ -145,10 +147,11 @@ func (s *Schema) compile() *Error {
 // noLoader loads nothing. The library's own loader opens any file, devices too.
 type noLoader struct{}
 
+// Load implements jsonschema.URLLoader. It is the net under document.check, which refuses such references first.
 func (noLoader) Load(string) (any, error) { return nil, &Error{CodeReference, referenceMessage} }
 
-// Check reports whether a value fits; the error is an *Error. It takes bounded time and memory, but too much of both to be
-// called while a transaction is open: Verdicts is for that.
+// Check reports whether a value fits; the error is an *Error. It takes bounded time and memory, but too much of both
+// to be called while a transaction is open: CheckIn is for that.
 func (s *Schema) Check(value json.RawMessage) error {
 	if len(s.raw) == 0 {
 		return nil

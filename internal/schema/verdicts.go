@@ -1,3 +1,6 @@
+// This file keeps checks out of transactions. Work that needs a verdict it has not got is broken off, the check is
+// made outside, and the work runs again with it.
+
 package schema
 
 import (
@@ -21,6 +24,7 @@ type verdicts struct {
 // value are other objects then, and may be other texts.
 type question struct{ schema, value [sha256.Size]byte }
 
+// verdictsKey is the key of the verdicts in the context of work that Outside runs.
 type verdictsKey struct{}
 
 // Outside runs work that opens a transaction, and makes the checks which that needs outside of it: a check that was not

@@ -1,3 +1,6 @@
+// This file prices the check of one value, by a walk over schema and value that visits what the library would visit.
+// The walk has to know every keyword that costs: a new version of the library may bring another (see eachPart).
+
 package schema
 
 import (

@@ -28,6 +28,8 @@ func (e *NameError) Error() string {
 
 // Unmarshal is json.Unmarshal for names in their exact case. Unknown members are ignored, as there. Members that v takes
 // as they are, a json.RawMessage or an any, are not looked into.
+//
+// An error is json.Unmarshal's own, or a *NameError. Then v may hold values, and must not be used.
 func Unmarshal(raw []byte, v any) error {
 	if err := json.Unmarshal(raw, v); err != nil {
 		return err
@@ -37,6 +39,9 @@ func Unmarshal(raw []byte, v any) error {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
+// check compares the names in raw with those of a type. raw has been decoded into that type before, so it is JSON and
+// of a form that fits. Null and scalars have no names, interfaces take them as they are. Arrays of fixed length are not
+// looked into.
 func check(raw []byte, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -51,6 +56,8 @@ func check(raw []byte, t reflect.Type) error {
 		known := make(map[string]reflect.Type)
 		membersOf(t, known)
 		return each(raw, func(name string, value []byte, seen map[string]bool) error {
+			// An unknown name may stand any number of times. It must only not be a known one in another case: the
+			// library folds as EqualFold does.
 			field, exact := known[name]
 			if !exact {
 				for k := range known {
@@ -74,6 +81,7 @@ func check(raw []byte, t reflect.Type) error {
 			seen[name] = true
 			return check(value, t.Elem())
 		})
+	// A []byte is left out: in JSON it is a string in base64.
 	case raw[0] == '[' && t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
 		var items []json.RawMessage
 		if err := json.Unmarshal(raw, &items); err != nil {
@@ -89,6 +97,8 @@ func check(raw []byte, t reflect.Type) error {
 }
 
 // membersOf lists the members of a struct, those of embedded ones too.
+// Where an embedded struct has a name too, the later of the two fields counts here, while encoding/json takes the
+// outer one. It matters only to what stands within the member.
 func membersOf(t reflect.Type, into map[string]reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -112,6 +122,7 @@ func membersOf(t reflect.Type, into map[string]reflect.Type) {
 }
 
 // each calls do for every member of an object.
+// seen is the caller's to fill: which names may stand only once is not for each to know.
 func each(raw []byte, do func(name string, value []byte, seen map[string]bool) error) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := d.Token(); err != nil {

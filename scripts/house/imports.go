@@ -1,3 +1,6 @@
+// This file measures who imports whom, by folders and by packages. arrows_test.go is what forbids an edge; this only
+// counts.
+
 package main
 
 import (
@@ -43,6 +46,8 @@ func (g graph) add(room string, file *ast.File) {
 	}
 }
 
+// top is the top folder of a package. internal/app counts as cmd: it puts the program together, and may import
+// everything.
 func top(room string) string {
 	if strings.HasPrefix(room, "internal/app") {
 		return "cmd"
@@ -51,6 +56,8 @@ func top(room string) string {
 	return folder
 }
 
+// measure counts edges against the layers, pairs of folders that reach each other, and the longest way down. Edges
+// within one folder are its own affair.
 func (g graph) measure() imports {
 	var m imports
 	folders := graph{}

@@ -1,3 +1,5 @@
+// This file has the limits, and prints the report. A limit is changed here, in the commit that gives the reason.
+
 package main
 
 import (

@@ -1,3 +1,6 @@
+// This file reads the tree and counts: lines, functions, comments, documented names, methods. It parses and does not
+// type-check, so it works on code that does not compile.
+
 package main
 
 import (
@@ -108,6 +111,7 @@ func isTest(name string) bool {
 		strings.HasSuffix(filepath.Dir(name), "test")
 }
 
+// add counts one file, for the product or for the tests. Methods and imports are those of the product alone.
 func (t *tree) add(set *token.FileSet, name, text string, file *ast.File) {
 	h := &t.product
 	if isTest(name) {
@@ -162,6 +166,8 @@ func (h *half) addLines(set *token.FileSet, name, text string, file *ast.File) {
 	}
 }
 
+// addFunction counts a function's name, and init functions. A method counts where its type and its own name are
+// exported.
 func (h *half) addFunction(name string, d *ast.FuncDecl) {
 	switch {
 	case d.Recv == nil && d.Name.Name == "init":

@@ -25,7 +25,7 @@ const (
 // may call; waiting happens outside of the lock.
 type BodyBudget struct {
 	most int64
-	body int64  // the largest body, which must fit into any share
+	body int64  // the largest body and one byte, by which one that is larger is known; it must fit into any share
 	busy func() // a body was refused
 
 	patience time.Duration
@@ -110,14 +110,16 @@ func (b *BodyBudget) bytes() int64 {
 	return b.held + b.parked.bytes()
 }
 
-// HeldBody is what one request holds of the budget.
+// HeldBody is what one request holds of the budget. The goroutine of the request uses it, and calls Release at its
+// end.
 type HeldBody struct {
 	budget *BodyBudget
 	sender string
 	n      int64
 }
 
-// Grow counts n more bytes for the request.
+// Grow counts n more bytes for the request. It waits for Limits.BodiesWait at most; the error then has the code
+// BusyBodies, and what was counted before stays counted until Release.
 func (h *HeldBody) Grow(ctx context.Context, n int64) error {
 	ctx, cancel := context.WithTimeout(ctx, h.budget.patience)
 	defer cancel()
@@ -128,7 +130,8 @@ func (h *HeldBody) Grow(ctx context.Context, n int64) error {
 	return err
 }
 
-// Hold begins to count the bytes of one request.
+// Hold begins to count the bytes of one request. sender is what a share is counted by; "" stands for all senders that
+// are not known until their bodies have been read.
 func (b *BodyBudget) Hold(sender string) *HeldBody { return &HeldBody{budget: b, sender: sender} }
 
 // GrowTo counts as many more bytes as the request holds less than n.

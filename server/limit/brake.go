@@ -70,6 +70,7 @@ func (b *Brake) wait(l *rate.Limiter, now time.Time) time.Duration {
 	return max(time.Duration(missing/b.rate.PerSecond*float64(time.Second)), time.Millisecond)
 }
 
+// bucket is the bucket of a key, made full where there is none. The lock is held.
 func (b *Brake) bucket(key string) *rate.Limiter {
 	if e, known := b.byKey[key]; known {
 		b.used.MoveToFront(e)

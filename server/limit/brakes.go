@@ -1,3 +1,5 @@
+// This file has the rates of one server, by principal and by address, and the codes under which all limits refuse.
+
 package limit
 
 import (
@@ -37,7 +39,9 @@ func NewBrakes(l Limits, meter *Meter) *Brakes {
 	}
 }
 
-// Take counts one action of a principal that came from an address. The error has the time after which to try again.
+// Take counts one action of a principal that came from an address. The error is a *TooOften, with the time after
+// which to try again. What the address refuses has been taken from the principal's bucket already, which refills
+// soon.
 func (b *Brakes) Take(a Action, who store.Principal, remote string) error {
 	wait, ok := a.byPrincipal.Take(who.Tenant + "\x00" + who.User)
 	if ok {

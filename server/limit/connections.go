@@ -44,6 +44,7 @@ func NewConnections(l Limits, evicted func()) *Connections {
 	}
 }
 
+// connKey is the key of the connection in the context of its requests (ConnContext).
 type connKey struct{}
 
 // Authenticated moves the connection of a request to those whose peer is known. It is called for
@@ -139,6 +140,7 @@ func (l *Connections) tryAdd(c *limitedConn) (evict *limitedConn, wait time.Dura
 	return evict, 0, nil
 }
 
+// oldEnough is the oldest connection of a list that is not empty, if it may be evicted.
 func oldEnough(conns *list.List, now time.Time) *limitedConn {
 	if oldest := conns.Front().Value.(*limitedConn); now.Sub(oldest.since) >= anonymousAge {
 		return oldest

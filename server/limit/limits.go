@@ -1,4 +1,14 @@
 // Package limit holds the limits of the edge: rates of actions, sockets, connections and the bytes of request bodies.
+//
+// Each limit is for one thing that a caller can take from others, and is counted by who takes it: a principal where
+// one is known, else an address. What is full refuses with a code (brakes.go), or closes the oldest of those that
+// have shown no credential; a caller with a good credential is never closed for another.
+//
+//	limits.go       the settings and their defaults
+//	brake.go        a token bucket by key; brakes.go  those of the server: runs, decisions, tool calls, refused credentials
+//	connections.go  connections of the listeners; sockets.go  those that became WebSockets
+//	bodies.go       the bytes of request bodies
+//	metrics.go      what was refused, and what there is now
 package limit
 
 import (
@@ -44,9 +54,9 @@ type Limits struct {
 	// BodiesWait is how long a body waits for that: longer than one takes that comes at network speed, and short enough for
 	// a client to try again.
 	BodiesWait time.Duration
-	// Runs, Decisions and Invokes bound how often one principal may prompt, decide, and have tools run. One address may do
-	// addressShare times as much. The defaults are what a program in a loop reaches and people with hundreds of parallel
-	// agents do not: a start of some thousand Runs at once is within Runs.Burst.
+	// Runs, Decisions and Invokes bound how often one principal may prompt, decide, and have tools run. One address
+	// may do AddressShare times as much. The defaults are what a program in a loop reaches and people with hundreds
+	// of parallel agents do not: a start of some thousand Runs at once is within Runs.Burst.
 	Runs, Decisions, Invokes Rate
 	// Failures bounds the refused credentials of one address that are answered as such; good ones always pass.
 	Failures Rate

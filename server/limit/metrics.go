@@ -1,3 +1,6 @@
+// This file counts refusals, by the name of the limit, which stays as it is: dashboards have it. Those that are known
+// here are made with the counter, so that a limit which was never reached shows as 0 and not as absent.
+
 package limit
 
 import (

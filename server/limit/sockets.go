@@ -1,3 +1,6 @@
+// This file counts WebSockets. http.Server counts a connection until it is hijacked and does not wait for it at the
+// end; both are done here.
+
 package limit
 
 import (
@@ -34,7 +37,7 @@ func NewSockets(l Limits, draining context.Context, meter *Meter) *Sockets {
 	}
 }
 
-// Slot is the place of one socket. The mutex of sockets guards it.
+// Slot is the place of one socket, from Admit or Await to Leave. The mutex of its Sockets guards what changes in it.
 type Slot struct {
 	s      *Sockets
 	peer   string
@@ -70,6 +73,7 @@ func (s *Sockets) Await(peer string, evict func()) (*Slot, error) {
 	if s.closed || s.Draining.Err() != nil {
 		return nil, refuse(ShuttingDown)
 	}
+	// The address with most of them pays, so that a flood from one address evicts its own.
 	if s.waiting.Len() >= s.mostWaiting {
 		oldest := s.mostCommon()
 		s.waiting.Remove(oldest.queued)
@@ -98,7 +102,8 @@ func (s *Sockets) mostCommon() *Slot {
 	}
 }
 
-// Identify is called when the socket has authenticated.
+// Identify moves a socket that has authenticated to those of its principal. Where there is no place it stays among
+// the waiting, and its handler, which gets the error, is to end it.
 func (p *Slot) Identify(who store.Principal) error {
 	s := p.s
 	s.mu.Lock()
@@ -158,7 +163,8 @@ func (s *Sockets) counts() (known, waiting int) {
 	return s.n, s.waiting.Len()
 }
 
-// Wait lets none in any more and ends when all have left.
+// Wait lets none in any more and ends when all have left. What has them leave is Draining, which their handlers look
+// at.
 func (s *Sockets) Wait() {
 	s.mu.Lock()
 	s.closed = true

@@ -1,3 +1,6 @@
+// This file finds the calls that a killed server held. It reads rows that are there anyway (ToolCalls of the caller's
+// last Turn), so nothing has to be written when a call is held.
+
 package mcpserver
 
 import (
@@ -38,6 +41,7 @@ func (a *adopter) of(key string) *adoption {
 	return one
 }
 
+// forget has a caller be looked for again with its next call: the store was away, or the caller had no Turn.
 func (a *adopter) forget(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,6 +51,7 @@ func (a *adopter) forget(key string) {
 // adopt remembers the caller's calls that were left so. They were made before this process began, and ended since or not yet.
 // One that a client of another replica waits for may be among them: who makes the same call here gets its result too.
 func (a *adopter) adopt(ctx context.Context, from caller) error {
+	// What an earlier process held was left longer ago than leftTime by now, and cannot be gone on with.
 	if time.Since(a.began) > leftTime {
 		return nil
 	}
@@ -69,6 +74,7 @@ func (a *adopter) adopt(ctx context.Context, from caller) error {
 	if err != nil {
 		return err
 	}
+	// The key of a call is made of its arguments as the client has them, and masked ones would make another key.
 	ctx = store.WithOriginals(ctx)
 	calls, err := a.store.ToolCallsOfTurn(ctx, in, turn)
 	if err != nil {

@@ -1,3 +1,6 @@
+// This file has the person at the client decide, where the client can ask. The question is the Approval that there is
+// anyway: what is asked here is another way to it, with the same rights and the same record as the others.
+
 package mcpserver
 
 import (

@@ -1,3 +1,7 @@
+// This file makes a call and holds its request until it has ended. What makes it intricate is that a client may give
+// up at any moment and call again: every way out of a call that has not been answered remembers it (left.go), so that
+// the same call made again goes on with the first.
+
 package mcpserver
 
 import (
@@ -18,7 +22,8 @@ import (
 // clients, and things in between, give up a request that is silent.
 const noticeEvery = 10 * time.Second
 
-// call is the handler of tools/call.
+// call is the handler of tools/call for one HTTP request. A batch may have several calls, each on a goroutine of the
+// library, so its members are not changed once it is made.
 type call struct {
 	from    caller
 	left    *leftCalls
@@ -65,6 +70,8 @@ func (h *call) made(ctx context.Context, req *mcp.CallToolRequest, args json.Raw
 	if err = h.adopter.adopt(ctx, h.from); err != nil {
 		return made, false, err
 	}
+	// The order counts: a call that was left is looked for before a new one is made, and the new one is counted as
+	// held before it is made, so that the same call at another connection waits for it (take).
 	key := keyOf(h.from, req.Params.Name, args)
 	if id := h.left.take(ctx, key); id != "" {
 		if made, err = h.kept(ctx, id); err == nil || !errors.Is(err, store.ErrNotFound) {
@@ -76,7 +83,8 @@ func (h *call) made(ctx context.Context, req *mcp.CallToolRequest, args json.Raw
 	return made, false, h.leftBy(ctx, key, made.ID, err)
 }
 
-// keptTries and keptPause are how long a call is looked for that its client left before it was kept.
+// keptTries and keptPause are how long a call is looked for that its client left before it was kept: a second in all,
+// which is far more than a commit takes.
 const keptTries, keptPause = 10, 100 * time.Millisecond
 
 // kept is a call that its client left. It may be under way to the store still.
@@ -112,12 +120,15 @@ func (h *call) unanswered(ctx context.Context, key, id string, err error) error 
 	return h.leftBy(ctx, key, id, err)
 }
 
-// awayPause is how long a held call is not looked at when the store is away.
+// awayPause is how long a held call is not looked at when the store is away. The client keeps waiting: what became of
+// its call is not known yet.
 const awayPause = time.Second
 
 // hold waits for the end of a call, whether or not the store is there meanwhile. A client that leaves first may make the same
 // call again, also one that left when the result was there: it has not got it.
 func (h *call) hold(ctx context.Context, req *mcp.CallToolRequest, args json.RawMessage, made store.ToolCall) (*mcp.CallToolResult, error) {
+	// Held from here on too: the call that goes on may be one that was taken over (made), which was not counted as
+	// held.
 	began, key := time.Now(), keyOf(h.from, req.Params.Name, args)
 	defer h.left.hold(key)()
 	var err error

@@ -1,3 +1,6 @@
+// This file has the two sorts of callers. What they differ in stands here and nowhere else: whose tools are seen, in
+// which Turn a call is made, and who may decide.
+
 package mcpserver
 
 import (
@@ -12,7 +15,7 @@ import (
 	"aqueduct/store"
 )
 
-// caller is who sends a request, and what it may do.
+// caller is who sends a request, and what it may do. One is made for each request; it holds no state of its own.
 type caller interface {
 	// key distinguishes callers: a call that is repeated is one of the same key.
 	key() string
@@ -33,6 +36,7 @@ type caller interface {
 	isPerson() bool
 }
 
+// userOf names a user among those of all tenants.
 func userOf(who store.Principal) string { return who.Tenant + "\x00" + who.User }
 
 // agent is a caller with a run or session token. Its calls are those of its Turn, and it decides nothing.
@@ -42,6 +46,7 @@ type agent struct {
 	who      store.Principal
 }
 
+// key is made of the token's hash, so that no token is held in memory longer than its request.
 func (a *agent) key() string {
 	sum := sha256.Sum256([]byte(a.token))
 	return "agent\x00" + base64.RawStdEncoding.EncodeToString(sum[:])
@@ -51,6 +56,8 @@ func (a *agent) user() string { return userOf(a.who) }
 
 func (a *agent) scope(context.Context) (store.Scope, error) { return store.As(a.who), nil }
 
+// invoke makes a call in the Turn that the token is of now: the token of an ACP agent is good for all Turns of its
+// Session.
 func (a *agent) invoke(ctx context.Context, name string, args json.RawMessage) (store.ToolCall, error) {
 	turn, err := a.requests.Turn(ctx, a.token)
 	if err != nil {
@@ -85,6 +92,7 @@ type program struct {
 	request   bridge.ClientRequest // without the tool
 }
 
+// key holds the thread: the same call in two threads of a user is two calls.
 func (p *program) key() string {
 	return "program\x00" + p.user() + "\x00" + p.request.ThreadID
 }
@@ -107,6 +115,7 @@ func (p *program) wait(ctx context.Context, id string, timeout time.Duration) (s
 	return p.calls.Wait(ctx, p.who, id, timeout)
 }
 
+// decide is the user's own decision, by the way that is named mcp on record (approval.ViaMCP).
 func (p *program) decide(ctx context.Context, id string, approve bool, reason string) (bool, error) {
 	_, err := p.approvals.DecideInWords(ctx, p.who, id, approval.Words{Approved: &approve, Reason: reason}, approval.ViaMCP)
 	return true, err

@@ -1,3 +1,7 @@
+// This file takes the requests. The protocol's library answers them, but it is made for a server that lives as long
+// as its sessions; here each request gets a server of its own, with the tools that the request names and no others,
+// and is answered in the library's stateless mode.
+
 package mcpserver
 
 import (
@@ -46,13 +50,14 @@ type Handler struct {
 	protocol *mcp.StreamableHTTPHandler
 	left     leftCalls
 	adopter  adopter
-	open     openRequests
+	open     openRequests // that clients of revisions before 2026 may cancel
 }
 
 // maxBody bounds a request: the arguments of a tool, which are bounded themselves, and what stands around them.
 const maxBody = 1 << 20
 
-// maxBatch bounds the messages of a batch, which are worked on side by side.
+// maxBatch bounds the messages of a batch, which are worked on side by side, each perhaps held for as long as a
+// person takes.
 const maxBatch = 50
 
 // New makes a Handler.
@@ -77,6 +82,8 @@ func (h *Handler) Mount(to *route.Routes) {
 	})
 }
 
+// ofAgent answers an agent. Its token stands for the Turn or the Session that its calls are in; nothing of the
+// request chooses one.
 func (h *Handler) ofAgent(c echo.Context) error {
 	token, who, err := h.cfg.Agent(c)
 	if err != nil {
@@ -93,6 +100,8 @@ type programQuery struct {
 	Thread string `query:"thread" validate:"max=512"`
 }
 
+// ofUser answers a user's program, behind the authentication of all routes (Mount). Its calls are in the thread that
+// the query names.
 func (h *Handler) ofUser(c echo.Context) error {
 	var q programQuery
 	if err := h.cfg.In.Query(c, &q); err != nil {
@@ -120,6 +129,8 @@ func (h *Handler) serve(c echo.Context, who store.Principal, from caller) error 
 	}
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
+	// A server that goes away cuts the calls that it holds. Their clients make them again, at this server or another,
+	// and get what became of them (left.go, adopt.go).
 	defer context.AfterFunc(h.cfg.Draining, cancel)()
 	asks := wantedBy(body)
 	if err := h.mayBatch(c, who, asks.messages); err != nil {
@@ -139,7 +150,8 @@ func (h *Handler) serve(c echo.Context, who store.Principal, from caller) error 
 	return nil
 }
 
-// mayBatch counts the messages of a batch behind the first, which the request itself was counted for: each may be a call.
+// mayBatch counts the messages of a batch behind the first, which the request itself was counted for: each may be a
+// call. The revision of June 2025 took batches out of the protocol.
 func (h *Handler) mayBatch(c echo.Context, who store.Principal, messages int) error {
 	if messages > maxBatch {
 		return problem.Refuse(problem.InvalidBody, fmt.Sprintf("A batch has at most %d messages.", maxBatch))

@@ -1,3 +1,6 @@
+// This file remembers calls whose clients gave up. A key (keyOf) stands for "the same call": caller, tool and
+// arguments. left and held are two sides of it: what may be taken over, and what may be left in a moment.
+
 package mcpserver
 
 import (
@@ -22,6 +25,14 @@ const (
 // leftCalls are calls that ended later than their clients waited. Most clients give up after a minute and try again: they
 // must neither run the tool twice nor ask the person twice. It is in memory; what an earlier process left is found by its rows
 // (adopt.go).
+//
+// The way of a call whose client gives up after a minute and makes it again:
+//
+//	1st request   hold(key) · the call is made · … · the client leaves · put(key, id)
+//	2nd request   take(key) gives id · the same call is held on · its result
+//
+// The two may overlap, the leaving of the first being seen behind the second's beginning; take waits for that
+// (leaveTime).
 type leftCalls struct {
 	mu      sync.Mutex
 	left    []leftCall     // in the order in which they were left
@@ -39,6 +50,8 @@ func (l *leftCalls) put(user, key, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.left = append(l.left, leftCall{user, key, id, time.Now()})
+	// The user's oldest goes where the user has too many; only then the oldest of all, and what is too old. leftMost
+	// bounds the walk.
 	first, all := -1, 0
 	for i, c := range l.left {
 		if c.user != user {

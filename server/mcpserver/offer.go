@@ -1,3 +1,6 @@
+// This file makes the protocol server of a request, with the tools that it needs: those that are called, by their
+// names alone, or all that the caller may call where the request lists them.
+
 package mcpserver
 
 import (

@@ -1,3 +1,6 @@
+// This file words results. The form of a result is the client's (content, structuredContent, isError); the value is
+// what the ToolCall has.
+
 package mcpserver
 
 import (

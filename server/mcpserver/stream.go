@@ -1,3 +1,5 @@
+// This file is the writer of a response. Two write to it: the library, and the call that is held (beat).
+
 package mcpserver
 
 import (

@@ -1,3 +1,6 @@
+// This file looks into a request before the library does, for what has to be known before a server is made for it:
+// which tools it needs, how many messages it has, and whether it gives up another request.
+
 package mcpserver
 
 import (
@@ -16,7 +19,8 @@ type wanted struct {
 	givesUp string // the JSON of the id of the request that it gives up
 }
 
-// message is what is read of one.
+// message is what is read of one: of a request, a notification or an answer. An id is kept as JSON, because 1 and "1"
+// are two.
 type message struct {
 	ID     json.RawMessage
 	Method string

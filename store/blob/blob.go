@@ -27,7 +27,8 @@ type Store interface {
 	Delete(ctx context.Context, id string) error
 }
 
-// Probe writes, reads and deletes a blob: a store that cannot do these must not be found out by the first upload.
+// Probe writes, reads and deletes a blob: a store that cannot do these must not be found out by the first upload. The
+// id is the caller's: there is no row of what a killed probe leaves, so the next one has to write over it.
 func Probe(ctx context.Context, s Store, id string) error {
 	want := []byte(rand.Text())
 	if err := s.Put(ctx, id, want); err != nil {

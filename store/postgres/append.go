@@ -1,3 +1,5 @@
+// This file is the hot path of the log: how rows of events get into PostgreSQL, and the Batch that has nothing else.
+
 package postgres
 
 import (

@@ -1,3 +1,6 @@
+// This file writes Batches, one at a time, through a connection that bears the replica's name: by that another
+// replica finds its backend (fence.go).
+
 package postgres
 
 import (
@@ -23,9 +26,10 @@ const commitWithin = 20 * time.Second
 // committer owns the connection Batches are written through. It is made when the first
 // Batch comes and again after every failure that leaves its state in doubt.
 type committer struct {
-	cfg     *pgx.ConnConfig
-	pooled  bool
-	turn    chan struct{} // holds a token while a Batch is written; a lock that a context can end the wait for
+	cfg    *pgx.ConnConfig
+	pooled bool
+	// turn holds a token while a Batch is written: a lock that a context can end the wait for. It guards what follows.
+	turn    chan struct{}
 	conn    *pgx.Conn
 	replica string // whose name conn bears
 	buf     []byte // of joined
@@ -98,6 +102,7 @@ func (c *committer) drop() {
 	c.conn = nil
 }
 
+// close waits for the Batch that is being written, for commitWithin at most.
 func (c *committer) close() error {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()

@@ -1,3 +1,7 @@
+// This file sorts PostgreSQL's errors into those of store. Three functions differ in what is known about the
+// transaction: nothing was written yet (classifyIdle), a statement of an open one failed (classify), or it may have
+// been committed (classifyCommit).
+
 package postgres
 
 import (

@@ -1,3 +1,6 @@
+// This file takes the right to write from replicas. The mark in their row is the fence; what makes it hold is that
+// every Batch holds a lock on that row to the end of its commit, so the mark cannot be set beneath one.
+
 package postgres
 
 import (

@@ -1,3 +1,6 @@
+// This file reads the answers to the Moves of a Batch, and finds which of them were lost. A statement for one row
+// shows that by the number of rows, one for many by the keys that it returns.
+
 package postgres
 
 import (

@@ -1,3 +1,6 @@
+// This file is a transaction of a request, over the pool. It is a sqldb.Laterer: statements without a result are put
+// off and sent with the next one that has one.
+
 package postgres
 
 import (

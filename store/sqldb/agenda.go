@@ -1,3 +1,5 @@
+// This file is one query: everything that the owner of a Session may have to do.
+
 package sqldb
 
 import (
@@ -38,6 +40,8 @@ func (r *agendaReader) Agenda(ctx context.Context, in store.Scope, sessionID str
 	return one(ctx, r.conn, scanAgenda, q.sql.String(), q.args...)
 }
 
+// scanAgenda reads the row of selectAgenda. Which of the joined rows were there is known by their ids: none of them
+// is empty.
 func scanAgenda(at row) (store.Agenda, error) {
 	var (
 		a store.Agenda

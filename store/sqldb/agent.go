@@ -74,7 +74,8 @@ func (r *agentReader) CountAgents(ctx context.Context, in store.Scope) (int, err
 	return int(n), err
 }
 
-// AgentsStamp implements store.AgentReader.
+// AgentsStamp implements store.AgentReader. The count shows what came and went, the sum of the revisions what was
+// changed.
 func (r *agentReader) AgentsStamp(ctx context.Context, in store.Scope) (store.AgentsStamp, error) {
 	if blind(in) {
 		return store.AgentsStamp{}, nil
@@ -87,7 +88,7 @@ func (r *agentReader) AgentsStamp(ctx context.Context, in store.Scope) (store.Ag
 // sum has a chance of one in two thousand millions, and the next change ends it.
 func revision() int64 { return rand.Int64N(1 << 31) }
 
-// ClaimAgent implements store.AgentTx.
+// ClaimAgent implements store.AgentTx. False is an id that has a row already; the caller reads whose it is.
 func (t *agentTx) ClaimAgent(ctx context.Context, a store.Agent) (bool, error) {
 	return t.change(ctx, `INSERT INTO agents (agent_id, tenant, owner_id, source, protocol, name, endpoint, capabilities,
 		auth_kid, auth, last_heartbeat_at, registered_at, updated_at, revision)
@@ -97,7 +98,8 @@ func (t *agentTx) ClaimAgent(ctx context.Context, a store.Agent) (bool, error) {
 		millis(a.LastHeartbeatAt), millis(a.RegisteredAt), millis(a.UpdatedAt), revision())
 }
 
-// UpdateAgent implements store.AgentTx.
+// UpdateAgent implements store.AgentTx. The revision is drawn anew, by which other replicas see that they have to
+// read.
 func (t *agentTx) UpdateAgent(ctx context.Context, a store.Agent) (bool, error) {
 	return t.change(ctx, `UPDATE agents SET tenant = $2, owner_id = $3, source = $4, protocol = $5, name = $6, endpoint = $7,
 		capabilities = $8, auth_kid = $9, auth = $10, updated_at = $11, revision = $12 WHERE agent_id = $1`,
@@ -105,12 +107,14 @@ func (t *agentTx) UpdateAgent(ctx context.Context, a store.Agent) (bool, error) 
 		millis(a.UpdatedAt), revision())
 }
 
-// BeatAgent implements store.AgentTx.
+// BeatAgent implements store.AgentTx. The revision stays: a heartbeat is no reason for every replica to read the
+// directory.
 func (t *agentTx) BeatAgent(ctx context.Context, id string, at time.Time) (bool, error) {
 	return t.change(ctx, "UPDATE agents SET last_heartbeat_at = $2 WHERE agent_id = $1", id, millis(at))
 }
 
-// DeleteAgent implements store.AgentTx.
+// DeleteAgent implements store.AgentTx. The source is compared, because a row that was registered may have become one
+// of the configuration since it was read.
 func (t *agentTx) DeleteAgent(ctx context.Context, id string, source store.AgentSource) (bool, error) {
 	return t.change(ctx, "DELETE FROM agents WHERE agent_id = $1 AND source = $2", id, string(source))
 }

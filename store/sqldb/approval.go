@@ -28,6 +28,7 @@ const (
 	selectApproval = `SELECT ` + approvalColumns + fromApprovals
 )
 
+// approvalInto are the destinations of approvalColumns, in the same order.
 func approvalInto(a *store.Approval) []any {
 	return []any{
 		&a.ID, &a.SessionID, &a.TurnID, &a.Kind, &a.Status, &a.Tool, &a.ToolKind, &a.Title, &a.Args,
@@ -123,6 +124,7 @@ func (r *approvalReader) Approvals(ctx context.Context, in store.Scope, f store.
 	return merged(got, others, page, func(a, b store.Approval) int { return strings.Compare(b.ID, a.ID) }), nil
 }
 
+// approvals reads a page of what a query selects and a filter leaves, newest first.
 func (r *approvalReader) approvals(ctx context.Context, q *query, f store.ApprovalFilter, page store.Page) ([]store.Approval, error) {
 	// PENDING ones are few of many and have a partial index, which PostgreSQL uses only where the status is a constant
 	// of the text.
@@ -182,6 +184,8 @@ func insertApproval(a store.Approval) Statement {
 	}
 }
 
+// approvalMove is the SQL of a decision, an expiry or a withdrawal: by compare-and-set from one state, PENDING where
+// none is named. What the move leaves empty stays as it is.
 func approvalMove(m store.ApprovalMove) (Statement, error) {
 	if m.To == "" {
 		return Statement{}, illegal("ApprovalMove", store.ApprovalPending, m.To)

@@ -1,3 +1,7 @@
+// This file has the order in which Approvals were opened and settled, which feeds follow (bridge/approval/feed.go). A
+// row gets a position for each of the two some time after its commit, from the first who follows: positions given at
+// the write could appear below one that was read already.
+
 package sqldb
 
 import (

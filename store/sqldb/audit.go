@@ -44,7 +44,7 @@ func (r *auditReader) AuditHead(ctx context.Context, in store.Scope) (store.Audi
 	return one(ctx, r.conn, scanAudit, selectAudit+" ORDER BY e.seq DESC LIMIT 1")
 }
 
-// AuditKeyBegun implements store.AuditReader.
+// AuditKeyBegun implements store.AuditReader. It is the entry from which on entries must have MACs of that key.
 func (r *auditReader) AuditKeyBegun(ctx context.Context, in store.Scope, keyID string) (store.AuditEntry, error) {
 	if !in.All() {
 		return store.AuditEntry{}, store.ErrNotFound

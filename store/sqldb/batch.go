@@ -1,3 +1,6 @@
+// This file writes a Batch on SQLite. The same in PostgreSQL is store/postgres/committer.go, with the fence as a
+// function of the database.
+
 package sqldb
 
 import (

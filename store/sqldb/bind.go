@@ -1,3 +1,6 @@
+// This file is how Go's values are bound: the types in which both databases keep the same value. scan.go is the way
+// back.
+
 package sqldb
 
 import (

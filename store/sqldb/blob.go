@@ -19,7 +19,8 @@ func blobInto(b *store.Blob) []any {
 	return []any{&b.ID, &b.SessionID, &b.Status, timeInto{&b.CreatedAt}}
 }
 
-// DoomedBlobs implements store.BlobReader.
+// DoomedBlobs implements store.BlobReader. Oldest first, behind a row: one whose bytes cannot be deleted stays, and
+// must not keep the list from going on.
 func (r *blobReader) DoomedBlobs(ctx context.Context, in store.Scope, sessionID string, after store.Blob, limit int) ([]store.Blob, error) {
 	if !in.All() {
 		return nil, nil
@@ -41,7 +42,8 @@ func (t *blobTx) InsertBlob(ctx context.Context, b store.Blob) error {
 		b.ID, b.SessionID, string(b.Status), millis(b.CreatedAt))
 }
 
-// KeepBlob implements store.BlobTx.
+// KeepBlob implements store.BlobTx. The Session is set here, because the blob of an attachment is written before its
+// thread is known.
 func (t *blobTx) KeepBlob(ctx context.Context, id, sessionID string) (bool, error) {
 	return t.change(ctx, "UPDATE blobs SET status = $3, session_id = $2 WHERE blob_id = $1 AND status = $4", id, sessionID, string(store.BlobKept), string(store.BlobPending))
 }
@@ -51,7 +53,8 @@ func (t *blobTx) MoveBlob(ctx context.Context, id string, from, to store.BlobSta
 	return t.change(ctx, "UPDATE blobs SET status = $3 WHERE blob_id = $1 AND status = $2", id, string(from), string(to))
 }
 
-// DoomPending implements store.BlobTx.
+// DoomPending implements store.BlobTx. A write that goes on for longer than that finds its row DOOMED when it commits
+// (KeepBlob), and fails.
 func (t *blobTx) DoomPending(ctx context.Context, before time.Time) error {
 	return t.run(ctx, "UPDATE blobs SET status = $2 WHERE status = $3 AND created_at < $1", millis(before), string(store.BlobDoomed), string(store.BlobPending))
 }
@@ -64,7 +67,8 @@ func (t *blobTx) DoomBlobsOf(ctx context.Context, sessionID string) error {
 	return t.run(ctx, "UPDATE blobs SET status = $2 WHERE session_id = $1 AND status = $3", sessionID, string(store.BlobDoomed), string(store.BlobKept))
 }
 
-// RemoveBlob implements store.BlobTx.
+// RemoveBlob implements store.BlobTx. Only a row that is DOOMED goes, so that no bytes are left of which there is no
+// row.
 func (t *blobTx) RemoveBlob(ctx context.Context, id string) error {
 	return t.run(ctx, "DELETE FROM blobs WHERE blob_id = $1 AND status = $2", id, string(store.BlobDoomed))
 }

@@ -46,6 +46,9 @@ type span struct{ first, last string }
 
 // branch is the Turns of the branch that ends with a Turn, newest stretch first. A Turn continues the one created before
 // it, but for those that began a branch, of which there are few.
+//
+// Of the Turns 1, 2 and 3, and of 4 that continues 1 as a new branch, the branch of 4 is the stretches {4, 4} and
+// {"", 1}.
 func (r *branchReader) branch(ctx context.Context, sessionID, turnID string) ([]span, error) {
 	q := from("SELECT turn_id, branched_from FROM turns").and("session_id = ", sessionID).raw(" AND branched_from <> ''")
 	q.and("turn_id <= ", turnID).raw(" ORDER BY turn_id DESC")
@@ -135,6 +138,8 @@ func (r *branchReader) TurnBefore(ctx context.Context, in store.Scope, turnID st
 	return before, err
 }
 
+// inTurns is the condition of a message by its Turn; the comparison follows it. Messages know their Run, and Runs
+// their Turn.
 const inTurns = ` AND EXISTS (SELECT 1 FROM runs x WHERE x.run_id = messages.run_id AND x.turn_id `
 
 // SwitchBranch implements store.MessageTx. What is to be taken away goes first: external ids are unique on the current
@@ -167,10 +172,12 @@ const newestOfTurns = ` AND NOT EXISTS (SELECT 1 FROM messages d JOIN runs y ON 
 	AND d.replaced AND d.external_id = messages.external_id AND d.message_id > messages.message_id
 	AND y.turn_id >= $2 AND y.turn_id <= $3)`
 
+// moveMessage gives a message another key, which is its place in the transcript. Its external id stays.
 func moveMessage(m store.MoveMessage) Statement {
 	return Statement{SQL: "UPDATE messages SET message_id = $2 WHERE message_id = $1", Args: []any{m.ID, m.NewID}}
 }
 
+// replaceMessages takes from the current branch what Turns between two have, both of them left out.
 func replaceMessages(m store.ReplaceMessages) Statement {
 	return Statement{
 		SQL: `UPDATE messages SET replaced = TRUE WHERE session_id = $1 AND NOT replaced AND message_id > $2` +

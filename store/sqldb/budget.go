@@ -37,7 +37,8 @@ func (t *budgetTx) AddToBudget(ctx context.Context, b store.BudgetUse) error {
 		b.Tenant, b.Budget, b.Subject, b.Period, b.SessionID, b.Used, b.Added)
 }
 
-// DeleteBudgetsBefore implements store.BudgetTx.
+// DeleteBudgetsBefore implements store.BudgetTx. Those of Turns have no day, and go with their Session. A day is
+// YYYY-MM-DD, so texts compare as days do.
 func (t *budgetTx) DeleteBudgetsBefore(ctx context.Context, day string) error {
 	_, err := t.exec(ctx, "DELETE FROM budgets WHERE period > '' AND period < $1", day)
 	return err

@@ -26,7 +26,8 @@ func commandInto(c *store.Command) []any {
 
 var scanCommand = scanning(commandInto)
 
-// PendingCommands implements store.CommandReader.
+// PendingCommands implements store.CommandReader. Ids are UUIDv7, so Commands come in the order in which they were
+// asked for.
 func (r *commandReader) PendingCommands(ctx context.Context, in store.Scope, sessionID string) ([]store.Command, error) {
 	q := selecting(selectCommand, in).and("c.session_id = ", sessionID)
 	q.raw(" AND c.done_at = 0 ORDER BY c.command_id")
@@ -47,6 +48,7 @@ func insertCommand(c store.Command) Statement {
 	}
 }
 
+// commandDone is lost where the Command is done already, so a Batch that carries one out twice shows it.
 func commandDone(m store.CommandDone) Statement {
 	return Statement{
 		SQL:  "UPDATE commands SET done_at = $2 WHERE command_id = $1 AND done_at = 0",

@@ -39,7 +39,8 @@ func (r *contextReader) ContextEntry(ctx context.Context, in store.Scope, key st
 	return one(ctx, r.conn, scanning(contextInto), q.sql.String(), q.args...)
 }
 
-// ContextData implements store.ContextReader.
+// ContextData implements store.ContextReader. The version is part of what is asked for, so a content never comes with
+// the row of another version.
 func (r *contextReader) ContextData(ctx context.Context, in store.Scope, key string, version int64) ([]byte, error) {
 	if blind(in) {
 		return nil, store.ErrNotFound
@@ -68,7 +69,7 @@ func (r *contextReader) ContextEntries(ctx context.Context, in store.Scope, owne
 	return newestFirst(ctx, r.conn, scanning(contextInto), q, "c.context_key", p)
 }
 
-// ContextBytes implements store.ContextReader.
+// ContextBytes implements store.ContextReader. Beside entries, parts of messages that lie in blobs count.
 func (r *contextReader) ContextBytes(ctx context.Context, in store.Scope) (int64, error) {
 	if blind(in) {
 		return 0, nil
@@ -115,14 +116,14 @@ func held(data []byte) []byte {
 	return data
 }
 
-// ReplaceContextEntry implements store.ContextTx.
+// ReplaceContextEntry implements store.ContextTx. e.Version is the new one, and the row must have the one before it.
 func (t *contextTx) ReplaceContextEntry(ctx context.Context, e store.ContextEntry) (bool, error) {
 	return t.change(ctx, `UPDATE context_blobs SET version = $2, content_type = $3, size = $4, sha256 = $5, data = $6, blob_id = $7,
 		kid = $8, updated_at = $9, expires_at = $10 WHERE context_key = $1 AND version = $11`,
 		e.Key, e.Version, e.ContentType, e.Size, e.SHA256, held(e.Data), e.BlobID, e.KID, millis(e.UpdatedAt), millis(e.ExpiresAt), e.Version-1)
 }
 
-// DeleteContextEntry implements store.ContextTx.
+// DeleteContextEntry implements store.ContextTx. One that got a new version stays, and the move is false.
 func (t *contextTx) DeleteContextEntry(ctx context.Context, key string, version int64) (bool, error) {
 	return t.change(ctx, "DELETE FROM context_blobs WHERE context_key = $1 AND version = $2", key, version)
 }

@@ -166,7 +166,8 @@ func (t *credentialTx) UseCredentials(ctx context.Context, ids []string, at time
 	return nil
 }
 
-// DropCredentials implements store.CredentialTx.
+// DropCredentials implements store.CredentialTx. One without an end stays for good, and a revoked one until its end:
+// a row is what a revoked token is refused by.
 func (t *credentialTx) DropCredentials(ctx context.Context, before time.Time) error {
 	return t.run(ctx, "DELETE FROM credentials WHERE expires_at > 0 AND expires_at < $1", millis(before))
 }

@@ -56,7 +56,8 @@ func (r *delegationReader) Delegations(ctx context.Context, in store.Scope, page
 	return newestFirst(ctx, r.conn, scanDelegation, q, "d.delegation_id", page)
 }
 
-// DelegationsOf implements store.DelegationReader.
+// DelegationsOf implements store.DelegationReader. It has the condition by which Approvals are seen (standing), so
+// what a user sees by a Delegation and what the decision names are the same.
 func (r *delegationReader) DelegationsOf(ctx context.Context, in store.Scope, approvalID, user string) ([]store.Delegation, error) {
 	if !in.All() || user == "" {
 		return nil, nil

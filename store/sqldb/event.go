@@ -90,7 +90,8 @@ func (r *eventReader) LastCursor(ctx context.Context, in store.Scope, sessionID 
 	return one(ctx, r.conn, scanString, q.sql.String(), q.args...)
 }
 
-// insertEvent is the statement that appends one row.
+// insertEvent is the statement that appends one row. Its key is the Session and the last position, so a Batch that is
+// sent twice, or a second writer, is a conflict and never a second row.
 func insertEvent(e store.EventRow) Statement {
 	return Statement{
 		SQL:  "INSERT INTO events (session_id, last_seq, n, ts, data, mark) VALUES ($1, $2, $3, $4, $5, $6)",

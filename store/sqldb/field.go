@@ -1,3 +1,6 @@
+// This file is a Move as a list of fields, and SQL made of such a list. update.go makes the statements, once for each
+// kind of Move; toolcall_move.go has the longest list and shows all that a field can be.
+
 package sqldb
 
 import (
@@ -30,6 +33,8 @@ const (
 	unset      = ""
 )
 
+// textField is a text, stored as clean leaves it. Like those below it takes what the row's column gets (set), and
+// the value of a move (of).
 func textField[M any](name, set string, of func(M) string) field[M] {
 	return fieldOf(name, "text", set, func(m M) string { return Text(of(m)) })
 }
@@ -38,6 +43,7 @@ func numberField[M any](name, set string, of func(M) int64) field[M] {
 	return fieldOf(name, "bigint", set, of)
 }
 
+// timeField is a time, as Unix milliseconds; 0 is none, which keepIfZero takes for "leave it".
 func timeField[M any](name, set string, of func(M) time.Time) field[M] {
 	return fieldOf(name, "bigint", set, func(m M) int64 { return millis(of(m)) })
 }

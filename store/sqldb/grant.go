@@ -90,7 +90,7 @@ func (t *grantTx) UseGrant(ctx context.Context, id string, now time.Time) (bool,
 	return t.change(ctx, "UPDATE grants SET uses = uses + 1 WHERE grant_id = $1 AND "+unspent+"$2)", id, millis(now))
 }
 
-// RevokeGrant implements store.GrantTx.
+// RevokeGrant implements store.GrantTx. The row stays, with who revoked it: decisions on record name it.
 func (t *grantTx) RevokeGrant(ctx context.Context, in store.Scope, id, by string, at time.Time) (bool, error) {
 	return t.revoke(ctx, in, "grants", "grant_id", id, by, at)
 }

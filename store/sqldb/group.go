@@ -1,3 +1,6 @@
+// This file makes few statements of the Moves of a Batch. It is PostgreSQL's; SQLite runs the Moves one by one
+// (batch.go).
+
 package sqldb
 
 import "aqueduct/store"
@@ -53,6 +56,8 @@ type group[M any] struct {
 
 func (g *group[M]) add(i int, m M) { g.index, g.moves = append(g.index, i), append(g.moves, m) }
 
+// add puts a move into its kind's group, or among those that stay single: it is of another kind, its row is touched
+// twice, or it may begin in several states, which a group cannot compare.
 func (g *groups) add(i int, m store.Move) {
 	alone := g.touched[rowOf(m)] == 1
 	switch m := m.(type) {
@@ -88,6 +93,8 @@ func (g *groups) add(i int, m store.Move) {
 	g.single = append(g.single, i) // an illegal move too: it is refused where its SQL is made
 }
 
+// statements are all of the Batch in the order in which they run: groups, then single moves, then Records that depend
+// on either.
 func (g *groups) statements(moves []store.Move) ([]Grouped, error) {
 	var all []Grouped
 	all = g.runs.append(all, runMoves.grouped)

@@ -39,7 +39,7 @@ func (t *linkTx) UseLink(ctx context.Context, l store.UsedLink) (bool, error) {
 		l.ID, l.ApprovalID, l.Tenant, l.User, millis(l.UsedAt), millis(l.ExpiresAt))
 }
 
-// ReleaseLink implements store.LinkTx.
+// ReleaseLink implements store.LinkTx. It is for a link that was used for a decision which was certainly not made.
 func (t *linkTx) ReleaseLink(ctx context.Context, id string) error {
 	return t.run(ctx, "DELETE FROM decision_links WHERE link_id = $1", id)
 }

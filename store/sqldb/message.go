@@ -25,6 +25,7 @@ const insertIntoMessages = `INSERT INTO messages (message_id, session_id, run_id
 
 var scanMessage = scanning(messageInto)
 
+// messageInto are the destinations of messageColumns, in the same order.
 func messageInto(m *store.Message) []any {
 	return []any{&m.ID, &m.SessionID, &m.RunID, &m.ExternalID, &m.Role, &m.Output, &m.Data, timeInto{&m.CreatedAt}}
 }

@@ -40,7 +40,8 @@ func scanModelUsage(at row) (store.ModelUsage, error) {
 	return u, err
 }
 
-// UsageOfTurn implements store.ModelCallReader.
+// UsageOfTurn implements store.ModelCallReader. It sums calls that have ended; SUM of a BIGINT is a NUMERIC in
+// PostgreSQL, hence the casts.
 func (r *modelCallReader) UsageOfTurn(ctx context.Context, in store.Scope, turnID string) ([]store.ModelUsage, error) {
 	sum := func(column string) string { return "CAST(SUM(m." + column + ") AS BIGINT)" }
 	q := selecting("SELECT m.model, m.upstream, "+sum("input_tokens")+", "+sum("cached_tokens")+", "+sum("output_tokens")+", "+sum("reasoning_tokens")+
@@ -58,7 +59,8 @@ func (r *modelCallReader) AbandonedModelCalls(ctx context.Context, in store.Scop
 	return list(ctx, r.conn, scanModelCall, q.sql.String(), q.args...)
 }
 
-// InsertModelCall implements store.ModelCallTx.
+// InsertModelCall implements store.ModelCallTx. Its tokens and its cost are what the call counts with where its
+// server is killed in the middle; EndModelCall replaces them.
 func (t *modelCallTx) InsertModelCall(ctx context.Context, c store.ModelCall) error {
 	return t.insert(ctx, `INSERT INTO model_calls (call_id, session_id, turn_id, agent_id, route, model, status, started_at, replica,
 		input_tokens, output_tokens, estimated, cost) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
@@ -66,7 +68,8 @@ func (t *modelCallTx) InsertModelCall(ctx context.Context, c store.ModelCall) er
 		c.Tokens.Input, c.Tokens.Output, c.Tokens.Estimated, c.Cost)
 }
 
-// EndModelCall implements store.ModelCallTx.
+// EndModelCall implements store.ModelCallTx. A call is ended once: by the replica that made it, or by one that finds
+// it abandoned.
 func (t *modelCallTx) EndModelCall(ctx context.Context, c store.ModelCall) (bool, error) {
 	return t.change(ctx, `UPDATE model_calls SET upstream = $2, status = $3, code = $4, input_tokens = $5, cached_tokens = $6,
 		output_tokens = $7, reasoning_tokens = $8, estimated = $9, cost = $10, first_token_at = $11, ended_at = $12

@@ -1,3 +1,5 @@
+// This file has the SQL of each kind of Move, and the check of a Move against its state machine (store/machine.go).
+
 package sqldb
 
 import (

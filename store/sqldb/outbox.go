@@ -43,6 +43,7 @@ func (t *outboxTx) InsertOutbox(ctx context.Context, i store.OutboxItem) error {
 	return t.insert(ctx, s.SQL, s.Args...)
 }
 
+// insertOutbox is the statement of InsertOutbox and of the Move of that name.
 func insertOutbox(i store.OutboxItem) Statement {
 	return Statement{
 		SQL: `INSERT INTO outbox (id, session_id, kind, target, payload, created_at, next_at, tries, claimed_until, done_at,

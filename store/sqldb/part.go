@@ -38,6 +38,7 @@ func (t *partTx) InsertMessagePart(ctx context.Context, p store.MessagePart) err
 	return t.insert(ctx, s.SQL, s.Args...)
 }
 
+// insertPart does nothing where the Session has the bytes already: they are found by their hash.
 func insertPart(p store.MessagePart) Statement {
 	return Statement{
 		SQL: `INSERT INTO message_parts (session_id, sha256, mime_type, data, blob_id, blob_size, kid, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)

@@ -78,7 +78,7 @@ func (t *proxyTx) DropBootstrapUses(ctx context.Context, before time.Time) error
 	return t.run(ctx, "DELETE FROM bootstrap_uses WHERE expires_at < $1", millis(before))
 }
 
-// DeleteProxy implements store.ProxyTx.
+// DeleteProxy implements store.ProxyTx. Its instances go with it, and with them the hashes of their tokens.
 func (t *proxyTx) DeleteProxy(ctx context.Context, id string) (bool, error) {
 	if err := t.run(ctx, "DELETE FROM sandbox_instances WHERE proxy_id = $1", id); err != nil {
 		return false, err

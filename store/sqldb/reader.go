@@ -1,3 +1,6 @@
+// This file joins the reads of all aggregates, and has the few ways in which a statement is run; they differ in what
+// the number of rows that it touched means.
+
 package sqldb
 
 import (

@@ -16,7 +16,8 @@ type (
 	replicaTx struct{ *conn }
 )
 
-// Beat implements store.Replicas.
+// Beat implements store.Replicas. Others look at the number and not at the time: clocks differ, and a number that
+// moves is alive.
 func (r *replicaReader) Beat(ctx context.Context, id string) error {
 	n, err := r.exec(ctx, "UPDATE replicas SET beat = beat + 1, seen_at = $2 WHERE id = $1 AND NOT fenced",
 		id, millis(r.d.now()))
@@ -57,7 +58,7 @@ func (t *replicaTx) FenceReplica(ctx context.Context, id string) error {
 	return t.run(ctx, "UPDATE replicas SET fenced = TRUE WHERE id = $1 AND NOT fenced", id)
 }
 
-// FenceAll fences every living replica.
+// FenceAll fences every living replica. It is for SQLite, where who opens the file is the only one that may write.
 func (t *replicaTx) FenceAll(ctx context.Context) error {
 	return t.run(ctx, "UPDATE replicas SET fenced = TRUE WHERE NOT fenced")
 }

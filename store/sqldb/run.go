@@ -22,6 +22,7 @@ const (
 	selectRun = `SELECT ` + runColumns + ` FROM runs x JOIN sessions s ON s.session_id = x.session_id`
 )
 
+// runInto are the destinations of runColumns, in the same order; scanRun and scanAgenda share them.
 func runInto(r *store.Run) []any {
 	return []any{
 		&r.ID, &r.SessionID, &r.TurnID, &r.ExternalID, &r.Status, &r.Profile, &r.BodyHash, &r.FirstSeq, &r.LastSeq,
@@ -52,7 +53,8 @@ func (r *runReader) FindRun(ctx context.Context, in store.Scope, idOrExternalID 
 	return one(ctx, r.conn, scanRun, q.sql.String(), q.args...)
 }
 
-// LastRun implements store.RunReader.
+// LastRun implements store.RunReader. It is the last one that has begun, by the log; a Run that is reserved has no
+// first position.
 func (r *runReader) LastRun(ctx context.Context, in store.Scope, sessionID string) (store.Run, error) {
 	q := selecting(selectRun, in).and("x.session_id = ", sessionID)
 	q.raw(" AND x.first_seq > 0 ORDER BY x.first_seq DESC LIMIT 1")
@@ -104,7 +106,7 @@ func (r *runReader) BrokenRuns(ctx context.Context, in store.Scope, sessionID, f
 	}, q.sql.String(), q.args...)
 }
 
-// StateChanges implements store.RunReader.
+// StateChanges implements store.RunReader. A Run that changed nothing has none, and is passed over.
 func (r *runReader) StateChanges(ctx context.Context, in store.Scope, sessionID, first string) ([]store.StateChange, error) {
 	q := selecting("SELECT x.run_id, x.state_changes FROM runs x JOIN sessions s ON s.session_id = x.session_id", in)
 	q.and("x.session_id = ", sessionID).and("x.run_id >= ", first)
@@ -114,6 +116,7 @@ func (r *runReader) StateChanges(ctx context.Context, in store.Scope, sessionID,
 	}, q.sql.String(), q.args...)
 }
 
+// runStateChanges is no compare-and-set: the Run's one writer makes it.
 func runStateChanges(m store.RunStateChanges) Statement {
 	return Statement{SQL: "UPDATE runs SET state_changes = $2 WHERE run_id = $1", Args: []any{m.ID, string(m.Changes)}}
 }

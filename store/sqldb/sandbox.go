@@ -56,7 +56,8 @@ func (t *sandboxTx) UpsertSandboxInstance(ctx context.Context, i store.SandboxIn
 		millis(i.CreatedAt), millis(i.UpdatedAt), i.OfSession, i.AgentID)
 }
 
-// RevokeInstanceTokens implements store.ProxyTx.
+// RevokeInstanceTokens implements store.ProxyTx. An instance that was written since keeps its token, which may be a
+// newer one.
 func (t *sandboxTx) RevokeInstanceTokens(ctx context.Context, proxyID string, before time.Time) error {
 	return t.run(ctx, "UPDATE sandbox_instances SET token_hash = NULL WHERE proxy_id = $1 AND token_hash IS NOT NULL AND updated_at < $2",
 		proxyID, millis(before))

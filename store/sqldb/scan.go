@@ -1,3 +1,6 @@
+// This file is how rows are read. A scan function reads one row; the columns that it expects stand beside it, in the
+// constant of its SELECT.
+
 package sqldb
 
 import (
@@ -79,7 +82,8 @@ func scanInt(at row) (n int64, err error) { return n, at.Scan(&n) }
 
 func scanTime(at row) (t time.Time, err error) { return t, at.Scan(timeInto{&t}) }
 
-// count is how many rows there are; the query bounds them.
+// count is how many rows there are; the query bounds them by a LIMIT. It is for counts of which only "as many as may
+// be" matters: COUNT(*) would walk all of them.
 func count(ctx context.Context, c *conn, q *query) (n int, err error) {
 	err = each(ctx, c, q.sql.String(), q.args, func(row) (bool, error) {
 		n++

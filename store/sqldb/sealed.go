@@ -33,6 +33,8 @@ func (t *sealedTx) KeepSealed(ctx context.Context, o store.Sealed) error {
 	return t.insert(ctx, s.SQL, s.Args...)
 }
 
+// keepSealed writes an original. A ref holds a hash of the masked text, so what is replaced is an original of the
+// same text, perhaps under an older key.
 func keepSealed(o store.Sealed) Statement {
 	return Statement{
 		SQL: `INSERT INTO sealed_originals (ref, session_id, kid, data, created_at) VALUES ($1, $2, $3, $4, $5)

@@ -24,6 +24,8 @@ const (
 	selectSession = `SELECT ` + sessionColumns + ` FROM sessions s`
 )
 
+// sessionInto are the destinations of sessionColumns, in the same order, which scanAgenda and scanAccess read beside
+// others.
 func sessionInto(s *store.Session) []any {
 	return []any{
 		&s.ID, &s.Tenant, &s.User, &s.ExternalID, &s.AgentID, &s.Title, &s.State, &s.Owner,
@@ -120,7 +122,8 @@ func (r *sessionReader) SessionsWithWork(ctx context.Context, in store.Scope, re
 	return list(ctx, r.conn, scanString, q.sql.String(), q.args...)
 }
 
-// SessionsWithCommands implements store.SessionReader.
+// SessionsWithCommands implements store.SessionReader. It is asked ten times a second by a replica that drives
+// anything and is not alone, so it walks nothing but the partial index commands_pending.
 func (r *sessionReader) SessionsWithCommands(ctx context.Context, in store.Scope, replica string) ([]string, error) {
 	q := selecting("SELECT s.session_id FROM sessions s", in)
 	q.raw(" AND s.session_id IN (SELECT session_id FROM commands WHERE done_at = 0 AND kind <> 'append')")
@@ -128,7 +131,8 @@ func (r *sessionReader) SessionsWithCommands(ctx context.Context, in store.Scope
 	return list(ctx, r.conn, scanString, q.sql.String(), q.args...)
 }
 
-// AbandonedSessions implements store.SessionReader.
+// AbandonedSessions implements store.SessionReader. Unlike for SessionsWithWork, a Turn that only waits counts: it
+// needs a new owner too.
 func (r *sessionReader) AbandonedSessions(ctx context.Context, in store.Scope) ([]string, error) {
 	q := selecting("SELECT s.session_id FROM sessions s", in)
 	q.raw(` AND s.session_id IN (SELECT session_id FROM runs WHERE status IN ('RESERVED', 'RUNNING')
@@ -180,7 +184,7 @@ func (t *sessionTx) SetSessionTitle(ctx context.Context, id, title string) error
 	return t.must(ctx, "UPDATE sessions SET title = $2 WHERE session_id = $1 AND deleted_at = 0", id, title)
 }
 
-// NoteDropped implements store.SessionTx.
+// NoteDropped implements store.SessionTx. It is true once for each Session, whichever replica asks.
 func (t *sessionTx) NoteDropped(ctx context.Context, id string) (bool, error) {
 	return t.change(ctx, "UPDATE sessions SET dropped_noted = TRUE WHERE session_id = $1 AND NOT dropped_noted", id)
 }

@@ -92,7 +92,7 @@ func (t *shareTx) PutShare(ctx context.Context, h store.Share) error {
 		h.ID, h.SessionID, h.Tenant, h.To, h.Write, h.Decide, h.CreatedBy, millis(h.CreatedAt))
 }
 
-// DeleteShare implements store.ShareTx.
+// DeleteShare implements store.ShareTx. The Session is compared: an id of a Share alone opens no other thread's.
 func (t *shareTx) DeleteShare(ctx context.Context, sessionID, id string) (bool, error) {
 	return t.change(ctx, "DELETE FROM shares WHERE share_id = $1 AND session_id = $2", id, sessionID)
 }

@@ -25,7 +25,8 @@ func taskInto(t *store.Task) []any {
 	}
 }
 
-// Task implements store.TaskReader.
+// Task implements store.TaskReader, by its id or by the client's id of the request. The request itself is read here
+// alone: lists leave it out.
 func (r *taskReader) Task(ctx context.Context, in store.Scope, id string) (store.Task, error) {
 	if blind(in) {
 		return store.Task{}, store.ErrNotFound
@@ -90,7 +91,7 @@ func (r *taskReader) NextTasks(ctx context.Context, in store.Scope, line store.T
 		ORDER BY t.priority DESC, t.task_id LIMIT $4`, line.Tenant, line.User, line.AgentID, int64(most))
 }
 
-// TakenTasks implements store.TaskReader.
+// TakenTasks implements store.TaskReader. A Turn has its Task's id, so the join finds what became of each.
 func (r *taskReader) TakenTasks(ctx context.Context, in store.Scope) ([]store.TakenTask, error) {
 	if !in.All() {
 		return nil, nil
@@ -107,14 +108,15 @@ func (t *taskTx) LockQueue(ctx context.Context) error {
 	return t.must(ctx, "UPDATE queue_lock SET rounds = rounds + 1 WHERE id = 1")
 }
 
-// InsertTask implements store.TaskTx.
+// InsertTask implements store.TaskTx. A second Task of one user and request is a conflict (tasks_request).
 func (t *taskTx) InsertTask(ctx context.Context, v store.Task) error {
 	return t.insert(ctx, `INSERT INTO tasks (task_id, tenant, user_id, request_id, thread_id, agent_id, priority, status, kid, body, body_hash, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		v.ID, v.Tenant, v.User, v.RequestID, v.ThreadID, v.AgentID, v.Priority, string(v.Status), v.KID, v.Body, v.BodyHash, millis(v.CreatedAt))
 }
 
-// MoveTask implements store.TaskTx.
+// MoveTask implements store.TaskTx. Unlike other moves it sets all that it names, empty or not: a Task that waits
+// again has no replica.
 func (t *taskTx) MoveTask(ctx context.Context, m store.TaskMove) (bool, error) {
 	return t.change(ctx, `UPDATE tasks SET status = $3, replica = $4, code = $5, message = $6, ended_at = $7 WHERE task_id = $1 AND status = $2`,
 		m.ID, string(m.From), string(m.To), m.Replica, m.Code, m.Message, millis(m.EndedAt))

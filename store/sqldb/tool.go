@@ -41,7 +41,8 @@ func (r *toolReader) ToolOf(ctx context.Context, in store.Scope, tenant, name st
 		ORDER BY t.tenant DESC LIMIT 1`, tenant, name)
 }
 
-// Tools implements store.ToolReader.
+// Tools implements store.ToolReader. For one tenant a name is listed once, as the tenant's own tool where there is
+// one; for all tenants every row is.
 func (r *toolReader) Tools(ctx context.Context, in store.Scope, page store.Page) ([]store.Tool, error) {
 	if blind(in) {
 		return nil, nil

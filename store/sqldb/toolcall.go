@@ -20,7 +20,8 @@ const selectToolCall = `SELECT c.tool_call_id, c.session_id, c.turn_id, c.run_id
 	c.on_failure, c.timeout_ms, c.replica, c.running_at, c.told, c.carded, c.created_at, c.expires_at, c.ended_at, c.delivered_at
 	FROM tool_calls c JOIN sessions s ON s.session_id = c.session_id`
 
-// waiting is the condition of a ToolCall that a person or a client has to answer.
+// waiting is the condition of a ToolCall that a person or a client has to answer. It is that of the partial index
+// tool_calls_open, word for word, and a part of that of tool_calls_expiring.
 const waiting = "status IN ('WAITING_APPROVAL', 'WAITING_CLIENT')"
 
 func scanToolCall(at row) (store.ToolCall, error) {
@@ -45,14 +46,16 @@ func (r *toolCallReader) OpenToolCalls(ctx context.Context, in store.Scope, sess
 	return list(ctx, r.conn, scanToolCall, q.sql.String(), q.args...)
 }
 
-// OpenToolCallsUnder implements store.ToolCallReader.
+// OpenToolCallsUnder implements store.ToolCallReader. That the root is not empty is repeated as a constant, for the
+// partial index sessions_root_turn.
 func (r *toolCallReader) OpenToolCallsUnder(ctx context.Context, in store.Scope, rootTurnID string) ([]store.ToolCall, error) {
 	q := selecting(selectToolCall, in).and("s.root_turn_id = ", rootTurnID)
 	q.raw(" AND s.root_turn_id <> '' AND c." + waiting + " ORDER BY c.tool_call_id")
 	return list(ctx, r.conn, scanToolCall, q.sql.String(), q.args...)
 }
 
-// ExpiringToolCalls implements store.ToolCallReader.
+// ExpiringToolCalls implements store.ToolCallReader. Its order is that of the index tool_calls_expiring, so only the
+// first rows are read, however much waits.
 func (r *toolCallReader) ExpiringToolCalls(ctx context.Context, in store.Scope, limit int) ([]store.ToolCall, error) {
 	q := selecting(selectToolCall, in)
 	q.raw(" AND c." + waiting + " AND c.expires_at > 0 ORDER BY c.expires_at, c.tool_call_id")
@@ -97,15 +100,18 @@ func (r *toolCallReader) CountToolCalls(ctx context.Context, in store.Scope, tur
 // ToolCallByKey implements store.ToolCallReader.
 func (r *toolCallReader) ToolCallByKey(ctx context.Context, in store.Scope, turnID, key string) (store.ToolCall, error) {
 	q := selecting(selectToolCall, in).and("c.turn_id = ", turnID).and("c.idempotency_key = ", key)
+	// For the partial index tool_calls_key.
 	q.raw(" AND c.idempotency_key <> ''")
 	return one(ctx, r.conn, scanToolCall, q.sql.String(), q.args...)
 }
 
-// underWay is the condition of the partial index of what a replica may have to do.
+// underWay is the condition of the partial index of what a replica may have to do (tool_calls_work). Queries name it
+// beside their own, narrower one: a planner uses a partial index only where the condition implies the index's.
 const underWay = ` AND c.kind <> 'question' AND c.status IN ('CREATED', 'POLICY_CHECKED', 'WAITING_APPROVAL', 'DISPATCHED',
 	'RUNNING', 'WAITING_CLIENT', 'UNKNOWN')`
 
-// ToolCallsByStatus implements store.ToolCallReader.
+// ToolCallsByStatus implements store.ToolCallReader. The list of states is padded to their number, so that every set
+// of them is one prepared statement.
 func (r *toolCallReader) ToolCallsByStatus(ctx context.Context, in store.Scope, statuses []store.ToolCallStatus, kind store.ToolCallKind, limit int) ([]store.ToolCall, error) {
 	q := selecting(selectToolCall, in).raw(underWay + " AND c.status IN (")
 	for i, status := range padded(statuses, store.AllToolCallStatuses()) {

@@ -1,3 +1,5 @@
+// This file has the Moves of ToolCalls as fields. The column of InTranscript has an older name.
+
 package sqldb
 
 import (
@@ -83,6 +85,8 @@ func toolCallFields[M any](of func(M) *store.ToolCall) []field[M] {
 	}
 }
 
+// toolCallShown sets the Run that shows the call. It is lost where the call was answered meanwhile, unless that does
+// not matter (Anyway).
 func toolCallShown(m store.ToolCallShown) Statement {
 	s := Statement{SQL: "UPDATE tool_calls SET run_id = $2, carded = carded OR $3 WHERE tool_call_id = $1", Args: []any{m.ID, m.RunID, m.Carded}}
 	if !m.Anyway {
@@ -91,6 +95,7 @@ func toolCallShown(m store.ToolCallShown) Statement {
 	return s
 }
 
+// toolCallInTranscript is lost where the log has the result already: of two that would write it, one does.
 func toolCallInTranscript(m store.ToolCallInTranscript) Statement {
 	return Statement{
 		SQL:  "UPDATE tool_calls SET told = TRUE WHERE tool_call_id = $1 AND NOT told",
@@ -99,6 +104,8 @@ func toolCallInTranscript(m store.ToolCallInTranscript) Statement {
 	}
 }
 
+// toolCallDelivered marks the answer as passed on, once, and before the Agent gets it. While, where it is set, is the
+// status that the call must still have.
 func toolCallDelivered(m store.ToolCallDelivered) Statement {
 	return Statement{
 		SQL:  "UPDATE tool_calls SET delivered_at = $2 WHERE tool_call_id = $1 AND delivered_at = 0 AND ($3 = '' OR status = $3)",

@@ -55,7 +55,8 @@ func (r *turnReader) ActiveTurn(ctx context.Context, in store.Scope, sessionID s
 	return one(ctx, r.conn, scanTurn, q.sql.String(), q.args...)
 }
 
-// ChildTurns implements store.TurnReader.
+// ChildTurns implements store.TurnReader. Children lie in Sessions of their own, which name the root; a Session of a
+// person names none.
 func (r *turnReader) ChildTurns(ctx context.Context, in store.Scope, rootTurnID string) ([]store.ChildTurn, error) {
 	q := selecting("SELECT "+turnColumns+", s.parent_turn_id FROM turns t JOIN sessions s ON s.session_id = t.session_id", in)
 	q.and("s.root_turn_id = ", rootTurnID).raw(" AND s.root_turn_id <> '' ORDER BY t.turn_id").limit(store.MaxChildTurns)

@@ -1,3 +1,6 @@
+// This file joins the requests of all aggregates into a transaction, and has an error of one statement end it. Each
+// method of store.Tx is promoted from the one aggregate that has it: with two of one name Tx would not implement it.
+
 package sqldb
 
 import (

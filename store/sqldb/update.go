@@ -1,3 +1,6 @@
+// This file makes the two statements of a kind of Move: for one row, and for many as arrays. Both compare the status
+// in the statement that changes it, so whether a Move took effect is the number of rows that it touched.
+
 package sqldb
 
 import (
@@ -19,6 +22,16 @@ type update[M any] struct {
 // newUpdate makes the statements for a table. The one for a single row takes a set of states, padded to a fixed number;
 // the one for many rows compares each with its own from_status, so that it takes moves from one state only (see
 // groups). where is a condition beside key and status, in which x is the row and {name} the value of a field.
+//
+// The two of a RunMove, shortened; the first argument of either is the key, or the array of keys:
+//
+//	UPDATE runs AS x SET status = COALESCE(NULLIF($2, ''), x.status),
+//	  last_seq = COALESCE(NULLIF(CAST($4 AS BIGINT), 0), x.last_seq), …
+//	  WHERE x.run_id = $1 AND x.status IN ($8, $9, …)
+//	UPDATE runs AS x SET status = COALESCE(NULLIF(v.status, ''), x.status),
+//	  last_seq = COALESCE(NULLIF(v.last_seq, 0), x.last_seq), …
+//	  FROM unnest($1::text[], $2::text[], …) AS v (run_id, status, …, from_status)
+//	  WHERE x.run_id = v.run_id AND x.status = v.from_status RETURNING x.run_id
 func newUpdate[M any](table, where string, machine *machine[M], fs ...field[M]) *update[M] {
 	u := &update[M]{machine: machine, fields: fs, begins: fs}
 	key := fs[0].name

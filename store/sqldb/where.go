@@ -1,3 +1,7 @@
+// This file builds the WHERE of reads: which rows a Scope sees, and pages. Reads of rows of Sessions begin with
+// selecting, which has the Scope's condition; those of other tables begin with from, and name the Scope themselves
+// (ofScope, blind).
+
 package sqldb
 
 import (
@@ -18,6 +22,11 @@ type query struct {
 
 // selecting starts a query that sees only rows of living Sessions in the Scope. from
 // must join sessions as s and end before WHERE.
+//
+// For one user's Turn the text is
+//
+//	SELECT … FROM turns t JOIN sessions s ON …
+//	  WHERE COALESCE(s.deleted_at = 0 AND s.tenant = $1 AND s.user_id = $2, FALSE) AND t.turn_id = $3
 func selecting(from string, in store.Scope) *query {
 	q := &query{}
 	q.sql.Grow(len(from) + 256)

@@ -24,7 +24,8 @@ const (
 	linger = 3 * time.Second
 	// answerTime bounds everything but the run itself.
 	answerTime = 10 * time.Second
-	// mostBytes bounds what is recorded of one answer.
+	// mostBytes bounds what is recorded of one answer, all of which is in memory. One that is longer counts as given
+	// up.
 	mostBytes = 64 << 20
 	// readBytes is the most that one read takes.
 	readBytes = 32 << 10
@@ -53,7 +54,8 @@ type UncheckedError struct{ Reason string }
 // Error implements error.
 func (e *UncheckedError) Error() string { return e.Reason }
 
-// prober is one examination. Its client has no timeout of its own: runs take their time.
+// prober is one examination. Its client has no timeout of its own: runs take their time. One goroutine uses it, and makes the
+// requests one behind the other.
 type prober struct {
 	Options
 	client *http.Client
@@ -215,7 +217,8 @@ func (p *prober) run(ctx context.Context, body []byte, header http.Header) (*doc
 	return r.run, ctx.Err()
 }
 
-// recording is an answer being read.
+// recording is an answer being read, by the goroutine that made the request. giveUp cancels the request from outside,
+// which ends the read that is under way.
 type recording struct {
 	run      *doctor.Run
 	began    time.Time

@@ -1,3 +1,6 @@
+// This file puts the life of old Turns into the trace of a Session, beside the events of their Runs. Only Turns from
+// before Records were kept of everything (store.Turn.Traced) need it; of all others the Records have it.
+
 package reader
 
 import (

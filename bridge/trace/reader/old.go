@@ -1,3 +1,6 @@
+// This file makes Records of what Turns from before Records were kept have in their rows. It is for old databases
+// alone: a Turn that begins today is traced.
+
 package reader
 
 import (

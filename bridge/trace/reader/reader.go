@@ -47,7 +47,9 @@ type Entry struct {
 	Payload []byte
 	At      Cursor // the position behind it
 
-	seq int64 // of the event that it is, or stands beside; 0 for a Record
+	// seq is of the event that it is, or stands beside; 0 for a Record. It compares with Record.AtSeq in the merge, and is
+	// no part of the entry as others see it.
+	seq int64
 }
 
 // Trace reads everything that is kept of one Session, or of one Turn of it: the events of its Runs, and its Records; of a
@@ -235,6 +237,8 @@ func (t *Trace) stretches(ctx context.Context, after int64) (all []stretch, err 
 // within what stands around one event it is a Part of that event's position, and only the last has the position of the
 // event.
 func (t *Trace) read(ctx context.Context, life *lives, rows []store.EventRow, s stretch, at Cursor, n int, entries *[]Entry) (over bool, err error) {
+	// In the trace of a Session the Runs of the rows are looked up, to know whose each event is; in that of a Turn
+	// the stretch is a Run's.
 	var runs []store.Run
 	if s.run == nil {
 		if runs, err = t.store.RunsWithin(ctx, t.in, t.session, s.after+1, rows[len(rows)-1].LastSeq); err != nil {

@@ -1,3 +1,7 @@
+// This file calls other agents through Aqueduct: POST /v1/agents/{id}:invoke, whose answer is a stream with ids
+// (docs/agents.md). The stream may break at any place; the call goes on meanwhile, and is taken up behind the last
+// event that arrived.
+
 package agent
 
 import (
@@ -71,7 +75,8 @@ func (r *Run) InvokeWith(ctx context.Context, call AgentCall) (got Reply, err er
 	}
 }
 
-// follow reads a call's stream until it ends or breaks.
+// follow reads a call's stream until it ends or breaks. Neither ended nor an error is a connection that broke, or a
+// server that cannot now: it is to be tried again, with the same key, which makes it the same call.
 func (r *Run) follow(ctx context.Context, in *incoming, body []byte) (ended bool, err error) {
 	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}}
 	if in.last != "" {
@@ -95,7 +100,8 @@ func (r *Run) follow(ctx context.Context, in *incoming, body []byte) (ended bool
 	return false, context.Cause(ctx)
 }
 
-// incoming is a call's stream, over all of its connections.
+// incoming is a call's stream, over all of its connections. One goroutine uses it. An event is taken once: text and
+// position are of whole events only.
 type incoming struct {
 	call  AgentCall
 	tries *tries
@@ -107,7 +113,8 @@ type incoming struct {
 
 func (in *incoming) reply() Reply { return Reply{in.text.String(), in.runID, in.usage} }
 
-// read takes events; a stream that breaks is no error.
+// read takes events, by as much of the grammar of Server-Sent Events as Aqueduct's streams use; a stream that breaks
+// is no error. What came of an event that was cut is dropped: it comes again.
 func (in *incoming) read(body io.Reader) (ended bool, err error) {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxEvent)
@@ -140,7 +147,7 @@ func (in *incoming) read(body io.Reader) (ended bool, err error) {
 	return false, nil
 }
 
-// take takes one event.
+// take takes one event. Names that are not known mean nothing: a later server may have more.
 func (in *incoming) take(name string, raw []byte) (ended bool, err error) {
 	var data struct {
 		RunID string          `json:"run_id"`

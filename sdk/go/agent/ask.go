@@ -1,3 +1,8 @@
+// This file asks people, and brings their answers back. An agent that asked ends its answer and keeps nothing, so
+// what it has been answered so far has to travel: the id of each question holds all answers before it (carry),
+// Aqueduct gives the id back with the answer, and gather joins them again. A question's id is therefore ID~ANSWERS,
+// ANSWERS being deflated JSON in base64.
+
 package agent
 
 import (
@@ -82,6 +87,8 @@ func (r *Run) AskClientTool(id, name string, args any) error {
 	return r.ask(id, "call_client_tool", ask{Name: name, Args: args})
 }
 
+// ask sends a question and returns errAsked, which the function passes on; any other error is a question that was not
+// asked.
 func (r *Run) ask(id, frame string, a ask) error {
 	if id == "" || strings.Contains(id, "~") {
 		return fmt.Errorf("the id of a question must not be empty or hold a ~: %q", id)
@@ -139,10 +146,16 @@ type answered struct {
 	Answer
 }
 
-// answers are all of a run, by the ids of their questions. A call brings the newest; the earlier ones come in the ids of
-// their questions, which only Aqueduct keeps and gives back.
+// answers are all of a run, by the ids of their questions. A call brings the newest; the earlier ones come in the ids
+// of their questions, which only Aqueduct keeps and gives back.
+//
+//	1st call   asks "a"
+//	2nd call   gets the answer to "a", asks "b~…", where … is the answer to "a"
+//	3rd call   gets the answer to "b~…": both are known
 type answers map[string]Answer
 
+// gather joins the answers that a call brings with those that travelled in their ids. Of two under one id the newest
+// counts; only what this call brought is New.
 func gather(resume []answered) (answers, error) {
 	all := answers{}
 	for _, a := range resume {
@@ -191,6 +204,8 @@ func (all answers) carry(id string) (string, error) {
 	return id + "~" + carried, nil
 }
 
+// unpack is the reverse of carry. The bound is on the unpacked text: an id comes with the call, and a few KiB can
+// unpack to any size.
 func unpack(carried string) (answers, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(carried)
 	if err != nil {

@@ -1,3 +1,7 @@
+// This file is the context store, as a run uses it: /v1/context (docs/context.md). A write has no key by which the
+// server could know it again, so one whose connection broke is not repeated; with a version (If-Match) it could not
+// go over another one.
+
 package agent
 
 import (
@@ -45,7 +49,8 @@ type Put struct {
 	ContentType string
 	// Owner of a new entry: session (the default), run, user or agent.
 	Owner string
-	// TTL is when it expires; 0 leaves what was, or never.
+	// TTL is how long it is kept from now on, in whole seconds, one at least; 0 leaves the end of an entry as it is,
+	// and a new one without.
 	TTL time.Duration
 }
 
@@ -55,7 +60,8 @@ func IsMoved(err error) bool {
 	return errors.As(err, &e) && e.Code == "version_conflict"
 }
 
-// Put writes an entry.
+// Put writes an entry. A new one in JSON goes as a part of the body that describes it; any other content is the body
+// itself, and what describes it stands in the query.
 func (c Contexts) Put(ctx context.Context, p Put) (e Entry, err error) {
 	content, kind := p.Content, p.ContentType
 	if content == nil {

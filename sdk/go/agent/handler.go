@@ -87,7 +87,8 @@ func read(w http.ResponseWriter, r *http.Request) (in input, status int, err err
 	return in, 0, nil
 }
 
-// stream answers: frames until the end, or until the caller has left.
+// stream answers: frames until the end, or until the caller has left. The heartbeats end before it returns, because a
+// response must not be written to afterwards.
 func stream(w http.ResponseWriter, r *http.Request, in input, answer func(context.Context, *Run) error) {
 	ctx, leave := context.WithCancel(r.Context())
 	defer leave()
@@ -124,6 +125,7 @@ func call(ctx context.Context, run *Run, answer func(context.Context, *Run) erro
 	return answer(ctx, run)
 }
 
+// refuse answers a call that does not begin, with a problem in JSON.
 func refuse(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Connection", "close") // a refused body is not read
 	reply(w, status, map[string]string{"detail": detail})

@@ -1,3 +1,7 @@
+// This file makes the requests to Aqueduct. What is tried again is what may be: a read, or a call with a key, by
+// which the server knows a repetition. A status that means "later", and a connection that broke, are tried until
+// patience is over; every other answer is one.
+
 package agent
 
 import (
@@ -33,7 +37,8 @@ var errNoBase = errors.New("no address of Aqueduct: it sends it as x-aqueduct-ba
 // link is where Aqueduct is, and the key to it for one run.
 type link struct{ base, token, trace string }
 
-// whole is an answer that was read to its end. Status 0 is a connection that broke.
+// whole is an answer that was read to its end. Status 0 is a connection that broke: of what was sent nothing is
+// known.
 type whole struct {
 	status int
 	header http.Header
@@ -59,7 +64,8 @@ func (l link) send(ctx context.Context, method, path string, header http.Header,
 	return http.DefaultClient.Do(req)
 }
 
-// once is one request and its whole answer, within a time.
+// once is one request and its whole answer, within a time. A time that is over counts as a connection that broke; ctx
+// that has ended is an error.
 func (l link) once(ctx context.Context, within time.Duration, method, path string, header http.Header, body []byte) (whole, error) {
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -130,7 +136,8 @@ func refusal(status int, raw []byte) error {
 	return e
 }
 
-// tries are the pauses between tries, until patience has passed since the last progress.
+// tries are the pauses between tries, until patience has passed since the last progress. They are of one operation;
+// each begins anew.
 type tries struct {
 	pause time.Duration
 	until time.Time
@@ -161,6 +168,7 @@ type keys struct {
 	seen map[string]int
 }
 
+// next is the key of the next call of that content.
 func (k *keys) next(call ...any) (string, error) {
 	raw, err := json.Marshal(call)
 	if err != nil {

@@ -1,3 +1,6 @@
+// This file writes an answer. Two goroutines do: the function's, and one that sends heartbeats while the function is
+// silent.
+
 package agent
 
 import (
@@ -10,7 +13,8 @@ import (
 	"time"
 )
 
-// outlet writes one answer: frames of the function, and heartbeats between them.
+// outlet writes one answer: frames of the function, and heartbeats between them. A frame is one write under the lock,
+// so a heartbeat stands between frames and never in one.
 type outlet struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -32,6 +36,8 @@ func (o *outlet) frame(name string, data any) error {
 	return nil
 }
 
+// write sends bytes at once. A failure ends the call and is not returned: a function writes in many places, and its
+// ctx is one.
 func (o *outlet) write(raw []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

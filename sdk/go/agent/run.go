@@ -1,3 +1,6 @@
+// This file is one call of the agent: what it was called with, and what it answers. A Turn is one call or several,
+// one more for each time that answers come; nothing is kept between them but what Aqueduct brings back.
+
 package agent
 
 import (
@@ -39,7 +42,7 @@ func (m Message) Text() string {
 	return b.String()
 }
 
-// input is the body of /invoke.
+// input is the body of /invoke (docs/protocol.md). Members of later versions are ignored.
 type input struct {
 	AgentID   string    `json:"agent_id"`
 	SessionID string    `json:"session_id"`
@@ -82,6 +85,10 @@ type Run struct {
 	broken  error // the first frame that could not be made
 }
 
+// newRun makes a Run of a call. The error is an answer whose id this package did not make.
+//
+// A call that brings answers has no message of a person as its input, so its prompt is the newest of the
+// conversation.
 func newRun(h http.Header, in input, out *outlet) (*Run, error) {
 	answers, err := gather(in.Resume)
 	if err != nil {
@@ -172,7 +179,8 @@ func (r *Run) Transcript(ctx context.Context, page TranscriptPage) (t Transcript
 	return t, err
 }
 
-// end sends the last frame. What is not meant for people stays in the log.
+// end sends the last frame: "done" where the function has ended well or has asked, and "error" otherwise. What is not
+// meant for people stays in the log.
 func (r *Run) end(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return // the caller has left

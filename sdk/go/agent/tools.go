@@ -1,3 +1,7 @@
+// This file has Aqueduct run tools: POST /v1/tools/{name}:invoke, and :wait for as long as the call is pending
+// (docs/tools.md). Policy, approval and execution are the server's; an approval may take days, through which the
+// function waits.
+
 package agent
 
 import (
@@ -35,7 +39,8 @@ func (r *Run) Tool(ctx context.Context, name string, args, into any) error {
 	return r.ToolWith(ctx, ToolCall{Name: name, Args: args}, into)
 }
 
-// outcome is what Aqueduct answers to a call of a tool.
+// outcome is what Aqueduct answers to a call of a tool. Status is succeeded, failed or pending; ID is the server's
+// own id of the call, by which it is waited for.
 type outcome struct {
 	Status string          `json:"status"`
 	ID     string          `json:"tool_call_id"`
@@ -61,6 +66,8 @@ func (r *Run) ToolWith(ctx context.Context, call ToolCall, into any) (err error)
 	if call.Timeout > 0 {
 		body["timeout_ms"] = max(1, call.Timeout.Milliseconds())
 	}
+	// The request is given as long as the tool may run, and margin on top, so that the server's answer comes before
+	// the client gives up.
 	got, err := r.link.post(ctx, max(call.Timeout, waitFor)+margin, "/v1/tools/"+url.PathEscape(call.Name)+":invoke", body)
 	id := ""
 	for pauses := newTries(); err == nil; {

@@ -1,4 +1,8 @@
 // Package disk keeps blobs as files of one folder.
+//
+// A file that has its name is whole and durable. That takes four steps in order: the bytes are synced, the file is
+// renamed, its folder is synced, and the folder's own name was synced before. A crash between two of them leaves what
+// Delete finds by the id.
 package disk
 
 import (
@@ -76,6 +80,7 @@ func writeSynced(path string, data []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
+// syncFolder has the names in a folder survive a crash, as fsync of a file has its bytes.
 func syncFolder(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -1,3 +1,6 @@
+// This file reads an object as net/http needs it: from any position, with a size that is known before. The object
+// never changes, so what is read by two requests is of one piece.
+
 package s3
 
 import (
@@ -20,7 +23,7 @@ func (s *Store) Open(ctx context.Context, id string, size int64) (io.ReadSeekClo
 // reader reads an object from wherever Seek puts it, by a request for what is behind that. A Seek alone makes none:
 // net/http seeks to the end and back to learn the size.
 type reader struct {
-	ctx  context.Context
+	ctx  context.Context // bounds all reads (blob.Store)
 	from *Store
 	id   string
 	size int64
@@ -29,6 +32,8 @@ type reader struct {
 	next int64         // where body goes on
 }
 
+// open makes the request for what is behind the position. An answer of another status or length than was asked for is
+// an error: a server may ignore a range (RFC 9110, section 14.2), and the whole object would be read as its end.
 func (r *reader) open() error {
 	if r.at >= r.size {
 		return nil // a range of nothing is refused

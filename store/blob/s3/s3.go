@@ -83,7 +83,8 @@ type Store struct {
 	client *http.Client
 }
 
-// New makes a Store. The client is the way out.
+// New makes a Store. The client is the way out; it must not bound how long a body takes, which the contexts of the
+// calls do.
 func New(at Location, keys Credentials, client *http.Client) *Store {
 	return &Store{at: at, keys: keys, client: client}
 }
@@ -119,7 +120,8 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 	return nil
 }
 
-// ended closes a response whose body does not matter.
+// ended closes a response whose body does not matter. It takes the error of do along, so that it can be called on
+// what do returns.
 func ended(resp *http.Response, err error) error {
 	if err != nil {
 		return err
@@ -128,6 +130,8 @@ func ended(resp *http.Response, err error) error {
 }
 
 // do makes a signed request, again after a fault that may pass. A response is one of success.
+//
+// A write is repeated as it is: an id has one content, so a PUT that arrived twice is one.
 func (s *Store) do(ctx context.Context, method, id string, data []byte, sum, bytesOf string) (*http.Response, error) {
 	for n := 1; ; n++ {
 		resp, err := s.once(ctx, method, id, data, sum, bytesOf)
@@ -141,6 +145,8 @@ func (s *Store) do(ctx context.Context, method, id string, data []byte, sum, byt
 	}
 }
 
+// once makes a request, signed anew: a signature holds the time and is good for minutes. The hash of the body is part
+// of what is signed.
 func (s *Store) once(ctx context.Context, method, id string, data []byte, sum, bytesOf string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.at.BaseURL()+id, bytes.NewReader(data))
 	if err != nil {
@@ -183,6 +189,7 @@ func (f *fault) passes() bool {
 	return f.status >= http.StatusInternalServerError || f.status == http.StatusTooManyRequests
 }
 
+// faultOf reads the code of a refusal (S3's Error document). A code is a word; what is longer is cut.
 func faultOf(resp *http.Response) error {
 	var said struct {
 		XMLName xml.Name `xml:"Error"`

@@ -27,6 +27,7 @@ func main() {
 	}
 }
 
+// run serves until ctx ends, and a moment longer for answers that are under way.
 func run(ctx context.Context, args []string) error {
 	pace := demoagent.Default()
 	flags := flag.NewFlagSet("demoagent", flag.ContinueOnError)
