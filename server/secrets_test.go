@@ -227,6 +227,53 @@ func TestS31SecretsAtRest(t *testing.T) {
 	}
 }
 
+// TestS31SealedAnswer: what a person answers to an agent's question, over REST or in the chat, reaches the agent as it was given,
+// although people, the log and the trace have it masked.
+func TestS31SealedAnswer(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T, db database) {
+		answered := make(chan string, 1)
+		asks := func(_ context.Context, say func(...bridge.Output), _ bridge.Call, answers []approval.Delivery) {
+			if len(answers) > 0 {
+				answered <- string(answers[0].Payload)
+				say(bridge.Output{End: &bridge.End{}})
+				return
+			}
+			say(bridge.Output{Question: &approval.Request{UpstreamID: "i", Kind: approval.AskInput, ToolName: "collect", Title: "Which key?"}})
+		}
+		h := newEnvWith(t, asks, plan{open: db.open, secrets: newSecrets(t)})
+		posted := func(thread, run, more string) string {
+			var stream strings.Builder
+			for _, f := range h.open(h.request("POST", "/api/agui/chat", fmt.Sprintf(`{"threadId":%q,"runId":%q,"protocolVersion":"1.0","state":{},"tools":[],"context":[],"forwardedProps":{},%s}`, thread, run, more))).rest() {
+				stream.WriteString(f.data + "\n")
+			}
+			return stream.String()
+		}
+		payload := `{"key":` + string(mustJSON(planted[0].text)) + `}`
+		for way, answer := range map[string]func(id string) string{
+			"rest": func(id string) string { return h.decide(id, `{"payload":`+payload+`}`).body },
+			"chat": func(id string) string {
+				return posted("chat", "chat-2", fmt.Sprintf(`"messages":[],"resume":[{"interruptId":%q,"status":"resolved","payload":%s}]`, id, payload))
+			},
+		} {
+			posted(way, way+"-1", `"messages":[{"id":"u","role":"user","content":"hi"}]`)
+			id := h.question()
+			shown := map[string]string{"the answer": answer(id)}
+			if got := <-answered; !strings.Contains(got, planted[0].secret) {
+				t.Errorf("%s: the agent is answered %s", way, got)
+			}
+			for _, path := range []string{"/api/approvals/" + id, "/api/approvals?status=APPROVED", "/api/threads/" + way + "/messages", "/v1/sessions/" + way + "/events"} {
+				shown[path] = h.do("GET", path, "").body
+			}
+			for what, text := range shown {
+				if found := left(text); len(found) > 0 || text == "" {
+					t.Errorf("%s: %s has %q: %s", way, what, found, text)
+				}
+			}
+		}
+	})
+}
+
 // nothingAtRest looks through tables. Those that are named must have something masked, or nothing is tried there.
 func (h *env) nothingAtRest(tables map[string][]string, masked ...string) {
 	h.t.Helper()

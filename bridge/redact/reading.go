@@ -1,5 +1,5 @@
-// This file gives originals back to reads that ask for them. A method of the Reader that is not here gives what is
-// kept, masked, also to a read that asks.
+// This file gives originals back to reads that ask for them. Every method of the Reader whose rows have originals is
+// here; a test finds one that is not.
 
 package redact
 
@@ -40,7 +40,10 @@ func partID(p store.MessagePart) string { return p.SessionID + "/" + p.SHA256 }
 // reading gives originals to reads that want them.
 // It is embedded in both the Store and its transactions. A read is marked by its caller, not by its kind: the page that
 // lists messages and the Turn that sends them to an agent use the same method.
-type reading struct {
+type reading struct{ originals }
+
+// originals finds the originals of a Reader's rows.
+type originals struct {
 	from  store.Reader
 	vault *Vault
 }
@@ -50,7 +53,7 @@ var maskBytes = []byte(Mask)
 // original puts the original in the place of a masked text, if there is one. A text that only looks masked has none.
 // The mask in the text is what triggers the lookup, so that rows without secrets cost no query. A user who writes
 // "[redacted]" in a message causes a lookup that finds nothing, and the text stays.
-func (r *reading) original(ctx context.Context, kind, id string, text *[]byte) error {
+func (r *originals) original(ctx context.Context, kind, id string, text *[]byte) error {
 	if !bytes.Contains(*text, maskBytes) {
 		return nil
 	}
@@ -90,14 +93,20 @@ func each[T any](ctx context.Context, rows []T, err error, reveal func(*T) error
 	return rows, nil
 }
 
-// call, message and turn are what one and each do to a row: they put its originals in.
-func (r *reading) call(ctx context.Context) func(*store.ToolCall) error {
+// call, approval, message and turn are what one and each do to a row: they put its originals in.
+func (r *originals) call(ctx context.Context) func(*store.ToolCall) error {
 	return func(c *store.ToolCall) error {
 		return errors.Join(r.original(ctx, ofArgs, c.ID, &c.Args), r.original(ctx, ofResult, c.ID, &c.Result))
 	}
 }
 
-func (r *reading) message(ctx context.Context) func(*store.Message) error {
+func (r *originals) approval(ctx context.Context) func(*store.Approval) error {
+	return func(a *store.Approval) error {
+		return errors.Join(r.original(ctx, ofDecision, a.ID, &a.Decision), r.original(ctx, ofArgs, a.ID, &a.Args))
+	}
+}
+
+func (r *originals) message(ctx context.Context) func(*store.Message) error {
 	return func(m *store.Message) error {
 		if m.Output {
 			return nil
@@ -106,7 +115,7 @@ func (r *reading) message(ctx context.Context) func(*store.Message) error {
 	}
 }
 
-func (r *reading) turn(ctx context.Context) func(*store.Turn) error {
+func (r *originals) turn(ctx context.Context) func(*store.Turn) error {
 	return func(t *store.Turn) error { return r.original(ctx, ofInput, t.ID, &t.Input) }
 }
 
@@ -128,6 +137,21 @@ func (r *reading) Turn(ctx context.Context, in store.Scope, id string) (store.Tu
 func (r *reading) ActiveTurn(ctx context.Context, in store.Scope, sessionID string) (store.Turn, error) {
 	t, err := r.from.ActiveTurn(ctx, in, sessionID)
 	return one(ctx, t, err, r.turn(ctx))
+}
+
+func (r *reading) StrandedTurns(ctx context.Context, in store.Scope, replica string, limit int) ([]store.Turn, error) {
+	list, err := r.from.StrandedTurns(ctx, in, replica, limit)
+	return each(ctx, list, err, r.turn(ctx))
+}
+
+func (r *reading) Message(ctx context.Context, in store.Scope, id string) (store.Message, error) {
+	m, err := r.from.Message(ctx, in, id)
+	return one(ctx, m, err, r.message(ctx))
+}
+
+func (r *reading) LastAnswer(ctx context.Context, in store.Scope, sessionID, runID string) (store.Message, error) {
+	m, err := r.from.LastAnswer(ctx, in, sessionID, runID)
+	return one(ctx, m, err, r.message(ctx))
 }
 
 func (r *reading) Messages(ctx context.Context, in store.Scope, sessionID string, page store.Page) ([]store.Message, error) {
@@ -165,6 +189,11 @@ func (r *reading) OpenToolCalls(ctx context.Context, in store.Scope, sessionID s
 	return each(ctx, list, err, r.call(ctx))
 }
 
+func (r *reading) OpenToolCallsUnder(ctx context.Context, in store.Scope, rootTurnID string) ([]store.ToolCall, error) {
+	list, err := r.from.OpenToolCallsUnder(ctx, in, rootTurnID)
+	return each(ctx, list, err, r.call(ctx))
+}
+
 func (r *reading) ToolCallsOfTurn(ctx context.Context, in store.Scope, turnID string) ([]store.ToolCall, error) {
 	list, err := r.from.ToolCallsOfTurn(ctx, in, turnID)
 	return each(ctx, list, err, r.call(ctx))
@@ -175,9 +204,27 @@ func (r *reading) ToolCallsByStatus(ctx context.Context, in store.Scope, statuse
 	return each(ctx, list, err, r.call(ctx))
 }
 
+func (r *reading) OrphanedToolCalls(ctx context.Context, in store.Scope, limit int) ([]store.ToolCall, error) {
+	list, err := r.from.OrphanedToolCalls(ctx, in, limit)
+	return each(ctx, list, err, r.call(ctx))
+}
+
+func (r *reading) AbandonedToolCalls(ctx context.Context, in store.Scope, limit int) ([]store.ToolCall, error) {
+	list, err := r.from.AbandonedToolCalls(ctx, in, limit)
+	return each(ctx, list, err, r.call(ctx))
+}
+
+func (r *reading) ExpiringToolCalls(ctx context.Context, in store.Scope, limit int) ([]store.ToolCall, error) {
+	list, err := r.from.ExpiringToolCalls(ctx, in, limit)
+	return each(ctx, list, err, r.call(ctx))
+}
+
 func (r *reading) Approval(ctx context.Context, in store.Scope, id string) (store.Approval, error) {
 	a, err := r.from.Approval(ctx, in, id)
-	return one(ctx, a, err, func(a *store.Approval) error {
-		return errors.Join(r.original(ctx, ofDecision, a.ID, &a.Decision), r.original(ctx, ofArgs, a.ID, &a.Args))
-	})
+	return one(ctx, a, err, r.approval(ctx))
+}
+
+func (r *reading) Approvals(ctx context.Context, in store.Scope, f store.ApprovalFilter, page store.Page) ([]store.Approval, error) {
+	list, err := r.from.Approvals(ctx, in, f, page)
+	return each(ctx, list, err, r.approval(ctx))
 }

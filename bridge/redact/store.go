@@ -14,7 +14,7 @@ import (
 // called with, arguments, results, decisions) it seals the original in the same transaction, and gives it to reads that
 // are marked by store.WithOriginals. Events are masked before they are encoded and pass as they are.
 func Wrap(s store.Store, f *Filter, v *Vault) store.Store {
-	return &wrapped{base: base{s}, reading: reading{s, v}, filter: f}
+	return &wrapped{base: base{s}, reading: reading{originals{s, v}}, filter: f}
 }
 
 // base puts the methods of a Store one level deeper, so that those of reading are found first.
@@ -70,7 +70,7 @@ func (w *wrapped) sessionOf(ctx context.Context, b *store.Batch, callID string) 
 // The database may run fn again; each run has its own rows, so an original is never written for a run that failed.
 func (w *wrapped) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return w.Store.InTx(ctx, func(tx store.Tx) error {
-		return fn(&wrappedTx{txBase: txBase{tx}, reading: reading{tx, w.vault}, filter: w.filter})
+		return fn(&wrappedTx{txBase: txBase{tx}, reading: reading{originals{tx, w.vault}}, filter: w.filter})
 	})
 }
 
