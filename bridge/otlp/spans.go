@@ -236,7 +236,7 @@ func (b *builder) model(r store.Record) {
 		s.events = append(s.events, event{at: s.from.Add(time.Duration(end.FirstTokenMS) * time.Millisecond), name: "first_token"})
 	}
 	if end.Error != nil {
-		s.failed = end.Error.Code
+		s.failed = name(end.Error.Code, otherCode)
 	}
 }
 

@@ -128,7 +128,8 @@ func TestModels(t *testing.T) {
 	turn.records = slices.Insert(turn.records, 2, started(2, "1"),
 		rec(3, trace.LLMCallDone, trace.ModelEnded{RequestID: "1", Status: "DONE", FirstTokenMS: 500, Tokens: trace.ModelTokens{Input: 11, Output: 7}}))
 	turn.records = append(turn.records, started(95, "2"), rec(99, trace.LLMCallDone, trace.ModelEnded{RequestID: "2", Error: &trace.ModelError{Code: "model_unreachable"}}),
-		started(96, "3"), rec(99, trace.LLMCallDone, trace.ModelEnded{RequestID: "another"}))
+		started(96, "3"), rec(99, trace.LLMCallDone, trace.ModelEnded{RequestID: "another"}),
+		started(97, "4"), rec(99, trace.LLMCallDone, trace.ModelEnded{RequestID: "4", Error: &trace.ModelError{Code: "what Ann said"}}))
 	spans := turn.spans()
 	one, two, open := find(t, spans, "embeddings 1"), find(t, spans, "embeddings 2"), find(t, spans, "embeddings 3")
 	if one.parent != callID || one.id != "00000000000000a1" || !one.to.Equal(at(3)) || attr(one, "gen_ai.usage.input_tokens") != "11" || attr(one, "gen_ai.operation.name") != "embeddings" || !one.events[0].at.Equal(at(2).Add(500*time.Millisecond)) {
@@ -136,6 +137,9 @@ func TestModels(t *testing.T) {
 	}
 	if two.parent != turnID || two.failed != "model_unreachable" {
 		t.Errorf("%+v", two)
+	}
+	if four := find(t, spans, "embeddings 4"); four.failed != otherCode {
+		t.Errorf("a text of the upstream's is exported as a code: %+v", four)
 	}
 	if !open.to.Equal(at(100)) || attr(open, "aqueduct.unfinished") != "true" {
 		t.Errorf("a call without an end: %+v", open)

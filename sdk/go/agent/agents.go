@@ -9,6 +9,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -143,6 +145,9 @@ func (in *incoming) read(body io.Reader) (ended bool, err error) {
 			}
 			id, name, data = "", "", nil
 		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) { // the same would come each time
+		return false, fmt.Errorf("an event of %s has more than %d bytes", in.call.AgentID, maxEvent)
 	}
 	return false, nil
 }

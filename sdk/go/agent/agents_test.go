@@ -2,6 +2,7 @@ package agent
 
 import (
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,4 +29,14 @@ func TestPatienceInSilence(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestEventThatIsTooLong: an event without an end is an error, and no connection that broke: the call would be taken up again
+// for ever.
+func TestEventThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	in := &incoming{tries: newTries()}
+	if ended, err := in.read(strings.NewReader("data: " + strings.Repeat("x", maxEvent) + "\n\n")); ended || err == nil {
+		t.Error(ended, err)
+	}
 }
