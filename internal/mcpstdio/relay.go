@@ -69,7 +69,9 @@ type relay struct {
 	// behind a newer one. It is taken before mu, and never under it.
 	refreshing sync.Mutex
 
-	mu       sync.Mutex
+	connecting chan struct{} // holds a value while a session is made
+
+	mu       sync.Mutex         // is held for moments, since every request takes it
 	upstream *mcp.ClientSession // nil: none yet, or lost
 	client   *mcp.ServerSession // the one there is
 	// known has the tools that the client is offered, each as the JSON it was offered with. The library notifies the client
@@ -79,7 +81,7 @@ type relay struct {
 
 // Serve answers the client until it leaves or ctx ends.
 func Serve(ctx context.Context, cfg Config) error {
-	r := &relay{cfg: cfg, listed: make(chan struct{}), known: make(map[string]string)}
+	r := &relay{cfg: cfg, listed: make(chan struct{}), connecting: make(chan struct{}, 1), known: make(map[string]string)}
 	r.server = mcp.NewServer(&mcp.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: cfg.Version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: cfg.Changed != nil}}, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -275,14 +277,40 @@ func capabilities(req *mcp.CallToolRequest) any {
 	return map[string]any{"elicitation": map[string]any{"form": none}}
 }
 
-// session is the one with the server, made where there is none. The lock is held over the handshake, so that requests
-// which come meanwhile use this session and do not make their own.
+// session is the one with the server, made where there is none. One request at a time makes it: those that come
+// meanwhile wait, and use this session.
 func (r *relay) session(ctx context.Context) (*mcp.ClientSession, error) {
+	if session := r.there(); session != nil {
+		return session, nil
+	}
+	select {
+	case r.connecting <- struct{}{}:
+		defer func() { <-r.connecting }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if session := r.there(); session != nil {
+		return session, nil
+	}
+	session, err := r.connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be reached, or does not take the token: %w", r.cfg.URL, err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.upstream != nil {
-		return r.upstream, nil
-	}
+	r.upstream = session
+	return session, nil
+}
+
+// there is the session that there is; nil for none.
+func (r *relay) there() *mcp.ClientSession {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.upstream
+}
+
+// connect makes a session.
+func (r *relay) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "aqueduct mcp", Version: r.cfg.Version}, &mcp.ClientOptions{
 		Capabilities:   &mcp.ClientCapabilities{},
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true}, // the client's own answers are passed on
@@ -294,12 +322,7 @@ func (r *relay) session(ctx context.Context) (*mcp.ClientSession, error) {
 	})
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: r.cfg.URL, HTTPClient: r.cfg.Client, MaxEventSize: longestMessage}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot be reached, or does not take the token: %w", r.cfg.URL, err)
-	}
-	r.upstream = session
-	return session, nil
+	return client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: r.cfg.URL, HTTPClient: r.cfg.Client, MaxEventSize: longestMessage}, nil)
 }
 
 func (r *relay) current() *mcp.ServerSession {

@@ -111,9 +111,10 @@ func TestListWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestEndBesideADeafServer: a relay that is asked to end does so, whatever its server does with what is under way.
-func TestEndBesideADeafServer(t *testing.T) {
-	t.Parallel()
+// besideADeafServer starts a relay whose server never answers, and has its client list tools, which the server is asked for, and
+// call one.
+func besideADeafServer(t *testing.T, ctx context.Context) (in io.Writer, out io.Reader, ended <-chan error) {
+	t.Helper()
 	came, release := make(chan struct{}, 10), make(chan struct{})
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		came <- struct{}{}
@@ -123,32 +124,67 @@ func TestEndBesideADeafServer(t *testing.T) {
 		close(release)
 		web.Close()
 	})
-	theirs, in := io.Pipe()
+	theirs, client := io.Pipe()
 	out, ours := io.Pipe()
-	go func() { _, _ = io.Copy(io.Discard, out) }()
 	t.Cleanup(func() {
-		_ = in.Close()
+		_ = client.Close()
 		_ = ours.Close()
 	})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
+	end := make(chan error, 1)
 	go func() {
-		ended <- Serve(ctx, Config{URL: web.URL, Client: web.Client(), Version: "1", In: theirs, Out: ours})
+		end <- Serve(ctx, Config{URL: web.URL, Client: web.Client(), Version: "1", In: theirs, Out: ours})
 	}()
+	lines := bufio.NewReader(out)
 	for _, line := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"t"}}`,
 	} {
-		if _, err := io.WriteString(in, line+"\n"); err != nil {
+		if _, err := io.WriteString(client, line+"\n"); err != nil {
 			t.Fatal(err)
+		}
+		if strings.Contains(line, `"id":1`) {
+			if _, err := lines.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	<-came
+	return client, lines, end
+}
+
+// TestEndBesideADeafServer: a relay that is asked to end does so, whatever its server does with what is under way.
+func TestEndBesideADeafServer(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	_, out, ended := besideADeafServer(t, ctx)
+	go func() { _, _ = io.Copy(io.Discard, out) }()
 	stop()
 	select {
 	case err := <-ended:
 		if err != nil {
 			t.Error(err)
+		}
+	case <-time.After(connectTime / 2):
+		t.Error("it waits for its server")
+	}
+}
+
+// TestPingBesideADeafServer: a client that looks whether the relay is there is answered while the server does not answer.
+func TestPingBesideADeafServer(t *testing.T) {
+	t.Parallel()
+	in, out, _ := besideADeafServer(t, t.Context())
+	if _, err := io.WriteString(in, `{"jsonrpc":"2.0","id":4,"method":"ping"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		answered <- line
+	}()
+	select {
+	case got := <-answered:
+		if !strings.Contains(got, `"id":4`) || strings.Contains(got, `"error"`) {
+			t.Error(got)
 		}
 	case <-time.After(connectTime / 2):
 		t.Error("it waits for its server")
