@@ -54,6 +54,28 @@ var actions = map[string]string{
 	"POST /v1/agents/{id}": "POST /v1/agents/{id}:invoke",
 }
 
+// TestOpenAPINames: every operation has a name of its own, by which generated clients call it.
+func TestOpenAPINames(t *testing.T) {
+	t.Parallel()
+	h := newEnv(t, saysN(1))
+	var doc struct {
+		Paths map[string]map[string]struct{ OperationID string }
+	}
+	if err := json.Unmarshal([]byte(h.do("GET", "/openapi.json", "").body), &doc); err != nil {
+		t.Fatal(err)
+	}
+	form, seen := regexp.MustCompile(`^[a-z]+([A-Z][a-z]*)*$`), make(map[string]string)
+	for path, methods := range doc.Paths {
+		for method, o := range methods {
+			here := method + " " + path
+			if before := seen[o.OperationID]; before != "" || !form.MatchString(o.OperationID) {
+				t.Errorf("%s is called %q, as is %q", here, o.OperationID, before)
+			}
+			seen[o.OperationID] = here
+		}
+	}
+}
+
 // TestOpenAPIFilters: the inbox's filters are listed, as is what a decision may say.
 func TestOpenAPIFilters(t *testing.T) {
 	t.Parallel()
