@@ -29,7 +29,6 @@ type call struct {
 	left    *leftCalls
 	adopter *adopter
 	request context.Context // ends when the client leaves
-	open    *openRequest    // the same request, if its client has a name
 	beat    func()          // keeps the stream alive where the client wants no progress
 }
 
@@ -147,7 +146,6 @@ func (h *call) hold(ctx context.Context, req *mcp.CallToolRequest, args json.Raw
 	if err = h.unanswered(ctx, key, made.ID, err); err != nil {
 		return nil, err
 	}
-	h.open.sends(func() { h.left.put(h.from.user(), key, made.ID) })
 	return resultOf(made), nil
 }
 

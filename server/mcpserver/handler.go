@@ -136,11 +136,10 @@ func (h *Handler) serve(c echo.Context, who store.Principal, from caller) error 
 	if err := h.mayBatch(c, who, asks.messages); err != nil {
 		return err
 	}
-	open, done := h.named(c, from, asks, cancel)
-	defer done()
+	defer h.named(c, from, asks, cancel)()
 	out := &responseStream{ResponseWriter: c.Response(), c: c, in: h.cfg.In}
 	defer out.end()
-	server, err := h.server(ctx, &call{from: from, left: &h.left, adopter: &h.adopter, request: ctx, open: open, beat: out.beat}, asks)
+	server, err := h.server(ctx, &call{from: from, left: &h.left, adopter: &h.adopter, request: ctx, beat: out.beat}, asks)
 	if err != nil {
 		return err
 	}
@@ -165,8 +164,8 @@ func (h *Handler) mayBatch(c echo.Context, who store.Principal, messages int) er
 }
 
 // named does what hangs on the name of the client: a request that begins gets one, one that gives up a call ends that one's, and
-// any other can be given up, also for a moment after the function that it returns is called.
-func (h *Handler) named(c echo.Context, from caller, asks wanted, cancel context.CancelFunc) (open *openRequest, done func()) {
+// any other can be given up until the function that it returns is called.
+func (h *Handler) named(c echo.Context, from caller, asks wanted, cancel context.CancelFunc) (done func()) {
 	name := c.Request().Header.Get(sessionHeader)
 	key := func(id string) string { return from.key() + "\x00" + name + "\x00" + id }
 	switch {
@@ -174,11 +173,11 @@ func (h *Handler) named(c echo.Context, from caller, asks wanted, cancel context
 		c.Response().Header().Set(sessionHeader, newClientName())
 	case name == "":
 	case asks.givesUp != "":
-		h.open.giveUp(key(asks.givesUp))
+		h.open.cancel(key(asks.givesUp))
 	case asks.id != "":
 		return h.open.add(key(asks.id), cancel)
 	}
-	return nil, func() {}
+	return func() {}
 }
 
 type serverKey struct{}

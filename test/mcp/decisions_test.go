@@ -162,12 +162,11 @@ func (f front) changes() {
 	approved := f.asked("pay")
 	leave()
 	f.ended(left)
-	f.decide(approved, `{"approved":true}`)
+	// The program learns that the call was given up behind a relay. It knows by the time in which another call was made and
+	// asked for; a result that comes before is lost with the request.
 	other := f.begin("pay", `{"amount":5}`)
-	again := f.asked("pay")
-	if again == approved {
-		f.t.Error("other arguments are not asked for")
-	}
+	again := f.question("permission", f.named+"pay", approved).ID
+	f.decide(approved, `{"approved":true}`)
 	if o := f.ended(f.begin("pay", `{"amount":4}`)); o.text() != "paid 4" {
 		f.t.Errorf("what was approved: %s", o.text())
 	}

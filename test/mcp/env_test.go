@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -251,12 +252,13 @@ func (e *env) lost(tool string) question {
 	return e.question("input", tool)
 }
 
-func (e *env) question(kind, tool string) (found question) {
+// question waits for one that is open, beside those that the test knows.
+func (e *env) question(kind, tool string, known ...string) (found question) {
 	e.t.Helper()
 	e.eventually("no question about "+tool, func() error {
 		open := e.pending()
 		for _, q := range open {
-			if q.Tool == tool && q.Kind == kind {
+			if q.Tool == tool && q.Kind == kind && !slices.Contains(known, q.ID) {
 				found = q
 				return nil
 			}
