@@ -4,7 +4,8 @@
 //
 // Three sorts of goroutines meet in a relay. The library handles each request of the client on a goroutine of its
 // own, follow is one more, and notifications of progress come on those of the session with the server. What they
-// share is guarded by the two locks of relay.
+// share is guarded by mu, which is held for moments; what takes long is done by one of them at a time, by the channels
+// refreshing and connecting, where waiting ends with the request.
 
 package mcpstdio
 
@@ -67,9 +68,10 @@ type relay struct {
 
 	// refreshing is held over reading the server's list and changing the client's by it: an older list must not be applied
 	// behind a newer one. It is taken before mu, and never under it.
-	refreshing sync.Mutex
+	refreshing chan struct{} // holds a value then
 
-	connecting chan struct{} // holds a value while a session is made
+	connecting chan struct{}  // holds a value while a session is made
+	closing    sync.WaitGroup // sessions that are being closed
 
 	mu       sync.Mutex         // is held for moments, since every request takes it
 	upstream *mcp.ClientSession // nil: none yet, or lost
@@ -79,9 +81,15 @@ type relay struct {
 	known map[string]string
 }
 
+func newRelay(cfg Config) *relay {
+	return &relay{
+		cfg: cfg, listed: make(chan struct{}), connecting: make(chan struct{}, 1), refreshing: make(chan struct{}, 1), known: make(map[string]string),
+	}
+}
+
 // Serve answers the client until it leaves or ctx ends.
 func Serve(ctx context.Context, cfg Config) error {
-	r := &relay{cfg: cfg, listed: make(chan struct{}), connecting: make(chan struct{}, 1), known: make(map[string]string)}
+	r := newRelay(cfg)
 	r.server = mcp.NewServer(&mcp.Implementation{Name: "aqueduct", Title: "Aqueduct", Version: cfg.Version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: cfg.Changed != nil}}, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -184,8 +192,12 @@ func (r *relay) has(tool, form string) bool {
 
 // refresh makes the client's list that of the server. A tool that is as it was stays: the client is notified of changes.
 func (r *relay) refresh(ctx context.Context) error {
-	r.refreshing.Lock()
-	defer r.refreshing.Unlock()
+	select {
+	case r.refreshing <- struct{}{}:
+		defer func() { <-r.refreshing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	session, err := r.session(ctx)
 	if err != nil {
 		return err
@@ -342,15 +354,21 @@ func (r *relay) lost(session *mcp.ClientSession, err error) error {
 	defer r.mu.Unlock()
 	if r.upstream == session {
 		r.upstream = nil
-		_ = session.Close() // it is lost
+		r.drop(session)
 	}
 	return err
 }
 
+// drop closes a session aside: the library waits for the calls that are held on it, which may take as long as a person does.
+// They go on and give their results.
+func (r *relay) drop(session *mcp.ClientSession) {
+	r.closing.Go(func() { _ = session.Close() }) // it is lost, or the process ends
+}
+
+// close closes all sessions. What was under way has ended, so it waits for their servers at most as long as the library does.
 func (r *relay) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.upstream != nil {
-		_ = r.upstream.Close() // the process ends
+	if session := r.there(); session != nil {
+		r.drop(session)
 	}
+	r.closing.Wait()
 }

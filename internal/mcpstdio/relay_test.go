@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // client is an MCP client at the standard streams of a relay whose server answers as the test has it.
@@ -189,4 +191,61 @@ func TestPingBesideADeafServer(t *testing.T) {
 	case <-time.After(connectTime / 2):
 		t.Error("it waits for its server")
 	}
+}
+
+// TestLostBesideACall: a session is lost for one request, whose list did not come in time, while a call is held on it. Other
+// requests do not wait for the call, which goes on.
+func TestLostBesideACall(t *testing.T) {
+	t.Parallel()
+	held, release := make(chan struct{}), make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&m) != nil {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		switch m.Method {
+		case "initialize":
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}`, m.ID)
+		case "tools/call":
+			close(held)
+			<-release
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`, m.ID)
+		case "notifications/initialized":
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, m.ID)
+		}
+	}))
+	t.Cleanup(web.Close)
+	r := newRelay(Config{URL: web.URL, Client: web.Client(), Version: "1"})
+	session, err := r.session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	called := make(chan string, 1)
+	go func() {
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "t", Arguments: json.RawMessage("{}")})
+		called <- fmt.Sprint(result.GetError(), err, len(result.Content))
+	}()
+	<-held
+	lost := make(chan error, 1)
+	go func() { lost <- r.lost(session, context.DeadlineExceeded) }()
+	select {
+	case <-lost:
+		if r.there() != nil {
+			t.Error("the session stays")
+		}
+	case <-time.After(connectTime / 2):
+		t.Error("a request waits for the call of another")
+	}
+	close(release)
+	if got := <-called; got != "<nil> <nil> 1" {
+		t.Errorf("the call that was held ended with %s", got)
+	}
+	r.close()
 }
