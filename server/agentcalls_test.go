@@ -206,6 +206,30 @@ func TestAgentCallsAgent(t *testing.T) {
 	}
 }
 
+// TestAgentCallsOwnStates: a called agent reports states of its own by any name and with any detail, also by names that Turns have:
+// its caller reads them as the agent's, and its answer to the end.
+func TestAgentCallsOwnStates(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T, db database) {
+		got := make(chan called, 1)
+		c := newCallEnv(t, map[string]agentScript{
+			"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+				got <- c.call(ctx, call, "helper", "go")
+			},
+			"helper": func(_ *callEnv, _ context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
+				for _, state := range []string{`{"state":"CANCELLED","detail":"half"}`, `{"state":"DONE"}`, `{"state":"FAILED","detail":[1]}`} {
+					say(event(&agui.StateDelta{Delta: json.RawMessage(`[{"op":"add","path":"/agent","value":` + state + `}]`)}))
+				}
+				says(say, "all of it")
+			},
+		}, plan{open: db.open})
+		c.chat("t", "r", "go")
+		if answer := <-got; answer.text() != "all of it" || !strings.HasSuffix(answer.kinds(), "CANCELLED DONE FAILED delta done") {
+			t.Errorf("%s: %s", answer.kinds(), answer.text())
+		}
+	})
+}
+
 // TestAgentCallsLoop: A → B → A, and too deep a chain, end with a clear error, which the callers may go on from.
 func TestAgentCallsLoop(t *testing.T) {
 	t.Parallel()

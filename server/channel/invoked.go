@@ -68,7 +68,7 @@ func invoked(m *Message) (e Invoked, last bool) {
 			RunID string `json:"run_id"`
 			Text  string `json:"text"`
 		}{m.RunID, m.Text}
-	case m.Type == typeState && m.State == string(store.TurnCancelled):
+	case m.Type == typeState && m.State == string(store.TurnCancelled) && m.Source == "": // an agent reports states of its own, by any name
 		return failed(CodeChildCancelled, "The agent that was called was cancelled."), true
 	case m.Type == typeState && (m.State == string(store.TurnDone) || m.State == string(store.TurnFailed)) && m.Source == "":
 		return e, false // done or error follows

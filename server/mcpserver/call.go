@@ -113,10 +113,14 @@ func (h *call) leftBy(ctx context.Context, key, id string, err error) error {
 // unanswered is leftBy, also for a client that is there and gets an error: the call goes on, and is the one that this client makes
 // again.
 func (h *call) unanswered(ctx context.Context, key, id string, err error) error {
-	if ctx.Err() == nil && err != nil {
-		h.left.put(h.from.user(), key, id)
+	if ctx.Err() == nil && err == nil {
+		return nil
 	}
-	return h.leftBy(ctx, key, id, err)
+	h.left.put(h.from.user(), key, id) // once: a call that is there twice is given to two clients
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
 }
 
 // awayPause is how long a held call is not looked at when the store is away. The client keeps waiting: what became of
