@@ -180,27 +180,37 @@ func (s *Schema) Check(value json.RawMessage) error {
 	return nil
 }
 
-// misfit is where and why a value does not fit, for the one who gave it, often a model: the first place that was found, with
-// the schema's words for it. What the value holds there is left out, as it may be a secret.
+// misfit is where and why a value does not fit, for the one who gave it, often a model: of all places the first by name, as
+// the library finds them in any order. Names of members are the giver's own and are shown; what the value holds is not, as it may
+// be a secret.
 func misfit(err error) string {
 	var e *jsonschema.ValidationError
 	if !errors.As(err, &e) {
 		return "It does not fit the schema."
 	}
-	for len(e.Causes) > 0 {
-		switch e.ErrorKind.(type) {
-		case *kind.AnyOf, *kind.OneOf: // each of its causes is another way to fit
-		default:
-			e = e.Causes[0]
-			continue
+	where, why := firstOf(e)
+	if where != "" {
+		where = " at /" + short(where)
+	}
+	return "It does not fit the schema" + where + ": " + why + "."
+}
+
+// firstOf is the place that comes first, and its rule. Of alternatives the causes are other ways to fit, and say nothing.
+func firstOf(e *jsonschema.ValidationError) (where, why string) {
+	switch e.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf, *kind.Not:
+	default:
+		for i, cause := range e.Causes {
+			at, rule := firstOf(cause)
+			if i == 0 || at < where || at == where && rule < why {
+				where, why = at, rule
+			}
 		}
-		break
 	}
-	where := ""
-	if len(e.InstanceLocation) > 0 {
-		where = " at /" + short(strings.Join(e.InstanceLocation, "/"))
+	if why == "" {
+		where, why = strings.Join(e.InstanceLocation, "/"), reason(e.ErrorKind)
 	}
-	return "It does not fit the schema" + where + ": " + reason(e.ErrorKind) + "."
+	return where, why
 }
 
 // reason is the rule that is broken.
@@ -214,8 +224,13 @@ func reason(k jsonschema.ErrorKind) string {
 		return short(strings.Join(k.Properties, ", ")) + " is not among its members"
 	case *kind.FalseSchema:
 		return "nothing is allowed here"
+	case *kind.Not:
+		return "the rule is not"
 	}
-	return "the rule is " + strings.Join(k.KeywordPath(), "/")
+	if rule := strings.Join(k.KeywordPath(), "/"); rule != "" {
+		return "the rule is " + rule
+	}
+	return "another rule is broken"
 }
 
 // short cuts names that others chose, and shows what hides in them.

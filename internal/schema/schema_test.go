@@ -103,14 +103,17 @@ func TestSchemasInUseWork(t *testing.T) {
 // TestMisfit: who gave a value that does not fit, often a model, reads where and why, and nothing of what the value holds.
 func TestMisfit(t *testing.T) {
 	t.Parallel()
-	const pay = `{"type":"object","required":["amount"],"properties":{"amount":{"type":"number","minimum":1},"to":{"type":"object","required":["name"]},"how":{"anyOf":[{"const":"card"},{"const":"cash"}]}},"additionalProperties":false}`
+	const pay = `{"type":"object","required":["amount"],"properties":{"amount":{"type":"number","minimum":1},"to":{"type":"object","required":["name"]},"how":{"anyOf":[{"const":"card"},{"const":"cash"}]},"no":{"not":{"type":"string"}}},"additionalProperties":false}`
 	for value, want := range map[string]string{
-		`{}`:                        "It does not fit the schema: amount is required.",
-		`{"amount":"sk-1"}`:         "It does not fit the schema at /amount: must be number.",
-		`{"amount":0}`:              "It does not fit the schema at /amount: the rule is minimum.",
-		`{"amount":1,"to":{}}`:      "It does not fit the schema at /to: name is required.",
-		`{"amount":1,"how":"sk-1"}`: "It does not fit the schema at /how: the rule is anyOf.",
-		`{"amount":1,"a\u202eb":1}`: `It does not fit the schema: a\u202eb is not among its members.`,
+		`{}`:                                   "It does not fit the schema: amount is required.",
+		`{"amount":"sk-1"}`:                    "It does not fit the schema at /amount: must be number.",
+		`{"amount":0}`:                         "It does not fit the schema at /amount: the rule is minimum.",
+		`{"amount":1,"to":{}}`:                 "It does not fit the schema at /to: name is required.",
+		`{"amount":1,"how":"sk-1"}`:            "It does not fit the schema at /how: the rule is anyOf.",
+		`{"amount":1,"no":"sk-1"}`:             "It does not fit the schema at /no: the rule is not.",
+		`{"to":{},"how":7,"no":""}`:            "It does not fit the schema: amount is required.",
+		`{"amount":0,"to":{},"how":7,"no":""}`: "It does not fit the schema at /amount: the rule is minimum.",
+		`{"amount":1,"a\u202eb":1}`:            `It does not fit the schema: a\u202eb is not among its members.`,
 		`{"amount":1,"` + strings.Repeat("x", 300) + `":1}`: "It does not fit the schema: " + strings.Repeat("x", 200) + "… is not among its members.",
 	} {
 		if got := schema.Of(json.RawMessage(pay)).Check(json.RawMessage(value)); got == nil || got.Error() != want {

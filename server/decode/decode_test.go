@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -23,8 +24,9 @@ type body struct {
 	Count int      `json:"count"`
 	Tags  []string `json:"tags"`
 	Inner struct {
-		On   bool   `json:"on"`
-		Kind string `json:"kind" validate:"omitempty,oneof=run user"`
+		On   bool            `json:"on"`
+		Kind string          `json:"kind" validate:"omitempty,oneof=run user"`
+		Any  json.RawMessage `json:"any" validate:"max=5"`
 	} `json:"inner"`
 	paging
 }
@@ -71,6 +73,7 @@ func TestJSON(t *testing.T) {
 		`{}`:                                  {problem.InvalidBody, "name: required."},
 		`{"name":"abcdef"}`:                   {problem.InvalidBody, "name: must be at most 5 characters."},
 		`{"name":"a","inner":{"kind":"x"}}`:   {problem.InvalidBody, "inner.kind: must be one of run, user."},
+		`{"name":"a","inner":{"any":"abcd"}}`: {problem.InvalidBody, "inner.any: must be at most 5 bytes."},
 		`{"name":"a","limit":201}`:            {problem.InvalidBody, "limit: must be at most 200."},
 		`{"name":"a","limit":-1}`:             {problem.InvalidBody, "limit: must be at least 0."},
 		`{"name":7}`:                          {problem.InvalidBody, "At /name: must be a string."},

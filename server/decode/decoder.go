@@ -190,7 +190,9 @@ func ruleOf(f validator.FieldError) string {
 	case reflect.String:
 		unit = " characters"
 	case reflect.Slice, reflect.Array, reflect.Map:
-		unit = " members"
+		if unit = " members"; f.Type() == reflect.TypeFor[json.RawMessage]() {
+			unit = " bytes"
+		}
 	}
 	switch f.Tag() {
 	case "required", "required_if":
