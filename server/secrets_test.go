@@ -259,8 +259,13 @@ func TestS31SealedAnswer(t *testing.T) {
 			posted(way, way+"-1", `"messages":[{"id":"u","role":"user","content":"hi"}]`)
 			id := h.question()
 			shown := map[string]string{"the answer": answer(id)}
-			if got := <-answered; !strings.Contains(got, planted[0].secret) {
-				t.Errorf("%s: the agent is answered %s", way, got)
+			select {
+			case got := <-answered:
+				if !strings.Contains(got, planted[0].secret) {
+					t.Errorf("%s: the agent is answered %s", way, got)
+				}
+			case <-time.After(mcpPatience):
+				t.Fatalf("%s: the agent is not answered", way)
 			}
 			for _, path := range []string{"/api/approvals/" + id, "/api/approvals?status=APPROVED", "/api/threads/" + way + "/messages", "/v1/sessions/" + way + "/events"} {
 				shown[path] = h.do("GET", path, "").body

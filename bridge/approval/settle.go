@@ -91,10 +91,14 @@ func same(q Question, d Decision) bool {
 	return q.Approval.Status == d.Status && jsonequal.Texts(q.Approval.Decision, recordedDecision(d))
 }
 
-// sameEdit reports whether the Question was approved with the arguments that d wants. An approver whose change came too late
-// would otherwise take those of another for its own. shown is the masked Question, which a page sends back as it has it.
+// sameEdit reports whether the Question was approved with the arguments that d wants. Who came too late with a change, or without
+// one, would otherwise take the arguments of another for its own. shown is the masked Question, which a page sends back as it
+// has it.
 func sameEdit(shown, said Question, d Decision) bool {
-	return d.Edited == nil || jsonequal.Texts(said.Call.Args, d.Edited) || jsonequal.Texts(shown.Call.Args, d.Edited)
+	if d.Edited == nil {
+		return len(said.Approval.EditedArgs) == 0
+	}
+	return jsonequal.Texts(said.Call.Args, d.Edited) || jsonequal.Texts(shown.Call.Args, d.Edited)
 }
 
 // recordedDecision is a Decision as the Approval keeps it: what DecisionOf reads back.

@@ -1,5 +1,5 @@
-// This file gives originals back to reads that ask for them. Every method of the Reader whose rows have originals is
-// here; a test finds one that is not.
+// This file gives originals back to reads that ask for them. Every method of the Reader that an Agent or a tool is
+// served from is here; a test finds one that is not, and names those for people's eyes alone.
 
 package redact
 
@@ -147,6 +147,11 @@ func (r *reading) StrandedTurns(ctx context.Context, in store.Scope, replica str
 func (r *reading) Message(ctx context.Context, in store.Scope, id string) (store.Message, error) {
 	m, err := r.from.Message(ctx, in, id)
 	return one(ctx, m, err, r.message(ctx))
+}
+
+func (r *reading) MessagePlace(ctx context.Context, in store.Scope, sessionID, externalID string) (store.MessagePlace, error) {
+	p, err := r.from.MessagePlace(ctx, in, sessionID, externalID)
+	return one(ctx, p, err, func(p *store.MessagePlace) error { return r.message(ctx)(&p.Message) })
 }
 
 func (r *reading) LastAnswer(ctx context.Context, in store.Scope, sessionID, runID string) (store.Message, error) {

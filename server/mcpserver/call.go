@@ -1,5 +1,5 @@
 // This file makes a call and holds its request until it has ended. What makes it intricate is that a client may give
-// up at any moment and call again: every way out of a call that has not been answered remembers it (left.go), so that
+// up at any moment and call again: a call that was made and has not been answered is remembered (left.go), so that
 // the same call made again goes on with the first.
 
 package mcpserver

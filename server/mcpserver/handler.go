@@ -44,7 +44,8 @@ type Config struct {
 	Draining context.Context
 }
 
-// Handler is the route /mcp. Between requests it keeps only which calls were left by their clients (leftCalls).
+// Handler is the route /mcp. Between requests it keeps only which calls were left by their clients (leftCalls), and whom it
+// has asked the store about (adopter).
 type Handler struct {
 	cfg      Config
 	protocol *mcp.StreamableHTTPHandler

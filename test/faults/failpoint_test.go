@@ -41,7 +41,7 @@ func TestFailpoints(t *testing.T) {
 					h.gone(20 * time.Second)
 					h.start(program.Shipped)
 					log := l.audit(h)
-					other.audit(h) // also for the next server: its first commit is not of what this one left
+					other.audit(h) // it ends here, and not in the first commit of the next server
 					var run runInfo
 					if _, err := h.get("/api/runs/"+l.thread+"-r", &run); err != nil {
 						t.Fatal(err)

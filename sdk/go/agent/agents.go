@@ -17,7 +17,8 @@ import (
 	"strings"
 )
 
-// maxEvent is the most bytes of one event of a called agent: a delta is a piece of a text, far below.
+// maxEvent is the most bytes of one line of a called agent's stream, and Aqueduct writes an event's data as one: a delta is a
+// piece of a text, far below.
 const maxEvent = 4 << 20
 
 // AgentCall is a call of another agent (docs/agents.md, "Agents that call agents").
@@ -147,7 +148,7 @@ func (in *incoming) read(body io.Reader) (ended bool, err error) {
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) { // the same would come each time
-		return false, fmt.Errorf("an event of %s has more than %d bytes", in.call.AgentID, maxEvent)
+		return false, fmt.Errorf("a line of the stream of %s has more than %d bytes", in.call.AgentID, maxEvent)
 	}
 	return false, nil
 }
