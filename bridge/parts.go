@@ -1,3 +1,8 @@
+// This file keeps large parts of messages (pictures, files) apart from them. On the way in their bytes become rows or
+// blobs of the Session (keepParts), and the message holds a URL; on the way to an Agent the bytes come back (partLoader).
+// The hash of the bytes is a part's name, so the same picture is kept once in a Session. Parts are copied between threads
+// and never shared, because each is deleted with its thread.
+
 package bridge
 
 import (

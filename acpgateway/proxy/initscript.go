@@ -1,3 +1,7 @@
+// This file prepares a workspace before an agent starts in it: it places the inputs that a run_open came with, and runs
+// the script. Each stage is reported as it begins and ends, because the chat shows them; what the script prints goes
+// there as well.
+
 package proxy
 
 import (

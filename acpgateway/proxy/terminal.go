@@ -1,3 +1,6 @@
+// This file runs commands for agents that leave that to their client (ACP, terminal/create and its like). A command is
+// a process group that ends with its agent at the latest.
+
 package proxy
 
 import (

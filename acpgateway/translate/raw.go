@@ -1,3 +1,8 @@
+// This file passes on values of an agent's that have no form of ours: content of kinds that are not known, updates that
+// become CUSTOM events, state. They come out on one line, bounded in depth, and with our ids where the agent's stood, so
+// that what they name is found in the chat. Members are taken for ids by their names alone, because nothing else shows
+// what they are.
+
 package translate
 
 import (
@@ -23,6 +28,7 @@ func (i *ids) scrub(raw json.RawMessage) json.RawMessage {
 	return i.appendScrubbed(make([]byte, 0, len(raw)), raw, 0)
 }
 
+// appendScrubbed appends a value. raw is valid JSON without space around it, so its first byte shows which kind it is.
 func (i *ids) appendScrubbed(dst, raw []byte, depth int) []byte {
 	switch {
 	case depth == maxDepth && (raw[0] == '{' || raw[0] == '['):
@@ -85,6 +91,8 @@ func idKind(key string) string {
 	return ""
 }
 
+// appendID appends our id for a string that is one of the agent's. A call that the chat shows has the id that it is shown
+// under; anything else gets one that is the same each time.
 func (i *ids) appendID(dst []byte, kind string, quoted []byte) []byte {
 	var id string
 	if json.Unmarshal(quoted, &id) != nil || id == "" {

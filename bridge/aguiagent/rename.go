@@ -5,7 +5,8 @@ package aguiagent
 
 import "aqueduct/agui"
 
-// event is an event of the agent under our ids.
+// event is an event of the agent under our ids. The types come in the order of how often they do, deltas first. A START
+// keeps the agent's own id in its metadata: with the next prompt the agent gets it back (input.go).
 func (n *names) event(ev agui.Event) agui.Event {
 	switch e := ev.(type) {
 	case *agui.TextMessageContent:
@@ -82,6 +83,7 @@ func (n *names) rare(ev agui.Event) agui.Event {
 	return ev
 }
 
+// subagentStarted puts a subagent under our ids, with what it was started by.
 func (n *names) subagentStarted(e *agui.SubagentStarted) {
 	e.Sub = n.lane(e.Sub)
 	e.ParentSubagentRunID = n.subagent(e.ParentSubagentRunID)

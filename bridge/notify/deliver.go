@@ -1,3 +1,7 @@
+// This file sends what is due: it chooses rows of the outbox, claims each by compare-and-set, sends it, and writes down what
+// came of it. A replica that dies between the claim and the note leaves a row that is due again when the claim is over, so
+// a receiver may get a delivery twice, and knows it by its id.
+
 package notify
 
 import (

@@ -1,3 +1,6 @@
+// This file gives the head of the audit chain to others. A chain proves that nothing in it was changed; that its end is
+// there still, only a head from elsewhere proves.
+
 package audit
 
 import (
