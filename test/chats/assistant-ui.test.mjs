@@ -27,9 +27,11 @@ class AssistantPage extends Chat {
     await this.page.getByLabel('Message').waitFor();
   }
 
+  /** send waits for the button as a person does: while the page looks for what goes on in the thread, it takes no message. */
   async send(text) {
     const box = this.page.getByLabel('Message');
     await box.fill(text);
+    await until('the page takes messages', () => this.page.getByRole('button', { name: 'Send', exact: true }).isEnabled());
     await box.press('Enter');
   }
 

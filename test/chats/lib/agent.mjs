@@ -2,6 +2,8 @@
 
 import http from 'node:http';
 
+import { patience } from './program.mjs';
+
 const question = (id, title) => ['ask', {
   id, kind: 'permission', title, tool: id, args: { id },
   options: [{ id: 'yes', label: 'Allow once', kind: 'allow_once' }, { id: 'no', label: 'Reject', kind: 'reject_once' }],
@@ -61,8 +63,12 @@ export class Agent {
       gate.wake();
     };
     /** at waits until the agent was called and sent n frames. */
-    gate.at = (n) => new Promise((resolve) => {
-      gate.waits.push([n, resolve]);
+    gate.at = (n) => new Promise((resolve, reject) => {
+      const late = setTimeout(() => reject(new Error(`the agent has sent ${gate.sent} frames of ${n} (-1: it was not called)`)), patience);
+      gate.waits.push([n, () => {
+        clearTimeout(late);
+        resolve();
+      }]);
       gate.check();
     });
     gate.check = () => { gate.waits = gate.waits.filter(([n, resolve]) => gate.sent < n || resolve()); };
