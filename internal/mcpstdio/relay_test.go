@@ -22,10 +22,9 @@ type client struct {
 	lines *bufio.Scanner
 }
 
-// relayed starts a relay; list is what the server answers tools/list with, by how often it was asked.
-func relayed(t *testing.T, prefix string, list func(n int) string) *client {
+// answering is an MCP server that knows one method; result gives what it answers that with.
+func answering(t *testing.T, method string, result func() string) *httptest.Server {
 	t.Helper()
-	asked := 0
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m struct {
 			ID     json.RawMessage
@@ -39,9 +38,8 @@ func relayed(t *testing.T, prefix string, list func(n int) string) *client {
 		switch m.Method {
 		case "initialize":
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}`, m.ID)
-		case "tools/list":
-			asked++
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, list(asked))
+		case method:
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result())
 		case "notifications/initialized":
 			w.WriteHeader(http.StatusAccepted)
 		default:
@@ -49,6 +47,17 @@ func relayed(t *testing.T, prefix string, list func(n int) string) *client {
 		}
 	}))
 	t.Cleanup(web.Close)
+	return web
+}
+
+// relayed starts a relay; list is what the server answers tools/list with, by how often it was asked.
+func relayed(t *testing.T, prefix string, list func(n int) string) *client {
+	t.Helper()
+	asked := 0
+	web := answering(t, "tools/list", func() string {
+		asked++
+		return list(asked)
+	})
 	theirs, in := io.Pipe()
 	out, ours := io.Pipe()
 	ended := make(chan error, 1)
@@ -198,30 +207,11 @@ func TestPingBesideADeafServer(t *testing.T) {
 func TestLostBesideACall(t *testing.T) {
 	t.Parallel()
 	held, release := make(chan struct{}), make(chan struct{})
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var m struct {
-			ID     json.RawMessage
-			Method string
-		}
-		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&m) != nil {
-			w.WriteHeader(http.StatusMethodNotAllowed)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		switch m.Method {
-		case "initialize":
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}`, m.ID)
-		case "tools/call":
-			close(held)
-			<-release
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`, m.ID)
-		case "notifications/initialized":
-			w.WriteHeader(http.StatusAccepted)
-		default:
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, m.ID)
-		}
-	}))
-	t.Cleanup(web.Close)
+	web := answering(t, "tools/call", func() string {
+		close(held)
+		<-release
+		return `{"content":[{"type":"text","text":"done"}]}`
+	})
 	r := newRelay(Config{URL: web.URL, Client: web.Client(), Version: "1"})
 	session, err := r.session(t.Context())
 	if err != nil {

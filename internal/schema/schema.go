@@ -195,7 +195,7 @@ func misfit(err error) string {
 	return "It does not fit the schema" + where + ": " + why + "."
 }
 
-// firstOf is the place that comes first, and its rule. Of alternatives the causes are other ways to fit, and say nothing.
+// firstOf is the place that comes first, and its rule. Of alternatives the causes are other ways to fit, and are left out.
 func firstOf(e *jsonschema.ValidationError) (where, why string) {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf, *kind.Not:

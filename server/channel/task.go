@@ -181,7 +181,7 @@ func afterOf(run store.Run, last int64) int64 {
 	return last
 }
 
-// withoutTurn tells the client of a Task that will not become a Turn, by the two messages that end every Turn. One that
+// withoutTurn ends, for the client, a Task that will not become a Turn, by the two messages that end every Turn. One that
 // is neither in the queue nor a Turn is gone with its thread.
 func (s follower) withoutTurn() (over bool, err error) {
 	now, err := s.h.Store.Task(s.Ctx, s.in, s.task.ID)
