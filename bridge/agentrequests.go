@@ -22,9 +22,10 @@ var ErrRunToken = errors.New("bridge: the run token is not good for this")
 // An Agent is not trusted with more than its Turn: the token decides whose call it is, and what a request names beside
 // it must agree.
 type AgentRequests struct {
-	store   store.Store
-	tools   *tools.Service // nil without any
-	callers callers
+	store    store.Store
+	tools    *tools.Service // nil without any
+	callers  callers
+	showKept func(context.Context, store.ToolCall) // has a call shown whose row alone was kept
 }
 
 // Turn is the Turn that a token belongs to. The error is ErrRunToken for a token that is not good.
@@ -75,12 +76,22 @@ func (a *AgentRequests) Invoke(ctx context.Context, token string, req ToolReques
 	if instance, wide := sessionOfToken(token); OwnRun(token, req.RunID) != from.TurnID && (!wide || req.RunID != instance) {
 		return store.ToolCall{}, ErrForeignRun
 	}
-	return a.tools.Invoke(ctx, tools.Request{
+	call, err := a.tools.Invoke(ctx, tools.Request{
 		Caller: from, Name: req.Name, Args: req.Args, Key: req.Key, CallID: req.CallID, Timeout: req.Timeout,
 		Declared: func(ctx context.Context, r store.Reader) (map[string]json.RawMessage, error) {
 			return declared(ctx, r, from.TurnID)
 		},
 	})
+	return a.shown(ctx, call, err)
+}
+
+// shown returns what an Agent learns of a call, once the chat has it too. A call that was executed is in the chat already: its
+// events are in the commit of its end.
+func (a *AgentRequests) shown(ctx context.Context, call store.ToolCall, err error) (store.ToolCall, error) {
+	if err == nil && call.Status.Terminal() && call.RunningAt.IsZero() {
+		a.showKept(ctx, call)
+	}
+	return call, err
 }
 
 // callable refuses the tool that is this server's own. The question about it says how a budget stands: one who could choose its
@@ -193,8 +204,9 @@ func (a *AgentRequests) Call(ctx context.Context, token, id string) (store.ToolC
 // The first look is what authorizes: tools.Wait reads in the System scope and would wait for any call of that id.
 func (a *AgentRequests) Wait(ctx context.Context, token, id string, timeout time.Duration) (store.ToolCall, error) {
 	ctx = store.WithOriginals(ctx) // the Agent gets its tool's own result
-	if call, err := a.Call(ctx, token, id); err != nil || call.Status.Terminal() {
-		return call, err
+	call, err := a.Call(ctx, token, id)
+	if err == nil && !call.Status.Terminal() {
+		call, err = a.tools.Wait(ctx, store.System(), id, timeout)
 	}
-	return a.tools.Wait(ctx, store.System(), id, timeout)
+	return a.shown(ctx, call, err)
 }

@@ -18,11 +18,15 @@ import (
 // in a moment in which its Session's goroutine is busy, is shown from its row by the deliverer.
 
 const (
-	// handOver is how long a call's commit waits for its Session's goroutine to add the events. That goroutine may be
+	// shortTick is the unit of the two waits below. They are counted in ticks and not by the clock: where the machine is busy
+	// and the program stands still for longer than all of them, one has passed, and whoever is waited for runs before the
+	// next.
+	shortTick = 5 * time.Millisecond
+	// handOverTicks is how long a call's commit waits for its Session's goroutine to add the events. That goroutine may be
 	// waiting for the upstream, and this for the call: so the wait is short, and the row is then kept alone.
-	handOver = 20 * time.Millisecond
-	// firstWords is how long the first call of an upstream waits for the words before it.
-	firstWords = 20 * time.Millisecond
+	handOverTicks = 10
+	// firstWordsTicks is how long the first call of an upstream waits for the words before it.
+	firstWordsTicks = 10
 	// readerYields is how often the reader of an upstream is given way to.
 	readerYields = 3
 )
@@ -54,34 +58,52 @@ func (s *Sessions) keepToolCall(ctx context.Context, k tools.Keeping) (tools.Kep
 }
 
 // handOver gives a Keeping to the goroutine that drives the Session, if one does.
-//
-// The channel has no buffer: a hand-over that succeeded is in the hands of a goroutine that will answer. One in a
-// buffer could be left behind when that goroutine retires, and the runner would wait for ever.
 func (s *Sessions) handOver(ctx context.Context, k tools.Keeping) (toolAnswer, bool) {
-	s.mu.Lock()
-	a := s.active[k.Call.SessionID]
-	s.mu.Unlock()
-	if a == nil {
-		return toolAnswer{}, false
-	}
+	a := s.driver(k.Call.SessionID)
 	req := &toolKeeping{Keeping: k, answer: make(chan toolAnswer, 1)}
-	select {
-	case a.calls <- req:
-	default:
-		patience := time.NewTimer(handOver)
-		defer patience.Stop()
-		select {
-		case a.calls <- req:
-		case <-a.gone:
-			return toolAnswer{}, false
-		case <-patience.C:
-			return toolAnswer{}, false
-		case <-ctx.Done():
-			return toolAnswer{}, false
-		}
+	if a == nil || !hand(ctx, a, a.calls, req) {
+		return toolAnswer{}, false
 	}
 	answer := <-req.answer
 	return answer, answer.ok
+}
+
+// showKept has a call that was kept by its row alone shown before its Agent learns of it, where its Session is driven here:
+// what the Agent says then stands behind the call.
+func (s *Sessions) showKept(ctx context.Context, call store.ToolCall) {
+	shown := make(chan struct{})
+	if a := s.driver(call.SessionID); a != nil && hand(ctx, a, a.kept, (chan<- struct{})(shown)) {
+		<-shown
+	}
+}
+
+// driver is the session that drives a Session here, or nil.
+func (s *Sessions) driver(sessionID string) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active[sessionID]
+}
+
+// hand gives something to a session's goroutine, unless that takes nothing for handOverTicks.
+//
+// The channel has no buffer: a hand-over that succeeded is in the hands of a goroutine that will answer. One in a
+// buffer could be left behind when that goroutine retires, and the runner would wait for ever.
+func hand[T any](ctx context.Context, a *session, to chan<- T, it T) bool {
+	ticks := time.NewTicker(shortTick)
+	defer ticks.Stop()
+	for left := handOverTicks; left > 0; {
+		select {
+		case to <- it:
+			return true
+		case <-ticks.C:
+			left--
+		case <-a.gone:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
 }
 
 // keepExecution puts what a call's runner has kept into the log's next commit, with the events that show it. When the
@@ -136,6 +158,15 @@ func (t *turn) keepExecution(ctx context.Context, k *toolKeeping) (err error) {
 	}
 	t.quiet.putOff(t.upstream.idle(), t.row.Status.Paused())
 	return nil
+}
+
+// showKept passes on what was kept by its row alone, behind the words before it. Who waits for it is let go in every case.
+func (t *turn) showKept(ctx context.Context, shown chan<- struct{}) error {
+	defer close(shown)
+	if err := t.readAhead(ctx); err != nil || t.row.Status.Terminal() || t.upstream.buffered != nil {
+		return err
+	}
+	return t.deliverer.deliver(ctx)
 }
 
 // readAhead takes what the upstream has sent by now: the words of an Agent before it calls a tool stand before the call. The

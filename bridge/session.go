@@ -14,7 +14,7 @@ import (
 )
 
 // session is the one writer of one Session while there is something to write. Its goroutine, drive, alone uses it, but for
-// bell and rung.
+// the channels and rung.
 //
 // It exists while there is work and ends when there is none. Which Session has one is guarded by Sessions.mu, together
 // with rung: a ring that comes between the last look at the rows and the goroutine's end is seen by retire, which then
@@ -24,9 +24,10 @@ type session struct {
 	id    string
 	bell  chan struct{} // capacity 1
 	calls chan *toolKeeping
-	gone  chan struct{} // closed when drive has ended
-	rung  bool          // guarded by m.mu
-	first *begun        // what to do first, if it need not be read
+	kept  chan chan<- struct{} // a ToolCall was kept by its row alone; what is sent is closed when it is shown
+	gone  chan struct{}        // closed when drive has ended
+	rung  bool                 // guarded by m.mu
+	first *begun               // what to do first, if it need not be read
 
 	log        sessionLog
 	transcript []agui.Message // all there is, until the thread's first Turn is made; else nil

@@ -111,6 +111,7 @@ func New(cfg Config) *Sessions {
 		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools},
 		active: make(map[string]*session),
 	}
+	s.agents.showKept = s.showKept
 	s.care = &reconciler{
 		cfg: &s.cfg, wake: s.wake, drives: s.drives, busy: s.busy,
 	}
@@ -244,7 +245,7 @@ func (s *Sessions) schedule(sessionID string, first *begun) {
 		}
 		return
 	}
-	a := &session{m: s, id: sessionID, log: sessionLog{id: sessionID}, bell: make(chan struct{}, 1), calls: make(chan *toolKeeping), gone: make(chan struct{})}
+	a := &session{m: s, id: sessionID, log: sessionLog{id: sessionID}, bell: make(chan struct{}, 1), calls: make(chan *toolKeeping), kept: make(chan chan<- struct{}), gone: make(chan struct{})}
 	if first != nil {
 		a.begunBy(*first)
 	}

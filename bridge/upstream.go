@@ -176,7 +176,7 @@ func (u *upstream) cancel(ctx context.Context, take func(batch) bool) error {
 	}
 }
 
-// poll returns a batch that has arrived. Before the first batch of a reader it waits up to firstWords, once.
+// poll returns a batch that has arrived. Before the first batch of a reader it waits up to firstWordsTicks, once.
 //
 // An Agent's output and its tool calls come by two connections. A call can therefore arrive before the output that
 // precedes it has been read; without the wait the log would have the two in the wrong order.
@@ -190,13 +190,17 @@ func (u *upstream) poll(ctx context.Context) (batch, bool) {
 		return batch{}, false
 	}
 	u.reader.spoke = true
-	patience := time.NewTimer(firstWords)
-	defer patience.Stop()
-	select {
-	case b := <-u.reader.frames:
-		return b, true
-	case <-patience.C:
-	case <-ctx.Done():
+	ticks := time.NewTicker(shortTick)
+	defer ticks.Stop()
+	for left := firstWordsTicks; left > 0; {
+		select {
+		case b := <-u.reader.frames:
+			return b, true
+		case <-ticks.C:
+			left--
+		case <-ctx.Done():
+			return batch{}, false
+		}
 	}
 	return batch{}, false
 }

@@ -118,6 +118,29 @@ func TestToolInChat(t *testing.T) {
 	}
 }
 
+// TestBlockedToolInChat: a call that the policy blocks is in the chat before what its agent says when it learns of that.
+func TestBlockedToolInChat(t *testing.T) {
+	t.Parallel()
+	const calls = 30
+	w := &toolEnv{}
+	w.env = newEnvWith(t, func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
+		say(writing("m", "0")...)
+		for n := range calls {
+			w.invoke(c, "burn", fmt.Sprintf(`{"n":%d}`, n))
+			say(event(&agui.TextMessageContent{MessageID: "m", Delta: fmt.Sprint(n + 1)}))
+		}
+	}, plan{})
+	w.register(`{"name":"burn","kind":"server_tool","endpoint":"http://127.0.0.1:1","policy":{"risk":"low","verdict":"block"}}`)
+	said := shownCalls(w.chat("T", "R", "go"))
+	for n := range calls {
+		words := slices.Index(said, fmt.Sprintf("«%d»", n+1))
+		call := slices.Index(said, fmt.Sprintf(`{"n":%d}`, n))
+		if call < 0 || words < call {
+			t.Errorf("call %d is at %d, the words after it at %d", n, call, words)
+		}
+	}
+}
+
 // commits is how many commits the log has made.
 func (w *toolEnv) commits() int {
 	var n int
