@@ -85,10 +85,10 @@ func (a *AgentRequests) Invoke(ctx context.Context, token string, req ToolReques
 	return a.shown(ctx, call, err)
 }
 
-// shown returns what an Agent learns of a call, once the chat has it too. A call that was executed is in the chat already: its
-// events are in the commit of its end.
+// shown returns what an Agent learns of a call, once the chat has it too. The end of a call that was executed is mostly there
+// already: its events are in the commit of its row.
 func (a *AgentRequests) shown(ctx context.Context, call store.ToolCall, err error) (store.ToolCall, error) {
-	if err == nil && call.Status.Terminal() && call.RunningAt.IsZero() {
+	if err == nil && call.Status.Terminal() && !call.InTranscript {
 		a.showKept(ctx, call)
 	}
 	return call, err

@@ -118,26 +118,50 @@ func TestToolInChat(t *testing.T) {
 	}
 }
 
-// TestBlockedToolInChat: a call that the policy blocks is in the chat before what its agent says when it learns of that.
-func TestBlockedToolInChat(t *testing.T) {
+// TestToolBeforeNextWords: a call is in the chat before what its agent says when it learns of the call's end; also where the
+// policy blocks the call, or a person decides before the chat has shown the question.
+func TestToolBeforeNextWords(t *testing.T) {
 	t.Parallel()
 	const calls = 30
-	w := &toolEnv{}
-	w.env = newEnvWith(t, func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
-		say(writing("m", "0")...)
-		for n := range calls {
-			w.invoke(c, "burn", fmt.Sprintf(`{"n":%d}`, n))
-			say(event(&agui.TextMessageContent{MessageID: "m", Delta: fmt.Sprint(n + 1)}))
-		}
-	}, plan{})
-	w.register(`{"name":"burn","kind":"server_tool","endpoint":"http://127.0.0.1:1","policy":{"risk":"low","verdict":"block"}}`)
-	said := shownCalls(w.chat("T", "R", "go"))
-	for n := range calls {
-		words := slices.Index(said, fmt.Sprintf("«%d»", n+1))
-		call := slices.Index(said, fmt.Sprintf(`{"n":%d}`, n))
-		if call < 0 || words < call {
-			t.Errorf("call %d is at %d, the words after it at %d", n, call, words)
-		}
+	for name, decide := range map[string]string{"burn": "", "pay": `{"approved":true}`, "sell": `{"approved":false}`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &toolEnv{}
+			w.env = newEnvWith(t, func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
+				say(writing("m", "0")...)
+				for n := range calls {
+					got := w.invoke(c, name, fmt.Sprintf(`{"n":%d}`, n))
+					if decide != "" {
+						w.do("POST", fmt.Sprintf("/api/approvals/%v/decision", got["tool_call_id"]), decide)
+						w.settled(c, got)
+					}
+					say(event(&agui.TextMessageContent{MessageID: "m", Delta: fmt.Sprint(n + 1)}))
+				}
+			}, plan{})
+			tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, `{}`) }))
+			t.Cleanup(tool.Close)
+			for name, verdict := range map[string]string{"burn": "block", "pay": "require_approval", "sell": "require_approval"} {
+				w.register(fmt.Sprintf(`{"name":%q,"kind":"server_tool","endpoint":%q,"policy":{"risk":"low","verdict":%q}}`, name, tool.URL, verdict))
+			}
+			w.chat("T", "R", "go") // under load its Run ends with a question before that is decided: the thread has the rest
+			all, err := w.open(w.request("GET", "/api/threads/T/events?after=0", "")).until(func(f frame) bool { return f.field("delta") == fmt.Sprint(calls) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			said, results := shownCalls(all), 0
+			for _, line := range said {
+				var word int
+				if _, err := fmt.Sscanf(line, "«%d»", &word); err == nil && results < word {
+					t.Fatalf("%s behind %d results: %q", line, results, said)
+				}
+				if strings.Contains(line, " = ") {
+					results++
+				}
+			}
+			if results != calls {
+				t.Errorf("%d results: %q", results, said)
+			}
+		})
 	}
 }
 

@@ -51,37 +51,36 @@ func (c *commits) withEvents(ctx context.Context, k Keeping) (Kept, error) {
 	return Kept{Lost: slices.Contains(lost, 0)}, err
 }
 
-// end keeps how a call ended. It returns false when another writer ended it first.
-func (c *commits) end(ctx context.Context, call store.ToolCall, move store.ToolCallMove, asked bool) (won bool, err error) {
+// end keeps how a call ended. It is lost when another writer ended it first.
+func (c *commits) end(ctx context.Context, call store.ToolCall, move store.ToolCallMove, asked bool) (kept Kept, err error) {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
 	if call.OnFailure == store.FailureEndsRun && move.To != store.ToolSucceeded {
-		won, err = c.endWithTurn(ctx, call, move)
+		kept, err = c.endWithTurn(ctx, call, move)
 	} else {
-		var kept Kept
 		kept, err = c.withEvents(ctx, Keeping{Call: call.Ended(move), Move: move, Trace: []store.Move{trace.Ended(call, move)}, Asked: asked})
-		if won = !kept.Lost; won && err == nil && !kept.Shown {
+		if err == nil && !kept.Lost && !kept.Shown {
 			c.ring(call.SessionID) // the owner shows the call from its row
 		}
 	}
 	if err != nil {
 		c.logger.Error("the end of a tool call was not kept", slog.String("tool_call_id", call.ID), slog.Any("error", err))
-		return false, err
 	}
-	return won, nil
+	return kept, err
 }
 
 // endWithTurn keeps that a call failed, and has the Session's owner end the Turn.
 // Both are one transaction: a failure that must end the Turn never stands without the command that does it.
-func (c *commits) endWithTurn(ctx context.Context, call store.ToolCall, move store.ToolCallMove) (won bool, err error) {
+func (c *commits) endWithTurn(ctx context.Context, call store.ToolCall, move store.ToolCallMove) (kept Kept, err error) {
 	err = c.store.InTx(ctx, func(tx store.Tx) error {
-		if won, err = endInTx(ctx, tx, call, move); err != nil || !won {
+		won, err := endInTx(ctx, tx, call, move)
+		if kept.Lost = !won; err != nil || !won {
 			return err
 		}
 		return approval.EndTurnOn(ctx, tx, call.Ended(move), newID, time.Now())
 	})
 	c.ring(call.SessionID) // in any case: the owner finds what the rows hold, also where the commit's answer was lost
-	return won, err
+	return kept, err
 }
 
 // endInTx ends a call with its Record, unless another writer was first.

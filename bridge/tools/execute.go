@@ -158,16 +158,17 @@ func (e *executor) execute(ctx context.Context, tool store.Tool, call store.Tool
 			move.To = store.ToolTimeout
 		}
 	}
-	won, err := e.commits.end(context.WithoutCancel(ctx), call, move, a.asked)
+	kept, err := e.commits.end(context.WithoutCancel(ctx), call, move, a.asked)
 	if e.ended != nil {
 		e.ended(call.Name, move.To, time.Since(began))
 	}
 	if err != nil {
 		return call, err
 	}
-	if !won { // another writer was first, or the answer to this commit was lost
+	if kept.Lost { // another writer was first, or the answer to this commit was lost
 		return e.store.ToolCall(ctx, store.System(), call.ID)
 	}
+	call.InTranscript = kept.Shown
 	return call.Ended(move), nil
 }
 
