@@ -2,12 +2,14 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"aqueduct/bridge/queue"
 	"aqueduct/store"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
@@ -141,5 +143,48 @@ func TestQueueCallback(t *testing.T) {
 				t.Errorf("%d calls of the agent", n)
 			}
 		})
+	}
+}
+
+// TestQueueCallbackOfEnded: a channel's callback gets the end of a queued message that never becomes a run, once: of one that is
+// cancelled, and of one that cannot be begun.
+func TestQueueCallbackOfEnded(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	k := newHookedWith(t, g.script, plan{queue: queue.Limits{PerAgent: 1}})
+	k.agents.Add("passing", &scripted{script: g.script})
+	enqueue := func(request, more string) (run string) {
+		t.Helper()
+		got := fields(t, k.post(fmt.Sprintf(`{"type":"agent_invoke","request_id":%q,"user_id":"ann","session_id":"s1","mode":"async","message":{"content":"hi"}%s}`, request, more)))
+		if run, _ = got["run_id"].(string); got["type"] != "task_enqueued" {
+			t.Fatal(got)
+		}
+		return run
+	}
+	came := make(map[string][]channelMessage) // at the callback, by run
+	ends := func(request, run, want string) {
+		t.Helper()
+		all := came[run]
+		for ; len(all) == 0 || all[len(all)-1].Type != "done" && all[len(all)-1].Type != "error"; all = came[run] {
+			m := k.gather(1)[0]
+			came[m.RunID] = append(came[m.RunID], m)
+		}
+		if got := gist(all); !strings.HasSuffix(got, want) || all[0].RequestID != request || all[0].SessionID != "s1" {
+			t.Errorf("%s is %s, not %s: %s", request, got, want, all[0].raw)
+		}
+	}
+	first := enqueue("r1", "")
+	g.sees(t, 1)
+	cancelled, failed := enqueue("r2", ""), enqueue("r3", `,"agent_id":"passing"`)
+	for range 2 {
+		k.post(fmt.Sprintf(`{"type":"cancel_run","request_id":"c","user_id":"ann","session_id":"s1","run_id":%q}`, cancelled))
+	}
+	ends("r2", cancelled, "state CANCELLED | done")
+	k.agents.Remove("passing")
+	close(g.open)
+	ends("r3", failed, "state FAILED | error agent_unknown")
+	ends("r1", first, "state DONE | done")
+	if n := len(came[cancelled]) + len(came[failed]) + len(k.messages); n != 4 {
+		t.Errorf("%d messages of what never began: %s, %s", n, gist(came[cancelled]), gist(came[failed]))
 	}
 }

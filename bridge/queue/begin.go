@@ -52,10 +52,7 @@ func (q *Queue) begin(ctx context.Context, t store.Task) error {
 	for i, tool := range body.Tools {
 		tools[i] = agui.Tool{Name: tool.Name, Description: tool.Description, Parameters: tool.Parameters}
 	}
-	channel := body.Channel
-	if body.Shared { // a channel's callback is for threads of the user whom it speaks for
-		channel = ""
-	}
+	channel := body.callback()
 	reply, err := q.cfg.Sessions.Chat(ctx, bridge.ChatRequest{
 		Principal: store.Principal{Tenant: t.Tenant, User: t.User, Roles: body.Roles}, Dialect: bridge.DialectV1, ThreadID: t.ThreadID, RunID: t.RequestID,
 		AgentID: t.AgentID, Messages: body.Messages, Tools: tools, Context: body.Context, Props: body.Props, BodyHash: t.BodyHash,
@@ -65,7 +62,10 @@ func (q *Queue) begin(ctx context.Context, t store.Task) error {
 	var refused *fault.Error
 	switch {
 	case errors.As(err, &refused) && passes(refused):
-		return q.move(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskWaiting})
+		return q.inTx(ctx, func(tx store.Tx) error {
+			_, err := tx.MoveTask(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskWaiting})
+			return err
+		})
 	case errors.As(err, &refused):
 		return q.fail(ctx, t, refused)
 	case errors.Is(err, errGone):
@@ -84,18 +84,31 @@ func (q *Queue) begin(ctx context.Context, t store.Task) error {
 // fail ends a Task that will never be a Turn, with the reason that its user is given. One that was cancelled
 // meanwhile stays cancelled: the move is by compare-and-set.
 func (q *Queue) fail(ctx context.Context, t store.Task, why *fault.Error) error {
-	return q.move(ctx, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskFailed, Code: why.Code, Message: why.Message, EndedAt: time.Now()})
+	return q.inTx(ctx, func(tx store.Tx) error {
+		_, err := q.end(ctx, tx, t, store.TaskMove{ID: t.ID, From: store.TaskTaken, To: store.TaskFailed, Code: why.Code, Message: why.Message})
+		return err
+	})
 }
 
-// move moves a Task for as long as it takes the store to come back. A move that is lost is none of this replica's any
-// more.
-func (q *Queue) move(ctx context.Context, m store.TaskMove) error {
-	return retry.While(ctx, isAway, func() error {
-		return q.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-			_, err := tx.MoveTask(ctx, m)
-			return err
-		})
-	})
+// end ends a Task that will never be a Turn, and has that sent where the Task asks for it, from the same commit on. False when the
+// Task has moved on. Where its request cannot be read, it is not known where that would be.
+func (q *Queue) end(ctx context.Context, tx store.Tx, t store.Task, m store.TaskMove) (bool, error) {
+	m.EndedAt = time.Now()
+	done, err := tx.MoveTask(ctx, m)
+	if err != nil || !done || q.ended == nil {
+		return done, err
+	}
+	body, err := q.open(t)
+	if err != nil {
+		return true, nil
+	}
+	t.Status, t.Code, t.Message = m.To, m.Code, m.Message
+	return true, q.ended(ctx, tx, t, body.callback())
+}
+
+// inTx is a transaction that is begun again for as long as it takes the store to come back.
+func (q *Queue) inTx(ctx context.Context, fn func(store.Tx) error) error {
+	return retry.While(ctx, isAway, func() error { return q.cfg.Store.InTx(ctx, fn) })
 }
 
 // errGone: a Task was cancelled, or taken by another replica, before its Turn was made.

@@ -29,6 +29,15 @@ type taskBody struct {
 	Shared      bool               `json:"shared,omitempty"` // the thread is another user's
 }
 
+// callback is the channel whose callback gets what comes of the Task; "" is none. It is for threads of the user whom the channel
+// speaks for.
+func (b taskBody) callback() string {
+	if b.Shared {
+		return ""
+	}
+	return b.Channel
+}
+
 // refOf is what a Task's request is encrypted for: in the row of another Task it does not open.
 func refOf(t store.Task) string { return "request of task " + t.ID }
 

@@ -60,6 +60,7 @@ type Queue struct {
 	bell   wake.Signal
 	busy   atomic.Bool // something waited or was under way at the last look
 	begun  func(ctx context.Context, tx store.Tx, t store.Task, channel string, reply bridge.Reply) error
+	ended  func(ctx context.Context, tx store.Tx, t store.Task, channel string) error
 	behind store.TaskLine // where the next look goes on; of Run's goroutine
 }
 
@@ -103,6 +104,11 @@ func (q *Queue) TurnEnded() {
 // gets what comes of it; "" is none. It is set once, before Run.
 func (q *Queue) OnBegun(f func(ctx context.Context, tx store.Tx, t store.Task, channel string, reply bridge.Reply) error) {
 	q.begun = f
+}
+
+// OnEnded has f called in the transaction that ends a Task which never became a Turn, as OnBegun.
+func (q *Queue) OnEnded(f func(ctx context.Context, tx store.Tx, t store.Task, channel string) error) {
+	q.ended = f
 }
 
 // Add keeps a prompt as a Task, whose id its Turn will have. The RunID of the request is the client's id of it: the same request is
@@ -265,7 +271,7 @@ func (q *Queue) Cancel(ctx context.Context, in store.Scope, id string) (bool, er
 			if _, err = tx.Turn(ctx, store.System(), t.ID); !errors.Is(err, store.ErrNotFound) {
 				return err // of an earlier version, which did not tell TAKEN from BEGUN
 			}
-			done, err = tx.MoveTask(ctx, store.TaskMove{ID: t.ID, From: t.Status, To: store.TaskCancelled, EndedAt: time.Now()})
+			done, err = q.end(ctx, tx, t, store.TaskMove{ID: t.ID, From: t.Status, To: store.TaskCancelled})
 			return err
 		})
 		if done || err != nil {

@@ -83,5 +83,6 @@ func New(cfg Config, hooks Webhooks) (*Handler, *WebhookHandler, error) {
 	relay := channelfeed.New(channelfeed.Config{Store: cfg.Store, Log: cfg.Log, Kind: OutboxKind, Open: h.openPosition})
 	hook := &WebhookHandler{Handler: h, hooks: hooks, relay: relay}
 	cfg.Queue.OnBegun(hook.begun)
+	cfg.Queue.OnEnded(hook.ended)
 	return h, hook, hooks.check()
 }

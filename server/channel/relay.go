@@ -82,10 +82,15 @@ func (p *position) Read(ctx context.Context, cur channelfeed.Cursor) (channelfee
 		return batch, nil
 	}
 	batch.Seq = messages[len(messages)-1].Seq
-	batch.Payload, err = wsconn.Marshal(struct {
+	batch.Payload, err = deliveryOf(cur.Channel, cur.User, messages)
+	return batch, err
+}
+
+// deliveryOf is the body of a POST to a channel's callback.
+func deliveryOf(channel, user string, messages []Message) ([]byte, error) {
+	return wsconn.Marshal(struct {
 		Channel  string    `json:"channel"`
 		UserID   string    `json:"user_id"`
 		Messages []Message `json:"messages"`
-	}{cur.Channel, cur.User, messages})
-	return batch, err
+	}{channel, user, messages})
 }

@@ -33,6 +33,8 @@ type Queue interface {
 	Cancel(ctx context.Context, in store.Scope, id string) (bool, error)
 	// OnBegun has f called in the transaction that makes a Task a Turn.
 	OnBegun(f func(ctx context.Context, tx store.Tx, t store.Task, channel string, reply bridge.Reply) error)
+	// OnEnded has f called in the transaction that ends a Task which never became a Turn.
+	OnEnded(f func(ctx context.Context, tx store.Tx, t store.Task, channel string) error)
 }
 
 // The links that an invoke may name. Without one the policy decides.
@@ -192,13 +194,18 @@ func (s follower) withoutTurn() (over bool, err error) {
 	if err != nil || now.Status != store.TaskFailed && now.Status != store.TaskCancelled {
 		return false, err
 	}
-	state, end := store.TurnFailed, Message{Type: typeError, Code: now.Code, Message: now.Message}
-	if now.Status == store.TaskCancelled {
-		state, end = store.TurnCancelled, Message{Type: typeDone, Usage: &usageSum{}}
+	for _, m := range endOf(now) {
+		s.sendAbout(s.frame, m)
 	}
-	s.sendAbout(s.frame, Message{Type: typeState, State: string(state)})
-	s.sendAbout(s.frame, end)
 	return true, nil
+}
+
+// endOf is the end of a Task that never became a Turn, as a Turn would have it.
+func endOf(t store.Task) []Message {
+	if t.Status == store.TaskCancelled {
+		return []Message{{Type: typeState, State: string(store.TurnCancelled)}, {Type: typeDone, Usage: &usageSum{}}}
+	}
+	return []Message{{Type: typeState, State: string(store.TurnFailed)}, {Type: typeError, Code: t.Code, Message: t.Message}}
 }
 
 // begun has the callback of a channel get what comes of a Task, from the commit on that makes it a Turn.
@@ -209,6 +216,24 @@ func (h *WebhookHandler) begun(ctx context.Context, tx store.Tx, t store.Task, c
 	return h.relay.AddIn(ctx, tx, t.ID, channelfeed.Cursor{
 		Channel: channel, Tenant: t.Tenant, User: t.User, SessionID: reply.Session.ID, TurnID: t.ID, Seq: seqOf(reply.After+1, -1),
 	})
+}
+
+// ended has the callback of a channel get how a Task ended that never became a Turn. There is no log to read that from, and so no
+// cursor: it is one delivery.
+func (h *WebhookHandler) ended(ctx context.Context, tx store.Tx, t store.Task, channel string) error {
+	if channel == "" {
+		return nil
+	}
+	now, messages := time.Now(), endOf(t)
+	for i := range messages {
+		m := &messages[i]
+		m.TS, m.RequestID, m.SessionID, m.RunID = millis(now), t.RequestID, t.ThreadID, t.ID
+	}
+	payload, err := deliveryOf(channel, t.User, messages)
+	if err != nil {
+		return err
+	}
+	return tx.InsertOutbox(ctx, store.OutboxItem{ID: uuid.Must(uuid.NewV7()).String(), Kind: OutboxKind, Target: channel, Payload: payload, CreatedAt: now, NextAt: now})
 }
 
 // tasks are the routes of the queue.
