@@ -22,10 +22,10 @@ var ErrRunToken = errors.New("bridge: the run token is not good for this")
 // An Agent is not trusted with more than its Turn: the token decides whose call it is, and what a request names beside
 // it must agree.
 type AgentRequests struct {
-	store    store.Store
-	tools    *tools.Service // nil without any
-	callers  callers
-	showKept func(context.Context, store.ToolCall) // has a call shown whose row alone was kept
+	store   store.Store
+	tools   *tools.Service // nil without any
+	callers callers
+	show    func(context.Context, store.ToolCall) // has a call shown whose row alone was kept
 }
 
 // Turn is the Turn that a token belongs to. The error is ErrRunToken for a token that is not good.
@@ -89,7 +89,7 @@ func (a *AgentRequests) Invoke(ctx context.Context, token string, req ToolReques
 // already: its events are in the commit of its row.
 func (a *AgentRequests) shown(ctx context.Context, call store.ToolCall, err error) (store.ToolCall, error) {
 	if err == nil && call.Status.Terminal() && !call.InTranscript {
-		a.showKept(ctx, call)
+		a.show(ctx, call)
 	}
 	return call, err
 }

@@ -31,7 +31,8 @@ const (
 	readerYields = 3
 )
 
-// toolKeeping is a Keeping on its way to the Session's goroutine, which answers at once.
+// toolKeeping is a Keeping on its way to the Session's goroutine, which answers at once. Without a Move it is a call whose row
+// was kept alone, and which is to be shown.
 type toolKeeping struct {
 	tools.Keeping
 	answer chan toolAnswer // capacity 1
@@ -46,68 +47,55 @@ type toolAnswer struct {
 	ok    bool
 }
 
-// keepToolCall keeps a call with its events if its Turn is driven here, and else its row alone (tools.Keeper).
-// Both ways commit the same move, and of the two exactly one is taken: handOver's answer is final.
-func (s *Sessions) keepToolCall(ctx context.Context, k tools.Keeping) (tools.Kept, error) {
-	if answer, ok := s.handOver(ctx, k); ok {
+// handOver hands what becomes of ToolCalls to the goroutines that drive their Sessions.
+type handOver struct{ s *Sessions }
+
+// keep keeps a call with its events if its Turn is driven here, and else its row alone (tools.Keeper).
+// Both ways commit the same move, and of the two exactly one is taken: give's answer is final.
+func (h handOver) keep(ctx context.Context, k tools.Keeping) (tools.Kept, error) {
+	if answer := h.give(ctx, k); answer.ok {
 		lost, err := answer.entry.Wait(ctx)
 		return tools.Kept{Lost: slices.Contains(lost, answer.place), Shown: true}, err
 	}
-	lost, err := s.cfg.Log.Keep(ctx, k.Call.SessionID, append([]store.Move{k.Move}, k.Trace...), nil)
+	lost, err := h.s.cfg.Log.Keep(ctx, k.Call.SessionID, append([]store.Move{k.Move}, k.Trace...), nil)
 	return tools.Kept{Lost: slices.Contains(lost, 0)}, err
 }
 
-// handOver gives a Keeping to the goroutine that drives the Session, if one does.
-func (s *Sessions) handOver(ctx context.Context, k tools.Keeping) (toolAnswer, bool) {
-	a := s.driver(k.Call.SessionID)
-	req := &toolKeeping{Keeping: k, answer: make(chan toolAnswer, 1)}
-	if a == nil || !hand(ctx, a, a.calls, req) {
-		return toolAnswer{}, false
-	}
-	answer := <-req.answer
-	return answer, answer.ok
+// show has a call that was kept by its row alone shown before its Agent learns of it, where its Turn is driven here: what the
+// Agent says then stands behind the call.
+func (h handOver) show(ctx context.Context, call store.ToolCall) {
+	h.give(ctx, tools.Keeping{Call: call})
 }
 
-// showKept has a call that was kept by its row alone shown before its Agent learns of it, where its Session is driven here:
-// what the Agent says then stands behind the call.
-func (s *Sessions) showKept(ctx context.Context, call store.ToolCall) {
-	shown := make(chan struct{})
-	if a := s.driver(call.SessionID); a != nil && hand(ctx, a, a.kept, (chan<- struct{})(shown)) {
-		<-shown
-	}
-}
-
-// driver is the session that drives a Session here, or nil.
-func (s *Sessions) driver(sessionID string) *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.active[sessionID]
-}
-
-// hand gives something to a session's goroutine, unless that takes nothing for handOverTicks.
+// give gives a Keeping to the goroutine that drives the Session, if one does, and returns its answer.
 //
 // The channel has no buffer: a hand-over that succeeded is in the hands of a goroutine that will answer. One in a
 // buffer could be left behind when that goroutine retires, and the runner would wait for ever.
-func hand[T any](ctx context.Context, a *session, to chan<- T, it T) bool {
+func (h handOver) give(ctx context.Context, k tools.Keeping) toolAnswer {
+	a := h.s.driver(k.Call.SessionID)
+	if a == nil {
+		return toolAnswer{}
+	}
+	req := &toolKeeping{Keeping: k, answer: make(chan toolAnswer, 1)}
 	ticks := time.NewTicker(shortTick)
 	defer ticks.Stop()
 	for left := handOverTicks; left > 0; {
 		select {
-		case to <- it:
-			return true
+		case a.calls <- req:
+			return <-req.answer
 		case <-ticks.C:
 			left--
 		case <-a.gone:
-			return false
+			return toolAnswer{}
 		case <-ctx.Done():
-			return false
+			return toolAnswer{}
 		}
 	}
-	return false
+	return toolAnswer{}
 }
 
 // keepExecution puts what a call's runner has kept into the log's next commit, with the events that show it. When the
-// answer is not ok the runner keeps the row alone.
+// answer is not ok the runner keeps the row alone. A call whose row is kept already is shown from it.
 //
 // It gives the answer in every case, by the deferred send; a panic would give it too.
 func (t *turn) keepExecution(ctx context.Context, k *toolKeeping) (err error) {
@@ -118,6 +106,9 @@ func (t *turn) keepExecution(ctx context.Context, k *toolKeeping) (err error) {
 	}
 	if err := t.readAhead(ctx); err != nil || t.row.Status.Terminal() || t.upstream.buffered != nil {
 		return err
+	}
+	if k.Move == nil {
+		return t.deliverer.deliver(ctx)
 	}
 	w := &t.writer
 	if k.Asked && !w.calls.has(k.Call) { // settled before it was shown: the deliverer shows it as what was asked
@@ -158,15 +149,6 @@ func (t *turn) keepExecution(ctx context.Context, k *toolKeeping) (err error) {
 	}
 	t.quiet.putOff(t.upstream.idle(), t.row.Status.Paused())
 	return nil
-}
-
-// showKept passes on what was kept by its row alone, behind the words before it. Who waits for it is let go in every case.
-func (t *turn) showKept(ctx context.Context, shown chan<- struct{}) error {
-	defer close(shown)
-	if err := t.readAhead(ctx); err != nil || t.row.Status.Terminal() || t.upstream.buffered != nil {
-		return err
-	}
-	return t.deliverer.deliver(ctx)
 }
 
 // readAhead takes what the upstream has sent by now: the words of an Agent before it calls a tool stand before the call. The

@@ -24,10 +24,9 @@ type session struct {
 	id    string
 	bell  chan struct{} // capacity 1
 	calls chan *toolKeeping
-	kept  chan chan<- struct{} // a ToolCall was kept by its row alone; what is sent is closed when it is shown
-	gone  chan struct{}        // closed when drive has ended
-	rung  bool                 // guarded by m.mu
-	first *begun               // what to do first, if it need not be read
+	gone  chan struct{} // closed when drive has ended
+	rung  bool          // guarded by m.mu
+	first *begun        // what to do first, if it need not be read
 
 	log        sessionLog
 	transcript []agui.Message // all there is, until the thread's first Turn is made; else nil

@@ -111,7 +111,8 @@ func New(cfg Config) *Sessions {
 		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools},
 		active: make(map[string]*session),
 	}
-	s.agents.showKept = s.showKept
+	hand := handOver{s}
+	s.agents.show = hand.show
 	s.care = &reconciler{
 		cfg: &s.cfg, wake: s.wake, drives: s.drives, busy: s.busy,
 	}
@@ -148,7 +149,7 @@ func New(cfg Config) *Sessions {
 		filter: cfg.Filter, entries: cfg.Contexts, logger: cfg.Logger,
 	}
 	if cfg.Tools != nil {
-		cfg.Tools.Use(s.approvals.Settler, s.approvals.Deadlines.Arm, s.keepToolCall)
+		cfg.Tools.Use(s.approvals.Settler, s.approvals.Deadlines.Arm, hand.keep)
 	}
 	return s
 }
@@ -245,7 +246,7 @@ func (s *Sessions) schedule(sessionID string, first *begun) {
 		}
 		return
 	}
-	a := &session{m: s, id: sessionID, log: sessionLog{id: sessionID}, bell: make(chan struct{}, 1), calls: make(chan *toolKeeping), kept: make(chan chan<- struct{}), gone: make(chan struct{})}
+	a := &session{m: s, id: sessionID, log: sessionLog{id: sessionID}, bell: make(chan struct{}, 1), calls: make(chan *toolKeeping), gone: make(chan struct{})}
 	if first != nil {
 		a.begunBy(*first)
 	}
@@ -268,9 +269,14 @@ func (s *Sessions) retire(a *session) bool {
 
 // drives reports whether a goroutine of this replica drives the Session.
 func (s *Sessions) drives(sessionID string) bool {
+	return s.driver(sessionID) != nil
+}
+
+// driver is what drives a Session here, or nil.
+func (s *Sessions) driver(sessionID string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.active[sessionID] != nil
+	return s.active[sessionID]
 }
 
 // busy reports whether anything is driven here, or is read by who called it.

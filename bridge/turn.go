@@ -44,9 +44,8 @@ type turn struct {
 	log        *sessionLog
 	row        store.Turn
 	input      turnInput
-	bell       <-chan struct{}        // rings when there is something to read for the Session
-	executions <-chan *toolKeeping    // what runners of ToolCalls keep
-	kept       <-chan chan<- struct{} // ToolCalls that were kept by their rows alone
+	bell       <-chan struct{}     // rings when there is something to read for the Session
+	executions <-chan *toolKeeping // what runners of ToolCalls keep
 	transcript *Transcript
 	restarted  bool // an earlier process called the Agent
 
@@ -63,7 +62,7 @@ type turn struct {
 func newTurn(s *session, row store.Turn) *turn {
 	m := s.m
 	cfg, log := &m.cfg, &s.log
-	t := &turn{cfg: cfg, log: log, row: row, bell: s.bell, executions: s.calls, kept: s.kept, transcript: m.transcript, quiet: newQuietTimer(cfg.Limits)}
+	t := &turn{cfg: cfg, log: log, row: row, bell: s.bell, executions: s.calls, transcript: m.transcript, quiet: newQuietTimer(cfg.Limits)}
 	if err := json.Unmarshal(row.Input, &t.input); err != nil && len(row.Input) > 0 {
 		cfg.Logger.Error("turn input unreadable", slog.String("turn_id", row.ID), slog.Any("error", err))
 	}
@@ -160,8 +159,6 @@ func (t *turn) follow(ctx context.Context) (err error) {
 		// A runner waits for the answer, so it is given at once, also where the answer is no.
 		case k := <-t.executions:
 			err = t.keepExecution(ctx, k)
-		case shown := <-t.kept:
-			err = t.showKept(ctx, shown)
 		case <-t.quiet.timer.C:
 			err = t.endQuietRun(ctx)
 		case <-t.bell:
