@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -19,9 +18,6 @@ import (
 
 // errAgentClosed ends every call to an agent that is gone.
 var errAgentClosed = errors.New("agent closed")
-
-// errLine is a line past the limit.
-var errLine = errors.New("a line of the agent is too long")
 
 // inbound is what a peer does with what comes in. All are called on its reader.
 // They must not block for long: the reader takes no other line meanwhile, and with it no response that a prompt waits
@@ -372,53 +368,6 @@ func headOf(beginning []byte) (id wire.ID, method string) {
 			id = wire.ID(value)
 		case "method":
 			_ = json.Unmarshal(value, &method) // not a text: no method
-		}
-	}
-}
-
-// lineReader reads lines up to a limit and passes over longer ones.
-// bufio.Scanner would end at a line that is too long, and keeps a buffer of the longest line for good.
-type lineReader struct {
-	r     *bufio.Reader
-	limit int
-	buf   []byte
-}
-
-const (
-	lineBuffer = 64 << 10
-	// lineKept is how much memory stays with a reader after a long line.
-	lineKept = 1 << 20
-	// lineHead is what is kept of a line past the limit.
-	lineHead = 4 << 10
-)
-
-func newLineReader(r io.Reader, limit int) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, lineBuffer), limit: limit}
-}
-
-// next returns a line, good until the next call; its beginning with errLine when it was too
-// long; and the rest of the input beside the error that ended it.
-func (l *lineReader) next() ([]byte, error) {
-	if cap(l.buf) > lineKept {
-		l.buf = nil
-	}
-	l.buf = l.buf[:0]
-	long := false
-	for {
-		part, err := l.r.ReadSlice('\n')
-		// Once it is too long the rest of the line is read and dropped, so a line of any length costs the limit at
-		// most.
-		if long = long || len(l.buf)+len(part) > l.limit; !long {
-			l.buf = append(l.buf, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-		case err != nil:
-			return l.buf, err
-		case long:
-			return l.buf[:min(len(l.buf), lineHead)], errLine
-		default:
-			return l.buf, nil
 		}
 	}
 }
