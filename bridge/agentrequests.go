@@ -197,16 +197,16 @@ func (a *AgentRequests) Call(ctx context.Context, token, id string) (store.ToolC
 	if err == nil && call.TurnID != turn.ID && (!wide || call.SessionID != turn.SessionID) {
 		return store.ToolCall{}, store.ErrNotFound
 	}
-	return call, err
+	return a.shown(ctx, call, err)
 }
 
 // Wait returns a call as soon as it has ended, or as it is after timeout.
 // The first look is what authorizes: tools.Wait reads in the System scope and would wait for any call of that id.
 func (a *AgentRequests) Wait(ctx context.Context, token, id string, timeout time.Duration) (store.ToolCall, error) {
 	ctx = store.WithOriginals(ctx) // the Agent gets its tool's own result
-	call, err := a.Call(ctx, token, id)
-	if err == nil && !call.Status.Terminal() {
-		call, err = a.tools.Wait(ctx, store.System(), id, timeout)
+	if call, err := a.Call(ctx, token, id); err != nil || call.Status.Terminal() {
+		return call, err
 	}
+	call, err := a.tools.Wait(ctx, store.System(), id, timeout)
 	return a.shown(ctx, call, err)
 }

@@ -25,8 +25,9 @@ const (
 	// handOverTicks is how long a call's commit waits for its Session's goroutine to add the events. That goroutine may be
 	// waiting for the upstream, and this for the call: so the wait is short, and the row is then kept alone.
 	handOverTicks = 10
-	// firstWordsTicks is how long the first call of an upstream waits for the words before it.
-	firstWordsTicks = 10
+	// firstWordsTicks is how long the first call of an upstream waits for the words before it. An Agent that begins with a call
+	// pays for it, so it is shorter than what a second call waits meanwhile.
+	firstWordsTicks = 4
 	// readerYields is how often the reader of an upstream is given way to.
 	readerYields = 3
 )
@@ -70,19 +71,29 @@ func (h handOver) show(ctx context.Context, call store.ToolCall) {
 // give gives a Keeping to the goroutine that drives the Session, if one does, and returns its answer.
 //
 // The channel has no buffer: a hand-over that succeeded is in the hands of a goroutine that will answer. One in a
-// buffer could be left behind when that goroutine retires, and the runner would wait for ever.
+// buffer could be left behind when that goroutine retires, and the runner would wait for ever. The answer about a Move
+// is waited for in any case; who only wants a call shown may leave.
 func (h handOver) give(ctx context.Context, k tools.Keeping) toolAnswer {
 	a := h.s.driver(k.Call.SessionID)
 	if a == nil {
 		return toolAnswer{}
 	}
 	req := &toolKeeping{Keeping: k, answer: make(chan toolAnswer, 1)}
+	leaves := ctx.Done()
+	if k.Move != nil {
+		leaves = nil
+	}
 	ticks := time.NewTicker(shortTick)
 	defer ticks.Stop()
 	for left := handOverTicks; left > 0; {
 		select {
 		case a.calls <- req:
-			return <-req.answer
+			select {
+			case answer := <-req.answer:
+				return answer
+			case <-leaves:
+				return toolAnswer{}
+			}
 		case <-ticks.C:
 			left--
 		case <-a.gone:

@@ -169,7 +169,7 @@ func TestQueueCallbackOfEnded(t *testing.T) {
 			m := k.gather(1)[0]
 			came[m.RunID] = append(came[m.RunID], m)
 		}
-		if got := gist(all); !strings.HasSuffix(got, want) || all[0].RequestID != request || all[0].SessionID != "s1" {
+		if got := gist(all); !strings.HasSuffix(got, want) || all[0].RequestID != request || all[0].SessionID != "s1" || all[0].Seq == 0 {
 			t.Errorf("%s is %s, not %s: %s", request, got, want, all[0].raw)
 		}
 	}

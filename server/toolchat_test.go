@@ -119,11 +119,11 @@ func TestToolInChat(t *testing.T) {
 }
 
 // TestToolBeforeNextWords: a call is in the chat before what its agent says when it learns of the call's end; also where the
-// policy blocks the call, or a person decides before the chat has shown the question.
+// policy blocks the call, or a person decides before the chat has shown the question; whether the agent waits or reads.
 func TestToolBeforeNextWords(t *testing.T) {
 	t.Parallel()
 	const calls = 30
-	for name, decide := range map[string]string{"burn": "", "pay": `{"approved":true}`, "sell": `{"approved":false}`} {
+	for name, decide := range map[string]string{"burn": "", "pay": `{"approved":true}`, "sell": `{"approved":false}`, "read": `{"approved":false}`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := &toolEnv{}
@@ -133,6 +133,9 @@ func TestToolBeforeNextWords(t *testing.T) {
 					got := w.invoke(c, name, fmt.Sprintf(`{"n":%d}`, n))
 					if decide != "" {
 						w.do("POST", fmt.Sprintf("/api/approvals/%v/decision", got["tool_call_id"]), decide)
+						for path := fmt.Sprintf("/v1/tool_calls/%v", got["tool_call_id"]); name == "read" && got["status"] == "pending"; {
+							got = fields(t, w.do("GET", path, "", bearerOf(c.RunToken)...))
+						}
 						w.settled(c, got)
 					}
 					say(event(&agui.TextMessageContent{MessageID: "m", Delta: fmt.Sprint(n + 1)}))
@@ -140,7 +143,7 @@ func TestToolBeforeNextWords(t *testing.T) {
 			}, plan{})
 			tool := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, `{}`) }))
 			t.Cleanup(tool.Close)
-			for name, verdict := range map[string]string{"burn": "block", "pay": "require_approval", "sell": "require_approval"} {
+			for name, verdict := range map[string]string{"burn": "block", "pay": "require_approval", "sell": "require_approval", "read": "require_approval"} {
 				w.register(fmt.Sprintf(`{"name":%q,"kind":"server_tool","endpoint":%q,"policy":{"risk":"low","verdict":%q}}`, name, tool.URL, verdict))
 			}
 			w.chat("T", "R", "go") // under load its Run ends with a question before that is decided: the thread has the rest

@@ -268,6 +268,7 @@ func (q *Queue) Cancel(ctx context.Context, in store.Scope, id string) (bool, er
 		// Turn, which is what the caller can cancel then.
 		done := false
 		err = q.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+			done = false // of a first try that was undone
 			if _, err = tx.Turn(ctx, store.System(), t.ID); !errors.Is(err, store.ErrNotFound) {
 				return err // of an earlier version, which did not tell TAKEN from BEGUN
 			}

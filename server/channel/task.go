@@ -224,16 +224,27 @@ func (h *WebhookHandler) ended(ctx context.Context, tx store.Tx, t store.Task, c
 	if channel == "" {
 		return nil
 	}
+	in := store.As(store.Principal{Tenant: t.Tenant, User: t.User})
+	session, err := tx.SessionByExternalID(ctx, in, t.ThreadID) // there may be none yet
+	var last int64
+	if err == nil {
+		last, err = tx.LastSeq(ctx, in, session.ID)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
 	now, messages := time.Now(), endOf(t)
 	for i := range messages {
 		m := &messages[i]
-		m.TS, m.RequestID, m.SessionID, m.RunID = millis(now), t.RequestID, t.ThreadID, t.ID
+		m.TS, m.RequestID, m.SessionID, m.RunID, m.Seq = millis(now), t.RequestID, t.ThreadID, t.ID, seqOf(last+1, -1)
 	}
 	payload, err := deliveryOf(channel, t.User, messages)
 	if err != nil {
 		return err
 	}
-	return tx.InsertOutbox(ctx, store.OutboxItem{ID: uuid.Must(uuid.NewV7()).String(), Kind: OutboxKind, Target: channel, Payload: payload, CreatedAt: now, NextAt: now})
+	return tx.InsertOutbox(ctx, store.OutboxItem{
+		ID: uuid.Must(uuid.NewV7()).String(), SessionID: session.ID, Kind: OutboxKind, Target: channel, Payload: payload, CreatedAt: now, NextAt: now,
+	})
 }
 
 // tasks are the routes of the queue.
