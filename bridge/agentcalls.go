@@ -99,6 +99,15 @@ func (a *AgentCalls) Begin(ctx context.Context, token string, call AgentCall) (R
 	})
 }
 
+// ShowEnd has the end of a called agent shown in its caller's chat, where that is driven here. It is called before the caller learns
+// of the end, whose next words then stand behind it.
+func (a *AgentCalls) ShowEnd(ctx context.Context, child store.Session) {
+	if callers := child.CallerList(); len(callers) > 0 {
+		by := callers[len(callers)-1]
+		a.agents.show(ctx, by.SessionID, by.TurnID)
+	}
+}
+
 // messageID names a message of a caller that gave it no id. It is derived, so that a repeated call has the same.
 func messageID(callID string, i int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", callID, i))

@@ -32,8 +32,8 @@ const (
 	readerYields = 3
 )
 
-// toolKeeping is a Keeping on its way to the Session's goroutine, which answers at once. Without a Move it is a call whose row
-// was kept alone, and which is to be shown.
+// toolKeeping is a Keeping on its way to the Session's goroutine, which answers at once. Without a Move nothing is to be kept:
+// what the rows have of the Turn is to be shown.
 type toolKeeping struct {
 	tools.Keeping
 	answer chan toolAnswer // capacity 1
@@ -62,10 +62,10 @@ func (h handOver) keep(ctx context.Context, k tools.Keeping) (tools.Kept, error)
 	return tools.Kept{Lost: slices.Contains(lost, 0)}, err
 }
 
-// show has a call that was kept by its row alone shown before its Agent learns of it, where its Turn is driven here: what the
-// Agent says then stands behind the call.
-func (h handOver) show(ctx context.Context, call store.ToolCall) {
-	h.give(ctx, tools.Keeping{Call: call})
+// show has what the rows have of a Turn shown before its Agent learns of it, where the Turn is driven here: what the Agent says
+// then stands behind it. It is for a ToolCall whose row was kept alone, and for the end of an Agent that was called.
+func (h handOver) show(ctx context.Context, sessionID, turnID string) {
+	h.give(ctx, tools.Keeping{Call: store.ToolCall{SessionID: sessionID, TurnID: turnID}})
 }
 
 // give gives a Keeping to the goroutine that drives the Session, if one does, and returns its answer.
@@ -106,7 +106,7 @@ func (h handOver) give(ctx context.Context, k tools.Keeping) toolAnswer {
 }
 
 // keepExecution puts what a call's runner has kept into the log's next commit, with the events that show it. When the
-// answer is not ok the runner keeps the row alone. A call whose row is kept already is shown from it.
+// answer is not ok the runner keeps the row alone. What is kept already is shown from the rows.
 //
 // It gives the answer in every case, by the deferred send; a panic would give it too.
 func (t *turn) keepExecution(ctx context.Context, k *toolKeeping) (err error) {
@@ -118,8 +118,12 @@ func (t *turn) keepExecution(ctx context.Context, k *toolKeeping) (err error) {
 	if err := t.readAhead(ctx); err != nil || t.row.Status.Terminal() || t.upstream.buffered != nil {
 		return err
 	}
-	if k.Move == nil {
+	switch {
+	case k.Move != nil:
+	case t.writer.run == nil:
 		return t.deliverer.deliver(ctx)
+	default:
+		return t.requests(ctx)
 	}
 	w := &t.writer
 	if k.Asked && !w.calls.has(k.Call) { // settled before it was shown: the deliverer shows it as what was asked

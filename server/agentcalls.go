@@ -120,6 +120,9 @@ func (h *agentCalls) invoke(c echo.Context) error {
 		if err != nil {
 			return err
 		}
+		if over {
+			h.sessions.AgentCalls().ShowEnd(ctx, reply.Session)
+		}
 		if err := w.send(invokedFrames(events, after)); err != nil || !over {
 			return err
 		}

@@ -186,9 +186,8 @@ func TestAgentCallsAgent(t *testing.T) {
 						t.Fatalf("no %s:\n%s", part, shown)
 					}
 				}
-				// The end may stand behind the caller's first words about it: it is found by a look at the rows.
-				if strings.Index(shown, want[0]) > strings.Index(shown, want[3]) {
-					t.Errorf("the caller speaks of what has not begun:\n%s", shown)
+				if strings.Index(shown, want[2]) > strings.Index(shown, want[3]) {
+					t.Errorf("the caller speaks of what has not ended:\n%s", shown)
 				}
 				root := c.agent.last().TurnID
 				if is := c.tree("r").String(); is != "scripted DONE [helper DONE]" {
@@ -504,4 +503,35 @@ func workingCall(t *testing.T) (c *callEnv, began chan string) {
 	}, plan{})
 	c.open(c.prompt("t", "r", "go"))
 	return c, began
+}
+
+// TestAgentCallsEndBeforeWords: the end of a called agent is in the chat before what its caller sends when it learns of that.
+func TestAgentCallsEndBeforeWords(t *testing.T) {
+	t.Parallel()
+	const calls = 30
+	c := newCallEnv(t, map[string]agentScript{
+		"scripted": func(c *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {
+			for n := range calls {
+				c.call(ctx, call, "helper", fmt.Sprint("q", n))
+				says(say, fmt.Sprint("after ", n))
+			}
+		},
+		"helper": func(_ *callEnv, _ context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
+			says(say, "did")
+		},
+	}, plan{})
+	ended, words := 0, 0
+	for _, f := range c.chat("T", "R", "go") {
+		switch f.typ() {
+		case "SUBAGENT_FINISHED":
+			ended++
+		case "TEXT_MESSAGE_CONTENT":
+			if words++; words > ended {
+				t.Errorf("%q is behind %d ends", f.field("delta"), ended)
+			}
+		}
+	}
+	if ended != calls || words != calls {
+		t.Errorf("%d ends, %d words", ended, words)
+	}
 }

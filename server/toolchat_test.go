@@ -118,7 +118,7 @@ func TestToolInChat(t *testing.T) {
 	}
 }
 
-// TestToolBeforeNextWords: a call is in the chat before what its agent says when it learns of the call's end; also where the
+// TestToolBeforeNextWords: a call is in the chat before what its agent sends when it learns of the call's end; also where the
 // policy blocks the call, or a person decides before the chat has shown the question; whether the agent waits or reads.
 func TestToolBeforeNextWords(t *testing.T) {
 	t.Parallel()

@@ -159,7 +159,12 @@ func (s *server) settled(t testing.TB, thread string) (info threadInfo, turn run
 			if _, err := s.get("/api/runs/"+info.LastRun.RunID, &turn); err != nil {
 				t.Fatal(err)
 			}
-			over := turn.Status != "RUNNING" && turn.Status != "RESERVED"
+			// A further Run may have begun, and ended the Turn, between the two looks.
+			var now threadInfo
+			if _, err := s.get("/api/threads/"+thread, &now); err != nil {
+				t.Fatal(err)
+			}
+			over := turn.Status != "RUNNING" && turn.Status != "RESERVED" && now.LastRun != nil && now.LastRun.RunID == info.LastRun.RunID
 			switch turn.Turn.Status {
 			case "DONE", "FAILED", "CANCELLED":
 				if over {
