@@ -104,7 +104,7 @@ func (a *AgentCalls) Begin(ctx context.Context, token string, call AgentCall) (R
 func (a *AgentCalls) ShowEnd(ctx context.Context, child store.Session) {
 	if callers := child.CallerList(); len(callers) > 0 {
 		by := callers[len(callers)-1]
-		a.agents.show(ctx, by.SessionID, by.TurnID)
+		a.agents.show(ctx, store.ToolCall{SessionID: by.SessionID, TurnID: by.TurnID})
 	}
 }
 

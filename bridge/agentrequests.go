@@ -25,7 +25,7 @@ type AgentRequests struct {
 	store   store.Store
 	tools   *tools.Service // nil without any
 	callers callers
-	show    func(ctx context.Context, sessionID, turnID string) // has what the rows have of a Turn shown
+	show    func(context.Context, store.ToolCall) // handOver.show
 }
 
 // Turn is the Turn that a token belongs to. The error is ErrRunToken for a token that is not good.
@@ -89,7 +89,7 @@ func (a *AgentRequests) Invoke(ctx context.Context, token string, req ToolReques
 // already: its events are in the commit of its row.
 func (a *AgentRequests) shown(ctx context.Context, call store.ToolCall, err error) (store.ToolCall, error) {
 	if err == nil && call.Status.Terminal() && !call.InTranscript {
-		a.show(ctx, call.SessionID, call.TurnID)
+		a.show(ctx, call)
 	}
 	return call, err
 }

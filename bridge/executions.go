@@ -25,6 +25,8 @@ const (
 	// handOverTicks is how long a call's commit waits for its Session's goroutine to add the events. That goroutine may be
 	// waiting for the upstream, and this for the call: so the wait is short, and the row is then kept alone.
 	handOverTicks = 10
+	// showTicks is how long an Agent waits for its answer so that the chat shows first what the answer is about.
+	showTicks = 40
 	// firstWordsTicks is how long the first call of an upstream waits for the words before it. An Agent that begins with a call
 	// pays for it, so it is shorter than what a second call waits meanwhile.
 	firstWordsTicks = 4
@@ -62,38 +64,35 @@ func (h handOver) keep(ctx context.Context, k tools.Keeping) (tools.Kept, error)
 	return tools.Kept{Lost: slices.Contains(lost, 0)}, err
 }
 
-// show has what the rows have of a Turn shown before its Agent learns of it, where the Turn is driven here: what the Agent says
-// then stands behind it. It is for a ToolCall whose row was kept alone, and for the end of an Agent that was called.
-func (h handOver) show(ctx context.Context, sessionID, turnID string) {
-	h.give(ctx, tools.Keeping{Call: store.ToolCall{SessionID: sessionID, TurnID: turnID}})
+// show has what the rows have shown before the Agent of the Turn learns of it, where the Turn is driven here: what the Agent sends
+// then stands behind it. It is for a ToolCall whose row was kept alone and, by a call with no id, for the end of an Agent that the
+// Turn's called.
+func (h handOver) show(ctx context.Context, call store.ToolCall) {
+	h.give(ctx, tools.Keeping{Call: call})
 }
 
 // give gives a Keeping to the goroutine that drives the Session, if one does, and returns its answer.
 //
 // The channel has no buffer: a hand-over that succeeded is in the hands of a goroutine that will answer. One in a
 // buffer could be left behind when that goroutine retires, and the runner would wait for ever. The answer about a Move
-// is waited for in any case; who only wants a call shown may leave.
+// is waited for in any case; who only wants something shown waits no longer than showTicks, because that goroutine may come to wait
+// for the Agent which waits for this.
 func (h handOver) give(ctx context.Context, k tools.Keeping) toolAnswer {
 	a := h.s.driver(k.Call.SessionID)
 	if a == nil {
 		return toolAnswer{}
 	}
 	req := &toolKeeping{Keeping: k, answer: make(chan toolAnswer, 1)}
-	leaves := ctx.Done()
-	if k.Move != nil {
-		leaves = nil
-	}
 	ticks := time.NewTicker(shortTick)
 	defer ticks.Stop()
 	for left := handOverTicks; left > 0; {
 		select {
 		case a.calls <- req:
-			select {
-			case answer := <-req.answer:
-				return answer
-			case <-leaves:
-				return toolAnswer{}
+			if k.Move != nil {
+				return <-req.answer
 			}
+			awaitShown(ctx, req.answer, ticks.C)
+			return toolAnswer{}
 		case <-ticks.C:
 			left--
 		case <-a.gone:
@@ -103,6 +102,35 @@ func (h handOver) give(ctx context.Context, k tools.Keeping) toolAnswer {
 		}
 	}
 	return toolAnswer{}
+}
+
+// awaitShown waits for the answer to show, for showTicks.
+func awaitShown(ctx context.Context, answer <-chan toolAnswer, ticks <-chan time.Time) {
+	for left := showTicks; left > 0; {
+		select {
+		case <-answer:
+			return
+		case <-ticks:
+			left--
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// showRows shows what the rows have: of a ToolCall, or of the Agents that were called. It carries out no Commands: one that ends the
+// Turn would wait for the Agent, which waits for this.
+func (t *turn) showRows(ctx context.Context, of store.ToolCall) error {
+	if of.ID != "" {
+		return t.deliverer.deliver(ctx)
+	}
+	if t.writer.run == nil {
+		return nil
+	}
+	if err := t.children.catchUp(ctx); err != nil {
+		return err
+	}
+	return t.writer.flush(ctx)
 }
 
 // keepExecution puts what a call's runner has kept into the log's next commit, with the events that show it. When the
@@ -118,12 +146,8 @@ func (t *turn) keepExecution(ctx context.Context, k *toolKeeping) (err error) {
 	if err := t.readAhead(ctx); err != nil || t.row.Status.Terminal() || t.upstream.buffered != nil {
 		return err
 	}
-	switch {
-	case k.Move != nil:
-	case t.writer.run == nil:
-		return t.deliverer.deliver(ctx)
-	default:
-		return t.requests(ctx)
+	if k.Move == nil {
+		return t.showRows(ctx, k.Call)
 	}
 	w := &t.writer
 	if k.Asked && !w.calls.has(k.Call) { // settled before it was shown: the deliverer shows it as what was asked
