@@ -120,7 +120,7 @@ func awaitShown(ctx context.Context, answer <-chan toolAnswer, ticks <-chan time
 
 // showRows shows what the rows have: of a ToolCall, or of the Agents that were called. It carries out no Commands: one that ends the
 // Turn would wait for the Agent, which waits for this.
-func (t *turn) showRows(ctx context.Context, of store.ToolCall) error {
+func showRows(ctx context.Context, t *turn, of store.ToolCall) error {
 	if of.ID != "" {
 		return t.deliverer.deliver(ctx)
 	}
@@ -147,7 +147,7 @@ func (t *turn) keepExecution(ctx context.Context, k *toolKeeping) (err error) {
 		return err
 	}
 	if k.Move == nil {
-		return t.showRows(ctx, k.Call)
+		return showRows(ctx, t, k.Call)
 	}
 	w := &t.writer
 	if k.Asked && !w.calls.has(k.Call) { // settled before it was shown: the deliverer shows it as what was asked
