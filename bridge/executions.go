@@ -18,14 +18,15 @@ import (
 // in a moment in which its Session's goroutine is busy, is shown from its row by the deliverer.
 
 const (
-	// shortTick is the unit of the two waits below. They are counted in ticks and not by the clock: where the machine is busy
-	// and the program stands still for longer than all of them, one has passed, and whoever is waited for runs before the
-	// next.
+	// shortTick is the unit of the three waits below. They are counted in ticks and not by the clock: where the machine is busy
+	// and the program stands still for longer than all of them, one has passed, and the goroutine that is waited for runs
+	// before the next.
 	shortTick = 5 * time.Millisecond
 	// handOverTicks is how long a call's commit waits for its Session's goroutine to add the events. That goroutine may be
 	// waiting for the upstream, and this for the call: so the wait is short, and the row is then kept alone.
 	handOverTicks = 10
-	// showTicks is how long an Agent waits for its answer so that the chat shows first what the answer is about.
+	// showTicks is how long an Agent waits for its answer so that the chat shows first what the answer is about: longer than a
+	// look at the rows takes on a busy machine. After that the order is given up, and not the answer.
 	showTicks = 40
 	// firstWordsTicks is how long the first call of an upstream waits for the words before it. An Agent that begins with a call
 	// pays for it, so it is shorter than what a second call waits meanwhile.
@@ -64,9 +65,9 @@ func (h handOver) keep(ctx context.Context, k tools.Keeping) (tools.Kept, error)
 	return tools.Kept{Lost: slices.Contains(lost, 0)}, err
 }
 
-// show has what the rows have shown before the Agent of the Turn learns of it, where the Turn is driven here: what the Agent sends
-// then stands behind it. It is for a ToolCall whose row was kept alone and, by a call with no id, for the end of an Agent that the
-// Turn's called.
+// show puts into the chat what only rows have, before the Agent of the Turn learns of it, where the Turn is driven here: what the
+// Agent sends then stands behind it. It is for a ToolCall whose row was kept alone and, by a call with no id, for the end of an
+// Agent that the Turn's Agent called.
 func (h handOver) show(ctx context.Context, call store.ToolCall) {
 	h.give(ctx, tools.Keeping{Call: call})
 }
