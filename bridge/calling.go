@@ -8,7 +8,6 @@ import (
 	"aqueduct/agui"
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/tools"
-	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
 
@@ -42,11 +41,7 @@ func (c *calling) call(ctx context.Context, state json.RawMessage, runID string,
 		err = c.loadParts(ctx, &call)
 		return call, fresh, err
 	}
-	var past []pastMessage
-	err = retry.While(ctx, isAway, func() (err error) {
-		past, err = c.pasts.of(ctx, c.log.id, c.cfg.Limits.Transcript)
-		return err
-	})
+	past, err := c.pasts.of(ctx, c.log.id, c.cfg.Limits.Transcript)
 	if err != nil {
 		return call, nil, err
 	}
@@ -66,13 +61,10 @@ func (c *calling) waiting(ctx context.Context) (map[string]bool, error) {
 		return nil, nil
 	}
 	waiting := make(map[string]bool)
-	err := retry.While(ctx, isAway, func() error {
-		runs, err := c.cfg.Store.ReservedRuns(ctx, store.System(), c.log.id)
-		for _, r := range runs {
-			waiting[r.ID] = r.TurnID != c.row.ID
-		}
-		return err
-	})
+	runs, err := c.cfg.Store.ReservedRuns(ctx, store.System(), c.log.id)
+	for _, r := range runs {
+		waiting[r.ID] = r.TurnID != c.row.ID
+	}
 	return waiting, err
 }
 
@@ -126,11 +118,7 @@ func (c *calling) placeInputs(ctx context.Context) error {
 	if !c.input.Queued {
 		return nil
 	}
-	var inputs []store.Message
-	err := retry.While(ctx, isAway, func() (err error) {
-		inputs, err = c.cfg.Store.InputsOfTurn(ctx, store.System(), c.log.id, c.row.ID)
-		return err
-	})
+	inputs, err := c.cfg.Store.InputsOfTurn(ctx, store.System(), c.log.id, c.row.ID)
 	if err != nil {
 		return err
 	}

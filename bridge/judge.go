@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"aqueduct/agui"
@@ -89,6 +90,10 @@ func (a *asker) verdict(ctx context.Context, call policy.Call) (policy.Verdict, 
 		}
 		return approval.AuditGrantUse(ctx, tx, a.log.row, v.Grant, call.Tool, a.cfg.Hash.Sum(call.Args), now)
 	})
+	// The use may have been counted. Counting it again would cost the grant two uses, so a person is asked.
+	if errors.Is(err, store.ErrUnknownOutcome) {
+		ok, err = false, nil
+	}
 	if err == nil && !ok {
 		v.Action, v.Grant, v.Reason = policy.Ask, "", "The grant for it is used up."
 	}

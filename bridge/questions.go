@@ -8,7 +8,6 @@ import (
 
 	"aqueduct/bridge/approval"
 	"aqueduct/internal/fault"
-	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
 
@@ -36,10 +35,7 @@ type questions struct {
 // all are the Questions of this Turn, oldest first.
 // It is read anew for each look, because a look without news costs one query and a stale one would miss an answer.
 func (qs *questions) all(ctx context.Context) (all []approval.Question, err error) {
-	err = retry.While(ctx, isAway, func() (err error) {
-		all, err = questionsOf(ctx, qs.cfg.Store, qs.row.ID)
-		return err
-	})
+	all, err = questionsOf(ctx, qs.cfg.Store, qs.row.ID)
 	qs.any, qs.trace.waits = len(all) > 0, slices.Clone(all)
 	if err != nil {
 		return all, err
@@ -125,21 +121,19 @@ func (qs *questions) replace(ctx context.Context, known approval.Question, q *ap
 // after it. A Question that was settled by another meanwhile makes Apply a no-op.
 func (qs *questions) change(ctx context.Context, ids []string, settle func(store.Tx, store.Session, approval.Question) (approval.Settled, error)) error {
 	var done []approval.Settled
-	err := retry.While(ctx, isAway, func() error {
+	err := repeatable(ctx, qs.cfg.Store, func(tx store.Tx) error {
 		done = done[:0]
-		return qs.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-			session, err := tx.LockSession(ctx, store.System(), qs.log.id)
-			for i := 0; i < len(ids) && err == nil; i++ {
-				var q approval.Question
-				if q, err = approval.Load(ctx, tx, store.System(), ids[i]); err != nil {
-					break
-				}
-				var settled approval.Settled
-				settled, err = settle(tx, session, q)
-				done = append(done, settled)
+		session, err := tx.LockSession(ctx, store.System(), qs.log.id)
+		for i := 0; i < len(ids) && err == nil; i++ {
+			var q approval.Question
+			if q, err = approval.Load(ctx, tx, store.System(), ids[i]); err != nil {
+				break
 			}
-			return err
-		})
+			var settled approval.Settled
+			settled, err = settle(tx, session, q)
+			done = append(done, settled)
+		}
+		return err
 	})
 	if err == nil {
 		qs.approvals.OwnerSettled(done...)

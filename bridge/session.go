@@ -38,14 +38,23 @@ const driveAgain = time.Second
 
 // drive works through what is asked of the Session until nothing is left to do.
 //
-// A stall is not the end: after an error that is not the Turn's own the session throws away what it holds and begins
-// anew from the rows, as another replica would. A fence ends it for good, because another replica writes now.
+// A database that is away is waited for: ctx is patient (store.Patient). A stall is not the end: after an error that is not
+// the Turn's own the session throws away what it holds and begins anew from the rows, as another replica would. A fence
+// ends it for good, because another replica writes now.
+//
+// The race of two writers: (1) The session hands events to the committer, which cannot reach the database. (2) The session
+// stalls, or ends. (3) It, or the session that follows it, reads the rows and gives the positions of step 1 to other events.
+// (4) The database returns, and both commits land. Guard: the session reads no rows until the committer has settled its
+// events. That costs a session that ends during an outage the rest of the outage. The database refuses the second row as well.
 func (s *session) drive(ctx context.Context) {
 	defer close(s.gone)
 	defer s.log.close()
 	defer s.release()
 	for {
 		err := s.work(ctx)
+		if settled := s.log.settle(ctx); err == nil {
+			err = settled
+		}
 		switch {
 		case ctx.Err() != nil:
 			s.m.retire(s)
@@ -104,7 +113,7 @@ func (s *session) open(ctx context.Context, todo store.Agenda) (mine bool, err e
 		s.log.writer = s.m.cfg.Log.OpenAt(s.id, todo.LastSeq)
 		return true, nil
 	}
-	err = s.m.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+	err = repeatable(ctx, s.m.cfg.Store, func(tx store.Tx) (err error) {
 		mine, err = tx.ClaimSession(ctx, s.id, s.m.cfg.Replica)
 		return err
 	})
@@ -112,6 +121,12 @@ func (s *session) open(ctx context.Context, todo store.Agenda) (mine bool, err e
 		s.log.writer, err = s.m.cfg.Log.Open(ctx, s.id)
 	}
 	return mine, err
+}
+
+// repeatable runs a transaction of a Session's goroutine whose second run changes nothing: it is run again where it is not
+// known whether it was committed.
+func repeatable(ctx context.Context, st store.Store, fn func(store.Tx) error) error {
+	return retry.While(ctx, func(err error) bool { return errors.Is(err, store.ErrUnknownOutcome) }, func() error { return st.InTx(ctx, fn) })
 }
 
 // step does one thing that there is to do, which the rows tell: bring a Run to its end that an earlier process left
@@ -231,7 +246,7 @@ func (s *session) finish(ctx context.Context, err error) error {
 	s.release()
 	if errors.Is(err, store.ErrData) || errors.Is(err, store.ErrConflict) {
 		s.m.cfg.Logger.Error("turn failed: the store refuses its content", slog.String("session_id", s.id), slog.Any("error", err))
-		if s.log.writer, err = s.m.cfg.Log.Open(ctx, s.id); err == nil {
+		if err = s.log.reopen(ctx, s.m.cfg.Log); err == nil {
 			err = s.endBroken(ctx, fault.New(CodeStorageRefused, "The answer could not be kept."))
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"aqueduct/bridge/eventlog"
-	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
 
@@ -48,11 +47,7 @@ func (l *sessionLog) count(n int) {
 func (l *sessionLog) full(ctx context.Context, st store.Store, limits Limits) (bool, error) {
 	// An event has at most about twice EventBytes, so a log of fewer events than this cannot be full.
 	if !l.whole && l.last() >= limits.ThreadBytes/int64(2*limits.EventBytes) {
-		var kept int64
-		err := retry.While(ctx, isAway, func() (err error) {
-			kept, err = st.EventBytes(ctx, store.System(), l.id)
-			return err
-		})
+		kept, err := st.EventBytes(ctx, store.System(), l.id)
 		if errors.Is(err, store.ErrNotFound) { // deleted meanwhile
 			err = nil
 		}
@@ -64,6 +59,24 @@ func (l *sessionLog) full(ctx context.Context, st store.Store, limits Limits) (b
 	return l.bytes > limits.ThreadBytes, nil
 }
 
+// settle waits until all events of the Writer are committed or refused, and returns the error of a refusal.
+func (l *sessionLog) settle(ctx context.Context) error {
+	if l.writer == nil {
+		return nil
+	}
+	return l.writer.Settle(ctx)
+}
+
+// reopen opens the log at its true end, after a part of it was refused.
+func (l *sessionLog) reopen(ctx context.Context, log *eventlog.Log) (err error) {
+	if err := l.settle(ctx); ctx.Err() != nil {
+		return err
+	}
+	l.writer, err = log.Open(ctx, l.id)
+	return err
+}
+
+// close gives up the log. Except at the end of the process, settle comes first.
 func (l *sessionLog) close() {
 	if l.writer != nil {
 		l.writer.Close()

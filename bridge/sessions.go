@@ -251,7 +251,8 @@ func (s *Sessions) schedule(sessionID string, first *begun) {
 		a.begunBy(*first)
 	}
 	s.active[sessionID] = a
-	running := store.WithOriginals(s.running) // Agents are called with the original text; all that is written is masked
+	// Agents are called with the original text; all that is written is masked. No Turn ends because the database is away.
+	running := store.Patient(store.WithOriginals(s.running))
 	s.wg.Go(func() { a.drive(running) })
 }
 
@@ -295,6 +296,6 @@ func (s *Sessions) outlive(do func(ctx context.Context)) bool {
 	if running == nil || running.Err() != nil {
 		return false
 	}
-	s.wg.Go(func() { do(running) })
+	s.wg.Go(func() { do(store.Patient(running)) })
 	return true
 }

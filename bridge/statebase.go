@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"aqueduct/agui"
-	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
 
@@ -126,11 +125,7 @@ func (b stateBase) seen(ctx context.Context) (seenState, error) {
 	if b.client.Run == "" {
 		return seen, nil
 	}
-	var rows []store.StateChange
-	err := retry.While(ctx, isAway, func() (err error) {
-		rows, err = b.store.StateChanges(ctx, store.System(), b.sessionID, b.client.Run)
-		return err
-	})
+	rows, err := b.store.StateChanges(ctx, store.System(), b.sessionID, b.client.Run)
 	if err != nil {
 		return seen, err
 	}
@@ -167,24 +162,20 @@ const skimmedMessage = 4 << 10
 // that broke off may hold any value that the Run went through. The hash of the last answer tells the two apart, since
 // no client sends back how far it has read.
 func (b stateBase) readWhole(ctx context.Context) (whole bool, err error) {
-	err = retry.While(ctx, isAway, func() error {
-		row, err := b.store.LastAnswer(ctx, store.System(), b.sessionID, b.client.Run)
-		if errors.Is(err, store.ErrNotFound) {
-			whole = true
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		m, err := decodeMessage(row)
-		if err != nil {
-			return err
-		}
-		whole = answerHash(m) == b.client.Answer
-		if len(row.Data) > skimmedMessage { // its content may have been let go of as the body was read
-			whole = whole || answerHash(agui.Message{ID: m.ID}) == b.client.Answer
-		}
-		return nil
-	})
-	return whole, err
+	row, err := b.store.LastAnswer(ctx, store.System(), b.sessionID, b.client.Run)
+	if errors.Is(err, store.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	m, err := decodeMessage(row)
+	if err != nil {
+		return false, err
+	}
+	whole = answerHash(m) == b.client.Answer
+	if len(row.Data) > skimmedMessage { // its content may have been dropped as the body was read
+		whole = whole || answerHash(agui.Message{ID: m.ID}) == b.client.Answer
+	}
+	return whole, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
 
@@ -20,31 +19,24 @@ type turnRuns struct {
 // A Turn's Runs are in the order they began, reserved ones last. One that has begun counts before one that is only reserved:
 // what follows is decided by what clients have been sent.
 func (r turnRuns) last(ctx context.Context) (last store.Run, err error) {
-	err = retry.While(ctx, isAway, func() error {
-		runs, err := r.store.RunsOfTurn(ctx, store.System(), r.turnID)
-		if err != nil {
-			return err
-		}
-		if len(runs) == 0 {
-			return errors.New("bridge: a turn without runs")
-		}
-		begun := slices.DeleteFunc(slices.Clone(runs), func(run store.Run) bool { return run.FirstSeq == 0 })
-		if last = runs[0]; len(begun) > 0 {
-			last = begun[len(begun)-1]
-		}
-		return nil
-	})
-	return last, err
+	runs, err := r.store.RunsOfTurn(ctx, store.System(), r.turnID)
+	if err != nil {
+		return last, err
+	}
+	if len(runs) == 0 {
+		return last, errors.New("bridge: a turn without runs")
+	}
+	begun := slices.DeleteFunc(slices.Clone(runs), func(run store.Run) bool { return run.FirstSeq == 0 })
+	if last = runs[0]; len(begun) > 0 {
+		last = begun[len(begun)-1]
+	}
+	return last, nil
 }
 
 // reserved reports whether a client's answer has reserved a Run of this Turn.
 func (r turnRuns) reserved(ctx context.Context) (is bool, err error) {
-	err = retry.While(ctx, isAway, func() error {
-		runs, err := r.store.ReservedRuns(ctx, store.System(), r.sessionID)
-		is = slices.ContainsFunc(runs, func(run store.Run) bool { return run.TurnID == r.turnID })
-		return err
-	})
-	return is, err
+	runs, err := r.store.ReservedRuns(ctx, store.System(), r.sessionID)
+	return slices.ContainsFunc(runs, func(run store.Run) bool { return run.TurnID == r.turnID }), err
 }
 
 // statusMoves bring the Turn's row to a status. Between the two pauses lies RUNNING.

@@ -8,7 +8,6 @@ import (
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/internal/failpoint"
 	"aqueduct/internal/fault"
-	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
 
@@ -101,10 +100,7 @@ func (u *upstream) resume(ctx context.Context, call Call, from caller, answers [
 	}
 	u.reader = startReader(ctx, true, func(ctx context.Context) (_ Turn, err error) {
 		if call.Cursor == "" {
-			err = retry.While(ctx, isAway, func() (err error) {
-				call.Cursor, err = u.store.LastCursor(ctx, store.System(), call.SessionID)
-				return err
-			})
+			call.Cursor, err = u.store.LastCursor(ctx, store.System(), call.SessionID)
 		}
 		if err != nil {
 			return nil, err

@@ -55,12 +55,14 @@ func TestSameSchema(t *testing.T) {
 			t.Errorf("%s: PostgreSQL only", name)
 		}
 	}
-	for _, table := range strings.Fields("sessions turns runs events records messages tool_calls approvals commands replicas proxies sandbox_instances tools grants outbox audit decision_links approval_positions delegations message_parts credentials credential_holders shares sealed_originals bootstrap_uses agents model_calls context_blobs blobs budgets tasks queue_lock") {
+	for _, table := range strings.Fields("sessions turns runs events records messages tool_calls approvals commands replicas proxies sandbox_instances tools grants outbox audit decision_links approval_positions delegations message_parts credentials credential_holders shares sealed_originals bootstrap_uses agents model_calls context_blobs blobs budgets tasks queue_lock events_cut") {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(a)), func(c string) bool { return strings.HasPrefix(c, table+".") }) {
 			t.Errorf("no table %s", table)
 		}
 	}
-	if x, y := indexes(t, lite, sqliteIndexes), indexes(t, pg, postgresIndexes); !slices.Equal(x, y) {
+	// SQLite has one writer, so that the trigger alone keeps rows apart.
+	x, y := indexes(t, lite, sqliteIndexes), slices.DeleteFunc(indexes(t, pg, postgresIndexes), func(name string) bool { return name == "events.events_begin" })
+	if !slices.Equal(x, y) {
 		t.Errorf("indexes differ:\n%v\n%v", x, y)
 	}
 }

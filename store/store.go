@@ -74,7 +74,7 @@ type Store interface {
 	// ErrConflict, ErrData, ErrUnavailable, ErrUnknownOutcome. One caller at a time.
 	Commit(ctx context.Context, b *Batch) (Result, error)
 	// InTx runs fn in one transaction at READ COMMITTED or better; fn may run again when
-	// the database asks for it, so it has no effects of its own. An error of fn rolls back
+	// the database asks for it, or ctx is Patient, so it has no effects of its own. An error of fn rolls back
 	// and is returned as it is.
 	InTx(ctx context.Context, fn func(Tx) error) error
 	// Scrub makes what was deleted unreadable in the database's files, as far as the database can: SQLite writes its log

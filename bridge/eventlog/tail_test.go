@@ -183,6 +183,8 @@ func TestHole(t *testing.T) {
 	db, err := sql.Open("pgx", dsn)
 	env.ok(err)
 	defer db.Close()
+	_, err = db.Exec("DROP TRIGGER events_append ON events") // the database refuses such rows; a tail does not depend on that
+	env.ok(err)
 	insert := func(first, n int) *sql.Tx {
 		t.Helper()
 		tx, err := db.BeginTx(t.Context(), nil)

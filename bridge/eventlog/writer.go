@@ -34,9 +34,10 @@ type Writer struct {
 	last      int64       // position of the newest event put
 	room      wake.Signal // rung when a part was taken
 
-	mu      sync.Mutex
-	pending *part
-	err     error // set once a part was refused; the Writer is of no use any more
+	mu       sync.Mutex
+	pending  *part
+	inFlight bool  // a part was taken and is not settled
+	err      error // set once a part was refused; the Writer is of no use any more
 }
 
 // part is what one Writer, one Note or one Keep of a Log hands to one commit. Until it is taken its Writer's lock
@@ -55,7 +56,21 @@ type part struct {
 // Last is the position of the newest event put.
 func (w *Writer) Last() int64 { return w.last }
 
-// Close ends this replica's writing of the Session, for now.
+// Settle waits until every part is committed or refused. It returns the error of a refused part, or ctx's. After ctx's error a
+// part may still be in flight, and no other Writer of the Session may be opened.
+func (w *Writer) Settle(ctx context.Context) error {
+	w.mu.Lock()
+	busy, err := w.pending != nil || w.inFlight, w.err
+	w.mu.Unlock()
+	if !busy {
+		return err
+	}
+	// The committer takes a Writer's parts in order, so when a further one is settled, all before it are.
+	_, err = w.Keep(ctx, Entry{})
+	return err
+}
+
+// Close ends this replica's writing of the Session, for now. Call Settle before.
 func (w *Writer) Close() { w.log.ring.unwritten(w.sessionID) }
 
 // Put hands an Entry to the next commit. The events are copied. It blocks while too
@@ -211,7 +226,7 @@ func (w *Writer) waitForRoom(ctx context.Context) error {
 func (w *Writer) takePart() *part {
 	w.mu.Lock()
 	p := w.pending
-	w.pending = nil
+	w.pending, w.inFlight = nil, p != nil
 	w.mu.Unlock()
 	w.room.Ring()
 	return p
@@ -222,6 +237,7 @@ func (w *Writer) takePart() *part {
 func (w *Writer) settle(p *part, lost map[int]bool, err error) {
 	var after *part
 	w.mu.Lock()
+	w.inFlight = false
 	if err != nil && w.err == nil {
 		w.err = err
 		after, w.pending = w.pending, nil

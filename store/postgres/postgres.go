@@ -165,7 +165,9 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 
 // InTx implements store.Store.
 func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
-	return s.inTx(ctx, func(_ *pipeline, tx *sqldb.Tx) error { return fn(tx) })
+	return sqldb.Patiently(ctx, func() error {
+		return s.inTx(ctx, func(_ *pipeline, tx *sqldb.Tx) error { return fn(tx) })
+	})
 }
 
 // inTx runs fn, again when the database ended its transaction in favour of another.

@@ -37,6 +37,7 @@ type purge struct {
 // one table is deleted behind them.
 var purges = []purge{
 	{Table: "events", key: "last_seq", of: ofSession, size: "data", blob: true},
+	{Table: "events_cut", key: "last_seq", of: ofSession, size: "data", blob: true},
 	{Table: "records", key: "id", of: ofSession, size: "payload"},
 	{Table: "messages", key: "message_id", of: ofSession + " AND NOT replaced", size: "data"}, // each has an index of its own
 	{Table: "messages", key: "message_id", of: ofSession + " AND replaced", size: "data"},

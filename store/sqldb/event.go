@@ -28,7 +28,8 @@ func (r *eventReader) Events(ctx context.Context, in store.Scope, sessionID stri
 	q := r.eventsQuery(in, sessionID, after, maxBytes)
 	var got []store.EventRow
 	next, size := after+1, 0
-	err := each(ctx, r.conn, q.sql.String(), q.args, func(at row) (bool, error) {
+	reset := func() { got, next, size = nil, after+1, 0 }
+	err := each(ctx, r.conn, q.sql.String(), q.args, reset, func(at row) (bool, error) {
 		e, err := scanEvent(at)
 		if err != nil {
 			return false, err

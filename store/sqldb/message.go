@@ -67,7 +67,8 @@ func (r *messageReader) messagesWithin(ctx context.Context, q *query, order stri
 	}
 	var got []store.Message
 	size := 0
-	err := each(ctx, r.conn, q.sql.String(), q.args, func(at row) (bool, error) {
+	reset := func() { got, size = nil, 0 }
+	err := each(ctx, r.conn, q.sql.String(), q.args, reset, func(at row) (bool, error) {
 		m, err := scanMessage(at)
 		if err != nil {
 			return false, err

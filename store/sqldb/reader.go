@@ -47,8 +47,8 @@ type Reader struct {
 
 var _ store.Reader = (*Reader)(nil)
 
-// NewReader reads through q.
-func NewReader(q Queryer, d *Dialect) Reader { return (&conn{q: q, d: d}).reader() }
+// NewReader reads through q, outside of any transaction.
+func NewReader(q Queryer, d *Dialect) Reader { return (&conn{q: q, d: d, alone: true}).reader() }
 
 func (c *conn) reader() Reader {
 	return Reader{
@@ -62,8 +62,9 @@ func (c *conn) reader() Reader {
 
 // conn is how Reader and Tx run SQL: on a database or in a transaction, in its dialect.
 type conn struct {
-	q Queryer
-	d *Dialect
+	q     Queryer
+	d     *Dialect
+	alone bool // each statement is a transaction of its own
 }
 
 // exec runs a change and returns how many rows it touched.

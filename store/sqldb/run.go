@@ -75,7 +75,7 @@ func (r *runReader) RunsWithin(ctx context.Context, in store.Scope, sessionID st
 	q := selecting(selectRun, in).and("x.session_id = ", sessionID)
 	q.raw(" AND x.first_seq > 0").and("x.first_seq <= ", to).raw(" ORDER BY x.run_id DESC")
 	var got []store.Run
-	err := each(ctx, r.conn, q.sql.String(), q.args, func(at row) (bool, error) {
+	err := each(ctx, r.conn, q.sql.String(), q.args, func() { got = nil }, func(at row) (bool, error) {
 		run, err := scanRun(at)
 		if err != nil || run.LastSeq > 0 && run.LastSeq < from {
 			return false, err

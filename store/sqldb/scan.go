@@ -19,7 +19,7 @@ type row interface{ Scan(dest ...any) error }
 func one[T any](ctx context.Context, c *conn, scan func(row) (T, error), query string, args ...any) (T, error) {
 	var got T
 	found := false
-	err := each(ctx, c, query, args, func(at row) (bool, error) {
+	err := each(ctx, c, query, args, func() { found = false }, func(at row) (bool, error) {
 		v, err := scan(at)
 		got, found = v, true
 		return false, err
@@ -33,7 +33,7 @@ func one[T any](ctx context.Context, c *conn, scan func(row) (T, error), query s
 // list runs a query and scans every row.
 func list[T any](ctx context.Context, c *conn, scan func(row) (T, error), query string, args ...any) ([]T, error) {
 	var got []T
-	err := each(ctx, c, query, args, func(at row) (bool, error) {
+	err := each(ctx, c, query, args, func() { got = nil }, func(at row) (bool, error) {
 		v, err := scan(at)
 		if err == nil {
 			got = append(got, v)
@@ -45,22 +45,27 @@ func list[T any](ctx context.Context, c *conn, scan func(row) (T, error), query 
 
 // each calls fn for every row until it returns false. The connection is busy until each returns, so fn must not run
 // another query: in a transaction there is only this one connection, and outside of it the pool may be used up.
-func each(ctx context.Context, c *conn, query string, args []any, fn func(row) (more bool, err error)) error {
-	rows, err := c.q.QueryContext(ctx, query, clean(args)...)
-	if err != nil {
-		return c.d.Classify(err)
-	}
-	defer rows.Close() // a read has nothing to lose when it ends
-	for rows.Next() {
-		more, err := fn(rows)
+// A connection may break between two rows, and then a patient read begins anew (store.Patient): reset forgets the rows
+// that fn was called with, and is called before the first of each try.
+func each(ctx context.Context, c *conn, query string, args []any, reset func(), fn func(row) (more bool, err error)) error {
+	return c.read(ctx, func(ctx context.Context) error {
+		reset()
+		rows, err := c.q.QueryContext(ctx, query, clean(args)...)
 		if err != nil {
 			return c.d.Classify(err)
 		}
-		if !more {
-			return nil
+		defer rows.Close() // a read has nothing to lose when it ends
+		for rows.Next() {
+			more, err := fn(rows)
+			if err != nil {
+				return c.d.Classify(err)
+			}
+			if !more {
+				return nil
+			}
 		}
-	}
-	return c.d.Classify(rows.Err())
+		return c.d.Classify(rows.Err())
+	})
 }
 
 // scanning is the scan function of a table's columns whose destinations into gives.
@@ -85,7 +90,7 @@ func scanTime(at row) (t time.Time, err error) { return t, at.Scan(timeInto{&t})
 // count is how many rows there are; the query bounds them by a LIMIT. It is for counts of which only "as many as may
 // be" matters: COUNT(*) would walk all of them.
 func count(ctx context.Context, c *conn, q *query) (n int, err error) {
-	err = each(ctx, c, q.sql.String(), q.args, func(row) (bool, error) {
+	err = each(ctx, c, q.sql.String(), q.args, func() { n = 0 }, func(row) (bool, error) {
 		n++
 		return true, nil
 	})

@@ -84,7 +84,7 @@ func (r *toolCallReader) ToolCallsOfTurn(ctx context.Context, in store.Scope, tu
 // of that.
 func (r *toolCallReader) CountToolCalls(ctx context.Context, in store.Scope, turnID string) (all, open int, err error) {
 	q := selecting("SELECT c.status FROM tool_calls c JOIN sessions s ON s.session_id = c.session_id", in).and("c.turn_id = ", turnID)
-	err = each(ctx, r.conn, q.sql.String(), q.args, func(at row) (bool, error) {
+	err = each(ctx, r.conn, q.sql.String(), q.args, func() { all, open = 0, 0 }, func(at row) (bool, error) {
 		var status store.ToolCallStatus
 		if err := at.Scan(&status); err != nil {
 			return false, err

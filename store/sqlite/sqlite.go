@@ -146,10 +146,12 @@ func dsn(path string, pragmas ...string) string {
 	return u.String()
 }
 
-// InTx implements store.Store. fn runs once: with one writer nothing can collide. It runs on the writer's goroutine, so
-// all other writes wait for it, and one that it makes itself outside of its transaction would never end.
+// InTx implements store.Store. fn runs once where nothing fails: with one writer nothing can collide. It runs on the
+// writer's goroutine, so all other writes wait for it, and one that it makes itself outside of its transaction would never end.
 func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
-	return s.write(ctx, func(_ context.Context, tx *sqldb.Tx) error { return fn(tx) })
+	return sqldb.Patiently(ctx, func() error {
+		return s.write(ctx, func(_ context.Context, tx *sqldb.Tx) error { return fn(tx) })
+	})
 }
 
 // Commit implements store.Store.

@@ -90,7 +90,7 @@ func spoilers(env *storeEnv, s store.Session) map[string]struct {
 	taken := env.run(s.ID, "t", store.RunFinished)
 	event := row(s.ID, 1, 1)
 	env.commit(store.Batch{Events: []store.EventRow{event}})
-	noData := row(s.ID, 3, 2)
+	noData := row(s.ID, 2, 0)
 	noData.N = 0
 	next := row(s.ID, 2, 1)
 	type spoiler = struct {

@@ -27,8 +27,9 @@ func testPurge(env *storeEnv) {
 			tx.DeleteSession(env.ctx, f.session.ID, at(50)))
 	})
 	purgeSession(env, f.session.ID)
-	// What its owner still writes is purged the next time.
-	env.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 3, 1)}})
+	// Its owner cannot continue the log that is gone; what else is written to the Session is purged the next time.
+	env.refuse(store.ErrConflict, store.Batch{Events: []store.EventRow{row(f.session.ID, 3, 1)}})
+	env.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 1, 1)}})
 	purgeSession(env, f.session.ID)
 	same(env, purgeSession(env, f.session.ID), 1)
 	for _, i := range got[[]store.OutboxItem](env)(env.s.OutboxDue(env.ctx, store.System(), at(9), 100)) {

@@ -31,14 +31,28 @@ func testEvents(env *storeEnv) {
 	same(env, got[int64](env)(env.s.LastSeq(env.ctx, store.System(), other.ID)), 1)
 }
 
-func testEventHole(env *storeEnv) {
-	s := env.session(alice())
-	env.commit(store.Batch{Events: []store.EventRow{row(s.ID, 2, 2), row(s.ID, 6, 2)}}) // 3 and 4 are not there yet
-	same(env, readEvents(env, s.ID, 0, 1<<20), []store.EventRow{row(s.ID, 2, 2)})
-	same(env, len(readEvents(env, s.ID, 2, 1<<20)), 0)
-	same(env, readEvents(env, s.ID, 4, 1<<20), []store.EventRow{row(s.ID, 6, 2)})
-	env.commit(store.Batch{Events: []store.EventRow{row(s.ID, 4, 2)}})
-	same(env, len(readEvents(env, s.ID, 0, 1<<20)), 3)
+// testEventChain: a row that does not begin where the log of its Session ends is refused with its whole Batch, whoever
+// writes it.
+func testEventChain(env *storeEnv) {
+	s, other := env.session(alice()), env.session(alice())
+	rows := []store.EventRow{row(s.ID, 3, 3), row(s.ID, 5, 2)}
+	env.commit(store.Batch{Events: rows})
+	for name, wrong := range map[string]store.EventRow{
+		"behind a hole":            row(s.ID, 7, 1),
+		"over the last row":        row(s.ID, 7, 3),
+		"over both rows":           row(s.ID, 7, 7),
+		"within the last row":      row(s.ID, 6, 2),
+		"in place of the first":    row(s.ID, 2, 2),
+		"at the last row's place":  row(s.ID, 5, 1),
+		"before the end of it all": row(s.ID, 4, 1),
+	} {
+		env.Log(name)
+		env.refuse(store.ErrConflict, store.Batch{Events: []store.EventRow{row(other.ID, 1, 1), wrong}})
+		same(env, readEvents(env, s.ID, 0, 1<<20), rows)
+		same(env, len(readEvents(env, other.ID, 0, 1<<20)), 0)
+	}
+	env.refuse(store.ErrConflict, store.Batch{Events: []store.EventRow{row(other.ID, 2, 1)}}) // the first row is no exception
+	env.commit(store.Batch{Events: []store.EventRow{row(s.ID, 7, 2), row(other.ID, 1, 1)}})
 }
 
 func testEventBudget(env *storeEnv) {

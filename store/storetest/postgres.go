@@ -43,8 +43,8 @@ func Postgres(t testing.TB) (dsn string) {
 	if err != nil {
 		t.Fatalf("storetest: PostgreSQL is needed: %v", err)
 	}
-	name := fmt.Sprintf("test_%d", srv.databases.Add(1))
-	if err := srv.exec("CREATE DATABASE " + name + " TEMPLATE " + template + " STRATEGY FILE_COPY"); err != nil {
+	name, err := srv.create()
+	if err != nil {
 		t.Fatalf("storetest: %v", err)
 	}
 	t.Cleanup(func() {
@@ -55,11 +55,23 @@ func Postgres(t testing.TB) (dsn string) {
 	return srv.dsn(name)
 }
 
+// create makes a database by copying the template, and returns its name.
+func (p *postgres) create() (name string, err error) {
+	name = fmt.Sprintf("test_%d", p.databases.Add(1))
+	return name, p.exec("CREATE DATABASE " + name + " TEMPLATE " + template + " STRATEGY FILE_COPY")
+}
+
 // template is the database every other is copied from, migrated once.
 const template = "aqueduct_template"
 
-// server starts the one server of this process, on first use.
-var server = sync.OnceValues(startPostgres)
+// server starts the one server of this process that tests share, on first use.
+var server = sync.OnceValues(func() (*postgres, error) {
+	p, err := startPostgres()
+	if err == nil {
+		started.Store(true)
+	}
+	return p, err
+})
 
 // started reports whether there is a server, for callers that would not start one.
 var started atomic.Bool
@@ -67,7 +79,9 @@ var started atomic.Bool
 // postgres is a running server, reached through a socket in dir.
 type postgres struct {
 	dir       string
-	alive     *os.File // our end of the pipe whose closing ends the server
+	bin       string              // the directory of pg_ctl
+	as        *syscall.Credential // the user that the server runs as; nil is this process's
+	alive     *os.File            // our end of the pipe whose closing ends the server
 	databases atomic.Int64
 }
 
@@ -128,8 +142,7 @@ func startPostgres() (*postgres, error) {
 	if err := ready(out); err != nil {
 		return nil, err
 	}
-	p := &postgres{dir: dir, alive: alive}
-	started.Store(true)
+	p := &postgres{dir: dir, bin: bin, as: as, alive: alive}
 	return p, p.migrate()
 }
 

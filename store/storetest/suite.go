@@ -33,7 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"RunMoves", testRunMoves},
 		{"RunMembers", testRunMembers},
 		{"Events", testEvents},
-		{"EventHole", testEventHole},
+		{"EventChain", testEventChain},
 		{"EventBudget", testEventBudget},
 		{"EventMarks", testEventMarks},
 		{"Records", testRecords},

@@ -131,6 +131,41 @@ func (f *frames) wait(d time.Duration) bool {
 	}
 }
 
+// numbers sends the numbers from one to another.
+func (f *frames) numbers(from, to int, pace time.Duration) {
+	for i := from; i <= to; i++ {
+		if !f.send("delta", fmt.Sprintf(`{"text":"%d "}`, i)) || !f.wait(pace) {
+			return
+		}
+	}
+}
+
+// calls calls the server for a Turn as our SDKs do: again, with the same key, until it has the outcome. It reports
+// whether that was a success.
+func (f *frames) calls(what, turn string) bool {
+	in := &server{url: f.r.Header.Get("x-aqueduct-base-url")}
+	path, body, good := "/v1/tools/look:invoke", `{"run_id":%q,"args":{"sum":1},"idempotency_key":"once"}`, `"status":"succeeded"`
+	if what == "call" {
+		path, body, good = "/v1/agents/other:invoke", `{"run_id":%q,"input_message":{"role":"user","content":"count 20 5ms"},"idempotency_key":"once"}`, "event: done"
+	}
+	for f.r.Context().Err() == nil {
+		resp, err := in.do(f.r.Context(), "POST", path, fmt.Appendf(nil, body, turn), "Authorization", "Bearer "+f.r.Header.Get("x-aqueduct-run-token"))
+		if err == nil {
+			answer, _ := io.ReadAll(resp.Body) // one that broke off is no success
+			_ = resp.Body.Close()
+			if strings.Contains(string(answer), good) {
+				return true
+			}
+			if resp.StatusCode == http.StatusOK && strings.Contains(string(answer), `"status":"failed"`) || resp.StatusCode/100 == 4 {
+				f.send("error", fmt.Sprintf(`{"code":"call_failed","message":%q}`, answer))
+				return false
+			}
+		}
+		f.wait(50 * time.Millisecond)
+	}
+	return false
+}
+
 // count sends the numbers from 1 to n, so that a missing or doubled one shows.
 func (f *frames) count(n int, pace time.Duration, pad string) {
 	for i := 1; i <= n; i++ {
@@ -192,6 +227,12 @@ func (f *frames) follow(c invocation) {
 			return
 		}
 		f.count(1, 0, "")
+	case "use", "call": // has a tool executed, or calls another agent, half way
+		f.numbers(1, n/2, pace)
+		if !f.calls(part, c.RunID) {
+			return
+		}
+		f.numbers(n/2+1, n, pace)
 	case "askon": // asks, and talks on before it ends to wait
 		if len(c.Resume) > 0 {
 			f.count(1, 0, "")

@@ -103,10 +103,17 @@ func (l *ledger) audit(h *serverEnv) []event {
 // compare: what was seen is kept, at its place, with its bytes.
 func (l *ledger) compare(log []event) {
 	l.t.Helper()
+	wrong := 0
 	for id, data := range l.seen {
+		if id <= int64(len(log)) && log[id-1].data == data {
+			continue
+		}
+		if wrong++; wrong > 3 {
+			continue // three are enough to find the cause
+		}
 		if id > int64(len(log)) {
 			l.t.Errorf("thread %s: event %d of %d was seen and is lost: %s", l.thread, id, len(log), data)
-		} else if log[id-1].data != data {
+		} else {
 			l.t.Errorf("thread %s, event %d: seen %s, kept %s", l.thread, id, data, log[id-1].data)
 		}
 	}

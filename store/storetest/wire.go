@@ -1,4 +1,4 @@
-package postgres_test
+package storetest
 
 import (
 	"bytes"
@@ -12,23 +12,26 @@ import (
 	"testing"
 )
 
-// proxy stands between a store and its server and lets a test freeze or cut the
-// committer's connection at a byte, as SIGSTOP or a broken network would.
-type proxy struct {
+// Wire carries a store's connections to its server. It freezes or cuts the committer's connection at a byte, as SIGSTOP
+// or a broken network would, refuses connections, and discards answers.
+type Wire struct {
 	t        testing.TB
 	listener net.Listener
 	wg       sync.WaitGroup
 
+	server string // path of the server's socket
+
 	mu      sync.Mutex
-	server  string // path of the server's socket
 	changed *sync.Cond
 	conns   map[net.Conn]struct{}
 	budget  int  // bytes a committer may still send; less than 0 is any number
-	deaf    bool // answers to a committer are thrown away
+	deaf    bool // answers to a committer are discarded
+	all     bool // and those to any other client
+	refuse  bool
 }
 
-// proxied gives a DSN that leads to the same database through a proxy.
-func proxied(t testing.TB, dsn string) (*proxy, string) {
+// NewWire gives a DSN that leads to the same database through a Wire.
+func NewWire(t testing.TB, dsn string) (*Wire, string) {
 	t.Helper()
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -39,7 +42,7 @@ func proxied(t testing.TB, dsn string) (*proxy, string) {
 		t.Fatal(err)
 	}
 	q := u.Query()
-	p := &proxy{t: t, server: filepath.Join(q.Get("host"), ".s.PGSQL.5432"), conns: map[net.Conn]struct{}{}, budget: -1}
+	p := &Wire{t: t, server: filepath.Join(q.Get("host"), ".s.PGSQL.5432"), conns: map[net.Conn]struct{}{}, budget: -1}
 	p.changed = sync.NewCond(&p.mu)
 	if p.listener, err = net.Listen("unix", filepath.Join(dir, ".s.PGSQL.5432")); err != nil {
 		t.Fatal(err)
@@ -51,28 +54,32 @@ func proxied(t testing.TB, dsn string) (*proxy, string) {
 	return p, u.String()
 }
 
-func (p *proxy) accept() {
+func (p *Wire) accept() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
 			return
 		}
-		p.mu.Lock()
-		path := p.server
-		p.mu.Unlock()
-		server, err := net.Dial("unix", path)
+		server, err := net.Dial("unix", p.server)
 		if err != nil {
 			_ = client.Close()
 			continue
 		}
 		p.mu.Lock()
-		p.conns[client], p.conns[server] = struct{}{}, struct{}{}
+		refused := p.refuse
+		if !refused {
+			p.conns[client], p.conns[server] = struct{}{}, struct{}{}
+		}
 		p.mu.Unlock()
+		if refused {
+			_, _ = client.Close(), server.Close()
+			continue
+		}
 		p.wg.Go(func() { p.serve(client, server) })
 	}
 }
 
-func (p *proxy) serve(client, server net.Conn) {
+func (p *Wire) serve(client, server net.Conn) {
 	defer p.end(client, server)
 	first := make([]byte, 4096) // the startup message names the client
 	n, err := client.Read(first)
@@ -90,7 +97,7 @@ func (p *proxy) serve(client, server net.Conn) {
 	_, _ = io.Copy(requests{server, p, committer}, client)
 }
 
-func (p *proxy) end(conns ...net.Conn) {
+func (p *Wire) end(conns ...net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range conns {
@@ -103,7 +110,7 @@ func (p *proxy) end(conns ...net.Conn) {
 // requests passes on what the budget allows and waits for more.
 type requests struct {
 	net.Conn
-	p         *proxy
+	p         *Wire
 	committer bool
 }
 
@@ -126,7 +133,7 @@ func (r requests) Write(b []byte) (int, error) {
 }
 
 // spend takes up to want bytes from the budget; 0 when the connection has ended.
-func (p *proxy) spend(conn net.Conn, want int) int {
+func (p *Wire) spend(conn net.Conn, want int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.budget == 0 {
@@ -145,13 +152,13 @@ func (p *proxy) spend(conn net.Conn, want int) int {
 
 type answers struct {
 	net.Conn
-	p         *proxy
+	p         *Wire
 	committer bool
 }
 
 func (a answers) Write(b []byte) (int, error) {
 	a.p.mu.Lock()
-	deaf := a.p.deaf && a.committer
+	deaf := a.p.deaf && (a.committer || a.p.all)
 	a.p.mu.Unlock()
 	if deaf {
 		return len(b), nil
@@ -159,42 +166,56 @@ func (a answers) Write(b []byte) (int, error) {
 	return a.Conn.Write(b)
 }
 
-// freeze lets the committer send so many bytes more and then stands still.
-func (p *proxy) freeze(after int) { p.set(func() { p.budget = after }) }
+// Freeze lets the committer send so many bytes more and then stands still.
+func (p *Wire) Freeze(after int) { p.set(func() { p.budget = after }) }
 
-// thaw lets everything pass again.
-func (p *proxy) thaw() { p.set(func() { p.budget, p.deaf = -1, false }) }
+// Thaw lets everything pass again.
+func (p *Wire) Thaw() { p.set(func() { p.budget, p.deaf, p.all = -1, false, false }) }
 
-// mute throws away what the server answers to a committer.
-func (p *proxy) mute() { p.set(func() { p.deaf = true }) }
+// Mute discards what the server answers to a committer.
+func (p *Wire) Mute() { p.set(func() { p.deaf = true }) }
 
-func (p *proxy) set(fn func()) {
+// MuteAll discards what the server answers to any client.
+func (p *Wire) MuteAll() { p.set(func() { p.deaf, p.all = true, true }) }
+
+// Refuse ends every connection, and each new one, until Restore.
+func (p *Wire) Refuse() {
+	p.set(func() {
+		p.refuse = true
+		p.cutLocked()
+	})
+}
+
+// Restore takes connections again.
+func (p *Wire) Restore() { p.set(func() { p.refuse = false }) }
+
+func (p *Wire) set(fn func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fn()
 	p.changed.Broadcast()
 }
 
-// cut ends every connection; new ones can be made.
-func (p *proxy) cut() {
-	p.set(func() {
-		for c := range p.conns {
-			_ = c.Close()
-			delete(p.conns, c)
-		}
-	})
+// Cut ends every connection; new ones can be made.
+func (p *Wire) Cut() { p.set(p.cutLocked) }
+
+func (p *Wire) cutLocked() {
+	for c := range p.conns {
+		_ = c.Close()
+		delete(p.conns, c)
+	}
 }
 
-func (p *proxy) close() {
+func (p *Wire) close() {
 	if err := p.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		p.t.Error(err)
 	}
-	p.cut()
+	p.Cut()
 	p.wg.Wait()
 }
 
-// spent waits until the committer has sent all it may.
-func (p *proxy) spent() {
+// Spent waits until the committer has sent all it may.
+func (p *Wire) Spent() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.budget > 0 {
