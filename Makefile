@@ -25,6 +25,9 @@ AQUEDUCT_RACES ?= 10000
 # How long TestChaos troubles the server on each database in "make soak"; without the variable,
 # in "make test", it takes 20 s.
 AQUEDUCT_CHAOS ?= 10m
+# How many times each kind of outage takes the database away in "make soak" (TestDatabaseAway); without the variable, in
+# "make test", three times for each span.
+AQUEDUCT_AWAY ?= 50
 # How long TestS27Abuse holds connections without a credential in "make soak"; without the variable,
 # in "make test", it takes 8 s.
 AQUEDUCT_ABUSE ?= 60s
@@ -131,9 +134,10 @@ mutate: ## change the rooms that decide, one operator at a time: the tests must 
 fuzz: ## every fuzz target for FUZZTIME (2s)
 	@scripts/fuzz $(FUZZTIME)
 
-soak: setup-postgres setup-judges ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, AQUEDUCT_ABUSE (60s) of abuse, AQUEDUCT_QUEUE (10000) queued prompts, on each database, AQUEDUCT_FUZZ_STREAMS (20000)
+soak: setup-postgres setup-judges ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, AQUEDUCT_AWAY (50) outages of the database of each kind, AQUEDUCT_ABUSE (60s) of abuse, AQUEDUCT_QUEUE (10000) queued prompts, on each database, AQUEDUCT_FUZZ_STREAMS (20000)
 	AQUEDUCT_RACES=$(AQUEDUCT_RACES) go test -count=1 -timeout 60m -v -run TestToolRaces ./bridge | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_CHAOS=$(AQUEDUCT_CHAOS) go test -count=1 -timeout 60m -v -run TestChaos ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+	AQUEDUCT_AWAY=$(AQUEDUCT_AWAY) go test -count=1 -timeout 60m -v -run 'TestDatabaseAway$$' ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_ABUSE=$(AQUEDUCT_ABUSE) go test -count=1 -timeout 60m -v -run TestS27Abuse ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_QUEUE=$(AQUEDUCT_QUEUE) go test -count=1 -timeout 60m -v -run 'TestQueue$$' ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_FUZZ_STREAMS=$(AQUEDUCT_FUZZ_STREAMS) go test -count=1 -timeout 120m -v -run TestFuzzStreams ./test/judges | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'

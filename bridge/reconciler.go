@@ -48,6 +48,9 @@ type reconciler struct {
 // found to be gone, before a person decides for it. Then it takes over from the replicas that are gone. Their calls of models
 // end before anything else, so that Turns which end because of the same have them in their usage.
 func (c *reconciler) begin(ctx context.Context) error {
+	if err := c.nameCutLogs(ctx); err != nil {
+		return err
+	}
 	if err := c.cfg.EndCalls(ctx); err != nil {
 		return err
 	}
@@ -62,6 +65,17 @@ func (c *reconciler) begin(ctx context.Context) error {
 		return err
 	}
 	return c.takeOver(ctx, store.Replica{})
+}
+
+// nameCutLogs warns of threads whose logs had overlapping rows, which a migration moved away. It does so at every start,
+// until the operator has deleted those rows.
+func (c *reconciler) nameCutLogs(ctx context.Context) error {
+	cut, err := c.cfg.Store.CutLogs(ctx)
+	for _, l := range cut {
+		c.cfg.Logger.Warn("the log of a thread had overlapping rows; it is kept up to the first, the others are in events_cut",
+			slog.String("session_id", l.SessionID), slog.String("thread_id", l.ExternalID), slog.Int64("kept_to", l.After))
+	}
+	return err
 }
 
 // run looks until ctx ends.

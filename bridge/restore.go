@@ -10,14 +10,14 @@ import (
 	"aqueduct/store"
 )
 
-// restore brings a Run to its end that an earlier process left open: the Agent takes the Turn up again, or the Run ends
+// restore brings the Run of an id to its end that an earlier process left open: the Agent takes the Turn up again, or the Run ends
 // in one RUN_ERROR. An Agent that had ended to wait is called when the answers are there.
 // What it does depends on three things that the log and the rows hold: whether the Turn had ended past its Run,
 // whether its Agent had ended to wait, or whether the Agent was at work. Only in the last case something has to be
 // taken up (turn.reattach); an HTTP agent cannot be, and its Run fails as server_restarted. A Run that was only
 // reserved is no work of restore: it begins as if it were new.
-func (s *session) restore(ctx context.Context) error {
-	last, err := s.m.cfg.Store.LastRun(ctx, store.System(), s.id)
+func (s *session) restore(ctx context.Context, runID string) error {
+	last, err := s.m.cfg.Store.Run(ctx, store.System(), runID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && last.Status != store.RunRunning {
 		return nil
 	}

@@ -147,7 +147,7 @@ func (s *session) step(ctx context.Context) error {
 	switch {
 	case todo.Running != "":
 		s.log.again = true
-		return s.restore(ctx)
+		return s.restore(ctx, todo.Running)
 	case todo.Command != nil && todo.Command.Kind == store.CommandAppend:
 		s.log.again = true
 		return s.appendMessage(ctx, *todo.Command, todo)

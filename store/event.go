@@ -21,6 +21,13 @@ type EventRow struct {
 // FirstSeq is the position of the row's first event.
 func (r EventRow) FirstSeq() int64 { return r.LastSeq - int64(r.N) + 1 }
 
+// CutLog is a Session whose log had overlapping rows, from before the database refused them: what followed the position
+// After was moved out of it.
+type CutLog struct {
+	SessionID, ExternalID string
+	After                 int64
+}
+
 // EventReader reads a Session's log.
 type EventReader interface {
 	// Events returns whole rows, in order and without a hole, that hold events after

@@ -77,6 +77,8 @@ type Store interface {
 	// the database asks for it, or ctx is Patient, so it has no effects of its own. An error of fn rolls back
 	// and is returned as it is.
 	InTx(ctx context.Context, fn func(Tx) error) error
+	// CutLogs returns the Sessions whose logs a migration cut, 100 at most, by id.
+	CutLogs(ctx context.Context) ([]CutLog, error)
 	// Scrub makes what was deleted unreadable in the database's files, as far as the database can: SQLite writes its log
 	// back into the file and truncates it. It never waits; pages in use stay until the next time.
 	Scrub(ctx context.Context) error

@@ -12,6 +12,7 @@ CREATE TABLE events_cut (
     ts BIGINT NOT NULL,
     data BLOB NOT NULL,
     mark TEXT NOT NULL DEFAULT '',
+    kept BIGINT NOT NULL, -- the position that the log is kept to
     PRIMARY KEY (session_id, last_seq)
 );
 
@@ -20,8 +21,8 @@ INSERT INTO log_breaks SELECT session_id, MIN(ended) FROM (
     SELECT session_id, last_seq - n AS begins, LAG(last_seq, 1, 0) OVER (PARTITION BY session_id ORDER BY last_seq) AS ended FROM events
 ) AS rows_in_order WHERE begins <> ended GROUP BY session_id;
 
-INSERT INTO events_cut (session_id, last_seq, n, ts, data, mark)
-    SELECT e.session_id, e.last_seq, e.n, e.ts, e.data, e.mark FROM events e JOIN log_breaks b ON b.session_id = e.session_id WHERE e.last_seq > b.ended;
+INSERT INTO events_cut (session_id, last_seq, n, ts, data, mark, kept)
+    SELECT e.session_id, e.last_seq, e.n, e.ts, e.data, e.mark, b.ended FROM events e JOIN log_breaks b ON b.session_id = e.session_id WHERE e.last_seq > b.ended;
 DELETE FROM events WHERE EXISTS (SELECT 1 FROM log_breaks b WHERE b.session_id = events.session_id AND events.last_seq > b.ended);
 
 -- A Run behind the break has an empty slice, and is over. The one that the break is in is open again: its owner ends it

@@ -91,6 +91,15 @@ func (r *eventReader) LastCursor(ctx context.Context, in store.Scope, sessionID 
 	return one(ctx, r.conn, scanString, q.sql.String(), q.args...)
 }
 
+// CutLogs implements store.Store. Its table is empty except in databases from before the chain of rows was checked.
+func (r *eventReader) CutLogs(ctx context.Context) ([]store.CutLog, error) {
+	q := selecting(`SELECT DISTINCT c.session_id, s.external_id, c.kept FROM events_cut c JOIN sessions s ON s.session_id = c.session_id`, store.System())
+	q.raw(" ORDER BY c.session_id LIMIT 100")
+	return list(ctx, r.conn, func(at row) (c store.CutLog, err error) {
+		return c, at.Scan(&c.SessionID, &c.ExternalID, &c.After)
+	}, q.sql.String(), q.args...)
+}
+
 // insertEvent is the statement that appends one row. Its key is the Session and the last position, so a Batch that is
 // sent twice, or a second writer, is a conflict and never a second row.
 func insertEvent(e store.EventRow) Statement {

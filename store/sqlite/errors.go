@@ -20,7 +20,7 @@ func classify(err error) error {
 	}
 	switch code := failed.Code(); {
 	case code == sqlite3.SQLITE_CONSTRAINT_UNIQUE, code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
-		code == sqlite3.SQLITE_CONSTRAINT_ROWID, // extended codes; the primary one is that of all constraints
+		code == sqlite3.SQLITE_CONSTRAINT_ROWID,   // extended codes; the primary one is that of all constraints
 		code == sqlite3.SQLITE_CONSTRAINT_TRIGGER: // events_append: another writer's row is there
 		return fmt.Errorf("%w: %w", store.ErrConflict, err)
 	case refused(code & 0xff):

@@ -16,6 +16,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
+	"aqueduct/store/storetest"
 	"aqueduct/test/program"
 )
 
@@ -33,8 +34,8 @@ const (
 
 // TestChaos: an agent that talks, asks and calls tools at random, forty clients that leave
 // and come back on every surface, people who decide on every surface, and a server that is
-// killed or stopped every few seconds and comes back, sometimes under another name. What is
-// promised holds afterwards. AQUEDUCT_CHAOS is how long, AQUEDUCT_CHAOS_SEED what is chosen.
+// killed or stopped every few seconds and comes back, sometimes under another name. PostgreSQL
+// is stopped for a moment as often. What is promised holds afterwards. AQUEDUCT_CHAOS is how long, AQUEDUCT_CHAOS_SEED what is chosen.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	span, seed := chaosTime, uint64(time.Now().UnixNano())
@@ -52,11 +53,16 @@ func TestChaos(t *testing.T) {
 	}
 	databases(t, func(t *testing.T, database string) {
 		t.Logf("AQUEDUCT_CHAOS_SEED=%d", seed)
+		var postgres *storetest.Server
+		if !strings.HasPrefix(database, "sqlite") {
+			postgres = storetest.NewServer(t)
+			database = postgres.DSN
+		}
 		c := &chaos{
 			t: t, seed: seed, agent: newChaosAgent(t, seed), stop: make(chan struct{}),
 			posted: make(map[string]bool), wins: make(map[string][]string), counts: make(map[string]int),
 		}
-		s := &chaosServers{chaos: c, serverEnv: &serverEnv{t: t, database: database, agent: &agent{Server: c.agent.Server}}}
+		s := &chaosServers{chaos: c, postgres: postgres, serverEnv: &serverEnv{t: t, database: database, agent: &agent{Server: c.agent.Server}}}
 		t.Cleanup(func() {
 			if t.Failed() {
 				s.print()
@@ -107,12 +113,13 @@ func (c *chaos) enter() {
 type chaosServers struct {
 	*chaos
 	*serverEnv
-	t     testing.TB
-	env   []string
-	all   []*server
-	names []string
-	kills [2]int // kill -9, SIGTERM
-	went  []time.Time
+	t        testing.TB
+	postgres *storetest.Server // that is stopped now and then; nil for SQLite
+	env      []string
+	all      []*server
+	names    []string
+	kills    [3]int // kill -9, SIGTERM, stops of the database
+	went     []time.Time
 }
 
 func (s *chaosServers) tools() {
@@ -146,6 +153,13 @@ func (s *chaosServers) trouble(span time.Duration) {
 			up = time.Duration(r.IntN(200)) * time.Millisecond // while it takes up what it finds
 		}
 		<-time.After(up)
+		if s.postgres != nil && r.IntN(2) == 0 {
+			s.postgres.Stop([]string{"fast", "immediate"}[r.IntN(2)])
+			<-time.After(time.Duration(r.IntN(1700)) * time.Millisecond)
+			s.postgres.Start()
+			s.kills[2]++
+			continue
+		}
 		s.went = append(s.went, time.Now())
 		name, other := s.names[len(s.names)-1], 3
 		if r.IntN(2) == 0 {
@@ -542,7 +556,7 @@ func (s *chaosServers) report(logs map[string][]event) {
 		lines = append(lines, fmt.Sprintf("%s: %d", what, n))
 	}
 	slices.Sort(lines)
-	s.t.Logf("%d kill -9, %d SIGTERM, %d names; %d prompts, %d calls of the agent, %d events kept, ended with %v; %s", s.kills[0], s.kills[1], len(slices.Compact(s.names)),
+	s.t.Logf("%d kill -9, %d SIGTERM, %d stops of the database, %d names; %d prompts, %d calls of the agent, %d events kept, ended with %v; %s", s.kills[0], s.kills[1], s.kills[2], len(slices.Compact(s.names)),
 		len(s.posted), len(s.chaos.agent.calls), events, codes, strings.Join(lines, ", "))
 }
 
