@@ -45,11 +45,15 @@ func (d *deliverer) answer(ctx context.Context, n news) error {
 	if err != nil {
 		return err
 	}
-	revoked := make(map[string]bool)
-	for _, i := range lost { // revoked meanwhile: the next look passes that on
+	var missed []string
+	for _, i := range lost {
 		if id, stamp := stamps[i]; stamp {
-			revoked[id], d.log.again = true, true
+			missed = append(missed, id)
 		}
+	}
+	revoked, err := d.revoked(ctx, missed, now)
+	if err != nil {
+		return err
 	}
 	answers := d.answers(n.undelivered, revoked)
 	d.row.Status = n.status
@@ -64,6 +68,23 @@ func (d *deliverer) answer(ctx context.Context, n news) error {
 		return d.answerUpstream(ctx, answers)
 	}
 	return nil
+}
+
+// revoked returns those of the Questions whose stamp of a time was lost because the answer was revoked; the next look passes
+// that on. A stamp also counts as lost when the commit landed and its result did not arrive (eventlog.Writer.Keep). Then
+// the row has the stamp.
+func (d *deliverer) revoked(ctx context.Context, missed []string, stamp time.Time) (map[string]bool, error) {
+	revoked := make(map[string]bool)
+	for _, id := range missed {
+		call, err := d.cfg.Store.ToolCall(ctx, store.System(), id)
+		if err != nil {
+			return nil, err
+		}
+		if !call.DeliveredAt.Equal(stamp.Truncate(time.Millisecond)) {
+			revoked[id], d.log.again = true, true
+		}
+	}
+	return revoked, nil
 }
 
 // deliveredMoves keep that an answer is on its way. A permission that was approved ends with that; a call of ours goes on.

@@ -11,8 +11,19 @@ import (
 	"aqueduct/store"
 )
 
-// commitTime bounds how long the commit of a call's end may take when the server is stopping.
+// commitTime bounds how long the commit of a call's end may take once the server is stopping. Until then the commit waits
+// for the database: a call whose end is not kept stays RUNNING.
 const commitTime = 5 * time.Second
+
+// toItsEnd returns a context for the commit of a call's end, which outlives ctx by commitTime and waits for the database.
+func toItsEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+	kept, cancel := context.WithCancel(store.Patient(context.WithoutCancel(ctx)))
+	stop := context.AfterFunc(ctx, func() {
+		late := time.AfterFunc(commitTime, cancel)
+		context.AfterFunc(kept, func() { late.Stop() })
+	})
+	return kept, func() { stop(); cancel() }
+}
 
 // Keeping is what one commit keeps of a call: that it is executed, or how it ended.
 type Keeping struct {
@@ -53,7 +64,7 @@ func (c *commits) withEvents(ctx context.Context, k Keeping) (Kept, error) {
 
 // end keeps how a call ended. It is lost when another writer ended it first.
 func (c *commits) end(ctx context.Context, call store.ToolCall, move store.ToolCallMove, asked bool) (kept Kept, err error) {
-	ctx, cancel := context.WithTimeout(ctx, commitTime)
+	ctx, cancel := toItsEnd(ctx)
 	defer cancel()
 	if call.OnFailure == store.FailureEndsRun && move.To != store.ToolSucceeded {
 		kept, err = c.endWithTurn(ctx, call, move)

@@ -158,7 +158,7 @@ func (e *executor) execute(ctx context.Context, tool store.Tool, call store.Tool
 			move.To = store.ToolTimeout
 		}
 	}
-	kept, err := e.commits.end(context.WithoutCancel(ctx), call, move, a.asked)
+	kept, err := e.commits.end(ctx, call, move, a.asked)
 	if e.ended != nil {
 		e.ended(call.Name, move.To, time.Since(began))
 	}
@@ -175,7 +175,7 @@ func (e *executor) execute(ctx context.Context, tool store.Tool, call store.Tool
 // ask asks a person what became of a call whose tool was lost while it ran, as after a crash of this server. Where the
 // Question cannot be kept, the call stays RUNNING, and the next process asks.
 func (e *executor) ask(ctx context.Context, call store.ToolCall, why *fault.Error) (store.ToolCall, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
+	ctx, cancel := toItsEnd(ctx)
 	defer cancel()
 	if err := e.outcomes.ask(ctx, call, why.Message); err != nil {
 		e.logger.Error("a lost tool call was not asked about", slog.String("tool_call_id", call.ID), slog.Any("error", err))
@@ -200,7 +200,7 @@ func (e *executor) dispatch(ctx context.Context, tool store.Tool, call store.Too
 func (e *executor) giveBack(ctx context.Context, call store.ToolCall) {
 	move := failedMove(call, store.ToolRunning, busy(), time.Now())
 	move.OnlyOf = e.replica
-	_, _ = e.commits.end(context.WithoutCancel(ctx), call, move, false)
+	_, _ = e.commits.end(ctx, call, move, false)
 }
 
 // retryLater logs why a call could not be seen to. The next look finds it again.

@@ -322,7 +322,7 @@ func TestTwoWriters(t *testing.T) {
 			_, err := r.db.Exec(insert, other)
 			second <- err
 		}()
-		r.waits("INSERT INTO events") // for the first, whose fate it depends on
+		r.until("SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO events%')") // it waits for the first
 		if commits {
 			r.ok(first.Commit())
 		} else {
@@ -338,19 +338,6 @@ func TestTwoWriters(t *testing.T) {
 		_, err = r.db.Exec("DELETE FROM events")
 		r.ok(err)
 	}
-}
-
-// waits returns when a statement waits for another transaction.
-func (r *rig) waits(statement string) {
-	r.Helper()
-	for range 1000 {
-		var n int
-		r.ok(r.db.QueryRow("SELECT count(*), pg_sleep(0.01)::text FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1 || '%'", statement).Scan(&n, new(string)))
-		if n > 0 {
-			return
-		}
-	}
-	r.Error("the statement does not wait")
 }
 
 // The hole test: two connections commit out of order, and a reader beside them waits
@@ -423,5 +410,88 @@ func TestDeadlockIsRunAgain(t *testing.T) {
 	all.Wait()
 	if tries[0]+tries[1] < 3 { // more when the second tries meet again
 		t.Errorf("tries %v", tries)
+	}
+}
+
+// TestPatience: a read and a transaction of a patient context wait until the database is back; others fail at once. A
+// statement of a transaction is not repeated by itself.
+func TestPatience(t *testing.T) {
+	r := newRig(t)
+	r.ok(r.commit(r.batch(true)))
+	for name, fault := range map[string]struct{ begin, over func() }{
+		"refused":       {r.wire.Refuse, r.wire.Restore},
+		"answers eaten": {r.wire.MuteAll, func() { r.wire.Thaw(); r.wire.Cut() }},
+	} {
+		fault.begin()
+		if name == "refused" { // a connection that stays open without an answer is waited for
+			_, err := r.near.LastSeq(r.ctx, store.System(), "s")
+			r.is(err, store.ErrUnavailable)
+		}
+		ctx, runs := store.Patient(r.ctx), 0
+		var all sync.WaitGroup
+		all.Go(func() {
+			if last, err := r.near.LastSeq(ctx, store.System(), "s"); err != nil || last == 0 {
+				t.Errorf("%s: a read gives %d, %v", name, last, err)
+			}
+		})
+		all.Go(func() {
+			err := r.near.InTx(ctx, func(tx store.Tx) error {
+				runs++
+				_, err := tx.LockSession(ctx, store.System(), "s")
+				return err
+			})
+			if err != nil {
+				t.Errorf("%s: a transaction gives %v after %d runs", name, err, runs)
+			}
+		})
+		gone, leave := context.WithCancel(store.Patient(r.ctx))
+		all.Go(func() {
+			if _, err := r.near.LastSeq(gone, store.System(), "s"); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: a read whose context has ended gives %v", name, err)
+			}
+		})
+		time.AfterFunc(100*time.Millisecond, leave)
+		<-gone.Done()
+		fault.over()
+		all.Wait()
+		leave()
+	}
+	r.holds()
+}
+
+// TestPatientReadBeginsAnew: a connection that breaks between two rows of a read gives no row twice.
+func TestPatientReadBeginsAnew(t *testing.T) {
+	r := newRig(t)
+	for range 40 {
+		r.ok(r.commit(r.batch(true)))
+	}
+	want, err := r.far.Events(r.ctx, store.System(), "s", 0, 1<<30)
+	r.ok(err)
+	stop := make(chan struct{})
+	var cutter sync.WaitGroup
+	cutter.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+				r.wire.Cut()
+			}
+		}
+	})
+	for i := range 6 {
+		if i == 5 {
+			close(stop)
+			cutter.Wait()
+		}
+		bounded, cancel := context.WithTimeout(store.Patient(r.ctx), 2*time.Second)
+		got, err := r.near.Events(bounded, store.System(), "s", 0, 1<<30)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			continue // cut each time
+		}
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("read %d: %d rows of %d, %v", i, len(got), len(want), err)
+		}
 	}
 }

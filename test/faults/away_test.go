@@ -29,8 +29,9 @@ const (
 	awayRounds = 3
 	// awayThreads is how many chats are under way.
 	awayThreads = 8
-	// awayUp is the time between two faults, in which Runs begin and end.
-	awayUp = 900 * time.Millisecond
+	// awayUp is the least time between two faults, awayEnds how many prompts are answered in it.
+	awayUp   = 700 * time.Millisecond
+	awayEnds = 4
 )
 
 // awayPrompts are what the agent is asked for, and how often its numbers from 1 to n are in the chat then.
@@ -126,6 +127,7 @@ type awayChats struct {
 	tool   *awayTool
 	stop   atomic.Bool
 	turns  atomic.Int64
+	ended  atomic.Int64
 }
 
 func newAwayChats(t *testing.T, o outage) *awayChats {
@@ -191,8 +193,8 @@ func (a *awayChats) suffer(faults int) {
 		chats.Go(func() { l.talk(i) })
 		chats.Go(l.follow)
 	}
-	for i := range faults {
-		<-time.After(awayUp + time.Duration(i%5)*150*time.Millisecond)
+	for i := 0; i < faults && !a.t.Failed(); i++ {
+		a.calm(time.Duration(i%5) * 150 * time.Millisecond)
 		a.outage.begin()
 		<-time.After(awaySpans[i%len(awaySpans)])
 		a.outage.over()
@@ -208,11 +210,25 @@ func (a *awayChats) suffer(faults int) {
 		a.t.Errorf("one call reached the agent %d times", most)
 	}
 	a.tool.once()
-	a.t.Logf("%d faults, %d prompts, %d events", faults, a.turns.Load(), events)
+	a.t.Logf("%s: %d faults, %d prompts, %d events", a.t.Name(), faults, a.turns.Load(), events)
 	if a.t.Failed() {
 		said := a.log()
 		a.t.Logf("the server said:\n%s", said[max(0, len(said)-8000):])
 	}
+}
+
+// calm waits until some prompts were answered, and a while.
+func (a *awayChats) calm(while time.Duration) {
+	a.t.Helper()
+	want, late := a.ended.Load()+awayEnds, time.Now().Add(awayPatience)
+	for a.ended.Load() < want {
+		<-time.After(10 * time.Millisecond)
+		if time.Now().After(late) {
+			a.t.Errorf("%d prompts were answered within %v with a database", a.ended.Load()-want+awayEnds, awayPatience)
+			return
+		}
+	}
+	<-time.After(awayUp + while)
 }
 
 // overlaps asks the database itself for rows that do not begin where the row before them ends.
@@ -258,6 +274,7 @@ func (l *awayLedger) talk(chat int) {
 		l.want = append(l.want, numbers.String())
 		l.chats.turns.Add(1)
 		l.prompt(fmt.Sprintf("%s-%d", l.thread, i), p.text)
+		l.chats.ended.Add(1)
 	}
 }
 
