@@ -61,6 +61,12 @@ func (th *thread) find(ctx context.Context) error {
 			}
 		}
 	}
+	if id == "" && th.req.ThreadID == "" && th.req.After > 0 {
+		var err error
+		if id, err = th.posted(ctx, who); err != nil {
+			return err
+		}
+	}
 	if id == "" {
 		return nil
 	}
