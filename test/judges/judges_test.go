@@ -117,6 +117,13 @@ func TestEventSource(t *testing.T) {
 	judgeOwn(t, "eventsource.test.mjs")
 }
 
+// TestFetchEventSource: the npm package of that name in a browser posts again when its tab is shown again, and when its line was cut.
+func TestFetchEventSource(t *testing.T) {
+	nodetest.Need(t, "node_modules/@microsoft/fetch-event-source/package.json", "make setup-judges")
+	browser(t)
+	judgeOwn(t, "fetcheventsource.test.mjs")
+}
+
 // TestCassette: both official clients get from a thread that was exported and is served again what they got from the
 // thread itself. The agent's pauses are long enough to be compared.
 func TestCassette(t *testing.T) {
