@@ -42,6 +42,12 @@ func TestJoinAfterwards(t *testing.T) {
 	judge(t, serve(t, "0s"), "join.test.mjs")
 }
 
+// TestJoinOrder: both official clients come in the middle of the third Turn of a thread.
+func TestJoinOrder(t *testing.T) {
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
+	judgeOwn(t, "joinorder.test.mjs")
+}
+
 // TestStop: both official clients stop and ask on, regenerate and edit.
 func TestStop(t *testing.T) {
 	t.Parallel()
