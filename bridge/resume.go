@@ -12,10 +12,6 @@ import (
 	"aqueduct/store"
 )
 
-// postedLooks bounds the threads in which a request that names none is looked for. A client comes back within seconds, so its
-// thread is among the caller's newest; each look reads one Run.
-const postedLooks = 16
-
 // Resume continues a POST that a client makes again with the id of the last event that it has, as fetch-event-source does
 // when its tab is shown again or its line was cut. The Reply tails what comes after that position. ok is false for a
 // request that holds something new, which is Chat's.
@@ -70,7 +66,8 @@ func (in *intake) withinLog(ctx context.Context) error {
 	return err
 }
 
-// firstPosted is the Run with which the first response to this request began, the zero Run for a request that only joins;
+// firstPosted finds, in this order, what tells it: the runId, the answers, the text of a prompt without an id, the ids of
+// the messages. It is the Run with which the first response to this request began, the zero Run for a request that only joins;
 // false where the request has something that was not taken yet.
 func (in *intake) firstPosted(ctx context.Context) (store.Run, bool, error) {
 	if in.req.RunID != "" {
@@ -167,13 +164,14 @@ func (in *intake) runOfPrompt(ctx context.Context, prompt agui.Content) (store.R
 	return store.Run{}, false, nil
 }
 
-// newestRuns are the Run that began last and those that are reserved.
-func (th *thread) newestRuns(ctx context.Context) ([]store.Run, error) {
-	waiting, err := th.tx.ReservedRuns(ctx, store.System(), th.session.ID)
+// newestRuns are the Run that began last and those that are reserved. A Run of another request is among them; its body is
+// another one, so it does not count as this request's.
+func (in *intake) newestRuns(ctx context.Context) ([]store.Run, error) {
+	waiting, err := in.tx.ReservedRuns(ctx, store.System(), in.session.ID)
 	if err != nil {
 		return nil, err
 	}
-	last, err := th.tx.LastRun(ctx, store.System(), th.session.ID)
+	last, err := in.tx.LastRun(ctx, store.System(), in.session.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return waiting, nil
 	}
@@ -181,7 +179,8 @@ func (th *thread) newestRuns(ctx context.Context) ([]store.Run, error) {
 }
 
 // lastPosted is the Run that the same body made last, the zero Run for none. A body that answers and prompts makes two, of
-// two Turns, and its response gives both.
+// two Turns, and its response gives both. The bytes are compared: a client that comes back sends the body that it sent
+// first, also where it names no runId.
 func (in *intake) lastPosted(ctx context.Context) (last store.Run, err error) {
 	runs, err := in.newestRuns(ctx)
 	for _, run := range runs {
@@ -203,6 +202,8 @@ func (in *intake) continueAt(ctx context.Context, first, then store.Run) (Reply,
 	if err != nil {
 		return Reply{}, false, err
 	}
+	// At most two Runs touch the position and the one after it. A Run that begins there is the client's only if its body
+	// made it, or if its body names no message and so follows the thread.
 	over := first
 	for _, run := range runs {
 		switch ends := run.LastSeq > 0 && run.LastSeq <= at; {
@@ -239,19 +240,4 @@ func (r *Reply) continueAfter(at int64) {
 	if r.Dialect != DialectTDesign || r.Run.LastSeq > 0 && at >= r.Run.LastSeq {
 		r.After = max(r.After, at)
 	}
-}
-
-// posted finds the thread that a request which names none made when it came first: a Run of the same body holds the position.
-func (th *thread) posted(ctx context.Context, who store.Scope) (string, error) {
-	sessions, err := th.tx.Sessions(ctx, who, store.Page{Limit: postedLooks})
-	for _, s := range sessions {
-		runs, err := th.tx.RunsWithin(ctx, store.System(), s.ID, th.req.After, th.req.After)
-		if err != nil {
-			return "", err
-		}
-		if slices.ContainsFunc(runs, func(r store.Run) bool { return bytes.Equal(r.BodyHash, th.req.BodyHash) }) {
-			return s.ID, nil
-		}
-	}
-	return "", err
 }
