@@ -25,9 +25,10 @@ type answerTaker struct {
 	*thread
 	approvals *approval.Service
 
-	given   []given            // answers to open Questions of this thread
-	settled []approval.Settled // Questions that this request settled
-	any     bool               // the request answers something, of this thread or not
+	given   []given             // answers to open Questions of this thread
+	settled []approval.Settled  // Questions that this request settled
+	before  []approval.Question // Questions that it answers and that were settled before
+	any     bool                // the request answers something, of this thread or not
 }
 
 // given is an Answer and the Question it is for.
@@ -58,6 +59,7 @@ func (t *answerTaker) match(ctx context.Context, answers []approval.Answer) erro
 		case slices.ContainsFunc(t.given, func(g given) bool { return g.question.Call.ID == q.Call.ID }):
 			// both a tool message and a resume entry: one answer, sent twice
 		case !q.Open():
+			t.before = append(t.before, q)
 			t.noteSettled(q)
 		default:
 			t.given = append(t.given, given{question: q, answer: a})

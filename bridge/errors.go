@@ -33,6 +33,7 @@ const (
 	RefusedRunInProgress  = "run_in_progress"
 	RefusedRunIDConflict  = "run_id_conflict"
 	RefusedNothingToDo    = "nothing_to_do"
+	RefusedBeyondLog      = "beyond_log"
 	RefusedUnknownAgent   = "agent_unknown"
 	RefusedInvalidID      = "invalid_id"
 	RefusedForbiddenAgent = "agent_forbidden"

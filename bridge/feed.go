@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"aqueduct/agui"
@@ -84,7 +85,10 @@ func (s *Feeds) Chat(ctx context.Context, in store.Scope, r Reply, follow bool) 
 		}
 		return f, nil
 	}
-	f.want = &r.Run
+	begun := r.Run.FirstSeq > 0 && r.After >= r.Run.FirstSeq // the client has its beginning
+	if !begun {
+		f.want = &r.Run
+	}
 	f.joinTails(r.Run)
 	if r.Then != nil {
 		f.joinTails(*r.Then)
@@ -97,6 +101,13 @@ func (s *Feeds) Chat(ctx context.Context, in store.Scope, r Reply, follow bool) 
 	if follow {
 		f.follow = r.Run.TurnID
 	}
+	if !begun {
+		return f, nil
+	}
+	if r.Run.LastSeq > 0 && r.After >= r.Run.LastSeq {
+		return f, f.afterRun(ctx, Item{Seq: r.After})
+	}
+	f.at = r.Run.ID
 	return f, nil
 }
 
@@ -253,7 +264,7 @@ func (f *Feed) take(ctx context.Context, i Item) error {
 	f.observe(i.Event)
 	if agui.IsTerminal(i.Event) {
 		f.leaveRun()
-		return f.afterRun(ctx, i.Event)
+		return f.afterRun(ctx, i)
 	}
 	return nil
 }
@@ -282,23 +293,21 @@ func (f *Feed) begin(ctx context.Context, i Item) error {
 // afterRun decides what follows a Run's terminal event.
 // The Turn's row is read rather than guessed from the event: a Run that ends with an interrupt may be followed by one
 // that an answer has reserved meanwhile, and a client that follows wants that one too.
-func (f *Feed) afterRun(ctx context.Context, terminal []byte) error {
+// A Turn that is over may still have further Runs in the log, for a client that comes late.
+func (f *Feed) afterRun(ctx context.Context, terminal Item) error {
 	if f.follow != "" {
-		var turn store.Turn
+		var goesOn bool
 		err := retry.While(ctx, isAway, func() (err error) {
-			turn, err = f.from.store.Turn(ctx, f.in, f.follow)
+			goesOn, err = f.turnGoesOn(ctx, terminal.Seq)
 			return err
 		})
-		if err != nil {
-			return err
-		}
-		if !turn.Status.Terminal() {
-			return nil // the Turn's next Run is the next thing in the log
+		if err != nil || goesOn {
+			return err // the Turn's next Run is the next thing in the log
 		}
 	}
 	// The second Run is that of a Turn which is queued behind this one. While this one waits for an answer the other
 	// cannot begin, and the client needs the end of the response to give that answer.
-	if f.then != nil && !stopsToAsk(terminal) {
+	if f.then != nil && !stopsToAsk(terminal.Event) {
 		f.want, f.then = f.then, nil
 		if f.follow != "" {
 			f.follow = f.want.TurnID
@@ -307,6 +316,16 @@ func (f *Feed) afterRun(ctx context.Context, terminal []byte) error {
 	}
 	f.ended = true
 	return nil
+}
+
+// turnGoesOn reports whether the Turn that is followed has, or will have, a Run after a position.
+func (f *Feed) turnGoesOn(ctx context.Context, at int64) (bool, error) {
+	turn, err := f.from.store.Turn(ctx, f.in, f.follow)
+	if err != nil || !turn.Status.Terminal() {
+		return err == nil, err
+	}
+	runs, err := f.from.store.RunsOfTurn(ctx, f.in, f.follow)
+	return slices.ContainsFunc(runs, func(r store.Run) bool { return r.FirstSeq > at }), err
 }
 
 // startsRun reports whether the event is the RUN_STARTED of a runId.

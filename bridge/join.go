@@ -1,8 +1,10 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"aqueduct/agui"
 	"aqueduct/bridge/approval"
@@ -77,37 +79,98 @@ func (s *Feeds) joinRun(ctx context.Context, in store.Scope, r Reply, run store.
 	if err != nil {
 		return nil, err
 	}
-	begun, err := s.reasoningOf(ctx, in, r.Session.ID, run.FirstSeq)
+	known := make(map[string]bool, len(history))
+	for i := range history {
+		known[history[i].ID] = true
+	}
+	begun, err := s.begunUntilReasoning(ctx, in, r.Session.ID, run.FirstSeq, known)
+	if err != nil {
+		return nil, err
+	}
+	first, err := startWithout(started.Event, known)
 	if err != nil {
 		return nil, err
 	}
 	events := append([]agui.Event{&agui.MessagesSnapshot{Messages: append(history, begun...)}}, older...)
 	events = append(events, stateOf(r.Session)...)
-	items := []Item{{Event: started.Event}}
+	items := []Item{{Event: first}}
 	return append(items, transientItems(append(events, r.Notes...))...), nil
 }
 
-// reasoningOf are the reasoning messages the Run has begun, empty. Official clients keep
-// reasoning they have already when a snapshot has none, and would append the replay to it.
-func (s *Feeds) reasoningOf(ctx context.Context, in store.Scope, sessionID string, first int64) ([]agui.Message, error) {
+// startWithout is a RUN_STARTED without the messages of its input that the snapshot has. Clients add those to what they have
+// before the snapshot comes, which leaves them there: the newest message would be the first.
+func startWithout(started []byte, known map[string]bool) ([]byte, error) {
+	ev, err := agui.Decode(started)
+	if err != nil {
+		return nil, err
+	}
+	run, ok := ev.(*agui.RunStarted)
+	if !ok || run.Input == nil {
+		return started, nil
+	}
+	run.Input.Messages = slices.DeleteFunc(run.Input.Messages, func(m agui.Message) bool { return known[m.ID] })
+	return run.AppendJSON(nil), nil
+}
+
+// begunActivities bounds the activities that are named in a snapshot with their contents: the frame must stay below 10 MiB, at
+// which client 1.0 gives up. Further ones come behind the Run's reasoning.
+const begunActivities = 1 << 20
+
+// begunUntilReasoning are the messages that the Run has begun, up to its last reasoning message, without their texts. Official clients
+// keep reasoning that they have when a snapshot has none, and would append the replay to it. What began before it is named
+// too, in the order of the log, because a message keeps the place that it had in the snapshot.
+func (s *Feeds) begunUntilReasoning(ctx context.Context, in store.Scope, sessionID string, first int64, known map[string]bool) ([]agui.Message, error) {
 	tail := s.log.Tail(in, sessionID, first-1)
 	defer tail.Close()
 	var begun []agui.Message
+	reasoned, activities := 0, 0
+	named := make(map[string]bool)
 	for {
 		rows, err := tail.Ready(ctx)
 		if err != nil || len(rows) == 0 {
-			return begun, err
+			return begun[:reasoned], err
 		}
 		eventlog.Each(rows, func(_ int64, event []byte) bool {
-			if agui.TypeOf(event) == agui.TypeReasoningMessageStart {
-				if ev, err := agui.Decode(event); err == nil {
-					id := ev.(*agui.ReasoningMessageStart).MessageID
-					begun = append(begun, agui.Message{ID: id, Role: agui.RoleReasoning, Content: agui.Text("")})
+			m, begins := messageBegun(event)
+			activities += len(m.Activity)
+			if begins && !known[m.ID] && !named[m.ID] && (m.Role != agui.RoleActivity || activities <= begunActivities) {
+				named[m.ID] = true
+				begun = append(begun, m)
+				if m.Role == agui.RoleReasoning {
+					reasoned = len(begun)
 				}
 			}
 			return true
 		})
 	}
+}
+
+// messageBegun is the message that an event begins, without what comes later; false for any other event. A result of a tool is
+// left out: clients put it behind its call.
+func messageBegun(event []byte) (m agui.Message, begins bool) {
+	switch agui.TypeOf(event) {
+	case agui.TypeReasoningMessageStart, agui.TypeTextMessageStart, agui.TypeToolCallStart, agui.TypeActivitySnapshot:
+	default:
+		return m, false
+	}
+	ev, err := agui.Decode(event)
+	if err != nil {
+		return m, false
+	}
+	switch e := ev.(type) {
+	case *agui.ReasoningMessageStart:
+		m = agui.Message{ID: e.MessageID, Role: agui.RoleReasoning, SubagentRunID: e.SubagentRunID, Content: agui.Text("")}
+	case *agui.TextMessageStart:
+		m = agui.Message{ID: e.MessageID, Role: cmp.Or(e.Role, agui.RoleAssistant), Name: e.Name, SubagentRunID: e.SubagentRunID, Content: agui.Text("")}
+	case *agui.ToolCallStart:
+		m = agui.Message{ID: cmp.Or(e.ParentMessageID, e.ToolCallID), Role: agui.RoleAssistant, SubagentRunID: e.SubagentRunID, Content: agui.Content{Absent: true}}
+		if e.ParentMessageID == "" { // clients make a message for it, unless they know the call
+			m.ToolCalls = []agui.ToolCall{{ID: e.ToolCallID, Function: agui.FunctionCall{Name: e.ToolCallName}}}
+		}
+	case *agui.ActivitySnapshot:
+		m = agui.Message{ID: e.MessageID, Role: agui.RoleActivity, SubagentRunID: e.SubagentRunID, ActivityType: e.ActivityType, Activity: e.Content}
+	}
+	return m, true
 }
 
 // openShown are the open Questions of a Session that some Run has shown.

@@ -74,6 +74,10 @@ func (r *replier) join(ctx context.Context) (Reply, error) {
 	if out.RunID == "" {
 		out.RunID = newID()
 	}
+	// A client that joined this Run before, and was cut, has its beginning.
+	if run.FirstSeq > 0 && r.req.After >= run.FirstSeq {
+		out.continueAfter(r.req.After)
+	}
 	return out, err
 }
 

@@ -33,6 +33,7 @@ type ChatRequest struct {
 	BodyHash    []byte
 	Traceparent string // as the request brought them; one that is not valid begins a trace of ours
 	Tracestate  string
+	After       int64  // the position of the last event that the client has (Last-Event-ID), 0 for none
 	JoinOnly    bool   // POST /api/agui/connect: nothing is started or settled
 	ParentRunID string // AG-UI's, "" when the client named none
 	OnBusy      string // OnBusyRefuse, OnBusyQueue, or "" for the server's own
@@ -134,6 +135,7 @@ type Reply struct {
 	Dialect string
 	RunID   string // the client's runId or one of ours, for a join with nothing running
 	After   int64  // a position before the Run's first event
+	Sent    int64  // a position up to which the client has everything already; 0 for none
 	Notes   []agui.Event
 
 	answering bool // the request answered something

@@ -1,8 +1,10 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"aqueduct/agui"
@@ -61,6 +63,12 @@ func (th *thread) find(ctx context.Context) error {
 			}
 		}
 	}
+	if id == "" && th.req.ThreadID == "" && th.req.After > 0 {
+		var err error
+		if id, err = th.posted(ctx, who); err != nil {
+			return err
+		}
+	}
 	if id == "" {
 		return nil
 	}
@@ -80,6 +88,25 @@ func (th *thread) sharedSession(ctx context.Context, by store.AccessBy) (string,
 	}
 	th.access = &a
 	return a.Session.ID, nil
+}
+
+// postedLooks bounds the threads in which a request that names none is looked for. A client comes back within seconds, so its
+// thread is among the caller's newest; each look reads one Run.
+const postedLooks = 16
+
+// posted finds the thread that a request which names none made when it came first: a Run of the same body holds the position.
+func (th *thread) posted(ctx context.Context, who store.Scope) (string, error) {
+	sessions, err := th.tx.Sessions(ctx, who, store.Page{Limit: postedLooks})
+	for _, s := range sessions {
+		runs, err := th.tx.RunsWithin(ctx, store.System(), s.ID, th.req.After, th.req.After)
+		if err != nil {
+			return "", err
+		}
+		if slices.ContainsFunc(runs, func(r store.Run) bool { return bytes.Equal(r.BodyHash, th.req.BodyHash) }) {
+			return s.ID, nil
+		}
+	}
+	return "", err
 }
 
 // scope is what the caller sees of the thread: its own rows, or those of one that is shared with it.

@@ -122,7 +122,7 @@ func (h *capabilities) get(c echo.Context) error {
 	caps.HumanInTheLoop.Feedback, caps.HumanInTheLoop.Interrupts = true, true
 	caps.Custom = map[string]any{
 		"dialects": []string{bridge.DialectV1, bridge.DialectV0, bridge.DialectTDesign},
-		"resume":   "GET /api/runs/{runId}/events with Last-Event-ID, or POST /api/agui/connect",
+		"resume":   "the same POST, or GET /api/runs/{runId}/events, with Last-Event-ID; or POST /api/agui/connect",
 	}
 	return c.JSON(http.StatusOK, caps)
 }

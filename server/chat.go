@@ -72,7 +72,12 @@ func (h *chat) read(c echo.Context) (*chatInput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readChatInput(c, body, sum, q)
+	a, err := readChatInput(c, body, sum, q)
+	if err != nil {
+		return a, err
+	}
+	a.req.After, err = positionIn(c.Request().Header.Get("Last-Event-ID"))
+	return a, err
 }
 
 // place finds the thread of a TDesign page that names none: the one its answer belongs to, else its browser's own. A
@@ -93,7 +98,7 @@ func (h *chat) place(c echo.Context, a *chatInput) error {
 	}
 	// A cookie is set only for a message: a page that merely loads its history must not get a thread for that.
 	switch a.req.ThreadID = browserThreadID(c.Request()); {
-	case a.req.ThreadID == "" && len(a.req.Messages) > 0:
+	case a.req.ThreadID == "" && len(a.req.Messages) > 0 && a.req.After == 0:
 		a.req.ThreadID = newBrowserThread(c)
 	case len(a.req.Messages) == 0 && !a.answers && !a.req.JoinOnly:
 		a.req.ThreadID = ""
@@ -109,10 +114,7 @@ func (h *chat) stream(c echo.Context, a *chatInput) error {
 		return h.refuse(c, a, err)
 	}
 	ctx := c.Request().Context()
-	if err := h.mayTake(c, a); err != nil {
-		return h.refuse(c, a, err)
-	}
-	reply, err := h.sessions.Chat(ctx, a.req)
+	reply, err := h.take(c, a)
 	if err != nil {
 		return h.refuse(c, a, err)
 	}
@@ -138,11 +140,30 @@ func (h *chat) stream(c echo.Context, a *chatInput) error {
 	// on_leave=cancel is for pages without a reconnect: their Run ends with the client that started it. A client that
 	// was cut because it read too slowly counts as gone as well; one that was cut by a shutdown does not, since it
 	// will come back.
-	return h.out.serve(c, feed, dialectFor(a.req.Dialect, reply.Session.State, reply.CallNames), false, func(how outcome) {
+	d := dialectFor(a.req.Dialect, reply.Session.State, reply.CallNames)
+	if reply.Sent > 0 {
+		d = &continued{Dialect: d, after: reply.Sent}
+	}
+	return h.out.serve(c, feed, d, false, func(how outcome) {
 		if a.query.OnLeave == "cancel" && reply.Run.ID != "" && (how == outcomeLeft || how == outcomeSlow) {
 			h.sessions.Cancels().Left(reply.Session.ID, reply.Run.TurnID)
 		}
 	})
+}
+
+// take hands the request to the engine. One with a position is a repeated one unless it has something new: it is continued,
+// which counts as nothing.
+func (h *chat) take(c echo.Context, a *chatInput) (bridge.Reply, error) {
+	ctx := c.Request().Context()
+	if a.req.After > 0 {
+		if reply, resumed, err := h.sessions.Resume(ctx, a.req); resumed || err != nil {
+			return reply, err
+		}
+	}
+	if err := h.mayTake(c, a); err != nil {
+		return bridge.Reply{}, err
+	}
+	return h.sessions.Chat(ctx, a.req)
 }
 
 // mayTake counts what the request asks for: an answer, or a Run. A join is neither. It is asked behind the place of a
@@ -167,6 +188,22 @@ func dialectFor(name string, stateBefore []byte, callNames map[string]string) ag
 		return agui.NewV0()
 	}
 	return agui.NewV1()
+}
+
+// continued is a dialect for a client that has all frames up to a position. It reads the events up to there, because it may
+// depend on them, and gives no frames of them.
+type continued struct {
+	agui.Dialect
+	after int64
+}
+
+// AppendFrames implements agui.Dialect.
+func (d *continued) AppendFrames(dst []byte, id int64, event []byte) []byte {
+	out := d.Dialect.AppendFrames(dst, id, event)
+	if id <= d.after {
+		return out[:len(dst)]
+	}
+	return out
 }
 
 // refuse answers a request that was not taken. Clients that only understand streams get a stream, and so does a

@@ -20,16 +20,19 @@ import (
 	"aqueduct/store"
 )
 
-// givenCursor is the text of the position that a client has, in whichever of the two places it came. The header wins:
-// the URL of an EventSource keeps its ?after= for ever, while the header moves on.
+// givenCursor is the text of the position that a client has, in whichever of the three places it came. The header wins, then
+// ?lastEventId=, which polyfills of EventSource send where they can set no header: the URL of an EventSource keeps its ?after=
+// for ever, while the other two move on.
 func givenCursor(c echo.Context) string {
-	return cmp.Or(c.Request().Header.Get("Last-Event-ID"), c.QueryParam("after"))
+	return cmp.Or(c.Request().Header.Get("Last-Event-ID"), c.QueryParam("lastEventId"), c.QueryParam("after"))
 }
 
 // cursorOf is the position a client has: Last-Event-ID, which an EventSource sends when it
 // comes back to the same URL, else ?after=. 0 is none.
-func cursorOf(c echo.Context) (int64, error) {
-	given := givenCursor(c)
+func cursorOf(c echo.Context) (int64, error) { return positionIn(givenCursor(c)) }
+
+// positionIn reads a position in a log; "" is 0.
+func positionIn(given string) (int64, error) {
 	if given == "" {
 		return 0, nil
 	}

@@ -96,7 +96,7 @@ func TestOpenAPIFilters(t *testing.T) {
 		listed = append(listed, p.Name)
 	}
 	slices.Sort(listed)
-	if want := []string{"Last-Event-ID", "after", "delegated", "kind", "limit", "run_id", "status", "thread_id", "tool"}; !slices.Equal(listed, want) {
+	if want := []string{"Last-Event-ID", "after", "delegated", "kind", "lastEventId", "limit", "run_id", "status", "thread_id", "tool"}; !slices.Equal(listed, want) {
 		t.Errorf("%v, want %v", listed, want)
 	}
 	if doc.Components.Schemas["Decision"].Properties["edited_args"] == nil {

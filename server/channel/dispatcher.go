@@ -5,9 +5,11 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 
 	"github.com/google/uuid"
 
@@ -234,7 +236,15 @@ func (d *dispatcher) turn(ctx context.Context, frame *Envelope) (store.Turn, err
 // The cancel itself is asynchronous: the Turn ends when its agent has, and its end comes from the
 // log.
 func (d *dispatcher) cancelTurn(ctx context.Context, frame *Envelope) (store.Turn, error) {
-	if done, err := d.h.Queue.Cancel(ctx, d.in, frame.RunID); err != nil || done {
+	done, err := d.h.Queue.Cancel(ctx, d.in, frame.RunID)
+	if err == nil && done {
+		var task store.Task
+		if task, err = d.h.Store.Task(ctx, d.in, frame.RunID); errors.Is(err, store.ErrNotFound) { // with its thread
+			err = nil
+		}
+		frame.SessionID, frame.RequestID = task.ThreadID, cmp.Or(frame.RequestID, task.RequestID)
+	}
+	if err != nil || done {
 		return store.Turn{ID: frame.RunID, Status: store.TurnCancelled}, err
 	}
 	turn, err := d.turn(ctx, frame)

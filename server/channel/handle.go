@@ -6,6 +6,8 @@ package channel
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
@@ -84,7 +86,7 @@ func (s *connection) invoke(frame *Envelope, raw []byte) error {
 }
 
 // answerTo sends the Run from its first event on. A request that is repeated on a connection which has sent the Run's start
-// gets that start again. A subscription that began later than the Run goes back to it: the client repeats the request
+// gets that start again, and where it stands when it waits; of a Turn that is over it gets the end. A subscription that began later than the Run goes back to it: the client repeats the request
 // because it may have lost everything that an earlier connection sent.
 // Three cases: not followed yet, then it is followed from just before the Run; followed since a
 // later time, then it is rewound; followed since before, then only the start is sent again.
@@ -106,10 +108,58 @@ func (s *connection) answerTo(frame Envelope, reply bridge.Reply) error {
 	if err != nil {
 		return err
 	}
-	return f.sendAgain(Message{
+	if turn.Status.Terminal() {
+		return s.endAgain(frame, f, turn)
+	}
+	err = f.sendAgain(reply.Run.FirstSeq, 0, Message{
 		Type: typeRunStarted, TS: millis(reply.Run.StartedAt), RequestID: frame.RequestID, SessionID: frame.SessionID,
 		RunID: reply.Run.TurnID, Seq: seqOf(reply.Run.FirstSeq, 0), Again: true, AgentID: turn.AgentID,
 	})
+	if err != nil || !turn.Status.Paused() {
+		return err
+	}
+	state, err := s.turnState(turn.ID)
+	if err != nil {
+		return err
+	}
+	frame.RunID = turn.ID
+	s.sendAbout(frame, state)
+	return nil
+}
+
+// endAgain sends how a Turn ended, by the messages that its log has for that. While the subscription has yet to send them it
+// sends nothing.
+func (s *connection) endAgain(frame Envelope, f *subscription, turn store.Turn) error {
+	runs, err := s.h.Store.RunsOfTurn(s.Ctx, s.in, turn.ID)
+	if err != nil {
+		return err
+	}
+	end, last := []Message{{Type: typeState, State: WireState(turn.Status)}}, int64(0)
+	for _, run := range runs {
+		if run.LastSeq == 0 {
+			continue
+		}
+		last = run.LastSeq
+		items, err := s.h.slice(s.Ctx, s.in, turn.SessionID, run.LastSeq-1, run.LastSeq)
+		if err != nil {
+			return err
+		}
+		r := &logReader{store: s.h.Store, in: s.in, session: f.session, turnID: turn.ID}
+		found, err := r.read(s.Ctx, items)
+		if err != nil {
+			return err
+		}
+		if n := len(found); n > 0 && (found[n-1].Type == typeDone || found[n-1].Type == typeError) {
+			end = slices.Clone(found)
+		}
+	}
+	for _, m := range end {
+		m.RequestID, m.SessionID, m.RunID, m.TS, m.Seq, m.Again = frame.RequestID, frame.SessionID, turn.ID, millis(time.Now()), 0, true
+		if err := f.sendAgain(last, lastOfRun, m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // subscribeBefore follows a session before something is done in it.

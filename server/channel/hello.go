@@ -153,6 +153,8 @@ func (s *connection) authenticate() bool {
 	watched, release := s.h.Auth.Watch(s.Ctx, s.caller)
 	context.AfterFunc(s.Ctx, release)
 	s.EndWith(watched)
+	// Before what the sessions send, and about none of them: a client may keep the seq of every message of a session.
+	s.sendAbout(Envelope{RequestID: frame.RequestID}, Message{Type: typeHelloOK, UserID: s.caller.Principal.User})
 	s.resumeAll(frame, hello)
 	return true
 }

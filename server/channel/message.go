@@ -55,10 +55,13 @@ type Message struct {
 	Message string `json:"message,omitempty"`
 
 	Usage *usageSum `json:"usage,omitempty"`
+
+	UserID string `json:"user_id,omitempty"` // for whom the connection speaks
 }
 
 // The types of messages.
 const (
+	typeHelloOK          = "hello_ok"
 	typeRunStarted       = "run_started"
 	typeDelta            = "delta"
 	typeState            = "state"

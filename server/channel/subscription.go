@@ -4,6 +4,7 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -246,14 +247,14 @@ func (f *subscription) send(m Message) error {
 	})
 }
 
-// sendAgain repeats that a Run has started, for a client that repeats its request. A start that was
-// not sent yet is skipped: the subscription will send it. The message has the seq of the first time,
-// so that the client's position does not move.
-func (f *subscription) sendAgain(m Message) error {
+// sendAgain repeats what the log has at an event's nth message, for a client that repeats its request. What was not sent yet is
+// skipped: the subscription will send it. A message without a seq has that of the one before it.
+func (f *subscription) sendAgain(event, nth int64, m Message) error {
 	return f.socket.SendMade(func() (any, error) {
-		if m.Seq > f.at {
+		if seqOf(event, nth) > f.at {
 			return nil, nil
 		}
+		m.Seq = cmp.Or(m.Seq, f.at)
 		return m, nil
 	})
 }

@@ -196,6 +196,36 @@ export function matrix(driver, { without = [] } = {}) {
     });
   });
 
+  test('a second page in the third Turn, at every cut point: the order is that of the log', { timeout: 300_000 }, async () => {
+    const threadId = newThread();
+    const gate = world().agent.gate(threadId);
+    const chat = await open(threadId);
+    const order = [];
+    for (const words of ['First of all', 'Second of all']) {
+      await chat.send(`say ${words}`);
+      await chat.shows(words);
+      await chat.idle();
+      order.push(['user', `say ${words}`], ['assistant', words]);
+    }
+    await chat.send(`story ${threadId}`);
+    order.push(['user', `story ${threadId}`]);
+    for (let cut = 0; cut <= beforeQuestion + afterAnswer; cut += 1) {
+      await gate.at(cut);
+      const other = await open(threadId);
+      let shown;
+      await until('the order of the log', async () => {
+        shown = await other.transcript();
+        return JSON.stringify(shown.slice(0, order.length)) === JSON.stringify(order) && shown.slice(order.length).every(([role]) => role === 'assistant');
+      }, 10_000).catch(() => assert.deepEqual(shown, order, `joined after ${cut} frames`));
+      await other.close();
+      if (cut === beforeQuestion) await chat.answer('Go on with the story?', 'Approve');
+      gate.let(1);
+    }
+    await chat.shows('The end.');
+    await chat.idle();
+    await chat.close();
+  });
+
   test('killed in mid-answer, started again, and on', async () => {
     const chat = await open();
     const gate = world().agent.gate('killed');

@@ -42,6 +42,12 @@ func TestJoinAfterwards(t *testing.T) {
 	judge(t, serve(t, "0s"), "join.test.mjs")
 }
 
+// TestJoinOrder: both official clients come in the middle of the third Turn of a thread.
+func TestJoinOrder(t *testing.T) {
+	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
+	judgeOwn(t, "joinorder.test.mjs")
+}
+
 // TestStop: both official clients stop and ask on, regenerate and edit.
 func TestStop(t *testing.T) {
 	t.Parallel()
@@ -115,6 +121,13 @@ func TestTDesignVue(t *testing.T) {
 func TestEventSource(t *testing.T) {
 	nodetest.Need(t, "node_modules/eventsource/package.json", "make setup-judges")
 	judgeOwn(t, "eventsource.test.mjs")
+}
+
+// TestFetchEventSource: the npm package of that name in a browser posts again when its tab is shown again, and when its line was cut.
+func TestFetchEventSource(t *testing.T) {
+	nodetest.Need(t, "node_modules/@microsoft/fetch-event-source/package.json", "make setup-judges")
+	browser(t)
+	judgeOwn(t, "fetcheventsource.test.mjs")
 }
 
 // TestCassette: both official clients get from a thread that was exported and is served again what they got from the

@@ -37,7 +37,8 @@ function pass(req, res, { hostname, port, host }) {
 
 function file(req, res, folder) {
   const path = normalize(new URL(req.url, 'http://x').pathname);
-  const name = join(folder, path === '/' ? 'index.html' : path);
+  let name = join(folder, path === '/' ? 'index.html' : path);
+  if (!existsSync(name) && existsSync(`${name}.js`)) name += '.js'; // a module that is imported without its ending
   if (!existsSync(name)) {
     res.writeHead(404).end();
     return;

@@ -3,28 +3,35 @@
 
 import http from 'node:http';
 
-/** StepAgent answers every prompt with the same frames: [event, data] each. */
+/** StepAgent answers every call with the frames that frames(body) gives, or with the same: [event, data] each. */
 export class StepAgent {
+  /** calls are the bodies that it was called with. */
+  calls = [];
+
   #frames;
   #server;
-  #said = 0;
+  #saying = [];
   #response;
 
   static async start(frames) {
     const agent = new StepAgent();
-    agent.#frames = frames;
+    agent.#frames = typeof frames === 'function' ? frames : () => frames;
     agent.#server = http.createServer((req, res) => agent.#answer(req, res)).unref();
     await new Promise((resolve) => agent.#server.listen(0, '127.0.0.1', resolve));
     agent.url = `http://127.0.0.1:${agent.#server.address().port}`;
     return agent;
   }
 
-  #answer(req, res) {
-    req.resume();
+  async #answer(req, res) {
     if (req.method === 'GET') {
       res.end(); // its health
       return;
     }
+    let text = '';
+    for await (const chunk of req.setEncoding('utf8')) text += chunk;
+    const body = JSON.parse(text);
+    this.calls.push(body);
+    this.#saying = [...this.#frames(body)];
     res.writeHead(200, { 'Content-Type': 'text/event-stream' });
     res.flushHeaders();
     this.#response = res;
@@ -36,12 +43,11 @@ export class StepAgent {
 
   /** next says the next frame and gives it; undefined when all is said. */
   next() {
-    const frame = this.#frames[this.#said];
+    const frame = this.#saying.shift();
     if (!frame) {
       this.#response.end();
       return undefined;
     }
-    this.#said += 1;
     this.#response.write(`event: ${frame[0]}\ndata: ${JSON.stringify(frame[1])}\n\n`);
     return frame;
   }
