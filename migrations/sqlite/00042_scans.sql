@@ -51,6 +51,7 @@ CREATE UNIQUE INDEX tasks_request ON tasks (request_id, tenant, user_id);
 CREATE INDEX tasks_waiting_tenant ON tasks ((tenant || ':' || ''), tenant, status) WHERE status = 'WAITING';
 CREATE INDEX tasks_waiting_user ON tasks ((tenant || ':' || user_id), tenant, user_id, status) WHERE status = 'WAITING';
 CREATE INDEX tasks_ended ON tasks (ended_at) WHERE ended_at > 0;
+CREATE INDEX bootstrap_uses_expired ON bootstrap_uses (expires_at);
 CREATE INDEX budgets_period ON budgets (period) WHERE period > '';
 
 DROP INDEX context_blobs_user;
@@ -191,6 +192,7 @@ DROP INDEX context_blobs_owner;
 DROP INDEX context_blobs_user;
 CREATE INDEX context_blobs_user ON context_blobs (tenant, user_id, size);
 DROP INDEX budgets_period;
+DROP INDEX bootstrap_uses_expired;
 DROP INDEX tasks_ended;
 DROP INDEX tasks_waiting_user;
 DROP INDEX tasks_waiting_tenant;

@@ -65,8 +65,8 @@ func TestSeldomThingsByTheirOwnIndex(t *testing.T) {
 			_, err := r.LiveGrants(t.Context(), store.System(), "t", "u", "a", "s", time.Now())
 			return err
 		},
-		"outbox_due": func(r *sqldb.Reader) error {
-			_, err := r.OutboxDue(t.Context(), store.System(), time.Now(), 1)
+		"outbox_lane": func(r *sqldb.Reader) error {
+			_, err := r.OutboxDue(t.Context(), store.System(), store.OutboxLane{Kind: "a", Target: "b"}, time.Now(), 1)
 			return err
 		},
 		"records_session": func(r *sqldb.Reader) error {

@@ -327,8 +327,12 @@ func unownedReads(env *storeEnv, f full) map[string]sees {
 			stamp, err := r.AgentsStamp(env.ctx, in)
 			return stamp > 0, err
 		},
-		"Proxies":   func(r store.Reader, in store.Scope) (bool, error) { return some(r.Proxies(env.ctx, in)) },
-		"OutboxDue": func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxDue(env.ctx, in, at(1), 10)) },
+		"Proxies": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Proxies(env.ctx, in)) },
+		"OutboxDue": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.OutboxDue(env.ctx, in, store.OutboxLane{Kind: "note", Target: "x"}, at(1), 10))
+		},
+		"OutboxLanes": func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxLanes(env.ctx, in, "note")) },
+		"OutboxOf":    func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxOf(env.ctx, in, f.session.ID)) },
 		"ExpiredContext": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ExpiredContext(env.ctx, in, at(9), 10))
 		},

@@ -155,7 +155,12 @@ func sample(query string, args []any, same map[string]string) []any {
 	}
 	for _, m := range compared.FindAllStringSubmatch(query, -1) {
 		switch {
-		case strings.Contains(m[0], "<>"): // another's
+		case strings.Contains(m[0], "<>"): // rows of others: all are
+			if i, err := strconv.Atoi(m[2]); err == nil && i <= len(args) {
+				if _, text := args[i-1].(string); text {
+					args[i-1] = "somebody"
+				}
+			}
 		case m[1] != "":
 			set(m[2], m[1])
 		default:
