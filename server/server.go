@@ -230,9 +230,10 @@ func (s *Server) ConnContext(ctx context.Context, conn net.Conn) context.Context
 	return limit.ConnContext(ctx, conn)
 }
 
-// Rung reports a commit of a Session, and Landed the end of a delivery, to the relay of channels with callbacks, which else
-// finds them by its polling.
-func (s *Server) Rung(sessionID string)     { s.hook.Rung(sessionID) }
+// Rung reports a commit of a Session to the relay of channels with callbacks, which else finds it by polling.
+func (s *Server) Rung(sessionID string) { s.hook.Rung(sessionID) }
+
+// Landed reports the end of a try of a delivery to the relay of channels with callbacks.
 func (s *Server) Landed(i store.OutboxItem) { s.hook.Landed(i) }
 
 // Carry moves what channels with callbacks are to receive to the outbox, until ctx ends. The sender of the outbox's

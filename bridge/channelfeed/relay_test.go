@@ -324,7 +324,7 @@ func TestOneDeliveryOfASessionIsUnderWay(t *testing.T) {
 		t.Errorf("the outbox was kicked %d times", kicked)
 	}
 	for i := range f.rows {
-		f.rows[i].NextAt = store.NeverDue() // what is given up is in nobody's way
+		f.rows[i].NextAt = store.NeverDue() // a delivery that was given up blocks no other
 	}
 	p.batch.Seq = 6
 	look(0, 6, 0)

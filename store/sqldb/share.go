@@ -38,7 +38,7 @@ func (q *query) sharedWith(tenant string, names []string) *query {
 	return q.bindAll(names).raw(")")
 }
 
-// sharedBy is the condition of a Session of somebody else in the tenant. As that of seenBy it is one that no index can
+// sharedBy is the condition of a Session of another user of the tenant. As that of seenBy it is one that no index can
 // serve, so that a query begins with the Shares.
 func (q *query) sharedBy(tenant, user string) *query {
 	return q.raw(" AND COALESCE(s.deleted_at = 0").and("s.tenant = ", tenant).and("s.user_id <> ", user).raw(", FALSE)")

@@ -155,7 +155,7 @@ func sample(query string, args []any, same map[string]string) []any {
 	}
 	for _, m := range compared.FindAllStringSubmatch(query, -1) {
 		switch {
-		case strings.Contains(m[0], "<>"): // rows of others: all are
+		case strings.Contains(m[0], "<>"): // rows of other users: all are
 			if i, err := strconv.Atoi(m[2]); err == nil && i <= len(args) {
 				if _, text := args[i-1].(string); text {
 					args[i-1] = "somebody"
