@@ -66,7 +66,7 @@ func (q *quota) mayKeep(ctx context.Context, tenant string) error {
 	bytes, again := q.tenants.remembered(tenant, most)
 	if again {
 		var err error
-		if bytes, err = q.store.TenantBytes(ctx, store.Within(tenant)); err != nil {
+		if bytes, err = q.store.TenantBytes(ctx, store.System(), tenant); err != nil {
 			return err
 		}
 		q.tenants.counted(tenant, bytes)

@@ -187,18 +187,17 @@ func (t *Threads) purgeRound(ctx context.Context) error {
 		if time.Since(d.At) < purgeGrace {
 			continue // its request deletes it, or a later round
 		}
-		if err := t.purge(ctx, d.ID); err != nil {
-			return err
+		gone := t.purge(ctx, d.ID)
+		if gone == nil {
+			gone = t.store.InTx(ctx, func(tx store.Tx) error { return tx.RemoveSession(ctx, d.ID) })
 		}
-		if err := t.store.InTx(ctx, func(tx store.Tx) error { return tx.RemoveSession(ctx, d.ID) }); err != nil {
-			return err
-		}
-		removed = true
+		err = errors.Join(err, gone) // one that cannot be purged holds up no other
+		removed = removed || gone == nil
 	}
 	if !removed {
-		return nil
+		return err
 	}
-	return t.store.Scrub(ctx)
+	return errors.Join(err, t.store.Scrub(ctx))
 }
 
 // quiesce cancels what a Session has under way and waits until nothing is. What is queued is cancelled first: its Agent

@@ -127,7 +127,7 @@ func TestS33TenantBytes(t *testing.T) {
 			t.Fatalf("below the limit: %s", last[len(last)-1])
 		}
 	}
-	kept, err := h.store.TenantBytes(t.Context(), store.Within(h.who.Tenant))
+	kept, err := h.store.TenantBytes(t.Context(), store.System(), h.who.Tenant)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,9 @@ import (
 func TestAgentCallsCancelledElsewhere(t *testing.T) {
 	t.Parallel()
 	dsn := storetest.Postgres(t)
-	open := func(t testing.TB) (store.Store, error) { return postgres.Open(t.Context(), dsn, postgres.Options{}) }
+	open := func(t testing.TB) (store.Store, error) {
+		return postgres.Open(t.Context(), dsn, postgres.Options{Tracer: &sentPostgres})
+	}
 	began, ended := make(chan string, 8), make(chan string, 8)
 	var servers [2]*callEnv
 	// passes calls the next agent at a server, and stays until it is cancelled itself.
@@ -72,7 +74,9 @@ func TestAgentCallsCancelledElsewhere(t *testing.T) {
 func TestAgentCallsUsageElsewhere(t *testing.T) {
 	t.Parallel()
 	dsn := storetest.Postgres(t)
-	open := func(t testing.TB) (store.Store, error) { return postgres.Open(t.Context(), dsn, postgres.Options{}) }
+	open := func(t testing.TB) (store.Store, error) {
+		return postgres.Open(t.Context(), dsn, postgres.Options{Tracer: &sentPostgres})
+	}
 	var servers [2]*callEnv
 	agents := map[string]agentScript{
 		"scripted": func(_ *callEnv, ctx context.Context, say func(...bridge.Output), call bridge.Call, _ []approval.Delivery) {

@@ -32,11 +32,11 @@ func TestS35AuditTampering(t *testing.T) {
 	}{
 		"SQLite": {"sqlite", "?_pragma=busy_timeout(5000)", "DROP TRIGGER audit_no_update; DROP TRIGGER audit_no_delete; DROP TRIGGER audit_no_replace", func(t testing.TB) string { return storetest.SQLite(t) },
 			func(t testing.TB, path string, key store.AuditKey) (store.Store, error) {
-				return sqlite.Open(t.Context(), path, sqlite.Options{AuditKey: key})
+				return sqlite.Open(t.Context(), path, sqlite.Options{AuditKey: key, Sent: sentSQLite.Note})
 			}},
 		"PostgreSQL": {"pgx", "", "ALTER TABLE audit DISABLE TRIGGER USER", func(t testing.TB) string { return storetest.Postgres(t) },
 			func(t testing.TB, dsn string, key store.AuditKey) (store.Store, error) {
-				return postgres.Open(t.Context(), dsn, postgres.Options{AuditKey: key})
+				return postgres.Open(t.Context(), dsn, postgres.Options{AuditKey: key, Tracer: &sentPostgres})
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {

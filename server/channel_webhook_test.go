@@ -26,6 +26,7 @@ type hooked struct {
 	*env
 	messages chan channelMessage // as they came to the callback
 	deaf     chan bool           // one entry makes the callback refuse one delivery
+	slow     func() func()       // called when a delivery comes, and what it returns when it has been read; nil is not
 }
 
 func newHooked(t *testing.T, s script) *hooked {
@@ -40,6 +41,9 @@ func newHookedWith(t *testing.T, s script, p plan) *hooked {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || notify.Verify(hookSecret, r.Header.Get(notify.HeaderSignature), body, time.Now(), time.Minute) != nil {
 			t.Errorf("badly signed: %v %s", err, body)
+		}
+		if k.slow != nil {
+			defer k.slow()()
 		}
 		select {
 		case <-k.deaf:
@@ -74,6 +78,7 @@ func newHookedWith(t *testing.T, s script, p plan) *hooked {
 	if err != nil {
 		t.Fatal(err)
 	}
+	notifier.OnLanded(k.server.Landed)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{k.server.Carry, notifier.Run} {
@@ -95,8 +100,7 @@ func (k *hooked) post(body string) answer {
 	return k.do("POST", "/v1/ingress", body, "X-Aqueduct-Channel", "im", notify.HeaderSignature, notify.Sign(hookSecret, []byte(body), time.Now()))
 }
 
-// gather waits for so many messages and puts them in order, as a channel has to: a delivery
-// that failed comes later than the one after it.
+// gather waits for so many messages, which come in the order of the log.
 func (k *hooked) gather(n int) (all []channelMessage) {
 	k.t.Helper()
 	for end := time.After(20 * time.Second); len(all) < n; {
@@ -107,7 +111,9 @@ func (k *hooked) gather(n int) (all []channelMessage) {
 			k.t.Fatal(gist(all))
 		}
 	}
-	slices.SortFunc(all, func(a, b channelMessage) int { return int(a.Seq - b.Seq) })
+	if !slices.IsSortedFunc(all, func(a, b channelMessage) int { return int(a.Seq - b.Seq) }) {
+		k.t.Errorf("not in the order of the log: %s", gist(all))
+	}
 	return all
 }
 
@@ -226,4 +232,63 @@ func TestIngressWebhookRefusals(t *testing.T) {
 	}
 	for k.gather(1)[0].Type != "done" {
 	}
+}
+
+// TestWebhookDeliveriesComeInOrder: of a Session one delivery is under way at a time, so that a callback which
+// refuses one, and takes a different time for each, gets the messages of all Turns in the order of the log.
+func TestWebhookDeliveriesComeInOrder(t *testing.T) {
+	t.Parallel()
+	const turns, pieces = 2, 6
+	k := newHooked(t, func(ctx context.Context, say func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
+		for i := range pieces {
+			say(texts(fmt.Sprint("m", i), "a piece")...)
+			select { // a model's pace: the pieces go out in several deliveries
+			case <-time.After(60 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	})
+	var mu sync.Mutex
+	underWay, most, n := 0, 0, 0
+	k.slow = func() func() {
+		mu.Lock()
+		underWay++
+		most = max(most, underWay)
+		n++
+		takes := time.Duration([]int{150, 0, 40}[n%3]) * time.Millisecond
+		mu.Unlock()
+		time.Sleep(takes) // a callback that answers the first of three last
+		return func() {
+			mu.Lock()
+			underWay--
+			mu.Unlock()
+		}
+	}
+	began := time.Now()
+	var all []channelMessage
+	for i := range turns {
+		k.deaf <- true // the first delivery is refused, and comes once more seconds later
+		body := strings.NewReplacer("r1", fmt.Sprint("r", i), "may I?", "tell me").Replace(invoked)
+		if got := k.post(body); got.status != http.StatusAccepted {
+			t.Fatal(got)
+		}
+		for first, done := true, false; !done; first = false {
+			select {
+			case m := <-k.messages:
+				if all = append(all, m); first != (m.Type == "run_started") {
+					t.Fatal("a turn does not begin with its start: ", gist(all))
+				}
+				done = m.Type == "done"
+			case <-time.After(30 * time.Second):
+				t.Fatal(gist(all))
+			}
+		}
+	}
+	if !slices.IsSortedFunc(all, func(a, b channelMessage) int { return int(a.Seq - b.Seq) }) {
+		t.Errorf("not in the order of the log: %s", gist(all))
+	}
+	if most != 1 {
+		t.Errorf("%d deliveries of one Session were under way at once", most)
+	}
+	t.Logf("%d deliveries of %d turns in %v", n, turns, time.Since(began).Round(time.Millisecond))
 }

@@ -34,7 +34,7 @@ func TestContextInRows(t *testing.T) {
 	st := new(dataStore)
 	limits := limit.Limits{Body: 64 << 10, Bodies: 1 << 20, BodiesWait: 50 * time.Millisecond}
 	h := newEnvWith(t, saysN(1), plan{limits: limits, open: func(t testing.TB) (_ store.Store, err error) {
-		st.Store, err = sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
+		st.Store, err = sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{Sent: sentSQLite.Note})
 		return st, err
 	}})
 	who := contextstore.Caller{Principal: store.LocalPrincipal()}

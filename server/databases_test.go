@@ -24,14 +24,14 @@ func onBothDatabases(t *testing.T, test func(t *testing.T, db database)) {
 		t.Parallel()
 		path := storetest.SQLite(t)
 		test(t, database{t, "sqlite", path + "?_pragma=busy_timeout(20000)", func(t testing.TB) (store.Store, error) {
-			return sqlite.Open(t.Context(), path, sqlite.Options{})
+			return sqlite.Open(t.Context(), path, sqlite.Options{Sent: sentSQLite.Note})
 		}})
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		dsn := storetest.Postgres(t)
 		test(t, database{t, "pgx", dsn, func(t testing.TB) (store.Store, error) {
-			return postgres.Open(t.Context(), dsn, postgres.Options{})
+			return postgres.Open(t.Context(), dsn, postgres.Options{Tracer: &sentPostgres})
 		}})
 	})
 }

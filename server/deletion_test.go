@@ -55,13 +55,13 @@ func TestDeletion(t *testing.T) {
 	}{
 		"SQLite": {func(t testing.TB) (store.Store, error) {
 			lite = storetest.SQLite(t)
-			return sqlite.Open(t.Context(), lite, sqlite.Options{})
+			return sqlite.Open(t.Context(), lite, sqlite.Options{Sent: sentSQLite.Note})
 		}, func(t *testing.T) map[string]int {
 			return searched(t, "sqlite", lite, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", "PRAGMA table_info(%s)", 1)
 		}},
 		"PostgreSQL": {func(t testing.TB) (store.Store, error) {
 			dsn = storetest.Postgres(t)
-			return postgres.Open(t.Context(), dsn, postgres.Options{})
+			return postgres.Open(t.Context(), dsn, postgres.Options{Tracer: &sentPostgres})
 		}, func(t *testing.T) map[string]int {
 			return searched(t, "pgx", dsn, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'",
 				"SELECT column_name FROM information_schema.columns WHERE table_name = '%s'", 0)
@@ -235,7 +235,7 @@ func TestDeletionIsFinished(t *testing.T) {
 	t.Parallel()
 	id := uuid.Must(uuid.NewV7()).String()
 	h := newEnvWith(t, saysN(1), plan{open: func(t testing.TB) (store.Store, error) {
-		st, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
+		st, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{Sent: sentSQLite.Note})
 		if err != nil {
 			return nil, err
 		}

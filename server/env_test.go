@@ -106,7 +106,7 @@ func newEnvWith(t testing.TB, script script, p plan) *env {
 	t.Helper()
 	if p.open == nil {
 		p.open = func(t testing.TB) (store.Store, error) {
-			return sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
+			return sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{Sent: sentSQLite.Note})
 		}
 	}
 	st, err := p.open(t)

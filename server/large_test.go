@@ -251,7 +251,7 @@ func TestTraceOfOneTurn(t *testing.T) {
 	for name, p := range map[string]plan{
 		"sqlite": {},
 		"postgres": {open: func(t testing.TB) (store.Store, error) {
-			return postgres.Open(t.Context(), storetest.Postgres(t), postgres.Options{})
+			return postgres.Open(t.Context(), storetest.Postgres(t), postgres.Options{Tracer: &sentPostgres})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -394,7 +394,8 @@ func (d *described) undriven() (out []string) {
 	return out
 }
 
-// driving runs the tests, and fails where all of them together left an operation of openapi.json out.
+// driving runs the tests, and fails where all of them together left an operation of openapi.json out, or sent a statement
+// that goes through too many rows.
 type driving struct{ *testing.M }
 
 // Run implements the interface of goleak.
@@ -412,6 +413,9 @@ func (m driving) Run() int {
 	}
 	if left := doc.undriven(); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "FAIL: no test drives these operations, events and frames of openapi.json:\n%s\n", strings.Join(left, "\n"))
+		return 1
+	}
+	if walks() {
 		return 1
 	}
 	return code

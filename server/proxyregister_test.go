@@ -193,7 +193,7 @@ func TestS05RaceOfBootstraps(t *testing.T) {
 	for name, open := range map[string]func(testing.TB) (store.Store, error){
 		"sqlite": nil,
 		"postgres": func(t testing.TB) (store.Store, error) {
-			return postgres.Open(t.Context(), storetest.Postgres(t), postgres.Options{})
+			return postgres.Open(t.Context(), storetest.Postgres(t), postgres.Options{Tracer: &sentPostgres})
 		},
 	} {
 		t.Run(name, func(t *testing.T) { race(t, open) })

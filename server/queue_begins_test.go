@@ -87,7 +87,7 @@ func (t *lateTx) InsertOutbox(ctx context.Context, o store.OutboxItem) error {
 
 func late(s *lateStore) func(testing.TB) (store.Store, error) {
 	return func(t testing.TB) (store.Store, error) {
-		made, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
+		made, err := sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{Sent: sentSQLite.Note})
 		s.Store = made
 		return s, err
 	}

@@ -63,7 +63,7 @@ func TestQueueOfDownAgentRestarted(t *testing.T) {
 	dsn, address := storetest.SQLite(t), closedPort(t)
 	server := func(t *testing.T) *env {
 		h := newEnvWith(t, saysN(1), plan{queue: queue.Limits{PerAgent: 3}, open: func(t testing.TB) (store.Store, error) {
-			return sqlite.Open(t.Context(), dsn, sqlite.Options{})
+			return sqlite.Open(t.Context(), dsn, sqlite.Options{Sent: sentSQLite.Note})
 		}})
 		cfg := atHome(t)
 		cfg.ID, cfg.URL = "down", "http://"+address

@@ -40,13 +40,13 @@ func teams() map[string]func(t *testing.T) (open, second func(t testing.TB) (sto
 	return map[string]func(t *testing.T) (open, second func(t testing.TB) (store.Store, error)){
 		"sqlite": func(*testing.T) (open, second func(t testing.TB) (store.Store, error)) {
 			return func(t testing.TB) (store.Store, error) {
-				return sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
+				return sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{Sent: sentSQLite.Note})
 			}, nil
 		},
 		"postgres": func(t *testing.T) (open, second func(t testing.TB) (store.Store, error)) {
 			dsn := storetest.Postgres(t)
 			both := func(t testing.TB) (store.Store, error) {
-				return postgres.Open(context.Background(), dsn, postgres.Options{})
+				return postgres.Open(context.Background(), dsn, postgres.Options{Tracer: &sentPostgres})
 			}
 			return both, both
 		},

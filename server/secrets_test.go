@@ -136,13 +136,13 @@ func TestS31SecretsAtRest(t *testing.T) {
 	}{
 		"SQLite": {func(t testing.TB) (store.Store, error) {
 			lite = storetest.SQLite(t)
-			return sqlite.Open(t.Context(), lite, sqlite.Options{})
+			return sqlite.Open(t.Context(), lite, sqlite.Options{Sent: sentSQLite.Note})
 		}, func(t *testing.T) map[string][]string {
 			return dumped(t, "sqlite", lite, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", "PRAGMA table_info(%s)", 1)
 		}},
 		"PostgreSQL": {func(t testing.TB) (store.Store, error) {
 			dsn = storetest.Postgres(t)
-			return postgres.Open(t.Context(), dsn, postgres.Options{})
+			return postgres.Open(t.Context(), dsn, postgres.Options{Tracer: &sentPostgres})
 		}, func(t *testing.T) map[string][]string {
 			return dumped(t, "pgx", dsn, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'",
 				"SELECT column_name FROM information_schema.columns WHERE table_name = '%s'", 0)
@@ -408,7 +408,7 @@ func TestS31AgentsOutput(t *testing.T) {
 	var path string
 	h, a := newACPEnvWith(t, plants(), plan{secrets: newSecrets(t), open: func(t testing.TB) (store.Store, error) {
 		path = storetest.SQLite(t)
-		return sqlite.Open(t.Context(), path, sqlite.Options{})
+		return sqlite.Open(t.Context(), path, sqlite.Options{Sent: sentSQLite.Note})
 	}})
 	a.chatter = func(run, prompt string) {
 		session := "S1"

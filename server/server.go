@@ -78,6 +78,8 @@ type Config struct {
 	NoPage bool
 	// Webhooks are the channels that talk by signed POSTs; see Carry.
 	Webhooks channel.Webhooks
+	// Kick has the outbox sent when a delivery to a channel was committed; nil is not called.
+	Kick func()
 	// Audit keeps refused attempts, sign-ins and controls; nil keeps none.
 	Audit *audit.Log
 	// PublicURL is where people reach this server; "" is wherever a request comes in.
@@ -120,7 +122,7 @@ func New(cfg Config) (*Server, error) {
 	conns := limit.NewConnections(cfg.Limits, func() { meter.Evicted("connection") })
 	meter.Watch(conns, open, bodies)
 	channels, hook, err := channel.New(channel.Config{
-		Sessions: cfg.Sessions, Queue: cfg.Queue, Approvals: cfg.Approvals, Store: cfg.Store, Auth: cfg.Auth, In: in, Open: open, Log: cfg.Logger, Audit: cfg.Audit,
+		Sessions: cfg.Sessions, Queue: cfg.Queue, Approvals: cfg.Approvals, Store: cfg.Store, Auth: cfg.Auth, In: in, Open: open, Log: cfg.Logger, Audit: cfg.Audit, Kick: cfg.Kick,
 	}, cfg.Webhooks)
 	if err != nil {
 		drain()
@@ -227,6 +229,12 @@ func (s *Server) Listener(ln net.Listener) net.Listener {
 func (s *Server) ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	return limit.ConnContext(ctx, conn)
 }
+
+// Rung reports a commit of a Session to the relay of channels with callbacks, which else finds it by polling.
+func (s *Server) Rung(sessionID string) { s.hook.Rung(sessionID) }
+
+// Landed reports the end of a try of a delivery to the relay of channels with callbacks.
+func (s *Server) Landed(i store.OutboxItem) { s.hook.Landed(i) }
 
 // Carry moves what channels with callbacks are to receive to the outbox, until ctx ends. The sender of the outbox's
 // rows of channel.OutboxKind gets their Deliveries from Webhooks.Delivery. It runs on every replica. Moves are made in

@@ -264,7 +264,7 @@ func TestToolResultBeforeItsWords(t *testing.T) {
 	t.Parallel()
 	look, broker := &staleLook{looks: make(chan struct{}), goOn: make(chan struct{})}, &quietBroker{Broker: local.New()}
 	open := func(t testing.TB) (_ store.Store, err error) {
-		look.Store, err = sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{})
+		look.Store, err = sqlite.Open(t.Context(), storetest.SQLite(t), sqlite.Options{Sent: sentSQLite.Note})
 		return look, err
 	}
 	w := newToolEnvWith(t, plan{broker: broker, open: open}, highRisk, func(w *toolEnv, c bridge.Call) string { return "" })

@@ -31,7 +31,7 @@ func TestS16ToolCallsAreSigned(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t testing.TB) (store.Store, error){
 		"SQLite": nil, "PostgreSQL": func(t testing.TB) (store.Store, error) {
-			return postgres.Open(t.Context(), storetest.Postgres(t), postgres.Options{})
+			return postgres.Open(t.Context(), storetest.Postgres(t), postgres.Options{Tracer: &sentPostgres})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

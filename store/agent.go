@@ -47,17 +47,15 @@ type AgentReader interface {
 	Agent(ctx context.Context, in Scope, id string) (Agent, error)
 	// Agents lists them by id.
 	Agents(ctx context.Context, in Scope, page Page) ([]Agent, error)
-	// CountAgents counts those that programs registered: in the tenant, or by the user, that the Scope is.
-	CountAgents(ctx context.Context, in Scope) (int, error)
-	// AgentsStamp changes with every change of the directory but heartbeats. It costs less than reading it.
+	// CountAgents counts those that programs registered, up to most: in the tenant, or by the user, that the Scope is.
+	CountAgents(ctx context.Context, in Scope, most int) (int, error)
+	// AgentsStamp changes with every change of the directory but heartbeats. It costs less than reading it. Only a Scope
+	// that sees everything sees it.
 	AgentsStamp(ctx context.Context, in Scope) (AgentsStamp, error)
 }
 
-// AgentsStamp compares equal for as long as nothing was registered, changed or removed.
-type AgentsStamp struct {
-	Count     int64
-	Revisions int64 // the sum of random numbers, of which each row gets another with each change
-}
+// AgentsStamp counts what was registered, changed and removed. It is never 0.
+type AgentsStamp int64
 
 // AgentTx changes the directory.
 type AgentTx interface {

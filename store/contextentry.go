@@ -56,8 +56,9 @@ type ContextReader interface {
 	// ContextEntries is a page of entries without their Data, the newest first: of an owner, or of all where the type is "".
 	// Those that expired before now are left out.
 	ContextEntries(ctx context.Context, in Scope, ownerType ContextOwner, ownerID string, now time.Time, p Page) ([]ContextEntry, error)
-	// ContextBytes is the size of all entries that the Scope sees, and of the attachments in its threads that lie in Blobs.
-	ContextBytes(ctx context.Context, in Scope) (int64, error)
+	// ContextBytes is the size of all entries of a user, and of the attachments in the user's threads that lie in Blobs. Only a Scope
+	// that sees everything sees it.
+	ContextBytes(ctx context.Context, in Scope, tenant, user string) (int64, error)
 	// ExpiredContext lists entries that expired before now, without their Data, the longest ago first. Only a Scope that sees everything sees any.
 	ExpiredContext(ctx context.Context, in Scope, now time.Time, limit int) ([]ContextEntry, error)
 }

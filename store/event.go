@@ -38,8 +38,9 @@ type EventReader interface {
 	LastSeq(ctx context.Context, in Scope, sessionID string) (int64, error)
 	// EventBytes is how many bytes of a Session's log are kept.
 	EventBytes(ctx context.Context, in Scope, sessionID string) (int64, error)
-	// TenantBytes is how many bytes of the logs of all Sessions in scope are kept, as of the last Run of each that ended.
-	TenantBytes(ctx context.Context, in Scope) (int64, error)
+	// TenantBytes is how many bytes of the logs of all of a tenant's Sessions are kept, as of the last Run of each that ended.
+	// Only a Scope that sees everything sees it.
+	TenantBytes(ctx context.Context, in Scope, tenant string) (int64, error)
 	// LastCursor is the newest Cursor of the log that is not "", "" when there is none.
 	LastCursor(ctx context.Context, in Scope, sessionID string) (string, error)
 }

@@ -20,12 +20,23 @@ type OutboxItem struct {
 	LastError    string
 }
 
+// OutboxLane is what goes to one target.
+type OutboxLane struct{ Kind, Target string }
+
 // OutboxReader reads what is to be sent. Items belong to no user: only a Scope that sees
 // everything sees it.
 type OutboxReader interface {
-	// OutboxDue lists what is due and not claimed, the longest due first.
-	OutboxDue(ctx context.Context, in Scope, now time.Time, limit int) ([]OutboxItem, error)
+	// OutboxLanes lists the lanes of a kind in which something is not done, MaxPageLimit at most; of all kinds where it is "".
+	OutboxLanes(ctx context.Context, in Scope, kind string) ([]OutboxLane, error)
+	// OutboxDue lists what is due in a lane and not claimed, the longest due first. Each lane is read by itself, so that a
+	// target that does not answer is in the way of no other.
+	OutboxDue(ctx context.Context, in Scope, lane OutboxLane, now time.Time, limit int) ([]OutboxItem, error)
+	// OutboxOf lists what is not done of a Session, due or not.
+	OutboxOf(ctx context.Context, in Scope, sessionID string) ([]OutboxItem, error)
 }
+
+// NeverDue is the next time of an item that was given up: it stays, with its last error.
+func NeverDue() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // OutboxTx changes the outbox.
 type OutboxTx interface {

@@ -56,8 +56,8 @@ type TakenTask struct {
 type TaskReader interface {
 	// Task is one by its id or by the client's.
 	Task(ctx context.Context, in Scope, id string) (Task, error)
-	// CountTasks counts those that wait.
-	CountTasks(ctx context.Context, in Scope) (int, error)
+	// CountTasks counts those that wait, up to most.
+	CountTasks(ctx context.Context, in Scope, most int) (int, error)
 	// TaskLines are lines in which something waits, in the order of their Agents, tenants and users, from behind one on.
 	TaskLines(ctx context.Context, in Scope, after TaskLine, most int) ([]TaskLine, error)
 	// NextTasks are those of a line that could be begun next, by priority and then by age: of each thread only the oldest,

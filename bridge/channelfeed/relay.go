@@ -4,6 +4,9 @@
 // The row of a cursor is a queue of one: due, claimed for a while, and then either given back unchanged or replaced by
 // the row of where the cursor is next, together with the delivery. The notifier sends deliveries by itself. What a
 // process remembers beside the rows (positions) only saves reading a Turn again from its start.
+//
+// A Session has one delivery under way on a channel at a time: what its Turns say meanwhile goes into the next one. So a
+// receiver gets what was said in the order of the log, and a slow one gets larger deliveries, not more of them.
 package channelfeed
 
 import (
@@ -13,6 +16,9 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -68,6 +74,8 @@ type Config struct {
 	Kind string
 	// Open starts reading for a cursor.
 	Open func(ctx context.Context, cur Cursor) (Position, error)
+	// Kick is called when a delivery was committed; nil is not called.
+	Kick func()
 }
 
 // Relay moves cursors. Run's goroutine owns positions; every other method is safe for concurrent use.
@@ -75,6 +83,10 @@ type Relay struct {
 	cfg       Config
 	wake      wake.Signal
 	positions map[string]*reading // by the id of the cursor's row
+
+	mu    sync.Mutex
+	known map[string]time.Time // Sessions with a cursor, and when each may have its next delivery
+	rung  map[string]bool      // of these, where something happened since they were last looked at
 }
 
 // reading is a Position and when it was last used.
@@ -85,12 +97,63 @@ type reading struct {
 
 // New makes a Relay.
 func New(cfg Config) *Relay {
-	return &Relay{cfg: cfg, wake: wake.New(), positions: make(map[string]*reading)}
+	if cfg.Kick == nil {
+		cfg.Kick = func() {}
+	}
+	return &Relay{cfg: cfg, wake: wake.New(), positions: make(map[string]*reading), known: make(map[string]time.Time), rung: make(map[string]bool)}
+}
+
+// Rung has the relay look at a Session, because something of it was committed. Others than those with a cursor here cost
+// nothing.
+func (r *Relay) Rung(sessionID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.known[sessionID]; known {
+		r.rung[sessionID] = true
+		r.wake.Ring()
+	}
+}
+
+// Landed is Rung for the end of a try of a delivery: notify.OnLanded.
+func (r *Relay) Landed(i store.OutboxItem) {
+	if i.Kind == r.cfg.Kind {
+		r.Rung(i.SessionID)
+	}
+}
+
+// follow notes that a Session has a cursor, and has it looked at.
+func (r *Relay) follow(sessionID string) {
+	r.mu.Lock()
+	if _, known := r.known[sessionID]; !known {
+		r.known[sessionID] = time.Time{}
+	}
+	r.mu.Unlock()
+	r.Rung(sessionID)
+}
+
+// ready takes the Sessions that were rung and may have a delivery now. wait is until when the next of the others may.
+func (r *Relay) ready(now time.Time) (sessions []string, wait time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wait = every
+	for id := range r.rung {
+		if early := r.known[id].Sub(now); early > 0 {
+			wait = min(wait, early)
+			continue
+		}
+		sessions = append(sessions, id)
+		delete(r.rung, id)
+	}
+	return sessions, wait
 }
 
 const (
-	// every is the pause between two rounds, and so about how much of an answer goes into one delivery.
+	// every is the pause between two looks at all cursors: how late a ring that was lost, or was another replica's, makes
+	// a delivery.
 	every = 500 * time.Millisecond
+	// gap is the pause between two deliveries of a Session, and so about how much of an answer goes into one: a model's
+	// words would else be a request each.
+	gap = 100 * time.Millisecond
 	// claimFor is how long a claimed cursor is withheld from other replicas: a crash delays its Turn by that much.
 	claimFor          = time.Minute
 	retryAfterFailure = 5 * time.Second
@@ -106,7 +169,7 @@ func (r *Relay) Add(ctx context.Context, name string, cur Cursor) error {
 		return nil // added before
 	}
 	if err == nil {
-		r.wake.Ring()
+		r.follow(cur.SessionID)
 	}
 	return err
 }
@@ -118,12 +181,22 @@ func (r *Relay) AddIn(ctx context.Context, tx store.Tx, name string, cur Cursor)
 
 // Run moves cursors until ctx ends.
 func (r *Relay) Run(ctx context.Context) {
+	var looked time.Time
 	for {
-		if err := r.round(ctx); err != nil && ctx.Err() == nil {
+		var err error
+		sessions, wait := r.ready(time.Now())
+		for _, id := range sessions {
+			err = errors.Join(err, r.session(ctx, id))
+		}
+		if time.Since(looked) >= every {
+			err = errors.Join(err, r.round(ctx))
+			looked = time.Now()
+		}
+		if err != nil && ctx.Err() == nil {
 			r.cfg.Log.Warn("the relay to channels failed", slog.Any("error", err))
 		}
 		select {
-		case <-time.After(every):
+		case <-time.After(wait):
 		case <-r.wake:
 		case <-ctx.Done():
 			return
@@ -131,21 +204,73 @@ func (r *Relay) Run(ctx context.Context) {
 	}
 }
 
-// round advances each cursor that is due. One that fails holds no other up. A Position whose cursor has not been due here
-// for as long as a claim lasts is given up: another replica has moved the cursor on.
+// round looks at the Session of each cursor that is due. Each channel has its own look, and a Session that fails holds no
+// other up. A Position whose cursor has not been due here for as long as a claim lasts is given up: another replica has
+// moved the cursor on.
 func (r *Relay) round(ctx context.Context) error {
 	maps.DeleteFunc(r.positions, func(_ string, p *reading) bool { return time.Since(p.used) > claimFor })
-	due, err := r.cfg.Store.OutboxDue(ctx, store.System(), time.Now(), maxCursors)
-	for _, row := range due {
-		if row.Kind == cursorKind {
-			err = errors.Join(err, r.advance(ctx, row))
+	lanes, err := r.cfg.Store.OutboxLanes(ctx, store.System(), cursorKind)
+	looked := make(map[string]bool)
+	for _, lane := range lanes {
+		due, failed := r.cfg.Store.OutboxDue(ctx, store.System(), lane, time.Now(), maxCursors)
+		err = errors.Join(err, failed)
+		for _, row := range due {
+			if !looked[row.SessionID] {
+				looked[row.SessionID] = true
+				r.follow(row.SessionID)
+				err = errors.Join(err, r.session(ctx, row.SessionID))
+			}
 		}
 	}
 	return err
 }
 
+// session moves the cursors of one Session that may be moved: of each channel the first Turn's, and none where a delivery
+// to the channel is under way. Replays are moved beside Turns. Without a cursor the Session is forgotten.
+func (r *Relay) session(ctx context.Context, id string) error {
+	open, err := r.cfg.Store.OutboxOf(ctx, store.System(), id)
+	if err != nil {
+		return err
+	}
+	cursors := make([]cursorRow, 0, len(open))
+	busy := make(map[string]bool) // channels
+	for _, row := range open {
+		switch {
+		case row.Kind == cursorKind:
+			c := cursorRow{row: row}
+			c.broken = json.Unmarshal(row.Payload, &c.Cursor) != nil
+			cursors = append(cursors, c)
+		case row.Kind == r.cfg.Kind && row.NextAt.Before(store.NeverDue()):
+			busy[row.Target] = true
+		}
+	}
+	r.mu.Lock()
+	if len(cursors) == 0 {
+		delete(r.known, id)
+	}
+	r.mu.Unlock()
+	// Ids of Turns are UUIDv7, and a Session's Turns run one after the other.
+	slices.SortStableFunc(cursors, func(a, b cursorRow) int { return strings.Compare(a.TurnID, b.TurnID) })
+	for _, c := range cursors {
+		if busy[c.row.Target] {
+			continue
+		}
+		busy[c.row.Target] = !c.Replay && !c.broken
+		err = errors.Join(err, r.advance(ctx, c))
+	}
+	return err
+}
+
+// cursorRow is a cursor and its row.
+type cursorRow struct {
+	Cursor
+	row    store.OutboxItem
+	broken bool // the row cannot be read
+}
+
 // advance moves one cursor, unless another replica has claimed it.
-func (r *Relay) advance(ctx context.Context, row store.OutboxItem) error {
+func (r *Relay) advance(ctx context.Context, c cursorRow) error {
+	row, cur := c.row, c.Cursor
 	now, mine := time.Now(), false
 	err := r.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
 		mine, err = tx.ClaimOutbox(ctx, row.ID, now, now.Add(claimFor))
@@ -154,8 +279,7 @@ func (r *Relay) advance(ctx context.Context, row store.OutboxItem) error {
 	if err != nil || !mine {
 		return err
 	}
-	var cur Cursor
-	if json.Unmarshal(row.Payload, &cur) != nil {
+	if c.broken {
 		return r.done(ctx, row.ID)
 	}
 	batch, err := r.read(ctx, row.ID, cur)
@@ -166,7 +290,7 @@ func (r *Relay) advance(ctx context.Context, row store.OutboxItem) error {
 		delete(r.positions, row.ID) // it may have read further than was written
 		return errors.Join(err, r.release(ctx, row.ID, retryAfterFailure, "the log could not be read"))
 	case batch.Payload == nil && !batch.Over:
-		return r.release(ctx, row.ID, every/2, "")
+		return r.release(ctx, row.ID, 0, "")
 	}
 	return r.write(ctx, row, cur, batch)
 }
@@ -204,7 +328,7 @@ func (r *Relay) write(ctx context.Context, row store.OutboxItem, cur Cursor, bat
 				return err
 			}
 		}
-		err := errors.Join(tx.OutboxDone(ctx, row.ID, now), tx.InsertOutbox(ctx, next.row(id, now.Add(every/2))))
+		err := errors.Join(tx.OutboxDone(ctx, row.ID, now), tx.InsertOutbox(ctx, next.row(id, now)))
 		if err == nil && batch.Over {
 			err = tx.OutboxDone(ctx, id, now)
 		}
@@ -218,6 +342,12 @@ func (r *Relay) write(ctx context.Context, row store.OutboxItem, cur Cursor, bat
 		return nil
 	case err == nil && !batch.Over && p != nil:
 		r.positions[id] = p
+	}
+	if err == nil {
+		r.mu.Lock()
+		r.known[cur.SessionID] = now.Add(gap)
+		r.mu.Unlock()
+		r.cfg.Kick()
 	}
 	return err
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,13 +49,42 @@ func (f fakeTx) InsertOutbox(_ context.Context, row store.OutboxItem) error {
 	return nil
 }
 
-func (f *fakeStore) OutboxDue(context.Context, store.Scope, time.Time, int) (due []store.OutboxItem, err error) {
+func (f *fakeStore) OutboxLanes(context.Context, store.Scope, string) ([]store.OutboxLane, error) {
+	return []store.OutboxLane{{Kind: cursorKind, Target: "hook"}}, nil
+}
+
+func (f *fakeStore) OutboxDue(_ context.Context, _ store.Scope, lane store.OutboxLane, _ time.Time, _ int) (due []store.OutboxItem, err error) {
 	for _, r := range f.rows {
-		if !f.done[r.ID] {
+		if !f.done[r.ID] && r.Kind == lane.Kind {
 			due = append(due, r)
 		}
 	}
 	return due, nil
+}
+
+func (f *fakeStore) OutboxOf(_ context.Context, _ store.Scope, sessionID string) (open []store.OutboxItem, err error) {
+	for _, r := range f.rows {
+		if !f.done[r.ID] && r.SessionID == sessionID {
+			open = append(open, r)
+		}
+	}
+	return open, nil
+}
+
+// delivered marks every delivery as done.
+func (f *fakeStore) delivered() {
+	for _, r := range f.rows {
+		if r.Kind == "delivery" {
+			f.done[r.ID] = true
+		}
+	}
+}
+
+// cursorOf is a row as session reads it.
+func cursorOf(row store.OutboxItem) cursorRow {
+	c := cursorRow{row: row}
+	c.broken = json.Unmarshal(row.Payload, &c.Cursor) != nil
+	return c
 }
 
 func (f fakeTx) ClaimOutbox(context.Context, string, time.Time, time.Time) (bool, error) {
@@ -150,7 +181,7 @@ func TestAPositionIsKeptFromRoundToRound(t *testing.T) {
 	t.Parallel()
 	p := &position{batch: Batch{Payload: []byte(`"a"`), Seq: 3}}
 	r, f := newRelay(p)
-	if err := r.Add(t.Context(), "request", Cursor{Channel: "hook", Seq: 1}); err != nil {
+	if err := r.Add(t.Context(), "request", Cursor{Channel: "hook", SessionID: "S", Seq: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for seq := range int64(3) {
@@ -158,11 +189,12 @@ func TestAPositionIsKeptFromRoundToRound(t *testing.T) {
 		if err := r.round(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		f.delivered()
 	}
 	if p.opens != 1 || len(p.at) != 3 || p.at[0] != 1 || p.at[1] != 3 || p.at[2] != 4 {
 		t.Errorf("opened %d times, read at %v", p.opens, p.at)
 	}
-	if got := f.open(); got != `"a" "a" "a" cursor5` {
+	if got := f.open(); got != `cursor5` {
 		t.Errorf("the outbox has %q", got)
 	}
 }
@@ -186,15 +218,15 @@ func TestASlowReplicaWritesNothing(t *testing.T) {
 	t.Parallel()
 	p := &position{batch: Batch{Payload: []byte(`"a"`), Seq: 3}}
 	r, f := newRelay(p)
-	if err := r.Add(t.Context(), "request", Cursor{Channel: "hook", Seq: 1}); err != nil {
+	if err := r.Add(t.Context(), "request", Cursor{Channel: "hook", SessionID: "S", Seq: 1}); err != nil {
 		t.Fatal(err)
 	}
 	row := f.rows[0]
-	if err := r.advance(t.Context(), row); err != nil {
+	if err := r.advance(t.Context(), cursorOf(row)); err != nil {
 		t.Fatal(err)
 	}
 	before := len(f.rows)
-	if err := r.advance(t.Context(), row); err != nil || len(f.rows) != before {
+	if err := r.advance(t.Context(), cursorOf(row)); err != nil || len(f.rows) != before {
 		t.Errorf("a second one wrote %d rows, %v", len(f.rows)-before, err)
 	}
 }
@@ -214,12 +246,12 @@ func TestACursorThatCannotBeReadIsDropped(t *testing.T) {
 func TestTheLastBatchIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	r, f := newRelay(&position{batch: Batch{Payload: []byte(`"a"`), Seq: 3, Over: true}})
-	if err := r.Add(t.Context(), "request", Cursor{Channel: "hook", Seq: 1}); err != nil {
+	if err := r.Add(t.Context(), "request", Cursor{Channel: "hook", SessionID: "S", Seq: 1}); err != nil {
 		t.Fatal(err)
 	}
 	row := f.rows[0]
 	for range 2 { // the second as a replica that read the row before the first was done
-		if err := r.advance(t.Context(), row); err != nil {
+		if err := r.advance(t.Context(), cursorOf(row)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -233,7 +265,7 @@ func TestAPositionOfAnotherReplicaIsGivenUp(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
 		r, f := newRelay(&position{batch: Batch{Payload: []byte(`"a"`), Seq: 3}})
-		if err := r.Add(t.Context(), "request", Cursor{Channel: "hook", Seq: 1}); err != nil {
+		if err := r.Add(t.Context(), "request", Cursor{Channel: "hook", SessionID: "S", Seq: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.round(t.Context()); err != nil || len(r.positions) != 1 {
@@ -245,6 +277,86 @@ func TestAPositionOfAnotherReplicaIsGivenUp(t *testing.T) {
 		time.Sleep(claimFor + time.Second)
 		if err := r.round(t.Context()); err != nil || len(r.positions) != 0 {
 			t.Errorf("%d positions are remembered, %v", len(r.positions), err)
+		}
+	})
+}
+
+// If this fails, a receiver gets the end of an answer before its beginning: of two deliveries under way the second may
+// arrive first.
+func TestOneDeliveryOfASessionIsUnderWay(t *testing.T) {
+	t.Parallel()
+	p := &position{batch: Batch{Payload: []byte(`"a"`), Seq: 3}}
+	r, f := newRelay(p)
+	kicked := 0
+	r.cfg.Kick = func() { kicked++ }
+	for _, c := range []Cursor{{Channel: "hook", SessionID: "S", TurnID: "2", Seq: 1}, {Channel: "hook", SessionID: "S", TurnID: "1", Seq: 1}, {Channel: "hook", SessionID: "T", TurnID: "3", Seq: 1}} {
+		if err := r.Add(t.Context(), c.TurnID, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moved := func() (at []int64) { // the seq of each Turn's cursor
+		at = make([]int64, 4)
+		for _, row := range f.rows {
+			if c := cursorOf(row); row.Kind == cursorKind && !f.done[row.ID] {
+				at[c.TurnID[0]-'0'] = c.Seq
+			}
+		}
+		return at[1:]
+	}
+	look := func(want ...int64) {
+		t.Helper()
+		if err := r.round(t.Context()); err != nil || !slices.Equal(moved(), want) {
+			t.Errorf("the cursors are at %v, want %v; %v", moved(), want, err)
+		}
+	}
+	look(3, 1, 3) // of S the first Turn's alone
+	p.batch.Seq = 4
+	look(3, 1, 3) // both Sessions have a delivery under way
+	f.delivered()
+	look(4, 1, 4)
+	p.batch.Seq, p.batch.Over = 5, true
+	f.delivered()
+	look(0, 1, 0) // both are over
+	f.delivered()
+	p.batch.Over = false
+	look(0, 5, 0)
+	if kicked != 7 {
+		t.Errorf("the outbox was kicked %d times", kicked)
+	}
+	for i := range f.rows {
+		f.rows[i].NextAt = store.NeverDue() // a delivery that was given up blocks no other
+	}
+	p.batch.Seq = 6
+	look(0, 6, 0)
+}
+
+// If this fails, a commit is noticed by the next look at all cursors only.
+func TestACommitIsNoticedAtOnce(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		p := &position{}
+		r, f := newRelay(p)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var running sync.WaitGroup
+		running.Go(func() { r.Run(ctx) })
+		defer running.Wait()
+		defer cancel()
+		if err := r.Add(ctx, "request", Cursor{Channel: "hook", SessionID: "S", TurnID: "1", Seq: 1}); err != nil {
+			t.Fatal(err)
+		}
+		bubbletest.Wait()
+		begun := time.Now()
+		p.batch = Batch{Payload: []byte(`"a"`), Seq: 3}
+		r.Rung("other")
+		bubbletest.Wait()
+		if len(f.rows) != 1 {
+			t.Error("another Session's commit moved the cursor")
+		}
+		r.Rung("S")
+		bubbletest.Wait()
+		if len(f.rows) != 3 || time.Since(begun) != 0 {
+			t.Errorf("%d rows after %v", len(f.rows), time.Since(begun))
 		}
 	})
 }

@@ -211,7 +211,7 @@ func (s *Service) room(ctx context.Context, who Caller, more int64) error {
 	if more <= 0 {
 		return nil
 	}
-	held, err := s.cfg.Store.ContextBytes(ctx, who.scope())
+	held, err := s.cfg.Store.ContextBytes(ctx, store.System(), who.Principal.Tenant, who.Principal.User)
 	if err == nil && held+more > s.cfg.UserBytes {
 		if s.cfg.Limited != nil {
 			s.cfg.Limited("context")

@@ -6,6 +6,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -14,12 +15,9 @@ import (
 )
 
 const (
-	// maxFlying bounds deliveries at once, and maxOfOne those to one target, so that one that
-	// hangs does not hold up the others.
-	maxFlying = 16
-	maxOfOne  = 4
-	// look is how many due rows are looked at; more than fly, as a target's may be in front.
-	look = 200
+	// maxOfOne bounds deliveries at once to one target. Targets share nothing: of some that hang, a bound on all
+	// deliveries would leave nothing to the others.
+	maxOfOne = 4
 	// sendTime bounds one delivery. A claim outlives it by far, so that none is sent twice
 	// but after a crash.
 	sendTime  = 15 * time.Second
@@ -28,50 +26,67 @@ const (
 	noteTime = 5 * time.Second
 )
 
-// round starts as many of the due deliveries as may fly.
+// round starts as many of each target's due deliveries as may fly.
 func (n *Notifier) round(ctx context.Context, sending *sync.WaitGroup) error {
-	// Rows of every kind and target come in the order in which they are due. Those that may not fly now stay due.
-	due, err := n.cfg.Store.OutboxDue(ctx, store.System(), n.cfg.Now(), look)
+	lanes, err := n.cfg.Store.OutboxLanes(ctx, store.System(), "")
+	for _, lane := range lanes {
+		if n.kinds[lane.Kind] != nil { // rows of other kinds are sent by other workers
+			err = errors.Join(err, n.look(ctx, lane, sending))
+		}
+	}
+	return err
+}
+
+// look starts the deliveries of one target. A row whose claim is not committed yet is due still, so twice as many are
+// read as fly.
+func (n *Notifier) look(ctx context.Context, lane store.OutboxLane, sending *sync.WaitGroup) error {
+	if n.full(lane) {
+		return nil
+	}
+	due, err := n.cfg.Store.OutboxDue(ctx, store.System(), lane, n.cfg.Now(), 2*maxOfOne)
 	if err != nil {
 		return err
 	}
 	for _, i := range due {
-		// Rows of other kinds are sent by other workers.
-		if address := n.kinds[i.Kind]; address == nil || !n.takeOff(i) {
+		if !n.takeOff(lane, i.ID) {
 			continue
 		}
 		sending.Go(func() {
 			n.deliver(ctx, i)
-			n.land(i)
+			n.land(lane, i.ID)
 			n.Kick() // there may be more than could fly
 		})
 	}
 	return nil
 }
 
-// takeOff counts a delivery as under way, and is false where there are too many. A row in flight is still due until its
-// claim is committed, so it may be taken off twice; the second one loses the claim.
-func (n *Notifier) takeOff(i store.OutboxItem) bool {
+// full reports whether as many deliveries to a target are under way as may be.
+func (n *Notifier) full(lane store.OutboxLane) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	at := i.Kind + " " + i.Target
-	if n.total >= maxFlying || n.flying[at] >= maxOfOne {
+	return len(n.flying[lane]) >= maxOfOne
+}
+
+// takeOff notes a delivery as under way, and is false where it is, or where there are too many.
+func (n *Notifier) takeOff(lane store.OutboxLane, id string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.flying[lane][id] || len(n.flying[lane]) >= maxOfOne {
 		return false
 	}
-	n.total++
-	n.flying[at]++
+	if n.flying[lane] == nil {
+		n.flying[lane] = make(map[string]bool)
+	}
+	n.flying[lane][id] = true
 	return true
 }
 
-// land takes it off the counts again. A target without a delivery leaves the map: rows of other kinds name theirs
-// freely.
-func (n *Notifier) land(i store.OutboxItem) {
+// land takes it out again. A target without a delivery leaves the map: rows of other kinds name theirs freely.
+func (n *Notifier) land(lane store.OutboxLane, id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	at := i.Kind + " " + i.Target
-	n.total--
-	if n.flying[at]--; n.flying[at] == 0 {
-		delete(n.flying, at)
+	if delete(n.flying[lane], id); len(n.flying[lane]) == 0 {
+		delete(n.flying, lane)
 	}
 }
 
@@ -96,10 +111,10 @@ func (n *Notifier) deliver(ctx context.Context, i store.OutboxItem) {
 	if err := n.note(note, i, said); err != nil {
 		n.cfg.Logger.Warn("a delivery was not noted and will be made again", slog.String("delivery", i.ID), slog.Any("error", err))
 	}
+	if n.landed != nil {
+		n.landed(i)
+	}
 }
-
-// never is the next time of a row that was given up: it stays, with its last error.
-func never() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // note writes down what became of a try. Where that fails the claim runs out and the row is sent once more: at least
 // once is what is promised.
@@ -113,7 +128,7 @@ func (n *Notifier) note(ctx context.Context, i store.OutboxItem, said outcome) e
 	next, again := n.next(i, said, now)
 	reason, counted := said.reason, "failed"
 	if !again {
-		next, reason, counted = never(), "gave up: "+reason, "gave_up"
+		next, reason, counted = store.NeverDue(), "gave up: "+reason, "gave_up"
 		n.cfg.Logger.Error("a delivery was given up", slog.String("delivery", i.ID), slog.String("kind", i.Kind),
 			slog.Int("tries", i.Tries), slog.String("reason", said.reason))
 	}

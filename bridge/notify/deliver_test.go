@@ -1,10 +1,10 @@
 package notify_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -332,6 +332,99 @@ func TestOneHangs(t *testing.T) {
 	close(release)
 }
 
+// hung makes n targets that never answer, each with more due rows than one look reads, and older than all others.
+func hung(t *testing.T, n int) (targets []notify.Target) {
+	t.Helper()
+	release := make(chan struct{})
+	for i := range n {
+		slow := newHook(t, func(http.ResponseWriter, *http.Request) { <-release })
+		targets = append(targets, notify.Target{Name: fmt.Sprint("hangs-", i), URL: slow.URL, Secret: secret, Types: []string{"question.opened"}, Tenant: session.Tenant})
+	}
+	t.Cleanup(func() { close(release) }) // before the targets close
+	return targets
+}
+
+// TestTargetsThatHangStarveNobody: a target gets its deliveries while others have more due than fits into a look, and more
+// under way than any bound on all of them could be.
+func TestTargetsThatHangStarveNobody(t *testing.T) {
+	t.Parallel()
+	well := newHook(t, nil)
+	h := newEnv(t, openStore(t), append(hung(t, 5), notify.Target{Name: "well", URL: well.URL, Secret: secret, Tenant: "other"})...)
+	var rows []store.OutboxItem
+	for range 300 {
+		rows = append(rows, h.Rows(asked(), session)...)
+	}
+	h.keep(rows...)
+	h.clock.forward(time.Second) // those of the others are the oldest
+	other := session
+	other.Tenant = "other"
+	for range 20 {
+		h.keep(h.Rows(asked(), other)...)
+	}
+	h.run()
+	for range 20 {
+		select {
+		case <-well.got:
+		case <-time.After(30 * time.Second):
+			t.Fatal("a target waits for others that hang")
+		}
+	}
+}
+
+// TestP95BesideATargetThatHangs: how long a delivery takes is the same with and without another target that hangs, as
+// medians of interleaved rounds.
+func TestP95BesideATargetThatHangs(t *testing.T) {
+	const (
+		rounds, bursts, atOnce = 5, 8, 4
+		answers                = 100 * time.Millisecond // of which a busy machine's delays are a small part
+		most                   = 1.2
+	)
+	measure := func(hang bool) time.Duration {
+		well := newHook(t, func(http.ResponseWriter, *http.Request) { time.Sleep(answers) })
+		targets := []notify.Target{{Name: "well", URL: well.URL, Secret: secret, Tenant: "other"}}
+		if hang {
+			targets = append(targets, hung(t, 1)...)
+		}
+		h := newEnv(t, openStore(t), targets...)
+		var rows []store.OutboxItem
+		for range 300 {
+			rows = append(rows, h.Rows(asked(), session)...)
+		}
+		h.keep(rows...)
+		stop := h.run()
+		defer stop()
+		other := session
+		other.Tenant = "other"
+		var took []time.Duration
+		for range bursts {
+			for range atOnce {
+				h.keep(h.Rows(asked(), other)...)
+			}
+			begun := time.Now()
+			h.Kick()
+			for range atOnce {
+				if said := <-h.said; said != "sent" {
+					t.Fatal(said)
+				}
+				took = append(took, time.Since(begun))
+			}
+		}
+		slices.Sort(took)
+		return took[len(took)*95/100]
+	}
+	var without, with []time.Duration
+	for range rounds {
+		without, with = append(without, measure(false)), append(with, measure(true))
+	}
+	slices.Sort(without)
+	slices.Sort(with)
+	ratio := float64(with[rounds/2]) / float64(without[rounds/2])
+	t.Logf("p95 alone %v, beside one that hangs %v: × %.2f", without[rounds/2], with[rounds/2], ratio)
+	if ratio > most {
+		t.Errorf("p95 is × %.2f beside a target that hangs, target %.1f", ratio, most)
+	}
+}
+
 // TestOtherKinds: rows of others are sent the same way, or left alone.
 func TestOtherKinds(t *testing.T) {
 	t.Parallel()
@@ -356,7 +449,7 @@ func TestOtherKinds(t *testing.T) {
 	if !said["sent"] || !said["gave_up"] {
 		t.Errorf("%v", said)
 	}
-	due, err := h.store.OutboxDue(context.Background(), store.System(), start, 10)
+	due, err := h.due(start)
 	if err != nil || len(due) != 1 || due[0].Kind != "mail" || due[0].Tries != 0 {
 		t.Errorf("%+v, %v", due, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -164,7 +165,7 @@ func (h *env) after(d time.Duration) {
 // row is the one that waits, whenever it is due.
 func (h *env) row() (store.OutboxItem, bool) {
 	h.t.Helper()
-	rows, err := h.store.OutboxDue(h.t.Context(), store.System(), time.Date(9999, 12, 1, 0, 0, 0, 0, time.UTC), 10)
+	rows, err := h.due(store.NeverDue().AddDate(0, 1, 0))
 	if err != nil || len(rows) > 1 {
 		h.t.Fatalf("%d rows, %v", len(rows), err)
 	}
@@ -172,6 +173,16 @@ func (h *env) row() (store.OutboxItem, bool) {
 		return store.OutboxItem{}, false
 	}
 	return rows[0], true
+}
+
+// due is what is due in all lanes.
+func (h *env) due(now time.Time) (rows []store.OutboxItem, err error) {
+	lanes, err := h.store.OutboxLanes(h.t.Context(), store.System(), "")
+	for _, lane := range lanes {
+		some, failed := h.store.OutboxDue(h.t.Context(), store.System(), lane, now, 10)
+		rows, err = append(rows, some...), errors.Join(err, failed)
+	}
+	return rows, err
 }
 
 func target(h *hook) notify.Target { return notify.Target{Name: "ops", URL: h.URL, Secret: secret} }

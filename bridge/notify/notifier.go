@@ -77,13 +77,21 @@ type Notifier struct {
 	kick    wake.Signal
 
 	mu     sync.Mutex
-	flying map[string]int // deliveries under way, by kind and target
-	total  int
+	flying map[store.OutboxLane]map[string]bool // the ids of deliveries under way
+	landed func(i store.OutboxItem)             // OnLanded
+}
+
+// OnLanded sets the function that gets each delivery of which a try has ended, well or not. It must be set before Run, and
+// be quick. A nil Notifier never calls it.
+func (n *Notifier) OnLanded(landed func(i store.OutboxItem)) {
+	if n != nil {
+		n.landed = landed
+	}
 }
 
 // New checks the targets. A name stands for one target only, because rows that wait keep nothing else of it.
 func New(cfg Config) (*Notifier, error) {
-	n := &Notifier{cfg: cfg, targets: make(map[string]Target), kick: wake.New(), flying: make(map[string]int)}
+	n := &Notifier{cfg: cfg, targets: make(map[string]Target), kick: wake.New(), flying: make(map[store.OutboxLane]map[string]bool)}
 	for _, t := range cfg.Targets {
 		if err := t.check(); err != nil {
 			return nil, err
@@ -163,7 +171,7 @@ const (
 func (n *Notifier) sweep(ctx context.Context, now time.Time) bool {
 	var dropped int64
 	err := n.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-		if dropped, err = tx.DropOutbox(ctx, now.Add(-keepSent), never(), sweepMost); err != nil {
+		if dropped, err = tx.DropOutbox(ctx, now.Add(-keepSent), store.NeverDue(), sweepMost); err != nil {
 			return err
 		}
 		return tx.DropUsedLinks(ctx, now.Add(-keepUsed))

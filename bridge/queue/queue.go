@@ -242,7 +242,7 @@ func (q *Queue) mayWait(ctx context.Context, r store.Reader, t store.Task) error
 	}{
 		{store.As(store.Principal{Tenant: t.Tenant, User: t.User}), q.cfg.Limits.PerUser, "user"}, {store.Within(t.Tenant), q.cfg.Limits.PerTenant, "tenant"},
 	} {
-		n, err := r.CountTasks(ctx, limit.in)
+		n, err := r.CountTasks(ctx, limit.in, limit.most)
 		if err != nil {
 			return err
 		}

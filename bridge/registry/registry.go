@@ -210,7 +210,7 @@ func mayHave(ctx context.Context, r store.Reader, who store.Principal) error {
 		most int
 		of   string
 	}{{store.As(who), maxOfOwner, "caller"}, {store.Within(who.Tenant), maxOfTenant, "tenant"}} {
-		n, err := r.CountAgents(ctx, limit.in)
+		n, err := r.CountAgents(ctx, limit.in, limit.most+1)
 		if err != nil {
 			return err
 		}

@@ -90,7 +90,7 @@ func (s *syncer) one(ctx context.Context, id string) error {
 	defer s.mu.Unlock()
 	// An agent may be registered elsewhere, applied here, and removed elsewhere, all between two reads of all. The rows are
 	// then as they were at the first of them, the stamps are equal, and what was applied here would stay for ever.
-	s.stamp = store.AgentsStamp{}
+	s.stamp = 0
 	row, err := s.store.Agent(ctx, store.System(), id)
 	switch {
 	case err == nil:

@@ -315,9 +315,12 @@ func (a *App) makeServer() (err error) {
 			cfg.Controller = a.Gateway.Controller()
 		}
 	}
+	cfg.Kick = a.Notifier.Kick
 	if a.Server, err = server.New(cfg); err != nil {
 		return err
 	}
+	a.Bell.OnAny(a.Server.Rung)
+	a.Notifier.OnLanded(a.Server.Landed)
 	if a.Notifier != nil {
 		a.runs(driving, "channels", a.Server.Carry)
 	}

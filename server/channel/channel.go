@@ -39,6 +39,8 @@ type Config struct {
 	Open      *limit.Sockets
 	Log       *slog.Logger
 	Audit     *audit.Log
+	// Kick has the outbox sent, because a delivery to a channel was committed; nil is not called.
+	Kick func()
 }
 
 // Mount adds GET /ws/ingress.
@@ -80,7 +82,7 @@ func (h *Handler) get(c echo.Context) error {
 // the reader of logs, so that a client finds the same seqs on either.
 func New(cfg Config, hooks Webhooks) (*Handler, *WebhookHandler, error) {
 	h := &Handler{cfg}
-	relay := channelfeed.New(channelfeed.Config{Store: cfg.Store, Log: cfg.Log, Kind: OutboxKind, Open: h.openPosition})
+	relay := channelfeed.New(channelfeed.Config{Store: cfg.Store, Log: cfg.Log, Kind: OutboxKind, Open: h.openPosition, Kick: cfg.Kick})
 	hook := &WebhookHandler{Handler: h, hooks: hooks, relay: relay}
 	cfg.Queue.OnBegun(hook.begun)
 	cfg.Queue.OnEnded(hook.ended)

@@ -239,6 +239,12 @@ func webhookSettled(settled approval.Settled, err error) error {
 	return p
 }
 
+// Rung tells the relay that something of a Session was committed.
+func (h *WebhookHandler) Rung(sessionID string) { h.relay.Rung(sessionID) }
+
+// Landed tells the relay that a try of a delivery has ended.
+func (h *WebhookHandler) Landed(i store.OutboxItem) { h.relay.Landed(i) }
+
 // Relay moves what the channels' callbacks are to receive to the outbox until ctx ends. Without channels it only
 // waits, so that the program may treat it like every other part.
 func (h *WebhookHandler) Relay(ctx context.Context) error {

@@ -122,7 +122,10 @@ func (h *hotStatements) record(t *testing.T, s *Store) {
 				_, err := r.LiveGrants(ctx, in, "local", "local", "demo", session, time.Now())
 				return err
 			},
-			"OutboxDue":            func() error { _, err := r.OutboxDue(ctx, in, time.Now(), 10); return err },
+			"OutboxDue": func() error {
+				_, err := r.OutboxDue(ctx, in, store.OutboxLane{Kind: "question", Target: "ops"}, time.Now(), 10)
+				return err
+			},
 			"PendingCommands":      func() error { _, err := r.PendingCommands(ctx, in, session); return err },
 			"SandboxInstance":      func() error { _, err := r.SandboxInstance(ctx, in, session); return err },
 			"SessionsWithWork":     func() error { _, err := r.SessionsWithWork(ctx, in, "living"); return err },

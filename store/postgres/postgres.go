@@ -56,6 +56,8 @@ type Options struct {
 	Now func() time.Time
 	// AuditKey makes the MACs of the audit's entries; the zero value makes none.
 	AuditKey store.AuditKey
+	// Tracer sees all that is sent, for tests that judge how rows are found. Nil sees nothing.
+	Tracer pgx.QueryTracer
 
 	noStatistics bool // of tests that look at plans made without any
 }
@@ -80,6 +82,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.Tracer = o.Tracer
 	pooled, err := isPooled(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: open: %w", classify(err))

@@ -18,7 +18,12 @@ func open(t testing.TB) *postgres.Store {
 
 func openAt(t testing.TB, dsn string) *postgres.Store {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), dsn, postgres.Options{})
+	return openWith(t, dsn, postgres.Options{})
+}
+
+func openWith(t testing.TB, dsn string, o postgres.Options) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), dsn, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +62,22 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
+// TestContract runs the contract's suite, and then judges every statement that it sent: none touches more than a few
+// blocks, however many rows there are.
 func TestContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) store.Store { return open(t) })
+	var sent storetest.Sent
+	whole := t.Run("Suite", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) store.Store {
+			return openWith(t, storetest.Postgres(t), postgres.Options{Tracer: &sent})
+		})
+	})
+	walks, err := sent.WalksPostgres(t.Context(), whole, func(dsn string) error { return postgres.Notice(t.Context(), dsn) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range walks {
+		t.Error(w)
+	}
 }
 
 func TestConcurrent(t *testing.T) {

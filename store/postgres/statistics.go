@@ -20,7 +20,6 @@ const (
 	// the size at which reading all of one costs as much as a look-up. Growth by a factor keeps
 	// the number of times small.
 	grownTables = `SELECT quote_ident(c.relname) FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
-		AND c.relname IN ('sessions', 'turns', 'runs', 'events', 'records', 'messages', 'tool_calls', 'approvals', 'commands', 'grants', 'outbox', 'audit')
 		AND pg_relation_size(c.oid) >= 4 * 8192 * greatest(c.relpages, 4) ORDER BY 1`
 	// analyzeLock is a lock of our own number: one replica at a time is enough.
 	analyzeLock = "SELECT pg_try_advisory_xact_lock(7241970312)"

@@ -2,7 +2,7 @@ package sqldb
 
 import (
 	"context"
-	"math/rand/v2"
+	"strings"
 	"time"
 
 	"aqueduct/store"
@@ -26,89 +26,84 @@ func scanAgent(at row) (store.Agent, error) {
 	return a, err
 }
 
-func scanAgentsStamp(at row) (store.AgentsStamp, error) {
-	var s store.AgentsStamp
-	return s, at.Scan(&s.Count, &s.Revisions)
-}
-
-// agentsIn starts a query of the Agents that a Scope sees.
-func agentsIn(columns string, in store.Scope) *query {
-	q := from(columns)
-	if !in.All() {
-		q.raw(" AND a.tenant IN (").bind(in.Tenant()).raw(", '')")
-	}
-	return q
-}
+// agentsOf starts a query of the Agents of a tenant; "" are those of everybody.
+func agentsOf(tenant string) *query { return from(selectAgent).and("a.tenant = ", tenant) }
 
 // Agent implements store.AgentReader.
 func (r *agentReader) Agent(ctx context.Context, in store.Scope, id string) (store.Agent, error) {
 	if blind(in) {
 		return store.Agent{}, store.ErrNotFound
 	}
-	q := agentsIn(selectAgent, in).and("a.agent_id = ", id)
+	q := from(selectAgent).and("a.agent_id = ", id)
+	if !in.All() {
+		q.raw(" AND a.tenant IN (").bind(in.Tenant()).raw(", '')")
+	}
 	return one(ctx, r.conn, scanAgent, q.sql.String(), q.args...)
 }
 
-// Agents implements store.AgentReader.
+// Agents implements store.AgentReader. The tenant's own and everybody's are two queries, each in the order of an index.
 func (r *agentReader) Agents(ctx context.Context, in store.Scope, page store.Page) ([]store.Agent, error) {
 	if blind(in) {
 		return nil, nil
 	}
-	q := agentsIn(selectAgent, in)
-	if page.After != "" {
-		q.and("a.agent_id > ", page.After)
+	if in.All() {
+		return r.agents(ctx, in, from(selectAgent), page)
 	}
-	if page.Before != "" {
-		q.and("a.agent_id < ", page.Before)
+	own, err := r.agents(ctx, in, agentsOf(in.Tenant()), page)
+	if err != nil || in.Tenant() == "" {
+		return own, err
 	}
-	return paged(ctx, r.conn, scanAgent, q, "a.agent_id", "a.agent_id DESC", page)
+	everybodys, err := r.agents(ctx, in, agentsOf(""), page)
+	if err != nil {
+		return nil, err
+	}
+	return merged(own, everybodys, page, func(a, b store.Agent) int { return strings.Compare(a.ID, b.ID) }), nil
 }
 
-// CountAgents implements store.AgentReader.
-func (r *agentReader) CountAgents(ctx context.Context, in store.Scope) (int, error) {
+// agents reads a page of a query's Agents, by id.
+func (r *agentReader) agents(ctx context.Context, in store.Scope, q *query, page store.Page) ([]store.Agent, error) {
+	id := listedBy(in, "a.agent_id")
+	return paged(ctx, r.conn, scanAgent, q.within(page, id, " > ", " < "), id, id+" DESC", page)
+}
+
+// CountAgents implements store.AgentReader. The source is a constant, for the partial index agents_owner.
+func (r *agentReader) CountAgents(ctx context.Context, in store.Scope, most int) (int, error) {
 	if blind(in) {
 		return 0, nil
 	}
-	q := from("SELECT COUNT(*) FROM agents a").and("a.source = ", string(store.AgentFromAPI)).ofScope(in, "a.tenant", "a.owner_id")
-	n, err := one(ctx, r.conn, scanInt, q.sql.String(), q.args...)
-	return int(n), err
+	q := from("SELECT 1 FROM agents a").raw(" AND a.source = 'api'").ofScope(in, "a.tenant", "a.owner_id").raw(" AND a.tenant >= ''").limit(most)
+	return count(ctx, r.conn, q)
 }
 
-// AgentsStamp implements store.AgentReader. The count shows what came and went, the sum of the revisions what was
-// changed.
+// AgentsStamp implements store.AgentReader. Triggers of the table raise it.
 func (r *agentReader) AgentsStamp(ctx context.Context, in store.Scope) (store.AgentsStamp, error) {
-	if blind(in) {
-		return store.AgentsStamp{}, nil
+	if !in.All() {
+		return 0, nil
 	}
-	q := agentsIn("SELECT COUNT(*), CAST(COALESCE(SUM(a.revision), 0) AS BIGINT) FROM agents a", in)
-	return one(ctx, r.conn, scanAgentsStamp, q.sql.String(), q.args...)
+	stamp, err := one(ctx, r.conn, scanInt, "SELECT changes FROM agents_stamp WHERE id = 1")
+	return store.AgentsStamp(stamp), err
 }
-
-// revision is a random number of which a table's worth can be summed. That two changes between two looks add up to the same
-// sum has a chance of one in two thousand millions, and the next change ends it.
-func revision() int64 { return rand.Int64N(1 << 31) }
 
 // ClaimAgent implements store.AgentTx. False is an id that has a row already; the caller reads whose it is.
 func (t *agentTx) ClaimAgent(ctx context.Context, a store.Agent) (bool, error) {
 	return t.change(ctx, `INSERT INTO agents (agent_id, tenant, owner_id, source, protocol, name, endpoint, capabilities,
-		auth_kid, auth, last_heartbeat_at, registered_at, updated_at, revision)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+		auth_kid, auth, last_heartbeat_at, registered_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 		ON CONFLICT (agent_id) DO NOTHING`,
 		a.ID, a.Tenant, a.Owner, string(a.Source), a.Protocol, a.Name, a.Endpoint, jsonText(a.Capabilities), a.AuthKID, blob(a.Auth),
-		millis(a.LastHeartbeatAt), millis(a.RegisteredAt), millis(a.UpdatedAt), revision())
+		millis(a.LastHeartbeatAt), millis(a.RegisteredAt), millis(a.UpdatedAt))
 }
 
-// UpdateAgent implements store.AgentTx. The revision is drawn anew, by which other replicas see that they have to
-// read.
+// UpdateAgent implements store.AgentTx.
 func (t *agentTx) UpdateAgent(ctx context.Context, a store.Agent) (bool, error) {
 	return t.change(ctx, `UPDATE agents SET tenant = $2, owner_id = $3, source = $4, protocol = $5, name = $6, endpoint = $7,
-		capabilities = $8, auth_kid = $9, auth = $10, updated_at = $11, revision = $12 WHERE agent_id = $1`,
+		capabilities = $8, auth_kid = $9, auth = $10, updated_at = $11 WHERE agent_id = $1`,
 		a.ID, a.Tenant, a.Owner, string(a.Source), a.Protocol, a.Name, a.Endpoint, jsonText(a.Capabilities), a.AuthKID, blob(a.Auth),
-		millis(a.UpdatedAt), revision())
+		millis(a.UpdatedAt))
 }
 
-// BeatAgent implements store.AgentTx. The revision stays: a heartbeat is no reason for every replica to read the
-// directory.
+// BeatAgent implements store.AgentTx. The stamp stays, as updated_at does: a heartbeat is no reason for every replica to
+// read the directory.
 func (t *agentTx) BeatAgent(ctx context.Context, id string, at time.Time) (bool, error) {
 	return t.change(ctx, "UPDATE agents SET last_heartbeat_at = $2 WHERE agent_id = $1", id, millis(at))
 }

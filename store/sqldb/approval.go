@@ -53,11 +53,9 @@ func (r *approvalReader) Approval(ctx context.Context, in store.Scope, id string
 // decidable starts a query of Approvals that the Scope sees by any right, its own or another's.
 // args are those that selecting has placeholders for.
 func (r *approvalReader) decidable(selecting string, in store.Scope, args ...any) *query {
-	q := from(selecting).raw(" AND s.deleted_at = 0")
+	q := from(selecting)
 	q.args = args
-	if !in.All() {
-		q.and("s.tenant = ", in.Tenant())
-	}
+	q.livingOf(in)
 	if in.All() || in.Wide() {
 		return q
 	}
@@ -65,6 +63,16 @@ func (r *approvalReader) decidable(selecting string, in store.Scope, args ...any
 		return q.and("s.session_id = ", in.Session())
 	}
 	return q.and("(s.user_id = ", in.User()).raw(" OR ").entrusted(in, r.d).raw(")")
+}
+
+// livingOf adds the condition of a Session of the Scope's tenant that is not hidden, for users who are not its owner. As
+// that of seenBy it is one that no index can serve.
+func (q *query) livingOf(in store.Scope) *query {
+	q.raw(" AND COALESCE(s.deleted_at = 0")
+	if !in.All() {
+		q.and("s.tenant = ", in.Tenant())
+	}
+	return q.raw(", FALSE)")
 }
 
 // entrusted is the condition of what is in the caller's hands, besides its own: Approvals delegated to the user, those
@@ -105,27 +113,44 @@ func (r *approvalReader) Approvals(ctx context.Context, in store.Scope, f store.
 		if blind(in) || !in.All() && !in.Wide() && in.User() != f.DelegatedTo {
 			return nil, nil
 		}
-		q := from(selectApproval).raw(" AND s.deleted_at = 0 AND ").delegated(f.DelegatedTo, r.d.now())
-		if !in.All() {
-			q.and("s.tenant = ", in.Tenant())
-		}
-		return r.approvals(ctx, q, f, page)
+		q := from(selectApproval).livingOf(in).raw(" AND ").delegated(f.DelegatedTo, r.d.now())
+		return r.approvals(ctx, in, q, f, page)
 	}
-	got, err := r.approvals(ctx, selecting(selectApproval, in), f, page)
+	q := selecting(selectApproval, in).ofOwner(in, f)
+	got, err := r.approvals(ctx, in, q, f, page)
 	if err != nil || len(in.Deciders()) == 0 || f.Status != "" && f.Status != store.ApprovalPending {
 		return got, err
 	}
-	q := from(selectApproval).raw(" AND s.deleted_at = 0 AND a.status = 'PENDING'").and("s.tenant = ", in.Tenant())
+	q = from(selectApproval).livingOf(in).raw(" AND a.status = 'PENDING'")
 	q.and("s.user_id <> ", in.User()).raw(" AND ").entrusted(in, r.d)
-	others, err := r.approvals(ctx, q, f, page)
+	others, err := r.approvals(ctx, in, q, f, page)
 	if err != nil {
 		return nil, err
 	}
 	return merged(got, others, page, func(a, b store.Approval) int { return strings.Compare(b.ID, a.ID) }), nil
 }
 
+// ofOwner adds the condition of a list for its index, with the first of what the filter asks for. What waits is found by
+// its own index, and what is of one Session or Turn by theirs.
+func (q *query) ofOwner(in store.Scope, f store.ApprovalFilter) *query {
+	switch {
+	case f.SessionID != "" || f.TurnID != "" || f.Status == store.ApprovalPending || in.All():
+		return q
+	case in.Session() != "":
+		return q.and("a.session_id = ", in.Session())
+	}
+	var first []value
+	for _, v := range []value{{"a.tool_name", f.Tool}, {"a.status", string(f.Status)}, {"a.kind", string(f.Kind)}} {
+		if v.is != "" && !in.Wide() {
+			first = []value{v}
+			break
+		}
+	}
+	return q.ofList(in, "a.tenant", "a.user_id", first...)
+}
+
 // approvals reads a page of what a query selects and a filter leaves, newest first.
-func (r *approvalReader) approvals(ctx context.Context, q *query, f store.ApprovalFilter, page store.Page) ([]store.Approval, error) {
+func (r *approvalReader) approvals(ctx context.Context, in store.Scope, q *query, f store.ApprovalFilter, page store.Page) ([]store.Approval, error) {
 	// PENDING ones are few of many and have a partial index, which PostgreSQL uses only where the status is a constant
 	// of the text.
 	if f.Status == store.ApprovalPending {
@@ -143,7 +168,7 @@ func (r *approvalReader) approvals(ctx context.Context, q *query, f store.Approv
 	if f.SessionID == "" && f.TurnID == "" { // what a called agent asks is in the inbox as the root's Question
 		q.raw(noChild)
 	}
-	return newestFirst(ctx, r.conn, scanApproval, q, "a.approval_id", page)
+	return newestFirst(ctx, r.conn, scanApproval, q, listedBy(in, "a.approval_id"), page)
 }
 
 // InsertApproval implements store.ApprovalTx.

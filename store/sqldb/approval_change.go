@@ -20,8 +20,8 @@ const (
 	// positions above one that the first did not see yet, and a reader that goes on from there would
 	// miss it.
 	selectChanges = changeColumns + `, v.seq, v.settled FROM (
-		SELECT approval_id, opened_seq AS seq, FALSE AS settled FROM approvals WHERE opened_seq > $1
-		UNION ALL SELECT approval_id, settled_seq, TRUE FROM approvals WHERE settled_seq > $1
+		SELECT approval_id, opened_seq AS seq, FALSE AS settled FROM approvals WHERE opened_seq > $1 AND opened_seq <= $2
+		UNION ALL SELECT approval_id, settled_seq, TRUE FROM approvals WHERE settled_seq > $1 AND settled_seq <= $2
 	) v JOIN approvals a ON a.approval_id = v.approval_id JOIN sessions s ON s.session_id = a.session_id`
 )
 
@@ -40,13 +40,25 @@ func (r *approvalReader) OpenApprovals(ctx context.Context, in store.Scope, page
 	return list(ctx, r.conn, scanChange, q.sql.String(), q.args...)
 }
 
-// ApprovalChanges implements store.ApprovalReader.
+// changesAtOnce is how many positions one statement goes through. A caller who sees few of all changes and was away for
+// long would otherwise have one statement look at everybody's.
+const changesAtOnce = store.MaxPageLimit
+
+// ApprovalChanges implements store.ApprovalReader. Positions up to the newest are committed, so later statements miss none.
 func (r *approvalReader) ApprovalChanges(ctx context.Context, in store.Scope, after int64, limit int) ([]store.ApprovalChange, error) {
 	if blind(in) {
 		return nil, nil
 	}
-	q := r.decidable(selectChanges, in, after).raw(noChild + " ORDER BY v.seq").limit(store.Page{Limit: limit}.Size())
-	return list(ctx, r.conn, scanChange, q.sql.String(), q.args...)
+	last, err := r.LastApprovalChange(ctx, store.System())
+	var got []store.ApprovalChange
+	most := store.Page{Limit: limit}.Size()
+	for ; err == nil && after < last && len(got) < most; after += changesAtOnce {
+		q := r.decidable(selectChanges, in, after, min(after+changesAtOnce, last)).raw(noChild + " ORDER BY v.seq").limit(most - len(got))
+		var some []store.ApprovalChange
+		some, err = list(ctx, r.conn, scanChange, q.sql.String(), q.args...)
+		got = append(got, some...)
+	}
+	return got, err
 }
 
 // LastApprovalChange implements store.ApprovalReader.

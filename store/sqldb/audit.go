@@ -31,8 +31,12 @@ func (r *auditReader) Audit(ctx context.Context, in store.Scope, afterSeq int64,
 	if blind(in) {
 		return nil, nil
 	}
-	q := from(selectAudit).and("e.seq > ", afterSeq).ofScope(in, "e.tenant", "e.actor")
-	q.raw(" ORDER BY e.seq").limit(store.Page{Limit: limit}.Size())
+	seq := "e.seq"
+	if !in.All() {
+		seq = "(e.seq + 0)" // as listedBy
+	}
+	q := from(selectAudit).and(seq+" > ", afterSeq).ofList(in, "e.tenant", "e.actor")
+	q.raw(" ORDER BY " + seq).limit(store.Page{Limit: limit}.Size())
 	return list(ctx, r.conn, scanAudit, q.sql.String(), q.args...)
 }
 
@@ -41,7 +45,7 @@ func (r *auditReader) AuditHead(ctx context.Context, in store.Scope) (store.Audi
 	if !in.All() {
 		return store.AuditEntry{}, store.ErrNotFound
 	}
-	return one(ctx, r.conn, scanAudit, selectAudit+" ORDER BY e.seq DESC LIMIT 1")
+	return one(ctx, r.conn, scanAudit, selectAudit+" WHERE e.seq > 0 ORDER BY e.seq DESC LIMIT 1")
 }
 
 // AuditKeyBegun implements store.AuditReader. It is the entry from which on entries must have MACs of that key.

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"aqueduct/store"
@@ -61,24 +62,30 @@ func (r *contextReader) ContextEntries(ctx context.Context, in store.Scope, owne
 	if blind(in) {
 		return nil, nil
 	}
-	q := from("SELECT "+contextColumns+" FROM context_blobs c").ofScope(in, "c.tenant", "c.user_id").raw(contextOfLiving)
-	q.raw(" AND (c.expires_at = 0").raw(" OR c.expires_at > ").bind(millis(now)).raw(")")
+	q, key := from("SELECT "+contextColumns+" FROM context_blobs c"), listedBy(in, "c.context_key")
 	if ownerType != "" {
-		q.and("c.owner_type = ", string(ownerType)).and("c.owner_id = ", ownerID)
+		q.raw(" AND COALESCE(TRUE").ofScope(in, "c.tenant", "c.user_id").raw(", FALSE)")
+		q.ofList(store.System(), "", "", value{"c.owner_type", string(ownerType)}, value{"c.owner_id", ownerID})
+		key = "(c.context_key || '')"
+	} else {
+		q.ofList(in, "c.tenant", "c.user_id")
 	}
-	return newestFirst(ctx, r.conn, scanning(contextInto), q, "c.context_key", p)
+	q.raw(contextOfLiving + " AND (c.expires_at = 0").raw(" OR c.expires_at > ").bind(millis(now)).raw(")")
+	return newestFirst(ctx, r.conn, scanning(contextInto), q, key, p)
 }
 
-// ContextBytes implements store.ContextReader. Beside entries, parts of messages that lie in blobs count.
-func (r *contextReader) ContextBytes(ctx context.Context, in store.Scope) (int64, error) {
-	if blind(in) {
+// ContextBytes implements store.ContextReader. Triggers keep the sum, of entries and of parts of messages that lie in
+// blobs.
+func (r *contextReader) ContextBytes(ctx context.Context, in store.Scope, tenant, user string) (int64, error) {
+	if !in.All() || tenant == "" || user == "" {
 		return 0, nil
 	}
-	q := (&query{}).raw("SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM (SELECT SUM(c.size + ").bind(int64(store.ContextEntryOverhead)).raw(") AS n FROM context_blobs c WHERE TRUE")
-	q.ofScope(in, "c.tenant", "c.user_id").raw(contextOfLiving)
-	q.raw(" UNION ALL SELECT SUM(p.blob_size) AS n FROM sessions s JOIN message_parts p ON p.session_id = s.session_id WHERE p.blob_size > 0 AND s.deleted_at = 0")
-	q.ofScope(in, "s.tenant", "s.user_id").raw(") t")
-	return one(ctx, r.conn, scanInt, q.sql.String(), q.args...)
+	held, err := one(ctx, r.conn, scanInt, "SELECT bytes + entries * CAST($1 AS BIGINT) FROM context_usage WHERE tenant = $2 AND user_id = $3",
+		int64(store.ContextEntryOverhead), tenant, user)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	}
+	return held, err
 }
 
 // ExpiredContext implements store.ContextReader.

@@ -47,17 +47,25 @@ func (r *credentialReader) Credentials(ctx context.Context, in store.Scope, f st
 	if blind(in) {
 		return nil, nil
 	}
-	q := from(selectCredential).ofScope(in, "c.tenant", "c.user_id")
-	if f.User != "" {
-		q.and("c.user_id = ", f.User)
+	if f.User != "" && in.Wide() { // the list of that user
+		in = store.As(store.Principal{Tenant: in.Tenant(), User: f.User})
 	}
-	if f.Kind != "" {
+	q := from(selectCredential)
+	if f.User != "" {
+		q.and("COALESCE(c.user_id = ", f.User).raw(", FALSE)")
+	}
+	if f.Kind != "" && !in.All() {
+		q.ofList(in, "c.tenant", "c.user_id", value{"c.kind", string(f.Kind)})
+	} else {
+		q.ofList(in, "c.tenant", "c.user_id")
+	}
+	if f.Kind != "" && in.All() {
 		q.and("c.kind = ", string(f.Kind))
 	}
 	if !f.Current.IsZero() {
 		q.raw(" AND c.revoked_at = 0 AND (c.expires_at = 0 OR c.expires_at > ").bind(millis(f.Current)).raw(")")
 	}
-	return newestFirst(ctx, r.conn, scanCredential, q, "c.credential_id", f.Page)
+	return newestFirst(ctx, r.conn, scanCredential, q, listedBy(in, "c.credential_id"), f.Page)
 }
 
 // credentialsAtOnce bounds the ids of one statement: databases bound its parameters.

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"aqueduct/store"
@@ -25,35 +26,41 @@ func scanDelegation(at row) (store.Delegation, error) {
 	return d, err
 }
 
-// delegations starts a query of what the Scope sees; false when that is nothing.
-func delegations(in store.Scope) (*query, bool) {
-	q := from(selectDelegation)
+// Delegation implements store.DelegationReader.
+func (r *delegationReader) Delegation(ctx context.Context, in store.Scope, id string) (store.Delegation, error) {
+	if blind(in) {
+		return store.Delegation{}, store.ErrNotFound
+	}
+	q := from(selectDelegation).and("d.delegation_id = ", id)
 	if !in.All() {
 		q.and("d.tenant = ", in.Tenant())
 	}
 	if !in.All() && !in.Wide() {
 		q.and("(d.user_id = ", in.User()).raw(" OR d.delegate = ").bind(in.User()).raw(")")
 	}
-	return q, !blind(in)
-}
-
-// Delegation implements store.DelegationReader.
-func (r *delegationReader) Delegation(ctx context.Context, in store.Scope, id string) (store.Delegation, error) {
-	q, sees := delegations(in)
-	if !sees {
-		return store.Delegation{}, store.ErrNotFound
-	}
-	q.and("d.delegation_id = ", id)
 	return one(ctx, r.conn, scanDelegation, q.sql.String(), q.args...)
 }
 
-// Delegations implements store.DelegationReader. Ids are UUIDv7, so their order is time.
+// Delegations implements store.DelegationReader. Ids are UUIDv7, so their order is time. Those that the user gave and
+// those that it was given are two queries, each in the order of an index.
 func (r *delegationReader) Delegations(ctx context.Context, in store.Scope, page store.Page) ([]store.Delegation, error) {
-	q, sees := delegations(in)
-	if !sees {
+	if blind(in) {
 		return nil, nil
 	}
-	return newestFirst(ctx, r.conn, scanDelegation, q, "d.delegation_id", page)
+	if in.All() || in.Wide() {
+		q := from(selectDelegation).ofList(in, "d.tenant", "")
+		return newestFirst(ctx, r.conn, scanDelegation, q, listedBy(in, "d.delegation_id"), page)
+	}
+	given, err := newestFirst(ctx, r.conn, scanDelegation, from(selectDelegation).ofList(in, "d.tenant", "d.user_id"), listedBy(in, "d.delegation_id"), page)
+	if err != nil {
+		return nil, err
+	}
+	q := from(selectDelegation).ofList(in, "d.tenant", "d.delegate").and("COALESCE(d.user_id <> ", in.User()).raw(", FALSE)")
+	received, err := newestFirst(ctx, r.conn, scanDelegation, q, listedBy(in, "d.delegation_id"), page)
+	if err != nil {
+		return nil, err
+	}
+	return merged(given, received, page, func(a, b store.Delegation) int { return strings.Compare(b.ID, a.ID) }), nil
 }
 
 // DelegationsOf implements store.DelegationReader. It has the condition by which Approvals are seen (standing), so
@@ -64,7 +71,7 @@ func (r *delegationReader) DelegationsOf(ctx context.Context, in store.Scope, ap
 	}
 	q := from(selectDelegation + " JOIN approvals a ON TRUE JOIN sessions s ON s.session_id = a.session_id").raw(" AND s.deleted_at = 0")
 	q.and("a.approval_id = ", approvalID).raw(" AND ").standing(user, r.d.now(), r.d)
-	q.raw(" ORDER BY d.delegation_id").limit(store.MaxPageLimit)
+	q.raw(" ORDER BY d.created_at, d.delegation_id").limit(store.MaxPageLimit) // for the index of those that live
 	return list(ctx, r.conn, scanDelegation, q.sql.String(), q.args...)
 }
 

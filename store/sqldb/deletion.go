@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 
 	"aqueduct/store"
@@ -28,6 +29,9 @@ type purge struct {
 	key string
 	// of selects the Session's rows, which is $1. Tables without an index on session_id are found by their Runs.
 	of string
+	// order is the key as rows are sorted by it, where that is not the key itself: of rows that are found through other
+	// tables a database would walk the key's whole index for its order.
+	order string
 	// size is the column that makes rows large; "" where none does. blob: it holds bytes, not JSON.
 	size string
 	blob bool
@@ -46,16 +50,16 @@ var purges = []purge{
 	{Table: "sealed_originals", key: "ref", of: ofSession, size: "data", blob: true},
 	{Table: "model_calls", key: "call_id", of: ofSession},
 	{Table: "budgets", key: "subject", of: ofSession + " AND session_id <> ''"},
-	{Table: "decision_links", key: "link_id", of: "approval_id IN (SELECT a.approval_id FROM approvals a WHERE a.session_id = $1)"},
+	{Table: "decision_links", key: "link_id", order: "link_id || ''", of: "approval_id IN (SELECT a.approval_id FROM approvals a WHERE a.session_id = $1)"},
 	{Table: "approvals", key: "approval_id", of: ofSession, size: "args"},
-	{Table: "tool_calls", key: "tool_call_id", of: ofTurns, size: "result"},
+	{Table: "tool_calls", key: "tool_call_id", order: "tool_call_id || ''", of: ofTurns, size: "result"},
 	{Table: "grants", key: "grant_id", of: ofSession + " AND session_id <> ''"},
 	{Table: "shares", key: "share_id", of: ofSession},
 	{Table: "commands", key: "command_id", of: ofSession},
 	{Table: "outbox", key: "id", of: ofSession + " AND session_id <> ''", size: "payload"},
 	{Table: "sandbox_instances", key: "session_id", of: ofSession},
 	{Table: "sandbox_instances", key: "session_id", of: "of_session = $1 AND of_session <> ''"},
-	{Table: "turns", key: "turn_id", of: ofTurns, size: "input"},
+	{Table: "turns", key: "turn_id", of: ofSession, size: "input"},
 	{Table: "runs", key: "run_id", of: ofSession, size: "profile"},
 }
 
@@ -77,9 +81,10 @@ func PurgedTables() []string {
 // sql deletes the first rows, up to the one that reaches the bound of bytes. That one included, so that a row larger
 // than the bound goes too; passed is the size of the rows before each.
 func (p purge) sql(d *Dialect) string {
+	order := cmp.Or(p.order, p.key)
 	if p.size == "" {
 		return "DELETE FROM " + p.Table + " WHERE " + p.of + " AND " + p.key + " IN (SELECT " + p.key + " FROM " + p.Table +
-			" WHERE " + p.of + " ORDER BY " + p.key + " LIMIT $2)"
+			" WHERE " + p.of + " ORDER BY " + order + " LIMIT $2)"
 	}
 	octets := d.octets(p.size)
 	if p.blob {
@@ -87,7 +92,7 @@ func (p purge) sql(d *Dialect) string {
 	}
 	return "DELETE FROM " + p.Table + " WHERE " + p.of + " AND " + p.key + " IN (SELECT " + p.key + " FROM (SELECT " + p.key +
 		", SUM(size) OVER (ORDER BY " + p.key + ") - size AS passed FROM (SELECT " + p.key + ", " + octets + " AS size FROM " +
-		p.Table + " WHERE " + p.of + " ORDER BY " + p.key + " LIMIT $2) w) v WHERE passed < CAST($3 AS BIGINT))"
+		p.Table + " WHERE " + p.of + " ORDER BY " + order + " LIMIT $2) w) v WHERE passed < CAST($3 AS BIGINT))"
 }
 
 // PurgeSession implements store.DeletionTx. One call deletes from tables in their order until one of them may hold more,

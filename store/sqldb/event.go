@@ -56,7 +56,7 @@ func (r *eventReader) eventsQuery(in store.Scope, sessionID string, after int64,
 	if r.d.StreamsRows {
 		return q
 	}
-	return q.within(max(maxBytes, 1), "last_seq, n, ts, data, session_id, mark", "length(data)", "last_seq")
+	return q.upTo(max(maxBytes, 1), "last_seq, n, ts, data, session_id, mark", "length(data)", "last_seq")
 }
 
 // LastSeq implements store.EventReader.
@@ -74,13 +74,12 @@ func (r *eventReader) EventBytes(ctx context.Context, in store.Scope, sessionID 
 	return one(ctx, r.conn, scanInt, q.sql.String(), q.args...)
 }
 
-// TenantBytes implements store.EventReader. It reads a number of each Session, none of the events.
-func (r *eventReader) TenantBytes(ctx context.Context, in store.Scope) (int64, error) {
-	q := selecting("SELECT COALESCE(CAST(SUM(s.bytes) AS BIGINT), 0) FROM sessions s", in).raw(living)
+// TenantBytes implements store.EventReader. Triggers of sessions keep the sum.
+func (r *eventReader) TenantBytes(ctx context.Context, in store.Scope, tenant string) (int64, error) {
 	if !in.All() {
-		q.and("s.tenant = ", in.Tenant()) // for the index
+		return 0, nil
 	}
-	return one(ctx, r.conn, scanInt, q.sql.String(), q.args...)
+	return one(ctx, r.conn, scanInt, "SELECT COALESCE(CAST(SUM(bytes) AS BIGINT), 0) FROM tenant_bytes WHERE tenant = $1", tenant)
 }
 
 // LastCursor implements store.EventReader. The condition is the partial index of marked rows,

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"aqueduct/store"
@@ -48,30 +49,44 @@ func (r *grantReader) Grant(ctx context.Context, in store.Scope, id string) (sto
 	return one(ctx, r.conn, scanGrant, q.sql.String(), q.args...)
 }
 
-// Grants implements store.GrantReader. Ids are UUIDv7, so their order is time.
+// Grants implements store.GrantReader. Ids are UUIDv7, so their order is time. The user's own and the tenant's are two
+// queries, each in the order of an index.
 func (r *grantReader) Grants(ctx context.Context, in store.Scope, page store.Page) ([]store.Grant, error) {
-	q, sees := grants(in)
-	if !sees {
+	if blind(in) {
 		return nil, nil
 	}
-	return newestFirst(ctx, r.conn, scanGrant, q, "g.grant_id", page)
+	if in.All() || in.Wide() {
+		q := from(selectGrant).ofList(in, "g.tenant", "")
+		return newestFirst(ctx, r.conn, scanGrant, q, listedBy(in, "g.grant_id"), page)
+	}
+	var both [2][]store.Grant
+	for i, user := range [...]string{in.User(), ""} {
+		q := from(selectGrant).ofList(store.As(store.Principal{Tenant: in.Tenant(), User: user}), "g.tenant", "g.user_id")
+		var err error
+		if both[i], err = newestFirst(ctx, r.conn, scanGrant, q, listedBy(in, "g.grant_id"), page); err != nil {
+			return nil, err
+		}
+	}
+	return merged(both[0], both[1], page, func(a, b store.Grant) int { return strings.Compare(b.ID, a.ID) }), nil
 }
 
-// unspent is the condition of a Grant that still lets something through, up to the time.
-const unspent = "revoked_at = 0 AND (max_uses = 0 OR uses < max_uses) AND (expires_at = 0 OR expires_at > "
+// unspent is the condition of a Grant that still lets something through, up to the time. It is that of the index
+// grants_live, word for word, and what the index ends with: a Grant that never expires does so at the end of time.
+const unspent = "revoked_at = 0 AND (max_uses = 0 OR uses < max_uses) AND (CASE expires_at WHEN 0 THEN 9223372036854775807 ELSE expires_at END) > "
 
 // LiveGrants implements store.GrantReader. An empty user, agent or Session in a Grant means any. The user's own come
-// before those of the tenant, and newer ones first.
+// before those of the tenant, and newer ones first: in an order that no index has, so that grants_live is used, which the
+// dead ones are not in.
 func (r *grantReader) LiveGrants(ctx context.Context, in store.Scope, tenant, user, agentID, sessionID string, now time.Time) ([]store.Grant, error) {
 	q, sees := grants(in)
 	if !sees {
 		return nil, nil
 	}
-	q.raw(" AND "+unspent).bind(millis(now)).raw(")").and("g.tenant = ", tenant)
+	q.raw(" AND "+unspent).bind(millis(now)).and("g.tenant = ", tenant)
 	q.raw(" AND g.user_id IN (").bind(user).raw(", '')")
 	q.raw(" AND g.agent_id IN (").bind(agentID).raw(", '')")
 	q.raw(" AND g.session_id IN (").bind(sessionID).raw(", '')")
-	q.raw(" ORDER BY g.user_id DESC, g.grant_id DESC").limit(store.MaxPageLimit)
+	q.raw(" ORDER BY g.user_id DESC, g.created_at DESC, g.grant_id DESC").limit(store.MaxPageLimit)
 	return list(ctx, r.conn, scanGrant, q.sql.String(), q.args...)
 }
 
@@ -87,7 +102,7 @@ func (t *grantTx) InsertGrant(ctx context.Context, g store.Grant) error {
 // UseGrant implements store.GrantTx. Whether the Grant still holds is asked in the statement that counts the use: it may
 // have been revoked, or used up, since LiveGrants listed it.
 func (t *grantTx) UseGrant(ctx context.Context, id string, now time.Time) (bool, error) {
-	return t.change(ctx, "UPDATE grants SET uses = uses + 1 WHERE grant_id = $1 AND "+unspent+"$2)", id, millis(now))
+	return t.change(ctx, "UPDATE grants SET uses = uses + 1 WHERE grant_id = $1 AND "+unspent+"$2", id, millis(now))
 }
 
 // RevokeGrant implements store.GrantTx. The row stays, with who revoked it: decisions on record name it.

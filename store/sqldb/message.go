@@ -63,7 +63,7 @@ func (r *messageReader) messagesWithin(ctx context.Context, q *query, order stri
 		return list(ctx, r.conn, scanMessage, q.sql.String(), q.args...)
 	}
 	if !r.d.StreamsRows {
-		q = q.within(maxBytes, "message_id, session_id, run_id, external_id, role, output, data, created_at", r.d.octets("data"), order)
+		q = q.upTo(maxBytes, "message_id, session_id, run_id, external_id, role, output, data, created_at", r.d.octets("data"), order)
 	}
 	var got []store.Message
 	size := 0

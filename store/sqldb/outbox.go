@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"aqueduct/store"
@@ -27,12 +28,40 @@ func scanOutbox(at row) (store.OutboxItem, error) {
 	return i, err
 }
 
-// OutboxDue implements store.OutboxReader.
-func (r *outboxReader) OutboxDue(ctx context.Context, in store.Scope, now time.Time, limit int) ([]store.OutboxItem, error) {
+// selectLanes goes from lane to lane by steps in the index outbox_lane, however much waits in each.
+const selectLanes = `WITH RECURSIVE lanes(id, n) AS (
+		SELECT (SELECT f.id FROM outbox f WHERE f.done_at = 0 AND f.kind > '' ORDER BY f.kind, f.target, f.next_at, f.id LIMIT 1), 1
+		UNION ALL SELECT COALESCE(
+			(SELECT t.id FROM outbox t WHERE t.done_at = 0 AND t.kind = c.kind AND t.target > c.target ORDER BY t.target, t.next_at, t.id LIMIT 1),
+			(SELECT k.id FROM outbox k WHERE k.done_at = 0 AND k.kind > c.kind ORDER BY k.kind, k.target, k.next_at, k.id LIMIT 1)), l.n + 1
+		FROM lanes l JOIN outbox c ON c.id = l.id WHERE l.n < $1)
+	SELECT o.kind, o.target FROM lanes l JOIN outbox o ON o.id = l.id ORDER BY l.n`
+
+// OutboxLanes implements store.OutboxReader.
+func (r *outboxReader) OutboxLanes(ctx context.Context, in store.Scope, kind string) ([]store.OutboxLane, error) {
 	if !in.All() {
 		return nil, nil
 	}
-	q := from(selectOutbox).raw(" AND o.done_at = 0").and("o.next_at <= ", millis(now))
+	all, err := list(ctx, r.conn, func(at row) (l store.OutboxLane, err error) { return l, at.Scan(&l.Kind, &l.Target) }, selectLanes, int64(store.MaxPageLimit))
+	return slices.DeleteFunc(all, func(l store.OutboxLane) bool { return kind != "" && l.Kind != kind }), err
+}
+
+// OutboxOf implements store.OutboxReader.
+func (r *outboxReader) OutboxOf(ctx context.Context, in store.Scope, sessionID string) ([]store.OutboxItem, error) {
+	if !in.All() || sessionID == "" {
+		return nil, nil
+	}
+	q := from(selectOutbox).raw(" AND o.done_at = 0").and("o.session_id = ", sessionID)
+	q.raw(" ORDER BY o.created_at, o.id").limit(store.MaxPageLimit)
+	return list(ctx, r.conn, scanOutbox, q.sql.String(), q.args...)
+}
+
+// OutboxDue implements store.OutboxReader.
+func (r *outboxReader) OutboxDue(ctx context.Context, in store.Scope, lane store.OutboxLane, now time.Time, limit int) ([]store.OutboxItem, error) {
+	if !in.All() {
+		return nil, nil
+	}
+	q := from(selectOutbox).raw(" AND o.done_at = 0").and("o.kind = ", lane.Kind).and("o.target = ", lane.Target).and("o.next_at <= ", millis(now))
 	q.and("o.claimed_until <= ", millis(now)).raw(" ORDER BY o.next_at, o.id").limit(store.Page{Limit: limit}.Size())
 	return list(ctx, r.conn, scanOutbox, q.sql.String(), q.args...)
 }

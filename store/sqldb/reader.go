@@ -113,6 +113,7 @@ func (c *conn) revoke(ctx context.Context, in store.Scope, table, key, id, by st
 		return false, nil
 	}
 	q := (&query{}).raw("UPDATE " + table + " SET revoked_at = ").bind(millis(at)).raw(", revoked_by = ").bind(by)
-	q.raw(" WHERE revoked_at = 0").and(key+" = ", id).ofScope(in, "tenant", "user_id")
+	// As in seenBy: no index can serve the Scope's condition, so that the row is found by its key.
+	q.raw(" WHERE "+key+" = ").bind(id).raw(" AND COALESCE(revoked_at = 0").ofScope(in, "tenant", "user_id").raw(", FALSE)")
 	return c.change(ctx, q.sql.String(), q.args...)
 }

@@ -27,9 +27,10 @@ func (r *replicaReader) Beat(ctx context.Context, id string) error {
 	return err
 }
 
-// ListReplicas implements store.Replicas.
+// ListReplicas implements store.Replicas. Each start of a process leaves a row, so the order is by an expression: SQLite
+// then begins with the partial index of those that live.
 func (r *replicaReader) ListReplicas(ctx context.Context) ([]store.Replica, error) {
-	return list(ctx, r.conn, scanReplica, "SELECT id, name, beat, fenced, seen_at FROM replicas WHERE NOT fenced ORDER BY id")
+	return list(ctx, r.conn, scanReplica, "SELECT id, name, beat, fenced, seen_at FROM replicas WHERE NOT fenced ORDER BY id || ''")
 }
 
 func scanReplica(at row) (store.Replica, error) {

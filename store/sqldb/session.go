@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,39 +52,48 @@ func (r *sessionReader) SessionByExternalID(ctx context.Context, in store.Scope,
 	return one(ctx, r.conn, scanSession, q.sql.String(), q.args...)
 }
 
-// Sessions implements store.SessionReader. What is the caller's own and what is shared are two queries: one with OR
-// would walk the whole table.
+// Sessions implements store.SessionReader. What is the caller's own and what is shared by each of the names that reach it
+// are queries of their own: one with OR would walk the whole table.
 func (r *sessionReader) Sessions(ctx context.Context, in store.Scope, page store.Page) ([]store.Session, error) {
 	q := selecting(selectSession, in).raw(living + noChild)
 	if !in.All() && !in.Wide() {
 		q.and("s.tenant || ':' || s.user_id = ", in.Tenant()+":"+in.User())
 	}
-	got, err := r.sessionsPage(ctx, q, in, page)
+	// The expressions are those of the index sessions_listing, which is for this alone.
+	got, err := r.sessionsPage(ctx, q, in, page, "s.updated_at", "s.session_id || ''")
 	if err != nil || len(in.Reached()) == 0 {
 		return got, err
 	}
-	q = from(selectSession).raw(living).and("s.tenant = ", in.Tenant()).and("s.user_id <> ", in.User())
-	q.raw(" AND s.session_id IN (SELECT h.session_id FROM shares h WHERE ").sharedWith(in.Tenant(), in.Reached()).raw(")")
-	shared, err := r.sessionsPage(ctx, q, in, page)
-	if err != nil {
-		return got, err
+	known := make(map[string]bool) // a Session may be shared with a user and with a role of the user's
+	for _, name := range in.Reached() {
+		q := from("SELECT "+sessionColumns+" FROM shares h JOIN sessions s ON s.session_id = h.session_id").sharedBy(in.Tenant(), in.User())
+		q.and("h.tenant = ", in.Tenant()).and("h.principal = ", name)
+		shared, err := r.sessionsPage(ctx, q, in, page, "h.updated_at", "h.session_id")
+		if err != nil {
+			return nil, err
+		}
+		shared = slices.DeleteFunc(shared, func(s store.Session) bool { return known[s.ID] })
+		for _, s := range shared {
+			known[s.ID] = true
+		}
+		got = merged(got, shared, page, func(a, b store.Session) int {
+			return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(b.ID, a.ID))
+		})
 	}
-	return merged(got, shared, page, func(a, b store.Session) int {
-		return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(b.ID, a.ID))
-	}), nil
+	return got, nil
 }
 
-// sessionsPage reads one page of the query's Sessions, newest first.
-func (r *sessionReader) sessionsPage(ctx context.Context, q *query, in store.Scope, page store.Page) ([]store.Session, error) {
-	// The expressions are those of the index sessions_listing, which is for this alone.
-	const place = "(s.updated_at, s.session_id || '')"
+// sessionsPage reads one page of the query's Sessions, newest first. at and id are the place of a row in the order, in
+// the words of an index.
+func (r *sessionReader) sessionsPage(ctx context.Context, q *query, in store.Scope, page store.Page, at, id string) ([]store.Session, error) {
+	place := "(" + at + ", " + id + ")"
 	if page.After != "" {
 		placeOf(q.raw(" AND "+place+" < "), in, page.After)
 	}
 	if page.Before != "" {
 		placeOf(q.raw(" AND "+place+" > "), in, page.Before)
 	}
-	return paged(ctx, r.conn, scanSession, q, "s.updated_at DESC, s.session_id || '' DESC", "s.updated_at, s.session_id || ''", page)
+	return paged(ctx, r.conn, scanSession, q, at+" DESC, "+id+" DESC", at+", "+id, page)
 }
 
 // noChild leaves out Sessions that agents began. The column is in no index of the listing; few rows fail the condition.
@@ -193,7 +203,7 @@ func (t *sessionTx) NoteDropped(ctx context.Context, id string) (bool, error) {
 // other tables stay until PurgeSession takes them, and are hidden by their join with this one.
 func (t *sessionTx) DeleteSession(ctx context.Context, id string, at time.Time) error {
 	// What its agents called goes with it: it belongs to this thread.
-	_, err := t.exec(ctx, `UPDATE sessions SET deleted_at = $2 WHERE root_turn_id <> '' AND deleted_at = 0
+	_, err := t.exec(ctx, `UPDATE sessions SET deleted_at = $2 WHERE root_turn_id <> '' AND COALESCE(deleted_at = 0, FALSE)
 		AND root_turn_id IN (SELECT t.turn_id FROM turns t WHERE t.session_id = $1)`, id, millis(at))
 	if err != nil {
 		return err

@@ -38,6 +38,12 @@ func (q *query) sharedWith(tenant string, names []string) *query {
 	return q.bindAll(names).raw(")")
 }
 
+// sharedBy is the condition of a Session of another user of the tenant. As that of seenBy it is one that no index can
+// serve, so that a query begins with the Shares.
+func (q *query) sharedBy(tenant, user string) *query {
+	return q.raw(" AND COALESCE(s.deleted_at = 0").and("s.tenant = ", tenant).and("s.user_id <> ", user).raw(", FALSE)")
+}
+
 // Shares implements store.ShareReader.
 func (r *shareReader) Shares(ctx context.Context, in store.Scope, sessionID string) ([]store.Share, error) {
 	if blind(in) {
@@ -54,14 +60,14 @@ func (r *shareReader) Access(ctx context.Context, who store.Principal, by store.
 	if who.Tenant == "" || who.User == "" {
 		return none, store.ErrNotFound
 	}
-	q := from(selectAccess).raw(living).and("s.tenant = ", who.Tenant).and("s.user_id <> ", who.User).raw(" AND ")
+	q := from(selectAccess).sharedBy(who.Tenant, who.User).raw(" AND ")
 	q.sharedWith(who.Tenant, store.DeciderNames(who))
 	switch {
 	case by.SessionID != "":
 		q.and("h.session_id = ", by.SessionID)
 	case by.RunID != "":
 		q.raw(" AND h.session_id IN (SELECT r.session_id FROM runs r WHERE r.run_id = ").bind(by.RunID)
-		q.raw(" UNION SELECT x.session_id FROM runs x WHERE x.session_id = h.session_id").and("x.external_id = ", by.RunID).raw(")")
+		q.raw(" UNION SELECT x.session_id FROM runs x WHERE x.external_id = ").bind(by.RunID).raw(")")
 	case by.ToolCallID != "":
 		q.and("h.session_id = (SELECT c.session_id FROM tool_calls c WHERE c.tool_call_id = ", by.ToolCallID).raw(")")
 	default:

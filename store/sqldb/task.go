@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"aqueduct/store"
@@ -25,28 +26,35 @@ func taskInto(t *store.Task) []any {
 	}
 }
 
-// Task implements store.TaskReader, by its id or by the client's id of the request. The request itself is read here
-// alone: lists leave it out.
+// Task implements store.TaskReader, by its id or by the client's id of the request, which are two queries: for one with OR
+// SQLite would go through all of a tenant's Tasks. The request itself is read here alone: lists leave it out.
 func (r *taskReader) Task(ctx context.Context, in store.Scope, id string) (store.Task, error) {
 	if blind(in) {
 		return store.Task{}, store.ErrNotFound
 	}
-	q := from("SELECT "+taskColumns+", t.body FROM tasks t").and("(t.task_id = ", id).raw(" OR t.request_id = ").bind(id).raw(")")
-	q.ofScope(in, "t.tenant", "t.user_id").raw(" ORDER BY t.task_id LIMIT 1")
+	t, err := r.taskBy(ctx, in, "t.task_id = ", id)
+	if errors.Is(err, store.ErrNotFound) {
+		return r.taskBy(ctx, in, "t.request_id = ", id)
+	}
+	return t, err
+}
+
+// taskBy reads the first Task that fulfils the condition.
+func (r *taskReader) taskBy(ctx context.Context, in store.Scope, condition, id string) (store.Task, error) {
+	q := from("SELECT "+taskColumns+", t.body FROM tasks t").and(condition, id).ofScope(in, "t.tenant", "t.user_id")
 	return one(ctx, r.conn, func(at row) (t store.Task, err error) {
 		err = at.Scan(append(taskInto(&t), &t.Body)...)
 		return t, err
-	}, q.sql.String(), q.args...)
+	}, q.raw(" ORDER BY t.task_id || '' LIMIT 1").sql.String(), q.args...)
 }
 
 // CountTasks implements store.TaskReader.
-func (r *taskReader) CountTasks(ctx context.Context, in store.Scope) (int, error) {
+func (r *taskReader) CountTasks(ctx context.Context, in store.Scope, most int) (int, error) {
 	if blind(in) {
 		return 0, nil
 	}
-	q := from("SELECT COUNT(*) FROM tasks t").and("t.status = ", string(store.TaskWaiting)).ofScope(in, "t.tenant", "t.user_id")
-	n, err := one(ctx, r.conn, scanInt, q.sql.String(), q.args...)
-	return int(n), err
+	q := from("SELECT 1 FROM tasks t").raw(" AND t.status = 'WAITING'").ofList(in, "t.tenant", "t.user_id").limit(most)
+	return count(ctx, r.conn, q)
 }
 
 // nextLine selects the oldest Task of the line behind that of c, by steps in the index tasks_line: the next user's, tenant's or

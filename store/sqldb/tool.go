@@ -42,34 +42,40 @@ func (r *toolReader) ToolOf(ctx context.Context, in store.Scope, tenant, name st
 }
 
 // Tools implements store.ToolReader. For one tenant a name is listed once, as the tenant's own tool where there is
-// one; for all tenants every row is.
+// one; for all tenants every row is. The tenant's own and everybody's are two queries, each in the order of the key.
 func (r *toolReader) Tools(ctx context.Context, in store.Scope, page store.Page) ([]store.Tool, error) {
 	if blind(in) {
 		return nil, nil
 	}
-	q := from(selectTool)
-	if !in.All() {
-		q.and("(t.tenant = ", in.Tenant()).raw(" OR t.tenant = '' AND NOT EXISTS (SELECT 1 FROM tools o")
-		q.raw(" WHERE o.tenant = ").bind(in.Tenant()).raw(" AND o.tool_name = t.tool_name))")
-	}
-	afterTool(q, in, " > ", page.After)
-	afterTool(q, in, " < ", page.Before)
 	if in.All() {
+		q := from(selectTool).raw(" AND t.tenant >= ''")
+		afterTool(q, " > ", page.After)
+		afterTool(q, " < ", page.Before)
 		return paged(ctx, r.conn, scanTool, q, "t.tenant, t.tool_name", "t.tenant DESC, t.tool_name DESC", page)
 	}
-	return paged(ctx, r.conn, scanTool, q, "t.tool_name", "t.tool_name DESC", page)
+	own, err := r.toolsOf(ctx, from(selectTool).and("t.tenant = ", in.Tenant()), page)
+	if err != nil || in.Tenant() == "" {
+		return own, err
+	}
+	q := from(selectTool).raw(" AND t.tenant = '' AND NOT EXISTS (SELECT 1 FROM tools o")
+	q.raw(" WHERE o.tenant = ").bind(in.Tenant()).raw(" AND o.tool_name = t.tool_name)")
+	everybodys, err := r.toolsOf(ctx, q, page)
+	if err != nil {
+		return nil, err
+	}
+	return merged(own, everybodys, page, func(a, b store.Tool) int { return strings.Compare(a.Name, b.Name) }), nil
 }
 
-// afterTool begins or ends a page at a place of the listing: a tool's name, or, where tools of all tenants are listed
-// and names repeat, "tenant/name".
-func afterTool(q *query, in store.Scope, than, place string) {
-	switch {
-	case place == "":
-	case in.All():
+// toolsOf reads a page of a query's tools, by name.
+func (r *toolReader) toolsOf(ctx context.Context, q *query, page store.Page) ([]store.Tool, error) {
+	return paged(ctx, r.conn, scanTool, q.within(page, "t.tool_name", " > ", " < "), "t.tool_name", "t.tool_name DESC", page)
+}
+
+// afterTool begins or ends a page of all tenants' tools, where names repeat, at a place of the listing: "tenant/name".
+func afterTool(q *query, than, place string) {
+	if place != "" {
 		tenant, name, _ := strings.Cut(place, "/")
 		q.raw(" AND (t.tenant, t.tool_name)" + than + "(").bind(tenant).raw(", ").bind(name).raw(")")
-	default:
-		q.and("t.tool_name"+than, place)
 	}
 }
 

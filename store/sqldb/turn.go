@@ -56,10 +56,10 @@ func (r *turnReader) ActiveTurn(ctx context.Context, in store.Scope, sessionID s
 }
 
 // ChildTurns implements store.TurnReader. Children lie in Sessions of their own, which name the root; a Session of a
-// person names none.
+// person names none. The order is by an expression: SQLite would serve it by a walk of all Turns by their key.
 func (r *turnReader) ChildTurns(ctx context.Context, in store.Scope, rootTurnID string) ([]store.ChildTurn, error) {
 	q := selecting("SELECT "+turnColumns+", s.parent_turn_id FROM turns t JOIN sessions s ON s.session_id = t.session_id", in)
-	q.and("s.root_turn_id = ", rootTurnID).raw(" AND s.root_turn_id <> '' ORDER BY t.turn_id").limit(store.MaxChildTurns)
+	q.and("s.root_turn_id = ", rootTurnID).raw(" AND s.root_turn_id <> '' ORDER BY t.turn_id || ''").limit(store.MaxChildTurns)
 	return list(ctx, r.conn, scanning(func(t *store.ChildTurn) []any {
 		return append(turnInto(&t.Turn), &t.ParentTurnID)
 	}), q.sql.String(), q.args...)
@@ -91,7 +91,8 @@ const passOn = `EXISTS (SELECT 1 FROM tool_calls q WHERE q.turn_id = t.turn_id
 		AND (q.kind <> 'server_tool' OR EXISTS (SELECT 1 FROM approvals a WHERE a.approval_id = q.tool_call_id))))`
 
 // StrandedTurns implements store.TurnReader. Its conditions are those of work and of waiting, negated one by one; a new
-// way in which a Turn can go on needs one here, or the caretaker would end the Turn.
+// way in which a Turn can go on needs one here, or the caretaker would end the Turn. The order is by an expression, so
+// that SQLite begins with the partial index of Turns under way.
 func (r *turnReader) StrandedTurns(ctx context.Context, in store.Scope, replica string, limit int) ([]store.Turn, error) {
 	q := selecting(selectTurn, in).raw(` AND t.status IN ('RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')`)
 	q.and("("+free+" OR s.owner = ", replica).raw(`)
@@ -99,7 +100,7 @@ func (r *turnReader) StrandedTurns(ctx context.Context, in store.Scope, replica 
 		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.session_id = t.session_id AND c.done_at = 0)
 		AND NOT EXISTS (SELECT 1 FROM tool_calls o WHERE o.session_id = t.session_id
 			AND o.status IN ('WAITING_APPROVAL', 'WAITING_CLIENT'))
-		AND NOT ` + passOn + ` ORDER BY t.turn_id`).limit(store.Page{Limit: limit}.Size())
+		AND NOT ` + passOn + ` ORDER BY t.turn_id || ''`).limit(store.Page{Limit: limit}.Size())
 	return list(ctx, r.conn, scanTurn, q.sql.String(), q.args...)
 }
 

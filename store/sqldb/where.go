@@ -114,26 +114,73 @@ func (q *query) bindAll(values []string) *query {
 	return q
 }
 
-// oldestFirst pages a listing whose order is its id, ascending.
-func (q *query) oldestFirst(id string, p store.Page) *query {
+// listedBy is the id by which a Scope's list is sorted. A list of less than all is in the order of an expression, which
+// an index has that leads with whose rows they are: by the id itself a database may take the key's index, and go through
+// everybody's rows for a page of one user's.
+func listedBy(in store.Scope, id string) string {
+	if in.All() {
+		return id
+	}
+	return "(" + id + " || '')"
+}
+
+// value is a column and what a row must have in it.
+type value struct{ column, is string }
+
+// ofList adds the condition of a list: which rows the Scope sees, and of those the ones with a value in a column. It is
+// written twice: as an expression over all columns, which the index of just this list begins with, and column by column,
+// such that no other index can serve it. Of several that could, PostgreSQL would take the wrong one where it knows of one
+// user with nearly all rows.
+func (q *query) ofList(in store.Scope, tenant, user string, filter ...value) *query {
+	of := filter
+	if !in.All() {
+		of = []value{{tenant, in.Tenant()}}
+		if !in.Wide() {
+			of = append(of, value{user, in.User()})
+		}
+		of = append(of, filter...)
+	}
+	if len(of) == 0 {
+		return q
+	}
+	columns, values := make([]string, len(of)), make([]string, len(of))
+	for i, v := range of {
+		columns[i], values[i] = v.column, v.is
+	}
+	if len(of) == 1 {
+		columns, values = append(columns, "''"), append(values, "")
+	}
+	q.and("("+strings.Join(columns, " || ':' || ")+") = ", strings.Join(values, ":")).raw(" AND COALESCE(TRUE")
+	for _, v := range of {
+		q.and(v.column+" = ", v.is)
+	}
+	return q.raw(", FALSE)")
+}
+
+// within adds the bounds of a page of a listing by id; after and before are the comparisons of its order. A page of all
+// rows without bounds begins at the empty text, which every id is beyond: so SQLite says in its plan that it searches, and
+// does not scan.
+func (q *query) within(p store.Page, id, after, before string) *query {
 	if p.After != "" {
-		q.and(id+" > ", p.After)
+		q.and(id+after, p.After)
 	}
 	if p.Before != "" {
-		q.and(id+" < ", p.Before)
+		q.and(id+before, p.Before)
 	}
-	return q.raw(" ORDER BY " + id).limit(p.Size())
+	if p.After == "" && p.Before == "" && !strings.HasPrefix(id, "(") {
+		q.raw(" AND " + id + " > ''")
+	}
+	return q
+}
+
+// oldestFirst pages a listing whose order is its id, ascending.
+func (q *query) oldestFirst(id string, p store.Page) *query {
+	return q.within(p, id, " > ", " < ").raw(" ORDER BY " + id).limit(p.Size())
 }
 
 // newestFirst reads a page of a listing whose order is its id, descending.
 func newestFirst[T any](ctx context.Context, c *conn, scan func(row) (T, error), q *query, id string, p store.Page) ([]T, error) {
-	if p.After != "" {
-		q.and(id+" < ", p.After)
-	}
-	if p.Before != "" {
-		q.and(id+" > ", p.Before)
-	}
-	return paged(ctx, c, scan, q, id+" DESC", id, p)
+	return paged(ctx, c, scan, q.within(p, id, " < ", " > "), id+" DESC", id, p)
 }
 
 // paged reads a page of q, which has the page's bounds already, in the given order. Going back from a row takes those
@@ -167,10 +214,10 @@ func merged[T any](a, b []T, p store.Page, order func(a, b T) int) []T {
 
 func (q *query) limit(n int) *query { return q.raw(" LIMIT ").bind(int64(n)) }
 
-// within is q without the rows behind the one that reaches a number of bytes, for a database that produces all rows of
+// upTo is q without the rows behind the one that reaches a number of bytes, for a database that produces all rows of
 // a query before the first is read. size is what each row counts, and columns what the caller scans. The inner query
 // hands on where large values lie, not the values, so only those of the rows that are left are sent.
-func (q *query) within(mostBytes int, columns, size, order string) *query {
+func (q *query) upTo(mostBytes int, columns, size, order string) *query {
 	outer := &query{args: q.args}
 	outer.raw("SELECT " + columns + " FROM (SELECT w.*, SUM(" + size + ") OVER (ORDER BY " + order + ") - " + size + " AS passed FROM (")
 	outer.raw(q.sql.String()).raw(") w) v WHERE passed < CAST(").bind(int64(mostBytes))

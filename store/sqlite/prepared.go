@@ -19,11 +19,12 @@ type preparer interface {
 // runs in our own process, and the driver would need a goroutine for each to watch.
 type prepared struct {
 	source preparer
-	stmts  sync.Map // string → *sql.Stmt
+	sent   func(query string, args []any) // Options.Sent
+	stmts  sync.Map                       // string → *sql.Stmt
 }
 
 func (p *prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	s, err := p.stmt(ctx, query)
+	s, err := p.stmt(ctx, query, args)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +32,7 @@ func (p *prepared) ExecContext(ctx context.Context, query string, args ...any) (
 }
 
 func (p *prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	s, err := p.stmt(ctx, query)
+	s, err := p.stmt(ctx, query, args)
 	if err != nil {
 		return nil, err
 	}
@@ -40,9 +41,12 @@ func (p *prepared) QueryContext(ctx context.Context, query string, args ...any) 
 
 // stmt is the prepared statement of a text. Of a *sql.DB it is one for all its connections, which database/sql prepares
 // on each that runs it.
-func (p *prepared) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+func (p *prepared) stmt(ctx context.Context, query string, args []any) (*sql.Stmt, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if p.sent != nil {
+		p.sent(query, args)
 	}
 	if s, ok := p.stmts.Load(query); ok {
 		return s.(*sql.Stmt), nil

@@ -49,12 +49,15 @@ type Options struct {
 	Now func() time.Time
 	// AuditKey makes the MACs of the audit's entries; the zero value makes none.
 	AuditKey store.AuditKey
+	// Sent gets each statement before it is run, for tests that judge how its rows are found. Nil is not called.
+	Sent func(query string, args []any)
 }
 
 // Store implements store.Store.
 type Store struct {
 	sqldb.Reader
 	dialect *sqldb.Dialect
+	sent    func(query string, args []any)
 	lock    *fileLock
 	writer  *writer
 	readDB  *sql.DB
@@ -85,7 +88,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := private(abs); err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
-	s := &Store{lock: lock, dialect: &sqldb.Dialect{StreamsRows: true, SizeOf: sizeOf, ItemsOf: "json_each", Classify: classify, Now: o.Now, AuditKey: o.AuditKey}}
+	s := &Store{lock: lock, sent: o.Sent, dialect: &sqldb.Dialect{StreamsRows: true, SizeOf: sizeOf, ItemsOf: "json_each", Classify: classify, Now: o.Now, AuditKey: o.AuditKey}}
 	if err := s.open(ctx, abs); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, classify(err)), s.Close())
 	}
@@ -105,7 +108,7 @@ func (s *Store) open(ctx context.Context, path string) error {
 		return err
 	}
 	writeDB.SetMaxOpenConns(1)
-	s.writer = newWriter(writeDB)
+	s.writer = newWriter(writeDB, s.sent)
 	p, err := migrations.SQLite(writeDB)
 	if err != nil {
 		return err
@@ -121,7 +124,7 @@ func (s *Store) open(ctx context.Context, path string) error {
 	}
 	s.readDB.SetMaxOpenConns(readers)
 	s.readDB.SetMaxIdleConns(readers)
-	s.reads = &prepared{source: s.readDB}
+	s.reads = &prepared{source: s.readDB, sent: s.sent}
 	s.Reader = sqldb.NewReader(s.reads, s.dialect)
 	return nil
 }

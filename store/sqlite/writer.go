@@ -26,6 +26,7 @@ const (
 // behind a savepoint of its own, because commits, not rows, are what keeping costs.
 type writer struct {
 	db    *sql.DB
+	sent  func(query string, args []any) // Options.Sent
 	conn  *sql.Conn
 	q     *prepared
 	pace  pace
@@ -57,8 +58,8 @@ const (
 
 var errClosed = fmt.Errorf("%w: the store is closed", store.ErrUnavailable)
 
-func newWriter(db *sql.DB) *writer {
-	return &writer{db: db, queue: make(chan *write, queueMost), closed: make(chan struct{}), ended: make(chan struct{})}
+func newWriter(db *sql.DB, sent func(string, []any)) *writer {
+	return &writer{db: db, sent: sent, queue: make(chan *write, queueMost), closed: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // start opens the connection and serves writes until close.
@@ -67,7 +68,7 @@ func (w *writer) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.conn, w.q = conn, &prepared{source: conn}
+	w.conn, w.q = conn, &prepared{source: conn, sent: w.sent}
 	go w.serve()
 	return nil
 }

@@ -41,8 +41,8 @@ func testContextEntries(env *storeEnv) {
 		_, err := env.s.ContextEntry(env.ctx, store.As(p), own.Key)
 		env.is(err, store.ErrNotFound)
 	}
-	same(env, got[int64](env)(env.s.ContextBytes(env.ctx, store.As(alice()))), 6+2*store.ContextEntryOverhead)
-	same(env, got[int64](env)(env.s.ContextBytes(env.ctx, store.As(bob()))), 0)
+	same(env, got[int64](env)(env.s.ContextBytes(env.ctx, store.System(), alice().Tenant, alice().User)), 6+2*store.ContextEntryOverhead)
+	same(env, got[int64](env)(env.s.ContextBytes(env.ctx, store.System(), bob().Tenant, bob().User)), 0)
 
 	beside := entryOf(env, alice(), session.ID)
 	env.move(store.InsertContext{Entry: beside})
@@ -106,8 +106,9 @@ func testContextEntries(env *storeEnv) {
 	env.tx(func(tx store.Tx) error { return tx.DeleteSession(env.ctx, session.ID, at(60)) })
 	_, err := env.s.ContextEntry(env.ctx, store.System(), e.Key)
 	env.is(err, store.ErrNotFound)
+	same(env, got[int64](env)(env.s.ContextBytes(env.ctx, store.System(), alice().Tenant, alice().User)), 0)
 	purgeSession(env, session.ID)
-	same(env, got[int64](env)(env.s.ContextBytes(env.ctx, store.As(alice()))), 0)
+	same(env, got[int64](env)(env.s.ContextBytes(env.ctx, store.System(), alice().Tenant, alice().User)), 0)
 }
 
 // testBlobs: a blob's row moves one way, and each move is made once.

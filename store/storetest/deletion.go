@@ -32,8 +32,8 @@ func testPurge(env *storeEnv) {
 	env.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 1, 1)}})
 	purgeSession(env, f.session.ID)
 	same(env, purgeSession(env, f.session.ID), 1)
-	for _, i := range got[[]store.OutboxItem](env)(env.s.OutboxDue(env.ctx, store.System(), at(9), 100)) {
-		if i.SessionID != "" {
+	for _, i := range outboxDue(env, at(9), 100) {
+		if i.SessionID == f.session.ID {
 			env.Errorf("left: %+v", i)
 		}
 	}

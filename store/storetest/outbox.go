@@ -1,14 +1,16 @@
 package storetest
 
 import (
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"aqueduct/store"
 )
 
 func dueItemIDs(env *storeEnv, ms int64, limit int) []string {
 	env.Helper()
-	return idsOf(got[[]store.OutboxItem](env)(env.s.OutboxDue(env.ctx, store.System(), at(ms), limit)), func(i store.OutboxItem) string { return i.ID })
+	return idsOf(outboxDue(env, at(ms), limit), func(i store.OutboxItem) string { return i.ID })
 }
 
 func insertOutboxItem(env *storeEnv, next int64) store.OutboxItem {
@@ -29,9 +31,9 @@ func testOutbox(env *storeEnv) {
 	soon := store.OutboxItem{ID: env.id(), Kind: "webhook", Target: "y", Payload: []byte(`{"c":1}`), CreatedAt: at(1), NextAt: at(10)}
 	env.move(store.InsertOutbox{Item: soon})
 	env.refuse(store.ErrConflict, store.Batch{Moves: []store.Move{store.InsertOutbox{Item: soon}}})
-	same(env, got[[]store.OutboxItem](env)(env.s.OutboxDue(env.ctx, store.System(), at(10), 0)), []store.OutboxItem{soon})
+	same(env, outboxDue(env, at(10), 0), []store.OutboxItem{soon})
 	same(env, dueItemIDs(env, 20, 0), []string{soon.ID, late.ID})
-	same(env, dueItemIDs(env, 20, 1), []string{soon.ID})
+	same(env, len(dueItemIDs(env, 20, 1)), 2) // one of each lane
 	same(env, len(dueItemIDs(env, 9, 0)), 0)
 
 	claims := func(id string, now int64, want bool) {
@@ -47,7 +49,7 @@ func testOutbox(env *storeEnv) {
 	env.tx(func(tx store.Tx) error { return tx.OutboxRetry(env.ctx, soon.ID, at(18), "503\x00") })
 	claims(soon.ID, 17, false)
 	soon.Tries, soon.NextAt, soon.LastError = 2, at(18), "503\ufffd"
-	same(env, got[[]store.OutboxItem](env)(env.s.OutboxDue(env.ctx, store.System(), at(18), 0)), []store.OutboxItem{soon})
+	same(env, outboxDue(env, at(18), 0), []store.OutboxItem{soon})
 	claims(soon.ID, 18, true)
 	env.tx(func(tx store.Tx) error { return tx.OutboxDone(env.ctx, soon.ID, at(19)) })
 	env.tx(func(tx store.Tx) error { return tx.OutboxRetry(env.ctx, soon.ID, at(19), "late") }) // done stays done
@@ -96,4 +98,38 @@ func testDropOutbox(env *storeEnv) {
 	same(env, drop(20, 2), 0)
 	same(env, drop(21, 2), 1)
 	same(env, dueItemIDs(env, never, 9), []string{waits.ID})
+}
+
+// outboxDue is what is due in all lanes, lane by lane.
+func outboxDue(env *storeEnv, now time.Time, limit int) (all []store.OutboxItem) {
+	env.Helper()
+	for _, lane := range got[[]store.OutboxLane](env)(env.s.OutboxLanes(env.ctx, store.System(), "")) {
+		all = append(all, got[[]store.OutboxItem](env)(env.s.OutboxDue(env.ctx, store.System(), lane, now, limit))...)
+	}
+	slices.SortStableFunc(all, func(a, b store.OutboxItem) int { return a.NextAt.Compare(b.NextAt) })
+	return all
+}
+
+// testOutboxLanes: each target has its own look, however much waits for another, and a Session's open items are listed.
+func testOutboxLanes(env *storeEnv) {
+	session := env.session(alice())
+	item := func(kind, target, sessionID string, next int64) string {
+		i := store.OutboxItem{ID: env.id(), SessionID: sessionID, Kind: kind, Target: target, CreatedAt: at(1), NextAt: at(next)}
+		env.tx(func(tx store.Tx) error { return tx.InsertOutbox(env.ctx, i) })
+		return i.ID
+	}
+	for range 300 {
+		item("a", "hangs", "", 1)
+	}
+	first, second := item("a", "well", session.ID, 2), item("b", "well", session.ID, 3)
+	done := item("c", "none", session.ID, 1)
+	env.tx(func(tx store.Tx) error { return tx.OutboxDone(env.ctx, done, at(2)) })
+	lanes := func(kind string) []store.OutboxLane {
+		return got[[]store.OutboxLane](env)(env.s.OutboxLanes(env.ctx, store.System(), kind))
+	}
+	same(env, lanes(""), []store.OutboxLane{{Kind: "a", Target: "hangs"}, {Kind: "a", Target: "well"}, {Kind: "b", Target: "well"}})
+	same(env, lanes("b"), []store.OutboxLane{{Kind: "b", Target: "well"}})
+	id := func(i store.OutboxItem) string { return i.ID }
+	same(env, idsOf(got[[]store.OutboxItem](env)(env.s.OutboxDue(env.ctx, store.System(), store.OutboxLane{Kind: "a", Target: "well"}, at(5), 3)), id), []string{first})
+	same(env, idsOf(got[[]store.OutboxItem](env)(env.s.OutboxOf(env.ctx, store.System(), session.ID)), id), []string{first, second})
 }

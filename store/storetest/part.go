@@ -24,10 +24,10 @@ func testMessageParts(env *storeEnv) {
 	same(env, got[store.MessagePart](env)(env.s.MessagePart(env.ctx, store.System(), other.ID, p.SHA256)), p)
 
 	uploaded := store.MessagePart{SessionID: s.ID, SHA256: strings.Repeat("cd", 32), MimeType: "video/mp4", BlobID: "b", BlobSize: 7, KID: "k", CreatedAt: at(3)}
-	before := got[int64](env)(env.s.ContextBytes(env.ctx, store.As(alice())))
+	before := got[int64](env)(env.s.ContextBytes(env.ctx, store.System(), alice().Tenant, alice().User))
 	env.tx(func(tx store.Tx) error { return tx.InsertMessagePart(env.ctx, uploaded) })
 	same(env, got[store.MessagePart](env)(env.s.MessagePart(env.ctx, store.As(alice()), s.ID, uploaded.SHA256)), uploaded)
-	same(env, got[int64](env)(env.s.ContextBytes(env.ctx, store.As(alice())))-before, 7)
+	same(env, got[int64](env)(env.s.ContextBytes(env.ctx, store.System(), alice().Tenant, alice().User))-before, 7)
 
 	m := newMessage(env, s.ID, "a")
 	env.tx(func(tx store.Tx) error { return tx.InsertMessage(env.ctx, m) })

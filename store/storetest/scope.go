@@ -88,7 +88,7 @@ func insertFull(env *storeEnv, p store.Principal) full {
 		kept := errors.Join(tx.InsertContextEntry(env.ctx, f.entry), tx.InsertBlob(env.ctx, store.Blob{ID: env.id(), Status: store.BlobDoomed, CreatedAt: at(1)}))
 		shared := tx.PutShare(env.ctx, store.Share{ID: env.id(), SessionID: f.session.ID, Tenant: p.Tenant, To: "user:nobody", CreatedBy: p.User, CreatedAt: at(1)})
 		return errors.Join(err, claimed, called, over, used, kept, shared, tx.UpsertTool(env.ctx, f.tool), tx.InsertGrant(env.ctx, f.grant), tx.InsertDelegation(env.ctx, f.delegation),
-			tx.InsertToolCall(env.ctx, f.called), tx.InsertOutbox(env.ctx, store.OutboxItem{ID: env.id(), CreatedAt: at(1)}))
+			tx.InsertToolCall(env.ctx, f.called), tx.InsertOutbox(env.ctx, store.OutboxItem{ID: env.id(), SessionID: f.session.ID, Kind: "note", Target: "x", CreatedAt: at(1)}))
 	})
 	env.tx(func(tx store.Tx) (err error) {
 		f.keyBegun, err = tx.AppendAudit(env.ctx, store.AuditEntry{Tenant: p.Tenant, Actor: p.User, Action: "x", SubjectType: store.SubjectAuditKey, SubjectID: "key of " + f.session.ID, TS: at(1)})

@@ -156,10 +156,6 @@ func readsOfLog(env *storeEnv, f full) map[string]sees {
 		"ContextEntries": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ContextEntries(env.ctx, in, f.entry.OwnerType, f.entry.OwnerID, at(1), store.Page{}))
 		},
-		"ContextBytes": func(r store.Reader, in store.Scope) (bool, error) {
-			n, err := r.ContextBytes(env.ctx, in)
-			return n > 0, err
-		},
 		"UsageOfTurn": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.UsageOfTurn(env.ctx, in, f.turn.ID))
 		},
@@ -198,10 +194,6 @@ func readsOfCalls(env *storeEnv, f full) map[string]sees {
 			if errors.Is(err, store.ErrNotFound) {
 				err = nil
 			}
-			return n > 0, err
-		},
-		"TenantBytes": func(r store.Reader, in store.Scope) (bool, error) {
-			n, err := r.TenantBytes(ctx, in)
 			return n > 0, err
 		},
 		"ExpiringToolCalls": func(r store.Reader, in store.Scope) (bool, error) {
@@ -257,11 +249,11 @@ func ownerReads(env *storeEnv, f full) map[string]sees {
 		"Grant": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Grant(env.ctx, in, f.grant.ID)) },
 		"Task":  func(r store.Reader, in store.Scope) (bool, error) { return found(r.Task(env.ctx, in, f.task.ID)) },
 		"CountAgents": func(r store.Reader, in store.Scope) (bool, error) {
-			n, err := r.CountAgents(env.ctx, in)
+			n, err := r.CountAgents(env.ctx, in, 10)
 			return n > 0, err
 		},
 		"CountTasks": func(r store.Reader, in store.Scope) (bool, error) {
-			n, err := r.CountTasks(env.ctx, in)
+			n, err := r.CountTasks(env.ctx, in, 10)
 			return n > 0, err
 		},
 		"Grants": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Grants(env.ctx, in, store.Page{})) },
@@ -315,20 +307,32 @@ func tenantReads(env *storeEnv, f full) map[string]sees {
 		},
 		"Agent":  func(r store.Reader, in store.Scope) (bool, error) { return found(r.Agent(env.ctx, in, f.agent.ID)) },
 		"Agents": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Agents(env.ctx, in, store.Page{})) },
-		"AgentsStamp": func(r store.Reader, in store.Scope) (bool, error) {
-			s, err := r.AgentsStamp(env.ctx, in)
-			return s.Count > 0, err
-		},
-		"Tools": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Tools(env.ctx, in, store.Page{})) },
+		"Tools":  func(r store.Reader, in store.Scope) (bool, error) { return some(r.Tools(env.ctx, in, store.Page{})) },
 	}
 }
 
 // unownedReads has the reads of rows that belong to no Session: they are the system's alone.
 func unownedReads(env *storeEnv, f full) map[string]sees {
 	return map[string]sees{
-		"Proxy":     func(r store.Reader, in store.Scope) (bool, error) { return found(r.Proxy(env.ctx, in, f.proxy.ID)) },
-		"Proxies":   func(r store.Reader, in store.Scope) (bool, error) { return some(r.Proxies(env.ctx, in)) },
-		"OutboxDue": func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxDue(env.ctx, in, at(1), 10)) },
+		"Proxy": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Proxy(env.ctx, in, f.proxy.ID)) },
+		"TenantBytes": func(r store.Reader, in store.Scope) (bool, error) {
+			n, err := r.TenantBytes(env.ctx, in, f.session.Tenant)
+			return n > 0, err
+		},
+		"ContextBytes": func(r store.Reader, in store.Scope) (bool, error) {
+			n, err := r.ContextBytes(env.ctx, in, f.session.Tenant, f.session.User)
+			return n > 0, err
+		},
+		"AgentsStamp": func(r store.Reader, in store.Scope) (bool, error) {
+			stamp, err := r.AgentsStamp(env.ctx, in)
+			return stamp > 0, err
+		},
+		"Proxies": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Proxies(env.ctx, in)) },
+		"OutboxDue": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.OutboxDue(env.ctx, in, store.OutboxLane{Kind: "note", Target: "x"}, at(1), 10))
+		},
+		"OutboxLanes": func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxLanes(env.ctx, in, "note")) },
+		"OutboxOf":    func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxOf(env.ctx, in, f.session.ID)) },
 		"ExpiredContext": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ExpiredContext(env.ctx, in, at(9), 10))
 		},

@@ -83,6 +83,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"GrantRevocation", testGrantRevocation},
 		{"Outbox", testOutbox},
 		{"DropOutbox", testDropOutbox},
+		{"OutboxLanes", testOutboxLanes},
 		{"Audit", testAudit},
 		{"AuditAsKept", testAuditAsKept},
 		{"Commands", testCommands},

@@ -36,7 +36,8 @@ func testTasks(env *storeEnv) {
 	}
 	same(env, got[store.Task](env)(env.s.Task(env.ctx, store.As(alice()), first.ID)), first)
 	same(env, got[store.Task](env)(env.s.Task(env.ctx, store.As(alice()), first.RequestID)).ID, first.ID)
-	same(env, got[int](env)(env.s.CountTasks(env.ctx, store.As(alice()))), 4)
+	same(env, got[int](env)(env.s.CountTasks(env.ctx, store.As(alice()), 10)), 4)
+	same(env, got[int](env)(env.s.CountTasks(env.ctx, store.As(alice()), 3)), 3)
 	lineOf := func(who store.Principal, oldest string) store.TaskLine {
 		return store.TaskLine{AgentID: "a", Tenant: who.Tenant, User: who.User, Oldest: oldest}
 	}
