@@ -28,6 +28,8 @@ type session struct {
 	rung  bool          // guarded by m.mu
 	first *begun        // what to do first, if it need not be read
 
+	parked bool // its Turn waits for people alone; guarded by m.mu, written by drive
+
 	log        sessionLog
 	transcript []agui.Message // all there is, until the thread's first Turn is made; else nil
 	turn       *turn          // in memory only while its upstream is held or being read
@@ -119,6 +121,7 @@ func (s *session) open(ctx context.Context, todo store.Agenda) (mine bool, err e
 // or a reserved Run must not open a Run beside one that is open. It sets log.again when there is more to do; what is
 // asked meanwhile rings the bell.
 func (s *session) step(ctx context.Context) error {
+	taken := s.first != nil
 	todo, err := s.pendingWork(ctx)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // deleted
@@ -139,6 +142,7 @@ func (s *session) step(ctx context.Context) error {
 	case todo.Command != nil:
 		s.log.again = true
 		return s.obey(ctx, *todo.Command, todo.Run)
+	case todo.Run != nil && s.m.draining.leaves(s, *todo.Run, taken):
 	case todo.Run != nil:
 		s.log.again = todo.Reserved > 1
 		return s.begin(ctx, *todo.Run, todo.Turn)
@@ -236,6 +240,15 @@ func (s *session) finish(ctx context.Context, err error) error {
 		}
 	}
 	return err
+}
+
+// ring is called with Sessions.mu held.
+func (s *session) ring() {
+	s.rung = true
+	select {
+	case s.bell <- struct{}{}:
+	default:
+	}
 }
 
 func (s *session) release() {

@@ -14,6 +14,7 @@ import (
 	"aqueduct/bridge/livefeed"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
+	"aqueduct/internal/wake"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -87,8 +88,10 @@ type Sessions struct {
 	appends    *Appends
 	threads    *Threads
 	quota      *quota
+	draining   *Draining
 
-	// mu guards running, active and reading, and rung of each active session. No store is called with it held.
+	// mu guards running, active and reading, what Draining says, and rung and parked of each active session. No store is called with it
+	// held.
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
 	active  map[string]*session
@@ -111,10 +114,11 @@ func New(cfg Config) *Sessions {
 		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools},
 		active: make(map[string]*session),
 	}
+	s.draining = &Draining{sessions: s, moved: wake.New(), gaveUp: make(map[string]bool)}
 	hand := handOver{s}
 	s.agents.show = hand.show
 	s.care = &reconciler{
-		cfg: &s.cfg, wake: s.wake, drives: s.drives, busy: s.busy,
+		cfg: &s.cfg, wake: s.wake, drives: s.drives, busy: s.busy, draining: s.draining.Begun,
 	}
 	s.quota = newQuota(cfg.Store, cfg.Limits, cfg.Meter.Limited)
 	s.tails = newTails(cfg.Store, cfg.Replica, s.outlive)
@@ -162,6 +166,9 @@ func (s *Sessions) Feeds() *Feeds { return s.feeds }
 
 // Transcript reads the messages of threads.
 func (s *Sessions) Transcript() *Transcript { return s.transcript }
+
+// Draining ends what is driven here, before Run's context does.
+func (s *Sessions) Draining() *Draining { return s.draining }
 
 // Steering decides about changes of how freely agents act.
 func (s *Sessions) Steering() *SteeringGate { return s.steering }
@@ -239,11 +246,11 @@ func (s *Sessions) schedule(sessionID string, first *begun) {
 		return
 	}
 	if a := s.active[sessionID]; a != nil {
-		a.rung = true
-		select {
-		case a.bell <- struct{}{}:
-		default:
-		}
+		a.ring()
+		return
+	}
+	if s.draining.begun && first == nil {
+		s.draining.giveUp(sessionID)
 		return
 	}
 	a := &session{m: s, id: sessionID, log: sessionLog{id: sessionID}, bell: make(chan struct{}, 1), calls: make(chan *toolKeeping), gone: make(chan struct{})}
@@ -264,6 +271,10 @@ func (s *Sessions) retire(a *session) bool {
 		return false
 	}
 	delete(s.active, a.id)
+	if s.draining.begun {
+		s.draining.giveUp(a.id)
+		s.draining.moved.Ring()
+	}
 	return true
 }
 

@@ -29,7 +29,7 @@ const (
 // while the database is asked, so that a burst of requests makes one query.
 type health struct {
 	store    store.Store
-	draining context.Context
+	leaving context.Context
 
 	mu sync.Mutex
 	// asked and err are the last answer of the database and when it came.
@@ -47,7 +47,7 @@ func (h *health) Mount(to *route.Routes) {
 func (h *health) ready(c echo.Context) error {
 	switch {
 	// It comes before the database, which may be well while this server leaves.
-	case h.draining.Err() != nil:
+	case h.leaving.Err() != nil:
 		return status(c, http.StatusServiceUnavailable, limit.ShuttingDown)
 	case h.ping(c.Request().Context()) != nil:
 		return status(c, http.StatusServiceUnavailable, problem.Unavailable)

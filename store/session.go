@@ -75,6 +75,8 @@ type SessionTx interface {
 	// ClaimSession makes replica the owner if no replica, itself, or a fenced one is;
 	// false when a living replica owns it.
 	ClaimSession(ctx context.Context, id, replica string) (bool, error)
+	// ReleaseSession makes no replica the owner, where replica is and no agent's call began the Session.
+	ReleaseSession(ctx context.Context, id, replica string) error
 	// ReplicaLives reports whether the replica may write.
 	ReplicaLives(ctx context.Context, replica string) (bool, error)
 	SetSessionTitle(ctx context.Context, id, title string) error

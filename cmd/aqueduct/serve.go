@@ -47,6 +47,7 @@ type serveCmd struct {
 	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
 	BaseURL      string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
 	Name         string        `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
+	Drain        time.Duration `default:"30s" help:"How long what is under way may take at the end (SIGTERM, SIGINT), while nothing new is taken; 0 ends it at once. A second signal ends the wait."`
 	LogFormat    string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
 	OnBusy       string        `enum:"refuse,queue" default:"refuse" help:"What becomes of a message while somebody reads the answer to the one before: refuse it, or queue it as the next turn."`
 	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
@@ -222,7 +223,7 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 		return made, err
 	}
 	cfg := app.Config{
-		Store: st, MCP: servers, Broker: local.New(), Name: s.Name, Logger: log, Auth: callers, Agents: directory, Registered: registered, Metrics: metrics,
+		Store: st, MCP: servers, Broker: local.New(), Name: s.Name, Drain: app.Drain{Most: s.Drain, Hasten: secondSignal}, Logger: log, Auth: callers, Agents: directory, Registered: registered, Metrics: metrics,
 		Secrets: red.hash(), Policy: rules.holder, OnBusy: s.OnBusy, PublicURL: s.Notify.PublicURL, AgentURL: s.BaseURL, Limits: s.Limits.bridge(), QueueLimits: s.Limits.queue(), ToolLimits: s.Limits.tools(),
 		Blobs: blobs, ContextBytes: s.Blobs.MaxContextBytes, ToolClient: made.gate.Client(), AuditHeads: filepath.Join(filepath.Dir(s.auditKeyFile()), auditHeadsName), Gateway: &gateway,
 		Edge: server.Config{

@@ -325,7 +325,7 @@ func (a *App) makeServer() (err error) {
 }
 
 // Run registers the replica, which fences its predecessor of the same name, and runs the parts until ctx ends or one of
-// them fails; a failure is a *Failure. It returns when all have ended. beside are Parts of the program at the level of the
+// them fails; a failure is a *Failure. Where ctx ended, what is under way may end first (Config.Drain). It returns when all have ended. beside are Parts of the program at the level of the
 // agents, which outlive what drives them; edge are the listeners that serve Server. edge starts last and ends first: no
 // more requests and streams, then no more driving, then the last commit. After that the replica is fenced, so that another
 // can take over its Sessions at once.
@@ -334,7 +334,7 @@ func (a *App) Run(ctx context.Context, beside, edge []Part) error {
 		return err
 	}
 	defer a.leave(ctx)
-	ctx, fail := context.WithCancelCause(ctx)
+	failed, fail := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer fail(nil)
 	for _, parts := range [][]Part{a.levels[ground], slices.Concat(a.levels[upstream], beside), a.levels[driving], edge} {
 		// The defers end the stages from the last one started to the first, and only then leave gives up the
@@ -345,10 +345,14 @@ func (a *App) Run(ctx context.Context, beside, edge []Part) error {
 			s.run(p)
 		}
 	}
-	<-ctx.Done()
-	var failed *Failure
-	if errors.As(context.Cause(ctx), &failed) {
-		return failed
+	select {
+	case <-ctx.Done():
+		a.drain(failed)
+	case <-failed.Done():
+	}
+	var why *Failure
+	if errors.As(context.Cause(failed), &why) {
+		return why
 	}
 	return nil
 }

@@ -170,6 +170,12 @@ func (t *sessionTx) ClaimSession(ctx context.Context, id, replica string) (bool,
 	return false, (&replicaReader{t.conn}).notFenced(ctx, replica)
 }
 
+// ReleaseSession implements store.SessionTx.
+func (t *sessionTx) ReleaseSession(ctx context.Context, id, replica string) error {
+	_, err := t.change(ctx, "UPDATE sessions SET owner = '' WHERE session_id = $1 AND owner = $2 AND parent_turn_id = ''", id, replica)
+	return err
+}
+
 // ReplicaLives implements store.SessionTx.
 func (t *sessionTx) ReplicaLives(ctx context.Context, replica string) (bool, error) {
 	err := (&replicaReader{t.conn}).notFenced(ctx, replica)

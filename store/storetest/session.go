@@ -142,6 +142,16 @@ func testSessionClaim(env *storeEnv) {
 	wins(env.replica, true)
 	wins(other, false)
 	same(env, got[store.Session](env)(env.s.Session(env.ctx, store.System(), s.ID)).Owner, env.replica)
+	release := func(of string) {
+		env.Helper()
+		env.ok(env.s.InTx(env.ctx, func(tx store.Tx) error { return tx.ReleaseSession(env.ctx, s.ID, of) }))
+	}
+	release(other)
+	wins(other, false)
+	release(env.replica)
+	wins(other, true)
+	release(other)
+	wins(env.replica, true)
 
 	env.ok(env.s.Fence(env.ctx, env.replica))
 	_, err := claim(env.replica)
