@@ -20,8 +20,8 @@ func ShuttingDown() error {
 // Draining is the end of a replica's Sessions: it begins nothing new, lets Turns that are at work end, and gives up every
 // other Session. Any goroutine may use it.
 //
-// A Session is given up only when no goroutine drives it, and none is started for it afterwards (Sessions.schedule). So
-// this replica writes nothing to a Session that another one may have claimed.
+// A Session is given up only when no goroutine drives it, and none is started for it afterwards, or it reads the owner
+// again (Sessions.schedule). So this replica writes nothing to a Session that another one may have claimed.
 type Draining struct {
 	sessions *Sessions
 	moved    wake.Signal // rings when a Session is parked or retired, or a request was taken
@@ -76,12 +76,12 @@ func (d *Draining) Begun() bool {
 }
 
 // take admits a request that may begin a Turn. A drain that begins meanwhile waits until taken is called. begun is set
-// where the request may begin none.
-func (d *Draining) take() (begun bool, taken func()) {
+// where the request may begin none; handed is Sessions.handed as it is now.
+func (d *Draining) take() (begun bool, handed int, taken func()) {
 	d.sessions.mu.Lock()
 	defer d.sessions.mu.Unlock()
 	d.taking++
-	return d.begun, func() {
+	return d.begun, d.sessions.handed, func() {
 		d.sessions.mu.Lock()
 		defer d.sessions.mu.Unlock()
 		d.taking--
@@ -108,9 +108,11 @@ func (d *Draining) giveUp(sessionID string) {
 		return
 	}
 	d.gaveUp[sessionID] = true
+	s.handed++
 	running := s.running
 	s.wg.Go(func() {
 		err := s.cfg.Store.InTx(running, func(tx store.Tx) error { return tx.ReleaseSession(running, sessionID, s.cfg.Replica) })
+		s.cfg.Log.Forget(sessionID) // tails here read from now on what another one writes; no transcript is read any more
 		if err != nil && running.Err() == nil { // the next look at the work tries again
 			s.cfg.Logger.Warn("session not given up", slog.String("session_id", sessionID), slog.Any("error", err))
 			s.mu.Lock()

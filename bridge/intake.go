@@ -32,7 +32,7 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 	if _, err := s.cfg.Agents.find(ctx, req.Principal.Tenant, req.AgentID); err != nil {
 		return Reply{}, err
 	}
-	draining, taken := s.draining.take()
+	draining, handed, taken := s.draining.take()
 	defer taken()
 	k := taking{s: s, req: req, last: req.Task != nil, draining: draining}
 	err := k.whileTailed(ctx)
@@ -46,6 +46,7 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 		s.cfg.Bell.Ring(reply.rings...)
 	}
 	if reply.begun != nil && reply.Session.Owner == s.cfg.Replica {
+		reply.begun.handed = handed
 		s.schedule(reply.Session.ID, reply.begun)
 	} else {
 		s.cfg.Bell.Ring(reply.Session.ID)

@@ -29,6 +29,7 @@ type session struct {
 	first *begun        // what to do first, if it need not be read
 
 	parked bool // its Turn waits for people alone; guarded by m.mu, written by drive
+	taken  bool // a request here asks for it, until the first look
 
 	log        sessionLog
 	transcript []agui.Message // all there is, until the thread's first Turn is made; else nil
@@ -55,6 +56,10 @@ func (s *session) drive(ctx context.Context) {
 		case errors.Is(err, store.ErrFenced), errors.Is(err, eventlog.ErrStopped):
 			s.m.retire(s)
 			return
+		case errors.Is(err, ErrMoved):
+			s.release()
+			s.first, s.transcript = nil, nil
+			s.log.close()
 		case err != nil:
 			s.m.cfg.Logger.Error("session stalled, trying again", slog.String("session_id", s.id), slog.Any("error", err))
 			s.release()
@@ -121,7 +126,8 @@ func (s *session) open(ctx context.Context, todo store.Agenda) (mine bool, err e
 // or a reserved Run must not open a Run beside one that is open. It sets log.again when there is more to do; what is
 // asked meanwhile rings the bell.
 func (s *session) step(ctx context.Context) error {
-	taken := s.first != nil
+	taken := s.taken
+	s.taken = false
 	todo, err := s.pendingWork(ctx)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // deleted
@@ -130,6 +136,9 @@ func (s *session) step(ctx context.Context) error {
 		return err
 	}
 	if mine, err := s.open(ctx, todo); err != nil || !mine {
+		return err
+	}
+	if left, err := isLeft(ctx, s, todo); left || err != nil {
 		return err
 	}
 	switch {

@@ -90,12 +90,13 @@ type Sessions struct {
 	quota      *quota
 	draining   *Draining
 
-	// mu guards running, active and reading, what Draining says, and rung and parked of each active session. No store is called with it
+	// mu guards running, active, reading and handed, what Draining says, and rung and parked of each active session. No store is called with it
 	// held.
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
 	active  map[string]*session
 	reading int // responses of AgentCalls that callers read
+	handed  int // how often a Session was handed over or given up
 	wg      sync.WaitGroup
 	care    *reconciler
 }
@@ -235,7 +236,8 @@ func (s *Sessions) Run(ctx context.Context) error {
 func (s *Sessions) wake(sessionID string) { s.schedule(sessionID, nil) }
 
 // schedule is wake. first is what there is to do, for a caller that has just written it, so
-// that a new goroutine need not read it again; one that runs already looks for itself.
+// that a new goroutine need not read it again; one that runs already looks for itself. Where a Session has changed its
+// owner since the request came, it may be this one, so the rows are read.
 //
 // The bell has one place. A ring that finds it full is not lost: the goroutine has yet to take the one before, and
 // will look at the rows after that.
@@ -249,12 +251,13 @@ func (s *Sessions) schedule(sessionID string, first *begun) {
 		a.ring()
 		return
 	}
-	if s.draining.begun && first == nil {
+	taken := first != nil
+	if s.draining.begun && (!taken || s.draining.gaveUp[sessionID] && !first.todo.Session.IsChild()) {
 		s.draining.giveUp(sessionID)
 		return
 	}
 	a := &session{m: s, id: sessionID, log: sessionLog{id: sessionID}, bell: make(chan struct{}, 1), calls: make(chan *toolKeeping), gone: make(chan struct{})}
-	if first != nil {
+	if a.taken = taken; taken && first.handed == s.handed {
 		a.begunBy(*first)
 	}
 	s.active[sessionID] = a

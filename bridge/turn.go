@@ -1,8 +1,10 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -209,6 +211,8 @@ func (t *turn) take(ctx context.Context, b batch) error {
 		}
 	}
 	switch {
+	case errors.Is(b.err, ErrMoved): // what is on its way to the log comes before what the other replica writes
+		return cmp.Or(t.writer.keep(ctx, nil), b.err)
 	case b.err != nil:
 		return t.lost(ctx, asFailure(b.err))
 	case b.opened: // answers may have waited for it
@@ -247,7 +251,7 @@ func (t *turn) haveRun(ctx context.Context, b batch) (ok bool, err error) {
 
 // needsRun reports whether a batch has something for the log. Of an upstream that only ended to wait it has not.
 func (b batch) needsRun() bool {
-	return b.err != nil || slices.ContainsFunc(b.outputs, Output.needsRun)
+	return b.err != nil && !errors.Is(b.err, ErrMoved) || slices.ContainsFunc(b.outputs, Output.needsRun)
 }
 
 func (o Output) needsRun() bool {

@@ -28,7 +28,7 @@ const (
 // health is /healthz, "the process lives", and /readyz, "it can take work". mu guards what is below it, and is held
 // while the database is asked, so that a burst of requests makes one query.
 type health struct {
-	store    store.Store
+	store   store.Store
 	leaving context.Context
 
 	mu sync.Mutex

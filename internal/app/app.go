@@ -291,7 +291,7 @@ func (a *App) makeGateway() {
 	}
 	cfg := *a.cfg.Gateway
 	cfg.Registry, cfg.Directory = acpgateway.NewRegistry(a.cfg.Store), a.cfg.Agents
-	cfg.Hash, cfg.Logger, cfg.Hints = a.cfg.Secrets, a.cfg.Logger, a.Hints
+	cfg.Replica, cfg.Hash, cfg.Logger, cfg.Hints = a.Replica, a.cfg.Secrets, a.cfg.Logger, a.Hints
 	cfg.NotifyActivity, cfg.Note, cfg.Stalled = a.Sessions.NotifyActivity, a.Events.Note, a.Events.Stalled
 	a.Gateway = acpgateway.New(cfg)
 	a.runs(upstream, "gateway", a.Gateway.Run)

@@ -176,6 +176,12 @@ func (t *sessionTx) ReleaseSession(ctx context.Context, id, replica string) erro
 	return err
 }
 
+// HandSession implements store.SessionTx.
+func (t *sessionTx) HandSession(ctx context.Context, id, from, to string) (bool, error) {
+	return t.change(ctx, `UPDATE sessions SET owner = $3 WHERE session_id = $1 AND owner = $2
+		AND EXISTS (SELECT 1 FROM replicas r WHERE r.id = $3 AND NOT r.fenced)`, id, from, to)
+}
+
 // ReplicaLives implements store.SessionTx.
 func (t *sessionTx) ReplicaLives(ctx context.Context, replica string) (bool, error) {
 	err := (&replicaReader{t.conn}).notFenced(ctx, replica)

@@ -326,8 +326,11 @@ func tenantReads(env *storeEnv, f full) map[string]sees {
 // unownedReads has the reads of rows that belong to no Session: they are the system's alone.
 func unownedReads(env *storeEnv, f full) map[string]sees {
 	return map[string]sees{
-		"Proxy":     func(r store.Reader, in store.Scope) (bool, error) { return found(r.Proxy(env.ctx, in, f.proxy.ID)) },
-		"Proxies":   func(r store.Reader, in store.Scope) (bool, error) { return some(r.Proxies(env.ctx, in)) },
+		"Proxy":   func(r store.Reader, in store.Scope) (bool, error) { return found(r.Proxy(env.ctx, in, f.proxy.ID)) },
+		"Proxies": func(r store.Reader, in store.Scope) (bool, error) { return some(r.Proxies(env.ctx, in)) },
+		"ProxyLinks": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.ProxyLinks(env.ctx, in))
+		},
 		"OutboxDue": func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxDue(env.ctx, in, at(1), 10)) },
 		"ExpiredContext": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ExpiredContext(env.ctx, in, at(9), 10))

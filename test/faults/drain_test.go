@@ -251,7 +251,7 @@ func (b *balanced) prompts(client int, stop <-chan struct{}) {
 func (b *balanced) prompt(at int, thread, run, words string) (all []event, err error) {
 	var in *stream
 	for tries := 0; in == nil; tries++ {
-		if in, err = b.at(at + tries).chat(thread, run, words); err != nil {
+		if in, err = b.at(at+tries).chat(thread, run, words); err != nil {
 			b.moved.Add(1)
 			if tries == 300 {
 				return nil, err
