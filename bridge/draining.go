@@ -112,7 +112,7 @@ func (d *Draining) giveUp(sessionID string) {
 	running := s.running
 	s.wg.Go(func() {
 		err := s.cfg.Store.InTx(running, func(tx store.Tx) error { return tx.ReleaseSession(running, sessionID, s.cfg.Replica) })
-		s.cfg.Log.Forget(sessionID) // tails here read from now on what another one writes; no transcript is read any more
+		s.cfg.Log.Forget(sessionID)             // tails here read from now on what another one writes; no transcript is read any more
 		if err != nil && running.Err() == nil { // the next look at the work tries again
 			s.cfg.Logger.Warn("session not given up", slog.String("session_id", sessionID), slog.Any("error", err))
 			s.mu.Lock()

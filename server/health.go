@@ -30,6 +30,7 @@ const (
 type health struct {
 	store   store.Store
 	leaving context.Context
+	started <-chan struct{} // nil: nothing is awaited
 
 	mu sync.Mutex
 	// asked and err are the last answer of the database and when it came.
@@ -49,10 +50,27 @@ func (h *health) ready(c echo.Context) error {
 	// It comes before the database, which may be well while this server leaves.
 	case h.leaving.Err() != nil:
 		return status(c, http.StatusServiceUnavailable, limit.ShuttingDown)
+	case !h.hasStarted():
+		return status(c, http.StatusServiceUnavailable, starting)
 	case h.ping(c.Request().Context()) != nil:
 		return status(c, http.StatusServiceUnavailable, problem.Unavailable)
 	}
 	return status(c, http.StatusOK, "ok")
+}
+
+// starting is the status of a server whose own agents and MCP servers are not there yet.
+const starting = "starting"
+
+func (h *health) hasStarted() bool {
+	if h.started == nil {
+		return true
+	}
+	select {
+	case <-h.started:
+		return true
+	default:
+		return false
+	}
 }
 
 // ping asks the database whether a write could be made, at most once in pingKept. Ping tries whether a write could be

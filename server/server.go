@@ -74,6 +74,8 @@ type Config struct {
 	ModelCalls *modelcalls.Service
 	// Links are the signed links to one decision; nil takes none.
 	Links *decide.Book
+	// Started is closed when what this server starts itself is there: before that it is not ready. Nil: nothing is awaited.
+	Started <-chan struct{}
 	// NoPage leaves the page at "/" out.
 	NoPage bool
 	// Webhooks are the channels that talk by signed POSTs; see Carry.
@@ -107,13 +109,14 @@ func New(cfg Config) (*Server, error) {
 	cfg.Limits = cfg.Limits.WithDefaults()
 	draining, drain := context.WithCancel(context.Background())
 	leaving, leave := context.WithCancel(draining)
+	stop := func() { leave(); drain() }
 	// The parts that bound things are made first: the gauges need them, and handlers get them finished.
 	meter := cfg.Metrics.limitMeter()
 	bodies := limit.NewBodyBudget(cfg.Limits, func() { meter.Refused("bodies") })
 	in := decode.New(cfg.Limits, bodies, limit.NewBrakes(cfg.Limits, meter))
 	guard, err := newGuard(cfg, in)
 	if err != nil {
-		drain()
+		stop()
 		return nil, err
 	}
 	// Failed registrations have a brake of their own and do not count against people at the same address.
@@ -125,7 +128,7 @@ func New(cfg Config) (*Server, error) {
 		Sessions: cfg.Sessions, Queue: cfg.Queue, Approvals: cfg.Approvals, Store: cfg.Store, Auth: cfg.Auth, In: in, Open: open, Log: cfg.Logger, Audit: cfg.Audit,
 	}, cfg.Webhooks)
 	if err != nil {
-		drain()
+		stop()
 		return nil, err
 	}
 	e := echo.New()
@@ -139,7 +142,7 @@ func New(cfg Config) (*Server, error) {
 		r.Mount(to)
 	}
 	if err := to.Check(); err != nil {
-		drain()
+		stop()
 		return nil, err
 	}
 	return &Server{echo: e, leave: leave, drain: drain, sockets: open, conns: conns, hook: hook}, nil
@@ -185,7 +188,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, leaving, dra
 		&signIn{auth: cfg.Auth, audit: cfg.Audit, in: in, public: cfg.PublicURL, log: cfg.Logger},
 		newTokens(cfg, in),
 		&serviceAccounts{registry: cfg.Auth.Registry(), in: in},
-		&health{store: cfg.Store, leaving: leaving},
+		&health{store: cfg.Store, leaving: leaving, started: cfg.Started},
 		&metricsPage{metrics: cfg.Metrics},
 		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions, contexts: cfg.Contexts},
 		&openAPI{},

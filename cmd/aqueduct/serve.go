@@ -160,6 +160,9 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		} else {
 			s.greet(to.out, callers, s.Transport.url(ln.Addr()), log)
 		}
+		s.ACP.awaitLocal(ctx, made.Gateway)
+		awaitMCP(ctx, made.MCP, log)
+		close(made.started)
 		<-ctx.Done()
 		return nil
 	}}
@@ -172,13 +175,15 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 // it may be called.
 type parts struct {
 	*app.App
-	gate   *outbound.Gate
-	beside []app.Part // at the level of the agents
+	started chan struct{} // closed when its own agents and MCP servers are there
+	gate    *outbound.Gate
+	beside  []app.Part // at the level of the agents
 }
 
 // parts reads the files that the flags name and puts the parts together; nothing runs yet. self is where programs of
 // this machine reach the server. What a flag got wrong is an error that names the flag.
 func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, blobs blob.Store, red redaction, self string) (made parts, err error) {
+	made.started = make(chan struct{})
 	directory, beside, err := s.agents(self, log)
 	if err != nil {
 		return made, err
@@ -228,7 +233,7 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 		Blobs: blobs, ContextBytes: s.Blobs.MaxContextBytes, ToolClient: made.gate.Client(), AuditHeads: filepath.Join(filepath.Dir(s.auditKeyFile()), auditHeadsName), Gateway: &gateway,
 		Edge: server.Config{
 			Version: version(), Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
-			CheckURL: made.gate.CheckURL, Models: models, ModelClient: modelClient, Proxies: s.proxyAccess(callers.Registry()), NoPage: s.Surface.NoPage,
+			Started: made.started, CheckURL: made.gate.CheckURL, Models: models, ModelClient: modelClient, Proxies: s.proxyAccess(callers.Registry()), NoPage: s.Surface.NoPage,
 		},
 	}
 	if err := s.Notify.apply(&cfg, s.Outbound, s.ACP.Key); err != nil {

@@ -50,6 +50,7 @@ type App struct {
 	Queue      *queue.Queue
 	ModelCalls *modelcalls.Service
 	Gateway    *acpgateway.Gateway // nil without Config.Gateway
+	MCP        *mcpservers.Servers // nil without Config.MCP
 	Server     *server.Server
 	Metrics    *server.Metrics
 
@@ -244,7 +245,7 @@ func (a *App) makeMCPServers(executed *tools.Config) error {
 	if err != nil {
 		return err
 	}
-	executed.MCP, executed.Servers = servers, servers.Names()
+	a.MCP, executed.MCP, executed.Servers = servers, servers, servers.Names()
 	a.runs(upstream, "mcp servers", servers.Run)
 	return nil
 }
