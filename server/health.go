@@ -20,9 +20,8 @@ import (
 const (
 	// pingKept is how long one answer of the database serves all who ask: anybody may ask.
 	pingKept = time.Second
-	// pingTime is when a database that does not answer counts as away. A balancer asks every few seconds; an answer
-	// that takes longer would be counted as missing anyway.
-	pingTime = 2 * time.Second
+	// pingTime is when a database that does not answer counts as away: below the second that balancers wait by default.
+	pingTime = 800 * time.Millisecond
 )
 
 // health is /healthz, "the process lives", and /readyz, "it can take work". mu guards what is below it, and is held
