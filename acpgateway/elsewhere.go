@@ -40,6 +40,10 @@ func (g *Gateway) follow(ctx context.Context) {
 }
 
 // lookElsewhere learns the proxies that are linked to other replicas.
+//
+// There are three cases of a proxy that has a link there. One that was never linked here is learned once, so that its agent
+// is in the Directory. One that was linked here has moved, and what is in memory of it is given up first. One whose old link
+// here has not ended yet is left until it has.
 func (g *Gateway) lookElsewhere(ctx context.Context) error {
 	links, err := g.cfg.Registry.Links(ctx)
 	if err != nil {
@@ -52,7 +56,7 @@ func (g *Gateway) lookElsewhere(ctx context.Context) error {
 		}
 		at[l.ProxyID] = l
 		p := g.fleet.knownProxy(l.ProxyID)
-		if p != nil && p.agentID() == l.AgentID && !p.wasHere() || p != nil && !g.fleet.leave(p) {
+		if p != nil && p.agentID() == l.AgentID && !wasHere(p) || p != nil && !g.fleet.leave(p) {
 			continue
 		}
 		row, err := g.cfg.Registry.Proxy(ctx, l.ProxyID)
@@ -65,12 +69,13 @@ func (g *Gateway) lookElsewhere(ctx context.Context) error {
 		g.learn(row)
 	}
 	for _, id := range g.fleet.setElsewhere(at) {
-		g.fleet.proxy(id).expect(time.Now().Add(linkWait))
+		expect(g.fleet.proxy(id), time.Now().Add(linkWait))
 	}
 	return nil
 }
 
-// learn takes a proxy and its agent from a row.
+// learn takes a proxy and its agent from a row. The epoch of the proxy's last start is known from what it offered then, so
+// that a prompt of before is not taken for one of a later start.
 func (g *Gateway) learn(row store.Proxy) *proxy {
 	g.fleet.agent(row.AgentID)
 	p := g.fleet.proxy(row.ID)
@@ -86,7 +91,8 @@ func (g *Gateway) learn(row store.Proxy) *proxy {
 	return p
 }
 
-// Locate implements bridge.Locator.
+// Locate implements bridge.Locator. A Session stays with its proxy, where its workspace is, also while another proxy of the
+// same agent is linked here. The rows are read only where no link is here, so a replica alone reads none.
 func (a *Agent) Locate(ctx context.Context, instanceID string) (replica string, wait bool, err error) {
 	proxyID := "" // a Session that has no place yet gets one at any proxy of the agent
 	if c := a.g.fleet.known(instanceID); c != nil {
@@ -184,21 +190,21 @@ func (g *Gateway) OnUnknown(ctx context.Context, id string) error {
 }
 
 // wasHere reports whether the proxy has been linked to this replica.
-func (p *proxy) wasHere() bool {
+func wasHere(p *proxy) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.link != nil || !p.lost.IsZero()
 }
 
 // expect has prompts wait for the proxy's link until a time.
-func (p *proxy) expect(until time.Time) {
+func expect(p *proxy, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expected = until
 }
 
 // hasMoved reports whether the proxy is another replica's.
-func (p *proxy) hasMoved() bool {
+func hasMoved(p *proxy) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.moved

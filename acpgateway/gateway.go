@@ -108,7 +108,7 @@ func (g *Gateway) restore(ctx context.Context) error {
 	for _, row := range rows {
 		p := g.learn(row)
 		if row.Status == store.ProxyOnline || now.Sub(row.LastSeen) < linkWait {
-			p.expect(now.Add(linkWait))
+			expect(p, now.Add(linkWait))
 		}
 		// A process that was killed leaves its proxies online in their rows. They are not: their sockets ended with
 		// it. The row of one that is linked to a replica which lives stays as it is (store.ProxyTx).
@@ -121,7 +121,7 @@ func (g *Gateway) restore(ctx context.Context) error {
 		p.mu.Lock()
 		p.row.AgentID = agentID
 		p.mu.Unlock()
-		p.expect(now.Add(linkWait))
+		expect(p, now.Add(linkWait))
 	}
 	if err == nil {
 		err = g.lookElsewhere(ctx)

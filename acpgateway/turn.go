@@ -76,7 +76,7 @@ func (t *turn) Next(ctx context.Context) ([]bridge.Output, error) {
 		if out := t.process(); len(out) > 0 {
 			return out, nil
 		}
-		if t.channel.p.hasMoved() {
+		if hasMoved(t.channel.p) {
 			return nil, bridge.ErrMoved
 		}
 		due := t.timeouts()
