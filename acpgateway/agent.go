@@ -29,7 +29,7 @@ func (a *Agent) Available() bool {
 			return true
 		}
 	}
-	return false
+	return a.g.fleet.isElsewhere(a.id)
 }
 
 // Protocol is how the directory calls it.

@@ -22,6 +22,9 @@ type Config struct {
 	Watch     func(ctx context.Context, who Identity) (watched context.Context, release func())
 	Registry  *Registry
 	Directory *bridge.Directory
+	// Replica is the id of this one. Own are the proxies that are started with it, and their agents.
+	Replica string
+	Own     map[string]string
 	// NotifyActivity notifies the bridge that an agent, by its instance (bridge.Call), sends output that no Turn reads.
 	NotifyActivity func(ctx context.Context, instanceID string) error
 	// Note keeps Records; kept is called after the commit.

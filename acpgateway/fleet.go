@@ -25,6 +25,8 @@ type fleet struct {
 	agents   map[string]*Agent
 	proxies  map[string]*proxy
 	channels map[string]*channel
+	// elsewhere are the proxies that are linked to other replicas, by id.
+	elsewhere map[string]store.ProxyLink
 }
 
 // agent finds an Agent or makes it and puts it into the Directory. It is nil when the id

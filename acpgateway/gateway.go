@@ -2,7 +2,6 @@ package acpgateway
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/websocket"
 
-	"aqueduct/acpgateway/wire"
 	"aqueduct/bridge"
 	"aqueduct/internal/wake"
 	"aqueduct/store"
@@ -21,8 +19,8 @@ import (
 
 // Gateway is one replica's end of /ws/agent.
 //
-// It owns three goroutines besides those of its links: the keeper writes rows, the notifier wakes the engine, the
-// sweep ends what only time decides. All end with Run's context, and Run returns after the last of them. A Gateway
+// It owns four goroutines besides those of its links: the keeper writes rows, the notifier wakes the engine, the
+// sweep ends what only time decides, follow reads where proxies of other replicas are. All end with Run's context, and Run returns after the last of them. A Gateway
 // holds no Session's state that a restart would lose: what a new one needs is in the rows of proxies and instances, in
 // the log's marks, and in what the proxies list when they link again.
 type Gateway struct {
@@ -61,6 +59,7 @@ func New(cfg Config) *Gateway {
 	g.controls = controls{cfg: &g.cfg, fleet: &g.fleet, keeper: &g.keeper}
 	g.keeper.g, g.keeper.bell = g, wake.New()
 	g.notifier.g, g.notifier.bell = g, wake.New()
+	cfg.Directory.OnUnknown(g.OnUnknown)
 	for _, id := range cfg.Order {
 		g.fleet.agent(id)
 	}
@@ -90,6 +89,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.wg.Go(func() { g.keeper.run(ctx) })
 	g.wg.Go(func() { g.notifier.run(ctx) })
 	g.wg.Go(func() { g.sweep(ctx) })
+	g.wg.Go(func() { g.follow(ctx) })
 	<-ctx.Done()
 	g.mu.Lock()
 	g.ctx = nil
@@ -104,22 +104,27 @@ func (g *Gateway) Run(ctx context.Context) error {
 // restore learns which proxies have been here: their Agents exist, though offline.
 func (g *Gateway) restore(ctx context.Context) error {
 	rows, err := g.cfg.Registry.Proxies(ctx)
+	now := time.Now()
 	for _, row := range rows {
-		g.fleet.agent(row.AgentID)
-		p := g.fleet.proxy(row.ID)
-		p.mu.Lock()
-		p.row = row
-		p.before = wire.ProxyInfo{Capabilities: row.Capabilities}.Offers().Epoch
-		p.row.Status = store.ProxyOffline
-		var list wire.WorkspaceInventory
-		_ = json.Unmarshal(row.Workspaces, &list) // of our own writing, or none
-		p.folder, p.folders = folderOf(row.Capabilities), foldersOf(list)
-		p.mu.Unlock()
+		p := g.learn(row)
+		if row.Status == store.ProxyOnline || now.Sub(row.LastSeen) < linkWait {
+			expect(p, now.Add(linkWait))
+		}
 		// A process that was killed leaves its proxies online in their rows. They are not: their sockets ended with
-		// it.
+		// it. The row of one that is linked to a replica which lives stays as it is (store.ProxyTx).
 		if row.Status != store.ProxyOffline {
 			g.keeper.proxy(p) // the process before this one had no time to
 		}
+	}
+	for id, agentID := range g.cfg.Own {
+		p := g.fleet.proxy(id)
+		p.mu.Lock()
+		p.row.AgentID = agentID
+		p.mu.Unlock()
+		expect(p, now.Add(linkWait))
+	}
+	if err == nil {
+		err = g.lookElsewhere(ctx)
 	}
 	if err != nil && ctx.Err() != nil {
 		return nil

@@ -129,6 +129,7 @@ func (k *keeper) saveProxy(ctx context.Context, p *proxy) error {
 	p.mu.Lock()
 	row, retired := p.row, p.retired
 	p.mu.Unlock()
+	row.Replica = k.g.cfg.Replica
 	if retired {
 		return nil
 	}

@@ -41,6 +41,13 @@ func folderAt(p *proxy, instance string) string {
 	return cmp.Or(p.folders[instance], p.g.cfg.Agents[p.row.AgentID].Cwd, p.folder)
 }
 
+// foldersIn is foldersOf for what is kept of a list: of our own writing, or none.
+func foldersIn(kept []byte) map[string]string {
+	var list wire.WorkspaceInventory
+	_ = json.Unmarshal(kept, &list)
+	return foldersOf(list)
+}
+
 // foldersOf is where the workspaces of a list are, by their instances.
 func foldersOf(list wire.WorkspaceInventory) map[string]string {
 	folders := make(map[string]string, len(list.Workspaces))

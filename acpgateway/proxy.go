@@ -41,7 +41,9 @@ type proxy struct {
 	folder       string            // where all its agents work
 	folders      map[string]string // where each instance works, as listed
 	link         *link             // nil: offline
-	retired      bool              // it was removed; the next proxy under its id is another
+	retired      bool              // it was removed, or has moved; the next proxy under its id is another
+	moved        bool              // it is linked to another replica
+	expected     time.Time         // until when prompts wait for its link
 	lost         time.Time
 	offers       wire.Offers
 	installation string

@@ -34,6 +34,11 @@ func (reg *Registry) Proxy(ctx context.Context, id string) (store.Proxy, error) 
 	return reg.store.Proxy(ctx, store.System(), id)
 }
 
+// Links are the links of proxies to all replicas that live.
+func (reg *Registry) Links(ctx context.Context) ([]store.ProxyLink, error) {
+	return reg.store.ProxyLinks(ctx, store.System())
+}
+
 // ClaimAgent keeps the id of an agent that a proxy serves, so that it cannot be registered. False where it is.
 func (reg *Registry) ClaimAgent(ctx context.Context, id string) (free bool, err error) {
 	err = reg.store.InTx(ctx, func(tx store.Tx) (err error) {

@@ -76,6 +76,9 @@ func (t *turn) Next(ctx context.Context) ([]bridge.Output, error) {
 		if out := t.process(); len(out) > 0 {
 			return out, nil
 		}
+		if hasMoved(t.channel.p) {
+			return nil, bridge.ErrMoved
+		}
 		due := t.timeouts()
 		timer := time.NewTimer(due.wait(time.Now()))
 		select {

@@ -155,13 +155,14 @@ func (e *busyCheck) tailed(ctx context.Context, run store.Run) (bool, error) {
 // taking is one request on its way through its transaction, as often as it takes.
 // What a try has found is kept only if it is the last one: each begins from the request as it came.
 type taking struct {
-	s       *Sessions
-	req     ChatRequest
-	last    bool // no more waiting: what is refused now is refused
-	session string
-	reply   Reply
-	rung    bool
-	settled []approval.Settled
+	s        *Sessions
+	req      ChatRequest
+	last     bool // no more waiting: what is refused now is refused
+	draining bool // this replica did when the request came
+	session  string
+	reply    Reply
+	rung     bool
+	settled  []approval.Settled
 	// attachments are all that were written, whether or not a message has kept them.
 	attachments []contextstore.Attachment
 }
@@ -185,6 +186,7 @@ func (k *taking) try(ctx context.Context) error {
 func (k *taking) tryChecked(ctx context.Context) error {
 	take := func(tx store.Tx) (err error) {
 		in := newIntake(k.s, tx, k.req, k.last)
+		in.full = k.draining
 		k.reply, k.rung, err = in.take(ctx)
 		k.settled, k.session, k.reply.Access = in.answers.settled, in.session.ID, in.access
 		return err

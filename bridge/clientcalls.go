@@ -50,6 +50,9 @@ func (c *ClientCalls) Invoke(ctx context.Context, who store.Principal, req Clien
 	if err := callable(req.Name); err != nil {
 		return call, err
 	}
+	if c.sessions.Draining().Begun() {
+		return call, ShuttingDown()
+	}
 	for range clientTries {
 		var session store.Session
 		var turn store.Turn

@@ -28,7 +28,7 @@ type Directory struct {
 	entries map[string]entry
 	order   []string
 	chosen  string
-	look    func(ctx context.Context, id string) error
+	looks   []func(ctx context.Context, id string) error
 }
 
 // entry is one Agent. An id has one for all tenants, but only the users of its tenant find it.
@@ -43,9 +43,11 @@ func (e entry) isFor(tenant string) bool { return e.tenant == "" || e.tenant == 
 // NewDirectory makes an empty Directory.
 func NewDirectory() *Directory { return &Directory{entries: make(map[string]entry)} }
 
-// OnUnknown sets what is called where an Agent is wanted that is not here: look adds one that was registered at another
-// replica a moment ago. It is set once, before the Directory is used.
-func (d *Directory) OnUnknown(look func(ctx context.Context, id string) error) { d.look = look }
+// OnUnknown adds what is called where an Agent is wanted that is not here: look adds one that another replica knows since
+// a moment ago. It is called before the Directory is used.
+func (d *Directory) OnUnknown(look func(ctx context.Context, id string) error) {
+	d.looks = append(d.looks, look)
+}
 
 // Add registers an Agent for everybody.
 func (d *Directory) Add(id string, a Agent) {
@@ -183,13 +185,19 @@ func (d *Directory) Away(tenant, id string) bool {
 // in a transaction.
 func (d *Directory) find(ctx context.Context, tenant, id string) (Agent, error) {
 	a := d.agent(tenant, id)
-	if a != nil || id == "" || d.look == nil {
+	if id == "" {
 		return a, nil
 	}
-	if err := d.look(ctx, id); err != nil {
-		return nil, err
+	for _, look := range d.looks {
+		if a != nil {
+			break
+		}
+		if err := look(ctx, id); err != nil {
+			return nil, err
+		}
+		a = d.agent(tenant, id)
 	}
-	return d.agent(tenant, id), nil
+	return a, nil
 }
 
 // Protocol is how an Agent is spoken to: store.AgentHTTP unless it tells.

@@ -48,6 +48,24 @@ type Feed struct {
 
 	items []Item
 	given bool // items were returned
+
+	closing context.Context // when it ends, nothing is waited for any more
+}
+
+// errClosing ends a Feed that would have to wait, when its replica goes away.
+var errClosing = errors.New("bridge: the replica goes away")
+
+// EndWith has Next return an error in place of waiting once closing has ended. What the log has by then is returned
+// first, so a client misses no end of a Run that it could have been sent.
+func (f *Feed) EndWith(closing context.Context) { f.closing = closing }
+
+// readyOnly returns what the log has, and errClosing where that is nothing.
+func (f *Feed) readyOnly(ctx context.Context) ([]store.EventRow, error) {
+	rows, err := f.tail.Ready(ctx)
+	if err == nil && len(rows) == 0 {
+		err = errClosing
+	}
+	return rows, err
 }
 
 // Feeds makes the streams of responses. It reads the store and the log, and counts the tails of Runs.
@@ -71,7 +89,7 @@ func (s *Feeds) Watch(sessionID string) (bell <-chan struct{}, stop func()) {
 // The tail is opened before anything else is read: events that come in between are then behind its position and are
 // not missed.
 func (s *Feeds) Chat(ctx context.Context, in store.Scope, r Reply, follow bool) (*Feed, error) {
-	f := &Feed{from: s, in: in, session: r.Session, then: r.Then}
+	f := &Feed{from: s, in: in, session: r.Session, then: r.Then, closing: context.Background()}
 	f.tail = s.log.Tail(in, r.Session.ID, r.After)
 	if r.Run.ID == "" {
 		items, err := s.atRest(ctx, in, r)
@@ -115,7 +133,7 @@ func (s *Feeds) Chat(ctx context.Context, in store.Scope, r Reply, follow bool) 
 // A position before the Run begins at its first event, and one behind its end gives nothing: a client that comes back
 // with the id of the terminal event has all of it.
 func (s *Feeds) Run(_ context.Context, in store.Scope, run store.Run, after int64) (*Feed, error) {
-	f := &Feed{from: s, in: in, session: store.Session{ID: run.SessionID}}
+	f := &Feed{from: s, in: in, session: store.Session{ID: run.SessionID}, closing: context.Background()}
 	switch {
 	case run.FirstSeq == 0:
 		f.want = &run
@@ -135,7 +153,7 @@ func (s *Feeds) Run(_ context.Context, in store.Scope, run store.Run, after int6
 // Thread tails a thread across its Runs, without end.
 // A thread's tail has no end of its own. It ends when its client leaves or the thread is deleted.
 func (s *Feeds) Thread(_ context.Context, in store.Scope, session store.Session, after int64) (*Feed, error) {
-	return &Feed{from: s, in: in, session: session, endless: true, tail: s.log.Tail(in, session.ID, after)}, nil
+	return &Feed{from: s, in: in, session: session, endless: true, tail: s.log.Tail(in, session.ID, after), closing: context.Background()}, nil
 }
 
 // Close releases the Feed.
@@ -207,6 +225,9 @@ func (f *Feed) rows(ctx context.Context) ([]store.EventRow, error) {
 		f.looked = time.Now() // it has just been read
 	}
 	for {
+		if f.closing.Err() != nil {
+			return f.readyOnly(ctx)
+		}
 		rows, err := f.tail.Ready(ctx)
 		if err != nil || len(rows) > 0 {
 			return rows, err
@@ -219,6 +240,7 @@ func (f *Feed) rows(ctx context.Context) ([]store.EventRow, error) {
 		}
 		select {
 		case <-f.tail.Bell():
+		case <-f.closing.Done():
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -32,7 +32,9 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 	if _, err := s.cfg.Agents.find(ctx, req.Principal.Tenant, req.AgentID); err != nil {
 		return Reply{}, err
 	}
-	k := taking{s: s, req: req, last: req.Task != nil}
+	draining, handed, taken := s.draining.take()
+	defer taken()
+	k := taking{s: s, req: req, last: req.Task != nil, draining: draining}
 	err := k.whileTailed(ctx)
 	k.release(ctx)
 	reply := k.reply
@@ -44,6 +46,7 @@ func (s *Sessions) Chat(ctx context.Context, req ChatRequest) (Reply, error) {
 		s.cfg.Bell.Ring(reply.rings...)
 	}
 	if reply.begun != nil && reply.Session.Owner == s.cfg.Replica {
+		reply.begun.handed = handed
 		s.schedule(reply.Session.ID, reply.begun)
 	} else {
 		s.cfg.Bell.Ring(reply.Session.ID)
@@ -97,6 +100,7 @@ type intake struct {
 	cfg   *Config
 	tails *tails
 	last  bool // there is no more waiting for tails to leave
+	full  bool // this replica drains: it takes no prompt of a person
 
 	profile  []byte
 	branches branchFinder
@@ -160,6 +164,9 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	case takeAnswer:
 		return in.takeAnswers(ctx)
 	case takePrompt:
+		if in.full && in.req.parent == nil {
+			return Reply{}, false, ShuttingDown()
+		}
 		return in.takePrompt(ctx)
 	case refuseBusy:
 		return Reply{Session: in.session}, false, fault.New(RefusedRunInProgress, "This thread is still answering. Cancel the run, or wait until it has ended.")

@@ -19,8 +19,13 @@ import (
 func (f *Feed) untilBegun(ctx context.Context) ([]store.EventRow, error) {
 	for {
 		wait, stop := context.WithTimeout(ctx, f.from.ownerWait)
+		unhook := context.AfterFunc(f.closing, stop)
 		rows, err := f.tail.Next(wait)
+		unhook()
 		stop()
+		if err != nil && ctx.Err() == nil && f.closing.Err() != nil {
+			return f.readyOnly(ctx)
+		}
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return rows, err
 		}

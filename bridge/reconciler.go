@@ -37,6 +37,7 @@ type reconciler struct {
 	wake      func(sessionID string)
 	drives    func(sessionID string) bool // a goroutine of this replica drives the Session
 	busy      func() bool                 // something is driven here, or a caller reads what it called
+	draining  func() bool                 // this replica drains
 
 	unarmed  bool            // more Questions are open than were armed
 	suspects map[string]bool // Turns that seemed stranded at the last look
@@ -126,13 +127,33 @@ func (c *reconciler) wakeAll(ctx context.Context) error {
 
 // hurry wakes the Sessions of this replica that another one has written a Command for, without a ring that arrived. It is
 // one small query for all of them, and none where there is no other replica, or nothing under way here.
+// While this replica drains, the Sessions that another one has given work to are looked for too: they are given up then.
 func (c *reconciler) hurry(ctx context.Context) error {
-	if len(c.replicas.known) == 0 || !c.busy() {
+	if len(c.replicas.known) == 0 {
+		return nil
+	}
+	if c.draining() {
+		if err := c.giveUp(ctx); err != nil {
+			return err
+		}
+	}
+	if !c.busy() {
 		return nil
 	}
 	ids, err := c.cfg.Store.SessionsWithCommands(ctx, store.System(), c.cfg.Replica)
 	for _, id := range ids {
 		c.wake(id)
+	}
+	return err
+}
+
+// giveUp wakes the Sessions with work that are not driven here, which gives them up.
+func (c *reconciler) giveUp(ctx context.Context) error {
+	ids, err := c.cfg.Store.SessionsWithWork(ctx, store.System(), c.cfg.Replica)
+	for _, id := range ids {
+		if !c.drives(id) {
+			c.wake(id)
+		}
 	}
 	return err
 }

@@ -158,4 +158,5 @@ type begun struct {
 	todo store.Agenda
 	// messages is the whole transcript when the thread is new, else nil.
 	messages []agui.Message
+	handed   int // Sessions.handed when the request came
 }

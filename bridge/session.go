@@ -28,6 +28,9 @@ type session struct {
 	rung  bool          // guarded by m.mu
 	first *begun        // what to do first, if it need not be read
 
+	parked bool // its Turn waits for people alone; guarded by m.mu, written by drive
+	taken  bool // a request here asks for it, until the first look
+
 	log        sessionLog
 	transcript []agui.Message // all there is, until the thread's first Turn is made; else nil
 	turn       *turn          // in memory only while its upstream is held or being read
@@ -62,6 +65,10 @@ func (s *session) drive(ctx context.Context) {
 		case errors.Is(err, store.ErrFenced), errors.Is(err, eventlog.ErrStopped):
 			s.m.retire(s)
 			return
+		case errors.Is(err, ErrMoved):
+			s.release()
+			s.first, s.transcript = nil, nil
+			s.log.close()
 		case err != nil:
 			s.m.cfg.Logger.Error("session stalled, trying again", slog.String("session_id", s.id), slog.Any("error", err))
 			s.release()
@@ -134,6 +141,8 @@ func repeatable(ctx context.Context, st store.Store, fn func(store.Tx) error) er
 // or a reserved Run must not open a Run beside one that is open. It sets log.again when there is more to do; what is
 // asked meanwhile rings the bell.
 func (s *session) step(ctx context.Context) error {
+	taken := s.taken
+	s.taken = false
 	todo, err := s.pendingWork(ctx)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // deleted
@@ -142,6 +151,9 @@ func (s *session) step(ctx context.Context) error {
 		return err
 	}
 	if mine, err := s.open(ctx, todo); err != nil || !mine {
+		return err
+	}
+	if left, err := isLeft(ctx, s, todo); left || err != nil {
 		return err
 	}
 	switch {
@@ -154,6 +166,7 @@ func (s *session) step(ctx context.Context) error {
 	case todo.Command != nil:
 		s.log.again = true
 		return s.obey(ctx, *todo.Command, todo.Run)
+	case todo.Run != nil && s.m.draining.leaves(s, *todo.Run, taken):
 	case todo.Run != nil:
 		s.log.again = todo.Reserved > 1
 		return s.begin(ctx, *todo.Run, todo.Turn)
@@ -251,6 +264,15 @@ func (s *session) finish(ctx context.Context, err error) error {
 		}
 	}
 	return err
+}
+
+// ring is called with Sessions.mu held.
+func (s *session) ring() {
+	s.rung = true
+	select {
+	case s.bell <- struct{}{}:
+	default:
+	}
 }
 
 func (s *session) release() {

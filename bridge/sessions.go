@@ -14,6 +14,7 @@ import (
 	"aqueduct/bridge/livefeed"
 	"aqueduct/bridge/redact"
 	"aqueduct/bridge/tools"
+	"aqueduct/internal/wake"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -87,12 +88,15 @@ type Sessions struct {
 	appends    *Appends
 	threads    *Threads
 	quota      *quota
+	draining   *Draining
 
-	// mu guards running, active and reading, and rung of each active session. No store is called with it held.
+	// mu guards running, active, reading and handed, what Draining says, and rung and parked of each active session. No store is called with it
+	// held.
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
 	active  map[string]*session
 	reading int // responses of AgentCalls that callers read
+	handed  int // how often a Session was handed over or given up
 	wg      sync.WaitGroup
 	care    *reconciler
 }
@@ -111,10 +115,11 @@ func New(cfg Config) *Sessions {
 		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools},
 		active: make(map[string]*session),
 	}
+	s.draining = &Draining{sessions: s, moved: wake.New(), gaveUp: make(map[string]bool)}
 	hand := handOver{s}
 	s.agents.show = hand.show
 	s.care = &reconciler{
-		cfg: &s.cfg, wake: s.wake, drives: s.drives, busy: s.busy,
+		cfg: &s.cfg, wake: s.wake, drives: s.drives, busy: s.busy, draining: s.draining.Begun,
 	}
 	s.quota = newQuota(cfg.Store, cfg.Limits, cfg.Meter.Limited)
 	s.tails = newTails(cfg.Store, cfg.Replica, s.outlive)
@@ -162,6 +167,9 @@ func (s *Sessions) Feeds() *Feeds { return s.feeds }
 
 // Transcript reads the messages of threads.
 func (s *Sessions) Transcript() *Transcript { return s.transcript }
+
+// Draining ends what is driven here, before Run's context does.
+func (s *Sessions) Draining() *Draining { return s.draining }
 
 // Steering decides about changes of how freely agents act.
 func (s *Sessions) Steering() *SteeringGate { return s.steering }
@@ -228,7 +236,8 @@ func (s *Sessions) Run(ctx context.Context) error {
 func (s *Sessions) wake(sessionID string) { s.schedule(sessionID, nil) }
 
 // schedule is wake. first is what there is to do, for a caller that has just written it, so
-// that a new goroutine need not read it again; one that runs already looks for itself.
+// that a new goroutine need not read it again; one that runs already looks for itself. Where a Session has changed its
+// owner since the request came, it may be this one, so the rows are read.
 //
 // The bell has one place. A ring that finds it full is not lost: the goroutine has yet to take the one before, and
 // will look at the rows after that.
@@ -239,15 +248,16 @@ func (s *Sessions) schedule(sessionID string, first *begun) {
 		return
 	}
 	if a := s.active[sessionID]; a != nil {
-		a.rung = true
-		select {
-		case a.bell <- struct{}{}:
-		default:
-		}
+		a.ring()
+		return
+	}
+	taken := first != nil
+	if s.draining.begun && (!taken || s.draining.gaveUp[sessionID] && !first.todo.Session.IsChild()) {
+		s.draining.giveUp(sessionID)
 		return
 	}
 	a := &session{m: s, id: sessionID, log: sessionLog{id: sessionID}, bell: make(chan struct{}, 1), calls: make(chan *toolKeeping), gone: make(chan struct{})}
-	if first != nil {
+	if a.taken = taken; taken && first.handed == s.handed {
 		a.begunBy(*first)
 	}
 	s.active[sessionID] = a
@@ -265,6 +275,10 @@ func (s *Sessions) retire(a *session) bool {
 		return false
 	}
 	delete(s.active, a.id)
+	if s.draining.begun {
+		s.draining.giveUp(a.id)
+		s.draining.moved.Ring()
+	}
 	return true
 }
 

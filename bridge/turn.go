@@ -1,8 +1,10 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -47,7 +49,8 @@ type turn struct {
 	bell       <-chan struct{}     // rings when there is something to read for the Session
 	executions <-chan *toolKeeping // what runners of ToolCalls keep
 	transcript *Transcript
-	restarted  bool // an earlier process called the Agent
+	restarted  bool             // an earlier process called the Agent
+	park       func(rests bool) // rests: no Run is open, and nothing is read
 
 	upstream  upstream
 	quiet     quietTimer
@@ -63,6 +66,8 @@ func newTurn(s *session, row store.Turn) *turn {
 	m := s.m
 	cfg, log := &m.cfg, &s.log
 	t := &turn{cfg: cfg, log: log, row: row, bell: s.bell, executions: s.calls, transcript: m.transcript, quiet: newQuietTimer(cfg.Limits)}
+	// The Agent of users' programs waits for them.
+	t.park = func(rests bool) { m.draining.park(s, rests && t.row.Status.Paused() || ReservedAgent(row.AgentID)) }
 	if err := json.Unmarshal(row.Input, &t.input); err != nil && len(row.Input) > 0 {
 		cfg.Logger.Error("turn input unreadable", slog.String("turn_id", row.ID), slog.Any("error", err))
 	}
@@ -153,15 +158,20 @@ func (t *turn) follow(ctx context.Context) (err error) {
 			}
 			continue
 		}
+		t.park(t.writer.run == nil)
 		select {
 		case b := <-t.upstream.frames():
+			t.park(false)
 			err = t.take(ctx, b)
 		// A runner waits for the answer, so it is given at once, also where the answer is no.
 		case k := <-t.executions:
+			t.park(false)
 			err = t.keepExecution(ctx, k)
 		case <-t.quiet.timer.C:
+			t.park(false)
 			err = t.endQuietRun(ctx)
 		case <-t.bell:
+			t.park(false)
 			if t.writer.run == nil { // what the bell rang for may be more than this Turn's
 				t.log.again = true
 				return nil
@@ -201,6 +211,8 @@ func (t *turn) take(ctx context.Context, b batch) error {
 		}
 	}
 	switch {
+	case errors.Is(b.err, ErrMoved): // what is on its way to the log comes before what the other replica writes
+		return cmp.Or(t.writer.keep(ctx, nil), b.err)
 	case b.err != nil:
 		return t.lost(ctx, asFailure(b.err))
 	case b.opened: // answers may have waited for it
@@ -239,7 +251,7 @@ func (t *turn) haveRun(ctx context.Context, b batch) (ok bool, err error) {
 
 // needsRun reports whether a batch has something for the log. Of an upstream that only ended to wait it has not.
 func (b batch) needsRun() bool {
-	return b.err != nil || slices.ContainsFunc(b.outputs, Output.needsRun)
+	return b.err != nil && !errors.Is(b.err, ErrMoved) || slices.ContainsFunc(b.outputs, Output.needsRun)
 }
 
 func (o Output) needsRun() bool {

@@ -3,6 +3,7 @@
 package migrations
 
 import (
+	"context"
 	"database/sql"
 	"embed"
 	"fmt"
@@ -34,6 +35,20 @@ func Postgres(db *sql.DB) (*goose.Provider, error) {
 // of a session means nothing behind a connection pooler.
 func PostgresUnlocked(db *sql.DB) (*goose.Provider, error) {
 	return provider(goose.DialectPostgres, db, "postgres")
+}
+
+// Up brings a database up to date. It refuses one whose schema is newer than this program: rows that a later version has
+// written may mean what this one does not know.
+func Up(ctx context.Context, p *goose.Provider) error {
+	has, known, err := p.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if has > known {
+		return fmt.Errorf("the database has schema version %d and is newer than this program, which knows versions up to %d: start the newer program, or restore a backup from before its first start", has, known)
+	}
+	_, err = p.Up(ctx)
+	return err
 }
 
 // lockTries, a second apart, is how long a replica waits for another that migrates.

@@ -195,3 +195,31 @@ func indexes(t *testing.T, db *sql.DB, query string) []string {
 	}
 	return names
 }
+
+// TestNewerDatabaseIsRefused: a program does not start on a database whose schema a later one has changed, and names both
+// versions.
+func TestNewerDatabaseIsRefused(t *testing.T) {
+	for name, of := range map[string]struct {
+		db       *sql.DB
+		provider func(*sql.DB) (*goose.Provider, error)
+	}{
+		"SQLite":     {open(t, "sqlite", filepath.Join(t.TempDir(), "aqueduct.db")), migrations.SQLite},
+		"PostgreSQL": {open(t, "pgx", storetest.Postgres(t)), migrations.Postgres},
+	} {
+		p := up(t, of.provider, of.db)
+		if err := migrations.Up(t.Context(), p); err != nil {
+			t.Errorf("%s, up to date: %v", name, err)
+		}
+		known, err := p.GetDBVersion(t.Context())
+		if err == nil {
+			_, err = of.db.ExecContext(t.Context(), fmt.Sprintf("INSERT INTO goose_db_version (version_id, is_applied) VALUES (%d, TRUE)", known+1))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("schema version %d and is newer than this program, which knows versions up to %d", known+1, known)
+		if err := migrations.Up(t.Context(), p); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -35,6 +35,17 @@ type acpAgent struct {
 	chatter func(run, prompt string) // sends more before the word of a prompt that asks nothing
 }
 
+// TestPromptWaitsForItsAgent: a prompt that comes before the server's own agent has linked is answered when it has.
+func TestPromptWaitsForItsAgent(t *testing.T) {
+	t.Parallel()
+	h := newEnvWith(t, nil, plan{acp: true, own: true})
+	early := h.open(h.prompt("T", "R", "hello"))
+	h.linksACP(t, "")
+	if frames := early.rest(); frames[len(frames)-1].typ() != "RUN_FINISHED" {
+		t.Errorf("it ends with %v", frames[len(frames)-1])
+	}
+}
+
 // newACPEnv is an env whose agent is behind a proxy.
 func newACPEnv(t *testing.T, title string) (*env, *acpAgent) {
 	t.Helper()
@@ -45,6 +56,12 @@ func newACPEnvWith(t *testing.T, title string, p plan) (*env, *acpAgent) {
 	t.Helper()
 	p.acp, p.hooks = true, channel.Webhooks{{ID: "im", Tenant: "local", Secret: hookSecret, Callback: "http://127.0.0.1:1/"}}
 	h := newEnvWith(t, nil, p)
+	return h, h.linksACP(t, title)
+}
+
+// linksACP links the proxy.
+func (h *env) linksACP(t *testing.T, title string) *acpAgent {
+	t.Helper()
 	conn, resp, err := h.dial("/ws/agent")
 	if err != nil {
 		t.Fatal(err, resp)
@@ -67,7 +84,7 @@ func newACPEnvWith(t *testing.T, title string, p plan) (*env, *acpAgent) {
 		_ = conn.Close()
 		<-ended
 	})
-	return h, a
+	return a
 }
 
 func (a *acpAgent) serve() {

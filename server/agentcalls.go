@@ -111,7 +111,7 @@ func (h *agentCalls) invoke(c echo.Context) error {
 	defer feed.Close()
 	setID(c.Response().Header(), headerRun, reply.Run.TurnID)
 	reader := channel.NewInvocation(h.store, in, reply.Session)
-	how := h.out.run(c, ctx, false, func(ctx context.Context, w *stream) error {
+	how := h.out.run(c, ctx, false, 0, func(ctx context.Context, w *stream) error {
 		items, err := feed.Next(ctx)
 		if err != nil {
 			return err

@@ -73,6 +73,7 @@ type plan struct {
 	proxies     *server.ProxyAccess
 	hooks       channel.Webhooks
 	acp         bool // the agent is behind a proxy, which the test links
+	own         bool // and is started with the server
 	wrap        func(net.Listener) net.Listener
 	open        func(t testing.TB) (store.Store, error) // nil: an SQLite file
 	public      string
@@ -148,6 +149,9 @@ func newEnvWith(t testing.TB, script script, p plan) *env {
 			},
 			Agents: map[string]acpgateway.AgentConfig{"scripted": {}}, BaseURL: "http://127.0.0.1:1",
 		}
+	}
+	if p.own {
+		cfg.Gateway.Own = map[string]string{"p1": "scripted"}
 	}
 	made, err := app.New(cfg)
 	if err != nil {

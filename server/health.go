@@ -20,16 +20,16 @@ import (
 const (
 	// pingKept is how long one answer of the database serves all who ask: anybody may ask.
 	pingKept = time.Second
-	// pingTime is when a database that does not answer counts as away. A balancer asks every few seconds; an answer
-	// that takes longer would be counted as missing anyway.
-	pingTime = 2 * time.Second
+	// pingTime is when a database that does not answer counts as away: below the second that balancers wait by default.
+	pingTime = 800 * time.Millisecond
 )
 
 // health is /healthz, "the process lives", and /readyz, "it can take work". mu guards what is below it, and is held
 // while the database is asked, so that a burst of requests makes one query.
 type health struct {
-	store    store.Store
-	draining context.Context
+	store   store.Store
+	leaving context.Context
+	started <-chan struct{} // nil: nothing is awaited
 
 	mu sync.Mutex
 	// asked and err are the last answer of the database and when it came.
@@ -47,12 +47,29 @@ func (h *health) Mount(to *route.Routes) {
 func (h *health) ready(c echo.Context) error {
 	switch {
 	// It comes before the database, which may be well while this server leaves.
-	case h.draining.Err() != nil:
+	case h.leaving.Err() != nil:
 		return status(c, http.StatusServiceUnavailable, limit.ShuttingDown)
+	case !h.hasStarted():
+		return status(c, http.StatusServiceUnavailable, starting)
 	case h.ping(c.Request().Context()) != nil:
 		return status(c, http.StatusServiceUnavailable, problem.Unavailable)
 	}
 	return status(c, http.StatusOK, "ok")
+}
+
+// starting is the status of a server whose own agents and MCP servers are not there yet.
+const starting = "starting"
+
+func (h *health) hasStarted() bool {
+	if h.started == nil {
+		return true
+	}
+	select {
+	case <-h.started:
+		return true
+	default:
+		return false
+	}
 }
 
 // ping asks the database whether a write could be made, at most once in pingKept. Ping tries whether a write could be

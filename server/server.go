@@ -74,6 +74,8 @@ type Config struct {
 	ModelCalls *modelcalls.Service
 	// Links are the signed links to one decision; nil takes none.
 	Links *decide.Book
+	// Started is closed when what this server starts itself is there: before that it is not ready. Nil: nothing is awaited.
+	Started <-chan struct{}
 	// NoPage leaves the page at "/" out.
 	NoPage bool
 	// Webhooks are the channels that talk by signed POSTs; see Carry.
@@ -88,11 +90,12 @@ type Config struct {
 	Gateway http.Handler
 }
 
-// Server is the HTTP handler of everything Aqueduct serves. It starts no goroutine of its own. Its end is Drain, and
-// behind it the Shutdown of the http.Server that it is the handler of.
+// Server is the HTTP handler of everything Aqueduct serves. It starts no goroutine of its own. Its end is Leave, Drain,
+// and then the Shutdown of the http.Server that it is the handler of.
 type Server struct {
 	echo  *echo.Echo
-	drain context.CancelFunc
+	leave context.CancelFunc // ends being ready
+	drain context.CancelFunc // cuts streams
 	// sockets and conns are counted here, because net/http knows neither WebSockets nor who is behind a connection.
 	sockets *limit.Sockets
 	conns   *limit.Connections
@@ -107,13 +110,15 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	cfg.Limits = cfg.Limits.WithDefaults()
 	draining, drain := context.WithCancel(context.Background())
+	leaving, leave := context.WithCancel(draining)
+	stop := func() { leave(); drain() }
 	// The parts that bound things are made first: the gauges need them, and handlers get them finished.
 	meter := cfg.Metrics.limitMeter()
 	bodies := limit.NewBodyBudget(cfg.Limits, func() { meter.Refused("bodies") })
 	in := decode.New(cfg.Limits, bodies, limit.NewBrakes(cfg.Limits, meter))
 	guard, err := newGuard(cfg, in)
 	if err != nil {
-		drain()
+		stop()
 		return nil, err
 	}
 	// Failed registrations have a brake of their own and do not count against people at the same address.
@@ -125,7 +130,7 @@ func New(cfg Config) (*Server, error) {
 		Sessions: cfg.Sessions, Queue: cfg.Queue, Approvals: cfg.Approvals, Store: cfg.Store, Auth: cfg.Auth, In: in, Open: open, Log: cfg.Logger, Audit: cfg.Audit, Kick: cfg.Kick,
 	}, cfg.Webhooks)
 	if err != nil {
-		drain()
+		stop()
 		return nil, err
 	}
 	e := echo.New()
@@ -135,20 +140,20 @@ func New(cfg Config) (*Server, error) {
 	// Pre runs before the router, so unknown paths pass the guard like known ones. recovered is the outer of the two.
 	e.Pre(recovered(e.HTTPErrorHandler), guard.check)
 	to := route.New(e, guard.authenticate)
-	for _, r := range append(resources(cfg, in, open, draining), register, channels, hook) {
+	for _, r := range append(resources(cfg, in, open, leaving, draining), register, channels, hook) {
 		r.Mount(to)
 	}
 	if err := to.Check(); err != nil {
-		drain()
+		stop()
 		return nil, err
 	}
-	return &Server{echo: e, drain: drain, sockets: open, conns: conns, hook: hook}, nil
+	return &Server{echo: e, leave: leave, drain: drain, sockets: open, conns: conns, hook: hook}, nil
 }
 
 // resources makes the handlers, one for each resource of the API. A handler gets the parts that it uses and no
 // Config, so that its fields show what it depends on. The order has no meaning: no two handlers mount the same route,
 // and the router looks at paths alone.
-func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining context.Context) []route.Resource {
+func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, leaving, draining context.Context) []route.Resource {
 	out := &streams{limits: cfg.Limits, metrics: cfg.Metrics, log: cfg.Logger, draining: draining}
 	traces := &trace{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out}
 	deeds := proxyDeeds{known: cfg.ProxyRegistry, audit: cfg.Audit}
@@ -185,7 +190,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 		&signIn{auth: cfg.Auth, audit: cfg.Audit, in: in, public: cfg.PublicURL, log: cfg.Logger},
 		newTokens(cfg, in),
 		&serviceAccounts{registry: cfg.Auth.Registry(), in: in},
-		&health{store: cfg.Store, draining: draining},
+		&health{store: cfg.Store, leaving: leaving, started: cfg.Started},
 		&metricsPage{metrics: cfg.Metrics},
 		&limitsPage{limits: cfg.Limits, sessions: cfg.Sessions, contexts: cfg.Contexts},
 		&openAPI{},
@@ -203,7 +208,11 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, draining con
 // ServeHTTP implements http.Handler. Any number of requests run at once; all state is in the parts.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
-// Drain refuses new Turns and cuts every stream. Their clients come back with their last id, to this server's successor.
+// Leave has a load balancer send requests elsewhere: the server is not ready any more. It serves what comes all the same;
+// the engine refuses what would begin something.
+func (s *Server) Leave() { s.leave() }
+
+// Drain refuses new Turns and cuts every stream, behind what the log has for it by then. Their clients come back with their last id, to this server's successor.
 // When it returns, every socket has got its close frame: no http.Server waits for those.
 func (s *Server) Drain() {
 	s.drain()

@@ -32,6 +32,9 @@ const (
 	// keepBytes bounds the buffers that are kept for the next stream with something to say; an idle stream holds
 	// none. A snapshot may be larger; its buffer is then not kept.
 	keepBytes = 512 << 10
+	// lastWords is how long a stream may take, when the server goes away, to send what the log has by then. The log's
+	// newest events are in memory, so it is for a database that does not answer.
+	lastWords = time.Second
 )
 
 // streams answers requests with SSE. All handlers share one. open is the number of streams now, and buffers their
@@ -81,7 +84,8 @@ func (s *streams) admit() error {
 // nothing.
 func (s *streams) serve(c echo.Context, feed *bridge.Feed, d agui.Dialect, reconnects bool, after func(outcome)) error {
 	defer feed.Close()
-	how := s.run(c, c.Request().Context(), reconnects, func(ctx context.Context, w *stream) error {
+	feed.EndWith(s.draining)
+	how := s.run(c, c.Request().Context(), reconnects, lastWords, func(ctx context.Context, w *stream) error {
 		items, err := feed.Next(ctx)
 		if err == nil {
 			err = s.forward(w, d, items)
@@ -100,9 +104,9 @@ func (s *streams) serve(c echo.Context, feed *bridge.Feed, d agui.Dialect, recon
 // The writer is closed before the outcome is counted: from then on no heartbeat writes, so what the caller does afterwards
 // cannot meet a write of the timer. A panic in step closes it as well.
 //
-// Draining cancels the stream's context, which ends a wait in step at once; a write that a slow client holds up ends
-// by its own deadline.
-func (s *streams) run(c echo.Context, parent context.Context, reconnects bool, step func(context.Context, *stream) error) outcome {
+// Draining cancels the stream's context, rest later, which ends a wait in step at once; a write that a slow client holds
+// up ends by its own deadline.
+func (s *streams) run(c echo.Context, parent context.Context, reconnects bool, rest time.Duration, step func(context.Context, *stream) error) outcome {
 	s.open.Add(1)
 	defer s.open.Add(-1)
 	s.metrics.streamOpened()
@@ -110,7 +114,13 @@ func (s *streams) run(c echo.Context, parent context.Context, reconnects bool, s
 	defer cancel()
 	// The deferred call takes the registration back: draining lives as long as the server, and would keep one for
 	// each stream that ever was.
-	defer context.AfterFunc(s.draining, cancel)()
+	defer context.AfterFunc(s.draining, func() {
+		if rest > 0 {
+			time.AfterFunc(rest, cancel)
+			return
+		}
+		cancel()
+	})()
 	w := s.begin(c, cancel)
 	defer w.close()
 	err := w.send(s.opening(reconnects))

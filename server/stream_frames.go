@@ -26,7 +26,7 @@ func (s *streams) frames(c echo.Context, until time.Time, next func(context.Cont
 		parent, stop = context.WithDeadline(parent, until)
 		defer stop()
 	}
-	return cut(s.run(c, parent, true, func(ctx context.Context, w *stream) error {
+	return cut(s.run(c, parent, true, 0, func(ctx context.Context, w *stream) error {
 		frames, err := next(ctx)
 		switch {
 		case errors.Is(err, store.ErrUnavailable):

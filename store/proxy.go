@@ -26,6 +26,7 @@ type Proxy struct {
 	ConnectedAt   time.Time
 	LastSeen      time.Time
 	LastError     string
+	Replica       string // that wrote the row: it holds the link of a Proxy that is online, while it lives
 	Sandboxes     []byte // its last sandbox_inventory, JSON
 	Workspaces    []byte // its last workspace_inventory, JSON
 }
@@ -58,12 +59,17 @@ type BootstrapUse struct {
 	ExpiresAt time.Time
 }
 
+// ProxyLink is a link of a Proxy to a replica that lives.
+type ProxyLink struct{ ProxyID, AgentID, Replica string }
+
 // ProxyReader reads Proxies and SandboxInstances. Proxies belong to no user: only a
 // Scope that sees everything sees them. An instance is seen with its Session.
 type ProxyReader interface {
 	Proxy(ctx context.Context, in Scope, id string) (Proxy, error)
 	// Proxies are all, in the order they registered first.
 	Proxies(ctx context.Context, in Scope) ([]Proxy, error)
+	// ProxyLinks are those of all replicas that live.
+	ProxyLinks(ctx context.Context, in Scope) ([]ProxyLink, error)
 	SandboxInstance(ctx context.Context, in Scope, sessionID string) (SandboxInstance, error)
 	// SandboxInstancesOf lists a proxy's, newest Session first.
 	SandboxInstancesOf(ctx context.Context, in Scope, proxyID string, page Page) ([]SandboxInstance, error)
@@ -71,7 +77,8 @@ type ProxyReader interface {
 
 // ProxyTx writes them. Each write is a whole row: a zero member empties its column.
 type ProxyTx interface {
-	// UpsertProxy keeps the RegisteredAt of a row that is there.
+	// UpsertProxy keeps the RegisteredAt of a row that is there. A Proxy that is offline is not written over one that is
+	// online at another replica which lives: it has moved there.
 	UpsertProxy(ctx context.Context, p Proxy) error
 	// InsertProxy keeps a Proxy of an id that is new; false, and nothing changes, where the id is known.
 	InsertProxy(ctx context.Context, p Proxy) (bool, error)

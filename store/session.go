@@ -75,6 +75,10 @@ type SessionTx interface {
 	// ClaimSession makes replica the owner if no replica, itself, or a fenced one is;
 	// false when a living replica owns it.
 	ClaimSession(ctx context.Context, id, replica string) (bool, error)
+	// ReleaseSession makes no replica the owner, where replica is and no agent's call began the Session.
+	ReleaseSession(ctx context.Context, id, replica string) error
+	// HandSession makes a living replica the owner of a Session that another one owns; false where that is not so.
+	HandSession(ctx context.Context, id, from, to string) (bool, error)
 	// ReplicaLives reports whether the replica may write.
 	ReplicaLives(ctx context.Context, replica string) (bool, error)
 	SetSessionTitle(ctx context.Context, id, title string) error

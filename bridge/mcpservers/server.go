@@ -44,7 +44,8 @@ type server struct {
 	version     string
 	open        func() (way, error)
 	publish     func(ctx context.Context, server string, list []store.Tool) error
-	report      func() // something is to be seen of it
+	report      func()        // something is to be seen of it
+	seen        chan struct{} // closed at its first report
 	resultBytes int64
 	logger      *slog.Logger
 	changed     wake.Signal // the server's list of tools
@@ -58,8 +59,10 @@ type server struct {
 
 // newServer chooses the way: a command goes before a URL.
 func newServer(cfg Config, of Server, epoch string) *server {
+	seen := make(chan struct{})
+	first := sync.OnceFunc(func() { close(seen) })
 	s := &server{
-		name: of.Name, version: cfg.Version, publish: cfg.Publish, report: cfg.Changed, resultBytes: cfg.ResultBytes,
+		name: of.Name, version: cfg.Version, publish: cfg.Publish, report: func() { first(); cfg.Changed() }, seen: seen, resultBytes: cfg.ResultBytes,
 		logger: cfg.Logger.With(slog.String("mcp_server", of.Name)), changed: wake.New(), stands: make(chan struct{}), found: wake.New(),
 	}
 	s.open = (&address{url: of.URL, token: of.Token, client: cfg.Client}).open

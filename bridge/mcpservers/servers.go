@@ -92,6 +92,18 @@ func (s *Servers) Names() []string {
 	return names
 }
 
+// Await returns when the tools of every server are kept, or it was found that it cannot be connected; at the latest when ctx
+// ends.
+func (s *Servers) Await(ctx context.Context) {
+	for _, one := range s.byName {
+		select {
+		case <-one.seen:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Run keeps all servers connected until ctx ends. Then it ends the processes that it started, and returns when they are gone.
 func (s *Servers) Run(ctx context.Context) error {
 	if slices.ContainsFunc(s.named, func(of Server) bool { return len(of.Command) > 0 }) {

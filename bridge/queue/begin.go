@@ -20,7 +20,7 @@ import (
 // passes reports whether a refusal ends by itself: the Task waits on.
 func passes(refusal *fault.Error) bool {
 	switch refusal.Code {
-	case bridge.RefusedTooManyTurns, bridge.RefusedRunInProgress, bridge.RefusedTenantFull:
+	case bridge.RefusedTooManyTurns, bridge.RefusedRunInProgress, bridge.RefusedTenantFull, bridge.RefusedShuttingDown:
 		return true
 	}
 	return false

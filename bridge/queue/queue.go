@@ -118,6 +118,9 @@ func (q *Queue) Add(ctx context.Context, chat bridge.ChatRequest, priority int64
 	if err := chat.Check(); err != nil {
 		return store.Task{}, err
 	}
+	if q.cfg.Sessions.Draining().Begun() {
+		return store.Task{}, bridge.ShuttingDown()
+	}
 	// The Task's id is made here, because it is what the caller is answered with: the Turn gets it later (begin). A
 	// prompt that names no thread begins one, which is called as its run is.
 	t := store.Task{

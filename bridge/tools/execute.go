@@ -22,6 +22,7 @@ const showAfter = 50 * time.Millisecond
 type executor struct {
 	store    store.Store
 	replica  string
+	runner   *runner
 	approved *approvedCheck
 	commits  *commits
 	outcomes *outcomes
@@ -119,9 +120,10 @@ func (e *executor) claim(ctx context.Context, session store.Session, call store.
 }
 
 // mayBegin reports whether this replica may begin an approved call: it owns the Session, and knows that the agent can
-// still get the result. A call that a person decided to execute again is for no agent.
+// still get the result. A call that a person decided to execute again is for no agent. A replica that drains begins only
+// what an agent waits for that it called.
 func (e *executor) mayBegin(turn store.Turn, session store.Session, call store.ToolCall) bool {
-	if session.Owner != e.replica {
+	if session.Owner != e.replica || e.runner.leaving.Load() && turn.Upstream != e.replica {
 		return false
 	}
 	if turn.Status.Terminal() || !call.RunningAt.IsZero() {

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // runner owns the goroutines that execute calls on this replica: one for each call, at most as many as there are slots.
@@ -17,6 +18,31 @@ type runner struct {
 	ctx   context.Context // of what is executed; nil before open and after close
 	wg    sync.WaitGroup
 	ended map[string]chan struct{} // of the calls in work here, by id; closed when the work is over
+
+	leaving atomic.Bool // this replica drains
+}
+
+// drain waits until no call is in work here, or ctx ends, and returns how many are. From then on no approved call is
+// begun for an agent that is not called from here.
+func (r *runner) drain(ctx context.Context) (left int) {
+	r.leaving.Store(true)
+	for {
+		r.mu.Lock()
+		var one <-chan struct{}
+		for _, done := range r.ended {
+			one = done
+		}
+		left = len(r.ended)
+		r.mu.Unlock()
+		if left == 0 {
+			return 0
+		}
+		select {
+		case <-one:
+		case <-ctx.Done():
+			return left
+		}
+	}
 }
 
 // open lets work begin, with ctx as the context of all of it.

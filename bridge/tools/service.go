@@ -47,7 +47,7 @@ func New(cfg Config) *Service {
 	outcome := &outcomes{store: cfg.Store, ttl: cfg.Limits.ApprovalTTL, notices: cfg.Notices, deadlines: due, ring: cfg.Ring}
 	posted := endpoint{client: cfg.Client, registry: tools, resultBytes: cfg.Limits.ResultBytes}
 	execute := &executor{
-		store: cfg.Store, replica: cfg.Replica, approved: approved, commits: keep, outcomes: outcome, ended: cfg.Meter.Ended, logger: cfg.Logger,
+		store: cfg.Store, replica: cfg.Replica, runner: run, approved: approved, commits: keep, outcomes: outcome, ended: cfg.Meter.Ended, logger: cfg.Logger,
 		runtime: runtimes{store.ToolFromFile: posted, store.ToolFromAPI: posted, store.ToolFromMCP: cfg.MCP, store.ToolFromServer: cfg.OwnRuntime},
 	}
 	clients := &clientCalls{
@@ -84,6 +84,10 @@ func (s *Service) Run(ctx context.Context) error {
 	s.runner.close()
 	return nil
 }
+
+// Drain waits until no call is executed here, or ctx ends, and returns how many are. What it does not begin any more is
+// begun by another replica, or the next process.
+func (s *Service) Drain(ctx context.Context) (left int) { return s.runner.drain(ctx) }
 
 // Load registers the tools of a file for every tenant, and removes those that an earlier file had and this one has not, and
 // those of MCP servers that there are no more.

@@ -86,8 +86,10 @@ func (f *acpFlags) gateway(baseURL string, registry *auth.Registry, metrics *ser
 	}
 	// The order in which agents are taken for the default one: those of --acp, then those that only have settings.
 	var order []string
+	own := make(map[string]string)
 	for _, a := range f.ACP {
 		order = append(order, a.id)
+		own[auth.LocalProxyPrefix+a.id] = a.id
 		// The directory its proxy gets from local. A proxy elsewhere that serves this agent too has a directory of its
 		// own.
 		cfg := agents[a.id]
@@ -98,7 +100,7 @@ func (f *acpFlags) gateway(baseURL string, registry *auth.Registry, metrics *ser
 		baseURL = ""
 	}
 	return acpgateway.Config{
-		BaseURL: baseURL, Authenticate: knownPeer(keys.proxy), Watch: keys.watch, Agents: agents, Order: append(order, f.ACPAgents.order...),
+		BaseURL: baseURL, Authenticate: knownPeer(keys.proxy), Watch: keys.watch, Agents: agents, Own: own, Order: append(order, f.ACPAgents.order...),
 		Meter:  acpgateway.Meter{Linked: metrics.ProxiesLinked, Frame: metrics.FrameTaken, Refused: metrics.FrameRefused},
 		Limits: acpgateway.Limits{Open: f.ACPOpenTimeout, Prompt: f.ACPPromptTimeout, Grace: f.ProxyGrace, Silence: f.ACPSilence, MergeTime: f.ACPMergeTime, MergeChars: f.ACPMergeChars},
 	}

@@ -7,6 +7,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 )
 
@@ -53,6 +56,11 @@ func serveUntilDone(srv *http.Server, drain func(), listeners ...net.Listener) f
 		}
 		return err
 	}
+}
+
+// secondSignal returns a context that ends with the next signal that asks the process to end.
+func secondSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }
 
 // reachable is the URL of a listener for programs on this machine. A listener on all addresses is reached over

@@ -25,7 +25,7 @@ func main() {
 		os.Exit(127) // as a shell reports a program that it cannot start
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once, but for a server's that drains (secondSignal)
 	err := run(ctx, os.Args[1:], os.LookupEnv, output{os.Stdout, os.Stderr})
 	stop()
 	if err != nil {

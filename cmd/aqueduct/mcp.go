@@ -3,9 +3,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/kballard/go-shellquote"
 
@@ -137,4 +140,22 @@ func (f mcpFlags) secrets() (list []string) {
 		list = append(list, named.value)
 	}
 	return list
+}
+
+// mcpStartWait bounds how long being ready waits for the tools of --mcp. npx downloads a package at its first start; a
+// balancer has other replicas meanwhile.
+const mcpStartWait = 30 * time.Second
+
+// awaitMCP returns when every server has listed its tools or has failed, whose reason is in the log; at the latest after
+// mcpStartWait.
+func awaitMCP(ctx context.Context, servers *mcpservers.Servers, log *slog.Logger) {
+	if servers == nil {
+		return
+	}
+	waits, cancel := context.WithTimeout(ctx, mcpStartWait)
+	defer cancel()
+	servers.Await(waits)
+	if waits.Err() != nil && ctx.Err() == nil {
+		log.Warn("ready, although MCP servers have not listed their tools yet", slog.Duration("waited", mcpStartWait))
+	}
 }

@@ -47,6 +47,7 @@ type serveCmd struct {
 	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
 	BaseURL      string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
 	Name         string        `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
+	Drain        time.Duration `default:"30s" help:"How long what is under way may take at the end (SIGTERM, SIGINT), while nothing new is taken; 0 ends it at once. A second signal ends the wait."`
 	LogFormat    string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
 	OnBusy       string        `enum:"refuse,queue" default:"refuse" help:"What becomes of a message while somebody reads the answer to the one before: refuse it, or queue it as the next turn."`
 	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
@@ -159,6 +160,9 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		} else {
 			s.greet(to.out, callers, s.Transport.url(ln.Addr()), log)
 		}
+		s.ACP.awaitLocal(ctx, made.Gateway)
+		awaitMCP(ctx, made.MCP, log)
+		close(made.started)
 		<-ctx.Done()
 		return nil
 	}}
@@ -171,13 +175,15 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 // it may be called.
 type parts struct {
 	*app.App
-	gate   *outbound.Gate
-	beside []app.Part // at the level of the agents
+	started chan struct{} // closed when its own agents and MCP servers are there
+	gate    *outbound.Gate
+	beside  []app.Part // at the level of the agents
 }
 
 // parts reads the files that the flags name and puts the parts together; nothing runs yet. self is where programs of
 // this machine reach the server. What a flag got wrong is an error that names the flag.
 func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, blobs blob.Store, red redaction, self string) (made parts, err error) {
+	made.started = make(chan struct{})
 	directory, beside, err := s.agents(self, log)
 	if err != nil {
 		return made, err
@@ -222,12 +228,12 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 		return made, err
 	}
 	cfg := app.Config{
-		Store: st, MCP: servers, Broker: local.New(), Name: s.Name, Logger: log, Auth: callers, Agents: directory, Registered: registered, Metrics: metrics,
+		Store: st, MCP: servers, Broker: local.New(), Name: s.Name, Drain: app.Drain{Most: s.Drain, Hasten: secondSignal}, Logger: log, Auth: callers, Agents: directory, Registered: registered, Metrics: metrics,
 		Secrets: red.hash(), Policy: rules.holder, OnBusy: s.OnBusy, PublicURL: s.Notify.PublicURL, AgentURL: s.BaseURL, Limits: s.Limits.bridge(), QueueLimits: s.Limits.queue(), ToolLimits: s.Limits.tools(),
 		Blobs: blobs, ContextBytes: s.Blobs.MaxContextBytes, ToolClient: made.gate.Client(), AuditHeads: filepath.Join(filepath.Dir(s.auditKeyFile()), auditHeadsName), Gateway: &gateway,
 		Edge: server.Config{
 			Version: version(), Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
-			CheckURL: made.gate.CheckURL, Models: models, ModelClient: modelClient, Proxies: s.proxyAccess(callers.Registry()), NoPage: s.Surface.NoPage,
+			Started: made.started, CheckURL: made.gate.CheckURL, Models: models, ModelClient: modelClient, Proxies: s.proxyAccess(callers.Registry()), NoPage: s.Surface.NoPage,
 		},
 	}
 	if err := s.Notify.apply(&cfg, s.Outbound, s.ACP.Key); err != nil {

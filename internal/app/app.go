@@ -50,6 +50,7 @@ type App struct {
 	Queue      *queue.Queue
 	ModelCalls *modelcalls.Service
 	Gateway    *acpgateway.Gateway // nil without Config.Gateway
+	MCP        *mcpservers.Servers // nil without Config.MCP
 	Server     *server.Server
 	Metrics    *server.Metrics
 
@@ -244,7 +245,7 @@ func (a *App) makeMCPServers(executed *tools.Config) error {
 	if err != nil {
 		return err
 	}
-	executed.MCP, executed.Servers = servers, servers.Names()
+	a.MCP, executed.MCP, executed.Servers = servers, servers, servers.Names()
 	a.runs(upstream, "mcp servers", servers.Run)
 	return nil
 }
@@ -291,7 +292,7 @@ func (a *App) makeGateway() {
 	}
 	cfg := *a.cfg.Gateway
 	cfg.Registry, cfg.Directory = acpgateway.NewRegistry(a.cfg.Store), a.cfg.Agents
-	cfg.Hash, cfg.Logger, cfg.Hints = a.cfg.Secrets, a.cfg.Logger, a.Hints
+	cfg.Replica, cfg.Hash, cfg.Logger, cfg.Hints = a.Replica, a.cfg.Secrets, a.cfg.Logger, a.Hints
 	cfg.NotifyActivity, cfg.Note, cfg.Stalled = a.Sessions.NotifyActivity, a.Events.Note, a.Events.Stalled
 	a.Gateway = acpgateway.New(cfg)
 	a.runs(upstream, "gateway", a.Gateway.Run)
@@ -328,7 +329,7 @@ func (a *App) makeServer() (err error) {
 }
 
 // Run registers the replica, which fences its predecessor of the same name, and runs the parts until ctx ends or one of
-// them fails; a failure is a *Failure. It returns when all have ended. beside are Parts of the program at the level of the
+// them fails; a failure is a *Failure. Where ctx ended, what is under way may end first (Config.Drain). It returns when all have ended. beside are Parts of the program at the level of the
 // agents, which outlive what drives them; edge are the listeners that serve Server. edge starts last and ends first: no
 // more requests and streams, then no more driving, then the last commit. After that the replica is fenced, so that another
 // can take over its Sessions at once.
@@ -337,7 +338,7 @@ func (a *App) Run(ctx context.Context, beside, edge []Part) error {
 		return err
 	}
 	defer a.leave(ctx)
-	ctx, fail := context.WithCancelCause(ctx)
+	failed, fail := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer fail(nil)
 	for _, parts := range [][]Part{a.levels[ground], slices.Concat(a.levels[upstream], beside), a.levels[driving], edge} {
 		// The defers end the stages from the last one started to the first, and only then leave gives up the
@@ -348,10 +349,14 @@ func (a *App) Run(ctx context.Context, beside, edge []Part) error {
 			s.run(p)
 		}
 	}
-	<-ctx.Done()
-	var failed *Failure
-	if errors.As(context.Cause(ctx), &failed) {
-		return failed
+	select {
+	case <-ctx.Done():
+		a.drain(failed)
+	case <-failed.Done():
+	}
+	var why *Failure
+	if errors.As(context.Cause(failed), &why) {
+		return why
 	}
 	return nil
 }

@@ -86,6 +86,5 @@ func migratePooled(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.Up(ctx)
-	return err
+	return migrations.Up(ctx, p)
 }

@@ -162,8 +162,7 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.Up(ctx)
-	return err
+	return migrations.Up(ctx, p)
 }
 
 // InTx implements store.Store.
@@ -228,6 +227,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	}
 	if readOnly {
 		return fmt.Errorf("%w: the database is read-only", store.ErrUnavailable)
+	}
+	if _, err := s.db.ExecContext(ctx, sqldb.PingStatement); err != nil {
+		return classifyIdle(err)
 	}
 	return nil
 }

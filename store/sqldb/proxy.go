@@ -17,24 +17,24 @@ type (
 )
 
 const selectProxy = `SELECT proxy_id, name, agent_id, capabilities, max_concurrent, status, registered_at, connected_at,
-	last_seen, last_error, sandboxes, workspaces FROM proxies`
+	last_seen, last_error, replica, sandboxes, workspaces FROM proxies`
 
 const insertIntoProxies = `INSERT INTO proxies (proxy_id, name, agent_id, capabilities, max_concurrent, status,
-	registered_at, connected_at, last_seen, last_error, sandboxes, workspaces)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+	registered_at, connected_at, last_seen, last_error, replica, sandboxes, workspaces)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 	ON CONFLICT (proxy_id) DO `
 
 func proxyArgs(p store.Proxy) []any {
 	return []any{
 		p.ID, p.Name, p.AgentID, jsonText(p.Capabilities), int64(p.MaxConcurrent), string(p.Status), millis(p.RegisteredAt),
-		millis(p.ConnectedAt), millis(p.LastSeen), p.LastError, jsonText(p.Sandboxes), jsonText(p.Workspaces),
+		millis(p.ConnectedAt), millis(p.LastSeen), p.LastError, p.Replica, jsonText(p.Sandboxes), jsonText(p.Workspaces),
 	}
 }
 
 func scanProxy(at row) (store.Proxy, error) {
 	var p store.Proxy
 	err := at.Scan(&p.ID, &p.Name, &p.AgentID, &p.Capabilities, &p.MaxConcurrent, &p.Status, timeInto{&p.RegisteredAt},
-		timeInto{&p.ConnectedAt}, timeInto{&p.LastSeen}, &p.LastError, &p.Sandboxes, &p.Workspaces)
+		timeInto{&p.ConnectedAt}, timeInto{&p.LastSeen}, &p.LastError, &p.Replica, &p.Sandboxes, &p.Workspaces)
 	return p, err
 }
 
@@ -54,12 +54,24 @@ func (r *proxyReader) Proxies(ctx context.Context, in store.Scope) ([]store.Prox
 	return list(ctx, r.conn, scanProxy, selectProxy+" ORDER BY registered_at, proxy_id")
 }
 
+// ProxyLinks implements store.ProxyReader.
+func (r *proxyReader) ProxyLinks(ctx context.Context, in store.Scope) ([]store.ProxyLink, error) {
+	if !in.All() {
+		return nil, nil
+	}
+	return list(ctx, r.conn, scanning(func(l *store.ProxyLink) []any { return []any{&l.ProxyID, &l.AgentID, &l.Replica} }),
+		`SELECT p.proxy_id, p.agent_id, p.replica FROM replicas r JOIN proxies p ON p.replica = r.id
+		WHERE NOT r.fenced AND p.status = 'online' ORDER BY p.registered_at, p.proxy_id`)
+}
+
 // UpsertProxy implements store.ProxyTx.
 func (t *proxyTx) UpsertProxy(ctx context.Context, p store.Proxy) error {
 	return t.insert(ctx, insertIntoProxies+`UPDATE SET name = excluded.name, agent_id = excluded.agent_id,
 		capabilities = excluded.capabilities, max_concurrent = excluded.max_concurrent, status = excluded.status,
 		connected_at = excluded.connected_at, last_seen = excluded.last_seen, last_error = excluded.last_error,
-		sandboxes = excluded.sandboxes, workspaces = excluded.workspaces`, proxyArgs(p)...)
+		replica = excluded.replica, sandboxes = excluded.sandboxes, workspaces = excluded.workspaces
+		WHERE excluded.status = 'online' OR proxies.status <> 'online' OR proxies.replica = excluded.replica
+			OR NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = proxies.replica AND NOT r.fenced)`, proxyArgs(p)...)
 }
 
 // InsertProxy implements store.ProxyTx.

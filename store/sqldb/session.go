@@ -180,6 +180,18 @@ func (t *sessionTx) ClaimSession(ctx context.Context, id, replica string) (bool,
 	return false, (&replicaReader{t.conn}).notFenced(ctx, replica)
 }
 
+// ReleaseSession implements store.SessionTx.
+func (t *sessionTx) ReleaseSession(ctx context.Context, id, replica string) error {
+	_, err := t.change(ctx, "UPDATE sessions SET owner = '' WHERE session_id = $1 AND owner = $2 AND parent_turn_id = ''", id, replica)
+	return err
+}
+
+// HandSession implements store.SessionTx.
+func (t *sessionTx) HandSession(ctx context.Context, id, from, to string) (bool, error) {
+	return t.change(ctx, `UPDATE sessions SET owner = $3 WHERE session_id = $1 AND owner = $2
+		AND EXISTS (SELECT 1 FROM replicas r WHERE r.id = $3 AND NOT r.fenced)`, id, from, to)
+}
+
 // ReplicaLives implements store.SessionTx.
 func (t *sessionTx) ReplicaLives(ctx context.Context, replica string) (bool, error) {
 	err := (&replicaReader{t.conn}).notFenced(ctx, replica)

@@ -113,7 +113,7 @@ func (s *Store) open(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.Up(ctx); err != nil {
+	if err := migrations.Up(ctx, p); err != nil {
 		return err
 	}
 	if err := s.writer.start(ctx); err != nil {
@@ -192,9 +192,9 @@ func (s *Store) Fence(ctx context.Context, id string) error {
 }
 
 // Ping implements store.Store: it takes its turn among the writers and the file's
-// write lock.
+// write lock, and writes, which a full disk refuses.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.write(ctx, func(context.Context, *sqldb.Tx) error { return nil })
+	return s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return tx.Ping(ctx) })
 }
 
 // write runs fn in a transaction of the writer. An error of one of its statements undoes it even where fn has swallowed

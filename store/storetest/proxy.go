@@ -28,6 +28,28 @@ func testProxies(env *storeEnv) {
 	upsertProxy(env, full)
 	full.RegisteredAt = at(1) // but for this
 	same(env, got[store.Proxy](env)(env.s.Proxy(env.ctx, store.System(), full.ID)), full)
+
+	// Its link moves from one replica to another, which the first one notices late.
+	other := env.id()
+	env.ok(env.s.Register(env.ctx, store.Replica{ID: other, Name: "two"}))
+	links := func(want ...store.ProxyLink) {
+		env.Helper()
+		same(env, got[[]store.ProxyLink](env)(env.s.ProxyLinks(env.ctx, store.System())), want)
+	}
+	state := func(status store.ProxyStatus, replica string) {
+		env.Helper()
+		upsertProxy(env, store.Proxy{ID: full.ID, AgentID: "a", Status: status, Replica: replica})
+	}
+	links()
+	state(store.ProxyOnline, env.replica)
+	links(store.ProxyLink{ProxyID: full.ID, AgentID: "a", Replica: env.replica})
+	state(store.ProxyOnline, other)
+	state(store.ProxyOffline, env.replica)
+	links(store.ProxyLink{ProxyID: full.ID, AgentID: "a", Replica: other})
+	env.ok(env.s.Fence(env.ctx, other))
+	links()
+	state(store.ProxyOffline, env.replica)
+	same(env, got[store.Proxy](env)(env.s.Proxy(env.ctx, store.System(), full.ID)).Status, store.ProxyOffline)
 	env.is(env.s.InTx(env.ctx, func(tx store.Tx) error {
 		return tx.UpsertProxy(env.ctx, store.Proxy{ID: "bad", Status: store.ProxyOnline, Capabilities: []byte(`{`)})
 	}), store.ErrData)

@@ -59,7 +59,7 @@ func insertFull(env *storeEnv, p store.Principal) full {
 	below := store.Session{ID: env.id(), Tenant: p.Tenant, User: p.User, ExternalID: env.id(), ParentTurnID: f.turn.ID, RootTurnID: f.turn.ID, CreatedAt: at(1), UpdatedAt: at(1)}
 	env.tx(func(tx store.Tx) error { return tx.InsertSession(env.ctx, below) })
 	f.child = env.toolCall(below.ID, env.turn(below.ID, store.TurnRunning).ID, store.ToolWaitingApproval)
-	f.proxy = store.Proxy{ID: "p1", Status: store.ProxyOnline}
+	f.proxy = store.Proxy{ID: "p1", Status: store.ProxyOnline, Replica: env.replica}
 	f.instance = store.SandboxInstance{SessionID: f.session.ID, ProxyID: f.proxy.ID, CreatedAt: at(9), UpdatedAt: at(9)}
 	f.tool = store.Tool{Name: "buy", Tenant: p.Tenant, Kind: store.KindServer, CreatedAt: at(1), UpdatedAt: at(1)}
 	f.agent = store.Agent{ID: "agent of " + p.Tenant, Tenant: p.Tenant, Owner: p.User, Source: store.AgentFromAPI, Protocol: store.AgentHTTP, RegisteredAt: at(1), UpdatedAt: at(1)}

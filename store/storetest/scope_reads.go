@@ -333,6 +333,7 @@ func unownedReads(env *storeEnv, f full) map[string]sees {
 		},
 		"OutboxLanes": func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxLanes(env.ctx, in, "note")) },
 		"OutboxOf":    func(r store.Reader, in store.Scope) (bool, error) { return some(r.OutboxOf(env.ctx, in, f.session.ID)) },
+		"ProxyLinks":  func(r store.Reader, in store.Scope) (bool, error) { return some(r.ProxyLinks(env.ctx, in)) },
 		"ExpiredContext": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.ExpiredContext(env.ctx, in, at(9), 10))
 		},

@@ -142,6 +142,29 @@ func testSessionClaim(env *storeEnv) {
 	wins(env.replica, true)
 	wins(other, false)
 	same(env, got[store.Session](env)(env.s.Session(env.ctx, store.System(), s.ID)).Owner, env.replica)
+	release := func(of string) {
+		env.Helper()
+		env.ok(env.s.InTx(env.ctx, func(tx store.Tx) error { return tx.ReleaseSession(env.ctx, s.ID, of) }))
+	}
+	release(other)
+	wins(other, false)
+	release(env.replica)
+	wins(other, true)
+	release(other)
+	wins(env.replica, true)
+	hand := func(from, to string, want bool) {
+		env.Helper()
+		var ok bool
+		env.ok(env.s.InTx(env.ctx, func(tx store.Tx) (err error) { ok, err = tx.HandSession(env.ctx, s.ID, from, to); return err }))
+		if ok != want {
+			env.Fatalf("handed is %t, want %t", ok, want)
+		}
+	}
+	hand(other, other, false)
+	hand(env.replica, "unknown", false)
+	hand(env.replica, other, true)
+	wins(env.replica, false)
+	hand(other, env.replica, true)
 
 	env.ok(env.s.Fence(env.ctx, env.replica))
 	_, err := claim(env.replica)

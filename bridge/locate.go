@@ -1,0 +1,73 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"aqueduct/internal/retry"
+	"aqueduct/store"
+)
+
+// Locator is an Agent that is reached by a link, which one replica holds.
+type Locator interface {
+	// Locate returns the living replica other than this one that reaches the Agent for an instance (Call.InstanceID); ""
+	// where this one does, or none. wait is set where none does and a link is expected at any moment.
+	Locate(ctx context.Context, instanceID string) (replica string, wait bool, err error)
+}
+
+// ErrMoved is the error of a Turn.Next when the Agent goes on with the prompt at another replica.
+var ErrMoved = errors.New("bridge: the agent is reached from another replica")
+
+// locateAgain is the pause before it is looked again for a link that is expected.
+const locateAgain = 100 * time.Millisecond
+
+// isLeft reports whether a Session that holds no Turn in memory is not to be driven now. Where the Agent of its Turn is
+// reached from another replica, that one becomes its owner. Where the Agent's link is expected, a queued Turn waits.
+//
+// A Session is handed over by the goroutine that drives it, which writes nothing after that. A request that has read the
+// owner before may ask for a new goroutine afterwards: handed has that one read the owner again (Sessions.schedule).
+func isLeft(ctx context.Context, s *session, todo store.Agenda) (bool, error) {
+	if s.turn != nil || todo.Turn == nil {
+		return false, nil
+	}
+	agent, err := s.m.cfg.Agents.find(ctx, s.log.row.Tenant, todo.Turn.AgentID)
+	at, links := agent.(Locator)
+	if err != nil || !links {
+		return false, err
+	}
+	to, wait, err := at.Locate(ctx, InstanceID(s.log.row, todo.Turn.AgentID))
+	switch {
+	case err != nil:
+		return false, err
+	case to != "":
+		return handSession(ctx, s, to)
+	case wait && todo.Command == nil && todo.Running == "" && todo.Turn.Status == store.TurnQueued:
+		s.m.outlive(func(ctx context.Context) {
+			_ = retry.Sleep(ctx, locateAgain) // a wake after ctx has ended does nothing
+			s.m.wake(s.id)
+		})
+		return true, nil
+	}
+	return false, nil
+}
+
+// handSession makes another replica the owner; false where that one has gone meanwhile.
+func handSession(ctx context.Context, s *session, to string) (handed bool, err error) {
+	err = s.m.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		handed, err = tx.HandSession(ctx, s.id, s.m.cfg.Replica, to)
+		return err
+	})
+	if err != nil || !handed {
+		return false, err
+	}
+	s.log.close()
+	// What is held in memory here does not see what the other one writes.
+	s.m.cfg.Log.Forget(s.id)
+	s.m.pasts.drop(s.id)
+	s.m.mu.Lock()
+	s.m.handed++
+	s.m.mu.Unlock()
+	s.m.cfg.Bell.Ring(s.id)
+	return true, nil
+}
