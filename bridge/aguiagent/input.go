@@ -67,6 +67,12 @@ type answers struct {
 func answersOf(deliveries []approval.Delivery) (a answers) {
 	for _, d := range deliveries {
 		is := parseAsked(d.UpstreamID)
+		switch {
+		case d.Repeated: // the interrupt is settled: naming it again would be an error of AG-UI
+			continue
+		case is.kind == "": // a call of a tool, which waited when the agent's call was lost
+			is = asked{a.runID, askedByInterrupt, d.UpstreamID}
+		}
 		a.runID = is.runID
 		if is.kind == askedByCall {
 			a.messages = append(a.messages, toolMessage(is.id, d))

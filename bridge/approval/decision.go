@@ -45,6 +45,7 @@ const (
 	ViaAgent   = "agent"             // the Agent asks no more
 	ViaGone    = "asker_gone"        // the Agent that asked is gone
 	ViaRevoke  = "revoke"            // its approval was taken back before anything acted on it
+	ViaPolicy  = "policy"            // a rule or a Grant decided it
 	ViaRefused = "refused"           // it could not be asked
 	ViaChanged = "arguments_changed" // the asker uses its id for another Question
 )
@@ -111,6 +112,13 @@ func CancelledBy(user string) Decision {
 func AskerGone() Decision {
 	d := Decision{By: bySystem, Via: ViaGone, Reason: "The agent that asked is gone."}
 	d.decline(store.ApprovalCancelled, CodeAskerGone)
+	return d
+}
+
+// AskerGoneByRestart is AskerGone where a restart of the server ended the Agent's call.
+func AskerGoneByRestart() Decision {
+	d := AskerGone()
+	d.Reason = "The server was restarted, and the agent that asked cannot be called again."
 	return d
 }
 
