@@ -166,6 +166,7 @@ func (p Profile) tools() []agui.Tool {
 func answerTo(q approval.Question) approval.Delivery {
 	status, payload := approval.DeliveryOf(q)
 	a := approval.Delivery{UpstreamID: q.Call.UpstreamID, Key: q.Call.IdempotencyKey, CallID: q.Call.ID, Fingerprint: q.Fingerprint(), Kind: approval.AskPermission, Status: status, Payload: payload}
+	a.Reason, a.Reject = approval.ExpiryOf(q)
 	switch {
 	case q.ClientTool():
 		a.Kind = approval.AskClientTool

@@ -8,7 +8,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"aqueduct/bridge"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/store"
 )
@@ -62,7 +64,7 @@ var askingRoads = map[string]struct {
 }
 
 // onAskingRoads judges each road on both databases. forever has the agents ask again whatever they are answered.
-func onAskingRoads(t *testing.T, rules string, forever bool, judge func(t *testing.T, h *env)) {
+func onAskingRoads(t *testing.T, p plan, forever bool, judge func(t *testing.T, h *env)) {
 	t.Parallel()
 	for name, road := range askingRoads {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +81,9 @@ func onAskingRoads(t *testing.T, rules string, forever bool, judge func(t *testi
 					_, _ = io.WriteString(w, strings.NewReplacer("$THREAD", in.ThreadID, "$RUN", in.RunID).Replace(answer))
 				}))
 				t.Cleanup(web.Close)
-				h := newEnvWith(t, saysN(1), plan{open: db.open, rules: rules})
+				p := p
+				p.open = db.open
+				h := newEnvWith(t, saysN(1), p)
 				cfg := atHome(t)
 				cfg.ID, cfg.URL, cfg.Protocol = "asking", web.URL, road.protocol
 				agent := httpagent.New(cfg)
@@ -119,7 +123,7 @@ func wordsOf(frames []frame) string {
 func TestRulesAnswerAgentsThatEnd(t *testing.T) {
 	for verdict, want := range map[string]string{"allow": "resolved true", "block": "policy_decision, resolved false"} {
 		t.Run(verdict, func(t *testing.T) {
-			onAskingRoads(t, `rules: [{name: shells, tool: shell, verdict: `+verdict+`}]`, false, func(t *testing.T, h *env) {
+			onAskingRoads(t, plan{rules: `rules: [{name: shells, tool: shell, verdict: ` + verdict + `}]`}, false, func(t *testing.T, h *env) {
 				if got := wordsOf(h.chat("T", "R1", "hi")); got != want {
 					t.Errorf("the chat reads %q, want %q", got, want)
 				}
@@ -133,7 +137,7 @@ func TestRulesAnswerAgentsThatEnd(t *testing.T) {
 
 // TestGrantAnswersAgentsThatEnd: a Grant answers an agent that asks and ends, and each answer uses it once.
 func TestGrantAnswersAgentsThatEnd(t *testing.T) {
-	onAskingRoads(t, `rules: [{name: nothing, tool: nothing, verdict: block}]`, false, func(t *testing.T, h *env) {
+	onAskingRoads(t, plan{rules: `rules: [{name: nothing, tool: nothing, verdict: block}]`}, false, func(t *testing.T, h *env) {
 		if a := h.do("POST", "/api/grants", `{"tool":"shell","match":{"cmd":"ls"},"max_uses":2}`); a.status != http.StatusOK {
 			t.Fatalf("%d %s", a.status, a.body)
 		}
@@ -151,7 +155,7 @@ func TestGrantAnswersAgentsThatEnd(t *testing.T) {
 // TestRulesDoNotAnswerForEver: an agent that asks, ends and asks again is answered by a rule a bounded number of times; then
 // a person is asked.
 func TestRulesDoNotAnswerForEver(t *testing.T) {
-	onAskingRoads(t, `rules: [{name: shells, tool: shell, verdict: allow}]`, true, func(t *testing.T, h *env) {
+	onAskingRoads(t, plan{rules: `rules: [{name: shells, tool: shell, verdict: allow}]`}, true, func(t *testing.T, h *env) {
 		if got := wordsOf(h.chat("T", "R1", "hi")); !strings.HasSuffix(got, "+request_permission, asked") {
 			t.Errorf("the chat reads %q, want a question", got)
 		}
@@ -161,6 +165,39 @@ func TestRulesDoNotAnswerForEver(t *testing.T) {
 		page, err := h.store.Approvals(t.Context(), store.System(), store.ApprovalFilter{Status: store.ApprovalApproved}, store.Page{Limit: store.MaxPageLimit})
 		if err != nil || len(page) != 100 {
 			t.Errorf("a rule answered %d questions of the run, want 100 (%v)", len(page), err)
+		}
+	})
+}
+
+// TestExpiryIsNoPersonsNo: an agent that is called again after its question expired gets it as cancelled, with the reason;
+// the chat, the inbox and the trace say that it expired.
+func TestExpiryIsNoPersonsNo(t *testing.T) {
+	onAskingRoads(t, plan{bridge: bridge.Limits{ApprovalTTL: 200 * time.Millisecond}}, false, func(t *testing.T, h *env) {
+		first := h.chat("T", "R1", "hi")
+		if got := wordsOf(first); got != "+request_permission, asked" {
+			t.Fatalf("the chat reads %q", got)
+		}
+		var history string
+		eventually(t, func() error {
+			if history = h.do("GET", "/api/threads/T/messages", "").body; !strings.Contains(history, "cancelled false expired") {
+				return fmt.Errorf("the agent was not called with an expired question: %s", history)
+			}
+			return nil
+		})
+		if !strings.Contains(history, `{\"status\":\"expired\"}`) {
+			t.Errorf("the chat's history does not say that the question expired: %s", history)
+		}
+		inbox := h.do("GET", "/api/approvals?status=EXPIRED", "").body
+		if !strings.Contains(inbox, `"decided_via":"expiry"`) {
+			t.Errorf("the inbox has %s", inbox)
+		}
+		var turn struct{ TurnID string }
+		if err := json.Unmarshal([]byte(h.do("GET", "/api/runs/R1", "").body), &turn); err != nil {
+			t.Fatal(err)
+		}
+		trace := h.do("GET", "/v1/runs/"+turn.TurnID+"/events?limit=1000", "").body
+		if !strings.Contains(trace, `"status":"EXPIRED","decision":{"status":"cancelled"},"decided_by":"system","decided_via":"expiry"`) {
+			t.Errorf("the trace has %s", trace)
 		}
 	})
 }

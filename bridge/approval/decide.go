@@ -102,7 +102,7 @@ func (s *Service) Withdraw(ctx context.Context, id string) error {
 // Expire settles a Question whose time has come. After a failure it is armed again: a Question never stays open because
 // the database was away at its deadline.
 func (s *Service) Expire(ctx context.Context, id string) {
-	_, err := s.settle(ctx, system(), id, func(_ context.Context, q Question) (Decision, error) { return Expired(q), nil })
+	_, err := s.settle(ctx, system(), id, func(context.Context, Question) (Decision, error) { return Expired(), nil })
 	if err != nil && !errors.Is(err, store.ErrNotFound) && ctx.Err() == nil {
 		s.logger.Error("question not expired, trying again", slog.String("approval_id", id), slog.Any("error", err))
 		s.Deadlines.Arm(id, expireAgain)

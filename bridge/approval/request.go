@@ -96,4 +96,8 @@ type Delivery struct {
 	Kind        Kind
 	Status      string // agui.ResumeResolved or agui.ResumeCancelled
 	Payload     json.RawMessage
+	// Reason is ReasonExpired where no person answered in time; Status is cancelled then. Reject is the payload of the reject
+	// option, for an Agent that has no other word for it: ACP's cancelled means that the prompt was cancelled.
+	Reason string
+	Reject json.RawMessage
 }
