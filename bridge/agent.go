@@ -35,7 +35,7 @@ type Forgetter interface {
 // Resumable is an Agent, or a Turn of one, that may be able to answer a Turn again after its call was lost. Such an Agent
 // keeps nothing in a call that it needs: called again with the answers, it finds its tool calls by their idempotency keys.
 type Resumable interface {
-	// Resumable reports whether it can: of an Agent as it was configured, of a Turn as its upstream said.
+	// Resumable reports whether it can: of an Agent as it was configured, of a Turn as its upstream reported.
 	Resumable() bool
 }
 

@@ -26,7 +26,7 @@ type deliverer struct {
 	calling   *calling
 	quiet     *quietTimer
 	children  *children
-	lost      bool // the Agent is called again now, whatever it has had (turn.lostCall)
+	lost      bool // the Agent is called again now, whatever it has had (lostCall)
 }
 
 // deliver passes on what is there to pass on, in the open Run or a further one. The Turn's status follows.

@@ -1,5 +1,5 @@
-// This file is what becomes of a Turn whose Agent was called by a process that has ended, where the Agent said that it can
-// be called again (Resumable).
+// This file takes up a Turn whose Agent was called by a process that has ended, where the Agent can be called again
+// (Resumable).
 //
 //	The server is killed while a call of a tool waits for a person. The Agent's stream breaks, and so does its :wait.
 //	1. The next process finds the Turn (session.supervise, restore). It cannot take up the stream: lostCall.
@@ -29,24 +29,24 @@ import (
 //
 // An Agent that waits for another one's Question is not called again: its call of that agent has no Question that it could
 // find by a key.
-func (t *turn) lostCall(ctx context.Context) (bool, error) {
-	if !t.upstream.resumable {
+func (d *deliverer) lostCall(ctx context.Context) (bool, error) {
+	if !d.upstream.resumable {
 		return false, nil
 	}
-	all, err := t.questions.all(ctx)
+	all, err := d.questions.all(ctx)
 	if err != nil || slices.ContainsFunc(all, isOpenRelayed) {
 		return false, err
 	}
 	switch {
 	case slices.ContainsFunc(all, func(q approval.Question) bool { return q.Open() && ofAgent(q) }):
-		records := t.writer.trace.invokeEnded(t.writer.lastSeq(), trace.InvokeWaiting, "", time.Now())
-		err = t.writer.keep(ctx, records, store.TurnMove{ID: t.row.ID, Upstream: store.UpstreamLost, TokenHash: []byte{}})
+		records := d.writer.trace.invokeEnded(d.writer.lastSeq(), trace.InvokeWaiting, "", time.Now())
+		err = d.writer.keep(ctx, records, store.TurnMove{ID: d.row.ID, Upstream: store.UpstreamLost, TokenHash: []byte{}})
 	case slices.ContainsFunc(all, func(q approval.Question) bool { return ofAgent(q) && !isKnown(q) }):
-		t.deliverer.lost = true
+		d.lost = true
 	default:
 		return false, nil
 	}
-	t.row.Upstream = store.UpstreamLost
+	d.row.Upstream = store.UpstreamLost
 	return err == nil, err
 }
 

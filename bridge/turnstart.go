@@ -103,7 +103,7 @@ func (t *turn) reattach(ctx context.Context, runID string) error {
 	}
 	waits := false
 	if err == nil {
-		waits, err = t.lostCall(ctx)
+		waits, err = t.deliverer.lostCall(ctx)
 	}
 	switch {
 	case err != nil || waits:

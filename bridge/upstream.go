@@ -229,8 +229,8 @@ func (u *upstream) advance(o Output) {
 // The cursor is stamped on whatever is committed next, even on an entry without events: an Agent that numbers its
 // frames keeps each until it is acknowledged.
 func (u *upstream) stamp(e eventlog.Entry) eventlog.Entry {
-	// An Agent whose answer says that it can be called again is on record as that before anything that it asks is open
-	// for longer than a commit takes.
+	// The next commit, whichever it is, records that the Agent can be called again. A kill before that commit leaves an Agent
+	// that cannot be; only the registration and the flag are known from the start.
 	if !u.resumable && u.reader != nil && isResumable(u.reader.upstream()) {
 		u.resumable = true
 		e.Moves = append(slices.Clip(e.Moves), store.TurnMove{ID: u.turnID, Resumable: true})

@@ -20,7 +20,7 @@ import (
 var askingRoads = map[string]struct {
 	protocol httpagent.Protocol
 	asks     string
-	says     func(body []byte) (answer string) // the whole answer to a call with resume; "" for a call without
+	answers  func(body []byte) string // the whole answer to a call with resume; "" for a call without
 }{
 	"http": {httpagent.ProtocolInvoke,
 		"event: ask\ndata: {\"id\":\"q1\",\"kind\":\"permission\",\"title\":\"ls\",\"tool\":\"shell\",\"args\":{\"cmd\":\"ls\"}," +
@@ -73,7 +73,7 @@ func onAskingRoads(t *testing.T, p plan, forever bool, judge func(t *testing.T, 
 					body, _ := io.ReadAll(r.Body)
 					var in struct{ ThreadID, RunID string }
 					_ = json.Unmarshal(body, &in)
-					answer := road.says(body)
+					answer := road.answers(body)
 					if answer == "" || forever {
 						answer = road.asks
 					}

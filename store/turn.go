@@ -26,7 +26,7 @@ type Turn struct {
 	// wait for answers, UpstreamLost and UpstreamCalling when its call was lost, else the id of the replica that holds
 	// its call.
 	Upstream string
-	// Resumable is set where the Agent said that it can be called again after its call was lost.
+	// Resumable is set where the Agent can be called again after its call was lost, by its own word.
 	Resumable bool
 	// Traced is set where all that happens in the Turn is kept as Records when it happens. Of a Turn from before that was
 	// so, its rows are read instead.

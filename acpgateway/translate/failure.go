@@ -67,8 +67,8 @@ func (ec *errorContext) connected() {
 	*ec = errorContext{connects: true, init: ec.init, script: ec.script, sandbox: ec.sandbox}
 }
 
-// opened notes that an agent answers. What was said before it was said by another process, or by a preparation that went
-// well in the end, unless the proxy reported the process before it wrote.
+// opened notes that an agent answers. Earlier reports are of another process, or of a preparation that succeeded in the end,
+// unless the proxy reported the process before it wrote.
 func (ec *errorContext) opened() {
 	if !ec.connects {
 		ec.connected()

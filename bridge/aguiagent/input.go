@@ -62,7 +62,7 @@ type answers struct {
 	messages []agui.Message
 }
 
-// What is cancelled or expired may go out as an entry of resume alone, which says so. It must never be the value of
+// A cancelled or expired answer goes out as an entry of resume, whose status reports it. It must never be the value of
 // forwardedProps.command.resume: a graph takes any value of that for a person's answer. An agent that takes nothing else is
 // not called for it; its Turn ends as cancelled.
 

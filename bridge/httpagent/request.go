@@ -110,8 +110,8 @@ func (a *Agent) setHeaders(h http.Header, call bridge.Call) {
 	h.Set("x-aqueduct-run-token", call.RunToken)
 }
 
-// resumableHeader is a header of an agent's answer. "true" says that the agent can be called again after this answer was
-// lost (bridge.Resumable).
+// resumableHeader is a header of an agent's answer. "true" announces that the agent can be called again after this answer
+// was lost (bridge.Resumable).
 const resumableHeader = "x-aqueduct-resumable"
 
 // headerText is a client's id in a form that a header can hold: percent-encoded when it has other characters than visible

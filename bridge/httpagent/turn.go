@@ -43,7 +43,7 @@ type turn struct {
 	cancel context.CancelCauseFunc
 	limits *limiter
 
-	resumable bool // its answer said so
+	resumable bool // its answer has resumableHeader
 
 	body   io.ReadCloser
 	reader *frameReader

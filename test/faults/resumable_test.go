@@ -22,8 +22,8 @@ func (s *toolEnv) again(turn, id string) credentials {
 	}
 }
 
-// TestResumableAgentKilled kills the server at each place between a person's question and the result of its tool. An agent
-// that says it can be called again is, finds its call by its key, and gets one result of one run of the tool.
+// TestResumableAgentKilled kills the server at each place between a person's question and the result of its tool. A resumable
+// agent is called again, finds its call by its key, and gets one result of one run of the tool.
 func TestResumableAgentKilled(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, database string) {
@@ -130,7 +130,7 @@ func TestResumableAgentIsAway(t *testing.T) {
 }
 
 // TestRestartCancelsWordsSay: a question of an agent that cannot be called again is cancelled after a restart, and the
-// reason says that the server restarted.
+// reason names the restart.
 func TestRestartCancelsWordsSay(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, database string) {

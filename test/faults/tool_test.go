@@ -80,7 +80,7 @@ type payer struct {
 	*httptest.Server
 	turns     chan credentials
 	leave     chan struct{} // lets one Turn end
-	resumable bool          // it says that it can be called again
+	resumable bool          // it sends x-aqueduct-resumable
 }
 
 // credentials are what a call brings. resume is of a call after an earlier one.

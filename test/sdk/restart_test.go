@@ -35,7 +35,7 @@ type waiting struct {
 }
 
 // TestRestartKeepsApprovals restarts the server while tool calls of agents with each SDK wait for a person. The questions
-// stay open; each is decided once, each approved tool runs once, and each agent's answer is complete and said once.
+// stay open; each is decided once, each approved tool runs once, and each agent's answer is complete and written once.
 func TestRestartKeepsApprovals(t *testing.T) {
 	t.Parallel()
 	for name, kill := range map[string]bool{"SIGTERM": false, "kill -9": true} {
