@@ -299,10 +299,6 @@ func saying(payload string) func(*bench) approval.Decision {
 	return func(b *bench) approval.Decision { return b.says(payload) }
 }
 
-func (b *bench) question() approval.Question {
-	return approval.Question{Call: b.call, Approval: b.asked}
-}
-
 // TestApplyAuditHidesReasons: a person's words can be deleted with their thread, and the audit cannot.
 func TestApplyAuditHidesReasons(t *testing.T) {
 	t.Parallel()
