@@ -38,7 +38,7 @@ func (o *outlet) write(raw []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_ = o.control.SetWriteDeadline(time.Now().Add(writePatience)) // a recorder of tests has none
-	if _, err := o.w.Write(raw); err != nil { //nolint:gosec // an event stream of JSON, which no browser renders
+	if _, err := o.w.Write(raw); err != nil {                     //nolint:gosec // an event stream of JSON, which no browser renders
 		o.leave()
 	}
 	if err := o.control.Flush(); err != nil {
