@@ -116,6 +116,12 @@ func TestOpening(t *testing.T) {
 			agent exits 1; opens Error: agent closed; chat ends
 			chat last agent_command_not_found | codex-acp | agent closed | code 1 | exited at once | Install it
 			settle; chat instance error='exited at once' provider=bwrap; p1 silent`},
+		// Once an agent has opened, the stderr and the exit of the process before it are no cause of its death.
+		{name: "the cause of this death", steps: `
+			old p1; chat posts hi; p1 gets acp_open; agent stderr first trouble
+			agent exits 9; agent opens; p1 gets prompt_send
+			agent stderr second trouble; exits 2; fails Error: agent closed; chat ends
+			chat last agent_exited | agent closed | code 2 | second trouble; lacks first trouble | code 9`},
 		// init_step is a step of the Run, init_result ends them all.
 		{name: "init_step is a step", steps: `
 			old p1; chat posts hi; p1 gets acp_open; agent signal {"type":"init_step","stage":"clone","status":"start"}

@@ -113,10 +113,15 @@ func (key requestKey) answer(run string, a approval.Delivery) wire.Frame {
 		return key.input(run, a)
 	}
 	f := &wire.SessionPermission{RunID: run, SessionID: key.Session, RequestID: key.Request, Outcome: wire.OutcomeCancelled}
-	if a.Status != agui.ResumeCancelled {
-		if option, offered := key.chosen(a.Payload); offered {
-			f.Outcome, f.OptionID = wire.OutcomeSelected, &option
-		}
+	payload := a.Payload
+	switch {
+	case a.Reason != "": // ACP has no word for it but the option
+		payload = a.Reject
+	case a.Status == agui.ResumeCancelled:
+		return f
+	}
+	if option, offered := key.chosen(payload); offered {
+		f.Outcome, f.OptionID = wire.OutcomeSelected, &option
 	}
 	return f
 }

@@ -52,8 +52,15 @@ func TestAnswerOfAPermission(t *testing.T) {
 		"no object":             {agui.ResumeResolved, `"yes"`, ""},
 		"nothing":               {agui.ResumeResolved, ``, ""},
 		"cancelled":             {agui.ResumeCancelled, `{"optionId":"yes"}`, ""},
+		// ACP's "cancelled" would say that the prompt was cancelled.
+		"expired":                          {"expired", `{"optionId":"yes"}`, "opt-1"},
+		"expired, without a reject option": {"expired", ``, ""},
 	} {
-		f := key.answer("run", approval.Delivery{Status: c.status, Payload: json.RawMessage(c.payload)}).(*wire.SessionPermission)
+		a := approval.Delivery{Status: c.status, Payload: json.RawMessage(c.payload)}
+		if c.status == approval.ReasonExpired {
+			a = approval.Delivery{Status: agui.ResumeCancelled, Reason: c.status, Reject: json.RawMessage(c.payload)}
+		}
+		f := key.answer("run", a).(*wire.SessionPermission)
 		if f.RunID != "run" || f.SessionID != "s" || f.RequestID != "r" {
 			t.Errorf("%s: it goes to %+v", name, f)
 		}

@@ -198,6 +198,7 @@ func (t *turn) opened(out []translate.Out, m *wire.Opened) []translate.Out {
 		return t.fail(out, translate.Cause{Error: m.Error}, cancelled)
 	}
 	t.ending = processEnd{} // it was of the agent before this one
+	t.channel.tr.Opened()
 	return t.prompt(out)
 }
 

@@ -94,6 +94,13 @@ var chatVerbs = map[string]func(g *stage, th *thread, p *fakeProxy, rest string)
 			}
 		}
 	},
+	"lacks": func(g *stage, th *thread, _ *fakeProxy, rest string) { // what the event that ended the Run must not have
+		for _, other := range items(rest) {
+			if last := th.events[len(th.events)-1]; strings.Contains(last, other) {
+				g.t.Errorf("%q in %s", other, last)
+			}
+		}
+	},
 	"state": func(g *stage, th *thread, _ *fakeProxy, rest string) {
 		if got := string(g.h.session(th.name).State); got != rest {
 			g.t.Errorf("state %s", got)

@@ -32,6 +32,18 @@ type Forgetter interface {
 	Forget(ctx context.Context, instanceID string) error
 }
 
+// Resumable is an Agent, or a Turn of one, that may be able to answer a Turn again after its call was lost. Such an Agent
+// keeps nothing in a call that it needs: called again with the answers, it finds its tool calls by their idempotency keys.
+type Resumable interface {
+	// Resumable reports whether it can: of an Agent as it was configured, of a Turn as its upstream reported.
+	Resumable() bool
+}
+
+func isResumable(of any) bool {
+	r, ok := of.(Resumable)
+	return ok && r.Resumable()
+}
+
 // Turn is one prompt being answered upstream. Next is called from one goroutine; Cancel, Release and an
 // Answerer's Answer may be called beside it.
 type Turn interface {

@@ -56,7 +56,10 @@ func (d *deliverer) answer(ctx context.Context, n news) error {
 		return err
 	}
 	answers := d.answers(n.undelivered, revoked)
-	d.row.Status = n.status
+	if n.resume != nil {
+		answers = slices.DeleteFunc(n.resume, func(a approval.Delivery) bool { return revoked[a.CallID] })
+	}
+	d.row.Status, d.lost = n.status, false
 	d.settle(n)
 	if len(answers) > 0 {
 		failpoint.Here("before_delivery")

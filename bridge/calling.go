@@ -90,11 +90,15 @@ func (c *calling) token(call *Call) (hash []byte) {
 }
 
 // callAgain gives a call that goes on with the Turn a token of its own, and the move by which this replica holds the Agent's
-// call. The move comes after those of the status.
+// call. The move comes after those of the status. After a call that was lost, this replica holds the next one when the
+// Agent has answered (turn.opened).
 func (c *calling) callAgain(call *Call) store.Move {
-	hash := c.token(call)
-	c.row.Upstream = c.cfg.Replica
-	return store.TurnMove{ID: c.row.ID, DispatchedAt: time.Now(), TokenHash: hash, Upstream: c.cfg.Replica}
+	hash, next := c.token(call), c.cfg.Replica
+	if c.row.Upstream == store.UpstreamLost {
+		next = store.UpstreamCalling
+	}
+	c.row.Upstream = next
+	return store.TurnMove{ID: c.row.ID, DispatchedAt: time.Now(), TokenHash: hash, Upstream: next}
 }
 
 // caller is who calls tools with a call's token.
@@ -149,7 +153,8 @@ func (p Profile) tools() []agui.Tool {
 // answerTo is a settled Question as its Agent gets the answer.
 func answerTo(q approval.Question) approval.Delivery {
 	status, payload := approval.DeliveryOf(q)
-	a := approval.Delivery{UpstreamID: q.Call.UpstreamID, CallID: q.Call.ID, Fingerprint: q.Fingerprint(), Kind: approval.AskPermission, Status: status, Payload: payload}
+	a := approval.Delivery{UpstreamID: q.Call.UpstreamID, Key: q.Call.IdempotencyKey, CallID: q.Call.ID, Fingerprint: q.Fingerprint(), Kind: approval.AskPermission, Status: status, Payload: payload}
+	a.Reason, a.Reject = approval.ExpiryOf(q)
 	switch {
 	case q.ClientTool():
 		a.Kind = approval.AskClientTool

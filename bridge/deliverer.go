@@ -26,6 +26,7 @@ type deliverer struct {
 	calling   *calling
 	quiet     *quietTimer
 	children  *children
+	lost      bool // the Agent is called again now, whatever it has had (lostCall)
 }
 
 // deliver passes on what is there to pass on, in the open Run or a further one. The Turn's status follows.
@@ -39,9 +40,12 @@ func (d *deliverer) deliver(ctx context.Context) error {
 		return err
 	}
 	n := d.sort(all)
+	if n.again && d.row.Upstream == store.UpstreamLost {
+		n.resume = resumeOf(all)
+	}
 	// A Run that was just begun must be committed, with or without news.
 	begins := len(d.writer.due) > 0 // a Run that begins is kept with what belongs into it, or alone
-	if n.nothing() && !begins {
+	if n.nothing() && !begins && !n.again {
 		if n.owed != d.quiet.calls {
 			d.quiet.calls = n.owed
 			d.quiet.putOff(d.upstream.idle(), d.row.Status.Paused())
@@ -84,6 +88,7 @@ type news struct {
 	begun       []approval.Question // calls that are executed here, and the log does not have the start
 	undelivered []approval.Question // settled, and the Agent can be answered now
 	again       bool                // by calling it again
+	resume      []approval.Delivery // all that it is called with, where its call was lost; else nil
 	unshown     bool                // a Question is open that the next Run's end has to show
 	owed        bool                // all are settled, the upstream is read and takes no answers, and it waits for nothing else of ours
 	status      store.TurnStatus    // that the open Questions make
@@ -123,13 +128,14 @@ func (d *deliverer) sort(all []approval.Question) news {
 		}
 	}
 	held, waits := d.upstream.takesAnswers(), d.upstream.idle() && len(n.open) == 0
+	n.again = d.lost
 	for _, q := range all {
 		if q.Open() || q.NeverAsked() || !q.Call.DeliveredAt.IsZero() {
 			continue
 		}
 		if q.IsToolCall() || held || waits { // of a ToolCall of ours the Agent learns by :wait
 			n.undelivered = append(n.undelivered, q)
-			n.again = n.again || waits && !q.IsToolCall()
+			n.again = n.again || waits && (!q.IsToolCall() || d.row.Upstream == store.UpstreamLost)
 		} else if d.upstream.reader != nil {
 			n.owed = len(n.open) == 0 && !works && d.upstream.reader.upstream() != nil
 		}

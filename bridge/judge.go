@@ -27,10 +27,9 @@ type judged struct {
 // judge answers a permission that the policy decides alone, and reports whether it did. The decision is on record before
 // the Agent gets it. The Question's cursor is not kept with it: until the Agent has the answer, its upstream must go on
 // repeating the Question.
-// There are three outcomes. The policy allows or blocks: the Agent is answered at once, the verdict is in the trace,
-// and for a block the chat shows why. The policy asks: the Question goes on to a person, with the standing answers
-// that the policy permits. The Agent cannot be answered: a person is asked, whatever the policy decided, and the second
-// record shows that the first did not count.
+// There are two outcomes. The policy allows or blocks: the Agent is answered, the verdict is in the trace, and for a block
+// the chat shows why. The policy asks: the Question goes on to a person, with the standing answers that the policy permits.
+// An Agent that takes no answer while it is read is called again with it, as after a person's decision (keepRuled).
 func (a *asker) judge(ctx context.Context, q *approval.Request) (v policy.Verdict, done bool, err error) {
 	if a.cfg.Policy == nil || q.Kind != approval.AskPermission || a.upstream.reader == nil {
 		return v, false, nil
@@ -39,7 +38,16 @@ func (a *asker) judge(ctx context.Context, q *approval.Request) (v policy.Verdic
 		AgentID: a.row.AgentID, Session: a.log.id, Tool: q.About(), Kind: q.ToolKind, Title: q.Title, Args: approval.Compact(q.Args), Folder: q.Folder,
 		By: approval.Prompter(a.log.row, *a.row),
 	}}
-	if v, err = a.verdict(ctx, j.call); err != nil {
+	called, most := !a.upstream.takesAnswers(), false
+	if called {
+		if most, err = a.ruledMost(ctx); err != nil {
+			return v, false, err
+		}
+	}
+	if most { // no Grant is used for an answer that a person gives
+		v = a.cfg.Policy.Decide(j.call, nil, time.Now())
+		v.Action, v.Reason = policy.Ask, "Rules have answered as many questions as they may in one run."
+	} else if v, err = a.verdict(ctx, j.call); err != nil {
 		return v, false, err
 	}
 	j.verdict = v
@@ -51,17 +59,54 @@ func (a *asker) judge(ctx context.Context, q *approval.Request) (v policy.Verdic
 	if err := a.record(ctx, j); err != nil {
 		return v, false, err
 	}
-	switch err := a.upstream.reader.answer(ctx, answer); {
-	case cannotResume(err): // it ended to wait, or is gone: a person decides, and it is called again
-		j.verdict.Action, j.verdict.Reason = policy.Ask, "The agent cannot be answered at once."
-		offerStanding(q, j.call, j.verdict)
-		return v, false, a.record(ctx, j)
-	case err != nil:
-		return v, false, asFailure(err)
-	case j.verdict.Action == policy.Block:
-		return v, true, a.announce(ctx, j.event())
+	if !called {
+		err = a.upstream.reader.answer(ctx, answer)
+		called = cannotResume(err) // it ended to wait, or is gone
 	}
-	return v, true, nil
+	switch {
+	case called:
+		err = a.keepRuled(ctx, j, answer)
+	case err != nil:
+		err = asFailure(err)
+	}
+	if err == nil && j.verdict.Action == policy.Block {
+		err = a.announce(ctx, j.event())
+	}
+	return v, true, err
+}
+
+// maxRuled bounds the Questions of a Turn that rules answer by calling the Agent again: one that asks, ends and asks again
+// would go round for ever. A person is asked then. It is far above what an Agent asks for one prompt.
+const maxRuled = 100
+
+// ruledMost reports whether rules have answered as many Questions of the Turn as they may. They are counted in the rows, so
+// that a restart does not begin anew.
+func (a *asker) ruledMost(ctx context.Context) (bool, error) {
+	all, err := a.questions.all(ctx)
+	n := 0
+	for _, q := range all {
+		if q.Approval.DecidedVia == approval.ViaPolicy {
+			n++
+		}
+	}
+	return n >= maxRuled, err
+}
+
+// keepRuled keeps a Question that the policy has decided. The deliverer calls the Agent with the answer when it has ended to
+// wait.
+func (a *asker) keepRuled(ctx context.Context, j judged, answer approval.Delivery) error {
+	row, asked, failure := a.rows(j.q, j.verdict)
+	if failure != nil {
+		return failure
+	}
+	q, record, err := approval.Ruled(ctx, approval.Question{Call: row, Approval: asked}, answer.Payload, j.verdict.Grant, j.verdict.Reason)
+	if err != nil {
+		return err
+	}
+	if err := a.writer.keep(ctx, []store.Record{record}, store.InsertToolCall{ToolCall: q.Call}, store.InsertApproval{Approval: q.Approval}); err != nil {
+		return err
+	}
+	return a.deliverer.deliver(ctx)
 }
 
 // record puts the verdict on the trace in a commit of its own, before the answer leaves: what an Agent was allowed

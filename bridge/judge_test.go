@@ -142,16 +142,24 @@ func TestWithoutAPolicyEverybodyIsAsked(t *testing.T) {
 	h.openQuestion()
 }
 
-// An upstream that ended to wait cannot be answered in place.
-func TestWhatCannotBeAnsweredAtOnceIsAsked(t *testing.T) {
+// An upstream that ended to wait cannot be answered in place: it is called again with what the policy decided.
+func TestThePolicyAnswersByACall(t *testing.T) {
 	t.Parallel()
 	a := newHeld()
 	a.answer = func(context.Context, *held, approval.Delivery) error { return bridge.ErrCannotResume }
 	h := newHeldHarness(t, a, soon(), policy.Default())
+	started, _ := h.post(ask("t1", "hi"))
+	receive(h, a.called)
 	a.emit("1", wants("q1", "read", "Read a.go"))
-	h.chat(ask("t1", "hi"))
-	h.openQuestion()
-	if kept := h.decisions("t1"); len(kept) != 2 || !strings.Contains(kept[1], `"verdict":"require_approval"`) {
+	again := receive(h, a.called)
+	if !again.resumed || len(again.answers) != 1 || again.answers[0].UpstreamID != "q1" || !strings.Contains(string(again.answers[0].Payload), `"approved":true`) {
+		t.Fatalf("called again with %+v", again.answers)
+	}
+	a.emit("2", done())
+	if got := types(started.rest(t)); got != "RUN_STARTED RUN_FINISHED" {
+		t.Errorf("the chat has %s", got)
+	}
+	if kept := h.decisions("t1"); len(kept) != 1 || !strings.Contains(kept[0], `"verdict":"allow"`) {
 		t.Fatalf("%v", kept)
 	}
 }

@@ -31,10 +31,15 @@ func (s *session) restore(ctx context.Context, runID string) error {
 	switch {
 	case t.row.Status.Terminal(): // it ended past its Run, which only the log of an older version has
 		_, err = t.writer.end(ctx, ending{failure: asFailure(ErrCannotResume)})
-	case t.row.Upstream == store.UpstreamWaits:
+	case t.row.Waiting():
 		err = t.failFor(ctx, t.endQuietRun(ctx))
 	default:
-		if err = t.reattach(ctx, last.ID); err == nil {
+		err = t.reattach(ctx, last.ID)
+		switch {
+		case err != nil:
+		case t.row.Waiting(): // its call was lost, and it can be called again
+			err = t.failFor(ctx, t.endQuietRun(ctx))
+		default:
 			t.quiet.putOff(t.upstream.idle(), t.row.Status.Paused())
 		}
 	}

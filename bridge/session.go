@@ -186,13 +186,12 @@ func (s *session) supervise(ctx context.Context, row store.Turn, settled bool) e
 	if s.turn != nil && s.turn.row.ID == row.ID && s.turn.held() {
 		return s.finish(ctx, s.turn.failFor(ctx, s.turn.deliverer.deliver(ctx)))
 	}
-	waits := row.Upstream == store.UpstreamWaits
-	if waits && !settled {
+	if row.Waiting() && !settled {
 		s.release()
 		return nil // its Agent is called when the answers are there
 	}
 	err := s.takeUp(ctx, row)
-	if err == nil && waits {
+	if err == nil && s.turn.row.Waiting() {
 		err = s.turn.failFor(ctx, s.turn.deliverer.deliver(ctx))
 	}
 	return s.finish(ctx, err)
@@ -204,7 +203,7 @@ func (s *session) takeUp(ctx context.Context, row store.Turn) error {
 	s.release()
 	s.turn = newTurn(s, row)
 	last, err := s.turn.resumeAfter(ctx)
-	if err != nil || row.Upstream == store.UpstreamWaits {
+	if err != nil || row.Waiting() {
 		return err
 	}
 	return s.turn.reattach(ctx, last)

@@ -273,7 +273,8 @@ func TestCancelWhileAsked(t *testing.T) {
 	h.chat(ask("t1", "again")) // the thread lives
 }
 
-func TestExpiryGoesOnWithTheRejectOption(t *testing.T) {
+// TestExpiryGoesOn: the agent gets no option as an answer, and the reject option beside it.
+func TestExpiryGoesOn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, &scripted{script: func(c bridge.Call, answers []approval.Delivery) []bridge.Output {
 		out := permitScript(c, answers)
@@ -287,8 +288,8 @@ func TestExpiryGoesOnWithTheRejectOption(t *testing.T) {
 	h.chat(ask("t1", "hi"))
 	h.idle("t1")
 	heard := h.agent.heard()
-	if len(heard) != 2 || !strings.Contains(string(heard[1][0].Payload), `"optionId":"no"`) {
-		t.Fatalf("%v", heard)
+	if len(heard) != 2 || heard[1][0].Payload != nil || heard[1][0].Reason != "expired" || !strings.Contains(string(heard[1][0].Reject), `"optionId":"no"`) {
+		t.Fatalf("%+v", heard)
 	}
 }
 

@@ -73,7 +73,7 @@ func newTurn(s *session, row store.Turn) *turn {
 	}
 	t.upstream = upstream{
 		store: cfg.Store, agents: cfg.Agents, agent: cfg.Agents.agent(log.row.Tenant, row.AgentID), tenant: log.row.Tenant, agentID: row.AgentID,
-		turnID: row.ID, task: t.input.Task, callers: &m.agents.callers,
+		turnID: row.ID, task: t.input.Task, callers: &m.agents.callers, resumable: row.Resumable,
 	}
 	t.writer = runWriter{
 		cfg: cfg, log: log, pasts: m.pasts, quota: m.quota, row: &t.row, upstream: &t.upstream, quiet: &t.quiet,

@@ -117,7 +117,11 @@ func (t *turn) fail(ctx context.Context, f *fault.Error, moves ...store.Move) er
 	if _, err := t.children.read(ctx); err != nil { // their usage counts
 		return err
 	}
-	if err := t.deliverer.cancel(ctx, all, nil, approval.AskerGone(), true); err != nil {
+	gone := approval.AskerGone()
+	if f.Code == CodeServerRestarted {
+		gone = approval.AskerGoneByRestart()
+	}
+	if err := t.deliverer.cancel(ctx, all, nil, gone, true); err != nil {
 		return err
 	}
 	t.deliverer.release() // not before: an Agent in :wait goes on when its call is settled

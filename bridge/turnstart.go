@@ -26,6 +26,7 @@ func (t *turn) start(ctx context.Context) error {
 	}
 	hash := t.calling.token(&call)
 	now := time.Now()
+	t.upstream.resumable = isResumable(t.upstream.agent)
 	if err := t.startRun(ctx, fresh, true); err != nil {
 		return err
 	}
@@ -34,6 +35,7 @@ func (t *turn) start(ctx context.Context) error {
 	err = t.writer.keep(ctx, t.writer.trace.begun(run.row.FirstSeq, now, &call), store.TurnMove{
 		ID: t.row.ID, From: []store.TurnStatus{store.TurnQueued}, To: store.TurnRunning,
 		StartedAt: now, DispatchedAt: now, TokenHash: hash, Upstream: t.cfg.Replica,
+		Resumable: t.upstream.resumable,
 	})
 	if err != nil {
 		return err
@@ -99,8 +101,12 @@ func (t *turn) reattach(ctx context.Context, runID string) error {
 	if err == nil {
 		err = t.upstream.readUnsent(ctx)
 	}
+	waits := false
+	if err == nil {
+		waits, err = t.deliverer.lostCall(ctx)
+	}
 	switch {
-	case err != nil:
+	case err != nil || waits:
 	case t.upstream.unsent: // it was not called yet
 		if err = t.writer.keep(ctx, nil, t.calling.callAgain(&call)); err == nil {
 			err = t.upstream.start(ctx, call, t.calling.caller(call))
@@ -129,5 +135,5 @@ func (t *turn) opened(ctx context.Context) error {
 
 // leftCalled reports whether an earlier process, or replica, called the Agent of a Turn, and the Agent did not end to wait.
 func leftCalled(row store.Turn) bool {
-	return !row.Status.Terminal() && row.Status != store.TurnQueued && row.Upstream != store.UpstreamWaits
+	return !row.Status.Terminal() && row.Status != store.TurnQueued && !row.Waiting()
 }

@@ -36,7 +36,7 @@ func newTurnTrace(row *store.Turn, prompter string, input turnInput) turnTrace {
 
 // calledSince is when the Agent was called whose call was open when this process took the Turn up; zero when none was.
 func calledSince(row store.Turn) time.Time {
-	if row.Upstream == "" || row.Upstream == store.UpstreamWaits {
+	if row.Upstream == "" || row.Waiting() {
 		return time.Time{}
 	}
 	return row.DispatchedAt

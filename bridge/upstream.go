@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"aqueduct/bridge/approval"
@@ -23,6 +24,8 @@ type upstream struct {
 	task    bool // the Turn was a Task
 	unsent  bool // the Task has it that its Agent was not called yet
 	callers *callers
+	// resumable is set where the row has it, or will with the next commit, that the Agent can be called again (Resumable).
+	resumable bool
 
 	reader   *upstreamReader // nil when nothing is being read
 	buffered *batch          // read, but it needs a Run and another one is due first
@@ -217,11 +220,17 @@ func (u *upstream) advance(o Output) {
 	}
 }
 
-// stamp completes an Entry with the cursor. The committer acknowledges it to the Agent after the commit, even when the
+// stamp completes an Entry with what is newly known of the upstream, and with the cursor. The committer acknowledges it to the Agent after the commit, even when the
 // Entry has nothing else; the Agent may then forget everything up to it.
 // The cursor is stamped on whatever is committed next, even on an entry without events: an Agent that numbers its
 // frames keeps each until it is acknowledged.
 func (u *upstream) stamp(e eventlog.Entry) eventlog.Entry {
+	// The next commit, whichever it is, records that the Agent can be called again. A kill before that commit leaves an Agent
+	// that cannot be; only the registration and the flag are known from the start.
+	if !u.resumable && u.reader != nil && isResumable(u.reader.upstream()) {
+		u.resumable = true
+		e.Moves = append(slices.Clip(e.Moves), store.TurnMove{ID: u.turnID, Resumable: true})
+	}
 	if u.cursor == "" {
 		return e
 	}

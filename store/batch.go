@@ -35,6 +35,7 @@ type TurnMove struct {
 	EndedAt      time.Time
 	TokenHash    []byte // empty, not nil, clears it
 	Upstream     string // UpstreamNone clears it
+	Resumable    bool   // sets it; false keeps it
 	Usage        []byte
 	ErrorCode    string
 	ErrorMessage string

@@ -22,9 +22,12 @@ type Turn struct {
 	// PromptedBy is who prompted, where that is not the Session's owner but a user it is shared with; else "".
 	PromptedBy string
 	TokenHash  []byte // of the run token the agent calls us with; nil when none is live
-	// Upstream is where the Agent is: "" before it is called and when the Turn is over, UpstreamWaits when it
-	// ended to wait for answers, else the id of the replica that holds its call.
+	// Upstream is where the Agent is: "" before it is called and when the Turn is over, UpstreamWaits when it ended to
+	// wait for answers, UpstreamLost and UpstreamCalling when its call was lost, else the id of the replica that holds
+	// its call.
 	Upstream string
+	// Resumable is set where the Agent can be called again after its call was lost, by its own word.
+	Resumable bool
 	// Traced is set where all that happens in the Turn is kept as Records when it happens. Of a Turn from before that was
 	// so, its rows are read instead.
 	Traced bool
@@ -44,6 +47,9 @@ type Turn struct {
 	BranchedFrom string
 }
 
+// Waiting reports whether the Agent is called again with answers, and holds no call until then.
+func (t Turn) Waiting() bool { return t.Upstream == UpstreamWaits || t.Upstream == UpstreamLost }
+
 // Prompter is the user who prompted the Turn of the Session.
 func (t Turn) Prompter(s Session) string { return cmp.Or(t.PromptedBy, s.User) }
 
@@ -52,6 +58,14 @@ const BranchedFromStart = "-"
 
 // UpstreamWaits is the Upstream of a Turn whose Agent ended to wait: it is called again with the answers.
 const UpstreamWaits = "waits"
+
+// UpstreamLost is the Upstream of a Turn whose Resumable Agent lost its call, by a restart of the server, while a Question
+// was open: it is called again when no Question is open any more.
+const UpstreamLost = "lost"
+
+// UpstreamCalling follows UpstreamLost while the Agent is called again, until it answers. Before that it is not known
+// whether the Agent is there, so no approved ToolCall begins in either state.
+const UpstreamCalling = "calling"
 
 // UpstreamNone, in a TurnMove, clears the Upstream.
 const UpstreamNone = "-"

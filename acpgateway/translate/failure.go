@@ -41,6 +41,7 @@ type errorContext struct {
 	init       string
 	script     string // the last of an init script's output
 	sandbox    string
+	connects   bool // a process is connected that has not opened, and what is here is its own
 	gone       bool
 	exitCode   *int
 	signal     string
@@ -61,12 +62,23 @@ func (ec *errorContext) line(source, words string) {
 	}
 }
 
-// connected: a new process; how the last one ended is no cause of anything now.
-func (ec *errorContext) connected() { ec.gone, ec.exitCode, ec.signal = false, nil, "" }
+// connected notes a new process. What the last one wrote, and how it ended, is no cause of anything now.
+func (ec *errorContext) connected() {
+	*ec = errorContext{connects: true, init: ec.init, script: ec.script, sandbox: ec.sandbox}
+}
+
+// opened notes that an agent answers. Earlier reports are of another process, or of a preparation that succeeded in the end,
+// unless the proxy reported the process before it wrote.
+func (ec *errorContext) opened() {
+	if !ec.connects {
+		ec.connected()
+	}
+	ec.connects, ec.init, ec.script = false, "", ""
+}
 
 // exit notes how the process ended. Two reports of it complete each other: what one lacks the other may have.
 func (ec *errorContext) exit(code *int, signal string) {
-	ec.gone = true
+	ec.gone, ec.connects = true, false
 	if code != nil {
 		ec.exitCode = code
 	}

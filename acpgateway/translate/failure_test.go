@@ -75,3 +75,53 @@ func TestAFailureIsNoCauseOfTheNext(t *testing.T) {
 		t.Error(m)
 	}
 }
+
+// TestCauseOfThisDeath: once an agent has opened, what an earlier process wrote, and how it ended, is no cause of a failure any
+// more; what the process itself wrote since it was connected is.
+func TestCauseOfThisDeath(t *testing.T) {
+	t.Parallel()
+	code := 3
+	const (
+		connected    = `{"type":"transport_connected"}`
+		disconnected = `{"type":"transport_disconnected","code":1,"signal":"SIGSEGV"}`
+		first        = `{"type":"text","text":"[agent:stderr] first process: https://login.example/first"}`
+		proxy        = `{"type":"text","text":"[proxy:error] first proxy error"}`
+		second       = `{"type":"text","text":"[agent:stderr] second process"}`
+		init         = `{"type":"init_result","ok":false,"exitCode":2,"error":"first init"}`
+	)
+	for name, before := range map[string][]string{
+		"the first ended":                        {connected, first, proxy, disconnected},
+		"the first ended, and was not connected": {first, proxy, disconnected},
+		"the first is replaced, unreported":      {connected, first, proxy},
+		"the first could not be prepared":        {init, first, proxy},
+		"the second wrote before it opened":      {connected, first, proxy, disconnected, connected, second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr := translate.New(translate.Config{})
+			for _, s := range before {
+				tr.ProxyUpdate(nil, json.RawMessage(s))
+			}
+			if before[len(before)-1] != second {
+				if name != "the first could not be prepared" {
+					tr.ProxyUpdate(nil, json.RawMessage(connected))
+				}
+				tr.Opened()
+				tr.ProxyUpdate(nil, json.RawMessage(second))
+			} else {
+				tr.Opened()
+			}
+			tr.ProxyUpdate(nil, json.RawMessage(`{"type":"transport_disconnected","code":3}`))
+			outs := tr.Failed(nil, translate.Cause{ExitCode: &code})
+			f := outs[len(outs)-1].End.Failure
+			if f.Code != translate.CodeAgentExited || strings.Contains(f.Message, "first") || strings.Contains(f.Message, "SIGSEGV") {
+				t.Errorf("%s: %s", f.Code, f.Message)
+			}
+			for _, want := range []string{"stderr: second process", "exit: code 3"} {
+				if !strings.Contains(f.Message, want) {
+					t.Errorf("%q is missing in %q", want, f.Message)
+				}
+			}
+		})
+	}
+}

@@ -182,6 +182,9 @@ func (t *Translator) Replay(on bool) {
 	t.replay.marked = on
 }
 
+// Opened notes that the agent has opened (acp_opened): a failure from now on is of this process.
+func (t *Translator) Opened() { t.host.errorContext.opened() }
+
 // Live ends the loading of the session: from now on no frame is a repetition.
 func (t *Translator) Live() { t.replay.live() }
 

@@ -62,17 +62,31 @@ type answers struct {
 	messages []agui.Message
 }
 
+// A cancelled or expired answer goes out as an entry of resume, whose status reports it. It must never be the value of
+// forwardedProps.command.resume: a graph takes any value of that for a person's answer. An agent that takes nothing else is
+// not called for it; its Turn ends as cancelled.
+
 // answersOf sorts what was decided by how the agent asked (asked.kind). Where they are of several runs of the agent,
 // the last one's is the parent.
 func answersOf(deliveries []approval.Delivery) (a answers) {
 	for _, d := range deliveries {
 		is := parseAsked(d.UpstreamID)
+		switch {
+		case d.Repeated: // the interrupt is settled: naming it again would be an error of AG-UI
+			continue
+		case is.kind == "": // a call of a tool, which waited when the agent's call was lost
+			is = asked{a.runID, askedByInterrupt, d.UpstreamID}
+		}
 		a.runID = is.runID
 		if is.kind == askedByCall {
 			a.messages = append(a.messages, toolMessage(is.id, d))
 			continue
 		}
-		a.resume = append(a.resume, agui.ResumeEntry{InterruptID: is.id, Status: d.Status, Payload: payloadOf(d)})
+		entry := agui.ResumeEntry{InterruptID: is.id, Status: d.Status, Payload: payloadOf(d)}
+		if d.Reason != "" {
+			entry.Metadata, _ = json.Marshal(map[string]string{"reason": d.Reason}) // a map of strings always encodes
+		}
+		a.resume = append(a.resume, entry)
 	}
 	return a
 }
@@ -132,6 +146,8 @@ func toolResult(d approval.Delivery) (content, failure string) {
 		Content *string `json:"content"`
 	}
 	switch {
+	case d.Reason != "":
+		return "The tool was not run in time.", d.Reason
 	case d.Status == agui.ResumeCancelled:
 		return "The tool was not run.", "cancelled"
 	case json.Unmarshal(d.Payload, &payload) == nil && payload.Content != nil:

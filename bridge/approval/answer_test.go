@@ -265,24 +265,36 @@ func TestToolResult(t *testing.T) {
 	}
 }
 
-// When nobody answered, the agent hears its reject option, or nothing.
+// TestExpired: an expiry chooses no option, and is delivered as cancelled with its reason; beside it goes the reject option
+// that an agent may need which has no word for it. So is one that an older version settled by that option.
 func TestExpired(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		q       approval.Question
-		payload string
-		resume  string
+		name   string
+		q      approval.Question
+		reject string
 	}{
-		{"reject once", permission(), `{"optionId":"c","approved":false,"kind":"reject_once"}`, "resolved"},
-		{"only always", asked(`[{"id":"x","kind":"allow_once"},{"id":"y","kind":"reject_always"}]`), "", "cancelled"},
-		{"no rejection", asked(`[{"id":"x","kind":"allow_once"}]`), "", "cancelled"},
-		{"input", input(""), "", "cancelled"},
-		{"client tool", clientTool(), "", "cancelled"},
+		{"reject once", permission(), `{"optionId":"c","approved":false,"kind":"reject_once"}`},
+		{"only always", asked(`[{"id":"x","kind":"allow_once"},{"id":"y","kind":"reject_always"}]`), ""},
+		{"no rejection", asked(`[{"id":"x","kind":"allow_once"}]`), ""},
+		{"input", input(""), ""},
+		{"client tool", clientTool(), ""},
 	} {
-		d := approval.Expired(c.q)
+		d := approval.Expired()
 		if d.Status != store.ApprovalExpired || d.ErrorCode != "expired" || d.By != "system" || d.Via != approval.ViaExpiry ||
-			string(d.Payload) != c.payload || d.ResumeStatus() != c.resume || string(d.Result) != `{"status":"expired"}` {
+			d.Payload != nil || d.ResumeStatus() != "cancelled" || string(d.Result) != `{"status":"expired"}` {
 			t.Errorf("%s: %+v, payload %s", c.name, d, d.Payload)
+		}
+		for _, decision := range []string{`{"status":"cancelled"}`, `{"status":"resolved","payload":{"optionId":"c","approved":false,"kind":"reject_once"}}`} {
+			q := c.q
+			q.Call.Status, q.Call.ErrorCode = store.ToolTimeout, d.ErrorCode
+			if !q.ClientTool() {
+				q.Approval.Status, q.Approval.DecidedVia, q.Approval.Decision = d.Status, d.Via, []byte(decision)
+			}
+			status, payload := approval.DeliveryOf(q)
+			reason, reject := approval.ExpiryOf(q)
+			if status != "cancelled" || payload != nil || reason != "expired" || string(reject) != c.reject {
+				t.Errorf("%s, kept as %s, is delivered as %s %s %s, reject %s", c.name, decision, status, payload, reason, reject)
+			}
 		}
 	}
 	if d := approval.CancelledBy(""); d.Status != store.ApprovalCancelled || d.Via != approval.ViaCancel || d.ResumeStatus() != "cancelled" {

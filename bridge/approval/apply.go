@@ -122,11 +122,11 @@ func (s *Settler) authorize(ctx context.Context, tx store.Tx, session store.Sess
 	return err
 }
 
-// askerThere reports whether the Agent of a Turn can still get the result of a ToolCall: it ended to wait, or the replica
-// that called it lives. After a restart it is there again once its Turn has been resumed.
+// askerThere reports whether the Agent of a Turn can still get the result of a ToolCall: it ended to wait, it can be
+// called again, or the replica that called it lives. Any other is there again after a restart once its Turn has been
+// taken up.
 func (s *Settler) askerThere(ctx context.Context, tx store.Tx, turn store.Turn) (bool, error) {
-	switch turn.Upstream {
-	case "", store.UpstreamWaits, s.Replica:
+	if turn.Resumable || turn.Waiting() || turn.Upstream == "" || turn.Upstream == s.Replica {
 		return true, nil
 	}
 	return tx.ReplicaLives(ctx, turn.Upstream)

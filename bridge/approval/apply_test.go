@@ -254,12 +254,12 @@ func TestApplyEffects(t *testing.T) {
 		"rejected":                  {nil, saying(`{"optionId":"no"}`), ada, 0, 0, 0, 0, "approval.decided"},
 		"a call of ours":            {func(b *bench) { b.toolCall() }, saying(`{"optionId":"yes"}`), ada, 0, 0, 1, 0, "approval.decided"},
 		"without tools":             {func(b *bench) { b.toolCall(); b.Settler.Calls = nil }, saying(`{"optionId":"yes"}`), ada, 0, 0, 0, 0, "approval.decided"},
-		"expired":                   {nil, func(b *bench) approval.Decision { return approval.Expired(b.question()) }, store.Principal{}, 0, 0, 0, 0, "approval.expired"},
+		"expired":                   {nil, func(b *bench) approval.Decision { return approval.Expired() }, store.Principal{}, 0, 0, 0, 0, "approval.expired"},
 		"cancelled with its turn":   {nil, func(*bench) approval.Decision { return approval.CancelledBy("") }, store.Principal{}, 0, 0, 0, 0, "approval.cancelled"},
 		"withdrawn by its agent":    {nil, func(*bench) approval.Decision { return approval.WithdrawnByAgent() }, store.Principal{}, 0, 0, 0, 0, "approval.cancelled"},
 		"left by its agent":         {nil, func(*bench) approval.Decision { return approval.AskerGone() }, store.Principal{}, 0, 0, 0, 0, "approval.cancelled"},
 		"a failure ends the turn":   {ends, saying(`{"optionId":"no"}`), ada, 0, 0, 1, 1, "approval.decided"},
-		"an expiry does too":        {ends, func(b *bench) approval.Decision { return approval.Expired(b.question()) }, store.Principal{}, 0, 0, 1, 1, "approval.expired"},
+		"an expiry does too":        {ends, func(b *bench) approval.Decision { return approval.Expired() }, store.Principal{}, 0, 0, 1, 1, "approval.expired"},
 		"a success does not":        {ends, saying(`{"optionId":"yes"}`), ada, 0, 0, 1, 0, "approval.decided"},
 		"nor an agent that is gone": {ends, func(*bench) approval.Decision { return approval.AskerGone() }, store.Principal{}, 0, 0, 1, 0, "approval.cancelled"},
 		"an unknown outcome": {func(b *bench) { b.toolCall(); b.call.Kind = store.KindQuestion }, saying(`{"optionId":"yes"}`), ada, 0, 0, 1, 0,
@@ -297,10 +297,6 @@ func TestApplyEffects(t *testing.T) {
 
 func saying(payload string) func(*bench) approval.Decision {
 	return func(b *bench) approval.Decision { return b.says(payload) }
-}
-
-func (b *bench) question() approval.Question {
-	return approval.Question{Call: b.call, Approval: b.asked}
 }
 
 // TestApplyAuditHidesReasons: a person's words can be deleted with their thread, and the audit cannot.

@@ -102,7 +102,7 @@ func (s *Service) Withdraw(ctx context.Context, id string) error {
 // Expire settles a Question whose time has come. After a failure it is armed again: a Question never stays open because
 // the database was away at its deadline.
 func (s *Service) Expire(ctx context.Context, id string) {
-	_, err := s.settle(ctx, system(), id, func(_ context.Context, q Question) (Decision, error) { return Expired(q), nil })
+	_, err := s.settle(ctx, system(), id, func(context.Context, Question) (Decision, error) { return Expired(), nil })
 	if err != nil && !errors.Is(err, store.ErrNotFound) && ctx.Err() == nil {
 		s.logger.Error("question not expired, trying again", slog.String("approval_id", id), slog.Any("error", err))
 		s.Deadlines.Arm(id, expireAgain)
@@ -112,13 +112,18 @@ func (s *Service) Expire(ctx context.Context, id string) {
 // settle makes and applies one Decision in a transaction of its own; the Session's owner passes it on to the agent. An
 // answer is checked against its schema between two tries of the transaction: one check may take as long as many
 // transactions, and the first try holds the Session's lock.
+//
+// Beside an error there is no outcome: what the transaction did is undone, or it is not known whether it was. A refusal
+// comes beside the Question as it stands.
 func (s *Service) settle(ctx context.Context, by actor, id string, decide func(context.Context, Question) (Decision, error)) (settled Settled, err error) {
+	var asked Question
 	err = schema.Outside(ctx, func(ctx context.Context) error {
 		return s.store.InTx(ctx, func(tx store.Tx) error {
 			session, q, err := by.lock(ctx, tx, id)
 			if err != nil {
 				return err
 			}
+			asked = q
 			d, err := decide(ctx, q)
 			if err != nil {
 				return err
@@ -127,11 +132,16 @@ func (s *Service) settle(ctx context.Context, by actor, id string, decide func(c
 			return err
 		})
 	})
-	if err == nil && settled.Won {
+	switch {
+	case fault.CodeOf(err) != "":
+		return Settled{Question: asked}, err
+	case err != nil:
+		return Settled{}, err
+	case settled.Won:
 		s.ring(settled.Question.Call.SessionID)
 		s.AfterCommit(settled)
 	}
-	return settled, err
+	return settled, nil
 }
 
 // AfterCommit starts at once what would otherwise wait for the next poll: execution of an approved ToolCall, and

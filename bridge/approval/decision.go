@@ -45,6 +45,7 @@ const (
 	ViaAgent   = "agent"             // the Agent asks no more
 	ViaGone    = "asker_gone"        // the Agent that asked is gone
 	ViaRevoke  = "revoke"            // its approval was taken back before anything acted on it
+	ViaPolicy  = "policy"            // a rule or a Grant decided it
 	ViaRefused = "refused"           // it could not be asked
 	ViaChanged = "arguments_changed" // the asker uses its id for another Question
 )
@@ -84,17 +85,15 @@ func Read(ctx context.Context, q Question, a Answer) (Decision, error) {
 	}
 }
 
-// Expired is the Decision that no person made: the agent gets its reject option, or nothing.
-// For instance an ACP agent whose question expires gets its own "reject_once", as if a person had chosen it, and goes
-// on without the tool.
-func Expired(q Question) Decision {
+// Expired is the Decision that no person made. It chooses no option: an expiry must not read as a person's "no" (ExpiryOf).
+func Expired() Decision {
 	d := Decision{By: bySystem, Via: ViaExpiry}
-	d.decline(store.ApprovalExpired, "expired")
-	if o, ok := first(q.Options(), RejectOnce); ok && !q.ClientTool() {
-		d.Option, d.Payload = o, permissionPayload(o)
-	}
+	d.decline(store.ApprovalExpired, ReasonExpired)
 	return d
 }
+
+// ReasonExpired is the Reason of a Delivery that no person decided, and the code of a ToolCall that ended so.
+const ReasonExpired = "expired"
 
 // CancelledBy is the Decision of a cancelled Turn: the Question is of no use any more. user is who cancelled, "" when
 // no person did.
@@ -111,6 +110,13 @@ func CancelledBy(user string) Decision {
 func AskerGone() Decision {
 	d := Decision{By: bySystem, Via: ViaGone, Reason: "The agent that asked is gone."}
 	d.decline(store.ApprovalCancelled, CodeAskerGone)
+	return d
+}
+
+// AskerGoneByRestart is AskerGone where a restart of the server ended the Agent's call.
+func AskerGoneByRestart() Decision {
+	d := AskerGone()
+	d.Reason = "The server was restarted, and the agent that asked cannot be called again."
 	return d
 }
 

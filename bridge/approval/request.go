@@ -86,10 +86,18 @@ func Compact(raw json.RawMessage) json.RawMessage {
 type Delivery struct {
 	UpstreamID string
 	CallID     string // of the call in the log, and so in the transcript
+	// Key is the idempotency key of a ToolCall, and Repeated marks an answer that an earlier call of the Agent has had. Both
+	// are for an Agent whose call was lost.
+	Key      string
+	Repeated bool
 	// Fingerprint is the answered Question's. An upstream that has since asked something else under the same id must not
 	// pass the answer on.
 	Fingerprint string
 	Kind        Kind
 	Status      string // agui.ResumeResolved or agui.ResumeCancelled
 	Payload     json.RawMessage
+	// Reason is ReasonExpired where no person answered in time; Status is cancelled then. Reject is the payload of the reject
+	// option, for an Agent that has no other word for it: ACP's cancelled means that the prompt was cancelled.
+	Reason string
+	Reject json.RawMessage
 }

@@ -248,6 +248,9 @@ func DecisionOf(q Question) (status string, payload json.RawMessage) {
 // offers to allow once. It would otherwise remember what no person could revoke.
 func DeliveryOf(q Question) (status string, payload json.RawMessage) {
 	status, payload = DecisionOf(q)
+	if reason, _ := ExpiryOf(q); reason != "" {
+		return agui.ResumeCancelled, nil // an older version chose the reject option
+	}
 	if q.Approval.Kind != store.ApprovalPermission || optionIn(payload).Kind != AllowAlways || chosenAlways(q) == policy.AlwaysAgent {
 		return status, payload
 	}
@@ -255,6 +258,18 @@ func DeliveryOf(q Question) (status string, payload json.RawMessage) {
 		payload = permissionPayload(once)
 	}
 	return status, payload
+}
+
+// ExpiryOf is the Reason and the Reject of a Delivery about a Question that expired; "" of any other.
+func ExpiryOf(q Question) (reason string, reject json.RawMessage) {
+	expired := q.Approval.Status == store.ApprovalExpired && q.Approval.DecidedVia == ViaExpiry
+	if !expired && !(q.ClientTool() && q.Call.Status == store.ToolTimeout) {
+		return "", nil
+	}
+	if o, ok := first(q.Options(), RejectOnce); ok {
+		reject = permissionPayload(o)
+	}
+	return ReasonExpired, reject
 }
 
 // ChosenOption is the id of the option a settled permission was answered with.

@@ -180,7 +180,7 @@ func (h *harness) race(ctx context.Context, session string, r *rand.Rand) (winne
 		{"approve", store.ApprovalApproved, h.person(ctx, q, "ada", "yes")},
 		{"reject", store.ApprovalRejected, h.person(ctx, q, "bob", "no")},
 		{"approve", store.ApprovalApproved, h.person(ctx, q, "cyd", "yes")}, // the same again
-		{"expiry", store.ApprovalExpired, h.settle(ctx, q, func(q approval.Question) (approval.Decision, error) { return approval.Expired(q), nil })},
+		{"expiry", store.ApprovalExpired, h.settle(ctx, q, func(q approval.Question) (approval.Decision, error) { return approval.Expired(), nil })},
 		{"cancel", store.ApprovalCancelled, h.owner(ctx, q)},
 	}
 	r.Shuffle(len(field), func(i, j int) { field[i], field[j] = field[j], field[i] })
@@ -333,7 +333,7 @@ func TestLateToolResult(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			expire := func(q approval.Question) (approval.Decision, error) { return approval.Expired(q), nil }
+			expire := func(q approval.Question) (approval.Decision, error) { return approval.Expired(), nil }
 			if won, _, _, err := h.settle(t.Context(), q, expire)(); err != nil || !won {
 				t.Fatal(won, err)
 			}
@@ -401,7 +401,7 @@ func TestSettledCall(t *testing.T) {
 		d.Reason = "Too deep a cut."
 		return d
 	}
-	expired := func(b *bench) approval.Decision { return approval.Expired(b.question()) }
+	expired := func(b *bench) approval.Decision { return approval.Expired() }
 	ours := func(b *bench) { b.toolCall() }
 	for name, c := range map[string]struct {
 		change        func(*bench)

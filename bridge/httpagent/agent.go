@@ -80,11 +80,12 @@ type Config struct {
 	// Protocol is what the agent speaks.
 	Protocol Protocol
 	// Messages is the form of the conversation that an agent of ProtocolInvoke is sent.
-	Messages Messages
-	Limits   Limits
-	Secret   signed.Secret  // signs the calls; "" signs none
-	Header   http.Header    // sent with each call: a credential
-	Gate     *outbound.Gate // the way out; with the Outbound of the Limits
+	Messages  Messages
+	Limits    Limits
+	Resumable bool           // the agent can be called again after an answer was lost (bridge.Resumable)
+	Secret    signed.Secret  // signs the calls; "" signs none
+	Header    http.Header    // sent with each call: a credential
+	Gate      *outbound.Gate // the way out; with the Outbound of the Limits
 }
 
 // Agent is one HTTP agent.
@@ -119,6 +120,9 @@ func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []approval
 	}
 	return a.call(ctx, call, answers)
 }
+
+// Resumable implements bridge.Resumable. An agent that was not configured so may say it with each answer (turn.Resumable).
+func (a *Agent) Resumable() bool { return a.cfg.Resumable }
 
 // Protocol is one of package store's, for the directory of agents.
 func (a *Agent) Protocol() string { return string(a.cfg.Protocol) }

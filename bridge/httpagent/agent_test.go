@@ -142,39 +142,16 @@ func TestInvokeCarriesTheContractsHeadersAndBody(t *testing.T) {
 
 func TestAnUpstreamThatMisbehavesEndsInACodeOfItsOwn(t *testing.T) {
 	t.Parallel()
-	hold := func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	for name, c := range map[string]struct {
 		limits  Limits
 		handler http.HandlerFunc
 		want    string
 	}{
-		"no headers":     {Limits{FirstByte: 50 * time.Millisecond}, hold, CodeFirstByte},
 		"HTTP 500":       {Limits{}, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret", http.StatusInternalServerError) }, CodeStatus},
 		"a redirect":     {Limits{}, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusTemporaryRedirect) }, CodeStatus},
 		"no stream":      {Limits{}, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }, CodeNotStream},
 		"no done":        {Limits{}, func(w http.ResponseWriter, _ *http.Request) { stream(w, "event: delta\ndata: {\"text\":\"x\"}\n\n") }, CodeTruncated},
 		"cut in a frame": {Limits{}, func(w http.ResponseWriter, _ *http.Request) { stream(w, "event: done\ndata: {}\n") }, CodeTruncated},
-		"hangs": {Limits{Idle: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
-			stream(w, "event: delta\ndata: {\"text\":\"x\"}\n\n")
-			hold(w, r)
-		}, CodeIdle},
-		"a byte at a time": {Limits{Idle: 60 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
-			tick := time.NewTicker(5 * time.Millisecond)
-			defer tick.Stop()
-			stream(w, "data: ")
-			for r.Context().Err() == nil {
-				<-tick.C
-				stream(w, "x")
-			}
-		}, CodeIdle},
-		"never ends, but lives": {Limits{Idle: 150 * time.Millisecond, Total: 400 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
-			tick := time.NewTicker(5 * time.Millisecond)
-			defer tick.Stop()
-			for r.Context().Err() == nil {
-				<-tick.C
-				stream(w, ": alive\n\n")
-			}
-		}, CodeTotal},
 		"malformed JSON": {Limits{}, func(w http.ResponseWriter, _ *http.Request) { stream(w, "event: delta\ndata: {\"text\":\n\n") }, CodeMalformed},
 		"wrong type":     {Limits{}, func(w http.ResponseWriter, _ *http.Request) { stream(w, "event: delta\ndata: {\"text\":7}\n\n") }, CodeMalformed},
 		"no text":        {Limits{}, func(w http.ResponseWriter, _ *http.Request) { stream(w, "event: delta\ndata: {}\n\n") }, CodeMalformed},

@@ -54,6 +54,11 @@ type resume struct {
 	CallID  string          `json:"call_id,omitempty"` // by which the transcript has the Question
 	Status  string          `json:"status"`
 	Payload json.RawMessage `json:"payload,omitempty"`
+	Reason  string          `json:"reason,omitempty"` // "expired" where no person answered in time
+	// Key is that of a call of a tool which waited when the agent's call was lost; ID is the call's then. Repeated is set for
+	// an answer that the lost call has had.
+	Key      string `json:"idempotency_key,omitempty"`
+	Repeated bool   `json:"repeated,omitempty"`
 }
 
 // bodyOf is the request body of one invoke, the transcript in the form that the agent is configured for. Lists that an
@@ -76,7 +81,7 @@ func bodyOf(call bridge.Call, answers []approval.Delivery, form Messages) ([]byt
 		b.ClientContext = append(b.ClientContext, clientContext{Description: c.Description, Value: c.Value})
 	}
 	for _, a := range answers {
-		b.Resume = append(b.Resume, resume{ID: a.UpstreamID, CallID: a.CallID, Status: a.Status, Payload: a.Payload})
+		b.Resume = append(b.Resume, resume{ID: a.UpstreamID, CallID: a.CallID, Status: a.Status, Payload: a.Payload, Reason: a.Reason, Key: a.Key, Repeated: a.Repeated})
 	}
 	var transcript json.RawMessage
 	if form == MessagesOpenAI {

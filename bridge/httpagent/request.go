@@ -88,6 +88,7 @@ func (a *Agent) call(ctx context.Context, call bridge.Call, answers []approval.D
 		t.Release()
 		return nil, f
 	}
+	t.resumable = resp.Header.Get(resumableHeader) == "true"
 	t.reader = newFrameReader(resp.Body, a.cfg.Limits.FrameBytes)
 	t.limits.received() // the headers: from here on the idle timeout counts in place of the first byte's
 	return t, nil
@@ -108,6 +109,10 @@ func (a *Agent) setHeaders(h http.Header, call bridge.Call) {
 	h.Set("x-aqueduct-base-url", a.cfg.SelfURL)
 	h.Set("x-aqueduct-run-token", call.RunToken)
 }
+
+// resumableHeader is a header of an agent's answer. "true" announces that the agent can be called again after this answer
+// was lost (bridge.Resumable).
+const resumableHeader = "x-aqueduct-resumable"
 
 // headerText is a client's id in a form that a header can hold: percent-encoded when it has other characters than visible
 // ASCII, and when it contains a percent sign, so that decoding gives the id back in every case.

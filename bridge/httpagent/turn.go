@@ -43,6 +43,8 @@ type turn struct {
 	cancel context.CancelCauseFunc
 	limits *limiter
 
+	resumable bool // its answer has resumableHeader
+
 	body   io.ReadCloser
 	reader *frameReader
 	means  meaning
@@ -59,6 +61,9 @@ func newTurn(ctx context.Context, limits Limits, means meaning) *turn {
 		limits: newLimiter(limits, func(f *fault.Error) { cancel(f) }),
 	}
 }
+
+// Resumable implements bridge.Resumable.
+func (t *turn) Resumable() bool { return t.resumable }
 
 // Next reads until at least one frame is complete, and returns what the complete frames mean. A malformed frame ends the
 // Turn: what follows it cannot be trusted to be complete.

@@ -21,7 +21,8 @@ type Registration struct {
 	Name     string `json:"name"`                                  // for people; the id where it is left out
 	Endpoint string `json:"endpoint" validate:"required,max=2048"` // of http without /invoke
 	Protocol string `json:"protocol,omitempty"`                    // http, the default, or agui
-	// Capabilities are AG-UI's AgentCapabilities, or any other object or array that the program likes to be shown.
+	// Capabilities are AG-UI's AgentCapabilities, or any other object or array that the program likes to be shown. "resumable":
+	// true announces that the agent can be called again after its call was lost (bridge.Resumable).
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 	// Auth is what the agent is sent with each call, so that it knows who calls.
 	Auth *Auth `json:"auth,omitempty"`

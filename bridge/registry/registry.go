@@ -40,6 +40,8 @@ type Upstream struct {
 	Protocol string
 	Header   http.Header   // is sent with each call
 	Secret   signed.Secret // signs each call
+	// Resumable is what its capabilities say (bridge.Resumable).
+	Resumable bool
 }
 
 // Each registered agent is in every list of its tenant, in the memory of every replica, and is probed by each of them.

@@ -280,3 +280,16 @@ func TestComesAndGoesBetweenTwoReads(t *testing.T) {
 		t.Errorf("%v can be called", got)
 	}
 }
+
+// TestResumable: only "resumable": true in capabilities announces that an agent can be called again.
+func TestResumable(t *testing.T) {
+	t.Parallel()
+	for capabilities, want := range map[string]bool{
+		"": false, `{}`: false, `["resumable"]`: false, `{"resumable":"true"}`: false, `{"resumable":false}`: false,
+		`{"transport":{"resumable":true}}`: false, `{"resumable":true}`: true, `{"identity":{"name":"a"},"resumable":true}`: true,
+	} {
+		if got := resumable([]byte(capabilities)); got != want {
+			t.Errorf("%s: %t", capabilities, got)
+		}
+	}
+}

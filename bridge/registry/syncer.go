@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"reflect"
 	"sync"
@@ -120,7 +121,7 @@ func (s *syncer) apply(row store.Agent) {
 		s.log.Error("the credential of a registered agent cannot be opened; register it again", slog.String("agent", row.ID), slog.Any("error", err))
 		return
 	}
-	next := made{row, s.make(Upstream{ID: row.ID, URL: row.Endpoint, Protocol: row.Protocol, Header: header, Secret: secret})}
+	next := made{row, s.make(Upstream{ID: row.ID, URL: row.Endpoint, Protocol: row.Protocol, Header: header, Secret: secret, Resumable: resumable(row.Capabilities)})}
 	// Put compares: an agent of a flag or of a proxy may have come under this id since the row was written, and the
 	// operator's goes first. Its claim then changes the row, which is read as one that is no registration.
 	if !s.directory.Put(row.Tenant, row.ID, s.before(row.ID), next.agent) {
@@ -128,6 +129,14 @@ func (s *syncer) apply(row store.Agent) {
 		return
 	}
 	s.made[row.ID] = next
+}
+
+// resumable reports whether capabilities have "resumable": true.
+func resumable(capabilities json.RawMessage) bool {
+	var c struct {
+		Resumable bool `json:"resumable"`
+	}
+	return json.Unmarshal(capabilities, &c) == nil && c.Resumable
 }
 
 // before is the agent that the syncer has under an id; nil when there is none.

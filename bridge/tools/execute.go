@@ -129,7 +129,7 @@ func (e *executor) mayBegin(turn store.Turn, session store.Session, call store.T
 	if turn.Status.Terminal() || !call.RunningAt.IsZero() {
 		return true
 	}
-	return turn.Upstream == "" || turn.Upstream == store.UpstreamWaits || turn.Upstream == e.replica
+	return turn.Upstream == "" || turn.Upstream == store.UpstreamWaits || turn.Upstream == e.replica // not UpstreamLost: it is called first
 }
 
 // execute executes a call that is RUNNING here, keeps its end, and returns the call as it then is.

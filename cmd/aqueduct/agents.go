@@ -28,35 +28,52 @@ import (
 type agentFlag struct {
 	id, url, host string
 	protocol      httpagent.Protocol
+	resumable     bool
 }
 
-// protocolOption begins an option, of the agent before it, that names its protocol.
-const protocolOption = "protocol="
+// The options of an agent. protocolOption begins the one that names its protocol.
+const (
+	protocolOption  = "protocol="
+	resumableOption = "resumable"
+)
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (a *agentFlag) UnmarshalText(text []byte) error {
-	if option, ok := strings.CutPrefix(string(text), protocolOption); ok && a.takes(option) {
+	if a.takes(string(text)) {
 		return nil
 	}
-	// A file gives the text whole; a flag and the environment, whose lists are cut at commas, give its two halves.
-	agent, option, has := strings.Cut(string(text), ","+protocolOption)
+	// A file gives the text whole; a flag and the environment, whose lists are cut at commas, give its parts. A URL may have
+	// commas itself, so options are cut off from the end.
+	agent := string(text)
+	for {
+		i := strings.LastIndexByte(agent, ',')
+		if i < 0 || !a.takes(agent[i+1:]) {
+			break
+		}
+		agent = agent[:i]
+	}
 	id, endpoint, ok := strings.Cut(agent, "=")
 	u, err := url.Parse(endpoint)
-	if has && !a.takes(option) || !ok || err != nil || !ids.ValidName(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("expected id=http://…, and behind it ,protocol=http or ,protocol=agui")
+	if strings.Contains(endpoint, ","+protocolOption) || !ok || err != nil || !ids.ValidName(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("expected id=http://…, and behind it ,protocol=http or ,protocol=agui, and ,resumable for an agent that can be called again")
 	}
 	a.id, a.url, a.host = id, endpoint, u.Host
 	return nil
 }
 
-// takes sets the protocol, if it is one.
-func (a *agentFlag) takes(protocol string) bool {
+// takes sets an option, if it is one.
+func (a *agentFlag) takes(option string) bool {
+	protocol, named := strings.CutPrefix(option, protocolOption)
 	is := httpagent.Protocol(protocol)
-	known := is == httpagent.ProtocolInvoke || is == httpagent.ProtocolAGUI
-	if known {
+	switch {
+	case option == resumableOption:
+		a.resumable = true
+	case named && (is == httpagent.ProtocolInvoke || is == httpagent.ProtocolAGUI):
 		a.protocol = is
+	default:
+		return false
 	}
-	return known
+	return true
 }
 
 // withOptions joins the options of a list to the agents that they stand behind.
@@ -65,8 +82,12 @@ func withOptions(flags []agentFlag) (agents []agentFlag, err error) {
 		switch {
 		case a.id != "":
 			agents = append(agents, a)
+		case len(agents) == 0 && a.resumable:
+			return nil, fmt.Errorf("--agent %s: an option stands behind an agent: id=URL,%[1]s", resumableOption)
 		case len(agents) == 0:
 			return nil, fmt.Errorf("--agent %s%s: an option stands behind an agent: id=URL,%[1]s%[2]s", protocolOption, a.protocol)
+		case a.resumable:
+			agents[len(agents)-1].resumable = true
 		default:
 			agents[len(agents)-1].protocol = a.protocol
 		}
@@ -103,7 +124,7 @@ func addAgents(agents []agentFlag, openAI []string, secrets map[string]signed.Se
 		if slices.Contains(openAI, a.id) {
 			form = httpagent.MessagesOpenAI
 		}
-		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, Protocol: a.protocol, SelfURL: selfURL, Messages: form, Limits: limits, Gate: gate, Secret: secrets[a.id]})
+		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, Protocol: a.protocol, Resumable: a.resumable, SelfURL: selfURL, Messages: form, Limits: limits, Gate: gate, Secret: secrets[a.id]})
 		directory.Add(a.id, agent)
 		closers = append(closers, app.Part{Name: "agent " + a.id, Run: func(ctx context.Context) error {
 			<-ctx.Done()

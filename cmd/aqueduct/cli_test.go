@@ -154,18 +154,18 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestAgentsProtocol: the option is of the agent that it stands behind, in each of the sources of flags.
-func TestAgentsProtocol(t *testing.T) {
+// TestAgentsOptions: an option is of the agent that it stands behind, in each of the sources of flags.
+func TestAgentsOptions(t *testing.T) {
 	t.Parallel()
-	file := write(t, "a.yaml", "agent: ['a=http://x', 'b=https://y/agui,protocol=agui', 'c=http://z,protocol=http']\n")
+	file := write(t, "a.yaml", "agent: ['a=http://x', 'b=https://y/agui,protocol=agui,resumable', 'c=http://z,resumable']\n")
 	for name, args := range map[string][]string{
-		"flags": {"--agent", "a=http://x", "--agent", "b=https://y/agui,protocol=agui", "--agent", "c=http://z,protocol=http"},
+		"flags": {"--agent", "a=http://x", "--agent", "b=https://y/agui,protocol=agui,resumable", "--agent", "c=http://z,resumable"},
 		"env":   {},
 		"file":  {"--config", file},
 	} {
 		e := env()
 		if name == "env" {
-			e = env("AQUEDUCT_AGENT", "a=http://x,b=https://y/agui,protocol=agui,c=http://z,protocol=http")
+			e = env("AQUEDUCT_AGENT", "a=http://x,b=https://y/agui,protocol=agui,resumable,c=http://z,resumable")
 		}
 		flags, err := parse(t, e, append([]string{"serve"}, args...)...)
 		if err != nil {
@@ -173,8 +173,8 @@ func TestAgentsProtocol(t *testing.T) {
 			continue
 		}
 		want := []agentFlag{
-			{id: "a", url: "http://x", host: "x"}, {id: "b", url: "https://y/agui", host: "y", protocol: httpagent.ProtocolAGUI},
-			{id: "c", url: "http://z", host: "z", protocol: httpagent.ProtocolInvoke},
+			{id: "a", url: "http://x", host: "x"}, {id: "b", url: "https://y/agui", host: "y", protocol: httpagent.ProtocolAGUI, resumable: true},
+			{id: "c", url: "http://z", host: "z", resumable: true},
 		}
 		if !slices.Equal(flags.Serve.Agent, want) {
 			t.Errorf("%s: %+v", name, flags.Serve.Agent)
@@ -186,7 +186,7 @@ func TestWrongFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"serve", "--agent", "nourl"}, {"serve", "--agent", "a b=http://x"}, {"serve", "--agent", "a=ftp://x"}, {"serve", "--agent", "=http://x"},
-		{"serve", "--agent", "protocol=agui"}, {"serve", "--agent", "a=http://x,protocol=acp"},
+		{"serve", "--agent", "protocol=agui"}, {"serve", "--agent", "resumable"}, {"serve", "--agent", "a=http://x,resumable,protocol=acp"}, {"serve", "--agent", "a=http://x,protocol=acp"},
 		{"serve", "--auth", "maybe"}, {"serve", "--log-format", "xml"}, {"serve", "--nonsense"}, {"fly"}, {},
 		{"serve", "--config", "/does/not/exist"}, {"serve", "--config", write(t, "x.yaml", "listn: x\n")}, {"serve", "--config", write(t, "y.yaml", "a: [\n")},
 	} {

@@ -350,7 +350,7 @@ func literals(args []any) string {
 			all = append(all, fmt.Sprintf(`'\x%x'`, v))
 		case []string:
 			all = append(all, quoted("{"+strings.Join(quotedEach(v), ",")+"}"))
-		case []int32, []int64:
+		case []int32, []int64, []bool:
 			all = append(all, quoted("{"+strings.Join(strings.Fields(strings.Trim(fmt.Sprint(v), "[]")), ",")+"}"))
 		case []*string:
 			all = append(all, "'{NULL}'")

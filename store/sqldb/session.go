@@ -127,7 +127,7 @@ func (r *sessionReader) SessionsWithWork(ctx context.Context, in store.Scope, re
 	q.raw(` AND s.session_id IN (SELECT session_id FROM runs WHERE status IN ('RESERVED', 'RUNNING')
 		UNION SELECT session_id FROM commands WHERE done_at = 0
 		UNION SELECT t.session_id FROM turns t WHERE t.status IN ('RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')
-			AND (` + passOn + ` OR t.upstream NOT IN ('', 'waits', `).bind(replica).raw(`)))`)
+			AND (` + passOn + ` OR t.upstream NOT IN ('', 'waits', 'lost', `).bind(replica).raw(`)))`)
 	q.and("("+free+" OR s.owner = ", replica).raw(") ORDER BY s.session_id")
 	return list(ctx, r.conn, scanString, q.sql.String(), q.args...)
 }

@@ -18,7 +18,7 @@ type (
 const (
 	turnColumns = `t.turn_id, t.session_id, t.root_agent_id, t.status, t.input, t.token_hash, t.usage,
 	t.error_code, t.error_message, t.created_at, t.started_at, t.dispatched_at, t.ended_at, t.roles, t.upstream,
-	t.branched_from, t.traced, t.traceparent, t.tracestate, t.prompted_by`
+	t.branched_from, t.traced, t.traceparent, t.tracestate, t.prompted_by, t.resumable`
 	selectTurn = `SELECT ` + turnColumns + ` FROM turns t JOIN sessions s ON s.session_id = t.session_id`
 )
 
@@ -28,7 +28,7 @@ func turnInto(t *store.Turn) []any {
 	return []any{
 		&t.ID, &t.SessionID, &t.AgentID, &t.Status, &t.Input, &t.TokenHash, &t.Usage, &t.ErrorCode, &t.ErrorMessage,
 		timeInto{&t.CreatedAt}, timeInto{&t.StartedAt}, timeInto{&t.DispatchedAt}, timeInto{&t.EndedAt}, &t.Roles, &t.Upstream,
-		&t.BranchedFrom, &t.Traced, &t.Traceparent, &t.Tracestate, &t.PromptedBy,
+		&t.BranchedFrom, &t.Traced, &t.Traceparent, &t.Tracestate, &t.PromptedBy, &t.Resumable,
 	}
 }
 
@@ -86,7 +86,7 @@ func (r *turnReader) AgentsOfSession(ctx context.Context, in store.Scope, sessio
 const passOn = `EXISTS (SELECT 1 FROM tool_calls q WHERE q.turn_id = t.turn_id
 	AND q.status NOT IN ('WAITING_APPROVAL', 'WAITING_CLIENT')
 	AND (NOT q.told AND (q.kind <> 'server_tool' OR q.status IN ('BLOCKED', 'SUCCEEDED', 'FAILED', 'TIMEOUT'))
-		OR q.delivered_at = 0 AND (t.upstream <> 'waits' OR NOT EXISTS (SELECT 1 FROM tool_calls o
+		OR q.delivered_at = 0 AND (t.upstream NOT IN ('waits', 'lost') OR NOT EXISTS (SELECT 1 FROM tool_calls o
 			WHERE o.turn_id = t.turn_id AND o.status IN ('WAITING_APPROVAL', 'WAITING_CLIENT')))
 		AND (q.kind <> 'server_tool' OR EXISTS (SELECT 1 FROM approvals a WHERE a.approval_id = q.tool_call_id))))`
 
@@ -108,11 +108,11 @@ func (r *turnReader) StrandedTurns(ctx context.Context, in store.Scope, replica 
 func (t *turnTx) InsertTurn(ctx context.Context, turn store.Turn) error {
 	return t.insert(ctx, `INSERT INTO turns (turn_id, session_id, root_agent_id, status, input, token_hash, usage,
 		error_code, error_message, created_at, started_at, dispatched_at, ended_at, roles, upstream,
-		branched_from, traced, traceparent, tracestate, prompted_by) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
+		branched_from, traced, traceparent, tracestate, prompted_by, resumable) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`,
 		turn.ID, turn.SessionID, turn.AgentID, string(turn.Status), jsonText(turn.Input), blob(turn.TokenHash),
 		jsonText(turn.Usage), turn.ErrorCode, turn.ErrorMessage, millis(turn.CreatedAt), millis(turn.StartedAt),
 		millis(turn.DispatchedAt), millis(turn.EndedAt), jsonText(turn.Roles), turn.Upstream, turn.BranchedFrom,
-		turn.Traced, turn.Traceparent, turn.Tracestate, turn.PromptedBy)
+		turn.Traced, turn.Traceparent, turn.Tracestate, turn.PromptedBy, turn.Resumable)
 }
 
 // turnMoves make a TurnMove. Upstream is a text with a third case: "-" (store.UpstreamNone) clears it.
@@ -130,4 +130,5 @@ var turnMoves = newUpdate("turns", "",
 	textField("error_message", keepIfText, func(m *store.TurnMove) string { return m.ErrorMessage }),
 	textField("upstream", "CASE {new} WHEN '' THEN {old} WHEN '-' THEN '' ELSE {new} END",
 		func(m *store.TurnMove) string { return m.Upstream }),
+	flagField("resumable", either, func(m *store.TurnMove) bool { return m.Resumable }),
 )

@@ -11,7 +11,7 @@ func testTurns(env *storeEnv) {
 	s := env.session(alice())
 	turn := store.Turn{ID: env.id(), SessionID: s.ID, AgentID: "demo", Status: store.TurnQueued,
 		Input: []byte(`{"z":"\u0000","a":[1.50]}`), Roles: []byte(`["dev","hr"]`), TokenHash: []byte{0, 1, 255}, Usage: []byte(`{"n":1}`),
-		ErrorCode: "c", ErrorMessage: "m", CreatedAt: at(1), StartedAt: at(2), DispatchedAt: at(3), EndedAt: at(4), Traced: true, Traceparent: "00-a-b-01", Tracestate: "v=1"}
+		ErrorCode: "c", ErrorMessage: "m", CreatedAt: at(1), StartedAt: at(2), DispatchedAt: at(3), EndedAt: at(4), Traced: true, Traceparent: "00-a-b-01", Tracestate: "v=1", Resumable: true}
 	env.tx(func(tx store.Tx) error { return tx.InsertTurn(env.ctx, turn) })
 	same(env, got[store.Turn](env)(env.s.Turn(env.ctx, store.System(), turn.ID)), turn)
 
@@ -232,10 +232,14 @@ func testPassingOn(env *storeEnv) {
 	expect("one settled", true, true, false)
 	env.move(store.ToolCallInTranscript{ID: one.ID})
 	expect("told, its agent is held", true, true, false)
+	upstream(store.UpstreamLost)
+	expect("told, its agent is called again with both", false, false, false)
 	upstream(store.UpstreamWaits)
 	expect("told, its agent waits for both", false, false, false)
 	env.move(store.ToolCallMove{ID: two.ID, From: store.ToolWaitingClient, To: store.ToolSucceeded, InTranscript: true})
 	expect("both settled", true, true, false)
+	upstream(store.UpstreamLost)
+	expect("both settled, its agent is called again", true, true, false)
 	env.move(store.ToolCallDelivered{ID: one.ID, At: at(9)}, store.ToolCallDelivered{ID: two.ID, At: at(9)})
 	expect("both delivered", false, false, true)
 	// A move of the status carries it too, in whichever way the store writes such moves.
@@ -245,6 +249,11 @@ func testPassingOn(env *storeEnv) {
 	same(env, got[store.Turn](env)(env.s.Turn(env.ctx, store.System(), turn.ID)).Upstream, "somebody")
 	upstream("another")
 	expect("called by another replica", false, true, true)
+	env.move(store.TurnMove{ID: turn.ID, Resumable: true}, store.TurnMove{ID: turn.ID, Upstream: store.UpstreamCalling})
+	if found := got[store.Turn](env)(env.s.Turn(env.ctx, store.System(), turn.ID)); !found.Resumable || found.Upstream != store.UpstreamCalling {
+		env.Errorf("a later move loses that the agent can be called again: %+v", found)
+	}
+	expect("called again, by another replica", false, true, true)
 	upstream(store.UpstreamNone)
 	same(env, got[store.Turn](env)(env.s.Turn(env.ctx, store.System(), turn.ID)).Upstream, "")
 	run := env.run(s.ID, turn.ID, store.RunRunning)

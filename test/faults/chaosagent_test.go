@@ -127,7 +127,7 @@ func (a *chaosAgent) invoke(w http.ResponseWriter, r *http.Request) {
 		frames: &frames{w: w, r: r}, agent: a, call: call,
 		rand: rng(a.seed, fmt.Sprint(c.Input.Content, len(c.Resume), call.no)),
 		in:   &server{url: r.Header.Get("x-aqueduct-base-url")},
-		cred: credentials{c.RunID, r.Header.Get("x-aqueduct-run-token")},
+		cred: credentials{turn: c.RunID, token: r.Header.Get("x-aqueduct-run-token")},
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	if c.Input.Content == chaosPlain {

@@ -78,20 +78,38 @@ func (k *till) called(id string) int {
 // payer is an agent whose Turns leave the calling of tools to the test.
 type payer struct {
 	*httptest.Server
-	turns chan credentials
-	leave chan struct{} // lets one Turn end
+	turns     chan credentials
+	leave     chan struct{} // lets one Turn end
+	resumable bool          // it sends x-aqueduct-resumable
 }
 
-type credentials struct{ turn, token string }
+// credentials are what a call brings. resume is of a call after an earlier one.
+type credentials struct {
+	turn, token string
+	resume      []resumed
+}
+
+type resumed struct {
+	ID, Status string
+	Key        string `json:"idempotency_key"`
+}
 
 func newPayer(t testing.TB) *payer {
 	p := &payer{turns: make(chan credentials, 10), leave: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /invoke", func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Resume []resumed }
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
 		w.Header().Set("Content-Type", "text/event-stream")
+		if p.resumable {
+			w.Header().Set("x-aqueduct-resumable", "true")
+		}
 		f := &frames{w: w, r: r}
 		f.send("delta", `{"text":"paying "}`)
-		p.turns <- credentials{r.Header.Get("x-run-id"), r.Header.Get("x-aqueduct-run-token")}
+		p.turns <- credentials{r.Header.Get("x-run-id"), r.Header.Get("x-aqueduct-run-token"), body.Resume}
 		select {
 		case <-p.leave:
 			f.send("delta", `{"text":"done"}`)

@@ -297,3 +297,14 @@ for (const [name, options] of [['dark', { colorScheme: 'dark' }], ['narrow', { v
     await context.close();
   });
 }
+
+test('an agent that is not there is refused in words, and the default does not answer for it', async () => {
+  const chat = await Chat.open('?agent=nobody');
+  await chat.shows('There is no agent "nobody" here.');
+  assert.equal(await chat.page.getByLabel('Agent', { exact: true }).inputValue(), 'nobody');
+  await chat.page.getByLabel('Agent', { exact: true }).selectOption('second');
+  await chat.send('burst text, please');
+  await chat.shows(/word 1 of the answer/);
+  assert.equal((await (await fetch(`${base}/api/threads/${chat.threadId}`)).json()).agentId, 'second');
+  await chat.close();
+});

@@ -21,9 +21,10 @@ import (
 type process struct {
 	url  string
 	stop func()
+	kill func() // as kill -9 does
 }
 
-// spawn starts a program; it is asked to end, and must end well, when the test does.
+// spawn starts a program; it is asked to end, and must end well, when the test does, unless it was killed.
 func spawn(t *testing.T, cmd *exec.Cmd) process {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -40,7 +41,13 @@ func spawn(t *testing.T, cmd *exec.Cmd) process {
 		defer close(read)
 		printed.read(out, where)
 	}()
-	p := process{stop: sync.OnceFunc(func() {
+	var over sync.Once
+	ends := func(how func()) func() { return func() { over.Do(how) } }
+	p := process{kill: ends(func() {
+		_ = cmd.Process.Kill()
+		<-read
+		_ = cmd.Wait() // it was killed
+	}), stop: ends(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-read:

@@ -40,6 +40,21 @@ type setting struct {
 	url    string
 	agents map[string]*agent
 	bank   *bank
+
+	command func() *exec.Cmd // of the server
+	server  process
+}
+
+// restart ends the server, well or by kill -9, and starts it again.
+func (s *setting) restart(t *testing.T, kill bool) {
+	t.Helper()
+	if kill {
+		s.server.kill()
+	} else {
+		s.server.stop()
+	}
+	s.server = spawn(t, s.command())
+	s.url = s.server.url
 }
 
 // toolsFile has the bank's tools, of which one always needs an approval.
@@ -75,9 +90,13 @@ func start(t *testing.T) *setting {
 			t.Fatal(err)
 		}
 	}
-	s.url = spawn(t, exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--database", "sqlite:"+filepath.Join(dir, "aqueduct.db"),
-		"--agent", "node="+s.agents["node"].url, "--agent", "go="+s.agents["go"].url, "--agent", "py="+s.agents["py"].url,
-		"--tools-file", tools, "--models-file", models, "--outbound", "127.0.0.0/8")).url
+	s.command = func() *exec.Cmd {
+		return exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--database", "sqlite:"+filepath.Join(dir, "aqueduct.db"),
+			"--agent", "node="+s.agents["node"].url, "--agent", "go="+s.agents["go"].url, "--agent", "py="+s.agents["py"].url,
+			"--tools-file", tools, "--models-file", models, "--outbound", "127.0.0.0/8")
+	}
+	s.server = spawn(t, s.command())
+	s.url = s.server.url
 	return s
 }
 

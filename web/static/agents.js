@@ -2,16 +2,22 @@
 
 import { el } from './dom.js';
 
-/** drawAgents fills the picker; the server's default comes first. */
+/**
+ * drawAgents fills the picker; the server's default comes first. It gives the picked id where no agent has it, else ''. That
+ * one stays picked: the default must not answer what was meant for another agent.
+ */
 export function drawAgents(select, agents) {
   const picked = pickedAgent(select);
+  const unknown = picked !== '' && !agents.some((agent) => agent.agent_id === picked);
   const options = agents.map((agent) => el('option', {
     value: agent.agent_id,
     textContent: agent.status === 'offline' || agent.status === 'failing' ? `${agent.name} (${agent.status})` : agent.name,
     title: agent.reason ?? agent.capabilities?.identity?.description ?? '',
   }));
+  if (unknown) options.push(el('option', { value: picked, textContent: `${picked} (unknown)` }));
   select.replaceChildren(el('option', { value: '', textContent: 'Default agent' }), ...options);
-  select.value = agents.some((agent) => agent.agent_id === picked) ? picked : '';
+  select.value = picked;
+  return unknown ? picked : '';
 }
 
 /** canPick: with one agent there is nothing to pick. */

@@ -83,7 +83,8 @@ async function refreshThreads() {
 
 async function refreshAgents() {
   try {
-    drawAgents($('agent'), await listAgents());
+    const unknown = drawAgents($('agent'), await listAgents());
+    if (unknown && !thread.run?.id) thread.problem = `There is no agent "${unknown}" here. Pick another one, or leave ?agent= out of the address.`;
   } catch {
     return; // without the list a thread begins with the default
   }

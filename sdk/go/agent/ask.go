@@ -97,6 +97,7 @@ func (r *Run) ask(id, frame string, a ask) error {
 	if a.ID, err = r.answers.carry(id); err != nil {
 		return err
 	}
+	r.out.write(r.replay.letGo())
 	r.Frame(frame, a)
 	r.pending = append(r.pending, a.ID)
 	return errAsked
@@ -140,9 +141,12 @@ func (a Answer) Value(into any) error {
 	return err
 }
 
-// answered is an answer as a call brings it.
+// answered is an answer as a call brings it. Key is that of a tool call which waited when an earlier call of the agent was
+// lost; Repeated marks an answer that the lost call has had.
 type answered struct {
-	ID string `json:"id"`
+	ID       string `json:"id"`
+	Key      string `json:"idempotency_key"`
+	Repeated bool   `json:"repeated"`
 	Answer
 }
 
@@ -155,15 +159,19 @@ type answered struct {
 type answers map[string]Answer
 
 // gather joins the answers that a call brings with those that travelled in their ids. Of two under one id the newest
-// counts; only what this call brought is New.
-func gather(resume []answered) (answers, error) {
-	all := answers{}
+// counts; only what this call brought is New. calls are the keys of tool calls that waited when an earlier call was lost.
+func gather(resume []answered) (all answers, calls []string, err error) {
+	all = answers{}
 	for _, a := range resume {
+		if a.Key != "" {
+			calls = append(calls, a.Key)
+			continue
+		}
 		id, carried, more := strings.Cut(a.ID, "~")
 		if more {
 			earlier, err := unpack(carried)
 			if err != nil {
-				return nil, fmt.Errorf("the id of an answer is not one of ours: %w", err)
+				return nil, nil, fmt.Errorf("the id of an answer is not one of ours: %w", err)
 			}
 			for key, answer := range earlier {
 				if _, newer := all[key]; !newer {
@@ -171,10 +179,10 @@ func gather(resume []answered) (answers, error) {
 				}
 			}
 		}
-		a.New = true
+		a.New = !a.Repeated
 		all[id] = a.Answer
 	}
-	return all, nil
+	return all, calls, nil
 }
 
 // carry is the id to ask under: it holds what was answered before.

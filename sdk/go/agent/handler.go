@@ -100,6 +100,7 @@ func stream(w http.ResponseWriter, r *http.Request, in input, answer func(contex
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache, no-transform")
+	w.Header().Set("X-Aqueduct-Resumable", "true")
 	w.WriteHeader(http.StatusOK)
 	out.write(nil) // at once: a caller measures the first byte apart from the first frame
 	beaten := make(chan struct{})

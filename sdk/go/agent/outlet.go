@@ -4,7 +4,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,16 +23,13 @@ type outlet struct {
 	last time.Time
 }
 
-// frame writes one SSE event. JSON has no raw line breaks, so one data line is enough.
-func (o *outlet) frame(name string, data any) error {
+// encode makes one SSE event. JSON has no raw line breaks, so one data line is enough.
+func encode(name string, data any) ([]byte, error) {
 	raw, err := json.Marshal(data)
 	if err != nil {
-		return fmt.Errorf("frame %s: %w", name, err)
+		return nil, fmt.Errorf("frame %s: %w", name, err)
 	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", name, raw)
-	o.write(b.Bytes())
-	return nil
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, raw), nil
 }
 
 // write sends bytes at once. A failure ends the call and is not returned: a function writes in many places, and its
@@ -42,7 +38,7 @@ func (o *outlet) write(raw []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_ = o.control.SetWriteDeadline(time.Now().Add(writePatience)) // a recorder of tests has none
-	if _, err := o.w.Write(raw); err != nil {
+	if _, err := o.w.Write(raw); err != nil {                     //nolint:gosec // an event stream of JSON, which no browser renders
 		o.leave()
 	}
 	if err := o.control.Flush(); err != nil {

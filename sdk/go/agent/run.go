@@ -79,6 +79,7 @@ type Run struct {
 	out     *outlet
 	link    link
 	answers answers
+	replay  replay
 	pending []string
 	usage   map[string]int
 	keys    keys
@@ -90,14 +91,14 @@ type Run struct {
 // A call that brings answers has no message of a person as its input, so its prompt is the newest of the
 // conversation.
 func newRun(h http.Header, in input, out *outlet) (*Run, error) {
-	answers, err := gather(in.Resume)
+	answers, calls, err := gather(in.Resume)
 	if err != nil {
 		return nil, err
 	}
 	run := &Run{
 		ID: in.RunID, SessionID: in.SessionID, AqueductSessionID: h.Get("x-aqueduct-session-id"), AgentID: in.AgentID,
 		UserID: in.Context.UserID, Prompt: in.Input.Text(), Input: in.Input, Messages: in.Messages, ClientTools: in.Tools,
-		State: in.State, ForwardedProps: in.ForwardedProps, out: out, answers: answers, pending: []string{}, usage: map[string]int{},
+		State: in.State, ForwardedProps: in.ForwardedProps, out: out, answers: answers, replay: replay{calls: calls}, pending: []string{}, usage: map[string]int{},
 		link: link{
 			base: strings.TrimRight(h.Get("x-aqueduct-base-url"), "/"), token: h.Get("x-aqueduct-run-token"),
 			trace: h.Get("traceparent"),
@@ -125,8 +126,12 @@ func (r *Run) Thought(words string) { r.Frame("thought", map[string]string{"text
 // Frame sends a frame of docs/protocol.md, for example "state", "tool_call" or "activity". When the caller has left, the
 // function's ctx has ended, and frames go nowhere. Data that JSON cannot hold fails the run at its end.
 func (r *Run) Frame(name string, data any) {
-	if err := r.out.frame(name, data); err != nil && r.broken == nil {
+	raw, err := encode(name, data)
+	if err != nil && r.broken == nil {
 		r.broken = err
+	}
+	if err == nil && !r.replay.holds(raw) {
+		r.out.write(raw)
 	}
 }
 
@@ -186,6 +191,7 @@ func (r *Run) end(ctx context.Context, err error) {
 		return // the caller has left
 	}
 	if err == nil || errors.Is(err, errAsked) {
+		r.out.write(r.replay.letGo())
 		r.Frame("done", done{Usage: r.usage, Pending: r.pending, Result: r.Result})
 		if err = r.broken; err == nil {
 			return

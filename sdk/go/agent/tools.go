@@ -56,6 +56,7 @@ func (r *Run) ToolWith(ctx context.Context, call ToolCall, into any) (err error)
 			return err
 		}
 	}
+	r.replay.called(key)
 	body := map[string]any{"run_id": r.ID, "args": call.Args, "idempotency_key": key}
 	if call.Args == nil {
 		body["args"] = struct{}{}

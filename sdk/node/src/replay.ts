@@ -4,6 +4,9 @@
 // and the function runs again from its top: a question that was answered gives its answer at once, and what is yielded
 // before the newest answer is taken is not sent, because it was sent before. `resume` names the newest answers only;
 // earlier ones of the run travel in the id of the next question, which goes to Aqueduct and back and is never shown.
+//
+// A call may also be lost while a tool waits for a person, because Aqueduct was restarted. Then `resume` names that tool call by
+// its key, and what is yielded before the function makes that call is not sent. Answers that the lost call had are `repeated`.
 
 import { deflateSync, inflateSync } from "node:zlib";
 import { Answer, type Ask } from "./ask.js";
@@ -17,25 +20,35 @@ export class Replay {
   readonly #earlier = new Map<string, Answer>();
   readonly #asked = new Map<string, number>();
   #held: Frame[] = [];
-  #waiting: boolean; // for the newest answer to be taken
+  readonly #calls = new Set<string>(); // keys of the tool calls that waited when an earlier call of the agent was lost
+  #waiting: boolean; // for the newest answer to be taken, or for one of #calls to be made
 
   constructor(resume: Record<string, unknown>[]) {
     for (const entry of resume) {
       const [key, earlier] = unpack(String(entry.id ?? ""));
       for (const answer of earlier) this.#earlier.set(answer.id, answer);
-      this.#fresh.set(key, new Answer(key, String(entry.status ?? ""), entry.payload));
+      const answers = entry.repeated === true ? this.#earlier : this.#fresh;
+      if (typeof entry.idempotency_key === "string") this.#calls.add(entry.idempotency_key);
+      else answers.set(key, new Answer(key, String(entry.status ?? ""), entry.payload));
     }
-    this.#waiting = this.#fresh.size > 0;
+    this.#waiting = this.#fresh.size + this.#calls.size > 0;
+  }
+
+  /** The function calls a tool under that key. */
+  called(key: string): void {
+    if (this.#calls.has(key)) this.#caughtUp();
   }
 
   /** The answer to the question of that key, if there is one. */
   answer(key: string): Answer | undefined {
     const fresh = this.#fresh.get(key);
-    if (fresh) {
-      this.#waiting = false;
-      this.#held = [];
-    }
+    if (fresh) this.#caughtUp();
     return fresh ?? this.#earlier.get(key);
+  }
+
+  #caughtUp(): void {
+    this.#waiting = false;
+    this.#held = [];
   }
 
   /** Tells questions apart that are alike: the second one is another one. */

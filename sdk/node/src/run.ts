@@ -85,7 +85,7 @@ export class Run {
     const base = header("x-aqueduct-base-url").replace(/\/+$/, "");
     this.#link = { base, token: header("x-aqueduct-run-token"), traceparent: header("traceparent"), signal };
     this.llm = { baseURL: base + "/v1", apiKey: this.#link.token };
-    this.tool = new Tools(this.#link, this.id);
+    this.tool = new Tools(this.#link, this.id, (key) => this.replay.called(key));
     this.agents = new Agents(this.#link, this.id);
     this.context = new Contexts(this.#link);
   }

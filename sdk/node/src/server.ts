@@ -96,7 +96,7 @@ export class Agent {
     res.on("error", () => gone.abort());
     const run = new Run(headers, body, gone.signal);
     res.setTimeout(WRITE_PATIENCE, () => res.destroy());
-    res.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache, no-transform", connection: "close" });
+    res.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache, no-transform", "x-aqueduct-resumable": "true", connection: "close" });
     res.flushHeaders(); // at once: a caller measures the first byte apart from the first frame
     const beat = setInterval(() => {
       if (!res.writableNeedDrain) res.write(": alive\n\n");

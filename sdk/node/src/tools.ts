@@ -24,12 +24,14 @@ export class Tools {
   constructor(
     private readonly link: Link,
     private readonly runId: string,
+    private readonly called: (key: string) => void,
   ) {}
 
   /** Calls a tool and waits for its result, however long people take. Throws ToolFailed when there is none. */
   async invoke(name: string, args: unknown = {}, options: ToolOptions = {}): Promise<any> {
     const { callId, timeoutMs } = options;
     const key = options.idempotencyKey ?? this.#keys.next([name, args]);
+    this.called(key);
     const body = { run_id: this.runId, args, idempotency_key: key, call_id: callId, timeout_ms: timeoutMs };
     let reply = await this.#post(`/v1/tools/${encodeURIComponent(name)}:invoke`, body, (timeoutMs ?? WAIT) + MARGIN);
     let id = "";

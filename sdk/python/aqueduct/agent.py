@@ -181,6 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Cache-Control", "no-cache, no-transform")
+        self.send_header("X-Aqueduct-Resumable", "true")
         self.send_header("Connection", "close")
         if chunked:
             self.send_header("Transfer-Encoding", "chunked")

@@ -11,13 +11,17 @@ its top**. On that second way
 
 `resume` names the newest answers only. Earlier ones of the same Turn travel in the id of the
 next question, which only Aqueduct keeps and gives back: nobody else sees it or can change it.
+
+A call may also be lost while a tool waits for a person, because Aqueduct was restarted. Then `resume`
+names that tool call by its key, and what is yielded before the function makes that call is not
+sent. Answers that the lost call had are `repeated`.
 """
 
 import base64
 import json
 import zlib
 from collections import Counter
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Set
 
 from .ask import Answer, Ask
 from .frames import Frame
@@ -32,21 +36,35 @@ class Replay:
     def __init__(self, resume: list):
         self._fresh: Dict[str, Answer] = {}
         self._earlier: Dict[str, Answer] = {}
+        self._calls: Set[str] = set()  # keys of the tool calls that waited when an earlier call was lost
         self._asked: Counter = Counter()
         self._held: List[Frame] = []
         for entry in resume:
             key, earlier = unpack(str(entry.get("id", "")))
             self._earlier.update(earlier)
-            self._fresh[key] = Answer(key, str(entry.get("status", "")), entry.get("payload"))
-        self._waiting = bool(self._fresh)  # for the newest answer to be taken
+            answers = self._earlier if entry.get("repeated") is True else self._fresh
+            if isinstance(entry.get("idempotency_key"), str):
+                self._calls.add(entry["idempotency_key"])
+            else:
+                answers[key] = Answer(key, str(entry.get("status", "")), entry.get("payload"))
+        # For the newest answer to be taken, or for one of the calls to be made.
+        self._waiting = bool(self._fresh or self._calls)
+
+    def called(self, key: str) -> None:
+        """The function calls a tool under that key."""
+        if key in self._calls:
+            self._caught_up()
 
     def answer(self, key: str) -> Optional[Answer]:
         """The answer to the question of that key, if there is one."""
         if key in self._fresh:
-            self._waiting = False
-            self._held.clear()
+            self._caught_up()
             return self._fresh[key]
         return self._earlier.get(key)
+
+    def _caught_up(self) -> None:
+        self._waiting = False
+        self._held.clear()
 
     def key(self, ask: Ask) -> str:
         """Tells questions apart that are alike: the second one is another one."""

@@ -45,6 +45,7 @@ class Run:
             headers.get("x-aqueduct-run-token", ""),
             self.id,
             self.traceparent,
+            self.replay.called,
         )
         base, token = base_url or headers.get("x-aqueduct-base-url", ""), headers.get("x-aqueduct-run-token", "")
         #: What is kept under keys, for this run and later ones.

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from typing import Any, Generator, Optional
+from typing import Any, Callable, Generator, Optional
 from urllib.parse import urlsplit
 
 from . import http1
@@ -23,9 +23,9 @@ from .toolcall import Post, Reply, Sleep, call
 class Tools:
     """The tools of one call of an agent. The run token is good for this Turn alone."""
 
-    def __init__(self, base_url: str, token: str, run_id: str, traceparent: str = ""):
+    def __init__(self, base_url: str, token: str, run_id: str, traceparent: str = "", called: Callable[[str], None] = lambda _: None):
         self._base, self._token, self._run_id = base_url.rstrip("/"), token, run_id
-        self._trace = traceparent
+        self._trace, self._called = traceparent, called
         self._lock = threading.Lock()
         self._calls: Counter = Counter()
         self._live: set = set()  # connections that wait now
@@ -112,7 +112,9 @@ class Tools:
         if urlsplit(self._base).scheme not in ("http", "https"):
             raise ValueError("no address to call tools at: Aqueduct sends it as x-aqueduct-base-url")
         args = {} if args is None else args
-        return call(self._run_id, name, args, key or self._key(name, args), timeout, wait, time.monotonic(), call_id)
+        key = key or self._key(name, args)
+        self._called(key)
+        return call(self._run_id, name, args, key, timeout, wait, time.monotonic(), call_id)
 
     def _key(self, name: str, args: Any) -> str:
         kind = digest([name, args])
