@@ -94,7 +94,7 @@ func (g *Gateway) learn(row store.Proxy) *proxy {
 // Locate implements bridge.Locator. A Session stays with its proxy, where its workspace is, also while another proxy of the
 // same agent is linked here. The rows are read only where no link is here, so a replica alone reads none.
 func (a *Agent) Locate(ctx context.Context, instanceID string) (replica string, wait bool, err error) {
-	proxyID := "" // a Session that has no place yet gets one at any proxy of the agent
+	var proxyID string // "" for a Session that has no place yet: it gets one at any proxy of the agent
 	if c := a.g.fleet.known(instanceID); c != nil {
 		proxyID = c.p.id
 	} else {

@@ -143,9 +143,9 @@ func (q *query) ofList(in store.Scope, tenant, user string, filter ...value) *qu
 	if len(of) == 0 {
 		return q
 	}
-	columns, values := make([]string, len(of)), make([]string, len(of))
-	for i, v := range of {
-		columns[i], values[i] = v.column, v.is
+	columns, values := make([]string, 0, len(of)+1), make([]string, 0, len(of)+1)
+	for _, v := range of {
+		columns, values = append(columns, v.column), append(values, v.is)
 	}
 	if len(of) == 1 {
 		columns, values = append(columns, "''"), append(values, "")

@@ -48,7 +48,7 @@ func (s *Sent) walksIn(ctx context.Context, dsn string, texts []string, noticed 
 	if err != nil {
 		return nil, err
 	}
-	defer early.Close(ctx) //nolint:errcheck // it has nothing to lose
+	defer early.Close(ctx)
 	if err := fillPostgres(ctx, early, neededTables(texts)); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (s *Sent) walksIn(ctx context.Context, dsn string, texts []string, noticed 
 	if err != nil {
 		return nil, err
 	}
-	defer fresh.Close(ctx) //nolint:errcheck // it has nothing to lose
+	defer fresh.Close(ctx)
 	if err := noticed(dsn); err != nil {
 		return nil, err
 	}

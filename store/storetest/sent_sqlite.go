@@ -223,7 +223,7 @@ func drain(ctx context.Context, conn *sql.Conn, text string, args []any) {
 		return
 	}
 	defer rows.Close()
-	for rows.Next() { //nolint:revive // the rows are not of interest
+	for rows.Next() {
 	}
 	_ = rows.Err()
 }

@@ -256,7 +256,6 @@ type awayLedger struct {
 	*ledger
 	chats *awayChats
 	want  []string // the text of each Turn, in order
-	upto  atomic.Int64
 	over  atomic.Bool
 }
 
