@@ -41,9 +41,9 @@ func NeverDue() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
 // OutboxTx changes the outbox.
 type OutboxTx interface {
 	InsertOutbox(ctx context.Context, i OutboxItem) error
-	// ClaimOutbox counts a try; false when it is done, not due, or claimed by another. One whose
-	// claimer died is due again when the claim has run out.
-	ClaimOutbox(ctx context.Context, id string, now, until time.Time) (bool, error)
+	// ClaimOutbox counts a try of an item as it was read; false when it is done, not due, claimed by another, or was tried
+	// since it was read. One whose claimer died is due again when the claim has run out.
+	ClaimOutbox(ctx context.Context, i OutboxItem, now, until time.Time) (bool, error)
 	OutboxDone(ctx context.Context, id string, at time.Time) error
 	// OutboxRetry gives the claim back; what is done stays so.
 	OutboxRetry(ctx context.Context, id string, next time.Time, reason string) error

@@ -273,7 +273,7 @@ func (r *Relay) advance(ctx context.Context, c cursorRow) error {
 	row, cur := c.row, c.Cursor
 	now, mine := time.Now(), false
 	err := r.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-		mine, err = tx.ClaimOutbox(ctx, row.ID, now, now.Add(claimFor))
+		mine, err = tx.ClaimOutbox(ctx, row, now, now.Add(claimFor))
 		return err
 	})
 	if err != nil || !mine {

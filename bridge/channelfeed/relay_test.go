@@ -87,7 +87,7 @@ func cursorOf(row store.OutboxItem) cursorRow {
 	return c
 }
 
-func (f fakeTx) ClaimOutbox(context.Context, string, time.Time, time.Time) (bool, error) {
+func (f fakeTx) ClaimOutbox(context.Context, store.OutboxItem, time.Time, time.Time) (bool, error) {
 	return !f.out.claimed, nil
 }
 

@@ -95,7 +95,7 @@ func (n *Notifier) deliver(ctx context.Context, i store.OutboxItem) {
 	now := n.cfg.Now()
 	mine := false
 	err := n.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-		mine, err = tx.ClaimOutbox(ctx, i.ID, now, now.Add(claimTime))
+		mine, err = tx.ClaimOutbox(ctx, i, now, now.Add(claimTime))
 		return err
 	})
 	if err != nil || !mine { // another replica's, or for the next round

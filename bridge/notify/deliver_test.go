@@ -280,7 +280,7 @@ func TestAfterACrash(t *testing.T) {
 	h.keep(h.Rows(asked(), session)...)
 	row, _ := h.row()
 	err := h.store.InTx(t.Context(), func(tx store.Tx) error {
-		_, err := tx.ClaimOutbox(t.Context(), row.ID, start, start.Add(time.Minute))
+		_, err := tx.ClaimOutbox(t.Context(), row, start, start.Add(time.Minute))
 		return err
 	})
 	if err != nil {

@@ -84,9 +84,9 @@ func insertOutbox(i store.OutboxItem) Statement {
 
 // ClaimOutbox implements store.OutboxTx. The conditions of OutboxDue are checked once more: several replicas list the
 // same items, and one of them gets each.
-func (t *outboxTx) ClaimOutbox(ctx context.Context, id string, now, until time.Time) (bool, error) {
+func (t *outboxTx) ClaimOutbox(ctx context.Context, i store.OutboxItem, now, until time.Time) (bool, error) {
 	return t.change(ctx, `UPDATE outbox SET claimed_until = $3, tries = tries + 1
-		WHERE id = $1 AND done_at = 0 AND next_at <= $2 AND claimed_until <= $2`, id, millis(now), millis(until))
+		WHERE id = $1 AND done_at = 0 AND next_at <= $2 AND claimed_until <= $2 AND tries = $4`, i.ID, millis(now), millis(until), int64(i.Tries))
 }
 
 // OutboxDone implements store.OutboxTx.

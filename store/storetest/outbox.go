@@ -21,8 +21,8 @@ func insertOutboxItem(env *storeEnv, next int64) store.OutboxItem {
 }
 
 // claimItem is ClaimOutbox in a transaction of its own.
-func claimItem(env *storeEnv, id string, now, until int64) (made bool, err error) {
-	err = env.s.InTx(env.ctx, func(tx store.Tx) (err error) { made, err = tx.ClaimOutbox(env.ctx, id, at(now), at(until)); return err })
+func claimItem(env *storeEnv, i store.OutboxItem, now, until int64) (made bool, err error) {
+	err = env.s.InTx(env.ctx, func(tx store.Tx) (err error) { made, err = tx.ClaimOutbox(env.ctx, i, at(now), at(until)); return err })
 	return made, err
 }
 
@@ -36,33 +36,37 @@ func testOutbox(env *storeEnv) {
 	same(env, len(dueItemIDs(env, 20, 1)), 2) // one of each lane
 	same(env, len(dueItemIDs(env, 9, 0)), 0)
 
-	claims := func(id string, now int64, want bool) {
+	read := soon // as a worker read it last
+	claims := func(now int64, want bool) {
 		env.Helper()
-		same(env, got[bool](env)(claimItem(env, id, now, now+5)), want)
+		if same(env, got[bool](env)(claimItem(env, read, now, now+5)), want); want {
+			read.Tries++
+		}
 	}
-	claims(soon.ID, 9, false)
-	claims(soon.ID, 10, true)
-	claims(soon.ID, 14, false)
+	claims(9, false)
+	claims(10, true)
+	claims(14, false)
 	same(env, len(dueItemIDs(env, 14, 0)), 0)
 	same(env, dueItemIDs(env, 15, 0), []string{soon.ID})
-	claims(soon.ID, 15, true) // its claimer died
+	same(env, got[bool](env)(claimItem(env, soon, 15, 20)), false) // it was tried since it was read
+	claims(15, true)                                               // its claimer died
 	env.tx(func(tx store.Tx) error { return tx.OutboxRetry(env.ctx, soon.ID, at(18), "503\x00") })
-	claims(soon.ID, 17, false)
+	claims(17, false)
 	soon.Tries, soon.NextAt, soon.LastError = 2, at(18), "503\ufffd"
 	same(env, outboxDue(env, at(18), 0), []store.OutboxItem{soon})
-	claims(soon.ID, 18, true)
+	claims(18, true)
 	env.tx(func(tx store.Tx) error { return tx.OutboxDone(env.ctx, soon.ID, at(19)) })
 	env.tx(func(tx store.Tx) error { return tx.OutboxRetry(env.ctx, soon.ID, at(19), "late") }) // done stays done
-	claims(soon.ID, 99, false)
+	claims(99, false)
 	same(env, dueItemIDs(env, 99, 0), []string{late.ID})
 }
 
 // testOneClaimsOutbox: of many at once one delivers.
 func testOneClaimsOutbox(env *storeEnv) {
-	id := insertOutboxItem(env, 1).ID
+	item := insertOutboxItem(env, 1)
 	var made atomic.Int64
 	env.ok(atOnce(20, func(int) error {
-		mine, err := claimItem(env, id, 5, 10)
+		mine, err := claimItem(env, item, 5, 10)
 		if mine {
 			made.Add(1)
 		}
