@@ -74,6 +74,30 @@ func TestInboxEditedArguments(t *testing.T) {
 	}
 }
 
+// TestRepeatedCallOfEditedArguments: an agent that repeats a call by its key, because its connection broke or its server
+// restarted, sends the arguments that it sent before. The call is the same, although a person has edited them.
+func TestRepeatedCallOfEditedArguments(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		`{"wood":"oak"}`: `succeeded {"cut":{"wood":"ash"}}`,
+		`{"wood":"ash"}`: `succeeded {"cut":{"wood":"ash"}}`, // it has read what ran
+		`{"wood":"elm"}`: "failed idempotency_key_conflict",
+	} {
+		keyed := func(w *toolEnv, c bridge.Call, args string) map[string]any {
+			return w.agentCall(c.RunToken, "/v1/tools/cut:invoke", fmt.Sprintf(`{"run_id":%q,"args":%s,"idempotency_key":"k"}`, c.TurnID, args))
+		}
+		w := newToolEnv(t, highRisk, func(w *toolEnv, c bridge.Call) string {
+			first := brief(w.settled(c, keyed(w, c, `{"wood":"oak"}`)))
+			return first + " / " + brief(w.settled(c, keyed(w, c, args)))
+		})
+		w.chat("T", "R", "go")
+		fields(t, w.decide(w.question(), `{"decision":"approve","edited_args":{"wood":"ash"}}`))
+		if got := <-w.said; got != `succeeded {"cut":{"wood":"ash"}} / `+want {
+			t.Errorf("repeated with %s: %s, want %s", args, got, want)
+		}
+	}
+}
+
 // TestDecisionIsJudgedAgain: what the policy has come to block since it was asked cannot be approved, only rejected.
 func TestDecisionIsJudgedAgain(t *testing.T) {
 	t.Parallel()

@@ -277,10 +277,24 @@ func earlier(ctx context.Context, r store.Reader, call store.ToolCall) (before s
 	if errors.Is(err, store.ErrNotFound) {
 		before, err = r.ToolCall(ctx, store.System(), call.ID)
 	}
-	if err == nil && (before.TurnID != call.TurnID || before.Name != call.Name || before.ArgsSHA256 != call.ArgsSHA256) {
+	if err != nil {
+		return before, err
+	}
+	same, err := sameArgs(ctx, r, before, call)
+	if err == nil && (before.TurnID != call.TurnID || before.Name != call.Name || !same) {
 		return store.ToolCall{}, fault.New(CodeKeyConflict, "The idempotency key, or the id of the call, was used for another call.")
 	}
 	return before, err
+}
+
+// sameArgs reports whether a call that is sent again has the arguments of the first. Where a person edited those, the Agent
+// sends what it sent before, which the Approval has.
+func sameArgs(ctx context.Context, r store.Reader, before, call store.ToolCall) (bool, error) {
+	if before.ArgsSHA256 == call.ArgsSHA256 || !before.Edited {
+		return before.ArgsSHA256 == call.ArgsSHA256, nil
+	}
+	asked, err := r.Approval(ctx, store.System(), before.ID)
+	return asked.ArgsSHA256 == call.ArgsSHA256, err
 }
 
 // insert writes the judged call, its Approval if it needs one, and its Records.
