@@ -36,7 +36,7 @@ func (in *intake) resume(ctx context.Context) (Reply, bool, error) {
 	if err := in.load(ctx); err != nil {
 		return Reply{}, false, err
 	}
-	if !in.exists && in.req.JoinOnly {
+	if !in.exists && (in.req.JoinOnly || in.req.After == 0) {
 		return Reply{}, false, nil
 	}
 	if err := in.withinLog(ctx); err != nil {

@@ -76,7 +76,9 @@ func (h *chat) read(c echo.Context) (*chatInput, error) {
 	if err != nil {
 		return a, err
 	}
-	a.req.After, err = positionIn(c.Request().Header.Get("Last-Event-ID"))
+	last := c.Request().Header.Get("Last-Event-ID")
+	a.again = last != ""
+	a.req.After, err = positionIn(last)
 	return a, err
 }
 
@@ -155,7 +157,7 @@ func (h *chat) stream(c echo.Context, a *chatInput) error {
 // which counts as nothing.
 func (h *chat) take(c echo.Context, a *chatInput) (bridge.Reply, error) {
 	ctx := c.Request().Context()
-	if a.req.After > 0 {
+	if a.again {
 		if reply, resumed, err := h.sessions.Resume(ctx, a.req); resumed || err != nil {
 			return reply, err
 		}

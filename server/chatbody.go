@@ -42,6 +42,8 @@ type chatInput struct {
 	query chatQuery
 	// answers: the body answers a question; such a body never gets an HTTP error.
 	answers bool
+	// again: it has the header Last-Event-ID, so the client may have sent it before.
+	again bool
 }
 
 // bodyKind distinguishes the bodies: it has the members that only one of them has. The members are kept raw: their

@@ -213,6 +213,7 @@ func TestPostCursors(t *testing.T) {
 		first            string // id of the first frame; "" for none
 		frames           int
 		asks             int // how often the agent is asked
+		threads          int // that are made
 		page             bool
 	}{
 		"the newest message, inside its run":        {body: fmt.Sprintf(input1, both, ""), last: "12", first: "13", frames: 6},
@@ -237,6 +238,10 @@ func TestPostCursors(t *testing.T) {
 		"only a thread, at the end":                 {body: fmt.Sprintf(input1, "", ""), last: "18"},
 		"connect, inside":                           {path: "/connect", body: fmt.Sprintf(input1, both, ""), last: "17", first: "18", frames: 1},
 		"a position of zero is none":                {body: fmt.Sprintf(input1, u3, ""), last: "0", first: "19", frames: 9, asks: 1},
+		"zero, and a known message":                 {body: fmt.Sprintf(input1, both, ""), last: "0", first: "10", frames: 9},
+		"zero, and an older message":                {body: fmt.Sprintf(input1, u1, ""), last: "0", first: "1", frames: 9},
+		"zero, and a thread that is not there":      {body: `{"threadId":"V","protocolVersion":"1.0","messages":[` + u3 + `]}`, last: "0", first: "1", frames: 9, asks: 1, threads: 1},
+		"zero, and a prompt of a page":              {body: `{"threadId":"T","prompt":"new"}`, last: "0", page: true, first: "19", frames: 10, asks: 1},
 		"beyond the log":                            {body: fmt.Sprintf(input1, both, ""), last: "19", status: 416, code: "beyond_log"},
 		"beyond the log, a new message":             {body: fmt.Sprintf(input1, u3, ""), last: "500", status: 416, code: "beyond_log"},
 		"beyond the log, a page":                    {body: `{"threadId":"T","prompt":"more"}`, last: "19", page: true, code: "beyond_log"},
@@ -271,7 +276,7 @@ func TestPostCursors(t *testing.T) {
 			if c.status == 0 {
 				c.status = 200
 			}
-			if n := len(h.agent.prompts()); got.status != c.status || n != asked+c.asks || h.threads() != 2 {
+			if n := len(h.agent.prompts()); got.status != c.status || n != asked+c.asks || h.threads() != 2+c.threads {
 				t.Fatalf("%d; asked %d times more, %d threads; %s", got.status, n-asked, h.threads(), got.body)
 			}
 			if c.code != "" {
