@@ -11,10 +11,11 @@ import (
 	"aqueduct/store"
 )
 
-// A proxy is linked to one replica, and its row says which. This file is what a replica knows of the links of the others:
-// the agents behind them exist here too, and a Turn of such an agent is driven where its proxy is (bridge.Locator).
-// A proxy that moves leaves nothing behind: what this replica has of it in memory, the numbers of its frames above all,
-// would be wrong when it comes back.
+// A proxy is linked to one replica, and its row names that replica. This file follows the links that other replicas hold. The
+// agents of such proxies exist here too. A Turn of such an agent is driven at the replica that holds the link (bridge.Locator).
+//
+// When a proxy moves, this replica discards all that it has of it in memory, above all the numbers of its frames. They would be
+// wrong when the proxy comes back.
 
 const (
 	// followEvery is how often the links of the other replicas are read.
@@ -39,11 +40,12 @@ func (g *Gateway) follow(ctx context.Context) {
 	}
 }
 
-// lookElsewhere learns the proxies that are linked to other replicas.
+// lookElsewhere reads the links of the other replicas, and adds their proxies to the fleet.
 //
-// There are three cases of a proxy that has a link there. One that was never linked here is learned once, so that its agent
-// is in the Directory. One that was linked here has moved, and what is in memory of it is given up first. One whose old link
-// here has not ended yet is left until it has.
+// There are three cases of a proxy that has a link there:
+//  1. It was never linked here. It is read once, so that its agent is in the Directory.
+//  2. It was linked here and has moved. Its state in memory is discarded before it is read again.
+//  3. Its old link here has not ended yet. It is left until that link has ended.
 func (g *Gateway) lookElsewhere(ctx context.Context) error {
 	links, err := g.cfg.Registry.Links(ctx)
 	if err != nil {
@@ -74,8 +76,8 @@ func (g *Gateway) lookElsewhere(ctx context.Context) error {
 	return nil
 }
 
-// learn takes a proxy and its agent from a row. The epoch of the proxy's last start is known from what it offered then, so
-// that a prompt of before is not taken for one of a later start.
+// learn adds a proxy and its agent to the fleet, from the proxy's row. The epoch of the proxy's last start comes from the
+// capabilities in the row. So a prompt of an earlier start is not taken for one of a later start.
 func (g *Gateway) learn(row store.Proxy) *proxy {
 	g.fleet.agent(row.AgentID)
 	p := g.fleet.proxy(row.ID)
@@ -130,8 +132,8 @@ func (a *Agent) linkedHere(proxyID string) (is, awaited bool) {
 	return is, awaited
 }
 
-// leave gives up what is known of a proxy that has moved to another replica. False where it is linked here as well: its
-// old link has yet to end.
+// leave removes a proxy that has moved to another replica from memory. It returns false while the proxy's old link here has not
+// ended.
 func (f *fleet) leave(p *proxy) bool {
 	if !p.retire() {
 		return false
@@ -153,7 +155,7 @@ func (f *fleet) leave(p *proxy) bool {
 	return true
 }
 
-// setElsewhere replaces the links of the other replicas, and returns the proxies that are linked to none of them any more.
+// setElsewhere replaces the links of the other replicas, and returns the proxies that have lost theirs.
 func (f *fleet) setElsewhere(at map[string]store.ProxyLink) (lost []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

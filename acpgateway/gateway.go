@@ -19,10 +19,11 @@ import (
 
 // Gateway is one replica's end of /ws/agent.
 //
-// It owns four goroutines besides those of its links: the keeper writes rows, the notifier wakes the engine, the
-// sweep ends what only time decides, follow reads where proxies of other replicas are. All end with Run's context, and Run returns after the last of them. A Gateway
-// holds no Session's state that a restart would lose: what a new one needs is in the rows of proxies and instances, in
-// the log's marks, and in what the proxies list when they link again.
+// It owns four goroutines besides those of its links. The keeper writes rows, the notifier wakes the engine, the sweep applies
+// timeouts, and follow reads the links of other replicas. All end with Run's context, and Run returns after the last of them.
+//
+// A Gateway holds no Session's state that a restart would lose. A new one reads its state from the rows of proxies and
+// instances, from the log's marks, and from the lists that the proxies send when they link again.
 type Gateway struct {
 	cfg   Config
 	log   *slog.Logger

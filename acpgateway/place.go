@@ -41,7 +41,8 @@ func folderAt(p *proxy, instance string) string {
 	return cmp.Or(p.folders[instance], p.g.cfg.Agents[p.row.AgentID].Cwd, p.folder)
 }
 
-// foldersIn is foldersOf for what is kept of a list: of our own writing, or none.
+// foldersIn returns the folders of a stored list. It ignores decoding errors, because the gateway wrote the list, or there is
+// no list.
 func foldersIn(kept []byte) map[string]string {
 	var list wire.WorkspaceInventory
 	_ = json.Unmarshal(kept, &list)

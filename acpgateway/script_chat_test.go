@@ -94,7 +94,7 @@ var chatVerbs = map[string]func(g *stage, th *thread, p *fakeProxy, rest string)
 			}
 		}
 	},
-	"lacks": func(g *stage, th *thread, _ *fakeProxy, rest string) { // what the event that ended the Run must not have
+	"lacks": func(g *stage, th *thread, _ *fakeProxy, rest string) { // texts that the event that ended the Run must not contain
 		for _, other := range items(rest) {
 			if last := th.events[len(th.events)-1]; strings.Contains(last, other) {
 				g.t.Errorf("%q in %s", other, last)

@@ -157,7 +157,7 @@ func (e *busyCheck) tailed(ctx context.Context, run store.Run) (bool, error) {
 type taking struct {
 	s        *Sessions
 	req      ChatRequest
-	last     bool // no more waiting: what is refused now is refused
+	last     bool // do not wait any more: return the refusal
 	draining bool // this replica did when the request came
 	session  string
 	reply    Reply

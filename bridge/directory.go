@@ -43,8 +43,8 @@ func (e entry) isFor(tenant string) bool { return e.tenant == "" || e.tenant == 
 // NewDirectory makes an empty Directory.
 func NewDirectory() *Directory { return &Directory{entries: make(map[string]entry)} }
 
-// OnUnknown adds what is called where an Agent is wanted that is not here: look adds one that another replica knows since
-// a moment ago. It is called before the Directory is used.
+// OnUnknown adds a function that the Directory calls when it does not have a wanted Agent. look adds the Agent if another
+// replica has known it since a moment ago. OnUnknown is called before the Directory is used.
 func (d *Directory) OnUnknown(look func(ctx context.Context, id string) error) {
 	d.looks = append(d.looks, look)
 }

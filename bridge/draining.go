@@ -9,19 +9,19 @@ import (
 	"aqueduct/store"
 )
 
-// RefusedShuttingDown is the code of what would begin something while this replica drains.
+// RefusedShuttingDown is the code that refuses new work while this replica drains.
 const RefusedShuttingDown = "shutting_down"
 
-// ShuttingDown refuses what would begin something, with RefusedShuttingDown.
+// ShuttingDown returns the refusal of new work, with RefusedShuttingDown.
 func ShuttingDown() error {
 	return fault.New(RefusedShuttingDown, "This server is going away. Send the request again, to its successor.")
 }
 
-// Draining is the end of a replica's Sessions: it begins nothing new, lets Turns that are at work end, and gives up every
-// other Session. Any goroutine may use it.
+// Draining ends a replica's Sessions. It begins no new work, waits until Turns that are at work end, and gives up every other
+// Session. Any goroutine may use it.
 //
-// A Session is given up only when no goroutine drives it, and none is started for it afterwards, or it reads the owner
-// again (Sessions.schedule). So this replica writes nothing to a Session that another one may have claimed.
+// A Session is given up only when no goroutine drives it. A goroutine that is started for it afterwards reads the owner again
+// (Sessions.schedule). So this replica writes no row of a Session that another one may have claimed.
 type Draining struct {
 	sessions *Sessions
 	moved    wake.Signal // rings when a Session is parked or retired, or a request was taken
@@ -32,10 +32,12 @@ type Draining struct {
 	gaveUp map[string]bool // Sessions whose owner is not this replica any more, or never was
 }
 
-// Wait begins to drain and returns when nothing is at work here, or ctx ends; left is how many Sessions still are. From
-// its call on no prompt is taken but those of Agents at work to other Agents. A Turn that waits for a person is not at
-// work. What this replica does not need to finish is given up at once, so that another replica takes it: Sessions at
-// rest, queued Turns, Turns whose Agent has ended to wait.
+// Wait begins to drain, and returns when no Session is at work here, or ctx ends; left is the number of Sessions that still
+// are. From then on the only new prompts are those of Agents at work to other Agents. A Turn that waits for a person is not at
+// work.
+//
+// Wait gives up at once the Sessions that this replica need not finish, so that another replica takes them. Those are Sessions
+// at rest, with a queued Turn, or with a Turn whose Agent has ended to wait.
 func (d *Draining) Wait(ctx context.Context) (left int) {
 	s := d.sessions
 	s.mu.Lock()
@@ -75,8 +77,8 @@ func (d *Draining) Begun() bool {
 	return d.begun
 }
 
-// take admits a request that may begin a Turn. A drain that begins meanwhile waits until taken is called. begun is set
-// where the request may begin none; handed is Sessions.handed as it is now.
+// take admits a request that may begin a Turn. A drain that begins meanwhile waits until taken is called. If begun is set, the
+// request must not begin a Turn. handed is Sessions.handed as it is now.
 func (d *Draining) take() (begun bool, handed int, taken func()) {
 	d.sessions.mu.Lock()
 	defer d.sessions.mu.Unlock()
@@ -112,7 +114,7 @@ func (d *Draining) giveUp(sessionID string) {
 	running := s.running
 	s.wg.Go(func() {
 		err := s.cfg.Store.InTx(running, func(tx store.Tx) error { return tx.ReleaseSession(running, sessionID, s.cfg.Replica) })
-		s.cfg.Log.Forget(sessionID)             // tails here read from now on what another one writes; no transcript is read any more
+		s.cfg.Log.Forget(sessionID)             // tails here read the rows that another replica writes from now on; no transcript is read any more
 		if err != nil && running.Err() == nil { // the next look at the work tries again
 			s.cfg.Logger.Warn("session not given up", slog.String("session_id", sessionID), slog.Any("error", err))
 			s.mu.Lock()
@@ -122,8 +124,9 @@ func (d *Draining) giveUp(sessionID string) {
 	})
 }
 
-// leaves reports whether a reserved Run of a Session is left to another replica: this one drains, and the Run does not
-// belong to what is at work here. taken is set where this replica took the prompt before it began to drain.
+// leaves reports whether this replica leaves a Session's reserved Run to another one, because it drains. It does not leave Runs
+// of child Sessions, or of a Turn that is at work here. With taken, this replica took the prompt before it began to drain, and
+// does not leave its Run either.
 func (d *Draining) leaves(a *session, run store.Run, taken bool) bool {
 	if taken || a.log.row.IsChild() || a.turn != nil && a.turn.row.ID == run.TurnID && a.turn.held() {
 		return false

@@ -49,17 +49,17 @@ type Feed struct {
 	items []Item
 	given bool // items were returned
 
-	closing context.Context // when it ends, nothing is waited for any more
+	closing context.Context // when it ends, Next does not wait any more
 }
 
 // errClosing ends a Feed that would have to wait, when its replica goes away.
 var errClosing = errors.New("bridge: the replica goes away")
 
-// EndWith has Next return an error in place of waiting once closing has ended. What the log has by then is returned
-// first, so a client misses no end of a Run that it could have been sent.
+// EndWith makes Next return an error instead of waiting once closing has ended. Next returns the events that the log has by
+// then first. So a client does not miss the end of a Run that it could have been sent.
 func (f *Feed) EndWith(closing context.Context) { f.closing = closing }
 
-// readyOnly returns what the log has, and errClosing where that is nothing.
+// readyOnly returns the rows that the log has, or errClosing if it has none.
 func (f *Feed) readyOnly(ctx context.Context) ([]store.EventRow, error) {
 	rows, err := f.tail.Ready(ctx)
 	if err == nil && len(rows) == 0 {

@@ -97,8 +97,8 @@ func (s *Feeds) joinRun(ctx context.Context, in store.Scope, r Reply, run store.
 	return append(items, transientItems(append(events, r.Notes...))...), nil
 }
 
-// startWithout is a RUN_STARTED without the messages of its input that the snapshot has. Clients add those to what they have
-// before the snapshot comes, which leaves them there: the newest message would be the first.
+// startWithout returns a RUN_STARTED without those messages of its input that the snapshot has. Clients append the input's
+// messages before the snapshot comes, and the snapshot does not move them. So the newest message would be the first.
 func startWithout(started []byte, known map[string]bool) ([]byte, error) {
 	ev, err := agui.Decode(started)
 	if err != nil {
@@ -113,12 +113,13 @@ func startWithout(started []byte, known map[string]bool) ([]byte, error) {
 }
 
 // begunActivities bounds the activities that are named in a snapshot with their contents: the frame must stay below 10 MiB, at
-// which client 1.0 gives up. Further ones come behind the Run's reasoning.
+// which client 1.0 gives up. Further ones come after the Run's reasoning.
 const begunActivities = 1 << 20
 
-// begunUntilReasoning are the messages that the Run has begun, up to its last reasoning message, without their texts. Official clients
-// keep reasoning that they have when a snapshot has none, and would append the replay to it. What began before it is named
-// too, in the order of the log, because a message keeps the place that it had in the snapshot.
+// begunUntilReasoning returns the messages that the Run has begun, up to its last reasoning message, without their texts.
+// Official clients keep reasoning that they have when a snapshot has none, and would append the replay to it. Messages that
+// began before the reasoning are named too, in the order of the log, because a message keeps the place that it had in the
+// snapshot.
 func (s *Feeds) begunUntilReasoning(ctx context.Context, in store.Scope, sessionID string, first int64, known map[string]bool) ([]agui.Message, error) {
 	tail := s.log.Tail(in, sessionID, first-1)
 	defer tail.Close()
@@ -145,8 +146,8 @@ func (s *Feeds) begunUntilReasoning(ctx context.Context, in store.Scope, session
 	}
 }
 
-// messageBegun is the message that an event begins, without what comes later; false for any other event. A result of a tool is
-// left out: clients put it behind its call.
+// messageBegun returns the message that an event begins, without its later content; false for any other event. It leaves out a
+// tool's result, because clients put that after its call.
 func messageBegun(event []byte) (m agui.Message, begins bool) {
 	switch agui.TypeOf(event) {
 	case agui.TypeReasoningMessageStart, agui.TypeTextMessageStart, agui.TypeToolCallStart, agui.TypeActivitySnapshot:

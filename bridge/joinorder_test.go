@@ -9,9 +9,10 @@ import (
 	"aqueduct/bridge/approval"
 )
 
-// TestJoinHasTheOrderOfTheLog: a client that joins in the middle of the third Turn has the messages in the order of one that was
-// there, with nothing and with what it had. Clients add the messages of RUN_STARTED before those of the snapshot, and a
-// message keeps the place where it was first named (agui.Fold does as they do).
+// TestJoinHasTheOrderOfTheLog checks a client that joins in the middle of the third Turn. It has the messages in the order of a
+// client that was there from the start. It joins once without messages, and once with those of the first two Turns. Clients add
+// the messages of RUN_STARTED before those of the snapshot, and a message keeps the place where it was first named (agui.Fold
+// does the same).
 func TestJoinHasTheOrderOfTheLog(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range []string{bridge.DialectV1, bridge.DialectV0} {
@@ -65,7 +66,7 @@ func apply(t *testing.T, to *agui.Fold, events []string) {
 	}
 }
 
-// shown is what a client shows, in order.
+// shown returns the messages that a client shows, in order.
 func shown(f *agui.Fold) (list []string) {
 	for _, m := range f.Messages() {
 		list = append(list, m.Role+" "+m.ID+" "+m.Content.String()+string(m.Activity))

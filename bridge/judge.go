@@ -28,7 +28,7 @@ type judged struct {
 // the Agent gets it. The Question's cursor is not kept with it: until the Agent has the answer, its upstream must go on
 // repeating the Question.
 // There are two outcomes. The policy allows or blocks: the Agent is answered, the verdict is in the trace, and for a block
-// the chat shows why. The policy asks: the Question goes on to a person, with the standing answers that the policy permits.
+// the chat shows why. The policy asks: a person gets the Question, with the standing answers that the policy permits.
 // An Agent that takes no answer while it is read is called again with it, as after a person's decision (keepRuled).
 func (a *asker) judge(ctx context.Context, q *approval.Request) (v policy.Verdict, done bool, err error) {
 	if a.cfg.Policy == nil || q.Kind != approval.AskPermission || a.upstream.reader == nil {
@@ -75,8 +75,8 @@ func (a *asker) judge(ctx context.Context, q *approval.Request) (v policy.Verdic
 	return v, true, err
 }
 
-// maxRuled bounds the Questions of a Turn that rules answer by calling the Agent again: one that asks, ends and asks again
-// would go round for ever. A person is asked then. It is far above what an Agent asks for one prompt.
+// maxRuled bounds the Questions of a Turn that rules answer by calling the Agent again. After that a person is asked. Otherwise
+// an Agent that asks, ends and asks again would never finish. The bound is far above the number of Questions for one prompt.
 const maxRuled = 100
 
 // ruledMost reports whether rules have answered as many Questions of the Turn as they may. They are counted in the rows, so

@@ -142,7 +142,8 @@ func TestWithoutAPolicyEverybodyIsAsked(t *testing.T) {
 	h.openQuestion()
 }
 
-// An upstream that ended to wait cannot be answered in place: it is called again with what the policy decided.
+// TestThePolicyAnswersByACall checks an upstream that ended to wait. It cannot be answered in place, so it is called again with
+// the policy's decision.
 func TestThePolicyAnswersByACall(t *testing.T) {
 	t.Parallel()
 	a := newHeld()

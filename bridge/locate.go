@@ -11,22 +11,23 @@ import (
 
 // Locator is an Agent that is reached by a link, which one replica holds.
 type Locator interface {
-	// Locate returns the living replica other than this one that reaches the Agent for an instance (Call.InstanceID); ""
-	// where this one does, or none. wait is set where none does and a link is expected at any moment.
+	// Locate returns the living replica other than this one that reaches the Agent for an instance (Call.InstanceID). It
+	// returns "" if this replica reaches it, or if no replica does. wait is set if no replica reaches it and a link is expected
+	// at any moment.
 	Locate(ctx context.Context, instanceID string) (replica string, wait bool, err error)
 }
 
-// ErrMoved is the error of a Turn.Next when the Agent goes on with the prompt at another replica.
+// ErrMoved is the error of Turn.Next when the Agent continues the prompt at another replica.
 var ErrMoved = errors.New("bridge: the agent is reached from another replica")
 
-// locateAgain is the pause before it is looked again for a link that is expected.
+// locateAgain is the pause between two looks for a link that is expected.
 const locateAgain = 100 * time.Millisecond
 
-// isLeft reports whether a Session that holds no Turn in memory is not to be driven now. Where the Agent of its Turn is
-// reached from another replica, that one becomes its owner. Where the Agent's link is expected, a queued Turn waits.
+// isLeft reports whether a Session that holds no Turn in memory is not to be driven now. If the Agent of its Turn is reached
+// from another replica, that one becomes its owner. If the Agent's link is expected, a queued Turn waits.
 //
-// A Session is handed over by the goroutine that drives it, which writes nothing after that. A request that has read the
-// owner before may ask for a new goroutine afterwards: handed has that one read the owner again (Sessions.schedule).
+// The goroutine that drives a Session hands it over, and writes no row of it after that. A request that has read the owner
+// before may ask for a new goroutine afterwards. handed makes that goroutine read the owner again (Sessions.schedule).
 func isLeft(ctx context.Context, s *session, todo store.Agenda) (bool, error) {
 	if s.turn != nil || todo.Turn == nil {
 		return false, nil
@@ -44,7 +45,7 @@ func isLeft(ctx context.Context, s *session, todo store.Agenda) (bool, error) {
 		return handSession(ctx, s, to)
 	case wait && todo.Command == nil && todo.Running == "" && todo.Turn.Status == store.TurnQueued:
 		s.m.outlive(func(ctx context.Context) {
-			_ = retry.Sleep(ctx, locateAgain) // a wake after ctx has ended does nothing
+			_ = retry.Sleep(ctx, locateAgain) // a wake after ctx has ended has no effect
 			s.m.wake(s.id)
 		})
 		return true, nil
@@ -62,7 +63,7 @@ func handSession(ctx context.Context, s *session, to string) (handed bool, err e
 		return false, err
 	}
 	s.log.close()
-	// What is held in memory here does not see what the other one writes.
+	// The copies in memory here do not see the rows that the other replica writes.
 	s.m.cfg.Log.Forget(s.id)
 	s.m.pasts.drop(s.id)
 	s.m.mu.Lock()

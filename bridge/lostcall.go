@@ -9,7 +9,7 @@
 //	   Agent is called with them.
 //	4. The Agent answers: the replica holds its call (opened), and approved calls begin. If it does not, the Turn fails, and
 //	   they end without having begun.
-//	A crash in 3 or 4 leads to 1 again, where nothing is open: the Agent is called at once.
+//	A crash in 3 or 4 leads to 1 again. No Question is open then, so the Agent is called at once.
 
 package bridge
 
@@ -24,11 +24,11 @@ import (
 	"aqueduct/store"
 )
 
-// lostCall has a Turn wait, or its Agent be called again, whose call was lost. It is false where the Agent cannot be called
-// again, or waited for no Question: what it was doing is then lost with the call.
+// lostCall takes up a Turn whose Agent's call was lost: the Turn waits, or its Agent is called again. It returns false if the
+// Agent cannot be called again, or waited for no Question. The Agent's work is then lost with the call.
 //
-// An Agent that waits for another one's Question is not called again: its call of that agent has no Question that it could
-// find by a key.
+// An Agent that waits for another Agent's Question is not called again. Its call of that other Agent has no Question that it
+// could find by a key.
 func (d *deliverer) lostCall(ctx context.Context) (bool, error) {
 	if !d.upstream.resumable {
 		return false, nil
@@ -61,15 +61,16 @@ func ofAgent(q approval.Question) bool {
 	return !relayed && !q.NeverAsked() && !q.SurvivesTurn()
 }
 
-// isKnown reports whether a lost call of the Agent has had what became of a Question, as far as the rows show.
+// isKnown reports whether a lost call of the Agent received the outcome of a Question, as far as the rows show.
 func isKnown(q approval.Question) bool {
 	return !q.Call.DeliveredAt.IsZero() && q.Concluded() && q.Call.InTranscript
 }
 
-// resumeOf are the answers for an Agent whose call was lost: all that its Turn has had. A ToolCall whose result the Agent
-// has had is left out, since it is found by its key.
+// resumeOf returns the answers for an Agent whose call was lost: all that its Turn has had. It leaves out a ToolCall whose
+// result the Agent has had, since the Agent finds that by its key.
 //
-// What a client runs for an approved call has no key of its own: the Agent knows the call that was approved.
+// A call that a client executes for an approved call has no key of its own. The Agent gets its answer under the id and the key
+// of the approved call, which it knows.
 func resumeOf(all []approval.Question) (answers []approval.Delivery) {
 	keys := make(map[string]string, len(all)) // by the id of a ToolCall
 	for _, q := range all {

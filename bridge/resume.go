@@ -12,11 +12,11 @@ import (
 	"aqueduct/store"
 )
 
-// Resume continues a POST that a client makes again with the id of the last event that it has, as fetch-event-source does
-// when its tab is shown again or its line was cut. The Reply tails what comes after that position. ok is false for a
-// request that holds something new, which is Chat's.
+// Resume continues a POST that a client makes again with the id of the last event that it has. fetch-event-source does so when
+// its tab is shown again or its line was cut. The Reply tails the events after that position. ok is false for a request that
+// holds something new; Chat handles that one.
 //
-// It writes nothing, so it is not counted as a prompt or an answer.
+// Resume writes no row, so the request is not counted as a prompt or an answer.
 func (s *Sessions) Resume(ctx context.Context, req ChatRequest) (reply Reply, ok bool, err error) {
 	if err := req.Check(); err != nil {
 		return Reply{}, false, err
@@ -30,8 +30,8 @@ func (s *Sessions) Resume(ctx context.Context, req ChatRequest) (reply Reply, ok
 	return reply, ok, err
 }
 
-// resume finds the Run with which the response to this request began when it came first, and in it, or after it, the one
-// that goes on at the client's position.
+// resume finds the Run with which the first response to this request began. From there it finds the Run that continues at the
+// client's position, in that response or after it.
 func (in *intake) resume(ctx context.Context) (Reply, bool, error) {
 	if err := in.load(ctx); err != nil {
 		return Reply{}, false, err
@@ -66,9 +66,9 @@ func (in *intake) withinLog(ctx context.Context) error {
 	return err
 }
 
-// firstPosted finds, in this order, what tells it: the runId, the answers, the text of a prompt without an id, the ids of
-// the messages. It is the Run with which the first response to this request began, the zero Run for a request that only joins;
-// false where the request has something that was not taken yet.
+// firstPosted returns the Run with which the first response to this request began. It looks, in this order, for the runId, the
+// answers, the text of a prompt without an id, and the ids of the messages. It returns the zero Run for a request that only
+// joins, and false for a request with something that was not taken yet.
 func (in *intake) firstPosted(ctx context.Context) (store.Run, bool, error) {
 	if in.req.RunID != "" {
 		run, err := in.tx.RunByExternalID(ctx, store.System(), in.session.ID, in.req.RunID)
@@ -117,8 +117,8 @@ func (in *intake) runOfMessages(ctx context.Context) (store.Run, error) {
 	return run, err
 }
 
-// runOfAnswer is the Run that followed an answer: the one that the same body reserved, else the first after the Run that
-// asked. Where there is none, the answer went into the Run that asked.
+// runOfAnswer returns the Run that followed an answer: the Run that the same body reserved, else the first one after the Run
+// that asked. Without such a Run it returns the Run that asked, because the answer went into that one.
 func (in *intake) runOfAnswer(ctx context.Context, call store.ToolCall) (store.Run, bool, error) {
 	runs, err := in.tx.RunsOfTurn(ctx, store.System(), call.TurnID)
 	if err != nil || len(runs) == 0 {
@@ -178,9 +178,9 @@ func (in *intake) newestRuns(ctx context.Context) ([]store.Run, error) {
 	return append([]store.Run{last}, waiting...), err
 }
 
-// lastPosted is the Run that the same body made last, the zero Run for none. A body that answers and prompts makes two, of
-// two Turns, and its response gives both. The bytes are compared: a client that comes back sends the body that it sent
-// first, also where it names no runId.
+// lastPosted returns the Run that the same body made last, or the zero Run. A body that answers and prompts makes two, of two
+// Turns, and its response gives both. The bytes are compared: a client that comes back sends the body that it sent first, even
+// if it names no runId.
 func (in *intake) lastPosted(ctx context.Context) (last store.Run, err error) {
 	runs, err := in.newestRuns(ctx)
 	for _, run := range runs {
@@ -191,8 +191,8 @@ func (in *intake) lastPosted(ctx context.Context) (last store.Run, err error) {
 	return last, err
 }
 
-// continueAt is the Reply that goes on after the client's position; before first it begins with that Run. A client that has the
-// whole of its response gets a response that is at its end.
+// continueAt returns the Reply that continues after the client's position. If the position is before first, the Reply begins
+// with first. A client that has the whole of its response gets a response that is at its end.
 func (in *intake) continueAt(ctx context.Context, first, then store.Run) (Reply, bool, error) {
 	if first.ID != "" && first.FirstSeq == 0 { // it has yet to begin
 		return in.continueIn(ctx, first, store.Run{}, 0)
@@ -216,13 +216,13 @@ func (in *intake) continueAt(ctx context.Context, first, then store.Run) (Reply,
 	if then.FirstSeq == 0 && then.ID != "" && then.ID != over.ID {
 		return in.continueIn(ctx, then, store.Run{}, at)
 	}
-	if over.ID == "" { // a position outside of all Runs, and nothing that follows
+	if over.ID == "" { // the position is outside of all Runs, and no Run follows
 		return Reply{}, false, nil
 	}
 	return in.continueIn(ctx, over, store.Run{}, max(at, over.LastSeq))
 }
 
-// continueIn is the Reply that gives a Run after a position, and then another one of another Turn.
+// continueIn returns the Reply that gives a Run after a position, and then another one of another Turn.
 func (in *intake) continueIn(ctx context.Context, run, then store.Run, at int64) (Reply, bool, error) {
 	reply, err := in.replier().tail(ctx, run)
 	if then.ID != "" && then.ID != run.ID && then.TurnID != run.TurnID && (then.FirstSeq == 0 || then.FirstSeq > at) {
@@ -233,8 +233,8 @@ func (in *intake) continueIn(ctx context.Context, run, then store.Run, at int64)
 	return reply, err == nil, err
 }
 
-// continueAfter has the response go on after a position. TDesign's dialect depends on all events of a Run, so they are read
-// from its first, and those up to Sent are left out when they are written.
+// continueAfter makes the response continue after a position. TDesign's dialect depends on all events of a Run. So they are
+// read from its first, and those up to Sent are not written.
 func (r *Reply) continueAfter(at int64) {
 	r.Join, r.Sent = false, at
 	if r.Dialect != DialectTDesign || r.Run.LastSeq > 0 && at >= r.Run.LastSeq {

@@ -39,11 +39,11 @@ type session struct {
 // driveAgain is the pause before a Session is tried again after the store failed it.
 const driveAgain = time.Second
 
-// drive works through what is asked of the Session until nothing is left to do.
+// drive does the Session's pending work until none is left.
 //
-// A database that is away is waited for: ctx is patient (store.Patient). A stall is not the end: after an error that is not
-// the Turn's own the session throws away what it holds and begins anew from the rows, as another replica would. A fence
-// ends it for good, because another replica writes now.
+// It waits for a database that is away, because ctx is patient (store.Patient). A stall does not end it. After an error that
+// is not the Turn's own, the session discards its state in memory and begins again from the rows, as another replica would.
+// A fence ends it for good, because another replica writes now.
 //
 // The race of two writers: (1) The session hands events to the committer, which cannot reach the database. (2) The session
 // stalls, or ends. (3) It, or the session that follows it, reads the rows and gives the positions of step 1 to other events.
@@ -130,8 +130,8 @@ func (s *session) open(ctx context.Context, todo store.Agenda) (mine bool, err e
 	return mine, err
 }
 
-// repeatable runs a transaction of a Session's goroutine whose second run changes nothing: it is run again where it is not
-// known whether it was committed.
+// repeatable runs a transaction of a Session's goroutine, and runs it again if it is not known whether it was committed. The
+// second run must not change a row.
 func repeatable(ctx context.Context, st store.Store, fn func(store.Tx) error) error {
 	return retry.While(ctx, func(err error) bool { return errors.Is(err, store.ErrUnknownOutcome) }, func() error { return st.InTx(ctx, fn) })
 }

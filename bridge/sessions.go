@@ -90,8 +90,8 @@ type Sessions struct {
 	quota      *quota
 	draining   *Draining
 
-	// mu guards running, active, reading and handed, what Draining says, and rung and parked of each active session. No store is called with it
-	// held.
+	// mu guards running, active, reading and handed, the fields that Draining names, and rung and parked of each active
+	// session. No store is called while it is held.
 	mu      sync.Mutex
 	running context.Context // nil before Run and after it began to stop
 	active  map[string]*session
@@ -168,7 +168,7 @@ func (s *Sessions) Feeds() *Feeds { return s.feeds }
 // Transcript reads the messages of threads.
 func (s *Sessions) Transcript() *Transcript { return s.transcript }
 
-// Draining ends what is driven here, before Run's context does.
+// Draining ends the Sessions that are driven here, before Run's context ends.
 func (s *Sessions) Draining() *Draining { return s.draining }
 
 // Steering decides about changes of how freely agents act.

@@ -273,7 +273,7 @@ func TestCancelWhileAsked(t *testing.T) {
 	h.chat(ask("t1", "again")) // the thread lives
 }
 
-// TestExpiryGoesOn: the agent gets no option as an answer, and the reject option beside it.
+// TestExpiryGoesOn checks an expiry: the agent gets no option as an answer, and the reject option in addition.
 func TestExpiryGoesOn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, &scripted{script: func(c bridge.Call, answers []approval.Delivery) []bridge.Output {

@@ -211,7 +211,7 @@ func (t *turn) take(ctx context.Context, b batch) error {
 		}
 	}
 	switch {
-	case errors.Is(b.err, ErrMoved): // what is on its way to the log comes before what the other replica writes
+	case errors.Is(b.err, ErrMoved): // commit the pending entries before the other replica writes
 		return cmp.Or(t.writer.keep(ctx, nil), b.err)
 	case b.err != nil:
 		return t.lost(ctx, asFailure(b.err))

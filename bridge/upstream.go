@@ -220,10 +220,11 @@ func (u *upstream) advance(o Output) {
 	}
 }
 
-// stamp completes an Entry with what is newly known of the upstream, and with the cursor. The committer acknowledges it to the Agent after the commit, even when the
-// Entry has nothing else; the Agent may then forget everything up to it.
-// The cursor is stamped on whatever is committed next, even on an entry without events: an Agent that numbers its
-// frames keeps each until it is acknowledged.
+// stamp adds the cursor to an Entry, and the Agent's resumability once it is known. After the commit the committer acknowledges
+// the cursor to the Agent, even if the Entry is otherwise empty. The Agent may then forget everything up to it.
+//
+// The next commit gets the cursor, even an entry without events, because an Agent that numbers its frames keeps each until it
+// is acknowledged.
 func (u *upstream) stamp(e eventlog.Entry) eventlog.Entry {
 	// The next commit, whichever it is, records that the Agent can be called again. A kill before that commit leaves an Agent
 	// that cannot be; only the registration and the flag are known from the start.

@@ -41,7 +41,7 @@ type errorContext struct {
 	init       string
 	script     string // the last of an init script's output
 	sandbox    string
-	connects   bool // a process is connected that has not opened, and what is here is its own
+	connects   bool // a process is connected but has not opened, and these reports are its own
 	gone       bool
 	exitCode   *int
 	signal     string
@@ -62,7 +62,7 @@ func (ec *errorContext) line(source, words string) {
 	}
 }
 
-// connected notes a new process. What the last one wrote, and how it ended, is no cause of anything now.
+// connected notes a new process. The last process's output and exit cannot be the cause of a later failure.
 func (ec *errorContext) connected() {
 	*ec = errorContext{connects: true, init: ec.init, script: ec.script, sandbox: ec.sandbox}
 }

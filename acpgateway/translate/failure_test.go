@@ -76,8 +76,8 @@ func TestAFailureIsNoCauseOfTheNext(t *testing.T) {
 	}
 }
 
-// TestCauseOfThisDeath: once an agent has opened, what an earlier process wrote, and how it ended, is no cause of a failure any
-// more; what the process itself wrote since it was connected is.
+// TestCauseOfThisDeath checks the cause of a failure after an agent has opened. It has nothing of an earlier process's output
+// or exit. It does have the output that the process itself wrote since it was connected.
 func TestCauseOfThisDeath(t *testing.T) {
 	t.Parallel()
 	code := 3

@@ -265,8 +265,9 @@ func TestToolResult(t *testing.T) {
 	}
 }
 
-// TestExpired: an expiry chooses no option, and is delivered as cancelled with its reason; beside it goes the reject option
-// that an agent may need which has no word for it. So is one that an older version settled by that option.
+// TestExpired checks an expiry. It chooses no option, and is delivered as cancelled with its reason. The delivery also has the
+// reject option, for an agent that has no word for an expiry. An expiry that an older version settled by that option is
+// delivered in the same way.
 func TestExpired(t *testing.T) {
 	for _, c := range []struct {
 		name   string

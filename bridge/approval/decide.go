@@ -109,12 +109,12 @@ func (s *Service) Expire(ctx context.Context, id string) {
 	}
 }
 
-// settle makes and applies one Decision in a transaction of its own; the Session's owner passes it on to the agent. An
-// answer is checked against its schema between two tries of the transaction: one check may take as long as many
-// transactions, and the first try holds the Session's lock.
+// settle makes and applies one Decision in a transaction of its own; the Session's owner passes it on to the agent. An answer
+// is checked against its schema between two tries of the transaction: one check may take as long as many transactions, and the
+// first try holds the Session's lock.
 //
-// Beside an error there is no outcome: what the transaction did is undone, or it is not known whether it was. A refusal
-// comes beside the Question as it stands.
+// With an error settle returns no outcome: the transaction was rolled back, or it is not known whether it was. With a refusal
+// it returns the Question as it was read.
 func (s *Service) settle(ctx context.Context, by actor, id string, decide func(context.Context, Question) (Decision, error)) (settled Settled, err error) {
 	var asked Question
 	err = schema.Outside(ctx, func(ctx context.Context) error {

@@ -1,12 +1,12 @@
-// Package channelfeed moves what channels with a callback are to receive from the log to the outbox. It owns the
-// transactions of that; the edge only reads the log and words the messages (Position).
+// Package channelfeed moves the messages of channels with a callback from the log to the outbox. It owns the transactions of
+// that; the edge only reads the log and words the messages (Position).
 //
-// The row of a cursor is a queue of one: due, claimed for a while, and then either given back unchanged or replaced by
-// the row of where the cursor is next, together with the delivery. The notifier sends deliveries by itself. What a
-// process remembers beside the rows (positions) only saves reading a Turn again from its start.
+// The row of a cursor is a queue of one. It is due, then claimed for a while. Then it is either given back unchanged, or
+// replaced by the row of the cursor's next position, together with the delivery. The notifier sends deliveries by itself. The
+// positions that a process keeps in memory only save reading a Turn again from its start.
 //
-// A Session has one delivery under way on a channel at a time: what its Turns say meanwhile goes into the next one. So a
-// receiver gets what was said in the order of the log, and a slow one gets larger deliveries, not more of them.
+// A Session has one delivery under way on a channel at a time. Messages that its Turns emit meanwhile go into the next
+// delivery. So a receiver gets the messages in the order of the log, and a slow one gets larger deliveries, not more of them.
 package channelfeed
 
 import (
@@ -103,8 +103,7 @@ func New(cfg Config) *Relay {
 	return &Relay{cfg: cfg, wake: wake.New(), positions: make(map[string]*reading), known: make(map[string]time.Time), rung: make(map[string]bool)}
 }
 
-// Rung has the relay look at a Session, because something of it was committed. Others than those with a cursor here cost
-// nothing.
+// Rung makes the relay look at a Session, because rows of it were committed. A Session without a cursor here costs no look.
 func (r *Relay) Rung(sessionID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,8 +150,8 @@ const (
 	// every is the pause between two looks at all cursors: how late a ring that was lost, or was another replica's, makes
 	// a delivery.
 	every = 500 * time.Millisecond
-	// gap is the pause between two deliveries of a Session, and so about how much of an answer goes into one: a model's
-	// words would else be a request each.
+	// gap is the pause between two deliveries of a Session, and so sets about how much of an answer goes into one.
+	// Otherwise each of a model's words would be a request.
 	gap = 100 * time.Millisecond
 	// claimFor is how long a claimed cursor is withheld from other replicas: a crash delays its Turn by that much.
 	claimFor          = time.Minute
@@ -225,8 +224,8 @@ func (r *Relay) round(ctx context.Context) error {
 	return err
 }
 
-// session moves the cursors of one Session that may be moved: of each channel the first Turn's, and none where a delivery
-// to the channel is under way. Replays are moved beside Turns. Without a cursor the Session is forgotten.
+// session moves the cursors of one Session that may be moved: of each channel the first Turn's, unless a delivery to the
+// channel is under way. Replays are moved in addition to Turns. The relay forgets a Session without a cursor.
 func (r *Relay) session(ctx context.Context, id string) error {
 	open, err := r.cfg.Store.OutboxOf(ctx, store.System(), id)
 	if err != nil {

@@ -79,8 +79,8 @@ func every(text string) unwired {
 }
 
 // TestAnUpstreamThatTakesTooLong: an agent that does not begin, falls silent, sends bytes that complete no frame, or never
-// ends is given up after the span of that limit, with its code. Both sides have the bubble's clock: beside other work the real
-// one lets a later limit pass first.
+// ends is given up after the span of that limit, with its code. Both sides have the bubble's clock, because
+// with the real one a later limit may pass first on a busy machine.
 func TestAnUpstreamThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	limits := Limits{FirstByte: 2 * time.Minute, Idle: 5 * time.Minute, Total: time.Hour}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxOfOne bounds deliveries at once to one target. Targets share nothing: of some that hang, a bound on all
-	// deliveries would leave nothing to the others.
+	// maxOfOne bounds deliveries at once to one target. Targets share no bound, because deliveries to targets that hang would
+	// use it up.
 	maxOfOne = 4
 	// sendTime bounds one delivery. A claim outlives it by far, so that none is sent twice
 	// but after a crash.

@@ -175,7 +175,7 @@ func (h *env) row() (store.OutboxItem, bool) {
 	return rows[0], true
 }
 
-// due is what is due in all lanes.
+// due returns the items that are due, of all lanes.
 func (h *env) due(now time.Time) (rows []store.OutboxItem, err error) {
 	lanes, err := h.store.OutboxLanes(h.t.Context(), store.System(), "")
 	for _, lane := range lanes {

@@ -38,9 +38,9 @@ func (q *Queue) Run(ctx context.Context) error {
 
 // round takes what there is room for, and begins it. busy: something waits or is under way. A Task that cannot be begun now keeps
 // none of the others but by its place: what it needs may be away for it alone, as the bytes of its attachments. The first error
-// is reported. A replica that drains takes nothing.
+// is reported. A replica that drains takes no Task.
 func (q *Queue) round(ctx context.Context) (busy bool, err error) {
-	if q.cfg.Sessions.Draining().Begun() { // what waits is another replica's, or the next process's
+	if q.cfg.Sessions.Draining().Begun() { // another replica, or the next process, takes the waiting Tasks
 		return false, nil
 	}
 	taken, busy, err := q.take(ctx)

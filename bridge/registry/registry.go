@@ -40,7 +40,7 @@ type Upstream struct {
 	Protocol string
 	Header   http.Header   // is sent with each call
 	Secret   signed.Secret // signs each call
-	// Resumable is what its capabilities say (bridge.Resumable).
+	// Resumable is the value in its capabilities (bridge.Resumable).
 	Resumable bool
 }
 

@@ -120,8 +120,8 @@ func (e *executor) claim(ctx context.Context, session store.Session, call store.
 }
 
 // mayBegin reports whether this replica may begin an approved call: it owns the Session, and knows that the agent can
-// still get the result. A call that a person decided to execute again is for no agent. A replica that drains begins only
-// what an agent waits for that it called.
+// still get the result. A call that a person decided to execute again is for no agent. A replica that drains begins a call
+// only if it called the agent that waits for the result.
 func (e *executor) mayBegin(turn store.Turn, session store.Session, call store.ToolCall) bool {
 	if session.Owner != e.replica || e.runner.leaving.Load() && turn.Upstream != e.replica {
 		return false

@@ -287,8 +287,8 @@ func earlier(ctx context.Context, r store.Reader, call store.ToolCall) (before s
 	return before, err
 }
 
-// sameArgs reports whether a call that is sent again has the arguments of the first. Where a person edited those, the Agent
-// sends what it sent before, which the Approval has.
+// sameArgs reports whether a repeated call has the arguments of the first. If a person edited those, the Agent repeats its own
+// arguments. The Approval has their hash.
 func sameArgs(ctx context.Context, r store.Reader, before, call store.ToolCall) (bool, error) {
 	if before.ArgsSHA256 == call.ArgsSHA256 || !before.Edited {
 		return before.ArgsSHA256 == call.ArgsSHA256, nil

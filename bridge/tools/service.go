@@ -85,8 +85,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// Drain waits until no call is executed here, or ctx ends, and returns how many are. What it does not begin any more is
-// begun by another replica, or the next process.
+// Drain waits until no call is executed here, or ctx ends, and returns the number of calls that still are. Another replica, or
+// the next process, begins the calls that this one does not begin any more.
 func (s *Service) Drain(ctx context.Context) (left int) { return s.runner.drain(ctx) }
 
 // Load registers the tools of a file for every tenant, and removes those that an earlier file had and this one has not, and
