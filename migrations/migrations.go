@@ -37,8 +37,8 @@ func PostgresUnlocked(db *sql.DB) (*goose.Provider, error) {
 	return provider(goose.DialectPostgres, db, "postgres")
 }
 
-// Up brings a database up to date. It refuses one whose schema is newer than this program: rows that a later version has
-// written may mean what this one does not know.
+// Up brings a database up to date. It refuses one whose schema is newer than this program: it could misread rows
+// that a later version has written.
 func Up(ctx context.Context, p *goose.Provider) error {
 	has, known, err := p.GetVersions(ctx)
 	if err != nil {

@@ -54,7 +54,7 @@ type AgentReader interface {
 	AgentsStamp(ctx context.Context, in Scope) (AgentsStamp, error)
 }
 
-// AgentsStamp counts what was registered, changed and removed. It is never 0.
+// AgentsStamp counts the registrations, changes and removals of Agents. It is never 0.
 type AgentsStamp int64
 
 // AgentTx changes the directory.

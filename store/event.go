@@ -21,8 +21,8 @@ type EventRow struct {
 // FirstSeq is the position of the row's first event.
 func (r EventRow) FirstSeq() int64 { return r.LastSeq - int64(r.N) + 1 }
 
-// CutLog is a Session whose log had overlapping rows, from before the database refused them: what followed the position
-// After was moved out of it.
+// CutLog is a Session whose log had overlapping rows, from before the database refused them. The rows after the position After
+// were moved out of the log.
 type CutLog struct {
 	SessionID, ExternalID string
 	After                 int64

@@ -20,18 +20,19 @@ type OutboxItem struct {
 	LastError    string
 }
 
-// OutboxLane is what goes to one target.
+// OutboxLane names the items of a kind for one target.
 type OutboxLane struct{ Kind, Target string }
 
 // OutboxReader reads what is to be sent. Items belong to no user: only a Scope that sees
 // everything sees it.
 type OutboxReader interface {
-	// OutboxLanes lists the lanes of a kind in which something is not done, MaxPageLimit at most; of all kinds where it is "".
+	// OutboxLanes lists the lanes of a kind that have items which are not done, MaxPageLimit at most. The kind "" means all
+	// kinds.
 	OutboxLanes(ctx context.Context, in Scope, kind string) ([]OutboxLane, error)
-	// OutboxDue lists what is due in a lane and not claimed, the longest due first. Each lane is read by itself, so that a
-	// target that does not answer is in the way of no other.
+	// OutboxDue lists the items of a lane that are due and not claimed, the longest due first. Each lane is read by itself, so
+	// that a target that does not answer delays no other.
 	OutboxDue(ctx context.Context, in Scope, lane OutboxLane, now time.Time, limit int) ([]OutboxItem, error)
-	// OutboxOf lists what is not done of a Session, due or not.
+	// OutboxOf lists the items of a Session that are not done, due or not.
 	OutboxOf(ctx context.Context, in Scope, sessionID string) ([]OutboxItem, error)
 }
 

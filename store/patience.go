@@ -4,9 +4,9 @@ import "context"
 
 type patientKey struct{}
 
-// Patient returns a context whose reads and transactions wait for the database: what fails with ErrUnavailable is tried
-// again until the context ends, as a Batch is by the committer. It is for work that has nowhere else to go. A request
-// whose client can repeat it fails instead.
+// Patient returns a context whose reads and transactions wait for the database. Those that fail with ErrUnavailable are tried
+// again until the context ends, as the committer does with a Batch. It is for work that no client can repeat. A request whose
+// client can repeat it fails instead.
 func Patient(ctx context.Context) context.Context {
 	return context.WithValue(ctx, patientKey{}, true)
 }

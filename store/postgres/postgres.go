@@ -56,7 +56,7 @@ type Options struct {
 	Now func() time.Time
 	// AuditKey makes the MACs of the audit's entries; the zero value makes none.
 	AuditKey store.AuditKey
-	// Tracer sees all that is sent, for tests that judge how rows are found. Nil sees nothing.
+	// Tracer gets all statements that are sent, for tests that judge how rows are found. Nil traces none.
 	Tracer pgx.QueryTracer
 
 	noStatistics bool // of tests that look at plans made without any

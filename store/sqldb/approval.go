@@ -130,8 +130,8 @@ func (r *approvalReader) Approvals(ctx context.Context, in store.Scope, f store.
 	return merged(got, others, page, func(a, b store.Approval) int { return strings.Compare(b.ID, a.ID) }), nil
 }
 
-// ofOwner adds the condition of a list for its index, with the first of what the filter asks for. What waits is found by
-// its own index, and what is of one Session or Turn by theirs.
+// ofOwner adds the condition of a list for its index, with the first column that the filter asks for. It adds none for pending
+// Approvals, or for those of one Session or Turn, because these have indexes of their own.
 func (q *query) ofOwner(in store.Scope, f store.ApprovalFilter) *query {
 	switch {
 	case f.SessionID != "" || f.TurnID != "" || f.Status == store.ApprovalPending || in.All():

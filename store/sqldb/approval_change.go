@@ -40,8 +40,8 @@ func (r *approvalReader) OpenApprovals(ctx context.Context, in store.Scope, page
 	return list(ctx, r.conn, scanChange, q.sql.String(), q.args...)
 }
 
-// changesAtOnce is how many positions one statement goes through. A caller who sees few of all changes and was away for
-// long would otherwise have one statement look at everybody's.
+// changesAtOnce bounds the positions that one statement goes through. Without it a caller who sees few of all changes and was
+// away for long would have one statement read the changes of all users.
 const changesAtOnce = store.MaxPageLimit
 
 // ApprovalChanges implements store.ApprovalReader. Positions up to the newest are committed, so later statements miss none.

@@ -70,8 +70,8 @@ func (r *grantReader) Grants(ctx context.Context, in store.Scope, page store.Pag
 	return merged(both[0], both[1], page, func(a, b store.Grant) int { return strings.Compare(b.ID, a.ID) }), nil
 }
 
-// unspent is the condition of a Grant that still lets something through, up to the time. It is that of the index
-// grants_live, word for word, and what the index ends with: a Grant that never expires does so at the end of time.
+// unspent is the condition of a Grant that may still be used after a time. It repeats the condition of the index grants_live
+// word for word, and then the last expression of that index. A Grant that never expires does so at the end of time.
 const unspent = "revoked_at = 0 AND (max_uses = 0 OR uses < max_uses) AND (CASE expires_at WHEN 0 THEN 9223372036854775807 ELSE expires_at END) > "
 
 // LiveGrants implements store.GrantReader. An empty user, agent or Session in a Grant means any. The user's own come

@@ -14,8 +14,8 @@ import (
 // TCP gives up, which takes a quarter of an hour.
 const readWithin = 20 * time.Second
 
-// Patiently runs try, and runs it again while the database is away if ctx is patient (store.Patient). try leaves nothing
-// behind when it fails with ErrUnavailable.
+// Patiently runs try, and runs it again while the database is away if ctx is patient (store.Patient). A try that fails with
+// ErrUnavailable must not leave a change.
 func Patiently(ctx context.Context, try func() error) error {
 	if !store.IsPatient(ctx) {
 		return try()

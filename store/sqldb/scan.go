@@ -54,7 +54,7 @@ func each(ctx context.Context, c *conn, query string, args []any, reset func(), 
 		if err != nil {
 			return c.d.Classify(err)
 		}
-		defer rows.Close() // a read has nothing to lose when it ends
+		defer rows.Close() // a read loses no data when it ends
 		for rows.Next() {
 			more, err := fn(rows)
 			if err != nil {

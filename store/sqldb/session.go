@@ -52,8 +52,8 @@ func (r *sessionReader) SessionByExternalID(ctx context.Context, in store.Scope,
 	return one(ctx, r.conn, scanSession, q.sql.String(), q.args...)
 }
 
-// Sessions implements store.SessionReader. What is the caller's own and what is shared by each of the names that reach it
-// are queries of their own: one with OR would walk the whole table.
+// Sessions implements store.SessionReader. It reads the caller's own Sessions, and those shared with each of the caller's
+// names, by separate queries. One query with OR would walk the whole table.
 func (r *sessionReader) Sessions(ctx context.Context, in store.Scope, page store.Page) ([]store.Session, error) {
 	q := selecting(selectSession, in).raw(living + noChild)
 	if !in.All() && !in.Wide() {

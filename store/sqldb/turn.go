@@ -90,8 +90,8 @@ const passOn = `EXISTS (SELECT 1 FROM tool_calls q WHERE q.turn_id = t.turn_id
 			WHERE o.turn_id = t.turn_id AND o.status IN ('WAITING_APPROVAL', 'WAITING_CLIENT')))
 		AND (q.kind <> 'server_tool' OR EXISTS (SELECT 1 FROM approvals a WHERE a.approval_id = q.tool_call_id))))`
 
-// StrandedTurns implements store.TurnReader. Its conditions are those of work and of waiting, negated one by one; a new
-// way in which a Turn can go on needs one here, or the caretaker would end the Turn. The order is by an expression, so
+// StrandedTurns implements store.TurnReader. Its conditions are those of work and of waiting, negated one by one. A new
+// way in which a Turn can continue needs one here, or the caretaker would end the Turn. The order is by an expression, so
 // that SQLite begins with the partial index of Turns under way.
 func (r *turnReader) StrandedTurns(ctx context.Context, in store.Scope, replica string, limit int) ([]store.Turn, error) {
 	q := selecting(selectTurn, in).raw(` AND t.status IN ('RUNNING', 'PAUSED_WAITING_APPROVAL', 'PAUSED_WAITING_TOOL')`)

@@ -124,7 +124,7 @@ func listedBy(in store.Scope, id string) string {
 	return "(" + id + " || '')"
 }
 
-// value is a column and what a row must have in it.
+// value is a column and the text that a row must have in it.
 type value struct{ column, is string }
 
 // ofList adds the condition of a list: which rows the Scope sees, and of those the ones with a value in a column. It is
@@ -214,7 +214,7 @@ func merged[T any](a, b []T, p store.Page, order func(a, b T) int) []T {
 
 func (q *query) limit(n int) *query { return q.raw(" LIMIT ").bind(int64(n)) }
 
-// upTo is q without the rows behind the one that reaches a number of bytes, for a database that produces all rows of
+// upTo is q without the rows after the one that reaches a number of bytes, for a database that produces all rows of
 // a query before the first is read. size is what each row counts, and columns what the caller scans. The inner query
 // hands on where large values lie, not the values, so only those of the rows that are left are sent.
 func (q *query) upTo(mostBytes int, columns, size, order string) *query {

@@ -8,7 +8,7 @@ import (
 	"aqueduct/store/storetest"
 )
 
-// TestPingWrites: what tells whether the database takes writes is a write, which a full disk refuses.
+// TestPingWrites checks that a ping writes a row, because a full disk refuses writes and not reads.
 func TestPingWrites(t *testing.T) {
 	t.Parallel()
 	path := storetest.SQLite(t)

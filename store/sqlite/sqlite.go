@@ -149,7 +149,7 @@ func dsn(path string, pragmas ...string) string {
 	return u.String()
 }
 
-// InTx implements store.Store. fn runs once where nothing fails: with one writer nothing can collide. It runs on the
+// InTx implements store.Store. fn runs once if it does not fail, because one writer has no conflicts. It runs on the
 // writer's goroutine, so all other writes wait for it, and one that it makes itself outside of its transaction would never end.
 func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return sqldb.Patiently(ctx, func() error {

@@ -27,7 +27,7 @@ func testPurge(env *storeEnv) {
 			tx.DeleteSession(env.ctx, f.session.ID, at(50)))
 	})
 	purgeSession(env, f.session.ID)
-	// Its owner cannot continue the log that is gone; what else is written to the Session is purged the next time.
+	// Its owner cannot continue the log that is gone; other rows that are written to the Session are purged the next time.
 	env.refuse(store.ErrConflict, store.Batch{Events: []store.EventRow{row(f.session.ID, 3, 1)}})
 	env.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 1, 1)}})
 	purgeSession(env, f.session.ID)

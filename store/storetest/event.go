@@ -31,8 +31,8 @@ func testEvents(env *storeEnv) {
 	same(env, got[int64](env)(env.s.LastSeq(env.ctx, store.System(), other.ID)), 1)
 }
 
-// testEventChain: a row that does not begin where the log of its Session ends is refused with its whole Batch, whoever
-// writes it.
+// testEventChain checks a row that does not begin where the log of its Session ends. It is refused with its whole Batch, for
+// any writer.
 func testEventChain(env *storeEnv) {
 	s, other := env.session(alice()), env.session(alice())
 	rows := []store.EventRow{row(s.ID, 3, 3), row(s.ID, 5, 2)}

@@ -112,7 +112,7 @@ func (s *Server) processes() []int {
 		if err != nil {
 			continue // it ended meanwhile
 		}
-		// The name in parentheses may hold spaces; behind it are the state and the parent's id.
+		// The name in parentheses may hold spaces; after it are the state and the parent's id.
 		_, rest, _ := strings.Cut(string(raw[bytes.LastIndexByte(raw, ')'):]), " ")
 		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(first) {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))

@@ -104,7 +104,7 @@ func testDropOutbox(env *storeEnv) {
 	same(env, dueItemIDs(env, never, 9), []string{waits.ID})
 }
 
-// outboxDue is what is due in all lanes, lane by lane.
+// outboxDue returns the items that are due, of all lanes, in the order of NextAt.
 func outboxDue(env *storeEnv, now time.Time, limit int) (all []store.OutboxItem) {
 	env.Helper()
 	for _, lane := range got[[]store.OutboxLane](env)(env.s.OutboxLanes(env.ctx, store.System(), "")) {
@@ -114,7 +114,8 @@ func outboxDue(env *storeEnv, now time.Time, limit int) (all []store.OutboxItem)
 	return all
 }
 
-// testOutboxLanes: each target has its own look, however much waits for another, and a Session's open items are listed.
+// testOutboxLanes checks that each lane is read by itself, however many items wait in another, and that a Session's open items
+// are listed.
 func testOutboxLanes(env *storeEnv) {
 	session := env.session(alice())
 	item := func(kind, target, sessionID string, next int64) string {

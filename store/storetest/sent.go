@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Sent records the statements that stores of one kind send, each with the arguments of its first time. A test that opens
-// stores gives it to them, and judges at its end with Walks. No list names the statements, so a new one is judged too.
-// The zero value records nothing yet; its methods are safe for concurrent use.
+// Sent records the statements that stores of one kind send, each with the arguments of its first time. A test that opens stores
+// gives it to them, and judges at its end with Walks. No list names the statements, so a new one is judged too. The zero value
+// is ready to record; its methods are safe for concurrent use.
 type Sent struct {
 	mu       sync.Mutex
 	args     map[string][]any
@@ -48,7 +48,7 @@ func judged(query string) bool {
 	return slices.Contains([]string{"SELECT", "WITH", "INSERT", "UPDATE", "DELETE"}, first) && len(tablesOf(query)) > 0
 }
 
-// namedTable finds what may be a table in a statement.
+// namedTable finds the words of a statement that may name a table.
 var namedTable = regexp.MustCompile(`(?:FROM|JOIN|INTO|UPDATE) ([a-z_]+)`)
 
 // tablesOf lists the tables that a statement names.
@@ -119,13 +119,12 @@ var compared = regexp.MustCompile(`(?:[a-z]+\.)?([a-z0-9_]+) (?:=|<>|<|>|<=|>=) 
 // limited finds the argument of a LIMIT.
 var limited = regexp.MustCompile(`LIMIT \$(\d+)`)
 
-// fewRows stands for every LIMIT: how long a page is, its caller decides.
+// fewRows replaces every LIMIT, because the caller decides how long a page is.
 const fewRows = 10
 
-// argsFor are sets of arguments for a statement. With the first it finds rows of the filled tables: of the user who owns
-// all of them, and the one in the middle by its id. The second are of another user of the same tenant, and the third are
-// those that were sent, which match nothing there: a list that has to fill its page must not go through everybody's rows in
-// vain.
+// argsFor returns three sets of arguments for a statement. With the first it finds rows of the filled tables: those of the user
+// who owns all of them, and the middle one by its id. The second set is of another user of the same tenant. The third is the
+// set that was sent, which matches no row there: a list that has to fill its page must not go through all users' rows in vain.
 func (s *Sent) argsFor(query string) [3][]any {
 	s.mu.Lock()
 	sent := slices.Clone(s.args[query])
@@ -141,7 +140,7 @@ func (s *Sent) argsFor(query string) [3][]any {
 // joined finds an expression over several columns that a statement compares with one argument (store/sqldb/where.go, ofList).
 var joined = regexp.MustCompile(`\(([a-z_. |':]+\|\|[a-z_. |':]+)\) = \$(\d+)`)
 
-// sample puts values of the filled tables in the place of what a statement compares columns with.
+// sample replaces the arguments that a statement compares with columns by values of the filled tables.
 func sample(query string, args []any, same map[string]string) []any {
 	args = slices.Clone(args)
 	set := func(n string, column string) {
@@ -197,7 +196,8 @@ func sample(query string, args []any, same map[string]string) []any {
 	return args
 }
 
-// sampled is what the filled tables have in a column that a statement compares with text; same are their shared values.
+// sampled returns the value of the filled tables for a column that a statement compares with text. same holds the values that
+// all their rows share.
 func sampled(column, text string, same map[string]string) string {
 	if value, ok := same[column]; ok {
 		return value
@@ -232,7 +232,7 @@ func allowed(query string) (int, bool) {
 // walk is a statement that visits too much.
 type walk struct{ query, found string }
 
-// judge leaves out what an exception allows. With all, every exception has to be needed.
+// judge returns the walks that no exception allows. With all, it also returns the exceptions that no walk needs.
 func judge(walks []walk, all bool) (problems []string) {
 	needed := make(map[int]bool)
 	for _, w := range walks {

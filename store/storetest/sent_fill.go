@@ -23,9 +23,9 @@ var shared = map[string]string{
 	"delegated_to": "local", "agent_id": "demo", "root_agent_id": "demo", "kind": "question", "target": "ops",
 }
 
-// filled are the tables, each with the columns whose value is not what fillOf gives by the column's name and type. i is
-// the row's number and {id} its id. Rows are over, as nearly all of a server that ran for a year are: what is under way
-// is little by nature, and partial indexes hold it.
+// filled are the tables, each with the columns whose value fillOf does not derive from the column's name and type. i is the
+// row's number and {id} its id. Rows are over, as nearly all are in a server that ran for a year. Few rows are under way at any
+// time, and partial indexes hold those.
 var filled = map[string]map[string]string{
 	"sessions":           {"external_id": "'thread-' || i", "owner": "'dead'"},
 	"turns":              {"status": unlessMiddle("'DONE'", "'RUNNING'")},

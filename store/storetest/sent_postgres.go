@@ -18,9 +18,10 @@ const (
 	blocksPerArg = 8 // a list of ids is a look-up for each
 )
 
-// WalksPostgres judges what stores on PostgreSQL sent: it runs each statement on tables of filledRows rows, and lists those
-// that touch many blocks. Plans are made while the tables are empty, which a connection keeps, and when they are full.
-// noticed is what the store does when tables have grown. With all, it lists exceptions that are not needed too.
+// WalksPostgres judges the statements that stores on PostgreSQL sent. It runs each on tables of filledRows rows, and lists
+// those that touch many blocks. Plans are made while the tables are empty, which a connection keeps, and when they are full.
+// noticed updates the statistics, as the store does when tables have grown. With all, it lists exceptions that are not needed
+// too.
 func (s *Sent) WalksPostgres(ctx context.Context, all bool, noticed func(dsn string) error) ([]string, error) {
 	texts := s.texts()
 	if len(texts) == 0 {
@@ -85,7 +86,7 @@ type planning struct {
 	ctx   context.Context
 	sent  *Sent
 	texts []string
-	bad   map[string]string // what is wrong with a statement, the first time
+	bad   map[string]string // the first problem of each statement
 }
 
 // connect opens a connection with every statement prepared.
@@ -97,7 +98,7 @@ func (p *planning) connect(dsn string) (*pgx.Conn, error) {
 	for name, value := range p.sent.settings {
 		cfg.RuntimeParams[name] = value
 	}
-	cfg.RuntimeParams["plan_cache_mode"] = "force_generic_plan" // the committer's, and of every connection but behind a pooler
+	cfg.RuntimeParams["plan_cache_mode"] = "force_generic_plan" // the committer's, and of every connection that does not go through a pooler
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	conn, err := pgx.ConnectConfig(p.ctx, cfg)
 	if err != nil {
@@ -138,7 +139,7 @@ func fillPostgres(ctx context.Context, conn *pgx.Conn, tables []string) error {
 	return nil
 }
 
-// check runs every statement with both sets of arguments, and takes back what it did.
+// check runs every statement with each set of arguments, and rolls it back.
 func (p *planning) check(conn *pgx.Conn, when string) error {
 	for i, text := range p.texts {
 		for _, args := range p.sent.argsFor(text) {
@@ -158,14 +159,14 @@ func (p *planning) check(conn *pgx.Conn, when string) error {
 	return nil
 }
 
-// What the suite sends to be refused is refused here too: keys that are there, values that are no JSON. Nothing is read for
-// it.
+// Statements that the suite sends in order to be refused are refused here too: for keys that exist, or values that are not
+// JSON. They read no rows.
 const (
 	integrityErrors = "23"
 	valueErrors     = "22"
 )
 
-// blocks counts what one run of a statement touches.
+// blocks counts the blocks that one run of a statement touches.
 func (p *planning) blocks(conn *pgx.Conn, run string) (blocks int, plan string, err error) {
 	if _, err := conn.Exec(p.ctx, "BEGIN"); err != nil {
 		return 0, "", err

@@ -139,7 +139,7 @@ func partialIndexes(db *sql.DB) (map[string]bool, error) {
 	return partial, rows.Err()
 }
 
-// visitSQLite is what is wrong with the way in which SQLite finds the rows of a statement, or "".
+// visitSQLite returns the problem of a statement whose rows SQLite finds by too many pages, or "".
 func visitSQLite(db *sql.DB, text string, args [3][]any, partial map[string]bool) (string, error) {
 	ctx := context.Background()
 	conn, err := db.Conn(ctx)
@@ -163,7 +163,7 @@ func visitSQLite(db *sql.DB, text string, args [3][]any, partial map[string]bool
 	return "", nil
 }
 
-// runSQLite runs a statement, takes back what it did, and counts the pages that it visited.
+// runSQLite runs a statement, rolls it back, and counts the pages that it visited.
 func runSQLite(ctx context.Context, conn *sql.Conn, text string, args []any) (pages int, err error) {
 	before, err := pagesVisited(conn)
 	if err != nil {
@@ -180,7 +180,7 @@ func runSQLite(ctx context.Context, conn *sql.Conn, text string, args []any) (pa
 	return after - before, err
 }
 
-// planSQLite is how SQLite finds the rows, and whether it walks a table or an index for them.
+// planSQLite returns SQLite's plan of a statement, and reports whether that walks a table or an index.
 func planSQLite(ctx context.Context, conn *sql.Conn, text string, args []any, partial map[string]bool) (plan string, scans bool, err error) {
 	rows, err := conn.QueryContext(ctx, "EXPLAIN QUERY PLAN "+text, args...)
 	if err != nil {
@@ -202,7 +202,7 @@ func planSQLite(ctx context.Context, conn *sql.Conn, text string, args []any, pa
 	return plan, scans, rows.Err()
 }
 
-// inMemory reports whether SCAN is of what the statement itself made, and not of a table.
+// inMemory reports whether SCAN reads rows that the statement itself made, and not a table.
 func inMemory(name, text string) bool {
 	if strings.Contains(text, ") "+name) || name == "CONSTANT" || strings.HasPrefix(name, "json_each") || strings.HasPrefix(name, "(") {
 		return true
@@ -216,7 +216,7 @@ func inMemory(name, text string) bool {
 	return true
 }
 
-// drain runs a statement to its end. Its own error, such as a key that is there, says nothing about its plan.
+// drain runs a statement to its end. Its own error, such as a key that is there, does not concern its plan.
 func drain(ctx context.Context, conn *sql.Conn, text string, args []any) {
 	rows, err := conn.QueryContext(ctx, text, args...)
 	if err != nil {

@@ -166,16 +166,16 @@ func (a answers) Write(b []byte) (int, error) {
 	return a.Conn.Write(b)
 }
 
-// Freeze lets the committer send so many bytes more and then stands still.
+// Freeze passes that many more bytes of the committer, and then none.
 func (p *Wire) Freeze(after int) { p.set(func() { p.budget = after }) }
 
-// Thaw lets everything pass again.
+// Thaw passes all bytes again.
 func (p *Wire) Thaw() { p.set(func() { p.budget, p.deaf, p.all = -1, false, false }) }
 
-// Mute discards what the server answers to a committer.
+// Mute discards the answers of the server to a committer.
 func (p *Wire) Mute() { p.set(func() { p.deaf = true }) }
 
-// MuteAll discards what the server answers to any client.
+// MuteAll discards the answers of the server to any client.
 func (p *Wire) MuteAll() { p.set(func() { p.deaf, p.all = true, true }) }
 
 // Refuse ends every connection, and each new one, until Restore.

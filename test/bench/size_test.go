@@ -214,7 +214,7 @@ func fillThreads(b *testing.B, driver, at string, threads int, user string) {
 			b.Fatal(err)
 		}
 	}
-	if driver == "pgx" { // what the filling left to do is not the prompts' cost
+	if driver == "pgx" { // the writes that the filling left are not the prompts' cost
 		if _, err := db.Exec("CHECKPOINT"); err != nil {
 			b.Fatal(err)
 		}

@@ -19,8 +19,8 @@ import (
 	"aqueduct/test/program"
 )
 
-// awaySpans are how long the database is away. Runs end within the short ones; the long ones outlast what a pool or a
-// retry with a fixed number of tries bridges.
+// awaySpans are the times for which the database is away. Runs end within the short ones. The long ones outlast a pool, or a
+// retry with a fixed number of tries.
 var awaySpans = []time.Duration{0, 300 * time.Millisecond, 800 * time.Millisecond, 1100 * time.Millisecond, 1700 * time.Millisecond, 3 * time.Second, 12 * time.Second}
 
 const (
@@ -34,7 +34,7 @@ const (
 	awayEnds = 4
 )
 
-// awayPrompts are what the agent is asked for, and how often its numbers from 1 to n are in the chat then.
+// awayPrompts are the prompts for the agent, and how often its numbers from 1 to n are in the chat then.
 var awayPrompts = []struct {
 	text     string
 	n, times int
@@ -98,8 +98,8 @@ func locked(t *testing.T) outage {
 	return outage{"sqlite:" + path, run("BEGIN IMMEDIATE"), run("ROLLBACK")}
 }
 
-// TestDatabaseAway: the database goes away for a while under chats that stream fast, end, ask, call tools and call other
-// agents, while people decide. No Run ends for it, every stream ends, each agent is called once, and each byte that a
+// TestDatabaseAway takes the database away for a while. Meanwhile chats stream fast, end, ask, call tools and call other
+// agents, and people decide. No Run ends because of it, every stream ends, and each agent is called once. Each byte that a
 // client saw under an id is the byte that is kept.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
@@ -183,7 +183,7 @@ func (a *awayTool) once() {
 	}
 }
 
-// suffer has the database go away so often, with each span in turn, and checks what is left.
+// suffer takes the database away that often, with each span in turn, and checks the chats afterwards.
 func (a *awayChats) suffer(faults int) {
 	var chats sync.WaitGroup
 	ledgers := make([]*awayLedger, awayThreads)
@@ -251,7 +251,7 @@ func (a *awayChats) overlaps() {
 	}
 }
 
-// awayLedger is what the clients of one chat have seen, and what its prompts were.
+// awayLedger records the events that the clients of one chat have seen, and its prompts.
 type awayLedger struct {
 	*ledger
 	chats *awayChats
@@ -277,7 +277,7 @@ func (l *awayLedger) talk(chat int) {
 	}
 }
 
-// prompt posts a prompt until it is accepted, reads its stream to its end, and answers what is asked.
+// prompt posts a prompt until it is accepted, reads its stream to its end, and answers its question.
 func (l *awayLedger) prompt(run, text string) {
 	in := l.accepted("POST", "/api/agui/chat?follow=1", prompt(l.thread, run, text))
 	if in == nil {
@@ -336,7 +336,7 @@ func (l *awayLedger) approve(run string) {
 	l.t.Errorf("%s: the question was not approved", run)
 }
 
-// follow tails the thread from its first event on, whatever happens, to the last event that talk has seen.
+// follow tails the thread from its first event to the last event that talk has seen, through all faults.
 func (l *awayLedger) follow() {
 	next := int64(1)
 	var late time.Time
@@ -381,7 +381,7 @@ func (l *awayLedger) tail(in *stream, next int64) int64 {
 	}
 }
 
-// check compares what was seen with what is kept, and what is kept with what the agent was asked for.
+// check compares the events that were seen with the log, and the log with the prompts.
 func (l *awayLedger) check() (events int) {
 	l.t.Helper()
 	_, run := l.chats.settled(l.t, l.thread)
@@ -399,7 +399,7 @@ func (l *awayLedger) check() (events int) {
 	return len(log)
 }
 
-// differ tells where two texts begin to differ.
+// differ returns an error that names the first difference of two texts.
 func differ(got, want string) error {
 	i := 0
 	for i < len(got) && i < len(want) && got[i] == want[i] {

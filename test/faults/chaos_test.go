@@ -32,10 +32,10 @@ const (
 	chaosQuiet = time.Minute
 )
 
-// TestChaos: an agent that talks, asks and calls tools at random, forty clients that leave
-// and come back on every surface, people who decide on every surface, and a server that is
-// killed or stopped every few seconds and comes back, sometimes under another name. PostgreSQL
-// is stopped for a moment as often. What is promised holds afterwards. AQUEDUCT_CHAOS is how long, AQUEDUCT_CHAOS_SEED what is chosen.
+// TestChaos runs an agent that talks, asks and calls tools at random. Forty clients leave and come back on every surface, and
+// people decide on every surface. The server is killed or stopped every few seconds and comes back, sometimes under another
+// name. PostgreSQL is stopped for a moment as often. All promises hold afterwards. AQUEDUCT_CHAOS sets the duration,
+// AQUEDUCT_CHAOS_SEED the random choices.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	span, seed := chaosTime, uint64(time.Now().UnixNano())

@@ -23,12 +23,12 @@ const (
 	endlessRuns  = 10  // that do not end
 )
 
-// drains has a server wait for what is under way; the tests' servers do not.
+// drains makes a server wait for work under way; the other servers of the tests do not wait.
 const drains = "AQUEDUCT_DRAIN=30s"
 
-// TestSIGTERMDrains: a server with 150 Runs under way is asked to end. Nothing new is taken; every Run that ends in time
-// ends well at its client; a second signal ends the rest, whose streams are cut at a position that their clients go on
-// from at the next server; a question that waits for a person delays nothing and is answered at the next server.
+// TestSIGTERMDrains asks a server with 150 Runs under way to end. It refuses new work. Every Run that ends in time ends well at
+// its client. A second signal ends the other Runs. Their streams are cut at a position from which their clients continue at the
+// next server. A question that waits for a person does not delay the end, and is answered at the next server.
 func TestSIGTERMDrains(t *testing.T) {
 	databases(t, func(t *testing.T, database string) {
 		h := &serverEnv{t: t, database: database, agent: newAgent(t)}
@@ -119,7 +119,7 @@ func (h *serverEnv) begin(n int, kind, text string, count int) (all []*running) 
 	return all
 }
 
-// refusesPrompts waits until the server is not ready, and has it refuse what is new and serve what is not.
+// refusesPrompts waits until the server is not ready. Then it checks that the server refuses new work and serves reads.
 func (h *serverEnv) refusesPrompts() {
 	h.t.Helper()
 	for {
@@ -151,7 +151,7 @@ func (h *serverEnv) refusesPrompts() {
 	}
 }
 
-// resumes has the client come back with its position, to the end of the Run. Nothing is missing or doubled.
+// resumes continues the client's stream after its position, to the end of the Run. No event is missing or doubled.
 func (r *running) resumes(s *server) {
 	r.t.Helper()
 	last := r.all[len(r.all)-1].id
@@ -204,7 +204,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
-// balanced are three servers behind a balancer, which is in the clients.
+// balanced is three servers with a balancer in their clients.
 type balanced struct {
 	t       testing.TB
 	mu      sync.Mutex

@@ -34,8 +34,9 @@ func (y *acpEnv) at(s *server) *acpEnv {
 	return &other
 }
 
-// TestACPAgentAtEveryReplica: an agent whose proxy is linked to one server is known at the other, with the first message
-// and in the list; what is prompted there is driven where the proxy is, in new threads and in those that were the other's.
+// TestACPAgentAtEveryReplica checks an agent whose proxy is linked to one server. The other server knows the agent too, with
+// the first message and in the list. Its prompts are driven where the proxy is, in new threads and in those that the other
+// server owned.
 func TestACPAgentAtEveryReplica(t *testing.T) {
 	t.Parallel()
 	y, second := twoForACP(t)
@@ -51,7 +52,7 @@ func TestACPAgentAtEveryReplica(t *testing.T) {
 		}
 		y.numbered(k.all, n)
 	}
-	prompts(elsewhere, "new", "r1", 3) // at once: nothing has told the second server of the agent
+	prompts(elsewhere, "new", "r1", 3) // at once, before the second server has to know the agent
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		var list struct {
 			Agents []struct {
@@ -89,9 +90,9 @@ func TestACPAgentAtEveryReplica(t *testing.T) {
 	y.prompted(words...)
 }
 
-// TestProxyMovesInMidPrompt: the link of a proxy goes from a server to another while its agent answers, and back with the
-// next prompt. The server that has lost it gives the thread to the one that has it; nothing is lost, doubled or asked
-// twice.
+// TestProxyMovesInMidPrompt moves the link of a proxy from one server to another while its agent answers, and back during the
+// next prompt. The server that has lost the link gives the thread to the one that has it. No event is lost or doubled, and the
+// agent is not asked twice.
 func TestProxyMovesInMidPrompt(t *testing.T) {
 	t.Parallel()
 	y, second := twoForACP(t)

@@ -13,8 +13,8 @@ import (
 	"aqueduct/test/program"
 )
 
-// overlaps are threads of two Runs, "count 5" and "count 3", and what a second writer made of their rows, one an event. The
-// log is kept to the first row that does not begin where the one before it ends.
+// overlaps are threads of two Runs, "count 5" and "count 3", with the changes that a second writer made to their rows. Each row
+// has one event. The log is kept to the first row that does not begin where the one before it ends.
 var overlaps = []struct {
 	name   string
 	change string // of rows of the Session $1
@@ -52,7 +52,7 @@ func TestOverlappingLogs(t *testing.T) {
 		overlap(t, database)
 		h.start(program.Shipped)
 		for _, c := range overlaps {
-			// The log is written beside the first requests.
+			// The server logs this while it serves the first requests.
 			for late := time.Now().Add(20 * time.Second); !names(h.log(), c.name, c.kept) && time.Now().Before(late); {
 				<-time.After(10 * time.Millisecond)
 			}
@@ -137,8 +137,8 @@ func oneARow(t *testing.T, db *sql.DB, session string) {
 	}
 }
 
-// continues checks that a thread's log begins with what was kept, that a further message is answered after it, and that
-// neither the thread nor a Run of it keeps a reader waiting.
+// continues checks that a thread's log begins with the events that were kept, and that a further message is answered after
+// them. It also checks that neither the thread nor a Run of it keeps a reader waiting.
 func (h *serverEnv) continues(t *testing.T, thread string, kept []event) {
 	t.Helper()
 	l := newLedger(t, thread, 0)

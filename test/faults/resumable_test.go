@@ -72,7 +72,7 @@ func TestResumableAgentKilled(t *testing.T) {
 				if found := s.pay(next); found.ToolCallID != id && found.Status != "succeeded" {
 					t.Errorf("the agent finds %+v, not the call %s", found, id)
 				}
-				if c.ran > 0 { // nothing shows what became of it
+				if c.ran > 0 { // no row shows its outcome
 					if status := s.answer(s.asked("input").ID, `{"payload":{"outcome":"succeeded","result":{"paid":true}}}`); status != 200 {
 						t.Errorf("the answer is HTTP %d", status)
 					}

@@ -83,7 +83,7 @@ type payer struct {
 	resumable bool          // it sends x-aqueduct-resumable
 }
 
-// credentials are what a call brings. resume is of a call after an earlier one.
+// credentials are the Turn and the token that a call brings. resume has the answers of a call after an earlier one.
 type credentials struct {
 	turn, token string
 	resume      []resumed

@@ -25,7 +25,7 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
-	// Tests that end a server mean its end, and not that of what it serves; those of a drain ask for one.
+	// Tests that end a server do not wait for its work under way, except those of a drain, which set this themselves.
 	if err := errors.Join(provideToken(folder), os.Setenv("AQUEDUCT_DRAIN", "0s")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
