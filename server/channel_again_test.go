@@ -46,8 +46,8 @@ func TestIngressHelloIsAnswered(t *testing.T) {
 	}
 }
 
-// TestIngressFinishedRequestAgain: a request that is made again after its end gets where it stands, and done; never a start. One that
-// waits gets its start and what it waits for.
+// TestIngressFinishedRequestAgain checks a request that is repeated after its end. It gets its last state, and done or error,
+// but no start. A request that waits gets its start and the state that names its approval.
 func TestIngressFinishedRequestAgain(t *testing.T) {
 	t.Parallel()
 	h := newEnv(t, func(ctx context.Context, say func(...bridge.Output), call bridge.Call, answers []approval.Delivery) {
@@ -122,7 +122,7 @@ func TestIngressQueuedRequestAgain(t *testing.T) {
 	}
 	invoke("r1", "s1")
 	c.until("delta 0 <é&>")
-	invoke("r2", "s1") // behind it
+	invoke("r2", "s1") // after it in the queue
 	waiting := last(c.until("task_enqueued"))
 	cancel := `{"type":"cancel_run","request_id":"c1","run_id":"` + waiting.RunID + `"}`
 	isAnswer := func(m channelMessage) bool {
@@ -133,7 +133,7 @@ func TestIngressQueuedRequestAgain(t *testing.T) {
 	if m := other.next(); !isAnswer(m) {
 		t.Errorf("cancelled: %s", m.raw)
 	}
-	c.send(cancel) // again: the answer, and beside it the end of the request, which this connection waits for
+	c.send(cancel) // again: this connection gets the answer, and the end of the request that it waits for
 	for answered, ended := false, false; !answered || !ended; {
 		switch m := c.next(); {
 		case isAnswer(m):

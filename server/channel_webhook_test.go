@@ -26,7 +26,7 @@ type hooked struct {
 	*env
 	messages chan channelMessage // as they came to the callback
 	deaf     chan bool           // one entry makes the callback refuse one delivery
-	slow     func() func()       // called when a delivery comes, and what it returns when it has been read; nil is not
+	slow     func() func()       // unless nil, called when a delivery comes; its result is called when the handler ends
 }
 
 func newHooked(t *testing.T, s script) *hooked {

@@ -153,8 +153,8 @@ func (h *chat) stream(c echo.Context, a *chatInput) error {
 	})
 }
 
-// take hands the request to the engine. One with a position is a repeated one unless it has something new: it is continued,
-// which counts as nothing.
+// take hands the request to the engine. A request with a position is a repeated one, unless it has something new. A repeated
+// one is continued, and is not counted as a prompt or an answer.
 func (h *chat) take(c echo.Context, a *chatInput) (bridge.Reply, error) {
 	ctx := c.Request().Context()
 	if a.again {

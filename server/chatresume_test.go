@@ -13,7 +13,8 @@ import (
 	"aqueduct/server/limit"
 )
 
-// thinksAndAsks thinks, speaks, and where the prompt is "ask" asks; then it says what it was answered.
+// thinksAndAsks emits reasoning and text, and asks if the prompt is "ask". After the answer it emits them again under other
+// ids.
 func thinksAndAsks(ctx context.Context, say func(...bridge.Output), call bridge.Call, answers []approval.Delivery) {
 	name := fmt.Sprintf("m%s-%d", call.TurnID, len(answers))
 	say(event(&agui.ReasoningMessageStart{MessageID: "r" + name}),
@@ -28,7 +29,7 @@ func thinksAndAsks(ctx context.Context, say func(...bridge.Output), call bridge.
 
 // repost is one POST that a client makes again when its line is cut.
 type repost struct {
-	before func(h *env, b *browser) (body string) // what leads to it; nil: body alone
+	before func(h *env, b *browser) (body string) // makes the thread before it; nil: body alone
 	body   string
 	path   string // "" is /api/agui/chat
 	page   bool   // sent by a TDesign page
@@ -109,8 +110,8 @@ func reposts() map[string]repost {
 	}
 }
 
-// TestPostWithLastEventID: a POST that a client makes again with the last id that it has is continued behind that position, at
-// every position: the agent is asked once, and nothing is shown twice or left out.
+// TestPostWithLastEventID checks a POST that a client makes again with the last id that it has. At every position it is
+// continued after that position. The agent is asked once, and no event is shown twice or left out.
 func TestPostWithLastEventID(t *testing.T) {
 	t.Parallel()
 	for name, p := range reposts() {
@@ -129,7 +130,7 @@ func TestPostWithLastEventID(t *testing.T) {
 				}
 				rest := p.send(h, b, f.id)
 				if got, want := chained([32]byte{}, rest), chained([32]byte{}, whole[k+1:]); got != want {
-					t.Fatalf("behind %s of %s: %s\n%v", f.id, types(whole), types(rest), rest)
+					t.Fatalf("after %s of %s: %s\n%v", f.id, types(whole), types(rest), rest)
 				}
 			}
 			if n := len(h.agent.prompts()); n != asked || h.threads() != threads {
@@ -139,8 +140,8 @@ func TestPostWithLastEventID(t *testing.T) {
 	}
 }
 
-// TestPostWithLastEventIDWhileItRuns: the same while the agent speaks. The client gets what is to come, and a client that left
-// an answer half read does not stop it by coming back.
+// TestPostWithLastEventIDWhileItRuns checks the same while the agent speaks. The client gets the events that are still to come.
+// A client that left in the middle of an answer does not stop that answer by coming back.
 func TestPostWithLastEventIDWhileItRuns(t *testing.T) {
 	t.Parallel()
 	for name, p := range reposts() {
@@ -172,11 +173,11 @@ func TestPostWithLastEventIDWhileItRuns(t *testing.T) {
 				part, err := r.until(func(f frame) bool { return f.id != "" })
 				r.close()
 				if err != nil {
-					t.Fatalf("behind %q of %s: %v", last, types(got), err)
+					t.Fatalf("after %q of %s: %v", last, types(got), err)
 				}
 				got = append(got, part...)
 				last = got[len(got)-1].id
-				for range 3 { // a page is given nothing of some events
+				for range 3 { // a page gets no frame of some events
 					steps <- struct{}{}
 				}
 			}
@@ -197,7 +198,7 @@ func TestPostWithLastEventIDWhileItRuns(t *testing.T) {
 	}
 }
 
-// TestPostCursors: what a position means beside a body. The thread T has the Runs 1..9 and 10..18, U has 1..9.
+// TestPostCursors checks how a position is used with a body. The thread T has the Runs 1..9 and 10..18, U has 1..9.
 func TestPostCursors(t *testing.T) {
 	t.Parallel()
 	const (
@@ -296,8 +297,8 @@ func TestPostCursors(t *testing.T) {
 	}
 }
 
-// TestPostWithLastEventIDIsNoPrompt: coming back is not counted, so that a line that is cut often does not use up what its user may
-// prompt.
+// TestPostWithLastEventIDIsNoPrompt checks that a repeated POST is not counted. A line that is cut often must not use up its
+// user's limit of prompts.
 func TestPostWithLastEventIDIsNoPrompt(t *testing.T) {
 	t.Parallel()
 	h := newEnvWith(t, thinksAndAsks, plan{limits: limit.Limits{Runs: limit.Rate{PerSecond: 0.001, Burst: 1}}})

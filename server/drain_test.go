@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDraining: while a server drains it refuses what would begin something, on every road; it serves what is under way
-// and what only reads; and it is done when the last Run has ended, whose client has its end.
+// TestDraining checks a server that drains. It refuses new work on every route, and serves work under way and requests that
+// only read. It is done when the last Run has ended, and that Run's client has its end.
 func TestDraining(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})

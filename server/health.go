@@ -29,7 +29,7 @@ const (
 type health struct {
 	store   store.Store
 	leaving context.Context
-	started <-chan struct{} // nil: nothing is awaited
+	started <-chan struct{} // nil: it does not wait
 
 	mu sync.Mutex
 	// asked and err are the last answer of the database and when it came.

@@ -15,8 +15,8 @@ import (
 	"aqueduct/store"
 )
 
-// askingRoads are agents that ask for a permission to run `ls` by the tool "shell", end, and say what they are called again with: one
-// for each road on which an agent gets its answers by a call.
+// askingRoads are agents that ask for a permission to run `ls` by the tool "shell", and end. When called again they write the
+// answer that they got. There is one for each protocol in which an agent gets its answers by a call.
 var askingRoads = map[string]struct {
 	protocol httpagent.Protocol
 	asks     string
@@ -63,7 +63,7 @@ var askingRoads = map[string]struct {
 		}},
 }
 
-// onAskingRoads judges each road on both databases. forever has the agents ask again whatever they are answered.
+// onAskingRoads judges each road on both databases. With forever the agents ask again after any answer.
 func onAskingRoads(t *testing.T, p plan, forever bool, judge func(t *testing.T, h *env)) {
 	t.Parallel()
 	for name, road := range askingRoads {
@@ -96,7 +96,7 @@ func onAskingRoads(t *testing.T, p plan, forever bool, judge func(t *testing.T, 
 	}
 }
 
-// wordsOf are the words of frames, with what else a reader of the chat learns of a permission.
+// wordsOf returns the words of frames, and the events about a permission that a reader of the chat gets.
 func wordsOf(frames []frame) string {
 	var all []string
 	for _, f := range frames {
@@ -169,8 +169,8 @@ func TestRulesDoNotAnswerForEver(t *testing.T) {
 	})
 }
 
-// TestExpiryIsNoPersonsNo: an agent that is called again after its question expired gets it as cancelled, with the reason;
-// the chat, the inbox and the trace say that it expired.
+// TestExpiryIsNoPersonsNo checks an agent that is called again after its question expired. It gets the question as cancelled,
+// with the reason. The chat, the inbox and the trace show that it expired.
 func TestExpiryIsNoPersonsNo(t *testing.T) {
 	onAskingRoads(t, plan{bridge: bridge.Limits{ApprovalTTL: 200 * time.Millisecond}}, false, func(t *testing.T, h *env) {
 		first := h.chat("T", "R1", "hi")

@@ -10,7 +10,7 @@ import (
 	"aqueduct/store/storetest"
 )
 
-// What the stores of all tests of this package send.
+// The statements that the stores of all tests of this package send.
 var sentSQLite, sentPostgres storetest.Sent
 
 // walks reports whether a statement that a test sent goes through more rows than a few look-ups find, and prints it.
@@ -31,7 +31,7 @@ func walks() bool {
 	return len(lite) > 0
 }
 
-// analyze does what a running store does when its tables have grown.
+// analyze updates the statistics of the tables, as a running store does when they have grown.
 func analyze(dsn string) error {
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {

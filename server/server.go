@@ -74,7 +74,8 @@ type Config struct {
 	ModelCalls *modelcalls.Service
 	// Links are the signed links to one decision; nil takes none.
 	Links *decide.Book
-	// Started is closed when what this server starts itself is there: before that it is not ready. Nil: nothing is awaited.
+	// Started is closed when the agents and tools that this server starts itself are there. The server is not ready before
+	// that. With nil it does not wait.
 	Started <-chan struct{}
 	// NoPage leaves the page at "/" out.
 	NoPage bool
@@ -208,12 +209,13 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, leaving, dra
 // ServeHTTP implements http.Handler. Any number of requests run at once; all state is in the parts.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
-// Leave has a load balancer send requests elsewhere: the server is not ready any more. It serves what comes all the same;
-// the engine refuses what would begin something.
+// Leave makes the server not ready, so that a load balancer sends requests elsewhere. The server still handles requests that
+// come. The engine refuses new work.
 func (s *Server) Leave() { s.leave() }
 
-// Drain refuses new Turns and cuts every stream, behind what the log has for it by then. Their clients come back with their last id, to this server's successor.
-// When it returns, every socket has got its close frame: no http.Server waits for those.
+// Drain refuses new Turns and cuts every stream, after the events that the log has by then. The clients come back with their
+// last id, to this server's successor. An http.Server does not wait for sockets, so Drain returns after every socket has got
+// its close frame.
 func (s *Server) Drain() {
 	s.drain()
 	s.sockets.Wait()

@@ -32,8 +32,8 @@ const (
 	// keepBytes bounds the buffers that are kept for the next stream with something to say; an idle stream holds
 	// none. A snapshot may be larger; its buffer is then not kept.
 	keepBytes = 512 << 10
-	// lastWords is how long a stream may take, when the server goes away, to send what the log has by then. The log's
-	// newest events are in memory, so it is for a database that does not answer.
+	// lastWords bounds the time in which a stream sends the rest of the log when the server goes away. The log's newest
+	// events are in memory, so only a database that does not answer takes that long.
 	lastWords = time.Second
 )
 

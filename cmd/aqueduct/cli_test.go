@@ -154,7 +154,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestAgentsOptions: an option is of the agent that it stands behind, in each of the sources of flags.
+// TestAgentsOptions checks that an option applies to the agent that it follows, in each source of flags.
 func TestAgentsOptions(t *testing.T) {
 	t.Parallel()
 	file := write(t, "a.yaml", "agent: ['a=http://x', 'b=https://y/agui,protocol=agui,resumable', 'c=http://z,resumable']\n")

@@ -47,7 +47,7 @@ type serveCmd struct {
 	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
 	BaseURL      string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
 	Name         string        `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
-	Drain        time.Duration `default:"30s" help:"How long what is under way may take at the end (SIGTERM, SIGINT), while nothing new is taken; 0 ends it at once. A second signal ends the wait."`
+	Drain        time.Duration `default:"30s" help:"How long work under way may take after SIGTERM or SIGINT; new work is refused meanwhile. 0 ends it at once. A second signal ends the wait."`
 	LogFormat    string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
 	OnBusy       string        `enum:"refuse,queue" default:"refuse" help:"What becomes of a message while somebody reads the answer to the one before: refuse it, or queue it as the next turn."`
 	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`

@@ -328,11 +328,13 @@ func (a *App) makeServer() (err error) {
 	return nil
 }
 
-// Run registers the replica, which fences its predecessor of the same name, and runs the parts until ctx ends or one of
-// them fails; a failure is a *Failure. Where ctx ended, what is under way may end first (Config.Drain). It returns when all have ended. beside are Parts of the program at the level of the
-// agents, which outlive what drives them; edge are the listeners that serve Server. edge starts last and ends first: no
-// more requests and streams, then no more driving, then the last commit. After that the replica is fenced, so that another
-// can take over its Sessions at once.
+// Run registers the replica, which fences its predecessor of the same name. It runs the parts until ctx ends or one of them
+// fails; a failure is a *Failure. When ctx ends, work under way may finish first (Config.Drain). Run returns when all parts
+// have ended.
+//
+// beside are Parts at the level of the agents, which outlives the driving level; edge are the listeners that serve Server. edge
+// starts last and ends first: no more requests and streams, then no more driving, then the last commit. After that the replica
+// is fenced, so that another can take over its Sessions at once.
 func (a *App) Run(ctx context.Context, beside, edge []Part) error {
 	if err := a.cfg.Store.Register(ctx, store.Replica{ID: a.Replica, Name: a.cfg.Name, SeenAt: time.Now()}); err != nil {
 		return err

@@ -32,7 +32,7 @@ type Config struct {
 	Broker store.Broker
 	// Name is the label of the replica: one that starts with it replaces the one before.
 	Name   string
-	Drain  Drain // the zero value ends what is under way at once
+	Drain  Drain // the zero value ends work under way at once
 	Logger *slog.Logger
 	Auth   *auth.Auth // with its registry of credentials, where those can be revoked
 	Agents *bridge.Directory

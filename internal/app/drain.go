@@ -1,4 +1,4 @@
-// This file lets what is under way end before the parts do.
+// This file lets work under way finish before the parts end.
 
 package app
 
@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Drain is how a server ends that was asked to.
+// Drain configures how a server ends after it was asked to.
 type Drain struct {
-	// Most is how long what is under way may take; 0 ends it at once.
+	// Most bounds the time for work under way; 0 ends that at once.
 	Most time.Duration
-	// Hasten returns a context that ends where the drain is to end before Most is over, as by a second signal. Nil does
-	// not hasten.
+	// Hasten returns a context that ends when the drain must end before Most is over, as by a second signal. With nil no drain
+	// ends early.
 	Hasten func(context.Context) (context.Context, context.CancelFunc)
 }
 
-// drain refuses what is new and returns when nothing is under way, or the time for it is over. All parts run meanwhile.
-// ctx ends when a part fails.
+// drain refuses new work. It returns when no work is under way, or the time for it is over. All parts run meanwhile. ctx ends
+// when a part fails.
 func (a *App) drain(ctx context.Context) {
 	how := a.cfg.Drain
 	if how.Most <= 0 {
@@ -32,10 +32,10 @@ func (a *App) drain(ctx context.Context) {
 		defer stop()
 	}
 	began := time.Now()
-	a.cfg.Logger.Info("draining: nothing new is taken, what is under way may end", slog.Duration("most", how.Most))
+	a.cfg.Logger.Info("draining: new work is refused, work under way may finish", slog.Duration("most", how.Most))
 	a.Server.Leave()
-	// Sessions first: an agent at work calls tools until its end. Of what an agent called that has ended to wait, the
-	// tools know alone.
+	// Sessions first, because an agent at work calls tools until its end. Only the tools know the calls of an agent that has
+	// ended to wait.
 	turns := a.Sessions.Draining().Wait(ctx)
 	calls := a.Tools.Drain(ctx)
 	a.cfg.Logger.Info("drained", slog.Duration("took", time.Since(began)), slog.Int("turns_left", turns), slog.Int("tool_calls_left", calls))

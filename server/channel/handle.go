@@ -85,11 +85,14 @@ func (s *connection) invoke(frame *Envelope, raw []byte) error {
 	return s.answerTo(*frame, reply)
 }
 
-// answerTo sends the Run from its first event on. A request that is repeated on a connection which has sent the Run's start
-// gets that start again, and where it stands when it waits; of a Turn that is over it gets the end. A subscription that began later than the Run goes back to it: the client repeats the request
-// because it may have lost everything that an earlier connection sent.
-// Three cases: not followed yet, then it is followed from just before the Run; followed since a
-// later time, then it is rewound; followed since before, then only the start is sent again.
+// answerTo sends the Run from its first event. A client repeats its request because it may have lost everything that an earlier
+// connection sent.
+//
+// There are four cases:
+//  1. The session is not followed yet. It is followed from just before the Run.
+//  2. It is followed since a later time. The subscription goes back to the Run.
+//  3. It is followed since before, and the Run's Turn is not over. A start that was sent is sent again, with the state of a Turn that waits.
+//  4. It is followed since before, and the Run's Turn is over. The Turn's end is sent again.
 func (s *connection) answerTo(frame Envelope, reply bridge.Reply) error {
 	f, before := s.subscriptions.of(reply.Session.ID), seqOf(reply.After+1, -1)
 	if f == nil {
@@ -127,8 +130,8 @@ func (s *connection) answerTo(frame Envelope, reply bridge.Reply) error {
 	return nil
 }
 
-// endAgain sends how a Turn ended, by the messages that its log has for that. While the subscription has yet to send them it
-// sends nothing.
+// endAgain sends the messages that the log has for the end of a Turn. It sends no message while the subscription has yet to
+// send them.
 func (s *connection) endAgain(frame Envelope, f *subscription, turn store.Turn) error {
 	runs, err := s.h.Store.RunsOfTurn(s.Ctx, s.in, turn.ID)
 	if err != nil {

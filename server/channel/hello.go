@@ -153,14 +153,15 @@ func (s *connection) authenticate() bool {
 	watched, release := s.h.Auth.Watch(s.Ctx, s.caller)
 	context.AfterFunc(s.Ctx, release)
 	s.EndWith(watched)
-	// Before what the sessions send, and about none of them: a client may keep the seq of every message of a session.
+	// This message comes before those of the sessions. It names no session, because a client may keep the seq of every message
+	// of a session.
 	s.sendAbout(Envelope{RequestID: frame.RequestID}, Message{Type: typeHelloOK, UserID: s.caller.Principal.User})
 	s.resumeAll(frame, hello)
 	return true
 }
 
 // resumeAll follows the sessions that a hello names, from where the client was.
-// A session that cannot be resumed is reported and skipped; the others go on. The client may have
+// A session that cannot be resumed is reported and skipped; the others are resumed. The client may have
 // kept the last_seq of a thread that was deleted.
 func (s *connection) resumeAll(frame Envelope, hello HelloFrame) {
 	seqs, err := s.positions(s.Ctx, hello)

@@ -247,8 +247,8 @@ func (f *subscription) send(m Message) error {
 	})
 }
 
-// sendAgain repeats what the log has at an event's nth message, for a client that repeats its request. What was not sent yet is
-// skipped: the subscription will send it. A message without a seq has that of the one before it.
+// sendAgain repeats an event's nth message from the log, for a client that repeats its request. It skips a message that was not
+// sent yet, because the subscription will send it. A message without a seq gets the seq of the one before it.
 func (f *subscription) sendAgain(event, nth int64, m Message) error {
 	return f.socket.SendMade(func() (any, error) {
 		if seqOf(event, nth) > f.at {

@@ -239,10 +239,10 @@ func webhookSettled(settled approval.Settled, err error) error {
 	return p
 }
 
-// Rung tells the relay that something of a Session was committed.
+// Rung notifies the relay that rows of a Session were committed.
 func (h *WebhookHandler) Rung(sessionID string) { h.relay.Rung(sessionID) }
 
-// Landed tells the relay that a try of a delivery has ended.
+// Landed notifies the relay that a try of a delivery has ended.
 func (h *WebhookHandler) Landed(i store.OutboxItem) { h.relay.Landed(i) }
 
 // Relay moves what the channels' callbacks are to receive to the outbox until ctx ends. Without channels it only

@@ -159,7 +159,7 @@ type answered struct {
 type answers map[string]Answer
 
 // gather joins the answers that a call brings with those that travelled in their ids. Of two under one id the newest
-// counts; only what this call brought is New. calls are the keys of tool calls that waited when an earlier call was lost.
+// counts; only the answers of this call are New. calls are the keys of tool calls that waited when an earlier call was lost.
 func gather(resume []answered) (all answers, calls []string, err error) {
 	all = answers{}
 	for _, a := range resume {

@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// replay holds back what people have read already. When Aqueduct was restarted while a tool call waited for a person, the
-// function runs again from its top. What it writes before it makes that call was written by the lost call.
+// replay holds back output that people have read already. When Aqueduct was restarted while a tool call waited for a person,
+// the function runs again from its start. The lost call has sent the output before that tool call.
 type replay struct {
 	mu    sync.Mutex
 	calls []string // keys of the calls that waited; nil when one of them was made, and from the start of any other run
 	held  []byte
 }
 
-// holds takes a frame that is not to be sent now; it is false where the frame is news.
+// holds keeps a frame that must not be sent now. It returns false if the frame is new.
 func (r *replay) holds(frame []byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -33,7 +33,7 @@ func (r *replay) called(key string) {
 	}
 }
 
-// letGo returns what was held back, for a function that took another way than before.
+// letGo returns the frames that were held back, for a function that took another way than before.
 func (r *replay) letGo() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
