@@ -1,6 +1,7 @@
 package sdk_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -32,10 +33,11 @@ type waiting struct {
 	agent, thread string
 	amount        int
 	approve       bool
+	edited        int // the amount that a person approves instead, 0 for none
 }
 
 // TestRestartKeepsApprovals restarts the server while tool calls of agents with each SDK wait for a person. The questions
-// stay open; each is decided once, each approved tool runs once, and each agent's answer is complete and written once.
+// stay open; each is decided once, some with edited arguments, each approved tool runs once, and each agent's answer is complete and written once.
 func TestRestartKeepsApprovals(t *testing.T) {
 	t.Parallel()
 	for name, kill := range map[string]bool{"SIGTERM": false, "kill -9": true} {
@@ -46,7 +48,11 @@ func TestRestartKeepsApprovals(t *testing.T) {
 			for i := range approvalsOfEach(t) {
 				for j, id := range slices.Sorted(maps.Keys(other)) {
 					amount := 1000 + 3*i + j
-					all = append(all, waiting{id, fmt.Sprintf("restart-%s-%d", id, i), amount, i%4 != 3})
+					w := waiting{id, fmt.Sprintf("restart-%s-%d", id, i), amount, i%4 != 3, 0}
+					if i%4 == 1 {
+						w.edited = 1
+					}
+					all = append(all, w)
 				}
 			}
 			together(all, func(w waiting) { s.chat(t, w.agent, w.thread, fmt.Sprintf("transfer %d to ada", w.amount)) })
@@ -60,6 +66,9 @@ func TestRestartKeepsApprovals(t *testing.T) {
 			}
 			together(all, func(w waiting) {
 				body := fmt.Appendf(nil, `{"approved":%t}`, w.approve)
+				if w.edited != 0 {
+					body = fmt.Appendf(nil, `{"approved":true,"edited_args":{"amount":%d,"to":"ada"}}`, w.edited)
+				}
 				if _, err := s.try(http.MethodPost, "/api/approvals/"+before[w.thread]+"/decision", body); err != nil {
 					t.Error(err)
 				}
@@ -68,7 +77,7 @@ func TestRestartKeepsApprovals(t *testing.T) {
 			for _, w := range all {
 				said := fmt.Sprintf("I will transfer %d to ada. |", w.amount)
 				if w.approve {
-					want = append(want, fmt.Sprintf(`{"amount":%d,"to":"ada"}`, w.amount))
+					want = append(want, fmt.Sprintf(`{"amount":%d,"to":"ada"}`, cmp.Or(w.edited, w.amount)))
 					said += "Done, receipt r-"
 				} else {
 					said += "It was not done (rejected)."

@@ -64,7 +64,7 @@ const toolsFile = `tools:
     description: Transfers money.
     endpoint: %s/transfer
     schema: {type: object, required: [amount, to], properties: {amount: {type: number}, to: {type: string}}, additionalProperties: false}
-    policy: {risk: high, verdict: require_approval}
+    policy: {risk: high, verdict: require_approval, may_edit: true}
   - name: payments.balance
     kind: server_tool
     endpoint: %s/balance
