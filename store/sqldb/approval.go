@@ -141,7 +141,7 @@ func (q *query) ofOwner(in store.Scope, f store.ApprovalFilter) *query {
 	}
 	var first []value
 	for _, v := range []value{{"a.tool_name", f.Tool}, {"a.status", string(f.Status)}, {"a.kind", string(f.Kind)}} {
-		if v.is != "" && !in.Wide() {
+		if v.is != "" {
 			first = []value{v}
 			break
 		}

@@ -94,11 +94,14 @@ func testApprovalFilter(env *storeEnv) {
 		want []string
 	}{
 		{store.ApprovalFilter{Kind: store.ApprovalPermission}, []string{sell, buy}},
+		{store.ApprovalFilter{Status: store.ApprovalRejected}, nil},
 		{store.ApprovalFilter{Tool: "buy"}, []string{ask, buy}},
 		{store.ApprovalFilter{Tool: "buy", Kind: store.ApprovalInput, SessionID: s.ID, Status: store.ApprovalPending}, []string{ask}},
 		{store.ApprovalFilter{Tool: "steal"}, nil},
 	} {
-		same(env, idsOf(got[[]store.Approval](env)(env.s.Approvals(env.ctx, store.As(alice()), c.f, store.Page{})), approvalID), c.want)
+		for _, in := range []store.Scope{store.As(alice()), store.Within("acme")} {
+			same(env, idsOf(got[[]store.Approval](env)(env.s.Approvals(env.ctx, in, c.f, store.Page{})), approvalID), c.want)
+		}
 	}
 	env.is(env.s.InTx(env.ctx, func(tx store.Tx) error {
 		return tx.InsertApproval(env.ctx, store.Approval{ID: buy, SessionID: s.ID, Kind: store.ApprovalInput, Status: store.ApprovalPending})
