@@ -28,6 +28,9 @@ AQUEDUCT_CHAOS ?= 10m
 # How many times each kind of outage takes the database away in "make soak" (TestDatabaseAway); without the variable, in
 # "make test", three times for each span.
 AQUEDUCT_AWAY ?= 50
+# How long TestMemoryLevelsOff (test/faults) keeps a steady load on the server in "make soak"; without the variable, in
+# "make test", it takes 20 s.
+AQUEDUCT_MEMORY ?= 1h
 # How long TestS27Abuse holds connections without a credential in "make soak"; without the variable,
 # in "make test", it takes 8 s.
 AQUEDUCT_ABUSE ?= 60s
@@ -137,10 +140,11 @@ mutate: ## change the rooms that decide, one operator at a time: the tests must 
 fuzz: ## every fuzz target for FUZZTIME (2s)
 	@scripts/fuzz $(FUZZTIME)
 
-soak: setup-postgres setup-judges setup-sdk ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, AQUEDUCT_AWAY (50) outages of the database of each kind, AQUEDUCT_ABUSE (60s) of abuse, AQUEDUCT_QUEUE (10000) queued prompts, on each database, AQUEDUCT_RESTART (20) approvals of each SDK over a restart, AQUEDUCT_FUZZ_STREAMS (20000)
+soak: setup-postgres setup-judges setup-sdk ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, AQUEDUCT_AWAY (50) outages of the database of each kind, AQUEDUCT_MEMORY (1h) of steady load, AQUEDUCT_ABUSE (60s) of abuse, AQUEDUCT_QUEUE (10000) queued prompts, on each database, AQUEDUCT_RESTART (20) approvals of each SDK over a restart, AQUEDUCT_FUZZ_STREAMS (20000)
 	AQUEDUCT_RACES=$(AQUEDUCT_RACES) go test -count=1 -timeout 60m -v -run TestToolRaces ./bridge | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_CHAOS=$(AQUEDUCT_CHAOS) go test -count=1 -timeout 60m -v -run TestChaos ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_AWAY=$(AQUEDUCT_AWAY) go test -count=1 -timeout 60m -v -run 'TestDatabaseAway$$' ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+	AQUEDUCT_MEMORY=$(AQUEDUCT_MEMORY) go test -count=1 -timeout 120m -v -run 'TestMemoryLevelsOff$$' ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_ABUSE=$(AQUEDUCT_ABUSE) go test -count=1 -timeout 60m -v -run TestS27Abuse ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_QUEUE=$(AQUEDUCT_QUEUE) go test -count=1 -timeout 60m -v -run 'TestQueue$$' ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_RESTART=$(AQUEDUCT_RESTART) go test -count=1 -timeout 20m -v -run TestRestartKeepsApprovals ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'

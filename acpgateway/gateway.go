@@ -78,7 +78,7 @@ func (g *Gateway) Controller() bridge.Controller { return &g.controls }
 func (g *Gateway) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := g.restore(ctx); err != nil {
+	if err := g.restore(store.Patient(ctx)); err != nil { // a database that goes away while others are served already comes back
 		return err
 	}
 	// Links wait for began, which is closed only now: one that came earlier would find a Gateway without proxies and
@@ -136,11 +136,19 @@ func (g *Gateway) restore(ctx context.Context) error {
 // Began is closed when the Agents of proxies that were here before are known.
 func (g *Gateway) Began() <-chan struct{} { return g.began }
 
-// Await returns when a proxy has linked, or when ctx ends.
-func (g *Gateway) Await(ctx context.Context, proxyID string) {
+// Await returns true when a proxy has linked, and false when ctx ends before.
+func (g *Gateway) Await(ctx context.Context, proxyID string) bool {
+	first := g.fleet.proxy(proxyID).first
 	select {
-	case <-g.fleet.proxy(proxyID).first:
+	case <-first:
+		return true
 	case <-ctx.Done():
+	}
+	select {
+	case <-first: // both were ready
+		return true
+	default:
+		return false
 	}
 }
 

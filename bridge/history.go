@@ -21,7 +21,7 @@ const (
 	historyBudget = 64 << 20
 	// historyOverhead is about what a message takes beside its bytes, which are held twice: as
 	// they are kept, and read.
-	historyOverhead = 512
+	historyOverhead = 1024
 	// historyOverlap is how far before the newest known message new ones are looked for. Ids are
 	// made before they are committed, and by replicas whose clocks differ.
 	historyOverlap = 2 * time.Minute

@@ -214,7 +214,7 @@ func (s *Sessions) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.running = ctx
 	s.mu.Unlock()
-	if err := s.care.begin(ctx); err != nil && ctx.Err() == nil {
+	if err := s.care.begin(store.Patient(ctx)); err != nil && ctx.Err() == nil {
 		return err
 	}
 	s.wg.Go(func() { s.care.run(ctx) })

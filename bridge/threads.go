@@ -70,6 +70,7 @@ var errActive = errors.New("bridge: the session has a turn under way")
 // replica may still hold it. Hidden, no scope sees it and no owner can claim it; what was on its way is swept up after
 // purgeGrace.
 func (t *Threads) Delete(ctx context.Context, who store.Principal, threadID string) error {
+	ctx = store.Deleting(ctx)
 	session, err := t.store.SessionByExternalID(ctx, store.As(who), threadID)
 	if err != nil {
 		return err
@@ -159,6 +160,7 @@ func (t *Threads) purge(ctx context.Context, sessionID string) error {
 // purgeDeleted finishes deletions until ctx ends: those of a request that was given up, of a replica that died, and of
 // earlier versions, which only hid threads.
 func (t *Threads) purgeDeleted(ctx context.Context) {
+	ctx = store.Deleting(ctx)
 	tick := time.NewTicker(purgeEvery)
 	defer tick.Stop()
 	for {

@@ -35,14 +35,20 @@ type acpAgent struct {
 	chatter func(run, prompt string) // sends more before the word of a prompt that asks nothing
 }
 
-// TestPromptWaitsForItsAgent: a prompt that comes before the server's own agent has linked is answered when it has.
+// TestPromptWaitsForItsAgent: prompts that come before the server's own agent has linked are answered when it has. While the
+// later of them are sent, the first would have failed.
 func TestPromptWaitsForItsAgent(t *testing.T) {
 	t.Parallel()
 	h := newEnvWith(t, nil, plan{acp: true, own: true})
-	early := h.open(h.prompt("T", "R", "hello"))
+	var early []*reader
+	for i := range 6 {
+		early = append(early, h.open(h.prompt(fmt.Sprint("T", i), fmt.Sprint("R", i), "hello")))
+	}
 	h.linksACP(t, "")
-	if frames := early.rest(); frames[len(frames)-1].typ() != "RUN_FINISHED" {
-		t.Errorf("it ends with %v", frames[len(frames)-1])
+	for i, stream := range early {
+		if frames := stream.rest(); frames[len(frames)-1].typ() != "RUN_FINISHED" {
+			t.Errorf("T%d ends with %v", i, frames[len(frames)-1])
+		}
 	}
 }
 

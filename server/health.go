@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -24,8 +25,7 @@ const (
 	pingTime = 800 * time.Millisecond
 )
 
-// health is /healthz, "the process lives", and /readyz, "it can take work". mu guards what is below it, and is held
-// while the database is asked, so that a burst of requests makes one query.
+// health is /healthz, "the process lives", and /readyz, "it can take work". mu guards what is below it.
 type health struct {
 	store   store.Store
 	leaving context.Context
@@ -35,6 +35,8 @@ type health struct {
 	// asked and err are the last answer of the database and when it came.
 	asked time.Time
 	err   error
+	// asking is closed when the answer of the query under way is there; nil: there is no such query.
+	asking chan struct{}
 }
 
 // Mount adds both routes without a credential: a load balancer has none.
@@ -51,7 +53,11 @@ func (h *health) ready(c echo.Context) error {
 		return status(c, http.StatusServiceUnavailable, limit.ShuttingDown)
 	case !h.hasStarted():
 		return status(c, http.StatusServiceUnavailable, starting)
-	case h.ping(c.Request().Context()) != nil:
+	}
+	switch err := h.ping(c.Request().Context()); {
+	case errors.Is(err, store.ErrFull):
+		return status(c, http.StatusServiceUnavailable, problem.Full)
+	case err != nil:
 		return status(c, http.StatusServiceUnavailable, problem.Unavailable)
 	}
 	return status(c, http.StatusOK, "ok")
@@ -72,20 +78,46 @@ func (h *health) hasStarted() bool {
 	}
 }
 
-// ping asks the database whether a write could be made, at most once in pingKept. Ping tries whether a write could be
-// made, because a database that turned read-only is of no use to a chat.
+// ping asks the database whether a write could be made, at most once in pingKept. A burst of requests makes one query.
+// Ping tries whether a write could be made, because a database that turned read-only is of no use to a chat.
+//
+// No request waits longer than pingTime, although Ping itself may: SQLite waits for the lock of another program however the
+// context ends, and a request that came during a query has waited for that one. Such a query ends later, by itself.
 func (h *health) ping(ctx context.Context) error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	// asked is when an answer came and not when it was asked for, so those who waited for the lock get that answer.
-	if h.asked.IsZero() || time.Since(h.asked) >= pingKept {
+	if !h.asked.IsZero() && time.Since(h.asked) < pingKept {
+		defer h.mu.Unlock()
+		return h.err
+	}
+	if h.asking == nil {
+		h.asking = make(chan struct{})
 		// The answer serves others too: it does not end with the one request. A cancelled request must not mark the
 		// database as away for all who ask within the same second.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTime)
-		defer cancel()
-		h.err, h.asked = h.store.Ping(ctx), time.Now()
+		go h.ask(context.WithoutCancel(ctx), h.asking)
 	}
-	return h.err
+	asking := h.asking
+	h.mu.Unlock()
+	late := time.NewTimer(pingTime)
+	defer late.Stop()
+	select {
+	case <-asking:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.err
+	case <-late.C:
+		return store.ErrUnavailable
+	}
+}
+
+// ask makes the query of ping.
+func (h *health) ask(ctx context.Context, asking chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	err := h.store.Ping(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err, h.asked, h.asking = err, time.Now(), nil
+	close(asking)
 }
 
 // The body is {"status":"ok"} or a code.

@@ -56,6 +56,9 @@ func TestEveryCode(t *testing.T) {
 	away := newEnv(t, saysN(1))
 	away.faults.sessions = func() error { return fmt.Errorf("dial: %w", store.ErrUnavailable) }
 
+	packed := newEnv(t, saysN(1))
+	packed.faults.sessions = func() error { return fmt.Errorf("write: %w", store.ErrFull) }
+
 	cases := map[string]func() answer{
 		"invalid_body": func() answer { return h.do("POST", "/api/agui/chat", `{`) },
 		"four_eyes": func() answer {
@@ -202,6 +205,7 @@ func TestEveryCode(t *testing.T) {
 		"foreign_host":           func() answer { return h.do("GET", "/api/threads", "", "Host", "evil.example") },
 		"too_many_streams":       func() answer { return full.do("POST", "/api/agui/chat", inputBody("T2", "R", "hi")) },
 		"storage_unavailable":    func() answer { return away.do("GET", "/api/threads", "") },
+		"storage_full":           func() answer { return packed.do("GET", "/api/threads", "") },
 		"shutting_down":          func() answer { return leaving.do("POST", "/api/agui/chat", inputBody("T", "R", "hi")) },
 		"upgrade_required":       func() answer { return h.do("GET", "/ws/client", "") },
 		"proxy_unknown":          fails(bridge.ControlUnknown),

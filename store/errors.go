@@ -1,6 +1,9 @@
 package store
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrNotFound: no such row in this Scope. Absent and foreign look the same.
@@ -15,6 +18,9 @@ var (
 	// ErrUnavailable: the database could not be reached or is out of room; nothing was
 	// written. Repeating the same write later is right.
 	ErrUnavailable = errors.New("store: unavailable")
+	// ErrFull: the disk of the database is full; nothing was written. It is a kind of ErrUnavailable, since there may be
+	// room later.
+	ErrFull = fmt.Errorf("%w: the disk of the database is full", ErrUnavailable)
 	// ErrUnknownOutcome: the write may or may not have been committed. Only repeating
 	// the same Batch shows it: ErrConflict on its event rows or its Seq then means that it
 	// landed.

@@ -11,6 +11,13 @@ import (
 // for live tails. Who is further behind reads the store.
 const ringBudget = 64 << 20
 
+// ringOverhead is about what a row takes beside its data: itself, its places in rows and order with the room that those
+// keep to grow, and its part of a Session's entry. Rows of a few words are most rows, and take more than their data.
+const ringOverhead = 320
+
+// held is what a row counts for.
+func held(row store.EventRow) int { return cap(row.Data) + ringOverhead }
+
 // ring holds the newest committed rows of each Session. Rows leave in the order they
 // came, whatever Session they are of, so one budget serves all.
 type ring struct {
@@ -37,7 +44,7 @@ func (r *ring) publish(row store.EventRow) {
 	}
 	r.rows[row.SessionID] = append(r.rows[row.SessionID], row)
 	r.order = append(r.order, row.SessionID)
-	r.bytes += len(row.Data)
+	r.bytes += held(row)
 	for r.bytes > r.budget && r.head < len(r.order) {
 		r.dropOldest()
 	}
@@ -52,7 +59,7 @@ func (r *ring) dropOldest() {
 	session := r.order[r.head]
 	r.head++
 	rows := r.rows[session]
-	r.bytes -= len(rows[0].Data)
+	r.bytes -= held(rows[0])
 	rows[0] = store.EventRow{} // the array stays; its data must not
 	if len(rows) == 1 {
 		delete(r.rows, session)
@@ -65,12 +72,12 @@ func (r *ring) dropOldest() {
 func (r *ring) forget(session string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	held := r.rows[session]
-	if len(held) == 0 {
+	gone := r.rows[session]
+	if len(gone) == 0 {
 		return
 	}
-	for _, row := range held {
-		r.bytes -= len(row.Data)
+	for _, row := range gone {
+		r.bytes -= held(row)
 	}
 	delete(r.rows, session)
 	r.order = slices.DeleteFunc(r.order[r.head:], func(s string) bool { return s == session })

@@ -205,11 +205,13 @@ func (f *acpFlags) localProxies(self string, keys *auth.Keys, confined *child.Co
 
 // awaitLocal returns when the proxies of --acp are connected, or after localLinkWait. It makes the first prompt after
 // a start find its agent; an agent that does not start is no reason not to serve.
-func (f *acpFlags) awaitLocal(ctx context.Context, gateway *acpgateway.Gateway) {
-	ctx, cancel := context.WithTimeout(ctx, localLinkWait)
+func (f *acpFlags) awaitLocal(ctx context.Context, gateway *acpgateway.Gateway, log *slog.Logger) {
+	waits, cancel := context.WithTimeout(ctx, localLinkWait)
 	defer cancel()
 	for _, a := range f.ACP {
-		gateway.Await(ctx, auth.LocalProxyPrefix+a.id)
+		if !gateway.Await(waits, auth.LocalProxyPrefix+a.id) && ctx.Err() == nil {
+			log.Warn("ready, although the agent of --acp has not connected yet; the log has the reason where it failed", slog.String("agent", a.id), slog.Duration("waited", localLinkWait))
+		}
 	}
 }
 

@@ -150,7 +150,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	}
 	// It belongs to the last stage of all: what drives Turns has been started when it runs.
 	greeting := app.Part{Name: "greeting", Run: func(ctx context.Context) error {
-		s.ACP.awaitLocal(ctx, made.Gateway)
+		s.ACP.awaitLocal(ctx, made.Gateway, log)
 		log.Info("serving", slog.String("name", s.Name), slog.String("replica", made.Replica), slog.Any("database", s.Database), slog.Any("agents", made.Sessions.Agents().IDs()))
 		if s.DefaultAgent != "" && !slices.Contains(made.Sessions.Agents().IDs(), s.DefaultAgent) {
 			log.Warn("there is no agent of that id yet: prompts that name none are refused until one registers", slog.String("default_agent", s.DefaultAgent))
@@ -160,7 +160,6 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 		} else {
 			s.greet(to.out, callers, s.Transport.url(ln.Addr()), log)
 		}
-		s.ACP.awaitLocal(ctx, made.Gateway)
 		awaitMCP(ctx, made.MCP, log)
 		close(made.started)
 		<-ctx.Done()

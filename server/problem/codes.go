@@ -26,6 +26,7 @@ const (
 	BeyondLog        = "beyond_log"
 	ForeignHost      = "foreign_host"
 	Unavailable      = "storage_unavailable"
+	Full             = "storage_full"
 	Upgrade          = "upgrade_required"
 	InvalidID        = "invalid_id"
 	Internal         = "internal_error"

@@ -96,6 +96,8 @@ func Of(err error) *Problem {
 		return Refuse(TooSlow, "")
 	case errors.Is(err, store.ErrNotFound):
 		return Refuse(NotFound, "")
+	case errors.Is(err, store.ErrFull):
+		return Refuse(Full, "")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnknownOutcome), errors.Is(err, store.ErrFenced),
 		errors.Is(err, context.DeadlineExceeded):
 		return Refuse(Unavailable, "")
@@ -138,7 +140,7 @@ func inputDetail(e *agui.InputError) string {
 // and its database are logged: refusals of clients would fill the log with what clients do wrong.
 func Report(log *slog.Logger, c echo.Context, err error) *Problem {
 	p := *Of(err)
-	if p.Status == http.StatusInternalServerError || p.Code == Unavailable {
+	if p.Status == http.StatusInternalServerError || p.Code == Unavailable || p.Code == Full {
 		p.ErrorID = rand.Text()
 		log.Error("request failed", slog.String("error_id", p.ErrorID), slog.String("method", c.Request().Method),
 			slog.String("path", c.Path()), slog.Any("error", err))

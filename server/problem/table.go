@@ -174,6 +174,8 @@ func limits() []Code {
 func faults() []Code {
 	return []Code{
 		{Unavailable, http.StatusServiceUnavailable, "The database, or the store of blobs, cannot be reached. Try again."},
+		{Full, http.StatusServiceUnavailable, "The disk of the database is full, and nothing was written. Make room on it, or enlarge it, and try again. " +
+			"With SQLite you can also delete threads, which works on a full disk; PostgreSQL needs room for that first."},
 		{limit.ShuttingDown, http.StatusServiceUnavailable, "This server is going away. Try again."},
 		{Internal, http.StatusInternalServerError, "A fault of the server; its log has the error id."},
 	}

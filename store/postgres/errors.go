@@ -26,6 +26,7 @@ const (
 	stateSerialization   = "40001"
 	stateDeadlock        = "40P01"
 	stateLockTimeout     = "55P03"
+	stateDiskFull        = "53100"
 )
 
 // classify turns an error of a statement into one of store's. An error that is not
@@ -55,6 +56,8 @@ func classOf(state string) error {
 	case strings.HasPrefix(state, "22"), strings.HasPrefix(state, "23"), strings.HasPrefix(state, "42"),
 		strings.HasPrefix(state, "54"), strings.HasPrefix(state, "21"):
 		return store.ErrData
+	case state == stateDiskFull:
+		return store.ErrFull
 	}
 	return store.ErrUnavailable // 08 connection, 40 collision, 53 resources, 55 locks, 57 intervention, 58 system
 }

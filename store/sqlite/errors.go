@@ -25,6 +25,8 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrConflict, err)
 	case refused(code & 0xff):
 		return fmt.Errorf("%w: %w", store.ErrData, err)
+	case code&0xff == sqlite3.SQLITE_FULL, code == sqlite3.SQLITE_IOERR_SHMSIZE: // the index of the log grows by itself
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }

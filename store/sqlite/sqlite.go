@@ -63,6 +63,7 @@ type Store struct {
 	readDB  *sql.DB
 	reads   *prepared
 	path    string
+	reserve reserve
 }
 
 var _ store.Store = (*Store)(nil)
@@ -89,12 +90,15 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, errors.Join(err, lock.release())
 	}
 	s := &Store{lock: lock, sent: o.Sent, dialect: &sqldb.Dialect{StreamsRows: true, SizeOf: sizeOf, ItemsOf: "json_each", Classify: classify, Now: o.Now, AuditKey: o.AuditKey}}
+	s.reserve.path = abs + ".reserve"
 	if err := s.open(ctx, abs); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, classify(err)), s.Close())
 	}
 	// The lock on the file means that no other process can write any more, so every replica
-	// that is still listed as living died without fencing itself.
-	if err := s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return tx.FenceAll(ctx) }); err != nil {
+	// that is still listed as living died without fencing itself. On a full disk the start takes the reserve, since nobody
+	// can delete threads of a server that does not start.
+	s.reserve.hold()
+	if err := s.write(store.Deleting(ctx), func(ctx context.Context, tx *sqldb.Tx) error { return tx.FenceAll(ctx) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, err), s.Close())
 	}
 	return s, nil
@@ -181,9 +185,11 @@ func (s *Store) Register(ctx context.Context, r store.Replica) error {
 	})
 }
 
-// Beat implements store.Replicas.
+// Beat implements store.Replicas. With it, a reserve that was given up is made again as soon as there is room.
 func (s *Store) Beat(ctx context.Context, id string) error {
-	return s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return tx.Beat(ctx, id) })
+	err := s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return tx.Beat(ctx, id) })
+	s.reserve.hold()
+	return err
 }
 
 // Fence implements store.Replicas.
@@ -198,15 +204,25 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // write runs fn in a transaction of the writer. An error of one of its statements undoes it even where fn has swallowed
-// it, as on PostgreSQL.
+// it, as on PostgreSQL. On a full disk a deletion gives up the reserve and runs once more.
 func (s *Store) write(ctx context.Context, fn func(context.Context, *sqldb.Tx) error) error {
-	return s.writer.inTx(ctx, func(ctx context.Context, q sqldb.Queryer) error {
-		tx := sqldb.NewTx(q, s.dialect)
-		if err := fn(ctx, tx); err != nil {
-			return err
-		}
-		return tx.Err()
-	})
+	once := func() error {
+		return s.writer.inTx(ctx, func(ctx context.Context, q sqldb.Queryer) error {
+			tx := sqldb.NewTx(q, s.dialect)
+			if err := fn(ctx, tx); err != nil {
+				return err
+			}
+			return tx.Err()
+		})
+	}
+	if err := s.reserve.admit(store.IsDeleting(ctx)); err != nil {
+		return err
+	}
+	err := once()
+	if errors.Is(err, store.ErrFull) && store.IsDeleting(ctx) && s.reserve.giveUp() {
+		err = once()
+	}
+	return err
 }
 
 // Close implements store.Store.

@@ -37,6 +37,7 @@ type serverEnv struct {
 	database string
 	agent    *agent
 	flags    []string // further ones
+	enter    []string // the command that starts a server elsewhere; none: it starts here
 	ready    func()   // returns when the database takes connections; nil where it always does
 	*server
 }
@@ -67,6 +68,10 @@ func (h *serverEnv) another(program func() (string, error), env ...string) *serv
 	s.cmd = exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--database", h.database,
 		"--agent", "fake="+h.agent.URL, "--agent", "nowhere=http://127.0.0.1:1")
 	s.cmd.Args = append(s.cmd.Args, h.flags...)
+	if len(h.enter) > 0 {
+		inside := s.cmd.Args
+		s.cmd = exec.Command(h.enter[0], append(h.enter[1:len(h.enter):len(h.enter)], inside...)...)
+	}
 	s.cmd.Env = append(os.Environ(), env...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.begin()
