@@ -62,7 +62,7 @@ func (r *reserve) free() uint64 {
 	if syscall.Statfs(filepath.Dir(r.path), &disk) != nil {
 		return math.MaxUint64
 	}
-	return uint64(disk.Bavail) * uint64(disk.Bsize)
+	return disk.Bavail * uint64(disk.Bsize)
 }
 
 // admit refuses a write that would take the room of the next deletion.
