@@ -335,7 +335,11 @@ func TestServerByAddress(t *testing.T) {
 	}
 	f.CloseClientConnections()
 	f.Close()
-	if got := r.call("f.echo", patience); got != tools.CodeUnreachable {
+	got := r.call("f.echo", patience)
+	if got == tools.CodeUnknownOutcome { // it was written to a connection whose end had not been noticed
+		got = r.call("f.echo", patience)
+	}
+	if got != tools.CodeUnreachable {
 		t.Errorf("gone: %s", got)
 	}
 }
