@@ -116,7 +116,8 @@ func (a *Agent) Locate(ctx context.Context, instanceID string) (replica string, 
 			return l.Replica, false, nil
 		}
 	}
-	return "", awaited, err
+	// A link that the last look still saw was lost since: its proxy is expected from the next look on.
+	return "", awaited || a.g.fleet.isElsewhere(a.id), err
 }
 
 // linkedHere reports whether a proxy of the agent's, "" for any, is linked to this replica, or else is expected.

@@ -68,9 +68,11 @@ func (s *Server) Kill() {
 	s.signal(syscall.SIGKILL, s.processes()[:1]...)
 }
 
-// Freeze stops all processes of the server where they are, until Thaw.
+// Freeze stops all processes of the server where they are, until Thaw. The first process is stopped before the others are
+// listed, so that it starts none in between.
 func (s *Server) Freeze() {
 	s.t.Helper()
+	s.signal(syscall.SIGSTOP, s.processes()[0])
 	s.signal(syscall.SIGSTOP, s.processes()...)
 }
 

@@ -60,8 +60,11 @@ func (p *Wire) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("unix", p.server)
-		if err != nil {
+		var server net.Conn
+		if !p.refuses() { // a store that is refused tries often; the server need not see that
+			server, err = net.Dial("unix", p.server)
+		}
+		if server == nil || err != nil {
 			_ = client.Close()
 			continue
 		}
@@ -188,6 +191,12 @@ func (p *Wire) Refuse() {
 
 // Restore takes connections again.
 func (p *Wire) Restore() { p.set(func() { p.refuse = false }) }
+
+func (p *Wire) refuses() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refuse
+}
 
 func (p *Wire) set(fn func()) {
 	p.mu.Lock()

@@ -64,11 +64,11 @@ var outages = map[string]func(t *testing.T) outage{
 		return outage{s.DSN, s.Freeze, s.Thaw}
 	},
 	"resets": func(t *testing.T) outage {
-		p, dsn := storetest.NewWire(t, storetest.Postgres(t))
+		p, dsn := storetest.NewWire(t, storetest.NewServer(t).DSN)
 		return outage{dsn, p.Refuse, p.Restore}
 	},
 	"answers eaten": func(t *testing.T) outage {
-		p, dsn := storetest.NewWire(t, storetest.Postgres(t))
+		p, dsn := storetest.NewWire(t, storetest.NewServer(t).DSN)
 		return outage{dsn, p.MuteAll, func() { p.Cut(); p.Thaw() }}
 	},
 	"sqlite locked": locked,
