@@ -150,11 +150,15 @@ func TestTheSlowLose(t *testing.T) {
 	t.Parallel()
 	e := newHubEnv(t)
 	slow, quick := e.watch(livefeed.Wanted{In: store.As(alice())}), e.watch(livefeed.Wanted{In: store.As(alice())})
+	other := e.watch(livefeed.Wanted{In: store.As(bob())})
 	const n = 600
 	for i := range n {
 		e.hub.Publish("a1", fmt.Append(nil, i))
 		e.receives(quick, fmt.Sprint(i))
 	}
+	// The hub gives a frame to one watcher after the other. Once a later frame has come, all have had the frames before it.
+	e.hub.Publish("b1", []byte("later"))
+	e.receives(other, "later")
 	got, err := slow.Next(t.Context())
 	if err != nil || len(got) == 0 || len(got) == n || string(got[0]) != "0" || e.dropped.Load() != int64(n-len(got)) {
 		t.Errorf("heard %d, dropped %d, %v", len(got), e.dropped.Load(), err)
@@ -167,6 +171,8 @@ func TestTheSlowLose(t *testing.T) {
 	e.hub.Publish("a1", bytes.Repeat([]byte("x"), 3<<20))
 	e.hub.Publish("a1", []byte("small"))
 	e.receives(quick, "small")
+	e.hub.Publish("b1", []byte("last"))
+	e.receives(other, "last")
 	if e.dropped.Load() != before+2 {
 		t.Errorf("dropped %d", e.dropped.Load()-before)
 	}
