@@ -25,7 +25,7 @@ const (
 	pingTime = 800 * time.Millisecond
 )
 
-// health is /healthz, "the process lives", and /readyz, "it can take work". mu guards what is below it.
+// health is /healthz, "the process lives", and /readyz, "it can take work". mu guards the fields below it.
 type health struct {
 	store   store.Store
 	leaving context.Context

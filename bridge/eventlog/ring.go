@@ -11,11 +11,11 @@ import (
 // for live tails. Who is further behind reads the store.
 const ringBudget = 64 << 20
 
-// ringOverhead is about what a row takes beside its data: itself, its places in rows and order with the room that those
+// ringOverhead is about the memory of a row without its data: itself, its places in rows and order with the room that those
 // keep to grow, and its part of a Session's entry. Rows of a few words are most rows, and take more than their data.
 const ringOverhead = 320
 
-// held is what a row counts for.
+// held returns the bytes that a row counts for.
 func held(row store.EventRow) int { return cap(row.Data) + ringOverhead }
 
 // ring holds the newest committed rows of each Session. Rows leave in the order they

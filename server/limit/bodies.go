@@ -21,7 +21,7 @@ const (
 	callerShare    = 2
 )
 
-// BodyBudget bounds the bytes of all request bodies that are held at once. mu guards what is below it. Any request
+// BodyBudget bounds the bytes of all request bodies that are held at once. mu guards the fields below it. Any request
 // may call; waiting happens outside of the lock.
 type BodyBudget struct {
 	most int64

@@ -95,7 +95,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, classify(err)), s.Close())
 	}
 	// The lock on the file means that no other process can write any more, so every replica
-	// that is still listed as living died without fencing itself. On a full disk the start takes the reserve, since nobody
+	// that is still listed as living died without fencing itself. On a full disk the start takes the reserve, since no user
 	// can delete threads of a server that does not start.
 	s.reserve.hold()
 	if err := s.write(store.Deleting(ctx), func(ctx context.Context, tx *sqldb.Tx) error { return tx.FenceAll(ctx) }); err != nil {

@@ -20,12 +20,12 @@ import (
 const (
 	// memorySpan is how long the load lasts in "make test"; AQUEDUCT_MEMORY is how long it lasts in "make soak".
 	memorySpan = 20 * time.Second
-	// memoryGrowth is what the last half of the load may add.
+	// memoryGrowth is the most that the last half of the load may add.
 	memoryGrowth = 10 << 20
 	// memoryWorkers prompt one after the other: a new thread, and then one of memoryAge prompts ago.
 	memoryWorkers = 4
 	memoryAge     = 50
-	// memoryFill fills what is bounded by bytes, the newest events of all threads and the transcripts of those that talk
+	// memoryFill fills the caches that are bounded by bytes: the newest events of all threads and the transcripts of those that talk
 	// (64 MiB each): so many threads with two Runs of so many pieces of 8 KiB.
 	memoryFill   = 10
 	memoryPieces = 900
@@ -47,7 +47,7 @@ func TestMemoryLevelsOff(t *testing.T) {
 		soak = true
 	}
 	h := &serverEnv{t: t, database: "sqlite:" + storetest.SQLite(t), agent: newAgent(t)}
-	h.start(program.Shipped, "GOGC=25") // collections often enough to see what is left after one
+	h.start(program.Shipped, "GOGC=25") // collections often enough to see the heap after one
 	for i := range memoryFill {
 		for run := range 2 {
 			if _, err := newLedger(t, fmt.Sprint("large", i), memoryPieces).post(h.server, fmt.Sprint("large", i, "-", run), fmt.Sprint("bulk ", memoryPieces)); err != nil {

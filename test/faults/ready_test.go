@@ -9,7 +9,7 @@ const (
 	// readyRounds is how often a database is taken away from a server; readyAsked is how often it is asked meanwhile.
 	readyRounds = 2
 	readyAsked  = 6
-	// readyWithin is what a balancer waits for an answer.
+	// readyWithin is how long a balancer waits for an answer.
 	readyWithin = time.Second
 )
 
