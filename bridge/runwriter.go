@@ -117,10 +117,24 @@ func (w *runWriter) emitUpstream(ctx context.Context, ev agui.Event) error {
 	if w.calls.repeats(ev) {
 		return nil
 	}
-	if err := w.restoreActivity(ctx, ev); err != nil {
+	if err := w.restore(ctx, ev); err != nil {
 		return err
 	}
 	return w.speech.each(ev, w.run.emitUpstream)
+}
+
+// restore makes what an event changes of earlier Runs known to the open Run: an activity, the message that a call belongs to,
+// or the message that an amendment changes.
+func (w *runWriter) restore(ctx context.Context, ev agui.Event) error {
+	switch e := ev.(type) {
+	case *agui.ToolCallStart:
+		return w.restoreMessage(ctx, e.ParentMessageID)
+	case *agui.Custom:
+		if a, ok := amendmentOf(e); ok {
+			return w.restoreMessage(ctx, a.MessageID)
+		}
+	}
+	return w.restoreActivity(ctx, ev)
 }
 
 // restoreActivity makes the activity that a delta changes known to the open Run.
@@ -241,6 +255,11 @@ func (w *runWriter) end(ctx context.Context, e ending) (lost bool, err error) {
 			return false, err
 		}
 	}
+	if r.amended {
+		if err := r.emit(&agui.Custom{Name: messagesAmended, Value: json.RawMessage("{}")}); err != nil {
+			return false, err
+		}
+	}
 	if err := r.emit(r.terminal(e)); err != nil {
 		return false, err
 	}
@@ -327,7 +346,7 @@ func (w *runWriter) replay(ctx context.Context) error {
 			var ev agui.Event
 			if ev, bad = agui.Decode(event); bad == nil {
 				// As when it was written: an activity of an earlier Run has to be known before a delta of it applies.
-				bad = w.restoreActivity(ctx, ev)
+				bad = w.restore(ctx, ev)
 			}
 			if bad == nil {
 				bad = w.run.replayed(ev)
