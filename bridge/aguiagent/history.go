@@ -132,7 +132,7 @@ func (h *historian) toolCalls(m *agui.Message) (of own) {
 		}
 		if theirs := ids.ToolCallID; theirs != "" && h.isTheirs(m, ids) {
 			h.names.calls[theirs], h.calls[c.ID] = c.ID, theirs
-			c.ID = theirs
+			c.ID, c.Function.Name = theirs, ownTool(c.Function.Name)
 		}
 		if of.MessageID == "" {
 			of = ids
@@ -151,9 +151,10 @@ func isCard(c agui.ToolCall) bool {
 // inputTool is the name under which an interrupt that wants an input is shown.
 const inputTool = "request_input"
 
-// shownTool is the name under which the agent's tool is shown: one that means a card here would get buttons.
+// shownTool is the name under which the agent's tool is shown: one that means a card here would get buttons, and providers
+// refuse one that is empty.
 func shownTool(name string) string {
-	if name == approval.PermissionTool || name == inputTool {
+	if name == approval.PermissionTool || name == inputTool || name == "" {
 		return cardPrefix + name
 	}
 	return name

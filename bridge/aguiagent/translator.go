@@ -98,7 +98,7 @@ func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Outpu
 		return t.End(dst), nil
 	}
 	data = bytes.Clone(data) // what is decoded refers to it
-	ev, err := agui.Decode(data)
+	ev, err := decode(data)
 	if unknown, ok := errors.AsType[*agui.UnknownTypeError](err); ok {
 		ev, err = &agui.Raw{Event: data, Source: "agui:" + unknown.Type}, nil
 	}
