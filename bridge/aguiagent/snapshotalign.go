@@ -189,7 +189,8 @@ func (a *alignment) results() {
 	for i := range a.list {
 		s := &a.list[i]
 		for _, call := range s.m.ToolCalls {
-			waiting[ownID(call.ID)] = append(waiting[ownID(call.ID)], asked{call.ID, s.of == ofPast})
+			_, old := a.t.past.calls[call.ID] // else a call that the history lacks in this message
+			waiting[ownID(call.ID)] = append(waiting[ownID(call.ID)], asked{call.ID, s.of == ofPast && old})
 		}
 		if s.m.Role != agui.RoleTool {
 			continue
