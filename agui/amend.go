@@ -5,6 +5,9 @@ import (
 	"slices"
 )
 
+// MessageChanged is the name of the CUSTOM by which a log has an [Amendment].
+const MessageChanged = "message_changed"
+
 // Amendment is what has changed of a message since it was streamed. AG-UI has no event for that but MESSAGES_SNAPSHOT, which
 // replaces all messages at once.
 type Amendment struct {

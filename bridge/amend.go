@@ -11,7 +11,7 @@ const (
 	// messageAmended is the CUSTOM that tells clients that a message has changed since it was streamed, and how. AG-UI has no
 	// event for it that a log could keep: MESSAGES_SNAPSHOT replaces everything that a client holds. The transcript has the
 	// message as it is then, and so has every client that joins after the Run.
-	messageAmended = "message_changed"
+	messageAmended = agui.MessageChanged
 	// messagesAmended is the CUSTOM at the end of a Run that has shown such changes. Before it, the response of a chat has a
 	// MESSAGES_SNAPSHOT that is not kept, since official clients know no other event that changes what was streamed.
 	messagesAmended = "messages_changed"
