@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"context"
 	"encoding/json"
 
 	"aqueduct/agui"
@@ -17,42 +16,6 @@ const (
 	messagesAmended = "messages_changed"
 )
 
-// amend shows that a message has changed: one of this Run, or of an earlier Run of the Turn. Their transcripts are written;
-// the row keeps its place.
-func (w *runWriter) amend(ctx context.Context, a agui.Amendment) error {
-	r := w.run
-	if err := w.restoreMessage(ctx, a.MessageID); err != nil {
-		return err
-	}
-	if _, ok := r.fold.Message(a.MessageID); !ok && a.Role == "" {
-		return nil
-	}
-	return r.emit(&agui.Custom{Name: messageAmended, Value: mustJSON(a)})
-}
-
-// restoreMessage makes a message of an earlier Run known to the open one, which changes it. Without that the open Run's
-// transcript would have the change alone, in the place of the whole message. In a Turn's first Run only messages of earlier
-// Turns can be meant, which are in memory since the Agent was called.
-func (w *runWriter) restoreMessage(ctx context.Context, id string) error {
-	r := w.run
-	if _, known := r.fold.Message(id); known || id == "" || r.row.ID == w.row.ID && w.pasts.lacks(w.log.id, id) {
-		return nil
-	}
-	past, err := w.pasts.of(ctx, w.log.id, w.cfg.Limits.Transcript)
-	if err != nil {
-		return err
-	}
-	for i := len(past) - 1; i >= 0; i-- {
-		if p := &past[i]; p.row.ExternalID == id && p.row.Output {
-			m := p.message
-			m.Kept(nil)
-			r.fold.Restore(m)
-			return nil
-		}
-	}
-	return nil
-}
-
 // apply folds an event that the log has, or is about to have.
 func (r *run) apply(ev agui.Event) {
 	r.fold.Apply(ev)
@@ -63,7 +26,7 @@ func (r *run) apply(ev agui.Event) {
 	}
 }
 
-// amendmentOf reads what messageAmended says.
+// amendmentOf is the amendment that an event has; not ok for any other event.
 func amendmentOf(c *agui.Custom) (a agui.Amendment, ok bool) {
 	return a, c.Name == messageAmended && json.Unmarshal(c.Value, &a) == nil
 }

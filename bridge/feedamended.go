@@ -31,7 +31,7 @@ func (f *Feed) amended(ctx context.Context) error {
 // until is the Run at which a transcript ends; the zero value is no end.
 type until struct {
 	run    string
-	output bool // with what the Run itself has said
+	output bool // with the output of the Run itself
 }
 
 // has reports whether a message is before the end.

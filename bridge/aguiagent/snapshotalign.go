@@ -34,25 +34,25 @@ type slot struct{ role, id string }
 
 // align finds what is known of a snapshot. The messages of users and operators are left out.
 func (t *Translator) align(snapshot []agui.Message) []stands {
-	a := alignment{t: t, claimed: make(map[string]bool), past: t.past.count()}
+	l := alignment{t: t, claimed: make(map[string]bool), past: t.past.count()}
 	for i := range snapshot {
 		switch m := &snapshot[i]; m.Role {
 		case agui.RoleUser, agui.RoleSystem, agui.RoleDeveloper:
 		case agui.RoleActivity:
-			a.list = append(a.list, stands{m: m, id: t.names.activity(m.ID)})
+			l.list = append(l.list, stands{m: m, id: t.names.activity(m.ID)})
 		default:
-			a.list = append(a.list, stands{m: m})
+			l.list = append(l.list, stands{m: m})
 		}
 	}
-	a.byID()
-	a.calls()
-	a.results()
-	a.byCall()
-	a.byText()
-	for i := range a.list {
-		a.name(&a.list[i])
+	l.byID()
+	l.calls()
+	l.results()
+	l.byCall()
+	l.byText()
+	for i := range l.list {
+		l.name(&l.list[i])
 	}
-	return a.list
+	return l.list
 }
 
 // alignment is one comparison.
@@ -79,12 +79,12 @@ func (p *past) count() map[slot]int {
 }
 
 // shownAs is the message of this run that has a key; "" for none.
-func (a *alignment) shownAs(role, key string) string {
-	id := a.t.names.messages[key]
+func (l *alignment) shownAs(role, key string) string {
+	id := l.t.names.messages[key]
 	if role == agui.RoleReasoning {
-		id = a.t.names.reasoning(key)
+		id = l.t.names.reasoning(key)
 	}
-	if m, ok := a.t.shown.Message(id); ok && m.Role == role {
+	if m, ok := l.t.shown.Message(id); ok && m.Role == role {
 		return id
 	}
 	return ""
@@ -92,62 +92,62 @@ func (a *alignment) shownAs(role, key string) string {
 
 // byID finds assistants' messages and thoughts by their ids. Where an id stands more than once, the history has the first ones
 // and this run the last.
-func (a *alignment) byID() {
+func (l *alignment) byID() {
 	total := make(map[slot]int)
-	for i := range a.list {
-		total[slot{a.list[i].m.Role, a.list[i].m.ID}]++
+	for i := range l.list {
+		total[slot{l.list[i].m.Role, l.list[i].m.ID}]++
 	}
 	seen := make(map[slot]int)
-	for i := range a.list {
-		s := &a.list[i]
+	for i := range l.list {
+		s := &l.list[i]
 		is := slot{s.m.Role, s.m.ID}
 		if is.role != agui.RoleAssistant && is.role != agui.RoleReasoning {
 			continue
 		}
 		shown := 0
-		for a.shownAs(is.role, keyOf(is.id, shown+1)) != "" {
+		for l.shownAs(is.role, keyOf(is.id, shown+1)) != "" {
 			shown++
 		}
-		past := min(a.past[is], max(0, total[is]-shown))
+		past := min(l.past[is], max(0, total[is]-shown))
 		seen[is]++
 		n := seen[is] - past
-		if n <= 0 || a.repeatsPast(s.m, shown) {
+		if n <= 0 || l.repeatsPast(s.m, shown) {
 			s.of, s.parent = ofPast, is.id
 			continue
 		}
 		s.m.ID = keyOf(is.id, n)
-		if id := a.shownAs(is.role, s.m.ID); id != "" {
-			a.claim(s, id)
+		if id := l.shownAs(is.role, s.m.ID); id != "" {
+			l.claim(s, id)
 		}
 	}
 }
 
 // repeatsPast reports whether a message under an id that this run uses again is the earlier one.
-func (a *alignment) repeatsPast(m *agui.Message, shown int) bool {
-	if shown == 0 || a.past[slot{m.Role, m.ID}] == 0 {
+func (l *alignment) repeatsPast(m *agui.Message, shown int) bool {
+	if shown == 0 || l.past[slot{m.Role, m.ID}] == 0 {
 		return false
 	}
 	text := m.Content.String()
-	for i := range a.t.past.messages {
-		if p := &a.t.past.messages[i]; p.ID == m.ID && p.Role == m.Role && p.Content.String() == text {
-			have, _ := a.t.shown.Message(a.shownAs(m.Role, m.ID))
+	for i := range l.t.past.messages {
+		if p := &l.t.past.messages[i]; p.ID == m.ID && p.Role == m.Role && p.Content.String() == text {
+			have, _ := l.t.shown.Message(l.shownAs(m.Role, m.ID))
 			return have.Content.String() != text
 		}
 	}
 	return false
 }
 
-func (a *alignment) claim(s *stands, id string) {
+func (l *alignment) claim(s *stands, id string) {
 	s.of, s.id = ofRun, id
-	a.claimed[id] = true
+	l.claimed[id] = true
 }
 
 // calls gives the calls of the snapshot their keys. As with messages, the history has the first of one id.
-func (a *alignment) calls() {
+func (l *alignment) calls() {
 	total, past := make(map[string]int), make(map[string]int)
-	for i := range a.list {
-		for _, call := range a.list[i].m.ToolCalls {
-			if a.list[i].of == ofPast {
+	for i := range l.list {
+		for _, call := range l.list[i].m.ToolCalls {
+			if l.list[i].of == ofPast {
 				past[call.ID]++
 			} else {
 				total[call.ID]++
@@ -155,16 +155,16 @@ func (a *alignment) calls() {
 		}
 	}
 	seen := make(map[string]int)
-	for i := range a.list {
-		s := &a.list[i]
+	for i := range l.list {
+		s := &l.list[i]
 		if s.of == ofPast {
 			continue
 		}
 		old := 0
 		for j := range s.m.ToolCalls {
 			id := s.m.ToolCalls[j].ID
-			left := max(0, a.past[slot{"call", id}]-past[id]) // calls of the history whose messages stand under other ids
-			left = min(left, max(0, total[id]-len(a.t.uses.of[id])))
+			left := max(0, l.past[slot{"call", id}]-past[id]) // calls of the history whose messages stand under other ids
+			left = min(left, max(0, total[id]-len(l.t.uses.of[id])))
 			seen[id]++
 			if n := seen[id] - left; n > 0 {
 				s.m.ToolCalls[j].ID = keyOf(id, n)
@@ -179,64 +179,64 @@ func (a *alignment) calls() {
 }
 
 // results finds the call of each result: the oldest call of that id in the snapshot that has none yet.
-func (a *alignment) results() {
+func (l *alignment) results() {
 	type asked struct {
 		key  string
 		past bool
 	}
 	waiting, newest := make(map[string][]asked), make(map[string]asked)
 	n := make(map[string]int) // results of one call
-	for i := range a.list {
-		s := &a.list[i]
+	for i := range l.list {
+		s := &l.list[i]
 		for _, call := range s.m.ToolCalls {
-			_, old := a.t.past.calls[call.ID] // else a call that the history lacks in this message
+			_, old := l.t.past.calls[call.ID] // else a call that the history lacks in this message
 			waiting[ownID(call.ID)] = append(waiting[ownID(call.ID)], asked{call.ID, s.of == ofPast && old})
 		}
 		if s.m.Role != agui.RoleTool {
 			continue
 		}
 		id := s.m.ToolCallID
-		of := asked{a.t.uses.newest(id), a.t.uses.last(id) == nil && a.t.past.calls[id].ID != ""}
+		of := asked{l.t.uses.newest(id), l.t.uses.last(id) == nil && l.t.past.calls[id].ID != ""}
 		if open := waiting[id]; len(open) > 0 {
 			of, waiting[id] = open[0], open[1:]
 			newest[id] = of
 		} else if last, ok := newest[id]; ok { // it has a result
 			of = last
 		}
-		if of.past && !a.t.pending.isGiven(id) && !a.t.pending.settled[id] {
+		if of.past && !l.t.pending.isGiven(id) && !l.t.pending.settled[id] {
 			s.of = ofPast
 			continue
 		}
 		s.m.ToolCallID = of.key
 		n[of.key]++
-		a.result(s, n[of.key])
+		l.result(s, n[of.key])
 	}
 }
 
 // result finds the nth result of a call among those that were shown.
-func (a *alignment) result(s *stands, n int) {
-	ours := a.t.names.call(s.m.ToolCallID)
-	for _, m := range a.t.results[ours] {
+func (l *alignment) result(s *stands, n int) {
+	ours := l.t.names.call(s.m.ToolCallID)
+	for _, m := range l.t.results[ours] {
 		if n--; n == 0 {
-			a.claim(s, m)
+			l.claim(s, m)
 			return
 		}
 	}
-	if len(a.t.results[ours]) > 0 { // a further result of the call
-		s.m.ID = keyOf(s.m.ID, len(a.t.results[ours])+1)
+	if len(l.t.results[ours]) > 0 { // a further result of the call
+		s.m.ID = keyOf(s.m.ID, len(l.t.results[ours])+1)
 	}
 }
 
 // byCall finds messages by their calls.
-func (a *alignment) byCall() {
-	for i := range a.list {
-		s := &a.list[i]
+func (l *alignment) byCall() {
+	for i := range l.list {
+		s := &l.list[i]
 		if s.of != isNew || s.m.Role != agui.RoleAssistant {
 			continue
 		}
 		for _, call := range s.m.ToolCalls {
-			if id := a.t.shown.CallIn(a.t.names.call(call.ID)); id != "" && !a.claimed[id] {
-				a.claim(s, id)
+			if id := l.t.shown.CallIn(l.t.names.call(call.ID)); id != "" && !l.claimed[id] {
+				l.claim(s, id)
 				break
 			}
 		}
@@ -247,12 +247,12 @@ func (a *alignment) byCall() {
 type same struct{ id, parent string }
 
 // byText finds messages by their texts, of this run and of the history.
-func (a *alignment) byText() {
-	lengths := make(map[int]bool, len(a.list)) // by which most differ, without a look at their texts
-	standing := make(map[slot]bool, len(a.list))
-	for i := range a.list {
-		lengths[len(a.list[i].m.Content.String())] = true
-		standing[slot{a.list[i].m.Role, a.list[i].m.ID}] = true
+func (l *alignment) byText() {
+	lengths := make(map[int]bool, len(l.list)) // by which most differ, without a look at their texts
+	standing := make(map[slot]bool, len(l.list))
+	for i := range l.list {
+		lengths[len(l.list[i].m.Content.String())] = true
+		standing[slot{l.list[i].m.Role, l.list[i].m.ID}] = true
 	}
 	known := make(map[spoken][]same)
 	add := func(m *agui.Message, is same) {
@@ -260,18 +260,18 @@ func (a *alignment) byText() {
 			known[spoken{m.Role, text}] = append(known[spoken{m.Role, text}], is)
 		}
 	}
-	for i := range a.t.past.messages {
-		if m := &a.t.past.messages[i]; !standing[slot{m.Role, m.ID}] {
+	for i := range l.t.past.messages {
+		if m := &l.t.past.messages[i]; !standing[slot{m.Role, m.ID}] {
 			add(m, same{parent: m.ID})
 		}
 	}
-	for _, m := range a.t.shown.Messages() {
-		if !a.claimed[m.ID] {
+	for _, m := range l.t.shown.Messages() {
+		if !l.claimed[m.ID] {
 			add(&m, same{id: m.ID})
 		}
 	}
-	for i := range a.list {
-		s := &a.list[i]
+	for i := range l.list {
+		s := &l.list[i]
 		is := spoken{s.m.Role, s.m.Content.String()}
 		if s.of != isNew || s.m.Role == agui.RoleTool || len(known[is]) == 0 {
 			continue
@@ -281,14 +281,14 @@ func (a *alignment) byText() {
 		if first.id == "" {
 			s.of, s.parent = ofPast, first.parent
 		} else {
-			a.claim(s, first.id)
+			l.claim(s, first.id)
 		}
 	}
 }
 
 // name gives a message of the snapshot our id, and notes the key of one that has another here than it was shown with.
-func (a *alignment) name(s *stands) {
-	n := &a.t.names
+func (l *alignment) name(s *stands) {
+	n := &l.t.names
 	switch {
 	case s.m.Role == agui.RoleActivity || s.of == ofPast:
 	case s.m.Role == agui.RoleAssistant:

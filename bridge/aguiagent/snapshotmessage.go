@@ -16,7 +16,7 @@ import (
 
 // added are the events of what a message of a snapshot adds: the message, unless it is known. Of a message of the history,
 // they are those of calls that are not.
-func (t *Translator) added(s *stands) []agui.Event {
+func (d *difference) added(s *stands) []agui.Event {
 	m := s.m
 	switch m.Role {
 	case agui.RoleAssistant:
@@ -25,15 +25,15 @@ func (t *Translator) added(s *stands) []agui.Event {
 		}
 		var events []agui.Event
 		for _, call := range m.ToolCalls {
-			_, known := t.past.calls[call.ID]
-			if !known && t.uses.last(call.ID) == nil && s.parent != "" {
-				events = append(events, t.callEvents(call, s.parent)...)
+			_, known := d.t.past.calls[call.ID]
+			if !known && d.t.uses.last(call.ID) == nil && s.parent != "" {
+				events = append(events, d.callEvents(call, s.parent)...)
 			}
 		}
 		return events
 	case agui.RoleTool:
-		if _, known := t.call(m.ToolCallID); known && s.of == isNew {
-			if one := t.uses.waiting(ownID(m.ToolCallID)); one != nil {
+		if _, known := d.t.call(m.ToolCallID); known && s.of == isNew {
+			if one := d.t.uses.waiting(ownID(m.ToolCallID)); one != nil {
 				one.answered = true
 			}
 			return []agui.Event{&agui.ToolCallResult{
@@ -73,8 +73,8 @@ func textEvents(m *agui.Message) []agui.Event {
 }
 
 // callEvents are those of a call that was not streamed.
-func (t *Translator) callEvents(call agui.ToolCall, parent string) []agui.Event {
-	t.uses.begin(ownID(call.ID), call.Function.Name).open = false
+func (d *difference) callEvents(call agui.ToolCall, parent string) []agui.Event {
+	d.t.uses.begin(ownID(call.ID), call.Function.Name).open = false
 	events := []agui.Event{
 		&agui.ToolCallStart{
 			Sub: noted(withUnknown(call.Metadata, call.Unknown)), ToolCallID: call.ID, ToolCallName: call.Function.Name, ParentMessageID: parent,
@@ -101,40 +101,36 @@ func reasoningEvents(m *agui.Message) []agui.Event {
 // changed is what a snapshot has of a message of this run beyond what was shown: calls that are missing and more text behind
 // what there is are shown by events; another text, other calls, metadata, the error of a tool, and another id of the agent's,
 // for which AG-UI has no event, amend the message. What a snapshot leaves out of a message stays.
-func (t *Translator) changed(dst []bridge.Output, s *stands) (_ []bridge.Output, err error) {
+func (d *difference) changed(s *stands) {
 	if s.m.Role == agui.RoleActivity {
-		return dst, nil
+		return
 	}
-	if dst, err = t.missing(dst, s); err != nil {
-		return dst, err
-	}
-	have, ok := t.shown.Message(s.id)
+	d.missing(s)
+	have, ok := d.t.shown.Message(s.id)
 	if !ok && (s.m.Role != agui.RoleAssistant || len(s.m.ToolCalls) == 0) {
-		return dst, nil
+		return
 	}
 	a := agui.Amendment{MessageID: s.id}
 	if !ok {
 		a.Role = agui.RoleAssistant // its calls were streamed under another message
 	}
-	if rest, more := t.more(s.m, &have); more {
-		if dst, err = t.goOn(dst, s.m, rest); err != nil {
-			return dst, err
-		}
-	} else if t.rewrites(s.m, &have) {
+	if rest, more := more(s.m, &have); more {
+		d.goOn(s.m, rest)
+	} else if rewrites(s.m, &have) {
 		a.Content = s.m.Content.AppendJSON(nil)
 	}
 	if s.m.Role == agui.RoleTool && s.m.Error != have.Error {
 		a.Error = s.m.Error
 	}
-	a.ToolCalls = t.otherCalls(s.m, &have)
+	a.ToolCalls = d.otherCalls(s.m, &have)
 	a.Metadata = newer(s.m.Metadata, have.Metadata)
-	if ids := t.names.ownMessage(s.m.ID); ids != ownOf(&have) {
+	if ids := d.t.names.ownMessage(s.m.ID); ids != ownOf(&have) {
 		a.Metadata = annotate(a.Metadata, ids)
 	}
 	if a.Changes() {
-		dst = t.amend(dst, a)
+		d.amend(a)
 	}
-	return t.sealed(dst, s.m, s.id, &have)
+	d.sealed(s.m, s.id, &have)
 }
 
 // ownOf are the agent's own ids of a message that was shown.
@@ -149,28 +145,26 @@ func ownOf(m *agui.Message) own {
 }
 
 // missing shows the calls of a message that were not streamed.
-func (t *Translator) missing(dst []bridge.Output, s *stands) ([]bridge.Output, error) {
-	var events []agui.Event
+func (d *difference) missing(s *stands) {
 	for _, call := range s.m.ToolCalls {
-		if _, shown := t.shown.Call(t.names.call(call.ID)); !shown || !t.pending.mine[call.ID] {
-			events = append(events, t.callEvents(call, s.m.ID)...)
+		if _, shown := d.t.shown.Call(d.t.names.call(call.ID)); !shown || !d.t.pending.mine[call.ID] {
+			d.show(d.callEvents(call, s.m.ID)...)
 		}
 	}
-	return t.addAll(dst, events)
 }
 
 // otherCalls are the calls of a message as a snapshot has them; nil where they were shown so. What is spelled otherwise and
 // means the same is no change, nor is a call that is still streamed.
-func (t *Translator) otherCalls(m, have *agui.Message) *[]agui.ToolCall {
+func (d *difference) otherCalls(m, have *agui.Message) *[]agui.ToolCall {
 	if len(m.ToolCalls) == 0 {
 		return nil
 	}
 	other := len(m.ToolCalls) != len(have.ToolCalls)
 	calls := make([]agui.ToolCall, len(m.ToolCalls))
 	for i, call := range m.ToolCalls {
-		is, _ := t.shown.Call(t.names.call(call.ID))
+		is, _ := d.t.shown.Call(d.t.names.call(call.ID))
 		name, args := shownTool(call.Function.Name), call.Function.Arguments
-		if !t.grammar.CallOpen(call.ID) && (is.Function.Name != name || !jsonequal.Texts([]byte(is.Function.Arguments), []byte(args))) {
+		if !d.t.grammar.CallOpen(call.ID) && (is.Function.Name != name || !jsonequal.Texts([]byte(is.Function.Arguments), []byte(args))) {
 			is.Function, other = agui.FunctionCall{Name: name, Arguments: args}, true
 		}
 		other = other || have.ToolCalls[i].ID != is.ID
@@ -182,22 +176,22 @@ func (t *Translator) otherCalls(m, have *agui.Message) *[]agui.ToolCall {
 	for _, gone := range have.ToolCalls {
 		if !slices.ContainsFunc(calls, func(c agui.ToolCall) bool { return c.ID == gone.ID }) {
 			ids, _, _ := restore(gone.Metadata)
-			t.pending.drop(ids.ToolCallID)
+			d.t.pending.drop(ids.ToolCallID)
 		}
 	}
 	return &calls
 }
 
 // more is the text by which a snapshot has more of an assistant's message than was shown.
-func (t *Translator) more(m, have *agui.Message) (rest string, ok bool) {
-	if m.Role != agui.RoleAssistant || !t.rewrites(m, have) {
+func more(m, have *agui.Message) (rest string, ok bool) {
+	if m.Role != agui.RoleAssistant || !rewrites(m, have) {
 		return "", false
 	}
 	return strings.CutPrefix(m.Content.String(), have.Content.String())
 }
 
 // rewrites reports whether a message has another content than was shown.
-func (t *Translator) rewrites(m, have *agui.Message) bool {
+func rewrites(m, have *agui.Message) bool {
 	if m.Content.Absent || have.Content.Absent && m.Content.Parts == nil && m.Content.Text == "" {
 		return false
 	}
@@ -205,38 +199,35 @@ func (t *Translator) rewrites(m, have *agui.Message) bool {
 }
 
 // goOn shows more text of a message, which is open or is opened again.
-func (t *Translator) goOn(dst []bridge.Output, m *agui.Message, rest string) ([]bridge.Output, error) {
+func (d *difference) goOn(m *agui.Message, rest string) {
 	content := &agui.TextMessageContent{Sub: noted(m.Metadata), MessageID: m.ID, Delta: rest}
 	events := []agui.Event{&agui.TextMessageStart{MessageID: m.ID, Role: agui.RoleAssistant, Name: m.Name}, content, &agui.TextMessageEnd{MessageID: m.ID}}
-	admitted, err := t.grammar.Admit(nil, events[0])
+	admitted, err := d.t.grammar.Admit(nil, events[0])
 	if err != nil { // it is open
 		admitted, events = []agui.Event{content}, nil
 	}
 	for _, ev := range events[min(1, len(events)):] {
-		admitted, _ = t.grammar.Admit(admitted, ev) // what was opened goes on and ends
+		admitted, _ = d.t.grammar.Admit(admitted, ev) // what was opened goes on and ends
 	}
-	return t.addAll(dst, admitted)
+	d.show(admitted...)
 }
 
 // sealed shows the encrypted values that a snapshot has of a message and of its calls and that were not shown.
-func (t *Translator) sealed(dst []bridge.Output, m *agui.Message, id string, have *agui.Message) (_ []bridge.Output, err error) {
+func (d *difference) sealed(m *agui.Message, id string, have *agui.Message) {
 	if m.EncryptedValue != "" && m.EncryptedValue != have.EncryptedValue {
 		e := &agui.ReasoningEncryptedValue{Subtype: "message", EntityID: id, EncryptedValue: m.EncryptedValue, EncryptedValueType: m.EncryptedValueType}
-		t.keepType(e)
-		t.shown.Apply(e)
-		dst = append(dst, bridge.Output{Event: e})
+		d.t.keepType(e)
+		d.t.shown.Apply(e)
+		d.out = append(d.out, bridge.Output{Event: e})
 	}
 	for _, call := range m.ToolCalls {
-		ours, ok := t.shown.Call(t.names.call(call.ID))
+		ours, ok := d.t.shown.Call(d.t.names.call(call.ID))
 		if ok && call.EncryptedValue != "" && call.EncryptedValue != ours.EncryptedValue {
-			if dst, err = t.show(dst, &agui.ReasoningEncryptedValue{
+			d.show(&agui.ReasoningEncryptedValue{
 				Subtype: "tool-call", EntityID: call.ID, EncryptedValue: call.EncryptedValue, EncryptedValueType: call.EncryptedValueType,
-			}); err != nil {
-				return dst, err
-			}
+			})
 		}
 	}
-	return dst, nil
 }
 
 // newer are the members of metadata that are not there yet, or have another value; nil for none.

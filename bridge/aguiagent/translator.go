@@ -75,7 +75,8 @@ func (e *RefusedError) Error() string { return "event " + string(e.Type) + ": " 
 // Unwrap is the cause.
 func (e *RefusedError) Unwrap() error { return e.Cause }
 
-// Sentence says to a person which event was refused, and why. It has no value of the event: agents put secrets in them.
+// Sentence names, for a person, the event that was refused and the reason. It has no value of the event: agents put secrets in
+// them.
 func (e *RefusedError) Sentence() string {
 	why := "it breaks the order of events"
 	if in, ok := errors.AsType[*agui.InputError](e.Cause); ok {
