@@ -178,6 +178,14 @@ func (c *transcripts) put(t *transcript) {
 	}
 }
 
+// lacks reports whether the transcript of a Session is in memory and has no message of a name.
+func (c *transcripts) lacks(sessionID, externalID string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.byID[sessionID]
+	return e != nil && !e.Value.(*transcript).ids[externalID]
+}
+
 // drop forgets a Session: another replica may have written to it.
 func (c *transcripts) drop(sessionID string) { c.take(sessionID) }
 

@@ -48,6 +48,7 @@ type run struct {
 	assistant string                       // id of the newest assistant message of this Run
 	text      *agui.TextMessageStart       // of the text message that is open; nil when none is
 	spoke     bool                         // a text delta was seen
+	amended   bool                         // clients show a message otherwise than it is
 	usage     []agui.TokenUsage
 }
 
@@ -266,6 +267,9 @@ func (r *run) transcript(now time.Time) []store.Move {
 	for _, m := range messages {
 		if m.Role == agui.RoleUser {
 			continue // its row was written when it was sent or appended; RUN_STARTED repeats it
+		}
+		if m.Role == agui.RoleAssistant && m.Content.Absent && len(m.ToolCalls) == 0 && m.EncryptedValue == "" {
+			continue // its calls are another message's now
 		}
 		if r.placed != nil {
 			sum := sha256.Sum256(m.AppendJSON(nil))

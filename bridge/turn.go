@@ -274,7 +274,7 @@ func (t *turn) takeOne(ctx context.Context, o Output) error {
 		}
 		return t.ended(ctx, o.End)
 	case o.Amended != nil:
-		return t.writer.run.amend(*o.Amended)
+		return t.writer.amend(ctx, *o.Amended)
 	case o.Event != nil:
 		return t.writer.emitUpstream(ctx, o.Event)
 	}

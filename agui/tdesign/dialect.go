@@ -111,6 +111,12 @@ func (d *dialect) translate(ev agui.Event, event []byte) {
 		*agui.TextMessageChunk, *agui.ToolCallChunk, *agui.ReasoningMessageChunk:
 		// Left out: a standard message snapshot does nothing in TDesign, and one with content arrays breaks the bubble.
 		// It does not know subagents. Chunks do not occur in a log.
+	case *agui.Custom:
+		d.thinking.end(out) // a custom block would be drawn inside of it
+		if e.Name == agui.MessageChanged {
+			d.calls.amend(out, e.Value)
+		}
+		out.pass(event)
 	default:
 		d.thinking.end(out) // a custom block would be drawn inside of it
 		out.pass(event)

@@ -29,6 +29,9 @@ func Prompt(call bridge.Call, deliveries []approval.Delivery) Call {
 		runID = bridge.NewCallID(call.TurnID)
 	}
 	n := newNames(call.TurnID, runID)
+	if call.InstanceID != call.SessionID {
+		n.agent = call.AgentID
+	}
 	given := answersOf(deliveries)
 	in := agui.RunAgentInput{
 		ThreadID: call.InstanceID, RunID: runID, ParentRunID: given.runID, ProtocolVersion: agui.Version, State: stateOf(call.State),
@@ -79,7 +82,7 @@ func answersOf(deliveries []approval.Delivery) (a answers) {
 		}
 		a.runID = is.runID
 		if is.kind == askedByCall {
-			a.messages = append(a.messages, toolMessage(is.id, d))
+			a.messages = append(a.messages, toolMessage(ownID(is.id), d))
 			continue
 		}
 		entry := agui.ResumeEntry{InterruptID: is.id, Status: d.Status, Payload: payloadOf(d)}

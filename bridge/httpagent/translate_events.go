@@ -109,7 +109,7 @@ func shownTool(name string) string {
 	return name
 }
 
-// toolResult is the result of a call that the agent ran itself. It belongs to the newest call of that id (callID).
+// toolResult is the result of a call that the agent ran itself (answeredCall).
 // {"id":"c1","content":"3 hits"}; content may be any JSON, which becomes its text.
 func (t *translator) toolResult(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct {
@@ -127,7 +127,7 @@ func (t *translator) toolResult(dst []bridge.Output, data []byte) ([]bridge.Outp
 		text = string(body.Content)
 	}
 	return event(dst, &agui.ToolCallResult{
-		MessageID: t.newID(), ToolCallID: t.callID(body.ID), Role: agui.RoleTool, Content: agui.Text(text),
+		MessageID: t.newID(), ToolCallID: t.answeredCall(body.ID), Role: agui.RoleTool, Content: agui.Text(text),
 	}), nil
 }
 

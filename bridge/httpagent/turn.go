@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/aguiagent"
 	"aqueduct/internal/fault"
 )
 
@@ -94,6 +95,9 @@ func (t *turn) translate(frames []frame) (outputs []bridge.Output) {
 		var err error
 		if outputs, err = t.means.translate(outputs, f); err != nil {
 			failure := &fault.Error{Code: CodeMalformed, Message: "The agent sent a frame that could not be read.", Cause: err}
+			if refused, ok := errors.AsType[*aguiagent.RefusedError](err); ok {
+				failure.Message = refused.Sentence()
+			}
 			return append(outputs, bridge.Output{End: &bridge.End{Failure: failure}})
 		}
 		if t.means.over() {

@@ -91,3 +91,10 @@ func judge(t *testing.T, name string) {
 	report := nodetest.Run(t, []string{"AQUEDUCT_URL=" + url, "AGENT_URL=" + agent}, name+".test.mjs")
 	t.Logf("node --test %s.test.mjs\n%s", name, nodetest.Totals(report))
 }
+
+// TestStreams: what both official clients take of an agent is taken, and what both refuse is refused with the event's name.
+func TestStreams(t *testing.T) { judge(t, "streams") }
+
+// TestMemory: a graph of LangGraph behind the protocol's package as it ships, with a model that refuses doubled messages and
+// calls without results. It compares what it is sent with its own memory by id.
+func TestMemory(t *testing.T) { judge(t, "memory") }
