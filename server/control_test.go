@@ -22,6 +22,7 @@ type fakeControl struct {
 	result    bridge.SandboxResult
 	inventory bridge.Inventory
 	settings  bridge.Settings
+	away      error // of Ready
 	asked     []string
 }
 
@@ -45,6 +46,8 @@ func (f *fakeControl) Inventory(_ context.Context, proxyID string) (bridge.Inven
 func (f *fakeControl) Prune(_ context.Context, proxyID string, dryRun bool) (bridge.SandboxResult, error) {
 	return f.result, f.note("prune %s %t", proxyID, dryRun)
 }
+
+func (f *fakeControl) Ready(context.Context, string, bridge.Control) error { return f.away }
 
 func (f *fakeControl) Linked(proxyID string) (bool, int) { return proxyID == "p1", 2 }
 
