@@ -295,6 +295,24 @@ func (h *env) asksSoon() string {
 	}
 }
 
+// TestModeAsksItsProxyBeforeAPerson: what cannot be set now is refused at once, and nobody is asked about it.
+func TestModeAsksItsProxyBeforeAPerson(t *testing.T) {
+	t.Parallel()
+	h, f, _ := steered(t)
+	for code, status := range map[string]int{bridge.ControlOffline: 503, bridge.ControlNotOffered: 422, bridge.ControlNoAgent: 409} {
+		f.away = &fault.Error{Code: code}
+		for _, body := range []string{`{"action":"set_mode","mode_id":"yolo"}`, `{"action":"set_config_option","config_id":"mode","value":"full"}`} {
+			if p := isProblem(t, h.do("POST", "/api/threads/T/control", body), status); p["code"] != code {
+				t.Errorf("%s: %v", body, p)
+			}
+		}
+	}
+	rows, err := h.store.Approvals(t.Context(), store.System(), store.ApprovalFilter{}, store.Page{})
+	if err != nil || len(rows) != 0 || len(f.asked) != 0 {
+		t.Errorf("asked: %d persons, the agent %v (%v)", len(rows), f.asked, err)
+	}
+}
+
 // TestPermissiveModesAreAsked: a mode in which the agent asks no person is set when a person has approved it, and only then;
 // the policy may decide otherwise.
 func TestPermissiveModesAreAsked(t *testing.T) {
